@@ -1,0 +1,17 @@
+# Compiler flags that every target of Ingot shares.  -ffp-contract=off because the numeric contract
+# states where a multiplication and an addition are fused: only where the source says fmaf.
+add_library(ingot_flags INTERFACE)
+target_compile_options(ingot_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
+  -ffp-contract=off -fno-math-errno)
+target_compile_definitions(ingot_flags INTERFACE _POSIX_C_SOURCE=200809L _DEFAULT_SOURCE
+  INGOT_VERSION="${PROJECT_VERSION}")
+target_include_directories(ingot_flags INTERFACE ${CMAKE_SOURCE_DIR})
+if(INGOT_WERROR)
+  target_compile_options(ingot_flags INTERFACE -Werror)
+endif()
+if(INGOT_SANITIZE)
+  target_compile_options(ingot_flags INTERFACE -fsanitize=${INGOT_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(ingot_flags INTERFACE -fsanitize=${INGOT_SANITIZE})
+endif()
