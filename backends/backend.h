@@ -1,0 +1,226 @@
+/* A backend is one device and its one ordered queue.  The worker opens one, loads weights into it and
+ * enqueues ops; ops return at once (the CPU backend computes before it returns) and `sync` waits.
+ *
+ * Ops are the segments of a transformer layer between a matrix product, the KV cache and a collective.
+ * Fusion happens inside an op.  Activations are token-major, row t of a [T, n] view is token t.
+ * T = 0 is valid everywhere and does nothing.  Shapes are checked by asserts: a wrong shape is a bug of
+ * the caller, outside data was checked when the model was loaded.
+ *
+ * Numeric contract (every op of every backend): the bits of row t of the output depend on row t of the
+ * inputs, the weights and the op's parameters, never on the other rows, their number, or the thread
+ * count; each reduction has an order fixed by the shape.  The CPU backend's plain path states these
+ * orders in C and is the executable specification; backends are tested against it.
+ *
+ * One thread calls a backend.  All memory is taken at start; no op allocates. */
+#ifndef BACKENDS_BACKEND_H
+#define BACKENDS_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/dtype.h"
+#include "common/status.h"
+
+struct backend; /* begins with struct backend_base */
+struct buf;     /* device memory; host code never dereferences it */
+struct weight;  /* a matrix or vector in the backend's own packing */
+struct graph;
+
+enum { N_SLICES = 8 }; /* slices of every sum that ranks share: see struct weight_src */
+
+struct backend_config {
+    int threads;       /* CPU: worker threads, 0 = as many as this process may use */
+    const char *isa;   /* CPU: "auto", "plain", "avx2", "avx512"; NULL = auto */
+    int device;        /* GPU ordinal */
+    size_t pool_bytes; /* GPU: memory to take at start, 0 = decided by the caller's allocs */
+};
+
+struct backend_info {
+    char device[96];   /* "CPU Intel Xeon ..., avx512, 2 threads" */
+    size_t mem_free;   /* bytes a worker may plan with */
+    size_t mem_total;  /* bytes */
+    bool graphs;       /* graph_* present */
+    unsigned kv_types; /* bit (1 << dtype) for each KV element type that attention takes */
+};
+
+/* Borrowed row-major [rows, cols] window of a buf. */
+struct view {
+    struct buf *buf;
+    size_t off;                /* bytes */
+    int32_t rows, cols, stride; /* stride in elements between rows, >= cols */
+    enum dtype dtype;
+};
+
+enum mem_kind { MEM_DEVICE, MEM_PINNED };
+
+/* Rows of one stored tensor; several parts make one fused weight (q|k|v, gate|up), stacked by rows. */
+struct weight_part {
+    const void *data;  /* first element of this rank's share, in host memory, unaligned */
+    size_t row_bytes;  /* from one row to the next in the file */
+    enum dtype dtype;  /* F32, F16, BF16 */
+    int32_t rows;      /* of this rank */
+    const void *bias;  /* [rows] in bias_dtype, or NULL */
+    enum dtype bias_dtype;
+};
+
+/* A matrix [rows, cols] = [N, K], already cut to this rank's share, or a vector (vector = true, one part
+ * with rows 1).
+ *
+ * n_slices and slice_end describe a row-parallel matrix (one whose K is shared by the ranks).  The whole
+ * model's K is cut at fixed borders into N_SLICES slices; a rank of a power-of-two world holds
+ * N_SLICES / world neighbouring ones.  slice_end[i] is the end of slice i in local columns; slices may
+ * be empty.  The product over a slice is summed in fp32 in the backend's stated order, then neighbouring
+ * slices are added pairwise, level by level; the all-reduce goes on with the same tree.  n_slices is a
+ * power of two, or 1 for a matrix that no other rank shares. */
+struct weight_src {
+    const char *name; /* for errors */
+    bool vector;
+    int32_t cols; /* K */
+    int32_t n_parts;
+    struct weight_part part[3];
+    int32_t n_slices;
+    int32_t slice_end[N_SLICES];
+};
+
+/* Constant facts of one attention layer on this rank.
+ * Query head h of this rank reads KV head (h + q_offset) / q_per_kv of this rank. */
+struct attn_layer {
+    int32_t n_q, n_kv, d_head, rot_dim; /* heads of this rank; rot_dim <= d_head, even */
+    int32_t q_per_kv, q_offset;
+    int32_t window;                     /* a token sees itself and window - 1 before it; 0 = all */
+    float scale, eps;                   /* eps of q_norm and k_norm */
+    bool rope_interleaved;              /* pairs (2i, 2i+1); else (i, i + rot_dim/2) */
+    const struct weight *q_norm, *k_norm; /* [d_head] per-head RMS norm before RoPE, or NULL */
+    struct view cos, sin;               /* [max_pos, rot_dim / 2] f32 */
+};
+
+/* This rank's KV cache of one layer.  Row s = block * block_len + offset. */
+struct kv_layer {
+    struct view k, v;             /* [n_blocks * block_len, n_kv * d_head] */
+    struct view k_scale, v_scale; /* [n_blocks * block_len, n_kv] f32, for DT_I8 and DT_E4M3 */
+};
+
+/* The step plan's arrays on the device, at fixed addresses. */
+struct step_dev {
+    int32_t n_tokens, n_seqs, max_q, max_kv; /* T, sequences, longest q and KV length of this step */
+    int32_t block_len;                       /* tokens a block */
+    struct view token;       /* [T, 1] i32 ids */
+    struct view pos;         /* [T, 1] i32 absolute positions */
+    struct view slot;        /* [T, 1] i32 KV row that the token is written to */
+    struct view seq;         /* [T, 1] i32 index of the token's sequence in this step */
+    struct view q_start;     /* [n_seqs + 1, 1] i32 first token row of each sequence */
+    struct view kv_len;      /* [n_seqs, 1] i32 KV length after this step's writes */
+    struct view block_table; /* [n_seqs, max_blocks] i32 */
+    struct view out_row;     /* [R, 1] i32 token rows whose logits are wanted */
+};
+
+/* This rank's share of the vocabulary: logit column c is token first_id + c.  Slices as in weight_src,
+ * over the vocabulary, for the partial sums of topk. */
+struct vocab_part {
+    int32_t first_id, n_cols;
+    int32_t n_slices;
+    int32_t slice_end[N_SLICES];
+};
+
+enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH }; /* GELU: the erf form */
+
+struct backend_ops {
+    const char *name; /* "cpu", "cuda", "metal" */
+    enum status (*open)(struct backend **out, const struct backend_config *cfg);
+    void (*close)(struct backend *be);
+    void (*info)(struct backend *be, struct backend_info *out);
+
+    /* Memory.  alloc gives 64-byte (or stricter) alignment and zeroed bytes.  write and read move
+     * view.rows x view.cols packed elements from or to host memory; read waits for its data. */
+    enum status (*alloc)(struct backend *be, size_t bytes, enum mem_kind kind, struct buf **out);
+    void (*free)(struct backend *be, struct buf *b);
+    enum status (*write)(struct backend *be, struct view dst, const void *src);
+    enum status (*read)(struct backend *be, void *dst, struct view src);
+    enum status (*copy)(struct backend *be, struct view dst, struct view src); /* same shape, type */
+    enum status (*zero)(struct backend *be, struct view dst);
+    enum status (*sync)(struct backend *be);
+    /* Host address of a view where device memory is host memory (for shared-memory collectives).
+     * NULL = absent. */
+    void *(*host_ptr)(struct backend *be, struct view v);
+
+    /* Weights.  weight_bytes is exactly what load_weight will take, for the memory plan. */
+    size_t (*weight_bytes)(struct backend *be, const struct weight_src *src);
+    enum status (*load_weight)(struct backend *be, const struct weight_src *src, struct weight **out);
+    void (*free_weight)(struct backend *be, struct weight *w);
+
+    /* out[t,:] = row (ids[t] - first_id) of table, plus +0.0f; a row of zeros when that is not in
+     * [0, N).  table: matrix [N, D]; ids [T,1] i32; out [T,D] f32. */
+    enum status (*embed)(struct backend *be, const struct weight *table, int32_t first_id,
+                         struct view ids, struct view out);
+    /* out[t,n] = sum_k x[t,k] * w[n,k] (+ bias[n]).  x [T,K] f32, out [T,N] f32. */
+    enum status (*linear)(struct backend *be, const struct weight *w, struct view x,
+                          struct view out);
+    /* resid += x + x_bias (x.buf NULL: nothing is added; x_bias may be NULL);
+     * out = resid * rsqrt(mean(resid^2) + eps) * w.  resid, x, out [T,D] f32; w, x_bias [D]. */
+    enum status (*add_rms_norm)(struct backend *be, struct view resid, struct view x,
+                                const struct weight *x_bias, const struct weight *w, float eps,
+                                struct view out);
+    /* Splits qkv [T, (n_q + 2 n_kv) d], applies q_norm/k_norm and RoPE at pos, writes k and v to the
+     * cache rows in slot (converted to the cache's type, quantised per token and head) and q to
+     * q [T, n_q d] f32. */
+    enum status (*qkv_to_cache)(struct backend *be, const struct attn_layer *al,
+                                const struct step_dev *st, struct view qkv, struct kv_layer kv,
+                                struct view q);
+    /* Causal attention of each token over its sequence's cache through the block table.
+     * q, out [T, n_q d] f32. */
+    enum status (*attention)(struct backend *be, const struct attn_layer *al,
+                             const struct step_dev *st, struct view q, struct kv_layer kv,
+                             struct view out);
+    /* out[t,f] = act(gate_up[t,f]) * gate_up[t,F+f].  gate_up [T,2F], out [T,F] f32. */
+    enum status (*act_mul)(struct backend *be, enum act act, struct view gate_up, struct view out);
+    /* out = act(x), both [T,F] f32; out may be x (encoder models). */
+    enum status (*activate)(struct backend *be, enum act act, struct view x, struct view out);
+    /* dst += scale * src, same shape, f32. */
+    enum status (*add)(struct backend *be, struct view dst, struct view src, float scale);
+    /* out[r,:] = x[row[r],:].  row [R,1] i32. */
+    enum status (*gather)(struct backend *be, struct view x, struct view row, struct view out);
+    /* For each i: l = logits[row[i], id[i] - first_id], if this rank has that column:
+     * l = (l > 0 ? l / mul[i] : l * mul[i]) + add[i].  row, id [n,1] i32; mul, add [n,1] f32;
+     * a (row, id) pair stands at most once. */
+    enum status (*edit_logits)(struct backend *be, const struct vocab_part *part,
+                               struct view logits, struct view row, struct view id,
+                               struct view mul, struct view add);
+    /* The k = val.cols greatest logits of each row, ordered by (logit descending, id ascending), ids
+     * global; fewer columns than k: the rest is -inf with id -1.  stat[r, 3 i ..] of vocabulary slice
+     * i: max m, sum exp(l - m), sum exp((l - m) * inv_temp[r]); an empty slice gives -inf, 0, 0.
+     * logits [R, n_cols] f32; inv_temp [R,1] f32; val [R,k] f32; id [R,k] i32;
+     * stat [R, 3 n_slices] f32. */
+    enum status (*topk)(struct backend *be, const struct vocab_part *part, struct view logits,
+                        struct view inv_temp, struct view val, struct view id, struct view stat);
+    /* out = (x - mean) / sqrt(var + eps) * w + b, biased variance.  [T,D] f32. */
+    enum status (*layer_norm)(struct backend *be, struct view x, const struct weight *w,
+                              const struct weight *b, float eps, struct view out);
+
+    /* Device clock: mark a slot (0..15) in the queue; elapsed waits for `to`. */
+    enum status (*event_mark)(struct backend *be, int slot);
+    enum status (*event_elapsed)(struct backend *be, int from, int to, uint64_t *ns);
+    /* Record the ops between begin and end, launch them again later.  NULL = absent. */
+    enum status (*graph_begin)(struct backend *be);
+    enum status (*graph_end)(struct backend *be, struct graph **out);
+    enum status (*graph_launch)(struct backend *be, struct graph *g);
+    void (*graph_free)(struct backend *be, struct graph *g);
+};
+
+struct backend_base {
+    const struct backend_ops *ops;
+};
+
+static inline const struct backend_ops *backend_ops_of(const struct backend *be)
+{
+    return ((const struct backend_base *)be)->ops;
+}
+
+/* Opens the backend of that name ("cpu", ...).  ST_UNSUPPORTED names what this build has. */
+MUST_CHECK enum status backend_open(struct backend **out, const char *name,
+                                    const struct backend_config *cfg);
+
+/* Names compiled in, "cpu cuda". */
+const char *backend_names(void);
+
+#endif

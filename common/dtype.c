@@ -1,0 +1,19 @@
+#include "common/dtype.h"
+
+static const struct {
+    const char *name;
+    size_t size;
+} types[DT_N] = {
+    [DT_F32] = {"f32", 4}, [DT_F16] = {"f16", 2}, [DT_BF16] = {"bf16", 2},
+    [DT_I32] = {"i32", 4}, [DT_I8] = {"i8", 1},   [DT_E4M3] = {"e4m3", 1},
+};
+
+const char *dtype_name(enum dtype t)
+{
+    return t >= 0 && t < DT_N ? types[t].name : "unknown";
+}
+
+size_t dtype_size(enum dtype t)
+{
+    return t >= 0 && t < DT_N ? types[t].size : 0;
+}

@@ -1,0 +1,79 @@
+/* Element types of weights, activations and KV entries, and the conversions between the small floats.
+ * Conversions to f16 and bf16 round to nearest even; NaN stays NaN; f16 overflow gives infinity. */
+#ifndef COMMON_DTYPE_H
+#define COMMON_DTYPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum dtype {
+    DT_F32,
+    DT_F16,
+    DT_BF16,
+    DT_I32,
+    DT_I8,   /* KV entries with one f32 scale per token and head */
+    DT_E4M3, /* likewise (OCP 8-bit floating point, "FN" form without infinities) */
+    DT_N
+};
+
+/* "f32", "bf16", ...; never NULL. */
+const char *dtype_name(enum dtype t);
+
+/* Bytes of one element; 0 for an unknown value. */
+size_t dtype_size(enum dtype t);
+
+static inline float f32_of_bits(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+static inline uint32_t bits_of_f32(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+static inline float f32_of_bf16(uint16_t h)
+{
+    return f32_of_bits((uint32_t)h << 16);
+}
+
+static inline uint16_t bf16_of_f32(float f)
+{
+    uint32_t u = bits_of_f32(f);
+    if ((u & 0x7fffffffU) > 0x7f800000U)
+        return (uint16_t)((u >> 16) | 0x40);
+    return (uint16_t)((u + 0x7fffU + ((u >> 16) & 1U)) >> 16);
+}
+
+static inline float f32_of_f16(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = (h >> 10) & 31U, man = h & 0x3ffU;
+    if (exp == 31)
+        return f32_of_bits(sign | 0x7f800000U | man << 13);
+    if (exp)
+        return f32_of_bits(sign | (exp + 112) << 23 | man << 13);
+    float f = (float)man * 0x1p-24f; /* zero and subnormals, exact */
+    return sign ? -f : f;
+}
+
+static inline uint16_t f16_of_f32(float f)
+{
+    uint32_t u = bits_of_f32(f), sign = (u >> 16) & 0x8000U, a = u & 0x7fffffffU;
+    if (a > 0x7f800000U)
+        return (uint16_t)(sign | 0x7e00U);
+    if (a >= 0x477ff000U) /* 65520 and above round to infinity */
+        return (uint16_t)(sign | 0x7c00U);
+    if (a < 0x38800000U) { /* below 2^-14: the f16 step is 2^-24; adding 0.5 aligns it in f32 */
+        float r = f32_of_bits(a) + 0.5f;
+        return (uint16_t)(sign | (bits_of_f32(r) - 0x3f000000U));
+    }
+    a += 0xfffU + ((a >> 13) & 1U);
+    return (uint16_t)(sign | ((a - 0x38000000U) >> 13));
+}
+
+#endif

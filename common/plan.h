@@ -1,0 +1,99 @@
+/* The step plan: what the scheduler decides, the wire carries and the ranks execute.  Plain data; pointers
+ * are borrowed from whoever made the struct (scheduler or decoder) and valid until its next call. */
+#ifndef COMMON_PLAN_H
+#define COMMON_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+enum plan_want {
+    WANT_NONE, /* an inner chunk of a prompt: no logits */
+    WANT_LAST, /* sample one token after the chunk's last token */
+};
+
+enum {
+    MAX_TOP_LOGPROBS = 20,
+    MAX_CANDIDATES = 64, /* k of the device's topk */
+    MAX_STOP_IDS = 32,
+    MAX_LOGIT_BIAS = 1024,
+    MAX_SAMPLES = 16, /* parallel samples of one request */
+};
+
+struct logit_bias {
+    int32_t id;
+    float bias; /* added to the logit; [-100, 100] */
+};
+
+/* How one sequence samples.  Order: penalties and bias edit the logits; logprobs are of that edited
+ * distribution; then temperature, top_k, top_p, min_p; then one draw keyed by (seed, position).
+ * temperature 0 = greedy: the first of the order (logit descending, id ascending). */
+struct sample_params {
+    float temperature;        /* >= 0 */
+    float top_p;              /* (0, 1], 1 = off */
+    float min_p;              /* [0, 1), 0 = off */
+    uint32_t top_k;           /* 0 = off */
+    float repetition_penalty; /* > 0, 1 = off; over prompt and output (HuggingFace) */
+    float presence_penalty, frequency_penalty; /* [-2, 2]; over the output only (OpenAI) */
+    uint32_t min_new;         /* stop ids are impossible before that many new tokens */
+    uint64_t seed;
+    uint32_t top_logprobs;    /* <= MAX_TOP_LOGPROBS */
+    bool logprobs;            /* report the chosen token's logprob */
+};
+
+/* One sequence's share of a step. */
+struct plan_seq {
+    uint64_t seq_id;
+    uint32_t pos;                  /* KV length before the step = position of its first token */
+    uint32_t n_tokens, token_off;  /* its tokens: plan->tokens[token_off ..] */
+    uint32_t n_blocks, block_off;  /* blocks appended to its table: plan->blocks[block_off ..] */
+    enum plan_want want;
+};
+
+/* A sequence first seen in this step (also after a preemption or a new epoch). */
+struct plan_open {
+    uint64_t seq_id;
+    struct sample_params sp;
+    uint32_t n_prompt;                /* of its tokens, how many are prompt */
+    uint32_t n_history, history_off;  /* plan->history[..]: all its tokens before this step's, when a
+                                         penalty needs them; else 0 */
+    uint32_t n_stop_ids, stop_off;    /* plan->stop_ids[..]: when min_new needs them; else 0 */
+    uint32_t n_bias, bias_off;        /* plan->bias[..] */
+};
+
+struct step_plan {
+    uint64_t step_id, epoch;
+    uint32_t n_seqs, n_tokens, n_blocks, n_opens, n_closes;
+    uint32_t n_history, n_stop_ids, n_bias;
+    struct plan_seq *seqs;
+    int32_t *tokens;  /* [n_tokens], concatenated */
+    int32_t *blocks;  /* [n_blocks], concatenated */
+    struct plan_open *opens;
+    uint64_t *closes; /* sequences whose state ranks forget before this step's work */
+    int32_t *history, *stop_ids;
+    struct logit_bias *bias;
+};
+
+struct token_logprob {
+    int32_t id;
+    float logprob;
+};
+
+/* One sampled token.  In the order of the plan's WANT_LAST sequences. */
+struct result_token {
+    uint64_t seq_id;
+    int32_t token;
+    float logprob;
+    uint32_t n_top;
+    struct token_logprob top[MAX_TOP_LOGPROBS];
+};
+
+struct step_result {
+    uint64_t step_id, epoch;
+    uint32_t n;
+    struct result_token *tokens;
+    uint64_t compute_us, comm_us; /* of rank 0 */
+};
+
+#endif

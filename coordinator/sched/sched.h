@@ -1,0 +1,120 @@
+/* The scheduler: continuous batching with chunked prefill over paged KV blocks, as a pure module.
+ * No clock, socket, log, global or allocation after create: the same calls give the same plans.
+ * The coordinator's loop calls submit/cancel when clients speak, plan when the ranks are free, commit
+ * when they answer, and acts on the effects.  One thread.
+ *
+ * Policy.  Decodes first, then prefills in order (priority descending, arrival ascending), all under
+ * max_step_tokens; a prompt is cut into chunks to fit.  A sequence holds ceil(len / block_len) blocks;
+ * full blocks are shared by reference count and found again by a hash chained over their tokens, and the
+ * tokens themselves are compared before a block is reused.  When blocks run out a victim is preempted: it
+ * loses its blocks and is computed again later (its full blocks stay cached while nobody needs them).  The
+ * victim is, among the lowest priority, the one that loses the least work; the oldest sequence of the
+ * highest priority is never a victim, so somebody always progresses. */
+#ifndef COORDINATOR_SCHED_SCHED_H
+#define COORDINATOR_SCHED_SCHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/plan.h"
+
+struct sched;
+
+struct sched_config {
+    uint32_t max_seqs;           /* sequences in one step */
+    uint32_t max_step_tokens;    /* token budget of one step, >= 1 (decodes alone may not exceed it) */
+    uint32_t max_waiting;        /* queued sequences */
+    uint64_t max_waiting_tokens; /* their prompt tokens together */
+    uint32_t max_ctx;            /* prompt + new tokens of one sequence */
+    uint32_t n_blocks, block_len;
+    bool prefix_cache;           /* share full blocks between requests (samples of one request always do) */
+};
+
+struct sched_req {
+    uint64_t seq_id;   /* unique among live sequences, not 0 */
+    uint64_t group_id; /* samples of one request share it; siblings wait until one has computed the
+                          prompt, then share its full blocks */
+    uint64_t salt;     /* hash chains of different salts never meet (model, tenant); 0 = common */
+    int32_t *tokens;   /* caller's array of n_tokens + max_new; must outlive the sequence.  The scheduler
+                          appends each new token */
+    uint32_t n_tokens; /* tokens known now */
+    uint32_t n_prompt; /* of them, how many are the prompt (the rest were generated before) */
+    uint32_t max_new;  /* further tokens to generate, >= 1 */
+    uint64_t deadline_us; /* absolute, on the clock of sched_plan's now_us; 0 = none */
+    int32_t priority;     /* greater is more urgent */
+    struct sample_params sp;
+    const int32_t *stop_ids; /* borrowed while the sequence lives; end-of-sequence and stop ids */
+    uint32_t n_stop_ids;
+    const struct logit_bias *bias; /* likewise */
+    uint32_t n_bias;
+};
+
+enum sched_fx {
+    FX_TOKEN,     /* one new token was appended */
+    FX_FINISHED,  /* the sequence is gone; reason says why */
+    FX_PREEMPTED, /* information: it went back to the queue */
+    FX_ADMITTED,  /* information: first planned; n = prompt tokens found in the prefix cache */
+};
+
+enum finish_reason { /* on the wire: append only */
+    FINISH_NONE = 0,
+    FINISH_STOP_ID,  /* an end-of-sequence or stop id was sampled (it is the last FX_TOKEN) */
+    FINISH_LENGTH,   /* max_new or max_ctx reached */
+    FINISH_STOP_STRING,
+    FINISH_CANCELLED,
+    FINISH_DEADLINE,
+    FINISH_FAILED,
+};
+
+struct sched_effect {
+    enum sched_fx kind;
+    uint64_t seq_id;
+    int32_t token;             /* FX_TOKEN */
+    uint32_t i_result;         /* FX_TOKEN: index into the step_result's tokens */
+    enum finish_reason reason; /* FX_FINISHED */
+    uint32_t n;                /* FX_ADMITTED: cached prompt tokens */
+};
+
+struct sched_stats {
+    uint32_t running, waiting;
+    uint64_t waiting_tokens;
+    uint32_t blocks_total, blocks_free, blocks_held, blocks_cached; /* free + held + cached = total */
+    uint64_t preemptions, steps, tokens_computed, tokens_cached;
+};
+
+/* Bytes that sched_create will take for this configuration. */
+size_t sched_bytes(const struct sched_config *cfg);
+MUST_CHECK enum status sched_create(struct sched **out, const struct sched_config *cfg);
+void sched_destroy(struct sched *s);
+
+/* ST_RANGE: can never run (too long for max_ctx or for all blocks, bad numbers): text names which.
+ * ST_BUSY: a queue is full: nothing was taken. */
+MUST_CHECK enum status sched_submit(struct sched *s, const struct sched_req *r);
+
+/* Forgets a sequence in any state; blocks return at once unless a step in flight uses them, then with its
+ * commit.  No effect is produced.  Unknown ids are ignored. */
+void sched_cancel(struct sched *s, uint64_t seq_id);
+
+/* Makes the next step.  Returns false when there is nothing to do (out->n_seqs = 0; closes may still be
+ * pending and go with the next plan) or when a step is in flight.  Expired sequences end first: their
+ * effects go to fx (at most fx_cap; sized max_seqs + max_waiting there is always room). */
+bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct sched_effect *fx,
+                size_t fx_cap, size_t *n_fx);
+
+/* Applies the answer to the step in flight.  ST_PEER when it does not belong to it (nothing changes). */
+MUST_CHECK enum status sched_commit(struct sched *s, const struct step_result *r,
+                                    struct sched_effect *fx, size_t fx_cap, size_t *n_fx);
+
+/* The ranks lost everything: the step in flight is void, the cache is empty, running sequences return to
+ * the queue before all others, in their order.  new_n_blocks 0 keeps the number (a new group may have a
+ * smaller cache; sequences that can never fit any more are finished as FINISH_FAILED through fx). */
+void sched_reset(struct sched *s, uint32_t new_n_blocks, struct sched_effect *fx, size_t fx_cap,
+                 size_t *n_fx);
+
+void sched_stats(const struct sched *s, struct sched_stats *out);
+
+/* Asserts every invariant; for tests and debug builds (slow). */
+void sched_check(const struct sched *s);
+
+#endif
