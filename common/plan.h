@@ -42,6 +42,12 @@ struct sample_params {
     bool logprobs;            /* report the chosen token's logprob */
 };
 
+/* Bounds of every field, NaN included; ST_RANGE names the field and its value. */
+MUST_CHECK enum status sample_params_check(const struct sample_params *sp);
+
+/* temperature 1, everything else off. */
+struct sample_params sample_params_default(void);
+
 /* One sequence's share of a step. */
 struct plan_seq {
     uint64_t seq_id;
