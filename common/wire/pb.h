@@ -1,0 +1,20 @@
+/* What the two codecs share; included only by the .c files of common/wire. */
+#ifndef COMMON_WIRE_PB_H
+#define COMMON_WIRE_PB_H
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "common/wire/frame.h"
+
+/* Unpacks into mem; refuses unknown fields by their path. */
+MUST_CHECK enum status pb_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *desc,
+                                 const uint8_t *body, size_t n, struct wire_mem *mem);
+
+/* Header and packed message into mem. */
+MUST_CHECK enum status pb_pack(struct wire_bytes *out, uint16_t type, const ProtobufCMessage *msg,
+                               struct wire_mem *mem);
+
+/* s, or "" for NULL. */
+const char *pb_string(const char *s);
+
+#endif

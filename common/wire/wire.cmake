@@ -1,0 +1,8 @@
+add_library(ingot_wire STATIC
+  wire/frame.c
+  wire/pb.c
+  wire/worker_msg.c
+  wire/client_msg.c
+  wire/client_reply.c
+  wire/sock.c)
+target_link_libraries(ingot_wire PUBLIC ingot_common ingot_flags PRIVATE ingot_pb PkgConfig::ZMQ)

@@ -1,0 +1,455 @@
+#include "common/wire/worker_msg.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "common/wire/pb.h"
+#include "worker.pb-c.h"
+
+static_assert((int)WMSG_FAULT == INGOT__WORKER__TYPE__FAULT, "types follow worker.proto");
+static_assert((int)WMSG_REFUSED == INGOT__WORKER__TYPE__REFUSED, "types follow worker.proto");
+
+/* memory for n elements in mem, or ST_NOMEM */
+#define MEM_ARRAY(p, n, mem)                                                                       \
+    do {                                                                                           \
+        (p) = wire_mem_alloc((mem), (n) * sizeof *(p));                                            \
+        if (!(p))                                                                                  \
+            FAIL(ST_NOMEM, "message memory of %zu bytes is full", (mem)->cap);                     \
+    } while (0)
+
+static enum status need(int has, const char *field)
+{
+    if (!has)
+        FAIL(ST_FORMAT, "field %s is missing", field);
+    return ST_OK;
+}
+
+/* ---- decode ---- */
+
+static enum status decode_hello(struct worker_hello *h, const Ingot__Worker__Hello *m)
+{
+    TRY(need(m->has_wire_version, "wire_version"));
+    TRY(need(m->model != NULL, "model"));
+    h->wire_version = m->wire_version;
+    h->model = m->model;
+    h->backend = pb_string(m->backend);
+    h->coll = pb_string(m->coll);
+    h->digest = m->digest;
+    h->world = m->world;
+    h->vocab = m->vocab;
+    h->max_ctx = m->max_ctx;
+    h->block_len = m->block_len;
+    h->n_blocks = m->n_blocks;
+    h->max_step_tokens = m->max_step_tokens;
+    h->max_seqs = m->max_seqs;
+    h->launch = m->launch;
+    h->pid = m->pid;
+    return ST_OK;
+}
+
+static struct plan_open open_of(const Ingot__Worker__Open *m)
+{
+    return (struct plan_open){
+        .seq_id = m->seq_id,
+        .n_prompt = m->n_prompt,
+        .sp = {.temperature = m->temperature,
+               .top_p = m->top_p,
+               .min_p = m->min_p,
+               .top_k = m->top_k,
+               .repetition_penalty = m->repetition_penalty,
+               .presence_penalty = m->presence_penalty,
+               .frequency_penalty = m->frequency_penalty,
+               .min_new = m->min_new,
+               .seed = m->seed,
+               .top_logprobs = m->top_logprobs,
+               .logprobs = m->logprobs},
+    };
+}
+
+static enum status decode_opens(struct step_plan *p, const Ingot__Worker__StepPlan *m,
+                                struct wire_mem *mem)
+{
+    size_t n_history = 0, n_stop = 0, n_bias = 0;
+    for (size_t i = 0; i < m->n_open; i++) {
+        const Ingot__Worker__Open *o = m->open[i];
+        if (o->n_bias != o->n_bias_id)
+            FAIL(ST_FORMAT, "open[%zu]: %zu bias ids, %zu biases", i, o->n_bias_id, o->n_bias);
+        n_history += o->n_history;
+        n_stop += o->n_stop_id;
+        n_bias += o->n_bias;
+    }
+    p->n_opens = (uint32_t)m->n_open;
+    p->n_history = (uint32_t)n_history;
+    p->n_stop_ids = (uint32_t)n_stop;
+    p->n_bias = (uint32_t)n_bias;
+    MEM_ARRAY(p->opens, m->n_open, mem);
+    MEM_ARRAY(p->history, n_history, mem);
+    MEM_ARRAY(p->stop_ids, n_stop, mem);
+    MEM_ARRAY(p->bias, n_bias, mem);
+    uint32_t at_history = 0, at_stop = 0, at_bias = 0;
+    for (size_t i = 0; i < m->n_open; i++) {
+        const Ingot__Worker__Open *o = m->open[i];
+        struct plan_open *d = &p->opens[i];
+        *d = open_of(o);
+        TRY(sample_params_check(&d->sp));
+        d->history_off = at_history;
+        d->n_history = (uint32_t)o->n_history;
+        d->stop_off = at_stop;
+        d->n_stop_ids = (uint32_t)o->n_stop_id;
+        d->bias_off = at_bias;
+        d->n_bias = (uint32_t)o->n_bias;
+        for (size_t k = 0; k < o->n_history; k++)
+            p->history[at_history++] = o->history[k];
+        for (size_t k = 0; k < o->n_stop_id; k++)
+            p->stop_ids[at_stop++] = o->stop_id[k];
+        for (size_t k = 0; k < o->n_bias; k++)
+            p->bias[at_bias++] = (struct logit_bias){o->bias_id[k], o->bias[k]};
+    }
+    return ST_OK;
+}
+
+static enum status decode_plan(struct step_plan *p, const Ingot__Worker__StepPlan *m,
+                               struct wire_mem *mem)
+{
+    size_t n = m->n_seq_id;
+    TRY(need(m->has_step_id, "step_id"));
+    TRY(need(m->has_epoch, "epoch"));
+    if (m->n_pos != n || m->n_n_tokens != n || m->n_n_blocks != n || m->n_want != n)
+        FAIL(ST_FORMAT, "step plan: columns of %zu, %zu, %zu, %zu and %zu entries", n, m->n_pos,
+             m->n_n_tokens, m->n_n_blocks, m->n_want);
+    *p = (struct step_plan){.step_id = m->step_id,
+                            .epoch = m->epoch,
+                            .n_seqs = (uint32_t)n,
+                            .n_tokens = (uint32_t)m->n_token,
+                            .n_blocks = (uint32_t)m->n_block,
+                            .n_closes = (uint32_t)m->n_close,
+                            .tokens = m->token,
+                            .closes = m->close};
+    MEM_ARRAY(p->seqs, n, mem);
+    MEM_ARRAY(p->blocks, m->n_block, mem);
+    for (size_t i = 0; i < m->n_block; i++) {
+        if (m->block[i] > INT32_MAX)
+            FAIL(ST_FORMAT, "step plan: block %u", m->block[i]);
+        p->blocks[i] = (int32_t)m->block[i];
+    }
+    uint64_t at_token = 0, at_block = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (m->want[i] > WANT_LAST)
+            FAIL(ST_FORMAT, "step plan: want %u", m->want[i]);
+        p->seqs[i] = (struct plan_seq){.seq_id = m->seq_id[i],
+                                       .pos = m->pos[i],
+                                       .n_tokens = m->n_tokens[i],
+                                       .token_off = (uint32_t)at_token,
+                                       .n_blocks = m->n_blocks[i],
+                                       .block_off = (uint32_t)at_block,
+                                       .want = (enum plan_want)m->want[i]};
+        at_token += m->n_tokens[i];
+        at_block += m->n_blocks[i];
+    }
+    if (at_token != m->n_token || at_block != m->n_block)
+        FAIL(ST_FORMAT, "step plan: %zu tokens and %zu blocks, the sequences say %llu and %llu",
+             m->n_token, m->n_block, (unsigned long long)at_token, (unsigned long long)at_block);
+    return decode_opens(p, m, mem);
+}
+
+static enum status decode_result(struct step_result *r, const Ingot__Worker__StepResult *m,
+                                 struct wire_mem *mem)
+{
+    size_t n = m->n_seq_id, at = 0;
+    TRY(need(m->has_step_id, "step_id"));
+    TRY(need(m->has_epoch, "epoch"));
+    if (m->n_token != n || m->n_logprob != n || m->n_n_top != n || m->n_top_id != m->n_top_logprob)
+        FAIL(ST_FORMAT, "step result: columns of %zu, %zu, %zu and %zu entries", n, m->n_token,
+             m->n_logprob, m->n_n_top);
+    *r = (struct step_result){.step_id = m->step_id,
+                              .epoch = m->epoch,
+                              .n = (uint32_t)n,
+                              .compute_us = m->compute_us,
+                              .comm_us = m->comm_us};
+    MEM_ARRAY(r->tokens, n, mem);
+    for (size_t i = 0; i < n; i++) {
+        struct result_token *t = &r->tokens[i];
+        t->seq_id = m->seq_id[i];
+        t->token = m->token[i];
+        t->logprob = m->logprob[i];
+        t->n_top = m->n_top[i];
+        if (t->n_top > MAX_TOP_LOGPROBS || t->n_top > m->n_top_id - at)
+            FAIL(ST_FORMAT, "step result: %u top logprobs of %zu", t->n_top, m->n_top_id - at);
+        for (uint32_t k = 0; k < t->n_top; k++, at++)
+            t->top[k] = (struct token_logprob){m->top_id[at], m->top_logprob[at]};
+    }
+    if (at != m->n_top_id)
+        FAIL(ST_FORMAT, "step result: %zu top logprobs, the tokens say %zu", m->n_top_id, at);
+    return ST_OK;
+}
+
+static enum status decode_fault(struct worker_fault *f, const Ingot__Worker__Fault *m)
+{
+    if (m->status >= ST_N)
+        FAIL(ST_FORMAT, "fault: status %u", m->status);
+    f->epoch = m->epoch;
+    f->rank = m->rank;
+    f->status = (enum status)m->status;
+    f->detail = pb_string(m->detail);
+    return ST_OK;
+}
+
+static const ProtobufCMessageDescriptor *descriptor_of(uint16_t type)
+{
+    switch (type) {
+    case WMSG_HELLO:
+        return &ingot__worker__hello__descriptor;
+    case WMSG_STEP_RESULT:
+        return &ingot__worker__step_result__descriptor;
+    case WMSG_HEARTBEAT:
+        return &ingot__worker__heartbeat__descriptor;
+    case WMSG_FAULT:
+        return &ingot__worker__fault__descriptor;
+    case WMSG_GOODBYE:
+        return &ingot__worker__goodbye__descriptor;
+    case WMSG_WELCOME:
+        return &ingot__worker__welcome__descriptor;
+    case WMSG_STEP_PLAN:
+        return &ingot__worker__step_plan__descriptor;
+    case WMSG_RESET:
+        return &ingot__worker__reset__descriptor;
+    case WMSG_SHUTDOWN:
+        return &ingot__worker__shutdown__descriptor;
+    case WMSG_REFUSED:
+        return &ingot__worker__refused__descriptor;
+    default:
+        return NULL;
+    }
+}
+
+enum status worker_msg_decode(struct worker_msg *out, const void *data, size_t n,
+                              struct wire_mem *mem)
+{
+    struct frame f;
+    ProtobufCMessage *m;
+    TRY(frame_parse(&f, data, n));
+    const ProtobufCMessageDescriptor *d = descriptor_of(f.type);
+    if (!d)
+        FAIL(ST_UNSUPPORTED, "message type %u is not one between coordinator and worker", f.type);
+    TRY(pb_unpack(&m, d, f.body, f.n_body, mem));
+    memset(out, 0, sizeof *out);
+    out->type = (enum worker_type)f.type;
+    switch (out->type) {
+    case WMSG_HELLO:
+        return decode_hello(&out->u.hello, (const void *)m);
+    case WMSG_STEP_RESULT:
+        return decode_result(&out->u.result, (const void *)m, mem);
+    case WMSG_STEP_PLAN:
+        return decode_plan(&out->u.plan, (const void *)m, mem);
+    case WMSG_FAULT:
+        return decode_fault(&out->u.fault, (const void *)m);
+    case WMSG_HEARTBEAT:
+        out->u.beat.epoch = ((const Ingot__Worker__Heartbeat *)m)->epoch;
+        out->u.beat.last_step = ((const Ingot__Worker__Heartbeat *)m)->last_step;
+        return ST_OK;
+    case WMSG_GOODBYE:
+        out->u.beat.epoch = ((const Ingot__Worker__Goodbye *)m)->epoch;
+        return ST_OK;
+    case WMSG_RESET:
+        out->u.beat.epoch = ((const Ingot__Worker__Reset *)m)->epoch;
+        return ST_OK;
+    case WMSG_SHUTDOWN:
+        out->u.beat.epoch = ((const Ingot__Worker__Shutdown *)m)->epoch;
+        return ST_OK;
+    case WMSG_WELCOME: {
+        const Ingot__Worker__Welcome *w = (const void *)m;
+        out->u.welcome = (struct worker_welcome){w->epoch, w->heartbeat_ms, w->lease_ms};
+        return ST_OK;
+    }
+    case WMSG_REFUSED:
+        out->u.refused = pb_string(((const Ingot__Worker__Refused *)m)->detail);
+        return ST_OK;
+    }
+    FAIL(ST_BUG, "message type %u has a descriptor and no decoder", f.type);
+}
+
+/* ---- encode ---- */
+
+#define SET(m, field, value) ((m).has_##field = 1, (m).field = (value))
+
+static enum status encode_hello(struct wire_bytes *out, const struct worker_hello *h,
+                                struct wire_mem *mem)
+{
+    Ingot__Worker__Hello m = INGOT__WORKER__HELLO__INIT;
+    SET(m, wire_version, h->wire_version);
+    m.model = (char *)(uintptr_t)h->model;
+    m.backend = (char *)(uintptr_t)h->backend;
+    m.coll = (char *)(uintptr_t)h->coll;
+    SET(m, digest, h->digest);
+    SET(m, world, h->world);
+    SET(m, vocab, h->vocab);
+    SET(m, max_ctx, h->max_ctx);
+    SET(m, block_len, h->block_len);
+    SET(m, n_blocks, h->n_blocks);
+    SET(m, max_step_tokens, h->max_step_tokens);
+    SET(m, max_seqs, h->max_seqs);
+    SET(m, launch, h->launch);
+    SET(m, pid, h->pid);
+    return pb_pack(out, WMSG_HELLO, &m.base, mem);
+}
+
+static enum status encode_open(Ingot__Worker__Open *m, const struct step_plan *p,
+                               const struct plan_open *o, struct wire_mem *mem)
+{
+    const struct sample_params *sp = &o->sp;
+    ingot__worker__open__init(m);
+    SET(*m, seq_id, o->seq_id);
+    SET(*m, temperature, sp->temperature);
+    SET(*m, top_p, sp->top_p);
+    SET(*m, min_p, sp->min_p);
+    SET(*m, top_k, sp->top_k);
+    SET(*m, repetition_penalty, sp->repetition_penalty);
+    SET(*m, presence_penalty, sp->presence_penalty);
+    SET(*m, frequency_penalty, sp->frequency_penalty);
+    SET(*m, min_new, sp->min_new);
+    SET(*m, seed, sp->seed);
+    SET(*m, top_logprobs, sp->top_logprobs);
+    SET(*m, logprobs, sp->logprobs);
+    SET(*m, n_prompt, o->n_prompt);
+    m->n_history = o->n_history;
+    m->history = p->history + o->history_off;
+    m->n_stop_id = o->n_stop_ids;
+    m->stop_id = p->stop_ids + o->stop_off;
+    m->n_bias = m->n_bias_id = o->n_bias;
+    MEM_ARRAY(m->bias_id, o->n_bias, mem);
+    MEM_ARRAY(m->bias, o->n_bias, mem);
+    for (uint32_t k = 0; k < o->n_bias; k++) {
+        m->bias_id[k] = p->bias[o->bias_off + k].id;
+        m->bias[k] = p->bias[o->bias_off + k].bias;
+    }
+    return ST_OK;
+}
+
+static enum status encode_plan(struct wire_bytes *out, const struct step_plan *p,
+                               struct wire_mem *mem)
+{
+    Ingot__Worker__StepPlan m = INGOT__WORKER__STEP_PLAN__INIT;
+    Ingot__Worker__Open *opens;
+    size_t n = p->n_seqs;
+
+    SET(m, step_id, p->step_id);
+    SET(m, epoch, p->epoch);
+    m.n_seq_id = m.n_pos = m.n_n_tokens = m.n_n_blocks = m.n_want = n;
+    MEM_ARRAY(m.seq_id, n, mem);
+    MEM_ARRAY(m.pos, n, mem);
+    MEM_ARRAY(m.n_tokens, n, mem);
+    MEM_ARRAY(m.n_blocks, n, mem);
+    MEM_ARRAY(m.want, n, mem);
+    for (size_t i = 0; i < n; i++) {
+        m.seq_id[i] = p->seqs[i].seq_id;
+        m.pos[i] = p->seqs[i].pos;
+        m.n_tokens[i] = p->seqs[i].n_tokens;
+        m.n_blocks[i] = p->seqs[i].n_blocks;
+        m.want[i] = (uint32_t)p->seqs[i].want;
+    }
+    m.n_token = p->n_tokens;
+    m.token = p->tokens;
+    m.n_block = p->n_blocks;
+    MEM_ARRAY(m.block, m.n_block, mem);
+    for (size_t i = 0; i < m.n_block; i++)
+        m.block[i] = (uint32_t)p->blocks[i];
+    m.n_close = p->n_closes;
+    m.close = p->closes;
+    m.n_open = p->n_opens;
+    MEM_ARRAY(m.open, m.n_open, mem);
+    MEM_ARRAY(opens, m.n_open, mem);
+    for (size_t i = 0; i < m.n_open; i++) {
+        TRY(encode_open(&opens[i], p, &p->opens[i], mem));
+        m.open[i] = &opens[i];
+    }
+    return pb_pack(out, WMSG_STEP_PLAN, &m.base, mem);
+}
+
+static enum status encode_result(struct wire_bytes *out, const struct step_result *r,
+                                 struct wire_mem *mem)
+{
+    Ingot__Worker__StepResult m = INGOT__WORKER__STEP_RESULT__INIT;
+    size_t n_top = 0, at = 0;
+
+    SET(m, step_id, r->step_id);
+    SET(m, epoch, r->epoch);
+    SET(m, compute_us, r->compute_us);
+    SET(m, comm_us, r->comm_us);
+    m.n_seq_id = m.n_token = m.n_logprob = m.n_n_top = r->n;
+    MEM_ARRAY(m.seq_id, r->n, mem);
+    MEM_ARRAY(m.token, r->n, mem);
+    MEM_ARRAY(m.logprob, r->n, mem);
+    MEM_ARRAY(m.n_top, r->n, mem);
+    for (uint32_t i = 0; i < r->n; i++)
+        n_top += r->tokens[i].n_top;
+    m.n_top_id = m.n_top_logprob = n_top;
+    MEM_ARRAY(m.top_id, n_top, mem);
+    MEM_ARRAY(m.top_logprob, n_top, mem);
+    for (uint32_t i = 0; i < r->n; i++) {
+        const struct result_token *t = &r->tokens[i];
+        m.seq_id[i] = t->seq_id;
+        m.token[i] = t->token;
+        m.logprob[i] = t->logprob;
+        m.n_top[i] = t->n_top;
+        for (uint32_t k = 0; k < t->n_top; k++, at++) {
+            m.top_id[at] = t->top[k].id;
+            m.top_logprob[at] = t->top[k].logprob;
+        }
+    }
+    return pb_pack(out, WMSG_STEP_RESULT, &m.base, mem);
+}
+
+enum status worker_msg_encode(struct wire_bytes *out, const struct worker_msg *msg,
+                              struct wire_mem *mem)
+{
+    switch (msg->type) {
+    case WMSG_HELLO:
+        return encode_hello(out, &msg->u.hello, mem);
+    case WMSG_STEP_PLAN:
+        return encode_plan(out, &msg->u.plan, mem);
+    case WMSG_STEP_RESULT:
+        return encode_result(out, &msg->u.result, mem);
+    case WMSG_WELCOME: {
+        Ingot__Worker__Welcome m = INGOT__WORKER__WELCOME__INIT;
+        SET(m, epoch, msg->u.welcome.epoch);
+        SET(m, heartbeat_ms, msg->u.welcome.heartbeat_ms);
+        SET(m, lease_ms, msg->u.welcome.lease_ms);
+        return pb_pack(out, WMSG_WELCOME, &m.base, mem);
+    }
+    case WMSG_FAULT: {
+        Ingot__Worker__Fault m = INGOT__WORKER__FAULT__INIT;
+        SET(m, epoch, msg->u.fault.epoch);
+        SET(m, rank, msg->u.fault.rank);
+        SET(m, status, (uint32_t)msg->u.fault.status);
+        m.detail = (char *)(uintptr_t)msg->u.fault.detail;
+        return pb_pack(out, WMSG_FAULT, &m.base, mem);
+    }
+    case WMSG_HEARTBEAT: {
+        Ingot__Worker__Heartbeat m = INGOT__WORKER__HEARTBEAT__INIT;
+        SET(m, epoch, msg->u.beat.epoch);
+        SET(m, last_step, msg->u.beat.last_step);
+        return pb_pack(out, WMSG_HEARTBEAT, &m.base, mem);
+    }
+    case WMSG_GOODBYE: {
+        Ingot__Worker__Goodbye m = INGOT__WORKER__GOODBYE__INIT;
+        SET(m, epoch, msg->u.beat.epoch);
+        return pb_pack(out, WMSG_GOODBYE, &m.base, mem);
+    }
+    case WMSG_RESET: {
+        Ingot__Worker__Reset m = INGOT__WORKER__RESET__INIT;
+        SET(m, epoch, msg->u.beat.epoch);
+        return pb_pack(out, WMSG_RESET, &m.base, mem);
+    }
+    case WMSG_SHUTDOWN: {
+        Ingot__Worker__Shutdown m = INGOT__WORKER__SHUTDOWN__INIT;
+        SET(m, epoch, msg->u.beat.epoch);
+        return pb_pack(out, WMSG_SHUTDOWN, &m.base, mem);
+    }
+    case WMSG_REFUSED: {
+        Ingot__Worker__Refused m = INGOT__WORKER__REFUSED__INIT;
+        m.detail = (char *)(uintptr_t)msg->u.refused;
+        return pb_pack(out, WMSG_REFUSED, &m.base, mem);
+    }
+    }
+    FAIL(ST_BUG, "message type %d has no encoder", (int)msg->type);
+}

@@ -1,0 +1,68 @@
+/* Messages between coordinator and rank 0 (proto/worker.proto) as plain structs.  Decoded structs and
+ * encoded bytes live in the wire_mem and are valid until its reset. */
+#ifndef COMMON_WIRE_WORKER_MSG_H
+#define COMMON_WIRE_WORKER_MSG_H
+
+#include "common/plan.h"
+#include "common/wire/frame.h"
+
+enum { WORKER_WIRE_VERSION = 1 };
+
+enum worker_type { /* header types, as in worker.proto */
+    WMSG_HELLO = 128,
+    WMSG_STEP_RESULT,
+    WMSG_HEARTBEAT,
+    WMSG_FAULT,
+    WMSG_GOODBYE,
+    WMSG_WELCOME = 192,
+    WMSG_STEP_PLAN,
+    WMSG_RESET,
+    WMSG_SHUTDOWN,
+    WMSG_REFUSED,
+};
+
+struct worker_hello {
+    uint32_t wire_version;
+    const char *model, *backend, *coll;
+    uint64_t digest; /* of the model: configuration and the tensors' names, types, shapes */
+    uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
+    uint64_t launch; /* random, names this launch of the group */
+    uint64_t pid;    /* of rank 0, for logs */
+};
+
+struct worker_welcome {
+    uint64_t epoch;
+    uint32_t heartbeat_ms; /* send a Heartbeat that often, also during a long step */
+    uint32_t lease_ms;     /* end yourself when the coordinator was silent for that long */
+};
+
+struct worker_fault {
+    uint64_t epoch;
+    uint32_t rank;
+    enum status status;
+    const char *detail;
+};
+
+/* One decoded message; type says which member counts. */
+struct worker_msg {
+    enum worker_type type;
+    union {
+        struct worker_hello hello;
+        struct worker_welcome welcome;
+        struct step_plan plan;
+        struct step_result result;
+        struct worker_fault fault;
+        struct {
+            uint64_t epoch, last_step; /* heartbeat, reset, shutdown, goodbye */
+        } beat;
+        const char *refused; /* why */
+    } u;
+};
+
+/* ST_FORMAT: malformed or columns that do not fit together; ST_NOMEM: larger than the wire_mem. */
+MUST_CHECK enum status worker_msg_decode(struct worker_msg *out, const void *data, size_t n,
+                                         struct wire_mem *mem);
+MUST_CHECK enum status worker_msg_encode(struct wire_bytes *out, const struct worker_msg *msg,
+                                         struct wire_mem *mem);
+
+#endif
