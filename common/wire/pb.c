@@ -50,14 +50,14 @@ enum status pb_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *
 {
     ProtobufCAllocator a = {mem_alloc, mem_free, mem};
     ProtobufCMessage *msg = protobuf_c_message_unpack(desc, &a, n, body);
+    *out = NULL;
     if (!msg && mem->exhausted)
         FAIL(ST_NOMEM, "a %s of %zu bytes needs more than %zu bytes of memory", desc->short_name, n,
              mem->cap);
     if (!msg)
         FAIL(ST_FORMAT, "%zu bytes are not a %s message", n, desc->short_name);
-    TRY(check_unknown(msg, ""));
     *out = msg;
-    return ST_OK;
+    return check_unknown(msg, "");
 }
 
 enum status pb_pack(struct wire_bytes *out, uint16_t type, const ProtobufCMessage *msg,

@@ -6,13 +6,24 @@
 
 #include "common/wire/frame.h"
 
-/* Unpacks into mem; refuses unknown fields by their path. */
+/* Unpacks into mem; refuses unknown fields by their path (*out is set even then, else NULL). */
 MUST_CHECK enum status pb_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *desc,
                                  const uint8_t *body, size_t n, struct wire_mem *mem);
 
 /* Header and packed message into mem. */
 MUST_CHECK enum status pb_pack(struct wire_bytes *out, uint16_t type, const ProtobufCMessage *msg,
                                struct wire_mem *mem);
+
+/* Memory for n elements in mem, or ST_NOMEM. */
+#define MEM_ARRAY(p, n, mem)                                                                       \
+    do {                                                                                           \
+        (p) = wire_mem_alloc((mem), (n) * sizeof *(p));                                            \
+        if (!(p))                                                                                  \
+            FAIL(ST_NOMEM, "message memory of %zu bytes is full", (mem)->cap);                     \
+    } while (0)
+
+/* Sets an optional field. */
+#define SET(m, field, value) ((m).has_##field = 1, (m).field = (value))
 
 /* s, or "" for NULL. */
 const char *pb_string(const char *s);

@@ -9,14 +9,6 @@
 static_assert((int)WMSG_FAULT == INGOT__WORKER__TYPE__FAULT, "types follow worker.proto");
 static_assert((int)WMSG_REFUSED == INGOT__WORKER__TYPE__REFUSED, "types follow worker.proto");
 
-/* memory for n elements in mem, or ST_NOMEM */
-#define MEM_ARRAY(p, n, mem)                                                                       \
-    do {                                                                                           \
-        (p) = wire_mem_alloc((mem), (n) * sizeof *(p));                                            \
-        if (!(p))                                                                                  \
-            FAIL(ST_NOMEM, "message memory of %zu bytes is full", (mem)->cap);                     \
-    } while (0)
-
 static enum status need(int has, const char *field)
 {
     if (!has)
@@ -269,8 +261,6 @@ enum status worker_msg_decode(struct worker_msg *out, const void *data, size_t n
 }
 
 /* ---- encode ---- */
-
-#define SET(m, field, value) ((m).has_##field = 1, (m).field = (value))
 
 static enum status encode_hello(struct wire_bytes *out, const struct worker_hello *h,
                                 struct wire_mem *mem)

@@ -1,0 +1,469 @@
+/* Requests: client -> coordinator. */
+#include "common/wire/client_msg.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/utf8.h"
+#include "common/wire/pb.h"
+#include "ingot.pb-c.h"
+
+static_assert((int)MSG_DRAIN == INGOT__TYPE__DRAIN, "types follow ingot.proto");
+static_assert((int)MSG_DRAINING == INGOT__TYPE__DRAINING, "types follow ingot.proto");
+static_assert((int)ST_N == INGOT__CODE__NOT_FOUND + 1, "codes follow ingot.proto");
+static_assert((int)REASON_FAILED == INGOT__REASON__FAILED, "reasons follow ingot.proto");
+
+/* FAIL that also names the field */
+#define FAIL_FIELD(name, code, ...)                                                                \
+    do {                                                                                           \
+        *field = (name);                                                                           \
+        FAIL((code), __VA_ARGS__);                                                                 \
+    } while (0)
+
+const char *msg_reason_name(enum msg_reason r)
+{
+    static const char *const names[] = {"none",      "eos",      "length", "stop",
+                                        "cancelled", "deadline", "failed"};
+    return r >= 0 && r < (int)ARRAY_LEN(names) ? names[r] : "unknown";
+}
+
+struct msg_generate msg_generate_default(void)
+{
+    return (struct msg_generate){.request_id = "",
+                                 .model = "",
+                                 .sp = sample_params_default(),
+                                 .n = 1,
+                                 .skip_special = true,
+                                 .add_special = true,
+                                 .chat = {.add_generation_prompt = true}};
+}
+
+/* ---- decode ---- */
+
+static struct wire_text text_of(protobuf_c_boolean has, ProtobufCBinaryData b)
+{
+    return has ? (struct wire_text){(const char *)b.data, b.len} : (struct wire_text){"", 0};
+}
+
+static enum status check_utf8(struct wire_text t, const char *name, const char **field)
+{
+    size_t good = utf8_valid_prefix(t.data, t.n);
+    if (good != t.n)
+        FAIL_FIELD(name, ST_FORMAT, "%s is not UTF-8 (byte %zu of %zu)", name, good, t.n);
+    return ST_OK;
+}
+
+static enum status decode_chat(struct msg_chat *c, const Ingot__Chat *m, struct wire_mem *mem,
+                               const char **field)
+{
+    struct msg_turn *turns;
+    MEM_ARRAY(turns, m->n_turn, mem);
+    c->n_turns = (uint32_t)m->n_turn;
+    c->turns = turns;
+    c->tools_json = text_of(m->has_tools_json, m->tools_json);
+    c->variables_json = text_of(m->has_variables_json, m->variables_json);
+    c->add_generation_prompt = m->add_generation_prompt;
+    c->continue_final_message = m->continue_final_message;
+    TRY(check_utf8(c->tools_json, "chat.tools_json", field));
+    TRY(check_utf8(c->variables_json, "chat.variables_json", field));
+    for (size_t i = 0; i < m->n_turn; i++) {
+        const Ingot__Turn *t = m->turn[i];
+        turns[i].role = pb_string(t->role);
+        turns[i].content = text_of(t->has_content, t->content);
+        turns[i].json = text_of(t->has_json, t->json);
+        TRY(check_utf8((struct wire_text){turns[i].role, strlen(turns[i].role)}, "chat.turn.role",
+                       field));
+        TRY(check_utf8(turns[i].content, "chat.turn.content", field));
+        TRY(check_utf8(turns[i].json, "chat.turn.json", field));
+        if (turns[i].json.n && (t->role || t->has_content))
+            FAIL_FIELD("chat.turn.json", ST_RANGE,
+                       "chat.turn[%zu] has both json and role or content", i);
+        if (!turns[i].json.n && !*turns[i].role)
+            FAIL_FIELD("chat.turn.role", ST_RANGE, "chat.turn[%zu] has no role", i);
+    }
+    return ST_OK;
+}
+
+static enum status decode_sampling(struct msg_generate *g, const Ingot__Sampling *m,
+                                   struct wire_mem *mem, const char **field)
+{
+    struct sample_params *sp = &g->sp;
+    sp->temperature = m->temperature;
+    sp->top_p = m->top_p;
+    sp->min_p = m->min_p;
+    sp->top_k = m->top_k;
+    sp->repetition_penalty = m->repetition_penalty;
+    sp->presence_penalty = m->presence_penalty;
+    sp->frequency_penalty = m->frequency_penalty;
+    sp->min_new = m->min_tokens;
+    sp->seed = m->seed;
+    sp->logprobs = m->logprobs || m->top_logprobs;
+    sp->top_logprobs = m->top_logprobs;
+    g->has_seed = m->has_seed;
+    g->ignore_eos = m->ignore_eos;
+    if (m->n_stop_token_id > MAX_STOP_IDS)
+        FAIL_FIELD("sampling.stop_token_id", ST_RANGE, "%zu stop token ids: at most %d are taken",
+                   m->n_stop_token_id, MAX_STOP_IDS);
+    if (m->n_logit_bias > MAX_LOGIT_BIAS)
+        FAIL_FIELD("sampling.logit_bias", ST_RANGE, "%zu logit biases: at most %d are taken",
+                   m->n_logit_bias, MAX_LOGIT_BIAS);
+    g->n_stop_ids = (uint32_t)m->n_stop_token_id;
+    g->stop_ids = m->stop_token_id;
+    struct logit_bias *bias;
+    MEM_ARRAY(bias, m->n_logit_bias, mem);
+    for (size_t i = 0; i < m->n_logit_bias; i++) {
+        bias[i] = (struct logit_bias){m->logit_bias[i]->id, m->logit_bias[i]->bias};
+        if (!m->logit_bias[i]->has_id)
+            FAIL_FIELD("sampling.logit_bias.id", ST_FORMAT, "logit_bias[%zu] has no id", i);
+        if (!(bias[i].bias >= -100.0f && bias[i].bias <= 100.0f))
+            FAIL_FIELD("sampling.logit_bias.bias", ST_RANGE,
+                       "logit_bias of token %d is %g: it must be between -100 and 100", bias[i].id,
+                       (double)bias[i].bias);
+    }
+    g->n_bias = (uint32_t)m->n_logit_bias;
+    g->bias = bias;
+    *field = "sampling";
+    TRY(sample_params_check(sp));
+    *field = "";
+    return ST_OK;
+}
+
+static enum status decode_stops(struct msg_generate *g, const Ingot__Generate *m,
+                                struct wire_mem *mem, const char **field)
+{
+    if (m->n_stop > MAX_STOPS)
+        FAIL_FIELD("stop", ST_RANGE, "%zu stop strings: at most %d are taken", m->n_stop,
+                   MAX_STOPS);
+    struct wire_text *stops;
+    MEM_ARRAY(stops, m->n_stop, mem);
+    for (size_t i = 0; i < m->n_stop; i++) {
+        stops[i] = text_of(1, m->stop[i]);
+        if (stops[i].n == 0)
+            FAIL_FIELD("stop", ST_RANGE, "stop[%zu] is empty", i);
+        TRY(check_utf8(stops[i], "stop", field));
+    }
+    g->n_stops = (uint32_t)m->n_stop;
+    g->stops = stops;
+    return ST_OK;
+}
+
+static enum status decode_generate(struct msg_generate *g, const Ingot__Generate *m,
+                                   struct wire_mem *mem, const char **field)
+{
+    *g = msg_generate_default();
+    g->request_id = m->request_id;
+    g->model = pb_string(m->model);
+    if (m->has_text + (m->tokens != NULL) + (m->chat != NULL) != 1)
+        FAIL_FIELD("text", ST_RANGE, "a Generate needs exactly one of text, tokens and chat");
+    if (m->has_text) {
+        g->kind = PROMPT_TEXT;
+        g->text = text_of(1, m->text);
+        TRY(check_utf8(g->text, "text", field));
+    } else if (m->tokens) {
+        g->kind = PROMPT_TOKENS;
+        g->n_tokens = (uint32_t)m->tokens->n_id;
+        g->tokens = m->tokens->id;
+    } else {
+        g->kind = PROMPT_CHAT;
+        TRY(decode_chat(&g->chat, m->chat, mem, field));
+    }
+    if (m->sampling)
+        TRY(decode_sampling(g, m->sampling, mem, field));
+    TRY(decode_stops(g, m, mem, field));
+    if (m->has_max_tokens && m->max_tokens == 0)
+        FAIL_FIELD("max_tokens", ST_RANGE, "max_tokens is 0: it must be at least 1");
+    g->max_tokens = m->max_tokens;
+    g->include_stop = m->include_stop;
+    if (m->n < 1 || m->n > MAX_SAMPLES)
+        FAIL_FIELD("n", ST_RANGE, "n is %u: it must be between 1 and %d", m->n, MAX_SAMPLES);
+    g->n = m->n;
+    g->deadline_ms = m->deadline_ms;
+    if (m->priority < -100 || m->priority > 100)
+        FAIL_FIELD("priority", ST_RANGE, "priority is %d: it must be between -100 and 100",
+                   m->priority);
+    g->priority = m->priority;
+    g->skip_special = m->skip_special;
+    g->add_special = m->has_add_special ? m->add_special : g->kind == PROMPT_TEXT;
+    return ST_OK;
+}
+
+/* the first field of every request but Hello is request_id = 1 */
+static enum status check_id(const char *id, const char **request_id, const char **field)
+{
+    size_t n = id ? strlen(id) : 0;
+    if (n == 0 || n > MAX_REQUEST_ID)
+        FAIL_FIELD("request_id", ST_RANGE, "request_id has %zu bytes: it must have 1 to %d", n,
+                   MAX_REQUEST_ID);
+    TRY(check_utf8((struct wire_text){id, n}, "request_id", field));
+    *request_id = id;
+    return ST_OK;
+}
+
+static const ProtobufCMessageDescriptor *request_descriptor(uint16_t type)
+{
+    static const ProtobufCMessageDescriptor *const all[] = {
+        [MSG_HELLO] = &ingot__hello__descriptor,
+        [MSG_GENERATE] = &ingot__generate__descriptor,
+        [MSG_CANCEL] = &ingot__cancel__descriptor,
+        [MSG_TOKENIZE] = &ingot__tokenize__descriptor,
+        [MSG_DETOKENIZE] = &ingot__detokenize__descriptor,
+        [MSG_APPLY_TEMPLATE] = &ingot__apply_template__descriptor,
+        [MSG_MODELS] = &ingot__models__descriptor,
+        [MSG_STATS] = &ingot__stats__descriptor,
+        [MSG_PING] = &ingot__ping__descriptor,
+        [MSG_DRAIN] = &ingot__drain__descriptor,
+    };
+    return type < ARRAY_LEN(all) ? all[type] : NULL;
+}
+
+enum status client_msg_decode_request(struct client_msg *out, const void *data, size_t n,
+                                      struct wire_mem *mem, const char **request_id,
+                                      const char **field)
+{
+    const char *no_id, *no_field;
+    struct frame f;
+    ProtobufCMessage *m;
+
+    if (!request_id)
+        request_id = &no_id;
+    if (!field)
+        field = &no_field;
+    *request_id = *field = "";
+    TRY(frame_parse(&f, data, n));
+    const ProtobufCMessageDescriptor *d = request_descriptor(f.type);
+    if (!d)
+        FAIL(ST_UNSUPPORTED, "message type %u is not a request", f.type);
+    enum status st = pb_unpack(&m, d, f.body, f.n_body, mem);
+    memset(out, 0, sizeof *out);
+    out->type = (enum msg_type)f.type;
+    if (st != ST_OK) {
+        /* a message with unknown fields still has an id: the reply can name the request */
+        const char *id = m && f.type != MSG_HELLO ? ((const Ingot__Ping *)m)->request_id : NULL;
+        if (id && strlen(id) <= MAX_REQUEST_ID)
+            *request_id = id;
+        return st;
+    }
+    if (out->type == MSG_HELLO) {
+        const Ingot__Hello *h = (const void *)m;
+        out->u.hello = (struct msg_hello){h->major_min, h->major_max, pb_string(h->client)};
+        if (!h->has_major_min || !h->has_major_max)
+            FAIL_FIELD("major_min", ST_FORMAT, "Hello without major_min and major_max");
+        return ST_OK;
+    }
+    /* every other request has its request_id at the same place */
+    const char *id = ((const Ingot__Ping *)m)->request_id;
+    TRY(check_id(id, request_id, field));
+    switch (out->type) {
+    case MSG_GENERATE:
+        return decode_generate(&out->u.generate, (const void *)m, mem, field);
+    case MSG_TOKENIZE: {
+        const Ingot__Tokenize *t = (const void *)m;
+        out->u.tokenize = (struct msg_tokenize){id, pb_string(t->model),
+                                                text_of(t->has_text, t->text), t->add_special};
+        return check_utf8(out->u.tokenize.text, "text", field);
+    }
+    case MSG_DETOKENIZE: {
+        const Ingot__Detokenize *t = (const void *)m;
+        out->u.detokenize = (struct msg_detokenize){id, pb_string(t->model), (uint32_t)t->n_id,
+                                                    t->id, t->skip_special};
+        return ST_OK;
+    }
+    case MSG_APPLY_TEMPLATE: {
+        const Ingot__ApplyTemplate *t = (const void *)m;
+        out->u.apply_template.request_id = id;
+        out->u.apply_template.model = pb_string(t->model);
+        if (!t->chat)
+            FAIL_FIELD("chat", ST_RANGE, "ApplyTemplate without chat");
+        return decode_chat(&out->u.apply_template.chat, t->chat, mem, field);
+    }
+    default:
+        out->u.simple.request_id = id;
+        if (out->type == MSG_DRAIN)
+            out->u.simple.value = ((const Ingot__Drain *)m)->timeout_ms;
+        return ST_OK;
+    }
+}
+
+/* ---- encode ---- */
+
+static ProtobufCBinaryData bytes_of(struct wire_text t)
+{
+    return (ProtobufCBinaryData){t.n, (uint8_t *)(uintptr_t)t.data};
+}
+
+#define SET_TEXT(m, field, t)                                                                      \
+    do {                                                                                           \
+        if ((t).n)                                                                                 \
+            SET(m, field, bytes_of(t));                                                            \
+    } while (0)
+
+/* a borrowed C string, NULL (unset) for "" */
+static char *string_of(const char *s)
+{
+    return s && *s ? (char *)(uintptr_t)s : NULL;
+}
+
+static enum status encode_chat(Ingot__Chat *m, const struct msg_chat *c, struct wire_mem *mem)
+{
+    Ingot__Turn *turns;
+    ingot__chat__init(m);
+    MEM_ARRAY(turns, c->n_turns, mem);
+    MEM_ARRAY(m->turn, c->n_turns, mem);
+    m->n_turn = c->n_turns;
+    for (uint32_t i = 0; i < c->n_turns; i++) {
+        ingot__turn__init(&turns[i]);
+        m->turn[i] = &turns[i];
+        if (c->turns[i].json.n) {
+            SET(turns[i], json, bytes_of(c->turns[i].json));
+            continue;
+        }
+        turns[i].role = string_of(c->turns[i].role);
+        SET(turns[i], content, bytes_of(c->turns[i].content));
+    }
+    SET_TEXT(*m, tools_json, c->tools_json);
+    SET_TEXT(*m, variables_json, c->variables_json);
+    SET(*m, add_generation_prompt, c->add_generation_prompt);
+    SET(*m, continue_final_message, c->continue_final_message);
+    return ST_OK;
+}
+
+static enum status encode_sampling(Ingot__Sampling *m, const struct msg_generate *g,
+                                   struct wire_mem *mem)
+{
+    const struct sample_params *sp = &g->sp;
+    Ingot__LogitBias *bias;
+    ingot__sampling__init(m);
+    SET(*m, temperature, sp->temperature);
+    SET(*m, top_p, sp->top_p);
+    SET(*m, min_p, sp->min_p);
+    SET(*m, top_k, sp->top_k);
+    SET(*m, repetition_penalty, sp->repetition_penalty);
+    SET(*m, presence_penalty, sp->presence_penalty);
+    SET(*m, frequency_penalty, sp->frequency_penalty);
+    SET(*m, min_tokens, sp->min_new);
+    if (g->has_seed)
+        SET(*m, seed, sp->seed);
+    SET(*m, logprobs, sp->logprobs);
+    SET(*m, top_logprobs, sp->top_logprobs);
+    SET(*m, ignore_eos, g->ignore_eos);
+    m->n_stop_token_id = g->n_stop_ids;
+    m->stop_token_id = (int32_t *)(uintptr_t)g->stop_ids;
+    MEM_ARRAY(bias, g->n_bias, mem);
+    MEM_ARRAY(m->logit_bias, g->n_bias, mem);
+    m->n_logit_bias = g->n_bias;
+    for (uint32_t i = 0; i < g->n_bias; i++) {
+        ingot__logit_bias__init(&bias[i]);
+        m->logit_bias[i] = &bias[i];
+        SET(bias[i], id, g->bias[i].id);
+        SET(bias[i], bias, g->bias[i].bias);
+    }
+    return ST_OK;
+}
+
+static enum status encode_generate(struct wire_bytes *out, const struct msg_generate *g,
+                                   struct wire_mem *mem)
+{
+    Ingot__Generate m = INGOT__GENERATE__INIT;
+    Ingot__TokenIds ids = INGOT__TOKEN_IDS__INIT;
+    Ingot__Chat chat;
+    Ingot__Sampling sampling;
+
+    m.request_id = string_of(g->request_id);
+    m.model = string_of(g->model);
+    if (g->kind == PROMPT_TEXT) {
+        SET(m, text, bytes_of(g->text));
+    } else if (g->kind == PROMPT_TOKENS) {
+        ids.n_id = g->n_tokens;
+        ids.id = (int32_t *)(uintptr_t)g->tokens;
+        m.tokens = &ids;
+    } else {
+        TRY(encode_chat(&chat, &g->chat, mem));
+        m.chat = &chat;
+    }
+    TRY(encode_sampling(&sampling, g, mem));
+    m.sampling = &sampling;
+    if (g->max_tokens)
+        SET(m, max_tokens, g->max_tokens);
+    MEM_ARRAY(m.stop, g->n_stops, mem);
+    m.n_stop = g->n_stops;
+    for (uint32_t i = 0; i < g->n_stops; i++)
+        m.stop[i] = bytes_of(g->stops[i]);
+    SET(m, include_stop, g->include_stop);
+    SET(m, n, g->n);
+    if (g->deadline_ms)
+        SET(m, deadline_ms, g->deadline_ms);
+    SET(m, priority, g->priority);
+    SET(m, skip_special, g->skip_special);
+    if (g->kind == PROMPT_TEXT)
+        SET(m, add_special, g->add_special);
+    return pb_pack(out, MSG_GENERATE, &m.base, mem);
+}
+
+#define ENCODE_SIMPLE(Name, init, type_value)                                                      \
+    do {                                                                                           \
+        Ingot__##Name m = init;                                                                    \
+        m.request_id = string_of(msg->u.simple.request_id);                                        \
+        return pb_pack(out, (type_value), &m.base, mem);                                           \
+    } while (0)
+
+enum status client_msg_encode_request(struct wire_bytes *out, const struct client_msg *msg,
+                                      struct wire_mem *mem)
+{
+    switch (msg->type) {
+    case MSG_HELLO: {
+        Ingot__Hello m = INGOT__HELLO__INIT;
+        SET(m, major_min, msg->u.hello.major_min);
+        SET(m, major_max, msg->u.hello.major_max);
+        m.client = string_of(msg->u.hello.client);
+        return pb_pack(out, MSG_HELLO, &m.base, mem);
+    }
+    case MSG_GENERATE:
+        return encode_generate(out, &msg->u.generate, mem);
+    case MSG_TOKENIZE: {
+        const struct msg_tokenize *t = &msg->u.tokenize;
+        Ingot__Tokenize m = INGOT__TOKENIZE__INIT;
+        m.request_id = string_of(t->request_id);
+        m.model = string_of(t->model);
+        SET(m, text, bytes_of(t->text));
+        SET(m, add_special, t->add_special);
+        return pb_pack(out, MSG_TOKENIZE, &m.base, mem);
+    }
+    case MSG_DETOKENIZE: {
+        const struct msg_detokenize *t = &msg->u.detokenize;
+        Ingot__Detokenize m = INGOT__DETOKENIZE__INIT;
+        m.request_id = string_of(t->request_id);
+        m.model = string_of(t->model);
+        m.n_id = t->n_tokens;
+        m.id = (int32_t *)(uintptr_t)t->tokens;
+        SET(m, skip_special, t->skip_special);
+        return pb_pack(out, MSG_DETOKENIZE, &m.base, mem);
+    }
+    case MSG_APPLY_TEMPLATE: {
+        Ingot__ApplyTemplate m = INGOT__APPLY_TEMPLATE__INIT;
+        Ingot__Chat chat;
+        m.request_id = string_of(msg->u.apply_template.request_id);
+        m.model = string_of(msg->u.apply_template.model);
+        TRY(encode_chat(&chat, &msg->u.apply_template.chat, mem));
+        m.chat = &chat;
+        return pb_pack(out, MSG_APPLY_TEMPLATE, &m.base, mem);
+    }
+    case MSG_CANCEL:
+        ENCODE_SIMPLE(Cancel, INGOT__CANCEL__INIT, MSG_CANCEL);
+    case MSG_MODELS:
+        ENCODE_SIMPLE(Models, INGOT__MODELS__INIT, MSG_MODELS);
+    case MSG_STATS:
+        ENCODE_SIMPLE(Stats, INGOT__STATS__INIT, MSG_STATS);
+    case MSG_PING:
+        ENCODE_SIMPLE(Ping, INGOT__PING__INIT, MSG_PING);
+    case MSG_DRAIN: {
+        Ingot__Drain m = INGOT__DRAIN__INIT;
+        m.request_id = string_of(msg->u.simple.request_id);
+        if (msg->u.simple.value)
+            SET(m, timeout_ms, msg->u.simple.value);
+        return pb_pack(out, MSG_DRAIN, &m.base, mem);
+    }
+    default:
+        FAIL(ST_BUG, "message type %d is not a request", (int)msg->type);
+    }
+}

@@ -1,0 +1,267 @@
+/* The public API (proto/ingot.proto) as plain structs, for the coordinator and the client library.
+ * Pointers of decoded messages lie in the wire_mem or in the received frame and are valid until the
+ * wire_mem is reset.  Strings are "" when unset; wire_text may hold NUL bytes. */
+#ifndef COMMON_WIRE_CLIENT_MSG_H
+#define COMMON_WIRE_CLIENT_MSG_H
+
+#include <stdbool.h>
+
+#include "common/plan.h"
+#include "common/wire/frame.h"
+
+enum msg_type { /* header types, as in ingot.proto */
+    MSG_HELLO = 1,
+    MSG_GENERATE,
+    MSG_CANCEL,
+    MSG_TOKENIZE,
+    MSG_DETOKENIZE,
+    MSG_APPLY_TEMPLATE,
+    MSG_MODELS,
+    MSG_STATS,
+    MSG_PING,
+    MSG_DRAIN,
+    MSG_WELCOME = 64,
+    MSG_ACCEPTED,
+    MSG_DELTA,
+    MSG_FINISH,
+    MSG_ERROR,
+    MSG_REJECTED,
+    MSG_TOKENS,
+    MSG_TEXT,
+    MSG_MODEL_LIST,
+    MSG_STATS_REPLY,
+    MSG_PONG,
+    MSG_DRAINING,
+};
+
+enum { MAX_REQUEST_ID = 64, MAX_STOPS = 16 };
+
+struct wire_text {
+    const char *data;
+    size_t n; /* bytes */
+};
+
+struct msg_hello {
+    uint32_t major_min, major_max;
+    const char *client;
+};
+
+struct msg_model {
+    const char *name;
+    uint64_t digest;
+    uint32_t vocab, max_ctx, world;
+    bool chat;
+};
+
+struct msg_welcome {
+    uint32_t major, minor;
+    uint64_t epoch;
+    const char *server;
+    uint32_t n_models;
+    const struct msg_model *models;
+    uint64_t max_message_bytes;
+    uint32_t max_prompt_tokens, max_queued, max_samples, heartbeat_ms;
+};
+
+struct msg_turn {
+    const char *role;
+    struct wire_text content, json; /* json.n != 0: the whole turn as a JSON object */
+};
+
+struct msg_chat {
+    uint32_t n_turns;
+    const struct msg_turn *turns;
+    struct wire_text tools_json, variables_json;
+    bool add_generation_prompt, continue_final_message;
+};
+
+enum prompt_kind { PROMPT_TEXT, PROMPT_TOKENS, PROMPT_CHAT };
+
+struct msg_generate {
+    const char *request_id, *model;
+    enum prompt_kind kind;
+    struct wire_text text;
+    uint32_t n_tokens;
+    const int32_t *tokens;
+    struct msg_chat chat;
+    struct sample_params sp;
+    bool has_seed, ignore_eos;
+    uint32_t n_bias;
+    const struct logit_bias *bias;
+    uint32_t n_stop_ids;
+    const int32_t *stop_ids;
+    uint32_t max_tokens; /* 0 = to the end of the context */
+    uint32_t n_stops;
+    const struct wire_text *stops;
+    bool include_stop;
+    uint32_t n; /* samples */
+    uint32_t deadline_ms; /* 0 = none */
+    int32_t priority;
+    bool skip_special;
+    bool add_special;
+};
+
+struct msg_tokenize {
+    const char *request_id, *model;
+    struct wire_text text;
+    bool add_special;
+};
+
+struct msg_detokenize {
+    const char *request_id, *model;
+    uint32_t n_tokens;
+    const int32_t *tokens;
+    bool skip_special;
+};
+
+struct msg_apply_template {
+    const char *request_id, *model;
+    struct msg_chat chat;
+};
+
+struct msg_simple { /* Cancel, Models, Stats, Ping, Drain, Draining */
+    const char *request_id;
+    uint32_t value; /* Drain: timeout in ms, 0 = server's; Draining: running requests */
+};
+
+struct msg_accepted {
+    const char *request_id;
+    uint32_t prompt_tokens, queue_position;
+    uint64_t seed;
+    bool attached;
+};
+
+struct msg_delta {
+    const char *request_id;
+    uint32_t sample, seq;
+    uint32_t n; /* tokens */
+    const int32_t *ids;
+    struct wire_text text;
+    const float *logprobs;              /* [n], or NULL */
+    const uint32_t *n_top;              /* [n], or NULL */
+    const struct token_logprob *top;    /* concatenated */
+};
+
+enum msg_reason { /* as Reason of ingot.proto */
+    REASON_NONE,
+    REASON_EOS,
+    REASON_LENGTH,
+    REASON_STOP,
+    REASON_CANCELLED,
+    REASON_DEADLINE,
+    REASON_FAILED,
+};
+
+struct msg_sample_end {
+    uint32_t sample;
+    enum msg_reason reason;
+    struct wire_text matched_stop;
+    int32_t stop_id; /* -1 = none */
+    uint32_t completion_tokens;
+};
+
+struct msg_finish {
+    const char *request_id;
+    uint32_t n_samples;
+    const struct msg_sample_end *samples;
+    uint32_t prompt_tokens, cached_tokens, completion_tokens;
+    uint64_t queue_us, first_token_us, total_us;
+    uint32_t preemptions, recoveries;
+};
+
+struct msg_error { /* Error and Rejected */
+    const char *request_id;
+    enum status code;
+    const char *detail, *field;
+    bool retryable;
+    uint32_t retry_after_ms; /* Rejected */
+};
+
+struct msg_tokens {
+    const char *request_id;
+    uint32_t n_tokens;
+    const int32_t *tokens;
+};
+
+struct msg_text {
+    const char *request_id;
+    struct wire_text text;
+};
+
+struct msg_model_list {
+    const char *request_id;
+    uint32_t n_models;
+    const struct msg_model *models;
+};
+
+struct msg_group {
+    uint64_t epoch;
+    uint32_t world;
+    const char *backend, *coll;
+    uint64_t step_us_p50, step_us_p99;
+};
+
+struct msg_stats {
+    const char *request_id;
+    uint32_t running, waiting, blocks_total, blocks_free, blocks_cached, clients;
+    uint64_t steps, tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
+    uint64_t finished, failed, rejected, cancelled;
+    uint64_t last_step_age_us, uptime_us, epoch;
+    bool ready, draining;
+    uint32_t n_groups;
+    const struct msg_group *groups;
+};
+
+struct msg_pong {
+    const char *request_id;
+    uint64_t steps, last_step_age_us, epoch;
+    uint32_t running, waiting;
+    bool ready;
+};
+
+struct client_msg {
+    enum msg_type type;
+    union {
+        struct msg_hello hello;
+        struct msg_generate generate;
+        struct msg_tokenize tokenize;
+        struct msg_detokenize detokenize;
+        struct msg_apply_template apply_template;
+        struct msg_simple simple;
+        struct msg_welcome welcome;
+        struct msg_accepted accepted;
+        struct msg_delta delta;
+        struct msg_finish finish;
+        struct msg_error error;
+        struct msg_tokens tokens;
+        struct msg_text text;
+        struct msg_model_list model_list;
+        struct msg_stats stats;
+        struct msg_pong pong;
+    } u;
+};
+
+/* Defaults of a Generate: one sample, temperature 1, special tokens skipped; add_special as add says
+ * (true for text prompts). */
+struct msg_generate msg_generate_default(void);
+
+/* Client -> coordinator.  On failure *field (if not NULL) is the path of the field at fault or "", and
+ * *request_id the request it names or "": the reply can say so.  Checks presence, counts, the bounds of
+ * sampling parameters and that text is UTF-8. */
+MUST_CHECK enum status client_msg_decode_request(struct client_msg *out, const void *data, size_t n,
+                                                 struct wire_mem *mem, const char **request_id,
+                                                 const char **field);
+MUST_CHECK enum status client_msg_encode_request(struct wire_bytes *out,
+                                                 const struct client_msg *msg,
+                                                 struct wire_mem *mem);
+
+/* Coordinator -> client. */
+MUST_CHECK enum status client_msg_decode_reply(struct client_msg *out, const void *data, size_t n,
+                                               struct wire_mem *mem);
+MUST_CHECK enum status client_msg_encode_reply(struct wire_bytes *out, const struct client_msg *msg,
+                                               struct wire_mem *mem);
+
+/* "eos", "length", "stop", "cancelled", "deadline", "failed". */
+const char *msg_reason_name(enum msg_reason r);
+
+#endif

@@ -1,0 +1,518 @@
+/* Replies: coordinator -> client. */
+#include <assert.h>
+#include <string.h>
+
+#include "common/wire/client_msg.h"
+#include "common/wire/pb.h"
+#include "ingot.pb-c.h"
+
+static char *borrow(const char *s)
+{
+    return s && *s ? (char *)(uintptr_t)s : NULL;
+}
+
+static ProtobufCBinaryData bytes_of(struct wire_text t)
+{
+    return (ProtobufCBinaryData){t.n, (uint8_t *)(uintptr_t)t.data};
+}
+
+static struct wire_text text_of(protobuf_c_boolean has, ProtobufCBinaryData b)
+{
+    return has ? (struct wire_text){(const char *)b.data, b.len} : (struct wire_text){"", 0};
+}
+
+/* ---- encode ---- */
+
+static enum status put_models(Ingot__ModelInfo ***list, size_t *n_list,
+                              const struct msg_model *models, uint32_t n, struct wire_mem *mem)
+{
+    Ingot__ModelInfo *m;
+    MEM_ARRAY(m, n, mem);
+    MEM_ARRAY(*list, n, mem);
+    *n_list = n;
+    for (uint32_t i = 0; i < n; i++) {
+        ingot__model_info__init(&m[i]);
+        m[i].name = borrow(models[i].name);
+        SET(m[i], digest, models[i].digest);
+        SET(m[i], vocab, models[i].vocab);
+        SET(m[i], max_ctx, models[i].max_ctx);
+        SET(m[i], world, models[i].world);
+        SET(m[i], chat, models[i].chat);
+        (*list)[i] = &m[i];
+    }
+    return ST_OK;
+}
+
+static enum status encode_welcome(struct wire_bytes *out, const struct msg_welcome *w,
+                                  struct wire_mem *mem)
+{
+    Ingot__Welcome m = INGOT__WELCOME__INIT;
+    Ingot__Limits limits = INGOT__LIMITS__INIT;
+    SET(m, major, w->major);
+    SET(m, minor, w->minor);
+    SET(m, epoch, w->epoch);
+    m.server = borrow(w->server);
+    SET(limits, max_message_bytes, w->max_message_bytes);
+    SET(limits, max_prompt_tokens, w->max_prompt_tokens);
+    SET(limits, max_queued, w->max_queued);
+    SET(limits, max_samples, w->max_samples);
+    SET(limits, heartbeat_ms, w->heartbeat_ms);
+    m.limits = &limits;
+    TRY(put_models(&m.models, &m.n_models, w->models, w->n_models, mem));
+    return pb_pack(out, MSG_WELCOME, &m.base, mem);
+}
+
+static enum status put_top(Ingot__Delta *m, const struct msg_delta *d, struct wire_mem *mem)
+{
+    Ingot__TopLogprobs *tops;
+    const struct token_logprob *from = d->top;
+    m->n_top = d->n;
+    MEM_ARRAY(m->top, d->n, mem);
+    MEM_ARRAY(tops, d->n, mem);
+    for (uint32_t i = 0; i < d->n; i++) {
+        Ingot__TokenLogprob *entries;
+        ingot__top_logprobs__init(&tops[i]);
+        m->top[i] = &tops[i];
+        tops[i].n_entry = d->n_top[i];
+        MEM_ARRAY(tops[i].entry, d->n_top[i], mem);
+        MEM_ARRAY(entries, d->n_top[i], mem);
+        for (uint32_t k = 0; k < d->n_top[i]; k++, from++) {
+            ingot__token_logprob__init(&entries[k]);
+            SET(entries[k], id, from->id);
+            SET(entries[k], logprob, from->logprob);
+            tops[i].entry[k] = &entries[k];
+        }
+    }
+    return ST_OK;
+}
+
+static enum status encode_delta(struct wire_bytes *out, const struct msg_delta *d,
+                                struct wire_mem *mem)
+{
+    Ingot__Delta m = INGOT__DELTA__INIT;
+    m.request_id = borrow(d->request_id);
+    SET(m, sample, d->sample);
+    SET(m, seq, d->seq);
+    m.n_id = d->n;
+    m.id = (int32_t *)(uintptr_t)d->ids;
+    if (d->text.n)
+        SET(m, text, bytes_of(d->text));
+    if (d->logprobs) {
+        m.n_logprob = d->n;
+        m.logprob = (float *)(uintptr_t)d->logprobs;
+    }
+    if (d->n_top)
+        TRY(put_top(&m, d, mem));
+    return pb_pack(out, MSG_DELTA, &m.base, mem);
+}
+
+static enum status encode_finish(struct wire_bytes *out, const struct msg_finish *f,
+                                 struct wire_mem *mem)
+{
+    Ingot__Finish m = INGOT__FINISH__INIT;
+    Ingot__SampleEnd *ends;
+    m.request_id = borrow(f->request_id);
+    MEM_ARRAY(ends, f->n_samples, mem);
+    MEM_ARRAY(m.sample, f->n_samples, mem);
+    m.n_sample = f->n_samples;
+    for (uint32_t i = 0; i < f->n_samples; i++) {
+        const struct msg_sample_end *s = &f->samples[i];
+        ingot__sample_end__init(&ends[i]);
+        SET(ends[i], sample, s->sample);
+        SET(ends[i], reason, (Ingot__Reason)s->reason);
+        if (s->matched_stop.n)
+            SET(ends[i], matched_stop, bytes_of(s->matched_stop));
+        if (s->stop_id >= 0)
+            SET(ends[i], stop_id, s->stop_id);
+        SET(ends[i], completion_tokens, s->completion_tokens);
+        m.sample[i] = &ends[i];
+    }
+    SET(m, prompt_tokens, f->prompt_tokens);
+    SET(m, cached_tokens, f->cached_tokens);
+    SET(m, completion_tokens, f->completion_tokens);
+    SET(m, queue_us, f->queue_us);
+    SET(m, first_token_us, f->first_token_us);
+    SET(m, total_us, f->total_us);
+    SET(m, preemptions, f->preemptions);
+    SET(m, recoveries, f->recoveries);
+    return pb_pack(out, MSG_FINISH, &m.base, mem);
+}
+
+static enum status encode_stats(struct wire_bytes *out, const struct msg_stats *s,
+                                struct wire_mem *mem)
+{
+    Ingot__StatsReply m = INGOT__STATS_REPLY__INIT;
+    Ingot__WorkerGroup *groups;
+    m.request_id = borrow(s->request_id);
+    SET(m, running, s->running);
+    SET(m, waiting, s->waiting);
+    SET(m, blocks_total, s->blocks_total);
+    SET(m, blocks_free, s->blocks_free);
+    SET(m, blocks_cached, s->blocks_cached);
+    SET(m, steps, s->steps);
+    SET(m, tokens_generated, s->tokens_generated);
+    SET(m, prompt_tokens, s->prompt_tokens);
+    SET(m, cached_tokens, s->cached_tokens);
+    SET(m, preemptions, s->preemptions);
+    SET(m, recoveries, s->recoveries);
+    SET(m, requests_finished, s->finished);
+    SET(m, requests_failed, s->failed);
+    SET(m, requests_rejected, s->rejected);
+    SET(m, requests_cancelled, s->cancelled);
+    SET(m, last_step_age_us, s->last_step_age_us);
+    SET(m, uptime_us, s->uptime_us);
+    SET(m, clients, s->clients);
+    SET(m, ready, s->ready);
+    SET(m, draining, s->draining);
+    SET(m, epoch, s->epoch);
+    MEM_ARRAY(groups, s->n_groups, mem);
+    MEM_ARRAY(m.group, s->n_groups, mem);
+    m.n_group = s->n_groups;
+    for (uint32_t i = 0; i < s->n_groups; i++) {
+        const struct msg_group *g = &s->groups[i];
+        ingot__worker_group__init(&groups[i]);
+        SET(groups[i], epoch, g->epoch);
+        SET(groups[i], world, g->world);
+        groups[i].backend = borrow(g->backend);
+        groups[i].coll = borrow(g->coll);
+        SET(groups[i], step_us_p50, g->step_us_p50);
+        SET(groups[i], step_us_p99, g->step_us_p99);
+        m.group[i] = &groups[i];
+    }
+    return pb_pack(out, MSG_STATS_REPLY, &m.base, mem);
+}
+
+static enum status encode_error(struct wire_bytes *out, enum msg_type type,
+                                const struct msg_error *e, struct wire_mem *mem)
+{
+    if (type == MSG_ERROR) {
+        Ingot__Error m = INGOT__ERROR__INIT;
+        m.request_id = borrow(e->request_id);
+        SET(m, code, (Ingot__Code)e->code);
+        m.detail = borrow(e->detail);
+        m.field = borrow(e->field);
+        SET(m, retryable, e->retryable);
+        return pb_pack(out, type, &m.base, mem);
+    }
+    Ingot__Rejected m = INGOT__REJECTED__INIT;
+    m.request_id = borrow(e->request_id);
+    SET(m, code, (Ingot__Code)e->code);
+    m.detail = borrow(e->detail);
+    m.field = borrow(e->field);
+    SET(m, retryable, e->retryable);
+    if (e->retry_after_ms)
+        SET(m, retry_after_ms, e->retry_after_ms);
+    return pb_pack(out, type, &m.base, mem);
+}
+
+static enum status encode_accepted(struct wire_bytes *out, const struct msg_accepted *a,
+                                   struct wire_mem *mem)
+{
+    Ingot__Accepted m = INGOT__ACCEPTED__INIT;
+    m.request_id = borrow(a->request_id);
+    SET(m, prompt_tokens, a->prompt_tokens);
+    SET(m, seed, a->seed);
+    SET(m, queue_position, a->queue_position);
+    SET(m, attached, a->attached);
+    return pb_pack(out, MSG_ACCEPTED, &m.base, mem);
+}
+
+static enum status encode_pong(struct wire_bytes *out, const struct msg_pong *p,
+                               struct wire_mem *mem)
+{
+    Ingot__Pong m = INGOT__PONG__INIT;
+    m.request_id = borrow(p->request_id);
+    SET(m, steps, p->steps);
+    SET(m, last_step_age_us, p->last_step_age_us);
+    SET(m, running, p->running);
+    SET(m, waiting, p->waiting);
+    SET(m, epoch, p->epoch);
+    SET(m, ready, p->ready);
+    return pb_pack(out, MSG_PONG, &m.base, mem);
+}
+
+enum status client_msg_encode_reply(struct wire_bytes *out, const struct client_msg *msg,
+                                    struct wire_mem *mem)
+{
+    switch (msg->type) {
+    case MSG_WELCOME:
+        return encode_welcome(out, &msg->u.welcome, mem);
+    case MSG_ACCEPTED:
+        return encode_accepted(out, &msg->u.accepted, mem);
+    case MSG_DELTA:
+        return encode_delta(out, &msg->u.delta, mem);
+    case MSG_FINISH:
+        return encode_finish(out, &msg->u.finish, mem);
+    case MSG_ERROR:
+    case MSG_REJECTED:
+        return encode_error(out, msg->type, &msg->u.error, mem);
+    case MSG_STATS_REPLY:
+        return encode_stats(out, &msg->u.stats, mem);
+    case MSG_PONG:
+        return encode_pong(out, &msg->u.pong, mem);
+    case MSG_TOKENS: {
+        Ingot__Tokens m = INGOT__TOKENS__INIT;
+        m.request_id = borrow(msg->u.tokens.request_id);
+        m.n_id = msg->u.tokens.n_tokens;
+        m.id = (int32_t *)(uintptr_t)msg->u.tokens.tokens;
+        return pb_pack(out, MSG_TOKENS, &m.base, mem);
+    }
+    case MSG_TEXT: {
+        Ingot__Text m = INGOT__TEXT__INIT;
+        m.request_id = borrow(msg->u.text.request_id);
+        SET(m, text, bytes_of(msg->u.text.text));
+        return pb_pack(out, MSG_TEXT, &m.base, mem);
+    }
+    case MSG_MODEL_LIST: {
+        Ingot__ModelList m = INGOT__MODEL_LIST__INIT;
+        m.request_id = borrow(msg->u.model_list.request_id);
+        TRY(put_models(&m.model, &m.n_model, msg->u.model_list.models,
+                       msg->u.model_list.n_models, mem));
+        return pb_pack(out, MSG_MODEL_LIST, &m.base, mem);
+    }
+    case MSG_DRAINING: {
+        Ingot__Draining m = INGOT__DRAINING__INIT;
+        m.request_id = borrow(msg->u.simple.request_id);
+        SET(m, running, msg->u.simple.value);
+        return pb_pack(out, MSG_DRAINING, &m.base, mem);
+    }
+    default:
+        FAIL(ST_BUG, "message type %d is not a reply", (int)msg->type);
+    }
+}
+
+/* ---- decode ---- */
+
+static enum status get_models(const struct msg_model **out, uint32_t *n_out,
+                              Ingot__ModelInfo *const *list, size_t n, struct wire_mem *mem)
+{
+    struct msg_model *models;
+    MEM_ARRAY(models, n, mem);
+    for (size_t i = 0; i < n; i++)
+        models[i] = (struct msg_model){.name = pb_string(list[i]->name),
+                                       .digest = list[i]->digest,
+                                       .vocab = list[i]->vocab,
+                                       .max_ctx = list[i]->max_ctx,
+                                       .world = list[i]->world,
+                                       .chat = list[i]->chat};
+    *out = models;
+    *n_out = (uint32_t)n;
+    return ST_OK;
+}
+
+static enum status decode_welcome(struct msg_welcome *w, const Ingot__Welcome *m,
+                                  struct wire_mem *mem)
+{
+    w->major = m->major;
+    w->minor = m->minor;
+    w->epoch = m->epoch;
+    w->server = pb_string(m->server);
+    if (m->limits) {
+        w->max_message_bytes = m->limits->max_message_bytes;
+        w->max_prompt_tokens = m->limits->max_prompt_tokens;
+        w->max_queued = m->limits->max_queued;
+        w->max_samples = m->limits->max_samples;
+        w->heartbeat_ms = m->limits->heartbeat_ms;
+    }
+    return get_models(&w->models, &w->n_models, m->models, m->n_models, mem);
+}
+
+static enum status decode_delta(struct msg_delta *d, const Ingot__Delta *m, struct wire_mem *mem)
+{
+    size_t n = m->n_id, total = 0;
+    d->sample = m->sample;
+    d->seq = m->seq;
+    d->n = (uint32_t)n;
+    d->ids = m->id;
+    d->text = text_of(m->has_text, m->text);
+    if (m->n_logprob) {
+        if (m->n_logprob != n)
+            FAIL(ST_FORMAT, "Delta with %zu tokens and %zu logprobs", n, m->n_logprob);
+        d->logprobs = m->logprob;
+    }
+    if (!m->n_top)
+        return ST_OK;
+    if (m->n_top != n)
+        FAIL(ST_FORMAT, "Delta with %zu tokens and %zu lists of logprobs", n, m->n_top);
+    for (size_t i = 0; i < n; i++)
+        total += m->top[i]->n_entry;
+    uint32_t *counts;
+    struct token_logprob *top;
+    MEM_ARRAY(counts, n, mem);
+    MEM_ARRAY(top, total, mem);
+    d->n_top = counts;
+    d->top = top;
+    for (size_t i = 0; i < n; i++) {
+        counts[i] = (uint32_t)m->top[i]->n_entry;
+        for (size_t k = 0; k < m->top[i]->n_entry; k++)
+            *top++ = (struct token_logprob){m->top[i]->entry[k]->id, m->top[i]->entry[k]->logprob};
+    }
+    return ST_OK;
+}
+
+static enum status decode_finish(struct msg_finish *f, const Ingot__Finish *m, struct wire_mem *mem)
+{
+    struct msg_sample_end *ends;
+    MEM_ARRAY(ends, m->n_sample, mem);
+    for (size_t i = 0; i < m->n_sample; i++) {
+        const Ingot__SampleEnd *s = m->sample[i];
+        ends[i] = (struct msg_sample_end){.sample = s->sample,
+                                          .reason = (enum msg_reason)s->reason,
+                                          .matched_stop = text_of(s->has_matched_stop,
+                                                                  s->matched_stop),
+                                          .stop_id = s->has_stop_id ? s->stop_id : -1,
+                                          .completion_tokens = s->completion_tokens};
+    }
+    f->n_samples = (uint32_t)m->n_sample;
+    f->samples = ends;
+    f->prompt_tokens = m->prompt_tokens;
+    f->cached_tokens = m->cached_tokens;
+    f->completion_tokens = m->completion_tokens;
+    f->queue_us = m->queue_us;
+    f->first_token_us = m->first_token_us;
+    f->total_us = m->total_us;
+    f->preemptions = m->preemptions;
+    f->recoveries = m->recoveries;
+    return ST_OK;
+}
+
+static enum status decode_stats(struct msg_stats *s, const Ingot__StatsReply *m,
+                                struct wire_mem *mem)
+{
+    struct msg_group *groups;
+    *s = (struct msg_stats){.running = m->running,
+                            .waiting = m->waiting,
+                            .blocks_total = m->blocks_total,
+                            .blocks_free = m->blocks_free,
+                            .blocks_cached = m->blocks_cached,
+                            .clients = m->clients,
+                            .steps = m->steps,
+                            .tokens_generated = m->tokens_generated,
+                            .prompt_tokens = m->prompt_tokens,
+                            .cached_tokens = m->cached_tokens,
+                            .preemptions = m->preemptions,
+                            .recoveries = m->recoveries,
+                            .finished = m->requests_finished,
+                            .failed = m->requests_failed,
+                            .rejected = m->requests_rejected,
+                            .cancelled = m->requests_cancelled,
+                            .last_step_age_us = m->last_step_age_us,
+                            .uptime_us = m->uptime_us,
+                            .epoch = m->epoch,
+                            .ready = m->ready,
+                            .draining = m->draining};
+    MEM_ARRAY(groups, m->n_group, mem);
+    for (size_t i = 0; i < m->n_group; i++)
+        groups[i] = (struct msg_group){m->group[i]->epoch,
+                                       m->group[i]->world,
+                                       pb_string(m->group[i]->backend),
+                                       pb_string(m->group[i]->coll),
+                                       m->group[i]->step_us_p50,
+                                       m->group[i]->step_us_p99};
+    s->n_groups = (uint32_t)m->n_group;
+    s->groups = groups;
+    return ST_OK;
+}
+
+static enum status decode_code(enum status *out, uint32_t code)
+{
+    if (code >= ST_N)
+        FAIL(ST_FORMAT, "error code %u", code);
+    *out = (enum status)code;
+    return ST_OK;
+}
+
+static const ProtobufCMessageDescriptor *reply_descriptor(uint16_t type)
+{
+    static const ProtobufCMessageDescriptor *const all[] = {
+        [MSG_WELCOME - MSG_WELCOME] = &ingot__welcome__descriptor,
+        [MSG_ACCEPTED - MSG_WELCOME] = &ingot__accepted__descriptor,
+        [MSG_DELTA - MSG_WELCOME] = &ingot__delta__descriptor,
+        [MSG_FINISH - MSG_WELCOME] = &ingot__finish__descriptor,
+        [MSG_ERROR - MSG_WELCOME] = &ingot__error__descriptor,
+        [MSG_REJECTED - MSG_WELCOME] = &ingot__rejected__descriptor,
+        [MSG_TOKENS - MSG_WELCOME] = &ingot__tokens__descriptor,
+        [MSG_TEXT - MSG_WELCOME] = &ingot__text__descriptor,
+        [MSG_MODEL_LIST - MSG_WELCOME] = &ingot__model_list__descriptor,
+        [MSG_STATS_REPLY - MSG_WELCOME] = &ingot__stats_reply__descriptor,
+        [MSG_PONG - MSG_WELCOME] = &ingot__pong__descriptor,
+        [MSG_DRAINING - MSG_WELCOME] = &ingot__draining__descriptor,
+    };
+    return type >= MSG_WELCOME && type - MSG_WELCOME < (int)ARRAY_LEN(all)
+               ? all[type - MSG_WELCOME]
+               : NULL;
+}
+
+enum status client_msg_decode_reply(struct client_msg *out, const void *data, size_t n,
+                                    struct wire_mem *mem)
+{
+    struct frame f;
+    ProtobufCMessage *m;
+    TRY(frame_parse(&f, data, n));
+    const ProtobufCMessageDescriptor *d = reply_descriptor(f.type);
+    if (!d)
+        FAIL(ST_UNSUPPORTED, "message type %u is not a reply", f.type);
+    TRY(pb_unpack(&m, d, f.body, f.n_body, mem));
+    memset(out, 0, sizeof *out);
+    out->type = (enum msg_type)f.type;
+    if (out->type == MSG_WELCOME)
+        return decode_welcome(&out->u.welcome, (const void *)m, mem);
+    /* every other reply has its request_id at the same place, first in its struct */
+    const char *id = pb_string(((const Ingot__Pong *)m)->request_id);
+    out->u.simple.request_id = id;
+    switch (out->type) {
+    case MSG_ACCEPTED: {
+        const Ingot__Accepted *a = (const void *)m;
+        out->u.accepted =
+            (struct msg_accepted){id, a->prompt_tokens, a->queue_position, a->seed, a->attached};
+        return ST_OK;
+    }
+    case MSG_DELTA:
+        return decode_delta(&out->u.delta, (const void *)m, mem);
+    case MSG_FINISH:
+        return decode_finish(&out->u.finish, (const void *)m, mem);
+    case MSG_ERROR: {
+        const Ingot__Error *e = (const void *)m;
+        out->u.error.detail = pb_string(e->detail);
+        out->u.error.field = pb_string(e->field);
+        out->u.error.retryable = e->retryable;
+        return decode_code(&out->u.error.code, (uint32_t)e->code);
+    }
+    case MSG_REJECTED: {
+        const Ingot__Rejected *e = (const void *)m;
+        out->u.error.detail = pb_string(e->detail);
+        out->u.error.field = pb_string(e->field);
+        out->u.error.retryable = e->retryable;
+        out->u.error.retry_after_ms = e->retry_after_ms;
+        return decode_code(&out->u.error.code, (uint32_t)e->code);
+    }
+    case MSG_TOKENS:
+        out->u.tokens.n_tokens = (uint32_t)((const Ingot__Tokens *)m)->n_id;
+        out->u.tokens.tokens = ((const Ingot__Tokens *)m)->id;
+        return ST_OK;
+    case MSG_TEXT:
+        out->u.text.text =
+            text_of(((const Ingot__Text *)m)->has_text, ((const Ingot__Text *)m)->text);
+        return ST_OK;
+    case MSG_MODEL_LIST:
+        return get_models(&out->u.model_list.models, &out->u.model_list.n_models,
+                          ((const Ingot__ModelList *)m)->model,
+                          ((const Ingot__ModelList *)m)->n_model, mem);
+    case MSG_STATS_REPLY: {
+        TRY(decode_stats(&out->u.stats, (const void *)m, mem));
+        out->u.stats.request_id = id;
+        return ST_OK;
+    }
+    case MSG_PONG: {
+        const Ingot__Pong *p = (const void *)m;
+        out->u.pong = (struct msg_pong){id,         p->steps,   p->last_step_age_us, p->epoch,
+                                        p->running, p->waiting, p->ready};
+        return ST_OK;
+    }
+    case MSG_DRAINING:
+        out->u.simple.value = ((const Ingot__Draining *)m)->running;
+        return ST_OK;
+    default:
+        FAIL(ST_BUG, "message type %d has a descriptor and no decoder", (int)out->type);
+    }
+}

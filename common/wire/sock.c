@@ -1,0 +1,133 @@
+#include "common/wire/sock.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <zmq.h>
+
+static bool is_loopback(const char *host, size_t n)
+{
+    return (n == 9 && strncmp(host, "localhost", n) == 0) ||
+           (n > 4 && strncmp(host, "127.", 4) == 0) || (n == 5 && strncmp(host, "[::1]", n) == 0);
+}
+
+enum status sock_check_endpoint(const char *endpoint, bool bind, bool allow_remote)
+{
+    if (strncmp(endpoint, "ipc://", 6) == 0) {
+        size_t n = strlen(endpoint + 6);
+        if (n == 0 || n >= sizeof((struct sockaddr_un *)0)->sun_path)
+            FAIL(ST_RANGE, "endpoint %s: an ipc path has 1 to %zu bytes", endpoint,
+                 sizeof((struct sockaddr_un *)0)->sun_path - 1);
+        return ST_OK;
+    }
+    if (strncmp(endpoint, "tcp://", 6) != 0)
+        FAIL(ST_RANGE, "endpoint %s: it must begin with tcp:// or ipc://", endpoint);
+    const char *host = endpoint + 6, *colon = strrchr(host, ':');
+    if (!colon || colon == host || !colon[1])
+        FAIL(ST_RANGE, "endpoint %s: write tcp://ADDRESS:PORT", endpoint);
+    if (!(bind && strcmp(colon + 1, "*") == 0)) {
+        char *end;
+        long port = strtol(colon + 1, &end, 10);
+        if (*end || !isdigit((unsigned char)colon[1]) || port < 1 || port > 65535)
+            FAIL(ST_RANGE, "endpoint %s: the port must be between 1 and 65535", endpoint);
+    }
+    if (bind && !allow_remote && !is_loopback(host, (size_t)(colon - host)))
+        FAIL(ST_RANGE,
+             "endpoint %s is not a loopback address: messages are not encrypted; allow it with "
+             "--allow-remote on a network that you trust",
+             endpoint);
+    return ST_OK;
+}
+
+static enum status set_int(void *sock, int option, int value)
+{
+    if (zmq_setsockopt(sock, option, &value, sizeof value) != 0)
+        FAIL(ST_IO, "cannot set socket option %d: %s", option, zmq_strerror(errno));
+    return ST_OK;
+}
+
+static enum status set_options(void *sock, const struct sock_config *cfg)
+{
+    size_t max = cfg->max_message ? cfg->max_message : DEFAULT_MAX_MESSAGE;
+    int64_t max64 = (int64_t)max;
+    int beat = cfg->heartbeat_ms ? (int)cfg->heartbeat_ms : 1000;
+    int water = cfg->high_water ? cfg->high_water : 1000;
+
+    if (zmq_setsockopt(sock, ZMQ_MAXMSGSIZE, &max64, sizeof max64) != 0)
+        FAIL(ST_IO, "cannot set the largest message: %s", zmq_strerror(errno));
+    TRY(set_int(sock, ZMQ_HANDSHAKE_IVL, 5000));
+    TRY(set_int(sock, ZMQ_HEARTBEAT_IVL, beat));
+    TRY(set_int(sock, ZMQ_HEARTBEAT_TIMEOUT, 3 * beat));
+    TRY(set_int(sock, ZMQ_HEARTBEAT_TTL, 3 * beat));
+    TRY(set_int(sock, ZMQ_LINGER, (int)cfg->linger_ms));
+    TRY(set_int(sock, ZMQ_SNDHWM, water));
+    TRY(set_int(sock, ZMQ_RCVHWM, water));
+    TRY(set_int(sock, ZMQ_IPV6, 1));
+    return ST_OK;
+}
+
+static enum status bind_router(void *sock, const char *endpoint, const struct sock_config *cfg,
+                               char *bound, size_t bound_size)
+{
+    TRY(set_options(sock, cfg));
+    TRY(set_int(sock, ZMQ_ROUTER_MANDATORY, 1));
+    if (zmq_bind(sock, endpoint) != 0) {
+        if (errno == EADDRINUSE)
+            FAIL(ST_BUSY, "%s is in use by another program", endpoint);
+        FAIL(ST_IO, "cannot listen on %s: %s", endpoint, zmq_strerror(errno));
+    }
+    if (bound && zmq_getsockopt(sock, ZMQ_LAST_ENDPOINT, bound, &bound_size) != 0)
+        FAIL(ST_IO, "cannot read back the endpoint: %s", zmq_strerror(errno));
+    return ST_OK;
+}
+
+enum status sock_bind_router(void **out, void *ctx, const char *endpoint,
+                             const struct sock_config *cfg, char *bound, size_t bound_size)
+{
+    *out = NULL;
+    void *sock = zmq_socket(ctx, ZMQ_ROUTER);
+    if (!sock)
+        FAIL(ST_IO, "cannot make a socket: %s", zmq_strerror(errno));
+    enum status st = bind_router(sock, endpoint, cfg, bound, bound_size);
+    if (st != ST_OK) {
+        zmq_close(sock);
+        return st;
+    }
+    *out = sock;
+    return ST_OK;
+}
+
+static enum status connect_dealer(void *sock, const char *endpoint, const struct sock_config *cfg)
+{
+    TRY(set_options(sock, cfg));
+    TRY(set_int(sock, ZMQ_RECONNECT_IVL, 100));
+    TRY(set_int(sock, ZMQ_RECONNECT_IVL_MAX, 1000));
+    if (zmq_connect(sock, endpoint) != 0)
+        FAIL(ST_IO, "cannot connect to %s: %s", endpoint, zmq_strerror(errno));
+    return ST_OK;
+}
+
+enum status sock_connect_dealer(void **out, void *ctx, const char *endpoint,
+                                const struct sock_config *cfg)
+{
+    *out = NULL;
+    void *sock = zmq_socket(ctx, ZMQ_DEALER);
+    if (!sock)
+        FAIL(ST_IO, "cannot make a socket: %s", zmq_strerror(errno));
+    enum status st = connect_dealer(sock, endpoint, cfg);
+    if (st != ST_OK) {
+        zmq_close(sock);
+        return st;
+    }
+    *out = sock;
+    return ST_OK;
+}
+
+void sock_close(void *sock)
+{
+    if (sock)
+        zmq_close(sock);
+}

@@ -1,0 +1,38 @@
+/* ZeroMQ sockets with all their limits set: message size, handshake, heartbeats, linger, high-water marks.
+ * Every socket of Ingot is made here.  A socket belongs to one thread. */
+#ifndef COMMON_WIRE_SOCK_H
+#define COMMON_WIRE_SOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+enum { DEFAULT_PORT_CLIENTS = 5555, DEFAULT_PORT_WORKERS = 5556 };
+enum { DEFAULT_MAX_MESSAGE = 16 << 20 }; /* bytes */
+
+struct sock_config {
+    size_t max_message;    /* bytes; greater ones end their connection; 0 = DEFAULT_MAX_MESSAGE */
+    uint32_t heartbeat_ms; /* ZMTP ping interval; a peer silent for three is dropped; 0 = 1000 */
+    int high_water;        /* messages queued per peer; 0 = 1000 */
+    uint32_t linger_ms;    /* how long close waits to send what is queued */
+};
+
+/* Checks "tcp://ADDRESS:PORT" or "ipc://PATH".  A bind address must be loopback or ipc unless
+ * allow_remote: there is no encryption yet, so anything else is refused.  ST_RANGE says why. */
+MUST_CHECK enum status sock_check_endpoint(const char *endpoint, bool bind, bool allow_remote);
+
+/* ROUTER with ROUTER_MANDATORY, bound.  ST_BUSY: the address is in use (named).  bound (may be NULL) gets
+ * the real endpoint ("tcp://127.0.0.1:*" has its port filled in). */
+MUST_CHECK enum status sock_bind_router(void **out, void *ctx, const char *endpoint,
+                                        const struct sock_config *cfg, char *bound,
+                                        size_t bound_size);
+
+/* DEALER, connected; ZeroMQ goes on trying for ever. */
+MUST_CHECK enum status sock_connect_dealer(void **out, void *ctx, const char *endpoint,
+                                           const struct sock_config *cfg);
+
+void sock_close(void *sock);
+
+#endif
