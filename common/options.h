@@ -1,0 +1,84 @@
+/* Command lines of all our programs from one table of rows: name, type, default, bounds, help.  The same
+ * table parses, checks, prints --help and prints the configuration in effect.
+ *
+ *     struct my { int64_t threads; bool json; const char *listen; int coll; };
+ *     static const struct option_row rows[] = {
+ *         {.name = "threads", .type = OPT_INT, .at = offsetof(struct my, threads), .arg = "N",
+ *          .def = "0", .min = 0, .max = 1024, .help = "compute threads; 0 = as many as cores"},
+ *         {.name = "coll", .type = OPT_ENUM, .at = offsetof(struct my, coll), .def = "auto",
+ *          .arg = "auto|local|shm|mpi", .help = "how ranks exchange data"},
+ *     };
+ *
+ * Accepted: --name value, --name=value, --flag, --no-flag, -- (the rest are arguments), -h, --help,
+ * --version.  A later option of the same name replaces an earlier one, except OPT_LIST, which collects.
+ * Pure; strings are borrowed from argv and from the table.  Called by main, one thread. */
+#ifndef COMMON_OPTIONS_H
+#define COMMON_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/status.h"
+
+enum option_type {    /* type of the member at row.at */
+    OPT_FLAG,         /* bool */
+    OPT_INT,          /* int64_t, decimal, in [min, max] */
+    OPT_SIZE,         /* uint64_t bytes: 4096, 512K, 1.5G, 2GiB (powers of 1024), in [min, max] */
+    OPT_FLOAT,        /* double, finite, in [min, max] */
+    OPT_STRING,       /* const char *, not empty; NULL when not given and def is NULL */
+    OPT_ENUM,         /* int: index into the choices of arg, "auto|local|shm|mpi" */
+    OPT_LIST,         /* struct option_list: a string that may be given several times */
+};
+
+enum { MAX_OPTIONS = 64, MAX_OPTION_LIST = 32 };
+
+struct option_list {
+    size_t n;
+    const char *item[MAX_OPTION_LIST];
+};
+
+struct option_row {
+    const char *name;      /* without dashes; NULL = not an option but a heading (help is its text) */
+    enum option_type type;
+    size_t at;             /* offsetof the member */
+    const char *arg;       /* what --help calls the value; the choices of an OPT_ENUM */
+    const char *def;       /* default, parsed like a given value; NULL = false, 0, first choice, NULL */
+    double min, max;       /* bounds of numbers, both 0 = any value from 0 up */
+    bool required;
+    const char *help;      /* one or more sentences; wrapped by options_print_help */
+};
+
+struct option_set {
+    const char *program;   /* "ingot-worker" */
+    const char *usage;     /* "--model PATH [options]" */
+    const char *summary;   /* what the program is, first lines of --help */
+    const char *epilog;    /* examples, exit codes; NULL = none */
+    const struct option_row *rows;
+    size_t n_rows;         /* <= MAX_OPTIONS */
+    int min_args, max_args; /* positional arguments; max_args < 0 = any number */
+};
+
+struct option_result {
+    bool help, version;        /* asked for: nothing else was checked then */
+    int n_args;
+    char **args;               /* positional arguments, in argv (which is reordered) */
+    bool given[MAX_OPTIONS];   /* per row: on the command line */
+};
+
+/* Fills dest with defaults, then with argv[1..].  ST_RANGE with a text for the user: which option, which
+ * value, what is allowed, and for an unknown name the nearest one. */
+MUST_CHECK enum status options_parse(const struct option_set *set, void *dest, int argc, char **argv,
+                                     struct option_result *out);
+
+void options_print_help(FILE *f, const struct option_set *set);
+
+/* One line per option, "threads = 2", with "(default)" where it was not given. */
+void options_print_effective(FILE *f, const struct option_set *set, const void *dest,
+                             const struct option_result *res);
+
+/* Parses one value of an OPT_SIZE, such as "1.5G". */
+MUST_CHECK enum status options_parse_size(const char *text, uint64_t *bytes);
+
+#endif
