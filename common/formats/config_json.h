@@ -1,0 +1,17 @@
+/* Parts of the config.json reader; private to this folder. */
+#ifndef COMMON_FORMATS_CONFIG_JSON_H
+#define COMMON_FORMATS_CONFIG_JSON_H
+
+#include "common/formats/model_config.h"
+
+struct cJSON;
+
+/* Every key must be read by this architecture's reader, be known to change nothing, or have a value
+ * that changes nothing.  ST_UNSUPPORTED names the key and its value. */
+MUST_CHECK enum status config_keys_check(const struct cJSON *root, const struct arch *arch);
+
+/* rope_theta and rope_scaling, or rope_parameters. */
+MUST_CHECK enum status config_rope_read(struct rope_config *rope, const struct cJSON *root,
+                                        int32_t max_ctx);
+
+#endif

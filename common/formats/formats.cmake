@@ -1,0 +1,11 @@
+# Parsers of model files: pure, over (pointer, length).
+add_library(ingot_formats STATIC
+  formats/json_get.c
+  formats/safetensors.c
+  formats/safetensors_index.c
+  formats/model_arch.c
+  formats/model_config.c
+  formats/config_keys.c
+  formats/config_rope.c)
+target_link_libraries(ingot_formats PUBLIC ingot_common ingot_flags PRIVATE PkgConfig::CJSON m)
+include(${CMAKE_CURRENT_LIST_DIR}/gguf.cmake OPTIONAL)

@@ -1,0 +1,122 @@
+#include <string.h>
+
+#include "common/formats/model_config.h"
+
+#define L "model.layers.#."
+
+/* Names and axes as HuggingFace repositories store the Llama family.  A matrix [rows, cols] maps
+ * cols to rows. */
+static const struct tensor_rule llama_tensors[TN_N] = {
+    [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN},
+    [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN},
+    [TN_Q] = {L "self_attn.q_proj.weight", L "self_attn.q_proj.bias", AX_Q, AX_HIDDEN},
+    [TN_K] = {L "self_attn.k_proj.weight", L "self_attn.k_proj.bias", AX_KV, AX_HIDDEN},
+    [TN_V] = {L "self_attn.v_proj.weight", L "self_attn.v_proj.bias", AX_KV, AX_HIDDEN},
+    [TN_Q_NORM] = {L "self_attn.q_norm.weight", NULL, AX_ONE, AX_DHEAD},
+    [TN_K_NORM] = {L "self_attn.k_norm.weight", NULL, AX_ONE, AX_DHEAD},
+    [TN_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN, AX_Q},
+    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN},
+    [TN_GATE] = {L "mlp.gate_proj.weight", L "mlp.gate_proj.bias", AX_FFN, AX_HIDDEN},
+    [TN_UP] = {L "mlp.up_proj.weight", L "mlp.up_proj.bias", AX_FFN, AX_HIDDEN},
+    [TN_DOWN] = {L "mlp.down_proj.weight", L "mlp.down_proj.bias", AX_HIDDEN, AX_FFN},
+    [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN},
+    [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN},
+};
+
+static const struct arch archs[] = {
+    {.name = "LlamaForCausalLM",
+     .model_type = "llama",
+     .tensor = llama_tensors,
+     .bias_option = true,
+     .mlp_bias_option = true},
+    {.name = "MistralForCausalLM",
+     .model_type = "mistral",
+     .tensor = llama_tensors,
+     .window = WINDOW_ALL},
+    {.name = "Qwen2ForCausalLM",
+     .model_type = "qwen2",
+     .tensor = llama_tensors,
+     .qkv_bias = true,
+     .window = WINDOW_BY_LAYER},
+    {.name = "Qwen3ForCausalLM",
+     .model_type = "qwen3",
+     .tensor = llama_tensors,
+     .qk_norm = true,
+     .bias_option = true,
+     .window = WINDOW_BY_LAYER,
+     .default_d_head = 128},
+};
+
+const struct arch *arch_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
+        if (strcmp(archs[i].name, name) == 0)
+            return &archs[i];
+    return NULL;
+}
+
+const char *arch_names(void)
+{
+    return "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM";
+}
+
+int32_t model_axis(const struct model_config *mc, enum axis ax)
+{
+    switch (ax) {
+    case AX_ONE:
+        return 1;
+    case AX_HIDDEN:
+        return mc->hidden;
+    case AX_DHEAD:
+        return mc->d_head;
+    case AX_Q:
+        return mc->n_q * mc->d_head;
+    case AX_KV:
+        return mc->n_kv * mc->d_head;
+    case AX_FFN:
+        return mc->ffn;
+    case AX_VOCAB:
+        return mc->vocab;
+    }
+    return 0;
+}
+
+bool model_has(const struct model_config *mc, enum tensor_id id)
+{
+    if (id == TN_HEAD)
+        return !mc->tied;
+    if (id == TN_Q_NORM || id == TN_K_NORM)
+        return mc->arch->qk_norm;
+    return mc->arch->tensor[id].name != NULL;
+}
+
+bool model_has_bias(const struct model_config *mc, enum tensor_id id)
+{
+    if (!mc->arch->tensor[id].bias)
+        return false;
+    switch (id) {
+    case TN_Q:
+    case TN_K:
+    case TN_V:
+        return mc->qkv_bias;
+    case TN_O:
+        return mc->o_bias;
+    case TN_GATE:
+    case TN_UP:
+    case TN_DOWN:
+        return mc->mlp_bias;
+    default:
+        return false;
+    }
+}
+
+int32_t model_window(const struct model_config *mc, int32_t layer)
+{
+    return mc->windowed[layer] ? mc->window : 0;
+}
+
+const char *rope_type_name(enum rope_type t)
+{
+    static const char *const names[] = {"default", "linear", "llama3", "yarn"};
+    return names[t];
+}

@@ -1,0 +1,284 @@
+#include "common/formats/model_config.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/formats/config_json.h"
+#include "common/formats/json_get.h"
+#include "common/mapped_file.h"
+
+enum { MAX_CONFIG = 4 << 20 }; /* bytes of JSON */
+
+void model_config_init(struct model_config *mc)
+{
+    memset(mc, 0, sizeof *mc);
+    mc->eps = 1e-6;
+    mc->dtype = DT_N;
+    mc->bos_id = -1;
+    mc->rope = (struct rope_config){.theta = 10000,
+                                    .factor = 1,
+                                    .attention_factor = 1,
+                                    .beta_fast = 32,
+                                    .beta_slow = 1,
+                                    .truncate = true};
+}
+
+static enum status read_arch(struct model_config *mc, const cJSON *root)
+{
+    const cJSON *list = json_member(root, "architectures");
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 1 || !cJSON_IsString(list->child))
+        FAIL(ST_FORMAT, "architectures must be a list of one name");
+    mc->arch = arch_find(list->child->valuestring);
+    if (!mc->arch)
+        FAIL(ST_UNSUPPORTED, "the architecture %.100s is not supported (%s are)",
+             list->child->valuestring, arch_names());
+    const char *type = mc->arch->model_type;
+    TRY(json_string(root, "model_type", &type));
+    if (strcmp(type, mc->arch->model_type) != 0)
+        FAIL(ST_UNSUPPORTED, "model_type \"%.60s\" does not belong to %s (\"%s\" does)", type,
+             mc->arch->name, mc->arch->model_type);
+    return ST_OK;
+}
+
+static enum status read_sizes(struct model_config *mc, const cJSON *root)
+{
+    static const char *const needed[] = {"hidden_size",       "intermediate_size",
+                                         "num_hidden_layers", "num_attention_heads",
+                                         "vocab_size",        "max_position_embeddings"};
+    const int32_t big = 1 << 24;
+    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+        TRY(json_need(root, needed[i]));
+    TRY(json_i32(root, "hidden_size", 1, big, &mc->hidden));
+    TRY(json_i32(root, "intermediate_size", 1, big, &mc->ffn));
+    TRY(json_i32(root, "num_hidden_layers", 1, MAX_LAYERS, &mc->n_layers));
+    TRY(json_i32(root, "vocab_size", 1, big, &mc->vocab));
+    TRY(json_i32(root, "max_position_embeddings", 1, 1 << 30, &mc->max_ctx));
+    TRY(json_i32(root, "num_attention_heads", 1, 1 << 16, &mc->n_q));
+    mc->n_kv = mc->n_q;
+    TRY(json_i32(root, "num_key_value_heads", 1, 1 << 16, &mc->n_kv));
+    mc->d_head = mc->arch->default_d_head ? mc->arch->default_d_head : mc->hidden / mc->n_q;
+    if (!json_member(root, "head_dim") && !mc->arch->default_d_head && mc->hidden % mc->n_q)
+        FAIL(ST_RANGE,
+             "hidden_size %d is no multiple of num_attention_heads %d, and there is no "
+             "head_dim",
+             mc->hidden, mc->n_q);
+    TRY(json_i32(root, "head_dim", 1, 1 << 16, &mc->d_head));
+    mc->rope.rot_dim = mc->d_head;
+    TRY(json_double(root, "rms_norm_eps", 0, 1, &mc->eps));
+    return ST_OK;
+}
+
+static enum status read_act(struct model_config *mc, const cJSON *root)
+{
+    static const struct {
+        const char *name;
+        enum model_act act;
+    } acts[] = {
+        {"silu", MODEL_SILU},          {"swish", MODEL_SILU},
+        {"gelu", MODEL_GELU},          {"gelu_pytorch_tanh", MODEL_GELU_TANH},
+        {"gelu_new", MODEL_GELU_TANH},
+    };
+    const char *name = "silu";
+    TRY(json_string(root, "hidden_act", &name));
+    for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
+        if (strcmp(acts[i].name, name) == 0) {
+            mc->act = acts[i].act;
+            return ST_OK;
+        }
+    }
+    FAIL(ST_UNSUPPORTED,
+         "hidden_act \"%.40s\" is not supported (silu, gelu, "
+         "gelu_pytorch_tanh and gelu_new are)",
+         name);
+}
+
+static enum status read_biases(struct model_config *mc, const cJSON *root)
+{
+    bool attention = false;
+    if (mc->arch->bias_option)
+        TRY(json_bool(root, "attention_bias", &attention));
+    if (mc->arch->mlp_bias_option)
+        TRY(json_bool(root, "mlp_bias", &mc->mlp_bias));
+    mc->qkv_bias = attention || mc->arch->qkv_bias;
+    mc->o_bias = attention;
+    return ST_OK;
+}
+
+/* Which layers have the window, by the architecture's rule. */
+static enum status read_window(struct model_config *mc, const cJSON *root)
+{
+    bool use = mc->arch->window == WINDOW_ALL;
+    int32_t first = mc->arch->window == WINDOW_ALL ? 0 : 28; /* transformers' max_window_layers */
+    int32_t window = 4096;                                   /* transformers' sliding_window */
+    if (mc->arch->window == WINDOW_BY_LAYER) {
+        TRY(json_bool(root, "use_sliding_window", &use));
+        TRY(json_i32(root, "max_window_layers", 0, 1 << 20, &first));
+    }
+    if (mc->arch->window != WINDOW_NONE)
+        TRY(json_i32(root, "sliding_window", 1, 1 << 30, &window));
+    if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "sliding_window")))
+        use = false;
+    for (int32_t i = 0; use && i < mc->n_layers; i++)
+        mc->windowed[i] = i >= first;
+
+    const cJSON *types = json_member(root, "layer_types"), *t;
+    if (types && (!cJSON_IsArray(types) || cJSON_GetArraySize(types) != mc->n_layers))
+        FAIL(ST_FORMAT, "layer_types must be a list of num_hidden_layers (%d) names", mc->n_layers);
+    int32_t i = 0;
+    if (types)
+        cJSON_ArrayForEach(t, types)
+        {
+            const char *name = cJSON_IsString(t) ? t->valuestring : "?";
+            bool slides = strcmp(name, "sliding_attention") == 0;
+            if (!slides && strcmp(name, "full_attention") != 0)
+                FAIL(ST_UNSUPPORTED,
+                     "layer_types[%d] is \"%.60s\": only "
+                     "full_attention and sliding_attention are supported",
+                     i, name);
+            if (slides && !use)
+                FAIL(ST_FORMAT,
+                     "layer_types[%d] is sliding_attention, but no sliding "
+                     "window is in use",
+                     i);
+            if (mc->arch->window == WINDOW_ALL && slides != mc->windowed[i])
+                FAIL(ST_UNSUPPORTED,
+                     "layer_types[%d] is \"%s\", but all layers of %s "
+                     "are alike",
+                     i, name, mc->arch->name);
+            mc->windowed[i++] = slides;
+        }
+    for (i = 0; i < mc->n_layers; i++)
+        if (mc->windowed[i])
+            mc->window = window;
+    return ST_OK;
+}
+
+static enum status read_dtype(struct model_config *mc, const cJSON *root, const char *key)
+{
+    const char *name = NULL;
+    TRY(json_string(root, key, &name));
+    if (!name)
+        return ST_OK;
+    if (strncmp(name, "torch.", 6) == 0)
+        name += 6;
+    if (strcmp(name, "float32") == 0)
+        mc->dtype = DT_F32;
+    else if (strcmp(name, "float16") == 0)
+        mc->dtype = DT_F16;
+    else if (strcmp(name, "bfloat16") == 0)
+        mc->dtype = DT_BF16;
+    else
+        FAIL(ST_UNSUPPORTED,
+             "%s \"%.40s\" is not supported (float32, float16 and "
+             "bfloat16 are)",
+             key, name);
+    return ST_OK;
+}
+
+static enum status add_eos(struct model_config *mc, const cJSON *item)
+{
+    uint64_t id;
+    if (!json_is_u53(item, &id) || id >= (uint64_t)mc->vocab)
+        FAIL(ST_RANGE, "an eos_token_id is no token of the vocabulary (0 .. %d)", mc->vocab - 1);
+    if (mc->n_eos == MAX_STOP_IDS)
+        FAIL(ST_RANGE, "more than %d eos_token_ids", MAX_STOP_IDS);
+    mc->eos_id[mc->n_eos++] = (int32_t)id;
+    return ST_OK;
+}
+
+/* An id or a list of ids; nothing when there is none. */
+static enum status read_eos(struct model_config *mc, const cJSON *root)
+{
+    const cJSON *eos = json_member(root, "eos_token_id"), *item;
+    if (!eos)
+        return ST_OK;
+    mc->n_eos = 0;
+    if (!cJSON_IsArray(eos))
+        return add_eos(mc, eos);
+    cJSON_ArrayForEach(item, eos) TRY(add_eos(mc, item));
+    return ST_OK;
+}
+
+enum status model_config_check(const struct model_config *mc)
+{
+    if (mc->n_q % mc->n_kv)
+        FAIL(ST_RANGE, "%d attention heads cannot share %d key/value heads evenly", mc->n_q,
+             mc->n_kv);
+    if (mc->d_head % 2 || mc->rope.rot_dim % 2 || mc->rope.rot_dim > mc->d_head)
+        FAIL(ST_RANGE,
+             "a head of %d with %d rotated elements: both must be even, the second not "
+             "greater",
+             mc->d_head, mc->rope.rot_dim);
+    if ((int64_t)mc->n_q * mc->d_head > 1 << 24)
+        FAIL(ST_RANGE, "%d heads of %d are too many", mc->n_q, mc->d_head);
+    return ST_OK;
+}
+
+static enum status read_config(struct model_config *mc, const cJSON *root)
+{
+    if (!cJSON_IsObject(root))
+        FAIL(ST_FORMAT, "not an object");
+    TRY(read_arch(mc, root));
+    TRY(config_keys_check(root, mc->arch));
+    TRY(read_sizes(mc, root));
+    TRY(read_act(mc, root));
+    TRY(read_biases(mc, root));
+    TRY(json_bool(root, "tie_word_embeddings", &mc->tied));
+    TRY(config_rope_read(&mc->rope, root, mc->max_ctx));
+    TRY(read_window(mc, root));
+    TRY(read_dtype(mc, root, "torch_dtype"));
+    TRY(read_dtype(mc, root, "dtype"));
+    TRY(read_eos(mc, root));
+    TRY(json_i32(root, "bos_token_id", -1, mc->vocab - 1, &mc->bos_id));
+    return model_config_check(mc);
+}
+
+static enum status read_generation(struct model_config *mc, const cJSON *root)
+{
+    if (!cJSON_IsObject(root))
+        FAIL(ST_FORMAT, "not an object");
+    return read_eos(mc, root);
+}
+
+/* Runs a reader over one file's text and names the file in its errors. */
+static enum status read_file(struct model_config *mc, const void *text, size_t len,
+                             const char *what,
+                             enum status (*reader)(struct model_config *, const cJSON *))
+{
+    cJSON *root;
+    TRY(json_parse(&root, text, len, MAX_CONFIG, what));
+    enum status st = reader(mc, root);
+    cJSON_Delete(root);
+    if (st != ST_OK)
+        FAIL(st, "%s: %s", what, status_text());
+    return ST_OK;
+}
+
+enum status model_config_parse(struct model_config *out, const void *config, size_t len,
+                               const void *generation, size_t generation_len)
+{
+    model_config_init(out);
+    TRY(read_file(out, config, len, "config.json", read_config));
+    if (generation)
+        TRY(read_file(out, generation, generation_len, "generation_config.json", read_generation));
+    return ST_OK;
+}
+
+enum status model_config_load(struct model_config *out, const char *dir)
+{
+    struct mapped_file config, generation;
+    char path[4096];
+    if ((size_t)snprintf(path, sizeof path, "%s/config.json", dir) >= sizeof path - 32)
+        FAIL(ST_RANGE, "the model's path is too long");
+    TRY(mapped_file_open(&config, path));
+    snprintf(path, sizeof path, "%s/generation_config.json", dir);
+    enum status st = mapped_file_open(&generation, path);
+    if (st == ST_NOT_FOUND)
+        st = model_config_parse(out, config.data, config.size, NULL, 0);
+    else if (st == ST_OK)
+        st = model_config_parse(out, config.data, config.size, generation.data, generation.size);
+    mapped_file_close(&config);
+    mapped_file_close(&generation);
+    return st;
+}

@@ -1,0 +1,137 @@
+/* What a decoder-only model is: sizes, options and the names and axes of its tensors, in a plain
+ * struct that the reader of config.json fills here and a reader of GGUF metadata can fill as well.
+ *
+ * Model variety is data: a row of the architectures table says which tensors there are, what they
+ * are called and along which axes they lie; ranks cut a tensor along the axes AX_Q, AX_KV, AX_FFN
+ * and AX_VOCAB and along no other.  Everything in a config.json that changes the result and is not
+ * understood is refused by name.  Pure but for model_config_load. */
+#ifndef COMMON_FORMATS_MODEL_CONFIG_H
+#define COMMON_FORMATS_MODEL_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/dtype.h"
+#include "common/plan.h"
+#include "common/status.h"
+
+enum { MAX_LAYERS = 512 };
+
+enum model_act { MODEL_SILU, MODEL_GELU, MODEL_GELU_TANH }; /* GELU: the erf form */
+
+/* An axis of a tensor.  Sizes: model_axis(). */
+enum axis {
+    AX_ONE,    /* a vector's only row */
+    AX_HIDDEN, /* D */
+    AX_DHEAD,  /* d */
+    AX_Q,      /* Hq d, cut by query heads */
+    AX_KV,     /* Hkv d, cut by the heads that the rank's query heads read */
+    AX_FFN,    /* F, cut by columns */
+    AX_VOCAB,  /* V, cut by rows */
+};
+
+enum tensor_id {
+    TN_EMBED,
+    TN_ATTN_NORM,
+    TN_Q,
+    TN_K,
+    TN_V,
+    TN_Q_NORM,
+    TN_K_NORM,
+    TN_O,
+    TN_FFN_NORM,
+    TN_GATE,
+    TN_UP,
+    TN_DOWN,
+    TN_FINAL_NORM,
+    TN_HEAD,
+    TN_N
+};
+
+struct tensor_rule {
+    const char *name; /* '#' stands for the layer's number */
+    const char *bias; /* [rows], where the model has it; NULL: never */
+    enum axis rows, cols;
+};
+
+enum window_rule {
+    WINDOW_NONE,
+    WINDOW_ALL,      /* every layer, unless sliding_window is null */
+    WINDOW_BY_LAYER, /* use_sliding_window, max_window_layers, layer_types */
+};
+
+struct arch {
+    const char *name;                 /* in config.json's "architectures" */
+    const char *model_type;           /* in config.json's "model_type" */
+    const struct tensor_rule *tensor; /* [TN_N] */
+    bool qk_norm;
+    bool qkv_bias;        /* always, whatever config.json says */
+    bool bias_option;     /* "attention_bias": q, k, v and o */
+    bool mlp_bias_option; /* "mlp_bias": gate, up and down */
+    enum window_rule window;
+    int32_t default_d_head; /* when config.json has no head_dim; 0: hidden / heads */
+};
+
+enum rope_type { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN };
+
+struct rope_config {
+    enum rope_type type;
+    bool interleaved; /* pairs (2i, 2i+1); else (i, i + rot_dim / 2) */
+    int32_t rot_dim;  /* rotated elements of a head */
+    double theta, factor;
+    double attention_factor;                  /* cos and sin are multiplied by it (yarn; else 1) */
+    double original_ctx;                      /* llama3, yarn: positions of the first training */
+    double low_freq_factor, high_freq_factor; /* llama3 */
+    double beta_fast, beta_slow;              /* yarn */
+    bool truncate;                            /* yarn: whole correction borders */
+};
+
+struct model_config {
+    const struct arch *arch;
+    int32_t n_layers, hidden, ffn, vocab; /* L, D, F, V */
+    int32_t n_q, n_kv, d_head;            /* Hq, Hkv, d */
+    int32_t max_ctx;                      /* positions the model was made for */
+    double eps;                           /* of all RMS norms */
+    enum model_act act;
+    bool tied; /* the head is the embedding */
+    bool qkv_bias, o_bias, mlp_bias;
+    struct rope_config rope;
+    int32_t window;            /* tokens; 0: no layer has one */
+    bool windowed[MAX_LAYERS]; /* which layers use it */
+    enum dtype dtype;          /* of the stored weights, as declared; DT_N: not said */
+    int32_t bos_id;            /* -1: none */
+    int32_t eos_id[MAX_STOP_IDS], n_eos;
+};
+
+/* A config with no architecture and everything optional at its default (for readers of other
+ * formats). */
+void model_config_init(struct model_config *mc);
+
+/* Bounds and relations that hold whatever the source; ST_RANGE names the field. */
+MUST_CHECK enum status model_config_check(const struct model_config *mc);
+
+/* config: config.json; generation: generation_config.json or NULL.  ST_FORMAT, ST_RANGE and
+ * ST_UNSUPPORTED name the field. */
+MUST_CHECK enum status model_config_parse(struct model_config *out, const void *config, size_t len,
+                                          const void *generation, size_t generation_len);
+
+/* The two files of a model directory. */
+MUST_CHECK enum status model_config_load(struct model_config *out, const char *dir);
+
+/* NULL when it is not known. */
+const struct arch *arch_find(const char *name);
+/* "LlamaForCausalLM, ..." */
+const char *arch_names(void);
+
+int32_t model_axis(const struct model_config *mc, enum axis ax);
+/* Has this model that tensor, has it that bias? */
+bool model_has(const struct model_config *mc, enum tensor_id id);
+bool model_has_bias(const struct model_config *mc, enum tensor_id id);
+/* 0: the layer sees everything. */
+int32_t model_window(const struct model_config *mc, int32_t layer);
+
+/* "linear", ... */
+const char *rope_type_name(enum rope_type t);
+
+#endif
