@@ -1,0 +1,208 @@
+#include "backends/cpu/cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/host.h"
+
+/* Sizes of the scratch memory, in floats. */
+enum {
+    X_PACK_FLOATS = 2 << 20,         /* 1,024 rows of 2,048, at least a tile of 131,072 columns */
+    ATTN_PART_FLOATS = 1 << 20,      /* per part, at least 2 parts' worth */
+    MAX_PARTS = 1024,
+};
+
+/* Best first. */
+static const struct isa {
+    const struct kernels *kernels;
+} isas[] = {
+#ifdef INGOT_CPU_AVX512
+    {&kernels_avx512},
+#endif
+#ifdef INGOT_CPU_AVX2
+    {&kernels_avx2},
+#endif
+#ifdef INGOT_CPU_NEON
+    {&kernels_neon},
+#endif
+    {&kernels_plain},
+};
+
+#if defined(__x86_64__)
+static bool has_f16c(void) /* clang 14's __builtin_cpu_supports does not know it */
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
+/* Can this processor run the table of that name? */
+static bool isa_runs(const char *name)
+{
+    (void)name;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (strcmp(name, "avx512") == 0)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    if (strcmp(name, "avx2") == 0)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+#endif
+    return true;
+}
+
+static enum status choose_isa(const char *want, const struct kernels **out)
+{
+    char have[64] = "";
+    bool any = !want || strcmp(want, "auto") == 0;
+    for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
+        const struct kernels *k = isas[i].kernels;
+        if (!isa_runs(k->name))
+            continue;
+        if (any || strcmp(k->name, want) == 0) {
+            *out = k;
+            return ST_OK;
+        }
+        size_t n = strlen(have);
+        snprintf(have + n, sizeof have - n, " %s", k->name);
+    }
+    FAIL(ST_UNSUPPORTED, "instruction set '%s' is not possible here (this build on this processor has:%s)",
+         want, have);
+}
+
+static void carve_scratch(struct backend *be, size_t part_floats)
+{
+    int parts = pool_parts(be->pool);
+    float *p = be->scratch.data;
+    be->x_pack = p;
+    be->x_pack_floats = X_PACK_FLOATS;
+    p += X_PACK_FLOATS;
+    be->attn_part = p;
+    be->attn_part_floats = part_floats;
+    p += part_floats;
+    be->attn_thread = p;
+    p += be->kernels->attn_scratch * (size_t)parts;
+    be->topk_val = p;
+    p += TOPK_ROWS * N_SLICES * TOPK_MAX;
+    be->topk_id = (int32_t *)p;
+    p += TOPK_ROWS * N_SLICES * TOPK_MAX;
+    be->attn_items = (struct attn_item *)p;
+}
+
+static enum status take_scratch(struct backend *be)
+{
+    size_t parts = (size_t)pool_parts(be->pool);
+    size_t part_floats = (parts < 2 ? 2 : parts) * ATTN_PART_FLOATS;
+    size_t floats = X_PACK_FLOATS + part_floats + be->kernels->attn_scratch * parts +
+                    2 * TOPK_ROWS * N_SLICES * TOPK_MAX;
+    TRY(mem_take(&be->scratch, floats * sizeof(float) + attn_items_bytes()));
+    carve_scratch(be, part_floats);
+    return ST_OK;
+}
+
+static void cpu_close(struct backend *be)
+{
+    if (!be)
+        return;
+    pool_destroy(be->pool);
+    mem_give(&be->scratch);
+    free(be);
+}
+
+static enum status cpu_open(struct backend **out, const struct backend_config *cfg)
+{
+    const struct kernels *kernels;
+    int cpus = host_cpus();
+    if (cfg->threads < 0 || cfg->threads > MAX_PARTS)
+        FAIL(ST_RANGE, "threads %d, allowed is 0 to %d", cfg->threads, MAX_PARTS);
+    TRY(choose_isa(cfg->isa, &kernels));
+    struct backend *be = calloc(1, sizeof *be);
+    if (!be)
+        FAIL(ST_NOMEM, "no memory for a CPU backend");
+    be->base.ops = &cpu_ops;
+    be->kernels = kernels;
+    int parts = cfg->threads > 0 ? cfg->threads : cpus < MAX_PARTS ? cpus : MAX_PARTS;
+    enum status st = pool_create(&be->pool, parts, cpus);
+    if (st == ST_OK)
+        st = take_scratch(be);
+    if (st != ST_OK) {
+        cpu_close(be);
+        return st;
+    }
+    *out = be;
+    return ST_OK;
+}
+
+static void cpu_info(struct backend *be, struct backend_info *out)
+{
+    char name[48];
+    int n = pool_threads(be->pool);
+    host_cpu_name(name, sizeof name);
+    *out = (struct backend_info){
+        .mem_free = host_mem_free(),
+        .mem_total = host_mem_total(),
+        .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
+    };
+    snprintf(out->device, sizeof out->device, "CPU %s, %s, %d thread%s", name, be->kernels->name, n,
+             n == 1 ? "" : "s");
+}
+
+static enum status cpu_sync(struct backend *be)
+{
+    (void)be; /* every op has finished when it returns */
+    return ST_OK;
+}
+
+static enum status cpu_event_mark(struct backend *be, int slot)
+{
+    struct timespec ts;
+    assert(slot >= 0 && slot < N_EVENTS);
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    be->event_ns[slot] = (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
+    return ST_OK;
+}
+
+static enum status cpu_event_elapsed(struct backend *be, int from, int to, uint64_t *ns)
+{
+    assert(from >= 0 && from < N_EVENTS && to >= 0 && to < N_EVENTS);
+    *ns = be->event_ns[to] - be->event_ns[from];
+    return ST_OK;
+}
+
+const struct backend_ops cpu_ops = {
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .info = cpu_info,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .write = cpu_write,
+    .read = cpu_read,
+    .copy = cpu_copy,
+    .zero = cpu_zero,
+    .sync = cpu_sync,
+    .host_ptr = cpu_host_ptr,
+    .weight_bytes = cpu_weight_bytes,
+    .load_weight = cpu_load_weight,
+    .free_weight = cpu_free_weight,
+    .embed = cpu_embed,
+    .linear = cpu_linear,
+    .add_rms_norm = cpu_add_rms_norm,
+    .qkv_to_cache = cpu_qkv_to_cache,
+    .attention = cpu_attention,
+    .act_mul = cpu_act_mul,
+    .activate = cpu_activate,
+    .add = cpu_add,
+    .gather = cpu_gather,
+    .edit_logits = cpu_edit_logits,
+    .topk = cpu_topk,
+    .layer_norm = cpu_layer_norm,
+    .event_mark = cpu_event_mark,
+    .event_elapsed = cpu_event_elapsed,
+};

@@ -1,0 +1,134 @@
+/* The CPU backend's own structures, shared by its op files. */
+#ifndef BACKENDS_CPU_CPU_BACKEND_H
+#define BACKENDS_CPU_CPU_BACKEND_H
+
+#include <assert.h>
+
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/pool.h"
+
+enum {
+    N_EVENTS = 16,
+    ROWS_GRAIN = 8192, /* elements of a row op below which one thread does it all */
+    TOPK_ROWS = 32,    /* rows that topk works on at a time */
+    ATTN_ITEMS = 4096, /* most (rows, split) items of an attention wave */
+};
+
+/* Anonymous zeroed memory; huge pages where the system gives them. */
+struct buf {
+    void *data;
+    size_t bytes; /* asked for */
+    size_t held;  /* taken */
+};
+
+struct weight {
+    enum dtype dtype; /* of a matrix's elements; a vector is F32 */
+    bool vector;
+    int32_t n, k;     /* a vector: n = 1 */
+    int32_t n_slices;
+    int32_t slice_end[N_SLICES];
+    struct buf data;  /* matrix: panels; vector: [k] f32 */
+    struct buf bias;  /* f32, padded to whole panels; data NULL: none */
+};
+
+struct attn_item;
+
+struct backend {
+    struct backend_base base;
+    const struct kernels *kernels;
+    struct pool *pool;
+    struct buf scratch;      /* everything below */
+    float *x_pack;           /* linear: transposed rows, x_pack_floats */
+    size_t x_pack_floats;
+    float *attn_thread;      /* kernels->attn_scratch floats per part */
+    float *attn_part;        /* partial results of an attention wave, attn_part_floats */
+    size_t attn_part_floats;
+    struct attn_item *attn_items; /* [ATTN_ITEMS] */
+    float *topk_val;         /* [TOPK_ROWS, N_SLICES, TOPK_MAX] */
+    int32_t *topk_id;
+    uint64_t event_ns[N_EVENTS];
+};
+
+/* mem_take fills b with zeroed memory of at least bytes (64-byte aligned); ST_NOMEM.  mem_held is what it
+ * takes from the system. */
+MUST_CHECK enum status mem_take(struct buf *b, size_t bytes);
+void mem_give(struct buf *b);
+size_t mem_held(size_t bytes);
+
+static inline void *view_at(struct view v, int32_t row, enum dtype t)
+{
+    assert(v.dtype == t && row >= 0 && v.stride >= v.cols);
+    return (char *)v.buf->data + v.off + (size_t)row * (size_t)v.stride * dtype_size(t);
+}
+
+static inline float *view_f32(struct view v, int32_t row)
+{
+    return view_at(v, row, DT_F32);
+}
+
+static inline int32_t *view_i32(struct view v, int32_t row)
+{
+    return view_at(v, row, DT_I32);
+}
+
+/* Element i of a [n, 1] column of i32 or f32. */
+static inline int32_t col_i32(struct view v, int32_t i)
+{
+    return *view_i32(v, i);
+}
+
+static inline const float *vector_of(const struct weight *w)
+{
+    assert(!w || w->vector);
+    return w ? w->data.data : NULL;
+}
+
+/* fn over n rows of `cols` elements: by the pool when there is enough to share. */
+void rows_run(struct backend *be, pool_fn *fn, void *ctx, int32_t rows, int32_t cols);
+
+/* memory.c */
+enum status cpu_alloc(struct backend *be, size_t bytes, enum mem_kind kind, struct buf **out);
+void cpu_free(struct backend *be, struct buf *b);
+enum status cpu_write(struct backend *be, struct view dst, const void *src);
+enum status cpu_read(struct backend *be, void *dst, struct view src);
+enum status cpu_copy(struct backend *be, struct view dst, struct view src);
+enum status cpu_zero(struct backend *be, struct view dst);
+void *cpu_host_ptr(struct backend *be, struct view v);
+
+/* weight.c */
+size_t cpu_weight_bytes(struct backend *be, const struct weight_src *src);
+enum status cpu_load_weight(struct backend *be, const struct weight_src *src, struct weight **out);
+void cpu_free_weight(struct backend *be, struct weight *w);
+
+/* ops_linear.c */
+enum status cpu_embed(struct backend *be, const struct weight *table, int32_t first_id,
+                      struct view ids, struct view out);
+enum status cpu_linear(struct backend *be, const struct weight *w, struct view x, struct view out);
+
+/* ops_rows.c */
+enum status cpu_add_rms_norm(struct backend *be, struct view resid, struct view x,
+                             const struct weight *x_bias, const struct weight *w, float eps,
+                             struct view out);
+enum status cpu_layer_norm(struct backend *be, struct view x, const struct weight *w,
+                           const struct weight *b, float eps, struct view out);
+enum status cpu_act_mul(struct backend *be, enum act act, struct view gate_up, struct view out);
+enum status cpu_activate(struct backend *be, enum act act, struct view x, struct view out);
+enum status cpu_add(struct backend *be, struct view dst, struct view src, float scale);
+enum status cpu_gather(struct backend *be, struct view x, struct view row, struct view out);
+
+/* ops_attention.c */
+enum status cpu_qkv_to_cache(struct backend *be, const struct attn_layer *al,
+                             const struct step_dev *st, struct view qkv, struct kv_layer kv,
+                             struct view q);
+enum status cpu_attention(struct backend *be, const struct attn_layer *al,
+                          const struct step_dev *st, struct view q, struct kv_layer kv,
+                          struct view out);
+size_t attn_items_bytes(void);
+
+/* ops_logits.c */
+enum status cpu_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,
+                            struct view row, struct view id, struct view mul, struct view add);
+enum status cpu_topk(struct backend *be, const struct vocab_part *part, struct view logits,
+                     struct view inv_temp, struct view val, struct view id, struct view stat);
+
+#endif

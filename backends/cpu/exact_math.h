@@ -1,0 +1,76 @@
+/* exp and the activations, written once in fused multiply-adds and integer shifts so that every instruction
+ * set gives the same bits; libm is not used because its results differ between machines.  The loops that
+ * call these are vectorised by the compiler.  Polynomials: least squares on Chebyshev nodes, reweighted
+ * towards equal relative error (Lawson's method). */
+#ifndef BACKENDS_CPU_EXACT_MATH_H
+#define BACKENDS_CPU_EXACT_MATH_H
+
+#include <math.h>
+
+#include "backends/backend.h"
+
+/* e^x, relative error below 2e-7 where the result is a normal number; 0 below -104, +inf above 88.8,
+ * NaN for NaN.  x = n ln 2 + r; e^r by a polynomial of degree 6; 2^n in two factors, so that subnormal
+ * results round once. */
+static inline float exact_exp(float x)
+{
+    const float magic = 0x1.8p23f; /* adding it rounds to an integer, nearest even */
+    x = x < -104.0f ? -104.0f : x;
+    x = x > 89.0f ? 89.0f : x;
+    float t = fmaf(x, 0x1.715476p0f, magic);
+    float n = t - magic;
+    float r = fmaf(n, -0x1.62e4p-1f, x);
+    r = fmaf(n, -0x1.7f7d1cp-20f, r);
+    float p = 0x1.6a23cep-10f;
+    p = fmaf(p, r, 0x1.123a20p-7f);
+    p = fmaf(p, r, 0x1.5558f2p-5f);
+    p = fmaf(p, r, 0x1.555492p-3f);
+    p = fmaf(p, r, 0x1.fffffcp-2f);
+    p = fmaf(p, r, 1.0f);
+    p = fmaf(p, r, 1.0f);
+    uint32_t e = bits_of_f32(t) - bits_of_f32(magic) + 512U; /* n + 512 */
+    uint32_t half = e >> 1;
+    float s0 = f32_of_bits((half - 256U + 127U) << 23);
+    float s1 = f32_of_bits((e - half - 256U + 127U) << 23);
+    return p * s0 * s1;
+}
+
+/* x * sigmoid(z) */
+static inline float gate(float x, float z)
+{
+    return x / (1.0f + exact_exp(-z));
+}
+
+/* x * Phi(x), the erf form: Phi(-a) = e^(-a^2/2) * t * P(t), t = 1 / (1 + 0.35 a), a >= 0.  a is cut at
+ * 15, where the product is zero. */
+static inline float exact_gelu(float x)
+{
+    float a = x < 0.0f ? -x : x;
+    a = a > 15.0f ? 15.0f : a;
+    float t = 1.0f / fmaf(0.35f, a, 1.0f);
+    float p = -0.029146055f;
+    p = fmaf(p, t, 0.14397229f);
+    p = fmaf(p, t, -0.25571544f);
+    p = fmaf(p, t, 0.15917546f);
+    p = fmaf(p, t, -0.023110684f);
+    p = fmaf(p, t, 0.10550834f);
+    p = fmaf(p, t, 0.11983279f);
+    p = fmaf(p, t, 0.13986188f);
+    p = fmaf(p, t, 0.1396214f);
+    float tail = exact_exp(-0.5f * (a * a)) * (p * t);
+    float phi = x < 0.0f ? tail : 1.0f - tail;
+    return x * phi;
+}
+
+static inline float exact_silu(float x)
+{
+    return gate(x, x);
+}
+
+/* x/2 * (1 + tanh(u)) = x * sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3) */
+static inline float exact_gelu_tanh(float x)
+{
+    return gate(x, x * fmaf(x * x, 0x1.2444f2p-4f, 0x1.988454p0f));
+}
+
+#endif

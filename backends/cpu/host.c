@@ -1,0 +1,199 @@
+#if defined(__linux__)
+#define _GNU_SOURCE /* sched_getaffinity */
+#endif
+#include "backends/cpu/host.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <sched.h>
+
+/* The number after key at a line's start in a text file such as /proc/meminfo; -1: not there. */
+static long long number_after(const char *path, const char *key)
+{
+    char line[256];
+    long long value = -1;
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return -1;
+    while (value < 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%lld", &value) != 1)
+            value = -1;
+    fclose(f);
+    return value;
+}
+
+/* This process's group of one cgroup hierarchy: "" selects version 2, a controller's name version 1.
+ * Path below the mount, "/" when not known. */
+static void cgroup_path(const char *controller, char *out, size_t size)
+{
+    char line[512];
+    snprintf(out, size, "/");
+    FILE *f = fopen("/proc/self/cgroup", "r");
+    if (!f)
+        return;
+    while (fgets(line, sizeof line, f)) {
+        char *names = strchr(line, ':');
+        char *path = names ? strchr(names + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *path++ = '\0';
+        path[strcspn(path, "\n")] = '\0';
+        if (strcmp(names + 1, controller) == 0)
+            snprintf(out, size, "%s", path);
+    }
+    fclose(f);
+}
+
+/* Calls look at the group and at each group above it; the least non-negative answer, -1: none. */
+static long long least_of_groups(const char *controller, const char *mount,
+                                 long long (*look)(const char *dir))
+{
+    char path[512], dir[640];
+    long long least = -1;
+    cgroup_path(controller, path, sizeof path);
+    for (;;) {
+        snprintf(dir, sizeof dir, "%s%s", mount, path);
+        long long v = look(dir);
+        if (v >= 0 && (least < 0 || v < least))
+            least = v;
+        char *slash = strrchr(path, '/');
+        if (!slash || path[1] == '\0')
+            return least;
+        slash[slash == path ? 1 : 0] = '\0';
+    }
+}
+
+static long long file_number(const char *dir, const char *name)
+{
+    char path[704];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return number_after(path, "");
+}
+
+static long long cpus_of_quota(long long quota, long long period)
+{
+    return quota > 0 && period > 0 ? (quota + period - 1) / period : -1;
+}
+
+static long long quota_v1(const char *dir)
+{
+    return cpus_of_quota(file_number(dir, "cpu.cfs_quota_us"), file_number(dir, "cpu.cfs_period_us"));
+}
+
+static long long quota_v2(const char *dir)
+{
+    char path[704];
+    long long quota = -1, period = -1;
+    snprintf(path, sizeof path, "%s/cpu.max", dir);
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return -1;
+    if (fscanf(f, "%lld %lld", &quota, &period) != 2) /* "max 100000": no quota */
+        quota = -1;
+    fclose(f);
+    return cpus_of_quota(quota, period);
+}
+
+static long long room_of(const char *dir, const char *limit, const char *usage)
+{
+    long long most = file_number(dir, limit), used = file_number(dir, usage);
+    if (most < 0 || used < 0)
+        return -1;
+    return most > used ? most - used : 0;
+}
+
+static long long room_v1(const char *dir)
+{
+    return room_of(dir, "memory.limit_in_bytes", "memory.usage_in_bytes");
+}
+
+static long long room_v2(const char *dir)
+{
+    return room_of(dir, "memory.max", "memory.current");
+}
+
+static long long least_of(long long a, long long b)
+{
+    return a < 0 ? b : b < 0 ? a : a < b ? a : b;
+}
+
+int host_cpus(void)
+{
+    long long n = 1;
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        n = CPU_COUNT(&set);
+    else
+        n = sysconf(_SC_NPROCESSORS_ONLN);
+    n = least_of(n, least_of_groups("", "/sys/fs/cgroup", quota_v2));
+    n = least_of(n, least_of_groups("cpu", "/sys/fs/cgroup/cpu", quota_v1));
+    n = least_of(n, least_of_groups("cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct", quota_v1));
+    return n > 0 ? (int)n : 1;
+}
+
+size_t host_mem_free(void)
+{
+    long long kib = number_after("/proc/meminfo", "MemAvailable:");
+    long long bytes = kib < 0 ? -1 : kib * 1024;
+    bytes = least_of(bytes, least_of_groups("", "/sys/fs/cgroup", room_v2));
+    bytes = least_of(bytes, least_of_groups("memory", "/sys/fs/cgroup/memory", room_v1));
+    return bytes > 0 ? (size_t)bytes : 0;
+}
+
+void host_cpu_name(char *name, size_t size)
+{
+    char line[256];
+    snprintf(name, size, "unnamed");
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    if (!f)
+        return;
+    while (fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        colon[strcspn(colon, "\n")] = '\0';
+        snprintf(name, size, "%s", colon + 2);
+        break;
+    }
+    fclose(f);
+}
+
+#elif defined(__APPLE__)
+#include <mach/mach.h>
+#include <sys/sysctl.h>
+
+int host_cpus(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+size_t host_mem_free(void)
+{
+    vm_statistics64_data_t vm;
+    mach_msg_type_number_t n = HOST_VM_INFO64_COUNT;
+    if (host_statistics64(mach_host_self(), HOST_VM_INFO64, (host_info64_t)&vm, &n) != KERN_SUCCESS)
+        return 0;
+    return ((size_t)vm.free_count + vm.inactive_count) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+void host_cpu_name(char *name, size_t size)
+{
+    if (sysctlbyname("machdep.cpu.brand_string", name, &size, NULL, 0) != 0)
+        name[0] = '\0';
+}
+
+#else
+#error "host.c knows Linux and macOS"
+#endif
+
+size_t host_mem_total(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
+}

@@ -1,0 +1,17 @@
+/* What the operating system lets this process use. */
+#ifndef BACKENDS_CPU_HOST_H
+#define BACKENDS_CPU_HOST_H
+
+#include <stddef.h>
+
+/* CPUs in the affinity mask, cut to the cgroup's quota (rounded up); at least 1. */
+int host_cpus(void);
+
+/* Bytes that can be allocated without swapping, within the cgroup's limit; 0 when not known. */
+size_t host_mem_free(void);
+size_t host_mem_total(void);
+
+/* "Intel(R) Xeon(R) Processor" (copied into name, cut to size). */
+void host_cpu_name(char *name, size_t size);
+
+#endif

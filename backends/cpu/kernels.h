@@ -1,0 +1,139 @@
+/* The work of one thread on one row, tile or slice: what differs between instruction sets.  plain.c is the
+ * specification; every other table must give the same bits for every input, which tests/ops compares.
+ *
+ * Orders of the reductions (a "chain" is acc = fmaf(a, b, acc) from acc = +0, indices ascending):
+ *   linear     a chain over k within a slice for each output; slices in the tree of struct weight_src;
+ *              the bias last.
+ *   row sums   LANES partial sums, element i in lane i % LANES, ascending; then lane_sum.
+ *   attention  keys in splits of SPLIT at absolute positions.  score = scale * chain over the head's
+ *              dimensions; m = greatest; p = exp(score - m); l = row sum of p (lane = position % LANES);
+ *              o[i] = chain over keys of p * v[i].  Splits are merged in ascending order (attn_merge).
+ * Instruction sets may skip terms that are exactly +0 added to a sum, nothing else. */
+#ifndef BACKENDS_CPU_KERNELS_H
+#define BACKENDS_CPU_KERNELS_H
+
+#include "backends/backend.h"
+
+enum {
+    LANES = 16,
+    PANEL = 32,     /* columns of a weight panel */
+    TILE_MAX = 16,  /* most rows of a tile on any instruction set */
+    SPLIT = 256,    /* keys of an attention split */
+    HEAD_MAX = 512, /* largest d_head */
+    TOPK_MAX = 256, /* largest k of topk */
+};
+
+/* Weights are packed in panels of PANEL output columns, [K][PANEL] elements each, zero beyond N.
+ * Within a row of a BF16 panel columns j and j + 16 are neighbours, (0, 16, 1, 17, ...): one shift and
+ * one mask widen 32 of them to two vectors in order.  Other types: ascending. */
+static inline size_t panel_at(enum dtype t, int col)
+{
+    if (t != DT_BF16)
+        return (size_t)col;
+    return (size_t)(col < PANEL / 2 ? 2 * col : 2 * (col - PANEL / 2) + 1);
+}
+
+struct linear_tile {
+    const float *x;     /* [K][rows]: the tile's rows, transposed */
+    const void *panel;  /* [K][PANEL] of dtype */
+    const float *bias;  /* [PANEL] or NULL */
+    float *out;         /* [rows, cols], rows out_stride apart */
+    size_t out_stride;
+    enum dtype dtype;   /* F32, F16, BF16 */
+    int rows, cols;     /* rows <= tile_rows of the instruction set, cols <= PANEL */
+    int n_slices;
+    const int32_t *slice_end; /* [n_slices] */
+};
+
+/* One operand of the cache: element (key j, i) of this head is at base + key_row * row_elems + i. */
+struct kv_operand {
+    const void *base;       /* of this head */
+    const float *scale;     /* of this head, scale_stride apart per key row; NULL = none */
+    size_t row_elems, scale_stride;
+    enum dtype dtype;
+};
+
+/* Rows (query token, query head) that read one KV head, over one split of keys. */
+struct attn_split {
+    const float *q;          /* row i: token i / n_heads, head i % n_heads of this struct */
+    size_t q_stride;         /* between tokens; heads are d apart */
+    int rows, n_heads, d;
+    float scale;
+    const int32_t *pos;      /* [rows / n_heads] positions; a row sees (pos - window, pos] */
+    int32_t window;          /* 0 = all */
+    int32_t first_key;       /* of the split, a multiple of SPLIT */
+    const int32_t *blocks;   /* the sequence's block table */
+    int32_t block_len;
+    struct kv_operand k, v;
+    float *part;             /* [rows, d + 2]: o, then m, then l; l = 0: no key of the split is seen */
+};
+
+/* A row of k greatest logits so far, in the order (value descending, id ascending). */
+struct topk_list {
+    int n, k;
+    float *val;
+    int32_t *id;
+};
+
+/* One head of one token: optional RMS norm, RoPE of the first rot elements, in place on x [d]. */
+struct head_rot {
+    const float *norm; /* [d] or NULL */
+    float eps;
+    const float *cos, *sin; /* [rot / 2] */
+    int d, rot;
+    bool interleaved;
+};
+
+struct kernels {
+    const char *name;
+    int tile_rows;          /* most rows of a linear_tile, <= TILE_MAX */
+    size_t attn_scratch;    /* floats that attn_split wants per thread */
+    void (*linear_tile)(const struct linear_tile *t);
+    /* One row of n elements; the formulas are backend.h's. */
+    void (*add_rms_norm)(float *resid, const float *x, const float *x_bias, const float *w, float eps,
+                         float *out, int n);
+    void (*layer_norm)(const float *x, const float *w, const float *b, float eps, float *out, int n);
+    void (*activate)(enum act act, const float *x, float *out, int n);
+    void (*act_mul)(enum act act, const float *g, const float *up, float *out, int n);
+    void (*add)(float *dst, const float *src, float scale, int n);
+    void (*rotate_head)(const struct head_rot *r, float *x);
+    /* x [n] to the cache's type; *scale is set for I8 and E4M3. */
+    void (*kv_store)(enum dtype t, const float *x, int n, void *dst, float *scale);
+    void (*attn_split)(const struct attn_split *a, float *scratch);
+    /* state [d + 2] = state followed by part, both as in attn_split. */
+    void (*attn_merge)(float *state, const float *part, int d);
+    /* out [d] = o / l */
+    void (*attn_finish)(const float *state, float *out, int d);
+    /* Columns [0, n) of a slice, ids from first_id on, into list; stat as backend.h's topk. */
+    void (*topk_slice)(const float *logits, int n, int32_t first_id, float inv_temp,
+                       struct topk_list *list, float stat[3]);
+};
+
+/* Keys [*lo, *hi) of the split, relative to first_key, that row i sees; empty: *lo >= *hi. */
+static inline void attn_range(const struct attn_split *a, int row, int *lo, int *hi)
+{
+    int32_t pos = a->pos[row / a->n_heads];
+    int32_t from = a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
+    int32_t to = pos + 1;
+    *lo = from > a->first_key ? from - a->first_key : 0;
+    *hi = to - a->first_key < SPLIT ? to - a->first_key : SPLIT;
+}
+
+/* Row of the cache that holds the key at an absolute position. */
+static inline size_t kv_row(const int32_t *blocks, int32_t block_len, int32_t key)
+{
+    return (size_t)blocks[key / block_len] * (size_t)block_len + (size_t)(key % block_len);
+}
+
+extern const struct kernels kernels_plain;
+#ifdef INGOT_CPU_AVX2
+extern const struct kernels kernels_avx2;
+#endif
+#ifdef INGOT_CPU_AVX512
+extern const struct kernels kernels_avx512;
+#endif
+#ifdef INGOT_CPU_NEON
+extern const struct kernels kernels_neon;
+#endif
+
+#endif

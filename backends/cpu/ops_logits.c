@@ -1,0 +1,99 @@
+#include <math.h>
+
+#include "backends/cpu/cpu_backend.h"
+
+enum status cpu_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,
+                            struct view row, struct view id, struct view mul, struct view add)
+{
+    (void)be;
+    assert(logits.cols == part->n_cols && row.rows == id.rows && row.rows == mul.rows &&
+           row.rows == add.rows);
+    for (int32_t i = 0; i < row.rows; i++) {
+        int64_t c = (int64_t)col_i32(id, i) - part->first_id;
+        if (c < 0 || c >= part->n_cols)
+            continue;
+        assert(col_i32(row, i) >= 0 && col_i32(row, i) < logits.rows);
+        float *l = view_f32(logits, col_i32(row, i)) + c, m = *view_f32(mul, i);
+        *l = (*l > 0.0f ? *l / m : *l * m) + *view_f32(add, i);
+    }
+    return ST_OK;
+}
+
+/* Rows [row0, row0 + rows) of topk.  First every (row, slice) fills its own list, then the lists of a row
+ * are merged. */
+struct topk_job {
+    struct backend *be;
+    const struct vocab_part *part;
+    struct view logits, inv_temp, val, id, stat;
+    int32_t row0, rows;
+    int lists_n[TOPK_ROWS * N_SLICES];
+};
+
+static struct topk_list list_of(struct topk_job *j, long unit)
+{
+    return (struct topk_list){.k = j->val.cols,
+                              .val = j->be->topk_val + unit * TOPK_MAX,
+                              .id = j->be->topk_id + unit * TOPK_MAX};
+}
+
+static void scan_part(void *ctx, int part, int n_parts)
+{
+    struct topk_job *j = ctx;
+    const struct vocab_part *v = j->part;
+    long from, to;
+    pool_share((long)j->rows * v->n_slices, part, n_parts, &from, &to);
+    for (long u = from; u < to; u++) {
+        int32_t r = j->row0 + (int32_t)(u / v->n_slices), s = (int32_t)(u % v->n_slices);
+        int32_t c0 = s > 0 ? v->slice_end[s - 1] : 0;
+        struct topk_list list = list_of(j, u);
+        j->be->kernels->topk_slice(view_f32(j->logits, r) + c0, v->slice_end[s] - c0,
+                                   v->first_id + c0, *view_f32(j->inv_temp, r), &list,
+                                   view_f32(j->stat, r) + 3 * s);
+        j->lists_n[u] = list.n;
+    }
+}
+
+/* Slices ascend in ids, so of equal values the first slice's goes first. */
+static void merge_row(struct topk_job *j, int32_t i)
+{
+    int at[N_SLICES] = {0}, n_slices = j->part->n_slices;
+    float *val = view_f32(j->val, j->row0 + i);
+    int32_t *id = view_i32(j->id, j->row0 + i);
+    for (int32_t o = 0; o < j->val.cols; o++) {
+        int best = -1;
+        for (int s = 0; s < n_slices; s++) {
+            long u = (long)i * n_slices + s;
+            if (at[s] < j->lists_n[u] &&
+                (best < 0 || list_of(j, u).val[at[s]] >
+                                 list_of(j, (long)i * n_slices + best).val[at[best]]))
+                best = s;
+        }
+        if (best < 0) {
+            val[o] = -INFINITY;
+            id[o] = -1;
+            continue;
+        }
+        struct topk_list l = list_of(j, (long)i * n_slices + best);
+        val[o] = l.val[at[best]];
+        id[o] = l.id[at[best]++];
+    }
+}
+
+enum status cpu_topk(struct backend *be, const struct vocab_part *part, struct view logits,
+                     struct view inv_temp, struct view val, struct view id, struct view stat)
+{
+    assert(logits.cols == part->n_cols && part->n_slices >= 1 && part->n_slices <= N_SLICES);
+    assert(part->slice_end[part->n_slices - 1] == part->n_cols && stat.cols == 3 * part->n_slices);
+    assert(val.rows == logits.rows && id.rows == logits.rows && id.cols == val.cols);
+    if (val.cols > TOPK_MAX)
+        FAIL(ST_UNSUPPORTED, "topk of %d, the CPU backend takes up to %d", val.cols, TOPK_MAX);
+    for (int32_t row0 = 0; row0 < logits.rows; row0 += TOPK_ROWS) {
+        int32_t rows = logits.rows - row0 < TOPK_ROWS ? logits.rows - row0 : TOPK_ROWS;
+        struct topk_job j = {.be = be, .part = part, .logits = logits, .inv_temp = inv_temp,
+                             .val = val, .id = id, .stat = stat, .row0 = row0, .rows = rows};
+        rows_run(be, scan_part, &j, rows, logits.cols);
+        for (int32_t i = 0; i < rows; i++)
+            merge_row(&j, i);
+    }
+    return ST_OK;
+}

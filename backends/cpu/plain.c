@@ -1,0 +1,76 @@
+/* The executable specification: portable C, slow and clear.  The kernels over one row are in row_kernels.h. */
+#include "backends/cpu/row_kernels.h"
+
+static float panel_value(const struct linear_tile *t, int k, int col)
+{
+    size_t at = (size_t)k * PANEL + panel_at(t->dtype, col);
+    switch (t->dtype) {
+    case DT_F16:
+        return f32_of_f16(((const uint16_t *)t->panel)[at]);
+    case DT_BF16:
+        return f32_of_bf16(((const uint16_t *)t->panel)[at]);
+    default:
+        return ((const float *)t->panel)[at];
+    }
+}
+
+static void plain_linear_tile(const struct linear_tile *t)
+{
+    for (int r = 0; r < t->rows; r++)
+        for (int c = 0; c < t->cols; c++) {
+            float slice[N_SLICES];
+            int k = 0;
+            for (int s = 0; s < t->n_slices; s++) {
+                float acc = 0.0f;
+                for (; k < t->slice_end[s]; k++)
+                    acc = fmaf(t->x[k * t->rows + r], panel_value(t, k, c), acc);
+                slice[s] = acc;
+            }
+            for (int n = t->n_slices / 2; n > 0; n /= 2)
+                for (int s = 0; s < n; s++)
+                    slice[s] = slice[2 * s] + slice[2 * s + 1];
+            t->out[(size_t)r * t->out_stride + (size_t)c] = slice[0] + (t->bias ? t->bias[c] : 0.0f);
+        }
+}
+
+static void plain_attn_split(const struct attn_split *a, float *scratch)
+{
+    float *p = scratch; /* [SPLIT] scores, then weights; 0 for keys that the row does not see */
+    int d = a->d;
+    for (int row = 0; row < a->rows; row++) {
+        const float *q = a->q + (size_t)(row / a->n_heads) * a->q_stride +
+                         (size_t)(row % a->n_heads) * (size_t)d;
+        float *o = a->part + (size_t)row * (size_t)(d + 2), m = -INFINITY, lane[LANES] = {0};
+        int lo, hi;
+        attn_range(a, row, &lo, &hi);
+        memset(o, 0, (size_t)(d + 2) * sizeof *o);
+        if (lo >= hi)
+            continue;
+        for (int j = lo; j < hi; j++) {
+            size_t at = kv_row(a->blocks, a->block_len, a->first_key + j);
+            float dot = 0.0f;
+            for (int i = 0; i < d; i++)
+                dot = fmaf(q[i], kv_value(&a->k, at, i), dot);
+            p[j] = dot * a->scale;
+            m = p[j] > m ? p[j] : m;
+        }
+        for (int j = lo; j < hi; j++) {
+            size_t at = kv_row(a->blocks, a->block_len, a->first_key + j);
+            p[j] = exact_exp(p[j] - m);
+            lane[j % LANES] += p[j];
+            for (int i = 0; i < d; i++)
+                o[i] = fmaf(p[j], kv_value(&a->v, at, i), o[i]);
+        }
+        o[d] = m;
+        o[d + 1] = lane_sum(lane);
+    }
+}
+
+const struct kernels kernels_plain = {
+    .name = "plain",
+    .tile_rows = TILE_MAX,
+    .attn_scratch = SPLIT,
+    .linear_tile = plain_linear_tile,
+    .attn_split = plain_attn_split,
+    ROW_KERNELS,
+};

@@ -1,0 +1,30 @@
+/* A fork-join pool private to the CPU backend.  A job is cut into n_parts parts, whose number the caller
+ * chose; they are run by the calling thread and n_threads - 1 others, part p by thread p % n_threads.
+ * Between jobs a thread spins for at most SPIN_US, then sleeps.  One thread calls pool_run at a time. */
+#ifndef BACKENDS_CPU_POOL_H
+#define BACKENDS_CPU_POOL_H
+
+#include "common/status.h"
+
+struct pool;
+
+typedef void pool_fn(void *ctx, int part, int n_parts);
+
+/* n_parts >= 1, 1 <= n_threads; at most n_parts threads are started.  ST_NOMEM, ST_IO. */
+MUST_CHECK enum status pool_create(struct pool **out, int n_parts, int n_threads);
+void pool_destroy(struct pool *p);
+
+/* Runs fn(ctx, part, n_parts) for every part and returns when all are done. */
+void pool_run(struct pool *p, pool_fn *fn, void *ctx);
+
+int pool_parts(const struct pool *p);
+int pool_threads(const struct pool *p);
+
+/* Items [*from, *to) of n that part takes. */
+static inline void pool_share(long n, int part, int n_parts, long *from, long *to)
+{
+    *from = (long)((long long)n * part / n_parts);
+    *to = (long)((long long)n * (part + 1) / n_parts);
+}
+
+#endif

@@ -1,0 +1,289 @@
+/* Kernels over one row: one text for all instruction sets.  Each table's file includes this and is compiled
+ * with its own flags; the loops are written in LANES lanes so that the compiler's vectors and the scalar
+ * code do the same IEEE operations in the same order. */
+#ifndef BACKENDS_CPU_ROW_KERNELS_H
+#define BACKENDS_CPU_ROW_KERNELS_H
+
+#include <string.h>
+
+#include "backends/cpu/exact_math.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/kv_types.h"
+
+/* Lanes l and l + 8, then l + 4, l + 2, l + 1. */
+static inline float lane_sum(const float *lane)
+{
+    float s[LANES];
+    memcpy(s, lane, sizeof s);
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int j = 0; j < half; j++)
+            s[j] = s[j] + s[j + half];
+    return s[0];
+}
+
+static inline float sum_of_squares(const float *x, float minus, int n)
+{
+    float lane[LANES] = {0};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            float v = x[i + j] - minus;
+            lane[j] = fmaf(v, v, lane[j]);
+        }
+    for (int j = 0; i + j < n; j++) {
+        float v = x[i + j] - minus;
+        lane[j] = fmaf(v, v, lane[j]);
+    }
+    return lane_sum(lane);
+}
+
+static inline float sum_of(const float *x, int n)
+{
+    float lane[LANES] = {0};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lane[j] += x[i + j];
+    for (int j = 0; i + j < n; j++)
+        lane[j] += x[i + j];
+    return lane_sum(lane);
+}
+
+static inline void scale_rms(const float *x, const float *w, float eps, float *out, int n)
+{
+    float r = 1.0f / sqrtf(sum_of_squares(x, 0.0f, n) / (float)n + eps);
+    for (int i = 0; i < n; i++)
+        out[i] = x[i] * r * w[i];
+}
+
+static void row_add_rms_norm(float *resid, const float *x, const float *x_bias, const float *w,
+                             float eps, float *out, int n)
+{
+    if (x && x_bias)
+        for (int i = 0; i < n; i++)
+            resid[i] += x[i] + x_bias[i];
+    else if (x)
+        for (int i = 0; i < n; i++)
+            resid[i] += x[i];
+    scale_rms(resid, w, eps, out, n);
+}
+
+static void row_layer_norm(const float *x, const float *w, const float *b, float eps, float *out,
+                           int n)
+{
+    float mean = sum_of(x, n) / (float)n;
+    float r = 1.0f / sqrtf(sum_of_squares(x, mean, n) / (float)n + eps);
+    if (b)
+        for (int i = 0; i < n; i++)
+            out[i] = fmaf((x[i] - mean) * r, w[i], b[i]);
+    else
+        for (int i = 0; i < n; i++)
+            out[i] = (x[i] - mean) * r * w[i];
+}
+
+static void row_activate(enum act act, const float *x, float *out, int n)
+{
+    switch (act) {
+    case ACT_SILU:
+        for (int i = 0; i < n; i++)
+            out[i] = exact_silu(x[i]);
+        break;
+    case ACT_GELU:
+        for (int i = 0; i < n; i++)
+            out[i] = exact_gelu(x[i]);
+        break;
+    case ACT_GELU_TANH:
+        for (int i = 0; i < n; i++)
+            out[i] = exact_gelu_tanh(x[i]);
+        break;
+    }
+}
+
+static void row_act_mul(enum act act, const float *g, const float *up, float *out, int n)
+{
+    switch (act) {
+    case ACT_SILU:
+        for (int i = 0; i < n; i++)
+            out[i] = exact_silu(g[i]) * up[i];
+        break;
+    case ACT_GELU:
+        for (int i = 0; i < n; i++)
+            out[i] = exact_gelu(g[i]) * up[i];
+        break;
+    case ACT_GELU_TANH:
+        for (int i = 0; i < n; i++)
+            out[i] = exact_gelu_tanh(g[i]) * up[i];
+        break;
+    }
+}
+
+static void row_add(float *dst, const float *src, float scale, int n)
+{
+    for (int i = 0; i < n; i++)
+        dst[i] = fmaf(scale, src[i], dst[i]);
+}
+
+static void row_rotate_head(const struct head_rot *r, float *x)
+{
+    int half = r->rot / 2;
+    if (r->norm)
+        scale_rms(x, r->norm, r->eps, x, r->d);
+    int step = r->interleaved ? 2 : 1, apart = r->interleaved ? 1 : half;
+    for (int i = 0; i < half; i++) {
+        float a = x[i * step], b = x[i * step + apart];
+        x[i * step] = fmaf(a, r->cos[i], -(b * r->sin[i]));
+        x[i * step + apart] = fmaf(a, r->sin[i], b * r->cos[i]);
+    }
+}
+
+/* Nearest integer, ties to even, cut to [-127, 127]; any value for NaN. */
+static inline int8_t i8_of_f32(float x)
+{
+    const float magic = 0x1.8p23f;
+    x = x > 127.0f ? 127.0f : x;
+    x = x < -127.0f ? -127.0f : x;
+    return (int8_t)(uint8_t)(bits_of_f32(x + magic) & 0xffU);
+}
+
+/* The scale is |x|max / the type's greatest value; rows too small to invert become zeros. */
+static void row_kv_store(enum dtype t, const float *x, int n, void *dst, float *scale)
+{
+    if (t == DT_F32) {
+        memcpy(dst, x, (size_t)n * sizeof *x);
+    } else if (t == DT_F16) {
+        for (int i = 0; i < n; i++)
+            ((uint16_t *)dst)[i] = f16_of_f32(x[i]);
+    } else if (t == DT_BF16) {
+        for (int i = 0; i < n; i++)
+            ((uint16_t *)dst)[i] = bf16_of_f32(x[i]);
+    } else {
+        float most = 0.0f, top = t == DT_I8 ? 127.0f : 448.0f;
+        for (int i = 0; i < n; i++) {
+            float a = x[i] < 0.0f ? -x[i] : x[i];
+            most = a > most ? a : most;
+        }
+        bool small = most < 0x1p-100f;
+        float inv = small ? 0.0f : top / most;
+        *scale = small ? 0.0f : most / top;
+        if (t == DT_I8)
+            for (int i = 0; i < n; i++)
+                ((int8_t *)dst)[i] = i8_of_f32(x[i] * inv);
+        else
+            for (int i = 0; i < n; i++)
+                ((uint8_t *)dst)[i] = e4m3_of_f32(x[i] * inv);
+    }
+}
+
+/* The first split that has keys is taken as it is. */
+static void row_attn_merge(float *state, const float *part, int d)
+{
+    float *m = &state[d], *l = &state[d + 1];
+    if (part[d + 1] == 0.0f)
+        return;
+    if (*l == 0.0f) {
+        memcpy(state, part, (size_t)(d + 2) * sizeof *state);
+        return;
+    }
+    float most = part[d] > *m ? part[d] : *m;
+    float a = exact_exp(*m - most), b = exact_exp(part[d] - most);
+    for (int i = 0; i < d; i++)
+        state[i] = fmaf(state[i], a, part[i] * b);
+    *l = fmaf(*l, a, part[d + 1] * b);
+    *m = most;
+}
+
+static void row_attn_finish(const float *state, float *out, int d)
+{
+    float inv = 1.0f / state[d + 1];
+    for (int i = 0; i < d; i++)
+        out[i] = state[i] * inv;
+}
+
+static inline float greatest(const float *x, int n)
+{
+    float lane[LANES], most = -INFINITY;
+    int i = 0;
+    for (int j = 0; j < LANES; j++)
+        lane[j] = -INFINITY;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+    for (int j = 0; i + j < n; j++)
+        lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+    for (int j = 0; j < LANES; j++)
+        most = lane[j] > most ? lane[j] : most;
+    return most;
+}
+
+/* v is beyond the list's last entry, or the list has room. */
+static inline void topk_insert(struct topk_list *l, float v, int32_t id)
+{
+    int i = l->n < l->k ? l->n++ : l->k - 1;
+    for (; i > 0 && v > l->val[i - 1]; i--) {
+        l->val[i] = l->val[i - 1];
+        l->id[i] = l->id[i - 1];
+    }
+    l->val[i] = v;
+    l->id[i] = id;
+}
+
+static inline bool any_above(const float *x, float least)
+{
+    int any = 0;
+    for (int j = 0; j < LANES; j++)
+        any |= x[j] > least;
+    return any;
+}
+
+/* Ids ascend, so an equal later value never moves an earlier one.  NaN is never taken. */
+static void topk_take(const float *x, int n, int32_t first_id, struct topk_list *list)
+{
+    int i = 0;
+    while (i < n) {
+        bool full = list->n == list->k;
+        float least = full ? list->val[list->k - 1] : -INFINITY;
+        if (full && i + LANES <= n && !any_above(x + i, least)) {
+            i += LANES;
+            continue;
+        }
+        int end = i + LANES < n ? i + LANES : n;
+        for (; i < end; i++)
+            if (list->n < list->k ? x[i] == x[i] : x[i] > list->val[list->k - 1])
+                topk_insert(list, x[i], first_id + i);
+    }
+}
+
+static void row_topk_slice(const float *logits, int n, int32_t first_id, float inv_temp,
+                           struct topk_list *list, float stat[3])
+{
+    if (list->k > 0)
+        topk_take(logits, n, first_id, list);
+    float m = greatest(logits, n);
+    float cold[LANES] = {0}, warm[LANES] = {0};
+    stat[0] = m;
+    stat[1] = stat[2] = 0.0f;
+    if (m == -INFINITY)
+        return;
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            float v = logits[i + j] - m;
+            cold[j] += exact_exp(v);
+            warm[j] += exact_exp(v * inv_temp);
+        }
+    for (int j = 0; i + j < n; j++) {
+        float v = logits[i + j] - m;
+        cold[j] += exact_exp(v);
+        warm[j] += exact_exp(v * inv_temp);
+    }
+    stat[1] = lane_sum(cold);
+    stat[2] = lane_sum(warm);
+}
+
+#define ROW_KERNELS                                                                                \
+    .add_rms_norm = row_add_rms_norm, .layer_norm = row_layer_norm, .activate = row_activate,      \
+    .act_mul = row_act_mul, .add = row_add, .rotate_head = row_rotate_head,                        \
+    .kv_store = row_kv_store, .attn_merge = row_attn_merge, .attn_finish = row_attn_finish,        \
+    .topk_slice = row_topk_slice
+
+#endif
