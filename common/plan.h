@@ -19,6 +19,10 @@ enum {
     MAX_STOP_IDS = 32,
     MAX_LOGIT_BIAS = 1024,
     MAX_SAMPLES = 16, /* parallel samples of one request */
+
+    /* In plan->tokens: the token that the rank sampled for this sequence in the step before this one.
+     * Only when the scheduler may have two steps in flight (sched_config.max_inflight 2). */
+    TOKEN_OF_LAST_STEP = -1,
 };
 
 struct logit_bias {

@@ -1,15 +1,31 @@
 /* The scheduler: continuous batching with chunked prefill over paged KV blocks, as a pure module.
  * No clock, socket, log, global or allocation after create: the same calls give the same plans.
- * The coordinator's loop calls submit/cancel when clients speak, plan when the ranks are free, commit
- * when they answer, and acts on the effects.  One thread.
+ * The coordinator's loop calls submit/cancel when clients speak, plan when the ranks are free,
+ * commit when they answer, and acts on the effects.  One thread.
  *
- * Policy.  Decodes first, then prefills in order (priority descending, arrival ascending), all under
- * max_step_tokens; a prompt is cut into chunks to fit.  A sequence holds ceil(len / block_len) blocks;
- * full blocks are shared by reference count and found again by a hash chained over their tokens, and the
- * tokens themselves are compared before a block is reused.  When blocks run out a victim is preempted: it
- * loses its blocks and is computed again later (its full blocks stay cached while nobody needs them).  The
- * victim is, among the lowest priority, the one that loses the least work; the oldest sequence of the
- * highest priority is never a victim, so somebody always progresses. */
+ * Order.  Greater priority first, then arrival.  A preempted sequence keeps its arrival.  With
+ * config.overtake = n > 0 one level of priority is worth n arrivals: a sequence waits for at most
+ * n x (difference of priority) later ones, so nobody starves; with 0 priority is strict.  Nobody
+ * passes a waiting sequence for which there is no room.
+ *
+ * Budget.  A step computes at most max_step_tokens.  Sequences in decode take one each and go
+ * first; when prompts wait, a quarter of the budget is kept for them (on average, when it is under
+ * 4), so that neither long prompts nor many decodes stop the other.  When decodes do not all fit,
+ * those left out longest go first.  The rest goes to prompts in order, cut into chunks.  A sequence
+ * is let in when there are blocks for its known tokens and one more beside what the running ones
+ * need.
+ *
+ * Blocks.  A sequence holds ceil(length / block_len) of them; full ones are shared by reference
+ * count and found again by a hash chained over their tokens, which are compared as well
+ * (block_pool.h).  At least the last known token is always computed.  When blocks run out somebody
+ * is preempted: it loses its blocks and is computed again later (full blocks stay cached while
+ * nobody needs them).  That is, among the lowest priority, the one with the least computed, then
+ * the youngest; never one already in the step, never the first in order: so somebody always
+ * progresses, and a plan with live sequences and no step in flight is never empty.
+ *
+ * Overlap.  With max_inflight 2 a second step is planned before the first one's tokens are known:
+ * its decodes carry TOKEN_OF_LAST_STEP.  Ranks execute steps in order, so blocks that come free are
+ * used again at once; a result for a sequence that has ended meanwhile is ignored. */
 #ifndef COORDINATOR_SCHED_SCHED_H
 #define COORDINATOR_SCHED_SCHED_H
 
@@ -22,13 +38,15 @@
 struct sched;
 
 struct sched_config {
-    uint32_t max_seqs;           /* sequences in one step */
-    uint32_t max_step_tokens;    /* token budget of one step, >= 1 (decodes alone may not exceed it) */
-    uint32_t max_waiting;        /* queued sequences */
+    uint32_t max_seqs;        /* sequences in one step */
+    uint32_t max_step_tokens; /* token budget of one step, >= 1 (decodes alone may not exceed it) */
+    uint32_t max_waiting;     /* queued sequences */
     uint64_t max_waiting_tokens; /* their prompt tokens together */
-    uint32_t max_ctx;            /* prompt + new tokens of one sequence */
+    uint32_t max_ctx;            /* prompt + new tokens of one sequence; it ends there by length */
     uint32_t n_blocks, block_len;
-    bool prefix_cache;           /* share full blocks between requests (samples of one request always do) */
+    bool prefix_cache; /* share full blocks between requests (samples of one request always do) */
+    uint32_t max_inflight; /* steps planned and not committed: 1 (or 0) or 2 */
+    uint32_t overtake; /* arrivals that one level of priority is worth; 0 = priority is strict */
 };
 
 struct sched_req {
@@ -36,8 +54,8 @@ struct sched_req {
     uint64_t group_id; /* samples of one request share it; siblings wait until one has computed the
                           prompt, then share its full blocks */
     uint64_t salt;     /* hash chains of different salts never meet (model, tenant); 0 = common */
-    int32_t *tokens;   /* caller's array of n_tokens + max_new; must outlive the sequence.  The scheduler
-                          appends each new token */
+    int32_t *tokens;   /* caller's array of n_tokens + max_new; must outlive the sequence.  The
+                          scheduler   appends each new token */
     uint32_t n_tokens; /* tokens known now */
     uint32_t n_prompt; /* of them, how many are the prompt (the rest were generated before) */
     uint32_t max_new;  /* further tokens to generate, >= 1 */
@@ -58,13 +76,14 @@ enum sched_fx {
 };
 
 enum finish_reason { /* on the wire: append only */
-    FINISH_NONE = 0,
-    FINISH_STOP_ID,  /* an end-of-sequence or stop id was sampled (it is the last FX_TOKEN) */
-    FINISH_LENGTH,   /* max_new or max_ctx reached */
-    FINISH_STOP_STRING,
-    FINISH_CANCELLED,
-    FINISH_DEADLINE,
-    FINISH_FAILED,
+                     FINISH_NONE = 0,
+                     FINISH_STOP_ID, /* an end-of-sequence or stop id was sampled (it is the last
+                                        FX_TOKEN) */
+                     FINISH_LENGTH,  /* max_new or max_ctx reached */
+                     FINISH_STOP_STRING,
+                     FINISH_CANCELLED,
+                     FINISH_DEADLINE,
+                     FINISH_FAILED,
 };
 
 struct sched_effect {
@@ -79,38 +98,47 @@ struct sched_effect {
 struct sched_stats {
     uint32_t running, waiting;
     uint64_t waiting_tokens;
-    uint32_t blocks_total, blocks_free, blocks_held, blocks_cached; /* free + held + cached = total */
+    uint32_t blocks_total, blocks_free, blocks_held,
+        blocks_cached; /* free + held + cached = total */
     uint64_t preemptions, steps, tokens_computed, tokens_cached;
 };
 
-/* Bytes that sched_create will take for this configuration. */
+/* Bytes that sched_create will take for this configuration; 0 when it will be refused. */
 size_t sched_bytes(const struct sched_config *cfg);
+/* Effects that one call can give: the fx_cap that every call below needs. */
+size_t sched_max_fx(const struct sched_config *cfg);
 MUST_CHECK enum status sched_create(struct sched **out, const struct sched_config *cfg);
 void sched_destroy(struct sched *s);
 
-/* ST_RANGE: can never run (too long for max_ctx or for all blocks, bad numbers): text names which.
- * ST_BUSY: a queue is full: nothing was taken. */
+/* ST_RANGE: can never run (prompt too long for max_ctx, all of it for all blocks, bad numbers):
+ * text says. ST_BUSY: a queue is full: nothing was taken. */
 MUST_CHECK enum status sched_submit(struct sched *s, const struct sched_req *r);
 
-/* Forgets a sequence in any state; blocks return at once unless a step in flight uses them, then with its
- * commit.  No effect is produced.  Unknown ids are ignored. */
+/* Forgets a sequence in any state and frees its blocks.  Its token of a step in flight is dropped.
+ * No effect is produced.  Unknown ids are ignored. */
 void sched_cancel(struct sched *s, uint64_t seq_id);
 
-/* Makes the next step.  Returns false when there is nothing to do (out->n_seqs = 0; closes may still be
- * pending and go with the next plan) or when a step is in flight.  Expired sequences end first: their
- * effects go to fx (at most fx_cap; sized max_seqs + max_waiting there is always room). */
+/* Makes the next step; out borrows the scheduler's arrays until the next call.  Returns false, and
+ * out->n_seqs = 0, when max_inflight steps are in flight (then nothing else happens) or when there
+ * is nothing to do (closes may still be pending and go with the next plan).  Expired sequences end
+ * first: FX_FINISHED. */
 bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct sched_effect *fx,
                 size_t fx_cap, size_t *n_fx);
 
-/* Applies the answer to the step in flight.  ST_PEER when it does not belong to it (nothing changes). */
+/* Applies the answer to the step in flight.  ST_PEER when it does not belong to it (nothing
+ * changes). */
 MUST_CHECK enum status sched_commit(struct sched *s, const struct step_result *r,
                                     struct sched_effect *fx, size_t fx_cap, size_t *n_fx);
 
-/* The ranks lost everything: the step in flight is void, the cache is empty, running sequences return to
- * the queue before all others, in their order.  new_n_blocks 0 keeps the number (a new group may have a
- * smaller cache; sequences that can never fit any more are finished as FINISH_FAILED through fx). */
+/* The ranks lost everything: steps in flight are void, the epoch is one higher, the cache is empty,
+ * running sequences return to the queue before all others, in their order.  new_n_blocks: what the
+ * new group has, at most as many as at create are used; 0 keeps the number.  Sequences that can
+ * never fit any more are finished as FINISH_FAILED through fx. */
 void sched_reset(struct sched *s, uint32_t new_n_blocks, struct sched_effect *fx, size_t fx_cap,
                  size_t *n_fx);
+
+/* The epoch of the plans: 1 after create. */
+uint64_t sched_epoch(const struct sched *s);
 
 void sched_stats(const struct sched *s, struct sched_stats *out);
 

@@ -1,0 +1,97 @@
+#include "coordinator/sched/internal.h"
+
+static enum status check_result(const struct sched *s, const struct step_result *r)
+{
+    if (s->n_flights == 0)
+        FAIL(ST_PEER, "a result of step %llu, but no step is in flight",
+             (unsigned long long)r->step_id);
+    const struct flight *f = &s->flights[0];
+    if (r->epoch != s->epoch || r->step_id != f->step_id)
+        FAIL(ST_PEER, "a result of step %llu epoch %llu, step %llu epoch %llu is in flight",
+             (unsigned long long)r->step_id, (unsigned long long)r->epoch,
+             (unsigned long long)f->step_id, (unsigned long long)s->epoch);
+    if (r->n != f->n_want)
+        FAIL(ST_PEER, "step %llu: %u tokens came, %u were asked for",
+             (unsigned long long)r->step_id, r->n, f->n_want);
+    for (uint32_t k = 0, j = 0; k < f->n; k++) {
+        if (!f->seqs[k].want)
+            continue;
+        const struct result_token *t = &r->tokens[j++];
+        if (t->seq_id != f->seqs[k].seq_id || t->token < 0)
+            FAIL(ST_PEER, "step %llu: token %d of sequence %llu came, sequence %llu was asked for",
+                 (unsigned long long)r->step_id, t->token, (unsigned long long)t->seq_id,
+                 (unsigned long long)f->seqs[k].seq_id);
+    }
+    return ST_OK;
+}
+
+/* What has been computed can be found by others from now on. */
+static void publish_blocks(struct sched *s, struct seq *q)
+{
+    uint32_t bl = s->cfg.block_len;
+    if (!seq_shares(s, q))
+        return;
+    for (; (q->n_hashed + 1) * (uint64_t)bl <= q->done; q->n_hashed++) {
+        struct prefix_key key = seq_key(s, q);
+        q->chain = prefix_add(&s->pool, q->table[q->n_hashed], &key,
+                              q->req.tokens + (size_t)q->n_hashed * bl);
+    }
+}
+
+static bool is_stop_id(const struct seq *q, int32_t token)
+{
+    for (uint32_t i = 0; i < q->req.n_stop_ids; i++)
+        if (q->req.stop_ids[i] == token)
+            return true;
+    return false;
+}
+
+static void take_token(struct sched *s, int32_t slot, int32_t token, uint32_t i_result,
+                       struct fx_list *out)
+{
+    struct seq *q = &s->seqs[slot];
+    uint64_t id = q->req.seq_id;
+    q->req.tokens[q->n_known++] = token;
+    q->ahead--;
+    if (q->state == SEQ_WAITING)
+        s->waiting_tokens++;
+    fx_push(out, (struct sched_effect){
+                     .kind = FX_TOKEN, .seq_id = id, .token = token, .i_result = i_result});
+
+    enum finish_reason why = FINISH_NONE;
+    if (is_stop_id(q, token))
+        why = FINISH_STOP_ID;
+    else if (q->n_known == q->n_end)
+        why = FINISH_LENGTH;
+    if (why == FINISH_NONE)
+        return;
+    fx_push(out, (struct sched_effect){.kind = FX_FINISHED, .seq_id = id, .reason = why});
+    seq_drop(s, slot);
+}
+
+enum status sched_commit(struct sched *s, const struct step_result *r, struct sched_effect *fx,
+                         size_t fx_cap, size_t *n_fx)
+{
+    struct fx_list out = {.fx = fx, .cap = fx_cap};
+    *n_fx = 0;
+    TRY(check_result(s, r));
+
+    struct flight *f = &s->flights[0];
+    for (uint32_t k = 0, j = 0; k < f->n; k++) {
+        struct flight_seq *fs = &f->seqs[k];
+        int32_t slot = fs->slot;
+        if (slot >= 0 && !fs->kv_lost) {
+            s->seqs[slot].done += fs->n_tokens;
+            publish_blocks(s, &s->seqs[slot]);
+        }
+        if (slot >= 0 && fs->want)
+            take_token(s, slot, r->tokens[j].token, j, &out);
+        j += fs->want;
+    }
+    struct flight first = s->flights[0];
+    s->flights[0] = s->flights[1];
+    s->flights[1] = first; /* its array is used again */
+    s->n_flights--;
+    *n_fx = out.n;
+    return ST_OK;
+}

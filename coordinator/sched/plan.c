@@ -1,0 +1,370 @@
+#include <string.h>
+
+#include "coordinator/sched/internal.h"
+
+struct draft { /* the plan being made */
+    struct sched *s;
+    struct step_plan *p;
+    struct flight *f;
+    struct fx_list *out;
+    uint32_t n_hit_blocks; /* cached blocks given to opens so far */
+    bool preempted;        /* somebody had to go: nobody is let in */
+};
+
+/* Tokens that could be computed for q now. */
+static uint32_t todo(const struct seq *q)
+{
+    return q->n_known + q->ahead < q->n_end ? q->n_known + q->ahead - q->pos : 0;
+}
+
+static bool planned(const struct draft *d, const struct seq *q)
+{
+    return q->last_step == d->p->step_id;
+}
+
+static uint32_t budget_left(const struct draft *d)
+{
+    return d->s->cfg.max_step_tokens - d->p->n_tokens;
+}
+
+/* Blocks that q still needs for its known tokens and one more. */
+static uint32_t demand(const struct sched *s, const struct seq *q)
+{
+    uint32_t n = q->n_known + q->ahead + 1;
+    if (n > q->n_end - 1)
+        n = q->n_end - 1;
+    uint32_t need = blocks_for(s, n);
+    return need > q->n_table ? need - q->n_table : 0;
+}
+
+/* ---- one sequence's share of the step ---- */
+
+static void add_open(struct draft *d, const struct seq *q)
+{
+    struct step_plan *p = d->p;
+    const struct sched_req *r = &q->req;
+    const struct sample_params *sp = &r->sp;
+    struct plan_open *o = &p->opens[p->n_opens++];
+    memset(o, 0, sizeof *o);
+    o->seq_id = r->seq_id;
+    o->sp = *sp;
+    o->n_prompt = r->n_prompt;
+    o->history_off = p->n_history;
+    o->stop_off = p->n_stop_ids;
+    o->bias_off = p->n_bias;
+    if (sp->repetition_penalty != 1.0f || sp->presence_penalty != 0.0f ||
+        sp->frequency_penalty != 0.0f) {
+        o->n_history = q->pos;
+        memcpy(p->history + p->n_history, r->tokens, q->pos * sizeof *r->tokens);
+        p->n_history += q->pos;
+    }
+    if (r->n_stop_ids && sp->min_new > q->n_known - r->n_prompt) {
+        o->n_stop_ids = r->n_stop_ids;
+        memcpy(p->stop_ids + p->n_stop_ids, r->stop_ids, r->n_stop_ids * sizeof *r->stop_ids);
+        p->n_stop_ids += r->n_stop_ids;
+    }
+    if (r->n_bias) {
+        o->n_bias = r->n_bias;
+        memcpy(p->bias + p->n_bias, r->bias, r->n_bias * sizeof *r->bias);
+        p->n_bias += r->n_bias;
+    }
+}
+
+/* Gives q its next n tokens in this step; the blocks for them are available.  first_block: from
+ * there on the ranks do not know its table. */
+static void add_seq(struct draft *d, int32_t i, uint32_t n, uint32_t first_block)
+{
+    struct sched *s = d->s;
+    struct step_plan *p = d->p;
+    struct seq *q = &s->seqs[i];
+    while (q->n_table < blocks_for(s, q->pos + n))
+        q->table[q->n_table++] = block_pool_take(&s->pool);
+
+    struct plan_seq *ps = &p->seqs[p->n_seqs++];
+    memset(ps, 0, sizeof *ps);
+    ps->seq_id = q->req.seq_id;
+    ps->pos = q->pos;
+    ps->n_tokens = n;
+    ps->token_off = p->n_tokens;
+    ps->n_blocks = q->n_table - first_block;
+    ps->block_off = p->n_blocks;
+    ps->want = n == todo(q) ? WANT_LAST : WANT_NONE;
+    memcpy(p->blocks + p->n_blocks, q->table + first_block, ps->n_blocks * sizeof *p->blocks);
+    p->n_blocks += ps->n_blocks;
+    uint32_t n_values = q->pos + n <= q->n_known ? n : n - 1;
+    memcpy(p->tokens + p->n_tokens, q->req.tokens + q->pos, n_values * sizeof *p->tokens);
+    if (n_values < n)
+        p->tokens[p->n_tokens + n_values] = TOKEN_OF_LAST_STEP;
+    p->n_tokens += n;
+
+    d->f->seqs[d->f->n++] = (struct flight_seq){
+        .seq_id = q->req.seq_id, .slot = i, .n_tokens = n, .want = ps->want == WANT_LAST};
+    q->pos += n;
+    q->last_step = p->step_id;
+    if (ps->want == WANT_LAST) {
+        q->ahead++;
+        d->f->n_want++;
+    }
+}
+
+/* ---- blocks ---- */
+
+/* Among the lowest priority the one with the least computed, then the youngest; never the first in
+ * rank order, nor one that this step computes.  -1: nobody. */
+static int32_t choose_victim(const struct draft *d)
+{
+    const struct sched *s = d->s;
+    int32_t best = -1;
+    for (int32_t i = s->running.tail; i >= 0 && i != s->running.head; i = s->seqs[i].prev) {
+        const struct seq *q = &s->seqs[i], *b = best < 0 ? NULL : &s->seqs[best];
+        if (planned(d, q))
+            continue;
+        if (!b || q->req.priority < b->req.priority ||
+            (q->req.priority == b->req.priority && q->pos < b->pos))
+            best = i;
+    }
+    return best;
+}
+
+/* How many of the n tokens that running sequence i wants there are blocks for.  When not even for
+ * one, others are preempted, or i itself when it is the one to go: 0. */
+static uint32_t secure(struct draft *d, int32_t i, uint32_t n)
+{
+    struct sched *s = d->s;
+    const struct seq *q = &s->seqs[i];
+    for (;;) {
+        uint64_t room = (uint64_t)q->n_table + block_pool_available(&s->pool);
+        room = room * s->cfg.block_len - q->pos;
+        if (room > 0)
+            return room < n ? (uint32_t)room : n;
+        int32_t victim = choose_victim(d);
+        if (victim < 0)
+            return 0;
+        fx_push(d->out,
+                (struct sched_effect){.kind = FX_PREEMPTED, .seq_id = s->seqs[victim].req.seq_id});
+        seq_stop(s, victim, true);
+        s->n_preemptions++;
+        d->preempted = true;
+        if (victim == i)
+            return 0;
+    }
+}
+
+static void continue_seq(struct draft *d, int32_t i)
+{
+    const struct seq *q = &d->s->seqs[i];
+    uint32_t n = todo(q) < budget_left(d) ? todo(q) : budget_left(d);
+    n = secure(d, i, n);
+    if (n > 0)
+        add_seq(d, i, n, q->n_table);
+}
+
+/* ---- decodes ---- */
+
+/* Those that wait for one token and are not in the step yet: in rank order, and when there are more
+ * than `limit` the ones first that were left out longest. */
+static uint32_t pick_decodes(const struct draft *d, uint32_t limit)
+{
+    const struct sched *s = d->s;
+    uint32_t n = 0;
+    for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next)
+        if (todo(&s->seqs[i]) == 1 && !planned(d, &s->seqs[i]))
+            s->picked[n++] = i;
+    if (n <= limit)
+        return n;
+    for (uint32_t k = 1; k < n; k++) { /* stable; two sorted runs in the usual case */
+        int32_t i = s->picked[k];
+        uint32_t j = k;
+        for (; j > 0 && s->seqs[s->picked[j - 1]].last_step > s->seqs[i].last_step; j--)
+            s->picked[j] = s->picked[j - 1];
+        s->picked[j] = i;
+    }
+    return n;
+}
+
+static void plan_decodes(struct draft *d, uint32_t limit)
+{
+    const struct sched *s = d->s;
+    uint32_t n = pick_decodes(d, limit - d->p->n_tokens);
+    for (uint32_t k = 0; k < n && d->p->n_tokens < limit; k++)
+        if (s->seqs[s->picked[k]].state == SEQ_RUNNING) /* not preempted meanwhile */
+            continue_seq(d, s->picked[k]);
+}
+
+/* ---- prefills ---- */
+
+/* A sample waits while a sibling computes the prompt blocks that it will share. */
+static bool sibling_computes(const struct sched *s, const struct seq *q)
+{
+    uint32_t shared = (q->req.n_prompt - 1) / s->cfg.block_len * s->cfg.block_len;
+    if (q->req.group_id == 0 || shared == 0)
+        return false;
+    for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next) {
+        const struct seq *o = &s->seqs[i];
+        if (o->req.group_id == q->req.group_id && o->done < shared && o->n_known >= shared)
+            return true;
+    }
+    return false;
+}
+
+/* Finds the known blocks that q's tokens begin with, up to the one with its last token, which must
+ * be computed for its logits.  They are written to table; n_idle counts those that nobody holds. */
+static uint32_t find_hits(const struct sched *s, struct seq q, int32_t *table, uint32_t *n_idle)
+{
+    uint32_t n = 0, most = (q.n_known - 1) / s->cfg.block_len;
+    *n_idle = 0;
+    if (!seq_shares(s, &q))
+        return 0;
+    for (; n < most; n++) {
+        struct prefix_key key = seq_key(s, &q);
+        int32_t b = prefix_find(&s->pool, &key, q.req.tokens + (size_t)n * s->cfg.block_len);
+        if (b < 0)
+            break;
+        table[n] = b;
+        *n_idle += s->pool.blocks[b].n_refs == 0;
+        q.chain = s->pool.blocks[b].prefix_id;
+    }
+    return n;
+}
+
+/* Opens waiting sequence i when there is room for its known tokens and one more beside what the
+ * running ones need for theirs: so that letting it in does not push others out at once. */
+static bool admit(struct draft *d, int32_t i)
+{
+    struct sched *s = d->s;
+    struct seq *q = &s->seqs[i];
+    uint64_t needed = 0;
+    uint32_t n_idle;
+    if (d->preempted || s->n_free_rows == 0)
+        return false;
+    int32_t *table = s->free_rows[s->n_free_rows - 1]; /* the one that seq_start will give it */
+    uint32_t n_hits = find_hits(s, *q, table, &n_idle);
+    if ((uint64_t)d->n_hit_blocks + n_hits > s->max_blocks)
+        return false; /* the plan's arrays; the next step has room */
+    for (int32_t k = s->running.head; k >= 0; k = s->seqs[k].next)
+        needed += demand(s, &s->seqs[k]);
+    needed += demand(s, q) - n_hits + n_idle;
+    if (needed > block_pool_available(&s->pool))
+        return false;
+
+    seq_start(s, i);
+    for (uint32_t k = 0; k < n_hits; k++)
+        block_pool_share(&s->pool, q->table[k]);
+    q->n_table = n_hits;
+    q->n_hashed = n_hits;
+    q->chain = n_hits ? s->pool.blocks[q->table[n_hits - 1]].prefix_id : 0;
+    q->pos = n_hits * s->cfg.block_len;
+    q->done = q->pos;
+    d->n_hit_blocks += n_hits;
+    s->tokens_cached += q->pos;
+    if (!q->admitted)
+        fx_push(d->out,
+                (struct sched_effect){.kind = FX_ADMITTED,
+                                      .seq_id = q->req.seq_id,
+                                      .n = q->pos < q->req.n_prompt ? q->pos : q->req.n_prompt});
+    q->admitted = true;
+    add_open(d, q);
+    uint32_t n = todo(q) < budget_left(d) ? todo(q) : budget_left(d);
+    add_seq(d, i, secure(d, i, n), 0);
+    return true;
+}
+
+/* Running prompts and waiting sequences in one rank order.  Nobody passes a waiting sequence that
+ * does not fit, except over one that waits for its sibling or for its own token in flight. */
+static void plan_prefills(struct draft *d)
+{
+    struct sched *s = d->s;
+    int32_t r = s->running.head, w = s->waiting.head;
+    while (budget_left(d) > 0) {
+        while (r >= 0 && (todo(&s->seqs[r]) < 2 || planned(d, &s->seqs[r])))
+            r = s->seqs[r].next;
+        while (w >= 0 && (s->seqs[w].ahead || sibling_computes(s, &s->seqs[w])))
+            w = s->seqs[w].next;
+        if (r < 0 && w < 0)
+            return;
+        if (w < 0 || (r >= 0 && seq_before(&s->seqs[r], &s->seqs[w]))) {
+            continue_seq(d, r);
+            bool stayed = s->seqs[r].state == SEQ_RUNNING;
+            r = stayed ? s->seqs[r].next : s->running.head;
+            continue;
+        }
+        int32_t next = s->seqs[w].next;
+        w = admit(d, w) ? next : -1;
+    }
+}
+
+static bool prefill_waits(const struct draft *d)
+{
+    const struct sched *s = d->s;
+    if (s->waiting.n > 0 && s->n_free_rows > 0)
+        return true;
+    for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next)
+        if (todo(&s->seqs[i]) > 1)
+            return true;
+    return false;
+}
+
+/* ---- the step ---- */
+
+static void expire(struct sched *s, uint64_t now_us, struct fx_list *out)
+{
+    struct seq_list *lists[] = {&s->running, &s->waiting};
+    if (now_us < s->next_deadline_us)
+        return;
+    s->next_deadline_us = UINT64_MAX;
+    for (size_t l = 0; l < ARRAY_LEN(lists); l++)
+        for (int32_t next, i = lists[l]->head; i >= 0; i = next) {
+            uint64_t at = s->seqs[i].req.deadline_us;
+            next = s->seqs[i].next;
+            if (at == 0)
+                continue;
+            if (at > now_us) {
+                if (at < s->next_deadline_us)
+                    s->next_deadline_us = at;
+                continue;
+            }
+            fx_push(out, (struct sched_effect){.kind = FX_FINISHED,
+                                               .seq_id = s->seqs[i].req.seq_id,
+                                               .reason = FINISH_DEADLINE});
+            seq_drop(s, i);
+        }
+}
+
+bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct sched_effect *fx,
+                size_t fx_cap, size_t *n_fx)
+{
+    struct fx_list effects = {.fx = fx, .cap = fx_cap};
+    struct step_plan p = s->plan; /* for its arrays: the counts are 0 */
+    struct draft d = {.s = s, .p = &p, .f = &s->flights[s->n_flights], .out = &effects};
+    *n_fx = 0;
+    *out = p;
+    if (s->n_flights >= s->cfg.max_inflight)
+        return false;
+    expire(s, now_us, &effects);
+
+    p.step_id = s->last_step_id + 1;
+    p.epoch = s->epoch;
+    d.f->step_id = p.step_id;
+    d.f->n = 0;
+    d.f->n_want = 0;
+    /* a quarter on average, also of a budget under 4 */
+    uint32_t kept = (s->cfg.max_step_tokens + (uint32_t)(p.step_id % 4)) / 4;
+    if (!prefill_waits(&d))
+        kept = 0;
+    plan_decodes(&d, s->cfg.max_step_tokens - kept);
+    plan_prefills(&d);
+    plan_decodes(&d, s->cfg.max_step_tokens);
+
+    *n_fx = effects.n;
+    if (p.n_seqs == 0)
+        return false;
+    memcpy(p.closes, s->closes, s->n_closes * sizeof *p.closes);
+    p.n_closes = s->n_closes;
+    s->n_closes = 0;
+    s->last_step_id++;
+    s->n_flights++;
+    s->n_steps++;
+    s->tokens_computed += p.n_tokens;
+    *out = p;
+    return true;
+}

@@ -1,0 +1,119 @@
+#include "coordinator/sched/sched.h"
+
+#include <string.h>
+
+#include "coordinator/sched/internal.h"
+
+/* The last token of a sequence is never put into the cache. */
+static bool fits_blocks(const struct sched *s, uint32_t n_end)
+{
+    return blocks_for(s, n_end - 1) <= s->pool.n_blocks;
+}
+
+static enum status check_req(const struct sched *s, const struct sched_req *r)
+{
+    unsigned long long id = r->seq_id;
+    if (id == 0)
+        FAIL(ST_RANGE, "sequence id 0 is not allowed");
+    if (seq_find(s, id) >= 0)
+        FAIL(ST_RANGE, "sequence %llu is live already", id);
+    if (r->n_tokens == 0 || !r->tokens)
+        FAIL(ST_RANGE, "sequence %llu has no tokens", id);
+    if (r->n_prompt == 0 || r->n_prompt > r->n_tokens)
+        FAIL(ST_RANGE, "sequence %llu: n_prompt %u is outside 1..%u", id, r->n_prompt, r->n_tokens);
+    if (r->max_new == 0)
+        FAIL(ST_RANGE, "sequence %llu: max_new is 0", id);
+    if (r->n_tokens >= s->cfg.max_ctx)
+        FAIL(ST_RANGE, "the prompt has %u tokens, the context is %u", r->n_tokens, s->cfg.max_ctx);
+    if (r->n_stop_ids > MAX_STOP_IDS || (r->n_stop_ids && !r->stop_ids))
+        FAIL(ST_RANGE, "%u stop ids, at most %d are allowed", r->n_stop_ids, MAX_STOP_IDS);
+    if (r->n_bias > MAX_LOGIT_BIAS || (r->n_bias && !r->bias))
+        FAIL(ST_RANGE, "%u logit biases, at most %d are allowed", r->n_bias, MAX_LOGIT_BIAS);
+    for (uint32_t i = 0; i < r->n_tokens; i++)
+        if (r->tokens[i] < 0)
+            FAIL(ST_RANGE, "token %u of sequence %llu is negative: %d", i, id, r->tokens[i]);
+    return ST_OK;
+}
+
+enum status sched_submit(struct sched *s, const struct sched_req *r)
+{
+    TRY(check_req(s, r));
+    uint64_t n_end = (uint64_t)r->n_tokens + r->max_new;
+    if (n_end > s->cfg.max_ctx)
+        n_end = s->cfg.max_ctx;
+    if (!fits_blocks(s, (uint32_t)n_end))
+        FAIL(ST_RANGE, "%llu tokens need %u cache blocks, there are %u", (unsigned long long)n_end,
+             blocks_for(s, (uint32_t)n_end - 1), s->pool.n_blocks);
+    if (r->n_tokens > s->cfg.max_waiting_tokens)
+        FAIL(ST_RANGE, "%u tokens exceed the queue's bound of %llu", r->n_tokens,
+             (unsigned long long)s->cfg.max_waiting_tokens);
+    if (s->waiting.n >= s->cfg.max_waiting)
+        FAIL(ST_BUSY, "the queue is full: %u sequences wait", s->waiting.n);
+    if (s->waiting_tokens + r->n_tokens > s->cfg.max_waiting_tokens)
+        FAIL(ST_BUSY, "the queue is full: %llu tokens wait, %u more do not fit",
+             (unsigned long long)s->waiting_tokens, r->n_tokens);
+
+    seq_enqueue(s, seq_new(s, r));
+    if (r->deadline_us && r->deadline_us < s->next_deadline_us)
+        s->next_deadline_us = r->deadline_us;
+    return ST_OK;
+}
+
+void sched_cancel(struct sched *s, uint64_t seq_id)
+{
+    int32_t i = seq_find(s, seq_id);
+    if (i >= 0)
+        seq_drop(s, i);
+}
+
+void sched_reset(struct sched *s, uint32_t new_n_blocks, struct sched_effect *fx, size_t fx_cap,
+                 size_t *n_fx)
+{
+    struct fx_list out = {.fx = fx, .cap = fx_cap};
+    while (s->running.tail >= 0) {
+        int32_t i = s->running.tail;
+        s->seqs[i].front = true;
+        seq_stop(s, i, false);
+    }
+    for (int32_t i = s->waiting.head; i >= 0; i = s->seqs[i].next)
+        s->seqs[i].ahead = 0;
+    s->n_flights = 0;
+    s->n_closes = 0;
+    s->epoch++;
+    if (new_n_blocks == 0)
+        new_n_blocks = s->pool.n_blocks;
+    block_pool_reset(&s->pool, new_n_blocks < s->max_blocks ? new_n_blocks : s->max_blocks);
+
+    for (int32_t next, i = s->waiting.head; i >= 0; i = next) {
+        struct seq *q = &s->seqs[i];
+        next = q->next;
+        if (fits_blocks(s, q->n_end))
+            continue;
+        fx_push(&out, (struct sched_effect){
+                          .kind = FX_FINISHED, .seq_id = q->req.seq_id, .reason = FINISH_FAILED});
+        seq_drop(s, i);
+    }
+    *n_fx = out.n;
+}
+
+uint64_t sched_epoch(const struct sched *s)
+{
+    return s->epoch;
+}
+
+void sched_stats(const struct sched *s, struct sched_stats *out)
+{
+    *out = (struct sched_stats){
+        .running = s->running.n,
+        .waiting = s->waiting.n,
+        .waiting_tokens = s->waiting_tokens,
+        .blocks_total = s->pool.n_blocks,
+        .blocks_free = s->pool.n_free,
+        .blocks_held = s->pool.n_held,
+        .blocks_cached = s->pool.n_cached,
+        .preemptions = s->n_preemptions,
+        .steps = s->n_steps,
+        .tokens_computed = s->tokens_computed,
+        .tokens_cached = s->tokens_cached,
+    };
+}

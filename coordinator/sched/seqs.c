@@ -1,0 +1,171 @@
+#include "coordinator/sched/internal.h"
+
+#include <assert.h>
+
+static uint32_t id_bucket(const struct sched *s, uint64_t seq_id)
+{
+    uint64_t h = seq_id * 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio (Knuth, Fibonacci hashing) */
+    return (uint32_t)(h >> 32) & (s->n_id_buckets - 1);
+}
+
+int32_t seq_find(const struct sched *s, uint64_t seq_id)
+{
+    int32_t i = s->id_buckets[id_bucket(s, seq_id)];
+    while (i >= 0 && s->seqs[i].req.seq_id != seq_id)
+        i = s->seqs[i].id_next;
+    return i;
+}
+
+bool seq_before(const struct seq *a, const struct seq *b)
+{
+    if (a->front != b->front)
+        return a->front;
+    if (a->rank != b->rank)
+        return a->rank < b->rank;
+    return a->arrival < b->arrival;
+}
+
+/* New entries mostly belong at the end, so the place is sought from there. */
+static void list_insert(struct sched *s, struct seq_list *l, int32_t i)
+{
+    struct seq *q = &s->seqs[i];
+    int32_t after = l->tail;
+    while (after >= 0 && seq_before(q, &s->seqs[after]))
+        after = s->seqs[after].prev;
+    q->prev = after;
+    q->next = after < 0 ? l->head : s->seqs[after].next;
+    *(q->prev < 0 ? &l->head : &s->seqs[q->prev].next) = i;
+    *(q->next < 0 ? &l->tail : &s->seqs[q->next].prev) = i;
+    l->n++;
+}
+
+static void list_remove(struct sched *s, struct seq_list *l, int32_t i)
+{
+    struct seq *q = &s->seqs[i];
+    *(q->prev < 0 ? &l->head : &s->seqs[q->prev].next) = q->next;
+    *(q->next < 0 ? &l->tail : &s->seqs[q->next].prev) = q->prev;
+    q->prev = -1;
+    q->next = -1;
+    l->n--;
+}
+
+int32_t seq_new(struct sched *s, const struct sched_req *r)
+{
+    int32_t i = s->free_slot;
+    assert(i >= 0 && "submit checks the bounds of the queue");
+    struct seq *q = &s->seqs[i];
+    s->free_slot = q->next;
+
+    uint64_t arrival = ++s->last_arrival;
+    uint64_t n_end = (uint64_t)r->n_tokens + r->max_new;
+    *q = (struct seq){
+        .req = *r,
+        .arrival = arrival,
+        .rank = s->cfg.overtake ? (int64_t)arrival - (int64_t)r->priority * s->cfg.overtake
+                                : -(int64_t)r->priority,
+        .n_known = r->n_tokens,
+        .n_end = n_end < s->cfg.max_ctx ? (uint32_t)n_end : s->cfg.max_ctx,
+        .prev = -1,
+        .next = -1,
+    };
+    int32_t *bucket = &s->id_buckets[id_bucket(s, r->seq_id)];
+    q->id_next = *bucket;
+    *bucket = i;
+    return i;
+}
+
+void seq_enqueue(struct sched *s, int32_t i)
+{
+    struct seq *q = &s->seqs[i];
+    q->state = SEQ_WAITING;
+    s->waiting_tokens += q->n_known;
+    list_insert(s, &s->waiting, i);
+}
+
+void seq_start(struct sched *s, int32_t i)
+{
+    struct seq *q = &s->seqs[i];
+    assert(q->state == SEQ_WAITING && s->n_free_rows > 0);
+    list_remove(s, &s->waiting, i);
+    s->waiting_tokens -= q->n_known;
+    q->state = SEQ_RUNNING;
+    q->front = false;
+    q->table = s->free_rows[--s->n_free_rows];
+    list_insert(s, &s->running, i);
+}
+
+/* Takes the blocks and the table of a running sequence; the ranks hear of it with the next plan.
+ * The last block goes first: in the LRU order a prefix outlives what follows it. */
+static void leave_ranks(struct sched *s, struct seq *q, bool close)
+{
+    for (uint32_t k = q->n_table; k-- > 0;)
+        block_pool_release(&s->pool, q->table[k]);
+    s->free_rows[s->n_free_rows++] = q->table;
+    q->table = NULL;
+    q->n_table = 0;
+    q->n_hashed = 0;
+    q->chain = 0;
+    q->pos = 0;
+    q->done = 0;
+    if (close) {
+        assert(s->n_closes < s->cfg.max_seqs);
+        s->closes[s->n_closes++] = q->req.seq_id;
+    }
+}
+
+static void mark_flights(struct sched *s, int32_t i, bool gone)
+{
+    for (uint32_t f = 0; f < s->n_flights; f++)
+        for (uint32_t k = 0; k < s->flights[f].n; k++) {
+            struct flight_seq *fs = &s->flights[f].seqs[k];
+            if (fs->slot != i)
+                continue;
+            fs->kv_lost = true;
+            if (gone)
+                fs->slot = -1;
+        }
+}
+
+void seq_stop(struct sched *s, int32_t i, bool close)
+{
+    struct seq *q = &s->seqs[i];
+    assert(q->state == SEQ_RUNNING);
+    list_remove(s, &s->running, i);
+    leave_ranks(s, q, close);
+    mark_flights(s, i, false);
+    seq_enqueue(s, i);
+}
+
+void seq_drop(struct sched *s, int32_t i)
+{
+    struct seq *q = &s->seqs[i];
+    if (q->state == SEQ_RUNNING) {
+        list_remove(s, &s->running, i);
+        leave_ranks(s, q, true);
+    } else {
+        list_remove(s, &s->waiting, i);
+        s->waiting_tokens -= q->n_known;
+    }
+    mark_flights(s, i, true);
+
+    int32_t *link = &s->id_buckets[id_bucket(s, q->req.seq_id)];
+    while (*link != i)
+        link = &s->seqs[*link].id_next;
+    *link = q->id_next;
+    *q = (struct seq){.state = SEQ_NONE, .prev = -1, .next = s->free_slot, .id_next = -1};
+    s->free_slot = i;
+}
+
+bool seq_shares(const struct sched *s, const struct seq *q)
+{
+    return s->cfg.prefix_cache || q->req.group_id != 0;
+}
+
+struct prefix_key seq_key(const struct sched *s, const struct seq *q)
+{
+    return (struct prefix_key){
+        .salt = q->req.salt,
+        .group = s->cfg.prefix_cache ? 0 : q->req.group_id,
+        .parent = q->chain,
+    };
+}

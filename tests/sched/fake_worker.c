@@ -1,0 +1,335 @@
+#include "sched/fake_worker.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/hash.h"
+
+_Noreturn void require_failed(const char *file, int line, const char *cond, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(stderr, "%s:%d: %s is false: ", file, line, cond);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    abort();
+}
+
+/* ---- the model ---- */
+
+struct params { /* of one sequence, as opened */
+    struct sample_params sp;
+    uint32_t n_prompt, n_stop, n_bias;
+    int32_t stop[MAX_STOP_IDS];
+    struct logit_bias bias[8];
+};
+
+static uint64_t attend(uint64_t acc, uint64_t kv)
+{
+    return hash_mix(acc * 3 + kv);
+}
+
+static uint64_t kv_entry(uint64_t acc, int32_t token, uint32_t pos)
+{
+    return hash_mix(acc ^ hash_mix((uint64_t)(uint32_t)token << 32 | pos));
+}
+
+static bool has_penalty(const struct sample_params *sp)
+{
+    return sp->repetition_penalty != 1.0f || sp->presence_penalty != 0.0f ||
+           sp->frequency_penalty != 0.0f;
+}
+
+/* acc: over the KV entries of all n tokens.  tokens: [n], read only for penalties. */
+static int32_t sample(uint64_t acc, const struct params *q, const int32_t *tokens, uint32_t n)
+{
+    uint64_t h = hash_mix(acc ^ hash_mix(q->sp.seed + n));
+    if (has_penalty(&q->sp)) {
+        h = hash_bytes(h, tokens, n * sizeof *tokens);
+        h = hash_mix(h ^ q->n_prompt);
+    }
+    for (uint32_t i = 0; i < q->n_bias; i++)
+        h = hash_mix(h ^ (uint64_t)q->bias[i].id);
+    int32_t token = (int32_t)(h % FAKE_VOCAB);
+    if (q->sp.min_new > n - q->n_prompt)
+        for (uint32_t i = 0; i < q->n_stop; i++)
+            if (q->stop[i] == token) {
+                token = (token + 1) % FAKE_VOCAB;
+                i = UINT32_MAX; /* from the beginning */
+            }
+    return token;
+}
+
+static void set_params(struct params *q, const struct sample_params *sp, uint32_t n_prompt,
+                       const int32_t *stop, uint32_t n_stop, const struct logit_bias *bias,
+                       uint32_t n_bias)
+{
+    REQUIRE(n_stop <= MAX_STOP_IDS && n_bias <= 8, "%u stop ids, %u biases", n_stop, n_bias);
+    q->sp = *sp;
+    q->n_prompt = n_prompt;
+    q->n_stop = n_stop;
+    q->n_bias = n_bias;
+    if (n_stop)
+        memcpy(q->stop, stop, n_stop * sizeof *stop);
+    if (n_bias)
+        memcpy(q->bias, bias, n_bias * sizeof *bias);
+}
+
+uint32_t fake_alone(const struct sched_req *r, uint32_t max_ctx, int32_t *out,
+                    enum finish_reason *reason)
+{
+    struct params q;
+    int32_t *all = malloc(((size_t)r->n_tokens + r->max_new) * sizeof *all);
+    uint32_t n = 0, n_new = 0;
+    uint64_t acc = 0;
+    REQUIRE(all, "no memory");
+    memcpy(all, r->tokens, r->n_tokens * sizeof *all);
+    set_params(&q, &r->sp, r->n_prompt, r->stop_ids, r->n_stop_ids, r->bias, r->n_bias);
+    *reason = FINISH_NONE;
+    while (*reason == FINISH_NONE) {
+        for (; n < r->n_tokens + n_new; n++)
+            acc = attend(acc, kv_entry(acc, all[n], n));
+        int32_t t = sample(acc, &q, all, n);
+        all[n] = t;
+        out[n_new++] = t;
+        for (uint32_t i = 0; i < r->n_stop_ids; i++)
+            if (r->stop_ids[i] == t)
+                *reason = FINISH_STOP_ID;
+        if (*reason == FINISH_NONE && (n_new == r->max_new || r->n_tokens + n_new == max_ctx))
+            *reason = FINISH_LENGTH;
+    }
+    free(all);
+    return n_new;
+}
+
+/* ---- the ranks ---- */
+
+struct fake_seq {
+    uint64_t id; /* 0 = empty place */
+    struct params q;
+    uint32_t pos, n_table;
+    int32_t *table;  /* [max_ctx] */
+    int32_t *tokens; /* [max_ctx], from n_history_from on; for penalties */
+    uint32_t n_tokens_from;
+    uint64_t last_sample_step;
+    int32_t last_sample;
+};
+
+struct fake_worker {
+    struct sched_config cfg;
+    uint32_t n_blocks;
+    uint64_t epoch, last_step;
+    uint64_t *kv;                    /* [n_blocks, block_len] */
+    struct fake_seq *seqs;           /* [max_seqs] */
+    struct result_token *results[3]; /* [max_seqs] */
+    unsigned i_result;
+};
+
+struct fake_worker *fake_worker_create(const struct sched_config *cfg)
+{
+    struct fake_worker *w = calloc(1, sizeof *w);
+    REQUIRE(w, "no memory");
+    w->cfg = *cfg;
+    w->n_blocks = cfg->n_blocks;
+    w->epoch = 1;
+    w->kv = calloc((size_t)cfg->n_blocks * cfg->block_len, sizeof *w->kv);
+    w->seqs = calloc(cfg->max_seqs, sizeof *w->seqs);
+    REQUIRE(w->kv && w->seqs, "no memory");
+    for (uint32_t i = 0; i < cfg->max_seqs; i++) {
+        w->seqs[i].table = calloc(cfg->max_ctx, sizeof(int32_t));
+        w->seqs[i].tokens = calloc((size_t)cfg->max_ctx + 1, sizeof(int32_t));
+        REQUIRE(w->seqs[i].table && w->seqs[i].tokens, "no memory");
+    }
+    for (int i = 0; i < 3; i++) {
+        w->results[i] = calloc(cfg->max_seqs, sizeof(struct result_token));
+        REQUIRE(w->results[i], "no memory");
+    }
+    return w;
+}
+
+void fake_worker_destroy(struct fake_worker *w)
+{
+    for (uint32_t i = 0; i < w->cfg.max_seqs; i++) {
+        free(w->seqs[i].table);
+        free(w->seqs[i].tokens);
+    }
+    for (int i = 0; i < 3; i++)
+        free(w->results[i]);
+    free(w->seqs);
+    free(w->kv);
+    free(w);
+}
+
+void fake_worker_reset(struct fake_worker *w, uint64_t epoch, uint32_t n_blocks)
+{
+    w->epoch = epoch;
+    w->n_blocks = n_blocks;
+    for (uint32_t i = 0; i < w->cfg.max_seqs; i++)
+        w->seqs[i].id = 0;
+    memset(w->kv, 0xEE, (size_t)w->cfg.n_blocks * w->cfg.block_len * sizeof *w->kv);
+}
+
+static struct fake_seq *find(struct fake_worker *w, uint64_t id)
+{
+    for (uint32_t i = 0; i < w->cfg.max_seqs; i++)
+        if (w->seqs[i].id == id)
+            return &w->seqs[i];
+    return NULL;
+}
+
+uint32_t fake_worker_open(const struct fake_worker *w, uint64_t *ids)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->cfg.max_seqs; i++)
+        if (w->seqs[i].id)
+            ids[n++] = w->seqs[i].id;
+    return n;
+}
+
+static void open_seq(struct fake_worker *w, const struct step_plan *p, const struct plan_open *o)
+{
+    struct fake_seq *q = find(w, o->seq_id);
+    REQUIRE(o->seq_id && !q, "open of %llu, which is open", (unsigned long long)o->seq_id);
+    q = find(w, 0);
+    REQUIRE(q, "more than %u open sequences", w->cfg.max_seqs);
+    REQUIRE(o->history_off + o->n_history <= p->n_history &&
+                o->stop_off + o->n_stop_ids <= p->n_stop_ids &&
+                o->bias_off + o->n_bias <= p->n_bias,
+            "open of %llu reaches outside the plan", (unsigned long long)o->seq_id);
+    q->id = o->seq_id;
+    set_params(&q->q, &o->sp, o->n_prompt, p->stop_ids + o->stop_off, o->n_stop_ids,
+               p->bias + o->bias_off, o->n_bias);
+    if (o->n_history)
+        memcpy(q->tokens, p->history + o->history_off, o->n_history * sizeof *q->tokens);
+    q->n_table = 0;
+    q->pos = UINT32_MAX; /* the plan's share says where it begins */
+    q->n_tokens_from = o->n_history;
+    q->last_sample_step = 0;
+}
+
+static uint64_t *kv_at(struct fake_worker *w, const struct fake_seq *q, uint32_t pos)
+{
+    uint32_t bl = w->cfg.block_len;
+    return &w->kv[(size_t)q->table[pos / bl] * bl + pos % bl];
+}
+
+/* What is written must be nobody else's. */
+static void require_alone(const struct fake_worker *w, const struct fake_seq *q, int32_t b)
+{
+    for (uint32_t i = 0; i < w->cfg.max_seqs; i++) {
+        const struct fake_seq *o = &w->seqs[i];
+        uint32_t n = 0;
+        for (uint32_t k = 0; o->id && k < o->n_table; k++)
+            n += o->table[k] == b;
+        REQUIRE(n == (o == q), "sequence %llu writes block %d, %llu holds it too",
+                (unsigned long long)q->id, b, (unsigned long long)o->id);
+    }
+}
+
+static int32_t token_value(const struct fake_worker *w, const struct fake_seq *q, int32_t t)
+{
+    if (t != TOKEN_OF_LAST_STEP) {
+        REQUIRE(t >= 0, "token %d", t);
+        return t;
+    }
+    REQUIRE(w->cfg.max_inflight == 2 && q->last_sample_step + 1 == w->last_step,
+            "sequence %llu was not sampled in the step before", (unsigned long long)q->id);
+    return q->last_sample;
+}
+
+static void take_blocks(struct fake_worker *w, const struct step_plan *p, const struct plan_seq *ps,
+                        struct fake_seq *q)
+{
+    for (uint32_t k = 0; k < ps->n_blocks; k++) {
+        int32_t b = p->blocks[ps->block_off + k];
+        REQUIRE(b >= 0 && (uint32_t)b < w->n_blocks && q->n_table < w->cfg.max_ctx,
+                "block %d of %u", b, w->n_blocks);
+        q->table[q->n_table++] = b;
+    }
+    uint32_t end = ps->pos + ps->n_tokens;
+    REQUIRE(q->n_table == (end + w->cfg.block_len - 1) / w->cfg.block_len,
+            "%u blocks for %u tokens", q->n_table, end);
+}
+
+/* Returns the KV accumulator after the chunk. */
+static uint64_t compute(struct fake_worker *w, const struct step_plan *p, const struct plan_seq *ps,
+                        struct fake_seq *q)
+{
+    uint64_t acc = 0;
+    for (uint32_t pos = 0; pos < q->pos; pos++)
+        acc = attend(acc, *kv_at(w, q, pos));
+    for (uint32_t k = 0; k < ps->n_tokens; k++, q->pos++) {
+        int32_t t = token_value(w, q, p->tokens[ps->token_off + k]);
+        if (k == 0 || q->pos % w->cfg.block_len == 0)
+            require_alone(w, q, q->table[q->pos / w->cfg.block_len]);
+        q->tokens[q->pos] = t;
+        *kv_at(w, q, q->pos) = kv_entry(acc, t, q->pos);
+        acc = attend(acc, *kv_at(w, q, q->pos));
+    }
+    return acc;
+}
+
+static void first_share(struct fake_seq *q, const struct plan_seq *ps)
+{
+    q->pos = ps->pos;
+    if (has_penalty(&q->q.sp))
+        REQUIRE(q->n_tokens_from == ps->pos, "history of %u tokens before position %u",
+                q->n_tokens_from, ps->pos);
+    else
+        REQUIRE(q->n_tokens_from == 0, "history of %u tokens for nothing", q->n_tokens_from);
+}
+
+struct step_result fake_worker_step(struct fake_worker *w, const struct step_plan *p)
+{
+    struct result_token *out = w->results[w->i_result++ % 3];
+    uint32_t n_out = 0, n_tokens = 0, n_blocks = 0;
+    REQUIRE(p->epoch == w->epoch && p->step_id == w->last_step + 1, "step %llu after %llu",
+            (unsigned long long)p->step_id, (unsigned long long)w->last_step);
+    REQUIRE(p->n_seqs > 0 && p->n_seqs <= w->cfg.max_seqs, "%u sequences", p->n_seqs);
+    REQUIRE(p->n_tokens <= w->cfg.max_step_tokens, "%u tokens", p->n_tokens);
+    w->last_step = p->step_id;
+    for (uint32_t i = 0; i < p->n_closes; i++) {
+        struct fake_seq *q = find(w, p->closes[i]);
+        REQUIRE(p->closes[i] && q, "close of %llu, which is not open",
+                (unsigned long long)p->closes[i]);
+        q->id = 0;
+    }
+    for (uint32_t i = 0; i < p->n_opens; i++)
+        open_seq(w, p, &p->opens[i]);
+    for (uint32_t i = 0; i < p->n_seqs; i++) { /* all tables first: a later one must not share */
+        const struct plan_seq *ps = &p->seqs[i];
+        struct fake_seq *q = find(w, ps->seq_id);
+        REQUIRE(ps->seq_id && q, "%llu is not open", (unsigned long long)ps->seq_id);
+        if (q->pos == UINT32_MAX)
+            first_share(q, ps);
+        REQUIRE(q->pos == ps->pos, "sequence %llu at %u, the plan says %u",
+                (unsigned long long)q->id, q->pos, ps->pos);
+        REQUIRE(ps->n_tokens > 0 && ps->token_off == n_tokens && ps->block_off == n_blocks &&
+                    ps->pos + ps->n_tokens < w->cfg.max_ctx,
+                "the share of %llu", (unsigned long long)q->id);
+        n_tokens += ps->n_tokens;
+        n_blocks += ps->n_blocks;
+        take_blocks(w, p, ps, q);
+    }
+    REQUIRE(n_tokens == p->n_tokens && n_blocks == p->n_blocks, "%u tokens, %u blocks", n_tokens,
+            n_blocks);
+    for (uint32_t i = 0; i < p->n_seqs; i++) {
+        const struct plan_seq *ps = &p->seqs[i];
+        struct fake_seq *q = find(w, ps->seq_id);
+        REQUIRE(q->pos == ps->pos, "sequence %llu twice in a plan", (unsigned long long)q->id);
+        uint64_t acc = compute(w, p, ps, q);
+        if (ps->want != WANT_LAST)
+            continue;
+        q->last_sample = sample(acc, &q->q, q->tokens, q->pos);
+        q->last_sample_step = p->step_id;
+        out[n_out++] = (struct result_token){.seq_id = q->id, .token = q->last_sample};
+    }
+    for (uint32_t i = 0; i < w->cfg.max_seqs; i++)
+        REQUIRE(!w->seqs[i].id || w->seqs[i].pos != UINT32_MAX, "%llu was opened for nothing",
+                (unsigned long long)w->seqs[i].id);
+    return (struct step_result){
+        .step_id = p->step_id, .epoch = p->epoch, .n = n_out, .tokens = out};
+}
