@@ -21,6 +21,7 @@ struct coll_config {
     size_t max_bytes;       /* largest all_reduce or broadcast, and largest world * src of all_gather */
     uint32_t deadline_ms;   /* how long a rank waits for a peer */
     uint64_t session;       /* shm: names the segment; equal on all ranks, fresh for each launch */
+    bool one_host;          /* all ranks on this host (control_info): what "auto" goes by */
 };
 
 struct coll;
@@ -30,9 +31,10 @@ struct coll_ops {
     /* Collective: every rank opens.  shm and mpi size their buffers here. */
     enum status (*open)(struct coll **out, const struct coll_config *cfg);
     void (*close)(struct coll *c);
-    /* In place, [rows, cols] f32 with stride == cols. */
+    /* In place, [rows, cols] f32 with stride == cols.  MAX and MIN: NaN where an operand is NaN. */
     enum status (*all_reduce)(struct coll *c, struct view x, enum reduce_op op);
-    /* dst = src of rank 0, of rank 1, ...; src [n, m], dst [world * n, m], same type, strides == cols. */
+    /* dst = src of rank 0, of rank 1, ...; src [n, m], dst [world * n, m], same type, strides == cols.
+     * src may be this rank's own part of dst. */
     enum status (*all_gather)(struct coll *c, struct view src, struct view dst);
     enum status (*broadcast)(struct coll *c, struct view x, int root);
     /* Has a peer failed?  Cheap; for asynchronous communicators. */
@@ -50,5 +52,8 @@ struct coll { /* head of every communicator */
  * memory, else mpi.  ST_UNSUPPORTED names what there is. */
 MUST_CHECK enum status coll_open(struct coll **out, const char *name,
                                  const struct coll_config *cfg);
+
+/* Names compiled in, "local shm mpi". */
+const char *coll_names(void);
 
 #endif

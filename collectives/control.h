@@ -16,17 +16,25 @@ struct control_info {
 };
 
 /* Once per process, before anything else of this header.  Without mpirun's environment MPI is not even
- * initialised and the job is one rank. */
+ * initialised and the job is one rank; a build without MPI refuses to be one rank of several. */
 MUST_CHECK enum status control_open(struct control_info *out);
+
+/* Collective; after a failure of a peer use control_abort. */
 void control_close(void);
 
-/* Rank 0 gives len bytes (<= cap) of buf; the others receive them and the length.  Other ranks may wait
- * here for minutes between requests: they sleep, they do not spin; after `spin_us` of waiting they poll at
- * growing intervals of at most 1 ms.  Ranks other than 0 return ST_TIMEOUT after timeout_ms (0 = wait for
- * ever). */
+/* Rank 0 gives len bytes (<= cap, the same on all ranks) of buf; the others receive them and the length.
+ * Ranks may wait here for minutes between requests: after the spin time they sleep, woken at once by
+ * rank 0's doorbell on its own host, and polling every millisecond on others.  ST_TIMEOUT after timeout_ms
+ * (0 = wait for ever), with the peer's rank: on rank 0 that a rank does not take the bytes (fatal), on
+ * another that nothing has come; it may then call again, and waits for the same broadcast. */
 MUST_CHECK enum status control_bcast(void *buf, size_t cap, size_t *len, uint32_t timeout_ms);
 
-/* *v = the least of all ranks' values. */
+/* How long control_bcast spins before it sleeps, 100 us at first: a wait shorter than that costs no wake-up.
+ * Spinning gives the core away when another wants it. */
+void control_set_spin(uint32_t spin_us);
+
+/* These three wait for all ranks without a deadline, asleep after a moment: for start and end.
+ * *v = the least of all ranks' values. */
 MUST_CHECK enum status control_min_u64(uint64_t *v);
 MUST_CHECK enum status control_barrier(void);
 

@@ -1,0 +1,44 @@
+#include "collectives/coll.h"
+
+#include <string.h>
+
+#include "collectives/local.h"
+#include "collectives/shm.h"
+#ifdef INGOT_HAVE_MPI
+#include "collectives/mpi_coll.h"
+#endif
+
+static const struct coll_ops *const registry[] = {
+    &local_coll_ops,
+    &shm_coll_ops,
+#ifdef INGOT_HAVE_MPI
+    &mpi_coll_ops,
+#endif
+};
+
+const char *coll_names(void)
+{
+#ifdef INGOT_HAVE_MPI
+    return "local shm mpi";
+#else
+    return "local shm";
+#endif
+}
+
+static const char *choose(const struct coll_config *cfg)
+{
+    if (cfg->world == 1)
+        return "local";
+    return cfg->one_host && cfg->be && backend_ops_of(cfg->be)->host_ptr ? "shm" : "mpi";
+}
+
+enum status coll_open(struct coll **out, const char *name, const struct coll_config *cfg)
+{
+    *out = NULL;
+    if (!name || strcmp(name, "auto") == 0)
+        name = choose(cfg);
+    for (size_t i = 0; i < ARRAY_LEN(registry); i++)
+        if (strcmp(registry[i]->name, name) == 0)
+            return registry[i]->open(out, cfg);
+    FAIL(ST_UNSUPPORTED, "no collective '%s' in this build (it has: %s)", name, coll_names());
+}

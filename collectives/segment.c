@@ -1,0 +1,111 @@
+#include "collectives/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collectives/wait.h"
+
+/* Whole pages: some systems give no other size. */
+static size_t whole_pages(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+/* Takes the memory now: without it a full /dev/shm is a SIGBUS at the first touch. */
+static int take_memory(int fd, size_t bytes)
+{
+    if (ftruncate(fd, (off_t)bytes) != 0)
+        return errno;
+#ifdef __linux__
+    int e;
+    do
+        e = posix_fallocate(fd, 0, (off_t)bytes);
+    while (e == EINTR);
+    return e;
+#else
+    return 0;
+#endif
+}
+
+static enum status map(struct segment *out, int fd, const char *name, size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED)
+        FAIL(ST_IO, "cannot map shared memory %s (%zu bytes): %s", name, bytes, strerror(errno));
+    *out = (struct segment){.at = at, .bytes = bytes};
+    return ST_OK;
+}
+
+enum status segment_create(struct segment *out, const char *name, size_t bytes)
+{
+    *out = (struct segment){0};
+    bytes = whole_pages(bytes);
+    int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd < 0 && errno == EEXIST)
+        FAIL(ST_BUSY, "shared memory %s exists already", name);
+    if (fd < 0)
+        FAIL(ST_IO, "cannot create shared memory %s: %s", name, strerror(errno));
+    int e = take_memory(fd, bytes);
+    enum status st = e == 0 ? map(out, fd, name, bytes)
+                            : status_fail(ST_NOMEM, __FILE__, __LINE__,
+                                          "no %zu bytes of shared memory for %s: %s (is /dev/shm "
+                                          "too small?)",
+                                          bytes, name, strerror(e));
+    close(fd);
+    if (st != ST_OK)
+        shm_unlink(name);
+    return st;
+}
+
+enum status segment_open(struct segment *out, const char *name, size_t bytes, uint32_t timeout_ms)
+{
+    struct backoff b;
+    struct stat info = {0};
+    int fd = -1;
+    *out = (struct segment){0};
+    bytes = whole_pages(bytes);
+    backoff_start(&b, 0);
+    for (;;) { /* the creator makes it, then gives it its size */
+        if (fd < 0)
+            fd = shm_open(name, O_RDWR, 0);
+        if (fd < 0 && errno != ENOENT)
+            FAIL(ST_IO, "cannot open shared memory %s: %s", name, strerror(errno));
+        if (fd >= 0 && fstat(fd, &info) == 0 && info.st_size > 0)
+            break;
+        if (backoff_pause(&b) / 1000 >= timeout_ms) {
+            if (fd >= 0)
+                close(fd);
+            FAIL(ST_TIMEOUT, "nobody has made shared memory %s within %u ms", name,
+                 (unsigned)timeout_ms);
+        }
+    }
+    enum status st;
+    if (info.st_uid != geteuid())
+        st = status_fail(ST_PEER, __FILE__, __LINE__, "shared memory %s is another user's", name);
+    else if ((uint64_t)info.st_size != bytes)
+        st = status_fail(ST_PEER, __FILE__, __LINE__,
+                         "shared memory %s has %lld bytes instead of %zu: ranks were opened with "
+                         "different sizes",
+                         name, (long long)info.st_size, bytes);
+    else
+        st = map(out, fd, name, bytes);
+    close(fd);
+    return st;
+}
+
+void segment_unlink(const char *name)
+{
+    shm_unlink(name);
+}
+
+void segment_unmap(struct segment *s)
+{
+    if (s->at)
+        munmap(s->at, s->bytes);
+    *s = (struct segment){0};
+}
