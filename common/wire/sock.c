@@ -69,16 +69,21 @@ static enum status set_options(void *sock, const struct sock_config *cfg)
     return ST_OK;
 }
 
+enum status sock_bind_more(void *sock, const char *endpoint)
+{
+    if (zmq_bind(sock, endpoint) == 0)
+        return ST_OK;
+    if (errno == EADDRINUSE)
+        FAIL(ST_BUSY, "%s is in use by another program", endpoint);
+    FAIL(ST_IO, "cannot listen on %s: %s", endpoint, zmq_strerror(errno));
+}
+
 static enum status bind_router(void *sock, const char *endpoint, const struct sock_config *cfg,
                                char *bound, size_t bound_size)
 {
     TRY(set_options(sock, cfg));
     TRY(set_int(sock, ZMQ_ROUTER_MANDATORY, 1));
-    if (zmq_bind(sock, endpoint) != 0) {
-        if (errno == EADDRINUSE)
-            FAIL(ST_BUSY, "%s is in use by another program", endpoint);
-        FAIL(ST_IO, "cannot listen on %s: %s", endpoint, zmq_strerror(errno));
-    }
+    TRY(sock_bind_more(sock, endpoint));
     if (bound && zmq_getsockopt(sock, ZMQ_LAST_ENDPOINT, bound, &bound_size) != 0)
         FAIL(ST_IO, "cannot read back the endpoint: %s", zmq_strerror(errno));
     return ST_OK;

@@ -29,6 +29,9 @@ MUST_CHECK enum status sock_bind_router(void **out, void *ctx, const char *endpo
                                         const struct sock_config *cfg, char *bound,
                                         size_t bound_size);
 
+/* A further endpoint for a bound socket. */
+MUST_CHECK enum status sock_bind_more(void *sock, const char *endpoint);
+
 /* DEALER, connected; ZeroMQ goes on trying for ever. */
 MUST_CHECK enum status sock_connect_dealer(void **out, void *ctx, const char *endpoint,
                                            const struct sock_config *cfg);

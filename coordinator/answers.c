@@ -1,0 +1,284 @@
+/* From sampled tokens to what the client reads. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "coordinator/coordinator.h"
+
+void answer_mark(struct coordinator *co, struct request *r)
+{
+    if (r->dirty)
+        return;
+    r->dirty = true;
+    r->next_dirty = co->dirty;
+    co->dirty = r;
+}
+
+static void end_request(struct coordinator *co, struct request *r, uint64_t now_us)
+{
+    if (r->state == REQ_ENDED)
+        return;
+    r->state = REQ_ENDED;
+    r->ended_us = now_us;
+    co->live--;
+    if (r->client)
+        r->client->n_requests--;
+    answer_mark(co, r);
+}
+
+static void stop_samples(struct coordinator *co, struct request *r, enum msg_reason reason)
+{
+    for (uint32_t i = 0; r->samples && i < r->n_samples; i++) {
+        struct sample *s = &r->samples[i];
+        if (s->done)
+            continue;
+        if (co->sched)
+            sched_cancel(co->sched, s->seq_id);
+        enum status st = sample_end(r, s, reason);
+        if (st != ST_OK)
+            log_failure(LOG_WARN, st, "the end of an answer");
+    }
+}
+
+void answer_fail(struct coordinator *co, struct request *r, enum status code, bool retryable,
+                 const char *detail, uint64_t now_us)
+{
+    if (r->state == REQ_ENDED)
+        return;
+    r->failed = code;
+    r->retryable = retryable;
+    snprintf(r->detail, sizeof r->detail, "%s", detail);
+    stop_samples(co, r, REASON_FAILED);
+    if (r->accepted_sent)
+        co->n.failed++;
+    else
+        co->n.rejected++;
+    end_request(co, r, now_us);
+}
+
+void answer_cancel(struct coordinator *co, struct request *r, enum msg_reason reason,
+                   uint64_t now_us)
+{
+    if (r->state == REQ_ENDED)
+        return;
+    r->cancelled = true;
+    co->n.cancelled++;
+    stop_samples(co, r, reason);
+    end_request(co, r, now_us);
+}
+
+void answer_fail_all(struct coordinator *co, enum status code, const char *detail, uint64_t now_us)
+{
+    uint32_t at = 0;
+    struct request *r;
+    while ((r = request_next(co->requests, &at)))
+        answer_fail(co, r, code, true, detail, now_us);
+}
+
+/* ---- effects of a step ---- */
+
+static enum msg_reason reason_of(enum finish_reason r)
+{
+    switch (r) {
+    case FINISH_STOP_ID:
+        return REASON_EOS;
+    case FINISH_LENGTH:
+        return REASON_LENGTH;
+    case FINISH_STOP_STRING:
+        return REASON_STOP;
+    case FINISH_CANCELLED:
+        return REASON_CANCELLED;
+    case FINISH_DEADLINE:
+        return REASON_DEADLINE;
+    default:
+        return REASON_FAILED;
+    }
+}
+
+static void on_token(struct coordinator *co, struct request *r, struct sample *s,
+                     const struct result_token *t, uint64_t now_us)
+{
+    bool ended = false;
+    if (s->done)
+        return; /* it ended by a stop string in this very step */
+    if (!r->first_token_us)
+        r->first_token_us = now_us;
+    co->n.tokens_generated++;
+    enum status st = sample_token(r, s, t, &ended);
+    if (st != ST_OK) {
+        answer_fail(co, r, st, false, status_text(), now_us);
+        return;
+    }
+    if (!ended)
+        return;
+    sched_cancel(co->sched, s->seq_id);
+    if (sample_end(r, s, REASON_STOP) != ST_OK)
+        log_failure(LOG_WARN, ST_BUG, "the end of an answer");
+}
+
+static void on_finished(struct coordinator *co, struct request *r, struct sample *s,
+                        const struct sched_effect *fx, uint64_t now_us)
+{
+    if (fx->reason == FINISH_FAILED) {
+        answer_fail(co, r, ST_NOMEM, false,
+                    "the sequence does not fit the KV cache of the worker group any more", now_us);
+        return;
+    }
+    if (fx->reason == FINISH_STOP_ID && !s->done && s->n > r->n_prompt)
+        s->stop_id = s->tokens[s->n - 1];
+    enum status st = sample_end(r, s, reason_of(fx->reason));
+    if (st != ST_OK)
+        answer_fail(co, r, st, false, status_text(), now_us);
+}
+
+void answer_effects(struct coordinator *co, const struct step_result *result, size_t n_fx,
+                    uint64_t now_us)
+{
+    for (size_t i = 0; i < n_fx; i++) {
+        const struct sched_effect *fx = &co->fx[i];
+        struct sample *s;
+        struct request *r = request_of_seq(co->requests, fx->seq_id, &s);
+        if (!r || r->state == REQ_ENDED)
+            continue;
+        switch (fx->kind) {
+        case FX_TOKEN:
+            on_token(co, r, s, &result->tokens[fx->i_result], now_us);
+            break;
+        case FX_FINISHED:
+            on_finished(co, r, s, fx, now_us);
+            break;
+        case FX_PREEMPTED:
+            r->preemptions++;
+            break;
+        case FX_ADMITTED:
+            if (!r->planned_us) {
+                r->planned_us = now_us;
+                r->cached_tokens = fx->n;
+                co->n.cached_tokens += fx->n;
+            }
+            break;
+        }
+        if (r->state == REQ_LIVE && r->n_done == r->n_samples) {
+            co->n.finished++;
+            end_request(co, r, now_us);
+        }
+        answer_mark(co, r);
+    }
+}
+
+/* ---- sending ---- */
+
+static enum send_result send_accepted(struct coordinator *co, struct request *r, uint64_t now_us)
+{
+    struct client_msg m = {.type = MSG_ACCEPTED};
+    m.u.accepted = (struct msg_accepted){r->id, r->n_prompt, r->queue_position, r->sp.seed,
+                                         r->attached};
+    return front_send(co->front, r->client, &m, now_us);
+}
+
+static enum send_result send_delta(struct coordinator *co, struct request *r, uint32_t i,
+                                   uint64_t now_us)
+{
+    struct sample *s = &r->samples[i];
+    uint32_t have = s->n - r->n_prompt, n = have - s->sent_tokens;
+    struct client_msg m = {.type = MSG_DELTA};
+    struct msg_delta *d = &m.u.delta;
+
+    if (n == 0 && s->text.len == s->sent_text)
+        return SEND_OK;
+    d->request_id = r->id;
+    d->sample = i;
+    d->seq = s->seq;
+    d->n = n;
+    d->ids = s->tokens + r->n_prompt + s->sent_tokens;
+    d->text = (struct wire_text){s->text.data + s->sent_text, s->text.len - s->sent_text};
+    if (s->logprobs)
+        d->logprobs = s->logprobs + s->sent_tokens;
+    if (s->n_top) {
+        d->n_top = s->n_top + s->sent_tokens;
+        d->top = s->top + s->sent_top;
+    }
+    enum send_result res = front_send(co->front, r->client, &m, now_us);
+    if (res == SEND_OK) {
+        s->seq++;
+        s->sent_tokens = have;
+        s->sent_text = s->text.len;
+        s->sent_top = s->n_top_all;
+    }
+    return res;
+}
+
+static enum send_result send_finish(struct coordinator *co, struct request *r, uint64_t now_us)
+{
+    struct msg_sample_end ends[MAX_SAMPLES];
+    struct client_msg m = {.type = MSG_FINISH};
+    struct msg_finish *f = &m.u.finish;
+    f->request_id = r->id;
+    f->n_samples = r->n_samples;
+    f->samples = ends;
+    for (uint32_t i = 0; i < r->n_samples; i++) {
+        ends[i] = (struct msg_sample_end){.sample = i, .reason = REASON_CANCELLED, .stop_id = -1};
+        if (!r->samples)
+            continue; /* cancelled before it began */
+        const struct sample *s = &r->samples[i];
+        ends[i].reason = s->reason;
+        ends[i].stop_id = s->stop_id;
+        if (s->matched_stop >= 0)
+            ends[i].matched_stop = r->stops[s->matched_stop];
+        ends[i].completion_tokens = s->n - r->n_prompt;
+        f->completion_tokens += ends[i].completion_tokens;
+    }
+    f->prompt_tokens = r->n_prompt;
+    f->cached_tokens = r->cached_tokens;
+    f->queue_us = (r->planned_us ? r->planned_us : r->ended_us) - r->arrived_us;
+    f->first_token_us = r->first_token_us ? r->first_token_us - r->arrived_us : 0;
+    f->total_us = r->ended_us - r->arrived_us;
+    f->preemptions = r->preemptions;
+    f->recoveries = r->recoveries;
+    return front_send(co->front, r->client, &m, now_us);
+}
+
+static enum send_result send_failed(struct coordinator *co, struct request *r, uint64_t now_us)
+{
+    struct client_msg m = {.type = r->accepted_sent ? MSG_ERROR : MSG_REJECTED};
+    m.u.error = (struct msg_error){.request_id = r->id,
+                                   .code = r->failed,
+                                   .detail = r->detail,
+                                   .retryable = r->retryable,
+                                   .retry_after_ms = r->retryable ? 1000 : 0};
+    return front_send(co->front, r->client, &m, now_us);
+}
+
+/* everything that the request has for its client, in order; stops at the first that cannot be sent */
+static enum send_result send_request(struct coordinator *co, struct request *r, uint64_t now_us)
+{
+    enum send_result res = SEND_OK;
+    if (r->state == REQ_TOKENIZING || !r->client)
+        return SEND_OK;
+    if (!r->accepted_sent && r->failed == ST_OK) {
+        if ((res = send_accepted(co, r, now_us)) != SEND_OK)
+            return res;
+        r->accepted_sent = true;
+    }
+    for (uint32_t i = 0; r->samples && r->accepted_sent && i < r->n_samples; i++)
+        if ((res = send_delta(co, r, i, now_us)) != SEND_OK)
+            return res;
+    if (r->state == REQ_ENDED && !r->terminal_sent) {
+        res = r->failed != ST_OK ? send_failed(co, r, now_us) : send_finish(co, r, now_us);
+        r->terminal_sent = res == SEND_OK;
+    }
+    return res;
+}
+
+void answer_flush(struct coordinator *co, uint64_t now_us)
+{
+    struct request *list = co->dirty;
+    co->dirty = NULL;
+    while (list) {
+        struct request *r = list;
+        list = r->next_dirty;
+        r->dirty = false;
+        if (send_request(co, r, now_us) == SEND_BLOCKED)
+            answer_mark(co, r); /* again when the client reads */
+    }
+}

@@ -1,0 +1,503 @@
+/* What clients ask, and what becomes of it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/hash.h"
+#include "common/log.h"
+#include "common/random.h"
+#include "coordinator/coordinator.h"
+
+enum { MESSAGES_A_TURN = 256, KEEP_ENDED_US = 30 * 1000 * 1000 };
+
+static void reply_error(struct coordinator *co, struct client *c, enum msg_type type,
+                        const char *request_id, enum status code, const char *field,
+                        bool retryable, const char *detail, uint64_t now_us)
+{
+    struct client_msg m = {.type = type};
+    m.u.error = (struct msg_error){.request_id = request_id,
+                                   .code = code,
+                                   .detail = detail,
+                                   .field = field,
+                                   .retryable = retryable,
+                                   .retry_after_ms = retryable ? 1000 : 0};
+    front_reply(co->front, c, &m, now_us);
+}
+
+static struct msg_model model_info(const struct coordinator *co)
+{
+    struct group *g = link_active(co->link);
+    return (struct msg_model){.name = co->cfg.model_name,
+                              .digest = co->shape.digest,
+                              .vocab = co->shape.vocab,
+                              .max_ctx = co->shape.max_ctx,
+                              .world = g ? g->world : 0,
+                              .chat = co->mt.chat != NULL};
+}
+
+static void on_hello(struct coordinator *co, struct client *c, const struct msg_hello *h,
+                     uint64_t now_us)
+{
+    char why[128];
+    if (h->major_min > WIRE_MAJOR || h->major_max < WIRE_MAJOR) {
+        snprintf(why, sizeof why, "client speaks protocol %u to %u, this server %d", h->major_min,
+                 h->major_max, WIRE_MAJOR);
+        reply_error(co, c, MSG_ERROR, "", ST_UNSUPPORTED, "major_min", false, why, now_us);
+        return;
+    }
+    struct msg_model model = model_info(co);
+    struct client_msg m = {.type = MSG_WELCOME};
+    m.u.welcome = (struct msg_welcome){
+        .major = WIRE_MAJOR,
+        .minor = WIRE_MINOR,
+        .epoch = co->epoch,
+        .server = "ingot " INGOT_VERSION,
+        .n_models = 1,
+        .models = &model,
+        .max_message_bytes = co->cfg.front.max_message,
+        .max_prompt_tokens = co->shape.max_ctx ? co->shape.max_ctx - 1 : 0,
+        .max_queued = co->cfg.max_waiting,
+        .max_samples = MAX_SAMPLES,
+        .heartbeat_ms = co->cfg.front.heartbeat_ms,
+    };
+    c->said_hello = true;
+    log_line(LOG_DEBUG, "client %" PRIu64 " is %s", c->id, h->client);
+    front_reply(co->front, c, &m, now_us);
+}
+
+/* ---- Generate ---- */
+
+/* a known request: send everything again, to whoever asks now */
+static void attach(struct coordinator *co, struct client *c, struct request *r)
+{
+    if (r->client && r->state != REQ_ENDED)
+        r->client->n_requests--;
+    r->client = c;
+    if (r->state != REQ_ENDED)
+        c->n_requests++;
+    r->attached = r->accepted_sent;
+    r->accepted_sent = r->terminal_sent = false;
+    for (uint32_t i = 0; r->samples && i < r->n_samples; i++) {
+        struct sample *s = &r->samples[i];
+        s->sent_tokens = s->sent_top = s->seq = 0;
+        s->sent_text = 0;
+    }
+    answer_mark(co, r);
+}
+
+static const char *refuse_now(struct coordinator *co, const struct msg_generate *g,
+                              enum status *code, bool *retryable)
+{
+    *retryable = true;
+    *code = ST_BUSY;
+    if (co->draining)
+        return "the server is draining and takes no new requests";
+    if (!co->sched)
+        return "no worker group is connected yet";
+    if (*g->model && strcmp(g->model, co->cfg.model_name) != 0) {
+        *retryable = false;
+        *code = ST_NOT_FOUND;
+        return "there is no model of that name here";
+    }
+    return NULL;
+}
+
+static void on_generate(struct coordinator *co, struct client *c, const struct msg_generate *g,
+                        const void *data, size_t n, uint64_t now_us)
+{
+    uint64_t digest = hash_bytes(0, data, n);
+    struct request *r = request_find(co->requests, g->request_id);
+    enum status code;
+    bool retryable;
+
+    if (r && r->digest != digest) {
+        reply_error(co, c, MSG_REJECTED, g->request_id, ST_RANGE, "request_id", false,
+                    "this request_id is in use by a different request", now_us);
+        return;
+    }
+    if (r) {
+        attach(co, c, r);
+        return;
+    }
+    const char *why = refuse_now(co, g, &code, &retryable);
+    enum status st = why ? code
+                         : request_add(co->requests, g, digest, co->mt.eos, co->mt.n_eos, now_us,
+                                       &r);
+    if (!why && st == ST_OK) {
+        st = text_service_submit(co->text, JOB_GENERATE, r->id, c->id, data, n);
+        if (st != ST_OK)
+            request_remove(co->requests, r);
+    }
+    if (st != ST_OK) {
+        co->n.rejected++;
+        reply_error(co, c, MSG_REJECTED, g->request_id, st, why && !retryable ? "model" : "",
+                    why ? retryable : st == ST_BUSY, why ? why : status_text(), now_us);
+        return;
+    }
+    if (!g->has_seed)
+        r->sp.seed = random_u64();
+    r->client = c;
+    c->n_requests++;
+    co->live++;
+}
+
+static enum status check_ids(const struct coordinator *co, const struct request *r,
+                             const struct token_list *t)
+{
+    int32_t vocab = (int32_t)co->shape.vocab;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->ids[i] < 0 || t->ids[i] >= vocab)
+            FAIL(ST_RANGE, "token %zu of the prompt is %d: the vocabulary ends at %d", i,
+                 t->ids[i], vocab - 1);
+    for (uint32_t i = 0; i < r->n_bias; i++)
+        if (r->bias[i].id < 0 || r->bias[i].id >= vocab)
+            FAIL(ST_RANGE, "logit_bias names token %d: the vocabulary ends at %d", r->bias[i].id,
+                 vocab - 1);
+    for (uint32_t i = 0; i < r->n_stop_ids; i++)
+        if (r->stop_ids[i] < 0 || r->stop_ids[i] >= vocab)
+            FAIL(ST_RANGE, "stop token %d: the vocabulary ends at %d", r->stop_ids[i], vocab - 1);
+    return ST_OK;
+}
+
+static enum status submit_samples(struct coordinator *co, struct request *r)
+{
+    for (uint32_t i = 0; i < r->n_samples; i++) {
+        struct sample *s = &r->samples[i];
+        struct sched_req q = {
+            .seq_id = s->seq_id,
+            .group_id = request_group(r),
+            .tokens = s->tokens,
+            .n_tokens = r->n_prompt,
+            .n_prompt = r->n_prompt,
+            .max_new = r->max_new,
+            .deadline_us = r->deadline_ms ? r->arrived_us + 1000U * (uint64_t)r->deadline_ms : 0,
+            .priority = r->priority,
+            .sp = r->sp,
+            .stop_ids = r->stop_ids,
+            .n_stop_ids = r->n_stop_ids,
+            .bias = r->bias,
+            .n_bias = r->n_bias,
+        };
+        q.sp.seed = sample_seed(r->sp.seed, i);
+        enum status st = sched_submit(co->sched, &q);
+        if (st == ST_OK)
+            continue;
+        for (uint32_t k = 0; k < i; k++)
+            sched_cancel(co->sched, r->samples[k].seq_id);
+        return st;
+    }
+    return ST_OK;
+}
+
+static enum status start_request(struct coordinator *co, struct request *r,
+                                 const struct token_list *t)
+{
+    uint64_t max_ctx = co->shape.max_ctx;
+    if (t->n == 0)
+        FAIL(ST_RANGE, "the prompt has no tokens");
+    if (t->n >= max_ctx)
+        FAIL(ST_RANGE, "the prompt has %zu tokens; with an answer it must fit a context of %" PRIu64,
+             t->n, max_ctx);
+    if (t->n + r->max_new > max_ctx)
+        FAIL(ST_RANGE, "%zu prompt tokens and max_tokens %u exceed the context of %" PRIu64, t->n,
+             r->max_new, max_ctx);
+    TRY(check_ids(co, r, t));
+    uint32_t max_new = r->max_new ? r->max_new : (uint32_t)(max_ctx - t->n);
+    struct sched_stats stats;
+    sched_stats(co->sched, &stats);
+    r->queue_position = stats.waiting;
+    TRY(request_start(r, t->ids, (uint32_t)t->n, max_new, co->mt.tok));
+    return submit_samples(co, r);
+}
+
+static void generate_ready(struct coordinator *co, struct text_job *job, uint64_t now_us)
+{
+    struct request *r = request_find(co->requests, job->request_id);
+    if (!r || r->state != REQ_TOKENIZING)
+        return; /* cancelled, or its client is gone */
+    enum status st = job->status;
+    if (st != ST_OK) {
+        answer_fail(co, r, st, false, job->detail, now_us);
+        return;
+    }
+    st = start_request(co, r, &job->tokens);
+    if (st != ST_OK) {
+        answer_fail(co, r, st, st == ST_BUSY, status_text(), now_us);
+        return;
+    }
+    r->state = REQ_LIVE;
+    co->n.prompt_tokens += r->n_prompt;
+    answer_mark(co, r);
+}
+
+/* ---- the rest ---- */
+
+static void text_ready(struct coordinator *co, struct text_job *job, uint64_t now_us)
+{
+    struct client *c = front_find(co->front, job->client);
+    struct client_msg m;
+    if (!c)
+        return;
+    if (job->status != ST_OK) {
+        reply_error(co, c, MSG_ERROR, job->request_id, job->status, job->field, false, job->detail,
+                    now_us);
+        return;
+    }
+    if (job->kind == JOB_TOKENIZE) {
+        m.type = MSG_TOKENS;
+        m.u.tokens = (struct msg_tokens){job->request_id, (uint32_t)job->tokens.n, job->tokens.ids};
+    } else {
+        m.type = MSG_TEXT;
+        m.u.text.request_id = job->request_id;
+        m.u.text.text = (struct wire_text){job->text.data, job->text.len};
+    }
+    front_reply(co->front, c, &m, now_us);
+}
+
+void clients_text_results(struct coordinator *co, uint64_t now_us)
+{
+    struct text_job *job;
+    while ((job = text_service_take(co->text))) {
+        if (job->kind == JOB_GENERATE)
+            generate_ready(co, job, now_us);
+        else
+            text_ready(co, job, now_us);
+        text_job_free(job);
+    }
+}
+
+static void on_stats(struct coordinator *co, struct client *c, const char *id, uint64_t now_us)
+{
+    struct sched_stats s = {0};
+    struct msg_group groups[MAX_GROUPS];
+    struct client_msg m = {.type = MSG_STATS_REPLY};
+    uint32_t n = 0;
+
+    if (co->sched)
+        sched_stats(co->sched, &s);
+    for (int i = 0; i < MAX_GROUPS; i++) {
+        const struct group *g = link_group(co->link, i);
+        if (!g)
+            continue;
+        groups[n] = (struct msg_group){.epoch = g->epoch,
+                                       .world = g->world,
+                                       .backend = g->backend,
+                                       .coll = g->coll};
+        group_step_percentiles(g, &groups[n].step_us_p50, &groups[n].step_us_p99);
+        n++;
+    }
+    m.u.stats = (struct msg_stats){
+        .request_id = id,
+        .running = s.running,
+        .waiting = s.waiting,
+        .blocks_total = s.blocks_total,
+        .blocks_free = s.blocks_free,
+        .blocks_cached = s.blocks_cached,
+        .clients = front_clients(co->front),
+        .steps = s.steps,
+        .tokens_generated = co->n.tokens_generated,
+        .prompt_tokens = co->n.prompt_tokens,
+        .cached_tokens = co->n.cached_tokens,
+        .preemptions = s.preemptions,
+        .recoveries = co->n.recoveries,
+        .finished = co->n.finished,
+        .failed = co->n.failed,
+        .rejected = co->n.rejected,
+        .cancelled = co->n.cancelled,
+        .last_step_age_us = co->last_step_us ? now_us - co->last_step_us : 0,
+        .uptime_us = now_us - co->started_us,
+        .epoch = co->epoch,
+        .ready = groups_ready(co),
+        .draining = co->draining,
+        .n_groups = n,
+        .groups = groups,
+    };
+    front_reply(co->front, c, &m, now_us);
+}
+
+static struct client_msg pong(struct coordinator *co, const char *id, uint64_t now_us)
+{
+    struct sched_stats s = {0};
+    struct client_msg m = {.type = MSG_PONG};
+    if (co->sched)
+        sched_stats(co->sched, &s);
+    m.u.pong = (struct msg_pong){.request_id = id,
+                                 .steps = s.steps,
+                                 .last_step_age_us =
+                                     co->last_step_us ? now_us - co->last_step_us : 0,
+                                 .epoch = co->epoch,
+                                 .running = s.running,
+                                 .waiting = s.waiting,
+                                 .ready = groups_ready(co)};
+    return m;
+}
+
+static void on_models(struct coordinator *co, struct client *c, const char *id, uint64_t now_us)
+{
+    struct msg_model model = model_info(co);
+    struct client_msg m = {.type = MSG_MODEL_LIST};
+    m.u.model_list = (struct msg_model_list){id, 1, &model};
+    front_reply(co->front, c, &m, now_us);
+}
+
+void clients_drain(struct coordinator *co, uint32_t timeout_ms, uint64_t now_us)
+{
+    uint64_t deadline = now_us + 1000U * (uint64_t)(timeout_ms ? timeout_ms : co->cfg.drain_ms);
+    if (!co->draining)
+        log_line(LOG_INFO, "draining: %u requests go on, new ones are refused", co->live);
+    if (!co->draining || deadline < co->drain_deadline_us)
+        co->drain_deadline_us = deadline;
+    co->draining = true;
+}
+
+static void on_text_request(struct coordinator *co, struct client *c, enum text_job_kind kind,
+                            const char *id, const char *model, const void *data, size_t n,
+                            uint64_t now_us)
+{
+    enum status st;
+    if (*model && strcmp(model, co->cfg.model_name) != 0) {
+        reply_error(co, c, MSG_ERROR, id, ST_NOT_FOUND, "model", false,
+                    "there is no model of that name here", now_us);
+        return;
+    }
+    st = text_service_submit(co->text, kind, id, c->id, data, n);
+    if (st != ST_OK)
+        reply_error(co, c, MSG_ERROR, id, st, "", true, status_text(), now_us);
+}
+
+static void on_request(struct coordinator *co, struct client *c, const struct client_msg *m,
+                       const void *data, size_t n, uint64_t now_us)
+{
+    const char *id = m->u.simple.request_id;
+    struct client_msg reply;
+    struct request *r;
+
+    switch (m->type) {
+    case MSG_HELLO:
+        on_hello(co, c, &m->u.hello, now_us);
+        return;
+    case MSG_GENERATE:
+        on_generate(co, c, &m->u.generate, data, n, now_us);
+        return;
+    case MSG_CANCEL:
+        r = request_find(co->requests, id);
+        if (!r)
+            reply_error(co, c, MSG_ERROR, id, ST_NOT_FOUND, "request_id", false,
+                        "there is no such request", now_us);
+        else
+            answer_cancel(co, r, REASON_CANCELLED, now_us);
+        return;
+    case MSG_TOKENIZE:
+        on_text_request(co, c, JOB_TOKENIZE, id, m->u.tokenize.model, data, n, now_us);
+        return;
+    case MSG_DETOKENIZE:
+        on_text_request(co, c, JOB_DETOKENIZE, id, m->u.detokenize.model, data, n, now_us);
+        return;
+    case MSG_APPLY_TEMPLATE:
+        on_text_request(co, c, JOB_TEMPLATE, id, m->u.apply_template.model, data, n, now_us);
+        return;
+    case MSG_MODELS:
+        on_models(co, c, id, now_us);
+        return;
+    case MSG_STATS:
+        on_stats(co, c, id, now_us);
+        return;
+    case MSG_PING:
+        reply = pong(co, id, now_us);
+        front_reply(co->front, c, &reply, now_us);
+        return;
+    case MSG_DRAIN:
+        clients_drain(co, m->u.simple.value, now_us);
+        reply.type = MSG_DRAINING;
+        reply.u.simple = (struct msg_simple){id, co->live};
+        front_reply(co->front, c, &reply, now_us);
+        return;
+    default:
+        return; /* the decoder gives requests only */
+    }
+}
+
+static void on_message(struct coordinator *co, struct client *c, const void *data, size_t n,
+                       uint64_t now_us)
+{
+    struct client_msg m = {.type = MSG_HELLO};
+    const char *id, *field;
+    wire_mem_reset(&co->rx);
+    enum status st = client_msg_decode_request(&m, data, n, &co->rx, &id, &field);
+    if (st != ST_OK) {
+        bool generate = *id && m.type == MSG_GENERATE;
+        if (generate)
+            co->n.rejected++;
+        reply_error(co, c, generate ? MSG_REJECTED : MSG_ERROR, id, st, field, false,
+                    status_text(), now_us);
+        return;
+    }
+    if (!c->said_hello && m.type != MSG_HELLO) {
+        reply_error(co, c, MSG_ERROR, m.u.simple.request_id, ST_PEER, "", false,
+                    "a session begins with Hello", now_us);
+        return;
+    }
+    on_request(co, c, &m, data, n, now_us);
+}
+
+void clients_receive(struct coordinator *co, uint64_t now_us)
+{
+    struct client *c;
+    const void *data;
+    size_t n;
+    for (int i = 0; i < MESSAGES_A_TURN && front_receive(co->front, &c, &data, &n); i++)
+        on_message(co, c, data, n, now_us);
+}
+
+/* Requests of clients that are gone live on for a moment, so that the client can attach again. */
+static void let_go(struct coordinator *co, struct client *c, uint64_t now_us)
+{
+    uint32_t at = 0;
+    struct request *r;
+    while ((r = request_next(co->requests, &at))) {
+        if (r->client != c)
+            continue;
+        r->client = NULL;
+        r->orphan_us = now_us;
+    }
+    front_forget(co->front, c);
+}
+
+static void end_orphans(struct coordinator *co, uint64_t now_us)
+{
+    uint32_t at = 0;
+    struct request *r;
+    while ((r = request_next(co->requests, &at))) {
+        if (r->client)
+            continue;
+        if (r->state != REQ_ENDED &&
+            now_us - r->orphan_us > 1000U * (uint64_t)co->cfg.client_grace_ms) {
+            log_line(LOG_INFO, "request %s: its client is gone", r->id);
+            answer_cancel(co, r, REASON_CANCELLED, now_us);
+        }
+        if (r->state == REQ_ENDED && !r->dirty)
+            r->terminal_sent = true; /* there is nobody to tell; kept for a while all the same */
+    }
+}
+
+void clients_tend(struct coordinator *co, uint64_t now_us)
+{
+    struct client_msg probe = pong(co, "", now_us);
+    struct client *c;
+    uint32_t at = 0;
+    struct request *r;
+
+    front_tend(co->front, &probe, 1000U * (uint64_t)co->cfg.front.heartbeat_ms, now_us);
+    while ((r = request_next(co->requests, &at)))
+        if (r->client && r->client->blocked_us &&
+            now_us - r->client->blocked_us > 1000U * (uint64_t)co->cfg.slow_client_ms) {
+            log_line(LOG_WARN, "client %" PRIu64 " does not read: it is dropped", r->client->id);
+            r->client->gone = true;
+        }
+    while ((c = front_next_gone(co->front)))
+        let_go(co, c, now_us);
+    end_orphans(co, now_us);
+    request_expire(co->requests, now_us, KEEP_ENDED_US);
+}

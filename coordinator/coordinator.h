@@ -1,0 +1,93 @@
+/* The coordinator: one loop between clients (front), text service, scheduler and worker groups (link).
+ * loop.c is the loop; clients.c answers client messages; answers.c turns tokens into deltas and terminal
+ * messages; groups.c follows the worker groups and steps.  All state is here; one thread. */
+#ifndef COORDINATOR_COORDINATOR_H
+#define COORDINATOR_COORDINATOR_H
+
+#include "coordinator/front.h"
+#include "coordinator/link.h"
+#include "coordinator/request.h"
+#include "coordinator/sched/sched.h"
+#include "coordinator/text_service.h"
+
+struct coordinator_config {
+    const char *model_path, *model_name;
+    struct front_config front;
+    struct link_config link;
+    uint32_t max_seqs, max_step_tokens; /* 0 = the worker group's */
+    uint32_t max_waiting;
+    uint64_t max_waiting_tokens;
+    bool prefix_cache;
+    uint32_t client_grace_ms; /* a request whose client is gone lives on for that long */
+    uint32_t slow_client_ms;  /* a client that does not read for that long is dropped */
+    uint32_t drain_ms;        /* how long running requests may go on after SIGTERM */
+    uint32_t group_wait_ms;   /* without a worker group for that long, requests fail */
+    int notify_fd;            /* one line an event for a supervisor, -1 = none */
+};
+
+struct counters {
+    uint64_t tokens_generated, prompt_tokens, cached_tokens, recoveries;
+    uint64_t finished, failed, rejected, cancelled;
+};
+
+struct coordinator {
+    struct coordinator_config cfg;
+    void *zmq_ctx;
+    struct front *front;
+    struct link *link;
+    struct text_service *text;
+    struct model_text mt;
+    struct wire_mem rx; /* of the message that is being handled */
+    struct request_table *requests;
+    struct sched *sched; /* NULL until the first worker group said what it can do */
+    struct group shape;  /* that group's facts */
+    struct sched_effect *fx;
+    size_t fx_cap;
+    struct request *dirty; /* requests with something to send */
+    struct counters n;
+    uint64_t started_us, epoch, last_step_us, no_group_us, probe_seq;
+    uint32_t live; /* requests tokenizing or with the scheduler */
+    uint32_t losses; /* groups lost since the last finished step */
+    bool draining, done;
+    uint64_t drain_deadline_us;
+    int exit_code;
+};
+
+MUST_CHECK enum status coordinator_open(struct coordinator *co,
+                                        const struct coordinator_config *cfg);
+void coordinator_close(struct coordinator *co);
+
+/* Runs until drained.  stop_fd becomes readable when the process was asked to end (once: drain; twice: end
+ * now).  Returns the exit code. */
+int coordinator_run(struct coordinator *co, int stop_fd);
+
+/* clients.c */
+void clients_receive(struct coordinator *co, uint64_t now_us);
+void clients_text_results(struct coordinator *co, uint64_t now_us);
+void clients_tend(struct coordinator *co, uint64_t now_us);
+void clients_drain(struct coordinator *co, uint32_t timeout_ms, uint64_t now_us);
+
+/* answers.c */
+void answer_mark(struct coordinator *co, struct request *r);
+void answer_flush(struct coordinator *co, uint64_t now_us);
+void answer_effects(struct coordinator *co, const struct step_result *result, size_t n_fx,
+                    uint64_t now_us);
+/* Ends the request with an error (Rejected when nothing was accepted yet). */
+void answer_fail(struct coordinator *co, struct request *r, enum status code, bool retryable,
+                 const char *detail, uint64_t now_us);
+/* Ends every unfinished sample with that reason. */
+void answer_cancel(struct coordinator *co, struct request *r, enum msg_reason reason,
+                   uint64_t now_us);
+void answer_fail_all(struct coordinator *co, enum status code, const char *detail,
+                     uint64_t now_us);
+
+/* groups.c */
+void groups_receive(struct coordinator *co, uint64_t now_us);
+void groups_plan(struct coordinator *co, uint64_t now_us);
+void groups_tend(struct coordinator *co, uint64_t now_us);
+bool groups_ready(struct coordinator *co);
+
+/* One line to the supervisor. */
+void coordinator_notify(struct coordinator *co, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#endif

@@ -1,0 +1,79 @@
+/* The workers' side: one ROUTER socket and the worker groups behind it.  A group is one MPI job and speaks
+ * through its rank 0.  One group is active; others that say Hello are standby and take over when the active
+ * one is lost.  Every group has an epoch of its own; whatever carries another epoch is dropped.
+ * Pure of policy: it reports events, the loop acts.  One thread (the loop). */
+#ifndef COORDINATOR_LINK_H
+#define COORDINATOR_LINK_H
+
+#include "common/wire/worker_msg.h"
+
+struct link;
+
+enum { MAX_GROUPS = 8 };
+
+struct group {
+    bool used, active;
+    uint8_t identity[255];
+    uint8_t n_identity;
+    uint64_t epoch, launch, pid, digest;
+    char model[128], backend[32], coll[32];
+    uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
+    uint64_t heard_us;                  /* last message from it */
+    uint64_t sent_us;                   /* when the step in flight was sent, 0 = none */
+    uint64_t step_deadline_us;
+    uint32_t step_tokens;
+    uint64_t steps, max_step_us, max_us_per_token; /* slowest seen */
+    uint32_t ring[256];                 /* recent step times in us */
+    uint32_t n_ring;
+};
+
+struct link_config {
+    const char *endpoint;
+    bool allow_remote;
+    uint32_t heartbeat_ms;  /* asked of the workers, and sent to them */
+    uint32_t silence_ms;    /* an idle group silent for longer is lost */
+    uint32_t step_min_ms;   /* a step's deadline is never shorter */
+    uint32_t first_step_ms; /* deadline of a group's first steps, while nothing is known of its speed */
+    uint32_t lease_ms;      /* told to workers */
+};
+
+enum link_event_kind {
+    LINK_NONE,
+    LINK_JOINED, /* group said Hello (already checked against the first one) */
+    LINK_RESULT, /* of the active group's step in flight */
+    LINK_LOST,   /* the group was fenced; why says what happened */
+};
+
+struct link_event {
+    enum link_event_kind kind;
+    struct group *group;
+    struct step_result result; /* valid until the next call */
+    char why[512];
+};
+
+MUST_CHECK enum status link_open(struct link **out, void *zmq_ctx, const struct link_config *cfg);
+void link_close(struct link *l);
+void *link_socket(struct link *l);
+const char *link_endpoint(const struct link *l);
+
+/* What every further group must fit: set by the loop from the first group. */
+void link_require(struct link *l, const struct group *like);
+
+/* Next event: messages, silence, deadlines.  LINK_NONE when there is nothing. */
+void link_poll(struct link *l, uint64_t now_us, struct link_event *ev);
+
+struct group *link_active(struct link *l);
+/* Makes the longest-waiting standby group active; NULL when there is none. */
+struct group *link_promote(struct link *l);
+/* Sends a step to the active group; its epoch is set here.  ST_PEER: the group was lost meanwhile (link_poll
+ * will report it). */
+MUST_CHECK enum status link_send_plan(struct link *l, struct step_plan *plan, uint64_t now_us);
+/* Heartbeats to all groups when they are due. */
+void link_tend(struct link *l, uint64_t now_us);
+/* Asks all groups to end. */
+void link_shutdown(struct link *l);
+
+const struct group *link_group(const struct link *l, int i); /* NULL when unused */
+void group_step_percentiles(const struct group *g, uint64_t *p50, uint64_t *p99);
+
+#endif

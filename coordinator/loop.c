@@ -1,0 +1,131 @@
+/* The loop. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/random.h"
+#include "coordinator/coordinator.h"
+
+enum { TEND_US = 50 * 1000, SPARE_REQUESTS = 512 };
+
+enum status coordinator_open(struct coordinator *co, const struct coordinator_config *cfg)
+{
+    *co = (struct coordinator){.cfg = *cfg};
+    co->started_us = clock_us();
+    co->epoch = random_u64();
+    co->zmq_ctx = zmq_ctx_new();
+    if (!co->zmq_ctx)
+        FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
+    TRY(model_text_open(&co->mt, cfg->model_path));
+    if (!co->mt.chat)
+        log_line(LOG_INFO, "no chat: %s", co->mt.no_chat);
+    TRY(wire_mem_init(&co->rx, 8 * cfg->front.max_message));
+    TRY(request_table_create(&co->requests, cfg->max_waiting + SPARE_REQUESTS));
+    TRY(text_service_start(&co->text, &co->mt, cfg->front.max_message));
+    TRY(front_open(&co->front, co->zmq_ctx, &cfg->front));
+    TRY(link_open(&co->link, co->zmq_ctx, &cfg->link));
+    log_line(LOG_INFO, "serving %s on %s, workers on %s", cfg->model_name,
+             front_endpoint(co->front), link_endpoint(co->link));
+    coordinator_notify(co, "listening %s %s", front_endpoint(co->front), link_endpoint(co->link));
+    return ST_OK;
+}
+
+void coordinator_close(struct coordinator *co)
+{
+    text_service_stop(co->text);
+    front_close(co->front);
+    link_close(co->link);
+    if (co->zmq_ctx)
+        zmq_ctx_term(co->zmq_ctx);
+    request_table_destroy(co->requests);
+    sched_destroy(co->sched);
+    free(co->fx);
+    wire_mem_fini(&co->rx);
+    model_text_close(&co->mt);
+}
+
+void coordinator_notify(struct coordinator *co, const char *fmt, ...)
+{
+    char line[1024];
+    va_list ap;
+    if (co->cfg.notify_fd < 0)
+        return;
+    va_start(ap, fmt);
+    int n = vsnprintf(line, sizeof line - 1, fmt, ap);
+    va_end(ap);
+    size_t len = n < 0 ? 0 : (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 2;
+    line[len++] = '\n';
+    if (write(co->cfg.notify_fd, line, len) < 0)
+        co->cfg.notify_fd = -1; /* the supervisor is gone; it is told nothing more */
+}
+
+static void on_signal(struct coordinator *co, int stop_fd, uint64_t now_us)
+{
+    char bytes[16];
+    ssize_t n = read(stop_fd, bytes, sizeof bytes);
+    if (n <= 0)
+        return;
+    if (co->draining || n > 1) {
+        answer_fail_all(co, ST_CANCELED, "the server was told to end at once", now_us);
+        co->drain_deadline_us = now_us;
+    }
+    clients_drain(co, 0, now_us);
+}
+
+static void check_drained(struct coordinator *co, uint64_t now_us)
+{
+    if (!co->draining)
+        return;
+    if (now_us > co->drain_deadline_us && co->live)
+        answer_fail_all(co, ST_CANCELED, "the server ended before the answer did", now_us);
+    answer_flush(co, now_us);
+    if (co->live == 0)
+        co->done = true;
+}
+
+static long poll_ms(const struct coordinator *co)
+{
+    return co->live || co->draining ? TEND_US / 1000 : 4 * TEND_US / 1000;
+}
+
+int coordinator_run(struct coordinator *co, int stop_fd)
+{
+    uint64_t tended_us = 0;
+    zmq_pollitem_t items[] = {
+        {.socket = front_socket(co->front), .events = ZMQ_POLLIN},
+        {.socket = link_socket(co->link), .events = ZMQ_POLLIN},
+        {.fd = text_service_fd(co->text), .events = ZMQ_POLLIN},
+        {.fd = stop_fd, .events = ZMQ_POLLIN},
+    };
+    while (!co->done) {
+        if (zmq_poll(items, (int)ARRAY_LEN(items), poll_ms(co)) < 0 && errno != EINTR) {
+            log_line(LOG_ERROR, "waiting for messages: %s", zmq_strerror(errno));
+            return 1;
+        }
+        uint64_t now_us = clock_us();
+        if (items[3].revents)
+            on_signal(co, stop_fd, now_us);
+        groups_receive(co, now_us);
+        clients_text_results(co, now_us);
+        groups_plan(co, now_us); /* first give the ranks their next step, then speak to the clients */
+        clients_receive(co, now_us);
+        answer_flush(co, now_us);
+        if (now_us - tended_us > TEND_US) {
+            tended_us = now_us;
+            groups_tend(co, now_us);
+            clients_tend(co, now_us);
+        }
+        groups_plan(co, now_us);
+        check_drained(co, now_us);
+    }
+    link_shutdown(co->link);
+    log_line(LOG_INFO, "drained: nothing is left to do");
+    coordinator_notify(co, "drained");
+    return co->exit_code;
+}

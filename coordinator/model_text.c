@@ -1,0 +1,105 @@
+/* Loading what a model knows about text: tokenizer, chat template, special tokens, end-of-sequence ids. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "common/formats/model_config.h"
+#include "coordinator/text_service.h"
+
+static void add_eos(struct model_text *mt, int32_t id)
+{
+    for (uint32_t i = 0; i < mt->n_eos; i++)
+        if (mt->eos[i] == id)
+            return;
+    if (id >= 0 && mt->n_eos < MAX_STOP_IDS)
+        mt->eos[mt->n_eos++] = id;
+}
+
+static enum status load_eos(struct model_text *mt, const char *path, bool is_dir)
+{
+    mt->eos = calloc(MAX_STOP_IDS, sizeof *mt->eos);
+    struct model_config *mc = calloc(1, sizeof *mc);
+    if (!mt->eos || !mc) {
+        free(mc);
+        FAIL(ST_NOMEM, "no memory for the model's configuration");
+    }
+    add_eos(mt, tokenizer_specials(mt->tok)->eos);
+    enum status st = is_dir ? model_config_load(mc, path) : ST_OK;
+    for (int32_t i = 0; st == ST_OK && is_dir && i < mc->n_eos; i++)
+        add_eos(mt, mc->eos_id[i]);
+    free(mc);
+    return st;
+}
+
+/* {"bos_token": "...", "eos_token": "..."} from the tokenizer itself, for GGUF files */
+static enum status variables_of_tokenizer(struct model_text *mt)
+{
+    const struct tokenizer_specials *sp = tokenizer_specials(mt->tok);
+    const struct {
+        const char *name;
+        struct tok_text text;
+    } rows[] = {{"bos_token", sp->bos_text}, {"eos_token", sp->eos_text}};
+    struct text_buf *v = &mt->variables;
+    TRY(text_buf_append(v, "{", 1));
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char key[32];
+        int n = snprintf(key, sizeof key, "%s\"%s\":\"", i ? "," : "", rows[i].name);
+        TRY(text_buf_append(v, key, (size_t)n));
+        for (size_t k = 0; k < rows[i].text.len; k++) {
+            char c = rows[i].text.data[k];
+            if (c == '"' || c == '\\')
+                TRY(text_buf_append(v, "\\", 1));
+            if ((unsigned char)c >= 0x20)
+                TRY(text_buf_append(v, &c, 1));
+        }
+        TRY(text_buf_append(v, "\"", 1));
+    }
+    return text_buf_append(v, "}", 1);
+}
+
+static enum status load_chat(struct model_text *mt, const char *path, bool is_dir)
+{
+    enum status st;
+    if (is_dir) {
+        TRY(chat_special_tokens(path, &mt->variables));
+        st = chat_template_from_model(&mt->chat, path, NULL);
+    } else {
+        struct tok_text t = tokenizer_chat_template(mt->tok);
+        TRY(variables_of_tokenizer(mt));
+        if (!t.data) {
+            snprintf(mt->no_chat, sizeof mt->no_chat, "the file has no tokenizer.chat_template");
+            return ST_OK;
+        }
+        st = chat_template_create(&mt->chat, t.data, t.len);
+    }
+    if (st == ST_OK)
+        return ST_OK;
+    /* a model without a usable template still serves text; chat requests are told why not */
+    snprintf(mt->no_chat, sizeof mt->no_chat, "%s", status_text());
+    mt->chat = NULL;
+    return st == ST_NOMEM ? st : ST_OK;
+}
+
+enum status model_text_open(struct model_text *mt, const char *path)
+{
+    struct stat sb;
+    *mt = (struct model_text){0};
+    bool is_dir = stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);
+    enum status st = tokenizer_open(&mt->tok, path);
+    if (st == ST_OK)
+        st = load_eos(mt, path, is_dir);
+    if (st == ST_OK)
+        st = load_chat(mt, path, is_dir);
+    if (st != ST_OK)
+        model_text_close(mt);
+    return st;
+}
+
+void model_text_close(struct model_text *mt)
+{
+    tokenizer_destroy(mt->tok);
+    chat_template_destroy(mt->chat);
+    text_buf_free(&mt->variables);
+    free(mt->eos);
+    *mt = (struct model_text){0};
+}

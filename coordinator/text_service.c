@@ -1,0 +1,182 @@
+#include "coordinator/text_service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "coordinator/prompt.h"
+
+struct queue {
+    struct text_job *head, **tail;
+};
+
+struct text_service {
+    const struct model_text *mt;
+    struct wire_mem mem; /* the thread's */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct queue todo, done;
+    bool stop;
+    int pipe[2]; /* one byte while done is not empty */
+};
+
+static void queue_push(struct queue *q, struct text_job *job)
+{
+    job->next = NULL;
+    *q->tail = job;
+    q->tail = &job->next;
+}
+
+static struct text_job *queue_pop(struct queue *q)
+{
+    struct text_job *job = q->head;
+    if (!job)
+        return NULL;
+    q->head = job->next;
+    if (!q->head)
+        q->tail = &q->head;
+    return job;
+}
+
+static void *run(void *arg)
+{
+    struct text_service *s = arg;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        struct text_job *job;
+        while (!(job = queue_pop(&s->todo)) && !s->stop)
+            pthread_cond_wait(&s->wake, &s->lock);
+        if (!job)
+            break;
+        pthread_mutex_unlock(&s->lock);
+        prompt_do_job(job, s->mt, &s->mem);
+        pthread_mutex_lock(&s->lock);
+        if (!s->done.head) {
+            ssize_t n = write(s->pipe[1], "x", 1);
+            (void)n; /* cannot fail: at most one byte is ever in the pipe */
+        }
+        queue_push(&s->done, job);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static enum status open_pipe(int fd[2])
+{
+    if (pipe(fd) != 0)
+        FAIL(ST_IO, "cannot make a pipe: %s", strerror(errno));
+    for (int i = 0; i < 2; i++) {
+        fcntl(fd[i], F_SETFD, FD_CLOEXEC);
+        fcntl(fd[i], F_SETFL, O_NONBLOCK);
+    }
+    return ST_OK;
+}
+
+enum status text_service_start(struct text_service **out, const struct model_text *mt,
+                               size_t max_message)
+{
+    struct text_service *s = calloc(1, sizeof *s);
+    if (!s)
+        FAIL(ST_NOMEM, "no memory for the text service");
+    s->mt = mt;
+    s->todo.tail = &s->todo.head;
+    s->done.tail = &s->done.head;
+    s->pipe[0] = s->pipe[1] = -1;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->wake, NULL);
+    enum status st = wire_mem_init(&s->mem, 8 * max_message);
+    if (st == ST_OK)
+        st = open_pipe(s->pipe);
+    if (st == ST_OK && pthread_create(&s->thread, NULL, run, s) != 0)
+        st = status_fail(ST_IO, __FILE__, __LINE__, "cannot start the text thread");
+    if (st != ST_OK) {
+        if (s->pipe[0] >= 0) {
+            close(s->pipe[0]);
+            close(s->pipe[1]);
+        }
+        wire_mem_fini(&s->mem);
+        free(s);
+        return st;
+    }
+    *out = s;
+    return ST_OK;
+}
+
+void text_service_stop(struct text_service *s)
+{
+    struct text_job *job;
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    while ((job = queue_pop(&s->todo)))
+        text_job_free(job);
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    while ((job = queue_pop(&s->done)))
+        text_job_free(job);
+    close(s->pipe[0]);
+    close(s->pipe[1]);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->wake);
+    wire_mem_fini(&s->mem);
+    free(s);
+}
+
+enum status text_service_submit(struct text_service *s, enum text_job_kind kind,
+                                const char *request_id, uint64_t client, const void *frame,
+                                size_t n_frame)
+{
+    struct text_job *job = calloc(1, sizeof *job);
+    void *copy = malloc(n_frame ? n_frame : 1);
+    if (!job || !copy) {
+        free(job);
+        free(copy);
+        FAIL(ST_NOMEM, "no memory for a request of %zu bytes", n_frame);
+    }
+    memcpy(copy, frame, n_frame);
+    job->kind = kind;
+    job->client = client;
+    job->frame = copy;
+    job->n_frame = n_frame;
+    snprintf(job->request_id, sizeof job->request_id, "%s", request_id);
+    pthread_mutex_lock(&s->lock);
+    queue_push(&s->todo, job);
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+    return ST_OK;
+}
+
+struct text_job *text_service_take(struct text_service *s)
+{
+    char byte;
+    pthread_mutex_lock(&s->lock);
+    struct text_job *job = queue_pop(&s->done);
+    if (job && !s->done.head) {
+        ssize_t n = read(s->pipe[0], &byte, 1);
+        (void)n;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return job;
+}
+
+void text_job_free(struct text_job *job)
+{
+    if (!job)
+        return;
+    free(job->frame);
+    token_list_free(&job->tokens);
+    text_buf_free(&job->text);
+    free(job);
+}
+
+int text_service_fd(const struct text_service *s)
+{
+    return s->pipe[0];
+}
