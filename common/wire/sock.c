@@ -1,5 +1,6 @@
 #include "common/wire/sock.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -8,10 +9,18 @@
 #include <sys/un.h>
 #include <zmq.h>
 
+/* 127.0.0.0/8, ::1 and the name localhost */
 static bool is_loopback(const char *host, size_t n)
 {
-    return (n == 9 && strncmp(host, "localhost", n) == 0) ||
-           (n > 4 && strncmp(host, "127.", 4) == 0) || (n == 5 && strncmp(host, "[::1]", n) == 0);
+    char copy[64];
+    struct in_addr v4;
+    if (n >= sizeof copy)
+        return false;
+    memcpy(copy, host, n);
+    copy[n] = '\0';
+    if (strcmp(copy, "localhost") == 0 || strcmp(copy, "[::1]") == 0)
+        return true;
+    return inet_pton(AF_INET, copy, &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
 }
 
 enum status sock_check_endpoint(const char *endpoint, bool bind, bool allow_remote)

@@ -1,0 +1,174 @@
+"""A client of Ingot's public API that shares nothing with the C code but proto/ingot.proto.
+
+Needs pyzmq, protobuf and protoc.  Used by the tests; also a worked example for other languages.
+"""
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+import time
+import uuid
+
+import zmq
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
+HEADER = struct.Struct("<4sBBHI")
+
+
+def load(name="ingot"):
+    """All messages of proto/NAME.proto by name, made at run time from protoc's descriptors."""
+    with tempfile.TemporaryDirectory() as tmp:
+        out = os.path.join(tmp, "set.pb")
+        subprocess.run(["protoc", f"--proto_path={PROTO}", f"--descriptor_set_out={out}",
+                        f"{name}.proto"], check=True)
+        fds = descriptor_pb2.FileDescriptorSet.FromString(pathlib.Path(out).read_bytes())
+    pool = descriptor_pool.DescriptorPool()
+    for f in fds.file:
+        pool.Add(f)
+    package = fds.file[0].package
+    classes = {m.name: message_factory.GetMessageClass(
+        pool.FindMessageTypeByName(f"{package}.{m.name}")) for m in fds.file[0].message_type}
+    types = {v.name: v.number for e in fds.file[0].enum_type if e.name == "Type" for v in e.value}
+    return classes, types
+
+
+CLASSES, TYPES = load()
+# HELLO -> Hello, STATS_REPLY -> StatsReply
+CLASS_OF = {number: "".join(w.capitalize() for w in name.split("_"))
+            for name, number in TYPES.items()}
+REASONS = ["none", "eos", "length", "stop", "cancelled", "deadline", "failed"]
+
+
+def pack(name, **fields):
+    number = next(n for n, c in CLASS_OF.items() if c == name)
+    return HEADER.pack(b"INGT", 1, 0, number, 0) + CLASSES[name](**fields).SerializeToString()
+
+
+def unpack(frame):
+    magic, major, _, number, flags = HEADER.unpack_from(frame)
+    assert (magic, major, flags) == (b"INGT", 1, 0), frame[:12]
+    name = CLASS_OF[number]
+    return name, CLASSES[name].FromString(frame[HEADER.size:])
+
+
+class Client:
+    def __init__(self, endpoint, hello=True, timeout=30.0):
+        self.ctx = zmq.Context.instance()
+        self.sock = self.ctx.socket(zmq.DEALER)
+        self.sock.setsockopt(zmq.LINGER, 0)
+        self.sock.setsockopt(zmq.HEARTBEAT_IVL, 1000)
+        self.sock.connect(endpoint)
+        self.timeout = timeout
+        self.backlog = []
+        if hello:
+            self.send("Hello", major_min=1, major_max=1, client="python")
+            name, self.welcome = self.recv()
+            assert name == "Welcome", (name, self.welcome)
+
+    def close(self):
+        self.sock.close(0)
+
+    def send(self, name, **fields):
+        self.sock.send(pack(name, **fields))
+
+    def send_raw(self, data):
+        self.sock.send(data)
+
+    def recv(self, timeout=None):
+        """Next message, without the server's probes."""
+        end = time.monotonic() + (timeout or self.timeout)
+        while True:
+            left = end - time.monotonic()
+            if left <= 0 or not self.sock.poll(left * 1000):
+                raise TimeoutError("no message")
+            name, m = unpack(self.sock.recv())
+            if not (name == "Pong" and not m.request_id):
+                return name, m
+
+    def call(self, name, **fields):
+        rid = uuid.uuid4().hex
+        self.send(name, request_id=rid, **fields)
+        while True:
+            got, m = self.recv()
+            if m.request_id == rid:
+                return got, m
+            self.backlog.append((got, m))
+
+    def wait_ready(self, timeout=60.0):
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            _, m = self.call("Ping")
+            if m.ready:
+                return
+            time.sleep(0.05)
+        raise TimeoutError("no worker group")
+
+    def start(self, request_id=None, **fields):
+        rid = request_id or uuid.uuid4().hex
+        self.send("Generate", request_id=rid, **fields)
+        return rid
+
+    def collect(self, rids, timeout=None):
+        """{request id: Answer} of requests that were started."""
+        answers = {rid: Answer() for rid in rids}
+        open_ids = set(rids)
+        while open_ids:
+            name, m = self.recv(timeout)
+            if m.request_id not in answers:
+                continue
+            if answers[m.request_id].take(name, m):
+                open_ids.discard(m.request_id)
+        return answers
+
+    def generate(self, timeout=None, **fields):
+        rid = self.start(**fields)
+        return self.collect([rid], timeout)[rid]
+
+
+class Answer:
+    """What came back for one request; checks the protocol's order on the way."""
+
+    def __init__(self):
+        self.accepted = self.finish = self.error = None
+        self.ids, self.text, self.logprobs, self.top = {}, {}, {}, {}
+        self.next_seq = {}
+        self.terminals = 0
+
+    def take(self, name, m):
+        assert self.terminals == 0, f"{name} after the terminal message"
+        if name == "Accepted":
+            assert self.accepted is None or m.attached
+            self.accepted = m
+            if m.attached:
+                self.ids, self.text, self.logprobs, self.top, self.next_seq = {}, {}, {}, {}, {}
+        elif name == "Delta":
+            assert self.accepted is not None, "Delta before Accepted"
+            s = m.sample
+            assert m.seq == self.next_seq.get(s, 0), "a delta is missing or doubled"
+            self.next_seq[s] = m.seq + 1
+            self.ids.setdefault(s, []).extend(m.id)
+            self.text[s] = self.text.get(s, b"") + m.text
+            m.text.decode()  # whole UTF-8
+            self.logprobs.setdefault(s, []).extend(m.logprob)
+            self.top.setdefault(s, []).extend(
+                [[(e.id, e.logprob) for e in t.entry] for t in m.top])
+        elif name == "Finish":
+            self.terminals += 1
+            self.finish = m
+        else:
+            assert name in ("Error", "Rejected"), name
+            self.terminals += 1
+            self.error = (name, m)
+        return self.terminals > 0
+
+    def reason(self, sample=0):
+        return REASONS[self.finish.sample[sample].reason] if self.finish else None
+
+    def key(self):
+        """Everything that must be the same bytes in any batch, cache state and world."""
+        return (tuple((s, tuple(self.ids[s]), self.text[s], tuple(self.logprobs[s]))
+                      for s in sorted(self.ids)),
+                tuple((e.sample, e.reason, e.matched_stop) for e in self.finish.sample)
+                if self.finish else None)

@@ -1,0 +1,206 @@
+#include "tests/wire/fixtures.h"
+
+#include <string.h>
+
+#define TEXT(s) ((struct wire_text){(s), sizeof(s) - 1})
+
+static const int32_t ids[] = {1, 300, 70000};
+static const struct logit_bias bias[] = {{5, -100.0f}, {9, 2.5f}};
+static const int32_t stop_ids[] = {2, 3};
+static const struct wire_text stops[] = {{"\n\n", 2}, {"END", 3}};
+
+static struct sample_params params(void)
+{
+    return (struct sample_params){.temperature = 0.75f,
+                                  .top_p = 0.9f,
+                                  .min_p = 0.05f,
+                                  .top_k = 40,
+                                  .repetition_penalty = 1.1f,
+                                  .presence_penalty = 0.5f,
+                                  .frequency_penalty = -0.25f,
+                                  .min_new = 4,
+                                  .seed = 0x0123456789abcdefU,
+                                  .top_logprobs = 3,
+                                  .logprobs = true};
+}
+
+static struct msg_generate generate_text(void)
+{
+    struct msg_generate g = msg_generate_default();
+    g.request_id = "req-1";
+    g.model = "demo";
+    g.kind = PROMPT_TEXT;
+    g.text = TEXT("na\xc3\xafve\0text");
+    g.sp = params();
+    g.has_seed = true;
+    g.ignore_eos = true;
+    g.n_bias = 2;
+    g.bias = bias;
+    g.n_stop_ids = 2;
+    g.stop_ids = stop_ids;
+    g.max_tokens = 128;
+    g.n_stops = 2;
+    g.stops = stops;
+    g.include_stop = true;
+    g.n = 4;
+    g.deadline_ms = 1500;
+    g.priority = -7;
+    g.skip_special = false;
+    g.add_special = false;
+    return g;
+}
+
+static struct msg_generate generate_chat(void)
+{
+    static const struct msg_turn turns[] = {
+        {.role = "system", .content = {"Be brief.", 9}, .json = {"", 0}},
+        {.role = "", .content = {"", 0}, .json = {"{\"role\":\"user\",\"content\":[]}", 28}},
+    };
+    struct msg_generate g = msg_generate_default();
+    g.request_id = "req-2";
+    g.kind = PROMPT_CHAT;
+    g.chat = (struct msg_chat){.n_turns = 2,
+                               .turns = turns,
+                               .tools_json = TEXT("[]"),
+                               .variables_json = TEXT("{\"enable_thinking\":false}"),
+                               .add_generation_prompt = true};
+    g.add_special = false;
+    return g;
+}
+
+static struct step_plan plan(void)
+{
+    static struct plan_seq seqs[] = {
+        {.seq_id = 0x100000010U, .pos = 0, .n_tokens = 3, .token_off = 0, .n_blocks = 1,
+         .block_off = 0, .want = WANT_NONE},
+        {.seq_id = 7, .pos = 31, .n_tokens = 1, .token_off = 3, .n_blocks = 0, .block_off = 1,
+         .want = WANT_LAST},
+    };
+    static int32_t tokens[] = {1, 300, 70000, 9}, blocks[] = {42}, history[] = {8, 9};
+    static int32_t plan_stops[] = {2};
+    static struct logit_bias plan_bias[] = {{5, -1.5f}};
+    static struct plan_open opens[1];
+    static uint64_t closes[] = {3, 4};
+    opens[0] = (struct plan_open){.seq_id = 0x100000010U,
+                                  .sp = params(),
+                                  .n_prompt = 5,
+                                  .n_history = 2,
+                                  .n_stop_ids = 1,
+                                  .n_bias = 1};
+    return (struct step_plan){.step_id = 12,
+                              .epoch = 99,
+                              .n_seqs = 2,
+                              .n_tokens = 4,
+                              .n_blocks = 1,
+                              .n_opens = 1,
+                              .n_closes = 2,
+                              .n_history = 2,
+                              .n_stop_ids = 1,
+                              .n_bias = 1,
+                              .seqs = seqs,
+                              .tokens = tokens,
+                              .blocks = blocks,
+                              .opens = opens,
+                              .closes = closes,
+                              .history = history,
+                              .stop_ids = plan_stops,
+                              .bias = plan_bias};
+}
+
+static struct step_result result(void)
+{
+    static struct result_token tokens[2] = {
+        {.seq_id = 7, .token = 11, .logprob = -0.5f, .n_top = 2,
+         .top = {{11, -0.5f}, {12, -1.5f}}},
+        {.seq_id = 8, .token = 0, .logprob = -2.0f, .n_top = 0},
+    };
+    return (struct step_result){.step_id = 12,
+                                .epoch = 99,
+                                .n = 2,
+                                .tokens = tokens,
+                                .compute_us = 1234,
+                                .comm_us = 56};
+}
+
+static void replies(struct fixture *f)
+{
+    static const float logprobs[] = {-0.5f, -1.0f, -1.5f};
+    static const uint32_t n_top[] = {1, 0, 2};
+    static const struct token_logprob top[] = {{1, -0.5f}, {5, -1.5f}, {6, -1.75f}};
+    static const struct msg_model model = {"demo", 77, 512, 1024, 2, true};
+    static const struct msg_sample_end ends[] = {
+        {0, REASON_STOP, {"END", 3}, -1, 12},
+        {1, REASON_EOS, {"", 0}, 2, 9},
+    };
+    f[0] = (struct fixture){.name = "welcome", .kind = FIX_REPLY, .client.type = MSG_WELCOME};
+    f[0].client.u.welcome = (struct msg_welcome){.major = 1,
+                                                 .epoch = 5,
+                                                 .server = "ingot test",
+                                                 .n_models = 1,
+                                                 .models = &model,
+                                                 .max_message_bytes = 1 << 24,
+                                                 .max_prompt_tokens = 1023,
+                                                 .max_queued = 64,
+                                                 .max_samples = 16,
+                                                 .heartbeat_ms = 200};
+    f[1] = (struct fixture){.name = "accepted", .kind = FIX_REPLY, .client.type = MSG_ACCEPTED};
+    f[1].client.u.accepted = (struct msg_accepted){"req-1", 17, 3, 0xfedcba9876543210U, true};
+    f[2] = (struct fixture){.name = "delta", .kind = FIX_REPLY, .client.type = MSG_DELTA};
+    f[2].client.u.delta = (struct msg_delta){.request_id = "req-1",
+                                             .sample = 1,
+                                             .seq = 4,
+                                             .n = 3,
+                                             .ids = ids,
+                                             .text = TEXT("h\xc3\xa9llo"),
+                                             .logprobs = logprobs,
+                                             .n_top = n_top,
+                                             .top = top};
+    f[3] = (struct fixture){.name = "finish", .kind = FIX_REPLY, .client.type = MSG_FINISH};
+    f[3].client.u.finish = (struct msg_finish){.request_id = "req-1",
+                                               .n_samples = 2,
+                                               .samples = ends,
+                                               .prompt_tokens = 17,
+                                               .cached_tokens = 16,
+                                               .completion_tokens = 21,
+                                               .queue_us = 10,
+                                               .first_token_us = 20,
+                                               .total_us = 300,
+                                               .preemptions = 1,
+                                               .recoveries = 2};
+    f[4] = (struct fixture){.name = "rejected", .kind = FIX_REPLY, .client.type = MSG_REJECTED};
+    f[4].client.u.error = (struct msg_error){"req-1", ST_BUSY, "queue is full", "n", true, 1000};
+}
+
+void fixtures_make(struct fixture out[N_FIXTURES])
+{
+    memset(out, 0, N_FIXTURES * sizeof *out);
+    out[0] = (struct fixture){.name = "hello", .kind = FIX_REQUEST, .client.type = MSG_HELLO};
+    out[0].client.u.hello = (struct msg_hello){1, 1, "test"};
+    out[1] = (struct fixture){.name = "generate_text", .client.type = MSG_GENERATE};
+    out[1].client.u.generate = generate_text();
+    out[2] = (struct fixture){.name = "generate_chat", .client.type = MSG_GENERATE};
+    out[2].client.u.generate = generate_chat();
+    out[3] = (struct fixture){.name = "detokenize", .client.type = MSG_DETOKENIZE};
+    out[3].client.u.detokenize = (struct msg_detokenize){"req-3", "", 3, ids, true};
+    replies(&out[4]);
+    out[9] = (struct fixture){.name = "step_plan", .kind = FIX_WORKER};
+    out[9].worker = (struct worker_msg){.type = WMSG_STEP_PLAN, .u.plan = plan()};
+    out[10] = (struct fixture){.name = "step_result", .kind = FIX_WORKER};
+    out[10].worker = (struct worker_msg){.type = WMSG_STEP_RESULT, .u.result = result()};
+    out[11] = (struct fixture){.name = "worker_hello", .kind = FIX_WORKER};
+    out[11].worker.type = WMSG_HELLO;
+    out[11].worker.u.hello = (struct worker_hello){.wire_version = 1,
+                                                   .model = "demo",
+                                                   .backend = "cpu",
+                                                   .coll = "shm",
+                                                   .digest = 77,
+                                                   .world = 2,
+                                                   .vocab = 512,
+                                                   .max_ctx = 1024,
+                                                   .block_len = 16,
+                                                   .n_blocks = 640,
+                                                   .max_step_tokens = 512,
+                                                   .max_seqs = 64,
+                                                   .launch = 123456789,
+                                                   .pid = 4242};
+}

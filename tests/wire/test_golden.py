@@ -1,0 +1,50 @@
+"""The golden bytes, decoded by protobuf's own Python library from the same .proto files."""
+import pathlib
+import struct
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+import ingot_client as ic  # noqa: E402
+
+GOLDEN = ic.PROTO / "golden"
+WORKER, WORKER_TYPES = ic.load("worker")
+WORKER_CLASS = {n: "".join(w.capitalize() for w in k.split("_")) for k, n in WORKER_TYPES.items()}
+
+
+def read(name):
+    data = (GOLDEN / f"{name}.bin").read_bytes()
+    magic, major, minor, number, flags = struct.unpack_from("<4sBBHI", data)
+    assert (magic, major, minor, flags) == (b"INGT", 1, 0, 0), name
+    classes, of = (WORKER, WORKER_CLASS) if number >= 128 else (ic.CLASSES, ic.CLASS_OF)
+    m = classes[of[number]].FromString(data[12:])
+    assert m.SerializeToString(deterministic=True) == data[12:], f"{name}: other bytes from Python"
+    return m
+
+
+m = read("generate_text")
+assert m.text == b"na\xc3\xafve\0text" and m.request_id == "req-1" and m.n == 4
+assert m.sampling.seed == 0x0123456789ABCDEF and list(m.sampling.stop_token_id) == [2, 3]
+assert [(b.id, b.bias) for b in m.sampling.logit_bias] == [(5, -100.0), (9, 2.5)]
+assert list(m.stop) == [b"\n\n", b"END"] and m.priority == -7 and not m.skip_special
+m = read("generate_chat")
+assert m.chat.turn[0].content == b"Be brief." and m.chat.turn[1].json.startswith(b"{")
+assert read("detokenize").id[2] == 70000
+m = read("welcome")
+assert m.models[0].name == "demo" and m.limits.max_samples == 16
+assert read("accepted").seed == 0xFEDCBA9876543210
+m = read("delta")
+assert m.text.decode() == "h\u00e9llo" and list(m.logprob) == [-0.5, -1.0, -1.5]
+assert [len(t.entry) for t in m.top] == [1, 0, 2] and m.top[2].entry[1].logprob == -1.75
+m = read("finish")
+assert m.sample[0].matched_stop == b"END" and m.sample[1].stop_id == 2 and m.recoveries == 2
+assert read("rejected").retry_after_ms == 1000
+assert read("hello").client == "test"
+m = read("step_plan")
+assert list(m.seq_id) == [0x100000010, 7] and list(m.token) == [1, 300, 70000, 9]
+assert list(m.open[0].history) == [8, 9] and list(m.close) == [3, 4] and m.epoch == 99
+m = read("step_result")
+assert list(m.n_top) == [2, 0] and list(m.top_id) == [11, 12]
+assert read("worker_hello").n_blocks == 640
+names = {p.stem for p in GOLDEN.glob("*.bin")}
+assert len(names) == 12, names
+print("golden: 12 messages agree")

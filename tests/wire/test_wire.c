@@ -1,0 +1,239 @@
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/dtype.h"
+#include "common/utf8.h"
+#include "common/wire/sock.h"
+#include "tests/wire/fixtures.h"
+
+static struct wire_mem a, b;
+
+static void setup(void)
+{
+    cr_assert(wire_mem_init(&a, 1 << 20) == ST_OK);
+    cr_assert(wire_mem_init(&b, 1 << 20) == ST_OK);
+}
+
+static void teardown(void)
+{
+    wire_mem_fini(&a);
+    wire_mem_fini(&b);
+}
+
+TestSuite(wire, .init = setup, .fini = teardown);
+
+static enum status encode(const struct fixture *f, struct wire_bytes *out, struct wire_mem *mem)
+{
+    switch (f->kind) {
+    case FIX_REQUEST:
+        return client_msg_encode_request(out, &f->client, mem);
+    case FIX_REPLY:
+        return client_msg_encode_reply(out, &f->client, mem);
+    default:
+        return worker_msg_encode(out, &f->worker, mem);
+    }
+}
+
+/* decoded again into a fixture of the same kind */
+static enum status decode(const struct fixture *f, struct wire_bytes in, struct fixture *out,
+                          struct wire_mem *mem)
+{
+    *out = *f;
+    switch (f->kind) {
+    case FIX_REQUEST:
+        return client_msg_decode_request(&out->client, in.data, in.n, mem, NULL, NULL);
+    case FIX_REPLY:
+        return client_msg_decode_reply(&out->client, in.data, in.n, mem);
+    default:
+        return worker_msg_decode(&out->worker, in.data, in.n, mem);
+    }
+}
+
+static size_t golden(const char *name, uint8_t *buf, size_t cap)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/proto/golden/%s.bin", INGOT_SOURCE_DIR, name);
+    FILE *fp = fopen(path, "rb");
+    cr_assert(fp != NULL, "%s is missing", path);
+    size_t n = fread(buf, 1, cap, fp);
+    fclose(fp);
+    return n;
+}
+
+Test(wire, golden_bytes)
+{
+    static struct fixture fix[N_FIXTURES];
+    uint8_t want[4096];
+    fixtures_make(fix);
+    for (int i = 0; i < N_FIXTURES; i++) {
+        struct wire_bytes got;
+        wire_mem_reset(&a);
+        cr_assert(encode(&fix[i], &got, &a) == ST_OK, "%s: %s", fix[i].name, status_detail());
+        if (getenv("INGOT_WRITE_GOLDEN")) {
+            char path[512];
+            snprintf(path, sizeof path, "%s/proto/golden/%s.bin", INGOT_SOURCE_DIR, fix[i].name);
+            FILE *fp = fopen(path, "wb");
+            cr_assert(fp && fwrite(got.data, 1, got.n, fp) == got.n && fclose(fp) == 0);
+        }
+        size_t n = golden(fix[i].name, want, sizeof want);
+        cr_assert(n == got.n && memcmp(want, got.data, n) == 0, "%s has other bytes", fix[i].name);
+    }
+}
+
+Test(wire, decode_then_encode_gives_the_same_bytes)
+{
+    static struct fixture fix[N_FIXTURES], back;
+    fixtures_make(fix);
+    for (int i = 0; i < N_FIXTURES; i++) {
+        struct wire_bytes one, two;
+        wire_mem_reset(&a);
+        wire_mem_reset(&b);
+        cr_assert(encode(&fix[i], &one, &a) == ST_OK);
+        cr_assert(decode(&fix[i], one, &back, &b) == ST_OK, "%s: %s", fix[i].name,
+                  status_detail());
+        cr_assert(encode(&back, &two, &b) == ST_OK);
+        cr_assert(one.n == two.n && memcmp(one.data, two.data, one.n) == 0, "%s", fix[i].name);
+    }
+}
+
+Test(wire, every_truncation_and_every_flipped_byte_is_survived)
+{
+    static struct fixture fix[N_FIXTURES], back;
+    uint8_t copy[4096];
+    int refused = 0;
+    fixtures_make(fix);
+    for (int i = 0; i < N_FIXTURES; i++) {
+        struct wire_bytes one;
+        wire_mem_reset(&a);
+        cr_assert(encode(&fix[i], &one, &a) == ST_OK);
+        for (size_t n = 0; n < one.n; n++) {
+            struct wire_bytes cut = {one.data, n};
+            wire_mem_reset(&b);
+            refused += decode(&fix[i], cut, &back, &b) != ST_OK;
+            for (int bit = 0; bit < 8; bit++) {
+                memcpy(copy, one.data, one.n);
+                copy[n] ^= (uint8_t)(1 << bit);
+                wire_mem_reset(&b);
+                refused += decode(&fix[i], (struct wire_bytes){copy, one.n}, &back, &b) != ST_OK;
+            }
+        }
+    }
+    cr_assert(refused > 1000);
+}
+
+Test(wire, unknown_fields_are_named)
+{
+    struct client_msg m;
+    struct wire_bytes out;
+    const char *id, *field;
+    uint8_t bytes[64];
+    m.type = MSG_PING;
+    m.u.simple = (struct msg_simple){"r", 0};
+    cr_assert(client_msg_encode_request(&out, &m, &a) == ST_OK);
+    memcpy(bytes, out.data, out.n);
+    bytes[out.n] = 15 << 3; /* field 15, varint */
+    bytes[out.n + 1] = 1;
+    cr_assert(client_msg_decode_request(&m, bytes, out.n + 2, &b, &id, &field) == ST_UNSUPPORTED);
+    cr_assert(strstr(status_text(), "field number 15 of Ping") != NULL, "%s", status_text());
+    cr_assert_str_eq(id, "r");
+}
+
+static void refuse(struct msg_generate g, const char *word, const char *want_field)
+{
+    struct client_msg m = {.type = MSG_GENERATE};
+    struct wire_bytes out;
+    const char *id, *field;
+    m.u.generate = g;
+    wire_mem_reset(&a);
+    wire_mem_reset(&b);
+    cr_assert(client_msg_encode_request(&out, &m, &a) == ST_OK);
+    cr_assert(client_msg_decode_request(&m, out.data, out.n, &b, &id, &field) != ST_OK, "%s", word);
+    cr_assert(strstr(status_text(), word) != NULL, "%s: %s", word, status_text());
+    cr_assert_str_eq(field, want_field);
+}
+
+Test(wire, bad_values_are_refused_by_name)
+{
+    struct msg_generate good = msg_generate_default(), g;
+    good.request_id = "x";
+    good.text = (struct wire_text){"hi", 2};
+    g = good, g.sp.temperature = -1.0f;
+    refuse(g, "temperature", "sampling");
+    g = good, g.sp.top_p = 0.0f;
+    refuse(g, "top_p", "sampling");
+    g = good, g.sp.top_p = NAN;
+    refuse(g, "top_p", "sampling");
+    g = good, g.n = 17;
+    refuse(g, "n is 17", "n");
+    g = good, g.priority = 101;
+    refuse(g, "priority", "priority");
+    g = good, g.text = (struct wire_text){"\xff", 1};
+    refuse(g, "UTF-8", "text");
+    g = good, g.request_id = "";
+    refuse(g, "request_id", "request_id");
+    struct wire_text empty = {"", 0};
+    g = good, g.n_stops = 1, g.stops = &empty;
+    refuse(g, "stop[0] is empty", "stop");
+}
+
+Test(wire, memory_is_bounded)
+{
+    static int32_t many[100000];
+    struct client_msg m = {.type = MSG_DETOKENIZE};
+    struct wire_bytes out;
+    struct wire_mem small, big;
+    cr_assert(wire_mem_init(&small, 4096) == ST_OK && wire_mem_init(&big, 1 << 22) == ST_OK);
+    m.u.detokenize = (struct msg_detokenize){"r", "", 100000, many, false};
+    cr_assert(client_msg_encode_request(&out, &m, &small) == ST_NOMEM);
+    cr_assert(client_msg_encode_request(&out, &m, &big) == ST_OK);
+    cr_assert(client_msg_decode_request(&m, out.data, out.n, &small, NULL, NULL) == ST_NOMEM);
+    wire_mem_fini(&small);
+    wire_mem_fini(&big);
+}
+
+Test(endpoints, checks)
+{
+    cr_assert(sock_check_endpoint("tcp://127.0.0.1:5555", true, false) == ST_OK);
+    cr_assert(sock_check_endpoint("tcp://localhost:*", true, false) == ST_OK);
+    cr_assert(sock_check_endpoint("tcp://[::1]:80", true, false) == ST_OK);
+    cr_assert(sock_check_endpoint("ipc:///tmp/x", true, false) == ST_OK);
+    cr_assert(sock_check_endpoint("tcp://head:5556", false, false) == ST_OK);
+    cr_assert(sock_check_endpoint("tcp://0.0.0.0:1", true, true) == ST_OK);
+    static const char *const bad[] = {"tcp://0.0.0.0:5555", "tcp://*:5555", "tcp://127.0.0.1",
+                                      "tcp://127.0.0.1:0",  "tcp://127.0.0.1:65536", "udp://x:1",
+                                      "ipc://", "tcp://127.evil.org:5", "tcp://:5"};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        cr_assert(sock_check_endpoint(bad[i], true, false) == ST_RANGE, "%s", bad[i]);
+}
+
+Test(utf8, prefixes)
+{
+    cr_assert(utf8_valid("h\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 10));
+    cr_assert_eq(utf8_valid_prefix("ab\xe2\x82", 4), 2);
+    cr_assert_eq(utf8_valid_prefix("\xc0\x80", 2), 0);         /* overlong */
+    cr_assert_eq(utf8_valid_prefix("\xed\xa0\x80", 3), 0);     /* surrogate */
+    cr_assert_eq(utf8_valid_prefix("\xf4\x90\x80\x80", 4), 0); /* above U+10FFFF */
+}
+
+Test(dtype, halves_round_trip_and_round_to_even)
+{
+    for (uint32_t h = 0; h < 65536; h++) {
+        float f = f32_of_f16((uint16_t)h), g = f32_of_bf16((uint16_t)h);
+        if (f == f)
+            cr_assert_eq(f16_of_f32(f), h);
+        else
+            cr_assert(f32_of_f16(f16_of_f32(f)) != f32_of_f16(f16_of_f32(f)));
+        if (g == g)
+            cr_assert_eq(bf16_of_f32(g), h);
+    }
+    cr_assert_eq(f16_of_f32(65519.0f), 0x7bff);
+    cr_assert_eq(f16_of_f32(65520.0f), 0x7c00);
+    cr_assert_eq(f16_of_f32(0x1p-25f), 0); /* half the least: to even */
+    cr_assert_eq(f16_of_f32(0x1.8p-25f), 1);
+    cr_assert_eq(f16_of_f32(1.0f + 0x1p-11f), 0x3c00);
+    cr_assert_eq(bf16_of_f32(1.0f + 0x1p-8f), 0x3f80);
+    cr_assert_eq(bf16_of_f32(1.0f + 0x1.8p-8f), 0x3f81);
+}
