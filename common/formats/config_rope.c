@@ -131,11 +131,11 @@ enum status config_rope_read(struct rope_config *rope, const cJSON *root, int32_
     const char *where = params ? "rope_parameters" : "rope_scaling";
     if (scaling && params)
         FAIL(ST_FORMAT, "there are rope_scaling and rope_parameters: which holds?");
-    TRY(json_double(root, "rope_theta", 1, 1e12, &rope->theta));
+    TRY(json_double(root, "rope_theta", 1.01, 1e12, &rope->theta));
     if (!obj)
         return ST_OK;
     double inner = rope->theta;
-    TRY(json_double(obj, "rope_theta", 1, 1e12, &inner));
+    TRY(json_double(obj, "rope_theta", 1.01, 1e12, &inner));
     if (json_member(root, "rope_theta") && inner != rope->theta)
         FAIL(ST_FORMAT, "rope_theta is %g and %s.rope_theta is %g: which holds?", rope->theta,
              where, inner);

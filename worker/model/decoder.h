@@ -1,23 +1,24 @@
-/* A decoder-only transformer on one rank: its weight shard, its KV cache and its scratch, all sized at
- * open.  decoder_forward is the one path that everything runs through (serving, engine.h, tests).
- * Called by the rank's main thread. */
+/* A decoder-only transformer on one rank: its weight shard, its KV cache and its scratch, all sized
+ * at open.  decoder_forward is the one path that everything runs through (serving, engine.h,
+ * tests). Called by the rank's main thread. */
 #ifndef WORKER_MODEL_DECODER_H
 #define WORKER_MODEL_DECODER_H
 
 #include "backends/backend.h"
 #include "collectives/coll.h"
 #include "common/formats/model_config.h"
+#include "worker/load/loader.h"
+#include "worker/model/shard.h"
 
 struct decoder;
-struct loader; /* worker/load: finds tensors by name, cuts this rank's share */
 
 struct decoder_config {
     int rank, world;
-    int32_t max_tokens;  /* T of the largest step */
-    int32_t max_seqs;    /* sequences of the largest step */
-    int32_t max_out;     /* rows of logits of the largest step */
+    int32_t max_tokens; /* T of the largest step */
+    int32_t max_seqs;   /* sequences of the largest step */
+    int32_t max_out;    /* rows of logits of the largest step */
     int32_t n_blocks, block_len;
-    int32_t max_ctx;     /* RoPE table length */
+    int32_t max_ctx; /* RoPE table length; at most the model's */
     enum dtype kv_dtype;
 };
 
@@ -25,37 +26,30 @@ struct decoder_config {
 struct decoder_memory {
     size_t weights, kv, scratch, tables;
     size_t kv_per_block; /* bytes of one block over all layers, K and V */
+    size_t file_bytes;   /* of the model's files that this rank will read */
 };
 
-/* This rank's share of the model: heads, feed-forward columns, vocabulary (cut at the borders
- * floor(i n / N_SLICES) for power-of-two worlds up to N_SLICES, floor(r n / world) otherwise). */
-struct shard {
-    int32_t q_first, n_q, kv_first, n_kv; /* heads */
-    int32_t ffn_first, n_ffn;             /* columns of gate and up, K of down */
-    struct vocab_part vocab;
-    int32_t n_slices;
-    int32_t attn_slice_end[N_SLICES]; /* in local columns of the attention output */
-    int32_t ffn_slice_end[N_SLICES];
-};
-
-/* ST_RANGE when this model cannot be cut for that world (it says why). */
-MUST_CHECK enum status shard_plan(struct shard *out, const struct model_config *mc, int rank,
-                                  int world);
-
+/* mc is loader_config(ld).  Besides the sizes this checks every tensor of the model: its name,
+ * shape and type, and that no tensor is left over. */
 MUST_CHECK enum status decoder_plan_memory(struct decoder_memory *out,
                                            const struct model_config *mc, struct loader *ld,
                                            struct backend *be, const struct decoder_config *cfg);
 
-/* Loads the weights (progress through ld) and takes all memory.  co may be NULL when world is 1. */
+/* Largest message of the decoder's collectives, in bytes (coll_config.max_bytes). */
+size_t decoder_coll_bytes(const struct model_config *mc, const struct decoder_config *cfg);
+
+/* Loads the weights (progress through ld) and takes all memory.  co may be NULL when world is 1. ld
+ * is not needed afterwards; be and co must outlive the decoder. */
 MUST_CHECK enum status decoder_open(struct decoder **out, const struct model_config *mc,
                                     struct loader *ld, struct backend *be, struct coll *co,
                                     const struct decoder_config *cfg);
 void decoder_close(struct decoder *m);
 
+const struct model_config *decoder_model(const struct decoder *m);
 const struct shard *decoder_shard(const struct decoder *m);
 
-/* Runs all layers over the step's tokens.  *logits: [st->out_row.rows, shard.vocab.n_cols] f32 on the
- * device, valid until the next call. */
+/* Runs all layers over the step's tokens.  *logits: [st->out_row.rows, shard.vocab.n_cols] f32 on
+ * the device, valid until the next call. */
 MUST_CHECK enum status decoder_forward(struct decoder *m, const struct step_dev *st,
                                        struct view *logits);
 

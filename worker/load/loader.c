@@ -1,0 +1,210 @@
+#include "worker/load/loader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct loader {
+    struct model_config mc;
+    struct tensor_source *src;
+    bool *used; /* [count] */
+    void (*report)(void *ctx, size_t done, size_t total);
+    void *report_ctx;
+};
+
+static enum status check_path(const char *path)
+{
+    struct stat st;
+    size_t n = strlen(path);
+    if (n > 3900)
+        FAIL(ST_RANGE, "the model's path has %zu characters: too long", n);
+    if (stat(path, &st) != 0)
+        FAIL(ST_NOT_FOUND, "there is no model at %s", path);
+    if (n > 5 && strcmp(path + n - 5, ".gguf") == 0)
+        FAIL(ST_UNSUPPORTED,
+             "%s: GGUF weights are not supported by this build: give a directory "
+             "with config.json and safetensors files",
+             path);
+    if (!S_ISDIR(st.st_mode))
+        FAIL(ST_UNSUPPORTED,
+             "%s is not a model directory (one with config.json and safetensors "
+             "files)",
+             path);
+    return ST_OK;
+}
+
+static enum status open_parts(struct loader *ld, const char *path)
+{
+    TRY(check_path(path));
+    TRY(model_config_load(&ld->mc, path));
+    TRY(safetensors_source_open(&ld->src, path));
+    ld->used = calloc(loader_count(ld) + 1, sizeof *ld->used);
+    if (!ld->used)
+        FAIL(ST_NOMEM, "no memory");
+    return ST_OK;
+}
+
+enum status loader_open(struct loader **out, const char *path)
+{
+    *out = NULL;
+    struct loader *ld = calloc(1, sizeof *ld);
+    if (!ld)
+        FAIL(ST_NOMEM, "no memory");
+    enum status st = open_parts(ld, path);
+    if (st != ST_OK) {
+        loader_close(ld);
+        return st;
+    }
+    *out = ld;
+    return ST_OK;
+}
+
+void loader_close(struct loader *ld)
+{
+    if (!ld)
+        return;
+    if (ld->src)
+        ld->src->ops->close(ld->src);
+    free(ld->used);
+    free(ld);
+}
+
+const struct model_config *loader_config(const struct loader *ld)
+{
+    return &ld->mc;
+}
+
+const char *loader_format(const struct loader *ld)
+{
+    return ld->src->ops->format;
+}
+
+size_t loader_count(const struct loader *ld)
+{
+    return ld->src->ops->count(ld->src);
+}
+
+void loader_get(const struct loader *ld, size_t i, struct stored_tensor *out)
+{
+    ld->src->ops->get(ld->src, i, out);
+}
+
+static uint64_t fnv1a(uint64_t h, const void *data, size_t n)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ p[i]) * 0x100000001b3U;
+    return h;
+}
+
+uint64_t loader_digest(const struct loader *ld)
+{
+    uint64_t h = 0xcbf29ce484222325U;
+    struct stored_tensor t;
+    for (size_t i = 0; i < loader_count(ld); i++) {
+        loader_get(ld, i, &t);
+        h = fnv1a(h, t.name, strlen(t.name) + 1);
+        h = fnv1a(h, t.type_name, strlen(t.type_name) + 1);
+        h = fnv1a(h, t.shape, sizeof t.shape[0] * (size_t)t.n_dims);
+        h = fnv1a(h, t.data, t.n_bytes < 256 ? t.n_bytes : 256);
+    }
+    return h;
+}
+
+/* Index of the tensor, or count. */
+static size_t find(const struct loader *ld, const char *name, struct stored_tensor *out)
+{
+    size_t lo = 0, hi = loader_count(ld), n = hi;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        loader_get(ld, mid, out);
+        int order = strcmp(out->name, name);
+        if (order == 0)
+            return mid;
+        if (order < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return n;
+}
+
+static void fill_name(char *out, size_t size, const char *pattern, int32_t layer)
+{
+    const char *mark = strchr(pattern, '#');
+    if (mark)
+        snprintf(out, size, "%.*s%d%s", (int)(mark - pattern), pattern, layer, mark + 1);
+    else
+        snprintf(out, size, "%s", pattern);
+}
+
+enum status loader_tensor(struct loader *ld, const char *pattern, int32_t layer, int32_t n_dims,
+                          const uint64_t *shape, struct stored_tensor *out)
+{
+    char name[256], want[200], got[200];
+    fill_name(name, sizeof name, pattern, layer);
+    size_t i = find(ld, name, out);
+    if (i == loader_count(ld))
+        FAIL(ST_NOT_FOUND, "the model has no tensor %s", name);
+    if (out->n_dims != n_dims || memcmp(out->shape, shape, sizeof *shape * (size_t)n_dims) != 0)
+        FAIL(ST_FORMAT, "tensor %s: expected %s got %s", name,
+             shape_text(want, sizeof want, shape, n_dims),
+             shape_text(got, sizeof got, out->shape, out->n_dims));
+    if (out->dtype != DT_F32 && out->dtype != DT_F16 && out->dtype != DT_BF16)
+        FAIL(ST_UNSUPPORTED, "tensor %s: the type %s is not supported (F32, F16 and BF16 are)",
+             name, out->type_name);
+    ld->used[i] = true;
+    return ST_OK;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* Tensors that carry nothing: RoPE frequencies as old checkpoints save them, and the copy of the
+ * embedding that some checkpoints with a tied head keep. */
+static bool carries_nothing(const struct loader *ld, const char *name)
+{
+    const char *head = ld->mc.arch->tensor[TN_HEAD].name;
+    return ends_with(name, ".rotary_emb.inv_freq") || (ld->mc.tied && strcmp(name, head) == 0);
+}
+
+enum status loader_check_used(const struct loader *ld)
+{
+    struct stored_tensor t;
+    for (size_t i = 0; i < loader_count(ld); i++) {
+        loader_get(ld, i, &t);
+        if (!ld->used[i] && !carries_nothing(ld, t.name))
+            FAIL(ST_UNSUPPORTED,
+                 "the model has the tensor %s, which %s with this config.json does "
+                 "not use",
+                 t.name, ld->mc.arch->name);
+    }
+    return ST_OK;
+}
+
+void loader_on_progress(struct loader *ld, void (*report)(void *ctx, size_t done, size_t total),
+                        void *ctx)
+{
+    ld->report = report;
+    ld->report_ctx = ctx;
+}
+
+void loader_report(struct loader *ld, size_t done, size_t total)
+{
+    if (ld->report)
+        ld->report(ld->report_ctx, done, total);
+}
+
+void loader_will_read(const void *data, size_t n_bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = (uintptr_t)data / page * page;
+    /* advice: when it is not taken, reading only starts later */
+    (void)posix_madvise((void *)start, (uintptr_t)data + n_bytes - start, POSIX_MADV_WILLNEED);
+}

@@ -1,0 +1,49 @@
+/* Finds a model's tensors by name, checks them against its configuration and shows a rank its share
+ * of them without copying: what it hands out points into the mapped files and is valid until
+ * loader_close. A model may be closed once a decoder has loaded it.  Called by the rank's main
+ * thread. */
+#ifndef WORKER_LOAD_LOADER_H
+#define WORKER_LOAD_LOADER_H
+
+#include "common/formats/model_config.h"
+#include "worker/load/tensor_source.h"
+
+struct loader;
+
+/* A model directory as HuggingFace repositories have it.  ST_NOT_FOUND, ST_FORMAT, ST_UNSUPPORTED:
+ * one line that names the file and what is wrong. */
+MUST_CHECK enum status loader_open(struct loader **out, const char *path);
+void loader_close(struct loader *ld);
+
+const struct model_config *loader_config(const struct loader *ld);
+const char *loader_format(const struct loader *ld);
+
+/* All tensors, by name. */
+size_t loader_count(const struct loader *ld);
+void loader_get(const struct loader *ld, size_t i, struct stored_tensor *out);
+
+/* Equal on ranks that opened the same model: over names, types, shapes and the first bytes of every
+ * tensor. */
+uint64_t loader_digest(const struct loader *ld);
+
+/* name with '#' replaced by the layer.  The tensor must have that shape and a type that Ingot
+ * computes with: else ST_FORMAT "tensor NAME: expected [..] got [..]"; ST_NOT_FOUND names a missing
+ * one. */
+MUST_CHECK enum status loader_tensor(struct loader *ld, const char *name, int32_t layer,
+                                     int32_t n_dims, const uint64_t *shape,
+                                     struct stored_tensor *out);
+
+/* After every tensor of the model has been asked for: one that was not is part of something that
+ * this build does not know, ST_UNSUPPORTED names it. */
+MUST_CHECK enum status loader_check_used(const struct loader *ld);
+
+/* report(ctx, done, total): bytes of this rank's share, called now and then while a decoder loads.
+ */
+void loader_on_progress(struct loader *ld, void (*report)(void *ctx, size_t done, size_t total),
+                        void *ctx);
+void loader_report(struct loader *ld, size_t done, size_t total);
+
+/* These bytes of the map will be read soon. */
+void loader_will_read(const void *data, size_t n_bytes);
+
+#endif

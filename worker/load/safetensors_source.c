@@ -1,0 +1,166 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mapped_file.h"
+#include "worker/load/tensor_source.h"
+
+struct st_file {
+    struct mapped_file map;
+    struct safetensors st;
+};
+
+struct st_source {
+    struct tensor_source base;
+    struct st_file *file;
+    int32_t n_files;
+    struct ref {
+        const struct st_tensor *tensor;
+        int32_t file;
+    } * ref; /* [n], by name */
+    size_t n;
+};
+
+static void source_close(struct tensor_source *base)
+{
+    struct st_source *s = (struct st_source *)base;
+    for (int32_t i = 0; i < s->n_files; i++) {
+        safetensors_fini(&s->file[i].st);
+        mapped_file_close(&s->file[i].map);
+    }
+    free(s->file);
+    free(s->ref);
+    free(s);
+}
+
+static size_t source_count(const struct tensor_source *base)
+{
+    return ((const struct st_source *)base)->n;
+}
+
+static void source_get(const struct tensor_source *base, size_t i, struct stored_tensor *out)
+{
+    const struct st_source *s = (const struct st_source *)base;
+    const struct st_tensor *t = s->ref[i].tensor;
+    *out = (struct stored_tensor){.name = t->name,
+                                  .type_name = t->type_name,
+                                  .dtype = t->dtype,
+                                  .n_dims = t->n_dims,
+                                  .data = s->file[s->ref[i].file].map.data + t->offset,
+                                  .n_bytes = t->n_bytes};
+    memcpy(out->shape, t->shape, sizeof out->shape);
+}
+
+static const struct tensor_source_ops ops = {
+    .format = "safetensors", .close = source_close, .count = source_count, .get = source_get};
+
+static int ref_by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct ref *)a)->tensor->name, ((const struct ref *)b)->tensor->name);
+}
+
+static enum status open_file(struct st_source *s, const char *dir, const char *name)
+{
+    struct st_file *f = &s->file[s->n_files];
+    char path[4400];
+    snprintf(path, sizeof path, "%.4000s/%.300s", dir, name);
+    TRY(mapped_file_open(&f->map, path));
+    s->n_files++; /* from here on close gives the map back */
+    return safetensors_parse(&f->st, f->map.data, f->map.size, name);
+}
+
+/* One list over all files, ordered by name. */
+static enum status list_tensors(struct st_source *s)
+{
+    size_t n = 0;
+    for (int32_t i = 0; i < s->n_files; i++)
+        n += s->file[i].st.n;
+    s->ref = calloc(n + 1, sizeof *s->ref);
+    if (!s->ref)
+        FAIL(ST_NOMEM, "no memory for %zu tensors", n);
+    for (int32_t i = 0; i < s->n_files; i++)
+        for (size_t t = 0; t < s->file[i].st.n; t++)
+            s->ref[s->n++] = (struct ref){&s->file[i].st.tensor[t], i};
+    qsort(s->ref, s->n, sizeof *s->ref, ref_by_name);
+    return ST_OK;
+}
+
+/* The index and the files must tell the same. */
+static enum status check_index(const struct st_source *s, const struct st_index *ix)
+{
+    for (size_t i = 0; i < ix->n; i++)
+        if (!safetensors_find(&s->file[ix->row[i].file].st, ix->row[i].tensor))
+            FAIL(ST_FORMAT, "%s has no tensor %.200s, but the index says so",
+                 ix->file[ix->row[i].file], ix->row[i].tensor);
+    for (size_t i = 1; i < s->n; i++)
+        if (ref_by_name(&s->ref[i - 1], &s->ref[i]) == 0)
+            FAIL(ST_FORMAT, "tensor %s is in %s and in %s", s->ref[i].tensor->name,
+                 ix->file[s->ref[i - 1].file], ix->file[s->ref[i].file]);
+    if (s->n != ix->n)
+        FAIL(ST_FORMAT, "the files have %zu tensors, the index %zu", s->n, ix->n);
+    return ST_OK;
+}
+
+static enum status open_indexed(struct st_source *s, const char *dir, const struct st_index *ix)
+{
+    s->file = calloc((size_t)ix->n_files, sizeof *s->file);
+    if (!s->file)
+        FAIL(ST_NOMEM, "no memory for %d files", ix->n_files);
+    for (int32_t i = 0; i < ix->n_files; i++)
+        TRY(open_file(s, dir, ix->file[i]));
+    TRY(list_tensors(s));
+    return check_index(s, ix);
+}
+
+static enum status open_sharded(struct st_source *s, const char *dir)
+{
+    struct mapped_file map;
+    struct st_index ix;
+    char path[4400];
+    snprintf(path, sizeof path, "%.4000s/model.safetensors.index.json", dir);
+    enum status st = mapped_file_open(&map, path);
+    if (st == ST_NOT_FOUND)
+        FAIL(ST_NOT_FOUND,
+             "%s has neither model.safetensors nor model.safetensors.index.json "
+             "(other weight files, such as pytorch_model.bin, are not read)",
+             dir);
+    if (st != ST_OK)
+        return st;
+    st = st_index_parse(&ix, map.data, map.size, "model.safetensors.index.json");
+    mapped_file_close(&map);
+    if (st != ST_OK)
+        return st;
+    st = open_indexed(s, dir, &ix);
+    st_index_fini(&ix);
+    return st;
+}
+
+static enum status open_single(struct st_source *s, const char *dir)
+{
+    s->file = calloc(1, sizeof *s->file);
+    if (!s->file)
+        FAIL(ST_NOMEM, "no memory");
+    TRY(open_file(s, dir, "model.safetensors"));
+    return list_tensors(s);
+}
+
+enum status safetensors_source_open(struct tensor_source **out, const char *dir)
+{
+    struct st_source *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (!s)
+        FAIL(ST_NOMEM, "no memory");
+    s->base.ops = &ops;
+    enum status st = open_single(s, dir);
+    if (st == ST_NOT_FOUND) {
+        free(s->file);
+        s->file = NULL;
+        st = open_sharded(s, dir);
+    }
+    if (st != ST_OK) {
+        source_close(&s->base);
+        return st;
+    }
+    *out = &s->base;
+    return ST_OK;
+}

@@ -1,0 +1,35 @@
+/* Where tensors come from: one kind of model file (safetensors here, GGUF beside it), already
+ * parsed and checked.  The loader owns a source and is the only one who calls it. */
+#ifndef WORKER_LOAD_TENSOR_SOURCE_H
+#define WORKER_LOAD_TENSOR_SOURCE_H
+
+#include "common/formats/safetensors.h"
+
+struct stored_tensor {
+    const char *name;
+    const char *type_name; /* as the file calls it */
+    enum dtype dtype;      /* DT_N: not one that Ingot computes with */
+    int32_t n_dims;
+    uint64_t shape[MAX_TENSOR_DIMS]; /* slowest first */
+    const unsigned char *data;       /* in the map, any alignment */
+    size_t n_bytes;
+};
+
+struct tensor_source;
+
+struct tensor_source_ops {
+    const char *format; /* "safetensors" */
+    void (*close)(struct tensor_source *s);
+    size_t (*count)(const struct tensor_source *s);
+    /* i < count; by name. */
+    void (*get)(const struct tensor_source *s, size_t i, struct stored_tensor *out);
+};
+
+struct tensor_source { /* head of every source */
+    const struct tensor_source_ops *ops;
+};
+
+/* model.safetensors, or the files that model.safetensors.index.json names. */
+MUST_CHECK enum status safetensors_source_open(struct tensor_source **out, const char *dir);
+
+#endif

@@ -1,0 +1,45 @@
+/* The weights a decoder loads, each made of one or more stored tensors, cut to a rank's share.  How
+ * a tensor is cut follows from its axes alone (common/formats/model_config.h). */
+#ifndef WORKER_LOAD_WEIGHTS_H
+#define WORKER_LOAD_WEIGHTS_H
+
+#include "backends/backend.h"
+#include "worker/load/loader.h"
+#include "worker/model/shard.h"
+
+enum weight_id {
+    W_EMBED, /* also the head of a tied model */
+    W_ATTN_NORM,
+    W_QKV,
+    W_Q_NORM,
+    W_K_NORM,
+    W_O,
+    W_O_BIAS,
+    W_FFN_NORM,
+    W_GATE_UP,
+    W_DOWN,
+    W_DOWN_BIAS,
+    W_FINAL_NORM,
+    W_HEAD,
+    W_N
+};
+
+bool weight_in_model(const struct model_config *mc, enum weight_id id);
+bool weight_per_layer(enum weight_id id);
+
+/* This rank's share, and how many bytes of the files it is.  Fails as loader_tensor does. */
+MUST_CHECK enum status weight_cut(struct weight_src *out, size_t *n_bytes, struct loader *ld,
+                                  const struct shard *sh, enum weight_id id, int32_t layer);
+
+/* Calls visit for every weight of the model in the order of the files, layer by layer; stops at the
+ * first failure.  Weights outside the layers come with the first (embedding) or the last one. */
+MUST_CHECK enum status
+weights_each(struct loader *ld, const struct shard *sh,
+             enum status (*visit)(void *ctx, enum weight_id id, int32_t layer,
+                                  const struct weight_src *src, size_t n_bytes),
+             void *ctx);
+
+/* Tells the system that the share will be read. */
+void weight_will_read(const struct weight_src *src);
+
+#endif

@@ -1,0 +1,326 @@
+#include "worker/model/decoder.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "worker/load/weights.h"
+#include "worker/model/memory.h"
+#include "worker/model/rope.h"
+
+enum { KV_BUFS = 4 }; /* k, v, k_scale, v_scale */
+
+struct layer {
+    struct weight *w[W_N];
+    struct attn_layer attn;
+    struct kv_layer kv;
+    struct buf *kv_buf[KV_BUFS];
+};
+
+/* Windows into the scratch buffer, of this step's T rows. */
+struct scratch {
+    struct view resid, h, out, qkv, q, att, mid, ffn, last, logits;
+};
+
+struct decoder {
+    struct model_config mc;
+    struct decoder_config cfg;
+    struct shard sh;
+    struct backend *be;
+    const struct backend_ops *op;
+    struct coll *co; /* NULL: one rank */
+    enum act act;
+    float eps;
+    struct weight *w[W_N]; /* those outside the layers */
+    struct layer *layer;   /* [n_layers] */
+    struct scratch_layout at;
+    struct buf *scratch, *cos, *sin;
+    size_t loaded, to_load; /* bytes of the files */
+};
+
+/* ---- open ---- */
+
+static enum status load_weight(void *ctx, enum weight_id id, int32_t layer,
+                               const struct weight_src *src, size_t n_bytes)
+{
+    struct decoder *m = ((void **)ctx)[0];
+    struct loader *ld = ((void **)ctx)[1];
+    struct weight **to = weight_per_layer(id) ? &m->layer[layer].w[id] : &m->w[id];
+    weight_will_read(src);
+    TRY(m->op->load_weight(m->be, src, to));
+    m->loaded += n_bytes;
+    loader_report(ld, m->loaded, m->to_load);
+    return ST_OK;
+}
+
+static enum status take_kv(struct decoder *m)
+{
+    struct kv_layout kv;
+    TRY(kv_plan(&kv, &m->mc, &m->sh, &m->cfg));
+    int32_t rows = m->cfg.n_blocks * m->cfg.block_len, cols = m->sh.n_kv * m->mc.d_head;
+    for (int32_t i = 0; i < m->mc.n_layers; i++) {
+        struct layer *l = &m->layer[i];
+        for (int b = 0; b < KV_BUFS; b++) {
+            size_t bytes = b < 2 ? kv.entry_bytes : kv.scale_bytes;
+            if (bytes)
+                TRY(m->op->alloc(m->be, bytes, MEM_DEVICE, &l->kv_buf[b]));
+        }
+        struct view entry = {.rows = rows, .cols = cols, .stride = cols, .dtype = m->cfg.kv_dtype};
+        struct view scale = {
+            .rows = rows, .cols = m->sh.n_kv, .stride = m->sh.n_kv, .dtype = DT_F32};
+        l->kv = (struct kv_layer){entry, entry, scale, scale};
+        l->kv.k.buf = l->kv_buf[0];
+        l->kv.v.buf = l->kv_buf[1];
+        l->kv.k_scale.buf = l->kv_buf[2]; /* NULL where the type has no scales */
+        l->kv.v_scale.buf = l->kv_buf[3];
+    }
+    return ST_OK;
+}
+
+static struct view rope_table(const struct decoder *m, struct buf *buf, int32_t first, int32_t rows)
+{
+    int32_t half = m->mc.rope.rot_dim / 2;
+    return (struct view){.buf = buf,
+                         .off = (size_t)first * (size_t)half * sizeof(float),
+                         .rows = rows,
+                         .cols = half,
+                         .stride = half,
+                         .dtype = DT_F32};
+}
+
+/* Fills both tables through a small host buffer. */
+static enum status write_rope(struct decoder *m, double *frequency, float *rows, int32_t n_rows)
+{
+    int32_t half = m->mc.rope.rot_dim / 2;
+    rope_frequencies(&m->mc.rope, frequency);
+    for (int32_t first = 0; first < m->cfg.max_ctx; first += n_rows) {
+        int32_t n = m->cfg.max_ctx - first < n_rows ? m->cfg.max_ctx - first : n_rows;
+        float *sines = rows + (size_t)n * (size_t)half;
+        rope_rows(&m->mc.rope, frequency, first, n, rows, sines);
+        TRY(m->op->write(m->be, rope_table(m, m->cos, first, n), rows));
+        TRY(m->op->write(m->be, rope_table(m, m->sin, first, n), sines));
+        TRY(m->op->sync(m->be)); /* rows are written again */
+    }
+    return ST_OK;
+}
+
+static enum status take_rope(struct decoder *m)
+{
+    enum { ROWS = 1024 };
+    size_t half = (size_t)m->mc.rope.rot_dim / 2, bytes = rope_table_bytes(&m->mc, &m->cfg);
+    TRY(m->op->alloc(m->be, bytes, MEM_DEVICE, &m->cos));
+    TRY(m->op->alloc(m->be, bytes, MEM_DEVICE, &m->sin));
+    double *frequency = malloc(half * sizeof *frequency);
+    float *rows = malloc(2 * ROWS * half * sizeof *rows);
+    enum status st = frequency && rows
+                         ? write_rope(m, frequency, rows, ROWS)
+                         : status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for RoPE tables");
+    free(frequency);
+    free(rows);
+    return st;
+}
+
+static void set_layers(struct decoder *m)
+{
+    for (int32_t i = 0; i < m->mc.n_layers; i++) {
+        struct layer *l = &m->layer[i];
+        l->attn = (struct attn_layer){
+            .n_q = m->sh.n_q,
+            .n_kv = m->sh.n_kv,
+            .d_head = m->mc.d_head,
+            .rot_dim = m->mc.rope.rot_dim,
+            .q_per_kv = m->sh.q_per_kv,
+            .q_offset = m->sh.q_offset,
+            .window = model_window(&m->mc, i),
+            .scale = (float)(1.0 / sqrt((double)m->mc.d_head)),
+            .eps = m->eps,
+            .rope_interleaved = m->mc.rope.interleaved,
+            .q_norm = l->w[W_Q_NORM],
+            .k_norm = l->w[W_K_NORM],
+            .cos = rope_table(m, m->cos, 0, m->cfg.max_ctx),
+            .sin = rope_table(m, m->sin, 0, m->cfg.max_ctx),
+        };
+    }
+}
+
+static enum act act_of(enum model_act a)
+{
+    switch (a) {
+    case MODEL_GELU:
+        return ACT_GELU;
+    case MODEL_GELU_TANH:
+        return ACT_GELU_TANH;
+    default:
+        return ACT_SILU;
+    }
+}
+
+static enum status open_parts(struct decoder *m, struct loader *ld)
+{
+    struct decoder_memory plan;
+    TRY(decoder_plan_memory(&plan, &m->mc, ld, m->be, &m->cfg));
+    TRY(shard_plan(&m->sh, &m->mc, m->cfg.rank, m->cfg.world));
+    TRY(scratch_plan(&m->at, &m->mc, &m->sh, &m->cfg));
+    m->to_load = plan.file_bytes;
+    m->layer = calloc((size_t)m->mc.n_layers, sizeof *m->layer);
+    if (!m->layer)
+        FAIL(ST_NOMEM, "no memory for %d layers", m->mc.n_layers);
+    TRY(weights_each(ld, &m->sh, load_weight, (void *[]){m, ld}));
+    TRY(m->op->alloc(m->be, m->at.total, MEM_DEVICE, &m->scratch));
+    TRY(take_kv(m));
+    TRY(take_rope(m));
+    set_layers(m);
+    return ST_OK;
+}
+
+enum status decoder_open(struct decoder **out, const struct model_config *mc, struct loader *ld,
+                         struct backend *be, struct coll *co, const struct decoder_config *cfg)
+{
+    *out = NULL;
+    if (cfg->world > 1 && (!co || co->world != cfg->world || co->rank != cfg->rank))
+        FAIL(ST_BUG, "rank %d of %d needs a collective of that size", cfg->rank, cfg->world);
+    struct decoder *m = calloc(1, sizeof *m);
+    if (!m)
+        FAIL(ST_NOMEM, "no memory");
+    m->mc = *mc;
+    m->cfg = *cfg;
+    m->be = be;
+    m->op = backend_ops_of(be);
+    m->co = cfg->world > 1 ? co : NULL;
+    m->act = act_of(mc->act);
+    m->eps = (float)mc->eps;
+    enum status st = open_parts(m, ld);
+    if (st != ST_OK) {
+        decoder_close(m);
+        return st;
+    }
+    *out = m;
+    return ST_OK;
+}
+
+static void free_weights(struct decoder *m, struct weight **w)
+{
+    for (int id = 0; id < W_N; id++)
+        if (w[id])
+            m->op->free_weight(m->be, w[id]);
+}
+
+static void free_buf(struct decoder *m, struct buf *b)
+{
+    if (b)
+        m->op->free(m->be, b);
+}
+
+void decoder_close(struct decoder *m)
+{
+    if (!m)
+        return;
+    for (int32_t i = 0; m->layer && i < m->mc.n_layers; i++) {
+        free_weights(m, m->layer[i].w);
+        for (int b = 0; b < KV_BUFS; b++)
+            free_buf(m, m->layer[i].kv_buf[b]);
+    }
+    free_weights(m, m->w);
+    free_buf(m, m->scratch);
+    free_buf(m, m->cos);
+    free_buf(m, m->sin);
+    free(m->layer);
+    free(m);
+}
+
+const struct model_config *decoder_model(const struct decoder *m)
+{
+    return &m->mc;
+}
+
+const struct shard *decoder_shard(const struct decoder *m)
+{
+    return &m->sh;
+}
+
+struct kv_layer decoder_kv(const struct decoder *m, int32_t layer)
+{
+    return m->layer[layer].kv;
+}
+
+size_t decoder_coll_bytes(const struct model_config *mc, const struct decoder_config *cfg)
+{
+    return (size_t)cfg->max_tokens * (size_t)mc->hidden * sizeof(float);
+}
+
+/* ---- forward ---- */
+
+static struct view rows_of(const struct decoder *m, size_t off, int32_t rows, int32_t cols)
+{
+    return (struct view){
+        .buf = m->scratch, .off = off, .rows = rows, .cols = cols, .stride = cols, .dtype = DT_F32};
+}
+
+static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
+{
+    int32_t D = m->mc.hidden, F = m->sh.n_ffn, q = m->sh.n_q * m->mc.d_head;
+    int32_t kv = m->sh.n_kv * m->mc.d_head;
+    return (struct scratch){
+        .resid = rows_of(m, m->at.resid, T, D),
+        .h = rows_of(m, m->at.h, T, D),
+        .out = rows_of(m, m->at.out, T, D),
+        .qkv = rows_of(m, m->at.qkv, T, q + 2 * kv),
+        .q = rows_of(m, m->at.q, T, q),
+        .att = rows_of(m, m->at.att, T, q),
+        .mid = rows_of(m, m->at.mid, T, 2 * F),
+        .ffn = rows_of(m, m->at.ffn, T, F),
+        .last = rows_of(m, m->at.last, R, D),
+        .logits = rows_of(m, m->at.logits, R, m->sh.vocab.n_cols),
+    };
+}
+
+static enum status all_reduce(struct decoder *m, struct view x)
+{
+    return m->co ? m->co->ops->all_reduce(m->co, x, REDUCE_SUM) : ST_OK;
+}
+
+/* What the layer before has computed and not yet added to the residual stream. */
+struct delta {
+    struct view x; /* [T,D], or no buf */
+    const struct weight
+        *bias; /* [D] or NULL: of a row-parallel linear, added once, after the sum over
+                  the ranks, so that its place in the order of additions is fixed */
+};
+
+static enum status layer_forward(struct decoder *m, const struct layer *l,
+                                 const struct step_dev *st, const struct scratch *s,
+                                 struct delta *delta)
+{
+    const struct backend_ops *op = m->op;
+    struct weight *const *w = l->w;
+    TRY(op->add_rms_norm(m->be, s->resid, delta->x, delta->bias, w[W_ATTN_NORM], m->eps, s->h));
+    TRY(op->linear(m->be, w[W_QKV], s->h, s->qkv)); /* [T, (n_q + 2 n_kv) d] */
+    TRY(op->qkv_to_cache(m->be, &l->attn, st, s->qkv, l->kv, s->q));
+    TRY(op->attention(m->be, &l->attn, st, s->q, l->kv, s->att)); /* [T, n_q d] */
+    TRY(op->linear(m->be, w[W_O], s->att, s->out));               /* partial [T,D] */
+    TRY(all_reduce(m, s->out));
+    TRY(op->add_rms_norm(m->be, s->resid, s->out, w[W_O_BIAS], w[W_FFN_NORM], m->eps, s->h));
+    TRY(op->linear(m->be, w[W_GATE_UP], s->h, s->mid)); /* [T, 2 n_ffn] */
+    TRY(op->act_mul(m->be, m->act, s->mid, s->ffn));
+    TRY(op->linear(m->be, w[W_DOWN], s->ffn, s->out)); /* partial [T,D] */
+    TRY(all_reduce(m, s->out));
+    *delta = (struct delta){s->out, w[W_DOWN_BIAS]};
+    return ST_OK;
+}
+
+enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct view *logits)
+{
+    const struct backend_ops *op = m->op;
+    assert(st->n_tokens <= m->cfg.max_tokens && st->out_row.rows <= m->cfg.max_out);
+    assert(st->block_len == m->cfg.block_len && st->max_kv <= m->cfg.max_ctx);
+    struct scratch s = scratch_of(m, st->n_tokens, st->out_row.rows);
+    struct delta delta = {0};
+    *logits = s.logits;
+    TRY(op->embed(m->be, m->w[W_EMBED], m->sh.vocab.first_id, st->token, s.resid)); /* [T,D] */
+    TRY(all_reduce(m, s.resid));
+    for (int32_t i = 0; i < m->mc.n_layers; i++)
+        TRY(layer_forward(m, &m->layer[i], st, &s, &delta));
+    TRY(op->add_rms_norm(m->be, s.resid, delta.x, delta.bias, m->w[W_FINAL_NORM], m->eps, s.h));
+    TRY(op->gather(m->be, s.h, st->out_row, s.last)); /* [R,D] */
+    return op->linear(m->be, m->w[m->mc.tied ? W_EMBED : W_HEAD], s.last, s.logits);
+}

@@ -1,0 +1,115 @@
+#include "worker/model/memory.h"
+
+#include <string.h>
+
+#include "common/checked.h"
+#include "worker/load/weights.h"
+
+enum status decoder_config_check(const struct decoder_config *cfg, const struct model_config *mc,
+                                 struct backend *be)
+{
+    struct backend_info info;
+    backend_ops_of(be)->info(be, &info);
+    if (cfg->max_tokens < 1 || cfg->max_tokens > 1 << 20)
+        FAIL(ST_RANGE, "a step of %d tokens: it must be 1 to %d", cfg->max_tokens, 1 << 20);
+    if (cfg->max_out < 1 || cfg->max_out > cfg->max_tokens)
+        FAIL(ST_RANGE, "%d rows of logits in a step of %d tokens", cfg->max_out, cfg->max_tokens);
+    if (cfg->max_ctx < 1 || cfg->max_ctx > mc->max_ctx)
+        FAIL(ST_RANGE, "a context of %d tokens: the model was made for %d at most", cfg->max_ctx,
+             mc->max_ctx);
+    if (cfg->block_len < 1 || cfg->n_blocks < 1 ||
+        (int64_t)cfg->n_blocks * cfg->block_len > INT32_MAX)
+        FAIL(ST_RANGE, "%d KV blocks of %d tokens: there must be 1 to %d tokens in all",
+             cfg->n_blocks, cfg->block_len, INT32_MAX);
+    if (cfg->kv_dtype < 0 || cfg->kv_dtype >= DT_N || !(info.kv_types & 1U << cfg->kv_dtype))
+        FAIL(ST_UNSUPPORTED, "a KV cache of %s is not supported by the backend (%s)",
+             dtype_name(cfg->kv_dtype), info.device);
+    return ST_OK;
+}
+
+/* Takes rows * cols f32 at a 64-byte boundary. */
+static bool take(size_t *at, size_t *offset, int32_t rows, int32_t cols)
+{
+    size_t n, start = *at;
+    *offset = start;
+    return mul_size((size_t)rows, (size_t)cols, &n) && mul_size(n, sizeof(float), &n) &&
+           add_size(n, 63, &n) && add_size(start, n & ~(size_t)63, at);
+}
+
+enum status scratch_plan(struct scratch_layout *out, const struct model_config *mc,
+                         const struct shard *sh, const struct decoder_config *cfg)
+{
+    int32_t T = cfg->max_tokens, R = cfg->max_out, d = mc->d_head;
+    size_t at = 0;
+    bool ok = take(&at, &out->resid, T, mc->hidden) && take(&at, &out->h, T, mc->hidden) &&
+              take(&at, &out->out, T, mc->hidden);
+    size_t attention = at, ffn = at;
+    ok = ok && take(&attention, &out->qkv, T, (sh->n_q + 2 * sh->n_kv) * d) &&
+         take(&attention, &out->q, T, sh->n_q * d) && take(&attention, &out->att, T, sh->n_q * d) &&
+         take(&ffn, &out->mid, T, 2 * sh->n_ffn) && take(&ffn, &out->ffn, T, sh->n_ffn);
+    at = attention > ffn ? attention : ffn;
+    ok = ok && take(&at, &out->last, R, mc->hidden) && take(&at, &out->logits, R, sh->vocab.n_cols);
+    out->total = at;
+    if (!ok)
+        FAIL(ST_RANGE, "the activations of a step of %d tokens do not fit into memory", T);
+    return ST_OK;
+}
+
+enum status kv_plan(struct kv_layout *out, const struct model_config *mc, const struct shard *sh,
+                    const struct decoder_config *cfg)
+{
+    size_t rows = (size_t)cfg->n_blocks * (size_t)cfg->block_len, all;
+    bool scaled = cfg->kv_dtype == DT_I8 || cfg->kv_dtype == DT_E4M3;
+    out->scale_bytes = 0;
+    if (!mul_size(rows, (size_t)(sh->n_kv * mc->d_head), &out->entry_bytes) ||
+        !mul_size(out->entry_bytes, dtype_size(cfg->kv_dtype), &out->entry_bytes) ||
+        (scaled && !mul_size(rows, (size_t)sh->n_kv * sizeof(float), &out->scale_bytes)) ||
+        !add_size(out->entry_bytes, out->scale_bytes, &all) ||
+        !mul_size(all, 2 * (size_t)mc->n_layers, &all))
+        FAIL(ST_RANGE, "%d KV blocks of %d tokens do not fit into memory", cfg->n_blocks,
+             cfg->block_len);
+    return ST_OK;
+}
+
+size_t rope_table_bytes(const struct model_config *mc, const struct decoder_config *cfg)
+{
+    return (size_t)cfg->max_ctx * (size_t)(mc->rope.rot_dim / 2) * sizeof(float);
+}
+
+struct sum {
+    struct backend *be;
+    struct decoder_memory *out;
+};
+
+static enum status add_weight(void *ctx, enum weight_id id, int32_t layer,
+                              const struct weight_src *src, size_t n_bytes)
+{
+    struct sum *s = ctx;
+    (void)id;
+    (void)layer;
+    s->out->weights += backend_ops_of(s->be)->weight_bytes(s->be, src);
+    s->out->file_bytes += n_bytes;
+    return ST_OK;
+}
+
+enum status decoder_plan_memory(struct decoder_memory *out, const struct model_config *mc,
+                                struct loader *ld, struct backend *be,
+                                const struct decoder_config *cfg)
+{
+    struct sum sum = {be, out};
+    struct scratch_layout scratch;
+    struct kv_layout kv;
+    struct shard sh;
+    memset(out, 0, sizeof *out);
+    TRY(shard_plan(&sh, mc, cfg->rank, cfg->world));
+    TRY(decoder_config_check(cfg, mc, be));
+    TRY(weights_each(ld, &sh, add_weight, &sum));
+    TRY(loader_check_used(ld));
+    TRY(scratch_plan(&scratch, mc, &sh, cfg));
+    TRY(kv_plan(&kv, mc, &sh, cfg));
+    out->scratch = scratch.total;
+    out->tables = 2 * rope_table_bytes(mc, cfg);
+    out->kv = 2 * (size_t)mc->n_layers * (kv.entry_bytes + kv.scale_bytes);
+    out->kv_per_block = out->kv / (size_t)cfg->n_blocks;
+    return ST_OK;
+}

@@ -1,0 +1,33 @@
+/* Sizes of everything a decoder takes, computed once and used both by the plan and by decoder_open.
+ * Private to worker/model. */
+#ifndef WORKER_MODEL_MEMORY_H
+#define WORKER_MODEL_MEMORY_H
+
+#include "worker/model/decoder.h"
+
+/* Activations of the largest step: one allocation, offsets in bytes.  All [max_tokens, ..] f32; the
+ * attention's and the feed-forward's lie in the same place, for they are never alive together. */
+struct scratch_layout {
+    size_t resid, h, out; /* D */
+    size_t qkv, q, att;   /* (n_q + 2 n_kv) d, n_q d, n_q d */
+    size_t mid, ffn;      /* 2 n_ffn, n_ffn */
+    size_t last, logits;  /* [max_out, D], [max_out, n_cols of the vocabulary] */
+    size_t total;
+};
+
+struct kv_layout {
+    size_t entry_bytes; /* K of one layer over all blocks, V the same */
+    size_t scale_bytes; /* of k_scale, v_scale; 0: this type has none */
+};
+
+/* ST_RANGE names a setting that cannot be. */
+MUST_CHECK enum status decoder_config_check(const struct decoder_config *cfg,
+                                            const struct model_config *mc, struct backend *be);
+MUST_CHECK enum status scratch_plan(struct scratch_layout *out, const struct model_config *mc,
+                                    const struct shard *sh, const struct decoder_config *cfg);
+MUST_CHECK enum status kv_plan(struct kv_layout *out, const struct model_config *mc,
+                               const struct shard *sh, const struct decoder_config *cfg);
+/* One table; there are two, cosine and sine. */
+size_t rope_table_bytes(const struct model_config *mc, const struct decoder_config *cfg);
+
+#endif

@@ -1,0 +1,45 @@
+#include "worker/model/shard.h"
+
+#include <string.h>
+
+/* Cuts n units: this rank's first one, how many, and the ends of its slices, counted from its
+ * first. */
+static void cut(int32_t n, int rank, int world, int32_t n_slices, bool even, int32_t *first,
+                int32_t *count, int32_t *slice_end)
+{
+    int64_t pieces = even ? N_SLICES : world; /* over the whole model */
+    int64_t at = (int64_t)rank * n_slices;    /* this rank's first piece */
+    *first = (int32_t)(at * n / pieces);
+    for (int32_t i = 0; i < n_slices; i++)
+        slice_end[i] = (int32_t)((at + i + 1) * n / pieces) - *first;
+    *count = slice_end[n_slices - 1];
+}
+
+enum status shard_plan(struct shard *out, const struct model_config *mc, int rank, int world)
+{
+    if (world < 1 || rank < 0 || rank >= world)
+        FAIL(ST_RANGE, "rank %d of %d ranks", rank, world);
+    if (world > mc->vocab || world > mc->ffn)
+        FAIL(ST_RANGE,
+             "%d ranks are too many for a vocabulary of %d and a feed-forward width of %d", world,
+             mc->vocab, mc->ffn);
+    if (world > mc->n_q)
+        FAIL(ST_RANGE, "%d ranks are too many for %d attention heads", world, mc->n_q);
+    bool even = world <= N_SLICES && (world & (world - 1)) == 0;
+    memset(out, 0, sizeof *out);
+    out->n_slices = even ? N_SLICES / world : 1;
+    out->vocab.n_slices = out->n_slices;
+    cut(mc->n_q, rank, world, out->n_slices, even, &out->q_first, &out->n_q, out->attn_slice_end);
+    cut(mc->ffn, rank, world, out->n_slices, even, &out->ffn_first, &out->n_ffn,
+        out->ffn_slice_end);
+    cut(mc->vocab, rank, world, out->n_slices, even, &out->vocab.first_id, &out->vocab.n_cols,
+        out->vocab.slice_end);
+
+    /* the key/value heads that these query heads read; ranks whose query heads share one both hold
+     * it */
+    out->q_per_kv = mc->n_q / mc->n_kv;
+    out->kv_first = out->q_first / out->q_per_kv;
+    out->q_offset = out->q_first % out->q_per_kv;
+    out->n_kv = (out->q_first + out->n_q - 1) / out->q_per_kv - out->kv_first + 1;
+    return ST_OK;
+}

@@ -1,0 +1,24 @@
+/* This rank's share of the model: heads, feed-forward columns, vocabulary.  Cut at the borders
+ * floor(i n / N_SLICES) for power-of-two worlds up to N_SLICES, so that every sum keeps its order
+ * whatever the world (floor(r n / world) otherwise, where only batch invariance is promised). */
+#ifndef WORKER_MODEL_SHARD_H
+#define WORKER_MODEL_SHARD_H
+
+#include "backends/backend.h"
+#include "common/formats/model_config.h"
+
+struct shard {
+    int32_t q_first, n_q, kv_first, n_kv; /* heads, at least one of each */
+    int32_t q_per_kv, q_offset;           /* local query head h reads (h + q_offset) / q_per_kv */
+    int32_t ffn_first, n_ffn;             /* columns of gate and up, K of down */
+    struct vocab_part vocab;
+    int32_t n_slices;
+    int32_t attn_slice_end[N_SLICES]; /* in local query heads */
+    int32_t ffn_slice_end[N_SLICES];  /* in local columns */
+};
+
+/* ST_RANGE when this model cannot be cut for that world (it says why). */
+MUST_CHECK enum status shard_plan(struct shard *out, const struct model_config *mc, int rank,
+                                  int world);
+
+#endif
