@@ -1,0 +1,643 @@
+#include "client/lib/ingot.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "common/clock.h"
+#include "common/random.h"
+#include "common/wire/client_msg.h"
+#include "common/wire/sock.h"
+
+static_assert((int)INGOT_NOT_FOUND == (int)ST_NOT_FOUND, "codes are statuses");
+static_assert((int)INGOT_REASON_FAILED == (int)REASON_FAILED, "reasons are the protocol's");
+static_assert(sizeof(struct ingot_logprob) == sizeof(struct token_logprob), "same layout");
+static_assert(INGOT_ID_SIZE == MAX_REQUEST_ID + 1, "a request id and its NUL");
+
+enum { MIN_SILENCE_US = 5 * 1000 * 1000, WATCH_MS = 500 };
+enum { MEM_BYTES = 256 << 20, ASK_TIMEOUT_MS = 60000, MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES };
+
+/* an event that came while the client was waiting for a reply to something else */
+struct kept {
+    struct kept *next;
+    zmq_msg_t frame;
+};
+
+struct ingot_client {
+    void *ctx, *sock;
+    struct wire_mem rx, tx;
+    zmq_msg_t frame; /* what the last event or reply points into */
+    bool has_frame;
+    struct kept *kept, **kept_end;
+    struct ingot_server server;
+    char version[64], model_name[256];
+    uint32_t heartbeat_ms;
+    uint64_t heard_us;
+    uint32_t n_running; /* requests without their terminal event */
+    uint64_t next_id;
+    struct ingot_sample_end ends[MAX_ENDS];
+    struct ingot_model models[MAX_MODELS];
+};
+
+/* ---- errors ---- */
+
+const char *ingot_code_name(enum ingot_code code)
+{
+    return status_name((enum status)code);
+}
+
+const char *ingot_reason_name(enum ingot_reason reason)
+{
+    return msg_reason_name((enum msg_reason)reason);
+}
+
+const char *ingot_last_error(void)
+{
+    return status_text();
+}
+
+const char *ingot_version(void)
+{
+    return INGOT_VERSION;
+}
+
+/* ---- sending and receiving ---- */
+
+static enum status send_request(struct ingot_client *c, const struct client_msg *msg)
+{
+    struct wire_bytes bytes;
+    wire_mem_reset(&c->tx);
+    TRY(client_msg_encode_request(&bytes, msg, &c->tx));
+    if (zmq_send(c->sock, bytes.data, bytes.n, ZMQ_DONTWAIT) < 0)
+        FAIL(errno == EAGAIN ? ST_BUSY : ST_IO, "cannot send to the server: %s",
+             zmq_strerror(errno));
+    return ST_OK;
+}
+
+static void drop_frame(struct ingot_client *c)
+{
+    if (c->has_frame)
+        zmq_msg_close(&c->frame);
+    c->has_frame = false;
+}
+
+static enum status decode_frame(struct ingot_client *c, struct client_msg *m)
+{
+    wire_mem_reset(&c->rx);
+    return client_msg_decode_reply(m, zmq_msg_data(&c->frame), zmq_msg_size(&c->frame), &c->rx);
+}
+
+/* a server with requests of this client speaks once a heartbeat at least */
+static uint64_t silence_us(const struct ingot_client *c)
+{
+    uint64_t us = 20000U * (uint64_t)c->heartbeat_ms;
+    return us > MIN_SILENCE_US ? us : MIN_SILENCE_US;
+}
+
+/* The next message from the socket into c->frame, without the server's probes.  watch: a request runs, so
+ * silence means that the server is gone. */
+static enum status receive(struct ingot_client *c, struct client_msg *m, bool watch,
+                           uint64_t deadline_us)
+{
+    for (;;) {
+        uint64_t now = clock_us();
+        if (watch && now - c->heard_us > silence_us(c))
+            FAIL(ST_PEER, "the server has been silent for %" PRIu64 " s: it seems to be gone",
+                 (now - c->heard_us) / 1000000);
+        long left = deadline_us > now ? (long)((deadline_us - now + 999) / 1000) : 0;
+        bool last = !watch || left <= WATCH_MS;
+        if (!last)
+            left = WATCH_MS;
+        zmq_pollitem_t item = {.socket = c->sock, .events = ZMQ_POLLIN};
+        int n = zmq_poll(&item, 1, left);
+        if (n < 0)
+            FAIL(errno == EINTR ? ST_CANCELED : ST_IO, "waiting for the server: %s",
+                 zmq_strerror(errno));
+        if (n == 0 && !last)
+            continue;
+        if (n == 0)
+            FAIL(ST_TIMEOUT, "the server did not answer in time");
+        drop_frame(c);
+        zmq_msg_init(&c->frame);
+        c->has_frame = true;
+        if (zmq_msg_recv(&c->frame, c->sock, ZMQ_DONTWAIT) < 0) {
+            drop_frame(c);
+            continue;
+        }
+        c->heard_us = clock_us();
+        TRY(decode_frame(c, m));
+        if (!(m->type == MSG_PONG && !*m->u.pong.request_id))
+            return ST_OK;
+    }
+}
+
+static bool is_event(const struct client_msg *m)
+{
+    return m->type == MSG_ACCEPTED || m->type == MSG_DELTA || m->type == MSG_FINISH ||
+           m->type == MSG_REJECTED || m->type == MSG_ERROR;
+}
+
+static enum status keep(struct ingot_client *c)
+{
+    struct kept *k = calloc(1, sizeof *k);
+    if (!k)
+        FAIL(ST_NOMEM, "no memory for an event");
+    zmq_msg_init(&k->frame);
+    zmq_msg_move(&k->frame, &c->frame);
+    *c->kept_end = k;
+    c->kept_end = &k->next;
+    return ST_OK;
+}
+
+/* Sends and waits for the reply of that type with that id; events of requests are kept meanwhile. */
+static enum status ask(struct ingot_client *c, const struct client_msg *question, const char *id,
+                       enum msg_type want, struct client_msg *reply)
+{
+    uint64_t deadline = clock_us() + 1000U * (uint64_t)ASK_TIMEOUT_MS;
+    TRY(send_request(c, question));
+    for (;;) {
+        TRY(receive(c, reply, false, deadline));
+        if (reply->type == want && (!*id || strcmp(reply->u.simple.request_id, id) == 0))
+            return ST_OK;
+        if (reply->type == MSG_ERROR && strcmp(reply->u.error.request_id, id) == 0)
+            FAIL(reply->u.error.code == ST_OK ? ST_PEER : reply->u.error.code, "%s",
+                 reply->u.error.detail);
+        if (is_event(reply))
+            TRY(keep(c));
+    }
+}
+
+static void make_id(struct ingot_client *c, char id[INGOT_ID_SIZE])
+{
+    snprintf(id, INGOT_ID_SIZE, "%016" PRIx64 "-%" PRIu64, random_u64(), ++c->next_id);
+}
+
+/* ---- connection ---- */
+
+static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
+{
+    struct client_msg m = {.type = MSG_HELLO};
+    m.u.hello = (struct msg_hello){WIRE_MAJOR, WIRE_MAJOR, "libingot " INGOT_VERSION};
+    TRY(send_request(c, &m));
+    TRY(receive(c, &m, false, clock_us() + 1000U * (uint64_t)timeout_ms));
+    if (m.type == MSG_ERROR)
+        FAIL(m.u.error.code, "%s", m.u.error.detail);
+    if (m.type != MSG_WELCOME)
+        FAIL(ST_PEER, "the server answered Hello with message type %d", (int)m.type);
+    const struct msg_welcome *w = &m.u.welcome;
+    snprintf(c->version, sizeof c->version, "%s", w->server);
+    c->heartbeat_ms = w->heartbeat_ms;
+    c->server = (struct ingot_server){.version = c->version,
+                                      .epoch = w->epoch,
+                                      .max_message_bytes = w->max_message_bytes,
+                                      .max_prompt_tokens = w->max_prompt_tokens,
+                                      .max_queued = w->max_queued,
+                                      .max_samples = w->max_samples};
+    if (w->n_models) {
+        snprintf(c->model_name, sizeof c->model_name, "%s", w->models[0].name);
+        c->server.model = (struct ingot_model){c->model_name,       w->models[0].digest,
+                                               w->models[0].vocab,  w->models[0].max_ctx,
+                                               w->models[0].world,  w->models[0].chat};
+    }
+    return ST_OK;
+}
+
+static enum status open_client(struct ingot_client *c, const char *endpoint, uint32_t timeout_ms)
+{
+    struct sock_config sc = {.max_message = (size_t)64 << 20, .linger_ms = 200};
+    TRY(sock_check_endpoint(endpoint, false, true));
+    TRY(wire_mem_init(&c->rx, MEM_BYTES));
+    TRY(wire_mem_init(&c->tx, MEM_BYTES));
+    c->ctx = zmq_ctx_new();
+    if (!c->ctx)
+        FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
+    TRY(sock_connect_dealer(&c->sock, c->ctx, endpoint, &sc));
+    enum status st = hello(c, timeout_ms);
+    if (st == ST_TIMEOUT)
+        FAIL(ST_TIMEOUT, "nobody answers at %s (is a server running? try 'ingot serve MODEL')",
+             endpoint);
+    return st;
+}
+
+enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms)
+{
+    struct ingot_client *c = calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c)
+        return INGOT_OUT_OF_MEMORY;
+    c->kept_end = &c->kept;
+    enum status st = open_client(c, endpoint ? endpoint : "tcp://127.0.0.1:5555", timeout_ms);
+    if (st != ST_OK) {
+        ingot_close(c);
+        return (enum ingot_code)st;
+    }
+    *out = c;
+    return INGOT_OK;
+}
+
+void ingot_close(struct ingot_client *c)
+{
+    if (!c)
+        return;
+    drop_frame(c);
+    while (c->kept) {
+        struct kept *k = c->kept;
+        c->kept = k->next;
+        zmq_msg_close(&k->frame);
+        free(k);
+    }
+    sock_close(c->sock);
+    if (c->ctx)
+        zmq_ctx_term(c->ctx);
+    wire_mem_fini(&c->rx);
+    wire_mem_fini(&c->tx);
+    free(c);
+}
+
+const struct ingot_server *ingot_server(const struct ingot_client *c)
+{
+    return &c->server;
+}
+
+int ingot_fd(const struct ingot_client *c)
+{
+    int fd = -1;
+    size_t n = sizeof fd;
+    if (zmq_getsockopt(c->sock, ZMQ_FD, &fd, &n) != 0)
+        return -1;
+    return fd;
+}
+
+/* ---- requests ---- */
+
+struct ingot_request ingot_request_default(void)
+{
+    return (struct ingot_request){.temperature = 1.0f,
+                                  .top_p = 1.0f,
+                                  .repetition_penalty = 1.0f,
+                                  .n = 1,
+                                  .add_generation_prompt = true,
+                                  .add_special = true,
+                                  .skip_special = true};
+}
+
+static struct wire_text text_of(const char *s, size_t n)
+{
+    return s ? (struct wire_text){s, n} : (struct wire_text){"", 0};
+}
+
+static struct wire_text string_text(const char *s)
+{
+    return text_of(s, s ? strlen(s) : 0);
+}
+
+static enum status fill_chat(struct ingot_client *c, const struct ingot_request *r,
+                             struct msg_chat *chat)
+{
+    struct msg_turn *turns = wire_mem_alloc(&c->rx, r->n_turns * sizeof *turns);
+    if (!turns)
+        FAIL(ST_NOMEM, "a conversation of %zu turns is too long", r->n_turns);
+    for (size_t i = 0; i < r->n_turns; i++) {
+        const struct ingot_turn *t = &r->turns[i];
+        turns[i] = (struct msg_turn){.role = t->role ? t->role : "",
+                                     .content = text_of(t->content, t->n_content),
+                                     .json = text_of(t->json, t->n_json)};
+    }
+    *chat = (struct msg_chat){.n_turns = (uint32_t)r->n_turns,
+                              .turns = turns,
+                              .tools_json = string_text(r->tools_json),
+                              .variables_json = string_text(r->variables_json),
+                              .add_generation_prompt = r->add_generation_prompt,
+                              .continue_final_message = r->continue_final_message};
+    return ST_OK;
+}
+
+static enum status fill_prompt(struct ingot_client *c, const struct ingot_request *r,
+                               struct msg_generate *g)
+{
+    if ((r->text != NULL) + (r->ids != NULL) + (r->turns != NULL) != 1)
+        FAIL(ST_RANGE, "a request needs exactly one of text, ids and turns");
+    g->kind = r->text ? PROMPT_TEXT : r->ids ? PROMPT_TOKENS : PROMPT_CHAT;
+    g->text = text_of(r->text, r->n_text);
+    g->tokens = r->ids;
+    g->n_tokens = (uint32_t)r->n_ids;
+    return r->turns ? fill_chat(c, r, &g->chat) : ST_OK;
+}
+
+static enum status fill_lists(struct ingot_client *c, const struct ingot_request *r,
+                              struct msg_generate *g)
+{
+    struct logit_bias *bias = wire_mem_alloc(&c->rx, r->n_bias * sizeof *bias);
+    struct wire_text *stops = wire_mem_alloc(&c->rx, r->n_stops * sizeof *stops);
+    if (!bias || !stops)
+        FAIL(ST_NOMEM, "too many biases or stop strings");
+    for (size_t i = 0; i < r->n_bias; i++)
+        bias[i] = (struct logit_bias){r->bias[i].id, r->bias[i].bias};
+    for (size_t i = 0; i < r->n_stops; i++)
+        stops[i] = string_text(r->stops[i]);
+    g->n_bias = (uint32_t)r->n_bias;
+    g->bias = bias;
+    g->n_stops = (uint32_t)r->n_stops;
+    g->stops = stops;
+    g->n_stop_ids = (uint32_t)r->n_stop_ids;
+    g->stop_ids = r->stop_ids;
+    return ST_OK;
+}
+
+static enum status generate(struct ingot_client *c, const struct ingot_request *r,
+                            char id[INGOT_ID_SIZE])
+{
+    struct client_msg m = {.type = MSG_GENERATE};
+    struct msg_generate *g = &m.u.generate;
+    *g = msg_generate_default();
+    g->request_id = id;
+    g->model = r->model ? r->model : "";
+    wire_mem_reset(&c->rx);
+    TRY(fill_prompt(c, r, g));
+    TRY(fill_lists(c, r, g));
+    g->sp = (struct sample_params){.temperature = r->temperature,
+                                   .top_p = r->top_p,
+                                   .min_p = r->min_p,
+                                   .top_k = r->top_k,
+                                   .repetition_penalty = r->repetition_penalty,
+                                   .presence_penalty = r->presence_penalty,
+                                   .frequency_penalty = r->frequency_penalty,
+                                   .min_new = r->min_tokens,
+                                   .seed = r->seed,
+                                   .top_logprobs = r->top_logprobs,
+                                   .logprobs = r->logprobs};
+    g->has_seed = r->has_seed;
+    g->ignore_eos = r->ignore_eos;
+    g->max_tokens = r->max_tokens;
+    g->include_stop = r->include_stop;
+    g->n = r->n;
+    g->deadline_ms = r->deadline_ms;
+    g->priority = r->priority;
+    g->skip_special = r->skip_special;
+    g->add_special = r->add_special;
+    TRY(send_request(c, &m));
+    if (c->n_running++ == 0)
+        c->heard_us = clock_us();
+    return ST_OK;
+}
+
+enum ingot_code ingot_generate(struct ingot_client *c, const struct ingot_request *r,
+                               char id[INGOT_ID_SIZE])
+{
+    char own[INGOT_ID_SIZE];
+    if (!id)
+        id = own;
+    if (r->request_id)
+        snprintf(id, INGOT_ID_SIZE, "%s", r->request_id);
+    else
+        make_id(c, id);
+    return (enum ingot_code)generate(c, r, id);
+}
+
+enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id)
+{
+    struct client_msg m = {.type = MSG_CANCEL, .u.simple = {request_id, 0}};
+    return (enum ingot_code)send_request(c, &m);
+}
+
+/* ---- events ---- */
+
+static void event_finish(struct ingot_client *c, struct ingot_event *ev, const struct msg_finish *f)
+{
+    ev->n_samples = f->n_samples < MAX_ENDS ? f->n_samples : MAX_ENDS;
+    for (uint32_t i = 0; i < ev->n_samples; i++)
+        c->ends[i] = (struct ingot_sample_end){f->samples[i].sample,
+                                               (enum ingot_reason)f->samples[i].reason,
+                                               f->samples[i].matched_stop.data,
+                                               f->samples[i].matched_stop.n,
+                                               f->samples[i].stop_id,
+                                               f->samples[i].completion_tokens};
+    ev->samples = c->ends;
+    ev->prompt_tokens = f->prompt_tokens;
+    ev->cached_tokens = f->cached_tokens;
+    ev->completion_tokens = f->completion_tokens;
+    ev->preemptions = f->preemptions;
+    ev->recoveries = f->recoveries;
+    ev->queue_us = f->queue_us;
+    ev->first_token_us = f->first_token_us;
+    ev->total_us = f->total_us;
+}
+
+static void event_delta(struct ingot_event *ev, const struct msg_delta *d)
+{
+    ev->sample = d->sample;
+    ev->seq = d->seq;
+    ev->n_ids = d->n;
+    ev->ids = d->ids;
+    ev->text = d->text.data;
+    ev->n_text = d->text.n;
+    ev->logprobs = d->logprobs;
+    ev->n_top = d->n_top;
+    ev->top = (const struct ingot_logprob *)d->top;
+}
+
+static void fill_event(struct ingot_client *c, struct ingot_event *ev, const struct client_msg *m)
+{
+    *ev = (struct ingot_event){.request_id = m->u.simple.request_id};
+    if (m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
+        c->n_running--;
+    switch (m->type) {
+    case MSG_ACCEPTED:
+        ev->kind = INGOT_EVENT_ACCEPTED;
+        ev->prompt_tokens = m->u.accepted.prompt_tokens;
+        ev->queue_position = m->u.accepted.queue_position;
+        ev->seed = m->u.accepted.seed;
+        ev->attached = m->u.accepted.attached;
+        return;
+    case MSG_DELTA:
+        ev->kind = INGOT_EVENT_DELTA;
+        event_delta(ev, &m->u.delta);
+        return;
+    case MSG_FINISH:
+        ev->kind = INGOT_EVENT_FINISH;
+        event_finish(c, ev, &m->u.finish);
+        return;
+    default:
+        ev->kind = INGOT_EVENT_ERROR;
+        ev->code = (enum ingot_code)m->u.error.code;
+        ev->detail = m->u.error.detail;
+        ev->field = m->u.error.field;
+        ev->retryable = m->u.error.retryable;
+        ev->retry_after_ms = m->u.error.retry_after_ms;
+        ev->rejected = m->type == MSG_REJECTED;
+        return;
+    }
+}
+
+static enum status next_event(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms)
+{
+    struct client_msg m;
+    if (c->kept) {
+        struct kept *k = c->kept;
+        c->kept = k->next;
+        if (!c->kept)
+            c->kept_end = &c->kept;
+        drop_frame(c);
+        zmq_msg_init(&c->frame);
+        zmq_msg_move(&c->frame, &k->frame);
+        c->has_frame = true;
+        zmq_msg_close(&k->frame);
+        free(k);
+        TRY(decode_frame(c, &m));
+        fill_event(c, ev, &m);
+        return ST_OK;
+    }
+    uint64_t deadline = clock_us() + 1000U * (uint64_t)timeout_ms;
+    do
+        TRY(receive(c, &m, c->n_running > 0, deadline));
+    while (!is_event(&m));
+    fill_event(c, ev, &m);
+    return ST_OK;
+}
+
+enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms)
+{
+    return (enum ingot_code)next_event(c, ev, timeout_ms);
+}
+
+/* ---- questions ---- */
+
+enum ingot_code ingot_tokenize(struct ingot_client *c, const char *text, size_t n, bool add_special,
+                               const int32_t **ids, size_t *n_ids)
+{
+    char id[INGOT_ID_SIZE];
+    struct client_msg m = {.type = MSG_TOKENIZE}, reply;
+    make_id(c, id);
+    m.u.tokenize = (struct msg_tokenize){id, "", {text, n}, add_special};
+    enum status st = ask(c, &m, id, MSG_TOKENS, &reply);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    *ids = reply.u.tokens.tokens;
+    *n_ids = reply.u.tokens.n_tokens;
+    return INGOT_OK;
+}
+
+static enum status ask_text(struct ingot_client *c, const struct client_msg *m, const char *id,
+                            const char **text, size_t *n_text)
+{
+    struct client_msg reply;
+    TRY(ask(c, m, id, MSG_TEXT, &reply));
+    *text = reply.u.text.text.data;
+    *n_text = reply.u.text.text.n;
+    return ST_OK;
+}
+
+enum ingot_code ingot_detokenize(struct ingot_client *c, const int32_t *ids, size_t n,
+                                 bool skip_special, const char **text, size_t *n_text)
+{
+    char id[INGOT_ID_SIZE];
+    struct client_msg m = {.type = MSG_DETOKENIZE};
+    make_id(c, id);
+    m.u.detokenize = (struct msg_detokenize){id, "", (uint32_t)n, ids, skip_special};
+    return (enum ingot_code)ask_text(c, &m, id, text, n_text);
+}
+
+enum ingot_code ingot_apply_template(struct ingot_client *c, const struct ingot_request *r,
+                                     const char **text, size_t *n_text)
+{
+    char id[INGOT_ID_SIZE];
+    struct client_msg m = {.type = MSG_APPLY_TEMPLATE};
+    make_id(c, id);
+    m.u.apply_template.request_id = id;
+    m.u.apply_template.model = r->model ? r->model : "";
+    wire_mem_reset(&c->rx);
+    enum status st = fill_chat(c, r, &m.u.apply_template.chat);
+    if (st == ST_OK)
+        st = ask_text(c, &m, id, text, n_text);
+    return (enum ingot_code)st;
+}
+
+enum ingot_code ingot_models(struct ingot_client *c, const struct ingot_model **models, size_t *n)
+{
+    char id[INGOT_ID_SIZE];
+    struct client_msg m = {.type = MSG_MODELS}, reply;
+    make_id(c, id);
+    m.u.simple = (struct msg_simple){id, 0};
+    enum status st = ask(c, &m, id, MSG_MODEL_LIST, &reply);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    *n = reply.u.model_list.n_models < MAX_MODELS ? reply.u.model_list.n_models : MAX_MODELS;
+    for (size_t i = 0; i < *n; i++) {
+        const struct msg_model *w = &reply.u.model_list.models[i];
+        c->models[i] =
+            (struct ingot_model){w->name, w->digest, w->vocab, w->max_ctx, w->world, w->chat};
+    }
+    *models = c->models;
+    return INGOT_OK;
+}
+
+enum ingot_code ingot_stats(struct ingot_client *c, struct ingot_stats *out)
+{
+    char id[INGOT_ID_SIZE];
+    struct client_msg m = {.type = MSG_STATS}, reply;
+    make_id(c, id);
+    m.u.simple = (struct msg_simple){id, 0};
+    enum status st = ask(c, &m, id, MSG_STATS_REPLY, &reply);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    const struct msg_stats *s = &reply.u.stats;
+    *out = (struct ingot_stats){.running = s->running,
+                                .waiting = s->waiting,
+                                .blocks_total = s->blocks_total,
+                                .blocks_free = s->blocks_free,
+                                .blocks_cached = s->blocks_cached,
+                                .clients = s->clients,
+                                .steps = s->steps,
+                                .tokens_generated = s->tokens_generated,
+                                .prompt_tokens = s->prompt_tokens,
+                                .cached_tokens = s->cached_tokens,
+                                .preemptions = s->preemptions,
+                                .recoveries = s->recoveries,
+                                .finished = s->finished,
+                                .failed = s->failed,
+                                .rejected = s->rejected,
+                                .cancelled = s->cancelled,
+                                .last_step_age_us = s->last_step_age_us,
+                                .uptime_us = s->uptime_us,
+                                .epoch = s->epoch,
+                                .ready = s->ready,
+                                .draining = s->draining};
+    for (uint32_t i = 0; i < s->n_groups && i < ARRAY_LEN(out->groups); i++) {
+        const struct msg_group *g = &s->groups[i];
+        out->groups[i] = (struct ingot_group){g->epoch, g->world,       g->backend,
+                                              g->coll,  g->step_us_p50, g->step_us_p99};
+        out->n_groups++;
+    }
+    return INGOT_OK;
+}
+
+enum ingot_code ingot_ping(struct ingot_client *c, struct ingot_pong *out)
+{
+    char id[INGOT_ID_SIZE];
+    struct client_msg m = {.type = MSG_PING}, reply;
+    make_id(c, id);
+    m.u.simple = (struct msg_simple){id, 0};
+    enum status st = ask(c, &m, id, MSG_PONG, &reply);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    const struct msg_pong *p = &reply.u.pong;
+    *out = (struct ingot_pong){p->steps,   p->last_step_age_us, p->epoch, p->running,
+                               p->waiting, p->ready};
+    return INGOT_OK;
+}
+
+enum ingot_code ingot_drain(struct ingot_client *c, uint32_t timeout_ms, uint32_t *running)
+{
+    char id[INGOT_ID_SIZE];
+    struct client_msg m = {.type = MSG_DRAIN}, reply;
+    make_id(c, id);
+    m.u.simple = (struct msg_simple){id, timeout_ms};
+    enum status st = ask(c, &m, id, MSG_DRAINING, &reply);
+    if (st == ST_OK && running)
+        *running = reply.u.simple.value;
+    return (enum ingot_code)st;
+}

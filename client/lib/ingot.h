@@ -1,0 +1,255 @@
+/* libingot: the C client of an Ingot server.
+ *
+ *   struct ingot_client *c;
+ *   struct ingot_event ev;
+ *   if (ingot_connect(&c, "tcp://127.0.0.1:5555", 5000) != INGOT_OK)
+ *       die(ingot_last_error());
+ *   struct ingot_request r = ingot_request_default();
+ *   r.text = "Once upon a time";
+ *   r.n_text = strlen(r.text);
+ *   ingot_generate(c, &r, NULL);
+ *   while (ingot_next(c, &ev, 10000) == INGOT_OK && ev.kind != INGOT_EVENT_FINISH &&
+ *          ev.kind != INGOT_EVENT_ERROR)
+ *       if (ev.kind == INGOT_EVENT_DELTA)
+ *           fwrite(ev.text, 1, ev.n_text, stdout);
+ *   ingot_close(c);
+ *
+ * One thread per client.  Any number of requests may run at once over one client; their events come
+ * interleaved and name their request.  Pointers in an event are valid until the next call with the same
+ * client.  Functions return a code; the text of a failure is ingot_last_error(), of this thread. */
+#ifndef INGOT_H
+#define INGOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum ingot_code { /* values are those of the protocol */
+    INGOT_OK = 0,
+    INGOT_OUT_OF_MEMORY,
+    INGOT_IO,
+    INGOT_FORMAT,
+    INGOT_RANGE,
+    INGOT_UNSUPPORTED,
+    INGOT_BUSY,
+    INGOT_CANCELLED,
+    INGOT_TIMEOUT,
+    INGOT_PEER,
+    INGOT_DEVICE,
+    INGOT_BUG,
+    INGOT_NOT_FOUND,
+};
+
+const char *ingot_code_name(enum ingot_code code); /* "range"; never NULL */
+const char *ingot_last_error(void);
+const char *ingot_version(void);
+
+struct ingot_client;
+
+/* Connects and says Hello.  endpoint NULL: tcp://127.0.0.1:5555.  INGOT_TIMEOUT: nobody answered within
+ * timeout_ms. */
+enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms);
+void ingot_close(struct ingot_client *c); /* NULL is fine; running requests are abandoned */
+
+struct ingot_model {
+    const char *name;
+    uint64_t digest;
+    uint32_t vocab;   /* ids are below it */
+    uint32_t max_ctx; /* tokens, prompt and answer together */
+    uint32_t world;   /* ranks; 0 while no worker group is there */
+    bool chat;        /* has a chat template */
+};
+
+struct ingot_server {
+    const char *version;
+    uint64_t epoch; /* another one: the server was restarted */
+    uint64_t max_message_bytes;
+    uint32_t max_prompt_tokens, max_queued, max_samples;
+    struct ingot_model model;
+};
+
+/* What the server said at Hello; valid as long as the client. */
+const struct ingot_server *ingot_server(const struct ingot_client *c);
+
+/* ---- requests ---- */
+
+struct ingot_turn {
+    const char *role, *content;
+    size_t n_content; /* bytes */
+    const char *json; /* not NULL: the whole message as a JSON object instead of role and content */
+    size_t n_json;
+};
+
+struct ingot_bias {
+    int32_t id;
+    float bias; /* [-100, 100] */
+};
+
+/* Exactly one of text, ids, turns. */
+struct ingot_request {
+    const char *request_id; /* NULL: made by the library; 1 to 64 bytes */
+    const char *model;      /* NULL: the only one */
+    const char *text;
+    size_t n_text; /* bytes */
+    const int32_t *ids;
+    size_t n_ids;
+    const struct ingot_turn *turns;
+    size_t n_turns;
+    const char *tools_json, *variables_json; /* NULL: none; with turns */
+    bool add_generation_prompt, continue_final_message;
+    bool add_special; /* BOS and the like before text */
+
+    float temperature; /* 0 = greedy */
+    float top_p, min_p;
+    uint32_t top_k; /* 0 = off */
+    float repetition_penalty, presence_penalty, frequency_penalty;
+    bool has_seed;
+    uint64_t seed;
+    const struct ingot_bias *bias;
+    size_t n_bias;
+    uint32_t min_tokens, max_tokens; /* max_tokens 0: to the end of the context */
+    bool ignore_eos;
+    const int32_t *stop_ids;
+    size_t n_stop_ids;
+    const char *const *stops; /* NUL-terminated stop strings */
+    size_t n_stops;
+    bool include_stop, logprobs;
+    uint32_t top_logprobs;
+    uint32_t n;           /* samples */
+    uint32_t deadline_ms; /* 0 = none */
+    int32_t priority;
+    bool skip_special;
+};
+
+struct ingot_request ingot_request_default(void);
+
+enum { INGOT_ID_SIZE = 65 };
+
+/* Sends the request; id (may be NULL) gets its request id.  Does not wait. */
+enum ingot_code ingot_generate(struct ingot_client *c, const struct ingot_request *r,
+                               char id[INGOT_ID_SIZE]);
+/* Its Finish comes as an event. */
+enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id);
+
+/* ---- events ---- */
+
+enum ingot_event_kind {
+    INGOT_EVENT_ACCEPTED,
+    INGOT_EVENT_DELTA,
+    INGOT_EVENT_FINISH, /* terminal */
+    INGOT_EVENT_ERROR,  /* terminal: Error or Rejected */
+};
+
+enum ingot_reason {
+    INGOT_REASON_NONE,
+    INGOT_REASON_EOS,
+    INGOT_REASON_LENGTH,
+    INGOT_REASON_STOP,
+    INGOT_REASON_CANCELLED,
+    INGOT_REASON_DEADLINE,
+    INGOT_REASON_FAILED,
+};
+
+const char *ingot_reason_name(enum ingot_reason reason);
+
+struct ingot_logprob {
+    int32_t id;
+    float logprob;
+};
+
+struct ingot_sample_end {
+    uint32_t sample;
+    enum ingot_reason reason;
+    const char *matched_stop; /* not NUL-terminated */
+    size_t n_matched_stop;
+    int32_t stop_id; /* -1: none */
+    uint32_t completion_tokens;
+};
+
+struct ingot_event {
+    enum ingot_event_kind kind;
+    const char *request_id;
+    /* ACCEPTED, FINISH */
+    uint32_t prompt_tokens;
+    /* ACCEPTED */
+    uint32_t queue_position;
+    uint64_t seed;
+    bool attached;
+    /* DELTA */
+    uint32_t sample, seq, n_ids;
+    const int32_t *ids;
+    const char *text; /* whole UTF-8, not NUL-terminated */
+    size_t n_text;
+    const float *logprobs;            /* [n_ids] or NULL */
+    const uint32_t *n_top;            /* [n_ids] or NULL */
+    const struct ingot_logprob *top;  /* concatenated */
+    /* FINISH */
+    uint32_t n_samples;
+    const struct ingot_sample_end *samples;
+    uint32_t cached_tokens, completion_tokens, preemptions, recoveries;
+    uint64_t queue_us, first_token_us, total_us;
+    /* ERROR */
+    enum ingot_code code;
+    const char *detail, *field;
+    bool retryable, rejected;
+    uint32_t retry_after_ms;
+};
+
+/* The next event of any request.  INGOT_TIMEOUT: nothing within timeout_ms.  INGOT_PEER: the server has
+ * been silent for longer than its heartbeats allow. */
+enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms);
+
+/* A descriptor that becomes readable when ingot_next may have something (edge-triggered as ZeroMQ's: call
+ * ingot_next with timeout 0 until it says INGOT_TIMEOUT). */
+int ingot_fd(const struct ingot_client *c);
+
+/* ---- questions: ask and wait for the reply ---- */
+
+/* Results are valid until the next call with the same client. */
+enum ingot_code ingot_tokenize(struct ingot_client *c, const char *text, size_t n, bool add_special,
+                               const int32_t **ids, size_t *n_ids);
+enum ingot_code ingot_detokenize(struct ingot_client *c, const int32_t *ids, size_t n,
+                                 bool skip_special, const char **text, size_t *n_text);
+/* r: turns, tools_json, variables_json, add_generation_prompt, continue_final_message. */
+enum ingot_code ingot_apply_template(struct ingot_client *c, const struct ingot_request *r,
+                                     const char **text, size_t *n_text);
+enum ingot_code ingot_models(struct ingot_client *c, const struct ingot_model **models, size_t *n);
+
+struct ingot_group {
+    uint64_t epoch;
+    uint32_t world;
+    const char *backend, *coll;
+    uint64_t step_us_p50, step_us_p99;
+};
+
+struct ingot_stats {
+    uint32_t running, waiting, blocks_total, blocks_free, blocks_cached, clients;
+    uint64_t steps, tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
+    uint64_t finished, failed, rejected, cancelled;
+    uint64_t last_step_age_us, uptime_us, epoch;
+    bool ready, draining;
+    uint32_t n_groups;
+    struct ingot_group groups[8];
+};
+
+enum ingot_code ingot_stats(struct ingot_client *c, struct ingot_stats *out);
+
+struct ingot_pong {
+    uint64_t steps, last_step_age_us, epoch;
+    uint32_t running, waiting;
+    bool ready;
+};
+
+enum ingot_code ingot_ping(struct ingot_client *c, struct ingot_pong *out);
+/* The server finishes what runs, takes nothing new, and ends; running: how many requests that is. */
+enum ingot_code ingot_drain(struct ingot_client *c, uint32_t timeout_ms, uint32_t *running);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
