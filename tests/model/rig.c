@@ -1,0 +1,170 @@
+#include "rig.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const golden_names[] = {
+    "llama-attention-bias", "llama-gqa", "llama-head-dim", "llama-mha", "llama-mlp-bias",
+    "llama-mqa", "llama-rope-linear", "llama-rope-llama3", "llama-rope-llama3-v5",
+    "llama-rope-yarn", "llama-rope-yarn-factor", "llama-sharded-bf16", "llama-tied-f16",
+    "mistral-no-window", "mistral-window", "mistral-window-v5", "qwen2", "qwen2-yarn", "qwen3",
+    "qwen3-v5",
+};
+const size_t n_golden = ARRAY_LEN(golden_names);
+
+void must(enum status st, const char *what)
+{
+    cr_assert(st == ST_OK, "%s: %s: %s", what, status_name(st), status_detail());
+}
+
+static int32_t or_default(int32_t v, int32_t d)
+{
+    return v ? v : d;
+}
+
+struct decoder_config rig_decoder_config(const struct model_config *mc, struct rig_config c,
+                                         int rank, int world)
+{
+    int32_t max_ctx = mc->max_ctx < 256 ? mc->max_ctx : 256;
+    return (struct decoder_config){.rank = rank,
+                                   .world = world,
+                                   .max_tokens = or_default(c.max_tokens, 96),
+                                   .max_seqs = or_default(c.max_seqs, 8),
+                                   .max_out = or_default(c.max_out, or_default(c.max_tokens, 96)),
+                                   .n_blocks = or_default(c.n_blocks, 40),
+                                   .block_len = or_default(c.block_len, 16),
+                                   .max_ctx = or_default(c.max_ctx, max_ctx),
+                                   .kv_dtype = c.kv_dtype};
+}
+
+static enum status open_rank(struct rig *r, const char *dir, struct rig_config c, int rank,
+                             int world, uint64_t session)
+{
+    struct backend_config bc = {.threads = or_default(c.threads, 1)};
+    memset(r, 0, sizeof *r);
+    TRY(backend_open(&r->be, "cpu", &bc));
+    TRY(loader_open(&r->ld, dir));
+    r->mc = loader_config(r->ld);
+    struct decoder_config cfg = rig_decoder_config(r->mc, c, rank, world);
+    if (world > 1) {
+        struct coll_config cc = {.rank = rank, .world = world, .be = r->be, .deadline_ms = 120000,
+                                 .session = session, .one_host = true};
+        TRY(engine_coll_bytes(&cc.max_bytes, r->mc, &cfg));
+        TRY(coll_open(&r->co, "shm", &cc));
+    }
+    return engine_create(&r->e, r->ld, r->be, r->co, &cfg);
+}
+
+void rig_open(struct rig *r, const char *dir, struct rig_config cfg)
+{
+    must(open_rank(r, dir, cfg, 0, 1, 0), dir);
+}
+
+void rig_close(struct rig *r)
+{
+    engine_destroy(r->e);
+    if (r->co)
+        r->co->ops->close(r->co);
+    loader_close(r->ld);
+    if (r->be)
+        backend_ops_of(r->be)->close(r->be);
+    memset(r, 0, sizeof *r);
+}
+
+struct member {
+    pthread_t thread;
+    const char *dir;
+    struct rig_config cfg;
+    int rank, world;
+    uint64_t session;
+    enum status (*body)(void *ctx, struct engine *e, int rank);
+    void *ctx;
+    enum status st;
+    char detail[1024];
+};
+
+static void *member_main(void *arg)
+{
+    struct member *m = arg;
+    struct rig r;
+    m->st = open_rank(&r, m->dir, m->cfg, m->rank, m->world, m->session);
+    if (m->st == ST_OK)
+        m->st = m->body(m->ctx, r.e, m->rank);
+    snprintf(m->detail, sizeof m->detail, "%s", m->st == ST_OK ? "" : status_detail());
+    rig_close(&r);
+    return NULL;
+}
+
+void rig_group(const char *dir, struct rig_config cfg, int world,
+               enum status (*body)(void *ctx, struct engine *e, int rank), void *ctx)
+{
+    static uint64_t n_groups;
+    uint64_t session = (uint64_t)getpid() << 20 | n_groups++;
+    struct member *m = calloc((size_t)world, sizeof *m);
+    cr_assert_not_null(m);
+    for (int r = 0; r < world; r++) {
+        m[r] = (struct member){.dir = dir, .cfg = cfg, .rank = r, .world = world,
+                               .session = session, .body = body, .ctx = ctx};
+        cr_assert_eq(pthread_create(&m[r].thread, NULL, member_main, &m[r]), 0);
+    }
+    for (int r = 0; r < world; r++)
+        pthread_join(m[r].thread, NULL);
+    for (int r = 0; r < world; r++)
+        cr_assert(m[r].st == ST_OK, "%s: rank %d of %d: %s: %s", dir, r, world,
+                  status_name(m[r].st), m[r].detail);
+    free(m);
+}
+
+char *read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    cr_assert_not_null(f, "cannot open %s", path);
+    fseek(f, 0, SEEK_END);
+    long n = ftell(f);
+    rewind(f);
+    char *data = malloc((size_t)n + 1);
+    cr_assert_not_null(data);
+    cr_assert_eq(fread(data, 1, (size_t)n, f), (size_t)n);
+    fclose(f);
+    data[n] = 0;
+    *size = (size_t)n;
+    return data;
+}
+
+const char *golden_dir(const char *name)
+{
+    static _Thread_local char path[1024];
+    snprintf(path, sizeof path, "%s/tests/golden/models/%s", INGOT_SOURCE_DIR, name);
+    return path;
+}
+
+void golden_open(struct golden *g, const char *dir)
+{
+    char path[1100];
+    size_t size;
+    snprintf(path, sizeof path, "%s/expected.json", dir);
+    char *text = read_file(path, &size);
+    cJSON *root = cJSON_Parse(text), *id;
+    cr_assert_not_null(root, "%s", path);
+    g->n = cJSON_GetObjectItem(root, "n_positions")->valueint;
+    g->vocab = cJSON_GetObjectItem(root, "vocab_size")->valueint;
+    g->ids = malloc((size_t)g->n * sizeof *g->ids);
+    int32_t i = 0;
+    cJSON_ArrayForEach(id, cJSON_GetObjectItem(root, "input_ids")) g->ids[i++] = id->valueint;
+    cr_assert_eq(i, g->n);
+    snprintf(path, sizeof path, "%s/%s", dir, cJSON_GetObjectItem(root, "logits")->valuestring);
+    g->logits = (float *)(void *)read_file(path, &size);
+    cr_assert_eq(size, (size_t)g->n * (size_t)g->vocab * sizeof(float), "%s", path);
+    cJSON_Delete(root);
+    free(text);
+}
+
+void golden_close(struct golden *g)
+{
+    free(g->ids);
+    free(g->logits);
+}
