@@ -1,0 +1,53 @@
+"""Test cases that report as TAP to $INGOT_TAP, and to people on standard output.
+
+    import tap
+
+    @tap.case
+    def ids_are_equal():
+        assert ...
+
+    tap.main()
+
+A case fails by raising, is skipped by raising tap.Skip(reason).
+"""
+import os
+import sys
+import time
+import traceback
+
+
+class Skip(Exception):
+    pass
+
+
+_cases = []
+
+
+def case(f):
+    _cases.append(f)
+    return f
+
+
+def main():
+    suite = os.path.basename(sys.argv[0]).removesuffix(".py")
+    only = sys.argv[1:]
+    lines, failed = [], 0
+    for f in _cases:
+        if only and f.__name__ not in only:
+            continue
+        name = f"{suite}::{f.__name__}"
+        t0 = time.monotonic()
+        try:
+            f()
+            lines.append(f"ok - {name}")
+        except Skip as e:
+            lines.append(f"ok - {name} # SKIP {e}")
+        except Exception:
+            failed += 1
+            lines.append(f"not ok - {name}")
+            traceback.print_exc(file=sys.stdout)
+        print(f"{lines[-1]}  ({time.monotonic() - t0:.1f} s)", flush=True)
+    if os.environ.get("INGOT_TAP"):
+        with open(os.environ["INGOT_TAP"], "w") as out:
+            out.write("\n".join([f"1..{len(lines)}"] + lines) + "\n")
+    sys.exit(1 if failed else 0)
