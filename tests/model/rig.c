@@ -8,10 +8,25 @@
 #include <unistd.h>
 
 const char *const golden_names[] = {
-    "llama-attention-bias", "llama-gqa", "llama-head-dim", "llama-mha", "llama-mlp-bias",
-    "llama-mqa", "llama-rope-linear", "llama-rope-llama3", "llama-rope-llama3-v5",
-    "llama-rope-yarn", "llama-rope-yarn-factor", "llama-sharded-bf16", "llama-tied-f16",
-    "mistral-no-window", "mistral-window", "mistral-window-v5", "qwen2", "qwen2-yarn", "qwen3",
+    "llama-attention-bias",
+    "llama-gqa",
+    "llama-head-dim",
+    "llama-mha",
+    "llama-mlp-bias",
+    "llama-mqa",
+    "llama-rope-linear",
+    "llama-rope-llama3",
+    "llama-rope-llama3-v5",
+    "llama-rope-yarn",
+    "llama-rope-yarn-factor",
+    "llama-sharded-bf16",
+    "llama-tied-f16",
+    "mistral-no-window",
+    "mistral-window",
+    "mistral-window-v5",
+    "qwen2",
+    "qwen2-yarn",
+    "qwen3",
     "qwen3-v5",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
@@ -51,8 +66,12 @@ static enum status open_rank(struct rig *r, const char *dir, struct rig_config c
     r->mc = loader_config(r->ld);
     struct decoder_config cfg = rig_decoder_config(r->mc, c, rank, world);
     if (world > 1) {
-        struct coll_config cc = {.rank = rank, .world = world, .be = r->be, .deadline_ms = 120000,
-                                 .session = session, .one_host = true};
+        struct coll_config cc = {.rank = rank,
+                                 .world = world,
+                                 .be = r->be,
+                                 .deadline_ms = 120000,
+                                 .session = session,
+                                 .one_host = true};
         TRY(engine_coll_bytes(&cc.max_bytes, r->mc, &cfg));
         TRY(coll_open(&r->co, "shm", &cc));
     }
@@ -107,8 +126,13 @@ void rig_group(const char *dir, struct rig_config cfg, int world,
     struct member *m = calloc((size_t)world, sizeof *m);
     cr_assert_not_null(m);
     for (int r = 0; r < world; r++) {
-        m[r] = (struct member){.dir = dir, .cfg = cfg, .rank = r, .world = world,
-                               .session = session, .body = body, .ctx = ctx};
+        m[r] = (struct member){.dir = dir,
+                               .cfg = cfg,
+                               .rank = r,
+                               .world = world,
+                               .session = session,
+                               .body = body,
+                               .ctx = ctx};
         cr_assert_eq(pthread_create(&m[r].thread, NULL, member_main, &m[r]), 0);
     }
     for (int r = 0; r < world; r++)

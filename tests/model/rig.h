@@ -1,5 +1,5 @@
-/* What the model tests share: an engine on one rank, the same on several ranks that are threads of this
- * process, and the golden files. */
+/* What the model tests share: an engine on one rank, the same on several ranks that are threads of
+ * this process, and the golden files. */
 #ifndef TESTS_MODEL_RIG_H
 #define TESTS_MODEL_RIG_H
 

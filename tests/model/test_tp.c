@@ -1,0 +1,151 @@
+/* Several ranks give the bits of one: worlds 2, 4 and 8 for even and uneven shards, shared
+ * key/value heads, every kind of bias; world 3 runs, close to one rank, and does not depend on the
+ * batch. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "make_model.h"
+#include "rig.h"
+
+enum { N_TOKENS = 40 };
+
+struct job {
+    int32_t vocab, n_tokens;
+    int32_t chunk;      /* tokens of a forward */
+    float *logits;      /* [n_tokens, vocab], from rank 0 */
+    float *logits_last; /* the same of the highest rank */
+    int world;
+};
+
+/* The sequence in chunks, all logits, beside another sequence that must not matter. */
+static enum status run(void *ctx, struct engine *e, int rank)
+{
+    struct job *j = ctx;
+    int32_t ids[N_TOKENS], other[3] = {1, 0, 2};
+    float *to = calloc((size_t)j->n_tokens * (size_t)j->vocab, sizeof *to);
+    float *drop = calloc((size_t)j->vocab, sizeof *drop);
+    enum status st = ST_OK;
+    for (int32_t i = 0; i < j->n_tokens; i++)
+        ids[i] = (i * 7 + 3) % j->vocab;
+    if (j->chunk < j->n_tokens)
+        st = engine_prefill(e, 7, other, 3, drop);
+    if (st == ST_OK)
+        st = engine_prepare(e, 1, 0);
+    for (int32_t at = 0; st == ST_OK && at < j->n_tokens; at += j->chunk) {
+        int32_t n = j->n_tokens - at < j->chunk ? j->n_tokens - at : j->chunk;
+        st = engine_forward_verify(e, 1, ids + at, n, to + (size_t)at * (size_t)j->vocab);
+    }
+    size_t bytes = (size_t)j->n_tokens * (size_t)j->vocab * sizeof *to;
+    if (rank == 0)
+        memcpy(j->logits, to, bytes);
+    if (rank == j->world - 1)
+        memcpy(j->logits_last, to, bytes);
+    free(to);
+    free(drop);
+    return st;
+}
+
+static struct job job_run(const char *dir, int world, int32_t chunk, enum dtype kv)
+{
+    struct model_config mc;
+    must(model_config_load(&mc, dir), dir);
+    struct job j = {.vocab = mc.vocab, .n_tokens = N_TOKENS, .chunk = chunk, .world = world};
+    size_t n = (size_t)N_TOKENS * (size_t)mc.vocab;
+    j.logits = calloc(n, sizeof(float));
+    j.logits_last = calloc(n, sizeof(float));
+    rig_group(dir, (struct rig_config){.kv_dtype = kv, .block_len = 8}, world, run, &j);
+    cr_assert_arr_eq(j.logits, j.logits_last, n * sizeof(float), "%s: ranks differ", dir);
+    return j;
+}
+
+static void job_free(struct job *j)
+{
+    free(j->logits);
+    free(j->logits_last);
+}
+
+static void same_bits(const char *dir, const struct job *a, const struct job *b)
+{
+    size_t n = (size_t)N_TOKENS * (size_t)a->vocab;
+    for (size_t i = 0; i < n; i++)
+        cr_assert(memcmp(&a->logits[i], &b->logits[i], sizeof(float)) == 0,
+                  "%s: world %d chunk %d and world %d chunk %d differ at token %zu, column %zu: "
+                  "%.9g and %.9g",
+                  dir, a->world, a->chunk, b->world, b->chunk, i / (size_t)a->vocab,
+                  i % (size_t)a->vocab, (double)a->logits[i], (double)b->logits[i]);
+}
+
+static void all_worlds(const char *dir, int max_world, enum dtype kv)
+{
+    struct job one = job_run(dir, 1, N_TOKENS, kv);
+    double size = 0;
+    for (int32_t i = 0; i < one.vocab; i++)
+        size = fmax(size, fabs((double)one.logits[i]));
+    cr_assert(size > 1e-3 && size < 1e6, "%s: logits of size %g test nothing", dir, size);
+    for (int world = 1; world <= max_world; world *= 2) {
+        struct job whole = job_run(dir, world, N_TOKENS, kv), parts = job_run(dir, world, 7, kv);
+        same_bits(dir, &whole, &one);
+        same_bits(dir, &parts, &one);
+        job_free(&whole);
+        job_free(&parts);
+    }
+    job_free(&one);
+}
+
+Test(tp, golden_models)
+{
+    all_worlds(golden_dir("llama-gqa"), 8, DT_F32); /* 8 heads share 2 */
+    all_worlds(golden_dir("llama-attention-bias"), 4, DT_F32);
+    all_worlds(golden_dir("llama-mlp-bias"), 4, DT_F32);
+    all_worlds(golden_dir("llama-mqa"), 4, DT_BF16);
+    all_worlds(golden_dir("llama-sharded-bf16"), 4, DT_F32);
+    all_worlds(golden_dir("mistral-window"), 4, DT_F32);
+    all_worlds(golden_dir("qwen2"), 4, DT_F16);
+    all_worlds(golden_dir("qwen3"), 4, DT_F32);
+}
+
+static const struct toy uneven = {.n_layers = 2,
+                                  .hidden = 36,
+                                  .ffn = 61,
+                                  .vocab = 53,
+                                  .n_q = 14,
+                                  .n_kv = 2,
+                                  .d_head = 6,
+                                  .attention_bias = true,
+                                  .mlp_bias = true};
+
+Test(tp, heads_that_do_not_divide)
+{
+    const char *dir = toy_make(&uneven);
+    all_worlds(dir, 8, DT_F32);
+    toy_remove(dir);
+    struct toy odd = {.n_layers = 1,
+                      .hidden = 30,
+                      .ffn = 9,
+                      .vocab = 11,
+                      .n_q = 9,
+                      .n_kv = 9,
+                      .d_head = 4,
+                      .tied = true};
+    dir = toy_make(&odd);
+    all_worlds(dir, 8, DT_F32);
+    toy_remove(dir);
+}
+
+/* Not a power of two: another order of sums, so not the bits of one rank, but still its own
+ * whatever the batch. */
+Test(tp, world_3)
+{
+    const char *dir = toy_make(&uneven);
+    struct job one = job_run(dir, 1, N_TOKENS, DT_F32), whole = job_run(dir, 3, N_TOKENS, DT_F32);
+    struct job parts = job_run(dir, 3, 5, DT_F32);
+    same_bits(dir, &whole, &parts);
+    for (size_t i = 0; i < (size_t)N_TOKENS * (size_t)one.vocab; i++)
+        cr_assert_float_eq(one.logits[i], whole.logits[i], 2e-4f * (1 + fabsf(one.logits[i])));
+    job_free(&one);
+    job_free(&whole);
+    job_free(&parts);
+    toy_remove(dir);
+}
