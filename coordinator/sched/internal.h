@@ -29,6 +29,7 @@ struct seq {
     uint32_t n_hashed;  /* leading blocks that are in the hash chain */
     uint64_t chain;     /* prefix_id of block n_hashed - 1 */
     uint64_t last_step; /* step_id in which it was last planned */
+    uint64_t last_turn; /* counts every sequence's share: who has waited longest */
     int32_t prev, next; /* in its list; next also in the list of empty slots */
     int32_t id_next;    /* in its id bucket */
 };
@@ -57,7 +58,7 @@ struct sched {
     uint32_t max_slots;  /* max_seqs + max_waiting */
     uint32_t max_table;  /* blocks that one sequence can need */
     uint32_t max_blocks; /* blocks at create; the pool may be smaller after a reset */
-    uint64_t epoch, last_step_id, last_arrival, next_deadline_us;
+    uint64_t epoch, last_step_id, last_arrival, last_turn, next_deadline_us;
     struct block_pool pool;
 
     struct seq *seqs; /* [max_slots] */

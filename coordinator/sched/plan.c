@@ -101,6 +101,7 @@ static void add_seq(struct draft *d, int32_t i, uint32_t n, uint32_t first_block
         .seq_id = q->req.seq_id, .slot = i, .n_tokens = n, .want = ps->want == WANT_LAST};
     q->pos += n;
     q->last_step = p->step_id;
+    q->last_turn = ++s->last_turn;
     if (ps->want == WANT_LAST) {
         q->ahead++;
         d->f->n_want++;
@@ -175,7 +176,7 @@ static uint32_t pick_decodes(const struct draft *d, uint32_t limit)
     for (uint32_t k = 1; k < n; k++) { /* stable; two sorted runs in the usual case */
         int32_t i = s->picked[k];
         uint32_t j = k;
-        for (; j > 0 && s->seqs[s->picked[j - 1]].last_step > s->seqs[i].last_step; j--)
+        for (; j > 0 && s->seqs[s->picked[j - 1]].last_turn > s->seqs[i].last_turn; j--)
             s->picked[j] = s->picked[j - 1];
         s->picked[j] = i;
     }

@@ -321,6 +321,19 @@ static void require_progress(struct driver *d, const struct step_plan *p, struct
             first->n_missed);
 }
 
+/* Whoever is preempted is neither the first in order nor let in again by the same plan. */
+static void require_fair_preemption(const struct driver *d, size_t n_fx, uint64_t first_id,
+                                    const struct step_plan *p)
+{
+    for (size_t i = 0; i < n_fx; i++) {
+        if (d->fx[i].kind != FX_PREEMPTED)
+            continue;
+        REQUIRE(d->fx[i].seq_id != first_id, "the first in order was preempted");
+        for (uint32_t k = 0; k < p->n_opens; k++)
+            REQUIRE(p->opens[k].seq_id != d->fx[i].seq_id, "preempted and opened at once");
+    }
+}
+
 static bool do_plan(struct driver *d)
 {
     struct step_plan p;
@@ -328,6 +341,7 @@ static bool do_plan(struct driver *d)
     struct client *first = first_running(d);
     uint64_t first_id = first ? first->r.seq_id : 0;
     bool made = sched_plan(d->s, d->now_us, &p, d->fx, d->fx_cap, &n_fx);
+    require_fair_preemption(d, n_fx, first_id, &p);
     take_effects(d, n_fx, NULL);
     REQUIRE(made == (p.n_seqs > 0), "plan says %d with %u sequences", made, p.n_seqs);
     REQUIRE(made || d->n_results > 0 || d->n_clients == 0, "%u live, but the plan is empty",

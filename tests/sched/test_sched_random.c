@@ -1,0 +1,119 @@
+/* Random calls in many configurations: every stream equals the oracle's, the invariants hold after
+ * each call, everything ends, and a second run with the same seed gives the same plans and effects.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "sched/driver.h"
+
+enum { CALLS = 60000 }; /* per configuration and run */
+
+struct row {
+    const char *name;
+    struct sched_config cfg;
+    bool preempts, shares; /* must have happened */
+};
+
+#define Q .max_waiting = 8, .max_waiting_tokens = 600
+
+/* clang-format off */
+static const struct row rows[] = {
+    {"common", {Q, .max_seqs = 4, .max_step_tokens = 16, .max_ctx = 120, .n_blocks = 60, .block_len = 4, .prefix_cache = true}, false, true},
+    {"tiny KV", {Q, .max_seqs = 5, .max_step_tokens = 12, .max_ctx = 60, .n_blocks = 16, .block_len = 4, .prefix_cache = true}, true, true},
+    {"tiny KV, no cache", {Q, .max_seqs = 5, .max_step_tokens = 12, .max_ctx = 60, .n_blocks = 16, .block_len = 4}, true, true},
+    {"budget 1", {Q, .max_seqs = 4, .max_step_tokens = 1, .max_ctx = 60, .n_blocks = 20, .block_len = 4, .prefix_cache = true}, true, true},
+    {"budget 2", {Q, .max_seqs = 6, .max_step_tokens = 2, .max_ctx = 60, .n_blocks = 20, .block_len = 4, .prefix_cache = true}, true, true},
+    {"budget 3, strict groups", {Q, .max_seqs = 6, .max_step_tokens = 3, .max_ctx = 60, .n_blocks = 24, .block_len = 3}, true, true},
+    {"blocks of 1", {Q, .max_seqs = 4, .max_step_tokens = 9, .max_ctx = 80, .n_blocks = 70, .block_len = 1, .prefix_cache = true}, true, true},
+    {"blocks of 1, tiny", {Q, .max_seqs = 3, .max_step_tokens = 5, .max_ctx = 40, .n_blocks = 24, .block_len = 1, .prefix_cache = true}, true, true},
+    {"blocks of 16", {Q, .max_seqs = 6, .max_step_tokens = 40, .max_ctx = 150, .n_blocks = 12, .block_len = 16, .prefix_cache = true}, true, true},
+    {"one block", {Q, .max_seqs = 3, .max_step_tokens = 7, .max_ctx = 40, .n_blocks = 1, .block_len = 32, .prefix_cache = true}, false, false},
+    {"one sequence", {Q, .max_seqs = 1, .max_step_tokens = 6, .max_ctx = 70, .n_blocks = 18, .block_len = 4, .prefix_cache = true}, false, true},
+    {"ageing", {Q, .max_seqs = 4, .max_step_tokens = 8, .max_ctx = 80, .n_blocks = 24, .block_len = 4, .prefix_cache = true, .overtake = 3}, true, true},
+    {"short queue", {.max_waiting = 1, .max_waiting_tokens = 50, .max_seqs = 3, .max_step_tokens = 8, .max_ctx = 80, .n_blocks = 20, .block_len = 5, .prefix_cache = true}, true, true},
+    {"wide", {.max_waiting = 40, .max_waiting_tokens = 3000, .max_seqs = 24, .max_step_tokens = 20, .max_ctx = 100, .n_blocks = 80, .block_len = 4, .prefix_cache = true}, true, true},
+    {"overlap", {Q, .max_seqs = 4, .max_step_tokens = 16, .max_ctx = 120, .n_blocks = 60, .block_len = 4, .prefix_cache = true, .max_inflight = 2}, false, true},
+    {"overlap, tiny KV", {Q, .max_seqs = 5, .max_step_tokens = 12, .max_ctx = 60, .n_blocks = 16, .block_len = 4, .prefix_cache = true, .max_inflight = 2}, true, true},
+    {"overlap, budget 1", {Q, .max_seqs = 4, .max_step_tokens = 1, .max_ctx = 60, .n_blocks = 20, .block_len = 4, .prefix_cache = true, .max_inflight = 2}, true, true},
+    {"overlap, blocks of 1", {Q, .max_seqs = 4, .max_step_tokens = 9, .max_ctx = 60, .n_blocks = 40, .block_len = 1, .max_inflight = 2, .overtake = 2}, true, true},
+};
+/* clang-format on */
+
+static void run_row(const struct row *row, uint64_t seed)
+{
+    struct driver_report a, b;
+    struct dice dice = {.state = seed}, again = dice;
+    driver_run(&row->cfg, &dice, CALLS, &a);
+    driver_run(&row->cfg, &again, CALLS, &b);
+    cr_assert_eq(a.digest, b.digest, "%s: two runs with one seed differ", row->name);
+    cr_assert_eq(a.stats.steps, b.stats.steps);
+    cr_assert_geq(a.n_calls, CALLS);
+    cr_assert_gt(a.n_finished, CALLS / 1000, "%s: only %llu finished", row->name,
+                 (unsigned long long)a.n_finished);
+    cr_assert_gt(a.n_cancelled, 0u);
+    cr_assert_gt(a.n_expired, 0u);
+    cr_assert_gt(a.n_resets, 0u);
+    cr_assert_gt(a.n_busy, 0u);
+    cr_assert(!row->preempts || a.stats.preemptions > 0, "%s: nothing was preempted", row->name);
+    cr_assert(!row->shares || a.stats.tokens_cached > 0, "%s: nothing was shared", row->name);
+}
+
+/* One test per third of the rows, so that they run side by side: together 2,160,000 calls. */
+static void run_rows(size_t first)
+{
+    for (size_t i = first; i < ARRAY_LEN(rows); i += 3)
+        run_row(&rows[i], 1 + i);
+}
+
+Test(sched_random, rows_0)
+{
+    run_rows(0);
+}
+
+Test(sched_random, rows_1)
+{
+    run_rows(1);
+}
+
+Test(sched_random, rows_2)
+{
+    run_rows(2);
+}
+
+/* The plans change with the seed: the digest is not a constant. */
+Test(sched_random, seeds_differ)
+{
+    struct driver_report a, b;
+    struct dice one = {.state = 1}, two = {.state = 2};
+    driver_run(&rows[0].cfg, &one, 500, &a);
+    driver_run(&rows[0].cfg, &two, 500, &b);
+    cr_assert_neq(a.digest, b.digest);
+}
+
+/* Configurations themselves at random, fewer calls each. */
+Test(sched_random, configurations)
+{
+    uint64_t x = 12345, finished = 0;
+    for (int i = 0; i < 300; i++) {
+        uint32_t v[9];
+        for (size_t k = 0; k < ARRAY_LEN(v); k++) {
+            x = x * 6364136223846793005U + 1442695040888963407U;
+            v[k] = (uint32_t)(x >> 33);
+        }
+        struct sched_config cfg = {.max_seqs = 1 + v[0] % 10,
+                                   .max_step_tokens = 1 + v[1] % 24,
+                                   .max_waiting = 1 + v[2] % 12,
+                                   .max_waiting_tokens = 20 + v[3] % 500,
+                                   .max_ctx = 2 + v[4] % 150,
+                                   .n_blocks = 1 + v[5] % 60,
+                                   .block_len = 1 + v[6] % 20,
+                                   .prefix_cache = v[7] % 3 > 0,
+                                   .max_inflight = 1 + v[7] / 3 % 2,
+                                   .overtake = v[8] % 4};
+        struct driver_report r;
+        struct dice dice = {.state = x};
+        driver_run(&cfg, &dice, 1500, &r);
+        finished += r.n_finished;
+    }
+    cr_assert_gt(finished, 1000u);
+}
