@@ -15,3 +15,8 @@ if(INGOT_SANITIZE)
     -fno-sanitize-recover=all)
   target_link_options(ingot_flags INTERFACE -fsanitize=${INGOT_SANITIZE})
 endif()
+if(INGOT_FUZZ)
+  target_compile_options(ingot_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined
+    -fno-sanitize-recover=all)
+  target_link_options(ingot_flags INTERFACE -fsanitize=address,undefined)
+endif()
