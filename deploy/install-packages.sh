@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Installs what Ingot needs on Debian and Ubuntu; elsewhere it says what that is.
+#   deploy/install-packages.sh [--tests] [--dry-run]
+#   --tests    also what the test suite uses
+#   --dry-run  only say what would be installed
+set -euo pipefail
+
+packages=(build-essential cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libzmq3-dev libprotobuf-c-dev
+  protobuf-c-compiler libcjson-dev libpcre2-dev libutf8proc-dev)
+test_packages=(libcriterion-dev clang xz-utils protobuf-compiler python3-zmq python3-protobuf python3-numpy python3-jinja2)
+dry=0
+for arg in "$@"; do
+  case "$arg" in
+  --tests) packages+=("${test_packages[@]}") ;;
+  --dry-run) dry=1 ;;
+  *)
+    sed -n '2,5s/^# \{0,1\}//p' "$0"
+    [ "$arg" = --help ] || [ "$arg" = -h ] || exit 2
+    exit 0
+    ;;
+  esac
+done
+
+if ! command -v apt-get >/dev/null; then
+  cat >&2 <<TXT
+This script knows apt only.  Install, by the names of your system:
+  a C11 compiler, CMake >= 3.20, pkg-config, Open MPI (or any MPI), ZeroMQ >= 4.2, protobuf-c with protoc-c,
+  cJSON, PCRE2, utf8proc; for the tests Criterion.
+On macOS: brew install cmake pkg-config open-mpi zeromq protobuf-c cjson pcre2 utf8proc criterion
+TXT
+  exit 1
+fi
+
+missing=()
+for p in "${packages[@]}"; do
+  dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || missing+=("$p")
+done
+if [ ${#missing[@]} = 0 ]; then
+  echo "packages: everything is there"
+  exit 0
+fi
+echo "packages to install: ${missing[*]}"
+[ "$dry" = 1 ] && exit 0
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null || {
+    echo "not root and no sudo: install them yourself: apt-get install ${missing[*]}" >&2
+    exit 1
+  }
+  as_root=(sudo)
+fi
+"${as_root[@]}" apt-get update -q
+DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -q --no-install-recommends "${missing[@]}"
