@@ -276,6 +276,17 @@ enum status engine_decode_batch(struct engine *e, const struct engine_token *bat
     return run_chunks(e, e->batch, n, false, logits);
 }
 
+enum status engine_truncate_kv(struct engine *e, uint64_t seq, int32_t new_len)
+{
+    struct kv_seq *s;
+    TRY(find_open(e, seq, &s));
+    if (new_len < 0 || new_len > s->len)
+        FAIL(ST_RANGE, "sequence %llu has %d tokens: it cannot be cut to %d",
+             (unsigned long long)seq, s->len, new_len);
+    kv_truncate(&e->kv, s, new_len);
+    return ST_OK;
+}
+
 /* ---- a KV cache from elsewhere ---- */
 
 size_t engine_kv_row_bytes(const struct engine *e)

@@ -1,0 +1,171 @@
+/* The memory plan against what is really taken: the back end's alloc and load_weight are counted.
+ */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+
+#include "rig.h"
+
+static struct backend_ops counted; /* the CPU's table with two functions replaced */
+static const struct backend_ops *real;
+static size_t allocated, loaded;
+static int in_use; /* buffers and weights not given back */
+
+static enum status count_alloc(struct backend *be, size_t bytes, enum mem_kind kind,
+                               struct buf **out)
+{
+    allocated += bytes;
+    in_use++;
+    return real->alloc(be, bytes, kind, out);
+}
+
+static enum status count_load(struct backend *be, const struct weight_src *src, struct weight **out)
+{
+    loaded += real->weight_bytes(be, src);
+    in_use++;
+    return real->load_weight(be, src, out);
+}
+
+static void count_free(struct backend *be, struct buf *b)
+{
+    in_use--;
+    real->free(be, b);
+}
+
+static void count_free_weight(struct backend *be, struct weight *w)
+{
+    in_use--;
+    real->free_weight(be, w);
+}
+
+static struct backend *counting_backend(void)
+{
+    struct backend *be;
+    struct backend_config cfg = {.threads = 1};
+    must(backend_open(&be, "cpu", &cfg), "backend");
+    real = backend_ops_of(be);
+    counted = *real;
+    counted.alloc = count_alloc;
+    counted.load_weight = count_load;
+    counted.free = count_free;
+    counted.free_weight = count_free_weight;
+    ((struct backend_base *)be)->ops = &counted;
+    return be;
+}
+
+ParameterizedTestParameters(memory, plan_is_what_is_taken)
+{
+    static size_t index[64];
+    for (size_t i = 0; i < n_golden; i++)
+        index[i] = i;
+    return cr_make_param_array(size_t, index, n_golden);
+}
+
+ParameterizedTest(size_t *i, memory, plan_is_what_is_taken)
+{
+    struct backend *be = counting_backend();
+    struct loader *ld;
+    struct decoder *m;
+    struct decoder_memory plan;
+    must(loader_open(&ld, golden_dir(golden_names[*i])), golden_names[*i]);
+    for (int kv = DT_F32; kv <= DT_BF16; kv++) {
+        struct rig_config rc = {.kv_dtype = (enum dtype)kv,
+                                .block_len = 5,
+                                .n_blocks = 13,
+                                .max_tokens = 33,
+                                .max_out = 3,
+                                .max_ctx = 77};
+        struct decoder_config cfg = rig_decoder_config(loader_config(ld), rc, 0, 1);
+        allocated = loaded = 0;
+        must(decoder_plan_memory(&plan, loader_config(ld), ld, be, &cfg), "plan");
+        cr_assert_eq(allocated + loaded, 0, "a plan takes nothing");
+        must(decoder_open(&m, loader_config(ld), ld, be, NULL, &cfg), "open");
+        cr_assert_eq(loaded, plan.weights);
+        cr_assert_eq(allocated, plan.kv + plan.scratch + plan.tables);
+        cr_assert_eq(plan.kv, plan.kv_per_block * 13);
+        decoder_close(m);
+        cr_assert_eq(in_use, 0);
+    }
+    loader_close(ld);
+    real->close(be);
+}
+
+struct progress {
+    size_t last, total;
+    int calls;
+};
+
+static void on_progress(void *ctx, size_t done, size_t total)
+{
+    struct progress *p = ctx;
+    cr_assert_gt(done, p->last);
+    cr_assert_leq(done, total);
+    *p = (struct progress){done, total, p->calls + 1};
+}
+
+Test(memory, progress_ends_at_the_total)
+{
+    struct backend *be = counting_backend();
+    struct loader *ld;
+    struct decoder *m;
+    struct progress p = {0};
+    struct stored_tensor t;
+    size_t bytes = 0;
+    must(loader_open(&ld, golden_dir("llama-sharded-bf16")), "open");
+    for (size_t i = 0; i < loader_count(ld); i++) {
+        loader_get(ld, i, &t);
+        bytes += t.n_bytes;
+    }
+    struct decoder_config cfg = rig_decoder_config(loader_config(ld), (struct rig_config){0}, 0, 1);
+    loader_on_progress(ld, on_progress, &p);
+    must(decoder_open(&m, loader_config(ld), ld, be, NULL, &cfg), "open");
+    cr_assert_gt(p.calls, 5);
+    cr_assert_eq(p.last, p.total);
+    cr_assert_eq(p.total, bytes, "one rank reads all of the files' tensors");
+    decoder_close(m);
+    loader_close(ld);
+    real->close(be);
+}
+
+/* Every failure on the way gives back what was taken. */
+static int fail_at;
+static enum status failing_alloc(struct backend *be, size_t bytes, enum mem_kind kind,
+                                 struct buf **out)
+{
+    if (fail_at-- == 0)
+        FAIL(ST_NOMEM, "the device is full");
+    return count_alloc(be, bytes, kind, out);
+}
+
+static enum status failing_load(struct backend *be, const struct weight_src *src,
+                                struct weight **out)
+{
+    if (fail_at-- == 0)
+        FAIL(ST_NOMEM, "the device is full");
+    return count_load(be, src, out);
+}
+
+Test(memory, a_failed_open_leaves_nothing)
+{
+    struct backend *be = counting_backend();
+    struct loader *ld;
+    struct engine *e;
+    must(loader_open(&ld, golden_dir("llama-gqa")), "open");
+    struct decoder_config cfg = rig_decoder_config(loader_config(ld), (struct rig_config){0}, 0, 1);
+    counted.alloc = failing_alloc;
+    counted.load_weight = failing_load;
+    int n = 0;
+    for (;; n++) {
+        fail_at = n;
+        enum status st = engine_create(&e, ld, be, NULL, &cfg);
+        if (st == ST_OK)
+            break;
+        cr_assert_eq(st, ST_NOMEM);
+        cr_assert_null(e);
+        cr_assert_eq(in_use, 0, "failure %d left something", n);
+    }
+    cr_assert_gt(n, 15);
+    engine_destroy(e);
+    cr_assert_eq(in_use, 0);
+    loader_close(ld);
+    real->close(be);
+}
