@@ -1,6 +1,7 @@
 /* The ranks' view of the sequences: block tables and lengths, driven only by step plans.  Policy-free: a
  * rank does what the plan says, after checking that it is possible.  step_apply validates the whole plan,
- * updates the tables and uploads the arrays of struct step_dev once. */
+ * updates the tables and uploads the arrays of struct step_dev once.
+ * Called by the rank's main thread; all memory is taken by step_create. */
 #ifndef WORKER_STEP_STEP_H
 #define WORKER_STEP_STEP_H
 
@@ -15,6 +16,7 @@ struct step_config {
     int32_t max_ctx, n_blocks, block_len, vocab;
 };
 
+/* Device bytes that step_create takes; 0 when the configuration is impossible. */
 size_t step_bytes(const struct step_config *cfg);
 MUST_CHECK enum status step_create(struct step **out, const struct step_config *cfg,
                                    struct backend *be);
@@ -27,5 +29,30 @@ void step_reset(struct step *s);
  * range, token id outside the vocabulary, too many of anything); nothing is applied then. */
 MUST_CHECK enum status step_apply(struct step *s, const struct step_plan *plan,
                                   struct step_dev *dev);
+
+/* Do the penalties of these parameters look at the tokens so far?  Then an open brings its history. */
+static inline bool sample_params_need_history(const struct sample_params *sp)
+{
+    return sp->repetition_penalty != 1.0f || sp->presence_penalty != 0.0f ||
+           sp->frequency_penalty != 0.0f;
+}
+
+/* What is known of an open sequence.  slot: its number in [0, max_open), the same until it closes. */
+struct step_seq {
+    uint64_t seq_id;
+    struct sample_params sp;
+    int32_t len;      /* tokens in the KV cache, after the last step applied */
+    int32_t n_prompt; /* of all its tokens, how many are prompt */
+    int32_t n_blocks;
+    uint64_t serial;  /* of the last plan that had it */
+};
+
+/* Slot of an open sequence, -1 when it is not known. */
+int32_t step_find(const struct step *s, uint64_t seq_id);
+const struct step_seq *step_seq(const struct step *s, int32_t slot);
+
+/* Rows of logits of the last step: row i belongs to the sequence in that slot. */
+int32_t step_n_out(const struct step *s);
+int32_t step_out_slot(const struct step *s, int32_t i);
 
 #endif

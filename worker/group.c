@@ -1,0 +1,286 @@
+#include "worker/group.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "worker/host_share.h"
+
+/* ---- agreement ---- */
+
+/* What must be equal on all ranks. */
+struct agreed {
+    uint64_t digest;
+    int64_t max_tokens, max_seqs, max_ctx, block_len, kv_dtype, coll;
+};
+
+static enum status random_u64(uint64_t *out)
+{
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, sizeof *out) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (n != (ssize_t)sizeof *out)
+        FAIL(ST_IO, "cannot read /dev/urandom");
+    return ST_OK;
+}
+
+/* Rank 0 finds the first rank that differs from it. */
+static enum status compare(const struct agreed *all, int world)
+{
+    static const struct {
+        const char *name;
+        size_t at;
+    } fields[] = {
+        {"--max-step-tokens", offsetof(struct agreed, max_tokens)},
+        {"--max-seqs", offsetof(struct agreed, max_seqs)},
+        {"--max-ctx", offsetof(struct agreed, max_ctx)},
+        {"--block-len", offsetof(struct agreed, block_len)},
+        {"--kv-dtype", offsetof(struct agreed, kv_dtype)},
+        {"--coll", offsetof(struct agreed, coll)},
+    };
+    for (int r = 1; r < world; r++) {
+        if (all[r].digest != all[0].digest)
+            FAIL(ST_RANGE, "rank %d has another model than rank 0 (digests %016llx, %016llx)", r,
+                 (unsigned long long)all[r].digest, (unsigned long long)all[0].digest);
+        for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+            int64_t a, b;
+            memcpy(&a, (const char *)&all[0] + fields[i].at, sizeof a);
+            memcpy(&b, (const char *)&all[r] + fields[i].at, sizeof b);
+            if (a != b)
+                FAIL(ST_RANGE, "rank %d has %s %lld, rank 0 has %lld", r, fields[i].name,
+                     (long long)b, (long long)a);
+        }
+    }
+    return ST_OK;
+}
+
+static enum status agree(struct group *g)
+{
+    struct agreed mine = {.digest = g->digest,
+                          .max_tokens = g->dc.max_tokens,
+                          .max_seqs = g->dc.max_seqs,
+                          .max_ctx = g->dc.max_ctx,
+                          .block_len = g->dc.block_len,
+                          .kv_dtype = (int64_t)g->dc.kv_dtype,
+                          .coll = g->opt->coll};
+    struct agreed *all = calloc((size_t)g->ci.world, sizeof *all);
+    size_t len = sizeof g->launch;
+    if (!all)
+        FAIL(ST_NOMEM, "no memory for %d ranks", g->ci.world);
+    enum status st = control_gather(&mine, sizeof mine, all);
+    if (st == ST_OK && g->ci.rank == 0)
+        st = compare(all, g->ci.world);
+    free(all);
+    TRY(st); /* on rank 0 alone: the caller ends the job */
+    if (g->ci.rank == 0)
+        TRY(random_u64(&g->launch));
+    return control_bcast(&g->launch, sizeof g->launch, &len, 0);
+}
+
+/* ---- sizes ---- */
+
+static enum status set_sizes(struct group *g, const struct model_config *mc)
+{
+    const struct worker_options *o = g->opt;
+    if (o->max_ctx > mc->max_ctx)
+        FAIL(ST_RANGE, "--max-ctx %lld: this model was made for %d tokens", (long long)o->max_ctx,
+             mc->max_ctx);
+    g->dc = (struct decoder_config){
+        .rank = g->ci.rank,
+        .world = g->ci.world,
+        .max_tokens = (int32_t)o->max_step_tokens,
+        .max_seqs = (int32_t)o->max_seqs,
+        .max_out = (int32_t)o->max_seqs,
+        .n_blocks = 1,
+        .block_len = (int32_t)o->block_len,
+        .max_ctx = o->max_ctx ? (int32_t)o->max_ctx : mc->max_ctx,
+        .kv_dtype = worker_kv_dtype(o, mc->dtype),
+    };
+    if (g->dc.max_tokens < g->dc.max_out)
+        g->dc.max_out = g->dc.max_tokens; /* a row of logits is of a token */
+    return ST_OK;
+}
+
+static void set_step(struct group *g, const struct model_config *mc)
+{
+    g->rc = (struct rank_step_config){
+        .rank = g->ci.rank,
+        .world = g->ci.world,
+        .be = g->be,
+        .parts = g->parts,
+        .step = {.max_tokens = g->dc.max_tokens,
+                 .max_seqs = g->dc.max_seqs,
+                 .max_open = g->dc.max_seqs,
+                 .max_ctx = g->dc.max_ctx,
+                 .n_blocks = g->dc.n_blocks,
+                 .block_len = g->dc.block_len,
+                 .vocab = mc->vocab},
+    };
+}
+
+static enum status set_parts(struct group *g, const struct model_config *mc)
+{
+    g->parts = calloc((size_t)g->ci.world, sizeof *g->parts);
+    if (!g->parts)
+        FAIL(ST_NOMEM, "no memory for %d ranks", g->ci.world);
+    for (int r = 0; r < g->ci.world; r++) {
+        struct shard sh;
+        TRY(shard_plan(&sh, mc, r, g->ci.world));
+        g->parts[r] = sh.vocab;
+    }
+    return ST_OK;
+}
+
+static size_t fixed_bytes(const struct group *g, const struct decoder_memory *m)
+{
+    return m->weights + m->scratch + m->tables + rank_step_bytes(&g->rc);
+}
+
+/* Blocks that this rank has room for; free: bytes that this rank may plan with, 0 = not known. */
+static enum status blocks_here(const struct group *g, const struct decoder_memory *m, size_t free,
+                               uint64_t *blocks)
+{
+    const struct worker_options *o = g->opt;
+    size_t fixed = fixed_bytes(g, m), per = m->kv_per_block ? m->kv_per_block : 1;
+    uint64_t per_seq = (uint64_t)((g->dc.max_ctx - 1) / g->dc.block_len + 1);
+    *blocks = (uint64_t)o->kv_blocks;
+    if (o->kv_memory)
+        *blocks = o->kv_memory / per;
+    if (*blocks == 0 && o->kv_memory)
+        FAIL(ST_RANGE, "--kv-memory %llu: one block of %d tokens needs %zu bytes",
+             (unsigned long long)o->kv_memory, g->dc.block_len, per);
+    if (*blocks == 0) {
+        *blocks = per_seq * (uint64_t)g->dc.max_seqs;
+        if (free && fixed >= free)
+            FAIL(ST_NOMEM, "the model needs %zu bytes on this rank, %zu are free", fixed, free);
+        uint64_t most = free ? (uint64_t)((double)(free - fixed) * 0.7) / per : *blocks;
+        *blocks = most < *blocks ? most : *blocks;
+    }
+    if (*blocks == 0)
+        FAIL(ST_NOMEM, "no room for the KV cache: %zu bytes are free, the model needs %zu", free,
+             fixed);
+    if (*blocks > (uint64_t)(INT32_MAX / g->dc.block_len))
+        *blocks = (uint64_t)(INT32_MAX / g->dc.block_len);
+    return ST_OK;
+}
+
+static enum status plan_memory(struct group *g, const struct model_config *mc)
+{
+    struct decoder_memory m;
+    struct backend_info info;
+    uint64_t blocks;
+    backend_ops_of(g->be)->info(g->be, &info);
+    size_t free = info.mem_free / (size_t)g->ci.local_world;
+    if (!(info.kv_types & 1U << g->dc.kv_dtype))
+        FAIL(ST_UNSUPPORTED, "--kv-dtype %s: backend %s cannot do that",
+             dtype_name(g->dc.kv_dtype), worker_backend_name(g->opt));
+    set_step(g, mc);
+    TRY(decoder_plan_memory(&m, mc, g->ld, g->be, &g->dc));
+    TRY(blocks_here(g, &m, free, &blocks));
+    TRY(control_min_u64(&blocks));
+    g->dc.n_blocks = (int32_t)blocks;
+    set_step(g, mc);
+    TRY(decoder_plan_memory(&m, mc, g->ld, g->be, &g->dc));
+    size_t total = fixed_bytes(g, &m) + m.kv;
+    log_line(LOG_INFO,
+             "memory plan: weights %zu + KV %zu (%d blocks of %d tokens, %zu bytes each, %s) + "
+             "scratch %zu + tables %zu + step %zu = %zu bytes; %zu of %zu free on %s",
+             m.weights, m.kv, g->dc.n_blocks, g->dc.block_len, m.kv_per_block,
+             dtype_name(g->dc.kv_dtype), m.scratch, m.tables, rank_step_bytes(&g->rc), total, free,
+             info.mem_total, info.device);
+    if (free && total > free)
+        FAIL(ST_NOMEM, "the memory plan of %zu bytes does not fit into the %zu free ones", total,
+             free);
+    return ST_OK;
+}
+
+enum status group_plan(struct group *g, const struct worker_options *opt,
+                       const struct control_info *ci)
+{
+    *g = (struct group){.opt = opt, .ci = *ci, .threads = (int)opt->threads};
+    int share;
+    TRY(host_share_threads(ci, &share));
+    if (g->threads == 0)
+        g->threads = share;
+    struct backend_config bc = {.threads = g->threads, .isa = worker_isa_name(opt)};
+    TRY(backend_open(&g->be, worker_backend_name(opt), &bc));
+    TRY(loader_open(&g->ld, opt->model));
+    const struct model_config *mc = loader_config(g->ld);
+    g->digest = loader_digest(g->ld);
+    TRY(set_sizes(g, mc));
+    TRY(set_parts(g, mc));
+    TRY(agree(g));
+    return plan_memory(g, mc);
+}
+
+/* ---- loading ---- */
+
+/* Rank 0 on a terminal: a line that is written over. */
+static void show_progress(void *ctx, size_t done, size_t total)
+{
+    int *percent = ctx;
+    int now = total ? (int)((double)done / (double)total * 100.0) : 100;
+    if (now == *percent)
+        return;
+    *percent = now;
+    fprintf(stderr, "\rloading %zu of %zu bytes (%d %%)%s", done, total, now,
+            done == total ? "\n" : "");
+    fflush(stderr);
+}
+
+static double seconds(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static enum status open_coll(struct group *g, const struct model_config *mc)
+{
+    size_t layers = decoder_coll_bytes(mc, &g->dc), after = rank_step_coll_bytes(&g->rc);
+    struct coll_config cc = {.rank = g->ci.rank,
+                             .world = g->ci.world,
+                             .be = g->be,
+                             .max_bytes = layers > after ? layers : after,
+                             .deadline_ms = (uint32_t)g->opt->peer_ms,
+                             .session = g->launch,
+                             .one_host = g->ci.one_host};
+    return coll_open(&g->co, worker_coll_name(g->opt), &cc);
+}
+
+enum status group_load(struct group *g)
+{
+    const struct model_config *mc = loader_config(g->ld);
+    double begin = seconds();
+    int percent = -1;
+    TRY(open_coll(g, mc));
+    if (g->ci.rank == 0 && isatty(STDERR_FILENO))
+        loader_on_progress(g->ld, show_progress, &percent);
+    TRY(decoder_open(&g->model, mc, g->ld, g->be, g->co, &g->dc));
+    g->rc.co = g->co;
+    g->rc.model = g->model;
+    TRY(rank_step_create(&g->step, &g->rc));
+    TRY(control_barrier());
+    if (g->ci.rank == 0)
+        log_line(LOG_INFO, "loaded %s in %.2f s: %d ranks, collective %s, %d threads each",
+                 g->opt->model, seconds() - begin, g->ci.world, g->co->ops->name, g->threads);
+    return ST_OK;
+}
+
+void group_close(struct group *g)
+{
+    rank_step_destroy(g->step);
+    decoder_close(g->model);
+    if (g->co)
+        g->co->ops->close(g->co);
+    loader_close(g->ld);
+    if (g->be)
+        backend_ops_of(g->be)->close(g->be);
+    free(g->parts);
+    *g = (struct group){0};
+}

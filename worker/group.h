@@ -1,0 +1,38 @@
+/* Start-up of one rank: device, model, agreement with the other ranks, memory plan, weights.  In the end
+ * everything that the loop needs is there and no more memory is taken. */
+#ifndef WORKER_GROUP_H
+#define WORKER_GROUP_H
+
+#include "collectives/coll.h"
+#include "collectives/control.h"
+#include "worker/model/decoder.h"
+#include "worker/options.h"
+#include "worker/rank_step.h"
+
+struct group {
+    const struct worker_options *opt;
+    struct control_info ci;
+    struct backend *be;
+    struct loader *ld;
+    struct coll *co;             /* NULL when world is 1 */
+    struct decoder *model;
+    struct rank_step *step;
+    struct vocab_part *parts;    /* [world] */
+    struct decoder_config dc;
+    struct rank_step_config rc;
+    uint64_t digest;             /* of the model */
+    uint64_t launch;             /* random, equal on all ranks */
+    int threads;
+};
+
+/* Opens the device, reads the model's headers, agrees with the other ranks on everything.  After this
+ * g->dc is final and the memory plan has been logged.  Collective. */
+MUST_CHECK enum status group_plan(struct group *g, const struct worker_options *opt,
+                                  const struct control_info *ci);
+
+/* Opens the collective, loads the weights, takes all memory.  Collective. */
+MUST_CHECK enum status group_load(struct group *g);
+
+void group_close(struct group *g);
+
+#endif

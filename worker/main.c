@@ -1,0 +1,174 @@
+/* ingot-worker: one rank of a worker group.  `ingot-worker --help` is its manual. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "worker/group.h"
+#include "worker/host_share.h"
+#include "worker/link.h"
+#include "worker/rank_loop.h"
+
+static volatile sig_atomic_t stop_asked;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    stop_asked = 1;
+}
+
+/* SIGTERM and SIGINT ask once; a second one kills.  SIGPIPE would end a rank whose log reader went away. */
+static void set_signals(void)
+{
+    struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&a.sa_mask);
+    sigaction(SIGTERM, &a, NULL);
+    sigaction(SIGINT, &a, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *end = path + strlen(path), *p = end;
+    while (p > path && p[-1] != '/')
+        p--;
+    return *p ? p : path;
+}
+
+/* Ends the whole job.  Ranks other than 0 give rank 0 a moment: it tells the coordinator why, and the first
+ * rank that aborts takes all others with it. */
+static _Noreturn void give_up(const struct group *g, enum status st, const char *what, int code)
+{
+    const struct timespec moment = {.tv_sec = 1};
+    log_failure(LOG_ERROR, st, what);
+    if (g->co)
+        g->co->ops->abort(g->co);
+    if (g->ci.rank != 0)
+        nanosleep(&moment, NULL);
+    control_abort(code);
+}
+
+static int exit_code_of(enum loop_end end)
+{
+    switch (end) {
+    case LOOP_SHUTDOWN:
+    case LOOP_SIGNAL:
+        return EXIT_AS_ASKED;
+    case LOOP_ORPHAN:
+        return EXIT_ORPHAN;
+    case LOOP_REFUSED:
+        return EXIT_REFUSED;
+    case LOOP_FAULT:
+        break;
+    }
+    return EXIT_FAULT;
+}
+
+static struct worker_hello hello_of(const struct group *g)
+{
+    const struct model_config *mc = decoder_model(g->model);
+    return (struct worker_hello){
+        .wire_version = WORKER_WIRE_VERSION,
+        .model = g->opt->name ? g->opt->name : base_name(g->opt->model),
+        .backend = worker_backend_name(g->opt),
+        .coll = g->co->ops->name,
+        .digest = g->digest,
+        .world = (uint32_t)g->ci.world,
+        .vocab = (uint32_t)mc->vocab,
+        .max_ctx = (uint32_t)g->dc.max_ctx,
+        .block_len = (uint32_t)g->dc.block_len,
+        .n_blocks = (uint32_t)g->dc.n_blocks,
+        .max_step_tokens = (uint32_t)g->dc.max_tokens,
+        .max_seqs = (uint32_t)g->dc.max_seqs,
+        .launch = g->launch,
+        .pid = (uint64_t)getpid(),
+    };
+}
+
+/* The loop, and the end of the job when it does not end as asked. */
+static int serve(struct group *g)
+{
+    struct worker_hello hello = hello_of(g);
+    struct rank_loop_config rl = {.rank = g->ci.rank,
+                                  .world = g->ci.world,
+                                  .step = g->step,
+                                  .hello = &hello,
+                                  .lease_ms = (uint32_t)g->opt->lease_ms,
+                                  .peer_ms = (uint32_t)g->opt->peer_ms,
+                                  .stop = &stop_asked};
+    struct link_config lc = {.endpoint = g->opt->connect,
+                             .lease_ms = (uint32_t)g->opt->lease_ms,
+                             .max_message = RANK_MAX_MESSAGE};
+    enum loop_end end;
+    enum status st = ST_OK;
+    if (g->ci.rank == 0)
+        st = link_open(&rl.link, &lc);
+    if (st != ST_OK)
+        give_up(g, st, "cannot reach the coordinator", EXIT_START);
+    st = rank_loop_run(&rl, &end);
+    link_close(rl.link);
+    if (end == LOOP_FAULT)
+        give_up(g, st, "fault", EXIT_FAULT);
+    if (st != ST_OK)
+        log_failure(LOG_ERROR, st, "ending");
+    else if (g->ci.rank == 0)
+        log_line(LOG_INFO, "ended as asked");
+    return exit_code_of(end);
+}
+
+static int run(const struct worker_options *opt)
+{
+    struct group g = {0};
+    struct control_info ci = {0};
+    char name[32];
+    enum status st = control_open(&ci);
+    snprintf(name, sizeof name, "worker.%d", ci.rank);
+    log_init(name, (enum log_level)opt->log_level);
+    if (st != ST_OK) {
+        log_failure(LOG_ERROR, st, "cannot start");
+        return EXIT_START;
+    }
+    st = group_plan(&g, opt, &ci);
+    g.ci = ci;
+    if (st == ST_OK)
+        st = group_load(&g);
+    if (st != ST_OK)
+        give_up(&g, st, "cannot serve", EXIT_MODEL);
+    int code = serve(&g);
+    group_close(&g);
+    /* an end that all ranks have agreed on; after an orphan's they may not be there any more */
+    if (code == EXIT_ORPHAN && ci.rank != 0)
+        control_abort(code);
+    control_close();
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct worker_options opt;
+    struct option_result res;
+    if (options_parse(&worker_option_set, &opt, argc, argv, &res) != ST_OK ||
+        (!res.help && !res.version && worker_options_check(&opt) != ST_OK)) {
+        fprintf(stderr, "ingot-worker: %s\n", status_text());
+        return EXIT_USAGE;
+    }
+    if (res.help) {
+        options_print_help(stdout, &worker_option_set);
+        return EXIT_AS_ASKED;
+    }
+    if (res.version) {
+        printf("ingot-worker %s\n", INGOT_VERSION);
+        return EXIT_AS_ASKED;
+    }
+    if (opt.die_with_parent && host_die_with_parent() != ST_OK) {
+        fprintf(stderr, "ingot-worker: %s\n", status_text());
+        return EXIT_START;
+    }
+    if (opt.print_config)
+        options_print_effective(stderr, &worker_option_set, &opt, &res);
+    set_signals();
+    return run(&opt);
+}

@@ -1,0 +1,15 @@
+# The worker's run time: sampling, steps, the loop of a rank, and the program.
+add_library(ingot_runtime STATIC
+  sample/sampler.c
+  sample/edits.c
+  step/id_map.c
+  step/check.c
+  step/step.c
+  rank_step.c
+  link.c
+  rank_loop.c)
+target_link_libraries(ingot_runtime PUBLIC ingot_model ingot_wire ingot_coll ingot_common ingot_flags
+  PRIVATE PkgConfig::ZMQ Threads::Threads m)
+
+add_executable(ingot-worker main.c options.c group.c host_share.c)
+target_link_libraries(ingot-worker PRIVATE ingot_runtime ingot_backends)

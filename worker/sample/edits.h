@@ -1,0 +1,35 @@
+/* Penalties, biases and forbidden stop ids: which logits of which rows are changed before sampling.  Keeps
+ * for each open sequence what its parameters need (its tokens, its stop ids, its biases), driven by the
+ * same plans as worker/step on every rank, and applies on each rank the edits of its own vocabulary share.
+ *
+ * The logit l of an id becomes (l > 0 ? l / mul : l * mul) + add, with
+ *   mul = repetition_penalty when the id occurs in prompt or output, else 1
+ *   add = -(presence_penalty + frequency_penalty * n) when it occurs n > 0 times in the output, + its bias;
+ *         -infinity for a stop id while the output has fewer than min_new tokens.
+ * Sources: Keskar et al. 2019 (CTRL) for the repetition penalty, the OpenAI API reference for the others.
+ * Called by the rank's main thread; all memory is taken by edits_create. */
+#ifndef WORKER_SAMPLE_EDITS_H
+#define WORKER_SAMPLE_EDITS_H
+
+#include "worker/step/step.h"
+
+struct edits;
+
+struct edits_config {
+    int32_t max_open, max_ctx, vocab; /* as in step_config */
+    struct vocab_part part;           /* this rank's share */
+};
+
+/* Device bytes that edits_create takes. */
+size_t edits_bytes(void);
+MUST_CHECK enum status edits_create(struct edits **out, const struct edits_config *cfg,
+                                    struct backend *be);
+void edits_destroy(struct edits *e);
+
+/* After step_apply of the same plan: remembers opens and tokens. */
+void edits_note(struct edits *e, const struct step *s, const struct step_plan *plan);
+
+/* Edits the logits [step_n_out(s), part.n_cols] of the last step's rows. */
+MUST_CHECK enum status edits_apply(struct edits *e, const struct step *s, struct view logits);
+
+#endif

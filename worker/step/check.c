@@ -1,0 +1,183 @@
+#include <math.h>
+
+#include "worker/step/internal.h"
+
+#define ULL(x) ((unsigned long long)(x))
+
+/* off and n lie in an array of total */
+static enum status check_span(const char *what, uint64_t seq_id, uint32_t off, uint32_t n,
+                              uint32_t total)
+{
+    if (off > total || n > total - off)
+        FAIL(ST_PEER, "sequence %llu: %s [%u, %u + %u) of %u", ULL(seq_id), what, off, off, n,
+             total);
+    return ST_OK;
+}
+
+static enum status check_id(const struct step *s, uint64_t seq_id, const char *what, int32_t id)
+{
+    if (id < 0 || id >= s->cfg.vocab)
+        FAIL(ST_PEER, "sequence %llu: %s id %d is outside the vocabulary of %d", ULL(seq_id), what,
+             id, s->cfg.vocab);
+    return ST_OK;
+}
+
+static enum status check_closes(struct step *s, const struct step_plan *p)
+{
+    if (p->n_closes > (uint32_t)s->cfg.max_open)
+        FAIL(ST_PEER, "%u sequences are closed, at most %d are open", p->n_closes, s->cfg.max_open);
+    for (uint32_t i = 0; i < p->n_closes; i++) {
+        int32_t slot = id_map_get(&s->slot_of, p->closes[i]);
+        if (slot < 0)
+            FAIL(ST_PEER, "sequence %llu is closed and was not open", ULL(p->closes[i]));
+        if (s->close_serial[slot] == s->serial)
+            FAIL(ST_PEER, "sequence %llu is closed twice", ULL(p->closes[i]));
+        s->close_serial[slot] = s->serial;
+    }
+    return ST_OK;
+}
+
+/* Slot of a sequence that stays open, or -1. */
+static int32_t staying(const struct step *s, uint64_t seq_id)
+{
+    int32_t slot = id_map_get(&s->slot_of, seq_id);
+    return slot >= 0 && s->close_serial[slot] != s->serial ? slot : -1;
+}
+
+static enum status check_open(const struct step *s, const struct step_plan *p,
+                              const struct plan_open *o)
+{
+    if (sample_params_check(&o->sp) != ST_OK) {
+        char why[256];
+        int n = 0;
+        for (const char *t = status_text(); *t && n < 255; t++)
+            why[n++] = *t;
+        why[n] = 0;
+        FAIL(ST_PEER, "sequence %llu: %s", ULL(o->seq_id), why);
+    }
+    if (o->n_prompt < 1 || o->n_prompt > (uint32_t)s->cfg.max_ctx)
+        FAIL(ST_PEER, "sequence %llu: a prompt of %u tokens, the context is %d", ULL(o->seq_id),
+             o->n_prompt, s->cfg.max_ctx);
+    TRY(check_span("history", o->seq_id, o->history_off, o->n_history, p->n_history));
+    TRY(check_span("stop ids", o->seq_id, o->stop_off, o->n_stop_ids, p->n_stop_ids));
+    TRY(check_span("biases", o->seq_id, o->bias_off, o->n_bias, p->n_bias));
+    if (o->n_stop_ids > MAX_STOP_IDS || o->n_bias > MAX_LOGIT_BIAS)
+        FAIL(ST_PEER, "sequence %llu: %u stop ids and %u biases, at most %d and %d",
+             ULL(o->seq_id), o->n_stop_ids, o->n_bias, MAX_STOP_IDS, MAX_LOGIT_BIAS);
+    for (uint32_t i = 0; i < o->n_history; i++)
+        TRY(check_id(s, o->seq_id, "history", p->history[o->history_off + i]));
+    for (uint32_t i = 0; i < o->n_stop_ids; i++)
+        TRY(check_id(s, o->seq_id, "stop", p->stop_ids[o->stop_off + i]));
+    for (uint32_t i = 0; i < o->n_bias; i++) {
+        const struct logit_bias *b = &p->bias[o->bias_off + i];
+        TRY(check_id(s, o->seq_id, "bias", b->id));
+        if (!(fabsf(b->bias) <= 100.0f))
+            FAIL(ST_PEER, "sequence %llu: bias %g of id %d is outside [-100, 100]", ULL(o->seq_id),
+                 (double)b->bias, b->id);
+    }
+    return ST_OK;
+}
+
+static enum status check_opens(struct step *s, const struct step_plan *p)
+{
+    uint32_t room = (uint32_t)s->n_free + p->n_closes;
+    if (p->n_opens > room)
+        FAIL(ST_PEER, "%u sequences are opened, there is room for %u of %d", p->n_opens, room,
+             s->cfg.max_open);
+    for (uint32_t i = 0; i < p->n_opens; i++) {
+        const struct plan_open *o = &p->opens[i];
+        if (o->seq_id == 0)
+            FAIL(ST_PEER, "a sequence with id 0 is opened");
+        if (staying(s, o->seq_id) >= 0)
+            FAIL(ST_PEER, "sequence %llu is opened and was open", ULL(o->seq_id));
+        if (id_map_get(&s->fresh, o->seq_id) >= 0)
+            FAIL(ST_PEER, "sequence %llu is opened twice", ULL(o->seq_id));
+        id_map_put(&s->fresh, o->seq_id, (int32_t)i);
+        TRY(check_open(s, p, o));
+    }
+    return ST_OK;
+}
+
+/* A fresh sequence may begin anywhere: what lies before is in blocks that it shares. */
+static enum status check_fresh(struct step *s, const struct step_plan *p, const struct plan_seq *q,
+                               int32_t i_open, bool *twice)
+{
+    const struct plan_open *o = &p->opens[i_open];
+    bool needs = sample_params_need_history(&o->sp);
+    *twice = s->fresh_serial[i_open] == s->serial;
+    s->fresh_serial[i_open] = s->serial;
+    if (needs && o->n_history != q->pos)
+        FAIL(ST_PEER, "sequence %llu: a history of %u tokens at position %u", ULL(q->seq_id),
+             o->n_history, q->pos);
+    return ST_OK;
+}
+
+static enum status check_known(struct step *s, const struct plan_seq *q, int32_t slot, bool *twice)
+{
+    struct step_seq *known = &s->seqs[slot];
+    *twice = known->serial == s->serial;
+    known->serial = s->serial;
+    if (q->pos != (uint32_t)known->len)
+        FAIL(ST_PEER, "sequence %llu: position %u, it has %d tokens", ULL(q->seq_id), q->pos,
+             known->len);
+    return ST_OK;
+}
+
+static enum status check_seq(struct step *s, const struct step_plan *p, const struct plan_seq *q)
+{
+    int32_t fresh = id_map_get(&s->fresh, q->seq_id), slot = staying(s, q->seq_id);
+    uint64_t len = (uint64_t)q->pos + q->n_tokens;
+    bool twice = false;
+
+    TRY(check_span("tokens", q->seq_id, q->token_off, q->n_tokens, p->n_tokens));
+    TRY(check_span("blocks", q->seq_id, q->block_off, q->n_blocks, p->n_blocks));
+    if (q->n_tokens == 0)
+        FAIL(ST_PEER, "sequence %llu: no tokens", ULL(q->seq_id));
+    if (len > (uint64_t)s->cfg.max_ctx)
+        FAIL(ST_PEER, "sequence %llu: position %llu is outside the context of %d", ULL(q->seq_id),
+             ULL(len - 1), s->cfg.max_ctx);
+    if (fresh >= 0)
+        TRY(check_fresh(s, p, q, fresh, &twice));
+    else if (slot >= 0)
+        TRY(check_known(s, q, slot, &twice));
+    else
+        FAIL(ST_PEER, "sequence %llu is not known", ULL(q->seq_id));
+    if (twice)
+        FAIL(ST_PEER, "sequence %llu is twice in the step", ULL(q->seq_id));
+    uint64_t n_blocks = q->n_blocks + (fresh >= 0 ? 0U : (uint64_t)s->seqs[slot].n_blocks);
+    if (n_blocks > (uint64_t)s->max_blocks || n_blocks * (uint64_t)s->cfg.block_len < len)
+        FAIL(ST_PEER, "sequence %llu: %llu blocks of %d for %llu tokens", ULL(q->seq_id),
+             ULL(n_blocks), s->cfg.block_len, ULL(len));
+    for (uint32_t i = 0; i < q->n_tokens; i++)
+        TRY(check_id(s, q->seq_id, "token", p->tokens[q->token_off + i]));
+    for (uint32_t i = 0; i < q->n_blocks; i++) {
+        int32_t b = p->blocks[q->block_off + i];
+        if (b < 0 || b >= s->cfg.n_blocks)
+            FAIL(ST_PEER, "sequence %llu: block %d of %d", ULL(q->seq_id), b, s->cfg.n_blocks);
+    }
+    return ST_OK;
+}
+
+static enum status check_seqs(struct step *s, const struct step_plan *p)
+{
+    uint64_t n_tokens = 0;
+    if (p->n_seqs > (uint32_t)s->cfg.max_seqs || p->n_tokens > (uint32_t)s->cfg.max_tokens)
+        FAIL(ST_PEER, "a step of %u sequences and %u tokens, at most %d and %d", p->n_seqs,
+             p->n_tokens, s->cfg.max_seqs, s->cfg.max_tokens);
+    for (uint32_t i = 0; i < p->n_seqs; i++) {
+        TRY(check_seq(s, p, &p->seqs[i]));
+        n_tokens += p->seqs[i].n_tokens;
+    }
+    if (n_tokens != p->n_tokens)
+        FAIL(ST_PEER, "a step of %u tokens, its sequences have %llu", p->n_tokens, ULL(n_tokens));
+    return ST_OK;
+}
+
+enum status step_check(struct step *s, const struct step_plan *plan)
+{
+    s->serial++;
+    id_map_clear(&s->fresh);
+    TRY(check_closes(s, plan));
+    TRY(check_opens(s, plan));
+    return check_seqs(s, plan);
+}
