@@ -14,7 +14,7 @@
 /* Sizes of the scratch memory, in floats. */
 enum {
     X_PACK_FLOATS = 2 << 20,         /* 1,024 rows of 2,048, at least a tile of 131,072 columns */
-    ATTN_PART_FLOATS = 1 << 20,      /* per part, at least 2 parts' worth */
+    ATTN_PART_FLOATS = 1 << 18,      /* per part, at least 2 parts' worth */
     MAX_PARTS = 1024,
 };
 
@@ -117,7 +117,7 @@ static void cpu_close(struct backend *be)
 
 static enum status cpu_open(struct backend **out, const struct backend_config *cfg)
 {
-    const struct kernels *kernels;
+    const struct kernels *kernels = NULL;
     int cpus = host_cpus();
     if (cfg->threads < 0 || cfg->threads > MAX_PARTS)
         FAIL(ST_RANGE, "threads %d, allowed is 0 to %d", cfg->threads, MAX_PARTS);

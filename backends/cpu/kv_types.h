@@ -4,14 +4,13 @@
 
 #include "backends/cpu/kernels.h"
 
-/* OCP 8-bit floating point E4M3FN: bias 7, no infinities, NaN = 0x7f, greatest 448. */
+/* OCP 8-bit floating point E4M3FN: bias 7, no infinities, NaN = 0x7f, greatest 448.  Exponent and mantissa
+ * are put in place as they are; the product moves the bias from 7 to 127 and normalises, exactly. */
 static inline float f32_of_e4m3(uint8_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x80) << 24, exp = (h >> 3) & 15U, man = h & 7U;
-    if (exp == 15 && man == 7)
-        return f32_of_bits(sign | 0x7fc00000U);
-    float f = exp ? f32_of_bits((exp + 120) << 23 | man << 20) : (float)man * 0x1p-9f;
-    return f32_of_bits(bits_of_f32(f) | sign);
+    float f = f32_of_bits((h & 0x7fU) << 20) * 0x1p120f;
+    uint32_t u = (h & 0x7fU) == 0x7fU ? 0x7fc00000U : bits_of_f32(f);
+    return f32_of_bits(u | (h & 0x80U) << 24);
 }
 
 /* Nearest, ties to even; beyond 448 it saturates; NaN stays NaN. */

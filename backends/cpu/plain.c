@@ -29,7 +29,8 @@ static void plain_linear_tile(const struct linear_tile *t)
             for (int n = t->n_slices / 2; n > 0; n /= 2)
                 for (int s = 0; s < n; s++)
                     slice[s] = slice[2 * s] + slice[2 * s + 1];
-            t->out[(size_t)r * t->out_stride + (size_t)c] = slice[0] + (t->bias ? t->bias[c] : 0.0f);
+            t->out[(size_t)r * t->out_stride + (size_t)c] =
+                t->bias ? slice[0] + t->bias[c] : slice[0];
         }
 }
 

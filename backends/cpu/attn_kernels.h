@@ -1,0 +1,226 @@
+/* attn_split on the tile functions: keys are transposed into panels of PANEL keys (one row per dimension)
+ * and values copied into panels of PANEL dimensions (one row per key), both in f32, once for all rows. */
+#ifndef BACKENDS_CPU_ATTN_KERNELS_H
+#define BACKENDS_CPU_ATTN_KERNELS_H
+
+#include "backends/cpu/tile_kernels.h"
+
+enum { DIM_PANELS = HEAD_MAX / PANEL };
+
+struct attn_scratch {
+    float keys[KEY_PANELS * HEAD_MAX * PANEL];  /* [KEY_PANELS][d][PANEL] */
+    float values[DIM_PANELS * SPLIT * PANEL];   /* [ceil(d / PANEL)][SPLIT][PANEL] */
+    float wide[VL * HEAD_MAX];                  /* [VL][HEAD_MAX] keys before they are transposed */
+    float q[HEAD_MAX * TILE_ROWS];              /* [d][rows] */
+    float p[TILE_ROWS * P_STRIDE];              /* [rows][SPLIT] scores, then weights */
+    float o[TILE_ROWS * HEAD_MAX];              /* [rows][d rounded up to PANEL] */
+};
+
+/* n elements of one head of the cache to f32. */
+ALWAYS_INLINE void widen(const struct kv_operand *o, size_t row, int n, float *dst)
+{
+    size_t at = row * o->row_elems;
+    int i = 0;
+    if (o->dtype == DT_F32) {
+        memcpy(dst, (const float *)o->base + at, (size_t)n * sizeof *dst);
+    } else if (o->dtype == DT_F16) {
+        const uint16_t *src = (const uint16_t *)o->base + at;
+        for (; i + VL <= n; i += VL)
+            v_store(dst + i, v_load_f16(src + i));
+        for (; i < n; i++)
+            dst[i] = f32_of_f16(src[i]);
+    } else if (o->dtype == DT_BF16) {
+        const uint16_t *src = (const uint16_t *)o->base + at;
+        for (; i < n; i++)
+            dst[i] = f32_of_bf16(src[i]);
+    } else if (o->dtype == DT_I8) {
+        const int8_t *src = (const int8_t *)o->base + at;
+        float scale = o->scale[row * o->scale_stride];
+        for (; i < n; i++)
+            dst[i] = (float)src[i] * scale;
+    } else {
+        const uint8_t *src = (const uint8_t *)o->base + at;
+        float scale = o->scale[row * o->scale_stride];
+        for (; i < n; i++)
+            dst[i] = f32_of_e4m3(src[i]) * scale;
+    }
+}
+
+static size_t key_at(const struct attn_split *a, int key)
+{
+    return kv_row(a->blocks, a->block_len, a->first_key + key);
+}
+
+/* Keys [lo, hi) of the split into s->keys.  Columns of a group of VL that are outside repeat a key inside;
+ * their scores are not used. */
+static void pack_keys(const struct attn_split *a, int lo, int hi, struct attn_scratch *s)
+{
+    int d = a->d;
+    for (int k0 = lo / VL * VL; k0 < hi; k0 += VL) {
+        float *panel = s->keys + (size_t)(k0 / PANEL) * (size_t)d * PANEL + k0 % PANEL;
+        for (int j = 0; j < VL; j++) {
+            int key = k0 + j < lo ? lo : k0 + j < hi ? k0 + j : hi - 1;
+            widen(&a->k, key_at(a, key), d, s->wide + j * HEAD_MAX);
+        }
+        int i = 0;
+        for (; i + VL <= d; i += VL) {
+            vf block[VL];
+            UNROLL
+            for (int j = 0; j < VL; j++)
+                block[j] = v_load(s->wide + j * HEAD_MAX + i);
+            v_transpose(block);
+            UNROLL
+            for (int j = 0; j < VL; j++)
+                v_store(panel + (i + j) * PANEL, block[j]);
+        }
+        for (; i < d; i++)
+            for (int j = 0; j < VL; j++)
+                panel[i * PANEL + j] = s->wide[j * HEAD_MAX + i];
+    }
+}
+
+static void pack_values(const struct attn_split *a, int lo, int hi, struct attn_scratch *s)
+{
+    float row[HEAD_MAX];
+    for (int k = lo; k < hi; k++) {
+        widen(&a->v, key_at(a, k), a->d, row);
+        for (int i = 0; i < a->d; i += PANEL) {
+            float *dst = s->values + ((size_t)(i / PANEL) * SPLIT + (size_t)k) * PANEL;
+            if (i + PANEL <= a->d)
+                memcpy(dst, row + i, PANEL * sizeof *dst);
+            else
+                for (int c = 0; c < PANEL; c++)
+                    dst[c] = i + c < a->d ? row[i + c] : 0.0f;
+        }
+    }
+}
+
+static inline float *row_part(const struct attn_split *a, int row)
+{
+    return a->part + (size_t)row * (size_t)(a->d + 2);
+}
+
+/* Scores p [SPLIT] of one row become weights: zero outside [lo, hi) within the groups of LANES that the
+ * range touches. */
+static void softmax_row(float *p, int lo, int hi, float *m_out, float *l_out)
+{
+    float lane[LANES] = {0}, m = -INFINITY, most[LANES];
+    for (int j = 0; j < LANES; j++)
+        most[j] = -INFINITY;
+    for (int i = lo / LANES * LANES; i < hi; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            float v = i + j >= lo && i + j < hi ? p[i + j] : -INFINITY;
+            most[j] = v > most[j] ? v : most[j];
+        }
+    for (int j = 0; j < LANES; j++)
+        m = most[j] > m ? most[j] : m;
+    for (int i = lo / LANES * LANES; i < hi; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            float e = exact_exp(p[i + j] - m);
+            p[i + j] = i + j >= lo && i + j < hi ? e : 0.0f;
+            lane[j] += p[i + j];
+        }
+    *m_out = m;
+    *l_out = lane_sum(lane);
+}
+
+/* Keys that all rows of a tile see, [lo, hi), and each row's own range. */
+struct tile_ranges {
+    int lo, hi;
+    int row_lo[TILE_ROWS], row_hi[TILE_ROWS];
+};
+
+static void ranges_of(const struct attn_split *a, int row0, int rows, struct tile_ranges *g)
+{
+    g->lo = 0;
+    g->hi = SPLIT;
+    for (int r = 0; r < rows; r++) {
+        attn_range(a, row0 + r, &g->row_lo[r], &g->row_hi[r]);
+        g->lo = g->row_lo[r] > g->lo ? g->row_lo[r] : g->lo;
+        g->hi = g->row_hi[r] < g->hi ? g->row_hi[r] : g->hi;
+    }
+}
+
+/* o += p v: each row's keys before the common ones, the common ones for all rows at once, the rest.  So no
+ * row meets a value that it does not see, not even with weight 0 (0 * inf is NaN). */
+static void add_values(const struct attn_split *a, const struct tile_ranges *g, int rows,
+                       struct attn_scratch *s, size_t stride)
+{
+    for (int i = 0; i < a->d; i += PANEL) {
+        const float *v = s->values + (size_t)(i / PANEL) * SPLIT * PANEL;
+        bool common = g->lo < g->hi;
+        for (int r = 0; r < rows; r++) {
+            int to = common ? g->lo : g->row_hi[r];
+            if (g->row_lo[r] < to)
+                tile_fns[1].value(s->p + r * P_STRIDE, v, g->row_lo[r], to, s->o + (size_t)r * stride + i,
+                                  stride);
+        }
+        if (!common)
+            continue;
+        tile_fns[rows].value(s->p, v, g->lo, g->hi, s->o + i, stride);
+        for (int r = 0; r < rows; r++)
+            if (g->hi < g->row_hi[r])
+                tile_fns[1].value(s->p + r * P_STRIDE, v, g->hi, g->row_hi[r],
+                                  s->o + (size_t)r * stride + i, stride);
+    }
+}
+
+static void pack_queries(const struct attn_split *a, int row0, int rows, float *q)
+{
+    for (int r = 0; r < rows; r++) {
+        int row = row0 + r;
+        const float *src = a->q + (size_t)(row / a->n_heads) * a->q_stride +
+                           (size_t)(row % a->n_heads) * (size_t)a->d;
+        for (int i = 0; i < a->d; i++)
+            q[i * rows + r] = src[i];
+    }
+}
+
+static void attn_tile(const struct attn_split *a, int row0, int rows, struct attn_scratch *s)
+{
+    struct tile_ranges g;
+    int lo = SPLIT, hi = 0;
+    size_t stride = (size_t)(a->d + PANEL - 1) / PANEL * PANEL;
+    ranges_of(a, row0, rows, &g);
+    for (int r = 0; r < rows; r++) {
+        lo = g.row_lo[r] < lo ? g.row_lo[r] : lo;
+        hi = g.row_hi[r] > hi ? g.row_hi[r] : hi;
+    }
+    pack_queries(a, row0, rows, s->q);
+    for (int k = lo / PANEL * PANEL; k < hi; k += PANEL)
+        tile_fns[rows].score(s->q, s->keys + (size_t)(k / PANEL) * (size_t)a->d * PANEL, a->d, a->scale,
+                             s->p + k);
+    memset(s->o, 0, (size_t)rows * stride * sizeof(float));
+    for (int r = 0; r < rows; r++) {
+        float *part = row_part(a, row0 + r);
+        part[a->d] = part[a->d + 1] = 0.0f;
+        if (g.row_lo[r] < g.row_hi[r])
+            softmax_row(s->p + r * P_STRIDE, g.row_lo[r], g.row_hi[r], &part[a->d], &part[a->d + 1]);
+    }
+    add_values(a, &g, rows, s, stride);
+    for (int r = 0; r < rows; r++)
+        memcpy(row_part(a, row0 + r), s->o + (size_t)r * stride, (size_t)a->d * sizeof(float));
+}
+
+static void fast_attn_split(const struct attn_split *a, float *scratch)
+{
+    struct attn_scratch *s = (struct attn_scratch *)scratch;
+    int lo = SPLIT, hi = 0;
+    for (int row = 0; row < a->rows; row += a->n_heads) {
+        int l, h;
+        attn_range(a, row, &l, &h);
+        lo = l < lo ? l : lo;
+        hi = h > hi ? h : hi;
+    }
+    if (lo < hi) {
+        pack_keys(a, lo, hi, s);
+        pack_values(a, lo, hi, s);
+    }
+    int n_tiles = (a->rows + TILE_ROWS - 1) / TILE_ROWS;
+    for (int i = 0; i < n_tiles; i++) {
+        int from = a->rows * i / n_tiles, to = a->rows * (i + 1) / n_tiles;
+        attn_tile(a, from, to - from, s);
+    }
+}
+
+#endif

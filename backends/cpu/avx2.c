@@ -1,0 +1,13 @@
+/* AVX2, FMA, F16C */
+#include "backends/cpu/simd_avx2.h"
+
+#include "backends/cpu/attn_kernels.h"
+
+const struct kernels kernels_avx2 = {
+    .name = "avx2",
+    .tile_rows = TILE_ROWS,
+    .attn_scratch = sizeof(struct attn_scratch) / sizeof(float),
+    .linear_tile = fast_linear_tile,
+    .attn_split = fast_attn_split,
+    ROW_KERNELS,
+};

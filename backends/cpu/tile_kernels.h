@@ -1,0 +1,197 @@
+/* Matrix products and attention over the vectors of one instruction set.  The including file has included
+ * simd_X.h, which defines VL (floats of a vector, 4, 8 or 16), TILE_ROWS (rows whose accumulators fit the
+ * registers) and v_load, v_store, v_splat, v_add, v_mul, v_fma, v_load_f16, v_load_bf16_pairs, v_transpose.
+ *
+ * One register tile serves everything: `rows` broadcast values of x against PANEL columns of w, k ascending.
+ * A panel is done in PARTS steps of two vectors, columns [VL q, +VL) and [16 + VL q, +VL). */
+#ifndef BACKENDS_CPU_TILE_KERNELS_H
+#define BACKENDS_CPU_TILE_KERNELS_H
+
+#include "backends/cpu/row_kernels.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+enum {
+    PARTS = PANEL / 2 / VL,
+    TREE_LEVELS = 4,     /* of N_SLICES */
+    P_STRIDE = SPLIT + LANES, /* between rows of weights, off a multiple of 4 KiB */
+    KEY_PANELS = SPLIT / PANEL,
+};
+
+struct pair {
+    vf a, b;
+};
+
+ALWAYS_INLINE struct pair load_pair(enum dtype t, const void *w, long k, int q)
+{
+    struct pair p;
+    if (t == DT_BF16) {
+        v_load_bf16_pairs((const uint16_t *)w + k * PANEL + 2 * VL * q, &p.a, &p.b);
+    } else if (t == DT_F16) {
+        const uint16_t *at = (const uint16_t *)w + k * PANEL + VL * q;
+        p.a = v_load_f16(at);
+        p.b = v_load_f16(at + PANEL / 2);
+    } else {
+        const float *at = (const float *)w + k * PANEL + VL * q;
+        p.a = v_load(at);
+        p.b = v_load(at + PANEL / 2);
+    }
+    return p;
+}
+
+/* acc[r] += sum over [k0, k1) of x(r, k) * w(k, columns of part q); x(r, k) = x[r * row_step + k * k_step].
+ * rows and the steps are constants at every call, so acc lives in registers. */
+ALWAYS_INLINE void run_chains(int rows, long row_step, long k_step, enum dtype t, const float *x,
+                              const void *w, int q, long k0, long k1, struct pair *acc)
+{
+    for (long k = k0; k < k1; k++) {
+        struct pair p = load_pair(t, w, k, q);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            vf b = v_splat(x[r * row_step + k * k_step]);
+            acc[r].a = v_fma(b, p.a, acc[r].a);
+            acc[r].b = v_fma(b, p.b, acc[r].b);
+        }
+    }
+}
+
+/* Adds slice s's sums to the tree: a binary counter of finished subtrees.  After the last slice acc is the
+ * whole. */
+ALWAYS_INLINE void climb_tree(int rows, int s, struct pair (*tree)[TILE_ROWS], struct pair *acc)
+{
+    int level = 0;
+    for (; s >> level & 1; level++) {
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            acc[r].a = v_add(tree[level][r].a, acc[r].a);
+            acc[r].b = v_add(tree[level][r].b, acc[r].b);
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        tree[level][r] = acc[r];
+}
+
+ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum dtype dtype)
+{
+    float edge[TILE_ROWS * PANEL];
+    bool whole = t->cols == PANEL;
+    float *out = whole ? t->out : edge;
+    size_t stride = whole ? t->out_stride : PANEL;
+    for (int q = 0; q < PARTS; q++) {
+        struct pair tree[TREE_LEVELS][TILE_ROWS], acc[TILE_ROWS];
+        long k = 0;
+        for (int s = 0; s < t->n_slices; k = t->slice_end[s++]) {
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                acc[r].a = acc[r].b = v_splat(0.0f);
+            run_chains(rows, 1, rows, dtype, t->x, t->panel, q, k, t->slice_end[s], acc);
+            if (t->n_slices > 1)
+                climb_tree(rows, s, tree, acc);
+        }
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            if (t->bias) {
+                acc[r].a = v_add(acc[r].a, v_load(t->bias + VL * q));
+                acc[r].b = v_add(acc[r].b, v_load(t->bias + PANEL / 2 + VL * q));
+            }
+            v_store(out + (size_t)r * stride + VL * q, acc[r].a);
+            v_store(out + (size_t)r * stride + PANEL / 2 + VL * q, acc[r].b);
+        }
+    }
+    for (int r = 0; !whole && r < rows; r++)
+        memcpy(t->out + (size_t)r * t->out_stride, edge + r * PANEL, (size_t)t->cols * sizeof(float));
+}
+
+/* c [rows, PANEL] (c_stride apart) = x w over [0, k), x [k][rows]: scores of PANEL keys. */
+ALWAYS_INLINE void score_rows(int rows, const float *x, const float *w, long k, float scale, float *c)
+{
+    for (int q = 0; q < PARTS; q++) {
+        struct pair acc[TILE_ROWS];
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            acc[r].a = acc[r].b = v_splat(0.0f);
+        run_chains(rows, 1, rows, DT_F32, x, w, q, 0, k, acc);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            v_store(c + r * P_STRIDE + VL * q, v_mul(acc[r].a, v_splat(scale)));
+            v_store(c + r * P_STRIDE + PANEL / 2 + VL * q, v_mul(acc[r].b, v_splat(scale)));
+        }
+    }
+}
+
+/* c [rows, PANEL] (c_stride apart) += p v over keys [k0, k1), p [rows, SPLIT] (P_STRIDE apart). */
+ALWAYS_INLINE void value_rows(int rows, const float *p, const float *v, long k0, long k1, float *c,
+                              size_t c_stride)
+{
+    for (int q = 0; q < PARTS; q++) {
+        struct pair acc[TILE_ROWS];
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            acc[r].a = v_load(c + (size_t)r * c_stride + VL * q);
+            acc[r].b = v_load(c + (size_t)r * c_stride + PANEL / 2 + VL * q);
+        }
+        run_chains(rows, P_STRIDE, 1, DT_F32, p, v, q, k0, k1, acc);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            v_store(c + (size_t)r * c_stride + VL * q, acc[r].a);
+            v_store(c + (size_t)r * c_stride + PANEL / 2 + VL * q, acc[r].b);
+        }
+    }
+}
+
+/* One function for each number of rows. */
+struct tile_fns {
+    void (*linear[3])(const struct linear_tile *t); /* by dtype F32, F16, BF16 */
+    void (*score)(const float *x, const float *w, long k, float scale, float *c);
+    void (*value)(const float *p, const float *v, long k0, long k1, float *c, size_t c_stride);
+};
+
+#define TILE_FNS(R)                                                                                \
+    static void linear_f32_##R(const struct linear_tile *t)                                        \
+    {                                                                                              \
+        linear_rows(t, R, DT_F32);                                                                 \
+    }                                                                                              \
+    static void linear_f16_##R(const struct linear_tile *t)                                        \
+    {                                                                                              \
+        linear_rows(t, R, DT_F16);                                                                 \
+    }                                                                                              \
+    static void linear_bf16_##R(const struct linear_tile *t)                                       \
+    {                                                                                              \
+        linear_rows(t, R, DT_BF16);                                                                \
+    }                                                                                              \
+    static void score_##R(const float *x, const float *w, long k, float scale, float *c)           \
+    {                                                                                              \
+        score_rows(R, x, w, k, scale, c);                                                          \
+    }                                                                                              \
+    static void value_##R(const float *p, const float *v, long k0, long k1, float *c, size_t step) \
+    {                                                                                              \
+        value_rows(R, p, v, k0, k1, c, step);                                                      \
+    }
+#define TILE_ROW(R) [R] = {{linear_f32_##R, linear_f16_##R, linear_bf16_##R}, score_##R, value_##R},
+#define FIRST_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define LAST_ROWS(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+
+FIRST_ROWS(TILE_FNS)
+#ifdef TILE_ROWS_14
+LAST_ROWS(TILE_FNS)
+#endif
+
+static const struct tile_fns tile_fns[TILE_ROWS + 1] = {
+    FIRST_ROWS(TILE_ROW)
+#ifdef TILE_ROWS_14
+    LAST_ROWS(TILE_ROW)
+#endif
+};
+
+static void fast_linear_tile(const struct linear_tile *t)
+{
+    tile_fns[t->rows].linear[t->dtype](t);
+}
+
+#endif

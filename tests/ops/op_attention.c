@@ -1,0 +1,394 @@
+/* qkv_to_cache and attention */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ops/op_cases.h"
+
+#define EPS 0x1p-24 /* relative rounding error of f32 */
+#define NORM_EPS 1e-6f
+
+enum { MAX_POS = 64 };
+
+static bool scaled(enum dtype t)
+{
+    return t == DT_I8 || t == DT_E4M3;
+}
+
+static size_t at_of(int64_t row, int64_t cols, int64_t i)
+{
+    return (size_t)row * (size_t)cols + (size_t)i;
+}
+
+/* Value of a stored cache element without its scale. */
+static double raw_value(const void *data, enum dtype t, size_t i)
+{
+    if (t == DT_I8)
+        return ((const int8_t *)data)[i];
+    if (t != DT_E4M3)
+        return load_at(data, t, i);
+    int b = ((const uint8_t *)data)[i], exp = b >> 3 & 15, man = b & 7;
+    double v = exp ? ldexp(8 + man, exp - 10) : ldexp(man, -9);
+    return (b & 0x7f) == 0x7f ? NAN : b & 0x80 ? -v : v;
+}
+
+/* ---- qkv_to_cache: row t of the case goes to cache row slot_of(t) */
+
+static int32_t qkv_cols(const struct op_case *c)
+{
+    return c->n_q * c->d + 2 * c->n_kv * c->d + 2 * c->n_kv;
+}
+
+static int32_t slot_of(const struct op_case *c, int32_t t)
+{
+    return (c->rows + 3) - 1 - t;
+}
+
+static int32_t pos_of(int32_t t)
+{
+    return (t * 13 + 5) % MAX_POS;
+}
+
+/* Row t of out: q, then the cache rows' values, then their scales. */
+static void qkv_result(const struct op_case *c, int32_t first, int32_t n, const float *q,
+                       char *const cache[2], float *const scale[2], float *out)
+{
+    int32_t nq = c->n_q * c->d, nkv = c->n_kv * c->d;
+    for (int32_t t = 0; t < n; t++) {
+        float *o = out + at_of(t, qkv_cols(c), 0);
+        int32_t slot = slot_of(c, first + t);
+        memcpy(o, q + at_of(t, nq, 0), (size_t)nq * sizeof *o);
+        for (int j = 0; j < 2; j++)
+            for (int32_t i = 0; i < nkv; i++) {
+                float s = scaled(c->dtype) ? scale[j][at_of(slot, c->n_kv, i / c->d)] : 1.0f;
+                o[nq + j * nkv + i] = (float)raw_value(cache[j], c->dtype, at_of(slot, nkv, i)) * s;
+                o[nq + 2 * nkv + j * c->n_kv + i / c->d] = s;
+            }
+    }
+}
+
+static enum status run_qkv(struct backend *be, const struct op_case *c, int32_t first, int32_t n, float *out)
+{
+    struct op_env e = env_open(be);
+    int32_t nq = c->n_q * c->d, nkv = c->n_kv * c->d, slots = c->rows + 3;
+    float *x = in_rows(41, first, n, nq + 2 * nkv), *norm = in_rows(42, 0, 2, c->d);
+    float *cs = in_rows(43, 0, 2 * MAX_POS, c->rot / 2), *q = in_rows(0, 0, n, nq);
+    int32_t *idx = malloc((2 * (size_t)n + 1) * sizeof *idx);
+    char *cache[2];
+    float *scale[2];
+    for (int32_t t = 0; t < n; t++) {
+        idx[t] = pos_of(first + t);
+        idx[n + t] = slot_of(c, first + t);
+    }
+    struct attn_layer al = {.n_q = c->n_q, .n_kv = c->n_kv, .d_head = c->d, .rot_dim = c->rot,
+                            .q_per_kv = 1, .eps = NORM_EPS, .rope_interleaved = c->interleaved};
+    if (c->qk_norm) {
+        al.q_norm = env_vector(&e, norm, c->d);
+        al.k_norm = env_vector(&e, norm + c->d, c->d);
+    }
+    al.cos = env_packed(&e, MAX_POS, c->rot / 2, DT_F32, cs);
+    al.sin = env_packed(&e, MAX_POS, c->rot / 2, DT_F32, cs + MAX_POS * (c->rot / 2));
+    struct kv_layer kv = {.k = env_packed(&e, slots, nkv, c->dtype, NULL),
+                          .v = env_packed(&e, slots, nkv, c->dtype, NULL)};
+    if (scaled(c->dtype)) {
+        kv.k_scale = env_packed(&e, slots, c->n_kv, DT_F32, NULL);
+        kv.v_scale = env_packed(&e, slots, c->n_kv, DT_F32, NULL);
+    }
+    struct step_dev st = {.n_tokens = n, .pos = env_packed(&e, n, 1, DT_I32, idx),
+                          .slot = env_packed(&e, n, 1, DT_I32, idx + n)};
+    struct view vx = env_view(&e, n, nq + 2 * nkv, DT_F32, x), vq = env_view(&e, n, nq, DT_F32, NULL);
+    ENV_RUN(&e, e.ops->qkv_to_cache(be, &al, &st, vx, kv, vq));
+    env_read(&e, q, vq);
+    for (int j = 0; j < 2; j++) {
+        cache[j] = malloc(at_of(slots, nkv, 1) * 4);
+        scale[j] = malloc(at_of(slots, c->n_kv, 1) * 4);
+        env_read(&e, cache[j], j ? kv.v : kv.k);
+        if (scaled(c->dtype))
+            env_read(&e, scale[j], j ? kv.v_scale : kv.k_scale);
+    }
+    if (e.st == ST_OK)
+        qkv_result(c, first, n, q, cache, scale, out);
+    for (int j = 0; j < 2; j++) {
+        free(cache[j]);
+        free(scale[j]);
+    }
+    free(x);
+    free(norm);
+    free(cs);
+    free(q);
+    free(idx);
+    return env_close(&e);
+}
+
+/* Norm (row `which` of the norm weights) and rotation of one head; err: bound of every element. */
+static void ref_rotate(const struct op_case *c, int32_t t, int which, double *x, double *err)
+{
+    double sq = 0, most = 0;
+    for (int32_t i = 0; i < c->d; i++)
+        sq += x[i] * x[i];
+    double r = c->qk_norm ? 1 / sqrt(sq / c->d + (double)NORM_EPS) : 1;
+    for (int32_t i = 0; i < c->d; i++) {
+        x[i] *= c->qk_norm ? r * in_f32(42, which, i) : 1;
+        most = fmax(most, fabs(x[i]));
+    }
+    for (int32_t i = 0; i < c->rot / 2; i++) {
+        int32_t ia = c->interleaved ? 2 * i : i, ib = c->interleaved ? 2 * i + 1 : i + c->rot / 2;
+        double a = x[ia], b = x[ib], co = in_f32(43, pos_of(t), i), si = in_f32(43, MAX_POS + pos_of(t), i);
+        x[ia] = a * co - b * si;
+        x[ib] = a * si + b * co;
+    }
+    *err = (c->qk_norm ? c->d / 16 + 40 : 6) * EPS * 2 * (most + 1e-30);
+}
+
+static void ref_qkv(const struct op_case *c, double *out, double *bound)
+{
+    double x[512], err;
+    for (int32_t t = 0; t < c->rows; t++)
+        for (int32_t h = 0; h < c->n_q + 2 * c->n_kv; h++) {
+            bool is_k = h >= c->n_q && h < c->n_q + c->n_kv, is_v = h >= c->n_q + c->n_kv;
+            double *o = out + at_of(t, qkv_cols(c), h * c->d), *b = bound + at_of(t, qkv_cols(c), h * c->d);
+            double most = 0, top = c->dtype == DT_I8 ? 127 : 448;
+            err = 0;
+            for (int32_t i = 0; i < c->d; i++)
+                x[i] = in_f32(41, t, h * c->d + i);
+            if (!is_v)
+                ref_rotate(c, t, is_k, x, &err);
+            for (int32_t i = 0; i < c->d; i++)
+                most = fmax(most, fabs(x[i]));
+            for (int32_t i = 0; i < c->d; i++) {
+                o[i] = x[i];
+                b[i] = err;
+                if (h < c->n_q || c->dtype == DT_F32)
+                    continue;
+                if (c->dtype == DT_I8)
+                    b[i] = 2 * err + most / top * 0.501;
+                else if (c->dtype == DT_E4M3)
+                    b[i] = 2 * err + fabs(x[i]) * 0x1.01p-4 + most / top * 0x1.01p-10;
+                else
+                    b[i] += fabs(x[i]) * (c->dtype == DT_F16 ? 0x1.01p-11 : 0x1.01p-8) + 0x1p-24;
+            }
+            if (h >= c->n_q) {
+                size_t s = at_of(t, qkv_cols(c), (c->n_q + 2 * c->n_kv) * c->d + h - c->n_q);
+                out[s] = scaled(c->dtype) ? most / top : 1;
+                bound[s] = scaled(c->dtype) ? (err + 4 * EPS * most) / top : 0;
+            }
+        }
+}
+
+const struct op op_qkv = {"qkv_to_cache", qkv_cols, run_qkv, ref_qkv};
+
+/* ---- attention: sequence s has rows [rows s / n, rows (s + 1) / n) and past_of(s) tokens before them */
+
+static int32_t row_of_seq(const struct op_case *c, int32_t s)
+{
+    return (int32_t)((int64_t)c->rows * s / c->n_seqs);
+}
+
+static int32_t past_of(const struct op_case *c, int32_t s)
+{
+    return c->past + s * 37;
+}
+
+static int32_t seq_of(const struct op_case *c, int32_t t)
+{
+    int32_t s = 0;
+    while (t >= row_of_seq(c, s + 1))
+        s++;
+    return s;
+}
+
+static int32_t pos_at(const struct op_case *c, int32_t t)
+{
+    int32_t s = seq_of(c, t);
+    return past_of(c, s) + t - row_of_seq(c, s);
+}
+
+static int32_t max_blocks(const struct op_case *c)
+{
+    return (past_of(c, c->n_seqs) + c->rows) / c->block_len + 1;
+}
+
+/* Sequences' blocks alternate, from the end of the cache. */
+static int32_t block_at(const struct op_case *c, int32_t s, int32_t b)
+{
+    return max_blocks(c) * c->n_seqs - 1 - (b * c->n_seqs + s);
+}
+
+/* Element i of key (which 0) or value (1) j of sequence s, as stored, and its scale. */
+static float kv_scale_at(const struct op_case *c, int which, int32_t s, int32_t j, int32_t g)
+{
+    if (!scaled(c->dtype))
+        return 1.0f;
+    return (1.1f + in_f32(53 + (uint32_t)which, s * 100000 + j, g)) * (c->dtype == DT_I8 ? 0x1p-7f : 0x1p-8f);
+}
+
+static void put_kv(const struct op_case *c, int which, int32_t s, int32_t j, int32_t i, void *data, size_t at)
+{
+    float v = in_f32(51 + (uint32_t)which, s * 100000 + j, i);
+    if (c->dtype == DT_I8)
+        ((int8_t *)data)[at] = (int8_t)(v * 127.0f);
+    else if (c->dtype == DT_E4M3)
+        ((uint8_t *)data)[at] = (uint8_t)((int)(fabsf(v) * 126.0f) | (v < 0 ? 0x80 : 0));
+    else
+        store_at(data, c->dtype, at, v);
+}
+
+static double kv_at(const struct op_case *c, int which, int32_t s, int32_t j, int32_t i)
+{
+    char one[4];
+    put_kv(c, which, s, j, i, one, 0);
+    return raw_value(one, c->dtype, 0) * (double)kv_scale_at(c, which, s, j, i / c->d);
+}
+
+static int32_t attn_cols(const struct op_case *c)
+{
+    return c->n_q * c->d;
+}
+
+/* Arrays of a step that holds rows [first, first + n). */
+struct step_host {
+    int32_t *pos, *q_start, *kv_len, *table, *seq_id;
+    int32_t n_seqs;
+};
+
+static struct step_host step_of(const struct op_case *c, int32_t first, int32_t n)
+{
+    size_t ns = (size_t)c->n_seqs + 2;
+    struct step_host h = {.pos = malloc(((size_t)n + 1) * 4), .q_start = calloc(ns, 4),
+                          .kv_len = calloc(ns, 4), .seq_id = calloc(ns, 4),
+                          .table = calloc(ns * (size_t)max_blocks(c), 4)};
+    for (int32_t t = 0; t < n; t++) {
+        int32_t s = seq_of(c, first + t);
+        h.pos[t] = pos_at(c, first + t);
+        if (h.n_seqs == 0 || h.seq_id[h.n_seqs - 1] != s) {
+            h.q_start[h.n_seqs] = t;
+            h.seq_id[h.n_seqs++] = s;
+        }
+        h.q_start[h.n_seqs] = t + 1;
+        h.kv_len[h.n_seqs - 1] = h.pos[t] + 1;
+    }
+    for (int32_t i = 0; i < h.n_seqs; i++)
+        for (int32_t b = 0; b < max_blocks(c); b++)
+            h.table[at_of(i, max_blocks(c), b)] = block_at(c, h.seq_id[i], b);
+    return h;
+}
+
+static void step_free(struct step_host *h)
+{
+    free(h->pos);
+    free(h->q_start);
+    free(h->kv_len);
+    free(h->table);
+    free(h->seq_id);
+}
+
+/* The cache as it is when the step's sequences have kv_len tokens: everything else is NaN (all bits set). */
+static void fill_cache(const struct op_case *c, const struct step_host *h, int which, char *data, float *scale)
+{
+    for (int32_t i = 0; i < h->n_seqs; i++)
+        for (int32_t j = 0; j < h->kv_len[i]; j++) {
+            int32_t s = h->seq_id[i];
+            size_t row = (size_t)block_at(c, s, j / c->block_len) * (size_t)c->block_len +
+                         (size_t)(j % c->block_len);
+            for (int32_t x = 0; x < c->n_kv * c->d; x++)
+                put_kv(c, which, s, j, x, data, at_of((int64_t)row, c->n_kv * c->d, x));
+            for (int32_t g = 0; g < c->n_kv; g++)
+                scale[at_of((int64_t)row, c->n_kv, g)] = kv_scale_at(c, which, s, j, g);
+        }
+}
+
+static enum status run_attention(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
+                                 float *out)
+{
+    struct op_env e = env_open(be);
+    struct step_host h = step_of(c, first, n);
+    int32_t kv_rows = max_blocks(c) * c->n_seqs * c->block_len, nkv = c->n_kv * c->d;
+    size_t cells = at_of(kv_rows, nkv, 1), scales = at_of(kv_rows, c->n_kv, 1);
+    float *q = in_rows(55, first, n, attn_cols(c));
+    struct view v[2], vs[2] = {{0}, {0}};
+    for (int j = 0; j < 2; j++) {
+        char *data = malloc(cells * 4);
+        float *scale = malloc(scales * 4);
+        memset(data, 0xff, cells * 4);
+        memset(scale, 0xff, scales * 4);
+        fill_cache(c, &h, j, data, scale);
+        v[j] = env_packed(&e, kv_rows, nkv, c->dtype, data);
+        if (scaled(c->dtype))
+            vs[j] = env_packed(&e, kv_rows, c->n_kv, DT_F32, scale);
+        free(data);
+        free(scale);
+    }
+    struct attn_layer al = {.n_q = c->n_q, .n_kv = c->n_kv, .d_head = c->d, .q_per_kv = c->q_per_kv,
+                            .q_offset = c->q_offset, .window = c->window,
+                            .scale = 2.0f / sqrtf((float)c->d)};
+    struct kv_layer kv = {v[0], v[1], vs[0], vs[1]};
+    struct step_dev st = {.n_tokens = n, .n_seqs = h.n_seqs, .block_len = c->block_len,
+                          .pos = env_packed(&e, n, 1, DT_I32, h.pos),
+                          .q_start = env_packed(&e, h.n_seqs + 1, 1, DT_I32, h.q_start),
+                          .kv_len = env_packed(&e, h.n_seqs, 1, DT_I32, h.kv_len),
+                          .block_table = env_packed(&e, h.n_seqs, max_blocks(c), DT_I32, h.table)};
+    for (int32_t i = 0; i < h.n_seqs; i++) {
+        int32_t len = h.q_start[i + 1] - h.q_start[i];
+        st.max_q = len > st.max_q ? len : st.max_q;
+        st.max_kv = h.kv_len[i] > st.max_kv ? h.kv_len[i] : st.max_kv;
+    }
+    struct view vq = env_view(&e, n, attn_cols(c), DT_F32, q), vo = env_view(&e, n, attn_cols(c), DT_F32, NULL);
+    ENV_RUN(&e, e.ops->attention(be, &al, &st, vq, kv, vo));
+    env_read(&e, out, vo);
+    free(q);
+    step_free(&h);
+    return env_close(&e);
+}
+
+static void ref_head(const struct op_case *c, int32_t t, int32_t head, const double *k, const double *v,
+                     double *p, double *out, double *bound)
+{
+    int32_t pos = pos_at(c, t), from = c->window > 0 && pos >= c->window ? pos - c->window + 1 : 0;
+    double m = -INFINITY, sum = 0, worst = 0, scale = 2.0f / sqrtf((float)c->d);
+    for (int32_t j = from; j <= pos; j++) {
+        double dot = 0, mag = 0;
+        for (int32_t i = 0; i < c->d; i++) {
+            double x = in_f32(55, t, head * c->d + i) * k[at_of(j, c->d, i)];
+            dot += x;
+            mag += fabs(x);
+        }
+        p[j] = dot * scale;
+        worst = fmax(worst, mag * scale);
+        m = fmax(m, p[j]);
+    }
+    for (int32_t j = from; j <= pos; j++)
+        sum += p[j] = exp(p[j] - m);
+    for (int32_t i = 0; i < c->d; i++) {
+        double o = 0, mag = 0;
+        for (int32_t j = from; j <= pos; j++) {
+            o += p[j] * v[at_of(j, c->d, i)];
+            mag += p[j] * fabs(v[at_of(j, c->d, i)]);
+        }
+        out[i] = o / sum;
+        bound[i] = mag / sum * (4 * worst * (c->d + 4) * EPS + (pos - from + 60) * EPS + 1e-6);
+    }
+}
+
+static void ref_attention(const struct op_case *c, double *out, double *bound)
+{
+    size_t keys = (size_t)(past_of(c, c->n_seqs) + c->rows), n = keys * (size_t)c->d;
+    double *k = malloc(n * sizeof *k), *v = malloc(n * sizeof *v), *p = malloc(keys * sizeof *p);
+    for (int32_t s = 0; s < c->n_seqs; s++)
+        for (int32_t h = 0, g = -1; h < c->n_q; h++) {
+            int32_t t0 = row_of_seq(c, s), t1 = row_of_seq(c, s + 1), new_g = (h + c->q_offset) / c->q_per_kv;
+            for (int32_t j = 0; new_g != g && j < past_of(c, s) + t1 - t0; j++)
+                for (int32_t i = 0; i < c->d; i++) {
+                    k[at_of(j, c->d, i)] = kv_at(c, 0, s, j, new_g * c->d + i);
+                    v[at_of(j, c->d, i)] = kv_at(c, 1, s, j, new_g * c->d + i);
+                }
+            g = new_g;
+            for (int32_t t = t0; t < t1; t++) {
+                size_t at = at_of(t, attn_cols(c), h * c->d);
+                ref_head(c, t, h, k, v, p, out + at, bound + at);
+            }
+        }
+    free(k);
+    free(v);
+    free(p);
+}
+
+const struct op op_attention = {"attention", attn_cols, run_attention, ref_attention};

@@ -1,0 +1,82 @@
+/* The ops of backend.h as rows {op, shape}: each builds its inputs from the shape alone, runs on any backend
+ * and leaves its results as floats, so that backends, instruction sets, thread counts and batches can be
+ * compared, and has a reference in double precision with an error bound for each result. */
+#ifndef TESTS_OPS_OP_CASES_H
+#define TESTS_OPS_OP_CASES_H
+
+#include "backends/backend.h"
+
+struct op_case {
+    const struct op *op;
+    int32_t rows;       /* T, or rows of logits */
+    int32_t k, n;       /* columns of the input, of the output */
+    enum dtype dtype;   /* of the weight, or of the KV cache */
+    int32_t n_slices;   /* 0 = 1 */
+    int32_t variant;    /* of the op: see its run function */
+    bool bias;
+    int32_t n_parts;    /* 0 = 1; more: parts of different sizes and types */
+    enum act act;
+    int32_t n_q, n_kv, d, rot, q_per_kv, q_offset, window, block_len;
+    int32_t n_seqs, past; /* attention: rows shared evenly by the sequences, tokens before them */
+    bool interleaved, qk_norm;
+};
+
+struct op {
+    const char *name;
+    /* Results of a row. */
+    int32_t (*cols)(const struct op_case *c);
+    /* Rows [first, first + n) of the case alone, as one call of the op; out [n, cols]. */
+    enum status (*run)(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
+                       float *out);
+    /* All rows: out and the largest error allowed, both [rows, cols]. */
+    void (*reference)(const struct op_case *c, double *out, double *bound);
+};
+
+/* All cases. */
+extern const struct op_case op_cases[];
+extern const size_t n_op_cases;
+
+/* "linear rows 5 k 70 n 100 bf16 ..." in a static buffer. */
+const char *op_case_name(const struct op_case *c);
+
+/* For the files of this folder. */
+extern const struct op op_linear, op_embed, op_add_rms_norm, op_layer_norm, op_act_mul, op_activate,
+    op_add, op_gather, op_edit_logits, op_topk, op_qkv, op_attention;
+
+/* Repeatable number in [-1, 1) for (stream, i, j). */
+float in_f32(uint32_t stream, int64_t i, int64_t j);
+
+/* Rounds a double's worth of f32 to a stored type and back. */
+float stored_f32(enum dtype t, float v);
+void store_at(void *dst, enum dtype t, size_t i, float v);
+float load_at(const void *src, enum dtype t, size_t i);
+
+/* Everything that a run takes from the backend, given back by env_close. */
+enum { ENV_MAX = 24 };
+struct op_env {
+    struct backend *be;
+    const struct backend_ops *ops;
+    struct buf *bufs[ENV_MAX];
+    struct weight *weights[ENV_MAX];
+    int n_bufs, n_weights;
+    enum status st; /* first failure */
+};
+
+struct op_env env_open(struct backend *be);
+enum status env_close(struct op_env *e);
+/* A zeroed [rows, cols] with a stride beyond cols and an offset, or filled from packed host data. */
+struct view env_view(struct op_env *e, int32_t rows, int32_t cols, enum dtype t, const void *data);
+/* The same without gaps between rows (index arrays and KV). */
+struct view env_packed(struct op_env *e, int32_t rows, int32_t cols, enum dtype t, const void *data);
+struct weight *env_vector(struct op_env *e, const float *data, int32_t n);
+void env_read(struct op_env *e, void *dst, struct view v);
+#define ENV_RUN(e, call)                                                                           \
+    do {                                                                                           \
+        if ((e)->st == ST_OK)                                                                      \
+            (e)->st = (call);                                                                      \
+    } while (0)
+
+/* [n, cols] floats of stream, rows first, first + 1, ...; the caller frees it. */
+float *in_rows(uint32_t stream, int32_t first, int32_t n, int32_t cols);
+
+#endif

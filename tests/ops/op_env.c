@@ -1,0 +1,120 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ops/op_cases.h"
+
+float in_f32(uint32_t stream, int64_t i, int64_t j)
+{
+    uint64_t h = (uint64_t)stream * 0x9e3779b97f4a7c15U + (uint64_t)i * 0xbf58476d1ce4e5b9U +
+                 (uint64_t)j * 0x94d049bb133111ebU;
+    h = (h ^ h >> 31) * 0xd6e8feb86659fd93U;
+    h = (h ^ h >> 32) * 0xd6e8feb86659fd93U;
+    return (float)((int32_t)(h >> 40) - (1 << 23)) * 0x1p-23f;
+}
+
+void store_at(void *dst, enum dtype t, size_t i, float v)
+{
+    uint16_t h = t == DT_F16 ? f16_of_f32(v) : bf16_of_f32(v);
+    if (t == DT_F32)
+        memcpy((char *)dst + 4 * i, &v, 4);
+    else
+        memcpy((char *)dst + 2 * i, &h, 2);
+}
+
+float load_at(const void *src, enum dtype t, size_t i)
+{
+    uint16_t h;
+    float v;
+    if (t == DT_F32) {
+        memcpy(&v, (const char *)src + 4 * i, 4);
+        return v;
+    }
+    memcpy(&h, (const char *)src + 2 * i, 2);
+    return t == DT_F16 ? f32_of_f16(h) : f32_of_bf16(h);
+}
+
+float stored_f32(enum dtype t, float v)
+{
+    char b[4];
+    store_at(b, t, 0, v);
+    return load_at(b, t, 0);
+}
+
+float *in_rows(uint32_t stream, int32_t first, int32_t n, int32_t cols)
+{
+    float *x = malloc(((size_t)n * (size_t)cols + 1) * sizeof *x);
+    for (int32_t i = 0; x && i < n; i++)
+        for (int32_t j = 0; j < cols; j++)
+            x[(size_t)i * (size_t)cols + (size_t)j] = in_f32(stream, first + i, j);
+    return x;
+}
+
+struct op_env env_open(struct backend *be)
+{
+    return (struct op_env){.be = be, .ops = backend_ops_of(be), .st = ST_OK};
+}
+
+enum status env_close(struct op_env *e)
+{
+    for (int i = 0; i < e->n_bufs; i++)
+        e->ops->free(e->be, e->bufs[i]);
+    for (int i = 0; i < e->n_weights; i++)
+        e->ops->free_weight(e->be, e->weights[i]);
+    return e->st;
+}
+
+static struct view view_of(struct op_env *e, int32_t rows, int32_t cols, int32_t stride, size_t off,
+                           enum dtype t, const void *data)
+{
+    struct view v = {.off = off, .rows = rows, .cols = cols, .stride = stride, .dtype = t};
+    size_t bytes = off + (size_t)rows * (size_t)stride * dtype_size(t) + 1;
+    if (e->st != ST_OK)
+        return v;
+    e->st = e->ops->alloc(e->be, bytes, MEM_DEVICE, &v.buf);
+    if (e->st != ST_OK)
+        return v;
+    e->bufs[e->n_bufs++] = v.buf;
+    if (data)
+        e->st = e->ops->write(e->be, v, data);
+    return v;
+}
+
+struct view env_view(struct op_env *e, int32_t rows, int32_t cols, enum dtype t, const void *data)
+{
+    return view_of(e, rows, cols, cols + 3, 64, t, data);
+}
+
+struct view env_packed(struct op_env *e, int32_t rows, int32_t cols, enum dtype t, const void *data)
+{
+    return view_of(e, rows, cols, cols, 0, t, data);
+}
+
+struct weight *env_vector(struct op_env *e, const float *data, int32_t n)
+{
+    struct weight_src src = {.name = "vector", .vector = true, .cols = n, .n_parts = 1,
+                             .part = {{.data = data, .dtype = DT_F32, .rows = 1}}};
+    struct weight *w = NULL;
+    if (e->st == ST_OK)
+        e->st = e->ops->load_weight(e->be, &src, &w);
+    if (w)
+        e->weights[e->n_weights++] = w;
+    return w;
+}
+
+void env_read(struct op_env *e, void *dst, struct view v)
+{
+    if (e->st == ST_OK)
+        e->st = e->ops->read(e->be, dst, v);
+}
+
+const char *op_case_name(const struct op_case *c)
+{
+    static char s[256];
+    snprintf(s, sizeof s,
+             "%s rows %d k %d n %d %s slices %d variant %d bias %d parts %d act %d heads %d/%d d %d rot %d "
+             "per %d+%d window %d block %d seqs %d past %d norm %d",
+             c->op->name, c->rows, c->k, c->n, dtype_name(c->dtype), c->n_slices, c->variant, c->bias,
+             c->n_parts, (int)c->act, c->n_q, c->n_kv, c->d, c->rot, c->q_per_kv, c->q_offset, c->window,
+             c->block_len, c->n_seqs, c->past, c->qk_norm);
+    return s;
+}

@@ -1,0 +1,169 @@
+/* linear and embed: matrices */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ops/op_cases.h"
+
+#define EPS 0x1p-24 /* relative rounding error of f32 */
+
+static int32_t out_cols(const struct op_case *c)
+{
+    return c->n;
+}
+
+static int parts_of(const struct op_case *c)
+{
+    return c->n_parts > 0 ? c->n_parts : 1;
+}
+
+/* Rows of part i: thirds of different sizes; the last takes the rest. */
+static int32_t part_rows(const struct op_case *c, int i)
+{
+    int n = parts_of(c);
+    int32_t each = c->n / (n + 1);
+    return i < n - 1 ? each : c->n - each * (n - 1);
+}
+
+static int part_of(const struct op_case *c, int32_t row)
+{
+    int i = 0;
+    for (; i < parts_of(c) - 1 && row >= part_rows(c, i); i++)
+        row -= part_rows(c, i);
+    return i;
+}
+
+/* variant 1: the second part has another type */
+static enum dtype part_type(const struct op_case *c, int i)
+{
+    return c->variant == 1 && i == 1 ? DT_F16 : c->dtype;
+}
+
+static float weight_at(const struct op_case *c, int32_t n, int32_t k)
+{
+    return stored_f32(part_type(c, part_of(c, n)), in_f32(1, n, k));
+}
+
+static float bias_at(const struct op_case *c, int32_t n)
+{
+    bool has = c->bias && (parts_of(c) == 1 || part_of(c, n) != 0);
+    return has ? stored_f32(DT_BF16, in_f32(2, n, 0)) : 0.0f;
+}
+
+/* Uneven, and with an empty one where there are 8. */
+static int32_t slice_end(const struct op_case *c, int i, int n)
+{
+    if (i == n - 1)
+        return c->k;
+    int32_t e = (int32_t)((int64_t)c->k * (i + 1) / n);
+    return n == N_SLICES && i == 2 ? (int32_t)((int64_t)c->k * i / n) : e;
+}
+
+/* File rows with a gap of one byte, so that nothing is aligned. */
+static struct weight *load_matrix(struct op_env *e, const struct op_case *c, char **data, char **bias)
+{
+    struct weight_src src = {.name = "matrix", .cols = c->k, .n_parts = parts_of(c),
+                             .n_slices = c->n_slices > 0 ? c->n_slices : 1};
+    struct weight *w = NULL;
+    size_t row = (size_t)c->k * 4 + 1;
+    char *p = *data = calloc((size_t)c->n + 1, row);
+    char *b = *bias = calloc((size_t)c->n + 1, 2);
+    int32_t n = 0;
+    for (int i = 0; i < src.n_slices; i++)
+        src.slice_end[i] = slice_end(c, i, src.n_slices);
+    for (int i = 0; i < src.n_parts; i++) {
+        enum dtype t = part_type(c, i);
+        src.part[i] = (struct weight_part){.data = p, .row_bytes = row, .dtype = t,
+                                           .rows = part_rows(c, i), .bias_dtype = DT_BF16,
+                                           .bias = c->bias && (src.n_parts == 1 || i != 0) ? b : NULL};
+        for (int32_t r = 0; r < part_rows(c, i); r++, n++, p += row, b += 2) {
+            for (int32_t k = 0; k < c->k; k++)
+                store_at(p, t, (size_t)k, in_f32(1, n, k));
+            store_at(b, DT_BF16, 0, in_f32(2, n, 0));
+        }
+    }
+    ENV_RUN(e, e->ops->load_weight(e->be, &src, &w));
+    if (w)
+        e->weights[e->n_weights++] = w;
+    return w;
+}
+
+static enum status run_linear(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
+                              float *out)
+{
+    struct op_env e = env_open(be);
+    char *data, *bias;
+    float *x = in_rows(3, first, n, c->k);
+    struct weight *w = load_matrix(&e, c, &data, &bias);
+    struct view vx = env_view(&e, n, c->k, DT_F32, x), vo = env_view(&e, n, c->n, DT_F32, NULL);
+    ENV_RUN(&e, e.ops->linear(be, w, vx, vo));
+    env_read(&e, out, vo);
+    free(x);
+    free(data);
+    free(bias);
+    return env_close(&e);
+}
+
+static void ref_linear(const struct op_case *c, double *out, double *bound)
+{
+    double *w = malloc(((size_t)c->k + 1) * sizeof *w);
+    for (int32_t n = 0; n < c->n; n++) {
+        for (int32_t k = 0; k < c->k; k++)
+            w[k] = weight_at(c, n, k);
+        for (int32_t t = 0; t < c->rows; t++) {
+            double sum = 0, mag = 0;
+            for (int32_t k = 0; k < c->k; k++) {
+                double p = w[k] * (double)in_f32(3, t, k);
+                sum += p;
+                mag += fabs(p);
+            }
+            size_t at = (size_t)t * (size_t)c->n + (size_t)n;
+            out[at] = sum + bias_at(c, n);
+            bound[at] = ((c->k + 5) * mag + fabs(out[at])) * EPS;
+        }
+    }
+    free(w);
+}
+
+const struct op op_linear = {"linear", out_cols, run_linear, ref_linear};
+
+/* ids: also before and beyond this rank's share, which begins at 5 */
+static int32_t id_at(const struct op_case *c, int32_t t)
+{
+    return t % 7 == 6 ? (t % 2 ? 4 : c->n + 5) : 5 + (int32_t)((int64_t)t * 31 % (c->n > 0 ? c->n : 1));
+}
+
+static int32_t embed_cols(const struct op_case *c)
+{
+    return c->k;
+}
+
+static enum status run_embed(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
+                             float *out)
+{
+    struct op_env e = env_open(be);
+    char *data, *bias;
+    int32_t *ids = malloc(((size_t)n + 1) * sizeof *ids);
+    for (int32_t i = 0; i < n; i++)
+        ids[i] = id_at(c, first + i);
+    struct weight *w = load_matrix(&e, c, &data, &bias);
+    struct view vi = env_packed(&e, n, 1, DT_I32, ids), vo = env_view(&e, n, c->k, DT_F32, NULL);
+    ENV_RUN(&e, e.ops->embed(be, w, 5, vi, vo));
+    env_read(&e, out, vo);
+    free(ids);
+    free(data);
+    free(bias);
+    return env_close(&e);
+}
+
+static void ref_embed(const struct op_case *c, double *out, double *bound)
+{
+    for (int32_t t = 0; t < c->rows; t++)
+        for (int32_t k = 0; k < c->k; k++) {
+            int32_t n = id_at(c, t) - 5;
+            size_t at = (size_t)t * (size_t)c->k + (size_t)k;
+            out[at] = n >= 0 && n < c->n ? (double)weight_at(c, n, k) : 0.0;
+            bound[at] = 0;
+        }
+}
+
+const struct op op_embed = {"embed", embed_cols, run_embed, ref_embed};
