@@ -1,0 +1,20 @@
+/* config.json and generation_config.json, divided by the first NUL. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/formats/model_config.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct model_config mc;
+    const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
+    size_t len = nul ? (size_t)(nul - data) : size;
+    if (model_config_parse(&mc, data, len, nul ? nul + 1 : NULL, nul ? size - len - 1 : 0) != ST_OK)
+        return 0;
+    if (mc.n_layers < 1 || mc.n_layers > MAX_LAYERS || mc.n_q % mc.n_kv || mc.d_head % 2 ||
+        mc.n_eos > MAX_STOP_IDS || model_axis(&mc, AX_Q) < 1)
+        abort();
+    return 0;
+}

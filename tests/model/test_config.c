@@ -1,0 +1,356 @@
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/formats/model_config.h"
+#include "guard.h"
+#include "rig.h"
+#include "worker/model/rope.h"
+
+static const char *base(const char *arch)
+{
+    static char text[600];
+    const char *type = strstr(arch, "Llama")     ? "llama"
+                       : strstr(arch, "Mistral") ? "mistral"
+                       : strstr(arch, "Qwen2")   ? "qwen2"
+                                                 : "qwen3";
+    snprintf(text, sizeof text,
+             "{\"architectures\":[\"%s\"],\"model_type\":\"%s\",\"hidden_size\":64,"
+             "\"intermediate_size\":96,\"num_hidden_layers\":4,\"num_attention_heads\":4,"
+             "\"num_key_value_heads\":2,\"vocab_size\":100,\"max_position_embeddings\":128,"
+             "\"rms_norm_eps\":1e-05,\"hidden_act\":\"silu\"}",
+             arch, type);
+    return text;
+}
+
+/* The base of that architecture with the members of `more`, a JSON object, put in; a member "-"
+ * takes the base's member away. */
+static enum status parse(const char *arch, const char *more, const char *generation,
+                         struct model_config *mc)
+{
+    cJSON *root = cJSON_Parse(base(arch)), *patch = cJSON_Parse(more);
+    cr_assert_not_null(patch, "%s", more);
+    for (cJSON *c = patch->child, *next; c; c = next) {
+        next = c->next;
+        cJSON_DeleteItemFromObjectCaseSensitive(root, c->string);
+        if (!cJSON_IsString(c) || strcmp(c->valuestring, "-") != 0)
+            cJSON_AddItemToObject(root, c->string, cJSON_Duplicate(c, true));
+    }
+    char *text = cJSON_PrintUnformatted(root);
+    struct guarded g = guard_copy(text, strlen(text));
+    struct guarded gen = guard_copy(generation, generation ? strlen(generation) : 0);
+    enum status st = model_config_parse(mc, g.data, g.len, generation ? gen.data : NULL, gen.len);
+    guard_free(&g);
+    guard_free(&gen);
+    free(text);
+    cJSON_Delete(root);
+    cJSON_Delete(patch);
+    return st;
+}
+
+static struct model_config good(const char *arch, const char *more)
+{
+    struct model_config mc;
+    must(parse(arch, more, NULL, &mc), more);
+    return mc;
+}
+
+#define LLAMA "LlamaForCausalLM"
+#define MISTRAL "MistralForCausalLM"
+#define QWEN2 "Qwen2ForCausalLM"
+#define QWEN3 "Qwen3ForCausalLM"
+
+Test(config, sizes_and_defaults)
+{
+    struct model_config mc = good(LLAMA, "{}");
+    cr_assert_str_eq(mc.arch->name, LLAMA);
+    cr_assert_eq(mc.hidden, 64);
+    cr_assert_eq(mc.ffn, 96);
+    cr_assert_eq(mc.n_layers, 4);
+    cr_assert_eq(mc.n_q, 4);
+    cr_assert_eq(mc.n_kv, 2);
+    cr_assert_eq(mc.d_head, 16);
+    cr_assert_eq(mc.vocab, 100);
+    cr_assert_eq(mc.max_ctx, 128);
+    cr_assert_eq(mc.rope.rot_dim, 16);
+    cr_assert_eq(mc.rope.theta, 10000);
+    cr_assert_not(mc.tied || mc.qkv_bias || mc.o_bias || mc.mlp_bias);
+    cr_assert_eq(mc.dtype, DT_N);
+    cr_assert_eq(mc.bos_id, -1);
+    cr_assert_eq(mc.n_eos, 0);
+    cr_assert_eq(good(LLAMA, "{\"num_key_value_heads\":\"-\"}").n_kv, 4);
+    cr_assert_eq(good(LLAMA, "{\"head_dim\":24}").d_head, 24);
+    cr_assert_eq(good(LLAMA, "{\"head_dim\":null}").d_head, 16);
+    cr_assert_eq(good(QWEN3, "{}").d_head, 128);
+    cr_assert_eq(good(LLAMA, "{\"torch_dtype\":\"bfloat16\"}").dtype, DT_BF16);
+    cr_assert_eq(good(LLAMA, "{\"dtype\":\"torch.float16\"}").dtype, DT_F16);
+    cr_assert(good(LLAMA, "{\"tie_word_embeddings\":true}").tied);
+    cr_assert_eq(good(LLAMA, "{\"hidden_act\":\"gelu\"}").act, MODEL_GELU);
+    cr_assert_eq(good(LLAMA, "{\"hidden_act\":\"gelu_pytorch_tanh\"}").act, MODEL_GELU_TANH);
+}
+
+Test(config, biases)
+{
+    struct model_config mc = good(LLAMA, "{\"attention_bias\":true,\"mlp_bias\":true}");
+    cr_assert(mc.qkv_bias && mc.o_bias && mc.mlp_bias);
+    cr_assert(model_has_bias(&mc, TN_Q) && model_has_bias(&mc, TN_O) &&
+              model_has_bias(&mc, TN_DOWN));
+    cr_assert_not(model_has_bias(&mc, TN_EMBED) || model_has_bias(&mc, TN_ATTN_NORM));
+    mc = good(QWEN2, "{}");
+    cr_assert(mc.qkv_bias && !mc.o_bias && !mc.mlp_bias);
+    mc = good(QWEN3, "{\"attention_bias\":true}");
+    cr_assert(mc.qkv_bias && mc.o_bias && model_has(&mc, TN_Q_NORM));
+    mc = good(MISTRAL, "{\"attention_bias\":false}");
+    cr_assert_not(mc.qkv_bias || model_has(&mc, TN_Q_NORM));
+}
+
+static int32_t windows(const struct model_config *mc) /* one bit a layer */
+{
+    int32_t bits = 0;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        bits |= (model_window(mc, i) > 0) << i;
+    return bits;
+}
+
+Test(config, windows)
+{
+    struct model_config mc = good(MISTRAL, "{\"sliding_window\":32}");
+    cr_assert_eq(windows(&mc), 15);
+    cr_assert_eq(model_window(&mc, 3), 32);
+    mc = good(MISTRAL, "{\"sliding_window\":null}");
+    cr_assert_eq(windows(&mc), 0);
+    mc = good(MISTRAL, "{}"); /* transformers' default */
+    cr_assert_eq(model_window(&mc, 0), 4096);
+    mc = good(QWEN2, "{\"sliding_window\":32,\"use_sliding_window\":false,"
+                     "\"max_window_layers\":2}");
+    cr_assert_eq(windows(&mc), 0);
+    mc = good(QWEN2, "{\"sliding_window\":32,\"use_sliding_window\":true,\"max_window_layers\":3}");
+    cr_assert_eq(windows(&mc), 8);
+    cr_assert_eq(model_window(&mc, 3), 32);
+    cr_assert_eq(model_window(&mc, 2), 0);
+    mc = good(QWEN3, "{\"sliding_window\":null,\"use_sliding_window\":true,"
+                     "\"max_window_layers\":3}");
+    cr_assert_eq(windows(&mc), 0);
+    mc = good(QWEN3, "{\"sliding_window\":9,\"use_sliding_window\":true,\"layer_types\":"
+                     "[\"sliding_attention\",\"full_attention\",\"sliding_attention\","
+                     "\"full_attention\"]}");
+    cr_assert_eq(windows(&mc), 5);
+    mc = good(LLAMA, "{\"sliding_window\":null,\"layer_types\":[\"full_attention\","
+                     "\"full_attention\",\"full_attention\",\"full_attention\"]}");
+    cr_assert_eq(windows(&mc), 0);
+}
+
+Test(config, eos_ids)
+{
+    struct model_config mc = good(LLAMA, "{\"eos_token_id\":7,\"bos_token_id\":3}");
+    cr_assert(mc.n_eos == 1 && mc.eos_id[0] == 7 && mc.bos_id == 3);
+    mc = good(LLAMA, "{\"eos_token_id\":[7,9,11]}");
+    cr_assert(mc.n_eos == 3 && mc.eos_id[2] == 11);
+    must(parse(LLAMA, "{\"eos_token_id\":7}", "{\"eos_token_id\":[5,6],\"top_k\":20}", &mc),
+         "both");
+    cr_assert(mc.n_eos == 2 && mc.eos_id[0] == 5 && mc.eos_id[1] == 6);
+    must(parse(LLAMA, "{\"eos_token_id\":7}", "{\"temperature\":0.6}", &mc), "none there");
+    cr_assert(mc.n_eos == 1 && mc.eos_id[0] == 7);
+    cr_assert_eq(parse(LLAMA, "{}", "{\"eos_token_id\":100}", &mc), ST_RANGE);
+    cr_assert_not_null(strstr(status_text(), "generation_config.json: an eos_token_id"));
+    cr_assert_eq(parse(LLAMA, "{}", "[]", &mc), ST_FORMAT);
+}
+
+Test(config, rope_forms)
+{
+    struct rope_config r = good(LLAMA, "{\"rope_theta\":500000.0,\"rope_scaling\":null}").rope;
+    cr_assert(r.type == ROPE_PLAIN && r.theta == 500000);
+    r = good(LLAMA, "{\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5e5}}").rope;
+    cr_assert(r.type == ROPE_PLAIN && r.theta == 500000);
+    r = good(LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}").rope;
+    cr_assert(r.type == ROPE_LINEAR && r.factor == 4 && r.theta == 10000);
+    const char *llama3 = "{\"rope_theta\":5e5,\"rope_scaling\":{\"factor\":8,"
+                         "\"low_freq_factor\":1,\"high_freq_factor\":4,"
+                         "\"original_max_position_embeddings\":32,\"rope_type\":\"llama3\"}}";
+    r = good(LLAMA, llama3).rope;
+    cr_assert(r.type == ROPE_LLAMA3 && r.factor == 8 && r.low_freq_factor == 1 &&
+              r.high_freq_factor == 4 && r.original_ctx == 32);
+    r = good(QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
+                    "\"original_max_position_embeddings\":32}}")
+            .rope;
+    cr_assert(r.type == ROPE_YARN && r.beta_fast == 32 && r.beta_slow == 1 && r.truncate);
+    cr_assert_float_eq(r.attention_factor, 0.1 * log(4) + 1, 1e-12);
+    r = good(QWEN2,
+             "{\"rope_scaling\":{\"type\":\"yarn\",\"original_max_position_embeddings\":16}}")
+            .rope;
+    cr_assert_eq(r.factor, 8, "max_position_embeddings / original");
+    r = good(QWEN2, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,\"truncate\":false,"
+                    "\"beta_fast\":16,\"beta_slow\":2,\"mscale\":0.7,\"mscale_all_dim\":1.0}}")
+            .rope;
+    cr_assert(!r.truncate && r.beta_fast == 16 && r.beta_slow == 2 && r.original_ctx == 128);
+    cr_assert_float_eq(r.attention_factor, (0.07 * log(4) + 1) / (0.1 * log(4) + 1), 1e-12);
+    r = good(QWEN2, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,"
+                    "\"attention_factor\":1.5,\"mscale\":0.7,\"mscale_all_dim\":1.0}}")
+            .rope;
+    cr_assert_eq(r.attention_factor, 1.5);
+    r = good(LLAMA, "{\"original_max_position_embeddings\":64,\"rope_scaling\":{\"type\":\"yarn\","
+                    "\"factor\":2,\"original_max_position_embeddings\":32}}")
+            .rope;
+    cr_assert_eq(r.original_ctx, 64, "the top level goes first");
+}
+
+/* Frequencies from the definitions, at points worked out by hand. */
+Test(config, rope_frequencies)
+{
+    double f[8];
+    struct rope_config r = good(LLAMA, "{}").rope;
+    rope_frequencies(&r, f);
+    cr_assert_eq(f[0], 1);
+    cr_assert_float_eq(f[4], 0.01, 1e-15); /* 10000^(-8/16) */
+    r = good(LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}").rope;
+    rope_frequencies(&r, f);
+    cr_assert_float_eq(f[4], 0.0025, 1e-15);
+    /* original 64: turns of pair i are 64 f / 2 pi: 10.2, 3.2, 1.02, 0.32; kept above 4, /8 below 1
+     */
+    r = good(LLAMA,
+             "{\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1,"
+             "\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}")
+            .rope;
+    rope_frequencies(&r, f);
+    cr_assert_eq(f[0], 1);
+    double plain = pow(10000, -0.125), turns = 64 * plain / (2 * acos(-1));
+    cr_assert_float_eq(f[1], plain * ((turns - 1) / 3 + (1 - (turns - 1) / 3) / 8), 1e-12);
+    cr_assert_float_eq(f[4], 0.01 / 8, 1e-15);
+    /* yarn with original 128: pairs before the border of 32 turns stay, those behind 1 turn are /4
+     */
+    r = good(LLAMA, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}").rope;
+    rope_frequencies(&r, f);
+    cr_assert_eq(f[0], 1);
+    cr_assert_float_eq(f[7], pow(10000, -0.875) / 4, 1e-15);
+    float c[16], s[16];
+    rope_rows(&r, f, 5, 2, c, s);
+    cr_assert_float_eq((double)c[0], cos(5) * r.attention_factor, 1e-7);
+    cr_assert_float_eq((double)s[8 + 1], sin(6 * f[1]) * r.attention_factor, 1e-7);
+}
+
+static const struct {
+    const char *arch, *more;
+    enum status st;
+    const char *text;
+} bad[] = {
+    {LLAMA, "{\"architectures\":\"-\"}", ST_FORMAT, "architectures must be"},
+    {LLAMA, "{\"architectures\":[]}", ST_FORMAT, "architectures must be"},
+    {LLAMA, "{\"architectures\":[\"GPT2LMHeadModel\"]}", ST_UNSUPPORTED,
+     "GPT2LMHeadModel is not supported (LlamaForCausalLM"},
+    {LLAMA, "{\"model_type\":\"mistral\"}", ST_UNSUPPORTED, "model_type \"mistral\""},
+    {LLAMA, "{\"hidden_size\":\"-\"}", ST_FORMAT, "hidden_size is missing"},
+    {LLAMA, "{\"vocab_size\":\"100\"}", ST_FORMAT, "vocab_size must be a number"},
+    {LLAMA, "{\"vocab_size\":0}", ST_RANGE, "vocab_size is 0"},
+    {LLAMA, "{\"vocab_size\":100.5}", ST_FORMAT, "vocab_size is 100.5"},
+    {LLAMA, "{\"hidden_size\":1e300}", ST_RANGE, "hidden_size"},
+    {LLAMA, "{\"num_hidden_layers\":513}", ST_RANGE, "num_hidden_layers"},
+    {LLAMA, "{\"num_attention_heads\":6}", ST_RANGE, "hidden_size 64 is no multiple"},
+    {LLAMA, "{\"num_key_value_heads\":3}", ST_RANGE, "4 attention heads cannot share 3"},
+    {LLAMA, "{\"head_dim\":15}", ST_RANGE, "a head of 15"},
+    {LLAMA, "{\"num_attention_heads\":65536,\"head_dim\":65536}", ST_RANGE, "too many"},
+    {LLAMA, "{\"hidden_act\":\"relu2\"}", ST_UNSUPPORTED, "hidden_act \"relu2\""},
+    {LLAMA, "{\"torch_dtype\":\"float8\"}", ST_UNSUPPORTED, "torch_dtype \"float8\""},
+    {LLAMA, "{\"rms_norm_eps\":-1}", ST_RANGE, "rms_norm_eps"},
+    {LLAMA, "{\"tie_word_embeddings\":1}", ST_FORMAT, "tie_word_embeddings must be true or false"},
+    {LLAMA, "{\"eos_token_id\":[1,2.5]}", ST_RANGE, "eos_token_id"},
+    {LLAMA, "{\"eos_token_id\":-1}", ST_RANGE, "eos_token_id"},
+    /* what would change the result and is not known */
+    {LLAMA, "{\"partial_rotary_factor\":0.5}", ST_UNSUPPORTED, "partial_rotary_factor = 0.5"},
+    {LLAMA, "{\"logit_scale\":0.0625}", ST_UNSUPPORTED, "logit_scale = 0.0625"},
+    {LLAMA, "{\"final_logit_softcapping\":30}", ST_UNSUPPORTED, "final_logit_softcapping = 30"},
+    {LLAMA, "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", ST_UNSUPPORTED,
+     "quantization_config"},
+    {LLAMA, "{\"auto_map\":{\"AutoModel\":\"x.Y\"}}", ST_UNSUPPORTED, "auto_map"},
+    {LLAMA, "{\"is_causal\":false}", ST_UNSUPPORTED, "is_causal = false"},
+    {LLAMA, "{\"sliding_window\":16}", ST_UNSUPPORTED, "sliding_window = 16"},
+    {LLAMA, "{\"something_new\":[1,2,3]}", ST_UNSUPPORTED, "something_new = [1,2,3]"},
+    {LLAMA,
+     "{\"something_long\":\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}",
+     ST_UNSUPPORTED, "something_long = ..."},
+    {MISTRAL, "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
+    {MISTRAL, "{\"use_sliding_window\":true}", ST_UNSUPPORTED, "use_sliding_window = true"},
+    {QWEN2, "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
+    {QWEN2, "{\"mlp_bias\":true}", ST_UNSUPPORTED, "mlp_bias = true"},
+    {QWEN2, "{\"use_mrope\":true}", ST_UNSUPPORTED, "use_mrope = true"},
+    {MISTRAL, "{\"sliding_window\":0}", ST_RANGE, "sliding_window is 0"},
+    {QWEN2, "{\"layer_types\":[\"full_attention\"]}", ST_FORMAT, "layer_types must be a list"},
+    {QWEN2,
+     "{\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\","
+     "\"sliding_attention\"]}",
+     ST_FORMAT, "no sliding window is in use"},
+    {QWEN2,
+     "{\"layer_types\":[\"full_attention\",\"linear_attention\",\"full_attention\","
+     "\"full_attention\"]}",
+     ST_UNSUPPORTED, "layer_types[1] is \"linear_attention\""},
+    {MISTRAL,
+     "{\"layer_types\":[\"full_attention\",\"sliding_attention\",\"sliding_attention\","
+     "\"sliding_attention\"]}",
+     ST_UNSUPPORTED, "are alike"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}", ST_UNSUPPORTED,
+     "type \"dynamic\" is not supported"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"mrope\",\"mrope_section\":[1]}}", ST_UNSUPPORTED,
+     "rope_scaling.mrope_section"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\"}}", ST_FORMAT, "factor is missing"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}}", ST_RANGE, "factor is 0"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"rope_type\":\"yarn\",\"factor\":2}}",
+     ST_FORMAT, "the type \"linear\" and the rope_type \"yarn\""},
+    {LLAMA,
+     "{\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,"
+     "\"high_freq_factor\":4}}",
+     ST_RANGE, "high_freq_factor"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4}}",
+     ST_FORMAT, "high_freq_factor is missing"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,\"beta_fast\":1,\"beta_slow\":2}}",
+     ST_RANGE, "beta_fast 1 is less"},
+    {LLAMA, "{\"rope_scaling\":7}", ST_FORMAT, "rope_scaling must be an object"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":2},\"rope_parameters\":{}}",
+     ST_FORMAT, "which holds"},
+    {LLAMA, "{\"rope_theta\":2,\"rope_parameters\":{\"rope_theta\":3}}", ST_FORMAT, "which holds"},
+    {LLAMA, "{\"rope_parameters\":{\"full_attention\":{\"rope_theta\":3}}}", ST_UNSUPPORTED,
+     "rope_parameters.full_attention"},
+    {LLAMA, "{\"rope_parameters\":{\"partial_rotary_factor\":0.5}}", ST_UNSUPPORTED,
+     "partial_rotary_factor"},
+};
+
+Test(config, refused_by_name)
+{
+    struct model_config mc;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        enum status st = parse(bad[i].arch, bad[i].more, NULL, &mc);
+        cr_assert_eq(st, bad[i].st, "%s: %s %s", bad[i].more, status_name(st), status_text());
+        cr_assert_not_null(strstr(status_text(), bad[i].text), "%s: \"%s\"", bad[i].more,
+                           status_text());
+        cr_assert_eq(strncmp(status_text(), "config.json: ", 13), 0, "%s", status_text());
+    }
+}
+
+Test(config, harmless_values_pass)
+{
+    good(LLAMA, "{\"partial_rotary_factor\":1.0,\"auto_map\":null,\"quantization_config\":null,"
+                "\"pretraining_tp\":2,\"attention_dropout\":0.1,\"logit_scale\":1,"
+                "\"rope_interleaved\":false,\"something_new\":null,\"use_cache\":true,"
+                "\"initializer_range\":0.02,\"transformers_version\":\"9\",\"pad_token_id\":-1}");
+}
+
+Test(config, bad_text)
+{
+    struct model_config mc;
+    static const char *const texts[] = {"",    " ",
+                                        "{",   "null",
+                                        "[]",  "{\"a\":1,\"a\":2}",
+                                        "{}x", "{\"architectures\":[\"LlamaForCausalLM\\u0000\"]}"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct guarded g = guard_copy(texts[i], strlen(texts[i]));
+        cr_assert_eq(model_config_parse(&mc, g.data, g.len, NULL, 0), ST_FORMAT, "%s", texts[i]);
+        guard_free(&g);
+    }
+    const char *whole = base(LLAMA);
+    for (size_t n = 0; n < strlen(whole); n++) {
+        struct guarded g = guard_copy(whole, n);
+        cr_assert_eq(model_config_parse(&mc, g.data, g.len, NULL, 0), ST_FORMAT);
+        guard_free(&g);
+    }
+}
