@@ -17,10 +17,10 @@ struct chat_template {
 };
 
 const struct chat_limits chat_limits_default = {
-    .max_steps = 1500000,
+    .max_steps = 1000000,
     .max_depth = 400,
-    .max_memory = (size_t)128 << 20,
-    .max_output = (size_t)32 << 20,
+    .max_memory = (size_t)64 << 20,
+    .max_output = (size_t)16 << 20,
 };
 
 static enum status parse(struct chat_template *t, const char *source, size_t len)
@@ -156,7 +156,7 @@ static enum status cut_after_final(struct jrun *r, const struct jval *messages)
         to -= k;
     size_t n = to - from, at = r->out.len >= n ? r->out.len - n + 1 : 0;
     for (; at > 0 && memcmp(r->out.data + at - 1, s->p + from, n) != 0; at--)
-        TRY(j_charge(r, 1 + (n >> 5)));
+        TRY(j_charge(r, 1 + (n >> 7)));
     if (at == 0) {
         static const char text[] = "continue_final_message is set but the final message does not appear in the "
                                    "chat after applying the chat template";

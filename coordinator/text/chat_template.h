@@ -25,7 +25,7 @@ struct chat_text {
 
 /* Parses UTF-8 source (copied).  ST_FORMAT names the line; ST_UNSUPPORTED names a statement that needs other
  * files (include, import, extends, block); ST_NOMEM when the source is larger than CHAT_MAX_SOURCE. */
-#define CHAT_MAX_SOURCE ((size_t)4 << 20) /* bytes */
+#define CHAT_MAX_SOURCE ((size_t)1 << 20) /* bytes */
 MUST_CHECK enum status chat_template_create(struct chat_template **out, const char *source, size_t len);
 
 /* The template of a HuggingFace model directory.  name NULL is the one called "default".  Looked for in this
@@ -57,7 +57,7 @@ struct chat_request {
 };
 
 struct chat_limits {
-    uint64_t max_steps;    /* units of work; about 20 ns each */
+    uint64_t max_steps;    /* units of work; 20 to 80 ns each */
     uint32_t max_depth;    /* of nested evaluation, about 1 KiB of stack each */
     size_t max_memory;     /* bytes for values while rendering */
     size_t max_output;     /* bytes of rendered text */

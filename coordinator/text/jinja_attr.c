@@ -222,7 +222,7 @@ static enum status char_at(struct jrun *r, const struct jstr *s, size_t i, struc
         TRY(j_charge_bytes(r, s->n));
         at = u8_offset(s->p, s->n, i);
     }
-    return jstr_view(&r->mem, s->p + at, u8_length(s->p[at]), out);
+    return j_view(r, s->p + at, u8_length(s->p[at]), out);
 }
 
 static enum status item_by_index(struct jrun *r, const struct jval *v, int64_t i, struct jval *out,
@@ -335,7 +335,7 @@ static enum status slice_str(struct jrun *r, const struct jval *v, const struct 
             from = u8_offset(s->p, s->n, from);
             to = from + u8_offset(s->p + from, s->n - from, (size_t)sl->n);
         }
-        TRY(jstr_view(&r->mem, s->p + (sl->n ? from : 0), sl->n ? to - from : 0, out));
+        TRY(j_view(r, s->p + (sl->n ? from : 0), sl->n ? to - from : 0, out));
     } else {
         struct jlist *chars;
         size_t mark = j_mark(r);
@@ -351,14 +351,13 @@ static enum status slice_str(struct jrun *r, const struct jval *v, const struct 
 enum status j_slice(struct jrun *r, const struct jval *v, const struct jval *start,
                     const struct jval *stop, const struct jval *step, struct jval *out)
 {
-    static const struct jstr name = {"slice", 5, 5};
     struct slice sl;
     struct jlist *items, *part;
     size_t n;
     if (v->type == J_UNDEF)
         return j_undef_error(v);
     if (v->type != J_STR && v->type != J_LIST && v->type != J_TUPLE && v->type != J_RANGE)
-        return j_new_undef(r, &name, jtype_name(v), false, out);
+        FAIL(ST_UNSUPPORTED, "a value of type %s cannot be sliced", jtype_name(v));
     TRY(jval_length(r, v, &n));
     TRY(slice_of((int64_t)n, start, stop, step, &sl));
     if (v->type == J_STR)

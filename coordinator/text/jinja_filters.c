@@ -123,6 +123,7 @@ FILTER(f_int)
         FAIL(ST_UNSUPPORTED, "int: the base is not between 2 and 36");
     if (in->type == J_UNDEF)
         return j_undef_error(in);
+    TRY(j_charge(r, in->type == J_STR ? 8 : 0)); /* reading a number is slow work */
     *out = v[0].type == J_MISSING ? jv_int(0) : v[0];
     if (in->type == J_BIG)
         *out = *in;
@@ -142,6 +143,7 @@ FILTER(f_float)
     TRY(j_bind(r, "float", args, names, 1, 0, &v));
     if (in->type == J_UNDEF)
         return j_undef_error(in);
+    TRY(j_charge(r, in->type == J_STR ? 8 : 0));
     *out = v.type == J_MISSING ? jv_float(0) : v;
     if (jval_is_number(in) && in->type != J_BIG)
         *out = jv_float(jval_as_float(in));

@@ -37,19 +37,32 @@ FILTER(f_capitalize)
     return change_case(r, "capitalize", in, args, JCASE_CAPITALIZE, out);
 }
 
-/* Jinja's own title: a word begins after blanks, '-', '(', '{', '[' and '<'. */
+static bool parts_words(uint32_t c)
+{
+    return u8_is_space(c) || (c && c < 0x80 && strchr("-({[<", (int)c));
+}
+
+/* Jinja's own title: words stand between blanks, '-', '(', '{', '[' and '<'. */
 FILTER(f_title)
 {
     struct jval s;
-    bool begins = true;
-    size_t mark = j_mark(r);
+    size_t mark = j_mark(r), k;
     TRY(j_bind(r, "title", args, NULL, 0, 0, NULL));
     TRY(j_to_str(r, in, &s));
-    TRY(j_charge(r, s.u.s->n / 4));
-    for (size_t i = 0, k; i < s.u.s->n; i += k) {
-        uint32_t c = u8_decode(s.u.s->p + i, &k);
-        TRY(j_emit_case(r, s.u.s->p + i, k, begins ? JCASE_UPPER : JCASE_LOWER));
-        begins = u8_is_space(c) || (c && c < 0x80 && strchr("-({[<", (int)c));
+    const char *p = s.u.s->p, *end = p + s.u.s->n;
+    TRY(j_charge_chars(r, s.u.s->n));
+    while (p < end) {
+        const char *word = p;
+        while (p < end && !parts_words(u8_decode(p, &k)))
+            p += k;
+        if (p > word) {
+            size_t first = u8_length(*word);
+            TRY(j_emit_case(r, word, first, JCASE_UPPER));
+            TRY(j_emit_case(r, word + first, (size_t)(p - word) - first, JCASE_LOWER));
+        } else {
+            TRY(j_emit(r, p, k));
+            p += k;
+        }
     }
     return j_take(r, mark, out);
 }
@@ -262,7 +275,7 @@ FILTER(f_wordcount)
     bool in_word = false;
     TRY(j_bind(r, "wordcount", args, NULL, 0, 0, NULL));
     TRY(j_to_str(r, in, &s));
-    TRY(j_charge(r, s.u.s->n / 8));
+    TRY(j_charge_chars(r, s.u.s->n));
     for (size_t i = 0, k; i < s.u.s->n; i += k) {
         uint32_t c = u8_decode(s.u.s->p + i, &k);
         bool word = c == '_' || u8_is_alpha(c) || u8_is_decimal(c);
@@ -273,18 +286,23 @@ FILTER(f_wordcount)
     return ST_OK;
 }
 
-static enum status emit_url(struct jrun *r, const struct jval *v, bool keep_slash)
+/* query: as a part of a query string, where "/" is escaped too and a blank is "+". */
+static enum status emit_url(struct jrun *r, const struct jval *v, bool query)
 {
     struct jval s;
     TRY(j_to_str(r, v, &s));
     for (size_t i = 0; i < s.u.s->n; i++) {
         unsigned char c = (unsigned char)s.u.s->p[i];
         bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                     (c && strchr("_.-~", c)) || (c == '/' && keep_slash);
+                     (c && strchr("_.-~", c)) || (c == '/' && !query);
+        if (c == ' ' && query) {
+            TRY(j_emit(r, "+", 1));
+            continue;
+        }
         char hex[3] = {'%', "0123456789ABCDEF"[c >> 4], "0123456789ABCDEF"[c & 15]};
         TRY(plain ? j_emit(r, s.u.s->p + i, 1) : j_emit(r, hex, 3));
     }
-    return j_charge(r, s.u.s->n / 4);
+    return j_charge_chars(r, s.u.s->n);
 }
 
 FILTER(f_urlencode)
@@ -294,7 +312,7 @@ FILTER(f_urlencode)
     size_t mark = j_mark(r);
     TRY(j_bind(r, "urlencode", args, NULL, 0, 0, NULL));
     if (in->type == J_STR || (in->type != J_DICT && in->type != J_LIST && in->type != J_TUPLE)) {
-        TRY(emit_url(r, in, true));
+        TRY(emit_url(r, in, false));
         return j_take(r, mark, out);
     }
     struct jview view = {JVIEW_ITEMS, in->u.dict};
@@ -308,9 +326,9 @@ FILTER(f_urlencode)
             FAIL(ST_UNSUPPORTED, "urlencode: item %zu is no pair", i);
         if (i)
             TRY(j_emit_text(r, "&"));
-        TRY(emit_url(r, &pair->items[0], false));
+        TRY(emit_url(r, &pair->items[0], true));
         TRY(j_emit_text(r, "="));
-        TRY(emit_url(r, &pair->items[1], false));
+        TRY(emit_url(r, &pair->items[1], true));
     }
     return j_take(r, mark, out);
 }

@@ -265,7 +265,7 @@ static enum status field_value(struct jrun *r, struct fields *f, const char *p, 
             p++;
         struct jval key, of = *v;
         int64_t i;
-        TRY(jstr_view(&r->mem, name, (size_t)(p - name), &key));
+        TRY(j_view(r, name, (size_t)(p - name), &key));
         if (attr) {
             TRY(j_getattr(r, &of, key.u.s, v));
             continue;

@@ -92,12 +92,8 @@ METHOD(str_rsplit)
         return ST_OK;
     size_t keep = all->n - (size_t)max; /* that many pieces become one */
     const struct jstr *last = all->items[keep - 1].u.s;
-    const char *from = sep ? s->p : all->items[0].u.s->p;
-    TRY(jstr_view(&r->mem, from, (size_t)(last->p + last->n - from), &first));
-    if (!sep) {
-        struct jstr whole = {s->p, (size_t)(last->p + last->n - s->p), 0};
-        TRY(j_str_strip(r, &whole, NULL, false, true, &first));
-    }
+    const char *from = s->p;
+    TRY(j_view(r, from, (size_t)(last->p + last->n - from), &first));
     TRY(jlist_new(r, (size_t)max + 1, &l));
     TRY(jlist_push(r, l, &first));
     for (size_t i = keep; i < all->n; i++)
@@ -212,7 +208,7 @@ static enum status find_last(struct jrun *r, const struct jstr *s, const struct 
     if (what->n > s->n)
         return ST_OK;
     for (size_t i = s->n - what->n + 1; i-- > 0;) {
-        TRY(j_charge(r, 1 + (what->n >> 5)));
+        TRY(j_charge(r, 1 + (what->n >> 7)));
         if (memcmp(s->p + i, what->p, what->n) == 0) {
             *at = i;
             return ST_OK;
@@ -295,7 +291,7 @@ static enum status remove_affix(struct jrun *r, const struct jval *self, const s
     TRY(j_want_str(what, &args->pos[0], &piece));
     size_t cut = has_end(s, piece, at_start) ? piece->n : 0;
     TRY(j_charge_bytes(r, s->n));
-    return jstr_view(&r->mem, s->p + (at_start ? cut : 0), s->n - cut, out);
+    return j_view(r, s->p + (at_start ? cut : 0), s->n - cut, out);
 }
 
 METHOD(str_removeprefix)
@@ -327,7 +323,7 @@ static enum status partition(struct jrun *r, const struct jval *self, const stru
     size_t cut[4] = {0, found ? at : last ? 0 : s->n, found ? at + sep->n : last ? 0 : s->n, s->n};
     TRY(jlist_new(r, 3, &l));
     for (int i = 0; i < 3; i++)
-        TRY(jstr_view(&r->mem, s->p + cut[i], cut[i + 1] - cut[i], &l->items[i]));
+        TRY(j_view(r, s->p + cut[i], cut[i + 1] - cut[i], &l->items[i]));
     l->n = 3;
     *out = jv_tuple(l);
     return ST_OK;
@@ -418,7 +414,7 @@ static enum status all_are(struct jrun *r, const struct jval *self, const struct
 {
     const struct jstr *s = self->u.s;
     TRY(no_args("a test of all characters", args));
-    TRY(j_charge(r, s->n / 8));
+    TRY(j_charge_chars(r, s->n));
     *out = jv_bool(s->n ? true : when_empty);
     for (size_t i = 0, k; i < s->n && out->u.b; i += k)
         out->u.b = is(u8_decode(s->p + i, &k));
@@ -462,7 +458,7 @@ static enum status all_cased(struct jrun *r, const struct jval *self, const stru
     const struct jstr *s = self->u.s;
     bool some = false;
     TRY(no_args("a test of all characters", args));
-    TRY(j_charge(r, s->n / 8));
+    TRY(j_charge_chars(r, s->n));
     *out = jv_bool(false);
     for (size_t i = 0, k; i < s->n; i += k) {
         uint32_t c = u8_decode(s->p + i, &k);

@@ -327,9 +327,15 @@ static enum status parse_generation(struct jparser *p, struct jnode **out)
 
 static enum status parse_print(struct jparser *p, struct jnode **out)
 {
+    struct jnode *item;
     TRY(jp_node(p, N_PRINT, jp_current(p)->line, out));
+    TRY(jp_node(p, N_CONCAT, jp_current(p)->line, &(*out)->a));
     p->at++;
-    return jp_tuple(p, true, NULL, false, &(*out)->a);
+    do {
+        TRY(jp_expression(p, true, &item));
+        TRY(jp_push(p, &(*out)->a->kids, item));
+    } while (jp_skip_op(p, ","));
+    return ST_OK;
 }
 
 static enum status parse_jump(struct jparser *p, struct jnode **out)

@@ -65,10 +65,16 @@ MUST_CHECK static inline enum status j_charge(struct jrun *r, uint64_t steps)
     return ST_OK;
 }
 
-/* Work over n bytes. */
+/* Copying, comparing or counting n bytes. */
 MUST_CHECK static inline enum status j_charge_bytes(struct jrun *r, size_t n)
 {
-    return j_charge(r, n >> 5);
+    return j_charge(r, n >> 7);
+}
+
+/* Looking at each character of n bytes. */
+MUST_CHECK static inline enum status j_charge_chars(struct jrun *r, size_t n)
+{
+    return j_charge(r, n >> 3);
 }
 
 MUST_CHECK static inline enum status j_enter(struct jrun *r)
@@ -96,6 +102,13 @@ static inline size_t j_mark(const struct jrun *r)
 
 /* Takes what was emitted since mark off the output and makes it a string. */
 MUST_CHECK enum status j_take(struct jrun *r, size_t mark, struct jval *out);
+
+/* A string over borrowed bytes of another one. */
+MUST_CHECK static inline enum status j_view(struct jrun *r, const char *p, size_t n, struct jval *out)
+{
+    TRY(j_charge_bytes(r, n));
+    return jstr_view(&r->mem, p, n, out);
+}
 
 /* --- arguments and searching (jinja_run.c) --- */
 

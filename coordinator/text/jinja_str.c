@@ -38,7 +38,7 @@ static size_t lower_at(const char *p, size_t n, size_t i, uint32_t c, uint32_t o
 enum status j_emit_case(struct jrun *r, const char *p, size_t n, enum jcase how)
 {
     bool in_word = false; /* title: the character before was cased */
-    TRY(j_charge(r, n / 8));
+    TRY(j_charge(r, n / 4));
     for (size_t i = 0, k; i < n; i += k) {
         uint32_t c = u8_decode(p + i, &k), to[3];
         size_t n_to;
@@ -102,8 +102,8 @@ enum status j_str_strip(struct jrun *r, const struct jstr *s, const struct jstr 
             break;
         to -= k;
     }
-    TRY(j_charge_bytes(r, s->n));
-    return jstr_view(&r->mem, s->p + from, to - from, out);
+    TRY(j_charge_chars(r, s->n - (to - from)));
+    return j_view(r, s->p + from, to - from, out);
 }
 
 /* "" is found before each character and at the end. */
@@ -148,7 +148,7 @@ static enum status push_piece(struct jrun *r, struct jlist *l, const char *p, si
 {
     struct jval v;
     TRY(j_charge(r, 1));
-    TRY(jstr_view(&r->mem, p, n, &v));
+    TRY(j_view(r, p, n, &v));
     return jlist_push(r, l, &v);
 }
 
@@ -160,7 +160,7 @@ static bool ends_line(uint32_t c)
 enum status j_str_lines(struct jrun *r, const struct jstr *s, bool keep_ends, struct jlist **out)
 {
     TRY(jlist_new(r, 0, out));
-    TRY(j_charge(r, s->n / 8));
+    TRY(j_charge_chars(r, s->n));
     size_t from = 0, k;
     for (size_t i = 0; i < s->n;) {
         if (!ends_line(u8_decode(s->p + i, &k))) {
@@ -190,15 +190,11 @@ enum status j_str_split(struct jrun *r, const struct jstr *s, const struct jstr 
     size_t at = 0, found;
     TRY(jlist_new(r, 0, out));
     if (!sep) {
-        TRY(j_charge(r, s->n / 8));
+        TRY(j_charge_chars(r, s->n));
         for (at = skip_blank(s, 0, true); at < s->n; max--) {
             size_t end = skip_blank(s, at, false);
-            if (max == 0) {
-                struct jstr rest = {s->p + at, s->n - at, 0};
-                struct jval v;
-                TRY(j_str_strip(r, &rest, NULL, false, true, &v));
-                return jlist_push(r, *out, &v);
-            }
+            if (max == 0)
+                return push_piece(r, *out, s->p + at, s->n - at);
             TRY(push_piece(r, *out, s->p + at, end - at));
             at = skip_blank(s, end, true);
         }

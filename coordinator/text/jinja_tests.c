@@ -117,7 +117,7 @@ static enum status is_cased(struct jrun *r, const struct jval *in, bool upper, b
     bool some = false;
     *out = false;
     TRY(j_to_str(r, in, &s));
-    TRY(j_charge(r, s.u.s->n / 8));
+    TRY(j_charge_chars(r, s.u.s->n));
     for (size_t i = 0, k; i < s.u.s->n; i += k) {
         uint32_t c = u8_decode(s.u.s->p + i, &k);
         if (!u8_is_cased(c))

@@ -110,17 +110,17 @@ static utf8proc_category_t category(uint32_t c)
 
 bool u8_is_upper(uint32_t c)
 {
-    return category(c) == UTF8PROC_CATEGORY_LU;
+    return c < 0x80 ? c >= 'A' && c <= 'Z' : category(c) == UTF8PROC_CATEGORY_LU;
 }
 
 bool u8_is_lower(uint32_t c)
 {
-    return category(c) == UTF8PROC_CATEGORY_LL;
+    return c < 0x80 ? c >= 'a' && c <= 'z' : category(c) == UTF8PROC_CATEGORY_LL;
 }
 
 bool u8_is_cased(uint32_t c)
 {
-    return u8_is_upper(c) || u8_is_lower(c) || category(c) == UTF8PROC_CATEGORY_LT;
+    return u8_is_upper(c) || u8_is_lower(c) || (c >= 0x80 && category(c) == UTF8PROC_CATEGORY_LT);
 }
 
 bool u8_is_case_ignorable(uint32_t c)
@@ -139,6 +139,8 @@ bool u8_is_case_ignorable(uint32_t c)
 
 bool u8_is_alpha(uint32_t c)
 {
+    if (c < 0x80)
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     switch (category(c)) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:

@@ -404,6 +404,18 @@ static int compare_bytes(const struct jstr *a, const struct jstr *b) /* = by cod
     return c ? c : a->n < b->n ? -1 : a->n > b->n;
 }
 
+/* The order of two whole numbers of which at least one is beyond 64 bits. */
+static int compare_big(const struct jval *a, const struct jval *b)
+{
+    int sign_a = a->type == J_BIG ? (*a->u.s->p == '-' ? -1 : 1) : 0;
+    int sign_b = b->type == J_BIG ? (*b->u.s->p == '-' ? -1 : 1) : 0;
+    if (sign_a != sign_b)
+        return sign_a < sign_b ? -1 : 1;
+    if (a->u.s->n != b->u.s->n)
+        return (a->u.s->n < b->u.s->n ? -1 : 1) * sign_a;
+    return compare_bytes(a->u.s, b->u.s) * sign_a;
+}
+
 static enum status compare_lists(struct jrun *r, const struct jlist *a, const struct jlist *b, int *out)
 {
     for (size_t i = 0; i < a->n && i < b->n; i++) {
@@ -429,6 +441,10 @@ enum status jval_compare(struct jrun *r, const struct jval *a, const struct jval
     }
     if (jval_is_number(a) && jval_is_number(b) && a->type != J_BIG && b->type != J_BIG) {
         *out = sign(jval_as_float(a) - jval_as_float(b));
+        return ST_OK;
+    }
+    if (jval_is_number(a) && jval_is_number(b) && a->type != J_FLOAT && b->type != J_FLOAT) {
+        *out = compare_big(a, b);
         return ST_OK;
     }
     if (a->type == b->type && (a->type == J_LIST || a->type == J_TUPLE)) {
