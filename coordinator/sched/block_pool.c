@@ -135,21 +135,37 @@ int32_t prefix_find(const struct block_pool *p, const struct prefix_key *key, co
     return find(p, key, tokens, prefix_hash(key, tokens, p->block_len));
 }
 
+static void insert(struct block_pool *p, int32_t b, const struct prefix_key *key, uint64_t hash,
+                   uint64_t prefix_id)
+{
+    struct block *k = &p->blocks[b];
+    int32_t *head = &p->buckets[hash & (p->n_buckets - 1)];
+    k->hash = hash;
+    k->key = *key;
+    k->prefix_id = prefix_id;
+    k->chain = *head;
+    *head = b;
+}
+
 uint64_t prefix_add(struct block_pool *p, int32_t b, const struct prefix_key *key,
                     const int32_t *tokens)
 {
-    struct block *k = &p->blocks[b];
-    assert(k->n_refs > 0 && k->prefix_id == 0);
+    assert(p->blocks[b].n_refs > 0 && p->blocks[b].prefix_id == 0);
     uint64_t hash = prefix_hash(key, tokens, p->block_len);
     int32_t old = find(p, key, tokens, hash);
     if (old >= 0)
         return p->blocks[old].prefix_id;
-    int32_t *head = &p->buckets[hash & (p->n_buckets - 1)];
-    k->hash = hash;
-    k->key = *key;
-    k->prefix_id = ++p->last_prefix_id;
-    k->chain = *head;
-    *head = b;
     memcpy(block_tokens(p, b), tokens, p->block_len * sizeof *tokens);
-    return k->prefix_id;
+    insert(p, b, key, hash, ++p->last_prefix_id);
+    return p->last_prefix_id;
+}
+
+bool prefix_restore(struct block_pool *p, int32_t b, const struct prefix_key *key,
+                    uint64_t prefix_id)
+{
+    uint64_t hash = prefix_hash(key, block_tokens(p, b), p->block_len);
+    if (find(p, key, block_tokens(p, b), hash) >= 0)
+        return false;
+    insert(p, b, key, hash, prefix_id);
+    return true;
 }

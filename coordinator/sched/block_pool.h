@@ -66,4 +66,9 @@ int32_t prefix_find(const struct block_pool *p, const struct prefix_key *key,
 uint64_t prefix_add(struct block_pool *p, int32_t b, const struct prefix_key *key,
                     const int32_t *tokens);
 
+/* Makes block b known as it was when it had that prefix_id (snapshot.c).  False when another block
+ * has the same key and tokens already.  The tokens are in place. */
+bool prefix_restore(struct block_pool *p, int32_t b, const struct prefix_key *key,
+                    uint64_t prefix_id);
+
 #endif

@@ -90,6 +90,7 @@ struct fx_list {
 /* --- seqs.c: slots, ids, lists --- */
 int32_t seq_find(const struct sched *s, uint64_t seq_id); /* slot or -1 */
 int32_t seq_new(struct sched *s, const struct sched_req *r);
+void seq_set_arrival(const struct sched *s, struct seq *q, uint64_t arrival);
 bool seq_before(const struct seq *a, const struct seq *b);
 void seq_enqueue(struct sched *s, int32_t i);          /* into waiting */
 void seq_start(struct sched *s, int32_t i);            /* waiting -> running: gets a table */
@@ -98,6 +99,12 @@ void seq_drop(struct sched *s, int32_t i);             /* from any state; the sl
 struct prefix_key seq_key(const struct sched *s,
                           const struct seq *q);              /* of its next unhashed block */
 bool seq_shares(const struct sched *s, const struct seq *q); /* takes part in the prefix cache */
+
+/* sched.c: ST_RANGE when r could never be run, whatever the queue holds. */
+MUST_CHECK enum status sched_check_req(const struct sched *s, const struct sched_req *r);
+
+/* check.c: NULL, or the invariant that does not hold. */
+const char *sched_broken(const struct sched *s);
 
 static inline uint32_t blocks_for(const struct sched *s, uint32_t n_tokens)
 {

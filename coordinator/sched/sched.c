@@ -10,7 +10,7 @@ static bool fits_blocks(const struct sched *s, uint32_t n_end)
     return blocks_for(s, n_end - 1) <= s->pool.n_blocks;
 }
 
-static enum status check_req(const struct sched *s, const struct sched_req *r)
+enum status sched_check_req(const struct sched *s, const struct sched_req *r)
 {
     unsigned long long id = r->seq_id;
     if (id == 0)
@@ -37,7 +37,7 @@ static enum status check_req(const struct sched *s, const struct sched_req *r)
 
 enum status sched_submit(struct sched *s, const struct sched_req *r)
 {
-    TRY(check_req(s, r));
+    TRY(sched_check_req(s, r));
     uint64_t n_end = (uint64_t)r->n_tokens + r->max_new;
     if (n_end > s->cfg.max_ctx)
         n_end = s->cfg.max_ctx;

@@ -142,7 +142,20 @@ uint64_t sched_epoch(const struct sched *s);
 
 void sched_stats(const struct sched *s, struct sched_stats *out);
 
-/* Asserts every invariant; for tests and debug builds (slow). */
+/* The state as bytes, for a journal: returns how many there are, and writes them when they fit into
+ * cap. Requests are not part of it: sched_live gives the i-th of them (waiting ones first) and how
+ * many of its tokens are known; NULL after the last. */
+size_t sched_save(const struct sched *s, void *buf, size_t cap);
+const struct sched_req *sched_live(const struct sched *s, uint32_t i, uint32_t *n_known);
+
+/* Puts a just created scheduler of the same configuration into a saved state: it will make the same
+ * plans. reqs: as sched_live gave them, with arrays of n_tokens + max_new (at most max_ctx).
+ * ST_FORMAT, ST_RANGE: no such state can be; the scheduler may only be destroyed then.  Safe with
+ * bytes from anywhere. */
+MUST_CHECK enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_t n_reqs,
+                                     const void *data, size_t n);
+
+/* Aborts, naming it, when an invariant does not hold; for tests (slow). */
 void sched_check(const struct sched *s);
 
 #endif

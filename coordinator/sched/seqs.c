@@ -49,6 +49,14 @@ static void list_remove(struct sched *s, struct seq_list *l, int32_t i)
     l->n--;
 }
 
+void seq_set_arrival(const struct sched *s, struct seq *q, uint64_t arrival)
+{
+    int64_t priority = q->req.priority;
+    q->arrival = arrival;
+    q->rank =
+        s->cfg.overtake ? (int64_t)(arrival & INT64_MAX) - priority * s->cfg.overtake : -priority;
+}
+
 int32_t seq_new(struct sched *s, const struct sched_req *r)
 {
     int32_t i = s->free_slot;
@@ -56,18 +64,15 @@ int32_t seq_new(struct sched *s, const struct sched_req *r)
     struct seq *q = &s->seqs[i];
     s->free_slot = q->next;
 
-    uint64_t arrival = ++s->last_arrival;
     uint64_t n_end = (uint64_t)r->n_tokens + r->max_new;
     *q = (struct seq){
         .req = *r,
-        .arrival = arrival,
-        .rank = s->cfg.overtake ? (int64_t)arrival - (int64_t)r->priority * s->cfg.overtake
-                                : -(int64_t)r->priority,
         .n_known = r->n_tokens,
         .n_end = n_end < s->cfg.max_ctx ? (uint32_t)n_end : s->cfg.max_ctx,
         .prev = -1,
         .next = -1,
     };
+    seq_set_arrival(s, q, ++s->last_arrival);
     int32_t *bucket = &s->id_buckets[id_bucket(s, r->seq_id)];
     q->id_next = *bucket;
     *bucket = i;

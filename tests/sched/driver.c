@@ -413,6 +413,28 @@ static void do_reset(struct driver *d)
     d->rep->n_resets++;
 }
 
+/* Saves, restores into a new scheduler and goes on with that one. */
+static void do_move(struct driver *d)
+{
+    struct sched *moved;
+    struct sched_req reqs[256];
+    uint32_t n = 0, n_known;
+    size_t size = sched_save(d->s, NULL, 0);
+    unsigned char *bytes = malloc(size), *again = malloc(size);
+    REQUIRE(bytes && again && sched_save(d->s, bytes, size) == size, "save");
+    for (const struct sched_req *r; (r = sched_live(d->s, n, &n_known)); n++)
+        reqs[n] = *r;
+    REQUIRE(sched_create(&moved, &d->cfg) == ST_OK, "create: %s", status_text());
+    enum status st = sched_restore(moved, reqs, n, bytes, size);
+    REQUIRE(st == ST_OK, "restore: %s", status_text());
+    REQUIRE(sched_save(moved, again, size) == size && memcmp(bytes, again, size) == 0,
+            "a restored scheduler saves something else");
+    free(bytes);
+    free(again);
+    sched_destroy(d->s);
+    d->s = moved;
+}
+
 static void do_call(struct driver *d)
 {
     uint32_t k = roll(d, 200);
@@ -423,6 +445,10 @@ static void do_call(struct driver *d)
         do_cancel(d);
     else if (k < 37)
         do_reset(d);
+    else if (k < 38 && !d->dice->no_moves)
+        do_move(d);
+    else if (k < 38)
+        return;
     else if (k < 40)
         do_bad_submit(d);
     else if (k < 43)
@@ -454,7 +480,9 @@ void driver_run(const struct sched_config *cfg, struct dice *dice, uint64_t n_ca
 {
     struct driver d = {.cfg = *cfg, .dice = dice, .rep = out, .n_blocks = cfg->n_blocks};
     memset(out, 0, sizeof *out);
-    REQUIRE(cfg->max_seqs <= 64 && cfg->max_ctx <= MAX_TOKENS, "driver limits");
+    REQUIRE(cfg->max_seqs + cfg->max_waiting <= 256 && cfg->max_seqs <= 64 &&
+                cfg->max_ctx <= MAX_TOKENS,
+            "driver limits");
     REQUIRE(sched_create(&d.s, cfg) == ST_OK, "create: %s", status_text());
     d.w = fake_worker_create(cfg);
     d.max_clients = cfg->max_seqs + cfg->max_waiting;

@@ -14,6 +14,7 @@ struct dice {
     uint64_t state;
     const uint8_t *data;
     size_t n_data;
+    bool no_moves; /* never goes on with a restored copy of the scheduler */
 };
 
 struct driver_report {

@@ -122,4 +122,13 @@ Test(block_pool, hash_collisions_do_not_hit)
     blocks[b].key = key;
     blocks[b].key.salt = other_salt.salt;
     cr_assert_eq(prefix_find(&pool, &other_salt, &t), -1, "group is not compared");
+    /* another group, and a parent that makes up for it */
+    struct prefix_key other_parent = {.salt = 5, .group = 1};
+    other_parent.parent = hash_mix(h0 ^ other_parent.group) ^ h1 ^ key.parent;
+    blocks[b].key = key;
+    cr_assert_eq(prefix_find(&pool, &key, &t), b);
+    blocks[b].key.group = other_parent.group;
+    cr_assert_eq(prefix_find(&pool, &other_parent, &t), -1, "parent is not compared");
+    blocks[b].key.parent = other_parent.parent;
+    cr_assert_eq(prefix_find(&pool, &other_parent, &t), b, "the keys do not collide");
 }

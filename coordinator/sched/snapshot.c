@@ -1,0 +1,287 @@
+/* The scheduler's whole state as bytes.  Order of the parts: counters; known blocks; the lists of
+ * cached and free blocks; sequences, waiting first; steps in flight; closes. */
+#include <string.h>
+
+#include "common/bytes.h"
+#include "coordinator/sched/internal.h"
+
+enum { SNAPSHOT_VERSION = 1, UNPLACED = -2 };
+
+/* ---- save ---- */
+
+#define COUNTERS(X)                                                                                \
+    X(epoch)                                                                                       \
+    X(last_step_id)                                                                                \
+    X(last_arrival)                                                                                \
+    X(last_turn)                                                                                   \
+    X(next_deadline_us)                                                                            \
+    X(n_preemptions)                                                                               \
+    X(n_steps)                                                                                     \
+    X(tokens_computed)                                                                             \
+    X(tokens_cached)                                                                               \
+    X(pool.last_prefix_id)
+#define PUT(field) put_u64(&w, s->field);
+#define GET(field) saved.field = get_u64(r);
+#define SET(field) s->field = saved.field;
+
+static void save_block_list(const struct block_pool *p, int32_t head, uint32_t n,
+                            struct byte_writer *w)
+{
+    put_u32(w, n);
+    for (int32_t b = head; b >= 0; b = p->blocks[b].next)
+        put_u32(w, (uint32_t)b);
+}
+
+static void save_pool(const struct block_pool *p, struct byte_writer *w)
+{
+    uint32_t n_known = 0;
+    for (uint32_t b = 0; b < p->n_blocks; b++)
+        n_known += p->blocks[b].prefix_id != 0;
+    put_u32(w, p->n_blocks);
+    put_u32(w, n_known);
+    for (uint32_t b = 0; b < p->n_blocks; b++) {
+        const struct block *k = &p->blocks[b];
+        if (!k->prefix_id)
+            continue;
+        put_u32(w, b);
+        put_u64(w, k->prefix_id);
+        put_u64(w, k->key.salt);
+        put_u64(w, k->key.group);
+        put_u64(w, k->key.parent);
+        put_i32s(w, p->tokens + (size_t)b * p->block_len, p->block_len);
+    }
+    save_block_list(p, p->lru_head, p->n_cached, w);
+    save_block_list(p, p->free_head, p->n_free, w);
+}
+
+static void save_seq(const struct seq *q, struct byte_writer *w)
+{
+    put_u64(w, q->arrival);
+    put_u64(w, q->last_step);
+    put_u64(w, q->last_turn);
+    put_u64(w, q->chain);
+    put_u32(w, q->n_known);
+    put_u32(w, q->ahead);
+    put_u32(w, q->pos);
+    put_u32(w, q->done);
+    put_u32(w, q->n_hashed);
+    put_u32(w, (uint32_t)q->front | (uint32_t)q->admitted << 1);
+    put_u32(w, q->n_table);
+    put_i32s(w, q->table, q->n_table);
+}
+
+size_t sched_save(const struct sched *s, void *buf, size_t cap)
+{
+    struct byte_writer w = {.data = buf, .cap = cap};
+    put_u32(&w, SNAPSHOT_VERSION);
+    COUNTERS(PUT)
+    save_pool(&s->pool, &w);
+    put_u32(&w, s->waiting.n);
+    put_u32(&w, s->running.n);
+    for (int32_t i = s->waiting.head; i >= 0; i = s->seqs[i].next)
+        save_seq(&s->seqs[i], &w);
+    for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next)
+        save_seq(&s->seqs[i], &w);
+    put_u32(&w, s->n_flights);
+    for (uint32_t f = 0; f < s->n_flights; f++) {
+        put_u64(&w, s->flights[f].step_id);
+        put_u32(&w, s->flights[f].n);
+        for (uint32_t k = 0; k < s->flights[f].n; k++) {
+            const struct flight_seq *fs = &s->flights[f].seqs[k];
+            put_u64(&w, fs->seq_id);
+            put_u32(&w, fs->n_tokens);
+            put_u32(&w, (uint32_t)(fs->slot >= 0) | (uint32_t)fs->want << 1 |
+                            (uint32_t)fs->kv_lost << 2);
+        }
+    }
+    put_u32(&w, s->n_closes);
+    for (uint32_t k = 0; k < s->n_closes; k++)
+        put_u64(&w, s->closes[k]);
+    return w.n;
+}
+
+const struct sched_req *sched_live(const struct sched *s, uint32_t i, uint32_t *n_known)
+{
+    const struct seq_list *l = i < s->waiting.n ? &s->waiting : &s->running;
+    uint32_t k = i < s->waiting.n ? i : i - s->waiting.n;
+    int32_t at = l->head;
+    if (k >= l->n)
+        return NULL;
+    while (k-- > 0)
+        at = s->seqs[at].next;
+    *n_known = s->seqs[at].n_known;
+    return &s->seqs[at].req;
+}
+
+/* ---- restore: every index is checked here, what they mean together by sched_broken ---- */
+
+static enum status restore_known(struct block_pool *p, struct byte_reader *r)
+{
+    uint32_t n = get_u32(r);
+    if (n > p->n_blocks)
+        FAIL(ST_FORMAT, "snapshot: %u known blocks of %u", n, p->n_blocks);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t b = get_u32(r);
+        uint64_t prefix_id = get_u64(r);
+        struct prefix_key key = {.salt = get_u64(r), .group = get_u64(r), .parent = get_u64(r)};
+        if (r->bad || b >= p->n_blocks || p->blocks[b].prefix_id || prefix_id == 0)
+            FAIL(ST_FORMAT, "snapshot: known block %u is out of range or listed twice", b);
+        int32_t *tokens = p->tokens + (size_t)b * p->block_len;
+        get_i32s(r, tokens, p->block_len);
+        if (!prefix_restore(p, (int32_t)b, &key, prefix_id))
+            FAIL(ST_FORMAT, "snapshot: block %u repeats another's prefix", b);
+    }
+    return ST_OK;
+}
+
+static enum status restore_list(struct block_pool *p, struct byte_reader *r, bool cached)
+{
+    uint32_t n = get_u32(r);
+    if (n > p->n_blocks)
+        FAIL(ST_FORMAT, "snapshot: a list of %u blocks of %u", n, p->n_blocks);
+    int32_t tail = -1;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t b = get_u32(r);
+        if (r->bad || b >= p->n_blocks || p->blocks[b].next != UNPLACED || p->blocks[b].n_refs ||
+            (p->blocks[b].prefix_id != 0) != cached)
+            FAIL(ST_FORMAT, "snapshot: block %u cannot be %s", b, cached ? "cached" : "free");
+        p->blocks[b].next = -1;
+        p->blocks[b].prev = cached ? tail : -1;
+        if (tail >= 0)
+            p->blocks[tail].next = (int32_t)b;
+        else
+            *(cached ? &p->lru_head : &p->free_head) = (int32_t)b;
+        tail = (int32_t)b;
+    }
+    if (cached)
+        p->lru_tail = tail;
+    *(cached ? &p->n_cached : &p->n_free) = n;
+    return ST_OK;
+}
+
+static enum status restore_table(struct sched *s, struct seq *q, struct byte_reader *r)
+{
+    q->n_table = get_u32(r);
+    if (q->n_table > s->max_table || (q->state == SEQ_WAITING && q->n_table))
+        FAIL(ST_FORMAT, "snapshot: a table of %u blocks", q->n_table);
+    for (uint32_t k = 0; k < q->n_table; k++) {
+        uint32_t b = get_u32(r);
+        if (r->bad || b >= s->pool.n_blocks)
+            FAIL(ST_FORMAT, "snapshot: block %u in a table", b);
+        q->table[k] = (int32_t)b;
+        s->pool.n_held += s->pool.blocks[b].n_refs++ == 0;
+        s->pool.blocks[b].next = -1;
+    }
+    return ST_OK;
+}
+
+static enum status restore_seq(struct sched *s, const struct sched_req *req, bool running,
+                               struct byte_reader *r)
+{
+    TRY(sched_check_req(s, req));
+    if (s->free_slot < 0 || (running && s->n_free_rows == 0))
+        FAIL(ST_FORMAT, "snapshot: more sequences than fit");
+    int32_t i = seq_new(s, req);
+    struct seq *q = &s->seqs[i];
+    seq_set_arrival(s, q, get_u64(r));
+    q->last_step = get_u64(r);
+    q->last_turn = get_u64(r);
+    uint64_t chain = get_u64(r);
+    q->n_known = get_u32(r);
+    q->ahead = get_u32(r);
+    uint32_t pos = get_u32(r), done = get_u32(r), n_hashed = get_u32(r), flags = get_u32(r);
+    q->front = flags & 1;
+    q->admitted = flags & 2;
+    seq_enqueue(s, i);
+    if (running)
+        seq_start(s, i);
+    q->chain = chain;
+    q->pos = pos;
+    q->done = done;
+    q->n_hashed = n_hashed;
+    return restore_table(s, q, r);
+}
+
+static enum status restore_flight(struct sched *s, struct flight *f, struct byte_reader *r)
+{
+    f->step_id = get_u64(r);
+    f->n = get_u32(r);
+    if (f->n > s->cfg.max_seqs)
+        FAIL(ST_FORMAT, "snapshot: %u sequences in a step", f->n);
+    f->n_want = 0;
+    for (uint32_t k = 0; k < f->n; k++) {
+        struct flight_seq *fs = &f->seqs[k];
+        fs->seq_id = get_u64(r);
+        fs->n_tokens = get_u32(r);
+        uint32_t flags = get_u32(r);
+        fs->slot = flags & 1 ? seq_find(s, fs->seq_id) : -1;
+        fs->want = flags & 2;
+        fs->kv_lost = flags & 4;
+        f->n_want += fs->want;
+        if (r->bad || ((flags & 1) && fs->slot < 0))
+            FAIL(ST_FORMAT, "snapshot: sequence %llu in flight is not live",
+                 (unsigned long long)fs->seq_id);
+    }
+    return ST_OK;
+}
+
+static enum status restore_rest(struct sched *s, const struct sched_req *reqs, uint32_t n_reqs,
+                                struct byte_reader *r)
+{
+    uint32_t n_waiting = get_u32(r), n_running = get_u32(r);
+    if ((uint64_t)n_waiting + n_running != n_reqs)
+        FAIL(ST_FORMAT, "snapshot: %u + %u sequences, %u requests", n_waiting, n_running, n_reqs);
+    for (uint32_t i = 0; i < n_reqs; i++)
+        TRY(restore_seq(s, &reqs[i], i >= n_waiting, r));
+    uint32_t n_flights = get_u32(r);
+    if (n_flights > s->cfg.max_inflight)
+        FAIL(ST_FORMAT, "snapshot: %u steps in flight", n_flights);
+    for (; s->n_flights < n_flights; s->n_flights++)
+        TRY(restore_flight(s, &s->flights[s->n_flights], r));
+    s->n_closes = get_u32(r);
+    if (s->n_closes > s->cfg.max_seqs) {
+        uint32_t n = s->n_closes;
+        s->n_closes = 0;
+        FAIL(ST_FORMAT, "snapshot: %u closes", n);
+    }
+    for (uint32_t k = 0; k < s->n_closes; k++)
+        s->closes[k] = get_u64(r);
+    return ST_OK;
+}
+
+enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_t n_reqs,
+                          const void *data, size_t n)
+{
+    struct byte_reader all = {.data = data, .left = n}, *r = &all, lists;
+    struct sched saved;
+    uint32_t version = get_u32(r);
+    if (version != SNAPSHOT_VERSION)
+        FAIL(ST_FORMAT, "snapshot: version %u, this build reads %d", version, SNAPSHOT_VERSION);
+    COUNTERS(GET)
+    uint32_t n_blocks = get_u32(r);
+    if (n_blocks == 0 || n_blocks > s->max_blocks)
+        FAIL(ST_FORMAT, "snapshot: %u blocks, the configuration has %u", n_blocks, s->max_blocks);
+
+    struct block_pool *p = &s->pool;
+    block_pool_reset(p, n_blocks);
+    p->n_free = 0;
+    p->free_head = -1;
+    for (uint32_t b = 0; b < n_blocks; b++)
+        p->blocks[b].next = UNPLACED;
+    TRY(restore_known(p, r));
+    lists = *r; /* read after the tables, which say what is held */
+    for (int i = 0; i < 2; i++) {
+        uint32_t len = get_u32(r);
+        get_bytes(r, (size_t)len * 4);
+    }
+    TRY(restore_rest(s, reqs, n_reqs, r));
+    if (r->bad || r->left)
+        FAIL(ST_FORMAT, "snapshot: %s", r->bad ? "it is cut off" : "bytes are left over");
+    TRY(restore_list(p, &lists, true));
+    TRY(restore_list(p, &lists, false));
+    COUNTERS(SET)
+    const char *broken = sched_broken(s);
+    if (broken)
+        FAIL(ST_FORMAT, "snapshot: does not hold: %s", broken);
+    return ST_OK;
+}

@@ -1,0 +1,29 @@
+/* Bytes -> a configuration and calls to the scheduler.  Everything that tests/sched checks, it
+ * checks. */
+#include <stdint.h>
+#include <string.h>
+
+#include "sched/driver.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    enum { HEAD = 9 };
+    struct driver_report report;
+    if (n < HEAD || n > 4096)
+        return 0;
+    struct sched_config cfg = {.max_seqs = 1 + data[0] % 10,
+                               .max_step_tokens = 1 + data[1] % 24,
+                               .max_waiting = 1 + data[2] % 12,
+                               .max_waiting_tokens = 20 + 2 * data[3],
+                               .max_ctx = 2 + data[4] % 150,
+                               .n_blocks = 1 + data[5] % 60,
+                               .block_len = 1 + data[6] % 20,
+                               .prefix_cache = data[7] % 2,
+                               .max_inflight = 1 + data[7] / 2 % 2,
+                               .overtake = data[8] % 4};
+    struct dice dice = {.data = data + HEAD, .n_data = n - HEAD};
+    driver_run(&cfg, &dice, UINT64_MAX, &report);
+    return 0;
+}
