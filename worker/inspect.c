@@ -1,0 +1,304 @@
+#include "worker/inspect.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rank_plan {
+    struct shard shard;
+    struct decoder_memory memory;
+};
+
+struct report {
+    const char *path;
+    struct loader *ld;
+    const struct model_config *mc;
+    struct backend_info backend;
+    struct decoder_config cfg;
+    struct rank_plan *rank; /* [world] */
+    uint64_t n_weights;     /* elements of all tensors */
+    size_t n_bytes;         /* of all tensors */
+};
+
+static size_t total(const struct decoder_memory *m)
+{
+    return m->weights + m->kv + m->scratch + m->tables;
+}
+
+static const char *act_name(enum model_act act)
+{
+    static const char *const names[] = {
+        [MODEL_SILU] = "silu", [MODEL_GELU] = "gelu", [MODEL_GELU_TANH] = "gelu_tanh"};
+    return names[act];
+}
+
+static int32_t n_windowed(const struct model_config *mc)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        n += mc->windowed[i];
+    return n;
+}
+
+/* ---- text ---- */
+
+static void text_config(FILE *f, const struct report *r)
+{
+    const struct model_config *mc = r->mc;
+    const struct rope_config *rope = &mc->rope;
+    fprintf(f, "model          %s (%s)\n", r->path, loader_format(r->ld));
+    fprintf(f, "architecture   %s, %d layers, digest %016llx\n", mc->arch->name, mc->n_layers,
+            (unsigned long long)loader_digest(r->ld));
+    fprintf(f, "weights        %llu in %zu tensors, %zu bytes\n", (unsigned long long)r->n_weights,
+            loader_count(r->ld), r->n_bytes);
+    fprintf(f, "sizes          hidden %d, feed-forward %d (%s), vocabulary %d, head %s\n",
+            mc->hidden, mc->ffn, act_name(mc->act), mc->vocab, mc->tied ? "tied" : "of its own");
+    fprintf(f, "attention      %d heads of %d, %d key/value heads%s%s%s\n", mc->n_q, mc->d_head,
+            mc->n_kv, mc->arch->qk_norm ? ", norm of q and k" : "",
+            mc->qkv_bias ? ", biases on q, k, v" : "", mc->o_bias ? " and o" : "");
+    if (mc->mlp_bias)
+        fprintf(f, "               biases in the feed-forward\n");
+    fprintf(f, "context        %d positions; rope %s, theta %g", mc->max_ctx,
+            rope_type_name(rope->type), rope->theta);
+    if (rope->type != ROPE_PLAIN)
+        fprintf(f, ", factor %g", rope->factor);
+    if (rope->type == ROPE_LLAMA3 || rope->type == ROPE_YARN)
+        fprintf(f, " over %g positions", rope->original_ctx);
+    fprintf(f, "\n");
+    if (mc->window)
+        fprintf(f, "window         %d tokens in %d of %d layers\n", mc->window, n_windowed(mc),
+                mc->n_layers);
+    fprintf(f, "end of text   ");
+    for (int32_t i = 0; i < mc->n_eos; i++)
+        fprintf(f, " %d", mc->eos_id[i]);
+    fprintf(f, "%s\n", mc->n_eos ? "" : " no token");
+}
+
+static void text_tensors(FILE *f, const struct report *r)
+{
+    struct stored_tensor t;
+    char shape[200];
+    int width = 6;
+    for (size_t i = 0; i < loader_count(r->ld); i++) {
+        loader_get(r->ld, i, &t);
+        width = (int)strlen(t.name) > width ? (int)strlen(t.name) : width;
+    }
+    fprintf(f, "\n%-*s  type  %-16s %14s\n", width, "tensor", "shape", "bytes");
+    for (size_t i = 0; i < loader_count(r->ld); i++) {
+        loader_get(r->ld, i, &t);
+        fprintf(f, "%-*s  %-4s  %-16s %14zu\n", width, t.name, t.type_name,
+                shape_text(shape, sizeof shape, t.shape, t.n_dims), t.n_bytes);
+    }
+}
+
+static void text_ranks(FILE *f, const struct report *r)
+{
+    const struct decoder_config *c = &r->cfg;
+    fprintf(f, "\nmemory plan for %d rank%s on %s\n", c->world, c->world == 1 ? "" : "s",
+            r->backend.device);
+    fprintf(f, "steps of %d tokens and %d sequences; KV %s, %d blocks of %d tokens, context %d\n\n",
+            c->max_tokens, c->max_seqs, dtype_name(c->kv_dtype), c->n_blocks, c->block_len,
+            c->max_ctx);
+    fprintf(f, "%4s  %-11s %-11s %-15s %-17s\n", "rank", "heads", "kv heads", "feed-forward",
+            "vocabulary");
+    for (int i = 0; i < c->world; i++) {
+        const struct shard *s = &r->rank[i].shard;
+        char q[24], kv[24], ffn[24], v[24];
+        snprintf(q, sizeof q, "%d-%d", s->q_first, s->q_first + s->n_q - 1);
+        snprintf(kv, sizeof kv, "%d-%d", s->kv_first, s->kv_first + s->n_kv - 1);
+        snprintf(ffn, sizeof ffn, "%d-%d", s->ffn_first, s->ffn_first + s->n_ffn - 1);
+        snprintf(v, sizeof v, "%d-%d", s->vocab.first_id, s->vocab.first_id + s->vocab.n_cols - 1);
+        fprintf(f, "%4d  %-11s %-11s %-15s %-17s\n", i, q, kv, ffn, v);
+    }
+    fprintf(f, "\n%4s  %14s %14s %14s %14s %14s %12s %14s\n", "rank", "weights", "KV", "scratch",
+            "tables", "total", "KV a block", "read");
+    for (int i = 0; i < c->world; i++) {
+        const struct decoder_memory *m = &r->rank[i].memory;
+        fprintf(f, "%4d  %14zu %14zu %14zu %14zu %14zu %12zu %14zu\n", i, m->weights, m->kv,
+                m->scratch, m->tables, total(m), m->kv_per_block, m->file_bytes);
+    }
+    fprintf(f, "\nall figures in bytes; read = this rank's share of the files\n");
+}
+
+/* ---- JSON ---- */
+
+static cJSON *json_config(const struct report *r)
+{
+    const struct model_config *mc = r->mc;
+    cJSON *o = cJSON_CreateObject(), *rope = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "architecture", mc->arch->name);
+    cJSON_AddNumberToObject(o, "layers", mc->n_layers);
+    cJSON_AddNumberToObject(o, "hidden", mc->hidden);
+    cJSON_AddNumberToObject(o, "ffn", mc->ffn);
+    cJSON_AddStringToObject(o, "act", act_name(mc->act));
+    cJSON_AddNumberToObject(o, "vocab", mc->vocab);
+    cJSON_AddNumberToObject(o, "heads", mc->n_q);
+    cJSON_AddNumberToObject(o, "kv_heads", mc->n_kv);
+    cJSON_AddNumberToObject(o, "head_dim", mc->d_head);
+    cJSON_AddNumberToObject(o, "max_ctx", mc->max_ctx);
+    cJSON_AddNumberToObject(o, "eps", mc->eps);
+    cJSON_AddBoolToObject(o, "tied", mc->tied);
+    cJSON_AddBoolToObject(o, "qk_norm", mc->arch->qk_norm);
+    cJSON_AddBoolToObject(o, "qkv_bias", mc->qkv_bias);
+    cJSON_AddBoolToObject(o, "o_bias", mc->o_bias);
+    cJSON_AddBoolToObject(o, "mlp_bias", mc->mlp_bias);
+    cJSON_AddNumberToObject(o, "window", mc->window);
+    cJSON_AddNumberToObject(o, "windowed_layers", n_windowed(mc));
+    cJSON_AddNumberToObject(o, "bos_id", mc->bos_id);
+    cJSON_AddItemToObject(o, "eos_ids", cJSON_CreateIntArray(mc->eos_id, mc->n_eos));
+    cJSON_AddStringToObject(rope, "type", rope_type_name(mc->rope.type));
+    cJSON_AddNumberToObject(rope, "theta", mc->rope.theta);
+    cJSON_AddNumberToObject(rope, "factor", mc->rope.factor);
+    cJSON_AddNumberToObject(rope, "attention_factor", mc->rope.attention_factor);
+    cJSON_AddItemToObject(o, "rope", rope);
+    return o;
+}
+
+static cJSON *json_tensors(const struct report *r)
+{
+    cJSON *list = cJSON_CreateArray();
+    struct stored_tensor t;
+    for (size_t i = 0; i < loader_count(r->ld); i++) {
+        cJSON *o = cJSON_CreateObject(), *shape = cJSON_CreateArray();
+        loader_get(r->ld, i, &t);
+        cJSON_AddStringToObject(o, "name", t.name);
+        cJSON_AddStringToObject(o, "type", t.type_name);
+        for (int32_t d = 0; d < t.n_dims; d++)
+            cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)t.shape[d]));
+        cJSON_AddItemToObject(o, "shape", shape);
+        cJSON_AddNumberToObject(o, "bytes", (double)t.n_bytes);
+        cJSON_AddItemToArray(list, o);
+    }
+    return list;
+}
+
+/* [first, count] */
+static void add_range(cJSON *o, const char *name, int32_t first, int32_t n)
+{
+    cJSON_AddItemToObject(o, name, cJSON_CreateIntArray((const int[]){first, n}, 2));
+}
+
+static cJSON *json_ranks(const struct report *r)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (int i = 0; i < r->cfg.world; i++) {
+        const struct shard *s = &r->rank[i].shard;
+        const struct decoder_memory *m = &r->rank[i].memory;
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddNumberToObject(o, "rank", i);
+        add_range(o, "heads", s->q_first, s->n_q);
+        add_range(o, "kv_heads", s->kv_first, s->n_kv);
+        add_range(o, "ffn", s->ffn_first, s->n_ffn);
+        add_range(o, "vocab", s->vocab.first_id, s->vocab.n_cols);
+        cJSON_AddNumberToObject(o, "weights_bytes", (double)m->weights);
+        cJSON_AddNumberToObject(o, "kv_bytes", (double)m->kv);
+        cJSON_AddNumberToObject(o, "scratch_bytes", (double)m->scratch);
+        cJSON_AddNumberToObject(o, "tables_bytes", (double)m->tables);
+        cJSON_AddNumberToObject(o, "total_bytes", (double)total(m));
+        cJSON_AddNumberToObject(o, "kv_block_bytes", (double)m->kv_per_block);
+        cJSON_AddNumberToObject(o, "read_bytes", (double)m->file_bytes);
+        cJSON_AddItemToArray(list, o);
+    }
+    return list;
+}
+
+static cJSON *json_step(const struct report *r)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "device", r->backend.device);
+    cJSON_AddNumberToObject(o, "world", r->cfg.world);
+    cJSON_AddNumberToObject(o, "max_step_tokens", r->cfg.max_tokens);
+    cJSON_AddNumberToObject(o, "max_seqs", r->cfg.max_seqs);
+    cJSON_AddNumberToObject(o, "max_ctx", r->cfg.max_ctx);
+    cJSON_AddStringToObject(o, "kv_dtype", dtype_name(r->cfg.kv_dtype));
+    cJSON_AddNumberToObject(o, "kv_blocks", r->cfg.n_blocks);
+    cJSON_AddNumberToObject(o, "block_len", r->cfg.block_len);
+    return o;
+}
+
+static enum status write_json(FILE *f, const struct report *r)
+{
+    char digest[17];
+    cJSON *root = cJSON_CreateObject();
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)loader_digest(r->ld));
+    cJSON_AddStringToObject(root, "model", r->path);
+    cJSON_AddStringToObject(root, "format", loader_format(r->ld));
+    cJSON_AddStringToObject(root, "digest", digest);
+    cJSON_AddNumberToObject(root, "weights", (double)r->n_weights);
+    cJSON_AddNumberToObject(root, "bytes", (double)r->n_bytes);
+    cJSON_AddItemToObject(root, "config", json_config(r));
+    cJSON_AddItemToObject(root, "tensors", json_tensors(r));
+    cJSON_AddItemToObject(root, "plan", json_step(r));
+    cJSON_AddItemToObject(root, "ranks", json_ranks(r));
+    char *text = cJSON_PrintUnformatted(root);
+    cJSON_Delete(root);
+    if (!text)
+        FAIL(ST_NOMEM, "no memory for the report");
+    fprintf(f, "%s\n", text);
+    free(text);
+    return ST_OK;
+}
+
+/* ---- gathering ---- */
+
+static void set_defaults(struct report *r)
+{
+    struct decoder_config *c = &r->cfg;
+    if (c->max_ctx == 0)
+        c->max_ctx = r->mc->max_ctx;
+    if (c->n_blocks == 0 && c->block_len > 0)
+        c->n_blocks = (c->max_ctx - 1) / c->block_len + 1;
+}
+
+static enum status gather(struct report *r, struct backend *be)
+{
+    struct stored_tensor t;
+    backend_ops_of(be)->info(be, &r->backend);
+    for (size_t i = 0; i < loader_count(r->ld); i++) {
+        uint64_t n = 1;
+        loader_get(r->ld, i, &t);
+        for (int32_t d = 0; d < t.n_dims; d++)
+            n *= t.shape[d]; /* the parser has checked that the product fits */
+        r->n_weights += n;
+        r->n_bytes += t.n_bytes;
+    }
+    for (int i = 0; i < r->cfg.world; i++) {
+        r->cfg.rank = i;
+        TRY(shard_plan(&r->rank[i].shard, r->mc, i, r->cfg.world));
+        TRY(decoder_plan_memory(&r->rank[i].memory, r->mc, r->ld, be, &r->cfg));
+    }
+    return ST_OK;
+}
+
+static enum status report_on(struct report *r, FILE *out, struct backend *be, bool json)
+{
+    if (r->cfg.world < 1 || r->cfg.world > 4096)
+        FAIL(ST_RANGE, "%d ranks: it must be 1 to 4096", r->cfg.world);
+    r->rank = calloc((size_t)r->cfg.world, sizeof *r->rank);
+    if (!r->rank)
+        FAIL(ST_NOMEM, "no memory for %d ranks", r->cfg.world);
+    set_defaults(r);
+    TRY(gather(r, be));
+    if (json) {
+        TRY(write_json(out, r));
+    } else {
+        text_config(out, r);
+        text_tensors(out, r);
+        text_ranks(out, r);
+    }
+    if (fflush(out) != 0 || ferror(out))
+        FAIL(ST_IO, "cannot write the report");
+    return ST_OK;
+}
+
+enum status inspect_model(FILE *out, const char *path, struct backend *be,
+                          const struct decoder_config *cfg, bool json)
+{
+    struct report r = {.path = path, .cfg = *cfg};
+    TRY(loader_open(&r.ld, path));
+    r.mc = loader_config(r.ld);
+    enum status st = report_on(&r, out, be, json);
+    free(r.rank);
+    loader_close(r.ld);
+    return st;
+}
