@@ -29,7 +29,7 @@ void control_close(void);
  * another that nothing has come; it may then call again, and waits for the same broadcast. */
 MUST_CHECK enum status control_bcast(void *buf, size_t cap, size_t *len, uint32_t timeout_ms);
 
-/* How long control_bcast spins before it sleeps, 100 us at first: a wait shorter than that costs no wake-up.
+/* How long control_bcast spins before it sleeps, 20 us at first: a shorter wait costs no wake-up.
  * Spinning gives the core away when another wants it. */
 void control_set_spin(uint32_t spin_us);
 

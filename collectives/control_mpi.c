@@ -29,7 +29,7 @@ static struct {
     struct segment bell_memory;
     struct doorbell *bell;          /* NULL: not on rank 0's host */
     uint32_t n_heard;               /* broadcasts received; equals the bell's rings when idle */
-    uint32_t spin_us;
+    uint32_t keep_us, spin_us;
     bool broken;
     struct head head;
     MPI_Request head_req;           /* the receive of the next head; stays posted over time-outs */
@@ -39,7 +39,7 @@ static struct {
 static enum status wait_request(MPI_Request *req)
 {
     struct backoff b;
-    backoff_start(&b, START_SPIN_US);
+    backoff_start(&b, m.keep_us, START_SPIN_US);
     for (;;) {
         int done = 0;
         MPI_TRY(MPI_Test(req, &done, MPI_STATUS_IGNORE));
@@ -119,6 +119,7 @@ static enum status describe(MPI_Comm *host)
     MPI_TRY(MPI_Comm_split_type(m.comm, MPI_COMM_TYPE_SHARED, info->rank, MPI_INFO_NULL, host));
     MPI_TRY(MPI_Comm_rank(*host, &info->local_rank));
     MPI_TRY(MPI_Comm_size(*host, &info->local_world));
+    m.keep_us = wait_keep_us(info->local_world);
     info->one_host = info->local_world == info->world;
     return ST_OK;
 }
@@ -128,7 +129,7 @@ static enum status mpi_open(struct control_info *out)
     int have = 0;
     MPI_Comm host = MPI_COMM_NULL;
     m.head_req = MPI_REQUEST_NULL;
-    m.spin_us = 100;
+    m.spin_us = 20;
     MPI_TRY(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &have));
     enum status st = describe(&host);
     if (st == ST_OK)
@@ -169,7 +170,7 @@ static int children_of(int rank, int world, int *child)
 static enum status wait_sends(MPI_Request *req, const int *to, int n, uint32_t timeout_ms)
 {
     struct backoff b;
-    backoff_start(&b, START_SPIN_US);
+    backoff_start(&b, m.keep_us, START_SPIN_US);
     for (int i = 0; i < n;) {
         int done = 0;
         MPI_TRY(MPI_Test(&req[i], &done, MPI_STATUS_IGNORE));
@@ -204,7 +205,7 @@ static enum status await_head(uint32_t timeout_ms)
         MPI_TRY(MPI_Irecv(&m.head, (int)sizeof m.head, MPI_BYTE, parent, TAG_HEAD, m.comm,
                           &m.head_req));
     uint64_t begin = wait_now_us(), waited = 0, most = (uint64_t)timeout_ms * 1000;
-    backoff_start(&b, m.spin_us);
+    backoff_start(&b, m.keep_us, m.spin_us);
     for (;;) {
         int done = 0;
         MPI_TRY(MPI_Test(&m.head_req, &done, MPI_STATUS_IGNORE));
@@ -215,7 +216,7 @@ static enum status await_head(uint32_t timeout_ms)
                  (unsigned)timeout_ms);
         if (m.bell && waited >= m.spin_us && !doorbell_rung(m.bell, m.n_heard)) {
             doorbell_wait(m.bell, m.n_heard, most ? most - waited : BELL_US);
-            backoff_start(&b, START_SPIN_US); /* rung: the message is on its way */
+            backoff_start(&b, m.keep_us, START_SPIN_US); /* rung: the message is on its way */
         } else {
             backoff_pause(&b);
         }
@@ -229,7 +230,7 @@ static enum status await_rest(void *buf, size_t len, uint32_t timeout_ms)
     int parent = parent_of(m.info.rank), done = 0;
     struct backoff b;
     MPI_TRY(MPI_Irecv(buf, (int)len, MPI_BYTE, parent, TAG_REST, m.comm, &req));
-    backoff_start(&b, START_SPIN_US);
+    backoff_start(&b, m.keep_us, START_SPIN_US);
     for (;;) {
         MPI_TRY(MPI_Test(&req, &done, MPI_STATUS_IGNORE));
         if (done)

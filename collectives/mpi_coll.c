@@ -22,6 +22,7 @@ struct mpi_coll {
     MPI_Request abort_req; /* receives a peer's word that it gives up */
     int abort_by;
     bool broken;
+    uint32_t keep_us;
     char *send;         /* [piece] the operand; its parts become the result */
     char *recv;         /* [world][recv_each] */
     size_t piece, recv_each;
@@ -146,7 +147,7 @@ static enum status wait_all(struct mpi_coll *c)
 {
     struct backoff b;
     uint64_t waited = 0;
-    backoff_start(&b, SPIN_US);
+    backoff_start(&b, c->keep_us, SPIN_US);
     for (unsigned i = 1;; i++) {
         int done = 0, e = MPI_Testall(2 * c->head.world, c->req, &done, MPI_STATUSES_IGNORE);
         if (e != MPI_SUCCESS)
@@ -212,6 +213,7 @@ static enum status mpi_open(struct coll **out, const struct coll_config *cfg)
     c->head = (struct coll){.ops = &mpi_coll_ops, .rank = cfg->rank, .world = cfg->world};
     c->cfg = *cfg;
     c->abort_req = MPI_REQUEST_NULL;
+    c->keep_us = wait_keep_us(cfg->world);
     enum status st = take_buffers(c);
     if (st == ST_OK)
         st = connect_ranks(c);

@@ -69,7 +69,7 @@ enum status segment_open(struct segment *out, const char *name, size_t bytes, ui
     int fd = -1;
     *out = (struct segment){0};
     bytes = whole_pages(bytes);
-    backoff_start(&b, 0);
+    backoff_start(&b, 0, 0);
     for (;;) { /* the creator makes it, then gives it its size */
         if (fd < 0)
             fd = shm_open(name, O_RDWR, 0);

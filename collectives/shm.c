@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "collectives/check.h"
 #include "collectives/reduce.h"
@@ -23,7 +22,7 @@
 #include "collectives/wait.h"
 
 enum { LINE = 128 }; /* two cache lines: neighbours are fetched in pairs */
-enum { DIRECT_BYTES = 8 << 10, PIECE_BYTES = 256 << 10 };
+enum { DIRECT_BYTES = 16 << 10, PIECE_BYTES = 256 << 10 };
 enum { RELAX_ROUNDS = 2000, SPIN_US = 200, SLEEP_US = 50000 };
 
 struct rank_line {
@@ -358,7 +357,6 @@ static void shm_close(struct coll *head)
 enum status shm_join(struct coll **out, const struct coll_config *cfg, void *area)
 {
     size_t bytes;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     *out = NULL;
     TRY(shm_area_bytes(cfg, &bytes));
     struct shm_coll *c = calloc(1, sizeof *c);
@@ -370,8 +368,7 @@ enum status shm_join(struct coll **out, const struct coll_config *cfg, void *are
     c->slots = (char *)area + sizeof(struct shm_area) +
                (size_t)cfg->world * sizeof(struct rank_line);
     c->slot_bytes = slot_bytes_of(cfg);
-    /* With more ranks than cores the one waited for may need this core. */
-    c->relax_rounds = cfg->world <= cores ? RELAX_ROUNDS : 0;
+    c->relax_rounds = wait_keep_us(cfg->world) ? RELAX_ROUNDS : 0;
     enum status st = begin(c, what_of(0, cfg->world, cfg->max_bytes));
     if (st == ST_OK)
         tell(c, 2 * c->piece);

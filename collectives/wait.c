@@ -2,15 +2,15 @@
 
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifdef __linux__
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
-enum { SLEEP_MIN_US = 50, SLEEP_MAX_US = 1000 };
+enum { KEEP_US = 50, SLEEP_MIN_US = 50, SLEEP_MAX_US = 1000 };
 
 uint64_t wait_now_us(void)
 {
@@ -31,17 +31,27 @@ static void sleep_us(uint64_t us)
     nanosleep(&t, NULL);
 }
 
-void backoff_start(struct backoff *b, uint32_t spin_us)
+uint32_t wait_keep_us(int local_world)
 {
-    *b = (struct backoff){
-        .start_us = wait_now_us(), .spin_us = spin_us, .sleep_us = SLEEP_MIN_US};
+    return local_world <= sysconf(_SC_NPROCESSORS_ONLN) ? KEEP_US : 0;
+}
+
+void backoff_start(struct backoff *b, uint32_t keep_us, uint32_t spin_us)
+{
+    *b = (struct backoff){.start_us = wait_now_us(),
+                          .keep_us = keep_us < spin_us ? keep_us : spin_us,
+                          .spin_us = spin_us,
+                          .sleep_us = SLEEP_MIN_US};
 }
 
 uint64_t backoff_pause(struct backoff *b)
 {
     uint64_t waited = wait_now_us() - b->start_us;
     if (waited < b->spin_us) {
-        sched_yield();
+        if (waited < b->keep_us)
+            wait_relax();
+        else
+            sched_yield();
         return waited;
     }
     sleep_us(b->sleep_us);

@@ -19,13 +19,19 @@ static inline void wait_relax(void)
 #endif
 }
 
-/* Polling with growing pauses: spins and yields for spin_us, then sleeps 50 us growing to 1 ms. */
+/* How long a rank among `local_world` on this host keeps its core to itself while it waits: 50 us, or 0
+ * with more ranks than cores, where the one waited for may need this core.  Afterwards it yields, which
+ * on a busy machine costs it a time slice. */
+uint32_t wait_keep_us(int local_world);
+
+/* Polling with growing pauses: keeps the core for keep_us, yields until spin_us, then sleeps 50 us
+ * growing to 1 ms. */
 struct backoff {
     uint64_t start_us;
-    uint32_t spin_us, sleep_us;
+    uint32_t keep_us, spin_us, sleep_us;
 };
 
-void backoff_start(struct backoff *b, uint32_t spin_us);
+void backoff_start(struct backoff *b, uint32_t keep_us, uint32_t spin_us);
 
 /* One pause.  Returns the microseconds since backoff_start. */
 uint64_t backoff_pause(struct backoff *b);

@@ -5,8 +5,12 @@ ingot_test(coll_open ${COLL_DIR}/test_open.c ${COLL_DIR}/control_cases.c ${COLL_
   LIBS ingot_coll LABEL coll)
 ingot_test(coll_forked ${COLL_DIR}/test_forked.c ${COLL_DIR}/forked.c ${COLL_SUITE}
   LIBS ingot_coll LABEL coll TIMEOUT 600)
-ingot_test(coll_threads ${COLL_DIR}/test_threads.c ${COLL_SUITE}
-  LIBS ingot_coll Threads::Threads LABEL coll TIMEOUT 600)
+
+add_executable(coll_threads ${COLL_DIR}/test_threads.c ${COLL_SUITE})
+target_link_libraries(coll_threads PRIVATE ingot_coll Threads::Threads m)
+target_include_directories(coll_threads PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+add_test(NAME coll_threads COMMAND coll_threads)
+set_tests_properties(coll_threads PROPERTIES TIMEOUT 600 LABELS "coll;tsan")
 
 if(INGOT_MPI)
   add_executable(coll_ranks ${COLL_DIR}/ranks.c ${COLL_DIR}/control_cases.c ${COLL_SUITE})
