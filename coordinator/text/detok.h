@@ -33,7 +33,8 @@ struct detok {
 
 /* flags: TOK_SKIP_SPECIAL. */
 void detok_init(struct detok *d, const struct tokenizer *tok, unsigned flags);
-/* Appends what has become certain (perhaps nothing).  ST_RANGE: id is outside the vocabulary. */
+/* Appends what has become certain (perhaps nothing).  An id that no token has gives no text: models
+ * pad their vocabularies.  ST_RANGE: id is negative. */
 MUST_CHECK enum status detok_push(struct detok *d, int32_t id, struct text_buf *out);
 /* The end: appends what was held back.  The stream is then as after detok_init. */
 MUST_CHECK enum status detok_flush(struct detok *d, struct text_buf *out);

@@ -80,7 +80,8 @@ MUST_CHECK enum status tokenizer_encode(const struct tokenizer *t, const char *t
                                         unsigned flags, struct token_list *out);
 
 /* Appends the text of the n ids to out: always UTF-8, bytes that are not come out as U+FFFD.
- * flags: TOK_SKIP_SPECIAL.  Ids outside the vocabulary are ST_RANGE, named. */
+ * flags: TOK_SKIP_SPECIAL.  An id that no token has gives no text (models pad their vocabularies;
+ * ask tokenizer_piece to tell); a negative one is ST_RANGE. */
 MUST_CHECK enum status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n,
                                         unsigned flags, struct text_buf *out);
 

@@ -1,0 +1,30 @@
+/* The inside of struct gguf, for gguf.c and gguf_read.c. */
+#ifndef COMMON_FORMATS_GGUF_IMPL_H
+#define COMMON_FORMATS_GGUF_IMPL_H
+
+#include "common/formats/gguf.h"
+
+struct gguf_entry {
+    struct gguf_str key;
+    enum gguf_type type;
+    const unsigned char *data; /* scalars: where the value lies */
+    struct gguf_str str;       /* GGUF_STRING */
+    struct gguf_array array;   /* GGUF_ARRAY */
+};
+
+struct gguf {
+    uint32_t version;
+    uint64_t alignment;
+    struct gguf_entry *entries;
+    size_t n_entries;
+    struct gguf_tensor *tensors;
+    size_t n_tensors;
+};
+
+/* Bytes of a scalar; 0: not a scalar. */
+size_t gguf_scalar_size(uint32_t type);
+
+/* Little-endian bytes at p as a number. */
+uint64_t gguf_load(const unsigned char *p, size_t n);
+
+#endif

@@ -1,0 +1,447 @@
+/* tokenizer.json as a whole, and in it the model: vocabulary and merges are read as a stream, the
+ * rest with cJSON. */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/text/tokenizer_impl.h"
+#include "coordinator/text/tokenizer_json.h"
+
+enum part { PART_NORMALIZER, PART_PRE, PART_POST, PART_DECODER, PART_ADDED, PART_N };
+
+struct file_parts {
+    struct tok_text part[PART_N];
+    struct tok_text vocab, merges; /* of the model */
+    cJSON *model;                  /* its other fields */
+};
+
+static bool text_is(struct tok_text s, const char *lit)
+{
+    return s.len == strlen(lit) && memcmp(s.data, lit, s.len) == 0;
+}
+
+/* cJSON ends strings at U+0000; what holds one is refused instead of cut. */
+static enum status parse_small(struct tok_text text, const char *what, cJSON **out)
+{
+    *out = NULL;
+    if (!text.data)
+        return ST_OK;
+    for (size_t i = 0; i + 6 <= text.len; i++)
+        if (memcmp(text.data + i, "\\u0000", 6) == 0 && (i == 0 || text.data[i - 1] != '\\'))
+            FAIL(ST_UNSUPPORTED, "%s: U+0000 in a string", what);
+    *out = cJSON_ParseWithLength(text.data, text.len);
+    if (!*out)
+        FAIL(ST_FORMAT, "%s: malformed JSON", what);
+    return ST_OK;
+}
+
+static enum status walk_model(struct json_reader *r, struct file_parts *f)
+{
+    bool first, more;
+    struct tok_text key, value;
+    if (f->model)
+        FAIL(ST_FORMAT, "tokenizer.json: two models");
+    f->model = cJSON_CreateObject();
+    if (!f->model)
+        FAIL(ST_NOMEM, "no memory for the model");
+    TRY(json_open(r, '{', &first));
+    for (;;) {
+        TRY(json_key(r, &first, &more, &key));
+        if (!more)
+            return ST_OK;
+        char name[64] = "";
+        if (key.len < sizeof name)
+            memcpy(name, key.data, key.len);
+        TRY(json_value(r, &value));
+        if (strcmp(name, "vocab") == 0) {
+            f->vocab = value;
+        } else if (strcmp(name, "merges") == 0) {
+            f->merges = value;
+        } else if (*name) {
+            cJSON *item;
+            TRY(parse_small(value, "model", &item));
+            if (!cJSON_AddItemToObject(f->model, name, item)) {
+                cJSON_Delete(item);
+                FAIL(ST_NOMEM, "no memory for the model");
+            }
+        }
+    }
+}
+
+static enum status walk_file(struct json_reader *r, struct file_parts *f)
+{
+    static const char *const names[PART_N] = {"normalizer", "pre_tokenizer", "post_processor",
+                                              "decoder", "added_tokens"};
+    bool first, more;
+    struct tok_text key, value;
+    TRY(json_open(r, '{', &first));
+    for (;;) {
+        TRY(json_key(r, &first, &more, &key));
+        if (!more)
+            return json_end(r);
+        int part = -1;
+        for (int i = 0; i < PART_N; i++)
+            if (text_is(key, names[i]))
+                part = i;
+        if (text_is(key, "model")) {
+            TRY(walk_model(r, f));
+            continue;
+        }
+        TRY(json_value(r, &value));
+        if (part >= 0)
+            f->part[part] = value;
+    }
+}
+
+/* ---- the model ---- */
+
+static const cJSON *field(const cJSON *j, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(j, name);
+}
+
+static enum status model_bool(const cJSON *m, const char *name, bool fallback, bool *v)
+{
+    const cJSON *b = field(m, name);
+    *v = fallback;
+    if (!b || cJSON_IsNull(b))
+        return ST_OK;
+    if (!cJSON_IsBool(b))
+        FAIL(ST_FORMAT, "model: \"%s\" is not true or false", name);
+    *v = cJSON_IsTrue(b);
+    return ST_OK;
+}
+
+static enum status model_text(const cJSON *m, const char *name, struct text_buf *out)
+{
+    const cJSON *s = field(m, name);
+    if (!s || cJSON_IsNull(s))
+        return ST_OK;
+    if (!cJSON_IsString(s))
+        FAIL(ST_FORMAT, "model: \"%s\" is not a string", name);
+    return text_buf_append(out, s->valuestring, strlen(s->valuestring));
+}
+
+/* {"text": id, ...} */
+static enum status load_vocab_map(struct tokenizer *t, struct json_reader *r)
+{
+    bool first, more;
+    struct tok_text key;
+    long id;
+    TRY(json_open(r, '{', &first));
+    for (;;) {
+        TRY(json_key(r, &first, &more, &key));
+        if (!more)
+            return ST_OK;
+        TRY(json_index(r, TOK_MAX_VOCAB - 1, &id));
+        TRY(vocab_set(&t->vocab, (int32_t)id, key.data, key.len, TF_MODEL));
+    }
+}
+
+/* [["text", score], ...] */
+static enum status load_vocab_scores(struct tokenizer *t, struct json_reader *r)
+{
+    bool first, more, inner, has;
+    struct tok_text text;
+    int32_t id = 0, cap = 0;
+    TRY(json_open(r, '[', &first));
+    for (;; id++) {
+        TRY(json_item(r, &first, &more));
+        if (!more)
+            return ST_OK;
+        if (id == cap) {
+            cap = cap ? cap * 2 : 1024;
+            double *s =
+                cap > TOK_MAX_VOCAB ? NULL : realloc(t->model.scores, (size_t)cap * sizeof *s);
+            if (!s)
+                FAIL(ST_NOMEM, "no memory for the scores of %d tokens", (int)cap);
+            t->model.scores = s;
+        }
+        TRY(json_open(r, '[', &inner));
+        TRY(json_item(r, &inner, &has));
+        TRY(json_string(r, &text));
+        TRY(vocab_set(&t->vocab, id, text.data, text.len, TF_MODEL));
+        TRY(json_item(r, &inner, &has));
+        TRY(json_number(r, &t->model.scores[id]));
+        TRY(json_item(r, &inner, &has));
+        if (has)
+            FAIL(ST_FORMAT, "model: token %d of the vocabulary is not a text and a score", (int)id);
+    }
+}
+
+struct merge_load {
+    struct text_buf left, joined;
+    int32_t last_id; /* merges mostly make tokens in the order of their ids */
+    uint32_t rank;
+};
+
+static enum status put_merge(struct tokenizer *t, struct merge_load *l, struct tok_text a,
+                             struct tok_text b)
+{
+    const struct vocab *v = &t->vocab;
+    size_t cut = t->model.prefix.len;
+    int32_t left = vocab_find_text(v, a.data, a.len), right = vocab_find_text(v, b.data, b.len);
+    if (left < 0 || right < 0 || b.len < cut)
+        FAIL(ST_FORMAT, "model: merge %u: \"%.*s\" is not in the vocabulary", (unsigned)l->rank,
+             (int)(left < 0 ? a.len : b.len) % 100, left < 0 ? a.data : b.data);
+    l->joined.len = 0;
+    TRY(text_buf_append(&l->joined, a.data, a.len));
+    TRY(text_buf_append(&l->joined, b.data + cut, b.len - cut));
+    int32_t id = -1;
+    for (int32_t guess = l->last_id; guess <= l->last_id + 1 && guess < v->n_ids && id < 0; guess++)
+        if ((v->flags[guess] & TF_MODEL) && v->text[guess].len == l->joined.len &&
+            memcmp(vocab_text(v, guess).data, l->joined.data, l->joined.len) == 0)
+            id = guess;
+    if (id < 0)
+        id = vocab_find_text(v, l->joined.data, l->joined.len);
+    if (id < 0)
+        FAIL(ST_FORMAT, "model: merge %u: \"%.*s\" is not in the vocabulary", (unsigned)l->rank,
+             (int)(l->joined.len % 100), l->joined.data);
+    l->last_id = id;
+    merge_map_put(&t->model.merges, (struct merge){left, right, id, l->rank++});
+    return ST_OK;
+}
+
+/* "a b" or ["a", "b"] */
+static enum status load_merge(struct tokenizer *t, struct json_reader *r, struct merge_load *l)
+{
+    struct tok_text s, b;
+    bool first, more;
+    if (json_peek(r) == '[') {
+        TRY(json_open(r, '[', &first));
+        TRY(json_item(r, &first, &more));
+        TRY(json_string(r, &s));
+        l->left.len = 0;
+        TRY(text_buf_append(&l->left, s.data, s.len));
+        TRY(json_item(r, &first, &more));
+        TRY(json_string(r, &b));
+        TRY(json_item(r, &first, &more));
+        if (more)
+            FAIL(ST_FORMAT, "model: merge %u has more than two parts", (unsigned)l->rank);
+        return put_merge(t, l, (struct tok_text){l->left.data, l->left.len}, b);
+    }
+    TRY(json_string(r, &s));
+    if (s.len >= 8 && memcmp(s.data, "#version", 8) == 0)
+        return ST_OK;
+    const char *blank = s.len ? memchr(s.data, ' ', s.len) : NULL;
+    size_t at = blank ? (size_t)(blank - s.data) : 0;
+    if (!blank || memchr(blank + 1, ' ', s.len - at - 1))
+        FAIL(ST_FORMAT, "model: merge %u is not two parts with a blank between", (unsigned)l->rank);
+    return put_merge(t, l, (struct tok_text){s.data, at},
+                     (struct tok_text){blank + 1, s.len - at - 1});
+}
+
+static enum status load_merges(struct tokenizer *t, struct tok_text text)
+{
+    struct json_reader r;
+    struct merge_load l = {0};
+    bool first, more = true;
+    size_t n = 0;
+    if (!text.data)
+        FAIL(ST_FORMAT, "model: a BPE without \"merges\"");
+    for (size_t i = 0; i < text.len; i++) /* an upper bound: a comma may also stand in a merge */
+        n += text.data[i] == ',';
+    json_init(&r, text.data, text.len);
+    enum status st = json_open(&r, '[', &first);
+    if (st == ST_OK && json_peek(&r) == '[')
+        n /= 2; /* pairs have a comma inside */
+    if (st == ST_OK)
+        st = merge_map_init(&t->model.merges, n + 1);
+    while (st == ST_OK) {
+        st = json_item(&r, &first, &more);
+        if (st != ST_OK || !more)
+            break;
+        st = load_merge(t, &r, &l);
+    }
+    text_buf_free(&l.left);
+    text_buf_free(&l.joined);
+    json_fini(&r);
+    return st;
+}
+
+static enum status load_bpe(struct tokenizer *t, const struct file_parts *f)
+{
+    struct model *m = &t->model;
+    const cJSON *dropout = field(f->model, "dropout");
+    struct text_buf unk = {0};
+    if (dropout && !cJSON_IsNull(dropout) &&
+        !(cJSON_IsNumber(dropout) && dropout->valuedouble == 0))
+        FAIL(ST_UNSUPPORTED, "model: BPE with dropout is not supported");
+    TRY(model_bool(f->model, "fuse_unk", false, &m->fuse_unk));
+    TRY(model_bool(f->model, "byte_fallback", false, &m->byte_fallback));
+    TRY(model_bool(f->model, "ignore_merges", false, &m->ignore_merges));
+    TRY(model_text(f->model, "continuing_subword_prefix", &m->prefix));
+    TRY(model_text(f->model, "end_of_word_suffix", &m->suffix));
+    enum status st = model_text(f->model, "unk_token", &unk);
+    if (st == ST_OK && unk.data) {
+        m->unk = vocab_find_text(&t->vocab, unk.data, unk.len);
+        if (m->unk < 0)
+            st = status_fail(ST_FORMAT, __FILE__, __LINE__,
+                             "model: unk_token \"%.*s\" is not in the vocabulary",
+                             (int)(unk.len % 100), unk.data);
+    }
+    text_buf_free(&unk);
+    TRY(st);
+    TRY(load_merges(t, f->merges));
+    return bpe_prepare(t);
+}
+
+static enum status load_unigram(struct tokenizer *t, const struct file_parts *f)
+{
+    const cJSON *unk = field(f->model, "unk_id");
+    t->model.fuse_unk = true;
+    TRY(model_bool(f->model, "byte_fallback", false, &t->model.byte_fallback));
+    if (unk && !cJSON_IsNull(unk)) {
+        if (!cJSON_IsNumber(unk) || unk->valuedouble < 0 || unk->valuedouble >= t->vocab.n_ids)
+            FAIL(ST_RANGE, "model: \"unk_id\" is not in the vocabulary");
+        t->model.unk = (int32_t)unk->valuedouble;
+    }
+    return unigram_prepare(t);
+}
+
+static enum status load_words(struct tokenizer *t, const struct file_parts *f, bool pieces)
+{
+    struct model *m = &t->model;
+    struct text_buf unk = {0};
+    const cJSON *max = field(f->model, "max_input_chars_per_word");
+    TRY(model_text(f->model, "unk_token", &unk));
+    if (unk.data)
+        m->unk = vocab_find_text(&t->vocab, unk.data, unk.len);
+    text_buf_free(&unk);
+    m->max_word_chars = 100;
+    if (!pieces)
+        return ST_OK;
+    if (max && (!cJSON_IsNumber(max) || max->valuedouble < 0 || max->valuedouble > 10000))
+        FAIL(ST_RANGE, "model: \"max_input_chars_per_word\" is not a number up to 10000");
+    if (max)
+        m->max_word_chars = (size_t)max->valuedouble;
+    return model_text(f->model, "continuing_subword_prefix", &m->prefix);
+}
+
+static enum status model_kind(const struct file_parts *f, enum model_kind *kind)
+{
+    static const char *const names[] = {"BPE", "Unigram", "WordPiece", "WordLevel"};
+    const cJSON *type = field(f->model, "type");
+    if (!type) { /* files of the first releases */
+        *kind = f->merges.data                                 ? MODEL_BPE
+                : field(f->model, "unk_id")                    ? MODEL_UNIGRAM
+                : field(f->model, "continuing_subword_prefix") ? MODEL_WORDPIECE
+                                                               : MODEL_WORDLEVEL;
+        return ST_OK;
+    }
+    for (size_t i = 0; cJSON_IsString(type) && i < ARRAY_LEN(names); i++)
+        if (strcmp(type->valuestring, names[i]) == 0) {
+            *kind = (enum model_kind)i;
+            return ST_OK;
+        }
+    FAIL(ST_UNSUPPORTED, "model %s is not supported",
+         cJSON_IsString(type) ? type->valuestring : "(type is not a string)");
+}
+
+static enum status load_model(struct tokenizer *t, const struct file_parts *f)
+{
+    struct json_reader r;
+    if (!f->model || !f->vocab.data)
+        FAIL(ST_FORMAT, "tokenizer.json: no model, or a model without \"vocab\"");
+    TRY(model_kind(f, &t->model.kind));
+    json_init(&r, f->vocab.data, f->vocab.len);
+    enum status st =
+        t->model.kind == MODEL_UNIGRAM ? load_vocab_scores(t, &r) : load_vocab_map(t, &r);
+    json_fini(&r);
+    TRY(st);
+    TRY(vocab_finish(&t->vocab, tokenizer_is_byte_level(t)));
+    switch (t->model.kind) {
+    case MODEL_BPE:
+        return load_bpe(t, f);
+    case MODEL_UNIGRAM:
+        return load_unigram(t, f);
+    case MODEL_WORDPIECE:
+    case MODEL_WORDLEVEL:
+        return load_words(t, f, t->model.kind == MODEL_WORDPIECE);
+    }
+    FAIL(ST_BUG, "model kind %d", (int)t->model.kind);
+}
+
+/* ---- added tokens ---- */
+
+static enum status load_added(struct tokenizer *t, const cJSON *list)
+{
+    const cJSON *j;
+    if (!list || cJSON_IsNull(list))
+        return ST_OK;
+    if (!cJSON_IsArray(list))
+        FAIL(ST_FORMAT, "added_tokens: not a list");
+    cJSON_ArrayForEach(j, list)
+    {
+        const cJSON *content = field(j, "content");
+        struct added_token a = {
+            .id = -1,
+            .single_word = cJSON_IsTrue(field(j, "single_word")),
+            .lstrip = cJSON_IsTrue(field(j, "lstrip")),
+            .rstrip = cJSON_IsTrue(field(j, "rstrip")),
+            .normalized = cJSON_IsTrue(field(j, "normalized")),
+            .special = cJSON_IsTrue(field(j, "special")),
+        };
+        if (!cJSON_IsString(content))
+            FAIL(ST_FORMAT, "added_tokens: a token without \"content\"");
+        TRY(tokenizer_add_token(t, a, content->valuestring, strlen(content->valuestring)));
+    }
+    return ST_OK;
+}
+
+static enum status load_parts(struct tokenizer *t, const struct file_parts *f,
+                              cJSON *const part[PART_N])
+{
+    TRY(load_normalizer(t, part[PART_NORMALIZER]));
+    TRY(load_pre_tokenizer(t, part[PART_PRE]));
+    TRY(load_model(t, f));
+    TRY(load_added(t, part[PART_ADDED]));
+    TRY(load_post_processor(t, part[PART_POST]));
+    return load_decoder(t, part[PART_DECODER]);
+}
+
+enum status load_json(struct tokenizer *t, const char *data, size_t len)
+{
+    struct file_parts f = {0};
+    cJSON *part[PART_N] = {0};
+    struct json_reader r;
+    json_init(&r, data, len);
+    enum status st = walk_file(&r, &f);
+    for (int i = 0; i < PART_N && st == ST_OK; i++)
+        st = parse_small(f.part[i], "tokenizer.json", &part[i]);
+    if (st == ST_OK)
+        st = load_parts(t, &f, part);
+    for (int i = 0; i < PART_N; i++)
+        cJSON_Delete(part[i]);
+    cJSON_Delete(f.model);
+    json_fini(&r);
+    return st;
+}
+
+/* "bos_token": "<s>" or {"content": "<s>", ...} */
+static int32_t config_token(const struct tokenizer *t, const cJSON *j, const char *name)
+{
+    const cJSON *s = field(j, name);
+    if (cJSON_IsObject(s))
+        s = field(s, "content");
+    if (!cJSON_IsString(s) || !*s->valuestring)
+        return -1;
+    for (size_t i = 0; i < t->n_added; i++) {
+        struct tok_text text = vocab_text(&t->vocab, t->added[i].id);
+        if (text.len == strlen(s->valuestring) && memcmp(text.data, s->valuestring, text.len) == 0)
+            return t->added[i].id;
+    }
+    return vocab_find_text(&t->vocab, s->valuestring, strlen(s->valuestring));
+}
+
+enum status load_config(struct tokenizer *t, const char *data, size_t len)
+{
+    cJSON *j;
+    TRY(parse_small((struct tok_text){data, len}, "tokenizer_config.json", &j));
+    t->specials.bos = config_token(t, j, "bos_token");
+    t->specials.eos = config_token(t, j, "eos_token");
+    t->specials.pad = config_token(t, j, "pad_token");
+    t->specials.unk = config_token(t, j, "unk_token");
+    cJSON_Delete(j);
+    return ST_OK;
+}
