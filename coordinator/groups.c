@@ -115,12 +115,14 @@ static void on_lost(struct coordinator *co, const struct link_event *ev, uint64_
     activate(co, now_us); /* a standby group, if there is one */
 }
 
-static void on_result(struct coordinator *co, const struct link_event *ev, uint64_t now_us)
+static void on_result(struct coordinator *co, struct link_event *ev, uint64_t now_us)
 {
     size_t n_fx = 0;
     enum status st = sched_commit(co->sched, &ev->result, co->fx, co->fx_cap, &n_fx);
-    if (st != ST_OK) {
-        log_failure(LOG_WARN, st, "a step result was dropped");
+    if (st != ST_OK) { /* it answered something else than it was asked */
+        log_failure(LOG_ERROR, st, "a step result");
+        link_drop(co->link, ev->group, status_text(), ev);
+        on_lost(co, ev, now_us);
         return;
     }
     co->losses = 0;

@@ -128,6 +128,11 @@ static void fence(struct link *l, struct link_event *ev, struct group *g, const 
     g->used = false;
 }
 
+void link_drop(struct link *l, struct group *g, const char *why, struct link_event *ev)
+{
+    fence(l, ev, g, why);
+}
+
 /* why a group cannot serve, or NULL */
 static const char *unfit(const struct link *l, const struct worker_hello *h, char *buf, size_t n)
 {
@@ -220,6 +225,7 @@ static void on_result(struct group *g, const struct step_result *r, uint64_t now
     ev->kind = LINK_RESULT;
     ev->group = g;
     ev->result = *r;
+    ev->result.epoch = g->plan_epoch; /* the scheduler counts its own */
 }
 
 static struct group *group_of(struct link *l, const uint8_t *id, size_t n)
@@ -335,14 +341,15 @@ static uint64_t step_limit_us(const struct link *l, const struct group *g, uint3
     return guess > least ? guess : least;
 }
 
-enum status link_send_plan(struct link *l, struct step_plan *plan, uint64_t now_us)
+enum status link_send_plan(struct link *l, const struct step_plan *plan, uint64_t now_us)
 {
     struct group *g = link_active(l);
     if (!g)
         FAIL(ST_PEER, "no worker group is active");
     struct worker_msg msg = {.type = WMSG_STEP_PLAN};
-    plan->epoch = g->epoch;
     msg.u.plan = *plan;
+    msg.u.plan.epoch = g->epoch;
+    g->plan_epoch = plan->epoch;
     g->step_tokens = plan->n_tokens;
     g->sent_us = now_us;
     g->step_deadline_us = now_us + step_limit_us(l, g, plan->n_tokens);

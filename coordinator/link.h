@@ -16,6 +16,7 @@ struct group {
     uint8_t identity[255];
     uint8_t n_identity;
     uint64_t epoch, launch, pid, digest;
+    uint64_t plan_epoch; /* the scheduler's, of the step in flight */
     char model[128], backend[32], coll[32];
     uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
     uint64_t heard_us;                  /* last message from it */
@@ -65,9 +66,12 @@ void link_poll(struct link *l, uint64_t now_us, struct link_event *ev);
 struct group *link_active(struct link *l);
 /* Makes the longest-waiting standby group active; NULL when there is none. */
 struct group *link_promote(struct link *l);
-/* Sends a step to the active group; its epoch is set here.  ST_PEER: the group was lost meanwhile (link_poll
+/* Fences a group that broke the protocol; ev tells the loss. */
+void link_drop(struct link *l, struct group *g, const char *why, struct link_event *ev);
+/* Sends a step to the active group, with the group's epoch.  ST_PEER: the group was lost meanwhile (link_poll
  * will report it). */
-MUST_CHECK enum status link_send_plan(struct link *l, struct step_plan *plan, uint64_t now_us);
+MUST_CHECK enum status link_send_plan(struct link *l, const struct step_plan *plan,
+                                      uint64_t now_us);
 /* Heartbeats to all groups when they are due. */
 void link_tend(struct link *l, uint64_t now_us);
 /* Asks all groups to end. */

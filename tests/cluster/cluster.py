@@ -1,0 +1,163 @@
+"""Starts Ingot for a test, on endpoints of its own in a private folder, and always takes it down again.
+
+    with Cluster(model, tp=2, coll="shm") as c:      # through `ingot serve`, supervised
+        client = c.client()
+    with Parts(model, tp=2) as c:                    # coordinator and mpirun by hand, no supervisor
+        ...
+"""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import ingot_client
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("INGOT_BIN", ROOT / "build" / "release" / "bin"))
+DATA = pathlib.Path(os.environ.get("INGOT_DATA", ROOT.parent / "shared" / "data"))
+DEMO = ROOT / "deploy" / "demo-model"
+
+
+def model(name):
+    """A model of the shared data, or None."""
+    path = DATA / "models" / name
+    return path if (path / "config.json").exists() else None
+
+
+def children(pid):
+    """All living descendants of a process."""
+    parent = {}
+    for p in pathlib.Path("/proc").iterdir():
+        if p.name.isdigit():
+            try:
+                fields = (p / "stat").read_text().rsplit(")", 1)[1].split()
+            except (OSError, IndexError):
+                continue
+            if fields[0] != "Z":
+                parent[int(p.name)] = int(fields[1])
+    found, todo = [], [pid]
+    while todo:
+        at = todo.pop()
+        for child, its_parent in parent.items():
+            if its_parent == at:
+                found.append(child)
+                todo.append(child)
+    return found
+
+
+def command_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+    except OSError:
+        return ""
+
+
+def mpirun_command(n):
+    root = ["--allow-run-as-root"] if os.getuid() == 0 else []
+    return ["mpirun", *root, "--oversubscribe", "--bind-to", "none", "-np", str(n)]
+
+
+class _Base:
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="ingot-test-")
+        self.endpoint = f"ipc://{self.dir}/clients"
+        self.workers = f"ipc://{self.dir}/workers"
+        self.procs = []
+        self.clients = []
+        self.log_path = pathlib.Path(self.dir) / "log"
+
+    def spawn(self, *cmd, env=None):
+        with open(self.log_path, "ab") as out:
+            p = subprocess.Popen([str(c) for c in cmd], stdin=subprocess.DEVNULL, stdout=out,
+                                 stderr=subprocess.STDOUT, start_new_session=True,
+                                 env={**os.environ, **(env or {})})
+        self.procs.append(p)
+        return p
+
+    def client(self, **kw):
+        c = ingot_client.Client(self.endpoint, **kw)
+        self.clients.append(c)
+        return c
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def worker_pids(self):
+        """Pids of the ranks."""
+        return sorted(pid for p in self.procs if p.poll() is None for pid in children(p.pid) + [p.pid]
+                      if command_of(pid).endswith("ingot-worker"))
+
+    def __enter__(self):
+        try:
+            self.start()
+            self.client(timeout=60).wait_ready()
+        except BaseException:
+            print(self.log()[-4000:])
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        for c in self.clients:
+            c.close()
+        for p in self.procs:
+            if p.poll() is None:
+                p.send_signal(signal.SIGTERM)
+        end = time.monotonic() + 15
+        everything = [pid for p in self.procs for pid in children(p.pid)]
+        for p in self.procs:
+            try:
+                p.wait(max(0.1, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                everything += children(p.pid)
+                p.kill()
+                p.wait()
+        for pid in everything:
+            if command_of(pid).rsplit("/", 1)[-1].startswith("ingot"):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
+        if exc and exc[0]:
+            print(self.log()[-4000:])
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Parts(_Base):
+    """The coordinator and one or more worker groups, started apart."""
+
+    def __init__(self, model, tp=1, coll="auto", threads=1, worker=(), coordinator=(), mpi=None):
+        super().__init__()
+        self.model, self.tp, self.coll, self.threads = model, tp, coll, threads
+        self.worker_args, self.coordinator_args = list(worker), list(coordinator)
+        self.mpi = tp > 1 if mpi is None else mpi
+
+    def start(self):
+        self.coordinator = self.spawn(BIN / "ingot-coordinator", "--model", self.model, "--listen",
+                                      self.endpoint, "--workers", self.workers,
+                                      *self.coordinator_args)
+        self.group()
+
+    def group(self):
+        """Starts one (more) worker group."""
+        launcher = mpirun_command(self.tp) if self.mpi else []
+        return self.spawn(*launcher, BIN / "ingot-worker", "--model", self.model, "--connect",
+                          self.workers, "--coll", self.coll, "--threads", self.threads,
+                          *self.worker_args)
+
+
+class Cluster(_Base):
+    """`ingot serve`."""
+
+    def __init__(self, model, tp=1, coll="auto", threads=1, extra=()):
+        super().__init__()
+        self.model, self.tp, self.coll, self.threads = model, tp, coll, threads
+        self.extra = list(extra)
+
+    def start(self):
+        self.serve = self.spawn(BIN / "ingot", "serve", self.model, "--tp", self.tp, "--coll",
+                                self.coll, "--threads", self.threads, "--listen", self.endpoint,
+                                *self.extra)

@@ -1,0 +1,111 @@
+"""The first claim: ids, text and logprobs of 32 requests are the same bytes alone or together, for any step
+budget, thread count, world, prefix-cache state, and when sequences are preempted."""
+import pathlib
+import random
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+import tap  # noqa: E402
+from cluster import DEMO, Parts, model  # noqa: E402
+
+N_REQUESTS = 32
+# a model whose numbers of heads and columns do not divide evenly would be cut into unequal slices: both kinds
+MODEL = model("stories260K") or DEMO
+
+
+def requests():
+    """Mixed lengths, shared beginnings, greedy and seeded sampling of every kind."""
+    rng = random.Random(12345)
+    vocab = range(3, 500)
+    shared = [1] + [rng.choice(vocab) for _ in range(70)]
+    out = []
+    for i in range(N_REQUESTS):
+        own = [rng.choice(vocab) for _ in range(rng.choice([1, 3, 15, 16, 17, 40]))]
+        ids = shared[:rng.choice([1, 16, 33, 64, 71])] + own
+        s = {"logprobs": True, "top_logprobs": i % 3, "temperature": 0.0}
+        if i % 2:
+            s.update(temperature=rng.choice([0.5, 0.8, 1.0, 1.7]), seed=rng.getrandbits(64),
+                     top_p=rng.choice([1.0, 0.9]), top_k=rng.choice([0, 0, 20]),
+                     min_p=rng.choice([0.0, 0.02]))
+        if i % 5 == 0:
+            s.update(repetition_penalty=1.2, presence_penalty=0.3, frequency_penalty=0.2)
+        if i % 7 == 0:
+            s["logit_bias"] = [{"id": 40 + i, "bias": 3.0}, {"id": 300, "bias": -100.0}]
+        out.append({"tokens": {"id": ids}, "sampling": s, "max_tokens": rng.choice([5, 24, 48]),
+                    "n": 3 if i % 8 == 3 else 1})
+    return out
+
+
+REQUESTS = requests()
+oracle = None
+
+
+def ask(client, together):
+    if together:
+        rids = [client.start(**r) for r in REQUESTS]
+        got = client.collect(rids, 120)
+        answers = [got[r] for r in rids]
+    else:
+        answers = [client.generate(timeout=60, **r) for r in REQUESTS]
+    for a in answers:
+        assert a.finish, a.error
+    return answers
+
+
+def compare(answers, what):
+    for i, (a, o) in enumerate(zip(answers, oracle)):
+        assert a.key() == o.key(), f"{what}: request {i} differs:\n{a.key()}\n{o.key()}"
+        assert a.top == o.top, f"{what}: request {i}: other top logprobs"
+
+
+@tap.case
+def oracle_alone_plain_path():
+    """One rank, one thread, one request at a time, no cache, plain code."""
+    global oracle
+    with Parts(MODEL, worker=["--isa", "plain", "--max-step-tokens", "512"],
+               coordinator=["--no-prefix-cache"]) as c:
+        oracle = ask(c.clients[0], together=False)
+    assert len({a.key() for a in oracle}) > N_REQUESTS // 2, "the requests must differ"
+    assert any(len(a.ids[0]) > 20 for a in oracle)
+
+
+def variant(name, together=True, rounds=1, check=None, **how):
+    def run():
+        assert oracle, "the oracle did not run"
+        with Parts(MODEL, **how) as c:
+            for i in range(rounds):
+                answers = ask(c.clients[0], together)
+                compare(answers, f"{name}, round {i + 1}")
+            if check:
+                check(c.clients[0].call("Stats")[1], answers)
+    run.__name__ = name
+    tap.case(run)
+
+
+def preempted(stats, _):
+    assert stats.preemptions > 0, "the KV cache was not small enough to preempt anybody"
+
+
+def cached(_, answers):
+    assert sum(a.finish.cached_tokens for a in answers) > 1000, "the second round found no cache"
+
+
+variant("alone_fast_path", together=False)
+variant("all_at_once")
+for tokens in (8, 64, 512):
+    variant(f"max_step_tokens_{tokens}", coordinator=["--max-step-tokens", str(tokens)])
+for threads in (2, 3):
+    variant(f"threads_{threads}", threads=threads)
+for world in (2, 4):
+    variant(f"tp{world}_shm", tp=world, coll="shm")
+variant("tp2_mpi", tp=2, coll="mpi")
+variant("cold_and_warm_cache", rounds=2, check=cached)
+variant("no_cache", coordinator=["--no-prefix-cache"])
+variant("preempted", worker=["--kv-blocks", "24", "--block-len", "8"], check=preempted)
+variant("preempted_tp2", tp=2, worker=["--kv-blocks", "24", "--block-len", "8"],
+        coordinator=["--max-step-tokens", "32"], check=preempted)
+variant("block_len_32", worker=["--block-len", "32"])
+for isa in ("avx2",):
+    variant(f"isa_{isa}", worker=["--isa", isa])
+
+tap.main()
