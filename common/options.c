@@ -328,22 +328,27 @@ enum { HELP_COLUMN = 30, HELP_WIDTH = 96 };
 /* Words of text from the current column on, broken at HELP_WIDTH, further lines at `indent`. */
 static void print_wrapped(FILE *f, const char *text, int column, int indent)
 {
+    int spaces = 0; /* owed before the next word of this line */
     while (*text) {
-        size_t n = strcspn(text, " \n");
-        if (column > indent && column + (int)n + 1 > HELP_WIDTH) {
+        int n = (int)strcspn(text, " \n");
+        if (n > 0 && column > indent && column + spaces + n > HELP_WIDTH) {
             fprintf(f, "\n%*s", indent, "");
             column = indent;
+            spaces = 0;
         }
-        fprintf(f, "%.*s", (int)n, text);
-        column += (int)n;
+        if (n > 0) {
+            fprintf(f, "%*s%.*s", spaces, "", n, text);
+            column += spaces + n;
+            spaces = 0;
+        }
         text += n;
-        if (*text == '\n') {
+        if (*text == ' ') {
+            spaces++;
+            text++;
+        } else if (*text == '\n') {
             fprintf(f, "\n%*s", indent, "");
             column = indent;
-            text++;
-        } else if (*text) {
-            fputc(' ', f);
-            column++;
+            spaces = 0;
             text++;
         }
     }

@@ -90,19 +90,11 @@ static enum status set_sizes(struct group *g, const struct model_config *mc)
     if (o->max_ctx > mc->max_ctx)
         FAIL(ST_RANGE, "--max-ctx %lld: this model was made for %d tokens", (long long)o->max_ctx,
              mc->max_ctx);
-    g->dc = (struct decoder_config){
-        .rank = g->ci.rank,
-        .world = g->ci.world,
-        .max_tokens = (int32_t)o->max_step_tokens,
-        .max_seqs = (int32_t)o->max_seqs,
-        .max_out = (int32_t)o->max_seqs,
-        .n_blocks = 1,
-        .block_len = (int32_t)o->block_len,
-        .max_ctx = o->max_ctx ? (int32_t)o->max_ctx : mc->max_ctx,
-        .kv_dtype = worker_kv_dtype(o, mc->dtype),
-    };
-    if (g->dc.max_tokens < g->dc.max_out)
-        g->dc.max_out = g->dc.max_tokens; /* a row of logits is of a token */
+    g->dc = worker_decoder_config(o, mc->dtype, g->ci.world);
+    g->dc.rank = g->ci.rank;
+    g->dc.n_blocks = 1; /* decided when the memory is planned */
+    if (g->dc.max_ctx == 0)
+        g->dc.max_ctx = mc->max_ctx;
     return ST_OK;
 }
 

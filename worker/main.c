@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "worker/group.h"
 #include "worker/host_share.h"
+#include "worker/inspect.h"
 #include "worker/link.h"
 #include "worker/rank_loop.h"
 
@@ -119,7 +120,7 @@ static int serve(struct group *g)
     return exit_code_of(end);
 }
 
-static int run(const struct worker_options *opt)
+static int run(const struct worker_options *opt, const struct option_result *res)
 {
     struct group g = {0};
     struct control_info ci = {0};
@@ -131,6 +132,8 @@ static int run(const struct worker_options *opt)
         log_failure(LOG_ERROR, st, "cannot start");
         return EXIT_START;
     }
+    if (opt->print_config && ci.rank == 0)
+        options_print_effective(stderr, &worker_option_set, opt, res);
     st = group_plan(&g, opt, &ci);
     g.ci = ci;
     if (st == ST_OK)
@@ -144,6 +147,30 @@ static int run(const struct worker_options *opt)
         control_abort(code);
     control_close();
     return code;
+}
+
+/* --inspect: one process, no other ranks. */
+static enum status look_at(const struct worker_options *opt)
+{
+    struct backend_config bc = {.threads = 1, .isa = worker_isa_name(opt)};
+    struct decoder_config dc;
+    struct loader *ld;
+    struct backend *be;
+    TRY(loader_open(&ld, opt->model));
+    dc = worker_decoder_config(opt, loader_config(ld)->dtype, (int)opt->tp);
+    loader_close(ld);
+    TRY(backend_open(&be, worker_backend_name(opt), &bc));
+    enum status st = inspect_model(stdout, opt->model, be, &dc, opt->json);
+    backend_ops_of(be)->close(be);
+    return st;
+}
+
+static int look(const struct worker_options *opt)
+{
+    if (look_at(opt) == ST_OK)
+        return EXIT_AS_ASKED;
+    fprintf(stderr, "ingot-worker: %s\n", status_text());
+    return EXIT_MODEL;
 }
 
 int main(int argc, char **argv)
@@ -167,8 +194,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "ingot-worker: %s\n", status_text());
         return EXIT_START;
     }
-    if (opt.print_config)
-        options_print_effective(stderr, &worker_option_set, &opt, &res);
+    if (opt.inspect)
+        return look(&opt);
     set_signals();
-    return run(&opt);
+    return run(&opt, &res);
 }

@@ -2,16 +2,16 @@
 
 #define AT(member) offsetof(struct worker_options, member)
 
-static const char *const coll_names[] = {"auto", "local", "shm", "mpi"};
-static const char *const isa_names[] = {"auto", "plain", "avx2", "avx512"};
+static const char *const coll_choices[] = {"auto", "local", "shm", "mpi"};
+static const char *const isa_choices[] = {"auto", "plain", "avx2", "avx512"};
 
 static const struct option_row rows[] = {
     {.help = "What to serve"},
     {.name = "model", .type = OPT_STRING, .at = AT(model), .arg = "PATH", .required = true,
      .help = "The model's folder (config.json, model.safetensors).  Every rank reads its own part."},
     {.name = "connect", .type = OPT_STRING, .at = AT(connect), .arg = "ENDPOINT",
-     .required = true,
-     .help = "Where the coordinator listens for workers: tcp://ADDRESS:PORT or ipc://PATH."},
+     .help = "Where the coordinator listens for workers: tcp://ADDRESS:PORT or ipc://PATH.  Needed "
+             "unless --inspect is given."},
     {.name = "name", .type = OPT_STRING, .at = AT(name), .arg = "NAME",
      .help = "Name of the model in logs and in `ingot status`; else the last part of its path."},
 
@@ -51,6 +51,13 @@ static const struct option_row rows[] = {
      .def = "auto",
      .help = "Element type of the KV cache.  auto is f32 for a model stored in f32, else f16."},
 
+    {.help = "Look, do not serve"},
+    {.name = "inspect", .type = OPT_FLAG, .at = AT(inspect),
+     .help = "Print the model's configuration, tensors and memory plan per rank, then end."},
+    {.name = "tp", .type = OPT_INT, .at = AT(tp), .arg = "N", .def = "1", .min = 1, .max = 1024,
+     .help = "With --inspect: ranks to plan for.  (A serving group has as many as mpirun starts.)"},
+    {.name = "json", .type = OPT_FLAG, .at = AT(json), .help = "With --inspect: as JSON."},
+
     {.help = "Process"},
     {.name = "lease-ms", .type = OPT_INT, .at = AT(lease_ms), .arg = "MS", .def = "10000",
      .min = 100, .max = 3600000,
@@ -74,6 +81,7 @@ const struct option_set worker_option_set = {
         "Examples:\n"
         "  ingot-worker --model deploy/demo-model --connect tcp://127.0.0.1:5556\n"
         "  mpirun -np 4 ingot-worker --model /models/m --connect tcp://head:5556 --kv-memory 8G\n"
+        "  ingot-worker --model /models/m --inspect --tp 4\n"
         "\n"
         "Signals: SIGTERM or SIGINT to rank 0 (mpirun passes them on) finishes the step, says\n"
         "Goodbye to the coordinator and ends the group with 0; a second one kills.\n"
@@ -94,12 +102,12 @@ const char *worker_backend_name(const struct worker_options *o)
 
 const char *worker_coll_name(const struct worker_options *o)
 {
-    return coll_names[o->coll];
+    return coll_choices[o->coll];
 }
 
 const char *worker_isa_name(const struct worker_options *o)
 {
-    return isa_names[o->isa];
+    return isa_choices[o->isa];
 }
 
 enum dtype worker_kv_dtype(const struct worker_options *o, enum dtype weights)
@@ -110,9 +118,31 @@ enum dtype worker_kv_dtype(const struct worker_options *o, enum dtype weights)
     return types[o->kv_dtype];
 }
 
+struct decoder_config worker_decoder_config(const struct worker_options *o, enum dtype weights,
+                                            int world)
+{
+    struct decoder_config dc = {
+        .world = world,
+        .max_tokens = (int32_t)o->max_step_tokens,
+        .max_seqs = (int32_t)o->max_seqs,
+        .max_out = (int32_t)o->max_seqs,
+        .n_blocks = (int32_t)o->kv_blocks,
+        .block_len = (int32_t)o->block_len,
+        .max_ctx = (int32_t)o->max_ctx,
+        .kv_dtype = worker_kv_dtype(o, weights),
+    };
+    if (dc.max_tokens < dc.max_out)
+        dc.max_out = dc.max_tokens; /* a row of logits is of a token */
+    return dc;
+}
+
 enum status worker_options_check(const struct worker_options *o)
 {
+    if (!o->inspect && !o->connect)
+        FAIL(ST_RANGE, "--connect ENDPOINT is required (or --inspect to look only)");
     if (o->kv_blocks && o->kv_memory)
         FAIL(ST_RANGE, "--kv-blocks and --kv-memory say the same thing: give one of them");
+    if (!o->inspect && (o->json || o->tp != 1))
+        FAIL(ST_RANGE, "--json and --tp go with --inspect; the ranks of a group are mpirun's -np");
     return ST_OK;
 }

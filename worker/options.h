@@ -4,13 +4,14 @@
 
 #include "common/dtype.h"
 #include "common/options.h"
+#include "worker/model/decoder.h"
 
 struct worker_options {
     const char *model, *connect, *name;
     int backend, coll, isa, kv_dtype, log_level; /* indices: see the functions below */
-    int64_t threads, kv_blocks, block_len, max_seqs, max_step_tokens, max_ctx, lease_ms, peer_ms;
+    int64_t threads, kv_blocks, block_len, max_seqs, max_step_tokens, max_ctx, lease_ms, peer_ms, tp;
     uint64_t kv_memory;
-    bool die_with_parent, print_config;
+    bool inspect, json, die_with_parent, print_config;
 };
 
 extern const struct option_set worker_option_set;
@@ -21,6 +22,10 @@ const char *worker_coll_name(const struct worker_options *o);
 const char *worker_isa_name(const struct worker_options *o);
 /* weights: the type that the model's weights are stored in; --kv-dtype auto goes by it. */
 enum dtype worker_kv_dtype(const struct worker_options *o, enum dtype weights);
+
+/* The sizes asked for; rank 0, max_ctx and n_blocks as given (0 = to be decided). */
+struct decoder_config worker_decoder_config(const struct worker_options *o, enum dtype weights,
+                                            int world);
 
 /* Options that exclude or need each other; ST_RANGE names them. */
 MUST_CHECK enum status worker_options_check(const struct worker_options *o);

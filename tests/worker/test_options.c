@@ -138,6 +138,7 @@ Test(options, help_asks_for_nothing_else)
                                  "Exit codes: 0."};
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
         cr_assert(strstr(text, parts[i]), "help lacks \"%s\"", parts[i]);
+    cr_assert_null(strstr(text, " \n"), "a line of the help ends in a blank");
     free(text);
 }
 

@@ -1,0 +1,522 @@
+/* Steps: what a plan uploads, what is refused and that a refused plan changes nothing, and the edits of
+ * logits against a plain computation. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "worker/sample/edits.h"
+#include "worker/step/id_map.h"
+#include "worker/step/step.h"
+
+enum { BLOCK = 4, CTX = 30, N_BLOCKS = 20, VOCAB = 50, SEQS = 3, TOKENS = 12 };
+
+static const struct step_config config = {.max_tokens = TOKENS,
+                                          .max_seqs = SEQS,
+                                          .max_open = SEQS,
+                                          .max_ctx = CTX,
+                                          .n_blocks = N_BLOCKS,
+                                          .block_len = BLOCK,
+                                          .vocab = VOCAB};
+
+static struct backend *be;
+static struct step *step;
+
+static void set_up(void)
+{
+    struct backend_config bc = {.threads = 1, .isa = "plain"};
+    cr_assert_eq(backend_open(&be, "cpu", &bc), ST_OK, "%s", status_text());
+    cr_assert_eq(step_create(&step, &config, be), ST_OK, "%s", status_text());
+}
+
+static void tear_down(void)
+{
+    step_destroy(step);
+    backend_ops_of(be)->close(be);
+}
+
+/* A plan under construction. */
+struct draft {
+    struct step_plan p;
+    struct plan_seq seqs[8];
+    struct plan_open opens[8];
+    int32_t tokens[64], blocks[64], history[64], stop_ids[64];
+    struct logit_bias bias[64];
+    uint64_t closes[8];
+};
+
+static void begin(struct draft *d)
+{
+    memset(d, 0, sizeof *d);
+    d->p = (struct step_plan){.step_id = 1,
+                              .epoch = 1,
+                              .seqs = d->seqs,
+                              .opens = d->opens,
+                              .tokens = d->tokens,
+                              .blocks = d->blocks,
+                              .history = d->history,
+                              .stop_ids = d->stop_ids,
+                              .bias = d->bias,
+                              .closes = d->closes};
+}
+
+static struct draft *fresh(void)
+{
+    static struct draft d;
+    begin(&d);
+    return &d;
+}
+
+static struct plan_open *add_open(struct draft *d, uint64_t id, uint32_t n_prompt)
+{
+    struct plan_open *o = &d->opens[d->p.n_opens++];
+    *o = (struct plan_open){.seq_id = id,
+                            .sp = sample_params_default(),
+                            .n_prompt = n_prompt,
+                            .history_off = d->p.n_history,
+                            .stop_off = d->p.n_stop_ids,
+                            .bias_off = d->p.n_bias};
+    return o;
+}
+
+/* Tokens first, first + 1, ...; blocks are first_block, first_block + 1, ... */
+static struct plan_seq *add_seq(struct draft *d, uint64_t id, uint32_t pos, uint32_t n,
+                                int32_t first, uint32_t n_blocks, int32_t first_block,
+                                enum plan_want want)
+{
+    struct plan_seq *q = &d->seqs[d->p.n_seqs++];
+    *q = (struct plan_seq){.seq_id = id,
+                           .pos = pos,
+                           .n_tokens = n,
+                           .token_off = d->p.n_tokens,
+                           .n_blocks = n_blocks,
+                           .block_off = d->p.n_blocks,
+                           .want = want};
+    for (uint32_t i = 0; i < n; i++)
+        d->tokens[d->p.n_tokens++] = first + (int32_t)i;
+    for (uint32_t i = 0; i < n_blocks; i++)
+        d->blocks[d->p.n_blocks++] = first_block + (int32_t)i;
+    return q;
+}
+
+static void add_close(struct draft *d, uint64_t id)
+{
+    d->closes[d->p.n_closes++] = id;
+}
+
+static void apply(struct draft *d, struct step_dev *dev)
+{
+    cr_assert_eq(step_apply(step, &d->p, dev), ST_OK, "%s", status_text());
+}
+
+static void check_words(struct view v, const int32_t *expected, size_t n, const char *what)
+{
+    int32_t got[256];
+    cr_assert_eq((size_t)v.rows * (size_t)v.cols, n, "%s has %d x %d", what, v.rows, v.cols);
+    cr_assert_eq(backend_ops_of(be)->read(be, got, v), ST_OK);
+    for (size_t i = 0; i < n; i++)
+        cr_assert_eq(got[i], expected[i], "%s[%zu] = %d, expected %d", what, i, got[i],
+                     expected[i]);
+}
+
+#define CHECK(view, ...)                                                                           \
+    check_words((view), (const int32_t[]){__VA_ARGS__},                                            \
+                sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t), #view)
+
+Test(step, arrays_of_two_sequences, .init = set_up, .fini = tear_down)
+{
+    struct step_dev dev;
+    struct draft *d = fresh();
+    add_open(d, 70, 6);
+    add_open(d, 71, 2);
+    add_seq(d, 70, 0, 6, 10, 2, 5, WANT_LAST);
+    add_seq(d, 71, 4, 3, 20, 2, 9, WANT_NONE); /* begins in a shared prefix of one block */
+    apply(d, &dev);
+    cr_assert(dev.n_tokens == 9 && dev.n_seqs == 2 && dev.max_q == 6 && dev.max_kv == 7);
+    cr_assert_eq(dev.block_len, BLOCK);
+    CHECK(dev.token, 10, 11, 12, 13, 14, 15, 20, 21, 22);
+    CHECK(dev.pos, 0, 1, 2, 3, 4, 5, 4, 5, 6);
+    CHECK(dev.slot, 20, 21, 22, 23, 24, 25, 40, 41, 42);
+    CHECK(dev.seq, 0, 0, 0, 0, 0, 0, 1, 1, 1);
+    CHECK(dev.q_start, 0, 6, 9);
+    CHECK(dev.kv_len, 6, 7);
+    CHECK(dev.out_row, 5);
+    cr_assert_eq(step_n_out(step), 1);
+    cr_assert_eq(step_seq(step, step_out_slot(step, 0))->seq_id, 70);
+
+    d = fresh(); /* in another order, with a new block for one of them */
+    add_seq(d, 71, 7, 2, 30, 1, 15, WANT_LAST);
+    add_seq(d, 70, 6, 1, 16, 0, 0, WANT_LAST);
+    apply(d, &dev);
+    CHECK(dev.slot, 43, 60, 26);
+    CHECK(dev.out_row, 1, 2);
+    CHECK(dev.kv_len, 9, 7);
+    int32_t table[2 * 8];
+    cr_assert_eq(dev.block_table.cols, (CTX + BLOCK - 1) / BLOCK);
+    cr_assert_eq(backend_ops_of(be)->read(be, table, dev.block_table), ST_OK);
+    cr_assert(table[0] == 9 && table[1] == 10 && table[2] == 15 && table[8] == 5 && table[9] == 6);
+}
+
+Test(step, a_plan_may_be_empty, .init = set_up, .fini = tear_down)
+{
+    struct step_dev dev;
+    struct draft *d = fresh();
+    add_open(d, 70, 2);
+    add_seq(d, 70, 0, 2, 10, 1, 5, WANT_LAST);
+    apply(d, &dev);
+    d = fresh();
+    add_close(d, 70);
+    apply(d, &dev);
+    cr_assert(dev.n_tokens == 0 && dev.n_seqs == 0 && step_n_out(step) == 0);
+    cr_assert_eq(step_find(step, 70), -1);
+}
+
+Test(step, slots_are_used_again, .init = set_up, .fini = tear_down)
+{
+    struct step_dev dev;
+    for (uint64_t id = 1; id < 5000; id++) { /* closes and opens in one plan, when all slots are taken */
+        struct draft *d = fresh();
+        if (id > SEQS)
+            add_close(d, id - SEQS);
+        add_open(d, id, 1);
+        add_seq(d, id, 0, 1, 3, 1, (int32_t)(id % N_BLOCKS), WANT_LAST);
+        apply(d, &dev);
+        cr_assert(step_find(step, id) >= 0 && step_find(step, id) < SEQS);
+    }
+}
+
+Test(step, the_same_id_closes_and_opens_in_one_plan, .init = set_up, .fini = tear_down)
+{
+    struct step_dev dev;
+    struct draft *d = fresh();
+    add_open(d, 70, 2);
+    add_seq(d, 70, 0, 2, 10, 1, 5, WANT_NONE);
+    apply(d, &dev);
+    d = fresh(); /* preempted and begun anew */
+    add_close(d, 70);
+    add_open(d, 70, 2);
+    add_seq(d, 70, 0, 3, 10, 1, 8, WANT_LAST);
+    apply(d, &dev);
+    CHECK(dev.slot, 32, 33, 34);
+    CHECK(dev.pos, 0, 1, 2);
+}
+
+/* The plan is refused with that text, and a good one after it works as if it had not been. */
+static void refused(struct draft *d, const char *text)
+{
+    struct step_dev dev;
+    enum status st = step_apply(step, &d->p, &dev);
+    cr_assert_eq(st, ST_PEER, "expected \"%s\", got %s", text, status_name(st));
+    cr_assert(strstr(status_text(), text), "\"%s\" does not say \"%s\"", status_text(), text);
+    const struct step_seq *seq = step_seq(step, step_find(step, 70));
+    cr_assert(seq->len == 6 && seq->n_blocks == 2 && step_find(step, 71) == -1);
+}
+
+/* Sequence 70 with 6 tokens in two blocks is open; 71 is opened by the plan. */
+static struct draft *next_plan(void)
+{
+    struct draft *d = fresh();
+    add_open(d, 71, 3);
+    add_seq(d, 71, 0, 3, 20, 1, 9, WANT_LAST);
+    add_seq(d, 70, 6, 1, 16, 0, 0, WANT_LAST);
+    return d;
+}
+
+Test(step, refusals_name_what_is_wrong, .init = set_up, .fini = tear_down)
+{
+    struct step_dev dev;
+    struct draft *d = fresh();
+    add_open(d, 70, 6);
+    add_seq(d, 70, 0, 6, 10, 2, 5, WANT_LAST);
+    apply(d, &dev);
+
+#define REFUSED(text, ...)                                                                         \
+    do {                                                                                           \
+        d = next_plan();                                                                           \
+        __VA_ARGS__;                                                                               \
+        refused(d, text);                                                                          \
+    } while (0)
+
+    REFUSED("sequence 72 is not known", d->seqs[1].seq_id = 72);
+    REFUSED("sequence 71 is not known", d->p.n_opens = 0);
+    REFUSED("sequence 70: position 5, it has 6 tokens", d->seqs[1].pos = 5);
+    REFUSED("sequence 70: position 7, it has 6 tokens", d->seqs[1].pos = 7);
+    REFUSED("sequence 70: no tokens", (d->seqs[1].n_tokens = 0, d->p.n_tokens = 3));
+    REFUSED("sequence 71 is twice in the step", d->seqs[1].seq_id = 71);
+    REFUSED("token id 50 is outside the vocabulary of 50", d->tokens[3] = VOCAB);
+    REFUSED("token id -1", d->tokens[3] = TOKEN_OF_LAST_STEP);
+    REFUSED("block 20 of 20", d->blocks[0] = N_BLOCKS);
+    REFUSED("block -1 of 20", d->blocks[0] = -1);
+    REFUSED("sequence 71: 0 blocks of 4 for 3 tokens", (d->seqs[0].n_blocks = 0));
+    REFUSED("outside the context of 30", d->seqs[0].pos = 28);
+    REFUSED("outside the context of 30", d->seqs[0].pos = UINT32_MAX);
+    REFUSED("is opened and was open", d->opens[0].seq_id = 70);
+    REFUSED("a sequence with id 0", d->opens[0].seq_id = 0);
+    REFUSED("sequence 71 is opened twice", add_open(d, 71, 1));
+    REFUSED("3 sequences are opened, there is room for 2 of 3",
+            (add_open(d, 72, 1), add_open(d, 73, 1)));
+    REFUSED("sequence 74 is closed and was not open", add_close(d, 74));
+    REFUSED("sequence 70 is closed twice", (add_close(d, 70), add_close(d, 70)));
+    REFUSED("sequence 70 is not known", add_close(d, 70));
+    REFUSED("a prompt of 0 tokens", d->opens[0].n_prompt = 0);
+    REFUSED("a prompt of 31 tokens", d->opens[0].n_prompt = CTX + 1);
+    REFUSED("temperature is -1", d->opens[0].sp.temperature = -1.0f);
+    REFUSED("top_p is nan", d->opens[0].sp.top_p = NAN);
+    REFUSED("history [0, 0 + 1) of 0", d->opens[0].n_history = 1);
+    REFUSED("biases [1, 1 + 1) of 0", (d->opens[0].bias_off = 1, d->opens[0].n_bias = 1));
+    REFUSED("stop ids [0, 0 + 4294967295) of 3",
+            (d->opens[0].n_stop_ids = UINT32_MAX, d->p.n_stop_ids = 3));
+    REFUSED("bias id 50", (d->opens[0].n_bias = d->p.n_bias = 1, d->bias[0].id = VOCAB));
+    REFUSED("bias nan of id 0 is outside",
+            (d->opens[0].n_bias = d->p.n_bias = 1, d->bias[0].bias = NAN));
+    REFUSED("stop id -7", (d->opens[0].n_stop_ids = d->p.n_stop_ids = 1, d->stop_ids[0] = -7));
+    REFUSED("tokens [3, 3 + 2) of 4", d->seqs[1].n_tokens = 2);
+    REFUSED("a step of 4 tokens, its sequences have 3",
+            (d->seqs[0].n_tokens = 2)); /* a token that belongs to nobody */
+    REFUSED("blocks [0, 0 + 2) of 1", d->seqs[0].n_blocks = 2);
+    REFUSED("a step of 2 sequences and 13 tokens, at most 3 and 12", d->p.n_tokens = 13);
+    REFUSED("a step of 4 sequences", d->p.n_seqs = 4);
+    REFUSED("a history of 2 tokens at position 4",
+            (d->opens[0].sp.presence_penalty = 1.0f, d->seqs[0].pos = 4, d->seqs[0].n_blocks = 2,
+             d->p.n_blocks = 2, d->opens[0].n_history = d->p.n_history = 2));
+
+    apply(next_plan(), &dev);
+    CHECK(dev.slot, 36, 37, 38, 26);
+}
+
+Test(step, more_blocks_than_the_context_needs, .init = set_up, .fini = tear_down)
+{
+    struct step_dev dev;
+    struct draft *d = fresh();
+    add_open(d, 70, 6);
+    add_seq(d, 70, 0, 6, 10, 9, 0, WANT_LAST); /* a context of 30 has 8 blocks */
+    cr_assert_eq(step_apply(step, &d->p, &dev), ST_PEER);
+    cr_assert(strstr(status_text(), "9 blocks of 4 for 6 tokens"), "%s", status_text());
+}
+
+Test(step, a_reset_forgets, .init = set_up, .fini = tear_down)
+{
+    struct step_dev dev;
+    struct draft *d = fresh();
+    add_open(d, 70, 6);
+    add_seq(d, 70, 0, 6, 10, 2, 5, WANT_LAST);
+    apply(d, &dev);
+    step_reset(step);
+    cr_assert_eq(step_find(step, 70), -1);
+    apply(d, &dev);
+}
+
+Test(step, impossible_sizes)
+{
+    struct step_config c = config;
+    struct step *s;
+    c.max_open = 0;
+    cr_assert_eq(step_create(&s, &c, NULL), ST_RANGE);
+    c = config;
+    c.n_blocks = INT32_MAX;
+    cr_assert_eq(step_create(&s, &c, NULL), ST_RANGE);
+    c = config;
+    c.max_seqs = c.max_open = 1 << 24;
+    c.max_ctx = 1 << 24;
+    cr_assert_eq(step_create(&s, &c, NULL), ST_RANGE);
+    cr_assert_null(s);
+}
+
+Test(id_map, agrees_with_a_plain_table)
+{
+    enum { MAX = 40, IDS = 100 };
+    struct id_map m;
+    int32_t plain[IDS];
+    int n = 0;
+    cr_assert_eq(id_map_init(&m, MAX), ST_OK);
+    memset(plain, -1, sizeof plain);
+    for (uint64_t i = 0; i < 200000; i++) {
+        uint64_t key = 1 + (uint64_t)(rng_uniform(3, i) * (IDS - 1));
+        if (plain[key] >= 0) {
+            id_map_remove(&m, key);
+            plain[key] = -1;
+            n--;
+        } else if (n < MAX) {
+            plain[key] = (int32_t)(i % 1000);
+            id_map_put(&m, key, plain[key]);
+            n++;
+        }
+        uint64_t other = 1 + (uint64_t)(rng_uniform(4, i) * (IDS - 1));
+        cr_assert_eq(id_map_get(&m, other), plain[other]);
+    }
+    id_map_clear(&m);
+    for (uint64_t key = 0; key < IDS; key++)
+        cr_assert_eq(id_map_get(&m, key), -1);
+    id_map_fini(&m);
+}
+
+/* ---- edits ---- */
+
+/* One vocabulary share; parts of one row are put together and compared with the whole computation. */
+static void edited(struct draft *plans, int n_plans, int world, float *row)
+{
+    for (int r = 0; r < world; r++) {
+        struct vocab_part part = {.first_id = r * VOCAB / world, .n_slices = 1};
+        part.n_cols = (r + 1) * VOCAB / world - part.first_id;
+        struct edits_config ec = {
+            .max_open = SEQS, .max_ctx = CTX, .vocab = VOCAB, .part = part};
+        struct edits *e;
+        struct step *s;
+        struct step_dev dev;
+        struct buf *b;
+        cr_assert_eq(step_create(&s, &config, be), ST_OK);
+        cr_assert_eq(edits_create(&e, &ec, be), ST_OK);
+        cr_assert_eq(backend_ops_of(be)->alloc(be, SEQS * VOCAB * 4, MEM_DEVICE, &b), ST_OK);
+        struct view logits = {
+            .buf = b, .cols = part.n_cols, .stride = part.n_cols, .dtype = DT_F32};
+        for (int i = 0; i < n_plans; i++) {
+            cr_assert_eq(step_apply(s, &plans[i].p, &dev), ST_OK, "%s", status_text());
+            edits_note(e, s, &plans[i].p);
+        }
+        logits.rows = step_n_out(s);
+        cr_assert_eq(logits.rows, 1);
+        cr_assert_eq(backend_ops_of(be)->write(be, logits, row + part.first_id), ST_OK);
+        cr_assert_eq(edits_apply(e, s, logits), ST_OK, "%s", status_text());
+        cr_assert_eq(backend_ops_of(be)->read(be, row + part.first_id, logits), ST_OK);
+        backend_ops_of(be)->free(be, b);
+        edits_destroy(e);
+        step_destroy(s);
+    }
+}
+
+/* Prompt 7 7 8 9 in two chunks, then the output 9 10 10; penalties, biases, a forbidden stop id. */
+static int penalty_plans(struct draft *plans)
+{
+    static const int32_t prompt[] = {7, 7, 8, 9}, output[] = {9, 10, 10};
+    for (int i = 0; i < 5; i++)
+        begin(&plans[i]);
+    struct plan_open *o = add_open(&plans[0], 70, 4);
+    o->sp.repetition_penalty = 2.0f;
+    o->sp.presence_penalty = 0.5f;
+    o->sp.frequency_penalty = 0.25f;
+    o->sp.min_new = 4;
+    o->n_stop_ids = plans[0].p.n_stop_ids = 1;
+    plans[0].stop_ids[0] = 49;
+    o->n_bias = plans[0].p.n_bias = 2;
+    plans[0].bias[0] = (struct logit_bias){10, 1.5f};
+    plans[0].bias[1] = (struct logit_bias){30, -3.0f};
+    add_seq(&plans[0], 70, 0, 2, 0, 1, 0, WANT_NONE);
+    add_seq(&plans[1], 70, 2, 2, 0, 0, 0, WANT_LAST);
+    for (int i = 0; i < 3; i++) {
+        add_seq(&plans[2 + i], 70, 4 + (uint32_t)i, 1, 0, i == 0, 1, WANT_LAST);
+        plans[2 + i].tokens[0] = output[i];
+    }
+    memcpy(plans[0].tokens, prompt, 2 * sizeof *prompt);
+    memcpy(plans[1].tokens, prompt + 2, 2 * sizeof *prompt);
+    return 5;
+}
+
+static float penalised(float l, float mul, float add)
+{
+    return (l > 0 ? l / mul : l * mul) + add;
+}
+
+Test(edits, penalties_biases_and_stop_ids, .init = set_up, .fini = tear_down)
+{
+    static struct draft plans[5];
+    int n = penalty_plans(plans);
+    for (int world = 1; world <= 4; world *= 2) {
+        float row[VOCAB];
+        for (int i = 0; i < VOCAB; i++)
+            row[i] = (float)i - 9.5f; /* ids up to 9 are negative */
+        edited(plans, n, world, row);
+        for (int i = 0; i < VOCAB; i++) {
+            float l = (float)i - 9.5f;
+            if (i == 7 || i == 8)
+                l = penalised(l, 2.0f, 0.0f); /* in the prompt only */
+            if (i == 9)
+                l = penalised(l, 2.0f, -0.75f); /* in both: once in the output */
+            if (i == 10)
+                l = penalised(l, 2.0f, -1.0f + 1.5f);
+            if (i == 30)
+                l += -3.0f;
+            if (i == 49)
+                l = -INFINITY; /* three of at least four new tokens are there */
+            cr_assert_eq(row[i], l, "world %d, id %d: %g, expected %g", world, i, (double)row[i],
+                         (double)l);
+        }
+    }
+}
+
+Test(edits, stop_ids_are_free_after_min_new, .init = set_up, .fini = tear_down)
+{
+    static struct draft plans[5];
+    float row[VOCAB] = {0};
+    int n = penalty_plans(plans);
+    plans[0].opens[0].sp.min_new = 3;
+    edited(plans, n, 1, row);
+    cr_assert_eq(row[49], 0.0f);
+}
+
+Test(edits, a_history_counts_like_the_tokens_themselves, .init = set_up, .fini = tear_down)
+{
+    static struct draft plans[5], again;
+    float a[VOCAB], b[VOCAB];
+    int n = penalty_plans(plans);
+    /* the same sequence after a preemption: six tokens are cached, one is computed */
+    begin(&again);
+    add_open(&again, 70, 4);
+    again.opens[0] = plans[0].opens[0];
+    again.p.n_stop_ids = plans[0].p.n_stop_ids;
+    again.p.n_bias = plans[0].p.n_bias;
+    memcpy(again.stop_ids, plans[0].stop_ids, sizeof again.stop_ids);
+    memcpy(again.bias, plans[0].bias, sizeof again.bias);
+    memcpy(again.history, (const int32_t[]){7, 7, 8, 9, 9, 10}, 6 * sizeof(int32_t));
+    again.opens[0].n_history = again.p.n_history = 6;
+    add_seq(&again, 70, 6, 1, 10, 2, 0, WANT_LAST);
+    for (int i = 0; i < VOCAB; i++)
+        a[i] = b[i] = (float)i - 20.0f;
+    edited(plans, n, 1, a);
+    edited(&again, 1, 1, b);
+    cr_assert_arr_eq(a, b, sizeof a);
+}
+
+Test(edits, more_edits_than_one_upload, .init = set_up, .fini = tear_down)
+{
+    enum { V = 40000 };
+    struct step_config sc = config;
+    struct edits_config ec = {.max_open = SEQS,
+                              .max_ctx = V,
+                              .vocab = V,
+                              .part = {.first_id = 0, .n_cols = V, .n_slices = 1}};
+    static float row[V];
+    struct edits *e;
+    struct step *s;
+    struct step_dev dev;
+    struct buf *b;
+    sc.vocab = V;
+    sc.max_ctx = V;
+    sc.n_blocks = V;
+    sc.block_len = V;
+    cr_assert_eq(step_create(&s, &sc, be), ST_OK, "%s", status_text());
+    cr_assert_eq(edits_create(&e, &ec, be), ST_OK);
+    cr_assert_eq(backend_ops_of(be)->alloc(be, sizeof row, MEM_DEVICE, &b), ST_OK);
+    struct draft *d = fresh();
+    int32_t *history = malloc((V - 1) * sizeof *history);
+    for (int32_t i = 0; i < V - 1; i++)
+        history[i] = i; /* every id once, but for the last */
+    add_open(d, 70, 1)->sp.frequency_penalty = 1.0f;
+    d->p.history = history;
+    d->opens[0].n_history = d->p.n_history = V - 1;
+    add_seq(d, 70, V - 1, 1, 0, 1, 0, WANT_LAST);
+    cr_assert_eq(step_apply(s, &d->p, &dev), ST_OK, "%s", status_text());
+    edits_note(e, s, &d->p);
+    struct view logits = {.buf = b, .rows = 1, .cols = V, .stride = V, .dtype = DT_F32};
+    cr_assert_eq(edits_apply(e, s, logits), ST_OK, "%s", status_text());
+    cr_assert_eq(backend_ops_of(be)->read(be, row, logits), ST_OK);
+    cr_assert_eq(row[0], -1.0f); /* of the prompt once, of the output once */
+    for (int i = 1; i < V - 1; i++)
+        cr_assert_eq(row[i], -1.0f, "id %d: %g", i, (double)row[i]);
+    cr_assert_eq(row[V - 1], 0.0f);
+    free(history);
+    backend_ops_of(be)->free(be, b);
+    edits_destroy(e);
+    step_destroy(s);
+}
