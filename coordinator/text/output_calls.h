@@ -1,0 +1,47 @@
+/* The ways models write tool calls, as scanners that go on where they stopped.  A scanner reads only forwards,
+ * so what it says of a text does not depend on how the text was cut.  Internal to output_parser.c. */
+#ifndef COORDINATOR_TEXT_OUTPUT_CALLS_H
+#define COORDINATOR_TEXT_OUTPUT_CALLS_H
+
+#include "coordinator/text/output_json.h"
+#include "coordinator/text/output_parser.h"
+
+enum { OUTPUT_MAX_NAME = 256 /* bytes of a function's name or a call's id outside of JSON */ };
+
+#define DS_CALLS_BEGIN "<\xef\xbd\x9ctool\xe2\x96\x81" "calls\xe2\x96\x81" "begin\xef\xbd\x9c>"
+#define DS_CALLS_END "<\xef\xbd\x9ctool\xe2\x96\x81" "calls\xe2\x96\x81" "end\xef\xbd\x9c>"
+#define DS_CALL_BEGIN "<\xef\xbd\x9ctool\xe2\x96\x81" "call\xe2\x96\x81" "begin\xef\xbd\x9c>"
+#define DS_CALL_END "<\xef\xbd\x9ctool\xe2\x96\x81" "call\xe2\x96\x81" "end\xef\xbd\x9c>"
+#define DS_SEP "<\xef\xbd\x9ctool\xe2\x96\x81" "sep\xef\xbd\x9c>"
+
+/* One call, or a list of calls, that is being read.  Offsets count from where it began. */
+struct output_scanner {
+    enum output_tools format;
+    int phase;
+    size_t at; /* how far it has read */
+    struct output_json json;
+    size_t json_from, json_to;
+    size_t name_from, name_to; /* outside of the JSON; equal: the JSON has the name */
+    size_t id_from, id_to;
+};
+
+void output_scanner_init(struct output_scanner *s, enum output_tools format);
+
+/* A plain JSON call that stands behind skip bytes of separators. */
+void output_scanner_resume(struct output_scanner *s, size_t skip);
+
+/* Reads on in the n bytes that are there so far.  finished: no more will come.
+ * SCAN_OK: the calls end at s->at.  SCAN_BAD: this is no call, and none begins before s->at. */
+enum output_scan output_scanner_run(struct output_scanner *s, const char *p, size_t n, bool finished);
+
+/* One call of an accepted text. */
+struct output_call {
+    struct output_span name, arguments, id; /* JSON values, or plain text when plain_name or plain_id */
+    bool plain_name, plain_id;
+};
+
+/* Call i of the accepted text at p; SCAN_MORE: there are fewer; SCAN_BAD: it is no call. */
+enum output_scan output_scanner_call(const struct output_scanner *s, const char *p, size_t i,
+                                     struct output_call *call);
+
+#endif

@@ -1,0 +1,312 @@
+/* What models say, split into events: tables of outputs, and the property that the cut does not matter. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/text/output_parser.h"
+
+#define DS(word) "<\xef\xbd\x9ctool\xe2\x96\x81" word "\xef\xbd\x9c>"
+#define CALLS_BEGIN DS("calls\xe2\x96\x81" "begin")
+#define CALLS_END DS("calls\xe2\x96\x81" "end")
+#define CALL_BEGIN DS("call\xe2\x96\x81" "begin")
+#define CALL_END DS("call\xe2\x96\x81" "end")
+#define SEP DS("sep")
+
+/* Appends events as text: R(...) C(...) T0(name|arguments|id); neighbours of one kind are one. */
+struct log {
+    struct text_buf text;
+    int last; /* kind, -1: none or a call */
+};
+
+static void put(struct log *log, const char *p, size_t n)
+{
+    cr_assert_eq(text_buf_append(&log->text, p, n), ST_OK);
+}
+
+static void put_text(struct log *log, const char *text)
+{
+    put(log, text, strlen(text));
+}
+
+static void put_event(struct log *log, const struct output_event *e)
+{
+    char head[32];
+    if (e->kind != OUT_TOOL_CALL && log->last == (int)e->kind) {
+        log->text.len--; /* go on within the bracket */
+        put(log, e->text, e->n_text);
+        put_text(log, ")");
+        return;
+    }
+    log->last = e->kind == OUT_TOOL_CALL ? -1 : (int)e->kind;
+    if (e->kind != OUT_TOOL_CALL) {
+        put_text(log, e->kind == OUT_REASONING ? "R(" : "C(");
+        put(log, e->text, e->n_text);
+        put_text(log, ")");
+        return;
+    }
+    snprintf(head, sizeof head, "T%d(", e->i_call);
+    put_text(log, head);
+    put(log, e->name, e->n_name);
+    put_text(log, "|");
+    put(log, e->arguments, e->n_arguments);
+    if (e->id) {
+        put_text(log, "|");
+        put(log, e->id, e->n_id);
+    }
+    put_text(log, ")");
+}
+
+static void drain(struct output_parser *p, struct log *log)
+{
+    struct output_event e;
+    while (output_parser_next(p, &e))
+        put_event(log, &e);
+}
+
+/* The log of a text pushed in pieces of the given sizes, again and again (n_sizes 0: all at once). */
+static char *run(const struct output_options *o, const char *text, size_t n, const size_t *sizes,
+                 size_t n_sizes)
+{
+    struct output_parser *p;
+    struct log log = {.last = -1};
+    cr_assert_eq(output_parser_create(&p, o), ST_OK);
+    for (size_t at = 0, i = 0; at < n; i++) {
+        size_t size = n_sizes ? sizes[i % n_sizes] : n;
+        if (size > n - at)
+            size = n - at;
+        /* an exact copy, so that a sanitizer sees a read beyond it */
+        char *piece = malloc(size ? size : 1);
+        memcpy(piece, text + at, size);
+        cr_assert_eq(output_parser_push(p, piece, size), ST_OK);
+        free(piece);
+        drain(p, &log);
+        at += size;
+    }
+    cr_assert_eq(output_parser_finish(p), ST_OK);
+    drain(p, &log);
+    output_parser_destroy(p);
+    put(&log, "", 1);
+    return log.text.data;
+}
+
+struct row {
+    enum output_tools tools;
+    const char *text, *expected;
+};
+
+static const struct row ROWS[] = {
+    {OUTPUT_TOOLS_NONE, "Hello", "C(Hello)"},
+    {OUTPUT_TOOLS_NONE, "", ""},
+    {OUTPUT_TOOLS_NONE, "<think>a</think>b", "R(a)C(b)"},
+    {OUTPUT_TOOLS_NONE, "\n <think>\na\n</think>\n\nb", "R(\na\n)C(\n\nb)"},
+    {OUTPUT_TOOLS_NONE, "<think>never ended", "R(never ended)"},
+    {OUTPUT_TOOLS_NONE, "<think>ends </thin", "R(ends </thin)"},
+    {OUTPUT_TOOLS_NONE, "<think></think>", ""},
+    {OUTPUT_TOOLS_NONE, "<thin", "C(<thin)"},
+    {OUTPUT_TOOLS_NONE, "see <think>x</think>", "C(see <think>x</think>)"},
+    {OUTPUT_TOOLS_NONE, "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
+     "C(<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>)"},
+    /* Hermes, Qwen */
+    {OUTPUT_TOOLS_HERMES, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0}}\n</tool_call>",
+     "T0(f|{\"a\": 1.0})"},
+    {OUTPUT_TOOLS_HERMES,
+     "<think>t</think>Let me.\n<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>\n"
+     "<tool_call>{\"name\": \"g\", \"arguments\": {\"x\": \"</tool_call>\"}}</tool_call>\n",
+     "R(t)C(Let me.\n)T0(f|{})T1(g|{\"x\": \"</tool_call>\"})"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\": \"f\"}</tool_call> and more", "T0(f|{})C( and more)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {}}", "T0(f|{})"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {}", "C(<tool_call>{\"name\": \"f\", \"arguments\": {})"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{name: f}</tool_call>", "C(<tool_call>{name: f}</tool_call>)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"nom\": \"f\"}</tool_call>", "C(<tool_call>{\"nom\": \"f\"}</tool_call>)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>oops<tool_call>{\"name\":\"f\"}</tool_call>", "C(<tool_call>oops)T0(f|{})"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"f\"}</tool_cal<tool_call>{\"name\":\"g\"}</tool_call>",
+     "C(<tool_call>{\"name\":\"f\"}</tool_cal)T0(g|{})"},
+    {OUTPUT_TOOLS_HERMES, "a < b <tool", "C(a < b <tool)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"id\":\"c1\",\"name\":\"\\u0066\\\"\",\"arguments\":\"{\\\"a\\\":\\\"\\u00e9\\\"}\"}</tool_call>",
+     "T0(f\"|{\"a\":\"\xc3\xa9\"}|c1)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"f\",\"arguments\":\"no json\"}</tool_call>",
+     "C(<tool_call>{\"name\":\"f\",\"arguments\":\"no json\"}</tool_call>)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"f\",\"arguments\":[1]}</tool_call>",
+     "C(<tool_call>{\"name\":\"f\",\"arguments\":[1]}</tool_call>)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"\",\"arguments\":{}}</tool_call>",
+     "C(<tool_call>{\"name\":\"\",\"arguments\":{}}</tool_call>)"},
+    /* Llama 3 */
+    {OUTPUT_TOOLS_LLAMA3, "{\"name\": \"f\", \"parameters\": {\"a\": [1, 2]}}", "T0(f|{\"a\": [1, 2]})"},
+    {OUTPUT_TOOLS_LLAMA3, " <|python_tag|>{\"name\": \"f\", \"parameters\": {}}", "C( )T0(f|{})"},
+    {OUTPUT_TOOLS_LLAMA3, "{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {}}",
+     "T0(f|{})T1(g|{})"},
+    {OUTPUT_TOOLS_LLAMA3, "{\"name\": \"f\", \"parameters\": {}}; {\"name\": oops", "T0(f|{})C(; {\"name\": oops)"},
+    {OUTPUT_TOOLS_LLAMA3, "<|python_tag|>brave_search.call(query=\"x\")",
+     "C(<|python_tag|>brave_search.call(query=\"x\"))"},
+    {OUTPUT_TOOLS_LLAMA3, "{\"answer\": 42}", "C({\"answer\": 42})"},
+    {OUTPUT_TOOLS_LLAMA3, "Use {\"name\": \"f\", \"parameters\": {}}", "C(Use {\"name\": \"f\", \"parameters\": {}})"},
+    {OUTPUT_TOOLS_LLAMA3, "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {}}}", "T0(f|{})"},
+    /* Mistral */
+    {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"abc\"}, "
+                           "{\"name\": \"g\", \"arguments\": {}}]",
+     "T0(f|{\"a\": 1}|abc)T1(g|{})"},
+    {OUTPUT_TOOLS_MISTRAL, "Hi[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g{}", "C(Hi)T0(f|{\"a\": 1})T1(g|{})"},
+    {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS]f[CALL_ID]x9[ARGS]{}", "T0(f|{}|x9)"},
+    {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS][]", "C([TOOL_CALLS][])"},
+    {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, 5]",
+     "C([TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, 5])"},
+    {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS]f [ARGS]{}", "C([TOOL_CALLS]f [ARGS]{})"},
+    {OUTPUT_TOOLS_MISTRAL, "[TOOL", "C([TOOL)"},
+    /* DeepSeek */
+    {OUTPUT_TOOLS_DEEPSEEK,
+     CALLS_BEGIN CALL_BEGIN "function" SEP "f\n```json\n{\"a\": 1}\n```" CALL_END "\n" CALL_BEGIN
+                            "function" SEP "g\n```json\n{}\n```" CALL_END CALLS_END,
+     "T0(f|{\"a\": 1})T1(g|{})"},
+    {OUTPUT_TOOLS_DEEPSEEK, "ok" CALLS_BEGIN CALL_BEGIN "f" SEP "{\"a\": 1}" CALL_END CALLS_END "!",
+     "C(ok)T0(f|{\"a\": 1})C(!)"},
+    {OUTPUT_TOOLS_DEEPSEEK, CALL_BEGIN "function" SEP "{}" CALL_END, "T0(function|{})"},
+    {OUTPUT_TOOLS_DEEPSEEK, CALLS_BEGIN "none" CALLS_END, "C(" CALLS_BEGIN "none" CALLS_END ")"},
+    {OUTPUT_TOOLS_DEEPSEEK, CALLS_BEGIN CALL_BEGIN "f" SEP "{]" CALL_END, "C(" CALLS_BEGIN CALL_BEGIN "f" SEP "{]" CALL_END ")"},
+    /* plain JSON */
+    {OUTPUT_TOOLS_JSON, "\n{\"name\": \"f\", \"arguments\": {}}\n", "T0(f|{})"},
+    {OUTPUT_TOOLS_JSON, "[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}]",
+     "T0(f|{})T1(g|{})"},
+    {OUTPUT_TOOLS_JSON, "{\"name\": \"f\"}", "C({\"name\": \"f\"})"},
+    {OUTPUT_TOOLS_JSON, "{\"name\": \"Bob\", \"arguments\": {}, \"age\": 3}",
+     "C({\"name\": \"Bob\", \"arguments\": {}, \"age\": 3})"},
+    {OUTPUT_TOOLS_JSON, "[1, 2]", "C([1, 2])"},
+    {OUTPUT_TOOLS_JSON, "  plain", "C(  plain)"},
+    /* all of them */
+    {OUTPUT_TOOLS_AUTO, "<think>x</think>\n[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}]", "R(x)C(\n)T0(f|{})"},
+    {OUTPUT_TOOLS_AUTO, "<tool_call>{\"name\": \"f\"}</tool_call>", "T0(f|{})"},
+    {OUTPUT_TOOLS_AUTO, "[{\"name\": \"f\", \"arguments\": {}}] done", "T0(f|{})C( done)"},
+    {OUTPUT_TOOLS_AUTO, "[TOO", "C([TOO)"},
+};
+
+Test(output_parser, table)
+{
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        struct output_options o = {.tools = ROWS[i].tools, .reasoning = true};
+        size_t n = strlen(ROWS[i].text);
+        char *whole = run(&o, ROWS[i].text, n, NULL, 0);
+        cr_expect_str_eq(whole, ROWS[i].expected, "row %zu: %s\n gives    %s\n expected %s", i, ROWS[i].text,
+                         whole, ROWS[i].expected);
+        for (size_t size = 1; size < 8; size++) {
+            char *cut = run(&o, ROWS[i].text, n, &size, 1);
+            cr_expect_str_eq(cut, whole, "row %zu in pieces of %zu gives %s", i, size, cut);
+            free(cut);
+        }
+        free(whole);
+    }
+}
+
+Test(output_parser, other_think_marks)
+{
+    struct output_options o = {.reasoning = true, .think_open = "[THINK]", .think_close = "[/THINK]"};
+    char *got = run(&o, "[THINK]a[/THINK]b", 17, NULL, 0);
+    cr_expect_str_eq(got, "R(a)C(b)");
+    free(got);
+    o = (struct output_options){.reasoning = true, .starts_in_reasoning = true};
+    got = run(&o, "a</think>b", 10, NULL, 0);
+    cr_expect_str_eq(got, "R(a)C(b)");
+    free(got);
+    got = run(&o, "<think>a</think>b", 17, NULL, 0);
+    cr_expect_str_eq(got, "R(a)C(b)");
+    free(got);
+    o = (struct output_options){.reasoning = false};
+    got = run(&o, "<think>a</think>b", 17, NULL, 0);
+    cr_expect_str_eq(got, "C(<think>a</think>b)");
+    free(got);
+}
+
+Test(output_parser, too_long_a_call_is_content)
+{
+    struct output_options o = {.tools = OUTPUT_TOOLS_HERMES, .max_call = 40};
+    const char *fits = "<tool_call>{\"name\": \"f\"}</tool_call>", *long_one =
+        "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"bbbbbbbbbb\"}}</tool_call>";
+    for (size_t size = 1; size < 80; size += 13) {
+        char *got = run(&o, fits, strlen(fits), &size, 1);
+        cr_expect_str_eq(got, "T0(f|{})");
+        free(got);
+        got = run(&o, long_one, strlen(long_one), &size, 1);
+        cr_expect(strncmp(got, "C(", 2) == 0 && strlen(got) == strlen(long_one) + 3, "%s", got);
+        free(got);
+    }
+}
+
+Test(output_parser, refuses_wrong_use)
+{
+    struct output_parser *p;
+    struct output_options o = {.reasoning = true, .think_open = ""};
+    enum output_tools tools;
+    cr_expect_eq(output_parser_create(&p, &o), ST_RANGE);
+    cr_expect_null(p);
+    o = (struct output_options){.tools = (enum output_tools)77};
+    cr_expect_eq(output_parser_create(&p, &o), ST_RANGE);
+    o = (struct output_options){0};
+    cr_assert_eq(output_parser_create(&p, &o), ST_OK);
+    cr_assert_eq(output_parser_finish(p), ST_OK);
+    cr_expect_eq(output_parser_push(p, "x", 1), ST_RANGE);
+    output_parser_destroy(p);
+    output_parser_destroy(NULL);
+    cr_expect_eq(output_tools_from_name("mistral", &tools), ST_OK);
+    cr_expect_eq(tools, OUTPUT_TOOLS_MISTRAL);
+    cr_expect_eq(output_tools_from_name("nothing", &tools), ST_NOT_FOUND);
+    cr_expect(strstr(status_text(), "hermes"));
+}
+
+/* --- the cut does not matter --- */
+
+static uint64_t next_random(uint64_t *s) /* xorshift64* */
+{
+    *s ^= *s >> 12;
+    *s ^= *s << 25;
+    *s ^= *s >> 27;
+    return *s * 2685821657736338717u;
+}
+
+static const char *const PIECES[] = {
+    "<think>", "</think>", "<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "<|python_tag|>",
+    CALLS_BEGIN, CALLS_END, CALL_BEGIN, CALL_END, SEP, "function", "\n```json\n", "\n```", "{\"name\": \"f\", ",
+    "\"arguments\": {}}", "\"parameters\": {\"a\": 1}}", "{", "}", "[", "]", "\"", "\\", ",", ":", ";", " ", "\n",
+    "f", "1", "true", "<", "<t", "[T", "text", "\xc3\xa9", "{\"name\":\"g\",\"arguments\":{\"x\":[1,{\"y\":null}]}}",
+};
+
+Test(output_parser, any_cut_gives_the_same_events)
+{
+    uint64_t seed = 20250115;
+    char text[2000];
+    for (int round = 0; round < 20000; round++) {
+        size_t n = 0, n_pieces = 1 + next_random(&seed) % 14, sizes[5];
+        for (size_t i = 0; i < n_pieces; i++) {
+            const char *piece = PIECES[next_random(&seed) % ARRAY_LEN(PIECES)];
+            memcpy(text + n, piece, strlen(piece));
+            n += strlen(piece);
+        }
+        for (size_t i = 0; i < 5; i++)
+            sizes[i] = 1 + next_random(&seed) % 9;
+        struct output_options o = {.tools = (enum output_tools)(next_random(&seed) % (OUTPUT_TOOLS_AUTO + 1)),
+                                   .reasoning = next_random(&seed) % 2,
+                                   .starts_in_reasoning = next_random(&seed) % 4 == 0,
+                                   .max_call = next_random(&seed) % 3 ? 0 : 20 + next_random(&seed) % 60};
+        char *whole = run(&o, text, n, NULL, 0), *cut = run(&o, text, n, sizes, 5);
+        cr_assert_str_eq(cut, whole, "round %d: %.*s\n whole %s\n cut   %s", round, (int)n, text, whole, cut);
+        free(whole);
+        free(cut);
+    }
+}
+
+Test(output_parser, without_marks_nothing_is_lost)
+{
+    uint64_t seed = 7;
+    char text[2000], expected[2100];
+    struct output_options o = {.tools = OUTPUT_TOOLS_NONE};
+    for (int round = 0; round < 2000; round++) {
+        size_t n = 0, size = 1 + next_random(&seed) % 20;
+        for (size_t i = 0; i < 10; i++) {
+            const char *piece = PIECES[next_random(&seed) % ARRAY_LEN(PIECES)];
+            memcpy(text + n, piece, strlen(piece));
+            n += strlen(piece);
+        }
+        snprintf(expected, sizeof expected, "C(%.*s)", (int)n, text);
+        char *got = run(&o, text, n, &size, 1);
+        cr_assert_str_eq(got, expected);
+        free(got);
+    }
+}
