@@ -152,7 +152,8 @@ enum status weights_each(struct loader *ld, const struct shard *sh,
 {
     const struct model_config *mc = loader_config(ld);
     for (int32_t layer = 0; layer < mc->n_layers; layer++) {
-        for (int id = 0; id < W_N; id++) {
+        for (int i = 0; i < W_N; i++) {
+            enum weight_id id = (enum weight_id)i;
             int32_t at = id == W_EMBED ? 0 : mc->n_layers - 1;
             struct weight_src src;
             size_t n_bytes;
