@@ -161,25 +161,46 @@ enum status json_string(struct json_reader *r, struct tok_text *s)
     return ST_OK;
 }
 
+static const char *digits(const char *p, const char *end)
+{
+    while (p < end && *p >= '0' && *p <= '9')
+        p++;
+    return p;
+}
+
+/* The end of the number at r->at; NULL: none is there. */
+static const char *number_end(const struct json_reader *r)
+{
+    const char *p = r->at, *end = r->end, *q;
+    p += p < end && *p == '-';
+    if ((q = digits(p, end)) == p || (*p == '0' && q - p > 1))
+        return NULL;
+    if (q < end && *q == '.') {
+        p = q + 1;
+        if ((q = digits(p, end)) == p)
+            return NULL;
+    }
+    if (q < end && (*q | 32) == 'e') {
+        p = q + 1;
+        p += p < end && (*p == '+' || *p == '-');
+        if ((q = digits(p, end)) == p)
+            return NULL;
+    }
+    return q;
+}
+
 enum status json_number(struct json_reader *r, double *v)
 {
-    char copy[64], *stop;
-    size_t n = 0;
+    char copy[64];
     blanks(r);
-    while (r->at + n < r->end && n < sizeof copy - 1 && r->at[n] &&
-           strchr("+-.eE0123456789", r->at[n])) {
-        copy[n] = r->at[n];
-        n++;
-    }
-    copy[n] = 0;
-    const char *digits = copy + (copy[0] == '-');
-    if (!isdigit((unsigned char)digits[0]) ||
-        (digits[0] == '0' && isdigit((unsigned char)digits[1])))
-        return bad(r, "expected a number");
-    *v = strtod(copy, &stop);
-    if (*stop || !isdigit((unsigned char)stop[-1]))
+    const char *end = number_end(r);
+    if (!end || (size_t)(end - r->at) >= sizeof copy)
         return bad(r, "a malformed or too long number");
-    r->at += n;
+    size_t n = (size_t)(end - r->at);
+    memcpy(copy, r->at, n);
+    copy[n] = 0;
+    *v = strtod(copy, NULL);
+    r->at = end;
     return ST_OK;
 }
 
@@ -229,7 +250,7 @@ static enum status word(struct json_reader *r, const char *w)
 static enum status skip(struct json_reader *r, int depth)
 {
     struct tok_text s;
-    double v;
+    const char *end;
     switch (json_peek(r)) {
     case '{':
         return skip_members(r, '{', depth);
@@ -245,7 +266,9 @@ static enum status skip(struct json_reader *r, int depth)
         return word(r, "null");
     case '-':
     case '0':
-        return json_number(r, &v);
+        end = number_end(r);
+        r->at = end ? end : r->at;
+        return end ? ST_OK : bad(r, "a malformed number");
     default:
         return bad(r, "expected a value");
     }
@@ -258,6 +281,35 @@ enum status json_value(struct json_reader *r, struct tok_text *text)
     TRY(skip(r, 0));
     text->len = (size_t)(r->at - text->data);
     return ST_OK;
+}
+
+enum status json_block(struct json_reader *r, struct tok_text *text)
+{
+    int depth = 0;
+    blanks(r);
+    text->data = r->at;
+    for (; r->at < r->end; r->at++) {
+        char c = *r->at;
+        if (c == '"') {
+            for (r->at++; r->at < r->end && *r->at != '"'; r->at++)
+                r->at += *r->at == '\\';
+            if (r->at >= r->end)
+                break;
+        } else if (c == '{' || c == '[') {
+            depth++;
+        } else if (c == '}' || c == ']') {
+            depth--;
+        }
+        if (depth <= 0 && (c == '}' || c == ']')) {
+            r->at++;
+            text->len = (size_t)(r->at - text->data);
+            return ST_OK;
+        }
+        if (depth == 0)
+            break;
+    }
+    r->at = r->at > r->end ? r->end : r->at;
+    return bad(r, "an object or a list without an end");
 }
 
 enum status json_end(struct json_reader *r)

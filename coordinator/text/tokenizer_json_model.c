@@ -52,13 +52,15 @@ static enum status walk_model(struct json_reader *r, struct file_parts *f)
         char name[64] = "";
         if (key.len < sizeof name)
             memcpy(name, key.data, key.len);
-        TRY(json_value(r, &value));
         if (strcmp(name, "vocab") == 0) {
-            f->vocab = value;
+            TRY(json_block(r, &f->vocab));
         } else if (strcmp(name, "merges") == 0) {
-            f->merges = value;
-        } else if (*name) {
+            TRY(json_block(r, &f->merges));
+        } else {
             cJSON *item;
+            TRY(json_value(r, &value));
+            if (!*name)
+                continue;
             TRY(parse_small(value, "model", &item));
             if (!cJSON_AddItemToObject(f->model, name, item)) {
                 cJSON_Delete(item);
@@ -169,91 +171,145 @@ static enum status load_vocab_scores(struct tokenizer *t, struct json_reader *r)
     }
 }
 
+/* Merges are looked up by the batch: tables of hundreds of thousands of tokens do not fit into the caches, so
+ * the slots of a whole batch are asked for before the first is read. */
+#define BATCH 64
+
+struct merge_texts {
+    uint32_t at, left, right; /* bytes of batch.text: at, and the lengths of the parts, one behind the other */
+    uint32_t left_hash, right_hash;
+};
+
 struct merge_load {
-    struct text_buf left, joined;
+    struct text_buf text, joined;
+    struct merge_texts batch[BATCH];
+    size_t n;
     int32_t last_id; /* merges mostly make tokens in the order of their ids */
     uint32_t rank;
 };
 
-static enum status put_merge(struct tokenizer *t, struct merge_load *l, struct tok_text a,
-                             struct tok_text b)
+static enum status find_joined(const struct tokenizer *t, struct merge_load *l, const char *p,
+                               const struct merge_texts *m, int32_t *id)
 {
     const struct vocab *v = &t->vocab;
-    size_t cut = t->model.prefix.len;
-    int32_t left = vocab_find_text(v, a.data, a.len), right = vocab_find_text(v, b.data, b.len);
-    if (left < 0 || right < 0 || b.len < cut)
-        FAIL(ST_FORMAT, "model: merge %u: \"%.*s\" is not in the vocabulary", (unsigned)l->rank,
-             (int)(left < 0 ? a.len : b.len) % 100, left < 0 ? a.data : b.data);
-    l->joined.len = 0;
-    TRY(text_buf_append(&l->joined, a.data, a.len));
-    TRY(text_buf_append(&l->joined, b.data + cut, b.len - cut));
-    int32_t id = -1;
-    for (int32_t guess = l->last_id; guess <= l->last_id + 1 && guess < v->n_ids && id < 0; guess++)
-        if ((v->flags[guess] & TF_MODEL) && v->text[guess].len == l->joined.len &&
-            memcmp(vocab_text(v, guess).data, l->joined.data, l->joined.len) == 0)
-            id = guess;
-    if (id < 0)
-        id = vocab_find_text(v, l->joined.data, l->joined.len);
-    if (id < 0)
-        FAIL(ST_FORMAT, "model: merge %u: \"%.*s\" is not in the vocabulary", (unsigned)l->rank,
-             (int)(l->joined.len % 100), l->joined.data);
-    l->last_id = id;
-    merge_map_put(&t->model.merges, (struct merge){left, right, id, l->rank++});
+    size_t cut = t->model.prefix.len, n = m->left + m->right - cut;
+    if (cut) {
+        l->joined.len = 0;
+        TRY(text_buf_append(&l->joined, p, m->left));
+        TRY(text_buf_append(&l->joined, p + m->left + cut, m->right - cut));
+        p = l->joined.data;
+    }
+    for (*id = l->last_id; *id <= l->last_id + 1 && *id < v->n_ids; ++*id)
+        if ((v->flags[*id] & TF_MODEL) && v->text[*id].len == n &&
+            memcmp(vocab_text(v, *id).data, p, n) == 0)
+            return ST_OK;
+    *id = vocab_find_text(v, p, n);
+    if (*id < 0)
+        FAIL(ST_FORMAT, "model: merge %u makes \"%.*s\", which is not in the vocabulary", (unsigned)l->rank,
+             (int)(n < 100 ? n : 100), p);
     return ST_OK;
+}
+
+static enum status put_batch(struct tokenizer *t, struct merge_load *l)
+{
+    struct merge done[BATCH];
+    for (size_t i = 0; i < l->n; i++) {
+        const struct merge_texts *m = &l->batch[i];
+        const char *p = l->text.data + m->at;
+        int32_t id = -1, left = vocab_find_hashed(&t->vocab, p, m->left, m->left_hash);
+        int32_t right = vocab_find_hashed(&t->vocab, p + m->left, m->right, m->right_hash);
+        if (left < 0 || right < 0 || m->right < t->model.prefix.len)
+            FAIL(ST_FORMAT, "model: a part of merge %u, \"%.*s\", is not in the vocabulary",
+                 (unsigned)l->rank, (int)(m->left + m->right < 100 ? m->left + m->right : 100), p);
+        TRY(find_joined(t, l, p, m, &id));
+        l->last_id = id;
+        done[i] = (struct merge){left, right, id, l->rank++};
+        merge_map_prefetch(&t->model.merges, left, right);
+    }
+    for (size_t i = 0; i < l->n; i++)
+        merge_map_put(&t->model.merges, done[i]);
+    l->n = 0;
+    l->text.len = 0;
+    return ST_OK;
+}
+
+/* left is in the batch already, from byte at on. */
+static enum status end_merge(struct tokenizer *t, struct merge_load *l, size_t at, size_t left,
+                             struct tok_text right)
+{
+    TRY(text_buf_append(&l->text, right.data, right.len));
+    if (l->text.len > UINT32_MAX)
+        FAIL(ST_RANGE, "model: merges that are too long");
+    struct merge_texts m = {(uint32_t)at, (uint32_t)left, (uint32_t)right.len, 0, 0};
+    m.left_hash = str_hash(l->text.data + at, left);
+    m.right_hash = str_hash(right.data, right.len);
+    vocab_prefetch(&t->vocab, m.left_hash);
+    vocab_prefetch(&t->vocab, m.right_hash);
+    l->batch[l->n++] = m;
+    return l->n == BATCH ? put_batch(t, l) : ST_OK;
 }
 
 /* "a b" or ["a", "b"] */
 static enum status load_merge(struct tokenizer *t, struct json_reader *r, struct merge_load *l)
 {
-    struct tok_text s, b;
+    struct tok_text s;
     bool first, more;
+    size_t at = l->text.len;
     if (json_peek(r) == '[') {
         TRY(json_open(r, '[', &first));
         TRY(json_item(r, &first, &more));
         TRY(json_string(r, &s));
-        l->left.len = 0;
-        TRY(text_buf_append(&l->left, s.data, s.len));
+        TRY(text_buf_append(&l->text, s.data, s.len));
+        size_t left = s.len;
         TRY(json_item(r, &first, &more));
-        TRY(json_string(r, &b));
+        TRY(json_string(r, &s));
+        struct tok_text right = s;
         TRY(json_item(r, &first, &more));
         if (more)
-            FAIL(ST_FORMAT, "model: merge %u has more than two parts", (unsigned)l->rank);
-        return put_merge(t, l, (struct tok_text){l->left.data, l->left.len}, b);
+            FAIL(ST_FORMAT, "model: merge %zu has more than two parts", (size_t)l->rank + l->n);
+        return end_merge(t, l, at, left, right);
     }
     TRY(json_string(r, &s));
     if (s.len >= 8 && memcmp(s.data, "#version", 8) == 0)
         return ST_OK;
     const char *blank = s.len ? memchr(s.data, ' ', s.len) : NULL;
-    size_t at = blank ? (size_t)(blank - s.data) : 0;
-    if (!blank || memchr(blank + 1, ' ', s.len - at - 1))
-        FAIL(ST_FORMAT, "model: merge %u is not two parts with a blank between", (unsigned)l->rank);
-    return put_merge(t, l, (struct tok_text){s.data, at},
-                     (struct tok_text){blank + 1, s.len - at - 1});
+    size_t left = blank ? (size_t)(blank - s.data) : 0;
+    if (!blank || memchr(blank + 1, ' ', s.len - left - 1))
+        FAIL(ST_FORMAT, "model: merge %zu is not two parts with a blank between", (size_t)l->rank + l->n);
+    TRY(text_buf_append(&l->text, s.data, left));
+    return end_merge(t, l, at, left, (struct tok_text){blank + 1, s.len - left - 1});
+}
+
+static enum status load_merge_list(struct tokenizer *t, struct json_reader *r, struct merge_load *l,
+                                   size_t max)
+{
+    bool first, more;
+    TRY(json_open(r, '[', &first));
+    if (json_peek(r) == '[')
+        max /= 2; /* pairs have a comma inside */
+    TRY(merge_map_init(&t->model.merges, max + 1));
+    for (;;) {
+        TRY(json_item(r, &first, &more));
+        if (!more)
+            break;
+        TRY(load_merge(t, r, l));
+    }
+    TRY(put_batch(t, l));
+    return json_end(r);
 }
 
 static enum status load_merges(struct tokenizer *t, struct tok_text text)
 {
     struct json_reader r;
     struct merge_load l = {0};
-    bool first, more = true;
     size_t n = 0;
     if (!text.data)
         FAIL(ST_FORMAT, "model: a BPE without \"merges\"");
     for (size_t i = 0; i < text.len; i++) /* an upper bound: a comma may also stand in a merge */
         n += text.data[i] == ',';
     json_init(&r, text.data, text.len);
-    enum status st = json_open(&r, '[', &first);
-    if (st == ST_OK && json_peek(&r) == '[')
-        n /= 2; /* pairs have a comma inside */
-    if (st == ST_OK)
-        st = merge_map_init(&t->model.merges, n + 1);
-    while (st == ST_OK) {
-        st = json_item(&r, &first, &more);
-        if (st != ST_OK || !more)
-            break;
-        st = load_merge(t, &r, &l);
-    }
-    text_buf_free(&l.left);
+    enum status st = load_merge_list(t, &r, &l, n);
+    text_buf_free(&l.text);
     text_buf_free(&l.joined);
     json_fini(&r);
     return st;
@@ -347,6 +403,8 @@ static enum status load_model(struct tokenizer *t, const struct file_parts *f)
     json_init(&r, f->vocab.data, f->vocab.len);
     enum status st =
         t->model.kind == MODEL_UNIGRAM ? load_vocab_scores(t, &r) : load_vocab_map(t, &r);
+    if (st == ST_OK)
+        st = json_end(&r);
     json_fini(&r);
     TRY(st);
     TRY(vocab_finish(&t->vocab, tokenizer_is_byte_level(t)));

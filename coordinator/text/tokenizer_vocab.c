@@ -213,6 +213,11 @@ int32_t vocab_find_text(const struct vocab *v, const char *p, size_t n)
     return map_find(&v->by_text, v->arena.data, v->text, p, n, str_hash(p, n));
 }
 
+int32_t vocab_find_hashed(const struct vocab *v, const char *text, size_t n, uint32_t hash)
+{
+    return map_find(&v->by_text, v->arena.data, v->text, text, n, hash);
+}
+
 int32_t vocab_find_raw(const struct vocab *v, const char *p, size_t n)
 {
     return map_find(v->byte_level ? &v->by_raw : &v->by_text, v->arena.data,

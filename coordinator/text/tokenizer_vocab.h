@@ -61,7 +61,14 @@ MUST_CHECK enum status vocab_finish(struct vocab *v, bool byte_level);
 
 /* Model tokens only; -1: none. */
 int32_t vocab_find_text(const struct vocab *v, const char *p, size_t n);
+int32_t vocab_find_hashed(const struct vocab *v, const char *text, size_t n, uint32_t hash);
 int32_t vocab_find_raw(const struct vocab *v, const char *p, size_t n);
+
+/* Asks the memory for the slot that a text with this hash will be looked for in. */
+static inline void vocab_prefetch(const struct vocab *v, uint32_t hash)
+{
+    __builtin_prefetch(&v->by_text.slots[hash & v->by_text.mask]);
+}
 
 static inline struct tok_text vocab_text(const struct vocab *v, int32_t id)
 {
@@ -100,6 +107,11 @@ static inline uint32_t merge_hash(int32_t left, int32_t right)
 {
     uint64_t k = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * UINT64_C(0x9E3779B97F4A7C15);
     return (uint32_t)(k >> 32) ^ (uint32_t)(k >> 13);
+}
+
+static inline void merge_map_prefetch(const struct merge_map *m, int32_t left, int32_t right)
+{
+    __builtin_prefetch(&m->slots[merge_hash(left, right) & m->mask], 1);
 }
 
 /* NULL: the pair does not merge. */
