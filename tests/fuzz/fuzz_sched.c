@@ -24,6 +24,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                                .max_inflight = 1 + data[7] / 2 % 2,
                                .overtake = data[8] % 4};
     struct dice dice = {.data = data + HEAD, .n_data = n - HEAD};
-    driver_run(&cfg, &dice, UINT64_MAX, &report);
+    driver_run(&cfg, &dice, UINT64_MAX, NULL, &report);
     return 0;
 }

@@ -1,5 +1,6 @@
 #include "sched/driver.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,8 @@ struct client { /* one live sequence as its client sees it */
 struct driver {
     struct sched_config cfg;
     struct dice *dice;
+    struct driver_options opts;
+    struct journal *journal;
     struct sched *s;
     struct fake_worker *w;
     struct client *clients; /* [max_clients]; seq_id 0 = empty */
@@ -142,6 +145,9 @@ static void submit_one(struct driver *d, const struct client *proto, uint64_t gr
         memset(c, 0, sizeof *c);
         return;
     }
+    char label[32];
+    snprintf(label, sizeof label, "request-%llu", (unsigned long long)c->r.seq_id);
+    journal_submit(d->journal, label, &c->r);
     c->arrival = ++d->n_arrivals;
     d->n_clients++;
     d->rep->n_submitted++;
@@ -201,6 +207,7 @@ static void do_cancel(struct driver *d)
     struct client *c = &d->clients[roll(d, d->max_clients)];
     sched_cancel(d->s, c->r.seq_id ? c->r.seq_id : 1ull << 60);
     if (c->r.seq_id) {
+        journal_cancel(d->journal, c->r.seq_id, FINISH_CANCELLED);
         forget_client(d, c);
         d->rep->n_cancelled++;
     }
@@ -341,6 +348,7 @@ static bool do_plan(struct driver *d)
     struct client *first = first_running(d);
     uint64_t first_id = first ? first->r.seq_id : 0;
     bool made = sched_plan(d->s, d->now_us, &p, d->fx, d->fx_cap, &n_fx);
+    journal_plan(d->journal, d->now_us, made, &p, d->fx, n_fx);
     require_fair_preemption(d, n_fx, first_id, &p);
     take_effects(d, n_fx, NULL);
     REQUIRE(made == (p.n_seqs > 0), "plan says %d with %u sequences", made, p.n_seqs);
@@ -368,6 +376,7 @@ static void do_commit(struct driver *d)
     }
     enum status st = sched_commit(d->s, &r, d->fx, d->fx_cap, &n_fx);
     REQUIRE(st == ST_OK, "commit: %s", status_text());
+    journal_commit(d->journal, &r, d->fx, n_fx);
     take_effects(d, n_fx, &r);
     d->results[0] = d->results[1];
     d->n_results--;
@@ -407,6 +416,7 @@ static void do_reset(struct driver *d)
     if (n)
         d->n_blocks = n < d->cfg.n_blocks ? n : d->cfg.n_blocks;
     sched_reset(d->s, n, d->fx, d->fx_cap, &n_fx);
+    journal_reset(d->journal, n, d->fx, n_fx);
     take_effects(d, n_fx, NULL);
     fake_worker_reset(d->w, sched_epoch(d->s), d->n_blocks);
     d->n_results = 0;
@@ -445,7 +455,7 @@ static void do_call(struct driver *d)
         do_cancel(d);
     else if (k < 37)
         do_reset(d);
-    else if (k < 38 && !d->dice->no_moves)
+    else if (k < 38 && !d->opts.no_moves)
         do_move(d);
     else if (k < 38)
         return;
@@ -475,11 +485,20 @@ static void drain(struct driver *d)
         do_commit(d);
 }
 
+static void open_journal(struct driver *d, const struct sched_config *cfg)
+{
+    if (d->opts.journal)
+        REQUIRE(journal_open(&d->journal, d->opts.journal, d->s, cfg) == ST_OK, "journal: %s",
+                status_text());
+}
+
 void driver_run(const struct sched_config *cfg, struct dice *dice, uint64_t n_calls,
-                struct driver_report *out)
+                const struct driver_options *opts, struct driver_report *out)
 {
     struct driver d = {.cfg = *cfg, .dice = dice, .rep = out, .n_blocks = cfg->n_blocks};
     memset(out, 0, sizeof *out);
+    if (opts)
+        d.opts = *opts;
     REQUIRE(cfg->max_seqs + cfg->max_waiting <= 256 && cfg->max_seqs <= 64 &&
                 cfg->max_ctx <= MAX_TOKENS,
             "driver limits");
@@ -490,14 +509,19 @@ void driver_run(const struct sched_config *cfg, struct dice *dice, uint64_t n_ca
     d.fx_cap = sched_max_fx(cfg);
     d.fx = calloc(d.fx_cap, sizeof *d.fx);
     REQUIRE(d.clients && d.fx, "no memory");
+    open_journal(&d, cfg);
     if (d.cfg.max_inflight == 0)
         d.cfg.max_inflight = 1;
 
     for (; out->n_calls < n_calls && !(dice->data && dice->n_data == 0); out->n_calls++) {
         do_call(&d);
         sched_check(d.s);
+        journal_flush(d.journal, d.s, d.now_us);
     }
     drain(&d);
+    journal_flush(d.journal, d.s, d.now_us);
+    journal_stats(d.journal, &out->journal);
+    journal_close(d.journal);
     sched_stats(d.s, &out->stats);
     REQUIRE(out->stats.running == 0 && out->stats.waiting == 0 && out->stats.blocks_held == 0,
             "something is left");

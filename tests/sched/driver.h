@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "coordinator/journal/journal.h"
 #include "coordinator/sched/sched.h"
 
 /* Where decisions come from: a seed, or (data not NULL) given bytes, which end. */
@@ -14,7 +15,11 @@ struct dice {
     uint64_t state;
     const uint8_t *data;
     size_t n_data;
-    bool no_moves; /* never goes on with a restored copy of the scheduler */
+};
+
+struct driver_options {
+    bool no_moves;                        /* never goes on with a restored copy of the scheduler */
+    const struct journal_config *journal; /* NULL = none */
 };
 
 struct driver_report {
@@ -22,11 +27,13 @@ struct driver_report {
     uint64_t digest; /* of all plans and effects */
     uint64_t n_submitted, n_finished, n_cancelled, n_expired, n_failed, n_refused, n_busy;
     uint64_t n_tokens, n_resets;
-    struct sched_stats stats; /* at the end */
+    struct sched_stats stats;     /* at the end */
+    struct journal_stats journal; /* likewise */
 };
 
-/* Makes n_calls random calls (or until the bytes end), then lets everything finish. */
+/* Makes n_calls random calls (or until the bytes end), then lets everything finish.  opts may be
+ * NULL. */
 void driver_run(const struct sched_config *cfg, struct dice *dice, uint64_t n_calls,
-                struct driver_report *out);
+                const struct driver_options *opts, struct driver_report *out);
 
 #endif

@@ -1,0 +1,203 @@
+#include "coordinator/journal/record.h"
+
+#include "common/hash.h"
+
+uint64_t record_check(uint64_t number, uint32_t type, const void *data, size_t n)
+{
+    return hash_bytes(hash_mix(number) + type, data, n);
+}
+
+void put_text(struct byte_writer *w, const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    put_u32(w, (uint32_t)n);
+    put_bytes(w, text, n);
+}
+
+void get_text(struct byte_reader *r, char *out, size_t cap)
+{
+    uint32_t n = get_u32(r);
+    const unsigned char *p = n < cap ? get_bytes(r, n) : NULL;
+    out[0] = 0;
+    if (!p || memchr(p, 0, n)) {
+        r->bad = true;
+        return;
+    }
+    memcpy(out, p, n);
+    out[n] = 0;
+}
+
+void put_config(struct byte_writer *w, const struct sched_config *c)
+{
+    put_u32(w, c->max_seqs);
+    put_u32(w, c->max_step_tokens);
+    put_u32(w, c->max_waiting);
+    put_u64(w, c->max_waiting_tokens);
+    put_u32(w, c->max_ctx);
+    put_u32(w, c->n_blocks);
+    put_u32(w, c->block_len);
+    put_u32(w, c->prefix_cache);
+    put_u32(w, c->max_inflight);
+    put_u32(w, c->overtake);
+}
+
+struct sched_config get_config(struct byte_reader *r)
+{
+    struct sched_config c = {0};
+    c.max_seqs = get_u32(r);
+    c.max_step_tokens = get_u32(r);
+    c.max_waiting = get_u32(r);
+    c.max_waiting_tokens = get_u64(r);
+    c.max_ctx = get_u32(r);
+    c.n_blocks = get_u32(r);
+    c.block_len = get_u32(r);
+    c.prefix_cache = get_u32(r) != 0;
+    c.max_inflight = get_u32(r);
+    c.overtake = get_u32(r);
+    return c;
+}
+
+static void put_params(struct byte_writer *w, const struct sample_params *p)
+{
+    put_f32(w, p->temperature);
+    put_f32(w, p->top_p);
+    put_f32(w, p->min_p);
+    put_u32(w, p->top_k);
+    put_f32(w, p->repetition_penalty);
+    put_f32(w, p->presence_penalty);
+    put_f32(w, p->frequency_penalty);
+    put_u32(w, p->min_new);
+    put_u64(w, p->seed);
+    put_u32(w, p->top_logprobs);
+    put_u32(w, p->logprobs);
+}
+
+static struct sample_params get_params(struct byte_reader *r)
+{
+    struct sample_params p = {0};
+    p.temperature = get_f32(r);
+    p.top_p = get_f32(r);
+    p.min_p = get_f32(r);
+    p.top_k = get_u32(r);
+    p.repetition_penalty = get_f32(r);
+    p.presence_penalty = get_f32(r);
+    p.frequency_penalty = get_f32(r);
+    p.min_new = get_u32(r);
+    p.seed = get_u64(r);
+    p.top_logprobs = get_u32(r);
+    p.logprobs = get_u32(r) != 0;
+    return p;
+}
+
+void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_known)
+{
+    put_u64(w, q->seq_id);
+    put_u64(w, q->group_id);
+    put_u64(w, q->salt);
+    put_u64(w, q->deadline_us);
+    put_u32(w, q->n_tokens);
+    put_u32(w, q->n_prompt);
+    put_u32(w, q->max_new);
+    put_u32(w, (uint32_t)q->priority);
+    put_params(w, &q->sp);
+    put_u32(w, n_known);
+    put_u32(w, q->n_stop_ids);
+    put_u32(w, q->n_bias);
+    put_i32s(w, q->tokens, n_known);
+    put_i32s(w, q->stop_ids, q->n_stop_ids);
+    for (uint32_t i = 0; i < q->n_bias; i++) {
+        put_u32(w, (uint32_t)q->bias[i].id);
+        put_f32(w, q->bias[i].bias);
+    }
+}
+
+void get_request(struct byte_reader *r, struct sched_req *q, uint32_t *n_known)
+{
+    memset(q, 0, sizeof *q);
+    q->seq_id = get_u64(r);
+    q->group_id = get_u64(r);
+    q->salt = get_u64(r);
+    q->deadline_us = get_u64(r);
+    q->n_tokens = get_u32(r);
+    q->n_prompt = get_u32(r);
+    q->max_new = get_u32(r);
+    q->priority = (int32_t)get_u32(r);
+    q->sp = get_params(r);
+    *n_known = get_u32(r);
+    q->n_stop_ids = get_u32(r);
+    q->n_bias = get_u32(r);
+}
+
+/* ---- digests ---- */
+
+static uint64_t add(uint64_t h, uint64_t v)
+{
+    return hash_mix(h * 3 + v);
+}
+
+static uint64_t add_f32(uint64_t h, float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return add(h, bits);
+}
+
+static uint64_t add_i32s(uint64_t h, const int32_t *v, uint32_t n)
+{
+    h = add(h, n);
+    for (uint32_t i = 0; i < n; i++)
+        h = add(h, (uint32_t)v[i]);
+    return h;
+}
+
+static uint64_t add_open(uint64_t h, const struct plan_open *o)
+{
+    const struct sample_params *p = &o->sp;
+    const float f[] = {
+        p->temperature,      p->top_p, p->min_p, p->repetition_penalty, p->presence_penalty,
+        p->frequency_penalty};
+    const uint64_t u[] = {o->seq_id,   p->top_k,    p->min_new,   p->seed,        p->top_logprobs,
+                          p->logprobs, o->n_prompt, o->n_history, o->history_off, o->n_stop_ids,
+                          o->stop_off, o->n_bias,   o->bias_off};
+    for (size_t i = 0; i < ARRAY_LEN(f); i++)
+        h = add_f32(h, f[i]);
+    for (size_t i = 0; i < ARRAY_LEN(u); i++)
+        h = add(h, u[i]);
+    return h;
+}
+
+uint64_t plan_digest(const struct step_plan *p)
+{
+    uint64_t h = add(add(add(1, p->step_id), p->epoch), p->n_seqs);
+    for (uint32_t i = 0; i < p->n_seqs; i++) {
+        const struct plan_seq *q = &p->seqs[i];
+        h = add(add(h, q->seq_id), (uint64_t)q->pos << 32 | q->n_tokens);
+        h = add(h, (uint64_t)q->token_off << 32 | q->n_blocks);
+        h = add(h, (uint64_t)q->block_off << 32 | (uint32_t)q->want);
+    }
+    h = add_i32s(h, p->tokens, p->n_tokens);
+    h = add_i32s(h, p->blocks, p->n_blocks);
+    h = add(h, p->n_opens);
+    for (uint32_t i = 0; i < p->n_opens; i++)
+        h = add_open(h, &p->opens[i]);
+    h = add(h, p->n_closes);
+    for (uint32_t i = 0; i < p->n_closes; i++)
+        h = add(h, p->closes[i]);
+    h = add_i32s(h, p->history, p->n_history);
+    h = add_i32s(h, p->stop_ids, p->n_stop_ids);
+    h = add(h, p->n_bias);
+    for (uint32_t i = 0; i < p->n_bias; i++)
+        h = add_f32(add(h, (uint32_t)p->bias[i].id), p->bias[i].bias);
+    return h;
+}
+
+uint64_t fx_digest(const struct sched_effect *fx, size_t n)
+{
+    uint64_t h = add(2, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct sched_effect *e = &fx[i];
+        h = add(add(h, e->seq_id), (uint64_t)e->kind << 32 | (uint32_t)e->token);
+        h = add(add(h, (uint64_t)e->i_result << 32 | e->n), (uint64_t)e->reason);
+    }
+    return h;
+}

@@ -1,0 +1,59 @@
+/* The journal's file format.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type, u32 n, u64
+ * check, n bytes.  check is a hash over the record's number in the file, its type and its bytes, so
+ * a changed, lost or moved record is seen.  All numbers are little-endian.
+ *
+ * header:  u32 JOURNAL_VERSION, u64 wall clock (us since 1970), text build, sched_config
+ * live:    one per live sequence at the start of the file: request, its known tokens
+ * state:   u32 number of live records before it, then sched_save's bytes
+ * submit:  text label, request
+ * cancel:  u64 seq_id, u32 finish_reason
+ * plan:    u64 now_us, u32 made, and when made: u64 step_id, u64 epoch, u32 n_seqs, u32 n_tokens,
+ *          u64 plan_digest; effects
+ * commit:  u64 step_id, u64 epoch, u64 compute_us, u64 comm_us, u32 n, n x {u64 seq_id, u32 token,
+ *          f32 logprob}; effects
+ * reset:   u32 new_n_blocks; effects
+ * end:     the process ended in good order, or went on in the next file
+ * effects: u32 n_fx, u64 fx_digest */
+#ifndef COORDINATOR_JOURNAL_RECORD_H
+#define COORDINATOR_JOURNAL_RECORD_H
+
+#include "common/bytes.h"
+#include "coordinator/sched/sched.h"
+
+#define JOURNAL_MAGIC "INGOTJ\r\n"
+
+enum { JOURNAL_VERSION = 1, RECORD_HEAD = 16, MAX_LABEL = 64 };
+
+enum record_type {
+    REC_HEADER = 1,
+    REC_LIVE,
+    REC_STATE,
+    REC_SUBMIT,
+    REC_CANCEL,
+    REC_PLAN,
+    REC_COMMIT,
+    REC_RESET,
+    REC_END,
+    REC_N
+};
+
+uint64_t record_check(uint64_t number, uint32_t type, const void *data, size_t n);
+
+void put_text(struct byte_writer *w, const char *text);
+/* At most cap - 1 bytes and no NUL inside; else r->bad. */
+void get_text(struct byte_reader *r, char *out, size_t cap);
+
+void put_config(struct byte_writer *w, const struct sched_config *c);
+struct sched_config get_config(struct byte_reader *r);
+
+/* All of a request but its arrays' places; n_known tokens. */
+void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_known);
+
+/* The numbers of a request; the arrays follow in r: n_known tokens, stop ids, biases. */
+void get_request(struct byte_reader *r, struct sched_req *q, uint32_t *n_known);
+
+/* Over all that a plan says; pointers and padding do not count. */
+uint64_t plan_digest(const struct step_plan *p);
+uint64_t fx_digest(const struct sched_effect *fx, size_t n);
+
+#endif

@@ -1,0 +1,438 @@
+#include "coordinator/journal/replay.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct replay {
+    struct byte_reader in;
+    size_t size, max_bytes, used_bytes;
+    uint64_t number;
+    size_t offset; /* of the record at hand */
+    struct sched *s;
+    struct replay_request *live, *ended;
+    struct sched_effect *fx;
+    size_t fx_cap, n_fx;
+    struct step_plan plan;
+    struct step_result result;
+    struct replay_summary sum;
+};
+
+/* ---- records ---- */
+
+#define DAMAGED(...) FAIL(ST_FORMAT, "record %" PRIu64 " at byte %zu: " __VA_ARGS__)
+#define WHERE(p) (p)->number, (p)->offset
+
+/* The next record's bytes.  type 0: the file ends here. */
+static enum status next_record(struct replay *p, uint32_t *type, struct byte_reader *body)
+{
+    struct byte_reader r = p->in;
+    *type = 0;
+    p->offset = p->size - r.left;
+    uint32_t t = get_u32(&r), n = get_u32(&r);
+    uint64_t check = get_u64(&r);
+    const unsigned char *data = get_bytes(&r, n);
+    if (r.bad) { /* the process ended while it wrote */
+        p->sum.n_torn = p->in.left;
+        p->in.left = 0;
+        return ST_OK;
+    }
+    if (record_check(p->number, t, data, n) != check)
+        DAMAGED("its check does not fit: the file is damaged", WHERE(p));
+    *body = (struct byte_reader){.data = data, .left = n};
+    *type = t;
+    p->in = r;
+    return ST_OK;
+}
+
+static enum status end_of_record(const struct replay *p, const struct byte_reader *r)
+{
+    if (r->bad || r->left)
+        DAMAGED("its fields do not fit its length", WHERE(p));
+    return ST_OK;
+}
+
+/* ---- requests ---- */
+
+static enum status take_bytes(struct replay *p, size_t n)
+{
+    if (n > p->max_bytes - p->used_bytes)
+        FAIL(ST_NOMEM, "record %" PRIu64 " at byte %zu: the replay would need more than %zu bytes",
+             WHERE(p), p->max_bytes);
+    p->used_bytes += n;
+    return ST_OK;
+}
+
+static size_t request_bytes(const struct replay_request *q)
+{
+    return sizeof *q + (size_t)q->n_end * (sizeof(int32_t) + sizeof(float)) +
+           q->r.n_stop_ids * sizeof(int32_t) + q->r.n_bias * sizeof(struct logit_bias);
+}
+
+static void free_request(struct replay *p, struct replay_request *q)
+{
+    p->used_bytes -= request_bytes(q);
+    free(q->r.tokens);
+    free(q->logprobs);
+    free((void *)(uintptr_t)q->r.stop_ids);
+    free((void *)(uintptr_t)q->r.bias);
+    free(q);
+}
+
+static void free_all(struct replay *p, struct replay_request **list)
+{
+    while (*list) {
+        struct replay_request *q = *list;
+        *list = q->next;
+        free_request(p, q);
+    }
+}
+
+static struct replay_request **find(struct replay *p, uint64_t seq_id)
+{
+    struct replay_request **q = &p->live;
+    while (*q && (*q)->r.seq_id != seq_id)
+        q = &(*q)->next;
+    return q;
+}
+
+static void end_request(struct replay *p, uint64_t seq_id, enum finish_reason why)
+{
+    struct replay_request **link = find(p, seq_id), *q = *link;
+    if (!q)
+        return;
+    *link = q->next;
+    q->next = p->ended;
+    q->reason = why;
+    p->ended = q;
+    p->sum.n_live--;
+    p->sum.n_ended++;
+}
+
+static enum status alloc_arrays(struct replay_request *q)
+{
+    int32_t *stop = calloc((size_t)q->r.n_stop_ids + 1, sizeof *stop);
+    struct logit_bias *bias = calloc((size_t)q->r.n_bias + 1, sizeof *bias);
+    q->r.tokens = calloc(q->n_end, sizeof *q->r.tokens);
+    q->logprobs = calloc(q->n_end, sizeof *q->logprobs);
+    q->r.stop_ids = stop;
+    q->r.bias = bias;
+    if (!stop || !bias || !q->r.tokens || !q->logprobs)
+        FAIL(ST_NOMEM, "no memory for a request of %u tokens", q->n_end);
+    return ST_OK;
+}
+
+/* Reads a request; it is in p->live afterwards. */
+static enum status read_request(struct replay *p, struct byte_reader *r, const char *label)
+{
+    struct replay_request head = {0}, *q;
+    get_request(r, &head.r, &head.n_known);
+    uint64_t n_end = (uint64_t)head.r.n_tokens + head.r.max_new;
+    head.n_end = n_end < p->sum.cfg.max_ctx ? (uint32_t)n_end : p->sum.cfg.max_ctx;
+    head.n_before = head.n_known;
+    if (r->bad || head.n_known >= head.n_end || head.n_known < head.r.n_tokens ||
+        head.r.n_stop_ids > MAX_STOP_IDS || head.r.n_bias > MAX_LOGIT_BIAS ||
+        (uint64_t)head.n_known * 4 > r->left)
+        DAMAGED("a request of %u tokens of which %u are known", WHERE(p), head.n_end, head.n_known);
+    TRY(take_bytes(p, request_bytes(&head)));
+    q = malloc(sizeof *q);
+    if (!q) {
+        p->used_bytes -= request_bytes(&head);
+        FAIL(ST_NOMEM, "no memory for a request");
+    }
+    *q = head;
+    q->next = p->live;
+    p->live = q;
+    p->sum.n_live++;
+    p->sum.n_submitted++;
+    TRY(alloc_arrays(q));
+    memcpy(q->label, label, strlen(label) + 1);
+    get_i32s(r, q->r.tokens, q->n_known);
+    get_i32s(r, (int32_t *)(uintptr_t)q->r.stop_ids, q->r.n_stop_ids);
+    for (uint32_t i = 0; i < q->r.n_bias; i++) {
+        struct logit_bias *b = (struct logit_bias *)(uintptr_t)&q->r.bias[i];
+        b->id = (int32_t)get_u32(r);
+        b->bias = get_f32(r);
+    }
+    return end_of_record(p, r);
+}
+
+/* ---- the beginning of a file ---- */
+
+static enum status read_header(struct replay *p, struct byte_reader *r)
+{
+    uint32_t version = get_u32(r);
+    if (version != JOURNAL_VERSION)
+        FAIL(ST_UNSUPPORTED, "a journal of version %u, this build reads %d", version,
+             JOURNAL_VERSION);
+    p->sum.began_us = get_u64(r);
+    get_text(r, p->sum.build, sizeof p->sum.build);
+    p->sum.cfg = get_config(r);
+    TRY(end_of_record(p, r));
+    size_t n = sched_bytes(&p->sum.cfg);
+    p->fx_cap = sched_max_fx(&p->sum.cfg);
+    if (n == 0)
+        DAMAGED("no such configuration: %s", WHERE(p), status_text());
+    TRY(take_bytes(p, n));
+    TRY(take_bytes(p, p->fx_cap * sizeof *p->fx));
+    TRY(take_bytes(p, p->sum.cfg.max_seqs * sizeof *p->result.tokens));
+    p->fx = calloc(p->fx_cap, sizeof *p->fx);
+    p->result.tokens = calloc(p->sum.cfg.max_seqs, sizeof *p->result.tokens);
+    if (!p->fx || !p->result.tokens)
+        FAIL(ST_NOMEM, "no memory for the replay");
+    return sched_create(&p->s, &p->sum.cfg);
+}
+
+/* The live requests were pushed on p->live one by one: the last is the first there. */
+static enum status read_state(struct replay *p, struct byte_reader *r)
+{
+    uint32_t n = get_u32(r), i = p->sum.n_live;
+    if (r->bad || n != p->sum.n_live)
+        DAMAGED("a state with %u sequences after %u requests", WHERE(p), n, p->sum.n_live);
+    struct sched_req *reqs = calloc((size_t)n + 1, sizeof *reqs);
+    if (!reqs)
+        FAIL(ST_NOMEM, "no memory for %u requests", n);
+    for (const struct replay_request *q = p->live; q; q = q->next)
+        reqs[--i] = q->r;
+    enum status st = sched_restore(p->s, reqs, n, r->data, r->left);
+    free(reqs);
+    if (st != ST_OK)
+        FAIL(st == ST_RANGE ? ST_FORMAT : st, "record %" PRIu64 " at byte %zu: %s", WHERE(p),
+             status_text());
+    return ST_OK;
+}
+
+static enum status read_beginning(struct replay *p)
+{
+    struct byte_reader body;
+    uint32_t type;
+    for (;; p->number++) {
+        TRY(next_record(p, &type, &body));
+        if (type == 0)
+            FAIL(ST_FORMAT, "the journal ends before its first event");
+        if ((p->number == 0) != (type == REC_HEADER))
+            DAMAGED("type %u does not belong there", WHERE(p), type);
+        if (type == REC_HEADER)
+            TRY(read_header(p, &body));
+        else if (type == REC_LIVE)
+            TRY(read_request(p, &body, ""));
+        else if (type == REC_STATE)
+            break;
+        else
+            DAMAGED("type %u before the state", WHERE(p), type);
+    }
+    TRY(read_state(p, &body));
+    p->number++;
+    return ST_OK;
+}
+
+enum status replay_open(struct replay **out, const void *data, size_t n, size_t max_bytes)
+{
+    *out = NULL;
+    if (n < 8 || memcmp(data, JOURNAL_MAGIC, 8) != 0)
+        FAIL(ST_FORMAT, "not a journal");
+    struct replay *p = calloc(1, sizeof *p);
+    if (!p)
+        FAIL(ST_NOMEM, "no memory for the replay");
+    p->in = (struct byte_reader){.data = (const unsigned char *)data + 8, .left = n - 8};
+    p->size = n;
+    p->max_bytes = max_bytes;
+    enum status st = read_beginning(p);
+    if (st != ST_OK) {
+        replay_close(p);
+        return st;
+    }
+    *out = p;
+    return ST_OK;
+}
+
+void replay_close(struct replay *p)
+{
+    if (!p)
+        return;
+    free_all(p, &p->live);
+    free_all(p, &p->ended);
+    free(p->fx);
+    free(p->result.tokens);
+    sched_destroy(p->s);
+    free(p);
+}
+
+/* ---- events ---- */
+
+static enum status do_submit(struct replay *p, struct byte_reader *r, struct replay_event *ev)
+{
+    char label[MAX_LABEL + 1];
+    get_text(r, label, sizeof label);
+    TRY(read_request(p, r, label));
+    enum status st = sched_submit(p->s, &p->live->r);
+    if (st != ST_OK)
+        FAIL(ST_BUG, "record %" PRIu64 " at byte %zu: the submit was accepted, now it is not: %s",
+             WHERE(p), status_text());
+    ev->kind = REPLAY_SUBMIT;
+    ev->request = p->live;
+    return ST_OK;
+}
+
+static enum status do_cancel(struct replay *p, struct byte_reader *r, struct replay_event *ev)
+{
+    uint64_t seq_id = get_u64(r);
+    uint32_t why = get_u32(r);
+    TRY(end_of_record(p, r));
+    if (why > FINISH_FAILED)
+        DAMAGED("reason %u", WHERE(p), why);
+    ev->kind = REPLAY_CANCEL;
+    ev->why = (enum finish_reason)why;
+    ev->request = *find(p, seq_id);
+    sched_cancel(p->s, seq_id);
+    end_request(p, seq_id, ev->why);
+    return ST_OK;
+}
+
+/* Compares the effects with the recorded ones and keeps the requests' books. */
+static enum status do_effects(struct replay *p, struct byte_reader *r, struct replay_event *ev)
+{
+    uint32_t n = get_u32(r);
+    uint64_t digest = get_u64(r), now = fx_digest(p->fx, p->n_fx);
+    TRY(end_of_record(p, r));
+    if (n != p->n_fx || digest != now)
+        FAIL(ST_BUG,
+             "record %" PRIu64 " at byte %zu: %u effects with digest %016" PRIx64
+             " are recorded, %zu with %016" PRIx64 " came out",
+             WHERE(p), n, digest, p->n_fx, now);
+    for (size_t i = 0; i < p->n_fx; i++) {
+        const struct sched_effect *e = &p->fx[i];
+        struct replay_request *q = *find(p, e->seq_id);
+        if (e->kind == FX_FINISHED)
+            end_request(p, e->seq_id, e->reason);
+        if (e->kind != FX_TOKEN || !q)
+            continue;
+        q->logprobs[q->n_known++] = p->result.tokens[e->i_result].logprob;
+        q->n_step_last = p->result.step_id;
+        if (!q->n_step_first)
+            q->n_step_first = p->result.step_id;
+        p->sum.n_tokens++;
+    }
+    ev->fx = p->fx;
+    ev->n_fx = p->n_fx;
+    return ST_OK;
+}
+
+static enum status compare_plan(struct replay *p, struct byte_reader *r)
+{
+    const struct step_plan *now = &p->plan;
+    uint64_t step_id = get_u64(r), epoch = get_u64(r);
+    uint32_t n_seqs = get_u32(r), n_tokens = get_u32(r);
+    uint64_t digest = get_u64(r), digest_now = plan_digest(now);
+    if (!r->bad && step_id == now->step_id && epoch == now->epoch && n_seqs == now->n_seqs &&
+        n_tokens == now->n_tokens && digest == digest_now)
+        return ST_OK;
+    FAIL(ST_BUG,
+         "record %" PRIu64 " at byte %zu: the plan differs.  Recorded: step %" PRIu64
+         " epoch %" PRIu64 ", %u sequences, %u tokens, digest %016" PRIx64 "; now: step %" PRIu64
+         " epoch %" PRIu64 ", %u sequences, %u tokens, digest %016" PRIx64,
+         WHERE(p), step_id, epoch, n_seqs, n_tokens, digest, now->step_id, now->epoch, now->n_seqs,
+         now->n_tokens, digest_now);
+}
+
+static enum status do_plan(struct replay *p, struct byte_reader *r, struct replay_event *ev)
+{
+    uint64_t now_us = get_u64(r);
+    uint32_t made = get_u32(r);
+    if (r->bad || made > 1)
+        DAMAGED("a plan", WHERE(p));
+    bool made_now = sched_plan(p->s, now_us, &p->plan, p->fx, p->fx_cap, &p->n_fx);
+    if (made_now != made)
+        FAIL(ST_BUG, "record %" PRIu64 " at byte %zu: a plan was %smade, now it is %smade",
+             WHERE(p), made ? "" : "not ", made_now ? "" : "not ");
+    if (made)
+        TRY(compare_plan(p, r));
+    ev->kind = REPLAY_PLAN;
+    ev->plan = made ? &p->plan : NULL;
+    p->sum.n_plans += made;
+    return do_effects(p, r, ev);
+}
+
+static enum status do_commit(struct replay *p, struct byte_reader *r, struct replay_event *ev)
+{
+    struct step_result *t = &p->result;
+    t->step_id = get_u64(r);
+    t->epoch = get_u64(r);
+    t->compute_us = get_u64(r);
+    t->comm_us = get_u64(r);
+    t->n = get_u32(r);
+    if (r->bad || t->n > p->sum.cfg.max_seqs)
+        DAMAGED("a result of %u tokens", WHERE(p), t->n);
+    for (uint32_t i = 0; i < t->n; i++) {
+        t->tokens[i].seq_id = get_u64(r);
+        t->tokens[i].token = (int32_t)get_u32(r);
+        t->tokens[i].logprob = get_f32(r);
+    }
+    if (sched_commit(p->s, t, p->fx, p->fx_cap, &p->n_fx) != ST_OK)
+        FAIL(ST_BUG, "record %" PRIu64 " at byte %zu: the result was accepted, now it is not: %s",
+             WHERE(p), status_text());
+    ev->kind = REPLAY_COMMIT;
+    ev->result = t;
+    return do_effects(p, r, ev);
+}
+
+static enum status do_reset(struct replay *p, struct byte_reader *r, struct replay_event *ev)
+{
+    uint32_t n_blocks = get_u32(r);
+    sched_reset(p->s, n_blocks, p->fx, p->fx_cap, &p->n_fx);
+    p->sum.n_resets++;
+    ev->kind = REPLAY_RESET;
+    return do_effects(p, r, ev);
+}
+
+enum status replay_next(struct replay *p, struct replay_event *ev)
+{
+    struct byte_reader body;
+    uint32_t type;
+    enum status st = ST_OK;
+    free_all(p, &p->ended);
+    *ev = (struct replay_event){.kind = REPLAY_DONE};
+    TRY(next_record(p, &type, &body));
+    ev->number = p->number;
+    ev->offset = p->offset;
+    if (type == 0)
+        return ST_OK;
+    switch (type) {
+    case REC_SUBMIT:
+        st = do_submit(p, &body, ev);
+        break;
+    case REC_CANCEL:
+        st = do_cancel(p, &body, ev);
+        break;
+    case REC_PLAN:
+        st = do_plan(p, &body, ev);
+        break;
+    case REC_COMMIT:
+        st = do_commit(p, &body, ev);
+        break;
+    case REC_RESET:
+        st = do_reset(p, &body, ev);
+        break;
+    case REC_END:
+        if (p->in.left)
+            DAMAGED("%zu bytes follow the end", WHERE(p), p->in.left);
+        p->sum.ended_well = true;
+        break;
+    default:
+        DAMAGED("type %u", WHERE(p), type);
+    }
+    TRY(st);
+    p->number++;
+    ev->ended = p->ended;
+    return ST_OK;
+}
+
+const struct replay_request *replay_live(const struct replay *p)
+{
+    return p->live;
+}
+
+void replay_summary(const struct replay *p, struct replay_summary *out)
+{
+    *out = p->sum;
+    out->n_records = p->number;
+}

@@ -1,0 +1,298 @@
+/* ingot-journal: reads the journal files of a coordinator and repeats what they say. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mapped_file.h"
+#include "common/options.h"
+#include "coordinator/journal/replay.h"
+
+enum { EXIT_DIFFERS = 1, EXIT_USAGE = 2, EXIT_ABSENT = 3 };
+
+struct args {
+    uint64_t max_memory;
+};
+
+static const struct option_row rows[] = {
+    {.name = "max-memory",
+     .type = OPT_SIZE,
+     .at = offsetof(struct args, max_memory),
+     .arg = "BYTES",
+     .def = "4G",
+     .min = 1 << 20,
+     .max = 1e15,
+     .help = "What a replay may allocate."},
+};
+
+static const struct option_set options = {
+    .program = "ingot-journal",
+    .usage = "verify FILE... | list FILE | show FILE REQUEST",
+    .summary = "Replays journal files of ingot-coordinator. verify: the same inputs must give the "
+               "same plans "
+               "and effects, step by step; names the first difference. list: the requests in a "
+               "file, one a "
+               "line. show: one request (a sequence number of list, or the client's request id) as "
+               "a line of "
+               "JSON per sample: prompt, parameters, tokens.",
+    .epilog = "Exit codes: 0 done; 1 a file is damaged or the replay differs; 2 usage; 3 no such "
+              "request.",
+    .rows = rows,
+    .n_rows = ARRAY_LEN(rows),
+    .min_args = 2,
+    .max_args = -1,
+};
+
+static const char *reason_name(enum finish_reason why)
+{
+    static const char *const names[] = {
+        [FINISH_NONE] = "live",           [FINISH_STOP_ID] = "eos",
+        [FINISH_LENGTH] = "length",       [FINISH_STOP_STRING] = "stop",
+        [FINISH_CANCELLED] = "cancelled", [FINISH_DEADLINE] = "deadline",
+        [FINISH_FAILED] = "failed",
+    };
+    return names[why];
+}
+
+/* ---- what to do with a request that has ended, or lives at the end of the file ---- */
+
+typedef void request_action(const struct replay_request *q, void *arg);
+
+static void print_line(const struct replay_request *q, void *arg)
+{
+    (void)arg;
+    printf("%20" PRIu64 " %8u %8u %10" PRIu64 " %10" PRIu64 " %-10s %s\n", q->r.seq_id,
+           q->r.n_prompt, q->n_known - q->r.n_prompt, q->n_step_first, q->n_step_last,
+           reason_name(q->reason), q->label);
+}
+
+static void print_ids(const char *name, const int32_t *ids, uint32_t n)
+{
+    printf("\"%s\":[", name);
+    for (uint32_t i = 0; i < n; i++)
+        printf("%s%" PRId32, i ? "," : "", ids[i]);
+    printf("]");
+}
+
+static void print_text(const char *name, const char *text)
+{
+    printf("\"%s\":\"", name);
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+        if (*p == '"' || *p == '\\')
+            printf("\\%c", *p);
+        else if (*p < 0x20)
+            printf("\\u%04x", *p);
+        else
+            putchar(*p);
+    printf("\"");
+}
+
+/* A number of JSON; infinities and NaN have none. */
+static void print_float(const char *name, double v)
+{
+    printf("\"%s\":", name);
+    if (v - v == 0.0)
+        printf("%.9g", v);
+    else
+        printf("null");
+}
+
+static void print_params(const struct sample_params *p)
+{
+    const struct {
+        const char *name;
+        double v;
+    } f[] = {{"temperature", (double)p->temperature},
+             {"top_p", (double)p->top_p},
+             {"min_p", (double)p->min_p},
+             {"repetition_penalty", (double)p->repetition_penalty},
+             {"presence_penalty", (double)p->presence_penalty},
+             {"frequency_penalty", (double)p->frequency_penalty}};
+    for (size_t i = 0; i < ARRAY_LEN(f); i++) {
+        print_float(f[i].name, f[i].v);
+        putchar(',');
+    }
+    printf("\"top_k\":%" PRIu32 ",\"min_tokens\":%" PRIu32 ",\"seed\":%" PRIu64, p->top_k,
+           p->min_new, p->seed);
+}
+
+static void print_json(const struct replay_request *q)
+{
+    const struct sched_req *r = &q->r;
+    printf("{\"seq_id\":%" PRIu64 ",", r->seq_id);
+    print_text("request_id", q->label);
+    printf(",\"group\":%" PRIu64 ",\"priority\":%" PRId32 ",\"max_tokens\":%" PRIu64 ",",
+           r->group_id, r->priority, (uint64_t)r->max_new + r->n_tokens - r->n_prompt);
+    printf("\"params\":{");
+    print_params(&r->sp);
+    printf("},");
+    print_ids("stop_ids", r->stop_ids, r->n_stop_ids);
+    printf(",\"logit_bias\":[");
+    for (uint32_t i = 0; i < r->n_bias; i++)
+        printf("%s[%" PRId32 ",%.9g]", i ? "," : "", r->bias[i].id, (double)r->bias[i].bias);
+    printf("],");
+    print_ids("prompt", r->tokens, r->n_prompt);
+    putchar(',');
+    print_ids("tokens", r->tokens + r->n_prompt, q->n_known - r->n_prompt);
+    printf(",\"logprobs\":[");
+    for (uint32_t i = r->n_prompt; i < q->n_known; i++) {
+        double v = (double)q->logprobs[i];
+        printf("%s", i > r->n_prompt ? "," : "");
+        if (i < q->n_before || v - v != 0.0)
+            printf("null"); /* sampled before this file began, or no number */
+        else
+            printf("%.9g", v);
+    }
+    printf("],\"reason\":\"%s\"}\n", reason_name(q->reason));
+}
+
+struct wanted {
+    const char *name; /* request id, or a number */
+    uint64_t seq_id;
+    unsigned found;
+};
+
+static void print_if_wanted(const struct replay_request *q, void *arg)
+{
+    struct wanted *w = arg;
+    if (q->r.seq_id != w->seq_id && strcmp(q->label, w->name) != 0)
+        return;
+    w->found++;
+    print_json(q);
+}
+
+static void ignore(const struct replay_request *q, void *arg)
+{
+    (void)q;
+    (void)arg;
+}
+
+/* ---- files ---- */
+
+static void each(const struct replay_request *q, request_action *act, void *arg)
+{
+    for (; q; q = q->next)
+        act(q, arg);
+}
+
+static enum status replay_file(const char *path, size_t max_bytes, request_action *act, void *arg,
+                               struct replay_summary *sum)
+{
+    struct mapped_file f;
+    struct replay *p = NULL;
+    struct replay_event ev = {.kind = REPLAY_SUBMIT};
+    TRY(mapped_file_open(&f, path));
+    enum status st = replay_open(&p, f.data, f.size, max_bytes);
+    while (st == ST_OK && ev.kind != REPLAY_DONE) {
+        st = replay_next(p, &ev);
+        if (st == ST_OK)
+            each(ev.ended, act, arg);
+    }
+    if (st == ST_OK) {
+        each(replay_live(p), act, arg);
+        replay_summary(p, sum);
+    }
+    replay_close(p);
+    mapped_file_close(&f);
+    return st;
+}
+
+static int complain(const char *path)
+{
+    fflush(stdout);
+    fprintf(stderr, "ingot-journal: %s: %s\n", path, status_text());
+    return EXIT_DIFFERS;
+}
+
+static void note_end(const char *path, const struct replay_summary *sum)
+{
+    fflush(stdout);
+    if (sum->n_torn)
+        fprintf(stderr, "ingot-journal: %s: the last %zu bytes are an unfinished record\n", path,
+                sum->n_torn);
+    else if (!sum->ended_well)
+        fprintf(stderr, "ingot-journal: %s: no end: still written, or the process was killed\n",
+                path);
+}
+
+static int verify(char **paths, int n, size_t max_bytes)
+{
+    int rc = 0;
+    for (int i = 0; i < n; i++) {
+        struct replay_summary sum;
+        if (replay_file(paths[i], max_bytes, ignore, NULL, &sum) != ST_OK) {
+            rc = complain(paths[i]);
+            continue;
+        }
+        printf("%s: the same: %" PRIu64 " records, %" PRIu64 " steps, %" PRIu64 " tokens, %" PRIu64
+               " sequences (%" PRIu64 " ended, %u live), %" PRIu64 " resets\n",
+               paths[i], sum.n_records, sum.n_plans, sum.n_tokens, sum.n_submitted, sum.n_ended,
+               sum.n_live, sum.n_resets);
+        note_end(paths[i], &sum);
+    }
+    return rc;
+}
+
+static int list(const char *path, size_t max_bytes)
+{
+    struct replay_summary sum;
+    printf("%20s %8s %8s %10s %10s %-10s %s\n", "sequence", "prompt", "tokens", "first step",
+           "last step", "reason", "request id");
+    if (replay_file(path, max_bytes, print_line, NULL, &sum) != ST_OK)
+        return complain(path);
+    note_end(path, &sum);
+    return 0;
+}
+
+static int show(const char *path, const char *name, size_t max_bytes)
+{
+    struct replay_summary sum;
+    struct wanted w = {.name = name};
+    char *end;
+    w.seq_id = strtoull(name, &end, 10);
+    if (*end || *name == '-')
+        w.seq_id = 0; /* no sequence has that number */
+    if (replay_file(path, max_bytes, print_if_wanted, &w, &sum) != ST_OK)
+        return complain(path);
+    note_end(path, &sum);
+    if (w.found)
+        return 0;
+    fprintf(stderr, "ingot-journal: %s: no request %s\n", path, name);
+    return EXIT_ABSENT;
+}
+
+int main(int argc, char **argv)
+{
+    struct args args;
+    struct option_result res;
+    log_init("journal", LOG_WARN);
+    if (options_parse(&options, &args, argc, argv, &res) != ST_OK) {
+        fprintf(stderr, "ingot-journal: %s\n", status_text());
+        return EXIT_USAGE;
+    }
+    if (res.help) {
+        options_print_help(stdout, &options);
+        return 0;
+    }
+    if (res.version) {
+        printf("ingot-journal %s\n", INGOT_VERSION);
+        return 0;
+    }
+    const char *command = res.args[0];
+    int n = res.n_args - 1;
+    int rc = EXIT_USAGE;
+    if (strcmp(command, "verify") == 0)
+        rc = verify(res.args + 1, n, args.max_memory);
+    else if (strcmp(command, "list") == 0 && n == 1)
+        rc = list(res.args[1], args.max_memory);
+    else if (strcmp(command, "show") == 0 && n == 2)
+        rc = show(res.args[1], res.args[2], args.max_memory);
+    else
+        fprintf(stderr, "ingot-journal: %s\n", options.usage);
+    if (fflush(stdout) != 0 && rc == 0) {
+        fprintf(stderr, "ingot-journal: cannot write the output\n");
+        rc = EXIT_DIFFERS;
+    }
+    return rc;
+}

@@ -1,0 +1,127 @@
+#include <errno.h>
+#include <string.h>
+
+#include "common/utf8.h"
+#include "coordinator/tools/text_tool.h"
+
+enum { MAX_INPUT = 1 << 30 /* bytes */ };
+
+bool text_options(const struct option_set *set, void *dest, int argc, char **argv,
+                  struct option_result *res, int *exit_code)
+{
+    enum status st = options_parse(set, dest, argc, argv, res);
+    *exit_code = TEXT_OK;
+    if (st != ST_OK) {
+        fprintf(stderr, "%s: %s\n", set->program, status_text());
+        *exit_code = TEXT_USAGE;
+        return false;
+    }
+    if (res->help)
+        options_print_help(stdout, set);
+    if (res->version && !res->help)
+        printf("%s %s\n", set->program, INGOT_VERSION);
+    return !res->help && !res->version;
+}
+
+int text_fail(const char *command, enum status st)
+{
+    fprintf(stderr, "ingot %s: %s (%s)\n", command, status_text(), status_name(st));
+    return TEXT_FAILED;
+}
+
+int text_usage(const char *command, const char *what)
+{
+    fprintf(stderr, "ingot %s: %s; `ingot %s --help` explains\n", command, what, command);
+    return TEXT_USAGE;
+}
+
+void text_warn(const char *command, const char *what)
+{
+    fprintf(stderr, "ingot %s: warning: %s\n", command, what);
+}
+
+static enum status read_stream(FILE *f, const char *path, struct text_buf *out)
+{
+    size_t n;
+    do {
+        if (out->len > MAX_INPUT)
+            FAIL(ST_RANGE, "%s is longer than %d bytes", path, MAX_INPUT);
+        TRY(text_buf_reserve(out, 65536));
+        n = fread(out->data + out->len, 1, 65536, f);
+        out->len += n;
+    } while (n > 0);
+    if (ferror(f))
+        FAIL(ST_IO, "cannot read %s: %s", path, strerror(errno));
+    return ST_OK;
+}
+
+enum status text_read(const char *path, struct text_buf *out)
+{
+    if (strcmp(path, "-") == 0)
+        return read_stream(stdin, "standard input", out);
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        FAIL(errno == ENOENT ? ST_NOT_FOUND : ST_IO, "cannot open %s: %s", path, strerror(errno));
+    enum status st = read_stream(f, path, out);
+    fclose(f);
+    return st;
+}
+
+enum status text_write(const char *p, size_t n)
+{
+    if (n && fwrite(p, 1, n, stdout) != n)
+        FAIL(ST_IO, "cannot write the output: %s", strerror(errno));
+    if (fflush(stdout) != 0)
+        FAIL(ST_IO, "cannot write the output: %s", strerror(errno));
+    return ST_OK;
+}
+
+static enum status put_escape(struct text_buf *out, const char *format, unsigned c)
+{
+    char text[12];
+    int n = snprintf(text, sizeof text, format, c);
+    return text_buf_append(out, text, (size_t)n);
+}
+
+enum status text_put_json(struct text_buf *out, const char *s, size_t n)
+{
+    TRY(text_buf_append(out, "\"", 1));
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c == '"' || c == '\\')
+            TRY(put_escape(out, "\\%c", c));
+        else if (c < 0x20)
+            TRY(put_escape(out, "\\u%04x", c));
+        else
+            TRY(text_buf_append(out, s + i, 1));
+    }
+    return text_buf_append(out, "\"", 1);
+}
+
+enum status text_put_visible(struct text_buf *out, const char *s, size_t n)
+{
+    while (n) {
+        unsigned char c = (unsigned char)*s;
+        size_t good = 1;
+        while (good < 4 && good < n && c >= 0x80 && !utf8_valid(s, good))
+            good++;
+        bool valid = utf8_valid(s, good);
+        if (!valid)
+            good = 1;
+        if (c == '\n' || c == '\t')
+            TRY(text_buf_append(out, c == '\n' ? "\\n" : "\\t", 2));
+        else if (c < 0x20 || c == 0x7f || !valid)
+            TRY(put_escape(out, "\\x%02x", c));
+        else
+            TRY(text_buf_append(out, s, good));
+        s += good;
+        n -= good;
+    }
+    return ST_OK;
+}
+
+enum status text_open_tokenizer(struct tokenizer **out, const struct option_result *res, const char *file)
+{
+    *out = NULL;
+    return tokenizer_open(out, file ? file : res->args[0]);
+}

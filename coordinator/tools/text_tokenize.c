@@ -1,0 +1,146 @@
+/* ingot tokenize: text -> ids. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "coordinator/tools/text_tool.h"
+
+struct args {
+    const char *tokenizer, *text, *text_file;
+    bool no_special, no_parse_special, json, explain;
+};
+
+#define AT(member) .at = offsetof(struct args, member)
+
+static const struct option_row ROWS[] = {
+    {.name = "tokenizer", .type = OPT_STRING, AT(tokenizer), .arg = "FILE",
+     .help = "A tokenizer.json or a .gguf file instead of MODEL."},
+    {.name = "text", .type = OPT_STRING, AT(text), .arg = "TEXT", .help = "The text."},
+    {.name = "text-file", .type = OPT_STRING, AT(text_file), .arg = "FILE",
+     .help = "Read the text from a file, byte for byte; - is standard input."},
+    {.name = "no-special", .type = OPT_FLAG, AT(no_special),
+     .help = "Do not add what the model puts around a text (BOS, EOS, [CLS] ...).  For a text that comes "
+             "from `ingot template`, which carries its own."},
+    {.name = "no-parse-special", .type = OPT_FLAG, AT(no_parse_special),
+     .help = "Special tokens that are spelled out in the text stay plain text."},
+    {.name = "json", .type = OPT_FLAG, AT(json), .help = "Print {\"ids\": [...], \"count\": N}."},
+    {.name = "explain", .type = OPT_FLAG, AT(explain),
+     .help = "One line a token: its place, id, the bytes of the text it covers, where it came from (model, "
+             "byte, unknown, added, template), how the vocabulary spells it, and its text."},
+};
+
+static const struct option_set OPTIONS = {
+    .program = "ingot tokenize",
+    .usage = "(MODEL | --tokenizer FILE) (--text T | --text-file F) [options]",
+    .summary = "Prints the token ids of a text, exactly those that the model's own library gives.",
+    .epilog = "Examples:\n"
+              "  ingot tokenize models/Qwen3-0.6B --text 'Hello, world'\n"
+              "  ingot tokenize model.gguf --text-file prompt.txt --explain\n" TEXT_EXIT_CODES,
+    .rows = ROWS,
+    .n_rows = ARRAY_LEN(ROWS),
+    .min_args = 0,
+    .max_args = 1,
+};
+
+static enum status put_ids(const struct token_list *l, bool json, struct text_buf *out)
+{
+    char text[64];
+    if (json)
+        TRY(text_buf_append(out, "{\"ids\": [", 9));
+    for (size_t i = 0; i < l->n; i++) {
+        int n = snprintf(text, sizeof text, "%s%" PRId32, i == 0 ? "" : json ? ", " : " ", l->ids[i]);
+        TRY(text_buf_append(out, text, (size_t)n));
+    }
+    int n = snprintf(text, sizeof text, json ? "], \"count\": %zu}\n" : "\n", l->n);
+    return text_buf_append(out, text, (size_t)n);
+}
+
+static enum status put_token(const struct tokenizer *t, const struct token_list *l, size_t i, bool colour,
+                             struct text_buf *scratch, struct text_buf *out)
+{
+    char head[96];
+    const struct token_origin *o = &l->origins[i];
+    scratch->len = 0;
+    struct token_piece p = tokenizer_piece(t, l->ids[i], scratch);
+    int n = snprintf(head, sizeof head, "%6zu %8" PRId32 "  %6zu-%-6zu %-9s ", i, l->ids[i], o->begin, o->end,
+                     token_source_name(o->source));
+    TRY(text_buf_append(out, head, (size_t)n));
+    if (colour && (p.special || p.added))
+        TRY(text_buf_append(out, "\x1b[35m", 5));
+    size_t from = out->len;
+    TRY(text_put_visible(out, p.text.data ? p.text.data : "", p.text.len));
+    for (size_t width = out->len - from; width < 20; width++)
+        TRY(text_buf_append(out, " ", 1));
+    TRY(text_buf_append(out, " \"", 2));
+    TRY(text_put_visible(out, p.bytes.data ? p.bytes.data : "", p.bytes.len));
+    TRY(text_buf_append(out, "\"", 1));
+    if (colour && (p.special || p.added))
+        TRY(text_buf_append(out, "\x1b[0m", 4));
+    return text_buf_append(out, "\n", 1);
+}
+
+static enum status put_explained(const struct tokenizer *t, const struct token_list *l, bool colour,
+                                 struct text_buf *out)
+{
+    static const char head[] = " place       id          bytes source    token                text\n";
+    struct text_buf scratch = {0};
+    enum status st = text_buf_append(out, head, sizeof head - 1);
+    for (size_t i = 0; st == ST_OK && i < l->n; i++)
+        st = put_token(t, l, i, colour, &scratch, out);
+    text_buf_free(&scratch);
+    return st;
+}
+
+static void warn_of_two_bos(const struct tokenizer *t, const struct token_list *l)
+{
+    int32_t bos = tokenizer_specials(t)->bos;
+    if (bos >= 0 && l->n >= 2 && l->ids[0] == bos && l->ids[1] == bos)
+        text_warn("tokenize", "BOS stands twice at the beginning: the text brings its own (--no-special adds "
+                              "none)");
+}
+
+static enum status tokenize(const struct args *a, const struct tokenizer *t, const struct text_buf *text,
+                            bool colour, struct token_list *l, struct text_buf *out)
+{
+    unsigned flags = (a->no_special ? 0 : TOK_ADD_SPECIAL) | (a->explain ? TOK_EXPLAIN : 0) |
+                     (a->no_parse_special ? TOK_NO_PARSE_SPECIAL : 0);
+    TRY(tokenizer_encode(t, text->data ? text->data : "", text->len, flags, l));
+    TRY(a->explain ? put_explained(t, l, colour, out) : put_ids(l, a->json, out));
+    TRY(text_write(out->data, out->len));
+    warn_of_two_bos(t, l);
+    return ST_OK;
+}
+
+static enum status run(const struct args *a, const struct option_result *res, bool colour)
+{
+    struct tokenizer *t = NULL;
+    struct text_buf text = {0}, out = {0};
+    struct token_list l = {0};
+    enum status st = a->text_file ? text_read(a->text_file, &text)
+                                  : text_buf_append(&text, a->text, strlen(a->text));
+    if (st == ST_OK)
+        st = text_open_tokenizer(&t, res, a->tokenizer);
+    if (st == ST_OK)
+        st = tokenize(a, t, &text, colour, &l, &out);
+    tokenizer_destroy(t);
+    token_list_free(&l);
+    text_buf_free(&text);
+    text_buf_free(&out);
+    return st;
+}
+
+int text_tokenize(int argc, char **argv, bool colour)
+{
+    struct args a;
+    struct option_result res;
+    int code;
+    if (!text_options(&OPTIONS, &a, argc, argv, &res, &code))
+        return code;
+    if ((a.tokenizer != NULL) == (res.n_args == 1))
+        return text_usage("tokenize", "give either MODEL or --tokenizer FILE");
+    if ((a.text != NULL) == (a.text_file != NULL))
+        return text_usage("tokenize", "give either --text or --text-file");
+    if (a.json && a.explain)
+        return text_usage("tokenize", "--json and --explain exclude each other");
+    enum status st = run(&a, &res, colour);
+    return st == ST_OK ? TEXT_OK : text_fail("tokenize", st);
+}

@@ -1,0 +1,379 @@
+/* The journal: what random runs write can be replayed, and anything changed in it is seen. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "coordinator/journal/journal.h"
+#include "coordinator/journal/replay.h"
+#include "sched/driver.h"
+
+enum { MAX_FILES = 4096, MEMORY = 64 << 20 };
+
+static char dir[64];
+
+static const struct sched_config small = {.max_seqs = 4,
+                                          .max_step_tokens = 10,
+                                          .max_waiting = 6,
+                                          .max_waiting_tokens = 400,
+                                          .max_ctx = 80,
+                                          .n_blocks = 20,
+                                          .block_len = 4,
+                                          .prefix_cache = true};
+
+struct file {
+    unsigned char *data;
+    size_t n;
+};
+
+static void make_dir(void)
+{
+    snprintf(dir, sizeof dir, "/tmp/ingot-journal-XXXXXX");
+    cr_assert_not_null(mkdtemp(dir));
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* The journals in dir, in order. */
+static size_t file_names(char (*names)[64])
+{
+    size_t n = 0;
+    DIR *d = opendir(dir);
+    cr_assert_not_null(d);
+    for (struct dirent *e; (e = readdir(d));)
+        if (strstr(e->d_name, ".journal") && n < MAX_FILES)
+            snprintf(names[n++], 64, "%.63s", e->d_name);
+    closedir(d);
+    qsort(names, n, 64, by_name);
+    return n;
+}
+
+static struct file read_file(const char *name)
+{
+    char path[160];
+    struct stat st;
+    struct file f;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *in = fopen(path, "rb");
+    cr_assert_not_null(in, "%s", path);
+    cr_assert_eq(fstat(fileno(in), &st), 0);
+    cr_assert_eq(st.st_mode & 0777, 0600u, "others may read %s", path);
+    f.n = (size_t)st.st_size;
+    f.data = malloc(f.n + 1);
+    cr_assert_eq(fread(f.data, 1, f.n, in), f.n);
+    fclose(in);
+    return f;
+}
+
+static void remove_dir(void)
+{
+    static char names[MAX_FILES][64];
+    char path[160];
+    for (size_t i = 0, n = file_names(names); i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        unlink(path);
+    }
+    rmdir(dir);
+}
+
+/* Replays all of it; sum is set when that went well. */
+static enum status replay_all(const unsigned char *data, size_t n, struct replay_summary *sum)
+{
+    struct replay *p;
+    struct replay_event ev = {.kind = REPLAY_SUBMIT};
+    enum status st = replay_open(&p, data, n, MEMORY);
+    while (st == ST_OK && ev.kind != REPLAY_DONE)
+        st = replay_next(p, &ev);
+    if (st == ST_OK)
+        replay_summary(p, sum);
+    replay_close(p);
+    return st;
+}
+
+static struct file one_run(uint64_t n_calls)
+{
+    static char names[MAX_FILES][64];
+    struct journal_config jc = {
+        .dir = dir, .name = "j", .max_file_bytes = 1u << 30, .max_files = 1};
+    struct driver_options opts = {.journal = &jc};
+    struct dice dice = {.state = 7};
+    struct driver_report rep;
+    make_dir();
+    driver_run(&small, &dice, n_calls, &opts, &rep);
+    cr_assert_eq(file_names(names), 1u);
+    struct file f = read_file(names[0]);
+    remove_dir();
+    return f;
+}
+
+/* Many small files, each of which begins with a state in the middle of things. */
+Test(journal, random_runs_replay)
+{
+    static char names[MAX_FILES][64];
+    for (uint32_t inflight = 1; inflight <= 2; inflight++) {
+        struct journal_config jc = {
+            .dir = dir, .name = "run", .max_file_bytes = 20000, .max_files = MAX_FILES};
+        struct driver_options opts = {.journal = &jc};
+        struct dice dice = {.state = inflight};
+        struct driver_report rep;
+        struct sched_config cfg = small;
+        uint64_t n_tokens = 0, n_resets = 0, n_records = 0, n_mid_run = 0;
+        cfg.max_inflight = inflight;
+        make_dir();
+        driver_run(&cfg, &dice, 20000, &opts, &rep);
+        cr_assert(rep.journal.on);
+        size_t n = file_names(names);
+        cr_assert_gt(n, 50u);
+        cr_assert_eq(n, rep.journal.n_files);
+        for (size_t i = 0; i < n; i++) {
+            struct file f = read_file(names[i]);
+            struct replay_summary sum;
+            cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s: %s", names[i], status_text());
+            cr_assert(sum.ended_well);
+            cr_assert_eq(sum.n_torn, 0u);
+            cr_assert_eq(sum.cfg.n_blocks, cfg.n_blocks);
+            n_tokens += sum.n_tokens;
+            n_resets += sum.n_resets;
+            n_records += sum.n_records;
+            n_mid_run += i + 1 < n && sum.n_live > 0;
+            free(f.data);
+        }
+        cr_assert_eq(n_tokens, rep.n_tokens);
+        cr_assert_eq(n_resets, rep.n_resets);
+        cr_assert_gt(n_mid_run, 20u, "the files begin where nothing lives");
+        remove_dir();
+    }
+}
+
+/* Each request of the run is found again with its tokens, as the oracle has checked them. */
+Test(journal, requests_are_found)
+{
+    struct file f = one_run(2000);
+    struct replay *p;
+    struct replay_event ev = {.kind = REPLAY_SUBMIT};
+    uint64_t n_ended = 0, n_length = 0;
+    cr_assert_eq(replay_open(&p, f.data, f.n, MEMORY), ST_OK, "%s", status_text());
+    while (ev.kind != REPLAY_DONE) {
+        cr_assert_eq(replay_next(p, &ev), ST_OK, "%s", status_text());
+        for (const struct replay_request *q = ev.ended; q; q = q->next) {
+            char label[32];
+            snprintf(label, sizeof label, "request-%llu", (unsigned long long)q->r.seq_id);
+            cr_assert_str_eq(q->label, label);
+            n_ended++;
+            n_length += q->reason == FINISH_LENGTH;
+            cr_assert(q->reason != FINISH_LENGTH || q->n_known == q->n_end);
+        }
+    }
+    cr_assert_null(replay_live(p));
+    cr_assert_gt(n_ended, 100u);
+    cr_assert_gt(n_length, 20u);
+    replay_close(p);
+    free(f.data);
+}
+
+/* Cut anywhere: the rest replays, and the cut is told. */
+Test(journal, cut_files)
+{
+    struct file f = one_run(60);
+    struct replay_summary sum;
+    for (size_t n = 0; n < f.n; n++) {
+        unsigned char *copy = malloc(n + 1); /* exact size: ASan sees a read beyond */
+        memcpy(copy, f.data, n);
+        enum status st = replay_all(copy, n, &sum);
+        cr_assert(st == ST_OK || st == ST_FORMAT, "%zu bytes: %s", n, status_name(st));
+        cr_assert(st == ST_FORMAT || !sum.ended_well);
+        free(copy);
+    }
+    free(f.data);
+}
+
+/* Any changed byte is seen: as damage, or (in a length) as a file that does not end well. */
+Test(journal, changed_bytes)
+{
+    struct file f = one_run(60);
+    struct replay_summary sum;
+    for (size_t i = 0; i < f.n; i++)
+        for (unsigned bit = 0; bit < 8; bit += 3) {
+            f.data[i] ^= (unsigned char)(1u << bit);
+            enum status st = replay_all(f.data, f.n, &sum);
+            cr_assert(st == ST_FORMAT || (st == ST_OK && !sum.ended_well), "byte %zu bit %u: %s", i,
+                      bit, status_name(st));
+            f.data[i] ^= (unsigned char)(1u << bit);
+        }
+    cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK);
+    free(f.data);
+}
+
+/* Finds record number k of a type; its body. */
+static unsigned char *record(struct file f, enum record_type type, unsigned k, size_t *n,
+                             uint64_t *number)
+{
+    size_t at = 8;
+    for (*number = 0; at < f.n; (*number)++) {
+        struct byte_reader r = {.data = f.data + at, .left = f.n - at};
+        uint32_t t = get_u32(&r);
+        *n = get_u32(&r);
+        if (t == type && k-- == 0)
+            return f.data + at + RECORD_HEAD;
+        at += RECORD_HEAD + *n;
+    }
+    cr_assert_fail("no such record");
+    return NULL;
+}
+
+/* A change with a correct check: the replay itself must see it, and say where. */
+static void change(struct file f, enum record_type type, unsigned k, size_t at, unsigned char by,
+                   enum status want, const char *says)
+{
+    size_t n;
+    uint64_t number;
+    struct replay_summary sum;
+    unsigned char *body = record(f, type, k, &n, &number);
+    struct byte_writer check = {.data = body - 8, .cap = 8};
+    cr_assert_lt(at, n);
+    body[at] = (unsigned char)(body[at] + by);
+    put_u64(&check, record_check(number, type, body, n));
+    enum status st = replay_all(f.data, f.n, &sum);
+    cr_assert_eq(st, want, "%s: %s, %s", says, status_name(st), status_text());
+    cr_assert(strstr(status_text(), says), "'%s' lacks '%s'", status_text(), says);
+    body[at] = (unsigned char)(body[at] - by);
+    check.n = 0;
+    put_u64(&check, record_check(number, type, body, n));
+}
+
+Test(journal, differences_are_named)
+{
+    struct file f = one_run(400);
+    struct replay_summary sum;
+    char where[40];
+    size_t n;
+    uint64_t number;
+    record(f, REC_PLAN, 5, &n, &number);
+    snprintf(where, sizeof where, "record %llu ", (unsigned long long)number);
+    change(f, REC_PLAN, 5, n - 1, 1, ST_BUG, "effects");
+    change(f, REC_PLAN, 5, n - 13, 1, ST_BUG, "the plan differs"); /* its digest's last byte */
+    change(f, REC_PLAN, 5, n - 13, 1, ST_BUG, where);
+    record(f, REC_COMMIT, 3, &n, &number);
+    change(f, REC_COMMIT, 3, 0, 1, ST_BUG, "the result was accepted");
+    change(f, REC_HEADER, 0, 0, 1, ST_UNSUPPORTED, "version");
+    cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK);
+    free(f.data);
+}
+
+/* The same inputs under another scheduler give another run: with another budget the replay differs.
+ */
+Test(journal, another_scheduler_is_seen)
+{
+    struct file f = one_run(400);
+    size_t n;
+    uint64_t number;
+    unsigned char *body = record(f, REC_HEADER, 0, &n, &number);
+    struct byte_reader r = {.data = body, .left = n};
+    char text[64];
+    get_u32(&r);
+    get_u64(&r);
+    get_text(&r, text, sizeof text);
+    get_u32(&r); /* max_seqs; max_step_tokens is next */
+    change(f, REC_HEADER, 0, (size_t)(r.data - body), (unsigned char)-3, ST_BUG,
+           "the plan differs");
+    free(f.data);
+}
+
+Test(journal, old_files_go)
+{
+    static char names[MAX_FILES][64];
+    struct journal_config jc = {.dir = dir, .name = "few", .max_file_bytes = 8000, .max_files = 3};
+    struct driver_options opts = {.journal = &jc};
+    struct driver_report rep;
+    struct dice dice = {.state = 3};
+    make_dir();
+    for (int run = 0; run < 2; run++) {
+        driver_run(&small, &dice, 3000, &opts, &rep);
+        cr_assert_gt(rep.journal.n_files, 5u);
+        cr_assert_eq(file_names(names), 3u);
+    }
+    cr_assert(strcmp(names[0], "few-00000010.journal") > 0, "numbers begin anew: %s", names[0]);
+    remove_dir();
+}
+
+/* A full disk: the run goes on, the journal is off, what was written replays. */
+Test(journal, full_disk)
+{
+    static char names[MAX_FILES][64];
+    struct journal_config jc = {
+        .dir = dir, .name = "full", .max_file_bytes = 1u << 30, .max_files = 2, .sync_ms = 1};
+    struct driver_options opts = {.journal = &jc};
+    struct driver_report with, without;
+    struct dice a = {.state = 5}, b = a;
+    struct rlimit limit = {.rlim_cur = 50000, .rlim_max = RLIM_INFINITY};
+    struct replay_summary sum;
+    make_dir();
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    driver_run(&small, &a, 5000, &opts, &with);
+    driver_run(&small, &b, 5000, NULL, &without);
+    cr_assert_eq(with.digest, without.digest, "the journal changed the run");
+    cr_assert_not(with.journal.on);
+    cr_assert_gt(with.journal.n_lost, 100u);
+    cr_assert_leq(with.journal.n_bytes, 50000u);
+    cr_assert_eq(file_names(names), 1u);
+    struct file f = read_file(names[0]);
+    cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s", status_text());
+    cr_assert_not(sum.ended_well);
+    cr_assert_gt(sum.n_plans, 10u);
+    free(f.data);
+    remove_dir();
+}
+
+Test(journal, refusals)
+{
+    struct sched *s;
+    struct journal *j;
+    struct journal_config jc = {.name = "a", .max_files = 1};
+    cr_assert_eq(sched_create(&s, &small), ST_OK);
+    cr_assert_eq(journal_open(&j, &jc, s, &small), ST_OK);
+    cr_assert_null(j, "a journal that nobody asked for");
+    journal_submit(j, "x", NULL); /* all calls take NULL */
+    journal_cancel(j, 1, FINISH_CANCELLED);
+    journal_plan(j, 0, true, NULL, NULL, 0);
+    journal_commit(j, NULL, NULL, 0);
+    journal_reset(j, 0, NULL, 0);
+    journal_flush(j, s, 0);
+    journal_close(j);
+
+    make_dir();
+    struct {
+        struct journal_config jc;
+        enum status st;
+        const char *says;
+    } rows[] = {{{.dir = "/proc/none/at/all", .name = "a", .max_files = 1}, ST_IO, "/proc/none"},
+                {{.dir = dir, .name = "../a", .max_files = 1}, ST_RANGE, "../a"},
+                {{.dir = dir, .name = "", .max_files = 1}, ST_RANGE, "name"},
+                {{.dir = dir, .name = "a", .max_files = 0}, ST_RANGE, "number of files"}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        cr_assert_eq(journal_open(&j, &rows[i].jc, s, &small), rows[i].st, "row %zu", i);
+        cr_assert_null(j);
+        cr_assert(strstr(status_text(), rows[i].says), "%s", status_text());
+    }
+    remove_dir();
+    sched_destroy(s);
+}
+
+/* What a replay may allocate is bounded, whatever the file says. */
+Test(journal, memory_is_bounded)
+{
+    struct file f = one_run(60);
+    struct replay *p;
+    cr_assert_eq(replay_open(&p, f.data, f.n, 2000), ST_NOMEM);
+    cr_assert_null(p);
+    cr_assert(strstr(status_text(), "2000"));
+    free(f.data);
+}
