@@ -13,6 +13,7 @@
 
 enum { DIRECT_BYTES = 16 << 10, PIECE_BYTES = 512 << 10 };
 enum { SPIN_US = 1000 };   /* within a step the peers are near: poll this long before sleeping */
+enum { WITHDRAW_US = 200000 };
 enum { TAG_DATA = 1, TAG_ABORT = 2 };
 
 struct mpi_coll {
@@ -37,21 +38,21 @@ enum status mpi_fail(int mpi_error, const char *call)
     FAIL(ST_PEER, "%.60s: %s", call, text);
 }
 
-/* Takes back what a failed collective has posted.  false: a transfer has begun that its peer never
- * finished, and MPI keeps its buffers. */
+/* Takes back what a failed collective has posted.  false: a transfer has begun that its peer does not
+ * finish, and MPI keeps its buffers. */
 static bool withdraw(struct mpi_coll *c)
 {
-    bool all = true;
-    for (int i = 0; i < 2 * c->head.world; i++) {
-        int done = 1;
-        if (c->req[i] == MPI_REQUEST_NULL)
-            continue;
-        if (i < c->head.world)
+    struct backoff b;
+    int n = 2 * c->head.world, done = 0;
+    for (int i = 0; i < c->head.world; i++) /* sends cannot be taken back */
+        if (c->req[i] != MPI_REQUEST_NULL)
             MPI_Cancel(&c->req[i]);
-        MPI_Test(&c->req[i], &done, MPI_STATUS_IGNORE);
-        all = all && done;
-    }
-    return all;
+    backoff_start(&b, 0, SPIN_US);
+    do
+        if (MPI_Testall(n, c->req, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
+            return false;
+    while (!done && backoff_pause(&b) < WITHDRAW_US);
+    return done;
 }
 
 static void mpi_close(struct coll *head)
