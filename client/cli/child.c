@@ -1,0 +1,109 @@
+#include "client/cli/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/parent.h"
+
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+#endif
+
+static bool own_path(char *buf, size_t n)
+{
+#ifdef __APPLE__
+    uint32_t size = (uint32_t)n;
+    return _NSGetExecutablePath(buf, &size) == 0;
+#else
+    ssize_t len = readlink("/proc/self/exe", buf, n - 1);
+    if (len <= 0)
+        return false;
+    buf[len] = '\0';
+    return true;
+#endif
+}
+
+enum status child_find(const char *name, char path[MAX_PATH_LEN])
+{
+    char self[MAX_PATH_LEN];
+    if (own_path(self, sizeof self)) {
+        char *slash = strrchr(self, '/');
+        int n = slash ? snprintf(path, MAX_PATH_LEN, "%.*s/%s", (int)(slash - self), self, name) : -1;
+        if (n > 0 && n < MAX_PATH_LEN && access(path, X_OK) == 0)
+            return ST_OK;
+    }
+    const char *at = getenv("PATH");
+    while (at && *at) {
+        size_t len = strcspn(at, ":");
+        int n = snprintf(path, MAX_PATH_LEN, "%.*s/%s", (int)len, at, name);
+        if (n > 0 && n < MAX_PATH_LEN && access(path, X_OK) == 0)
+            return ST_OK;
+        at += len + (at[len] == ':');
+    }
+    FAIL(ST_NOT_FOUND, "the program %s is neither beside ingot nor in PATH", name);
+}
+
+void child_arg(struct child_args *a, const char *s)
+{
+    if (a->n < MAX_ARGV)
+        a->v[a->n++] = s;
+    a->v[a->n] = NULL;
+}
+
+void child_argf(struct child_args *a, const char *fmt, ...)
+{
+    va_list ap;
+    size_t room = sizeof a->text - a->n_text;
+    char *s = a->text + a->n_text;
+    va_start(ap, fmt);
+    int n = vsnprintf(s, room, fmt, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)n >= room)
+        return; /* an argument list of more than 4 KiB is a bug of the caller: child_start sees it */
+    a->n_text += (size_t)n + 1;
+    child_arg(a, s);
+}
+
+enum status child_start(pid_t *pid, const struct child_args *a, int keep_fd)
+{
+    if (a->n >= MAX_ARGV)
+        FAIL(ST_BUG, "too many arguments for %s", a->v[0]);
+    *pid = fork();
+    if (*pid < 0)
+        FAIL(ST_IO, "cannot start %s: %s", a->v[0], strerror(errno));
+    if (*pid > 0)
+        return ST_OK;
+    setpgid(0, 0); /* Ctrl-C reaches the supervisor alone; it decides */
+    die_with_parent();
+    if (getppid() == 1)
+        _exit(127); /* the parent died before die_with_parent took effect */
+    signal(SIGPIPE, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    int null = open("/dev/null", O_RDONLY);
+    if (null >= 0)
+        dup2(null, STDIN_FILENO);
+    if (keep_fd >= 0)
+        fcntl(keep_fd, F_SETFD, 0);
+    execvp(a->v[0], (char *const *)(uintptr_t)a->v);
+    fprintf(stderr, "ingot: cannot run %s: %s\n", a->v[0], strerror(errno));
+    _exit(127);
+}
+
+const char *child_end_text(int wait_status, char *buf, size_t n)
+{
+    if (WIFSIGNALED(wait_status))
+        snprintf(buf, n, "signal %d (%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    else
+        snprintf(buf, n, "exit code %d", WEXITSTATUS(wait_status));
+    return buf;
+}

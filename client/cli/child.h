@@ -1,0 +1,35 @@
+/* Processes that `ingot` starts: found beside its own program, ended together with it. */
+#ifndef CLIENT_CLI_CHILD_H
+#define CLIENT_CLI_CHILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "common/status.h"
+
+enum { MAX_ARGV = 96, MAX_PATH_LEN = 1024 };
+
+/* The path of a sibling program ("ingot-worker"): beside this one, else in PATH.  ST_NOT_FOUND. */
+MUST_CHECK enum status child_find(const char *name, char path[MAX_PATH_LEN]);
+
+/* An argument list that grows; strings are borrowed or live in text. */
+struct child_args {
+    const char *v[MAX_ARGV + 1];
+    size_t n;
+    char text[4096];
+    size_t n_text;
+};
+
+void child_arg(struct child_args *a, const char *s);
+/* printf into the list's own text */
+void child_argf(struct child_args *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Starts v[0] in a process group of its own; it dies when this process dies (Linux).  keep_fd (or -1) stays
+ * open in it.  */
+MUST_CHECK enum status child_start(pid_t *pid, const struct child_args *a, int keep_fd);
+
+/* "exit code 3", "signal 9 (Killed)" */
+const char *child_end_text(int wait_status, char *buf, size_t n);
+
+#endif

@@ -1,0 +1,393 @@
+#include "client/cli/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+
+enum {
+    QUICK_US = 5 * 1000 * 1000,   /* a group that lived shorter died at once */
+    FIRST_BACKOFF_MS = 100,
+    LONGEST_BACKOFF_MS = 5000,
+    MAX_QUICK_DEATHS = 10,
+    WORKER_EXIT_USAGE = 2, /* of ingot-worker: these cannot be cured by starting again */
+    WORKER_EXIT_MODEL = 3,
+};
+
+struct group {
+    pid_t pid; /* of mpirun, or of the only rank; 0: not running */
+    uint64_t started_us, start_at_us;
+    uint32_t quick_deaths;
+    bool was_up;
+};
+
+struct supervisor {
+    struct supervisor_config cfg;
+    char dir[64];
+    char workers[96], private_listen[96];
+    char coordinator_path[MAX_PATH_LEN], worker_path[MAX_PATH_LEN];
+    pid_t coordinator;
+    int notify_fd;
+    char line[2048]; /* of the coordinator's events */
+    size_t n_line;
+    char endpoint[256];
+    struct group groups[1 + MAX_STANDBY];
+    int n_groups;
+    bool listening, ready, ended, draining;
+    int exit_code;
+};
+
+#define SAY(s, ...)                                                                                \
+    do {                                                                                           \
+        if (!(s)->cfg.quiet)                                                                       \
+            log_line(LOG_INFO, __VA_ARGS__);                                                       \
+    } while (0)
+
+/* ---- command lines ---- */
+
+static void arg_int(struct child_args *a, const char *option, int64_t v)
+{
+    if (v)
+        child_argf(a, "--%s=%" PRId64, option, v);
+}
+
+static void arg_string(struct child_args *a, const char *option, const char *v)
+{
+    if (v)
+        child_argf(a, "--%s=%s", option, v);
+}
+
+static enum status start_coordinator(struct supervisor *s)
+{
+    const struct supervisor_config *c = &s->cfg;
+    struct child_args a = {.n = 0};
+    int fd[2];
+    if (pipe(fd) != 0)
+        FAIL(ST_IO, "cannot make a pipe: %s", strerror(errno));
+    fcntl(fd[0], F_SETFD, FD_CLOEXEC);
+    fcntl(fd[0], F_SETFL, O_NONBLOCK);
+    fcntl(fd[1], F_SETFD, FD_CLOEXEC);
+    child_arg(&a, s->coordinator_path);
+    arg_string(&a, "model", c->model);
+    arg_string(&a, "name", c->name);
+    arg_string(&a, "listen", c->listen);
+    arg_string(&a, "workers", s->workers);
+    arg_int(&a, "max-seqs", c->max_seqs);
+    arg_int(&a, "max-step-tokens", c->max_step_tokens);
+    arg_int(&a, "max-queued", c->max_queued);
+    arg_int(&a, "drain-ms", c->drain_ms);
+    arg_int(&a, "step-deadline-ms", c->step_deadline_ms);
+    arg_string(&a, "journal", c->journal);
+    arg_string(&a, "log-level", c->log_level);
+    if (c->no_prefix_cache)
+        child_arg(&a, "--no-prefix-cache");
+    if (c->allow_remote)
+        child_arg(&a, "--allow-remote");
+    child_arg(&a, "--die-with-parent");
+    child_argf(&a, "--notify-fd=%d", fd[1]);
+    enum status st = child_start(&s->coordinator, &a, fd[1]);
+    close(fd[1]);
+    s->notify_fd = fd[0];
+    return st;
+}
+
+static void mpirun_args(struct child_args *a, const struct supervisor_config *c)
+{
+    child_arg(a, "mpirun");
+    if (getuid() == 0)
+        child_arg(a, "--allow-run-as-root");
+    child_arg(a, "--oversubscribe");
+    child_arg(a, "--bind-to");
+    child_arg(a, "none"); /* ranks bind themselves, knowing their threads */
+    child_arg(a, "-np");
+    child_argf(a, "%" PRId64, c->tp);
+}
+
+static enum status start_group(struct supervisor *s, struct group *g)
+{
+    const struct supervisor_config *c = &s->cfg;
+    struct child_args a = {.n = 0};
+    if (c->tp > 1)
+        mpirun_args(&a, c);
+    child_arg(&a, s->worker_path);
+    arg_string(&a, "model", c->model);
+    arg_string(&a, "name", c->name);
+    arg_string(&a, "connect", s->workers);
+    arg_string(&a, "backend", c->backend);
+    arg_string(&a, "coll", c->coll);
+    arg_int(&a, "threads", c->threads);
+    arg_string(&a, "isa", c->isa);
+    arg_int(&a, "max-seqs", c->max_seqs);
+    arg_int(&a, "max-step-tokens", c->max_step_tokens);
+    arg_int(&a, "max-ctx", c->max_ctx);
+    arg_int(&a, "kv-blocks", c->kv_blocks);
+    arg_string(&a, "kv-memory", c->kv_memory);
+    arg_int(&a, "block-len", c->block_len);
+    arg_string(&a, "kv-dtype", c->kv_dtype);
+    arg_string(&a, "log-level", c->log_level);
+    child_arg(&a, "--die-with-parent");
+    g->started_us = clock_us();
+    g->start_at_us = 0;
+    g->was_up = false;
+    return child_start(&g->pid, &a, -1);
+}
+
+/* ---- start ---- */
+
+static enum status prepare(struct supervisor *s, const struct supervisor_config *cfg)
+{
+    s->cfg = *cfg;
+    s->notify_fd = -1;
+    s->n_groups = 1 + (int)cfg->standby;
+    TRY(child_find("ingot-coordinator", s->coordinator_path));
+    TRY(child_find("ingot-worker", s->worker_path));
+    if (cfg->tp > 1) {
+        char mpirun[MAX_PATH_LEN];
+        if (child_find("mpirun", mpirun) != ST_OK)
+            FAIL(ST_NOT_FOUND, "--tp %" PRId64 " needs mpirun (apt: openmpi-bin)", cfg->tp);
+    }
+    snprintf(s->dir, sizeof s->dir, "/tmp/ingot-XXXXXX");
+    if (!mkdtemp(s->dir)) {
+        s->dir[0] = '\0';
+        FAIL(ST_IO, "cannot make a private folder in /tmp: %s", strerror(errno));
+    }
+    snprintf(s->workers, sizeof s->workers, "%s", cfg->workers ? cfg->workers : "");
+    if (!cfg->workers)
+        snprintf(s->workers, sizeof s->workers, "ipc://%s/workers", s->dir);
+    if (!cfg->listen) {
+        snprintf(s->private_listen, sizeof s->private_listen, "ipc://%s/clients", s->dir);
+        s->cfg.listen = s->private_listen;
+    }
+    return ST_OK;
+}
+
+enum status supervisor_start(struct supervisor **out, const struct supervisor_config *cfg)
+{
+    struct supervisor *s = calloc(1, sizeof *s);
+    if (!s)
+        FAIL(ST_NOMEM, "no memory for the supervisor");
+    enum status st = prepare(s, cfg);
+    if (st == ST_OK)
+        st = start_coordinator(s);
+    if (st != ST_OK) {
+        supervisor_stop(s);
+        return st;
+    }
+    /* groups start when the coordinator listens: see on_event */
+    *out = s;
+    return ST_OK;
+}
+
+/* ---- events ---- */
+
+static void kill_group(struct group *g)
+{
+    if (g->pid)
+        kill(g->pid, SIGKILL); /* its ranks go with it: die-with-parent works for stopped ones too */
+}
+
+static void on_group_lost(struct supervisor *s, const char *rest)
+{
+    uint64_t launch, pid;
+    if (sscanf(rest, "%" SCNu64 " %" SCNu64, &launch, &pid) != 2)
+        return;
+    /* pid is rank 0's: find the group whose process it is or whose child it is */
+    for (int i = 0; i < s->n_groups; i++) {
+        struct group *g = &s->groups[i];
+        if (g->pid && (g->pid == (pid_t)pid || getpgid((pid_t)pid) == g->pid || s->n_groups == 1))
+            kill_group(g);
+    }
+}
+
+static void on_event(struct supervisor *s, const char *line)
+{
+    if (strncmp(line, "listening ", 10) == 0) {
+        sscanf(line + 10, "%255s", s->endpoint);
+        s->listening = true;
+        for (int i = 0; i < s->n_groups; i++)
+            s->groups[i].start_at_us = 1;
+    } else if (strncmp(line, "group-up ", 9) == 0) {
+        s->ready = true;
+        for (int i = 0; i < s->n_groups; i++)
+            s->groups[i].was_up = s->groups[i].pid != 0;
+    } else if (strncmp(line, "group-lost ", 11) == 0) {
+        on_group_lost(s, line + 11);
+    }
+}
+
+static void read_events(struct supervisor *s)
+{
+    for (;;) {
+        ssize_t n = read(s->notify_fd, s->line + s->n_line, sizeof s->line - 1 - s->n_line);
+        if (n <= 0)
+            return;
+        s->n_line += (size_t)n;
+        s->line[s->n_line] = '\0';
+        char *at = s->line, *end;
+        while ((end = strchr(at, '\n'))) {
+            *end = '\0';
+            on_event(s, at);
+            at = end + 1;
+        }
+        s->n_line -= (size_t)(at - s->line);
+        memmove(s->line, at, s->n_line);
+        if (s->n_line == sizeof s->line - 1)
+            s->n_line = 0; /* a line that long is not ours */
+    }
+}
+
+/* when to start the group again, or a failure when that cannot help */
+static enum status plan_restart(struct supervisor *s, struct group *g, int wait_status)
+{
+    char why[64];
+    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
+    child_end_text(wait_status, why, sizeof why);
+    if (code == WORKER_EXIT_USAGE || code == WORKER_EXIT_MODEL)
+        FAIL(ST_RANGE, "the workers cannot serve this (%s): see their message above", why);
+    if (code == 127)
+        FAIL(ST_IO, "the workers could not be started");
+    if (g->was_up)
+        g->quick_deaths = 0;
+    if (clock_us() - g->started_us < QUICK_US)
+        g->quick_deaths++;
+    if (g->quick_deaths > MAX_QUICK_DEATHS)
+        FAIL(ST_PEER, "the workers died %u times in a row at once (last: %s)", g->quick_deaths,
+             why);
+    uint64_t wait_ms = 0;
+    if (g->quick_deaths > 1) {
+        wait_ms = FIRST_BACKOFF_MS << (g->quick_deaths - 2);
+        if (wait_ms > LONGEST_BACKOFF_MS)
+            wait_ms = LONGEST_BACKOFF_MS;
+    }
+    SAY(s, "worker group ended with %s: starting it again%s", why, wait_ms ? " in a moment" : "");
+    g->start_at_us = clock_us() + 1000U * wait_ms;
+    return ST_OK;
+}
+
+static enum status reap(struct supervisor *s)
+{
+    int ws;
+    char why[64];
+    if (s->coordinator && waitpid(s->coordinator, &ws, WNOHANG) == s->coordinator) {
+        s->coordinator = 0;
+        s->ended = true;
+        s->exit_code = WIFEXITED(ws) ? WEXITSTATUS(ws) : 1;
+        read_events(s);
+        if (!s->draining && !(WIFEXITED(ws) && WEXITSTATUS(ws) == 0))
+            FAIL(ST_PEER, "the coordinator ended with %s", child_end_text(ws, why, sizeof why));
+    }
+    for (int i = 0; i < s->n_groups; i++) {
+        struct group *g = &s->groups[i];
+        if (!g->pid || waitpid(g->pid, &ws, WNOHANG) != g->pid)
+            continue;
+        g->pid = 0;
+        if (!s->draining && !s->ended)
+            TRY(plan_restart(s, g, ws));
+    }
+    return ST_OK;
+}
+
+static enum status start_due(struct supervisor *s)
+{
+    uint64_t now = clock_us();
+    for (int i = 0; i < s->n_groups; i++) {
+        struct group *g = &s->groups[i];
+        if (!g->pid && g->start_at_us && g->start_at_us <= now && !s->draining && !s->ended)
+            TRY(start_group(s, g));
+    }
+    return ST_OK;
+}
+
+enum status supervisor_poll(struct supervisor *s, int timeout_ms, enum supervisor_state *state)
+{
+    struct pollfd p = {.fd = s->ended ? -1 : s->notify_fd, .events = POLLIN};
+    /* children are looked for at least that often: their end gives no event of its own */
+    enum { REAP_MS = 20 };
+    uint64_t end = clock_us() + 1000U * (uint64_t)(timeout_ms > 0 ? timeout_ms : 0);
+    do {
+        if (poll(&p, 1, timeout_ms > REAP_MS ? REAP_MS : timeout_ms) > 0) {
+            read_events(s);
+            if (p.revents & POLLHUP)
+                p.fd = -1;
+        }
+        TRY(reap(s));
+        TRY(start_due(s));
+        *state = s->ended ? SUP_ENDED : s->ready ? SUP_READY : SUP_STARTING;
+    } while (*state == SUP_STARTING && clock_us() < end);
+    return ST_OK;
+}
+
+const char *supervisor_endpoint(const struct supervisor *s)
+{
+    return s->listening ? s->endpoint : NULL;
+}
+
+int supervisor_exit_code(const struct supervisor *s)
+{
+    return s->exit_code;
+}
+
+/* ---- end ---- */
+
+void supervisor_drain(struct supervisor *s)
+{
+    s->draining = true;
+    if (s->coordinator)
+        kill(s->coordinator, SIGTERM);
+}
+
+static void wait_or_kill(pid_t *pid, uint64_t until_us)
+{
+    while (*pid && waitpid(*pid, NULL, WNOHANG) == 0) {
+        if (clock_us() > until_us) {
+            kill(*pid, SIGKILL);
+            waitpid(*pid, NULL, 0);
+            break;
+        }
+        usleep(5000);
+    }
+    *pid = 0;
+}
+
+static void remove_dir(const char *dir)
+{
+    static const char *const names[] = {"workers", "clients"};
+    char path[128];
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        unlink(path);
+    }
+    rmdir(dir);
+}
+
+void supervisor_stop(struct supervisor *s)
+{
+    if (!s)
+        return;
+    if (s->coordinator) {
+        kill(s->coordinator, SIGTERM);
+        kill(s->coordinator, SIGINT); /* the second one: now, not when everything is answered */
+    }
+    uint64_t until = clock_us() + 2 * 1000 * 1000;
+    wait_or_kill(&s->coordinator, until);
+    for (int i = 0; i < s->n_groups; i++) { /* the coordinator has told them to end */
+        if (!s->groups[i].was_up)
+            kill_group(&s->groups[i]);
+        wait_or_kill(&s->groups[i].pid, until);
+    }
+    if (s->notify_fd >= 0)
+        close(s->notify_fd);
+    if (s->dir[0])
+        remove_dir(s->dir);
+    free(s);
+}

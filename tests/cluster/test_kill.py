@@ -1,0 +1,187 @@
+"""The second claim: kill any rank and the stream goes on with the bytes it would have had; and a client that
+dies gives its blocks back."""
+import os
+import pathlib
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+import tap  # noqa: E402
+from cluster import BIN, DEMO, Cluster, children, command_of, model  # noqa: E402
+
+MODEL = model("stories260K") or DEMO
+ROUNDS = int(os.environ.get("INGOT_KILL_ROUNDS", "20"))
+STREAMS = 8
+TOKENS = 160
+
+
+def start(client):
+    return [client.start(text=b"Once upon a time" if i % 2 else b"The little dog",
+                         max_tokens=TOKENS,
+                         sampling={"temperature": 0.0 if i < 4 else 0.9, "seed": i + 1,
+                                   "ignore_eos": True, "logprobs": True})
+            for i in range(STREAMS)]
+
+
+def finish(client, rids):
+    got = client.collect(rids, 120)
+    for rid in rids:
+        assert got[rid].finish, got[rid].error
+    return [got[rid] for rid in rids]
+
+
+def read_some(client, rids, n):
+    """Reads messages until n deltas came; what was read stays with the answers."""
+    from ingot_client import Answer
+    answers = {rid: Answer() for rid in rids}
+    seen = 0
+    while seen < n:
+        name, m = client.recv()
+        if m.request_id in answers:
+            answers[m.request_id].take(name, m)
+            seen += name == "Delta"
+    return answers
+
+
+def recover(c, client, rids, answers, hurt):
+    """Hurts the group, reads to the end; seconds until the next delta after that."""
+    pending = {r for r in rids if not answers[r].terminals}
+    t0 = time.monotonic()
+    hurt()
+    # what was already under way does not count: recovery is the longest silence from now on
+    last, longest = t0, 0.0
+    while pending:
+        name, m = client.recv(120)
+        now = time.monotonic()
+        longest = max(longest, now - last)
+        last = now
+        if m.request_id in answers and answers[m.request_id].take(name, m):
+            pending.discard(m.request_id)
+    for r in rids:
+        assert answers[r].finish, answers[r].error
+    return longest, [answers[r] for r in rids]
+
+
+def kill_rounds(sig, rounds, extra=()):
+    rng = random.Random(7)
+    times = []
+    with Cluster(MODEL, tp=2, extra=["--step-deadline-ms", "1000", *extra]) as c:
+        client = c.clients[0]
+        client.timeout = 120
+        oracle = [a.key() for a in finish(client, start(client))]
+        assert len(set(oracle)) == STREAMS - 2, "greedy answers to two prompts, four seeds"
+        for i in range(rounds):
+            c.client(timeout=120).wait_ready(120)
+            ranks = c.worker_pids()
+            assert len(ranks) >= 2, ranks
+            rids = start(client)
+            answers = read_some(client, rids, rng.randrange(1, STREAMS * TOKENS // 2))
+            victim = rng.choice(ranks)
+            seconds, got = recover(c, client, rids, answers, lambda: os.kill(victim, sig))
+            times.append(seconds)
+            for k, (a, o) in enumerate(zip(got, oracle)):
+                assert a.key() == o, f"round {i}: stream {k} has other bytes"
+        stats = client.call("Stats")[1]
+        assert stats.recoveries >= rounds // 2, stats.recoveries
+    print(f"    {rounds} rounds, {stats.recoveries} recoveries; longest silence of a stream: median "
+          f"{statistics.median(times):.2f} s, greatest {max(times):.2f} s")
+
+
+@tap.case
+def sigkill():
+    kill_rounds(signal.SIGKILL, ROUNDS)
+
+
+@tap.case
+def sigstop():
+    kill_rounds(signal.SIGSTOP, max(3, ROUNDS // 4))
+
+
+@tap.case
+def sigkill_with_a_standby_group():
+    kill_rounds(signal.SIGKILL, max(3, ROUNDS // 4), ["--standby", "1"])
+
+
+@tap.case
+def client_gone_gives_its_blocks_back():
+    script = ("import sys; sys.path.insert(0, sys.argv[1]); import ingot_client as ic\n"
+              "c = ic.Client(sys.argv[2])\n"
+              "[c.start(text=b'Once', max_tokens=400, sampling={'ignore_eos': True}, request_id='r%d' % i)"
+              " for i in range(8)]\n"
+              "while c.recv()[0] != 'Delta': pass\n"
+              "print('running', flush=True)\n"
+              "while True: c.recv()\n")
+    with Cluster(MODEL, tp=1) as c:
+        client = c.clients[0]
+        p = subprocess.Popen([sys.executable, "-c", script, str(pathlib.Path(__file__).parent),
+                              c.endpoint], stdout=subprocess.PIPE, text=True)
+        try:
+            assert p.stdout.readline().strip() == "running"
+            assert client.call("Stats")[1].running == 8
+        finally:
+            p.kill()
+            p.wait()
+        t0 = time.monotonic()
+        while True:
+            s = client.call("Stats")[1]
+            held = s.blocks_total - s.blocks_free - s.blocks_cached
+            if s.running == 0 and s.waiting == 0 and held == 0:
+                break
+            assert time.monotonic() - t0 < 1.0, "blocks are still held one second after the client died"
+            time.sleep(0.02)
+        print(f"    free again after {time.monotonic() - t0:.2f} s")
+
+
+def left_over(c):
+    """Our processes that are still there once `ingot serve` has ended."""
+    return [p for p in c.everything if command_of(p).rsplit("/", 1)[-1].startswith(("ingot", "mpirun"))]
+
+
+def ends_clean(sig):
+    with Cluster(MODEL, tp=2) as c:
+        rid = c.clients[0].start(text=b"Once upon a time", max_tokens=100)
+        c.everything = children(c.serve.pid)
+        assert len(c.everything) >= 4, c.everything
+        c.serve.send_signal(sig)
+        c.serve.wait(30)
+        end = time.monotonic() + 10
+        while left_over(c) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not left_over(c), [(p, command_of(p)) for p in left_over(c)]
+        return c.serve.returncode, c.clients[0], rid
+
+
+@tap.case
+def sigterm_drains_and_leaves_nothing():
+    with Cluster(MODEL, tp=2) as c:
+        client = c.clients[0]
+        rid = client.start(text=b"Once upon a time", max_tokens=100,
+                           sampling={"ignore_eos": True})
+        assert client.recv()[0] == "Accepted"
+        c.everything = children(c.serve.pid)
+        c.serve.send_signal(signal.SIGTERM)
+        from ingot_client import Answer
+        a = Answer()
+        a.accepted = True
+        while not a.terminals:
+            name, m = client.recv()
+            if m.request_id == rid:
+                a.take(name, m)
+        assert a.finish and len(a.ids[0]) == 100, "the running request was not finished"
+        assert c.serve.wait(30) == 0
+        end = time.monotonic() + 10
+        while left_over(c) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not left_over(c), [(p, command_of(p)) for p in left_over(c)]
+
+
+@tap.case
+def sigkill_of_serve_leaves_nothing():
+    assert ends_clean(signal.SIGKILL)[0] == -signal.SIGKILL
+
+
+tap.main()
