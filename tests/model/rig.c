@@ -59,7 +59,7 @@ struct decoder_config rig_decoder_config(const struct model_config *mc, struct r
 static enum status open_rank(struct rig *r, const char *dir, struct rig_config c, int rank,
                              int world, uint64_t session)
 {
-    struct backend_config bc = {.threads = or_default(c.threads, 1)};
+    struct backend_config bc = {.threads = or_default(c.threads, 1), .isa = c.isa};
     memset(r, 0, sizeof *r);
     TRY(backend_open(&r->be, "cpu", &bc));
     TRY(loader_open(&r->ld, dir));

@@ -9,7 +9,8 @@
 struct rig_config {
     int32_t max_tokens, max_seqs, max_out, n_blocks, block_len, max_ctx; /* 0: a default */
     enum dtype kv_dtype;
-    int threads; /* 0: 1 */
+    int threads;     /* 0: 1 */
+    const char *isa; /* NULL: the best one */
 };
 
 struct rig {

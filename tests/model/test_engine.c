@@ -66,6 +66,8 @@ static struct model_row models[] = {
     {"qwen3", DT_BF16},
     {"qwen2", DT_F32},
     {"llama-attention-bias", DT_F32},
+    {"llama-gqa", DT_I8},
+    {"qwen3", DT_E4M3},
 };
 
 ParameterizedTestParameters(engine, prefill_equals_decode)
@@ -104,6 +106,34 @@ ParameterizedTest(struct model_row *m, engine, verify_equals_decode)
          "verify"); /* in steps of 5 rows */
     for (int32_t i = 3; i < N; i++)
         same(&t, row(&t, t.got, i - 3), i, "verify");
+    truth_close(&t);
+}
+
+/* The instruction set and the number of threads do not matter. */
+Test(engine, same_bits_on_every_path)
+{
+    static const char *const isas[] = {"plain", "avx2", "avx512", NULL};
+    struct truth t;
+    truth_open(&t, "llama-sharded-bf16", small(DT_BF16));
+    for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
+        for (int threads = 1; threads <= 3; threads++) {
+            struct rig_config cfg = small(DT_BF16);
+            struct backend_config bc = {.threads = threads, .isa = isas[i]};
+            struct backend *be;
+            struct rig r;
+            if (backend_open(&be, "cpu", &bc) == ST_UNSUPPORTED)
+                continue; /* not on this machine */
+            backend_ops_of(be)->close(be);
+            cfg.threads = threads;
+            cfg.isa = isas[i];
+            rig_open(&r, golden_dir("llama-sharded-bf16"), cfg);
+            must(engine_prepare(r.e, 1, 0), "prepare");
+            must(engine_forward_verify(r.e, 1, t.ids, N, t.got), "verify");
+            for (int32_t n = 0; n < N; n++)
+                same(&t, row(&t, t.got, n), n, isas[i] ? isas[i] : "auto");
+            rig_close(&r);
+        }
+    }
     truth_close(&t);
 }
 
@@ -199,11 +229,14 @@ Test(engine, mixed_chunks_equal_separate)
     truth_close(&t);
 }
 
-static void kv_rows_take(struct engine_kv *kv, int32_t n_layers, size_t row_bytes, int32_t len)
+static void kv_rows_take(struct engine_kv *kv, int32_t n_layers, size_t row_bytes, int32_t n_kv,
+                         int32_t len)
 {
     for (int32_t i = 0; i < n_layers; i++)
         kv[i] = (struct engine_kv){.k = malloc(row_bytes * (size_t)len),
-                                   .v = malloc(row_bytes * (size_t)len)};
+                                   .v = malloc(row_bytes * (size_t)len),
+                                   .k_scale = calloc((size_t)(n_kv * len), sizeof(float)),
+                                   .v_scale = calloc((size_t)(n_kv * len), sizeof(float))};
 }
 
 /* KV computed by one engine goes on in another with other blocks. */
@@ -223,7 +256,7 @@ ParameterizedTest(struct model_row *m, engine, kv_from_elsewhere)
     cfg.block_len = 3;
     rig_open(&other, golden_dir(m->name), cfg);
     int32_t n_layers = t.r.mc->n_layers;
-    kv_rows_take(kv, n_layers, engine_kv_row_bytes(t.r.e), len);
+    kv_rows_take(kv, n_layers, engine_kv_row_bytes(t.r.e), t.r.mc->n_kv, len);
     must(engine_prefill(t.r.e, 1, t.ids, len, t.got), "prefill");
     must(engine_export_kv(t.r.e, 1, kv), "export");
     must(engine_prefill(other.e, 5, t.ids, 4, t.got), "something else in the cache");
@@ -242,6 +275,8 @@ ParameterizedTest(struct model_row *m, engine, kv_from_elsewhere)
     for (int32_t i = 0; i < n_layers; i++) {
         free(kv[i].k);
         free(kv[i].v);
+        free(kv[i].k_scale);
+        free(kv[i].v_scale);
     }
     rig_close(&other);
     truth_close(&t);
