@@ -46,7 +46,7 @@ static bool parts_words(uint32_t c)
 FILTER(f_title)
 {
     struct jval s;
-    size_t mark = j_mark(r), k;
+    size_t mark = j_mark(r), k = 1;
     TRY(j_bind(r, "title", args, NULL, 0, 0, NULL));
     TRY(j_to_str(r, in, &s));
     const char *p = s.u.s->p, *end = p + s.u.s->n;

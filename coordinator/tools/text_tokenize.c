@@ -68,7 +68,10 @@ static enum status put_token(const struct tokenizer *t, const struct token_list 
         TRY(text_buf_append(out, "\x1b[35m", 5));
     size_t from = out->len;
     TRY(text_put_visible(out, p.text.data ? p.text.data : "", p.text.len));
-    for (size_t width = out->len - from; width < 20; width++)
+    size_t width = 0; /* characters */
+    for (size_t k = from; k < out->len; k++)
+        width += ((unsigned char)out->data[k] & 0xc0) != 0x80;
+    for (; width < 20; width++)
         TRY(text_buf_append(out, " ", 1));
     TRY(text_buf_append(out, " \"", 2));
     TRY(text_put_visible(out, p.bytes.data ? p.bytes.data : "", p.bytes.len));
