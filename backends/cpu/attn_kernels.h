@@ -14,53 +14,83 @@ struct attn_scratch {
     float q[HEAD_MAX * TILE_ROWS];              /* [d][rows] */
     float p[TILE_ROWS * P_STRIDE];              /* [rows][SPLIT] scores, then weights */
     float o[TILE_ROWS * HEAD_MAX];              /* [rows][d rounded up to PANEL] */
+    size_t rows[SPLIT];                         /* of the cache */
 };
 
-/* n elements of one head of the cache to f32. */
-ALWAYS_INLINE void widen(const struct kv_operand *o, size_t row, int n, float *dst)
+/* VL elements to f32, before the scale. */
+ALWAYS_INLINE vf load_wide(enum dtype t, const void *base, size_t at)
 {
-    size_t at = row * o->row_elems;
-    int i = 0;
-    if (o->dtype == DT_F32) {
-        memcpy(dst, (const float *)o->base + at, (size_t)n * sizeof *dst);
-    } else if (o->dtype == DT_F16) {
-        const uint16_t *src = (const uint16_t *)o->base + at;
-        for (; i + VL <= n; i += VL)
-            v_store(dst + i, v_load_f16(src + i));
-        for (; i < n; i++)
-            dst[i] = f32_of_f16(src[i]);
-    } else if (o->dtype == DT_BF16) {
-        const uint16_t *src = (const uint16_t *)o->base + at;
-        for (; i < n; i++)
-            dst[i] = f32_of_bf16(src[i]);
-    } else if (o->dtype == DT_I8) {
-        const int8_t *src = (const int8_t *)o->base + at;
-        float scale = o->scale[row * o->scale_stride];
-        for (; i < n; i++)
-            dst[i] = (float)src[i] * scale;
-    } else {
-        const uint8_t *src = (const uint8_t *)o->base + at;
-        float scale = o->scale[row * o->scale_stride];
-        for (; i < n; i++)
-            dst[i] = f32_of_e4m3(src[i]) * scale;
+    float tmp[VL];
+    switch (t) {
+    case DT_F16:
+        return v_load_f16((const uint16_t *)base + at);
+    case DT_BF16:
+        return v_load_bf16((const uint16_t *)base + at);
+    case DT_I8:
+        return v_load_i8((const int8_t *)base + at);
+    case DT_E4M3:
+        for (int j = 0; j < VL; j++)
+            tmp[j] = f32_of_e4m3(((const uint8_t *)base)[at + (size_t)j]);
+        return v_load(tmp);
+    default:
+        return v_load((const float *)base + at);
     }
 }
 
-static size_t key_at(const struct attn_split *a, int key)
+/* Elements [i, i + n) of one head in a cache row, to f32. */
+ALWAYS_INLINE void widen(const struct kv_operand *o, enum dtype t, size_t row, int i, int n, float *dst)
 {
-    return kv_row(a->blocks, a->block_len, a->first_key + key);
+    size_t at = row * o->row_elems + (size_t)i;
+    int j = 0;
+    if (o->scale) {
+        vf scale = v_splat(o->scale[row * o->scale_stride]);
+        for (; j + VL <= n; j += VL)
+            v_store(dst + j, v_mul(load_wide(t, o->base, at + (size_t)j), scale));
+    } else {
+        for (; j + VL <= n; j += VL)
+            v_store(dst + j, load_wide(t, o->base, at + (size_t)j));
+    }
+    for (; j < n; j++)
+        dst[j] = kv_value(o, row, i + j);
+}
+
+/* A head's rows lie far apart, out of the hardware prefetchers' reach. */
+ALWAYS_INLINE void prefetch_row(const struct kv_operand *o, enum dtype t, size_t row, int d)
+{
+    size_t size = dtype_size(t);
+    const char *p = (const char *)o->base + row * o->row_elems * size;
+    for (size_t i = 0; i < (size_t)d * size; i += 64)
+        __builtin_prefetch(p + i);
+}
+
+enum { AHEAD = 16 }; /* keys */
+
+/* Cache rows of keys [lo, hi) of the split. */
+static void find_rows(const struct attn_split *a, int lo, int hi, size_t *rows)
+{
+    int32_t key = a->first_key + lo, block = key / a->block_len, offset = key % a->block_len;
+    for (int j = lo; j < hi; j++) {
+        rows[j] = (size_t)a->blocks[block] * (size_t)a->block_len + (size_t)offset;
+        if (++offset == a->block_len) {
+            offset = 0;
+            block++;
+        }
+    }
 }
 
 /* Keys [lo, hi) of the split into s->keys.  Columns of a group of VL that are outside repeat a key inside;
  * their scores are not used. */
-static void pack_keys(const struct attn_split *a, int lo, int hi, struct attn_scratch *s)
+ALWAYS_INLINE void pack_keys(const struct attn_split *a, enum dtype t, int lo, int hi,
+                             struct attn_scratch *s)
 {
     int d = a->d;
     for (int k0 = lo / VL * VL; k0 < hi; k0 += VL) {
         float *panel = s->keys + (size_t)(k0 / PANEL) * (size_t)d * PANEL + k0 % PANEL;
         for (int j = 0; j < VL; j++) {
             int key = k0 + j < lo ? lo : k0 + j < hi ? k0 + j : hi - 1;
-            widen(&a->k, key_at(a, key), d, s->wide + j * HEAD_MAX);
+            if (key + AHEAD < hi)
+                prefetch_row(&a->k, t, s->rows[key + AHEAD], d);
+            widen(&a->k, t, s->rows[key], 0, d, s->wide + j * HEAD_MAX);
         }
         int i = 0;
         for (; i + VL <= d; i += VL) {
@@ -79,21 +109,42 @@ static void pack_keys(const struct attn_split *a, int lo, int hi, struct attn_sc
     }
 }
 
-static void pack_values(const struct attn_split *a, int lo, int hi, struct attn_scratch *s)
+ALWAYS_INLINE void pack_values(const struct attn_split *a, enum dtype t, int lo, int hi,
+                               struct attn_scratch *s)
 {
-    float row[HEAD_MAX];
     for (int k = lo; k < hi; k++) {
-        widen(&a->v, key_at(a, k), a->d, row);
-        for (int i = 0; i < a->d; i += PANEL) {
-            float *dst = s->values + ((size_t)(i / PANEL) * SPLIT + (size_t)k) * PANEL;
-            if (i + PANEL <= a->d)
-                memcpy(dst, row + i, PANEL * sizeof *dst);
-            else
-                for (int c = 0; c < PANEL; c++)
-                    dst[c] = i + c < a->d ? row[i + c] : 0.0f;
+        if (k + AHEAD < hi)
+            prefetch_row(&a->v, t, s->rows[k + AHEAD], a->d);
+        float *dst = s->values + (size_t)k * PANEL;
+        int i = 0;
+        for (; i + PANEL <= a->d; i += PANEL, dst += SPLIT * PANEL)
+            widen(&a->v, t, s->rows[k], i, PANEL, dst);
+        if (i < a->d) {
+            memset(dst, 0, PANEL * sizeof *dst);
+            widen(&a->v, t, s->rows[k], i, a->d - i, dst);
         }
     }
 }
+
+#define PACK_FNS(T)                                                                                \
+    static void pack_##T(const struct attn_split *a, int lo, int hi, struct attn_scratch *s)       \
+    {                                                                                              \
+        pack_keys(a, T, lo, hi, s);                                                                \
+        pack_values(a, T, lo, hi, s);                                                              \
+    }
+PACK_FNS(DT_F32)
+PACK_FNS(DT_F16)
+PACK_FNS(DT_BF16)
+PACK_FNS(DT_I8)
+PACK_FNS(DT_E4M3)
+
+typedef void pack_fn(const struct attn_split *a, int lo, int hi, struct attn_scratch *s);
+
+/* Keys and values are of one type. */
+static pack_fn *const pack_fns[DT_N] = {
+    [DT_F32] = pack_DT_F32, [DT_F16] = pack_DT_F16,   [DT_BF16] = pack_DT_BF16,
+    [DT_I8] = pack_DT_I8,   [DT_E4M3] = pack_DT_E4M3,
+};
 
 static inline float *row_part(const struct attn_split *a, int row)
 {
@@ -213,8 +264,8 @@ static void fast_attn_split(const struct attn_split *a, float *scratch)
         hi = h > hi ? h : hi;
     }
     if (lo < hi) {
-        pack_keys(a, lo, hi, s);
-        pack_values(a, lo, hi, s);
+        find_rows(a, lo, hi, s->rows);
+        pack_fns[a->k.dtype](a, lo, hi, s);
     }
     int n_tiles = (a->rows + TILE_ROWS - 1) / TILE_ROWS;
     for (int i = 0; i < n_tiles; i++) {

@@ -65,6 +65,7 @@ static enum status check_cache(const struct attn_layer *al, struct kv_layer kv)
 {
     if (al->d_head > HEAD_MAX)
         FAIL(ST_UNSUPPORTED, "head size %d, the CPU backend takes up to %d", al->d_head, HEAD_MAX);
+    assert(kv.k.dtype == kv.v.dtype);
     for (int i = 0; i < 2; i++) {
         struct view v = i ? kv.v : kv.k, scale = i ? kv.v_scale : kv.k_scale;
         bool scaled = v.dtype == DT_I8 || v.dtype == DT_E4M3;

@@ -4,7 +4,7 @@
 
 void rows_run(struct backend *be, pool_fn *fn, void *ctx, int32_t rows, int32_t cols)
 {
-    if ((int64_t)rows * cols < ROWS_GRAIN)
+    if (rows == 1 || (int64_t)rows * cols < ROWS_GRAIN)
         fn(ctx, 0, 1);
     else
         pool_run(be->pool, fn, ctx);

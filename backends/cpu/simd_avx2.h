@@ -44,6 +44,17 @@ static inline vf v_load_f16(const uint16_t *p)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
+static inline vf v_load_bf16(const uint16_t *p)
+{
+    __m256i r = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(r, 16));
+}
+
+static inline vf v_load_i8(const int8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+
 /* VL pairs (low, high) of neighbouring bf16: all low ones, all high ones. */
 static inline void v_load_bf16_pairs(const uint16_t *p, vf *low, vf *high)
 {

@@ -44,6 +44,17 @@ static inline vf v_load_f16(const uint16_t *p)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
 
+static inline vf v_load_bf16(const uint16_t *p)
+{
+    __m512i r = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(r, 16));
+}
+
+static inline vf v_load_i8(const int8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+
 /* VL pairs (low, high) of neighbouring bf16: all low ones, all high ones. */
 static inline void v_load_bf16_pairs(const uint16_t *p, vf *low, vf *high)
 {

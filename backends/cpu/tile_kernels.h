@@ -1,6 +1,7 @@
 /* Matrix products and attention over the vectors of one instruction set.  The including file has included
  * simd_X.h, which defines VL (floats of a vector, 4, 8 or 16), TILE_ROWS (rows whose accumulators fit the
- * registers) and v_load, v_store, v_splat, v_add, v_mul, v_fma, v_load_f16, v_load_bf16_pairs, v_transpose.
+ * registers) and v_load, v_store, v_splat, v_add, v_mul, v_fma, v_load_f16, v_load_bf16, v_load_i8,
+ * v_load_bf16_pairs, v_transpose.
  *
  * One register tile serves everything: `rows` broadcast values of x against PANEL columns of w, k ascending.
  * A panel is done in PARTS steps of two vectors, columns [VL q, +VL) and [16 + VL q, +VL). */

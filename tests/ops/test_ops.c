@@ -97,7 +97,7 @@ Test(ops, same_bits_on_every_instruction_set_and_thread_count)
         }
         free(want);
     }
-    cr_log_warn("compared: %zu settings, %zu cases", n, n_op_cases);
+    cr_log_info("compared: %zu settings, %zu cases", n, n_op_cases);
     for (size_t j = 0; j < n; j++)
         close_cpu(others[j]);
     close_cpu(plain);

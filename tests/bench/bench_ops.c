@@ -1,0 +1,199 @@
+/* How close the CPU backend's ops come to the machine's limits, measured in the same run.
+ *   bench_ops [ISA [THREADS [cpu-time]]]
+ * Bytes and operations are counted here, from the shapes: weights read once a call; a multiply-add is 2. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/backend.h"
+#include "bench/ceilings.h"
+
+enum { MAX_COPIES = 64, TRIES = 9 };
+
+struct bench {
+    struct backend *be;
+    const struct backend_ops *ops;
+    struct ceilings top;
+};
+
+static void must(enum status st)
+{
+    if (st == ST_OK)
+        return;
+    fprintf(stderr, "bench_ops: %s: %s\n", status_name(st), status_detail());
+    exit(1);
+}
+
+static struct view new_view(struct bench *b, int32_t rows, int32_t cols, enum dtype t)
+{
+    struct view v = {.rows = rows, .cols = cols, .stride = cols, .dtype = t};
+    size_t bytes = (size_t)rows * (size_t)cols * dtype_size(t);
+    must(b->ops->alloc(b->be, bytes, MEM_DEVICE, &v.buf));
+    char *data = malloc(bytes + 1);
+    for (size_t i = 0; i < bytes / 4; i++) {
+        float f = (float)((i * 2654435761U >> 8) & 0xffff) * 0x1p-16f - 0.5f;
+        memcpy(data + 4 * i, &f, 4);
+    }
+    if (t != DT_F32) /* any bits with a small exponent */
+        for (size_t i = 0; i < bytes / 2; i++) {
+            uint16_t h = (uint16_t)(0x3000U | ((i * 40503U) & 0x83ffU));
+            memcpy(data + 2 * i, &h, 2);
+        }
+    must(b->ops->write(b->be, v, data));
+    free(data);
+    return v;
+}
+
+static struct weight *new_weight(struct bench *b, int32_t n, int32_t k, enum dtype t)
+{
+    struct weight *w;
+    size_t row = (size_t)k * dtype_size(t);
+    char *data = malloc(row * (size_t)n);
+    for (size_t i = 0; i < (size_t)n * (size_t)k; i++) {
+        float f = (float)((i * 2654435761U >> 8) & 0xffff) * 0x1p-16f - 0.5f;
+        uint16_t h = t == DT_F16 ? f16_of_f32(f) : bf16_of_f32(f);
+        memcpy(data + i * dtype_size(t), t == DT_F32 ? (void *)&f : (void *)&h, dtype_size(t));
+    }
+    struct weight_src src = {.name = "bench", .cols = k, .n_parts = 1,
+                             .part = {{.data = data, .row_bytes = row, .dtype = t, .rows = n}},
+                             .n_slices = 1, .slice_end = {k}};
+    must(b->ops->load_weight(b->be, &src, &w));
+    free(data);
+    return w;
+}
+
+/* bytes and flops of one call; the smaller limit is the one that binds */
+static void report(const struct bench *b, const char *what, double ns, double bytes, double flops)
+{
+    double gbs = bytes / ns, gflops = flops / ns;
+    double of_mem = gbs / b->top.read_gbs, of_fma = gflops / b->top.fma_gflops;
+    printf("%-44s %9.1f us %8.2f GB/s %4.0f %% %9.1f GFLOP/s %4.0f %%\n", what, ns * 1e-3, gbs,
+           of_mem * 100, gflops, of_fma * 100);
+}
+
+/* Enough copies of the weight that a pass reads 512 MiB, so that no cache holds them. */
+static void bench_linear(struct bench *b, int32_t m, int32_t n, int32_t k, enum dtype t)
+{
+    char what[80];
+    struct weight *w[MAX_COPIES];
+    size_t bytes = (size_t)n * (size_t)k * dtype_size(t);
+    int copies = m >= 64 ? 1 : (int)(((size_t)512 << 20) / bytes) + 1;
+    copies = copies < MAX_COPIES ? copies : MAX_COPIES;
+    for (int i = 0; i < copies; i++)
+        w[i] = new_weight(b, n, k, t);
+    struct view x = new_view(b, m, k, DT_F32), out = new_view(b, m, n, DT_F32);
+    double best = INFINITY;
+    for (int try = 0; try < TRIES; try++) {
+        uint64_t t0 = bench_now_ns();
+        for (int i = 0; i < copies; i++)
+            must(b->ops->linear(b->be, w[i], x, out));
+        best = fmin(best, (double)(bench_now_ns() - t0) / copies);
+    }
+    snprintf(what, sizeof what, "linear M %d N %d K %d %s", m, n, k, dtype_name(t));
+    report(b, what, best, (double)bytes, 2.0 * m * n * k);
+    for (int i = 0; i < copies; i++)
+        b->ops->free_weight(b->be, w[i]);
+    b->ops->free(b->be, x.buf);
+    b->ops->free(b->be, out.buf);
+}
+
+/* t new tokens of one sequence with kv tokens in all; 32 heads on 8 KV heads of 64.  Layers enough that the
+ * KV of a pass is 256 MiB when t is small. */
+static void bench_attention(struct bench *b, int32_t t, int32_t kv, enum dtype type)
+{
+    enum { HQ = 32, HKV = 8, D = 64, BLOCK = 16 };
+    char what[80];
+    int32_t blocks = (kv + BLOCK - 1) / BLOCK;
+    size_t bytes = (size_t)kv * HKV * D * 2 * dtype_size(type);
+    int layers = t > 8 ? 1 : (int)(((size_t)256 << 20) / bytes) + 1;
+    layers = layers < MAX_COPIES ? layers : MAX_COPIES;
+    struct kv_layer layer[MAX_COPIES];
+    struct attn_layer al = {.n_q = HQ, .n_kv = HKV, .d_head = D, .q_per_kv = HQ / HKV, .scale = 0.125f};
+    struct view q = new_view(b, t, HQ * D, DT_F32), out = new_view(b, t, HQ * D, DT_F32);
+    int32_t *pos = malloc((size_t)t * 4), *table = malloc((size_t)blocks * 4), start[2] = {0, t};
+    for (int32_t i = 0; i < t; i++)
+        pos[i] = kv - t + i;
+    for (int32_t i = 0; i < blocks; i++)
+        table[i] = i;
+    struct step_dev st = {.n_tokens = t, .n_seqs = 1, .max_q = t, .max_kv = kv, .block_len = BLOCK,
+                          .pos = new_view(b, t, 1, DT_I32), .q_start = new_view(b, 2, 1, DT_I32),
+                          .kv_len = new_view(b, 1, 1, DT_I32), .block_table = new_view(b, 1, blocks, DT_I32)};
+    must(b->ops->write(b->be, st.pos, pos));
+    must(b->ops->write(b->be, st.q_start, start));
+    must(b->ops->write(b->be, st.kv_len, &kv));
+    must(b->ops->write(b->be, st.block_table, table));
+    for (int i = 0; i < layers; i++)
+        layer[i] = (struct kv_layer){.k = new_view(b, blocks * BLOCK, HKV * D, type),
+                                     .v = new_view(b, blocks * BLOCK, HKV * D, type)};
+    double best = INFINITY, pairs = (double)t * (kv - t) + 0.5 * t * (t + 1.0);
+    for (int try = 0; try < TRIES; try++) {
+        uint64_t t0 = bench_now_ns();
+        for (int i = 0; i < layers; i++)
+            must(b->ops->attention(b->be, &al, &st, q, layer[i], out));
+        best = fmin(best, (double)(bench_now_ns() - t0) / layers);
+    }
+    snprintf(what, sizeof what, "attention T %d KV %d 32/8 x 64 %s", t, kv, dtype_name(type));
+    report(b, what, best, (double)bytes, pairs * HQ * D * 4);
+    for (int i = 0; i < layers; i++) {
+        b->ops->free(b->be, layer[i].k.buf);
+        b->ops->free(b->be, layer[i].v.buf);
+    }
+    struct view views[] = {q, out, st.pos, st.q_start, st.kv_len, st.block_table};
+    for (size_t i = 0; i < ARRAY_LEN(views); i++)
+        b->ops->free(b->be, views[i].buf);
+    free(pos);
+    free(table);
+}
+
+static void bench_rows(struct bench *b, int32_t t, int32_t cols)
+{
+    char what[80];
+    struct view x = new_view(b, t, 2 * cols, DT_F32), out = new_view(b, t, cols, DT_F32);
+    double best = INFINITY;
+    for (int try = 0; try < 50; try++) {
+        uint64_t t0 = bench_now_ns();
+        must(b->ops->act_mul(b->be, ACT_SILU, x, out));
+        best = fmin(best, (double)(bench_now_ns() - t0));
+    }
+    snprintf(what, sizeof what, "act_mul silu T %d F %d", t, cols);
+    report(b, what, best, (double)t * cols * 12, 0);
+    b->ops->free(b->be, x.buf);
+    b->ops->free(b->be, out.buf);
+}
+
+int main(int argc, char **argv)
+{
+    struct backend_config cfg = {.isa = argc > 1 ? argv[1] : "auto", .threads = argc > 2 ? atoi(argv[2]) : 0};
+    struct bench b;
+    struct backend_info info;
+    must(backend_open(&b.be, "cpu", &cfg));
+    b.ops = backend_ops_of(b.be);
+    b.ops->info(b.be, &info);
+    const char *isa = strstr(info.device, "avx512") ? "avx512" : strstr(info.device, "avx2") ? "avx2" : "";
+    if (argc > 3 && strcmp(argv[3], "cpu-time") == 0)
+        bench_use_cpu_time();
+    const char *comma = strrchr(info.device, ',');
+    b.top = ceilings_measure(comma ? atoi(comma + 1) : 1, isa);
+    printf("%s\nmemory read %.1f GB/s, fp32 FMA %.0f GFLOP/s (best of several)\n", info.device,
+           b.top.read_gbs, b.top.fma_gflops);
+    const enum dtype types[] = {DT_BF16, DT_F16, DT_F32};
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        bench_linear(&b, 1, 8192, 2048, types[i]);
+        bench_linear(&b, 1, 2048, 8192, types[i]);
+        bench_linear(&b, 512, 8192, 2048, types[i]);
+        bench_linear(&b, 512, 2048, 8192, types[i]);
+    }
+    for (int32_t m = 2; m <= 64; m *= 2)
+        bench_linear(&b, m, 8192, 2048, DT_BF16);
+    bench_attention(&b, 1, 8192, DT_F32);
+    bench_attention(&b, 1, 8192, DT_F16);
+    bench_attention(&b, 1, 8192, DT_BF16);
+    bench_attention(&b, 1, 32768, DT_F16);
+    bench_attention(&b, 512, 512, DT_F16);
+    bench_attention(&b, 512, 4096, DT_F16);
+    bench_rows(&b, 512, 8192);
+    bench_rows(&b, 1, 8192);
+    b.ops->close(b.be);
+    return 0;
+}
