@@ -32,8 +32,10 @@ static void stop_samples(struct coordinator *co, struct request *r, enum msg_rea
         struct sample *s = &r->samples[i];
         if (s->done)
             continue;
-        if (co->sched)
+        if (co->sched) {
             sched_cancel(co->sched, s->seq_id);
+            journal_cancel(co->journal, s->seq_id, FINISH_CANCELLED);
+        }
         enum status st = sample_end(r, s, reason);
         if (st != ST_OK)
             log_failure(LOG_WARN, st, "the end of an answer");
@@ -112,6 +114,7 @@ static void on_token(struct coordinator *co, struct request *r, struct sample *s
     if (!ended)
         return;
     sched_cancel(co->sched, s->seq_id);
+    journal_cancel(co->journal, s->seq_id, FINISH_STOP_STRING);
     if (sample_end(r, s, REASON_STOP) != ST_OK)
         log_failure(LOG_WARN, ST_BUG, "the end of an answer");
 }

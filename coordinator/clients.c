@@ -182,10 +182,14 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
         };
         q.sp.seed = sample_seed(r->sp.seed, i);
         enum status st = sched_submit(co->sched, &q);
-        if (st == ST_OK)
+        if (st == ST_OK) {
+            journal_submit(co->journal, r->id, &q);
             continue;
-        for (uint32_t k = 0; k < i; k++)
+        }
+        for (uint32_t k = 0; k < i; k++) {
             sched_cancel(co->sched, r->samples[k].seq_id);
+            journal_cancel(co->journal, r->samples[k].seq_id, FINISH_CANCELLED);
+        }
         return st;
     }
     return ST_OK;

@@ -5,6 +5,7 @@
 #define COORDINATOR_COORDINATOR_H
 
 #include "coordinator/front.h"
+#include "coordinator/journal/journal.h"
 #include "coordinator/link.h"
 #include "coordinator/request.h"
 #include "coordinator/sched/sched.h"
@@ -22,6 +23,7 @@ struct coordinator_config {
     uint32_t slow_client_ms;  /* a client that does not read for that long is dropped */
     uint32_t drain_ms;        /* how long running requests may go on after SIGTERM */
     uint32_t group_wait_ms;   /* without a worker group for that long, requests fail */
+    const char *journal_dir;  /* NULL = no journal */
     int notify_fd;            /* one line an event for a supervisor, -1 = none */
 };
 
@@ -39,6 +41,7 @@ struct coordinator {
     struct model_text mt;
     struct wire_mem rx; /* of the message that is being handled */
     struct request_table *requests;
+    struct journal *journal;
     struct sched *sched; /* NULL until the first worker group said what it can do */
     struct group shape;  /* that group's facts */
     struct sched_effect *fx;

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "coordinator/coordinator.h"
 
+enum { JOURNAL_FILE_BYTES = 256 << 20, JOURNAL_FILES = 8 };
 enum { MAX_LOSSES = 5 }; /* groups lost in a row without a finished step: it is the work that kills them */
 
 bool groups_ready(struct coordinator *co)
@@ -34,7 +35,13 @@ static enum status make_sched(struct coordinator *co, const struct group *g)
     if (tokenizer_max_id(co->mt.tok) >= (int32_t)g->vocab)
         log_line(LOG_WARN, "the tokenizer has ids up to %d, the model a vocabulary of %u",
                  tokenizer_max_id(co->mt.tok), g->vocab);
+    struct journal_config jc = {.dir = co->cfg.journal_dir,
+                                .name = "ingot",
+                                .max_file_bytes = JOURNAL_FILE_BYTES,
+                                .max_files = JOURNAL_FILES};
     TRY(sched_create(&co->sched, &sc));
+    if (journal_open(&co->journal, &jc, co->sched, &sc) != ST_OK)
+        log_failure(LOG_WARN, ST_IO, "no journal is written"); /* never a reason not to serve */
     co->fx_cap = 4 * ((size_t)sc.max_seqs + sc.max_waiting) + 16;
     co->fx = calloc(co->fx_cap, sizeof *co->fx);
     if (!co->fx) {
@@ -53,6 +60,7 @@ static void reset_sched(struct coordinator *co, uint32_t n_blocks, uint64_t now_
 {
     size_t n_fx = 0;
     sched_reset(co->sched, n_blocks, co->fx, co->fx_cap, &n_fx);
+    journal_reset(co->journal, n_blocks, co->fx, n_fx);
     answer_effects(co, NULL, n_fx, now_us);
 }
 
@@ -125,6 +133,7 @@ static void on_result(struct coordinator *co, struct link_event *ev, uint64_t no
         on_lost(co, ev, now_us);
         return;
     }
+    journal_commit(co->journal, &ev->result, co->fx, n_fx);
     co->losses = 0;
     co->last_step_us = now_us;
     answer_effects(co, &ev->result, n_fx, now_us);
@@ -159,6 +168,7 @@ void groups_plan(struct coordinator *co, uint64_t now_us)
     if (!g || g->sent_us || !co->sched)
         return;
     bool work = sched_plan(co->sched, now_us, &plan, co->fx, co->fx_cap, &n_fx);
+    journal_plan(co->journal, now_us, work, &plan, co->fx, n_fx);
     answer_effects(co, NULL, n_fx, now_us);
     if (!work)
         return;

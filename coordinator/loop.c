@@ -44,6 +44,7 @@ void coordinator_close(struct coordinator *co)
     if (co->zmq_ctx)
         zmq_ctx_term(co->zmq_ctx);
     request_table_destroy(co->requests);
+    journal_close(co->journal);
     sched_destroy(co->sched);
     free(co->fx);
     wire_mem_fini(&co->rx);
@@ -122,6 +123,8 @@ int coordinator_run(struct coordinator *co, int stop_fd)
             clients_tend(co, now_us);
         }
         groups_plan(co, now_us);
+        if (co->sched)
+            journal_flush(co->journal, co->sched, now_us);
         check_drained(co, now_us);
     }
     link_shutdown(co->link);

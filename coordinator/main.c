@@ -13,7 +13,7 @@
 #include "coordinator/coordinator.h"
 
 struct args {
-    const char *model, *name, *listen, *workers;
+    const char *model, *name, *listen, *workers, *journal;
     int64_t max_seqs, max_step_tokens, max_queued, max_queued_tokens;
     int64_t heartbeat_ms, silence_ms, step_deadline_ms, first_step_ms, lease_ms;
     int64_t client_grace_ms, slow_client_ms, drain_ms, group_wait_ms, max_clients, notify_fd;
@@ -76,6 +76,9 @@ static const struct option_row rows[] = {
      .min = 100, .max = 86400000,
      .help = "When a group was lost, requests wait that long for another one."},
     {.name = NULL, .help = "Process"},
+    {.name = "journal", ROW(journal, OPT_STRING), .arg = "DIR",
+     .help = "Write all inputs and decisions into files there, for `ingot replay`. Prompts and "
+             "answers are in them, readable by their owner only."},
     {.name = "notify-fd", ROW(notify_fd, OPT_INT), .arg = "FD", .def = "-1", .min = -1,
      .max = 1024, .help = "Write one line an event to this descriptor, for a supervisor."},
     {.name = "die-with-parent", ROW(die_with_parent, OPT_FLAG),
@@ -162,6 +165,7 @@ static struct coordinator_config config_of(const struct args *a)
         .slow_client_ms = (uint32_t)a->slow_client_ms,
         .drain_ms = (uint32_t)a->drain_ms,
         .group_wait_ms = (uint32_t)a->group_wait_ms,
+        .journal_dir = a->journal,
         .notify_fd = (int)a->notify_fd,
     };
 }

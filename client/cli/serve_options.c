@@ -69,8 +69,8 @@ static const struct option_row rows[] = {
      .min = 10, .max = 3600000,
      .help = "A worker group that does not answer a step in that time is replaced; slower models "
              "get longer by themselves."},
-    {.name = "journal", ROW(c.journal, OPT_STRING), .arg = "FILE",
-     .help = "Write down all inputs and decisions, for `ingot replay`."},
+    {.name = "journal", ROW(c.journal, OPT_STRING), .arg = "DIR",
+     .help = "Write all inputs and decisions into files there, for `ingot replay`."},
     {.name = "log-level", ROW(log_level, OPT_ENUM), .arg = "debug|info|warn|error", .def = "info",
      .help = "Least level that coordinator and workers log."},
 };

@@ -75,7 +75,7 @@ enum status json_key(struct json_reader *r, bool *first, bool *more, struct tok_
     TRY(next(r, '}', first, more));
     if (!*more)
         return ST_OK;
-    TRY(json_string(r, key));
+    TRY(tok_json_string(r, key));
     return expect(r, ':');
 }
 
@@ -126,7 +126,7 @@ static enum status escape(struct json_reader *r)
     return text_buf_append(&r->scratch, utf8, u8_put(utf8, cp));
 }
 
-enum status json_string(struct json_reader *r, struct tok_text *s)
+enum status tok_json_string(struct json_reader *r, struct tok_text *s)
 {
     TRY(expect(r, '"'));
     const char *start = r->at;
@@ -257,7 +257,7 @@ static enum status skip(struct json_reader *r, int depth)
     case '[':
         return skip_members(r, '[', depth);
     case '"':
-        return json_string(r, &s);
+        return tok_json_string(r, &s);
     case 't':
         return word(r, "true");
     case 'f':
