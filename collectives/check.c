@@ -25,7 +25,8 @@ enum status coll_check_view(const struct coll_config *cfg, struct view v, int n_
              (int)v.rows, (int)v.cols, (int)v.stride, dtype_name(v.dtype));
     if (__builtin_mul_overflow((size_t)v.rows * elem, (size_t)v.cols, bytes) ||
         __builtin_mul_overflow(*bytes, (size_t)n_copies, &n) || n > cfg->max_bytes)
-        FAIL(ST_RANGE, "collective over %d x [%d, %d] %s: more than the %zu bytes it was opened for",
+        FAIL(ST_RANGE,
+             "collective over %d x [%d, %d] %s: more than the %zu bytes it was opened for",
              n_copies, (int)v.rows, (int)v.cols, dtype_name(v.dtype), cfg->max_bytes);
     return ST_OK;
 }

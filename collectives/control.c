@@ -7,9 +7,9 @@
 
 static const struct control_ops *plane; /* chosen by control_open, NULL before and after */
 
-/* The name of the variable by which a launcher says that this process is one of an MPI job, or NULL.
- * The one place outside main that reads the environment: MPI's own start-up goes by it, and a process
- * that was started alone must not initialise MPI. */
+/* The name of the variable by which a launcher says that this process is one of an MPI job, or
+ * NULL. The one place outside main that reads the environment: MPI's own start-up goes by it, and a
+ * process that was started alone must not initialise MPI. */
 static const char *launcher_variable(void)
 {
     static const char *const names[] = {

@@ -1,6 +1,6 @@
-/* The control plane over MPI.  A broadcast goes down a binomial tree of point-to-point messages: unlike
- * MPI_Ibcast a receive can be withdrawn, and a peer that does not come has a name.  The ranks on rank 0's
- * host sleep on a doorbell in shared memory. */
+/* The control plane over MPI.  A broadcast goes down a binomial tree of point-to-point messages:
+ * unlike MPI_Ibcast a receive can be withdrawn, and a peer that does not come has a name.  The
+ * ranks on rank 0's host sleep on a doorbell in shared memory. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,25 +14,25 @@
 #include "common/log.h"
 
 enum { TAG_HEAD = 1, TAG_REST = 2 };
-enum { HEAD_BYTES = 4000 };         /* of a message; below Open MPI's eager limit of 4096 */
-enum { MAX_CHILDREN = 31 };         /* of a binomial tree */
+enum { HEAD_BYTES = 4000 }; /* of a message; below Open MPI's eager limit of 4096 */
+enum { MAX_CHILDREN = 31 }; /* of a binomial tree */
 enum { START_SPIN_US = 1000, BELL_US = 1000000, BELL_OPEN_MS = 10000 };
 
 struct head {
-    uint64_t len;                   /* of the whole message */
-    char bytes[HEAD_BYTES];         /* its beginning */
+    uint64_t len;           /* of the whole message */
+    char bytes[HEAD_BYTES]; /* its beginning */
 };
 
 static struct {
     struct control_info info;
     MPI_Comm comm;
     struct segment bell_memory;
-    struct doorbell *bell;          /* NULL: not on rank 0's host */
-    uint32_t n_heard;               /* broadcasts received; equals the bell's rings when idle */
+    struct doorbell *bell; /* NULL: not on rank 0's host */
+    uint32_t n_heard;      /* broadcasts received; equals the bell's rings when idle */
     uint32_t keep_us, spin_us;
     bool broken;
     struct head head;
-    MPI_Request head_req;           /* the receive of the next head; stays posted over time-outs */
+    MPI_Request head_req; /* the receive of the next head; stays posted over time-outs */
 } m;
 
 /* Waits without deadline. */
@@ -290,8 +290,8 @@ static enum status mpi_bcast(void *buf, size_t cap, size_t *len, uint32_t timeou
         TRY(await_head(timeout_ms));
         m.n_heard++;
     }
-    enum status st = m.info.rank == 0 ? give(buf, *len, timeout_ms)
-                                      : take(buf, cap, len, timeout_ms);
+    enum status st =
+        m.info.rank == 0 ? give(buf, *len, timeout_ms) : take(buf, cap, len, timeout_ms);
     m.broken = st != ST_OK;
     return st;
 }

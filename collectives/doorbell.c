@@ -2,8 +2,8 @@
 
 #include "collectives/wait.h"
 
-/* Sequentially consistent throughout: either the ringer sees the sleeper, or the sleeper (the kernel, in
- * word_wait) sees the ring. */
+/* Sequentially consistent throughout: either the ringer sees the sleeper, or the sleeper (the
+ * kernel, in word_wait) sees the ring. */
 void doorbell_ring(struct doorbell *d)
 {
     atomic_fetch_add(&d->rung, 1);

@@ -1,5 +1,5 @@
-/* How rank 0 wakes the sleeping ranks of its host: a word that counts its rings, in a segment that they
- * share.  Rings are counted by the listeners too, so none is missed. */
+/* How rank 0 wakes the sleeping ranks of its host: a word that counts its rings, in a segment that
+ * they share.  Rings are counted by the listeners too, so none is missed. */
 #ifndef COLLECTIVES_DOORBELL_H
 #define COLLECTIVES_DOORBELL_H
 

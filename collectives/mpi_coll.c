@@ -1,8 +1,10 @@
-/* The collective over MPI, for any backend: operands are staged through host memory, exchanged point to
- * point (so that a rank that does not come has a name) and added here, in the order of the contract.
+/* The collective over MPI, for any backend: operands are staged through host memory, exchanged
+ * point to point (so that a rank that does not come has a name) and added here, in the order of the
+ * contract.
  *
- * Long operands go in pieces.  A piece of up to DIRECT_BYTES is sent to everyone and everyone adds all;
- * of a longer one each rank adds its part and sends the sum (reduce-scatter, then all-gather). */
+ * Long operands go in pieces.  A piece of up to DIRECT_BYTES is sent to everyone and everyone adds
+ * all; of a longer one each rank adds its part and sends the sum (reduce-scatter, then all-gather).
+ */
 #include "collectives/mpi_coll.h"
 
 #include <stdlib.h>
@@ -12,7 +14,7 @@
 #include "collectives/wait.h"
 
 enum { DIRECT_BYTES = 16 << 10, PIECE_BYTES = 512 << 10 };
-enum { SPIN_US = 1000 };   /* within a step the peers are near: poll this long before sleeping */
+enum { SPIN_US = 1000 }; /* within a step the peers are near: poll this long before sleeping */
 enum { WITHDRAW_US = 200000 };
 enum { TAG_DATA = 1, TAG_ABORT = 2 };
 
@@ -24,10 +26,10 @@ struct mpi_coll {
     int abort_by;
     bool broken;
     uint32_t keep_us;
-    char *send;         /* [piece] the operand; its parts become the result */
-    char *recv;         /* [world][recv_each] */
+    char *send; /* [piece] the operand; its parts become the result */
+    char *recv; /* [world][recv_each] */
     size_t piece, recv_each;
-    MPI_Request *req;   /* [2 world]: receives from, then sends to each rank */
+    MPI_Request *req; /* [2 world]: receives from, then sends to each rank */
 };
 
 enum status mpi_fail(int mpi_error, const char *call)
@@ -38,8 +40,8 @@ enum status mpi_fail(int mpi_error, const char *call)
     FAIL(ST_PEER, "%.60s: %s", call, text);
 }
 
-/* Takes back what a failed collective has posted.  false: a transfer has begun that its peer does not
- * finish, and MPI keeps its buffers. */
+/* Takes back what a failed collective has posted.  false: a transfer has begun that its peer does
+ * not finish, and MPI keeps its buffers. */
 static bool withdraw(struct mpi_coll *c)
 {
     struct backoff b;
@@ -176,8 +178,8 @@ static enum status post_recv(struct mpi_coll *c, int from, void *dst, size_t byt
 
 static enum status post_send(struct mpi_coll *c, int to, const void *src, size_t bytes)
 {
-    MPI_TRY(MPI_Isend(src, (int)bytes, MPI_BYTE, to, TAG_DATA, c->comm,
-                      &c->req[c->head.world + to]));
+    MPI_TRY(
+        MPI_Isend(src, (int)bytes, MPI_BYTE, to, TAG_DATA, c->comm, &c->req[c->head.world + to]));
     return ST_OK;
 }
 
@@ -199,8 +201,7 @@ static enum status connect_ranks(struct mpi_coll *c)
     TRY(exchange(c, 0));
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &c->comm));
     MPI_TRY(MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN));
-    MPI_TRY(MPI_Irecv(&c->abort_by, 1, MPI_INT, MPI_ANY_SOURCE, TAG_ABORT, c->comm,
-                      &c->abort_req));
+    MPI_TRY(MPI_Irecv(&c->abort_by, 1, MPI_INT, MPI_ANY_SOURCE, TAG_ABORT, c->comm, &c->abort_req));
     return ST_OK;
 }
 
@@ -263,9 +264,9 @@ static enum status reduce_direct(struct mpi_coll *c, size_t n, enum reduce_op op
 {
     const float *src[COLL_MAX_WORLD];
     for (int p = 0; p < c->head.world; p++)
-        src[p] = (const float *)(const void *)(p == c->head.rank
-                                                   ? c->send
-                                                   : c->recv + (size_t)p * c->recv_each);
+        src[p] =
+            (const float *)(const void *)(p == c->head.rank ? c->send
+                                                            : c->recv + (size_t)p * c->recv_each);
     TRY(exchange(c, n * sizeof(float)));
     reduce_tree((float *)(void *)c->send, src, c->head.world, n, op);
     return ST_OK;
@@ -275,8 +276,8 @@ static enum status reduce_direct(struct mpi_coll *c, size_t n, enum reduce_op op
 static struct view window(struct view v, size_t at, size_t len)
 {
     int32_t cols = (int32_t)(len / dtype_size(v.dtype));
-    return (struct view){.buf = v.buf, .off = v.off + at, .rows = 1, .cols = cols,
-                         .stride = cols, .dtype = v.dtype};
+    return (struct view){
+        .buf = v.buf, .off = v.off + at, .rows = 1, .cols = cols, .stride = cols, .dtype = v.dtype};
 }
 
 /* After a failure the ranks no longer stand at the same point. */

@@ -1,5 +1,5 @@
-/* The table of the collective over MPI, and what the files that call MPI share.  MPI is called from the
- * main thread only; control_open has initialised it. */
+/* The table of the collective over MPI, and what the files that call MPI share.  MPI is called from
+ * the main thread only; control_open has initialised it. */
 #ifndef COLLECTIVES_MPI_COLL_H
 #define COLLECTIVES_MPI_COLL_H
 

@@ -1,5 +1,6 @@
-/* Memory that processes of one host share: a POSIX shared memory object, mapped by name.  The creator
- * unlinks the name as soon as all have mapped it, so that no death leaves anything behind. */
+/* Memory that processes of one host share: a POSIX shared memory object, mapped by name.  The
+ * creator unlinks the name as soon as all have mapped it, so that no death leaves anything behind.
+ */
 #ifndef COLLECTIVES_SEGMENT_H
 #define COLLECTIVES_SEGMENT_H
 
@@ -17,8 +18,8 @@ struct segment {
  * ST_BUSY: the name exists. */
 MUST_CHECK enum status segment_create(struct segment *out, const char *name, size_t bytes);
 
-/* Maps what another process creates, waiting for it.  ST_TIMEOUT; ST_PEER when it is of another size or
- * another user's. */
+/* Maps what another process creates, waiting for it.  ST_TIMEOUT; ST_PEER when it is of another
+ * size or another user's. */
 MUST_CHECK enum status segment_open(struct segment *out, const char *name, size_t bytes,
                                     uint32_t timeout_ms);
 

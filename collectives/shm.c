@@ -1,11 +1,12 @@
-/* The collective of ranks on one host: operands go through slots in shared memory, and each rank tells
- * how far it is by a word of its own.  No locks; every sum is added in the order of the contract.
+/* The collective of ranks on one host: operands go through slots in shared memory, and each rank
+ * tells how far it is by a word of its own.  No locks; every sum is added in the order of the
+ * contract.
  *
- * Each rank has two slots, used in turn.  A piece has a number e; a rank's `progress` is 2e when its
- * operand lies in its slot, 2e + 1 when its part of the sum does too.  Before a rank writes its slot of
- * piece e it waits until all have begun e - 1: then all have finished e - 2, which had the same slot.
- * A piece of up to DIRECT_BYTES is added by everyone; of a longer one each rank adds its part and the
- * others copy the sum (reduce-scatter, then all-gather).
+ * Each rank has two slots, used in turn.  A piece has a number e; a rank's `progress` is 2e when
+ * its operand lies in its slot, 2e + 1 when its part of the sum does too.  Before a rank writes its
+ * slot of piece e it waits until all have begun e - 1: then all have finished e - 2, which had the
+ * same slot. A piece of up to DIRECT_BYTES is added by everyone; of a longer one each rank adds its
+ * part and the others copy the sum (reduce-scatter, then all-gather).
  *
  * Waiting: a short spin, then yielding, then asleep on the other's word. */
 #include "collectives/shm.h"
@@ -94,8 +95,9 @@ static enum status shm_poll(struct coll *head)
     return ST_OK;
 }
 
-/* Tells the others this rank's progress, and wakes those that sleep on it.  Sequentially consistent:
- * either this sees the sleeper or the sleeper (the kernel, in word_wait) sees the progress. */
+/* Tells the others this rank's progress, and wakes those that sleep on it.  Sequentially
+ * consistent: either this sees the sleeper or the sleeper (the kernel, in word_wait) sees the
+ * progress. */
 static void tell(struct shm_coll *c, uint32_t progress)
 {
     struct rank_line *mine = &c->area->line[c->head.rank];
@@ -178,8 +180,9 @@ static enum status operand(struct shm_coll *c, int p)
     const struct rank_line *mine = &c->area->line[c->head.rank], *line = &c->area->line[p];
     TRY(await(c, p, 2 * c->piece));
     if (line->what[c->piece % 2] != mine->what[c->piece % 2])
-        FAIL(ST_BUG, "shm: rank %d is in collective %llx, this rank in %llx (bytes, operation, kind)",
-             p, (unsigned long long)line->what[c->piece % 2],
+        FAIL(ST_BUG,
+             "shm: rank %d is in collective %llx, this rank in %llx (bytes, operation, kind)", p,
+             (unsigned long long)line->what[c->piece % 2],
              (unsigned long long)mine->what[c->piece % 2]);
     return ST_OK;
 }
@@ -365,8 +368,8 @@ enum status shm_join(struct coll **out, const struct coll_config *cfg, void *are
     c->head = (struct coll){.ops = &shm_coll_ops, .rank = cfg->rank, .world = cfg->world};
     c->cfg = *cfg;
     c->area = area;
-    c->slots = (char *)area + sizeof(struct shm_area) +
-               (size_t)cfg->world * sizeof(struct rank_line);
+    c->slots =
+        (char *)area + sizeof(struct shm_area) + (size_t)cfg->world * sizeof(struct rank_line);
     c->slot_bytes = slot_bytes_of(cfg);
     c->relax_rounds = wait_keep_us(cfg->world) ? RELAX_ROUNDS : 0;
     enum status st = begin(c, what_of(0, cfg->world, cfg->max_bytes));

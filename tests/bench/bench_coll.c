@@ -1,7 +1,8 @@
 /* Latencies of the collectives and of the control plane between the ranks of one mpirun:
  *   mpirun -np 2 bench_coll all_reduce [REPEATS]   microseconds by size, shm and mpi
- *   mpirun -np 2 bench_coll bcast [SPIN_US]        a step's broadcast: back to back, and after an idle time
- *   mpirun -np 2 bench_coll idle SECONDS           processor time that waiting in control_bcast takes */
+ *   mpirun -np 2 bench_coll bcast [SPIN_US]        a step's broadcast: back to back, and after an
+ * idle time mpirun -np 2 bench_coll idle SECONDS           processor time that waiting in
+ * control_bcast takes */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ static void reduce_us(struct coll *c, struct view x, int repeats, double out[2])
 static void bench_all_reduce(int repeats)
 {
     static const char *const names[] = {"shm", "mpi"};
-    static const size_t sizes[] = {256,     1 << 10,  4 << 10,   8 << 10,   16 << 10,
+    static const size_t sizes[] = {256,      1 << 10,   4 << 10, 8 << 10, 16 << 10,
                                    64 << 10, 256 << 10, 1 << 20, 4 << 20};
     struct host_backend host;
     struct backend *be = host_backend_init(&host, &host_backend_ops);
@@ -67,8 +68,12 @@ static void bench_all_reduce(int repeats)
     uint64_t session = (uint64_t)getpid() << 20 ^ wait_now_us();
     size_t len = sizeof session;
     must(control_bcast(&session, sizeof session, &len, 0));
-    struct coll_config cfg = {.rank = info.rank, .world = info.world, .be = be,
-                              .max_bytes = 4 << 20, .deadline_ms = 10000, .session = session};
+    struct coll_config cfg = {.rank = info.rank,
+                              .world = info.world,
+                              .be = be,
+                              .max_bytes = 4 << 20,
+                              .deadline_ms = 10000,
+                              .session = session};
     must(host_backend_ops.alloc(be, cfg.max_bytes, MEM_DEVICE, &x.buf));
     for (int i = 0; i < 2; i++)
         must(coll_open(&c[i], names[i], &cfg));
@@ -126,10 +131,10 @@ static void bench_idle(int seconds)
         nanosleep(&idle, NULL);
     must(control_bcast(&byte, 1, &len, 0));
     getrusage(RUSAGE_SELF, &b);
-    double used = (double)(b.ru_utime.tv_sec - a.ru_utime.tv_sec + b.ru_stime.tv_sec -
-                           a.ru_stime.tv_sec) * 1e6 +
-                  (double)(b.ru_utime.tv_usec - a.ru_utime.tv_usec + b.ru_stime.tv_usec -
-                           a.ru_stime.tv_usec);
+    double used =
+        (double)(b.ru_utime.tv_sec - a.ru_utime.tv_sec + b.ru_stime.tv_sec - a.ru_stime.tv_sec) *
+            1e6 +
+        (double)(b.ru_utime.tv_usec - a.ru_utime.tv_usec + b.ru_stime.tv_usec - a.ru_stime.tv_usec);
     printf("rank %d: %.3f %% of a core while idle\n", info.rank, used / (seconds * 1e4));
 }
 

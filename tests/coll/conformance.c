@@ -59,8 +59,12 @@ static float tree(int world, size_t i, unsigned round, enum reduce_op op)
 
 static struct view packed(struct conf *t, size_t off, size_t rows, size_t cols, enum dtype type)
 {
-    return (struct view){.buf = t->buf, .off = off, .rows = (int32_t)rows, .cols = (int32_t)cols,
-                         .stride = (int32_t)cols, .dtype = type};
+    return (struct view){.buf = t->buf,
+                         .off = off,
+                         .rows = (int32_t)rows,
+                         .cols = (int32_t)cols,
+                         .stride = (int32_t)cols,
+                         .dtype = type};
 }
 
 static enum status put(struct conf *t, struct view v, const void *src)
@@ -73,7 +77,8 @@ static enum status get(struct conf *t, void *dst, struct view v)
     return v.rows && v.cols ? t->ops->read(t->be, dst, v) : ST_OK;
 }
 
-static void compare(struct conf *t, const char *what, const void *got, const void *want, size_t bytes)
+static void compare(struct conf *t, const char *what, const void *got, const void *want,
+                    size_t bytes)
 {
     const unsigned char *a = got, *b = want;
     for (size_t i = 0; i < bytes; i++)
@@ -98,7 +103,8 @@ static void expect(struct conf *t, const char *what, enum status want, enum stat
 }
 
 /* Every rank compares the result with the serial tree: so all ranks have the same bits. */
-static void check_reduce(struct conf *t, size_t rows, size_t cols, enum reduce_op op, unsigned round)
+static void check_reduce(struct conf *t, size_t rows, size_t cols, enum reduce_op op,
+                         unsigned round)
 {
     size_t n = rows * cols, off = 64 * (round % 3);
     struct view x = packed(t, off, rows, cols, DT_F32);
@@ -207,7 +213,8 @@ static bool conf_init(struct conf *t, struct coll *c, struct backend *be)
     t->mine = calloc(CONF_MAX_FLOATS, sizeof(float));
     t->got = calloc(CONF_MAX_FLOATS, sizeof(float));
     t->want = calloc(CONF_MAX_FLOATS, sizeof(float));
-    enum status st = t->ops->alloc(be, 2 * CONF_MAX_FLOATS * sizeof(float) + 256, MEM_DEVICE, &t->buf);
+    enum status st =
+        t->ops->alloc(be, 2 * CONF_MAX_FLOATS * sizeof(float) + 256, MEM_DEVICE, &t->buf);
     if (t->mine && t->got && t->want && st == ST_OK)
         return true;
     failed(t, "out of memory");
@@ -226,9 +233,9 @@ static int conf_fini(struct conf *t)
 int conf_results(struct coll *c, struct backend *be)
 {
     /* around the borders: empty parts, a cache line, direct and by parts, one piece and several */
-    static const size_t sizes[] = {0,    1,    2,     3,     15,    17,    64,     255,    257,
-                                   1000, 2048, 2049,  4095,  4097,  10007, 65535,  65536,  65537,
-                                   131073, CONF_MAX_FLOATS};
+    static const size_t sizes[] = {
+        0,    1,    2,    3,    15,    17,    64,    255,   257,    1000,
+        2048, 2049, 4095, 4097, 10007, 65535, 65536, 65537, 131073, CONF_MAX_FLOATS};
     static const enum dtype types[] = {DT_F32, DT_F16, DT_I8};
     struct conf t;
     if (!conf_init(&t, c, be))

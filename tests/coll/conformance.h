@@ -1,6 +1,6 @@
-/* What every collective must do, as one rank sees it.  All ranks call the same function; each returns
- * the number of failures, told on standard error.  No test framework: ranks are processes started by
- * mpirun, forked processes, or threads. */
+/* What every collective must do, as one rank sees it.  All ranks call the same function; each
+ * returns the number of failures, told on standard error.  No test framework: ranks are processes
+ * started by mpirun, forked processes, or threads. */
 #ifndef TESTS_COLL_CONFORMANCE_H
 #define TESTS_COLL_CONFORMANCE_H
 

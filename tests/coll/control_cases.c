@@ -110,7 +110,8 @@ static void late_broadcast(void)
         check(strstr(status_text(), "from rank ") != NULL, "no name in '%s'", status_text());
     }
     check(control_barrier() == ST_OK, "barrier");
-    check(control_bcast(buf, sizeof buf, &len, 0) == ST_OK && len == 5 && !strcmp((char *)buf, "late"),
+    check(control_bcast(buf, sizeof buf, &len, 0) == ST_OK && len == 5 &&
+              !strcmp((char *)buf, "late"),
           "late broadcast: %s", status_text());
 }
 

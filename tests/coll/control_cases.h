@@ -4,8 +4,8 @@
 
 #include "collectives/control.h"
 
-/* "control": all calls.  "bcast-timeout": a broadcast that is late, then comes.  "control-abort": the last
- * rank ends the job with exit code 7 while the others wait. */
+/* "control": all calls.  "bcast-timeout": a broadcast that is late, then comes.  "control-abort":
+ * the last rank ends the job with exit code 7 while the others wait. */
 int control_case(const char *name, const struct control_info *info);
 
 #endif

@@ -16,8 +16,8 @@ void job_init(struct job *job, int world, uint32_t deadline_ms)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     *job = (struct job){.world = world, .deadline_ms = deadline_ms};
-    job->session = (uint64_t)getpid() << 40 ^ (uint64_t)t.tv_sec << 20 ^ (uint64_t)t.tv_nsec ^
-                   n_jobs++ << 56;
+    job->session =
+        (uint64_t)getpid() << 40 ^ (uint64_t)t.tv_sec << 20 ^ (uint64_t)t.tv_nsec ^ n_jobs++ << 56;
 }
 
 struct coll_config job_config(const struct job *job, int rank)

@@ -1,5 +1,5 @@
-/* A backend of nothing but memory, for tests of the collectives: alloc, free, write, read, copy, sync and
- * host_ptr. */
+/* A backend of nothing but memory, for tests of the collectives: alloc, free, write, read, copy,
+ * sync and host_ptr. */
 #ifndef TESTS_COLL_HOST_BACKEND_H
 #define TESTS_COLL_HOST_BACKEND_H
 

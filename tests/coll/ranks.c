@@ -72,8 +72,8 @@ static int collective_case(const char *name, const char *coll, const struct cont
     struct coll_config cfg = {
         .rank = info->rank,
         .world = info->world,
-        .be = host_backend_init(&host, strcmp(coll, "mpi") == 0 ? &device_backend_ops
-                                                                : &host_backend_ops),
+        .be = host_backend_init(&host,
+                                strcmp(coll, "mpi") == 0 ? &device_backend_ops : &host_backend_ops),
         .max_bytes = conf_max_bytes(info->world),
         .deadline_ms = waits ? LONG_MS : SHORT_MS,
         .session = session,

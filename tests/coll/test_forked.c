@@ -1,4 +1,5 @@
-/* Shared memory between processes: results, and what happens when one does not come, dies or gives up. */
+/* Shared memory between processes: results, and what happens when one does not come, dies or gives
+ * up. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -22,11 +23,26 @@ static void run_all(int world, uint32_t deadline_ms, rank_case *run)
     cr_expect(!job_has_segment(&job), "the segment's name is left");
 }
 
-Test(forked, world_1) { run_all(1, FORKED_LONG_MS, conf_results); }
-Test(forked, world_2) { run_all(2, FORKED_LONG_MS, conf_results); }
-Test(forked, world_3) { run_all(3, FORKED_LONG_MS, conf_results); }
-Test(forked, world_4) { run_all(4, FORKED_LONG_MS, conf_results); }
-Test(forked, world_8) { run_all(8, FORKED_LONG_MS, conf_results); }
+Test(forked, world_1)
+{
+    run_all(1, FORKED_LONG_MS, conf_results);
+}
+Test(forked, world_2)
+{
+    run_all(2, FORKED_LONG_MS, conf_results);
+}
+Test(forked, world_3)
+{
+    run_all(3, FORKED_LONG_MS, conf_results);
+}
+Test(forked, world_4)
+{
+    run_all(4, FORKED_LONG_MS, conf_results);
+}
+Test(forked, world_8)
+{
+    run_all(8, FORKED_LONG_MS, conf_results);
+}
 
 Test(forked, abort_wakes_the_others)
 {

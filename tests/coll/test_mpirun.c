@@ -48,16 +48,46 @@ static void expect_survivors(int world, const char *args)
     cr_expect_eq(count("survived\n"), world - 1, "%d ranks, %s:\n%s", world, args, output);
 }
 
-Test(mpirun, mpi_world_1) { expect_ok(1, "results mpi"); }
-Test(mpirun, mpi_world_2) { expect_ok(2, "results mpi"); }
-Test(mpirun, mpi_world_3) { expect_ok(3, "results mpi"); }
-Test(mpirun, mpi_world_4) { expect_ok(4, "results mpi"); }
-Test(mpirun, mpi_world_8) { expect_ok(8, "results mpi"); }
-Test(mpirun, shm_world_1) { expect_ok(1, "results shm"); }
-Test(mpirun, shm_world_2) { expect_ok(2, "results shm"); }
-Test(mpirun, shm_world_3) { expect_ok(3, "results shm"); }
-Test(mpirun, shm_world_4) { expect_ok(4, "results shm"); }
-Test(mpirun, shm_world_8) { expect_ok(8, "results shm"); }
+Test(mpirun, mpi_world_1)
+{
+    expect_ok(1, "results mpi");
+}
+Test(mpirun, mpi_world_2)
+{
+    expect_ok(2, "results mpi");
+}
+Test(mpirun, mpi_world_3)
+{
+    expect_ok(3, "results mpi");
+}
+Test(mpirun, mpi_world_4)
+{
+    expect_ok(4, "results mpi");
+}
+Test(mpirun, mpi_world_8)
+{
+    expect_ok(8, "results mpi");
+}
+Test(mpirun, shm_world_1)
+{
+    expect_ok(1, "results shm");
+}
+Test(mpirun, shm_world_2)
+{
+    expect_ok(2, "results shm");
+}
+Test(mpirun, shm_world_3)
+{
+    expect_ok(3, "results shm");
+}
+Test(mpirun, shm_world_4)
+{
+    expect_ok(4, "results shm");
+}
+Test(mpirun, shm_world_8)
+{
+    expect_ok(8, "results shm");
+}
 
 Test(mpirun, missing_rank_is_named)
 {

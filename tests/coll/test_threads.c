@@ -1,5 +1,6 @@
-/* Shared memory between threads of one process: the same code as between processes, where ThreadSanitizer
- * sees it.  A plain program: Criterion's own memory collides with that of ThreadSanitizer. */
+/* Shared memory between threads of one process: the same code as between processes, where
+ * ThreadSanitizer sees it.  A plain program: Criterion's own memory collides with that of
+ * ThreadSanitizer. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
