@@ -31,7 +31,7 @@ MUST_CHECK enum status json_key(struct json_reader *r, bool *first, bool *more,
 MUST_CHECK enum status json_item(struct json_reader *r, bool *first, bool *more);
 
 /* Valid until the next string is read (it points into the text or into scratch). */
-MUST_CHECK enum status json_string(struct json_reader *r, struct tok_text *s);
+MUST_CHECK enum status tok_json_string(struct json_reader *r, struct tok_text *s);
 MUST_CHECK enum status json_number(struct json_reader *r, double *v);
 /* A whole number in [0, max]. */
 MUST_CHECK enum status json_index(struct json_reader *r, long max, long *v);

@@ -161,7 +161,7 @@ static enum status load_vocab_scores(struct tokenizer *t, struct json_reader *r)
         }
         TRY(json_open(r, '[', &inner));
         TRY(json_item(r, &inner, &has));
-        TRY(json_string(r, &text));
+        TRY(tok_json_string(r, &text));
         TRY(vocab_set(&t->vocab, id, text.data, text.len, TF_MODEL));
         TRY(json_item(r, &inner, &has));
         TRY(json_number(r, &t->model.scores[id]));
@@ -258,18 +258,18 @@ static enum status load_merge(struct tokenizer *t, struct json_reader *r, struct
     if (json_peek(r) == '[') {
         TRY(json_open(r, '[', &first));
         TRY(json_item(r, &first, &more));
-        TRY(json_string(r, &s));
+        TRY(tok_json_string(r, &s));
         TRY(text_buf_append(&l->text, s.data, s.len));
         size_t left = s.len;
         TRY(json_item(r, &first, &more));
-        TRY(json_string(r, &s));
+        TRY(tok_json_string(r, &s));
         struct tok_text right = s;
         TRY(json_item(r, &first, &more));
         if (more)
             FAIL(ST_FORMAT, "model: merge %zu has more than two parts", (size_t)l->rank + l->n);
         return end_merge(t, l, at, left, right);
     }
-    TRY(json_string(r, &s));
+    TRY(tok_json_string(r, &s));
     if (s.len >= 8 && memcmp(s.data, "#version", 8) == 0)
         return ST_OK;
     const char *blank = s.len ? memchr(s.data, ' ', s.len) : NULL;
