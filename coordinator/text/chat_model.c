@@ -116,7 +116,7 @@ static enum status from_config(struct jrun *r, struct chat_template **out, const
     enum status st = pick(r, &v, name, &source);
     if (st == ST_OK && !source)
         FAIL(ST_NOT_FOUND, "%s/%s has no chat template '%s' (it has: %.*s)", dir, file, name,
-             (int)(r->out.len < 200 ? r->out.len : 200), r->out.len ? r->out.data : "");
+             r->out.len ? (int)(r->out.len < 200 ? r->out.len : 200) : 4, r->out.len ? r->out.data : "none");
     if (st == ST_OK)
         st = chat_template_create(out, source->p, source->n);
     if (st != ST_OK)
@@ -164,10 +164,11 @@ enum status chat_template_from_model(struct chat_template **out, const char *mod
 static enum status emit_special(struct jrun *r, const struct jval *config, const char *name,
                                 const struct jdump *how)
 {
-    struct jval v, key;
+    struct jval v, key, object;
     TRY(member(r, config, name, &v));
+    object = v;
     if (v.type == J_DICT)
-        TRY(member(r, &v, "content", &v));
+        TRY(member(r, &object, "content", &v));
     if (v.type == J_UNDEF || v.type == J_NONE)
         return ST_OK;
     if (v.type != J_STR)

@@ -81,8 +81,8 @@ static enum status read_json(struct jrun *r, const char *what, struct chat_text 
     if (st != ST_OK)
         FAIL(st, "%s: %s", what, status_text());
     if (out->type != type && out->type != J_NONE)
-        FAIL(ST_FORMAT, "%s is a JSON %s, not a %s", what, jtype_name(out),
-             type == J_LIST ? "list" : "object");
+        FAIL(ST_FORMAT, "%s is a JSON %s, not a %s", what,
+             out->type == J_DICT ? "object" : jtype_name(out), type == J_LIST ? "list" : "object");
     return ST_OK;
 }
 

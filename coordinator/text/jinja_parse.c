@@ -5,7 +5,7 @@
 
 enum { MAX_DEPTH = 150 /* nested expressions or blocks */, N_BUCKETS = 256 };
 
-static enum status parse_body(struct jparser *p, const char *const *ends, struct jbody *out);
+static enum status parse_body(struct jparser *p, const char *const *ends, uint32_t line, struct jbody *out);
 
 /* --- tools --- */
 
@@ -136,9 +136,10 @@ static const char *const END_GENERATION[] = {"endgeneration", NULL};
 /* The rest of the opening tag, then the body up to one of the end names, which stays the current token. */
 static enum status block_body(struct jparser *p, const char *const *ends, struct jbody *out)
 {
+    uint32_t line = jp_current(p)->line; /* where the tag ends: near enough to where it begins */
     jp_skip_op(p, ":");
     TRY(expect_type(p, T_BLOCK_END, "'%}'"));
-    return parse_body(p, ends, out);
+    return parse_body(p, ends, line, out);
 }
 
 /* The same, and takes the end name. */
@@ -404,10 +405,10 @@ static enum status parse_item(struct jparser *p, struct jbody *out)
     return jp_push(p, out, n);
 }
 
-/* Everything up to the end of the template, or to a tag that begins with one of the end names. */
-static enum status parse_body(struct jparser *p, const char *const *ends, struct jbody *out)
+/* Everything up to the end of the template, or to a tag that begins with one of the end names; line is that of
+ * the tag before. */
+static enum status parse_body(struct jparser *p, const char *const *ends, uint32_t line, struct jbody *out)
 {
-    uint32_t line = jp_current(p)->line;
     TRY(jp_enter(p));
     while (jp_current(p)->type != T_EOF) {
         if (jp_current(p)->type == T_BLOCK_BEGIN) {
@@ -434,5 +435,5 @@ enum status jinja_parse(struct jmem *m, const char *source, size_t len, struct j
         return jmem_full(m);
     memset(out->buckets, 0, N_BUCKETS * sizeof(*out->buckets));
     TRY(jinja_lex(m, source, len, &p.tokens));
-    return parse_body(&p, NULL, &out->body);
+    return parse_body(&p, NULL, 1, &out->body);
 }
