@@ -168,6 +168,7 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
         struct sched_req q = {
             .seq_id = s->seq_id,
             .group_id = request_group(r),
+            .label = r->id,
             .tokens = s->tokens,
             .n_tokens = r->n_prompt,
             .n_prompt = r->n_prompt,
@@ -183,7 +184,7 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
         q.sp.seed = sample_seed(r->sp.seed, i);
         enum status st = sched_submit(co->sched, &q);
         if (st == ST_OK) {
-            journal_submit(co->journal, r->id, &q);
+            journal_submit(co->journal, &q);
             continue;
         }
         for (uint32_t k = 0; k < i; k++) {
