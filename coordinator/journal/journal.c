@@ -1,7 +1,6 @@
 #include "coordinator/journal/journal.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -118,7 +117,7 @@ static void put_header(struct journal *j)
     struct byte_writer *w = begin(j, 512);
     put_u32(w, JOURNAL_VERSION);
     put_u64(w, (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U);
-    put_text(w, INGOT_VERSION);
+    put_text(w, INGOT_VERSION, 63);
     put_config(w, &j->sc);
     end(j, REC_HEADER);
 }
@@ -218,15 +217,11 @@ static void put_effects(struct byte_writer *w, const struct sched_effect *fx, si
     put_u64(w, fx_digest(fx, n_fx));
 }
 
-void journal_submit(struct journal *j, const char *label, const struct sched_req *r)
+void journal_submit(struct journal *j, const struct sched_req *r)
 {
-    char text[MAX_LABEL + 1];
     if (!j)
         return;
-    snprintf(text, sizeof text, "%s", label ? label : "");
-    struct byte_writer *w = begin(j, request_bytes(r, r->n_tokens));
-    put_text(w, text);
-    put_request(w, r, r->n_tokens);
+    put_request(begin(j, request_bytes(r, r->n_tokens)), r, r->n_tokens);
     end(j, REC_SUBMIT);
 }
 

@@ -42,9 +42,8 @@ MUST_CHECK enum status journal_open(struct journal **out, const struct journal_c
 /* Writes what is left. */
 void journal_close(struct journal *j);
 
-/* After sched_submit gave ST_OK.  label: what the client calls it, at most MAX_LABEL bytes; may be
- * NULL. */
-void journal_submit(struct journal *j, const char *label, const struct sched_req *r);
+/* After sched_submit gave ST_OK.  Of r->label the first MAX_LABEL bytes are kept. */
+void journal_submit(struct journal *j, const struct sched_req *r);
 /* After sched_cancel; why: FINISH_CANCELLED, FINISH_STOP_STRING, ... */
 void journal_cancel(struct journal *j, uint64_t seq_id, enum finish_reason why);
 /* After sched_plan, whatever it returned, before the plan's arrays change. */

@@ -7,9 +7,11 @@ uint64_t record_check(uint64_t number, uint32_t type, const void *data, size_t n
     return hash_bytes(hash_mix(number) + type, data, n);
 }
 
-void put_text(struct byte_writer *w, const char *text)
+void put_text(struct byte_writer *w, const char *text, size_t max_bytes)
 {
-    size_t n = text ? strlen(text) : 0;
+    size_t n = 0;
+    while (text && n < max_bytes && text[n])
+        n++;
     put_u32(w, (uint32_t)n);
     put_bytes(w, text, n);
 }
@@ -91,6 +93,7 @@ static struct sample_params get_params(struct byte_reader *r)
 
 void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_known)
 {
+    put_text(w, q->label, MAX_LABEL);
     put_u64(w, q->seq_id);
     put_u64(w, q->group_id);
     put_u64(w, q->salt);
@@ -111,9 +114,11 @@ void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_kn
     }
 }
 
-void get_request(struct byte_reader *r, struct sched_req *q, uint32_t *n_known)
+void get_request(struct byte_reader *r, struct sched_req *q, char label[MAX_LABEL + 1],
+                 uint32_t *n_known)
 {
     memset(q, 0, sizeof *q);
+    get_text(r, label, MAX_LABEL + 1);
     q->seq_id = get_u64(r);
     q->group_id = get_u64(r);
     q->salt = get_u64(r);

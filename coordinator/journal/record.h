@@ -5,7 +5,7 @@
  * header:  u32 JOURNAL_VERSION, u64 wall clock (us since 1970), text build, sched_config
  * live:    one per live sequence at the start of the file: request, its known tokens
  * state:   u32 number of live records before it, then sched_save's bytes
- * submit:  text label, request
+ * submit:  request
  * cancel:  u64 seq_id, u32 finish_reason
  * plan:    u64 now_us, u32 made, and when made: u64 step_id, u64 epoch, u32 n_seqs, u32 n_tokens,
  *          u64 plan_digest; effects
@@ -39,7 +39,8 @@ enum record_type {
 
 uint64_t record_check(uint64_t number, uint32_t type, const void *data, size_t n);
 
-void put_text(struct byte_writer *w, const char *text);
+/* At most max_bytes of it. */
+void put_text(struct byte_writer *w, const char *text, size_t max_bytes);
 /* At most cap - 1 bytes and no NUL inside; else r->bad. */
 void get_text(struct byte_reader *r, char *out, size_t cap);
 
@@ -50,7 +51,8 @@ struct sched_config get_config(struct byte_reader *r);
 void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_known);
 
 /* The numbers of a request; the arrays follow in r: n_known tokens, stop ids, biases. */
-void get_request(struct byte_reader *r, struct sched_req *q, uint32_t *n_known);
+void get_request(struct byte_reader *r, struct sched_req *q, char label[MAX_LABEL + 1],
+                 uint32_t *n_known);
 
 /* Over all that a plan says; pointers and padding do not count. */
 uint64_t plan_digest(const struct step_plan *p);

@@ -122,10 +122,10 @@ static enum status alloc_arrays(struct replay_request *q)
 }
 
 /* Reads a request; it is in p->live afterwards. */
-static enum status read_request(struct replay *p, struct byte_reader *r, const char *label)
+static enum status read_request(struct replay *p, struct byte_reader *r)
 {
     struct replay_request head = {0}, *q;
-    get_request(r, &head.r, &head.n_known);
+    get_request(r, &head.r, head.label, &head.n_known);
     uint64_t n_end = (uint64_t)head.r.n_tokens + head.r.max_new;
     head.n_end = n_end < p->sum.cfg.max_ctx ? (uint32_t)n_end : p->sum.cfg.max_ctx;
     head.n_before = head.n_known;
@@ -140,12 +140,12 @@ static enum status read_request(struct replay *p, struct byte_reader *r, const c
         FAIL(ST_NOMEM, "no memory for a request");
     }
     *q = head;
+    q->r.label = q->label;
     q->next = p->live;
     p->live = q;
     p->sum.n_live++;
     p->sum.n_submitted++;
     TRY(alloc_arrays(q));
-    memcpy(q->label, label, strlen(label) + 1);
     get_i32s(r, q->r.tokens, q->n_known);
     get_i32s(r, (int32_t *)(uintptr_t)q->r.stop_ids, q->r.n_stop_ids);
     for (uint32_t i = 0; i < q->r.n_bias; i++) {
@@ -214,7 +214,7 @@ static enum status read_beginning(struct replay *p)
         if (type == REC_HEADER)
             TRY(read_header(p, &body));
         else if (type == REC_LIVE)
-            TRY(read_request(p, &body, ""));
+            TRY(read_request(p, &body));
         else if (type == REC_STATE)
             break;
         else
@@ -261,9 +261,7 @@ void replay_close(struct replay *p)
 
 static enum status do_submit(struct replay *p, struct byte_reader *r, struct replay_event *ev)
 {
-    char label[MAX_LABEL + 1];
-    get_text(r, label, sizeof label);
-    TRY(read_request(p, r, label));
+    TRY(read_request(p, r));
     enum status st = sched_submit(p->s, &p->live->r);
     if (st != ST_OK)
         FAIL(ST_BUG, "record %" PRIu64 " at byte %zu: the submit was accepted, now it is not: %s",

@@ -66,6 +66,7 @@ struct sched_req {
     uint32_t n_stop_ids;
     const struct logit_bias *bias; /* likewise */
     uint32_t n_bias;
+    const char *label; /* likewise: what the client calls it, for the journal; may be NULL */
 };
 
 enum sched_fx {

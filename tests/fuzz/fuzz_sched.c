@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     enum { HEAD = 9 };
     struct driver_report report;
-    if (n < HEAD || n > 4096)
+    if (n < HEAD || n > 1024)
         return 0;
     struct sched_config cfg = {.max_seqs = 1 + data[0] % 10,
                                .max_step_tokens = 1 + data[1] % 24,

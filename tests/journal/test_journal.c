@@ -341,7 +341,7 @@ Test(journal, refusals)
     cr_assert_eq(sched_create(&s, &small), ST_OK);
     cr_assert_eq(journal_open(&j, &jc, s, &small), ST_OK);
     cr_assert_null(j, "a journal that nobody asked for");
-    journal_submit(j, "x", NULL); /* all calls take NULL */
+    journal_submit(j, NULL); /* all calls take NULL */
     journal_cancel(j, 1, FINISH_CANCELLED);
     journal_plan(j, 0, true, NULL, NULL, 0);
     journal_commit(j, NULL, NULL, 0);

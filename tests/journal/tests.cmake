@@ -1,3 +1,7 @@
-ingot_test(test_journal ${CMAKE_CURRENT_LIST_DIR}/test_journal.c
-  ${CMAKE_SOURCE_DIR}/tests/sched/driver.c ${CMAKE_SOURCE_DIR}/tests/sched/fake_worker.c
+set(journal_driver ${CMAKE_SOURCE_DIR}/tests/sched/driver.c
+  ${CMAKE_SOURCE_DIR}/tests/sched/fake_worker.c)
+ingot_test(test_journal ${CMAKE_CURRENT_LIST_DIR}/test_journal.c ${journal_driver}
   LIBS ingot_journal)
+ingot_test(test_journal_tool ${CMAKE_CURRENT_LIST_DIR}/test_journal_tool.c ${journal_driver}
+  LIBS ingot_journal PkgConfig::CJSON)
+add_dependencies(test_journal_tool ingot-journal)

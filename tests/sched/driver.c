@@ -16,6 +16,7 @@ struct client { /* one live sequence as its client sees it */
     uint32_t n_expected, n_got;
     enum finish_reason reason;
     bool admitted;
+    char label[32];
     int32_t stop_ids[3];
     struct logit_bias bias[2];
     uint64_t arrival;
@@ -130,6 +131,8 @@ static void submit_one(struct driver *d, const struct client *proto, uint64_t gr
     uint64_t id = d->reused_id && one_in(d, 2) ? d->reused_id : ++d->next_id;
     c->r.seq_id = client_of(d, id) ? ++d->next_id : id;
     c->r.sp.seed += d->next_id * (group != 0);
+    snprintf(c->label, sizeof c->label, "request-%llu", (unsigned long long)c->r.seq_id);
+    c->r.label = c->label;
     c->n_expected = fake_alone(&c->r, d->cfg.max_ctx, c->expected, &c->reason);
 
     enum status st = sched_submit(d->s, &c->r);
@@ -145,9 +148,7 @@ static void submit_one(struct driver *d, const struct client *proto, uint64_t gr
         memset(c, 0, sizeof *c);
         return;
     }
-    char label[32];
-    snprintf(label, sizeof label, "request-%llu", (unsigned long long)c->r.seq_id);
-    journal_submit(d->journal, label, &c->r);
+    journal_submit(d->journal, &c->r);
     c->arrival = ++d->n_arrivals;
     d->n_clients++;
     d->rep->n_submitted++;
