@@ -78,6 +78,13 @@ static const struct key_row {
     {"_attn_implementation_autoset", IGNORED, NULL},
     {"attn_implementation", IGNORED, NULL},
     {"_commit_hash", IGNORED, NULL},
+    {"_attn_implementation_internal", IGNORED, NULL},
+    {"_flash_attn_2_enabled", IGNORED, NULL},
+    {"use_flash_attn", IGNORED, NULL},
+    {"is_llama_config", IGNORED, NULL},
+    {"transformers.js_config", IGNORED, NULL},
+    {"max_sequence_length", IGNORED, NULL}, /* of training; max_position_embeddings rules */
+    {"model_max_length", IGNORED, NULL},
     {"use_cache", IGNORED, NULL},
     {"initializer_range", IGNORED, NULL},
     {"attention_dropout", IGNORED, NULL},

@@ -5,6 +5,7 @@
 #include "common/formats/config_json.h"
 #include "common/formats/json_get.h"
 
+/* Those that a type does not use are passed over, as transformers does. */
 static const char *const scaling_keys[] = {
     "type",
     "rope_type",

@@ -154,6 +154,15 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
+/* YaRN stretches the original context by its factor, and published configurations leave
+ * max_position_embeddings at the original length. */
+static void stretch_context(struct model_config *mc)
+{
+    double reach = mc->rope.original_ctx * mc->rope.factor;
+    if (mc->rope.type == ROPE_YARN && reach > mc->max_ctx)
+        mc->max_ctx = reach < 1 << 30 ? (int32_t)reach : 1 << 30;
+}
+
 static enum status read_dtype(struct model_config *mc, const cJSON *root, const char *key)
 {
     const char *name = NULL;
@@ -226,6 +235,7 @@ static enum status read_config(struct model_config *mc, const cJSON *root)
     TRY(read_biases(mc, root));
     TRY(json_bool(root, "tie_word_embeddings", &mc->tied));
     TRY(config_rope_read(&mc->rope, root, mc->max_ctx));
+    stretch_context(mc);
     TRY(read_window(mc, root));
     TRY(read_dtype(mc, root, "torch_dtype"));
     TRY(read_dtype(mc, root, "dtype"));

@@ -196,6 +196,24 @@ Test(config, rope_forms)
     cr_assert_eq(r.original_ctx, 64, "the top level goes first");
 }
 
+Test(config, yarn_stretches_the_context)
+{
+    cr_assert_eq(good(QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0,"
+                             "\"original_max_position_embeddings\":128}}")
+                     .max_ctx,
+                 512);
+    cr_assert_eq(good(QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0,"
+                             "\"original_max_position_embeddings\":16}}")
+                     .max_ctx,
+                 128);
+    cr_assert_eq(good(LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4.0}}").max_ctx,
+                 128);
+    cr_assert_eq(good(QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":1e6,"
+                             "\"original_max_position_embeddings\":1e9}}")
+                     .max_ctx,
+                 1 << 30);
+}
+
 /* Frequencies from the definitions, at points worked out by hand. */
 Test(config, rope_frequencies)
 {

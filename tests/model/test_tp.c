@@ -19,6 +19,28 @@ struct job {
     int world;
 };
 
+/* The last token once more, over a copy of this rank's KV in other blocks: in place of its logits.
+ */
+static enum status hand_over(struct engine *e, const int32_t *ids, float *logits, int32_t n,
+                             int32_t vocab)
+{
+    struct engine_kv kv[8] = {{0}};
+    size_t bytes = engine_kv_row_bytes(e) * (size_t)(n - 1);
+    int32_t n_layers = engine_config(e)->n_layers;
+    for (int32_t i = 0; i < n_layers; i++)
+        kv[i] = (struct engine_kv){.k = malloc(bytes), .v = malloc(bytes)};
+    TRY(engine_truncate_kv(e, 1, n - 1));
+    TRY(engine_export_kv(e, 1, kv));
+    TRY(engine_init_kv_cache(e, 2, kv, n - 1));
+    engine_release(e, 1);
+    TRY(engine_decode_step(e, ids[n - 1], n - 1, 2, logits + (size_t)(n - 1) * (size_t)vocab));
+    for (int32_t i = 0; i < n_layers; i++) {
+        free(kv[i].k);
+        free(kv[i].v);
+    }
+    return ST_OK;
+}
+
 /* The sequence in chunks, all logits, beside another sequence that must not matter. */
 static enum status run(void *ctx, struct engine *e, int rank)
 {
@@ -37,6 +59,8 @@ static enum status run(void *ctx, struct engine *e, int rank)
         int32_t n = j->n_tokens - at < j->chunk ? j->n_tokens - at : j->chunk;
         st = engine_forward_verify(e, 1, ids + at, n, to + (size_t)at * (size_t)j->vocab);
     }
+    if (st == ST_OK)
+        st = hand_over(e, ids, to, j->n_tokens, j->vocab);
     size_t bytes = (size_t)j->n_tokens * (size_t)j->vocab * sizeof *to;
     if (rank == 0)
         memcpy(j->logits, to, bytes);
