@@ -21,6 +21,7 @@ add_library(ingot_tokenizer STATIC
   tokenizer_unigram.c
   tokenizer_vocab.c
   tokenizer_wordpiece.c
-  unicode.c)
+  unicode.c
+  unicode_tables.c)
 target_link_libraries(ingot_tokenizer PUBLIC ingot_flags ingot_common ingot_gguf
   PRIVATE PkgConfig::PCRE2 PkgConfig::UTF8PROC PkgConfig::CJSON)

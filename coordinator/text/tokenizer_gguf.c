@@ -353,7 +353,7 @@ static enum status load_wordpiece(struct tokenizer *t, const struct source *s)
     if (!is_cased(t)) {
         TRY(add_norm(t, &n, NORM_FORM));
         n->form = UC_NFD;
-        TRY(add_norm(t, &n, NORM_STRIP_ACCENTS));
+        TRY(add_norm(t, &n, NORM_STRIP_NONSPACING));
         TRY(add_norm(t, &n, NORM_LOWERCASE));
     }
     TRY(add_pre(t, &p, PRE_BERT));

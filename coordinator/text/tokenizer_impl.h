@@ -18,10 +18,11 @@ enum norm_kind {
     NORM_LOWERCASE,
     NORM_STRIP, /* left, right */
     NORM_STRIP_ACCENTS,
-    NORM_REPLACE,   /* find or regex -> with */
-    NORM_PREPEND,   /* with */
-    NORM_CLEAN,     /* BERT: controls out, every blank a space */
-    NORM_SPACE_CJK, /* BERT: blanks around ideographs */
+    NORM_STRIP_NONSPACING, /* BERT's */
+    NORM_REPLACE,          /* find or regex -> with */
+    NORM_PREPEND,          /* with */
+    NORM_CLEAN,            /* BERT: controls out, every blank a space */
+    NORM_SPACE_CJK,        /* BERT: blanks around ideographs */
     NORM_NMT,
     NORM_PRECOMPILED, /* find: the character map of SentencePiece */
     NORM_BYTE_LEVEL,

@@ -38,7 +38,8 @@ MUST_CHECK enum status json_index(struct json_reader *r, long max, long *v);
 
 /* Passes over one value and gives its text. */
 MUST_CHECK enum status json_value(struct json_reader *r, struct tok_text *text);
-/* The same for an object or array by its brackets and strings alone: for what is read in full afterwards. */
+/* The same for an object or array by its brackets and strings alone: for what is read in full
+ * afterwards. */
 MUST_CHECK enum status json_block(struct json_reader *r, struct tok_text *text);
 /* ST_FORMAT unless only blanks are left. */
 MUST_CHECK enum status json_end(struct json_reader *r);

@@ -171,12 +171,13 @@ static enum status load_vocab_scores(struct tokenizer *t, struct json_reader *r)
     }
 }
 
-/* Merges are looked up by the batch: tables of hundreds of thousands of tokens do not fit into the caches, so
- * the slots of a whole batch are asked for before the first is read. */
+/* Merges are looked up by the batch: tables of hundreds of thousands of tokens do not fit into the
+ * caches, so the slots of a whole batch are asked for before the first is read. */
 #define BATCH 64
 
 struct merge_texts {
-    uint32_t at, left, right; /* bytes of batch.text: at, and the lengths of the parts, one behind the other */
+    uint32_t at, left,
+        right; /* bytes of batch.text: at, and the lengths of the parts, one behind the other */
     uint32_t left_hash, right_hash;
 };
 
@@ -205,8 +206,8 @@ static enum status find_joined(const struct tokenizer *t, struct merge_load *l, 
             return ST_OK;
     *id = vocab_find_text(v, p, n);
     if (*id < 0)
-        FAIL(ST_FORMAT, "model: merge %u makes \"%.*s\", which is not in the vocabulary", (unsigned)l->rank,
-             (int)(n < 100 ? n : 100), p);
+        FAIL(ST_FORMAT, "model: merge %u makes \"%.*s\", which is not in the vocabulary",
+             (unsigned)l->rank, (int)(n < 100 ? n : 100), p);
     return ST_OK;
 }
 
@@ -275,7 +276,8 @@ static enum status load_merge(struct tokenizer *t, struct json_reader *r, struct
     const char *blank = s.len ? memchr(s.data, ' ', s.len) : NULL;
     size_t left = blank ? (size_t)(blank - s.data) : 0;
     if (!blank || memchr(blank + 1, ' ', s.len - left - 1))
-        FAIL(ST_FORMAT, "model: merge %zu is not two parts with a blank between", (size_t)l->rank + l->n);
+        FAIL(ST_FORMAT, "model: merge %zu is not two parts with a blank between",
+             (size_t)l->rank + l->n);
     TRY(text_buf_append(&l->text, s.data, left));
     return end_merge(t, l, at, left, (struct tok_text){blank + 1, s.len - left - 1});
 }

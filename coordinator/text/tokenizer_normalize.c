@@ -159,12 +159,12 @@ static enum status do_strip(struct work *w, const struct norm_step *s)
     return ST_OK;
 }
 
-static enum status do_strip_accents(struct work *w)
+static enum status do_strip_accents(struct work *w, bool (*is_accent)(uint32_t))
 {
     size_t len;
     ttext_begin(w);
     for (size_t i = 0; i < w->cur->n; i += len)
-        if (!uc_is_nonspacing(u8_get(w->cur->p + i, &len)))
+        if (!is_accent(u8_get(w->cur->p + i, &len)))
             TRY(ttext_keep(w, i, i + len));
     ttext_swap(w);
     return ST_OK;
@@ -390,7 +390,9 @@ static enum status do_step(struct work *w, const struct norm_step *s)
     case NORM_STRIP:
         return do_strip(w, s);
     case NORM_STRIP_ACCENTS:
-        return do_strip_accents(w);
+        return do_strip_accents(w, uc_is_mark);
+    case NORM_STRIP_NONSPACING:
+        return do_strip_accents(w, uc_is_nonspacing);
     case NORM_REPLACE:
         return do_replace(w, s);
     case NORM_PREPEND:

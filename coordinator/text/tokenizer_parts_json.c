@@ -192,7 +192,7 @@ static enum status load_bert_normalizer(struct tokenizer *t, const cJSON *j)
     if (accents) {
         TRY(add_norm(t, &s, NORM_FORM));
         s->form = UC_NFD;
-        TRY(add_norm(t, &s, NORM_STRIP_ACCENTS));
+        TRY(add_norm(t, &s, NORM_STRIP_NONSPACING));
     }
     return lower ? add_norm(t, &s, NORM_LOWERCASE) : ST_OK;
 }

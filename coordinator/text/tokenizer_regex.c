@@ -27,10 +27,10 @@ struct regex_scratch {
     "\\x00-\\x08\\x0e-\\x1f\\x21-\\x84\\x86-\\x9f\\xa1-\\x{167f}\\x{1681}-\\x{1fff}"               \
     "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}"                 \
     "\\x{3001}-\\x{10ffff}"
-/* Alphabetic (L, M, Nl and the circled letters), M, Nd, Pc. */
+/* L, M, Nl, Nd, Pc, the circled letters, and the six numbers of Latin-1. */
 #define WORD                                                                                       \
     "\\p{L}\\p{M}\\p{Nl}\\p{Nd}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-"         \
-    "\\x{1f169}\\x{1f170}-\\x{1f189}"
+    "\\x{1f169}\\x{1f170}-\\x{1f189}\\xb2\\xb3\\xb9\\xbc-\\xbe"
 
 static enum status put(struct text_buf *out, const char *s)
 {

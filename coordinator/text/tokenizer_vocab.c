@@ -105,6 +105,7 @@ enum status vocab_set(struct vocab *v, int32_t id, const char *text, size_t n, u
     if (v->flags[id] & TF_USED)
         FAIL(ST_FORMAT, "two tokens have the id %d: \"%.*s\" and \"%.*s\"", (int)id,
              (int)v->text[id].len, v->arena.data + v->text[id].at, (int)(n < 100 ? n : 100), text);
+    TRY(text_buf_reserve(&v->arena, n + 1)); /* data is not NULL, even if all texts are empty */
     TRY(store(v, text, n, &v->text[id]));
     int b = byte_of(text, n);
     if (b >= 0)

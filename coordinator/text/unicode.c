@@ -5,6 +5,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "coordinator/text/unicode_tables.h"
+
 uint32_t u8_before(const char *s, size_t at, size_t *n)
 {
     size_t i = at - 1;
@@ -62,21 +64,34 @@ bool uc_is_letter(uint32_t cp)
     return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
 }
 
+static bool in_table(const struct uc_table *t, uint32_t cp)
+{
+    size_t low = 0, high = t->n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (cp > t->ranges[mid].last)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < t->n && cp >= t->ranges[low].first;
+}
+
 bool uc_is_mark(uint32_t cp)
 {
-    utf8proc_category_t c = category(cp);
-    return c >= UTF8PROC_CATEGORY_MN && c <= UTF8PROC_CATEGORY_ME;
+    return in_table(&uc_marks, cp);
 }
 
 bool uc_is_nonspacing(uint32_t cp)
 {
-    return category(cp) == UTF8PROC_CATEGORY_MN;
+    return in_table(&uc_nonspacing, cp);
 }
 
 bool uc_is_other(uint32_t cp)
 {
-    utf8proc_category_t c = category(cp);
-    return c == UTF8PROC_CATEGORY_CN || (c >= UTF8PROC_CATEGORY_CC && c <= UTF8PROC_CATEGORY_CO);
+    if (cp < 0x80)
+        return cp < 0x20 || cp == 0x7F;
+    return in_table(&uc_other, cp);
 }
 
 bool uc_is_punctuation(uint32_t cp)
@@ -84,8 +99,7 @@ bool uc_is_punctuation(uint32_t cp)
     if (cp < 0x80)
         return (cp >= 33 && cp <= 47) || (cp >= 58 && cp <= 64) || (cp >= 91 && cp <= 96) ||
                (cp >= 123 && cp <= 126);
-    utf8proc_category_t c = category(cp);
-    return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
+    return in_table(&uc_punctuation, cp);
 }
 
 bool uc_is_word(uint32_t cp)
@@ -97,9 +111,9 @@ bool uc_is_word(uint32_t cp)
     /* Other_Alphabetic outside L, M and Nl: the circled and squared letters. */
     bool circled = (cp >= 0x24B6 && cp <= 0x24E9) || (cp >= 0x1F130 && cp <= 0x1F149) ||
                    (cp >= 0x1F150 && cp <= 0x1F169) || (cp >= 0x1F170 && cp <= 0x1F189);
-    return uc_is_letter(cp) || uc_is_mark(cp) || c == UTF8PROC_CATEGORY_ND ||
-           c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_PC || circled || cp == 0x200C ||
-           cp == 0x200D;
+    bool mark = c >= UTF8PROC_CATEGORY_MN && c <= UTF8PROC_CATEGORY_ME;
+    return uc_is_letter(cp) || mark || c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL ||
+           c == UTF8PROC_CATEGORY_PC || circled || cp == 0x200C || cp == 0x200D;
 }
 
 bool uc_is_cjk_ideograph(uint32_t cp)
@@ -174,9 +188,18 @@ static enum status uc_reserve(struct uc_buf *b, size_t n)
     return ST_OK;
 }
 
+/* The tables that HuggingFace normalises with are older than utf8proc's: marks that they do not
+ * know are like other characters, and what they cannot decompose stays. */
 static unsigned char class_of(int32_t cp)
 {
-    return (unsigned char)utf8proc_get_property(cp)->combining_class;
+    return in_table(&uc_ordered, (uint32_t)cp)
+               ? (unsigned char)utf8proc_get_property(cp)->combining_class
+               : 0;
+}
+
+static bool is_unknown_mark(int32_t cp)
+{
+    return utf8proc_get_property(cp)->combining_class != 0 && !in_table(&uc_ordered, (uint32_t)cp);
 }
 
 /* Puts a run of combining marks in canonical order: a stable sort by combining class.  Short runs
@@ -224,6 +247,25 @@ static enum status order_marks(int32_t *cp, size_t n)
     return ST_OK;
 }
 
+/* Composes in place, anew from each mark that is unknown, as nothing composes across it. */
+static enum status compose(struct uc_buf *b)
+{
+    size_t kept = 0;
+    for (size_t i = 0, end; i < b->n; i = end) {
+        for (end = i + 1; end < b->n && !is_unknown_mark(b->cp[end]);)
+            end++;
+        utf8proc_ssize_t k =
+            utf8proc_normalize_utf32(b->cp + i, (utf8proc_ssize_t)(end - i),
+                                     (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+        if (k < 0)
+            FAIL(ST_BUG, "composition failed: %s", utf8proc_errmsg(k));
+        memmove(b->cp + kept, b->cp + i, (size_t)k * sizeof *b->cp);
+        kept += (size_t)k;
+    }
+    b->n = kept;
+    return ST_OK;
+}
+
 enum status uc_normalize(enum uc_form form, const char *s, size_t n, struct uc_buf *out)
 {
     unsigned options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE |
@@ -234,22 +276,18 @@ enum status uc_normalize(enum uc_form form, const char *s, size_t n, struct uc_b
         uint32_t cp = u8_get(s + i, &len);
         TRY(uc_reserve(out, 32)); /* no character decomposes into more than 18 */
         int bound = 0;
-        utf8proc_ssize_t k = utf8proc_decompose_char((utf8proc_int32_t)cp, out->cp + out->n, 32,
-                                                     (utf8proc_option_t)options, &bound);
+        utf8proc_ssize_t k = 1;
+        if (in_table(&uc_decomposable, cp))
+            k = utf8proc_decompose_char((utf8proc_int32_t)cp, out->cp + out->n, 32,
+                                        (utf8proc_option_t)options, &bound);
+        else
+            out->cp[out->n] = (int32_t)cp;
         if (k < 0 || k > 32)
             FAIL(ST_BUG, "U+%04X cannot be decomposed", (unsigned)cp);
         out->n += (size_t)k;
     }
     TRY(order_marks(out->cp, out->n));
-    if (form == UC_NFC || form == UC_NFKC) {
-        utf8proc_ssize_t k =
-            utf8proc_normalize_utf32(out->cp, (utf8proc_ssize_t)out->n,
-                                     (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-        if (k < 0)
-            FAIL(ST_BUG, "composition failed: %s", utf8proc_errmsg(k));
-        out->n = (size_t)k;
-    }
-    return ST_OK;
+    return form == UC_NFC || form == UC_NFKC ? compose(out) : ST_OK;
 }
 
 size_t uc_grapheme_end(const char *s, size_t n, size_t at)

@@ -42,13 +42,14 @@ static inline bool u8_is_tail(char c)
     return ((unsigned char)c & 0xC0) == 0x80;
 }
 
-bool uc_is_space(uint32_t cp);         /* White_Space */
-bool uc_is_numeric(uint32_t cp);       /* Nd, Nl, No */
-bool uc_is_letter(uint32_t cp);        /* L */
-bool uc_is_mark(uint32_t cp);          /* M */
-bool uc_is_nonspacing(uint32_t cp);    /* Mn */
-bool uc_is_other(uint32_t cp);         /* C, unassigned included */
-bool uc_is_punctuation(uint32_t cp);   /* P, and every ASCII punctuation character */
+bool uc_is_space(uint32_t cp);      /* White_Space */
+bool uc_is_numeric(uint32_t cp);    /* Nd, Nl, No */
+bool uc_is_letter(uint32_t cp);     /* L */
+bool uc_is_mark(uint32_t cp);       /* M, as the StripAccents normalizer has it */
+bool uc_is_nonspacing(uint32_t cp); /* Mn, as BertNormalizer has it */
+bool uc_is_other(uint32_t cp);      /* C, as BertNormalizer has it: without unassigned ones */
+bool uc_is_punctuation(
+    uint32_t cp); /* P as the pre-tokenizers have it, and every ASCII punctuation character */
 bool uc_is_word(uint32_t cp);          /* \w: Alphabetic, M, Nd, Pc, Join_Control */
 bool uc_is_cjk_ideograph(uint32_t cp); /* the blocks that BERT sets apart by blanks */
 
