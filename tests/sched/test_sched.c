@@ -481,26 +481,30 @@ Test(sched, preempted_finds_its_blocks)
     cr_assert_eq(st.tokens_cached, 24u, "%d cached", (int)st.tokens_cached);
 }
 
-/* Among the lowest priority the one with the least computed. */
+/* Among the lowest priority the one with the least computed; never the first. */
 Test(sched, victim)
 {
-    struct sched_config cfg = config();
-    cfg.n_blocks = 16;
-    start(cfg);
-    const uint32_t n[] = {15, 15, 7, 11};
-    for (uint64_t id = 1; id <= 4; id++) {
-        struct sched_req r = request(id, 100 * (int32_t)id, n[id - 1], 40);
-        r.priority = id == 3; /* the shortest, but more urgent than the rest */
-        submit(r);
-    }
-    uint64_t victim = 0;
-    for (int i = 0; i < 20 && !victim; i++) {
+    const int32_t priority[2][3] = {{0, 0, 0}, {1, 0, 1}};
+    const uint64_t expected[2] = {3, 2};
+    const uint32_t n[] = {14, 13, 5};
+    for (int v = 0; v < 2; v++) {
+        struct sched_config cfg = config();
+        cfg.n_blocks = 10; /* the first needs another with its fourth step */
+        start(cfg);
+        for (uint64_t id = 1; id <= 3; id++) {
+            struct sched_req r = request(id, 100 * (int32_t)id, n[id - 1], 25);
+            r.priority = priority[v][id - 1];
+            submit(r);
+        }
+        for (int i = 0; i < 3; i++)
+            step();
         cr_assert(make_plan());
-        for (size_t k = 0; k < n_fx; k++)
-            victim = fx[k].kind == FX_PREEMPTED ? fx[k].seq_id : victim;
+        cr_assert_eq(n_fx, 1u);
+        cr_assert_eq(fx[0].kind, FX_PREEMPTED);
+        cr_assert_eq(fx[0].seq_id, expected[v]);
+        cr_assert(share_of(1));
         commit();
     }
-    cr_assert_eq(victim, 4u);
 }
 
 Test(sched, nobody_passes_a_large_waiting_one)
