@@ -52,6 +52,10 @@ static void exec_child(struct fake *f, const char **argv)
         int log = open(f->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
         close(pipe_fds[0]);
         setpgid(0, 0);
+        /* for a build with AddressSanitizer: a leak is a failure, but for what Open MPI keeps */
+        setenv("LSAN_OPTIONS",
+               "suppressions=" INGOT_SOURCE_DIR "/tests/coll/lsan.supp:print_suppressions=0", 0);
+        setenv("ASAN_OPTIONS", "fast_unwind_on_malloc=0", 0);
         if (log < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
             _exit(126);
         execvp(argv[0], (char *const *)(uintptr_t)argv);
@@ -170,7 +174,7 @@ bool fake_logged(const struct fake *f, const char *text)
     return found;
 }
 
-int fake_exit_code(struct fake *f)
+static int exit_code(struct fake *f)
 {
     struct pollfd p = {.fd = f->alive, .events = POLLIN};
     int status = 0;
@@ -181,6 +185,19 @@ int fake_exit_code(struct fake *f)
     cr_assert_eq(waitpid(f->child, &status, 0), f->child);
     f->child = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void fake_check_exit(struct fake *f, int code)
+{
+    int got = exit_code(f);
+    if (got != code)
+        show_log(f);
+    cr_assert_eq(got, code, "exit code %d, expected %d", got, code);
+}
+
+void fake_check_killed(struct fake *f)
+{
+    cr_assert_neq(exit_code(f), 0);
 }
 
 /* ---- processes ---- */

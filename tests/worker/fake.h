@@ -63,8 +63,10 @@ void fake_heartbeats(struct fake *f, int n);
 /* Runs all streams to their end, chunk prompt tokens a step at most for each. */
 void fake_generate(struct fake *f, struct fake_stream *s, int n, uint32_t chunk);
 
-/* Waits for the child's end; its exit code, or 128 + signal. */
-int fake_exit_code(struct fake *f);
+/* Waits for the child's end with that exit code (128 + signal when one killed it). */
+void fake_check_exit(struct fake *f, int code);
+/* Waits for the child's end with any exit code but 0. */
+void fake_check_killed(struct fake *f);
 /* Pids of this group's worker processes, by their command line; Linux only, else 0. */
 int fake_ranks(const struct fake *f, pid_t *pids, int max);
 /* The rank of such a process, from its environment; -1 when it cannot be told. */

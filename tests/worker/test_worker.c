@@ -75,7 +75,7 @@ static void shut_down(struct fake *f)
 {
     struct worker_msg m = {.type = WMSG_SHUTDOWN, .u.beat.epoch = f->epoch};
     fake_send(f, &m);
-    cr_assert_eq(fake_exit_code(f), EXIT_AS_ASKED);
+    fake_check_exit(f, EXIT_AS_ASKED);
     fake_all_gone(f);
     fake_close(f);
 }
@@ -329,7 +329,7 @@ static void check_fault(struct fake *f, enum status status, const char *text)
                  m.u.fault.detail);
     cr_assert_eq(m.u.fault.epoch, f->epoch);
     cr_assert(strstr(m.u.fault.detail, text), "\"%s\" does not say \"%s\"", m.u.fault.detail, text);
-    cr_assert_eq(fake_exit_code(f), EXIT_FAULT);
+    fake_check_exit(f, EXIT_FAULT);
     fake_all_gone(f);
     fake_close(f);
 }
@@ -433,7 +433,7 @@ static void check_orphan(int world)
     struct fake f;
     launch(&f, world, tiny_model(), "auto", 500);
     /* from here on the coordinator is silent */
-    cr_assert_eq(fake_exit_code(&f), EXIT_ORPHAN);
+    fake_check_exit(&f, EXIT_ORPHAN);
     cr_assert(fake_logged(&f, "the coordinator has been silent for"));
     fake_all_gone(&f);
     fake_close(&f);
@@ -454,7 +454,7 @@ Test(ends, no_coordinator_at_all)
     struct fake f;
     fake_open(&f);
     fake_launch(&f, 1, tiny_model(), (const char *const[]){"--lease-ms", "300", NULL});
-    cr_assert_eq(fake_exit_code(&f), EXIT_ORPHAN);
+    fake_check_exit(&f, EXIT_ORPHAN);
     fake_close(&f);
 }
 
@@ -466,7 +466,7 @@ Test(ends, refused)
     fake_launch(&f, 2, tiny_model(), small);
     fake_await(&f, WMSG_HELLO, &m);
     fake_send(&f, &no);
-    cr_assert_eq(fake_exit_code(&f), EXIT_REFUSED);
+    fake_check_exit(&f, EXIT_REFUSED);
     cr_assert(fake_logged(&f, "the coordinator refuses this group: another model"));
     fake_all_gone(&f);
     fake_close(&f);
@@ -479,7 +479,7 @@ Test(ends, fenced)
     launch(&f, 2, tiny_model(), "auto", LEASE_MS);
     m.u.beat.epoch = f.epoch - 1;
     fake_send(&f, &m);
-    cr_assert_eq(fake_exit_code(&f), EXIT_REFUSED);
+    fake_check_exit(&f, EXIT_REFUSED);
     fake_all_gone(&f);
     fake_close(&f);
 }
@@ -493,7 +493,7 @@ static void check_sigterm(int world)
     cr_assert_eq(kill((pid_t)f.hello.pid, SIGTERM), 0);
     fake_await(&f, WMSG_GOODBYE, &m);
     cr_assert_eq(m.u.beat.epoch, f.epoch);
-    cr_assert_eq(fake_exit_code(&f), EXIT_AS_ASKED);
+    fake_check_exit(&f, EXIT_AS_ASKED);
     fake_all_gone(&f);
     fake_close(&f);
 }
@@ -550,7 +550,7 @@ static void check_kill(int victim, bool busy)
         if (fake_rank_of(pids[i]) == victim)
             killed = kill(pids[i], SIGKILL) == 0;
     cr_assert(killed);
-    cr_assert_neq(fake_exit_code(&f), 0);
+    fake_check_killed(&f);
     fake_all_gone(&f);
     cr_assert_eq(segments(&f), 0);
     fake_close(&f);
@@ -592,7 +592,7 @@ Test(ends, sigstop_of_rank_1)
     fake_send(&f, &p.m);
     fake_await(&f, WMSG_FAULT, &m);
     cr_assert(strstr(m.u.fault.detail, "rank 1"), "%s", m.u.fault.detail);
-    cr_assert_neq(fake_exit_code(&f), 0);
+    fake_check_killed(&f);
     fake_all_gone(&f);
     fake_close(&f);
 }
@@ -604,7 +604,7 @@ static void check_start(const char *model, int code, const char *text, const cha
     struct fake f;
     fake_open(&f);
     fake_launch(&f, 1, model, args);
-    cr_assert_eq(fake_exit_code(&f), code);
+    fake_check_exit(&f, code);
     cr_assert(fake_logged(&f, text), "the log does not say \"%s\"", text);
     fake_close(&f);
 }
@@ -632,7 +632,7 @@ Test(start, ranks_that_disagree)
     fake_open(&f);
     fake_launch_mixed(&f, tiny_model(), (const char *const[]){"--max-seqs", "8", NULL},
                       (const char *const[]){"--max-seqs", "9", NULL});
-    cr_assert_eq(fake_exit_code(&f), EXIT_MODEL);
+    fake_check_exit(&f, EXIT_MODEL);
     cr_assert(fake_logged(&f, "rank 1 has --max-seqs 9, rank 0 has 8"));
     fake_all_gone(&f);
     fake_close(&f);
