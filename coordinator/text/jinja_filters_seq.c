@@ -403,7 +403,7 @@ static enum status empty_iter(struct jrun *r, struct jval *out)
 /* The arguments without the first n. */
 static struct jargs rest_of(const struct jargs *args, size_t n)
 {
-    return (struct jargs){args->pos + n, args->n - n, args->kw, args->n_kw};
+    return (struct jargs){n < args->n ? args->pos + n : NULL, args->n - n, args->kw, args->n_kw};
 }
 
 static enum status map_attribute(struct jrun *r, const struct jlist *items, const struct jargs *args,

@@ -538,9 +538,10 @@ static enum status rest_of_iter(struct jrun *r, struct jiter *it, struct jlist *
 {
     struct jlist *l;
     TRY(jlist_new(r, 0, &l));
-    l->items = it->items->items + it->at;
-    l->n = it->items->n - it->at;
-    l->cap = l->n;
+    if (it->at < it->items->n) {
+        l->items = it->items->items + it->at;
+        l->n = l->cap = it->items->n - it->at;
+    }
     it->at = it->items->n;
     *out = l;
     return ST_OK;
