@@ -20,6 +20,7 @@
 enum {
     PARTS = PANEL / 2 / VL,
     TREE_LEVELS = 4,     /* of N_SLICES */
+    PREFETCH_BYTES = 8192, /* ahead in a panel: the out-of-order window is too short for memory */
     P_STRIDE = SPLIT + LANES, /* between rows of weights, off a multiple of 4 KiB */
     KEY_PANELS = SPLIT / PANEL,
 };
@@ -50,8 +51,11 @@ ALWAYS_INLINE struct pair load_pair(enum dtype t, const void *w, long k, int q)
 ALWAYS_INLINE void run_chains(int rows, long row_step, long k_step, enum dtype t, const float *x,
                               const void *w, int q, long k0, long k1, struct pair *acc)
 {
+    const size_t row_bytes = PANEL * (t == DT_F32 ? sizeof(float) : sizeof(uint16_t));
     for (long k = k0; k < k1; k++) {
         struct pair p = load_pair(t, w, k, q);
+        for (size_t i = 0; i < row_bytes / PARTS; i += 64)
+            __builtin_prefetch((const char *)w + (size_t)k * row_bytes + PREFETCH_BYTES + i);
         UNROLL
         for (int r = 0; r < rows; r++) {
             vf b = v_splat(x[r * row_step + k * k_step]);

@@ -125,12 +125,15 @@ static void pack_bias(const struct weight_src *src, struct weight *w)
 
 static enum status check_source(const struct weight_src *src)
 {
-    int64_t n = total_rows(src);
-    if (src->n_parts < 1 || src->n_parts > 3 || src->cols < 0 || n < 0 || n > INT32_MAX - PANEL)
-        FAIL(ST_RANGE, "weight %s: %d parts, %lld rows, %d columns", src->name, src->n_parts,
-             (long long)n, src->cols);
+    if (src->n_parts < 1 || src->n_parts > (int)ARRAY_LEN(src->part))
+        FAIL(ST_RANGE, "weight %s: %d parts", src->name, src->n_parts);
+    if (src->cols < 0 || total_rows(src) > INT32_MAX - PANEL)
+        FAIL(ST_RANGE, "weight %s: %lld rows, %d columns", src->name, (long long)total_rows(src),
+             src->cols);
     for (int i = 0; i < src->n_parts; i++) {
         enum dtype t = src->part[i].dtype, b = src->part[i].bias_dtype;
+        if (src->part[i].rows < 0)
+            FAIL(ST_RANGE, "weight %s: %d rows", src->name, src->part[i].rows);
         if (t != DT_F32 && t != DT_F16 && t != DT_BF16)
             FAIL(ST_UNSUPPORTED, "weight %s: element type %s", src->name, dtype_name(t));
         if (src->part[i].bias && b != DT_F32 && b != DT_F16 && b != DT_BF16)

@@ -8,6 +8,8 @@ add_library(ingot_op_cases STATIC
 target_include_directories(ingot_op_cases PUBLIC ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(ingot_op_cases PUBLIC ingot_flags ingot_backends m)
 ingot_test(test_ops ops/test_ops.c LIBS ingot_op_cases ingot_backends ingot_common TIMEOUT 900 LABEL ops)
+ingot_test(test_backend ops/test_backend.c LIBS ingot_backends ingot_common LABEL ops)
+ingot_test(test_pool ops/test_pool.c LIBS ingot_backends ingot_common Threads::Threads LABEL ops)
 
 # Not a test: prints figures beside the machine's limits.
 add_executable(bench_ops bench/bench_ops.c bench/ceilings.c)

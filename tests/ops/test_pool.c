@@ -1,0 +1,118 @@
+/* The CPU backend's thread pool: every part runs exactly once, results are visible, sleeping threads wake. */
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "backends/cpu/pool.h"
+
+enum { MAX_PARTS = 40 };
+
+struct count {
+    long plain[MAX_PARTS]; /* written by one part each, read by the caller after pool_run */
+    atomic_int running;
+    int n_parts;
+};
+
+static void add_one(void *ctx, int part, int n_parts)
+{
+    struct count *c = ctx;
+    c->plain[part] += 1;
+    c->n_parts = part == 0 ? n_parts : c->n_parts;
+}
+
+static void run_many(int n_parts, int n_threads, long rounds)
+{
+    struct pool *p = NULL;
+    struct count c = {0};
+    cr_assert_eq(pool_create(&p, n_parts, n_threads), ST_OK);
+    cr_assert_eq(pool_parts(p), n_parts);
+    cr_assert_eq(pool_threads(p), n_threads < n_parts ? n_threads : n_parts);
+    for (long i = 1; i <= rounds; i++) {
+        pool_run(p, add_one, &c);
+        for (int part = 0; part < n_parts; part++)
+            if (c.plain[part] != i)
+                cr_assert_fail("part %d of %d ran %ld times in %ld rounds", part, n_parts, c.plain[part], i);
+    }
+    cr_assert_eq(c.n_parts, n_parts);
+    pool_destroy(p);
+}
+
+Test(pool, every_part_runs_once)
+{
+    run_many(1, 1, 1000);
+    run_many(2, 2, 2000);
+    run_many(3, 2, 2000);
+    run_many(7, 3, 1000);
+    run_many(MAX_PARTS, 4, 300);
+    run_many(2, 9, 300); /* no more threads than parts */
+}
+
+/* All parts wait for each other: they really run at the same time. */
+static void meet(void *ctx, int part, int n_parts)
+{
+    struct count *c = ctx;
+    (void)part;
+    atomic_fetch_add(&c->running, 1);
+    while (atomic_load(&c->running) < n_parts)
+        sched_yield();
+}
+
+Test(pool, parts_run_at_the_same_time, .timeout = 60)
+{
+    struct pool *p = NULL;
+    cr_assert_eq(pool_create(&p, 3, 3), ST_OK);
+    for (int i = 0; i < 100; i++) {
+        struct count c = {0};
+        pool_run(p, meet, &c);
+        cr_assert_eq(atomic_load(&c.running), 3);
+    }
+    pool_destroy(p);
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* Threads that slept between jobs still take part, and sleeping costs next to no processor time: 50 pauses
+ * of 4 ms with 3 threads spinning all the time would be 0.4 s or more. */
+Test(pool, idle_threads_sleep_and_wake, .timeout = 60)
+{
+    struct pool *p = NULL;
+    struct count c = {0};
+    cr_assert_eq(pool_create(&p, 4, 4), ST_OK);
+    double before = cpu_seconds();
+    for (int i = 1; i <= 50; i++) {
+        pool_run(p, add_one, &c);
+        cr_assert_eq(c.plain[3], i);
+        nanosleep(&(struct timespec){.tv_nsec = 4000000}, NULL); /* the idle time under test */
+    }
+    cr_expect_lt(cpu_seconds() - before, 0.2);
+    pool_destroy(p);
+}
+
+Test(pool, destroy_of_nothing_and_of_an_idle_pool)
+{
+    pool_destroy(NULL);
+    for (int i = 0; i < 200; i++) {
+        struct pool *p = NULL;
+        cr_assert_eq(pool_create(&p, 3, 3), ST_OK);
+        pool_destroy(p);
+    }
+}
+
+Test(pool, shares_cover_everything)
+{
+    for (long n = 0; n < 50; n++)
+        for (int parts = 1; parts < 9; parts++) {
+            long at = 0, from, to;
+            for (int i = 0; i < parts; i++, at = to) {
+                pool_share(n, i, parts, &from, &to);
+                cr_assert_eq(from, at);
+            }
+            cr_assert_eq(at, n);
+        }
+}
