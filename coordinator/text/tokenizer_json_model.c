@@ -310,7 +310,10 @@ static enum status load_merges(struct tokenizer *t, struct tok_text text)
     for (size_t i = 0; i < text.len; i++) /* an upper bound: a comma may also stand in a merge */
         n += text.data[i] == ',';
     json_init(&r, text.data, text.len);
-    enum status st = load_merge_list(t, &r, &l, n);
+    enum status st =
+        text_buf_reserve(&l.text, 1); /* data is not NULL, even if all parts are empty */
+    if (st == ST_OK)
+        st = load_merge_list(t, &r, &l, n);
     text_buf_free(&l.text);
     text_buf_free(&l.joined);
     json_fini(&r);

@@ -1,4 +1,5 @@
-/* A GGUF file from a stranger: parsing it, reading all of it, and making a tokenizer of it must end in a status. */
+/* A GGUF file from a stranger: parsing it, reading all of it, and making a tokenizer of it must end
+ * in a status. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* tokenizer.json from a stranger: loading it, and encoding and decoding with what was loaded, must end in a status.
- * The input is the file; behind the first U+0000, if there is one, stands the text. */
+/* tokenizer.json from a stranger: loading it, and encoding and decoding with what was loaded, must
+ * end in a status. The input is the file; behind the first U+0000, if there is one, stands the
+ * text. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

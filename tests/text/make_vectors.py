@@ -29,7 +29,7 @@ BYTES = [f"<0x{i:02X}>" for i in range(256)]
 def bpe(vocab_size, specials=(), alphabet=(), limit=200, **model):
     extra = {k: model[k] for k in ("continuing_subword_prefix", "end_of_word_suffix") if k in model}
     return Tokenizer(models.BPE(**model)), trainers.BpeTrainer(
-        vocab_size=vocab_size, special_tokens=list(specials), initial_alphabet=list(alphabet), limit_alphabet=limit,
+        vocab_size=vocab_size, special_tokens=list(specials), initial_alphabet=list(alphabet), limit_alphabet=max(limit, len(alphabet)),
         show_progress=False, **extra)
 
 
@@ -39,7 +39,7 @@ def trained(tok, trainer):
 
 
 def byte_level_qwen():
-    tok, tr = bpe(400, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], pre_tokenizers.ByteLevel.alphabet())
+    tok, tr = bpe(400, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], sorted(pre_tokenizers.ByteLevel.alphabet()))
     tok.normalizer = normalizers.NFC()
     tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(QWEN), "isolated"),
                                                  pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
@@ -51,7 +51,7 @@ def byte_level_qwen():
 
 
 def byte_level_llama3():
-    tok, tr = bpe(380, ["<|begin|>", "<|end|>"], pre_tokenizers.ByteLevel.alphabet(), ignore_merges=True)
+    tok, tr = bpe(380, ["<|begin|>", "<|end|>"], sorted(pre_tokenizers.ByteLevel.alphabet()), ignore_merges=True)
     tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
                                                  pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     tok.decoder = decoders.ByteLevel()
@@ -61,14 +61,14 @@ def byte_level_llama3():
 
 
 def byte_level_gpt2():
-    tok, tr = bpe(360, ["<|endoftext|>"], pre_tokenizers.ByteLevel.alphabet())
+    tok, tr = bpe(360, ["<|endoftext|>"], sorted(pre_tokenizers.ByteLevel.alphabet()))
     tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tok.decoder = decoders.ByteLevel()
     return trained(tok, tr)
 
 
 def byte_level_falcon():
-    tok, tr = bpe(360, [">>A<<"], pre_tokenizers.ByteLevel.alphabet())
+    tok, tr = bpe(360, [">>A<<"], sorted(pre_tokenizers.ByteLevel.alphabet()))
     tok.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.ByteLevel(add_prefix_space=False),
         pre_tokenizers.Digits(), pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated")])
@@ -77,7 +77,7 @@ def byte_level_falcon():
 
 
 def deepseek_coder():
-    tok, tr = bpe(360, ["<｜begin｜>"], pre_tokenizers.ByteLevel.alphabet())
+    tok, tr = bpe(360, ["<｜begin｜>"], sorted(pre_tokenizers.ByteLevel.alphabet()))
     tok.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(Regex(r), "isolated") for r in
          ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "\\s+$", "[一-龥ࠀ-一가-퟿]+")]
@@ -87,7 +87,7 @@ def deepseek_coder():
 
 
 def clip_like():
-    tok, tr = bpe(400, ["<|start|>", "<|end|>"], pre_tokenizers.ByteLevel.alphabet(), unk_token="<|end|>",
+    tok, tr = bpe(400, ["<|start|>", "<|end|>"], sorted(pre_tokenizers.ByteLevel.alphabet()), unk_token="<|end|>",
                   end_of_word_suffix="</w>")
     tok.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "),
                                            normalizers.Lowercase()])
