@@ -4,6 +4,7 @@ add_library(ingot_chat STATIC
   chat_template.c
   jinja_attr.c
   jinja_call.c
+  jinja_dict.c
   jinja_eval.c
   jinja_exec.c
   jinja_filters.c
@@ -19,6 +20,7 @@ add_library(ingot_chat STATIC
   jinja_ops.c
   jinja_parse.c
   jinja_parse_expr.c
+  jinja_parse_postfix.c
   jinja_repr.c
   jinja_run.c
   jinja_str.c

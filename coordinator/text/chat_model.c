@@ -32,8 +32,8 @@ static void reader_fini(struct jrun *r)
 }
 
 /* Parses DIR/NAME as a JSON object.  The values look into f, which the caller closes after them. */
-static enum status open_json(struct jrun *r, const char *dir, const char *name, struct mapped_file *f,
-                             struct jval *out)
+static enum status open_json(struct jrun *r, const char *dir, const char *name,
+                             struct mapped_file *f, struct jval *out)
 {
     char path[MAX_PATH];
     *f = (struct mapped_file){(const unsigned char *)"", 0};
@@ -47,7 +47,8 @@ static enum status open_json(struct jrun *r, const char *dir, const char *name, 
     return ST_OK;
 }
 
-static enum status member(struct jrun *r, const struct jval *object, const char *name, struct jval *out)
+static enum status member(struct jrun *r, const struct jval *object, const char *name,
+                          struct jval *out)
 {
     struct jpair *p;
     *out = jv_undef();
@@ -116,7 +117,8 @@ static enum status from_config(struct jrun *r, struct chat_template **out, const
     enum status st = pick(r, &v, name, &source);
     if (st == ST_OK && !source)
         FAIL(ST_NOT_FOUND, "%s/%s has no chat template '%s' (it has: %.*s)", dir, file, name,
-             r->out.len ? (int)(r->out.len < 200 ? r->out.len : 200) : 4, r->out.len ? r->out.data : "none");
+             r->out.len ? (int)(r->out.len < 200 ? r->out.len : 200) : 4,
+             r->out.len ? r->out.data : "none");
     if (st == ST_OK)
         st = chat_template_create(out, source->p, source->n);
     if (st != ST_OK)
@@ -136,7 +138,8 @@ static enum status try_config(struct chat_template **out, const char *dir, const
     return st;
 }
 
-enum status chat_template_from_model(struct chat_template **out, const char *model_dir, const char *name)
+enum status chat_template_from_model(struct chat_template **out, const char *model_dir,
+                                     const char *name)
 {
     char file[256];
     enum status st;
@@ -183,7 +186,7 @@ static enum status emit_special(struct jrun *r, const struct jval *config, const
 
 static enum status emit_specials(struct jrun *r, const char *dir, struct mapped_file *f)
 {
-    static const char *const names[] = {"bos_token", "eos_token",  "unk_token", "sep_token",
+    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                         "pad_token", "cls_token", "mask_token"};
     static const struct jdump how = {0};
     struct jval config = jv_none();

@@ -71,8 +71,8 @@ struct chat_text chat_template_source(const struct chat_template *t)
 
 /* --- what the template sees --- */
 
-static enum status read_json(struct jrun *r, const char *what, struct chat_text text, enum jtype type,
-                             struct jval *out)
+static enum status read_json(struct jrun *r, const char *what, struct chat_text text,
+                             enum jtype type, struct jval *out)
 {
     *out = jv_none();
     if (!text.data)
@@ -143,8 +143,8 @@ static enum status final_text(struct jrun *r, const struct jval *messages, const
     return ST_OK;
 }
 
-/* Cuts the rendering after the last place where the text of the last message stands; as a template may strip
- * it, what is looked for is the stripped text. */
+/* Cuts the rendering after the last place where the text of the last message stands; as a template
+ * may strip it, what is looked for is the stripped text. */
 static enum status cut_after_final(struct jrun *r, const struct jval *messages)
 {
     const struct jstr *s = NULL;
@@ -158,8 +158,9 @@ static enum status cut_after_final(struct jrun *r, const struct jval *messages)
     for (; at > 0 && memcmp(r->out.data + at - 1, s->p + from, n) != 0; at--)
         TRY(j_charge(r, 1 + (n >> 7)));
     if (at == 0) {
-        static const char text[] = "continue_final_message is set but the final message does not appear in the "
-                                   "chat after applying the chat template";
+        static const char text[] =
+            "continue_final_message is set but the final message does not appear in the "
+            "chat after applying the chat template";
         struct jval message;
         TRY(jstr_literal(&r->mem, text, &message));
         r->refused = true;

@@ -1,5 +1,5 @@
-/* The syntax tree of a chat template.  Made once by jinja_parse, never changed afterwards: several threads may
- * walk it.  All of it lies in the template's arena. */
+/* The syntax tree of a chat template.  Made once by jinja_parse, never changed afterwards: several
+ * threads may walk it.  All of it lies in the template's arena. */
 #ifndef COORDINATOR_TEXT_JINJA_AST_H
 #define COORDINATOR_TEXT_JINJA_AST_H
 
@@ -94,16 +94,17 @@ struct jcall { /* what stands between the parentheses of a call */
 struct jsignature { /* of a macro or call block */
     struct jparam *params;
     size_t n_params;
-    const struct jsym *varargs, *kwargs, *caller; /* set when the body uses the name and no parameter has it */
+    const struct jsym *varargs, *kwargs,
+        *caller; /* set when the body uses the name and no parameter has it */
 };
 
 struct jnode {
-    uint8_t type;     /* enum jnode_type */
-    uint8_t op;       /* enum jop */
-    bool recursive;   /* N_FOR */
-    uint32_t line;    /* from 1 */
+    uint8_t type;   /* enum jnode_type */
+    uint8_t op;     /* enum jop */
+    bool recursive; /* N_FOR */
+    uint32_t line;  /* from 1 */
     struct jnode *a, *b, *c;
-    const struct jsym *sym; /* name of a variable, attribute, filter, test or macro */
+    const struct jsym *sym;  /* name of a variable, attribute, filter, test or macro */
     const struct jsym *attr; /* N_NSREF */
     struct jval value;
     struct jbody kids;
@@ -120,7 +121,8 @@ struct jtree {
 };
 
 /* Parses len bytes of UTF-8 into m.  ST_FORMAT and ST_UNSUPPORTED name the line. */
-MUST_CHECK enum status jinja_parse(struct jmem *m, const char *source, size_t len, struct jtree *out);
+MUST_CHECK enum status jinja_parse(struct jmem *m, const char *source, size_t len,
+                                   struct jtree *out);
 
 /* The symbol of a name, made when it is new. */
 MUST_CHECK enum status jtree_intern(struct jmem *m, struct jtree *t, const char *p, size_t n,

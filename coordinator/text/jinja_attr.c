@@ -1,5 +1,5 @@
-/* v.name, v[key] and v[a:b:c].  As in Jinja's sandbox: a name that is not there gives an undefined value, and
- * so does one that is forbidden, which then says so when it is used. */
+/* v.name, v[key] and v[a:b:c].  As in Jinja's sandbox: a name that is not there gives an undefined
+ * value, and so does one that is forbidden, which then says so when it is used. */
 #include <string.h>
 
 #include "coordinator/text/jinja_run.h"
@@ -184,7 +184,8 @@ static enum status attribute(struct jrun *r, const struct jval *v, const struct 
     return plain_attr(r, v, name, out, found);
 }
 
-enum status j_getattr(struct jrun *r, const struct jval *v, const struct jstr *name, struct jval *out)
+enum status j_getattr(struct jrun *r, const struct jval *v, const struct jstr *name,
+                      struct jval *out)
 {
     bool found;
     if (v->type == J_UNDEF)
@@ -248,7 +249,8 @@ static bool can_be_key(const struct jval *v)
     return v->type == J_STR || v->type == J_NONE || v->type == J_TUPLE || jval_is_number(v);
 }
 
-enum status j_getitem(struct jrun *r, const struct jval *v, const struct jval *key, struct jval *out)
+enum status j_getitem(struct jrun *r, const struct jval *v, const struct jval *key,
+                      struct jval *out)
 {
     bool found = false;
     int64_t i;

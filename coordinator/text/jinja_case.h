@@ -1,5 +1,6 @@
-/* Characters whose upper or title case is more than one character (Unicode's SpecialCasing.txt, the mappings
- * without a condition), in the order of their code points.  Included by jinja_utf8.c alone. */
+/* Characters whose upper or title case is more than one character (Unicode's SpecialCasing.txt, the
+ * mappings without a condition), in the order of their code points.  Included by jinja_utf8.c
+ * alone. */
 #ifndef COORDINATOR_TEXT_JINJA_CASE_H
 #define COORDINATOR_TEXT_JINJA_CASE_H
 

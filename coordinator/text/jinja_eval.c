@@ -41,7 +41,8 @@ static enum status eval_items(struct jrun *r, struct jscope *s, const struct jbo
     return ST_OK;
 }
 
-static enum status eval_dict(struct jrun *r, struct jscope *s, const struct jnode *n, struct jval *out)
+static enum status eval_dict(struct jrun *r, struct jscope *s, const struct jnode *n,
+                             struct jval *out)
 {
     struct jdict *d;
     struct jval key, value;
@@ -55,7 +56,8 @@ static enum status eval_dict(struct jrun *r, struct jscope *s, const struct jnod
     return ST_OK;
 }
 
-static enum status eval_slice(struct jrun *r, struct jscope *s, const struct jnode *n, struct jval *out)
+static enum status eval_slice(struct jrun *r, struct jscope *s, const struct jnode *n,
+                              struct jval *out)
 {
     struct jval v, part[3];
     TRY(j_eval(r, s, n->a, &v));
@@ -83,17 +85,20 @@ static enum status eval_compare(struct jrun *r, struct jscope *s, const struct j
     return ST_OK;
 }
 
-static enum status eval_concat(struct jrun *r, struct jscope *s, const struct jnode *n, struct jval *out)
+static enum status eval_concat(struct jrun *r, struct jscope *s, const struct jnode *n,
+                               struct jval *out)
 {
     struct jlist *items;
-    TRY(eval_items(r, s, &n->kids, &items)); /* all before any: an item may emit while it is evaluated */
+    TRY(eval_items(r, s, &n->kids,
+                   &items)); /* all before any: an item may emit while it is evaluated */
     size_t mark = j_mark(r);
     for (size_t i = 0; i < items->n; i++)
         TRY(j_emit_str(r, &items->items[i]));
     return j_take(r, mark, out);
 }
 
-static enum status eval_binary(struct jrun *r, struct jscope *s, const struct jnode *n, struct jval *out)
+static enum status eval_binary(struct jrun *r, struct jscope *s, const struct jnode *n,
+                               struct jval *out)
 {
     struct jval a, b;
     TRY(j_eval(r, s, n->a, &a));
@@ -101,7 +106,8 @@ static enum status eval_binary(struct jrun *r, struct jscope *s, const struct jn
     return j_binary(r, (enum jop)n->op, &a, &b, out);
 }
 
-static enum status eval_cond(struct jrun *r, struct jscope *s, const struct jnode *n, struct jval *out)
+static enum status eval_cond(struct jrun *r, struct jscope *s, const struct jnode *n,
+                             struct jval *out)
 {
     struct jval test;
     TRY(j_eval(r, s, n->b, &test));
@@ -114,7 +120,8 @@ static enum status eval_cond(struct jrun *r, struct jscope *s, const struct jnod
 }
 
 /* and, or: the value that decided. */
-static enum status eval_logic(struct jrun *r, struct jscope *s, const struct jnode *n, struct jval *out)
+static enum status eval_logic(struct jrun *r, struct jscope *s, const struct jnode *n,
+                              struct jval *out)
 {
     TRY(j_eval(r, s, n->a, out));
     return jval_truth(out) == (n->type == N_AND) ? j_eval(r, s, n->b, out) : ST_OK;
@@ -130,7 +137,8 @@ static enum status eval_filter(struct jrun *r, struct jscope *s, const struct jn
     return j_filter(r, &n->sym->s, &in, &args, out);
 }
 
-static enum status eval_test(struct jrun *r, struct jscope *s, const struct jnode *n, struct jval *out)
+static enum status eval_test(struct jrun *r, struct jscope *s, const struct jnode *n,
+                             struct jval *out)
 {
     struct jval in;
     struct jargs args;
@@ -142,7 +150,8 @@ static enum status eval_test(struct jrun *r, struct jscope *s, const struct jnod
     return ST_OK;
 }
 
-static enum status eval_call(struct jrun *r, struct jscope *s, const struct jnode *n, struct jval *out)
+static enum status eval_call(struct jrun *r, struct jscope *s, const struct jnode *n,
+                             struct jval *out)
 {
     struct jval f;
     struct jargs args;
@@ -151,7 +160,8 @@ static enum status eval_call(struct jrun *r, struct jscope *s, const struct jnod
     return j_call(r, &f, &args, out);
 }
 
-static enum status eval_node(struct jrun *r, struct jscope *s, const struct jnode *n, struct jval *out)
+static enum status eval_node(struct jrun *r, struct jscope *s, const struct jnode *n,
+                             struct jval *out)
 {
     struct jval a, b;
     struct jlist *items;

@@ -15,7 +15,8 @@ enum status j_scope_new(struct jrun *r, struct jscope *parent, struct jscope **o
     return ST_OK;
 }
 
-enum status j_scope_set(struct jrun *r, struct jscope *s, const struct jsym *name, const struct jval *v)
+enum status j_scope_set(struct jrun *r, struct jscope *s, const struct jsym *name,
+                        const struct jval *v)
 {
     if (!s) {
         r->globals[name->index] = *v;
@@ -66,7 +67,8 @@ static enum status unpack(struct jrun *r, struct jscope *s, const struct jnode *
     return ST_OK;
 }
 
-enum status j_assign(struct jrun *r, struct jscope *s, const struct jnode *target, const struct jval *v)
+enum status j_assign(struct jrun *r, struct jscope *s, const struct jnode *target,
+                     const struct jval *v)
 {
     if (target->type == N_NAME)
         return j_scope_set(r, s, target->sym, v);
@@ -75,8 +77,10 @@ enum status j_assign(struct jrun *r, struct jscope *s, const struct jnode *targe
 
 /* --- loops --- */
 
-/* Does the item pass the loop's filter?  It sees the loop's own names in a scope that is dropped again. */
-static enum status passes(struct jrun *r, const struct jloop *loop, const struct jval *item, bool *out)
+/* Does the item pass the loop's filter?  It sees the loop's own names in a scope that is dropped
+ * again. */
+static enum status passes(struct jrun *r, const struct jloop *loop, const struct jval *item,
+                          bool *out)
 {
     struct jscope *s;
     struct jval v;
@@ -109,7 +113,8 @@ static enum status loop_new(struct jrun *r, struct jscope *s, const struct jnode
     if (!loop)
         return jmem_full(&r->mem);
     TRY(jval_items(r, items, &source));
-    *loop = (struct jloop){.items = source, .source = source, .depth0 = depth0, .node = n, .scope = s};
+    *loop =
+        (struct jloop){.items = source, .source = source, .depth0 = depth0, .node = n, .scope = s};
     if (n->c)
         TRY(jlist_new(r, 0, &loop->items));
     *out = loop;
@@ -156,7 +161,8 @@ enum status j_loop_again(struct jrun *r, const struct jloop *loop, const struct 
 
 /* --- the other statements --- */
 
-static enum status exec_if(struct jrun *r, struct jscope *s, const struct jnode *n, enum jflow *flow)
+static enum status exec_if(struct jrun *r, struct jscope *s, const struct jnode *n,
+                           enum jflow *flow)
 {
     for (; n; n = n->c) {
         struct jval test;
@@ -170,8 +176,8 @@ static enum status exec_if(struct jrun *r, struct jscope *s, const struct jnode 
 }
 
 /* The text that a body gives, in a scope of its own. */
-static enum status capture(struct jrun *r, struct jscope *s, const struct jbody *body, enum jflow *flow,
-                           struct jval *out)
+static enum status capture(struct jrun *r, struct jscope *s, const struct jbody *body,
+                           enum jflow *flow, struct jval *out)
 {
     struct jscope *inner;
     size_t mark = j_mark(r);
@@ -181,7 +187,8 @@ static enum status capture(struct jrun *r, struct jscope *s, const struct jbody 
 }
 
 /* Applies the filters n (the innermost has no input of its own) to v. */
-static enum status apply_filters(struct jrun *r, struct jscope *s, const struct jnode *n, struct jval *v)
+static enum status apply_filters(struct jrun *r, struct jscope *s, const struct jnode *n,
+                                 struct jval *v)
 {
     struct jargs args;
     struct jval in;
@@ -217,7 +224,8 @@ static enum status exec_filter_block(struct jrun *r, struct jscope *s, const str
     return j_emit_str(r, &v);
 }
 
-static enum status new_macro(struct jrun *r, struct jscope *s, const struct jnode *n, struct jval *out)
+static enum status new_macro(struct jrun *r, struct jscope *s, const struct jnode *n,
+                             struct jval *out)
 {
     struct jmacro *m = jmem_alloc(&r->mem, sizeof *m);
     if (!m)
@@ -249,19 +257,22 @@ static enum status exec_call_block(struct jrun *r, struct jscope *s, const struc
     return j_emit_str(r, &result);
 }
 
-static enum status exec_with(struct jrun *r, struct jscope *s, const struct jnode *n, enum jflow *flow)
+static enum status exec_with(struct jrun *r, struct jscope *s, const struct jnode *n,
+                             enum jflow *flow)
 {
     struct jscope *inner;
     TRY(j_scope_new(r, s, &inner));
     for (size_t i = 0; i < n->kids.n; i += 2) {
         struct jval v;
-        TRY(j_eval(r, s, n->kids.items[i + 1], &v)); /* sees the names outside, not its neighbours */
+        TRY(j_eval(r, s, n->kids.items[i + 1],
+                   &v)); /* sees the names outside, not its neighbours */
         TRY(j_assign(r, inner, n->kids.items[i], &v));
     }
     return j_exec_body(r, inner, &n->body, flow);
 }
 
-static enum status exec_node(struct jrun *r, struct jscope *s, const struct jnode *n, enum jflow *flow)
+static enum status exec_node(struct jrun *r, struct jscope *s, const struct jnode *n,
+                             enum jflow *flow)
 {
     struct jval v;
     struct jscope *inner;
@@ -304,7 +315,8 @@ static enum status exec_node(struct jrun *r, struct jscope *s, const struct jnod
     }
 }
 
-enum status j_exec_body(struct jrun *r, struct jscope *s, const struct jbody *body, enum jflow *flow)
+enum status j_exec_body(struct jrun *r, struct jscope *s, const struct jbody *body,
+                        enum jflow *flow)
 {
     *flow = JFLOW_GO;
     TRY(j_enter(r));

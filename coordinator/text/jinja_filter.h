@@ -21,8 +21,8 @@ extern const struct jfilter j_seq_filters[];
 extern const struct jfilter j_text_filters[];
 
 /* "a.b.0" or a number, looked up with v[part] one after the other. */
-MUST_CHECK enum status j_attribute_path(struct jrun *r, const struct jval *v, const struct jval *path,
-                                        struct jval *out);
+MUST_CHECK enum status j_attribute_path(struct jrun *r, const struct jval *v,
+                                        const struct jval *path, struct jval *out);
 
 /* v in lower case when it is a string and case does not matter. */
 MUST_CHECK enum status j_sort_key(struct jrun *r, const struct jval *v, bool case_sensitive,

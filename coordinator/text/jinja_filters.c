@@ -46,8 +46,8 @@ FILTER(f_attr)
 
 /* --- numbers --- */
 
-/* The text without blanks around and single underscores between digits, as C can read it; false: too long
- * or no number's form. */
+/* The text without blanks around and single underscores between digits, as C can read it; false:
+ * too long or no number's form. */
 static bool plain_number(const struct jstr *s, char *text, size_t size)
 {
     const char *p = s->p, *end = s->p + s->n;
@@ -57,7 +57,8 @@ static bool plain_number(const struct jstr *s, char *text, size_t size)
     while (end > p && isspace((unsigned char)end[-1]))
         end--;
     for (; p < end; p++) {
-        if (*p == '_' && n && isdigit((unsigned char)p[-1]) && p + 1 < end && isdigit((unsigned char)p[1]))
+        if (*p == '_' && n && isdigit((unsigned char)p[-1]) && p + 1 < end &&
+            isdigit((unsigned char)p[1]))
             continue;
         if (n + 1 >= size || !*p || *p == '_' || isspace((unsigned char)*p))
             return false;
@@ -70,7 +71,8 @@ static bool plain_number(const struct jstr *s, char *text, size_t size)
 static bool text_to_float(const struct jstr *s, double *out)
 {
     char text[400], *end;
-    if (!plain_number(s, text, sizeof text) || strpbrk(text, "xXpP(")) /* C reads hexadecimal, Python does not */
+    if (!plain_number(s, text, sizeof text) ||
+        strpbrk(text, "xXpP(")) /* C reads hexadecimal, Python does not */
         return false;
     *out = strtod(text, &end);
     return *end == 0;
@@ -84,14 +86,14 @@ static bool text_to_int(const struct jstr *s, int base, int64_t *out)
         return false;
     bool minus = *text == '-';
     digits += *text == '-' || *text == '+';
-    if (digits[0] == '0' && digits[1] && ((base == 16 && (digits[1] | 32) == 'x') ||
-                                          (base == 8 && (digits[1] | 32) == 'o') ||
-                                          (base == 2 && (digits[1] | 32) == 'b')))
+    if (digits[0] == '0' && digits[1] &&
+        ((base == 16 && (digits[1] | 32) == 'x') || (base == 8 && (digits[1] | 32) == 'o') ||
+         (base == 2 && (digits[1] | 32) == 'b')))
         digits += 2;
     if (!*digits)
         return false;
     for (; *digits; digits++) {
-        int d = isdigit((unsigned char)*digits) ? *digits - '0'
+        int d = isdigit((unsigned char)*digits)   ? *digits - '0'
                 : isalpha((unsigned char)*digits) ? (*digits | 32) - 'a' + 10
                                                   : 99;
         if (d >= base || v > ((uint64_t)INT64_MAX - (uint64_t)d) / (uint64_t)base)

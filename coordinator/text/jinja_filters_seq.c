@@ -406,8 +406,8 @@ static struct jargs rest_of(const struct jargs *args, size_t n)
     return (struct jargs){n < args->n ? args->pos + n : NULL, args->n - n, args->kw, args->n_kw};
 }
 
-static enum status map_attribute(struct jrun *r, const struct jlist *items, const struct jargs *args,
-                                 struct jlist *l)
+static enum status map_attribute(struct jrun *r, const struct jlist *items,
+                                 const struct jargs *args, struct jlist *l)
 {
     static const char *const names[] = {"attribute", "default"};
     struct jval v[2], item;
@@ -515,8 +515,8 @@ static enum status count_and_fill(struct jrun *r, const char *what, const struct
     return ST_OK;
 }
 
-static enum status push_piece(struct jrun *r, struct jlist *pieces, const struct jlist *items, size_t from,
-                              size_t to, size_t n_fill, const struct jval *fill)
+static enum status push_piece(struct jrun *r, struct jlist *pieces, const struct jlist *items,
+                              size_t from, size_t to, size_t n_fill, const struct jval *fill)
 {
     struct jlist *piece;
     TRY(j_charge(r, to - from + n_fill + 1));

@@ -250,7 +250,8 @@ FILTER(f_truncate)
         TRY(j_want_int("truncate", &v[3], &leeway));
     int64_t n_end = (int64_t)end->n_chars;
     if (length < n_end || leeway < 0 || leeway > INT32_MAX || length > INT32_MAX)
-        FAIL(ST_UNSUPPORTED, "truncate: the length is too small, or the length or leeway too large");
+        FAIL(ST_UNSUPPORTED,
+             "truncate: the length is too small, or the length or leeway too large");
     TRY(j_to_str(r, in, &s));
     if ((int64_t)s.u.s->n_chars <= length + leeway) {
         *out = s;
@@ -334,11 +335,23 @@ FILTER(f_urlencode)
 }
 
 const struct jfilter j_text_filters[] = {
-    {"trim", f_trim},         {"upper", f_upper},       {"lower", f_lower},
-    {"string", f_string},     {"join", f_join},         {"replace", f_replace},
-    {"indent", f_indent},     {"title", f_title},       {"capitalize", f_capitalize},
-    {"safe", f_safe},         {"escape", f_escape},     {"e", f_escape},
-    {"format", f_format},     {"center", f_center},     {"forceescape", f_forceescape},
-    {"truncate", f_truncate}, {"wordcount", f_wordcount}, {"urlencode", f_urlencode},
+    {"trim", f_trim},
+    {"upper", f_upper},
+    {"lower", f_lower},
+    {"string", f_string},
+    {"join", f_join},
+    {"replace", f_replace},
+    {"indent", f_indent},
+    {"title", f_title},
+    {"capitalize", f_capitalize},
+    {"safe", f_safe},
+    {"escape", f_escape},
+    {"e", f_escape},
+    {"format", f_format},
+    {"center", f_center},
+    {"forceescape", f_forceescape},
+    {"truncate", f_truncate},
+    {"wordcount", f_wordcount},
+    {"urlencode", f_urlencode},
     {NULL, NULL},
 };

@@ -32,7 +32,10 @@ static enum status emit_padded(struct jrun *r, const struct spec *sp, const char
                                size_t n_sign, char align)
 {
     int64_t missing = sp->width - (int64_t)u8_count(p, n);
-    int64_t before = missing <= 0 ? 0 : align == '>' || align == '=' ? missing : align == '^' ? missing / 2 : 0;
+    int64_t before = missing <= 0                   ? 0
+                     : align == '>' || align == '=' ? missing
+                     : align == '^'                 ? missing / 2
+                                                    : 0;
     if (align == '=') {
         TRY(j_emit(r, p, n_sign));
         p += n_sign;
@@ -75,8 +78,8 @@ static size_t group(char *text, size_t n, char mark, size_t every)
     return n;
 }
 
-static enum status emit_number(struct jrun *r, const struct spec *sp, bool negative, const char *prefix,
-                               const char *digits, size_t n)
+static enum status emit_number(struct jrun *r, const struct spec *sp, bool negative,
+                               const char *prefix, const char *digits, size_t n)
 {
     char text[NUMBER_SIZE + 16];
     size_t at = 0;
@@ -91,7 +94,10 @@ static enum status emit_number(struct jrun *r, const struct spec *sp, bool negat
 static enum status format_int(struct jrun *r, int64_t v, const struct spec *sp)
 {
     char digits[NUMBER_SIZE], *end = digits + 70;
-    unsigned base = sp->type == 'x' || sp->type == 'X' ? 16 : sp->type == 'o' ? 8 : sp->type == 'b' ? 2 : 10;
+    unsigned base = sp->type == 'x' || sp->type == 'X' ? 16
+                    : sp->type == 'o'                  ? 8
+                    : sp->type == 'b'                  ? 2
+                                                       : 10;
     uint64_t magnitude = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
     size_t n = digits_of(magnitude, base, sp->type == 'X', end);
     memmove(digits, end - n, n);
@@ -193,7 +199,8 @@ static enum status format_one(struct jrun *r, const struct jval *v, const struct
 {
     int64_t i;
     struct jval text;
-    bool is_text = sp->type == 's' || (!sp->type && !jval_is_number(v)) || (!sp->type && v->type == J_BOOL);
+    bool is_text =
+        sp->type == 's' || (!sp->type && !jval_is_number(v)) || (!sp->type && v->type == J_BOOL);
     if (is_text || v->type == J_BIG) {
         TRY(j_to_str(r, v, &text));
         return format_text(r, text.u.s, sp);
@@ -211,7 +218,8 @@ static enum status format_one(struct jrun *r, const struct jval *v, const struct
         if (!sp->type || strchr("dxXobn", sp->type))
             return format_int(r, i, sp);
     }
-    FAIL(ST_UNSUPPORTED, "the format '%c' does not fit a value of type %s", sp->type, jtype_name(v));
+    FAIL(ST_UNSUPPORTED, "the format '%c' does not fit a value of type %s", sp->type,
+         jtype_name(v));
 }
 
 struct fields {
@@ -228,7 +236,8 @@ static bool is_number(const char *p, const char *end)
 }
 
 /* The argument that the name up to '.', '[' or the end means; moves *p there. */
-static enum status field_argument(struct fields *f, const char **p, const char *end, struct jval *out)
+static enum status field_argument(struct fields *f, const char **p, const char *end,
+                                  struct jval *out)
 {
     const char *name = *p;
     int64_t i = f->next;
@@ -250,8 +259,8 @@ static enum status field_argument(struct fields *f, const char **p, const char *
             return ST_OK;
         }
     }
-    FAIL(ST_UNSUPPORTED, "format: there is no argument '%.*s'", (int)(*p - name < J_SHOW ? *p - name : J_SHOW),
-         name);
+    FAIL(ST_UNSUPPORTED, "format: there is no argument '%.*s'",
+         (int)(*p - name < J_SHOW ? *p - name : J_SHOW), name);
 }
 
 static enum status field_value(struct jrun *r, struct fields *f, const char *p, const char *end,
@@ -413,7 +422,8 @@ static enum status percent_one(struct jrun *r, const struct jval *v, struct spec
         return format_char(r, i, sp);
     if (type == 'c' && v->type == J_STR && v->u.s->n_chars == 1)
         return format_text(r, v->u.s, sp);
-    FAIL(ST_UNSUPPORTED, "%%: the format '%%%c' does not fit a value of type %s", type, jtype_name(v));
+    FAIL(ST_UNSUPPORTED, "%%: the format '%%%c' does not fit a value of type %s", type,
+         jtype_name(v));
 }
 
 static enum status percent_field(struct jrun *r, struct values *vs, const char **p, const char *end)

@@ -19,7 +19,8 @@ FUNCTION(fn_range)
     int64_t step = v[2], limit = (int64_t)1 << 60;
     if (step == 0)
         FAIL(ST_UNSUPPORTED, "range: the step is 0");
-    if (v[0] > limit || v[0] < -limit || v[1] > limit || v[1] < -limit || step > limit || step < -limit)
+    if (v[0] > limit || v[0] < -limit || v[1] > limit || v[1] < -limit || step > limit ||
+        step < -limit)
         FAIL(ST_UNSUPPORTED, "range: a number is too large");
     int64_t span = step > 0 ? v[1] - v[0] : v[0] - v[1], stride = step > 0 ? step : -step;
     struct jrange *range = jmem_alloc(&r->mem, sizeof *range);
@@ -33,7 +34,8 @@ FUNCTION(fn_range)
 }
 
 /* Fills d from a dict or a list of pairs, and from keywords. */
-static enum status fill_dict(struct jrun *r, const char *what, const struct jargs *args, struct jdict *d)
+static enum status fill_dict(struct jrun *r, const char *what, const struct jargs *args,
+                             struct jdict *d)
 {
     struct jlist *items;
     if (args->n > 1)
@@ -120,7 +122,8 @@ FUNCTION(fn_raise_exception)
     FAIL(ST_RANGE, "%.*s", (int)(text.u.s->n < 900 ? text.u.s->n : 900), text.u.s->p);
 }
 
-/* strftime for one plain piece of a format.  A naive time has no zone, and no fraction of a second. */
+/* strftime for one plain piece of a format.  A naive time has no zone, and no fraction of a second.
+ */
 static enum status emit_time(struct jrun *r, const struct tm *now, const char *format)
 {
     char text[MAX_TIME_TEXT];

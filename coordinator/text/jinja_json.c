@@ -43,9 +43,9 @@ static enum status read_hex4(struct reader *x, uint32_t *out)
     *out = 0;
     for (int i = 0; i < 4; i++, x->p++) {
         char c = x->p < x->end ? *x->p : 0;
-        uint32_t d = c >= '0' && c <= '9'                    ? (uint32_t)(c - '0')
+        uint32_t d = c >= '0' && c <= '9'                 ? (uint32_t)(c - '0')
                      : (c | 32) >= 'a' && (c | 32) <= 'f' ? (uint32_t)((c | 32) - 'a' + 10)
-                                                             : 16;
+                                                          : 16;
         if (d == 16)
             JSON_FAIL(x, "\\u needs four hexadecimal digits");
         *out = *out << 4 | d;
@@ -408,7 +408,8 @@ static enum status dump_composed(struct jrun *r, const struct jval *v, const str
                                  unsigned level)
 {
     TRY(j_enter(r));
-    TRY(v->type == J_DICT ? dump_dict(r, v->u.dict, how, level) : dump_list(r, v->u.list, how, level));
+    TRY(v->type == J_DICT ? dump_dict(r, v->u.dict, how, level)
+                          : dump_list(r, v->u.list, how, level));
     j_leave(r);
     return ST_OK;
 }

@@ -73,7 +73,8 @@ static size_t without_space_at_end(const char *p, size_t n)
     return n;
 }
 
-/* Where the end of a block tag that begins at p ends: "%}" with its sign and what it strips; NULL: none. */
+/* Where the end of a block tag that begins at p ends: "%}" with its sign and what it strips; NULL:
+ * none. */
 static const char *block_end(const struct lexer *x, const char *p)
 {
     if (looking_at(x, p, "-%}"))
@@ -183,22 +184,21 @@ static bool is_digit(char c)
 
 static bool is_digit_of(char c, int base)
 {
-    int d = is_digit(c)              ? c - '0'
-            : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
-                                                 : 99;
+    int d = is_digit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : 99;
     return d < base;
 }
 
 /* End of a run of digits with single underscores between them. */
 static const char *digits(const struct lexer *x, const char *p, int base)
 {
-    while (p < x->end && (is_digit_of(*p, base) || (*p == '_' && p + 1 < x->end && is_digit_of(p[1], base))))
+    while (p < x->end &&
+           (is_digit_of(*p, base) || (*p == '_' && p + 1 < x->end && is_digit_of(p[1], base))))
         p++;
     return p;
 }
 
-static enum status number_value(struct lexer *x, const char *p, const char *end, int base, bool is_float,
-                                struct jval *out)
+static enum status number_value(struct lexer *x, const char *p, const char *end, int base,
+                                bool is_float, struct jval *out)
 {
     size_t n = 0, len = (size_t)(end - p);
     if (len > MAX_INT_DIGITS)
@@ -260,7 +260,8 @@ static enum status number(struct lexer *x)
             }
         }
         if (!is_float && *p == '0') /* "0123" is 0 and then 123 */
-            for (end = p + 1; end < x->end && (*end == '0' || (*end == '_' && looking_at(x, end, "_0")));)
+            for (end = p + 1;
+                 end < x->end && (*end == '0' || (*end == '_' && looking_at(x, end, "_0")));)
                 end++;
     }
     TRY(number_value(x, p, end, base, is_float, &v));
@@ -269,7 +270,8 @@ static enum status number(struct lexer *x)
     return ST_OK;
 }
 
-static enum status hex_escape(struct lexer *x, const char **p, const char *end, int n_digits, uint32_t *c)
+static enum status hex_escape(struct lexer *x, const char **p, const char *end, int n_digits,
+                              uint32_t *c)
 {
     *c = 0;
     for (int i = 0; i < n_digits; i++, (*p)++) {
@@ -312,7 +314,8 @@ static enum status unescape(struct lexer *x, const char *p, const char *end, str
 {
     if (!memchr(p, '\\', (size_t)(end - p)))
         return jstr_view(x->mem, p, (size_t)(end - p), out);
-    char *text = jmem_alloc(x->mem, (size_t)(end - p) * 2); /* "\377" is four bytes and becomes two */
+    char *text =
+        jmem_alloc(x->mem, (size_t)(end - p) * 2); /* "\377" is four bytes and becomes two */
     size_t n = 0;
     if (!text)
         return jmem_full(x->mem);
@@ -367,17 +370,11 @@ static enum status balance(struct lexer *x, char c)
     return ST_OK;
 }
 
-static enum status operator(struct lexer *x)
-{
-    static const char *const two[] = {"//", "**", "==", "!=", ">=", "<="};
-    size_t n = 0, taken;
-    for (size_t i = 0; i < ARRAY_LEN(two) && !n; i++)
-        if (looking_at(x, x->at, two[i]))
-            n = 2;
-    if (!n && strchr("+-/*%~[](){}><=.:|,;", *x->at) && *x->at)
-        n = 1;
-    if (!n)
-        LEX_FAIL("%u: unexpected character U+%04X", x->line, u8_decode(x->at, &taken));
+static enum status operator(struct lexer *x) {
+    static const char *const two[] = {"//", "**", "==", "!=", ">=", "<="}; size_t n = 0, taken;
+    for (size_t i = 0; i < ARRAY_LEN(two) && !n; i++) if (looking_at(x, x->at, two[i])) n = 2;
+    if (!n && strchr("+-/*%~[](){}><=.:|,;", *x->at) && *x->at) n = 1;
+    if (!n) LEX_FAIL("%u: unexpected character U+%04X", x->line, u8_decode(x->at, &taken));
     TRY(balance(x, *x->at));
     TRY(push(x, T_OP, x->at, n, jv_none()));
     advance(x, x->at + n);

@@ -1,6 +1,6 @@
-/* Cuts a template's source into tokens, with Jinja's rules for white space: trim_blocks and lstrip_blocks are
- * on, one newline at the end of the source is dropped, "\r\n" and "\r" are newlines.
- * Called by jinja_parse only. */
+/* Cuts a template's source into tokens, with Jinja's rules for white space: trim_blocks and
+ * lstrip_blocks are on, one newline at the end of the source is dropped, "\r\n" and "\r" are
+ * newlines. Called by jinja_parse only. */
 #ifndef COORDINATOR_TEXT_JINJA_LEX_H
 #define COORDINATOR_TEXT_JINJA_LEX_H
 
@@ -32,6 +32,7 @@ struct jtokens {
     size_t n;
 };
 
-MUST_CHECK enum status jinja_lex(struct jmem *m, const char *source, size_t len, struct jtokens *out);
+MUST_CHECK enum status jinja_lex(struct jmem *m, const char *source, size_t len,
+                                 struct jtokens *out);
 
 #endif

@@ -27,7 +27,8 @@ void jmem_fini(struct jmem *m)
     jmem_init(m, m->max);
 }
 
-/* A chunk that holds n bytes; chunks double up to LARGEST_CHUNK so that small renderings stay small. */
+/* A chunk that holds n bytes; chunks double up to LARGEST_CHUNK so that small renderings stay
+ * small. */
 static bool add_chunk(struct jmem *m, size_t n)
 {
     size_t size = m->chunks ? m->chunks->size * 2 : FIRST_CHUNK;

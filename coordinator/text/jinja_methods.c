@@ -281,10 +281,12 @@ METHOD(cycler_reset)
 /* --- tables --- */
 
 static const struct jmethod_def LIST_METHODS[] = {
-    {"count", list_count, false},  {"index", list_index, false},    {"copy", list_copy, false},
-    {"append", list_append, true}, {"extend", list_extend, true},   {"insert", list_insert, true},
-    {"pop", list_pop, true},       {"reverse", list_reverse, true}, {"clear", list_clear, true},
-    {"remove", NULL, true},        {"sort", NULL, true},
+    {"count", list_count, false},  {"index", list_index, false},
+    {"copy", list_copy, false},    {"append", list_append, true},
+    {"extend", list_extend, true}, {"insert", list_insert, true},
+    {"pop", list_pop, true},       {"reverse", list_reverse, true},
+    {"clear", list_clear, true},   {"remove", NULL, true},
+    {"sort", NULL, true},
 };
 
 static const struct jmethod_def TUPLE_METHODS[] = {
@@ -293,11 +295,11 @@ static const struct jmethod_def TUPLE_METHODS[] = {
 };
 
 static const struct jmethod_def DICT_METHODS[] = {
-    {"get", dict_get, false},       {"items", dict_items, false},
-    {"keys", dict_keys, false},     {"values", dict_values, false},
-    {"copy", dict_copy, false},     {"pop", dict_pop, true},
-    {"update", dict_update, true},  {"setdefault", dict_setdefault, true},
-    {"clear", dict_clear, true},    {"popitem", NULL, true},
+    {"get", dict_get, false},      {"items", dict_items, false},
+    {"keys", dict_keys, false},    {"values", dict_values, false},
+    {"copy", dict_copy, false},    {"pop", dict_pop, true},
+    {"update", dict_update, true}, {"setdefault", dict_setdefault, true},
+    {"clear", dict_clear, true},   {"popitem", NULL, true},
     {"fromkeys", NULL, false},
 };
 
@@ -311,7 +313,8 @@ static const struct jmethod_def CYCLER_METHODS[] = {
     {"reset", cycler_reset, false},
 };
 
-static const struct jmethod_def *find(const struct jmethod_def *table, size_t n, const struct jstr *name)
+static const struct jmethod_def *find(const struct jmethod_def *table, size_t n,
+                                      const struct jstr *name)
 {
     for (size_t i = 0; i < n; i++)
         if (jstr_is(name, table[i].name, strlen(table[i].name)))

@@ -145,9 +145,10 @@ METHOD(str_replace)
     return j_str_replace(r, self->u.s, from, to, count, out);
 }
 
-/* The part of self between the optional arguments start and end, and how many characters are before it. */
-static enum status part(struct jrun *r, const struct jval *self, const struct jargs *args, const char *what,
-                        struct jstr *out, size_t *n_before, bool *beyond)
+/* The part of self between the optional arguments start and end, and how many characters are before
+ * it. */
+static enum status part(struct jrun *r, const struct jval *self, const struct jargs *args,
+                        const char *what, struct jstr *out, size_t *n_before, bool *beyond)
 {
     struct jval none = jv_none(), cut;
     const struct jval *start = args->n > 1 ? &args->pos[1] : &none;
@@ -166,7 +167,8 @@ static enum status part(struct jrun *r, const struct jval *self, const struct ja
 
 static bool has_end(const struct jstr *s, const struct jstr *piece, bool at_start)
 {
-    return piece->n <= s->n && memcmp(at_start ? s->p : s->p + s->n - piece->n, piece->p, piece->n) == 0;
+    return piece->n <= s->n &&
+           memcmp(at_start ? s->p : s->p + s->n - piece->n, piece->p, piece->n) == 0;
 }
 
 static enum status has_affix(struct jrun *r, const struct jval *self, const struct jargs *args,
@@ -202,7 +204,8 @@ METHOD(str_endswith)
 }
 
 /* Offset in bytes of the last place, SIZE_MAX when there is none. */
-static enum status find_last(struct jrun *r, const struct jstr *s, const struct jstr *what, size_t *at)
+static enum status find_last(struct jrun *r, const struct jstr *s, const struct jstr *what,
+                             size_t *at)
 {
     *at = SIZE_MAX;
     if (what->n > s->n)

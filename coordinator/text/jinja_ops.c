@@ -4,8 +4,8 @@
 
 #include "coordinator/text/jinja_run.h"
 
-static const char *const OP_TEXT[] = {"+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=",
-                                      "in", "not in"};
+static const char *const OP_TEXT[] = {
+    "+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
 
 static enum status overflow(enum jop op)
 {
@@ -130,7 +130,8 @@ static enum status float_binary(enum jop op, double a, double b, struct jval *ou
         rest = fmod(a, b);
         if (rest != 0 && (rest < 0) != (b < 0))
             rest += b;
-        *out = jv_float(op == OP_MOD ? (rest == 0 ? copysign(0.0, b) : rest) : floor((a - rest) / b + 0.5));
+        *out = jv_float(op == OP_MOD ? (rest == 0 ? copysign(0.0, b) : rest)
+                                     : floor((a - rest) / b + 0.5));
         return ST_OK;
     }
 }
@@ -269,6 +270,9 @@ enum status j_compare_op(struct jrun *r, enum jop op, const struct jval *a, cons
         return ST_OK;
     }
     TRY(jval_compare(r, a, b, &order));
-    *out = op == OP_LT ? order < 0 : op == OP_LE ? order <= 0 : op == OP_GT ? order > 0 : order >= 0;
+    *out = op == OP_LT   ? order < 0
+           : op == OP_LE ? order <= 0
+           : op == OP_GT ? order > 0
+                         : order >= 0;
     return ST_OK;
 }

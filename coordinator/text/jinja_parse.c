@@ -5,13 +5,15 @@
 
 enum { MAX_DEPTH = 150 /* nested expressions or blocks */, N_BUCKETS = 256 };
 
-static enum status parse_body(struct jparser *p, const char *const *ends, uint32_t line, struct jbody *out);
+static enum status parse_body(struct jparser *p, const char *const *ends, uint32_t line,
+                              struct jbody *out);
 
 /* --- tools --- */
 
 bool jp_is_op(const struct jtoken *t, const char *op)
 {
-    return t->type == T_OP && t->p[0] == op[0] && t->n == strlen(op) && (t->n == 1 || t->p[1] == op[1]);
+    return t->type == T_OP && t->p[0] == op[0] && t->n == strlen(op) &&
+           (t->n == 1 || t->p[1] == op[1]);
 }
 
 bool jp_is_name(const struct jtoken *t, const char *name)
@@ -56,7 +58,8 @@ static enum status expect_type(struct jparser *p, enum jtoken_type type, const c
     return ST_OK;
 }
 
-enum status jtree_intern(struct jmem *m, struct jtree *t, const char *p, size_t n, struct jsym **out)
+enum status jtree_intern(struct jmem *m, struct jtree *t, const char *p, size_t n,
+                         struct jsym **out)
 {
     uint32_t h = 2166136261u;
     for (size_t i = 0; i < n; i++)
@@ -133,7 +136,8 @@ static const char *const END_FILTER[] = {"endfilter", NULL};
 static const char *const END_WITH[] = {"endwith", NULL};
 static const char *const END_GENERATION[] = {"endgeneration", NULL};
 
-/* The rest of the opening tag, then the body up to one of the end names, which stays the current token. */
+/* The rest of the opening tag, then the body up to one of the end names, which stays the current
+ * token. */
 static enum status block_body(struct jparser *p, const char *const *ends, struct jbody *out)
 {
     uint32_t line = jp_current(p)->line; /* where the tag ends: near enough to where it begins */
@@ -356,14 +360,15 @@ static enum status parse_statement(struct jparser *p, struct jnode **out)
         const char *name;
         enum status (*parse)(struct jparser *p, struct jnode **out);
     } statements[] = {
-        {"set", parse_set},           {"if", parse_if},
-        {"for", parse_for},           {"macro", parse_macro},
-        {"break", parse_jump},        {"continue", parse_jump},
-        {"call", parse_call_block},   {"filter", parse_filter_block},
-        {"with", parse_with},         {"generation", parse_generation},
+        {"set", parse_set},         {"if", parse_if},
+        {"for", parse_for},         {"macro", parse_macro},
+        {"break", parse_jump},      {"continue", parse_jump},
+        {"call", parse_call_block}, {"filter", parse_filter_block},
+        {"with", parse_with},       {"generation", parse_generation},
         {"print", parse_print},
     };
-    static const char *const others[] = {"block", "extends", "include", "import", "from", "autoescape"};
+    static const char *const others[] = {"block",  "extends", "include",
+                                         "import", "from",    "autoescape"};
     const struct jtoken *t = jp_current(p);
     if (t->type != T_NAME)
         return jp_unexpected(p, "the name of a statement");
@@ -405,9 +410,10 @@ static enum status parse_item(struct jparser *p, struct jbody *out)
     return jp_push(p, out, n);
 }
 
-/* Everything up to the end of the template, or to a tag that begins with one of the end names; line is that of
- * the tag before. */
-static enum status parse_body(struct jparser *p, const char *const *ends, uint32_t line, struct jbody *out)
+/* Everything up to the end of the template, or to a tag that begins with one of the end names; line
+ * is that of the tag before. */
+static enum status parse_body(struct jparser *p, const char *const *ends, uint32_t line,
+                              struct jbody *out)
 {
     TRY(jp_enter(p));
     while (jp_current(p)->type != T_EOF) {

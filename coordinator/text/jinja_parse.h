@@ -1,4 +1,4 @@
-/* What the two halves of the parser share.  Internal to jinja_parse.c and jinja_parse_expr.c. */
+/* What the parts of the parser share.  Internal to the jinja_parse*.c files. */
 #ifndef COORDINATOR_TEXT_JINJA_PARSE_H
 #define COORDINATOR_TEXT_JINJA_PARSE_H
 
@@ -41,18 +41,26 @@ MUST_CHECK enum status jp_expect_op(struct jparser *p, const char *op);
 MUST_CHECK enum status jp_take_name(struct jparser *p, const struct jsym **out);
 MUST_CHECK enum status jp_unexpected(const struct jparser *p, const char *wanted);
 
-MUST_CHECK enum status jp_node(struct jparser *p, enum jnode_type type, uint32_t line, struct jnode **out);
+MUST_CHECK enum status jp_node(struct jparser *p, enum jnode_type type, uint32_t line,
+                               struct jnode **out);
 MUST_CHECK enum status jp_push(struct jparser *p, struct jbody *body, struct jnode *n);
 MUST_CHECK enum status jp_enter(struct jparser *p);
 
 MUST_CHECK enum status jp_expression(struct jparser *p, bool with_condition, struct jnode **out);
-/* One expression, or a tuple of those between commas; name_end (may be NULL) is a name that ends it. */
+/* A name, constant, list, dict or something in parentheses. */
+MUST_CHECK enum status jp_primary(struct jparser *p, struct jnode **out);
+/* The subscripts and calls behind *node, and then its filters and tests. */
+MUST_CHECK enum status jp_postfix(struct jparser *p, struct jnode **node);
+MUST_CHECK enum status jp_filter_expr(struct jparser *p, struct jnode **node);
+/* One expression, or a tuple of those between commas; name_end (may be NULL) is a name that ends
+ * it. */
 MUST_CHECK enum status jp_tuple(struct jparser *p, bool with_condition, const char *name_end,
                                 bool in_parentheses, struct jnode **out);
 /* Names, namespace attributes (when allowed) or a tuple of them. */
 MUST_CHECK enum status jp_target(struct jparser *p, bool with_namespace, const char *name_end,
                                  struct jnode **out);
-/* name(args)|name... applied to in (NULL in a filter block); the first name needs no bar when inline. */
+/* name(args)|name... applied to in (NULL in a filter block); the first name needs no bar when
+ * inline. */
 MUST_CHECK enum status jp_filters(struct jparser *p, struct jnode *in, bool first_inline,
                                   struct jnode **out);
 

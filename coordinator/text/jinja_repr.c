@@ -8,8 +8,8 @@
 #include "coordinator/text/jinja_run.h"
 #include "coordinator/text/jinja_utf8.h"
 
-/* The shortest digits that read back as f, as "d.ddde-xx" (the C locale's point is a full stop; Ingot never
- * sets another). */
+/* The shortest digits that read back as f, as "d.ddde-xx" (the C locale's point is a full stop;
+ * Ingot never sets another). */
 static void shortest(double f, char *text, size_t size)
 {
     for (int digits = 0; digits < 17; digits++) {
@@ -96,7 +96,11 @@ enum status j_emit_escaped(struct jrun *r, const char *p, size_t n)
 static enum status emit_repr_char(struct jrun *r, const char *p, size_t n, uint32_t c, char quote)
 {
     char text[12];
-    const char *plain = c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\t' ? "\\t" : c == '\\' ? "\\\\" : NULL;
+    const char *plain = c == '\n'   ? "\\n"
+                        : c == '\r' ? "\\r"
+                        : c == '\t' ? "\\t"
+                        : c == '\\' ? "\\\\"
+                                    : NULL;
     if (plain)
         return j_emit_text(r, plain);
     if (c == (uint32_t)quote) {
@@ -121,7 +125,8 @@ static enum status emit_str_repr(struct jrun *r, const struct jstr *s)
     return j_emit(r, &quote, 1);
 }
 
-static enum status emit_items(struct jrun *r, const char *open, const struct jlist *l, const char *close)
+static enum status emit_items(struct jrun *r, const char *open, const struct jlist *l,
+                              const char *close)
 {
     TRY(j_emit_text(r, open));
     for (size_t i = 0; i < l->n; i++) {

@@ -33,8 +33,8 @@ enum status j_take(struct jrun *r, size_t mark, struct jval *out)
     return jstr_copy(&r->mem, n ? r->out.data + mark : "", n, out);
 }
 
-enum status j_find(struct jrun *r, const char *hay, size_t n_hay, const char *needle, size_t n_needle,
-                   size_t *at)
+enum status j_find(struct jrun *r, const char *hay, size_t n_hay, const char *needle,
+                   size_t n_needle, size_t *at)
 {
     const char *p = hay, *last = hay + n_hay - n_needle;
     *at = SIZE_MAX;
@@ -70,8 +70,8 @@ static enum status bind_keyword(const char *what, const struct jkwarg *kw, const
     FAIL(ST_UNSUPPORTED, "%s has no argument named '%.*s'", what, J_STR_ARG(kw->name));
 }
 
-enum status j_bind(struct jrun *r, const char *what, const struct jargs *args, const char *const *names,
-                   size_t n, size_t n_required, struct jval *values)
+enum status j_bind(struct jrun *r, const char *what, const struct jargs *args,
+                   const char *const *names, size_t n, size_t n_required, struct jval *values)
 {
     (void)r;
     if (args->n > n)
@@ -91,7 +91,8 @@ enum status j_want_int(const char *what, const struct jval *v, int64_t *out)
     if (v->type == J_UNDEF)
         return j_undef_error(v);
     if (!jval_as_int(v, out))
-        FAIL(ST_UNSUPPORTED, "%s needs a whole number, not a value of type %s", what, jtype_name(v));
+        FAIL(ST_UNSUPPORTED, "%s needs a whole number, not a value of type %s", what,
+             jtype_name(v));
     return ST_OK;
 }
 
@@ -122,7 +123,8 @@ enum status j_undef_error(const struct jval *v)
     if (!u || !u->name)
         FAIL(ST_UNSUPPORTED, "a value is undefined");
     if (u->forbidden)
-        FAIL(ST_UNSUPPORTED, "the sandbox does not allow '%.*s' of a %s", J_STR_ARG(u->name), u->of);
+        FAIL(ST_UNSUPPORTED, "the sandbox does not allow '%.*s' of a %s", J_STR_ARG(u->name),
+             u->of);
     if (u->of)
         FAIL(ST_UNSUPPORTED, "a value of type %s has no '%.*s'", u->of, J_STR_ARG(u->name));
     FAIL(ST_UNSUPPORTED, "'%.*s' is undefined", J_STR_ARG(u->name));

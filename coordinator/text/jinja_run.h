@@ -1,6 +1,6 @@
-/* One rendering: its memory, its budget, its scopes and its output.  Internal to the jinja_*.c files.
- * Strings are built by appending to out and taking them off again (j_mark, j_take), so that one buffer and
- * one limit serve output, macros, set blocks and every filter. */
+/* One rendering: its memory, its budget, its scopes and its output.  Internal to the jinja_*.c
+ * files. Strings are built by appending to out and taking them off again (j_mark, j_take), so that
+ * one buffer and one limit serve output, macros, set blocks and every filter. */
 #ifndef COORDINATOR_TEXT_JINJA_RUN_H
 #define COORDINATOR_TEXT_JINJA_RUN_H
 
@@ -15,7 +15,7 @@ struct jvar {
     struct jval value;
 };
 
-struct jscope { /* inner scopes only: the outermost is jrun.globals */
+struct jscope {            /* inner scopes only: the outermost is jrun.globals */
     struct jscope *parent; /* NULL: the globals */
     struct jvar *vars;
     size_t n, cap;
@@ -46,7 +46,7 @@ struct jrun {
     struct jdict *context; /* the variables of the request */
     const struct tm *now;  /* NULL: the clock */
     bool allow_mutation;
-    bool refused;              /* raise_exception was called */
+    bool refused;               /* raise_exception was called */
     const struct jstr *refusal; /* with this */
 };
 
@@ -104,7 +104,8 @@ static inline size_t j_mark(const struct jrun *r)
 MUST_CHECK enum status j_take(struct jrun *r, size_t mark, struct jval *out);
 
 /* A string over borrowed bytes of another one. */
-MUST_CHECK static inline enum status j_view(struct jrun *r, const char *p, size_t n, struct jval *out)
+MUST_CHECK static inline enum status j_view(struct jrun *r, const char *p, size_t n,
+                                            struct jval *out)
 {
     TRY(j_charge_bytes(r, n));
     return jstr_view(&r->mem, p, n, out);
@@ -116,10 +117,11 @@ MUST_CHECK static inline enum status j_view(struct jrun *r, const char *p, size_
 MUST_CHECK enum status j_find(struct jrun *r, const char *hay, size_t n_hay, const char *needle,
                               size_t n_needle, size_t *at);
 
-/* Binds arguments to the n parameters of names; values[i] is J_MISSING when not given.  The first n_required
- * must be given.  what names the callee in the error. */
+/* Binds arguments to the n parameters of names; values[i] is J_MISSING when not given.  The first
+ * n_required must be given.  what names the callee in the error. */
 MUST_CHECK enum status j_bind(struct jrun *r, const char *what, const struct jargs *args,
-                              const char *const *names, size_t n, size_t n_required, struct jval *values);
+                              const char *const *names, size_t n, size_t n_required,
+                              struct jval *values);
 MUST_CHECK enum status j_want_int(const char *what, const struct jval *v, int64_t *out);
 MUST_CHECK enum status j_want_str(const char *what, const struct jval *v, const struct jstr **out);
 /* A name, "None" or a number of the user's data, cut to be shown in an error. */
@@ -146,8 +148,8 @@ MUST_CHECK enum status j_json_parse(struct jrun *r, const char *p, size_t n, str
 
 /* --- operations (jinja_ops.c, jinja_attr.c, jinja_format.c) --- */
 
-MUST_CHECK enum status j_binary(struct jrun *r, enum jop op, const struct jval *a, const struct jval *b,
-                                struct jval *out);
+MUST_CHECK enum status j_binary(struct jrun *r, enum jop op, const struct jval *a,
+                                const struct jval *b, struct jval *out);
 MUST_CHECK enum status j_negate(const struct jval *a, bool minus, struct jval *out);
 MUST_CHECK enum status j_compare_op(struct jrun *r, enum jop op, const struct jval *a,
                                     const struct jval *b, bool *out);
@@ -160,21 +162,23 @@ MUST_CHECK enum status j_slice(struct jrun *r, const struct jval *v, const struc
 MUST_CHECK enum status j_percent(struct jrun *r, const struct jstr *format, const struct jval *args,
                                  struct jval *out); /* format % args */
 MUST_CHECK enum status j_format(struct jrun *r, const struct jstr *format, const struct jargs *args,
-                                struct jval *out); /* format.format(args) */
+                                struct jval *out);          /* format.format(args) */
 MUST_CHECK enum status j_undef_error(const struct jval *v); /* ST_UNSUPPORTED "'x' is undefined" */
 MUST_CHECK enum status j_new_undef(struct jrun *r, const struct jstr *name, const char *of,
                                    bool forbidden, struct jval *out);
 
 /* --- evaluation (jinja_eval.c, jinja_exec.c, jinja_call.c) --- */
 
-MUST_CHECK enum status j_eval(struct jrun *r, struct jscope *s, const struct jnode *n, struct jval *out);
+MUST_CHECK enum status j_eval(struct jrun *r, struct jscope *s, const struct jnode *n,
+                              struct jval *out);
 MUST_CHECK enum status j_exec_body(struct jrun *r, struct jscope *s, const struct jbody *body,
                                    enum jflow *flow);
 MUST_CHECK enum status j_eval_args(struct jrun *r, struct jscope *s, const struct jnode *n,
                                    struct jargs *args);
 MUST_CHECK enum status j_call(struct jrun *r, const struct jval *f, const struct jargs *args,
                               struct jval *out);
-MUST_CHECK enum status j_loop_again(struct jrun *r, const struct jloop *loop, const struct jval *items,
+MUST_CHECK enum status j_loop_again(struct jrun *r, const struct jloop *loop,
+                                    const struct jval *items,
                                     struct jval *out); /* loop(...) of a recursive loop */
 /* Looks at the source until the loop has n items or the source ends. */
 MUST_CHECK enum status j_loop_fill(struct jrun *r, struct jloop *loop, size_t n);

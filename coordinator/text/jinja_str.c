@@ -66,7 +66,8 @@ enum status j_str_case(struct jrun *r, const struct jstr *s, enum jcase how, str
     return j_take(r, mark, out);
 }
 
-static enum status in_set(struct jrun *r, const struct jstr *set, const char *p, size_t n, bool *out)
+static enum status in_set(struct jrun *r, const struct jstr *set, const char *p, size_t n,
+                          bool *out)
 {
     size_t k;
     if (!set) {
@@ -154,7 +155,8 @@ static enum status push_piece(struct jrun *r, struct jlist *l, const char *p, si
 
 static bool ends_line(uint32_t c)
 {
-    return (c >= 0x0a && c <= 0x0d) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
+    return (c >= 0x0a && c <= 0x0d) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 ||
+           c == 0x2029;
 }
 
 enum status j_str_lines(struct jrun *r, const struct jstr *s, bool keep_ends, struct jlist **out)

@@ -8,11 +8,12 @@ enum jcase { JCASE_UPPER, JCASE_LOWER, JCASE_CAPITALIZE, JCASE_TITLE, JCASE_SWAP
 
 /* Appends s in another case to the output. */
 MUST_CHECK enum status j_emit_case(struct jrun *r, const char *p, size_t n, enum jcase how);
-MUST_CHECK enum status j_str_case(struct jrun *r, const struct jstr *s, enum jcase how, struct jval *out);
+MUST_CHECK enum status j_str_case(struct jrun *r, const struct jstr *s, enum jcase how,
+                                  struct jval *out);
 
 /* Takes characters of the set (NULL: white space) off the ends. */
-MUST_CHECK enum status j_str_strip(struct jrun *r, const struct jstr *s, const struct jstr *set, bool left,
-                                   bool right, struct jval *out);
+MUST_CHECK enum status j_str_strip(struct jrun *r, const struct jstr *s, const struct jstr *set,
+                                   bool left, bool right, struct jval *out);
 
 /* Replaces at most count times; count < 0: everywhere. */
 MUST_CHECK enum status j_str_replace(struct jrun *r, const struct jstr *s, const struct jstr *from,
@@ -27,7 +28,7 @@ MUST_CHECK enum status j_str_split(struct jrun *r, const struct jstr *s, const s
                                    int64_t max, struct jlist **out);
 
 /* s in the middle ('^'), left ('<') or right ('>') of width characters. */
-MUST_CHECK enum status j_str_justify(struct jrun *r, const struct jstr *s, int64_t width, char align,
-                                     const struct jstr *fill, struct jval *out);
+MUST_CHECK enum status j_str_justify(struct jrun *r, const struct jstr *s, int64_t width,
+                                     char align, const struct jstr *fill, struct jval *out);
 
 #endif

@@ -4,7 +4,8 @@
 #include "coordinator/text/jinja_run.h"
 #include "coordinator/text/jinja_utf8.h"
 
-typedef enum status test_fn(struct jrun *r, const struct jval *in, const struct jval *arg, bool *out);
+typedef enum status test_fn(struct jrun *r, const struct jval *in, const struct jval *arg,
+                            bool *out);
 
 struct test {
     const char *name;
@@ -13,7 +14,8 @@ struct test {
 };
 
 #define TEST(name)                                                                                 \
-    static enum status name(struct jrun *r, const struct jval *in, const struct jval *arg, bool *out)
+    static enum status name(struct jrun *r, const struct jval *in, const struct jval *arg,         \
+                            bool *out)
 
 /* A test that only looks at its value. */
 #define SIMPLE_TEST(name, condition)                                                               \
@@ -58,8 +60,8 @@ SIMPLE_TEST(t_iterable, is_iterable(in))
 SIMPLE_TEST(t_callable, is_callable(in))
 SIMPLE_TEST(t_escaped, in->type == J_STR && in->safe)
 
-static enum status divides(struct jrun *r, const struct jval *in, const struct jval *by, int64_t rest,
-                           bool *out)
+static enum status divides(struct jrun *r, const struct jval *in, const struct jval *by,
+                           int64_t rest, bool *out)
 {
     struct jval left, wanted = jv_int(rest);
     TRY(j_binary(r, OP_MOD, in, by, &left));
@@ -153,19 +155,45 @@ TEST(t_filter)
 TEST(t_test);
 
 static const struct test TESTS[] = {
-    {"defined", t_defined, 0},   {"string", t_string, 0},       {"none", t_none, 0},
-    {"mapping", t_mapping, 0},   {"iterable", t_iterable, 0},   {"sequence", t_sequence, 0},
-    {"true", t_true, 0},         {"false", t_false, 0},         {"undefined", t_undefined, 0},
-    {"boolean", t_boolean, 0},   {"number", t_number, 0},       {"integer", t_integer, 0},
-    {"float", t_float, 0},       {"equalto", t_eq, 1},          {"eq", t_eq, 1},
-    {"==", t_eq, 1},             {"ne", t_ne, 1},               {"!=", t_ne, 1},
-    {"in", t_in, 1},             {"lt", t_lt, 1},               {"lessthan", t_lt, 1},
-    {"<", t_lt, 1},              {"le", t_le, 1},               {"<=", t_le, 1},
-    {"gt", t_gt, 1},             {"greaterthan", t_gt, 1},      {">", t_gt, 1},
-    {"ge", t_ge, 1},             {">=", t_ge, 1},               {"even", t_even, 0},
-    {"odd", t_odd, 0},           {"divisibleby", t_divisibleby, 1}, {"sameas", t_sameas, 1},
-    {"callable", t_callable, 0}, {"escaped", t_escaped, 0},     {"upper", t_upper, 0},
-    {"lower", t_lower, 0},       {"filter", t_filter, 0},       {"test", t_test, 0},
+    {"defined", t_defined, 0},
+    {"string", t_string, 0},
+    {"none", t_none, 0},
+    {"mapping", t_mapping, 0},
+    {"iterable", t_iterable, 0},
+    {"sequence", t_sequence, 0},
+    {"true", t_true, 0},
+    {"false", t_false, 0},
+    {"undefined", t_undefined, 0},
+    {"boolean", t_boolean, 0},
+    {"number", t_number, 0},
+    {"integer", t_integer, 0},
+    {"float", t_float, 0},
+    {"equalto", t_eq, 1},
+    {"eq", t_eq, 1},
+    {"==", t_eq, 1},
+    {"ne", t_ne, 1},
+    {"!=", t_ne, 1},
+    {"in", t_in, 1},
+    {"lt", t_lt, 1},
+    {"lessthan", t_lt, 1},
+    {"<", t_lt, 1},
+    {"le", t_le, 1},
+    {"<=", t_le, 1},
+    {"gt", t_gt, 1},
+    {"greaterthan", t_gt, 1},
+    {">", t_gt, 1},
+    {"ge", t_ge, 1},
+    {">=", t_ge, 1},
+    {"even", t_even, 0},
+    {"odd", t_odd, 0},
+    {"divisibleby", t_divisibleby, 1},
+    {"sameas", t_sameas, 1},
+    {"callable", t_callable, 0},
+    {"escaped", t_escaped, 0},
+    {"upper", t_upper, 0},
+    {"lower", t_lower, 0},
+    {"filter", t_filter, 0},
+    {"test", t_test, 0},
 };
 
 static const struct test *find(const struct jstr *name)

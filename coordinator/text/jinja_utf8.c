@@ -79,7 +79,8 @@ size_t u8_upper(uint32_t c, uint32_t out[3])
     const struct special_case *s = c < 0x80 ? NULL : find_special(c);
     if (s)
         return copy_chars(s->upper, out);
-    out[0] = c < 0x80 ? c - (c >= 'a' && c <= 'z' ? 32 : 0) : (uint32_t)utf8proc_toupper((int32_t)c);
+    out[0] =
+        c < 0x80 ? c - (c >= 'a' && c <= 'z' ? 32 : 0) : (uint32_t)utf8proc_toupper((int32_t)c);
     return 1;
 }
 
@@ -99,7 +100,8 @@ size_t u8_lower(uint32_t c, uint32_t out[3])
         out[1] = 0x307;
         return 2;
     }
-    out[0] = c < 0x80 ? c + (c >= 'A' && c <= 'Z' ? 32 : 0) : (uint32_t)utf8proc_tolower((int32_t)c);
+    out[0] =
+        c < 0x80 ? c + (c >= 'A' && c <= 'Z' ? 32 : 0) : (uint32_t)utf8proc_tolower((int32_t)c);
     return 1;
 }
 
@@ -133,7 +135,8 @@ bool u8_is_case_ignorable(uint32_t c)
     case UTF8PROC_CATEGORY_SK:
         return true;
     default:
-        return c == '\'' || c == '.' || c == ':' || c == 0xb7 || c == 0x387 || c == 0x2018 || c == 0x2019;
+        return c == '\'' || c == '.' || c == ':' || c == 0xb7 || c == 0x387 || c == 0x2018 ||
+               c == 0x2019;
     }
 }
 

@@ -1,4 +1,5 @@
-/* UTF-8 helpers of the template engine.  They expect valid UTF-8: every text is checked where it comes in. */
+/* UTF-8 helpers of the template engine.  They expect valid UTF-8: every text is checked where it
+ * comes in. */
 #ifndef COORDINATOR_TEXT_JINJA_UTF8_H
 #define COORDINATOR_TEXT_JINJA_UTF8_H
 

@@ -1,6 +1,7 @@
 /* The values of the chat template engine: Python's, as far as Jinja templates can see them.
- * A value is 16 bytes and passed by pointer; everything behind it lives in the rendering's arena and is never
- * freed alone.  Used only by the jinja_*.c files and chat_template.c; one rendering is one thread. */
+ * A value is 16 bytes and passed by pointer; everything behind it lives in the rendering's arena
+ * and is never freed alone.  Used only by the jinja_*.c files and chat_template.c; one rendering is
+ * one thread. */
 #ifndef COORDINATOR_TEXT_JINJA_VALUE_H
 #define COORDINATOR_TEXT_JINJA_VALUE_H
 
@@ -63,7 +64,7 @@ struct jval {
         struct jmethod *method;
         const struct jfunc *func;
         struct jloop *loop;
-        struct jcycler *cycler; /* J_CYCLER, J_JOINER */
+        struct jcycler *cycler;     /* J_CYCLER, J_JOINER */
         const struct jundef *undef; /* NULL: a plain undefined value */
     } u;
 };
@@ -134,7 +135,8 @@ struct jfunc {
 };
 
 struct jloop {
-    struct jlist *items;  /* those that passed the filter so far; never changed by the loop if there is none */
+    struct jlist *
+        items; /* those that passed the filter so far; never changed by the loop if there is none */
     const struct jlist *source; /* what is gone through */
     size_t i_source;            /* how many of it were looked at */
     size_t i;                   /* the current item */
@@ -214,20 +216,23 @@ MUST_CHECK enum status jdict_set(struct jrun *r, struct jdict *d, const struct j
 /* *out = the pair, or NULL. */
 MUST_CHECK enum status jdict_find(struct jrun *r, const struct jdict *d, const struct jval *key,
                                   struct jpair **out);
-MUST_CHECK enum status jdict_find_str(struct jrun *r, const struct jdict *d, const char *key, size_t n,
-                                      struct jpair **out);
+MUST_CHECK enum status jdict_find_str(struct jrun *r, const struct jdict *d, const char *key,
+                                      size_t n, struct jpair **out);
 MUST_CHECK enum status jdict_remove(struct jrun *r, struct jdict *d, size_t i);
 
 /* --- what Python says about values --- */
 
 const char *jtype_name(const struct jval *v); /* "str", "dict", "NoneType", ... */
 bool jval_truth(const struct jval *v);
-MUST_CHECK enum status jval_equal(struct jrun *r, const struct jval *a, const struct jval *b, bool *out);
+MUST_CHECK enum status jval_equal(struct jrun *r, const struct jval *a, const struct jval *b,
+                                  bool *out);
 /* *out < 0, 0, > 0.  Fails when Python would not order the two. */
-MUST_CHECK enum status jval_compare(struct jrun *r, const struct jval *a, const struct jval *b, int *out);
+MUST_CHECK enum status jval_compare(struct jrun *r, const struct jval *a, const struct jval *b,
+                                    int *out);
 /* len(v); fails when it has none. */
 MUST_CHECK enum status jval_length(struct jrun *r, const struct jval *v, size_t *out);
-/* All items that iterating over v gives, as a list that must not be changed; uses up a generator. */
+/* All items that iterating over v gives, as a list that must not be changed; uses up a generator.
+ */
 MUST_CHECK enum status jval_items(struct jrun *r, const struct jval *v, struct jlist **out);
 MUST_CHECK enum status jval_contains(struct jrun *r, const struct jval *box, const struct jval *v,
                                      bool *out);

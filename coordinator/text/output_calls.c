@@ -34,7 +34,8 @@ static enum output_scan literal(struct output_scanner *s, const struct input *in
 }
 
 /* The same, but another text there is fine: then nothing is taken. */
-static enum output_scan maybe(struct output_scanner *s, const struct input *in, const char *text, bool *taken)
+static enum output_scan maybe(struct output_scanner *s, const struct input *in, const char *text,
+                              bool *taken)
 {
     enum output_scan r = literal(s, in, text);
     *taken = r == SCAN_OK;
@@ -73,7 +74,8 @@ static bool is_name_byte(unsigned char c)
 }
 
 /* A name, up to the first byte that cannot be in one. */
-static enum output_scan name(struct output_scanner *s, const struct input *in, size_t *from, size_t *to)
+static enum output_scan name(struct output_scanner *s, const struct input *in, size_t *from,
+                             size_t *to)
 {
     if (*from == 0)
         *from = s->at;
@@ -215,7 +217,8 @@ static enum output_scan run_deepseek(struct output_scanner *s, const struct inpu
     }
 }
 
-enum output_scan output_scanner_run(struct output_scanner *s, const char *p, size_t n, bool finished)
+enum output_scan output_scanner_run(struct output_scanner *s, const char *p, size_t n,
+                                    bool finished)
 {
     struct input in = {p, n, finished};
     switch (s->format) {
@@ -243,7 +246,8 @@ static bool take_arguments(struct output_span object, struct output_call *call)
 
 static bool take_call(struct output_span object, bool plain_json, struct output_call *call)
 {
-    static const char *const names[] = {"name", "arguments", "parameters", "id", "type", "function", NULL};
+    static const char *const names[] = {"name", "arguments", "parameters", "id",
+                                        "type", "function",  NULL};
     if (*object.p != '{' || (plain_json && !output_json_only(object, names)))
         return false;
     call->id = output_json_member(object, "id");
@@ -257,7 +261,8 @@ static bool take_call(struct output_span object, bool plain_json, struct output_
         return false;
     if (take_arguments(object, call))
         return true;
-    call->arguments = (struct output_span){"{}", 2}; /* a function without parameters, where that is sure */
+    call->arguments =
+        (struct output_span){"{}", 2}; /* a function without parameters, where that is sure */
     return !plain_json && !output_json_member(object, "arguments").p &&
            !output_json_member(object, "parameters").p;
 }

@@ -1,5 +1,6 @@
-/* The ways models write tool calls, as scanners that go on where they stopped.  A scanner reads only forwards,
- * so what it says of a text does not depend on how the text was cut.  Internal to output_parser.c. */
+/* The ways models write tool calls, as scanners that go on where they stopped.  A scanner reads
+ * only forwards, so what it says of a text does not depend on how the text was cut.  Internal to
+ * output_parser.c. */
 #ifndef COORDINATOR_TEXT_OUTPUT_CALLS_H
 #define COORDINATOR_TEXT_OUTPUT_CALLS_H
 
@@ -8,11 +9,25 @@
 
 enum { OUTPUT_MAX_NAME = 256 /* bytes of a function's name or a call's id outside of JSON */ };
 
-#define DS_CALLS_BEGIN "<\xef\xbd\x9ctool\xe2\x96\x81" "calls\xe2\x96\x81" "begin\xef\xbd\x9c>"
-#define DS_CALLS_END "<\xef\xbd\x9ctool\xe2\x96\x81" "calls\xe2\x96\x81" "end\xef\xbd\x9c>"
-#define DS_CALL_BEGIN "<\xef\xbd\x9ctool\xe2\x96\x81" "call\xe2\x96\x81" "begin\xef\xbd\x9c>"
-#define DS_CALL_END "<\xef\xbd\x9ctool\xe2\x96\x81" "call\xe2\x96\x81" "end\xef\xbd\x9c>"
-#define DS_SEP "<\xef\xbd\x9ctool\xe2\x96\x81" "sep\xef\xbd\x9c>"
+#define DS_CALLS_BEGIN                                                                             \
+    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
+    "calls\xe2\x96\x81"                                                                            \
+    "begin\xef\xbd\x9c>"
+#define DS_CALLS_END                                                                               \
+    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
+    "calls\xe2\x96\x81"                                                                            \
+    "end\xef\xbd\x9c>"
+#define DS_CALL_BEGIN                                                                              \
+    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
+    "call\xe2\x96\x81"                                                                             \
+    "begin\xef\xbd\x9c>"
+#define DS_CALL_END                                                                                \
+    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
+    "call\xe2\x96\x81"                                                                             \
+    "end\xef\xbd\x9c>"
+#define DS_SEP                                                                                     \
+    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
+    "sep\xef\xbd\x9c>"
 
 /* One call, or a list of calls, that is being read.  Offsets count from where it began. */
 struct output_scanner {
@@ -32,11 +47,13 @@ void output_scanner_resume(struct output_scanner *s, size_t skip);
 
 /* Reads on in the n bytes that are there so far.  finished: no more will come.
  * SCAN_OK: the calls end at s->at.  SCAN_BAD: this is no call, and none begins before s->at. */
-enum output_scan output_scanner_run(struct output_scanner *s, const char *p, size_t n, bool finished);
+enum output_scan output_scanner_run(struct output_scanner *s, const char *p, size_t n,
+                                    bool finished);
 
 /* One call of an accepted text. */
 struct output_call {
-    struct output_span name, arguments, id; /* JSON values, or plain text when plain_name or plain_id */
+    struct output_span name, arguments,
+        id; /* JSON values, or plain text when plain_name or plain_id */
     bool plain_name, plain_id;
 };
 

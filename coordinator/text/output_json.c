@@ -3,10 +3,10 @@
 #include <string.h>
 
 enum state {
-    VALUE,       /* a value must come */
-    LIST_FIRST,  /* a value or ']' */
+    VALUE,        /* a value must come */
+    LIST_FIRST,   /* a value or ']' */
     OBJECT_FIRST, /* a key or '}' */
-    KEY,         /* a key */
+    KEY,          /* a key */
     COLON,
     AFTER, /* ',' or the end of the level */
     STRING,
@@ -123,7 +123,10 @@ static enum output_scan number_byte(struct output_json *j, unsigned char c)
     case ZERO:
         return c == '.' ? to(j, POINT) : e ? to(j, EXPONENT) : after_value(j, c);
     case DIGITS:
-        return is_digit(c) ? SCAN_MORE : c == '.' ? to(j, POINT) : e ? to(j, EXPONENT) : after_value(j, c);
+        return is_digit(c) ? SCAN_MORE
+               : c == '.'  ? to(j, POINT)
+               : e         ? to(j, EXPONENT)
+                           : after_value(j, c);
     case POINT:
         return is_digit(c) ? to(j, FRACTION) : SCAN_BAD;
     case FRACTION:
@@ -221,7 +224,8 @@ struct output_span output_json_item(struct output_span list, size_t i)
     return (struct output_span){NULL, 0};
 }
 
-static bool next_member(const char **p, const char *end, struct output_span *key, struct output_span *value)
+static bool next_member(const char **p, const char *end, struct output_span *key,
+                        struct output_span *value)
 {
     *p = skip_marks(*p, end);
     if (*p >= end)

@@ -1,5 +1,6 @@
-/* JSON as it arrives: a machine that is fed byte by byte and knows at the first wrong byte that it is wrong,
- * and small tools to look into a value that the machine has accepted.  Pure; used by the output parser. */
+/* JSON as it arrives: a machine that is fed byte by byte and knows at the first wrong byte that it
+ * is wrong, and small tools to look into a value that the machine has accepted.  Pure; used by the
+ * output parser. */
 #ifndef COORDINATOR_TEXT_OUTPUT_JSON_H
 #define COORDINATOR_TEXT_OUTPUT_JSON_H
 
@@ -25,7 +26,8 @@ struct output_json {
 
 void output_json_init(struct output_json *j);
 
-/* Takes one byte of a list or object with nothing before it.  SCAN_OK: it is the last byte of the value. */
+/* Takes one byte of a list or object with nothing before it.  SCAN_OK: it is the last byte of the
+ * value. */
 enum output_scan output_json_feed(struct output_json *j, unsigned char c);
 
 /* A piece of an accepted value. */

@@ -8,7 +8,7 @@
 enum { DEFAULT_MAX_CALL = 1 << 20 /* bytes */, MAX_MARKS = 8 };
 
 enum state {
-    AT_START,    /* blanks, perhaps a think mark */
+    AT_START, /* blanks, perhaps a think mark */
     IN_REASONING,
     CONTENT_START, /* blanks, perhaps a call in plain JSON */
     IN_CONTENT,
@@ -158,7 +158,8 @@ static enum status emit(struct output_parser *p, enum output_kind kind, size_t n
     return ST_OK;
 }
 
-static enum status store(struct output_parser *p, struct output_span s, bool plain, struct event *e, int i)
+static enum status store(struct output_parser *p, struct output_span s, bool plain, struct event *e,
+                         int i)
 {
     e->at[i] = p->texts.len;
     if (plain)
@@ -219,7 +220,8 @@ static size_t count_blanks(const char *s, size_t n)
 }
 
 /* Does the text begin with the mark (SCAN_OK), or could it yet (SCAN_MORE)? */
-static enum output_scan begins(const char *s, size_t n, const char *mark, size_t n_mark, bool finished)
+static enum output_scan begins(const char *s, size_t n, const char *mark, size_t n_mark,
+                               bool finished)
 {
     size_t k = n < n_mark ? n : n_mark;
     if (memcmp(s, mark, k) != 0)
@@ -251,7 +253,8 @@ static enum status step_reasoning(struct output_parser *p, bool *go)
     for (; i < n; i++) {
         const char *q = memchr(s + i, p->think_close[0], n - i);
         i = q ? (size_t)(q - s) : n;
-        if (i == n || (r = begins(s + i, n - i, p->think_close, p->n_close, p->finished)) != SCAN_BAD)
+        if (i == n ||
+            (r = begins(s + i, n - i, p->think_close, p->n_close, p->finished)) != SCAN_BAD)
             break;
     }
     TRY(emit(p, OUT_REASONING, i));
@@ -298,7 +301,8 @@ static enum status step_content_start(struct output_parser *p, bool *go)
         p->state = IN_CONTENT;
         return ST_OK;
     }
-    enum output_scan r = blanks == n && !p->finished ? SCAN_MORE : at_mark(p, s + blanks, n - blanks, &mark);
+    enum output_scan r =
+        blanks == n && !p->finished ? SCAN_MORE : at_mark(p, s + blanks, n - blanks, &mark);
     if (r == SCAN_MORE) {
         *go = false;
         return ST_OK;
@@ -331,7 +335,8 @@ static enum status step_content(struct output_parser *p, bool *go)
 }
 
 /* Are arguments that are written into a string a JSON object? */
-static enum status check_arguments(struct output_parser *p, const struct output_call *call, bool *good)
+static enum status check_arguments(struct output_parser *p, const struct output_call *call,
+                                   bool *good)
 {
     struct output_json j;
     enum output_scan r = SCAN_MORE;
@@ -393,7 +398,8 @@ static enum status step_call(struct output_parser *p, bool *go)
     return ST_OK;
 }
 
-/* Blanks (and Llama's ';', and DeepSeek's closing mark) between calls and after the last one are dropped. */
+/* Blanks (and Llama's ';', and DeepSeek's closing mark) between calls and after the last one are
+ * dropped. */
 static enum status step_after_call(struct output_parser *p, bool *go)
 {
     size_t n, skip;
@@ -430,9 +436,13 @@ static enum status step_after_call(struct output_parser *p, bool *go)
 
 static enum status parse(struct output_parser *p)
 {
-    static enum status (*const steps[])(struct output_parser *p, bool *go) = {
-        [AT_START] = step_start,     [IN_REASONING] = step_reasoning, [CONTENT_START] = step_content_start,
-        [IN_CONTENT] = step_content, [IN_CALL] = step_call,           [AFTER_CALL] = step_after_call,
+    static enum status (*const steps[])(struct output_parser * p, bool *go) = {
+        [AT_START] = step_start,
+        [IN_REASONING] = step_reasoning,
+        [CONTENT_START] = step_content_start,
+        [IN_CONTENT] = step_content,
+        [IN_CALL] = step_call,
+        [AFTER_CALL] = step_after_call,
     };
     bool go = true;
     while (go && (p->at < p->text.len || p->finished)) {
@@ -477,8 +487,8 @@ enum status output_parser_finish(struct output_parser *p)
 enum status output_tools_from_name(const char *name, enum output_tools *tools)
 {
     static const char *const names[] = {
-        [OUTPUT_TOOLS_NONE] = "none",       [OUTPUT_TOOLS_HERMES] = "hermes",
-        [OUTPUT_TOOLS_LLAMA3] = "llama3",   [OUTPUT_TOOLS_MISTRAL] = "mistral",
+        [OUTPUT_TOOLS_NONE] = "none",         [OUTPUT_TOOLS_HERMES] = "hermes",
+        [OUTPUT_TOOLS_LLAMA3] = "llama3",     [OUTPUT_TOOLS_MISTRAL] = "mistral",
         [OUTPUT_TOOLS_DEEPSEEK] = "deepseek", [OUTPUT_TOOLS_JSON] = "json",
         [OUTPUT_TOOLS_AUTO] = "auto",
     };
@@ -488,6 +498,8 @@ enum status output_tools_from_name(const char *name, enum output_tools *tools)
             return ST_OK;
         }
     }
-    FAIL(ST_NOT_FOUND, "'%.40s' is no format of tool calls (there are: none, hermes, llama3, mistral, "
-                       "deepseek, json, auto)", name);
+    FAIL(ST_NOT_FOUND,
+         "'%.40s' is no format of tool calls (there are: none, hermes, llama3, mistral, "
+         "deepseek, json, auto)",
+         name);
 }

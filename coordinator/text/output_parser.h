@@ -1,9 +1,9 @@
 /* Splits what a model says into reasoning, content and tool calls, while it is being said.
- * Pure: no clock, no input or output, no globals.  Who calls it: gateway and command line, the coordinator.
- * However the same text is cut into pushes, the same text arrives in the same kinds of events, and the calls
- * are the same: only the borders between neighbouring events of one kind (OUT_REASONING, OUT_CONTENT) depend
- * on the cut.  Nothing is lost: what looked like a call and was none comes out as content, byte for byte.
- * Owner: the caller, one thread at a time. */
+ * Pure: no clock, no input or output, no globals.  Who calls it: gateway and command line, the
+ * coordinator. However the same text is cut into pushes, the same text arrives in the same kinds of
+ * events, and the calls are the same: only the borders between neighbouring events of one kind
+ * (OUT_REASONING, OUT_CONTENT) depend on the cut.  Nothing is lost: what looked like a call and was
+ * none comes out as content, byte for byte. Owner: the caller, one thread at a time. */
 #ifndef COORDINATOR_TEXT_OUTPUT_PARSER_H
 #define COORDINATOR_TEXT_OUTPUT_PARSER_H
 
@@ -15,10 +15,12 @@
 
 /* How a model writes its tool calls. */
 enum output_tools {
-    OUTPUT_TOOLS_NONE,     /* text only */
-    OUTPUT_TOOLS_HERMES,   /* <tool_call>{"name": .., "arguments": {..}}</tool_call>: Hermes, Qwen */
-    OUTPUT_TOOLS_LLAMA3,   /* the whole answer is {"name": .., "parameters": {..}}, <|python_tag|> before it or not */
-    OUTPUT_TOOLS_MISTRAL,  /* [TOOL_CALLS][{"name": .., "arguments": {..}}, ..] or [TOOL_CALLS]name[ARGS]{..} */
+    OUTPUT_TOOLS_NONE,    /* text only */
+    OUTPUT_TOOLS_HERMES,  /* <tool_call>{"name": .., "arguments": {..}}</tool_call>: Hermes, Qwen */
+    OUTPUT_TOOLS_LLAMA3,  /* the whole answer is {"name": .., "parameters": {..}}, <|python_tag|>
+                             before it or not */
+    OUTPUT_TOOLS_MISTRAL, /* [TOOL_CALLS][{"name": .., "arguments": {..}}, ..] or
+                             [TOOL_CALLS]name[ARGS]{..} */
     OUTPUT_TOOLS_DEEPSEEK, /* the begin and end marks of DeepSeek R1, V3 and V3.1 */
     OUTPUT_TOOLS_JSON,     /* the whole answer is a call or a list of calls in plain JSON */
     OUTPUT_TOOLS_AUTO,     /* any of the above; told apart by how it begins */
@@ -26,11 +28,11 @@ enum output_tools {
 
 struct output_options {
     enum output_tools tools;
-    bool reasoning;         /* look for think marks; otherwise they are content */
+    bool reasoning;           /* look for think marks; otherwise they are content */
     bool starts_in_reasoning; /* the prompt ended inside an open think block */
     const char *think_open;   /* NULL: "<think>" */
     const char *think_close;  /* NULL: "</think>" */
-    size_t max_call;        /* bytes held back for one call, 0: 1 MiB; a longer one is content */
+    size_t max_call;          /* bytes held back for one call, 0: 1 MiB; a longer one is content */
 };
 
 enum output_kind {
@@ -56,10 +58,12 @@ struct output_event {
 struct output_parser;
 
 /* ST_RANGE: an empty think mark; ST_NOMEM. */
-MUST_CHECK enum status output_parser_create(struct output_parser **out, const struct output_options *options);
+MUST_CHECK enum status output_parser_create(struct output_parser **out,
+                                            const struct output_options *options);
 void output_parser_destroy(struct output_parser *p);
 
-/* Takes n more bytes of UTF-8 text.  Then output_parser_next gives the events that are certain by now. */
+/* Takes n more bytes of UTF-8 text.  Then output_parser_next gives the events that are certain by
+ * now. */
 MUST_CHECK enum status output_parser_push(struct output_parser *p, const char *text, size_t n);
 
 /* The text has ended: what was held back becomes events. */
@@ -68,7 +72,8 @@ MUST_CHECK enum status output_parser_finish(struct output_parser *p);
 /* The next event; false when there is none until more is pushed. */
 bool output_parser_next(struct output_parser *p, struct output_event *event);
 
-/* "hermes", "llama3", "mistral", "deepseek", "json", "auto", "none" -> *tools.  ST_NOT_FOUND lists the names. */
+/* "hermes", "llama3", "mistral", "deepseek", "json", "auto", "none" -> *tools.  ST_NOT_FOUND lists
+ * the names. */
 MUST_CHECK enum status output_tools_from_name(const char *name, enum output_tools *tools);
 
 #endif

@@ -14,13 +14,25 @@ struct args {
 #define AT(member) .at = offsetof(struct args, member)
 
 static const struct option_row ROWS[] = {
-    {.name = "tokenizer", .type = OPT_STRING, AT(tokenizer), .arg = "FILE",
+    {.name = "tokenizer",
+     .type = OPT_STRING,
+     AT(tokenizer),
+     .arg = "FILE",
      .help = "A tokenizer.json or a .gguf file instead of MODEL."},
-    {.name = "ids", .type = OPT_STRING, AT(ids), .arg = "IDS",
+    {.name = "ids",
+     .type = OPT_STRING,
+     AT(ids),
+     .arg = "IDS",
      .help = "Token ids between blanks or commas, \"1 2 3\" or \"[1, 2, 3]\"."},
-    {.name = "ids-file", .type = OPT_STRING, AT(ids_file), .arg = "FILE",
+    {.name = "ids-file",
+     .type = OPT_STRING,
+     AT(ids_file),
+     .arg = "FILE",
      .help = "Read the ids from a file; - is standard input."},
-    {.name = "skip-special", .type = OPT_FLAG, AT(skip_special), .help = "Leave special tokens out."},
+    {.name = "skip-special",
+     .type = OPT_FLAG,
+     AT(skip_special),
+     .help = "Leave special tokens out."},
 };
 
 static const struct option_set OPTIONS = {
@@ -54,8 +66,8 @@ static enum status read_ids(const struct tokenizer *t, const char *text, int32_t
     return ST_OK;
 }
 
-static enum status detokenize(const struct args *a, const struct tokenizer *t, struct text_buf *text,
-                              bool colour, struct text_buf *out)
+static enum status detokenize(const struct args *a, const struct tokenizer *t,
+                              struct text_buf *text, bool colour, struct text_buf *out)
 {
     size_t n;
     TRY(text_buf_append(text, "", 1)); /* ends it */

@@ -120,7 +120,8 @@ enum status text_put_visible(struct text_buf *out, const char *s, size_t n)
     return ST_OK;
 }
 
-enum status text_open_tokenizer(struct tokenizer **out, const struct option_result *res, const char *file)
+enum status text_open_tokenizer(struct tokenizer **out, const struct option_result *res,
+                                const char *file)
 {
     *out = NULL;
     return tokenizer_open(out, file ? file : res->args[0]);

@@ -17,12 +17,15 @@ static const struct {
 static void usage(FILE *f)
 {
     fprintf(f, "Usage: ingot-text COMMAND [options]\n\n"
-               "Shows what a model's tokenizer and chat template make of a text; no server is needed.\n\n");
+               "Shows what a model's tokenizer and chat template make of a text; no server is "
+               "needed.\n\n");
     for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++)
         fprintf(f, "  %-12s %s\n", COMMANDS[i].name, COMMANDS[i].what);
-    fprintf(f, "\nMODEL is a model directory (tokenizer.json, tokenizer_config.json) or a .gguf file.\n"
-               "`ingot-text COMMAND --help` explains a command; `ingot COMMAND` is the same.\n\n%s\n",
-            TEXT_EXIT_CODES);
+    fprintf(
+        f,
+        "\nMODEL is a model directory (tokenizer.json, tokenizer_config.json) or a .gguf file.\n"
+        "`ingot-text COMMAND --help` explains a command; `ingot COMMAND` is the same.\n\n%s\n",
+        TEXT_EXIT_CODES);
 }
 
 int main(int argc, char **argv)

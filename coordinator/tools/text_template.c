@@ -17,32 +17,58 @@ struct args {
 #define AT(member) .at = offsetof(struct args, member)
 
 static const struct option_row ROWS[] = {
-    {.name = "template", .type = OPT_STRING, AT(template_file), .arg = "FILE",
+    {.name = "template",
+     .type = OPT_STRING,
+     AT(template_file),
+     .arg = "FILE",
      .help = "A Jinja file instead of MODEL; the special tokens then come from --variables."},
-    {.name = "name", .type = OPT_STRING, AT(name), .arg = "NAME",
+    {.name = "name",
+     .type = OPT_STRING,
+     AT(name),
+     .arg = "NAME",
      .help = "Which of the model's templates, such as tool_use; the default one when not given."},
-    {.name = "messages", .type = OPT_STRING, AT(messages), .arg = "FILE", .required = true,
+    {.name = "messages",
+     .type = OPT_STRING,
+     AT(messages),
+     .arg = "FILE",
+     .required = true,
      .help = "The conversation, a JSON list of {\"role\", \"content\", ...}; - is standard input."},
-    {.name = "tools", .type = OPT_STRING, AT(tools), .arg = "FILE",
+    {.name = "tools",
+     .type = OPT_STRING,
+     AT(tools),
+     .arg = "FILE",
      .help = "The tools, a JSON list of function descriptions."},
-    {.name = "variables", .type = OPT_STRING, AT(variables), .arg = "FILE",
-     .help = "A JSON object of further variables: bos_token, eos_token, enable_thinking ...  They win over "
+    {.name = "variables",
+     .type = OPT_STRING,
+     AT(variables),
+     .arg = "FILE",
+     .help = "A JSON object of further variables: bos_token, eos_token, enable_thinking ...  They "
+             "win over "
              "the model's own."},
-    {.name = "no-generation-prompt", .type = OPT_FLAG, AT(no_generation_prompt),
+    {.name = "no-generation-prompt",
+     .type = OPT_FLAG,
+     AT(no_generation_prompt),
      .help = "Do not end with what opens the assistant's answer."},
-    {.name = "continue-final-message", .type = OPT_FLAG, AT(continue_final_message),
+    {.name = "continue-final-message",
+     .type = OPT_FLAG,
+     AT(continue_final_message),
      .help = "End with the content of the last message, so that the model goes on with it."},
-    {.name = "allow-mutation", .type = OPT_FLAG, AT(allow_mutation),
+    {.name = "allow-mutation",
+     .type = OPT_FLAG,
+     AT(allow_mutation),
      .help = "Let the template change lists in place (list.append), which HuggingFace refuses."},
-    {.name = "raw", .type = OPT_FLAG, AT(raw),
+    {.name = "raw",
+     .type = OPT_FLAG,
+     AT(raw),
      .help = "Exactly the bytes of the prompt: no colours, no newline at the end."},
 };
 
 static const struct option_set OPTIONS = {
     .program = "ingot template",
     .usage = "(MODEL | --template FILE) --messages FILE [options]",
-    .summary = "Prints the prompt that a model's chat template makes of a conversation, exactly that of "
-               "HuggingFace's apply_chat_template.  On a terminal special tokens are coloured.",
+    .summary =
+        "Prints the prompt that a model's chat template makes of a conversation, exactly that of "
+        "HuggingFace's apply_chat_template.  On a terminal special tokens are coloured.",
     .epilog = "Example:\n"
               "  echo '[{\"role\": \"user\", \"content\": \"Hi\"}]' > m.json\n"
               "  ingot template models/Qwen3-0.6B --messages m.json\n"
@@ -67,7 +93,8 @@ static bool is_directory(const char *path)
 
 /* --- where the template comes from --- */
 
-static enum status named_gguf_template(const char *path, const char *name, struct chat_template **out)
+static enum status named_gguf_template(const char *path, const char *name,
+                                       struct chat_template **out)
 {
     struct mapped_file f;
     struct gguf *g = NULL;
@@ -190,8 +217,9 @@ static void warn_of_two_bos(const struct source *s, const struct text_buf *promp
     if (prompt->len >= 2 * n && memcmp(prompt->data + n, sp->bos_text.data, n) == 0)
         text_warn("template", "BOS stands twice at the beginning of the prompt");
     else if (sp->adds_bos)
-        text_warn("template", "the prompt begins with BOS and the tokenizer adds another: tokenize it with "
-                              "--no-special");
+        text_warn("template",
+                  "the prompt begins with BOS and the tokenizer adds another: tokenize it with "
+                  "--no-special");
 }
 
 /* --- the command --- */
@@ -213,7 +241,8 @@ static struct chat_text text_of(const struct text_buf *b, bool given)
     return given ? (struct chat_text){b->data ? b->data : "", b->len} : (struct chat_text){NULL, 0};
 }
 
-static int render(const struct args *a, const struct source *s, const struct inputs *in, bool colour)
+static int render(const struct args *a, const struct source *s, const struct inputs *in,
+                  bool colour)
 {
     struct text_buf prompt = {0}, refusal = {0};
     enum chat_outcome outcome = CHAT_FAILED;
@@ -227,7 +256,8 @@ static int render(const struct args *a, const struct source *s, const struct inp
         .allow_mutation = a->allow_mutation,
     };
     int code = TEXT_OK;
-    enum status st = chat_template_render(s->chat, &q, &chat_limits_default, &prompt, &outcome, &refusal);
+    enum status st =
+        chat_template_render(s->chat, &q, &chat_limits_default, &prompt, &outcome, &refusal);
     if (outcome == CHAT_REFUSED) {
         fprintf(stderr, "ingot template: the chat template refuses: %.*s\n", (int)refusal.len,
                 refusal.data ? refusal.data : "");

@@ -12,19 +12,33 @@ struct args {
 #define AT(member) .at = offsetof(struct args, member)
 
 static const struct option_row ROWS[] = {
-    {.name = "tokenizer", .type = OPT_STRING, AT(tokenizer), .arg = "FILE",
+    {.name = "tokenizer",
+     .type = OPT_STRING,
+     AT(tokenizer),
+     .arg = "FILE",
      .help = "A tokenizer.json or a .gguf file instead of MODEL."},
     {.name = "text", .type = OPT_STRING, AT(text), .arg = "TEXT", .help = "The text."},
-    {.name = "text-file", .type = OPT_STRING, AT(text_file), .arg = "FILE",
+    {.name = "text-file",
+     .type = OPT_STRING,
+     AT(text_file),
+     .arg = "FILE",
      .help = "Read the text from a file, byte for byte; - is standard input."},
-    {.name = "no-special", .type = OPT_FLAG, AT(no_special),
-     .help = "Do not add what the model puts around a text (BOS, EOS, [CLS] ...).  For a text that comes "
+    {.name = "no-special",
+     .type = OPT_FLAG,
+     AT(no_special),
+     .help = "Do not add what the model puts around a text (BOS, EOS, [CLS] ...).  For a text that "
+             "comes "
              "from `ingot template`, which carries its own."},
-    {.name = "no-parse-special", .type = OPT_FLAG, AT(no_parse_special),
+    {.name = "no-parse-special",
+     .type = OPT_FLAG,
+     AT(no_parse_special),
      .help = "Special tokens that are spelled out in the text stay plain text."},
     {.name = "json", .type = OPT_FLAG, AT(json), .help = "Print {\"ids\": [...], \"count\": N}."},
-    {.name = "explain", .type = OPT_FLAG, AT(explain),
-     .help = "One line a token: its place, id, the bytes of the text it covers, where it came from (model, "
+    {.name = "explain",
+     .type = OPT_FLAG,
+     AT(explain),
+     .help = "One line a token: its place, id, the bytes of the text it covers, where it came from "
+             "(model, "
              "byte, unknown, added, template), how the vocabulary spells it, and its text."},
 };
 
@@ -47,22 +61,26 @@ static enum status put_ids(const struct token_list *l, bool json, struct text_bu
     if (json)
         TRY(text_buf_append(out, "{\"ids\": [", 9));
     for (size_t i = 0; i < l->n; i++) {
-        int n = snprintf(text, sizeof text, "%s%" PRId32, i == 0 ? "" : json ? ", " : " ", l->ids[i]);
+        int n = snprintf(text, sizeof text, "%s%" PRId32,
+                         i == 0 ? ""
+                         : json ? ", "
+                                : " ",
+                         l->ids[i]);
         TRY(text_buf_append(out, text, (size_t)n));
     }
     int n = snprintf(text, sizeof text, json ? "], \"count\": %zu}\n" : "\n", l->n);
     return text_buf_append(out, text, (size_t)n);
 }
 
-static enum status put_token(const struct tokenizer *t, const struct token_list *l, size_t i, bool colour,
-                             struct text_buf *scratch, struct text_buf *out)
+static enum status put_token(const struct tokenizer *t, const struct token_list *l, size_t i,
+                             bool colour, struct text_buf *scratch, struct text_buf *out)
 {
     char head[96];
     const struct token_origin *o = &l->origins[i];
     scratch->len = 0;
     struct token_piece p = tokenizer_piece(t, l->ids[i], scratch);
-    int n = snprintf(head, sizeof head, "%6zu %8" PRId32 "  %6zu-%-6zu %-9s ", i, l->ids[i], o->begin, o->end,
-                     token_source_name(o->source));
+    int n = snprintf(head, sizeof head, "%6zu %8" PRId32 "  %6zu-%-6zu %-9s ", i, l->ids[i],
+                     o->begin, o->end, token_source_name(o->source));
     TRY(text_buf_append(out, head, (size_t)n));
     if (colour && (p.special || p.added))
         TRY(text_buf_append(out, "\x1b[35m", 5));
@@ -84,7 +102,8 @@ static enum status put_token(const struct tokenizer *t, const struct token_list 
 static enum status put_explained(const struct tokenizer *t, const struct token_list *l, bool colour,
                                  struct text_buf *out)
 {
-    static const char head[] = " place       id          bytes source    token                text\n";
+    static const char head[] =
+        " place       id          bytes source    token                text\n";
     struct text_buf scratch = {0};
     enum status st = text_buf_append(out, head, sizeof head - 1);
     for (size_t i = 0; st == ST_OK && i < l->n; i++)
@@ -97,12 +116,14 @@ static void warn_of_two_bos(const struct tokenizer *t, const struct token_list *
 {
     int32_t bos = tokenizer_specials(t)->bos;
     if (bos >= 0 && l->n >= 2 && l->ids[0] == bos && l->ids[1] == bos)
-        text_warn("tokenize", "BOS stands twice at the beginning: the text brings its own (--no-special adds "
-                              "none)");
+        text_warn("tokenize",
+                  "BOS stands twice at the beginning: the text brings its own (--no-special adds "
+                  "none)");
 }
 
-static enum status tokenize(const struct args *a, const struct tokenizer *t, const struct text_buf *text,
-                            bool colour, struct token_list *l, struct text_buf *out)
+static enum status tokenize(const struct args *a, const struct tokenizer *t,
+                            const struct text_buf *text, bool colour, struct token_list *l,
+                            struct text_buf *out)
 {
     unsigned flags = (a->no_special ? 0 : TOK_ADD_SPECIAL) | (a->explain ? TOK_EXPLAIN : 0) |
                      (a->no_parse_special ? TOK_NO_PARSE_SPECIAL : 0);

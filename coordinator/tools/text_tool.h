@@ -1,5 +1,5 @@
-/* The parts of ingot-text.  Each command takes its own argv (argv[0] is the command's name) and returns the
- * exit code of the program. */
+/* The parts of ingot-text.  Each command takes its own argv (argv[0] is the command's name) and
+ * returns the exit code of the program. */
 #ifndef COORDINATOR_TOOLS_TEXT_TOOL_H
 #define COORDINATOR_TOOLS_TEXT_TOOL_H
 
@@ -20,7 +20,8 @@ enum text_exit {
 };
 
 #define TEXT_EXIT_CODES                                                                            \
-    "Exit codes: 0 done, 1 failure (a file, a format), 2 bad command line, 3 the chat template refused,\n" \
+    "Exit codes: 0 done, 1 failure (a file, a format), 2 bad command line, 3 the chat template "   \
+    "refused,\n"                                                                                   \
     "4 the chat template failed."
 
 int text_tokenize(int argc, char **argv, bool colour);
@@ -29,7 +30,8 @@ int text_template(int argc, char **argv, bool colour);
 
 /* --- shared (text_io.c) --- */
 
-/* Parses the command line.  False: *exit_code is to be returned (help was shown, or the error was said). */
+/* Parses the command line.  False: *exit_code is to be returned (help was shown, or the error was
+ * said). */
 bool text_options(const struct option_set *set, void *dest, int argc, char **argv,
                   struct option_result *res, int *exit_code);
 

@@ -1,5 +1,5 @@
-/* Chat templates rendered a second: every template of the shared data with every conversation that gives a text,
- * JSON parsing included.  bench_chat.py measures Jinja2 on the same work.
+/* Chat templates rendered a second: every template of the shared data with every conversation that
+ * gives a text, JSON parsing included.  bench_chat.py measures Jinja2 on the same work.
  *
  *   bench_chat DATA_DIR [ROUNDS]        (DATA_DIR holds chat_templates/) */
 #include <stdio.h>
@@ -52,7 +52,8 @@ static double now_s(void)
 /* All pairs that give a text. */
 static size_t make_jobs(const char *dir, struct job *jobs, size_t max, struct text_buf *out)
 {
-    static const struct tm now = {.tm_year = 125, .tm_mday = 15, .tm_hour = 12, .tm_wday = 3, .tm_yday = 14};
+    static const struct tm now = {
+        .tm_year = 125, .tm_mday = 15, .tm_hour = 12, .tm_wday = 3, .tm_yday = 14};
     char *templates = read_all(dir, "templates.json"), *cases = read_all(dir, "cases.json");
     struct slice list = js_member((struct slice){cases, strlen(cases)}, "cases"), entry, one;
     size_t n = 0;
@@ -95,14 +96,15 @@ int main(int argc, char **argv)
     for (int r = 0; r < rounds; r++) {
         for (size_t i = 0; i < n; i++) {
             out.len = 0;
-            if (chat_template_render(jobs[i].t, &jobs[i].q, &chat_limits_default, &out, NULL, NULL) != ST_OK)
+            if (chat_template_render(jobs[i].t, &jobs[i].q, &chat_limits_default, &out, NULL,
+                                     NULL) != ST_OK)
                 return 1;
             bytes += out.len;
         }
     }
     double s = now_s() - begin, renders = (double)n * rounds;
-    printf("%zu pairs, %d rounds: %.0f renders/s, %.1f us a render, %.0f bytes on average\n", n, rounds,
-           renders / s, 1e6 * s / renders, (double)bytes / renders);
+    printf("%zu pairs, %d rounds: %.0f renders/s, %.1f us a render, %.0f bytes on average\n", n,
+           rounds, renders / s, 1e6 * s / renders, (double)bytes / renders);
     text_buf_free(&out);
     return 0;
 }

@@ -1,6 +1,6 @@
-/* A chat template from a stranger and a conversation from another: parsing and rendering must end in a status,
- * within its limits, and a text that comes out is UTF-8.
- * Input: a byte of flags, the template, NUL, the messages (when absent, one of our own). */
+/* A chat template from a stranger and a conversation from another: parsing and rendering must end
+ * in a status, within its limits, and a text that comes out is UTF-8. Input: a byte of flags, the
+ * template, NUL, the messages (when absent, one of our own). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +10,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char MESSAGES[] =
-    "[{\"role\": \"system\", \"content\": \"Gr\xc3\xbc\xc3\x9f" "e\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", "
-    "\"text\": \"a b\\n\"}]}, {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"1\", "
-    "\"function\": {\"name\": \"f\", \"arguments\": {\"x\": 1.0, \"y\": [1, -2, 1e20], \"z\": {}}}}]}]";
-static const char VARIABLES[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\", \"a\": 1, \"b\": 2.5, \"s\": \"Hello, "
-                                "World\", \"l\": [3, 1, 2], \"d\": {\"x\": 1, \"y\": [1, 2]}, \"n\": null}";
+static const char MESSAGES[] = "[{\"role\": \"system\", \"content\": \"Gr\xc3\xbc\xc3\x9f"
+                               "e\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", "
+                               "\"text\": \"a b\\n\"}]}, {\"role\": \"assistant\", \"content\": "
+                               "null, \"tool_calls\": [{\"id\": \"1\", "
+                               "\"function\": {\"name\": \"f\", \"arguments\": {\"x\": 1.0, \"y\": "
+                               "[1, -2, 1e20], \"z\": {}}}}]}]";
+static const char VARIABLES[] =
+    "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\", \"a\": 1, \"b\": 2.5, \"s\": \"Hello, "
+    "World\", \"l\": [3, 1, 2], \"d\": {\"x\": 1, \"y\": [1, 2]}, \"n\": null}";
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

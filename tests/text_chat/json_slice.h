@@ -1,5 +1,5 @@
-/* Cuts raw pieces out of a JSON text that is known to be well-formed, so that a test hands numbers on exactly
- * as they are written. */
+/* Cuts raw pieces out of a JSON text that is known to be well-formed, so that a test hands numbers
+ * on exactly as they are written. */
 #ifndef TESTS_TEXT_CHAT_JSON_SLICE_H
 #define TESTS_TEXT_CHAT_JSON_SLICE_H
 
@@ -33,7 +33,8 @@ static inline const char *js_end(const char *p)
             depth--;
         }
         p++;
-    } while (depth > 0 || (*p && !strchr(",]} \n\r\t:", *p) && p[-1] != '"' && p[-1] != ']' && p[-1] != '}'));
+    } while (depth > 0 ||
+             (*p && !strchr(",]} \n\r\t:", *p) && p[-1] != '"' && p[-1] != ']' && p[-1] != '}'));
     return p;
 }
 

@@ -1,5 +1,5 @@
-/* Every real template against every conversation: what Jinja2, set up as HuggingFace does, gave for them.  The
- * shared data holds 50 templates and 77 conversations; see its README. */
+/* Every real template against every conversation: what Jinja2, set up as HuggingFace does, gave for
+ * them.  The shared data holds 50 templates and 77 conversations; see its README. */
 #include <criterion/criterion.h>
 #include <criterion/logging.h>
 #include <stdio.h>
@@ -22,7 +22,8 @@ static void differ(struct counts *c, const char *name, const char *what, const c
 }
 
 /* Holds the rendering of one case against the files NAME.txt or NAME.error. */
-static void check(struct counts *c, const struct chat_template *t, struct chat_request *q, const char *name)
+static void check(struct counts *c, const struct chat_template *t, struct chat_request *q,
+                  const char *name)
 {
     struct text_buf out = {0}, refusal = {0};
     enum chat_outcome outcome;
@@ -80,7 +81,8 @@ static void check_template(struct counts *c, struct slice entry, struct slice ca
     struct chat_template *t;
     enum status st = chat_template_create(&t, source.data, source.n);
     cr_assert_eq(st, ST_OK, "%s: %s", name, status_detail());
-    struct slice special = js_member(entry, "special_tokens"), extra = js_member(entry, "variables"), one;
+    struct slice special = js_member(entry, "special_tokens"),
+                 extra = js_member(entry, "variables"), one;
     for (size_t i = 0; (one = js_item(cases, i)).p; i++) {
         char *case_name = js_text(js_member(one, "name")), full[512];
         struct slice own = js_member(one, "variables");

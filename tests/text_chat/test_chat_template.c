@@ -1,5 +1,5 @@
-/* The template engine on our own templates: what each feature gives (made by Jinja2, see make_expected.py), its
- * limits, its errors, and where templates come from. */
+/* The template engine on our own templates: what each feature gives (made by Jinja2, see
+ * make_expected.py), its limits, its errors, and where templates come from. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -9,8 +9,9 @@
 #include "text_chat/chat_data.h"
 #include "text_chat/json_slice.h"
 
-static const struct tm NOW = { /* 2025-01-15 12:00:00, a Wednesday */
-    .tm_year = 125, .tm_mon = 0, .tm_mday = 15, .tm_hour = 12, .tm_wday = 3, .tm_yday = 14};
+static const struct tm NOW = {/* 2025-01-15 12:00:00, a Wednesday */
+                              .tm_year = 125, .tm_mon = 0,  .tm_mday = 15,
+                              .tm_hour = 12,  .tm_wday = 3, .tm_yday = 14};
 
 static struct chat_text text_of(const char *p, size_t n)
 {
@@ -43,7 +44,8 @@ static struct record next_record(const char **p)
 {
     struct record r;
     int taken;
-    cr_assert_eq(sscanf(*p, "%15s %zu%n", r.kind, &r.n, &taken), 2, "the expected file ends too early");
+    cr_assert_eq(sscanf(*p, "%15s %zu%n", r.kind, &r.n, &taken), 2,
+                 "the expected file ends too early");
     r.p = *p + taken + 1;
     *p = r.p + r.n + 1;
     return r;
@@ -62,8 +64,8 @@ static void check(const char *source, size_t n, const struct chat_request *q, st
     cr_expect_str_eq(kind, want.kind, "%.*s: %s", (int)n, source, st == ST_OK ? "" : status_text());
     if (strcmp(kind, want.kind) == 0)
         cr_expect(got->len == want.n && (!want.n || memcmp(got->data, want.p, want.n) == 0),
-                  "%.*s\n gives    %.*s\n expected %.*s", (int)n, source, (int)got->len, got->data ? got->data : "",
-                  (int)want.n, want.p);
+                  "%.*s\n gives    %.*s\n expected %.*s", (int)n, source, (int)got->len,
+                  got->data ? got->data : "", (int)want.n, want.p);
     text_buf_free(&out);
     text_buf_free(&refusal);
     chat_template_destroy(t);
@@ -73,8 +75,11 @@ Test(chat_template, features)
 {
     struct bytes sources = own_file("features.txt"), expected = own_file("features.expected"),
                  variables = own_file("variables.json");
-    struct chat_request q = {.messages = plain("[]"), .tools = plain("null"), .now = &NOW,
-                             .variables = text_of(variables.data, variables.n), .add_generation_prompt = true};
+    struct chat_request q = {.messages = plain("[]"),
+                             .tools = plain("null"),
+                             .now = &NOW,
+                             .variables = text_of(variables.data, variables.n),
+                             .add_generation_prompt = true};
     const char *p = sources.data, *want = expected.data, *end = sources.data + sources.n - 1;
     int n = 0;
     while (p < end) {
@@ -179,8 +184,8 @@ Test(chat_template, syntax_errors_name_the_line)
     }
 }
 
-static enum status render(const char *source, struct chat_request q, const struct chat_limits *limits,
-                          enum chat_outcome *outcome)
+static enum status render(const char *source, struct chat_request q,
+                          const struct chat_limits *limits, enum chat_outcome *outcome)
 {
     struct chat_template *t;
     struct text_buf out = {0};
@@ -198,7 +203,8 @@ Test(chat_template, a_refusal_is_no_failure)
 {
     enum chat_outcome outcome;
     struct chat_request q = {.messages = plain("[]")};
-    cr_expect_eq(render("{{ raise_exception('not so') }}", q, &chat_limits_default, &outcome), ST_RANGE);
+    cr_expect_eq(render("{{ raise_exception('not so') }}", q, &chat_limits_default, &outcome),
+                 ST_RANGE);
     cr_expect_eq(outcome, CHAT_REFUSED);
     cr_expect_str_eq(status_text(), "not so");
     cr_expect_eq(render("\n{{ a.b }}", q, &chat_limits_default, &outcome), ST_UNSUPPORTED);
@@ -226,13 +232,15 @@ Test(chat_template, malformed_input_is_named)
     enum chat_outcome outcome;
     for (size_t i = 0; i < ARRAY_LEN(INPUTS); i++) {
         struct chat_request q = {.messages = plain(INPUTS[i].source)};
-        cr_expect_eq(render("x", q, &chat_limits_default, &outcome), INPUTS[i].status, "%s", INPUTS[i].source);
+        cr_expect_eq(render("x", q, &chat_limits_default, &outcome), INPUTS[i].status, "%s",
+                     INPUTS[i].source);
         cr_expect_eq(outcome, CHAT_BAD_INPUT);
         cr_expect(strstr(status_text(), INPUTS[i].text), "%s: %s", INPUTS[i].source, status_text());
     }
     struct chat_request none = {0};
     cr_expect_eq(render("x", none, &chat_limits_default, &outcome), ST_FORMAT);
-    struct chat_request both = {.messages = plain("[{\"content\": \"x\"}]"), .continue_final_message = true,
+    struct chat_request both = {.messages = plain("[{\"content\": \"x\"}]"),
+                                .continue_final_message = true,
                                 .add_generation_prompt = true};
     cr_expect_eq(render("x", both, &chat_limits_default, &outcome), ST_FORMAT);
     cr_expect(strstr(status_text(), "exclude"));
@@ -248,8 +256,11 @@ Test(chat_template, continue_final_message)
     q.messages = plain("[{\"content\": \"gone\"}]");
     cr_expect_eq(render("x", q, &chat_limits_default, &outcome), ST_RANGE);
     cr_expect_eq(outcome, CHAT_REFUSED);
-    q.messages = plain("[{\"content\": [{\"type\": \"text\", \"text\": \"x\"}, {\"type\": \"image\"}]}]");
-    cr_expect_eq(render("{{ messages[0].content[0].text }} and more", q, &chat_limits_default, &outcome), ST_OK);
+    q.messages =
+        plain("[{\"content\": [{\"type\": \"text\", \"text\": \"x\"}, {\"type\": \"image\"}]}]");
+    cr_expect_eq(
+        render("{{ messages[0].content[0].text }} and more", q, &chat_limits_default, &outcome),
+        ST_OK);
 }
 
 /* --- limits --- */
@@ -260,13 +271,19 @@ static const char *const HOSTILE[] = {
     "{% macro m(x) %}{{ m(x ~ x) }}{% endmacro %}{{ m('aaaaaaaa') }}",
     "{{ 'a' * 1000000000000 }}",
     "{{ [1] * 1000000000000 }}",
-    "{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
-    "{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
-    "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
-    "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
-    "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
+    "{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor "
+    "%}",
+    "{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor "
+    "%}",
+    "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor "
+    "%}",
+    "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor "
+    "%}{{ ns.x }}",
+    "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor "
+    "%}"
     "{{ ns.x | tojson }}",
-    "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
+    "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor "
+    "%}"
     "{{ ns.x == ns.x }}",
     "{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}",
     "{{ ('a' * 1000000).replace('', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbb') }}",
@@ -276,7 +293,8 @@ static const char *const HOSTILE[] = {
     "{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}",
     "{{ [1] | slice(1000000000) | list }}",
     "{% for i in range(100000) %}{% set y = range(100000) | list %}{% endfor %}",
-    "{% set ns = namespace(x={}) %}{% for i in range(99999) %}{% set ns.x = dict(ns.x, **{'k' ~ i: i}) %}"
+    "{% set ns = namespace(x={}) %}{% for i in range(99999) %}{% set ns.x = dict(ns.x, **{'k' ~ i: "
+    "i}) %}"
     "{% endfor %}",
 };
 
@@ -285,12 +303,13 @@ Test(chat_template, hostile_templates_run_into_a_limit)
     enum chat_outcome outcome;
     struct chat_request q = {.messages = plain("[]")};
     for (size_t i = 0; i < ARRAY_LEN(HOSTILE); i++) {
-        cr_expect_eq(render(HOSTILE[i], q, &chat_limits_default, &outcome), ST_NOMEM, "%s: %s", HOSTILE[i],
-                     status_text());
+        cr_expect_eq(render(HOSTILE[i], q, &chat_limits_default, &outcome), ST_NOMEM, "%s: %s",
+                     HOSTILE[i], status_text());
         cr_expect_eq(outcome, CHAT_FAILED);
         cr_expect(strstr(status_text(), "chat template line 1: "), "%s", status_text());
     }
-    cr_expect_eq(render("{{ '%100000000d' % 5 }}", q, &chat_limits_default, &outcome), ST_UNSUPPORTED);
+    cr_expect_eq(render("{{ '%100000000d' % 5 }}", q, &chat_limits_default, &outcome),
+                 ST_UNSUPPORTED);
     cr_expect_eq(render("{{ range(100001) }}", q, &chat_limits_default, &outcome), ST_UNSUPPORTED);
 }
 
@@ -301,7 +320,8 @@ Test(chat_template, a_list_that_grows_while_it_is_gone_through_ends)
     cr_expect_eq(render("{% set l = [1] %}{% for x in l %}{% set y = l.append(x) %}{% endfor %}", q,
                         &chat_limits_default, &outcome),
                  ST_NOMEM);
-    cr_expect_eq(render("{% set l = [1] %}{% set y = l.append(l) %}{{ l }}", q, &chat_limits_default, &outcome),
+    cr_expect_eq(render("{% set l = [1] %}{% set y = l.append(l) %}{{ l }}", q,
+                        &chat_limits_default, &outcome),
                  ST_NOMEM);
 }
 
@@ -322,21 +342,24 @@ Test(chat_template, small_limits_are_kept)
     cr_expect_eq(render("{{ ((((1 + 1) + 1) + 1) + 1) + 1 }}", q, &limits, &outcome), ST_NOMEM);
     limits.max_depth = 400;
     limits.max_steps = 20;
-    cr_expect_eq(render("{% for i in range(30) %}{{ i }}{% endfor %}", q, &limits, &outcome), ST_NOMEM);
+    cr_expect_eq(render("{% for i in range(30) %}{{ i }}{% endfor %}", q, &limits, &outcome),
+                 ST_NOMEM);
 }
 
 Test(chat_template, deeply_nested_source_is_refused)
 {
     enum { N = 200000 };
-    static const char *const pieces[] = {"(", "[", "{", "-", "not ", "{% if a %}", "{{ a(", "a if "};
+    static const char *const pieces[] = {"(",    "[",          "{",     "-",
+                                         "not ", "{% if a %}", "{{ a(", "a if "};
     for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
         struct text_buf source = {0};
         struct chat_template *t;
-        cr_assert_eq(text_buf_append(&source, "{{ ", pieces[i][0] == '{' && pieces[i][1] ? 0 : 3), ST_OK);
+        cr_assert_eq(text_buf_append(&source, "{{ ", pieces[i][0] == '{' && pieces[i][1] ? 0 : 3),
+                     ST_OK);
         for (size_t k = 0; k < N / strlen(pieces[i]); k++)
             cr_assert_eq(text_buf_append(&source, pieces[i], strlen(pieces[i])), ST_OK);
-        cr_expect_eq(chat_template_create(&t, source.data, source.len), ST_FORMAT, "%s: %s", pieces[i],
-                     status_text());
+        cr_expect_eq(chat_template_create(&t, source.data, source.len), ST_FORMAT, "%s: %s",
+                     pieces[i], status_text());
         text_buf_free(&source);
     }
 }
@@ -412,8 +435,9 @@ static void put_file(const char *name, const char *text)
 
 static void remove_folder(void)
 {
-    static const char *const names[] = {"tokenizer_config.json", "chat_template.jinja", "chat_template.json",
-                                        "additional_chat_templates/rag.jinja", "additional_chat_templates"};
+    static const char *const names[] = {"tokenizer_config.json", "chat_template.jinja",
+                                        "chat_template.json", "additional_chat_templates/rag.jinja",
+                                        "additional_chat_templates"};
     char path[200];
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -432,7 +456,8 @@ static void expect_source(const char *name, const char *source)
     }
     cr_assert_eq(st, ST_OK, "%s", status_text());
     struct chat_text got = chat_template_source(t);
-    cr_expect(got.len == strlen(source) && memcmp(got.data, source, got.len) == 0, "%.*s", (int)got.len, got.data);
+    cr_expect(got.len == strlen(source) && memcmp(got.data, source, got.len) == 0, "%.*s",
+              (int)got.len, got.data);
     chat_template_destroy(t);
 }
 
@@ -441,17 +466,21 @@ Test(chat_template, from_a_model_directory, .init = make_folder, .fini = remove_
     struct chat_template *t;
     struct text_buf json = {0};
     expect_source(NULL, NULL);
-    put_file("tokenizer_config.json", "{\"chat_template\": \"one\", \"bos_token\": {\"content\": \"<s>\"}, "
-                                      "\"eos_token\": \"</s>\\n\", \"pad_token\": null}");
+    put_file("tokenizer_config.json",
+             "{\"chat_template\": \"one\", \"bos_token\": {\"content\": \"<s>\"}, "
+             "\"eos_token\": \"</s>\\n\", \"pad_token\": null}");
     expect_source(NULL, "one");
     expect_source("default", "one");
     expect_source("rag", NULL);
     cr_assert_eq(chat_special_tokens(folder, &json), ST_OK);
-    cr_expect(json.len == 43 && memcmp(json.data, "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\\n\"}", 43) == 0,
+    cr_expect(json.len == 43 &&
+                  memcmp(json.data, "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\\n\"}", 43) ==
+                      0,
               "%.*s", (int)json.len, json.data);
     text_buf_free(&json);
-    put_file("tokenizer_config.json", "{\"chat_template\": [{\"name\": \"default\", \"template\": \"d\"}, "
-                                      "{\"name\": \"tool_use\", \"template\": \"t\"}]}");
+    put_file("tokenizer_config.json",
+             "{\"chat_template\": [{\"name\": \"default\", \"template\": \"d\"}, "
+             "{\"name\": \"tool_use\", \"template\": \"t\"}]}");
     expect_source(NULL, "d");
     expect_source("tool_use", "t");
     expect_source("rag", NULL);
@@ -463,7 +492,8 @@ Test(chat_template, from_a_model_directory, .init = make_folder, .fini = remove_
     expect_source("tool_use", "t");
     put_file("chat_template.jinja", "{% if");
     cr_expect_eq(chat_template_from_model(&t, folder, NULL), ST_FORMAT);
-    cr_expect(strstr(status_text(), "chat_template.jinja: chat template line 1"), "%s", status_text());
+    cr_expect(strstr(status_text(), "chat_template.jinja: chat template line 1"), "%s",
+              status_text());
     cr_expect_eq(chat_template_from_model(&t, folder, "../x"), ST_RANGE);
     put_file("chat_template.json", "[]");
     cr_expect_eq(chat_template_from_model(&t, folder, "tool_use"), ST_FORMAT);

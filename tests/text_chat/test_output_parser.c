@@ -1,4 +1,5 @@
-/* What models say, split into events: tables of outputs, and the property that the cut does not matter. */
+/* What models say, split into events: tables of outputs, and the property that the cut does not
+ * matter. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +8,18 @@
 #include "coordinator/text/output_parser.h"
 
 #define DS(word) "<\xef\xbd\x9ctool\xe2\x96\x81" word "\xef\xbd\x9c>"
-#define CALLS_BEGIN DS("calls\xe2\x96\x81" "begin")
-#define CALLS_END DS("calls\xe2\x96\x81" "end")
-#define CALL_BEGIN DS("call\xe2\x96\x81" "begin")
-#define CALL_END DS("call\xe2\x96\x81" "end")
+#define CALLS_BEGIN                                                                                \
+    DS("calls\xe2\x96\x81"                                                                         \
+       "begin")
+#define CALLS_END                                                                                  \
+    DS("calls\xe2\x96\x81"                                                                         \
+       "end")
+#define CALL_BEGIN                                                                                 \
+    DS("call\xe2\x96\x81"                                                                          \
+       "begin")
+#define CALL_END                                                                                   \
+    DS("call\xe2\x96\x81"                                                                          \
+       "end")
 #define SEP DS("sep")
 
 /* Appends events as text: R(...) C(...) T0(name|arguments|id); neighbours of one kind are one. */
@@ -64,7 +73,8 @@ static void drain(struct output_parser *p, struct log *log)
         put_event(log, &e);
 }
 
-/* The log of a text pushed in pieces of the given sizes, again and again (n_sizes 0: all at once). */
+/* The log of a text pushed in pieces of the given sizes, again and again (n_sizes 0: all at once).
+ */
 static char *run(const struct output_options *o, const char *text, size_t n, const size_t *sizes,
                  size_t n_sizes)
 {
@@ -108,22 +118,31 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_NONE, "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
      "C(<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>)"},
     /* Hermes, Qwen */
-    {OUTPUT_TOOLS_HERMES, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0}}\n</tool_call>",
+    {OUTPUT_TOOLS_HERMES,
+     "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0}}\n</tool_call>",
      "T0(f|{\"a\": 1.0})"},
     {OUTPUT_TOOLS_HERMES,
      "<think>t</think>Let me.\n<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>\n"
      "<tool_call>{\"name\": \"g\", \"arguments\": {\"x\": \"</tool_call>\"}}</tool_call>\n",
      "R(t)C(Let me.\n)T0(f|{})T1(g|{\"x\": \"</tool_call>\"})"},
-    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\": \"f\"}</tool_call> and more", "T0(f|{})C( and more)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\": \"f\"}</tool_call> and more",
+     "T0(f|{})C( and more)"},
     {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {}}", "T0(f|{})"},
-    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {}", "C(<tool_call>{\"name\": \"f\", \"arguments\": {})"},
-    {OUTPUT_TOOLS_HERMES, "<tool_call>{name: f}</tool_call>", "C(<tool_call>{name: f}</tool_call>)"},
-    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"nom\": \"f\"}</tool_call>", "C(<tool_call>{\"nom\": \"f\"}</tool_call>)"},
-    {OUTPUT_TOOLS_HERMES, "<tool_call>oops<tool_call>{\"name\":\"f\"}</tool_call>", "C(<tool_call>oops)T0(f|{})"},
-    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"f\"}</tool_cal<tool_call>{\"name\":\"g\"}</tool_call>",
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {}",
+     "C(<tool_call>{\"name\": \"f\", \"arguments\": {})"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{name: f}</tool_call>",
+     "C(<tool_call>{name: f}</tool_call>)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"nom\": \"f\"}</tool_call>",
+     "C(<tool_call>{\"nom\": \"f\"}</tool_call>)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>oops<tool_call>{\"name\":\"f\"}</tool_call>",
+     "C(<tool_call>oops)T0(f|{})"},
+    {OUTPUT_TOOLS_HERMES,
+     "<tool_call>{\"name\":\"f\"}</tool_cal<tool_call>{\"name\":\"g\"}</tool_call>",
      "C(<tool_call>{\"name\":\"f\"}</tool_cal)T0(g|{})"},
     {OUTPUT_TOOLS_HERMES, "a < b <tool", "C(a < b <tool)"},
-    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"id\":\"c1\",\"name\":\"\\u0066\\\"\",\"arguments\":\"{\\\"a\\\":\\\"\\u00e9\\\"}\"}</tool_call>",
+    {OUTPUT_TOOLS_HERMES,
+     "<tool_call>{\"id\":\"c1\",\"name\":\"\\u0066\\\"\",\"arguments\":\"{\\\"a\\\":"
+     "\\\"\\u00e9\\\"}\"}</tool_call>",
      "T0(f\"|{\"a\":\"\xc3\xa9\"}|c1)"},
     {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"f\",\"arguments\":\"no json\"}</tool_call>",
      "C(<tool_call>{\"name\":\"f\",\"arguments\":\"no json\"}</tool_call>)"},
@@ -132,21 +151,28 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"\",\"arguments\":{}}</tool_call>",
      "C(<tool_call>{\"name\":\"\",\"arguments\":{}}</tool_call>)"},
     /* Llama 3 */
-    {OUTPUT_TOOLS_LLAMA3, "{\"name\": \"f\", \"parameters\": {\"a\": [1, 2]}}", "T0(f|{\"a\": [1, 2]})"},
+    {OUTPUT_TOOLS_LLAMA3, "{\"name\": \"f\", \"parameters\": {\"a\": [1, 2]}}",
+     "T0(f|{\"a\": [1, 2]})"},
     {OUTPUT_TOOLS_LLAMA3, " <|python_tag|>{\"name\": \"f\", \"parameters\": {}}", "C( )T0(f|{})"},
-    {OUTPUT_TOOLS_LLAMA3, "{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {}}",
+    {OUTPUT_TOOLS_LLAMA3,
+     "{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {}}",
      "T0(f|{})T1(g|{})"},
-    {OUTPUT_TOOLS_LLAMA3, "{\"name\": \"f\", \"parameters\": {}}; {\"name\": oops", "T0(f|{})C(; {\"name\": oops)"},
+    {OUTPUT_TOOLS_LLAMA3, "{\"name\": \"f\", \"parameters\": {}}; {\"name\": oops",
+     "T0(f|{})C(; {\"name\": oops)"},
     {OUTPUT_TOOLS_LLAMA3, "<|python_tag|>brave_search.call(query=\"x\")",
      "C(<|python_tag|>brave_search.call(query=\"x\"))"},
     {OUTPUT_TOOLS_LLAMA3, "{\"answer\": 42}", "C({\"answer\": 42})"},
-    {OUTPUT_TOOLS_LLAMA3, "Use {\"name\": \"f\", \"parameters\": {}}", "C(Use {\"name\": \"f\", \"parameters\": {}})"},
-    {OUTPUT_TOOLS_LLAMA3, "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {}}}", "T0(f|{})"},
+    {OUTPUT_TOOLS_LLAMA3, "Use {\"name\": \"f\", \"parameters\": {}}",
+     "C(Use {\"name\": \"f\", \"parameters\": {}})"},
+    {OUTPUT_TOOLS_LLAMA3,
+     "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {}}}", "T0(f|{})"},
     /* Mistral */
-    {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"abc\"}, "
-                           "{\"name\": \"g\", \"arguments\": {}}]",
+    {OUTPUT_TOOLS_MISTRAL,
+     "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"abc\"}, "
+     "{\"name\": \"g\", \"arguments\": {}}]",
      "T0(f|{\"a\": 1}|abc)T1(g|{})"},
-    {OUTPUT_TOOLS_MISTRAL, "Hi[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g{}", "C(Hi)T0(f|{\"a\": 1})T1(g|{})"},
+    {OUTPUT_TOOLS_MISTRAL, "Hi[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g{}",
+     "C(Hi)T0(f|{\"a\": 1})T1(g|{})"},
     {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS]f[CALL_ID]x9[ARGS]{}", "T0(f|{}|x9)"},
     {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS][]", "C([TOOL_CALLS][])"},
     {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, 5]",
@@ -162,10 +188,12 @@ static const struct row ROWS[] = {
      "C(ok)T0(f|{\"a\": 1})C(!)"},
     {OUTPUT_TOOLS_DEEPSEEK, CALL_BEGIN "function" SEP "{}" CALL_END, "T0(function|{})"},
     {OUTPUT_TOOLS_DEEPSEEK, CALLS_BEGIN "none" CALLS_END, "C(" CALLS_BEGIN "none" CALLS_END ")"},
-    {OUTPUT_TOOLS_DEEPSEEK, CALLS_BEGIN CALL_BEGIN "f" SEP "{]" CALL_END, "C(" CALLS_BEGIN CALL_BEGIN "f" SEP "{]" CALL_END ")"},
+    {OUTPUT_TOOLS_DEEPSEEK, CALLS_BEGIN CALL_BEGIN "f" SEP "{]" CALL_END,
+     "C(" CALLS_BEGIN CALL_BEGIN "f" SEP "{]" CALL_END ")"},
     /* plain JSON */
     {OUTPUT_TOOLS_JSON, "\n{\"name\": \"f\", \"arguments\": {}}\n", "T0(f|{})"},
-    {OUTPUT_TOOLS_JSON, "[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}]",
+    {OUTPUT_TOOLS_JSON,
+     "[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}]",
      "T0(f|{})T1(g|{})"},
     {OUTPUT_TOOLS_JSON, "{\"name\": \"f\"}", "C({\"name\": \"f\"})"},
     {OUTPUT_TOOLS_JSON, "{\"name\": \"Bob\", \"arguments\": {}, \"age\": 3}",
@@ -173,7 +201,8 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_JSON, "[1, 2]", "C([1, 2])"},
     {OUTPUT_TOOLS_JSON, "  plain", "C(  plain)"},
     /* all of them */
-    {OUTPUT_TOOLS_AUTO, "<think>x</think>\n[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}]", "R(x)C(\n)T0(f|{})"},
+    {OUTPUT_TOOLS_AUTO, "<think>x</think>\n[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}]",
+     "R(x)C(\n)T0(f|{})"},
     {OUTPUT_TOOLS_AUTO, "<tool_call>{\"name\": \"f\"}</tool_call>", "T0(f|{})"},
     {OUTPUT_TOOLS_AUTO, "[{\"name\": \"f\", \"arguments\": {}}] done", "T0(f|{})C( done)"},
     {OUTPUT_TOOLS_AUTO, "[TOO", "C([TOO)"},
@@ -185,8 +214,8 @@ Test(output_parser, table)
         struct output_options o = {.tools = ROWS[i].tools, .reasoning = true};
         size_t n = strlen(ROWS[i].text);
         char *whole = run(&o, ROWS[i].text, n, NULL, 0);
-        cr_expect_str_eq(whole, ROWS[i].expected, "row %zu: %s\n gives    %s\n expected %s", i, ROWS[i].text,
-                         whole, ROWS[i].expected);
+        cr_expect_str_eq(whole, ROWS[i].expected, "row %zu: %s\n gives    %s\n expected %s", i,
+                         ROWS[i].text, whole, ROWS[i].expected);
         for (size_t size = 1; size < 8; size++) {
             char *cut = run(&o, ROWS[i].text, n, &size, 1);
             cr_expect_str_eq(cut, whole, "row %zu in pieces of %zu gives %s", i, size, cut);
@@ -198,7 +227,8 @@ Test(output_parser, table)
 
 Test(output_parser, other_think_marks)
 {
-    struct output_options o = {.reasoning = true, .think_open = "[THINK]", .think_close = "[/THINK]"};
+    struct output_options o = {
+        .reasoning = true, .think_open = "[THINK]", .think_close = "[/THINK]"};
     char *got = run(&o, "[THINK]a[/THINK]b", 17, NULL, 0);
     cr_expect_str_eq(got, "R(a)C(b)");
     free(got);
@@ -218,8 +248,10 @@ Test(output_parser, other_think_marks)
 Test(output_parser, too_long_a_call_is_content)
 {
     struct output_options o = {.tools = OUTPUT_TOOLS_HERMES, .max_call = 40};
-    const char *fits = "<tool_call>{\"name\": \"f\"}</tool_call>", *long_one =
-        "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"bbbbbbbbbb\"}}</tool_call>";
+    const char
+        *fits = "<tool_call>{\"name\": \"f\"}</tool_call>",
+        *long_one =
+            "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"bbbbbbbbbb\"}}</tool_call>";
     for (size_t size = 1; size < 80; size += 13) {
         char *got = run(&o, fits, strlen(fits), &size, 1);
         cr_expect_str_eq(got, "T0(f|{})");
@@ -262,10 +294,45 @@ static uint64_t next_random(uint64_t *s) /* xorshift64* */
 }
 
 static const char *const PIECES[] = {
-    "<think>", "</think>", "<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "<|python_tag|>",
-    CALLS_BEGIN, CALLS_END, CALL_BEGIN, CALL_END, SEP, "function", "\n```json\n", "\n```", "{\"name\": \"f\", ",
-    "\"arguments\": {}}", "\"parameters\": {\"a\": 1}}", "{", "}", "[", "]", "\"", "\\", ",", ":", ";", " ", "\n",
-    "f", "1", "true", "<", "<t", "[T", "text", "\xc3\xa9", "{\"name\":\"g\",\"arguments\":{\"x\":[1,{\"y\":null}]}}",
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "[CALL_ID]",
+    "<|python_tag|>",
+    CALLS_BEGIN,
+    CALLS_END,
+    CALL_BEGIN,
+    CALL_END,
+    SEP,
+    "function",
+    "\n```json\n",
+    "\n```",
+    "{\"name\": \"f\", ",
+    "\"arguments\": {}}",
+    "\"parameters\": {\"a\": 1}}",
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    "\\",
+    ",",
+    ":",
+    ";",
+    " ",
+    "\n",
+    "f",
+    "1",
+    "true",
+    "<",
+    "<t",
+    "[T",
+    "text",
+    "\xc3\xa9",
+    "{\"name\":\"g\",\"arguments\":{\"x\":[1,{\"y\":null}]}}",
 };
 
 Test(output_parser, any_cut_gives_the_same_events)
@@ -281,12 +348,14 @@ Test(output_parser, any_cut_gives_the_same_events)
         }
         for (size_t i = 0; i < 5; i++)
             sizes[i] = 1 + next_random(&seed) % 9;
-        struct output_options o = {.tools = (enum output_tools)(next_random(&seed) % (OUTPUT_TOOLS_AUTO + 1)),
-                                   .reasoning = next_random(&seed) % 2,
-                                   .starts_in_reasoning = next_random(&seed) % 4 == 0,
-                                   .max_call = next_random(&seed) % 3 ? 0 : 20 + next_random(&seed) % 60};
+        struct output_options o = {
+            .tools = (enum output_tools)(next_random(&seed) % (OUTPUT_TOOLS_AUTO + 1)),
+            .reasoning = next_random(&seed) % 2,
+            .starts_in_reasoning = next_random(&seed) % 4 == 0,
+            .max_call = next_random(&seed) % 3 ? 0 : 20 + next_random(&seed) % 60};
         char *whole = run(&o, text, n, NULL, 0), *cut = run(&o, text, n, sizes, 5);
-        cr_assert_str_eq(cut, whole, "round %d: %.*s\n whole %s\n cut   %s", round, (int)n, text, whole, cut);
+        cr_assert_str_eq(cut, whole, "round %d: %.*s\n whole %s\n cut   %s", round, (int)n, text,
+                         whole, cut);
         free(whole);
         free(cut);
     }
