@@ -1,0 +1,289 @@
+"""What users meet: overload, cancel, deadlines, attaching again, samples, stop strings, rubbish, idling."""
+import os
+import pathlib
+import sys
+import time
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+import tap  # noqa: E402
+from cluster import DEMO, Cluster, Parts, children, model  # noqa: E402
+from ingot_client import HEADER, Answer, pack  # noqa: E402
+
+MODEL = model("stories260K") or DEMO
+GREEDY = {"temperature": 0.0}
+
+
+@tap.case
+def many_streams_at_once():
+    """64 streams over one connection: none lost, none doubled (Answer checks the order)."""
+    with Parts(MODEL) as c:
+        client = c.clients[0]
+        rids = [client.start(text=f"Story {i}".encode(), max_tokens=40,
+                             sampling={"temperature": 1.0, "seed": i, "ignore_eos": True})
+                for i in range(64)]
+        got = client.collect(rids, 60)
+        assert all(len(got[r].ids[0]) == 40 and got[r].reason() == "length" for r in rids)
+        s = client.call("Stats")[1]
+        assert s.requests_finished == 64 and s.tokens_generated == 64 * 40, s
+        assert s.running == 0 and s.waiting == 0
+
+
+@tap.case
+def queue_full_is_a_typed_refusal():
+    with Parts(MODEL, worker=["--max-seqs", "2"], coordinator=["--max-queued", "4"]) as c:
+        client = c.clients[0]
+        rids = [client.start(text=b"Once upon", max_tokens=200, sampling={"ignore_eos": True})
+                for _ in range(40)]
+        got = client.collect(rids, 60)
+        refused = [a.error for a in got.values() if a.error]
+        assert refused and len(refused) < 40
+        for name, m in refused:
+            assert name == "Rejected" and m.retryable and m.retry_after_ms > 0 and m.code == 6, m
+        assert sum(a.finish is not None for a in got.values()) + len(refused) == 40
+
+
+@tap.case
+def cancel_ends_with_one_terminal():
+    with Parts(MODEL) as c:
+        client = c.clients[0]
+        rid = client.start(text=b"Once upon", max_tokens=480, sampling={"ignore_eos": True})
+        a = Answer()
+        while not a.ids.get(0):
+            name, m = client.recv()
+            a.take(name, m)
+        client.send("Cancel", request_id=rid)
+        while not a.terminals:
+            a.take(*client.recv())
+        assert a.reason() == "cancelled" and len(a.ids[0]) < 480
+        name, m = client.call("Ping")
+        assert name == "Pong" and m.running == 0
+        client.send("Cancel", request_id="nobody")
+        name, m = client.recv()
+        assert name == "Error" and m.code == 12 and m.request_id == "nobody"
+
+
+@tap.case
+def deadline():
+    with Parts(MODEL, worker=["--isa", "plain", "--max-seqs", "1"]) as c:
+        client = c.clients[0]
+        first = client.start(text=b"Once", max_tokens=500, sampling={"ignore_eos": True})
+        late = client.start(text=b"Once", max_tokens=500, deadline_ms=30, sampling={"ignore_eos": True})
+        got = client.collect([first, late], 60)
+        assert got[late].reason() == "deadline", got[late].finish
+        assert got[first].reason() == "length"
+
+
+@tap.case
+def attach_again_gives_everything():
+    with Parts(MODEL, coordinator=["--client-grace-ms", "5000"]) as c:
+        client = c.clients[0]
+        whole = client.generate(text=b"Once upon a time", max_tokens=200, sampling=GREEDY)
+        other = c.client()
+        request = dict(request_id="mine", text=b"Once upon a time", max_tokens=200, sampling=GREEDY)
+        other.start(**request)
+        a = Answer()
+        while len(a.ids.get(0, [])) < 10:
+            a.take(*other.recv())
+        other.close()  # the connection breaks in the middle
+        again = c.client()
+        again.start(**request)
+        b = again.collect(["mine"])["mine"]
+        assert b.accepted.attached and b.ids[0] == whole.ids[0] and b.text[0] == whole.text[0]
+        # once more, after its end
+        again.start(**request)
+        assert again.collect(["mine"])["mine"].ids[0] == whole.ids[0]
+        # the same id for something else is refused
+        again.start(request_id="mine", text=b"Another", max_tokens=5)
+        e = again.collect(["mine"])["mine"].error
+        assert e[0] == "Rejected" and e[1].field == "request_id"
+
+
+@tap.case
+def samples_share_the_prompt():
+    with Parts(MODEL) as c:
+        client = c.clients[0]
+        ids = [1] + list(range(3, 103))
+        s = {"temperature": 1.0, "seed": 5, "ignore_eos": True}
+        many = client.generate(tokens={"id": ids}, n=16, max_tokens=12, sampling=s)
+        assert len(many.ids) == 16 and len(many.finish.sample) == 16
+        assert len({tuple(v) for v in many.ids.values()}) > 8, "samples must differ"
+        one = client.generate(tokens={"id": ids}, n=1, max_tokens=12, sampling=s)
+        assert one.ids[0] == many.ids[0], "sample 0 is the request with n = 1"
+        stats = client.call("Stats")[1]
+        assert stats.prompt_tokens == 2 * len(ids)
+
+
+@tap.case
+def stop_strings_and_limits():
+    with Parts(MODEL) as c:
+        client = c.clients[0]
+        full = client.generate(text=b"Once upon a time", max_tokens=60, sampling=GREEDY)
+        text = full.text[0]
+        stop = text[20:27]
+        cut = client.generate(text=b"Once upon a time", max_tokens=60, sampling=GREEDY, stop=[stop, b"zzz"])
+        assert cut.reason() == "stop" and cut.text[0] == text[:text.index(stop)]
+        assert cut.finish.sample[0].matched_stop == stop
+        kept = client.generate(text=b"Once upon a time", max_tokens=60, sampling=GREEDY, stop=[stop],
+                               include_stop=True)
+        assert kept.text[0] == text[:text.index(stop)] + stop
+        by_id = client.generate(text=b"Once upon a time", max_tokens=60,
+                                sampling={**GREEDY, "stop_token_id": [full.ids[0][7]]})
+        first = full.ids[0].index(full.ids[0][7])
+        assert by_id.reason() == "eos" and by_id.ids[0] == full.ids[0][:first + 1]
+        held = client.generate(text=b"Once upon a time", max_tokens=60,
+                               sampling={**GREEDY, "stop_token_id": [full.ids[0][7]], "min_tokens": 20})
+        assert len(held.ids[0]) >= 20 and full.ids[0][7] not in held.ids[0][:20]
+
+
+@tap.case
+def refusals_name_what_is_wrong():
+    with Parts(MODEL) as c:
+        client = c.clients[0]
+        vocab = client.welcome.models[0].vocab or client.call("Models")[1].model[0].vocab
+        ctx = client.call("Models")[1].model[0].max_ctx
+        for fields, word in [
+            (dict(text=b"x", sampling={"temperature": -1}), "temperature"),
+            (dict(text=b"x", sampling={"top_p": 1.5}), "top_p"),
+            (dict(text=b"x", sampling={"top_logprobs": 21}), "top_logprobs"),
+            (dict(text=b"x", sampling={"repetition_penalty": 0}), "repetition_penalty"),
+            (dict(text=b"x", n=17), "n is 17"),
+            (dict(text=b"x", max_tokens=0), "max_tokens"),
+            (dict(text=b"x", priority=1000), "priority"),
+            (dict(text=b"\xff\xfe"), "UTF-8"),
+            (dict(tokens={"id": [1, vocab]}), "vocabulary"),
+            (dict(tokens={"id": [1, -5]}), "vocabulary"),
+            (dict(tokens={"id": []}), "no tokens"),
+            (dict(tokens={"id": [1] * ctx}), "context"),
+            (dict(text=b"x", max_tokens=ctx), "context"),
+            (dict(text=b"x", model="other"), "no model of that name"),
+            (dict(text=b"x", sampling={"logit_bias": [{"id": vocab, "bias": 1}]}), "logit_bias"),
+            (dict(text=b"x", sampling={"stop_token_id": [vocab + 7]}), "stop token"),
+            (dict(text=b"x", stop=[b""]), "stop[0]"),
+            (dict(), "exactly one"),
+            (dict(text=b"x", tokens={"id": [1]}), "exactly one"),
+        ]:
+            a = client.generate(max_tokens=fields.pop("max_tokens", 3), **fields)
+            assert a.error and a.error[0] == "Rejected", (fields, a.finish)
+            assert word in a.error[1].detail and not a.error[1].retryable, a.error[1]
+        assert client.generate(text=b"x", max_tokens=2).finish
+
+
+@tap.case
+def rubbish_is_survived():
+    """Any bytes get an error or silence; the server goes on serving."""
+    import random
+    rng = random.Random(3)
+    with Parts(MODEL) as c:
+        bad = c.client(hello=False)
+        good = pack("Generate", request_id="x", text=b"hi", max_tokens=1)
+        bad.send_raw(pack("Ping", request_id="p"))
+        name, m = bad.recv()
+        assert name == "Error" and "Hello" in m.detail
+        bad.send("Hello", major_min=7, major_max=9)
+        name, m = bad.recv()
+        assert name == "Error" and "protocol" in m.detail
+        for data in (b"", b"x", b"INGT", good[:11], HEADER.pack(b"INGT", 2, 0, 2, 0),
+                     HEADER.pack(b"INGT", 1, 0, 999, 0), HEADER.pack(b"INGT", 1, 0, 2, 1),
+                     HEADER.pack(b"INGT", 1, 0, 64, 0)):
+            bad.send_raw(data)
+            name, m = bad.recv()
+            assert name == "Error" and m.detail, (data, name)
+        bad.send("Hello", major_min=1, major_max=1)
+        assert bad.recv()[0] == "Welcome"
+        for _ in range(500):
+            data = bytearray(good)
+            for _ in range(rng.randrange(1, 6)):
+                data[rng.randrange(len(data))] = rng.randrange(256)
+            bad.send_raw(bytes(data[:rng.randrange(len(data) + 1)]))
+        bad.send_raw(bytes(5 << 20))
+        bad.sock.send_multipart([b"a", b"b", b"c"])
+        assert c.clients[0].generate(text=b"Once", max_tokens=3).finish
+
+
+@tap.case
+def tokenize_detokenize_template():
+    with Parts(DEMO) as c:
+        client = c.clients[0]
+        text = "Na\u00efve caf\u00e9 \u2603 \U0001F600 \0 end".encode()
+        name, m = client.call("Tokenize", text=text, add_special=False)
+        assert name == "Tokens" and len(m.id) > 5
+        name, back = client.call("Detokenize", id=list(m.id))
+        assert name == "Text" and back.text == text
+        turns = [{"role": "user", "content": b"What is Ingot?"}]
+        name, m = client.call("ApplyTemplate", chat={"turn": turns})
+        assert name == "Text" and b"What is Ingot?" in m.text
+        a = client.generate(chat={"turn": turns}, max_tokens=60, sampling=GREEDY)
+        b = client.generate(text=m.text, add_special=False, max_tokens=60, sampling=GREEDY)
+        assert a.finish and a.ids == b.ids and a.reason() == "eos", a.reason()
+        name, m = client.call("Detokenize", id=[10 ** 6])
+        assert name == "Error" and m.field == "id", (name, m)
+        a = client.generate(chat={"turn": [{"role": "user"}, {"json": b"{bad json"}]}, max_tokens=3)
+        assert a.error and a.error[1].code == 3, a.error
+
+
+@tap.case
+def long_prompts_do_not_stall_others():
+    """A megabyte of text is tokenized beside the loop: pings are answered meanwhile."""
+    with Parts(DEMO) as c:
+        client = c.clients[0]
+        client.send("Tokenize", request_id="big", text=b"word " * 1000000, add_special=False)
+        t0 = time.monotonic()
+        n_before = 0
+        while True:
+            client.send("Ping", request_id="p")
+            name, m = client.recv()
+            if name == "Tokens":
+                break
+            n_before += 1
+        assert n_before >= 3, "the loop stood still"
+        print(f"    {n_before} pings answered while 5 MB were tokenized in {time.monotonic() - t0:.2f} s")
+
+
+@tap.case
+def drain():
+    with Parts(MODEL) as c:
+        client = c.clients[0]
+        rid = client.start(text=b"Once upon", max_tokens=300, sampling={"ignore_eos": True})
+        a = Answer()
+        a.take(*client.recv())
+        client.send("Drain", request_id="d")
+        late = client.start(text=b"late", max_tokens=3)
+        seen, late_answer = set(), Answer()
+        while not (a.terminals and late_answer.terminals):
+            name, m = client.recv()
+            seen.add(name)
+            if m.request_id == rid:
+                a.take(name, m)
+            elif m.request_id == late:
+                late_answer.take(name, m)
+        assert "Draining" in seen and a.finish and len(a.ids[0]) == 300
+        assert late_answer.error[0] == "Rejected" and "drain" in late_answer.error[1].detail
+        assert c.coordinator.wait(10) == 0
+        assert c.procs[1].wait(10) == 0, "the worker was not told to end"
+
+
+@tap.case
+def a_cluster_that_idles_uses_no_cpu():
+    """Under 3 % of one core in all processes together at --tp 2."""
+    tick = os.sysconf("SC_CLK_TCK")
+
+    def used(pids):
+        total = 0
+        for pid in pids:
+            f = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            total += int(f[11]) + int(f[12])
+        return total / tick
+
+    with Cluster(MODEL, tp=2) as c:
+        c.clients[0].generate(text=b"Once", max_tokens=20)
+        time.sleep(1.0)
+        pids = [c.serve.pid] + children(c.serve.pid)
+        assert len(pids) >= 5, pids
+        t0, before = time.monotonic(), used(pids)
+        time.sleep(6.0)
+        share = (used(pids) - before) / (time.monotonic() - t0)
+        print(f"    {100 * share:.2f} % of one core in {len(pids)} processes")
+        assert share < 0.03, share
+
+
+tap.main()
