@@ -125,7 +125,7 @@ Test(journal, random_runs_replay)
         struct dice dice = {.state = inflight};
         struct driver_report rep;
         struct sched_config cfg = small;
-        uint64_t n_tokens = 0, n_resets = 0, n_records = 0, n_mid_run = 0;
+        uint64_t n_tokens = 0, n_resets = 0, n_mid_run = 0;
         cfg.max_inflight = inflight;
         make_dir();
         driver_run(&cfg, &dice, 20000, &opts, &rep);
@@ -142,7 +142,6 @@ Test(journal, random_runs_replay)
             cr_assert_eq(sum.cfg.n_blocks, cfg.n_blocks);
             n_tokens += sum.n_tokens;
             n_resets += sum.n_resets;
-            n_records += sum.n_records;
             n_mid_run += i + 1 < n && sum.n_live > 0;
             free(f.data);
         }

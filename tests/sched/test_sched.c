@@ -75,6 +75,13 @@ static void commit(void)
                 .seq_id = plan.seqs[i].seq_id,
                 .token = 1000 + (int32_t)(plan.seqs[i].pos + plan.seqs[i].n_tokens)};
     cr_assert_eq(sched_commit(s, &r, fx, MAX_FX, &n_fx), ST_OK, "%s", status_text());
+    for (size_t i = 0; i < n_fx; i++) {
+        if (fx[i].kind != FX_TOKEN)
+            continue;
+        cr_assert_lt(fx[i].i_result, r.n);
+        cr_assert_eq(t[fx[i].i_result].seq_id, fx[i].seq_id, "another sequence's token");
+        cr_assert_eq(t[fx[i].i_result].token, fx[i].token);
+    }
     sched_check(s);
 }
 
@@ -587,6 +594,48 @@ Test(sched, cancel)
     cr_assert_eq(plan.n_opens, 1u);
     commit();
     cr_assert_eq(effect(FX_TOKEN, 1)->token, 1005);
+}
+
+/* A chunk that blocks cut short may stand before shares that want a token. */
+Test(sched, results_after_a_chunk_without_one)
+{
+    unsigned n_mixed = 0;
+    for (uint32_t n_blocks = 16; n_blocks < 60; n_blocks++) {
+        struct sched_config cfg = config();
+        cfg.n_blocks = n_blocks;
+        cfg.block_len = 5;
+        cfg.max_step_tokens = 8;
+        start(cfg);
+        for (uint64_t id = 1; id <= 7; id++) /* one more than fit beside a prompt */
+            submit_plain(id, 100 * (int32_t)id, 1, 40);
+        step();
+        submit_plain(8, 900, 71, 5);
+        while (make_plan()) {
+            bool chunk = false;
+            for (uint32_t i = 0; i < plan.n_seqs; i++) {
+                chunk |= plan.seqs[i].want == WANT_NONE;
+                n_mixed += chunk && plan.seqs[i].want == WANT_LAST;
+            }
+            commit();
+        }
+    }
+    cr_assert_gt(n_mixed, 0u, "it does not happen here");
+}
+
+/* When a cached prefix has to give blocks, it loses its end first. */
+Test(sched, prefixes_are_evicted_from_the_end)
+{
+    struct sched_config cfg = config();
+    cfg.n_blocks = 12;
+    start(cfg);
+    submit_plain(1, 100, 33, 1); /* 8 full blocks are cached after it */
+    step();
+    submit_plain(2, 700, 22, 1); /* 6 blocks: the 4 free ones and 2 of the cached */
+    step();
+    submit_plain(3, 100, 33, 1);
+    cr_assert(make_plan());
+    cr_assert_eq(effect(FX_ADMITTED, 3)->n, 24u, "%u", effect(FX_ADMITTED, 3)->n);
+    commit();
 }
 
 /* After the ranks were lost: the same tokens go on, the running ones first. */
