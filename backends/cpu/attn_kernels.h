@@ -54,13 +54,30 @@ ALWAYS_INLINE void widen(const struct kv_operand *o, enum dtype t, size_t row, i
         dst[j] = kv_value(o, row, i + j);
 }
 
-/* A head's rows lie far apart, out of the hardware prefetchers' reach. */
+ALWAYS_INLINE size_t elem_size(enum dtype t) /* dtype_size where t is a constant */
+{
+    return t == DT_F32 ? 4 : t == DT_F16 || t == DT_BF16 ? 2 : 1;
+}
+
 ALWAYS_INLINE void prefetch_row(const struct kv_operand *o, enum dtype t, size_t row, int d)
 {
-    size_t size = dtype_size(t);
+    size_t size = elem_size(t);
     const char *p = (const char *)o->base + row * o->row_elems * size;
     for (size_t i = 0; i < (size_t)d * size; i += 64)
         __builtin_prefetch(p + i);
+}
+
+/* Key i of n is being packed: the same share of the rows that come next is called into the L2 cache. */
+ALWAYS_INLINE void prefetch_next(const struct attn_split *a, const struct kv_operand *o, enum dtype t,
+                                 int i, int n)
+{
+    int step = (a->n_next << 16) / n; /* n_next <= SPLIT */
+    for (int j = i * step >> 16; j < (i + 1) * step >> 16; j++) {
+        size_t size = elem_size(t), row = kv_row(a->blocks, a->block_len, a->next_key + j);
+        const char *p = (const char *)o->base + (row * o->row_elems - a->next_back) * size;
+        for (size_t b = 0; b < a->next_elems * size; b += 64)
+            __builtin_prefetch(p + b, 0, 2);
+    }
 }
 
 enum { AHEAD = 16 }; /* keys */
@@ -88,6 +105,7 @@ ALWAYS_INLINE void pack_keys(const struct attn_split *a, enum dtype t, int lo, i
         float *panel = s->keys + (size_t)(k0 / PANEL) * (size_t)d * PANEL + k0 % PANEL;
         for (int j = 0; j < VL; j++) {
             int key = k0 + j < lo ? lo : k0 + j < hi ? k0 + j : hi - 1;
+            prefetch_next(a, &a->k, t, key - lo, hi - lo);
             if (key + AHEAD < hi)
                 prefetch_row(&a->k, t, s->rows[key + AHEAD], d);
             widen(&a->k, t, s->rows[key], 0, d, s->wide + j * HEAD_MAX);
@@ -113,6 +131,7 @@ ALWAYS_INLINE void pack_values(const struct attn_split *a, enum dtype t, int lo,
                                struct attn_scratch *s)
 {
     for (int k = lo; k < hi; k++) {
+        prefetch_next(a, &a->v, t, k - lo, hi - lo);
         if (k + AHEAD < hi)
             prefetch_row(&a->v, t, s->rows[k + AHEAD], a->d);
         float *dst = s->values + (size_t)k * PANEL;

@@ -4,6 +4,7 @@
 
 enum {
     GROUP_ROWS = 196,       /* rows that share one reading of a split's keys and values */
+    MAX_HEADS = 1024,
     ATTN_GRAIN = 32 * 1024, /* multiply-adds below which one thread does a wave */
 };
 
@@ -89,13 +90,18 @@ enum status cpu_qkv_to_cache(struct backend *be, const struct attn_layer *al,
     return ST_OK;
 }
 
-/* Attention runs in waves.  A unit is up to GROUP_ROWS rows (tokens of one sequence x heads of one KV
- * head); an item is a unit over one split.  A wave takes items in order until its room for partial results
- * is full, computes them in parallel, then merges each unit's partial results in ascending order.  A unit
- * that a wave's end cuts in two leaves its state in `carry`. */
+/* Attention runs in waves.  A unit is the rows (tokens of one sequence x query heads) of a block of tokens
+ * that read one KV head; an item is a unit over one split.  Items are ordered (block, split, unit), so that
+ * the heads of a cache row are read together.  A wave takes the items of whole splits until its room for
+ * partial results is full, computes them in parallel, then merges each unit's in ascending order.  A block
+ * that a wave's end cuts in two leaves its units' states in `carry`. */
 struct attn_item {
     struct attn_split split;
-    bool first, last; /* of its unit */
+    bool first, last; /* of its unit's splits */
+    bool lead;        /* the unit's first item in this wave */
+    int n_units;      /* of the block: the unit's next item is n_units further */
+    int n_splits;     /* a lead: items of the unit in this wave */
+    size_t at;        /* of the unit's state among the block's, floats */
     float *out;       /* of the unit's first row */
     size_t out_stride;
 };
@@ -107,9 +113,10 @@ struct attn_wave {
     struct view q, out;
     struct kv_layer kv;
     int n_items;
+    int lead;      /* first item of the present block in this wave, -1: none */
     size_t used;   /* floats of attn_part, carry included */
     int64_t work;  /* multiply-adds */
-    float *carry;  /* [GROUP_ROWS, d + 2] */
+    float *carry;  /* a quarter of attn_part */
 };
 
 size_t attn_items_bytes(void)
@@ -117,35 +124,42 @@ size_t attn_items_bytes(void)
     return ATTN_ITEMS * sizeof(struct attn_item);
 }
 
+static size_t carry_floats(const struct backend *be)
+{
+    return be->attn_part_floats / 4;
+}
+
 static void split_part(void *ctx, int part, int n_parts)
 {
     struct attn_wave *w = ctx;
+    struct attn_item *items = w->be->attn_items;
     float *scratch = w->be->attn_thread + (size_t)part * w->be->kernels->attn_scratch;
-    for (int i = part; i < w->n_items; i += n_parts)
-        w->be->kernels->attn_split(&w->be->attn_items[i].split, scratch);
+    long from, to;
+    pool_share(w->n_items, part, n_parts, &from, &to);
+    for (long i = from; i < to; i++) {
+        if (i + items[i].n_units >= to)
+            items[i].split.n_next = 0; /* another thread's work */
+        w->be->kernels->attn_split(&items[i].split, scratch);
+    }
 }
 
-/* Merges the items of one unit, from item i on; returns the item after them. */
-static int merge_unit(struct attn_wave *w, int i)
+static void merge_unit(struct attn_wave *w, const struct attn_item *lead)
 {
     const struct kernels *ker = w->be->kernels;
-    struct attn_item *items = w->be->attn_items;
-    struct attn_item *it = &items[i];
-    int d = it->split.d, rows = it->split.rows;
+    const struct attn_item *it = lead;
+    int d = lead->split.d, rows = lead->split.rows;
     size_t n = (size_t)d + 2;
-    float *state = it->first ? it->split.part : w->carry;
-    if (it->first)
-        i++;
-    for (; i < w->n_items && !items[i].first; i++)
-        for (int r = 0; r < rows; r++)
-            ker->attn_merge(state + (size_t)r * n, items[i].split.part + (size_t)r * n, d);
-    it = &items[i - 1];
+    float *state = lead->first ? lead->split.part : w->carry + lead->at;
+    for (int i = 0; i < lead->n_splits; i++) {
+        it = lead + (ptrdiff_t)i * lead->n_units;
+        for (int r = 0; it->split.part != state && r < rows; r++)
+            ker->attn_merge(state + (size_t)r * n, it->split.part + (size_t)r * n, d);
+    }
     for (int r = 0; it->last && r < rows; r++)
         ker->attn_finish(state + (size_t)r * n,
                          it->out + (size_t)(r / it->split.n_heads) * it->out_stride +
                              (size_t)(r % it->split.n_heads) * (size_t)d,
                          d);
-    return i;
 }
 
 static void merge_part(void *ctx, int part, int n_parts)
@@ -153,52 +167,39 @@ static void merge_part(void *ctx, int part, int n_parts)
     struct attn_wave *w = ctx;
     long from, to;
     pool_share(w->n_items, part, n_parts, &from, &to);
-    for (int i = (int)from; i < to; i++)
-        if (i == 0 || w->be->attn_items[i].first)
-            merge_unit(w, i);
+    for (long i = from; i < to; i++)
+        if (w->be->attn_items[i].lead)
+            merge_unit(w, &w->be->attn_items[i]);
 }
 
-/* The unfinished last unit's state goes to carry, unless it is there already. */
+/* The unfinished last block's states go to carry, unless they are there already. */
 static void keep_carry(struct attn_wave *w)
 {
-    const struct attn_item *items = w->be->attn_items;
-    int i = w->n_items - 1;
-    if (items[i].last)
+    if (w->be->attn_items[w->n_items - 1].last)
         return;
-    while (i > 0 && !items[i].first)
-        i--;
-    if (items[i].first)
-        memcpy(w->carry, items[i].split.part,
-               (size_t)items[i].split.rows * (size_t)(items[i].split.d + 2) * sizeof(float));
+    const struct attn_item *lead = &w->be->attn_items[w->lead];
+    if (!lead->first)
+        return;
+    for (int u = 0; u < lead->n_units; u++)
+        memcpy(w->carry + lead[u].at, lead[u].split.part,
+               (size_t)lead[u].split.rows * (size_t)(lead[u].split.d + 2) * sizeof(float));
 }
 
 static void flush_wave(struct attn_wave *w)
 {
-    if (w->n_items == 0)
-        return;
-    if (w->work < ATTN_GRAIN) {
+    if (w->n_items > 0 && w->work < ATTN_GRAIN) {
         split_part(w, 0, 1);
         merge_part(w, 0, 1);
-    } else {
+    } else if (w->n_items > 0) {
         pool_run(w->be->pool, split_part, w);
         pool_run(w->be->pool, merge_part, w);
     }
-    keep_carry(w);
+    if (w->n_items > 0)
+        keep_carry(w);
     w->n_items = 0;
+    w->lead = -1;
     w->work = 0;
-    w->used = (size_t)GROUP_ROWS * (size_t)(w->al->d_head + 2);
-}
-
-static void put_item(struct attn_wave *w, const struct attn_item *item)
-{
-    size_t n = (size_t)item->split.rows * (size_t)(item->split.d + 2);
-    if (w->n_items == ATTN_ITEMS || w->used + n > w->be->attn_part_floats)
-        flush_wave(w);
-    struct attn_item *it = &w->be->attn_items[w->n_items++];
-    *it = *item;
-    it->split.part = w->be->attn_part + w->used;
-    w->used += n;
-    w->work += (int64_t)n * SPLIT;
+    w->used = carry_floats(w->be);
 }
 
 static struct kv_operand operand_of(struct view v, struct view scale, int32_t g, int32_t d)
@@ -215,58 +216,105 @@ static struct kv_operand operand_of(struct view v, struct view scale, int32_t g,
     return o;
 }
 
-/* The items of one unit: tokens [t0, t0 + n) of sequence s, heads [h0, h0 + n_heads) on KV head g. */
-static void put_unit(struct attn_wave *w, int32_t s, int32_t t0, int32_t n, int32_t h0,
-                     int32_t n_heads, int32_t g)
+/* Tokens [t0, t0 + n) of sequence s; they see keys [from, to). */
+struct attn_block {
+    int32_t s, t0, n, from, to;
+};
+
+/* The KV heads that query heads of this rank read: [first, first + the result). */
+static int32_t kv_heads(const struct attn_layer *al, int32_t *first)
+{
+    *first = al->q_offset / al->q_per_kv;
+    return (al->n_q - 1 + al->q_offset) / al->q_per_kv - *first + 1;
+}
+
+/* The item of KV head g in split i. */
+static struct attn_item item_of(const struct attn_wave *w, const struct attn_block *b, int32_t i, int32_t g)
+{
+    const struct attn_layer *al = w->al;
+    int32_t h0 = g * al->q_per_kv - al->q_offset, h1 = h0 + al->q_per_kv, d = al->d_head;
+    h0 = h0 > 0 ? h0 : 0;
+    h1 = h1 < al->n_q ? h1 : al->n_q;
+    return (struct attn_item){
+        .split = {.q = view_f32(w->q, b->t0) + h0 * d,
+                  .q_stride = (size_t)w->q.stride,
+                  .rows = b->n * (h1 - h0),
+                  .n_heads = h1 - h0,
+                  .d = d,
+                  .scale = al->scale,
+                  .pos = view_i32(w->st->pos, b->t0),
+                  .window = al->window,
+                  .first_key = i * SPLIT,
+                  .blocks = view_i32(w->st->block_table, b->s),
+                  .block_len = w->st->block_len,
+                  .k = operand_of(w->kv.k, w->kv.k_scale, g, d),
+                  .v = operand_of(w->kv.v, w->kv.v_scale, g, d)},
+        .first = i == b->from / SPLIT,
+        .last = i == (b->to - 1) / SPLIT,
+        .out = view_f32(w->out, b->t0) + h0 * d,
+        .out_stride = (size_t)w->out.stride,
+    };
+}
+
+/* All units of a block over split i.  While it works on the u-th of n units a thread prefetches the u-th
+ * n-th of the next split. */
+static void put_split(struct attn_wave *w, const struct attn_block *b, int32_t i)
+{
+    int32_t g0, n = kv_heads(w->al, &g0), next = (i + 1) * SPLIT;
+    int32_t n_next = b->to - next < SPLIT ? b->to - next : SPLIT;
+    bool lead = w->lead < 0;
+    size_t at = 0;
+    if (lead)
+        w->lead = w->n_items;
+    for (int32_t u = 0; u < n; u++) {
+        struct attn_item *it = &w->be->attn_items[w->n_items++];
+        *it = item_of(w, b, i, g0 + u);
+        it->at = at;
+        it->n_units = n;
+        it->lead = lead;
+        it->split.part = w->be->attn_part + w->used + at;
+        if (n_next > 0) {
+            it->split.next_key = next + n_next * u / n;
+            it->split.n_next = next + n_next * (u + 1) / n - it->split.next_key;
+            it->split.next_back = (size_t)(u * w->al->d_head);
+            it->split.next_elems = (size_t)(n * w->al->d_head);
+        }
+        w->be->attn_items[w->lead + u].n_splits++;
+        at += (size_t)it->split.rows * (size_t)(it->split.d + 2);
+    }
+    w->used += at;
+    w->work += (int64_t)at * SPLIT;
+}
+
+static void put_block(struct attn_wave *w, int32_t s, int32_t t0, int32_t n)
 {
     const struct attn_layer *al = w->al;
     const int32_t *pos = view_i32(w->st->pos, t0);
-    int32_t least = pos[0], most = pos[0];
+    int32_t least = pos[0], most = pos[0], g0;
     for (int32_t i = 1; i < n; i++) {
         least = pos[i] < least ? pos[i] : least;
         most = pos[i] > most ? pos[i] : most;
     }
-    int32_t from = al->window > 0 && least >= al->window ? least - al->window + 1 : 0;
     assert(least >= 0 && most < col_i32(w->st->kv_len, s));
-    struct attn_item item = {
-        .split = {.q = view_f32(w->q, t0) + h0 * al->d_head,
-                  .q_stride = (size_t)w->q.stride,
-                  .rows = n * n_heads,
-                  .n_heads = n_heads,
-                  .d = al->d_head,
-                  .scale = al->scale,
-                  .pos = pos,
-                  .window = al->window,
-                  .blocks = view_i32(w->st->block_table, s),
-                  .block_len = w->st->block_len,
-                  .k = operand_of(w->kv.k, w->kv.k_scale, g, al->d_head),
-                  .v = operand_of(w->kv.v, w->kv.v_scale, g, al->d_head)},
-        .out = view_f32(w->out, t0) + h0 * al->d_head,
-        .out_stride = (size_t)w->out.stride,
-    };
-    for (int32_t i = from / SPLIT; i <= most / SPLIT; i++) {
-        item.split.first_key = i * SPLIT;
-        item.first = i == from / SPLIT;
-        item.last = i == most / SPLIT;
-        put_item(w, &item);
+    struct attn_block b = {s, t0, n, 0, most + 1};
+    if (al->window > 0 && least >= al->window)
+        b.from = least - al->window + 1;
+    size_t floats = (size_t)n * (size_t)al->n_q * (size_t)(al->d_head + 2);
+    w->lead = -1;
+    for (int32_t i = b.from / SPLIT; i <= most / SPLIT; i++) {
+        if (w->n_items + kv_heads(al, &g0) > ATTN_ITEMS || w->used + floats > w->be->attn_part_floats)
+            flush_wave(w);
+        put_split(w, &b, i);
     }
 }
 
-static void put_sequence(struct attn_wave *w, int32_t s)
+/* Tokens of a block: about GROUP_ROWS rows a unit, and its states fit into carry. */
+static int32_t block_tokens(const struct backend *be, const struct attn_layer *al)
 {
-    const struct attn_layer *al = w->al;
-    int32_t begin = col_i32(w->st->q_start, s), end = col_i32(w->st->q_start, s + 1);
-    for (int32_t g = 0; g < al->n_kv; g++) {
-        int32_t h0 = g * al->q_per_kv - al->q_offset, h1 = h0 + al->q_per_kv;
-        h0 = h0 > 0 ? h0 : 0;
-        h1 = h1 < al->n_q ? h1 : al->n_q;
-        for (int32_t n_heads; h0 < h1; h0 += n_heads) {
-            n_heads = h1 - h0 < GROUP_ROWS ? h1 - h0 : GROUP_ROWS;
-            int32_t step = GROUP_ROWS / n_heads;
-            for (int32_t t = begin; t < end; t += step)
-                put_unit(w, s, t, end - t < step ? end - t : step, h0, n_heads, g);
-        }
-    }
+    int32_t heads = al->q_per_kv < al->n_q ? al->q_per_kv : al->n_q;
+    int32_t n = GROUP_ROWS / heads > 0 ? GROUP_ROWS / heads : 1;
+    size_t most = carry_floats(be) / ((size_t)al->n_q * (size_t)(al->d_head + 2));
+    return (size_t)n < most ? n : (int32_t)most;
 }
 
 enum status cpu_attention(struct backend *be, const struct attn_layer *al,
@@ -276,11 +324,16 @@ enum status cpu_attention(struct backend *be, const struct attn_layer *al,
     TRY(check_cache(al, kv));
     assert(q.cols == al->n_q * al->d_head && out.cols == q.cols && q.rows == st->n_tokens);
     assert(al->n_q == 0 || (al->n_q - 1 + al->q_offset) / al->q_per_kv < al->n_kv);
-    struct attn_wave w = {.be = be, .al = al, .st = st, .q = q, .out = out, .kv = kv,
-                          .carry = be->attn_part,
-                          .used = (size_t)GROUP_ROWS * (size_t)(al->d_head + 2)};
-    for (int32_t s = 0; s < st->n_seqs && al->n_q > 0; s++)
-        put_sequence(&w, s);
+    if (al->n_q > MAX_HEADS || (size_t)al->n_q * (size_t)(al->d_head + 2) > carry_floats(be))
+        FAIL(ST_UNSUPPORTED, "%d query heads of %d: more than the CPU backend takes", al->n_q,
+             al->d_head);
+    struct attn_wave w = {.be = be, .al = al, .st = st, .q = q, .out = out, .kv = kv, .lead = -1,
+                          .carry = be->attn_part, .used = carry_floats(be)};
+    for (int32_t s = 0; s < st->n_seqs && al->n_q > 0; s++) {
+        int32_t end = col_i32(st->q_start, s + 1), step = block_tokens(be, al);
+        for (int32_t t = col_i32(st->q_start, s); t < end; t += step)
+            put_block(&w, s, t, end - t < step ? end - t : step);
+    }
     flush_wave(&w);
     return ST_OK;
 }
