@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json_escape.h"
+
 static enum status put(struct text_buf *out, const char *s)
 {
     return text_buf_append(out, s, strlen(s));
@@ -13,18 +15,16 @@ static enum status put(struct text_buf *out, const char *s)
 static enum status put_json_string(struct text_buf *out, const char *s, size_t n)
 {
     TRY(put(out, "\""));
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)s[i];
-        char esc[8];
-        if (c == '"' || c == '\\')
-            snprintf(esc, sizeof esc, "\\%c", c);
-        else if (c < 0x20)
-            snprintf(esc, sizeof esc, "\\u%04x", c);
-        else {
-            TRY(text_buf_append(out, s + i, 1));
-            continue;
+    while (n) {
+        char esc[JSON_ESCAPE_SIZE];
+        size_t plain = json_plain_run(s, n);
+        TRY(text_buf_append(out, s, plain));
+        s += plain;
+        n -= plain;
+        if (n) {
+            TRY(text_buf_append(out, esc, json_escape(*s++, esc)));
+            n--;
         }
-        TRY(put(out, esc));
     }
     return put(out, "\"");
 }
@@ -105,6 +105,18 @@ static enum status do_generate(struct text_job *job, const struct msg_generate *
     FAIL(ST_BUG, "prompt kind %d", (int)g->kind);
 }
 
+static enum status detokenize(struct text_job *job, const struct msg_detokenize *m,
+                              const struct model_text *mt)
+{
+    snprintf(job->field, sizeof job->field, "id");
+    for (uint32_t i = 0; i < m->n_tokens; i++)
+        if (m->tokens[i] < 0 || m->tokens[i] > tokenizer_max_id(mt->tok))
+            FAIL(ST_RANGE, "id[%u] is %d: the tokenizer's ids end at %d", i, m->tokens[i],
+                 tokenizer_max_id(mt->tok));
+    return tokenizer_decode(mt->tok, m->tokens, m->n_tokens,
+                            m->skip_special ? TOK_SKIP_SPECIAL : 0, &job->text);
+}
+
 static enum status do_job(struct text_job *job, const struct model_text *mt, struct wire_mem *mem)
 {
     struct client_msg m;
@@ -118,9 +130,7 @@ static enum status do_job(struct text_job *job, const struct model_text *mt, str
         return tokenizer_encode(mt->tok, m.u.tokenize.text.data, m.u.tokenize.text.n,
                                 m.u.tokenize.add_special ? TOK_ADD_SPECIAL : 0, &job->tokens);
     case JOB_DETOKENIZE:
-        snprintf(job->field, sizeof job->field, "id");
-        return tokenizer_decode(mt->tok, m.u.detokenize.tokens, m.u.detokenize.n_tokens,
-                                m.u.detokenize.skip_special ? TOK_SKIP_SPECIAL : 0, &job->text);
+        return detokenize(job, &m.u.detokenize, mt);
     case JOB_TEMPLATE:
         snprintf(job->field, sizeof job->field, "chat");
         return render(&m.u.apply_template.chat, mt, &job->text);
