@@ -60,32 +60,41 @@ ParameterizedTestParameters(memory, plan_is_what_is_taken)
     return cr_make_param_array(size_t, index, n_golden);
 }
 
-ParameterizedTest(size_t *i, memory, plan_is_what_is_taken)
+/* What one rank plans and takes.  Opening a decoder exchanges nothing, so the collective is only a
+ * name. */
+static void check_rank(struct backend *be, struct loader *ld, enum dtype kv, int rank, int world)
 {
-    struct backend *be = counting_backend();
-    struct loader *ld;
     struct decoder *m;
     struct decoder_memory plan;
-    must(loader_open(&ld, golden_dir(golden_names[*i])), golden_names[*i]);
+    struct coll co = {.rank = rank, .world = world};
+    struct rig_config rc = {.kv_dtype = kv,
+                            .block_len = 5,
+                            .n_blocks = 13,
+                            .max_tokens = 33,
+                            .max_out = 3,
+                            .max_ctx = 77};
+    struct decoder_config cfg = rig_decoder_config(loader_config(ld), rc, rank, world);
+    allocated = loaded = 0;
+    must(decoder_plan_memory(&plan, loader_config(ld), ld, be, &cfg), "plan");
+    cr_assert_eq(allocated + loaded, 0, "a plan takes nothing");
+    must(decoder_open(&m, loader_config(ld), ld, be, &co, &cfg), "open");
+    cr_assert_eq(loaded, plan.weights);
+    cr_assert_eq(allocated, plan.kv + plan.scratch + plan.tables);
+    cr_assert_eq(plan.kv, plan.kv_per_block * 13);
+    decoder_close(m);
+    cr_assert_eq(in_use, 0);
+}
+
+ParameterizedTest(size_t *i, memory, plan_is_what_is_taken)
+{
     static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16, DT_I8, DT_E4M3};
-    for (size_t k = 0; k < ARRAY_LEN(types); k++) {
-        struct rig_config rc = {.kv_dtype = types[k],
-                                .block_len = 5,
-                                .n_blocks = 13,
-                                .max_tokens = 33,
-                                .max_out = 3,
-                                .max_ctx = 77};
-        struct decoder_config cfg = rig_decoder_config(loader_config(ld), rc, 0, 1);
-        allocated = loaded = 0;
-        must(decoder_plan_memory(&plan, loader_config(ld), ld, be, &cfg), "plan");
-        cr_assert_eq(allocated + loaded, 0, "a plan takes nothing");
-        must(decoder_open(&m, loader_config(ld), ld, be, NULL, &cfg), "open");
-        cr_assert_eq(loaded, plan.weights);
-        cr_assert_eq(allocated, plan.kv + plan.scratch + plan.tables);
-        cr_assert_eq(plan.kv, plan.kv_per_block * 13);
-        decoder_close(m);
-        cr_assert_eq(in_use, 0);
-    }
+    struct backend *be = counting_backend();
+    struct loader *ld;
+    must(loader_open(&ld, golden_dir(golden_names[*i])), golden_names[*i]);
+    for (size_t k = 0; k < ARRAY_LEN(types); k++)
+        for (int world = 1; world <= 4; world++)
+            for (int rank = 0; rank < world; rank++)
+                check_rank(be, ld, types[k], rank, world);
     loader_close(ld);
     real->close(be);
 }

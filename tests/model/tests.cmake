@@ -5,10 +5,17 @@ ingot_test(test_model_golden ${CMAKE_CURRENT_LIST_DIR}/test_golden.c ${model_rig
 ingot_test(test_model_stories ${CMAKE_CURRENT_LIST_DIR}/test_stories.c ${model_rig} LIBS ${model_libs})
 ingot_test(test_model_tp ${CMAKE_CURRENT_LIST_DIR}/test_tp.c ${CMAKE_CURRENT_LIST_DIR}/make_model.c
   ${model_rig} LIBS ${model_libs} TIMEOUT 600)
-foreach(name engine memory shard inspect)
+foreach(name engine memory shard inspect demo)
   ingot_test(test_model_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c ${model_rig} LIBS ${model_libs})
 endforeach()
 foreach(name safetensors config load)
   ingot_test(test_model_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
     ${CMAKE_CURRENT_LIST_DIR}/make_model.c ${model_rig} LIBS ${model_libs})
 endforeach()
+
+add_executable(model_tp_threads ${CMAKE_CURRENT_LIST_DIR}/tp_threads.c)
+target_link_libraries(model_tp_threads PRIVATE ${model_libs} m)
+target_compile_definitions(model_tp_threads PRIVATE INGOT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+add_test(NAME model_tp_threads COMMAND model_tp_threads)
+set_tests_properties(model_tp_threads PROPERTIES TIMEOUT 600 LABELS "tsan;nompi")
+set_property(TEST test_model_golden test_model_tp APPEND PROPERTY LABELS nompi)
