@@ -5,3 +5,6 @@ ingot_test(test_output_parser ${dir}/test_output_parser.c LIBS ingot_output LABE
 add_executable(bench_chat EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/bench/bench_chat.c)
 target_link_libraries(bench_chat PRIVATE ingot_chat)
 target_include_directories(bench_chat PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+
+add_test(NAME text_commands COMMAND ${dir}/text_commands.sh $<TARGET_FILE:ingot-text> ${CMAKE_SOURCE_DIR})
+set_tests_properties(text_commands PROPERTIES TIMEOUT 120 LABELS text)
