@@ -11,6 +11,12 @@ ingot_test(test_ops ops/test_ops.c LIBS ingot_op_cases ingot_backends ingot_comm
 ingot_test(test_backend ops/test_backend.c LIBS ingot_backends ingot_common LABEL ops)
 ingot_test(test_pool ops/test_pool.c LIBS ingot_backends ingot_common Threads::Threads LABEL ops)
 
+# The bits of every case are frozen: whoever changes them on purpose writes digests.txt anew.
+add_executable(ops_digest ops/ops_digest.c)
+target_link_libraries(ops_digest PRIVATE ingot_flags ingot_op_cases ingot_backends ingot_common m)
+add_test(NAME ops_digest COMMAND sh -c "$<TARGET_FILE:ops_digest> | diff ${CMAKE_SOURCE_DIR}/tests/ops/digests.txt -")
+set_tests_properties(ops_digest PROPERTIES TIMEOUT 300 LABELS ops)
+
 # Not a test: prints figures beside the machine's limits.
 add_executable(bench_ops bench/bench_ops.c bench/ceilings.c)
 target_include_directories(bench_ops PRIVATE ${CMAKE_SOURCE_DIR}/tests)

@@ -1,0 +1,14 @@
+/* AArch64: NEON is always there */
+#include "backends/cpu/simd_neon.h"
+
+#define TILE_ROWS_14
+#include "backends/cpu/attn_kernels.h"
+
+const struct kernels kernels_neon = {
+    .name = "neon",
+    .tile_rows = TILE_ROWS,
+    .attn_scratch = sizeof(struct attn_scratch) / sizeof(float),
+    .linear_tile = fast_linear_tile,
+    .attn_split = fast_attn_split,
+    ROW_KERNELS,
+};

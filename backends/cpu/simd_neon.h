@@ -1,0 +1,78 @@
+/* Vectors of 4 floats: AArch64.  See tile_kernels.h for what each must do. */
+#ifndef BACKENDS_CPU_SIMD_NEON_H
+#define BACKENDS_CPU_SIMD_NEON_H
+
+#include <arm_neon.h>
+
+#include "backends/cpu/kernels.h"
+
+enum { VL = 4, TILE_ROWS = 14 };
+typedef float32x4_t vf;
+
+static inline vf v_load(const float *p)
+{
+    return vld1q_f32(p);
+}
+
+static inline void v_store(float *p, vf v)
+{
+    vst1q_f32(p, v);
+}
+
+static inline vf v_splat(float x)
+{
+    return vdupq_n_f32(x);
+}
+
+static inline vf v_add(vf a, vf b)
+{
+    return vaddq_f32(a, b);
+}
+
+static inline vf v_mul(vf a, vf b)
+{
+    return vmulq_f32(a, b);
+}
+
+static inline vf v_fma(vf a, vf b, vf c)
+{
+    return vfmaq_f32(c, a, b);
+}
+
+static inline vf v_load_f16(const uint16_t *p)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+}
+
+static inline vf v_load_bf16(const uint16_t *p)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
+}
+
+static inline vf v_load_i8(const int8_t *p)
+{
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    int16x8_t wide = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
+}
+
+/* VL pairs (low, high) of neighbouring bf16: all low ones, all high ones. */
+static inline void v_load_bf16_pairs(const uint16_t *p, vf *low, vf *high)
+{
+    uint32x4_t r = vreinterpretq_u32_u16(vld1q_u16(p));
+    *low = vreinterpretq_f32_u32(vshlq_n_u32(r, 16));
+    *high = vreinterpretq_f32_u32(vandq_u32(r, vdupq_n_u32(0xffff0000U)));
+}
+
+/* In place: r[i][j] <-> r[j][i] */
+static inline void v_transpose(vf r[4])
+{
+    float32x4x2_t a = vtrnq_f32(r[0], r[1]), b = vtrnq_f32(r[2], r[3]);
+    r[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    r[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    r[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    r[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
+}
+
+#endif
