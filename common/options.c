@@ -39,6 +39,12 @@ static bool bounded(const struct option_row *r)
     return r->min != 0.0 || r->max != 0.0;
 }
 
+/* bounds as wide as the type are no news to anyone */
+static bool shows_bounds(const struct option_row *r)
+{
+    return bounded(r) && r->max < 4294967295.0;
+}
+
 /* "--threads 9999: it must be between 0 and 1024" */
 static enum status check_bounds(const struct option_row *r, const char *text, double v)
 {
@@ -129,7 +135,7 @@ static enum status set_value(const struct option_row *r, const char *text, void 
     case OPT_FLOAT:
         return set_float(r, text, at);
     case OPT_STRING:
-        if (!*text)
+        if (!*text && !r->may_be_empty)
             FAIL(ST_RANGE, "--%s: the value is empty", r->name);
         *(const char **)at = text;
         return ST_OK;
@@ -200,19 +206,41 @@ static unsigned edit_distance(const char *a, size_t na, const char *b)
     return d[na % 3][nb];
 }
 
+/* How far a name is from what was written; beginnings of at least three letters are near. */
+static unsigned name_distance(const char *written, size_t n, const char *name)
+{
+    return n >= 3 && strncmp(name, written, n) == 0 ? 0 : edit_distance(written, n, name);
+}
+
+static unsigned farthest_hint(size_t n)
+{
+    return n <= 4 ? 2 : 3; /* farther is no hint */
+}
+
 static const struct option_row *nearest(const struct option_set *set, const char *name, size_t n)
 {
     const struct option_row *best = NULL;
-    unsigned least = n <= 4 ? 2 : 3; /* farther is no hint */
+    unsigned least = farthest_hint(n);
     for (size_t i = 0; i < set->n_rows; i++) {
         const struct option_row *r = &set->rows[i];
-        unsigned far;
-        if (!r->name)
-            continue;
-        far = n >= 3 && strncmp(r->name, name, n) == 0 ? 0 : edit_distance(name, n, r->name);
+        unsigned far = r->name ? name_distance(name, n, r->name) : least;
         if (far < least) {
             least = far;
             best = r;
+        }
+    }
+    return best;
+}
+
+const char *options_nearest(const char *name, const char *const *names, size_t n_names)
+{
+    const char *best = NULL;
+    unsigned least = farthest_hint(strlen(name));
+    for (size_t i = 0; i < n_names; i++) {
+        unsigned far = name_distance(name, strlen(name), names[i]);
+        if (far < least) {
+            least = far;
+            best = names[i];
         }
     }
     return best;
@@ -365,11 +393,11 @@ static void print_row(FILE *f, const struct option_row *r)
         fprintf(f, "%*s", HELP_COLUMN - n, "");
     if (r->required)
         snprintf(note, sizeof note, " (required)");
-    else if (r->def && bounded(r))
+    else if (r->def && shows_bounds(r))
         snprintf(note, sizeof note, " (default %s; %.15g to %.15g)", r->def, r->min, r->max);
     else if (r->def)
         snprintf(note, sizeof note, " (default %s)", r->def);
-    else if (bounded(r))
+    else if (shows_bounds(r))
         snprintf(note, sizeof note, " (%.15g to %.15g)", r->min, r->max);
     char text[1024];
     snprintf(text, sizeof text, "%s%s", r->help, note);

@@ -27,7 +27,7 @@ enum option_type {    /* type of the member at row.at */
     OPT_INT,          /* int64_t, decimal, in [min, max] */
     OPT_SIZE,         /* uint64_t bytes: 4096, 512K, 1.5G, 2GiB (powers of 1024), in [min, max] */
     OPT_FLOAT,        /* double, finite, in [min, max] */
-    OPT_STRING,       /* const char *, not empty; NULL when not given and def is NULL */
+    OPT_STRING,       /* const char *, not empty unless may_be_empty; NULL: not given, no def */
     OPT_ENUM,         /* int: index into the choices of arg, "auto|local|shm|mpi" */
     OPT_LIST,         /* struct option_list: a string that may be given several times */
 };
@@ -45,8 +45,10 @@ struct option_row {
     size_t at;             /* offsetof the member */
     const char *arg;       /* what --help calls the value; the choices of an OPT_ENUM */
     const char *def;       /* default, parsed like a given value; NULL = false, 0, first choice, NULL */
-    double min, max;       /* bounds of numbers, both 0 = any value from 0 up */
+    double min, max;       /* bounds of numbers, both 0 = any value from 0 up; shown by --help when
+                            * max is below UINT32_MAX */
     bool required;
+    bool may_be_empty;     /* of an OPT_STRING */
     const char *help;      /* one or more sentences; wrapped by options_print_help */
 };
 
@@ -77,6 +79,9 @@ void options_print_help(FILE *f, const struct option_set *set);
 /* One line per option, "threads = 2", with "(default)" where it was not given. */
 void options_print_effective(FILE *f, const struct option_set *set, const void *dest,
                              const struct option_result *res);
+
+/* The one of names that was probably meant (a beginning, or a few letters away), or NULL. */
+const char *options_nearest(const char *name, const char *const *names, size_t n_names);
 
 /* Parses one value of an OPT_SIZE, such as "1.5G". */
 MUST_CHECK enum status options_parse_size(const char *text, uint64_t *bytes);

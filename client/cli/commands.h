@@ -12,6 +12,25 @@ enum exit_code { /* documented in `ingot help` */
     EXIT_INTERRUPTED = 130,
 };
 
+#define EXIT_CODES_HELP                                                                            \
+    "Exit codes: 0 done, 1 failure, 2 wrong options or arguments, 3 no server answers or it went away,\n"  \
+    "4 the request was refused or did not end by itself, 130 interrupted."
+
+int cmd_bench(int argc, char **argv);
+int cmd_chat(int argc, char **argv);
+int cmd_detokenize(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+int cmd_drain(int argc, char **argv);
+int cmd_generate(int argc, char **argv);
+int cmd_inspect(int argc, char **argv);
+int cmd_models(int argc, char **argv);
+int cmd_ping(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
+int cmd_run(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_status(int argc, char **argv);
+int cmd_template(int argc, char **argv);
+int cmd_tokenize(int argc, char **argv);
+int cmd_version(int argc, char **argv);
 
 #endif

@@ -3,26 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/cli.h"
 #include "client/cli/commands.h"
 #include "client/cli/serve_options.h"
 #include "common/log.h"
-
-static volatile sig_atomic_t stops;
-
-static void on_stop(int sig)
-{
-    (void)sig;
-    stops++;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction sa = {.sa_handler = on_stop};
-    sigaction(SIGTERM, &sa, NULL);
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGHUP, &sa, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
 
 static void say_ready(const struct supervisor *s)
 {
@@ -54,8 +38,8 @@ static int watch(struct supervisor *s)
         }
         if (state == SUP_ENDED)
             return supervisor_exit_code(s);
-        if (stops > drained) {
-            drained = stops;
+        if (interrupts() > drained) {
+            drained = interrupts();
             log_line(LOG_INFO, drained > 1 ? "ending now"
                                            : "ending when the running requests have ended; Ctrl-C "
                                              "again ends at once");
@@ -66,20 +50,45 @@ static int watch(struct supervisor *s)
     }
 }
 
-int cmd_serve(int argc, char **argv)
+static int run(struct serve_args *a, const char *model)
 {
-    struct supervisor_config cfg;
     struct supervisor *s;
-    int rc = serve_options_parse(&cfg, argc, argv);
-    if (rc >= 0)
-        return rc;
     log_init("serve", LOG_INFO);
-    catch_signals();
-    if (supervisor_start(&s, &cfg) != ST_OK) {
+    interrupts_catch();
+    signal(SIGPIPE, SIG_IGN);
+    if (supervisor_start(&s, serve_config(a, model)) != ST_OK) {
         log_line(LOG_ERROR, "%s", status_text());
         return EXIT_FAILED;
     }
-    rc = watch(s);
+    int rc = watch(s);
     supervisor_stop(s);
     return rc;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    struct serve_args a = {.kv_memory = 0};
+    struct option_result res;
+    struct row_list rows = {.n = 0};
+    serve_engine_rows(&rows, 0);
+    serve_server_rows(&rows, 0);
+    struct option_set set = {
+        .program = "ingot serve",
+        .usage = "MODEL [options]",
+        .summary = "Serves a model on this machine: starts a coordinator and worker ranks, and starts "
+                   "ranks again when they fail; running requests go on with the same bytes. "
+                   "MODEL is a folder in HuggingFace layout.",
+        .epilog = "Examples:\n"
+                  "  ingot serve deploy/demo-model --tp 2\n"
+                  "  ingot serve models/Qwen3-0.6B --threads 8 --kv-memory 4G\n"
+                  "Ctrl-C or SIGTERM drains, a second one ends at once. When the coordinator dies, the\n"
+                  "running streams are lost and serve ends with code 1.\n"
+                  "Exit codes: 0 ended as asked, 1 failure, 2 wrong options or model, 3 address in use.",
+        .rows = rows.row,
+        .n_rows = rows.n,
+        .min_args = 1,
+        .max_args = 1,
+    };
+    int rc = cli_parse(&set, &a, argc, argv, &res);
+    return rc >= 0 ? rc : run(&a, res.args[0]);
 }

@@ -1,25 +1,16 @@
 #include "client/cli/serve_options.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
-#include "client/cli/commands.h"
-#include "common/options.h"
-
-struct args {
-    struct supervisor_config c;
-    uint64_t kv_memory;
-    int coll, kv_dtype, isa, log_level;
-    bool prefix_cache;
-};
-
-#define ROW(member, kind) .type = (kind), .at = offsetof(struct args, member)
+#define ROW(member, kind) .type = (kind), .at = offsetof(struct serve_args, member)
 
 static const char *const colls[] = {"auto", "local", "shm", "mpi"};
 static const char *const kv_dtypes[] = {"auto", "f32", "f16", "bf16"};
 static const char *const isas[] = {"auto", "plain", "avx2", "avx512"};
 static const char *const levels[] = {"debug", "info", "warn", "error"};
 
-static const struct option_row rows[] = {
+static const struct option_row engine_table[] = {
     {.help = "Ranks"},
     {.name = "tp", ROW(c.tp, OPT_INT), .arg = "N", .def = "1", .min = 1, .max = 64,
      .help = "Ranks that share the model (tensor parallelism); started by mpirun."},
@@ -35,13 +26,6 @@ static const struct option_row rows[] = {
      .help = "Device to compute on."},
     {.name = "isa", ROW(isa, OPT_ENUM), .arg = "auto|plain|avx2|avx512", .def = "auto",
      .help = "Instruction set of the CPU backend."},
-    {.help = "Where"},
-    {.name = "listen", ROW(c.listen, OPT_STRING), .arg = "EP,...", .def = "tcp://127.0.0.1:5555",
-     .help = "Endpoints for clients: tcp://ADDRESS:PORT or ipc://PATH, separated by commas."},
-    {.name = "name", ROW(c.name, OPT_STRING), .arg = "NAME",
-     .help = "Name of the model for clients; default: the last part of MODEL."},
-    {.name = "allow-remote", ROW(c.allow_remote, OPT_FLAG),
-     .help = "Listen on addresses other than loopback. Messages are not encrypted."},
     {.help = "Sizes"},
     {.name = "max-seqs", ROW(c.max_seqs, OPT_INT), .arg = "N", .def = "64", .min = 1, .max = 4096,
      .help = "Sequences that are computed at the same time."},
@@ -62,6 +46,19 @@ static const struct option_row rows[] = {
      .max = 4096, .help = "Tokens in one block of the KV cache."},
     {.name = "prefix-cache", ROW(prefix_cache, OPT_FLAG), .def = "true",
      .help = "Share the KV blocks of equal prompt beginnings between requests."},
+    {.help = "Process"},
+    {.name = "log-level", ROW(log_level, OPT_ENUM), .arg = "debug|info|warn|error", .def = "info",
+     .help = "Least level that coordinator and workers log."},
+};
+
+static const struct option_row server_table[] = {
+    {.help = "Where"},
+    {.name = "listen", ROW(c.listen, OPT_STRING), .arg = "EP,...", .def = "tcp://127.0.0.1:5555",
+     .help = "Endpoints for clients: tcp://ADDRESS:PORT or ipc://PATH, separated by commas."},
+    {.name = "name", ROW(c.name, OPT_STRING), .arg = "NAME",
+     .help = "Name of the model for clients; default: the last part of MODEL."},
+    {.name = "allow-remote", ROW(c.allow_remote, OPT_FLAG),
+     .help = "Listen on addresses other than loopback. Messages are not encrypted."},
     {.help = "Behaviour"},
     {.name = "drain-ms", ROW(c.drain_ms, OPT_INT), .arg = "MS", .def = "30000", .min = 1,
      .max = 3600000, .help = "After Ctrl-C or SIGTERM: how long running requests may go on."},
@@ -71,53 +68,30 @@ static const struct option_row rows[] = {
              "get longer by themselves."},
     {.name = "journal", ROW(c.journal, OPT_STRING), .arg = "DIR",
      .help = "Write all inputs and decisions into files there, for `ingot replay`."},
-    {.name = "log-level", ROW(log_level, OPT_ENUM), .arg = "debug|info|warn|error", .def = "info",
-     .help = "Least level that coordinator and workers log."},
 };
 
-static const struct option_set options = {
-    .program = "ingot serve",
-    .usage = "MODEL [options]",
-    .summary = "Serves a model on this machine: starts a coordinator and worker ranks, and starts "
-               "ranks again when they fail; running requests go on with the same bytes. "
-               "MODEL is a folder in HuggingFace layout.",
-    .epilog = "Examples:\n"
-              "  ingot serve deploy/demo-model --tp 2\n"
-              "  ingot serve models/Qwen3-0.6B --threads 8 --kv-memory 4G\n"
-              "Ctrl-C drains, a second one ends at once.\n"
-              "Exit codes: 0 ended as asked, 1 failure, 2 wrong options, 3 address in use.",
-    .rows = rows,
-    .n_rows = ARRAY_LEN(rows),
-    .min_args = 1,
-    .max_args = 1,
-};
-
-int serve_options_parse(struct supervisor_config *cfg, int argc, char **argv)
+void serve_engine_rows(struct row_list *l, size_t base)
 {
-    static char kv_memory[32];
-    struct args a;
-    struct option_result res;
-    if (options_parse(&options, &a, argc, argv, &res) != ST_OK) {
-        fprintf(stderr, "ingot serve: %s\nTry ingot serve --help.\n", status_text());
-        return EXIT_USAGE;
+    rows_add(l, engine_table, ARRAY_LEN(engine_table), base);
+}
+
+void serve_server_rows(struct row_list *l, size_t base)
+{
+    rows_add(l, server_table, ARRAY_LEN(server_table), base);
+}
+
+const struct supervisor_config *serve_config(struct serve_args *a, const char *model)
+{
+    struct supervisor_config *c = &a->c;
+    c->model = model;
+    c->coll = colls[a->coll];
+    c->kv_dtype = kv_dtypes[a->kv_dtype];
+    c->isa = isas[a->isa];
+    c->log_level = levels[a->log_level];
+    c->no_prefix_cache = !a->prefix_cache;
+    if (a->kv_memory) {
+        snprintf(a->kv_memory_text, sizeof a->kv_memory_text, "%" PRIu64, a->kv_memory);
+        c->kv_memory = a->kv_memory_text;
     }
-    if (res.help || res.version) {
-        if (res.help)
-            options_print_help(stdout, &options);
-        else
-            printf("ingot %s\n", INGOT_VERSION);
-        return EXIT_OK;
-    }
-    *cfg = a.c;
-    cfg->model = res.args[0];
-    cfg->coll = colls[a.coll];
-    cfg->kv_dtype = kv_dtypes[a.kv_dtype];
-    cfg->isa = isas[a.isa];
-    cfg->log_level = levels[a.log_level];
-    cfg->no_prefix_cache = !a.prefix_cache;
-    if (a.kv_memory) {
-        snprintf(kv_memory, sizeof kv_memory, "%llu", (unsigned long long)a.kv_memory);
-        cfg->kv_memory = kv_memory;
-    }
-    return -1;
+    return c;
 }

@@ -378,7 +378,7 @@ static enum status generate(struct ingot_client *c, const struct ingot_request *
     g->deadline_ms = r->deadline_ms;
     g->priority = r->priority;
     g->skip_special = r->skip_special;
-    g->add_special = r->add_special;
+    g->add_special = r->add_special && r->text; /* a chat template brings its own */
     TRY(send_request(c, &m));
     if (c->n_running++ == 0)
         c->heard_us = clock_us();

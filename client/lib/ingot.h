@@ -101,7 +101,7 @@ struct ingot_request {
     size_t n_turns;
     const char *tools_json, *variables_json; /* NULL: none; with turns */
     bool add_generation_prompt, continue_final_message;
-    bool add_special; /* BOS and the like before text */
+    bool add_special; /* BOS and the like before text; no meaning with ids and turns */
 
     float temperature; /* 0 = greedy */
     float top_p, min_p;

@@ -1,0 +1,237 @@
+#include "client/cli/cli.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/commands.h"
+#include "common/json_escape.h"
+
+enum { CONNECT_MS = 5000, MAX_FILE = 1 << 30 /* bytes */ };
+
+/* ---- the command line ---- */
+
+int cli_parse(const struct option_set *set, void *dest, int argc, char **argv,
+              struct option_result *res)
+{
+    if (options_parse(set, dest, argc, argv, res) != ST_OK) {
+        fprintf(stderr, "%s: %s\n", set->program, status_text());
+        fprintf(stderr, "'%s --help' explains.\n", set->program);
+        return EXIT_USAGE;
+    }
+    if (res->help) {
+        options_print_help(stdout, set);
+        return EXIT_OK;
+    }
+    if (res->version) {
+        printf("ingot %s\n", INGOT_VERSION);
+        return EXIT_OK;
+    }
+    return -1;
+}
+
+void rows_add(struct row_list *l, const struct option_row *rows, size_t n_rows, size_t base)
+{
+    assert(l->n + n_rows <= MAX_OPTIONS);
+    for (size_t i = 0; i < n_rows; i++) {
+        l->row[l->n] = rows[i];
+        l->row[l->n++].at += base;
+    }
+}
+
+void rows_default(struct row_list *l, const char *name, const char *def)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->row[i].name && strcmp(l->row[i].name, name) == 0)
+            l->row[i].def = def;
+}
+
+/* ---- errors ---- */
+
+int cli_usage(const char *command, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(stderr, "ingot %s: ", command);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "\n'ingot %s --help' explains.\n", command);
+    return EXIT_USAGE;
+}
+
+int cli_fail(const char *command, int code)
+{
+    fprintf(stderr, "%singot %s: %s%s\n", cli_sgr(stderr, 31), command, status_text(),
+            cli_sgr(stderr, 0));
+    return code;
+}
+
+int cli_exit_code(enum ingot_code code)
+{
+    switch (code) {
+    case INGOT_OK:
+        return EXIT_OK;
+    case INGOT_TIMEOUT:
+    case INGOT_PEER:
+        return EXIT_NO_SERVER;
+    case INGOT_CANCELLED:
+        return EXIT_INTERRUPTED;
+    case INGOT_OUT_OF_MEMORY:
+    case INGOT_IO:
+    case INGOT_BUG:
+        return EXIT_FAILED;
+    default:
+        return EXIT_REFUSED;
+    }
+}
+
+/* ---- terminal ---- */
+
+static bool no_colours;
+
+void cli_init_colours(bool forbidden)
+{
+    no_colours = forbidden;
+}
+
+bool cli_is_terminal(FILE *f)
+{
+    return isatty(fileno(f)) != 0;
+}
+
+const char *cli_sgr(FILE *f, int code)
+{
+    if (no_colours || !cli_is_terminal(f))
+        return "";
+    switch (code) {
+    case 0:
+        return "\x1b[0m";
+    case 1:
+        return "\x1b[1m";
+    case 2:
+        return "\x1b[2m";
+    case 31:
+        return "\x1b[31m";
+    case 32:
+        return "\x1b[32m";
+    case 33:
+        return "\x1b[33m";
+    default:
+        return "\x1b[36m";
+    }
+}
+
+void cli_put_text(FILE *f, const char *s, size_t n)
+{
+    if (!cli_is_terminal(f)) {
+        fwrite(s, 1, n, f);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+            fputs("\xef\xbf\xbd", f); /* U+FFFD */
+        else
+            putc(c, f);
+    }
+}
+
+/* ---- interrupts ---- */
+
+static volatile sig_atomic_t n_interrupts;
+
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    n_interrupts = n_interrupts + 1;
+}
+
+void interrupts_catch(void)
+{
+    struct sigaction sa = {.sa_handler = on_interrupt};
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+    sigaction(SIGHUP, &sa, NULL);
+}
+
+int interrupts(void)
+{
+    return n_interrupts;
+}
+
+/* ---- files and JSON ---- */
+
+static enum status read_all(FILE *f, const char *path, char **data, size_t *n)
+{
+    size_t cap = 65536, got;
+    *data = malloc(cap + 1);
+    *n = 0;
+    while (*data && (got = fread(*data + *n, 1, cap - *n, f)) > 0) {
+        *n += got;
+        if (*n < cap)
+            continue;
+        if (cap >= MAX_FILE)
+            FAIL(ST_RANGE, "%s is longer than %d bytes", path, MAX_FILE);
+        char *more = realloc(*data, 2 * cap + 1);
+        if (!more)
+            FAIL(ST_NOMEM, "no memory for %s", path);
+        cap *= 2;
+        *data = more;
+    }
+    if (!*data)
+        FAIL(ST_NOMEM, "no memory for %s", path);
+    if (ferror(f))
+        FAIL(ST_IO, "cannot read %s: %s", path, strerror(errno));
+    (*data)[*n] = '\0';
+    return ST_OK;
+}
+
+enum status cli_read_file(const char *path, char **data, size_t *n)
+{
+    *data = NULL;
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *f = is_stdin ? stdin : fopen(path, "rb");
+    if (!f)
+        FAIL(ST_IO, "cannot open %s: %s", path, strerror(errno));
+    enum status st = read_all(f, is_stdin ? "standard input" : path, data, n);
+    if (!is_stdin)
+        fclose(f);
+    if (st != ST_OK) {
+        free(*data);
+        *data = NULL;
+    }
+    return st;
+}
+
+void cli_put_json(FILE *f, const char *s, size_t n)
+{
+    putc('"', f);
+    while (n) {
+        char esc[JSON_ESCAPE_SIZE];
+        size_t plain = json_plain_run(s, n);
+        fwrite(s, 1, plain, f);
+        s += plain;
+        n -= plain;
+        if (n) {
+            fwrite(esc, 1, json_escape(*s++, esc), f);
+            n--;
+        }
+    }
+    putc('"', f);
+}
+
+/* ---- server ---- */
+
+int cli_connect(struct ingot_client **c, const char *command, const char *endpoint)
+{
+    enum ingot_code code = ingot_connect(c, endpoint, CONNECT_MS);
+    if (code == INGOT_OK)
+        return -1;
+    if (code == INGOT_RANGE)
+        return cli_fail(command, EXIT_USAGE);
+    return cli_fail(command, cli_exit_code(code));
+}

@@ -1,0 +1,64 @@
+/* What every subcommand needs: its command line, errors in one line, colours, Ctrl-C, files, JSON strings. */
+#ifndef CLIENT_CLI_CLI_H
+#define CLIENT_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "client/lib/ingot.h"
+#include "common/options.h"
+#include "common/status.h"
+
+#define DEFAULT_ENDPOINT "tcp://127.0.0.1:5555"
+
+/* ---- the command line ---- */
+
+/* Parses; -1 to go on, else the exit code (help was printed, or the error was said). */
+int cli_parse(const struct option_set *set, void *dest, int argc, char **argv,
+              struct option_result *res);
+
+/* Rows of several tables as one: each table's `at` counts from the start of its own struct, base is where
+ * that struct lies in the command's. */
+struct row_list {
+    struct option_row row[MAX_OPTIONS];
+    size_t n;
+};
+void rows_add(struct row_list *l, const struct option_row *rows, size_t n_rows, size_t base);
+/* Another default for one of them. */
+void rows_default(struct row_list *l, const char *name, const char *def);
+
+/* ---- errors: one line on standard error, "ingot COMMAND: text" ---- */
+
+int cli_usage(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3); /* returns EXIT_USAGE */
+/* What has just failed, ours or the library's; returns code. */
+int cli_fail(const char *command, int code);
+/* The exit code for a failed call of the library. */
+int cli_exit_code(enum ingot_code code);
+
+/* ---- terminal ---- */
+
+/* Call once, in main: colours need a terminal and no NO_COLOR. */
+void cli_init_colours(bool forbidden);
+/* An escape sequence ("1", "31", "0"), or "" where f has no colours. */
+const char *cli_sgr(FILE *f, int code);
+bool cli_is_terminal(FILE *f);
+/* Text of a model: on a terminal control characters other than newline and tab are not obeyed. */
+void cli_put_text(FILE *f, const char *s, size_t n);
+
+/* ---- Ctrl-C, SIGTERM, SIGHUP ---- */
+
+void interrupts_catch(void);
+int interrupts(void); /* how many came */
+
+/* ---- files and JSON ---- */
+
+/* The whole file, NUL-terminated, malloc'ed; "-" is standard input. */
+MUST_CHECK enum status cli_read_file(const char *path, char **data, size_t *n);
+void cli_put_json(FILE *f, const char *s, size_t n); /* with its quotes */
+
+/* ---- server ---- */
+
+/* Connects; -1 to go on, else the exit code, after the error was said. */
+int cli_connect(struct ingot_client **c, const char *command, const char *endpoint);
+
+#endif

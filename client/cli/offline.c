@@ -1,0 +1,281 @@
+/* ingot tokenize, detokenize, template, inspect, replay, version: what needs no server.  The work is done by
+ * the sibling programs ingot-text, ingot-worker and ingot-journal; tokenize and detokenize can ask a server
+ * instead. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "client/cli/child.h"
+#include "client/cli/cli.h"
+#include "client/cli/commands.h"
+#include "client/cli/serve_options.h"
+
+/* Becomes the program; comes back only when that fails. */
+static int become(const char *command, const char *program, const char *const *argv)
+{
+    char path[MAX_PATH_LEN];
+    if (child_find(program, path) != ST_OK)
+        return cli_fail(command, EXIT_FAILED);
+    fflush(stdout);
+    execv(path, (char *const *)(uintptr_t)argv);
+    fprintf(stderr, "ingot %s: cannot run %s: %s\n", command, path, strerror(errno));
+    return EXIT_FAILED;
+}
+
+/* program, extra (NULL: none), then the arguments from argv[from] on */
+static int pass_on(const char *program, const char *extra, int argc, char **argv, int from)
+{
+    const char **v = calloc((size_t)argc + 3, sizeof *v);
+    size_t n = 0;
+    if (!v) {
+        fprintf(stderr, "ingot %s: no memory\n", argv[0]);
+        return EXIT_FAILED;
+    }
+    v[n++] = program;
+    if (extra)
+        v[n++] = extra;
+    for (int i = from; i < argc; i++)
+        v[n++] = argv[i];
+    int rc = become(argv[0], program, v);
+    free(v);
+    return rc;
+}
+
+static bool wants_server(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], "--connect", 9) == 0 && (!argv[i][9] || argv[i][9] == '='))
+            return true;
+    return false;
+}
+
+/* ---- by a server ---- */
+
+struct text_args {
+    const char *connect, *text, *text_file, *ids;
+    bool no_special, skip_special, json;
+};
+
+#define AT(member) .at = offsetof(struct text_args, member)
+
+static enum status ask_ids(struct ingot_client *c, const struct text_args *a)
+{
+    char *data = NULL;
+    const int32_t *ids;
+    size_t n = a->text ? strlen(a->text) : 0, n_ids;
+    if (a->text_file)
+        TRY(cli_read_file(a->text_file, &data, &n));
+    enum ingot_code code =
+        ingot_tokenize(c, data ? data : a->text, n, !a->no_special, &ids, &n_ids);
+    if (code == INGOT_OK) {
+        printf(a->json ? "{\"ids\": [" : "%s", "");
+        for (size_t i = 0; i < n_ids; i++)
+            printf("%s%" PRId32, i == 0 ? "" : a->json ? ", " : " ", ids[i]);
+        if (a->json)
+            printf("], \"count\": %zu}", n_ids);
+        putchar('\n');
+    }
+    free(data);
+    return (enum status)code;
+}
+
+static int tokenize_by_server(int argc, char **argv)
+{
+    static const struct option_row rows[] = {
+        {.name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP", .required = true,
+         .help = "The server's endpoint."},
+        {.name = "text", .type = OPT_STRING, AT(text), .arg = "TEXT", .may_be_empty = true,
+         .help = "The text."},
+        {.name = "text-file", .type = OPT_STRING, AT(text_file), .arg = "FILE",
+         .help = "Read the text from a file; - is standard input."},
+        {.name = "no-special", .type = OPT_FLAG, AT(no_special), .help = "Do not add BOS and the like."},
+        {.name = "json", .type = OPT_FLAG, AT(json), .help = "Print {\"ids\": [...], \"count\": N}."},
+    };
+    static const struct option_set set = {
+        .program = "ingot tokenize",
+        .usage = "--connect EP (--text TEXT | --text-file FILE) [options]",
+        .summary = "Asks a server for the token ids of a text. Without --connect: see 'ingot tokenize "
+                   "--help'.",
+        .epilog = EXIT_CODES_HELP,
+        .rows = rows,
+        .n_rows = ARRAY_LEN(rows),
+    };
+    struct text_args a;
+    struct option_result res;
+    struct ingot_client *c = NULL;
+    int rc = cli_parse(&set, &a, argc, argv, &res);
+    if (rc < 0 && !a.text == !a.text_file)
+        rc = cli_usage("tokenize", "give either --text or --text-file");
+    if (rc < 0)
+        rc = cli_connect(&c, "tokenize", a.connect);
+    if (rc < 0) {
+        enum status st = ask_ids(c, &a);
+        rc = st == ST_OK ? EXIT_OK : cli_fail("tokenize", cli_exit_code((enum ingot_code)st));
+    }
+    ingot_close(c);
+    return rc;
+}
+
+static enum status parse_ids(const char *text, int32_t *ids, size_t *n)
+{
+    static const char between[] = " \t\r\n,[]";
+    *n = 0;
+    for (const char *p = text + strspn(text, between); *p; p += strspn(p, between)) {
+        char *end;
+        errno = 0;
+        long long v = strtoll(p, &end, 10);
+        if (end == p || (*end && !strchr(between, *end)) || errno || v < 0 || v > INT32_MAX)
+            FAIL(ST_RANGE, "--ids: '%.20s' is not a token id", p);
+        ids[(*n)++] = (int32_t)v;
+        p = end;
+    }
+    return ST_OK;
+}
+
+static enum status ask_text(struct ingot_client *c, const struct text_args *a)
+{
+    const char *text;
+    size_t n, n_text;
+    int32_t *ids = malloc((strlen(a->ids) + 1) * sizeof *ids);
+    if (!ids)
+        FAIL(ST_NOMEM, "no memory for the ids");
+    enum status st = parse_ids(a->ids, ids, &n);
+    if (st == ST_OK)
+        st = (enum status)ingot_detokenize(c, ids, n, a->skip_special, &text, &n_text);
+    if (st == ST_OK) {
+        cli_put_text(stdout, text, n_text);
+        if (cli_is_terminal(stdout))
+            putchar('\n');
+    }
+    free(ids);
+    return st;
+}
+
+static int detokenize_by_server(int argc, char **argv)
+{
+    static const struct option_row rows[] = {
+        {.name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP", .required = true,
+         .help = "The server's endpoint."},
+        {.name = "ids", .type = OPT_STRING, AT(ids), .arg = "IDS", .required = true,
+         .help = "Token ids between blanks or commas."},
+        {.name = "skip-special", .type = OPT_FLAG, AT(skip_special),
+         .help = "Leave special tokens out."},
+    };
+    static const struct option_set set = {
+        .program = "ingot detokenize",
+        .usage = "--connect EP --ids IDS [options]",
+        .summary = "Asks a server for the text of token ids. Without --connect: see 'ingot detokenize "
+                   "--help'.",
+        .epilog = EXIT_CODES_HELP,
+        .rows = rows,
+        .n_rows = ARRAY_LEN(rows),
+    };
+    struct text_args a;
+    struct option_result res;
+    struct ingot_client *c = NULL;
+    int rc = cli_parse(&set, &a, argc, argv, &res);
+    if (rc < 0)
+        rc = cli_connect(&c, "detokenize", a.connect);
+    if (rc < 0) {
+        enum status st = ask_text(c, &a);
+        rc = st == ST_OK ? EXIT_OK : cli_fail("detokenize", cli_exit_code((enum ingot_code)st));
+    }
+    ingot_close(c);
+    return rc;
+}
+
+int cmd_tokenize(int argc, char **argv)
+{
+    return wants_server(argc, argv) ? tokenize_by_server(argc, argv)
+                                    : pass_on("ingot-text", "tokenize", argc, argv, 1);
+}
+
+int cmd_detokenize(int argc, char **argv)
+{
+    return wants_server(argc, argv) ? detokenize_by_server(argc, argv)
+                                    : pass_on("ingot-text", "detokenize", argc, argv, 1);
+}
+
+int cmd_template(int argc, char **argv)
+{
+    return pass_on("ingot-text", "template", argc, argv, 1);
+}
+
+int cmd_replay(int argc, char **argv)
+{
+    return pass_on("ingot-journal", NULL, argc, argv, 1);
+}
+
+/* ---- inspect ---- */
+
+struct inspect_args {
+    struct serve_args serve;
+    bool json;
+};
+
+static int inspect(struct inspect_args *a, const char *model)
+{
+    const struct supervisor_config *c = serve_config(&a->serve, model);
+    struct child_args v = {.n = 0};
+    child_arg(&v, "ingot-worker");
+    child_arg(&v, "--inspect");
+    child_argf(&v, "--model=%s", model);
+    child_argf(&v, "--tp=%" PRId64, c->tp);
+    child_argf(&v, "--backend=%s", c->backend);
+    child_argf(&v, "--isa=%s", c->isa);
+    child_argf(&v, "--max-seqs=%" PRId64, c->max_seqs);
+    child_argf(&v, "--max-step-tokens=%" PRId64, c->max_step_tokens);
+    child_argf(&v, "--max-ctx=%" PRId64, c->max_ctx);
+    child_argf(&v, "--block-len=%" PRId64, c->block_len);
+    child_argf(&v, "--kv-dtype=%s", c->kv_dtype);
+    if (c->kv_blocks)
+        child_argf(&v, "--kv-blocks=%" PRId64, c->kv_blocks);
+    if (c->kv_memory)
+        child_argf(&v, "--kv-memory=%s", c->kv_memory);
+    if (a->json)
+        child_arg(&v, "--json");
+    return become("inspect", "ingot-worker", v.v);
+}
+
+int cmd_inspect(int argc, char **argv)
+{
+    static const struct option_row own[] = {
+        {.name = "json", .type = OPT_FLAG, .at = offsetof(struct inspect_args, json),
+         .help = "As JSON."},
+    };
+    struct inspect_args a = {.json = false};
+    struct option_result res;
+    struct row_list rows = {.n = 0};
+    rows_add(&rows, own, ARRAY_LEN(own), 0);
+    serve_engine_rows(&rows, offsetof(struct inspect_args, serve));
+    struct option_set set = {
+        .program = "ingot inspect",
+        .usage = "MODEL [--tp N] [--json] [options of 'ingot serve']",
+        .summary = "Prints a model's configuration, its tensors and what each rank would need in memory, "
+                   "to the byte. Loads nothing.",
+        .epilog = "Exit codes: 0 done, 1 failure, 2 wrong options, 3 the model cannot be served.",
+        .rows = rows.row,
+        .n_rows = rows.n,
+        .min_args = 1,
+        .max_args = 1,
+    };
+    int rc = cli_parse(&set, &a, argc, argv, &res);
+    return rc >= 0 ? rc : inspect(&a, res.args[0]);
+}
+
+/* ---- version ---- */
+
+int cmd_version(int argc, char **argv)
+{
+    int major, minor, patch;
+    (void)argv;
+    if (argc > 1)
+        return cli_usage("version", "it takes no arguments");
+    zmq_version(&major, &minor, &patch);
+    printf("ingot %s\nZeroMQ %d.%d.%d\n", INGOT_VERSION, major, minor, patch);
+    return EXIT_OK;
+}

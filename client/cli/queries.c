@@ -1,0 +1,258 @@
+/* ingot status, models, ping, drain, version: one question to a server, one answer. */
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/commands.h"
+#include "common/clock.h"
+
+struct args {
+    const char *connect;
+    bool json, watch, wait;
+    int64_t timeout_ms, count;
+};
+
+#define AT(member) .at = offsetof(struct args, member)
+#define CONNECT_ROW                                                                                \
+    {.name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP", .def = DEFAULT_ENDPOINT,     \
+     .help = "The server's endpoint."}
+#define JSON_ROW                                                                                   \
+    {.name = "json", .type = OPT_FLAG, AT(json), .help = "As JSON."}
+
+static int parse(const struct option_row *rows, size_t n_rows, const char *program,
+                 const char *summary, struct args *a, int argc, char **argv)
+{
+    struct option_result res;
+    struct option_set set = {.program = program,
+                             .usage = "[--connect EP] [options]",
+                             .summary = summary,
+                             .epilog = EXIT_CODES_HELP,
+                             .rows = rows,
+                             .n_rows = n_rows};
+    *a = (struct args){.connect = NULL};
+    return cli_parse(&set, a, argc, argv, &res);
+}
+
+/* ---- status ---- */
+
+static void status_json(const struct ingot_stats *s)
+{
+    printf("{\"ready\":%s,\"draining\":%s,\"running\":%" PRIu32 ",\"waiting\":%" PRIu32
+           ",\"clients\":%" PRIu32 ",\"blocks_total\":%" PRIu32 ",\"blocks_free\":%" PRIu32
+           ",\"blocks_cached\":%" PRIu32,
+           s->ready ? "true" : "false", s->draining ? "true" : "false", s->running, s->waiting,
+           s->clients, s->blocks_total, s->blocks_free, s->blocks_cached);
+    printf(",\"steps\":%" PRIu64 ",\"tokens_generated\":%" PRIu64 ",\"prompt_tokens\":%" PRIu64
+           ",\"cached_tokens\":%" PRIu64 ",\"preemptions\":%" PRIu64 ",\"recoveries\":%" PRIu64,
+           s->steps, s->tokens_generated, s->prompt_tokens, s->cached_tokens, s->preemptions,
+           s->recoveries);
+    printf(",\"finished\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"rejected\":%" PRIu64
+           ",\"cancelled\":%" PRIu64 ",\"last_step_age_ms\":%.3f,\"uptime_s\":%.3f,\"epoch\":%" PRIu64
+           ",\"groups\":[",
+           s->finished, s->failed, s->rejected, s->cancelled, (double)s->last_step_age_us / 1e3,
+           (double)s->uptime_us / 1e6, s->epoch);
+    for (uint32_t i = 0; i < s->n_groups; i++) {
+        const struct ingot_group *g = &s->groups[i];
+        printf("%s{\"epoch\":%" PRIu64 ",\"world\":%" PRIu32 ",\"backend\":", i ? "," : "", g->epoch,
+               g->world);
+        cli_put_json(stdout, g->backend, strlen(g->backend));
+        fputs(",\"coll\":", stdout);
+        cli_put_json(stdout, g->coll, strlen(g->coll));
+        printf(",\"step_ms_p50\":%.3f,\"step_ms_p99\":%.3f}", (double)g->step_us_p50 / 1e3,
+               (double)g->step_us_p99 / 1e3);
+    }
+    fputs("]}\n", stdout);
+}
+
+static void status_text_lines(const struct ingot_stats *s, const struct ingot_model *m)
+{
+    uint32_t held = s->blocks_total - s->blocks_free - s->blocks_cached;
+    const char *state = s->draining ? "draining" : s->ready ? "ready" : "waiting for its workers";
+    printf("%s%s%s  %s%s%s, up %.0f s, %" PRIu32 " client%s\n", cli_sgr(stdout, 1), m->name,
+           cli_sgr(stdout, 0), cli_sgr(stdout, s->ready && !s->draining ? 32 : 33), state,
+           cli_sgr(stdout, 0), (double)s->uptime_us / 1e6, s->clients, s->clients == 1 ? "" : "s");
+    printf("sequences  %" PRIu32 " running, %" PRIu32 " waiting\n", s->running, s->waiting);
+    printf("requests   %" PRIu64 " finished, %" PRIu64 " cancelled, %" PRIu64 " refused, %" PRIu64
+           " failed\n",
+           s->finished, s->cancelled, s->rejected, s->failed);
+    printf("tokens     %" PRIu64 " answered; prompts %" PRIu64 ", %" PRIu64 " of them cached\n",
+           s->tokens_generated, s->prompt_tokens, s->cached_tokens);
+    printf("KV blocks  %" PRIu32 " of %" PRIu32 " in use, %" PRIu32 " cached, %" PRIu32 " free\n", held,
+           s->blocks_total, s->blocks_cached, s->blocks_free);
+    printf("steps      %" PRIu64 ", the last %.1f s ago; %" PRIu64 " preemptions, %" PRIu64
+           " recoveries\n",
+           s->steps, (double)s->last_step_age_us / 1e6, s->preemptions, s->recoveries);
+    for (uint32_t i = 0; i < s->n_groups; i++) {
+        const struct ingot_group *g = &s->groups[i];
+        printf("workers    %" PRIu32 " rank%s, %s, %s; step %.2f ms, at worst 1 %% %.2f ms\n", g->world,
+               g->world == 1 ? "" : "s", g->backend, g->coll, (double)g->step_us_p50 / 1e3,
+               (double)g->step_us_p99 / 1e3);
+    }
+}
+
+static int status_once(struct ingot_client *c, const struct args *a)
+{
+    struct ingot_stats s;
+    enum ingot_code code = ingot_stats(c, &s);
+    if (code != INGOT_OK)
+        return cli_fail("status", cli_exit_code(code));
+    if (a->watch && !a->json && cli_is_terminal(stdout))
+        fputs("\x1b[H\x1b[J", stdout);
+    if (a->json)
+        status_json(&s);
+    else
+        status_text_lines(&s, &ingot_server(c)->model);
+    fflush(stdout);
+    return EXIT_OK;
+}
+
+int cmd_status(int argc, char **argv)
+{
+    static const struct option_row rows[] = {
+        CONNECT_ROW,
+        JSON_ROW,
+        {.name = "watch", .type = OPT_FLAG, AT(watch), .help = "Every second, until Ctrl-C."},
+    };
+    struct args a;
+    struct ingot_client *c = NULL;
+    int rc = parse(rows, ARRAY_LEN(rows), "ingot status", "What a server does.", &a, argc, argv);
+    if (rc < 0)
+        rc = cli_connect(&c, "status", a.connect);
+    if (rc >= 0)
+        return rc;
+    interrupts_catch();
+    do
+        rc = status_once(c, &a);
+    while (a.watch && rc == EXIT_OK && !interrupts() && sleep(1) == 0);
+    ingot_close(c);
+    return rc;
+}
+
+/* ---- models ---- */
+
+static void model_json(const struct ingot_model *m)
+{
+    fputs("{\"name\":", stdout);
+    cli_put_json(stdout, m->name, strlen(m->name));
+    printf(",\"digest\":\"%016" PRIx64 "\",\"vocab\":%" PRIu32 ",\"max_ctx\":%" PRIu32
+           ",\"world\":%" PRIu32 ",\"chat\":%s}\n",
+           m->digest, m->vocab, m->max_ctx, m->world, m->chat ? "true" : "false");
+}
+
+int cmd_models(int argc, char **argv)
+{
+    static const struct option_row rows[] = {CONNECT_ROW, JSON_ROW};
+    struct args a;
+    struct ingot_client *c = NULL;
+    const struct ingot_model *m;
+    size_t n;
+    int rc = parse(rows, ARRAY_LEN(rows), "ingot models",
+                   "The models that a server serves; with --json one object a line.", &a, argc, argv);
+    if (rc < 0)
+        rc = cli_connect(&c, "models", a.connect);
+    if (rc >= 0)
+        return rc;
+    enum ingot_code code = ingot_models(c, &m, &n);
+    rc = code == INGOT_OK ? EXIT_OK : cli_fail("models", cli_exit_code(code));
+    for (size_t i = 0; code == INGOT_OK && i < n; i++) {
+        if (a.json)
+            model_json(&m[i]);
+        else
+            printf("%s  %" PRIu32 " tokens of context, vocabulary %" PRIu32 ", %" PRIu32 " rank%s%s\n",
+                   m[i].name, m[i].max_ctx, m[i].vocab, m[i].world, m[i].world == 1 ? "" : "s",
+                   m[i].chat ? ", chat" : "");
+    }
+    ingot_close(c);
+    return rc;
+}
+
+/* ---- ping ---- */
+
+static int ping_once(struct ingot_client *c, const struct args *a)
+{
+    struct ingot_pong p;
+    uint64_t t0 = clock_us();
+    enum ingot_code code = ingot_ping(c, &p);
+    if (code != INGOT_OK)
+        return cli_fail("ping", cli_exit_code(code));
+    double ms = (double)(clock_us() - t0) / 1e3;
+    if (a->json)
+        printf("{\"ready\":%s,\"rtt_ms\":%.3f,\"steps\":%" PRIu64 ",\"running\":%" PRIu32
+               ",\"waiting\":%" PRIu32 ",\"epoch\":%" PRIu64 "}\n",
+               p.ready ? "true" : "false", ms, p.steps, p.running, p.waiting, p.epoch);
+    else
+        printf("%s answers after %.2f ms; %s\n", a->connect, ms,
+               p.ready ? "ready" : "no workers are there yet");
+    return EXIT_OK;
+}
+
+int cmd_ping(int argc, char **argv)
+{
+    static const struct option_row rows[] = {
+        CONNECT_ROW,
+        JSON_ROW,
+        {.name = "count", .type = OPT_INT, AT(count), .arg = "N", .def = "1", .min = 1, .max = 1e6,
+         .help = "How often."},
+    };
+    struct args a;
+    struct ingot_client *c = NULL;
+    int rc = parse(rows, ARRAY_LEN(rows), "ingot ping", "Whether a server answers, and how fast.", &a,
+                   argc, argv);
+    if (rc < 0)
+        rc = cli_connect(&c, "ping", a.connect);
+    if (rc >= 0)
+        return rc;
+    for (int64_t i = 0; i < a.count && rc <= EXIT_OK; i++)
+        rc = ping_once(c, &a);
+    ingot_close(c);
+    return rc;
+}
+
+/* ---- drain ---- */
+
+/* Waits until the server has gone: a fresh connection finds nobody. */
+static int wait_gone(const struct args *a)
+{
+    enum { STEP_US = 100 * 1000 };
+    uint64_t until = clock_us() + 1000U * (uint64_t)a->timeout_ms + 5U * 1000 * 1000;
+    struct ingot_client *probe;
+    while (clock_us() < until && !interrupts()) {
+        if (ingot_connect(&probe, a->connect, 1000) != INGOT_OK)
+            return EXIT_OK;
+        ingot_close(probe);
+        usleep(STEP_US);
+    }
+    fprintf(stderr, "ingot drain: the server is still there\n");
+    return interrupts() ? EXIT_INTERRUPTED : EXIT_FAILED;
+}
+
+int cmd_drain(int argc, char **argv)
+{
+    static const struct option_row rows[] = {
+        CONNECT_ROW,
+        {.name = "timeout-ms", .type = OPT_INT, AT(timeout_ms), .arg = "MS", .def = "30000", .min = 1,
+         .max = 3600000, .help = "Running requests may go on for that long."},
+        {.name = "wait", .type = OPT_FLAG, AT(wait), .help = "Come back when the server has ended."},
+    };
+    struct args a;
+    struct ingot_client *c = NULL;
+    uint32_t running = 0;
+    int rc = parse(rows, ARRAY_LEN(rows), "ingot drain",
+                   "Tells a server to finish what runs, to take nothing new, and to end.", &a, argc,
+                   argv);
+    if (rc < 0)
+        rc = cli_connect(&c, "drain", a.connect);
+    if (rc >= 0)
+        return rc;
+    interrupts_catch();
+    enum ingot_code code = ingot_drain(c, (uint32_t)a.timeout_ms, &running);
+    rc = code == INGOT_OK ? EXIT_OK : cli_fail("drain", cli_exit_code(code));
+    if (rc == EXIT_OK)
+        printf("draining; %" PRIu32 " request%s still running\n", running, running == 1 ? " is" : "s are");
+    fflush(stdout);
+    if (rc == EXIT_OK && a.wait)
+        rc = wait_gone(&a);
+    ingot_close(c);
+    return rc;
+}

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# From a fresh Debian or Ubuntu to an answer: installs packages, builds, starts a coordinator and two CPU ranks
+# on the demo model, sends a chat request and streams the answer.  Nothing is left running.
+#   deploy/quickstart.sh [--keep] [--no-packages] [QUESTION]
+#   --keep          leave the server running, and say how to stop it
+#   --no-packages   do not install anything
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+keep=0 packages=1 question="What is Ingot?"
+for arg in "$@"; do
+  case "$arg" in
+  --keep) keep=1 ;;
+  --no-packages) packages=0 ;;
+  -h | --help)
+    sed -n '2,6s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+  -*)
+    echo "quickstart.sh: unknown option $arg (see --help)" >&2
+    exit 2
+    ;;
+  *) question=$arg ;;
+  esac
+done
+
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'; else bold='' dim='' plain=''; fi
+say() { printf '%s== %s%s\n' "$bold" "$*" "$plain"; }
+fail() {
+  echo "quickstart.sh: $*" >&2
+  exit 1
+}
+
+say "1/4 packages"
+if [ "$packages" = 1 ] && command -v apt-get >/dev/null; then
+  ./deploy/install-packages.sh
+elif [ "$packages" = 1 ]; then
+  ./deploy/install-packages.sh || echo "going on with what is there"
+else
+  echo "packages: left as they are"
+fi
+
+say "2/4 build"
+generator=()
+if [ ! -e build/release/CMakeCache.txt ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
+log=build/quickstart-build.log
+mkdir -p build
+started=$SECONDS
+if ! cmake --preset release "${generator[@]}" >"$log" 2>&1; then
+  tail -n 20 "$log" >&2
+  fail "configuring failed; the whole log is $log"
+fi
+if ! cmake --build build/release -j "$(getconf _NPROCESSORS_ONLN)" \
+  --target ingot-cli ingot-coordinator ingot-worker ingot-text ingot-journal >>"$log" 2>&1; then
+  grep -E 'error|Error|FAILED' "$log" | head -n 20 >&2
+  fail "the build failed; the whole log is $log"
+fi
+echo "built in $((SECONDS - started)) s: build/release/bin"
+
+say "3/4 a coordinator and two ranks on deploy/demo-model"
+ingot=build/release/bin/ingot
+run=$(mktemp -d "${TMPDIR:-/tmp}/ingot-quickstart-XXXXXX")
+serve_log=build/quickstart-serve.log
+if [ "$keep" = 1 ]; then
+  endpoint=tcp://127.0.0.1:5555
+else
+  endpoint=ipc://$run/clients
+fi
+
+serve_pid=
+clean_up() {
+  trap - EXIT INT TERM
+  if [ -n "$serve_pid" ]; then
+    kill -TERM "$serve_pid" 2>/dev/null || true
+    wait "$serve_pid" 2>/dev/null || true
+  fi
+  rm -rf "$run"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# a process group of its own when it stays, so that Ctrl-C on this terminal does not end it
+detach=()
+if [ "$keep" = 1 ] && command -v setsid >/dev/null; then detach=(setsid); fi
+"${detach[@]}" "$ingot" serve deploy/demo-model --tp 2 --listen "$endpoint" </dev/null >"$serve_log" 2>&1 &
+serve_pid=$!
+for _ in $(seq 600); do
+  grep -q '^Ready' "$serve_log" && break
+  kill -0 "$serve_pid" 2>/dev/null || break
+  sleep 0.1
+done
+if ! grep -q '^Ready' "$serve_log"; then
+  cat "$serve_log" >&2
+  fail "the server did not get ready"
+fi
+printf '%s' "$dim"
+sed 's/^/   /' "$serve_log"
+printf '%s' "$plain"
+
+say "4/4 a chat request"
+printf '> %s\n' "$question"
+"$ingot" generate --connect "$endpoint" --message "$question" --temperature 0 --max-tokens 200
+
+echo
+if [ "$keep" = 1 ]; then
+  serve_kept=$serve_pid
+  serve_pid=
+  say "the server is running (process $serve_kept, log $serve_log)"
+  cat <<TXT
+  the next request:  $ingot generate --message 'Tell me a story about a fox.'
+  a conversation:    $ingot chat
+  how it is doing:   $ingot status
+  stop it:           $ingot drain --wait
+TXT
+else
+  say "done; nothing is left running.  Next:"
+  cat <<TXT
+  one request:       $ingot run deploy/demo-model --tp 2 --message 'Tell me a story about a fox.'
+  a server:          $ingot serve deploy/demo-model --tp 2
+  ask it:            $ingot generate --message 'Tell me a story about a fox.'
+  a conversation:    $ingot chat
+  or leave this server running: ./deploy/quickstart.sh --keep
+TXT
+fi
