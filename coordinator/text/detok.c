@@ -267,6 +267,10 @@ static enum status take(struct detok *d, int32_t id, bool last, struct text_buf 
 {
     const struct decoder *dec = &d->tok->decoder;
     struct text_buf b = {0};
+    if (dec->byte_level && d->tok->vocab.byte_level) {
+        struct tok_text raw = vocab_raw(&d->tok->vocab, id);
+        return put_bytes(d, raw.data, raw.len, out);
+    }
     enum status st = token_text(d->tok, id, !d->started, last, &b);
     if (st == ST_OK && dec->byte_fallback && b.len == 6 && memcmp(b.data, "<0x", 3) == 0 &&
         b.data[5] == '>' && hex_digit(b.data[3]) >= 0 && hex_digit(b.data[4]) >= 0) {

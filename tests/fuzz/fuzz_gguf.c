@@ -9,25 +9,25 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static unsigned touch_tensors(const struct gguf *g)
+/* Reads both ends of every tensor, where the address sanitizer sees it. */
+static void touch_tensors(const struct gguf *g)
 {
-    unsigned sum = 0;
     for (size_t i = 0; i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
-        sum += t->data[0] + t->data[t->n_bytes - 1];
+        volatile unsigned char first = t->data[0], last = t->data[t->n_bytes - 1];
+        (void)first;
+        (void)last;
     }
-    return sum;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static volatile unsigned sink;
     struct gguf *g;
     struct tokenizer *t;
     struct token_list ids = {0};
     if (gguf_parse(&g, data, size) != ST_OK)
         return 0;
-    sink += touch_tensors(g);
+    touch_tensors(g);
     if (tokenizer_from_gguf(&t, g) == ST_OK) {
         (void)!tokenizer_encode(t, "It's 12 a\n b", 12, TOK_ADD_SPECIAL, &ids);
         tokenizer_destroy(t);
