@@ -2,6 +2,10 @@ set(worker_dir ${CMAKE_CURRENT_LIST_DIR})
 ingot_test(test_options ${worker_dir}/test_options.c LIBS ingot_common)
 ingot_test(test_sampler ${worker_dir}/test_sampler.c LIBS ingot_runtime)
 ingot_test(test_step ${worker_dir}/test_step.c LIBS ingot_runtime)
+if(NOT APPLE) # its linker has no --wrap
+  ingot_test(test_rank_step ${worker_dir}/test_rank_step.c LIBS ingot_runtime)
+  target_link_options(test_rank_step PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
+endif()
 
 ingot_test(test_worker ${worker_dir}/test_worker.c ${worker_dir}/fake.c
   LIBS ingot_wire ingot_common PkgConfig::ZMQ PkgConfig::CJSON TIMEOUT 900)
