@@ -126,9 +126,10 @@ static enum status apply(struct tokenizer *t, const struct pre_row *row)
 
 enum status gguf_pre(struct tokenizer *t, struct tok_text name, bool *adds_bos)
 {
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+    bool is_name = name.len > 0 && !memchr(name.data, ' ', name.len);
+    for (size_t i = 0; is_name && i < ARRAY_LEN(rows); i++)
         for (const char *p = rows[i].names; p[1]; p = strchr(p + 1, ' '))
-            if (name.len && strncmp(p + 1, name.data, name.len) == 0 && p[1 + name.len] == ' ') {
+            if (strncmp(p + 1, name.data, name.len) == 0 && p[1 + name.len] == ' ') {
                 *adds_bos = rows[i].steps & ADDS_BOS;
                 return apply(t, &rows[i]);
             }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "coordinator/text/tokenizer_impl.h"
 #include "coordinator/text/tokenizer_json.h"
 
@@ -427,6 +428,25 @@ static enum status load_model(struct tokenizer *t, const struct file_parts *f)
 
 /* ---- added tokens ---- */
 
+/* Of an added token, else of the model's; -1: none. */
+static int32_t token_id(const struct tokenizer *t, const char *text)
+{
+    for (size_t i = 0; i < t->n_added; i++)
+        if (text_is(vocab_text(&t->vocab, t->added[i].id), text))
+            return t->added[i].id;
+    return vocab_find_text(&t->vocab, text, strlen(text));
+}
+
+/* Ids follow from the order of the tokens, as in HuggingFace; a file that says otherwise gets a
+ * warning. */
+static void check_id(const struct tokenizer *t, const char *text, const cJSON *said)
+{
+    int32_t id = token_id(t, text);
+    if (cJSON_IsNumber(said) && said->valuedouble != (double)id)
+        log_line(LOG_WARN, "tokenizer.json: the added token \"%.64s\" has the id %d, not %.0f",
+                 text, (int)id, said->valuedouble);
+}
+
 static enum status load_added(struct tokenizer *t, const cJSON *list)
 {
     const cJSON *j;
@@ -448,6 +468,7 @@ static enum status load_added(struct tokenizer *t, const cJSON *list)
         if (!cJSON_IsString(content))
             FAIL(ST_FORMAT, "added_tokens: a token without \"content\"");
         TRY(tokenizer_add_token(t, a, content->valuestring, strlen(content->valuestring)));
+        check_id(t, content->valuestring, field(j, "id"));
     }
     return ST_OK;
 }
@@ -489,12 +510,7 @@ static int32_t config_token(const struct tokenizer *t, const cJSON *j, const cha
         s = field(s, "content");
     if (!cJSON_IsString(s) || !*s->valuestring)
         return -1;
-    for (size_t i = 0; i < t->n_added; i++) {
-        struct tok_text text = vocab_text(&t->vocab, t->added[i].id);
-        if (text.len == strlen(s->valuestring) && memcmp(text.data, s->valuestring, text.len) == 0)
-            return t->added[i].id;
-    }
-    return vocab_find_text(&t->vocab, s->valuestring, strlen(s->valuestring));
+    return token_id(t, s->valuestring);
 }
 
 enum status load_config(struct tokenizer *t, const char *data, size_t len)

@@ -4,43 +4,7 @@
 
 #include "common/formats/gguf.h"
 #include "data.h"
-
-/* ---- a writer of small files ---- */
-
-struct file {
-    unsigned char bytes[2048];
-    size_t n;
-};
-
-static void put(struct file *f, const void *p, size_t n)
-{
-    cr_assert_leq(f->n + n, sizeof f->bytes);
-    memcpy(f->bytes + f->n, p, n);
-    f->n += n;
-}
-
-static void put_int(struct file *f, uint64_t v, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        unsigned char b = (unsigned char)(v >> 8 * i);
-        put(f, &b, 1);
-    }
-}
-
-static void put_str(struct file *f, const char *s)
-{
-    put_int(f, strlen(s), 8);
-    put(f, s, strlen(s));
-}
-
-static void put_header(struct file *f, uint64_t tensors, uint64_t keys)
-{
-    f->n = 0;
-    put(f, "GGUF", 4);
-    put_int(f, 3, 4);
-    put_int(f, tensors, 8);
-    put_int(f, keys, 8);
-}
+#include "tests/text/gguf_writer.h"
 
 static void put_scalar(struct file *f, const char *key, enum gguf_type type, uint64_t v, size_t n)
 {
