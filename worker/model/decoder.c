@@ -40,16 +40,21 @@ struct decoder {
 
 /* ---- open ---- */
 
+struct loading {
+    struct decoder *m;
+    struct loader *ld;
+};
+
 static enum status load_weight(void *ctx, enum weight_id id, int32_t layer,
                                const struct weight_src *src, size_t n_bytes)
 {
-    struct decoder *m = ((void **)ctx)[0];
-    struct loader *ld = ((void **)ctx)[1];
+    struct loading *loading = ctx;
+    struct decoder *m = loading->m;
     struct weight **to = weight_per_layer(id) ? &m->layer[layer].w[id] : &m->w[id];
     weight_will_read(src);
     TRY(m->op->load_weight(m->be, src, to));
     m->loaded += n_bytes;
-    loader_report(ld, m->loaded, m->to_load);
+    loader_report(loading->ld, m->loaded, m->to_load);
     return ST_OK;
 }
 
@@ -165,7 +170,7 @@ static enum status open_parts(struct decoder *m, struct loader *ld)
     m->layer = calloc((size_t)m->mc.n_layers, sizeof *m->layer);
     if (!m->layer)
         FAIL(ST_NOMEM, "no memory for %d layers", m->mc.n_layers);
-    TRY(weights_each(ld, &m->sh, load_weight, (void *[]){m, ld}));
+    TRY(weights_each(ld, &m->sh, load_weight, &(struct loading){m, ld}));
     TRY(m->op->alloc(m->be, m->at.total, MEM_DEVICE, &m->scratch));
     TRY(take_kv(m));
     TRY(take_rope(m));
