@@ -10,12 +10,16 @@ enum { DIM_PANELS = HEAD_MAX / PANEL };
 struct attn_scratch {
     float keys[KEY_PANELS * HEAD_MAX * PANEL];  /* [KEY_PANELS][d][PANEL] */
     float values[DIM_PANELS * SPLIT * PANEL];   /* [ceil(d / PANEL)][SPLIT][PANEL] */
-    float wide[VL * HEAD_MAX];                  /* [VL][HEAD_MAX] keys before they are transposed */
     float q[HEAD_MAX * TILE_ROWS];              /* [d][rows] */
     float p[TILE_ROWS * P_STRIDE];              /* [rows][SPLIT] scores, then weights */
     float o[TILE_ROWS * HEAD_MAX];              /* [rows][d rounded up to PANEL] */
     size_t rows[SPLIT];                         /* of the cache */
 };
+
+static inline bool is_scaled(enum dtype t)
+{
+    return t == DT_I8 || t == DT_E4M3;
+}
 
 /* VL elements to f32, before the scale. */
 ALWAYS_INLINE vf load_wide(enum dtype t, const void *base, size_t at)
@@ -42,7 +46,7 @@ ALWAYS_INLINE void widen(const struct kv_operand *o, enum dtype t, size_t row, i
 {
     size_t at = row * o->row_elems + (size_t)i;
     int j = 0;
-    if (o->scale) {
+    if (is_scaled(t)) {
         vf scale = v_splat(o->scale[row * o->scale_stride]);
         for (; j + VL <= n; j += VL)
             v_store(dst + j, v_mul(load_wide(t, o->base, at + (size_t)j), scale));
@@ -103,19 +107,26 @@ ALWAYS_INLINE void pack_keys(const struct attn_split *a, enum dtype t, int lo, i
     int d = a->d;
     for (int k0 = lo / VL * VL; k0 < hi; k0 += VL) {
         float *panel = s->keys + (size_t)(k0 / PANEL) * (size_t)d * PANEL + k0 % PANEL;
+        size_t row[VL];
+        vf scale[VL];
         for (int j = 0; j < VL; j++) {
             int key = k0 + j < lo ? lo : k0 + j < hi ? k0 + j : hi - 1;
             prefetch_next(a, &a->k, t, key - lo, hi - lo);
             if (key + AHEAD < hi)
                 prefetch_row(&a->k, t, s->rows[key + AHEAD], d);
-            widen(&a->k, t, s->rows[key], 0, d, s->wide + j * HEAD_MAX);
+            row[j] = s->rows[key];
+            if (is_scaled(t))
+                scale[j] = v_splat(a->k.scale[row[j] * a->k.scale_stride]);
         }
         int i = 0;
         for (; i + VL <= d; i += VL) {
             vf block[VL];
             UNROLL
-            for (int j = 0; j < VL; j++)
-                block[j] = v_load(s->wide + j * HEAD_MAX + i);
+            for (int j = 0; j < VL; j++) {
+                block[j] = load_wide(t, a->k.base, row[j] * a->k.row_elems + (size_t)i);
+                if (is_scaled(t))
+                    block[j] = v_mul(block[j], scale[j]);
+            }
             v_transpose(block);
             UNROLL
             for (int j = 0; j < VL; j++)
@@ -123,7 +134,7 @@ ALWAYS_INLINE void pack_keys(const struct attn_split *a, enum dtype t, int lo, i
         }
         for (; i < d; i++)
             for (int j = 0; j < VL; j++)
-                panel[i * PANEL + j] = s->wide[j * HEAD_MAX + i];
+                panel[i * PANEL + j] = kv_value(&a->k, row[j], i);
     }
 }
 
