@@ -104,12 +104,15 @@ static bool text_to_int(const struct jstr *s, int base, int64_t *out)
     return true;
 }
 
-static bool float_to_int(double f, int64_t *out)
+/* The whole part of f; *out stays (the default) when f is no finite number. */
+static enum status truncate_float(double f, struct jval *out)
 {
-    if (!(fabs(f) < 9.2e18))
-        return false;
-    *out = (int64_t)f;
-    return true;
+    if (!isfinite(f))
+        return ST_OK;
+    if (fabs(f) >= 9.2e18)
+        FAIL(ST_UNSUPPORTED, "int: %g does not fit into 64 bits", f);
+    *out = jv_int((int64_t)f);
+    return ST_OK;
 }
 
 FILTER(f_int)
@@ -129,11 +132,10 @@ FILTER(f_int)
     *out = v[0].type == J_MISSING ? jv_int(0) : v[0];
     if (in->type == J_BIG)
         *out = *in;
-    else if (jval_as_int(in, &i) || (in->type == J_FLOAT && float_to_int(in->u.f, &i)))
+    else if (jval_as_int(in, &i) || (in->type == J_STR && text_to_int(in->u.s, (int)base, &i)))
         *out = jv_int(i);
-    else if (in->type == J_STR && (text_to_int(in->u.s, (int)base, &i) ||
-                                   (text_to_float(in->u.s, &f) && float_to_int(f, &i))))
-        *out = jv_int(i);
+    else if (in->type == J_FLOAT || (in->type == J_STR && text_to_float(in->u.s, &f)))
+        return truncate_float(in->type == J_FLOAT ? in->u.f : f, out);
     return ST_OK;
 }
 

@@ -112,28 +112,37 @@ static bool given(const struct jval *v)
     return v->type != J_MISSING && v->type != J_NONE;
 }
 
-/* The key of an item by attribute ("a.b", or "a,b" as a list of both, when several are allowed). */
+static enum status plain_key(struct jrun *r, const struct jval *item, const struct jval *attribute,
+                             bool case_sensitive, struct jval *out)
+{
+    struct jval v = *item;
+    if (given(attribute))
+        TRY(j_attribute_path(r, item, attribute, &v));
+    return j_sort_key(r, &v, case_sensitive, out);
+}
+
+/* The key of an item: by attribute ("a.b"), or with several a list of keys ("a,b", also of one), so
+ * that equal keys need no order. */
 static enum status key_of(struct jrun *r, const struct jval *item, const struct jval *attribute,
                           bool several, bool case_sensitive, struct jval *out)
 {
     static const struct jstr comma = {",", 1, 1};
     struct jlist *paths, *keys;
-    struct jval v = *item;
-    if (given(attribute) && several && attribute->type == J_STR &&
-        memchr(attribute->u.s->p, ',', attribute->u.s->n)) {
-        TRY(j_str_split(r, attribute->u.s, &comma, -1, &paths));
-        TRY(jlist_new(r, paths->n, &keys));
-        for (size_t i = 0; i < paths->n; i++) {
-            TRY(j_attribute_path(r, item, &paths->items[i], &v));
-            TRY(j_sort_key(r, &v, case_sensitive, &v));
-            TRY(jlist_push(r, keys, &v));
-        }
-        *out = jv_list(keys);
-        return ST_OK;
+    struct jval key;
+    if (!several)
+        return plain_key(r, item, attribute, case_sensitive, out);
+    TRY(jlist_new(r, 1, &keys));
+    *out = jv_list(keys);
+    if (!given(attribute) || attribute->type != J_STR) {
+        TRY(plain_key(r, item, attribute, case_sensitive, &key));
+        return jlist_push(r, keys, &key);
     }
-    if (given(attribute))
-        TRY(j_attribute_path(r, item, attribute, &v));
-    return j_sort_key(r, &v, case_sensitive, out);
+    TRY(j_str_split(r, attribute->u.s, &comma, -1, &paths));
+    for (size_t i = 0; i < paths->n; i++) {
+        TRY(plain_key(r, item, &paths->items[i], case_sensitive, &key));
+        TRY(jlist_push(r, keys, &key));
+    }
+    return ST_OK;
 }
 
 static enum status copy_list(struct jrun *r, const struct jval *in, struct jlist **out)

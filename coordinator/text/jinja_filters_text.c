@@ -116,9 +116,10 @@ FILTER(f_indent)
     TRY(j_bind(r, "indent", args, names, 3, 0, v));
     bool first = j_flag(&v[1], false), blank = j_flag(&v[2], false);
     TRY(indent_text(r, &v[0], &by));
-    TRY(j_to_str(r, in, &s));
+    const struct jstr *text = NULL;
+    TRY(j_want_str("indent", in, &text));
     size_t mark = j_mark(r);
-    TRY(j_emit(r, s.u.s->p, s.u.s->n));
+    TRY(j_emit(r, text->p, text->n));
     TRY(j_emit_text(r, "\n"));
     TRY(j_take(r, mark, &s));
     TRY(j_str_lines(r, s.u.s, false, &lines));
@@ -238,7 +239,7 @@ FILTER(f_truncate)
 {
     static const char *const names[] = {"length", "killwords", "end", "leeway"};
     static const struct jstr dots = {"...", 3, 3};
-    struct jval v[4], s;
+    struct jval v[4];
     int64_t length = 255, leeway = 5;
     const struct jstr *end = &dots;
     TRY(j_bind(r, "truncate", args, names, 4, 0, v));
@@ -252,13 +253,15 @@ FILTER(f_truncate)
     if (length < n_end || leeway < 0 || leeway > INT32_MAX || length > INT32_MAX)
         FAIL(ST_UNSUPPORTED,
              "truncate: the length is too small, or the length or leeway too large");
-    TRY(j_to_str(r, in, &s));
-    if ((int64_t)s.u.s->n_chars <= length + leeway) {
-        *out = s;
+    size_t n_in;
+    TRY(jval_length(r, in, &n_in));
+    *out = *in;
+    if ((int64_t)n_in <= length + leeway)
         return ST_OK;
-    }
+    const struct jstr *text = NULL;
+    TRY(j_want_str("truncate", in, &text));
     size_t mark = j_mark(r);
-    TRY(emit_chars(r, s.u.s, (size_t)(length - n_end)));
+    TRY(emit_chars(r, text, (size_t)(length - n_end)));
     if (!j_flag(&v[1], false))
         for (size_t at = j_mark(r); at > mark; at--)
             if (r->out.data[at - 1] == ' ') { /* back to the last blank */
