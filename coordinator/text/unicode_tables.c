@@ -1,4 +1,4 @@
-/* Made by tests/text/make_unicode_tables.py: see there.  Characters from U+0080 on, by first and last. */
+/* Made by tests/text/make_unicode_tables.py.  Characters from U+0080 on, by first and last. */
 #include "coordinator/text/unicode_tables.h"
 
 /* clang-format off */
@@ -263,4 +263,3 @@ static const struct uc_range decomposable_ranges[] = {
     {0x1F250, 0x1F251}, {0x2F800, 0x2FA1D},
 };
 const struct uc_table uc_decomposable = {decomposable_ranges, sizeof decomposable_ranges / sizeof decomposable_ranges[0]};
-

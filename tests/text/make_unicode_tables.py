@@ -41,7 +41,7 @@ def ranges(test):
 
 
 def main():
-    print("/* Made by tests/text/make_unicode_tables.py: see there.  Characters from U+0080 on, by first and last. */")
+    print("/* Made by tests/text/make_unicode_tables.py.  Characters from U+0080 on, by first and last. */")
     print('#include "coordinator/text/unicode_tables.h"\n\n/* clang-format off */')
     for name, what, test in TABLES:
         found = ranges(test)
