@@ -42,7 +42,7 @@ static enum status make_sched(struct coordinator *co, const struct group *g)
     TRY(sched_create(&co->sched, &sc));
     if (journal_open(&co->journal, &jc, co->sched, &sc) != ST_OK)
         log_failure(LOG_WARN, ST_IO, "no journal is written"); /* never a reason not to serve */
-    co->fx_cap = 4 * ((size_t)sc.max_seqs + sc.max_waiting) + 16;
+    co->fx_cap = sched_max_fx(&sc);
     co->fx = calloc(co->fx_cap, sizeof *co->fx);
     if (!co->fx) {
         sched_destroy(co->sched);

@@ -125,6 +125,7 @@ static enum status catch_signals(void)
     sigaction(SIGTERM, &sa, NULL);
     sigaction(SIGINT, &sa, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is a full disk to the journal, not an end */
     return ST_OK;
 }
 

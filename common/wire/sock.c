@@ -58,7 +58,7 @@ static enum status set_int(void *sock, int option, int value)
     return ST_OK;
 }
 
-static enum status set_options(void *sock, const struct sock_config *cfg)
+static enum status set_options(void *sock, const char *endpoint, const struct sock_config *cfg)
 {
     size_t max = cfg->max_message ? cfg->max_message : DEFAULT_MAX_MESSAGE;
     int64_t max64 = (int64_t)max;
@@ -74,7 +74,8 @@ static enum status set_options(void *sock, const struct sock_config *cfg)
     TRY(set_int(sock, ZMQ_LINGER, (int)cfg->linger_ms));
     TRY(set_int(sock, ZMQ_SNDHWM, water));
     TRY(set_int(sock, ZMQ_RCVHWM, water));
-    TRY(set_int(sock, ZMQ_IPV6, 1));
+    /* only where it is meant: else addresses come back as [::ffff:127.0.0.1] */
+    TRY(set_int(sock, ZMQ_IPV6, strchr(endpoint, '[') != NULL));
     return ST_OK;
 }
 
@@ -90,7 +91,7 @@ enum status sock_bind_more(void *sock, const char *endpoint)
 static enum status bind_router(void *sock, const char *endpoint, const struct sock_config *cfg,
                                char *bound, size_t bound_size)
 {
-    TRY(set_options(sock, cfg));
+    TRY(set_options(sock, endpoint, cfg));
     TRY(set_int(sock, ZMQ_ROUTER_MANDATORY, 1));
     TRY(sock_bind_more(sock, endpoint));
     if (bound && zmq_getsockopt(sock, ZMQ_LAST_ENDPOINT, bound, &bound_size) != 0)
@@ -116,7 +117,7 @@ enum status sock_bind_router(void **out, void *ctx, const char *endpoint,
 
 static enum status connect_dealer(void *sock, const char *endpoint, const struct sock_config *cfg)
 {
-    TRY(set_options(sock, cfg));
+    TRY(set_options(sock, endpoint, cfg));
     TRY(set_int(sock, ZMQ_RECONNECT_IVL, 100));
     TRY(set_int(sock, ZMQ_RECONNECT_IVL_MAX, 1000));
     if (zmq_connect(sock, endpoint) != 0)
