@@ -242,7 +242,7 @@ static enum status open_coll(struct group *g, const struct model_config *mc)
                              .deadline_ms = (uint32_t)g->opt->peer_ms,
                              .session = g->launch,
                              .one_host = g->ci.one_host};
-    return coll_open(&g->co, worker_coll_name(g->opt), &cc);
+    return timed_coll_open(&g->co, worker_coll_name(g->opt), &cc);
 }
 
 enum status group_load(struct group *g)
@@ -253,14 +253,14 @@ enum status group_load(struct group *g)
     TRY(open_coll(g, mc));
     if (g->ci.rank == 0 && isatty(STDERR_FILENO))
         loader_on_progress(g->ld, show_progress, &percent);
-    TRY(decoder_open(&g->model, mc, g->ld, g->be, g->co, &g->dc));
-    g->rc.co = g->co;
+    TRY(decoder_open(&g->model, mc, g->ld, g->be, &g->co->head, &g->dc));
+    g->rc.co = &g->co->head;
     g->rc.model = g->model;
     TRY(rank_step_create(&g->step, &g->rc));
     TRY(control_barrier());
     if (g->ci.rank == 0)
         log_line(LOG_INFO, "loaded %s in %.2f s: %d ranks, collective %s, %d threads each",
-                 g->opt->model, seconds() - begin, g->ci.world, g->co->ops->name, g->threads);
+                 g->opt->model, seconds() - begin, g->ci.world, g->co->ops.name, g->threads);
     return ST_OK;
 }
 
@@ -268,8 +268,7 @@ void group_close(struct group *g)
 {
     rank_step_destroy(g->step);
     decoder_close(g->model);
-    if (g->co)
-        g->co->ops->close(g->co);
+    timed_coll_close(g->co);
     loader_close(g->ld);
     if (g->be)
         backend_ops_of(g->be)->close(g->be);

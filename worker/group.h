@@ -3,18 +3,18 @@
 #ifndef WORKER_GROUP_H
 #define WORKER_GROUP_H
 
-#include "collectives/coll.h"
 #include "collectives/control.h"
 #include "worker/model/decoder.h"
 #include "worker/options.h"
 #include "worker/rank_step.h"
+#include "worker/timed_coll.h"
 
 struct group {
     const struct worker_options *opt;
     struct control_info ci;
     struct backend *be;
     struct loader *ld;
-    struct coll *co;             /* NULL when world is 1 */
+    struct timed_coll *co;
     struct decoder *model;
     struct rank_step *step;
     struct vocab_part *parts;    /* [world] */

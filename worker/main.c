@@ -46,7 +46,7 @@ static _Noreturn void give_up(const struct group *g, enum status st, const char 
     const struct timespec moment = {.tv_sec = 1};
     log_failure(LOG_ERROR, st, what);
     if (g->co)
-        g->co->ops->abort(g->co);
+        g->co->ops.abort(&g->co->head);
     if (g->ci.rank != 0)
         nanosleep(&moment, NULL);
     control_abort(code);
@@ -75,7 +75,7 @@ static struct worker_hello hello_of(const struct group *g)
         .wire_version = WORKER_WIRE_VERSION,
         .model = g->opt->name ? g->opt->name : base_name(g->opt->model),
         .backend = worker_backend_name(g->opt),
-        .coll = g->co->ops->name,
+        .coll = g->co->ops.name,
         .digest = g->digest,
         .world = (uint32_t)g->ci.world,
         .vocab = (uint32_t)mc->vocab,
@@ -96,6 +96,7 @@ static int serve(struct group *g)
     struct rank_loop_config rl = {.rank = g->ci.rank,
                                   .world = g->ci.world,
                                   .step = g->step,
+                                  .comm_us = &g->co->us,
                                   .hello = &hello,
                                   .lease_ms = (uint32_t)g->opt->lease_ms,
                                   .peer_ms = (uint32_t)g->opt->peer_ms,

@@ -96,7 +96,7 @@ static enum status run_plan(struct loop *l, const struct step_plan *p)
                  (unsigned long long)l->welcome.epoch);
         return ST_OK;
     }
-    uint64_t begin = now_us();
+    uint64_t begin = now_us(), comm = l->cfg.rank == 0 ? *l->cfg.comm_us : 0;
     TRY(rank_step_run(l->cfg.step, p));
     l->last_step = p->step_id;
     if (l->cfg.rank != 0)
@@ -106,7 +106,8 @@ static enum status run_plan(struct loop *l, const struct step_plan *p)
     struct step_result *r = &l->reply.u.result;
     l->reply.type = WMSG_STEP_RESULT;
     *r = (struct step_result){
-        .step_id = p->step_id, .epoch = p->epoch, .compute_us = now_us() - begin};
+        .step_id = p->step_id, .epoch = p->epoch, .comm_us = *l->cfg.comm_us - comm};
+    r->compute_us = now_us() - begin - r->comm_us;
     r->tokens = rank_step_tokens(l->cfg.step, &r->n);
     l->replies = true;
     return ST_OK;

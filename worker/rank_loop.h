@@ -31,6 +31,7 @@ enum loop_end {
 struct rank_loop_config {
     int rank, world;
     struct rank_step *step;
+    const uint64_t *comm_us;           /* rank 0: time spent in collectives so far (timed_coll) */
     struct link *link;                 /* rank 0 */
     const struct worker_hello *hello;  /* rank 0 */
     uint32_t lease_ms;                 /* until the Welcome names another */

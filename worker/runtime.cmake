@@ -6,6 +6,7 @@ add_library(ingot_runtime STATIC
   step/check.c
   step/step.c
   rank_step.c
+  timed_coll.c
   link.c
   rank_loop.c)
 target_link_libraries(ingot_runtime PUBLIC ingot_model ingot_wire ingot_coll ingot_common ingot_flags

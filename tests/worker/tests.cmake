@@ -7,10 +7,17 @@ if(NOT APPLE) # its linker has no --wrap
   target_link_options(test_rank_step PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
 endif()
 
+# With processes.  Without MPI: what needs one rank only.
+ingot_test(test_link ${worker_dir}/test_link.c ${worker_dir}/fake.c
+  LIBS ingot_runtime PkgConfig::ZMQ Threads::Threads)
+set_tests_properties(test_link PROPERTIES LABELS "unit;nompi")
 ingot_test(test_worker ${worker_dir}/test_worker.c ${worker_dir}/fake.c
   LIBS ingot_wire ingot_common PkgConfig::ZMQ PkgConfig::CJSON TIMEOUT 900)
-add_dependencies(test_worker ingot-worker)
-target_compile_definitions(test_worker PRIVATE INGOT_WORKER="$<TARGET_FILE:ingot-worker>")
-if(INGOT_MPI)
-  target_compile_definitions(test_worker PRIVATE INGOT_TEST_MPIEXEC="${MPIEXEC_EXECUTABLE}")
-endif()
+set_tests_properties(test_worker PROPERTIES LABELS "unit;nompi")
+foreach(name test_link test_worker)
+  add_dependencies(${name} ingot-worker)
+  target_compile_definitions(${name} PRIVATE INGOT_WORKER="$<TARGET_FILE:ingot-worker>")
+  if(INGOT_MPI)
+    target_compile_definitions(${name} PRIVATE INGOT_TEST_MPIEXEC="${MPIEXEC_EXECUTABLE}")
+  endif()
+endforeach()
