@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,7 @@
 #include "common/parent.h"
 
 #ifdef __APPLE__
+#include <libproc.h>
 #include <mach-o/dyld.h>
 #endif
 
@@ -98,6 +99,33 @@ enum status child_start(pid_t *pid, const struct child_args *a, int keep_fd)
     fprintf(stderr, "ingot: cannot run %s: %s\n", a->v[0], strerror(errno));
     _exit(127);
 }
+
+#ifdef __APPLE__
+pid_t child_parent(pid_t pid)
+{
+    struct proc_bsdinfo info;
+    int n = proc_pidinfo(pid, PROC_PIDTBSDINFO, 0, &info, sizeof info);
+    return n == (int)sizeof info ? (pid_t)info.pbi_ppid : 0;
+}
+#else
+/* /proc/PID/stat: "PID (NAME) STATE PPID ...", where NAME may hold anything */
+pid_t child_parent(pid_t pid)
+{
+    char path[64], text[512];
+    long parent = 0;
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return 0;
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    const char *end = strrchr(text, ')');
+    if (!end || sscanf(end + 1, " %*c %ld", &parent) != 1)
+        return 0;
+    return (pid_t)parent;
+}
+#endif
 
 const char *child_end_text(int wait_status, char *buf, size_t n)
 {

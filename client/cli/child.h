@@ -29,6 +29,9 @@ void child_argf(struct child_args *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * open in it.  */
 MUST_CHECK enum status child_start(pid_t *pid, const struct child_args *a, int keep_fd);
 
+/* The parent of a process, or 0. */
+pid_t child_parent(pid_t pid);
+
 /* "exit code 3", "signal 9 (Killed)" */
 const char *child_end_text(int wait_status, char *buf, size_t n);
 

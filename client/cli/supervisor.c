@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/cli/private_dir.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -33,7 +34,7 @@ struct group {
 
 struct supervisor {
     struct supervisor_config cfg;
-    char dir[64];
+    struct private_dir dir;
     char workers[96], private_listen[96];
     char coordinator_path[MAX_PATH_LEN], worker_path[MAX_PATH_LEN];
     pid_t coordinator;
@@ -101,8 +102,14 @@ static enum status start_coordinator(struct supervisor *s)
     return st;
 }
 
-static void mpirun_args(struct child_args *a, const struct supervisor_config *c)
+/* What MPI keeps in files goes to our folder, so that nothing stays behind when a rank is killed: session
+ * folders follow TMPDIR; shared memory segments have a parameter in Open MPI 4 (vader) and 5 (sm). */
+static void mpirun_args(struct child_args *a, const struct supervisor_config *c, const char *dir)
 {
+    child_arg(a, "env");
+    child_argf(a, "TMPDIR=%s", dir);
+    child_argf(a, "OMPI_MCA_btl_vader_backing_directory=%s", dir);
+    child_argf(a, "OMPI_MCA_btl_sm_backing_directory=%s", dir);
     child_arg(a, "mpirun");
     if (getuid() == 0)
         child_arg(a, "--allow-run-as-root");
@@ -117,8 +124,11 @@ static enum status start_group(struct supervisor *s, struct group *g)
 {
     const struct supervisor_config *c = &s->cfg;
     struct child_args a = {.n = 0};
+    char name[16], dir[PRIVATE_PATH];
+    snprintf(name, sizeof name, "g%d", (int)(g - s->groups));
+    TRY(private_dir_fresh(&s->dir, name, dir)); /* a group that was killed left its files in it */
     if (c->tp > 1)
-        mpirun_args(&a, c);
+        mpirun_args(&a, c, dir);
     child_arg(&a, s->worker_path);
     arg_string(&a, "model", c->model);
     arg_string(&a, "name", c->name);
@@ -147,7 +157,6 @@ static enum status start_group(struct supervisor *s, struct group *g)
 static enum status prepare(struct supervisor *s, const struct supervisor_config *cfg)
 {
     s->cfg = *cfg;
-    s->notify_fd = -1;
     s->n_groups = 1 + (int)cfg->standby;
     TRY(child_find("ingot-coordinator", s->coordinator_path));
     TRY(child_find("ingot-worker", s->worker_path));
@@ -156,16 +165,12 @@ static enum status prepare(struct supervisor *s, const struct supervisor_config 
         if (child_find("mpirun", mpirun) != ST_OK)
             FAIL(ST_NOT_FOUND, "--tp %" PRId64 " needs mpirun (apt: openmpi-bin)", cfg->tp);
     }
-    snprintf(s->dir, sizeof s->dir, "/tmp/ingot-XXXXXX");
-    if (!mkdtemp(s->dir)) {
-        s->dir[0] = '\0';
-        FAIL(ST_IO, "cannot make a private folder in /tmp: %s", strerror(errno));
-    }
+    TRY(private_dir_open(&s->dir));
     snprintf(s->workers, sizeof s->workers, "%s", cfg->workers ? cfg->workers : "");
     if (!cfg->workers)
-        snprintf(s->workers, sizeof s->workers, "ipc://%s/workers", s->dir);
+        snprintf(s->workers, sizeof s->workers, "ipc://%s/workers", s->dir.path);
     if (!cfg->listen) {
-        snprintf(s->private_listen, sizeof s->private_listen, "ipc://%s/clients", s->dir);
+        snprintf(s->private_listen, sizeof s->private_listen, "ipc://%s/clients", s->dir.path);
         s->cfg.listen = s->private_listen;
     }
     return ST_OK;
@@ -176,6 +181,7 @@ enum status supervisor_start(struct supervisor **out, const struct supervisor_co
     struct supervisor *s = calloc(1, sizeof *s);
     if (!s)
         FAIL(ST_NOMEM, "no memory for the supervisor");
+    s->notify_fd = s->dir.lock_fd = -1;
     enum status st = prepare(s, cfg);
     if (st == ST_OK)
         st = start_coordinator(s);
@@ -204,7 +210,7 @@ static void on_group_lost(struct supervisor *s, const char *rest)
     /* pid is rank 0's: find the group whose process it is or whose child it is */
     for (int i = 0; i < s->n_groups; i++) {
         struct group *g = &s->groups[i];
-        if (g->pid && (g->pid == (pid_t)pid || getpgid((pid_t)pid) == g->pid || s->n_groups == 1))
+        if (g->pid && (g->pid == (pid_t)pid || child_parent((pid_t)pid) == g->pid || s->n_groups == 1))
             kill_group(g);
     }
 }
@@ -283,8 +289,9 @@ static enum status reap(struct supervisor *s)
         s->ended = true;
         s->exit_code = WIFEXITED(ws) ? WEXITSTATUS(ws) : 1;
         read_events(s);
-        if (!s->draining && !(WIFEXITED(ws) && WEXITSTATUS(ws) == 0))
-            FAIL(ST_PEER, "the coordinator ended with %s", child_end_text(ws, why, sizeof why));
+        if (s->listening && s->exit_code && !s->draining)
+            FAIL(ST_PEER, "the coordinator ended with %s: running requests are lost",
+                 child_end_text(ws, why, sizeof why));
     }
     for (int i = 0; i < s->n_groups; i++) {
         struct group *g = &s->groups[i];
@@ -359,17 +366,6 @@ static void wait_or_kill(pid_t *pid, uint64_t until_us)
     *pid = 0;
 }
 
-static void remove_dir(const char *dir)
-{
-    static const char *const names[] = {"workers", "clients"};
-    char path[128];
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
-        unlink(path);
-    }
-    rmdir(dir);
-}
-
 void supervisor_stop(struct supervisor *s)
 {
     if (!s)
@@ -387,7 +383,6 @@ void supervisor_stop(struct supervisor *s)
     }
     if (s->notify_fd >= 0)
         close(s->notify_fd);
-    if (s->dir[0])
-        remove_dir(s->dir);
+    private_dir_close(&s->dir);
     free(s);
 }

@@ -1,0 +1,43 @@
+/* What `ingot bench` measures, and how it is printed. */
+#ifndef CLIENT_CLI_BENCH_H
+#define CLIENT_CLI_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/lib/ingot.h"
+
+struct bench_args {
+    const char *connect;
+    int64_t concurrency, requests, prompt_tokens, max_tokens, shared_tokens, seed, timeout_ms;
+    double rate, temperature;
+    bool json;
+};
+
+struct series { /* milliseconds */
+    double *v;
+    size_t n, cap;
+};
+
+/* Counts add up: requests = finished + failed + lost. */
+struct bench_result {
+    uint64_t finished, failed; /* failed: Error or Rejected, or an end other than length, eos, stop */
+    uint64_t retried;          /* refused for a moment and sent again */
+    uint64_t lost;             /* without a terminal message */
+    uint64_t doubled;          /* messages after a terminal one, or a delta seen twice */
+    uint64_t gaps;             /* deltas that are missing: sequence numbers, token counts */
+    uint64_t prompt_tokens, cached_tokens, completion_tokens;
+    uint64_t preemptions, recoveries;
+    double seconds;
+    struct series ttft, inter, total; /* to the first token; between tokens; to the end */
+    char first_error[200];
+};
+
+/* Runs the load; INGOT_OK also when requests failed. */
+enum ingot_code bench_load(struct ingot_client *c, const struct bench_args *a,
+                           struct bench_result *r);
+void bench_print(const struct bench_args *a, struct bench_result *r);
+void bench_result_free(struct bench_result *r);
+
+#endif
