@@ -63,6 +63,8 @@ static enum status load_chat(struct model_text *mt, const char *path, bool is_di
     if (is_dir) {
         TRY(chat_special_tokens(path, &mt->variables));
         st = chat_template_from_model(&mt->chat, path, NULL);
+        if (st == ST_OK && chat_template_from_model(&mt->chat_tools, path, "tool_use") != ST_OK)
+            mt->chat_tools = NULL; /* the one template does it all */
     } else {
         struct tok_text t = tokenizer_chat_template(mt->tok);
         TRY(variables_of_tokenizer(mt));
@@ -99,6 +101,7 @@ void model_text_close(struct model_text *mt)
 {
     tokenizer_destroy(mt->tok);
     chat_template_destroy(mt->chat);
+    chat_template_destroy(mt->chat_tools);
     text_buf_free(&mt->variables);
     free(mt->eos);
     *mt = (struct model_text){0};

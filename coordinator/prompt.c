@@ -70,7 +70,9 @@ static enum status render(const struct msg_chat *chat, const struct model_text *
             .add_generation_prompt = chat->add_generation_prompt,
             .continue_final_message = chat->continue_final_message,
         };
-        st = chat_template_render(mt->chat, &req, &chat_limits_default, out, NULL, NULL);
+        const struct chat_template *t =
+            chat->tools_json.n && mt->chat_tools ? mt->chat_tools : mt->chat;
+        st = chat_template_render(t, &req, &chat_limits_default, out, NULL, NULL);
     }
     text_buf_free(&messages);
     return st;

@@ -9,7 +9,7 @@
 #include "coordinator/sched/sched.h"
 #include "coordinator/text/detok.h"
 #include "coordinator/text/stop.h"
-#include "coordinator/text/text_buf.h"
+#include "common/text/text_buf.h"
 
 struct client;
 

@@ -5,13 +5,14 @@
 
 #include "common/wire/client_msg.h"
 #include "coordinator/text/chat_template.h"
-#include "coordinator/text/text_buf.h"
+#include "common/text/text_buf.h"
 #include "coordinator/text/tokenizer.h"
 
 /* What a model knows about text.  Immutable once loaded. */
 struct model_text {
     struct tokenizer *tok;
     struct chat_template *chat;      /* NULL: the model has none */
+    struct chat_template *chat_tools; /* for requests with tools, where the model has another one */
     char no_chat[256];               /* why not */
     struct text_buf variables;       /* bos_token, ... as JSON */
     int32_t *eos;                    /* ids that end an answer */

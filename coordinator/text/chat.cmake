@@ -28,10 +28,3 @@ add_library(ingot_chat STATIC
   jinja_utf8.c
   jinja_value.c)
 target_link_libraries(ingot_chat PUBLIC ingot_flags ingot_common PRIVATE PkgConfig::UTF8PROC m)
-
-# What a model says, split into reasoning, content and tool calls.
-add_library(ingot_output STATIC
-  output_calls.c
-  output_json.c
-  output_parser.c)
-target_link_libraries(ingot_output PUBLIC ingot_flags ingot_common)

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "common/status.h"
-#include "coordinator/text/text_buf.h"
+#include "common/text/text_buf.h"
 
 struct chat_template;
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
-#include "coordinator/text/text_buf.h"
+#include "common/text/text_buf.h"
 #include "coordinator/text/tokenizer.h"
 
 #define DETOK_MAX_RUN 512 /* bytes of a run of byte-fallback tokens that are held at most */

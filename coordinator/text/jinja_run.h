@@ -8,7 +8,7 @@
 
 #include "coordinator/text/jinja_ast.h"
 #include "coordinator/text/jinja_value.h"
-#include "coordinator/text/text_buf.h"
+#include "common/text/text_buf.h"
 
 struct jvar {
     const struct jsym *name;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
-#include "coordinator/text/text_buf.h"
+#include "common/text/text_buf.h"
 
 struct tokenizer;
 struct gguf;

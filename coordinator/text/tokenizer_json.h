@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "common/status.h"
-#include "coordinator/text/text_buf.h"
+#include "common/text/text_buf.h"
 #include "coordinator/text/tokenizer.h"
 
 struct json_reader {

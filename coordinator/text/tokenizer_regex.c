@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/text/text_buf.h"
+#include "common/text/text_buf.h"
 
 #define MAX_PATTERN 65536    /* bytes */
 #define MATCH_LIMIT 50000000 /* steps of one match */

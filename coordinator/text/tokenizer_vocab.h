@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
-#include "coordinator/text/text_buf.h"
+#include "common/text/text_buf.h"
 #include "coordinator/text/tokenizer.h"
 
 enum { /* per id */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/text/output_parser.h"
+#include "common/text/output_parser.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/text/output_parser.h"
+#include "common/text/output_parser.h"
 
 #define DS(word) "<\xef\xbd\x9ctool\xe2\x96\x81" word "\xef\xbd\x9c>"
 #define CALLS_BEGIN                                                                                \

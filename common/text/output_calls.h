@@ -1,11 +1,11 @@
 /* The ways models write tool calls, as scanners that go on where they stopped.  A scanner reads
  * only forwards, so what it says of a text does not depend on how the text was cut.  Internal to
  * output_parser.c. */
-#ifndef COORDINATOR_TEXT_OUTPUT_CALLS_H
-#define COORDINATOR_TEXT_OUTPUT_CALLS_H
+#ifndef COMMON_TEXT_OUTPUT_CALLS_H
+#define COMMON_TEXT_OUTPUT_CALLS_H
 
-#include "coordinator/text/output_json.h"
-#include "coordinator/text/output_parser.h"
+#include "common/text/output_json.h"
+#include "common/text/output_parser.h"
 
 enum { OUTPUT_MAX_NAME = 256 /* bytes of a function's name or a call's id outside of JSON */ };
 

@@ -1,8 +1,8 @@
-/* A growing run of bytes: what the functions of coordinator/text append their text to.
+/* A growing run of bytes: what the functions that make text append it to.
  * Begin with {0}; free with text_buf_free.  The bytes are not ended by NUL and may contain it.
  * Owner: whoever declared it.  One thread at a time. */
-#ifndef COORDINATOR_TEXT_TEXT_BUF_H
-#define COORDINATOR_TEXT_TEXT_BUF_H
+#ifndef COMMON_TEXT_TEXT_BUF_H
+#define COMMON_TEXT_TEXT_BUF_H
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,15 +1,15 @@
 /* JSON as it arrives: a machine that is fed byte by byte and knows at the first wrong byte that it
  * is wrong, and small tools to look into a value that the machine has accepted.  Pure; used by the
  * output parser. */
-#ifndef COORDINATOR_TEXT_OUTPUT_JSON_H
-#define COORDINATOR_TEXT_OUTPUT_JSON_H
+#ifndef COMMON_TEXT_OUTPUT_JSON_H
+#define COMMON_TEXT_OUTPUT_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/status.h"
-#include "coordinator/text/text_buf.h"
+#include "common/text/text_buf.h"
 
 enum { OUTPUT_JSON_DEPTH = 128 /* nested lists and objects */ };
 

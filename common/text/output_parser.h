@@ -4,14 +4,14 @@
  * events, and the calls are the same: only the borders between neighbouring events of one kind
  * (OUT_REASONING, OUT_CONTENT) depend on the cut.  Nothing is lost: what looked like a call and was
  * none comes out as content, byte for byte. Owner: the caller, one thread at a time. */
-#ifndef COORDINATOR_TEXT_OUTPUT_PARSER_H
-#define COORDINATOR_TEXT_OUTPUT_PARSER_H
+#ifndef COMMON_TEXT_OUTPUT_PARSER_H
+#define COMMON_TEXT_OUTPUT_PARSER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/status.h"
-#include "coordinator/text/text_buf.h"
+#include "common/text/text_buf.h"
 
 /* How a model writes its tool calls. */
 enum output_tools {

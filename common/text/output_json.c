@@ -1,4 +1,4 @@
-#include "coordinator/text/output_json.h"
+#include "common/text/output_json.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "coordinator/text/output_calls.h"
+#include "common/text/output_calls.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
-#include "coordinator/text/output_parser.h"
+#include "common/text/output_parser.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/text/output_calls.h"
+#include "common/text/output_calls.h"
 
 enum { DEFAULT_MAX_CALL = 1 << 20 /* bytes */, MAX_MARKS = 8 };
 

@@ -1,0 +1,6 @@
+# What a model says, split into reasoning, content and tool calls.
+add_library(ingot_output STATIC
+  text/output_calls.c
+  text/output_json.c
+  text/output_parser.c)
+target_link_libraries(ingot_output PUBLIC ingot_flags ingot_common)
