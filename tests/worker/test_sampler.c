@@ -282,6 +282,27 @@ Test(sampler, logprobs_are_of_the_row_before_temperature)
     }
 }
 
+Test(sampler, min_p_keeps_what_just_reaches_it)
+{
+    static struct row r = {.v = 70};
+    struct sample_params sp = sample_params_default();
+    bool drawn[70] = {false};
+    int n_drawn = 0;
+    sp.min_p = 1.0f; /* only what is as probable as the first */
+    for (int i = 0; i < 70; i++)
+        r.logit[i] = i % 10 == 0 ? 4.0f : 3.999f;
+    row_finish(&r, &sp);
+    for (uint64_t position = 0; position < 1000; position++) {
+        struct candidates c = first_n(&r, &sp, K);
+        struct result_token t;
+        cr_assert_eq(sampler_draw(&sp, &c, position, &t), SAMPLED);
+        cr_assert_eq(t.token % 10, 0);
+        n_drawn += !drawn[t.token];
+        drawn[t.token] = true;
+    }
+    cr_assert_eq(n_drawn, 7);
+}
+
 Test(sampler, impossible_tokens_are_never_drawn)
 {
     static struct row r;

@@ -245,6 +245,8 @@ Test(step, refusals_name_what_is_wrong, .init = set_up, .fini = tear_down)
     REFUSED("sequence 70: position 7, it has 6 tokens", d->seqs[1].pos = 7);
     REFUSED("sequence 70: no tokens", (d->seqs[1].n_tokens = 0, d->p.n_tokens = 3));
     REFUSED("sequence 71 is twice in the step", d->seqs[1].seq_id = 71);
+    REFUSED("sequence 70 is twice in the step",
+            (d->p.n_opens = 0, d->seqs[0].seq_id = 70, d->seqs[0].pos = 6));
     REFUSED("token id 50 is outside the vocabulary of 50", d->tokens[3] = VOCAB);
     REFUSED("token id -1", d->tokens[3] = TOKEN_OF_LAST_STEP);
     REFUSED("block 20 of 20", d->blocks[0] = N_BLOCKS);

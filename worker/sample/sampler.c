@@ -147,9 +147,8 @@ enum sample_outcome sampler_draw(const struct sample_params *sp, const struct ca
         return NEED_ALL; /* the weight of the first k is not known */
     if (top_k && sp->top_k < (uint32_t)c->n)
         n = (int32_t)sp->top_k;
-    struct candidates kept = *c;
+    struct candidates kept = *c; /* cut by top_k it weighs `all` exactly: the walk ends inside */
     kept.n = n;
-    kept.complete = c->complete || top_k;
     w.c = &kept;
     if (top_k && (!c->complete || n < c->n))
         all = prefix_sum(&w, n);
