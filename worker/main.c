@@ -174,6 +174,42 @@ static int look(const struct worker_options *opt)
     return EXIT_MODEL;
 }
 
+/* The numbers of all ranks reach rank 0, and the least of a value reaches every rank. */
+static enum status greet(const struct control_info *ci)
+{
+    uint64_t least = (uint64_t)(ci->world - ci->rank);
+    uint32_t mine = (uint32_t)ci->rank, *all = calloc((size_t)ci->world, sizeof *all);
+    if (!all)
+        FAIL(ST_NOMEM, "no memory for %d ranks", ci->world);
+    enum status st = control_gather(&mine, sizeof mine, all);
+    bool ok = st == ST_OK;
+    for (int i = 0; ok && ci->rank == 0 && i < ci->world; i++)
+        ok = all[i] == (uint32_t)i;
+    free(all);
+    TRY(st);
+    TRY(control_min_u64(&least));
+    if (!ok || least != 1)
+        FAIL(ST_PEER, "the ranks received other numbers than were sent");
+    return ST_OK;
+}
+
+/* --hello */
+static int hello(void)
+{
+    struct control_info ci = {0};
+    enum status st = control_open(&ci);
+    if (st == ST_OK)
+        st = greet(&ci);
+    if (st != ST_OK) {
+        fprintf(stderr, "ingot-worker: %s\n", status_text());
+        control_abort(EXIT_START);
+    }
+    if (ci.rank == 0)
+        printf("%d rank%s: hello\n", ci.world, ci.world == 1 ? "" : "s");
+    control_close();
+    return EXIT_AS_ASKED;
+}
+
 int main(int argc, char **argv)
 {
     struct worker_options opt;
@@ -197,6 +233,8 @@ int main(int argc, char **argv)
     }
     if (opt.inspect)
         return look(&opt);
+    if (opt.hello)
+        return hello();
     set_signals();
     return run(&opt, &res);
 }

@@ -7,7 +7,7 @@ static const char *const isa_choices[] = {"auto", "plain", "avx2", "avx512"};
 
 static const struct option_row rows[] = {
     {.help = "What to serve"},
-    {.name = "model", .type = OPT_STRING, .at = AT(model), .arg = "PATH", .required = true,
+    {.name = "model", .type = OPT_STRING, .at = AT(model), .arg = "PATH",
      .help = "The model's folder (config.json, model.safetensors).  Every rank reads its own part."},
     {.name = "connect", .type = OPT_STRING, .at = AT(connect), .arg = "ENDPOINT",
      .help = "Where the coordinator listens for workers: tcp://ADDRESS:PORT or ipc://PATH.  Needed "
@@ -57,6 +57,8 @@ static const struct option_row rows[] = {
     {.name = "tp", .type = OPT_INT, .at = AT(tp), .arg = "N", .def = "1", .min = 1, .max = 1024,
      .help = "With --inspect: ranks to plan for.  (A serving group has as many as mpirun starts.)"},
     {.name = "json", .type = OPT_FLAG, .at = AT(json), .help = "With --inspect: as JSON."},
+    {.name = "hello", .type = OPT_FLAG, .at = AT(hello),
+     .help = "Start, let all ranks hear from each other, say so, and end: a test of mpirun."},
 
     {.help = "Process"},
     {.name = "lease-ms", .type = OPT_INT, .at = AT(lease_ms), .arg = "MS", .def = "10000",
@@ -138,6 +140,10 @@ struct decoder_config worker_decoder_config(const struct worker_options *o, enum
 
 enum status worker_options_check(const struct worker_options *o)
 {
+    if (o->hello)
+        return ST_OK;
+    if (!o->model)
+        FAIL(ST_RANGE, "--model PATH is required");
     if (!o->inspect && !o->connect)
         FAIL(ST_RANGE, "--connect ENDPOINT is required (or --inspect to look only)");
     if (o->kv_blocks && o->kv_memory)

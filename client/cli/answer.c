@@ -10,7 +10,7 @@
 #include "client/cli/commands.h"
 #include "common/clock.h"
 
-enum { LOOK_MS = 50, MIN_RETRY_MS = 50, MAX_RETRY_MS = 500 };
+enum { LOOK_MS = 50, MIN_RETRY_MS = 50, MAX_RETRY_MS = 500, MAX_SHOWN = 16 /* samples */ };
 
 struct answer {
     struct ingot_client *c;
@@ -20,7 +20,7 @@ struct answer {
     char id[INGOT_ID_SIZE];
     int seen_interrupts;
     bool cancelled, said_waiting, ends_line;
-    uint32_t last_sample;
+    struct answer_text samples[MAX_SHOWN]; /* of more than one: shown one after the other at the end */
     uint64_t give_up_us;
 };
 
@@ -71,10 +71,10 @@ static void on_delta(struct answer *a, const struct ingot_event *ev)
         keep_text(a->text, ev->text, ev->n_text);
     if (!plain(a) || !ev->n_text)
         return;
-    if (a->r->n > 1 && (ev->sample != a->last_sample || a->last_sample == UINT32_MAX)) {
-        fprintf(stdout, "%s%s[%" PRIu32 "]%s ", a->last_sample == UINT32_MAX ? "" : "\n",
-                cli_sgr(stdout, 2), ev->sample, cli_sgr(stdout, 0));
-        a->last_sample = ev->sample;
+    if (a->r->n > 1) {
+        if (ev->sample < MAX_SHOWN)
+            keep_text(&a->samples[ev->sample], ev->text, ev->n_text);
+        return;
     }
     cli_put_text(stdout, ev->text, ev->n_text);
     a->ends_line = ev->text[ev->n_text - 1] == '\n';
@@ -95,10 +95,25 @@ static void say_summary(const struct ingot_event *ev)
     fprintf(stderr, "%s\n", cli_sgr(stderr, 0));
 }
 
+static void show_samples(struct answer *a)
+{
+    for (uint32_t i = 0; i < MAX_SHOWN && i < a->r->n; i++) {
+        const struct answer_text *t = &a->samples[i];
+        printf("%s[%" PRIu32 "]%s ", cli_sgr(stdout, 2), i, cli_sgr(stdout, 0));
+        if (t->n)
+            cli_put_text(stdout, t->data, t->n);
+        if (!t->n || t->data[t->n - 1] != '\n')
+            putchar('\n');
+    }
+    a->ends_line = true;
+}
+
 /* the worst of the samples' ends */
 static int on_finish(struct answer *a, const struct ingot_event *ev)
 {
     int rc = ev->n_samples ? EXIT_OK : EXIT_REFUSED;
+    if (plain(a) && a->r->n > 1)
+        show_samples(a);
     if (plain(a) && !a->ends_line)
         putchar('\n');
     fflush(stdout);
@@ -202,7 +217,6 @@ int answer_stream(struct ingot_client *c, const struct ingot_request *r,
                        .cfg = cfg,
                        .text = text,
                        .seen_interrupts = interrupts(),
-                       .last_sample = UINT32_MAX,
                        .give_up_us = clock_us() + 1000U * (uint64_t)cfg->wait_ms};
     int rc = send_request(&a);
     while (rc < 0) {
@@ -215,6 +229,8 @@ int answer_stream(struct ingot_client *c, const struct ingot_request *r,
         if (rc < 0)
             rc = look_around(&a);
     }
+    for (size_t i = 0; i < MAX_SHOWN; i++)
+        free(a.samples[i].data);
     fflush(stdout);
     if (ferror(stdout)) {
         fprintf(stderr, "ingot %s: cannot write the answer\n", cfg->command);

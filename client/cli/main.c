@@ -25,6 +25,7 @@ static const struct command commands[] = {
     {"models", cmd_models, "what a server serves"},
     {"ping", cmd_ping, "whether a server answers, and how fast"},
     {"bench", cmd_bench, "load a server and measure it"},
+    {"doctor", cmd_doctor, "whether this machine has what Ingot needs"},
     {NULL, NULL, "Take apart"},
     {"inspect", cmd_inspect, "a model's configuration, tensors and memory on each rank"},
     {"tokenize", cmd_tokenize, "text to token ids"},

@@ -1,0 +1,54 @@
+/* ingot doctor: whether this machine has what Ingot needs. */
+#include "client/cli/doctor.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/commands.h"
+
+void report_line(struct report *r, enum finding f, const char *what, const char *advice,
+                 const char *fmt, ...)
+{
+    static const char *const names[] = {"ok", "warn", "fail"};
+    static const int colours[] = {32, 33, 31};
+    va_list ap;
+    printf("%s%-4s%s  %-14s ", cli_sgr(stdout, colours[f]), names[f], cli_sgr(stdout, 0), what);
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    putchar('\n');
+    if (advice && f != FINDING_OK)
+        printf("                      -> %s\n", advice);
+    fflush(stdout);
+    r->n[f]++;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    static const struct option_set set = {
+        .program = "ingot doctor",
+        .usage = "",
+        .summary = "Looks whether this machine has what Ingot needs: programs, libraries, CPU, memory, shared "
+                   "memory, ports, MPI, GPUs. Each line is ok, warn or fail, and says what to do.",
+        .epilog = "Exit codes: 0 nothing failed, 1 something failed, 2 wrong options.",
+    };
+    struct report r = {{0}};
+    struct option_result res;
+    char none;
+    int rc = cli_parse(&set, &none, argc, argv, &res);
+    if (rc >= 0)
+        return rc;
+    doctor_programs(&r);
+    doctor_libraries(&r);
+    doctor_cpu(&r);
+    doctor_memory(&r);
+    doctor_shared_memory(&r);
+    doctor_limits(&r);
+    doctor_ports(&r);
+    doctor_mpi(&r);
+    doctor_gpu(&r);
+    printf("\n%d ok, %d to look at, %d failed\n", r.n[FINDING_OK], r.n[FINDING_WARN],
+           r.n[FINDING_FAIL]);
+    return r.n[FINDING_FAIL] ? EXIT_FAILED : EXIT_OK;
+}
