@@ -84,7 +84,7 @@ ALWAYS_INLINE void prefetch_next(const struct attn_split *a, const struct kv_ope
     }
 }
 
-enum { AHEAD = 16 }; /* keys */
+enum { AHEAD = 16, CHUNK = 64 }; /* keys */
 
 /* Cache rows of keys [lo, hi) of the split. */
 static void find_rows(const struct attn_split *a, int lo, int hi, size_t *rows)
@@ -99,14 +99,14 @@ static void find_rows(const struct attn_split *a, int lo, int hi, size_t *rows)
     }
 }
 
-/* Keys [lo, hi) of the split into s->keys.  Columns of a group of VL that are outside repeat a key inside;
+/* Keys [lo, hi) of the split into s->keys, which begins with key `base`.  Columns of a group of VL that are outside repeat a key inside;
  * their scores are not used. */
-ALWAYS_INLINE void pack_keys(const struct attn_split *a, enum dtype t, int lo, int hi,
+ALWAYS_INLINE void pack_keys(const struct attn_split *a, enum dtype t, int base, int lo, int hi,
                              struct attn_scratch *s)
 {
     int d = a->d;
     for (int k0 = lo / VL * VL; k0 < hi; k0 += VL) {
-        float *panel = s->keys + (size_t)(k0 / PANEL) * (size_t)d * PANEL + k0 % PANEL;
+        float *panel = s->keys + (size_t)((k0 - base) / PANEL * d) * PANEL + k0 % PANEL;
         size_t row[VL];
         vf scale[VL];
         for (int j = 0; j < VL; j++) {
@@ -138,14 +138,14 @@ ALWAYS_INLINE void pack_keys(const struct attn_split *a, enum dtype t, int lo, i
     }
 }
 
-ALWAYS_INLINE void pack_values(const struct attn_split *a, enum dtype t, int lo, int hi,
+ALWAYS_INLINE void pack_values(const struct attn_split *a, enum dtype t, int base, int lo, int hi,
                                struct attn_scratch *s)
 {
     for (int k = lo; k < hi; k++) {
         prefetch_next(a, &a->v, t, k - lo, hi - lo);
         if (k + AHEAD < hi)
             prefetch_row(&a->v, t, s->rows[k + AHEAD], a->d);
-        float *dst = s->values + (size_t)k * PANEL;
+        float *dst = s->values + (size_t)(k - base) * PANEL;
         int i = 0;
         for (; i + PANEL <= a->d; i += PANEL, dst += SPLIT * PANEL)
             widen(&a->v, t, s->rows[k], i, PANEL, dst);
@@ -157,10 +157,15 @@ ALWAYS_INLINE void pack_values(const struct attn_split *a, enum dtype t, int lo,
 }
 
 #define PACK_FNS(T)                                                                                \
-    static void pack_##T(const struct attn_split *a, int lo, int hi, struct attn_scratch *s)       \
+    static void keys_##T(const struct attn_split *a, int base, int lo, int hi,                     \
+                         struct attn_scratch *s)                                                   \
     {                                                                                              \
-        pack_keys(a, T, lo, hi, s);                                                                \
-        pack_values(a, T, lo, hi, s);                                                              \
+        pack_keys(a, T, base, lo, hi, s);                                                          \
+    }                                                                                              \
+    static void values_##T(const struct attn_split *a, int base, int lo, int hi,                   \
+                           struct attn_scratch *s)                                                 \
+    {                                                                                              \
+        pack_values(a, T, base, lo, hi, s);                                                        \
     }
 PACK_FNS(DT_F32)
 PACK_FNS(DT_F16)
@@ -168,12 +173,14 @@ PACK_FNS(DT_BF16)
 PACK_FNS(DT_I8)
 PACK_FNS(DT_E4M3)
 
-typedef void pack_fn(const struct attn_split *a, int lo, int hi, struct attn_scratch *s);
-
 /* Keys and values are of one type. */
-static pack_fn *const pack_fns[DT_N] = {
-    [DT_F32] = pack_DT_F32, [DT_F16] = pack_DT_F16,   [DT_BF16] = pack_DT_BF16,
-    [DT_I8] = pack_DT_I8,   [DT_E4M3] = pack_DT_E4M3,
+static const struct {
+    void (*keys)(const struct attn_split *a, int base, int lo, int hi, struct attn_scratch *s);
+    void (*values)(const struct attn_split *a, int base, int lo, int hi, struct attn_scratch *s);
+} pack_fns[DT_N] = {
+    [DT_F32] = {keys_DT_F32, values_DT_F32},    [DT_F16] = {keys_DT_F16, values_DT_F16},
+    [DT_BF16] = {keys_DT_BF16, values_DT_BF16}, [DT_I8] = {keys_DT_I8, values_DT_I8},
+    [DT_E4M3] = {keys_DT_E4M3, values_DT_E4M3},
 };
 
 static inline float *row_part(const struct attn_split *a, int row)
@@ -222,28 +229,41 @@ static void ranges_of(const struct attn_split *a, int row0, int rows, struct til
     }
 }
 
-/* o += p v: each row's keys before the common ones, the common ones for all rows at once, the rest.  So no
- * row meets a value that it does not see, not even with weight 0 (0 * inf is NaN). */
-static void add_values(const struct attn_split *a, const struct tile_ranges *g, int rows,
-                       struct attn_scratch *s, size_t stride)
+/* o of one row += p v over keys [from, to), of which s->values begins with `base`. */
+static void add_row(const struct attn_split *a, int r, int from, int to, int base,
+                    struct attn_scratch *s, size_t stride)
 {
-    for (int i = 0; i < a->d; i += PANEL) {
-        const float *v = s->values + (size_t)(i / PANEL) * SPLIT * PANEL;
-        bool common = g->lo < g->hi;
-        for (int r = 0; r < rows; r++) {
-            int to = common ? g->lo : g->row_hi[r];
-            if (g->row_lo[r] < to)
-                tile_fns[1].value(s->p + r * P_STRIDE, v, g->row_lo[r], to, s->o + (size_t)r * stride + i,
-                                  stride);
-        }
-        if (!common)
-            continue;
-        tile_fns[rows].value(s->p, v, g->lo, g->hi, s->o + i, stride);
-        for (int r = 0; r < rows; r++)
-            if (g->hi < g->row_hi[r])
-                tile_fns[1].value(s->p + r * P_STRIDE, v, g->hi, g->row_hi[r],
-                                  s->o + (size_t)r * stride + i, stride);
+    for (int i = 0; i < a->d && from < to; i += PANEL)
+        tile_fns[1].value(s->p + r * P_STRIDE + base, s->values + (size_t)(i / PANEL) * SPLIT * PANEL,
+                          from - base, to - base, s->o + (size_t)r * stride + i, stride);
+}
+
+/* o += p v over keys [from, to): each row's keys before the common ones, the common ones for all rows at
+ * once, the rest.  So no row meets a value that it does not see, not even with weight 0 (0 * inf is NaN). */
+static void add_values(const struct attn_split *a, const struct tile_ranges *g, int rows, int from,
+                       int to, int base, struct attn_scratch *s, size_t stride)
+{
+    int lo = g->lo > from ? g->lo : from, hi = g->hi < to ? g->hi : to;
+    bool common = lo < hi;
+    for (int r = 0; r < rows; r++) {
+        int first = g->row_lo[r] > from ? g->row_lo[r] : from;
+        int end = g->row_hi[r] < to ? g->row_hi[r] : to;
+        add_row(a, r, first, common ? lo : end, base, s, stride);
     }
+    for (int i = 0; common && i < a->d; i += PANEL)
+        tile_fns[rows].value(s->p + base, s->values + (size_t)(i / PANEL) * SPLIT * PANEL, lo - base,
+                             hi - base, s->o + i, stride);
+    for (int r = 0; common && r < rows; r++)
+        add_row(a, r, hi, g->row_hi[r] < to ? g->row_hi[r] : to, base, s, stride);
+}
+
+/* Scores of keys [from, to), of which s->keys begins with `base`. */
+static void score_keys(const struct attn_split *a, int rows, int from, int to, int base,
+                       struct attn_scratch *s)
+{
+    for (int k = from / PANEL * PANEL; k < to; k += PANEL)
+        tile_fns[rows].score(s->q, s->keys + (size_t)((k - base) / PANEL * a->d) * PANEL, a->d, a->scale,
+                             s->p + k);
 }
 
 static void pack_queries(const struct attn_split *a, int row0, int rows, float *q)
@@ -257,20 +277,22 @@ static void pack_queries(const struct attn_split *a, int row0, int rows, float *
     }
 }
 
-static void attn_tile(const struct attn_split *a, int row0, int rows, struct attn_scratch *s)
+/* Rows [row0, row0 + rows).  packed: all keys and values of [lo, hi) are in s already; else they are packed
+ * CHUNK keys at a time, which stay in the first-level cache until they are used. */
+static void attn_tile(const struct attn_split *a, int row0, int rows, int lo, int hi, bool packed,
+                      struct attn_scratch *s)
 {
     struct tile_ranges g;
-    int lo = SPLIT, hi = 0;
     size_t stride = (size_t)(a->d + PANEL - 1) / PANEL * PANEL;
+    int step = packed ? SPLIT : CHUNK;
     ranges_of(a, row0, rows, &g);
-    for (int r = 0; r < rows; r++) {
-        lo = g.row_lo[r] < lo ? g.row_lo[r] : lo;
-        hi = g.row_hi[r] > hi ? g.row_hi[r] : hi;
-    }
     pack_queries(a, row0, rows, s->q);
-    for (int k = lo / PANEL * PANEL; k < hi; k += PANEL)
-        tile_fns[rows].score(s->q, s->keys + (size_t)(k / PANEL) * (size_t)a->d * PANEL, a->d, a->scale,
-                             s->p + k);
+    for (int base = lo / step * step; base < hi; base += step) {
+        int from = base > lo ? base : lo, to = base + step < hi ? base + step : hi;
+        if (!packed)
+            pack_fns[a->k.dtype].keys(a, base, from, to, s);
+        score_keys(a, rows, from, to, base, s);
+    }
     memset(s->o, 0, (size_t)rows * stride * sizeof(float));
     for (int r = 0; r < rows; r++) {
         float *part = row_part(a, row0 + r);
@@ -278,29 +300,46 @@ static void attn_tile(const struct attn_split *a, int row0, int rows, struct att
         if (g.row_lo[r] < g.row_hi[r])
             softmax_row(s->p + r * P_STRIDE, g.row_lo[r], g.row_hi[r], &part[a->d], &part[a->d + 1]);
     }
-    add_values(a, &g, rows, s, stride);
+    for (int base = lo / step * step; base < hi; base += step) {
+        int from = base > lo ? base : lo, to = base + step < hi ? base + step : hi;
+        if (!packed)
+            pack_fns[a->v.dtype].values(a, base, from, to, s);
+        add_values(a, &g, rows, from, to, base, s, stride);
+    }
     for (int r = 0; r < rows; r++)
         memcpy(row_part(a, row0 + r), s->o + (size_t)r * stride, (size_t)a->d * sizeof(float));
+}
+
+/* Keys that any of rows [row0, row1) sees. */
+static void union_of(const struct attn_split *a, int row0, int row1, int *lo, int *hi)
+{
+    *lo = SPLIT;
+    *hi = 0;
+    for (int row = row0; row < row1; row++) {
+        int l, h;
+        attn_range(a, row, &l, &h);
+        *lo = l < *lo ? l : *lo;
+        *hi = h > *hi ? h : *hi;
+    }
 }
 
 static void fast_attn_split(const struct attn_split *a, float *scratch)
 {
     struct attn_scratch *s = (struct attn_scratch *)scratch;
-    int lo = SPLIT, hi = 0;
-    for (int row = 0; row < a->rows; row += a->n_heads) {
-        int l, h;
-        attn_range(a, row, &l, &h);
-        lo = l < lo ? l : lo;
-        hi = h > hi ? h : hi;
-    }
+    int lo, hi, n_tiles = (a->rows + TILE_ROWS - 1) / TILE_ROWS;
+    bool packed = n_tiles > 1;
+    union_of(a, 0, a->rows, &lo, &hi);
     if (lo < hi) {
         find_rows(a, lo, hi, s->rows);
-        pack_fns[a->k.dtype](a, lo, hi, s);
+        if (packed) {
+            pack_fns[a->k.dtype].keys(a, 0, lo, hi, s);
+            pack_fns[a->v.dtype].values(a, 0, lo, hi, s);
+        }
     }
-    int n_tiles = (a->rows + TILE_ROWS - 1) / TILE_ROWS;
     for (int i = 0; i < n_tiles; i++) {
         int from = a->rows * i / n_tiles, to = a->rows * (i + 1) / n_tiles;
-        attn_tile(a, from, to - from, s);
+        union_of(a, from, to, &lo, &hi);
+        attn_tile(a, from, to - from, lo, hi, packed, s);
     }
 }
 
