@@ -98,6 +98,7 @@ run_config() { # CONFIG CTEST-ARGS...
     echo "$config: the build" >>"$failures"
     return
   fi
+  export LSAN_OPTIONS="suppressions=$PWD/tests/coll/lsan.supp:print_suppressions=0" ASAN_OPTIONS=fast_unwind_on_malloc=0
   rm -f "build/$config"/results/*.tap "build/$config/Testing/Temporary/LastTestsFailed.log"
   (cd "build/$config" && ctest -j "$jobs" --output-on-failure "$@") 2>&1 | tee "build/$config.ctest.log"
   count_tap "$config"
@@ -140,7 +141,7 @@ run_fuzz() {
 
 run_config release "${filter[@]}"
 if [ "$quick" = 0 ]; then
-  run_config san -L unit
+  run_config san -L 'unit|text|coll|ops|nompi'
   run_config tsan -L tsan
   run_config nompi -L nompi
   run_fuzz

@@ -2,3 +2,6 @@ foreach(name stories same_bytes kill cluster replay)
   ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py
     LABEL cluster TIMEOUT 600 SERIAL)
 endforeach()
+# what a build without MPI must do end to end
+ingot_script_test(cluster_one_rank COMMAND ${INGOT_PYTHON} tests/cluster/test_stories.py tp1_local bf16_shards
+  LABEL nompi TIMEOUT 120)
