@@ -386,7 +386,9 @@ static void print_row(FILE *f, const struct option_row *r)
 {
     char note[160] = "";
     int n = fprintf(f, "  --%s%s%s", r->name, r->type == OPT_FLAG ? "" : " ",
-                    r->type == OPT_FLAG ? "" : r->arg ? r->arg : "VALUE");
+                    r->type == OPT_FLAG ? ""
+                    : r->arg            ? r->arg
+                                        : "VALUE");
     if (n >= HELP_COLUMN - 1)
         fprintf(f, "\n%*s", HELP_COLUMN, "");
     else

@@ -1,5 +1,5 @@
-/* Command lines of all our programs from one table of rows: name, type, default, bounds, help.  The same
- * table parses, checks, prints --help and prints the configuration in effect.
+/* Command lines of all our programs from one table of rows: name, type, default, bounds, help.  The
+ * same table parses, checks, prints --help and prints the configuration in effect.
  *
  *     struct my { int64_t threads; bool json; const char *listen; int coll; };
  *     static const struct option_row rows[] = {
@@ -10,8 +10,9 @@
  *     };
  *
  * Accepted: --name value, --name=value, --flag, --no-flag, -- (the rest are arguments), -h, --help,
- * --version.  A later option of the same name replaces an earlier one, except OPT_LIST, which collects.
- * Pure; strings are borrowed from argv and from the table.  Called by main, one thread. */
+ * --version.  A later option of the same name replaces an earlier one, except OPT_LIST, which
+ * collects. Pure; strings are borrowed from argv and from the table.  Called by main, one thread.
+ */
 #ifndef COMMON_OPTIONS_H
 #define COMMON_OPTIONS_H
 
@@ -22,14 +23,16 @@
 
 #include "common/status.h"
 
-enum option_type {    /* type of the member at row.at */
-    OPT_FLAG,         /* bool */
-    OPT_INT,          /* int64_t, decimal, in [min, max] */
-    OPT_SIZE,         /* uint64_t bytes: 4096, 512K, 1.5G, 2GiB (powers of 1024), in [min, max] */
-    OPT_FLOAT,        /* double, finite, in [min, max] */
-    OPT_STRING,       /* const char *, not empty unless may_be_empty; NULL: not given, no def */
-    OPT_ENUM,         /* int: index into the choices of arg, "auto|local|shm|mpi" */
-    OPT_LIST,         /* struct option_list: a string that may be given several times */
+enum option_type {             /* type of the member at row.at */
+                   OPT_FLAG,   /* bool */
+                   OPT_INT,    /* int64_t, decimal, in [min, max] */
+                   OPT_SIZE,   /* uint64_t bytes: 4096, 512K, 1.5G, 2GiB (powers of 1024), in [min,
+                                  max] */
+                   OPT_FLOAT,  /* double, finite, in [min, max] */
+                   OPT_STRING, /* const char *, not empty unless may_be_empty; NULL: not given, no
+                                  def */
+                   OPT_ENUM,   /* int: index into the choices of arg, "auto|local|shm|mpi" */
+                   OPT_LIST,   /* struct option_list: a string that may be given several times */
 };
 
 enum { MAX_OPTIONS = 64, MAX_OPTION_LIST = 32 };
@@ -40,39 +43,39 @@ struct option_list {
 };
 
 struct option_row {
-    const char *name;      /* without dashes; NULL = not an option but a heading (help is its text) */
+    const char *name; /* without dashes; NULL = not an option but a heading (help is its text) */
     enum option_type type;
-    size_t at;             /* offsetof the member */
-    const char *arg;       /* what --help calls the value; the choices of an OPT_ENUM */
-    const char *def;       /* default, parsed like a given value; NULL = false, 0, first choice, NULL */
-    double min, max;       /* bounds of numbers, both 0 = any value from 0 up; shown by --help when
-                            * max is below UINT32_MAX */
+    size_t at;       /* offsetof the member */
+    const char *arg; /* what --help calls the value; the choices of an OPT_ENUM */
+    const char *def; /* default, parsed like a given value; NULL = false, 0, first choice, NULL */
+    double min, max; /* bounds of numbers, both 0 = any value from 0 up; shown by --help when
+                      * max is below UINT32_MAX */
     bool required;
-    bool may_be_empty;     /* of an OPT_STRING */
-    const char *help;      /* one or more sentences; wrapped by options_print_help */
+    bool may_be_empty; /* of an OPT_STRING */
+    const char *help;  /* one or more sentences; wrapped by options_print_help */
 };
 
 struct option_set {
-    const char *program;   /* "ingot-worker" */
-    const char *usage;     /* "--model PATH [options]" */
-    const char *summary;   /* what the program is, first lines of --help */
-    const char *epilog;    /* examples, exit codes; NULL = none */
+    const char *program; /* "ingot-worker" */
+    const char *usage;   /* "--model PATH [options]" */
+    const char *summary; /* what the program is, first lines of --help */
+    const char *epilog;  /* examples, exit codes; NULL = none */
     const struct option_row *rows;
-    size_t n_rows;         /* <= MAX_OPTIONS */
+    size_t n_rows;          /* <= MAX_OPTIONS */
     int min_args, max_args; /* positional arguments; max_args < 0 = any number */
 };
 
 struct option_result {
-    bool help, version;        /* asked for: nothing else was checked then */
+    bool help, version; /* asked for: nothing else was checked then */
     int n_args;
-    char **args;               /* positional arguments, in argv (which is reordered) */
-    bool given[MAX_OPTIONS];   /* per row: on the command line */
+    char **args;             /* positional arguments, in argv (which is reordered) */
+    bool given[MAX_OPTIONS]; /* per row: on the command line */
 };
 
-/* Fills dest with defaults, then with argv[1..].  ST_RANGE with a text for the user: which option, which
- * value, what is allowed, and for an unknown name the nearest one. */
-MUST_CHECK enum status options_parse(const struct option_set *set, void *dest, int argc, char **argv,
-                                     struct option_result *out);
+/* Fills dest with defaults, then with argv[1..].  ST_RANGE with a text for the user: which option,
+ * which value, what is allowed, and for an unknown name the nearest one. */
+MUST_CHECK enum status options_parse(const struct option_set *set, void *dest, int argc,
+                                     char **argv, struct option_result *out);
 
 void options_print_help(FILE *f, const struct option_set *set);
 

@@ -1,6 +1,6 @@
-/* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As
- * Easy as 1, 2, 3, SC 2011).  The same (key, counter) gives the same words everywhere; there is no state,
- * so a draw can be repeated on any rank, in any batch, after any crash. */
+/* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers:
+ * As Easy as 1, 2, 3, SC 2011).  The same (key, counter) gives the same words everywhere; there is
+ * no state, so a draw can be repeated on any rank, in any batch, after any crash. */
 #ifndef COMMON_RNG_H
 #define COMMON_RNG_H
 

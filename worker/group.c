@@ -169,8 +169,8 @@ static enum status plan_memory(struct group *g, const struct model_config *mc)
     backend_ops_of(g->be)->info(g->be, &info);
     size_t free = info.mem_free / (size_t)g->ci.local_world;
     if (!(info.kv_types & 1U << g->dc.kv_dtype))
-        FAIL(ST_UNSUPPORTED, "--kv-dtype %s: backend %s cannot do that",
-             dtype_name(g->dc.kv_dtype), worker_backend_name(g->opt));
+        FAIL(ST_UNSUPPORTED, "--kv-dtype %s: backend %s cannot do that", dtype_name(g->dc.kv_dtype),
+             worker_backend_name(g->opt));
     set_step(g, mc);
     TRY(decoder_plan_memory(&m, mc, g->ld, g->be, &g->dc));
     TRY(blocks_here(g, &m, free, &blocks));

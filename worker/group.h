@@ -1,5 +1,5 @@
-/* Start-up of one rank: device, model, agreement with the other ranks, memory plan, weights.  In the end
- * everything that the loop needs is there and no more memory is taken. */
+/* Start-up of one rank: device, model, agreement with the other ranks, memory plan, weights.  In
+ * the end everything that the loop needs is there and no more memory is taken. */
 #ifndef WORKER_GROUP_H
 #define WORKER_GROUP_H
 
@@ -17,16 +17,16 @@ struct group {
     struct timed_coll *co;
     struct decoder *model;
     struct rank_step *step;
-    struct vocab_part *parts;    /* [world] */
+    struct vocab_part *parts; /* [world] */
     struct decoder_config dc;
     struct rank_step_config rc;
-    uint64_t digest;             /* of the model */
-    uint64_t launch;             /* random, equal on all ranks */
+    uint64_t digest; /* of the model */
+    uint64_t launch; /* random, equal on all ranks */
     int threads;
 };
 
-/* Opens the device, reads the model's headers, agrees with the other ranks on everything.  After this
- * g->dc is final and the memory plan has been logged.  Collective. */
+/* Opens the device, reads the model's headers, agrees with the other ranks on everything.  After
+ * this g->dc is final and the memory plan has been logged.  Collective. */
 MUST_CHECK enum status group_plan(struct group *g, const struct worker_options *opt,
                                   const struct control_info *ci);
 

@@ -53,8 +53,8 @@ enum status link_send(struct link *l, const struct worker_msg *msg)
     return ST_OK;
 }
 
-/* Sends a heartbeat when it is due.  One that cannot be sent is a lost heartbeat: the next may pass, and
- * if none does the lease says so. */
+/* Sends a heartbeat when it is due.  One that cannot be sent is a lost heartbeat: the next may
+ * pass, and if none does the lease says so. */
 static void beat_if_due(struct link *l)
 {
     uint64_t now = now_ms();

@@ -15,8 +15,8 @@ struct head {
     uint32_t kind, n; /* END: n is the enum loop_end */
 };
 
-enum { TICK_MS = 500 };                     /* an idle rank 0 tells the others that it lives */
-enum { MEM_BYTES = 4 * RANK_MAX_MESSAGE };  /* address space of decoded messages */
+enum { TICK_MS = 500 };                    /* an idle rank 0 tells the others that it lives */
+enum { MEM_BYTES = 4 * RANK_MAX_MESSAGE }; /* address space of decoded messages */
 
 struct loop {
     struct rank_loop_config cfg;
@@ -60,8 +60,7 @@ static enum status tell(struct loop *l, enum kind kind, uint32_t n, size_t paylo
 static enum status listen(struct loop *l, struct head *h, const uint8_t **payload, size_t *n)
 {
     size_t len = 0;
-    enum status st = control_bcast(l->buf, sizeof *h + RANK_MAX_MESSAGE, &len,
-                                   l->welcome.lease_ms);
+    enum status st = control_bcast(l->buf, sizeof *h + RANK_MAX_MESSAGE, &len, l->welcome.lease_ms);
     if (st == ST_TIMEOUT)
         finish(l, LOOP_ORPHAN);
     TRY(st);
@@ -229,15 +228,16 @@ static void part(struct loop *l, enum status st)
     snprintf(detail, sizeof detail, "%s", status_text());
     if (l->end == LOOP_FAULT) {
         m.type = WMSG_FAULT;
-        m.u.fault = (struct worker_fault){
-            .epoch = l->welcome.epoch, .rank = (uint32_t)l->cfg.rank, .status = st,
-            .detail = detail};
+        m.u.fault = (struct worker_fault){.epoch = l->welcome.epoch,
+                                          .rank = (uint32_t)l->cfg.rank,
+                                          .status = st,
+                                          .detail = detail};
         tells = true;
     }
     if (tells && link_send(l->cfg.link, &m) != ST_OK)
         log_line(LOG_WARN, "the coordinator could not be told: %s", status_text());
-    /* a Shutdown or a refusal the others have heard themselves; after a fault the ranks are no longer
-     * in step: the caller aborts the job */
+    /* a Shutdown or a refusal the others have heard themselves; after a fault the ranks are no
+     * longer in step: the caller aborts the job */
     if ((l->end == LOOP_SIGNAL || l->end == LOOP_ORPHAN) &&
         tell(l, KIND_END, (uint32_t)l->end, 0) != ST_OK)
         log_line(LOG_WARN, "the other ranks could not be told: %s", status_text());

@@ -1,14 +1,14 @@
-/* The loop of every rank.  Rank 0 receives messages from the coordinator and relays their bytes unchanged
- * to all ranks; every rank decodes and carries out the same messages in the same order, so all of them
- * accept or refuse the same plan.  Rank 0 sends the results back.
+/* The loop of every rank.  Rank 0 receives messages from the coordinator and relays their bytes
+ * unchanged to all ranks; every rank decodes and carries out the same messages in the same order,
+ * so all of them accept or refuse the same plan.  Rank 0 sends the results back.
  *
- * Between ranks (control_bcast): relayed coordinator messages, ROWS (whole rows of logits wanted for the
- * step just run; sent only when a draw needs them), TICK (rank 0 lives) and END.
+ * Between ranks (control_bcast): relayed coordinator messages, ROWS (whole rows of logits wanted
+ * for the step just run; sent only when a draw needs them), TICK (rank 0 lives) and END.
  *
- * Epochs: the Welcome names the group's epoch; a plan of another epoch is dropped.  A Reset names a new one
- * and makes all ranks forget their sequences.
- * An end is one of enum loop_end.  After LOOP_FAULT rank 0 has told the coordinator (Fault), and the
- * caller ends the whole job (coll abort, control_abort). */
+ * Epochs: the Welcome names the group's epoch; a plan of another epoch is dropped.  A Reset names a
+ * new one and makes all ranks forget their sequences. An end is one of enum loop_end.  After
+ * LOOP_FAULT rank 0 has told the coordinator (Fault), and the caller ends the whole job (coll
+ * abort, control_abort). */
 #ifndef WORKER_RANK_LOOP_H
 #define WORKER_RANK_LOOP_H
 

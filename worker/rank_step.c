@@ -14,17 +14,17 @@ struct rank_step {
     struct vocab_part *parts;
     struct step *step;
     struct edits *edits;
-    int32_t max_cols;            /* of the widest share of the vocabulary */
-    struct view logits;          /* [R, n_cols] of the last step */
+    int32_t max_cols;   /* of the widest share of the vocabulary */
+    struct view logits; /* [R, n_cols] of the last step */
 
     /* device */
-    struct buf *inv_temp;        /* [max_seqs] f32 */
-    struct buf *top;             /* [world, words_of(max_seqs)] see top_view */
-    struct buf *full_row;        /* [FULL_ROWS] i32 */
-    struct buf *full;            /* [world, FULL_ROWS, max_cols] f32 */
+    struct buf *inv_temp; /* [max_seqs] f32 */
+    struct buf *top;      /* [world, words_of(max_seqs)] see top_view */
+    struct buf *full_row; /* [FULL_ROWS] i32 */
+    struct buf *full;     /* [world, FULL_ROWS, max_cols] f32 */
 
     /* host */
-    float *inv_temp_host;        /* [max_seqs] */
+    float *inv_temp_host; /* [max_seqs] */
     /* rank 0, host */
     uint32_t *top_host;          /* as top: words whose type depends on the place */
     float *full_host;            /* as full */
@@ -247,8 +247,7 @@ static void combine(struct rank_step *r, int32_t i, int32_t n_rows, float inv_te
     float stat[3 * SAMPLER_MAX_SLICES];
     for (int w = 0; w < cfg->world; w++)
         memcpy(stat + (size_t)w * 3 * n_slices,
-               r->top_host + (size_t)w * words + (size_t)n_rows * 2 * K +
-                   (size_t)i * 3 * n_slices,
+               r->top_host + (size_t)w * words + (size_t)n_rows * 2 * K + (size_t)i * 3 * n_slices,
                3 * n_slices * sizeof *stat);
     sampler_combine(&r->sums[i], stat, cfg->world * (int32_t)n_slices, inv_temp);
 }
@@ -269,8 +268,8 @@ enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows
     *n_rows = 0;
     if (n == 0)
         return ST_OK;
-    TRY(backend_ops_of(cfg->be)->read(
-        cfg->be, r->top_host, packed(r->top, 0, cfg->world, (int32_t)words, DT_I32)));
+    TRY(backend_ops_of(cfg->be)->read(cfg->be, r->top_host,
+                                      packed(r->top, 0, cfg->world, (int32_t)words, DT_I32)));
     for (int32_t i = 0; i < n; i++) {
         const struct step_seq *seq = step_seq(r->step, step_out_slot(r->step, i));
         float logit[K];
@@ -280,8 +279,9 @@ enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows
             return broken_row(seq);
         struct candidates c = r->sums[i];
         const uint32_t *row = r->top_host + (size_t)i * K;
-        c.n = sampler_merge((const float *)(const void *)row, (const int32_t *)(row + (size_t)n * K),
-                            cfg->world, K, words, logit, id);
+        c.n =
+            sampler_merge((const float *)(const void *)row, (const int32_t *)(row + (size_t)n * K),
+                          cfg->world, K, words, logit, id);
         c.logit = logit;
         c.id = id;
         c.complete = c.n == cfg->step.vocab;
@@ -297,8 +297,8 @@ static enum status draw_full(struct rank_step *r, const int32_t *rows, int32_t n
 {
     const struct rank_step_config *cfg = &r->cfg;
     size_t per_rank = (size_t)n * (size_t)r->max_cols;
-    TRY(backend_ops_of(cfg->be)->read(
-        cfg->be, r->full_host, packed(r->full, 0, cfg->world * n, r->max_cols, DT_F32)));
+    TRY(backend_ops_of(cfg->be)->read(cfg->be, r->full_host,
+                                      packed(r->full, 0, cfg->world * n, r->max_cols, DT_F32)));
     for (int32_t k = 0; k < n; k++) {
         for (int w = 0; w < cfg->world; w++)
             memcpy(r->row + cfg->parts[w].first_id,
@@ -332,7 +332,7 @@ enum status rank_step_full(struct rank_step *r, const int32_t *rows, int32_t n)
     TRY(ops->write(cfg->be, index, rows));
     TRY(ops->gather(cfg->be, r->logits, index, cut));
     if (cfg->world > 1)
-        TRY(cfg->co->ops->all_gather(
-            cfg->co, src, packed(r->full, 0, cfg->world * n, r->max_cols, DT_F32)));
+        TRY(cfg->co->ops->all_gather(cfg->co, src,
+                                     packed(r->full, 0, cfg->world * n, r->max_cols, DT_F32)));
     return cfg->rank == 0 ? draw_full(r, rows, n) : ST_OK;
 }

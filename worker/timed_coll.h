@@ -1,6 +1,6 @@
-/* A communicator that measures how long its collectives take (waiting for peers included) and otherwise is
- * the one inside it.  Exact on backends that compute before they return; on others it is the time to
- * enqueue.  Called by the rank's main thread. */
+/* A communicator that measures how long its collectives take (waiting for peers included) and
+ * otherwise is the one inside it.  Exact on backends that compute before they return; on others it
+ * is the time to enqueue.  Called by the rank's main thread. */
 #ifndef WORKER_TIMED_COLL_H
 #define WORKER_TIMED_COLL_H
 

@@ -1,6 +1,7 @@
-/* Step plans as a rank takes them: bytes -> worker_msg_decode -> step_apply and the penalties.  The input is
- * a row of messages, each behind its length in two bytes, so that state builds up; frame headers and types
- * are put in front.  What is accepted must keep to the arrays' bounds (sanitizers, asserts). */
+/* Step plans as a rank takes them: bytes -> worker_msg_decode -> step_apply and the penalties.  The
+ * input is a row of messages, each behind its length in two bytes, so that state builds up; frame
+ * headers and types are put in front.  What is accepted must keep to the arrays' bounds
+ * (sanitizers, asserts). */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -49,11 +50,8 @@ static void one_message(struct rig *r, uint8_t *bytes, size_t n)
     if (step_apply(r->step, &m.u.plan, &dev) != ST_OK)
         return;
     edits_note(r->edits, r->step, &m.u.plan);
-    struct view logits = {.buf = r->logits,
-                          .rows = step_n_out(r->step),
-                          .cols = 20,
-                          .stride = 20,
-                          .dtype = DT_F32};
+    struct view logits = {
+        .buf = r->logits, .rows = step_n_out(r->step), .cols = 20, .stride = 20, .dtype = DT_F32};
     if (edits_apply(r->edits, r->step, logits) != ST_OK)
         abort();
 }

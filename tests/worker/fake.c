@@ -93,8 +93,8 @@ static int add_mpirun(const char **argv, const char *count)
 
 static int add_worker(const struct fake *f, const char **argv, int n, const char *model)
 {
-    const char *const worker[] = {INGOT_WORKER, "--model", model, "--connect", f->endpoint,
-                                  "--block-len", "8", NULL};
+    const char *const worker[] = {INGOT_WORKER, "--model",     model, "--connect",
+                                  f->endpoint,  "--block-len", "8",   NULL};
     return add(argv, n, worker);
 }
 
@@ -346,9 +346,37 @@ void fake_join(struct fake *f, uint32_t heartbeat_ms, uint32_t lease_ms)
     f->hello = m.u.hello;
     f->hello.model = f->hello.backend = f->hello.coll = NULL;
     cr_assert_eq(f->hello.world, (uint32_t)f->world);
-    m = (struct worker_msg){.type = WMSG_WELCOME,
-                            .u.welcome = {f->epoch, heartbeat_ms, lease_ms}};
+    m = (struct worker_msg){.type = WMSG_WELCOME, .u.welcome = {f->epoch, heartbeat_ms, lease_ms}};
     fake_send(f, &m);
+}
+
+/* ---- the usual group ---- */
+
+const char *const fake_small_args[] = {
+    "--max-seqs", "8", "--max-step-tokens", "64", "--kv-blocks", "512", "--threads", "1", NULL};
+
+const char *fake_tiny_model(void)
+{
+    return INGOT_SOURCE_DIR "/tests/golden/models/llama-gqa";
+}
+
+void fake_start(struct fake *f, int world, const char *model, const char *coll, uint32_t lease_ms)
+{
+    const char *args[MAX_ARGS];
+    int n = add(args, 0, fake_small_args);
+    add(args, n, (const char *const[]){"--coll", coll, NULL});
+    fake_open(f);
+    fake_launch(f, world, model, args);
+    fake_join(f, FAKE_BEAT_MS, lease_ms);
+}
+
+void fake_shut_down(struct fake *f)
+{
+    struct worker_msg m = {.type = WMSG_SHUTDOWN, .u.beat.epoch = f->epoch};
+    fake_send(f, &m);
+    fake_check_exit(f, 0);
+    fake_all_gone(f);
+    fake_close(f);
 }
 
 /* ---- a small scheduler: every stream has its own blocks, all run in every step ---- */
@@ -386,9 +414,8 @@ static void plan_stream(struct step_plan *p, struct fake_stream *s, int i, uint3
         plan_open(p, s);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t at = s->len + k;
-        p->tokens[p->n_tokens++] = at < s->n_prompt || s->forced
-                                       ? s->prompt[at]
-                                       : s->out[at - s->n_prompt].token;
+        p->tokens[p->n_tokens++] =
+            at < s->n_prompt || s->forced ? s->prompt[at] : s->out[at - s->n_prompt].token;
     }
     s->len += n;
     for (; s->n_blocks * FAKE_BLOCK_LEN < s->len; s->n_blocks++, q->n_blocks++)

@@ -1,5 +1,5 @@
-/* A coordinator for tests: one ROUTER socket over ipc, a worker group launched as child processes, and a
- * scheduler of a few lines.  Any failure is a failed assertion of the test. */
+/* A coordinator for tests: one ROUTER socket over ipc, a worker group launched as child processes,
+ * and a scheduler of a few lines.  Any failure is a failed assertion of the test. */
 #ifndef TESTS_WORKER_FAKE_H
 #define TESTS_WORKER_FAKE_H
 
@@ -10,19 +10,20 @@
 
 enum { FAKE_PATIENCE_MS = 120000 }; /* for what must come; generous, machines are shared */
 enum { FAKE_BLOCK_LEN = 8 };
+enum { FAKE_BEAT_MS = 100, FAKE_LEASE_MS = 20000 };
 
 struct fake {
     void *ctx, *router;
     char dir[64], endpoint[128], log[128];
     pid_t child;
-    int alive;                 /* reading end of a pipe that the child holds open */
+    int alive; /* reading end of a pipe that the child holds open */
     int world;
     struct wire_mem rx, tx;
     uint8_t id[255];
     size_t n_id;
     struct worker_hello hello; /* strings are not kept */
     uint64_t epoch, step_id;
-    int n_heartbeats;          /* received */
+    int n_heartbeats; /* received */
 };
 
 /* One stream of tokens. */
@@ -52,6 +53,15 @@ void fake_close(struct fake *f);
 
 /* Waits for Hello, answers Welcome. */
 void fake_join(struct fake *f, uint32_t heartbeat_ms, uint32_t lease_ms);
+
+/* A tiny random model of the repository: 104 tokens, 8 heads, 128 positions. */
+const char *fake_tiny_model(void);
+/* Sizes for small models. */
+extern const char *const fake_small_args[];
+/* fake_open, fake_launch with fake_small_args and that --coll, fake_join. */
+void fake_start(struct fake *f, int world, const char *model, const char *coll, uint32_t lease_ms);
+/* Asks the group to end, sees that all of it does, and closes. */
+void fake_shut_down(struct fake *f);
 
 void fake_send(struct fake *f, const struct worker_msg *m);
 void fake_send_bytes(struct fake *f, const void *data, size_t n);

@@ -1,4 +1,5 @@
-/* Rank 0's link on its own: heartbeats while the socket is lent, the lease, messages that are refused. */
+/* Rank 0's link on its own: heartbeats while the socket is lent, the lease, messages that are
+ * refused. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -17,21 +17,51 @@ struct my {
 
 static const struct option_row rows[] = {
     {.help = "First"},
-    {.name = "model", .type = OPT_STRING, .at = offsetof(struct my, model), .arg = "PATH",
-     .required = true, .help = "the model's folder"},
-    {.name = "threads", .type = OPT_INT, .at = offsetof(struct my, threads), .arg = "N",
-     .def = "2", .min = 0, .max = 64, .help = "compute threads"},
-    {.name = "memory", .type = OPT_SIZE, .at = offsetof(struct my, memory), .arg = "BYTES",
-     .def = "1M", .help = "bytes to take"},
+    {.name = "model",
+     .type = OPT_STRING,
+     .at = offsetof(struct my, model),
+     .arg = "PATH",
+     .required = true,
+     .help = "the model's folder"},
+    {.name = "threads",
+     .type = OPT_INT,
+     .at = offsetof(struct my, threads),
+     .arg = "N",
+     .def = "2",
+     .min = 0,
+     .max = 64,
+     .help = "compute threads"},
+    {.name = "memory",
+     .type = OPT_SIZE,
+     .at = offsetof(struct my, memory),
+     .arg = "BYTES",
+     .def = "1M",
+     .help = "bytes to take"},
     {.help = "Second"},
-    {.name = "share", .type = OPT_FLOAT, .at = offsetof(struct my, share), .arg = "X",
-     .def = "0.5", .min = 0, .max = 1, .help = "how much"},
-    {.name = "coll", .type = OPT_ENUM, .at = offsetof(struct my, coll), .def = "auto",
-     .arg = "auto|local|shm|mpi", .help = "how"},
+    {.name = "share",
+     .type = OPT_FLOAT,
+     .at = offsetof(struct my, share),
+     .arg = "X",
+     .def = "0.5",
+     .min = 0,
+     .max = 1,
+     .help = "how much"},
+    {.name = "coll",
+     .type = OPT_ENUM,
+     .at = offsetof(struct my, coll),
+     .def = "auto",
+     .arg = "auto|local|shm|mpi",
+     .help = "how"},
     {.name = "json", .type = OPT_FLAG, .at = offsetof(struct my, json), .help = "print JSON"},
-    {.name = "color", .type = OPT_FLAG, .at = offsetof(struct my, color), .def = "true",
+    {.name = "color",
+     .type = OPT_FLAG,
+     .at = offsetof(struct my, color),
+     .def = "true",
      .help = "colours"},
-    {.name = "stop", .type = OPT_LIST, .at = offsetof(struct my, stop), .arg = "TEXT",
+    {.name = "stop",
+     .type = OPT_LIST,
+     .at = offsetof(struct my, stop),
+     .arg = "TEXT",
      .help = "a stop string"},
 };
 
@@ -133,9 +163,9 @@ Test(options, help_asks_for_nothing_else)
     FILE *f = open_memstream(&text, &n);
     options_print_help(f, &set);
     fclose(f);
-    const char *const parts[] = {"usage: prog --model PATH", "First:", "--threads N",
-                                 "(default 2; 0 to 64)", "--coll auto|local|shm|mpi", "(required)",
-                                 "Exit codes: 0."};
+    const char *const parts[] = {
+        "usage: prog --model PATH",  "First:",     "--threads N",   "(default 2; 0 to 64)",
+        "--coll auto|local|shm|mpi", "(required)", "Exit codes: 0."};
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
         cr_assert(strstr(text, parts[i]), "help lacks \"%s\"", parts[i]);
     cr_assert_null(strstr(text, " \n"), "a line of the help ends in a blank");

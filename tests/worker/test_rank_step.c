@@ -1,4 +1,5 @@
-/* A rank's step in this process: its memory is what was planned, to the byte, and a step allocates nothing. */
+/* A rank's step in this process: its memory is what was planned, to the byte, and a step allocates
+ * nothing. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,8 +82,7 @@ static void open_rig(struct rig *r)
                              .deadline_ms = 1000,
                              .one_host = true};
     cr_assert_eq(coll_open(&r->co, NULL, &cc), ST_OK, "%s", status_text());
-    cr_assert_eq(decoder_open(&r->model, mc, r->ld, r->be, r->co, &dc), ST_OK, "%s",
-                 status_text());
+    cr_assert_eq(decoder_open(&r->model, mc, r->ld, r->be, r->co, &dc), ST_OK, "%s", status_text());
     r->part = decoder_shard(r->model)->vocab;
     r->cfg = (struct rank_step_config){
         .world = 1,

@@ -1,5 +1,6 @@
-/* The sampler against an independent reference, against HuggingFace's warpers (committed vectors, see
- * make_sampler_vectors.py), and against itself: candidates and the whole row give the same token. */
+/* The sampler against an independent reference, against HuggingFace's warpers (committed vectors,
+ * see make_sampler_vectors.py), and against itself: candidates and the whole row give the same
+ * token. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -57,8 +58,7 @@ static void row_finish(struct row *r, const struct sample_params *sp)
 
 static struct candidates first_n(const struct row *r, const struct sample_params *sp, int32_t n)
 {
-    struct candidates c = {
-        .n = n, .logit = r->sorted, .id = r->id, .complete = n == r->v};
+    struct candidates c = {.n = n, .logit = r->sorted, .id = r->id, .complete = n == r->v};
     sampler_combine(&c, r->stat, 8, sampler_inv_temperature(sp));
     return c;
 }

@@ -1,5 +1,5 @@
-/* Steps: what a plan uploads, what is refused and that a refused plan changes nothing, and the edits of
- * logits against a plain computation. */
+/* Steps: what a plan uploads, what is refused and that a refused plan changes nothing, and the
+ * edits of logits against a plain computation. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -176,7 +176,8 @@ Test(step, a_plan_may_be_empty, .init = set_up, .fini = tear_down)
 Test(step, slots_are_used_again, .init = set_up, .fini = tear_down)
 {
     struct step_dev dev;
-    for (uint64_t id = 1; id < 5000; id++) { /* closes and opens in one plan, when all slots are taken */
+    for (uint64_t id = 1; id < 5000;
+         id++) { /* closes and opens in one plan, when all slots are taken */
         struct draft *d = fresh();
         if (id > SEQS)
             add_close(d, id - SEQS);
@@ -356,14 +357,14 @@ Test(id_map, agrees_with_a_plain_table)
 
 /* ---- edits ---- */
 
-/* One vocabulary share; parts of one row are put together and compared with the whole computation. */
+/* One vocabulary share; parts of one row are put together and compared with the whole computation.
+ */
 static void edited(struct draft *plans, int n_plans, int world, float *row)
 {
     for (int r = 0; r < world; r++) {
         struct vocab_part part = {.first_id = r * VOCAB / world, .n_slices = 1};
         part.n_cols = (r + 1) * VOCAB / world - part.first_id;
-        struct edits_config ec = {
-            .max_open = SEQS, .max_ctx = CTX, .vocab = VOCAB, .part = part};
+        struct edits_config ec = {.max_open = SEQS, .max_ctx = CTX, .vocab = VOCAB, .part = part};
         struct edits *e;
         struct step *s;
         struct step_dev dev;

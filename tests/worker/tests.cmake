@@ -11,10 +11,12 @@ endif()
 ingot_test(test_link ${worker_dir}/test_link.c ${worker_dir}/fake.c
   LIBS ingot_runtime PkgConfig::ZMQ Threads::Threads)
 set_tests_properties(test_link PROPERTIES LABELS "unit;nompi")
-ingot_test(test_worker ${worker_dir}/test_worker.c ${worker_dir}/fake.c
-  LIBS ingot_wire ingot_common PkgConfig::ZMQ PkgConfig::CJSON TIMEOUT 900)
-set_tests_properties(test_worker PROPERTIES LABELS "unit;nompi")
-foreach(name test_link test_worker)
+foreach(name tokens ends)
+  ingot_test(test_worker_${name} ${worker_dir}/test_worker_${name}.c ${worker_dir}/fake.c
+    LIBS ingot_runtime PkgConfig::ZMQ PkgConfig::CJSON TIMEOUT 900)
+  set_tests_properties(test_worker_${name} PROPERTIES LABELS "unit;nompi")
+endforeach()
+foreach(name test_link test_worker_tokens test_worker_ends)
   add_dependencies(${name} ingot-worker)
   target_compile_definitions(${name} PRIVATE INGOT_WORKER="$<TARGET_FILE:ingot-worker>")
   if(INGOT_MPI)

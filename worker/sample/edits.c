@@ -24,17 +24,18 @@ struct edit {
 struct edits {
     struct edits_config cfg;
     struct backend *be;
-    struct slot *slots;  /* [max_open] */
-    int32_t *tokens;     /* [max_open, max_ctx]; pages of sequences without penalties are never touched */
-    uint64_t *seen_row;  /* [vocab] number of the row that last touched the id */
-    int32_t *edit_of;    /* [vocab] its index in list then */
+    struct slot *slots; /* [max_open] */
+    int32_t
+        *tokens; /* [max_open, max_ctx]; pages of sequences without penalties are never touched */
+    uint64_t *seen_row; /* [vocab] number of the row that last touched the id */
+    int32_t *edit_of;   /* [vocab] its index in list then */
     uint64_t row_number;
-    struct edit *list;   /* [vocab] of the row at hand */
+    struct edit *list; /* [vocab] of the row at hand */
     int32_t n_list;
-    int32_t *row, *id;   /* [BATCH] to be uploaded */
-    float *mul, *add;    /* [BATCH] */
+    int32_t *row, *id; /* [BATCH] to be uploaded */
+    float *mul, *add;  /* [BATCH] */
     int32_t n_batch;
-    struct buf *dev;     /* [N_COLS, BATCH] */
+    struct buf *dev; /* [N_COLS, BATCH] */
 };
 
 size_t edits_bytes(void)

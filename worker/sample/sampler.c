@@ -109,9 +109,10 @@ struct mass {
     double lo, hi;
 };
 
-/* reach: the weight at which top_p ends the kept set.  The walk that decides is the same for candidates
- * and for the whole row; candidates that end early give bounds that hold for every continuation:
- * with top_p alone the sum ends in [reach, reach + w_last], with min_p possibly before, above sum. */
+/* reach: the weight at which top_p ends the kept set.  The walk that decides is the same for
+ * candidates and for the whole row; candidates that end early give bounds that hold for every
+ * continuation: with top_p alone the sum ends in [reach, reach + w_last], with min_p possibly
+ * before, above sum. */
 static struct mass kept_mass(const struct walk *w, double reach, double min_p)
 {
     const struct candidates *c = w->c;
@@ -171,8 +172,8 @@ static uint32_t sort_key(float logit)
     return ~u;
 }
 
-int32_t sampler_merge(const float *logit, const int32_t *id, int32_t world, int32_t k, size_t stride,
-                      float *out_logit, int32_t *out_id)
+int32_t sampler_merge(const float *logit, const int32_t *id, int32_t world, int32_t k,
+                      size_t stride, float *out_logit, int32_t *out_id)
 {
     int32_t at[SAMPLER_MAX_SLICES] = {0};
     int32_t n = 0;
@@ -180,7 +181,8 @@ int32_t sampler_merge(const float *logit, const int32_t *id, int32_t world, int3
     for (; n < k; n++) {
         int32_t best = -1;
         uint32_t best_key = 0;
-        for (int32_t r = 0; r < world; r++) { /* ranks hold ascending ids: ties go to the lower rank */
+        for (int32_t r = 0; r < world;
+             r++) { /* ranks hold ascending ids: ties go to the lower rank */
             size_t i = (size_t)r * stride + (size_t)at[r];
             if (at[r] >= k || id[i] < 0)
                 continue;

@@ -62,8 +62,8 @@ static enum status check_open(const struct step *s, const struct step_plan *p,
     TRY(check_span("stop ids", o->seq_id, o->stop_off, o->n_stop_ids, p->n_stop_ids));
     TRY(check_span("biases", o->seq_id, o->bias_off, o->n_bias, p->n_bias));
     if (o->n_stop_ids > MAX_STOP_IDS || o->n_bias > MAX_LOGIT_BIAS)
-        FAIL(ST_PEER, "sequence %llu: %u stop ids and %u biases, at most %d and %d",
-             ULL(o->seq_id), o->n_stop_ids, o->n_bias, MAX_STOP_IDS, MAX_LOGIT_BIAS);
+        FAIL(ST_PEER, "sequence %llu: %u stop ids and %u biases, at most %d and %d", ULL(o->seq_id),
+             o->n_stop_ids, o->n_bias, MAX_STOP_IDS, MAX_LOGIT_BIAS);
     for (uint32_t i = 0; i < o->n_history; i++)
         TRY(check_id(s, o->seq_id, "history", p->history[o->history_off + i]));
     for (uint32_t i = 0; i < o->n_stop_ids; i++)

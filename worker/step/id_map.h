@@ -1,5 +1,6 @@
-/* Sequence ids to small numbers: open addressing with linear probing, sized at start, deletion by moving
- * later entries back (Knuth, The Art of Computer Programming 3, 6.4 algorithm R).  Id 0 is never used. */
+/* Sequence ids to small numbers: open addressing with linear probing, sized at start, deletion by
+ * moving later entries back (Knuth, The Art of Computer Programming 3, 6.4 algorithm R).  Id 0 is
+ * never used. */
 #ifndef WORKER_STEP_ID_MAP_H
 #define WORKER_STEP_ID_MAP_H
 

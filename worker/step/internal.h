@@ -8,19 +8,19 @@
 struct step {
     struct step_config cfg;
     struct backend *be;
-    int32_t max_blocks;        /* of one sequence */
-    struct step_seq *seqs;     /* [max_open] */
-    int32_t *tables;           /* [max_open, max_blocks] */
-    int32_t *free_slots;       /* [max_open] stack */
+    int32_t max_blocks;    /* of one sequence */
+    struct step_seq *seqs; /* [max_open] */
+    int32_t *tables;       /* [max_open, max_blocks] */
+    int32_t *free_slots;   /* [max_open] stack */
     int32_t n_free;
-    struct id_map slot_of;     /* open sequences */
-    uint64_t serial;           /* plans applied or refused so far */
-    int32_t *out_slot;         /* [max_seqs] */
+    struct id_map slot_of; /* open sequences */
+    uint64_t serial;       /* plans applied or refused so far */
+    int32_t *out_slot;     /* [max_seqs] */
     int32_t n_out;
 
-    struct id_map fresh;       /* check: the plan's opens, by index */
-    uint64_t *fresh_serial;    /* [max_open] check: serial of the plan that used open i */
-    uint64_t *close_serial;    /* [max_open] check: serial of the plan that closes the slot */
+    struct id_map fresh;    /* check: the plan's opens, by index */
+    uint64_t *fresh_serial; /* [max_open] check: serial of the plan that used open i */
+    uint64_t *close_serial; /* [max_open] check: serial of the plan that closes the slot */
 
     /* one buffer on the device and its image on the host, in i32 */
     struct buf *dev;
@@ -28,7 +28,8 @@ struct step {
     size_t at_token, at_pos, at_slot, at_seq, at_q_start, at_kv_len, at_out_row, at_table, n_words;
 };
 
-/* Everything that step_apply relies on; ST_PEER names the first fault.  Changes nothing but scratch. */
+/* Everything that step_apply relies on; ST_PEER names the first fault.  Changes nothing but
+ * scratch. */
 MUST_CHECK enum status step_check(struct step *s, const struct step_plan *plan);
 
 #endif

@@ -154,8 +154,8 @@ static void close_and_open(struct step *s, const struct step_plan *p)
     for (uint32_t i = 0; i < p->n_opens; i++) {
         const struct plan_open *o = &p->opens[i];
         int32_t slot = s->free_slots[--s->n_free];
-        s->seqs[slot] = (struct step_seq){
-            .seq_id = o->seq_id, .sp = o->sp, .n_prompt = (int32_t)o->n_prompt};
+        s->seqs[slot] =
+            (struct step_seq){.seq_id = o->seq_id, .sp = o->sp, .n_prompt = (int32_t)o->n_prompt};
         id_map_put(&s->slot_of, o->seq_id, slot);
     }
 }
@@ -164,8 +164,8 @@ static void close_and_open(struct step *s, const struct step_plan *p)
 static void place_tokens(struct step *s, const struct step_plan *p, int32_t i, int32_t row)
 {
     const struct plan_seq *q = &p->seqs[i];
-    const int32_t *table = s->tables + (size_t)id_map_get(&s->slot_of, q->seq_id) *
-                                           (size_t)s->max_blocks;
+    const int32_t *table =
+        s->tables + (size_t)id_map_get(&s->slot_of, q->seq_id) * (size_t)s->max_blocks;
     int32_t len = s->cfg.block_len;
     for (int32_t k = 0; k < (int32_t)q->n_tokens; k++, row++) {
         int32_t pos = (int32_t)q->pos + k;

@@ -1,6 +1,6 @@
-/* The ranks' view of the sequences: block tables and lengths, driven only by step plans.  Policy-free: a
- * rank does what the plan says, after checking that it is possible.  step_apply validates the whole plan,
- * updates the tables and uploads the arrays of struct step_dev once.
+/* The ranks' view of the sequences: block tables and lengths, driven only by step plans.
+ * Policy-free: a rank does what the plan says, after checking that it is possible.  step_apply
+ * validates the whole plan, updates the tables and uploads the arrays of struct step_dev once.
  * Called by the rank's main thread; all memory is taken by step_create. */
 #ifndef WORKER_STEP_STEP_H
 #define WORKER_STEP_STEP_H
@@ -25,26 +25,28 @@ void step_destroy(struct step *s);
 /* Forgets all sequences (new epoch). */
 void step_reset(struct step *s);
 
-/* ST_PEER names what is wrong with the plan (unknown sequence, pos that is not its length, block out of
- * range, token id outside the vocabulary, too many of anything); nothing is applied then. */
+/* ST_PEER names what is wrong with the plan (unknown sequence, pos that is not its length, block
+ * out of range, token id outside the vocabulary, too many of anything); nothing is applied then. */
 MUST_CHECK enum status step_apply(struct step *s, const struct step_plan *plan,
                                   struct step_dev *dev);
 
-/* Do the penalties of these parameters look at the tokens so far?  Then an open brings its history. */
+/* Do the penalties of these parameters look at the tokens so far?  Then an open brings its history.
+ */
 static inline bool sample_params_need_history(const struct sample_params *sp)
 {
     return sp->repetition_penalty != 1.0f || sp->presence_penalty != 0.0f ||
            sp->frequency_penalty != 0.0f;
 }
 
-/* What is known of an open sequence.  slot: its number in [0, max_open), the same until it closes. */
+/* What is known of an open sequence.  slot: its number in [0, max_open), the same until it closes.
+ */
 struct step_seq {
     uint64_t seq_id;
     struct sample_params sp;
     int32_t len;      /* tokens in the KV cache, after the last step applied */
     int32_t n_prompt; /* of all its tokens, how many are prompt */
     int32_t n_blocks;
-    uint64_t serial;  /* of the last plan that had it */
+    uint64_t serial; /* of the last plan that had it */
 };
 
 /* Slot of an open sequence, -1 when it is not known. */
