@@ -5,10 +5,11 @@
  *
  * The logit l of an id becomes (l > 0 ? l / mul : l * mul) + add, with
  *   mul = repetition_penalty when the id occurs in prompt or output, else 1
- *   add = -(presence_penalty + frequency_penalty * n) when it occurs n > 0 times in the output, +
- * its bias; -infinity for a stop id while the output has fewer than min_new tokens. Sources: Keskar
- * et al. 2019 (CTRL) for the repetition penalty, the OpenAI API reference for the others. Called by
- * the rank's main thread; all memory is taken by edits_create. */
+ *   add = its bias - (presence_penalty + frequency_penalty * n) when it occurs n > 0 times in the
+ *         output; -infinity for a stop id while the output has fewer than min_new tokens.
+ *
+ * Sources: Keskar et al. 2019 (CTRL) for the repetition penalty, the OpenAI API reference for the
+ * others.  Called by the rank's main thread; all memory is taken by edits_create. */
 #ifndef WORKER_SAMPLE_EDITS_H
 #define WORKER_SAMPLE_EDITS_H
 

@@ -5,15 +5,14 @@
  *
  * Rules, in double precision (w = exp((l - max) / temperature), so w of the first is 1):
  *  - Order: logit descending; equal logits (also -0 and +0) by id ascending.
- *  - top_k keeps the first k of the order, exactly k: of equal logits at the border those with
- * lower ids.
+ *  - top_k keeps the first k of the order, exactly k: of equal logits at the border the lower ids.
  *  - top_p keeps the shortest prefix whose weight reaches top_p of the weight that top_k left; the
- * token that reaches it is kept, so at least one is.
+ *    token that reaches it is kept, so at least one is.
  *  - min_p keeps the tokens with w >= min_p, that is min_p of the most probable one's probability.
  *  - All three keep a prefix of the order, so the kept set is the shortest of the three.
  *  - Draw: the first token whose running sum exceeds u * (weight of the kept set).  The weight of
- * the whole vocabulary is the device's sum (struct candidates), in both calls.  When rounding lets
- * no token exceed it (probability of the order 1e-7), the first token is taken.
+ *    the whole vocabulary is the device's sum (struct candidates), in both calls.  When rounding
+ *    lets no token exceed it (probability of the order 1e-7), the first token is taken.
  *  - temperature 0 is greedy: the first of the order; top_k, top_p, min_p and seed play no part.
  *    Temperatures below 1e-5 work as 1e-5 (1 / temperature stays in the range of float).
  *  - logprobs are of the edited logits before temperature and before the filters.
