@@ -167,6 +167,7 @@ int main(int argc, char **argv)
     struct backend_config cfg = {.isa = argc > 1 ? argv[1] : "auto", .threads = argc > 2 ? atoi(argv[2]) : 0};
     struct bench b;
     struct backend_info info;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a line as soon as it is known, also into a pipe */
     must(backend_open(&b.be, "cpu", &cfg));
     b.ops = backend_ops_of(b.be);
     b.ops->info(b.be, &info);
