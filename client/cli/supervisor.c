@@ -374,10 +374,11 @@ void supervisor_stop(struct supervisor *s)
         kill(s->coordinator, SIGTERM);
         kill(s->coordinator, SIGINT); /* the second one: now, not when everything is answered */
     }
+    bool told = s->coordinator || (s->ended && s->exit_code == 0); /* the groups, by the coordinator */
     uint64_t until = clock_us() + 2 * 1000 * 1000;
     wait_or_kill(&s->coordinator, until);
-    for (int i = 0; i < s->n_groups; i++) { /* the coordinator has told them to end */
-        if (!s->groups[i].was_up)
+    for (int i = 0; i < s->n_groups; i++) {
+        if (!told || !s->groups[i].was_up)
             kill_group(&s->groups[i]);
         wait_or_kill(&s->groups[i].pid, until);
     }

@@ -1,0 +1,152 @@
+"""The command line of `ingot`: help, errors, exit codes; no server is needed."""
+import json
+import os
+import socket
+import subprocess
+import tempfile
+
+from cli_tools import BIN, INGOT, ingot, ok
+import tap
+from cluster import DEMO
+
+COMMANDS = ["serve", "drain", "run", "chat", "generate", "status", "models", "ping", "bench", "doctor",
+            "inspect", "tokenize", "detokenize", "template", "replay"]
+NOBODY = "ipc:///tmp/ingot-nobody-listens-here"
+
+
+@tap.case
+def help_of_all_commands():
+    table = ok("--help")
+    assert ok("help") == table
+    for c in COMMANDS + ["version", "help"]:
+        assert f"\n  {c} " in table, c
+    for c in COMMANDS:
+        text = ok(c, "--help")
+        assert text.lower().startswith("usage"), (c, text[:80])
+        assert "xit codes" in text, c
+        assert ok("help", c) == text, c
+    assert ok("version").startswith("ingot ")
+    assert ok("--version") == ok("version")
+
+
+@tap.case
+def wrong_commands_and_options():
+    p = ingot()
+    assert p.returncode == 2 and "Serve:" in p.stderr and not p.stdout
+    for args, said in [
+            (["servee"], "did you mean serve?"),
+            (["stats"], "did you mean status?"),
+            (["frobnicate"], "'ingot help' lists them"),
+            (["help", "benhc"], "did you mean bench?"),
+            (["serve"], "an argument is missing"),
+            (["serve", "a", "b"], "unexpected argument 'b'"),
+            (["serve", "a", "--tp", "0"], "--tp 0: it must be between 1 and 64"),
+            (["serve", "a", "--coll", "tcp"], "--coll tcp: it must be one of auto|local|shm|mpi"),
+            (["generate", "--promt", "x"], "did you mean --prompt?"),
+            (["generate"], "give one of --prompt"),
+            (["generate", "--prompt", "a", "--tokens", "1"], "give only one of"),
+            (["generate", "--prompt", "a", "--temperature", "warm"], "--temperature warm: not a number"),
+            (["generate", "--prompt", "a", "--max-tokens", "-1"], "--max-tokens -1"),
+            (["generate", "--prompt", "a", "--max-tokens", "4294967296"], "--max-tokens 4294967296"),
+            (["generate", "--prompt", "a", "--seed", "-3"], "--seed -3"),
+            (["generate", "--prompt", "a", "--seed", "18446744073709551616"], "a seed is a whole number"),
+            (["generate", "--prompt", "a", "--logit-bias", "5"], "write ID=X"),
+            (["generate", "--prompt", "a", "--logit-bias", "5=nan"], "not a number after ="),
+            (["generate", "--prompt", "a", "--stop-id", "2x"], "--stop-id 2x"),
+            (["generate", "--prompt", "a", "--request-id", "x" * 65], "longer than 64"),
+            (["generate", "--prompt", "a", "--system", "s"], "--system goes with --message"),
+            (["generate", "--tokens", "1 2 x"], "not a token id"),
+            (["generate", "--tokens", "99999999999"], "token ids are 0 to"),
+            (["generate", "--tokens", " "], "no ids"),
+            (["generate", "--chat", "[]"], "not a JSON list of messages"),
+            (["generate", "--chat", '[{"role":"user"}'], "not a JSON list of messages"),
+            (["generate", "--chat", '[{"a":"}"},]'], "not a JSON list of messages"),
+            (["generate", "--chat", '[{}] x'], "not a JSON list of messages"),
+            (["generate", "--prompt", "a", "--connect", "http://x"], "http://x"),
+            (["chat", "MODEL", "--connect", NOBODY], "either MODEL or --connect"),
+            (["bench", "--concurrency", "0"], "--concurrency 0"),
+            (["inspect"], "an argument is missing"),
+            (["tokenize", "--connect", NOBODY], "either --text or --text-file"),
+            (["status", "--wath"], "did you mean --watch?")]:
+        p = ingot(*args)
+        assert p.returncode == 2, (args, p.returncode, p.stderr)
+        assert said in p.stderr, (args, p.stderr)
+        assert "ingot" in p.stderr.splitlines()[0] and not p.stdout, (args, p.stdout)
+
+
+@tap.case
+def nobody_there():
+    p = ingot("generate", "--connect", NOBODY, "--prompt", "a", "--json")
+    assert p.returncode == 3 and "nobody answers" in p.stderr, p
+    e = json.loads(p.stdout)
+    assert e["type"] == "error" and e["retryable"] is True and NOBODY in e["detail"], e
+    for c in ["status", "ping"]:
+        p = ingot(c, "--connect", NOBODY)
+        assert p.returncode == 3 and not p.stdout and len(p.stderr.splitlines()) == 1, (c, p)
+
+
+@tap.case
+def missing_files():
+    p = ingot("generate", "--prompt-file", "/no/such/file")
+    assert p.returncode == 1 and "cannot open /no/such/file" in p.stderr, p
+    p = ingot("generate", "--chat", "/no/such/file")
+    assert p.returncode == 1 and "cannot open /no/such/file" in p.stderr, p
+    p = ingot("run", "/no/such/model", "--prompt", "a")
+    assert p.returncode != 0 and "/no/such/model" in p.stderr, p
+    p = ingot("serve", "/no/such/model", "--listen", NOBODY)
+    assert p.returncode == 2 and "/no/such/model" in p.stderr, p
+
+
+@tap.case
+def address_in_use():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        ep = f"tcp://127.0.0.1:{s.getsockname()[1]}"
+        p = ingot("serve", DEMO, "--listen", ep)
+        assert p.returncode == 3 and ep in p.stderr, p
+
+
+@tap.case
+def siblings_are_named_when_missing():
+    with tempfile.TemporaryDirectory() as d:
+        alone = os.path.join(d, "ingot")
+        with open(INGOT, "rb") as f, open(alone, "wb") as out:
+            out.write(f.read())
+        os.chmod(alone, 0o755)
+        for args, sibling in [(["tokenize", "m", "--text", "x"], "ingot-text"),
+                              (["inspect", "m"], "ingot-worker"), (["replay", "list", "f"], "ingot-journal"),
+                              (["serve", "m"], "ingot-coordinator")]:
+            p = subprocess.run([alone, *args], capture_output=True, text=True, timeout=60,
+                               env={"PATH": "/usr/bin:/bin"})
+            assert p.returncode == 1 and sibling in p.stderr, (args, p)
+
+
+@tap.case
+def offline_commands():
+    ids = ok("tokenize", DEMO, "--text", "Hello there").split()
+    assert json.loads(ok("tokenize", DEMO, "--text", "Hello there", "--json"))["ids"] == [int(i) for i in ids]
+    assert ok("detokenize", DEMO, "--ids", " ".join(ids), "--skip-special") == "Hello there"
+    text = ok("template", DEMO, "--messages", "-", stdin='[{"role": "user", "content": "Hi"}]')
+    assert "Hi" in text
+    plan = json.loads(ok("inspect", DEMO, "--tp", "2", "--json"))
+    assert [r["rank"] for r in plan["ranks"]] == [0, 1], plan["ranks"]
+    for r in plan["ranks"]:
+        assert r["total_bytes"] == sum(r[k + "_bytes"] for k in ("weights", "kv", "scratch", "tables")), r
+    assert ok("inspect", DEMO, "--tp", "4").count("\n   3 ") == 2
+    p = ingot("inspect", "/no/such/model")
+    assert p.returncode == 3 and "/no/such/model" in p.stderr, p
+
+
+@tap.case
+def doctor_reports():
+    p = ingot("doctor", env={"NO_COLOR": "1"})
+    found = [line.split()[0] for line in p.stdout.splitlines() if line and line[0] not in " 0123456789"]
+    assert len(found) >= 9 and set(found) <= {"ok", "warn", "fail"}, p.stdout
+    assert p.returncode == (1 if "fail" in found else 0), p
+    assert "\x1b" not in p.stdout and "shared memory" in p.stdout and "MPI launcher" in p.stdout
+    alone = ingot("doctor", env={"PATH": "/nowhere"})
+    assert "there is no mpirun" in alone.stdout, alone.stdout
+
+
+tap.main()

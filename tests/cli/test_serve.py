@@ -1,0 +1,146 @@
+"""`ingot serve` leaves nothing behind, however it or its ranks end."""
+import os
+import pathlib
+import re
+import signal
+import time
+
+from cli_tools import ok
+import tap
+from cluster import DEMO, Cluster, children, command_of
+
+
+def private_folder(c):
+    for pid in c.worker_pids():
+        args = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        for a in args:
+            m = re.match(r"--connect=ipc://(.*)/workers", a)
+            if m:
+                return pathlib.Path(m.group(1))
+    raise AssertionError("no worker names its endpoint")
+
+
+def ours(pids):
+    return [p for p in pids if command_of(p).rsplit("/", 1)[-1].startswith(("ingot", "mpirun"))]
+
+
+def gone(pids, seconds=10):
+    end = time.monotonic() + seconds
+    while ours(pids) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not ours(pids)
+
+
+def shared_segments(pid):
+    """Files under /dev/shm and /tmp that a rank has mapped."""
+    found = set()
+    for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+        path = line.split(maxsplit=5)[-1]
+        if path.startswith(("/dev/shm/", "/tmp/")) and not path.endswith("(deleted)"):
+            found.add(path)
+    return found
+
+
+@tap.case
+def mpi_keeps_its_files_in_the_private_folder():
+    with Cluster(DEMO, tp=2, threads=1, coll="mpi") as c:
+        folder = private_folder(c)
+        assert folder.stat().st_mode & 0o777 == 0o700
+        mapped = set().union(*(shared_segments(p) for p in c.worker_pids()))
+        outside = [p for p in mapped if not p.startswith(str(folder))]
+        assert not outside, outside
+        assert any("segment" in p for p in mapped), mapped
+
+
+@tap.case
+def killed_groups_do_not_pile_up():
+    with Cluster(DEMO, tp=2, threads=1) as c:
+        folder = private_folder(c)
+        counts = []
+        for _ in range(3):
+            ranks = c.worker_pids()
+            counts.append(sum(1 for _ in folder.rglob("*")))
+            os.kill(ranks[-1], signal.SIGKILL)
+            assert gone(ranks)
+            c.client(timeout=60).wait_ready()
+        assert counts[-1] <= counts[0] + 4, counts
+    assert not folder.exists()
+
+
+@tap.case
+def sigterm_removes_everything():
+    with Cluster(DEMO, tp=2, threads=1) as c:
+        folder, pids = private_folder(c), children(c.serve.pid)
+        c.serve.send_signal(signal.SIGTERM)
+        assert c.serve.wait(30) == 0
+        assert gone(pids) and not folder.exists()
+
+
+@tap.case
+def a_second_signal_ends_at_once():
+    with Cluster(DEMO, tp=1, threads=1) as c:
+        client = c.clients[0]
+        client.start(text=b"a", max_tokens=900, sampling={"ignore_eos": True})
+        assert client.recv()[0] == "Accepted"
+        folder, pids = private_folder(c), children(c.serve.pid)
+        c.serve.send_signal(signal.SIGINT)
+        end = time.monotonic() + 10
+        while "Ctrl-C again" not in c.log() and c.serve.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        c.serve.send_signal(signal.SIGINT)
+        assert c.serve.wait(10) in (0, -signal.SIGINT)
+        assert gone(pids) and not folder.exists()
+
+
+@tap.case
+def after_sigkill_the_next_server_sweeps():
+    with Cluster(DEMO, tp=2, threads=1) as c:
+        folder, pids = private_folder(c), children(c.serve.pid)
+        assert len(ours(pids)) >= 4, pids
+        # stopped ranks end too
+        os.kill(c.worker_pids()[0], signal.SIGSTOP)
+        c.serve.kill()
+        c.serve.wait()
+        assert gone(pids), [command_of(p) for p in ours(pids)]
+        assert folder.exists()
+    with Cluster(DEMO, threads=1) as other:
+        assert not folder.exists(), "the folder of the killed server is still there"
+        mine = private_folder(other)
+        ok("run", DEMO, "--prompt", "a", "--max-tokens", "1")
+        assert mine.exists(), "a living server's folder was swept"
+
+
+@tap.case
+def a_dead_coordinator_ends_serve():
+    with Cluster(DEMO, tp=2, threads=1) as c:
+        folder, pids = private_folder(c), children(c.serve.pid)
+        coordinator = [p for p in pids if command_of(p).endswith("ingot-coordinator")]
+        assert len(coordinator) == 1
+        os.kill(coordinator[0], signal.SIGKILL)
+        assert c.serve.wait(30) == 1
+        assert "running requests are lost" in c.log()
+        assert gone(pids) and not folder.exists()
+
+
+@tap.case
+def a_stopped_rank_of_two_groups_is_replaced():
+    with Cluster(DEMO, tp=2, threads=1,
+                 extra=["--standby", "1", "--step-deadline-ms", "500"]) as c:
+        client = c.clients[0]
+        end = time.monotonic() + 60
+        while len(c.worker_pids()) < 4 and time.monotonic() < end:
+            time.sleep(0.05)
+        ranks = c.worker_pids()
+        assert len(ranks) == 4, ranks
+        group = next(g for g in (children(p) for p in children(c.serve.pid)
+                                 if command_of(p).endswith("mpirun")) if ranks[0] in g)
+        victims = sorted(set(group) & set(ranks))
+        assert len(victims) == 2, victims
+        for victim in victims:
+            os.kill(victim, signal.SIGSTOP)
+        answer = client.generate(timeout=60, text=b"Once", max_tokens=40, sampling={"ignore_eos": True})
+        assert answer.finish and len(answer.ids[0]) == 40
+        assert gone(victims, 30), "the stopped ranks are still there"
+
+
+tap.main()
