@@ -15,7 +15,7 @@ static void add_eos(struct model_text *mt, int32_t id)
         mt->eos[mt->n_eos++] = id;
 }
 
-static enum status load_eos(struct model_text *mt, const char *path, bool is_dir)
+static enum status load_eos(struct model_text *mt, const char *path)
 {
     mt->eos = calloc(MAX_STOP_IDS, sizeof *mt->eos);
     struct model_config *mc = calloc(1, sizeof *mc);
@@ -24,8 +24,8 @@ static enum status load_eos(struct model_text *mt, const char *path, bool is_dir
         FAIL(ST_NOMEM, "no memory for the model's configuration");
     }
     add_eos(mt, tokenizer_specials(mt->tok)->eos);
-    enum status st = is_dir ? model_config_load(mc, path) : ST_OK;
-    for (int32_t i = 0; st == ST_OK && is_dir && i < mc->n_eos; i++)
+    enum status st = model_config_load(mc, path);
+    for (int32_t i = 0; st == ST_OK && i < mc->n_eos; i++)
         add_eos(mt, mc->eos_id[i]);
     free(mc);
     return st;
@@ -89,7 +89,7 @@ enum status model_text_open(struct model_text *mt, const char *path)
     bool is_dir = stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);
     enum status st = tokenizer_open(&mt->tok, path);
     if (st == ST_OK)
-        st = load_eos(mt, path, is_dir);
+        st = load_eos(mt, path);
     if (st == ST_OK)
         st = load_chat(mt, path, is_dir);
     if (st != ST_OK)

@@ -1,4 +1,4 @@
-/* Parts of the config.json reader; private to this folder. */
+/* Parts of the readers of config.json and of GGUF metadata; private to this folder. */
 #ifndef COMMON_FORMATS_CONFIG_JSON_H
 #define COMMON_FORMATS_CONFIG_JSON_H
 
@@ -13,5 +13,15 @@ MUST_CHECK enum status config_keys_check(const struct cJSON *root, const struct 
 /* rope_theta and rope_scaling, or rope_parameters. */
 MUST_CHECK enum status config_rope_read(struct rope_config *rope, const struct cJSON *root,
                                         int32_t max_ctx);
+
+/* Growth of the attention's temperature with the stretch of the context (YaRN, Peng et al. 2023,
+ * eq. 22). */
+double config_yarn_mscale(double factor, double mscale);
+
+/* YaRN stretches the original context by its factor, and published configurations leave
+ * max_position_embeddings at the original length. */
+void config_stretch_context(struct model_config *mc);
+
+MUST_CHECK enum status model_config_load_gguf(struct model_config *out, const char *path);
 
 #endif

@@ -6,6 +6,7 @@ add_library(ingot_formats STATIC
   formats/model_arch.c
   formats/model_config.c
   formats/config_keys.c
-  formats/config_rope.c)
-target_link_libraries(ingot_formats PUBLIC ingot_common ingot_flags PRIVATE PkgConfig::CJSON m)
+  formats/config_rope.c
+  formats/config_gguf.c)
 include(${CMAKE_CURRENT_LIST_DIR}/gguf.cmake OPTIONAL)
+target_link_libraries(ingot_formats PUBLIC ingot_gguf ingot_common ingot_flags PRIVATE PkgConfig::CJSON m)

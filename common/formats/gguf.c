@@ -201,6 +201,20 @@ const struct ggml_type_info *ggml_type_info(uint32_t type)
     return type < sizeof rows / sizeof rows[0] && rows[type].name ? &rows[type] : NULL;
 }
 
+enum dtype gguf_dtype(enum ggml_type type)
+{
+    switch (type) {
+    case GGML_F32:
+        return DT_F32;
+    case GGML_F16:
+        return DT_F16;
+    case GGML_BF16:
+        return DT_BF16;
+    default:
+        return DT_N;
+    }
+}
+
 static enum status check_shape(struct gguf_tensor *t, const struct ggml_type_info *info)
 {
     t->n_elements = 1;

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/dtype.h"
 #include "common/status.h"
 
 #define GGUF_MAX_KEYS 65536
@@ -69,6 +70,8 @@ struct ggml_type_info {
 };
 /* NULL: not a type that Ingot knows. */
 const struct ggml_type_info *ggml_type_info(uint32_t type);
+/* DT_N: not one that Ingot computes with. */
+enum dtype gguf_dtype(enum ggml_type type);
 
 struct gguf_str {
     const char *data; /* not ended by NUL */

@@ -117,6 +117,6 @@ int32_t model_window(const struct model_config *mc, int32_t layer)
 
 const char *rope_type_name(enum rope_type t)
 {
-    static const char *const names[] = {"default", "linear", "llama3", "yarn"};
+    static const char *const names[] = {"default", "linear", "llama3", "yarn", "divisors"};
     return names[t];
 }

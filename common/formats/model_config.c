@@ -3,6 +3,7 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/formats/config_json.h"
 #include "common/formats/json_get.h"
@@ -154,9 +155,7 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
-/* YaRN stretches the original context by its factor, and published configurations leave
- * max_position_embeddings at the original length. */
-static void stretch_context(struct model_config *mc)
+void config_stretch_context(struct model_config *mc)
 {
     double reach = mc->rope.original_ctx * mc->rope.factor;
     if (mc->rope.type == ROPE_YARN && reach > mc->max_ctx)
@@ -235,7 +234,7 @@ static enum status read_config(struct model_config *mc, const cJSON *root)
     TRY(read_biases(mc, root));
     TRY(json_bool(root, "tie_word_embeddings", &mc->tied));
     TRY(config_rope_read(&mc->rope, root, mc->max_ctx));
-    stretch_context(mc);
+    config_stretch_context(mc);
     TRY(read_window(mc, root));
     TRY(read_dtype(mc, root, "torch_dtype"));
     TRY(read_dtype(mc, root, "dtype"));
@@ -275,7 +274,7 @@ enum status model_config_parse(struct model_config *out, const void *config, siz
     return ST_OK;
 }
 
-enum status model_config_load(struct model_config *out, const char *dir)
+static enum status load_directory(struct model_config *out, const char *dir)
 {
     struct mapped_file config, generation;
     char path[4096];
@@ -291,4 +290,12 @@ enum status model_config_load(struct model_config *out, const char *dir)
     mapped_file_close(&config);
     mapped_file_close(&generation);
     return st;
+}
+
+enum status model_config_load(struct model_config *out, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        FAIL(ST_NOT_FOUND, "there is no model at %s", path);
+    return S_ISDIR(st.st_mode) ? load_directory(out, path) : model_config_load_gguf(out, path);
 }

@@ -1,10 +1,11 @@
 /* What a decoder-only model is: sizes, options and the names and axes of its tensors, in a plain
- * struct that the reader of config.json fills here and a reader of GGUF metadata can fill as well.
+ * struct that the readers of config.json and of GGUF metadata fill.
  *
  * Model variety is data: a row of the architectures table says which tensors there are, what they
  * are called and along which axes they lie; ranks cut a tensor along the axes AX_Q, AX_KV, AX_FFN
  * and AX_VOCAB and along no other.  Everything in a config.json that changes the result and is not
- * understood is refused by name.  Pure but for model_config_load. */
+ * understood is refused by name, and so is a GGUF key of the architecture.  Pure but for
+ * model_config_load. */
 #ifndef COMMON_FORMATS_MODEL_CONFIG_H
 #define COMMON_FORMATS_MODEL_CONFIG_H
 
@@ -16,7 +17,7 @@
 #include "common/plan.h"
 #include "common/status.h"
 
-enum { MAX_LAYERS = 512 };
+enum { MAX_LAYERS = 512, MAX_ROPE_PAIRS = 256 };
 
 enum model_act { MODEL_SILU, MODEL_GELU, MODEL_GELU_TANH }; /* GELU: the erf form */
 
@@ -73,7 +74,13 @@ struct arch {
     int32_t default_d_head; /* when config.json has no head_dim; 0: hidden / heads */
 };
 
-enum rope_type { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN };
+enum rope_type {
+    ROPE_PLAIN,
+    ROPE_LINEAR,
+    ROPE_LLAMA3,
+    ROPE_YARN,
+    ROPE_DIVISORS, /* one for each frequency, from the file */
+};
 
 struct rope_config {
     enum rope_type type;
@@ -85,6 +92,7 @@ struct rope_config {
     double low_freq_factor, high_freq_factor; /* llama3 */
     double beta_fast, beta_slow;              /* yarn */
     bool truncate;                            /* yarn: whole correction borders */
+    float divisor[MAX_ROPE_PAIRS];            /* divisors: [rot_dim / 2] */
 };
 
 struct model_config {
@@ -116,8 +124,12 @@ MUST_CHECK enum status model_config_check(const struct model_config *mc);
 MUST_CHECK enum status model_config_parse(struct model_config *out, const void *config, size_t len,
                                           const void *generation, size_t generation_len);
 
-/* The two files of a model directory. */
-MUST_CHECK enum status model_config_load(struct model_config *out, const char *dir);
+/* The metadata of a GGUF file (architectures llama, qwen2 and qwen3). */
+struct gguf;
+MUST_CHECK enum status model_config_from_gguf(struct model_config *out, const struct gguf *g);
+
+/* The two files of a model directory, or a GGUF file. */
+MUST_CHECK enum status model_config_load(struct model_config *out, const char *path);
 
 /* NULL when it is not known. */
 const struct arch *arch_find(const char *name);

@@ -12,10 +12,22 @@ def check(name, **how):
     path = model(name)
     if not path:
         raise tap.Skip(f"needs {name} of the shared data")
-    expected = json.loads((path / "expected.json").read_text())
+    compare(path, json.loads((path / "expected.json").read_text())["cases"], **how)
+
+
+def check_gguf(file, **how):
+    path = model("stories260K")
+    if not path:
+        raise tap.Skip("needs stories260K of the shared data")
+    files = json.loads((path / "gguf_expected.json").read_text())["files"]
+    (cases,) = [f["cases"] for f in files if f["file"] == file]
+    compare(path / file, cases, **how)
+
+
+def compare(path, cases, **how):
     with Parts(path, **how) as c:
         client = c.clients[0]
-        for case in expected["cases"]:
+        for case in cases:
             a = client.generate(tokens={"id": case["prompt_ids"]}, max_tokens=len(case["ids"]),
                                 sampling={"temperature": 0, "logprobs": True})
             assert a.finish, a.error
@@ -44,6 +56,14 @@ def bf16_shards():
 @tap.case
 def bf16_shards_tp2():
     check("stories260K-bf16", tp=2, worker=["--kv-dtype", "f32"])
+
+
+for file in ("model.gguf", "model-f16.gguf", "model-bf16.gguf"):
+    for world in (1, 2, 4):
+        def run(file=file, world=world):
+            check_gguf(file, tp=world, worker=["--kv-dtype", "f32"])
+        run.__name__ = f"gguf_{file.removesuffix('.gguf').replace('-', '_')}_tp{world}"
+        tap.case(run)
 
 
 tap.main()

@@ -149,12 +149,12 @@ Test(load, missing_files)
     refused("/nonexistent/model", ST_NOT_FOUND, "no model at /nonexistent/model");
     const char *dir = toy_make(&plain);
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    refused(path, ST_UNSUPPORTED, "not a model directory");
+    refused(path, ST_UNSUPPORTED, "neither a model directory");
     unlink(path);
     refused(dir, ST_NOT_FOUND, "neither model.safetensors nor model.safetensors.index.json");
     snprintf(path, sizeof path, "%s/x.gguf", dir);
     put_file(dir, "x.gguf", "GGUF");
-    refused(path, ST_UNSUPPORTED, "GGUF");
+    refused(path, ST_FORMAT, "x.gguf: gguf: the file ends inside the header");
     snprintf(path, sizeof path, "%s/config.json", dir);
     unlink(path);
     refused(dir, ST_NOT_FOUND, "config.json");

@@ -19,3 +19,5 @@ target_compile_definitions(model_tp_threads PRIVATE INGOT_SOURCE_DIR="${CMAKE_SO
 add_test(NAME model_tp_threads COMMAND model_tp_threads)
 set_tests_properties(model_tp_threads PROPERTIES TIMEOUT 600 LABELS "tsan;nompi")
 set_property(TEST test_model_golden test_model_tp APPEND PROPERTY LABELS nompi)
+ingot_test(test_model_gguf ${CMAKE_CURRENT_LIST_DIR}/test_gguf_model.c ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c
+  ${model_rig} LIBS ${model_libs} m TIMEOUT 600)

@@ -15,7 +15,7 @@ struct loader {
     void *report_ctx;
 };
 
-static enum status check_path(const char *path)
+static enum status check_path(const char *path, bool *is_dir)
 {
     struct stat st;
     size_t n = strlen(path);
@@ -23,24 +23,25 @@ static enum status check_path(const char *path)
         FAIL(ST_RANGE, "the model's path has %zu characters: too long", n);
     if (stat(path, &st) != 0)
         FAIL(ST_NOT_FOUND, "there is no model at %s", path);
-    if (n > 5 && strcmp(path + n - 5, ".gguf") == 0)
+    *is_dir = S_ISDIR(st.st_mode);
+    if (!*is_dir && !(n > 5 && strcmp(path + n - 5, ".gguf") == 0))
         FAIL(ST_UNSUPPORTED,
-             "%s: GGUF weights are not supported by this build: give a directory "
-             "with config.json and safetensors files",
-             path);
-    if (!S_ISDIR(st.st_mode))
-        FAIL(ST_UNSUPPORTED,
-             "%s is not a model directory (one with config.json and safetensors "
-             "files)",
+             "%s is neither a model directory (one with config.json and safetensors files) nor a "
+             ".gguf file",
              path);
     return ST_OK;
 }
 
 static enum status open_parts(struct loader *ld, const char *path)
 {
-    TRY(check_path(path));
-    TRY(model_config_load(&ld->mc, path));
-    TRY(safetensors_source_open(&ld->src, path));
+    bool is_dir;
+    TRY(check_path(path, &is_dir));
+    if (is_dir) {
+        TRY(model_config_load(&ld->mc, path));
+        TRY(safetensors_source_open(&ld->src, path));
+    } else {
+        TRY(gguf_source_open(&ld->src, &ld->mc, path));
+    }
     ld->used = calloc(loader_count(ld) + 1, sizeof *ld->used);
     if (!ld->used)
         FAIL(ST_NOMEM, "no memory");
@@ -166,12 +167,14 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* Tensors that carry nothing: RoPE frequencies as old checkpoints save them, and the copy of the
- * embedding that some checkpoints with a tied head keep. */
+/* Tensors that carry nothing more: RoPE frequencies as old checkpoints save them, their divisors,
+ * which the configuration holds, and the copy of the embedding that some checkpoints with a tied
+ * head keep. */
 static bool carries_nothing(const struct loader *ld, const char *name)
 {
     const char *head = ld->mc.arch->tensor[TN_HEAD].name;
-    return ends_with(name, ".rotary_emb.inv_freq") || (ld->mc.tied && strcmp(name, head) == 0);
+    bool divisors = ld->mc.rope.type == ROPE_DIVISORS && strcmp(name, "rope_freqs.weight") == 0;
+    return ends_with(name, ".rotary_emb.inv_freq") || divisors || (ld->mc.tied && strcmp(name, head) == 0);
 }
 
 enum status loader_check_used(const struct loader *ld)
@@ -181,8 +184,7 @@ enum status loader_check_used(const struct loader *ld)
         loader_get(ld, i, &t);
         if (!ld->used[i] && !carries_nothing(ld, t.name))
             FAIL(ST_UNSUPPORTED,
-                 "the model has the tensor %s, which %s with this config.json does "
-                 "not use",
+                 "the model has the tensor %s, which %s with this configuration does not use",
                  t.name, ld->mc.arch->name);
     }
     return ST_OK;

@@ -1,8 +1,9 @@
-/* Where tensors come from: one kind of model file (safetensors here, GGUF beside it), already
+/* Where tensors come from: one kind of model file (safetensors, GGUF), already
  * parsed and checked.  The loader owns a source and is the only one who calls it. */
 #ifndef WORKER_LOAD_TENSOR_SOURCE_H
 #define WORKER_LOAD_TENSOR_SOURCE_H
 
+#include "common/formats/model_config.h"
 #include "common/formats/safetensors.h"
 
 struct stored_tensor {
@@ -31,5 +32,9 @@ struct tensor_source { /* head of every source */
 
 /* model.safetensors, or the files that model.safetensors.index.json names. */
 MUST_CHECK enum status safetensors_source_open(struct tensor_source **out, const char *dir);
+
+/* One GGUF file, which holds the configuration too. */
+MUST_CHECK enum status gguf_source_open(struct tensor_source **out, struct model_config *mc,
+                                        const char *path);
 
 #endif

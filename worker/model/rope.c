@@ -60,6 +60,9 @@ void rope_frequencies(const struct rope_config *rc, double *out)
         case ROPE_YARN:
             out[i] = yarn(rc, i, f);
             break;
+        case ROPE_DIVISORS:
+            out[i] = f / (double)rc->divisor[i];
+            break;
         }
     }
 }

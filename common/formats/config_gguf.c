@@ -1,0 +1,416 @@
+/* The metadata of a GGUF file as a model_config.  Keys and tensor names: docs/gguf.md of
+ * ggml-org/ggml. Files of the architecture "llama" (Mistral's among them) hold the rows of q and k
+ * reordered so that RoPE turns neighbours (2i, 2i+1); the Qwen files keep the halves (i, i +
+ * rot_dim / 2). */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/formats/config_json.h"
+#include "common/formats/gguf.h"
+#include "common/formats/model_config.h"
+#include "common/mapped_file.h"
+
+#define L "blk.#."
+
+static const struct tensor_rule gguf_tensors[TN_N] = {
+    [TN_EMBED] = {"token_embd.weight", NULL, AX_VOCAB, AX_HIDDEN},
+    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN},
+    [TN_Q] = {L "attn_q.weight", L "attn_q.bias", AX_Q, AX_HIDDEN},
+    [TN_K] = {L "attn_k.weight", L "attn_k.bias", AX_KV, AX_HIDDEN},
+    [TN_V] = {L "attn_v.weight", L "attn_v.bias", AX_KV, AX_HIDDEN},
+    [TN_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_DHEAD},
+    [TN_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_DHEAD},
+    [TN_O] = {L "attn_output.weight", L "attn_output.bias", AX_HIDDEN, AX_Q},
+    [TN_FFN_NORM] = {L "ffn_norm.weight", NULL, AX_ONE, AX_HIDDEN},
+    [TN_GATE] = {L "ffn_gate.weight", L "ffn_gate.bias", AX_FFN, AX_HIDDEN},
+    [TN_UP] = {L "ffn_up.weight", L "ffn_up.bias", AX_FFN, AX_HIDDEN},
+    [TN_DOWN] = {L "ffn_down.weight", L "ffn_down.bias", AX_HIDDEN, AX_FFN},
+    [TN_FINAL_NORM] = {"output_norm.weight", NULL, AX_ONE, AX_HIDDEN},
+    [TN_HEAD] = {"output.weight", NULL, AX_VOCAB, AX_HIDDEN},
+};
+
+/* name: general.architecture */
+static const struct gguf_arch {
+    struct arch arch;
+    bool interleaved;
+} archs[] = {
+    {{.name = "llama", .model_type = "llama", .tensor = gguf_tensors, .window = WINDOW_ALL}, true},
+    {{.name = "qwen2", .model_type = "qwen2", .tensor = gguf_tensors, .qkv_bias = true}, false},
+    {{.name = "qwen3", .model_type = "qwen3", .tensor = gguf_tensors, .qk_norm = true}, false},
+};
+
+/* What may follow "ARCH." in a key: each is read below or changes nothing. */
+static const char *const known[] = {
+    "vocab_size",
+    "context_length",
+    "embedding_length",
+    "block_count",
+    "feed_forward_length",
+    "expert_count",
+    "expert_used_count",
+    "tensor_data_layout", /* of the file that this one was made from */
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.value_length",
+    "attention.layer_norm_rms_epsilon",
+    "attention.sliding_window",
+    "attention.causal",
+    "rope.dimension_count",
+    "rope.freq_base",
+    "rope.scale_linear",
+    "rope.scaling.type",
+    "rope.scaling.factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.attn_factor",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.yarn_beta_slow",
+    "rope.scaling.finetuned", /* how the model was trained */
+};
+
+struct meta {
+    const struct gguf *g;
+    const struct gguf_arch *row;
+};
+
+struct full_key {
+    char text[96];
+};
+
+static struct full_key key_of(const struct meta *m, const char *key)
+{
+    struct full_key k;
+    snprintf(k.text, sizeof k.text, "%s.%s", m->row->arch.name, key);
+    return k;
+}
+
+/* The getters leave *out as it is when the key is absent. */
+static enum status get_i32(const struct meta *m, const char *key, int32_t lo, int32_t hi,
+                           int32_t *out)
+{
+    struct full_key k = key_of(m, key);
+    int64_t v = 0;
+    if (!gguf_has(m->g, k.text))
+        return ST_OK;
+    TRY(gguf_get_i64(m->g, k.text, &v));
+    if (v < lo || v > hi)
+        FAIL(ST_RANGE, "gguf: %s is %lld, not in %d .. %d", k.text, (long long)v, lo, hi);
+    *out = (int32_t)v;
+    return ST_OK;
+}
+
+static enum status get_double(const struct meta *m, const char *key, double lo, double hi,
+                              double *out)
+{
+    struct full_key k = key_of(m, key);
+    double v = 0;
+    if (!gguf_has(m->g, k.text))
+        return ST_OK;
+    TRY(gguf_get_f64(m->g, k.text, &v));
+    if (!(v >= lo && v <= hi))
+        FAIL(ST_RANGE, "gguf: %s is %g, not in %g .. %g", k.text, v, lo, hi);
+    *out = v;
+    return ST_OK;
+}
+
+static enum status need(const struct meta *m, const char *key)
+{
+    struct full_key k = key_of(m, key);
+    if (!gguf_has(m->g, k.text))
+        FAIL(ST_FORMAT, "gguf: %s is missing", k.text);
+    return ST_OK;
+}
+
+static bool str_is(struct gguf_str s, const char *text)
+{
+    return s.len == strlen(text) && memcmp(s.data, text, s.len) == 0;
+}
+
+/* Bytes of a string for a message. */
+static int shown(struct gguf_str s)
+{
+    return s.len < 60 ? (int)s.len : 60;
+}
+
+static enum status read_arch(struct model_config *mc, struct meta *m)
+{
+    struct gguf_str type, name;
+    uint64_t n_parts = 1;
+    if (gguf_has(m->g, "general.type")) {
+        TRY(gguf_get_str(m->g, "general.type", &type));
+        if (!str_is(type, "model"))
+            FAIL(ST_UNSUPPORTED, "gguf: general.type is \"%.*s\", not \"model\"", shown(type),
+                 type.data);
+    }
+    if (gguf_has(m->g, "split.count"))
+        TRY(gguf_get_u64(m->g, "split.count", &n_parts));
+    if (n_parts > 1)
+        FAIL(ST_UNSUPPORTED,
+             "gguf: the model is split into %llu files: join them first (split files are not "
+             "supported)",
+             (unsigned long long)n_parts);
+    TRY(gguf_get_str(m->g, "general.architecture", &name));
+    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
+        if (str_is(name, archs[i].arch.name))
+            m->row = &archs[i];
+    if (!m->row)
+        FAIL(ST_UNSUPPORTED,
+             "gguf: the architecture \"%.*s\" is not supported (llama, qwen2 and qwen3 are)",
+             shown(name), name.data);
+    mc->arch = &m->row->arch;
+    return ST_OK;
+}
+
+static enum status check_keys(const struct meta *m)
+{
+    const char *arch = m->row->arch.name;
+    size_t n = strlen(arch);
+    for (size_t i = 0; i < gguf_n_keys(m->g); i++) {
+        enum gguf_type type;
+        struct gguf_str key = gguf_key(m->g, i, &type), rest;
+        if (key.len <= n || memcmp(key.data, arch, n) != 0 || key.data[n] != '.')
+            continue;
+        rest = (struct gguf_str){key.data + n + 1, key.len - n - 1};
+        size_t k = 0;
+        while (k < ARRAY_LEN(known) && !str_is(rest, known[k]))
+            k++;
+        if (k == ARRAY_LEN(known))
+            FAIL(ST_UNSUPPORTED, "gguf: %.*s is not understood, and it may change the result",
+                 shown(key), key.data);
+    }
+    return ST_OK;
+}
+
+static enum status read_vocab(struct model_config *mc, const struct meta *m)
+{
+    const struct gguf_tensor *t = gguf_find_tensor(m->g, "token_embd.weight");
+    const int32_t big = 1 << 24;
+    if (!t)
+        FAIL(ST_NOT_FOUND, "gguf: there is no tensor token_embd.weight");
+    if (t->n_dims != 2 || t->ne[1] > (uint64_t)big)
+        FAIL(ST_FORMAT, "gguf: token_embd.weight is no matrix of up to %d rows", big);
+    int32_t said = (int32_t)t->ne[1];
+    mc->vocab = said;
+    TRY(get_i32(m, "vocab_size", 1, big, &said));
+    if (said != mc->vocab)
+        FAIL(ST_FORMAT, "gguf: token_embd.weight has %d rows, %s says %d", mc->vocab,
+             key_of(m, "vocab_size").text, said);
+    return ST_OK;
+}
+
+static enum status read_sizes(struct model_config *mc, const struct meta *m)
+{
+    static const char *const needed[] = {
+        "context_length",      "embedding_length",     "block_count",
+        "feed_forward_length", "attention.head_count", "attention.layer_norm_rms_epsilon"};
+    const int32_t big = 1 << 24;
+    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+        TRY(need(m, needed[i]));
+    TRY(get_i32(m, "context_length", 1, 1 << 30, &mc->max_ctx));
+    TRY(get_i32(m, "embedding_length", 1, big, &mc->hidden));
+    TRY(get_i32(m, "block_count", 1, MAX_LAYERS, &mc->n_layers));
+    TRY(get_i32(m, "feed_forward_length", 1, big, &mc->ffn));
+    TRY(get_i32(m, "attention.head_count", 1, 1 << 16, &mc->n_q));
+    mc->n_kv = mc->n_q;
+    TRY(get_i32(m, "attention.head_count_kv", 1, 1 << 16, &mc->n_kv));
+    TRY(get_double(m, "attention.layer_norm_rms_epsilon", 0, 1, &mc->eps));
+    if (mc->hidden % mc->n_q && !gguf_has(m->g, key_of(m, "attention.key_length").text))
+        FAIL(ST_RANGE, "gguf: an embedding of %d is no multiple of %d heads, and there is no %s",
+             mc->hidden, mc->n_q, key_of(m, "attention.key_length").text);
+    mc->d_head = mc->hidden / mc->n_q;
+    TRY(get_i32(m, "attention.key_length", 1, 1 << 16, &mc->d_head));
+    int32_t value = mc->d_head;
+    TRY(get_i32(m, "attention.value_length", 1, 1 << 16, &value));
+    if (value != mc->d_head)
+        FAIL(ST_UNSUPPORTED, "gguf: heads with keys of %d and values of %d are not supported",
+             mc->d_head, value);
+    return read_vocab(mc, m);
+}
+
+/* Options that must have the value of a plain dense decoder. */
+static enum status check_plain(const struct meta *m)
+{
+    int32_t experts = 0;
+    bool causal = true;
+    struct full_key k = key_of(m, "attention.causal");
+    TRY(get_i32(m, "expert_count", 0, INT32_MAX, &experts));
+    if (experts > 0)
+        FAIL(ST_UNSUPPORTED, "gguf: %s is %d: mixtures of experts are not supported",
+             key_of(m, "expert_count").text, experts);
+    if (gguf_has(m->g, k.text))
+        TRY(gguf_get_bool(m->g, k.text, &causal));
+    if (!causal)
+        FAIL(ST_UNSUPPORTED, "gguf: %s is false: only causal attention is supported", k.text);
+    return ST_OK;
+}
+
+static enum status read_window(struct model_config *mc, const struct meta *m)
+{
+    int32_t window = 0;
+    TRY(get_i32(m, "attention.sliding_window", 0, 1 << 30, &window));
+    if (window == 0 || window >= mc->max_ctx)
+        return ST_OK;
+    if (mc->arch->window != WINDOW_ALL)
+        FAIL(ST_UNSUPPORTED, "gguf: %s is %d: which layers have it is not said",
+             key_of(m, "attention.sliding_window").text, window);
+    mc->window = window;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        mc->windowed[i] = true;
+    return ST_OK;
+}
+
+static enum status read_yarn(struct model_config *mc, const struct meta *m)
+{
+    struct rope_config *rope = &mc->rope;
+    double scale = 1;
+    int32_t original = mc->max_ctx;
+    TRY(get_i32(m, "rope.scaling.original_context_length", 1, 1 << 30, &original));
+    rope->original_ctx = original;
+    TRY(get_double(m, "rope.scaling.attn_factor", 1e-3, 1e3, &scale));
+    TRY(get_double(m, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, &rope->beta_fast));
+    TRY(get_double(m, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, &rope->beta_slow));
+    if (rope->beta_fast < rope->beta_slow)
+        FAIL(ST_RANGE, "gguf: yarn_beta_fast %g is less than yarn_beta_slow %g", rope->beta_fast,
+             rope->beta_slow);
+    rope->attention_factor = scale * config_yarn_mscale(rope->factor, 1);
+    config_stretch_context(mc);
+    return ST_OK;
+}
+
+static enum status read_scaling(struct model_config *mc, const struct meta *m)
+{
+    struct rope_config *rope = &mc->rope;
+    struct full_key k = key_of(m, "rope.scaling.type");
+    struct gguf_str type = {"none", 4};
+    bool old = gguf_has(m->g, key_of(m, "rope.scale_linear").text);
+    if (gguf_has(m->g, k.text))
+        TRY(gguf_get_str(m->g, k.text, &type));
+    else if (old)
+        type = (struct gguf_str){"linear", 6};
+    TRY(get_double(m, "rope.scale_linear", 1e-3, 1e6, &rope->factor));
+    TRY(get_double(m, "rope.scaling.factor", 1e-3, 1e6, &rope->factor));
+    if (str_is(type, "linear")) {
+        rope->type = ROPE_LINEAR;
+        return ST_OK;
+    }
+    if (str_is(type, "yarn")) {
+        rope->type = ROPE_YARN;
+        return read_yarn(mc, m);
+    }
+    if (!str_is(type, "none"))
+        FAIL(ST_UNSUPPORTED, "gguf: %s \"%.*s\" is not supported (none, linear and yarn are)",
+             k.text, shown(type), type.data);
+    rope->factor = 1;
+    return ST_OK;
+}
+
+/* Divisors of the frequencies, as files made from Llama 3.1 and later have them. */
+static enum status read_divisors(struct rope_config *rope, const struct gguf *g)
+{
+    const struct gguf_tensor *t = gguf_find_tensor(g, "rope_freqs.weight");
+    if (!t)
+        return ST_OK;
+    if (rope->type != ROPE_PLAIN)
+        FAIL(ST_UNSUPPORTED, "gguf: the tensor rope_freqs.weight beside rope.scaling.type %s",
+             rope_type_name(rope->type));
+    if (t->type != GGML_F32 || t->n_dims != 1 || t->ne[0] != (uint64_t)rope->rot_dim / 2 ||
+        t->ne[0] > MAX_ROPE_PAIRS)
+        FAIL(ST_FORMAT, "gguf: rope_freqs.weight is no F32 vector of %d (at most %d)",
+             rope->rot_dim / 2, MAX_ROPE_PAIRS);
+    memcpy(rope->divisor, t->data, t->n_bytes);
+    for (uint64_t i = 0; i < t->ne[0]; i++)
+        if (!(rope->divisor[i] > 0) || isinf(rope->divisor[i]))
+            FAIL(ST_RANGE, "gguf: rope_freqs.weight[%d] is %g", (int)i, (double)rope->divisor[i]);
+    rope->type = ROPE_DIVISORS;
+    return ST_OK;
+}
+
+static enum status read_rope(struct model_config *mc, const struct meta *m)
+{
+    mc->rope.interleaved = m->row->interleaved;
+    mc->rope.rot_dim = mc->d_head;
+    TRY(get_i32(m, "rope.dimension_count", 2, 1 << 16, &mc->rope.rot_dim));
+    TRY(get_double(m, "rope.freq_base", 1.01, 1e12, &mc->rope.theta));
+    TRY(read_scaling(mc, m));
+    return read_divisors(&mc->rope, m->g);
+}
+
+static void read_biases(struct model_config *mc, const struct gguf *g)
+{
+    mc->qkv_bias = mc->arch->qkv_bias || gguf_find_tensor(g, "blk.0.attn_q.bias") != NULL;
+    mc->o_bias = gguf_find_tensor(g, "blk.0.attn_output.bias") != NULL;
+    mc->mlp_bias = gguf_find_tensor(g, "blk.0.ffn_gate.bias") != NULL;
+}
+
+static enum status read_id(const struct model_config *mc, const struct gguf *g, const char *key,
+                           int32_t *out)
+{
+    uint64_t id = 0;
+    *out = -1;
+    if (!gguf_has(g, key))
+        return ST_OK;
+    TRY(gguf_get_u64(g, key, &id));
+    if (id >= (uint64_t)mc->vocab)
+        FAIL(ST_RANGE, "gguf: %s is %llu, no token of the vocabulary (0 .. %d)", key,
+             (unsigned long long)id, mc->vocab - 1);
+    *out = (int32_t)id;
+    return ST_OK;
+}
+
+/* The ends of a text, of a turn and of a message stop a generation alike. */
+static enum status read_ids(struct model_config *mc, const struct gguf *g)
+{
+    static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    TRY(read_id(mc, g, "tokenizer.ggml.bos_token_id", &mc->bos_id));
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+        int32_t id;
+        TRY(read_id(mc, g, ends[i], &id));
+        bool twice = false;
+        for (int32_t k = 0; k < mc->n_eos; k++)
+            twice |= mc->eos_id[k] == id;
+        if (id >= 0 && !twice)
+            mc->eos_id[mc->n_eos++] = id;
+    }
+    return ST_OK;
+}
+
+/* The type of most bytes: of the first layer's feed-forward block. */
+static enum dtype weights_type(const struct gguf *g)
+{
+    const struct gguf_tensor *t = gguf_find_tensor(g, "blk.0.ffn_up.weight");
+    return t ? gguf_dtype(t->type) : DT_N;
+}
+
+enum status model_config_from_gguf(struct model_config *out, const struct gguf *g)
+{
+    struct meta m = {.g = g};
+    model_config_init(out);
+    TRY(read_arch(out, &m));
+    TRY(check_keys(&m));
+    TRY(read_sizes(out, &m));
+    TRY(check_plain(&m));
+    TRY(read_window(out, &m));
+    TRY(read_rope(out, &m));
+    read_biases(out, g);
+    TRY(read_ids(out, g));
+    out->tied = gguf_find_tensor(g, "output.weight") == NULL;
+    out->dtype = weights_type(g);
+    return model_config_check(out);
+}
+
+enum status model_config_load_gguf(struct model_config *out, const char *path)
+{
+    struct mapped_file map;
+    struct gguf *g;
+    TRY(mapped_file_open(&map, path));
+    enum status st = gguf_parse(&g, map.data, map.size);
+    if (st == ST_OK)
+        st = model_config_from_gguf(out, g);
+    gguf_free(g);
+    mapped_file_close(&map);
+    if (st != ST_OK)
+        FAIL(st, "%s: %s", path, status_text());
+    return ST_OK;
+}

@@ -1,0 +1,277 @@
+#include "make_gguf.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rig.h"
+#include "worker/model/rope.h"
+
+struct bytes {
+    unsigned char *p;
+    size_t n, cap;
+};
+
+struct writer {
+    const struct gguf_recipe *r;
+    const struct model_config *mc;
+    const char *arch;
+    struct bytes keys, table, data;
+    uint64_t n_keys, n_tensors;
+    bool last; /* the recipe's own key is being written */
+};
+
+static void put(struct bytes *b, const void *p, size_t n)
+{
+    while (b->n + n > b->cap) {
+        b->cap = b->cap ? 2 * b->cap : 4096;
+        b->p = realloc(b->p, b->cap);
+        cr_assert_not_null(b->p);
+    }
+    memcpy(b->p + b->n, p, n);
+    b->n += n;
+}
+
+static void put_int(struct bytes *b, uint64_t v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        put(b, &(unsigned char){(unsigned char)(v >> 8 * i)}, 1);
+}
+
+static void put_str(struct bytes *b, const char *s)
+{
+    put_int(b, strlen(s), 8);
+    put(b, s, strlen(s));
+}
+
+static bool left_out(const struct writer *w, const char *name)
+{
+    return w->r->without && strcmp(w->r->without, name) == 0;
+}
+
+/* false: the key is not written.  '*' at the start stands for the architecture. */
+static bool begin_key(struct writer *w, const char *key, enum gguf_type type)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s%s", *key == '*' ? w->arch : "", key + (*key == '*'));
+    bool replaced = w->r->key && strcmp(w->r->key, full) == 0;
+    if (left_out(w, full) || (replaced && !w->last))
+        return false;
+    put_str(&w->keys, full);
+    put_int(&w->keys, type, 4);
+    w->n_keys++;
+    return true;
+}
+
+static void key_u32(struct writer *w, const char *key, int64_t v)
+{
+    if (begin_key(w, key, GGUF_U32))
+        put_int(&w->keys, (uint64_t)v, 4);
+}
+
+static void key_f32(struct writer *w, const char *key, double v)
+{
+    if (begin_key(w, key, GGUF_F32))
+        put_int(&w->keys, bits_of_f32((float)v), 4);
+}
+
+static void key_str(struct writer *w, const char *key, const char *v)
+{
+    if (begin_key(w, key, GGUF_STRING))
+        put_str(&w->keys, v);
+}
+
+static void put_tensor(struct writer *w, const char *name, enum ggml_type type, int32_t n_dims,
+                       const uint64_t *shape, const void *data, size_t n_bytes)
+{
+    if (left_out(w, name))
+        return;
+    while (w->data.n % 32)
+        put_int(&w->data, 0, 1);
+    put_str(&w->table, name);
+    put_int(&w->table, (uint64_t)n_dims, 4);
+    for (int32_t i = n_dims; i-- > 0;)
+        put_int(&w->table, shape[i], 8);
+    put_int(&w->table, type, 4);
+    put_int(&w->table, w->data.n, 8);
+    put(&w->data, data, n_bytes);
+    w->n_tensors++;
+}
+
+/* ---- what the converters do ---- */
+
+static const struct {
+    const char *from, *to;
+} names[] = {
+    {"model.embed_tokens.weight", "token_embd.weight"},
+    {"model.norm.weight", "output_norm.weight"},
+    {"lm_head.weight", "output.weight"},
+    {"input_layernorm.weight", "attn_norm.weight"},
+    {"post_attention_layernorm.weight", "ffn_norm.weight"},
+    {"self_attn.q_proj.", "attn_q."},
+    {"self_attn.k_proj.", "attn_k."},
+    {"self_attn.v_proj.", "attn_v."},
+    {"self_attn.o_proj.", "attn_output."},
+    {"self_attn.q_norm.", "attn_q_norm."},
+    {"self_attn.k_norm.", "attn_k_norm."},
+    {"mlp.gate_proj.", "ffn_gate."},
+    {"mlp.up_proj.", "ffn_up."},
+    {"mlp.down_proj.", "ffn_down."},
+};
+
+static void rename_tensor(char *out, size_t size, const char *name)
+{
+    char layer[32] = "";
+    if (strncmp(name, "model.layers.", 13) == 0) {
+        int end = 0, i = 0;
+        cr_assert_eq(sscanf(name, "model.layers.%d.%n", &i, &end), 1);
+        snprintf(layer, sizeof layer, "blk.%d.", i);
+        name += end;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        size_t n = strlen(names[i].from);
+        if (strncmp(name, names[i].from, n) == 0) {
+            snprintf(out, size, "%s%s%s", layer, names[i].to, name + n);
+            return;
+        }
+    }
+    cr_assert_fail("no GGUF name for %s", name);
+}
+
+/* Rows (head, half, i) become (head, i, half). */
+static unsigned char *reorder(const struct stored_tensor *t, int32_t heads)
+{
+    unsigned char *out = malloc(t->n_bytes);
+    size_t rows = (size_t)t->shape[0], d = rows / (size_t)heads, row_bytes = t->n_bytes / rows;
+    cr_assert_not_null(out);
+    for (size_t r = 0; r < rows; r++) {
+        size_t at = r % d, half = at / (d / 2), i = at % (d / 2);
+        memcpy(out + (r - at + 2 * i + half) * row_bytes, t->data + r * row_bytes, row_bytes);
+    }
+    return out;
+}
+
+static enum ggml_type type_of(enum dtype t)
+{
+    return t == DT_F32 ? GGML_F32 : t == DT_F16 ? GGML_F16 : GGML_BF16;
+}
+
+static void copy_tensor(struct writer *w, const struct stored_tensor *t)
+{
+    char name[128];
+    rename_tensor(name, sizeof name, t->name);
+    bool q = strstr(name, "attn_q.") != NULL, k = strstr(name, "attn_k.") != NULL;
+    unsigned char *data = NULL;
+    if (strcmp(w->arch, "llama") == 0 && (q || k))
+        data = reorder(t, q ? w->mc->n_q : w->mc->n_kv);
+    put_tensor(w, name, type_of(t->dtype), t->n_dims, t->shape, data ? data : t->data, t->n_bytes);
+    free(data);
+}
+
+static void put_divisors(struct writer *w)
+{
+    double f[512];
+    float divisor[512];
+    uint64_t n = (uint64_t)w->mc->rope.rot_dim / 2;
+    rope_frequencies(&w->mc->rope, f);
+    for (uint64_t i = 0; i < n; i++)
+        divisor[i] = (float)(pow(w->mc->rope.theta, -2.0 * (double)i / w->mc->rope.rot_dim) / f[i]);
+    put_tensor(w, "rope_freqs.weight", GGML_F32, 1, &n, divisor, (size_t)n * 4);
+}
+
+static void put_rope(struct writer *w)
+{
+    const struct rope_config *rope = &w->mc->rope;
+    key_u32(w, "*.rope.dimension_count", rope->rot_dim);
+    key_f32(w, "*.rope.freq_base", rope->theta);
+    if (rope->type == ROPE_LLAMA3)
+        put_divisors(w);
+    if (rope->type == ROPE_LINEAR || rope->type == ROPE_YARN) {
+        key_str(w, "*.rope.scaling.type", rope_type_name(rope->type));
+        key_f32(w, "*.rope.scaling.factor", rope->factor);
+    }
+    if (rope->type == ROPE_YARN) {
+        key_u32(w, "*.rope.scaling.original_context_length", (int64_t)rope->original_ctx);
+        key_f32(w, "*.rope.scaling.attn_factor",
+                rope->attention_factor / (0.1 * log(rope->factor) + 1));
+        key_f32(w, "*.rope.scaling.yarn_beta_fast", rope->beta_fast);
+        key_f32(w, "*.rope.scaling.yarn_beta_slow", rope->beta_slow);
+    }
+}
+
+static void put_keys(struct writer *w)
+{
+    const struct model_config *mc = w->mc;
+    key_str(w, "general.architecture", w->arch);
+    key_u32(w, "*.context_length", mc->max_ctx);
+    key_u32(w, "*.embedding_length", mc->hidden);
+    key_u32(w, "*.block_count", mc->n_layers);
+    key_u32(w, "*.feed_forward_length", mc->ffn);
+    key_u32(w, "*.attention.head_count", mc->n_q);
+    key_u32(w, "*.attention.head_count_kv", mc->n_kv);
+    key_u32(w, "*.attention.key_length", mc->d_head);
+    key_u32(w, "*.attention.value_length", mc->d_head);
+    key_f32(w, "*.attention.layer_norm_rms_epsilon", mc->eps);
+    if (mc->window && strcmp(w->arch, "llama") == 0)
+        key_u32(w, "*.attention.sliding_window", mc->window);
+    key_u32(w, "tokenizer.ggml.bos_token_id", 1);
+    key_u32(w, "tokenizer.ggml.eos_token_id", 2);
+    key_u32(w, "tokenizer.ggml.eot_token_id", 3);
+    put_rope(w);
+    w->last = true;
+    if (w->r->key && begin_key(w, w->r->key, GGUF_U32))
+        put_int(&w->keys, w->r->value, 4);
+}
+
+static void write_file(const char *path, struct writer *w)
+{
+    struct bytes head = {0};
+    put(&head, "GGUF", 4);
+    put_int(&head, 3, 4);
+    put_int(&head, w->n_tensors, 8);
+    put_int(&head, w->n_keys, 8);
+    put(&head, w->keys.p, w->keys.n);
+    put(&head, w->table.p, w->table.n);
+    while (head.n % 32)
+        put_int(&head, 0, 1);
+    put(&head, w->data.p, w->data.n);
+    FILE *f = fopen(path, "wb");
+    cr_assert_not_null(f);
+    cr_assert_eq(fwrite(head.p, 1, head.n, f), head.n);
+    cr_assert_eq(fclose(f), 0);
+    free(head.p);
+}
+
+const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
+{
+    static _Thread_local char paths[2][64];
+    static _Thread_local int next;
+    char *path = paths[next++ % 2];
+    struct loader *ld;
+    struct stored_tensor t;
+    must(loader_open(&ld, dir), dir);
+    struct writer w = {
+        .r = recipe, .mc = loader_config(ld), .arch = loader_config(ld)->arch->model_type};
+    if (strcmp(w.arch, "mistral") == 0)
+        w.arch = "llama";
+    put_keys(&w);
+    for (size_t i = 0; i < loader_count(ld); i++) {
+        loader_get(ld, i, &t);
+        copy_tensor(&w, &t);
+    }
+    if (recipe->tensor)
+        put_tensor(&w, recipe->tensor, GGML_F32, 1, (uint64_t[]){1}, (float[]){1}, 4);
+    loader_close(ld);
+    snprintf(path, sizeof paths[0], "/tmp/ingot-gguf-XXXXXX.gguf");
+    int fd = mkstemps(path, 5);
+    cr_assert_geq(fd, 0);
+    close(fd);
+    write_file(path, &w);
+    free(w.keys.p);
+    free(w.table.p);
+    free(w.data.p);
+    return path;
+}

@@ -1,0 +1,254 @@
+/* GGUF weights: the golden models of every family written as GGUF give the logits of transformers,
+ * the stories260K files their own ids, and files that are not what they say one clear line. */
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "make_gguf.h"
+#include "rig.h"
+
+/* Also with what the golden file does not say: two ids that end a text. */
+static void golden_as_gguf(const char *name)
+{
+    struct golden g;
+    struct rig r;
+    const char *path = gguf_make(golden_dir(name), &(struct gguf_recipe){0});
+    golden_open(&g, golden_dir(name));
+    rig_open(&r, path, (struct rig_config){0});
+    cr_assert_eq(r.mc->n_eos, 2);
+    float *logits = malloc((size_t)g.n * (size_t)g.vocab * sizeof *logits);
+    must(engine_prepare(r.e, 1, g.n), "prepare");
+    must(engine_forward_verify(r.e, 1, g.ids, g.n, logits), "forward");
+    for (int32_t t = 0; t < g.n; t++) {
+        const float *got = logits + (size_t)t * (size_t)g.vocab, *want = g.logits + (got - logits);
+        double diff = 0, top = 0;
+        for (int32_t v = 0; v < g.vocab; v++) {
+            cr_assert_not(isnan(got[v]));
+            diff = fmax(diff, fabs((double)got[v] - (double)want[v]));
+            top = fmax(top, fabs((double)want[v]));
+        }
+        cr_assert(diff <= 1e-4 * top, "%s: position %d: relative difference %g", name, t,
+                  diff / top);
+    }
+    free(logits);
+    rig_close(&r);
+    golden_close(&g);
+    unlink(path);
+}
+
+Test(gguf_model, golden_models)
+{
+    for (size_t i = 0; i < n_golden; i++)
+        golden_as_gguf(golden_names[i]);
+}
+
+/* ---- stories260K ---- */
+
+struct story {
+    int32_t prompt[64], ids[256], n_prompt, n_ids;
+    double first[512];
+    double tolerance; /* of the first logits */
+};
+
+static int32_t ids_of(const cJSON *list, int32_t *out, int32_t cap)
+{
+    const cJSON *c;
+    int32_t n = 0;
+    cJSON_ArrayForEach(c, list)
+    {
+        cr_assert_lt(n, cap);
+        out[n++] = c->valueint;
+    }
+    return n;
+}
+
+static int32_t argmax(const float *x, int32_t n)
+{
+    int32_t best = 0;
+    for (int32_t i = 1; i < n; i++)
+        if (x[i] > x[best])
+            best = i;
+    return best;
+}
+
+/* Greedy ids on every rank. */
+static enum status tell(void *ctx, struct engine *e, int rank)
+{
+    const struct story *s = ctx;
+    float logits[512];
+    TRY(engine_prefill(e, 1, s->prompt, s->n_prompt, logits));
+    for (int32_t i = 0; i < 512; i++)
+        if (fabs((double)logits[i] - s->first[i]) > s->tolerance)
+            FAIL(ST_BUG, "first logit %d: %g, not %g", i, (double)logits[i], s->first[i]);
+    for (int32_t i = 0; i < s->n_ids; i++) {
+        int32_t id = argmax(logits, 512);
+        if (id != s->ids[i])
+            FAIL(ST_BUG, "rank %d: token %d is %d, not %d", rank, i, id, s->ids[i]);
+        TRY(engine_decode(e, 1, id, s->n_prompt + i, logits));
+    }
+    engine_release(e, 1);
+    return ST_OK;
+}
+
+static void check_story(const char *path, const cJSON *c)
+{
+    struct story s = {.tolerance = 1e-4};
+    const cJSON *item;
+    int32_t i = 0;
+    s.n_prompt = ids_of(cJSON_GetObjectItem(c, "prompt_ids"), s.prompt, 64);
+    s.n_ids = ids_of(cJSON_GetObjectItem(c, "ids"), s.ids, 256);
+    cr_assert_geq(s.n_ids, 100);
+    cJSON_ArrayForEach(item, cJSON_GetObjectItem(c, "first_logits")) s.first[i++] =
+        item->valuedouble;
+    cr_assert_eq(i, 512);
+    for (int world = 1; world <= 4; world *= 2)
+        rig_group(path, (struct rig_config){.max_ctx = 512, .n_blocks = 64}, world, tell, &s);
+}
+
+static void check_stories(const char *file)
+{
+    size_t size;
+    int n = 0;
+    const char *expected = shared_data("models/stories260K/gguf_expected.json");
+    if (!expected)
+        cr_skip_test("no shared data: models/stories260K/gguf_expected.json");
+    char *text = read_file(expected, &size), path[1024], name[128];
+    cJSON *root = cJSON_Parse(text);
+    const cJSON *f, *c;
+    snprintf(name, sizeof name, "models/stories260K/%.60s", file);
+    const char *model = shared_data(name);
+    cr_assert_not_null(model);
+    snprintf(path, sizeof path, "%s", model);
+    cJSON_ArrayForEach(f, cJSON_GetObjectItem(root, "files"))
+    {
+        if (strcmp(cJSON_GetObjectItem(f, "file")->valuestring, file) != 0)
+            continue;
+        cJSON_ArrayForEach(c, cJSON_GetObjectItem(f, "cases"))
+        {
+            check_story(path, c);
+            n++;
+        }
+    }
+    cr_assert_eq(n, 3);
+    cJSON_Delete(root);
+    free(text);
+}
+
+Test(gguf_model, stories_f32)
+{
+    check_stories("model.gguf");
+}
+
+Test(gguf_model, stories_f16)
+{
+    check_stories("model-f16.gguf");
+}
+
+Test(gguf_model, stories_bf16)
+{
+    check_stories("model-bf16.gguf");
+}
+
+/* ---- files that are not what they say ---- */
+
+static void refused(const char *path, enum status want, const char *says)
+{
+    struct backend_config bc = {.threads = 1};
+    struct decoder_memory memory;
+    struct backend *be;
+    struct loader *ld;
+    must(backend_open(&be, "cpu", &bc), "backend");
+    enum status st = loader_open(&ld, path);
+    if (st == ST_OK) {
+        struct decoder_config cfg =
+            rig_decoder_config(loader_config(ld), (struct rig_config){0}, 0, 1);
+        st = decoder_plan_memory(&memory, loader_config(ld), ld, be, &cfg);
+    }
+    loader_close(ld);
+    backend_ops_of(be)->close(be);
+    cr_expect_eq(st, want, "%s, not %s: %s", status_name(want), status_name(st), status_text());
+    cr_expect_not_null(strstr(status_text(), says), "\"%s\" says nothing of \"%s\"", status_text(),
+                       says);
+    cr_expect_null(strchr(status_text(), '\n'));
+}
+
+static void refused_recipe(struct gguf_recipe r, enum status want, const char *says)
+{
+    const char *path = gguf_make(golden_dir("llama-gqa"), &r);
+    refused(path, want, says);
+    unlink(path);
+}
+
+Test(gguf_model, keys_that_are_wrong)
+{
+    static const struct {
+        const char *key;
+        uint32_t value;
+        enum status st;
+        const char *says;
+    } rows[] = {
+        {"llama.embedding_length", 0, ST_RANGE, "llama.embedding_length is 0"},
+        {"llama.embedding_length", 48, ST_FORMAT, "expected [104,48] got [104,64]"},
+        {"llama.block_count", 100000, ST_RANGE, "llama.block_count"},
+        {"llama.block_count", 3, ST_NOT_FOUND, "blk.2.attn_norm.weight"},
+        {"llama.block_count", 1, ST_UNSUPPORTED, "blk.1."},
+        {"llama.attention.head_count", 0, ST_RANGE, "llama.attention.head_count"},
+        {"llama.attention.head_count_kv", 3, ST_RANGE, "3 key/value heads"},
+        {"llama.attention.value_length", 2, ST_UNSUPPORTED, "values of 2"},
+        {"llama.rope.dimension_count", 7, ST_RANGE, "7 rotated elements"},
+        {"llama.rope.scaling.type", 1, ST_FORMAT, "llama.rope.scaling.type"},
+        {"llama.vocab_size", 103, ST_FORMAT, "llama.vocab_size says 103"},
+        {"llama.expert_count", 8, ST_UNSUPPORTED, "llama.expert_count is 8"},
+        {"llama.logit_scale", 2, ST_UNSUPPORTED, "llama.logit_scale is not understood"},
+        {"split.count", 2, ST_UNSUPPORTED, "split into 2 files"},
+        {"tokenizer.ggml.eos_token_id", 104, ST_RANGE, "tokenizer.ggml.eos_token_id is 104"},
+        {"general.architecture", 1, ST_FORMAT, "general.architecture"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        refused_recipe((struct gguf_recipe){.key = rows[i].key, .value = rows[i].value}, rows[i].st,
+                       rows[i].says);
+}
+
+Test(gguf_model, things_that_are_missing_or_too_many)
+{
+    static const struct {
+        const char *name;
+        enum status st;
+    } rows[] = {
+        {"general.architecture", ST_NOT_FOUND},
+        {"llama.context_length", ST_FORMAT},
+        {"llama.attention.layer_norm_rms_epsilon", ST_FORMAT},
+        {"token_embd.weight", ST_NOT_FOUND},
+        {"blk.1.ffn_down.weight", ST_NOT_FOUND},
+        {"output_norm.weight", ST_NOT_FOUND},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        refused_recipe((struct gguf_recipe){.without = rows[i].name}, rows[i].st, rows[i].name);
+    refused_recipe((struct gguf_recipe){.tensor = "blk.0.attn_q_norm.weight"}, ST_UNSUPPORTED,
+                   "blk.0.attn_q_norm.weight");
+    refused_recipe((struct gguf_recipe){.tensor = "rope_freqs.weight"}, ST_FORMAT,
+                   "rope_freqs.weight");
+    refused_recipe((struct gguf_recipe){.tensor = "rope_factors_long.weight"}, ST_UNSUPPORTED,
+                   "rope_factors_long.weight");
+}
+
+Test(gguf_model, a_file_cut_anywhere)
+{
+    size_t size;
+    const char *path = gguf_make(golden_dir("llama-gqa"), &(struct gguf_recipe){0});
+    char *bytes = read_file(path, &size);
+    static const size_t cuts[] = {0, 3, 7, 20, 200, 900, 2000};
+    for (size_t i = 0; i <= ARRAY_LEN(cuts); i++) {
+        FILE *f = fopen(path, "wb");
+        size_t n = i < ARRAY_LEN(cuts) ? cuts[i] : size - 1;
+        cr_assert_eq(fwrite(bytes, 1, n, f), n);
+        cr_assert_eq(fclose(f), 0);
+        refused(path, ST_FORMAT, "gguf");
+    }
+    free(bytes);
+    unlink(path);
+    refused(path, ST_NOT_FOUND, "there is no model");
+}
