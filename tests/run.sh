@@ -84,14 +84,14 @@ count_scripts() { # CONFIG LOG
   done
 }
 
-run_config() { # CONFIG CTEST-ARGS...
-  local config=$1 log
-  shift
+run_config() { # CONFIG TARGET CTEST-ARGS...
+  local config=$1 target=$2 log
+  shift 2
   echo "${bold}== $config${plain}"
   log="build/$config.log"
   mkdir -p build
   if ! cmake --preset "$config" "${generator[@]}" -DINGOT_WERROR=ON >"$log" 2>&1 ||
-    ! cmake --build "build/$config" -j "$jobs" >>"$log" 2>&1; then
+    ! cmake --build "build/$config" -j "$jobs" --target "$target" >>"$log" 2>&1; then
     grep -E 'error|Error|FAILED' "$log" | head -20
     echo "the $config build failed; the whole log is $log"
     failed=$((failed + 1))
@@ -139,11 +139,11 @@ run_fuzz() {
   done
 }
 
-run_config release "${filter[@]}"
+run_config release all "${filter[@]}"
 if [ "$quick" = 0 ]; then
-  run_config san -L 'unit|text|coll|ops|nompi'
-  run_config tsan -L tsan
-  run_config nompi -L nompi
+  run_config san all -L 'unit|text|coll|ops|nompi'
+  run_config tsan tests_tsan -L tsan
+  run_config nompi tests_nompi -L nompi
   run_fuzz
 fi
 
