@@ -20,7 +20,8 @@ struct answer {
     char id[INGOT_ID_SIZE];
     int seen_interrupts;
     bool cancelled, said_waiting, ends_line;
-    struct answer_text samples[MAX_SHOWN]; /* of more than one: shown one after the other at the end */
+    struct answer_text
+        samples[MAX_SHOWN]; /* of more than one: shown one after the other at the end */
     uint64_t give_up_us;
 };
 
@@ -84,8 +85,9 @@ static void on_delta(struct answer *a, const struct ingot_event *ev)
 static void say_summary(const struct ingot_event *ev)
 {
     double first = (double)ev->first_token_us / 1e6, total = (double)ev->total_us / 1e6;
-    fprintf(stderr, "%s%s · %" PRIu32 " prompt tokens (%" PRIu32 " cached) · %" PRIu32
-                    " answered · first after %.3f s · %.1f tokens/s",
+    fprintf(stderr,
+            "%s%s · %" PRIu32 " prompt tokens (%" PRIu32 " cached) · %" PRIu32
+            " answered · first after %.3f s · %.1f tokens/s",
             cli_sgr(stderr, 2), ingot_reason_name(ev->samples[0].reason), ev->prompt_tokens,
             ev->cached_tokens, ev->completion_tokens, first,
             total > first ? (double)ev->completion_tokens / (total - first) : 0.0);

@@ -1,5 +1,6 @@
-/* One request from sending to its end: streamed as text for people or as lines of JSON for programs, tried
- * again while the server is busy, cancelled by Ctrl-C.  Used by generate, run and chat. */
+/* One request from sending to its end: streamed as text for people or as lines of JSON for
+ * programs, tried again while the server is busy, cancelled by Ctrl-C.  Used by generate, run and
+ * chat. */
 #ifndef CLIENT_CLI_ANSWER_H
 #define CLIENT_CLI_ANSWER_H
 
@@ -9,13 +10,13 @@
 struct answer_config {
     const char *command; /* for messages */
     bool json;
-    bool summary;          /* a line of figures on standard error at the end */
-    uint32_t wait_ms;      /* how long to try again while the server is busy */
+    bool summary;           /* a line of figures on standard error at the end */
+    uint32_t wait_ms;       /* how long to try again while the server is busy */
     struct supervisor *own; /* NULL: the server is not ours; else looked after meanwhile */
 };
 
 struct answer_text { /* begin with {0} */
-    char *data;        /* what was answered (first sample), malloc'ed; NULL: nothing */
+    char *data;      /* what was answered (first sample), malloc'ed; NULL: nothing */
     size_t n, cap;
     bool cancelled;
 };

@@ -24,8 +24,9 @@ static void put_accepted(FILE *f, const struct ingot_event *ev)
 {
     fputs("{\"type\":\"accepted\",\"request_id\":", f);
     put_string(f, ev->request_id);
-    fprintf(f, ",\"prompt_tokens\":%" PRIu32 ",\"seed\":%" PRIu64 ",\"queue_position\":%" PRIu32
-               ",\"attached\":%s}\n",
+    fprintf(f,
+            ",\"prompt_tokens\":%" PRIu32 ",\"seed\":%" PRIu64 ",\"queue_position\":%" PRIu32
+            ",\"attached\":%s}\n",
             ev->prompt_tokens, ev->seed, ev->queue_position, ev->attached ? "true" : "false");
 }
 
@@ -70,8 +71,8 @@ static void put_delta(FILE *f, const struct ingot_event *ev, bool with_sample)
 
 static void put_sample_end(FILE *f, const struct ingot_sample_end *s)
 {
-    fprintf(f, "{\"sample\":%" PRIu32 ",\"reason\":\"%s\",\"completion_tokens\":%" PRIu32, s->sample,
-            ingot_reason_name(s->reason), s->completion_tokens);
+    fprintf(f, "{\"sample\":%" PRIu32 ",\"reason\":\"%s\",\"completion_tokens\":%" PRIu32,
+            s->sample, ingot_reason_name(s->reason), s->completion_tokens);
     if (s->n_matched_stop) {
         fputs(",\"stop\":", f);
         cli_put_json(f, s->matched_stop, s->n_matched_stop);
@@ -83,12 +84,14 @@ static void put_sample_end(FILE *f, const struct ingot_sample_end *s)
 
 static void put_finish(FILE *f, const struct ingot_event *ev)
 {
-    fprintf(f, "{\"type\":\"finish\",\"reason\":\"%s\",\"prompt_tokens\":%" PRIu32
-               ",\"cached_tokens\":%" PRIu32 ",\"completion_tokens\":%" PRIu32,
+    fprintf(f,
+            "{\"type\":\"finish\",\"reason\":\"%s\",\"prompt_tokens\":%" PRIu32
+            ",\"cached_tokens\":%" PRIu32 ",\"completion_tokens\":%" PRIu32,
             ingot_reason_name(ev->n_samples ? ev->samples[0].reason : INGOT_REASON_FAILED),
             ev->prompt_tokens, ev->cached_tokens, ev->completion_tokens);
-    fprintf(f, ",\"preemptions\":%" PRIu32 ",\"recoveries\":%" PRIu32
-               ",\"timings\":{\"queue_ms\":%.3f,\"first_token_ms\":%.3f,\"total_ms\":%.3f}",
+    fprintf(f,
+            ",\"preemptions\":%" PRIu32 ",\"recoveries\":%" PRIu32
+            ",\"timings\":{\"queue_ms\":%.3f,\"first_token_ms\":%.3f,\"total_ms\":%.3f}",
             ev->preemptions, ev->recoveries, (double)ev->queue_us / 1e3,
             (double)ev->first_token_us / 1e3, (double)ev->total_us / 1e3);
     fputs(",\"samples\":[", f);
@@ -134,9 +137,7 @@ void answer_json_event(FILE *f, const struct ingot_event *ev, bool with_sample)
 
 void answer_json_error(FILE *f, enum ingot_code code, const char *detail, bool retryable)
 {
-    struct ingot_event ev = {.kind = INGOT_EVENT_ERROR,
-                             .code = code,
-                             .detail = detail,
-                             .retryable = retryable};
+    struct ingot_event ev = {
+        .kind = INGOT_EVENT_ERROR, .code = code, .detail = detail, .retryable = retryable};
     answer_json_event(f, &ev, false);
 }

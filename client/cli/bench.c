@@ -11,38 +11,94 @@
 #define AT(member) .at = offsetof(struct bench_args, member)
 
 static const struct option_row rows[] = {
-    {.name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP", .def = DEFAULT_ENDPOINT,
+    {.name = "connect",
+     .type = OPT_STRING,
+     AT(connect),
+     .arg = "EP",
+     .def = DEFAULT_ENDPOINT,
      .help = "The server's endpoint."},
-    {.name = "concurrency", .type = OPT_INT, AT(concurrency), .arg = "N", .def = "8", .min = 1,
-     .max = 4096, .help = "Streams at the same time."},
-    {.name = "requests", .type = OPT_INT, AT(requests), .arg = "N", .def = "64", .min = 1, .max = 1e7,
+    {.name = "concurrency",
+     .type = OPT_INT,
+     AT(concurrency),
+     .arg = "N",
+     .def = "8",
+     .min = 1,
+     .max = 4096,
+     .help = "Streams at the same time."},
+    {.name = "requests",
+     .type = OPT_INT,
+     AT(requests),
+     .arg = "N",
+     .def = "64",
+     .min = 1,
+     .max = 1e7,
      .help = "Requests altogether."},
-    {.name = "prompt-tokens", .type = OPT_INT, AT(prompt_tokens), .arg = "N", .def = "32", .min = 1,
-     .max = 1e7, .help = "Length of each prompt, of random token ids."},
-    {.name = "shared-tokens", .type = OPT_INT, AT(shared_tokens), .arg = "N", .def = "0", .min = 0,
-     .max = 1e7, .help = "The first so many are the same in all prompts, for the prefix cache."},
-    {.name = "max-tokens", .type = OPT_INT, AT(max_tokens), .arg = "N", .def = "64", .min = 1, .max = 1e7,
+    {.name = "prompt-tokens",
+     .type = OPT_INT,
+     AT(prompt_tokens),
+     .arg = "N",
+     .def = "32",
+     .min = 1,
+     .max = 1e7,
+     .help = "Length of each prompt, of random token ids."},
+    {.name = "shared-tokens",
+     .type = OPT_INT,
+     AT(shared_tokens),
+     .arg = "N",
+     .def = "0",
+     .min = 0,
+     .max = 1e7,
+     .help = "The first so many are the same in all prompts, for the prefix cache."},
+    {.name = "max-tokens",
+     .type = OPT_INT,
+     AT(max_tokens),
+     .arg = "N",
+     .def = "64",
+     .min = 1,
+     .max = 1e7,
      .help = "Length of each answer (the model's end is ignored)."},
-    {.name = "temperature", .type = OPT_FLOAT, AT(temperature), .arg = "X", .def = "0", .min = 0,
-     .max = 100, .help = "0 is greedy."},
-    {.name = "rate", .type = OPT_FLOAT, AT(rate), .arg = "R", .def = "0", .min = 0, .max = 1e6,
+    {.name = "temperature",
+     .type = OPT_FLOAT,
+     AT(temperature),
+     .arg = "X",
+     .def = "0",
+     .min = 0,
+     .max = 100,
+     .help = "0 is greedy."},
+    {.name = "rate",
+     .type = OPT_FLOAT,
+     AT(rate),
+     .arg = "R",
+     .def = "0",
+     .min = 0,
+     .max = 1e6,
      .help = "Send R requests a second at most; 0: one as soon as another has ended."},
     {.name = "seed", .type = OPT_INT, AT(seed), .arg = "N", .def = "0", .help = "Of the prompts."},
-    {.name = "timeout-ms", .type = OPT_INT, AT(timeout_ms), .arg = "MS", .def = "60000", .min = 100,
-     .max = 3600000, .help = "Give up when nothing came for that long."},
+    {.name = "timeout-ms",
+     .type = OPT_INT,
+     AT(timeout_ms),
+     .arg = "MS",
+     .def = "60000",
+     .min = 100,
+     .max = 3600000,
+     .help = "Give up when nothing came for that long."},
     {.name = "json", .type = OPT_FLAG, AT(json), .help = "As one JSON object."},
 };
 
 static const struct option_set options = {
     .program = "ingot bench",
     .usage = "[--connect EP] [options]",
-    .summary = "Loads a server with concurrent requests and measures: time to the first token, time between "
-               "tokens, tokens per second. Checks that every request has exactly one end and that no "
-               "piece of an answer is missing or doubled.",
+    .summary =
+        "Loads a server with concurrent requests and measures: time to the first token, time "
+        "between "
+        "tokens, tokens per second. Checks that every request has exactly one end and that no "
+        "piece of an answer is missing or doubled.",
     .epilog = "Example:\n"
               "  ingot bench --concurrency 64 --requests 256 --prompt-tokens 100 --max-tokens 100\n"
-              "Exit codes: 0 all requests finished and nothing is missing or doubled, 1 failure, 2 wrong\n"
-              "options, 3 no server answers or it went away, 4 requests failed, were lost or doubled, 130\n"
+              "Exit codes: 0 all requests finished and nothing is missing or doubled, 1 failure, 2 "
+              "wrong\n"
+              "options, 3 no server answers or it went away, 4 requests failed, were lost or "
+              "doubled, 130\n"
               "interrupted.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
@@ -74,8 +130,8 @@ static void print_series(const char *name, struct series *s)
 
 static void json_series(const char *name, struct series *s)
 {
-    printf(",\"%s\":{\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f,\"count\":%zu}", name, percentile(s, 50),
-           percentile(s, 99), percentile(s, 100), s->n);
+    printf(",\"%s\":{\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f,\"count\":%zu}", name,
+           percentile(s, 50), percentile(s, 99), percentile(s, 100), s->n);
 }
 
 static double per_second(uint64_t n, double seconds)
@@ -86,9 +142,10 @@ static double per_second(uint64_t n, double seconds)
 static void print_json(const struct bench_args *a, struct bench_result *r)
 {
     printf("{\"requests\":%" PRId64 ",\"concurrency\":%" PRId64 ",\"finished\":%" PRIu64
-           ",\"failed\":%" PRIu64 ",\"retried\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"doubled\":%" PRIu64
-           ",\"gaps\":%" PRIu64,
-           a->requests, a->concurrency, r->finished, r->failed, r->retried, r->lost, r->doubled, r->gaps);
+           ",\"failed\":%" PRIu64 ",\"retried\":%" PRIu64 ",\"lost\":%" PRIu64
+           ",\"doubled\":%" PRIu64 ",\"gaps\":%" PRIu64,
+           a->requests, a->concurrency, r->finished, r->failed, r->retried, r->lost, r->doubled,
+           r->gaps);
     printf(",\"seconds\":%.3f,\"prompt_tokens\":%" PRIu64 ",\"cached_tokens\":%" PRIu64
            ",\"completion_tokens\":%" PRIu64 ",\"preemptions\":%" PRIu64 ",\"recoveries\":%" PRIu64
            ",\"tokens_per_s\":%.1f,\"requests_per_s\":%.2f",
@@ -107,8 +164,8 @@ static void print_json(const struct bench_args *a, struct bench_result *r)
 
 static void print_text(const struct bench_args *a, struct bench_result *r)
 {
-    printf("%" PRIu64 " of %" PRId64 " requests finished in %.2f s, %" PRId64 " at a time\n", r->finished,
-           a->requests, r->seconds, a->concurrency);
+    printf("%" PRIu64 " of %" PRId64 " requests finished in %.2f s, %" PRId64 " at a time\n",
+           r->finished, a->requests, r->seconds, a->concurrency);
     printf("tokens answered      %" PRIu64 ", %s%.1f a second%s; prompts %" PRIu64 ", %" PRIu64
            " of them cached\n",
            r->completion_tokens, cli_sgr(stdout, 1), per_second(r->completion_tokens, r->seconds),
@@ -117,10 +174,11 @@ static void print_text(const struct bench_args *a, struct bench_result *r)
     print_series("between tokens", &r->inter);
     print_series("whole request", &r->total);
     bool bad = r->failed || r->lost || r->doubled || r->gaps;
-    printf("%s%" PRIu64 " failed, %" PRIu64 " lost, %" PRIu64 " doubled, %" PRIu64 " missing pieces%s; %" PRIu64
-           " sent again after a refusal, %" PRIu64 " preemptions, %" PRIu64 " recoveries\n",
-           cli_sgr(stdout, bad ? 31 : 32), r->failed, r->lost, r->doubled, r->gaps, cli_sgr(stdout, 0),
-           r->retried, r->preemptions, r->recoveries);
+    printf("%s%" PRIu64 " failed, %" PRIu64 " lost, %" PRIu64 " doubled, %" PRIu64
+           " missing pieces%s; %" PRIu64 " sent again after a refusal, %" PRIu64
+           " preemptions, %" PRIu64 " recoveries\n",
+           cli_sgr(stdout, bad ? 31 : 32), r->failed, r->lost, r->doubled, r->gaps,
+           cli_sgr(stdout, 0), r->retried, r->preemptions, r->recoveries);
     if (*r->first_error)
         printf("first error: %s\n", r->first_error);
 }
@@ -141,7 +199,8 @@ static int check(const struct bench_args *a, struct ingot_client *c)
     if (!m->vocab)
         return cli_usage("bench", "the server does not say how large its vocabulary is");
     if (m->max_ctx && (uint64_t)a->prompt_tokens + (uint64_t)a->max_tokens > m->max_ctx)
-        return cli_usage("bench", "--prompt-tokens and --max-tokens exceed the model's context of %" PRIu32,
+        return cli_usage("bench",
+                         "--prompt-tokens and --max-tokens exceed the model's context of %" PRIu32,
                          m->max_ctx);
     return -1;
 }

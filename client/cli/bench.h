@@ -22,11 +22,12 @@ struct series { /* milliseconds */
 
 /* Counts add up: requests = finished + failed + lost. */
 struct bench_result {
-    uint64_t finished, failed; /* failed: Error or Rejected, or an end other than length, eos, stop */
-    uint64_t retried;          /* refused for a moment and sent again */
-    uint64_t lost;             /* without a terminal message */
-    uint64_t doubled;          /* messages after a terminal one, or a delta seen twice */
-    uint64_t gaps;             /* deltas that are missing: sequence numbers, token counts */
+    uint64_t finished,
+        failed;       /* failed: Error or Rejected, or an end other than length, eos, stop */
+    uint64_t retried; /* refused for a moment and sent again */
+    uint64_t lost;    /* without a terminal message */
+    uint64_t doubled; /* messages after a terminal one, or a delta seen twice */
+    uint64_t gaps;    /* deltas that are missing: sequence numbers, token counts */
     uint64_t prompt_tokens, cached_tokens, completion_tokens;
     uint64_t preemptions, recoveries;
     double seconds;

@@ -216,8 +216,8 @@ static void show(struct load *l, bool last)
     fprintf(stderr, "\r%s[", cli_sgr(stderr, 36));
     for (int i = 0; i < BAR; i++)
         putc(i < full ? '#' : '.', stderr);
-    fprintf(stderr, "]%s %" PRIu64 "/%" PRId64 "  %.0f tokens/s  %.0f s\x1b[K", cli_sgr(stderr, 0), l->done,
-            l->a->requests, s > 0 ? (double)(l->r->ttft.n + l->r->inter.n) / s : 0.0, s);
+    fprintf(stderr, "]%s %" PRIu64 "/%" PRId64 "  %.0f tokens/s  %.0f s\x1b[K", cli_sgr(stderr, 0),
+            l->done, l->a->requests, s > 0 ? (double)(l->r->ttft.n + l->r->inter.n) / s : 0.0, s);
     if (last)
         fputs("\r\x1b[K", stderr);
 }
@@ -252,7 +252,8 @@ static void listen_for_doubles(struct load *l)
         l->r->doubled++;
 }
 
-enum ingot_code bench_load(struct ingot_client *c, const struct bench_args *a, struct bench_result *r)
+enum ingot_code bench_load(struct ingot_client *c, const struct bench_args *a,
+                           struct bench_result *r)
 {
     struct load l = {.c = c, .a = a, .r = r, .show = cli_is_terminal(stderr) && !a->json};
     *r = (struct bench_result){.finished = 0};

@@ -38,9 +38,15 @@ struct chat {
 
 static const struct option_row own_rows[] = {
     {.help = "Conversation"},
-    {.name = "connect", .type = OPT_STRING, .at = offsetof(struct args, connect), .arg = "EP",
+    {.name = "connect",
+     .type = OPT_STRING,
+     .at = offsetof(struct args, connect),
+     .arg = "EP",
      .help = "Talk to the server there; without MODEL the default is " DEFAULT_ENDPOINT "."},
-    {.name = "system", .type = OPT_STRING, .at = offsetof(struct args, system), .arg = "TEXT",
+    {.name = "system",
+     .type = OPT_STRING,
+     .at = offsetof(struct args, system),
+     .arg = "TEXT",
      .help = "What the model is told before the conversation."},
 };
 
@@ -58,12 +64,14 @@ static struct option_set make_set(const struct row_list *rows)
     return (struct option_set){
         .program = "ingot chat",
         .usage = "[MODEL | --connect EP] [options]",
-        .summary = "A conversation with a model. Given MODEL, it is loaded for this conversation; else a "
-                   "running server is asked. One line is one message; with standard input from a file "
-                   "or a pipe too.",
-        .epilog = "In the conversation: /help, /reset, /system TEXT, /params [NAME=VALUE ...], /quit.\n"
-                  "Ctrl-C ends an answer; Ctrl-C or Ctrl-D at the prompt ends the conversation.\n"
-                  EXIT_CODES_HELP,
+        .summary =
+            "A conversation with a model. Given MODEL, it is loaded for this conversation; else a "
+            "running server is asked. One line is one message; with standard input from a file "
+            "or a pipe too.",
+        .epilog =
+            "In the conversation: /help, /reset, /system TEXT, /params [NAME=VALUE ...], /quit.\n"
+            "Ctrl-C ends an answer; Ctrl-C or Ctrl-D at the prompt ends the "
+            "conversation.\n" EXIT_CODES_HELP,
         .rows = rows->row,
         .n_rows = rows->n,
         .max_args = 1,
@@ -201,9 +209,8 @@ static bool command(struct chat *ch, char *line)
 static int ask(struct chat *ch, struct answer_text *text)
 {
     struct built_request b = {.r = ingot_request_default()};
-    struct answer_config cfg = {.command = "chat",
-                                .wait_ms = (uint32_t)ch->args.sampling.wait_ms,
-                                .own = ch->server.sup};
+    struct answer_config cfg = {
+        .command = "chat", .wait_ms = (uint32_t)ch->args.sampling.wait_ms, .own = ch->server.sup};
     b.turns = calloc(ch->n_turns, sizeof *b.turns);
     if (!b.turns || request_sampling(&b, &ch->args.sampling) != ST_OK) {
         request_free(&b);
@@ -305,7 +312,8 @@ static int open_and_talk(struct chat *ch, const char *model)
     if (model)
         ch->client = ch->server.client;
     if (!ingot_server(ch->client)->model.chat) {
-        fprintf(stderr, "ingot chat: %s has no chat template; 'ingot generate --prompt' continues texts\n",
+        fprintf(stderr,
+                "ingot chat: %s has no chat template; 'ingot generate --prompt' continues texts\n",
                 ingot_server(ch->client)->model.name);
         return EXIT_REFUSED;
     }

@@ -37,7 +37,8 @@ enum status child_find(const char *name, char path[MAX_PATH_LEN])
     char self[MAX_PATH_LEN];
     if (own_path(self, sizeof self)) {
         char *slash = strrchr(self, '/');
-        int n = slash ? snprintf(path, MAX_PATH_LEN, "%.*s/%s", (int)(slash - self), self, name) : -1;
+        int n =
+            slash ? snprintf(path, MAX_PATH_LEN, "%.*s/%s", (int)(slash - self), self, name) : -1;
         if (n > 0 && n < MAX_PATH_LEN && access(path, X_OK) == 0)
             return ST_OK;
     }
@@ -68,7 +69,8 @@ void child_argf(struct child_args *a, const char *fmt, ...)
     int n = vsnprintf(s, room, fmt, ap);
     va_end(ap);
     if (n < 0 || (size_t)n >= room)
-        return; /* an argument list of more than 4 KiB is a bug of the caller: child_start sees it */
+        return; /* an argument list of more than 4 KiB is a bug of the caller: child_start sees it
+                 */
     a->n_text += (size_t)n + 1;
     child_arg(a, s);
 }

@@ -25,8 +25,8 @@ void child_arg(struct child_args *a, const char *s);
 /* printf into the list's own text */
 void child_argf(struct child_args *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Starts v[0] in a process group of its own; it dies when this process dies (Linux).  keep_fd (or -1) stays
- * open in it.  */
+/* Starts v[0] in a process group of its own; it dies when this process dies (Linux).  keep_fd (or
+ * -1) stays open in it.  */
 MUST_CHECK enum status child_start(pid_t *pid, const struct child_args *a, int keep_fd);
 
 /* The parent of a process, or 0. */

@@ -1,4 +1,5 @@
-/* What every subcommand needs: its command line, errors in one line, colours, Ctrl-C, files, JSON strings. */
+/* What every subcommand needs: its command line, errors in one line, colours, Ctrl-C, files, JSON
+ * strings. */
 #ifndef CLIENT_CLI_CLI_H
 #define CLIENT_CLI_CLI_H
 
@@ -17,8 +18,8 @@
 int cli_parse(const struct option_set *set, void *dest, int argc, char **argv,
               struct option_result *res);
 
-/* Rows of several tables as one: each table's `at` counts from the start of its own struct, base is where
- * that struct lies in the command's. */
+/* Rows of several tables as one: each table's `at` counts from the start of its own struct, base is
+ * where that struct lies in the command's. */
 struct row_list {
     struct option_row row[MAX_OPTIONS];
     size_t n;

@@ -29,7 +29,8 @@ int cmd_doctor(int argc, char **argv)
     static const struct option_set set = {
         .program = "ingot doctor",
         .usage = "",
-        .summary = "Looks whether this machine has what Ingot needs: programs, libraries, CPU, memory, shared "
+        .summary = "Looks whether this machine has what Ingot needs: programs, libraries, CPU, "
+                   "memory, shared "
                    "memory, ports, MPI, GPUs. Each line is ok, warn or fail, and says what to do.",
         .epilog = "Exit codes: 0 nothing failed, 1 something failed, 2 wrong options.",
     };

@@ -19,7 +19,8 @@ enum { PROBE_MS = 500, MPI_SECONDS = 30 };
 
 void doctor_programs(struct report *r)
 {
-    static const char *const names[] = {"ingot-coordinator", "ingot-worker", "ingot-text", "ingot-journal"};
+    static const char *const names[] = {"ingot-coordinator", "ingot-worker", "ingot-text",
+                                        "ingot-journal"};
     char path[MAX_PATH_LEN], missing[128] = "";
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (child_find(names[i], path) != ST_OK) {
@@ -27,9 +28,11 @@ void doctor_programs(struct report *r)
             strcat(missing, names[i]);
         }
     if (*missing)
-        report_line(r, FINDING_FAIL, "programs", "build or install them beside ingot", "missing:%s", missing);
+        report_line(r, FINDING_FAIL, "programs", "build or install them beside ingot", "missing:%s",
+                    missing);
     else
-        report_line(r, FINDING_OK, "programs", NULL, "ingot %s and its four siblings", INGOT_VERSION);
+        report_line(r, FINDING_OK, "programs", NULL, "ingot %s and its four siblings",
+                    INGOT_VERSION);
 }
 
 void doctor_libraries(struct report *r)
@@ -62,10 +65,12 @@ void doctor_ports(struct report *r)
     if (can_bind(PORT)) {
         report_line(r, FINDING_OK, "port 5555", NULL, "free");
     } else if (ingot_connect(&c, NULL, PROBE_MS) == INGOT_OK) {
-        report_line(r, FINDING_OK, "port 5555", NULL, "a server is there: %s", ingot_server(c)->version);
+        report_line(r, FINDING_OK, "port 5555", NULL, "a server is there: %s",
+                    ingot_server(c)->version);
         ingot_close(c);
     } else {
-        report_line(r, FINDING_WARN, "port 5555", "serve with --listen tcp://127.0.0.1:PORT or ipc://PATH",
+        report_line(r, FINDING_WARN, "port 5555",
+                    "serve with --listen tcp://127.0.0.1:PORT or ipc://PATH",
                     "in use by another program");
     }
 }
@@ -114,15 +119,16 @@ static bool launcher_version(struct report *r)
     struct child_args a = {.n = 0};
     char text[512], path[MAX_PATH_LEN];
     if (child_find("mpirun", path) != ST_OK) {
-        report_line(r, FINDING_WARN, "MPI launcher", "apt-get install openmpi-bin; without it only --tp 1",
-                    "there is no mpirun");
+        report_line(r, FINDING_WARN, "MPI launcher",
+                    "apt-get install openmpi-bin; without it only --tp 1", "there is no mpirun");
         return false;
     }
     child_arg(&a, path);
     child_arg(&a, "--version");
     if (!run(&a, MPI_SECONDS, text, sizeof text)) {
-        report_line(r, FINDING_FAIL, "MPI launcher", "reinstall it: apt-get install --reinstall openmpi-bin",
-                    "%s --version fails", path);
+        report_line(r, FINDING_FAIL, "MPI launcher",
+                    "reinstall it: apt-get install --reinstall openmpi-bin", "%s --version fails",
+                    path);
         return false;
     }
     text[strcspn(text, "\n")] = '\0';
@@ -149,8 +155,10 @@ void doctor_mpi(struct report *r)
     if (ok)
         report_line(r, FINDING_OK, "MPI ranks", NULL, "two ranks greet each other after %.1f s",
                     (double)(clock_us() - t0) / 1e6);
-    else
-        report_line(r, FINDING_FAIL, "MPI ranks",
-                    "try it: mpirun -np 2 ingot-worker --hello; is ingot-worker built with this MPI?",
-                    "two ranks cannot talk: %.300s", *text ? text : "no output, or too slow");
+    text[strcspn(text, "\n")] = '\0'; /* one line a finding */
+    if (!ok)
+        report_line(
+            r, FINDING_FAIL, "MPI ranks",
+            "try it: mpirun -np 2 ingot-worker --hello; is ingot-worker built with this MPI?",
+            "two ranks cannot talk: %.300s", *text ? text : "no output, or too slow");
 }

@@ -34,12 +34,12 @@ static bool first_line(const char *path, char *line, size_t n)
 static void cpu_features(char *text, size_t n)
 {
 #if defined(__x86_64__) || defined(__i386__)
-    static const char *const names[] = {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_bf16", "vnni"};
+    static const char *const names[] = {"avx2",     "fma",         "avx512f",
+                                        "avx512bw", "avx512_bf16", "vnni"};
     bool has[ARRAY_LEN(names)] = {
-        __builtin_cpu_supports("avx2"),     __builtin_cpu_supports("fma"),
-        __builtin_cpu_supports("f16c"),     __builtin_cpu_supports("avx512f"),
-        __builtin_cpu_supports("avx512bw"), __builtin_cpu_supports("avx512bf16"),
-        __builtin_cpu_supports("avx512vnni")};
+        __builtin_cpu_supports("avx2"),       __builtin_cpu_supports("fma"),
+        __builtin_cpu_supports("avx512f"),    __builtin_cpu_supports("avx512bw"),
+        __builtin_cpu_supports("avx512bf16"), __builtin_cpu_supports("avx512vnni")};
     size_t at = 0;
     text[0] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -79,12 +79,14 @@ void doctor_cpu(struct report *r)
     cpu_features(features, sizeof features);
     bool fast = strstr(features, "avx2") || strstr(features, "portable");
     report_line(r, fast ? FINDING_OK : FINDING_WARN, "CPU",
-                "without AVX2 the portable path computes: correct, but slow", "%d of %d cores allowed;%s",
-                allowed, online, *features ? features : " no vector extension that Ingot uses");
+                "without AVX2 the portable path computes: correct, but slow",
+                "%d of %d cores allowed;%s", allowed, online,
+                *features ? features : " no vector extension that Ingot uses");
     if (quota > 0.0 && quota < allowed)
-        report_line(r, FINDING_WARN, "CPU quota",
-                    "ranks times --threads should not exceed it: a throttled rank holds all others up",
-                    "the control group grants %.2f cores", quota);
+        report_line(
+            r, FINDING_WARN, "CPU quota",
+            "ranks times --threads should not exceed it: a throttled rank holds all others up",
+            "the control group grants %.2f cores", quota);
 }
 
 /* ---- memory ---- */
@@ -93,7 +95,8 @@ void doctor_memory(struct report *r)
 {
     char line[64];
     double total = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    if (first_line("/sys/fs/cgroup/memory.max", line, sizeof line) && line[0] >= '0' && line[0] <= '9') {
+    if (first_line("/sys/fs/cgroup/memory.max", line, sizeof line) && line[0] >= '0' &&
+        line[0] <= '9') {
         double limit = strtod(line, NULL);
         if (limit < total)
             total = limit;
@@ -117,7 +120,8 @@ void doctor_shared_memory(struct report *r)
                      : free_bytes < 256e6           ? FINDING_WARN
                                                     : FINDING_OK;
     report_line(r, f, "shared memory", "in a container: docker run --shm-size 1g",
-                "%.0f MiB free in /dev/shm%s", free_bytes / 1048576.0, writable ? "" : ", not writable");
+                "%.0f MiB free in /dev/shm%s", free_bytes / 1048576.0,
+                writable ? "" : ", not writable");
 #else
     report_line(r, FINDING_OK, "shared memory", NULL, "POSIX shared memory of the system");
 #endif
@@ -130,7 +134,8 @@ void doctor_limits(struct report *r)
         return;
     uint64_t n = (uint64_t)files.rlim_cur;
     report_line(r, n >= 1024 ? FINDING_OK : FINDING_WARN, "open files",
-                "raise it with ulimit -n: each client is one", "%llu allowed", (unsigned long long)n);
+                "raise it with ulimit -n: each client is one", "%llu allowed",
+                (unsigned long long)n);
 }
 
 /* ---- GPU ---- */

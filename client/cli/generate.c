@@ -17,9 +17,15 @@ struct args {
 
 static const struct option_row own_rows[] = {
     {.help = "Server and output"},
-    {.name = "connect", .type = OPT_STRING, .at = offsetof(struct args, connect), .arg = "EP",
-     .def = DEFAULT_ENDPOINT, .help = "The server's endpoint."},
-    {.name = "json", .type = OPT_FLAG, .at = offsetof(struct args, json),
+    {.name = "connect",
+     .type = OPT_STRING,
+     .at = offsetof(struct args, connect),
+     .arg = "EP",
+     .def = DEFAULT_ENDPOINT,
+     .help = "The server's endpoint."},
+    {.name = "json",
+     .type = OPT_FLAG,
+     .at = offsetof(struct args, json),
      .help = "One JSON object a line: accepted, delta ..., then finish or error."},
 };
 
@@ -59,19 +65,23 @@ int cmd_generate(int argc, char **argv)
         .program = "ingot generate",
         .usage = "[--connect EP] (--prompt TEXT | --message TEXT | ...) [options]",
         .summary = "Sends one request to a server and streams the answer. Ctrl-C cancels it.",
-        .epilog = "Examples:\n"
-                  "  ingot generate --prompt 'Once upon a time' --max-tokens 100\n"
-                  "  ingot generate --message 'What is Ingot?' --temperature 0\n"
-                  "  ingot generate --chat talk.json --n 3 --seed 7 --json\n"
-                  "Lines of --json:\n"
-                  "  {\"type\":\"accepted\",\"request_id\":..,\"prompt_tokens\":..,\"seed\":..,...}\n"
-                  "  {\"type\":\"delta\",\"ids\":[..],\"text\":\"..\",\"logprobs\":[..],"
-                  "\"top_logprobs\":[[{\"id\":..,\"logprob\":..}]]}\n"
-                  "      (with \"sample\" when --n is above 1)\n"
-                  "  {\"type\":\"finish\",\"reason\":\"eos|stop|length|cancelled|deadline|failed\","
-                  "\"prompt_tokens\":..,\n"
-                  "      \"cached_tokens\":..,\"completion_tokens\":..,\"timings\":{..},\"samples\":[..]}\n"
-                  "  {\"type\":\"error\",\"code\":\"..\",\"detail\":\"..\",\"retryable\":..}\n" EXIT_CODES_HELP,
+        .epilog =
+            "Examples:\n"
+            "  ingot generate --prompt 'Once upon a time' --max-tokens 100\n"
+            "  ingot generate --message 'What is Ingot?' --temperature 0\n"
+            "  ingot generate --chat talk.json --n 3 --seed 7 --json\n"
+            "Lines of --json:\n"
+            "  {\"type\":\"accepted\",\"request_id\":..,\"prompt_tokens\":..,\"seed\":..,...}\n"
+            "  {\"type\":\"delta\",\"ids\":[..],\"text\":\"..\",\"logprobs\":[..],"
+            "\"top_logprobs\":[[{\"id\":..,\"logprob\":..}]]}\n"
+            "      (with \"sample\" when --n is above 1)\n"
+            "  {\"type\":\"finish\",\"reason\":\"eos|stop|length|cancelled|deadline|failed\","
+            "\"prompt_tokens\":..,\n"
+            "      "
+            "\"cached_tokens\":..,\"completion_tokens\":..,\"timings\":{..},\"samples\":[..]}\n"
+            "  "
+            "{\"type\":\"error\",\"code\":\"..\",\"detail\":\"..\",\"retryable\":..}"
+            "\n" EXIT_CODES_HELP,
         .rows = rows.row,
         .n_rows = rows.n,
     };

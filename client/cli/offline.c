@@ -1,6 +1,6 @@
-/* ingot tokenize, detokenize, template, inspect, replay, version: what needs no server.  The work is done by
- * the sibling programs ingot-text, ingot-worker and ingot-journal; tokenize and detokenize can ask a server
- * instead. */
+/* ingot tokenize, detokenize, template, inspect, replay, version: what needs no server.  The work
+ * is done by the sibling programs ingot-text, ingot-worker and ingot-journal; tokenize and
+ * detokenize can ask a server instead. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdint.h>
@@ -86,20 +86,38 @@ static enum status ask_ids(struct ingot_client *c, const struct text_args *a)
 static int tokenize_by_server(int argc, char **argv)
 {
     static const struct option_row rows[] = {
-        {.name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP", .required = true,
+        {.name = "connect",
+         .type = OPT_STRING,
+         AT(connect),
+         .arg = "EP",
+         .required = true,
          .help = "The server's endpoint."},
-        {.name = "text", .type = OPT_STRING, AT(text), .arg = "TEXT", .may_be_empty = true,
+        {.name = "text",
+         .type = OPT_STRING,
+         AT(text),
+         .arg = "TEXT",
+         .may_be_empty = true,
          .help = "The text."},
-        {.name = "text-file", .type = OPT_STRING, AT(text_file), .arg = "FILE",
+        {.name = "text-file",
+         .type = OPT_STRING,
+         AT(text_file),
+         .arg = "FILE",
          .help = "Read the text from a file; - is standard input."},
-        {.name = "no-special", .type = OPT_FLAG, AT(no_special), .help = "Do not add BOS and the like."},
-        {.name = "json", .type = OPT_FLAG, AT(json), .help = "Print {\"ids\": [...], \"count\": N}."},
+        {.name = "no-special",
+         .type = OPT_FLAG,
+         AT(no_special),
+         .help = "Do not add BOS and the like."},
+        {.name = "json",
+         .type = OPT_FLAG,
+         AT(json),
+         .help = "Print {\"ids\": [...], \"count\": N}."},
     };
     static const struct option_set set = {
         .program = "ingot tokenize",
         .usage = "--connect EP (--text TEXT | --text-file FILE) [options]",
-        .summary = "Asks a server for the token ids of a text. Without --connect: see 'ingot tokenize "
-                   "--help'.",
+        .summary =
+            "Asks a server for the token ids of a text. Without --connect: see 'ingot tokenize "
+            "--help'.",
         .epilog = EXIT_CODES_HELP,
         .rows = rows,
         .n_rows = ARRAY_LEN(rows),
@@ -158,18 +176,29 @@ static enum status ask_text(struct ingot_client *c, const struct text_args *a)
 static int detokenize_by_server(int argc, char **argv)
 {
     static const struct option_row rows[] = {
-        {.name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP", .required = true,
+        {.name = "connect",
+         .type = OPT_STRING,
+         AT(connect),
+         .arg = "EP",
+         .required = true,
          .help = "The server's endpoint."},
-        {.name = "ids", .type = OPT_STRING, AT(ids), .arg = "IDS", .required = true,
+        {.name = "ids",
+         .type = OPT_STRING,
+         AT(ids),
+         .arg = "IDS",
+         .required = true,
          .help = "Token ids between blanks or commas."},
-        {.name = "skip-special", .type = OPT_FLAG, AT(skip_special),
+        {.name = "skip-special",
+         .type = OPT_FLAG,
+         AT(skip_special),
          .help = "Leave special tokens out."},
     };
     static const struct option_set set = {
         .program = "ingot detokenize",
         .usage = "--connect EP --ids IDS [options]",
-        .summary = "Asks a server for the text of token ids. Without --connect: see 'ingot detokenize "
-                   "--help'.",
+        .summary =
+            "Asks a server for the text of token ids. Without --connect: see 'ingot detokenize "
+            "--help'.",
         .epilog = EXIT_CODES_HELP,
         .rows = rows,
         .n_rows = ARRAY_LEN(rows),
@@ -244,7 +273,9 @@ static int inspect(struct inspect_args *a, const char *model)
 int cmd_inspect(int argc, char **argv)
 {
     static const struct option_row own[] = {
-        {.name = "json", .type = OPT_FLAG, .at = offsetof(struct inspect_args, json),
+        {.name = "json",
+         .type = OPT_FLAG,
+         .at = offsetof(struct inspect_args, json),
          .help = "As JSON."},
     };
     struct inspect_args a = {.json = false};
@@ -255,8 +286,9 @@ int cmd_inspect(int argc, char **argv)
     struct option_set set = {
         .program = "ingot inspect",
         .usage = "MODEL [--tp N] [--json] [options of 'ingot serve']",
-        .summary = "Prints a model's configuration, its tensors and what each rank would need in memory, "
-                   "to the byte. Loads nothing.",
+        .summary =
+            "Prints a model's configuration, its tensors and what each rank would need in memory, "
+            "to the byte. Loads nothing.",
         .epilog = "Exit codes: 0 done, 1 failure, 2 wrong options, 3 the model cannot be served.",
         .rows = rows.row,
         .n_rows = rows.n,

@@ -44,8 +44,8 @@ static void remove_tree(const char *path)
     rmdir(path);
 }
 
-/* Removes the folder if it is ours and its owner has died: then nobody holds its lock.  One without a lock
- * file is just being made. */
+/* Removes the folder if it is ours and its owner has died: then nobody holds its lock.  One without
+ * a lock file is just being made. */
 static void sweep_one(const char *path)
 {
     char lock[512];
@@ -101,7 +101,8 @@ enum status private_dir_open(struct private_dir *d)
     FAIL(ST_IO, "cannot make a private folder in /dev/shm or /tmp: %s", strerror(errno));
 }
 
-enum status private_dir_fresh(const struct private_dir *d, const char *name, char path[PRIVATE_PATH])
+enum status private_dir_fresh(const struct private_dir *d, const char *name,
+                              char path[PRIVATE_PATH])
 {
     snprintf(path, PRIVATE_PATH, "%s/%s", d->path, name);
     remove_tree(path);

@@ -1,5 +1,6 @@
-/* A folder of our own for sockets and for what MPI keeps in files, removed with all that is in it when the server
- * ends.  After a SIGKILL it stays behind; the next server that starts sweeps such folders away. */
+/* A folder of our own for sockets and for what MPI keeps in files, removed with all that is in it
+ * when the server ends.  After a SIGKILL it stays behind; the next server that starts sweeps such
+ * folders away. */
 #ifndef CLIENT_CLI_PRIVATE_DIR_H
 #define CLIENT_CLI_PRIVATE_DIR_H
 
@@ -12,8 +13,8 @@ struct private_dir {
     int lock_fd; /* locked as long as its owner lives */
 };
 
-/* Makes one with mode 0700, in /dev/shm where there is one (shared memory of MPI goes there), else in /tmp;
- * sweeps stale ones of this user before. */
+/* Makes one with mode 0700, in /dev/shm where there is one (shared memory of MPI goes there), else
+ * in /tmp; sweeps stale ones of this user before. */
 MUST_CHECK enum status private_dir_open(struct private_dir *d);
 /* An empty folder of that name in it; what was in it before is removed. */
 MUST_CHECK enum status private_dir_fresh(const struct private_dir *d, const char *name,

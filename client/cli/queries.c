@@ -15,10 +15,14 @@ struct args {
 
 #define AT(member) .at = offsetof(struct args, member)
 #define CONNECT_ROW                                                                                \
-    {.name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP", .def = DEFAULT_ENDPOINT,     \
-     .help = "The server's endpoint."}
+    {                                                                                              \
+        .name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP", .def = DEFAULT_ENDPOINT,  \
+        .help = "The server's endpoint."                                                           \
+    }
 #define JSON_ROW                                                                                   \
-    {.name = "json", .type = OPT_FLAG, AT(json), .help = "As JSON."}
+    {                                                                                              \
+        .name = "json", .type = OPT_FLAG, AT(json), .help = "As JSON."                             \
+    }
 
 static int parse(const struct option_row *rows, size_t n_rows, const char *program,
                  const char *summary, struct args *a, int argc, char **argv)
@@ -48,14 +52,14 @@ static void status_json(const struct ingot_stats *s)
            s->steps, s->tokens_generated, s->prompt_tokens, s->cached_tokens, s->preemptions,
            s->recoveries);
     printf(",\"finished\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"rejected\":%" PRIu64
-           ",\"cancelled\":%" PRIu64 ",\"last_step_age_ms\":%.3f,\"uptime_s\":%.3f,\"epoch\":%" PRIu64
-           ",\"groups\":[",
+           ",\"cancelled\":%" PRIu64
+           ",\"last_step_age_ms\":%.3f,\"uptime_s\":%.3f,\"epoch\":%" PRIu64 ",\"groups\":[",
            s->finished, s->failed, s->rejected, s->cancelled, (double)s->last_step_age_us / 1e3,
            (double)s->uptime_us / 1e6, s->epoch);
     for (uint32_t i = 0; i < s->n_groups; i++) {
         const struct ingot_group *g = &s->groups[i];
-        printf("%s{\"epoch\":%" PRIu64 ",\"world\":%" PRIu32 ",\"backend\":", i ? "," : "", g->epoch,
-               g->world);
+        printf("%s{\"epoch\":%" PRIu64 ",\"world\":%" PRIu32 ",\"backend\":", i ? "," : "",
+               g->epoch, g->world);
         cli_put_json(stdout, g->backend, strlen(g->backend));
         fputs(",\"coll\":", stdout);
         cli_put_json(stdout, g->coll, strlen(g->coll));
@@ -78,16 +82,16 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_mo
            s->finished, s->cancelled, s->rejected, s->failed);
     printf("tokens     %" PRIu64 " answered; prompts %" PRIu64 ", %" PRIu64 " of them cached\n",
            s->tokens_generated, s->prompt_tokens, s->cached_tokens);
-    printf("KV blocks  %" PRIu32 " of %" PRIu32 " in use, %" PRIu32 " cached, %" PRIu32 " free\n", held,
-           s->blocks_total, s->blocks_cached, s->blocks_free);
+    printf("KV blocks  %" PRIu32 " of %" PRIu32 " in use, %" PRIu32 " cached, %" PRIu32 " free\n",
+           held, s->blocks_total, s->blocks_cached, s->blocks_free);
     printf("steps      %" PRIu64 ", the last %.1f s ago; %" PRIu64 " preemptions, %" PRIu64
            " recoveries\n",
            s->steps, (double)s->last_step_age_us / 1e6, s->preemptions, s->recoveries);
     for (uint32_t i = 0; i < s->n_groups; i++) {
         const struct ingot_group *g = &s->groups[i];
-        printf("workers    %" PRIu32 " rank%s, %s, %s; step %.2f ms, at worst 1 %% %.2f ms\n", g->world,
-               g->world == 1 ? "" : "s", g->backend, g->coll, (double)g->step_us_p50 / 1e3,
-               (double)g->step_us_p99 / 1e3);
+        printf("workers    %" PRIu32 " rank%s, %s, %s; step %.2f ms, at worst 1 %% %.2f ms\n",
+               g->world, g->world == 1 ? "" : "s", g->backend, g->coll,
+               (double)g->step_us_p50 / 1e3, (double)g->step_us_p99 / 1e3);
     }
 }
 
@@ -147,8 +151,9 @@ int cmd_models(int argc, char **argv)
     struct ingot_client *c = NULL;
     const struct ingot_model *m;
     size_t n;
-    int rc = parse(rows, ARRAY_LEN(rows), "ingot models",
-                   "The models that a server serves; with --json one object a line.", &a, argc, argv);
+    int rc =
+        parse(rows, ARRAY_LEN(rows), "ingot models",
+              "The models that a server serves; with --json one object a line.", &a, argc, argv);
     if (rc < 0)
         rc = cli_connect(&c, "models", a.connect);
     if (rc >= 0)
@@ -159,7 +164,8 @@ int cmd_models(int argc, char **argv)
         if (a.json)
             model_json(&m[i]);
         else
-            printf("%s  %" PRIu32 " tokens of context, vocabulary %" PRIu32 ", %" PRIu32 " rank%s%s\n",
+            printf("%s  %" PRIu32 " tokens of context, vocabulary %" PRIu32 ", %" PRIu32
+                   " rank%s%s\n",
                    m[i].name, m[i].max_ctx, m[i].vocab, m[i].world, m[i].world == 1 ? "" : "s",
                    m[i].chat ? ", chat" : "");
     }
@@ -192,13 +198,19 @@ int cmd_ping(int argc, char **argv)
     static const struct option_row rows[] = {
         CONNECT_ROW,
         JSON_ROW,
-        {.name = "count", .type = OPT_INT, AT(count), .arg = "N", .def = "1", .min = 1, .max = 1e6,
+        {.name = "count",
+         .type = OPT_INT,
+         AT(count),
+         .arg = "N",
+         .def = "1",
+         .min = 1,
+         .max = 1e6,
          .help = "How often."},
     };
     struct args a;
     struct ingot_client *c = NULL;
-    int rc = parse(rows, ARRAY_LEN(rows), "ingot ping", "Whether a server answers, and how fast.", &a,
-                   argc, argv);
+    int rc = parse(rows, ARRAY_LEN(rows), "ingot ping", "Whether a server answers, and how fast.",
+                   &a, argc, argv);
     if (rc < 0)
         rc = cli_connect(&c, "ping", a.connect);
     if (rc >= 0)
@@ -231,9 +243,18 @@ int cmd_drain(int argc, char **argv)
 {
     static const struct option_row rows[] = {
         CONNECT_ROW,
-        {.name = "timeout-ms", .type = OPT_INT, AT(timeout_ms), .arg = "MS", .def = "30000", .min = 1,
-         .max = 3600000, .help = "Running requests may go on for that long."},
-        {.name = "wait", .type = OPT_FLAG, AT(wait), .help = "Come back when the server has ended."},
+        {.name = "timeout-ms",
+         .type = OPT_INT,
+         AT(timeout_ms),
+         .arg = "MS",
+         .def = "30000",
+         .min = 1,
+         .max = 3600000,
+         .help = "Running requests may go on for that long."},
+        {.name = "wait",
+         .type = OPT_FLAG,
+         AT(wait),
+         .help = "Come back when the server has ended."},
     };
     struct args a;
     struct ingot_client *c = NULL;
@@ -249,7 +270,8 @@ int cmd_drain(int argc, char **argv)
     enum ingot_code code = ingot_drain(c, (uint32_t)a.timeout_ms, &running);
     rc = code == INGOT_OK ? EXIT_OK : cli_fail("drain", cli_exit_code(code));
     if (rc == EXIT_OK)
-        printf("draining; %" PRIu32 " request%s still running\n", running, running == 1 ? " is" : "s are");
+        printf("draining; %" PRIu32 " request%s still running\n", running,
+               running == 1 ? " is" : "s are");
     fflush(stdout);
     if (rc == EXIT_OK && a.wait)
         rc = wait_gone(&a);

@@ -14,7 +14,9 @@ struct args {
 };
 
 static const struct option_row own_rows[] = {
-    {.name = "json", .type = OPT_FLAG, .at = offsetof(struct args, json),
+    {.name = "json",
+     .type = OPT_FLAG,
+     .at = offsetof(struct args, json),
      .help = "Lines of JSON, as of `ingot generate`."},
 };
 
@@ -40,8 +42,8 @@ static int run(struct args *a, const char *model)
     enum status st = request_prompt(&b, &a->prompt);
     if (st == ST_OK)
         st = request_sampling(&b, &a->sampling);
-    int rc = st == ST_OK ? ask(a, &b, model)
-                         : cli_fail("run", st == ST_IO ? EXIT_FAILED : EXIT_USAGE);
+    int rc =
+        st == ST_OK ? ask(a, &b, model) : cli_fail("run", st == ST_IO ? EXIT_FAILED : EXIT_USAGE);
     request_free(&b);
     return rc;
 }
@@ -62,8 +64,8 @@ int cmd_run(int argc, char **argv)
         .summary = "Loads a model, answers one request and ends. Ctrl-C cancels the answer.",
         .epilog = "Examples:\n"
                   "  ingot run deploy/demo-model --message 'Tell me a story about a fox.'\n"
-                  "  ingot run models/stories260K --tp 2 --prompt 'Once upon a time' --temperature 0\n"
-                  EXIT_CODES_HELP,
+                  "  ingot run models/stories260K --tp 2 --prompt 'Once upon a time' --temperature "
+                  "0\n" EXIT_CODES_HELP,
         .rows = rows.row,
         .n_rows = rows.n,
         .min_args = 1,

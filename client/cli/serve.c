@@ -13,8 +13,8 @@ static void say_ready(const struct supervisor *s)
     const char *ep = supervisor_endpoint(s);
     bool usual = strcmp(ep, "tcp://127.0.0.1:5555") == 0;
     printf("Ready at %s\n", ep);
-    printf("  ask:    ingot generate %s%s%s--prompt 'Once upon a time'\n", usual ? "" : "--connect ",
-           usual ? "" : ep, usual ? "" : " ");
+    printf("  ask:    ingot generate %s%s%s--prompt 'Once upon a time'\n",
+           usual ? "" : "--connect ", usual ? "" : ep, usual ? "" : " ");
     printf("  talk:   ingot chat%s%s\n", usual ? "" : " --connect ", usual ? "" : ep);
     printf("  look:   ingot status%s%s\n", usual ? "" : " --connect ", usual ? "" : ep);
     printf("  end:    Ctrl-C\n");
@@ -75,15 +75,17 @@ int cmd_serve(int argc, char **argv)
     struct option_set set = {
         .program = "ingot serve",
         .usage = "MODEL [options]",
-        .summary = "Serves a model on this machine: starts a coordinator and worker ranks, and starts "
-                   "ranks again when they fail; running requests go on with the same bytes. "
-                   "MODEL is a folder in HuggingFace layout.",
-        .epilog = "Examples:\n"
-                  "  ingot serve deploy/demo-model --tp 2\n"
-                  "  ingot serve models/Qwen3-0.6B --threads 8 --kv-memory 4G\n"
-                  "Ctrl-C or SIGTERM drains, a second one ends at once. When the coordinator dies, the\n"
-                  "running streams are lost and serve ends with code 1.\n"
-                  "Exit codes: 0 ended as asked, 1 failure, 2 wrong options or model, 3 address in use.",
+        .summary =
+            "Serves a model on this machine: starts a coordinator and worker ranks, and starts "
+            "ranks again when they fail; running requests go on with the same bytes. "
+            "MODEL is a folder in HuggingFace layout.",
+        .epilog =
+            "Examples:\n"
+            "  ingot serve deploy/demo-model --tp 2\n"
+            "  ingot serve models/Qwen3-0.6B --threads 8 --kv-memory 4G\n"
+            "Ctrl-C or SIGTERM drains, a second one ends at once. When the coordinator dies, the\n"
+            "running streams are lost and serve ends with code 1.\n"
+            "Exit codes: 0 ended as asked, 1 failure, 2 wrong options or model, 3 address in use.",
         .rows = rows.row,
         .n_rows = rows.n,
         .min_args = 1,

@@ -1,5 +1,5 @@
-/* The options of a server on this machine: of `ingot serve`, and those of them that `ingot run`, `ingot chat MODEL`
- * and `ingot inspect` take too. */
+/* The options of a server on this machine: of `ingot serve`, and those of them that `ingot run`,
+ * `ingot chat MODEL` and `ingot inspect` take too. */
 #ifndef CLIENT_CLI_SERVE_OPTIONS_H
 #define CLIENT_CLI_SERVE_OPTIONS_H
 
@@ -16,7 +16,8 @@ struct serve_args {
 
 /* ranks, sizes, logging: whoever loads a model */
 void serve_engine_rows(struct row_list *l, size_t base);
-/* endpoints, queues, draining: a server for others.  Without these rows zero the struct before parsing. */
+/* endpoints, queues, draining: a server for others.  Without these rows zero the struct before
+ * parsing. */
 void serve_server_rows(struct row_list *l, size_t base);
 
 /* Completes a->c from the parsed options; it points into a. */

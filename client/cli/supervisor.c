@@ -17,7 +17,7 @@
 #include "common/log.h"
 
 enum {
-    QUICK_US = 5 * 1000 * 1000,   /* a group that lived shorter died at once */
+    QUICK_US = 5 * 1000 * 1000, /* a group that lived shorter died at once */
     FIRST_BACKOFF_MS = 100,
     LONGEST_BACKOFF_MS = 5000,
     MAX_QUICK_DEATHS = 10,
@@ -102,8 +102,9 @@ static enum status start_coordinator(struct supervisor *s)
     return st;
 }
 
-/* What MPI keeps in files goes to our folder, so that nothing stays behind when a rank is killed: session
- * folders follow TMPDIR; shared memory segments have a parameter in Open MPI 4 (vader) and 5 (sm). */
+/* What MPI keeps in files goes to our folder, so that nothing stays behind when a rank is killed:
+ * session folders follow TMPDIR; shared memory segments have a parameter in Open MPI 4 (vader) and
+ * 5 (sm). */
 static void mpirun_args(struct child_args *a, const struct supervisor_config *c, const char *dir)
 {
     child_arg(a, "env");
@@ -199,7 +200,8 @@ enum status supervisor_start(struct supervisor **out, const struct supervisor_co
 static void kill_group(struct group *g)
 {
     if (g->pid)
-        kill(g->pid, SIGKILL); /* its ranks go with it: die-with-parent works for stopped ones too */
+        kill(g->pid,
+             SIGKILL); /* its ranks go with it: die-with-parent works for stopped ones too */
 }
 
 static void on_group_lost(struct supervisor *s, const char *rest)
@@ -210,7 +212,8 @@ static void on_group_lost(struct supervisor *s, const char *rest)
     /* pid is rank 0's: find the group whose process it is or whose child it is */
     for (int i = 0; i < s->n_groups; i++) {
         struct group *g = &s->groups[i];
-        if (g->pid && (g->pid == (pid_t)pid || child_parent((pid_t)pid) == g->pid || s->n_groups == 1))
+        if (g->pid &&
+            (g->pid == (pid_t)pid || child_parent((pid_t)pid) == g->pid || s->n_groups == 1))
             kill_group(g);
     }
 }
@@ -271,7 +274,7 @@ static enum status plan_restart(struct supervisor *s, struct group *g, int wait_
              why);
     uint64_t wait_ms = 0;
     if (g->quick_deaths > 1) {
-        wait_ms = FIRST_BACKOFF_MS << (g->quick_deaths - 2);
+        wait_ms = (uint64_t)FIRST_BACKOFF_MS << (g->quick_deaths - 2);
         if (wait_ms > LONGEST_BACKOFF_MS)
             wait_ms = LONGEST_BACKOFF_MS;
     }
@@ -374,7 +377,8 @@ void supervisor_stop(struct supervisor *s)
         kill(s->coordinator, SIGTERM);
         kill(s->coordinator, SIGINT); /* the second one: now, not when everything is answered */
     }
-    bool told = s->coordinator || (s->ended && s->exit_code == 0); /* the groups, by the coordinator */
+    bool told =
+        s->coordinator || (s->ended && s->exit_code == 0); /* the groups, by the coordinator */
     uint64_t until = clock_us() + 2 * 1000 * 1000;
     wait_or_kill(&s->coordinator, until);
     for (int i = 0; i < s->n_groups; i++) {

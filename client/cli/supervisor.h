@@ -1,7 +1,8 @@
-/* Runs a server on this machine: a coordinator and worker groups as child processes.  A group that dies or that
- * the coordinator gave up is killed and launched again; running requests go on where they were.  When this
- * process ends, however it ends, nothing is left behind (on Linux even after SIGKILL).
- * Used by `ingot serve` in the foreground and by `ingot run` and `ingot chat` around one conversation. */
+/* Runs a server on this machine: a coordinator and worker groups as child processes.  A group that
+ * dies or that the coordinator gave up is killed and launched again; running requests go on where
+ * they were.  When this process ends, however it ends, nothing is left behind (on Linux even after
+ * SIGKILL). Used by `ingot serve` in the foreground and by `ingot run` and `ingot chat` around one
+ * conversation. */
 #ifndef CLIENT_CLI_SUPERVISOR_H
 #define CLIENT_CLI_SUPERVISOR_H
 
@@ -16,7 +17,8 @@ struct supervisor_config {
     const char *model, *name; /* name NULL: the last part of model */
     const char *listen;       /* client endpoints; NULL: ipc in the private folder */
     const char *workers;      /* worker endpoint; NULL: ipc in the private folder */
-    int64_t tp, threads, standby; /* ranks a group, threads a rank (0: share the cores), spare groups */
+    int64_t tp, threads,
+        standby; /* ranks a group, threads a rank (0: share the cores), spare groups */
     const char *coll, *backend, *isa, *kv_dtype, *kv_memory;
     int64_t max_seqs, max_step_tokens, max_ctx, kv_blocks, block_len; /* 0: the worker's defaults */
     int64_t max_queued, drain_ms, step_deadline_ms;                   /* 0: the coordinator's */
@@ -29,12 +31,13 @@ struct supervisor_config {
 struct supervisor;
 
 /* Starts everything; returns at once. */
-MUST_CHECK enum status supervisor_start(struct supervisor **out, const struct supervisor_config *cfg);
+MUST_CHECK enum status supervisor_start(struct supervisor **out,
+                                        const struct supervisor_config *cfg);
 
 enum supervisor_state { SUP_STARTING, SUP_READY, SUP_ENDED };
 
-/* Handles what has happened, waiting at most timeout_ms.  ST_OK, or why serving is not possible any more
- * (the coordinator ended, the model cannot be served, groups die at once again and again). */
+/* Handles what has happened, waiting at most timeout_ms.  ST_OK, or why serving is not possible any
+ * more (the coordinator ended, the model cannot be served, groups die at once again and again). */
 MUST_CHECK enum status supervisor_poll(struct supervisor *s, int timeout_ms,
                                        enum supervisor_state *state);
 

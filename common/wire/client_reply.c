@@ -192,7 +192,7 @@ static enum status encode_error(struct wire_bytes *out, enum msg_type type,
         m.detail = borrow(e->detail);
         m.field = borrow(e->field);
         SET(m, retryable, e->retryable);
-        return pb_pack(out, type, &m.base, mem);
+        return pb_pack(out, (uint16_t)type, &m.base, mem);
     }
     Ingot__Rejected m = INGOT__REJECTED__INIT;
     m.request_id = borrow(e->request_id);
@@ -202,7 +202,7 @@ static enum status encode_error(struct wire_bytes *out, enum msg_type type,
     SET(m, retryable, e->retryable);
     if (e->retry_after_ms)
         SET(m, retry_after_ms, e->retry_after_ms);
-    return pb_pack(out, type, &m.base, mem);
+    return pb_pack(out, (uint16_t)type, &m.base, mem);
 }
 
 static enum status encode_accepted(struct wire_bytes *out, const struct msg_accepted *a,
