@@ -11,7 +11,7 @@
 #include "client/cli/commands.h"
 #include "common/json_escape.h"
 
-enum { CONNECT_MS = 5000, MAX_FILE = 1 << 30 /* bytes */ };
+enum { CONNECT_MS = 3000, MAX_FILE = 1 << 30 /* bytes */ };
 
 /* ---- the command line ---- */
 

@@ -48,7 +48,8 @@ static const struct option_set OPTIONS = {
     .summary = "Prints the token ids of a text, exactly those that the model's own library gives.",
     .epilog = "Examples:\n"
               "  ingot tokenize models/Qwen3-0.6B --text 'Hello, world'\n"
-              "  ingot tokenize model.gguf --text-file prompt.txt --explain\n" TEXT_EXIT_CODES,
+              "  ingot tokenize model.gguf --text-file prompt.txt --explain\n"
+              "With --connect EP a running server is asked: `ingot tokenize --connect EP --help`.\n" TEXT_EXIT_CODES,
     .rows = ROWS,
     .n_rows = ARRAY_LEN(ROWS),
     .min_args = 0,
