@@ -15,29 +15,25 @@ static void show_loading(const char *model, uint64_t since_us, bool *shown)
     *shown = true;
 }
 
-static int wait_ready(struct private_server *p, const char *command, const char *model)
+/* ST_CANCELED: Ctrl-C came */
+static enum status wait_ready(struct private_server *p, const char *model)
 {
     enum supervisor_state state = SUP_STARTING;
     uint64_t since = clock_us();
     bool shown = false;
-    int rc = -1;
-    while (rc < 0 && state == SUP_STARTING) {
-        if (supervisor_poll(p->sup, 100, &state) != ST_OK)
-            rc = EXIT_FAILED;
-        else if (interrupts())
-            rc = EXIT_INTERRUPTED;
-        else
-            show_loading(model, since, &shown);
+    enum status st = ST_OK;
+    while (st == ST_OK && state == SUP_STARTING && !interrupts()) {
+        st = supervisor_poll(p->sup, 100, &state);
+        show_loading(model, since, &shown);
     }
     if (shown)
         fputs("\r\x1b[K", stderr);
-    if (rc == EXIT_FAILED)
-        cli_fail(command, rc);
-    if (rc < 0 && state == SUP_ENDED) {
-        fprintf(stderr, "ingot %s: the server ended before it was ready\n", command);
-        rc = EXIT_FAILED;
-    }
-    return rc;
+    TRY(st);
+    if (interrupts())
+        FAIL(ST_CANCELED, "interrupted");
+    if (state == SUP_ENDED)
+        FAIL(ST_PEER, "the server ended before it was ready");
+    return ST_OK;
 }
 
 int private_server_open(struct private_server *p, const char *command, struct serve_args *a,
@@ -51,10 +47,10 @@ int private_server_open(struct private_server *p, const char *command, struct se
     log_init(command, LOG_WARN);
     if (supervisor_start(&p->sup, &a->c) != ST_OK)
         return cli_fail(command, EXIT_FAILED);
-    int rc = wait_ready(p, command, model);
-    if (rc < 0)
-        rc = cli_connect(&p->client, command, supervisor_endpoint(p->sup));
-    return rc;
+    enum status st = wait_ready(p, model);
+    if (st != ST_OK)
+        return cli_fail(command, st == ST_CANCELED ? EXIT_INTERRUPTED : EXIT_FAILED);
+    return cli_connect(&p->client, command, supervisor_endpoint(p->sup));
 }
 
 void private_server_close(struct private_server *p)

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include "client/cli/answer.h"
+#include "client/cli/answer_json.h"
 #include "client/cli/commands.h"
 #include "client/cli/private_server.h"
 #include "client/cli/request_options.h"
@@ -24,6 +25,8 @@ static int ask(struct args *a, const struct built_request *b, const char *model)
 {
     struct private_server p;
     int rc = private_server_open(&p, "run", &a->serve, model);
+    if (rc >= 0 && a->json)
+        answer_json_error(stdout, INGOT_PEER, ingot_last_error(), false);
     if (rc < 0) {
         struct answer_config cfg = {.command = "run",
                                     .json = a->json,

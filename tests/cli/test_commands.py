@@ -93,6 +93,9 @@ def missing_files():
     assert p.returncode == 1 and "cannot open /no/such/file" in p.stderr, p
     p = ingot("run", "/no/such/model", "--prompt", "a")
     assert p.returncode != 0 and "/no/such/model" in p.stderr, p
+    p = ingot("run", "/no/such/model", "--prompt", "a", "--json")
+    e = json.loads(p.stdout)
+    assert e["type"] == "error" and e["detail"], p
     p = ingot("serve", "/no/such/model", "--listen", NOBODY)
     assert p.returncode == 2 and "/no/such/model" in p.stderr, p
 

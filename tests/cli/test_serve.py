@@ -2,12 +2,14 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
+import subprocess
 import time
 
-from cli_tools import ok
+from cli_tools import BIN, INGOT, ok
 import tap
-from cluster import DEMO, Cluster, children, command_of
+from cluster import DEMO, ROOT, Cluster, children, command_of
 
 
 def private_folder(c):
@@ -141,6 +143,43 @@ def a_stopped_rank_of_two_groups_is_replaced():
         answer = client.generate(timeout=60, text=b"Once", max_tokens=40, sampling={"ignore_eos": True})
         assert answer.finish and len(answer.ids[0]) == 40
         assert gone(victims, 30), "the stopped ranks are still there"
+
+
+@tap.case
+def run_ends_with_its_server():
+    """SIGINT while loading, SIGKILL while answering: nothing stays."""
+    for sig, code in [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)]:
+        p = subprocess.Popen([INGOT, "run", str(DEMO), "--tp", "2", "--threads", "1", "--prompt", "a",
+                              "--ignore-eos"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        pids = []
+        end = time.monotonic() + 30
+        while len(ours(pids)) < 2 and time.monotonic() < end:
+            pids = children(p.pid)
+        if sig == signal.SIGKILL:
+            assert p.stdout.read(1)
+            pids = children(p.pid)
+        p.send_signal(sig)
+        p.communicate(timeout=30)
+        assert p.returncode == code, (sig, p.returncode)
+        assert gone(pids), [command_of(k) for k in ours(pids)]
+
+
+@tap.case
+def quickstart_from_a_finished_build():
+    script = ROOT / "deploy" / "quickstart.sh"
+    p = subprocess.run([script, "--nonsense"], capture_output=True, text=True, timeout=30)
+    assert p.returncode == 2 and "--nonsense" in p.stderr, p
+    for path in [script, ROOT / "deploy" / "install-packages.sh", ROOT / "deploy" / "slurm" / "ingot.sbatch"]:
+        subprocess.run(["bash", "-n", path], check=True, timeout=30)
+        if shutil.which("shellcheck"):
+            subprocess.run(["shellcheck", path], check=True, timeout=60)
+    if BIN.resolve() != (ROOT / "build" / "release" / "bin").resolve():
+        raise tap.Skip("quickstart builds in build/release, and these programs are from elsewhere")
+    p = subprocess.run([script, "--no-packages", "What is Ingot?"], capture_output=True, text=True,
+                       timeout=500)
+    assert p.returncode == 0, (p.stdout[-2000:], p.stderr[-2000:])
+    answer = p.stdout.split("> What is Ingot?\n")[1].split("\n==")[0]
+    assert len(answer) > 20 and "nothing is left running" in p.stdout, p.stdout
 
 
 tap.main()
