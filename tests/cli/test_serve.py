@@ -1,4 +1,5 @@
 """`ingot serve` leaves nothing behind, however it or its ranks end."""
+import json
 import os
 import pathlib
 import re
@@ -118,8 +119,16 @@ def a_dead_coordinator_ends_serve():
         folder, pids = private_folder(c), children(c.serve.pid)
         coordinator = [p for p in pids if command_of(p).endswith("ingot-coordinator")]
         assert len(coordinator) == 1
+        # a client in the middle of an answer hears nothing any more, and says so
+        client = subprocess.Popen([INGOT, "generate", "--connect", c.endpoint, "--prompt", "a", "--ignore-eos",
+                                   "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert json.loads(client.stdout.readline())["type"] == "accepted"
         os.kill(coordinator[0], signal.SIGKILL)
         assert c.serve.wait(30) == 1
+        out, err = client.communicate(timeout=30)
+        last = json.loads(out.splitlines()[-1])
+        assert last["type"] == "error" and last["code"] == "peer" and last["retryable"] is True, last
+        assert client.returncode == 3 and "seems to be gone" in err, (client.returncode, err)
         assert "running requests are lost" in c.log()
         assert gone(pids) and not folder.exists()
 
