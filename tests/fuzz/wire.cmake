@@ -1,0 +1,1 @@
+ingot_fuzz(frame LIBS ingot_wire)
