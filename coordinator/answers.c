@@ -51,7 +51,7 @@ void answer_fail(struct coordinator *co, struct request *r, enum status code, bo
     r->retryable = retryable;
     snprintf(r->detail, sizeof r->detail, "%s", detail);
     stop_samples(co, r, REASON_FAILED);
-    if (r->accepted_sent)
+    if (r->admitted)
         co->n.failed++;
     else
         co->n.rejected++;
@@ -243,7 +243,7 @@ static enum send_result send_finish(struct coordinator *co, struct request *r, u
 
 static enum send_result send_failed(struct coordinator *co, struct request *r, uint64_t now_us)
 {
-    struct client_msg m = {.type = r->accepted_sent ? MSG_ERROR : MSG_REJECTED};
+    struct client_msg m = {.type = r->admitted ? MSG_ERROR : MSG_REJECTED};
     m.u.error = (struct msg_error){.request_id = r->id,
                                    .code = r->failed,
                                    .detail = r->detail,
@@ -258,7 +258,7 @@ static enum send_result send_request(struct coordinator *co, struct request *r, 
     enum send_result res = SEND_OK;
     if (r->state == REQ_TOKENIZING || !r->client)
         return SEND_OK;
-    if (!r->accepted_sent && r->failed == ST_OK) {
+    if (!r->accepted_sent && (r->admitted || r->failed == ST_OK)) {
         if ((res = send_accepted(co, r, now_us)) != SEND_OK)
             return res;
         r->accepted_sent = true;
@@ -283,5 +283,7 @@ void answer_flush(struct coordinator *co, uint64_t now_us)
         r->dirty = false;
         if (send_request(co, r, now_us) == SEND_BLOCKED)
             answer_mark(co, r); /* again when the client reads */
+        else if (r->terminal_sent && r->failed != ST_OK && !r->admitted)
+            request_remove(co->requests, r); /* a refusal is not an answer to attach to: try again */
     }
 }

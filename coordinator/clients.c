@@ -233,6 +233,7 @@ static void generate_ready(struct coordinator *co, struct text_job *job, uint64_
         return;
     }
     r->state = REQ_LIVE;
+    r->admitted = true;
     co->n.prompt_tokens += r->n_prompt;
     answer_mark(co, r);
 }

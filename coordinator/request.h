@@ -50,6 +50,7 @@ struct request {
     struct client *client; /* NULL: gone */
     uint64_t orphan_us;    /* when the client went */
     bool cancelled;        /* while tokenizing */
+    bool admitted; /* the scheduler took it: a failure is Error, else Rejected */
     bool accepted_sent, terminal_sent, attached;
     uint32_t queue_position;
 

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 #include <zmq.h>
 
 /* 127.0.0.0/8, ::1 and the name localhost */
@@ -79,8 +81,24 @@ static enum status set_options(void *sock, const char *endpoint, const struct so
     return ST_OK;
 }
 
+/* ZeroMQ takes an ipc path away from whoever listens there: ask first */
+static bool ipc_in_use(const char *endpoint)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    if (strncmp(endpoint, "ipc://", 6) != 0 || strlen(endpoint + 6) >= sizeof sa.sun_path)
+        return false;
+    memcpy(sa.sun_path, endpoint + 6, strlen(endpoint + 6));
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    bool used = fd >= 0 && connect(fd, (struct sockaddr *)&sa, sizeof sa) == 0;
+    if (fd >= 0)
+        close(fd);
+    return used;
+}
+
 enum status sock_bind_more(void *sock, const char *endpoint)
 {
+    if (ipc_in_use(endpoint))
+        FAIL(ST_BUSY, "%s is in use by another program", endpoint);
     if (zmq_bind(sock, endpoint) == 0)
         return ST_OK;
     if (errno == EADDRINUSE)

@@ -6,7 +6,7 @@ import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import tap  # noqa: E402
-from cluster import DEMO, Cluster, Parts, children, model  # noqa: E402
+from cluster import BIN, DEMO, Cluster, Parts, children, model  # noqa: E402
 from ingot_client import HEADER, Answer, pack  # noqa: E402
 
 MODEL = model("stories260K") or DEMO
@@ -40,6 +40,9 @@ def queue_full_is_a_typed_refusal():
         for name, m in refused:
             assert name == "Rejected" and m.retryable and m.retry_after_ms > 0 and m.code == 6, m
         assert sum(a.finish is not None for a in got.values()) + len(refused) == 40
+        again = refused[0][1].request_id  # a refusal is not an answer: the same id may try again
+        client.start(request_id=again, text=b"Once upon", max_tokens=200, sampling={"ignore_eos": True})
+        assert client.collect([again], 60)[again].finish
 
 
 @tap.case
@@ -237,6 +240,16 @@ def long_prompts_do_not_stall_others():
             n_before += 1
         assert n_before >= 3, "the loop stood still"
         print(f"    {n_before} pings answered while 5 MB were tokenized in {time.monotonic() - t0:.2f} s")
+
+
+@tap.case
+def an_address_in_use_is_said():
+    with Parts(MODEL) as c:
+        for where in (c.endpoint, "tcp://127.0.0.1:*"):
+            p = c.spawn(BIN / "ingot-coordinator", "--model", MODEL, "--listen", where, "--workers", c.workers)
+            assert p.wait(20) == 3, p.returncode
+        assert "in use by another program" in c.log()
+        assert c.clients[0].generate(text=b"Once", max_tokens=3).finish, "the first server was hurt"
 
 
 @tap.case

@@ -58,7 +58,7 @@ def bf16_shards_tp2():
     check("stories260K-bf16", tp=2, worker=["--kv-dtype", "f32"])
 
 
-for file in ("model.gguf", "model-f16.gguf", "model-bf16.gguf"):
+for file in ("model.gguf", "model-f16.gguf", "model-bf16.gguf", "model-q8_0.gguf", "model-q4_0.gguf"):
     for world in (1, 2, 4):
         def run(file=file, world=world):
             check_gguf(file, tp=world, worker=["--kv-dtype", "f32"])
