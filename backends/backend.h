@@ -56,9 +56,10 @@ enum mem_kind { MEM_DEVICE, MEM_PINNED };
 
 /* Rows of one stored tensor; several parts make one fused weight (q|k|v, gate|up), stacked by rows. */
 struct weight_part {
-    const void *data;  /* first element of this rank's share, in host memory, unaligned */
+    const void *data;  /* first element (or its block) of this rank's share, in host memory, unaligned */
     size_t row_bytes;  /* from one row to the next in the file */
-    enum dtype dtype;  /* F32, F16, BF16 */
+    enum dtype dtype;  /* F32, F16, BF16, or a type in blocks (not for a vector or a bias) */
+    int32_t skip;      /* elements of the first block that are before the share; plain types: 0 */
     int32_t rows;      /* of this rank */
     const void *bias;  /* [rows] in bias_dtype, or NULL */
     enum dtype bias_dtype;

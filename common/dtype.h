@@ -14,13 +14,22 @@ enum dtype {
     DT_I32,
     DT_I8,   /* KV entries with one f32 scale per token and head */
     DT_E4M3, /* likewise (OCP 8-bit floating point, "FN" form without infinities) */
+    /* weights in blocks: common/quant.h */
+    DT_Q4_0,
+    DT_Q4_1,
+    DT_Q5_0,
+    DT_Q5_1,
+    DT_Q8_0,
+    DT_Q4_K,
+    DT_Q5_K,
+    DT_Q6_K,
     DT_N
 };
 
 /* "f32", "bf16", ...; never NULL. */
 const char *dtype_name(enum dtype t);
 
-/* Bytes of one element; 0 for an unknown value. */
+/* Bytes of one element; 0 for an unknown value and for types in blocks. */
 size_t dtype_size(enum dtype t);
 
 static inline float f32_of_bits(uint32_t u)

@@ -22,7 +22,7 @@ struct buf {
 };
 
 struct weight {
-    enum dtype dtype; /* of a matrix's elements; a vector is F32 */
+    struct panel_form form; /* of a matrix */
     bool vector;
     int32_t n, k;     /* a vector: n = 1 */
     int32_t n_slices;

@@ -2,7 +2,7 @@
  * specification; every other table must give the same bits for every input, which tests/ops compares.
  *
  * Orders of the reductions (a "chain" is acc = fmaf(a, b, acc) from acc = +0, indices ascending):
- *   linear     a chain over k within a slice for each output; slices in the tree of struct weight_src;
+ *   linear     a chain over k within a slice for each output, quantised weights as their f32 values; slices in the tree of struct weight_src;
  *              the bias last.
  *   row sums   LANES partial sums, element i in lane i % LANES, ascending; then lane_sum.
  *   attention  keys in splits of SPLIT at absolute positions.  score = scale * chain over the head's
@@ -13,33 +13,23 @@
 #define BACKENDS_CPU_KERNELS_H
 
 #include "backends/backend.h"
+#include "backends/cpu/panels.h"
 
 enum {
     LANES = 16,
-    PANEL = 32,     /* columns of a weight panel */
     TILE_MAX = 16,  /* most rows of a tile on any instruction set */
     SPLIT = 256,    /* keys of an attention split */
     HEAD_MAX = 512, /* largest d_head */
     TOPK_MAX = 256, /* largest k of topk */
 };
 
-/* Weights are packed in panels of PANEL output columns, [K][PANEL] elements each, zero beyond N.
- * Within a row of a BF16 panel columns j and j + 16 are neighbours, (0, 16, 1, 17, ...): one shift and
- * one mask widen 32 of them to two vectors in order.  Other types: ascending. */
-static inline size_t panel_at(enum dtype t, int col)
-{
-    if (t != DT_BF16)
-        return (size_t)col;
-    return (size_t)(col < PANEL / 2 ? 2 * col : 2 * (col - PANEL / 2) + 1);
-}
-
 struct linear_tile {
     const float *x;     /* [K][rows]: the tile's rows, transposed */
-    const void *panel;  /* [K][PANEL] of dtype */
+    const void *panel;
+    struct panel_form form;
     const float *bias;  /* [PANEL] or NULL */
     float *out;         /* [rows, cols], rows out_stride apart */
     size_t out_stride;
-    enum dtype dtype;   /* F32, F16, BF16 */
     int rows, cols;     /* rows <= tile_rows of the instruction set, cols <= PANEL */
     int n_slices;
     const int32_t *slice_end; /* [n_slices] */

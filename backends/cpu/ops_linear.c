@@ -13,17 +13,10 @@ struct embed_job {
 /* Row n of the table is a column of a panel. */
 static void embed_row(const struct weight *w, int32_t n, float *out)
 {
-    size_t at = (size_t)(n / PANEL) * (size_t)w->k * PANEL + panel_at(w->dtype, n % PANEL);
-    for (int32_t k = 0; k < w->k; k++, at += PANEL) {
-        float v;
-        if (w->dtype == DT_F32)
-            v = ((const float *)w->data.data)[at];
-        else if (w->dtype == DT_F16)
-            v = f32_of_f16(((const uint16_t *)w->data.data)[at]);
-        else
-            v = f32_of_bf16(((const uint16_t *)w->data.data)[at]);
-        out[k] = v + 0.0f;
-    }
+    const char *panel =
+        (const char *)w->data.data + (size_t)(n / PANEL) * panel_bytes(&w->form, (size_t)w->k);
+    for (int32_t k = 0; k < w->k; k++)
+        out[k] = panel_value(&w->form, panel, (size_t)k, n % PANEL) + 0.0f;
 }
 
 static void embed_part(void *ctx, int part, int n_parts)
@@ -93,7 +86,7 @@ static void linear_part(void *ctx, int part, int n_parts)
     const struct linear_job *j = ctx;
     const struct weight *w = j->w;
     int32_t n_panels = (w->n + PANEL - 1) / PANEL;
-    size_t panel_bytes = (size_t)w->k * PANEL * dtype_size(w->dtype);
+    size_t bytes = panel_bytes(&w->form, (size_t)w->k);
     long from, to;
     pool_share((long)n_panels * j->n_tiles, part, n_parts, &from, &to);
     for (long u = from; u < to; u++) {
@@ -101,11 +94,11 @@ static void linear_part(void *ctx, int part, int n_parts)
         int32_t r0 = tile_start(j, tile), c0 = p * PANEL;
         struct linear_tile t = {
             .x = j->pack ? j->pack + (size_t)r0 * (size_t)w->k : view_f32(j->x, j->row0),
-            .panel = (const char *)w->data.data + (size_t)p * panel_bytes,
+            .panel = (const char *)w->data.data + (size_t)p * bytes,
             .bias = w->bias.data ? (const float *)w->bias.data + c0 : NULL,
             .out = view_f32(j->out, j->row0 + r0) + c0,
             .out_stride = (size_t)j->out.stride,
-            .dtype = w->dtype,
+            .form = w->form,
             .rows = tile_start(j, tile + 1) - r0,
             .cols = w->n - c0 < PANEL ? w->n - c0 : PANEL,
             .n_slices = w->n_slices,

@@ -1,19 +1,6 @@
 /* The executable specification: portable C, slow and clear.  The kernels over one row are in row_kernels.h. */
 #include "backends/cpu/row_kernels.h"
 
-static float panel_value(const struct linear_tile *t, int k, int col)
-{
-    size_t at = (size_t)k * PANEL + panel_at(t->dtype, col);
-    switch (t->dtype) {
-    case DT_F16:
-        return f32_of_f16(((const uint16_t *)t->panel)[at]);
-    case DT_BF16:
-        return f32_of_bf16(((const uint16_t *)t->panel)[at]);
-    default:
-        return ((const float *)t->panel)[at];
-    }
-}
-
 static void plain_linear_tile(const struct linear_tile *t)
 {
     for (int r = 0; r < t->rows; r++)
@@ -23,7 +10,7 @@ static void plain_linear_tile(const struct linear_tile *t)
             for (int s = 0; s < t->n_slices; s++) {
                 float acc = 0.0f;
                 for (; k < t->slice_end[s]; k++)
-                    acc = fmaf(t->x[k * t->rows + r], panel_value(t, k, c), acc);
+                    acc = fmaf(t->x[k * t->rows + r], panel_value(&t->form, t->panel, (size_t)k, c), acc);
                 slice[s] = acc;
             }
             for (int n = t->n_slices / 2; n > 0; n /= 2)

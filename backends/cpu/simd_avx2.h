@@ -55,6 +55,14 @@ static inline vf v_load_i8(const int8_t *p)
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
 
+/* VL bytes: the low halves, the high halves. */
+static inline void v_load_halves(const uint8_t *p, vf *low, vf *high)
+{
+    __m256i r = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+    *low = _mm256_cvtepi32_ps(_mm256_and_si256(r, _mm256_set1_epi32(15)));
+    *high = _mm256_cvtepi32_ps(_mm256_srli_epi32(r, 4));
+}
+
 /* VL pairs (low, high) of neighbouring bf16: all low ones, all high ones. */
 static inline void v_load_bf16_pairs(const uint16_t *p, vf *low, vf *high)
 {

@@ -55,6 +55,14 @@ static inline vf v_load_i8(const int8_t *p)
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
 }
 
+/* VL bytes: the low halves, the high halves. */
+static inline void v_load_halves(const uint8_t *p, vf *low, vf *high)
+{
+    __m512i r = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    *low = _mm512_cvtepi32_ps(_mm512_and_si512(r, _mm512_set1_epi32(15)));
+    *high = _mm512_cvtepi32_ps(_mm512_srli_epi32(r, 4));
+}
+
 /* VL pairs (low, high) of neighbouring bf16: all low ones, all high ones. */
 static inline void v_load_bf16_pairs(const uint16_t *p, vf *low, vf *high)
 {

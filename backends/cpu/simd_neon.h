@@ -57,6 +57,16 @@ static inline vf v_load_i8(const int8_t *p)
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
 }
 
+/* VL bytes: the low halves, the high halves. */
+static inline void v_load_halves(const uint8_t *p, vf *low, vf *high)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    uint32x4_t r = vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)))));
+    *low = vcvtq_f32_u32(vandq_u32(r, vdupq_n_u32(15)));
+    *high = vcvtq_f32_u32(vshrq_n_u32(r, 4));
+}
+
 /* VL pairs (low, high) of neighbouring bf16: all low ones, all high ones. */
 static inline void v_load_bf16_pairs(const uint16_t *p, vf *low, vf *high)
 {

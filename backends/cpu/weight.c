@@ -2,14 +2,36 @@
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
+#include "common/quant.h"
 
-/* Elements of parts with one type stay in it; mixed parts are widened to f32, which is exact. */
-static enum dtype common_dtype(const struct weight_src *src)
+enum { SMALL_GROUP = 16 }; /* divides the groups of all quantised types */
+
+static enum pack pack_of(enum dtype t)
 {
-    for (int i = 1; i < src->n_parts; i++)
-        if (src->part[i].dtype != src->part[0].dtype)
-            return DT_F32;
-    return src->part[0].dtype;
+    const struct quant_form *f = quant_form(t);
+    if (f && f->nibbles)
+        return f->has_min ? PACK_Q4_MIN : PACK_Q4;
+    if (f)
+        return f->has_min ? PACK_Q8_MIN : PACK_Q8;
+    return t == DT_F16 ? PACK_F16 : t == DT_BF16 ? PACK_BF16 : PACK_F32;
+}
+
+/* Parts of one type stay in it.  Mixed quantised ones are joined in bytes with the smallest group, other
+ * mixtures are widened to f32: both hold the same values. */
+static struct panel_form form_of(const struct weight_src *src)
+{
+    const struct quant_form *first = quant_form(src->part[0].dtype);
+    struct panel_form form = {pack_of(src->part[0].dtype), first ? first->group : 0, 0};
+    bool mixed = false, all_quant = true;
+    for (int i = 0; i < src->n_parts; i++) {
+        mixed |= src->part[i].dtype != src->part[0].dtype;
+        all_quant &= quant_form(src->part[i].dtype) != NULL;
+    }
+    if (mixed)
+        form = (struct panel_form){all_quant ? PACK_Q8_MIN : PACK_F32, SMALL_GROUP, 0};
+    if (pack_is_quant(form.pack))
+        form.skip = src->part[0].skip % form.group;
+    return form;
 }
 
 static bool has_bias(const struct weight_src *src)
@@ -38,7 +60,8 @@ static size_t data_bytes(const struct weight_src *src)
     size_t k = (size_t)src->cols;
     if (src->vector)
         return k * sizeof(float);
-    return n_panels(total_rows(src)) * PANEL * k * dtype_size(common_dtype(src));
+    struct panel_form form = form_of(src);
+    return n_panels(total_rows(src)) * panel_bytes(&form, k);
 }
 
 static size_t bias_bytes(const struct weight_src *src)
@@ -70,14 +93,14 @@ struct pack_job {
     struct weight *w;
 };
 
-/* Row n of the stacked parts: its first byte and its type; NULL beyond the last. */
-static const char *source_row(const struct weight_src *src, int64_t n, enum dtype *t)
+/* The part that has row n of the stacked parts, and the row's first byte; NULL beyond the last. */
+static const struct weight_part *source_row(const struct weight_src *src, int64_t n, const char **row)
 {
     for (int i = 0; i < src->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
         if (n < p->rows) {
-            *t = p->dtype;
-            return (const char *)p->data + (size_t)n * p->row_bytes;
+            *row = (const char *)p->data + (size_t)n * p->row_bytes;
+            return p;
         }
         n -= p->rows;
     }
@@ -87,8 +110,8 @@ static const char *source_row(const struct weight_src *src, int64_t n, enum dtyp
 /* One source row into its column of a panel. */
 static void pack_column(const struct weight *w, void *panel, int col, const char *row, enum dtype t)
 {
-    size_t at = panel_at(w->dtype, col);
-    if (w->dtype == DT_F32)
+    size_t at = panel_at(w->form.pack, col);
+    if (w->form.pack == PACK_F32)
         for (size_t k = 0; k < (size_t)w->k; k++)
             ((float *)panel)[k * PANEL + at] = file_f32(row, t, k);
     else
@@ -96,19 +119,60 @@ static void pack_column(const struct weight *w, void *panel, int col, const char
             memcpy((uint16_t *)panel + k * PANEL + at, row + k * sizeof(uint16_t), sizeof(uint16_t));
 }
 
+/* Element i of an unpacked block into (k, col) of a zeroed panel. */
+static void put_quant(const struct panel_form *form, char *panel, size_t k, int col,
+                      const struct quant_form *f, const struct quant_block *b, int32_t i)
+{
+    size_t at = k + (size_t)form->skip, group = (size_t)form->group;
+    char *head = panel + at / group * panel_group_bytes(form);
+    char *row = head + pack_head_bytes(form->pack) + at % group * pack_row_bytes(form->pack);
+    float *scale = (float *)(void *)head;
+    scale[col] = b->scale[i / f->group];
+    if (pack_has_min(form->pack))
+        scale[PANEL + col] = b->min[i / f->group];
+    if (form->pack == PACK_Q8 || form->pack == PACK_Q8_MIN) {
+        row[col] = b->q[i];
+    } else {
+        unsigned half = (unsigned)(b->q[i] - f->low);
+        row[col % 16] = (char)((unsigned char)row[col % 16] | half << (col < 16 ? 0 : 4));
+    }
+}
+
+/* The same for a row in blocks, whose first `skip` elements are not of this share. */
+static void pack_quant_column(const struct weight *w, char *panel, int col, const char *row,
+                              const struct weight_part *part)
+{
+    const struct quant_form *f = quant_form(part->dtype);
+    int64_t end = (int64_t)part->skip + w->k;
+    struct quant_block b;
+    for (int64_t at = part->skip; at < end; at++) {
+        int32_t i = (int32_t)(at % f->block);
+        size_t k = (size_t)(at - part->skip);
+        if (i == 0 || k == 0)
+            quant_unpack(part->dtype, row + (size_t)(at / f->block) * (size_t)f->n_bytes, &b);
+        if (w->form.pack == PACK_F32)
+            ((float *)(void *)panel)[k * PANEL + (size_t)col] = quant_value(f, &b, i);
+        else
+            put_quant(&w->form, panel, k, col, f, &b, i);
+    }
+}
+
 static void pack_panels(void *ctx, int part, int n_parts)
 {
     const struct pack_job *job = ctx;
     const struct weight *w = job->w;
-    size_t panel_bytes = (size_t)w->k * PANEL * dtype_size(w->dtype);
+    size_t bytes = panel_bytes(&w->form, (size_t)w->k);
     long from, to;
     pool_share((long)n_panels(w->n), part, n_parts, &from, &to);
-    for (long p = from; p < to; p++)
+    for (long i = from; i < to; i++)
         for (int c = 0; c < PANEL; c++) {
-            enum dtype t;
-            const char *row = source_row(job->src, (int64_t)p * PANEL + c, &t);
-            if (row)
-                pack_column(w, (char *)w->data.data + (size_t)p * panel_bytes, c, row, t);
+            const char *row;
+            const struct weight_part *p = source_row(job->src, (int64_t)i * PANEL + c, &row);
+            char *panel = (char *)w->data.data + (size_t)i * bytes;
+            if (p && quant_form(p->dtype))
+                pack_quant_column(w, panel, c, row, p);
+            else if (p)
+                pack_column(w, panel, c, row, p->dtype);
         }
 }
 
@@ -123,6 +187,22 @@ static void pack_bias(const struct weight_src *src, struct weight *w)
     }
 }
 
+static bool is_float(enum dtype t)
+{
+    return t == DT_F32 || t == DT_F16 || t == DT_BF16;
+}
+
+/* Parts are cut at one column, so their blocks begin there or at borders that 16 divides. */
+static bool skip_fits(const struct weight_src *src, const struct weight_part *p)
+{
+    const struct quant_form *f = quant_form(p->dtype);
+    if (!f)
+        return p->skip == 0;
+    return !src->vector && p->skip >= 0 && p->skip < f->block &&
+           (!quant_form(src->part[0].dtype) ||
+            p->skip % SMALL_GROUP == src->part[0].skip % SMALL_GROUP);
+}
+
 static enum status check_source(const struct weight_src *src)
 {
     if (src->n_parts < 1 || src->n_parts > (int)ARRAY_LEN(src->part))
@@ -134,9 +214,12 @@ static enum status check_source(const struct weight_src *src)
         enum dtype t = src->part[i].dtype, b = src->part[i].bias_dtype;
         if (src->part[i].rows < 0)
             FAIL(ST_RANGE, "weight %s: %d rows", src->name, src->part[i].rows);
-        if (t != DT_F32 && t != DT_F16 && t != DT_BF16)
+        if (!is_float(t) && (src->vector || !quant_form(t)))
             FAIL(ST_UNSUPPORTED, "weight %s: element type %s", src->name, dtype_name(t));
-        if (src->part[i].bias && b != DT_F32 && b != DT_F16 && b != DT_BF16)
+        if (!skip_fits(src, &src->part[i]))
+            FAIL(ST_RANGE, "weight %s: the share begins at element %d of a block", src->name,
+                 src->part[i].skip);
+        if (src->part[i].bias && !is_float(b))
             FAIL(ST_UNSUPPORTED, "weight %s: bias of type %s", src->name, dtype_name(b));
     }
     if (src->vector)
@@ -166,7 +249,7 @@ enum status cpu_load_weight(struct backend *be, const struct weight_src *src, st
     struct weight *w = calloc(1, sizeof *w);
     if (!w)
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
-    w->dtype = src->vector ? DT_F32 : common_dtype(src);
+    w->form = form_of(src);
     w->vector = src->vector;
     w->n = src->vector ? 1 : (int32_t)total_rows(src);
     w->k = src->cols;

@@ -376,6 +376,22 @@ static enum status read_ids(struct model_config *mc, const struct gguf *g)
     return ST_OK;
 }
 
+/* The greatest block of the layers' down matrices. */
+static enum status read_unit(struct model_config *mc, const struct gguf *g)
+{
+    for (int32_t i = 0; i < mc->n_layers; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.ffn_down.weight", i);
+        const struct gguf_tensor *t = gguf_find_tensor(g, name);
+        int32_t block = t ? (int32_t)ggml_type_info(t->type)->block : 1;
+        if (mc->ffn % block)
+            FAIL(ST_FORMAT, "gguf: %s has blocks of %d, and a row has %d elements", name, block,
+                 mc->ffn);
+        mc->ffn_unit = block > mc->ffn_unit ? block : mc->ffn_unit;
+    }
+    return ST_OK;
+}
+
 /* The type of most bytes: of the first layer's feed-forward block. */
 static enum dtype weights_type(const struct gguf *g)
 {
@@ -395,6 +411,7 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     TRY(read_rope(out, &m));
     read_biases(out, g);
     TRY(read_ids(out, g));
+    TRY(read_unit(out, g));
     out->tied = gguf_find_tensor(g, "output.weight") == NULL;
     out->dtype = weights_type(g);
     return model_config_check(out);

@@ -15,6 +15,7 @@ void model_config_init(struct model_config *mc)
 {
     memset(mc, 0, sizeof *mc);
     mc->eps = 1e-6;
+    mc->ffn_unit = 1;
     mc->dtype = DT_N;
     mc->bos_id = -1;
     mc->rope = (struct rope_config){.theta = 10000,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "quant_blocks.h"
 #include "rig.h"
 #include "worker/model/rope.h"
 
@@ -156,7 +157,30 @@ static unsigned char *reorder(const struct stored_tensor *t, int32_t heads)
 
 static enum ggml_type type_of(enum dtype t)
 {
-    return t == DT_F32 ? GGML_F32 : t == DT_F16 ? GGML_F16 : GGML_BF16;
+    for (uint32_t g = 0; g < 64; g++)
+        if (ggml_type_info(g) && gguf_dtype((enum ggml_type)g) == t)
+            return (enum ggml_type)g;
+    cr_assert_fail("no GGUF type for %s", dtype_name(t));
+    return GGML_F32;
+}
+
+/* Random blocks in place of the matrix, or their values. */
+static void quant_tensor(struct writer *w, const char *name, enum dtype t, const uint64_t *shape)
+{
+    const struct quant_form *f = quant_form(t);
+    size_t n = (size_t)(shape[0] * shape[1]);
+    float scale = f->block == QUANT_BLOCK_MAX ? 3e-4f : 0.01f;
+    unsigned char *blocks = quant_random_blocks(t, n, scale, (uint32_t)w->n_tensors);
+    float *values = malloc(n * sizeof *values);
+    cr_assert(blocks && values);
+    quant_expand(t, blocks, n, values);
+    if (w->r->expand)
+        put_tensor(w, name, GGML_F32, 2, shape, values, n * sizeof *values);
+    else
+        put_tensor(w, name, type_of(t), 2, shape, blocks,
+                   n / (size_t)f->block * (size_t)f->n_bytes);
+    free(blocks);
+    free(values);
 }
 
 static void copy_tensor(struct writer *w, const struct stored_tensor *t)
@@ -165,6 +189,20 @@ static void copy_tensor(struct writer *w, const struct stored_tensor *t)
     rename_tensor(name, sizeof name, t->name);
     bool q = strstr(name, "attn_q.") != NULL, k = strstr(name, "attn_k.") != NULL;
     unsigned char *data = NULL;
+    if (w->r->as && strcmp(w->r->as, name) == 0) {
+        const struct ggml_type_info *info = ggml_type_info(w->r->as_type);
+        size_t n = t->n_bytes / dtype_size(t->dtype) / info->block * info->bytes;
+        data = calloc(1, n + 1);
+        cr_assert_not_null(data);
+        put_tensor(w, name, w->r->as_type, t->n_dims, t->shape, data, n);
+        free(data);
+        return;
+    }
+    enum dtype quant = strstr(name, "attn_v.") ? w->r->quant_v : w->r->quant;
+    if (quant != DT_F32 && t->n_dims == 2) {
+        quant_tensor(w, name, quant, t->shape);
+        return;
+    }
     if (strcmp(w->arch, "llama") == 0 && (q || k))
         data = reorder(t, q ? w->mc->n_q : w->mc->n_kv);
     put_tensor(w, name, type_of(t->dtype), t->n_dims, t->shape, data ? data : t->data, t->n_bytes);

@@ -152,6 +152,17 @@ Test(gguf_model, stories_bf16)
     check_stories("model-bf16.gguf");
 }
 
+/* Equal ids, since activations stay in float. */
+Test(gguf_model, stories_q8_0)
+{
+    check_stories("model-q8_0.gguf");
+}
+
+Test(gguf_model, stories_q4_0)
+{
+    check_stories("model-q4_0.gguf");
+}
+
 /* ---- files that are not what they say ---- */
 
 static void refused(const char *path, enum status want, const char *says)
@@ -233,6 +244,16 @@ Test(gguf_model, things_that_are_missing_or_too_many)
                    "rope_freqs.weight");
     refused_recipe((struct gguf_recipe){.tensor = "rope_factors_long.weight"}, ST_UNSUPPORTED,
                    "rope_factors_long.weight");
+}
+
+Test(gguf_model, types_that_cannot_be)
+{
+    refused_recipe((struct gguf_recipe){.as = "blk.0.attn_q.weight", .as_type = GGML_I16},
+                   ST_UNSUPPORTED, "blk.0.attn_q.weight: the type i16 is not supported");
+    refused_recipe((struct gguf_recipe){.as = "output_norm.weight", .as_type = GGML_Q8_0},
+                   ST_UNSUPPORTED, "output_norm.weight: a vector of type q8_0");
+    refused_recipe((struct gguf_recipe){.as = "blk.1.ffn_up.weight", .as_type = GGML_Q4_K},
+                   ST_FORMAT, "blk.1.ffn_up.weight\": rows of 64 are no multiple of the 256");
 }
 
 Test(gguf_model, a_file_cut_anywhere)

@@ -111,3 +111,29 @@ Test(shard, refusals)
     cr_assert_eq(shard_plan(&s, &mc, 2, 2), ST_RANGE);
     cr_assert_eq(shard_plan(&s, &mc, -1, 2), ST_RANGE);
 }
+
+/* A feed-forward width in quantisation blocks is cut between them. */
+Test(shard, blocks_stay_whole)
+{
+    struct model_config mc = model(16, 8, 5 * 256, 4096);
+    mc.ffn_unit = 256;
+    for (int world = 1; world <= 4; world *= 2) {
+        int32_t at = 0;
+        for (int rank = 0; rank < world; rank++) {
+            struct shard s;
+            int32_t end[N_SLICES];
+            cr_assert_eq(shard_plan(&s, &mc, rank, world), ST_OK, "%s", status_text());
+            for (int32_t i = 0; i < s.n_slices; i++) {
+                cr_assert_eq(s.ffn_slice_end[i] % 256, 0);
+                end[i] = s.ffn_slice_end[i] / 256;
+            }
+            cr_assert_eq(s.ffn_first, at);
+            check_axis(5, rank, world, s.ffn_first / 256, s.n_ffn / 256, end, s.n_slices, "ffn");
+            at += s.n_ffn;
+        }
+        cr_assert_eq(at, 5 * 256);
+    }
+    struct shard s;
+    cr_assert_eq(shard_plan(&s, &mc, 0, 8), ST_RANGE);
+    cr_assert_not_null(strstr(status_text(), "1280 in units of 256"));
+}

@@ -5,7 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "make_gguf.h"
 #include "make_model.h"
 #include "rig.h"
 
@@ -156,6 +158,48 @@ Test(tp, heads_that_do_not_divide)
     dir = toy_make(&odd);
     all_worlds(dir, 8, DT_F32);
     toy_remove(dir);
+}
+
+/* Blocks of 256 go across the heads of 32; a rank holds whole blocks of the feed-forward width. */
+static const struct toy wide = {.n_layers = 1,
+                                .hidden = 256,
+                                .vocab = 64,
+                                .n_q = 8,
+                                .n_kv = 4,
+                                .d_head = 32,
+                                .attention_bias = true};
+
+/* Any number of ranks gives the bits of one; where the slices end at the same columns, those of the
+ * weights' values in f32. */
+static void quantised(enum dtype t, enum dtype t_v, int32_t ffn, int max_world, bool same_slices)
+{
+    struct toy toy = wide;
+    toy.ffn = ffn;
+    const char *dir = toy_make(&toy);
+    struct gguf_recipe blocks = {.quant = t, .quant_v = t_v}, values = blocks;
+    values.expand = true;
+    const char *path = gguf_make(dir, &blocks), *path_f32 = gguf_make(dir, &values);
+    all_worlds(path, max_world, DT_F32);
+    if (same_slices) {
+        struct job a = job_run(path, 1, N_TOKENS, DT_F32),
+                   b = job_run(path_f32, 1, N_TOKENS, DT_F32);
+        same_bits(path, &a, &b);
+        job_free(&a);
+        job_free(&b);
+    }
+    unlink(path);
+    unlink(path_f32);
+    toy_remove(dir);
+}
+
+Test(tp, quantised_weights)
+{
+    quantised(DT_Q8_0, DT_Q8_0, 512, 8, true);
+    quantised(DT_Q4_0, DT_Q4_0, 512, 8, true);
+    quantised(DT_Q5_1, DT_Q5_0, 512, 4, true);
+    quantised(DT_Q4_K, DT_Q6_K, 2048, 4, true);
+    quantised(DT_Q6_K, DT_Q6_K, 1280, 4, false);
+    quantised(DT_Q4_1, DT_Q5_K, 160, 4, false);
 }
 
 /* Not a power of two: another order of sums, so not the bits of one rank, but still its own

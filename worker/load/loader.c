@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/quant.h"
+
 struct loader {
     struct model_config mc;
     struct tensor_source *src;
@@ -154,9 +156,15 @@ enum status loader_tensor(struct loader *ld, const char *pattern, int32_t layer,
         FAIL(ST_FORMAT, "tensor %s: expected %s got %s", name,
              shape_text(want, sizeof want, shape, n_dims),
              shape_text(got, sizeof got, out->shape, out->n_dims));
-    if (out->dtype != DT_F32 && out->dtype != DT_F16 && out->dtype != DT_BF16)
-        FAIL(ST_UNSUPPORTED, "tensor %s: the type %s is not supported (F32, F16 and BF16 are)",
+    bool is_float = out->dtype == DT_F32 || out->dtype == DT_F16 || out->dtype == DT_BF16;
+    if (!is_float && !quant_form(out->dtype))
+        FAIL(ST_UNSUPPORTED,
+             "tensor %s: the type %s is not supported (f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, "
+             "q4_k, q5_k and q6_k are)",
              name, out->type_name);
+    if (!is_float && n_dims == 1)
+        FAIL(ST_UNSUPPORTED, "tensor %s: a vector of type %s is not supported", name,
+             out->type_name);
     ld->used[i] = true;
     return ST_OK;
 }

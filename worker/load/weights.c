@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "common/quant.h"
+
 static const struct weight_rule {
     const char *name;
     bool per_layer, is_bias; /* is_bias: the tensor's bias, as a vector of its own */
@@ -79,6 +81,24 @@ static enum status cut_bias(struct weight_part *p, size_t *n_bytes, struct loade
     return ST_OK;
 }
 
+/* What a row is made of: an element, or a block of them. */
+struct unit {
+    size_t elements, bytes;
+};
+
+static struct unit unit_of(enum dtype t)
+{
+    const struct quant_form *f = quant_form(t);
+    return f ? (struct unit){(size_t)f->block, (size_t)f->n_bytes} : (struct unit){1, dtype_size(t)};
+}
+
+/* Bytes of a row's whole units that hold the part's columns. */
+static size_t span_bytes(const struct weight_part *p, int32_t cols)
+{
+    const struct unit u = unit_of(p->dtype);
+    return cols ? ((size_t)p->skip + (size_t)cols + u.elements - 1) / u.elements * u.bytes : 0;
+}
+
 static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loader *ld,
                               const struct tensor_rule *rule, int32_t layer, struct range rows,
                               struct range cols)
@@ -89,13 +109,14 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     bool vector = rule->rows == AX_ONE;
     struct stored_tensor t;
     TRY(loader_tensor(ld, rule->name, layer, vector ? 1 : 2, vector ? shape + 1 : shape, &t));
-    size_t esize = dtype_size(t.dtype);
-    p->row_bytes =
-        (size_t)shape[1] * esize; /* shape times type is the checked size of the tensor */
-    p->data = t.data + (size_t)rows.first * p->row_bytes + (size_t)cols.first * esize;
+    const struct unit u = unit_of(t.dtype);
+    size_t first = (size_t)cols.first / u.elements;
+    p->row_bytes = t.n_bytes / (size_t)shape[0]; /* shape times type is the tensor's checked size */
+    p->data = t.data + (size_t)rows.first * p->row_bytes + first * u.bytes;
+    p->skip = (int32_t)((size_t)cols.first % u.elements);
     p->dtype = t.dtype;
     p->rows = rows.n;
-    *n_bytes += (size_t)rows.n * (size_t)cols.n * esize;
+    *n_bytes += (size_t)rows.n * span_bytes(p, cols.n);
     return ST_OK;
 }
 
@@ -172,6 +193,6 @@ void weight_will_read(const struct weight_src *src)
         const struct weight_part *p = &src->part[i];
         if (p->rows > 0 && src->cols > 0)
             loader_will_read(p->data, (size_t)(p->rows - 1) * p->row_bytes +
-                                          (size_t)src->cols * dtype_size(p->dtype));
+                                          span_bytes(p, src->cols));
     }
 }

@@ -19,10 +19,12 @@ enum status shard_plan(struct shard *out, const struct model_config *mc, int ran
 {
     if (world < 1 || rank < 0 || rank >= world)
         FAIL(ST_RANGE, "rank %d of %d ranks", rank, world);
-    if (world > mc->vocab || world > mc->ffn)
+    int32_t ffn_units = mc->ffn / mc->ffn_unit;
+    if (world > mc->vocab || world > ffn_units)
         FAIL(ST_RANGE,
-             "%d ranks are too many for a vocabulary of %d and a feed-forward width of %d", world,
-             mc->vocab, mc->ffn);
+             "%d ranks are too many for a vocabulary of %d and a feed-forward width of %d in units "
+             "of %d",
+             world, mc->vocab, mc->ffn, mc->ffn_unit);
     if (world > mc->n_q)
         FAIL(ST_RANGE, "%d ranks are too many for %d attention heads", world, mc->n_q);
     bool even = world <= N_SLICES && (world & (world - 1)) == 0;
@@ -30,8 +32,12 @@ enum status shard_plan(struct shard *out, const struct model_config *mc, int ran
     out->n_slices = even ? N_SLICES / world : 1;
     out->vocab.n_slices = out->n_slices;
     cut(mc->n_q, rank, world, out->n_slices, even, &out->q_first, &out->n_q, out->attn_slice_end);
-    cut(mc->ffn, rank, world, out->n_slices, even, &out->ffn_first, &out->n_ffn,
+    cut(ffn_units, rank, world, out->n_slices, even, &out->ffn_first, &out->n_ffn,
         out->ffn_slice_end);
+    out->ffn_first *= mc->ffn_unit;
+    out->n_ffn *= mc->ffn_unit;
+    for (int32_t i = 0; i < out->n_slices; i++)
+        out->ffn_slice_end[i] *= mc->ffn_unit;
     cut(mc->vocab, rank, world, out->n_slices, even, &out->vocab.first_id, &out->vocab.n_cols,
         out->vocab.slice_end);
 

@@ -1,0 +1,134 @@
+#include "common/quant.h"
+
+#include <assert.h>
+
+const struct quant_form *quant_form(enum dtype t)
+{
+    static const struct quant_form forms[DT_N] = {
+        [DT_Q8_0] = {32, 34, 32, -128, false, false}, [DT_Q4_0] = {32, 18, 32, -8, true, false},
+        [DT_Q4_1] = {32, 20, 32, 0, true, true},      [DT_Q5_0] = {32, 22, 32, -16, false, false},
+        [DT_Q5_1] = {32, 24, 32, 0, false, true},     [DT_Q4_K] = {256, 144, 32, 0, true, true},
+        [DT_Q5_K] = {256, 176, 32, 0, false, true},   [DT_Q6_K] = {256, 210, 16, -32, false, false},
+    };
+    return t >= 0 && t < DT_N && forms[t].block ? &forms[t] : NULL;
+}
+
+static float f16_at(const uint8_t *p)
+{
+    return f32_of_f16((uint16_t)(p[0] | p[1] << 8));
+}
+
+/* 16 bytes: elements 0 to 15 in the low halves, 16 to 31 in the high ones. */
+static void halves(const uint8_t *p, int low, int8_t *q)
+{
+    for (int i = 0; i < 16; i++) {
+        q[i] = (int8_t)((p[i] & 15) + low);
+        q[i + 16] = (int8_t)((p[i] >> 4) + low);
+    }
+}
+
+/* The same with the fifth bits of the 32 elements in high. */
+static void halves_and_fifth(const uint8_t *high, const uint8_t *p, int low, int8_t *q)
+{
+    for (int i = 0; i < 16; i++) {
+        int fifth = high[i / 8] >> i % 8 & 1, other = high[i / 8 + 2] >> i % 8 & 1;
+        q[i] = (int8_t)((p[i] & 15) + 16 * fifth + low);
+        q[i + 16] = (int8_t)((p[i] >> 4) + 16 * other + low);
+    }
+}
+
+/* 8 scales and 8 minima of 6 bits each in 12 bytes: the first four whole in bytes 0-3 and 4-7, the
+ * others with four bits in bytes 8-11 and two in the tops of the first eight. */
+static void k_scales(const uint8_t *p, float d, float d_min, struct quant_block *out)
+{
+    for (int g = 0; g < 8; g++) {
+        int scale = p[g] & 63, min = p[g + 4] & 63;
+        if (g >= 4) {
+            scale = (p[g + 4] & 15) | p[g - 4] >> 6 << 4;
+            min = p[g + 4] >> 4 | p[g] >> 6 << 4;
+        }
+        out->scale[g] = d * (float)scale;
+        out->min[g] = -(d_min * (float)min);
+    }
+}
+
+static void unpack_k4(const uint8_t *p, struct quant_block *out)
+{
+    k_scales(p + 4, f16_at(p), f16_at(p + 2), out);
+    for (int i = 0; i < 256; i++) {
+        uint8_t byte = p[16 + i / 64 * 32 + i % 32];
+        out->q[i] = (int8_t)(i / 32 % 2 ? byte >> 4 : byte & 15);
+    }
+}
+
+static void unpack_k5(const uint8_t *p, struct quant_block *out)
+{
+    k_scales(p + 4, f16_at(p), f16_at(p + 2), out);
+    for (int i = 0; i < 256; i++) {
+        uint8_t byte = p[48 + i / 64 * 32 + i % 32];
+        int fifth = p[16 + i % 32] >> i / 32 & 1;
+        out->q[i] = (int8_t)((i / 32 % 2 ? byte >> 4 : byte & 15) + 16 * fifth);
+    }
+}
+
+/* Two halves of 128 elements; in each the low four bits of 64 bytes and two high bits of 32. */
+static void unpack_k6(const uint8_t *p, struct quant_block *out)
+{
+    float d = f16_at(p + 208);
+    for (int g = 0; g < 16; g++)
+        out->scale[g] = d * (float)(int8_t)p[192 + g];
+    for (int i = 0; i < 256; i++) {
+        int half = i / 128, at = i % 128;
+        uint8_t byte = p[64 * half + at % 64];
+        int high = p[128 + 32 * half + at % 32] >> at / 32 * 2 & 3;
+        out->q[i] = (int8_t)((at / 64 ? byte >> 4 : byte & 15) + 16 * high - 32);
+    }
+}
+
+void quant_unpack(enum dtype t, const void *block, struct quant_block *out)
+{
+    const uint8_t *p = block;
+    const struct quant_form *f = quant_form(t);
+    assert(f);
+    memset(out->min, 0, sizeof out->min);
+    if (f->group == f->block) { /* one scale: d, then the minimum, then the fifth bits */
+        out->scale[0] = f16_at(p);
+        if (f->has_min)
+            out->min[0] = f16_at(p + 2);
+        p += f->has_min ? 4 : 2;
+    }
+    switch (t) {
+    case DT_Q8_0:
+        memcpy(out->q, p, 32);
+        break;
+    case DT_Q4_0:
+    case DT_Q4_1:
+        halves(p, f->low, out->q);
+        break;
+    case DT_Q5_0:
+    case DT_Q5_1:
+        halves_and_fifth(p, p + 4, f->low, out->q);
+        break;
+    case DT_Q4_K:
+        unpack_k4(p, out);
+        break;
+    case DT_Q5_K:
+        unpack_k5(p, out);
+        break;
+    default:
+        unpack_k6(p, out);
+        break;
+    }
+}
+
+void quant_expand(enum dtype t, const void *blocks, size_t n, float *out)
+{
+    const struct quant_form *f = quant_form(t);
+    struct quant_block b;
+    assert(f && n % (size_t)f->block == 0);
+    for (size_t at = 0; at < n; at += (size_t)f->block) {
+        quant_unpack(t, (const char *)blocks + at / (size_t)f->block * (size_t)f->n_bytes, &b);
+        for (int32_t i = 0; i < f->block; i++)
+            out[at + (size_t)i] = quant_value(f, &b, i);
+    }
+}
