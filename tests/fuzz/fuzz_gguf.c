@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/formats/gguf.h"
+#include "common/formats/model_config.h"
 #include "coordinator/text/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -28,6 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (gguf_parse(&g, data, size) != ST_OK)
         return 0;
     touch_tensors(g);
+    static struct model_config mc;
+    (void)!model_config_from_gguf(&mc, g);
     if (tokenizer_from_gguf(&t, g) == ST_OK) {
         (void)!tokenizer_encode(t, "It's 12 a\n b", 12, TOK_ADD_SPECIAL, &ids);
         tokenizer_destroy(t);

@@ -1,2 +1,2 @@
 ingot_fuzz(tokenizer_json LIBS ingot_tokenizer)
-ingot_fuzz(gguf LIBS ingot_tokenizer)
+ingot_fuzz(gguf LIBS ingot_tokenizer ingot_formats)
