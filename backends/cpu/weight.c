@@ -119,41 +119,55 @@ static void pack_column(const struct weight *w, void *panel, int col, const char
             memcpy((uint16_t *)panel + k * PANEL + at, row + k * sizeof(uint16_t), sizeof(uint16_t));
 }
 
-/* Element i of an unpacked block into (k, col) of a zeroed panel. */
-static void put_quant(const struct panel_form *form, char *panel, size_t k, int col,
-                      const struct quant_form *f, const struct quant_block *b, int32_t i)
+/* Elements [i, i + n) of an unpacked block into column col of a zeroed panel, from k on; all of one group
+ * of the block and of the panel. */
+static void put_run(const struct panel_form *form, char *panel, size_t k, int col,
+                    const struct quant_form *f, const struct quant_block *b, int32_t i, int32_t n)
 {
     size_t at = k + (size_t)form->skip, group = (size_t)form->group;
+    size_t row_bytes = pack_row_bytes(form->pack);
     char *head = panel + at / group * panel_group_bytes(form);
-    char *row = head + pack_head_bytes(form->pack) + at % group * pack_row_bytes(form->pack);
+    char *row = head + pack_head_bytes(form->pack) + at % group * row_bytes;
     float *scale = (float *)(void *)head;
     scale[col] = b->scale[i / f->group];
     if (pack_has_min(form->pack))
         scale[PANEL + col] = b->min[i / f->group];
     if (form->pack == PACK_Q8 || form->pack == PACK_Q8_MIN) {
-        row[col] = b->q[i];
-    } else {
-        unsigned half = (unsigned)(b->q[i] - f->low);
-        row[col % 16] = (char)((unsigned char)row[col % 16] | half << (col < 16 ? 0 : 4));
+        for (int32_t j = 0; j < n; j++)
+            row[(size_t)j * row_bytes + (size_t)col] = b->q[i + j];
+        return;
     }
+    int shift = col < PANEL / 2 ? 0 : 4;
+    row += col % (PANEL / 2);
+    for (int32_t j = 0; j < n; j++, row += row_bytes)
+        *row = (char)((unsigned char)*row | (unsigned)(b->q[i + j] - f->low) << shift);
 }
 
-/* The same for a row in blocks, whose first `skip` elements are not of this share. */
+static int32_t least(int64_t a, int64_t b)
+{
+    return (int32_t)(a < b ? a : b);
+}
+
+/* One source row in blocks, whose first `skip` elements are not of this share. */
 static void pack_quant_column(const struct weight *w, char *panel, int col, const char *row,
                               const struct weight_part *part)
 {
     const struct quant_form *f = quant_form(part->dtype);
+    int32_t group = w->form.pack == PACK_F32 ? f->group : w->form.group, n;
     int64_t end = (int64_t)part->skip + w->k;
     struct quant_block b;
-    for (int64_t at = part->skip; at < end; at++) {
+    for (int64_t at = part->skip; at < end; at += n) {
         int32_t i = (int32_t)(at % f->block);
         size_t k = (size_t)(at - part->skip);
+        n = least(group - at % group, end - at);
         if (i == 0 || k == 0)
             quant_unpack(part->dtype, row + (size_t)(at / f->block) * (size_t)f->n_bytes, &b);
-        if (w->form.pack == PACK_F32)
-            ((float *)(void *)panel)[k * PANEL + (size_t)col] = quant_value(f, &b, i);
+        if (w->form.pack != PACK_F32)
+            put_run(&w->form, panel, k, col, f, &b, i, n);
         else
-            put_quant(&w->form, panel, k, col, f, &b, i);
+            for (int32_t j = 0; j < n; j++)
+                ((float *)(void *)panel)[(k + (size_t)j) * PANEL + (size_t)col] =
+                    quant_value(f, &b, i + j);
     }
 }
 
