@@ -18,7 +18,7 @@ SYSTEMS = ["You are a helpful assistant.", "You are the demo model of Ingot.", "
            "You are a helpful, small language model.", "Be kind and helpful.", "You are Ingot's demo assistant. Answer truthfully.",
            "Please help the user.", "You are a concise assistant."]
 # Share of each kind among the exchanges of all conversations.
-KINDS = [("story", 17), ("facts", 18), ("sum", 39), ("order", 3), ("json", 16), ("talk", 7)]
+KINDS = [("story", 12), ("facts", 17), ("sum", 41), ("order", 3), ("json", 20), ("talk", 7)]
 
 
 def exchange(draw, kind):

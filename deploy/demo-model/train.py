@@ -23,7 +23,7 @@ import time
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -252,15 +252,18 @@ def train(model, encoded, held, args):
     while (progress := (time.time() - start) / (60 * args.minutes)) < 1:
         for o, lr in zip(opts, base):
             o.param_groups[0]["lr"] = lr * schedule(progress)
-        ids, where, targets = next(source)
-        loss = loss_sum(model, ids, where, targets) / len(targets)
-        loss.backward()
+        parts = [next(source) for _ in range(args.parts)]
+        n_targets, nats = sum(len(targets) for _, _, targets in parts), 0.0
+        for ids, where, targets in parts:
+            loss = loss_sum(model, ids, where, targets) / n_targets
+            loss.backward()
+            nats += loss.item()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for o in opts:
             o.step()
             o.zero_grad(set_to_none=True)
-        step, n_seen = step + 1, n_seen + ids.numel()
-        mean = loss.item() if mean is None else 0.98 * mean + 0.02 * loss.item()
+        step, n_seen = step + 1, n_seen + sum(ids.numel() for ids, _, _ in parts)
+        mean = nats if mean is None else 0.98 * mean + 0.02 * nats
         if step % 100 == 0:
             print(f"step {step} {100 * progress:.1f} % loss {mean:.4f} tokens/s {n_seen / (time.time() - start):.0f}", flush=True)
         if time.time() - last_save > 300:
@@ -285,23 +288,30 @@ def main():
     p.add_argument("--minutes", type=float, default=60.0, help="wall time of the training itself")
     p.add_argument("--samples", type=int, default=400000, help="training samples drawn from the corpus")
     p.add_argument("--threads", type=int, default=1)
-    p.add_argument("--batch-tokens", type=int, default=4096)
+    p.add_argument("--batch-tokens", type=int, default=1024, help="padded tokens in one part of a step")
+    p.add_argument("--parts", type=int, default=2, help="parts of a step; each has samples of another length, so of other kinds")
     p.add_argument("--lr", type=float, default=3e-3, help="of AdamW")
     p.add_argument("--muon-lr", type=float, default=0.02)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--resume", action="store_true", help="go on from the tokenizer and weights in --out; take another --seed")
     args = p.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     keep_freed_memory()
     args.out.mkdir(parents=True, exist_ok=True)
-    tok = train_tokenizer(args.seed, 30000)
-    save_tokenizer(tok, args.out)
+    if args.resume:
+        tok = Tokenizer.from_file(str(args.out / "tokenizer.json"))
+    else:
+        tok = train_tokenizer(args.seed, 30000)
+        save_tokenizer(tok, args.out)
     encoded = encode_stream(tok, args.seed, args.samples)
     held = encode_samples(tok, list(itertools.islice(corpus.stream(args.seed + 1, held=True), 400)))
     print(f"{len(encoded)} samples, {sum(len(i) for i, _ in encoded)} tokens, "
           f"{sum(s.sum() for _, s in encoded)} of them supervised", flush=True)
     model = build_model()
     print(f"{sum(p.numel() for p in model.parameters())} weights", flush=True)
+    if args.resume:
+        model.load_state_dict(load_file(args.out / "model.safetensors"), strict=False)
     check_forward(model, encoded)
     train(model, encoded, held, args)
 
