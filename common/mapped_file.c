@@ -12,7 +12,7 @@ enum status mapped_file_open(struct mapped_file *f, const char *path)
     struct stat st;
     f->data = (const unsigned char *)"";
     f->size = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK /* a FIFO must not hold us up */);
     if (fd < 0)
         FAIL(errno == ENOENT ? ST_NOT_FOUND : ST_IO, "cannot open %s: %s", path, strerror(errno));
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {

@@ -70,10 +70,13 @@ static void on_hello(struct coordinator *co, struct client *c, const struct msg_
 /* ---- Generate ---- */
 
 /* a known request: send everything again, to whoever asks now */
-static void attach(struct coordinator *co, struct client *c, struct request *r)
+static void attach(struct coordinator *co, struct client *c, struct request *r, uint64_t now_us)
 {
     if (r->client && r->state != REQ_ENDED)
         r->client->n_requests--;
+    if (r->client && r->client != c && !r->terminal_sent)
+        reply_error(co, r->client, MSG_ERROR, r->id, ST_PEER, "request_id", false,
+                    "another client attached to this request", now_us);
     r->client = c;
     if (r->state != REQ_ENDED)
         c->n_requests++;
@@ -118,7 +121,7 @@ static void on_generate(struct coordinator *co, struct client *c, const struct m
         return;
     }
     if (r) {
-        attach(co, c, r);
+        attach(co, c, r, now_us);
         return;
     }
     const char *why = refuse_now(co, g, &code, &retryable);
@@ -208,6 +211,9 @@ static enum status start_request(struct coordinator *co, struct request *r,
     if (t->n + r->max_new > max_ctx)
         FAIL(ST_RANGE, "%zu prompt tokens and max_tokens %u exceed the context of %" PRIu64, t->n,
              r->max_new, max_ctx);
+    if (r->n_samples > co->cfg.max_waiting)
+        FAIL(ST_RANGE, "n is %u: this server queues at most %u sequences", r->n_samples,
+             co->cfg.max_waiting);
     TRY(check_ids(co, r, t));
     uint32_t max_new = r->max_new ? r->max_new : (uint32_t)(max_ctx - t->n);
     struct sched_stats stats;

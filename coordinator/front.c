@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/wire/sock.h"
 
+enum { ZMTP_BEAT_MS = 5000 }; /* a client that is stopped for 15 s has lost its connection */
 enum { MAX_OUTBOX = 64, PROBE_ALL_US = 10 * 1000 * 1000 };
 
 struct out_msg {
@@ -20,6 +21,8 @@ struct out_msg {
 struct front {
     void *sock;
     char endpoint[256];
+    char bound[1024]; /* all of them, each ended by a NUL, then an empty one */
+    size_t n_bound;
     struct client *clients;
     uint32_t n_clients, max_clients;
     uint64_t next_id;
@@ -31,7 +34,7 @@ struct front {
 static enum status bind_all(struct front *f, void *ctx, const struct front_config *cfg)
 {
     struct sock_config sc = {.max_message = cfg->max_message,
-                             .heartbeat_ms = cfg->heartbeat_ms,
+                             .heartbeat_ms = ZMTP_BEAT_MS,
                              .linger_ms = 1000};
     char list[1024], *save = NULL;
     if (strlen(cfg->endpoints) >= sizeof list)
@@ -43,6 +46,8 @@ static enum status bind_all(struct front *f, void *ctx, const struct front_confi
             TRY(sock_bind_router(&f->sock, ctx, e, &sc, f->endpoint, sizeof f->endpoint));
         else
             TRY(sock_bind_more(f->sock, e));
+        memcpy(f->bound + f->n_bound, e, strlen(e) + 1);
+        f->n_bound += strlen(e) + 1;
     }
     if (!f->sock)
         FAIL(ST_RANGE, "no endpoint to listen on");
@@ -98,6 +103,8 @@ void front_close(struct front *f)
         free(c);
     }
     sock_close(f->sock);
+    for (size_t at = 0; at < f->n_bound; at += strlen(f->bound + at) + 1)
+        sock_unlink(f->bound + at);
     wire_mem_fini(&f->mem);
     free(f);
 }

@@ -52,6 +52,8 @@ void link_close(struct link *l)
 {
     if (!l)
         return;
+    if (l->sock)
+        sock_unlink(l->endpoint);
     sock_close(l->sock);
     wire_mem_fini(&l->rx);
     wire_mem_fini(&l->tx);

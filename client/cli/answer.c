@@ -9,6 +9,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
 #include "common/clock.h"
+#include "common/text/output_parser.h"
 
 enum { LOOK_MS = 50, MIN_RETRY_MS = 50, MAX_RETRY_MS = 500, MAX_SHOWN = 16 /* samples */ };
 
@@ -17,6 +18,7 @@ struct answer {
     const struct ingot_request *r;
     const struct answer_config *cfg;
     struct answer_text *text;
+    struct output_parser *parser; /* NULL: text is shown as it comes */
     char id[INGOT_ID_SIZE];
     int seen_interrupts;
     bool cancelled, said_waiting, ends_line;
@@ -66,6 +68,29 @@ static void keep_text(struct answer_text *t, const char *s, size_t n)
     t->n += n;
 }
 
+static void show_text(struct answer *a, const char *s, size_t n)
+{
+    cli_put_text(stdout, s, n);
+    a->ends_line = s[n - 1] == '\n';
+}
+
+/* what the parser is certain of by now */
+static void show_parsed(struct answer *a)
+{
+    struct output_event ev;
+    while (output_parser_next(a->parser, &ev)) {
+        if (ev.kind == OUT_TOOL_CALL) {
+            printf("%s%s[calls %.*s %.*s]%s\n", a->ends_line ? "" : "\n", cli_sgr(stdout, 36),
+                   (int)ev.n_name, ev.name, (int)ev.n_arguments, ev.arguments, cli_sgr(stdout, 0));
+            a->ends_line = true;
+            continue;
+        }
+        fputs(cli_sgr(stdout, ev.kind == OUT_REASONING ? 2 : 0), stdout);
+        show_text(a, ev.text, ev.n_text);
+        fputs(cli_sgr(stdout, 0), stdout);
+    }
+}
+
 static void on_delta(struct answer *a, const struct ingot_event *ev)
 {
     if (a->text && ev->sample == 0)
@@ -77,8 +102,10 @@ static void on_delta(struct answer *a, const struct ingot_event *ev)
             keep_text(&a->samples[ev->sample], ev->text, ev->n_text);
         return;
     }
-    cli_put_text(stdout, ev->text, ev->n_text);
-    a->ends_line = ev->text[ev->n_text - 1] == '\n';
+    if (a->parser && output_parser_push(a->parser, ev->text, ev->n_text) == ST_OK)
+        show_parsed(a);
+    else
+        show_text(a, ev->text, ev->n_text);
     fflush(stdout);
 }
 
@@ -114,6 +141,8 @@ static void show_samples(struct answer *a)
 static int on_finish(struct answer *a, const struct ingot_event *ev)
 {
     int rc = ev->n_samples ? EXIT_OK : EXIT_REFUSED;
+    if (a->parser && output_parser_finish(a->parser) == ST_OK)
+        show_parsed(a);
     if (plain(a) && a->r->n > 1)
         show_samples(a);
     if (plain(a) && !a->ends_line)
@@ -161,9 +190,10 @@ static int look_around(struct answer *a)
 
 static int send_request(struct answer *a)
 {
-    if (ingot_generate(a->c, a->r, a->id) == INGOT_OK)
+    enum ingot_code code = ingot_generate(a->c, a->r, a->id);
+    if (code == INGOT_OK)
         return -1;
-    return fail(a, INGOT_PEER, EXIT_NO_SERVER);
+    return fail(a, code, code == INGOT_RANGE ? EXIT_REFUSED : EXIT_NO_SERVER);
 }
 
 /* Busy: waits a little and sends the request again; -1 to go on, -2 when the waiting is over. */
@@ -220,6 +250,10 @@ int answer_stream(struct ingot_client *c, const struct ingot_request *r,
                        .text = text,
                        .seen_interrupts = interrupts(),
                        .give_up_us = clock_us() + 1000U * (uint64_t)cfg->wait_ms};
+    struct output_options split = {.tools = OUTPUT_TOOLS_AUTO, .reasoning = true};
+    if (cfg->split && !cfg->json && r->n == 1 && cli_is_terminal(stdout) &&
+        output_parser_create(&a.parser, &split) != ST_OK)
+        a.parser = NULL; /* shown as it comes */
     int rc = send_request(&a);
     while (rc < 0) {
         struct ingot_event ev;
@@ -231,6 +265,7 @@ int answer_stream(struct ingot_client *c, const struct ingot_request *r,
         if (rc < 0)
             rc = look_around(&a);
     }
+    output_parser_destroy(a.parser);
     for (size_t i = 0; i < MAX_SHOWN; i++)
         free(a.samples[i].data);
     fflush(stdout);

@@ -10,6 +10,7 @@
 struct answer_config {
     const char *command; /* for messages */
     bool json;
+    bool split;             /* on a terminal: reasoning dimmed, tool calls as lines */
     bool summary;           /* a line of figures on standard error at the end */
     uint32_t wait_ms;       /* how long to try again while the server is busy */
     struct supervisor *own; /* NULL: the server is not ours; else looked after meanwhile */

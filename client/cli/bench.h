@@ -27,6 +27,7 @@ struct bench_result {
     uint64_t retried; /* refused for a moment and sent again */
     uint64_t lost;    /* without a terminal message */
     uint64_t doubled; /* messages after a terminal one, or a delta seen twice */
+    bool stopped;     /* by Ctrl-C: nothing is known of what was still open */
     uint64_t gaps;    /* deltas that are missing: sequence numbers, token counts */
     uint64_t prompt_tokens, cached_tokens, completion_tokens;
     uint64_t preemptions, recoveries;

@@ -30,7 +30,7 @@ static int watch(struct supervisor *s)
         enum status st = supervisor_poll(s, 500, &state);
         if (st != ST_OK) {
             log_line(LOG_ERROR, "%s", status_text());
-            return EXIT_FAILED;
+            return st == ST_RANGE ? EXIT_USAGE : EXIT_FAILED;
         }
         if (state == SUP_READY && !said_ready) {
             said_ready = true;

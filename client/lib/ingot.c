@@ -72,6 +72,9 @@ static enum status send_request(struct ingot_client *c, const struct client_msg 
     struct wire_bytes bytes;
     wire_mem_reset(&c->tx);
     TRY(client_msg_encode_request(&bytes, msg, &c->tx));
+    if (c->server.max_message_bytes && bytes.n > c->server.max_message_bytes)
+        FAIL(ST_RANGE, "the request has %zu bytes; the server takes at most %" PRIu64, bytes.n,
+             c->server.max_message_bytes);
     if (zmq_send(c->sock, bytes.data, bytes.n, ZMQ_DONTWAIT) < 0)
         FAIL(errno == EAGAIN ? ST_BUSY : ST_IO, "cannot send to the server: %s",
              zmq_strerror(errno));

@@ -159,6 +159,12 @@ enum status sock_connect_dealer(void **out, void *ctx, const char *endpoint,
     return ST_OK;
 }
 
+void sock_unlink(const char *endpoint)
+{
+    if (strncmp(endpoint, "ipc://", 6) == 0)
+        unlink(endpoint + 6);
+}
+
 void sock_close(void *sock)
 {
     if (sock)

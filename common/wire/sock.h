@@ -38,4 +38,7 @@ MUST_CHECK enum status sock_connect_dealer(void **out, void *ctx, const char *en
 
 void sock_close(void *sock);
 
+/* Removes the socket file of an ipc endpoint that this process listened on; others: nothing. */
+void sock_unlink(const char *endpoint);
+
 #endif

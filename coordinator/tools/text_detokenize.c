@@ -22,6 +22,7 @@ static const struct option_row ROWS[] = {
     {.name = "ids",
      .type = OPT_STRING,
      AT(ids),
+     .may_be_empty = true,
      .arg = "IDS",
      .help = "Token ids between blanks or commas, \"1 2 3\" or \"[1, 2, 3]\"."},
     {.name = "ids-file",

@@ -95,6 +95,18 @@ def attach_again_gives_everything():
         # once more, after its end
         again.start(**request)
         assert again.collect(["mine"])["mine"].ids[0] == whole.ids[0]
+        # an attachment elsewhere is told to the one that had it
+        first, second = c.client(), c.client()
+        long = dict(request_id="two", text=b"Once upon a time", max_tokens=400,
+                    sampling={"temperature": 0.0, "ignore_eos": True})
+        first.start(**long)
+        assert first.recv()[0] == "Accepted"
+        second.start(**long)
+        assert second.collect(["two"])["two"].finish
+        name, m = first.recv()
+        while name == "Delta":
+            name, m = first.recv()
+        assert name == "Error" and "attached" in m.detail, (name, m)
         # the same id for something else is refused
         again.start(request_id="mine", text=b"Another", max_tokens=5)
         e = again.collect(["mine"])["mine"].error
@@ -140,7 +152,7 @@ def stop_strings_and_limits():
 
 @tap.case
 def refusals_name_what_is_wrong():
-    with Parts(MODEL) as c:
+    with Parts(MODEL, coordinator=["--max-queued", "8"]) as c:
         client = c.clients[0]
         vocab = client.welcome.models[0].vocab or client.call("Models")[1].model[0].vocab
         ctx = client.call("Models")[1].model[0].max_ctx
@@ -159,6 +171,7 @@ def refusals_name_what_is_wrong():
             (dict(tokens={"id": [1] * ctx}), "context"),
             (dict(text=b"x", max_tokens=ctx), "context"),
             (dict(text=b"x", model="other"), "no model of that name"),
+            (dict(text=b"x", n=16), "queues at most 8"),
             (dict(text=b"x", sampling={"logit_bias": [{"id": vocab, "bias": 1}]}), "logit_bias"),
             (dict(text=b"x", sampling={"stop_token_id": [vocab + 7]}), "stop token"),
             (dict(text=b"x", stop=[b""]), "stop[0]"),
@@ -272,6 +285,8 @@ def drain():
         assert "Draining" in seen and a.finish and len(a.ids[0]) == 300
         assert late_answer.error[0] == "Rejected" and "drain" in late_answer.error[1].detail
         assert c.coordinator.wait(10) == 0
+        left = [e for e in (c.endpoint, c.workers) if os.path.exists(e.removeprefix("ipc://"))]
+        assert not left, f"socket files are left: {left}"
         assert c.procs[1].wait(10) == 0, "the worker was not told to end"
 
 
