@@ -8,7 +8,7 @@ ingot_test(test_gguf ${CMAKE_CURRENT_LIST_DIR}/test_gguf.c LIBS ingot_gguf)
 ingot_test(test_gguf_pre ${CMAKE_CURRENT_LIST_DIR}/test_gguf_pre.c LIBS ingot_tokenizer PkgConfig::CJSON)
 foreach(name tokenizer_json gguf)
   ingot_test(test_corpus_${name} ${CMAKE_CURRENT_LIST_DIR}/test_corpus.c
-    ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_${name}.c LIBS ingot_tokenizer PkgConfig::CJSON)
+    ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_${name}.c LIBS ingot_tokenizer ingot_formats PkgConfig::CJSON)
   target_compile_definitions(test_corpus_${name} PRIVATE CORPUS="${name}")
 endforeach()
 add_executable(tokenizer_probe ${CMAKE_CURRENT_LIST_DIR}/tokenizer_probe.c)
