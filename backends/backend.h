@@ -1,15 +1,16 @@
-/* A backend is one device and its one ordered queue.  The worker opens one, loads weights into it and
- * enqueues ops; ops return at once (the CPU backend computes before it returns) and `sync` waits.
+/* A backend is one device and its one ordered queue.  The worker opens one, loads weights into it
+ * and enqueues ops; ops return at once (the CPU backend computes before it returns) and `sync`
+ * waits.
  *
- * Ops are the segments of a transformer layer between a matrix product, the KV cache and a collective.
- * Fusion happens inside an op.  Activations are token-major, row t of a [T, n] view is token t.
- * T = 0 is valid everywhere and does nothing.  Shapes are checked by asserts: a wrong shape is a bug of
- * the caller, outside data was checked when the model was loaded.
+ * Ops are the segments of a transformer layer between a matrix product, the KV cache and a
+ * collective. Fusion happens inside an op.  Activations are token-major, row t of a [T, n] view is
+ * token t. T = 0 is valid everywhere and does nothing.  Shapes are checked by asserts: a wrong
+ * shape is a bug of the caller, outside data was checked when the model was loaded.
  *
- * Numeric contract (every op of every backend): the bits of row t of the output depend on row t of the
- * inputs, the weights and the op's parameters, never on the other rows, their number, or the thread
- * count; each reduction has an order fixed by the shape.  The CPU backend's plain path states these
- * orders in C and is the executable specification; backends are tested against it.
+ * Numeric contract (every op of every backend): the bits of row t of the output depend on row t of
+ * the inputs, the weights and the op's parameters, never on the other rows, their number, or the
+ * thread count; each reduction has an order fixed by the shape.  The CPU backend's plain path
+ * states these orders in C and is the executable specification; backends are tested against it.
  *
  * One thread calls a backend.  All memory is taken at start; no op allocates. */
 #ifndef BACKENDS_BACKEND_H
@@ -47,33 +48,35 @@ struct backend_info {
 /* Borrowed row-major [rows, cols] window of a buf. */
 struct view {
     struct buf *buf;
-    size_t off;                /* bytes */
+    size_t off;                 /* bytes */
     int32_t rows, cols, stride; /* stride in elements between rows, >= cols */
     enum dtype dtype;
 };
 
 enum mem_kind { MEM_DEVICE, MEM_PINNED };
 
-/* Rows of one stored tensor; several parts make one fused weight (q|k|v, gate|up), stacked by rows. */
+/* Rows of one stored tensor; several parts make one fused weight (q|k|v, gate|up), stacked by rows.
+ */
 struct weight_part {
-    const void *data;  /* first element (or its block) of this rank's share, in host memory, unaligned */
-    size_t row_bytes;  /* from one row to the next in the file */
-    enum dtype dtype;  /* F32, F16, BF16, or a type in blocks (not for a vector or a bias) */
-    int32_t skip;      /* elements of the first block that are before the share; plain types: 0 */
-    int32_t rows;      /* of this rank */
-    const void *bias;  /* [rows] in bias_dtype, or NULL */
+    const void
+        *data; /* first element (or its block) of this rank's share, in host memory, unaligned */
+    size_t row_bytes; /* from one row to the next in the file */
+    enum dtype dtype; /* F32, F16, BF16, or a type in blocks (not for a vector or a bias) */
+    int32_t skip;     /* elements of the first block that are before the share; plain types: 0 */
+    int32_t rows;     /* of this rank */
+    const void *bias; /* [rows] in bias_dtype, or NULL */
     enum dtype bias_dtype;
 };
 
-/* A matrix [rows, cols] = [N, K], already cut to this rank's share, or a vector (vector = true, one part
- * with rows 1).
+/* A matrix [rows, cols] = [N, K], already cut to this rank's share, or a vector (vector = true, one
+ * part with rows 1).
  *
- * n_slices and slice_end describe a row-parallel matrix (one whose K is shared by the ranks).  The whole
- * model's K is cut at fixed borders into N_SLICES slices; a rank of a power-of-two world holds
- * N_SLICES / world neighbouring ones.  slice_end[i] is the end of slice i in local columns; slices may
- * be empty.  The product over a slice is summed in fp32 in the backend's stated order, then neighbouring
- * slices are added pairwise, level by level; the all-reduce goes on with the same tree.  n_slices is a
- * power of two, or 1 for a matrix that no other rank shares. */
+ * n_slices and slice_end describe a row-parallel matrix (one whose K is shared by the ranks).  The
+ * whole model's K is cut at fixed borders into N_SLICES slices; a rank of a power-of-two world
+ * holds N_SLICES / world neighbouring ones.  slice_end[i] is the end of slice i in local columns;
+ * slices may be empty.  The product over a slice is summed in fp32 in the backend's stated order,
+ * then neighbouring slices are added pairwise, level by level; the all-reduce goes on with the same
+ * tree.  n_slices is a power of two, or 1 for a matrix that no other rank shares. */
 struct weight_src {
     const char *name; /* for errors */
     bool vector;
@@ -89,11 +92,11 @@ struct weight_src {
 struct attn_layer {
     int32_t n_q, n_kv, d_head, rot_dim; /* heads of this rank; rot_dim <= d_head, even */
     int32_t q_per_kv, q_offset;
-    int32_t window;                     /* a token sees itself and window - 1 before it; 0 = all */
-    float scale, eps;                   /* eps of q_norm and k_norm */
-    bool rope_interleaved;              /* pairs (2i, 2i+1); else (i, i + rot_dim/2) */
+    int32_t window;        /* a token sees itself and window - 1 before it; 0 = all */
+    float scale, eps;      /* eps of q_norm and k_norm */
+    bool rope_interleaved; /* pairs (2i, 2i+1); else (i, i + rot_dim/2) */
     const struct weight *q_norm, *k_norm; /* [d_head] per-head RMS norm before RoPE, or NULL */
-    struct view cos, sin;               /* [max_pos, rot_dim / 2] f32 */
+    struct view cos, sin;                 /* [max_pos, rot_dim / 2] f32 */
 };
 
 /* This rank's KV cache of one layer.  Row s = block * block_len + offset. */
@@ -104,8 +107,9 @@ struct kv_layer {
 
 /* The step plan's arrays on the device, at fixed addresses. */
 struct step_dev {
-    int32_t n_tokens, n_seqs, max_q, max_kv; /* T, sequences, longest q and KV length of this step */
-    int32_t block_len;                       /* tokens a block */
+    int32_t n_tokens, n_seqs, max_q,
+        max_kv;              /* T, sequences, longest q and KV length of this step */
+    int32_t block_len;       /* tokens a block */
     struct view token;       /* [T, 1] i32 ids */
     struct view pos;         /* [T, 1] i32 absolute positions */
     struct view slot;        /* [T, 1] i32 KV row that the token is written to */
@@ -116,8 +120,8 @@ struct step_dev {
     struct view out_row;     /* [R, 1] i32 token rows whose logits are wanted */
 };
 
-/* This rank's share of the vocabulary: logit column c is token first_id + c.  Slices as in weight_src,
- * over the vocabulary, for the partial sums of topk. */
+/* This rank's share of the vocabulary: logit column c is token first_id + c.  Slices as in
+ * weight_src, over the vocabulary, for the partial sums of topk. */
 struct vocab_part {
     int32_t first_id, n_cols;
     int32_t n_slices;
@@ -138,7 +142,8 @@ struct backend_ops {
     void (*free)(struct backend *be, struct buf *b);
     enum status (*write)(struct backend *be, struct view dst, const void *src);
     enum status (*read)(struct backend *be, void *dst, struct view src);
-    enum status (*copy)(struct backend *be, struct view dst, struct view src); /* same shape, type */
+    enum status (*copy)(struct backend *be, struct view dst,
+                        struct view src); /* same shape, type */
     enum status (*zero)(struct backend *be, struct view dst);
     enum status (*sync)(struct backend *be);
     /* Host address of a view where device memory is host memory (for shared-memory collectives).
@@ -147,7 +152,8 @@ struct backend_ops {
 
     /* Weights.  weight_bytes is exactly what load_weight will take, for the memory plan. */
     size_t (*weight_bytes)(struct backend *be, const struct weight_src *src);
-    enum status (*load_weight)(struct backend *be, const struct weight_src *src, struct weight **out);
+    enum status (*load_weight)(struct backend *be, const struct weight_src *src,
+                               struct weight **out);
     void (*free_weight)(struct backend *be, struct weight *w);
 
     /* out[t,:] = row (ids[t] - first_id) of table, plus +0.0f; a row of zeros when that is not in
@@ -162,8 +168,8 @@ struct backend_ops {
     enum status (*add_rms_norm)(struct backend *be, struct view resid, struct view x,
                                 const struct weight *x_bias, const struct weight *w, float eps,
                                 struct view out);
-    /* Splits qkv [T, (n_q + 2 n_kv) d], applies q_norm/k_norm and RoPE at pos, writes k and v to the
-     * cache rows in slot (converted to the cache's type, quantised per token and head) and q to
+    /* Splits qkv [T, (n_q + 2 n_kv) d], applies q_norm/k_norm and RoPE at pos, writes k and v to
+     * the cache rows in slot (converted to the cache's type, quantised per token and head) and q to
      * q [T, n_q d] f32. */
     enum status (*qkv_to_cache)(struct backend *be, const struct attn_layer *al,
                                 const struct step_dev *st, struct view qkv, struct kv_layer kv,
@@ -185,13 +191,13 @@ struct backend_ops {
      * l = (l > 0 ? l / mul[i] : l * mul[i]) + add[i].  row, id [n,1] i32; mul, add [n,1] f32;
      * a (row, id) pair stands at most once. */
     enum status (*edit_logits)(struct backend *be, const struct vocab_part *part,
-                               struct view logits, struct view row, struct view id,
-                               struct view mul, struct view add);
-    /* The k = val.cols greatest logits of each row, ordered by (logit descending, id ascending), ids
-     * global; fewer columns than k: the rest is -inf with id -1.  stat[r, 3 i ..] of vocabulary slice
-     * i: max m, sum exp(l - m), sum exp((l - m) * inv_temp[r]); an empty slice gives -inf, 0, 0.
-     * logits [R, n_cols] f32; inv_temp [R,1] f32; val [R,k] f32; id [R,k] i32;
-     * stat [R, 3 n_slices] f32. */
+                               struct view logits, struct view row, struct view id, struct view mul,
+                               struct view add);
+    /* The k = val.cols greatest logits of each row, ordered by (logit descending, id ascending),
+     * ids global; fewer columns than k: the rest is -inf with id -1.  stat[r, 3 i ..] of vocabulary
+     * slice i: max m, sum exp(l - m), sum exp((l - m) * inv_temp[r]); an empty slice gives -inf, 0,
+     * 0. logits [R, n_cols] f32; inv_temp [R,1] f32; val [R,k] f32; id [R,k] i32; stat [R, 3
+     * n_slices] f32. */
     enum status (*topk)(struct backend *be, const struct vocab_part *part, struct view logits,
                         struct view inv_temp, struct view val, struct view id, struct view stat);
     /* out = (x - mean) / sqrt(var + eps) * w + b, biased variance.  [T,D] f32. */

@@ -1,5 +1,6 @@
-/* Element types of weights, activations and KV entries, and the conversions between the small floats.
- * Conversions to f16 and bf16 round to nearest even; NaN stays NaN; f16 overflow gives infinity. */
+/* Element types of weights, activations and KV entries, and the conversions between the small
+ * floats. Conversions to f16 and bf16 round to nearest even; NaN stays NaN; f16 overflow gives
+ * infinity. */
 #ifndef COMMON_DTYPE_H
 #define COMMON_DTYPE_H
 

@@ -1,5 +1,6 @@
-/* 64-bit hashes of host bytes: names, digests, chains.  Not for adversaries: whoever finds a match by hash
- * compares the bytes.  FNV-1a (Fowler, Noll, Vo) with the finisher of SplitMix64 (Steele et al. 2014). */
+/* 64-bit hashes of host bytes: names, digests, chains.  Not for adversaries: whoever finds a match
+ * by hash compares the bytes.  FNV-1a (Fowler, Noll, Vo) with the finisher of SplitMix64 (Steele et
+ * al. 2014). */
 #ifndef COMMON_HASH_H
 #define COMMON_HASH_H
 

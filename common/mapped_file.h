@@ -1,5 +1,6 @@
-/* A whole file mapped read-only.  Owner: whoever opened it.  The bytes stay valid until close; a file that
- * another process truncates meanwhile is a fault of that process (SIGBUS), as with every mmap. */
+/* A whole file mapped read-only.  Owner: whoever opened it.  The bytes stay valid until close; a
+ * file that another process truncates meanwhile is a fault of that process (SIGBUS), as with every
+ * mmap. */
 #ifndef COMMON_MAPPED_FILE_H
 #define COMMON_MAPPED_FILE_H
 

@@ -2,7 +2,8 @@
 #ifndef COMMON_PARENT_H
 #define COMMON_PARENT_H
 
-/* Asks the kernel for SIGKILL when the parent ends (Linux; elsewhere nothing happens, leases do it). */
+/* Asks the kernel for SIGKILL when the parent ends (Linux; elsewhere nothing happens, leases do
+ * it). */
 void die_with_parent(void);
 
 #endif

@@ -1,10 +1,8 @@
 #include "common/plan.h"
 
-
 struct sample_params sample_params_default(void)
 {
-    return (struct sample_params){
-        .temperature = 1.0f, .top_p = 1.0f, .repetition_penalty = 1.0f};
+    return (struct sample_params){.temperature = 1.0f, .top_p = 1.0f, .repetition_penalty = 1.0f};
 }
 
 /* lo <= v <= hi, and not NaN */

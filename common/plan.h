@@ -1,5 +1,6 @@
-/* The step plan: what the scheduler decides, the wire carries and the ranks execute.  Plain data; pointers
- * are borrowed from whoever made the struct (scheduler or decoder) and valid until its next call. */
+/* The step plan: what the scheduler decides, the wire carries and the ranks execute.  Plain data;
+ * pointers are borrowed from whoever made the struct (scheduler or decoder) and valid until its
+ * next call. */
 #ifndef COMMON_PLAN_H
 #define COMMON_PLAN_H
 
@@ -20,8 +21,8 @@ enum {
     MAX_LOGIT_BIAS = 1024,
     MAX_SAMPLES = 16, /* parallel samples of one request */
 
-    /* In plan->tokens: the token that the rank sampled for this sequence in the step before this one.
-     * Only when the scheduler may have two steps in flight (sched_config.max_inflight 2). */
+    /* In plan->tokens: the token that the rank sampled for this sequence in the step before this
+     * one. Only when the scheduler may have two steps in flight (sched_config.max_inflight 2). */
     TOKEN_OF_LAST_STEP = -1,
 };
 
@@ -40,10 +41,10 @@ struct sample_params {
     uint32_t top_k;           /* 0 = off */
     float repetition_penalty; /* > 0, 1 = off; over prompt and output (HuggingFace) */
     float presence_penalty, frequency_penalty; /* [-2, 2]; over the output only (OpenAI) */
-    uint32_t min_new;         /* stop ids are impossible before that many new tokens */
+    uint32_t min_new; /* stop ids are impossible before that many new tokens */
     uint64_t seed;
-    uint32_t top_logprobs;    /* <= MAX_TOP_LOGPROBS */
-    bool logprobs;            /* report the chosen token's logprob */
+    uint32_t top_logprobs; /* <= MAX_TOP_LOGPROBS */
+    bool logprobs;         /* report the chosen token's logprob */
 };
 
 /* Bounds of every field, NaN included; ST_RANGE names the field and its value. */
@@ -55,9 +56,9 @@ struct sample_params sample_params_default(void);
 /* One sequence's share of a step. */
 struct plan_seq {
     uint64_t seq_id;
-    uint32_t pos;                  /* KV length before the step = position of its first token */
-    uint32_t n_tokens, token_off;  /* its tokens: plan->tokens[token_off ..] */
-    uint32_t n_blocks, block_off;  /* blocks appended to its table: plan->blocks[block_off ..] */
+    uint32_t pos;                 /* KV length before the step = position of its first token */
+    uint32_t n_tokens, token_off; /* its tokens: plan->tokens[token_off ..] */
+    uint32_t n_blocks, block_off; /* blocks appended to its table: plan->blocks[block_off ..] */
     enum plan_want want;
 };
 
@@ -65,11 +66,11 @@ struct plan_seq {
 struct plan_open {
     uint64_t seq_id;
     struct sample_params sp;
-    uint32_t n_prompt;                /* of its tokens, how many are prompt */
-    uint32_t n_history, history_off;  /* plan->history[..]: all its tokens before this step's, when a
-                                         penalty needs them; else 0 */
-    uint32_t n_stop_ids, stop_off;    /* plan->stop_ids[..]: when min_new needs them; else 0 */
-    uint32_t n_bias, bias_off;        /* plan->bias[..] */
+    uint32_t n_prompt;               /* of its tokens, how many are prompt */
+    uint32_t n_history, history_off; /* plan->history[..]: all its tokens before this step's, when a
+                                        penalty needs them; else 0 */
+    uint32_t n_stop_ids, stop_off;   /* plan->stop_ids[..]: when min_new needs them; else 0 */
+    uint32_t n_bias, bias_off;       /* plan->bias[..] */
 };
 
 struct step_plan {
@@ -77,8 +78,8 @@ struct step_plan {
     uint32_t n_seqs, n_tokens, n_blocks, n_opens, n_closes;
     uint32_t n_history, n_stop_ids, n_bias;
     struct plan_seq *seqs;
-    int32_t *tokens;  /* [n_tokens], concatenated */
-    int32_t *blocks;  /* [n_blocks], concatenated */
+    int32_t *tokens; /* [n_tokens], concatenated */
+    int32_t *blocks; /* [n_blocks], concatenated */
     struct plan_open *opens;
     uint64_t *closes; /* sequences whose state ranks forget before this step's work */
     int32_t *history, *stop_ids;

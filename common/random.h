@@ -1,4 +1,5 @@
-/* Random numbers from the operating system, for ids and default seeds (not for sampling: see rng.h). */
+/* Random numbers from the operating system, for ids and default seeds (not for sampling: see
+ * rng.h). */
 #ifndef COMMON_RANDOM_H
 #define COMMON_RANDOM_H
 

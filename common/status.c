@@ -35,10 +35,18 @@ const char *status_text(void)
 const char *status_name(enum status st)
 {
     static const char *const names[ST_N] = {
-        [ST_OK] = "ok",           [ST_NOMEM] = "out_of_memory", [ST_IO] = "io",
-        [ST_FORMAT] = "format",   [ST_RANGE] = "range",         [ST_UNSUPPORTED] = "unsupported",
-        [ST_BUSY] = "busy",       [ST_CANCELED] = "cancelled",  [ST_TIMEOUT] = "timeout",
-        [ST_PEER] = "peer",       [ST_DEVICE] = "device",       [ST_BUG] = "bug",
+        [ST_OK] = "ok",
+        [ST_NOMEM] = "out_of_memory",
+        [ST_IO] = "io",
+        [ST_FORMAT] = "format",
+        [ST_RANGE] = "range",
+        [ST_UNSUPPORTED] = "unsupported",
+        [ST_BUSY] = "busy",
+        [ST_CANCELED] = "cancelled",
+        [ST_TIMEOUT] = "timeout",
+        [ST_PEER] = "peer",
+        [ST_DEVICE] = "device",
+        [ST_BUG] = "bug",
         [ST_NOT_FOUND] = "not_found",
     };
     return st >= 0 && st < ST_N && names[st] ? names[st] : "unknown";

@@ -174,8 +174,8 @@ void answer_effects(struct coordinator *co, const struct step_result *result, si
 static enum send_result send_accepted(struct coordinator *co, struct request *r, uint64_t now_us)
 {
     struct client_msg m = {.type = MSG_ACCEPTED};
-    m.u.accepted = (struct msg_accepted){r->id, r->n_prompt, r->queue_position, r->sp.seed,
-                                         r->attached};
+    m.u.accepted =
+        (struct msg_accepted){r->id, r->n_prompt, r->queue_position, r->sp.seed, r->attached};
     return front_send(co->front, r->client, &m, now_us);
 }
 
@@ -252,7 +252,8 @@ static enum send_result send_failed(struct coordinator *co, struct request *r, u
     return front_send(co->front, r->client, &m, now_us);
 }
 
-/* everything that the request has for its client, in order; stops at the first that cannot be sent */
+/* everything that the request has for its client, in order; stops at the first that cannot be sent
+ */
 static enum send_result send_request(struct coordinator *co, struct request *r, uint64_t now_us)
 {
     enum send_result res = SEND_OK;
@@ -284,6 +285,7 @@ void answer_flush(struct coordinator *co, uint64_t now_us)
         if (send_request(co, r, now_us) == SEND_BLOCKED)
             answer_mark(co, r); /* again when the client reads */
         else if (r->terminal_sent && r->failed != ST_OK && !r->admitted)
-            request_remove(co->requests, r); /* a refusal is not an answer to attach to: try again */
+            request_remove(co->requests,
+                           r); /* a refusal is not an answer to attach to: try again */
     }
 }

@@ -13,8 +13,8 @@
 enum { MESSAGES_A_TURN = 256, KEEP_ENDED_US = 30 * 1000 * 1000 };
 
 static void reply_error(struct coordinator *co, struct client *c, enum msg_type type,
-                        const char *request_id, enum status code, const char *field,
-                        bool retryable, const char *detail, uint64_t now_us)
+                        const char *request_id, enum status code, const char *field, bool retryable,
+                        const char *detail, uint64_t now_us)
 {
     struct client_msg m = {.type = type};
     m.u.error = (struct msg_error){.request_id = request_id,
@@ -125,9 +125,8 @@ static void on_generate(struct coordinator *co, struct client *c, const struct m
         return;
     }
     const char *why = refuse_now(co, g, &code, &retryable);
-    enum status st = why ? code
-                         : request_add(co->requests, g, digest, co->mt.eos, co->mt.n_eos, now_us,
-                                       &r);
+    enum status st =
+        why ? code : request_add(co->requests, g, digest, co->mt.eos, co->mt.n_eos, now_us, &r);
     if (!why && st == ST_OK) {
         st = text_service_submit(co->text, JOB_GENERATE, r->id, c->id, data, n);
         if (st != ST_OK)
@@ -152,8 +151,8 @@ static enum status check_ids(const struct coordinator *co, const struct request 
     int32_t vocab = (int32_t)co->shape.vocab;
     for (size_t i = 0; i < t->n; i++)
         if (t->ids[i] < 0 || t->ids[i] >= vocab)
-            FAIL(ST_RANGE, "token %zu of the prompt is %d: the vocabulary ends at %d", i,
-                 t->ids[i], vocab - 1);
+            FAIL(ST_RANGE, "token %zu of the prompt is %d: the vocabulary ends at %d", i, t->ids[i],
+                 vocab - 1);
     for (uint32_t i = 0; i < r->n_bias; i++)
         if (r->bias[i].id < 0 || r->bias[i].id >= vocab)
             FAIL(ST_RANGE, "logit_bias names token %d: the vocabulary ends at %d", r->bias[i].id,
@@ -206,8 +205,9 @@ static enum status start_request(struct coordinator *co, struct request *r,
     if (t->n == 0)
         FAIL(ST_RANGE, "the prompt has no tokens");
     if (t->n >= max_ctx)
-        FAIL(ST_RANGE, "the prompt has %zu tokens; with an answer it must fit a context of %" PRIu64,
-             t->n, max_ctx);
+        FAIL(ST_RANGE,
+             "the prompt has %zu tokens; with an answer it must fit a context of %" PRIu64, t->n,
+             max_ctx);
     if (t->n + r->max_new > max_ctx)
         FAIL(ST_RANGE, "%zu prompt tokens and max_tokens %u exceed the context of %" PRIu64, t->n,
              r->max_new, max_ctx);
@@ -293,10 +293,8 @@ static void on_stats(struct coordinator *co, struct client *c, const char *id, u
         const struct group *g = link_group(co->link, i);
         if (!g)
             continue;
-        groups[n] = (struct msg_group){.epoch = g->epoch,
-                                       .world = g->world,
-                                       .backend = g->backend,
-                                       .coll = g->coll};
+        groups[n] = (struct msg_group){
+            .epoch = g->epoch, .world = g->world, .backend = g->backend, .coll = g->coll};
         group_step_percentiles(g, &groups[n].step_us_p50, &groups[n].step_us_p99);
         n++;
     }
@@ -335,14 +333,14 @@ static struct client_msg pong(struct coordinator *co, const char *id, uint64_t n
     struct client_msg m = {.type = MSG_PONG};
     if (co->sched)
         sched_stats(co->sched, &s);
-    m.u.pong = (struct msg_pong){.request_id = id,
-                                 .steps = s.steps,
-                                 .last_step_age_us =
-                                     co->last_step_us ? now_us - co->last_step_us : 0,
-                                 .epoch = co->epoch,
-                                 .running = s.running,
-                                 .waiting = s.waiting,
-                                 .ready = groups_ready(co)};
+    m.u.pong =
+        (struct msg_pong){.request_id = id,
+                          .steps = s.steps,
+                          .last_step_age_us = co->last_step_us ? now_us - co->last_step_us : 0,
+                          .epoch = co->epoch,
+                          .running = s.running,
+                          .waiting = s.waiting,
+                          .ready = groups_ready(co)};
     return m;
 }
 
@@ -442,8 +440,8 @@ static void on_message(struct coordinator *co, struct client *c, const void *dat
         bool generate = *id && m.type == MSG_GENERATE;
         if (generate)
             co->n.rejected++;
-        reply_error(co, c, generate ? MSG_REJECTED : MSG_ERROR, id, st, field, false,
-                    status_text(), now_us);
+        reply_error(co, c, generate ? MSG_REJECTED : MSG_ERROR, id, st, field, false, status_text(),
+                    now_us);
         return;
     }
     if (!c->said_hello && m.type != MSG_HELLO) {

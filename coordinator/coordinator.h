@@ -1,6 +1,7 @@
-/* The coordinator: one loop between clients (front), text service, scheduler and worker groups (link).
- * loop.c is the loop; clients.c answers client messages; answers.c turns tokens into deltas and terminal
- * messages; groups.c follows the worker groups and steps.  All state is here; one thread. */
+/* The coordinator: one loop between clients (front), text service, scheduler and worker groups
+ * (link). loop.c is the loop; clients.c answers client messages; answers.c turns tokens into deltas
+ * and terminal messages; groups.c follows the worker groups and steps.  All state is here; one
+ * thread. */
 #ifndef COORDINATOR_COORDINATOR_H
 #define COORDINATOR_COORDINATOR_H
 
@@ -49,7 +50,7 @@ struct coordinator {
     struct request *dirty; /* requests with something to send */
     struct counters n;
     uint64_t started_us, epoch, last_step_us, no_group_us, probe_seq;
-    uint32_t live; /* requests tokenizing or with the scheduler */
+    uint32_t live;   /* requests tokenizing or with the scheduler */
     uint32_t losses; /* groups lost since the last finished step */
     bool draining, done;
     uint64_t drain_deadline_us;
@@ -60,8 +61,8 @@ MUST_CHECK enum status coordinator_open(struct coordinator *co,
                                         const struct coordinator_config *cfg);
 void coordinator_close(struct coordinator *co);
 
-/* Runs until drained.  stop_fd becomes readable when the process was asked to end (once: drain; twice: end
- * now).  Returns the exit code. */
+/* Runs until drained.  stop_fd becomes readable when the process was asked to end (once: drain;
+ * twice: end now).  Returns the exit code. */
 int coordinator_run(struct coordinator *co, int stop_fd);
 
 /* clients.c */
@@ -81,8 +82,7 @@ void answer_fail(struct coordinator *co, struct request *r, enum status code, bo
 /* Ends every unfinished sample with that reason. */
 void answer_cancel(struct coordinator *co, struct request *r, enum msg_reason reason,
                    uint64_t now_us);
-void answer_fail_all(struct coordinator *co, enum status code, const char *detail,
-                     uint64_t now_us);
+void answer_fail_all(struct coordinator *co, enum status code, const char *detail, uint64_t now_us);
 
 /* groups.c */
 void groups_receive(struct coordinator *co, uint64_t now_us);

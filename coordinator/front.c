@@ -33,9 +33,8 @@ struct front {
 
 static enum status bind_all(struct front *f, void *ctx, const struct front_config *cfg)
 {
-    struct sock_config sc = {.max_message = cfg->max_message,
-                             .heartbeat_ms = ZMTP_BEAT_MS,
-                             .linger_ms = 1000};
+    struct sock_config sc = {
+        .max_message = cfg->max_message, .heartbeat_ms = ZMTP_BEAT_MS, .linger_ms = 1000};
     char list[1024], *save = NULL;
     if (strlen(cfg->endpoints) >= sizeof list)
         FAIL(ST_RANGE, "the list of endpoints is longer than %zu bytes", sizeof list - 1);

@@ -7,7 +7,9 @@
 #include "coordinator/coordinator.h"
 
 enum { JOURNAL_FILE_BYTES = 256 << 20, JOURNAL_FILES = 8 };
-enum { MAX_LOSSES = 5 }; /* groups lost in a row without a finished step: it is the work that kills them */
+enum {
+    MAX_LOSSES = 5
+}; /* groups lost in a row without a finished step: it is the work that kills them */
 
 bool groups_ready(struct coordinator *co)
 {

@@ -121,7 +121,8 @@ static void lost(struct link_event *ev, struct group *g, const char *why)
     snprintf(ev->why, sizeof ev->why, "%s", why);
 }
 
-/* Fences the group: its epoch is never accepted again.  ev->group stays readable until the slot is used. */
+/* Fences the group: its epoch is never accepted again.  ev->group stays readable until the slot is
+ * used. */
 static void fence(struct link *l, struct link_event *ev, struct group *g, const char *why)
 {
     struct worker_msg msg = {.type = WMSG_SHUTDOWN, .u.beat.epoch = g->epoch};
@@ -371,7 +372,8 @@ void link_tend(struct link *l, uint64_t now_us)
         struct group *g = &l->groups[i];
         struct worker_msg msg = {.type = WMSG_HEARTBEAT, .u.beat = {.epoch = g->epoch}};
         if (g->used && !send_to(l, g->identity, g->n_identity, &msg) && errno == EHOSTUNREACH)
-            g->heard_us = g->step_deadline_us = 0; /* its connection is gone: link_poll reports it */
+            g->heard_us = g->step_deadline_us =
+                0; /* its connection is gone: link_poll reports it */
     }
 }
 

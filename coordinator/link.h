@@ -1,7 +1,7 @@
-/* The workers' side: one ROUTER socket and the worker groups behind it.  A group is one MPI job and speaks
- * through its rank 0.  One group is active; others that say Hello are standby and take over when the active
- * one is lost.  Every group has an epoch of its own; whatever carries another epoch is dropped.
- * Pure of policy: it reports events, the loop acts.  One thread (the loop). */
+/* The workers' side: one ROUTER socket and the worker groups behind it.  A group is one MPI job and
+ * speaks through its rank 0.  One group is active; others that say Hello are standby and take over
+ * when the active one is lost.  Every group has an epoch of its own; whatever carries another epoch
+ * is dropped. Pure of policy: it reports events, the loop acts.  One thread (the loop). */
 #ifndef COORDINATOR_LINK_H
 #define COORDINATOR_LINK_H
 
@@ -19,23 +19,24 @@ struct group {
     uint64_t plan_epoch; /* the scheduler's, of the step in flight */
     char model[128], backend[32], coll[32];
     uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
-    uint64_t heard_us;                  /* last message from it */
-    uint64_t sent_us;                   /* when the step in flight was sent, 0 = none */
+    uint64_t heard_us; /* last message from it */
+    uint64_t sent_us;  /* when the step in flight was sent, 0 = none */
     uint64_t step_deadline_us;
     uint32_t step_tokens;
     uint64_t steps, max_step_us, max_us_per_token; /* slowest seen */
-    uint32_t ring[256];                 /* recent step times in us */
+    uint32_t ring[256];                            /* recent step times in us */
     uint32_t n_ring;
 };
 
 struct link_config {
     const char *endpoint;
     bool allow_remote;
-    uint32_t heartbeat_ms;  /* asked of the workers, and sent to them */
-    uint32_t silence_ms;    /* an idle group silent for longer is lost */
-    uint32_t step_min_ms;   /* a step's deadline is never shorter */
-    uint32_t first_step_ms; /* deadline of a group's first steps, while nothing is known of its speed */
-    uint32_t lease_ms;      /* told to workers */
+    uint32_t heartbeat_ms; /* asked of the workers, and sent to them */
+    uint32_t silence_ms;   /* an idle group silent for longer is lost */
+    uint32_t step_min_ms;  /* a step's deadline is never shorter */
+    uint32_t
+        first_step_ms; /* deadline of a group's first steps, while nothing is known of its speed */
+    uint32_t lease_ms; /* told to workers */
 };
 
 enum link_event_kind {
@@ -68,8 +69,8 @@ struct group *link_active(struct link *l);
 struct group *link_promote(struct link *l);
 /* Fences a group that broke the protocol; ev tells the loss. */
 void link_drop(struct link *l, struct group *g, const char *why, struct link_event *ev);
-/* Sends a step to the active group, with the group's epoch.  ST_PEER: the group was lost meanwhile (link_poll
- * will report it). */
+/* Sends a step to the active group, with the group's epoch.  ST_PEER: the group was lost meanwhile
+ * (link_poll will report it). */
 MUST_CHECK enum status link_send_plan(struct link *l, const struct step_plan *plan,
                                       uint64_t now_us);
 /* Heartbeats to all groups when they are due. */

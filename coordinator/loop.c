@@ -114,7 +114,8 @@ int coordinator_run(struct coordinator *co, int stop_fd)
             on_signal(co, stop_fd, now_us);
         groups_receive(co, now_us);
         clients_text_results(co, now_us);
-        groups_plan(co, now_us); /* first give the ranks their next step, then speak to the clients */
+        groups_plan(co,
+                    now_us); /* first give the ranks their next step, then speak to the clients */
         clients_receive(co, now_us);
         answer_flush(co, now_us);
         if (now_us - tended_us > TEND_US) {

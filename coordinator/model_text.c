@@ -1,4 +1,5 @@
-/* Loading what a model knows about text: tokenizer, chat template, special tokens, end-of-sequence ids. */
+/* Loading what a model knows about text: tokenizer, chat template, special tokens, end-of-sequence
+ * ids. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

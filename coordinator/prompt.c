@@ -101,8 +101,8 @@ static enum status do_generate(struct text_job *job, const struct msg_generate *
         return tokenizer_encode(mt->tok, g->text.data, g->text.n, flags, &job->tokens);
     case PROMPT_CHAT:
         TRY(render(&g->chat, mt, &job->text));
-        return tokenizer_encode(mt->tok, job->text.data ? job->text.data : "", job->text.len,
-                                flags, &job->tokens);
+        return tokenizer_encode(mt->tok, job->text.data ? job->text.data : "", job->text.len, flags,
+                                &job->tokens);
     }
     FAIL(ST_BUG, "prompt kind %d", (int)g->kind);
 }
@@ -115,8 +115,8 @@ static enum status detokenize(struct text_job *job, const struct msg_detokenize 
         if (m->tokens[i] < 0 || m->tokens[i] > tokenizer_max_id(mt->tok))
             FAIL(ST_RANGE, "id[%u] is %d: the tokenizer's ids end at %d", i, m->tokens[i],
                  tokenizer_max_id(mt->tok));
-    return tokenizer_decode(mt->tok, m->tokens, m->n_tokens,
-                            m->skip_special ? TOK_SKIP_SPECIAL : 0, &job->text);
+    return tokenizer_decode(mt->tok, m->tokens, m->n_tokens, m->skip_special ? TOK_SKIP_SPECIAL : 0,
+                            &job->text);
 }
 
 static enum status do_job(struct text_job *job, const struct model_text *mt, struct wire_mem *mem)

@@ -1,21 +1,21 @@
-/* Tokenizing, detokenizing and chat templates on a thread of their own, so that a long prompt never stalls
- * the loop.  The loop submits jobs and takes them back finished; jobs are done in order. */
+/* Tokenizing, detokenizing and chat templates on a thread of their own, so that a long prompt never
+ * stalls the loop.  The loop submits jobs and takes them back finished; jobs are done in order. */
 #ifndef COORDINATOR_TEXT_SERVICE_H
 #define COORDINATOR_TEXT_SERVICE_H
 
+#include "common/text/text_buf.h"
 #include "common/wire/client_msg.h"
 #include "coordinator/text/chat_template.h"
-#include "common/text/text_buf.h"
 #include "coordinator/text/tokenizer.h"
 
 /* What a model knows about text.  Immutable once loaded. */
 struct model_text {
     struct tokenizer *tok;
-    struct chat_template *chat;      /* NULL: the model has none */
+    struct chat_template *chat;       /* NULL: the model has none */
     struct chat_template *chat_tools; /* for requests with tools, where the model has another one */
-    char no_chat[256];               /* why not */
-    struct text_buf variables;       /* bos_token, ... as JSON */
-    int32_t *eos;                    /* ids that end an answer */
+    char no_chat[256];                /* why not */
+    struct text_buf variables;        /* bos_token, ... as JSON */
+    int32_t *eos;                     /* ids that end an answer */
     uint32_t n_eos;
 };
 

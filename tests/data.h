@@ -1,6 +1,7 @@
-/* Where the tests find their data: shared_data("models/stories260K/config.json") gives a path in the
- * folder named by INGOT_DATA, or in ../shared/data beside the source tree, or NULL when there is none;
- * own_data("x") gives a path in tests/data.  The string is valid until the next call but three. */
+/* Where the tests find their data: shared_data("models/stories260K/config.json") gives a path in
+ * the folder named by INGOT_DATA, or in ../shared/data beside the source tree, or NULL when there
+ * is none; own_data("x") gives a path in tests/data.  The string is valid until the next call but
+ * three. */
 #ifndef TESTS_DATA_H
 #define TESTS_DATA_H
 

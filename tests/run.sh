@@ -139,6 +139,26 @@ run_fuzz() {
   done
 }
 
+check_format() {
+  local version bad
+  version=$(clang-format --version 2>/dev/null | grep -oE 'version [0-9]+' | grep -oE '[0-9]+')
+  if [ "$version" != 14 ]; then
+    skipped=$((skipped + 1))
+    echo "format: needs clang-format 14 (others break lines differently)" >>"$reasons"
+    return
+  fi
+  bad=$(find backends client collectives common coordinator tests worker -name '*.[ch]' -print0 |
+    xargs -0 -n 40 -P "$jobs" clang-format --dry-run 2>&1 | grep -oE '^[^:]+' | sort -u)
+  if [ -n "$bad" ]; then
+    failed=$((failed + 1))
+    echo "$bad" | sed 's/^/   not formatted: /'
+    echo "format: run clang-format -i" >>"$failures"
+  else
+    passed=$((passed + 1))
+  fi
+}
+
+[ "$quick" = 1 ] || check_format
 run_config release all "${filter[@]}"
 if [ "$quick" = 0 ]; then
   run_config san all -L 'unit|text|coll|ops|nompi'

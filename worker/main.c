@@ -21,7 +21,8 @@ static void on_signal(int sig)
     stop_asked = 1;
 }
 
-/* SIGTERM and SIGINT ask once; a second one kills.  SIGPIPE would end a rank whose log reader went away. */
+/* SIGTERM and SIGINT ask once; a second one kills.  SIGPIPE would end a rank whose log reader went
+ * away. */
 static void set_signals(void)
 {
     struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
@@ -39,8 +40,8 @@ static const char *base_name(const char *path)
     return *p ? p : path;
 }
 
-/* Ends the whole job.  Ranks other than 0 give rank 0 a moment: it tells the coordinator why, and the first
- * rank that aborts takes all others with it. */
+/* Ends the whole job.  Ranks other than 0 give rank 0 a moment: it tells the coordinator why, and
+ * the first rank that aborts takes all others with it. */
 static _Noreturn void give_up(const struct group *g, enum status st, const char *what, int code)
 {
     const struct timespec moment = {.tv_sec = 1};

@@ -9,7 +9,8 @@
 struct worker_options {
     const char *model, *connect, *name;
     int backend, coll, isa, kv_dtype, log_level; /* indices: see the functions below */
-    int64_t threads, kv_blocks, block_len, max_seqs, max_step_tokens, max_ctx, lease_ms, peer_ms, tp;
+    int64_t threads, kv_blocks, block_len, max_seqs, max_step_tokens, max_ctx, lease_ms, peer_ms,
+        tp;
     uint64_t kv_memory;
     bool inspect, hello, json, die_with_parent, print_config;
 };

@@ -1,5 +1,6 @@
-/* attn_split on the tile functions: keys are transposed into panels of PANEL keys (one row per dimension)
- * and values copied into panels of PANEL dimensions (one row per key), both in f32, once for all rows. */
+/* attn_split on the tile functions: keys are transposed into panels of PANEL keys (one row per
+ * dimension) and values copied into panels of PANEL dimensions (one row per key), both in f32, once
+ * for all rows. */
 #ifndef BACKENDS_CPU_ATTN_KERNELS_H
 #define BACKENDS_CPU_ATTN_KERNELS_H
 
@@ -8,12 +9,12 @@
 enum { DIM_PANELS = HEAD_MAX / PANEL };
 
 struct attn_scratch {
-    float keys[KEY_PANELS * HEAD_MAX * PANEL];  /* [KEY_PANELS][d][PANEL] */
-    float values[DIM_PANELS * SPLIT * PANEL];   /* [ceil(d / PANEL)][SPLIT][PANEL] */
-    float q[HEAD_MAX * TILE_ROWS];              /* [d][rows] */
-    float p[TILE_ROWS * P_STRIDE];              /* [rows][SPLIT] scores, then weights */
-    float o[TILE_ROWS * HEAD_MAX];              /* [rows][d rounded up to PANEL] */
-    size_t rows[SPLIT];                         /* of the cache */
+    float keys[KEY_PANELS * HEAD_MAX * PANEL]; /* [KEY_PANELS][d][PANEL] */
+    float values[DIM_PANELS * SPLIT * PANEL];  /* [ceil(d / PANEL)][SPLIT][PANEL] */
+    float q[HEAD_MAX * TILE_ROWS];             /* [d][rows] */
+    float p[TILE_ROWS * P_STRIDE];             /* [rows][SPLIT] scores, then weights */
+    float o[TILE_ROWS * HEAD_MAX];             /* [rows][d rounded up to PANEL] */
+    size_t rows[SPLIT];                        /* of the cache */
 };
 
 static inline bool is_scaled(enum dtype t)
@@ -42,7 +43,8 @@ ALWAYS_INLINE vf load_wide(enum dtype t, const void *base, size_t at)
 }
 
 /* Elements [i, i + n) of one head in a cache row, to f32. */
-ALWAYS_INLINE void widen(const struct kv_operand *o, enum dtype t, size_t row, int i, int n, float *dst)
+ALWAYS_INLINE void widen(const struct kv_operand *o, enum dtype t, size_t row, int i, int n,
+                         float *dst)
 {
     size_t at = row * o->row_elems + (size_t)i;
     int j = 0;
@@ -71,9 +73,10 @@ ALWAYS_INLINE void prefetch_row(const struct kv_operand *o, enum dtype t, size_t
         __builtin_prefetch(p + i);
 }
 
-/* Key i of n is being packed: the same share of the rows that come next is called into the L2 cache. */
-ALWAYS_INLINE void prefetch_next(const struct attn_split *a, const struct kv_operand *o, enum dtype t,
-                                 int i, int n)
+/* Key i of n is being packed: the same share of the rows that come next is called into the L2
+ * cache. */
+ALWAYS_INLINE void prefetch_next(const struct attn_split *a, const struct kv_operand *o,
+                                 enum dtype t, int i, int n)
 {
     int step = (a->n_next << 16) / n; /* n_next <= SPLIT */
     for (int j = i * step >> 16; j < (i + 1) * step >> 16; j++) {
@@ -99,8 +102,8 @@ static void find_rows(const struct attn_split *a, int lo, int hi, size_t *rows)
     }
 }
 
-/* Keys [lo, hi) of the split into s->keys, which begins with key `base`.  Columns of a group of VL that are outside repeat a key inside;
- * their scores are not used. */
+/* Keys [lo, hi) of the split into s->keys, which begins with key `base`.  Columns of a group of VL
+ * that are outside repeat a key inside; their scores are not used. */
 ALWAYS_INLINE void pack_keys(const struct attn_split *a, enum dtype t, int base, int lo, int hi,
                              struct attn_scratch *s)
 {
@@ -188,8 +191,8 @@ static inline float *row_part(const struct attn_split *a, int row)
     return a->part + (size_t)row * (size_t)(a->d + 2);
 }
 
-/* Scores p [SPLIT] of one row become weights: zero outside [lo, hi) within the groups of LANES that the
- * range touches. */
+/* Scores p [SPLIT] of one row become weights: zero outside [lo, hi) within the groups of LANES that
+ * the range touches. */
 static void softmax_row(float *p, int lo, int hi, float *m_out, float *l_out)
 {
     float lane[LANES] = {0}, m = -INFINITY, most[LANES];
@@ -234,12 +237,14 @@ static void add_row(const struct attn_split *a, int r, int from, int to, int bas
                     struct attn_scratch *s, size_t stride)
 {
     for (int i = 0; i < a->d && from < to; i += PANEL)
-        tile_fns[1].value(s->p + r * P_STRIDE + base, s->values + (size_t)(i / PANEL) * SPLIT * PANEL,
-                          from - base, to - base, s->o + (size_t)r * stride + i, stride);
+        tile_fns[1].value(s->p + r * P_STRIDE + base,
+                          s->values + (size_t)(i / PANEL) * SPLIT * PANEL, from - base, to - base,
+                          s->o + (size_t)r * stride + i, stride);
 }
 
-/* o += p v over keys [from, to): each row's keys before the common ones, the common ones for all rows at
- * once, the rest.  So no row meets a value that it does not see, not even with weight 0 (0 * inf is NaN). */
+/* o += p v over keys [from, to): each row's keys before the common ones, the common ones for all
+ * rows at once, the rest.  So no row meets a value that it does not see, not even with weight 0 (0
+ * * inf is NaN). */
 static void add_values(const struct attn_split *a, const struct tile_ranges *g, int rows, int from,
                        int to, int base, struct attn_scratch *s, size_t stride)
 {
@@ -251,8 +256,8 @@ static void add_values(const struct attn_split *a, const struct tile_ranges *g, 
         add_row(a, r, first, common ? lo : end, base, s, stride);
     }
     for (int i = 0; common && i < a->d; i += PANEL)
-        tile_fns[rows].value(s->p + base, s->values + (size_t)(i / PANEL) * SPLIT * PANEL, lo - base,
-                             hi - base, s->o + i, stride);
+        tile_fns[rows].value(s->p + base, s->values + (size_t)(i / PANEL) * SPLIT * PANEL,
+                             lo - base, hi - base, s->o + i, stride);
     for (int r = 0; common && r < rows; r++)
         add_row(a, r, hi, g->row_hi[r] < to ? g->row_hi[r] : to, base, s, stride);
 }
@@ -262,8 +267,8 @@ static void score_keys(const struct attn_split *a, int rows, int from, int to, i
                        struct attn_scratch *s)
 {
     for (int k = from / PANEL * PANEL; k < to; k += PANEL)
-        tile_fns[rows].score(s->q, s->keys + (size_t)((k - base) / PANEL * a->d) * PANEL, a->d, a->scale,
-                             s->p + k);
+        tile_fns[rows].score(s->q, s->keys + (size_t)((k - base) / PANEL * a->d) * PANEL, a->d,
+                             a->scale, s->p + k);
 }
 
 static void pack_queries(const struct attn_split *a, int row0, int rows, float *q)
@@ -277,8 +282,8 @@ static void pack_queries(const struct attn_split *a, int row0, int rows, float *
     }
 }
 
-/* Rows [row0, row0 + rows).  packed: all keys and values of [lo, hi) are in s already; else they are packed
- * CHUNK keys at a time, which stay in the first-level cache until they are used. */
+/* Rows [row0, row0 + rows).  packed: all keys and values of [lo, hi) are in s already; else they
+ * are packed CHUNK keys at a time, which stay in the first-level cache until they are used. */
 static void attn_tile(const struct attn_split *a, int row0, int rows, int lo, int hi, bool packed,
                       struct attn_scratch *s)
 {
@@ -298,7 +303,8 @@ static void attn_tile(const struct attn_split *a, int row0, int rows, int lo, in
         float *part = row_part(a, row0 + r);
         part[a->d] = part[a->d + 1] = 0.0f;
         if (g.row_lo[r] < g.row_hi[r])
-            softmax_row(s->p + r * P_STRIDE, g.row_lo[r], g.row_hi[r], &part[a->d], &part[a->d + 1]);
+            softmax_row(s->p + r * P_STRIDE, g.row_lo[r], g.row_hi[r], &part[a->d],
+                        &part[a->d + 1]);
     }
     for (int base = lo / step * step; base < hi; base += step) {
         int from = base > lo ? base : lo, to = base + step < hi ? base + step : hi;

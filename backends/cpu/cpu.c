@@ -13,8 +13,8 @@
 
 /* Sizes of the scratch memory, in floats. */
 enum {
-    X_PACK_FLOATS = 2 << 20,         /* 1,024 rows of 2,048, at least a tile of 131,072 columns */
-    ATTN_PART_FLOATS = 1 << 18,      /* per part, at least 2 parts' worth */
+    X_PACK_FLOATS = 2 << 20,    /* 1,024 rows of 2,048, at least a tile of 131,072 columns */
+    ATTN_PART_FLOATS = 1 << 18, /* per part, at least 2 parts' worth */
     MAX_PARTS = 1024,
 };
 
@@ -72,8 +72,9 @@ static enum status choose_isa(const char *want, const struct kernels **out)
         size_t n = strlen(have);
         snprintf(have + n, sizeof have - n, " %s", k->name);
     }
-    FAIL(ST_UNSUPPORTED, "instruction set '%s' is not possible here (this build on this processor has:%s)",
-         want, have);
+    FAIL(ST_UNSUPPORTED,
+         "instruction set '%s' is not possible here (this build on this processor has:%s)", want,
+         have);
 }
 
 static void carve_scratch(struct backend *be, size_t part_floats)

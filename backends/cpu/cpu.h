@@ -1,4 +1,5 @@
-/* The CPU backend's table of ops.  Its plain path is the executable specification of all backends. */
+/* The CPU backend's table of ops.  Its plain path is the executable specification of all backends.
+ */
 #ifndef BACKENDS_CPU_CPU_H
 #define BACKENDS_CPU_CPU_H
 

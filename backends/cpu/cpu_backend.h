@@ -24,11 +24,11 @@ struct buf {
 struct weight {
     struct panel_form form; /* of a matrix */
     bool vector;
-    int32_t n, k;     /* a vector: n = 1 */
+    int32_t n, k; /* a vector: n = 1 */
     int32_t n_slices;
     int32_t slice_end[N_SLICES];
-    struct buf data;  /* matrix: panels; vector: [k] f32 */
-    struct buf bias;  /* f32, padded to whole panels; data NULL: none */
+    struct buf data; /* matrix: panels; vector: [k] f32 */
+    struct buf bias; /* f32, padded to whole panels; data NULL: none */
 };
 
 struct attn_item;
@@ -37,20 +37,20 @@ struct backend {
     struct backend_base base;
     const struct kernels *kernels;
     struct pool *pool;
-    struct buf scratch;      /* everything below */
-    float *x_pack;           /* linear: transposed rows, x_pack_floats */
+    struct buf scratch; /* everything below */
+    float *x_pack;      /* linear: transposed rows, x_pack_floats */
     size_t x_pack_floats;
-    float *attn_thread;      /* kernels->attn_scratch floats per part */
-    float *attn_part;        /* partial results of an attention wave, attn_part_floats */
+    float *attn_thread; /* kernels->attn_scratch floats per part */
+    float *attn_part;   /* partial results of an attention wave, attn_part_floats */
     size_t attn_part_floats;
     struct attn_item *attn_items; /* [ATTN_ITEMS] */
-    float *topk_val;         /* [TOPK_ROWS, N_SLICES, TOPK_MAX] */
+    float *topk_val;              /* [TOPK_ROWS, N_SLICES, TOPK_MAX] */
     int32_t *topk_id;
     uint64_t event_ns[N_EVENTS];
 };
 
-/* mem_take fills b with zeroed memory of at least bytes (64-byte aligned); ST_NOMEM.  mem_held is what it
- * takes from the system. */
+/* mem_take fills b with zeroed memory of at least bytes (64-byte aligned); ST_NOMEM.  mem_held is
+ * what it takes from the system. */
 MUST_CHECK enum status mem_take(struct buf *b, size_t bytes);
 void mem_give(struct buf *b);
 size_t mem_held(size_t bytes);

@@ -1,7 +1,7 @@
-/* exp and the activations, written once in fused multiply-adds and integer shifts so that every instruction
- * set gives the same bits; libm is not used because its results differ between machines.  The loops that
- * call these are vectorised by the compiler.  Polynomials: least squares on Chebyshev nodes, reweighted
- * towards equal relative error (Lawson's method). */
+/* exp and the activations, written once in fused multiply-adds and integer shifts so that every
+ * instruction set gives the same bits; libm is not used because its results differ between
+ * machines.  The loops that call these are vectorised by the compiler.  Polynomials: least squares
+ * on Chebyshev nodes, reweighted towards equal relative error (Lawson's method). */
 #ifndef BACKENDS_CPU_EXACT_MATH_H
 #define BACKENDS_CPU_EXACT_MATH_H
 
@@ -9,9 +9,9 @@
 
 #include "backends/backend.h"
 
-/* e^x, relative error below 2e-7 where the result is a normal number; 0 below -104, +inf above 88.8,
- * NaN for NaN.  x = n ln 2 + r; e^r by a polynomial of degree 6; 2^n in two factors, so that subnormal
- * results round once. */
+/* e^x, relative error below 2e-7 where the result is a normal number; 0 below -104, +inf
+ * above 88.8, NaN for NaN.  x = n ln 2 + r; e^r by a polynomial of degree 6; 2^n in two factors, so
+ * that subnormal results round once. */
 static inline float exact_exp(float x)
 {
     const float magic = 0x1.8p23f; /* adding it rounds to an integer, nearest even */
@@ -41,8 +41,8 @@ static inline float gate(float x, float z)
     return x / (1.0f + exact_exp(-z));
 }
 
-/* x * Phi(x), the erf form: Phi(-a) = e^(-a^2/2) * t * P(t), t = 1 / (1 + 0.35 a), a >= 0.  a is cut at
- * 15, where the product is zero. */
+/* x * Phi(x), the erf form: Phi(-a) = e^(-a^2/2) * t * P(t), t = 1 / (1 + 0.35 a), a >= 0.  a is
+ * cut at 15, where the product is zero. */
 static inline float exact_gelu(float x)
 {
     float a = x < 0.0f ? -x : x;

@@ -27,8 +27,8 @@ static long long number_after(const char *path, const char *key)
     return value;
 }
 
-/* This process's group of one cgroup hierarchy: "" selects version 2, a controller's name version 1.
- * Path below the mount, "/" when not known. */
+/* This process's group of one cgroup hierarchy: "" selects version 2, a controller's name
+ * version 1. Path below the mount, "/" when not known. */
 static void cgroup_path(const char *controller, char *out, size_t size)
 {
     char line[512];
@@ -82,7 +82,8 @@ static long long cpus_of_quota(long long quota, long long period)
 
 static long long quota_v1(const char *dir)
 {
-    return cpus_of_quota(file_number(dir, "cpu.cfs_quota_us"), file_number(dir, "cpu.cfs_period_us"));
+    return cpus_of_quota(file_number(dir, "cpu.cfs_quota_us"),
+                         file_number(dir, "cpu.cfs_period_us"));
 }
 
 static long long quota_v2(const char *dir)

@@ -1,14 +1,15 @@
-/* The work of one thread on one row, tile or slice: what differs between instruction sets.  plain.c is the
- * specification; every other table must give the same bits for every input, which tests/ops compares.
+/* The work of one thread on one row, tile or slice: what differs between instruction sets.  plain.c
+ * is the specification; every other table must give the same bits for every input, which tests/ops
+ * compares.
  *
  * Orders of the reductions (a "chain" is acc = fmaf(a, b, acc) from acc = +0, indices ascending):
- *   linear     a chain over k within a slice for each output, quantised weights as their f32 values; slices in the tree of struct weight_src;
- *              the bias last.
- *   row sums   LANES partial sums, element i in lane i % LANES, ascending; then lane_sum.
- *   attention  keys in splits of SPLIT at absolute positions.  score = scale * chain over the head's
- *              dimensions; m = greatest; p = exp(score - m); l = row sum of p (lane = position % LANES);
- *              o[i] = chain over keys of p * v[i].  Splits are merged in ascending order (attn_merge).
- * Instruction sets may skip terms that are exactly +0 added to a sum, nothing else. */
+ *   linear     a chain over k within a slice for each output, quantised weights as their f32
+ * values; slices in the tree of struct weight_src; the bias last. row sums   LANES partial sums,
+ * element i in lane i % LANES, ascending; then lane_sum. attention  keys in splits of SPLIT at
+ * absolute positions.  score = scale * chain over the head's dimensions; m = greatest; p =
+ * exp(score - m); l = row sum of p (lane = position % LANES); o[i] = chain over keys of p * v[i].
+ * Splits are merged in ascending order (attn_merge). Instruction sets may skip terms that are
+ * exactly +0 added to a sum, nothing else. */
 #ifndef BACKENDS_CPU_KERNELS_H
 #define BACKENDS_CPU_KERNELS_H
 
@@ -24,40 +25,42 @@ enum {
 };
 
 struct linear_tile {
-    const float *x;     /* [K][rows]: the tile's rows, transposed */
+    const float *x; /* [K][rows]: the tile's rows, transposed */
     const void *panel;
     struct panel_form form;
-    const float *bias;  /* [PANEL] or NULL */
-    float *out;         /* [rows, cols], rows out_stride apart */
+    const float *bias; /* [PANEL] or NULL */
+    float *out;        /* [rows, cols], rows out_stride apart */
     size_t out_stride;
-    int rows, cols;     /* rows <= tile_rows of the instruction set, cols <= PANEL */
+    int rows, cols; /* rows <= tile_rows of the instruction set, cols <= PANEL */
     int n_slices;
     const int32_t *slice_end; /* [n_slices] */
 };
 
-/* One operand of the cache: element (key j, i) of this head is at base + key_row * row_elems + i. */
+/* One operand of the cache: element (key j, i) of this head is at base + key_row * row_elems + i.
+ */
 struct kv_operand {
-    const void *base;       /* of this head */
-    const float *scale;     /* of this head, scale_stride apart per key row; NULL = none */
+    const void *base;   /* of this head */
+    const float *scale; /* of this head, scale_stride apart per key row; NULL = none */
     size_t row_elems, scale_stride;
     enum dtype dtype;
 };
 
 /* Rows (query token, query head) that read one KV head, over one split of keys. */
 struct attn_split {
-    const float *q;          /* row i: token i / n_heads, head i % n_heads of this struct */
-    size_t q_stride;         /* between tokens; heads are d apart */
+    const float *q;  /* row i: token i / n_heads, head i % n_heads of this struct */
+    size_t q_stride; /* between tokens; heads are d apart */
     int rows, n_heads, d;
     float scale;
-    const int32_t *pos;      /* [rows / n_heads] positions; a row sees (pos - window, pos] */
-    int32_t window;          /* 0 = all */
-    int32_t first_key;       /* of the split, a multiple of SPLIT */
-    const int32_t *blocks;   /* the sequence's block table */
+    const int32_t *pos;    /* [rows / n_heads] positions; a row sees (pos - window, pos] */
+    int32_t window;        /* 0 = all */
+    int32_t first_key;     /* of the split, a multiple of SPLIT */
+    const int32_t *blocks; /* the sequence's block table */
     int32_t block_len;
     struct kv_operand k, v;
-    float *part;             /* [rows, d + 2]: o, then m, then l; l = 0: no key of the split is seen */
-    /* Advice: the thread will soon read these whole rows of the cache, from next_back elements before
-     * this head on.  Rows of one head alone are beyond the reach of the hardware's prefetchers. */
+    float *part; /* [rows, d + 2]: o, then m, then l; l = 0: no key of the split is seen */
+    /* Advice: the thread will soon read these whole rows of the cache, from next_back elements
+     * before this head on.  Rows of one head alone are beyond the reach of the hardware's
+     * prefetchers. */
     int32_t next_key, n_next;
     size_t next_back, next_elems;
 };
@@ -80,13 +83,14 @@ struct head_rot {
 
 struct kernels {
     const char *name;
-    int tile_rows;          /* most rows of a linear_tile, <= TILE_MAX */
-    size_t attn_scratch;    /* floats that attn_split wants per thread */
+    int tile_rows;       /* most rows of a linear_tile, <= TILE_MAX */
+    size_t attn_scratch; /* floats that attn_split wants per thread */
     void (*linear_tile)(const struct linear_tile *t);
     /* One row of n elements; the formulas are backend.h's. */
-    void (*add_rms_norm)(float *resid, const float *x, const float *x_bias, const float *w, float eps,
-                         float *out, int n);
-    void (*layer_norm)(const float *x, const float *w, const float *b, float eps, float *out, int n);
+    void (*add_rms_norm)(float *resid, const float *x, const float *x_bias, const float *w,
+                         float eps, float *out, int n);
+    void (*layer_norm)(const float *x, const float *w, const float *b, float eps, float *out,
+                       int n);
     void (*activate)(enum act act, const float *x, float *out, int n);
     void (*act_mul)(enum act act, const float *g, const float *up, float *out, int n);
     void (*add)(float *dst, const float *src, float scale, int n);

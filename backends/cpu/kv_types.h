@@ -4,8 +4,9 @@
 
 #include "backends/cpu/kernels.h"
 
-/* OCP 8-bit floating point E4M3FN: bias 7, no infinities, NaN = 0x7f, greatest 448.  Exponent and mantissa
- * are put in place as they are; the product moves the bias from 7 to 127 and normalises, exactly. */
+/* OCP 8-bit floating point E4M3FN: bias 7, no infinities, NaN = 0x7f, greatest 448.  Exponent and
+ * mantissa are put in place as they are; the product moves the bias from 7 to 127 and normalises,
+ * exactly. */
 static inline float f32_of_e4m3(uint8_t h)
 {
     float f = f32_of_bits((h & 0x7fU) << 20) * 0x1p120f;

@@ -22,8 +22,8 @@ size_t mem_held(size_t bytes)
     return bytes == 0 ? 0 : round_up(bytes, bytes < SMALL_LIMIT ? 64 : page_size());
 }
 
-/* Large blocks begin on a huge page's border; only their last, partial one is made of small pages, so
- * nothing is taken beyond the size. */
+/* Large blocks begin on a huge page's border; only their last, partial one is made of small pages,
+ * so nothing is taken beyond the size. */
 static void *map_aligned(size_t held)
 {
     size_t all = held + HUGE_PAGE;
@@ -152,7 +152,8 @@ enum status cpu_copy(struct backend *be, struct view dst, struct view src)
 {
     (void)be;
     assert(dst.rows == src.rows && dst.cols == src.cols && dst.dtype == src.dtype);
-    copy_rows(first_byte(dst), row_step(dst), first_byte(src), row_step(src), row_bytes(src), src.rows);
+    copy_rows(first_byte(dst), row_step(dst), first_byte(src), row_step(src), row_bytes(src),
+              src.rows);
     return ST_OK;
 }
 

@@ -3,7 +3,7 @@
 #include "backends/cpu/cpu_backend.h"
 
 enum {
-    GROUP_ROWS = 196,       /* rows that share one reading of a split's keys and values */
+    GROUP_ROWS = 196, /* rows that share one reading of a split's keys and values */
     MAX_HEADS = 1024,
     ATTN_GRAIN = 32 * 1024, /* multiply-adds below which one thread does a wave */
 };
@@ -32,7 +32,10 @@ static void qkv_token(const struct qkv_job *j, int32_t t)
     int32_t pos = col_i32(j->st->pos, t), slot = col_i32(j->st->slot, t), d = al->d_head;
     const float *src = view_f32(j->qkv, t);
     float *q = view_f32(j->q, t), k[HEAD_MAX];
-    struct head_rot rot = {.norm = vector_of(al->q_norm), .eps = al->eps, .d = d, .rot = al->rot_dim,
+    struct head_rot rot = {.norm = vector_of(al->q_norm),
+                           .eps = al->eps,
+                           .d = d,
+                           .rot = al->rot_dim,
                            .interleaved = al->rope_interleaved};
     assert(slot >= 0 && slot < j->kv.k.rows && pos >= 0);
     if (al->rot_dim > 0) {
@@ -90,11 +93,12 @@ enum status cpu_qkv_to_cache(struct backend *be, const struct attn_layer *al,
     return ST_OK;
 }
 
-/* Attention runs in waves.  A unit is the rows (tokens of one sequence x query heads) of a block of tokens
- * that read one KV head; an item is a unit over one split.  Items are ordered (block, split, unit), so that
- * the heads of a cache row are read together.  A wave takes the items of whole splits until its room for
- * partial results is full, computes them in parallel, then merges each unit's in ascending order.  A block
- * that a wave's end cuts in two leaves its units' states in `carry`. */
+/* Attention runs in waves.  A unit is the rows (tokens of one sequence x query heads) of a block of
+ * tokens that read one KV head; an item is a unit over one split.  Items are ordered (block, split,
+ * unit), so that the heads of a cache row are read together.  A wave takes the items of whole
+ * splits until its room for partial results is full, computes them in parallel, then merges each
+ * unit's in ascending order.  A block that a wave's end cuts in two leaves its units' states in
+ * `carry`. */
 struct attn_item {
     struct attn_split split;
     bool first, last; /* of its unit's splits */
@@ -113,10 +117,10 @@ struct attn_wave {
     struct view q, out;
     struct kv_layer kv;
     int n_items;
-    int lead;      /* first item of the present block in this wave, -1: none */
-    size_t used;   /* floats of attn_part, carry included */
-    int64_t work;  /* multiply-adds */
-    float *carry;  /* a quarter of attn_part */
+    int lead;     /* first item of the present block in this wave, -1: none */
+    size_t used;  /* floats of attn_part, carry included */
+    int64_t work; /* multiply-adds */
+    float *carry; /* a quarter of attn_part */
 };
 
 size_t attn_items_bytes(void)
@@ -229,7 +233,8 @@ static int32_t kv_heads(const struct attn_layer *al, int32_t *first)
 }
 
 /* The item of KV head g in split i. */
-static struct attn_item item_of(const struct attn_wave *w, const struct attn_block *b, int32_t i, int32_t g)
+static struct attn_item item_of(const struct attn_wave *w, const struct attn_block *b, int32_t i,
+                                int32_t g)
 {
     const struct attn_layer *al = w->al;
     int32_t h0 = g * al->q_per_kv - al->q_offset, h1 = h0 + al->q_per_kv, d = al->d_head;
@@ -256,8 +261,8 @@ static struct attn_item item_of(const struct attn_wave *w, const struct attn_blo
     };
 }
 
-/* All units of a block over split i.  While it works on the u-th of n units a thread prefetches the u-th
- * n-th of the next split. */
+/* All units of a block over split i.  While it works on the u-th of n units a thread prefetches the
+ * u-th n-th of the next split. */
 static void put_split(struct attn_wave *w, const struct attn_block *b, int32_t i)
 {
     int32_t g0, n = kv_heads(w->al, &g0), next = (i + 1) * SPLIT;
@@ -302,7 +307,8 @@ static void put_block(struct attn_wave *w, int32_t s, int32_t t0, int32_t n)
     size_t floats = (size_t)n * (size_t)al->n_q * (size_t)(al->d_head + 2);
     w->lead = -1;
     for (int32_t i = b.from / SPLIT; i <= most / SPLIT; i++) {
-        if (w->n_items + kv_heads(al, &g0) > ATTN_ITEMS || w->used + floats > w->be->attn_part_floats)
+        if (w->n_items + kv_heads(al, &g0) > ATTN_ITEMS ||
+            w->used + floats > w->be->attn_part_floats)
             flush_wave(w);
         put_split(w, &b, i);
     }
@@ -327,8 +333,15 @@ enum status cpu_attention(struct backend *be, const struct attn_layer *al,
     if (al->n_q > MAX_HEADS || (size_t)al->n_q * (size_t)(al->d_head + 2) > carry_floats(be))
         FAIL(ST_UNSUPPORTED, "%d query heads of %d: more than the CPU backend takes", al->n_q,
              al->d_head);
-    struct attn_wave w = {.be = be, .al = al, .st = st, .q = q, .out = out, .kv = kv, .lead = -1,
-                          .carry = be->attn_part, .used = carry_floats(be)};
+    struct attn_wave w = {.be = be,
+                          .al = al,
+                          .st = st,
+                          .q = q,
+                          .out = out,
+                          .kv = kv,
+                          .lead = -1,
+                          .carry = be->attn_part,
+                          .used = carry_floats(be)};
     for (int32_t s = 0; s < st->n_seqs && al->n_q > 0; s++) {
         int32_t end = col_i32(st->q_start, s + 1), step = block_tokens(be, al);
         for (int32_t t = col_i32(st->q_start, s); t < end; t += step)

@@ -43,8 +43,8 @@ enum status cpu_embed(struct backend *be, const struct weight *table, int32_t fi
     return ST_OK;
 }
 
-/* A block of rows against the whole weight.  Rows are cut into n_tiles nearly equal tiles; the work's
- * units are (panel, tile), panel-major, so that a panel stays in cache over its tiles. */
+/* A block of rows against the whole weight.  Rows are cut into n_tiles nearly equal tiles; the
+ * work's units are (panel, tile), panel-major, so that a panel stays in cache over its tiles. */
 struct linear_job {
     const struct kernels *kernels;
     const struct weight *w;
@@ -77,7 +77,8 @@ static void pack_part(void *ctx, int part, int n_parts)
     pool_share((long)per_tile * j->n_tiles, part, n_parts, &from, &to);
     for (long u = from; u < to; u++) {
         int32_t k0 = (int32_t)(u % per_tile) * PACK_COLS;
-        pack_tile(j, (int32_t)(u / per_tile), k0, k0 + PACK_COLS < j->w->k ? k0 + PACK_COLS : j->w->k);
+        pack_tile(j, (int32_t)(u / per_tile), k0,
+                  k0 + PACK_COLS < j->w->k ? k0 + PACK_COLS : j->w->k);
     }
 }
 
@@ -116,8 +117,13 @@ enum status cpu_linear(struct backend *be, const struct weight *w, struct view x
         block = (int32_t)(be->x_pack_floats / (size_t)w->k) / most * most;
     for (int32_t row0 = 0; row0 < x.rows; row0 += block) {
         int32_t rows = x.rows - row0 < block ? x.rows - row0 : block;
-        struct linear_job j = {.kernels = be->kernels, .w = w, .x = x, .out = out, .row0 = row0,
-                               .rows = rows, .n_tiles = (rows + most - 1) / most};
+        struct linear_job j = {.kernels = be->kernels,
+                               .w = w,
+                               .x = x,
+                               .out = out,
+                               .row0 = row0,
+                               .rows = rows,
+                               .n_tiles = (rows + most - 1) / most};
         if (rows > 1) {
             j.pack = be->x_pack;
             rows_run(be, pack_part, &j, rows, w->k);

@@ -19,8 +19,8 @@ enum status cpu_edit_logits(struct backend *be, const struct vocab_part *part, s
     return ST_OK;
 }
 
-/* Rows [row0, row0 + rows) of topk.  First every (row, slice) fills its own list, then the lists of a row
- * are merged. */
+/* Rows [row0, row0 + rows) of topk.  First every (row, slice) fills its own list, then the lists of
+ * a row are merged. */
 struct topk_job {
     struct backend *be;
     const struct vocab_part *part;
@@ -64,8 +64,8 @@ static void merge_row(struct topk_job *j, int32_t i)
         for (int s = 0; s < n_slices; s++) {
             long u = (long)i * n_slices + s;
             if (at[s] < j->lists_n[u] &&
-                (best < 0 || list_of(j, u).val[at[s]] >
-                                 list_of(j, (long)i * n_slices + best).val[at[best]]))
+                (best < 0 ||
+                 list_of(j, u).val[at[s]] > list_of(j, (long)i * n_slices + best).val[at[best]]))
                 best = s;
         }
         if (best < 0) {
@@ -89,8 +89,15 @@ enum status cpu_topk(struct backend *be, const struct vocab_part *part, struct v
         FAIL(ST_UNSUPPORTED, "topk of %d, the CPU backend takes up to %d", val.cols, TOPK_MAX);
     for (int32_t row0 = 0; row0 < logits.rows; row0 += TOPK_ROWS) {
         int32_t rows = logits.rows - row0 < TOPK_ROWS ? logits.rows - row0 : TOPK_ROWS;
-        struct topk_job j = {.be = be, .part = part, .logits = logits, .inv_temp = inv_temp,
-                             .val = val, .id = id, .stat = stat, .row0 = row0, .rows = rows};
+        struct topk_job j = {.be = be,
+                             .part = part,
+                             .logits = logits,
+                             .inv_temp = inv_temp,
+                             .val = val,
+                             .id = id,
+                             .stat = stat,
+                             .row0 = row0,
+                             .rows = rows};
         rows_run(be, scan_part, &j, rows, logits.cols);
         for (int32_t i = 0; i < rows; i++)
             merge_row(&j, i);

@@ -24,8 +24,8 @@ static void add_rms_norm_part(void *ctx, int part, int n_parts)
     long from, to;
     pool_share(j->a.rows, part, n_parts, &from, &to);
     for (int32_t t = (int32_t)from; t < to; t++)
-        j->kernels->add_rms_norm(view_f32(j->a, t), j->b.buf ? view_f32(j->b, t) : NULL, j->bias, j->w,
-                                 j->number, view_f32(j->out, t), j->a.cols);
+        j->kernels->add_rms_norm(view_f32(j->a, t), j->b.buf ? view_f32(j->b, t) : NULL, j->bias,
+                                 j->w, j->number, view_f32(j->out, t), j->a.cols);
 }
 
 enum status cpu_add_rms_norm(struct backend *be, struct view resid, struct view x,
@@ -35,8 +35,13 @@ enum status cpu_add_rms_norm(struct backend *be, struct view resid, struct view 
     assert(out.rows == resid.rows && out.cols == resid.cols && w->k == resid.cols);
     assert(!x.buf || (x.rows == resid.rows && x.cols == resid.cols));
     assert(!x_bias || x_bias->k == resid.cols);
-    struct rows_job j = {.kernels = be->kernels, .a = resid, .b = x, .out = out,
-                         .w = vector_of(w), .bias = vector_of(x_bias), .number = eps};
+    struct rows_job j = {.kernels = be->kernels,
+                         .a = resid,
+                         .b = x,
+                         .out = out,
+                         .w = vector_of(w),
+                         .bias = vector_of(x_bias),
+                         .number = eps};
     rows_run(be, add_rms_norm_part, &j, resid.rows, resid.cols);
     return ST_OK;
 }
@@ -55,8 +60,12 @@ enum status cpu_layer_norm(struct backend *be, struct view x, const struct weigh
                            const struct weight *b, float eps, struct view out)
 {
     assert(out.rows == x.rows && out.cols == x.cols && w->k == x.cols && (!b || b->k == x.cols));
-    struct rows_job j = {.kernels = be->kernels, .a = x, .out = out, .w = vector_of(w),
-                         .bias = vector_of(b), .number = eps};
+    struct rows_job j = {.kernels = be->kernels,
+                         .a = x,
+                         .out = out,
+                         .w = vector_of(w),
+                         .bias = vector_of(b),
+                         .number = eps};
     rows_run(be, layer_norm_part, &j, x.rows, x.cols);
     return ST_OK;
 }

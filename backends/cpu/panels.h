@@ -1,12 +1,11 @@
 /* How a weight lies in memory: panels of PANEL output columns (rows of the matrix), k-major.
  *   F32, F16   [K][PANEL] elements
- *   BF16       the same with columns j and j + 16 as neighbours, (0, 16, 1, 17, ...): one shift and one mask
- *              widen 32 of them to two vectors in order
- *   Q8, Q4     groups of k that share scales: [PANEL] f32 scales, with MIN [PANEL] f32 minima, then for each k
- *              [PANEL] int8, or 16 bytes of 4-bit values plus 8 for Q4 and plus 0 for Q4_MIN: column j in the
- *              low half of byte j, column j + 16 in the high half.  skip: elements of the first group that are
- *              before the first k, where a rank's share begins inside a group.
- * Columns beyond N are zero. */
+ *   BF16       the same with columns j and j + 16 as neighbours, (0, 16, 1, 17, ...): one shift and
+ * one mask widen 32 of them to two vectors in order Q8, Q4     groups of k that share scales:
+ * [PANEL] f32 scales, with MIN [PANEL] f32 minima, then for each k [PANEL] int8, or 16 bytes of
+ * 4-bit values plus 8 for Q4 and plus 0 for Q4_MIN: column j in the low half of byte j, column j +
+ * 16 in the high half.  skip: elements of the first group that are before the first k, where a
+ * rank's share begins inside a group. Columns beyond N are zero. */
 #ifndef BACKENDS_CPU_PANELS_H
 #define BACKENDS_CPU_PANELS_H
 
@@ -36,8 +35,8 @@ static inline int pack_has_min(enum pack p)
 /* Bytes of one k. */
 static inline size_t pack_row_bytes(enum pack p)
 {
-    static const unsigned char bytes[PACK_N] = {
-        4 * PANEL, 2 * PANEL, 2 * PANEL, PANEL, PANEL, PANEL / 2, PANEL / 2};
+    static const unsigned char bytes[PACK_N] = {4 * PANEL, 2 * PANEL, 2 * PANEL, PANEL,
+                                                PANEL,     PANEL / 2, PANEL / 2};
     return bytes[p];
 }
 
@@ -67,7 +66,8 @@ static inline size_t panel_at(enum pack p, int col)
     return (size_t)(col < PANEL / 2 ? 2 * col : 2 * (col - PANEL / 2) + 1);
 }
 
-static inline float panel_quant_value(const struct panel_form *f, const void *panel, size_t k, int col)
+static inline float panel_quant_value(const struct panel_form *f, const void *panel, size_t k,
+                                      int col)
 {
     size_t at = k + (size_t)f->skip, group = (size_t)f->group;
     const char *head = (const char *)panel + at / group * panel_group_bytes(f);

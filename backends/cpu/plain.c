@@ -1,4 +1,5 @@
-/* The executable specification: portable C, slow and clear.  The kernels over one row are in row_kernels.h. */
+/* The executable specification: portable C, slow and clear.  The kernels over one row are in
+ * row_kernels.h. */
 #include "backends/cpu/row_kernels.h"
 
 static void plain_linear_tile(const struct linear_tile *t)
@@ -10,7 +11,8 @@ static void plain_linear_tile(const struct linear_tile *t)
             for (int s = 0; s < t->n_slices; s++) {
                 float acc = 0.0f;
                 for (; k < t->slice_end[s]; k++)
-                    acc = fmaf(t->x[k * t->rows + r], panel_value(&t->form, t->panel, (size_t)k, c), acc);
+                    acc = fmaf(t->x[k * t->rows + r], panel_value(&t->form, t->panel, (size_t)k, c),
+                               acc);
                 slice[s] = acc;
             }
             for (int n = t->n_slices / 2; n > 0; n /= 2)

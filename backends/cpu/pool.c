@@ -10,10 +10,10 @@
 
 enum { SPIN_US = 60, SPINS_PER_LOOK = 64 };
 
-/* A job is published by adding 1 to generation; left counts the other threads that still work on it.
- * A waiter first raises its flag (sleepers, main_sleeps), then looks again, then sleeps; the waker first
- * changes the state, then looks at the flag.  All of these are sequentially consistent, so one of the two
- * sees the other. */
+/* A job is published by adding 1 to generation; left counts the other threads that still work on
+ * it. A waiter first raises its flag (sleepers, main_sleeps), then looks again, then sleeps; the
+ * waker first changes the state, then looks at the flag.  All of these are sequentially consistent,
+ * so one of the two sees the other. */
 struct pool {
     int n_parts, n_threads, n_started;
     pool_fn *fn;

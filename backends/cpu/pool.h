@@ -1,6 +1,7 @@
-/* A fork-join pool private to the CPU backend.  A job is cut into n_parts parts, whose number the caller
- * chose; they are run by the calling thread and n_threads - 1 others, part p by thread p % n_threads.
- * Between jobs a thread spins for at most SPIN_US, then sleeps.  One thread calls pool_run at a time. */
+/* A fork-join pool private to the CPU backend.  A job is cut into n_parts parts, whose number the
+ * caller chose; they are run by the calling thread and n_threads - 1 others, part p by thread p %
+ * n_threads. Between jobs a thread spins for at most SPIN_US, then sleeps.  One thread calls
+ * pool_run at a time. */
 #ifndef BACKENDS_CPU_POOL_H
 #define BACKENDS_CPU_POOL_H
 

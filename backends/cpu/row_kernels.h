@@ -1,6 +1,6 @@
-/* Kernels over one row: one text for all instruction sets.  Each table's file includes this and is compiled
- * with its own flags; the loops are written in LANES lanes so that the compiler's vectors and the scalar
- * code do the same IEEE operations in the same order. */
+/* Kernels over one row: one text for all instruction sets.  Each table's file includes this and is
+ * compiled with its own flags; the loops are written in LANES lanes so that the compiler's vectors
+ * and the scalar code do the same IEEE operations in the same order. */
 #ifndef BACKENDS_CPU_ROW_KERNELS_H
 #define BACKENDS_CPU_ROW_KERNELS_H
 

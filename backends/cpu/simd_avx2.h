@@ -52,7 +52,8 @@ static inline vf v_load_bf16(const uint16_t *p)
 
 static inline vf v_load_i8(const int8_t *p)
 {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
 
 /* VL bytes: the low halves, the high halves. */

@@ -1,10 +1,11 @@
-/* Matrix products and attention over the vectors of one instruction set.  The including file has included
- * simd_X.h, which defines VL (floats of a vector, 4, 8 or 16), TILE_ROWS (rows whose accumulators fit the
- * registers) and v_load, v_store, v_splat, v_add, v_mul, v_fma, v_load_f16, v_load_bf16, v_load_i8,
- * v_load_bf16_pairs, v_load_halves, v_transpose.
+/* Matrix products and attention over the vectors of one instruction set.  The including file has
+ * included simd_X.h, which defines VL (floats of a vector, 4, 8 or 16), TILE_ROWS (rows whose
+ * accumulators fit the registers) and v_load, v_store, v_splat, v_add, v_mul, v_fma, v_load_f16,
+ * v_load_bf16, v_load_i8, v_load_bf16_pairs, v_load_halves, v_transpose.
  *
- * One register tile serves everything: `rows` broadcast values of x against PANEL columns of w, k ascending.
- * A panel is done in PARTS steps of two vectors, columns [VL q, +VL) and [16 + VL q, +VL). */
+ * One register tile serves everything: `rows` broadcast values of x against PANEL columns of w, k
+ * ascending. A panel is done in PARTS steps of two vectors, columns [VL q, +VL) and [16 + VL q,
+ * +VL). */
 #ifndef BACKENDS_CPU_TILE_KERNELS_H
 #define BACKENDS_CPU_TILE_KERNELS_H
 
@@ -19,7 +20,7 @@
 
 enum {
     PARTS = PANEL / 2 / VL,
-    TREE_LEVELS = 4,     /* of N_SLICES */
+    TREE_LEVELS = 4,       /* of N_SLICES */
     PREFETCH_BYTES = 8192, /* ahead in a panel: the out-of-order window is too short for memory */
     P_STRIDE = SPLIT + LANES, /* between rows of weights, off a multiple of 4 KiB */
     KEY_PANELS = SPLIT / PANEL,
@@ -51,8 +52,8 @@ ALWAYS_INLINE struct pair load_pair(enum dtype t, const void *w, long k, int q)
     return p;
 }
 
-/* acc[r] += sum over [k0, k1) of x(r, k) * w(k, columns of part q); x(r, k) = x[r * row_step + k * k_step].
- * rows and the steps are constants at every call, so acc lives in registers. */
+/* acc[r] += sum over [k0, k1) of x(r, k) * w(k, columns of part q); x(r, k) = x[r * row_step + k *
+ * k_step]. rows and the steps are constants at every call, so acc lives in registers. */
 ALWAYS_INLINE void run_chains(int rows, long row_step, long k_step, enum dtype t, const float *x,
                               const void *w, int q, long k0, long k1, struct pair *acc)
 {
@@ -87,8 +88,8 @@ ALWAYS_INLINE struct pair load_quant_pair(enum pack pack, const char *row, int q
 }
 
 /* run_chains over a quantised panel, group after group; x [K][rows]. */
-ALWAYS_INLINE void run_groups(int rows, enum pack pack, const struct linear_tile *t, int q, long k0, long k1,
-                              struct pair *acc)
+ALWAYS_INLINE void run_groups(int rows, enum pack pack, const struct linear_tile *t, int q, long k0,
+                              long k1, struct pair *acc)
 {
     const long group = t->form.group, skip = t->form.skip;
     const size_t row_bytes = pack_row_bytes(pack);
@@ -117,8 +118,8 @@ ALWAYS_INLINE void run_groups(int rows, enum pack pack, const struct linear_tile
     }
 }
 
-/* Adds slice s's sums to the tree: a binary counter of finished subtrees.  After the last slice acc is the
- * whole. */
+/* Adds slice s's sums to the tree: a binary counter of finished subtrees.  After the last slice acc
+ * is the whole. */
 ALWAYS_INLINE void climb_tree(int rows, int s, struct pair (*tree)[TILE_ROWS], struct pair *acc)
 {
     int level = 0;
@@ -150,7 +151,8 @@ ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum pack 
             if (pack_is_quant(pack))
                 run_groups(rows, pack, t, q, k, t->slice_end[s], acc);
             else
-                run_chains(rows, 1, rows, pack_dtype(pack), t->x, t->panel, q, k, t->slice_end[s], acc);
+                run_chains(rows, 1, rows, pack_dtype(pack), t->x, t->panel, q, k, t->slice_end[s],
+                           acc);
             if (t->n_slices > 1)
                 climb_tree(rows, s, tree, acc);
         }
@@ -165,11 +167,13 @@ ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum pack 
         }
     }
     for (int r = 0; !whole && r < rows; r++)
-        memcpy(t->out + (size_t)r * t->out_stride, edge + r * PANEL, (size_t)t->cols * sizeof(float));
+        memcpy(t->out + (size_t)r * t->out_stride, edge + r * PANEL,
+               (size_t)t->cols * sizeof(float));
 }
 
 /* c [rows, PANEL] (c_stride apart) = x w over [0, k), x [k][rows]: scores of PANEL keys. */
-ALWAYS_INLINE void score_rows(int rows, const float *x, const float *w, long k, float scale, float *c)
+ALWAYS_INLINE void score_rows(int rows, const float *x, const float *w, long k, float scale,
+                              float *c)
 {
     for (int q = 0; q < PARTS; q++) {
         struct pair acc[TILE_ROWS];
@@ -236,7 +240,8 @@ struct tile_fns {
 #define TILE_ROW(R)                                                                                \
     [R] = {{linear_PACK_F32_##R, linear_PACK_F16_##R, linear_PACK_BF16_##R, linear_PACK_Q8_##R,    \
             linear_PACK_Q8_MIN_##R, linear_PACK_Q4_##R, linear_PACK_Q4_MIN_##R},                   \
-           score_##R, value_##R},
+           score_##R,                                                                              \
+           value_##R},
 #define FIRST_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define LAST_ROWS(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 
@@ -245,10 +250,9 @@ FIRST_ROWS(TILE_FNS)
 LAST_ROWS(TILE_FNS)
 #endif
 
-static const struct tile_fns tile_fns[TILE_ROWS + 1] = {
-    FIRST_ROWS(TILE_ROW)
+static const struct tile_fns tile_fns[TILE_ROWS + 1] = {FIRST_ROWS(TILE_ROW)
 #ifdef TILE_ROWS_14
-    LAST_ROWS(TILE_ROW)
+                                                            LAST_ROWS(TILE_ROW)
 #endif
 };
 

@@ -16,8 +16,8 @@ static enum pack pack_of(enum dtype t)
     return t == DT_F16 ? PACK_F16 : t == DT_BF16 ? PACK_BF16 : PACK_F32;
 }
 
-/* Parts of one type stay in it.  Mixed quantised ones are joined in bytes with the smallest group, other
- * mixtures are widened to f32: both hold the same values. */
+/* Parts of one type stay in it.  Mixed quantised ones are joined in bytes with the smallest group,
+ * other mixtures are widened to f32: both hold the same values. */
 static struct panel_form form_of(const struct weight_src *src)
 {
     const struct quant_form *first = quant_form(src->part[0].dtype);
@@ -94,7 +94,8 @@ struct pack_job {
 };
 
 /* The part that has row n of the stacked parts, and the row's first byte; NULL beyond the last. */
-static const struct weight_part *source_row(const struct weight_src *src, int64_t n, const char **row)
+static const struct weight_part *source_row(const struct weight_src *src, int64_t n,
+                                            const char **row)
 {
     for (int i = 0; i < src->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
@@ -116,11 +117,12 @@ static void pack_column(const struct weight *w, void *panel, int col, const char
             ((float *)panel)[k * PANEL + at] = file_f32(row, t, k);
     else
         for (size_t k = 0; k < (size_t)w->k; k++)
-            memcpy((uint16_t *)panel + k * PANEL + at, row + k * sizeof(uint16_t), sizeof(uint16_t));
+            memcpy((uint16_t *)panel + k * PANEL + at, row + k * sizeof(uint16_t),
+                   sizeof(uint16_t));
 }
 
-/* Elements [i, i + n) of an unpacked block into column col of a zeroed panel, from k on; all of one group
- * of the block and of the panel. */
+/* Elements [i, i + n) of an unpacked block into column col of a zeroed panel, from k on; all of one
+ * group of the block and of the panel. */
 static void put_run(const struct panel_form *form, char *panel, size_t k, int col,
                     const struct quant_form *f, const struct quant_block *b, int32_t i, int32_t n)
 {

@@ -209,9 +209,10 @@ static bool command(struct chat *ch, char *line)
 static int ask(struct chat *ch, struct answer_text *text)
 {
     struct built_request b = {.r = ingot_request_default()};
-    struct answer_config cfg = {
-        .split = true,
-        .command = "chat", .wait_ms = (uint32_t)ch->args.sampling.wait_ms, .own = ch->server.sup};
+    struct answer_config cfg = {.split = true,
+                                .command = "chat",
+                                .wait_ms = (uint32_t)ch->args.sampling.wait_ms,
+                                .own = ch->server.sup};
     b.turns = calloc(ch->n_turns, sizeof *b.turns);
     if (!b.turns || request_sampling(&b, &ch->args.sampling) != ST_OK) {
         request_free(&b);

@@ -101,8 +101,8 @@ static uint64_t silence_us(const struct ingot_client *c)
     return us > MIN_SILENCE_US ? us : MIN_SILENCE_US;
 }
 
-/* The next message from the socket into c->frame, without the server's probes.  watch: a request runs, so
- * silence means that the server is gone. */
+/* The next message from the socket into c->frame, without the server's probes.  watch: a request
+ * runs, so silence means that the server is gone. */
 static enum status receive(struct ingot_client *c, struct client_msg *m, bool watch,
                            uint64_t deadline_us)
 {
@@ -156,7 +156,8 @@ static enum status keep(struct ingot_client *c)
     return ST_OK;
 }
 
-/* Sends and waits for the reply of that type with that id; events of requests are kept meanwhile. */
+/* Sends and waits for the reply of that type with that id; events of requests are kept meanwhile.
+ */
 static enum status ask(struct ingot_client *c, const struct client_msg *question, const char *id,
                        enum msg_type want, struct client_msg *reply)
 {
@@ -202,9 +203,9 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
                                       .max_samples = w->max_samples};
     if (w->n_models) {
         snprintf(c->model_name, sizeof c->model_name, "%s", w->models[0].name);
-        c->server.model = (struct ingot_model){c->model_name,       w->models[0].digest,
-                                               w->models[0].vocab,  w->models[0].max_ctx,
-                                               w->models[0].world,  w->models[0].chat};
+        c->server.model =
+            (struct ingot_model){c->model_name,        w->models[0].digest, w->models[0].vocab,
+                                 w->models[0].max_ctx, w->models[0].world,  w->models[0].chat};
     }
     return ST_OK;
 }
@@ -628,8 +629,8 @@ enum ingot_code ingot_ping(struct ingot_client *c, struct ingot_pong *out)
     if (st != ST_OK)
         return (enum ingot_code)st;
     const struct msg_pong *p = &reply.u.pong;
-    *out = (struct ingot_pong){p->steps,   p->last_step_age_us, p->epoch, p->running,
-                               p->waiting, p->ready};
+    *out = (struct ingot_pong){p->steps,   p->last_step_age_us, p->epoch,
+                               p->running, p->waiting,          p->ready};
     return INGOT_OK;
 }
 

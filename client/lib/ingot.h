@@ -15,8 +15,9 @@
  *   ingot_close(c);
  *
  * One thread per client.  Any number of requests may run at once over one client; their events come
- * interleaved and name their request.  Pointers in an event are valid until the next call with the same
- * client.  Functions return a code; the text of a failure is ingot_last_error(), of this thread. */
+ * interleaved and name their request.  Pointers in an event are valid until the next call with the
+ * same client.  Functions return a code; the text of a failure is ingot_last_error(), of this
+ * thread. */
 #ifndef INGOT_H
 #define INGOT_H
 
@@ -29,19 +30,19 @@ extern "C" {
 #endif
 
 enum ingot_code { /* values are those of the protocol */
-    INGOT_OK = 0,
-    INGOT_OUT_OF_MEMORY,
-    INGOT_IO,
-    INGOT_FORMAT,
-    INGOT_RANGE,
-    INGOT_UNSUPPORTED,
-    INGOT_BUSY,
-    INGOT_CANCELLED,
-    INGOT_TIMEOUT,
-    INGOT_PEER,
-    INGOT_DEVICE,
-    INGOT_BUG,
-    INGOT_NOT_FOUND,
+                  INGOT_OK = 0,
+                  INGOT_OUT_OF_MEMORY,
+                  INGOT_IO,
+                  INGOT_FORMAT,
+                  INGOT_RANGE,
+                  INGOT_UNSUPPORTED,
+                  INGOT_BUSY,
+                  INGOT_CANCELLED,
+                  INGOT_TIMEOUT,
+                  INGOT_PEER,
+                  INGOT_DEVICE,
+                  INGOT_BUG,
+                  INGOT_NOT_FOUND,
 };
 
 const char *ingot_code_name(enum ingot_code code); /* "range"; never NULL */
@@ -50,8 +51,8 @@ const char *ingot_version(void);
 
 struct ingot_client;
 
-/* Connects and says Hello.  endpoint NULL: tcp://127.0.0.1:5555.  INGOT_TIMEOUT: nobody answered within
- * timeout_ms. */
+/* Connects and says Hello.  endpoint NULL: tcp://127.0.0.1:5555.  INGOT_TIMEOUT: nobody answered
+ * within timeout_ms. */
 enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms);
 void ingot_close(struct ingot_client *c); /* NULL is fine; running requests are abandoned */
 
@@ -184,9 +185,9 @@ struct ingot_event {
     const int32_t *ids;
     const char *text; /* whole UTF-8, not NUL-terminated */
     size_t n_text;
-    const float *logprobs;            /* [n_ids] or NULL */
-    const uint32_t *n_top;            /* [n_ids] or NULL */
-    const struct ingot_logprob *top;  /* concatenated */
+    const float *logprobs;           /* [n_ids] or NULL */
+    const uint32_t *n_top;           /* [n_ids] or NULL */
+    const struct ingot_logprob *top; /* concatenated */
     /* FINISH */
     uint32_t n_samples;
     const struct ingot_sample_end *samples;
@@ -199,12 +200,12 @@ struct ingot_event {
     uint32_t retry_after_ms;
 };
 
-/* The next event of any request.  INGOT_TIMEOUT: nothing within timeout_ms.  INGOT_PEER: the server has
- * been silent for longer than its heartbeats allow. */
+/* The next event of any request.  INGOT_TIMEOUT: nothing within timeout_ms.  INGOT_PEER: the server
+ * has been silent for longer than its heartbeats allow. */
 enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms);
 
-/* A descriptor that becomes readable when ingot_next may have something (edge-triggered as ZeroMQ's: call
- * ingot_next with timeout 0 until it says INGOT_TIMEOUT). */
+/* A descriptor that becomes readable when ingot_next may have something (edge-triggered as
+ * ZeroMQ's: call ingot_next with timeout 0 until it says INGOT_TIMEOUT). */
 int ingot_fd(const struct ingot_client *c);
 
 /* ---- questions: ask and wait for the reply ---- */
@@ -245,7 +246,8 @@ struct ingot_pong {
 };
 
 enum ingot_code ingot_ping(struct ingot_client *c, struct ingot_pong *out);
-/* The server finishes what runs, takes nothing new, and ends; running: how many requests that is. */
+/* The server finishes what runs, takes nothing new, and ends; running: how many requests that is.
+ */
 enum ingot_code ingot_drain(struct ingot_client *c, uint32_t timeout_ms, uint32_t *running);
 
 #ifdef __cplusplus

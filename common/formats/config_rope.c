@@ -85,8 +85,7 @@ static enum status read_yarn(struct rope_config *rope, const cJSON *obj, int32_t
         rope->attention_factor = attention;
     else if (mscale > 0 && mscale_all > 0)
         rope->attention_factor =
-            config_yarn_mscale(rope->factor, mscale) /
-            config_yarn_mscale(rope->factor, mscale_all);
+            config_yarn_mscale(rope->factor, mscale) / config_yarn_mscale(rope->factor, mscale_all);
     else
         rope->attention_factor = config_yarn_mscale(rope->factor, 1);
     return ST_OK;

@@ -98,10 +98,10 @@ struct rope_config {
 struct model_config {
     const struct arch *arch;
     int32_t n_layers, hidden, ffn, vocab; /* L, D, F, V */
-    int32_t ffn_unit;                     /* columns of F that stay together: a block of down's rows, else 1 */
-    int32_t n_q, n_kv, d_head;            /* Hq, Hkv, d */
-    int32_t max_ctx; /* positions the model is made for, with YaRN the stretched ones */
-    double eps;      /* of all RMS norms */
+    int32_t ffn_unit;          /* columns of F that stay together: a block of down's rows, else 1 */
+    int32_t n_q, n_kv, d_head; /* Hq, Hkv, d */
+    int32_t max_ctx;           /* positions the model is made for, with YaRN the stretched ones */
+    double eps;                /* of all RMS norms */
     enum model_act act;
     bool tied; /* the head is the embedding */
     bool qkv_bias, o_bias, mlp_bias;

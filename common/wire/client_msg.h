@@ -10,28 +10,28 @@
 #include "common/wire/frame.h"
 
 enum msg_type { /* header types, as in ingot.proto */
-    MSG_HELLO = 1,
-    MSG_GENERATE,
-    MSG_CANCEL,
-    MSG_TOKENIZE,
-    MSG_DETOKENIZE,
-    MSG_APPLY_TEMPLATE,
-    MSG_MODELS,
-    MSG_STATS,
-    MSG_PING,
-    MSG_DRAIN,
-    MSG_WELCOME = 64,
-    MSG_ACCEPTED,
-    MSG_DELTA,
-    MSG_FINISH,
-    MSG_ERROR,
-    MSG_REJECTED,
-    MSG_TOKENS,
-    MSG_TEXT,
-    MSG_MODEL_LIST,
-    MSG_STATS_REPLY,
-    MSG_PONG,
-    MSG_DRAINING,
+                MSG_HELLO = 1,
+                MSG_GENERATE,
+                MSG_CANCEL,
+                MSG_TOKENIZE,
+                MSG_DETOKENIZE,
+                MSG_APPLY_TEMPLATE,
+                MSG_MODELS,
+                MSG_STATS,
+                MSG_PING,
+                MSG_DRAIN,
+                MSG_WELCOME = 64,
+                MSG_ACCEPTED,
+                MSG_DELTA,
+                MSG_FINISH,
+                MSG_ERROR,
+                MSG_REJECTED,
+                MSG_TOKENS,
+                MSG_TEXT,
+                MSG_MODEL_LIST,
+                MSG_STATS_REPLY,
+                MSG_PONG,
+                MSG_DRAINING,
 };
 
 enum { MAX_REQUEST_ID = 64, MAX_STOPS = 16 };
@@ -94,7 +94,7 @@ struct msg_generate {
     uint32_t n_stops;
     const struct wire_text *stops;
     bool include_stop;
-    uint32_t n; /* samples */
+    uint32_t n;           /* samples */
     uint32_t deadline_ms; /* 0 = none */
     int32_t priority;
     bool skip_special;
@@ -137,19 +137,19 @@ struct msg_delta {
     uint32_t n; /* tokens */
     const int32_t *ids;
     struct wire_text text;
-    const float *logprobs;              /* [n], or NULL */
-    const uint32_t *n_top;              /* [n], or NULL */
-    const struct token_logprob *top;    /* concatenated */
+    const float *logprobs;           /* [n], or NULL */
+    const uint32_t *n_top;           /* [n], or NULL */
+    const struct token_logprob *top; /* concatenated */
 };
 
 enum msg_reason { /* as Reason of ingot.proto */
-    REASON_NONE,
-    REASON_EOS,
-    REASON_LENGTH,
-    REASON_STOP,
-    REASON_CANCELLED,
-    REASON_DEADLINE,
-    REASON_FAILED,
+                  REASON_NONE,
+                  REASON_EOS,
+                  REASON_LENGTH,
+                  REASON_STOP,
+                  REASON_CANCELLED,
+                  REASON_DEADLINE,
+                  REASON_FAILED,
 };
 
 struct msg_sample_end {
@@ -241,13 +241,13 @@ struct client_msg {
     } u;
 };
 
-/* Defaults of a Generate: one sample, temperature 1, special tokens skipped; add_special as add says
- * (true for text prompts). */
+/* Defaults of a Generate: one sample, temperature 1, special tokens skipped; add_special as add
+ * says (true for text prompts). */
 struct msg_generate msg_generate_default(void);
 
-/* Client -> coordinator.  On failure *field (if not NULL) is the path of the field at fault or "", and
- * *request_id the request it names or "": the reply can say so.  Checks presence, counts, the bounds of
- * sampling parameters and that text is UTF-8. */
+/* Client -> coordinator.  On failure *field (if not NULL) is the path of the field at fault or "",
+ * and *request_id the request it names or "": the reply can say so.  Checks presence, counts, the
+ * bounds of sampling parameters and that text is UTF-8. */
 MUST_CHECK enum status client_msg_decode_request(struct client_msg *out, const void *data, size_t n,
                                                  struct wire_mem *mem, const char **request_id,
                                                  const char **field);

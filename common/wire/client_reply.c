@@ -266,8 +266,8 @@ enum status client_msg_encode_reply(struct wire_bytes *out, const struct client_
     case MSG_MODEL_LIST: {
         Ingot__ModelList m = INGOT__MODEL_LIST__INIT;
         m.request_id = borrow(msg->u.model_list.request_id);
-        TRY(put_models(&m.model, &m.n_model, msg->u.model_list.models,
-                       msg->u.model_list.n_models, mem));
+        TRY(put_models(&m.model, &m.n_model, msg->u.model_list.models, msg->u.model_list.n_models,
+                       mem));
         return pb_pack(out, MSG_MODEL_LIST, &m.base, mem);
     }
     case MSG_DRAINING: {
@@ -356,12 +356,12 @@ static enum status decode_finish(struct msg_finish *f, const Ingot__Finish *m, s
     MEM_ARRAY(ends, m->n_sample, mem);
     for (size_t i = 0; i < m->n_sample; i++) {
         const Ingot__SampleEnd *s = m->sample[i];
-        ends[i] = (struct msg_sample_end){.sample = s->sample,
-                                          .reason = (enum msg_reason)s->reason,
-                                          .matched_stop = text_of(s->has_matched_stop,
-                                                                  s->matched_stop),
-                                          .stop_id = s->has_stop_id ? s->stop_id : -1,
-                                          .completion_tokens = s->completion_tokens};
+        ends[i] =
+            (struct msg_sample_end){.sample = s->sample,
+                                    .reason = (enum msg_reason)s->reason,
+                                    .matched_stop = text_of(s->has_matched_stop, s->matched_stop),
+                                    .stop_id = s->has_stop_id ? s->stop_id : -1,
+                                    .completion_tokens = s->completion_tokens};
     }
     f->n_samples = (uint32_t)m->n_sample;
     f->samples = ends;
@@ -403,12 +403,9 @@ static enum status decode_stats(struct msg_stats *s, const Ingot__StatsReply *m,
                             .draining = m->draining};
     MEM_ARRAY(groups, m->n_group, mem);
     for (size_t i = 0; i < m->n_group; i++)
-        groups[i] = (struct msg_group){m->group[i]->epoch,
-                                       m->group[i]->world,
-                                       pb_string(m->group[i]->backend),
-                                       pb_string(m->group[i]->coll),
-                                       m->group[i]->step_us_p50,
-                                       m->group[i]->step_us_p99};
+        groups[i] = (struct msg_group){
+            m->group[i]->epoch,           m->group[i]->world,       pb_string(m->group[i]->backend),
+            pb_string(m->group[i]->coll), m->group[i]->step_us_p50, m->group[i]->step_us_p99};
     s->n_groups = (uint32_t)m->n_group;
     s->groups = groups;
     return ST_OK;
@@ -438,9 +435,8 @@ static const ProtobufCMessageDescriptor *reply_descriptor(uint16_t type)
         [MSG_PONG - MSG_WELCOME] = &ingot__pong__descriptor,
         [MSG_DRAINING - MSG_WELCOME] = &ingot__draining__descriptor,
     };
-    return type >= MSG_WELCOME && type - MSG_WELCOME < (int)ARRAY_LEN(all)
-               ? all[type - MSG_WELCOME]
-               : NULL;
+    return type >= MSG_WELCOME && type - MSG_WELCOME < (int)ARRAY_LEN(all) ? all[type - MSG_WELCOME]
+                                                                           : NULL;
 }
 
 enum status client_msg_decode_reply(struct client_msg *out, const void *data, size_t n,
@@ -505,8 +501,8 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
     }
     case MSG_PONG: {
         const Ingot__Pong *p = (const void *)m;
-        out->u.pong = (struct msg_pong){id,         p->steps,   p->last_step_age_us, p->epoch,
-                                        p->running, p->waiting, p->ready};
+        out->u.pong = (struct msg_pong){
+            id, p->steps, p->last_step_age_us, p->epoch, p->running, p->waiting, p->ready};
         return ST_OK;
     }
     case MSG_DRAINING:

@@ -16,8 +16,8 @@ enum { KEEP_BYTES = 4 << 20 };
 enum status wire_mem_init(struct wire_mem *m, size_t cap)
 {
     *m = (struct wire_mem){0};
-    void *p = mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
+    void *p =
+        mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         FAIL(ST_NOMEM, "cannot reserve %zu bytes for messages", cap);
     m->base = p;
@@ -62,8 +62,8 @@ enum status frame_parse(struct frame *out, const void *data, size_t n)
     if (p[4] != WIRE_MAJOR)
         FAIL(ST_UNSUPPORTED, "protocol version %u.%u; this side speaks %u.%u", p[4], p[5],
              (unsigned)WIRE_MAJOR, (unsigned)WIRE_MINOR);
-    uint32_t flags = (uint32_t)p[8] | (uint32_t)p[9] << 8 | (uint32_t)p[10] << 16 |
-                     (uint32_t)p[11] << 24;
+    uint32_t flags =
+        (uint32_t)p[8] | (uint32_t)p[9] << 8 | (uint32_t)p[10] << 16 | (uint32_t)p[11] << 24;
     if (flags)
         FAIL(ST_UNSUPPORTED, "unknown frame flags 0x%x", (unsigned)flags);
     out->minor = p[5];

@@ -5,7 +5,8 @@
  *   4  major version (1 byte)   5  minor version (1 byte)
  *   6  message type, little endian 16 bit
  *   8  flags, little endian 32 bit, 0
- * A receiver refuses another major version, accepts any minor one, and refuses flags it does not know. */
+ * A receiver refuses another major version, accepts any minor one, and refuses flags it does not
+ * know. */
 #ifndef COMMON_WIRE_FRAME_H
 #define COMMON_WIRE_FRAME_H
 
@@ -28,9 +29,9 @@ struct wire_bytes {
     size_t n; /* bytes */
 };
 
-/* Bump memory for decoding and encoding: address space of `cap` bytes is reserved at start, pages are used
- * as messages need them, nothing else is allocated.  Everything that a decode or encode gives is valid
- * until wire_mem_reset. */
+/* Bump memory for decoding and encoding: address space of `cap` bytes is reserved at start, pages
+ * are used as messages need them, nothing else is allocated.  Everything that a decode or encode
+ * gives is valid until wire_mem_reset. */
 struct wire_mem {
     uint8_t *base;
     size_t cap, used, peak;

@@ -1,5 +1,5 @@
-/* ZeroMQ sockets with all their limits set: message size, handshake, heartbeats, linger, high-water marks.
- * Every socket of Ingot is made here.  A socket belongs to one thread. */
+/* ZeroMQ sockets with all their limits set: message size, handshake, heartbeats, linger, high-water
+ * marks. Every socket of Ingot is made here.  A socket belongs to one thread. */
 #ifndef COMMON_WIRE_SOCK_H
 #define COMMON_WIRE_SOCK_H
 
@@ -23,8 +23,8 @@ struct sock_config {
  * allow_remote: there is no encryption yet, so anything else is refused.  ST_RANGE says why. */
 MUST_CHECK enum status sock_check_endpoint(const char *endpoint, bool bind, bool allow_remote);
 
-/* ROUTER with ROUTER_MANDATORY, bound.  ST_BUSY: the address is in use (named).  bound (may be NULL) gets
- * the real endpoint ("tcp://127.0.0.1:*" has its port filled in). */
+/* ROUTER with ROUTER_MANDATORY, bound.  ST_BUSY: the address is in use (named).  bound (may be
+ * NULL) gets the real endpoint ("tcp://127.0.0.1:*" has its port filled in). */
 MUST_CHECK enum status sock_bind_router(void **out, void *ctx, const char *endpoint,
                                         const struct sock_config *cfg, char *bound,
                                         size_t bound_size);

@@ -1,5 +1,5 @@
-/* Messages between coordinator and rank 0 (proto/worker.proto) as plain structs.  Decoded structs and
- * encoded bytes live in the wire_mem and are valid until its reset. */
+/* Messages between coordinator and rank 0 (proto/worker.proto) as plain structs.  Decoded structs
+ * and encoded bytes live in the wire_mem and are valid until its reset. */
 #ifndef COMMON_WIRE_WORKER_MSG_H
 #define COMMON_WIRE_WORKER_MSG_H
 
@@ -9,16 +9,16 @@
 enum { WORKER_WIRE_VERSION = 1 };
 
 enum worker_type { /* header types, as in worker.proto */
-    WMSG_HELLO = 128,
-    WMSG_STEP_RESULT,
-    WMSG_HEARTBEAT,
-    WMSG_FAULT,
-    WMSG_GOODBYE,
-    WMSG_WELCOME = 192,
-    WMSG_STEP_PLAN,
-    WMSG_RESET,
-    WMSG_SHUTDOWN,
-    WMSG_REFUSED,
+                   WMSG_HELLO = 128,
+                   WMSG_STEP_RESULT,
+                   WMSG_HEARTBEAT,
+                   WMSG_FAULT,
+                   WMSG_GOODBYE,
+                   WMSG_WELCOME = 192,
+                   WMSG_STEP_PLAN,
+                   WMSG_RESET,
+                   WMSG_SHUTDOWN,
+                   WMSG_REFUSED,
 };
 
 struct worker_hello {

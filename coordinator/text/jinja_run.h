@@ -6,9 +6,9 @@
 
 #include <time.h>
 
+#include "common/text/text_buf.h"
 #include "coordinator/text/jinja_ast.h"
 #include "coordinator/text/jinja_value.h"
-#include "common/text/text_buf.h"
 
 struct jvar {
     const struct jsym *name;

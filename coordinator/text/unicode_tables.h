@@ -1,4 +1,5 @@
-/* Character classes as the HuggingFace tokenizers library has them, as ranges in order; for unicode.c. */
+/* Character classes as the HuggingFace tokenizers library has them, as ranges in order; for
+ * unicode.c. */
 #ifndef COORDINATOR_TEXT_UNICODE_TABLES_H
 #define COORDINATOR_TEXT_UNICODE_TABLES_H
 
@@ -14,6 +15,7 @@ struct uc_table {
     size_t n;
 };
 
-extern const struct uc_table uc_punctuation, uc_nonspacing, uc_marks, uc_other, uc_ordered, uc_decomposable;
+extern const struct uc_table uc_punctuation, uc_nonspacing, uc_marks, uc_other, uc_ordered,
+    uc_decomposable;
 
 #endif

@@ -42,7 +42,8 @@ static const struct option_set OPTIONS = {
     .summary = "Prints the text of token ids, byte for byte; on a terminal a newline follows.",
     .epilog = "Example:\n"
               "  ingot detokenize models/Qwen3-0.6B --ids '9707 11 1879'\n"
-              "With --connect EP a running server is asked: `ingot detokenize --connect EP --help`.\n" TEXT_EXIT_CODES,
+              "With --connect EP a running server is asked: `ingot detokenize --connect EP "
+              "--help`.\n" TEXT_EXIT_CODES,
     .rows = ROWS,
     .n_rows = ARRAY_LEN(ROWS),
     .min_args = 0,

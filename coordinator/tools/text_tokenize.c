@@ -17,7 +17,11 @@ static const struct option_row ROWS[] = {
      AT(tokenizer),
      .arg = "FILE",
      .help = "A tokenizer.json or a .gguf file instead of MODEL."},
-    {.name = "text", .type = OPT_STRING, AT(text), .arg = "TEXT", .may_be_empty = true,
+    {.name = "text",
+     .type = OPT_STRING,
+     AT(text),
+     .arg = "TEXT",
+     .may_be_empty = true,
      .help = "The text."},
     {.name = "text-file",
      .type = OPT_STRING,
@@ -50,7 +54,8 @@ static const struct option_set OPTIONS = {
     .epilog = "Examples:\n"
               "  ingot tokenize models/Qwen3-0.6B --text 'Hello, world'\n"
               "  ingot tokenize model.gguf --text-file prompt.txt --explain\n"
-              "With --connect EP a running server is asked: `ingot tokenize --connect EP --help`.\n" TEXT_EXIT_CODES,
+              "With --connect EP a running server is asked: `ingot tokenize --connect EP "
+              "--help`.\n" TEXT_EXIT_CODES,
     .rows = ROWS,
     .n_rows = ARRAY_LEN(ROWS),
     .min_args = 0,

@@ -1,6 +1,7 @@
 /* How close the CPU backend's ops come to the machine's limits, measured in the same run.
  *   bench_ops [ISA [THREADS [cpu-time]]]
- * Bytes and operations are counted here, from the shapes: weights read once a call; a multiply-add is 2. */
+ * Bytes and operations are counted here, from the shapes: weights read once a call; a multiply-add
+ * is 2. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,9 +56,12 @@ static struct weight *new_weight(struct bench *b, int32_t n, int32_t k, enum dty
         uint16_t h = t == DT_F16 ? f16_of_f32(f) : bf16_of_f32(f);
         memcpy(data + i * dtype_size(t), t == DT_F32 ? (void *)&f : (void *)&h, dtype_size(t));
     }
-    struct weight_src src = {.name = "bench", .cols = k, .n_parts = 1,
+    struct weight_src src = {.name = "bench",
+                             .cols = k,
+                             .n_parts = 1,
                              .part = {{.data = data, .row_bytes = row, .dtype = t, .rows = n}},
-                             .n_slices = 1, .slice_end = {k}};
+                             .n_slices = 1,
+                             .slice_end = {k}};
     must(b->ops->load_weight(b->be, &src, &w));
     free(data);
     return w;
@@ -98,8 +102,8 @@ static void bench_linear(struct bench *b, int32_t m, int32_t n, int32_t k, enum 
     b->ops->free(b->be, out.buf);
 }
 
-/* t new tokens of one sequence with kv tokens in all; 32 heads on 8 KV heads of 64.  Layers enough that the
- * KV of a pass is 256 MiB when t is small. */
+/* t new tokens of one sequence with kv tokens in all; 32 heads on 8 KV heads of 64.  Layers enough
+ * that the KV of a pass is 256 MiB when t is small. */
 static void bench_attention(struct bench *b, int32_t t, int32_t kv, enum dtype type)
 {
     enum { HQ = 32, HKV = 8, D = 64, BLOCK = 16 };
@@ -109,16 +113,23 @@ static void bench_attention(struct bench *b, int32_t t, int32_t kv, enum dtype t
     int layers = t > 8 ? 1 : (int)(((size_t)256 << 20) / bytes) + 1;
     layers = layers < MAX_COPIES ? layers : MAX_COPIES;
     struct kv_layer layer[MAX_COPIES];
-    struct attn_layer al = {.n_q = HQ, .n_kv = HKV, .d_head = D, .q_per_kv = HQ / HKV, .scale = 0.125f};
+    struct attn_layer al = {
+        .n_q = HQ, .n_kv = HKV, .d_head = D, .q_per_kv = HQ / HKV, .scale = 0.125f};
     struct view q = new_view(b, t, HQ * D, DT_F32), out = new_view(b, t, HQ * D, DT_F32);
     int32_t *pos = malloc((size_t)t * 4), *table = malloc((size_t)blocks * 4), start[2] = {0, t};
     for (int32_t i = 0; i < t; i++)
         pos[i] = kv - t + i;
     for (int32_t i = 0; i < blocks; i++)
         table[i] = i;
-    struct step_dev st = {.n_tokens = t, .n_seqs = 1, .max_q = t, .max_kv = kv, .block_len = BLOCK,
-                          .pos = new_view(b, t, 1, DT_I32), .q_start = new_view(b, 2, 1, DT_I32),
-                          .kv_len = new_view(b, 1, 1, DT_I32), .block_table = new_view(b, 1, blocks, DT_I32)};
+    struct step_dev st = {.n_tokens = t,
+                          .n_seqs = 1,
+                          .max_q = t,
+                          .max_kv = kv,
+                          .block_len = BLOCK,
+                          .pos = new_view(b, t, 1, DT_I32),
+                          .q_start = new_view(b, 2, 1, DT_I32),
+                          .kv_len = new_view(b, 1, 1, DT_I32),
+                          .block_table = new_view(b, 1, blocks, DT_I32)};
     must(b->ops->write(b->be, st.pos, pos));
     must(b->ops->write(b->be, st.q_start, start));
     must(b->ops->write(b->be, st.kv_len, &kv));
@@ -164,14 +175,17 @@ static void bench_rows(struct bench *b, int32_t t, int32_t cols)
 
 int main(int argc, char **argv)
 {
-    struct backend_config cfg = {.isa = argc > 1 ? argv[1] : "auto", .threads = argc > 2 ? atoi(argv[2]) : 0};
+    struct backend_config cfg = {.isa = argc > 1 ? argv[1] : "auto",
+                                 .threads = argc > 2 ? atoi(argv[2]) : 0};
     struct bench b;
     struct backend_info info;
     setvbuf(stdout, NULL, _IOLBF, 0); /* a line as soon as it is known, also into a pipe */
     must(backend_open(&b.be, "cpu", &cfg));
     b.ops = backend_ops_of(b.be);
     b.ops->info(b.be, &info);
-    const char *isa = strstr(info.device, "avx512") ? "avx512" : strstr(info.device, "avx2") ? "avx2" : "";
+    const char *isa = strstr(info.device, "avx512") ? "avx512"
+                      : strstr(info.device, "avx2") ? "avx2"
+                                                    : "";
     if (argc > 3 && strcmp(argv[3], "cpu-time") == 0)
         bench_use_cpu_time();
     const char *comma = strrchr(info.device, ',');

@@ -53,7 +53,8 @@ __attribute__((target("avx512f"))) static double read_avx512(const char *p, size
         c = _mm512_xor_si512(c, _mm512_loadu_si512(p + i + 128));
         d = _mm512_xor_si512(d, _mm512_loadu_si512(p + i + 192));
     }
-    return (double)_mm512_reduce_add_epi32(_mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d)));
+    return (double)_mm512_reduce_add_epi32(
+        _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d)));
 }
 
 __attribute__((target("avx512f"))) static double fma_avx512(double *flops)

@@ -1,4 +1,5 @@
-/* What the machine can do at best, measured: the rooflines that the benchmarks print beside their figures. */
+/* What the machine can do at best, measured: the rooflines that the benchmarks print beside their
+ * figures. */
 #ifndef TESTS_BENCH_CEILINGS_H
 #define TESTS_BENCH_CEILINGS_H
 
@@ -10,11 +11,12 @@ struct ceilings {
     double fma_gflops; /* 1e9 fp32 operations a second, a fused multiply-add counting as two */
 };
 
-/* isa: "avx512", "avx2", anything else: fmaf in plain C.  Best of several tries; 0 when out of memory. */
+/* isa: "avx512", "avx2", anything else: fmaf in plain C.  Best of several tries; 0 when out of
+ * memory. */
 struct ceilings ceilings_measure(int threads, const char *isa);
 
-/* Wall time, or after bench_use_cpu_time the processor time of this process: for one thread on a machine
- * that others use. */
+/* Wall time, or after bench_use_cpu_time the processor time of this process: for one thread on a
+ * machine that others use. */
 uint64_t bench_now_ns(void);
 void bench_use_cpu_time(void);
 

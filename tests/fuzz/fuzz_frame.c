@@ -1,5 +1,5 @@
-/* Any bytes as a message of a client, of the coordinator and of a worker: decoded or refused; what was decoded
- * can be encoded again. */
+/* Any bytes as a message of a client, of the coordinator and of a worker: decoded or refused; what
+ * was decoded can be encoded again. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -66,7 +66,8 @@ static void qkv_result(const struct op_case *c, int32_t first, int32_t n, const 
     }
 }
 
-static enum status run_qkv(struct backend *be, const struct op_case *c, int32_t first, int32_t n, float *out)
+static enum status run_qkv(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
+                           float *out)
 {
     struct op_env e = env_open(be);
     int32_t nq = c->n_q * c->d, nkv = c->n_kv * c->d, slots = c->rows + 3;
@@ -79,8 +80,13 @@ static enum status run_qkv(struct backend *be, const struct op_case *c, int32_t 
         idx[t] = pos_of(first + t);
         idx[n + t] = slot_of(c, first + t);
     }
-    struct attn_layer al = {.n_q = c->n_q, .n_kv = c->n_kv, .d_head = c->d, .rot_dim = c->rot,
-                            .q_per_kv = 1, .eps = NORM_EPS, .rope_interleaved = c->interleaved};
+    struct attn_layer al = {.n_q = c->n_q,
+                            .n_kv = c->n_kv,
+                            .d_head = c->d,
+                            .rot_dim = c->rot,
+                            .q_per_kv = 1,
+                            .eps = NORM_EPS,
+                            .rope_interleaved = c->interleaved};
     if (c->qk_norm) {
         al.q_norm = env_vector(&e, norm, c->d);
         al.k_norm = env_vector(&e, norm + c->d, c->d);
@@ -93,9 +99,11 @@ static enum status run_qkv(struct backend *be, const struct op_case *c, int32_t 
         kv.k_scale = env_packed(&e, slots, c->n_kv, DT_F32, NULL);
         kv.v_scale = env_packed(&e, slots, c->n_kv, DT_F32, NULL);
     }
-    struct step_dev st = {.n_tokens = n, .pos = env_packed(&e, n, 1, DT_I32, idx),
+    struct step_dev st = {.n_tokens = n,
+                          .pos = env_packed(&e, n, 1, DT_I32, idx),
                           .slot = env_packed(&e, n, 1, DT_I32, idx + n)};
-    struct view vx = env_view(&e, n, nq + 2 * nkv, DT_F32, x), vq = env_view(&e, n, nq, DT_F32, NULL);
+    struct view vx = env_view(&e, n, nq + 2 * nkv, DT_F32, x),
+                vq = env_view(&e, n, nq, DT_F32, NULL);
     ENV_RUN(&e, e.ops->qkv_to_cache(be, &al, &st, vx, kv, vq));
     env_read(&e, q, vq);
     for (int j = 0; j < 2; j++) {
@@ -132,7 +140,8 @@ static void ref_rotate(const struct op_case *c, int32_t t, int which, double *x,
     }
     for (int32_t i = 0; i < c->rot / 2; i++) {
         int32_t ia = c->interleaved ? 2 * i : i, ib = c->interleaved ? 2 * i + 1 : i + c->rot / 2;
-        double a = x[ia], b = x[ib], co = in_f32(43, pos_of(t), i), si = in_f32(43, MAX_POS + pos_of(t), i);
+        double a = x[ia], b = x[ib], co = in_f32(43, pos_of(t), i),
+               si = in_f32(43, MAX_POS + pos_of(t), i);
         x[ia] = a * co - b * si;
         x[ib] = a * si + b * co;
     }
@@ -145,7 +154,8 @@ static void ref_qkv(const struct op_case *c, double *out, double *bound)
     for (int32_t t = 0; t < c->rows; t++)
         for (int32_t h = 0; h < c->n_q + 2 * c->n_kv; h++) {
             bool is_k = h >= c->n_q && h < c->n_q + c->n_kv, is_v = h >= c->n_q + c->n_kv;
-            double *o = out + at_of(t, qkv_cols(c), h * c->d), *b = bound + at_of(t, qkv_cols(c), h * c->d);
+            double *o = out + at_of(t, qkv_cols(c), h * c->d),
+                   *b = bound + at_of(t, qkv_cols(c), h * c->d);
             double most = 0, top = c->dtype == DT_I8 ? 127 : 448;
             err = 0;
             for (int32_t i = 0; i < c->d; i++)
@@ -176,7 +186,8 @@ static void ref_qkv(const struct op_case *c, double *out, double *bound)
 
 const struct op op_qkv = {"qkv_to_cache", qkv_cols, run_qkv, ref_qkv};
 
-/* ---- attention: sequence s has rows [rows s / n, rows (s + 1) / n) and past_of(s) tokens before them */
+/* ---- attention: sequence s has rows [rows s / n, rows (s + 1) / n) and past_of(s) tokens before
+ * them */
 
 static int32_t row_of_seq(const struct op_case *c, int32_t s)
 {
@@ -218,10 +229,12 @@ static float kv_scale_at(const struct op_case *c, int which, int32_t s, int32_t 
 {
     if (!scaled(c->dtype))
         return 1.0f;
-    return (1.1f + in_f32(53 + (uint32_t)which, s * 100000 + j, g)) * (c->dtype == DT_I8 ? 0x1p-7f : 0x1p-8f);
+    return (1.1f + in_f32(53 + (uint32_t)which, s * 100000 + j, g)) *
+           (c->dtype == DT_I8 ? 0x1p-7f : 0x1p-8f);
 }
 
-static void put_kv(const struct op_case *c, int which, int32_t s, int32_t j, int32_t i, void *data, size_t at)
+static void put_kv(const struct op_case *c, int which, int32_t s, int32_t j, int32_t i, void *data,
+                   size_t at)
 {
     float v = in_f32(51 + (uint32_t)which, s * 100000 + j, i);
     if (c->dtype == DT_I8)
@@ -253,8 +266,10 @@ struct step_host {
 static struct step_host step_of(const struct op_case *c, int32_t first, int32_t n)
 {
     size_t ns = (size_t)c->n_seqs + 2;
-    struct step_host h = {.pos = malloc(((size_t)n + 1) * 4), .q_start = calloc(ns, 4),
-                          .kv_len = calloc(ns, 4), .seq_id = calloc(ns, 4),
+    struct step_host h = {.pos = malloc(((size_t)n + 1) * 4),
+                          .q_start = calloc(ns, 4),
+                          .kv_len = calloc(ns, 4),
+                          .seq_id = calloc(ns, 4),
                           .table = calloc(ns * (size_t)max_blocks(c), 4)};
     for (int32_t t = 0; t < n; t++) {
         int32_t s = seq_of(c, first + t);
@@ -281,8 +296,10 @@ static void step_free(struct step_host *h)
     free(h->seq_id);
 }
 
-/* The cache as it is when the step's sequences have kv_len tokens: everything else is NaN (all bits set). */
-static void fill_cache(const struct op_case *c, const struct step_host *h, int which, char *data, float *scale)
+/* The cache as it is when the step's sequences have kv_len tokens: everything else is NaN (all bits
+ * set). */
+static void fill_cache(const struct op_case *c, const struct step_host *h, int which, char *data,
+                       float *scale)
 {
     for (int32_t i = 0; i < h->n_seqs; i++)
         for (int32_t j = 0; j < h->kv_len[i]; j++) {
@@ -296,8 +313,8 @@ static void fill_cache(const struct op_case *c, const struct step_host *h, int w
         }
 }
 
-static enum status run_attention(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
-                                 float *out)
+static enum status run_attention(struct backend *be, const struct op_case *c, int32_t first,
+                                 int32_t n, float *out)
 {
     struct op_env e = env_open(be);
     struct step_host h = step_of(c, first, n);
@@ -317,11 +334,17 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
         free(data);
         free(scale);
     }
-    struct attn_layer al = {.n_q = c->n_q, .n_kv = c->n_kv, .d_head = c->d, .q_per_kv = c->q_per_kv,
-                            .q_offset = c->q_offset, .window = c->window,
+    struct attn_layer al = {.n_q = c->n_q,
+                            .n_kv = c->n_kv,
+                            .d_head = c->d,
+                            .q_per_kv = c->q_per_kv,
+                            .q_offset = c->q_offset,
+                            .window = c->window,
                             .scale = 2.0f / sqrtf((float)c->d)};
     struct kv_layer kv = {v[0], v[1], vs[0], vs[1]};
-    struct step_dev st = {.n_tokens = n, .n_seqs = h.n_seqs, .block_len = c->block_len,
+    struct step_dev st = {.n_tokens = n,
+                          .n_seqs = h.n_seqs,
+                          .block_len = c->block_len,
                           .pos = env_packed(&e, n, 1, DT_I32, h.pos),
                           .q_start = env_packed(&e, h.n_seqs + 1, 1, DT_I32, h.q_start),
                           .kv_len = env_packed(&e, h.n_seqs, 1, DT_I32, h.kv_len),
@@ -331,7 +354,8 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
         st.max_q = len > st.max_q ? len : st.max_q;
         st.max_kv = h.kv_len[i] > st.max_kv ? h.kv_len[i] : st.max_kv;
     }
-    struct view vq = env_view(&e, n, attn_cols(c), DT_F32, q), vo = env_view(&e, n, attn_cols(c), DT_F32, NULL);
+    struct view vq = env_view(&e, n, attn_cols(c), DT_F32, q),
+                vo = env_view(&e, n, attn_cols(c), DT_F32, NULL);
     ENV_RUN(&e, e.ops->attention(be, &al, &st, vq, kv, vo));
     env_read(&e, out, vo);
     free(q);
@@ -339,8 +363,8 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
     return env_close(&e);
 }
 
-static void ref_head(const struct op_case *c, int32_t t, int32_t head, const double *k, const double *v,
-                     double *p, double *out, double *bound)
+static void ref_head(const struct op_case *c, int32_t t, int32_t head, const double *k,
+                     const double *v, double *p, double *out, double *bound)
 {
     int32_t pos = pos_at(c, t), from = c->window > 0 && pos >= c->window ? pos - c->window + 1 : 0;
     double m = -INFINITY, sum = 0, worst = 0, scale = 2.0f / sqrtf((float)c->d);
@@ -374,7 +398,8 @@ static void ref_attention(const struct op_case *c, double *out, double *bound)
     double *k = malloc(n * sizeof *k), *v = malloc(n * sizeof *v), *p = malloc(keys * sizeof *p);
     for (int32_t s = 0; s < c->n_seqs; s++)
         for (int32_t h = 0, g = -1; h < c->n_q; h++) {
-            int32_t t0 = row_of_seq(c, s), t1 = row_of_seq(c, s + 1), new_g = (h + c->q_offset) / c->q_per_kv;
+            int32_t t0 = row_of_seq(c, s), t1 = row_of_seq(c, s + 1),
+                    new_g = (h + c->q_offset) / c->q_per_kv;
             for (int32_t j = 0; new_g != g && j < past_of(c, s) + t1 - t0; j++)
                 for (int32_t i = 0; i < c->d; i++) {
                     k[at_of(j, c->d, i)] = kv_at(c, 0, s, j, new_g * c->d + i);

@@ -1,15 +1,32 @@
 /* The table of cases: every op over types and shapes, with empty, single and odd sizes. */
 #include "ops/op_cases.h"
 
-#define LINEAR(T, K, N, DT, ...) {.op = &op_linear, .rows = T, .k = K, .n = N, .dtype = DT, __VA_ARGS__}
-#define EMBED(T, K, N, DT) {.op = &op_embed, .rows = T, .k = K, .n = N, .dtype = DT}
-#define ROWS(OP, T, K, ...) {.op = &(OP), .rows = T, .k = K, __VA_ARGS__}
-#define TOPK(R, K, N, S, V) {.op = &op_topk, .rows = R, .k = K, .n = N, .n_slices = S, .variant = V}
+#define LINEAR(T, K, N, DT, ...)                                                                   \
+    {                                                                                              \
+        .op = &op_linear, .rows = T, .k = K, .n = N, .dtype = DT, __VA_ARGS__                      \
+    }
+#define EMBED(T, K, N, DT)                                                                         \
+    {                                                                                              \
+        .op = &op_embed, .rows = T, .k = K, .n = N, .dtype = DT                                    \
+    }
+#define ROWS(OP, T, K, ...)                                                                        \
+    {                                                                                              \
+        .op = &(OP), .rows = T, .k = K, __VA_ARGS__                                                \
+    }
+#define TOPK(R, K, N, S, V)                                                                        \
+    {                                                                                              \
+        .op = &op_topk, .rows = R, .k = K, .n = N, .n_slices = S, .variant = V                     \
+    }
 #define QKV(T, NQ, NKV, D, ROT, DT, ...)                                                           \
-    {.op = &op_qkv, .rows = T, .n_q = NQ, .n_kv = NKV, .d = D, .rot = ROT, .dtype = DT, __VA_ARGS__}
+    {                                                                                              \
+        .op = &op_qkv, .rows = T, .n_q = NQ, .n_kv = NKV, .d = D, .rot = ROT, .dtype = DT,         \
+        __VA_ARGS__                                                                                \
+    }
 #define ATTN(T, SEQS, PAST, NQ, NKV, PER, D, BLOCK, DT, ...)                                       \
-    {.op = &op_attention, .rows = T, .n_seqs = SEQS, .past = PAST, .n_q = NQ, .n_kv = NKV,         \
-     .q_per_kv = PER, .d = D, .block_len = BLOCK, .dtype = DT, __VA_ARGS__}
+    {                                                                                              \
+        .op = &op_attention, .rows = T, .n_seqs = SEQS, .past = PAST, .n_q = NQ, .n_kv = NKV,      \
+        .q_per_kv = PER, .d = D, .block_len = BLOCK, .dtype = DT, __VA_ARGS__                      \
+    }
 #define EACH_FLOAT(X) X(DT_F32) X(DT_F16) X(DT_BF16)
 #define EACH_KV(X) EACH_FLOAT(X) X(DT_I8) X(DT_E4M3)
 
@@ -21,7 +38,8 @@
         LINEAR(13, 64, 160, DT, .n_slices = 4, .bias = true), LINEAR(14, 512, 64, DT, ),           \
         LINEAR(15, 512, 64, DT, .n_slices = 8), LINEAR(17, 96, 40, DT, ),                          \
         LINEAR(33, 300, 200, DT, .n_slices = 8, .bias = true), LINEAR(1, 2048, 192, DT, ),         \
-        LINEAR(1, 777, 320, DT, .n_slices = 8), LINEAR(100, 48, 70, DT, .n_parts = 3, .bias = true),
+        LINEAR(1, 777, 320, DT, .n_slices = 8),                                                    \
+        LINEAR(100, 48, 70, DT, .n_parts = 3, .bias = true),
 #define EMBED_CASES(DT) EMBED(0, 16, 40, DT), EMBED(1, 7, 1, DT), EMBED(29, 300, 70, DT),
 #define QKV_CASES(DT)                                                                              \
     QKV(0, 2, 1, 8, 8, DT, ), QKV(1, 8, 4, 8, 8, DT, ), QKV(3, 4, 2, 64, 64, DT, .qk_norm = true), \
@@ -30,40 +48,60 @@
 #define ATTN_CASES(DT)                                                                             \
     ATTN(0, 1, 0, 2, 1, 2, 8, 16, DT, ), ATTN(1, 1, 0, 1, 1, 1, 8, 1, DT, ),                       \
         ATTN(1, 1, 300, 8, 2, 4, 64, 16, DT, ), ATTN(40, 1, 0, 4, 2, 2, 32, 16, DT, ),             \
-        ATTN(3, 3, 255, 6, 3, 2, 20, 7, DT, ), ATTN(50, 4, 240, 3, 2, 2, 33, 5, DT, .q_offset = 1),\
+        ATTN(3, 3, 255, 6, 3, 2, 20, 7, DT, ),                                                     \
+        ATTN(50, 4, 240, 3, 2, 2, 33, 5, DT, .q_offset = 1),                                       \
         ATTN(30, 2, 500, 4, 1, 4, 16, 16, DT, .window = 9),                                        \
         ATTN(21, 3, 530, 2, 2, 1, 40, 32, DT, .window = 300),                                      \
         ATTN(2, 1, 1100, 5, 1, 5, 128, 16, DT, ),
 
 const struct op_case op_cases[] = {
-    EACH_FLOAT(LINEAR_CASES)
-    LINEAR(5, 0, 20, DT_BF16, .bias = true),
+    EACH_FLOAT(LINEAR_CASES) LINEAR(5, 0, 20, DT_BF16, .bias = true),
     LINEAR(4, 90, 77, DT_BF16, .n_parts = 3, .variant = 1),
     LINEAR(2, 3, 40, DT_F32, .n_slices = 8),
     LINEAR(1500, 1536, 33, DT_BF16, ), /* more rows than are transposed at a time */
-    EACH_FLOAT(EMBED_CASES)
-    ROWS(op_add_rms_norm, 0, 8, ), ROWS(op_add_rms_norm, 1, 1, ), ROWS(op_add_rms_norm, 3, 17, .bias = true),
-    ROWS(op_add_rms_norm, 5, 64, .variant = 1), ROWS(op_add_rms_norm, 20, 1000, .bias = true),
-    ROWS(op_add_rms_norm, 9, 2048, ), ROWS(op_add_rms_norm, 40, 515, .variant = 1),
-    ROWS(op_layer_norm, 0, 8, ), ROWS(op_layer_norm, 2, 1, ), ROWS(op_layer_norm, 3, 31, .bias = true),
-    ROWS(op_layer_norm, 30, 768, .bias = true), ROWS(op_layer_norm, 4, 100, ),
-    ROWS(op_act_mul, 0, 16, .act = ACT_SILU), ROWS(op_act_mul, 3, 37, .act = ACT_SILU),
-    ROWS(op_act_mul, 11, 1030, .act = ACT_SILU), ROWS(op_act_mul, 3, 1000, .act = ACT_GELU),
+    EACH_FLOAT(EMBED_CASES) ROWS(op_add_rms_norm, 0, 8, ),
+    ROWS(op_add_rms_norm, 1, 1, ),
+    ROWS(op_add_rms_norm, 3, 17, .bias = true),
+    ROWS(op_add_rms_norm, 5, 64, .variant = 1),
+    ROWS(op_add_rms_norm, 20, 1000, .bias = true),
+    ROWS(op_add_rms_norm, 9, 2048, ),
+    ROWS(op_add_rms_norm, 40, 515, .variant = 1),
+    ROWS(op_layer_norm, 0, 8, ),
+    ROWS(op_layer_norm, 2, 1, ),
+    ROWS(op_layer_norm, 3, 31, .bias = true),
+    ROWS(op_layer_norm, 30, 768, .bias = true),
+    ROWS(op_layer_norm, 4, 100, ),
+    ROWS(op_act_mul, 0, 16, .act = ACT_SILU),
+    ROWS(op_act_mul, 3, 37, .act = ACT_SILU),
+    ROWS(op_act_mul, 11, 1030, .act = ACT_SILU),
+    ROWS(op_act_mul, 3, 1000, .act = ACT_GELU),
     ROWS(op_act_mul, 20, 515, .act = ACT_GELU_TANH),
-    ROWS(op_activate, 0, 16, .act = ACT_GELU), ROWS(op_activate, 3, 2000, .act = ACT_GELU),
+    ROWS(op_activate, 0, 16, .act = ACT_GELU),
+    ROWS(op_activate, 3, 2000, .act = ACT_GELU),
     ROWS(op_activate, 9, 1111, .act = ACT_GELU_TANH, .variant = 1),
     ROWS(op_activate, 9, 1111, .act = ACT_SILU, .variant = 1),
-    ROWS(op_add, 0, 16, ), ROWS(op_add, 1, 1, ), ROWS(op_add, 20, 515, ),
-    ROWS(op_gather, 0, 16, ), ROWS(op_gather, 1, 3, ), ROWS(op_gather, 40, 515, ),
+    ROWS(op_add, 0, 16, ),
+    ROWS(op_add, 1, 1, ),
+    ROWS(op_add, 20, 515, ),
+    ROWS(op_gather, 0, 16, ),
+    ROWS(op_gather, 1, 3, ),
+    ROWS(op_gather, 40, 515, ),
     {.op = &op_edit_logits, .rows = 0, .n = 50},
     {.op = &op_edit_logits, .rows = 7, .n = 50},
     {.op = &op_edit_logits, .rows = 2, .n = 5, .n_slices = 2},
-    TOPK(0, 4, 100, 8, 0), TOPK(1, 1, 1, 1, 0), TOPK(3, 5, 3, 1, 0), TOPK(2, 64, 5000, 8, 0),
-    TOPK(5, 20, 1000, 4, 1), TOPK(4, 64, 999, 2, 2), TOPK(3, 33, 4097, 8, 3), TOPK(40, 8, 300, 8, 1),
-    TOPK(2, 0, 500, 8, 0), TOPK(2, 10, 4, 8, 2), TOPK(1, 256, 20000, 8, 1),
-    EACH_KV(QKV_CASES)
-    EACH_KV(ATTN_CASES)
-    ATTN(3, 1, 10, 0, 0, 1, 16, 16, DT_F32, ), /* a rank without query heads */
+    TOPK(0, 4, 100, 8, 0),
+    TOPK(1, 1, 1, 1, 0),
+    TOPK(3, 5, 3, 1, 0),
+    TOPK(2, 64, 5000, 8, 0),
+    TOPK(5, 20, 1000, 4, 1),
+    TOPK(4, 64, 999, 2, 2),
+    TOPK(3, 33, 4097, 8, 3),
+    TOPK(40, 8, 300, 8, 1),
+    TOPK(2, 0, 500, 8, 0),
+    TOPK(2, 10, 4, 8, 2),
+    TOPK(1, 256, 20000, 8, 1),
+    EACH_KV(QKV_CASES) EACH_KV(ATTN_CASES)
+        ATTN(3, 1, 10, 0, 0, 1, 16, 16, DT_F32, ), /* a rank without query heads */
     /* more partial results than fit a wave: a unit's state is carried over */
     ATTN(197, 1, 1500, 8, 8, 1, 64, 16, DT_F16, ),
 };

@@ -1,6 +1,7 @@
-/* The ops of backend.h as rows {op, shape}: each builds its inputs from the shape alone, runs on any backend
- * and leaves its results as floats, so that backends, instruction sets, thread counts and batches can be
- * compared, and has a reference in double precision with an error bound for each result. */
+/* The ops of backend.h as rows {op, shape}: each builds its inputs from the shape alone, runs on
+ * any backend and leaves its results as floats, so that backends, instruction sets, thread counts
+ * and batches can be compared, and has a reference in double precision with an error bound for each
+ * result. */
 #ifndef TESTS_OPS_OP_CASES_H
 #define TESTS_OPS_OP_CASES_H
 
@@ -8,13 +9,13 @@
 
 struct op_case {
     const struct op *op;
-    int32_t rows;       /* T, or rows of logits */
-    int32_t k, n;       /* columns of the input, of the output */
-    enum dtype dtype;   /* of the weight, or of the KV cache */
-    int32_t n_slices;   /* 0 = 1 */
-    int32_t variant;    /* of the op: see its run function */
+    int32_t rows;     /* T, or rows of logits */
+    int32_t k, n;     /* columns of the input, of the output */
+    enum dtype dtype; /* of the weight, or of the KV cache */
+    int32_t n_slices; /* 0 = 1 */
+    int32_t variant;  /* of the op: see its run function */
     bool bias;
-    int32_t n_parts;    /* 0 = 1; more: parts of different sizes and types */
+    int32_t n_parts; /* 0 = 1; more: parts of different sizes and types */
     enum act act;
     int32_t n_q, n_kv, d, rot, q_per_kv, q_offset, window, block_len;
     int32_t n_seqs, past; /* attention: rows shared evenly by the sequences, tokens before them */
@@ -64,10 +65,12 @@ struct op_env {
 
 struct op_env env_open(struct backend *be);
 enum status env_close(struct op_env *e);
-/* A zeroed [rows, cols] with a stride beyond cols and an offset, or filled from packed host data. */
+/* A zeroed [rows, cols] with a stride beyond cols and an offset, or filled from packed host data.
+ */
 struct view env_view(struct op_env *e, int32_t rows, int32_t cols, enum dtype t, const void *data);
 /* The same without gaps between rows (index arrays and KV). */
-struct view env_packed(struct op_env *e, int32_t rows, int32_t cols, enum dtype t, const void *data);
+struct view env_packed(struct op_env *e, int32_t rows, int32_t cols, enum dtype t,
+                       const void *data);
 struct weight *env_vector(struct op_env *e, const float *data, int32_t n);
 void env_read(struct op_env *e, void *dst, struct view v);
 #define ENV_RUN(e, call)                                                                           \

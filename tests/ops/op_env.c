@@ -91,7 +91,10 @@ struct view env_packed(struct op_env *e, int32_t rows, int32_t cols, enum dtype 
 
 struct weight *env_vector(struct op_env *e, const float *data, int32_t n)
 {
-    struct weight_src src = {.name = "vector", .vector = true, .cols = n, .n_parts = 1,
+    struct weight_src src = {.name = "vector",
+                             .vector = true,
+                             .cols = n,
+                             .n_parts = 1,
                              .part = {{.data = data, .dtype = DT_F32, .rows = 1}}};
     struct weight *w = NULL;
     if (e->st == ST_OK)
@@ -111,10 +114,11 @@ const char *op_case_name(const struct op_case *c)
 {
     static char s[256];
     snprintf(s, sizeof s,
-             "%s rows %d k %d n %d %s slices %d variant %d bias %d parts %d act %d heads %d/%d d %d rot %d "
+             "%s rows %d k %d n %d %s slices %d variant %d bias %d parts %d act %d heads %d/%d d "
+             "%d rot %d "
              "per %d+%d window %d block %d seqs %d past %d norm %d",
-             c->op->name, c->rows, c->k, c->n, dtype_name(c->dtype), c->n_slices, c->variant, c->bias,
-             c->n_parts, (int)c->act, c->n_q, c->n_kv, c->d, c->rot, c->q_per_kv, c->q_offset, c->window,
-             c->block_len, c->n_seqs, c->past, c->qk_norm);
+             c->op->name, c->rows, c->k, c->n, dtype_name(c->dtype), c->n_slices, c->variant,
+             c->bias, c->n_parts, (int)c->act, c->n_q, c->n_kv, c->d, c->rot, c->q_per_kv,
+             c->q_offset, c->window, c->block_len, c->n_seqs, c->past, c->qk_norm);
     return s;
 }

@@ -59,9 +59,12 @@ static int32_t slice_end(const struct op_case *c, int i, int n)
 }
 
 /* File rows with a gap of one byte, so that nothing is aligned. */
-static struct weight *load_matrix(struct op_env *e, const struct op_case *c, char **data, char **bias)
+static struct weight *load_matrix(struct op_env *e, const struct op_case *c, char **data,
+                                  char **bias)
 {
-    struct weight_src src = {.name = "matrix", .cols = c->k, .n_parts = parts_of(c),
+    struct weight_src src = {.name = "matrix",
+                             .cols = c->k,
+                             .n_parts = parts_of(c),
                              .n_slices = c->n_slices > 0 ? c->n_slices : 1};
     struct weight *w = NULL;
     size_t row = (size_t)c->k * 4 + 1;
@@ -72,9 +75,13 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
         src.slice_end[i] = slice_end(c, i, src.n_slices);
     for (int i = 0; i < src.n_parts; i++) {
         enum dtype t = part_type(c, i);
-        src.part[i] = (struct weight_part){.data = p, .row_bytes = row, .dtype = t,
-                                           .rows = part_rows(c, i), .bias_dtype = DT_BF16,
-                                           .bias = c->bias && (src.n_parts == 1 || i != 0) ? b : NULL};
+        src.part[i] =
+            (struct weight_part){.data = p,
+                                 .row_bytes = row,
+                                 .dtype = t,
+                                 .rows = part_rows(c, i),
+                                 .bias_dtype = DT_BF16,
+                                 .bias = c->bias && (src.n_parts == 1 || i != 0) ? b : NULL};
         for (int32_t r = 0; r < part_rows(c, i); r++, n++, p += row, b += 2) {
             for (int32_t k = 0; k < c->k; k++)
                 store_at(p, t, (size_t)k, in_f32(1, n, k));
@@ -129,7 +136,8 @@ const struct op op_linear = {"linear", out_cols, run_linear, ref_linear};
 /* ids: also before and beyond this rank's share, which begins at 5 */
 static int32_t id_at(const struct op_case *c, int32_t t)
 {
-    return t % 7 == 6 ? (t % 2 ? 4 : c->n + 5) : 5 + (int32_t)((int64_t)t * 31 % (c->n > 0 ? c->n : 1));
+    return t % 7 == 6 ? (t % 2 ? 4 : c->n + 5)
+                      : 5 + (int32_t)((int64_t)t * 31 % (c->n > 0 ? c->n : 1));
 }
 
 static int32_t embed_cols(const struct op_case *c)

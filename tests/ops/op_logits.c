@@ -35,7 +35,8 @@ static float *logit_rows(const struct op_case *c, int32_t first, int32_t n)
 
 static struct vocab_part vocab_of(const struct op_case *c)
 {
-    struct vocab_part p = {.first_id = FIRST_ID, .n_cols = c->n, .n_slices = c->n_slices > 0 ? c->n_slices : 1};
+    struct vocab_part p = {
+        .first_id = FIRST_ID, .n_cols = c->n, .n_slices = c->n_slices > 0 ? c->n_slices : 1};
     for (int i = 0; i < p.n_slices; i++)
         p.slice_end[i] = (int32_t)((int64_t)c->n * (i + 1) / p.n_slices);
     if (p.n_slices == N_SLICES)
@@ -54,13 +55,15 @@ static int32_t topk_cols(const struct op_case *c)
 }
 
 /* k values, k ids, stat */
-static enum status run_topk(struct backend *be, const struct op_case *c, int32_t first, int32_t n, float *out)
+static enum status run_topk(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
+                            float *out)
 {
     struct op_env e = env_open(be);
     struct vocab_part part = vocab_of(c);
     float *l = logit_rows(c, first, n), *t = malloc(((size_t)n + 1) * sizeof *t);
     size_t rows = (size_t)n + 1, stats = 3 * (size_t)part.n_slices;
-    float *val = malloc(rows * ((size_t)c->k + stats) * sizeof *val), *stat = val + rows * (size_t)c->k;
+    float *val = malloc(rows * ((size_t)c->k + stats) * sizeof *val),
+          *stat = val + rows * (size_t)c->k;
     int32_t *id = malloc(rows * (size_t)c->k * sizeof *id + 1);
     for (int32_t r = 0; r < n; r++)
         t[r] = inv_temp(first + r);
@@ -99,7 +102,8 @@ static int by_value_then_id(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void ref_stat(const struct op_case *c, int32_t r, int32_t from, int32_t to, double *out, double *bound)
+static void ref_stat(const struct op_case *c, int32_t r, int32_t from, int32_t to, double *out,
+                     double *bound)
 {
     double m = -INFINITY, cold = 0, warm = 0, t = inv_temp(r);
     for (int32_t i = from; i < to; i++)
@@ -151,12 +155,14 @@ static int32_t edit_id(int32_t r, int32_t i)
     return i == 7 ? FIRST_ID - 1 : i == 8 ? FIRST_ID + 100000 : FIRST_ID + r % 3 + 7 * i;
 }
 
-static enum status run_edit(struct backend *be, const struct op_case *c, int32_t first, int32_t n, float *out)
+static enum status run_edit(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
+                            float *out)
 {
     struct op_env e = env_open(be);
     struct vocab_part part = vocab_of(c);
     size_t all = (size_t)n * EDITS;
-    float *l = logit_rows(c, first, n), *mul = malloc((2 * all + 1) * sizeof *mul), *add = mul + all;
+    float *l = logit_rows(c, first, n), *mul = malloc((2 * all + 1) * sizeof *mul),
+          *add = mul + all;
     int32_t *row = malloc((2 * all + 1) * sizeof *row), *id = row + all;
     for (int32_t r = 0; r < n; r++)
         for (int32_t i = 0; i < EDITS; i++) {
@@ -166,7 +172,8 @@ static enum status run_edit(struct backend *be, const struct op_case *c, int32_t
             mul[at] = 1.5f + in_f32(22, first + r, i);
             add[at] = in_f32(23, first + r, i);
         }
-    struct view vl = env_view(&e, n, c->n, DT_F32, l), vr = env_packed(&e, (int32_t)all, 1, DT_I32, row),
+    struct view vl = env_view(&e, n, c->n, DT_F32, l),
+                vr = env_packed(&e, (int32_t)all, 1, DT_I32, row),
                 vi = env_packed(&e, (int32_t)all, 1, DT_I32, id),
                 vm = env_packed(&e, (int32_t)all, 1, DT_F32, mul),
                 va = env_packed(&e, (int32_t)all, 1, DT_F32, add);

@@ -27,9 +27,12 @@ static enum status run_rms(struct backend *be, const struct op_case *c, int32_t 
                            float *out)
 {
     struct op_env e = env_open(be);
-    float *r = in_rows(11, first, n, c->k), *x = in_rows(12, first, n, c->k), *w = in_rows(13, 0, 2, c->k);
-    struct view vr = env_view(&e, n, c->k, DT_F32, r), vo = env_view(&e, n, c->k, DT_F32, NULL), vx = {0};
-    struct weight *ww = env_vector(&e, w, c->k), *wb = c->bias ? env_vector(&e, w + c->k, c->k) : NULL;
+    float *r = in_rows(11, first, n, c->k), *x = in_rows(12, first, n, c->k),
+          *w = in_rows(13, 0, 2, c->k);
+    struct view vr = env_view(&e, n, c->k, DT_F32, r), vo = env_view(&e, n, c->k, DT_F32, NULL),
+                vx = {0};
+    struct weight *ww = env_vector(&e, w, c->k),
+                  *wb = c->bias ? env_vector(&e, w + c->k, c->k) : NULL;
     if (c->variant == 0)
         vx = env_view(&e, n, c->k, DT_F32, x);
     ENV_RUN(&e, e.ops->add_rms_norm(be, vr, vx, wb, ww, NORM_EPS, vo));
@@ -50,7 +53,8 @@ static void ref_rms(const struct op_case *c, double *out, double *bound)
     for (int32_t t = 0; t < c->rows; t++) {
         double sq = 0;
         for (int32_t i = 0; i < c->k; i++) {
-            double add = c->variant ? 0 : in_f32(12, t, i), b = c->bias && !c->variant ? in_f32(13, 1, i) : 0;
+            double add = c->variant ? 0 : in_f32(12, t, i),
+                   b = c->bias && !c->variant ? in_f32(13, 1, i) : 0;
             double v = in_f32(11, t, i) + (add + b);
             out[at_of(t, 2 * c->k, i)] = v;
             bound[at_of(t, 2 * c->k, i)] = 4 * EPS * (1 + fabs(add) + fabs(b));
@@ -60,20 +64,22 @@ static void ref_rms(const struct op_case *c, double *out, double *bound)
             double r = 1 / sqrt(sq / c->k + (double)NORM_EPS), w = in_f32(13, 0, i);
             double v = out[at_of(t, 2 * c->k, i)];
             out[at_of(t, 2 * c->k, c->k + i)] = v * r * w;
-            bound[at_of(t, 2 * c->k, c->k + i)] = (c->k / 16 + 30) * EPS * fabs(w) * (r + fabs(v * r));
+            bound[at_of(t, 2 * c->k, c->k + i)] =
+                (c->k / 16 + 30) * EPS * fabs(w) * (r + fabs(v * r));
         }
     }
 }
 
 const struct op op_add_rms_norm = {"add_rms_norm", rms_cols, run_rms, ref_rms};
 
-static enum status run_layer_norm(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
-                                  float *out)
+static enum status run_layer_norm(struct backend *be, const struct op_case *c, int32_t first,
+                                  int32_t n, float *out)
 {
     struct op_env e = env_open(be);
     float *x = in_rows(11, first, n, c->k), *w = in_rows(13, 0, 2, c->k);
     struct view vx = env_view(&e, n, c->k, DT_F32, x), vo = env_view(&e, n, c->k, DT_F32, NULL);
-    struct weight *ww = env_vector(&e, w, c->k), *wb = c->bias ? env_vector(&e, w + c->k, c->k) : NULL;
+    struct weight *ww = env_vector(&e, w, c->k),
+                  *wb = c->bias ? env_vector(&e, w + c->k, c->k) : NULL;
     ENV_RUN(&e, e.ops->layer_norm(be, vx, ww, wb, NORM_EPS, vo));
     env_read(&e, out, vo);
     free(x);
@@ -104,7 +110,8 @@ const struct op op_layer_norm = {"layer_norm", cols_k, run_layer_norm, ref_layer
 /* Wide range, with the places where exp leaves its own. */
 static float act_in(int32_t t, int32_t i)
 {
-    static const float special[] = {0.0f, -0.0f, 88.5f, -88.5f, 104.5f, -104.5f, 1e30f, -1e30f, 1e-40f, 20.0f};
+    static const float special[] = {0.0f,    -0.0f, 88.5f,  -88.5f, 104.5f,
+                                    -104.5f, 1e30f, -1e30f, 1e-40f, 20.0f};
     if (i < 10)
         return special[i];
     return in_f32(14, t, i) * (i % 3 == 0 ? 0.1f : i % 3 == 1 ? 5.0f : 40.0f);
@@ -140,8 +147,8 @@ static float *act_rows(int32_t first, int32_t n, int32_t cols)
 }
 
 /* variant 1: in place */
-static enum status run_activate(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
-                                float *out)
+static enum status run_activate(struct backend *be, const struct op_case *c, int32_t first,
+                                int32_t n, float *out)
 {
     struct op_env e = env_open(be);
     float *x = act_rows(first, n, c->k);
@@ -162,8 +169,8 @@ static void ref_activate(const struct op_case *c, double *out, double *bound)
 
 const struct op op_activate = {"activate", cols_k, run_activate, ref_activate};
 
-static enum status run_act_mul(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
-                               float *out)
+static enum status run_act_mul(struct backend *be, const struct op_case *c, int32_t first,
+                               int32_t n, float *out)
 {
     struct op_env e = env_open(be);
     float *g = act_rows(first, n, c->k), *u = in_rows(15, first, n, c->k);
@@ -173,7 +180,8 @@ static enum status run_act_mul(struct backend *be, const struct op_case *c, int3
             gu[at_of(t, 2 * c->k, i)] = g[at_of(t, c->k, i)];
             gu[at_of(t, 2 * c->k, c->k + i)] = u[at_of(t, c->k, i)];
         }
-    struct view vx = env_view(&e, n, 2 * c->k, DT_F32, gu), vo = env_view(&e, n, c->k, DT_F32, NULL);
+    struct view vx = env_view(&e, n, 2 * c->k, DT_F32, gu),
+                vo = env_view(&e, n, c->k, DT_F32, NULL);
     ENV_RUN(&e, e.ops->act_mul(be, c->act, vx, vo));
     env_read(&e, out, vo);
     free(g);
@@ -196,7 +204,8 @@ const struct op op_act_mul = {"act_mul", cols_k, run_act_mul, ref_act_mul};
 
 #define ADD_SCALE 0.37f
 
-static enum status run_add(struct backend *be, const struct op_case *c, int32_t first, int32_t n, float *out)
+static enum status run_add(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
+                           float *out)
 {
     struct op_env e = env_open(be);
     float *a = in_rows(16, first, n, c->k), *b = in_rows(17, first, n, c->k);
@@ -234,8 +243,8 @@ static enum status run_gather(struct backend *be, const struct op_case *c, int32
     int32_t *row = malloc(((size_t)n + 1) * sizeof *row);
     for (int32_t r = 0; r < n; r++)
         row[r] = gather_row(first + r);
-    struct view vx = env_view(&e, GATHER_FROM, c->k, DT_F32, x), vr = env_packed(&e, n, 1, DT_I32, row),
-                vo = env_view(&e, n, c->k, DT_F32, NULL);
+    struct view vx = env_view(&e, GATHER_FROM, c->k, DT_F32, x),
+                vr = env_packed(&e, n, 1, DT_I32, row), vo = env_view(&e, n, c->k, DT_F32, NULL);
     ENV_RUN(&e, e.ops->gather(be, vx, vr, vo));
     env_read(&e, out, vo);
     free(x);

@@ -11,7 +11,8 @@ static struct backend *open_auto(void)
     return be;
 }
 
-static void check_refused(const char *name, struct backend_config cfg, enum status st, const char *word)
+static void check_refused(const char *name, struct backend_config cfg, enum status st,
+                          const char *word)
 {
     struct backend *be = NULL;
     cr_assert_eq(backend_open(&be, name, &cfg), st);
@@ -61,7 +62,11 @@ Test(backend, memory_is_zero_aligned_and_moves_by_rows)
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
         struct buf *b = NULL;
         cr_assert_eq(ops->alloc(be, sizes[i], MEM_PINNED, &b), ST_OK);
-        struct view v = {.buf = b, .rows = 1, .cols = (int32_t)sizes[i], .stride = (int32_t)sizes[i], .dtype = DT_I8};
+        struct view v = {.buf = b,
+                         .rows = 1,
+                         .cols = (int32_t)sizes[i],
+                         .stride = (int32_t)sizes[i],
+                         .dtype = DT_I8};
         const char *p = ops->host_ptr(be, v);
         cr_assert_eq((uintptr_t)p % 64, 0);
         for (size_t j = 0; j < sizes[i]; j++)
@@ -98,7 +103,8 @@ Test(backend, write_read_copy_zero_touch_their_window_only)
     ops->close(be);
 }
 
-static void check_bad_weight(struct backend *be, struct weight_src src, enum status st, const char *word)
+static void check_bad_weight(struct backend *be, struct weight_src src, enum status st,
+                             const char *word)
 {
     struct weight *w = NULL;
     src.name = "blk.7.bad";
@@ -112,8 +118,12 @@ Test(backend, bad_weights_are_refused_by_name)
 {
     struct backend *be = open_auto();
     static const float data[64];
-    struct weight_src good = {.cols = 8, .n_parts = 1, .n_slices = 1, .slice_end = {8},
-                              .part = {{.data = data, .row_bytes = 32, .dtype = DT_F32, .rows = 8}}};
+    struct weight_src good = {
+        .cols = 8,
+        .n_parts = 1,
+        .n_slices = 1,
+        .slice_end = {8},
+        .part = {{.data = data, .row_bytes = 32, .dtype = DT_F32, .rows = 8}}};
     struct weight_src bad = good;
     bad.part[0].dtype = DT_I32;
     check_bad_weight(be, bad, ST_UNSUPPORTED, "i32");
@@ -144,7 +154,11 @@ Test(backend, weight_bytes_grow_with_whole_panels)
 {
     struct backend *be = open_auto();
     const struct backend_ops *ops = backend_ops_of(be);
-    struct weight_src src = {.name = "w", .cols = 64, .n_parts = 1, .n_slices = 1, .slice_end = {64},
+    struct weight_src src = {.name = "w",
+                             .cols = 64,
+                             .n_parts = 1,
+                             .n_slices = 1,
+                             .slice_end = {64},
                              .part = {{.row_bytes = 128, .dtype = DT_BF16, .rows = 32}}};
     size_t one = ops->weight_bytes(be, &src);
     src.part[0].rows = 33;

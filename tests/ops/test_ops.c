@@ -1,5 +1,5 @@
-/* Every op of the CPU backend: the plain path against double precision, and every instruction set, thread
- * count and batch against the plain path bit for bit. */
+/* Every op of the CPU backend: the plain path against double precision, and every instruction set,
+ * thread count and batch against the plain path bit for bit. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +33,8 @@ static size_t n_results(const struct op_case *c)
 static float *results(struct backend *be, const struct op_case *c)
 {
     float *out = calloc(n_results(c) + 1, sizeof *out);
-    cr_assert_eq(c->op->run(be, c, 0, c->rows, out), ST_OK, "%s: %s", op_case_name(c), status_detail());
+    cr_assert_eq(c->op->run(be, c, 0, c->rows, out), ST_OK, "%s: %s", op_case_name(c),
+                 status_detail());
     return out;
 }
 
@@ -54,8 +55,9 @@ static void check_reference(const struct op_case *c, const float *got)
         double v = got[i];
         bool fine = isinf(want[i]) ? v == want[i] : fabs(v - want[i]) <= bound[i];
         if (!fine)
-            cr_assert_fail("%s: row %zu column %zu: %.9g, expected %.9g within %.3g", op_case_name(c),
-                           i / (size_t)c->op->cols(c), i % (size_t)c->op->cols(c), v, want[i], bound[i]);
+            cr_assert_fail("%s: row %zu column %zu: %.9g, expected %.9g within %.3g",
+                           op_case_name(c), i / (size_t)c->op->cols(c), i % (size_t)c->op->cols(c),
+                           v, want[i], bound[i]);
     }
     free(want);
     free(bound);
@@ -104,7 +106,8 @@ Test(ops, same_bits_on_every_instruction_set_and_thread_count)
 }
 
 /* The same rows in calls of `chunk` rows. */
-static void check_chunks(struct backend *be, const struct op_case *c, int32_t chunk, const float *want)
+static void check_chunks(struct backend *be, const struct op_case *c, int32_t chunk,
+                         const float *want)
 {
     size_t cols = (size_t)c->op->cols(c);
     float *got = calloc(n_results(c) + 1, sizeof *got);
@@ -122,7 +125,8 @@ Test(ops, rows_do_not_depend_on_their_neighbours)
         struct backend *be = open_cpu(isas[i], 2);
         for (size_t j = 0; be && j < n_op_cases; j++) {
             const struct op_case *c = &op_cases[j];
-            if (c->rows > 50 || (i == 0 && c->rows > 20)) /* what one row cannot show in a short time */
+            if (c->rows > 50 ||
+                (i == 0 && c->rows > 20)) /* what one row cannot show in a short time */
                 continue;
             float *want = results(be, c);
             check_chunks(be, c, 1, want);

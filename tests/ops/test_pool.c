@@ -1,4 +1,5 @@
-/* The CPU backend's thread pool: every part runs exactly once, results are visible, sleeping threads wake. */
+/* The CPU backend's thread pool: every part runs exactly once, results are visible, sleeping
+ * threads wake. */
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -32,7 +33,8 @@ static void run_many(int n_parts, int n_threads, long rounds)
         pool_run(p, add_one, &c);
         for (int part = 0; part < n_parts; part++)
             if (c.plain[part] != i)
-                cr_assert_fail("part %d of %d ran %ld times in %ld rounds", part, n_parts, c.plain[part], i);
+                cr_assert_fail("part %d of %d ran %ld times in %ld rounds", part, n_parts,
+                               c.plain[part], i);
     }
     cr_assert_eq(c.n_parts, n_parts);
     pool_destroy(p);
@@ -77,8 +79,8 @@ static double cpu_seconds(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* Threads that slept between jobs still take part, and sleeping costs next to no processor time: 50 pauses
- * of 4 ms with 3 threads spinning all the time would be 0.4 s or more. */
+/* Threads that slept between jobs still take part, and sleeping costs next to no processor time: 50
+ * pauses of 4 ms with 3 threads spinning all the time would be 0.4 s or more. */
 Test(pool, idle_threads_sleep_and_wake, .timeout = 60)
 {
     struct pool *p = NULL;

@@ -71,9 +71,19 @@ static struct msg_generate generate_chat(void)
 static struct step_plan plan(void)
 {
     static struct plan_seq seqs[] = {
-        {.seq_id = 0x100000010U, .pos = 0, .n_tokens = 3, .token_off = 0, .n_blocks = 1,
-         .block_off = 0, .want = WANT_NONE},
-        {.seq_id = 7, .pos = 31, .n_tokens = 1, .token_off = 3, .n_blocks = 0, .block_off = 1,
+        {.seq_id = 0x100000010U,
+         .pos = 0,
+         .n_tokens = 3,
+         .token_off = 0,
+         .n_blocks = 1,
+         .block_off = 0,
+         .want = WANT_NONE},
+        {.seq_id = 7,
+         .pos = 31,
+         .n_tokens = 1,
+         .token_off = 3,
+         .n_blocks = 0,
+         .block_off = 1,
          .want = WANT_LAST},
     };
     static int32_t tokens[] = {1, 300, 70000, 9}, blocks[] = {42}, history[] = {8, 9};
@@ -110,16 +120,11 @@ static struct step_plan plan(void)
 static struct step_result result(void)
 {
     static struct result_token tokens[2] = {
-        {.seq_id = 7, .token = 11, .logprob = -0.5f, .n_top = 2,
-         .top = {{11, -0.5f}, {12, -1.5f}}},
+        {.seq_id = 7, .token = 11, .logprob = -0.5f, .n_top = 2, .top = {{11, -0.5f}, {12, -1.5f}}},
         {.seq_id = 8, .token = 0, .logprob = -2.0f, .n_top = 0},
     };
-    return (struct step_result){.step_id = 12,
-                                .epoch = 99,
-                                .n = 2,
-                                .tokens = tokens,
-                                .compute_us = 1234,
-                                .comm_us = 56};
+    return (struct step_result){
+        .step_id = 12, .epoch = 99, .n = 2, .tokens = tokens, .compute_us = 1234, .comm_us = 56};
 }
 
 static void replies(struct fixture *f)

@@ -92,8 +92,7 @@ Test(wire, decode_then_encode_gives_the_same_bytes)
         wire_mem_reset(&a);
         wire_mem_reset(&b);
         cr_assert(encode(&fix[i], &one, &a) == ST_OK);
-        cr_assert(decode(&fix[i], one, &back, &b) == ST_OK, "%s: %s", fix[i].name,
-                  status_detail());
+        cr_assert(decode(&fix[i], one, &back, &b) == ST_OK, "%s: %s", fix[i].name, status_detail());
         cr_assert(encode(&back, &two, &b) == ST_OK);
         cr_assert(one.n == two.n && memcmp(one.data, two.data, one.n) == 0, "%s", fix[i].name);
     }
@@ -202,9 +201,15 @@ Test(endpoints, checks)
     cr_assert(sock_check_endpoint("ipc:///tmp/x", true, false) == ST_OK);
     cr_assert(sock_check_endpoint("tcp://head:5556", false, false) == ST_OK);
     cr_assert(sock_check_endpoint("tcp://0.0.0.0:1", true, true) == ST_OK);
-    static const char *const bad[] = {"tcp://0.0.0.0:5555", "tcp://*:5555", "tcp://127.0.0.1",
-                                      "tcp://127.0.0.1:0",  "tcp://127.0.0.1:65536", "udp://x:1",
-                                      "ipc://", "tcp://127.evil.org:5", "tcp://:5"};
+    static const char *const bad[] = {"tcp://0.0.0.0:5555",
+                                      "tcp://*:5555",
+                                      "tcp://127.0.0.1",
+                                      "tcp://127.0.0.1:0",
+                                      "tcp://127.0.0.1:65536",
+                                      "udp://x:1",
+                                      "ipc://",
+                                      "tcp://127.evil.org:5",
+                                      "tcp://:5"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         cr_assert(sock_check_endpoint(bad[i], true, false) == ST_RANGE, "%s", bad[i]);
 }

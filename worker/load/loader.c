@@ -159,7 +159,8 @@ enum status loader_tensor(struct loader *ld, const char *pattern, int32_t layer,
     bool is_float = out->dtype == DT_F32 || out->dtype == DT_F16 || out->dtype == DT_BF16;
     if (!is_float && !quant_form(out->dtype))
         FAIL(ST_UNSUPPORTED,
-             "tensor %s: the type %s is not supported (f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, "
+             "tensor %s: the type %s is not supported (f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, "
+             "q8_0, "
              "q4_k, q5_k and q6_k are)",
              name, out->type_name);
     if (!is_float && n_dims == 1)
@@ -182,7 +183,8 @@ static bool carries_nothing(const struct loader *ld, const char *name)
 {
     const char *head = ld->mc.arch->tensor[TN_HEAD].name;
     bool divisors = ld->mc.rope.type == ROPE_DIVISORS && strcmp(name, "rope_freqs.weight") == 0;
-    return ends_with(name, ".rotary_emb.inv_freq") || divisors || (ld->mc.tied && strcmp(name, head) == 0);
+    return ends_with(name, ".rotary_emb.inv_freq") || divisors ||
+           (ld->mc.tied && strcmp(name, head) == 0);
 }
 
 enum status loader_check_used(const struct loader *ld)

@@ -10,8 +10,8 @@
 
 struct loader;
 
-/* A model directory as HuggingFace repositories have it, or a .gguf file.  ST_NOT_FOUND, ST_FORMAT, ST_UNSUPPORTED:
- * one line that names the file and what is wrong. */
+/* A model directory as HuggingFace repositories have it, or a .gguf file.  ST_NOT_FOUND, ST_FORMAT,
+ * ST_UNSUPPORTED: one line that names the file and what is wrong. */
 MUST_CHECK enum status loader_open(struct loader **out, const char *path);
 void loader_close(struct loader *ld);
 

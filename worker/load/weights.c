@@ -89,7 +89,8 @@ struct unit {
 static struct unit unit_of(enum dtype t)
 {
     const struct quant_form *f = quant_form(t);
-    return f ? (struct unit){(size_t)f->block, (size_t)f->n_bytes} : (struct unit){1, dtype_size(t)};
+    return f ? (struct unit){(size_t)f->block, (size_t)f->n_bytes}
+             : (struct unit){1, dtype_size(t)};
 }
 
 /* Bytes of a row's whole units that hold the part's columns. */
@@ -192,7 +193,7 @@ void weight_will_read(const struct weight_src *src)
     for (int32_t i = 0; i < src->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
         if (p->rows > 0 && src->cols > 0)
-            loader_will_read(p->data, (size_t)(p->rows - 1) * p->row_bytes +
-                                          span_bytes(p, src->cols));
+            loader_will_read(p->data,
+                             (size_t)(p->rows - 1) * p->row_bytes + span_bytes(p, src->cols));
     }
 }
