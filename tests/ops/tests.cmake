@@ -16,7 +16,7 @@ ingot_test(test_pool ops/test_pool.c LIBS ingot_backends ingot_common Threads::T
 add_executable(ops_digest ops/ops_digest.c)
 target_link_libraries(ops_digest PRIVATE ingot_flags ingot_op_cases ingot_backends ingot_common m)
 add_test(NAME ops_digest COMMAND sh -c "$<TARGET_FILE:ops_digest> | diff ${CMAKE_SOURCE_DIR}/tests/ops/digests.txt -")
-set_tests_properties(ops_digest PROPERTIES TIMEOUT 300 LABELS ops)
+set_tests_properties(ops_digest PROPERTIES TIMEOUT 900 LABELS "ops;tsan")
 
 # Not a test: prints figures beside the machine's limits.
 add_executable(bench_ops bench/bench_ops.c bench/ceilings.c)
