@@ -39,7 +39,9 @@ def shared_segments(pid):
     found = set()
     for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
         path = line.split(maxsplit=5)[-1]
-        if path.startswith(("/dev/shm/", "/tmp/")) and not path.endswith("(deleted)"):
+        # the tree itself may lie under /tmp
+        if (path.startswith(("/dev/shm/", "/tmp/")) and not path.startswith((str(ROOT), str(BIN)))
+                and not path.endswith("(deleted)")):
             found.add(path)
     return found
 
