@@ -64,7 +64,7 @@ def invented(draw, n_syllables):
 
 def a(noun):
     """The noun with its indefinite article."""
-    return ("an " if noun[0] in "aeiou" and not noun.startswith("un") else "a ") + noun
+    return ("an " if noun[0] in "aeiou" or noun.startswith("hon") else "a ") + noun
 
 
 def upper_first(text):
