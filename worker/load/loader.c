@@ -36,7 +36,7 @@ static enum status check_path(const char *path, bool *is_dir)
 
 static enum status open_parts(struct loader *ld, const char *path)
 {
-    bool is_dir;
+    bool is_dir = false;
     TRY(check_path(path, &is_dir));
     if (is_dir) {
         TRY(model_config_load(&ld->mc, path));
