@@ -237,7 +237,8 @@ enum send_result front_send(struct front *f, struct client *c, const struct clie
     wire_mem_reset(&f->mem);
     enum status st = client_msg_encode_reply(&bytes, msg, &f->mem);
     if (st != ST_OK) {
-        log_failure(LOG_ERROR, st, "a reply could not be encoded");
+        log_failure(LOG_ERROR, st, "a reply could not be encoded: its client is dropped");
+        c->gone = true; /* its requests end; nothing waits for a reply that never comes */
         return SEND_GONE;
     }
     return send_bytes(f, c, bytes.data, bytes.n, now_us);

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "collectives/control.h"
+#include "common/clock.h"
 #include "common/log.h"
 
 /* What rank 0 broadcasts: a head, then n bytes. */
@@ -31,13 +31,6 @@ struct loop {
     struct worker_msg reply; /* the step's result */
     bool replies;
 };
-
-static uint64_t now_us(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000U + (uint64_t)ts.tv_nsec / 1000U;
-}
 
 static void finish(struct loop *l, enum loop_end end)
 {
@@ -95,7 +88,7 @@ static enum status run_plan(struct loop *l, const struct step_plan *p)
                  (unsigned long long)l->welcome.epoch);
         return ST_OK;
     }
-    uint64_t begin = now_us(), comm = l->cfg.rank == 0 ? *l->cfg.comm_us : 0;
+    uint64_t begin = clock_us(), comm = l->cfg.rank == 0 ? *l->cfg.comm_us : 0;
     TRY(rank_step_run(l->cfg.step, p));
     l->last_step = p->step_id;
     if (l->cfg.rank != 0)
@@ -106,7 +99,7 @@ static enum status run_plan(struct loop *l, const struct step_plan *p)
     l->reply.type = WMSG_STEP_RESULT;
     *r = (struct step_result){
         .step_id = p->step_id, .epoch = p->epoch, .comm_us = *l->cfg.comm_us - comm};
-    r->compute_us = now_us() - begin - r->comm_us;
+    r->compute_us = clock_us() - begin - r->comm_us;
     r->tokens = rank_step_tokens(l->cfg.step, &r->n);
     l->replies = true;
     return ST_OK;
@@ -196,7 +189,7 @@ static enum status rank_0(struct loop *l)
 {
     const struct rank_loop_config *cfg = &l->cfg;
     struct worker_msg hello = {.type = WMSG_HELLO, .u.hello = *cfg->hello};
-    uint64_t ticked = now_us();
+    uint64_t ticked = clock_us();
     TRY(link_send(cfg->link, &hello));
     while (!l->over) {
         size_t n;
@@ -211,8 +204,8 @@ static enum status rank_0(struct loop *l)
         TRY(st);
         if (n > 0)
             TRY(handle(l, n));
-        if (cfg->world > 1 && now_us() - ticked >= TICK_MS * 1000U) {
-            ticked = now_us();
+        if (cfg->world > 1 && clock_us() - ticked >= TICK_MS * 1000U) {
+            ticked = clock_us();
             TRY(tell(l, KIND_TICK, 0, 0));
         }
     }

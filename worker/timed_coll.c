@@ -1,14 +1,8 @@
 #include "worker/timed_coll.h"
 
 #include <stdlib.h>
-#include <time.h>
 
-static uint64_t now_us(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000U + (uint64_t)ts.tv_nsec / 1000U;
-}
+#include "common/clock.h"
 
 static struct timed_coll *timed(struct coll *c)
 {
@@ -18,27 +12,27 @@ static struct timed_coll *timed(struct coll *c)
 static enum status timed_all_reduce(struct coll *c, struct view x, enum reduce_op op)
 {
     struct timed_coll *t = timed(c);
-    uint64_t begin = now_us();
+    uint64_t begin = clock_us();
     enum status st = t->inner->ops->all_reduce(t->inner, x, op);
-    t->us += now_us() - begin;
+    t->us += clock_us() - begin;
     return st;
 }
 
 static enum status timed_all_gather(struct coll *c, struct view src, struct view dst)
 {
     struct timed_coll *t = timed(c);
-    uint64_t begin = now_us();
+    uint64_t begin = clock_us();
     enum status st = t->inner->ops->all_gather(t->inner, src, dst);
-    t->us += now_us() - begin;
+    t->us += clock_us() - begin;
     return st;
 }
 
 static enum status timed_broadcast(struct coll *c, struct view x, int root)
 {
     struct timed_coll *t = timed(c);
-    uint64_t begin = now_us();
+    uint64_t begin = clock_us();
     enum status st = t->inner->ops->broadcast(t->inner, x, root);
-    t->us += now_us() - begin;
+    t->us += clock_us() - begin;
     return st;
 }
 
