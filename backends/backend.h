@@ -28,7 +28,11 @@ struct buf;     /* device memory; host code never dereferences it */
 struct weight;  /* a matrix or vector in the backend's own packing */
 struct graph;
 
-enum { N_SLICES = 8 }; /* slices of every sum that ranks share: see struct weight_src */
+enum {
+    N_SLICES = 8,          /* slices of every sum that ranks share: see struct weight_src */
+    MOE_MAX_EXPERTS = 512, /* E of a moe_layer */
+    MOE_MAX_TOP_K = 32,    /* k of a moe_layer */
+};
 
 struct backend_config {
     int threads;       /* CPU: worker threads, 0 = as many as this process may use */
@@ -42,6 +46,7 @@ struct backend_info {
     size_t mem_free;   /* bytes a worker may plan with */
     size_t mem_total;  /* bytes */
     bool graphs;       /* graph_* present */
+    bool experts;      /* stacks and moe_* present */
     unsigned kv_types; /* bit (1 << dtype) for each KV element type that attention takes */
 };
 
@@ -105,6 +110,19 @@ struct kv_layer {
     struct view k_scale, v_scale; /* [n_blocks * block_len, n_kv] f32, for DT_I8 and DT_E4M3 */
 };
 
+enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH }; /* GELU: the erf form */
+
+/* Constant facts of one mixture-of-experts feed-forward layer on this rank. */
+struct moe_layer {
+    int32_t n_experts, top_k; /* E, and k experts a token: 1 <= k <= E */
+    int32_t hidden, ffn;      /* D; F: this rank's columns of each expert */
+    bool renormalise;         /* the chosen experts' weights are divided by their sum */
+    float scale;              /* factor on the weights; 1: none */
+    enum act act;
+    const struct weight *gate_up; /* stack of E [2F, D] without bias */
+    const struct weight *down;    /* stack of E [D, F] without bias, with slices */
+};
+
 /* The step plan's arrays on the device, at fixed addresses. */
 struct step_dev {
     int32_t n_tokens, n_seqs, max_q,
@@ -127,8 +145,6 @@ struct vocab_part {
     int32_t n_slices;
     int32_t slice_end[N_SLICES];
 };
-
-enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH }; /* GELU: the erf form */
 
 struct backend_ops {
     const char *name; /* "cpu", "cuda", "metal" */
@@ -155,6 +171,12 @@ struct backend_ops {
     enum status (*load_weight)(struct backend *be, const struct weight_src *src,
                                struct weight **out);
     void (*free_weight)(struct backend *be, struct weight *w);
+    /* A stack: n matrices of the same shape, types and slices as one weight, given back by
+     * free_weight; only moe_ffn takes it.  src [n].  Stacks and moe_*: all there or all NULL =
+     * absent. */
+    size_t (*stack_bytes)(struct backend *be, const struct weight_src *src, int32_t n);
+    enum status (*load_stack)(struct backend *be, const struct weight_src *src, int32_t n,
+                              struct weight **out);
 
     /* out[t,:] = row (ids[t] - first_id) of table, plus +0.0f; a row of zeros when that is not in
      * [0, N).  table: matrix [N, D]; ids [T,1] i32; out [T,D] f32. */
@@ -183,6 +205,29 @@ struct backend_ops {
     enum status (*act_mul)(struct backend *be, enum act act, struct view gate_up, struct view out);
     /* out = act(x), both [T,F] f32; out may be x (encoder models). */
     enum status (*activate)(struct backend *be, enum act act, struct view x, struct view out);
+    /* Each token's k experts, in the order (logit descending, id ascending; NaN before all
+     * numbers), and their weights: with p_e = exp(logit_e - greatest) and the sum of the chosen p
+     * in that order (renormalise) or of all p in order of ids, weight_i = p_i / sum * scale. logits
+     * [T,E] f32, ids [T,k] i32, weights [T,k] f32.  Uses n_experts, top_k, renormalise and scale of
+     * ml. */
+    enum status (*moe_route)(struct backend *be, const struct moe_layer *ml, struct view logits,
+                             struct view ids, struct view weights);
+    /* Bytes of scratch that moe_ffn wants for up to max_tokens tokens (at 64 bytes' alignment);
+     * asked before anything is loaded, so without gate_up and down. */
+    size_t (*moe_scratch)(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
+    /* out[t,:] = sum over the experts e of token t of weight * down_e(act(gate_e(x)) * up_e(x)),
+     * this rank's part of it.  The sum over the ranks must not depend on their number, so the
+     * experts are added within each slice of down:
+     *   part_{e,s}  the product over slice s of down_e, in linear's order;
+     *   acc_s       = fmaf(weight_e, part_{e,s}, acc_s) from +0, e in ascending order of ids;
+     *   out         the acc_s added as the tree of struct weight_src; the all-reduce goes on.
+     * gate_up and down are otherwise as in linear, the activation as in act_mul.  Row t's ids are
+     * distinct and in [0, E).  A step reads the weights of the experts that it uses, each once.
+     * x, out [T,D] f32; ids [T,k] i32, weights [T,k] f32; scratch [1, n] f32 of moe_scratch bytes
+     * or more. */
+    enum status (*moe_ffn)(struct backend *be, const struct moe_layer *ml, struct view x,
+                           struct view ids, struct view weights, struct view scratch,
+                           struct view out);
     /* dst += scale * src, same shape, f32. */
     enum status (*add)(struct backend *be, struct view dst, struct view src, float scale);
     /* out[r,:] = x[row[r],:].  row [R,1] i32. */
