@@ -1,12 +1,19 @@
 /* Element types of weights, activations and KV entries, and the conversions between the small
- * floats. Conversions to f16 and bf16 round to nearest even; NaN stays NaN; f16 overflow gives
- * infinity. */
+ * floats. Conversions to f16, bf16 and e4m3 round to nearest even; NaN stays NaN; f16 overflow
+ * gives infinity, e4m3 saturates. */
 #ifndef COMMON_DTYPE_H
 #define COMMON_DTYPE_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+/* Arithmetic that hosts and devices share, bit for bit. */
+#ifdef __CUDACC__
+#define NUMBER_FN static __host__ __device__ inline
+#else
+#define NUMBER_FN static inline
+#endif
 
 enum dtype {
     DT_F32,
@@ -33,26 +40,26 @@ const char *dtype_name(enum dtype t);
 /* Bytes of one element; 0 for an unknown value and for types in blocks. */
 size_t dtype_size(enum dtype t);
 
-static inline float f32_of_bits(uint32_t u)
+NUMBER_FN float f32_of_bits(uint32_t u)
 {
     float f;
     memcpy(&f, &u, sizeof f);
     return f;
 }
 
-static inline uint32_t bits_of_f32(float f)
+NUMBER_FN uint32_t bits_of_f32(float f)
 {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
     return u;
 }
 
-static inline float f32_of_bf16(uint16_t h)
+NUMBER_FN float f32_of_bf16(uint16_t h)
 {
     return f32_of_bits((uint32_t)h << 16);
 }
 
-static inline uint16_t bf16_of_f32(float f)
+NUMBER_FN uint16_t bf16_of_f32(float f)
 {
     uint32_t u = bits_of_f32(f);
     if ((u & 0x7fffffffU) > 0x7f800000U)
@@ -60,7 +67,7 @@ static inline uint16_t bf16_of_f32(float f)
     return (uint16_t)((u + 0x7fffU + ((u >> 16) & 1U)) >> 16);
 }
 
-static inline float f32_of_f16(uint16_t h)
+NUMBER_FN float f32_of_f16(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = (h >> 10) & 31U, man = h & 0x3ffU;
     if (exp == 31)
@@ -71,7 +78,7 @@ static inline float f32_of_f16(uint16_t h)
     return sign ? -f : f;
 }
 
-static inline uint16_t f16_of_f32(float f)
+NUMBER_FN uint16_t f16_of_f32(float f)
 {
     uint32_t u = bits_of_f32(f), sign = (u >> 16) & 0x8000U, a = u & 0x7fffffffU;
     if (a > 0x7f800000U)
@@ -84,6 +91,32 @@ static inline uint16_t f16_of_f32(float f)
     }
     a += 0xfffU + ((a >> 13) & 1U);
     return (uint16_t)(sign | ((a - 0x38000000U) >> 13));
+}
+
+/* OCP 8-bit floating point E4M3FN: bias 7, no infinities, NaN = 0x7f, greatest 448.  Exponent and
+ * mantissa are put in place as they are; the product moves the bias from 7 to 127 and normalises,
+ * exactly. */
+NUMBER_FN float f32_of_e4m3(uint8_t h)
+{
+    float f = f32_of_bits((h & 0x7fU) << 20) * 0x1p120f;
+    uint32_t u = (h & 0x7fU) == 0x7fU ? 0x7fc00000U : bits_of_f32(f);
+    return f32_of_bits(u | (h & 0x80U) << 24);
+}
+
+/* Nearest, ties to even; beyond 448 it saturates; NaN stays NaN. */
+NUMBER_FN uint8_t e4m3_of_f32(float f)
+{
+    uint32_t u = bits_of_f32(f), sign = (u >> 24) & 0x80U, a = u & 0x7fffffffU;
+    if (a > 0x7f800000U)
+        return (uint8_t)(sign | 0x7fU);
+    if (a >= 0x43e00000U) /* 448 */
+        return (uint8_t)(sign | 0x7eU);
+    if (a < 0x3c800000U) { /* below 2^-6: the step is 2^-9; adding 2^14 aligns it in f32 */
+        float r = f32_of_bits(a) + 0x1p14f;
+        return (uint8_t)(sign | (bits_of_f32(r) - 0x46800000U));
+    }
+    a += 0x7ffffU + ((a >> 20) & 1U);
+    return (uint8_t)(sign | ((a - 0x3c000000U) >> 20));
 }
 
 #endif

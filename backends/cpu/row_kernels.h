@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "backends/cpu/exact_math.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/kv_types.h"
+#include "backends/exact_math.h"
 
 /* Lanes l and l + 8, then l + 4, l + 2, l + 1. */
 static inline float lane_sum(const float *lane)

@@ -1,18 +1,18 @@
 /* exp and the activations, written once in fused multiply-adds and integer shifts so that every
- * instruction set gives the same bits; libm is not used because its results differ between
- * machines.  The loops that call these are vectorised by the compiler.  Polynomials: least squares
- * on Chebyshev nodes, reweighted towards equal relative error (Lawson's method). */
-#ifndef BACKENDS_CPU_EXACT_MATH_H
-#define BACKENDS_CPU_EXACT_MATH_H
+ * instruction set and every device gives the same bits; libm is not used because its results differ
+ * between machines.  The loops that call these are vectorised by the compiler.  Polynomials: least
+ * squares on Chebyshev nodes, reweighted towards equal relative error (Lawson's method). */
+#ifndef BACKENDS_EXACT_MATH_H
+#define BACKENDS_EXACT_MATH_H
 
 #include <math.h>
 
-#include "backends/backend.h"
+#include "common/dtype.h"
 
 /* e^x, relative error below 2e-7 where the result is a normal number; 0 below -104, +inf
  * above 88.8, NaN for NaN.  x = n ln 2 + r; e^r by a polynomial of degree 6; 2^n in two factors, so
  * that subnormal results round once. */
-static inline float exact_exp(float x)
+NUMBER_FN float exact_exp(float x)
 {
     const float magic = 0x1.8p23f; /* adding it rounds to an integer, nearest even */
     x = x < -104.0f ? -104.0f : x;
@@ -36,14 +36,14 @@ static inline float exact_exp(float x)
 }
 
 /* x * sigmoid(z) */
-static inline float gate(float x, float z)
+NUMBER_FN float gate(float x, float z)
 {
     return x / (1.0f + exact_exp(-z));
 }
 
 /* x * Phi(x), the erf form: Phi(-a) = e^(-a^2/2) * t * P(t), t = 1 / (1 + 0.35 a), a >= 0.  a is
  * cut at 15, where the product is zero. */
-static inline float exact_gelu(float x)
+NUMBER_FN float exact_gelu(float x)
 {
     float a = x < 0.0f ? -x : x;
     a = a > 15.0f ? 15.0f : a;
@@ -62,13 +62,13 @@ static inline float exact_gelu(float x)
     return x * phi;
 }
 
-static inline float exact_silu(float x)
+NUMBER_FN float exact_silu(float x)
 {
     return gate(x, x);
 }
 
 /* x/2 * (1 + tanh(u)) = x * sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3) */
-static inline float exact_gelu_tanh(float x)
+NUMBER_FN float exact_gelu_tanh(float x)
 {
     return gate(x, x * fmaf(x * x, 0x1.2444f2p-4f, 0x1.988454p0f));
 }
