@@ -148,6 +148,7 @@ static void cpu_info(struct backend *be, struct backend_info *out)
     *out = (struct backend_info){
         .mem_free = host_mem_free(),
         .mem_total = host_mem_total(),
+        .experts = true,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
     snprintf(out->device, sizeof out->device, "CPU %s, %s, %d thread%s", name, be->kernels->name, n,
@@ -192,6 +193,8 @@ const struct backend_ops cpu_ops = {
     .weight_bytes = cpu_weight_bytes,
     .load_weight = cpu_load_weight,
     .free_weight = cpu_free_weight,
+    .stack_bytes = cpu_stack_bytes,
+    .load_stack = cpu_load_stack,
     .embed = cpu_embed,
     .linear = cpu_linear,
     .add_rms_norm = cpu_add_rms_norm,
@@ -199,6 +202,9 @@ const struct backend_ops cpu_ops = {
     .attention = cpu_attention,
     .act_mul = cpu_act_mul,
     .activate = cpu_activate,
+    .moe_route = cpu_moe_route,
+    .moe_scratch = cpu_moe_scratch,
+    .moe_ffn = cpu_moe_ffn,
     .add = cpu_add,
     .gather = cpu_gather,
     .edit_logits = cpu_edit_logits,

@@ -27,8 +27,10 @@ struct weight {
     int32_t n, k; /* a vector: n = 1 */
     int32_t n_slices;
     int32_t slice_end[N_SLICES];
-    struct buf data; /* matrix: panels; vector: [k] f32 */
-    struct buf bias; /* f32, padded to whole panels; data NULL: none */
+    struct buf data;    /* matrix: panels; vector: [k] f32 */
+    struct buf bias;    /* f32, padded to whole panels; data NULL: none */
+    struct weight *mat; /* of a stack: matrix i, slice s at [i * n_slices + s], each a matrix of one
+                           slice whose data lies in this one's; NULL: no stack */
 };
 
 struct attn_item;
@@ -100,6 +102,19 @@ size_t cpu_weight_bytes(struct backend *be, const struct weight_src *src);
 enum status cpu_load_weight(struct backend *be, const struct weight_src *src, struct weight **out);
 void cpu_free_weight(struct backend *be, struct weight *w);
 
+/* The steps of cpu_load_weight, for those who lay several matrices into one allocation: everything
+ * but the memory (fails where load_weight does), the size of w->data, and its bytes (w->data is
+ * zeroed memory of that size at 64 bytes' alignment; biases are not filled). */
+MUST_CHECK enum status weight_describe(struct backend *be, const struct weight_src *src,
+                                       struct weight *w);
+size_t weight_data_bytes(const struct weight_src *src);
+void weight_fill(struct backend *be, const struct weight_src *src, struct weight *w);
+
+/* weight_stack.c */
+size_t cpu_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n);
+enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                           struct weight **out);
+
 /* ops_linear.c */
 enum status cpu_embed(struct backend *be, const struct weight *table, int32_t first_id,
                       struct view ids, struct view out);
@@ -115,6 +130,13 @@ enum status cpu_act_mul(struct backend *be, enum act act, struct view gate_up, s
 enum status cpu_activate(struct backend *be, enum act act, struct view x, struct view out);
 enum status cpu_add(struct backend *be, struct view dst, struct view src, float scale);
 enum status cpu_gather(struct backend *be, struct view x, struct view row, struct view out);
+
+/* ops_moe.c */
+enum status cpu_moe_route(struct backend *be, const struct moe_layer *ml, struct view logits,
+                          struct view ids, struct view weights);
+size_t cpu_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
+enum status cpu_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
+                        struct view ids, struct view weights, struct view scratch, struct view out);
 
 /* ops_attention.c */
 enum status cpu_qkv_to_cache(struct backend *be, const struct attn_layer *al,

@@ -256,32 +256,49 @@ static void load_vector(const struct weight_src *src, struct weight *w)
         ((float *)w->data.data)[i] = file_f32(src->part[0].data, src->part[0].dtype, (size_t)i);
 }
 
-enum status cpu_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+size_t weight_data_bytes(const struct weight_src *src)
+{
+    return data_bytes(src);
+}
+
+enum status weight_describe(struct backend *be, const struct weight_src *src, struct weight *w)
 {
     TRY(check_source(src));
     if (!src->vector && (size_t)src->cols * (size_t)be->kernels->tile_rows > be->x_pack_floats)
         FAIL(ST_UNSUPPORTED, "weight %s: %d columns, the CPU backend takes up to %zu", src->name,
              src->cols, be->x_pack_floats / (size_t)be->kernels->tile_rows);
+    *w = (struct weight){.form = form_of(src),
+                         .vector = src->vector,
+                         .n = src->vector ? 1 : (int32_t)total_rows(src),
+                         .k = src->cols,
+                         .n_slices = src->n_slices};
+    memcpy(w->slice_end, src->slice_end, sizeof w->slice_end);
+    return ST_OK;
+}
+
+void weight_fill(struct backend *be, const struct weight_src *src, struct weight *w)
+{
+    if (w->vector)
+        load_vector(src, w);
+    else
+        pool_run(be->pool, pack_panels, &(struct pack_job){src, w});
+}
+
+enum status cpu_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+{
     struct weight *w = calloc(1, sizeof *w);
     if (!w)
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
-    w->form = form_of(src);
-    w->vector = src->vector;
-    w->n = src->vector ? 1 : (int32_t)total_rows(src);
-    w->k = src->cols;
-    w->n_slices = src->n_slices;
-    memcpy(w->slice_end, src->slice_end, sizeof w->slice_end);
-    enum status st = mem_take(&w->data, data_bytes(src));
+    enum status st = weight_describe(be, src, w);
+    if (st == ST_OK)
+        st = mem_take(&w->data, data_bytes(src));
     if (st == ST_OK)
         st = mem_take(&w->bias, bias_bytes(src));
     if (st != ST_OK) {
         cpu_free_weight(be, w);
         return st;
     }
-    if (w->vector)
-        load_vector(src, w);
-    else
-        pool_run(be->pool, pack_panels, &(struct pack_job){src, w});
+    weight_fill(be, src, w);
     if (w->bias.data)
         pack_bias(src, w);
     *out = w;
@@ -295,5 +312,6 @@ void cpu_free_weight(struct backend *be, struct weight *w)
         return;
     mem_give(&w->data);
     mem_give(&w->bias);
+    free(w->mat);
     free(w);
 }

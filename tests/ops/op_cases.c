@@ -27,6 +27,15 @@
         .op = &op_attention, .rows = T, .n_seqs = SEQS, .past = PAST, .n_q = NQ, .n_kv = NKV,      \
         .q_per_kv = PER, .d = D, .block_len = BLOCK, .dtype = DT, __VA_ARGS__                      \
     }
+#define ROUTE(T, E, K, V)                                                                          \
+    {                                                                                              \
+        .op = &op_moe_route, .rows = T, .n_experts = E, .top_k = K, .variant = V                   \
+    }
+#define MOE(T, D, F, E, K, DT, ...)                                                                \
+    {                                                                                              \
+        .op = &op_moe_ffn, .rows = T, .k = D, .n = F, .n_experts = E, .top_k = K, .dtype = DT,     \
+        __VA_ARGS__                                                                                \
+    }
 #define EACH_FLOAT(X) X(DT_F32) X(DT_F16) X(DT_BF16)
 #define EACH_KV(X) EACH_FLOAT(X) X(DT_I8) X(DT_E4M3)
 
@@ -53,6 +62,12 @@
         ATTN(30, 2, 500, 4, 1, 4, 16, 16, DT, .window = 9),                                        \
         ATTN(21, 3, 530, 2, 2, 1, 40, 32, DT, .window = 300),                                      \
         ATTN(2, 1, 1100, 5, 1, 5, 128, 16, DT, ),
+/* Experts without a row, with one, and with more than a tile. */
+#define MOE_CASES(DT)                                                                              \
+    MOE(0, 16, 8, 4, 2, DT, ), MOE(1, 1, 1, 4, 1, DT, ), MOE(1, 70, 33, 8, 8, DT, .n_slices = 8),  \
+        MOE(5, 64, 48, 64, 8, DT, .n_slices = 8), MOE(37, 48, 21, 5, 2, DT, .n_slices = 4),        \
+        MOE(100, 33, 40, 4, 3, DT, .n_slices = 2, .act = ACT_GELU_TANH),                           \
+        MOE(2, 300, 200, 16, 1, DT, .n_slices = 8),
 
 const struct op_case op_cases[] = {
     EACH_FLOAT(LINEAR_CASES) LINEAR(5, 0, 20, DT_BF16, .bias = true),
@@ -104,5 +119,13 @@ const struct op_case op_cases[] = {
         ATTN(3, 1, 10, 0, 0, 1, 16, 16, DT_F32, ), /* a rank without query heads */
     /* more partial results than fit a wave: a unit's state is carried over */
     ATTN(197, 1, 1500, 8, 8, 1, 64, 16, DT_F16, ),
+    ROUTE(0, 8, 2, 0),
+    ROUTE(1, 4, 1, 1),
+    ROUTE(3, 4, 4, 0),
+    ROUTE(7, 64, 8, 1),
+    ROUTE(40, 128, 8, 0),
+    ROUTE(21, 512, 32, 3), /* ties, and a factor on the weights */
+    ROUTE(150, 60, 4, 2),
+    EACH_FLOAT(MOE_CASES) MOE(1100, 8, 6, 4, 2, DT_BF16, .n_slices = 8), /* more than a chunk */
 };
 const size_t n_op_cases = ARRAY_LEN(op_cases);

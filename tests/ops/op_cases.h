@@ -20,6 +20,7 @@ struct op_case {
     int32_t n_q, n_kv, d, rot, q_per_kv, q_offset, window, block_len;
     int32_t n_seqs, past; /* attention: rows shared evenly by the sequences, tokens before them */
     bool interleaved, qk_norm;
+    int32_t n_experts, top_k; /* of the mixture's ops: k is D, n is F */
 };
 
 struct op {
@@ -42,10 +43,13 @@ const char *op_case_name(const struct op_case *c);
 
 /* For the files of this folder. */
 extern const struct op op_linear, op_embed, op_add_rms_norm, op_layer_norm, op_act_mul, op_activate,
-    op_add, op_gather, op_edit_logits, op_topk, op_qkv, op_attention;
+    op_add, op_gather, op_edit_logits, op_topk, op_qkv, op_attention, op_moe_route, op_moe_ffn;
 
 /* Repeatable number in [-1, 1) for (stream, i, j). */
 float in_f32(uint32_t stream, int64_t i, int64_t j);
+
+/* The activation in double; *err: what an f32 result may be off. */
+double ref_act(enum act act, double x, double *err);
 
 /* Rounds a double's worth of f32 to a stored type and back. */
 float stored_f32(enum dtype t, float v);

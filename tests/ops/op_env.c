@@ -113,12 +113,15 @@ void env_read(struct op_env *e, void *dst, struct view v)
 const char *op_case_name(const struct op_case *c)
 {
     static char s[256];
-    snprintf(s, sizeof s,
-             "%s rows %d k %d n %d %s slices %d variant %d bias %d parts %d act %d heads %d/%d d "
-             "%d rot %d "
-             "per %d+%d window %d block %d seqs %d past %d norm %d",
-             c->op->name, c->rows, c->k, c->n, dtype_name(c->dtype), c->n_slices, c->variant,
-             c->bias, c->n_parts, (int)c->act, c->n_q, c->n_kv, c->d, c->rot, c->q_per_kv,
-             c->q_offset, c->window, c->block_len, c->n_seqs, c->past, c->qk_norm);
+    int n = snprintf(
+        s, sizeof s,
+        "%s rows %d k %d n %d %s slices %d variant %d bias %d parts %d act %d heads %d/%d d "
+        "%d rot %d "
+        "per %d+%d window %d block %d seqs %d past %d norm %d",
+        c->op->name, c->rows, c->k, c->n, dtype_name(c->dtype), c->n_slices, c->variant, c->bias,
+        c->n_parts, (int)c->act, c->n_q, c->n_kv, c->d, c->rot, c->q_per_kv, c->q_offset, c->window,
+        c->block_len, c->n_seqs, c->past, c->qk_norm);
+    if (c->n_experts && n < (int)sizeof s)
+        snprintf(s + n, sizeof s - (size_t)n, " experts %d/%d", c->top_k, c->n_experts);
     return s;
 }

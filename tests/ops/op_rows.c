@@ -117,7 +117,7 @@ static float act_in(int32_t t, int32_t i)
     return in_f32(14, t, i) * (i % 3 == 0 ? 0.1f : i % 3 == 1 ? 5.0f : 40.0f);
 }
 
-static double ref_act(enum act act, double x, double *err)
+double ref_act(enum act act, double x, double *err)
 {
     double z = 2 * sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x), v;
     *err = 4e-7;

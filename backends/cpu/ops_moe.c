@@ -1,0 +1,326 @@
+/* Mixtures of experts.  moe_ffn groups the (token, expert) pairs of a step by expert and cuts each
+ * group into tiles of rows; four passes over the pool follow:
+ *   the tiles' rows of x are packed; gate and up; the activation, packed again; down, where a unit
+ *   is a panel of output columns for all pairs, so that one thread adds a token's experts.
+ * Panels are the outer loop of the products, so that all threads have the same work however the
+ * tokens are spread over the experts, and a panel stays in cache over its tiles. */
+#include <math.h>
+#include <string.h>
+
+#include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/exact_math.h"
+
+enum { CHUNK = 1024 }; /* tokens at a time: bounds the scratch */
+
+/* ---- route ---- */
+
+struct route_job {
+    const struct moe_layer *ml;
+    struct view logits, ids, weights;
+};
+
+/* The greater logit goes first, NaN before all numbers. */
+static bool goes_before(float a, float b)
+{
+    return isnan(a) ? !isnan(b) : a > b;
+}
+
+/* ids [k]: of the experts in order. */
+static void choose(const float *logit, int32_t n_experts, int32_t k, int32_t *ids)
+{
+    int32_t n = 0;
+    for (int32_t e = 0; e < n_experts; e++) {
+        if (n == k && !goes_before(logit[e], logit[ids[k - 1]]))
+            continue;
+        int32_t i = n < k ? n++ : k - 1;
+        for (; i > 0 && goes_before(logit[e], logit[ids[i - 1]]); i--)
+            ids[i] = ids[i - 1];
+        ids[i] = e;
+    }
+}
+
+static void weigh(const struct moe_layer *ml, const float *logit, const int32_t *ids,
+                  float *weights)
+{
+    float most = logit[ids[0]], sum = 0.0f;
+    for (int32_t i = 0; i < ml->top_k; i++)
+        weights[i] = exact_exp(logit[ids[i]] - most);
+    if (ml->renormalise)
+        for (int32_t i = 0; i < ml->top_k; i++)
+            sum += weights[i];
+    else
+        for (int32_t e = 0; e < ml->n_experts; e++)
+            sum += exact_exp(logit[e] - most);
+    for (int32_t i = 0; i < ml->top_k; i++)
+        weights[i] = weights[i] / sum * ml->scale;
+}
+
+static void route_part(void *ctx, int part, int n_parts)
+{
+    const struct route_job *j = ctx;
+    long from, to;
+    pool_share(j->logits.rows, part, n_parts, &from, &to);
+    for (int32_t t = (int32_t)from; t < to; t++) {
+        const float *logit = view_f32(j->logits, t);
+        int32_t *ids = view_i32(j->ids, t);
+        choose(logit, j->ml->n_experts, j->ml->top_k, ids);
+        weigh(j->ml, logit, ids, view_f32(j->weights, t));
+    }
+}
+
+enum status cpu_moe_route(struct backend *be, const struct moe_layer *ml, struct view logits,
+                          struct view ids, struct view weights)
+{
+    assert(ml->top_k >= 1 && ml->top_k <= ml->n_experts && logits.cols == ml->n_experts);
+    assert(ids.cols == ml->top_k && weights.cols == ml->top_k);
+    assert(ids.rows == logits.rows && weights.rows == logits.rows);
+    struct route_job j = {ml, logits, ids, weights};
+    rows_run(be, route_part, &j, logits.rows, logits.cols);
+    return ST_OK;
+}
+
+/* ---- experts ---- */
+
+struct tile {
+    int32_t expert, first, rows; /* rows of the grouped pairs */
+};
+
+/* A chunk of tokens. */
+struct moe_job {
+    const struct kernels *kernels;
+    const struct moe_layer *ml;
+    struct view x, ids, weights, out;
+    int32_t row0, rows, n_tiles;
+    int32_t *start;    /* [E + 1] of each expert's pairs, grouped */
+    int32_t *pair;     /* [pairs] grouped: token of the chunk * k + i, ascending in an expert */
+    struct tile *tile; /* [n_tiles] by expert */
+    float *x_image;    /* tile after tile: [D][its rows] */
+    float *mid;        /* [pairs, 2F] */
+    float *h_image;    /* tile after tile: [F][its rows] */
+    float *acc;        /* for each part: [n_slices][rows][PANEL] */
+    size_t acc_floats; /* of a part */
+};
+
+static size_t round_16(size_t floats)
+{
+    return (floats + 15) & ~(size_t)15;
+}
+
+/* Lays the job's arrays into the scratch memory; its size in floats.  base NULL: the size alone.
+ * The images of x and of the hidden rows are never alive together. */
+static size_t place(struct moe_job *j, const struct moe_layer *ml, int32_t rows, int parts,
+                    float *base)
+{
+    size_t pairs = (size_t)rows * (size_t)ml->top_k, F = (size_t)ml->ffn, D = (size_t)ml->hidden;
+    size_t start = 0, pair = start + round_16((size_t)ml->n_experts + 1);
+    size_t tile = pair + round_16(pairs), image = tile + round_16(3 * pairs);
+    size_t mid = image + round_16(pairs * (D > F ? D : F)), acc = mid + round_16(pairs * 2 * F);
+    size_t acc_floats = (size_t)N_SLICES * (size_t)rows * PANEL;
+    if (base) {
+        j->start = (int32_t *)base + start;
+        j->pair = (int32_t *)base + pair;
+        j->tile = (struct tile *)(void *)(base + tile);
+        j->x_image = j->h_image = base + image;
+        j->mid = base + mid;
+        j->acc = base + acc;
+        j->acc_floats = acc_floats;
+    }
+    return acc + (size_t)parts * acc_floats;
+}
+
+size_t cpu_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens)
+{
+    int32_t rows = max_tokens < CHUNK ? max_tokens : CHUNK;
+    return place(NULL, ml, rows, pool_parts(be->pool), NULL) * sizeof(float);
+}
+
+static int32_t token_of(const struct moe_job *j, int32_t row)
+{
+    return j->row0 + j->pair[row] / j->ml->top_k;
+}
+
+/* Sorts the pairs by expert, counting. */
+static void group(struct moe_job *j)
+{
+    int32_t E = j->ml->n_experts, k = j->ml->top_k;
+    memset(j->start, 0, (size_t)(E + 1) * sizeof *j->start);
+    for (int32_t t = 0; t < j->rows; t++)
+        for (int32_t i = 0; i < k; i++) {
+            int32_t e = view_i32(j->ids, j->row0 + t)[i];
+            assert(e >= 0 && e < E);
+            j->start[e + 1]++;
+        }
+    for (int32_t e = 0; e < E; e++)
+        j->start[e + 1] += j->start[e];
+    for (int32_t t = 0; t < j->rows; t++)
+        for (int32_t i = 0; i < k; i++)
+            j->pair[j->start[view_i32(j->ids, j->row0 + t)[i]]++] = t * k + i;
+    for (int32_t e = E; e > 0; e--) /* each start has moved to the next one's */
+        j->start[e] = j->start[e - 1];
+    j->start[0] = 0;
+}
+
+static void cut_tiles(struct moe_job *j)
+{
+    int32_t most = j->kernels->tile_rows;
+    j->n_tiles = 0;
+    for (int32_t e = 0; e < j->ml->n_experts; e++) {
+        int32_t first = j->start[e], n = j->start[e + 1] - first, cuts = (n + most - 1) / most;
+        for (int32_t i = 0; i < cuts; i++) {
+            int32_t from = n * i / cuts, to = n * (i + 1) / cuts;
+            j->tile[j->n_tiles++] = (struct tile){e, first + from, to - from};
+        }
+    }
+}
+
+/* One row of cols elements into row r of a tile's image. */
+static void pack_row(float *image, const float *row, int32_t cols, int32_t r, int32_t rows)
+{
+    for (int32_t c = 0; c < cols; c++)
+        image[(size_t)c * (size_t)rows + (size_t)r] = row[c];
+}
+
+static void pack_part(void *ctx, int part, int n_parts)
+{
+    const struct moe_job *j = ctx;
+    int32_t D = j->ml->hidden;
+    long from, to;
+    pool_share(j->n_tiles, part, n_parts, &from, &to);
+    for (long i = from; i < to; i++) {
+        const struct tile *t = &j->tile[i];
+        for (int32_t r = 0; r < t->rows; r++)
+            pack_row(j->x_image + (size_t)t->first * (size_t)D,
+                     view_f32(j->x, token_of(j, t->first + r)), D, r, t->rows);
+    }
+}
+
+/* out [rows, cols of the panel] = image [K][rows] times panel p of w. */
+static void panel_product(const struct moe_job *j, const struct weight *w, int32_t p,
+                          const float *image, int32_t rows, float *out, size_t out_stride)
+{
+    int32_t c0 = p * PANEL;
+    struct linear_tile t = {
+        .x = image,
+        .panel = (const char *)w->data.data + (size_t)p * panel_bytes(&w->form, (size_t)w->k),
+        .form = w->form,
+        .out = out,
+        .out_stride = out_stride,
+        .rows = rows,
+        .cols = w->n - c0 < PANEL ? w->n - c0 : PANEL,
+        .n_slices = 1,
+        .slice_end = w->slice_end,
+    };
+    j->kernels->linear_tile(&t);
+}
+
+static int32_t n_panels(int32_t cols)
+{
+    return (cols + PANEL - 1) / PANEL;
+}
+
+static void gate_up_part(void *ctx, int part, int n_parts)
+{
+    const struct moe_job *j = ctx;
+    int32_t D = j->ml->hidden;
+    size_t cols = 2 * (size_t)j->ml->ffn;
+    long from, to;
+    pool_share((long)n_panels(2 * j->ml->ffn) * j->n_tiles, part, n_parts, &from, &to);
+    for (long u = from; u < to; u++) {
+        int32_t p = (int32_t)(u / j->n_tiles);
+        const struct tile *t = &j->tile[u % j->n_tiles];
+        panel_product(j, &j->ml->gate_up->mat[t->expert], p,
+                      j->x_image + (size_t)t->first * (size_t)D, t->rows,
+                      j->mid + (size_t)t->first * cols + (size_t)p * PANEL, cols);
+    }
+}
+
+/* The activation in place, then the image of the hidden rows. */
+static void hidden_part(void *ctx, int part, int n_parts)
+{
+    const struct moe_job *j = ctx;
+    int32_t F = j->ml->ffn;
+    long from, to;
+    pool_share(j->n_tiles, part, n_parts, &from, &to);
+    for (long i = from; i < to; i++) {
+        const struct tile *t = &j->tile[i];
+        for (int32_t r = 0; r < t->rows; r++) {
+            float *g = j->mid + (size_t)(t->first + r) * 2 * (size_t)F;
+            j->kernels->act_mul(j->ml->act, g, g + F, g, F);
+            pack_row(j->h_image + (size_t)t->first * (size_t)F, g, F, r, t->rows);
+        }
+    }
+}
+
+/* acc [rows][PANEL] of slice s: the weighted products of panel p, experts ascending. */
+static void add_experts(const struct moe_job *j, int32_t p, int32_t s, float *acc)
+{
+    const struct weight *down = j->ml->down;
+    int32_t F = j->ml->ffn, k = j->ml->top_k, from = s ? down->slice_end[s - 1] : 0;
+    float product[TILE_MAX * PANEL] = {0};
+    memset(acc, 0, (size_t)j->rows * PANEL * sizeof *acc);
+    for (int32_t i = 0; i < j->n_tiles; i++) {
+        const struct tile *t = &j->tile[i];
+        const float *image =
+            j->h_image + (size_t)t->first * (size_t)F + (size_t)from * (size_t)t->rows;
+        panel_product(j, &down->mat[t->expert * down->n_slices + s], p, image, t->rows, product,
+                      PANEL);
+        for (int32_t r = 0; r < t->rows; r++) {
+            int32_t pair = j->pair[t->first + r], token = pair / k;
+            float weight = view_f32(j->weights, j->row0 + token)[pair % k];
+            j->kernels->add(acc + (size_t)token * PANEL, product + r * PANEL, weight, PANEL);
+        }
+    }
+}
+
+static void down_part(void *ctx, int part, int n_parts)
+{
+    const struct moe_job *j = ctx;
+    int32_t D = j->ml->hidden;
+    size_t slice = (size_t)j->rows * PANEL;
+    float *acc = j->acc + (size_t)part * j->acc_floats;
+    long from, to;
+    pool_share(n_panels(D), part, n_parts, &from, &to);
+    for (int32_t p = (int32_t)from; p < to; p++) {
+        int32_t cols = D - p * PANEL < PANEL ? D - p * PANEL : PANEL;
+        for (int32_t s = 0; s < j->ml->down->n_slices; s++)
+            add_experts(j, p, s, acc + (size_t)s * slice);
+        for (int32_t n = j->ml->down->n_slices / 2; n > 0; n /= 2)
+            for (size_t s = 0; s < (size_t)n; s++)
+                for (size_t i = 0; i < slice; i++)
+                    acc[s * slice + i] = acc[2 * s * slice + i] + acc[(2 * s + 1) * slice + i];
+        for (int32_t t = 0; t < j->rows; t++)
+            memcpy(view_f32(j->out, j->row0 + t) + (size_t)p * PANEL, acc + (size_t)t * PANEL,
+                   (size_t)cols * sizeof *acc);
+    }
+}
+
+static void check_shapes(const struct moe_layer *ml, struct view x, struct view ids,
+                         struct view weights, struct view scratch, struct view out)
+{
+    assert(ml->gate_up->mat && ml->gate_up->n == 2 * ml->ffn && ml->gate_up->k == ml->hidden);
+    assert(ml->down->mat && ml->down->n == ml->hidden && ml->down->k == ml->ffn);
+    assert(ml->gate_up->n_slices == 1 && x.cols == ml->hidden && out.cols == ml->hidden);
+    assert(ids.cols == ml->top_k && weights.cols == ml->top_k && x.rows == out.rows);
+    assert(ids.rows == x.rows && weights.rows == x.rows && scratch.dtype == DT_F32);
+    (void)ml, (void)x, (void)ids, (void)weights, (void)scratch, (void)out;
+}
+
+enum status cpu_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
+                        struct view ids, struct view weights, struct view scratch, struct view out)
+{
+    check_shapes(ml, x, ids, weights, scratch, out);
+    assert((size_t)scratch.cols * sizeof(float) >= cpu_moe_scratch(be, ml, x.rows));
+    struct moe_job j = {
+        .kernels = be->kernels, .ml = ml, .x = x, .ids = ids, .weights = weights, .out = out};
+    for (j.row0 = 0; j.row0 < x.rows; j.row0 += j.rows) {
+        j.rows = x.rows - j.row0 < CHUNK ? x.rows - j.row0 : CHUNK;
+        place(&j, ml, j.rows, pool_parts(be->pool), view_f32(scratch, 0));
+        group(&j);
+        cut_tiles(&j);
+        pool_run(be->pool, pack_part, &j);
+        pool_run(be->pool, gate_up_part, &j);
+        pool_run(be->pool, hidden_part, &j);
+        pool_run(be->pool, down_part, &j);
+    }
+    return ST_OK;
+}

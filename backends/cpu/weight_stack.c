@@ -1,0 +1,117 @@
+/* Stacks: the matrices of a layer's experts in one allocation.  A matrix is stored slice by slice,
+ * because moe_ffn adds the experts within each slice. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cpu/cpu_backend.h"
+#include "common/quant.h"
+
+enum { ALIGN = 64 }; /* bytes, of a slice's panels */
+
+/* Slice s of a matrix as a matrix of its own. */
+static struct weight_src slice_of(const struct weight_src *src, int32_t s)
+{
+    struct weight_src out = *src;
+    int32_t from = s ? src->slice_end[s - 1] : 0;
+    out.cols = src->slice_end[s] - from;
+    out.n_slices = 1;
+    out.slice_end[0] = out.cols;
+    for (int i = 0; i < src->n_parts; i++) {
+        struct weight_part *p = &out.part[i];
+        const struct quant_form *f = quant_form(p->dtype);
+        int32_t at = p->skip + from, block = f ? f->block : 1;
+        size_t bytes = f ? (size_t)f->n_bytes : dtype_size(p->dtype);
+        p->data = (const char *)p->data + (size_t)(at / block) * bytes;
+        p->skip = at % block;
+    }
+    return out;
+}
+
+static size_t slice_bytes(const struct weight_src *src, int32_t s)
+{
+    struct weight_src slice = slice_of(src, s);
+    return (weight_data_bytes(&slice) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static size_t data_bytes(const struct weight_src *src, int32_t n)
+{
+    size_t each = 0;
+    for (int32_t s = 0; s < src->n_slices; s++)
+        each += slice_bytes(src, s);
+    return (size_t)n * each;
+}
+
+size_t cpu_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n)
+{
+    (void)be;
+    return sizeof(struct weight) + (size_t)n * (size_t)src->n_slices * sizeof(struct weight) +
+           mem_held(data_bytes(src, n));
+}
+
+static bool alike(const struct weight_src *a, const struct weight_src *b)
+{
+    bool same = a->cols == b->cols && a->n_parts == b->n_parts && a->n_slices == b->n_slices &&
+                memcmp(a->slice_end, b->slice_end, sizeof a->slice_end) == 0;
+    for (int i = 0; same && i < a->n_parts; i++)
+        same = a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows &&
+               a->part[i].skip == b->part[i].skip;
+    return same;
+}
+
+static enum status check_stack(struct backend *be, const struct weight_src *src, int32_t n)
+{
+    struct weight w;
+    if (n < 1 || n > MOE_MAX_EXPERTS)
+        FAIL(ST_RANGE, "weight %s: a stack of %d matrices", src->name, n);
+    for (int32_t i = 0; i < n; i++) {
+        TRY(weight_describe(be, &src[i], &w));
+        if (!alike(&src[i], &src[0]))
+            FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
+                 src->name, i);
+        for (int k = 0; k < src[i].n_parts; k++)
+            if (src[i].vector || src[i].part[k].bias)
+                FAIL(ST_UNSUPPORTED, "weight %s: a stack of %s", src->name,
+                     src[i].vector ? "vectors" : "matrices with biases");
+    }
+    return ST_OK;
+}
+
+static enum status fill_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                              struct weight *stack)
+{
+    char *at = stack->data.data;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t s = 0; s < src->n_slices; s++) {
+            struct weight_src slice = slice_of(&src[i], s);
+            struct weight *w = &stack->mat[i * src->n_slices + s];
+            TRY(weight_describe(be, &slice, w));
+            w->data.data = at;
+            weight_fill(be, &slice, w);
+            at += slice_bytes(src, s);
+        }
+    return ST_OK;
+}
+
+enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                           struct weight **out)
+{
+    TRY(check_stack(be, src, n));
+    struct weight *w = calloc(1, sizeof *w);
+    if (!w)
+        FAIL(ST_NOMEM, "no memory for weight %s", src->name);
+    enum status st = weight_describe(be, src, w);
+    if (st == ST_OK)
+        st = mem_take(&w->data, data_bytes(src, n));
+    if (st == ST_OK) {
+        w->mat = calloc((size_t)n * (size_t)src->n_slices, sizeof *w->mat);
+        st = w->mat
+                 ? fill_stack(be, src, n, w)
+                 : status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for weight %s", src->name);
+    }
+    if (st != ST_OK) {
+        cpu_free_weight(be, w);
+        return st;
+    }
+    *out = w;
+    return ST_OK;
+}
