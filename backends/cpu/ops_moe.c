@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/exact_math.h"
+#include "backends/exact_math.h"
 
 enum { CHUNK = 1024 }; /* tokens at a time: bounds the scratch */
 
