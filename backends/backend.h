@@ -27,6 +27,7 @@ struct backend; /* begins with struct backend_base */
 struct buf;     /* device memory; host code never dereferences it */
 struct weight;  /* a matrix or vector in the backend's own packing */
 struct graph;
+struct draw_shape; /* common/draw.h */
 
 enum {
     N_SLICES = 8,          /* slices of every sum that ranks share: see struct weight_src */
@@ -125,15 +126,17 @@ struct moe_layer {
 
 /* The step plan's arrays on the device, at fixed addresses. */
 struct step_dev {
-    int32_t n_tokens, n_seqs, max_q,
-        max_kv;              /* T, sequences, longest q and KV length of this step */
-    int32_t block_len;       /* tokens a block */
-    struct view token;       /* [T, 1] i32 ids */
-    struct view pos;         /* [T, 1] i32 absolute positions */
-    struct view slot;        /* [T, 1] i32 KV row that the token is written to */
-    struct view seq;         /* [T, 1] i32 index of the token's sequence in this step */
-    struct view q_start;     /* [n_seqs + 1, 1] i32 first token row of each sequence */
-    struct view kv_len;      /* [n_seqs, 1] i32 KV length after this step's writes */
+    int32_t n_tokens, n_seqs; /* T, sequences */
+    int32_t max_q,
+        max_kv;          /* bounds of q and KV lengths, for launch shapes; kernels read the lengths
+                            from the arrays, so that a recorded graph may run with others */
+    int32_t block_len;   /* tokens a block */
+    struct view token;   /* [T, 1] i32 ids */
+    struct view pos;     /* [T, 1] i32 absolute positions */
+    struct view slot;    /* [T, 1] i32 KV row that the token is written to */
+    struct view seq;     /* [T, 1] i32 index of the token's sequence in this step */
+    struct view q_start; /* [n_seqs + 1, 1] i32 first token row of each sequence */
+    struct view kv_len;  /* [n_seqs, 1] i32 KV length after this step's writes */
     struct view block_table; /* [n_seqs, max_blocks] i32 */
     struct view out_row;     /* [R, 1] i32 token rows whose logits are wanted */
 };
@@ -153,7 +156,10 @@ struct backend_ops {
     void (*info)(struct backend *be, struct backend_info *out);
 
     /* Memory.  alloc gives 64-byte (or stricter) alignment and zeroed bytes.  write and read move
-     * view.rows x view.cols packed elements from or to host memory; read waits for its data. */
+     * view.rows x view.cols packed elements from or to host memory; write has taken src when it
+     * returns, read waits for its data.  copy takes views of pinned memory too: between such memory
+     * and the device it neither waits nor takes anything; the host may touch its end again after an
+     * event that was marked behind it (event_wait). */
     enum status (*alloc)(struct backend *be, size_t bytes, enum mem_kind kind, struct buf **out);
     void (*free)(struct backend *be, struct buf *b);
     enum status (*write)(struct backend *be, struct view dst, const void *src);
@@ -165,6 +171,8 @@ struct backend_ops {
     /* Host address of a view where device memory is host memory (for shared-memory collectives).
      * NULL = absent. */
     void *(*host_ptr)(struct backend *be, struct view v);
+    /* Host address of a MEM_PINNED buffer. */
+    void *(*pinned_ptr)(struct backend *be, struct buf *b);
 
     /* Weights.  weight_bytes is exactly what load_weight will take, for the memory plan. */
     size_t (*weight_bytes)(struct backend *be, const struct weight_src *src);
@@ -245,12 +253,25 @@ struct backend_ops {
      * n_slices] f32. */
     enum status (*topk)(struct backend *be, const struct vocab_part *part, struct view logits,
                         struct view inv_temp, struct view val, struct view id, struct view stat);
+    /* id[r] = draw_row_token(shape, top, r, row[r]), the arithmetic of common/draw.h bit for bit: a
+     * token, or -1 where the host has to draw.  top [n_ranks, draw_words(shape)] i32 words (packed)
+     * as struct draw_shape says, k <= DRAW_MAX_K; row [R, DRAW_ROW_WORDS] i32: a struct draw_row
+     * each; id [R,1] i32; R = shape->n_rows. */
+    enum status (*sample)(struct backend *be, const struct draw_shape *shape, struct view top,
+                          struct view row, struct view id);
+    /* token[t] = last[from[t]] where from[t] >= 0; the others stay.  token, from [T,1] i32; last
+     * [R,1] i32, from[t] < R. */
+    enum status (*take_tokens)(struct backend *be, struct view token, struct view from,
+                               struct view last);
     /* out = (x - mean) / sqrt(var + eps) * w + b, biased variance.  [T,D] f32. */
     enum status (*layer_norm)(struct backend *be, struct view x, const struct weight *w,
                               const struct weight *b, float eps, struct view out);
 
-    /* Device clock: mark a slot (0..15) in the queue; elapsed waits for `to`. */
+    /* Device clock: mark a slot (0..15) in the queue; elapsed waits for `to`.  event_wait waits
+     * until the queue has passed the slot's last mark, at most wait_us (0: only looks); *passed
+     * says whether it has. */
     enum status (*event_mark)(struct backend *be, int slot);
+    enum status (*event_wait)(struct backend *be, int slot, uint64_t wait_us, bool *passed);
     enum status (*event_elapsed)(struct backend *be, int from, int to, uint64_t *ns);
     /* Record the ops between begin and end, launch them again later.  NULL = absent. */
     enum status (*graph_begin)(struct backend *be);

@@ -22,7 +22,8 @@ enum {
     MAX_SAMPLES = 16, /* parallel samples of one request */
 
     /* In plan->tokens: the token that the rank sampled for this sequence in the step before this
-     * one. Only when the scheduler may have two steps in flight (sched_config.max_inflight 2). */
+     * one.  Only for sequences whose parameters sample_on_device(), when the scheduler may have two
+     * steps in flight (sched_config.max_inflight 2). */
     TOKEN_OF_LAST_STEP = -1,
 };
 
@@ -52,6 +53,22 @@ MUST_CHECK enum status sample_params_check(const struct sample_params *sp);
 
 /* temperature 1, everything else off. */
 struct sample_params sample_params_default(void);
+
+/* Do the penalties of these parameters look at the tokens so far? */
+static inline bool sample_params_need_history(const struct sample_params *sp)
+{
+    return sp->repetition_penalty != 1.0f || sp->presence_penalty != 0.0f ||
+           sp->frequency_penalty != 0.0f;
+}
+
+/* Can a device draw every token of these parameters alone?  It can when MAX_CANDIDATES candidates
+ * always decide (greedy, or a top_k of at most as many) and the logits are edited by nothing that
+ * depends on the tokens before (biases and min_new depend on the position at most). */
+static inline bool sample_on_device(const struct sample_params *sp)
+{
+    return (sp->temperature == 0.0f || (sp->top_k > 0 && sp->top_k <= MAX_CANDIDATES)) &&
+           !sample_params_need_history(sp);
+}
 
 /* One sequence's share of a step. */
 struct plan_seq {

@@ -1,16 +1,19 @@
 /* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers:
  * As Easy as 1, 2, 3, SC 2011).  The same (key, counter) gives the same words everywhere; there is
- * no state, so a draw can be repeated on any rank, in any batch, after any crash. */
+ * no state, so a draw can be repeated on any rank, in any batch, after any crash.  C and CUDA C++.
+ */
 #ifndef COMMON_RNG_H
 #define COMMON_RNG_H
 
 #include <stdint.h>
 
+#include "common/dtype.h"
+
 struct philox {
     uint32_t word[4];
 };
 
-static inline struct philox philox4x32_10(const uint32_t counter[4], const uint32_t key[2])
+NUMBER_FN struct philox philox4x32_10(const uint32_t counter[4], const uint32_t key[2])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     uint32_t k0 = key[0], k1 = key[1];
@@ -23,11 +26,12 @@ static inline struct philox philox4x32_10(const uint32_t counter[4], const uint3
         k0 += 0x9E3779B9U;
         k1 += 0xBB67AE85U;
     }
-    return (struct philox){{c0, c1, c2, c3}};
+    struct philox out = {{c0, c1, c2, c3}};
+    return out;
 }
 
 /* Uniform in [0, 1), a multiple of 2^-53; word 0 is the high one. */
-static inline double rng_uniform(uint64_t seed, uint64_t position)
+NUMBER_FN double rng_uniform(uint64_t seed, uint64_t position)
 {
     const uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32), 0, 0};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};

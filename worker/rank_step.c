@@ -19,7 +19,7 @@ struct rank_step {
 
     /* device */
     struct buf *inv_temp; /* [max_seqs] f32 */
-    struct buf *top;      /* [world, words_of(max_seqs)] see top_view */
+    struct buf *top;      /* [world, words_of(max_seqs)] as struct draw_shape */
     struct buf *full_row; /* [FULL_ROWS] i32 */
     struct buf *full;     /* [world, FULL_ROWS, max_cols] f32 */
 
@@ -32,16 +32,26 @@ struct rank_step {
     float *sorted;               /* [vocab] */
     int32_t *sorted_id;          /* [vocab] */
     uint64_t *sort_scratch;      /* [2 vocab] */
-    struct candidates *sums;     /* [max_seqs] max, sum, sum_t of each row */
+    struct draw_sums *sums;      /* [max_seqs] */
     struct result_token *tokens; /* [max_seqs] */
 };
 
 /* ---- sizes ---- */
 
-/* Words that one rank gives for R rows: values [R, K], ids [R, K], stat [R, 3 n_slices]. */
+static struct draw_shape shape_of(const struct rank_step_config *cfg, int32_t n_rows)
+{
+    return (struct draw_shape){.n_ranks = cfg->world,
+                               .n_rows = n_rows,
+                               .k = K,
+                               .n_slices = cfg->parts[0].n_slices,
+                               .vocab = cfg->step.vocab};
+}
+
+/* Words that one rank gives for R rows. */
 static size_t words_of(const struct rank_step_config *cfg, int32_t n_rows)
 {
-    return (size_t)n_rows * (2 * K + 3 * (size_t)cfg->parts[0].n_slices);
+    struct draw_shape shape = shape_of(cfg, n_rows);
+    return draw_words(&shape);
 }
 
 static int32_t widest(const struct rank_step_config *cfg)
@@ -204,7 +214,7 @@ static enum status gather_top(struct rank_step *r, int32_t n_rows)
 
     for (int32_t i = 0; i < n_rows; i++)
         r->inv_temp_host[i] =
-            sampler_inv_temperature(&step_seq(r->step, step_out_slot(r->step, i))->sp);
+            draw_inv_temperature(step_seq(r->step, step_out_slot(r->step, i))->sp.temperature);
     struct view inv_temp = packed(r->inv_temp, 0, n_rows, 1, DT_F32);
     TRY(ops->write(cfg->be, inv_temp, r->inv_temp_host));
     TRY(ops->topk(cfg->be, part, r->logits, inv_temp, packed(r->top, mine, n_rows, K, DT_F32),
@@ -239,20 +249,7 @@ static enum status broken_row(const struct step_seq *seq)
          (unsigned long long)seq->seq_id, seq->len);
 }
 
-/* Combines the ranks' partial sums of row i. */
-static void combine(struct rank_step *r, int32_t i, int32_t n_rows, float inv_temp)
-{
-    const struct rank_step_config *cfg = &r->cfg;
-    size_t words = words_of(cfg, n_rows), n_slices = (size_t)cfg->parts[0].n_slices;
-    float stat[3 * SAMPLER_MAX_SLICES];
-    for (int w = 0; w < cfg->world; w++)
-        memcpy(stat + (size_t)w * 3 * n_slices,
-               r->top_host + (size_t)w * words + (size_t)n_rows * 2 * K + (size_t)i * 3 * n_slices,
-               3 * n_slices * sizeof *stat);
-    sampler_combine(&r->sums[i], stat, cfg->world * (int32_t)n_slices, inv_temp);
-}
-
-static enum sample_outcome draw(struct rank_step *r, int32_t i, const struct candidates *c)
+static enum sample_outcome draw(struct rank_step *r, int32_t i, const struct draw_candidates *c)
 {
     const struct step_seq *seq = step_seq(r->step, step_out_slot(r->step, i));
     struct result_token *t = &r->tokens[i];
@@ -263,28 +260,22 @@ static enum sample_outcome draw(struct rank_step *r, int32_t i, const struct can
 enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows)
 {
     const struct rank_step_config *cfg = &r->cfg;
-    int32_t n = step_n_out(r->step);
-    size_t words = words_of(cfg, n);
+    struct draw_shape shape = shape_of(cfg, step_n_out(r->step));
     *n_rows = 0;
-    if (n == 0)
+    if (shape.n_rows == 0)
         return ST_OK;
-    TRY(backend_ops_of(cfg->be)->read(cfg->be, r->top_host,
-                                      packed(r->top, 0, cfg->world, (int32_t)words, DT_I32)));
-    for (int32_t i = 0; i < n; i++) {
+    TRY(backend_ops_of(cfg->be)->read(
+        cfg->be, r->top_host, packed(r->top, 0, cfg->world, (int32_t)draw_words(&shape), DT_I32)));
+    for (int32_t i = 0; i < shape.n_rows; i++) {
         const struct step_seq *seq = step_seq(r->step, step_out_slot(r->step, i));
         float logit[K];
         int32_t id[K];
-        combine(r, i, n, sampler_inv_temperature(&seq->sp));
-        if (!sampler_finite(&r->sums[i]))
+        r->sums[i] =
+            draw_row_sums(&shape, r->top_host, i, draw_inv_temperature(seq->sp.temperature));
+        if (!draw_finite(&r->sums[i]))
             return broken_row(seq);
-        struct candidates c = r->sums[i];
-        const uint32_t *row = r->top_host + (size_t)i * K;
-        c.n =
-            sampler_merge((const float *)(const void *)row, (const int32_t *)(row + (size_t)n * K),
-                          cfg->world, K, words, logit, id);
-        c.logit = logit;
-        c.id = id;
-        c.complete = c.n == cfg->step.vocab;
+        struct draw_candidates c =
+            draw_row_candidates(&shape, r->top_host, i, r->sums[i], logit, id);
         if (draw(r, i, &c) == NEED_ALL)
             rows[(*n_rows)++] = i;
     }
@@ -305,11 +296,11 @@ static enum status draw_full(struct rank_step *r, const int32_t *rows, int32_t n
                    r->full_host + (size_t)w * per_rank + (size_t)k * (size_t)r->max_cols,
                    (size_t)cfg->parts[w].n_cols * sizeof *r->row);
         sampler_sort(r->row, cfg->step.vocab, r->sorted, r->sorted_id, r->sort_scratch);
-        struct candidates c = r->sums[rows[k]];
-        c.n = cfg->step.vocab;
-        c.logit = r->sorted;
-        c.id = r->sorted_id;
-        c.complete = true;
+        struct draw_candidates c = {.n = cfg->step.vocab,
+                                    .logit = r->sorted,
+                                    .id = r->sorted_id,
+                                    .complete = true,
+                                    .sums = r->sums[rows[k]]};
         if (draw(r, rows[k], &c) != SAMPLED)
             FAIL(ST_BUG, "row %d is not decided by all its logits", rows[k]);
     }

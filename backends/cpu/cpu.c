@@ -170,6 +170,15 @@ static enum status cpu_event_mark(struct backend *be, int slot)
     return ST_OK;
 }
 
+static enum status cpu_event_wait(struct backend *be, int slot, uint64_t wait_us, bool *passed)
+{
+    (void)be;
+    (void)slot;
+    (void)wait_us;
+    *passed = true;
+    return ST_OK;
+}
+
 static enum status cpu_event_elapsed(struct backend *be, int from, int to, uint64_t *ns)
 {
     assert(from >= 0 && from < N_EVENTS && to >= 0 && to < N_EVENTS);
@@ -190,6 +199,7 @@ const struct backend_ops cpu_ops = {
     .zero = cpu_zero,
     .sync = cpu_sync,
     .host_ptr = cpu_host_ptr,
+    .pinned_ptr = cpu_pinned_ptr,
     .weight_bytes = cpu_weight_bytes,
     .load_weight = cpu_load_weight,
     .free_weight = cpu_free_weight,
@@ -209,7 +219,10 @@ const struct backend_ops cpu_ops = {
     .gather = cpu_gather,
     .edit_logits = cpu_edit_logits,
     .topk = cpu_topk,
+    .sample = cpu_sample,
+    .take_tokens = cpu_take_tokens,
     .layer_norm = cpu_layer_norm,
     .event_mark = cpu_event_mark,
+    .event_wait = cpu_event_wait,
     .event_elapsed = cpu_event_elapsed,
 };

@@ -96,6 +96,7 @@ enum status cpu_read(struct backend *be, void *dst, struct view src);
 enum status cpu_copy(struct backend *be, struct view dst, struct view src);
 enum status cpu_zero(struct backend *be, struct view dst);
 void *cpu_host_ptr(struct backend *be, struct view v);
+void *cpu_pinned_ptr(struct backend *be, struct buf *b);
 
 /* weight.c */
 size_t cpu_weight_bytes(struct backend *be, const struct weight_src *src);
@@ -152,5 +153,9 @@ enum status cpu_edit_logits(struct backend *be, const struct vocab_part *part, s
                             struct view row, struct view id, struct view mul, struct view add);
 enum status cpu_topk(struct backend *be, const struct vocab_part *part, struct view logits,
                      struct view inv_temp, struct view val, struct view id, struct view stat);
+enum status cpu_sample(struct backend *be, const struct draw_shape *shape, struct view top,
+                       struct view row, struct view id);
+enum status cpu_take_tokens(struct backend *be, struct view token, struct view from,
+                            struct view last);
 
 #endif

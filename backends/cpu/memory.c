@@ -100,6 +100,12 @@ void *cpu_host_ptr(struct backend *be, struct view v)
     return (char *)v.buf->data + v.off;
 }
 
+void *cpu_pinned_ptr(struct backend *be, struct buf *b)
+{
+    (void)be;
+    return b->data;
+}
+
 /* Bytes of a row, and from one row to the next. */
 static size_t row_bytes(struct view v)
 {

@@ -1,6 +1,7 @@
 #include <math.h>
 
 #include "backends/cpu/cpu_backend.h"
+#include "common/draw.h"
 
 enum status cpu_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,
                             struct view row, struct view id, struct view mul, struct view add)
@@ -101,6 +102,35 @@ enum status cpu_topk(struct backend *be, const struct vocab_part *part, struct v
         rows_run(be, scan_part, &j, rows, logits.cols);
         for (int32_t i = 0; i < rows; i++)
             merge_row(&j, i);
+    }
+    return ST_OK;
+}
+
+enum status cpu_sample(struct backend *be, const struct draw_shape *shape, struct view top,
+                       struct view row, struct view id)
+{
+    (void)be;
+    assert(top.rows == shape->n_ranks && (size_t)top.cols == draw_words(shape));
+    assert(top.stride == top.cols && shape->k <= DRAW_MAX_K);
+    assert(row.rows == shape->n_rows && row.cols == DRAW_ROW_WORDS && id.rows == shape->n_rows);
+    for (int32_t r = 0; r < shape->n_rows; r++) {
+        struct draw_row how;
+        memcpy(&how, view_i32(row, r), sizeof how);
+        *view_i32(id, r) = draw_row_token(shape, view_i32(top, 0), r, &how);
+    }
+    return ST_OK;
+}
+
+enum status cpu_take_tokens(struct backend *be, struct view token, struct view from,
+                            struct view last)
+{
+    (void)be;
+    assert(token.rows == from.rows);
+    for (int32_t t = 0; t < token.rows; t++) {
+        int32_t r = col_i32(from, t);
+        assert(r < last.rows);
+        if (r >= 0)
+            *view_i32(token, t) = col_i32(last, r);
     }
     return ST_OK;
 }

@@ -52,8 +52,7 @@ static void add_open(struct draft *d, const struct seq *q)
     o->history_off = p->n_history;
     o->stop_off = p->n_stop_ids;
     o->bias_off = p->n_bias;
-    if (sp->repetition_penalty != 1.0f || sp->presence_penalty != 0.0f ||
-        sp->frequency_penalty != 0.0f) {
+    if (sample_params_need_history(sp)) {
         o->n_history = q->pos;
         memcpy(p->history + p->n_history, r->tokens, q->pos * sizeof *r->tokens);
         p->n_history += q->pos;

@@ -17,6 +17,10 @@
     {                                                                                              \
         .op = &op_topk, .rows = R, .k = K, .n = N, .n_slices = S, .variant = V                     \
     }
+#define SAMPLE(R, K, N, RANKS, ...)                                                                \
+    {                                                                                              \
+        .op = &op_sample, .rows = R, .k = K, .n = N, .n_parts = RANKS, __VA_ARGS__                 \
+    }
 #define QKV(T, NQ, NKV, D, ROT, DT, ...)                                                           \
     {                                                                                              \
         .op = &op_qkv, .rows = T, .n_q = NQ, .n_kv = NKV, .d = D, .rot = ROT, .dtype = DT,         \
@@ -115,6 +119,15 @@ const struct op_case op_cases[] = {
     TOPK(2, 0, 500, 8, 0),
     TOPK(2, 10, 4, 8, 2),
     TOPK(1, 256, 20000, 8, 1),
+    SAMPLE(0, 64, 300, 1, ),
+    SAMPLE(48, 64, 300, 1, .n_slices = 8),
+    SAMPLE(33, 64, 300, 2, .n_slices = 4, .variant = 1),
+    SAMPLE(17, 64, 1000, 8, ),
+    SAMPLE(16, 64, 50, 1, .n_slices = 8), /* the candidates are the vocabulary */
+    SAMPLE(16, 64, 63, 3, .n_slices = 1),
+    {.op = &op_take_tokens, .rows = 0, .n = 3},
+    {.op = &op_take_tokens, .rows = 1, .n = 1},
+    {.op = &op_take_tokens, .rows = 70, .n = 33},
     EACH_KV(QKV_CASES) EACH_KV(ATTN_CASES)
         ATTN(3, 1, 10, 0, 0, 1, 16, 16, DT_F32, ), /* a rank without query heads */
     /* more partial results than fit a wave: a unit's state is carried over */

@@ -5,7 +5,8 @@ add_library(ingot_op_cases STATIC
   ops/op_linear.c
   ops/op_logits.c
   ops/op_moe.c
-  ops/op_rows.c)
+  ops/op_rows.c
+  ops/op_sample.c)
 target_include_directories(ingot_op_cases PUBLIC ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(ingot_op_cases PUBLIC ingot_flags ingot_backends m)
 ingot_test(test_ops ops/test_ops.c LIBS ingot_op_cases ingot_backends ingot_common TIMEOUT 900 LABEL ops)

@@ -39,7 +39,7 @@ static double gauss(void)
 
 static void row_finish(struct row *r, const struct sample_params *sp)
 {
-    float inv_t = sampler_inv_temperature(sp);
+    float inv_t = draw_inv_temperature(sp->temperature);
     sampler_sort(r->logit, r->v, r->sorted, r->id, scratch);
     for (int s = 0; s < 8; s++) {
         float m = -INFINITY, a = 0.0f, b = 0.0f;
@@ -56,10 +56,18 @@ static void row_finish(struct row *r, const struct sample_params *sp)
     }
 }
 
-static struct candidates first_n(const struct row *r, const struct sample_params *sp, int32_t n)
+/* stat: of 8 slices of one row */
+static struct draw_sums sums_of(const float *stat, float inv_temperature)
 {
-    struct candidates c = {.n = n, .logit = r->sorted, .id = r->id, .complete = n == r->v};
-    sampler_combine(&c, r->stat, 8, sampler_inv_temperature(sp));
+    const struct draw_shape one = {.n_ranks = 1, .n_slices = 8};
+    return draw_row_sums(&one, stat, 0, inv_temperature);
+}
+
+static struct draw_candidates first_n(const struct row *r, const struct sample_params *sp,
+                                      int32_t n)
+{
+    struct draw_candidates c = {.n = n, .logit = r->sorted, .id = r->id, .complete = n == r->v};
+    c.sums = sums_of(r->stat, draw_inv_temperature(sp->temperature));
     return c;
 }
 
@@ -170,7 +178,7 @@ Test(sampler, greedy_takes_the_lowest_id_of_equal_logits)
     sp.temperature = 0.0f;
     r.logit[40] = r.logit[17] = r.logit[70] = 2.0f;
     row_finish(&r, &sp);
-    struct candidates c = first_n(&r, &sp, K);
+    struct draw_candidates c = first_n(&r, &sp, K);
     cr_assert_eq(sampler_draw(&sp, &c, 5, &t), SAMPLED);
     cr_assert_eq(t.token, 17);
     cr_assert_float_eq(t.logprob, 2.0 - log(3 * exp(2.0) + 77), 1e-6);
@@ -202,7 +210,7 @@ Test(sampler, candidates_and_whole_row_give_the_same_token)
         /* the device's sums differ from exact ones by rounding, up or down */
         for (int s = 0; s < 8; s++)
             r.stat[3 * s + 2] *= 1.0f + (float)((dice() - 0.5) * 4e-6);
-        struct candidates few = first_n(&r, &sp, K), all = first_n(&r, &sp, r.v);
+        struct draw_candidates few = first_n(&r, &sp, K), all = first_n(&r, &sp, r.v);
         cr_assert_eq(sampler_draw(&sp, &all, position, &whole), SAMPLED);
         enum sample_outcome o = sampler_draw(&sp, &few, position, &part);
         reference(&f, &r, &sp);
@@ -237,7 +245,7 @@ Test(sampler, whole_row_follows_the_rules)
         random_row(&r, 2 + (int32_t)(dice() * 500), (double[]){0.3, 2.0, 6.0}[round % 3],
                    round % 5 == 0);
         row_finish(&r, &sp);
-        struct candidates c = first_n(&r, &sp, r.v);
+        struct draw_candidates c = first_n(&r, &sp, r.v);
         cr_assert_eq(sampler_draw(&sp, &c, 99, &t), SAMPLED);
         reference(&f, &r, &sp);
         long double target = (long double)rng_uniform(sp.seed, 99) * f.kept, run = 0.0L;
@@ -272,7 +280,7 @@ Test(sampler, logprobs_are_of_the_row_before_temperature)
     row_finish(&r, &sp);
     for (int i = 0; i < 300; i++)
         sum += expl((long double)r.logit[i]);
-    struct candidates c = first_n(&r, &sp, K);
+    struct draw_candidates c = first_n(&r, &sp, K);
     cr_assert_eq(sampler_draw(&sp, &c, 1, &t), SAMPLED);
     cr_assert_float_eq(t.logprob, (float)((long double)r.logit[t.token] - logl(sum)), 2e-6);
     cr_assert_eq(t.n_top, MAX_TOP_LOGPROBS);
@@ -293,7 +301,7 @@ Test(sampler, min_p_keeps_what_just_reaches_it)
         r.logit[i] = i % 10 == 0 ? 4.0f : 3.999f;
     row_finish(&r, &sp);
     for (uint64_t position = 0; position < 1000; position++) {
-        struct candidates c = first_n(&r, &sp, K);
+        struct draw_candidates c = first_n(&r, &sp, K);
         struct result_token t;
         cr_assert_eq(sampler_draw(&sp, &c, position, &t), SAMPLED);
         cr_assert_eq(t.token % 10, 0);
@@ -312,9 +320,9 @@ Test(sampler, impossible_tokens_are_never_drawn)
         r.logit[i] = -INFINITY;
     row_finish(&r, &sp);
     for (uint64_t position = 0; position < 5000; position++) {
-        struct candidates c = first_n(&r, &sp, 70);
+        struct draw_candidates c = first_n(&r, &sp, 70);
         struct result_token t;
-        cr_assert(sampler_finite(&c));
+        cr_assert(draw_finite(&c.sums));
         cr_assert_eq(sampler_draw(&sp, &c, position, &t), SAMPLED);
         cr_assert_eq(t.token % 2, 1);
     }
@@ -327,9 +335,9 @@ Test(sampler, a_tiny_temperature_is_greedy_in_effect)
     sp.temperature = 1e-40f;
     random_row(&r, 200, 3.0, false);
     row_finish(&r, &sp);
-    struct candidates c = first_n(&r, &sp, K);
+    struct draw_candidates c = first_n(&r, &sp, K);
     struct result_token t;
-    cr_assert(sampler_finite(&c));
+    cr_assert(draw_finite(&c.sums));
     cr_assert_eq(sampler_draw(&sp, &c, 3, &t), SAMPLED);
     cr_assert_eq(t.token, r.id[0]);
 }
@@ -339,26 +347,73 @@ Test(sampler, broken_logits_are_seen)
     static const float bad[] = {NAN, INFINITY};
     for (int b = 0; b < 2; b++) {
         float stat[24];
-        struct candidates c = {0};
         for (int i = 0; i < 24; i++)
             stat[i] = 1.0f;
         stat[3 * 5] = stat[3 * 5 + 1] = bad[b];
-        sampler_combine(&c, stat, 8, 1.0f);
-        cr_assert_not(sampler_finite(&c));
+        struct draw_sums sums = sums_of(stat, 1.0f);
+        cr_assert_not(draw_finite(&sums));
     }
 }
 
 Test(sampler, combine_gives_the_same_bits_for_empty_slices)
 {
     float stat[24] = {0};
-    struct candidates c = {0};
     for (int s = 0; s < 8; s++)
         stat[3 * s] = -INFINITY;
     stat[3 * 2] = 1.5f;
     stat[3 * 2 + 1] = 2.25f;
     stat[3 * 2 + 2] = 3.125f;
-    sampler_combine(&c, stat, 8, 0.7f);
+    struct draw_sums c = sums_of(stat, 0.7f);
     cr_assert(c.max == 1.5f && c.sum == 2.25 && c.sum_t == 3.125);
+}
+
+/* The tree written down as it is defined, level by level over an array of all parts. */
+static struct draw_sums level_by_level(struct draw_sums *p, int n, double inv_t)
+{
+    for (; n > 1; n = (n + 1) / 2) {
+        for (int i = 0; i + 1 < n; i += 2)
+            p[i / 2] = draw_join(p[i], p[i + 1], inv_t);
+        if (n % 2)
+            p[n / 2] = p[n - 1];
+    }
+    return p[0];
+}
+
+Test(sampler, the_tree_of_any_number_of_slices_is_level_by_level)
+{
+    for (int n = 1; n <= 300; n++) {
+        struct draw_sums parts[300];
+        struct draw_tree tree = {.n_parts = 0};
+        for (int i = 0; i < n; i++) {
+            parts[i] = (struct draw_sums){(float)(gauss() * 3.0), 1.0 + dice(), 1.0 + dice()};
+            draw_tree_add(&tree, parts[i], 1.7);
+        }
+        struct draw_sums a = draw_tree_end(&tree, 1.7), b = level_by_level(parts, n, 1.7);
+        cr_assert(a.max == b.max && a.sum == b.sum && a.sum_t == b.sum_t, "%d parts", n);
+    }
+}
+
+/* The bits are frozen: a compiler that contracts or reorders the arithmetic is found here. */
+Test(sampler, exp_is_exact_and_the_same_everywhere)
+{
+    uint64_t digest = 0xcbf29ce484222325U;
+    double worst = 0.0;
+    for (int i = 0; i < 200000; i++) {
+        double x = -708.0 * pow(10.0, -7.0 * i / 200000.0), got = draw_exp(x);
+        long double want = expl((long double)x);
+        double error = fabs((double)(((long double)got - want) / want));
+        worst = error > worst ? error : worst;
+    }
+    for (int i = 0; i < 100000; i++) { /* inputs without libm */
+        double x = -dice() * (i % 2 ? 700.0 : 1.0), got = draw_exp(x);
+        uint64_t bits;
+        memcpy(&bits, &got, sizeof bits);
+        digest = (digest ^ bits) * 0x100000001b3U;
+    }
+    cr_assert_lt(worst, 0x1p-51, "relative error %g", worst);
+    cr_assert_eq(digest, 0x705ce7650d822a39ULL, "%016llx", (unsigned long long)digest);
+    cr_assert(draw_exp(0.0) == 1.0 && draw_exp(-0.0) == 1.0 && draw_exp(-INFINITY) == 0.0 &&
+              draw_exp(-709.0) == 0.0 && isnan(draw_exp(NAN)));
 }
 
 Test(sampler, merge_gives_the_order_of_the_whole_vocabulary)
@@ -380,7 +435,7 @@ Test(sampler, merge_gives_the_order_of_the_whole_vocabulary)
                 id[w * STRIDE + i] = part.id[i] + w * EACH;
             }
         }
-        cr_assert_eq(sampler_merge(logit, id, W, K, STRIDE, got, got_id), K);
+        cr_assert_eq(draw_merge(logit, id, W, K, STRIDE, got, got_id), K);
         cr_assert_arr_eq(got_id, r.id, sizeof got_id);
         cr_assert_arr_eq(got, r.sorted, sizeof got);
     }
@@ -392,7 +447,7 @@ Test(sampler, merge_skips_the_padding_of_short_shards)
     const int32_t id[] = {0, 1, -1, -1, 2, -1, -1, -1};
     float out[4];
     int32_t out_id[4];
-    cr_assert_eq(sampler_merge(logit, id, 2, 4, 4, out, out_id), 3);
+    cr_assert_eq(draw_merge(logit, id, 2, 4, 4, out, out_id), 3);
     cr_assert(out_id[0] == 2 && out_id[1] == 0 && out_id[2] == 1);
 }
 
@@ -427,7 +482,7 @@ Test(sampler, draws_follow_the_distribution_of_huggingface)
         int df = -1, pooled = 0;
         sp.seed = (uint64_t)n_cases * 77 + 5;
         row_finish(&r, &sp);
-        struct candidates c = first_n(&r, &sp, r.v);
+        struct draw_candidates c = first_n(&r, &sp, r.v);
         for (uint64_t d = 0; d < DRAWS; d++) {
             struct result_token t;
             cr_assert_eq(sampler_draw(&sp, &c, d, &t), SAMPLED);

@@ -1,4 +1,5 @@
-/* Chooses tokens on rank 0 from what topk gathered of all ranks.  Pure, exact over the full
+/* Chooses tokens on rank 0 from what topk gathered of all ranks; common/draw.h has the arithmetic,
+ * which the device's op `sample` shares.  Pure, exact over the full
  * vocabulary: when MAX_CANDIDATES candidates do not decide a draw, the sampler says so and is
  * called again with the whole row; both give the same token because both walk the same order with
  * the same sums.
@@ -11,7 +12,7 @@
  *  - min_p keeps the tokens with w >= min_p, that is min_p of the most probable one's probability.
  *  - All three keep a prefix of the order, so the kept set is the shortest of the three.
  *  - Draw: the first token whose running sum exceeds u * (weight of the kept set).  The weight of
- *    the whole vocabulary is the device's sum (struct candidates), in both calls.  When rounding
+ *    the whole vocabulary is the device's sum (struct draw_sums), in both calls.  When rounding
  *    lets no token exceed it (probability of the order 1e-7), the first token is taken.
  *  - temperature 0 is greedy: the first of the order; top_k, top_p, min_p and seed play no part.
  *    Temperatures below 1e-5 work as 1e-5 (1 / temperature stays in the range of float).
@@ -24,44 +25,15 @@
 
 #include <stddef.h>
 
+#include "common/draw.h"
 #include "common/plan.h"
-
-struct candidates {
-    int32_t n;          /* >= 1; sorted by (logit descending, id ascending) */
-    const float *logit; /* edited, before temperature */
-    const int32_t *id;
-    bool complete; /* n is the whole vocabulary */
-    float max;     /* over the vocabulary */
-    double sum;    /* sum exp(l - max) */
-    double sum_t;  /* sum exp((l - max) / temperature) */
-};
 
 enum sample_outcome { SAMPLED, NEED_ALL };
 
-/* 1 / temperature as topk takes it; 1 for greedy. */
-float sampler_inv_temperature(const struct sample_params *sp);
-
-/* Combines the partial sums of the vocabulary slices (stat of topk, [n_slices, 3] in slice order)
- * into max, sum and sum_t, neighbours first, level by level: the same bits for every world that
- * cuts the same slices.  n_slices <= SAMPLER_MAX_SLICES. */
-enum { SAMPLER_MAX_SLICES = 1024 };
-void sampler_combine(struct candidates *c, const float *stat, int32_t n_slices,
-                     float inv_temperature);
-
-/* Did the model give numbers?  False when the greatest logit or a sum is NaN or infinite;
- * sampler_draw wants true. */
-bool sampler_finite(const struct candidates *c);
-
 /* position: index in its sequence of the token to be drawn.  Fills token, logprob, n_top and top of
  * out; seq_id is the caller's. */
-enum sample_outcome sampler_draw(const struct sample_params *sp, const struct candidates *c,
+enum sample_outcome sampler_draw(const struct sample_params *sp, const struct draw_candidates *c,
                                  uint64_t position, struct result_token *out);
-
-/* Merges world lists of k candidates each (rank-major, each sorted, padded with id -1) into the
- * first min(k, all) of their order; returns how many.  logit, id: [world, k], rank r's at r *
- * stride. */
-int32_t sampler_merge(const float *logit, const int32_t *id, int32_t world, int32_t k,
-                      size_t stride, float *out_logit, int32_t *out_id);
 
 /* Sorts a whole row: logit[n] of tokens 0 .. n-1 into (logit descending, id ascending).  No NaN.
  * scratch: [2 n] words. */

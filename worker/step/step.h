@@ -30,14 +30,6 @@ void step_reset(struct step *s);
 MUST_CHECK enum status step_apply(struct step *s, const struct step_plan *plan,
                                   struct step_dev *dev);
 
-/* Do the penalties of these parameters look at the tokens so far?  Then an open brings its history.
- */
-static inline bool sample_params_need_history(const struct sample_params *sp)
-{
-    return sp->repetition_penalty != 1.0f || sp->presence_penalty != 0.0f ||
-           sp->frequency_penalty != 0.0f;
-}
-
 /* What is known of an open sequence.  slot: its number in [0, max_open), the same until it closes.
  */
 struct step_seq {
