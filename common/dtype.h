@@ -31,6 +31,10 @@ enum dtype {
     DT_Q4_K,
     DT_Q5_K,
     DT_Q6_K,
+    DT_Q2_K,
+    DT_Q3_K,
+    DT_IQ4_NL,
+    DT_IQ4_XS,
     DT_N
 };
 

@@ -5,10 +5,18 @@
 const struct quant_form *quant_form(enum dtype t)
 {
     static const struct quant_form forms[DT_N] = {
-        [DT_Q8_0] = {32, 34, 32, -128, false, false}, [DT_Q4_0] = {32, 18, 32, -8, true, false},
-        [DT_Q4_1] = {32, 20, 32, 0, true, true},      [DT_Q5_0] = {32, 22, 32, -16, false, false},
-        [DT_Q5_1] = {32, 24, 32, 0, false, true},     [DT_Q4_K] = {256, 144, 32, 0, true, true},
-        [DT_Q5_K] = {256, 176, 32, 0, false, true},   [DT_Q6_K] = {256, 210, 16, -32, false, false},
+        [DT_Q8_0] = {32, 34, 32, -128, false, false},
+        [DT_Q4_0] = {32, 18, 32, -8, true, false},
+        [DT_Q4_1] = {32, 20, 32, 0, true, true},
+        [DT_Q5_0] = {32, 22, 32, -16, false, false},
+        [DT_Q5_1] = {32, 24, 32, 0, false, true},
+        [DT_Q4_K] = {256, 144, 32, 0, true, true},
+        [DT_Q5_K] = {256, 176, 32, 0, false, true},
+        [DT_Q6_K] = {256, 210, 16, -32, false, false},
+        [DT_Q2_K] = {256, 84, 16, 0, false, true},
+        [DT_Q3_K] = {256, 110, 16, -4, false, false},
+        [DT_IQ4_NL] = {32, 18, 32, -127, false, false},
+        [DT_IQ4_XS] = {256, 136, 32, -127, false, false},
     };
     return t >= 0 && t < DT_N && forms[t].block ? &forms[t] : NULL;
 }
@@ -85,6 +93,62 @@ static void unpack_k6(const uint8_t *p, struct quant_block *out)
     }
 }
 
+/* Two bits of each element: byte i % 32 of each half's 32 holds those of four. */
+static int two_bits(const uint8_t *p, int i)
+{
+    return p[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+}
+
+/* A byte for each group: the scale in its low half, the minimum in the high one. */
+static void unpack_k2(const uint8_t *p, struct quant_block *out)
+{
+    float d = f16_at(p + 80), d_min = f16_at(p + 82);
+    for (int g = 0; g < 16; g++) {
+        out->scale[g] = d * (float)(p[g] & 15);
+        out->min[g] = -(d_min * (float)(p[g] >> 4));
+    }
+    for (int i = 0; i < 256; i++)
+        out->q[i] = (int8_t)two_bits(p + 16, i);
+}
+
+/* 16 scales of 6 bits in 12 bytes: four bits in the halves of the first 8, two in the others.  The
+ * third bit of an element is in the first 32 bytes; where it is 0, 4 is taken away. */
+static void unpack_k3(const uint8_t *p, struct quant_block *out)
+{
+    const uint8_t *scales = p + 96;
+    float d = f16_at(p + 108);
+    for (int g = 0; g < 16; g++) {
+        int low = scales[g % 8] >> g / 8 * 4 & 15, high = scales[8 + g % 4] >> g / 4 * 2 & 3;
+        out->scale[g] = d * (float)((low | high << 4) - 32);
+    }
+    for (int i = 0; i < 256; i++)
+        out->q[i] = (int8_t)(two_bits(p + 32, i) - (p[i % 32] >> i / 32 & 1 ? 0 : 4));
+}
+
+static const int8_t codebook[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                    1,    13,   25,  38,  53,  69,  89,  113};
+
+/* 16 bytes: elements 0 to 15 in the low halves, 16 to 31 in the high ones. */
+static void halves_of_codebook(const uint8_t *p, int8_t *q)
+{
+    for (int i = 0; i < 16; i++) {
+        q[i] = codebook[p[i] & 15];
+        q[i + 16] = codebook[p[i] >> 4];
+    }
+}
+
+/* 8 scales of 6 bits: two bits each in a 16-bit number, four in the halves of four bytes. */
+static void unpack_iq4_xs(const uint8_t *p, struct quant_block *out)
+{
+    float d = f16_at(p);
+    int high = p[2] | p[3] << 8;
+    for (int g = 0; g < 8; g++) {
+        int scale = (p[4 + g / 2] >> g % 2 * 4 & 15) | (high >> 2 * g & 3) << 4;
+        out->scale[g] = d * (float)(scale - 32);
+        halves_of_codebook(p + 8 + 16 * g, out->q + 32 * g);
+    }
+}
+
 void quant_unpack(enum dtype t, const void *block, struct quant_block *out)
 {
     const uint8_t *p = block;
@@ -115,8 +179,20 @@ void quant_unpack(enum dtype t, const void *block, struct quant_block *out)
     case DT_Q5_K:
         unpack_k5(p, out);
         break;
-    default:
+    case DT_Q6_K:
         unpack_k6(p, out);
+        break;
+    case DT_Q2_K:
+        unpack_k2(p, out);
+        break;
+    case DT_Q3_K:
+        unpack_k3(p, out);
+        break;
+    case DT_IQ4_NL:
+        halves_of_codebook(p, out->q);
+        break;
+    default:
+        unpack_iq4_xs(p, out);
         break;
     }
 }

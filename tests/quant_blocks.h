@@ -18,7 +18,8 @@ static inline unsigned char *quant_random_blocks(enum dtype t, size_t n, float s
 {
     const struct quant_form *f = quant_form(t);
     size_t n_blocks = n / (size_t)f->block, size = (size_t)f->n_bytes;
-    size_t half_at[2] = {t == DT_Q6_K ? 208 : 0, 2};
+    size_t first = t == DT_Q6_K ? 208 : t == DT_Q3_K ? 108 : t == DT_Q2_K ? 80 : 0;
+    size_t half_at[2] = {first, first + 2};
     unsigned char *p = malloc(n_blocks * size + 1);
     for (size_t i = 0; p && i < n_blocks * size; i++)
         p[i] = (unsigned char)quant_draw(&seed);

@@ -9,8 +9,8 @@
 #include "data.h"
 #include "quant_blocks.h"
 
-static const enum dtype types[] = {DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1,
-                                   DT_Q8_0, DT_Q4_K, DT_Q5_K, DT_Q6_K};
+static const enum dtype types[] = {DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0,   DT_Q4_K,
+                                   DT_Q5_K, DT_Q6_K, DT_Q2_K, DT_Q3_K, DT_IQ4_NL, DT_IQ4_XS};
 static const char *const isas[] = {"plain", "avx2", "avx512", "neon"};
 
 static void *read_own(const char *name, const char *ending, size_t *n)

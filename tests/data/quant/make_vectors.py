@@ -1,5 +1,7 @@
 """Writes NAME.blocks (random blocks) and NAME.f32 (their values) for every quantised type, from the public
-description of the formats, one element at a time in numpy float32.  Run here: python3 make_vectors.py"""
+description of the formats, one element at a time in numpy float32.  Run here: python3 make_vectors.py
+Where the Python package gguf is installed, its own dequantisation of the same blocks must give the same bits
+(version 0.19 does, for every type)."""
 import pathlib
 
 import numpy as np
@@ -86,10 +88,64 @@ def q6_k(b):
     return list(out)
 
 
+def q2_k(b):
+    out, group = [], 0
+    for half_at in (16, 48):  # 128 elements in 32 bytes
+        for shift in (0, 2, 4, 6):
+            for start in (0, 16):
+                scale, low = int(b[group]) & 15, int(b[group]) >> 4
+                group += 1
+                for i in range(start, start + 16):
+                    out.append(half(b, 80) * F(scale) * F(int(b[half_at + i]) >> shift & 3) - half(b, 82) * F(low))
+    return out
+
+
+def q3_k(b):
+    s = [int(x) for x in b[96:108]]
+    scales = []
+    for j in range(16):
+        low = s[j] & 15 if j < 8 else s[j - 8] >> 4
+        scales.append((low | (s[8 + j % 4] >> (2 * (j // 4)) & 3) << 4) - 32)
+    out, group, mask = [], 0, 1
+    for half_at in (32, 64):
+        for shift in (0, 2, 4, 6):
+            for start in (0, 16):
+                for i in range(start, start + 16):
+                    q = (int(b[half_at + i]) >> shift & 3) - (0 if int(b[i]) & mask else 4)
+                    out.append(half(b, 108) * F(scales[group]) * F(q))
+                group += 1
+            mask *= 2
+    return out
+
+
+CODEBOOK = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113]
+
+
+def iq4_nl(b):
+    return [half(b, 0) * F(CODEBOOK[nibble(b, 2, i)]) for i in range(32)]
+
+
+def iq4_xs(b):
+    high = int(b[2]) + 256 * int(b[3])
+    out = []
+    for j in range(8):
+        low = int(b[4 + j // 2]) & 15 if j % 2 == 0 else int(b[4 + j // 2]) >> 4
+        scale = (low | (high >> 2 * j & 3) << 4) - 32
+        out += [half(b, 0) * F(scale) * F(CODEBOOK[nibble(b, 8 + 16 * j, i)]) for i in range(32)]
+    return out
+
+
 # name: (values of a block, its bytes, where its half floats are)
 TYPES = {"q4_0": (q4_0, 18, [0]), "q4_1": (q4_1, 20, [0, 2]), "q5_0": (q5_0, 22, [0]), "q5_1": (q5_1, 24, [0, 2]),
          "q8_0": (q8_0, 34, [0]), "q4_k": (q4_k, 144, [0, 2]), "q5_k": (q5_k, 176, [0, 2]),
-         "q6_k": (q6_k, 210, [208])}
+         "q6_k": (q6_k, 210, [208]), "q2_k": (q2_k, 84, [80, 82]), "q3_k": (q3_k, 110, [108]),
+         "iq4_nl": (iq4_nl, 18, [0]), "iq4_xs": (iq4_xs, 136, [0])}
+
+try:
+    import gguf
+except ImportError:
+    gguf = None
+    print("no package gguf: its values are not compared")
 
 rng = np.random.default_rng(7)
 for name, (values, size, halves) in TYPES.items():
@@ -100,5 +156,8 @@ for name, (values, size, halves) in TYPES.items():
             block[at:at + 2] = np.frombuffer(np.float16(0 if i == 3 else scale).tobytes(), np.uint8)
     out = np.array([v for block in blocks for v in values(block)], F)
     assert np.isfinite(out).all()
+    if gguf:
+        theirs = gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType[name.upper()]).ravel()
+        assert (theirs.astype(F).view(np.uint32) == out.view(np.uint32)).all(), name
     (HERE / f"{name}.blocks").write_bytes(blocks.tobytes())
     (HERE / f"{name}.f32").write_bytes(out.astype("<f4").tobytes())
