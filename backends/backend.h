@@ -35,11 +35,16 @@ enum {
     MOE_MAX_TOP_K = 32,    /* k of a moe_layer */
 };
 
+/* The order of sums.  STRICT: the contract above.  FAST: the device's libraries may choose, and
+ * only correctness is promised; a backend without a faster way (the CPU) computes as in STRICT. */
+enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
+
 struct backend_config {
     int threads;       /* CPU: worker threads, 0 = as many as this process may use */
     const char *isa;   /* CPU: "auto", "plain", "avx2", "avx512"; NULL = auto */
     int device;        /* GPU ordinal */
     size_t pool_bytes; /* GPU: memory to take at start, 0 = decided by the caller's allocs */
+    enum numerics numerics;
 };
 
 struct backend_info {

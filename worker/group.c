@@ -199,7 +199,7 @@ enum status group_plan(struct group *g, const struct worker_options *opt,
     TRY(host_share_threads(ci, &share));
     if (g->threads == 0)
         g->threads = share;
-    struct backend_config bc = {.threads = g->threads, .isa = worker_isa_name(opt)};
+    struct backend_config bc = worker_backend_config(opt, g->threads);
     TRY(backend_open(&g->be, worker_backend_name(opt), &bc));
     TRY(loader_open(&g->ld, opt->model));
     const struct model_config *mc = loader_config(g->ld);

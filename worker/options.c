@@ -53,6 +53,14 @@ static const struct option_row rows[] = {
      .arg = "auto|plain|avx2|avx512",
      .def = "auto",
      .help = "Instruction set of the CPU backend.  All give the same bits."},
+    {.name = "numerics",
+     .type = OPT_ENUM,
+     .at = AT(numerics),
+     .arg = "strict|fast",
+     .def = "strict",
+     .help =
+         "strict: the same bits in any batch and on 1, 2, 4 or 8 ranks.  fast: a GPU's libraries "
+         "choose the order of sums.  The CPU is strict either way."},
     {.name = "peer-ms",
      .type = OPT_INT,
      .at = AT(peer_ms),
@@ -198,9 +206,11 @@ const char *worker_coll_name(const struct worker_options *o)
     return coll_choices[o->coll];
 }
 
-const char *worker_isa_name(const struct worker_options *o)
+struct backend_config worker_backend_config(const struct worker_options *o, int threads)
 {
-    return isa_choices[o->isa];
+    return (struct backend_config){.threads = threads,
+                                   .isa = isa_choices[o->isa],
+                                   .numerics = o->numerics ? NUMERICS_FAST : NUMERICS_STRICT};
 }
 
 enum dtype worker_kv_dtype(const struct worker_options *o, enum dtype weights)

@@ -8,6 +8,7 @@
 static const char *const colls[] = {"auto", "local", "shm", "mpi"};
 static const char *const kv_dtypes[] = {"auto", "f32", "f16", "bf16"};
 static const char *const isas[] = {"auto", "plain", "avx2", "avx512"};
+static const char *const numerics[] = {"strict", "fast"};
 static const char *const levels[] = {"debug", "info", "warn", "error"};
 
 static const struct option_row engine_table[] = {
@@ -49,6 +50,13 @@ static const struct option_row engine_table[] = {
      .arg = "auto|plain|avx2|avx512",
      .def = "auto",
      .help = "Instruction set of the CPU backend."},
+    {.name = "numerics",
+     ROW(numerics, OPT_ENUM),
+     .arg = "strict|fast",
+     .def = "strict",
+     .help =
+         "strict: the same bits in any batch and on 1, 2, 4 or 8 ranks.  fast: a GPU's libraries "
+         "choose the order of sums.  The CPU is strict either way."},
     {.help = "Sizes"},
     {.name = "max-seqs",
      ROW(c.max_seqs, OPT_INT),
@@ -168,6 +176,7 @@ const struct supervisor_config *serve_config(struct serve_args *a, const char *m
     c->coll = colls[a->coll];
     c->kv_dtype = kv_dtypes[a->kv_dtype];
     c->isa = isas[a->isa];
+    c->numerics = numerics[a->numerics];
     c->log_level = levels[a->log_level];
     c->no_prefix_cache = !a->prefix_cache;
     if (a->kv_memory) {
