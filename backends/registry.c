@@ -3,14 +3,24 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
+#ifdef INGOT_HAVE_CUDA
+#include "backends/cuda/cuda.h"
+#endif
 
 static const struct backend_ops *const registry[] = {
     &cpu_ops,
+#ifdef INGOT_HAVE_CUDA
+    &cuda_ops,
+#endif
 };
 
 const char *backend_names(void)
 {
+#ifdef INGOT_HAVE_CUDA
+    return "cpu cuda";
+#else
     return "cpu";
+#endif
 }
 
 enum status backend_open(struct backend **out, const char *name, const struct backend_config *cfg)

@@ -2,13 +2,17 @@
 # states where a multiplication and an addition are fused: only where the source says fmaf.
 add_library(ingot_flags INTERFACE)
 target_compile_options(ingot_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
-  -ffp-contract=off -fno-math-errno)
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off
+  -fno-math-errno>
+  $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false -Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off>)
 target_compile_definitions(ingot_flags INTERFACE _POSIX_C_SOURCE=200809L _DEFAULT_SOURCE
   INGOT_VERSION="${PROJECT_VERSION}")
 target_include_directories(ingot_flags INTERFACE ${CMAKE_SOURCE_DIR})
 if(INGOT_WERROR)
-  target_compile_options(ingot_flags INTERFACE -Werror)
+  target_compile_options(ingot_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror>)
 endif()
 if(INGOT_SANITIZE)
   target_compile_options(ingot_flags INTERFACE -fsanitize=${INGOT_SANITIZE} -fno-omit-frame-pointer

@@ -38,11 +38,19 @@ enum dtype {
     DT_N
 };
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* "f32", "bf16", ...; never NULL. */
 const char *dtype_name(enum dtype t);
 
 /* Bytes of one element; 0 for an unknown value and for types in blocks. */
 size_t dtype_size(enum dtype t);
+
+#ifdef __cplusplus
+}
+#endif
 
 NUMBER_FN float f32_of_bits(uint32_t u)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ops/op_cases.h"
+#include "ops/op_checks.h"
 
 static const char *const isas[] = {"plain", "avx2", "avx512", "neon"};
 
@@ -23,44 +23,6 @@ static struct backend *open_cpu(const char *isa, int threads)
 static void close_cpu(struct backend *be)
 {
     backend_ops_of(be)->close(be);
-}
-
-static size_t n_results(const struct op_case *c)
-{
-    return (size_t)c->rows * (size_t)c->op->cols(c);
-}
-
-static float *results(struct backend *be, const struct op_case *c)
-{
-    float *out = calloc(n_results(c) + 1, sizeof *out);
-    cr_assert_eq(c->op->run(be, c, 0, c->rows, out), ST_OK, "%s: %s", op_case_name(c),
-                 status_detail());
-    return out;
-}
-
-static void check_same(const struct op_case *c, const float *a, const float *b, const char *what)
-{
-    for (size_t i = 0; i < n_results(c); i++)
-        if (bits_of_f32(a[i]) != bits_of_f32(b[i]))
-            cr_assert_fail("%s: %s: row %zu column %zu: %a, expected %a", op_case_name(c), what,
-                           i / (size_t)c->op->cols(c), i % (size_t)c->op->cols(c), a[i], b[i]);
-}
-
-static void check_reference(const struct op_case *c, const float *got)
-{
-    size_t n = n_results(c);
-    double *want = calloc(n + 1, sizeof *want), *bound = calloc(n + 1, sizeof *bound);
-    c->op->reference(c, want, bound);
-    for (size_t i = 0; i < n; i++) {
-        double v = got[i];
-        bool fine = isinf(want[i]) ? v == want[i] : fabs(v - want[i]) <= bound[i];
-        if (!fine)
-            cr_assert_fail("%s: row %zu column %zu: %.9g, expected %.9g within %.3g",
-                           op_case_name(c), i / (size_t)c->op->cols(c), i % (size_t)c->op->cols(c),
-                           v, want[i], bound[i]);
-    }
-    free(want);
-    free(bound);
 }
 
 Test(ops, plain_agrees_with_double_precision)
@@ -103,20 +65,6 @@ Test(ops, same_bits_on_every_instruction_set_and_thread_count)
     for (size_t j = 0; j < n; j++)
         close_cpu(others[j]);
     close_cpu(plain);
-}
-
-/* The same rows in calls of `chunk` rows. */
-static void check_chunks(struct backend *be, const struct op_case *c, int32_t chunk,
-                         const float *want)
-{
-    size_t cols = (size_t)c->op->cols(c);
-    float *got = calloc(n_results(c) + 1, sizeof *got);
-    for (int32_t r = 0; r < c->rows; r += chunk) {
-        int32_t n = c->rows - r < chunk ? c->rows - r : chunk;
-        cr_assert_eq(c->op->run(be, c, r, n, got + (size_t)r * cols), ST_OK, "%s", status_detail());
-    }
-    check_same(c, got, want, chunk == 1 ? "alone" : "in chunks");
-    free(got);
 }
 
 Test(ops, rows_do_not_depend_on_their_neighbours)

@@ -1,0 +1,258 @@
+#include "backends/cuda/cuda.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/device.h"
+#include "common/clock.h"
+
+enum { MIN_CAPABILITY = 80 }; /* mma of bf16, cp.async */
+
+struct graph {
+    cudaGraph_t recorded;
+    cudaGraphExec_t ready;
+};
+
+/* A machine without driver or device gets a sentence, not a code. */
+static enum status count_devices(int *n)
+{
+    cudaError_t e = cudaGetDeviceCount(n);
+    int driver = 0;
+    if (e == cudaSuccess && *n > 0)
+        return ST_OK;
+    cudaGetLastError();
+    if (e == cudaSuccess || e == cudaErrorNoDevice)
+        FAIL(ST_DEVICE, "no CUDA device on this machine");
+    if (e == cudaErrorInsufficientDriver &&
+        (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0))
+        FAIL(ST_DEVICE, "no CUDA driver on this machine");
+    FAIL(ST_DEVICE, "CUDA devices cannot be used: %s", cudaGetErrorString(e));
+}
+
+static enum status check_device(int device)
+{
+    int n, major, minor;
+    TRY(count_devices(&n));
+    if (device < 0 || device >= n)
+        FAIL(ST_RANGE, "device %d, there %s %d", device, n == 1 ? "is" : "are", n);
+    CUDA_TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    CUDA_TRY(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+    if (10 * major + minor < MIN_CAPABILITY)
+        FAIL(ST_UNSUPPORTED, "device %d has compute capability %d.%d, needed is %d.%d", device,
+             major, minor, MIN_CAPABILITY / 10, MIN_CAPABILITY % 10);
+    return ST_OK;
+}
+
+static void cuda_close(struct backend *be)
+{
+    if (!be)
+        return;
+    cudaSetDevice(be->device);
+    if (be->scratch)
+        cuda_free(be, be->scratch);
+    for (int i = 0; i < N_EVENTS; i++)
+        if (be->event[i])
+            cudaEventDestroy(be->event[i]);
+    if (be->stream)
+        cudaStreamDestroy(be->stream);
+    if (be->staging)
+        cudaFreeHost(be->staging);
+    if (be->pool)
+        cudaFree(be->pool);
+    free(be);
+}
+
+static enum status take_device(struct backend *be, size_t pool_bytes)
+{
+    TRY(cuda_use(be));
+    CUDA_TRY(cudaDeviceGetAttribute(&be->n_sm, cudaDevAttrMultiProcessorCount, be->device));
+    CUDA_TRY(cudaStreamCreateWithFlags(&be->stream, cudaStreamNonBlocking));
+    for (int i = 0; i < N_EVENTS; i++)
+        CUDA_TRY(cudaEventCreate(&be->event[i]));
+    CUDA_TRY(cudaMallocHost((void **)&be->staging, STAGING_BYTES));
+    if (pool_bytes > 0) {
+        be->pool_bytes = pool_bytes;
+        CUDA_TRY(cudaMalloc((void **)&be->pool, pool_bytes));
+    }
+    return cuda_alloc(be, SCRATCH_BYTES, MEM_DEVICE, &be->scratch);
+}
+
+static enum status cuda_open(struct backend **out, const struct backend_config *cfg)
+{
+    TRY(check_device(cfg->device));
+    struct backend *be = calloc(1, sizeof *be);
+    if (!be)
+        FAIL(ST_NOMEM, "no memory for a CUDA backend");
+    be->base.ops = &cuda_ops;
+    be->device = cfg->device;
+    enum status st = take_device(be, cfg->pool_bytes);
+    if (st != ST_OK) {
+        cuda_close(be);
+        return st;
+    }
+    *out = be;
+    return ST_OK;
+}
+
+static void cuda_info(struct backend *be, struct backend_info *out)
+{
+    struct cudaDeviceProp prop = {.name = "?"};
+    size_t mem_free = 0, mem_total = 0;
+    if (cudaGetDeviceProperties(&prop, be->device) != cudaSuccess ||
+        cudaMemGetInfo(&mem_free, &mem_total) != cudaSuccess)
+        cudaGetLastError(); /* shows as no memory; the next op names the error */
+    *out = (struct backend_info){
+        .mem_free = be->pool ? be->pool_bytes - be->pool_used : mem_free,
+        .mem_total = mem_total,
+        .graphs = true,
+        .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
+    };
+    snprintf(out->device, sizeof out->device, "CUDA %d %.60s, sm_%d%d", be->device, prop.name,
+             prop.major, prop.minor);
+}
+
+static enum status cuda_event_mark(struct backend *be, int slot)
+{
+    assert(slot >= 0 && slot < N_EVENTS);
+    CUDA_TRY(cudaEventRecord(be->event[slot], be->stream));
+    return ST_OK;
+}
+
+static enum status cuda_event_wait(struct backend *be, int slot, uint64_t wait_us, bool *passed)
+{
+    uint64_t from = clock_us();
+    assert(slot >= 0 && slot < N_EVENTS);
+    for (;;) {
+        cudaError_t e = cudaEventQuery(be->event[slot]);
+        *passed = e == cudaSuccess;
+        if (*passed)
+            return ST_OK;
+        if (e != cudaErrorNotReady)
+            return cuda_failed(__FILE__, __LINE__, "device", e);
+        if (clock_us() - from >= wait_us)
+            return ST_OK;
+        sched_yield();
+    }
+}
+
+static enum status cuda_event_elapsed(struct backend *be, int from, int to, uint64_t *ns)
+{
+    float ms;
+    assert(from >= 0 && from < N_EVENTS && to >= 0 && to < N_EVENTS);
+    TRY(cuda_sync(be));
+    CUDA_TRY(cudaEventElapsedTime(&ms, be->event[from], be->event[to]));
+    *ns = (uint64_t)((double)ms * 1e6);
+    return ST_OK;
+}
+
+static enum status cuda_graph_begin(struct backend *be)
+{
+    if (be->capturing)
+        FAIL(ST_BUG, "ops are being recorded already");
+    CUDA_TRY(cudaStreamBeginCapture(be->stream, cudaStreamCaptureModeThreadLocal));
+    be->capturing = true;
+    return ST_OK;
+}
+
+static void cuda_graph_free(struct backend *be, struct graph *g)
+{
+    (void)be;
+    if (!g)
+        return;
+    if (g->ready)
+        cudaGraphExecDestroy(g->ready);
+    if (g->recorded)
+        cudaGraphDestroy(g->recorded);
+    free(g);
+}
+
+static enum status finish_graph(struct backend *be, struct graph *g)
+{
+    be->capturing = false;
+    CUDA_TRY(cudaStreamEndCapture(be->stream, &g->recorded));
+    CUDA_TRY(cudaGraphInstantiate(&g->ready, g->recorded, 0));
+    CUDA_TRY(cudaGraphUpload(g->ready, be->stream));
+    return ST_OK;
+}
+
+static enum status cuda_graph_end(struct backend *be, struct graph **out)
+{
+    if (!be->capturing)
+        FAIL(ST_BUG, "no ops are being recorded");
+    struct graph *g = calloc(1, sizeof *g), none = {0};
+    enum status st = finish_graph(be, g ? g : &none); /* the recording ends in any case */
+    if (!g)
+        FAIL(ST_NOMEM, "no memory for a graph");
+    if (st != ST_OK) {
+        cuda_graph_free(be, g);
+        return st;
+    }
+    *out = g;
+    return ST_OK;
+}
+
+static enum status cuda_graph_launch(struct backend *be, struct graph *g)
+{
+    CUDA_TRY(cudaGraphLaunch(g->ready, be->stream));
+    return ST_OK;
+}
+
+bool cuda_is(const struct backend *be)
+{
+    return backend_ops_of(be) == &cuda_ops;
+}
+
+void *cuda_device_ptr(struct view v)
+{
+    return view_ptr(v);
+}
+
+void *cuda_stream(struct backend *be)
+{
+    return be->stream;
+}
+
+int cuda_ordinal(const struct backend *be)
+{
+    return be->device;
+}
+
+enum status cuda_use(struct backend *be)
+{
+    CUDA_TRY(cudaSetDevice(be->device));
+    return ST_OK;
+}
+
+const struct backend_ops cuda_ops = {
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .info = cuda_info,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .write = cuda_write,
+    .read = cuda_read,
+    .copy = cuda_copy,
+    .zero = cuda_zero,
+    .sync = cuda_sync,
+    .pinned_ptr = cuda_pinned_ptr,
+    .weight_bytes = cuda_weight_bytes,
+    .load_weight = cuda_load_weight,
+    .free_weight = cuda_free_weight,
+    .embed = cuda_embed,
+    .add_rms_norm = cuda_add_rms_norm,
+    .act_mul = cuda_act_mul,
+    .activate = cuda_activate,
+    .add = cuda_add,
+    .gather = cuda_gather,
+    .layer_norm = cuda_layer_norm,
+    .event_mark = cuda_event_mark,
+    .event_wait = cuda_event_wait,
+    .event_elapsed = cuda_event_elapsed,
+    .graph_begin = cuda_graph_begin,
+    .graph_end = cuda_graph_end,
+    .graph_launch = cuda_graph_launch,
+    .graph_free = cuda_graph_free,
+};

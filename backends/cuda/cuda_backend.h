@@ -1,0 +1,160 @@
+/* The CUDA backend's own structures, shared by its host files (C) and its kernels (.cu). */
+#ifndef BACKENDS_CUDA_CUDA_BACKEND_H
+#define BACKENDS_CUDA_CUDA_BACKEND_H
+
+#include <assert.h>
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include "backends/backend.h"
+
+enum {
+    N_EVENTS = 16,
+    ALLOC_ALIGN = 256,        /* of every buffer, bytes */
+    STAGING_BYTES = 16 << 20, /* pinned memory through which host data goes */
+    SCRATCH_BYTES = 64 << 20, /* of the device, for one op at a time */
+    ROW_PAD = 16,             /* rows of a matrix in memory are a multiple of this, */
+    COL_PAD = 64,             /* columns of this; the padding is zeros */
+};
+
+struct buf {
+    void *data; /* of the device; MEM_PINNED: of the host, which the device reaches too */
+    size_t bytes;
+    enum mem_kind kind;
+    bool pooled;
+};
+
+/* matrix: [n_pad, k_pad] row-major in dtype; vector: [k] f32. */
+struct weight {
+    bool vector;
+    enum dtype dtype;     /* F32, F16, BF16 */
+    int32_t n, k;         /* rows, columns; a vector: n = 1 */
+    int32_t n_pad, k_pad; /* multiples of ROW_PAD, COL_PAD */
+    int32_t n_slices;
+    int32_t slice_end[N_SLICES];
+    struct buf *data; /* NULL: no elements */
+    struct buf *bias; /* [n_pad] f32, or NULL */
+};
+
+struct backend {
+    struct backend_base base;
+    int device;
+    int n_sm; /* multiprocessors */
+    cudaStream_t stream;
+    cudaEvent_t event[N_EVENTS];
+    /* Device memory taken at start and given out from its beginning; pool NULL: each alloc asks
+     * the driver. */
+    char *pool;
+    size_t pool_bytes, pool_used;
+    struct buf *scratch; /* [SCRATCH_BYTES]; free for every op: ops are in one stream */
+    char *staging;       /* [STAGING_BYTES], filled in a ring */
+    size_t staging_used;
+    bool capturing;
+};
+
+/* CUDA's text as the detail of a ST_DEVICE (ST_NOMEM for memory). */
+MUST_CHECK enum status cuda_failed(const char *file, int line, const char *what, cudaError_t e);
+#define CUDA_TRY(call)                                                                             \
+    do {                                                                                           \
+        cudaError_t e_ = (call);                                                                   \
+        if (e_ != cudaSuccess)                                                                     \
+            return cuda_failed(__FILE__, __LINE__, #call, e_);                                     \
+    } while (0)
+
+/* The end of LAUNCH: names the kernel when it failed. */
+MUST_CHECK enum status cuda_launched(struct backend *be, const char *kernel, cudaError_t e);
+
+static inline size_t round_up_size(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Blocks of a grid in which each handles `per` of n; at least 1. */
+static inline int32_t blocks_for(int64_t n, int64_t per)
+{
+    return n > per ? (int32_t)((n + per - 1) / per) : 1;
+}
+
+static inline void *view_ptr(struct view v)
+{
+    size_t size = dtype_size(v.dtype), rows = (size_t)v.rows;
+    assert(v.rows >= 0 && v.cols >= 0 && v.stride >= v.cols && v.off <= v.buf->bytes);
+    assert(rows == 0 ||
+           ((rows - 1) * (size_t)v.stride + (size_t)v.cols) * size <= v.buf->bytes - v.off);
+    (void)size;
+    (void)rows;
+    return (char *)v.buf->data + v.off;
+}
+
+static inline float *view_f32(struct view v)
+{
+    assert(v.dtype == DT_F32);
+    return (float *)view_ptr(v);
+}
+
+static inline int32_t *view_i32(struct view v)
+{
+    assert(v.dtype == DT_I32);
+    return (int32_t *)view_ptr(v);
+}
+
+static inline const float *vector_of(const struct weight *w)
+{
+    assert(!w || w->vector);
+    return w && w->data ? (const float *)w->data->data : NULL;
+}
+
+static inline const float *bias_of(const struct weight *w)
+{
+    return w->bias ? (const float *)w->bias->data : NULL;
+}
+
+static inline const void *matrix_of(const struct weight *w)
+{
+    assert(!w->vector);
+    return w->data ? w->data->data : NULL;
+}
+
+/* memory.c */
+enum status cuda_alloc(struct backend *be, size_t bytes, enum mem_kind kind, struct buf **out);
+void cuda_free(struct backend *be, struct buf *b);
+enum status cuda_write(struct backend *be, struct view dst, const void *src);
+enum status cuda_read(struct backend *be, void *dst, struct view src);
+enum status cuda_copy(struct backend *be, struct view dst, struct view src);
+enum status cuda_zero(struct backend *be, struct view dst);
+enum status cuda_sync(struct backend *be);
+void *cuda_pinned_ptr(struct backend *be, struct buf *b);
+/* Pinned memory for `bytes` (<= STAGING_BYTES) that the device has finished with. */
+MUST_CHECK enum status staging_take(struct backend *be, size_t bytes, char **out);
+
+/* weight.c */
+size_t cuda_weight_bytes(struct backend *be, const struct weight_src *src);
+enum status cuda_load_weight(struct backend *be, const struct weight_src *src, struct weight **out);
+void cuda_free_weight(struct backend *be, struct weight *w);
+
+/* rows.cu */
+enum status cuda_embed(struct backend *be, const struct weight *table, int32_t first_id,
+                       struct view ids, struct view out);
+enum status cuda_add_rms_norm(struct backend *be, struct view resid, struct view x,
+                              const struct weight *x_bias, const struct weight *w, float eps,
+                              struct view out);
+enum status cuda_layer_norm(struct backend *be, struct view x, const struct weight *w,
+                            const struct weight *b, float eps, struct view out);
+enum status cuda_act_mul(struct backend *be, enum act act, struct view gate_up, struct view out);
+enum status cuda_activate(struct backend *be, enum act act, struct view x, struct view out);
+enum status cuda_add(struct backend *be, struct view dst, struct view src, float scale);
+enum status cuda_gather(struct backend *be, struct view x, struct view row, struct view out);
+
+/* logits.cu */
+enum status cuda_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,
+                             struct view row, struct view id, struct view mul, struct view add);
+enum status cuda_topk(struct backend *be, const struct vocab_part *part, struct view logits,
+                      struct view inv_temp, struct view val, struct view id, struct view stat);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,30 @@
+/* What collectives need of an open CUDA backend: they enqueue on its stream and read and write its
+ * buffers.  Nobody else looks inside. */
+#ifndef BACKENDS_CUDA_DEVICE_H
+#define BACKENDS_CUDA_DEVICE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include "backends/backend.h"
+
+/* Is this backend the CUDA one?  The functions below are for no other. */
+bool cuda_is(const struct backend *be);
+
+/* Device address of the view's first element. */
+void *cuda_device_ptr(struct view v);
+
+/* The backend's one stream (a cudaStream_t); the calling thread's device must be the backend's. */
+void *cuda_stream(struct backend *be);
+
+/* Ordinal of the device. */
+int cuda_ordinal(const struct backend *be);
+
+/* Makes the backend's device the calling thread's. */
+MUST_CHECK enum status cuda_use(struct backend *be);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

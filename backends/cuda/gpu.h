@@ -1,0 +1,177 @@
+/* The device layer: everything that .cu files use of a GPU.  nvcc takes it from gpu_device.h (CUDA
+ * and PTX), the tests' host emulator (INGOT_EMULATE, C++17) from tests/emulator/emulator.h; both
+ * give the same bits, except that tensor cores round sums in ways of their own.  So kernels use no
+ * inline PTX, no cooperative groups, no <<<>>>, no cuda_bf16.h, no fast-math functions: fmaf where
+ * a multiplication and an addition are fused (contraction is off), exact_exp instead of expf.
+ *
+ *   KERNEL(max_threads) name(args)  a kernel; `template <...> KERNEL(n)` works too
+ *   DEVICE type name(args)          a device function
+ *   LAUNCH(be, kernel, grid, block, dyn_smem_bytes, args...)  on the backend's stream; the only way
+ *                                   to launch; an enum status.  A template: (kernel<1, 2>).
+ *                                   Threads of a block are a multiple of 32.
+ *   LAUNCH_DEPENDENT(...)           the same; the kernel may begin before its predecessor has
+ *                                   ended and must call pdl_wait() before it touches memory that
+ *                                   others write, and before it writes any.
+ *   SHARED(type, name, [4][32]);    static shared memory, 16-byte aligned, contents undefined
+ *   DYN_SMEM(type, name);           the launch's dynamic shared memory
+ *   SYNC_THREADS()                  by all threads of the block, at one place
+ *   UNROLL                          before a loop with constant bounds
+ *
+ * Warp operations are called by all 32 lanes:
+ *   T shfl(v, lane), shfl_xor(v, mask), shfl_down(v, by)   beyond the warp: the own value
+ *   uint32_t warp_ballot(bool); sync_warp()
+ *   ldmatrix(uint32_t (&r)[1|2|4], row), ldmatrix_trans    8x8 matrices of 16-bit elements in
+ *                                   shared memory; lane 8 j + i gives the address of matrix j's row
+ *                                   i (16 bytes, aligned); r[j] holds row lane / 4, columns
+ *                                   2 (lane % 4) and + 1 (trans: of the transposed matrix)
+ *   mma_m16n8k16_bf16(float (&d)[4], a[4], b[2]), mma_m16n8k16_f16, mma_m16n8k8_tf32
+ *                                   d += A B, fragments as in the PTX manual: with g = lane / 4,
+ *                                   t = lane % 4: a[0] row g, a[1] row g + 8, k 2t and 2t + 1;
+ *                                   a[2], a[3] the same at k + 8; b[0] column g, k 2t and 2t + 1;
+ *                                   b[1] at k + 8; d[0], d[1] row g, columns 2t and 2t + 1; d[2],
+ *                                   d[3] row g + 8.  tf32: one k a register: t, then t + 4.
+ *
+ * Memory:
+ *   uint4 ld_stream_128(p)          16 aligned bytes that are read once and by no kernel written
+ *                                   meanwhile (no L1)
+ *   uint4 ld_128(p), st_128(p, v)   16 aligned bytes, global or shared
+ *   cp_async_16(smem, global, real = true)   16 aligned bytes; real false: zeros, nothing is read
+ *   cp_async_commit(), cp_async_wait<N>()    N: committed groups that may be still under way; then
+ *                                   a barrier before other threads' data is read
+ *   uint32_t atomic_add_u32(p, v)   relaxed; returns the value before
+ *   fence_device(), fence_system()
+ *   ld_acquire_sys(p), st_release_sys(p, v)  flags between GPUs and hosts.  A spin on
+ *                                   ld_acquire_sys must have a limit (clock_ns).
+ *   uint64_t clock_ns()             one clock for the whole device
+ *   int popcount(u), count_leading_zeros(u)
+ *   pdl_wait(), pdl_launch_next()   see LAUNCH_DEPENDENT; no-ops below sm_90 */
+#ifndef BACKENDS_CUDA_GPU_H
+#define BACKENDS_CUDA_GPU_H
+
+#include "backends/exact_math.h"
+#ifdef INGOT_EMULATE
+#include <emulator.h>
+#else
+#include "backends/cuda/gpu_device.h"
+#endif
+#include "backends/cuda/cuda_backend.h"
+
+#define LAUNCH(be, kernel, grid, block, dyn_smem, ...)                                             \
+    cuda_launched(                                                                                 \
+        (be), #kernel,                                                                             \
+        gpu_launch(#kernel, kernel, grid, block, dyn_smem, (be)->stream, false, __VA_ARGS__))
+#define LAUNCH_DEPENDENT(be, kernel, grid, block, dyn_smem, ...)                                   \
+    cuda_launched(                                                                                 \
+        (be), #kernel,                                                                             \
+        gpu_launch(#kernel, kernel, grid, block, dyn_smem, (be)->stream, true, __VA_ARGS__))
+
+DEVICE int lane_id()
+{
+    return (int)(threadIdx.x & 31U);
+}
+
+DEVICE int warp_id()
+{
+    return (int)(threadIdx.x >> 5);
+}
+
+DEVICE int n_warps()
+{
+    return (int)(blockDim.x >> 5);
+}
+
+/* Every lane gets the same bits: pairs 16 lanes apart first, then 8, 4, 2, 1. */
+DEVICE float warp_sum(float v)
+{
+    UNROLL
+    for (int apart = 16; apart > 0; apart /= 2)
+        v += shfl_xor(v, apart);
+    return v;
+}
+
+/* NaN is never the greatest. */
+DEVICE float warp_max(float v)
+{
+    UNROLL
+    for (int apart = 16; apart > 0; apart /= 2) {
+        float o = shfl_xor(v, apart);
+        v = o > v ? o : v;
+    }
+    return v;
+}
+
+DEVICE bool warp_any(bool p)
+{
+    return warp_ballot(p) != 0;
+}
+
+DEVICE bool warp_all(bool p)
+{
+    return warp_ballot(p) == 0xffffffffU;
+}
+
+/* By all threads of a one-dimensional block; every thread gets the same bits.  The order is set by
+ * the block's size: warp_sum of each warp, then warp_sum of these. */
+DEVICE float block_sum(float v)
+{
+    SHARED(float, part, [32]);
+    v = warp_sum(v);
+    SYNC_THREADS(); /* the last use of part has been read */
+    if (lane_id() == 0)
+        part[warp_id()] = v;
+    SYNC_THREADS(); /* part is written */
+    return warp_sum(lane_id() < n_warps() ? part[lane_id()] : 0.0f);
+}
+
+DEVICE float block_max(float v)
+{
+    SHARED(float, part, [32]);
+    v = warp_max(v);
+    SYNC_THREADS(); /* as above */
+    if (lane_id() == 0)
+        part[warp_id()] = v;
+    SYNC_THREADS();
+    return warp_max(lane_id() < n_warps() ? part[lane_id()] : -INFINITY);
+}
+
+/* Element i of an array of F32, F16 or BF16. */
+template <enum dtype T> DEVICE float element_f32(const void *p, int64_t i)
+{
+    if (T == DT_F32)
+        return ((const float *)p)[i];
+    uint16_t h = ((const uint16_t *)p)[i];
+    return T == DT_F16 ? f32_of_f16(h) : f32_of_bf16(h);
+}
+
+/* Rounds to the 10 bits of mantissa that tf32 keeps, nearest even. */
+DEVICE uint32_t tf32_of_f32(float f)
+{
+    uint32_t u = bits_of_f32(f);
+    if ((u & 0x7f800000U) == 0x7f800000U) /* infinity, NaN: keep a bit of the mantissa */
+        return u & 0x7fffffU ? u | 0x400000U : u;
+    return (u + 0xfffU + ((u >> 13) & 1U)) & ~0x1fffU;
+}
+
+/* Two elements in one register, the first in the low half. */
+DEVICE uint32_t pack_bf16(float lo, float hi)
+{
+    return (uint32_t)bf16_of_f32(lo) | (uint32_t)bf16_of_f32(hi) << 16;
+}
+
+DEVICE uint32_t pack_f16(float lo, float hi)
+{
+    return (uint32_t)f16_of_f32(lo) | (uint32_t)f16_of_f32(hi) << 16;
+}
+
+DEVICE float4 ld_f32x4(const float *p)
+{
+    uint4 u = ld_128(p);
+    return {f32_of_bits(u.x), f32_of_bits(u.y), f32_of_bits(u.z), f32_of_bits(u.w)};
+}
+
+DEVICE void st_f32x4(float *p, float4 v)
+{
+    st_128(p, {bits_of_f32(v.x), bits_of_f32(v.y), bits_of_f32(v.z), bits_of_f32(v.w)});
+}
+
+#endif

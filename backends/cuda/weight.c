@@ -1,0 +1,208 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cuda/cuda_backend.h"
+#include "common/checked.h"
+
+static int64_t total_rows(const struct weight_src *src)
+{
+    int64_t n = 0;
+    for (int i = 0; i < src->n_parts; i++)
+        n += src->part[i].rows;
+    return n;
+}
+
+static bool has_bias(const struct weight_src *src)
+{
+    for (int i = 0; i < src->n_parts; i++)
+        if (src->part[i].bias)
+            return true;
+    return false;
+}
+
+/* Parts of one type stay in it; mixtures are widened to f32, which holds the same values. */
+static enum dtype stored_type(const struct weight_src *src)
+{
+    if (src->vector)
+        return DT_F32;
+    for (int i = 1; i < src->n_parts; i++)
+        if (src->part[i].dtype != src->part[0].dtype)
+            return DT_F32;
+    return src->part[0].dtype;
+}
+
+static size_t padded_rows(const struct weight_src *src)
+{
+    return src->vector ? 1 : round_up_size((size_t)total_rows(src), ROW_PAD);
+}
+
+static size_t padded_cols(const struct weight_src *src)
+{
+    return src->vector ? (size_t)src->cols : round_up_size((size_t)src->cols, COL_PAD);
+}
+
+static size_t data_bytes(const struct weight_src *src)
+{
+    return padded_rows(src) * padded_cols(src) * dtype_size(stored_type(src));
+}
+
+static size_t bias_bytes(const struct weight_src *src)
+{
+    return has_bias(src) ? padded_rows(src) * sizeof(float) : 0;
+}
+
+size_t cuda_weight_bytes(struct backend *be, const struct weight_src *src)
+{
+    (void)be;
+    return round_up_size(data_bytes(src), ALLOC_ALIGN) +
+           round_up_size(bias_bytes(src), ALLOC_ALIGN);
+}
+
+static bool is_float(enum dtype t)
+{
+    return t == DT_F32 || t == DT_F16 || t == DT_BF16;
+}
+
+static enum status check_slices(const struct weight_src *src)
+{
+    int32_t n = src->n_slices, last = 0;
+    if (n < 1 || n > N_SLICES || (n & (n - 1)))
+        FAIL(ST_RANGE, "weight %s: %d slices", src->name, n);
+    for (int i = 0; i < n; last = src->slice_end[i++])
+        if (src->slice_end[i] < last || src->slice_end[i] > src->cols ||
+            (i == n - 1 && src->slice_end[i] != src->cols))
+            FAIL(ST_RANGE, "weight %s: slice %d ends at column %d of %d", src->name, i,
+                 src->slice_end[i], src->cols);
+    return ST_OK;
+}
+
+static enum status check_source(const struct weight_src *src)
+{
+    if (src->n_parts < 1 || src->n_parts > (int)ARRAY_LEN(src->part))
+        FAIL(ST_RANGE, "weight %s: %d parts", src->name, src->n_parts);
+    if (src->cols < 0 || src->cols > INT32_MAX - COL_PAD || total_rows(src) > INT32_MAX - ROW_PAD)
+        FAIL(ST_RANGE, "weight %s: %lld rows, %d columns", src->name, (long long)total_rows(src),
+             src->cols);
+    for (int i = 0; i < src->n_parts; i++) {
+        const struct weight_part *p = &src->part[i];
+        if (p->rows < 0 || p->skip != 0)
+            FAIL(ST_RANGE, "weight %s: %d rows, first element %d", src->name, p->rows, p->skip);
+        if (!is_float(p->dtype))
+            FAIL(ST_UNSUPPORTED, "weight %s: the CUDA backend has no %s weights (f32, f16, bf16)",
+                 src->name, dtype_name(p->dtype));
+        if (p->bias && !is_float(p->bias_dtype))
+            FAIL(ST_UNSUPPORTED, "weight %s: bias of type %s", src->name,
+                 dtype_name(p->bias_dtype));
+    }
+    return src->vector ? ST_OK : check_slices(src);
+}
+
+/* n elements of unaligned file data, from type t to f32 or as they are. */
+static void convert(void *dst, enum dtype to, const void *src, enum dtype t, size_t n)
+{
+    if (to == t) {
+        memcpy(dst, src, n * dtype_size(t));
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h;
+        memcpy(&h, (const char *)src + i * sizeof h, sizeof h);
+        ((float *)dst)[i] = t == DT_F16 ? f32_of_f16(h) : f32_of_bf16(h);
+    }
+}
+
+/* Rows of one part, from row `at` of the matrix on, through the staging memory. */
+static enum status load_part(struct backend *be, const struct weight *w,
+                             const struct weight_part *p, int32_t at)
+{
+    size_t size = dtype_size(w->dtype), bytes = (size_t)w->k_pad * size;
+    size_t most = bytes > 0 ? STAGING_BYTES / 2 / bytes : 0;
+    if (w->k == 0)
+        return ST_OK;
+    if (most == 0)
+        FAIL(ST_UNSUPPORTED, "a weight of %d columns", w->k);
+    for (size_t row = 0, n; row < (size_t)p->rows; row += n) {
+        char *staged;
+        n = (size_t)p->rows - row < most ? (size_t)p->rows - row : most;
+        TRY(staging_take(be, n * bytes, &staged));
+        for (size_t i = 0; i < n; i++) {
+            char *to = staged + i * bytes;
+            convert(to, w->dtype, (const char *)p->data + (row + i) * p->row_bytes, p->dtype,
+                    (size_t)w->k);
+            memset(to + (size_t)w->k * size, 0, bytes - (size_t)w->k * size);
+        }
+        CUDA_TRY(cudaMemcpyAsync((char *)w->data->data + ((size_t)at + row) * bytes, staged,
+                                 n * bytes, cudaMemcpyHostToDevice, be->stream));
+    }
+    return ST_OK;
+}
+
+static enum status load_bias(struct backend *be, const struct weight_src *src,
+                             const struct weight *w)
+{
+    int32_t at = 0;
+    for (int i = 0; i < src->n_parts; at += src->part[i++].rows) {
+        const struct weight_part *p = &src->part[i];
+        struct view part = {.buf = w->bias,
+                            .off = (size_t)at * sizeof(float),
+                            .rows = 1,
+                            .cols = p->rows,
+                            .stride = p->rows,
+                            .dtype = DT_F32};
+        if (!p->bias || p->rows == 0)
+            continue;
+        float *f = malloc((size_t)p->rows * sizeof *f);
+        if (!f)
+            FAIL(ST_NOMEM, "no memory for a bias of weight %s", src->name);
+        convert(f, DT_F32, p->bias, p->bias_dtype, (size_t)p->rows);
+        enum status st = cuda_write(be, part, f);
+        free(f);
+        TRY(st);
+    }
+    return ST_OK;
+}
+
+/* Buffers are zeroed when they are taken: so is the padding below the last row. */
+static enum status fill(struct backend *be, const struct weight_src *src, struct weight *w)
+{
+    int32_t at = 0;
+    if (data_bytes(src) > 0)
+        TRY(cuda_alloc(be, data_bytes(src), MEM_DEVICE, &w->data));
+    if (has_bias(src))
+        TRY(cuda_alloc(be, bias_bytes(src), MEM_DEVICE, &w->bias));
+    for (int i = 0; i < src->n_parts; at += src->part[i++].rows)
+        TRY(load_part(be, w, &src->part[i], at));
+    return w->bias ? load_bias(be, src, w) : ST_OK;
+}
+
+enum status cuda_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+{
+    TRY(check_source(src));
+    struct weight *w = calloc(1, sizeof *w);
+    if (!w)
+        FAIL(ST_NOMEM, "no memory for weight %s", src->name);
+    w->vector = src->vector;
+    w->dtype = stored_type(src);
+    w->n = src->vector ? 1 : (int32_t)total_rows(src);
+    w->k = src->cols;
+    w->n_pad = (int32_t)padded_rows(src);
+    w->k_pad = (int32_t)padded_cols(src);
+    w->n_slices = src->n_slices;
+    memcpy(w->slice_end, src->slice_end, sizeof w->slice_end);
+    enum status st = fill(be, src, w);
+    if (st != ST_OK) {
+        cuda_free_weight(be, w);
+        return st;
+    }
+    *out = w;
+    return ST_OK;
+}
+
+void cuda_free_weight(struct backend *be, struct weight *w)
+{
+    if (!w)
+        return;
+    cuda_free(be, w->bias);
+    cuda_free(be, w->data);
+    free(w);
+}

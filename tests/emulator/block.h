@@ -1,0 +1,16 @@
+/* The emulator's inside: from runtime.cpp to block.cpp. */
+#ifndef TESTS_EMULATOR_BLOCK_H
+#define TESTS_EMULATOR_BLOCK_H
+
+#include <stdint.h>
+
+#include <functional>
+
+#include "common/dtype.h"
+#include "emulator.h"
+
+/* Runs every block of a kernel; false: text says what went wrong. */
+bool run_kernel(const char *name, dim3 grid, dim3 block, size_t dyn_smem, uint64_t seed,
+                const std::function<void()> &body, char *text, size_t text_bytes);
+
+#endif

@@ -1,0 +1,501 @@
+/* The CUDA runtime's host functions on the host's own memory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "block.h"
+
+typedef std::vector<std::function<cudaError_t()>> work_list;
+
+struct emulated_stream {
+    work_list *capture; /* being recorded */
+    bool invalid;       /* a forbidden call was made while recording */
+};
+
+struct emulated_event {
+    uint64_t ns;
+};
+
+struct emulated_graph {
+    work_list work;
+};
+
+static std::mutex lock; /* of everything that OS threads share */
+static struct {
+    size_t limit = (size_t)8 << 30, used = 0;
+    std::map<void *, size_t> blocks;
+    int devices = 1;
+    std::atomic<uint64_t> seed{0}, launches{0};
+    std::atomic<int> fail_launch{0};
+    bool seed_known = false;
+    cudaError_t sticky = cudaSuccess;
+    char sticky_text[480] = "";
+} gpu;
+
+static thread_local cudaError_t last = cudaSuccess;
+static thread_local struct emulated_stream *capturing;
+static thread_local int current_device;
+
+static cudaError_t result(cudaError_t e)
+{
+    if (e == cudaSuccess && gpu.sticky != cudaSuccess)
+        e = gpu.sticky;
+    if (e != cudaSuccess)
+        last = e;
+    return e;
+}
+
+/* Calls that CUDA forbids in the thread that captures spoil the capture. */
+static bool forbidden()
+{
+    if (!capturing)
+        return false;
+    capturing->invalid = true;
+    return true;
+}
+
+static cudaError_t set_sticky(cudaError_t e, const char *text)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    if (gpu.sticky == cudaSuccess) {
+        gpu.sticky = e;
+        snprintf(gpu.sticky_text, sizeof gpu.sticky_text, "%s", text);
+    }
+    return e;
+}
+
+/* Runs now, or records when s is being captured. */
+static cudaError_t enqueue(cudaStream_t s, std::function<cudaError_t()> work)
+{
+    if (!s)
+        return result(cudaErrorInvalidValue); /* the default stream is not used here */
+    if (s->capture) {
+        s->capture->push_back(std::move(work));
+        return result(cudaSuccess);
+    }
+    return result(gpu.sticky != cudaSuccess ? gpu.sticky : work());
+}
+
+static uint64_t seed_now()
+{
+    if (!gpu.seed_known) {
+        const char *s = getenv("INGOT_EMULATE_SEED");
+        gpu.seed_known = true;
+        gpu.seed = s ? strtoull(s, nullptr, 10) : 0;
+    }
+    return gpu.seed;
+}
+
+cudaError_t emulated_launch(const char *name, dim3 grid, dim3 block, size_t dyn_smem,
+                            cudaStream_t s, std::function<void()> body)
+{
+    return enqueue(s, [=]() {
+        char text[400];
+        gpu.launches++;
+        if (gpu.fail_launch > 0 && --gpu.fail_launch == 0)
+            return set_sticky(cudaErrorLaunchFailure, "a launch that was told to fail");
+        if (!run_kernel(name, grid, block, dyn_smem, seed_now(), body, text, sizeof text))
+            return set_sticky(cudaErrorLaunchFailure, text);
+        return cudaSuccess;
+    });
+}
+
+extern "C" {
+
+void emulator_seed(uint64_t seed)
+{
+    gpu.seed_known = true;
+    gpu.seed = seed;
+}
+
+void emulator_devices(int n)
+{
+    gpu.devices = n;
+}
+
+void emulator_memory(size_t bytes)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    gpu.limit = bytes;
+}
+
+void emulator_fail_launch(int n)
+{
+    gpu.fail_launch = n;
+}
+
+void emulator_reset_error(void)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    gpu.sticky = cudaSuccess;
+    last = cudaSuccess;
+}
+
+uint64_t emulator_launches(void)
+{
+    return gpu.launches;
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    *n = gpu.devices;
+    return result(gpu.devices > 0 ? cudaSuccess : cudaErrorInsufficientDriver);
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    if (device < 0 || device >= gpu.devices)
+        return result(cudaErrorInvalidDevice);
+    current_device = device;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = current_device;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
+{
+    if (device < 0 || device >= gpu.devices)
+        return result(cudaErrorInvalidDevice);
+    *value = attr == cudaDevAttrMultiProcessorCount            ? 4
+             : attr == cudaDevAttrComputeCapabilityMajor       ? 9
+             : attr == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 227 << 10
+                                                               : 0;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
+{
+    if (device < 0 || device >= gpu.devices)
+        return result(cudaErrorInvalidDevice);
+    *prop = {};
+    snprintf(prop->name, sizeof prop->name, "emulated GPU");
+    prop->totalGlobalMem = gpu.limit;
+    prop->major = 9;
+    prop->multiProcessorCount = 4;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    *can = device != peer;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned)
+{
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    return result(forbidden() ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    *free_bytes = gpu.limit > gpu.used ? gpu.limit - gpu.used : 0;
+    *total_bytes = gpu.limit;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = gpu.devices > 0 ? 13000 : 0;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = 13000;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaMalloc(void **p, size_t bytes)
+{
+    if (forbidden())
+        return result(cudaErrorStreamCaptureUnsupported);
+    std::lock_guard<std::mutex> hold(lock);
+    *p = nullptr;
+    if (bytes == 0)
+        return result(cudaSuccess);
+    if (bytes > gpu.limit || gpu.used > gpu.limit - bytes || posix_memalign(p, 256, bytes) != 0)
+        return result(cudaErrorMemoryAllocation);
+    memset(*p, 0xff, bytes); /* not zeros: nobody may count on them */
+    gpu.used += bytes;
+    gpu.blocks[*p] = bytes;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaFree(void *p)
+{
+    if (!p)
+        return result(cudaSuccess);
+    if (forbidden())
+        return result(cudaErrorStreamCaptureUnsupported);
+    std::lock_guard<std::mutex> hold(lock);
+    auto it = gpu.blocks.find(p);
+    if (it == gpu.blocks.end())
+        return result(cudaErrorInvalidValue);
+    gpu.used -= it->second;
+    gpu.blocks.erase(it);
+    free(p);
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaMallocHost(void **p, size_t bytes)
+{
+    if (forbidden())
+        return result(cudaErrorStreamCaptureUnsupported);
+    bool ok = posix_memalign(p, 256, bytes ? bytes : 1) == 0;
+    return result(ok ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaFreeHost(void *p)
+{
+    free(p);
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind,
+                            cudaStream_t s)
+{
+    return enqueue(s, [=]() {
+        if (bytes > 0)
+            memmove(dst, src, bytes);
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+                              size_t row_bytes, size_t rows, enum cudaMemcpyKind, cudaStream_t s)
+{
+    if (row_bytes > dst_pitch || row_bytes > src_pitch)
+        return result(cudaErrorInvalidValue);
+    return enqueue(s, [=]() {
+        for (size_t i = 0; i < rows && row_bytes > 0; i++)
+            memmove((char *)dst + i * dst_pitch, (const char *)src + i * src_pitch, row_bytes);
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
+{
+    return enqueue(s, [=]() {
+        if (bytes > 0)
+            memset(p, value, bytes);
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaMemset2DAsync(void *p, size_t pitch, int value, size_t row_bytes, size_t rows,
+                              cudaStream_t s)
+{
+    return enqueue(s, [=]() {
+        for (size_t i = 0; i < rows && row_bytes > 0; i++)
+            memset((char *)p + i * pitch, value, row_bytes);
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *p)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    if (gpu.blocks.find(p) == gpu.blocks.end())
+        return result(cudaErrorInvalidValue);
+    memset(handle, 0, sizeof *handle);
+    memcpy(handle->reserved, &p, sizeof p);
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaIpcOpenMemHandle(void **p, cudaIpcMemHandle_t handle, unsigned)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    memcpy(p, handle.reserved, sizeof *p);
+    return result(gpu.blocks.count(*p) ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *)
+{
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
+{
+    *s = new emulated_stream();
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+    delete s;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t s)
+{
+    if (s->capture) {
+        s->invalid = true;
+        return result(cudaErrorStreamCaptureUnsupported);
+    }
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+    return cudaStreamQuery(s);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
+{
+    return result(cudaSuccess); /* what an event marks has run already */
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *e)
+{
+    *e = new emulated_event();
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
+{
+    return cudaEventCreate(e);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t e)
+{
+    delete e;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
+{
+    return enqueue(s, [=]() {
+        e->ns = emulated_clock_ns();
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t)
+{
+    return result(forbidden() ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+    *ms = (float)((double)(to->ns - from->ns) * 1e-6);
+    return result(from->ns && to->ns ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
+{
+    if (s->capture)
+        return result(cudaErrorIllegalState);
+    s->capture = new work_list();
+    s->invalid = false;
+    capturing = mode == cudaStreamCaptureModeRelaxed ? nullptr : s;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
+{
+    *out = nullptr;
+    if (!s->capture)
+        return result(cudaErrorIllegalState);
+    bool invalid = s->invalid;
+    if (!invalid)
+        *out = new emulated_graph{*s->capture};
+    delete s->capture;
+    s->capture = nullptr;
+    capturing = nullptr;
+    return result(invalid ? cudaErrorStreamCaptureInvalidated : cudaSuccess);
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned long long)
+{
+    *out = new emulated_graph(*g);
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t s)
+{
+    for (auto &w : g->work) {
+        cudaError_t e = enqueue(s, w);
+        if (e != cudaSuccess)
+            return e;
+    }
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
+{
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t g)
+{
+    delete g;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
+{
+    delete g;
+    return result(cudaSuccess);
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    cudaError_t e = last;
+    last = cudaSuccess;
+    return e;
+}
+
+cudaError_t cudaPeekAtLastError(void)
+{
+    return last;
+}
+
+const char *cudaGetErrorName(cudaError_t e)
+{
+    return e == cudaSuccess         ? "cudaSuccess"
+           : e == cudaErrorNotReady ? "cudaErrorNotReady"
+                                    : "error";
+}
+
+const char *cudaGetErrorString(cudaError_t e)
+{
+    if (e == cudaErrorLaunchFailure && gpu.sticky == e)
+        return gpu.sticky_text;
+    switch (e) {
+    case cudaSuccess:
+        return "no error";
+    case cudaErrorInvalidValue:
+        return "invalid argument";
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorInsufficientDriver:
+        return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+        return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+        return "invalid device ordinal";
+    case cudaErrorStreamCaptureUnsupported:
+        return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+        return "operation failed due to a previous error during capture";
+    default:
+        return "unspecified error of the emulator";
+    }
+}
+
+} /* extern "C" */

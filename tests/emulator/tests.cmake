@@ -1,0 +1,7 @@
+ingot_test(test_emulator emulator/test_emulator.cpp LIBS ingot_backends ingot_common LABEL cuda)
+target_compile_definitions(test_emulator PRIVATE INGOT_EMULATE)
+ingot_emulated(test_emulator)
+
+# The shapes and references of tests/ops, on the emulated device.
+ingot_test(test_ops_cuda ops/test_ops_cuda.c LIBS ingot_op_cases ingot_backends ingot_common TIMEOUT 900 LABEL cuda)
+ingot_emulated(test_ops_cuda)

@@ -1,0 +1,79 @@
+/* Every op that the CUDA backend has, on the host emulator: against double precision, rows alone,
+ * and with threads in other orders, which shows a missing barrier. */
+#include "ops/op_checks.h"
+
+#include <cuda_runtime_api.h>
+
+static const uint64_t seeds[] = {0, 20241};
+
+static struct backend *open_gpu(void)
+{
+    struct backend *be = NULL;
+    cr_assert_eq(backend_open(&be, "cuda", &(struct backend_config){0}), ST_OK, "%s",
+                 status_detail());
+    return be;
+}
+
+/* Is the case for an op of this backend, and within the work that an emulator can do? */
+static bool runs(const struct backend *be, const struct op_case *c)
+{
+    const struct backend_ops *o = backend_ops_of(be);
+    const struct op_present {
+        const struct op *op;
+        bool present;
+    } all[] = {
+        {&op_linear, o->linear},
+        {&op_embed, o->embed},
+        {&op_add_rms_norm, o->add_rms_norm},
+        {&op_layer_norm, o->layer_norm},
+        {&op_act_mul, o->act_mul},
+        {&op_activate, o->activate},
+        {&op_add, o->add},
+        {&op_gather, o->gather},
+        {&op_edit_logits, o->edit_logits},
+        {&op_topk, o->topk},
+        {&op_qkv, o->qkv_to_cache},
+        {&op_attention, o->attention},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        if (all[i].op == c->op)
+            return all[i].present && c->rows <= 200;
+    return false;
+}
+
+Test(ops_cuda, agrees_with_double_precision)
+{
+    struct backend *be = open_gpu();
+    size_t n = 0;
+    for (size_t s = 0; s < ARRAY_LEN(seeds); s++) {
+        emulator_seed(seeds[s]);
+        for (size_t i = 0; i < n_op_cases; i++) {
+            if (!runs(be, &op_cases[i]))
+                continue;
+            float *out = results(be, &op_cases[i]);
+            check_reference(&op_cases[i], out);
+            free(out);
+            n++;
+        }
+    }
+    cr_log_info("%zu cases", n);
+    cr_assert_gt(n, 50);
+    backend_ops_of(be)->close(be);
+}
+
+Test(ops_cuda, rows_do_not_depend_on_their_neighbours)
+{
+    struct backend *be = open_gpu();
+    for (size_t i = 0; i < n_op_cases; i++) {
+        const struct op_case *c = &op_cases[i];
+        if (!runs(be, c) || c->rows > 50)
+            continue;
+        emulator_seed(0);
+        float *want = results(be, c);
+        emulator_seed(seeds[1]);
+        check_chunks(be, c, 1, want);
+        check_chunks(be, c, 5, want);
+        free(want);
+    }
+    backend_ops_of(be)->close(be);
+}
