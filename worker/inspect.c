@@ -53,6 +53,10 @@ static void text_config(FILE *f, const struct report *r)
             loader_count(r->ld), r->n_bytes);
     fprintf(f, "sizes          hidden %d, feed-forward %d (%s), vocabulary %d, head %s\n",
             mc->hidden, mc->ffn, act_name(mc->act), mc->vocab, mc->tied ? "tied" : "of its own");
+    if (mc->n_experts)
+        fprintf(f, "experts        %d of %d columns in %d of %d layers, %d for a token%s\n",
+                mc->n_experts, mc->expert_ffn, model_n_sparse(mc), mc->n_layers, mc->top_k,
+                mc->renormalise ? ", weights renormalised" : "");
     fprintf(f, "attention      %d heads of %d, %d key/value heads%s%s%s\n", mc->n_q, mc->d_head,
             mc->n_kv, mc->arch->qk_norm ? ", norm of q and k" : "",
             mc->qkv_bias ? ", biases on q, k, v" : "", mc->o_bias ? " and o" : "");
@@ -91,6 +95,15 @@ static void text_tensors(FILE *f, const struct report *r)
     }
 }
 
+/* "first-last", or "-" where there is nothing. */
+static void span(char out[24], int32_t first, int32_t n)
+{
+    if (n > 0)
+        snprintf(out, 24, "%d-%d", first, first + n - 1);
+    else
+        snprintf(out, 24, "-");
+}
+
 static void text_ranks(FILE *f, const struct report *r)
 {
     const struct decoder_config *c = &r->cfg;
@@ -99,16 +112,17 @@ static void text_ranks(FILE *f, const struct report *r)
     fprintf(f, "steps of %d tokens and %d sequences; KV %s, %d blocks of %d tokens, context %d\n\n",
             c->max_tokens, c->max_seqs, dtype_name(c->kv_dtype), c->n_blocks, c->block_len,
             c->max_ctx);
-    fprintf(f, "%4s  %-11s %-11s %-15s %-17s\n", "rank", "heads", "kv heads", "feed-forward",
-            "vocabulary");
+    fprintf(f, "%4s  %-11s %-11s %-15s %-15s %-17s\n", "rank", "heads", "kv heads", "feed-forward",
+            "of each expert", "vocabulary");
     for (int i = 0; i < c->world; i++) {
         const struct shard *s = &r->rank[i].shard;
-        char q[24], kv[24], ffn[24], v[24];
-        snprintf(q, sizeof q, "%d-%d", s->q_first, s->q_first + s->n_q - 1);
-        snprintf(kv, sizeof kv, "%d-%d", s->kv_first, s->kv_first + s->n_kv - 1);
-        snprintf(ffn, sizeof ffn, "%d-%d", s->ffn_first, s->ffn_first + s->n_ffn - 1);
-        snprintf(v, sizeof v, "%d-%d", s->vocab.first_id, s->vocab.first_id + s->vocab.n_cols - 1);
-        fprintf(f, "%4d  %-11s %-11s %-15s %-17s\n", i, q, kv, ffn, v);
+        char q[24], kv[24], ffn[24], experts[24], v[24];
+        span(q, s->q_first, s->n_q);
+        span(kv, s->kv_first, s->n_kv);
+        span(ffn, s->ffn.first, s->ffn.n);
+        span(experts, s->expert.first, s->expert.n);
+        span(v, s->vocab.first_id, s->vocab.n_cols);
+        fprintf(f, "%4d  %-11s %-11s %-15s %-15s %-17s\n", i, q, kv, ffn, experts, v);
     }
     fprintf(f, "\n%4s  %14s %14s %14s %14s %14s %12s %14s\n", "rank", "weights", "KV", "scratch",
             "tables", "total", "KV a block", "read");
@@ -130,6 +144,10 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddNumberToObject(o, "layers", mc->n_layers);
     cJSON_AddNumberToObject(o, "hidden", mc->hidden);
     cJSON_AddNumberToObject(o, "ffn", mc->ffn);
+    cJSON_AddNumberToObject(o, "experts", mc->n_experts);
+    cJSON_AddNumberToObject(o, "experts_per_token", mc->top_k);
+    cJSON_AddNumberToObject(o, "expert_ffn", mc->expert_ffn);
+    cJSON_AddNumberToObject(o, "sparse_layers", model_n_sparse(mc));
     cJSON_AddStringToObject(o, "act", act_name(mc->act));
     cJSON_AddNumberToObject(o, "vocab", mc->vocab);
     cJSON_AddNumberToObject(o, "heads", mc->n_q);
@@ -188,7 +206,8 @@ static cJSON *json_ranks(const struct report *r)
         cJSON_AddNumberToObject(o, "rank", i);
         add_range(o, "heads", s->q_first, s->n_q);
         add_range(o, "kv_heads", s->kv_first, s->n_kv);
-        add_range(o, "ffn", s->ffn_first, s->n_ffn);
+        add_range(o, "ffn", s->ffn.first, s->ffn.n);
+        add_range(o, "expert_ffn", s->expert.first, s->expert.n);
         add_range(o, "vocab", s->vocab.first_id, s->vocab.n_cols);
         cJSON_AddNumberToObject(o, "weights_bytes", (double)m->weights);
         cJSON_AddNumberToObject(o, "kv_bytes", (double)m->kv);

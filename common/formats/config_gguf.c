@@ -26,18 +26,33 @@ static const struct tensor_rule gguf_tensors[TN_N] = {
     [TN_GATE] = {L "ffn_gate.weight", L "ffn_gate.bias", AX_FFN, AX_HIDDEN},
     [TN_UP] = {L "ffn_up.weight", L "ffn_up.bias", AX_FFN, AX_HIDDEN},
     [TN_DOWN] = {L "ffn_down.weight", L "ffn_down.bias", AX_HIDDEN, AX_FFN},
+    [TN_ROUTER] = {L "ffn_gate_inp.weight", NULL, AX_EXPERTS, AX_HIDDEN},
+    [TN_EXPERT_GATE] = {L "ffn_gate_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN},
+    [TN_EXPERT_UP] = {L "ffn_up_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN},
+    [TN_EXPERT_DOWN] = {L "ffn_down_exps.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN},
     [TN_FINAL_NORM] = {"output_norm.weight", NULL, AX_ONE, AX_HIDDEN},
     [TN_HEAD] = {"output.weight", NULL, AX_VOCAB, AX_HIDDEN},
 };
 
-/* name: general.architecture */
+/* name: general.architecture.  Mixtral's files are of the architecture "llama", with experts. */
 static const struct gguf_arch {
     struct arch arch;
     bool interleaved;
 } archs[] = {
-    {{.name = "llama", .model_type = "llama", .tensor = gguf_tensors, .window = WINDOW_ALL}, true},
+    {{.name = "llama",
+      .model_type = "llama",
+      .tensor = gguf_tensors,
+      .window = WINDOW_ALL,
+      .experts = EXPERTS_MIXTRAL},
+     true},
     {{.name = "qwen2", .model_type = "qwen2", .tensor = gguf_tensors, .qkv_bias = true}, false},
     {{.name = "qwen3", .model_type = "qwen3", .tensor = gguf_tensors, .qk_norm = true}, false},
+    {{.name = "qwen3moe",
+      .model_type = "qwen3_moe",
+      .tensor = gguf_tensors,
+      .qk_norm = true,
+      .experts = EXPERTS_QWEN},
+     false},
 };
 
 /* What may follow "ARCH." in a key: each is read below or changes nothing. */
@@ -49,6 +64,7 @@ static const char *const known[] = {
     "feed_forward_length",
     "expert_count",
     "expert_used_count",
+    "expert_feed_forward_length",
     "tensor_data_layout", /* of the file that this one was made from */
     "attention.head_count",
     "attention.head_count_kv",
@@ -154,9 +170,15 @@ static enum status read_arch(struct model_config *mc, struct meta *m)
     for (size_t i = 0; i < ARRAY_LEN(archs); i++)
         if (str_is(name, archs[i].arch.name))
             m->row = &archs[i];
+    char text[64];
+    snprintf(text, sizeof text, "%.*s", shown(name), name.data);
+    if (arch_refusal(text))
+        FAIL(ST_UNSUPPORTED, "gguf: the architecture \"%s\" is not supported: %s", text,
+             arch_refusal(text));
     if (!m->row)
         FAIL(ST_UNSUPPORTED,
-             "gguf: the architecture \"%.*s\" is not supported (llama, qwen2 and qwen3 are)",
+             "gguf: the architecture \"%.*s\" is not supported (llama, qwen2, qwen3 and "
+             "qwen3moe are)",
              shown(name), name.data);
     mc->arch = &m->row->arch;
     return ST_OK;
@@ -228,16 +250,42 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
     return read_vocab(mc, m);
 }
 
-/* Options that must have the value of a plain dense decoder. */
+/* A layer with a router has experts.  Both architectures divide the weights of a token's experts by
+ * their sum. */
+static enum status read_experts(struct model_config *mc, const struct meta *m)
+{
+    struct full_key k = key_of(m, "expert_count");
+    TRY(get_i32(m, "expert_count", 0, 1 << 16, &mc->n_experts));
+    if (mc->n_experts == 0 && mc->arch->experts == EXPERTS_QWEN)
+        FAIL(ST_FORMAT, "gguf: %s is missing or 0", k.text);
+    if (mc->n_experts == 0)
+        return ST_OK;
+    if (mc->arch->experts == EXPERTS_NONE)
+        FAIL(ST_UNSUPPORTED, "gguf: %s is %d: experts are not supported in %s", k.text,
+             mc->n_experts, mc->arch->name);
+    TRY(need(m, "expert_used_count"));
+    TRY(get_i32(m, "expert_used_count", 1, mc->n_experts, &mc->top_k));
+    mc->expert_ffn = mc->ffn;
+    if (mc->arch->experts == EXPERTS_QWEN)
+        TRY(need(m, "expert_feed_forward_length"));
+    TRY(get_i32(m, "expert_feed_forward_length", 1, 1 << 24, &mc->expert_ffn));
+    mc->renormalise = true;
+    for (int32_t i = 0; i < mc->n_layers; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", i);
+        mc->sparse[i] = gguf_find_tensor(m->g, name) != NULL;
+    }
+    if (model_n_sparse(mc) == 0)
+        FAIL(ST_FORMAT, "gguf: %s is %d, but no layer has a tensor ffn_gate_inp.weight", k.text,
+             mc->n_experts);
+    return ST_OK;
+}
+
+/* Options that must have the value of a plain decoder. */
 static enum status check_plain(const struct meta *m)
 {
-    int32_t experts = 0;
     bool causal = true;
     struct full_key k = key_of(m, "attention.causal");
-    TRY(get_i32(m, "expert_count", 0, INT32_MAX, &experts));
-    if (experts > 0)
-        FAIL(ST_UNSUPPORTED, "gguf: %s is %d: mixtures of experts are not supported",
-             key_of(m, "expert_count").text, experts);
     if (gguf_has(m->g, k.text))
         TRY(gguf_get_bool(m->g, k.text, &causal));
     if (!causal)
@@ -376,18 +424,20 @@ static enum status read_ids(struct model_config *mc, const struct gguf *g)
     return ST_OK;
 }
 
-/* The greatest block of the layers' down matrices. */
+/* The greatest block of the layers' down matrices, dense and of experts. */
 static enum status read_unit(struct model_config *mc, const struct gguf *g)
 {
     for (int32_t i = 0; i < mc->n_layers; i++) {
         char name[64];
-        snprintf(name, sizeof name, "blk.%d.ffn_down.weight", i);
+        int32_t width = mc->sparse[i] ? mc->expert_ffn : mc->ffn;
+        int32_t *unit = mc->sparse[i] ? &mc->expert_unit : &mc->ffn_unit;
+        snprintf(name, sizeof name, "blk.%d.ffn_down%s.weight", i, mc->sparse[i] ? "_exps" : "");
         const struct gguf_tensor *t = gguf_find_tensor(g, name);
         int32_t block = t ? (int32_t)ggml_type_info(t->type)->block : 1;
-        if (mc->ffn % block)
+        if (width % block)
             FAIL(ST_FORMAT, "gguf: %s has blocks of %d, and a row has %d elements", name, block,
-                 mc->ffn);
-        mc->ffn_unit = block > mc->ffn_unit ? block : mc->ffn_unit;
+                 width);
+        *unit = block > *unit ? block : *unit;
     }
     return ST_OK;
 }
@@ -396,6 +446,8 @@ static enum status read_unit(struct model_config *mc, const struct gguf *g)
 static enum dtype weights_type(const struct gguf *g)
 {
     const struct gguf_tensor *t = gguf_find_tensor(g, "blk.0.ffn_up.weight");
+    if (!t)
+        t = gguf_find_tensor(g, "blk.0.ffn_up_exps.weight");
     return t ? gguf_dtype(t->type) : DT_N;
 }
 
@@ -407,6 +459,7 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     TRY(check_keys(&m));
     TRY(read_sizes(out, &m));
     TRY(check_plain(&m));
+    TRY(read_experts(out, &m));
     TRY(read_window(out, &m));
     TRY(read_rope(out, &m));
     read_biases(out, g);

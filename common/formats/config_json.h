@@ -14,6 +14,9 @@ MUST_CHECK enum status config_keys_check(const struct cJSON *root, const struct 
 MUST_CHECK enum status config_rope_read(struct rope_config *rope, const struct cJSON *root,
                                         int32_t max_ctx);
 
+/* num_experts and the keys that go with it, for the architectures that have experts. */
+MUST_CHECK enum status config_experts_read(struct model_config *mc, const struct cJSON *root);
+
 /* Growth of the attention's temperature with the stretch of the context (YaRN, Peng et al. 2023,
  * eq. 22). */
 double config_yarn_mscale(double factor, double mscale);

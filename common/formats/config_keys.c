@@ -12,6 +12,9 @@ enum key_use {
     READ_MLP_BIAS,
     READ_WINDOW,
     READ_BY_LAYER,
+    READ_EXPERTS,
+    READ_QWEN_EXPERTS,
+    SAYS_QK_NORM, /* only what the architecture does anyway passes */
     READ_NEVER,
     IGNORED
 };
@@ -48,6 +51,14 @@ static const struct key_row {
     {"sliding_window", READ_WINDOW, NULL},
     {"use_sliding_window", READ_BY_LAYER, "false"},
     {"max_window_layers", READ_BY_LAYER, NULL},
+    {"num_experts", READ_EXPERTS, "0"},
+    {"num_local_experts", READ_EXPERTS, "0"},
+    {"num_experts_per_tok", READ_EXPERTS, NULL},
+    {"moe_intermediate_size", READ_QWEN_EXPERTS, NULL},
+    {"norm_topk_prob", READ_QWEN_EXPERTS, NULL},
+    {"decoder_sparse_step", READ_QWEN_EXPERTS, NULL},
+    {"mlp_only_layers", READ_QWEN_EXPERTS, "[]"},
+    {"use_qk_norm", SAYS_QK_NORM, NULL},
 
     {"partial_rotary_factor", READ_NEVER, "1"},
     {"rotary_pct", READ_NEVER, "1"},
@@ -56,7 +67,10 @@ static const struct key_row {
     {"is_encoder_decoder", READ_NEVER, "false"},
     {"add_cross_attention", READ_NEVER, "false"},
     {"is_causal", READ_NEVER, "true"},
-    {"use_qk_norm", READ_NEVER, "false"},
+    {"qkv_bias", READ_NEVER, "false"},
+    {"shared_expert_intermediate_size", READ_NEVER, "0"},
+    {"n_shared_experts", READ_NEVER, "0"},
+    {"num_shared_experts", READ_NEVER, "0"},
     {"qk_layernorm", READ_NEVER, "false"},
     {"tie_encoder_decoder", READ_NEVER, "false"},
     {"pruned_heads", READ_NEVER, "{}"},
@@ -93,6 +107,9 @@ static const struct key_row {
     {"resid_pdrop", IGNORED, NULL},
     {"neftune_noise_alpha", IGNORED, NULL},
     {"gradient_checkpointing", IGNORED, NULL},
+    {"output_router_logits", IGNORED, NULL},
+    {"router_aux_loss_coef", IGNORED, NULL}, /* of training, as is the noise */
+    {"router_jitter_noise", IGNORED, NULL},
     {"pretraining_tp", IGNORED, NULL}, /* cuts the same products in another way */
     {"pad_token_id", IGNORED, NULL},
     {"unk_token_id", IGNORED, NULL},
@@ -153,7 +170,12 @@ static bool is_read(enum key_use use, const struct arch *arch)
     case READ_WINDOW:
         return arch->window != WINDOW_NONE;
     case READ_BY_LAYER:
-        return arch->window == WINDOW_BY_LAYER;
+        return arch->window == WINDOW_BY_LAYER || arch->window == WINDOW_USE;
+    case READ_EXPERTS:
+        return arch->experts != EXPERTS_NONE;
+    case READ_QWEN_EXPERTS:
+        return arch->experts == EXPERTS_QWEN;
+    case SAYS_QK_NORM:
     case READ_NEVER:
         return false;
     case IGNORED:
@@ -179,7 +201,10 @@ static enum status check_key(const cJSON *item, const struct arch *arch)
     /* too long for value: cJSON says no, and no harmless value is that long */
     if (!cJSON_PrintPreallocated((cJSON *)item, value, (int)sizeof value, false))
         memcpy(value, "...", 4);
-    if (row && row->harmless && strcmp(row->harmless, value) == 0)
+    const char *harmless = row ? row->harmless : NULL;
+    if (row && row->use == SAYS_QK_NORM)
+        harmless = arch->qk_norm ? "true" : "false";
+    if (harmless && strcmp(harmless, value) == 0)
         return ST_OK;
     FAIL(ST_UNSUPPORTED,
          "%.100s = %s is not understood for %s, and it may change the "

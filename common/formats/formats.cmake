@@ -5,6 +5,7 @@ add_library(ingot_formats STATIC
   formats/safetensors_index.c
   formats/model_arch.c
   formats/model_config.c
+  formats/config_experts.c
   formats/config_keys.c
   formats/config_rope.c
   formats/config_gguf.c)

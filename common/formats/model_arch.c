@@ -6,21 +6,38 @@
 
 /* Names and axes as HuggingFace repositories store the Llama family.  A matrix [rows, cols] maps
  * cols to rows. */
+#define COMMON_TENSORS                                                                             \
+    [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN},                         \
+    [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN},                        \
+    [TN_Q] = {L "self_attn.q_proj.weight", L "self_attn.q_proj.bias", AX_Q, AX_HIDDEN},            \
+    [TN_K] = {L "self_attn.k_proj.weight", L "self_attn.k_proj.bias", AX_KV, AX_HIDDEN},           \
+    [TN_V] = {L "self_attn.v_proj.weight", L "self_attn.v_proj.bias", AX_KV, AX_HIDDEN},           \
+    [TN_Q_NORM] = {L "self_attn.q_norm.weight", NULL, AX_ONE, AX_DHEAD},                           \
+    [TN_K_NORM] = {L "self_attn.k_norm.weight", NULL, AX_ONE, AX_DHEAD},                           \
+    [TN_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN, AX_Q},            \
+    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN},                \
+    [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN},                              \
+    [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN}
+
 static const struct tensor_rule llama_tensors[TN_N] = {
-    [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN},
-    [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN},
-    [TN_Q] = {L "self_attn.q_proj.weight", L "self_attn.q_proj.bias", AX_Q, AX_HIDDEN},
-    [TN_K] = {L "self_attn.k_proj.weight", L "self_attn.k_proj.bias", AX_KV, AX_HIDDEN},
-    [TN_V] = {L "self_attn.v_proj.weight", L "self_attn.v_proj.bias", AX_KV, AX_HIDDEN},
-    [TN_Q_NORM] = {L "self_attn.q_norm.weight", NULL, AX_ONE, AX_DHEAD},
-    [TN_K_NORM] = {L "self_attn.k_norm.weight", NULL, AX_ONE, AX_DHEAD},
-    [TN_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN, AX_Q},
-    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN},
+    COMMON_TENSORS,
     [TN_GATE] = {L "mlp.gate_proj.weight", L "mlp.gate_proj.bias", AX_FFN, AX_HIDDEN},
     [TN_UP] = {L "mlp.up_proj.weight", L "mlp.up_proj.bias", AX_FFN, AX_HIDDEN},
     [TN_DOWN] = {L "mlp.down_proj.weight", L "mlp.down_proj.bias", AX_HIDDEN, AX_FFN},
-    [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN},
-    [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN},
+    [TN_ROUTER] = {L "mlp.gate.weight", NULL, AX_EXPERTS, AX_HIDDEN},
+    [TN_EXPERT_GATE] = {L "mlp.experts.@.gate_proj.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN},
+    [TN_EXPERT_UP] = {L "mlp.experts.@.up_proj.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN},
+    [TN_EXPERT_DOWN] = {L "mlp.experts.@.down_proj.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN},
+};
+
+#define M L "block_sparse_moe."
+
+static const struct tensor_rule mixtral_tensors[TN_N] = {
+    COMMON_TENSORS,
+    [TN_ROUTER] = {M "gate.weight", NULL, AX_EXPERTS, AX_HIDDEN},
+    [TN_EXPERT_GATE] = {M "experts.@.w1.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN},
+    [TN_EXPERT_UP] = {M "experts.@.w3.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN},
+    [TN_EXPERT_DOWN] = {M "experts.@.w2.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN},
 };
 
 static const struct arch archs[] = {
@@ -45,7 +62,47 @@ static const struct arch archs[] = {
      .bias_option = true,
      .window = WINDOW_BY_LAYER,
      .default_d_head = 128},
+    {.name = "MixtralForCausalLM",
+     .model_type = "mixtral",
+     .tensor = mixtral_tensors,
+     .window = WINDOW_ALL,
+     .experts = EXPERTS_MIXTRAL,
+     .default_theta = 1e6},
+    {.name = "Qwen3MoeForCausalLM",
+     .model_type = "qwen3_moe",
+     .tensor = llama_tensors,
+     .qk_norm = true,
+     .bias_option = true,
+     .window = WINDOW_USE,
+     .experts = EXPERTS_QWEN},
 };
+
+static const struct refusal {
+    const char *name, *why;
+} refusals[] = {
+    {"Qwen2MoeForCausalLM", "it has shared experts"},
+    {"Qwen3NextForCausalLM", "it has shared experts and linear attention"},
+    {"DeepseekForCausalLM", "it has shared experts"},
+    {"DeepseekV2ForCausalLM", "it has shared experts and latent attention"},
+    {"DeepseekV3ForCausalLM", "it has shared experts and latent attention"},
+    {"Glm4MoeForCausalLM", "it has shared experts"},
+    {"OlmoeForCausalLM", "it norms all heads of q and k at once"},
+    {"GptOssForCausalLM", "its experts have biases"},
+    {"qwen2moe", "it has shared experts"},
+    {"deepseek", "it has shared experts"},
+    {"deepseek2", "it has shared experts and latent attention"},
+    {"glm4moe", "it has shared experts"},
+    {"olmoe", "it norms all heads of q and k at once"},
+    {"gpt-oss", "its experts have biases"},
+};
+
+const char *arch_refusal(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
+        if (strcmp(refusals[i].name, name) == 0)
+            return refusals[i].why;
+    return NULL;
+}
 
 const struct arch *arch_find(const char *name)
 {
@@ -57,7 +114,8 @@ const struct arch *arch_find(const char *name)
 
 const char *arch_names(void)
 {
-    return "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM";
+    return "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
+           "MixtralForCausalLM, Qwen3MoeForCausalLM";
 }
 
 int32_t model_axis(const struct model_config *mc, enum axis ax)
@@ -77,12 +135,45 @@ int32_t model_axis(const struct model_config *mc, enum axis ax)
         return mc->ffn;
     case AX_VOCAB:
         return mc->vocab;
+    case AX_EXPERTS:
+        return mc->n_experts;
+    case AX_EXPERT_FFN:
+        return mc->expert_ffn;
     }
     return 0;
 }
 
+int32_t model_n_sparse(const struct model_config *mc)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        n += mc->sparse[i];
+    return n;
+}
+
+static bool of_experts(enum tensor_id id)
+{
+    return id == TN_ROUTER || id == TN_EXPERT_GATE || id == TN_EXPERT_UP || id == TN_EXPERT_DOWN;
+}
+
+static bool of_dense_ffn(enum tensor_id id)
+{
+    return id == TN_GATE || id == TN_UP || id == TN_DOWN;
+}
+
+bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t layer)
+{
+    if (of_experts(id) || of_dense_ffn(id))
+        return mc->sparse[layer] == of_experts(id);
+    return model_has(mc, id);
+}
+
 bool model_has(const struct model_config *mc, enum tensor_id id)
 {
+    if (of_experts(id))
+        return model_n_sparse(mc) > 0;
+    if (of_dense_ffn(id))
+        return model_n_sparse(mc) < mc->n_layers;
     if (id == TN_HEAD)
         return !mc->tied;
     if (id == TN_Q_NORM || id == TN_K_NORM)

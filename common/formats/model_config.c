@@ -15,7 +15,7 @@ void model_config_init(struct model_config *mc)
 {
     memset(mc, 0, sizeof *mc);
     mc->eps = 1e-6;
-    mc->ffn_unit = 1;
+    mc->ffn_unit = mc->expert_unit = 1;
     mc->dtype = DT_N;
     mc->bos_id = -1;
     mc->rope = (struct rope_config){.theta = 10000,
@@ -32,6 +32,10 @@ static enum status read_arch(struct model_config *mc, const cJSON *root)
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 1 || !cJSON_IsString(list->child))
         FAIL(ST_FORMAT, "architectures must be a list of one name");
     mc->arch = arch_find(list->child->valuestring);
+    const char *why = arch_refusal(list->child->valuestring);
+    if (why)
+        FAIL(ST_UNSUPPORTED, "the architecture %.100s is not supported: %s",
+             list->child->valuestring, why);
     if (!mc->arch)
         FAIL(ST_UNSUPPORTED, "the architecture %.100s is not supported (%s are)",
              list->child->valuestring, arch_names());
@@ -40,6 +44,8 @@ static enum status read_arch(struct model_config *mc, const cJSON *root)
     if (strcmp(type, mc->arch->model_type) != 0)
         FAIL(ST_UNSUPPORTED, "model_type \"%.60s\" does not belong to %s (\"%s\" does)", type,
              mc->arch->name, mc->arch->model_type);
+    if (mc->arch->default_theta > 0)
+        mc->rope.theta = mc->arch->default_theta;
     return ST_OK;
 }
 
@@ -113,10 +119,12 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
     bool use = mc->arch->window == WINDOW_ALL;
     int32_t first = mc->arch->window == WINDOW_ALL ? 0 : 28; /* transformers' max_window_layers */
     int32_t window = 4096;                                   /* transformers' sliding_window */
-    if (mc->arch->window == WINDOW_BY_LAYER) {
+    if (mc->arch->window == WINDOW_BY_LAYER || mc->arch->window == WINDOW_USE) {
         TRY(json_bool(root, "use_sliding_window", &use));
         TRY(json_i32(root, "max_window_layers", 0, 1 << 20, &first));
     }
+    if (mc->arch->window == WINDOW_USE)
+        first = 0;
     if (mc->arch->window != WINDOW_NONE)
         TRY(json_i32(root, "sliding_window", 1, 1 << 30, &window));
     if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "sliding_window")))
@@ -143,7 +151,7 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
                      "layer_types[%d] is sliding_attention, but no sliding "
                      "window is in use",
                      i);
-            if (mc->arch->window == WINDOW_ALL && slides != mc->windowed[i])
+            if (mc->arch->window != WINDOW_BY_LAYER && slides != mc->windowed[i])
                 FAIL(ST_UNSUPPORTED,
                      "layer_types[%d] is \"%s\", but all layers of %s "
                      "are alike",
@@ -221,6 +229,8 @@ enum status model_config_check(const struct model_config *mc)
              mc->d_head, mc->rope.rot_dim);
     if ((int64_t)mc->n_q * mc->d_head > 1 << 24)
         FAIL(ST_RANGE, "%d heads of %d are too many", mc->n_q, mc->d_head);
+    if (mc->top_k > mc->n_experts)
+        FAIL(ST_RANGE, "%d experts a token of %d", mc->top_k, mc->n_experts);
     return ST_OK;
 }
 
@@ -232,6 +242,7 @@ static enum status read_config(struct model_config *mc, const cJSON *root)
     TRY(config_keys_check(root, mc->arch));
     TRY(read_sizes(mc, root));
     TRY(read_act(mc, root));
+    TRY(config_experts_read(mc, root));
     TRY(read_biases(mc, root));
     TRY(json_bool(root, "tie_word_embeddings", &mc->tied));
     TRY(config_rope_read(&mc->rope, root, mc->max_ctx));

@@ -2,10 +2,10 @@
  * struct that the readers of config.json and of GGUF metadata fill.
  *
  * Model variety is data: a row of the architectures table says which tensors there are, what they
- * are called and along which axes they lie; ranks cut a tensor along the axes AX_Q, AX_KV, AX_FFN
- * and AX_VOCAB and along no other.  Everything in a config.json that changes the result and is not
- * understood is refused by name, and so is a GGUF key of the architecture.  Pure but for
- * model_config_load. */
+ * are called and along which axes they lie; ranks cut a tensor along the axes AX_Q, AX_KV, AX_FFN,
+ * AX_EXPERT_FFN and AX_VOCAB and along no other.  Everything in a config.json that changes the
+ * result and is not understood is refused by name, and so is a GGUF key of the architecture.  Pure
+ * but for model_config_load. */
 #ifndef COMMON_FORMATS_MODEL_CONFIG_H
 #define COMMON_FORMATS_MODEL_CONFIG_H
 
@@ -23,13 +23,15 @@ enum model_act { MODEL_SILU, MODEL_GELU, MODEL_GELU_TANH }; /* GELU: the erf for
 
 /* An axis of a tensor.  Sizes: model_axis(). */
 enum axis {
-    AX_ONE,    /* a vector's only row */
-    AX_HIDDEN, /* D */
-    AX_DHEAD,  /* d */
-    AX_Q,      /* Hq d, cut by query heads */
-    AX_KV,     /* Hkv d, cut by the heads that the rank's query heads read */
-    AX_FFN,    /* F, cut by columns */
-    AX_VOCAB,  /* V, cut by rows */
+    AX_ONE,        /* a vector's only row */
+    AX_HIDDEN,     /* D */
+    AX_DHEAD,      /* d */
+    AX_Q,          /* Hq d, cut by query heads */
+    AX_KV,         /* Hkv d, cut by the heads that the rank's query heads read */
+    AX_FFN,        /* F, cut by columns */
+    AX_VOCAB,      /* V, cut by rows */
+    AX_EXPERTS,    /* E */
+    AX_EXPERT_FFN, /* F of an expert, cut by columns */
 };
 
 enum tensor_id {
@@ -45,13 +47,19 @@ enum tensor_id {
     TN_GATE,
     TN_UP,
     TN_DOWN,
+    TN_ROUTER, /* of layers with experts, which have no TN_GATE, TN_UP, TN_DOWN */
+    TN_EXPERT_GATE,
+    TN_EXPERT_UP,
+    TN_EXPERT_DOWN,
     TN_FINAL_NORM,
     TN_HEAD,
     TN_N
 };
 
 struct tensor_rule {
-    const char *name; /* '#' stands for the layer's number */
+    /* '#' stands for the layer's number, '@' for the expert's.  An expert's tensor without '@'
+     * holds those of all: [E, rows, cols]. */
+    const char *name;
     const char *bias; /* [rows], where the model has it; NULL: never */
     enum axis rows, cols;
 };
@@ -60,6 +68,14 @@ enum window_rule {
     WINDOW_NONE,
     WINDOW_ALL,      /* every layer, unless sliding_window is null */
     WINDOW_BY_LAYER, /* use_sliding_window, max_window_layers, layer_types */
+    WINDOW_USE,      /* use_sliding_window: every layer; max_window_layers says nothing */
+};
+
+/* Which keys of config.json tell of the experts. */
+enum expert_rule {
+    EXPERTS_NONE,
+    EXPERTS_MIXTRAL, /* every layer, of intermediate_size; weights renormalised */
+    EXPERTS_QWEN, /* decoder_sparse_step, mlp_only_layers, moe_intermediate_size, norm_topk_prob */
 };
 
 struct arch {
@@ -71,6 +87,8 @@ struct arch {
     bool bias_option;     /* "attention_bias": q, k, v and o */
     bool mlp_bias_option; /* "mlp_bias": gate, up and down */
     enum window_rule window;
+    enum expert_rule experts;
+    double default_theta;   /* when config.json has no rope_theta; 0: 10000 */
     int32_t default_d_head; /* when config.json has no head_dim; 0: hidden / heads */
 };
 
@@ -99,6 +117,11 @@ struct model_config {
     const struct arch *arch;
     int32_t n_layers, hidden, ffn, vocab; /* L, D, F, V */
     int32_t ffn_unit;          /* columns of F that stay together: a block of down's rows, else 1 */
+    int32_t n_experts, top_k;  /* E, k experts a token; 0: no layer has experts */
+    int32_t expert_ffn;        /* F of an expert */
+    int32_t expert_unit;       /* as ffn_unit */
+    bool renormalise;          /* the weights of a token's experts are divided by their sum */
+    bool sparse[MAX_LAYERS];   /* which layers have experts in place of gate, up and down */
     int32_t n_q, n_kv, d_head; /* Hq, Hkv, d */
     int32_t max_ctx;           /* positions the model is made for, with YaRN the stretched ones */
     double eps;                /* of all RMS norms */
@@ -125,7 +148,7 @@ MUST_CHECK enum status model_config_check(const struct model_config *mc);
 MUST_CHECK enum status model_config_parse(struct model_config *out, const void *config, size_t len,
                                           const void *generation, size_t generation_len);
 
-/* The metadata of a GGUF file (architectures llama, qwen2 and qwen3). */
+/* The metadata of a GGUF file (architectures llama, qwen2, qwen3 and qwen3moe). */
 struct gguf;
 MUST_CHECK enum status model_config_from_gguf(struct model_config *out, const struct gguf *g);
 
@@ -134,6 +157,8 @@ MUST_CHECK enum status model_config_load(struct model_config *out, const char *p
 
 /* NULL when it is not known. */
 const struct arch *arch_find(const char *name);
+/* Why an architecture that is known by name is not supported; NULL: nothing is known of it. */
+const char *arch_refusal(const char *name);
 /* "LlamaForCausalLM, ..." */
 const char *arch_names(void);
 
@@ -141,6 +166,10 @@ int32_t model_axis(const struct model_config *mc, enum axis ax);
 /* Has this model that tensor, has it that bias? */
 bool model_has(const struct model_config *mc, enum tensor_id id);
 bool model_has_bias(const struct model_config *mc, enum tensor_id id);
+/* Has that layer it (the feed-forward's tensors differ from layer to layer)? */
+bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t layer);
+/* Layers with experts. */
+int32_t model_n_sparse(const struct model_config *mc);
 /* 0: the layer sees everything. */
 int32_t model_window(const struct model_config *mc, int32_t layer);
 

@@ -26,7 +26,7 @@ AGREE = 2e-5  # transformers (float32) against numpy (float64): max |difference|
 MATTERS = 1e-2  # the control must differ by more than this, same measure
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 ARCHITECTURE = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM",
-                "qwen3": "Qwen3ForCausalLM"}
+                "qwen3": "Qwen3ForCausalLM", "mixtral": "MixtralForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM"}
 
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 32}
@@ -34,6 +34,10 @@ LINEAR = {"type": "linear", "factor": 4.0}
 YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
 YARN_EXPLICIT = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16, "attention_factor": 1.5,
                  "beta_fast": 4.0, "beta_slow": 0.5}
+QWEN3_MOE = {"head_dim": 16, "rope_theta": 1000000.0, "rms_norm_eps": 1e-6, "num_experts": 8,
+             "num_experts_per_tok": 3, "moe_intermediate_size": 20, "norm_topk_prob": False, "decoder_sparse_step": 1,
+             "mlp_only_layers": [], "use_sliding_window": False, "sliding_window": None, "max_window_layers": 2,
+             "attention_bias": False, "output_router_logits": False, "router_aux_loss_coef": 0.001}
 
 
 def fixture(name, family, control, dtype="float32", rope_form="published", n_shards=1, **settings):
@@ -75,6 +79,19 @@ FIXTURES = [
     fixture("qwen3-v5", "qwen3", {"qk_norm": False}, rope_form="v5", head_dim=16, num_key_value_heads=4,
             use_sliding_window=False, sliding_window=None, max_window_layers=2, attention_bias=False,
             layer_types=["full_attention", "full_attention"]),
+    fixture("mixtral", "mixtral", {"num_experts_per_tok": 1}, num_local_experts=4, num_experts_per_tok=2,
+            sliding_window=None, rope_theta=1000000.0),
+    fixture("mixtral-v5", "mixtral", {"sliding_window": None}, rope_form="v5", num_local_experts=5,
+            num_experts_per_tok=3, sliding_window=16, head_dim=16),
+    fixture("qwen3moe", "qwen3_moe", {"norm_topk_prob": False}, **QWEN3_MOE | {"norm_topk_prob": True}),
+    fixture("qwen3moe-step", "qwen3_moe", {"norm_topk_prob": True}, num_hidden_layers=4,
+            **QWEN3_MOE | {"decoder_sparse_step": 2, "mlp_only_layers": [3], "num_experts": 6}),
+    fixture("qwen3moe-dense-first", "qwen3_moe", {"num_experts_per_tok": 2}, num_hidden_layers=3,
+            **QWEN3_MOE | {"mlp_only_layers": [0], "num_experts_per_tok": 1, "norm_topk_prob": True,
+                           "attention_bias": True}),
+    fixture("qwen3moe-v5-bf16", "qwen3_moe", {"norm_topk_prob": False}, dtype="bfloat16", rope_form="v5", n_shards=2,
+            **{k: v for k, v in QWEN3_MOE.items() if k != "num_experts"}
+            | {"num_local_experts": 16, "num_experts_per_tok": 8, "norm_topk_prob": True, "moe_intermediate_size": 12}),
 ]
 
 
@@ -97,7 +114,7 @@ def make_config(row):
 
 def facts_of(config, family):
     """The settings by one name each, whichever form the file has."""
-    f = dict(config, family=family, qk_norm=family == "qwen3")
+    f = dict(config, family=family, qk_norm=family.startswith("qwen3"))
     if "rope_parameters" in f:
         scaling = dict(f["rope_parameters"])
         f["rope_theta"] = scaling.pop("rope_theta")
@@ -108,8 +125,24 @@ def facts_of(config, family):
     if family.startswith("qwen") and not f["use_sliding_window"]:
         f["sliding_window"] = None
     f["qkv_bias"] = family == "qwen2" or f.get("attention_bias", False)
+    f["n_experts"] = f.get("num_experts") or f.get("num_local_experts") or 0
+    f["expert_ffn"] = f.get("moe_intermediate_size") or f["intermediate_size"]
+    f["renormalise"] = family == "mixtral" or f.get("norm_topk_prob", False)
+    f["sparse"] = [f["n_experts"] > 0 and (i + 1) % f.get("decoder_sparse_step", 1) == 0
+                   and i not in f.get("mlp_only_layers", []) for i in range(f["num_hidden_layers"])]
     f["o_bias"] = family != "qwen2" and f.get("attention_bias", False)
     return f
+
+
+def expert_names(f, p):
+    """The router, and (gate, up, down) of each expert."""
+    if f["family"] == "mixtral":
+        p += "block_sparse_moe."
+        parts = ("w1", "w3", "w2")
+    else:
+        p += "mlp."
+        parts = ("gate_proj", "up_proj", "down_proj")
+    return p + "gate", [[f"{p}experts.{e}.{part}" for part in parts] for e in range(f["n_experts"])]
 
 
 def make_weights(f, rng):
@@ -137,6 +170,14 @@ def make_weights(f, rng):
         if f["qk_norm"]:
             norm(p + "self_attn.q_norm", d)
             norm(p + "self_attn.k_norm", d)
+        if f["sparse"][i]:
+            router, names = expert_names(f, p)
+            linear(router, f["n_experts"], D, False, 2.0)
+            for gate, up, down in names:
+                linear(gate, f["expert_ffn"], D, False, 1.0)
+                linear(up, f["expert_ffn"], D, False, 1.0)
+                linear(down, D, f["expert_ffn"], False, 1.5)
+            continue
         mlp_bias = f.get("mlp_bias", False)
         linear(p + "mlp.gate_proj", F, D, mlp_bias, 1.0)
         linear(p + "mlp.up_proj", F, D, mlp_bias, 1.0)
@@ -203,6 +244,19 @@ def forward(f, w, ids):
     def rms_norm(x, name):
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + f["rms_norm_eps"]) * w[name + ".weight"]
 
+    def experts(h, p):
+        router, names = expert_names(f, p)
+        out = np.zeros_like(h)
+        for t, logit in enumerate(linear(h, router, False)):
+            chosen = np.argsort(-logit, kind="stable")[:f["num_experts_per_tok"]]
+            weight = np.exp(logit - logit.max())
+            weight /= weight[chosen].sum() if f["renormalise"] else weight.sum()
+            for e in chosen:
+                gate = linear(h[t], names[e][0], False)
+                up = linear(h[t], names[e][1], False)
+                out[t] += weight[e] * linear(gate / (1 + np.exp(-gate)) * up, names[e][2], False)
+        return out
+
     freq, factor = rope_frequencies(f)
     angle = np.arange(n)[:, None] * freq
     cos, sin = np.cos(angle)[:, None] * factor, np.sin(angle)[:, None] * factor
@@ -229,6 +283,9 @@ def forward(f, w, ids):
         probs /= probs.sum(-1, keepdims=True)
         x = x + linear(np.einsum("hts,shd->thd", probs, v).reshape(n, Hq * d), p + "self_attn.o_proj", f["o_bias"])
         h = rms_norm(x, p + "post_attention_layernorm")
+        if f["sparse"][i]:
+            x = x + experts(h, p)
+            continue
         bias = f.get("mlp_bias", False)
         gate = linear(h, p + "mlp.gate_proj", bias)
         x = x + linear(gate / (1 + np.exp(-gate)) * linear(h, p + "mlp.up_proj", bias), p + "mlp.down_proj", bias)

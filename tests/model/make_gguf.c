@@ -121,6 +121,14 @@ static const struct {
     {"mlp.gate_proj.", "ffn_gate."},
     {"mlp.up_proj.", "ffn_up."},
     {"mlp.down_proj.", "ffn_down."},
+    {"mlp.gate.", "ffn_gate_inp."},
+    {"mlp.experts.0.gate_proj.", "ffn_gate_exps."},
+    {"mlp.experts.0.up_proj.", "ffn_up_exps."},
+    {"mlp.experts.0.down_proj.", "ffn_down_exps."},
+    {"block_sparse_moe.gate.", "ffn_gate_inp."},
+    {"block_sparse_moe.experts.0.w1.", "ffn_gate_exps."},
+    {"block_sparse_moe.experts.0.w3.", "ffn_up_exps."},
+    {"block_sparse_moe.experts.0.w2.", "ffn_down_exps."},
 };
 
 static void rename_tensor(char *out, size_t size, const char *name)
@@ -165,19 +173,22 @@ static enum ggml_type type_of(enum dtype t)
 }
 
 /* Random blocks in place of the matrix, or their values. */
-static void quant_tensor(struct writer *w, const char *name, enum dtype t, const uint64_t *shape)
+static void quant_tensor(struct writer *w, const char *name, enum dtype t, int32_t n_dims,
+                         const uint64_t *shape)
 {
     const struct quant_form *f = quant_form(t);
-    size_t n = (size_t)(shape[0] * shape[1]);
+    size_t n = 1;
+    for (int32_t i = 0; i < n_dims; i++)
+        n *= (size_t)shape[i];
     float scale = f->block == QUANT_BLOCK_MAX ? 3e-4f : 0.01f;
     unsigned char *blocks = quant_random_blocks(t, n, scale, (uint32_t)w->n_tensors);
     float *values = malloc(n * sizeof *values);
     cr_assert(blocks && values);
     quant_expand(t, blocks, n, values);
     if (w->r->expand)
-        put_tensor(w, name, GGML_F32, 2, shape, values, n * sizeof *values);
+        put_tensor(w, name, GGML_F32, n_dims, shape, values, n * sizeof *values);
     else
-        put_tensor(w, name, type_of(t), 2, shape, blocks,
+        put_tensor(w, name, type_of(t), n_dims, shape, blocks,
                    n / (size_t)f->block * (size_t)f->n_bytes);
     free(blocks);
     free(values);
@@ -199,13 +210,37 @@ static void copy_tensor(struct writer *w, const struct stored_tensor *t)
         return;
     }
     enum dtype quant = strstr(name, "attn_v.") ? w->r->quant_v : w->r->quant;
-    if (quant != DT_F32 && t->n_dims == 2) {
-        quant_tensor(w, name, quant, t->shape);
+    if (quant != DT_F32 && t->n_dims >= 2 && !strstr(name, "ffn_gate_inp")) {
+        quant_tensor(w, name, quant, t->n_dims, t->shape);
         return;
     }
     if (strcmp(w->arch, "llama") == 0 && (q || k))
         data = reorder(t, q ? w->mc->n_q : w->mc->n_kv);
     put_tensor(w, name, type_of(t->dtype), t->n_dims, t->shape, data ? data : t->data, t->n_bytes);
+    free(data);
+}
+
+/* The tensors of a layer's experts as one [E, rows, cols]; t is the first expert's. */
+static void join_experts(struct writer *w, struct loader *ld, const struct stored_tensor *t)
+{
+    struct stored_tensor all = *t, one;
+    int32_t n = w->mc->n_experts;
+    char pattern[256];
+    const char *number = strstr(t->name, "experts.0.") + strlen("experts.");
+    unsigned char *data = malloc((size_t)n * t->n_bytes);
+    cr_assert_not_null(data);
+    snprintf(pattern, sizeof pattern, "%.*s@%s", (int)(number - t->name), t->name, number + 1);
+    for (int32_t e = 0; e < n; e++) {
+        must(loader_tensor(ld, pattern, 0, e, 2, t->shape, &one), pattern);
+        cr_assert_eq(one.n_bytes, t->n_bytes);
+        memcpy(data + (size_t)e * t->n_bytes, one.data, one.n_bytes);
+    }
+    all.data = data;
+    all.n_bytes = (size_t)n * t->n_bytes;
+    all.n_dims = 3;
+    all.shape[0] = (uint64_t)n;
+    memcpy(all.shape + 1, t->shape, 2 * sizeof *t->shape);
+    copy_tensor(w, &all);
     free(data);
 }
 
@@ -253,6 +288,11 @@ static void put_keys(struct writer *w)
     key_u32(w, "*.attention.key_length", mc->d_head);
     key_u32(w, "*.attention.value_length", mc->d_head);
     key_f32(w, "*.attention.layer_norm_rms_epsilon", mc->eps);
+    if (mc->n_experts) {
+        key_u32(w, "*.expert_count", mc->n_experts);
+        key_u32(w, "*.expert_used_count", mc->top_k);
+        key_u32(w, "*.expert_feed_forward_length", mc->expert_ffn);
+    }
     if (mc->window && strcmp(w->arch, "llama") == 0)
         key_u32(w, "*.attention.sliding_window", mc->window);
     key_u32(w, "tokenizer.ggml.bos_token_id", 1);
@@ -293,12 +333,18 @@ const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
     must(loader_open(&ld, dir), dir);
     struct writer w = {
         .r = recipe, .mc = loader_config(ld), .arch = loader_config(ld)->arch->model_type};
-    if (strcmp(w.arch, "mistral") == 0)
+    if (strcmp(w.arch, "mistral") == 0 || strcmp(w.arch, "mixtral") == 0)
         w.arch = "llama";
+    if (strcmp(w.arch, "qwen3_moe") == 0)
+        w.arch = "qwen3moe";
     put_keys(&w);
     for (size_t i = 0; i < loader_count(ld); i++) {
         loader_get(ld, i, &t);
-        copy_tensor(&w, &t);
+        const char *experts = strstr(t.name, "experts.");
+        if (!experts)
+            copy_tensor(&w, &t);
+        else if (strncmp(experts, "experts.0.", 10) == 0)
+            join_experts(&w, ld, &t);
     }
     if (recipe->tensor)
         put_tensor(&w, recipe->tensor, GGML_F32, 1, (uint64_t[]){1}, (float[]){1}, 4);

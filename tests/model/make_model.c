@@ -60,6 +60,20 @@ static void layer_tensor(struct writer *w, int32_t layer, const char *name, int3
     tensor(w, full, rows, cols, mean);
 }
 
+static void experts(struct writer *w, const struct toy *t, int32_t layer)
+{
+    layer_tensor(w, layer, "mlp.gate.weight", t->n_experts, t->hidden, 0);
+    for (int32_t e = 0; e < t->n_experts; e++) {
+        char name[64];
+        snprintf(name, sizeof name, "mlp.experts.%d.gate_proj.weight", e);
+        layer_tensor(w, layer, name, t->expert_ffn, t->hidden, 0);
+        snprintf(name, sizeof name, "mlp.experts.%d.up_proj.weight", e);
+        layer_tensor(w, layer, name, t->expert_ffn, t->hidden, 0);
+        snprintf(name, sizeof name, "mlp.experts.%d.down_proj.weight", e);
+        layer_tensor(w, layer, name, t->hidden, t->expert_ffn, 0);
+    }
+}
+
 static void layer(struct writer *w, const struct toy *t, int32_t i)
 {
     int32_t q = t->n_q * t->d_head, kv = t->n_kv * t->d_head;
@@ -81,6 +95,10 @@ static void layer(struct writer *w, const struct toy *t, int32_t i)
         layer_tensor(w, i, "self_attn.k_norm.weight", 0, t->d_head, 1);
     }
     layer_tensor(w, i, "post_attention_layernorm.weight", 0, t->hidden, 1);
+    if (t->n_experts) {
+        experts(w, t, i);
+        return;
+    }
     layer_tensor(w, i, "mlp.gate_proj.weight", t->ffn, t->hidden, 0);
     layer_tensor(w, i, "mlp.up_proj.weight", t->ffn, t->hidden, 0);
     layer_tensor(w, i, "mlp.down_proj.weight", t->hidden, t->ffn, 0);

@@ -10,6 +10,7 @@ struct toy {
     const char *arch, *model_type; /* NULL: LlamaForCausalLM */
     int32_t n_layers, hidden, ffn, vocab, n_q, n_kv, d_head;
     bool attention_bias, mlp_bias, tied, qk_norm, qkv_bias;
+    int32_t n_experts, expert_ffn; /* in every layer, named as those of Qwen3-MoE; 0: dense */
     const char *more; /* further members of config.json, each begun by a comma, or NULL */
 };
 

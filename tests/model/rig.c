@@ -24,10 +24,16 @@ const char *const golden_names[] = {
     "mistral-no-window",
     "mistral-window",
     "mistral-window-v5",
+    "mixtral",
+    "mixtral-v5",
     "qwen2",
     "qwen2-yarn",
     "qwen3",
     "qwen3-v5",
+    "qwen3moe",
+    "qwen3moe-dense-first",
+    "qwen3moe-step",
+    "qwen3moe-v5-bf16",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
 

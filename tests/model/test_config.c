@@ -12,16 +12,23 @@
 static const char *base(const char *arch)
 {
     static char text[600];
-    const char *type = strstr(arch, "Llama")     ? "llama"
-                       : strstr(arch, "Mistral") ? "mistral"
-                       : strstr(arch, "Qwen2")   ? "qwen2"
-                                                 : "qwen3";
+    const char *type = strstr(arch, "Llama")      ? "llama"
+                       : strstr(arch, "Mistral")  ? "mistral"
+                       : strstr(arch, "Mixtral")  ? "mixtral"
+                       : strstr(arch, "Qwen3Moe") ? "qwen3_moe"
+                       : strstr(arch, "Qwen2")    ? "qwen2"
+                                                  : "qwen3";
+    const char *experts = strstr(arch, "Qwen3Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
+                                                     "\"moe_intermediate_size\":24"
+                          : strstr(arch, "Mixtral")
+                              ? ",\"num_local_experts\":4,\"num_experts_per_tok\":2"
+                              : "";
     snprintf(text, sizeof text,
              "{\"architectures\":[\"%s\"],\"model_type\":\"%s\",\"hidden_size\":64,"
              "\"intermediate_size\":96,\"num_hidden_layers\":4,\"num_attention_heads\":4,"
              "\"num_key_value_heads\":2,\"vocab_size\":100,\"max_position_embeddings\":128,"
-             "\"rms_norm_eps\":1e-05,\"hidden_act\":\"silu\"}",
-             arch, type);
+             "\"rms_norm_eps\":1e-05,\"hidden_act\":\"silu\"%s}",
+             arch, type, experts);
     return text;
 }
 
@@ -61,6 +68,8 @@ static struct model_config good(const char *arch, const char *more)
 #define MISTRAL "MistralForCausalLM"
 #define QWEN2 "Qwen2ForCausalLM"
 #define QWEN3 "Qwen3ForCausalLM"
+#define MIXTRAL "MixtralForCausalLM"
+#define QWEN3MOE "Qwen3MoeForCausalLM"
 
 Test(config, sizes_and_defaults)
 {
@@ -140,6 +149,41 @@ Test(config, windows)
     mc = good(LLAMA, "{\"sliding_window\":null,\"layer_types\":[\"full_attention\","
                      "\"full_attention\",\"full_attention\",\"full_attention\"]}");
     cr_assert_eq(windows(&mc), 0);
+}
+
+static int32_t bits_of_layers(const struct model_config *mc)
+{
+    int32_t bits = 0;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        bits |= mc->sparse[i] << i;
+    return bits;
+}
+
+Test(config, experts)
+{
+    struct model_config mc = good(QWEN3MOE, "{}");
+    cr_assert(mc.n_experts == 8 && mc.top_k == 2 && mc.expert_ffn == 24 && !mc.renormalise);
+    cr_assert(bits_of_layers(&mc) == 15 && model_n_sparse(&mc) == 4 && mc.d_head == 16);
+    cr_assert(!model_has(&mc, TN_GATE) && model_has(&mc, TN_ROUTER) && model_has(&mc, TN_Q_NORM));
+    mc = good(QWEN3MOE, "{\"norm_topk_prob\":true,\"decoder_sparse_step\":2,\"head_dim\":32}");
+    cr_assert(mc.renormalise && bits_of_layers(&mc) == 10 && mc.d_head == 32);
+    cr_assert(model_layer_has(&mc, TN_GATE, 0) && !model_layer_has(&mc, TN_GATE, 1));
+    cr_assert(!model_layer_has(&mc, TN_EXPERT_UP, 0) && model_layer_has(&mc, TN_EXPERT_UP, 1));
+    cr_assert(model_layer_has(&mc, TN_Q, 0) && model_layer_has(&mc, TN_Q, 1));
+    mc = good(QWEN3MOE, "{\"mlp_only_layers\":[0,2,2]}");
+    cr_assert(bits_of_layers(&mc) == 10 && model_has(&mc, TN_GATE) && model_has(&mc, TN_ROUTER));
+    mc = good(QWEN3MOE, "{\"num_experts\":\"-\",\"num_local_experts\":6,\"mlp_only_layers\":null}");
+    cr_assert(mc.n_experts == 6 && bits_of_layers(&mc) == 15);
+    mc = good(QWEN3MOE, "{\"use_sliding_window\":true,\"sliding_window\":16,"
+                        "\"max_window_layers\":3}");
+    cr_assert(model_window(&mc, 0) == 16 && model_window(&mc, 3) == 16);
+    mc = good(MIXTRAL, "{}");
+    cr_assert(mc.n_experts == 4 && mc.top_k == 2 && mc.expert_ffn == 96 && mc.renormalise);
+    cr_assert(bits_of_layers(&mc) == 15 && mc.rope.theta == 1e6);
+    mc = good(MIXTRAL, "{\"rope_theta\":5000.0,\"sliding_window\":null}");
+    cr_assert(mc.rope.theta == 5000 && model_window(&mc, 0) == 0);
+    mc = good(LLAMA, "{\"num_experts\":0}");
+    cr_assert(mc.n_experts == 0 && model_n_sparse(&mc) == 0 && model_has(&mc, TN_GATE));
 }
 
 Test(config, eos_ids)
@@ -274,6 +318,27 @@ static const struct {
     {LLAMA, "{\"tie_word_embeddings\":1}", ST_FORMAT, "tie_word_embeddings must be true or false"},
     {LLAMA, "{\"eos_token_id\":[1,2.5]}", ST_RANGE, "eos_token_id"},
     {LLAMA, "{\"eos_token_id\":-1}", ST_RANGE, "eos_token_id"},
+    {QWEN3MOE, "{\"num_experts\":\"-\"}", ST_FORMAT, "num_experts is missing"},
+    {MIXTRAL, "{\"num_local_experts\":\"-\"}", ST_FORMAT, "num_local_experts is missing"},
+    {QWEN3MOE, "{\"num_experts\":0}", ST_RANGE, "num_experts is 0"},
+    {QWEN3MOE, "{\"num_local_experts\":4}", ST_FORMAT, "num_experts is 8, num_local_experts 4"},
+    {QWEN3MOE, "{\"num_experts_per_tok\":9}", ST_RANGE, "num_experts_per_tok is 9"},
+    {QWEN3MOE, "{\"num_experts_per_tok\":\"-\"}", ST_FORMAT, "num_experts_per_tok is missing"},
+    {QWEN3MOE, "{\"moe_intermediate_size\":\"-\"}", ST_FORMAT, "moe_intermediate_size is missing"},
+    {QWEN3MOE, "{\"decoder_sparse_step\":0}", ST_RANGE, "decoder_sparse_step is 0"},
+    {QWEN3MOE, "{\"mlp_only_layers\":[4]}", ST_RANGE, "mlp_only_layers has an entry"},
+    {QWEN3MOE, "{\"mlp_only_layers\":[-1]}", ST_RANGE, "mlp_only_layers has an entry"},
+    {QWEN3MOE, "{\"mlp_only_layers\":2}", ST_FORMAT, "mlp_only_layers is no list"},
+    {QWEN3MOE, "{\"shared_expert_intermediate_size\":64}", ST_UNSUPPORTED,
+     "shared_expert_intermediate_size = 64"},
+    {QWEN3MOE, "{\"use_qk_norm\":false}", ST_UNSUPPORTED, "use_qk_norm = false"},
+    {MIXTRAL, "{\"moe_intermediate_size\":8}", ST_UNSUPPORTED, "moe_intermediate_size = 8"},
+    {QWEN3, "{\"num_experts\":8}", ST_UNSUPPORTED, "num_experts = 8"},
+    {LLAMA, "{\"architectures\":[\"Qwen2MoeForCausalLM\"]}", ST_UNSUPPORTED,
+     "Qwen2MoeForCausalLM is not supported: it has shared experts"},
+    {LLAMA, "{\"architectures\":[\"DeepseekV3ForCausalLM\"]}", ST_UNSUPPORTED,
+     "DeepseekV3ForCausalLM is not supported: it has shared experts"},
+    {LLAMA, "{\"architectures\":[\"OlmoeForCausalLM\"]}", ST_UNSUPPORTED, "it norms all heads"},
     /* what would change the result and is not known */
     {LLAMA, "{\"partial_rotary_factor\":0.5}", ST_UNSUPPORTED, "partial_rotary_factor = 0.5"},
     {LLAMA, "{\"logit_scale\":0.0625}", ST_UNSUPPORTED, "logit_scale = 0.0625"},

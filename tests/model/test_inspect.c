@@ -98,6 +98,33 @@ Test(inspect, text_names_everything)
     free(text);
 }
 
+Test(inspect, experts)
+{
+    char *text;
+    static const char *const parts[] = {
+        "experts        6 of 20 columns in 1 of 4 layers, 3 for a token\n",
+        "of each expert",
+        "model.layers.1.mlp.experts.5.down_proj.weight",
+    };
+    struct decoder_config cfg = sizes;
+    cfg.world = 2;
+    must(report(&text, golden_dir("qwen3moe-step"), &cfg, false), "report");
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        cr_assert_not_null(strstr(text, parts[i]), "no \"%s\" in\n%s", parts[i], text);
+    free(text);
+    must(report(&text, golden_dir("qwen3moe-step"), &cfg, true), "report");
+    cJSON *root = cJSON_Parse(text), *config = cJSON_GetObjectItem(root, "config");
+    cr_assert_eq(number(config, "experts"), 6);
+    cr_assert_eq(number(config, "experts_per_token"), 3);
+    cr_assert_eq(number(config, "sparse_layers"), 1);
+    const cJSON *rank = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "ranks"), 1);
+    const cJSON *columns = cJSON_GetObjectItem(rank, "expert_ffn");
+    cr_assert_eq(cJSON_GetArrayItem(columns, 0)->valueint, 10);
+    cr_assert_eq(cJSON_GetArrayItem(columns, 1)->valueint, 10);
+    cJSON_Delete(root);
+    free(text);
+}
+
 Test(inspect, failures_write_nothing)
 {
     char *text;

@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 
+#include <string.h>
+
 #include "rig.h"
 
 static struct backend_ops counted; /* the CPU's table with two functions replaced */
@@ -23,6 +25,14 @@ static enum status count_load(struct backend *be, const struct weight_src *src, 
     loaded += real->weight_bytes(be, src);
     in_use++;
     return real->load_weight(be, src, out);
+}
+
+static enum status count_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                               struct weight **out)
+{
+    loaded += real->stack_bytes(be, src, n);
+    in_use++;
+    return real->load_stack(be, src, n, out);
 }
 
 static void count_free(struct backend *be, struct buf *b)
@@ -46,6 +56,7 @@ static struct backend *counting_backend(void)
     counted = *real;
     counted.alloc = count_alloc;
     counted.load_weight = count_load;
+    counted.load_stack = count_stack;
     counted.free = count_free;
     counted.free_weight = count_free_weight;
     ((struct backend_base *)be)->ops = &counted;
@@ -96,6 +107,28 @@ ParameterizedTest(size_t *i, memory, plan_is_what_is_taken)
         for (int world = 1; world <= most; world++)
             for (int rank = 0; rank < world; rank++)
                 check_rank(be, ld, types[k], rank, world);
+    loader_close(ld);
+    real->close(be);
+}
+
+static void no_experts(struct backend *be, struct backend_info *out)
+{
+    real->info(be, out);
+    out->experts = false;
+}
+
+Test(memory, a_backend_without_experts_says_so)
+{
+    struct backend *be = counting_backend();
+    struct loader *ld;
+    struct decoder_memory plan;
+    must(loader_open(&ld, golden_dir("qwen3moe")), "qwen3moe");
+    struct decoder_config cfg = rig_decoder_config(loader_config(ld), (struct rig_config){0}, 0, 1);
+    counted.info = no_experts;
+    cr_assert_eq(decoder_plan_memory(&plan, loader_config(ld), ld, be, &cfg), ST_UNSUPPORTED);
+    cr_assert(strstr(status_text(), "the backend cpu (") &&
+                  strstr(status_text(), "has no mixtures of experts"),
+              "%s", status_text());
     loader_close(ld);
     real->close(be);
 }

@@ -9,6 +9,7 @@ static struct model_config model(int32_t n_q, int32_t n_kv, int32_t ffn, int32_t
 {
     struct model_config mc;
     model_config_init(&mc);
+    mc.n_layers = 2;
     mc.n_q = n_q;
     mc.n_kv = n_kv;
     mc.ffn = ffn;
@@ -40,10 +41,10 @@ static void check(int32_t n_q, int32_t n_kv, int32_t ffn, int32_t vocab, int wor
         cr_assert_eq(s.n_slices, even ? 8 / world : 1);
         cr_assert_eq(s.vocab.n_slices, s.n_slices);
         cr_assert_eq(s.q_first, q);
-        cr_assert_eq(s.ffn_first, f);
+        cr_assert_eq(s.ffn.first, f);
         cr_assert_eq(s.vocab.first_id, v);
         check_axis(n_q, rank, world, s.q_first, s.n_q, s.attn_slice_end, s.n_slices, "heads");
-        check_axis(ffn, rank, world, s.ffn_first, s.n_ffn, s.ffn_slice_end, s.n_slices, "ffn");
+        check_axis(ffn, rank, world, s.ffn.first, s.ffn.n, s.ffn.slice_end, s.n_slices, "ffn");
         check_axis(vocab, rank, world, s.vocab.first_id, s.vocab.n_cols, s.vocab.slice_end,
                    s.n_slices, "vocabulary");
         cr_assert_eq(s.q_per_kv, group);
@@ -57,7 +58,7 @@ static void check(int32_t n_q, int32_t n_kv, int32_t ffn, int32_t vocab, int wor
         cr_assert_eq(s.kv_first, s.q_first / group);
         cr_assert_eq(s.kv_first + s.n_kv - 1, (s.q_first + s.n_q - 1) / group);
         q += s.n_q;
-        f += s.n_ffn;
+        f += s.ffn.n;
         v += s.vocab.n_cols;
     }
     cr_assert_eq(q, n_q);
@@ -90,8 +91,8 @@ Test(shard, worlds_share_their_borders)
             for (int32_t i = 0; i < half.n_slices; i++) {
                 cr_assert_eq(half.q_first + half.attn_slice_end[i],
                              whole.q_first + whole.attn_slice_end[base + i]);
-                cr_assert_eq(half.ffn_first + half.ffn_slice_end[i],
-                             whole.ffn_first + whole.ffn_slice_end[base + i]);
+                cr_assert_eq(half.ffn.first + half.ffn.slice_end[i],
+                             whole.ffn.first + whole.ffn.slice_end[base + i]);
             }
         }
     }
@@ -124,12 +125,12 @@ Test(shard, blocks_stay_whole)
             int32_t end[N_SLICES];
             cr_assert_eq(shard_plan(&s, &mc, rank, world), ST_OK, "%s", status_text());
             for (int32_t i = 0; i < s.n_slices; i++) {
-                cr_assert_eq(s.ffn_slice_end[i] % 256, 0);
-                end[i] = s.ffn_slice_end[i] / 256;
+                cr_assert_eq(s.ffn.slice_end[i] % 256, 0);
+                end[i] = s.ffn.slice_end[i] / 256;
             }
-            cr_assert_eq(s.ffn_first, at);
-            check_axis(5, rank, world, s.ffn_first / 256, s.n_ffn / 256, end, s.n_slices, "ffn");
-            at += s.n_ffn;
+            cr_assert_eq(s.ffn.first, at);
+            check_axis(5, rank, world, s.ffn.first / 256, s.ffn.n / 256, end, s.n_slices, "ffn");
+            at += s.ffn.n;
         }
         cr_assert_eq(at, 5 * 256);
     }

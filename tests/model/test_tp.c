@@ -130,6 +130,9 @@ Test(tp, golden_models)
     all_worlds(golden_dir("mistral-window"), 4, DT_F32);
     all_worlds(golden_dir("qwen2"), 4, DT_F16);
     all_worlds(golden_dir("qwen3"), 4, DT_F32);
+    all_worlds(golden_dir("mixtral"), 4, DT_F32);
+    all_worlds(golden_dir("qwen3moe-step"), 4, DT_F32); /* dense and sparse layers */
+    all_worlds(golden_dir("qwen3moe-v5-bf16"), 4, DT_BF16);
 }
 
 static const struct toy uneven = {.n_layers = 2,
@@ -200,6 +203,47 @@ Test(tp, quantised_weights)
     quantised(DT_Q4_K, DT_Q6_K, 2048, 4, true);
     quantised(DT_Q6_K, DT_Q6_K, 1280, 4, false);
     quantised(DT_Q4_1, DT_Q5_K, 160, 4, false);
+}
+
+#define EXPERTS                                                                                    \
+    .arch = "Qwen3MoeForCausalLM", .model_type = "qwen3_moe", .qk_norm = true, .n_experts = 6,     \
+    .more = ",\"num_experts\":6,\"num_experts_per_tok\":3,\"norm_topk_prob\":true,"                \
+            "\"moe_intermediate_size\":"
+
+/* The experts' columns do not divide by the ranks; quantised ones are cut between blocks. */
+Test(tp, experts)
+{
+    struct toy odd = {.n_layers = 2,
+                      .hidden = 36,
+                      .ffn = 5,
+                      .vocab = 53,
+                      .n_q = 14,
+                      .n_kv = 2,
+                      .d_head = 6,
+                      .expert_ffn = 29,
+                      EXPERTS "29"};
+    const char *dir = toy_make(&odd);
+    all_worlds(dir, 8, DT_F32);
+    toy_remove(dir);
+
+    struct toy toy = {.n_layers = 1,
+                      .hidden = 256,
+                      .ffn = 8,
+                      .vocab = 64,
+                      .n_q = 8,
+                      .n_kv = 4,
+                      .d_head = 32,
+                      .expert_ffn = 1280,
+                      EXPERTS "1280"};
+    static const enum dtype types[] = {DT_Q8_0, DT_Q4_0, DT_Q4_K};
+    dir = toy_make(&toy);
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        const char *path =
+            gguf_make(dir, &(struct gguf_recipe){.quant = types[i], .quant_v = types[i]});
+        all_worlds(path, types[i] == DT_Q4_K ? 4 : 8, DT_F32);
+        unlink(path);
+    }
+    toy_remove(dir);
 }
 
 /* Not a power of two: another order of sums, so not the bits of one rank, but still its own

@@ -135,20 +135,23 @@ static size_t find(const struct loader *ld, const char *name, struct stored_tens
     return n;
 }
 
-static void fill_name(char *out, size_t size, const char *pattern, int32_t layer)
+static void fill_name(char *out, size_t size, const char *pattern, int32_t layer, int32_t expert)
 {
-    const char *mark = strchr(pattern, '#');
-    if (mark)
-        snprintf(out, size, "%.*s%d%s", (int)(mark - pattern), pattern, layer, mark + 1);
-    else
-        snprintf(out, size, "%s", pattern);
+    size_t at = 0;
+    for (const char *p = pattern; *p && at + 1 < size; p++) {
+        if (*p == '#' || *p == '@')
+            at += (size_t)snprintf(out + at, size - at, "%d", *p == '#' ? layer : expert);
+        else
+            out[at++] = *p;
+    }
+    out[at < size ? at : size - 1] = 0;
 }
 
-enum status loader_tensor(struct loader *ld, const char *pattern, int32_t layer, int32_t n_dims,
-                          const uint64_t *shape, struct stored_tensor *out)
+enum status loader_tensor(struct loader *ld, const char *pattern, int32_t layer, int32_t expert,
+                          int32_t n_dims, const uint64_t *shape, struct stored_tensor *out)
 {
     char name[256], want[200], got[200];
-    fill_name(name, sizeof name, pattern, layer);
+    fill_name(name, sizeof name, pattern, layer, expert);
     size_t i = find(ld, name, out);
     if (i == loader_count(ld))
         FAIL(ST_NOT_FOUND, "the model has no tensor %s", name);

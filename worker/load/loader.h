@@ -26,11 +26,11 @@ void loader_get(const struct loader *ld, size_t i, struct stored_tensor *out);
  * tensor. */
 uint64_t loader_digest(const struct loader *ld);
 
-/* name with '#' replaced by the layer.  The tensor must have that shape and a type that Ingot
- * computes with: else ST_FORMAT "tensor NAME: expected [..] got [..]"; ST_NOT_FOUND names a missing
- * one. */
+/* name with '#' replaced by the layer and '@' by the expert.  The tensor must have that shape and a
+ * type that Ingot computes with: else ST_FORMAT "tensor NAME: expected [..] got [..]"; ST_NOT_FOUND
+ * names a missing one. */
 MUST_CHECK enum status loader_tensor(struct loader *ld, const char *name, int32_t layer,
-                                     int32_t n_dims, const uint64_t *shape,
+                                     int32_t expert, int32_t n_dims, const uint64_t *shape,
                                      struct stored_tensor *out);
 
 /* After every tensor of the model has been asked for: one that was not is part of something that

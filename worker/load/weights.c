@@ -1,5 +1,6 @@
 #include "worker/load/weights.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/quant.h"
@@ -7,22 +8,27 @@
 static const struct weight_rule {
     const char *name;
     bool per_layer, is_bias; /* is_bias: the tensor's bias, as a vector of its own */
+    bool is_stack;           /* one for each expert */
     int32_t n_parts;
     enum tensor_id part[3];
 } rules[W_N] = {
-    [W_EMBED] = {"embedding", false, false, 1, {TN_EMBED}},
-    [W_ATTN_NORM] = {"attention norm", true, false, 1, {TN_ATTN_NORM}},
-    [W_QKV] = {"qkv", true, false, 3, {TN_Q, TN_K, TN_V}},
-    [W_Q_NORM] = {"q norm", true, false, 1, {TN_Q_NORM}},
-    [W_K_NORM] = {"k norm", true, false, 1, {TN_K_NORM}},
-    [W_O] = {"attention output", true, false, 1, {TN_O}},
-    [W_O_BIAS] = {"attention output bias", true, true, 1, {TN_O}},
-    [W_FFN_NORM] = {"feed-forward norm", true, false, 1, {TN_FFN_NORM}},
-    [W_GATE_UP] = {"gate and up", true, false, 2, {TN_GATE, TN_UP}},
-    [W_DOWN] = {"down", true, false, 1, {TN_DOWN}},
-    [W_DOWN_BIAS] = {"down bias", true, true, 1, {TN_DOWN}},
-    [W_FINAL_NORM] = {"final norm", false, false, 1, {TN_FINAL_NORM}},
-    [W_HEAD] = {"head", false, false, 1, {TN_HEAD}},
+    [W_EMBED] = {"embedding", false, false, false, 1, {TN_EMBED}},
+    [W_ATTN_NORM] = {"attention norm", true, false, false, 1, {TN_ATTN_NORM}},
+    [W_QKV] = {"qkv", true, false, false, 3, {TN_Q, TN_K, TN_V}},
+    [W_Q_NORM] = {"q norm", true, false, false, 1, {TN_Q_NORM}},
+    [W_K_NORM] = {"k norm", true, false, false, 1, {TN_K_NORM}},
+    [W_O] = {"attention output", true, false, false, 1, {TN_O}},
+    [W_O_BIAS] = {"attention output bias", true, true, false, 1, {TN_O}},
+    [W_FFN_NORM] = {"feed-forward norm", true, false, false, 1, {TN_FFN_NORM}},
+    [W_GATE_UP] = {"gate and up", true, false, false, 2, {TN_GATE, TN_UP}},
+    [W_DOWN] = {"down", true, false, false, 1, {TN_DOWN}},
+    [W_DOWN_BIAS] = {"down bias", true, true, false, 1, {TN_DOWN}},
+    [W_ROUTER] = {"router", true, false, false, 1, {TN_ROUTER}},
+    [W_EXPERTS_GATE_UP] =
+        {"experts' gate and up", true, false, true, 2, {TN_EXPERT_GATE, TN_EXPERT_UP}},
+    [W_EXPERTS_DOWN] = {"experts' down", true, false, true, 1, {TN_EXPERT_DOWN}},
+    [W_FINAL_NORM] = {"final norm", false, false, false, 1, {TN_FINAL_NORM}},
+    [W_HEAD] = {"head", false, false, false, 1, {TN_HEAD}},
 };
 
 struct range {
@@ -38,7 +44,9 @@ static struct range share(const struct model_config *mc, const struct shard *sh,
     case AX_KV:
         return (struct range){sh->kv_first * mc->d_head, sh->n_kv * mc->d_head};
     case AX_FFN:
-        return (struct range){sh->ffn_first, sh->n_ffn};
+        return (struct range){sh->ffn.first, sh->ffn.n};
+    case AX_EXPERT_FFN:
+        return (struct range){sh->expert.first, sh->expert.n};
     case AX_VOCAB:
         return (struct range){sh->vocab.first_id, sh->vocab.n_cols};
     default:
@@ -46,10 +54,11 @@ static struct range share(const struct model_config *mc, const struct shard *sh,
     }
 }
 
-bool weight_in_model(const struct model_config *mc, enum weight_id id)
+static bool in_layer(const struct model_config *mc, enum weight_id id, int32_t layer)
 {
     const struct weight_rule *r = &rules[id];
-    return r->is_bias ? model_has_bias(mc, r->part[0]) : model_has(mc, r->part[0]);
+    return model_layer_has(mc, r->part[0], layer) &&
+           (!r->is_bias || model_has_bias(mc, r->part[0]));
 }
 
 bool weight_per_layer(enum weight_id id)
@@ -57,16 +66,22 @@ bool weight_per_layer(enum weight_id id)
     return rules[id].per_layer;
 }
 
+bool weight_is_stack(enum weight_id id)
+{
+    return rules[id].is_stack;
+}
+
 /* The slices of K: those of the axis where ranks share it, else one. */
 static void set_slices(struct weight_src *w, const struct shard *sh, enum axis cols, int32_t d_head)
 {
     w->n_slices = 1;
     w->slice_end[0] = w->cols;
-    if (cols != AX_Q && cols != AX_FFN)
+    if (cols != AX_Q && cols != AX_FFN && cols != AX_EXPERT_FFN)
         return;
+    const struct ffn_share *ffn = cols == AX_FFN ? &sh->ffn : &sh->expert;
     w->n_slices = sh->n_slices;
     for (int32_t i = 0; i < sh->n_slices; i++)
-        w->slice_end[i] = cols == AX_Q ? sh->attn_slice_end[i] * d_head : sh->ffn_slice_end[i];
+        w->slice_end[i] = cols == AX_Q ? sh->attn_slice_end[i] * d_head : ffn->slice_end[i];
 }
 
 static enum status cut_bias(struct weight_part *p, size_t *n_bytes, struct loader *ld,
@@ -74,7 +89,7 @@ static enum status cut_bias(struct weight_part *p, size_t *n_bytes, struct loade
 {
     uint64_t shape[1] = {(uint64_t)model_axis(loader_config(ld), rule->rows)};
     struct stored_tensor t;
-    TRY(loader_tensor(ld, rule->bias, layer, 1, shape, &t));
+    TRY(loader_tensor(ld, rule->bias, layer, 0, 1, shape, &t));
     p->bias = t.data + (size_t)rows.first * dtype_size(t.dtype);
     p->bias_dtype = t.dtype;
     *n_bytes += (size_t)rows.n * dtype_size(t.dtype);
@@ -100,19 +115,34 @@ static size_t span_bytes(const struct weight_part *p, int32_t cols)
     return cols ? ((size_t)p->skip + (size_t)cols + u.elements - 1) / u.elements * u.bytes : 0;
 }
 
-static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loader *ld,
-                              const struct tensor_rule *rule, int32_t layer, struct range rows,
-                              struct range cols)
+/* A vector, a matrix, or an expert's matrix, which may be part of a tensor that has them all. */
+static enum status find_tensor(struct stored_tensor *t, struct loader *ld,
+                               const struct tensor_rule *rule, int32_t layer, int32_t expert)
 {
     const struct model_config *mc = loader_config(ld);
-    uint64_t shape[2] = {(uint64_t)model_axis(mc, rule->rows),
+    uint64_t shape[3] = {(uint64_t)mc->n_experts, (uint64_t)model_axis(mc, rule->rows),
                          (uint64_t)model_axis(mc, rule->cols)};
-    bool vector = rule->rows == AX_ONE;
+    bool joined =
+        (rule->rows == AX_EXPERT_FFN || rule->cols == AX_EXPERT_FFN) && !strchr(rule->name, '@');
+    int32_t n_dims = rule->rows == AX_ONE ? 1 : joined ? 3 : 2;
+    TRY(loader_tensor(ld, rule->name, layer, expert, n_dims, shape + 3 - n_dims, t));
+    if (joined) {
+        t->n_bytes /= (size_t)mc->n_experts;
+        t->data += (size_t)expert * t->n_bytes;
+    }
+    return ST_OK;
+}
+
+static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loader *ld,
+                              const struct tensor_rule *rule, int32_t layer, int32_t expert,
+                              struct range rows, struct range cols)
+{
     struct stored_tensor t;
-    TRY(loader_tensor(ld, rule->name, layer, vector ? 1 : 2, vector ? shape + 1 : shape, &t));
+    TRY(find_tensor(&t, ld, rule, layer, expert));
     const struct unit u = unit_of(t.dtype);
     size_t first = (size_t)cols.first / u.elements;
-    p->row_bytes = t.n_bytes / (size_t)shape[0]; /* shape times type is the tensor's checked size */
+    size_t all_rows = (size_t)model_axis(loader_config(ld), rule->rows);
+    p->row_bytes = t.n_bytes / all_rows; /* shape times type is the tensor's checked size */
     p->data = t.data + (size_t)rows.first * p->row_bytes + first * u.bytes;
     p->skip = (int32_t)((size_t)cols.first % u.elements);
     p->dtype = t.dtype;
@@ -138,14 +168,14 @@ static enum status cut_bias_vector(struct weight_src *out, size_t *n_bytes, stru
     return ST_OK;
 }
 
-enum status weight_cut(struct weight_src *out, size_t *n_bytes, struct loader *ld,
-                       const struct shard *sh, enum weight_id id, int32_t layer)
+/* expert: of a stack. */
+static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *ld,
+                       const struct shard *sh, enum weight_id id, int32_t layer, int32_t expert)
 {
     const struct model_config *mc = loader_config(ld);
     const struct weight_rule *r = &rules[id];
     const struct tensor_rule *first = &mc->arch->tensor[r->part[0]];
     memset(out, 0, sizeof *out);
-    *n_bytes = 0;
     out->name = r->name;
     out->n_parts = r->n_parts;
     if (r->is_bias)
@@ -159,7 +189,7 @@ enum status weight_cut(struct weight_src *out, size_t *n_bytes, struct loader *l
         enum tensor_id tn = r->part[i];
         const struct tensor_rule *rule = &mc->arch->tensor[tn];
         struct range rows = share(mc, sh, rule->rows);
-        TRY(cut_matrix(&out->part[i], n_bytes, ld, rule, layer, rows, cols));
+        TRY(cut_matrix(&out->part[i], n_bytes, ld, rule, layer, expert, rows, cols));
         /* a bias along a cut axis belongs to the rows; one along D is added once, see W_O_BIAS */
         if (model_has_bias(mc, tn) && rule->rows != AX_HIDDEN)
             TRY(cut_bias(&out->part[i], n_bytes, ld, rule, layer, rows));
@@ -167,25 +197,42 @@ enum status weight_cut(struct weight_src *out, size_t *n_bytes, struct loader *l
     return ST_OK;
 }
 
-enum status weights_each(struct loader *ld, const struct shard *sh,
-                         enum status (*visit)(void *ctx, enum weight_id id, int32_t layer,
-                                              const struct weight_src *src, size_t n_bytes),
-                         void *ctx)
+static enum status each(struct loader *ld, const struct shard *sh, struct weight_src *src,
+                        enum status (*visit)(void *ctx, enum weight_id id, int32_t layer,
+                                             const struct weight_src *src, int32_t n,
+                                             size_t n_bytes),
+                        void *ctx)
 {
     const struct model_config *mc = loader_config(ld);
     for (int32_t layer = 0; layer < mc->n_layers; layer++) {
         for (int i = 0; i < W_N; i++) {
             enum weight_id id = (enum weight_id)i;
             int32_t at = id == W_EMBED ? 0 : mc->n_layers - 1;
-            struct weight_src src;
-            size_t n_bytes;
-            if (!weight_in_model(mc, id) || (!rules[id].per_layer && layer != at))
+            int32_t n = rules[id].is_stack ? mc->n_experts : 1;
+            size_t n_bytes = 0;
+            if (!in_layer(mc, id, layer) || (!rules[id].per_layer && layer != at))
                 continue;
-            TRY(weight_cut(&src, &n_bytes, ld, sh, id, layer));
-            TRY(visit(ctx, id, layer, &src, n_bytes));
+            for (int32_t e = 0; e < n; e++)
+                TRY(cut(&src[e], &n_bytes, ld, sh, id, layer, e));
+            TRY(visit(ctx, id, layer, src, n, n_bytes));
         }
     }
     return ST_OK;
+}
+
+enum status weights_each(struct loader *ld, const struct shard *sh,
+                         enum status (*visit)(void *ctx, enum weight_id id, int32_t layer,
+                                              const struct weight_src *src, int32_t n,
+                                              size_t n_bytes),
+                         void *ctx)
+{
+    size_t n_experts = (size_t)loader_config(ld)->n_experts;
+    struct weight_src *src = calloc(n_experts ? n_experts : 1, sizeof *src);
+    if (!src)
+        FAIL(ST_NOMEM, "no memory for the descriptions of %zu experts", n_experts);
+    enum status st = each(ld, sh, src, visit, ctx);
+    free(src);
+    return st;
 }
 
 void weight_will_read(const struct weight_src *src)

@@ -19,24 +19,25 @@ enum weight_id {
     W_GATE_UP,
     W_DOWN,
     W_DOWN_BIAS,
+    W_ROUTER,
+    W_EXPERTS_GATE_UP, /* stacks: one matrix for each expert */
+    W_EXPERTS_DOWN,
     W_FINAL_NORM,
     W_HEAD,
     W_N
 };
 
-bool weight_in_model(const struct model_config *mc, enum weight_id id);
 bool weight_per_layer(enum weight_id id);
+bool weight_is_stack(enum weight_id id);
 
-/* This rank's share, and how many bytes of the files it is.  Fails as loader_tensor does. */
-MUST_CHECK enum status weight_cut(struct weight_src *out, size_t *n_bytes, struct loader *ld,
-                                  const struct shard *sh, enum weight_id id, int32_t layer);
-
-/* Calls visit for every weight of the model in the order of the files, layer by layer; stops at the
- * first failure.  Weights outside the layers come with the first (embedding) or the last one. */
+/* Calls visit for this rank's share of every weight of the model in the order of the files, layer
+ * by layer; stops at the first failure.  Weights outside the layers come with the first (embedding)
+ * or the last one.  src [n]: n matrices of a stack, else n is 1.  n_bytes: of the files that the
+ * share is.  Fails as loader_tensor does; ST_NOMEM. */
 MUST_CHECK enum status
 weights_each(struct loader *ld, const struct shard *sh,
              enum status (*visit)(void *ctx, enum weight_id id, int32_t layer,
-                                  const struct weight_src *src, size_t n_bytes),
+                                  const struct weight_src *src, int32_t n, size_t n_bytes),
              void *ctx);
 
 /* Tells the system that the share will be read. */

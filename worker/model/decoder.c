@@ -13,6 +13,8 @@ enum { KV_BUFS = 4 }; /* k, v, k_scale, v_scale */
 struct layer {
     struct weight *w[W_N];
     struct attn_layer attn;
+    struct moe_layer moe; /* of a layer with experts */
+    bool sparse;          /* it is one */
     struct kv_layer kv;
     struct buf *kv_buf[KV_BUFS];
 };
@@ -20,6 +22,7 @@ struct layer {
 /* Windows into the scratch buffer, of this step's T rows. */
 struct scratch {
     struct view resid, h, out, qkv, q, att, mid, ffn, last, logits;
+    struct view router, ids, weights, moe; /* moe: the whole room, [1, n] */
 };
 
 struct decoder {
@@ -46,13 +49,17 @@ struct loading {
 };
 
 static enum status load_weight(void *ctx, enum weight_id id, int32_t layer,
-                               const struct weight_src *src, size_t n_bytes)
+                               const struct weight_src *src, int32_t n, size_t n_bytes)
 {
     struct loading *loading = ctx;
     struct decoder *m = loading->m;
     struct weight **to = weight_per_layer(id) ? &m->layer[layer].w[id] : &m->w[id];
-    weight_will_read(src);
-    TRY(m->op->load_weight(m->be, src, to));
+    for (int32_t i = 0; i < n; i++)
+        weight_will_read(&src[i]);
+    if (weight_is_stack(id))
+        TRY(m->op->load_stack(m->be, src, n, to));
+    else
+        TRY(m->op->load_weight(m->be, src, to));
     m->loaded += n_bytes;
     loader_report(loading->ld, m->loaded, m->to_load);
     return ST_OK;
@@ -145,6 +152,11 @@ static void set_layers(struct decoder *m)
             .cos = rope_table(m, m->cos, 0, m->cfg.max_ctx),
             .sin = rope_table(m, m->sin, 0, m->cfg.max_ctx),
         };
+        l->sparse = m->mc.sparse[i];
+        l->moe = moe_facts(&m->mc, &m->sh);
+        l->moe.act = m->act;
+        l->moe.gate_up = l->w[W_EXPERTS_GATE_UP];
+        l->moe.down = l->w[W_EXPERTS_DOWN];
     }
 }
 
@@ -165,7 +177,7 @@ static enum status open_parts(struct decoder *m, struct loader *ld)
     struct decoder_memory plan;
     TRY(decoder_plan_memory(&plan, &m->mc, ld, m->be, &m->cfg));
     TRY(shard_plan(&m->sh, &m->mc, m->cfg.rank, m->cfg.world));
-    TRY(scratch_plan(&m->at, &m->mc, &m->sh, &m->cfg));
+    TRY(scratch_plan(&m->at, &m->mc, &m->sh, m->be, &m->cfg));
     m->to_load = plan.file_bytes;
     m->layer = calloc((size_t)m->mc.n_layers, sizeof *m->layer);
     if (!m->layer)
@@ -263,8 +275,10 @@ static struct view rows_of(const struct decoder *m, size_t off, int32_t rows, in
 
 static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
 {
-    int32_t D = m->mc.hidden, F = m->sh.n_ffn, q = m->sh.n_q * m->mc.d_head;
+    int32_t D = m->mc.hidden, F = m->sh.ffn.n, q = m->sh.n_q * m->mc.d_head;
     int32_t kv = m->sh.n_kv * m->mc.d_head;
+    struct view ids = rows_of(m, m->at.ids, T, m->mc.top_k);
+    ids.dtype = DT_I32;
     return (struct scratch){
         .resid = rows_of(m, m->at.resid, T, D),
         .h = rows_of(m, m->at.h, T, D),
@@ -276,6 +290,10 @@ static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
         .ffn = rows_of(m, m->at.ffn, T, F),
         .last = rows_of(m, m->at.last, R, D),
         .logits = rows_of(m, m->at.logits, R, m->sh.vocab.n_cols),
+        .router = rows_of(m, m->at.router, T, m->mc.n_experts),
+        .ids = ids,
+        .weights = rows_of(m, m->at.weights, T, m->mc.top_k),
+        .moe = rows_of(m, m->at.moe, 1, (int32_t)(m->at.moe_bytes / sizeof(float))),
     };
 }
 
@@ -292,6 +310,22 @@ struct delta {
                   the ranks, so that its place in the order of additions is fixed */
 };
 
+/* s->out: partial [T,D], from s->h */
+static enum status dense_ffn(struct decoder *m, const struct layer *l, const struct scratch *s)
+{
+    TRY(m->op->linear(m->be, l->w[W_GATE_UP], s->h, s->mid)); /* [T, 2 F] */
+    TRY(m->op->act_mul(m->be, m->act, s->mid, s->ffn));
+    return m->op->linear(m->be, l->w[W_DOWN], s->ffn, s->out);
+}
+
+/* The same; every rank has the whole router. */
+static enum status expert_ffn(struct decoder *m, const struct layer *l, const struct scratch *s)
+{
+    TRY(m->op->linear(m->be, l->w[W_ROUTER], s->h, s->router)); /* [T, E] */
+    TRY(m->op->moe_route(m->be, &l->moe, s->router, s->ids, s->weights));
+    return m->op->moe_ffn(m->be, &l->moe, s->h, s->ids, s->weights, s->moe, s->out);
+}
+
 static enum status layer_forward(struct decoder *m, const struct layer *l,
                                  const struct step_dev *st, const struct scratch *s,
                                  struct delta *delta)
@@ -305,9 +339,7 @@ static enum status layer_forward(struct decoder *m, const struct layer *l,
     TRY(op->linear(m->be, w[W_O], s->att, s->out));               /* partial [T,D] */
     TRY(all_reduce(m, s->out));
     TRY(op->add_rms_norm(m->be, s->resid, s->out, w[W_O_BIAS], w[W_FFN_NORM], m->eps, s->h));
-    TRY(op->linear(m->be, w[W_GATE_UP], s->h, s->mid)); /* [T, 2 n_ffn] */
-    TRY(op->act_mul(m->be, m->act, s->mid, s->ffn));
-    TRY(op->linear(m->be, w[W_DOWN], s->ffn, s->out)); /* partial [T,D] */
+    TRY(l->sparse ? expert_ffn(m, l, s) : dense_ffn(m, l, s));
     TRY(all_reduce(m, s->out));
     *delta = (struct delta){s->out, w[W_DOWN_BIAS]};
     return ST_OK;

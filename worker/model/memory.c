@@ -5,6 +5,19 @@
 #include "common/checked.h"
 #include "worker/load/weights.h"
 
+static enum status check_experts(const struct model_config *mc, struct backend *be,
+                                 const struct backend_info *info)
+{
+    if (!info->experts)
+        FAIL(ST_UNSUPPORTED,
+             "the backend %s (%s) has no mixtures of experts, and %s has %d experts a layer",
+             backend_ops_of(be)->name, info->device, mc->arch->name, mc->n_experts);
+    if (mc->n_experts > MOE_MAX_EXPERTS || mc->top_k > MOE_MAX_TOP_K)
+        FAIL(ST_UNSUPPORTED, "%d experts, %d of them for a token: at most %d and %d are supported",
+             mc->n_experts, mc->top_k, MOE_MAX_EXPERTS, MOE_MAX_TOP_K);
+    return ST_OK;
+}
+
 enum status decoder_config_check(const struct decoder_config *cfg, const struct model_config *mc,
                                  struct backend *be)
 {
@@ -24,7 +37,7 @@ enum status decoder_config_check(const struct decoder_config *cfg, const struct 
     if (cfg->kv_dtype < 0 || cfg->kv_dtype >= DT_N || !(info.kv_types & 1U << cfg->kv_dtype))
         FAIL(ST_UNSUPPORTED, "a KV cache of %s is not supported by the backend (%s)",
              dtype_name(cfg->kv_dtype), info.device);
-    return ST_OK;
+    return mc->n_experts ? check_experts(mc, be, &info) : ST_OK;
 }
 
 /* Takes rows * cols f32 at a 64-byte boundary. */
@@ -36,18 +49,45 @@ static bool take(size_t *at, size_t *offset, int32_t rows, int32_t cols)
            add_size(n, 63, &n) && add_size(start, n & ~(size_t)63, at);
 }
 
+struct moe_layer moe_facts(const struct model_config *mc, const struct shard *sh)
+{
+    return (struct moe_layer){.n_experts = mc->n_experts,
+                              .top_k = mc->top_k,
+                              .hidden = mc->hidden,
+                              .ffn = sh->expert.n,
+                              .renormalise = mc->renormalise,
+                              .scale = 1.0f};
+}
+
+/* From *at on; moves it behind them. */
+static bool take_experts(size_t *at, struct scratch_layout *out, const struct model_config *mc,
+                         const struct shard *sh, struct backend *be, int32_t T)
+{
+    struct moe_layer ml = moe_facts(mc, sh);
+    if (!mc->n_experts)
+        return true;
+    out->moe_bytes = backend_ops_of(be)->moe_scratch(be, &ml, T);
+    return take(at, &out->router, T, mc->n_experts) && take(at, &out->ids, T, mc->top_k) &&
+           take(at, &out->weights, T, mc->top_k) && out->moe_bytes / sizeof(float) <= INT32_MAX &&
+           take(at, &out->moe, 1, (int32_t)(out->moe_bytes / sizeof(float)));
+}
+
 enum status scratch_plan(struct scratch_layout *out, const struct model_config *mc,
-                         const struct shard *sh, const struct decoder_config *cfg)
+                         const struct shard *sh, struct backend *be,
+                         const struct decoder_config *cfg)
 {
     int32_t T = cfg->max_tokens, R = cfg->max_out, d = mc->d_head;
     size_t at = 0;
     bool ok = take(&at, &out->resid, T, mc->hidden) && take(&at, &out->h, T, mc->hidden) &&
               take(&at, &out->out, T, mc->hidden);
-    size_t attention = at, ffn = at;
+    size_t attention = at, ffn = at, experts = at;
+    out->moe_bytes = 0;
     ok = ok && take(&attention, &out->qkv, T, (sh->n_q + 2 * sh->n_kv) * d) &&
          take(&attention, &out->q, T, sh->n_q * d) && take(&attention, &out->att, T, sh->n_q * d) &&
-         take(&ffn, &out->mid, T, 2 * sh->n_ffn) && take(&ffn, &out->ffn, T, sh->n_ffn);
+         take(&ffn, &out->mid, T, 2 * sh->ffn.n) && take(&ffn, &out->ffn, T, sh->ffn.n) &&
+         take_experts(&experts, out, mc, sh, be, T);
     at = attention > ffn ? attention : ffn;
+    at = at > experts ? at : experts;
     ok = ok && take(&at, &out->last, R, mc->hidden) && take(&at, &out->logits, R, sh->vocab.n_cols);
     out->total = at;
     if (!ok)
@@ -82,12 +122,13 @@ struct sum {
 };
 
 static enum status add_weight(void *ctx, enum weight_id id, int32_t layer,
-                              const struct weight_src *src, size_t n_bytes)
+                              const struct weight_src *src, int32_t n, size_t n_bytes)
 {
     struct sum *s = ctx;
-    (void)id;
+    const struct backend_ops *op = backend_ops_of(s->be);
     (void)layer;
-    s->out->weights += backend_ops_of(s->be)->weight_bytes(s->be, src);
+    s->out->weights +=
+        weight_is_stack(id) ? op->stack_bytes(s->be, src, n) : op->weight_bytes(s->be, src);
     s->out->file_bytes += n_bytes;
     return ST_OK;
 }
@@ -105,7 +146,7 @@ enum status decoder_plan_memory(struct decoder_memory *out, const struct model_c
     TRY(decoder_config_check(cfg, mc, be));
     TRY(weights_each(ld, &sh, add_weight, &sum));
     TRY(loader_check_used(ld));
-    TRY(scratch_plan(&scratch, mc, &sh, cfg));
+    TRY(scratch_plan(&scratch, mc, &sh, be, cfg));
     TRY(kv_plan(&kv, mc, &sh, cfg));
     out->scratch = scratch.total;
     out->tables = 2 * rope_table_bytes(mc, cfg);

@@ -8,10 +8,12 @@
 /* Activations of the largest step: one allocation, offsets in bytes.  All [max_tokens, ..] f32; the
  * attention's and the feed-forward's lie in the same place, for they are never alive together. */
 struct scratch_layout {
-    size_t resid, h, out; /* D */
-    size_t qkv, q, att;   /* (n_q + 2 n_kv) d, n_q d, n_q d */
-    size_t mid, ffn;      /* 2 n_ffn, n_ffn */
-    size_t last, logits;  /* [max_out, D], [max_out, n_cols of the vocabulary] */
+    size_t resid, h, out;        /* D */
+    size_t qkv, q, att;          /* (n_q + 2 n_kv) d, n_q d, n_q d */
+    size_t mid, ffn;             /* 2 F, F of this rank's share of a dense layer */
+    size_t router, ids, weights; /* E, and k i32, k: of layers with experts */
+    size_t moe, moe_bytes;       /* what moe_ffn wants, in bytes whatever the step */
+    size_t last, logits;         /* [max_out, D], [max_out, n_cols of the vocabulary] */
     size_t total;
 };
 
@@ -24,7 +26,10 @@ struct kv_layout {
 MUST_CHECK enum status decoder_config_check(const struct decoder_config *cfg,
                                             const struct model_config *mc, struct backend *be);
 MUST_CHECK enum status scratch_plan(struct scratch_layout *out, const struct model_config *mc,
-                                    const struct shard *sh, const struct decoder_config *cfg);
+                                    const struct shard *sh, struct backend *be,
+                                    const struct decoder_config *cfg);
+/* The facts that a layer with experts has on this rank, but for the activation and its weights. */
+struct moe_layer moe_facts(const struct model_config *mc, const struct shard *sh);
 MUST_CHECK enum status kv_plan(struct kv_layout *out, const struct model_config *mc,
                                const struct shard *sh, const struct decoder_config *cfg);
 /* One table; there are two, cosine and sine. */

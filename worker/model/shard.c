@@ -15,16 +15,27 @@ static void cut(int32_t n, int rank, int world, int32_t n_slices, bool even, int
     *count = slice_end[n_slices - 1];
 }
 
+static enum status cut_ffn(struct ffn_share *out, int32_t width, int32_t unit, int rank, int world,
+                           int32_t n_slices, bool even)
+{
+    int32_t units = width / unit;
+    if (world > units)
+        FAIL(ST_RANGE, "%d ranks are too many for a feed-forward width of %d in units of %d", world,
+             width, unit);
+    cut(units, rank, world, n_slices, even, &out->first, &out->n, out->slice_end);
+    out->first *= unit;
+    out->n *= unit;
+    for (int32_t i = 0; i < n_slices; i++)
+        out->slice_end[i] *= unit;
+    return ST_OK;
+}
+
 enum status shard_plan(struct shard *out, const struct model_config *mc, int rank, int world)
 {
     if (world < 1 || rank < 0 || rank >= world)
         FAIL(ST_RANGE, "rank %d of %d ranks", rank, world);
-    int32_t ffn_units = mc->ffn / mc->ffn_unit;
-    if (world > mc->vocab || world > ffn_units)
-        FAIL(ST_RANGE,
-             "%d ranks are too many for a vocabulary of %d and a feed-forward width of %d in units "
-             "of %d",
-             world, mc->vocab, mc->ffn, mc->ffn_unit);
+    if (world > mc->vocab)
+        FAIL(ST_RANGE, "%d ranks are too many for a vocabulary of %d", world, mc->vocab);
     if (world > mc->n_q)
         FAIL(ST_RANGE, "%d ranks are too many for %d attention heads", world, mc->n_q);
     bool even = world <= N_SLICES && (world & (world - 1)) == 0;
@@ -32,12 +43,11 @@ enum status shard_plan(struct shard *out, const struct model_config *mc, int ran
     out->n_slices = even ? N_SLICES / world : 1;
     out->vocab.n_slices = out->n_slices;
     cut(mc->n_q, rank, world, out->n_slices, even, &out->q_first, &out->n_q, out->attn_slice_end);
-    cut(ffn_units, rank, world, out->n_slices, even, &out->ffn_first, &out->n_ffn,
-        out->ffn_slice_end);
-    out->ffn_first *= mc->ffn_unit;
-    out->n_ffn *= mc->ffn_unit;
-    for (int32_t i = 0; i < out->n_slices; i++)
-        out->ffn_slice_end[i] *= mc->ffn_unit;
+    if (model_has(mc, TN_GATE))
+        TRY(cut_ffn(&out->ffn, mc->ffn, mc->ffn_unit, rank, world, out->n_slices, even));
+    if (model_has(mc, TN_EXPERT_GATE))
+        TRY(cut_ffn(&out->expert, mc->expert_ffn, mc->expert_unit, rank, world, out->n_slices,
+                    even));
     cut(mc->vocab, rank, world, out->n_slices, even, &out->vocab.first_id, &out->vocab.n_cols,
         out->vocab.slice_end);
 

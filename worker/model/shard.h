@@ -7,14 +7,20 @@
 #include "backends/backend.h"
 #include "common/formats/model_config.h"
 
+/* Columns of gate and up, K of down. */
+struct ffn_share {
+    int32_t first, n;
+    int32_t slice_end[N_SLICES]; /* in local columns */
+};
+
 struct shard {
     int32_t q_first, n_q, kv_first, n_kv; /* heads, at least one of each */
     int32_t q_per_kv, q_offset;           /* local query head h reads (h + q_offset) / q_per_kv */
-    int32_t ffn_first, n_ffn;             /* columns of gate and up, K of down */
+    struct ffn_share ffn;                 /* empty where all layers have experts */
+    struct ffn_share expert;              /* of each expert; empty where there are none */
     struct vocab_part vocab;
     int32_t n_slices;
     int32_t attn_slice_end[N_SLICES]; /* in local query heads */
-    int32_t ffn_slice_end[N_SLICES];  /* in local columns */
 };
 
 /* ST_RANGE when this model cannot be cut for that world (it says why). */
