@@ -6,6 +6,7 @@
 
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/device.h"
+#include "backends/cuda/linear_lt.h"
 #include "common/clock.h"
 
 enum { MIN_CAPABILITY = 80 }; /* mma of bf16, cp.async */
@@ -50,6 +51,7 @@ static void cuda_close(struct backend *be)
     if (!be)
         return;
     cudaSetDevice(be->device);
+    lt_close(be->lt, be);
     if (be->scratch)
         cuda_free(be, be->scratch);
     for (int i = 0; i < N_EVENTS; i++)
@@ -64,7 +66,7 @@ static void cuda_close(struct backend *be)
     free(be);
 }
 
-static enum status take_device(struct backend *be, size_t pool_bytes)
+static enum status take_device(struct backend *be, size_t pool_bytes, enum numerics numerics)
 {
     TRY(cuda_use(be));
     CUDA_TRY(cudaDeviceGetAttribute(&be->n_sm, cudaDevAttrMultiProcessorCount, be->device));
@@ -76,7 +78,8 @@ static enum status take_device(struct backend *be, size_t pool_bytes)
         be->pool_bytes = pool_bytes;
         CUDA_TRY(cudaMalloc((void **)&be->pool, pool_bytes));
     }
-    return cuda_alloc(be, SCRATCH_BYTES, MEM_DEVICE, &be->scratch);
+    TRY(cuda_alloc(be, SCRATCH_BYTES, MEM_DEVICE, &be->scratch));
+    return numerics == NUMERICS_FAST ? lt_open(&be->lt, be) : ST_OK;
 }
 
 static enum status cuda_open(struct backend **out, const struct backend_config *cfg)
@@ -87,7 +90,7 @@ static enum status cuda_open(struct backend **out, const struct backend_config *
         FAIL(ST_NOMEM, "no memory for a CUDA backend");
     be->base.ops = &cuda_ops;
     be->device = cfg->device;
-    enum status st = take_device(be, cfg->pool_bytes);
+    enum status st = take_device(be, cfg->pool_bytes, cfg->numerics);
     if (st != ST_OK) {
         cuda_close(be);
         return st;
@@ -242,6 +245,7 @@ const struct backend_ops cuda_ops = {
     .load_weight = cuda_load_weight,
     .free_weight = cuda_free_weight,
     .embed = cuda_embed,
+    .linear = cuda_linear,
     .add_rms_norm = cuda_add_rms_norm,
     .act_mul = cuda_act_mul,
     .activate = cuda_activate,

@@ -9,14 +9,14 @@
 extern "C" {
 #endif
 #include "backends/backend.h"
+#include "backends/cuda/k_layout.h"
 
 enum {
     N_EVENTS = 16,
     ALLOC_ALIGN = 256,        /* of every buffer, bytes */
     STAGING_BYTES = 16 << 20, /* pinned memory through which host data goes */
-    SCRATCH_BYTES = 64 << 20, /* of the device, for one op at a time */
-    ROW_PAD = 16,             /* rows of a matrix in memory are a multiple of this, */
-    COL_PAD = 64,             /* columns of this; the padding is zeros */
+    SCRATCH_BYTES = 96 << 20, /* of the device, for one op at a time */
+    ROW_PAD = 16,             /* rows of a matrix in memory are a multiple of this */
 };
 
 struct buf {
@@ -26,14 +26,14 @@ struct buf {
     bool pooled;
 };
 
-/* matrix: [n_pad, k_pad] row-major in dtype; vector: [k] f32. */
+/* matrix: [n_pad, k_pad] row-major in dtype, columns as k_layout says, else zeros; vector: [k] f32.
+ */
 struct weight {
     bool vector;
     enum dtype dtype;     /* F32, F16, BF16 */
     int32_t n, k;         /* rows, columns; a vector: n = 1 */
-    int32_t n_pad, k_pad; /* multiples of ROW_PAD, COL_PAD */
-    int32_t n_slices;
-    int32_t slice_end[N_SLICES];
+    int32_t n_pad, k_pad; /* multiples of ROW_PAD, K_STEP; one slice: column k is element k */
+    struct k_layout k_layout;
     struct buf *data; /* NULL: no elements */
     struct buf *bias; /* [n_pad] f32, or NULL */
 };
@@ -52,6 +52,7 @@ struct backend {
     char *staging;       /* [STAGING_BYTES], filled in a ring */
     size_t staging_used;
     bool capturing;
+    struct lt *lt; /* numerics fast; else NULL */
 };
 
 /* CUDA's text as the detail of a ST_DEVICE (ST_NOMEM for memory). */
@@ -146,6 +147,9 @@ enum status cuda_act_mul(struct backend *be, enum act act, struct view gate_up, 
 enum status cuda_activate(struct backend *be, enum act act, struct view x, struct view out);
 enum status cuda_add(struct backend *be, struct view dst, struct view src, float scale);
 enum status cuda_gather(struct backend *be, struct view x, struct view row, struct view out);
+
+/* linear.c */
+enum status cuda_linear(struct backend *be, const struct weight *w, struct view x, struct view out);
 
 /* logits.cu */
 enum status cuda_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,

@@ -4,7 +4,8 @@
  * inline PTX, no cooperative groups, no <<<>>>, no cuda_bf16.h, no fast-math functions: fmaf where
  * a multiplication and an addition are fused (contraction is off), exact_exp instead of expf.
  *
- *   KERNEL(max_threads) name(args)  a kernel; `template <...> KERNEL(n)` works too
+ *   KERNEL(max_threads) name(args)  a kernel; `template <...> KERNEL(n)` works too;
+ *                                   KERNEL(n, blocks): as many blocks fit a multiprocessor at once
  *   DEVICE type name(args)          a device function
  *   LAUNCH(be, kernel, grid, block, dyn_smem_bytes, args...)  on the backend's stream; the only way
  *                                   to launch; an enum status.  A template: (kernel<1, 2>).

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#define KERNEL(max_threads) static __global__ void __launch_bounds__(max_threads)
+#define KERNEL(...) static __global__ void __launch_bounds__(__VA_ARGS__)
 #define DEVICE static __device__ __forceinline__
 #define SHARED(type, name, dims) __shared__ __align__(16) type name dims
 #define DYN_SMEM(type, name)                                                                       \

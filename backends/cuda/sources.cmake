@@ -2,7 +2,16 @@
 set(INGOT_CUDA_DIR ${CMAKE_CURRENT_LIST_DIR})
 set(INGOT_CUDA_HOST_SOURCES
   ${INGOT_CUDA_DIR}/cuda.c
+  ${INGOT_CUDA_DIR}/k_layout.c
+  ${INGOT_CUDA_DIR}/linear.c
+  ${INGOT_CUDA_DIR}/linear_lt.c
   ${INGOT_CUDA_DIR}/memory.c
   ${INGOT_CUDA_DIR}/weight.c)
+# Finds cuBLASLt at run time; the emulator has its own.
+set(INGOT_CUDA_LOAD_SOURCES ${INGOT_CUDA_DIR}/lt_load.c)
 set(INGOT_CUDA_KERNEL_SOURCES
+  ${INGOT_CUDA_DIR}/linear_f32.cu
+  ${INGOT_CUDA_DIR}/linear_pack.cu
+  ${INGOT_CUDA_DIR}/linear_rows.cu
+  ${INGOT_CUDA_DIR}/linear_tiles.cu
   ${INGOT_CUDA_DIR}/rows.cu)

@@ -36,9 +36,18 @@ static size_t padded_rows(const struct weight_src *src)
     return src->vector ? 1 : round_up_size((size_t)total_rows(src), ROW_PAD);
 }
 
+/* A vector's elements follow each other. */
+static struct k_layout layout_of(const struct weight_src *src)
+{
+    if (!src->vector)
+        return k_layout_of(src);
+    return (struct k_layout){.n_slices = 1, .col = {0, src->cols}, .at = {0, src->cols}};
+}
+
 static size_t padded_cols(const struct weight_src *src)
 {
-    return src->vector ? (size_t)src->cols : round_up_size((size_t)src->cols, COL_PAD);
+    struct k_layout k = layout_of(src);
+    return (size_t)k.at[k.n_slices];
 }
 
 static size_t data_bytes(const struct weight_src *src)
@@ -80,7 +89,8 @@ static enum status check_source(const struct weight_src *src)
 {
     if (src->n_parts < 1 || src->n_parts > (int)ARRAY_LEN(src->part))
         FAIL(ST_RANGE, "weight %s: %d parts", src->name, src->n_parts);
-    if (src->cols < 0 || src->cols > INT32_MAX - COL_PAD || total_rows(src) > INT32_MAX - ROW_PAD)
+    if (src->cols < 0 || src->cols > INT32_MAX - N_SLICES * K_STEP ||
+        total_rows(src) > INT32_MAX - ROW_PAD)
         FAIL(ST_RANGE, "weight %s: %lld rows, %d columns", src->name, (long long)total_rows(src),
              src->cols);
     for (int i = 0; i < src->n_parts; i++) {
@@ -111,11 +121,22 @@ static void convert(void *dst, enum dtype to, const void *src, enum dtype t, siz
     }
 }
 
+/* One row of a part to its place in the layout. */
+static void place_row(const struct weight *w, char *to, const char *from, enum dtype t)
+{
+    const struct k_layout *k = &w->k_layout;
+    size_t size = dtype_size(w->dtype);
+    memset(to, 0, (size_t)w->k_pad * size);
+    for (int i = 0; i < k->n_slices; i++)
+        convert(to + (size_t)k->at[i] * size, w->dtype, from + (size_t)k->col[i] * dtype_size(t), t,
+                (size_t)(k->col[i + 1] - k->col[i]));
+}
+
 /* Rows of one part, from row `at` of the matrix on, through the staging memory. */
 static enum status load_part(struct backend *be, const struct weight *w,
                              const struct weight_part *p, int32_t at)
 {
-    size_t size = dtype_size(w->dtype), bytes = (size_t)w->k_pad * size;
+    size_t bytes = (size_t)w->k_pad * dtype_size(w->dtype);
     size_t most = bytes > 0 ? STAGING_BYTES / 2 / bytes : 0;
     if (w->k == 0)
         return ST_OK;
@@ -125,12 +146,9 @@ static enum status load_part(struct backend *be, const struct weight *w,
         char *staged;
         n = (size_t)p->rows - row < most ? (size_t)p->rows - row : most;
         TRY(staging_take(be, n * bytes, &staged));
-        for (size_t i = 0; i < n; i++) {
-            char *to = staged + i * bytes;
-            convert(to, w->dtype, (const char *)p->data + (row + i) * p->row_bytes, p->dtype,
-                    (size_t)w->k);
-            memset(to + (size_t)w->k * size, 0, bytes - (size_t)w->k * size);
-        }
+        for (size_t i = 0; i < n; i++)
+            place_row(w, staged + i * bytes, (const char *)p->data + (row + i) * p->row_bytes,
+                      p->dtype);
         CUDA_TRY(cudaMemcpyAsync((char *)w->data->data + ((size_t)at + row) * bytes, staged,
                                  n * bytes, cudaMemcpyHostToDevice, be->stream));
     }
@@ -187,8 +205,7 @@ enum status cuda_load_weight(struct backend *be, const struct weight_src *src, s
     w->k = src->cols;
     w->n_pad = (int32_t)padded_rows(src);
     w->k_pad = (int32_t)padded_cols(src);
-    w->n_slices = src->n_slices;
-    memcpy(w->slice_end, src->slice_end, sizeof w->slice_end);
+    w->k_layout = layout_of(src);
     enum status st = fill(be, src, w);
     if (st != ST_OK) {
         cuda_free_weight(be, w);

@@ -62,7 +62,7 @@ void emulated_cp_async(void *dst, const void *src, bool real);
 void emulated_cp_commit();
 void emulated_cp_wait(int groups_left);
 
-#define KERNEL(max_threads) static void
+#define KERNEL(...) static void
 #define DEVICE static inline
 #define SHARED(type, name, dims)                                                                   \
     static const char name##_key = 0;                                                              \

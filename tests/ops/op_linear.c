@@ -125,7 +125,7 @@ static void ref_linear(const struct op_case *c, double *out, double *bound)
             }
             size_t at = (size_t)t * (size_t)c->n + (size_t)n;
             out[at] = sum + bias_at(c, n);
-            bound[at] = ((c->k + 5) * mag + fabs(out[at])) * EPS;
+            bound[at] = ((c->k + 5) * mag + fabs(out[at])) * EPS + c->x_eps * mag;
         }
     }
     free(w);

@@ -6,6 +6,17 @@
 
 static const uint64_t seeds[] = {0, 20241};
 
+/* Activations meet 16-bit weights in the weights' type, of 8 or 11 significant bits: rounding to
+ * nearest changes them by 2^-8 or 2^-11 at most. */
+static struct op_case with_rounded_x(const struct op_case *c)
+{
+    struct op_case rounded = *c;
+    bool widened = c->variant == 1 && c->n_parts > 1; /* parts of two types: f32 in memory */
+    if (c->op == &op_linear && !widened)
+        rounded.x_eps = c->dtype == DT_BF16 ? 0x1p-8 : c->dtype == DT_F16 ? 0x1p-11 : 0;
+    return rounded;
+}
+
 static struct backend *open_gpu(void)
 {
     struct backend *be = NULL;
@@ -51,7 +62,8 @@ Test(ops_cuda, agrees_with_double_precision)
             if (!runs(be, &op_cases[i]))
                 continue;
             float *out = results(be, &op_cases[i]);
-            check_reference(&op_cases[i], out);
+            struct op_case c = with_rounded_x(&op_cases[i]);
+            check_reference(&c, out);
             free(out);
             n++;
         }

@@ -1,0 +1,89 @@
+/* linear: which of the kernels computes a product. */
+#include "backends/cuda/linear_kernels.h"
+#include "backends/cuda/linear_lt.h"
+
+enum { TOKEN_TILE = 128 }; /* blocks of tokens are multiples of this where they can be */
+
+static bool starts_aligned(const struct linear_job *job)
+{
+    bool all = (uintptr_t)job->x % 16 == 0 && job->x_stride % 4 == 0;
+    for (int i = 0; i < job->k.n_slices; i++)
+        all &= job->k.col[i] % 4 == 0;
+    return all;
+}
+
+static struct linear_job job_of(const struct weight *w, struct view x, struct view out)
+{
+    struct linear_job job = {.n_tokens = x.rows,
+                             .n = w->n,
+                             .dtype = w->dtype,
+                             .w = matrix_of(w),
+                             .bias = bias_of(w),
+                             .k = w->k_layout,
+                             .x = view_f32(x),
+                             .x_stride = (size_t)x.stride,
+                             .out = view_f32(out),
+                             .out_stride = (size_t)out.stride};
+    job.x_aligned = starts_aligned(&job);
+    return job;
+}
+
+/* Gives the job its places in the scratch memory: how many tokens they hold. */
+static int32_t take_scratch(const struct backend *be, struct linear_job *job)
+{
+    size_t row = (size_t)job->k.at[job->k.n_slices] * sizeof *job->packed;
+    size_t scales = (size_t)job->k.seg[job->k.n_slices] * sizeof *job->unscale;
+    size_t sums = linear_sums_bytes(be), tokens = INT32_MAX / 2;
+    char *at = be->scratch->data;
+    assert(sums < SCRATCH_BYTES);
+    if (row > 0)
+        tokens = (SCRATCH_BYTES - sums) / (row + scales);
+    if (tokens > TOKEN_TILE)
+        tokens -= tokens % TOKEN_TILE;
+    job->sums = (float *)(void *)at;
+    job->packed = (uint16_t *)(void *)(at + sums);
+    job->unscale = (float *)(void *)(at + sums + tokens * row);
+    return (int32_t)tokens;
+}
+
+static enum status run_packed(struct backend *be, const struct linear_job *job)
+{
+    TRY(linear_pack(be, job));
+    if (job->n_tokens <= ROWS_MAX)
+        return linear_rows(be, job);
+    if (be->lt && job->dtype == DT_BF16 && job->k.at[job->k.n_slices] > 0)
+        return lt_linear(be, be->lt, job);
+    return linear_tiles(be, job);
+}
+
+/* In blocks of tokens: rows are alone, so the borders do not show. */
+static enum status run_blocks(struct backend *be, struct linear_job job)
+{
+    int32_t left = job.n_tokens, most = take_scratch(be, &job);
+    if (most == 0)
+        FAIL(ST_UNSUPPORTED,
+             "a product over %d columns: the CUDA backend's scratch memory of %d "
+             "MiB holds no row",
+             job.k.col[job.k.n_slices], SCRATCH_BYTES >> 20);
+    for (; left > 0; left -= job.n_tokens) {
+        job.n_tokens = left < most ? left : most;
+        TRY(run_packed(be, &job));
+        job.x += (size_t)job.n_tokens * job.x_stride;
+        job.out += (size_t)job.n_tokens * job.out_stride;
+    }
+    return ST_OK;
+}
+
+enum status cuda_linear(struct backend *be, const struct weight *w, struct view x, struct view out)
+{
+    assert(!w->vector && x.cols == w->k && out.cols == w->n && x.rows == out.rows);
+    struct linear_job job;
+    if (x.rows == 0 || w->n == 0)
+        return ST_OK;
+    job = job_of(w, x, out);
+    if (w->dtype == DT_F32)
+        return linear_f32(be, &job);
+    if (job.n_tokens <= ROWS_MAX_X32)
+        return linear_rows_x32(be, &job);
+    return run_blocks(be, job);
+}

@@ -1,0 +1,135 @@
+/* What the tensor-core kernels of linear_*.cu share: which columns meet in one mma, and segments.
+ *
+ * A chunk is K_CHUNK columns.  The four lanes t = 0..3 of a fragment row own its columns 8t .. 8t +
+ * 7: one 16-byte load.  Columns 8t + {0, 1} and 8t + {2, 3} are the lane's two pairs of the first
+ * mma, 8t + {4, 5} and 8t + {6, 7} those of the second.  The mapping is the same for w and x, so
+ * row-major rows need no shuffling, and a kernel that reads registers from global memory makes the
+ * very mma's of one that goes through shared memory. */
+#ifndef BACKENDS_CUDA_LINEAR_MMA_H
+#define BACKENDS_CUDA_LINEAR_MMA_H
+
+#include "backends/cuda/gpu.h"
+#include "backends/cuda/linear_kernels.h"
+
+/* Element types: two values to one register, and the product. */
+struct elem_bf16 {
+    static const bool scaled = false;
+    DEVICE uint32_t pair(float lo, float hi)
+    {
+        return pack_bf16(lo, hi);
+    }
+    DEVICE void mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+    {
+        mma_m16n8k16_bf16(c, a, b);
+    }
+};
+
+struct elem_f16 {
+    static const bool scaled = true;
+    DEVICE uint32_t pair(float lo, float hi)
+    {
+        return pack_f16(lo, hi);
+    }
+    DEVICE void mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+    {
+        mma_m16n8k16_f16(c, a, b);
+    }
+};
+
+/* c [16, 8] += one chunk of 16 rows of w (lo: row g of the lane, hi: row g + 8) and 8 tokens (b).
+ */
+template <class E>
+DEVICE void mma_chunk(float (&c)[4], const uint4 &lo, const uint4 &hi, const uint4 &b)
+{
+    const uint32_t a0[4] = {lo.x, hi.x, lo.y, hi.y}, b0[2] = {b.x, b.y};
+    const uint32_t a1[4] = {lo.z, hi.z, lo.w, hi.w}, b1[2] = {b.z, b.w};
+    E::mma(c, a0, b0);
+    E::mma(c, a1, b1);
+}
+
+/* A segment: n_cols columns from col on, stored from element `at` on in n_steps steps. */
+struct segment {
+    int32_t at, n_steps, col, n_cols;
+};
+
+/* n_steps 0 beyond the last. */
+DEVICE struct segment segment_at(const struct k_layout &k, int32_t i)
+{
+    struct segment s = {0, 0, 0, 0};
+    if (i >= k.seg[k.n_slices])
+        return s;
+    int32_t slice = 0;
+    while (i >= k.seg[slice + 1])
+        slice++;
+    int32_t off = (i - k.seg[slice]) * K_SEGMENT, left = k.at[slice + 1] - k.at[slice] - off;
+    int32_t cols = k.col[slice + 1] - k.col[slice] - off;
+    s.at = k.at[slice] + off;
+    s.n_steps = (left < K_SEGMENT ? left : K_SEGMENT) / K_STEP;
+    s.col = k.col[slice] + off;
+    s.n_cols = cols < K_SEGMENT ? cols : K_SEGMENT;
+    return s;
+}
+
+/* Eight columns of x, of which n exist; the others are zero.  aligned: p is a multiple of 16 bytes
+ * where n >= 8. */
+DEVICE void load_x8(float (&v)[8], const float *p, int32_t n, bool aligned)
+{
+    if (aligned && n >= 8) {
+        const float4 a = ld_f32x4(p), b = ld_f32x4(p + 4);
+        v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
+        v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+        return;
+    }
+    for (int i = 0; i < 8; i++)
+        v[i] = i < n ? p[i] : 0.0f;
+}
+
+template <class E> DEVICE uint4 pack_x8(const float (&v)[8], float scale)
+{
+    float s[8];
+    for (int i = 0; i < 8; i++)
+        s[i] = E::scaled ? v[i] * scale : v[i];
+    return uint4{E::pair(s[0], s[1]), E::pair(s[2], s[3]), E::pair(s[4], s[5]),
+                 E::pair(s[6], s[7])};
+}
+
+/* The sum of 2^j values that come in order, as the pairwise tree of struct weight_src: returns
+ * value i's own subtree, so after the last one the whole sum.  stack: what waits for a neighbour.
+ */
+DEVICE float tree_push(float (&stack)[STACK_LEVELS], int i, float v)
+{
+    bool waits = false; /* no early return: the stack stays in registers */
+    UNROLL
+    for (int level = 0; level < STACK_LEVELS; level++) {
+        const bool here = !waits && !(i >> level & 1);
+        v = waits || here ? v : stack[level] + v;
+        stack[level] = here ? v : stack[level];
+        waits = waits || here;
+    }
+    return v;
+}
+
+/* Greatest finite magnitude of v and m. */
+DEVICE float max_finite(const float (&v)[8], float m)
+{
+    for (int i = 0; i < 8; i++) {
+        float a = fabsf(v[i]);
+        m = a < INFINITY && a > m ? a : m;
+    }
+    return m;
+}
+
+/* The power of two that brings magnitude m >= 0 to [2^14, 2^15), as far as it is finite itself. */
+DEVICE float f16_scale(float m)
+{
+    uint32_t e = bits_of_f32(m) >> 23; /* 2^(e - 127) <= m */
+    return f32_of_bits((e > 15 ? 268 - e : 253) << 23);
+}
+
+/* 1 / s of f16_scale, exact. */
+DEVICE float inverse_pow2(float s)
+{
+    return f32_of_bits((254U << 23) - bits_of_f32(s));
+}
+
+#endif
