@@ -156,6 +156,10 @@ enum status cuda_edit_logits(struct backend *be, const struct vocab_part *part, 
                              struct view row, struct view id, struct view mul, struct view add);
 enum status cuda_topk(struct backend *be, const struct vocab_part *part, struct view logits,
                       struct view inv_temp, struct view val, struct view id, struct view stat);
+enum status cuda_sample(struct backend *be, const struct draw_shape *shape, struct view top,
+                        struct view row, struct view id);
+enum status cuda_take_tokens(struct backend *be, struct view token, struct view from,
+                             struct view last);
 
 #ifdef __cplusplus
 }

@@ -14,4 +14,5 @@ set(INGOT_CUDA_KERNEL_SOURCES
   ${INGOT_CUDA_DIR}/linear_pack.cu
   ${INGOT_CUDA_DIR}/linear_rows.cu
   ${INGOT_CUDA_DIR}/linear_tiles.cu
+  ${INGOT_CUDA_DIR}/logits.cu
   ${INGOT_CUDA_DIR}/rows.cu)

@@ -43,6 +43,8 @@ static bool runs(const struct backend *be, const struct op_case *c)
         {&op_gather, o->gather},
         {&op_edit_logits, o->edit_logits},
         {&op_topk, o->topk},
+        {&op_sample, o->sample},
+        {&op_take_tokens, o->take_tokens},
         {&op_qkv, o->qkv_to_cache},
         {&op_attention, o->attention},
     };
