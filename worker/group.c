@@ -161,13 +161,20 @@ static enum status blocks_here(const struct group *g, const struct decoder_memor
     return ST_OK;
 }
 
+/* Ranks that share the memory: those of a host, or the one that has a GPU for itself. */
+static int ranks_on_device(const struct group *g)
+{
+    bool own = strcmp(worker_backend_name(g->opt), "cpu") != 0 && g->opt->device < 0;
+    return own ? 1 : g->ci.local_world;
+}
+
 static enum status plan_memory(struct group *g, const struct model_config *mc)
 {
     struct decoder_memory m;
     struct backend_info info;
     uint64_t blocks;
     backend_ops_of(g->be)->info(g->be, &info);
-    size_t free = info.mem_free / (size_t)g->ci.local_world;
+    size_t free = info.mem_free / (size_t)ranks_on_device(g);
     if (!(info.kv_types & 1U << g->dc.kv_dtype))
         FAIL(ST_UNSUPPORTED, "--kv-dtype %s: backend %s cannot do that", dtype_name(g->dc.kv_dtype),
              worker_backend_name(g->opt));
@@ -199,7 +206,7 @@ enum status group_plan(struct group *g, const struct worker_options *opt,
     TRY(host_share_threads(ci, &share));
     if (g->threads == 0)
         g->threads = share;
-    struct backend_config bc = worker_backend_config(opt, g->threads);
+    struct backend_config bc = worker_backend_config(opt, g->threads, ci->local_rank);
     TRY(backend_open(&g->be, worker_backend_name(opt), &bc));
     TRY(loader_open(&g->ld, opt->model));
     const struct model_config *mc = loader_config(g->ld);

@@ -154,7 +154,7 @@ static int run(const struct worker_options *opt, const struct option_result *res
 /* --inspect: one process, no other ranks. */
 static enum status look_at(const struct worker_options *opt)
 {
-    struct backend_config bc = worker_backend_config(opt, 1);
+    struct backend_config bc = worker_backend_config(opt, 1, 0);
     struct decoder_config dc;
     struct loader *ld;
     struct backend *be;

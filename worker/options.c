@@ -29,9 +29,18 @@ static const struct option_row rows[] = {
     {.name = "backend",
      .type = OPT_ENUM,
      .at = AT(backend),
-     .arg = "cpu",
+     .arg = "cpu|cuda",
      .def = "cpu",
-     .help = "Device to compute on."},
+     .help = "Device to compute on.  cuda: an NVIDIA GPU of compute capability 8.0 or newer, in "
+             "builds with a CUDA toolkit."},
+    {.name = "device",
+     .type = OPT_INT,
+     .at = AT(device),
+     .arg = "N",
+     .def = "-1",
+     .min = -1,
+     .max = 1023,
+     .help = "Which GPU; -1: each rank of a host takes the one of its own number there."},
     {.name = "coll",
      .type = OPT_ENUM,
      .at = AT(coll),
@@ -197,7 +206,7 @@ const struct option_set worker_option_set = {
 
 const char *worker_backend_name(const struct worker_options *o)
 {
-    static const char *const names[] = {"cpu"};
+    static const char *const names[] = {"cpu", "cuda"};
     return names[o->backend];
 }
 
@@ -206,9 +215,11 @@ const char *worker_coll_name(const struct worker_options *o)
     return coll_choices[o->coll];
 }
 
-struct backend_config worker_backend_config(const struct worker_options *o, int threads)
+struct backend_config worker_backend_config(const struct worker_options *o, int threads,
+                                            int local_rank)
 {
     return (struct backend_config){.threads = threads,
+                                   .device = o->device < 0 ? local_rank : (int)o->device,
                                    .isa = isa_choices[o->isa],
                                    .numerics = o->numerics ? NUMERICS_FAST : NUMERICS_STRICT};
 }

@@ -255,6 +255,7 @@ static int inspect(struct inspect_args *a, const char *model)
     child_argf(&v, "--model=%s", model);
     child_argf(&v, "--tp=%" PRId64, c->tp);
     child_argf(&v, "--backend=%s", c->backend);
+    child_argf(&v, "--device=%" PRId64, c->device);
     child_argf(&v, "--isa=%s", c->isa);
     child_argf(&v, "--numerics=%s", c->numerics);
     child_argf(&v, "--max-seqs=%" PRId64, c->max_seqs);

@@ -135,6 +135,7 @@ static enum status start_group(struct supervisor *s, struct group *g)
     arg_string(&a, "name", c->name);
     arg_string(&a, "connect", s->workers);
     arg_string(&a, "backend", c->backend);
+    child_argf(&a, "--device=%" PRId64, c->device);
     arg_string(&a, "coll", c->coll);
     arg_int(&a, "threads", c->threads);
     arg_string(&a, "isa", c->isa);
