@@ -133,15 +133,17 @@ struct moe_layer {
 struct step_dev {
     int32_t n_tokens, n_seqs; /* T, sequences */
     int32_t max_q,
-        max_kv;          /* bounds of q and KV lengths, for launch shapes; kernels read the lengths
-                            from the arrays, so that a recorded graph may run with others */
-    int32_t block_len;   /* tokens a block */
-    struct view token;   /* [T, 1] i32 ids */
-    struct view pos;     /* [T, 1] i32 absolute positions */
-    struct view slot;    /* [T, 1] i32 KV row that the token is written to */
-    struct view seq;     /* [T, 1] i32 index of the token's sequence in this step */
-    struct view q_start; /* [n_seqs + 1, 1] i32 first token row of each sequence */
-    struct view kv_len;  /* [n_seqs, 1] i32 KV length after this step's writes */
+        max_kv;        /* bounds of q and KV lengths, for launch shapes; kernels read the lengths
+                          from the arrays, so that a recorded graph may run with others */
+    int32_t block_len; /* tokens a block */
+    struct view token; /* [T, 1] i32 ids */
+    struct view from;  /* [T, 1] i32 row of the last step\'s `sample` that is the id, -1: none; for
+                          take_tokens */
+    struct view pos;   /* [T, 1] i32 absolute positions */
+    struct view slot;  /* [T, 1] i32 KV row that the token is written to */
+    struct view seq;   /* [T, 1] i32 index of the token's sequence in this step */
+    struct view q_start;     /* [n_seqs + 1, 1] i32 first token row of each sequence */
+    struct view kv_len;      /* [n_seqs, 1] i32 KV length after this step's writes */
     struct view block_table; /* [n_seqs, max_blocks] i32 */
     struct view out_row;     /* [R, 1] i32 token rows whose logits are wanted */
 };

@@ -307,6 +307,7 @@ static void on_stats(struct coordinator *co, struct client *c, const char *id, u
         .blocks_cached = s.blocks_cached,
         .clients = front_clients(co->front),
         .steps = s.steps,
+        .steps_overlapped = co->n.steps_overlapped,
         .tokens_generated = co->n.tokens_generated,
         .prompt_tokens = co->n.prompt_tokens,
         .cached_tokens = co->n.cached_tokens,

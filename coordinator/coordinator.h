@@ -20,6 +20,7 @@ struct coordinator_config {
     uint32_t max_waiting;
     uint64_t max_waiting_tokens;
     bool prefix_cache;
+    bool overlap;             /* a step is planned while the one before it runs */
     uint32_t client_grace_ms; /* a request whose client is gone lives on for that long */
     uint32_t slow_client_ms;  /* a client that does not read for that long is dropped */
     uint32_t drain_ms;        /* how long running requests may go on after SIGTERM */
@@ -30,6 +31,7 @@ struct coordinator_config {
 
 struct counters {
     uint64_t tokens_generated, prompt_tokens, cached_tokens, recoveries;
+    uint64_t steps_overlapped; /* sent while another one ran */
     uint64_t finished, failed, rejected, cancelled;
 };
 

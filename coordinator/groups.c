@@ -33,6 +33,7 @@ static enum status make_sched(struct coordinator *co, const struct group *g)
         .n_blocks = g->n_blocks,
         .block_len = g->block_len,
         .prefix_cache = co->cfg.prefix_cache,
+        .max_inflight = co->cfg.overlap ? MAX_STEPS_SENT : 1,
     };
     if (tokenizer_max_id(co->mt.tok) >= (int32_t)g->vocab)
         log_line(LOG_WARN, "the tokenizer has ids up to %d, the model a vocabulary of %u",
@@ -167,13 +168,14 @@ void groups_plan(struct coordinator *co, uint64_t now_us)
     struct group *g = link_active(co->link);
     struct step_plan plan;
     size_t n_fx = 0;
-    if (!g || g->sent_us || !co->sched)
+    if (!g || !co->sched)
         return;
     bool work = sched_plan(co->sched, now_us, &plan, co->fx, co->fx_cap, &n_fx);
     journal_plan(co->journal, now_us, work, &plan, co->fx, n_fx);
     answer_effects(co, NULL, n_fx, now_us);
     if (!work)
         return;
+    co->n.steps_overlapped += g->n_sent > 0;
     if (link_send_plan(co->link, &plan, now_us) != ST_OK)
         log_failure(LOG_WARN, ST_PEER, "a step could not be sent");
 }

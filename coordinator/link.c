@@ -212,19 +212,42 @@ static void on_hello(struct link *l, const uint8_t *id, size_t n_id, const struc
     ev->group = g;
 }
 
-static void on_result(struct group *g, const struct step_result *r, uint64_t now_us,
-                      struct link_event *ev)
+static uint64_t step_limit_us(const struct link *l, const struct group *g, uint32_t n_tokens)
 {
-    if (!g->active || !g->sent_us || r->epoch != g->epoch)
-        return; /* of a step that is void */
-    uint64_t us = now_us - g->sent_us;
-    g->sent_us = 0;
+    uint64_t least = (uint64_t)l->cfg.step_min_ms * 1000U;
+    if (g->steps < TRUSTED_STEPS)
+        return (uint64_t)l->cfg.first_step_ms * 1000U;
+    uint64_t guess = 10 * (g->max_step_us + g->max_us_per_token * n_tokens);
+    return guess > least ? guess : least;
+}
+
+/* From now on the group is held to answer its oldest step. */
+static void begin_step(const struct link *l, struct group *g, uint64_t now_us)
+{
+    g->sent[0].begin_us = now_us;
+    g->sent[0].deadline_us = now_us + step_limit_us(l, g, g->sent[0].n_tokens);
+}
+
+static void note_speed(struct group *g, uint64_t us, uint32_t n_tokens)
+{
     g->steps++;
     g->ring[g->n_ring++ % ARRAY_LEN(g->ring)] = us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
     if (us > g->max_step_us)
         g->max_step_us = us;
-    if (us / (g->step_tokens ? g->step_tokens : 1) > g->max_us_per_token)
-        g->max_us_per_token = us / (g->step_tokens ? g->step_tokens : 1);
+    if (us / (n_tokens ? n_tokens : 1) > g->max_us_per_token)
+        g->max_us_per_token = us / (n_tokens ? n_tokens : 1);
+}
+
+static void on_result(const struct link *l, struct group *g, const struct step_result *r,
+                      uint64_t now_us, struct link_event *ev)
+{
+    if (!g->active || g->n_sent == 0 || r->epoch != g->epoch)
+        return; /* of a step that is void */
+    note_speed(g, now_us - g->sent[0].begin_us, g->sent[0].n_tokens);
+    g->n_sent--;
+    memmove(g->sent, g->sent + 1, g->n_sent * sizeof *g->sent);
+    if (g->n_sent > 0)
+        begin_step(l, g, now_us);
     ev->kind = LINK_RESULT;
     ev->group = g;
     ev->result = *r;
@@ -272,7 +295,7 @@ static void on_message(struct link *l, const uint8_t *id, size_t n_id, const voi
     g->heard_us = now_us;
     switch (m.type) {
     case WMSG_STEP_RESULT:
-        on_result(g, &m.u.result, now_us, ev);
+        on_result(l, g, &m.u.result, now_us, ev);
         return;
     case WMSG_FAULT:
         snprintf(why, sizeof why, "rank %u: %s: %.300s", m.u.fault.rank,
@@ -311,14 +334,15 @@ static bool check_clocks(struct link *l, uint64_t now_us, struct link_event *ev)
         struct group *g = &l->groups[i];
         if (!g->used)
             continue;
-        if (g->sent_us && now_us > g->step_deadline_us) {
+        if (g->n_sent > 0 && now_us > g->sent[0].deadline_us) {
             char why[160];
             snprintf(why, sizeof why, "no answer to a step of %u tokens within %llu ms",
-                     g->step_tokens, (unsigned long long)(now_us - g->sent_us) / 1000);
+                     g->sent[0].n_tokens,
+                     (unsigned long long)(now_us - g->sent[0].begin_us) / 1000);
             fence(l, ev, g, why);
             return true;
         }
-        if (!g->sent_us && now_us - g->heard_us > (uint64_t)l->cfg.silence_ms * 1000U) {
+        if (g->n_sent == 0 && now_us - g->heard_us > (uint64_t)l->cfg.silence_ms * 1000U) {
             fence(l, ev, g, "silent for too long");
             return true;
         }
@@ -335,29 +359,22 @@ void link_poll(struct link *l, uint64_t now_us, struct link_event *ev)
         check_clocks(l, now_us, ev);
 }
 
-static uint64_t step_limit_us(const struct link *l, const struct group *g, uint32_t n_tokens)
-{
-    uint64_t least = (uint64_t)l->cfg.step_min_ms * 1000U;
-    if (g->steps < TRUSTED_STEPS)
-        return (uint64_t)l->cfg.first_step_ms * 1000U;
-    uint64_t guess = 10 * (g->max_step_us + g->max_us_per_token * n_tokens);
-    return guess > least ? guess : least;
-}
-
 enum status link_send_plan(struct link *l, const struct step_plan *plan, uint64_t now_us)
 {
     struct group *g = link_active(l);
     if (!g)
         FAIL(ST_PEER, "no worker group is active");
+    if (g->n_sent == MAX_STEPS_SENT)
+        FAIL(ST_BUG, "%d steps are in flight", MAX_STEPS_SENT);
     struct worker_msg msg = {.type = WMSG_STEP_PLAN};
     msg.u.plan = *plan;
     msg.u.plan.epoch = g->epoch;
     g->plan_epoch = plan->epoch;
-    g->step_tokens = plan->n_tokens;
-    g->sent_us = now_us;
-    g->step_deadline_us = now_us + step_limit_us(l, g, plan->n_tokens);
+    g->sent[g->n_sent++].n_tokens = plan->n_tokens;
+    if (g->n_sent == 1)
+        begin_step(l, g, now_us);
     if (!send_to(l, g->identity, g->n_identity, &msg)) {
-        g->step_deadline_us = 0; /* link_poll reports the loss at once */
+        g->sent[0].deadline_us = 0; /* link_poll reports the loss at once */
         FAIL(ST_PEER, "the worker group cannot be reached");
     }
     return ST_OK;
@@ -372,8 +389,7 @@ void link_tend(struct link *l, uint64_t now_us)
         struct group *g = &l->groups[i];
         struct worker_msg msg = {.type = WMSG_HEARTBEAT, .u.beat = {.epoch = g->epoch}};
         if (g->used && !send_to(l, g->identity, g->n_identity, &msg) && errno == EHOSTUNREACH)
-            g->heard_us = g->step_deadline_us =
-                0; /* its connection is gone: link_poll reports it */
+            g->heard_us = g->sent[0].deadline_us = 0; /* it is gone: link_poll reports it */
     }
 }
 

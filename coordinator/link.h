@@ -11,18 +11,25 @@ struct link;
 
 enum { MAX_GROUPS = 8 };
 
+enum { MAX_STEPS_SENT = 2 };
+
+struct sent_step {     /* one that the ranks have not answered */
+    uint64_t begin_us; /* when it was sent, or the one before it answered */
+    uint64_t deadline_us;
+    uint32_t n_tokens;
+};
+
 struct group {
     bool used, active;
     uint8_t identity[255];
     uint8_t n_identity;
     uint64_t epoch, launch, pid, digest;
-    uint64_t plan_epoch; /* the scheduler's, of the step in flight */
+    uint64_t plan_epoch; /* the scheduler's, of the steps in flight */
     char model[128], backend[32], coll[32];
     uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
-    uint64_t heard_us; /* last message from it */
-    uint64_t sent_us;  /* when the step in flight was sent, 0 = none */
-    uint64_t step_deadline_us;
-    uint32_t step_tokens;
+    uint64_t heard_us;                     /* last message from it */
+    struct sent_step sent[MAX_STEPS_SENT]; /* the oldest first */
+    uint32_t n_sent;
     uint64_t steps, max_step_us, max_us_per_token; /* slowest seen */
     uint32_t ring[256];                            /* recent step times in us */
     uint32_t n_ring;
@@ -42,7 +49,7 @@ struct link_config {
 enum link_event_kind {
     LINK_NONE,
     LINK_JOINED, /* group said Hello (already checked against the first one) */
-    LINK_RESULT, /* of the active group's step in flight */
+    LINK_RESULT, /* of the active group's oldest step in flight */
     LINK_LOST,   /* the group was fenced; why says what happened */
 };
 
@@ -69,8 +76,9 @@ struct group *link_active(struct link *l);
 struct group *link_promote(struct link *l);
 /* Fences a group that broke the protocol; ev tells the loss. */
 void link_drop(struct link *l, struct group *g, const char *why, struct link_event *ev);
-/* Sends a step to the active group, with the group's epoch.  ST_PEER: the group was lost meanwhile
- * (link_poll will report it). */
+/* Sends a step to the active group, with the group's epoch; at most MAX_STEPS_SENT are in flight.
+ * Its deadline begins when it is sent or, behind another one, when that is answered.  ST_PEER: the
+ * group was lost meanwhile (link_poll will report it). */
 MUST_CHECK enum status link_send_plan(struct link *l, const struct step_plan *plan,
                                       uint64_t now_us);
 /* Heartbeats to all groups when they are due. */

@@ -18,7 +18,7 @@ struct args {
     int64_t heartbeat_ms, silence_ms, step_deadline_ms, first_step_ms, lease_ms;
     int64_t client_grace_ms, slow_client_ms, drain_ms, group_wait_ms, max_clients, notify_fd;
     uint64_t max_message;
-    bool prefix_cache, allow_remote, die_with_parent;
+    bool prefix_cache, overlap, allow_remote, die_with_parent;
     int log_level;
 };
 
@@ -82,6 +82,11 @@ static const struct option_row rows[] = {
      ROW(prefix_cache, OPT_FLAG),
      .def = "true",
      .help = "Share the KV blocks of equal prompt beginnings between requests."},
+    {.name = "overlap",
+     ROW(overlap, OPT_FLAG),
+     .def = "true",
+     .help = "Plan and send the next step while one runs, so that the device does not wait for the "
+             "coordinator; a device feeds greedy and top_k <= 64 sequences their own tokens."},
     {.name = NULL, .help = "Clients"},
     {.name = "max-clients",
      ROW(max_clients, OPT_INT),
@@ -260,6 +265,7 @@ static struct coordinator_config config_of(const struct args *a)
         .max_waiting = (uint32_t)a->max_queued,
         .max_waiting_tokens = (uint64_t)a->max_queued_tokens,
         .prefix_cache = a->prefix_cache,
+        .overlap = a->overlap,
         .client_grace_ms = (uint32_t)a->client_grace_ms,
         .slow_client_ms = (uint32_t)a->slow_client_ms,
         .drain_ms = (uint32_t)a->drain_ms,

@@ -105,6 +105,7 @@ static void set_step(struct group *g, const struct model_config *mc)
         .world = g->ci.world,
         .be = g->be,
         .parts = g->parts,
+        .deadline_ms = (uint32_t)g->opt->peer_ms,
         .step = {.max_tokens = g->dc.max_tokens,
                  .max_seqs = g->dc.max_seqs,
                  .max_open = g->dc.max_seqs,

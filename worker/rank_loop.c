@@ -16,7 +16,14 @@ struct head {
 };
 
 enum { TICK_MS = 500 };                    /* an idle rank 0 tells the others that it lives */
+enum { PEEK_US = 50, WAIT_US = 10000 };    /* for the device: with and without an eye on messages */
 enum { MEM_BYTES = 4 * RANK_MAX_MESSAGE }; /* address space of decoded messages */
+
+/* A step that the device computes or has computed, and whose result was not sent. */
+struct running {
+    uint64_t step_id, epoch;
+    uint64_t begin_us, comm_us; /* comm_us: while it was enqueued */
+};
 
 struct loop {
     struct rank_loop_config cfg;
@@ -27,9 +34,10 @@ struct loop {
     bool over;
     enum loop_end end;
     /* rank 0 */
-    int32_t *rows;           /* [max_seqs] rows that want all logits */
-    struct worker_msg reply; /* the step's result */
-    bool replies;
+    int32_t *rows;                         /* [max_seqs] rows that want all logits */
+    struct running running[MAX_STEPS_RUN]; /* the oldest first */
+    int n_running;
+    uint64_t sent_us; /* when the last result was sent */
 };
 
 static void finish(struct loop *l, enum loop_end end)
@@ -81,7 +89,6 @@ static enum status full_rows(struct loop *l, int32_t n_rows)
 
 static enum status run_plan(struct loop *l, const struct step_plan *p)
 {
-    int32_t n_rows = 0;
     if (p->epoch != l->welcome.epoch) {
         log_line(LOG_WARN, "step %llu of epoch %llu dropped: this group's epoch is %llu",
                  (unsigned long long)p->step_id, (unsigned long long)p->epoch,
@@ -90,19 +97,39 @@ static enum status run_plan(struct loop *l, const struct step_plan *p)
     }
     uint64_t begin = clock_us(), comm = l->cfg.rank == 0 ? *l->cfg.comm_us : 0;
     TRY(rank_step_run(l->cfg.step, p));
-    l->last_step = p->step_id;
-    if (l->cfg.rank != 0)
-        return ST_OK;
-    TRY(rank_step_sample(l->cfg.step, l->rows, &n_rows));
-    TRY(full_rows(l, n_rows));
-    struct step_result *r = &l->reply.u.result;
-    l->reply.type = WMSG_STEP_RESULT;
-    *r = (struct step_result){
-        .step_id = p->step_id, .epoch = p->epoch, .comm_us = *l->cfg.comm_us - comm};
-    r->compute_us = clock_us() - begin - r->comm_us;
-    r->tokens = rank_step_tokens(l->cfg.step, &r->n);
-    l->replies = true;
+    if (l->cfg.rank == 0)
+        l->running[l->n_running++] = (struct running){.step_id = p->step_id,
+                                                      .epoch = p->epoch,
+                                                      .begin_us = begin,
+                                                      .comm_us = *l->cfg.comm_us - comm};
     return ST_OK;
+}
+
+/* Rank 0: takes the results of the oldest running step and sends them. */
+static enum status send_result(struct loop *l)
+{
+    struct running step = l->running[0];
+    struct worker_msg reply = {.type = WMSG_STEP_RESULT};
+    struct step_result *r = &reply.u.result;
+    uint64_t comm = *l->cfg.comm_us;
+    int32_t n_rows;
+    link_lend(l->cfg.link);
+    enum status st = rank_step_sample(l->cfg.step, l->rows, &n_rows);
+    if (st == ST_OK)
+        st = full_rows(l, n_rows);
+    link_take(l->cfg.link, step.step_id);
+    TRY(st);
+    memmove(l->running, l->running + 1, (size_t)--l->n_running * sizeof *l->running);
+    /* a step that was enqueued behind another one begins when that one ends */
+    uint64_t begin = step.begin_us > l->sent_us ? step.begin_us : l->sent_us;
+    *r = (struct step_result){.step_id = step.step_id,
+                              .epoch = step.epoch,
+                              .comm_us = step.comm_us + *l->cfg.comm_us - comm};
+    l->sent_us = clock_us();
+    r->compute_us = l->sent_us - begin > r->comm_us ? l->sent_us - begin - r->comm_us : 0;
+    r->tokens = rank_step_tokens(l->cfg.step, &r->n);
+    l->last_step = step.step_id;
+    return link_send(l->cfg.link, &reply);
 }
 
 /* ---- messages ---- */
@@ -147,6 +174,7 @@ static enum status on_message(struct loop *l, const void *data, size_t n)
     case WMSG_RESET:
         l->welcome.epoch = m.u.beat.epoch;
         rank_step_reset(l->cfg.step);
+        l->n_running = 0;
         return ST_OK;
     case WMSG_SHUTDOWN:
         return on_shutdown(l, m.u.beat.epoch);
@@ -175,14 +203,38 @@ static enum status handle(struct loop *l, size_t n)
     if (is_heartbeat(data, n))
         return ST_OK;
     TRY(tell(l, KIND_RELAY, (uint32_t)n, n));
-    l->replies = false;
     link_lend(l->cfg.link);
     enum status st = on_message(l, data, n);
     link_take(l->cfg.link, l->last_step);
     TRY(st);
     if (l->welcome.epoch != epoch)
         link_welcome(l->cfg.link, &l->welcome);
-    return l->replies ? link_send(l->cfg.link, &l->reply) : ST_OK;
+    return ST_OK;
+}
+
+/* The next message, when one comes within wait_ms. */
+static enum status receive(struct loop *l, uint32_t wait_ms)
+{
+    size_t n;
+    enum status st =
+        link_recv(l->cfg.link, l->buf + sizeof(struct head), RANK_MAX_MESSAGE, &n, wait_ms);
+    if (st == ST_TIMEOUT)
+        finish(l, LOOP_ORPHAN);
+    TRY(st);
+    return n > 0 ? handle(l, n) : ST_OK;
+}
+
+/* While the device computes: its result as soon as there is one, and meanwhile the next plan behind
+ * it, so that the device goes from one to the other without waiting for the host. */
+static enum status attend(struct loop *l)
+{
+    bool ahead = !*l->cfg.stop && rank_step_may_run(l->cfg.step), done;
+    TRY(rank_step_done(l->cfg.step, 0, &done));
+    if (!done && ahead)
+        TRY(receive(l, 0));
+    if (!done && l->n_running > 0 && !l->over)
+        TRY(rank_step_done(l->cfg.step, ahead ? PEEK_US : WAIT_US, &done));
+    return done && l->n_running > 0 ? send_result(l) : ST_OK;
 }
 
 static enum status rank_0(struct loop *l)
@@ -192,18 +244,11 @@ static enum status rank_0(struct loop *l)
     uint64_t ticked = clock_us();
     TRY(link_send(cfg->link, &hello));
     while (!l->over) {
-        size_t n;
-        if (*cfg->stop) {
+        if (*cfg->stop && l->n_running == 0) {
             finish(l, LOOP_SIGNAL);
             break;
         }
-        enum status st =
-            link_recv(cfg->link, l->buf + sizeof(struct head), RANK_MAX_MESSAGE, &n, TICK_MS);
-        if (st == ST_TIMEOUT)
-            finish(l, LOOP_ORPHAN);
-        TRY(st);
-        if (n > 0)
-            TRY(handle(l, n));
+        TRY(l->n_running > 0 ? attend(l) : receive(l, TICK_MS));
         if (cfg->world > 1 && clock_us() - ticked >= TICK_MS * 1000U) {
             ticked = clock_us();
             TRY(tell(l, KIND_TICK, 0, 0));

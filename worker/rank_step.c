@@ -4,10 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "worker/sample/edits.h"
 #include "worker/sample/sampler.h"
 
 enum { K = MAX_CANDIDATES };
+
+/* What sampling needs to know of a row after its step's tables were changed by the next plan. */
+struct out_row {
+    uint64_t seq_id;
+    struct sample_params sp;
+    int32_t len; /* tokens of the sequence before the one to be drawn */
+};
+
+/* A step that was run.  Event i_flight of the backend is marked behind it. */
+struct flight {
+    int32_t n_rows;          /* of logits */
+    bool host_draws;         /* some of them */
+    struct out_row *rows;    /* [max_seqs] */
+    struct buf *back;        /* rank 0, pinned: what `out` was after the step */
+    const int32_t *back_ptr; /* its address */
+};
 
 struct rank_step {
     struct rank_step_config cfg;
@@ -16,17 +33,16 @@ struct rank_step {
     struct edits *edits;
     int32_t max_cols;   /* of the widest share of the vocabulary */
     struct view logits; /* [R, n_cols] of the last step */
+    struct flight flights[MAX_STEPS_RUN];
+    uint64_t n_run, n_sampled; /* steps so far; step i is flights[i % MAX_STEPS_RUN] */
+    uint64_t waiting_us;       /* when the wait for the oldest running step began, 0: not yet */
 
     /* device */
-    struct buf *inv_temp; /* [max_seqs] f32 */
-    struct buf *top;      /* [world, words_of(max_seqs)] as struct draw_shape */
+    struct buf *out;      /* ids [ids_words] i32, drawn on the device, then as struct draw_shape */
     struct buf *full_row; /* [FULL_ROWS] i32 */
     struct buf *full;     /* [world, FULL_ROWS, max_cols] f32 */
 
-    /* host */
-    float *inv_temp_host; /* [max_seqs] */
     /* rank 0, host */
-    uint32_t *top_host;          /* as top: words whose type depends on the place */
     float *full_host;            /* as full */
     float *row;                  /* [vocab] one whole row, by id */
     float *sorted;               /* [vocab] */
@@ -73,10 +89,22 @@ static size_t top_bytes(const struct rank_step_config *cfg)
     return (size_t)cfg->world * words_of(cfg, cfg->step.max_seqs) * sizeof(int32_t);
 }
 
+/* Words of the ids before the candidates: whole lines of 64 bytes. */
+static size_t ids_words(const struct rank_step_config *cfg)
+{
+    return ((size_t)cfg->step.max_seqs + 15) / 16 * 16;
+}
+
+static size_t out_bytes(const struct rank_step_config *cfg)
+{
+    return ids_words(cfg) * sizeof(int32_t) + top_bytes(cfg);
+}
+
 size_t rank_step_bytes(const struct rank_step_config *cfg)
 {
-    return step_bytes(&cfg->step) + edits_bytes() + top_bytes(cfg) + full_bytes(cfg) +
-           (size_t)cfg->step.max_seqs * sizeof(float) + FULL_ROWS * sizeof(int32_t);
+    size_t backs = cfg->rank == 0 ? MAX_STEPS_RUN : 0;
+    return step_bytes(&cfg->step) + edits_bytes() + (1 + backs) * out_bytes(cfg) + full_bytes(cfg) +
+           FULL_ROWS * sizeof(int32_t);
 }
 
 size_t rank_step_coll_bytes(const struct rank_step_config *cfg)
@@ -86,13 +114,24 @@ size_t rank_step_coll_bytes(const struct rank_step_config *cfg)
 
 /* ---- life ---- */
 
+static enum status take_flight(struct rank_step *r, struct flight *f)
+{
+    const struct backend_ops *ops = backend_ops_of(r->cfg.be);
+    f->rows = calloc((size_t)r->cfg.step.max_seqs, sizeof *f->rows);
+    if (!f->rows)
+        FAIL(ST_NOMEM, "no memory for a step of %d sequences", r->cfg.step.max_seqs);
+    if (r->cfg.rank != 0)
+        return ST_OK;
+    TRY(ops->alloc(r->cfg.be, out_bytes(&r->cfg), MEM_PINNED, &f->back));
+    f->back_ptr = ops->pinned_ptr(r->cfg.be, f->back);
+    return ST_OK;
+}
+
 static enum status take_device(struct rank_step *r)
 {
     const struct rank_step_config *cfg = &r->cfg;
     const struct backend_ops *ops = backend_ops_of(cfg->be);
-    size_t max_seqs = (size_t)cfg->step.max_seqs;
-    TRY(ops->alloc(cfg->be, max_seqs * sizeof(float), MEM_DEVICE, &r->inv_temp));
-    TRY(ops->alloc(cfg->be, top_bytes(cfg), MEM_DEVICE, &r->top));
+    TRY(ops->alloc(cfg->be, out_bytes(cfg), MEM_DEVICE, &r->out));
     TRY(ops->alloc(cfg->be, FULL_ROWS * sizeof(int32_t), MEM_DEVICE, &r->full_row));
     return ops->alloc(cfg->be, full_bytes(cfg), MEM_DEVICE, &r->full);
 }
@@ -100,12 +139,10 @@ static enum status take_device(struct rank_step *r)
 static enum status take_host(struct rank_step *r)
 {
     size_t max_seqs = (size_t)r->cfg.step.max_seqs, vocab = (size_t)r->cfg.step.vocab;
-    r->inv_temp_host = calloc(max_seqs, sizeof *r->inv_temp_host);
-    if (!r->inv_temp_host)
-        FAIL(ST_NOMEM, "no memory for a step of %zu sequences", max_seqs);
+    for (int i = 0; i < MAX_STEPS_RUN; i++)
+        TRY(take_flight(r, &r->flights[i]));
     if (r->cfg.rank != 0)
         return ST_OK;
-    r->top_host = malloc(top_bytes(&r->cfg));
     r->full_host = malloc(full_bytes(&r->cfg));
     r->row = calloc(vocab, sizeof *r->row);
     r->sorted = calloc(vocab, sizeof *r->sorted);
@@ -113,8 +150,8 @@ static enum status take_host(struct rank_step *r)
     r->sort_scratch = calloc(vocab, 2 * sizeof *r->sort_scratch);
     r->sums = calloc(max_seqs, sizeof *r->sums);
     r->tokens = calloc(max_seqs, sizeof *r->tokens);
-    if (!r->top_host || !r->full_host || !r->row || !r->sorted || !r->sorted_id ||
-        !r->sort_scratch || !r->sums || !r->tokens)
+    if (!r->full_host || !r->row || !r->sorted || !r->sorted_id || !r->sort_scratch || !r->sums ||
+        !r->tokens)
         FAIL(ST_NOMEM, "no memory for sampling from %zu tokens", vocab);
     return ST_OK;
 }
@@ -160,14 +197,14 @@ void rank_step_destroy(struct rank_step *r)
 {
     if (!r)
         return;
-    struct buf *bufs[] = {r->inv_temp, r->top, r->full_row, r->full};
+    struct buf *bufs[] = {r->out, r->full_row, r->full, r->flights[0].back, r->flights[1].back};
     for (size_t i = 0; i < ARRAY_LEN(bufs); i++)
         if (bufs[i])
             backend_ops_of(r->cfg.be)->free(r->cfg.be, bufs[i]);
+    for (int i = 0; i < MAX_STEPS_RUN; i++)
+        free(r->flights[i].rows);
     step_destroy(r->step);
     edits_destroy(r->edits);
-    free(r->inv_temp_host);
-    free(r->top_host);
     free(r->full_host);
     free(r->row);
     free(r->sorted);
@@ -182,12 +219,8 @@ void rank_step_destroy(struct rank_step *r)
 void rank_step_reset(struct rank_step *r)
 {
     step_reset(r->step);
-}
-
-struct result_token *rank_step_tokens(const struct rank_step *r, uint32_t *n)
-{
-    *n = (uint32_t)step_n_out(r->step);
-    return r->tokens;
+    r->n_sampled = r->n_run; /* what still runs is for nobody */
+    r->waiting_us = 0;
 }
 
 /* ---- all ranks ---- */
@@ -203,88 +236,190 @@ static struct view packed(struct buf *b, size_t at_word, int32_t rows, int32_t c
                          .dtype = type};
 }
 
-/* This rank's candidates of R rows, written to its own part of `top`, then everybody's. */
-static enum status gather_top(struct rank_step *r, int32_t n_rows)
+static int flight_of(uint64_t i_step)
+{
+    return (int)(i_step % MAX_STEPS_RUN);
+}
+
+/* Waits until the device has passed that step. */
+static enum status pass(struct rank_step *r, uint64_t i_step)
+{
+    const struct rank_step_config *cfg = &r->cfg;
+    uint64_t begin = clock_us();
+    for (bool passed = false; !passed;) {
+        TRY(backend_ops_of(cfg->be)->event_wait(cfg->be, flight_of(i_step), 100000, &passed));
+        if (!passed && cfg->deadline_ms && clock_us() - begin > cfg->deadline_ms * 1000ULL)
+            FAIL(ST_TIMEOUT, "the device has not finished a step within %u ms", cfg->deadline_ms);
+    }
+    return ST_OK;
+}
+
+static void note_rows(struct rank_step *r, struct flight *f)
+{
+    f->n_rows = step_n_out(r->step);
+    f->host_draws = false;
+    for (int32_t i = 0; i < f->n_rows; i++) {
+        const struct step_seq *seq = step_seq(r->step, step_out_slot(r->step, i));
+        f->rows[i] = (struct out_row){seq->seq_id, seq->sp, seq->len};
+        f->host_draws = f->host_draws || !sample_on_device(&seq->sp);
+    }
+}
+
+/* This rank's candidates of all rows, written to its own part of `out`, then everybody's; then the
+ * device draws what it can. */
+static enum status draw_rows(struct rank_step *r, int32_t n_rows)
 {
     const struct rank_step_config *cfg = &r->cfg;
     const struct backend_ops *ops = backend_ops_of(cfg->be);
     const struct vocab_part *part = &cfg->parts[cfg->rank];
-    size_t words = words_of(cfg, n_rows), mine = (size_t)cfg->rank * words;
+    struct draw_shape shape = shape_of(cfg, n_rows);
+    struct step_draws draws = step_draws(r->step, n_rows);
+    size_t words = draw_words(&shape), top = ids_words(cfg), mine = top + (size_t)cfg->rank * words;
     size_t ids = mine + (size_t)n_rows * K, stat = ids + (size_t)n_rows * K;
+    struct view all = packed(r->out, top, cfg->world, (int32_t)words, DT_I32);
 
-    for (int32_t i = 0; i < n_rows; i++)
-        r->inv_temp_host[i] =
-            draw_inv_temperature(step_seq(r->step, step_out_slot(r->step, i))->sp.temperature);
-    struct view inv_temp = packed(r->inv_temp, 0, n_rows, 1, DT_F32);
-    TRY(ops->write(cfg->be, inv_temp, r->inv_temp_host));
-    TRY(ops->topk(cfg->be, part, r->logits, inv_temp, packed(r->top, mine, n_rows, K, DT_F32),
-                  packed(r->top, ids, n_rows, K, DT_I32),
-                  packed(r->top, stat, n_rows, 3 * part->n_slices, DT_F32)));
-    if (cfg->world == 1)
+    TRY(ops->topk(cfg->be, part, r->logits, draws.inv_temp, packed(r->out, mine, n_rows, K, DT_F32),
+                  packed(r->out, ids, n_rows, K, DT_I32),
+                  packed(r->out, stat, n_rows, 3 * part->n_slices, DT_F32)));
+    if (cfg->world > 1)
+        TRY(cfg->co->ops->all_gather(cfg->co, packed(r->out, mine, 1, (int32_t)words, DT_I32),
+                                     all));
+    return ops->sample(cfg->be, &shape, all, draws.row, packed(r->out, 0, n_rows, 1, DT_I32));
+}
+
+static enum status enqueue(struct rank_step *r, const struct flight *f, const struct step_dev *dev)
+{
+    const struct rank_step_config *cfg = &r->cfg;
+    const struct backend_ops *ops = backend_ops_of(cfg->be);
+    int32_t max_seqs = cfg->step.max_seqs;
+    if (dev->n_tokens == 0)
+        return ST_OK; /* a plan that only closes */
+    if (step_feeds(r->step))
+        TRY(ops->take_tokens(cfg->be, dev->token, dev->from,
+                             packed(r->out, 0, max_seqs, 1, DT_I32)));
+    TRY(decoder_forward(cfg->model, dev, &r->logits));
+    if (f->n_rows == 0)
         return ST_OK;
-    return cfg->co->ops->all_gather(cfg->co, packed(r->top, mine, 1, (int32_t)words, DT_I32),
-                                    packed(r->top, 0, cfg->world, (int32_t)words, DT_I32));
+    TRY(edits_apply(r->edits, r->step, r->logits));
+    TRY(draw_rows(r, dev->out_row.rows));
+    if (cfg->rank != 0)
+        return ST_OK;
+    int32_t used =
+        (int32_t)(ids_words(cfg) + (size_t)cfg->world * words_of(cfg, dev->out_row.rows));
+    return ops->copy(cfg->be, packed(f->back, 0, 1, used, DT_I32),
+                     packed(r->out, 0, 1, used, DT_I32));
 }
 
 enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
 {
     const struct rank_step_config *cfg = &r->cfg;
+    struct flight *f = &r->flights[flight_of(r->n_run)];
     struct step_dev dev;
+    assert(cfg->rank != 0 || rank_step_may_run(r));
+    if (r->n_run >= MAX_STEPS_RUN) /* its memory is written again */
+        TRY(pass(r, r->n_run - MAX_STEPS_RUN));
     TRY(step_apply(r->step, plan, &dev));
     edits_note(r->edits, r->step, plan);
-    if (dev.n_tokens == 0)
-        return ST_OK; /* a plan that only closes */
-    TRY(decoder_forward(cfg->model, &dev, &r->logits));
-    if (dev.out_row.rows == 0)
-        return ST_OK;
-    TRY(edits_apply(r->edits, r->step, r->logits));
-    return gather_top(r, dev.out_row.rows);
+    note_rows(r, f);
+    TRY(enqueue(r, f, &dev));
+    TRY(backend_ops_of(cfg->be)->event_mark(cfg->be, flight_of(r->n_run)));
+    r->n_run++;
+    return ST_OK;
 }
 
-/* ---- rank 0 samples ---- */
+/* ---- rank 0 takes the results ---- */
 
-static enum status broken_row(const struct step_seq *seq)
+int rank_step_n_running(const struct rank_step *r)
+{
+    return (int)(r->n_run - r->n_sampled);
+}
+
+bool rank_step_may_run(const struct rank_step *r)
+{
+    int n = rank_step_n_running(r);
+    return n == 0 || (n < MAX_STEPS_RUN && !r->flights[flight_of(r->n_run - 1)].host_draws);
+}
+
+enum status rank_step_done(struct rank_step *r, uint64_t wait_us, bool *done)
+{
+    const struct rank_step_config *cfg = &r->cfg;
+    assert(rank_step_n_running(r) > 0);
+    TRY(backend_ops_of(cfg->be)->event_wait(cfg->be, flight_of(r->n_sampled), wait_us, done));
+    if (*done || cfg->deadline_ms == 0)
+        return ST_OK;
+    if (r->waiting_us == 0)
+        r->waiting_us = clock_us();
+    if (clock_us() - r->waiting_us > cfg->deadline_ms * 1000ULL)
+        FAIL(ST_TIMEOUT, "the device has not finished a step within %u ms", cfg->deadline_ms);
+    return ST_OK;
+}
+
+static enum status broken_row(const struct out_row *row)
 {
     FAIL(ST_DEVICE, "sequence %llu, position %d: the logits are not finite numbers",
-         (unsigned long long)seq->seq_id, seq->len);
+         (unsigned long long)row->seq_id, row->len);
 }
 
-static enum sample_outcome draw(struct rank_step *r, int32_t i, const struct draw_candidates *c)
+/* The host's draw of row i. */
+static enum sample_outcome draw(struct rank_step *r, const struct out_row *row, int32_t i,
+                                const struct draw_candidates *c)
 {
-    const struct step_seq *seq = step_seq(r->step, step_out_slot(r->step, i));
-    struct result_token *t = &r->tokens[i];
-    t->seq_id = seq->seq_id;
-    return sampler_draw(&seq->sp, c, (uint64_t)seq->len, t);
+    r->tokens[i].seq_id = row->seq_id;
+    return sampler_draw(&row->sp, c, (uint64_t)row->len, &r->tokens[i]);
+}
+
+/* Row i, of which the device has drawn that token. */
+static enum status take_drawn(struct rank_step *r, const struct out_row *row, int32_t i,
+                              const struct draw_candidates *c, int32_t token)
+{
+    int32_t at = 0;
+    while (at < c->n && c->id[at] != token)
+        at++;
+    if (at == c->n)
+        FAIL(ST_DEVICE, "sequence %llu, position %d: the device drew token %d, no candidate",
+             (unsigned long long)row->seq_id, row->len, token);
+    r->tokens[i].seq_id = row->seq_id;
+    sampler_report(&row->sp, c, at, &r->tokens[i]);
+    return ST_OK;
 }
 
 enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows)
 {
     const struct rank_step_config *cfg = &r->cfg;
-    struct draw_shape shape = shape_of(cfg, step_n_out(r->step));
+    struct flight *f = &r->flights[flight_of(r->n_sampled)];
+    const int32_t *drawn = f->back_ptr, *top = f->back_ptr + ids_words(cfg);
+    struct draw_shape shape = shape_of(cfg, f->n_rows);
+    assert(rank_step_n_running(r) > 0);
     *n_rows = 0;
-    if (shape.n_rows == 0)
-        return ST_OK;
-    TRY(backend_ops_of(cfg->be)->read(
-        cfg->be, r->top_host, packed(r->top, 0, cfg->world, (int32_t)draw_words(&shape), DT_I32)));
-    for (int32_t i = 0; i < shape.n_rows; i++) {
-        const struct step_seq *seq = step_seq(r->step, step_out_slot(r->step, i));
+    TRY(pass(r, r->n_sampled++));
+    r->waiting_us = 0;
+    for (int32_t i = 0; i < f->n_rows; i++) {
+        const struct out_row *row = &f->rows[i];
         float logit[K];
         int32_t id[K];
-        r->sums[i] =
-            draw_row_sums(&shape, r->top_host, i, draw_inv_temperature(seq->sp.temperature));
+        r->sums[i] = draw_row_sums(&shape, top, i, draw_inv_temperature(row->sp.temperature));
         if (!draw_finite(&r->sums[i]))
-            return broken_row(seq);
-        struct draw_candidates c =
-            draw_row_candidates(&shape, r->top_host, i, r->sums[i], logit, id);
-        if (draw(r, i, &c) == NEED_ALL)
+            return broken_row(row);
+        struct draw_candidates c = draw_row_candidates(&shape, top, i, r->sums[i], logit, id);
+        if (sample_on_device(&row->sp))
+            TRY(take_drawn(r, row, i, &c, drawn[i]));
+        else if (draw(r, row, i, &c) == NEED_ALL)
             rows[(*n_rows)++] = i;
     }
     return ST_OK;
 }
 
+struct result_token *rank_step_tokens(const struct rank_step *r, uint32_t *n)
+{
+    assert(r->n_sampled > 0);
+    *n = (uint32_t)r->flights[flight_of(r->n_sampled - 1)].n_rows;
+    return r->tokens;
+}
+
 /* ---- whole rows ---- */
 
-static enum status draw_full(struct rank_step *r, const int32_t *rows, int32_t n)
+static enum status draw_full(struct rank_step *r, const struct flight *f, const int32_t *rows,
+                             int32_t n)
 {
     const struct rank_step_config *cfg = &r->cfg;
     size_t per_rank = (size_t)n * (size_t)r->max_cols;
@@ -301,7 +436,7 @@ static enum status draw_full(struct rank_step *r, const int32_t *rows, int32_t n
                                     .id = r->sorted_id,
                                     .complete = true,
                                     .sums = r->sums[rows[k]]};
-        if (draw(r, rows[k], &c) != SAMPLED)
+        if (draw(r, &f->rows[rows[k]], rows[k], &c) != SAMPLED)
             FAIL(ST_BUG, "row %d is not decided by all its logits", rows[k]);
     }
     return ST_OK;
@@ -312,11 +447,13 @@ enum status rank_step_full(struct rank_step *r, const int32_t *rows, int32_t n)
     const struct rank_step_config *cfg = &r->cfg;
     const struct backend_ops *ops = backend_ops_of(cfg->be);
     size_t mine = (size_t)cfg->rank * (size_t)n * (size_t)r->max_cols;
+    assert(r->n_run > 0 && (cfg->rank != 0 || r->n_run == r->n_sampled));
+    const struct flight *f = &r->flights[flight_of(r->n_run - 1)];
     if (n < 0 || n > FULL_ROWS)
         FAIL(ST_BUG, "%d whole rows at once", n);
     for (int32_t k = 0; k < n; k++)
-        if (rows[k] < 0 || rows[k] >= step_n_out(r->step))
-            FAIL(ST_BUG, "row %d of %d", rows[k], step_n_out(r->step));
+        if (rows[k] < 0 || rows[k] >= f->n_rows)
+            FAIL(ST_BUG, "row %d of %d", rows[k], f->n_rows);
     struct view index = packed(r->full_row, 0, n, 1, DT_I32);
     struct view src = packed(r->full, mine, n, r->max_cols, DT_F32), cut = src;
     cut.cols = cfg->parts[cfg->rank].n_cols; /* what is beyond is padding */
@@ -325,5 +462,5 @@ enum status rank_step_full(struct rank_step *r, const int32_t *rows, int32_t n)
     if (cfg->world > 1)
         TRY(cfg->co->ops->all_gather(cfg->co, src,
                                      packed(r->full, 0, cfg->world * n, r->max_cols, DT_F32)));
-    return cfg->rank == 0 ? draw_full(r, rows, n) : ST_OK;
+    return cfg->rank == 0 ? draw_full(r, f, rows, n) : ST_OK;
 }

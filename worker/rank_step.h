@@ -1,6 +1,9 @@
-/* One step on one rank, from plan to candidates: step tables, layers, edits, top k, gathering; and
- * on rank 0 the sampling.  Every rank calls the same functions in the same order with the same
- * plan. Called by the rank's main thread; all memory is taken by rank_step_create. */
+/* One step on one rank, from plan to tokens: step tables, layers, edits, top k, gathering, the
+ * device's draws; and on rank 0 the results and the host's draws.  A step is enqueued and its
+ * results are taken later, so that a backend with a queue of its own never waits for the host: the
+ * next plan may be run meanwhile (TOKEN_OF_LAST_STEP in it is fed on the device).  Every rank runs
+ * the same plans in the same order.  Called by the rank's main thread; all memory is taken by
+ * rank_step_create. */
 #ifndef WORKER_RANK_STEP_H
 #define WORKER_RANK_STEP_H
 
@@ -19,10 +22,11 @@ struct rank_step_config {
     struct decoder *model;
     struct step_config step;
     const struct vocab_part *parts; /* [world] every rank's share (copied) */
+    uint32_t deadline_ms;           /* how long a step may take on the device, 0 = for ever */
 };
 
-/* Device bytes that rank_step_create takes, for the memory plan; be, co and model are not looked
- * at. */
+/* Bytes that rank_step_create takes from the backend, for the memory plan; be, co and model are not
+ * looked at. */
 size_t rank_step_bytes(const struct rank_step_config *cfg);
 /* Bytes of the largest collective after the layers. */
 size_t rank_step_coll_bytes(const struct rank_step_config *cfg);
@@ -33,17 +37,31 @@ void rank_step_destroy(struct rank_step *r);
 /* Forgets all sequences. */
 void rank_step_reset(struct rank_step *r);
 
-/* All ranks.  ST_PEER: the plan is impossible, nothing was done; other failures break the group. */
+/* All ranks: enqueues the step.  ST_PEER: the plan is impossible, nothing was done; other failures
+ * break the group. */
 MUST_CHECK enum status rank_step_run(struct rank_step *r, const struct step_plan *plan);
 
-/* Rank 0, after run: draws what the candidates decide.  rows[*n_rows]: the rows that need all
- * logits (room for max_seqs). */
+/* Rank 0: steps that were run and not sampled, at most MAX_STEPS_RUN. */
+enum { MAX_STEPS_RUN = 2 };
+int rank_step_n_running(const struct rank_step *r);
+
+/* Rank 0: may the next plan be run before the last step is sampled?  Not when the host draws a
+ * token of it: that may need its whole logits, which the next step overwrites. */
+bool rank_step_may_run(const struct rank_step *r);
+
+/* Rank 0: has the device finished the oldest running step?  Waits for it, at most wait_us.
+ * ST_TIMEOUT: it has been waited for longer than deadline_ms in all. */
+MUST_CHECK enum status rank_step_done(struct rank_step *r, uint64_t wait_us, bool *done);
+
+/* Rank 0: takes the oldest running step (waits for it) and draws what the device has not drawn and
+ * the candidates decide.  rows[*n_rows]: the rows that need all logits (room for max_seqs). */
 MUST_CHECK enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows);
 
-/* All ranks: gathers n <= FULL_ROWS whole rows of the last step's logits; rank 0 draws them. */
+/* All ranks: gathers n <= FULL_ROWS whole rows of the last step's logits; rank 0, which has sampled
+ * that step, draws them. */
 MUST_CHECK enum status rank_step_full(struct rank_step *r, const int32_t *rows, int32_t n);
 
-/* Rank 0: the tokens of the last step, valid until the next run. */
+/* Rank 0: the tokens of the step that was sampled last, valid until the next is. */
 struct result_token *rank_step_tokens(const struct rank_step *r, uint32_t *n);
 
 #endif

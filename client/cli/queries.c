@@ -47,10 +47,10 @@ static void status_json(const struct ingot_stats *s)
            ",\"blocks_cached\":%" PRIu32,
            s->ready ? "true" : "false", s->draining ? "true" : "false", s->running, s->waiting,
            s->clients, s->blocks_total, s->blocks_free, s->blocks_cached);
-    printf(",\"steps\":%" PRIu64 ",\"tokens_generated\":%" PRIu64 ",\"prompt_tokens\":%" PRIu64
+    printf(",\"steps\":%" PRIu64 ",\"steps_overlapped\":%" PRIu64, s->steps, s->steps_overlapped);
+    printf(",\"tokens_generated\":%" PRIu64 ",\"prompt_tokens\":%" PRIu64
            ",\"cached_tokens\":%" PRIu64 ",\"preemptions\":%" PRIu64 ",\"recoveries\":%" PRIu64,
-           s->steps, s->tokens_generated, s->prompt_tokens, s->cached_tokens, s->preemptions,
-           s->recoveries);
+           s->tokens_generated, s->prompt_tokens, s->cached_tokens, s->preemptions, s->recoveries);
     printf(",\"finished\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"rejected\":%" PRIu64
            ",\"cancelled\":%" PRIu64
            ",\"last_step_age_ms\":%.3f,\"uptime_s\":%.3f,\"epoch\":%" PRIu64 ",\"groups\":[",

@@ -122,6 +122,11 @@ static const struct option_row engine_table[] = {
      ROW(prefix_cache, OPT_FLAG),
      .def = "true",
      .help = "Share the KV blocks of equal prompt beginnings between requests."},
+    {.name = "overlap",
+     ROW(overlap, OPT_FLAG),
+     .def = "true",
+     .help = "Plan and send the next step while one runs, so that the device does not wait for the "
+             "coordinator; a device feeds greedy and top_k <= 64 sequences their own tokens."},
     {.help = "Process"},
     {.name = "log-level",
      ROW(log_level, OPT_ENUM),
@@ -186,6 +191,7 @@ const struct supervisor_config *serve_config(struct serve_args *a, const char *m
     c->numerics = numerics[a->numerics];
     c->log_level = levels[a->log_level];
     c->no_prefix_cache = !a->prefix_cache;
+    c->no_overlap = !a->overlap;
     if (a->kv_memory) {
         snprintf(a->kv_memory_text, sizeof a->kv_memory_text, "%" PRIu64, a->kv_memory);
         c->kv_memory = a->kv_memory_text;

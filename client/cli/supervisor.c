@@ -92,6 +92,8 @@ static enum status start_coordinator(struct supervisor *s)
     arg_string(&a, "log-level", c->log_level);
     if (c->no_prefix_cache)
         child_arg(&a, "--no-prefix-cache");
+    if (c->no_overlap)
+        child_arg(&a, "--no-overlap");
     if (c->allow_remote)
         child_arg(&a, "--allow-remote");
     child_arg(&a, "--die-with-parent");

@@ -23,7 +23,7 @@ struct supervisor_config {
     const char *coll, *backend, *isa, *numerics, *kv_dtype, *kv_memory;
     int64_t max_seqs, max_step_tokens, max_ctx, kv_blocks, block_len; /* 0: the worker's defaults */
     int64_t max_queued, drain_ms, step_deadline_ms;                   /* 0: the coordinator's */
-    bool no_prefix_cache, allow_remote;
+    bool no_prefix_cache, no_overlap, allow_remote;
     const char *journal;   /* NULL: none */
     const char *log_level; /* of the children */
     bool quiet;            /* do not narrate on standard error */

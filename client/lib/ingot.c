@@ -596,6 +596,7 @@ enum ingot_code ingot_stats(struct ingot_client *c, struct ingot_stats *out)
                                 .blocks_cached = s->blocks_cached,
                                 .clients = s->clients,
                                 .steps = s->steps,
+                                .steps_overlapped = s->steps_overlapped,
                                 .tokens_generated = s->tokens_generated,
                                 .prompt_tokens = s->prompt_tokens,
                                 .cached_tokens = s->cached_tokens,

@@ -229,7 +229,8 @@ struct ingot_group {
 
 struct ingot_stats {
     uint32_t running, waiting, blocks_total, blocks_free, blocks_cached, clients;
-    uint64_t steps, tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
+    uint64_t steps, steps_overlapped; /* the latter: sent while another one ran */
+    uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
     bool ready, draining;

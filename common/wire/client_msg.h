@@ -204,7 +204,8 @@ struct msg_group {
 struct msg_stats {
     const char *request_id;
     uint32_t running, waiting, blocks_total, blocks_free, blocks_cached, clients;
-    uint64_t steps, tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
+    uint64_t steps, steps_overlapped;
+    uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
     bool ready, draining;

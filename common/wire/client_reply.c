@@ -150,6 +150,7 @@ static enum status encode_stats(struct wire_bytes *out, const struct msg_stats *
     SET(m, blocks_free, s->blocks_free);
     SET(m, blocks_cached, s->blocks_cached);
     SET(m, steps, s->steps);
+    SET(m, steps_overlapped, s->steps_overlapped);
     SET(m, tokens_generated, s->tokens_generated);
     SET(m, prompt_tokens, s->prompt_tokens);
     SET(m, cached_tokens, s->cached_tokens);
@@ -387,6 +388,7 @@ static enum status decode_stats(struct msg_stats *s, const Ingot__StatsReply *m,
                             .blocks_cached = m->blocks_cached,
                             .clients = m->clients,
                             .steps = m->steps,
+                            .steps_overlapped = m->steps_overlapped,
                             .tokens_generated = m->tokens_generated,
                             .prompt_tokens = m->prompt_tokens,
                             .cached_tokens = m->cached_tokens,

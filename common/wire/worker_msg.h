@@ -6,7 +6,7 @@
 #include "common/plan.h"
 #include "common/wire/frame.h"
 
-enum { WORKER_WIRE_VERSION = 1 };
+enum { WORKER_WIRE_VERSION = 2 };
 
 enum worker_type { /* header types, as in worker.proto */
                    WMSG_HELLO = 128,

@@ -330,6 +330,20 @@ static void expire(struct sched *s, uint64_t now_us, struct fx_list *out)
         }
 }
 
+/* Does the step in flight sample a token that no device can feed to the next step?  A step planned
+ * now would leave that sequence out, and every other step after it: half a batch each. */
+static bool must_wait(const struct sched *s)
+{
+    if (s->n_flights == 0)
+        return false;
+    for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next) {
+        const struct seq *q = &s->seqs[i];
+        if (q->ahead > 0 && todo(q) > 0 && !sample_on_device(&q->req.sp))
+            return true;
+    }
+    return false;
+}
+
 bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct sched_effect *fx,
                 size_t fx_cap, size_t *n_fx)
 {
@@ -341,6 +355,9 @@ bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct 
     if (s->n_flights >= s->cfg.max_inflight)
         return false;
     expire(s, now_us, &effects);
+    *n_fx = effects.n;
+    if (must_wait(s))
+        return false;
 
     p.step_id = s->last_step_id + 1;
     p.epoch = s->epoch;

@@ -24,8 +24,10 @@
  * progresses, and a plan with live sequences and no step in flight is never empty.
  *
  * Overlap.  With max_inflight 2 a second step is planned before the first one's tokens are known:
- * its decodes carry TOKEN_OF_LAST_STEP.  Ranks execute steps in order, so blocks that come free are
- * used again at once; a result for a sequence that has ended meanwhile is ignored. */
+ * its decodes carry TOKEN_OF_LAST_STEP, which the device feeds itself.  While a sequence in flight
+ * needs a token that the host draws (common/plan.h: sample_on_device) no second step is planned, so
+ * that it stays in the batch.  Ranks execute steps in order, so blocks that come free are used
+ * again at once; a result for a sequence that has ended meanwhile is ignored. */
 #ifndef COORDINATOR_SCHED_SCHED_H
 #define COORDINATOR_SCHED_SCHED_H
 
@@ -121,8 +123,8 @@ void sched_cancel(struct sched *s, uint64_t seq_id);
 
 /* Makes the next step; out borrows the scheduler's arrays until the next call.  Returns false, and
  * out->n_seqs = 0, when max_inflight steps are in flight (then nothing else happens) or when there
- * is nothing to do (closes may still be pending and go with the next plan).  Expired sequences end
- * first: FX_FINISHED. */
+ * is nothing to do before a commit (closes may still be pending and go with the next plan). Expired
+ * sequences end first: FX_FINISHED. */
 bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct sched_effect *fx,
                 size_t fx_cap, size_t *n_fx);
 

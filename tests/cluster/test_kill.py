@@ -16,13 +16,13 @@ from cluster import BIN, DEMO, Cluster, children, command_of, model  # noqa: E40
 MODEL = model("stories260K") or DEMO
 ROUNDS = int(os.environ.get("INGOT_KILL_ROUNDS", "20"))
 STREAMS = 8
-TOKENS = 160
+TOKENS = 320
 
 
-def start(client):
+def start(client, top_k):
     return [client.start(text=b"Once upon a time" if i % 2 else b"The little dog",
                          max_tokens=TOKENS,
-                         sampling={"temperature": 0.0 if i < 4 else 0.9, "seed": i + 1,
+                         sampling={"temperature": 0.0 if i < 4 else 0.9, "seed": i + 1, "top_k": top_k,
                                    "ignore_eos": True, "logprobs": True})
             for i in range(STREAMS)]
 
@@ -66,23 +66,34 @@ def recover(c, client, rids, answers, hurt):
     return longest, [answers[r] for r in rids]
 
 
-def kill_rounds(sig, rounds, extra=()):
+def whole_group(c):
+    """The ranks, when there is a group of two: a kill after the last token is noticed late."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        c.client(timeout=120).wait_ready(120)
+        ranks = c.worker_pids()
+        if len(ranks) >= 2:
+            return ranks
+        time.sleep(0.05)
+    raise TimeoutError(f"no whole group, but the ranks {ranks}")
+
+
+def kill_rounds(sig, rounds, extra=(), top_k=40):
+    """top_k 40: devices draw all tokens, so two steps are in flight; 0: the host draws."""
     rng = random.Random(7)
     times = []
     with Cluster(MODEL, tp=2, extra=["--step-deadline-ms", "1000", *extra]) as c:
         client = c.clients[0]
         client.timeout = 120
-        oracle = [a.key() for a in finish(client, start(client))]
+        oracle = [a.key() for a in finish(client, start(client, top_k))]
         assert len(set(oracle)) == STREAMS - 2, "greedy answers to two prompts, four seeds"
         for i in range(3 * rounds):
             # a victim in a standby group costs nothing: go on until an active one was hit
             if i >= rounds and client.call("Stats")[1].recoveries >= (1 if extra else rounds // 2):
                 break
-            c.client(timeout=120).wait_ready(120)
-            ranks = c.worker_pids()
-            assert len(ranks) >= 2, ranks
-            rids = start(client)
-            answers = read_some(client, rids, rng.randrange(1, STREAMS * TOKENS // 2))
+            ranks = whole_group(c)
+            rids = start(client, top_k)
+            answers = read_some(client, rids, rng.randrange(1, STREAMS * TOKENS // 4))
             victim = rng.choice(ranks)
             seconds, got = recover(c, client, rids, answers, lambda: os.kill(victim, sig))
             times.append(seconds)
@@ -90,6 +101,7 @@ def kill_rounds(sig, rounds, extra=()):
                 assert a.key() == o, f"round {i}: stream {k} has other bytes"
         stats = client.call("Stats")[1]
         assert stats.recoveries >= (1 if extra else rounds // 2), stats.recoveries
+        assert (stats.steps_overlapped > stats.steps // 2) == (top_k > 0), stats
     print(f"    {len(times)} rounds, {stats.recoveries} recoveries; longest silence of a stream: median "
           f"{statistics.median(times):.2f} s, greatest {max(times):.2f} s")
 
@@ -106,7 +118,7 @@ def sigstop():
 
 @tap.case
 def sigkill_with_a_standby_group():
-    kill_rounds(signal.SIGKILL, max(3, ROUNDS // 4), ["--standby", "1"])
+    kill_rounds(signal.SIGKILL, max(3, ROUNDS // 4), ["--standby", "1"], top_k=0)
 
 
 @tap.case

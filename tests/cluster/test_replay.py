@@ -24,7 +24,7 @@ def a_run_with_a_kill_replays():
         folder = pathlib.Path(tmp) / "journal"
         client = c.clients[0]
         rids = [client.start(text=f"Tale {i}".encode(), max_tokens=120, n=1 + i % 3,
-                             sampling={"temperature": 0.9, "seed": i, "ignore_eos": True})
+                             sampling={"temperature": 0.9, "top_k": 40, "seed": i, "ignore_eos": True})
                 for i in range(12)]
         while client.recv()[0] != "Delta":
             pass
@@ -36,9 +36,9 @@ def a_run_with_a_kill_replays():
             if name in ("Finish", "Error", "Rejected"):
                 finished.add(m.request_id)
         stats = client.call("Stats")[1]
-        assert stats.recoveries >= 1 and stats.preemptions > 0, stats
+        assert stats.recoveries >= 1 and stats.preemptions > 0 and stats.steps_overlapped > 0, stats
         again = client.generate(text=b"Tale 5", max_tokens=120, n=3,
-                                sampling={"temperature": 0.9, "seed": 5, "ignore_eos": True})
+                                sampling={"temperature": 0.9, "top_k": 40, "seed": 5, "ignore_eos": True})
         client.send("Drain", request_id="d")
         c.serve.wait(30)
         files = sorted(folder.glob("*.journal"))

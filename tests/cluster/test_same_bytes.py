@@ -25,7 +25,7 @@ def requests():
         s = {"logprobs": True, "top_logprobs": i % 3, "temperature": 0.0}
         if i % 2:
             s.update(temperature=rng.choice([0.5, 0.8, 1.0, 1.7]), seed=rng.getrandbits(64),
-                     top_p=rng.choice([1.0, 0.9]), top_k=rng.choice([0, 0, 20]),
+                     top_p=rng.choice([1.0, 0.9]), top_k=rng.choice([0, 20, 40]),
                      min_p=rng.choice([0.0, 0.02]))
         if i % 5 == 0:
             s.update(repetition_penalty=1.2, presence_penalty=0.3, frequency_penalty=0.2)
@@ -40,20 +40,21 @@ REQUESTS = requests()
 oracle = None
 
 
-def ask(client, together):
+def ask(client, together, requests=REQUESTS):
     if together:
-        rids = [client.start(**r) for r in REQUESTS]
+        rids = [client.start(**r) for r in requests]
         got = client.collect(rids, 120)
         answers = [got[r] for r in rids]
     else:
-        answers = [client.generate(timeout=60, **r) for r in REQUESTS]
+        answers = [client.generate(timeout=60, **r) for r in requests]
     for a in answers:
         assert a.finish, a.error
     return answers
 
 
-def compare(answers, what):
-    for i, (a, o) in enumerate(zip(answers, oracle)):
+def compare(answers, which, what):
+    for i, a in zip(which, answers):
+        o = oracle[i]
         assert a.key() == o.key(), f"{what}: request {i} differs:\n{a.key()}\n{o.key()}"
         assert a.top == o.top, f"{what}: request {i}: other top logprobs"
 
@@ -63,19 +64,20 @@ def oracle_alone_plain_path():
     """One rank, one thread, one request at a time, no cache, plain code."""
     global oracle
     with Parts(MODEL, worker=["--isa", "plain", "--max-step-tokens", "512"],
-               coordinator=["--no-prefix-cache"]) as c:
+               coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
         oracle = ask(c.clients[0], together=False)
     assert len({a.key() for a in oracle}) > N_REQUESTS // 2, "the requests must differ"
     assert any(len(a.ids[0]) > 20 for a in oracle)
 
 
-def variant(name, together=True, rounds=1, check=None, **how):
+def variant(name, together=True, rounds=1, check=None, only=range(N_REQUESTS), **how):
+    """only: the requests that are asked, by index"""
     def run():
         assert oracle, "the oracle did not run"
         with Parts(MODEL, **how) as c:
             for i in range(rounds):
-                answers = ask(c.clients[0], together)
-                compare(answers, f"{name}, round {i + 1}")
+                answers = ask(c.clients[0], together, [REQUESTS[k] for k in only])
+                compare(answers, only, f"{name}, round {i + 1}")
             if check:
                 check(c.clients[0].call("Stats")[1], answers)
     run.__name__ = name
@@ -84,6 +86,14 @@ def variant(name, together=True, rounds=1, check=None, **how):
 
 def preempted(stats, _):
     assert stats.preemptions > 0, "the KV cache was not small enough to preempt anybody"
+
+
+def overlapped(stats, _):
+    assert stats.steps_overlapped > stats.steps // 4, f"{stats.steps_overlapped} of {stats.steps} steps overlapped"
+
+
+def not_overlapped(stats, _):
+    assert stats.steps > 0 and stats.steps_overlapped == 0, stats
 
 
 def cached(_, answers):
@@ -104,6 +114,15 @@ variant("no_cache", coordinator=["--no-prefix-cache"])
 variant("preempted", worker=["--kv-blocks", "24", "--block-len", "8"], check=preempted)
 variant("preempted_tp2", tp=2, worker=["--kv-blocks", "24", "--block-len", "8"],
         coordinator=["--max-step-tokens", "32"], check=preempted)
+variant("overlap_off", coordinator=["--no-overlap"], check=not_overlapped)
+DEVICE = [i for i, r in enumerate(REQUESTS)
+          if "repetition_penalty" not in r["sampling"]
+          and (r["sampling"]["temperature"] == 0.0 or 0 < r["sampling"]["top_k"] <= 64)]
+assert any(REQUESTS[i]["sampling"]["temperature"] > 0 for i in DEVICE) and len(DEVICE) > 12
+variant("overlap_alone", together=False, only=DEVICE, check=overlapped)
+for world in (1, 2, 4):
+    variant(f"overlap_tp{world}", tp=world, only=DEVICE, check=overlapped)
+variant("overlap_preempted", worker=["--kv-blocks", "20", "--block-len", "8"], only=DEVICE, check=preempted)
 variant("block_len_32", worker=["--block-len", "32"])
 for isa in ("avx2",):
     variant(f"isa_{isa}", worker=["--isa", isa])

@@ -102,10 +102,13 @@ static void make_request(struct driver *d, struct client *c)
     r->deadline_us = one_in(d, 10) ? d->now_us + between(d, 1, 200) : 0;
     make_prompt(d, c, r->n_tokens);
 
-    r->sp.temperature = 1.0f;
+    /* one whose tokens the host draws keeps all of them from running ahead */
+    uint32_t penalties = d->cfg.max_inflight > 1 ? 24 : 4;
+    r->sp.temperature = one_in(d, 2) ? 1.0f : 0.0f;
+    r->sp.top_k = one_in(d, penalties) ? 0 : 40;
     r->sp.top_p = 1.0f;
-    r->sp.repetition_penalty = one_in(d, 4) ? 1.5f : 1.0f;
-    r->sp.presence_penalty = one_in(d, 6) ? 0.5f : 0.0f;
+    r->sp.repetition_penalty = one_in(d, penalties) ? 1.5f : 1.0f;
+    r->sp.presence_penalty = one_in(d, penalties) ? 0.5f : 0.0f;
     r->sp.seed = roll(d, 3);
     r->sp.min_new = one_in(d, 3) ? roll(d, 6) : 0;
     r->n_stop_ids = roll(d, 4);
@@ -277,6 +280,8 @@ static void take_effects(struct driver *d, size_t n_fx, const struct step_result
 
 static void note_plan(struct driver *d, const struct step_plan *p)
 {
+    for (uint32_t i = 0; i < p->n_tokens; i++)
+        d->rep->n_fed += p->tokens[i] == TOKEN_OF_LAST_STEP;
     note(d, &p->step_id, sizeof p->step_id);
     note(d, &p->epoch, sizeof p->epoch);
     note(d, p->seqs, p->n_seqs * sizeof *p->seqs);

@@ -235,6 +235,8 @@ static int32_t token_value(const struct fake_worker *w, const struct fake_seq *q
         REQUIRE(t >= 0, "token %d", t);
         return t;
     }
+    REQUIRE(sample_on_device(&q->q.sp), "sequence %llu: the host draws its tokens",
+            (unsigned long long)q->id);
     REQUIRE(w->cfg.max_inflight == 2 && q->last_sample_step + 1 == w->last_step,
             "sequence %llu was not sampled in the step before", (unsigned long long)q->id);
     return q->last_sample;

@@ -269,3 +269,29 @@ Test(sched_blocks, overlap)
     cr_assert_eq(n_fx, 0u, "a token after the end");
     sched_check(s);
 }
+
+/* Nobody runs ahead while a token is in flight that the host draws: its sequence stays in the
+ * batch. */
+Test(sched_blocks, overlap_waits_for_the_host)
+{
+    struct sched_config cfg = config();
+    cfg.max_inflight = 2;
+    start(cfg);
+    struct sched_req q = request(1, 10, 4, 50), penalty = request(2, 10, 4, 2);
+    penalty.sp.presence_penalty = 0.5f;
+    submit(q);
+    submit(penalty);
+    struct result_token t[2] = {{.seq_id = 1, .token = 1004}, {.seq_id = 2, .token = 1004}};
+    struct step_result r = {.step_id = 1, .epoch = 1, .n = 2, .tokens = t};
+    cr_assert(make_plan());
+    cr_assert_eq(plan.n_seqs, 2u);
+    cr_assert_not(make_plan(), "sequence 2 would be left out");
+    cr_assert_eq(sched_commit(s, &r, fx, MAX_FX, &n_fx), ST_OK);
+    cr_assert(make_plan());
+    cr_assert_eq(plan.n_seqs, 2u);
+    cr_assert(plan.tokens[0] == 1004 && plan.tokens[1] == 1004);
+    cr_assert(make_plan(), "its last token: there is nothing to wait for");
+    cr_assert_eq(plan.n_seqs, 1u);
+    cr_assert_eq(plan.tokens[0], TOKEN_OF_LAST_STEP);
+    sched_check(s);
+}

@@ -58,6 +58,9 @@ static void run_row(const struct row *row, uint64_t seed)
     cr_assert_gt(a.n_expired, 0u);
     cr_assert_gt(a.n_resets, 0u);
     cr_assert_gt(a.n_busy, 0u);
+    bool overlaps = row->cfg.max_inflight > 1;
+    cr_assert_eq(a.n_fed > CALLS / 500, overlaps, "%s: %llu tokens were fed", row->name,
+                 (unsigned long long)a.n_fed);
     cr_assert(!row->preempts || a.stats.preemptions > 0, "%s: nothing was preempted", row->name);
     cr_assert(!row->shares || a.stats.tokens_cached > 0, "%s: nothing was shared", row->name);
 }

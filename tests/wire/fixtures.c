@@ -86,7 +86,8 @@ static struct step_plan plan(void)
          .block_off = 1,
          .want = WANT_LAST},
     };
-    static int32_t tokens[] = {1, 300, 70000, 9}, blocks[] = {42}, history[] = {8, 9};
+    static int32_t tokens[] = {1, 300, 70000, TOKEN_OF_LAST_STEP}, blocks[] = {42},
+                   history[] = {8, 9};
     static int32_t plan_stops[] = {2};
     static struct logit_bias plan_bias[] = {{5, -1.5f}};
     static struct plan_open opens[1];

@@ -40,7 +40,7 @@ assert m.sample[0].matched_stop == b"END" and m.sample[1].stop_id == 2 and m.rec
 assert read("rejected").retry_after_ms == 1000
 assert read("hello").client == "test"
 m = read("step_plan")
-assert list(m.seq_id) == [0x100000010, 7] and list(m.token) == [1, 300, 70000, 9]
+assert list(m.seq_id) == [0x100000010, 7] and list(m.token) == [1, 300, 70000, -1]
 assert list(m.open[0].history) == [8, 9] and list(m.close) == [3, 4] and m.epoch == 99
 m = read("step_result")
 assert list(m.n_top) == [2, 0] and list(m.top_id) == [11, 12]

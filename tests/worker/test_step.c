@@ -249,7 +249,11 @@ Test(step, refusals_name_what_is_wrong, .init = set_up, .fini = tear_down)
     REFUSED("sequence 70 is twice in the step",
             (d->p.n_opens = 0, d->seqs[0].seq_id = 70, d->seqs[0].pos = 6));
     REFUSED("token id 50 is outside the vocabulary of 50", d->tokens[3] = VOCAB);
-    REFUSED("token id -1", d->tokens[3] = TOKEN_OF_LAST_STEP);
+    REFUSED("token id -2", d->tokens[3] = -2);
+    REFUSED("sequence 70: a token of the last step, which did not sample it",
+            d->tokens[3] = TOKEN_OF_LAST_STEP); /* refused plans were in between */
+    REFUSED("sequence 71: a token of the last step, which did not sample it",
+            d->tokens[0] = TOKEN_OF_LAST_STEP);
     REFUSED("block 20 of 20", d->blocks[0] = N_BLOCKS);
     REFUSED("block -1 of 20", d->blocks[0] = -1);
     REFUSED("sequence 71: 0 blocks of 4 for 3 tokens", (d->seqs[0].n_blocks = 0));
@@ -287,6 +291,63 @@ Test(step, refusals_name_what_is_wrong, .init = set_up, .fini = tear_down)
 
     apply(next_plan(), &dev);
     CHECK(dev.slot, 36, 37, 38, 26);
+}
+
+/* The device's own token: only of a sequence that the step before sampled on the device. */
+Test(step, a_token_of_the_last_step, .init = set_up, .fini = tear_down)
+{
+    struct step_dev dev;
+    struct draft *d = fresh();
+    for (uint64_t id = 70; id < 73; id++)
+        add_open(d, id, 2)->sp.temperature = 0.0f;
+    d->opens[2].sp.temperature = 1.0f; /* drawn by the host */
+    for (uint64_t id = 70; id < 73; id++)
+        add_seq(d, id, 0, 2, 10, 1, (int32_t)id - 70, WANT_LAST);
+    apply(d, &dev);
+    cr_assert_not(step_feeds(step));
+    CHECK(dev.from, -1, -1, -1, -1, -1, -1);
+
+    d = fresh();
+    add_seq(d, 71, 2, 1, TOKEN_OF_LAST_STEP, 0, 0, WANT_LAST);
+    add_seq(d, 70, 2, 1, TOKEN_OF_LAST_STEP, 0, 0, WANT_LAST);
+    add_seq(d, 72, 2, 1, 33, 0, 0, WANT_NONE);
+    apply(d, &dev);
+    cr_assert(step_feeds(step));
+    CHECK(dev.token, 0, 0, 33);
+    CHECK(dev.from, 1, 0, -1);
+
+    d = fresh(); /* the rows are those of the last step, not of the first */
+    add_seq(d, 70, 3, 1, TOKEN_OF_LAST_STEP, 0, 0, WANT_NONE);
+    apply(d, &dev);
+    CHECK(dev.from, 1);
+
+    d = fresh();
+    add_seq(d, 71, 3, 1, TOKEN_OF_LAST_STEP, 0, 0, WANT_LAST);
+    cr_assert_eq(step_apply(step, &d->p, &dev), ST_PEER, "two steps ago");
+    cr_assert(strstr(status_text(), "sequence 71: a token of the last step"), "%s", status_text());
+}
+
+Test(step, refuses_to_feed_what_the_host_draws, .init = set_up, .fini = tear_down)
+{
+    struct step_dev dev;
+    struct draft *d = fresh();
+    add_open(d, 70, 2)->sp.top_k = MAX_CANDIDATES + 1;
+    add_seq(d, 70, 0, 2, 10, 1, 5, WANT_LAST);
+    apply(d, &dev);
+    d = fresh();
+    add_seq(d, 70, 2, 1, TOKEN_OF_LAST_STEP, 0, 0, WANT_LAST);
+    cr_assert_eq(step_apply(step, &d->p, &dev), ST_PEER);
+    cr_assert(strstr(status_text(), "the host draws its tokens"), "%s", status_text());
+    d = fresh();
+    add_close(d, 70);
+    add_open(d, 70, 2)->sp.temperature = 0.0f;
+    add_seq(d, 70, 0, 2, 10, 1, 5, WANT_LAST);
+    apply(d, &dev);
+    d = fresh();
+    add_seq(d, 70, 2, 2, 9, 0, 0, WANT_LAST);
+    d->tokens[1] = TOKEN_OF_LAST_STEP;
+    cr_assert_eq(step_apply(step, &d->p, &dev), ST_PEER);
+    cr_assert(strstr(status_text(), "a token of the last step among 2"), "%s", status_text());
 }
 
 Test(step, more_blocks_than_the_context_needs, .init = set_up, .fini = tear_down)

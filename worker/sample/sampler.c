@@ -8,8 +8,8 @@
 
 /* ---- the draw ---- */
 
-static void report(const struct sample_params *sp, const struct draw_candidates *c, int32_t i,
-                   struct result_token *out)
+void sampler_report(const struct sample_params *sp, const struct draw_candidates *c, int32_t i,
+                    struct result_token *out)
 {
     double log_sum = log(c->sums.sum);
     out->token = c->id[i];
@@ -30,7 +30,7 @@ enum sample_outcome sampler_draw(const struct sample_params *sp, const struct dr
     int32_t i = draw_pick(&rule, c, rng_uniform(sp->seed, position));
     if (i == DRAW_NEED_ALL)
         return NEED_ALL;
-    report(sp, c, i, out);
+    sampler_report(sp, c, i, out);
     return SAMPLED;
 }
 

@@ -35,6 +35,10 @@ enum sample_outcome { SAMPLED, NEED_ALL };
 enum sample_outcome sampler_draw(const struct sample_params *sp, const struct draw_candidates *c,
                                  uint64_t position, struct result_token *out);
 
+/* Fills out for candidate i, whoever drew it. */
+void sampler_report(const struct sample_params *sp, const struct draw_candidates *c, int32_t i,
+                    struct result_token *out);
+
 /* Sorts a whole row: logit[n] of tokens 0 .. n-1 into (logit descending, id ascending).  No NaN.
  * scratch: [2 n] words. */
 void sampler_sort(const float *logit, int32_t n, float *out_logit, int32_t *out_id,

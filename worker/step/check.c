@@ -22,6 +22,21 @@ static enum status check_id(const struct step *s, uint64_t seq_id, const char *w
     return ST_OK;
 }
 
+/* A token that the step before this one sampled on the device. */
+static enum status check_fed(const struct step *s, const struct plan_seq *q, int32_t slot)
+{
+    if (slot < 0 || s->fed[slot].serial != s->serial - 1)
+        FAIL(ST_PEER, "sequence %llu: a token of the last step, which did not sample it",
+             ULL(q->seq_id));
+    if (!sample_on_device(&s->seqs[slot].sp))
+        FAIL(ST_PEER, "sequence %llu: a token of the last step, but the host draws its tokens",
+             ULL(q->seq_id));
+    if (q->n_tokens != 1)
+        FAIL(ST_PEER, "sequence %llu: a token of the last step among %u", ULL(q->seq_id),
+             q->n_tokens);
+    return ST_OK;
+}
+
 static enum status check_closes(struct step *s, const struct step_plan *p)
 {
     if (p->n_closes > (uint32_t)s->cfg.max_open)
@@ -148,8 +163,13 @@ static enum status check_seq(struct step *s, const struct step_plan *p, const st
     if (n_blocks > (uint64_t)s->max_blocks || n_blocks * (uint64_t)s->cfg.block_len < len)
         FAIL(ST_PEER, "sequence %llu: %llu blocks of %d for %llu tokens", ULL(q->seq_id),
              ULL(n_blocks), s->cfg.block_len, ULL(len));
-    for (uint32_t i = 0; i < q->n_tokens; i++)
-        TRY(check_id(s, q->seq_id, "token", p->tokens[q->token_off + i]));
+    for (uint32_t i = 0; i < q->n_tokens; i++) {
+        int32_t token = p->tokens[q->token_off + i];
+        if (token == TOKEN_OF_LAST_STEP)
+            TRY(check_fed(s, q, fresh >= 0 ? -1 : slot));
+        else
+            TRY(check_id(s, q->seq_id, "token", token));
+    }
     for (uint32_t i = 0; i < q->n_blocks; i++) {
         int32_t b = p->blocks[q->block_off + i];
         if (b < 0 || b >= s->cfg.n_blocks)

@@ -5,10 +5,17 @@
 #include "worker/step/id_map.h"
 #include "worker/step/step.h"
 
+/* Where the last sampled token of an open sequence is on the device. */
+struct fed {
+    uint64_t serial; /* of the plan that sampled it */
+    int32_t row;     /* of its logits in that step */
+};
+
 struct step {
     struct step_config cfg;
     struct backend *be;
     int32_t max_blocks;    /* of one sequence */
+    struct fed *fed;       /* [max_open] */
     struct step_seq *seqs; /* [max_open] */
     int32_t *tables;       /* [max_open, max_blocks] */
     int32_t *free_slots;   /* [max_open] stack */
@@ -22,10 +29,14 @@ struct step {
     uint64_t *fresh_serial; /* [max_open] check: serial of the plan that used open i */
     uint64_t *close_serial; /* [max_open] check: serial of the plan that closes the slot */
 
-    /* one buffer on the device and its image on the host, in i32 */
-    struct buf *dev;
-    int32_t *host;
-    size_t at_token, at_pos, at_slot, at_seq, at_q_start, at_kv_len, at_out_row, at_table, n_words;
+    /* One buffer on the device and two images of it in pinned memory, in i32: while one is copied
+     * the next step is written into the other. */
+    struct buf *dev, *image[2];
+    int i_image;
+    int32_t *host; /* of the image of this step */
+    bool feeds;
+    size_t at_token, at_from, at_pos, at_slot, at_seq, at_q_start, at_kv_len, at_out_row,
+        at_inv_temp, at_draw, at_table, n_words;
 };
 
 /* Everything that step_apply relies on; ST_PEER names the first fault.  Changes nothing but

@@ -1,8 +1,10 @@
 #include "worker/step/step.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/draw.h"
 #include "worker/step/internal.h"
 
 /* ---- sizes ---- */
@@ -35,13 +37,16 @@ static bool lay_out(struct step *s)
     size_t tokens = aligned((size_t)c->max_tokens), seqs = aligned((size_t)c->max_seqs);
     s->max_blocks = blocks_of(c);
     s->at_token = 0;
-    s->at_pos = tokens;
-    s->at_slot = 2 * tokens;
-    s->at_seq = 3 * tokens;
-    s->at_q_start = 4 * tokens;
+    s->at_from = tokens;
+    s->at_pos = 2 * tokens;
+    s->at_slot = 3 * tokens;
+    s->at_seq = 4 * tokens;
+    s->at_q_start = 5 * tokens;
     s->at_kv_len = s->at_q_start + aligned((size_t)c->max_seqs + 1);
     s->at_out_row = s->at_kv_len + seqs;
-    s->at_table = s->at_out_row + seqs; /* last: only the rows in use are uploaded */
+    s->at_inv_temp = s->at_out_row + seqs;
+    s->at_draw = s->at_inv_temp + seqs;
+    s->at_table = s->at_draw + DRAW_ROW_WORDS * seqs; /* last: only the rows in use are uploaded */
     s->n_words = s->at_table + (size_t)c->max_seqs * (size_t)s->max_blocks;
     return s->n_words <= INT32_MAX;
 }
@@ -49,27 +54,31 @@ static bool lay_out(struct step *s)
 size_t step_bytes(const struct step_config *cfg)
 {
     struct step s = {.cfg = *cfg};
-    return possible(cfg) && lay_out(&s) ? s.n_words * sizeof(int32_t) : 0;
+    size_t n_bufs = 1 + ARRAY_LEN(s.image);
+    return possible(cfg) && lay_out(&s) ? n_bufs * s.n_words * sizeof(int32_t) : 0;
 }
 
 /* ---- life ---- */
 
 static enum status take_memory(struct step *s)
 {
+    const struct backend_ops *ops = backend_ops_of(s->be);
     size_t max_open = (size_t)s->cfg.max_open;
+    s->fed = calloc(max_open, sizeof *s->fed);
     s->seqs = calloc(max_open, sizeof *s->seqs);
     s->tables = calloc(max_open * (size_t)s->max_blocks, sizeof *s->tables);
     s->free_slots = calloc(max_open, sizeof *s->free_slots);
     s->out_slot = calloc((size_t)s->cfg.max_seqs, sizeof *s->out_slot);
     s->fresh_serial = calloc(max_open, sizeof *s->fresh_serial);
     s->close_serial = calloc(max_open, sizeof *s->close_serial);
-    s->host = calloc(s->n_words, sizeof *s->host);
-    if (!s->seqs || !s->tables || !s->free_slots || !s->out_slot || !s->fresh_serial ||
-        !s->close_serial || !s->host)
+    if (!s->fed || !s->seqs || !s->tables || !s->free_slots || !s->out_slot || !s->fresh_serial ||
+        !s->close_serial)
         FAIL(ST_NOMEM, "no memory for %d sequences of %d blocks", s->cfg.max_open, s->max_blocks);
     TRY(id_map_init(&s->slot_of, max_open));
     TRY(id_map_init(&s->fresh, max_open));
-    return backend_ops_of(s->be)->alloc(s->be, s->n_words * sizeof(int32_t), MEM_DEVICE, &s->dev);
+    for (size_t i = 0; i < ARRAY_LEN(s->image); i++)
+        TRY(ops->alloc(s->be, s->n_words * sizeof(int32_t), MEM_PINNED, &s->image[i]));
+    return ops->alloc(s->be, s->n_words * sizeof(int32_t), MEM_DEVICE, &s->dev);
 }
 
 enum status step_create(struct step **out, const struct step_config *cfg, struct backend *be)
@@ -100,8 +109,11 @@ void step_destroy(struct step *s)
 {
     if (!s)
         return;
-    if (s->dev)
-        backend_ops_of(s->be)->free(s->be, s->dev);
+    struct buf *bufs[] = {s->dev, s->image[0], s->image[1]};
+    for (size_t i = 0; i < ARRAY_LEN(bufs); i++)
+        if (bufs[i])
+            backend_ops_of(s->be)->free(s->be, bufs[i]);
+    free(s->fed);
     id_map_fini(&s->slot_of);
     id_map_fini(&s->fresh);
     free(s->seqs);
@@ -110,7 +122,6 @@ void step_destroy(struct step *s)
     free(s->out_slot);
     free(s->fresh_serial);
     free(s->close_serial);
-    free(s->host);
     free(s);
 }
 
@@ -156,6 +167,7 @@ static void close_and_open(struct step *s, const struct step_plan *p)
         int32_t slot = s->free_slots[--s->n_free];
         s->seqs[slot] =
             (struct step_seq){.seq_id = o->seq_id, .sp = o->sp, .n_prompt = (int32_t)o->n_prompt};
+        s->fed[slot] = (struct fed){0};
         id_map_put(&s->slot_of, o->seq_id, slot);
     }
 }
@@ -164,16 +176,39 @@ static void close_and_open(struct step *s, const struct step_plan *p)
 static void place_tokens(struct step *s, const struct step_plan *p, int32_t i, int32_t row)
 {
     const struct plan_seq *q = &p->seqs[i];
-    const int32_t *table =
-        s->tables + (size_t)id_map_get(&s->slot_of, q->seq_id) * (size_t)s->max_blocks;
+    int32_t slot = id_map_get(&s->slot_of, q->seq_id);
+    const int32_t *table = s->tables + (size_t)slot * (size_t)s->max_blocks;
     int32_t len = s->cfg.block_len;
     for (int32_t k = 0; k < (int32_t)q->n_tokens; k++, row++) {
-        int32_t pos = (int32_t)q->pos + k;
-        s->host[s->at_token + (size_t)row] = p->tokens[q->token_off + (uint32_t)k];
+        int32_t pos = (int32_t)q->pos + k, token = p->tokens[q->token_off + (uint32_t)k];
+        bool fed = token == TOKEN_OF_LAST_STEP;
+        s->feeds = s->feeds || fed;
+        s->host[s->at_token + (size_t)row] = fed ? 0 : token;
+        s->host[s->at_from + (size_t)row] = fed ? s->fed[slot].row : -1;
         s->host[s->at_pos + (size_t)row] = pos;
         s->host[s->at_slot + (size_t)row] = table[pos / len] * len + pos % len;
         s->host[s->at_seq + (size_t)row] = i;
     }
+}
+
+/* Row of logits s->n_out is of that slot's sequence. */
+static void place_out(struct step *s, int32_t slot, int32_t token_row)
+{
+    const struct step_seq *seq = &s->seqs[slot];
+    const struct sample_params *sp = &seq->sp;
+    size_t row = (size_t)s->n_out;
+    float inv_temp = draw_inv_temperature(sp->temperature);
+    struct draw_row how = {.rule = {sp->temperature, sp->top_p, sp->min_p, sp->top_k},
+                           .seed_lo = (uint32_t)sp->seed,
+                           .seed_hi = (uint32_t)(sp->seed >> 32),
+                           .position = (uint32_t)seq->len,
+                           .on_device = sample_on_device(sp)};
+    static_assert(sizeof how == DRAW_ROW_WORDS * sizeof(int32_t), "uploaded as words");
+    s->host[s->at_out_row + row] = token_row;
+    memcpy(s->host + s->at_inv_temp + row, &inv_temp, sizeof inv_temp);
+    memcpy(s->host + s->at_draw + row * DRAW_ROW_WORDS, &how, sizeof how);
+    s->fed[slot] = (struct fed){.serial = s->serial, .row = s->n_out};
+    s->out_slot[s->n_out++] = slot;
 }
 
 static void place_seq(struct step *s, const struct step_plan *p, int32_t i, int32_t row)
@@ -192,15 +227,13 @@ static void place_seq(struct step *s, const struct step_plan *p, int32_t i, int3
     s->host[s->at_kv_len + (size_t)i] = seq->len;
     memcpy(s->host + s->at_table + (size_t)i * (size_t)s->max_blocks, table,
            (size_t)seq->n_blocks * sizeof *table);
-    if (q->want == WANT_LAST) {
-        s->host[s->at_out_row + (size_t)s->n_out] = row + (int32_t)q->n_tokens - 1;
-        s->out_slot[s->n_out++] = slot;
-    }
+    if (q->want == WANT_LAST)
+        place_out(s, slot, row + (int32_t)q->n_tokens - 1);
 }
 
-static struct view words(const struct step *s, size_t at, int32_t rows, int32_t cols)
+static struct view words_in(struct buf *buf, size_t at, int32_t rows, int32_t cols)
 {
-    return (struct view){.buf = s->dev,
+    return (struct view){.buf = buf,
                          .off = at * sizeof(int32_t),
                          .rows = rows,
                          .cols = cols,
@@ -208,11 +241,32 @@ static struct view words(const struct step *s, size_t at, int32_t rows, int32_t 
                          .dtype = DT_I32};
 }
 
+static struct view words(const struct step *s, size_t at, int32_t rows, int32_t cols)
+{
+    return words_in(s->dev, at, rows, cols);
+}
+
+struct step_draws step_draws(const struct step *s, int32_t n_rows)
+{
+    struct step_draws d = {.inv_temp = words(s, s->at_inv_temp, n_rows, 1),
+                           .row = words(s, s->at_draw, n_rows, DRAW_ROW_WORDS)};
+    d.inv_temp.dtype = DT_F32;
+    return d;
+}
+
+bool step_feeds(const struct step *s)
+{
+    return s->feeds;
+}
+
 enum status step_apply(struct step *s, const struct step_plan *plan, struct step_dev *dev)
 {
     TRY(step_check(s, plan));
     int32_t n_seqs = (int32_t)plan->n_seqs, row = 0, max_q = 0, max_kv = 0;
     s->n_out = 0;
+    s->feeds = false;
+    s->i_image ^= 1;
+    s->host = backend_ops_of(s->be)->pinned_ptr(s->be, s->image[s->i_image]);
     close_and_open(s, plan);
     for (int32_t i = 0; i < n_seqs; i++) {
         int32_t n = (int32_t)plan->seqs[i].n_tokens, kv = (int32_t)plan->seqs[i].pos + n;
@@ -230,6 +284,7 @@ enum status step_apply(struct step *s, const struct step_plan *plan, struct step
         .max_kv = max_kv,
         .block_len = s->cfg.block_len,
         .token = words(s, s->at_token, row, 1),
+        .from = words(s, s->at_from, row, 1),
         .pos = words(s, s->at_pos, row, 1),
         .slot = words(s, s->at_slot, row, 1),
         .seq = words(s, s->at_seq, row, 1),
@@ -238,6 +293,7 @@ enum status step_apply(struct step *s, const struct step_plan *plan, struct step
         .block_table = words(s, s->at_table, n_seqs, s->max_blocks),
         .out_row = words(s, s->at_out_row, s->n_out, 1),
     };
-    size_t used = s->at_table + (size_t)n_seqs * (size_t)s->max_blocks;
-    return backend_ops_of(s->be)->write(s->be, words(s, 0, 1, (int32_t)used), s->host);
+    int32_t used = (int32_t)(s->at_table + (size_t)n_seqs * (size_t)s->max_blocks);
+    return backend_ops_of(s->be)->copy(s->be, words(s, 0, 1, used),
+                                       words_in(s->image[s->i_image], 0, 1, used));
 }

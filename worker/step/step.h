@@ -16,7 +16,7 @@ struct step_config {
     int32_t max_ctx, n_blocks, block_len, vocab;
 };
 
-/* Device bytes that step_create takes; 0 when the configuration is impossible. */
+/* Bytes that step_create takes from the backend; 0 when the configuration is impossible. */
 size_t step_bytes(const struct step_config *cfg);
 MUST_CHECK enum status step_create(struct step **out, const struct step_config *cfg,
                                    struct backend *be);
@@ -26,7 +26,9 @@ void step_destroy(struct step *s);
 void step_reset(struct step *s);
 
 /* ST_PEER names what is wrong with the plan (unknown sequence, pos that is not its length, block
- * out of range, token id outside the vocabulary, too many of anything); nothing is applied then. */
+ * out of range, token id outside the vocabulary, a token of the last step that the device does not
+ * have, too many of anything); nothing is applied then.  The upload is enqueued: the call after the
+ * next one writes its memory again, so by then the queue must have passed this one. */
 MUST_CHECK enum status step_apply(struct step *s, const struct step_plan *plan,
                                   struct step_dev *dev);
 
@@ -40,6 +42,16 @@ struct step_seq {
     int32_t n_blocks;
     uint64_t serial; /* of the last plan that had it */
 };
+
+/* What the ops after the layers take for the rows of the last step: inv_temp [n_rows, 1] f32 and
+ * row [n_rows, DRAW_ROW_WORDS], n_rows as in step_dev.out_row. */
+struct step_draws {
+    struct view inv_temp, row;
+};
+struct step_draws step_draws(const struct step *s, int32_t n_rows);
+
+/* Does a token of the last step stand for one that the step before it sampled? */
+bool step_feeds(const struct step *s);
 
 /* Slot of an open sequence, -1 when it is not known. */
 int32_t step_find(const struct step *s, uint64_t seq_id);
