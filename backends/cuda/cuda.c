@@ -68,7 +68,10 @@ static void cuda_close(struct backend *be)
 
 static enum status take_device(struct backend *be, size_t pool_bytes, enum numerics numerics)
 {
+    int major;
     TRY(cuda_use(be));
+    CUDA_TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, be->device));
+    be->dependent = major >= 9;
     CUDA_TRY(cudaDeviceGetAttribute(&be->n_sm, cudaDevAttrMultiProcessorCount, be->device));
     CUDA_TRY(cudaStreamCreateWithFlags(&be->stream, cudaStreamNonBlocking));
     for (int i = 0; i < N_EVENTS; i++)

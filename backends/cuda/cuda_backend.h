@@ -41,7 +41,8 @@ struct weight {
 struct backend {
     struct backend_base base;
     int device;
-    int n_sm; /* multiprocessors */
+    int n_sm;       /* multiprocessors */
+    bool dependent; /* sm_90 and up: LAUNCH_DEPENDENT overlaps kernels */
     cudaStream_t stream;
     cudaEvent_t event[N_EVENTS];
     /* Device memory taken at start and given out from its beginning; pool NULL: each alloc asks

@@ -10,11 +10,10 @@
  *   LAUNCH(be, kernel, grid, block, dyn_smem_bytes, args...)  on the backend's stream; the only way
  *                                   to launch; an enum status.  A template: (kernel<1, 2>).
  *                                   Threads of a block are a multiple of 32.
- *   LAUNCH_DEPENDENT(...)           the same; the kernel may begin before its predecessor has
- *                                   ended and must call pdl_wait() before it touches memory that
- *                                   others write, and before it writes any.
- *   SHARED(type, name, [4][32]);    static shared memory, 16-byte aligned, contents undefined
- *   DYN_SMEM(type, name);           the launch's dynamic shared memory
+ *   LAUNCH_DEPENDENT(...)           the same; from sm_90 on the kernel may begin before its
+ * predecessor has ended and must call pdl_wait() before it touches memory that others write, and
+ * before it writes any. SHARED(type, name, [4][32]);    static shared memory, 16-byte aligned,
+ * contents undefined DYN_SMEM(type, name);           the launch's dynamic shared memory
  *   SYNC_THREADS()                  by all threads of the block, at one place
  *   UNROLL                          before a loop with constant bounds
  *
@@ -31,6 +30,8 @@
  *                                   a[2], a[3] the same at k + 8; b[0] column g, k 2t and 2t + 1;
  *                                   b[1] at k + 8; d[0], d[1] row g, columns 2t and 2t + 1; d[2],
  *                                   d[3] row g + 8.  tf32: one k a register: t, then t + 4.
+ *
+ *   uint32_t pack_bf16(lo, hi), pack_f16(lo, hi)   f32 rounded to nearest even, two in a register
  *
  * Memory:
  *   uint4 ld_stream_128(p)          16 aligned bytes that are read once and by no kernel written
@@ -62,9 +63,9 @@
         (be), #kernel,                                                                             \
         gpu_launch(#kernel, kernel, grid, block, dyn_smem, (be)->stream, false, __VA_ARGS__))
 #define LAUNCH_DEPENDENT(be, kernel, grid, block, dyn_smem, ...)                                   \
-    cuda_launched(                                                                                 \
-        (be), #kernel,                                                                             \
-        gpu_launch(#kernel, kernel, grid, block, dyn_smem, (be)->stream, true, __VA_ARGS__))
+    cuda_launched((be), #kernel,                                                                   \
+                  gpu_launch(#kernel, kernel, grid, block, dyn_smem, (be)->stream,                 \
+                             (be)->dependent, __VA_ARGS__))
 
 DEVICE int lane_id()
 {
@@ -151,17 +152,6 @@ DEVICE uint32_t tf32_of_f32(float f)
     if ((u & 0x7f800000U) == 0x7f800000U) /* infinity, NaN: keep a bit of the mantissa */
         return u & 0x7fffffU ? u | 0x400000U : u;
     return (u + 0xfffU + ((u >> 13) & 1U)) & ~0x1fffU;
-}
-
-/* Two elements in one register, the first in the low half. */
-DEVICE uint32_t pack_bf16(float lo, float hi)
-{
-    return (uint32_t)bf16_of_f32(lo) | (uint32_t)bf16_of_f32(hi) << 16;
-}
-
-DEVICE uint32_t pack_f16(float lo, float hi)
-{
-    return (uint32_t)f16_of_f32(lo) | (uint32_t)f16_of_f32(hi) << 16;
 }
 
 DEVICE float4 ld_f32x4(const float *p)

@@ -184,6 +184,20 @@ DEVICE void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32
     GPU_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
 }
 
+DEVICE uint32_t pack_bf16(float lo, float hi)
+{
+    uint32_t v;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
+    return v;
+}
+
+DEVICE uint32_t pack_f16(float lo, float hi)
+{
+    uint32_t v;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
+    return v;
+}
+
 DEVICE uint32_t atomic_add_u32(uint32_t *p, uint32_t v)
 {
     return atomicAdd(p, v);

@@ -35,9 +35,9 @@ static int32_t take_scratch(const struct backend *be, struct linear_job *job)
     size_t scales = (size_t)job->k.seg[job->k.n_slices] * sizeof *job->unscale;
     size_t sums = linear_sums_bytes(be), tokens = INT32_MAX / 2;
     char *at = be->scratch->data;
-    assert(sums < SCRATCH_BYTES);
+    assert(sums < be->scratch->bytes);
     if (row > 0)
-        tokens = (SCRATCH_BYTES - sums) / (row + scales);
+        tokens = (be->scratch->bytes - sums) / (row + scales);
     if (tokens > TOKEN_TILE)
         tokens -= tokens % TOKEN_TILE;
     job->sums = (float *)(void *)at;
@@ -64,7 +64,7 @@ static enum status run_blocks(struct backend *be, struct linear_job job)
         FAIL(ST_UNSUPPORTED,
              "a product over %d columns: the CUDA backend's scratch memory of %d "
              "MiB holds no row",
-             job.k.col[job.k.n_slices], SCRATCH_BYTES >> 20);
+             job.k.col[job.k.n_slices], (int)(be->scratch->bytes >> 20));
     for (; left > 0; left -= job.n_tokens) {
         job.n_tokens = left < most ? left : most;
         TRY(run_packed(be, &job));

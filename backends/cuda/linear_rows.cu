@@ -196,6 +196,7 @@ rows_kernel(struct linear_job a)
     UNROLL
     for (int step = 0; step < depth; step++)
         load_w(w[step], a, (int32_t)blockIdx.x * 16 * MT, s, step);
+    pdl_wait(); /* w is never written in a step, x is */
     for (int group = (int)blockIdx.x; group < n_groups; group += (int)gridDim.x) {
         struct running_sums<per_thread> sums = {
         };
@@ -230,8 +231,8 @@ rows_kernel(struct linear_job a)
 }
 
 #define ROWS_LAUNCH(E, MT, NT, X32)                                                                \
-    LAUNCH(be, (rows_kernel<E, MT, NT, X32>), rows_grid(be, job, MT, NT), WARPS * 32,              \
-           2 * WARPS * MT * NT * FRAG * sizeof(float), *job)
+    LAUNCH_DEPENDENT(be, (rows_kernel<E, MT, NT, X32>), rows_grid(be, job, MT, NT), WARPS * 32,    \
+                     2 * WARPS * MT * NT * FRAG * sizeof(float), *job)
 
 static unsigned rows_grid(const struct backend *be, const struct linear_job *job, int mt, int nt)
 {

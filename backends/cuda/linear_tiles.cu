@@ -15,7 +15,7 @@ enum {
 template <int MT, int NT> struct tile_shape {
     static const int bn = WARPS_N * 16 * MT, bt = WARPS_T * 8 * NT;
     static const int stage_bytes = (bn + bt) * ROW_BYTES;
-    static const int per_thread = MT * NT * 4; /* outputs */
+    static const int per_sm = MT * NT > 4 ? 1 : 2; /* blocks at once, as registers allow */
 };
 
 struct tiles_args {
@@ -51,12 +51,14 @@ DEVICE int granule_at(int row, int g)
 DEVICE void load_rows(unsigned char *dst, const void *src, size_t row_bytes, int32_t first,
                       int32_t n_rows, int rows, int32_t step)
 {
-    const unsigned char *from = (const unsigned char *)src + (size_t)step * ROW_BYTES;
+    const unsigned char *from =
+        (const unsigned char *)src + (size_t)first * row_bytes + (size_t)step * ROW_BYTES;
+    const int last = n_rows - 1 - first; /* >= 0 */
     UNROLL
     for (int i = (int)threadIdx.x; i < rows * GRANULES; i += THREADS) {
         const int r = i / GRANULES, g = i % GRANULES;
-        const int32_t row = first + r < n_rows ? first + r : n_rows - 1;
-        cp_async_16(dst + granule_at(r, g), from + (size_t)row * row_bytes + g * 16);
+        const uint32_t off = (uint32_t)(r < last ? r : last) * (uint32_t)row_bytes;
+        cp_async_16(dst + granule_at(r, g), from + off + g * 16);
     }
 }
 
@@ -199,7 +201,9 @@ DEVICE void write_tile(const struct tiles_args &a, const struct tile_at &at,
  * Registers: the segment's and the slice's sums, 32 MT NT bytes each a thread.
  * Bytes: w and x once from memory, and from L2 (1 / bt + 1 / bn) 2 T N K; a border of slices writes
  * and reads a tile of sums in L2.  Bound by tensor cores and L2 (large T) or memory (small T). */
-template <class E, int MT, int NT> KERNEL(THREADS) tiles_kernel(struct tiles_args a)
+template <class E, int MT, int NT>
+KERNEL(THREADS, tile_shape<MT, NT>::per_sm)
+tiles_kernel(struct tiles_args a)
 {
     DYN_SMEM(unsigned char, smem);
     using shape = tile_shape<MT, NT>;
@@ -254,12 +258,11 @@ size_t linear_sums_bytes(const struct backend *be)
     return (size_t)be->n_sm * SUMS_BYTES;
 }
 
-/* per_sm: blocks that a multiprocessor runs at once. */
 template <class E, int MT, int NT>
-static enum status launch_tiles(struct backend *be, const struct linear_job *job, int per_sm)
+static enum status launch_tiles(struct backend *be, const struct linear_job *job)
 {
     using shape = tile_shape<MT, NT>;
-    const int at_once = be->n_sm * per_sm;
+    const int at_once = be->n_sm * shape::per_sm;
     const int n_tiles_t = (job->n_tokens + shape::bt - 1) / shape::bt;
     const int n_tiles = (job->n + shape::bn - 1) / shape::bn * n_tiles_t;
     struct tiles_args a = {};
@@ -287,8 +290,7 @@ enum status linear_tiles(struct backend *be, const struct linear_job *job)
     const int64_t large = (int64_t)((job->n + 127) / 128) * ((job->n_tokens + 127) / 128);
     const bool bf16 = job->dtype == DT_BF16;
     if (job->n_tokens > 64 && large * job->k.n_slices >= be->n_sm)
-        return bf16 ? launch_tiles<elem_bf16, 4, 4>(be, job, 1)
-                    : launch_tiles<elem_f16, 4, 4>(be, job, 1);
-    return bf16 ? launch_tiles<elem_bf16, 2, 2>(be, job, 3)
-                : launch_tiles<elem_f16, 2, 2>(be, job, 3);
+        return bf16 ? launch_tiles<elem_bf16, 4, 4>(be, job)
+                    : launch_tiles<elem_f16, 4, 4>(be, job);
+    return bf16 ? launch_tiles<elem_bf16, 2, 2>(be, job) : launch_tiles<elem_f16, 2, 2>(be, job);
 }

@@ -295,6 +295,16 @@ DEVICE void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32
     emulated_do_mma("mma.tf32", d, a, b, emulated_mma_tf32);
 }
 
+DEVICE uint32_t pack_bf16(float lo, float hi)
+{
+    return (uint32_t)bf16_of_f32(lo) | (uint32_t)bf16_of_f32(hi) << 16;
+}
+
+DEVICE uint32_t pack_f16(float lo, float hi)
+{
+    return (uint32_t)f16_of_f32(lo) | (uint32_t)f16_of_f32(hi) << 16;
+}
+
 DEVICE uint32_t atomic_add_u32(uint32_t *p, uint32_t v)
 {
     return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);

@@ -5,3 +5,5 @@ ingot_emulated(test_emulator)
 # The shapes and references of tests/ops, on the emulated device.
 ingot_test(test_ops_cuda ops/test_ops_cuda.c LIBS ingot_op_cases ingot_backends ingot_common TIMEOUT 900 LABEL cuda)
 ingot_emulated(test_ops_cuda)
+ingot_test(test_linear_cuda ops/test_linear_cuda.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda)
+ingot_emulated(test_linear_cuda)
