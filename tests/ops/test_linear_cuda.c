@@ -155,7 +155,13 @@ Test(linear_cuda, a_row_has_the_same_bits_in_every_batch_with_slices)
 Test(linear_cuda, large_tiles)
 {
     check_batches(DT_BF16, 260, 200, 2, (const int32_t[]){70, 200});
-    check_batches(DT_BF16, 390, 130, 1, (const int32_t[]){130});
+    check_batches(DT_BF16, 390, 200, 1, (const int32_t[]){200});
+}
+
+/* More rows than the device computes at once, more segments than a block has warps. */
+Test(linear_cuda, blocks_take_several_groups_of_rows)
+{
+    check_batches(DT_BF16, 300, 2250, 2, (const int32_t[]){2000, 2250});
 }
 
 /* More tokens than the scratch memory holds: in blocks, with the same bits. */
