@@ -75,6 +75,47 @@ __attribute__((target("avx512f"))) static double fma_avx512(double *flops)
     return (double)_mm512_reduce_add_ps(sum);
 }
 
+__attribute__((target("avx512f,avx512vnni"))) static double int8_avx512(double *ops)
+{
+    __m512i acc[12], x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(5), sum = x;
+    UNROLL
+    for (int j = 0; j < 12; j++)
+        acc[j] = _mm512_set1_epi32(j);
+    for (long i = 0; i < fma_rounds; i++) {
+        UNROLL
+        for (int j = 0; j < 12; j++)
+            acc[j] = _mm512_dpbusd_epi32(acc[j], x, y);
+    }
+    UNROLL
+    for (int j = 0; j < 12; j++)
+        sum = _mm512_add_epi32(sum, acc[j]);
+    *ops = (double)fma_rounds * 12 * 64 * 2;
+    return (double)_mm512_reduce_add_epi32(sum);
+}
+
+__attribute__((target("avx2"))) static double int8_avx2(double *ops)
+{
+    __m256i acc[8], x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(5), one = _mm256_set1_epi16(1);
+    int32_t out[8];
+    UNROLL
+    for (int j = 0; j < 8; j++)
+        acc[j] = _mm256_set1_epi32(j);
+    for (long i = 0; i < fma_rounds; i++) {
+        UNROLL
+        for (int j = 0; j < 8; j++) {
+            __asm__("" : "+x"(x)); /* the product is the work: it must not leave the loop */
+            __m256i pairs = _mm256_maddubs_epi16(x, y);
+            acc[j] = _mm256_add_epi32(acc[j], _mm256_madd_epi16(pairs, one));
+        }
+    }
+    UNROLL
+    for (int j = 1; j < 8; j++)
+        acc[0] = _mm256_add_epi32(acc[0], acc[j]);
+    _mm256_storeu_si256((__m256i *)(void *)out, acc[0]);
+    *ops = (double)fma_rounds * 8 * 32 * 2;
+    return (double)out[0];
+}
+
 __attribute__((target("avx2,fma"))) static double fma_avx2(double *flops)
 {
     __m256 acc[12], x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(1e-3f), sum = x;
@@ -153,6 +194,21 @@ static void *fma_work(void *arg)
     return NULL;
 }
 
+static void *int8_work(void *arg)
+{
+    struct job *j = arg;
+    volatile double sink = 0;
+    j->result = 0;
+#if defined(__x86_64__)
+    if (strcmp(j->isa, "avx512") == 0 && __builtin_cpu_supports("avx512vnni"))
+        sink = int8_avx512(&j->result);
+    else if (strcmp(j->isa, "avx512") == 0 || strcmp(j->isa, "avx2") == 0)
+        sink = int8_avx2(&j->result);
+#endif
+    (void)sink;
+    return NULL;
+}
+
 /* Seconds of the best try of work on all threads at once. */
 static double best_of(void *(*work)(void *), struct job *jobs, int threads)
 {
@@ -194,6 +250,8 @@ struct ceilings ceilings_measure(int threads, const char *isa)
     c.read_gbs = (double)each * threads / best_of(read_work, jobs, threads) * 1e-9;
     double s = best_of(fma_work, jobs, threads);
     c.fma_gflops = jobs[0].result * threads / s * 1e-9;
+    s = best_of(int8_work, jobs, threads);
+    c.int8_gops = jobs[0].result * threads / s * 1e-9;
     munmap(p, read_bytes);
     return c;
 }

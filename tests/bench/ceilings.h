@@ -9,6 +9,8 @@
 struct ceilings {
     double read_gbs;   /* 1e9 bytes a second read from memory, huge pages where there are any */
     double fma_gflops; /* 1e9 fp32 operations a second, a fused multiply-add counting as two */
+    double int8_gops;  /* 1e9 operations a second of products of bytes summed in int32, likewise; 0
+                          where this build has no such instruction to measure */
 };
 
 /* isa: "avx512", "avx2", anything else: fmaf in plain C.  Best of several tries; 0 when out of

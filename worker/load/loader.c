@@ -34,6 +34,14 @@ static enum status check_path(const char *path, bool *is_dir)
     return ST_OK;
 }
 
+static enum status take_marks(struct loader *ld)
+{
+    ld->used = calloc(loader_count(ld) + 1, sizeof *ld->used);
+    if (!ld->used)
+        FAIL(ST_NOMEM, "no memory");
+    return ST_OK;
+}
+
 static enum status open_parts(struct loader *ld, const char *path)
 {
     bool is_dir = false;
@@ -44,10 +52,7 @@ static enum status open_parts(struct loader *ld, const char *path)
     } else {
         TRY(gguf_source_open(&ld->src, &ld->mc, path));
     }
-    ld->used = calloc(loader_count(ld) + 1, sizeof *ld->used);
-    if (!ld->used)
-        FAIL(ST_NOMEM, "no memory");
-    return ST_OK;
+    return take_marks(ld);
 }
 
 enum status loader_open(struct loader **out, const char *path)
@@ -57,6 +62,28 @@ enum status loader_open(struct loader **out, const char *path)
     if (!ld)
         FAIL(ST_NOMEM, "no memory");
     enum status st = open_parts(ld, path);
+    if (st != ST_OK) {
+        loader_close(ld);
+        return st;
+    }
+    *out = ld;
+    return ST_OK;
+}
+
+enum status loader_open_source(struct loader **out, const struct model_config *mc,
+                               struct tensor_source **src)
+{
+    *out = NULL;
+    struct loader *ld = calloc(1, sizeof *ld);
+    if (!ld) {
+        (*src)->ops->close(*src);
+        *src = NULL;
+        FAIL(ST_NOMEM, "no memory");
+    }
+    ld->mc = *mc;
+    ld->src = *src;
+    *src = NULL;
+    enum status st = take_marks(ld);
     if (st != ST_OK) {
         loader_close(ld);
         return st;

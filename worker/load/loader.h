@@ -13,6 +13,9 @@ struct loader;
 /* A model directory as HuggingFace repositories have it, or a .gguf file.  ST_NOT_FOUND, ST_FORMAT,
  * ST_UNSUPPORTED: one line that names the file and what is wrong. */
 MUST_CHECK enum status loader_open(struct loader **out, const char *path);
+/* The same for tensors that come from elsewhere; src, by name, is given away, also on failure. */
+MUST_CHECK enum status loader_open_source(struct loader **out, const struct model_config *mc,
+                                          struct tensor_source **src);
 void loader_close(struct loader *ld);
 
 const struct model_config *loader_config(const struct loader *ld);
