@@ -152,6 +152,16 @@ enum status cuda_gather(struct backend *be, struct view x, struct view row, stru
 /* linear.c */
 enum status cuda_linear(struct backend *be, const struct weight *w, struct view x, struct view out);
 
+/* qkv.cu */
+enum status cuda_qkv_to_cache(struct backend *be, const struct attn_layer *al,
+                              const struct step_dev *st, struct view qkv, struct kv_layer kv,
+                              struct view q);
+
+/* attention.cu */
+enum status cuda_attention(struct backend *be, const struct attn_layer *al,
+                           const struct step_dev *st, struct view q, struct kv_layer kv,
+                           struct view out);
+
 /* logits.cu */
 enum status cuda_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,
                              struct view row, struct view id, struct view mul, struct view add);

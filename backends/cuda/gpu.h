@@ -15,7 +15,7 @@
  * before it writes any. SHARED(type, name, [4][32]);    static shared memory, 16-byte aligned,
  * contents undefined DYN_SMEM(type, name);           the launch's dynamic shared memory
  *   SYNC_THREADS()                  by all threads of the block, at one place
- *   UNROLL                          before a loop with constant bounds
+ *   UNROLL, NO_UNROLL               before a loop
  *
  * Warp operations are called by all 32 lanes:
  *   T shfl(v, lane), shfl_xor(v, mask), shfl_down(v, by)   beyond the warp: the own value

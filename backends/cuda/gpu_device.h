@@ -12,6 +12,7 @@
     type *name = (type *)gpu_dyn_smem
 #define SYNC_THREADS() __syncthreads()
 #define UNROLL _Pragma("unroll")
+#define NO_UNROLL _Pragma("unroll 1")
 
 /* dyn_smem beyond 48 KiB has to be asked for, once a kernel; asking again costs little and nothing
  * in a captured step. */

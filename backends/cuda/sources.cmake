@@ -15,4 +15,7 @@ set(INGOT_CUDA_KERNEL_SOURCES
   ${INGOT_CUDA_DIR}/linear_rows.cu
   ${INGOT_CUDA_DIR}/linear_tiles.cu
   ${INGOT_CUDA_DIR}/logits.cu
+  ${INGOT_CUDA_DIR}/attention.cu
+  ${INGOT_CUDA_DIR}/attention_f32.cu
+  ${INGOT_CUDA_DIR}/qkv.cu
   ${INGOT_CUDA_DIR}/rows.cu)

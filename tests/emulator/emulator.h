@@ -71,6 +71,7 @@ void emulated_cp_wait(int groups_left);
 #define DYN_SMEM(type, name) type *name = (type *)emulated_dyn_shared()
 #define SYNC_THREADS() emulated_barrier(__FILE__, __LINE__)
 #define UNROLL
+#define NO_UNROLL
 
 template <typename... P, typename... A>
 static inline cudaError_t gpu_launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block,

@@ -388,7 +388,9 @@ static void ref_head(const struct op_case *c, int32_t t, int32_t head, const dou
             mag += p[j] * fabs(v[at_of(j, c->d, i)]);
         }
         out[i] = o / sum;
-        bound[i] = mag / sum * (4 * worst * (c->d + 4) * EPS + (pos - from + 60) * EPS + 1e-6);
+        bound[i] = mag / sum *
+                   (4 * worst * (c->d + 4) * EPS + (pos - from + 60) * EPS + 1e-6 +
+                    1.1 * c->x_eps * (2 * worst + 1));
     }
 }
 

@@ -1,0 +1,433 @@
+/* Attention over the paged KV cache.
+ *
+ * Order of the sums (the numeric contract of this backend; a row is one query head of one token):
+ * keys in splits of SPLIT at absolute positions, a split in tiles of TILE.  Within a split the
+ * online softmax goes tile by tile: scores by matrix instructions over the head's dimensions
+ * ascending (q rounded to the cache's 16-bit type, 8-bit entries widened to bf16 exactly and scaled
+ * afterwards), weights e^(s - m) rounded to that type, values by matrix instructions over 16 keys
+ * at a time.  Splits are merged in ascending order.  A decode spreads its splits over the device
+ * and merges them in a second kernel, a prefill merges as it goes: the same arithmetic, so the same
+ * bits.  Tiles and splits that a row does not see leave it as it is.
+ *
+ * The technique is FlashAttention-2's and flash-decoding's (Dao, 2023). */
+#include "backends/cuda/attention_tile.h"
+
+enum {
+    PREFILL_WARPS = 4,
+    BLOCKS_PER_SM = 6, /* decode: blocks under way */
+};
+
+DEVICE int splits_of(const attn_args &a, int seq)
+{
+    return (a.kv_len[seq] + SPLIT - 1) / SPLIT;
+}
+
+/* ---- one block: up to 16 rows a warp of one sequence that read one KV head ---- */
+
+struct block_work {
+    int seq, g;
+    int row0, n_rows;   /* of the sequence's rows: token row / heads, head row % heads */
+    int split0, split1; /* splits [split0, split1) */
+    int dv0;            /* dims [dv0, dv0 + DV) of the output */
+};
+
+/* Shared memory of a block: q, then `stages` times keys and values, then their scales. */
+struct block_smem {
+    uint16_t *q, *kv;
+    float *scale;
+    int pitch, d_pad;
+};
+
+static int d_padded(int d)
+{
+    return (d + 63) / 64 * 64;
+}
+
+static size_t smem_bytes(int d, int warps, int stages)
+{
+    size_t pitch = (size_t)d_padded(d) + PAD;
+    return ((size_t)warps * ROWS + (size_t)stages * 2 * TILE) * pitch * sizeof(uint16_t) +
+           (size_t)stages * 2 * TILE * sizeof(float);
+}
+
+DEVICE block_smem smem_of(char *base, int d, int warps, int stages)
+{
+    block_smem s;
+    s.d_pad = (d + 63) / 64 * 64;
+    s.pitch = s.d_pad + PAD;
+    s.q = (uint16_t *)base;
+    s.kv = s.q + warps * ROWS * s.pitch;
+    s.scale = (float *)(s.kv + stages * 2 * TILE * s.pitch);
+    return s;
+}
+
+template <bool F16>
+DEVICE void load_queries(const attn_args &a, const block_work &w, const block_smem &s, int warps)
+{
+    int h0, n_h = heads_of(a, w.g, &h0);
+    for (int i = (int)threadIdx.x; i < warps * ROWS * s.d_pad; i += (int)blockDim.x) {
+        int r = i / s.d_pad, c = i % s.d_pad, row = w.row0 + r;
+        float x = 0.0f;
+        if (r < w.n_rows && c < a.d)
+            x = a.q[(size_t)(a.q_start[w.seq] + row / n_h) * (size_t)a.q_stride +
+                    (size_t)(h0 + row % n_h) * (size_t)a.d + (size_t)c];
+        s.q[r * s.pitch + c] = F16 ? f16_of_f32(x) : bf16_of_f32(x);
+    }
+}
+
+DEVICE row_ranges ranges_of(const attn_args &a, const block_work &w)
+{
+    int h0, n_h = heads_of(a, w.g, &h0), first = warp_id() * ROWS, last = first + ROWS - 1;
+    row_ranges g = {{0, 0}, {0, 0}, 0, 0};
+    const int32_t *pos = a.pos + a.q_start[w.seq];
+    for (int i = 0; i < 2; i++) {
+        int r = first + lane_id() / 4 + 8 * i;
+        if (r < w.n_rows)
+            range_of(a, pos[(w.row0 + r) / n_h], &g.lo[i], &g.hi[i]);
+    }
+    last = last < w.n_rows - 1 ? last : w.n_rows - 1;
+    if (first <= last) { /* positions ascend with the rows */
+        int unused;
+        range_of(a, pos[(w.row0 + first) / n_h], &g.warp_lo, &unused);
+        range_of(a, pos[(w.row0 + last) / n_h], &unused, &g.warp_hi);
+    }
+    return g;
+}
+
+template <int STAGES>
+DEVICE void load_stage(const attn_args &a, const block_work &w, const block_smem &s, int i_tile)
+{
+    const int32_t *blocks = a.table + (size_t)w.seq * (size_t)a.table_stride;
+    int stage = i_tile % STAGES, kv_len = a.kv_len[w.seq], key0 = i_tile * TILE;
+    uint16_t *k = s.kv + stage * 2 * TILE * s.pitch;
+    load_tile(a, a.k, blocks, kv_len, w.g, key0, k, s.pitch, s.d_pad);
+    load_tile(a, a.v, blocks, kv_len, w.g, key0, k + TILE * s.pitch, s.pitch, s.d_pad);
+    if (a.k_scale) {
+        float *scale = s.scale + stage * 2 * TILE;
+        load_scales(a, a.k_scale, blocks, kv_len, w.g, key0, scale);
+        load_scales(a, a.v_scale, blocks, kv_len, w.g, key0, scale + TILE);
+    }
+}
+
+template <int STAGES> DEVICE tile stage_tile(const attn_args &a, const block_smem &s, int i_tile)
+{
+    int stage = i_tile % STAGES;
+    tile t;
+    t.k = s.kv + stage * 2 * TILE * s.pitch;
+    t.v = t.k + TILE * s.pitch;
+    t.k_scale = a.k_scale ? s.scale + stage * 2 * TILE : nullptr;
+    t.v_scale = a.k_scale ? s.scale + (stage * 2 + 1) * TILE : nullptr;
+    t.pitch = s.pitch;
+    t.d_pad = s.d_pad;
+    t.key0 = i_tile * TILE;
+    return t;
+}
+
+/* Tiles [*i0, *i1) of the work's splits that any of its rows sees. */
+DEVICE void tiles_of(const attn_args &a, const block_work &w, int *i0, int *i1)
+{
+    enum { PER_SPLIT = SPLIT / TILE };
+    int h0, n_h = heads_of(a, w.g, &h0), lo, hi, unused;
+    const int32_t *pos = a.pos + a.q_start[w.seq];
+    range_of(a, pos[w.row0 / n_h], &lo, &unused);
+    range_of(a, pos[(w.row0 + w.n_rows - 1) / n_h], &unused, &hi);
+    *i0 = lo / TILE > w.split0 * PER_SPLIT ? lo / TILE : w.split0 * PER_SPLIT;
+    *i1 = (hi + TILE - 1) / TILE;
+    *i1 = *i1 < w.split1 * PER_SPLIT ? *i1 : w.split1 * PER_SPLIT;
+}
+
+/* fn(tile, end of its split?) over the work's tiles, STAGES - 1 of them on their way while one is
+ * used.
+ */
+template <int STAGES, class Fn>
+DEVICE void each_tile(const attn_args &a, const block_work &w, const block_smem &s, Fn fn)
+{
+    enum { AHEAD = STAGES - 1, PER_SPLIT = SPLIT / TILE };
+    int i0, i1;
+    tiles_of(a, w, &i0, &i1);
+    for (int i = i0; i < i0 + AHEAD; i++) {
+        if (i < i1)
+            load_stage<STAGES>(a, w, s, i);
+        cp_async_commit();
+    }
+    NO_UNROLL
+    for (int i = i0; i < i1; i++) {
+        if (AHEAD == 0) {
+            load_stage<STAGES>(a, w, s, i);
+            cp_async_commit();
+        }
+        cp_async_wait<(AHEAD > 0 ? AHEAD - 1 : 0)>();
+        SYNC_THREADS(); /* the tile (and q) is written; the one before it is used up */
+        if (AHEAD > 0) {
+            if (i + AHEAD < i1)
+                load_stage<STAGES>(a, w, s, i + AHEAD);
+            cp_async_commit();
+        }
+        fn(stage_tile<STAGES>(a, s, i), (i + 1) % PER_SPLIT == 0 || i + 1 == i1);
+        if (AHEAD == 0)
+            SYNC_THREADS(); /* used up: its place may be written again */
+    }
+    cp_async_wait<0>();
+    SYNC_THREADS(); /* the block's memory may be written again */
+}
+
+/* The merged splits of the block's rows. */
+template <bool F16, int DV, int STAGES>
+DEVICE void attend_block(const attn_args &a, const block_work &w, const block_smem &s, int warps,
+                         rows_state<DV> &state)
+{
+    row_ranges g = ranges_of(a, w);
+    const uint16_t *q = s.q + warp_id() * ROWS * s.pitch;
+    rows_state<DV> part;
+    clear(state);
+    clear(part);
+    load_queries<F16>(a, w, s, warps);
+    each_tile<STAGES>(a, w, s, [&](const tile &t, bool end) {
+        if (t.key0 < g.warp_hi && t.key0 + TILE > g.warp_lo)
+            attend_tile<F16, DV>(t, q, g, a.scale, w.dv0, part);
+        if (end) {
+            merge(state, part);
+            clear(part);
+        }
+    });
+}
+
+/* One split for one warp's rows. */
+template <bool F16, int DV, int STAGES>
+DEVICE void attend_split(const attn_args &a, const block_work &w, const block_smem &s,
+                         rows_state<DV> &part)
+{
+    row_ranges g = ranges_of(a, w);
+    clear(part);
+    load_queries<F16>(a, w, s, 1);
+    each_tile<STAGES>(a, w, s, [&](const tile &t, bool) {
+        attend_tile<F16, DV>(t, s.q, g, a.scale, w.dv0, part);
+    });
+}
+
+/* fn(row, dim, o, index of the lane's row 0 or 1) for what the lane holds. */
+template <int DV, class Fn> DEVICE void each_element(const attn_args &a, const block_work &w, Fn fn)
+{
+    UNROLL for (int n = 0; n < DV / 8; n++) UNROLL for (int i = 0; i < 4; i++)
+    {
+        int r = warp_id() * ROWS + lane_id() / 4 + 8 * (i / 2),
+            c = w.dv0 + 8 * n + lane_id() % 4 * 2 + i % 2;
+        if (r < w.n_rows && c < a.d)
+            fn(r, c, n, i);
+    }
+}
+
+template <int DV>
+DEVICE void store_rows(const attn_args &a, const block_work &w, const rows_state<DV> &s)
+{
+    int h0, n_h = heads_of(a, w.g, &h0);
+    each_element<DV>(a, w, [&](int r, int c, int n, int i) {
+        int row = w.row0 + r;
+        a.out[(size_t)(a.q_start[w.seq] + row / n_h) * (size_t)a.out_stride +
+              (size_t)(h0 + row % n_h) * (size_t)a.d + (size_t)c] = finish(s.o[n][i], s.l[i / 2]);
+    });
+}
+
+/* Splits of sequences with one row among [0, seq), and of all; a warp's work, 32 sequences at a
+ * time. */
+DEVICE int count_splits(const attn_args &a, int n)
+{
+    int total = 0;
+    for (int s0 = 0; s0 < n; s0 += 32) {
+        int s = s0 + lane_id(), c = 0;
+        if (s < n && a.q_start[s + 1] - a.q_start[s] == 1)
+            c = splits_of(a, s);
+        for (int d = 16; d > 0; d /= 2)
+            c += shfl_xor(c, d);
+        total += c;
+    }
+    return total;
+}
+
+/* Sequences with more than one row, and those that attention_decode leaves.  Grid (row tiles, KV
+ * heads x dv chunks, sequences), WARPS warps of 16 rows.  Bound: matrix units at long chunks, else
+ * reading the sequence's keys and values once per 64 rows. */
+template <bool F16, int DV, int WARPS, int STAGES>
+KERNEL(WARPS * 32)
+attention_prefill(attn_args a, int n_dv)
+{
+    DYN_SMEM(char, smem);
+    block_work w;
+    w.seq = (int)blockIdx.z;
+    w.g = (int)blockIdx.y / n_dv;
+    w.dv0 = (int)blockIdx.y % n_dv * DV;
+    int h0, n_h = heads_of(a, w.g, &h0), q_len = a.q_start[w.seq + 1] - a.q_start[w.seq];
+    int rows = q_len * n_h,
+        i_tile = (int)gridDim.x - 1 - (int)blockIdx.x; /* longest ranges first */
+    w.row0 = i_tile * WARPS * ROWS;
+    if (w.row0 >= rows || (q_len == 1 && count_splits(a, a.n_seqs) <= a.n_part))
+        return;
+    w.n_rows = rows - w.row0 < WARPS * ROWS ? rows - w.row0 : WARPS * ROWS;
+    w.split0 = 0;
+    w.split1 = splits_of(a, w.seq);
+    rows_state<DV> state;
+    attend_block<F16, DV, STAGES>(a, w, smem_of(smem, a.d, WARPS, STAGES), WARPS, state);
+    store_rows(a, w, state);
+}
+
+/* ---- decode: (sequence, split) pairs spread over the device ---- */
+
+/* The pair of that number; false beyond the last. */
+DEVICE bool find_split(const attn_args &a, int number, int *seq, int *split)
+{
+    for (int s0 = 0; s0 < a.n_seqs; s0 += 32) {
+        int s = s0 + lane_id(), c = 0;
+        if (s < a.n_seqs && a.q_start[s + 1] - a.q_start[s] == 1)
+            c = splits_of(a, s);
+        int end = c; /* inclusive sum over the lanes */
+        for (int d = 1; d < 32; d *= 2) {
+            int before = shfl(end, lane_id() >= d ? lane_id() - d : lane_id());
+            end += lane_id() >= d ? before : 0;
+        }
+        uint32_t here = warp_ballot(number >= end - c && number < end);
+        if (here) {
+            int lane = 31 - count_leading_zeros(here & (0u - here));
+            *seq = s0 + lane;
+            *split = number - shfl(end - c, lane);
+            return true;
+        }
+        number -= shfl(end, 31);
+    }
+    return false;
+}
+
+/* One warp a block, blocks take pairs in turn; nothing when the pairs do not fit into `part`: then
+ * attention_prefill does these sequences, to the same bits.  Bound: reading keys and values. */
+template <bool F16, int DV, int STAGES> KERNEL(32) attention_decode(attn_args a, int n_dv)
+{
+    DYN_SMEM(char, smem);
+    block_smem sm = smem_of(smem, a.d, 1, STAGES);
+    int total = count_splits(a, a.n_seqs), h0;
+    block_work w;
+    w.g = (int)blockIdx.y / n_dv;
+    w.dv0 = (int)blockIdx.y % n_dv * DV;
+    w.row0 = 0;
+    w.n_rows = heads_of(a, w.g, &h0);
+    for (int i = (int)blockIdx.x; i < total && total <= a.n_part; i += (int)gridDim.x) {
+        rows_state<DV> part;
+        if (!find_split(a, i, &w.seq, &w.split0))
+            break;
+        w.split1 = w.split0 + 1;
+        attend_split<F16, DV, STAGES>(a, w, sm, part);
+        float *to = a.part + ((size_t)i * (size_t)a.n_kv + (size_t)w.g) * (size_t)a.q_per_kv *
+                                 (size_t)(a.d + 2);
+        each_element<DV>(a, w, [&](int r, int c, int n, int e) {
+            float *row = to + (size_t)r * (size_t)(a.d + 2);
+            row[c] = part.o[n][e];
+            if (c == 0) {
+                row[a.d] = part.m[e / 2];
+                row[a.d + 1] = part.l[e / 2];
+            }
+        });
+    }
+}
+
+/* Merges the splits of a sequence.  Grid (sequences, KV heads); a thread per (row, dim). */
+KERNEL(128) attention_merge(attn_args a)
+{
+    int seq = (int)blockIdx.x, g = (int)blockIdx.y, h0, n_h = heads_of(a, g, &h0);
+    int before = count_splits(a, seq), n = splits_of(a, seq);
+    if (a.q_start[seq + 1] - a.q_start[seq] != 1 || count_splits(a, a.n_seqs) > a.n_part)
+        return;
+    size_t row_size = (size_t)(a.d + 2), step = (size_t)a.n_kv * (size_t)a.q_per_kv * row_size;
+    for (int i = (int)threadIdx.x; i < n_h * a.d; i += (int)blockDim.x) {
+        int r = i / a.d, c = i % a.d;
+        const float *part =
+            a.part + ((size_t)before * (size_t)a.n_kv + (size_t)g) * (size_t)a.q_per_kv * row_size +
+            (size_t)r * row_size;
+        float m = -INFINITY, l = 0.0f, o = 0.0f;
+        for (int j = 0; j < n; j++, part += step) {
+            float fa, fb;
+            merge_factors(m, l, part[a.d], part[a.d + 1], &fa, &fb);
+            o = merge_one(o, part[c], fa, fb);
+        }
+        a.out[(size_t)a.q_start[seq] * (size_t)a.out_stride + (size_t)(h0 + r) * (size_t)a.d +
+              (size_t)c] = finish(o, l);
+    }
+}
+
+/* ---- launching ---- */
+
+template <bool F16, int DV, int WARPS, int STAGES>
+static enum status run(struct backend *be, attn_args a, int32_t max_q, int32_t max_kv)
+{
+    int n_dv = (a.d + DV - 1) / DV;
+    unsigned heads = (unsigned)(a.n_kv * n_dv);
+    a.part = (float *)be->scratch->data;
+    a.n_part =
+        (int64_t)(be->scratch->bytes / sizeof(float)) / ((int64_t)a.n_kv * a.q_per_kv * (a.d + 2));
+    int64_t pairs = (int64_t)a.n_seqs * ((max_kv + SPLIT - 1) / SPLIT);
+    int32_t turns = blocks_for((int64_t)be->n_sm * BLOCKS_PER_SM, heads);
+    dim3 grid((unsigned)(pairs < turns ? pairs : turns), heads);
+    TRY(LAUNCH(be, (attention_decode<F16, DV, STAGES>), grid, 32, smem_bytes(a.d, 1, STAGES), a,
+               n_dv));
+    TRY(LAUNCH(be, attention_merge, dim3((unsigned)a.n_seqs, (unsigned)a.n_kv), 128, 0, a));
+    if (max_q < 2 && pairs <= a.n_part)
+        return ST_OK;
+    grid = dim3((unsigned)blocks_for((int64_t)max_q * a.q_per_kv, WARPS * ROWS), heads,
+                (unsigned)a.n_seqs);
+    return LAUNCH(be, (attention_prefill<F16, DV, WARPS, STAGES>), grid, WARPS * 32,
+                  smem_bytes(a.d, WARPS, STAGES), a, n_dv);
+}
+
+/* By the head's size: wide heads have less room in shared memory. */
+template <bool F16>
+static enum status run_type(struct backend *be, const attn_args &a, const struct step_dev *st)
+{
+    int pad = d_padded(a.d);
+    if (pad == 64)
+        return run<F16, 64, PREFILL_WARPS, 3>(be, a, st->max_q, st->max_kv);
+    if (pad == 128)
+        return run<F16, 128, PREFILL_WARPS, 3>(be, a, st->max_q, st->max_kv);
+    return run<F16, 128, 1, 1>(be, a, st->max_q, st->max_kv);
+}
+
+static attn_args args_of(const struct attn_layer *al, const struct step_dev *st, struct view q,
+                         struct kv_layer kv, struct view out)
+{
+    attn_args a = {};
+    a.q = view_f32(q);
+    a.out = view_f32(out);
+    a.q_stride = q.stride;
+    a.out_stride = out.stride;
+    a.k = view_ptr(kv.k);
+    a.v = view_ptr(kv.v);
+    a.k_scale = kv.k_scale.buf ? view_f32(kv.k_scale) : nullptr;
+    a.v_scale = kv.v_scale.buf ? view_f32(kv.v_scale) : nullptr;
+    a.kv_type = kv.k.dtype;
+    a.n_q = al->n_q;
+    a.n_kv = al->n_kv;
+    a.d = al->d_head;
+    a.q_per_kv = al->q_per_kv;
+    a.q_offset = al->q_offset;
+    a.window = al->window;
+    a.scale = al->scale;
+    a.pos = view_i32(st->pos);
+    a.q_start = view_i32(st->q_start);
+    a.kv_len = view_i32(st->kv_len);
+    a.table = view_i32(st->block_table);
+    a.table_stride = st->block_table.stride;
+    a.block_len = st->block_len;
+    a.n_seqs = st->n_seqs;
+    return a;
+}
+
+enum status cuda_attention(struct backend *be, const struct attn_layer *al,
+                           const struct step_dev *st, struct view q, struct kv_layer kv,
+                           struct view out)
+{
+    assert(kv.k.stride == kv.k.cols && kv.k.dtype == kv.v.dtype && al->d_head <= HEAD_MAX);
+    if (st->n_tokens == 0 || al->n_q == 0)
+        return ST_OK;
+    attn_args a = args_of(al, st, q, kv, out);
+    if (a.kv_type == DT_F32)
+        return attention_f32_run(be, a, st->n_tokens);
+    if (a.q_per_kv > ROWS)
+        FAIL(ST_UNSUPPORTED, "cuda: %d query heads share a key head; at most %d", a.q_per_kv, ROWS);
+    return a.kv_type == DT_F16 ? run_type<true>(be, a, st) : run_type<false>(be, a, st);
+}

@@ -1,0 +1,231 @@
+/* Attention over one tile of keys by one warp of 16 rows, and the merging of splits: attention.cu's
+ * arithmetic. */
+#ifndef BACKENDS_CUDA_ATTENTION_TILE_H
+#define BACKENDS_CUDA_ATTENTION_TILE_H
+
+#include "backends/cuda/attention.h"
+
+enum {
+    TILE = 32,   /* keys of a tile */
+    SPLIT = 128, /* keys of a split */
+    ROWS = 16,   /* rows of a warp: one matrix fragment */
+    PAD = 8,     /* elements between rows in shared memory: rows begin in different banks */
+};
+
+/* ---- one tile of keys or values in shared memory ---- */
+
+/* Elements [i, i + 8) of KV head g in a cache row as 16-bit values. */
+DEVICE uint4 load_8(const attn_args &a, const void *base, int64_t row, int g, int i)
+{
+    size_t at = (size_t)(row * a.n_kv + g) * (size_t)a.d + (size_t)i;
+    uint16_t h[8];
+    for (int j = 0; j < 8; j++) {
+        if (i + j >= a.d)
+            h[j] = 0;
+        else if (a.kv_type == DT_I8)
+            h[j] = bf16_of_f32((float)((const int8_t *)base)[at + (size_t)j]);
+        else if (a.kv_type == DT_E4M3)
+            h[j] = bf16_of_f32(f32_of_e4m3(((const uint8_t *)base)[at + (size_t)j]));
+        else
+            h[j] = ((const uint16_t *)base)[at + (size_t)j];
+    }
+    return uint4{h[0] | (uint32_t)h[1] << 16, h[2] | (uint32_t)h[3] << 16,
+                 h[4] | (uint32_t)h[5] << 16, h[6] | (uint32_t)h[7] << 16};
+}
+
+/* Keys [key0, key0 + TILE) of head g into dst [TILE][pitch]; zeros from kv_len on.  All threads of
+ * the block; asynchronous where the cache has the type of the tile. */
+DEVICE void load_tile(const attn_args &a, const void *base, const int32_t *blocks, int kv_len,
+                      int g, int key0, uint16_t *dst, int pitch, int d_pad)
+{
+    int chunks = d_pad / 8;
+    bool direct = (a.kv_type == DT_F16 || a.kv_type == DT_BF16) && a.d % 8 == 0;
+    NO_UNROLL
+    for (int i = (int)threadIdx.x; i < TILE * chunks; i += (int)blockDim.x) {
+        int key = key0 + i / chunks, c = i % chunks * 8;
+        uint16_t *to = dst + i / chunks * pitch + c;
+        if (key >= kv_len || c >= a.d) {
+            st_128(to, uint4{0, 0, 0, 0});
+        } else if (direct) {
+            size_t at = (size_t)(cache_row(a, blocks, key) * a.n_kv + g) * (size_t)a.d + (size_t)c;
+            cp_async_16(to, (const uint16_t *)base + at);
+        } else {
+            st_128(to, load_8(a, base, cache_row(a, blocks, key), g, c));
+        }
+    }
+}
+
+/* Scales of the tile's keys; 0 from kv_len on. */
+DEVICE void load_scales(const attn_args &a, const float *scale, const int32_t *blocks, int kv_len,
+                        int g, int key0, float *dst)
+{
+    NO_UNROLL
+    for (int i = (int)threadIdx.x; i < TILE; i += (int)blockDim.x)
+        dst[i] = key0 + i < kv_len ? scale[cache_row(a, blocks, key0 + i) * a.n_kv + g] : 0.0f;
+}
+
+struct tile {
+    const uint16_t *k, *v;          /* [TILE][pitch] */
+    const float *k_scale, *v_scale; /* [TILE] or NULL */
+    int pitch, d_pad, key0;
+};
+
+/* ---- one warp: 16 rows ---- */
+
+/* What a lane holds of its two rows (lane / 4 and lane / 4 + 8 of the warp's). */
+template <int DV> struct rows_state {
+    float m[2], l[2];
+    float o[DV / 8][4]; /* accumulator fragments: dims 8 n + 2 (lane % 4) + {0, 1}, of both rows */
+};
+
+struct row_ranges {
+    int lo[2], hi[2];     /* keys that the lane's rows see; hi 0: no row */
+    int warp_lo, warp_hi; /* of any row of the warp */
+};
+
+template <int DV> DEVICE void clear(rows_state<DV> &s)
+{
+    for (int r = 0; r < 2; r++) {
+        s.m[r] = -INFINITY;
+        s.l[r] = 0.0f;
+    }
+    UNROLL for (int n = 0; n < DV / 8; n++) UNROLL for (int i = 0; i < 4; i++) s.o[n][i] = 0.0f;
+}
+
+template <bool F16> DEVICE void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    uint32_t b[2] = {b0, b1};
+    if (F16)
+        mma_m16n8k16_f16(c, a, b);
+    else
+        mma_m16n8k16_bf16(c, a, b);
+}
+
+template <bool F16> DEVICE uint32_t pack_2(float lo, float hi)
+{
+    return F16 ? pack_f16(lo, hi) : pack_bf16(lo, hi);
+}
+
+/* s [TILE / 8] fragments = q k^T.  q: the warp's rows, [ROWS][pitch]. */
+template <bool F16> DEVICE void tile_scores(const tile &t, const uint16_t *q, float s[TILE / 8][4])
+{
+    UNROLL for (int n = 0; n < TILE / 8; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] = 0.0f;
+    int lane = lane_id();
+    NO_UNROLL
+    for (int c = 0; c < t.d_pad; c += 16) {
+        uint32_t a[4], b[4];
+        ldmatrix(a, q + (lane % 16) * t.pitch + c + lane / 16 * 8);
+        UNROLL for (int n = 0; n < TILE / 8; n += 2)
+        { /* matrices: keys 8n, dims c; the same keys, dims c + 8; the next 8 keys likewise */
+            ldmatrix(b, t.k + (8 * n + lane / 16 * 8 + lane % 8) * t.pitch + c + lane / 8 % 2 * 8);
+            mma<F16>(s[n], a, b[0], b[1]);
+            mma<F16>(s[n + 1], a, b[2], b[3]);
+        }
+    }
+}
+
+/* Scores become weights; m and l of both rows go on, what corrects the sums so far is returned. */
+DEVICE void tile_softmax(const tile &t, const row_ranges &g, float scale, float s[TILE / 8][4],
+                         float m[2], float l[2], float corr[2])
+{
+    int col = lane_id() % 4 * 2;
+    float most[2] = {m[0], m[1]};
+    UNROLL for (int n = 0; n < TILE / 8; n++) UNROLL for (int i = 0; i < 4; i++)
+    {
+        int j = 8 * n + col + i % 2, r = i / 2, key = t.key0 + j;
+        float x = s[n][i] * (t.k_scale ? scale * t.k_scale[j] : scale);
+        s[n][i] = key >= g.lo[r] && key < g.hi[r] ? x : -INFINITY;
+        most[r] = greater(most[r], s[n][i]);
+    }
+    UNROLL for (int r = 0; r < 2; r++)
+    {
+        most[r] = greater(most[r], shfl_xor(most[r], 1));
+        most[r] = greater(most[r], shfl_xor(most[r], 2));
+        float base = most[r] == -INFINITY ? 0.0f : most[r], sum = 0.0f;
+        UNROLL for (int n = 0; n < TILE / 8; n++) UNROLL for (int i = 2 * r; i < 2 * r + 2; i++)
+        {
+            s[n][i] = exact_exp(s[n][i] - base);
+            sum += s[n][i];
+        }
+        sum += shfl_xor(sum, 1);
+        sum += shfl_xor(sum, 2);
+        corr[r] = exact_exp(m[r] - base);
+        l[r] = fmaf(l[r], corr[r], sum);
+        m[r] = most[r];
+    }
+}
+
+/* o += p v over the tile, for dims [dv0, dv0 + DV). */
+template <bool F16, int DV>
+DEVICE void tile_values(const tile &t, int dv0, const float p[TILE / 8][4], float o[DV / 8][4])
+{
+    int lane = lane_id(), col = lane % 4 * 2;
+    UNROLL for (int k = 0; k < TILE / 16; k++)
+    {
+        uint32_t a[4], b[4];
+        UNROLL for (int i = 0; i < 4; i++)
+        { /* rows lane / 4 and + 8, keys 16 k + col; then keys 16 k + 8 + col */
+            int n = 2 * k + i / 2, e = i % 2 * 2, j = 8 * n + col;
+            float v0 = t.v_scale ? t.v_scale[j] : 1.0f, v1 = t.v_scale ? t.v_scale[j + 1] : 1.0f;
+            a[i] = pack_2<F16>(p[n][e] * v0, p[n][e + 1] * v1);
+        }
+        UNROLL for (int n = 0; n < DV / 8; n += 2)
+        { /* matrices: keys 16 k, dims 8 n; keys + 8; the same keys, dims 8 n + 8 */
+            ldmatrix_trans(b, t.v + (16 * k + lane % 16) * t.pitch + dv0 + 8 * n + lane / 16 * 8);
+            mma<F16>(o[n], a, b[0], b[1]);
+            mma<F16>(o[n + 1], a, b[2], b[3]);
+        }
+    }
+}
+
+template <bool F16, int DV>
+DEVICE void attend_tile(const tile &t, const uint16_t *q, const row_ranges &g, float scale, int dv0,
+                        rows_state<DV> &part)
+{
+    float s[TILE / 8][4], corr[2];
+    tile_scores<F16>(t, q, s);
+    tile_softmax(t, g, scale, s, part.m, part.l, corr);
+    UNROLL for (int n = 0; n < DV / 8; n++) UNROLL for (int i = 0; i < 4; i++) part.o[n][i] *=
+        corr[i / 2];
+    tile_values<F16, DV>(t, dv0, s, part.o);
+}
+
+/* Factors of state and part in their merged sum; the first split that has keys is taken as it is.
+ */
+DEVICE void merge_factors(float &m, float &l, float part_m, float part_l, float *a, float *b)
+{
+    *a = 1.0f;
+    *b = 0.0f;
+    if (part_l == 0.0f)
+        return;
+    if (l == 0.0f) {
+        *a = 0.0f;
+        *b = 1.0f;
+        m = part_m;
+        l = part_l;
+        return;
+    }
+    float most = greater(m, part_m);
+    *a = exact_exp(m - most);
+    *b = exact_exp(part_m - most);
+    l = fmaf(l, *a, part_l * *b);
+    m = most;
+}
+
+DEVICE float merge_one(float o, float part, float a, float b)
+{
+    return b == 0.0f ? o : a == 0.0f ? part * b : fmaf(o, a, part * b);
+}
+
+template <int DV> DEVICE void merge(rows_state<DV> &s, const rows_state<DV> &part)
+{
+    UNROLL for (int r = 0; r < 2; r++)
+    {
+        float a, b;
+        merge_factors(s.m[r], s.l[r], part.m[r], part.l[r], &a, &b);
+        UNROLL for (int n = 0; n < DV / 8; n++) UNROLL for (int i = 2 * r; i < 2 * r + 2; i++)
+            s.o[n][i] = merge_one(s.o[n][i], part.o[n][i], a, b);
+    }
+}
+
+#endif
