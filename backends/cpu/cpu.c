@@ -6,6 +6,9 @@
 #include <time.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 #include "backends/cpu/cpu_backend.h"
@@ -20,18 +23,21 @@ enum {
 
 /* Best first. */
 static const struct isa {
+    const char *name;
     const struct kernels *kernels;
+    const struct quant_kernels *quant;
 } isas[] = {
-#ifdef INGOT_CPU_AVX512
-    {&kernels_avx512},
-#endif
-#ifdef INGOT_CPU_AVX2
-    {&kernels_avx2},
+#ifdef INGOT_CPU_X86
+    {"avx512vnni", &kernels_avx512, &quant_avx512vnni},
+    {"avx512", &kernels_avx512, &quant_avx512},
+    {"avxvnni", &kernels_avx2, &quant_avxvnni},
+    {"avx2", &kernels_avx2, &quant_avx2},
 #endif
 #ifdef INGOT_CPU_NEON
-    {&kernels_neon},
+    {"neondot", &kernels_neon, &quant_neondot},
+    {"neon", &kernels_neon, &quant_neon},
 #endif
-    {&kernels_plain},
+    {"plain", &kernels_plain, &quant_plain},
 };
 
 #if defined(__x86_64__)
@@ -47,30 +53,39 @@ static bool isa_runs(const char *name)
 {
     (void)name;
 #if defined(__x86_64__)
+    unsigned a, b, c, d;
     __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    if (strcmp(name, "avx512vnni") == 0)
+        return avx512 && __builtin_cpu_supports("avx512vnni");
     if (strcmp(name, "avx512") == 0)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+        return avx512;
+    if (strcmp(name, "avxvnni") == 0)
+        return avx2 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1U << 4);
     if (strcmp(name, "avx2") == 0)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+        return avx2;
+#elif defined(__aarch64__) && defined(__linux__)
+    if (strcmp(name, "neondot") == 0)
+        return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
 #endif
     return true;
 }
 
-static enum status choose_isa(const char *want, const struct kernels **out)
+static enum status choose_isa(const char *want, const struct isa **out)
 {
     char have[64] = "";
     bool any = !want || strcmp(want, "auto") == 0;
     for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
-        const struct kernels *k = isas[i].kernels;
-        if (!isa_runs(k->name))
+        if (!isa_runs(isas[i].name))
             continue;
-        if (any || strcmp(k->name, want) == 0) {
-            *out = k;
+        if (any || strcmp(isas[i].name, want) == 0) {
+            *out = &isas[i];
             return ST_OK;
         }
         size_t n = strlen(have);
-        snprintf(have + n, sizeof have - n, " %s", k->name);
+        snprintf(have + n, sizeof have - n, " %s", isas[i].name);
     }
     FAIL(ST_UNSUPPORTED,
          "instruction set '%s' is not possible here (this build on this processor has:%s)", want,
@@ -89,6 +104,8 @@ static void carve_scratch(struct backend *be, size_t part_floats)
     p += part_floats;
     be->attn_thread = p;
     p += be->kernels->attn_scratch * (size_t)parts;
+    be->quant_thread = (char *)p;
+    p += be->quant_scratch / sizeof(float) * (size_t)parts;
     be->topk_val = p;
     p += TOPK_ROWS * N_SLICES * TOPK_MAX;
     be->topk_id = (int32_t *)p;
@@ -100,8 +117,9 @@ static enum status take_scratch(struct backend *be)
 {
     size_t parts = (size_t)pool_parts(be->pool);
     size_t part_floats = (parts < 2 ? 2 : parts) * ATTN_PART_FLOATS;
+    be->quant_scratch = (be->quant->scratch + 63) / 64 * 64;
     size_t floats = X_PACK_FLOATS + part_floats + be->kernels->attn_scratch * parts +
-                    2 * TOPK_ROWS * N_SLICES * TOPK_MAX;
+                    be->quant_scratch / sizeof(float) * parts + 2 * TOPK_ROWS * N_SLICES * TOPK_MAX;
     TRY(mem_take(&be->scratch, floats * sizeof(float) + attn_items_bytes()));
     carve_scratch(be, part_floats);
     return ST_OK;
@@ -118,16 +136,18 @@ static void cpu_close(struct backend *be)
 
 static enum status cpu_open(struct backend **out, const struct backend_config *cfg)
 {
-    const struct kernels *kernels = NULL;
+    const struct isa *isa = NULL;
     int cpus = host_cpus();
     if (cfg->threads < 0 || cfg->threads > MAX_PARTS)
         FAIL(ST_RANGE, "threads %d, allowed is 0 to %d", cfg->threads, MAX_PARTS);
-    TRY(choose_isa(cfg->isa, &kernels));
+    TRY(choose_isa(cfg->isa, &isa));
     struct backend *be = calloc(1, sizeof *be);
     if (!be)
         FAIL(ST_NOMEM, "no memory for a CPU backend");
     be->base.ops = &cpu_ops;
-    be->kernels = kernels;
+    be->kernels = isa->kernels;
+    be->quant = isa->quant;
+    be->isa = isa->name;
     int parts = cfg->threads > 0 ? cfg->threads : cpus < MAX_PARTS ? cpus : MAX_PARTS;
     enum status st = pool_create(&be->pool, parts, cpus);
     if (st == ST_OK)
@@ -151,7 +171,7 @@ static void cpu_info(struct backend *be, struct backend_info *out)
         .experts = true,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
-    snprintf(out->device, sizeof out->device, "CPU %s, %s, %d thread%s", name, be->kernels->name, n,
+    snprintf(out->device, sizeof out->device, "CPU %s, %s, %d thread%s", name, be->isa, n,
              n == 1 ? "" : "s");
 }
 

@@ -21,14 +21,24 @@ struct buf {
     size_t held;  /* taken */
 };
 
+/* Rows of a matrix of one type, in panels of their own. */
+struct section {
+    enum dtype dtype;
+    const struct quant_pack *quant; /* NULL: floats */
+    int32_t skip;           /* of quantised ones: elements of the first block before k = 0 */
+    int32_t row, n;         /* rows [row, row + n) of the matrix */
+    size_t at, panel_bytes; /* first panel in the weight's data; one panel */
+};
+
 struct weight {
-    struct panel_form form; /* of a matrix */
     bool vector;
     int32_t n, k; /* a vector: n = 1 */
     int32_t n_slices;
     int32_t slice_end[N_SLICES];
-    struct buf data;    /* matrix: panels; vector: [k] f32 */
-    struct buf bias;    /* f32, padded to whole panels; data NULL: none */
+    int32_t n_sections;
+    struct section section[ARRAY_LEN(((struct weight_src *)0)->part)];
+    struct buf data;    /* matrix: the sections' panels; vector: [k] f32 */
+    struct buf bias;    /* [n] f32 and a panel of zeros; data NULL: none */
     struct weight *mat; /* of a stack: matrix i, slice s at [i * n_slices + s], each a matrix of one
                            slice whose data lies in this one's; NULL: no stack */
 };
@@ -37,11 +47,15 @@ struct attn_item;
 
 struct backend {
     struct backend_base base;
+    const char *isa; /* name of kernels and quant */
     const struct kernels *kernels;
+    const struct quant_kernels *quant;
     struct pool *pool;
     struct buf scratch; /* everything below */
-    float *x_pack;      /* linear: transposed rows, x_pack_floats */
+    float *x_pack;      /* linear: transposed or quantised rows, x_pack_floats */
     size_t x_pack_floats;
+    char *quant_thread; /* quant_scratch bytes per part */
+    size_t quant_scratch;
     float *attn_thread; /* kernels->attn_scratch floats per part */
     float *attn_part;   /* partial results of an attention wave, attn_part_floats */
     size_t attn_part_floats;
@@ -105,7 +119,8 @@ void cpu_free_weight(struct backend *be, struct weight *w);
 
 /* The steps of cpu_load_weight, for those who lay several matrices into one allocation: everything
  * but the memory (fails where load_weight does), the size of w->data, and its bytes (w->data is
- * zeroed memory of that size at 64 bytes' alignment; biases are not filled). */
+ * memory of that size at 64 bytes' alignment; biases are not filled).  The bytes are an image that
+ * depends on the source alone and may stand anywhere. */
 MUST_CHECK enum status weight_describe(struct backend *be, const struct weight_src *src,
                                        struct weight *w);
 size_t weight_data_bytes(const struct weight_src *src);
@@ -115,6 +130,29 @@ void weight_fill(struct backend *be, const struct weight_src *src, struct weight
 size_t cpu_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n);
 enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
                            struct weight **out);
+
+/* products.c: rows of x against one panel of a matrix.  The rows stand in an image, which differs
+ * between floats ([K][rows]) and quantised sections (see struct quant_x); sections of one weight
+ * that are both floats or both quantised read the same image. */
+
+/* Bytes of an image for each row. */
+size_t image_bytes(const struct weight *w, const struct section *s);
+/* Most rows of an image. */
+int32_t image_rows(const struct backend *be, const struct section *s);
+/* x [k] into row r of an image of `rows`. */
+void image_put(const struct backend *be, const struct weight *w, const struct section *s,
+               const float *x, int32_t r, int32_t rows, void *image);
+
+/* Panels of a section or of all; which section has the weight's panel *p, which becomes its own. */
+int32_t section_panels(const struct section *s);
+int32_t weight_panels(const struct weight *w);
+const struct section *section_of_panel(const struct weight *w, int32_t *p);
+
+/* out [rows, columns of the panel] (out_stride apart) = image times panel p of s, plus the bias.
+ * part: the calling part of the pool. */
+void panel_product(const struct backend *be, const struct weight *w, const struct section *s,
+                   int32_t p, const void *image, int32_t rows, float *out, size_t out_stride,
+                   int part);
 
 /* ops_linear.c */
 enum status cpu_embed(struct backend *be, const struct weight *table, int32_t first_id,

@@ -3,18 +3,20 @@
  * compares.
  *
  * Orders of the reductions (a "chain" is acc = fmaf(a, b, acc) from acc = +0, indices ascending):
- *   linear     a chain over k within a slice for each output, quantised weights as their f32
- * values; slices in the tree of struct weight_src; the bias last. row sums   LANES partial sums,
- * element i in lane i % LANES, ascending; then lane_sum. attention  keys in splits of SPLIT at
- * absolute positions.  score = scale * chain over the head's dimensions; m = greatest; p =
- * exp(score - m); l = row sum of p (lane = position % LANES); o[i] = chain over keys of p * v[i].
- * Splits are merged in ascending order (attn_merge). Instruction sets may skip terms that are
- * exactly +0 added to a sum, nothing else. */
+ *   linear     a chain over k within a slice for each output; slices in the tree of struct
+ *              weight_src; the bias last.  Quantised weights: see struct quant_x.
+ *   row sums   LANES partial sums, element i in lane i % LANES, ascending; then lane_sum.
+ *   attention  keys in splits of SPLIT at absolute positions.  score = scale * chain over the
+ *              head's dimensions; m = greatest; p = exp(score - m); l = row sum of p (lane =
+ *              position % LANES); o[i] = chain over keys of p * v[i].  Splits are merged in
+ *              ascending order (attn_merge).
+ * Instruction sets may skip terms that are exactly +0 added to a sum, nothing else. */
 #ifndef BACKENDS_CPU_KERNELS_H
 #define BACKENDS_CPU_KERNELS_H
 
 #include "backends/backend.h"
 #include "backends/cpu/panels.h"
+#include "backends/cpu/quant_panels.h"
 
 enum {
     LANES = 16,
@@ -27,13 +29,83 @@ enum {
 struct linear_tile {
     const float *x; /* [K][rows]: the tile's rows, transposed */
     const void *panel;
-    struct panel_form form;
+    enum pack pack;
     const float *bias; /* [PANEL] or NULL */
     float *out;        /* [rows, cols], rows out_stride apart */
     size_t out_stride;
     int rows, cols; /* rows <= tile_rows of the instruction set, cols <= PANEL */
     int n_slices;
     const int32_t *slice_end; /* [n_slices] */
+};
+
+/* The columns of a quantised matrix on this rank; elements before the first: skip (of its block).
+ */
+struct quant_shape {
+    int32_t k, skip;
+    int n_slices;
+    const int32_t *slice_end; /* [n_slices] */
+};
+
+/* Groups [*first, *end) that slice i has elements of. */
+static inline void slice_groups(const struct quant_shape *s, int i, int32_t *first, int32_t *end)
+{
+    int32_t k0 = i ? s->slice_end[i - 1] : 0, k1 = s->slice_end[i], skip = s->skip % RUN;
+    *first = (k0 + skip) / RUN;
+    *end = k0 < k1 ? (k1 + skip - 1) / RUN + 1 : *first;
+}
+
+/* Runs of a row of x. */
+static inline int32_t quant_runs(const struct quant_shape *s)
+{
+    int32_t n = 0, first, end;
+    for (int i = 0; i < s->n_slices; i++) {
+        slice_groups(s, i, &first, &end);
+        n += end - first;
+    }
+    return n;
+}
+
+/* Products with quantised weights.  A run is what one slice has of one group of RUN elements (as
+ * the file counts them); a group that a slice's end cuts is two runs.  Each run of a row of x is
+ * brought to 8 bits:
+ *   amax = greatest |x|;  d = amax / 127;  a = nearest even of x * (127 / amax);
+ *   127 / amax not finite: a = 0, d = 0;  any x of the run not finite: a = 0, d = NaN.
+ * Then, runs ascending, from acc = +0, for each scale of the run (one, or two of 16 elements):
+ *   acc = fmaf((float)(sum of q a), scale * d, acc), the sum in integers, exact;
+ *   types with a minimum: acc = fmaf(minimum, d * (float)(sum of a), acc).
+ * acc is the slice's sum: the tree and the bias follow as for other weights. */
+struct quant_x {
+    float d, d_sum;           /* d_sum = d * (float)(sum of a) */
+    int32_t start, start_low; /* -128 * sum of a; of the first 16 */
+};
+/* Rows of x in tiles, tile after tile; in a tile run after run; in a run a [rows][RUN] int8, then
+ * struct quant_x [rows]. */
+enum { X_RUN_BYTES = RUN + (int)sizeof(struct quant_x), QUANT_ROWS = 128 };
+
+/* rows x cols outputs of one panel. */
+struct quant_panel {
+    const struct quant_pack *pack;
+    const char *panel;
+    struct quant_shape shape;
+    const char *x;
+    const float *bias; /* [PANEL] or NULL */
+    float *out;        /* [rows, cols], rows out_stride apart */
+    size_t out_stride;
+    int rows, cols, n_tiles; /* rows <= QUANT_ROWS, cut into tiles by tile_start */
+};
+
+static inline int tile_start(int rows, int n_tiles, int tile)
+{
+    return (int)((int64_t)rows * tile / n_tiles);
+}
+
+struct quant_kernels {
+    int tile_rows;  /* most rows of a tile */
+    size_t scratch; /* bytes that `panel` wants per thread, at 64 bytes' alignment */
+    /* A row of x into row `row` of a tile of `rows`. */
+    void (*quantize_row)(const struct quant_shape *s, const float *x, int row, int rows,
+                         char *tile);
+    void (*panel)(const struct quant_panel *t, void *scratch);
 };
 
 /* One operand of the cache: element (key j, i) of this head is at base + key_row * row_elems + i.
@@ -124,14 +196,14 @@ static inline size_t kv_row(const int32_t *blocks, int32_t block_len, int32_t ke
 }
 
 extern const struct kernels kernels_plain;
-#ifdef INGOT_CPU_AVX2
-extern const struct kernels kernels_avx2;
-#endif
-#ifdef INGOT_CPU_AVX512
-extern const struct kernels kernels_avx512;
+extern const struct quant_kernels quant_plain;
+#ifdef INGOT_CPU_X86
+extern const struct kernels kernels_avx2, kernels_avx512;
+extern const struct quant_kernels quant_avx2, quant_avxvnni, quant_avx512, quant_avx512vnni;
 #endif
 #ifdef INGOT_CPU_NEON
 extern const struct kernels kernels_neon;
+extern const struct quant_kernels quant_neon, quant_neondot;
 #endif
 
 #endif

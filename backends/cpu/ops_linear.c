@@ -2,8 +2,6 @@
 
 #include "backends/cpu/cpu_backend.h"
 
-enum { PACK_COLS = 512 }; /* columns of x that one packing unit transposes */
-
 struct embed_job {
     const struct weight *table;
     int32_t first_id;
@@ -13,10 +11,19 @@ struct embed_job {
 /* Row n of the table is a column of a panel. */
 static void embed_row(const struct weight *w, int32_t n, float *out)
 {
+    const struct section *s = w->section;
+    while (n >= s->row + s->n)
+        s++;
     const char *panel =
-        (const char *)w->data.data + (size_t)(n / PANEL) * panel_bytes(&w->form, (size_t)w->k);
+        (const char *)w->data.data + s->at + (size_t)((n - s->row) / PANEL) * s->panel_bytes;
+    int col = (n - s->row) % PANEL;
+    if (s->quant)
+        quant_panel_expand(s->quant, panel, s->skip, w->k, col, out);
+    else
+        for (int32_t k = 0; k < w->k; k++)
+            out[k] = panel_value(pack_of(s->dtype), panel, (size_t)k, col);
     for (int32_t k = 0; k < w->k; k++)
-        out[k] = panel_value(&w->form, panel, (size_t)k, n % PANEL) + 0.0f;
+        out[k] += 0.0f;
 }
 
 static void embed_part(void *ctx, int part, int n_parts)
@@ -43,95 +50,98 @@ enum status cpu_embed(struct backend *be, const struct weight *table, int32_t fi
     return ST_OK;
 }
 
-/* A block of rows against the whole weight.  Rows are cut into n_tiles nearly equal tiles; the
- * work's units are (panel, tile), panel-major, so that a panel stays in cache over its tiles. */
+/* Rows [row0, row0 + rows) against one section.  They are cut into n_images nearly equal images. */
 struct linear_job {
-    const struct kernels *kernels;
+    struct backend *be;
     const struct weight *w;
+    const struct section *s;
     struct view x, out;
-    int32_t row0, rows, n_tiles;
-    float *pack; /* [rows * K]: tile after tile, each [K][its rows] */
+    int32_t row0, rows, n_images;
 };
 
-static int32_t tile_start(const struct linear_job *j, int32_t tile)
+/* Image i: rows [*first, + result) of the job's, and where it stands. */
+static int32_t image_of(const struct linear_job *j, int32_t i, int32_t *first, char **image)
 {
-    return (int32_t)((int64_t)j->rows * tile / j->n_tiles);
+    *first = tile_start(j->rows, j->n_images, i);
+    *image = (char *)j->be->x_pack + (size_t)*first * image_bytes(j->w, j->s);
+    return tile_start(j->rows, j->n_images, i + 1) - *first;
 }
 
-static void pack_tile(const struct linear_job *j, int32_t tile, int32_t k0, int32_t k1)
-{
-    int32_t r0 = tile_start(j, tile), rows = tile_start(j, tile + 1) - r0;
-    float *dst = j->pack + (size_t)r0 * (size_t)j->w->k;
-    for (int32_t r = 0; r < rows; r++) {
-        const float *src = view_f32(j->x, j->row0 + r0 + r);
-        for (int32_t k = k0; k < k1; k++)
-            dst[(size_t)k * (size_t)rows + (size_t)r] = src[k];
-    }
-}
-
+/* Units are rows. */
 static void pack_part(void *ctx, int part, int n_parts)
 {
     const struct linear_job *j = ctx;
-    int32_t per_tile = (j->w->k + PACK_COLS - 1) / PACK_COLS;
     long from, to;
-    pool_share((long)per_tile * j->n_tiles, part, n_parts, &from, &to);
-    for (long u = from; u < to; u++) {
-        int32_t k0 = (int32_t)(u % per_tile) * PACK_COLS;
-        pack_tile(j, (int32_t)(u / per_tile), k0,
-                  k0 + PACK_COLS < j->w->k ? k0 + PACK_COLS : j->w->k);
+    pool_share(j->rows, part, n_parts, &from, &to);
+    for (int32_t i = 0; i < j->n_images; i++) {
+        int32_t first;
+        char *image;
+        int32_t rows = image_of(j, i, &first, &image);
+        for (int32_t r = 0; r < rows; r++)
+            if (first + r >= from && first + r < to)
+                image_put(j->be, j->w, j->s, view_f32(j->x, j->row0 + first + r), r, rows, image);
     }
 }
 
-static void linear_part(void *ctx, int part, int n_parts)
+/* Units are (panel, image).  Panels of floats stay in the cache over the images, tiles of few rows;
+ * an image of quantised rows stays there while the panels stream by. */
+static void product_part(void *ctx, int part, int n_parts)
 {
     const struct linear_job *j = ctx;
-    const struct weight *w = j->w;
-    int32_t n_panels = (w->n + PANEL - 1) / PANEL;
-    size_t bytes = panel_bytes(&w->form, (size_t)w->k);
+    int32_t n_panels = section_panels(j->s);
     long from, to;
-    pool_share((long)n_panels * j->n_tiles, part, n_parts, &from, &to);
+    pool_share((long)n_panels * j->n_images, part, n_parts, &from, &to);
     for (long u = from; u < to; u++) {
-        int32_t p = (int32_t)(u / j->n_tiles), tile = (int32_t)(u % j->n_tiles);
-        int32_t r0 = tile_start(j, tile), c0 = p * PANEL;
-        struct linear_tile t = {
-            .x = j->pack ? j->pack + (size_t)r0 * (size_t)w->k : view_f32(j->x, j->row0),
-            .panel = (const char *)w->data.data + (size_t)p * bytes,
-            .bias = w->bias.data ? (const float *)w->bias.data + c0 : NULL,
-            .out = view_f32(j->out, j->row0 + r0) + c0,
-            .out_stride = (size_t)j->out.stride,
-            .form = w->form,
-            .rows = tile_start(j, tile + 1) - r0,
-            .cols = w->n - c0 < PANEL ? w->n - c0 : PANEL,
-            .n_slices = w->n_slices,
-            .slice_end = w->slice_end,
-        };
-        j->kernels->linear_tile(&t);
+        int32_t p = (int32_t)(j->s->quant ? u % n_panels : u / j->n_images);
+        int32_t i = (int32_t)(j->s->quant ? u / n_panels : u % j->n_images), first;
+        char *image;
+        int32_t rows = image_of(j, i, &first, &image);
+        if (!j->s->quant && rows == 1 && j->rows == 1)
+            image = (char *)view_f32(j->x, j->row0); /* its own image */
+        panel_product(j->be, j->w, j->s, p, image, rows,
+                      view_f32(j->out, j->row0 + first) + j->s->row + p * PANEL,
+                      (size_t)j->out.stride, part);
     }
+}
+
+/* The job's rows through every section; neighbouring ones of a kind share the images. */
+static void run_rows(struct linear_job *j)
+{
+    for (int32_t i = 0; i < j->w->n_sections; i++) {
+        j->s = &j->w->section[i];
+        int32_t most = image_rows(j->be, j->s);
+        bool have = i > 0 && !j->s->quant == !j->s[-1].quant;
+        j->n_images = (j->rows + most - 1) / most;
+        if (!have && (j->s->quant || j->rows > 1))
+            rows_run(j->be, pack_part, j, j->rows, j->w->k);
+        if ((int64_t)j->w->k * j->s->n * j->rows < 2 * ROWS_GRAIN)
+            product_part(j, 0, 1);
+        else
+            pool_run(j->be->pool, product_part, j);
+    }
+}
+
+/* Rows whose images fit x_pack, whole ones where there is room for that. */
+static int32_t rows_at_a_time(const struct backend *be, const struct weight *w)
+{
+    int32_t least = INT32_MAX / 2;
+    for (int32_t i = 0; i < w->n_sections; i++) {
+        size_t most = (size_t)image_rows(be, &w->section[i]), row = image_bytes(w, &w->section[i]);
+        size_t rows = row ? be->x_pack_floats * sizeof(float) / row : (size_t)least;
+        rows = rows >= most ? rows / most * most : rows;
+        least = rows < (size_t)least ? (int32_t)rows : least;
+    }
+    return least;
 }
 
 enum status cpu_linear(struct backend *be, const struct weight *w, struct view x, struct view out)
 {
     assert(!w->vector && x.cols == w->k && out.cols == w->n && x.rows == out.rows);
-    int32_t most = be->kernels->tile_rows, block = x.rows;
-    if (w->k > 0 && (size_t)block * (size_t)w->k > be->x_pack_floats)
-        block = (int32_t)(be->x_pack_floats / (size_t)w->k) / most * most;
+    int32_t block = rows_at_a_time(be, w);
     for (int32_t row0 = 0; row0 < x.rows; row0 += block) {
-        int32_t rows = x.rows - row0 < block ? x.rows - row0 : block;
-        struct linear_job j = {.kernels = be->kernels,
-                               .w = w,
-                               .x = x,
-                               .out = out,
-                               .row0 = row0,
-                               .rows = rows,
-                               .n_tiles = (rows + most - 1) / most};
-        if (rows > 1) {
-            j.pack = be->x_pack;
-            rows_run(be, pack_part, &j, rows, w->k);
-        }
-        if ((int64_t)w->k * w->n * rows < 2 * ROWS_GRAIN)
-            linear_part(&j, 0, 1);
-        else
-            pool_run(be->pool, linear_part, &j);
+        struct linear_job j = {.be = be, .w = w, .x = x, .out = out, .row0 = row0};
+        j.rows = x.rows - row0 < block ? x.rows - row0 : block;
+        run_rows(&j);
     }
     return ST_OK;
 }

@@ -87,16 +87,16 @@ struct tile {
 
 /* A chunk of tokens. */
 struct moe_job {
-    const struct kernels *kernels;
+    struct backend *be;
     const struct moe_layer *ml;
     struct view x, ids, weights, out;
     int32_t row0, rows, n_tiles;
     int32_t *start;    /* [E + 1] of each expert's pairs, grouped */
     int32_t *pair;     /* [pairs] grouped: token of the chunk * k + i, ascending in an expert */
     struct tile *tile; /* [n_tiles] by expert */
-    float *x_image;    /* tile after tile: [D][its rows] */
+    char *x_image;     /* tile after tile: its rows of x, see products.c */
     float *mid;        /* [pairs, 2F] */
-    float *h_image;    /* tile after tile: [F][its rows] */
+    char *h_image;     /* tile after tile: its hidden rows, slice after slice */
     float *acc;        /* for each part: [n_slices][rows][PANEL] */
     size_t acc_floats; /* of a part */
 };
@@ -104,6 +104,13 @@ struct moe_job {
 static size_t round_16(size_t floats)
 {
     return (floats + 15) & ~(size_t)15;
+}
+
+/* Most floats of a row's images over all slices, whatever the types: K floats, or quantised a run
+ * of X_RUN_BYTES for each group of RUN and one more at each end of a slice. */
+static size_t image_floats(size_t k)
+{
+    return round_16(k + 2 * N_SLICES * X_RUN_BYTES / sizeof(float));
 }
 
 /* Lays the job's arrays into the scratch memory; its size in floats.  base NULL: the size alone.
@@ -114,13 +121,13 @@ static size_t place(struct moe_job *j, const struct moe_layer *ml, int32_t rows,
     size_t pairs = (size_t)rows * (size_t)ml->top_k, F = (size_t)ml->ffn, D = (size_t)ml->hidden;
     size_t start = 0, pair = start + round_16((size_t)ml->n_experts + 1);
     size_t tile = pair + round_16(pairs), image = tile + round_16(3 * pairs);
-    size_t mid = image + round_16(pairs * (D > F ? D : F)), acc = mid + round_16(pairs * 2 * F);
+    size_t mid = image + pairs * image_floats(D > F ? D : F), acc = mid + round_16(pairs * 2 * F);
     size_t acc_floats = (size_t)N_SLICES * (size_t)rows * PANEL;
     if (base) {
         j->start = (int32_t *)base + start;
         j->pair = (int32_t *)base + pair;
         j->tile = (struct tile *)(void *)(base + tile);
-        j->x_image = j->h_image = base + image;
+        j->x_image = j->h_image = (char *)(base + image);
         j->mid = base + mid;
         j->acc = base + acc;
         j->acc_floats = acc_floats;
@@ -162,7 +169,8 @@ static void group(struct moe_job *j)
 
 static void cut_tiles(struct moe_job *j)
 {
-    int32_t most = j->kernels->tile_rows;
+    int32_t up = image_rows(j->be, j->ml->gate_up->section);
+    int32_t down = image_rows(j->be, j->ml->down->section), most = up < down ? up : down;
     j->n_tiles = 0;
     for (int32_t e = 0; e < j->ml->n_experts; e++) {
         int32_t first = j->start[e], n = j->start[e + 1] - first, cuts = (n + most - 1) / most;
@@ -173,64 +181,55 @@ static void cut_tiles(struct moe_job *j)
     }
 }
 
-/* One row of cols elements into row r of a tile's image. */
-static void pack_row(float *image, const float *row, int32_t cols, int32_t r, int32_t rows)
+/* Bytes of a row's images of all slices of one expert's matrix. */
+static size_t slices_bytes(const struct weight *stack, int32_t n_slices)
 {
-    for (int32_t c = 0; c < cols; c++)
-        image[(size_t)c * (size_t)rows + (size_t)r] = row[c];
+    size_t bytes = 0;
+    for (int32_t s = 0; s < n_slices; s++)
+        bytes += image_bytes(&stack->mat[s], stack->mat[s].section);
+    return bytes;
+}
+
+static char *x_image_of(const struct moe_job *j, const struct tile *t)
+{
+    return j->x_image + (size_t)t->first * slices_bytes(j->ml->gate_up, 1);
+}
+
+/* The image of a tile's slice s. */
+static char *h_image_of(const struct moe_job *j, const struct tile *t, int32_t s)
+{
+    const struct weight *down = j->ml->down;
+    return j->h_image + (size_t)t->first * slices_bytes(down, down->n_slices) +
+           (size_t)t->rows * slices_bytes(down, s);
 }
 
 static void pack_part(void *ctx, int part, int n_parts)
 {
     const struct moe_job *j = ctx;
-    int32_t D = j->ml->hidden;
+    const struct weight *w = j->ml->gate_up->mat;
     long from, to;
     pool_share(j->n_tiles, part, n_parts, &from, &to);
     for (long i = from; i < to; i++) {
         const struct tile *t = &j->tile[i];
         for (int32_t r = 0; r < t->rows; r++)
-            pack_row(j->x_image + (size_t)t->first * (size_t)D,
-                     view_f32(j->x, token_of(j, t->first + r)), D, r, t->rows);
+            image_put(j->be, w, w->section, view_f32(j->x, token_of(j, t->first + r)), r, t->rows,
+                      x_image_of(j, t));
     }
-}
-
-/* out [rows, cols of the panel] = image [K][rows] times panel p of w. */
-static void panel_product(const struct moe_job *j, const struct weight *w, int32_t p,
-                          const float *image, int32_t rows, float *out, size_t out_stride)
-{
-    int32_t c0 = p * PANEL;
-    struct linear_tile t = {
-        .x = image,
-        .panel = (const char *)w->data.data + (size_t)p * panel_bytes(&w->form, (size_t)w->k),
-        .form = w->form,
-        .out = out,
-        .out_stride = out_stride,
-        .rows = rows,
-        .cols = w->n - c0 < PANEL ? w->n - c0 : PANEL,
-        .n_slices = 1,
-        .slice_end = w->slice_end,
-    };
-    j->kernels->linear_tile(&t);
-}
-
-static int32_t n_panels(int32_t cols)
-{
-    return (cols + PANEL - 1) / PANEL;
 }
 
 static void gate_up_part(void *ctx, int part, int n_parts)
 {
     const struct moe_job *j = ctx;
-    int32_t D = j->ml->hidden;
     size_t cols = 2 * (size_t)j->ml->ffn;
     long from, to;
-    pool_share((long)n_panels(2 * j->ml->ffn) * j->n_tiles, part, n_parts, &from, &to);
+    pool_share((long)weight_panels(j->ml->gate_up->mat) * j->n_tiles, part, n_parts, &from, &to);
     for (long u = from; u < to; u++) {
-        int32_t p = (int32_t)(u / j->n_tiles);
         const struct tile *t = &j->tile[u % j->n_tiles];
-        panel_product(j, &j->ml->gate_up->mat[t->expert], p,
-                      j->x_image + (size_t)t->first * (size_t)D, t->rows,
-                      j->mid + (size_t)t->first * cols + (size_t)p * PANEL, cols);
+        const struct weight *w = &j->ml->gate_up->mat[t->expert];
+        int32_t p = (int32_t)(u / j->n_tiles);
+        const struct section *s = section_of_panel(w, &p);
+        float *out = j->mid + (size_t)t->first * cols + (size_t)s->row + (size_t)p * PANEL;
+        panel_product(j->be, w, s, p, x_image_of(j, t), t->rows, out, cols, part);
     }
 }
 
@@ -238,6 +237,7 @@ static void gate_up_part(void *ctx, int part, int n_parts)
 static void hidden_part(void *ctx, int part, int n_parts)
 {
     const struct moe_job *j = ctx;
+    const struct weight *down = j->ml->down;
     int32_t F = j->ml->ffn;
     long from, to;
     pool_share(j->n_tiles, part, n_parts, &from, &to);
@@ -245,29 +245,29 @@ static void hidden_part(void *ctx, int part, int n_parts)
         const struct tile *t = &j->tile[i];
         for (int32_t r = 0; r < t->rows; r++) {
             float *g = j->mid + (size_t)(t->first + r) * 2 * (size_t)F;
-            j->kernels->act_mul(j->ml->act, g, g + F, g, F);
-            pack_row(j->h_image + (size_t)t->first * (size_t)F, g, F, r, t->rows);
+            j->be->kernels->act_mul(j->ml->act, g, g + F, g, F);
+            for (int32_t s = 0; s < down->n_slices; s++)
+                image_put(j->be, &down->mat[s], down->mat[s].section,
+                          g + (s ? down->slice_end[s - 1] : 0), r, t->rows, h_image_of(j, t, s));
         }
     }
 }
 
 /* acc [rows][PANEL] of slice s: the weighted products of panel p, experts ascending. */
-static void add_experts(const struct moe_job *j, int32_t p, int32_t s, float *acc)
+static void add_experts(const struct moe_job *j, int32_t p, int32_t s, float *acc, int part)
 {
     const struct weight *down = j->ml->down;
-    int32_t F = j->ml->ffn, k = j->ml->top_k, from = s ? down->slice_end[s - 1] : 0;
-    float product[TILE_MAX * PANEL] = {0};
+    int32_t k = j->ml->top_k;
+    float product[QUANT_ROWS * PANEL] = {0};
     memset(acc, 0, (size_t)j->rows * PANEL * sizeof *acc);
     for (int32_t i = 0; i < j->n_tiles; i++) {
         const struct tile *t = &j->tile[i];
-        const float *image =
-            j->h_image + (size_t)t->first * (size_t)F + (size_t)from * (size_t)t->rows;
-        panel_product(j, &down->mat[t->expert * down->n_slices + s], p, image, t->rows, product,
-                      PANEL);
+        const struct weight *w = &down->mat[t->expert * down->n_slices + s];
+        panel_product(j->be, w, w->section, p, h_image_of(j, t, s), t->rows, product, PANEL, part);
         for (int32_t r = 0; r < t->rows; r++) {
             int32_t pair = j->pair[t->first + r], token = pair / k;
             float weight = view_f32(j->weights, j->row0 + token)[pair % k];
-            j->kernels->add(acc + (size_t)token * PANEL, product + r * PANEL, weight, PANEL);
+            j->be->kernels->add(acc + (size_t)token * PANEL, product + r * PANEL, weight, PANEL);
         }
     }
 }
@@ -279,11 +279,11 @@ static void down_part(void *ctx, int part, int n_parts)
     size_t slice = (size_t)j->rows * PANEL;
     float *acc = j->acc + (size_t)part * j->acc_floats;
     long from, to;
-    pool_share(n_panels(D), part, n_parts, &from, &to);
+    pool_share(section_panels(j->ml->down->mat->section), part, n_parts, &from, &to);
     for (int32_t p = (int32_t)from; p < to; p++) {
         int32_t cols = D - p * PANEL < PANEL ? D - p * PANEL : PANEL;
         for (int32_t s = 0; s < j->ml->down->n_slices; s++)
-            add_experts(j, p, s, acc + (size_t)s * slice);
+            add_experts(j, p, s, acc + (size_t)s * slice, part);
         for (int32_t n = j->ml->down->n_slices / 2; n > 0; n /= 2)
             for (size_t s = 0; s < (size_t)n; s++)
                 for (size_t i = 0; i < slice; i++)
@@ -299,7 +299,8 @@ static void check_shapes(const struct moe_layer *ml, struct view x, struct view 
 {
     assert(ml->gate_up->mat && ml->gate_up->n == 2 * ml->ffn && ml->gate_up->k == ml->hidden);
     assert(ml->down->mat && ml->down->n == ml->hidden && ml->down->k == ml->ffn);
-    assert(ml->gate_up->n_slices == 1 && x.cols == ml->hidden && out.cols == ml->hidden);
+    assert(ml->gate_up->n_slices == 1 && ml->down->n_sections == 1 && x.cols == ml->hidden &&
+           out.cols == ml->hidden);
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k && x.rows == out.rows);
     assert(ids.rows == x.rows && weights.rows == x.rows && scratch.dtype == DT_F32);
     (void)ml, (void)x, (void)ids, (void)weights, (void)scratch, (void)out;
@@ -310,8 +311,7 @@ enum status cpu_moe_ffn(struct backend *be, const struct moe_layer *ml, struct v
 {
     check_shapes(ml, x, ids, weights, scratch, out);
     assert((size_t)scratch.cols * sizeof(float) >= cpu_moe_scratch(be, ml, x.rows));
-    struct moe_job j = {
-        .kernels = be->kernels, .ml = ml, .x = x, .ids = ids, .weights = weights, .out = out};
+    struct moe_job j = {.be = be, .ml = ml, .x = x, .ids = ids, .weights = weights, .out = out};
     for (j.row0 = 0; j.row0 < x.rows; j.row0 += j.rows) {
         j.rows = x.rows - j.row0 < CHUNK ? x.rows - j.row0 : CHUNK;
         place(&j, ml, j.rows, pool_parts(be->pool), view_f32(scratch, 0));

@@ -11,7 +11,7 @@ static void plain_linear_tile(const struct linear_tile *t)
             for (int s = 0; s < t->n_slices; s++) {
                 float acc = 0.0f;
                 for (; k < t->slice_end[s]; k++)
-                    acc = fmaf(t->x[k * t->rows + r], panel_value(&t->form, t->panel, (size_t)k, c),
+                    acc = fmaf(t->x[k * t->rows + r], panel_value(t->pack, t->panel, (size_t)k, c),
                                acc);
                 slice[s] = acc;
             }

@@ -10,24 +10,12 @@
 #define BACKENDS_CPU_TILE_KERNELS_H
 
 #include "backends/cpu/row_kernels.h"
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "backends/cpu/vectors.h"
 
 enum {
-    PARTS = PANEL / 2 / VL,
-    TREE_LEVELS = 4,       /* of N_SLICES */
     PREFETCH_BYTES = 8192, /* ahead in a panel: the out-of-order window is too short for memory */
     P_STRIDE = SPLIT + LANES, /* between rows of weights, off a multiple of 4 KiB */
     KEY_PANELS = SPLIT / PANEL,
-};
-
-struct pair {
-    vf a, b;
 };
 
 ALWAYS_INLINE enum dtype pack_dtype(enum pack p)
@@ -71,53 +59,6 @@ ALWAYS_INLINE void run_chains(int rows, long row_step, long k_step, enum dtype t
     }
 }
 
-ALWAYS_INLINE struct pair load_quant_pair(enum pack pack, const char *row, int q)
-{
-    struct pair p;
-    if (pack == PACK_Q8 || pack == PACK_Q8_MIN) {
-        p.a = v_load_i8((const int8_t *)row + VL * q);
-        p.b = v_load_i8((const int8_t *)row + PANEL / 2 + VL * q);
-    } else {
-        v_load_halves((const uint8_t *)row + VL * q, &p.a, &p.b);
-    }
-    if (pack == PACK_Q4) {
-        p.a = v_add(p.a, v_splat(-8.0f));
-        p.b = v_add(p.b, v_splat(-8.0f));
-    }
-    return p;
-}
-
-/* run_chains over a quantised panel, group after group; x [K][rows]. */
-ALWAYS_INLINE void run_groups(int rows, enum pack pack, const struct linear_tile *t, int q, long k0,
-                              long k1, struct pair *acc)
-{
-    const long group = t->form.group, skip = t->form.skip;
-    const size_t row_bytes = pack_row_bytes(pack);
-    for (long k = k0; k < k1;) {
-        long i = (k + skip) / group, end = (i + 1) * group - skip;
-        const char *head = (const char *)t->panel + (size_t)i * panel_group_bytes(&t->form);
-        const char *row = head + pack_head_bytes(pack) + (size_t)(k + skip - i * group) * row_bytes;
-        const float *scale = (const float *)(const void *)head;
-        struct pair s = {v_load(scale + VL * q), v_load(scale + PANEL / 2 + VL * q)}, m = s;
-        if (pack_has_min(pack)) {
-            m.a = v_load(scale + PANEL + VL * q);
-            m.b = v_load(scale + PANEL + PANEL / 2 + VL * q);
-        }
-        for (end = end < k1 ? end : k1; k < end; k++, row += row_bytes) {
-            struct pair p = load_quant_pair(pack, row, q);
-            __builtin_prefetch(row + PREFETCH_BYTES);
-            p.a = pack_has_min(pack) ? v_fma(p.a, s.a, m.a) : v_mul(p.a, s.a);
-            p.b = pack_has_min(pack) ? v_fma(p.b, s.b, m.b) : v_mul(p.b, s.b);
-            UNROLL
-            for (int r = 0; r < rows; r++) {
-                vf b = v_splat(t->x[r + k * rows]);
-                acc[r].a = v_fma(b, p.a, acc[r].a);
-                acc[r].b = v_fma(b, p.b, acc[r].b);
-            }
-        }
-    }
-}
-
 /* Adds slice s's sums to the tree: a binary counter of finished subtrees.  After the last slice acc
  * is the whole. */
 ALWAYS_INLINE void climb_tree(int rows, int s, struct pair (*tree)[TILE_ROWS], struct pair *acc)
@@ -148,11 +89,7 @@ ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum pack 
             UNROLL
             for (int r = 0; r < rows; r++)
                 acc[r].a = acc[r].b = v_splat(0.0f);
-            if (pack_is_quant(pack))
-                run_groups(rows, pack, t, q, k, t->slice_end[s], acc);
-            else
-                run_chains(rows, 1, rows, pack_dtype(pack), t->x, t->panel, q, k, t->slice_end[s],
-                           acc);
+            run_chains(rows, 1, rows, pack_dtype(pack), t->x, t->panel, q, k, t->slice_end[s], acc);
             if (t->n_slices > 1)
                 climb_tree(rows, s, tree, acc);
         }
@@ -225,10 +162,6 @@ struct tile_fns {
     LINEAR_FN(R, PACK_F32)                                                                         \
     LINEAR_FN(R, PACK_F16)                                                                         \
     LINEAR_FN(R, PACK_BF16)                                                                        \
-    LINEAR_FN(R, PACK_Q8)                                                                          \
-    LINEAR_FN(R, PACK_Q8_MIN)                                                                      \
-    LINEAR_FN(R, PACK_Q4)                                                                          \
-    LINEAR_FN(R, PACK_Q4_MIN)                                                                      \
     static void score_##R(const float *x, const float *w, long k, float scale, float *c)           \
     {                                                                                              \
         score_rows(R, x, w, k, scale, c);                                                          \
@@ -238,10 +171,7 @@ struct tile_fns {
         value_rows(R, p, v, k0, k1, c, step);                                                      \
     }
 #define TILE_ROW(R)                                                                                \
-    [R] = {{linear_PACK_F32_##R, linear_PACK_F16_##R, linear_PACK_BF16_##R, linear_PACK_Q8_##R,    \
-            linear_PACK_Q8_MIN_##R, linear_PACK_Q4_##R, linear_PACK_Q4_MIN_##R},                   \
-           score_##R,                                                                              \
-           value_##R},
+    [R] = {{linear_PACK_F32_##R, linear_PACK_F16_##R, linear_PACK_BF16_##R}, score_##R, value_##R},
 #define FIRST_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define LAST_ROWS(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 
@@ -258,7 +188,7 @@ static const struct tile_fns tile_fns[TILE_ROWS + 1] = {FIRST_ROWS(TILE_ROW)
 
 static void fast_linear_tile(const struct linear_tile *t)
 {
-    tile_fns[t->rows].linear[t->form.pack](t);
+    tile_fns[t->rows].linear[t->pack](t);
 }
 
 #endif

@@ -4,36 +4,6 @@
 #include "backends/cpu/cpu_backend.h"
 #include "common/quant.h"
 
-enum { SMALL_GROUP = 16 }; /* divides the groups of all quantised types */
-
-static enum pack pack_of(enum dtype t)
-{
-    const struct quant_form *f = quant_form(t);
-    if (f && f->nibbles)
-        return f->has_min ? PACK_Q4_MIN : PACK_Q4;
-    if (f)
-        return f->has_min ? PACK_Q8_MIN : PACK_Q8;
-    return t == DT_F16 ? PACK_F16 : t == DT_BF16 ? PACK_BF16 : PACK_F32;
-}
-
-/* Parts of one type stay in it.  Mixed quantised ones are joined in bytes with the smallest group,
- * other mixtures are widened to f32: both hold the same values. */
-static struct panel_form form_of(const struct weight_src *src)
-{
-    const struct quant_form *first = quant_form(src->part[0].dtype);
-    struct panel_form form = {pack_of(src->part[0].dtype), first ? first->group : 0, 0};
-    bool mixed = false, all_quant = true;
-    for (int i = 0; i < src->n_parts; i++) {
-        mixed |= src->part[i].dtype != src->part[0].dtype;
-        all_quant &= quant_form(src->part[i].dtype) != NULL;
-    }
-    if (mixed)
-        form = (struct panel_form){all_quant ? PACK_Q8_MIN : PACK_F32, SMALL_GROUP, 0};
-    if (pack_is_quant(form.pack))
-        form.skip = src->part[0].skip % form.group;
-    return form;
-}
-
 static bool has_bias(const struct weight_src *src)
 {
     for (int i = 0; i < src->n_parts; i++)
@@ -55,24 +25,50 @@ static size_t n_panels(int64_t n)
     return ((size_t)n + PANEL - 1) / PANEL;
 }
 
-static size_t data_bytes(const struct weight_src *src)
+/* Neighbouring parts of one type and cut are one section.  Returns the number of sections. */
+static int32_t lay_out(const struct weight_src *src, struct section *section, size_t *bytes)
 {
-    size_t k = (size_t)src->cols;
-    if (src->vector)
-        return k * sizeof(float);
-    struct panel_form form = form_of(src);
-    return n_panels(total_rows(src)) * panel_bytes(&form, k);
+    int32_t n = 0, row = 0;
+    *bytes = 0;
+    for (int i = 0; i < src->n_parts; i++) {
+        const struct weight_part *p = &src->part[i];
+        struct section *s = &section[n];
+        if (n > 0 && s[-1].dtype == p->dtype && s[-1].skip == p->skip) {
+            s[-1].n += p->rows;
+        } else {
+            *s = (struct section){.dtype = p->dtype, .skip = p->skip, .row = row, .n = p->rows};
+            s->quant = quant_pack_of(p->dtype);
+            s->panel_bytes = s->quant ? quant_panel_bytes(s->quant->lay, p->skip, src->cols)
+                                      : (size_t)src->cols * pack_row_bytes(pack_of(p->dtype));
+            n++;
+        }
+        row += p->rows;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        section[i].at = *bytes;
+        *bytes += n_panels(section[i].n) * section[i].panel_bytes;
+    }
+    return n;
+}
+
+size_t weight_data_bytes(const struct weight_src *src)
+{
+    struct section section[ARRAY_LEN(src->part)];
+    size_t bytes = (size_t)src->cols * sizeof(float);
+    if (!src->vector)
+        lay_out(src, section, &bytes);
+    return bytes;
 }
 
 static size_t bias_bytes(const struct weight_src *src)
 {
-    return has_bias(src) ? n_panels(total_rows(src)) * PANEL * sizeof(float) : 0;
+    return has_bias(src) ? ((size_t)total_rows(src) + PANEL) * sizeof(float) : 0;
 }
 
 size_t cpu_weight_bytes(struct backend *be, const struct weight_src *src)
 {
     (void)be;
-    return sizeof(struct weight) + mem_held(data_bytes(src)) + mem_held(bias_bytes(src));
+    return sizeof(struct weight) + mem_held(weight_data_bytes(src)) + mem_held(bias_bytes(src));
 }
 
 /* Element i of unaligned file data. */
@@ -109,87 +105,46 @@ static const struct weight_part *source_row(const struct weight_src *src, int64_
 }
 
 /* One source row into its column of a panel. */
-static void pack_column(const struct weight *w, void *panel, int col, const char *row, enum dtype t)
+static void pack_column(enum pack pack, int32_t k, void *panel, int col, const char *row)
 {
-    size_t at = panel_at(w->form.pack, col);
-    if (w->form.pack == PACK_F32)
-        for (size_t k = 0; k < (size_t)w->k; k++)
-            ((float *)panel)[k * PANEL + at] = file_f32(row, t, k);
-    else
-        for (size_t k = 0; k < (size_t)w->k; k++)
-            memcpy((uint16_t *)panel + k * PANEL + at, row + k * sizeof(uint16_t),
+    size_t at = panel_at(pack, col);
+    for (size_t i = 0; i < (size_t)k; i++) {
+        if (pack == PACK_F32)
+            memcpy((float *)panel + i * PANEL + at, row + i * sizeof(float), sizeof(float));
+        else
+            memcpy((uint16_t *)panel + i * PANEL + at, row + i * sizeof(uint16_t),
                    sizeof(uint16_t));
+    }
 }
 
-/* Elements [i, i + n) of an unpacked block into column col of a zeroed panel, from k on; all of one
- * group of the block and of the panel. */
-static void put_run(const struct panel_form *form, char *panel, size_t k, int col,
-                    const struct quant_form *f, const struct quant_block *b, int32_t i, int32_t n)
+/* Panel i of a section. */
+static void pack_panel(const struct pack_job *job, const struct section *s, long i)
 {
-    size_t at = k + (size_t)form->skip, group = (size_t)form->group;
-    size_t row_bytes = pack_row_bytes(form->pack);
-    char *head = panel + at / group * panel_group_bytes(form);
-    char *row = head + pack_head_bytes(form->pack) + at % group * row_bytes;
-    float *scale = (float *)(void *)head;
-    scale[col] = b->scale[i / f->group];
-    if (pack_has_min(form->pack))
-        scale[PANEL + col] = b->min[i / f->group];
-    if (form->pack == PACK_Q8 || form->pack == PACK_Q8_MIN) {
-        for (int32_t j = 0; j < n; j++)
-            row[(size_t)j * row_bytes + (size_t)col] = b->q[i + j];
+    const char *rows[PANEL] = {0};
+    char *panel = (char *)job->w->data.data + s->at + (size_t)i * s->panel_bytes;
+    int32_t first = (int32_t)i * PANEL, n = s->n - first < PANEL ? s->n - first : PANEL;
+    for (int32_t c = 0; c < n; c++)
+        source_row(job->src, (int64_t)s->row + first + c, &rows[c]);
+    if (s->quant) {
+        quant_pack_panel(s->quant, s->dtype, rows, s->skip, job->w->k, panel);
         return;
     }
-    int shift = col < PANEL / 2 ? 0 : 4;
-    row += col % (PANEL / 2);
-    for (int32_t j = 0; j < n; j++, row += row_bytes)
-        *row = (char)((unsigned char)*row | (unsigned)(b->q[i + j] - f->low) << shift);
-}
-
-static int32_t least(int64_t a, int64_t b)
-{
-    return (int32_t)(a < b ? a : b);
-}
-
-/* One source row in blocks, whose first `skip` elements are not of this share. */
-static void pack_quant_column(const struct weight *w, char *panel, int col, const char *row,
-                              const struct weight_part *part)
-{
-    const struct quant_form *f = quant_form(part->dtype);
-    int32_t group = w->form.pack == PACK_F32 ? f->group : w->form.group, n;
-    int64_t end = (int64_t)part->skip + w->k;
-    struct quant_block b;
-    for (int64_t at = part->skip; at < end; at += n) {
-        int32_t i = (int32_t)(at % f->block);
-        size_t k = (size_t)(at - part->skip);
-        n = least(group - at % group, end - at);
-        if (i == 0 || k == 0)
-            quant_unpack(part->dtype, row + (size_t)(at / f->block) * (size_t)f->n_bytes, &b);
-        if (w->form.pack != PACK_F32)
-            put_run(&w->form, panel, k, col, f, &b, i, n);
-        else
-            for (int32_t j = 0; j < n; j++)
-                ((float *)(void *)panel)[(k + (size_t)j) * PANEL + (size_t)col] =
-                    quant_value(f, &b, i + j);
-    }
+    if (n < PANEL)
+        memset(panel, 0, s->panel_bytes);
+    for (int32_t c = 0; c < n; c++)
+        pack_column(pack_of(s->dtype), job->w->k, panel, c, rows[c]);
 }
 
 static void pack_panels(void *ctx, int part, int n_parts)
 {
     const struct pack_job *job = ctx;
-    const struct weight *w = job->w;
-    size_t bytes = panel_bytes(&w->form, (size_t)w->k);
-    long from, to;
-    pool_share((long)n_panels(w->n), part, n_parts, &from, &to);
-    for (long i = from; i < to; i++)
-        for (int c = 0; c < PANEL; c++) {
-            const char *row;
-            const struct weight_part *p = source_row(job->src, (int64_t)i * PANEL + c, &row);
-            char *panel = (char *)w->data.data + (size_t)i * bytes;
-            if (p && quant_form(p->dtype))
-                pack_quant_column(w, panel, c, row, p);
-            else if (p)
-                pack_column(w, panel, c, row, p->dtype);
-        }
+    for (int32_t i = 0; i < job->w->n_sections; i++) {
+        const struct section *s = &job->w->section[i];
+        long from, to;
+        pool_share((long)n_panels(s->n), part, n_parts, &from, &to);
+        for (; from < to; from++)
+            pack_panel(job, s, from);
+    }
 }
 
 static void pack_bias(const struct weight_src *src, struct weight *w)
@@ -208,15 +163,23 @@ static bool is_float(enum dtype t)
     return t == DT_F32 || t == DT_F16 || t == DT_BF16;
 }
 
-/* Parts are cut at one column, so their blocks begin there or at borders that 16 divides. */
+/* The first quantised part; NULL: none. */
+static const struct weight_part *first_quant(const struct weight_src *src)
+{
+    for (int i = 0; i < src->n_parts; i++)
+        if (quant_pack_of(src->part[i].dtype))
+            return &src->part[i];
+    return NULL;
+}
+
+/* Parts are cut at one column, so their groups of RUN begin at the same ones. */
 static bool skip_fits(const struct weight_src *src, const struct weight_part *p)
 {
     const struct quant_form *f = quant_form(p->dtype);
     if (!f)
         return p->skip == 0;
     return !src->vector && p->skip >= 0 && p->skip < f->block &&
-           (!quant_form(src->part[0].dtype) ||
-            p->skip % SMALL_GROUP == src->part[0].skip % SMALL_GROUP);
+           p->skip % RUN == first_quant(src)->skip % RUN;
 }
 
 static enum status check_source(const struct weight_src *src)
@@ -230,7 +193,7 @@ static enum status check_source(const struct weight_src *src)
         enum dtype t = src->part[i].dtype, b = src->part[i].bias_dtype;
         if (src->part[i].rows < 0)
             FAIL(ST_RANGE, "weight %s: %d rows", src->name, src->part[i].rows);
-        if (!is_float(t) && (src->vector || !quant_form(t)))
+        if (!is_float(t) && (src->vector || !quant_pack_of(t)))
             FAIL(ST_UNSUPPORTED, "weight %s: element type %s", src->name, dtype_name(t));
         if (!skip_fits(src, &src->part[i]))
             FAIL(ST_RANGE, "weight %s: the share begins at element %d of a block", src->name,
@@ -256,23 +219,21 @@ static void load_vector(const struct weight_src *src, struct weight *w)
         ((float *)w->data.data)[i] = file_f32(src->part[0].data, src->part[0].dtype, (size_t)i);
 }
 
-size_t weight_data_bytes(const struct weight_src *src)
-{
-    return data_bytes(src);
-}
-
 enum status weight_describe(struct backend *be, const struct weight_src *src, struct weight *w)
 {
     TRY(check_source(src));
-    if (!src->vector && (size_t)src->cols * (size_t)be->kernels->tile_rows > be->x_pack_floats)
-        FAIL(ST_UNSUPPORTED, "weight %s: %d columns, the CPU backend takes up to %zu", src->name,
-             src->cols, be->x_pack_floats / (size_t)be->kernels->tile_rows);
-    *w = (struct weight){.form = form_of(src),
-                         .vector = src->vector,
+    size_t bytes;
+    *w = (struct weight){.vector = src->vector,
                          .n = src->vector ? 1 : (int32_t)total_rows(src),
                          .k = src->cols,
                          .n_slices = src->n_slices};
     memcpy(w->slice_end, src->slice_end, sizeof w->slice_end);
+    if (!src->vector)
+        w->n_sections = lay_out(src, w->section, &bytes);
+    for (int32_t i = 0; i < w->n_sections; i++)
+        if (image_bytes(w, &w->section[i]) > be->x_pack_floats * sizeof(float) / TILE_MAX)
+            FAIL(ST_UNSUPPORTED, "weight %s: %d columns are more than the CPU backend takes",
+                 src->name, src->cols);
     return ST_OK;
 }
 
@@ -291,7 +252,7 @@ enum status cpu_load_weight(struct backend *be, const struct weight_src *src, st
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
     enum status st = weight_describe(be, src, w);
     if (st == ST_OK)
-        st = mem_take(&w->data, data_bytes(src));
+        st = mem_take(&w->data, weight_data_bytes(src));
     if (st == ST_OK)
         st = mem_take(&w->bias, bias_bytes(src));
     if (st != ST_OK) {

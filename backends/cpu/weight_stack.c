@@ -68,6 +68,10 @@ static enum status check_stack(struct backend *be, const struct weight_src *src,
         if (!alike(&src[i], &src[0]))
             FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
                  src->name, i);
+        for (int32_t s = 1; s < w.n_sections; s++)
+            if (!w.section[s].quant != !w.section[0].quant)
+                FAIL(ST_UNSUPPORTED, "weight %s: a stack of floats beside quantised blocks",
+                     src->name);
         for (int k = 0; k < src[i].n_parts; k++)
             if (src[i].vector || src[i].part[k].bias)
                 FAIL(ST_UNSUPPORTED, "weight %s: a stack of %s", src->name,

@@ -1,7 +1,8 @@
-/* Quantised weights: values bit for bit those of the format's description; products bit for bit
- * those of the same values stored in f32, on every instruction set, for shares that begin inside a
- * block, mixed parts, slices, rows and threads. */
+/* Quantised weights: values bit for bit those of the format's description; products of the plain
+ * path within what 8 bits of x allow of double precision, and the same bits on every instruction
+ * set, for shares that begin inside a block, mixed parts, slices, rows and threads. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "backends/backend.h"
@@ -11,7 +12,8 @@
 
 static const enum dtype types[] = {DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0,   DT_Q4_K,
                                    DT_Q5_K, DT_Q6_K, DT_Q2_K, DT_Q3_K, DT_IQ4_NL, DT_IQ4_XS};
-static const char *const isas[] = {"plain", "avx2", "avx512", "neon"};
+static const char *const isas[] = {"plain",      "avx2", "avxvnni", "avx512",
+                                   "avx512vnni", "amx",  "neon",    "neondot"};
 
 static void *read_own(const char *name, const char *ending, size_t *n)
 {
@@ -54,7 +56,20 @@ struct product {
     enum dtype type[3];
     int32_t n[3], k, first, cols; /* a share of columns [first, first + cols) of k */
     int n_parts, n_slices;
+    bool bias;
 };
+
+enum { MANY = 150 }; /* rows of x: more than a block of 128 */
+
+static float x_at(size_t i)
+{
+    return (float)((i * 37 + 11) % 101) * 0.013f - 0.6f;
+}
+
+static float bias_at(int32_t n)
+{
+    return (float)(n % 7) - 3.0f;
+}
 
 static struct view view_of(struct backend *be, int32_t rows, int32_t cols, enum dtype t)
 {
@@ -64,121 +79,271 @@ static struct view view_of(struct backend *be, int32_t rows, int32_t cols, enum 
     return v;
 }
 
-/* out [rows, N], then the embedding of rows 0, N - 1 and of an id outside. */
-static float *run(struct backend *be, const struct weight_src *src, int32_t n, int32_t rows)
+/* out [rows, n] = rows of x through w. */
+static void product(struct backend *be, const struct weight *w, const float *x, int32_t rows,
+                    int32_t k, int32_t n, float *out)
 {
     const struct backend_ops *op = backend_ops_of(be);
-    struct weight *w;
-    size_t n_out = (size_t)rows * (size_t)n, n_in = (size_t)rows * (size_t)src->cols;
-    float *x = malloc(n_in * sizeof *x), *out = calloc(n_out + 3 * (size_t)src->cols, sizeof *out);
-    int32_t id[3] = {0, n - 1, n};
-    for (size_t i = 0; i < n_in; i++)
-        x[i] = (float)((i * 37 + 11) % 101) * 0.013f - 0.6f;
-    cr_assert_eq(op->load_weight(be, src, &w), ST_OK, "%s", status_text());
-    struct view in = view_of(be, rows, src->cols, DT_F32), to = view_of(be, rows, n, DT_F32);
-    struct view ids = view_of(be, 3, 1, DT_I32), e = view_of(be, 3, src->cols, DT_F32);
+    struct view in = view_of(be, rows, k, DT_F32), to = view_of(be, rows, n, DT_F32);
     cr_assert_eq(op->write(be, in, x), ST_OK);
-    cr_assert_eq(op->write(be, ids, id), ST_OK);
     cr_assert_eq(op->linear(be, w, in, to), ST_OK);
-    cr_assert_eq(op->embed(be, w, 0, ids, e), ST_OK);
     cr_assert_eq(op->read(be, out, to), ST_OK);
-    cr_assert_eq(op->read(be, out + n_out, e), ST_OK);
-    op->free_weight(be, w);
     op->free(be, in.buf);
     op->free(be, to.buf);
+}
+
+/* out [3, k]: the embedding of rows 0, n - 1 and of an id outside. */
+static void embedding(struct backend *be, const struct weight *w, int32_t k, int32_t n, float *out)
+{
+    const struct backend_ops *op = backend_ops_of(be);
+    int32_t id[3] = {0, n - 1, n};
+    struct view ids = view_of(be, 3, 1, DT_I32), e = view_of(be, 3, k, DT_F32);
+    cr_assert_eq(op->write(be, ids, id), ST_OK);
+    cr_assert_eq(op->embed(be, w, 0, ids, e), ST_OK);
+    cr_assert_eq(op->read(be, out, e), ST_OK);
     op->free(be, ids.buf);
     op->free(be, e.buf);
-    free(x);
-    return out;
 }
 
-/* The same share of the matrix as stored (wide NULL) or from its values in f32. */
-static struct weight_src source(const struct product *p, unsigned char *const *rows,
-                                float *const *wide)
+/* The parts' blocks, their values, and the source of the share. */
+struct matrix {
+    unsigned char *blocks[3];
+    float *wide[3], bias[3][128];
+    struct weight_src src;
+    int32_t n;
+};
+
+static struct matrix make_matrix(const struct product *p)
 {
-    struct weight_src src = {
-        .name = "test", .cols = p->cols, .n_parts = p->n_parts, .n_slices = p->n_slices};
+    struct matrix m = {
+        .src = {.name = "test", .cols = p->cols, .n_parts = p->n_parts, .n_slices = p->n_slices}};
     for (int i = 0; i < p->n_slices; i++)
-        src.slice_end[i] = (int32_t)((int64_t)p->cols * (i + 1) / p->n_slices);
+        m.src.slice_end[i] = (int32_t)((int64_t)p->cols * (i + 1) / p->n_slices);
     for (int i = 0; i < p->n_parts; i++) {
         const struct quant_form *f = quant_form(p->type[i]);
-        size_t row_bytes = (size_t)(p->k / f->block) * (size_t)f->n_bytes;
-        struct weight_part *part = &src.part[i];
-        part->rows = p->n[i];
-        part->dtype = wide ? DT_F32 : p->type[i];
-        part->row_bytes = wide ? (size_t)p->k * sizeof(float) : row_bytes;
-        part->data =
-            wide ? (const void *)(wide[i] + p->first)
-                 : (const void *)(rows[i] + (size_t)(p->first / f->block) * (size_t)f->n_bytes);
-        part->skip = wide ? 0 : p->first % f->block;
+        size_t size = (size_t)p->n[i] * (size_t)p->k, row = (size_t)(p->k / f->block);
+        m.blocks[i] = quant_random_blocks(p->type[i], size, 0.01f, 99U + (uint32_t)i);
+        m.wide[i] = malloc(size * sizeof(float));
+        cr_assert(m.blocks[i] && m.wide[i]);
+        quant_expand(p->type[i], m.blocks[i], size, m.wide[i]);
+        for (int32_t r = 0; r < p->n[i]; r++)
+            m.bias[i][r] = bias_at(m.n + r);
+        m.src.part[i] = (struct weight_part){.data = m.blocks[i] + (size_t)(p->first / f->block) *
+                                                                       (size_t)f->n_bytes,
+                                             .row_bytes = row * (size_t)f->n_bytes,
+                                             .dtype = p->type[i],
+                                             .skip = p->first % f->block,
+                                             .rows = p->n[i],
+                                             .bias_dtype = DT_F32};
+        m.n += p->n[i];
     }
-    return src;
+    return m;
 }
 
-static void same_on_all(const struct product *p)
+static void free_matrix(struct matrix *m)
 {
-    unsigned char *rows[3] = {0};
-    float *wide[3] = {0}, *want = NULL;
-    int32_t n = 0, n_isas = 0;
-    for (int i = 0; i < p->n_parts; i++) {
-        size_t size = (size_t)p->n[i] * (size_t)p->k;
-        rows[i] = quant_random_blocks(p->type[i], size, 0.01f, 99U + (uint32_t)i);
-        cr_assert_not_null(rows[i]);
-        wide[i] = malloc(size * sizeof(float));
-        quant_expand(p->type[i], rows[i], size, wide[i]);
-        n += p->n[i];
+    for (int i = 0; i < 3; i++) {
+        free(m->blocks[i]);
+        free(m->wide[i]);
     }
-    struct weight_src stored = source(p, rows, NULL), plain = source(p, rows, wide);
-    const int32_t m = 17; /* rows: more than one tile */
-    size_t n_out = (size_t)m * (size_t)n + 3 * (size_t)p->cols;
+}
+
+/* Values of row n of the share. */
+static const float *values_of(const struct product *p, const struct matrix *m, int32_t n)
+{
+    int i = 0;
+    while (n >= p->n[i])
+        n -= p->n[i++];
+    return m->wide[i] + (size_t)n * (size_t)p->k + p->first;
+}
+
+/* An output and how far x in 8 bits may be from it: half a step for each element of a run. */
+static double expected(const struct product *p, const struct matrix *m, const float *x, int32_t n,
+                       double *bound)
+{
+    const float *w = values_of(p, m, n);
+    double sum = p->bias ? (double)bias_at(n) : 0.0, magnitude = fabs(sum);
+    *bound = 0;
+    for (int32_t k = 0, end; k < p->cols; k = end) { /* one run */
+        int slice = 0;
+        double amax = 0, weights = 0;
+        while (m->src.slice_end[slice] <= k)
+            slice++;
+        end = ((p->first + k) / 32 + 1) * 32 - p->first;
+        end = end < m->src.slice_end[slice] ? end : m->src.slice_end[slice];
+        for (int32_t i = k; i < end; i++) {
+            double product = (double)w[i] * (double)x[i];
+            sum += product;
+            magnitude += fabs(product);
+            amax = fmax(amax, fabs((double)x[i]));
+            weights += fabs((double)w[i]);
+        }
+        *bound += amax / 254 * weights;
+    }
+    /* rounding of f32, also where a minimum nearly cancels: |q scale| + |min| < 3 |amax| sum |w| */
+    *bound = *bound * (1 + 1e-4) + (magnitude + 254 * *bound) * p->cols * 0x1p-24;
+    return sum;
+}
+
+static void agrees(const struct product *p, const struct matrix *m, const float *x, int32_t rows,
+                   const float *got)
+{
+    for (int32_t r = 0; r < rows; r++)
+        for (int32_t n = 0; n < m->n; n++) {
+            double bound, want = expected(p, m, x + (size_t)r * (size_t)p->cols, n, &bound);
+            double v = (double)got[(size_t)r * (size_t)m->n + (size_t)n];
+            cr_assert(fabs(v - want) <= bound, "%s k %d + %d: row %d column %d: %g, not %g +- %g",
+                      dtype_name(p->type[0]), p->first, p->cols, r, n, v, want, bound);
+        }
+}
+
+static void same_floats(const struct product *p, const char *isa, const char *what,
+                        const float *got, const float *want, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        cr_assert_eq(bits_of_f32(got[i]), bits_of_f32(want[i]),
+                     "%s %s k %d + %d slices %d: %s %zu: %a, not %a", isa, dtype_name(p->type[0]),
+                     p->first, p->cols, p->n_slices, what, i, (double)got[i], (double)want[i]);
+}
+
+/* Rows together, alone and in small numbers: all from the start of x. */
+static void same_on(struct backend *be, const char *isa, const struct product *p,
+                    const struct matrix *m, const struct weight *w, const float *x, int32_t rows,
+                    const float *want)
+{
+    const int32_t counts[] = {1, 2, 3, 5, 9, 17, rows};
+    float *got = malloc((size_t)rows * (size_t)m->n * sizeof *got);
+    for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+        int32_t c = counts[i] < rows ? counts[i] : rows;
+        product(be, w, x, c, p->cols, m->n, got);
+        same_floats(p, isa, "output", got, want, (size_t)c * (size_t)m->n);
+    }
+    free(got);
+}
+
+/* Bits of plain on every instruction set; those of plain near double precision. */
+static void check_product(const struct product *p, int32_t rows)
+{
+    struct matrix m = make_matrix(p);
+    size_t n_out = (size_t)rows * (size_t)m.n, n_in = (size_t)rows * (size_t)p->cols;
+    float *want = malloc(n_out * sizeof *want), *x = malloc(n_in * sizeof *x);
+    float *e = malloc(3 * (size_t)p->cols * sizeof *e), *zero = calloc((size_t)p->cols, sizeof *e);
+    int32_t n_isas = 0;
+    for (int i = 0; i < p->n_parts; i++)
+        m.src.part[i].bias = p->bias ? m.bias[i] : NULL;
+    for (size_t i = 0; i < n_in; i++)
+        x[i] = x_at(i);
     for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
         struct backend *be;
+        struct weight *w;
         struct backend_config cfg = {.threads = i % 2 ? 2 : 1, .isa = isas[i]};
         if (backend_open(&be, "cpu", &cfg) != ST_OK)
-            continue; /* not on this machine; plain is on each */
-        n_isas++;
-        if (!want)
-            want = run(be, &plain, n, m);
-        float *got = run(be, &stored, n, m), *one = run(be, &stored, n, 1);
-        for (size_t k = 0; k < n_out; k++)
-            cr_assert_eq(bits_of_f32(got[k]), bits_of_f32(want[k]),
-                         "%s %s k %d + %d: out %zu: %a, not %a", isas[i], dtype_name(p->type[0]),
-                         p->first, p->cols, k, (double)got[k], (double)want[k]);
-        cr_assert_arr_eq(one, want, (size_t)n * sizeof *one);
-        free(got);
-        free(one);
+            continue; /* not on this machine; plain is on each and the first */
+        cr_assert_eq(backend_ops_of(be)->load_weight(be, &m.src, &w), ST_OK, "%s", status_detail());
+        if (n_isas++ == 0) {
+            product(be, w, x, rows, p->cols, m.n, want);
+            agrees(p, &m, x, rows, want);
+        }
+        same_on(be, isas[i], p, &m, w, x, rows, want);
+        embedding(be, w, p->cols, m.n, e);
+        for (int j = 0; j < 2; j++)
+            for (int32_t k = 0; k < p->cols; k++) {
+                float value = values_of(p, &m, j ? m.n - 1 : 0)[k] + 0.0f;
+                same_floats(p, isas[i], "value", &e[j * p->cols + k], &value, 1);
+            }
+        same_floats(p, isas[i], "value", e + 2 * p->cols, zero, (size_t)p->cols);
+        backend_ops_of(be)->free_weight(be, w);
         backend_ops_of(be)->close(be);
     }
     cr_assert_geq(n_isas, 1);
+    free_matrix(&m);
     free(want);
-    for (int i = 0; i < p->n_parts; i++) {
-        free(rows[i]);
-        free(wide[i]);
-    }
+    free(x);
+    free(e);
+    free(zero);
 }
 
 Test(quant, products_of_every_type)
 {
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
-        same_on_all(&(struct product){{types[i]}, {70}, 512, 0, 512, 1, 8});
-        same_on_all(&(struct product){{types[i]}, {33}, 256, 0, 256, 1, 1});
+        check_product(&(struct product){{types[i]}, {70}, 512, 0, 512, 1, 8, true}, 20);
+        check_product(&(struct product){{types[i]}, {33}, 256, 0, 256, 1, 1, false}, MANY);
+        check_product(&(struct product){{types[i]}, {5}, 2560, 0, 2560, 1, 2, false}, 3);
     }
 }
 
 Test(quant, shares_that_begin_inside_a_block)
 {
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
-        same_on_all(&(struct product){{types[i]}, {40}, 512, 264, 100, 1, 2});
-        same_on_all(&(struct product){{types[i]}, {5}, 256, 9, 7, 1, 1});
-        same_on_all(&(struct product){{types[i]}, {5}, 256, 250, 6, 1, 4});
+        check_product(&(struct product){{types[i]}, {40}, 512, 264, 100, 1, 2, true}, 20);
+        check_product(&(struct product){{types[i]}, {5}, 256, 9, 7, 1, 1, false}, 20);
+        check_product(&(struct product){{types[i]}, {5}, 256, 250, 6, 1, 4, false}, 20);
+        check_product(&(struct product){{types[i]}, {5}, 768, 200, 500, 1, 8, false}, 20);
     }
 }
 
 Test(quant, parts_of_several_types)
 {
-    same_on_all(&(struct product){{DT_Q4_K, DT_Q4_K, DT_Q6_K}, {64, 32, 32}, 256, 0, 256, 3, 1});
-    same_on_all(&(struct product){{DT_Q8_0, DT_Q4_0, DT_Q5_1}, {3, 50, 21}, 256, 40, 111, 3, 2});
-    same_on_all(&(struct product){{DT_Q5_K, DT_Q5_K}, {37, 64}, 512, 0, 512, 2, 1});
+    check_product(
+        &(struct product){{DT_Q4_K, DT_Q4_K, DT_Q6_K}, {64, 32, 32}, 256, 0, 256, 3, 1, true}, 20);
+    check_product(
+        &(struct product){{DT_Q8_0, DT_Q4_0, DT_Q5_1}, {3, 50, 21}, 256, 40, 111, 3, 2, true}, 20);
+    check_product(&(struct product){{DT_Q5_K, DT_Q5_K}, {37, 64}, 512, 0, 512, 2, 1, true}, 20);
+}
+
+/* A run that is not finite makes its whole row NaN, and no other row; runs too small to be divided
+ * by are zero. */
+Test(quant, rows_that_are_not_finite_or_tiny)
+{
+    struct product p = {{DT_Q4_K, DT_Q6_K}, {40, 30}, 256, 0, 256, 2, 4, true};
+    for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
+        struct backend *be;
+        struct weight *w;
+        if (backend_open(&be, "cpu", &(struct backend_config){.threads = 1, .isa = isas[i]}) !=
+            ST_OK)
+            continue;
+        struct matrix m = make_matrix(&p);
+        float x[5 * 256], out[5 * 70];
+        for (int k = 0; k < 5 * 256; k++)
+            x[k] = k < 4 * 256 ? x_at((size_t)k) : 1e-38f;
+        x[100] = NAN;
+        x[256 + 3] = INFINITY;
+        x[512 + 255] = -INFINITY;
+        for (int j = 0; j < p.n_parts; j++)
+            m.src.part[j].bias = m.bias[j];
+        cr_assert_eq(backend_ops_of(be)->load_weight(be, &m.src, &w), ST_OK);
+        for (int32_t rows = 1; rows <= 5; rows += 4) /* also alone */
+            for (int32_t r = 0; r < 5; r += rows) {
+                product(be, w, x + r * 256, rows, 256, 70, out + r * 70);
+                for (int32_t n = r * 70; n < (r + rows) * 70; n++) {
+                    cr_assert_eq(isnan(out[n]) != 0, n / 70 < 3, "%s row %d: %g", isas[i], n / 70,
+                                 (double)out[n]);
+                    if (n / 70 == 4)
+                        cr_assert_eq(out[n], bias_at(n % 70));
+                }
+            }
+        backend_ops_of(be)->free_weight(be, w);
+        backend_ops_of(be)->close(be);
+        free_matrix(&m);
+    }
+}
+
+/* The bytes of a matrix are about those of the file. */
+Test(quant, packed_size)
+{
+    struct backend *be;
+    cr_assert_eq(backend_open(&be, "cpu", &(struct backend_config){.threads = 1}), ST_OK);
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        const struct quant_form *f = quant_form(types[i]);
+        struct weight_src src = {
+            .name = "m", .cols = 2048, .n_parts = 1, .n_slices = 1, .slice_end = {2048}};
+        src.part[0] = (struct weight_part){.dtype = types[i], .rows = 1024};
+        double file = 2048.0 * 1024 / f->block * f->n_bytes;
+        double packed = (double)backend_ops_of(be)->weight_bytes(be, &src);
+        cr_assert(packed <= 1.03 * file + 4096, "%s: %g bytes, in the file %g",
+                  dtype_name(types[i]), packed, file);
+    }
+    backend_ops_of(be)->close(be);
 }
 
 Test(quant, what_cannot_be_loaded)

@@ -1,0 +1,170 @@
+/* How a quantised weight lies in memory: panels of PANEL columns (rows of the matrix), and in a
+ * panel groups of RUN elements of k, in order.
+ *   head    of each `super` groups (a block of the file): d [PANEL] f16, with a minimum d_min
+ *           [PANEL] f16; where super > 1, for each of its groups sub [halves][PANEL] int8 (and
+ *           sub_min likewise), or 4 bits of each in one byte (nibble_subs)
+ *   group   the codes in planes of 8, 4, 2 and 1 bits, most significant bits in the smaller plane.
+ *           Four neighbouring k of a column are 4 bytes; `quad` j is elements 4 j .. 4 j + 3:
+ *             8 bits  [8 quads][PANEL][4]
+ *             4 bits  [8 quads][16][4]: columns c and c + 16 in the low and the high half of a byte
+ *             2 bits  [4][16][4]: from bit 0 on: (quad 2 j, c), (quad 2 j, c + 16), (2 j + 1, c),
+ * ... 1 bit   [2][16][4]: likewise (4 j, c), (4 j, c + 16), (4 j + 1, c), ... Element: q = value of
+ * its code; scale = d sub (exact in f32), minimum = d_min sub_min, each for 32 / halves elements;
+ * sub = 1 where super = 1.  A share that begins inside a block keeps the whole head and the groups
+ * that it touches.  Columns beyond the last are zero.
+ *
+ * The layout does not depend on the instruction set or the number of threads. */
+#ifndef BACKENDS_CPU_QUANT_PANELS_H
+#define BACKENDS_CPU_QUANT_PANELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backends/cpu/panels.h"
+
+enum { RUN = 32, QUADS = RUN / 4, CODES_MAX = 16 };
+
+/* What the kernels differ by: name, bits of a code, halves, super, has_min, nibble_subs. */
+#define QUANT_KINDS(X)                                                                             \
+    X(QK_8, 8, 1, 1, false, false)                                                                 \
+    X(QK_4, 4, 1, 1, false, false)                                                                 \
+    X(QK_4_MIN, 4, 1, 1, true, false)                                                              \
+    X(QK_5, 5, 1, 1, false, false)                                                                 \
+    X(QK_5_MIN, 5, 1, 1, true, false)                                                              \
+    X(QK_K2_MIN, 2, 2, 8, true, true)                                                              \
+    X(QK_K3, 3, 2, 8, false, false)                                                                \
+    X(QK_K4, 4, 1, 8, false, false)                                                                \
+    X(QK_K4_MIN, 4, 1, 8, true, false)                                                             \
+    X(QK_K5_MIN, 5, 1, 8, true, false)                                                             \
+    X(QK_K6, 6, 2, 8, false, false)
+
+#define QUANT_KIND_NAME(NAME, ...) NAME,
+enum quant_kind { QUANT_KINDS(QUANT_KIND_NAME) QK_N };
+
+struct quant_layout {
+    int bits, halves, super;
+    bool has_min, nibble_subs;
+};
+
+/* One type's packing. */
+struct quant_pack {
+    enum quant_kind kind;
+    const struct quant_layout *lay;
+    int low;              /* value of code 0 where values are consecutive */
+    int d_at, d_min_at;   /* where d and d_min (-1: none) stand in the file's block */
+    const int8_t *values; /* [16] of 4-bit codes; NULL: code + low */
+};
+
+/* NULL: not a quantised type, or one that cannot be packed. */
+const struct quant_pack *quant_pack_of(enum dtype t);
+
+static inline size_t quant_head_bytes(const struct quant_layout *l)
+{
+    size_t subs = l->super == 1 ? 0 : (size_t)(l->super * l->halves);
+    if (l->has_min && !l->nibble_subs)
+        subs *= 2;
+    return PANEL * (subs + (l->has_min ? 4U : 2U));
+}
+
+static inline size_t quant_group_bytes(const struct quant_layout *l)
+{
+    return (size_t)(RUN * PANEL / 8) * (size_t)l->bits;
+}
+
+/* Where things stand in a panel whose share begins `skip` elements into a block. */
+static inline size_t quant_head_at(const struct quant_layout *l, int32_t skip, int32_t group)
+{
+    int32_t before = skip / RUN % l->super, head = (group + before) / l->super;
+    int32_t groups = head ? head * l->super - before : 0;
+    return (size_t)head * quant_head_bytes(l) + (size_t)groups * quant_group_bytes(l);
+}
+
+static inline size_t quant_group_at(const struct quant_layout *l, int32_t skip, int32_t group)
+{
+    int32_t heads = (group + skip / RUN % l->super) / l->super + 1;
+    return (size_t)heads * quant_head_bytes(l) + (size_t)group * quant_group_bytes(l);
+}
+
+/* Groups that columns [0, k) of a share touch. */
+static inline int32_t quant_groups(int32_t skip, int32_t k)
+{
+    return k > 0 ? (int32_t)(((int64_t)skip % RUN + k + RUN - 1) / RUN) : 0;
+}
+
+static inline size_t quant_panel_bytes(const struct quant_layout *l, int32_t skip, int32_t k)
+{
+    int32_t n = quant_groups(skip, k);
+    return n ? quant_group_at(l, skip, n - 1) + quant_group_bytes(l) : 0;
+}
+
+/* First byte of the scale bytes of half h of a group: [PANEL], and from there to the minima. */
+static inline size_t quant_sub_at(const struct quant_layout *l, int32_t skip, int32_t group, int h)
+{
+    int32_t g = (group + skip / RUN) % l->super;
+    return PANEL * ((l->has_min ? 4U : 2U) + (size_t)(g * l->halves + h));
+}
+
+static inline size_t quant_sub_min_step(const struct quant_layout *l)
+{
+    return PANEL * (size_t)(l->super * l->halves);
+}
+
+/* Code of element e of a group (at its first byte) in column col. */
+static inline unsigned quant_code(const struct quant_layout *l, const uint8_t *group, int e,
+                                  int col)
+{
+    int j = e / 4, half = col / 16, byte = col % 16 * 4 + e % 4;
+    unsigned code = 0, shift = 0;
+    if (l->bits & 8)
+        return group[j * 128 + col * 4 + e % 4];
+    if (l->bits & 4) {
+        code = group[j * 64 + byte] >> 4 * half & 15U;
+        shift = 4;
+        group += QUADS * 64;
+    }
+    if (l->bits & 2) {
+        code |= (group[j / 2 * 64 + byte] >> (j % 2 * 4 + half * 2) & 3U) << shift;
+        shift += 2;
+        group += QUADS / 2 * 64;
+    }
+    if (l->bits & 1)
+        code |= (group[j / 4 * 64 + byte] >> (j % 4 * 2 + half) & 1U) << shift;
+    return code;
+}
+
+static inline int quant_q(const struct quant_pack *p, unsigned code)
+{
+    return p->values ? p->values[code] : (int)code + p->low;
+}
+
+/* Scale and minimum (0: none) of half h of a group in column col. */
+static inline float quant_scale(const struct quant_pack *p, const char *panel, int32_t skip,
+                                int32_t group, int h, int col, float *min)
+{
+    const struct quant_layout *l = p->lay;
+    const char *head = panel + quant_head_at(l, skip, group);
+    const uint16_t *d = (const uint16_t *)(const void *)head;
+    const int8_t *sub = (const int8_t *)head + quant_sub_at(l, skip, group, h);
+    int m = 1, m_min = 1;
+    if (l->nibble_subs) {
+        m = (uint8_t)sub[col] & 15;
+        m_min = (uint8_t)sub[col] >> 4;
+    } else if (l->super > 1) {
+        m = sub[col];
+        m_min = l->has_min ? sub[quant_sub_min_step(l) + (size_t)col] : 0;
+    }
+    *min = l->has_min ? f32_of_f16(d[PANEL + col]) * (float)m_min : 0.0f;
+    return f32_of_f16(d[col]) * (float)m;
+}
+
+/* Writes a whole panel: rows[c] (NULL: none) is the file's row of column c, whose share of k
+ * elements begins `skip` into its first block. */
+void quant_pack_panel(const struct quant_pack *p, enum dtype t, const char *const rows[PANEL],
+                      int32_t skip, int32_t k, char *panel);
+
+/* out [k] = the values of column col. */
+void quant_panel_expand(const struct quant_pack *p, const char *panel, int32_t skip, int32_t k,
+                        int col, float *out);
+
+#endif

@@ -1,0 +1,60 @@
+/* The executable specification of products with quantised weights: portable C, slow and clear. */
+#include "backends/cpu/quant_x.h"
+
+/* One run into the slice's sum. */
+static float add_run(const struct quant_panel *t, int32_t group, int col, const int8_t *a, float d,
+                     float acc)
+{
+    const struct quant_layout *l = t->pack->lay;
+    const uint8_t *codes = (const uint8_t *)t->panel + quant_group_at(l, t->shape.skip, group);
+    int n = RUN / l->halves;
+    for (int h = 0; h < l->halves; h++) {
+        int32_t dot = 0, sum = 0;
+        float min, scale = quant_scale(t->pack, t->panel, t->shape.skip, group, h, col, &min);
+        for (int e = h * n; e < (h + 1) * n; e++) {
+            dot += quant_q(t->pack, quant_code(l, codes, e, col)) * a[e];
+            sum += a[e];
+        }
+        acc = fmaf((float)dot, scale * d, acc);
+        if (l->has_min)
+            acc = fmaf(min, d * (float)sum, acc);
+    }
+    return acc;
+}
+
+static float plain_output(const struct quant_panel *t, const char *x, int row, int rows, int col)
+{
+    float slice[N_SLICES];
+    for (int s = 0; s < t->shape.n_slices; s++) {
+        int32_t g, end;
+        slice[s] = 0.0f;
+        for (slice_groups(&t->shape, s, &g, &end); g < end; g++, x += rows * X_RUN_BYTES) {
+            const struct quant_x *info = (const struct quant_x *)(const void *)(x + rows * RUN);
+            slice[s] = add_run(t, g, col, (const int8_t *)x + row * RUN, info[row].d, slice[s]);
+        }
+    }
+    for (int n = t->shape.n_slices / 2; n > 0; n /= 2)
+        for (int s = 0; s < n; s++)
+            slice[s] = slice[2 * s] + slice[2 * s + 1];
+    return t->bias ? slice[0] + t->bias[col] : slice[0];
+}
+
+static void plain_quant_panel(const struct quant_panel *t, void *scratch)
+{
+    (void)scratch;
+    size_t bytes = (size_t)quant_runs(&t->shape) * X_RUN_BYTES; /* of a row of x */
+    for (int i = 0; i < t->n_tiles; i++) {
+        int r0 = tile_start(t->rows, t->n_tiles, i);
+        int rows = tile_start(t->rows, t->n_tiles, i + 1) - r0;
+        for (int r = 0; r < rows; r++)
+            for (int c = 0; c < t->cols; c++)
+                t->out[(size_t)(r0 + r) * t->out_stride + (size_t)c] =
+                    plain_output(t, t->x + (size_t)r0 * bytes, r, rows, c);
+    }
+}
+
+const struct quant_kernels quant_plain = {
+    .tile_rows = 16,
+    .quantize_row = row_quantize,
+    .panel = plain_quant_panel,
+};
