@@ -41,7 +41,8 @@ enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
 
 struct backend_config {
     int threads;       /* CPU: worker threads, 0 = as many as this process may use */
-    const char *isa;   /* CPU: "auto", "plain", "avx2", "avx512"; NULL = auto */
+    const char *isa;   /* CPU: "auto", "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "neon",
+                          "neondot"; NULL = auto */
     int device;        /* GPU ordinal */
     size_t pool_bytes; /* GPU: memory to take at start, 0 = decided by the caller's allocs */
     enum numerics numerics;

@@ -3,7 +3,8 @@
 #define AT(member) offsetof(struct worker_options, member)
 
 static const char *const coll_choices[] = {"auto", "local", "shm", "mpi"};
-static const char *const isa_choices[] = {"auto", "plain", "avx2", "avx512"};
+static const char *const isa_choices[] = {"auto",   "plain",      "avx2", "avxvnni",
+                                          "avx512", "avx512vnni", "neon", "neondot"};
 
 static const struct option_row rows[] = {
     {.help = "What to serve"},
@@ -59,9 +60,10 @@ static const struct option_row rows[] = {
     {.name = "isa",
      .type = OPT_ENUM,
      .at = AT(isa),
-     .arg = "auto|plain|avx2|avx512",
+     .arg = "NAME",
      .def = "auto",
-     .help = "Instruction set of the CPU backend.  All give the same bits."},
+     .help = "Instruction set of the CPU backend: auto, plain, avx2, avxvnni, avx512, avx512vnni, "
+             "neon or neondot.  All give the same bits."},
     {.name = "numerics",
      .type = OPT_ENUM,
      .at = AT(numerics),

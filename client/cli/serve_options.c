@@ -7,7 +7,8 @@
 
 static const char *const colls[] = {"auto", "local", "shm", "mpi"};
 static const char *const kv_dtypes[] = {"auto", "f32", "f16", "bf16"};
-static const char *const isas[] = {"auto", "plain", "avx2", "avx512"};
+static const char *const isas[] = {"auto",   "plain",      "avx2", "avxvnni",
+                                   "avx512", "avx512vnni", "neon", "neondot"};
 static const char *const numerics[] = {"strict", "fast"};
 static const char *const levels[] = {"debug", "info", "warn", "error"};
 
@@ -54,9 +55,9 @@ static const struct option_row engine_table[] = {
      .help = "Which GPU; -1: each rank of a host takes the one of its own number there."},
     {.name = "isa",
      ROW(isa, OPT_ENUM),
-     .arg = "auto|plain|avx2|avx512",
+     .arg = "NAME",
      .def = "auto",
-     .help = "Instruction set of the CPU backend."},
+     .help = "Instruction set of the CPU backend (ingot-worker --help lists them)."},
     {.name = "numerics",
      ROW(numerics, OPT_ENUM),
      .arg = "strict|fast",

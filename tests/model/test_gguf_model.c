@@ -64,6 +64,7 @@ struct story {
     int32_t prompt[64], ids[256], n_prompt, n_ids;
     double first[512];
     double tolerance; /* of the first logits */
+    double gap;       /* by which the expected token may miss the greatest logit */
 };
 
 static int32_t ids_of(const cJSON *list, int32_t *out, int32_t cap)
@@ -87,7 +88,7 @@ static int32_t argmax(const float *x, int32_t n)
     return best;
 }
 
-/* Greedy ids on every rank. */
+/* Greedy ids on every rank; the expected ones are fed, so a near tie has no consequences. */
 static enum status tell(void *ctx, struct engine *e, int rank)
 {
     const struct story *s = ctx;
@@ -97,18 +98,18 @@ static enum status tell(void *ctx, struct engine *e, int rank)
         if (fabs((double)logits[i] - s->first[i]) > s->tolerance)
             FAIL(ST_BUG, "first logit %d: %g, not %g", i, (double)logits[i], s->first[i]);
     for (int32_t i = 0; i < s->n_ids; i++) {
-        int32_t id = argmax(logits, 512);
-        if (id != s->ids[i])
-            FAIL(ST_BUG, "rank %d: token %d is %d, not %d", rank, i, id, s->ids[i]);
-        TRY(engine_decode(e, 1, id, s->n_prompt + i, logits));
+        int32_t id = argmax(logits, 512), want = s->ids[i];
+        if (id != want && (double)logits[id] - (double)logits[want] > s->gap)
+            FAIL(ST_BUG, "rank %d: token %d is %d, not %d", rank, i, id, want);
+        TRY(engine_decode(e, 1, want, s->n_prompt + i, logits));
     }
     engine_release(e, 1);
     return ST_OK;
 }
 
-static void check_story(const char *path, const cJSON *c)
+static void check_story(const char *path, const cJSON *c, double tolerance, double gap)
 {
-    struct story s = {.tolerance = 1e-4};
+    struct story s = {.tolerance = tolerance, .gap = gap};
     const cJSON *item;
     int32_t i = 0;
     s.n_prompt = ids_of(cJSON_GetObjectItem(c, "prompt_ids"), s.prompt, 64);
@@ -121,7 +122,7 @@ static void check_story(const char *path, const cJSON *c)
         rig_group(path, (struct rig_config){.max_ctx = 512, .n_blocks = 64}, world, tell, &s);
 }
 
-static void check_stories(const char *file)
+static void check_stories(const char *file, double tolerance, double gap)
 {
     size_t size;
     int n = 0;
@@ -141,7 +142,7 @@ static void check_stories(const char *file)
             continue;
         cJSON_ArrayForEach(c, cJSON_GetObjectItem(f, "cases"))
         {
-            check_story(path, c);
+            check_story(path, c, tolerance, gap);
             n++;
         }
     }
@@ -152,28 +153,28 @@ static void check_stories(const char *file)
 
 Test(gguf_model, stories_f32)
 {
-    check_stories("model.gguf");
+    check_stories("model.gguf", 1e-4, 0);
 }
 
 Test(gguf_model, stories_f16)
 {
-    check_stories("model-f16.gguf");
+    check_stories("model-f16.gguf", 1e-4, 0);
 }
 
 Test(gguf_model, stories_bf16)
 {
-    check_stories("model-bf16.gguf");
+    check_stories("model-bf16.gguf", 1e-4, 0);
 }
 
-/* Equal ids, since activations stay in float. */
+/* The expected figures have activations in float, the backend has them in 8 bits. */
 Test(gguf_model, stories_q8_0)
 {
-    check_stories("model-q8_0.gguf");
+    check_stories("model-q8_0.gguf", 0.2, 0.1);
 }
 
 Test(gguf_model, stories_q4_0)
 {
-    check_stories("model-q4_0.gguf");
+    check_stories("model-q4_0.gguf", 0.2, 0.1);
 }
 
 /* ---- files that are not what they say ---- */

@@ -172,9 +172,22 @@ static const struct toy wide = {.n_layers = 1,
                                 .d_head = 32,
                                 .attention_bias = true};
 
-/* Any number of ranks gives the bits of one; where the slices end at the same columns, those of the
- * weights' values in f32. */
-static void quantised(enum dtype t, enum dtype t_v, int32_t ffn, int max_world, bool same_slices)
+/* Activations in 8 bits: a step is amax / 127, so a product is off by about 1 %, more where random
+ * minima cancel random codes (Q5_1 here: 4 % after the layer). */
+static void near(const char *dir, const struct job *a, const struct job *b)
+{
+    double off = 0, size = 0;
+    for (size_t i = 0; i < (size_t)N_TOKENS * (size_t)a->vocab; i++) {
+        double d = (double)a->logits[i] - (double)b->logits[i];
+        off += d * d;
+        size += (double)b->logits[i] * (double)b->logits[i];
+    }
+    cr_assert(off > 0 && off < 0.06 * 0.06 * size, "%s: logits off by %g of their size", dir,
+              sqrt(off / size));
+}
+
+/* Any number of ranks gives the bits of one, near those of the weights' values in f32. */
+static void quantised(enum dtype t, enum dtype t_v, int32_t ffn, int max_world)
 {
     struct toy toy = wide;
     toy.ffn = ffn;
@@ -183,13 +196,10 @@ static void quantised(enum dtype t, enum dtype t_v, int32_t ffn, int max_world, 
     values.expand = true;
     const char *path = gguf_make(dir, &blocks), *path_f32 = gguf_make(dir, &values);
     all_worlds(path, max_world, DT_F32);
-    if (same_slices) {
-        struct job a = job_run(path, 1, N_TOKENS, DT_F32),
-                   b = job_run(path_f32, 1, N_TOKENS, DT_F32);
-        same_bits(path, &a, &b);
-        job_free(&a);
-        job_free(&b);
-    }
+    struct job a = job_run(path, 1, N_TOKENS, DT_F32), b = job_run(path_f32, 1, N_TOKENS, DT_F32);
+    near(path, &a, &b);
+    job_free(&a);
+    job_free(&b);
     unlink(path);
     unlink(path_f32);
     toy_remove(dir);
@@ -197,12 +207,12 @@ static void quantised(enum dtype t, enum dtype t_v, int32_t ffn, int max_world, 
 
 Test(tp, quantised_weights)
 {
-    quantised(DT_Q8_0, DT_Q8_0, 512, 8, true);
-    quantised(DT_Q4_0, DT_Q4_0, 512, 8, true);
-    quantised(DT_Q5_1, DT_Q5_0, 512, 4, true);
-    quantised(DT_Q4_K, DT_Q6_K, 2048, 4, true);
-    quantised(DT_Q6_K, DT_Q6_K, 1280, 4, false);
-    quantised(DT_Q4_1, DT_Q5_K, 160, 4, false);
+    quantised(DT_Q8_0, DT_Q8_0, 512, 8);
+    quantised(DT_Q4_0, DT_Q4_0, 512, 8);
+    quantised(DT_Q5_1, DT_Q5_0, 512, 4);
+    quantised(DT_Q4_K, DT_Q6_K, 2048, 4);
+    quantised(DT_Q6_K, DT_Q6_K, 1280, 4);
+    quantised(DT_Q4_1, DT_Q5_K, 160, 4);
 }
 
 #define EXPERTS                                                                                    \

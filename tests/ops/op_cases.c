@@ -41,6 +41,14 @@
         __VA_ARGS__                                                                                \
     }
 #define EACH_FLOAT(X) X(DT_F32) X(DT_F16) X(DT_BF16)
+#define EACH_QUANT(X)                                                                              \
+    X(DT_Q8_0)                                                                                     \
+    X(DT_Q4_0)                                                                                     \
+    X(DT_Q4_1)                                                                                     \
+    X(DT_Q5_0)                                                                                     \
+    X(DT_Q5_1)                                                                                     \
+    X(DT_Q4_K)                                                                                     \
+    X(DT_Q5_K) X(DT_Q6_K) X(DT_Q2_K) X(DT_Q3_K) X(DT_IQ4_NL) X(DT_IQ4_XS)
 #define EACH_KV(X) EACH_FLOAT(X) X(DT_I8) X(DT_E4M3)
 
 /* For one weight type: sizes around a panel (32 columns) and the tiles of 6, 14 and 16 rows. */
@@ -53,6 +61,12 @@
         LINEAR(33, 300, 200, DT, .n_slices = 8, .bias = true), LINEAR(1, 2048, 192, DT, ),         \
         LINEAR(1, 777, 320, DT, .n_slices = 8),                                                    \
         LINEAR(100, 48, 70, DT, .n_parts = 3, .bias = true),
+/* Blocks are of 32 or 256; slices cut groups. */
+#define QUANT_CASES(DT)                                                                            \
+    LINEAR(1, 256, 33, DT, .bias = true), LINEAR(1, 1280, 64, DT, .n_slices = 8),                  \
+        LINEAR(2, 256, 40, DT, ), LINEAR(9, 512, 70, DT, .n_slices = 8, .bias = true),             \
+        LINEAR(17, 768, 32, DT, .n_slices = 4), LINEAR(130, 256, 65, DT, .bias = true),            \
+        EMBED(15, 512, 37, DT),
 #define EMBED_CASES(DT) EMBED(0, 16, 40, DT), EMBED(1, 7, 1, DT), EMBED(29, 300, 70, DT),
 #define QKV_CASES(DT)                                                                              \
     QKV(0, 2, 1, 8, 8, DT, ), QKV(1, 8, 4, 8, 8, DT, ), QKV(3, 4, 2, 64, 64, DT, .qk_norm = true), \
@@ -78,7 +92,9 @@ const struct op_case op_cases[] = {
     LINEAR(4, 90, 77, DT_BF16, .n_parts = 3, .variant = 1),
     LINEAR(2, 3, 40, DT_F32, .n_slices = 8),
     LINEAR(1500, 1536, 33, DT_BF16, ), /* more rows than are transposed at a time */
-    EACH_FLOAT(EMBED_CASES) ROWS(op_add_rms_norm, 0, 8, ),
+    EACH_FLOAT(EMBED_CASES) EACH_QUANT(QUANT_CASES)
+        LINEAR(4, 512, 77, DT_Q4_K, .n_parts = 3, .variant = 1),
+    ROWS(op_add_rms_norm, 0, 8, ),
     ROWS(op_add_rms_norm, 1, 1, ),
     ROWS(op_add_rms_norm, 3, 17, .bias = true),
     ROWS(op_add_rms_norm, 5, 64, .variant = 1),

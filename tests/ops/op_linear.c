@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ops/op_cases.h"
+#include "quant_blocks.h"
 
 #define EPS 0x1p-24 /* relative rounding error of f32 */
 
@@ -38,9 +39,32 @@ static enum dtype part_type(const struct op_case *c, int i)
     return c->variant == 1 && i == 1 ? DT_F16 : c->dtype;
 }
 
-static float weight_at(const struct op_case *c, int32_t n, int32_t k)
+/* Row n as stored, then its values. */
+static void store_row(const struct op_case *c, int32_t n, char *p)
 {
-    return stored_f32(part_type(c, part_of(c, n)), in_f32(1, n, k));
+    enum dtype t = part_type(c, part_of(c, n));
+    const struct quant_form *f = quant_form(t);
+    if (!f) {
+        for (int32_t k = 0; k < c->k; k++)
+            store_at(p, t, (size_t)k, in_f32(1, n, k));
+        return;
+    }
+    unsigned char *blocks = quant_random_blocks(t, (size_t)c->k, 0.02f, 1000U + (uint32_t)n);
+    memcpy(p, blocks, (size_t)(c->k / f->block) * (size_t)f->n_bytes);
+    free(blocks);
+}
+
+static void load_row(const struct op_case *c, int32_t n, float *w)
+{
+    enum dtype t = part_type(c, part_of(c, n));
+    char *p = malloc((size_t)c->k * 4 + 1);
+    store_row(c, n, p);
+    if (quant_form(t))
+        quant_expand(t, p, (size_t)c->k, w);
+    else
+        for (int32_t k = 0; k < c->k; k++)
+            w[k] = load_at(p, t, (size_t)k);
+    free(p);
 }
 
 static float bias_at(const struct op_case *c, int32_t n)
@@ -83,8 +107,7 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
                                  .bias_dtype = DT_BF16,
                                  .bias = c->bias && (src.n_parts == 1 || i != 0) ? b : NULL};
         for (int32_t r = 0; r < part_rows(c, i); r++, n++, p += row, b += 2) {
-            for (int32_t k = 0; k < c->k; k++)
-                store_at(p, t, (size_t)k, in_f32(1, n, k));
+            store_row(c, n, p);
             store_at(b, DT_BF16, 0, in_f32(2, n, 0));
         }
     }
@@ -110,22 +133,45 @@ static enum status run_linear(struct backend *be, const struct op_case *c, int32
     return env_close(&e);
 }
 
+/* Half a step of x in 8 bits for each weight of a run: runs are what a slice has of a group of 32.
+ */
+static double rounding_of_x(const struct op_case *c, int32_t t, const float *w)
+{
+    double error = 0;
+    for (int32_t k = 0, end, slice = 0; k < c->k; k = end) {
+        int n_slices = c->n_slices > 0 ? c->n_slices : 1;
+        double amax = 0, weights = 0;
+        while (slice_end(c, slice, n_slices) <= k)
+            slice++;
+        end = (k / 32 + 1) * 32;
+        end = end < slice_end(c, slice, n_slices) ? end : slice_end(c, slice, n_slices);
+        for (int32_t i = k; i < end; i++) {
+            amax = fmax(amax, fabs((double)in_f32(3, t, i)));
+            weights += fabs((double)w[i]);
+        }
+        error += amax / 254 * weights;
+    }
+    return error;
+}
+
 static void ref_linear(const struct op_case *c, double *out, double *bound)
 {
-    double *w = malloc(((size_t)c->k + 1) * sizeof *w);
+    float *w = malloc(((size_t)c->k + 1) * sizeof *w);
     for (int32_t n = 0; n < c->n; n++) {
-        for (int32_t k = 0; k < c->k; k++)
-            w[k] = weight_at(c, n, k);
+        bool quant = quant_form(part_type(c, part_of(c, n))) != NULL;
+        load_row(c, n, w);
         for (int32_t t = 0; t < c->rows; t++) {
-            double sum = 0, mag = 0;
+            double sum = 0, mag = 0, rounding = quant ? rounding_of_x(c, t, w) : 0;
             for (int32_t k = 0; k < c->k; k++) {
-                double p = w[k] * (double)in_f32(3, t, k);
+                double p = (double)w[k] * (double)in_f32(3, t, k);
                 sum += p;
                 mag += fabs(p);
             }
             size_t at = (size_t)t * (size_t)c->n + (size_t)n;
             out[at] = sum + bias_at(c, n);
-            bound[at] = ((c->k + 5) * mag + fabs(out[at])) * EPS + c->x_eps * mag;
+            /* a minimum and the rest of a value may be greater than the value: 254 for that */
+            bound[at] = ((c->k + 5) * (mag + 254 * rounding) + fabs(out[at])) * EPS;
+            bound[at] += rounding * (1 + 1e-4) + c->x_eps * mag;
         }
     }
     free(w);
@@ -165,13 +211,19 @@ static enum status run_embed(struct backend *be, const struct op_case *c, int32_
 
 static void ref_embed(const struct op_case *c, double *out, double *bound)
 {
-    for (int32_t t = 0; t < c->rows; t++)
+    float *w = malloc(((size_t)c->k + 1) * sizeof *w);
+    for (int32_t t = 0; t < c->rows; t++) {
+        int32_t n = id_at(c, t) - 5;
+        bool known = n >= 0 && n < c->n;
+        if (known)
+            load_row(c, n, w);
         for (int32_t k = 0; k < c->k; k++) {
-            int32_t n = id_at(c, t) - 5;
             size_t at = (size_t)t * (size_t)c->k + (size_t)k;
-            out[at] = n >= 0 && n < c->n ? (double)weight_at(c, n, k) : 0.0;
+            out[at] = known ? (double)w[k] : 0.0;
             bound[at] = 0;
         }
+    }
+    free(w);
 }
 
 const struct op op_embed = {"embed", embed_cols, run_embed, ref_embed};

@@ -340,7 +340,8 @@ Test(quant, packed_size)
         src.part[0] = (struct weight_part){.dtype = types[i], .rows = 1024};
         double file = 2048.0 * 1024 / f->block * f->n_bytes;
         double packed = (double)backend_ops_of(be)->weight_bytes(be, &src);
-        cr_assert(packed <= 1.03 * file + 4096, "%s: %g bytes, in the file %g",
+        double most = types[i] == DT_Q3_K ? 1.04 : 1.03; /* its 16 scales have 8 bits, not 6 */
+        cr_assert(packed <= most * file + 4096, "%s: %g bytes, in the file %g",
                   dtype_name(types[i]), packed, file);
     }
     backend_ops_of(be)->close(be);
