@@ -46,6 +46,7 @@ if [ ! -e build/release/CMakeCache.txt ] && command -v ninja >/dev/null; then ge
 log=build/quickstart-build.log
 mkdir -p build
 started=$SECONDS
+nvidia-smi -L >/dev/null 2>&1 || generator+=(-DINGOT_CUDA=OFF) # kernels take minutes to build and nothing here would run them
 if ! cmake --preset release "${generator[@]}" >"$log" 2>&1; then
   tail -n 20 "$log" >&2
   fail "configuring failed; the whole log is $log"
