@@ -87,7 +87,7 @@ count_scripts() { # CONFIG LOG
 run_config() { # CONFIG TARGET CTEST-ARGS...
   local config=$1 target=$2 log cuda=(-DINGOT_CUDA=OFF)
   shift 2
-  [ "$config" != release ] || cuda=(-DINGOT_CUDA_ARCHS=90a-real) # one architecture: quick, and all code is seen
+  [ "$config" != release ] || cuda=(-DINGOT_CUDA=AUTO -DINGOT_CUDA_ARCHS=90a-real) # one architecture: quick, and all code is seen
   echo "${bold}== $config${plain}"
   log="build/$config.log"
   mkdir -p build
