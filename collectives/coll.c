@@ -32,13 +32,27 @@ static const char *choose(const struct coll_config *cfg)
     return cfg->one_host && cfg->be && backend_ops_of(cfg->be)->host_ptr ? "shm" : "mpi";
 }
 
-enum status coll_open(struct coll **out, const char *name, const struct coll_config *cfg)
+static const struct coll_ops *find(const char *name, const struct coll_config *cfg)
 {
-    *out = NULL;
     if (!name || strcmp(name, "auto") == 0)
         name = choose(cfg);
     for (size_t i = 0; i < ARRAY_LEN(registry); i++)
         if (strcmp(registry[i]->name, name) == 0)
-            return registry[i]->open(out, cfg);
-    FAIL(ST_UNSUPPORTED, "no collective '%s' in this build (it has: %s)", name, coll_names());
+            return registry[i];
+    return NULL;
+}
+
+bool coll_in_graph(const char *name, const struct coll_config *cfg)
+{
+    const struct coll_ops *ops = find(name, cfg);
+    return ops && ops->in_graph;
+}
+
+enum status coll_open(struct coll **out, const char *name, const struct coll_config *cfg)
+{
+    const struct coll_ops *ops = find(name, cfg);
+    *out = NULL;
+    if (!ops)
+        FAIL(ST_UNSUPPORTED, "no collective '%s' in this build (it has: %s)", name, coll_names());
+    return ops->open(out, cfg);
 }

@@ -29,6 +29,7 @@ struct coll;
 
 struct coll_ops {
     const char *name;
+    bool in_graph; /* its collectives may stand between graph_begin and graph_end */
     /* Collective: every rank opens.  shm and mpi size their buffers here. */
     enum status (*open)(struct coll **out, const struct coll_config *cfg);
     void (*close)(struct coll *c);
@@ -54,6 +55,9 @@ struct coll { /* head of every communicator */
  * host memory, else mpi.  ST_UNSUPPORTED names what there is. */
 MUST_CHECK enum status coll_open(struct coll **out, const char *name,
                                  const struct coll_config *cfg);
+
+/* in_graph of the one that coll_open would take, without opening it; false when there is none. */
+bool coll_in_graph(const char *name, const struct coll_config *cfg);
 
 /* Names compiled in, "local shm mpi". */
 const char *coll_names(void);

@@ -67,6 +67,7 @@ static void local_abort(struct coll *c)
 
 const struct coll_ops local_coll_ops = {
     .name = "local",
+    .in_graph = true,
     .open = local_open,
     .close = local_close,
     .all_reduce = local_all_reduce,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "worker/graphs.h"
 #include "worker/host_share.h"
 
 /* ---- agreement ---- */
@@ -15,7 +16,7 @@
 /* What must be equal on all ranks. */
 struct agreed {
     uint64_t digest;
-    int64_t max_tokens, max_seqs, max_ctx, block_len, kv_dtype, coll;
+    int64_t max_tokens, max_seqs, max_ctx, block_len, kv_dtype, coll, graphs;
 };
 
 static enum status random_u64(uint64_t *out)
@@ -42,6 +43,7 @@ static enum status compare(const struct agreed *all, int world)
         {"--block-len", offsetof(struct agreed, block_len)},
         {"--kv-dtype", offsetof(struct agreed, kv_dtype)},
         {"--coll", offsetof(struct agreed, coll)},
+        {"--graphs", offsetof(struct agreed, graphs)},
     };
     for (int r = 1; r < world; r++) {
         if (all[r].digest != all[0].digest)
@@ -67,7 +69,8 @@ static enum status agree(struct group *g)
                           .max_ctx = g->dc.max_ctx,
                           .block_len = g->dc.block_len,
                           .kv_dtype = (int64_t)g->dc.kv_dtype,
-                          .coll = g->opt->coll};
+                          .coll = g->opt->coll,
+                          .graphs = g->opt->graphs};
     struct agreed *all = calloc((size_t)g->ci.world, sizeof *all);
     size_t len = sizeof g->launch;
     if (!all)
@@ -106,13 +109,15 @@ static void set_step(struct group *g, const struct model_config *mc)
         .be = g->be,
         .parts = g->parts,
         .deadline_ms = (uint32_t)g->opt->peer_ms,
+        .graphs = g->graphs,
         .step = {.max_tokens = g->dc.max_tokens,
                  .max_seqs = g->dc.max_seqs,
                  .max_open = g->dc.max_seqs,
                  .max_ctx = g->dc.max_ctx,
                  .n_blocks = g->dc.n_blocks,
                  .block_len = g->dc.block_len,
-                 .vocab = mc->vocab},
+                 .vocab = mc->vocab,
+                 .pad = g->graphs},
     };
 }
 
@@ -129,9 +134,23 @@ static enum status set_parts(struct group *g, const struct model_config *mc)
     return ST_OK;
 }
 
+/* Whether decodes are recorded; the pads of their batches want a KV block of their own. */
+static void set_graphs(struct group *g, const struct backend_info *info)
+{
+    struct coll_config cc = {.world = g->ci.world, .be = g->be, .one_host = g->ci.one_host};
+    g->graphs =
+        worker_wants_graphs(g->opt) && info->graphs && coll_in_graph(worker_coll_name(g->opt), &cc);
+    g->dc.n_pad_blocks = g->graphs;
+}
+
+static size_t graph_memory(const struct group *g)
+{
+    return g->graphs ? graphs_bytes(loader_config(g->ld), g->dc.max_out) : 0;
+}
+
 static size_t fixed_bytes(const struct group *g, const struct decoder_memory *m)
 {
-    return m->weights + m->scratch + m->tables + rank_step_bytes(&g->rc);
+    return m->weights + m->scratch + m->tables + rank_step_bytes(&g->rc) + graph_memory(g);
 }
 
 /* Blocks that this rank has room for; free: bytes that this rank may plan with, 0 = not known. */
@@ -139,7 +158,9 @@ static enum status blocks_here(const struct group *g, const struct decoder_memor
                                uint64_t *blocks)
 {
     const struct worker_options *o = g->opt;
-    size_t fixed = fixed_bytes(g, m), per = m->kv_per_block ? m->kv_per_block : 1;
+    size_t per = m->kv_per_block ? m->kv_per_block : 1;
+    size_t fixed = fixed_bytes(g, m) + (size_t)g->dc.n_pad_blocks * per;
+    uint64_t countable = (uint64_t)(INT32_MAX / g->dc.block_len - g->dc.n_pad_blocks);
     uint64_t per_seq = (uint64_t)((g->dc.max_ctx - 1) / g->dc.block_len + 1);
     *blocks = (uint64_t)o->kv_blocks;
     if (o->kv_memory)
@@ -157,8 +178,8 @@ static enum status blocks_here(const struct group *g, const struct decoder_memor
     if (*blocks == 0)
         FAIL(ST_NOMEM, "no room for the KV cache: %zu bytes are free, the model needs %zu", free,
              fixed);
-    if (*blocks > (uint64_t)(INT32_MAX / g->dc.block_len))
-        *blocks = (uint64_t)(INT32_MAX / g->dc.block_len);
+    if (*blocks > countable)
+        *blocks = countable;
     return ST_OK;
 }
 
@@ -179,6 +200,7 @@ static enum status plan_memory(struct group *g, const struct model_config *mc)
     if (!(info.kv_types & 1U << g->dc.kv_dtype))
         FAIL(ST_UNSUPPORTED, "--kv-dtype %s: backend %s cannot do that", dtype_name(g->dc.kv_dtype),
              worker_backend_name(g->opt));
+    set_graphs(g, &info);
     set_step(g, mc);
     TRY(decoder_plan_memory(&m, mc, g->ld, g->be, &g->dc));
     TRY(blocks_here(g, &m, free, &blocks));
@@ -189,10 +211,10 @@ static enum status plan_memory(struct group *g, const struct model_config *mc)
     size_t total = fixed_bytes(g, &m) + m.kv;
     log_line(LOG_INFO,
              "memory plan: weights %zu + KV %zu (%d blocks of %d tokens, %zu bytes each, %s) + "
-             "scratch %zu + tables %zu + step %zu = %zu bytes; %zu of %zu free on %s",
+             "scratch %zu + tables %zu + step %zu + graphs %zu = %zu bytes; %zu of %zu free on %s",
              m.weights, m.kv, g->dc.n_blocks, g->dc.block_len, m.kv_per_block,
-             dtype_name(g->dc.kv_dtype), m.scratch, m.tables, rank_step_bytes(&g->rc), total, free,
-             info.mem_total, info.device);
+             dtype_name(g->dc.kv_dtype), m.scratch, m.tables, rank_step_bytes(&g->rc),
+             graph_memory(g), total, free, info.mem_total, info.device);
     if (free && total > free)
         FAIL(ST_NOMEM, "the memory plan of %zu bytes does not fit into the %zu free ones", total,
              free);
@@ -267,8 +289,10 @@ enum status group_load(struct group *g)
     TRY(rank_step_create(&g->step, &g->rc));
     TRY(control_barrier());
     if (g->ci.rank == 0)
-        log_line(LOG_INFO, "loaded %s in %.2f s: %d ranks, collective %s, %d threads each",
-                 g->opt->model, seconds() - begin, g->ci.world, g->co->ops.name, g->threads);
+        log_line(LOG_INFO,
+                 "loaded %s in %.2f s: %d ranks, collective %s, %d threads each, %d graphs",
+                 g->opt->model, seconds() - begin, g->ci.world, g->co->ops.name, g->threads,
+                 rank_step_n_graphs(g->step));
     return ST_OK;
 }
 

@@ -23,6 +23,7 @@ struct group {
     uint64_t digest; /* of the model */
     uint64_t launch; /* random, equal on all ranks */
     int threads;
+    bool graphs; /* decodes are recorded */
 };
 
 /* Opens the device, reads the model's headers, agrees with the other ranks on everything.  After

@@ -72,6 +72,13 @@ static const struct option_row rows[] = {
      .help =
          "strict: the same bits in any batch and on 1, 2, 4 or 8 ranks.  fast: a GPU's libraries "
          "choose the order of sums.  The CPU is strict either way."},
+    {.name = "graphs",
+     .type = OPT_ENUM,
+     .at = AT(graphs),
+     .arg = "auto|off",
+     .def = "auto",
+     .help = "Record decode steps of 1, 2, 4, 8, 16, 24, 32, 48, ... sequences at start and launch "
+             "each as one graph, where device and collective can.  The bits are the same."},
     {.name = "peer-ms",
      .type = OPT_INT,
      .at = AT(peer_ms),
@@ -210,6 +217,11 @@ const char *worker_backend_name(const struct worker_options *o)
 {
     static const char *const names[] = {"cpu", "cuda"};
     return names[o->backend];
+}
+
+bool worker_wants_graphs(const struct worker_options *o)
+{
+    return o->graphs == 0;
 }
 
 const char *worker_coll_name(const struct worker_options *o)

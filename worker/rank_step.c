@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "worker/graphs.h"
 #include "worker/sample/edits.h"
 #include "worker/sample/sampler.h"
 
@@ -19,7 +20,8 @@ struct out_row {
 
 /* A step that was run.  Event i_flight of the backend is marked behind it. */
 struct flight {
-    int32_t n_rows;          /* of logits */
+    int32_t n_rows;          /* of logits that are wanted */
+    int32_t batch;           /* rows of logits: n_rows and pads */
     bool host_draws;         /* some of them */
     struct out_row *rows;    /* [max_seqs] */
     struct buf *back;        /* rank 0, pinned: what `out` was after the step */
@@ -31,8 +33,9 @@ struct rank_step {
     struct vocab_part *parts;
     struct step *step;
     struct edits *edits;
-    int32_t max_cols;   /* of the widest share of the vocabulary */
-    struct view logits; /* [R, n_cols] of the last step */
+    struct graphs *graphs; /* NULL: every step is enqueued op by op */
+    int32_t max_cols;      /* of the widest share of the vocabulary */
+    struct view logits;    /* [R, n_cols] of the last step */
     struct flight flights[MAX_STEPS_RUN];
     uint64_t n_run, n_sampled; /* steps so far; step i is flights[i % MAX_STEPS_RUN] */
     uint64_t waiting_us;       /* when the wait for the oldest running step began, 0: not yet */
@@ -156,6 +159,35 @@ static enum status take_host(struct rank_step *r)
     return ST_OK;
 }
 
+static struct view packed(struct buf *b, size_t at_word, int32_t rows, int32_t cols,
+                          enum dtype type)
+{
+    return (struct view){.buf = b,
+                         .off = at_word * sizeof(int32_t),
+                         .rows = rows,
+                         .cols = cols,
+                         .stride = cols,
+                         .dtype = type};
+}
+
+/* What the device drew in the last step. */
+static struct view last_ids(const struct rank_step *r)
+{
+    return packed(r->out, 0, r->cfg.step.max_seqs, 1, DT_I32);
+}
+
+static enum status record_graphs(struct rank_step *r)
+{
+    const struct step_config *sc = &r->cfg.step;
+    struct graphs_config gc = {.be = r->cfg.be,
+                               .model = r->cfg.model,
+                               .step = r->step,
+                               .most =
+                                   sc->max_seqs < sc->max_tokens ? sc->max_seqs : sc->max_tokens,
+                               .last = last_ids(r)};
+    return r->cfg.graphs ? graphs_create(&r->graphs, &gc) : ST_OK;
+}
+
 static enum status build(struct rank_step *r)
 {
     const struct rank_step_config *cfg = &r->cfg;
@@ -167,7 +199,8 @@ static enum status build(struct rank_step *r)
     TRY(step_create(&r->step, &cfg->step, cfg->be));
     TRY(edits_create(&r->edits, &ec, cfg->be));
     TRY(take_device(r));
-    return take_host(r);
+    TRY(take_host(r));
+    return record_graphs(r);
 }
 
 enum status rank_step_create(struct rank_step **out, const struct rank_step_config *cfg)
@@ -203,6 +236,7 @@ void rank_step_destroy(struct rank_step *r)
             backend_ops_of(r->cfg.be)->free(r->cfg.be, bufs[i]);
     for (int i = 0; i < MAX_STEPS_RUN; i++)
         free(r->flights[i].rows);
+    graphs_destroy(r->graphs);
     step_destroy(r->step);
     edits_destroy(r->edits);
     free(r->full_host);
@@ -223,18 +257,12 @@ void rank_step_reset(struct rank_step *r)
     r->waiting_us = 0;
 }
 
-/* ---- all ranks ---- */
-
-static struct view packed(struct buf *b, size_t at_word, int32_t rows, int32_t cols,
-                          enum dtype type)
+int rank_step_n_graphs(const struct rank_step *r)
 {
-    return (struct view){.buf = b,
-                         .off = at_word * sizeof(int32_t),
-                         .rows = rows,
-                         .cols = cols,
-                         .stride = cols,
-                         .dtype = type};
+    return graphs_count(r->graphs);
 }
+
+/* ---- all ranks ---- */
 
 static int flight_of(uint64_t i_step)
 {
@@ -254,8 +282,9 @@ static enum status pass(struct rank_step *r, uint64_t i_step)
     return ST_OK;
 }
 
-static void note_rows(struct rank_step *r, struct flight *f)
+static void note_rows(struct rank_step *r, struct flight *f, int32_t batch)
 {
+    f->batch = batch;
     f->n_rows = step_n_out(r->step);
     f->host_draws = false;
     for (int32_t i = 0; i < f->n_rows; i++) {
@@ -287,25 +316,29 @@ static enum status draw_rows(struct rank_step *r, int32_t n_rows)
     return ops->sample(cfg->be, &shape, all, draws.row, packed(r->out, 0, n_rows, 1, DT_I32));
 }
 
+static enum status run_layers(struct rank_step *r, const struct step_dev *dev)
+{
+    if (step_padded(r->step))
+        return graphs_launch(r->graphs, dev, &r->logits);
+    if (step_feeds(r->step))
+        TRY(backend_ops_of(r->cfg.be)->take_tokens(r->cfg.be, dev->token, dev->from, last_ids(r)));
+    return decoder_forward(r->cfg.model, dev, &r->logits);
+}
+
 static enum status enqueue(struct rank_step *r, const struct flight *f, const struct step_dev *dev)
 {
     const struct rank_step_config *cfg = &r->cfg;
     const struct backend_ops *ops = backend_ops_of(cfg->be);
-    int32_t max_seqs = cfg->step.max_seqs;
     if (dev->n_tokens == 0)
         return ST_OK; /* a plan that only closes */
-    if (step_feeds(r->step))
-        TRY(ops->take_tokens(cfg->be, dev->token, dev->from,
-                             packed(r->out, 0, max_seqs, 1, DT_I32)));
-    TRY(decoder_forward(cfg->model, dev, &r->logits));
+    TRY(run_layers(r, dev));
     if (f->n_rows == 0)
         return ST_OK;
     TRY(edits_apply(r->edits, r->step, r->logits));
-    TRY(draw_rows(r, dev->out_row.rows));
+    TRY(draw_rows(r, f->batch));
     if (cfg->rank != 0)
         return ST_OK;
-    int32_t used =
-        (int32_t)(ids_words(cfg) + (size_t)cfg->world * words_of(cfg, dev->out_row.rows));
+    int32_t used = (int32_t)(ids_words(cfg) + (size_t)cfg->world * words_of(cfg, f->batch));
     return ops->copy(cfg->be, packed(f->back, 0, 1, used, DT_I32),
                      packed(r->out, 0, 1, used, DT_I32));
 }
@@ -320,7 +353,7 @@ enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
         TRY(pass(r, r->n_run - MAX_STEPS_RUN));
     TRY(step_apply(r->step, plan, &dev));
     edits_note(r->edits, r->step, plan);
-    note_rows(r, f);
+    note_rows(r, f, dev.out_row.rows);
     TRY(enqueue(r, f, &dev));
     TRY(backend_ops_of(cfg->be)->event_mark(cfg->be, flight_of(r->n_run)));
     r->n_run++;
@@ -388,7 +421,7 @@ enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows
     const struct rank_step_config *cfg = &r->cfg;
     struct flight *f = &r->flights[flight_of(r->n_sampled)];
     const int32_t *drawn = f->back_ptr, *top = f->back_ptr + ids_words(cfg);
-    struct draw_shape shape = shape_of(cfg, f->n_rows);
+    struct draw_shape shape = shape_of(cfg, f->batch);
     assert(rank_step_n_running(r) > 0);
     *n_rows = 0;
     TRY(pass(r, r->n_sampled++));

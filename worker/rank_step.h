@@ -23,6 +23,7 @@ struct rank_step_config {
     struct step_config step;
     const struct vocab_part *parts; /* [world] every rank's share (copied) */
     uint32_t deadline_ms;           /* how long a step may take on the device, 0 = for ever */
+    bool graphs; /* decodes run as graphs; step.pad and the model's pad block go with it */
 };
 
 /* Bytes that rank_step_create takes from the backend, for the memory plan; be, co and model are not
@@ -33,6 +34,8 @@ size_t rank_step_coll_bytes(const struct rank_step_config *cfg);
 
 MUST_CHECK enum status rank_step_create(struct rank_step **out, const struct rank_step_config *cfg);
 void rank_step_destroy(struct rank_step *r);
+/* Recorded batches. */
+int rank_step_n_graphs(const struct rank_step *r);
 
 /* Forgets all sequences. */
 void rank_step_reset(struct rank_step *r);

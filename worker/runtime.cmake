@@ -5,6 +5,7 @@ add_library(ingot_runtime STATIC
   step/id_map.c
   step/check.c
   step/step.c
+  graphs.c
   rank_step.c
   timed_coll.c
   link.c

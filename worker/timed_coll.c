@@ -64,6 +64,7 @@ enum status timed_coll_open(struct timed_coll **out, const char *name,
         return st;
     }
     t->ops = (struct coll_ops){.name = t->inner->ops->name,
+                               .in_graph = t->inner->ops->in_graph,
                                .close = timed_close,
                                .all_reduce = timed_all_reduce,
                                .all_gather = timed_all_gather,

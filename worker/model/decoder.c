@@ -69,7 +69,8 @@ static enum status take_kv(struct decoder *m)
 {
     struct kv_layout kv;
     TRY(kv_plan(&kv, &m->mc, &m->sh, &m->cfg));
-    int32_t rows = m->cfg.n_blocks * m->cfg.block_len, cols = m->sh.n_kv * m->mc.d_head;
+    int32_t rows = (m->cfg.n_blocks + m->cfg.n_pad_blocks) * m->cfg.block_len,
+            cols = m->sh.n_kv * m->mc.d_head;
     for (int32_t i = 0; i < m->mc.n_layers; i++) {
         struct layer *l = &m->layer[i];
         for (int b = 0; b < KV_BUFS; b++) {

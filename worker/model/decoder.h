@@ -18,7 +18,8 @@ struct decoder_config {
     int32_t max_seqs;   /* sequences of the largest step */
     int32_t max_out;    /* rows of logits of the largest step */
     int32_t n_blocks, block_len;
-    int32_t max_ctx; /* RoPE table length; at most the model's */
+    int32_t n_pad_blocks; /* further ones, for rows that pad a step */
+    int32_t max_ctx;      /* RoPE table length; at most the model's */
     enum dtype kv_dtype;
 };
 

@@ -31,7 +31,7 @@ enum status decoder_config_check(const struct decoder_config *cfg, const struct 
         FAIL(ST_RANGE, "a context of %d tokens: the model was made for %d at most", cfg->max_ctx,
              mc->max_ctx);
     if (cfg->block_len < 1 || cfg->n_blocks < 1 ||
-        (int64_t)cfg->n_blocks * cfg->block_len > INT32_MAX)
+        ((int64_t)cfg->n_blocks + cfg->n_pad_blocks) * cfg->block_len > INT32_MAX)
         FAIL(ST_RANGE, "%d KV blocks of %d tokens: there must be 1 to %d tokens in all",
              cfg->n_blocks, cfg->block_len, INT32_MAX);
     if (cfg->kv_dtype < 0 || cfg->kv_dtype >= DT_N || !(info.kv_types & 1U << cfg->kv_dtype))
@@ -98,7 +98,7 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
 enum status kv_plan(struct kv_layout *out, const struct model_config *mc, const struct shard *sh,
                     const struct decoder_config *cfg)
 {
-    size_t rows = (size_t)cfg->n_blocks * (size_t)cfg->block_len, all;
+    size_t rows = (size_t)(cfg->n_blocks + cfg->n_pad_blocks) * (size_t)cfg->block_len, all;
     bool scaled = cfg->kv_dtype == DT_I8 || cfg->kv_dtype == DT_E4M3;
     out->scale_bytes = 0;
     if (!mul_size(rows, (size_t)(sh->n_kv * mc->d_head), &out->entry_bytes) ||
@@ -151,6 +151,6 @@ enum status decoder_plan_memory(struct decoder_memory *out, const struct model_c
     out->scratch = scratch.total;
     out->tables = 2 * rope_table_bytes(mc, cfg);
     out->kv = 2 * (size_t)mc->n_layers * (kv.entry_bytes + kv.scale_bytes);
-    out->kv_per_block = out->kv / (size_t)cfg->n_blocks;
+    out->kv_per_block = out->kv / (size_t)(cfg->n_blocks + cfg->n_pad_blocks);
     return ST_OK;
 }

@@ -34,7 +34,7 @@ struct step {
     struct buf *dev, *image[2];
     int i_image;
     int32_t *host; /* of the image of this step */
-    bool feeds;
+    bool feeds, padded;
     size_t at_token, at_from, at_pos, at_slot, at_seq, at_q_start, at_kv_len, at_out_row,
         at_inv_temp, at_draw, at_table, n_words;
 };

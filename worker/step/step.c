@@ -22,7 +22,13 @@ static bool possible(const struct step_config *c)
     return c->max_tokens >= 1 && c->max_tokens <= most && c->max_seqs >= 1 && c->max_seqs <= most &&
            c->max_open >= 1 && c->max_open <= most && c->max_ctx >= 1 && c->max_ctx <= most &&
            c->block_len >= 1 && c->block_len <= most && c->n_blocks >= 1 && c->vocab >= 1 &&
-           c->n_blocks <= INT32_MAX / c->block_len;
+           c->n_blocks <= INT32_MAX / c->block_len - c->pad;
+}
+
+/* Sequences that one step can decode. */
+static int32_t most_decodes(const struct step_config *c)
+{
+    return c->max_seqs < c->max_tokens ? c->max_seqs : c->max_tokens;
 }
 
 static int32_t blocks_of(const struct step_config *c)
@@ -259,41 +265,118 @@ bool step_feeds(const struct step *s)
     return s->feeds;
 }
 
-enum status step_apply(struct step *s, const struct step_plan *plan, struct step_dev *dev)
+/* ---- batches of a graph ---- */
+
+int32_t step_batch(int32_t n, int32_t most)
 {
-    TRY(step_check(s, plan));
-    int32_t n_seqs = (int32_t)plan->n_seqs, row = 0, max_q = 0, max_kv = 0;
+    int32_t b = 1;
+    while (b < n && b < 16)
+        b *= 2;
+    while (b < n) /* b is a power of two, or 3/4 of one */
+        b += (b & (b - 1)) == 0 ? b / 2 : b / 3;
+    return b < most ? b : most;
+}
+
+/* Rows of no sequence, [from, to): each a token at position 0 of the pad block. */
+static void place_pads(struct step *s, int32_t from, int32_t to)
+{
+    const float one = 1.0f;
+    for (int32_t i = from; i < to; i++) {
+        size_t row = (size_t)i;
+        s->host[s->at_token + row] = 0;
+        s->host[s->at_from + row] = -1;
+        s->host[s->at_pos + row] = 0;
+        s->host[s->at_slot + row] = s->cfg.n_blocks * s->cfg.block_len;
+        s->host[s->at_seq + row] = i;
+        s->host[s->at_q_start + row] = i;
+        s->host[s->at_kv_len + row] = 1;
+        s->host[s->at_out_row + row] = i;
+        s->host[s->at_table + row * (size_t)s->max_blocks] = s->cfg.n_blocks;
+        memcpy(s->host + s->at_inv_temp + row, &one, sizeof one);
+        memset(s->host + s->at_draw + row * DRAW_ROW_WORDS, 0, DRAW_ROW_WORDS * sizeof(int32_t));
+    }
+    s->host[s->at_q_start + (size_t)to] = to;
+}
+
+/* Does each sequence compute one token and sample? */
+static bool only_decodes(const struct step_plan *p)
+{
+    for (uint32_t i = 0; i < p->n_seqs; i++)
+        if (p->seqs[i].n_tokens != 1 || p->seqs[i].want != WANT_LAST)
+            return false;
+    return p->n_seqs > 0;
+}
+
+/* ---- a step ---- */
+
+static void begin(struct step *s)
+{
     s->n_out = 0;
     s->feeds = false;
+    s->padded = false;
     s->i_image ^= 1;
     s->host = backend_ops_of(s->be)->pinned_ptr(s->be, s->image[s->i_image]);
-    close_and_open(s, plan);
-    for (int32_t i = 0; i < n_seqs; i++) {
-        int32_t n = (int32_t)plan->seqs[i].n_tokens, kv = (int32_t)plan->seqs[i].pos + n;
-        s->host[s->at_q_start + (size_t)i] = row;
-        place_seq(s, plan, i, row);
-        row += n;
-        max_q = n > max_q ? n : max_q;
-        max_kv = kv > max_kv ? kv : max_kv;
-    }
-    s->host[s->at_q_start + (size_t)n_seqs] = row;
-    *dev = (struct step_dev){
-        .n_tokens = row,
-        .n_seqs = n_seqs,
-        .max_q = max_q,
-        .max_kv = max_kv,
-        .block_len = s->cfg.block_len,
-        .token = words(s, s->at_token, row, 1),
-        .from = words(s, s->at_from, row, 1),
-        .pos = words(s, s->at_pos, row, 1),
-        .slot = words(s, s->at_slot, row, 1),
-        .seq = words(s, s->at_seq, row, 1),
-        .q_start = words(s, s->at_q_start, n_seqs + 1, 1),
-        .kv_len = words(s, s->at_kv_len, n_seqs, 1),
-        .block_table = words(s, s->at_table, n_seqs, s->max_blocks),
-        .out_row = words(s, s->at_out_row, s->n_out, 1),
-    };
+}
+
+/* Fills the views of `shape`, which has all numbers but theirs, and uploads the arrays. */
+static enum status upload(struct step *s, const struct step_dev *shape, int32_t n_out,
+                          struct step_dev *dev)
+{
+    int32_t T = shape->n_tokens, n_seqs = shape->n_seqs;
+    *dev = *shape;
+    dev->block_len = s->cfg.block_len;
+    dev->token = words(s, s->at_token, T, 1);
+    dev->from = words(s, s->at_from, T, 1);
+    dev->pos = words(s, s->at_pos, T, 1);
+    dev->slot = words(s, s->at_slot, T, 1);
+    dev->seq = words(s, s->at_seq, T, 1);
+    dev->q_start = words(s, s->at_q_start, n_seqs + 1, 1);
+    dev->kv_len = words(s, s->at_kv_len, n_seqs, 1);
+    dev->block_table = words(s, s->at_table, n_seqs, s->max_blocks);
+    dev->out_row = words(s, s->at_out_row, n_out, 1);
     int32_t used = (int32_t)(s->at_table + (size_t)n_seqs * (size_t)s->max_blocks);
     return backend_ops_of(s->be)->copy(s->be, words(s, 0, 1, used),
                                        words_in(s->image[s->i_image], 0, 1, used));
+}
+
+/* The step of rows [n, batch) of padding behind n decodes. */
+static enum status upload_batch(struct step *s, int32_t n, int32_t batch, struct step_dev *dev)
+{
+    const struct step_dev shape = {
+        .n_tokens = batch, .n_seqs = batch, .max_q = 1, .max_kv = s->cfg.max_ctx};
+    place_pads(s, n, batch);
+    s->padded = true;
+    return upload(s, &shape, batch, dev);
+}
+
+enum status step_apply(struct step *s, const struct step_plan *plan, struct step_dev *dev)
+{
+    TRY(step_check(s, plan));
+    struct step_dev shape = {.n_seqs = (int32_t)plan->n_seqs};
+    begin(s);
+    close_and_open(s, plan);
+    for (int32_t i = 0; i < shape.n_seqs; i++) {
+        int32_t n = (int32_t)plan->seqs[i].n_tokens, kv = (int32_t)plan->seqs[i].pos + n;
+        s->host[s->at_q_start + (size_t)i] = shape.n_tokens;
+        place_seq(s, plan, i, shape.n_tokens);
+        shape.n_tokens += n;
+        shape.max_q = n > shape.max_q ? n : shape.max_q;
+        shape.max_kv = kv > shape.max_kv ? kv : shape.max_kv;
+    }
+    s->host[s->at_q_start + (size_t)shape.n_seqs] = shape.n_tokens;
+    if (s->cfg.pad && only_decodes(plan))
+        return upload_batch(s, shape.n_seqs, step_batch(shape.n_seqs, most_decodes(&s->cfg)), dev);
+    return upload(s, &shape, s->n_out, dev);
+}
+
+enum status step_pads(struct step *s, int32_t batch, struct step_dev *dev)
+{
+    assert(s->cfg.pad && batch >= 1 && batch <= most_decodes(&s->cfg));
+    begin(s);
+    return upload_batch(s, 0, batch, dev);
+}
+
+bool step_padded(const struct step *s)
+{
+    return s->padded;
 }

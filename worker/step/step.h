@@ -14,7 +14,13 @@ struct step_config {
     int32_t max_tokens, max_seqs; /* of one step */
     int32_t max_open;             /* sequences known at once (running in any step) */
     int32_t max_ctx, n_blocks, block_len, vocab;
+    bool pad; /* steps of decodes alone are padded to step_batch; KV block n_blocks is for the pads
+               */
 };
+
+/* The least batch >= n of those that graphs are recorded for: 1, 2, 4, 8, 16, 24, 32, 48, 64, 96,
+ * ..., most.  1 <= n <= most. */
+int32_t step_batch(int32_t n, int32_t most);
 
 /* Bytes that step_create takes from the backend; 0 when the configuration is impossible. */
 size_t step_bytes(const struct step_config *cfg);
@@ -49,6 +55,13 @@ struct step_draws {
     struct view inv_temp, row;
 };
 struct step_draws step_draws(const struct step *s, int32_t n_rows);
+
+/* Was the last step padded?  Its views have a batch's rows then, step_n_out of them real, and the
+ * shape that a graph of that batch was recorded with. */
+bool step_padded(const struct step *s);
+
+/* Uploads a step of that many pads and nothing else, for recording. */
+MUST_CHECK enum status step_pads(struct step *s, int32_t batch, struct step_dev *dev);
 
 /* Does a token of the last step stand for one that the step before it sampled? */
 bool step_feeds(const struct step *s);
