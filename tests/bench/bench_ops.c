@@ -102,61 +102,6 @@ static void bench_linear(struct bench *b, int32_t m, int32_t n, int32_t k, enum 
     b->ops->free(b->be, out.buf);
 }
 
-/* t new tokens of one sequence with kv tokens in all; 32 heads on 8 KV heads of 64.  Layers enough
- * that the KV of a pass is 256 MiB when t is small. */
-static void bench_attention(struct bench *b, int32_t t, int32_t kv, enum dtype type)
-{
-    enum { HQ = 32, HKV = 8, D = 64, BLOCK = 16 };
-    char what[80];
-    int32_t blocks = (kv + BLOCK - 1) / BLOCK;
-    size_t bytes = (size_t)kv * HKV * D * 2 * dtype_size(type);
-    int layers = t > 8 ? 1 : (int)(((size_t)256 << 20) / bytes) + 1;
-    layers = layers < MAX_COPIES ? layers : MAX_COPIES;
-    struct kv_layer layer[MAX_COPIES];
-    struct attn_layer al = {
-        .n_q = HQ, .n_kv = HKV, .d_head = D, .q_per_kv = HQ / HKV, .scale = 0.125f};
-    struct view q = new_view(b, t, HQ * D, DT_F32), out = new_view(b, t, HQ * D, DT_F32);
-    int32_t *pos = malloc((size_t)t * 4), *table = malloc((size_t)blocks * 4), start[2] = {0, t};
-    for (int32_t i = 0; i < t; i++)
-        pos[i] = kv - t + i;
-    for (int32_t i = 0; i < blocks; i++)
-        table[i] = i;
-    struct step_dev st = {.n_tokens = t,
-                          .n_seqs = 1,
-                          .max_q = t,
-                          .max_kv = kv,
-                          .block_len = BLOCK,
-                          .pos = new_view(b, t, 1, DT_I32),
-                          .q_start = new_view(b, 2, 1, DT_I32),
-                          .kv_len = new_view(b, 1, 1, DT_I32),
-                          .block_table = new_view(b, 1, blocks, DT_I32)};
-    must(b->ops->write(b->be, st.pos, pos));
-    must(b->ops->write(b->be, st.q_start, start));
-    must(b->ops->write(b->be, st.kv_len, &kv));
-    must(b->ops->write(b->be, st.block_table, table));
-    for (int i = 0; i < layers; i++)
-        layer[i] = (struct kv_layer){.k = new_view(b, blocks * BLOCK, HKV * D, type),
-                                     .v = new_view(b, blocks * BLOCK, HKV * D, type)};
-    double best = INFINITY, pairs = (double)t * (kv - t) + 0.5 * t * (t + 1.0);
-    for (int try = 0; try < TRIES; try++) {
-        uint64_t t0 = bench_now_ns();
-        for (int i = 0; i < layers; i++)
-            must(b->ops->attention(b->be, &al, &st, q, layer[i], out));
-        best = fmin(best, (double)(bench_now_ns() - t0) / layers);
-    }
-    snprintf(what, sizeof what, "attention T %d KV %d 32/8 x 64 %s", t, kv, dtype_name(type));
-    report(b, what, best, (double)bytes, pairs * HQ * D * 4);
-    for (int i = 0; i < layers; i++) {
-        b->ops->free(b->be, layer[i].k.buf);
-        b->ops->free(b->be, layer[i].v.buf);
-    }
-    struct view views[] = {q, out, st.pos, st.q_start, st.kv_len, st.block_table};
-    for (size_t i = 0; i < ARRAY_LEN(views); i++)
-        b->ops->free(b->be, views[i].buf);
-    free(pos);
-    free(table);
-}
-
 static void bench_rows(struct bench *b, int32_t t, int32_t cols)
 {
     char what[80];
@@ -201,12 +146,6 @@ int main(int argc, char **argv)
     }
     for (int32_t m = 2; m <= 64; m *= 2)
         bench_linear(&b, m, 8192, 2048, DT_BF16);
-    bench_attention(&b, 1, 8192, DT_F32);
-    bench_attention(&b, 1, 8192, DT_F16);
-    bench_attention(&b, 1, 8192, DT_BF16);
-    bench_attention(&b, 1, 32768, DT_F16);
-    bench_attention(&b, 512, 512, DT_F16);
-    bench_attention(&b, 512, 4096, DT_F16);
     bench_rows(&b, 512, 8192);
     bench_rows(&b, 1, 8192);
     b.ops->close(b.be);
