@@ -131,8 +131,9 @@ struct attn_split {
     struct kv_operand k, v;
     float *part; /* [rows, d + 2]: o, then m, then l; l = 0: no key of the split is seen */
     /* Advice: the thread will soon read these whole rows of the cache, from next_back elements
-     * before this head on.  Rows of one head alone are beyond the reach of the hardware's
-     * prefetchers. */
+     * before this head on, of the sequence with that block table.  Rows of one head alone are
+     * beyond the reach of the hardware's prefetchers. */
+    const int32_t *next_blocks;
     int32_t next_key, n_next;
     size_t next_back, next_elems;
 };

@@ -101,12 +101,13 @@ enum status cpu_qkv_to_cache(struct backend *be, const struct attn_layer *al,
  * `carry`. */
 struct attn_item {
     struct attn_split split;
-    bool first, last; /* of its unit's splits */
-    bool lead;        /* the unit's first item in this wave */
-    int n_units;      /* of the block: the unit's next item is n_units further */
-    int n_splits;     /* a lead: items of the unit in this wave */
-    size_t at;        /* of the unit's state among the block's, floats */
-    float *out;       /* of the unit's first row */
+    bool first, last;  /* of its unit's splits */
+    bool lead;         /* the unit's first item in this wave */
+    int unit, n_units; /* of the block's; the unit's next item is n_units further */
+    int32_t n_keys;    /* of the split that the block sees */
+    int n_splits;      /* a lead: items of the unit in this wave */
+    size_t at;         /* of the unit's state among the block's, floats */
+    float *out;        /* of the unit's first row */
     size_t out_stride;
 };
 
@@ -133,6 +134,19 @@ static size_t carry_floats(const struct backend *be)
     return be->attn_part_floats / 4;
 }
 
+/* While it works on the u-th of n units over a split a thread prefetches the u-th n-th of the keys
+ * of its next split, of whichever block. */
+static void set_next(struct attn_item *it, const struct attn_item *next)
+{
+    int32_t u = it->unit, n = it->n_units;
+    next -= next->unit; /* the first of its block over the split */
+    it->split.next_blocks = next->split.blocks;
+    it->split.next_key = next->split.first_key + next->n_keys * u / n;
+    it->split.n_next = next->split.first_key + next->n_keys * (u + 1) / n - it->split.next_key;
+    it->split.next_back = (size_t)(u * it->split.d);
+    it->split.next_elems = (size_t)(n * it->split.d);
+}
+
 static void split_part(void *ctx, int part, int n_parts)
 {
     struct attn_wave *w = ctx;
@@ -141,8 +155,8 @@ static void split_part(void *ctx, int part, int n_parts)
     long from, to;
     pool_share(w->n_items, part, n_parts, &from, &to);
     for (long i = from; i < to; i++) {
-        if (i + items[i].n_units >= to)
-            items[i].split.n_next = 0; /* another thread's work */
+        if (i + items[i].n_units < to)
+            set_next(&items[i], &items[i + items[i].n_units]);
         w->be->kernels->attn_split(&items[i].split, scratch);
     }
 }
@@ -254,6 +268,7 @@ static struct attn_item item_of(const struct attn_wave *w, const struct attn_blo
                   .block_len = w->st->block_len,
                   .k = operand_of(w->kv.k, w->kv.k_scale, g, d),
                   .v = operand_of(w->kv.v, w->kv.v_scale, g, d)},
+        .n_keys = b->to - i * SPLIT < SPLIT ? b->to - i * SPLIT : SPLIT,
         .first = i == b->from / SPLIT,
         .last = i == (b->to - 1) / SPLIT,
         .out = view_f32(w->out, b->t0) + h0 * d,
@@ -261,12 +276,10 @@ static struct attn_item item_of(const struct attn_wave *w, const struct attn_blo
     };
 }
 
-/* All units of a block over split i.  While it works on the u-th of n units a thread prefetches the
- * u-th n-th of the next split. */
+/* All units of a block over split i. */
 static void put_split(struct attn_wave *w, const struct attn_block *b, int32_t i)
 {
-    int32_t g0, n = kv_heads(w->al, &g0), next = (i + 1) * SPLIT;
-    int32_t n_next = b->to - next < SPLIT ? b->to - next : SPLIT;
+    int32_t g0, n = kv_heads(w->al, &g0);
     bool lead = w->lead < 0;
     size_t at = 0;
     if (lead)
@@ -275,15 +288,10 @@ static void put_split(struct attn_wave *w, const struct attn_block *b, int32_t i
         struct attn_item *it = &w->be->attn_items[w->n_items++];
         *it = item_of(w, b, i, g0 + u);
         it->at = at;
+        it->unit = u;
         it->n_units = n;
         it->lead = lead;
         it->split.part = w->be->attn_part + w->used + at;
-        if (n_next > 0) {
-            it->split.next_key = next + n_next * u / n;
-            it->split.n_next = next + n_next * (u + 1) / n - it->split.next_key;
-            it->split.next_back = (size_t)(u * w->al->d_head);
-            it->split.next_elems = (size_t)(n * w->al->d_head);
-        }
         w->be->attn_items[w->lead + u].n_splits++;
         at += (size_t)it->split.rows * (size_t)(it->split.d + 2);
     }

@@ -56,6 +56,17 @@ static inline vf v_load_i8(const int8_t *p)
         _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
 
+/* VL values of OCP E4M3: as f16 their exponent is 8 too small; 0x7f is NaN. */
+static inline vf v_load_e4m3(const uint8_t *p)
+{
+    __m128i h = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)p));
+    __m128i a = _mm_slli_epi16(_mm_and_si128(h, _mm_set1_epi16(0x7f)), 7);
+    __m128i nan = _mm_cmpeq_epi16(a, _mm_set1_epi16(0x7f << 7));
+    a = _mm_or_si128(a, _mm_and_si128(nan, _mm_set1_epi16(0x7e00)));
+    a = _mm_or_si128(a, _mm_and_si128(_mm_slli_epi16(h, 8), _mm_set1_epi16((short)0x8000)));
+    return _mm256_mul_ps(_mm256_cvtph_ps(a), _mm256_set1_ps(256.0f));
+}
+
 /* VL bytes: the low halves, the high halves. */
 static inline void v_load_halves(const uint8_t *p, vf *low, vf *high)
 {
@@ -92,6 +103,63 @@ static inline void v_transpose(vf r[8])
     }
     for (int j = 0; j < 8; j++)
         r[j] = t[j];
+}
+
+/* a > b ? a : b */
+static inline vf v_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+/* Each 32-bit element holds neighbours of a smaller type, the first in its low bits: out[e] = the
+ * e-th of each, to f32. */
+static inline void v_split_f16(vf units, vf out[2])
+{
+    const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0,
+                                           1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    __m256i r = _mm256_shuffle_epi8(_mm256_castps_si256(units), order);
+    r = _mm256_permute4x64_epi64(r, 0xd8);
+    out[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(r));
+    out[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(r, 1));
+}
+
+static inline void v_split_bf16(vf units, vf out[2])
+{
+    __m256i r = _mm256_castps_si256(units);
+    out[0] = _mm256_castsi256_ps(_mm256_slli_epi32(r, 16));
+    out[1] = _mm256_castsi256_ps(_mm256_and_si256(r, _mm256_set1_epi32((int)0xffff0000U)));
+}
+
+static inline void v_split_i8(vf units, vf out[4])
+{
+    __m256i r = _mm256_castps_si256(units);
+    out[0] = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(r, 24), 24));
+    out[1] = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(r, 16), 24));
+    out[2] = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(r, 8), 24));
+    out[3] = _mm256_cvtepi32_ps(_mm256_srai_epi32(r, 24));
+}
+
+/* OCP E4M3 in the low bytes of 16-bit elements to f16 without the factor 2^8: the exponent's bias
+ * is 8 less; 0x7f is NaN. */
+static inline __m256i f16_of_e4m3(__m256i h)
+{
+    __m256i a = _mm256_slli_epi16(_mm256_and_si256(h, _mm256_set1_epi16(0x7f)), 7);
+    __m256i nan = _mm256_cmpeq_epi16(a, _mm256_set1_epi16(0x7f << 7));
+    a = _mm256_or_si256(a, _mm256_and_si256(nan, _mm256_set1_epi16(0x7e00)));
+    return _mm256_or_si256(
+        a, _mm256_and_si256(_mm256_slli_epi16(h, 8), _mm256_set1_epi16((short)0x8000)));
+}
+
+static inline void v_split_e4m3(vf units, vf out[4])
+{
+    __m256i r = _mm256_castps_si256(units);
+    vf even[2], odd[2], scale = _mm256_set1_ps(256.0f);
+    v_split_f16(_mm256_castsi256_ps(f16_of_e4m3(r)), even);
+    v_split_f16(_mm256_castsi256_ps(f16_of_e4m3(_mm256_srli_epi16(r, 8))), odd);
+    out[0] = _mm256_mul_ps(even[0], scale);
+    out[1] = _mm256_mul_ps(odd[0], scale);
+    out[2] = _mm256_mul_ps(even[1], scale);
+    out[3] = _mm256_mul_ps(odd[1], scale);
 }
 
 #endif

@@ -56,6 +56,42 @@ static inline vf v_load_i8(const int8_t *p)
         _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
 }
 
+/* VL values of OCP E4M3: as f16 their exponent is 8 too small; 0x7f is NaN. */
+static inline vf v_of_e4m3(__m128i b)
+{
+    __m256i h = _mm256_cvtepu8_epi16(b), sign = _mm256_set1_epi16((short)0x8000);
+    __m256i a = _mm256_slli_epi16(_mm256_and_si256(h, _mm256_set1_epi16(0x7f)), 7);
+    __m256i nan = _mm256_cmpeq_epi16(a, _mm256_set1_epi16(0x7f << 7));
+    a = _mm256_or_si256(a, _mm256_and_si256(nan, _mm256_set1_epi16(0x7e00)));
+    a = _mm256_or_si256(a, _mm256_and_si256(_mm256_slli_epi16(h, 8), sign));
+    return _mm512_mul_ps(_mm512_cvtph_ps(a), _mm512_set1_ps(256.0f));
+}
+
+static inline vf v_load_e4m3(const uint8_t *p)
+{
+    return v_of_e4m3(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+/* The first n < VL elements of a stored type, zeros behind them; reads nothing else. */
+#define V_LOAD_PART
+static inline vf v_load_part(enum dtype t, const void *p, int n)
+{
+    __mmask16 m = (__mmask16)((1U << n) - 1U);
+    switch (t) {
+    case DT_F16:
+        return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, p));
+    case DT_BF16:
+        return _mm512_castsi512_ps(
+            _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, p)), 16));
+    case DT_I8:
+        return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(m, p)));
+    case DT_E4M3:
+        return v_of_e4m3(_mm_maskz_loadu_epi8(m, p));
+    default:
+        return _mm512_maskz_loadu_ps(m, p);
+    }
+}
+
 /* VL bytes: the low halves, the high halves. */
 static inline void v_load_halves(const uint8_t *p, vf *low, vf *high)
 {
@@ -95,6 +131,65 @@ static inline void v_transpose(vf r[16])
         r[j] = _mm512_shuffle_f32x4(t[j], t[8 + j], 0x88);
         r[8 + j] = _mm512_shuffle_f32x4(t[j], t[8 + j], 0xdd);
     }
+}
+
+/* a > b ? a : b */
+static inline vf v_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+/* Each 32-bit element holds neighbours of a smaller type, the first in its low bits: out[e] = the
+ * e-th of each, to f32. */
+static inline void v_split_f16(vf units, vf out[2])
+{
+    const __m512i order =
+        _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24,
+                         22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    uint16_t h[32];
+    _mm512_storeu_si512(h, _mm512_permutexvar_epi16(order, _mm512_castps_si512(units)));
+    __asm__("" : "+m"(h)); /* converting from memory saves the shuffles of taking h apart */
+    out[0] = v_load_f16(h);
+    out[1] = v_load_f16(h + 16);
+}
+
+static inline void v_split_bf16(vf units, vf out[2])
+{
+    __m512i r = _mm512_castps_si512(units);
+    out[0] = _mm512_castsi512_ps(_mm512_slli_epi32(r, 16));
+    out[1] = _mm512_castsi512_ps(_mm512_and_si512(r, _mm512_set1_epi32((int)0xffff0000U)));
+}
+
+static inline void v_split_i8(vf units, vf out[4])
+{
+    __m512i r = _mm512_castps_si512(units);
+    out[0] = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(r, 24), 24));
+    out[1] = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(r, 16), 24));
+    out[2] = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(r, 8), 24));
+    out[3] = _mm512_cvtepi32_ps(_mm512_srai_epi32(r, 24));
+}
+
+/* OCP E4M3 in the low bytes of 16-bit elements to f16 without the factor 2^8: the exponent's bias
+ * is 8 less; 0x7f is NaN. */
+static inline __m512i f16_of_e4m3(__m512i h)
+{
+    __m512i a = _mm512_slli_epi16(_mm512_and_si512(h, _mm512_set1_epi16(0x7f)), 7);
+    __mmask32 nan = _mm512_cmpeq_epi16_mask(a, _mm512_set1_epi16(0x7f << 7));
+    a = _mm512_mask_mov_epi16(a, nan, _mm512_set1_epi16(0x7e00));
+    return _mm512_or_si512(
+        a, _mm512_and_si512(_mm512_slli_epi16(h, 8), _mm512_set1_epi16((short)0x8000)));
+}
+
+static inline void v_split_e4m3(vf units, vf out[4])
+{
+    __m512i r = _mm512_castps_si512(units);
+    vf even[2], odd[2], scale = _mm512_set1_ps(256.0f);
+    v_split_f16(_mm512_castsi512_ps(f16_of_e4m3(r)), even);
+    v_split_f16(_mm512_castsi512_ps(f16_of_e4m3(_mm512_srli_epi16(r, 8))), odd);
+    out[0] = _mm512_mul_ps(even[0], scale);
+    out[1] = _mm512_mul_ps(odd[0], scale);
+    out[2] = _mm512_mul_ps(even[1], scale);
+    out[3] = _mm512_mul_ps(odd[1], scale);
 }
 
 #endif

@@ -57,6 +57,19 @@ static inline vf v_load_i8(const int8_t *p)
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
 }
 
+/* VL values of OCP E4M3: as f16 their exponent is 8 too small; 0x7f is NaN. */
+static inline vf v_load_e4m3(const uint8_t *p)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    uint16x4_t h = vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four))));
+    uint16x4_t a = vshl_n_u16(vand_u16(h, vdup_n_u16(0x7f)), 7);
+    uint16x4_t nan = vceq_u16(a, vdup_n_u16(0x7f << 7));
+    a = vorr_u16(a, vand_u16(nan, vdup_n_u16(0x7e00)));
+    a = vorr_u16(a, vand_u16(vshl_n_u16(h, 8), vdup_n_u16(0x8000)));
+    return vmulq_f32(vcvt_f32_f16(vreinterpret_f16_u16(a)), vdupq_n_f32(256.0f));
+}
+
 /* VL bytes: the low halves, the high halves. */
 static inline void v_load_halves(const uint8_t *p, vf *low, vf *high)
 {
@@ -83,6 +96,59 @@ static inline void v_transpose(vf r[4])
     r[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
     r[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
     r[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
+}
+
+/* a > b ? a : b */
+static inline vf v_max(vf a, vf b)
+{
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+
+/* Each 32-bit element holds neighbours of a smaller type, the first in its low bits: out[e] = the
+ * e-th of each, to f32. */
+static inline void v_split_f16(vf units, vf out[2])
+{
+    uint32x4_t r = vreinterpretq_u32_f32(units);
+    out[0] = vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32(r)));
+    out[1] = vcvt_f32_f16(vreinterpret_f16_u16(vshrn_n_u32(r, 16)));
+}
+
+static inline void v_split_bf16(vf units, vf out[2])
+{
+    uint32x4_t r = vreinterpretq_u32_f32(units);
+    out[0] = vreinterpretq_f32_u32(vshlq_n_u32(r, 16));
+    out[1] = vreinterpretq_f32_u32(vandq_u32(r, vdupq_n_u32(0xffff0000U)));
+}
+
+static inline void v_split_i8(vf units, vf out[4])
+{
+    int32x4_t r = vreinterpretq_s32_f32(units);
+    out[0] = vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(r, 24), 24));
+    out[1] = vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(r, 16), 24));
+    out[2] = vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(r, 8), 24));
+    out[3] = vcvtq_f32_s32(vshrq_n_s32(r, 24));
+}
+
+/* OCP E4M3 in the low bytes of 16-bit elements to f16 without the factor 2^8: the exponent's bias
+ * is 8 less; 0x7f is NaN. */
+static inline uint16x8_t f16_of_e4m3(uint16x8_t h)
+{
+    uint16x8_t a = vshlq_n_u16(vandq_u16(h, vdupq_n_u16(0x7f)), 7);
+    uint16x8_t nan = vceqq_u16(a, vdupq_n_u16(0x7f << 7));
+    a = vorrq_u16(a, vandq_u16(nan, vdupq_n_u16(0x7e00)));
+    return vorrq_u16(a, vandq_u16(vshlq_n_u16(h, 8), vdupq_n_u16(0x8000)));
+}
+
+static inline void v_split_e4m3(vf units, vf out[4])
+{
+    uint16x8_t r = vreinterpretq_u16_f32(units);
+    vf even[2], odd[2], scale = vdupq_n_f32(256.0f);
+    v_split_f16(vreinterpretq_f32_u16(f16_of_e4m3(r)), even);
+    v_split_f16(vreinterpretq_f32_u16(f16_of_e4m3(vshrq_n_u16(r, 8))), odd);
+    out[0] = vmulq_f32(even[0], scale);
+    out[1] = vmulq_f32(odd[0], scale);
+    out[2] = vmulq_f32(even[1], scale);
+    out[3] = vmulq_f32(odd[1], scale);
 }
 
 #endif

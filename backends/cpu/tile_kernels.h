@@ -1,9 +1,10 @@
-/* Matrix products and attention over the vectors of one instruction set.  The including file has
+/* Matrix products over the vectors of one instruction set.  The including file has
  * included simd_X.h, which defines VL (floats of a vector, 4, 8 or 16), TILE_ROWS (rows whose
  * accumulators fit the registers) and v_load, v_store, v_splat, v_add, v_mul, v_fma, v_load_f16,
- * v_load_bf16, v_load_i8, v_load_bf16_pairs, v_load_halves, v_transpose.
+ * v_load_bf16, v_load_i8, v_load_bf16_pairs, v_load_halves, v_transpose; attention (attn_*.h) also
+ * wants v_max, v_load_e4m3 and v_split_X.
  *
- * One register tile serves everything: `rows` broadcast values of x against PANEL columns of w, k
+ * One register tile: `rows` broadcast values of x against PANEL columns of w, k
  * ascending. A panel is done in PARTS steps of two vectors, columns [VL q, +VL) and [16 + VL q,
  * +VL). */
 #ifndef BACKENDS_CPU_TILE_KERNELS_H
@@ -14,8 +15,6 @@
 
 enum {
     PREFETCH_BYTES = 8192, /* ahead in a panel: the out-of-order window is too short for memory */
-    P_STRIDE = SPLIT + LANES, /* between rows of weights, off a multiple of 4 KiB */
-    KEY_PANELS = SPLIT / PANEL,
 };
 
 ALWAYS_INLINE enum dtype pack_dtype(enum pack p)
@@ -108,49 +107,9 @@ ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum pack 
                (size_t)t->cols * sizeof(float));
 }
 
-/* c [rows, PANEL] (c_stride apart) = x w over [0, k), x [k][rows]: scores of PANEL keys. */
-ALWAYS_INLINE void score_rows(int rows, const float *x, const float *w, long k, float scale,
-                              float *c)
-{
-    for (int q = 0; q < PARTS; q++) {
-        struct pair acc[TILE_ROWS];
-        UNROLL
-        for (int r = 0; r < rows; r++)
-            acc[r].a = acc[r].b = v_splat(0.0f);
-        run_chains(rows, 1, rows, DT_F32, x, w, q, 0, k, acc);
-        UNROLL
-        for (int r = 0; r < rows; r++) {
-            v_store(c + r * P_STRIDE + VL * q, v_mul(acc[r].a, v_splat(scale)));
-            v_store(c + r * P_STRIDE + PANEL / 2 + VL * q, v_mul(acc[r].b, v_splat(scale)));
-        }
-    }
-}
-
-/* c [rows, PANEL] (c_stride apart) += p v over keys [k0, k1), p [rows, SPLIT] (P_STRIDE apart). */
-ALWAYS_INLINE void value_rows(int rows, const float *p, const float *v, long k0, long k1, float *c,
-                              size_t c_stride)
-{
-    for (int q = 0; q < PARTS; q++) {
-        struct pair acc[TILE_ROWS];
-        UNROLL
-        for (int r = 0; r < rows; r++) {
-            acc[r].a = v_load(c + (size_t)r * c_stride + VL * q);
-            acc[r].b = v_load(c + (size_t)r * c_stride + PANEL / 2 + VL * q);
-        }
-        run_chains(rows, P_STRIDE, 1, DT_F32, p, v, q, k0, k1, acc);
-        UNROLL
-        for (int r = 0; r < rows; r++) {
-            v_store(c + (size_t)r * c_stride + VL * q, acc[r].a);
-            v_store(c + (size_t)r * c_stride + PANEL / 2 + VL * q, acc[r].b);
-        }
-    }
-}
-
 /* One function for each number of rows. */
 struct tile_fns {
     void (*linear[PACK_N])(const struct linear_tile *t);
-    void (*score)(const float *x, const float *w, long k, float scale, float *c);
-    void (*value)(const float *p, const float *v, long k0, long k1, float *c, size_t c_stride);
 };
 
 #define LINEAR_FN(R, PACK)                                                                         \
@@ -161,17 +120,8 @@ struct tile_fns {
 #define TILE_FNS(R)                                                                                \
     LINEAR_FN(R, PACK_F32)                                                                         \
     LINEAR_FN(R, PACK_F16)                                                                         \
-    LINEAR_FN(R, PACK_BF16)                                                                        \
-    static void score_##R(const float *x, const float *w, long k, float scale, float *c)           \
-    {                                                                                              \
-        score_rows(R, x, w, k, scale, c);                                                          \
-    }                                                                                              \
-    static void value_##R(const float *p, const float *v, long k0, long k1, float *c, size_t step) \
-    {                                                                                              \
-        value_rows(R, p, v, k0, k1, c, step);                                                      \
-    }
-#define TILE_ROW(R)                                                                                \
-    [R] = {{linear_PACK_F32_##R, linear_PACK_F16_##R, linear_PACK_BF16_##R}, score_##R, value_##R},
+    LINEAR_FN(R, PACK_BF16)
+#define TILE_ROW(R) [R] = {{linear_PACK_F32_##R, linear_PACK_F16_##R, linear_PACK_BF16_##R}},
 #define FIRST_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define LAST_ROWS(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 

@@ -1,8 +1,9 @@
 /* How close attention over the KV cache comes to the machine's limits, measured in the same run.
- *   bench_attention [ISA [THREADS [decode|prefill|small]]]
+ *   bench_attention [ISA [THREADS [decode|hot|prefill|small]]]
  * decode: one token over a long context, the cache of all layers too large for any cache; the limit
- * is memory.  prefill: a chunk of 512 tokens; the limit is arithmetic.  small: many short sequences
- * of a tiny model; the limit is overhead. */
+ * is memory.  hot: the same of a cache in the processor's; the limit is arithmetic.  prefill: a
+ * chunk of 512 tokens; the limit is arithmetic.  small: many short sequences of a tiny model; the
+ * limit is overhead. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "backends/backend.h"
 #include "bench/ceilings.h"
 
-enum { MAX_LAYERS = 64, TRIES = 7, BLOCK = 16 };
+enum { MAX_LAYERS = 64, TRIES = 9, BLOCK = 16 };
 
 struct bench {
     struct backend *be;
@@ -23,6 +24,7 @@ struct shape {
     int32_t n_q, n_kv, d;
     int32_t seqs, t, kv; /* sequences, new tokens and keys of each */
     enum dtype dtype;
+    bool hot; /* one layer again and again: the cache lies in the processor's */
 };
 
 static void must(enum status st)
@@ -129,17 +131,18 @@ static void measure(struct bench *b, struct shape s)
                             .scale = 1.0f / sqrtf((float)s.d)};
     struct step_dev st = new_step(b, &s);
     int32_t rows = s.seqs * ((s.kv + BLOCK - 1) / BLOCK) * BLOCK, n = s.seqs * s.t;
-    int layers = s.t > 8 || s.seqs > 1 ? 1 : (int)(256e6 / cache_bytes(&s)) + 1;
+    int layers = s.t > 8 || s.seqs > 1 || s.hot ? 1 : (int)(256e6 / cache_bytes(&s)) + 1;
     struct view q = new_random(b, n, s.n_q * s.d, DT_F32), out = new_view(b, n, q.cols, DT_F32);
     double best = INFINITY, pairs = (double)s.t * (s.kv - s.t) + 0.5 * s.t * (s.t + 1.0);
     layers = layers < MAX_LAYERS ? layers : MAX_LAYERS;
+    int calls = s.hot ? 50 : layers;
     for (int i = 0; i < layers; i++)
         layer[i] = new_layer(b, &s, rows);
     for (int try = 0; try < TRIES; try++) {
         uint64_t t0 = bench_now_ns();
-        for (int i = 0; i < layers; i++)
-            must(b->ops->attention(b->be, &al, &st, q, layer[i], out));
-        best = fmin(best, (double)(bench_now_ns() - t0) / layers);
+        for (int i = 0; i < calls; i++)
+            must(b->ops->attention(b->be, &al, &st, q, layer[i % layers], out));
+        best = fmin(best, (double)(bench_now_ns() - t0) / calls);
     }
     double gbs = cache_bytes(&s) / best, gflops = 4.0 * pairs * s.seqs * s.n_q * s.d / best;
     printf("%2d x T %3d KV %5d, %2d/%d x %-3d %-4s %10.1f us %7.2f GB/s %4.0f %% %8.1f GFLOP/s "
@@ -156,32 +159,40 @@ static void measure(struct bench *b, struct shape s)
         b->ops->free(b->be, views[i].buf);
 }
 
+static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16, DT_I8, DT_E4M3};
+
 static void decode(struct bench *b)
 {
-    const enum dtype types[] = {DT_F32, DT_F16, DT_BF16, DT_I8, DT_E4M3};
     const int32_t lengths[] = {512, 8192, 32768};
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
         for (size_t j = 0; j < ARRAY_LEN(lengths); j++)
-            measure(b, (struct shape){32, 8, 64, 1, 1, lengths[j], types[i]});
-    measure(b, (struct shape){8, 8, 64, 1, 1, 8192, DT_F16});
-    measure(b, (struct shape){32, 8, 128, 1, 1, 8192, DT_F16});
-    measure(b, (struct shape){64, 8, 128, 1, 1, 8192, DT_F16});
+            measure(b, (struct shape){32, 8, 64, 1, 1, lengths[j], types[i], false});
+    measure(b, (struct shape){8, 8, 64, 1, 1, 8192, DT_F16, false});
+    measure(b, (struct shape){32, 8, 128, 1, 1, 8192, DT_F16, false});
+    measure(b, (struct shape){64, 8, 128, 1, 1, 8192, DT_F16, false});
+}
+
+static void hot(struct bench *b)
+{
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        for (int32_t per = 1; per <= 8; per *= 2)
+            measure(b, (struct shape){4 * per, 4, 64, 1, 1, 512, types[i], true});
 }
 
 static void prefill(struct bench *b)
 {
     const int32_t lengths[] = {512, 2048, 8192};
     for (size_t j = 0; j < ARRAY_LEN(lengths); j++)
-        measure(b, (struct shape){32, 8, 64, 1, 512, lengths[j], DT_F16});
-    measure(b, (struct shape){32, 8, 64, 1, 512, 2048, DT_I8});
-    measure(b, (struct shape){32, 8, 128, 1, 512, 2048, DT_F16});
+        measure(b, (struct shape){32, 8, 64, 1, 512, lengths[j], DT_F16, false});
+    measure(b, (struct shape){32, 8, 64, 1, 512, 2048, DT_I8, false});
+    measure(b, (struct shape){32, 8, 128, 1, 512, 2048, DT_F16, false});
 }
 
 static void small(struct bench *b)
 {
-    measure(b, (struct shape){8, 4, 8, 64, 1, 256, DT_F32});
-    measure(b, (struct shape){8, 4, 8, 1, 1, 256, DT_F32});
-    measure(b, (struct shape){8, 4, 64, 64, 1, 256, DT_F16});
+    measure(b, (struct shape){8, 4, 8, 64, 1, 256, DT_F32, false});
+    measure(b, (struct shape){8, 4, 8, 1, 1, 256, DT_F32, false});
+    measure(b, (struct shape){8, 4, 64, 64, 1, 256, DT_F16, false});
 }
 
 int main(int argc, char **argv)
@@ -202,6 +213,8 @@ int main(int argc, char **argv)
            b.top.read_gbs, b.top.fma_gflops);
     if (!*part || strcmp(part, "decode") == 0)
         decode(&b);
+    if (!*part || strcmp(part, "hot") == 0)
+        hot(&b);
     if (!*part || strcmp(part, "prefill") == 0)
         prefill(&b);
     if (!*part || strcmp(part, "small") == 0)
