@@ -16,3 +16,5 @@ target_include_directories(bench_linear_emulated PRIVATE ${CMAKE_SOURCE_DIR}/tes
 target_link_libraries(bench_linear_emulated PRIVATE ingot_flags ingot_backends ingot_common m)
 ingot_emulated(bench_linear_emulated)
 ingot_script_test(bench_linear_runs COMMAND bench_linear_emulated --tiny LABEL cuda)
+ingot_test(test_cuda_backend emulator/test_cuda_backend.c LIBS ingot_backends ingot_common LABEL cuda)
+ingot_emulated(test_cuda_backend)

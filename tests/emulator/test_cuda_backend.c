@@ -1,0 +1,266 @@
+/* The CUDA backend beside its ops, on the emulated device: opening, memory, weights, errors. */
+#include <criterion/criterion.h>
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/backend.h"
+#include "backends/cuda/device.h"
+
+static struct backend *open_gpu(size_t pool_bytes)
+{
+    struct backend *be = NULL;
+    struct backend_config cfg = {.pool_bytes = pool_bytes};
+    cr_assert_eq(backend_open(&be, "cuda", &cfg), ST_OK, "%s", status_detail());
+    return be;
+}
+
+static void check_says(const char *word)
+{
+    cr_assert_not_null(strstr(status_text(), word), "'%s' does not name '%s'", status_text(), word);
+}
+
+static void check_refused(struct backend_config cfg, enum status st, const char *word)
+{
+    struct backend *be = NULL;
+    cr_assert_eq(backend_open(&be, "cuda", &cfg), st);
+    cr_assert_null(be);
+    check_says(word);
+}
+
+Test(cuda, opening)
+{
+    struct backend_info info;
+    struct backend *be = open_gpu(0);
+    backend_ops_of(be)->info(be, &info);
+    cr_assert_not_null(strstr(info.device, "emulated GPU, sm_90"), "%s", info.device);
+    cr_assert(info.graphs && info.mem_free > 0 && info.mem_free < info.mem_total);
+    cr_assert(cuda_is(be) && cuda_ordinal(be) == 0 && cuda_stream(be));
+    cr_assert_eq(cuda_use(be), ST_OK);
+    const struct backend_ops *op = backend_ops_of(be);
+    op->close(be);
+    op->close(NULL);
+    cr_assert_not_null(strstr(backend_names(), "cuda"));
+}
+
+Test(cuda, what_cannot_be_opened)
+{
+    size_t before, after, total;
+    emulator_memory(32 << 20);
+    cr_assert_eq(cudaMemGetInfo(&before, &total), cudaSuccess);
+    check_refused((struct backend_config){.device = 1}, ST_RANGE, "device 1, there is 1");
+    check_refused((struct backend_config){.device = -1}, ST_RANGE, "device -1");
+    check_refused((struct backend_config){.pool_bytes = total + 1}, ST_NOMEM, "out of memory");
+    check_refused((struct backend_config){.pool_bytes = 4096}, ST_NOMEM, "pool's 4096");
+    cr_assert_eq(cudaMemGetInfo(&after, &total), cudaSuccess);
+    cr_assert_eq(before, after); /* nothing is left behind */
+    emulator_devices(0);
+    check_refused((struct backend_config){0}, ST_DEVICE, "no CUDA driver on this machine");
+}
+
+static struct view f32_view(struct buf *b, size_t off, int32_t rows, int32_t cols, int32_t stride)
+{
+    return (struct view){
+        .buf = b, .off = off, .rows = rows, .cols = cols, .stride = stride, .dtype = DT_F32};
+}
+
+static void check_moves(struct backend *be, int32_t rows, int32_t cols)
+{
+    const struct backend_ops *op = backend_ops_of(be);
+    int32_t stride = cols + 5;
+    size_t n = (size_t)rows * (size_t)cols, bytes = (size_t)rows * (size_t)stride * 4 + 64;
+    float *in = malloc(n * sizeof *in + 1), *out = malloc(n * sizeof *out + 1);
+    struct buf *a, *b;
+    for (size_t i = 0; i < n; i++)
+        in[i] = (float)i;
+    cr_assert_eq(op->alloc(be, bytes, MEM_DEVICE, &a), ST_OK, "%s", status_detail());
+    cr_assert_eq(op->alloc(be, bytes, MEM_DEVICE, &b), ST_OK, "%s", status_detail());
+    struct view va = f32_view(a, 64, rows, cols, stride), vb = f32_view(b, 0, rows, cols, cols + 1);
+    cr_assert_eq((uintptr_t)cuda_device_ptr(va) % 64, 0);
+    cr_assert_eq(op->read(be, out, va), ST_OK);
+    for (size_t i = 0; i < n; i++)
+        cr_assert_eq(bits_of_f32(out[i]), 0); /* memory comes zeroed */
+    cr_assert_eq(op->write(be, va, in), ST_OK, "%s", status_detail());
+    cr_assert_eq(op->copy(be, vb, va), ST_OK);
+    cr_assert_eq(op->zero(be, va), ST_OK);
+    memset(out, 0xff, n * sizeof *out);
+    cr_assert_eq(op->read(be, out, vb), ST_OK);
+    cr_assert_arr_eq(out, in, n * sizeof *out);
+    cr_assert_eq(op->read(be, out, va), ST_OK);
+    for (size_t i = 0; i < n; i++)
+        cr_assert_eq(bits_of_f32(out[i]), 0);
+    op->free(be, b);
+    op->free(be, a);
+    free(in);
+    free(out);
+}
+
+Test(cuda, memory)
+{
+    for (size_t pool = 0; pool < 2; pool++) {
+        struct backend *be = open_gpu(pool * (256 << 20));
+        check_moves(be, 0, 7);
+        check_moves(be, 1, 1);
+        check_moves(be, 3, 0);
+        check_moves(be, 13, 37);
+        check_moves(be, 3000, 1500); /* more than the staging memory */
+        check_moves(be, 2, 3 << 20); /* rows larger than half of it */
+        backend_ops_of(be)->close(be);
+    }
+}
+
+Test(cuda, pinned_memory_and_copies)
+{
+    struct backend *be = open_gpu(0);
+    const struct backend_ops *op = backend_ops_of(be);
+    struct buf *host, *dev;
+    bool passed = false;
+    uint64_t ns = 0;
+    cr_assert_eq(op->alloc(be, 64, MEM_PINNED, &host), ST_OK);
+    cr_assert_eq(op->alloc(be, 64, MEM_DEVICE, &dev), ST_OK);
+    float *p = op->pinned_ptr(be, host), back[16];
+    for (int i = 0; i < 16; i++)
+        p[i] = (float)i;
+    cr_assert_eq(op->event_mark(be, 3), ST_OK);
+    cr_assert_eq(op->copy(be, f32_view(dev, 0, 1, 16, 16), f32_view(host, 0, 1, 16, 16)), ST_OK);
+    cr_assert_eq(op->event_mark(be, 4), ST_OK);
+    cr_assert_eq(op->event_wait(be, 4, 1000000, &passed), ST_OK);
+    cr_assert(passed);
+    cr_assert_eq(op->event_elapsed(be, 3, 4, &ns), ST_OK);
+    cr_assert_eq(op->read(be, back, f32_view(dev, 0, 1, 16, 16)), ST_OK);
+    cr_assert_arr_eq(back, p, sizeof back);
+    op->free(be, host);
+    op->free(be, dev);
+    op->close(be);
+}
+
+Test(cuda, memory_that_is_not_there)
+{
+    struct backend *be = open_gpu(0);
+    const struct backend_ops *op = backend_ops_of(be);
+    struct buf *b = NULL;
+    emulator_memory(SIZE_MAX / 2);
+    cr_assert_eq(op->alloc(be, (size_t)1 << 60, MEM_DEVICE, &b), ST_NOMEM);
+    emulator_memory(0);
+    cr_assert_eq(op->alloc(be, 1000, MEM_DEVICE, &b), ST_NOMEM);
+    check_says("out of memory");
+    cr_assert_null(b);
+    emulator_memory((size_t)8 << 30);
+    cr_assert_eq(op->alloc(be, 1000, MEM_DEVICE, &b), ST_OK); /* the failure is not sticky */
+    op->free(be, b);
+    op->close(be);
+}
+
+Test(cuda, the_pool_is_given_out_to_its_end)
+{
+    struct backend *be = open_gpu(256 << 20);
+    const struct backend_ops *op = backend_ops_of(be);
+    struct backend_info before, after;
+    struct buf *a, *b, *c = NULL;
+    op->info(be, &before);
+    cr_assert_eq(op->alloc(be, 1000, MEM_DEVICE, &a), ST_OK);
+    cr_assert_eq(op->alloc(be, before.mem_free - 1024, MEM_DEVICE, &b), ST_OK);
+    cr_assert_eq(op->alloc(be, 1, MEM_DEVICE, &c), ST_NOMEM);
+    op->free(be, b);
+    op->free(be, a);
+    op->info(be, &after);
+    cr_assert_eq(before.mem_free, after.mem_free);
+    op->close(be);
+}
+
+/* What load_weight takes is what weight_bytes says. */
+static void check_weight(struct backend *be, const struct weight_src *src)
+{
+    const struct backend_ops *op = backend_ops_of(be);
+    struct backend_info before, after;
+    struct weight *w;
+    op->info(be, &before);
+    cr_assert_eq(op->load_weight(be, src, &w), ST_OK, "%s", status_detail());
+    op->info(be, &after);
+    cr_assert_eq(before.mem_free - after.mem_free, op->weight_bytes(be, src), "%s", src->name);
+    op->free_weight(be, w);
+    op->info(be, &after);
+    cr_assert_eq(before.mem_free, after.mem_free);
+}
+
+Test(cuda, weight_bytes_are_exact)
+{
+    struct backend *be = open_gpu(256 << 20);
+    static float data[200 * 300];
+    struct weight_src src = {.name = "norm", .vector = true, .cols = 77, .n_parts = 1};
+    src.part[0] = (struct weight_part){.data = data, .dtype = DT_BF16, .rows = 1};
+    check_weight(be, &src);
+    src = (struct weight_src){.name = "one", .cols = 100, .n_parts = 1, .n_slices = 1};
+    src.slice_end[0] = 100;
+    src.part[0] = (struct weight_part){.data = data, .row_bytes = 200, .dtype = DT_F16, .rows = 33};
+    check_weight(be, &src);
+    src.name = "mixed, with a bias";
+    src.n_parts = 3;
+    src.part[1] = (struct weight_part){.data = data,
+                                       .row_bytes = 400,
+                                       .dtype = DT_F32,
+                                       .rows = 50,
+                                       .bias = data,
+                                       .bias_dtype = DT_F32};
+    src.part[2] = (struct weight_part){.data = data, .row_bytes = 200, .dtype = DT_BF16, .rows = 0};
+    check_weight(be, &src);
+    src = (struct weight_src){.name = "empty", .cols = 0, .n_parts = 1, .n_slices = 1};
+    src.part[0] = (struct weight_part){.data = data, .dtype = DT_F16, .rows = 5};
+    check_weight(be, &src);
+    backend_ops_of(be)->close(be);
+}
+
+Test(cuda, weights_that_cannot_be_loaded)
+{
+    struct backend *be = open_gpu(0);
+    const struct backend_ops *op = backend_ops_of(be);
+    struct weight *w = NULL;
+    float data[64] = {0};
+    struct weight_src src = {.name = "w1", .cols = 32, .n_parts = 1, .n_slices = 1};
+    src.slice_end[0] = 32;
+    src.part[0] = (struct weight_part){.data = data, .row_bytes = 64, .dtype = DT_BF16, .rows = 2};
+    src.slice_end[0] = 31;
+    cr_assert_eq(op->load_weight(be, &src, &w), ST_RANGE);
+    check_says("w1");
+    src.slice_end[0] = 32;
+    src.n_parts = 4;
+    cr_assert_eq(op->load_weight(be, &src, &w), ST_RANGE);
+    src.n_parts = 1;
+    src.part[0].rows = -1;
+    cr_assert_eq(op->load_weight(be, &src, &w), ST_RANGE);
+    src.part[0].rows = 2;
+    src.part[0].dtype = DT_I8;
+    cr_assert_eq(op->load_weight(be, &src, &w), ST_UNSUPPORTED);
+    check_says("i8");
+    src.part[0].dtype = DT_BF16;
+    emulator_memory(0);
+    cr_assert_eq(op->load_weight(be, &src, &w), ST_NOMEM);
+    cr_assert_null(w);
+    op->close(be);
+}
+
+Test(cuda, a_failed_kernel_is_named_and_stays)
+{
+    struct backend *be = open_gpu(0);
+    const struct backend_ops *op = backend_ops_of(be);
+    struct buf *b;
+    cr_assert_eq(op->alloc(be, 4096, MEM_DEVICE, &b), ST_OK);
+    struct view v = f32_view(b, 0, 4, 16, 16);
+    emulator_fail_launch(2);
+    cr_assert_eq(op->add(be, v, v, 1.0f), ST_OK);
+    cr_assert_eq(op->add(be, v, v, 1.0f), ST_DEVICE);
+    check_says("add_kernel");
+    check_says("told to fail");
+    cr_assert_eq(op->add(be, v, v, 1.0f), ST_DEVICE); /* as after a real fault: until the end */
+    cr_assert_eq(op->sync(be), ST_DEVICE);
+    op->free(be, b);
+    op->close(be);
+}
+
+Test(cuda, events_that_were_never_marked)
+{
+    struct backend *be = open_gpu(0);
+    uint64_t ns;
+    cr_assert_eq(backend_ops_of(be)->event_elapsed(be, 0, 1, &ns), ST_DEVICE);
+    backend_ops_of(be)->close(be);
+}
