@@ -1,11 +1,15 @@
-/* Ops over rows.  Every kernel: one block a row (and a strip of it where rows are independent
- * element by element), 16-byte accesses where the rows allow it; bound by memory: bytes are given
- * as what is read + written of a row. */
+/* Ops over rows.  All are bound by memory: the comments give a row's bytes, read + written.  Rows
+ * are on grid.x (grid.y ends at 65,535).  Threads handle elements in fours, one 16-byte access each
+ * where both rows are aligned; whether they are changes no bit. */
 #include "backends/cuda/gpu.h"
 
-enum { NORM_THREADS = 512, STRIP_THREADS = 256, STRIP = 1024 /* elements: 4 a thread */ };
+enum {
+    STRIP_THREADS = 256,
+    STRIP = 4 * STRIP_THREADS, /* elements of a block where elements are independent */
+    NORM_THREADS = 1024,
+    NORM_STEP = 4 * NORM_THREADS,
+};
 
-/* Rows on grid.y would end at 65,535: rows are on x, strips on y. */
 static dim3 strips(int32_t rows, int32_t cols)
 {
     return dim3((unsigned)rows, (unsigned)blocks_for(cols, STRIP));
@@ -16,14 +20,53 @@ static bool nothing(struct view v)
     return v.rows == 0 || v.cols == 0;
 }
 
-/* Elements of a strip that this thread has: first, and those up to `end` in steps of a block. */
-#define EACH_OF_STRIP(i, n)                                                                        \
-    for (int i = (int)blockIdx.y * STRIP + (int)threadIdx.x,                                       \
-             i##_end = (int)blockIdx.y * STRIP + STRIP < (n) ? (int)blockIdx.y * STRIP + STRIP     \
-                                                             : (n);                                \
-         i < i##_end; i += STRIP_THREADS)
+/* Elements [i, i + n) of a row, n <= 4; the rest is zeros. */
+DEVICE float4 load_4(const float *p, int n)
+{
+    if (n == 4 && ((uintptr_t)p & 15) == 0)
+        return ld_f32x4(p);
+    float4 v = {n > 0 ? p[0] : 0.0f, n > 1 ? p[1] : 0.0f, n > 2 ? p[2] : 0.0f, n > 3 ? p[3] : 0.0f};
+    return v;
+}
 
-/* grid (T, D / 1024); 2 or 4 D + 4 D bytes */
+DEVICE void store_4(float *p, float4 v, int n)
+{
+    if (n == 4 && ((uintptr_t)p & 15) == 0) {
+        st_f32x4(p, v);
+        return;
+    }
+    if (n > 0)
+        p[0] = v.x;
+    if (n > 1)
+        p[1] = v.y;
+    if (n > 2)
+        p[2] = v.z;
+    if (n > 3)
+        p[3] = v.w;
+}
+
+DEVICE int four_of(int i, int n)
+{
+    return n - i < 4 ? n - i : 4;
+}
+
+/* First element of this thread in its block's strip. */
+DEVICE int strip_at()
+{
+    return (int)blockIdx.y * STRIP + 4 * (int)threadIdx.x;
+}
+
+DEVICE float *row_of(float *p, int32_t stride)
+{
+    return p + (int64_t)blockIdx.x * stride;
+}
+
+DEVICE const float *row_of(const float *p, int32_t stride)
+{
+    return p + (int64_t)blockIdx.x * stride;
+}
+
+/* grid (T, D / 1024); 2 or 4 D + 4 D */
 template <enum dtype T>
 KERNEL(STRIP_THREADS)
 embed_kernel(const void *table, int32_t k_pad, int32_t n, int32_t first_id, const int32_t *ids,
@@ -32,9 +75,10 @@ embed_kernel(const void *table, int32_t k_pad, int32_t n, int32_t first_id, cons
     int64_t row = (int64_t)ids[(int64_t)blockIdx.x * id_stride] - first_id;
     bool mine = row >= 0 && row < n;
     int64_t from = (mine ? row : 0) * k_pad;
-    float *to = out + (int64_t)blockIdx.x * out_stride;
-    EACH_OF_STRIP(i, d)
-    to[i] = mine ? element_f32<T>(table, from + i) + 0.0f : 0.0f;
+    float *to = row_of(out, out_stride);
+    for (int i = (int)blockIdx.y * STRIP + (int)threadIdx.x, j = 0; j < 4 && i < d;
+         i += STRIP_THREADS, j++)
+        to[i] = mine ? element_f32<T>(table, from + i) + 0.0f : 0.0f;
 }
 
 #define EMBED(T)                                                                                   \
@@ -58,28 +102,49 @@ extern "C" enum status cuda_embed(struct backend *be, const struct weight *table
     }
 }
 
-/* The sum of a row is in lanes: thread j adds elements j, j + 512, ... in a chain, then block_sum.
- * grid T; 8 D read (+ 4 D of a bias, + 4 D of w, in the caches) + 8 D written; with no x 4 D + 4 D.
- * The row is read again for the output, out of L1. */
+/* Sums of a row: thread j adds elements 4 j .. 4 j + 3, then those 4,096 further on, in one chain;
+ * then block_sum. */
+
+DEVICE float square_sum(float4 v, float minus, int n, float sum)
+{
+    v = {v.x - minus, v.y - minus, v.z - minus, v.w - minus};
+    sum = n > 0 ? fmaf(v.x, v.x, sum) : sum;
+    sum = n > 1 ? fmaf(v.y, v.y, sum) : sum;
+    sum = n > 2 ? fmaf(v.z, v.z, sum) : sum;
+    return n > 3 ? fmaf(v.w, v.w, sum) : sum;
+}
+
+DEVICE float4 add_4(float4 a, float4 b)
+{
+    return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w};
+}
+
+/* grid T; 8 D (+ 4 D of w, + 4 D of a bias, from L2) + 8 D; without x 4 D + 4 D.  The row is read
+ * again for the output, out of L1. */
 KERNEL(NORM_THREADS)
 add_rms_norm_kernel(float *resid, int32_t resid_stride, const float *x, int32_t x_stride,
                     const float *x_bias, const float *w, float eps, float *out, int32_t out_stride,
                     int32_t d)
 {
-    float *r = resid + (int64_t)blockIdx.x * resid_stride, sum = 0.0f;
-    const float *a = x + (int64_t)blockIdx.x * x_stride;
-    float *o = out + (int64_t)blockIdx.x * out_stride;
-    for (int i = (int)threadIdx.x; i < d; i += NORM_THREADS) {
-        float v = r[i];
+    float *r = row_of(resid, resid_stride), *o = row_of(out, out_stride), sum = 0.0f;
+    const float *a = row_of(x, x_stride);
+    for (int i = 4 * (int)threadIdx.x; i < d; i += NORM_STEP) {
+        int n = four_of(i, d);
+        float4 v = load_4(r + i, n);
         if (x) {
-            v += x_bias ? a[i] + x_bias[i] : a[i];
-            r[i] = v;
+            float4 add = load_4(a + i, n);
+            v = add_4(v, x_bias ? add_4(add, load_4(x_bias + i, n)) : add);
+            store_4(r + i, v, n);
         }
-        sum = fmaf(v, v, sum);
+        sum = square_sum(v, 0.0f, n, sum);
     }
     float scale = 1.0f / sqrtf(block_sum(sum) / (float)d + eps);
-    for (int i = (int)threadIdx.x; i < d; i += NORM_THREADS)
-        o[i] = r[i] * scale * w[i];
+    for (int i = 4 * (int)threadIdx.x; i < d; i += NORM_STEP) {
+        int n = four_of(i, d);
+        float4 v = load_4(r + i, n), f = load_4(w + i, n);
+        store_4(o + i, {v.x * scale * f.x, v.y * scale * f.y, v.z * scale * f.z, v.w * scale * f.w},
+                n);
+    }
 }
 
 extern "C" enum status cuda_add_rms_norm(struct backend *be, struct view resid, struct view x,
@@ -96,21 +161,29 @@ extern "C" enum status cuda_add_rms_norm(struct backend *be, struct view resid, 
                   vector_of(w), eps, view_f32(out), out.stride, out.cols);
 }
 
-/* As above, twice over the row: mean, then variance.  grid T; 4 D + 4 D bytes */
+/* b == NULL: no bias */
+DEVICE float normal(float x, float mean, float scale, float w, const float *b)
+{
+    return b ? fmaf((x - mean) * scale, w, *b) : (x - mean) * scale * w;
+}
+
+/* Three times over the row: mean, variance, output.  grid T; 4 D + 4 D */
 KERNEL(NORM_THREADS)
 layer_norm_kernel(const float *x, int32_t x_stride, const float *w, const float *b, float eps,
                   float *out, int32_t out_stride, int32_t d)
 {
-    const float *r = x + (int64_t)blockIdx.x * x_stride;
-    float *o = out + (int64_t)blockIdx.x * out_stride, sum = 0.0f, squares = 0.0f;
-    for (int i = (int)threadIdx.x; i < d; i += NORM_THREADS)
-        sum += r[i];
+    const float *r = row_of(x, x_stride);
+    float *o = row_of(out, out_stride), sum = 0.0f, squares = 0.0f;
+    for (int i = 4 * (int)threadIdx.x; i < d; i += NORM_STEP) {
+        float4 v = load_4(r + i, four_of(i, d)); /* zeros beyond the row add nothing */
+        sum = sum + v.x + v.y + v.z + v.w;
+    }
     float mean = block_sum(sum) / (float)d;
-    for (int i = (int)threadIdx.x; i < d; i += NORM_THREADS)
-        squares = fmaf(r[i] - mean, r[i] - mean, squares);
+    for (int i = 4 * (int)threadIdx.x; i < d; i += NORM_STEP)
+        squares = square_sum(load_4(r + i, four_of(i, d)), mean, four_of(i, d), squares);
     float scale = 1.0f / sqrtf(block_sum(squares) / (float)d + eps);
     for (int i = (int)threadIdx.x; i < d; i += NORM_THREADS)
-        o[i] = b ? fmaf((r[i] - mean) * scale, w[i], b[i]) : (r[i] - mean) * scale * w[i];
+        o[i] = normal(r[i], mean, scale, w[i], b ? b + i : nullptr);
 }
 
 extern "C" enum status cuda_layer_norm(struct backend *be, struct view x, const struct weight *w,
@@ -123,21 +196,34 @@ extern "C" enum status cuda_layer_norm(struct backend *be, struct view x, const 
                   vector_of(w), vector_of(b), eps, view_f32(out), out.stride, out.cols);
 }
 
-DEVICE float activated(enum act act, float x)
+template <enum act ACT> DEVICE float activated(float x)
 {
-    return act == ACT_SILU ? exact_silu(x) : act == ACT_GELU ? exact_gelu(x) : exact_gelu_tanh(x);
+    return ACT == ACT_SILU ? exact_silu(x) : ACT == ACT_GELU ? exact_gelu(x) : exact_gelu_tanh(x);
 }
 
-/* grid (T, F / 1024); 8 F + 4 F bytes */
-KERNEL(STRIP_THREADS)
-act_mul_kernel(enum act act, const float *gate_up, int32_t in_stride, float *out,
-               int32_t out_stride, int32_t f)
+template <enum act ACT> DEVICE float4 activated_4(float4 v)
 {
-    const float *g = gate_up + (int64_t)blockIdx.x * in_stride;
-    float *o = out + (int64_t)blockIdx.x * out_stride;
-    EACH_OF_STRIP(i, f)
-    o[i] = activated(act, g[i]) * g[f + i];
+    return {activated<ACT>(v.x), activated<ACT>(v.y), activated<ACT>(v.z), activated<ACT>(v.w)};
 }
+
+/* grid (T, F / 1024); 8 F + 4 F */
+template <enum act ACT>
+KERNEL(STRIP_THREADS)
+act_mul_kernel(const float *gate_up, int32_t in_stride, float *out, int32_t out_stride, int32_t f)
+{
+    const float *g = row_of(gate_up, in_stride);
+    int i = strip_at(), n = four_of(i, f);
+    if (n <= 0)
+        return;
+    float4 v = activated_4<ACT>(load_4(g + i, n)), up = load_4(g + f + i, n);
+    store_4(row_of(out, out_stride) + i, {v.x * up.x, v.y * up.y, v.z * up.z, v.w * up.w}, n);
+}
+
+/* kernel<act> for an act that is known at run time */
+#define LAUNCH_ACT(kernel, act, ...)                                                               \
+    ((act) == ACT_SILU   ? LAUNCH(be, kernel<ACT_SILU>, __VA_ARGS__)                               \
+     : (act) == ACT_GELU ? LAUNCH(be, kernel<ACT_GELU>, __VA_ARGS__)                               \
+                         : LAUNCH(be, kernel<ACT_GELU_TANH>, __VA_ARGS__))
 
 extern "C" enum status cuda_act_mul(struct backend *be, enum act act, struct view gate_up,
                                     struct view out)
@@ -145,19 +231,19 @@ extern "C" enum status cuda_act_mul(struct backend *be, enum act act, struct vie
     assert(gate_up.rows == out.rows && gate_up.cols == 2 * out.cols);
     if (nothing(out))
         return ST_OK;
-    return LAUNCH(be, act_mul_kernel, strips(out.rows, out.cols), STRIP_THREADS, 0, act,
-                  view_f32(gate_up), gate_up.stride, view_f32(out), out.stride, out.cols);
+    return LAUNCH_ACT(act_mul_kernel, act, strips(out.rows, out.cols), STRIP_THREADS, 0,
+                      view_f32(gate_up), gate_up.stride, view_f32(out), out.stride, out.cols);
 }
 
-/* grid (T, F / 1024); 4 F + 4 F bytes; out may be x */
+/* grid (T, F / 1024); 4 F + 4 F; out may be x */
+template <enum act ACT>
 KERNEL(STRIP_THREADS)
-activate_kernel(enum act act, const float *x, int32_t x_stride, float *out, int32_t out_stride,
-                int32_t f)
+activate_kernel(const float *x, int32_t x_stride, float *out, int32_t out_stride, int32_t f)
 {
-    const float *r = x + (int64_t)blockIdx.x * x_stride;
-    float *o = out + (int64_t)blockIdx.x * out_stride;
-    EACH_OF_STRIP(i, f)
-    o[i] = activated(act, r[i]);
+    int i = strip_at(), n = four_of(i, f);
+    if (n > 0)
+        store_4(row_of(out, out_stride) + i, activated_4<ACT>(load_4(row_of(x, x_stride) + i, n)),
+                n);
 }
 
 extern "C" enum status cuda_activate(struct backend *be, enum act act, struct view x,
@@ -166,19 +252,24 @@ extern "C" enum status cuda_activate(struct backend *be, enum act act, struct vi
     assert(x.rows == out.rows && x.cols == out.cols);
     if (nothing(out))
         return ST_OK;
-    return LAUNCH(be, activate_kernel, strips(out.rows, out.cols), STRIP_THREADS, 0, act,
-                  view_f32(x), x.stride, view_f32(out), out.stride, out.cols);
+    return LAUNCH_ACT(activate_kernel, act, strips(out.rows, out.cols), STRIP_THREADS, 0,
+                      view_f32(x), x.stride, view_f32(out), out.stride, out.cols);
 }
 
-/* grid (T, D / 1024); 8 D + 4 D bytes */
+/* grid (T, D / 1024); 8 D + 4 D */
 KERNEL(STRIP_THREADS)
 add_kernel(float *dst, int32_t dst_stride, const float *src, int32_t src_stride, float scale,
            int32_t d)
 {
-    float *to = dst + (int64_t)blockIdx.x * dst_stride;
-    const float *from = src + (int64_t)blockIdx.x * src_stride;
-    EACH_OF_STRIP(i, d)
-    to[i] = fmaf(scale, from[i], to[i]);
+    int i = strip_at(), n = four_of(i, d);
+    if (n <= 0)
+        return;
+    float *to = row_of(dst, dst_stride) + i;
+    float4 a = load_4(to, n), b = load_4(row_of(src, src_stride) + i, n);
+    store_4(to,
+            {fmaf(scale, b.x, a.x), fmaf(scale, b.y, a.y), fmaf(scale, b.z, a.z),
+             fmaf(scale, b.w, a.w)},
+            n);
 }
 
 extern "C" enum status cuda_add(struct backend *be, struct view dst, struct view src, float scale)
@@ -190,15 +281,15 @@ extern "C" enum status cuda_add(struct backend *be, struct view dst, struct view
                   dst.stride, view_f32(src), src.stride, scale, dst.cols);
 }
 
-/* grid (R, D / 1024); 4 D + 4 D bytes */
+/* grid (R, D / 1024); 4 D + 4 D */
 KERNEL(STRIP_THREADS)
 gather_kernel(const float *x, int32_t x_stride, const int32_t *row, int32_t row_stride, float *out,
               int32_t out_stride, int32_t d)
 {
+    int i = strip_at(), n = four_of(i, d);
     const float *from = x + (int64_t)row[(int64_t)blockIdx.x * row_stride] * x_stride;
-    float *to = out + (int64_t)blockIdx.x * out_stride;
-    EACH_OF_STRIP(i, d)
-    to[i] = from[i];
+    if (n > 0)
+        store_4(row_of(out, out_stride) + i, load_4(from + i, n), n);
 }
 
 extern "C" enum status cuda_gather(struct backend *be, struct view x, struct view row,
