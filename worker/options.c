@@ -60,10 +60,9 @@ static const struct option_row rows[] = {
     {.name = "isa",
      .type = OPT_ENUM,
      .at = AT(isa),
-     .arg = "NAME",
+     .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|neon|neondot",
      .def = "auto",
-     .help = "Instruction set of the CPU backend: auto, plain, avx2, avxvnni, avx512, avx512vnni, "
-             "neon or neondot.  All give the same bits."},
+     .help = "Instruction set of the CPU backend.  All give the same bits."},
     {.name = "numerics",
      .type = OPT_ENUM,
      .at = AT(numerics),
