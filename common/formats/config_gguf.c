@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "common/formats/config_json.h"
-#include "common/formats/gguf.h"
+#include "common/formats/gguf_file.h"
 #include "common/formats/model_config.h"
-#include "common/mapped_file.h"
 
 #define L "blk.#."
 
@@ -143,43 +142,30 @@ static bool str_is(struct gguf_str s, const char *text)
     return s.len == strlen(text) && memcmp(s.data, text, s.len) == 0;
 }
 
-/* Bytes of a string for a message. */
-static int shown(struct gguf_str s)
-{
-    return s.len < 60 ? (int)s.len : 60;
-}
-
 static enum status read_arch(struct model_config *mc, struct meta *m)
 {
     struct gguf_str type, name;
-    uint64_t n_parts = 1;
     if (gguf_has(m->g, "general.type")) {
         TRY(gguf_get_str(m->g, "general.type", &type));
         if (!str_is(type, "model"))
-            FAIL(ST_UNSUPPORTED, "gguf: general.type is \"%.*s\", not \"model\"", shown(type),
-                 type.data);
+            FAIL(ST_UNSUPPORTED, "gguf: general.type is \"%s\", not \"model\"",
+                 gguf_show(type).text);
     }
-    if (gguf_has(m->g, "split.count"))
-        TRY(gguf_get_u64(m->g, "split.count", &n_parts));
-    if (n_parts > 1)
-        FAIL(ST_UNSUPPORTED,
-             "gguf: the model is split into %llu files: join them first (split files are not "
-             "supported)",
-             (unsigned long long)n_parts);
+    if (gguf_is_part(m->g))
+        FAIL(ST_FORMAT, "gguf: one part of a split model alone");
     TRY(gguf_get_str(m->g, "general.architecture", &name));
     for (size_t i = 0; i < ARRAY_LEN(archs); i++)
         if (str_is(name, archs[i].arch.name))
             m->row = &archs[i];
-    char text[64];
-    snprintf(text, sizeof text, "%.*s", shown(name), name.data);
-    if (arch_refusal(text))
-        FAIL(ST_UNSUPPORTED, "gguf: the architecture \"%s\" is not supported: %s", text,
-             arch_refusal(text));
+    const struct gguf_shown shown = gguf_show(name);
+    if (arch_refusal(shown.text))
+        FAIL(ST_UNSUPPORTED, "gguf: the architecture \"%s\" is not supported: %s", shown.text,
+             arch_refusal(shown.text));
     if (!m->row)
         FAIL(ST_UNSUPPORTED,
-             "gguf: the architecture \"%.*s\" is not supported (llama, qwen2, qwen3 and "
-             "qwen3moe are)",
-             shown(name), name.data);
+             "gguf: the architecture \"%s\" is not supported (llama, qwen2, qwen3 and qwen3moe "
+             "are)",
+             shown.text);
     mc->arch = &m->row->arch;
     return ST_OK;
 }
@@ -198,8 +184,8 @@ static enum status check_keys(const struct meta *m)
         while (k < ARRAY_LEN(known) && !str_is(rest, known[k]))
             k++;
         if (k == ARRAY_LEN(known))
-            FAIL(ST_UNSUPPORTED, "gguf: %.*s is not understood, and it may change the result",
-                 shown(key), key.data);
+            FAIL(ST_UNSUPPORTED, "gguf: %s is not understood, and it may change the result",
+                 gguf_show(key).text);
     }
     return ST_OK;
 }
@@ -347,8 +333,8 @@ static enum status read_scaling(struct model_config *mc, const struct meta *m)
         return read_yarn(mc, m);
     }
     if (!str_is(type, "none"))
-        FAIL(ST_UNSUPPORTED, "gguf: %s \"%.*s\" is not supported (none, linear and yarn are)",
-             k.text, shown(type), type.data);
+        FAIL(ST_UNSUPPORTED, "gguf: %s \"%s\" is not supported (none, linear and yarn are)", k.text,
+             gguf_show(type).text);
     rope->factor = 1;
     return ST_OK;
 }
@@ -472,14 +458,10 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
 
 enum status model_config_load_gguf(struct model_config *out, const char *path)
 {
-    struct mapped_file map;
-    struct gguf *g;
-    TRY(mapped_file_open(&map, path));
-    enum status st = gguf_parse(&g, map.data, map.size);
-    if (st == ST_OK)
-        st = model_config_from_gguf(out, g);
-    gguf_free(g);
-    mapped_file_close(&map);
+    struct gguf_file *f;
+    TRY(gguf_file_open(&f, path));
+    enum status st = model_config_from_gguf(out, gguf_file_model(f));
+    gguf_file_close(f);
     if (st != ST_OK)
         FAIL(st, "%s: %s", path, status_text());
     return ST_OK;

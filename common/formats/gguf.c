@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/formats/gguf_impl.h"
+#include "common/utf8.h"
 
 #define MAX_ALIGNMENT 65536
 
@@ -68,21 +69,6 @@ static enum status take_str(struct cursor *c, struct gguf_str *s, uint64_t max, 
     return ST_OK;
 }
 
-/* A name in a message: printable, short. */
-struct shown {
-    char text[72];
-};
-
-static struct shown show(struct gguf_str s)
-{
-    struct shown o;
-    size_t n = s.len < 64 ? s.len : 64;
-    for (size_t i = 0; i < n; i++)
-        o.text[i] = s.data[i] >= 0x20 && s.data[i] < 0x7F ? s.data[i] : '?';
-    memcpy(o.text + n, s.len > n ? "..." : "", s.len > n ? 4 : 1);
-    return o;
-}
-
 /* ---- metadata ---- */
 
 static enum status take_array(struct cursor *c, struct gguf_entry *e)
@@ -93,19 +79,19 @@ static enum status take_array(struct cursor *c, struct gguf_entry *e)
     TRY(take_u64(c, &a->n, "an array"));
     size_t size = gguf_scalar_size(type);
     if (size == 0 && type != GGUF_STRING)
-        FAIL(ST_UNSUPPORTED, "gguf: \"%s\" is an array of type %u", show(e->key).text,
+        FAIL(ST_UNSUPPORTED, "gguf: \"%s\" is an array of type %u", gguf_show(e->key).text,
              (unsigned)type);
     a->type = (enum gguf_type)type;
     a->data = c->data + c->at;
     if (a->n > (c->len - c->at) / (size ? size : 8))
         FAIL(ST_FORMAT, "gguf: \"%s\" says that it has %llu elements, more than the file holds",
-             show(e->key).text, (unsigned long long)a->n);
+             gguf_show(e->key).text, (unsigned long long)a->n);
     if (size) {
         c->at += (size_t)a->n * size;
         for (uint64_t i = 0; type == GGUF_BOOL && i < a->n; i++)
             if (a->data[i] > 1)
-                FAIL(ST_FORMAT, "gguf: \"%s\"[%llu] is neither true nor false", show(e->key).text,
-                     (unsigned long long)i);
+                FAIL(ST_FORMAT, "gguf: \"%s\"[%llu] is neither true nor false",
+                     gguf_show(e->key).text, (unsigned long long)i);
         return ST_OK;
     }
     for (uint64_t i = 0; i < a->n; i++) {
@@ -115,13 +101,24 @@ static enum status take_array(struct cursor *c, struct gguf_entry *e)
     return ST_OK;
 }
 
-static enum status take_entry(struct cursor *c, struct gguf_entry *e)
+/* Names go to terminals and logs. */
+static enum status check_name(struct gguf_str name, const char *what)
 {
-    uint32_t type;
-    TRY(take_str(c, &e->key, GGUF_MAX_NAME, "a key"));
-    if (e->key.len == 0 || memchr(e->key.data, 0, e->key.len))
-        FAIL(ST_FORMAT, "gguf: a key is empty or holds U+0000");
-    TRY(take_u32(c, &type, "a value's type"));
+    bool clean = name.len > 0 && utf8_valid(name.data, name.len);
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char)name.data[i],
+                      next = (unsigned char)name.data[i + (i + 1 < name.len)];
+        clean &=
+            c >= 0x20 && c != 0x7F && !(c == 0xC2 && next < 0xA0); /* the last: U+0080 to U+009F */
+    }
+    if (!clean)
+        FAIL(ST_FORMAT, "gguf: %s is empty, not UTF-8 or holds control characters: \"%s\"", what,
+             gguf_show(name).text);
+    return ST_OK;
+}
+
+static enum status take_value(struct cursor *c, struct gguf_entry *e, uint32_t type)
+{
     e->type = (enum gguf_type)type;
     if (type == GGUF_STRING)
         return take_str(c, &e->str, UINT32_MAX, "a string");
@@ -129,11 +126,23 @@ static enum status take_entry(struct cursor *c, struct gguf_entry *e)
         return take_array(c, e);
     size_t size = gguf_scalar_size(type);
     if (size == 0)
-        FAIL(ST_UNSUPPORTED, "gguf: \"%s\" has the unknown type %u", show(e->key).text,
+        FAIL(ST_UNSUPPORTED, "gguf: \"%s\" has the unknown type %u", gguf_show(e->key).text,
              (unsigned)type);
     TRY(take(c, size, &e->data, "a value"));
     if (type == GGUF_BOOL && *e->data > 1)
-        FAIL(ST_FORMAT, "gguf: \"%s\" is neither true nor false", show(e->key).text);
+        FAIL(ST_FORMAT, "gguf: \"%s\" is neither true nor false", gguf_show(e->key).text);
+    return ST_OK;
+}
+
+static enum status take_entry(struct cursor *c, struct gguf_entry *e)
+{
+    uint32_t type;
+    TRY(take_str(c, &e->key, GGUF_MAX_NAME, "a key"));
+    TRY(check_name(e->key, "a key"));
+    TRY(take_u32(c, &type, "a value's type"));
+    e->raw = c->data + c->at;
+    TRY(take_value(c, e, type));
+    e->n_raw = (size_t)(c->data + c->at - e->raw);
     return ST_OK;
 }
 
@@ -164,7 +173,7 @@ static enum status parse_metadata(struct gguf *g, struct cursor *c, uint64_t n)
     qsort(g->entries, g->n_entries, sizeof *g->entries, key_order);
     for (size_t i = 1; i < g->n_entries; i++)
         if (str_order(g->entries[i - 1].key, g->entries[i].key) == 0)
-            FAIL(ST_FORMAT, "gguf: the key \"%s\" stands twice", show(g->entries[i].key).text);
+            FAIL(ST_FORMAT, "gguf: the key \"%s\" stands twice", gguf_show(g->entries[i].key).text);
     return ST_OK;
 }
 
@@ -222,18 +231,20 @@ static enum status check_shape(struct gguf_tensor *t, const struct ggml_type_inf
     t->n_elements = 1;
     for (uint32_t i = 0; i < GGUF_MAX_DIMS; i++) {
         if (t->ne[i] == 0 || t->ne[i] > INT64_MAX)
-            FAIL(ST_FORMAT, "gguf: tensor \"%s\": dimension %u is %llu", show(t->name).text,
+            FAIL(ST_FORMAT, "gguf: tensor \"%s\": dimension %u is %llu", gguf_show(t->name).text,
                  (unsigned)i, (unsigned long long)t->ne[i]);
         if (t->n_elements > (uint64_t)INT64_MAX / t->ne[i])
-            FAIL(ST_FORMAT, "gguf: tensor \"%s\": its dimensions overflow", show(t->name).text);
+            FAIL(ST_FORMAT, "gguf: tensor \"%s\": its dimensions overflow",
+                 gguf_show(t->name).text);
         t->n_elements *= t->ne[i];
     }
     if (t->ne[0] % info->block != 0)
         FAIL(ST_FORMAT, "gguf: tensor \"%s\": rows of %llu are no multiple of the %u of a %s block",
-             show(t->name).text, (unsigned long long)t->ne[0], (unsigned)info->block, info->name);
+             gguf_show(t->name).text, (unsigned long long)t->ne[0], (unsigned)info->block,
+             info->name);
     uint64_t blocks = t->n_elements / info->block;
     if (blocks > SIZE_MAX / info->bytes)
-        FAIL(ST_FORMAT, "gguf: tensor \"%s\": its size overflows", show(t->name).text);
+        FAIL(ST_FORMAT, "gguf: tensor \"%s\": its size overflows", gguf_show(t->name).text);
     t->n_bytes = (size_t)blocks * info->bytes;
     return ST_OK;
 }
@@ -242,12 +253,11 @@ static enum status take_tensor(struct cursor *c, struct gguf_tensor *t, uint64_t
 {
     uint32_t type;
     TRY(take_str(c, &t->name, GGUF_MAX_NAME, "a tensor's name"));
-    if (t->name.len == 0 || memchr(t->name.data, 0, t->name.len))
-        FAIL(ST_FORMAT, "gguf: a tensor's name is empty or holds U+0000");
+    TRY(check_name(t->name, "a tensor's name"));
     TRY(take_u32(c, &t->n_dims, "a tensor"));
     if (t->n_dims > GGUF_MAX_DIMS)
-        FAIL(ST_FORMAT, "gguf: tensor \"%s\" has %u dimensions, more than %d", show(t->name).text,
-             (unsigned)t->n_dims, GGUF_MAX_DIMS);
+        FAIL(ST_FORMAT, "gguf: tensor \"%s\" has %u dimensions, more than %d",
+             gguf_show(t->name).text, (unsigned)t->n_dims, GGUF_MAX_DIMS);
     for (uint32_t i = 0; i < GGUF_MAX_DIMS; i++)
         t->ne[i] = 1;
     for (uint32_t i = 0; i < t->n_dims; i++)
@@ -255,14 +265,14 @@ static enum status take_tensor(struct cursor *c, struct gguf_tensor *t, uint64_t
     TRY(take_u32(c, &type, "a tensor's type"));
     const struct ggml_type_info *info = ggml_type_info(type);
     if (!info)
-        FAIL(ST_UNSUPPORTED, "gguf: tensor \"%s\" has the unknown type %u", show(t->name).text,
+        FAIL(ST_UNSUPPORTED, "gguf: tensor \"%s\" has the unknown type %u", gguf_show(t->name).text,
              (unsigned)type);
     t->type = (enum ggml_type)type;
     TRY(check_shape(t, info));
     TRY(take_u64(c, &t->offset, "a tensor's offset"));
     if (t->offset % alignment != 0)
         FAIL(ST_FORMAT, "gguf: tensor \"%s\": its offset %llu is not aligned to %llu",
-             show(t->name).text, (unsigned long long)t->offset, (unsigned long long)alignment);
+             gguf_show(t->name).text, (unsigned long long)t->offset, (unsigned long long)alignment);
     return ST_OK;
 }
 
@@ -275,6 +285,16 @@ static int by_offset(const void *a, const void *b)
 static int by_name(const void *a, const void *b)
 {
     return str_order(((const struct gguf_tensor *)a)->name, ((const struct gguf_tensor *)b)->name);
+}
+
+enum status gguf_sort_tensors(struct gguf *g)
+{
+    qsort(g->tensors, g->n_tensors, sizeof *g->tensors, by_name);
+    for (size_t i = 1; i < g->n_tensors; i++)
+        if (str_order(g->tensors[i - 1].name, g->tensors[i].name) == 0)
+            FAIL(ST_FORMAT, "gguf: the tensor \"%s\" stands twice",
+                 gguf_show(g->tensors[i].name).text);
+    return ST_OK;
 }
 
 /* Places each tensor in the file, and looks for overlaps and doubled names.  Afterwards sorted by
@@ -293,7 +313,7 @@ static enum status place_tensors(struct gguf *g, const struct cursor *c)
         if (t->offset > c->len - start || t->n_bytes > c->len - start - (size_t)t->offset)
             FAIL(ST_FORMAT,
                  "gguf: tensor \"%s\": %zu bytes at offset %llu reach beyond the end of the file",
-                 show(t->name).text, t->n_bytes, (unsigned long long)t->offset);
+                 gguf_show(t->name).text, t->n_bytes, (unsigned long long)t->offset);
         t->data = c->data + start + (size_t)t->offset;
         t->offset += start;
     }
@@ -301,14 +321,10 @@ static enum status place_tensors(struct gguf *g, const struct cursor *c)
     for (size_t i = 1; i < g->n_tensors; i++) {
         const struct gguf_tensor *a = &g->tensors[i - 1], *b = &g->tensors[i];
         if (b->offset - a->offset < a->n_bytes)
-            FAIL(ST_FORMAT, "gguf: the tensors \"%s\" and \"%s\" overlap", show(a->name).text,
-                 show(b->name).text);
+            FAIL(ST_FORMAT, "gguf: the tensors \"%s\" and \"%s\" overlap", gguf_show(a->name).text,
+                 gguf_show(b->name).text);
     }
-    qsort(g->tensors, g->n_tensors, sizeof *g->tensors, by_name);
-    for (size_t i = 1; i < g->n_tensors; i++)
-        if (str_order(g->tensors[i - 1].name, g->tensors[i].name) == 0)
-            FAIL(ST_FORMAT, "gguf: the tensor \"%s\" stands twice", show(g->tensors[i].name).text);
-    return ST_OK;
+    return gguf_sort_tensors(g);
 }
 
 static enum status parse_tensors(struct gguf *g, struct cursor *c, uint64_t n)
@@ -343,6 +359,7 @@ static enum status parse(struct gguf *g, struct cursor *c)
     TRY(take_u64(c, &n_keys, "the header"));
     TRY(parse_metadata(g, c, n_keys));
     TRY(read_alignment(g));
+    TRY(gguf_read_part(g));
     return parse_tensors(g, c, n_tensors);
 }
 

@@ -95,6 +95,12 @@ struct gguf_tensor {
     const unsigned char *data; /* aligned as general.alignment says, relative to the file's start */
 };
 
+/* A text of the file as messages show it: its beginning, what is not printable ASCII as \xNN. */
+struct gguf_shown {
+    char text[72];
+};
+struct gguf_shown gguf_show(struct gguf_str s);
+
 struct gguf;
 
 /* ST_FORMAT names what is wrong and where; ST_UNSUPPORTED: another version, byte order or tensor
@@ -106,6 +112,8 @@ uint32_t gguf_version(const struct gguf *g);
 size_t gguf_n_keys(const struct gguf *g);
 struct gguf_str gguf_key(const struct gguf *g, size_t i,
                          enum gguf_type *type); /* i < gguf_n_keys */
+/* Its value as the file has it behind the type, *n bytes: for writers. */
+const unsigned char *gguf_raw_value(const struct gguf *g, size_t i, size_t *n);
 bool gguf_has(const struct gguf *g, const char *key);
 
 /* Typed getters: ST_NOT_FOUND when the key is absent, ST_FORMAT (named) when it has another type,
@@ -134,5 +142,17 @@ const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i); /* i <
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g,
                                            const char *name); /* NULL: absent */
 uint64_t gguf_alignment(const struct gguf *g);
+
+/* ---- models in several files ----
+ * The keys split.no, split.count and split.tensors.count say which part a file is.  The first part
+ * has the metadata. */
+
+/* One of several parts, and not joined. */
+bool gguf_is_part(const struct gguf *g);
+
+/* part [n], in order: afterwards part[0] has the tensors of all and its own metadata; the others
+ * are empty.  A tensor's offset stays that in its own file.  ST_FORMAT names what does not fit:
+ * numbers, counts, a tensor that stands in two parts.  After a failure they can only be freed. */
+MUST_CHECK enum status gguf_join(struct gguf *const *part, size_t n);
 
 #endif

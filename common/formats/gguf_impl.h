@@ -10,6 +10,8 @@ struct gguf_entry {
     const unsigned char *data; /* scalars: where the value lies */
     struct gguf_str str;       /* GGUF_STRING */
     struct gguf_array array;   /* GGUF_ARRAY */
+    const unsigned char *raw;  /* the value as the file has it */
+    size_t n_raw;              /* bytes */
 };
 
 struct gguf {
@@ -19,7 +21,15 @@ struct gguf {
     size_t n_entries;
     struct gguf_tensor *tensors;
     size_t n_tensors;
+    /* of a model in several files; n_parts 1: this is all of it */
+    uint64_t part, n_parts, n_all_tensors;
 };
+
+/* Reads what split.* says. */
+MUST_CHECK enum status gguf_read_part(struct gguf *g);
+
+/* By name; a doubled one is ST_FORMAT. */
+MUST_CHECK enum status gguf_sort_tensors(struct gguf *g);
 
 /* Bytes of a scalar; 0: not a scalar. */
 size_t gguf_scalar_size(uint32_t type);

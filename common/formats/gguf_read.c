@@ -1,9 +1,25 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "common/formats/gguf_impl.h"
 
 static const char *const type_names[GGUF_TYPE_N] = {
     "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
+
+struct gguf_shown gguf_show(struct gguf_str s)
+{
+    struct gguf_shown o;
+    size_t n = 0, i = 0;
+    for (; i < s.len && n < 60; i++) {
+        unsigned char c = (unsigned char)s.data[i];
+        if (c >= 0x20 && c < 0x7F && c != '\\')
+            o.text[n++] = (char)c;
+        else
+            n += (size_t)snprintf(o.text + n, sizeof o.text - n, "\\x%02x", c);
+    }
+    snprintf(o.text + n, sizeof o.text - n, "%s", i < s.len ? "..." : "");
+    return o;
+}
 
 static int order(struct gguf_str a, const char *b, size_t n)
 {
@@ -187,6 +203,12 @@ struct gguf_str gguf_key(const struct gguf *g, size_t i, enum gguf_type *type)
 {
     *type = g->entries[i].type;
     return g->entries[i].key;
+}
+
+const unsigned char *gguf_raw_value(const struct gguf *g, size_t i, size_t *n)
+{
+    *n = g->entries[i].n_raw;
+    return g->entries[i].raw;
 }
 
 bool gguf_has(const struct gguf *g, const char *key)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/formats/gguf.h"
+#include "common/formats/gguf_file.h"
 #include "common/mapped_file.h"
 #include "coordinator/text/tokenizer_impl.h"
 
@@ -195,14 +195,10 @@ enum status tokenizer_from_gguf(struct tokenizer **out, const struct gguf *g)
 
 static enum status open_gguf(struct tokenizer **out, const char *path)
 {
-    struct mapped_file f;
-    struct gguf *g = NULL;
-    TRY(mapped_file_open(&f, path));
-    enum status st = gguf_parse(&g, f.data, f.size);
-    if (st == ST_OK)
-        st = tokenizer_from_gguf(out, g);
-    gguf_free(g);
-    mapped_file_close(&f);
+    struct gguf_file *f;
+    TRY(gguf_file_open(&f, path));
+    enum status st = tokenizer_from_gguf(out, gguf_file_model(f));
+    gguf_file_close(f);
     return st;
 }
 

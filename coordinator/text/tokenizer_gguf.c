@@ -389,8 +389,8 @@ enum status load_gguf(struct tokenizer *t, const struct gguf *g)
            !text_is((struct tok_text){model.data, model.len}, kinds[i].name))
         i++;
     if (i == ARRAY_LEN(kinds))
-        FAIL(ST_UNSUPPORTED, "gguf: the tokenizer \"%.*s\" (tokenizer.ggml.model) is not supported",
-             (int)(model.len < 64 ? model.len : 64), model.data);
+        FAIL(ST_UNSUPPORTED, "gguf: the tokenizer \"%s\" (tokenizer.ggml.model) is not supported",
+             gguf_show(model).text);
     TRY(kinds[i].load(t, &s));
     TRY(set_added(t, &s));
     if (gguf_has(g, "tokenizer.chat_template")) {

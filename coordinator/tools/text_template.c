@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/formats/gguf.h"
+#include "common/formats/gguf_file.h"
 #include "common/mapped_file.h"
 #include "coordinator/text/chat_template.h"
 #include "coordinator/tools/text_tool.h"
@@ -96,20 +96,16 @@ static bool is_directory(const char *path)
 static enum status named_gguf_template(const char *path, const char *name,
                                        struct chat_template **out)
 {
-    struct mapped_file f;
-    struct gguf *g = NULL;
+    struct gguf_file *f;
     struct gguf_str s;
     char key[160] = "tokenizer.chat_template";
     if (name && strcmp(name, "default") != 0)
         snprintf(key, sizeof key, "tokenizer.chat_template.%.100s", name);
-    TRY(mapped_file_open(&f, path));
-    enum status st = gguf_parse(&g, f.data, f.size);
-    if (st == ST_OK)
-        st = gguf_get_str(g, key, &s);
+    TRY(gguf_file_open(&f, path));
+    enum status st = gguf_get_str(gguf_file_model(f), key, &s);
     if (st == ST_OK)
         st = chat_template_create(out, s.data, s.len);
-    gguf_free(g);
-    mapped_file_close(&f);
+    gguf_file_close(f);
     return st;
 }
 

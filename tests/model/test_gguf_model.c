@@ -234,7 +234,7 @@ Test(gguf_model, keys_that_are_wrong)
         {"llama.vocab_size", 103, ST_FORMAT, "llama.vocab_size says 103"},
         {"llama.expert_count", 8, ST_FORMAT, "llama.expert_used_count is missing"},
         {"llama.logit_scale", 2, ST_UNSUPPORTED, "llama.logit_scale is not understood"},
-        {"split.count", 2, ST_UNSUPPORTED, "split into 2 files"},
+        {"split.count", 2, ST_FORMAT, "no split.no"},
         {"tokenizer.ggml.eos_token_id", 104, ST_RANGE, "tokenizer.ggml.eos_token_id is 104"},
         {"general.architecture", 1, ST_FORMAT, "general.architecture"},
     };

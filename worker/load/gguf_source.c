@@ -1,23 +1,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/formats/gguf.h"
-#include "common/mapped_file.h"
+#include "common/formats/gguf_file.h"
 #include "worker/load/tensor_source.h"
 
 struct gguf_source {
     struct tensor_source base;
-    struct mapped_file map;
-    struct gguf *g;
-    const char **name; /* [tensors], in names */
+    struct gguf_file *file;
+    const struct gguf *g; /* the file's */
+    const char **name;    /* [tensors], in names */
     char *names;
 };
 
 static void source_close(struct tensor_source *base)
 {
     struct gguf_source *s = (struct gguf_source *)base;
-    gguf_free(s->g);
-    mapped_file_close(&s->map);
+    gguf_file_close(s->file);
     free(s->name);
     free(s->names);
     free(s);
@@ -69,10 +67,13 @@ static enum status copy_names(struct gguf_source *s)
 
 static enum status open_file(struct gguf_source *s, struct model_config *mc, const char *path)
 {
-    TRY(mapped_file_open(&s->map, path));
-    TRY(gguf_parse(&s->g, s->map.data, s->map.size));
+    TRY(gguf_file_open(&s->file, path));
+    s->g = gguf_file_model(s->file);
     TRY(copy_names(s));
-    return model_config_from_gguf(mc, s->g);
+    enum status st = model_config_from_gguf(mc, s->g);
+    if (st != ST_OK)
+        FAIL(st, "%s: %s", path, status_text());
+    return ST_OK;
 }
 
 enum status gguf_source_open(struct tensor_source **out, struct model_config *mc, const char *path)
@@ -82,11 +83,10 @@ enum status gguf_source_open(struct tensor_source **out, struct model_config *mc
     if (!s)
         FAIL(ST_NOMEM, "no memory");
     s->base.ops = &ops;
-    s->map.data = (const unsigned char *)"";
     enum status st = open_file(s, mc, path);
     if (st != ST_OK) {
         source_close(&s->base);
-        FAIL(st, "%s: %s", path, status_text());
+        return st;
     }
     *out = &s->base;
     return ST_OK;

@@ -33,7 +33,7 @@ struct tensor_source { /* head of every source */
 /* model.safetensors, or the files that model.safetensors.index.json names. */
 MUST_CHECK enum status safetensors_source_open(struct tensor_source **out, const char *dir);
 
-/* One GGUF file, which holds the configuration too. */
+/* A GGUF file (any part of a split one), which holds the configuration too. */
 MUST_CHECK enum status gguf_source_open(struct tensor_source **out, struct model_config *mc,
                                         const char *path);
 
