@@ -26,6 +26,7 @@ int cmd_generate(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_models(int argc, char **argv);
 int cmd_ping(int argc, char **argv);
+int cmd_quantize(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_serve(int argc, char **argv);

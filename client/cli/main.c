@@ -31,6 +31,7 @@ static const struct command commands[] = {
     {"tokenize", cmd_tokenize, "text to token ids"},
     {"detokenize", cmd_detokenize, "token ids to text"},
     {"template", cmd_template, "a conversation to the prompt that the model sees"},
+    {"quantize", cmd_quantize, "write a model as a GGUF file with smaller weights"},
     {"replay", cmd_replay, "repeat what a server's journal says"},
     {NULL, NULL, "Other"},
     {"version", cmd_version, "versions of this build"},

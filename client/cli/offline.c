@@ -1,6 +1,6 @@
-/* ingot tokenize, detokenize, template, inspect, replay, version: what needs no server.  The work
- * is done by the sibling programs ingot-text, ingot-worker and ingot-journal; tokenize and
- * detokenize can ask a server instead. */
+/* ingot tokenize, detokenize, template, inspect, quantize, replay, version: what needs no server.
+ * The work is done by the sibling programs ingot-text, ingot-worker, ingot-quantize and
+ * ingot-journal; tokenize and detokenize can ask a server instead. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdint.h>
@@ -232,6 +232,11 @@ int cmd_detokenize(int argc, char **argv)
 int cmd_template(int argc, char **argv)
 {
     return pass_on("ingot-text", "template", argc, argv, 1);
+}
+
+int cmd_quantize(int argc, char **argv)
+{
+    return pass_on("ingot-quantize", NULL, argc, argv, 1);
 }
 
 int cmd_replay(int argc, char **argv)

@@ -456,6 +456,24 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     return model_config_check(out);
 }
 
+const struct arch *gguf_arch_for(const char *model_type)
+{
+    if (strcmp(model_type, "mistral") == 0)
+        model_type = "llama";
+    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
+        if (strcmp(model_type, archs[i].arch.model_type) == 0)
+            return &archs[i].arch;
+    return NULL;
+}
+
+bool gguf_arch_interleaved(const struct arch *a)
+{
+    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
+        if (a == &archs[i].arch)
+            return archs[i].interleaved;
+    return false;
+}
+
 enum status model_config_load_gguf(struct model_config *out, const char *path)
 {
     struct gguf_file *f;

@@ -152,6 +152,12 @@ MUST_CHECK enum status model_config_parse(struct model_config *out, const void *
 struct gguf;
 MUST_CHECK enum status model_config_from_gguf(struct model_config *out, const struct gguf *g);
 
+/* How a model of that model_type ("llama", "mistral" ...) is written as GGUF; its tensor table has
+ * the names there, name is general.architecture.  NULL: it is not. */
+const struct arch *gguf_arch_for(const char *model_type);
+/* The rows of q and k stand as (head, i, half) there. */
+bool gguf_arch_interleaved(const struct arch *a);
+
 /* The two files of a model directory, or a GGUF file. */
 MUST_CHECK enum status model_config_load(struct model_config *out, const char *path);
 
