@@ -2,11 +2,15 @@
 budget, thread count, world, prefix-cache state, and when sequences are preempted."""
 import pathlib
 import random
+import subprocess
 import sys
+import tempfile
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "quantize")]
+import random_model  # noqa: E402
 import tap  # noqa: E402
-from cluster import DEMO, Parts, model  # noqa: E402
+from cluster import BIN, DEMO, Parts, model  # noqa: E402
 
 N_REQUESTS = 32
 # a model whose numbers of heads and columns do not divide evenly would be cut into unequal slices: both kinds
@@ -52,9 +56,9 @@ def ask(client, together, requests=REQUESTS):
     return answers
 
 
-def compare(answers, which, what):
+def compare(answers, which, what, want=None):
     for i, a in zip(which, answers):
-        o = oracle[i]
+        o = (want or oracle)[i]
         assert a.key() == o.key(), f"{what}: request {i} differs:\n{a.key()}\n{o.key()}"
         assert a.top == o.top, f"{what}: request {i}: other top logprobs"
 
@@ -126,5 +130,29 @@ variant("overlap_preempted", worker=["--kv-blocks", "20", "--block-len", "8"], o
 variant("block_len_32", worker=["--block-len", "32"])
 for isa in ("avx2",):
     variant(f"isa_{isa}", worker=["--isa", isa])
+
+
+def quantised(kind):
+    """A model of rows of 256, so that every matrix is of that type."""
+    few = REQUESTS[:10]
+
+    def run():
+        with tempfile.TemporaryDirectory(prefix="ingot-test-") as folder:
+            file = pathlib.Path(folder) / f"{kind}.gguf"
+            source = random_model.make(pathlib.Path(folder) / "model")
+            subprocess.run([BIN / "ingot-quantize", source, file, "--type", kind], check=True, timeout=120,
+                           capture_output=True)
+            with Parts(file, worker=["--isa", "plain"], coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
+                want = ask(c.clients[0], together=False, requests=few)
+            assert len({a.key() for a in want}) > len(few) // 2, "the requests must differ"
+            for how in ({"threads": 2}, {"tp": 2, "coll": "shm"}, {"tp": 4, "coll": "shm"}):
+                with Parts(file, **how) as c:
+                    compare(ask(c.clients[0], together=True, requests=few), range(len(few)), f"{kind} {how}", want)
+    run.__name__ = f"quantised_{kind}"
+    tap.case(run)
+
+
+quantised("q8_0")
+quantised("q4_k")
 
 tap.main()

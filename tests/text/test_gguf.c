@@ -203,3 +203,123 @@ Test(gguf, refuses_bad_metadata)
     f.bytes[0] = 'X';
     expect_refusal(&f, ST_FORMAT, "does not begin");
 }
+
+static void one_key(struct file *f, const char *key, size_t n)
+{
+    put_header(f, 0, 1);
+    put_int(f, n, 8);
+    put(f, key, n);
+    put_int(f, GGUF_U8, 4);
+    put_int(f, 1, 1);
+}
+
+/* Names go to terminals: what could steer one is refused, and shown so that it cannot. */
+Test(gguf, refuses_names_that_are_no_text)
+{
+    static const struct {
+        const char *name;
+        size_t n;
+        const char *shown;
+    } rows[] = {
+        {"", 0, "\"\""},
+        {"a\0b", 3, "a\\x00b"},
+        {"\x1b[2Jx", 5, "\\x1b[2Jx"},
+        {"line\n", 5, "line\\x0a"},
+        {"del\x7f", 4, "del\\x7f"},
+        {"\xff\xfe", 2, "\\xff\\xfe"},
+        {"c1\xc2\x9bK", 5, "c1\\xc2\\x9bK"},
+        {"half\xc2", 5, "half\\xc2"},
+    };
+    struct file f;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        one_key(&f, rows[i].name, rows[i].n);
+        expect_refusal(&f, ST_FORMAT, rows[i].shown);
+        for (const char *c = status_text(); *c; c++)
+            cr_expect(*c >= 0x20 && *c < 0x7F);
+        put_header(&f, 1, 0);
+        put_int(&f, rows[i].n, 8);
+        put(&f, rows[i].name, rows[i].n);
+        put_int(&f, 0, 4);
+        put_int(&f, GGML_F32, 4);
+        put_int(&f, 0, 8);
+        put_data(&f, 64);
+        expect_refusal(&f, ST_FORMAT, rows[i].shown);
+    }
+    one_key(&f, "gr\xc3\xbc\xc3\x9f", 6); /* other letters are text */
+    struct gguf *g;
+    void *copy;
+    cr_expect_eq(parse(&g, &f, &copy), ST_OK, "%s", status_text());
+    gguf_free(g);
+    free(copy);
+}
+
+Test(gguf, refuses_alignments_that_cannot_be)
+{
+    static const uint64_t values[] = {0, 3, 24, 131072, UINT32_MAX};
+    struct file f;
+    for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+        put_header(&f, 1, 1);
+        put_scalar(&f, "general.alignment", GGUF_U32, values[i], 4);
+        put_tensor(&f, "t", 1, (const uint64_t[]){4}, GGML_F32, 0);
+        put_data(&f, 16);
+        expect_refusal(&f, ST_FORMAT, "general.alignment");
+    }
+    put_header(&f, 1, 1);
+    put_scalar(&f, "general.alignment", GGUF_U32, 65536, 4); /* the file ends before it */
+    put_tensor(&f, "t", 1, (const uint64_t[]){4}, GGML_F32, 0);
+    put_data(&f, 16);
+    expect_refusal(&f, ST_FORMAT, "ends before the tensors' data");
+}
+
+Test(gguf, refuses_lengths_that_lie)
+{
+    static const uint64_t lengths[] = {65536, UINT32_MAX, (uint64_t)1 << 63, UINT64_MAX};
+    struct file f;
+    for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+        put_header(&f, 0, 1);
+        put_int(&f, lengths[i], 8);
+        put_int(&f, 0, 8);
+        expect_refusal(&f, ST_FORMAT, "the length of a key");
+        put_header(&f, 0, 1);
+        put_str(&f, "k");
+        put_int(&f, GGUF_STRING, 4);
+        put_int(&f, lengths[i], 8);
+        expect_refusal(&f, ST_FORMAT, "the length of a string");
+        put_header(&f, 0, 1);
+        put_str(&f, "k");
+        put_int(&f, GGUF_ARRAY, 4);
+        put_int(&f, GGUF_STRING, 4);
+        put_int(&f, 1, 8);
+        put_int(&f, lengths[i], 8);
+        expect_refusal(&f, ST_FORMAT, "the length of a string of an array");
+    }
+    put_header(&f, 0, 1);
+    put_str(&f, "k");
+    put_int(&f, GGUF_ARRAY, 4);
+    put_int(&f, GGUF_ARRAY, 4); /* arrays of arrays */
+    put_int(&f, 1, 8);
+    expect_refusal(&f, ST_UNSUPPORTED, "an array of type 9");
+}
+
+Test(gguf, refuses_parts_that_lie)
+{
+    static const struct {
+        uint64_t no, count, tensors;
+        const char *says;
+    } rows[] = {
+        {2, 2, 0, "split.no is 2"},
+        {0, 100000, 0, "split.count is 100000"},
+        {0, 2, (uint64_t)1 << 40, "split.tensors.count"},
+    };
+    struct file f;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        put_header(&f, 0, 3);
+        put_scalar(&f, "split.no", GGUF_U64, rows[i].no, 8);
+        put_scalar(&f, "split.count", GGUF_U64, rows[i].count, 8);
+        put_scalar(&f, "split.tensors.count", GGUF_U64, rows[i].tensors, 8);
+        expect_refusal(&f, ST_FORMAT, rows[i].says);
+    }
+    put_header(&f, 0, 1);
+    put_scalar(&f, "split.count", GGUF_I16, 0xFFFF, 2);
+    expect_refusal(&f, ST_RANGE, "split.count");
+}

@@ -195,10 +195,14 @@ static bool ends_with(const char *s, const char *end)
 
 static enum status check_out(const struct job *j)
 {
-    struct stat st;
+    struct stat from, to;
     if (!ends_with(j->out, ".gguf"))
         FAIL(ST_RANGE, "%s: the new file's name must end in .gguf", j->out);
-    if (stat(j->out, &st) == 0 && !j->a->overwrite)
+    if (stat(j->out, &to) != 0)
+        return ST_OK;
+    if (stat(j->source, &from) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
+        FAIL(ST_RANGE, "%s is the source", j->out);
+    if (!j->a->overwrite)
         FAIL(ST_RANGE, "%s is there already (--overwrite replaces it)", j->out);
     return ST_OK;
 }
@@ -282,7 +286,6 @@ static enum status measure(struct job *j)
 
 static enum status run_job(struct job *j)
 {
-    TRY(check_out(j));
     j->model_fault = true;
     TRY(open_source(j));
     TRY(put_head(j));
@@ -456,6 +459,10 @@ int main(int argc, char **argv)
     set_signals();
     struct job j = {.a = &a, .source = res.args[0], .out = res.args[1]};
     j.progress.terminal = isatty(STDERR_FILENO);
+    if (check_out(&j) != ST_OK) {
+        fprintf(stderr, "ingot quantize: %s\n", status_text());
+        return EXIT_WRONG_USE;
+    }
     enum status st = run_job(&j);
     gguf_writer_destroy(j.w); /* whatever is not finished is removed before anything is said */
     j.w = NULL;

@@ -86,12 +86,12 @@ static enum status add_tensor(struct pieces *p, struct loader *ld, const struct 
     bool vector = rule->rows == AX_ONE;
     struct stored_tensor t;
     char name[128];
-    TRY(loader_tensor(ld, rule->name, layer, vector ? 1 : 2, vector ? shape + 1 : shape, &t));
+    TRY(loader_tensor(ld, rule->name, layer, 0, vector ? 1 : 2, vector ? shape + 1 : shape, &t));
     fill_name(name, sizeof name, to->tensor[id].name, layer);
     TRY(add(p, c, name, &t, vector ? 0 : heads_of(mc, to, id)));
     if (!model_has_bias(mc, id))
         return ST_OK;
-    TRY(loader_tensor(ld, rule->bias, layer, 1, shape, &t));
+    TRY(loader_tensor(ld, rule->bias, layer, 0, 1, shape, &t));
     fill_name(name, sizeof name, to->tensor[id].bias, layer);
     return add(p, c, name, &t, heads_of(mc, to, id));
 }
@@ -145,6 +145,8 @@ enum status pieces_make(struct pieces *out, struct loader *ld, const struct choi
     *out = (struct pieces){.v = calloc(loader_count(ld) + 1, sizeof *out->v)};
     if (!out->v)
         FAIL(ST_NOMEM, "no memory for %zu tensors", loader_count(ld));
+    if (!is_gguf && model_n_sparse(mc))
+        FAIL(ST_UNSUPPORTED, "a mixture of experts is read from a GGUF file only");
     const struct arch *to = is_gguf ? NULL : gguf_arch_for(mc->arch->model_type);
     if (!is_gguf && !to)
         FAIL(ST_UNSUPPORTED, "%s cannot be written as GGUF yet", mc->arch->name);

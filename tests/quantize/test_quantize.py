@@ -1,0 +1,280 @@
+"""ingot quantize: what it writes is what its summary says, other readers read it, Ingot serves it with the ids of the
+source; split files; and what goes wrong leaves nothing behind."""
+import json
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "cli"), str(HERE.parent / "cluster")]
+import gguf_parts  # noqa: E402
+import random_model  # noqa: E402
+import tap  # noqa: E402
+from cli_tools import INGOT, ingot, ok  # noqa: E402
+from cluster import DEMO, model  # noqa: E402
+
+DIR = pathlib.Path(tempfile.mkdtemp(prefix="ingot-quantize-"))
+TEXT = HERE.parents[1] / "README.md"
+PROMPT = "Once upon a time"
+# KL divergence at most, share of equal first choices at least; the worst measured, on stories260K (260,000 weights,
+# a text far from its own), was 0.297 and 0.61 for q4_0
+BOUNDS = {"q8_0": (0.005, 0.97), "q4_0": (0.35, 0.55), "q4_k": (0.1, 0.75)}
+_wide = []
+
+
+def wide():
+    """A model with rows of 256."""
+    if not _wide:
+        _wide.append(random_model.make(DIR / "wide"))
+    return _wide[0]
+
+
+def quantize(source, name, kind, *more):
+    out = DIR / name
+    summary = json.loads(ok("quantize", source, out, "--type", kind, "--json", "--overwrite", *more))
+    assert summary["bytes"] == out.stat().st_size and summary["file"] == str(out)
+    types = gguf_parts.Reader(out).types()
+    assert {t["name"]: t["type"] for t in summary["tensors"]} == types
+    assert sum(t["tensors"] for t in summary["types"]) == len(types)
+    return out, summary
+
+
+def ids(m):
+    return ok("tokenize", m, "--text-file", TEXT)
+
+
+def answer(m):
+    return ok("run", m, "--prompt", PROMPT, "--temperature", "0", "--max-tokens", "24")
+
+
+def prompt(m, *messages):
+    """What the chat template makes of them."""
+    return ok("template", m, "--messages", "-", stdin=json.dumps([{"role": "user", "content": c} for c in messages]))
+
+
+def sources():
+    return [s for s in (DEMO, model("stories260K")) if s]
+
+
+@tap.case
+def same_ids_and_a_served_answer():
+    for source in sources():
+        want = ids(source)
+        for kind in ("q8_0", "q4_0", "q4_k"):
+            out, summary = quantize(source, f"{source.name}-{kind}.gguf", kind, "--text", TEXT, "--text-tokens", "600")
+            assert ids(out) == want, f"{source.name} as {kind}: other token ids"
+            q = summary["quality"]
+            assert q["tokens"] == min(600, len(want.split()))
+            kl, same = BOUNDS[kind]
+            assert 0 < q["kl_mean"] < kl and q["kl_mean"] < q["kl_99"], (source.name, kind, q)
+            assert q["same_top"] > same, (source.name, kind, q)
+            assert len(answer(out).split()) > 3
+
+
+@tap.case
+def f32_is_the_same_model():
+    """Renamed, reordered for RoPE over neighbours, and nothing lost: so is a copy of the copy."""
+    for source in (*sources(), wide()):
+        out, summary = quantize(source, "plain.gguf", "f32", "--text", TEXT, "--text-tokens", "300")
+        q = summary["quality"]
+        assert abs(q["kl_mean"]) < 1e-9 and q["same_top"] == 1, (source.name, q)
+        assert all(t["rms_error"] == 0 for t in summary["types"])
+        again, _ = quantize(out, "again.gguf", "f32")
+        a, b = gguf_parts.Reader(out), gguf_parts.Reader(again)
+        assert sorted(a.keys) == sorted(b.keys) and sorted(a.tensors) == sorted(b.tensors)
+
+
+@tap.case
+def as_the_public_converter_writes_it():
+    """stories260K's model.gguf comes from llama.cpp's converter."""
+    source = model("stories260K")
+    if not source:
+        raise tap.Skip("no shared data: models/stories260K")
+    out, _ = quantize(source, "stories.gguf", "f32")
+    ours, theirs = gguf_parts.Reader(out), gguf_parts.Reader(source / "model.gguf")
+    assert sorted(ours.tensors) == sorted(theirs.tensors), "tensors differ"
+    for key in ("tokenizer.ggml.tokens", "tokenizer.ggml.token_type", "tokenizer.ggml.bos_token_id",
+                "tokenizer.ggml.model", "llama.rope.freq_base", "llama.attention.head_count_kv"):
+        assert ours.value(key) == theirs.value(key), key
+
+
+@tap.case
+def types_of_the_mixtures():
+    m = random_model.make(DIR / "deep", layers=8, ffn=256)
+    out, summary = quantize(m, "deep.gguf", "q4_k_m")
+    types = gguf_parts.Reader(out).types()
+    heavy = {i for i in range(8) if types[f"blk.{i}.ffn_down.weight"] == "q6_k"}
+    assert heavy == {0, 3, 6, 7}, heavy  # the first and last eighth, and every third between
+    for i in range(8):
+        assert types[f"blk.{i}.attn_v.weight"] == types[f"blk.{i}.ffn_down.weight"]
+        for name in ("attn_q", "attn_k", "attn_output", "ffn_gate", "ffn_up"):
+            assert types[f"blk.{i}.{name}.weight"] == "q4_k"
+        assert types[f"blk.{i}.attn_norm.weight"] == "f32"
+    assert types["token_embd.weight"] == "q6_k"  # it is the head
+    out, _ = quantize(m, "deep.gguf", "q5_k", "--embed-type", "q8_0")
+    types = gguf_parts.Reader(out).types()
+    assert types["token_embd.weight"] == "q8_0" and types["blk.0.ffn_down.weight"] == "q5_k"
+
+
+@tap.case
+def rows_that_are_no_whole_blocks():
+    p = ok("quantize", DEMO, DIR / "narrow.gguf", "--type", "q4_k")
+    assert "q5_0, not q4_k: rows of 192" in p and "q8_0, not q6_k: rows of 192 (token_embd.weight)" in p, p
+    types = gguf_parts.Reader(DIR / "narrow.gguf").types()
+    assert types["blk.0.attn_q.weight"] == "q5_0" and types["blk.0.ffn_down.weight"] == "q5_0" or \
+        types["blk.0.ffn_down.weight"] == "q4_k"
+
+
+@tap.case
+def quantised_weights_give_the_logits_of_their_values():
+    """A quantised model against its own values in f32, which differ by the rounding of activations alone."""
+    for kind in ("q8_0", "q4_k", "q5_k", "q6_k", "q4_1", "q5_1"):
+        out, loss = quantize(wide(), f"wide-{kind}.gguf", kind, "--text", TEXT, "--text-tokens", "256")
+        _, same = quantize(out, "values.gguf", "f32", "--text", TEXT, "--text-tokens", "256")
+        assert all(t["rms_error"] == 0 for t in same["types"]), same["types"]
+        assert abs(same["quality"]["kl_mean"]) < 2e-4, (kind, same["quality"])
+        assert same["quality"]["kl_mean"] < 0.5 * loss["quality"]["kl_mean"] or kind == "q8_0", (kind, loss["quality"])
+
+
+@tap.case
+def a_quantised_source():
+    first, _ = quantize(wide(), "q8.gguf", "q8_0")
+    _, direct = quantize(wide(), "q4-direct.gguf", "q4_k")
+    out, summary = quantize(first, "q4.gguf", "q4_k")
+    assert gguf_parts.Reader(out).types()["blk.0.ffn_up.weight"] == "q4_k"
+    error = {t["type"]: t["rms_error"] for t in summary["types"]}
+    assert 0 < error["q4_k"] < 1.02 * {t["type"]: t["rms_error"] for t in direct["types"]}["q4_k"]
+
+
+@tap.case
+def files_in_parts():
+    """Inspected, run and quantised from any part; tokenizer and template are the first part's."""
+    whole, _ = quantize(wide(), "whole.gguf", "q8_0")
+    parts = gguf_parts.cut(whole, "cut", 3)
+    want = answer(whole)
+    for p in (parts[0], parts[2]):
+        assert ids(p) == ids(whole)
+        plan = json.loads(ok("inspect", p, "--json"))
+        assert plan["digest"] == json.loads(ok("inspect", whole, "--json"))["digest"]
+        assert answer(p) == want
+    copy, _ = quantize(parts[1], "copy.gguf", "q8_0")
+    a, b = gguf_parts.Reader(whole), gguf_parts.Reader(copy)
+    assert sorted(a.keys) == sorted(b.keys) and sorted(a.tensors) == sorted(b.tensors)
+    assert prompt(parts[1], "Hello") == prompt(wide(), "Hello")
+    parts[1].unlink()
+    for command in (["inspect", parts[0]], ["quantize", parts[0], DIR / "x.gguf", "--type", "q4_0"],
+                    ["run", parts[0], "--prompt", "x"]):
+        p = ingot(*command)
+        assert p.returncode != 0 and "part 2 of 3 is missing" in p.stderr + p.stdout, (command, p.stderr)
+
+
+@tap.case
+def the_chat_template_goes_along():
+    out, _ = quantize(DEMO, "chat.gguf", "q8_0")
+    for messages in (["Hello"], ["two\nlines", "more"]):
+        assert prompt(out, *messages) == prompt(DEMO, *messages)
+
+
+@tap.case
+def the_package_gguf_reads_it():
+    try:
+        import gguf
+        import numpy as np
+    except ImportError as e:
+        raise tap.Skip(f"the Python package gguf is not installed ({e})")
+    source = {t.name: t for t in gguf.GGUFReader(quantize(wide(), "p32.gguf", "f32")[0]).tensors}
+    for kind in ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "f16", "bf16"):
+        out, summary = quantize(wide(), "p.gguf", kind)
+        error = value = 0.0
+        for t in gguf.GGUFReader(out).tensors:
+            if t.tensor_type.name.lower() != kind:
+                continue
+            x = np.asarray(source[t.name].data, np.float64)
+            y = gguf.quants.dequantize(t.data, t.tensor_type).astype(np.float64).reshape(x.shape)
+            error += ((x - y) ** 2).sum()
+            value += (x ** 2).sum()
+        said = next(t["relative_error"] for t in summary["types"] if t["type"] == kind)
+        assert abs((error / value) ** 0.5 - said) <= 1e-6 * said, (kind, (error / value) ** 0.5, said)
+
+
+def nothing_left(folder):
+    assert not list(folder.iterdir()), list(folder.iterdir())
+
+
+@tap.case
+def a_full_disk_leaves_nothing():
+    folder = DIR / "full"
+    folder.mkdir()
+    p = subprocess.run([INGOT, "quantize", wide(), folder / "x.gguf", "--type", "q8_0"], capture_output=True, text=True,
+                       timeout=60, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500000, 500000)))
+    assert p.returncode == 1 and "cannot write" in p.stderr and "too large" in p.stderr, (p.returncode, p.stderr)
+    nothing_left(folder)
+
+
+@tap.case
+def an_interrupt_leaves_nothing():
+    folder = DIR / "interrupted"
+    folder.mkdir()
+    for _ in range(5):
+        p = subprocess.Popen([INGOT, "quantize", wide(), folder / "x.gguf", "--type", "q4_k", "--threads", "1"],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + 30
+        while p.poll() is None and not list(folder.iterdir()) and time.monotonic() < until:
+            time.sleep(0.001)
+        if p.poll() is None:
+            p.send_signal(signal.SIGINT)
+        err = p.communicate(timeout=30)[1]
+        if p.returncode == 130:
+            assert "interrupted" in err
+            nothing_left(folder)
+            return
+        (folder / "x.gguf").unlink()  # it was done before the signal came
+    raise AssertionError("five runs, none was interrupted")
+
+
+@tap.case
+def what_it_refuses():
+    out = DIR / "refused.gguf"
+    there, _ = quantize(DEMO, "there.gguf", "q8_0")
+    spoilt = random_model.make(DIR / "spoilt", layers=1, spoil="model.layers.0.mlp.up_proj.weight")
+    odd = DIR / "odd"
+    shutil.copytree(DEMO, odd)
+    t = json.loads((odd / "tokenizer.json").read_text())
+    t["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\w+"
+    (odd / "tokenizer.json").write_text(json.dumps(t))
+    for args, code, says in (
+            ([DEMO, DIR / "x.bin", "--type", "q8_0"], 2, "must end in .gguf"),
+            ([DEMO, there, "--type", "q8_0"], 2, "is there already"),
+            ([there, there, "--type", "q8_0", "--overwrite"], 2, "is the source"),
+            ([DEMO, out], 2, "type"),
+            ([DEMO, out, "--type", "q3_k"], 2, "q3_k"),
+            ([DEMO, "--type", "q8_0"], 2, "argument"),
+            ([DIR / "none", out, "--type", "q8_0"], 3, "there is no model"),
+            ([odd, out, "--type", "q8_0"], 3, "no pre-tokenizer"),
+            ([spoilt, out, "--type", "q4_k"], 1, "blk.0.ffn_up.weight has values that are not finite"),
+            ([DEMO, DIR / "no" / "x.gguf", "--type", "q8_0"], 1, "cannot create"),
+            ([DEMO, there, "--type", "q8_0", "--overwrite", "--text", DIR / "none.txt"], 1, "ingot-text"),
+    ):
+        p = ingot("quantize", *args)
+        assert p.returncode == code and says in p.stderr, (args, p.returncode, p.stderr)
+        assert not out.exists()
+    assert not list(DIR.glob("*.tmp*"))
+
+
+@tap.case
+def help_teaches():
+    for p in (ok("quantize", "--help"), ok("help", "quantize")):
+        for word in ("SOURCE OUT.gguf --type", "Which type?", "q4_k_m", "Examples:", "Exit codes:", "--text FILE"):
+            assert word in p, word
+    assert "quantize" in ok("help")
+
+
+try:
+    tap.main()
+finally:
+    shutil.rmtree(DIR, ignore_errors=True)
