@@ -42,6 +42,7 @@ DEVICE void segment_chain(float (&acc)[OUTPUTS], const struct linear_job &a,
  * the other.  Bound by latency at small T, by shared memory at large T. */
 KERNEL(THREADS) f32_kernel(struct linear_job a)
 {
+    pdl_wait();
     const struct k_layout &k = a.k;
     const int32_t row0 = (int32_t)blockIdx.x * TILE, token0 = (int32_t)blockIdx.y * TILE;
     float stack[OUTPUTS][STACK_LEVELS], total[OUTPUTS] = {};
@@ -71,5 +72,5 @@ KERNEL(THREADS) f32_kernel(struct linear_job a)
 enum status linear_f32(struct backend *be, const struct linear_job *job)
 {
     dim3 grid((unsigned)(job->n + TILE - 1) / TILE, (unsigned)(job->n_tokens + TILE - 1) / TILE);
-    return LAUNCH(be, f32_kernel, grid, THREADS, 0, *job);
+    return LAUNCH_DEPENDENT(be, f32_kernel, grid, THREADS, 0, *job);
 }

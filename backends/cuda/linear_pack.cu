@@ -7,6 +7,7 @@ enum { THREADS = 256 };
  * launch where T is small. */
 template <class E> KERNEL(THREADS) pack_kernel(struct linear_job a)
 {
+    pdl_wait();
     const int n_seg = a.k.seg[a.k.n_slices];
     const int64_t i = (int64_t)blockIdx.x * (THREADS / 32) + warp_id();
     const int64_t token = i / n_seg;
@@ -33,6 +34,6 @@ enum status linear_pack(struct backend *be, const struct linear_job *job)
     if (warps == 0)
         return ST_OK;
     if (job->dtype == DT_BF16)
-        return LAUNCH(be, pack_kernel<elem_bf16>, grid, THREADS, 0, *job);
-    return LAUNCH(be, pack_kernel<elem_f16>, grid, THREADS, 0, *job);
+        return LAUNCH_DEPENDENT(be, pack_kernel<elem_bf16>, grid, THREADS, 0, *job);
+    return LAUNCH_DEPENDENT(be, pack_kernel<elem_f16>, grid, THREADS, 0, *job);
 }

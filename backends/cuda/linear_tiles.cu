@@ -208,6 +208,7 @@ tiles_kernel(struct tiles_args a)
     DYN_SMEM(unsigned char, smem);
     using shape = tile_shape<MT, NT>;
     const struct k_layout &k = a.job.k;
+    pdl_wait();
     float *stack = a.stack + (size_t)blockIdx.x * (size_t)a.stack_levels * shape::bn * shape::bt;
     for (int item = (int)blockIdx.x; item < a.n_items; item += (int)gridDim.x) {
         const struct tile_at at = tile_of(a, item, shape::bn, shape::bt);
@@ -239,6 +240,7 @@ tiles_kernel(struct tiles_args a)
 /* Grid: T blocks; adds the groups' partial sums and the bias.  Bytes: (groups + 1) T N 4, in L2. */
 KERNEL(THREADS) join_kernel(struct tiles_args a)
 {
+    pdl_wait();
     const struct linear_job &job = a.job;
     const size_t n = (size_t)job.n, token = blockIdx.x, part = (size_t)job.n_tokens * n;
     for (size_t row = threadIdx.x; row < n; row += THREADS) {
@@ -277,11 +279,11 @@ static enum status launch_tiles(struct backend *be, const struct linear_job *job
         a.stack_levels++;
     a.stack = job->sums;
     a.partial = job->sums + (size_t)grid * (size_t)a.stack_levels * shape::bn * shape::bt;
-    TRY(LAUNCH(be, (tiles_kernel<E, MT, NT>), (unsigned)grid, THREADS, STAGES * shape::stage_bytes,
-               a));
+    TRY(LAUNCH_DEPENDENT(be, (tiles_kernel<E, MT, NT>), (unsigned)grid, THREADS,
+                         STAGES * shape::stage_bytes, a));
     if (a.groups == 1)
         return ST_OK;
-    return LAUNCH(be, join_kernel, (unsigned)job->n_tokens, THREADS, 0, a);
+    return LAUNCH_DEPENDENT(be, join_kernel, (unsigned)job->n_tokens, THREADS, 0, a);
 }
 
 /* Large tiles where they, cut by slices, give every multiprocessor work. */
