@@ -265,7 +265,7 @@ static int be_rank(struct bench *b, int r)
     b->rig.rank = r;
     enum status st = step_rig_open(&rig, b->ld, &b->rig);
     if (st == ST_OK && b->opt->start)
-        st = step_rig_first_token(&rig, FIRST_PROMPT);
+        st = step_rig_first_token(&rig);
     if (st == ST_OK)
         st = run_rows(b, &rig);
     if (st != ST_OK)
@@ -310,7 +310,7 @@ static double since_s(uint64_t ns)
 
 static const char *isa_of(const char *device)
 {
-    return strstr(device, ", avx512,") ? "avx512" : strstr(device, ", avx2,") ? "avx2" : "plain";
+    return strstr(device, ", avx512") ? "avx512" : strstr(device, ", avx2") ? "avx2" : "plain";
 }
 
 /* 1, 2, 4, ... and all threads of all ranks. */
@@ -355,7 +355,7 @@ static enum status lead(struct bench *b, struct step_rig *rig, struct backend_in
     r->load_s = since_s(b->began_ns) - r->open_s;
     r->has_start = b->opt->start;
     if (b->opt->start)
-        TRY(step_rig_first_token(rig, FIRST_PROMPT));
+        TRY(step_rig_first_token(rig));
     r->first_s = since_s(b->began_ns) - r->open_s - r->load_s;
     TRY(run_rows(b, rig));
     backend_ops_of(rig->be)->info(rig->be, info);
@@ -414,6 +414,7 @@ static enum status bench(const struct options *o, uint64_t began_ns)
                                      .isa = isa_choices[o->isa],
                                      .kv_dtype = kv_choices[o->kv],
                                      .max_chunk = (int32_t)o->chunk,
+                                     .first_prompt = o->start ? FIRST_PROMPT : 0,
                                      .reps = (int)o->reps,
                                      .row = list,
                                      .n_rows = n_rows};

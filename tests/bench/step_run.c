@@ -18,7 +18,9 @@ static void set_sizes(struct step_rig *r)
     struct decoder_config *dc = &r->dc;
     *dc = (struct decoder_config){.rank = r->cfg.rank,
                                   .world = r->cfg.world,
-                                  .max_tokens = 1,
+                                  .max_tokens = max_i32(r->cfg.first_prompt, 1),
+                                  .max_ctx = r->cfg.first_prompt,
+                                  .n_blocks = r->cfg.first_prompt / BLOCK_LEN + 1,
                                   .max_seqs = 1,
                                   .block_len = BLOCK_LEN,
                                   .kv_dtype = r->cfg.kv_dtype};
@@ -85,9 +87,9 @@ void step_rig_close(struct step_rig *r)
     *r = (struct step_rig){0};
 }
 
-enum status step_rig_first_token(struct step_rig *r, int32_t n)
+enum status step_rig_first_token(struct step_rig *r)
 {
-    TRY(engine_prefill(r->engine, 0, r->tokens, n < r->dc.max_ctx ? n : r->dc.max_ctx, r->logits));
+    TRY(engine_prefill(r->engine, 0, r->tokens, r->cfg.first_prompt, r->logits));
     engine_release(r->engine, 0);
     return ST_OK;
 }

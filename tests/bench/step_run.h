@@ -23,7 +23,8 @@ struct step_rig_config {
     int threads;      /* of this rank */
     const char *isa;
     enum dtype kv_dtype;
-    int32_t max_chunk; /* tokens of a prefill step */
+    int32_t max_chunk;    /* tokens of a prefill step */
+    int32_t first_prompt; /* of step_rig_first_token; 0: it is not called */
     int reps;
     struct step_row *row; /* [n_rows] */
     int n_rows;
@@ -45,8 +46,8 @@ MUST_CHECK enum status step_rig_open(struct step_rig *r, struct loader *ld,
                                      const struct step_rig_config *cfg);
 void step_rig_close(struct step_rig *r);
 
-/* Logits of a prompt of n tokens, then everything is forgotten. */
-MUST_CHECK enum status step_rig_first_token(struct step_rig *r, int32_t n);
+/* Logits of the first prompt, which is forgotten then. */
+MUST_CHECK enum status step_rig_first_token(struct step_rig *r);
 
 /* Runs a row reps times after one time that does not count, and sets its seconds. */
 MUST_CHECK enum status step_rig_run(struct step_rig *r, struct step_row *row);
