@@ -8,27 +8,42 @@
 #include "collectives/mpi_coll.h"
 #endif
 
+#ifdef INGOT_HAVE_NCCL
+#include "backends/cuda/device.h"
+#include "collectives/nccl_coll.h"
+#endif
+
 static const struct coll_ops *const registry[] = {
     &local_coll_ops,
     &shm_coll_ops,
 #ifdef INGOT_HAVE_MPI
     &mpi_coll_ops,
 #endif
+#ifdef INGOT_HAVE_NCCL
+    &nccl_coll_ops,
+#endif
 };
 
 const char *coll_names(void)
 {
+    return "local shm"
 #ifdef INGOT_HAVE_MPI
-    return "local shm mpi";
-#else
-    return "local shm";
+           " mpi"
 #endif
+#ifdef INGOT_HAVE_NCCL
+           " nccl"
+#endif
+        ;
 }
 
 static const char *choose(const struct coll_config *cfg)
 {
     if (cfg->world == 1)
         return "local";
+#ifdef INGOT_HAVE_NCCL
+    if (cfg->be && cuda_is(cfg->be))
+        return "nccl";
+#endif
     return cfg->one_host && cfg->be && backend_ops_of(cfg->be)->host_ptr ? "shm" : "mpi";
 }
 
@@ -46,6 +61,12 @@ bool coll_in_graph(const char *name, const struct coll_config *cfg)
 {
     const struct coll_ops *ops = find(name, cfg);
     return ops && ops->in_graph;
+}
+
+size_t coll_device_bytes(const char *name, const struct coll_config *cfg)
+{
+    const struct coll_ops *ops = find(name, cfg);
+    return ops && ops->device_bytes ? ops->device_bytes(cfg) : 0;
 }
 
 enum status coll_open(struct coll **out, const char *name, const struct coll_config *cfg)

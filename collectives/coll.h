@@ -1,6 +1,6 @@
 /* Collectives over device buffers: one communicator per rank, called by the rank's main thread, in
  * the same order on all ranks.  "local" (world 1), "shm" (ranks on one host, CPU), "mpi" (any
- * backend, staged through host memory), later "nccl".
+ * backend, staged through host memory), "nccl" (CUDA ranks, a device each).
  *
  * Numeric contract: all_reduce with REDUCE_SUM adds f32 in rank order as a binary tree: with a
  * power-of-two world ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7)); with any other world the
@@ -22,6 +22,7 @@ struct coll_config {
     size_t max_bytes; /* largest all_reduce or broadcast, and largest world * src of all_gather */
     uint32_t deadline_ms; /* how long a rank waits for a peer */
     uint64_t session;     /* shm: names the segment; equal on all ranks, fresh for each launch */
+    bool any_order;       /* --numerics fast: SUM may add in another order than the contract's */
     bool one_host;        /* all ranks on this host (control_info): what "auto" goes by */
 };
 
@@ -30,6 +31,8 @@ struct coll;
 struct coll_ops {
     const char *name;
     bool in_graph; /* its collectives may stand between graph_begin and graph_end */
+    /* Device memory that open takes; NULL: none. */
+    size_t (*device_bytes)(const struct coll_config *cfg);
     /* Collective: every rank opens.  shm and mpi size their buffers here. */
     enum status (*open)(struct coll **out, const struct coll_config *cfg);
     void (*close)(struct coll *c);
@@ -52,14 +55,17 @@ struct coll { /* head of every communicator */
 };
 
 /* name NULL or "auto": local for world 1, shm when all ranks share a host and the backend is on
- * host memory, else mpi.  ST_UNSUPPORTED names what there is. */
+ * host memory, nccl for CUDA ranks, else mpi.  ST_UNSUPPORTED names what there is. */
 MUST_CHECK enum status coll_open(struct coll **out, const char *name,
                                  const struct coll_config *cfg);
 
 /* in_graph of the one that coll_open would take, without opening it; false when there is none. */
 bool coll_in_graph(const char *name, const struct coll_config *cfg);
 
-/* Names compiled in, "local shm mpi". */
+/* Device memory that coll_open would take. */
+size_t coll_device_bytes(const char *name, const struct coll_config *cfg);
+
+/* Names compiled in, "local shm mpi nccl". */
 const char *coll_names(void);
 
 #endif

@@ -134,6 +134,19 @@ static enum status set_parts(struct group *g, const struct model_config *mc)
     return ST_OK;
 }
 
+static struct coll_config coll_config_of(const struct group *g, const struct model_config *mc)
+{
+    size_t layers = decoder_coll_bytes(mc, &g->dc), after = rank_step_coll_bytes(&g->rc);
+    return (struct coll_config){.rank = g->ci.rank,
+                                .world = g->ci.world,
+                                .be = g->be,
+                                .max_bytes = layers > after ? layers : after,
+                                .deadline_ms = (uint32_t)g->opt->peer_ms,
+                                .session = g->launch,
+                                .any_order = g->opt->numerics != 0,
+                                .one_host = g->ci.one_host};
+}
+
 /* Whether decodes are recorded; the pads of their batches want a KV block of their own. */
 static void set_graphs(struct group *g, const struct backend_info *info)
 {
@@ -148,9 +161,16 @@ static size_t graph_memory(const struct group *g)
     return g->graphs ? graphs_bytes(loader_config(g->ld), g->dc.max_out) : 0;
 }
 
+static size_t coll_memory(const struct group *g)
+{
+    struct coll_config cc = coll_config_of(g, loader_config(g->ld));
+    return coll_device_bytes(worker_coll_name(g->opt), &cc);
+}
+
 static size_t fixed_bytes(const struct group *g, const struct decoder_memory *m)
 {
-    return m->weights + m->scratch + m->tables + rank_step_bytes(&g->rc) + graph_memory(g);
+    return m->weights + m->scratch + m->tables + rank_step_bytes(&g->rc) + graph_memory(g) +
+           coll_memory(g);
 }
 
 /* Blocks that this rank has room for; free: bytes that this rank may plan with, 0 = not known. */
@@ -211,10 +231,11 @@ static enum status plan_memory(struct group *g, const struct model_config *mc)
     size_t total = fixed_bytes(g, &m) + m.kv;
     log_line(LOG_INFO,
              "memory plan: weights %zu + KV %zu (%d blocks of %d tokens, %zu bytes each, %s) + "
-             "scratch %zu + tables %zu + step %zu + graphs %zu = %zu bytes; %zu of %zu free on %s",
+             "scratch %zu + tables %zu + step %zu + graphs %zu + collective %zu = %zu bytes; %zu "
+             "of %zu free on %s",
              m.weights, m.kv, g->dc.n_blocks, g->dc.block_len, m.kv_per_block,
              dtype_name(g->dc.kv_dtype), m.scratch, m.tables, rank_step_bytes(&g->rc),
-             graph_memory(g), total, free, info.mem_total, info.device);
+             graph_memory(g), coll_memory(g), total, free, info.mem_total, info.device);
     if (free && total > free)
         FAIL(ST_NOMEM, "the memory plan of %zu bytes does not fit into the %zu free ones", total,
              free);
@@ -264,14 +285,7 @@ static double seconds(void)
 
 static enum status open_coll(struct group *g, const struct model_config *mc)
 {
-    size_t layers = decoder_coll_bytes(mc, &g->dc), after = rank_step_coll_bytes(&g->rc);
-    struct coll_config cc = {.rank = g->ci.rank,
-                             .world = g->ci.world,
-                             .be = g->be,
-                             .max_bytes = layers > after ? layers : after,
-                             .deadline_ms = (uint32_t)g->opt->peer_ms,
-                             .session = g->launch,
-                             .one_host = g->ci.one_host};
+    struct coll_config cc = coll_config_of(g, mc);
     return timed_coll_open(&g->co, worker_coll_name(g->opt), &cc);
 }
 

@@ -137,6 +137,8 @@ static enum status cuda_event_wait(struct backend *be, int slot, uint64_t wait_u
             return ST_OK;
         if (e != cudaErrorNotReady)
             return cuda_failed(__FILE__, __LINE__, "device", e);
+        if (be->watch)
+            TRY(be->watch(be->watch_ctx, clock_us() - from));
         if (clock_us() - from >= wait_us)
             return ST_OK;
         sched_yield();
@@ -223,6 +225,12 @@ void *cuda_stream(struct backend *be)
 int cuda_ordinal(const struct backend *be)
 {
     return be->device;
+}
+
+void cuda_watch(struct backend *be, enum status (*fn)(void *ctx, uint64_t waited_us), void *ctx)
+{
+    be->watch = fn;
+    be->watch_ctx = ctx;
 }
 
 enum status cuda_use(struct backend *be)

@@ -41,7 +41,9 @@ struct weight {
 struct backend {
     struct backend_base base;
     int device;
-    int n_sm;       /* multiprocessors */
+    int n_sm;                                            /* multiprocessors */
+    enum status (*watch)(void *ctx, uint64_t waited_us); /* see device.h */
+    void *watch_ctx;
     bool dependent; /* sm_90 and up: LAUNCH_DEPENDENT overlaps kernels */
     cudaStream_t stream;
     cudaEvent_t event[N_EVENTS];

@@ -35,6 +35,8 @@ enum status cuda_sync(struct backend *be)
             return ST_OK;
         if (e != cudaErrorNotReady)
             return cuda_failed(__FILE__, __LINE__, "device", e);
+        if (be->watch)
+            TRY(be->watch(be->watch_ctx, clock_us() - from));
         if (clock_us() - from > SYNC_LIMIT_S * UINT64_C(1000000))
             FAIL(ST_DEVICE, "the device has not finished after %d s", SYNC_LIMIT_S);
         sched_yield();

@@ -10,6 +10,7 @@ set(INGOT_CUDA_HOST_SOURCES
 # Finds cuBLASLt at run time; the emulator has its own.
 set(INGOT_CUDA_LOAD_SOURCES ${INGOT_CUDA_DIR}/lt_load.c)
 set(INGOT_CUDA_KERNEL_SOURCES
+  ${INGOT_CUDA_DIR}/all_reduce.cu
   ${INGOT_CUDA_DIR}/linear_f32.cu
   ${INGOT_CUDA_DIR}/linear_pack.cu
   ${INGOT_CUDA_DIR}/linear_rows.cu

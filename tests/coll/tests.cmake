@@ -25,3 +25,25 @@ if(INGOT_MPI)
   target_link_libraries(bench_coll PRIVATE ingot_coll)
   target_include_directories(bench_coll PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 endif()
+
+# "nccl" over a stand-in for the library, on emulated devices.
+find_path(INGOT_NCCL_INCLUDE nccl.h HINTS /usr/local/cuda/include)
+find_path(INGOT_CUDA_INCLUDE cuda_runtime.h HINTS /usr/local/cuda/include)
+if(INGOT_NCCL_INCLUDE AND INGOT_CUDA_INCLUDE)
+  set(COLL_NCCL ${CMAKE_SOURCE_DIR}/collectives/nccl_coll.c ${CMAKE_SOURCE_DIR}/collectives/nccl_load.c)
+  add_library(fake_nccl SHARED ${COLL_DIR}/fake_nccl.c)
+  target_link_libraries(fake_nccl PRIVATE Threads::Threads)
+  set_target_properties(fake_nccl PROPERTIES OUTPUT_NAME nccl SOVERSION 2
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_nccl)
+  ingot_test(coll_nccl ${COLL_DIR}/test_nccl.c ${COLL_SUITE} ${COLL_NCCL}
+    LIBS ingot_coll ingot_backends Threads::Threads ${CMAKE_DL_LIBS} LABEL coll TIMEOUT 600)
+  ingot_emulated(coll_nccl)
+  add_dependencies(coll_nccl fake_nccl)
+  foreach(target fake_nccl coll_nccl)
+    target_include_directories(${target} SYSTEM PRIVATE ${INGOT_NCCL_INCLUDE} ${INGOT_CUDA_INCLUDE})
+  endforeach()
+  set_property(TEST coll_nccl APPEND PROPERTY ENVIRONMENT
+    "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/fake_nccl")
+else()
+  message(STATUS "No test of the nccl collective: nccl.h or CUDA's headers were not found")
+endif()

@@ -1,0 +1,178 @@
+/* A libnccl.so.2 for tests: ranks are threads of one process and device memory is host memory, as
+ * on the emulator.  A call posts the rank's operand and returns ncclInProgress; the last rank to
+ * come carries the operation out; CommGetAsyncError tells when it is done, as on a non-blocking
+ * communicator.  FAKE_NCCL names a fault: "old" (version), "init" (connecting fails), "hang" (it
+ * never ends), "later" (an asynchronous error after the first operations). */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl.h>
+
+enum { MAX_WORLD = 16, MAX_GROUPS = 64, FAULT_AFTER = 1 };
+enum kind { REDUCE, GATHER, BROADCAST };
+
+struct group {
+    char id[NCCL_UNIQUE_ID_BYTES];
+    int world, joined, posted;
+    unsigned long done; /* operations carried out */
+    struct {
+        const char *from;
+        char *to;
+    } of[MAX_WORLD];
+};
+
+struct ncclComm {
+    struct group *g;
+    int rank;
+    unsigned long calls;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct group groups[MAX_GROUPS];
+static int n_groups;
+
+static int fault(const char *name)
+{
+    const char *f = getenv("FAKE_NCCL");
+    return f && strcmp(f, name) == 0;
+}
+
+ncclResult_t ncclGetVersion(int *version)
+{
+    *version = fault("old") ? 20000 : NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    static int n;
+    pthread_mutex_lock(&lock);
+    snprintf(id->internal, sizeof id->internal, "group %d", n++);
+    pthread_mutex_unlock(&lock);
+    return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t r)
+{
+    return r == ncclSuccess ? "no error" : r == ncclRemoteError ? "remote error" : "some error";
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    (void)comm;
+    return "";
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int world, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
+{
+    struct ncclComm *c = calloc(1, sizeof *c);
+    if (fault("init") || !c || world > MAX_WORLD || config->blocking != 0) {
+        free(c);
+        return ncclUnhandledCudaError;
+    }
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < n_groups; i++)
+        if (memcmp(groups[i].id, id.internal, sizeof id.internal) == 0)
+            c->g = &groups[i];
+    if (!c->g) {
+        c->g = &groups[n_groups++];
+        memcpy(c->g->id, id.internal, sizeof id.internal);
+        c->g->world = world;
+    }
+    c->g->joined++;
+    c->rank = rank;
+    pthread_mutex_unlock(&lock);
+    *comm = c;
+    return ncclInProgress;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
+{
+    pthread_mutex_lock(&lock);
+    *state = c->g->joined < c->g->world || c->calls > c->g->done ? ncclInProgress : ncclSuccess;
+    if (fault("hang"))
+        *state = ncclInProgress;
+    if (fault("later") && c->calls > FAULT_AFTER)
+        *state = ncclRemoteError;
+    pthread_mutex_unlock(&lock);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t c)
+{
+    (void)c;
+    return ncclInProgress;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t c)
+{
+    free(c);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t c)
+{
+    free(c);
+    return ncclSuccess;
+}
+
+static void carry_out(struct group *g, enum kind kind, size_t n, int root)
+{
+    if (kind == GATHER)
+        for (int to = 0; to < g->world; to++)
+            for (int r = 0; r < g->world; r++)
+                memmove(g->of[to].to + (size_t)r * n, g->of[r].from, n);
+    if (kind == BROADCAST)
+        for (int to = 0; to < g->world; to++)
+            memmove(g->of[to].to, g->of[root].from, n);
+    for (size_t i = 0; kind == REDUCE && i < n; i++) {
+        float sum = 0.0f; /* some order of its own */
+        for (int r = g->world - 1; r >= 0; r--)
+            sum += ((const float *)(const void *)g->of[r].from)[i];
+        for (int r = 0; r < g->world; r++)
+            ((float *)(void *)g->of[r].to)[i] = sum;
+    }
+}
+
+static ncclResult_t post(ncclComm_t c, enum kind kind, const void *from, void *to, size_t n,
+                         int root)
+{
+    struct group *g = c->g;
+    pthread_mutex_lock(&lock);
+    g->of[c->rank].from = from;
+    g->of[c->rank].to = to;
+    c->calls++;
+    if (++g->posted == g->world) {
+        carry_out(g, kind, n, root);
+        g->posted = 0;
+        g->done++;
+    }
+    pthread_mutex_unlock(&lock);
+    return ncclInProgress;
+}
+
+ncclResult_t ncclAllReduce(const void *from, void *to, size_t n, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t c, cudaStream_t stream)
+{
+    (void)stream;
+    if (type != ncclFloat32 || op != ncclSum)
+        return ncclInvalidArgument;
+    return post(c, REDUCE, from, to, n, 0);
+}
+
+ncclResult_t ncclAllGather(const void *from, void *to, size_t n, ncclDataType_t type, ncclComm_t c,
+                           cudaStream_t stream)
+{
+    (void)stream;
+    return post(c, GATHER, from, to, n * (type == ncclFloat32 ? 4 : 1), 0);
+}
+
+ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t type, int root,
+                           ncclComm_t c, cudaStream_t stream)
+{
+    (void)stream;
+    return post(c, BROADCAST, from, to, n * (type == ncclFloat32 ? 4 : 1), root);
+}

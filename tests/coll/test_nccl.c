@@ -1,0 +1,125 @@
+/* The "nccl" collective over a stand-in for the library (fake_nccl.c, found as libnccl.so.2): ranks
+ * are threads, devices are emulated. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll/conformance.h"
+#include "collectives/nccl_coll.h"
+
+enum { MAX_RANKS = 8 };
+
+struct rank {
+    struct coll_config cfg;
+    struct nccl_board *board;
+    const unsigned char *id;
+    int (*run)(struct coll *c, struct backend *be);
+    int failures;
+    enum status st;
+    char text[300];
+    pthread_t thread;
+};
+
+static void *rank_main(void *arg)
+{
+    struct rank *r = arg;
+    struct coll *c = NULL;
+    r->st = backend_open(&r->cfg.be, "cuda", &(struct backend_config){0});
+    if (r->st == ST_OK)
+        r->st = nccl_join(&c, &r->cfg, r->id, r->board);
+    if (r->st != ST_OK)
+        snprintf(r->text, sizeof r->text, "%s", status_text());
+    else if (r->run)
+        r->failures = r->run(c, r->cfg.be);
+    if (c)
+        c->ops->close(c);
+    if (r->cfg.be)
+        backend_ops_of(r->cfg.be)->close(r->cfg.be);
+    return NULL;
+}
+
+/* All ranks of a world; `absent` never starts (-1: all do). */
+static void start(struct rank *ranks, int world, uint32_t deadline_ms, int absent,
+                  int (*run)(struct coll *, struct backend *))
+{
+    static unsigned char id[NCCL_ID_BYTES];
+    static struct nccl_board board;
+    memset(&board, 0, sizeof board);
+    cr_assert_eq(nccl_unique_id(id), ST_OK, "%s", status_detail());
+    for (int i = 0; i < world; i++) {
+        ranks[i] = (struct rank){.run = run, .board = &board, .id = id};
+        ranks[i].cfg = (struct coll_config){.rank = i,
+                                            .world = world,
+                                            .max_bytes = conf_max_bytes(world),
+                                            .deadline_ms = deadline_ms};
+        if (i != absent)
+            cr_assert_eq(pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]), 0);
+    }
+    for (int i = 0; i < world; i++)
+        if (i != absent)
+            pthread_join(ranks[i].thread, NULL);
+}
+
+static void all_pass(int world, uint32_t deadline_ms, int (*run)(struct coll *, struct backend *))
+{
+    struct rank ranks[MAX_RANKS];
+    start(ranks, world, deadline_ms, -1, run);
+    for (int i = 0; i < world; i++) {
+        cr_assert_eq(ranks[i].st, ST_OK, "rank %d of %d: %s", i, world, ranks[i].text);
+        cr_assert_eq(ranks[i].failures, 0, "rank %d of %d", i, world);
+    }
+}
+
+Test(nccl, gives_the_results_of_the_contract)
+{
+    static const int worlds[] = {1, 2, 3, 4, 8};
+    for (size_t i = 0; i < ARRAY_LEN(worlds); i++)
+        all_pass(worlds[i], 240000, conf_results);
+}
+
+static int last_missing(struct coll *c, struct backend *be)
+{
+    return conf_missing(c, be, c->world - 1);
+}
+
+Test(nccl, names_a_missing_rank)
+{
+    all_pass(3, 3000, last_missing);
+}
+
+Test(nccl, an_abort_reaches_the_others)
+{
+    all_pass(4, 240000, conf_abort);
+}
+
+Test(nccl, a_rank_that_never_connects)
+{
+    struct rank ranks[2];
+    start(ranks, 2, 500, 1, NULL);
+    cr_assert_eq(ranks[0].st, ST_TIMEOUT);
+    cr_assert(strstr(ranks[0].text, "connecting: "), "%s", ranks[0].text);
+    cr_assert(strstr(ranks[0].text, "did not come within 500 ms"), "%s", ranks[0].text);
+}
+
+static void expect_open_failure(const char *fault, enum status want, const char *text)
+{
+    struct rank r[1];
+    setenv("FAKE_NCCL", fault, 1);
+    unsigned char id[NCCL_ID_BYTES] = {0};
+    struct nccl_board board = {0};
+    r[0] = (struct rank){.board = &board, .id = id};
+    r[0].cfg = (struct coll_config){.world = 1, .max_bytes = 4096, .deadline_ms = 500};
+    rank_main(&r[0]);
+    cr_assert_eq(r[0].st, want, "%s: %s", fault, r[0].text);
+    cr_assert(strstr(r[0].text, text), "'%s' does not say '%s'", r[0].text, text);
+}
+
+Test(nccl, faults_have_names)
+{
+    expect_open_failure("old", ST_UNSUPPORTED, "is version 20000, needed is");
+    expect_open_failure("init", ST_PEER, "connecting: some error");
+    expect_open_failure("hang", ST_TIMEOUT, "did not come within 500 ms");
+    expect_open_failure("later", ST_PEER, "remote error");
+}
