@@ -70,16 +70,17 @@ DEVICE struct segment segment_at(const struct k_layout &k, int32_t i)
     return s;
 }
 
-/* Eight columns of x, of which n exist; the others are zero.  aligned: p is a multiple of 16 bytes
- * where n >= 8. */
-DEVICE void load_x8(float (&v)[8], const float *p, int32_t n, bool aligned)
+/* Eight columns of x at a multiple of 16 bytes. */
+DEVICE void load_x8(float (&v)[8], const float *p)
 {
-    if (aligned && n >= 8) {
-        const float4 a = ld_f32x4(p), b = ld_f32x4(p + 4);
-        v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
-        v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
-        return;
-    }
+    const float4 a = ld_f32x4(p), b = ld_f32x4(p + 4);
+    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
+    v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+}
+
+/* Eight columns of x anywhere, of which n exist; the others are zero. */
+DEVICE void load_x8_part(float (&v)[8], const float *p, int32_t n)
+{
     for (int i = 0; i < 8; i++)
         v[i] = i < n ? p[i] : 0.0f;
 }

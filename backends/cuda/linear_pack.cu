@@ -16,7 +16,11 @@ template <class E> KERNEL(THREADS) pack_kernel(struct linear_job a)
     const struct segment s = segment_at(a.k, (int32_t)(i % n_seg));
     const int off = lane_id() * 8;
     float v[8], scale = 1.0f;
-    load_x8(v, a.x + (size_t)token * a.x_stride + s.col + off, s.n_cols - off, a.x_aligned);
+    const float *from = a.x + (size_t)token * a.x_stride + s.col + off;
+    if (a.x_aligned && off + 8 <= s.n_cols)
+        load_x8(v, from);
+    else
+        load_x8_part(v, from, s.n_cols - off);
     if (E::scaled) {
         scale = f16_scale(warp_max(max_finite(v, 0.0f)));
         if (lane_id() == 0)

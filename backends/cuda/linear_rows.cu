@@ -41,21 +41,33 @@ DEVICE int32_t token_of(const struct linear_job &a, int j, int g)
     return token < a.n_tokens ? token : a.n_tokens - 1;
 }
 
-/* The lane's columns of a chunk. */
-DEVICE void load_x32(float (&v)[8], const struct linear_job &a, const struct segment &s, int chunk)
+/* The lane's columns of a step of x, of token lane / 4: all loads before the first use. */
+DEVICE void load_x32(float (&v)[CHUNKS][8], const struct linear_job &a, const struct segment &s,
+                     int step)
 {
-    const int off = chunk * K_CHUNK + (lane_id() & 3) * 8;
-    const float *row = a.x + (size_t)token_of(a, 0, lane_id() >> 2) * a.x_stride;
-    load_x8(v, row + s.col + off, s.n_cols - off, a.x_aligned);
+    const int t = lane_id() & 3, left = s.n_cols - step * K_STEP;
+    const float *p =
+        a.x + (size_t)token_of(a, 0, lane_id() >> 2) * a.x_stride + s.col + step * K_STEP + t * 8;
+    if (a.x_aligned && left >= K_STEP) {
+        UNROLL
+        for (int c = 0; c < CHUNKS; c++)
+            load_x8(v[c], p + c * K_CHUNK);
+        return;
+    }
+    UNROLL
+    for (int c = 0; c < CHUNKS; c++)
+        load_x8_part(v[c], p + c * K_CHUNK, left - c * K_CHUNK - t * 8);
 }
 
 /* f16 from x itself: the scale of the lane's token in the segment. */
 DEVICE float segment_scale(const struct linear_job &a, const struct segment &s)
 {
-    float m = 0.0f, v[8];
-    for (int chunk = 0; chunk < s.n_steps * CHUNKS; chunk++) {
-        load_x32(v, a, s, chunk);
-        m = max_finite(v, m);
+    float m = 0.0f, v[CHUNKS][8];
+    for (int step = 0; step < s.n_steps; step++) {
+        load_x32(v, a, s, step);
+        UNROLL
+        for (int c = 0; c < CHUNKS; c++)
+            m = max_finite(v[c], m);
     }
     for (int apart = 1; apart < 4; apart *= 2) {
         const float o = shfl_xor(m, apart);
@@ -64,30 +76,35 @@ DEVICE float segment_scale(const struct linear_job &a, const struct segment &s)
     return f16_scale(m);
 }
 
-/* The lane's fragment of x for tile j of the tokens. */
-template <class E, bool X32>
-DEVICE uint4 load_x(const struct linear_job &a, const struct segment &s, int chunk, int j,
-                    float scale)
+/* acc += one step, from x itself: tokens 0 .. 7. */
+template <class E, int MT>
+DEVICE void step_x32(float (&acc)[MT][1][4], const struct w_step<MT> &w, const struct linear_job &a,
+                     const struct segment &s, int step, float scale)
 {
-    if (X32) {
-        float v[8];
-        load_x32(v, a, s, chunk);
-        return pack_x8<E>(v, scale);
+    float v[CHUNKS][8];
+    load_x32(v, a, s, step);
+    UNROLL
+    for (int c = 0; c < CHUNKS; c++) {
+        const uint4 b = pack_x8<E>(v[c], scale);
+        UNROLL
+        for (int m = 0; m < MT; m++)
+            mma_chunk<E>(acc[m][0], w.v[c][2 * m], w.v[c][2 * m + 1], b);
     }
-    const size_t row_elems = (size_t)a.k.at[a.k.n_slices];
-    return ld_128(a.packed + (size_t)token_of(a, j, lane_id() >> 2) * row_elems + s.at +
-                  chunk * K_CHUNK + (lane_id() & 3) * 8);
 }
 
-template <class E, int MT, int NT, bool X32>
-DEVICE void step_sums(float (&acc)[MT][NT][4], const struct w_step<MT> &w,
-                      const struct linear_job &a, const struct segment &s, int step, float scale)
+/* acc += one step, from packed. */
+template <class E, int MT, int NT>
+DEVICE void step_packed(float (&acc)[MT][NT][4], const struct w_step<MT> &w,
+                        const struct linear_job &a, const struct segment &s, int step)
 {
+    const size_t row_elems = (size_t)a.k.at[a.k.n_slices];
+    const uint16_t *p = a.packed + s.at + step * K_STEP + (lane_id() & 3) * 8;
     UNROLL
     for (int c = 0; c < CHUNKS; c++) {
         UNROLL
         for (int j = 0; j < NT; j++) {
-            const uint4 b = load_x<E, X32>(a, s, step * CHUNKS + c, j, scale);
+            const int32_t token = token_of(a, j, lane_id() >> 2);
+            const uint4 b = ld_128(p + (size_t)token * row_elems + c * K_CHUNK);
             UNROLL
             for (int m = 0; m < MT; m++)
                 mma_chunk<E>(acc[m][j], w.v[c][2 * m], w.v[c][2 * m + 1], b);
@@ -210,8 +227,12 @@ rows_kernel(struct linear_job a)
             float acc[MT][NT][4] = {};
             UNROLL
             for (int step = 0; step < SEG_STEPS; step++) {
-                if (step < s.n_steps)
-                    step_sums<E, MT, NT, X32>(acc, w[step % depth], a, s, step, scale);
+                if (step < s.n_steps) {
+                    if constexpr (X32)
+                        step_x32<E, MT>(acc, w[step % depth], a, s, step, scale);
+                    else
+                        step_packed<E, MT, NT>(acc, w[step % depth], a, s, step);
+                }
                 if (step + depth < SEG_STEPS)
                     load_w(w[step % depth], a, group * 16 * MT, s, step + depth);
                 else
