@@ -28,3 +28,6 @@ target_link_libraries(bench_ops PRIVATE ingot_flags ingot_backends ingot_common 
 add_executable(bench_attention bench/bench_attention.c bench/ceilings.c)
 target_include_directories(bench_attention PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(bench_attention PRIVATE ingot_flags ingot_backends ingot_common m Threads::Threads)
+add_executable(bench_moe bench/bench_moe.c bench/ceilings.c)
+target_include_directories(bench_moe PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+target_link_libraries(bench_moe PRIVATE ingot_flags ingot_backends ingot_common m Threads::Threads)
