@@ -28,6 +28,7 @@ struct section {
     int32_t skip;           /* of quantised ones: elements of the first block before k = 0 */
     int32_t row, n;         /* rows [row, row + n) of the matrix */
     size_t at, panel_bytes; /* first panel in the weight's data; one panel */
+    size_t stride;          /* from a panel to the next, >= panel_bytes */
 };
 
 struct weight {

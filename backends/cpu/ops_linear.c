@@ -15,7 +15,7 @@ static void embed_row(const struct weight *w, int32_t n, float *out)
     while (n >= s->row + s->n)
         s++;
     const char *panel =
-        (const char *)w->data.data + s->at + (size_t)((n - s->row) / PANEL) * s->panel_bytes;
+        (const char *)w->data.data + s->at + (size_t)((n - s->row) / PANEL) * s->stride;
     int col = (n - s->row) % PANEL;
     if (s->quant)
         quant_panel_expand(s->quant, panel, s->skip, w->k, col, out);

@@ -253,21 +253,24 @@ static void hidden_part(void *ctx, int part, int n_parts)
     }
 }
 
-/* acc [rows][PANEL] of slice s: the weighted products of panel p, experts ascending. */
-static void add_experts(const struct moe_job *j, int32_t p, int32_t s, float *acc, int part)
+/* acc [n_slices][rows][PANEL]: the weighted products of panel p, experts ascending. */
+static void add_experts(const struct moe_job *j, int32_t p, float *acc, int part)
 {
     const struct weight *down = j->ml->down;
     int32_t k = j->ml->top_k;
+    size_t slice = (size_t)j->rows * PANEL;
     float product[QUANT_ROWS * PANEL] = {0};
-    memset(acc, 0, (size_t)j->rows * PANEL * sizeof *acc);
-    for (int32_t i = 0; i < j->n_tiles; i++) {
-        const struct tile *t = &j->tile[i];
+    memset(acc, 0, (size_t)down->n_slices * slice * sizeof *acc);
+    for (int32_t u = 0; u < j->n_tiles * down->n_slices; u++) {
+        int32_t s = u % down->n_slices;
+        const struct tile *t = &j->tile[u / down->n_slices];
         const struct weight *w = &down->mat[t->expert * down->n_slices + s];
         panel_product(j->be, w, w->section, p, h_image_of(j, t, s), t->rows, product, PANEL, part);
         for (int32_t r = 0; r < t->rows; r++) {
             int32_t pair = j->pair[t->first + r], token = pair / k;
             float weight = view_f32(j->weights, j->row0 + token)[pair % k];
-            j->be->kernels->add(acc + (size_t)token * PANEL, product + r * PANEL, weight, PANEL);
+            j->be->kernels->add(acc + (size_t)s * slice + (size_t)token * PANEL,
+                                product + r * PANEL, weight, PANEL);
         }
     }
 }
@@ -282,8 +285,7 @@ static void down_part(void *ctx, int part, int n_parts)
     pool_share(section_panels(j->ml->down->mat->section), part, n_parts, &from, &to);
     for (int32_t p = (int32_t)from; p < to; p++) {
         int32_t cols = D - p * PANEL < PANEL ? D - p * PANEL : PANEL;
-        for (int32_t s = 0; s < j->ml->down->n_slices; s++)
-            add_experts(j, p, s, acc + (size_t)s * slice, part);
+        add_experts(j, p, acc, part);
         for (int32_t n = j->ml->down->n_slices / 2; n > 0; n /= 2)
             for (size_t s = 0; s < (size_t)n; s++)
                 for (size_t i = 0; i < slice; i++)

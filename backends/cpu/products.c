@@ -62,7 +62,7 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                    int part)
 {
     int32_t left = s->n - p * PANEL, cols = left < PANEL ? left : PANEL;
-    const char *panel = (const char *)w->data.data + s->at + (size_t)p * s->panel_bytes;
+    const char *panel = (const char *)w->data.data + s->at + (size_t)p * s->stride;
     const float *bias = w->bias.data ? (const float *)w->bias.data + s->row + p * PANEL : NULL;
     if (s->quant) {
         struct quant_panel t = {.pack = s->quant,

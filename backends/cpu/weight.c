@@ -46,6 +46,7 @@ static int32_t lay_out(const struct weight_src *src, struct section *section, si
     }
     for (int32_t i = 0; i < n; i++) {
         section[i].at = *bytes;
+        section[i].stride = section[i].panel_bytes;
         *bytes += n_panels(section[i].n) * section[i].panel_bytes;
     }
     return n;
@@ -121,7 +122,7 @@ static void pack_column(enum pack pack, int32_t k, void *panel, int col, const c
 static void pack_panel(const struct pack_job *job, const struct section *s, long i)
 {
     const char *rows[PANEL] = {0};
-    char *panel = (char *)job->w->data.data + s->at + (size_t)i * s->panel_bytes;
+    char *panel = (char *)job->w->data.data + s->at + (size_t)i * s->stride;
     int32_t first = (int32_t)i * PANEL, n = s->n - first < PANEL ? s->n - first : PANEL;
     for (int32_t c = 0; c < n; c++)
         source_row(job->src, (int64_t)s->row + first + c, &rows[c]);

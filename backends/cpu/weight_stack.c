@@ -1,12 +1,13 @@
-/* Stacks: the matrices of a layer's experts in one allocation.  A matrix is stored slice by slice,
- * because moe_ffn adds the experts within each slice. */
+/* Stacks: the matrices of a layer's experts in one allocation.  The slices of a matrix are matrices
+ * of their own, because moe_ffn adds the experts within each slice; their panels of the same rows
+ * lie side by side, so that a pass over a panel of all slices reads one run of memory. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
 #include "common/quant.h"
 
-enum { ALIGN = 64 }; /* bytes, of a slice's panels */
+enum { ALIGN = 64 }; /* bytes, of a matrix */
 
 /* Slice s of a matrix as a matrix of its own. */
 static struct weight_src slice_of(const struct weight_src *src, int32_t s)
@@ -27,25 +28,21 @@ static struct weight_src slice_of(const struct weight_src *src, int32_t s)
     return out;
 }
 
-static size_t slice_bytes(const struct weight_src *src, int32_t s)
+static size_t matrix_bytes(const struct weight_src *src)
 {
-    struct weight_src slice = slice_of(src, s);
-    return (weight_data_bytes(&slice) + ALIGN - 1) / ALIGN * ALIGN;
-}
-
-static size_t data_bytes(const struct weight_src *src, int32_t n)
-{
-    size_t each = 0;
-    for (int32_t s = 0; s < src->n_slices; s++)
-        each += slice_bytes(src, s);
-    return (size_t)n * each;
+    size_t bytes = 0;
+    for (int32_t s = 0; s < src->n_slices; s++) {
+        struct weight_src slice = slice_of(src, s);
+        bytes += weight_data_bytes(&slice);
+    }
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 size_t cpu_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n)
 {
     (void)be;
     return sizeof(struct weight) + (size_t)n * (size_t)src->n_slices * sizeof(struct weight) +
-           mem_held(data_bytes(src, n));
+           mem_held((size_t)n * matrix_bytes(src));
 }
 
 static bool alike(const struct weight_src *a, const struct weight_src *b)
@@ -72,6 +69,8 @@ static enum status check_stack(struct backend *be, const struct weight_src *src,
             if (!w.section[s].quant != !w.section[0].quant)
                 FAIL(ST_UNSUPPORTED, "weight %s: a stack of floats beside quantised blocks",
                      src->name);
+        if (w.n_sections > 1 && src->n_slices > 1)
+            FAIL(ST_UNSUPPORTED, "weight %s: a stack of several types in slices", src->name);
         for (int k = 0; k < src[i].n_parts; k++)
             if (src[i].vector || src[i].part[k].bias)
                 FAIL(ST_UNSUPPORTED, "weight %s: a stack of %s", src->name,
@@ -80,19 +79,33 @@ static enum status check_stack(struct backend *be, const struct weight_src *src,
     return ST_OK;
 }
 
+/* w [n_slices]: one matrix at `data`. */
+static enum status fill_matrix(struct backend *be, const struct weight_src *src, char *data,
+                               struct weight *w)
+{
+    size_t panel = 0;
+    for (int32_t s = 0; s < src->n_slices; s++) {
+        struct weight_src slice = slice_of(src, s);
+        TRY(weight_describe(be, &slice, &w[s]));
+        w[s].data.data = data + panel;
+        panel += w[s].section[0].panel_bytes;
+    }
+    for (int32_t s = 0; s < src->n_slices; s++) {
+        struct weight_src slice = slice_of(src, s);
+        if (src->n_slices > 1)
+            w[s].section[0].stride = panel;
+        weight_fill(be, &slice, &w[s]);
+    }
+    return ST_OK;
+}
+
 static enum status fill_stack(struct backend *be, const struct weight_src *src, int32_t n,
                               struct weight *stack)
 {
-    char *at = stack->data.data;
+    size_t each = matrix_bytes(src);
     for (int32_t i = 0; i < n; i++)
-        for (int32_t s = 0; s < src->n_slices; s++) {
-            struct weight_src slice = slice_of(&src[i], s);
-            struct weight *w = &stack->mat[i * src->n_slices + s];
-            TRY(weight_describe(be, &slice, w));
-            w->data.data = at;
-            weight_fill(be, &slice, w);
-            at += slice_bytes(src, s);
-        }
+        TRY(fill_matrix(be, &src[i], (char *)stack->data.data + (size_t)i * each,
+                        &stack->mat[i * src->n_slices]));
     return ST_OK;
 }
 
@@ -105,7 +118,7 @@ enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
     enum status st = weight_describe(be, src, w);
     if (st == ST_OK)
-        st = mem_take(&w->data, data_bytes(src, n));
+        st = mem_take(&w->data, (size_t)n * matrix_bytes(src));
     if (st == ST_OK) {
         w->mat = calloc((size_t)n * (size_t)src->n_slices, sizeof *w->mat);
         st = w->mat
