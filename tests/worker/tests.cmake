@@ -8,6 +8,23 @@ if(NOT APPLE) # its linker has no --wrap
   target_link_options(test_rank_step PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
 endif()
 
+# A worker on that backend, with what the cluster tests need beside it.
+if(NOT APPLE)
+  set(queued_bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/queued)
+  get_target_property(worker_sources ingot-worker SOURCES)
+  list(TRANSFORM worker_sources PREPEND ${CMAKE_SOURCE_DIR}/worker/)
+  add_executable(ingot-worker-queued ${worker_sources} ${worker_dir}/queue_backend.c ${worker_dir}/queue_open.c)
+  target_include_directories(ingot-worker-queued PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(ingot-worker-queued PRIVATE ingot_runtime ingot_backends)
+  target_link_options(ingot-worker-queued PRIVATE -Wl,--wrap=backend_open)
+  set_target_properties(ingot-worker-queued PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${queued_bin} OUTPUT_NAME ingot-worker)
+  foreach(program ingot ingot-coordinator ingot-text ingot-journal)
+    add_custom_command(TARGET ingot-worker-queued POST_BUILD
+      COMMAND ${CMAKE_COMMAND} -E create_symlink ../${program} ${queued_bin}/${program})
+  endforeach()
+  add_dependencies(ingot-worker-queued ingot-cli ingot-coordinator ingot-text ingot-journal)
+endif()
+
 # With processes.  Without MPI: what needs one rank only.
 ingot_test(test_link ${worker_dir}/test_link.c ${worker_dir}/fake.c
   LIBS ingot_runtime PkgConfig::ZMQ Threads::Threads)
