@@ -9,7 +9,8 @@
 #include "common/quant.h"
 #include "quant_blocks.h"
 
-static const char *const isas[] = {"plain", "avx2", "avx512", "neon"};
+static const char *const isas[] = {"plain",      "avx2", "avxvnni", "avx512",
+                                   "avx512vnni", "amx",  "neon",    "neondot"};
 
 static struct backend *open_cpu(const char *isa, int threads)
 {
@@ -327,6 +328,10 @@ Test(moe, quantised_experts)
     check(DT_Q4_K, 4, 2, 256, 2048, 6);
     check(DT_Q5_K, 3, 2, 256, 1280, 3);
     check(DT_Q6_K, 4, 3, 256, 512, 5); /* empty slices */
+    check(DT_Q2_K, 4, 2, 256, 1280, 3);
+    check(DT_Q3_K, 4, 2, 256, 768, 4);
+    check(DT_IQ4_NL, 4, 2, 64, 256, 19);
+    check(DT_IQ4_XS, 3, 1, 256, 1024, 3);
 }
 
 /* ---- the router ---- */
