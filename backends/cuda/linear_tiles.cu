@@ -46,17 +46,19 @@ DEVICE int granule_at(int row, int g)
     return row * ROW_BYTES + ((g ^ (row & 1) << 2) * 16);
 }
 
-/* Asks for `rows` rows of one step of src, from row `first` on; beyond the last row it is the last
+/* Asks for ROWS rows of one step of src, from row `first` on; beyond the last row it is the last
  * one again, and its products are not written. */
+template <int ROWS>
 DEVICE void load_rows(unsigned char *dst, const void *src, size_t row_bytes, int32_t first,
-                      int32_t n_rows, int rows, int32_t step)
+                      int32_t n_rows, int32_t step)
 {
     const unsigned char *from =
         (const unsigned char *)src + (size_t)first * row_bytes + (size_t)step * ROW_BYTES;
     const int last = n_rows - 1 - first; /* >= 0 */
+    const int r0 = (int)threadIdx.x / GRANULES, g = (int)threadIdx.x % GRANULES;
     UNROLL
-    for (int i = (int)threadIdx.x; i < rows * GRANULES; i += THREADS) {
-        const int r = i / GRANULES, g = i % GRANULES;
+    for (int i = 0; i < ROWS * GRANULES / THREADS; i++) {
+        const int r = r0 + i * (THREADS / GRANULES);
         const uint32_t off = (uint32_t)(r < last ? r : last) * (uint32_t)row_bytes;
         cp_async_16(dst + granule_at(r, g), from + off + g * 16);
     }
@@ -71,9 +73,9 @@ DEVICE void load_stage(unsigned char *smem, const struct tiles_args &a, const st
     const size_t row_bytes = (size_t)j.k.at[j.k.n_slices] * 2;
     unsigned char *stage = smem + step % STAGES * shape::stage_bytes;
     if (step < end) {
-        load_rows(stage, j.w, row_bytes, at.row0, j.n, shape::bn, step);
-        load_rows(stage + shape::bn * ROW_BYTES, j.packed, row_bytes, at.token0, j.n_tokens,
-                  shape::bt, step);
+        load_rows<shape::bn>(stage, j.w, row_bytes, at.row0, j.n, step);
+        load_rows<shape::bt>(stage + shape::bn * ROW_BYTES, j.packed, row_bytes, at.token0,
+                             j.n_tokens, step);
     }
     cp_async_commit(); /* also an empty group, so that the count stays right */
 }
