@@ -52,7 +52,7 @@ if ! cmake --preset release "${generator[@]}" >"$log" 2>&1; then
   fail "configuring failed; the whole log is $log"
 fi
 if ! cmake --build build/release -j "$(getconf _NPROCESSORS_ONLN)" \
-  --target ingot-cli ingot-coordinator ingot-worker ingot-text ingot-journal >>"$log" 2>&1; then
+  --target ingot-cli ingot-coordinator ingot-worker ingot-text ingot-journal ingot-quantize >>"$log" 2>&1; then
   grep -E 'error|Error|FAILED' "$log" | head -n 20 >&2
   fail "the build failed; the whole log is $log"
 fi

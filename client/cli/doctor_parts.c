@@ -20,7 +20,7 @@ enum { PROBE_MS = 500, MPI_SECONDS = 30 };
 void doctor_programs(struct report *r)
 {
     static const char *const names[] = {"ingot-coordinator", "ingot-worker", "ingot-text",
-                                        "ingot-journal"};
+                                        "ingot-journal", "ingot-quantize"};
     char path[MAX_PATH_LEN], missing[128] = "";
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (child_find(names[i], path) != ST_OK) {
@@ -31,7 +31,7 @@ void doctor_programs(struct report *r)
         report_line(r, FINDING_FAIL, "programs", "build or install them beside ingot", "missing:%s",
                     missing);
     else
-        report_line(r, FINDING_OK, "programs", NULL, "ingot %s and its four siblings",
+        report_line(r, FINDING_OK, "programs", NULL, "ingot %s and its five siblings",
                     INGOT_VERSION);
 }
 

@@ -10,7 +10,7 @@ import tap
 from cluster import DEMO
 
 COMMANDS = ["serve", "drain", "run", "chat", "generate", "status", "models", "ping", "bench", "doctor",
-            "inspect", "tokenize", "detokenize", "template", "replay"]
+            "inspect", "tokenize", "detokenize", "template", "quantize", "replay"]
 NOBODY = "ipc:///tmp/ingot-nobody-listens-here"
 
 
@@ -119,6 +119,7 @@ def siblings_are_named_when_missing():
         os.chmod(alone, 0o755)
         for args, sibling in [(["tokenize", "m", "--text", "x"], "ingot-text"),
                               (["inspect", "m"], "ingot-worker"), (["replay", "list", "f"], "ingot-journal"),
+                              (["quantize", "m", "o.gguf", "--type", "q8_0"], "ingot-quantize"),
                               (["serve", "m"], "ingot-coordinator")]:
             p = subprocess.run([alone, *args], capture_output=True, text=True, timeout=60,
                                env={"PATH": "/usr/bin:/bin"})
