@@ -41,6 +41,7 @@ enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
 
 struct backend_config {
     int threads;       /* CPU: worker threads, 0 = as many as this process may use */
+    bool pin;          /* CPU: each worker thread on one of the cores the process may use */
     const char *isa;   /* CPU: "auto", "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "neon",
                           "neondot"; NULL = auto */
     int device;        /* GPU ordinal */
@@ -193,16 +194,6 @@ struct backend_ops {
     size_t (*stack_bytes)(struct backend *be, const struct weight_src *src, int32_t n);
     enum status (*load_stack)(struct backend *be, const struct weight_src *src, int32_t n,
                               struct weight **out);
-
-    /* Packed matrices that outlive the process in a file.  pack_id: backends with equal ones take
-     * each other's bytes.  packed: those of a weight, which stay its own.  load_packed: load_weight
-     * with such bytes (copied, any alignment) in place of the file's; the shape and the biases are
-     * src's.  ST_FORMAT: another number of bytes.  Not for stacks.  All there or all NULL = absent.
-     */
-    enum status (*pack_id)(struct backend *be, uint64_t *id);
-    const void *(*packed)(struct backend *be, const struct weight *w, size_t *n_bytes);
-    enum status (*load_packed)(struct backend *be, const struct weight_src *src, const void *data,
-                               size_t n_bytes, struct weight **out);
 
     /* out[t,:] = row (ids[t] - first_id) of table, plus +0.0f; a row of zeros when that is not in
      * [0, N).  table: matrix [N, D]; ids [T,1] i32; out [T,D] f32. */

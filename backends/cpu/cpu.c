@@ -149,7 +149,7 @@ static enum status cpu_open(struct backend **out, const struct backend_config *c
     be->quant = isa->quant;
     be->isa = isa->name;
     int parts = cfg->threads > 0 ? cfg->threads : cpus < MAX_PARTS ? cpus : MAX_PARTS;
-    enum status st = pool_create(&be->pool, parts, cpus);
+    enum status st = pool_create(&be->pool, parts, cpus, cfg->pin);
     if (st == ST_OK)
         st = take_scratch(be);
     if (st != ST_OK) {
@@ -225,9 +225,6 @@ const struct backend_ops cpu_ops = {
     .free_weight = cpu_free_weight,
     .stack_bytes = cpu_stack_bytes,
     .load_stack = cpu_load_stack,
-    .pack_id = cpu_pack_id,
-    .packed = cpu_packed,
-    .load_packed = cpu_load_packed,
     .embed = cpu_embed,
     .linear = cpu_linear,
     .add_rms_norm = cpu_add_rms_norm,

@@ -137,6 +137,19 @@ int host_cpus(void)
     return n > 0 ? (int)n : 1;
 }
 
+void host_bind_thread(int i)
+{
+    cpu_set_t all, one;
+    if (sched_getaffinity(getpid(), sizeof all, &all) != 0)
+        return;
+    i %= CPU_COUNT(&all);
+    CPU_ZERO(&one);
+    for (size_t c = 0; c < CPU_SETSIZE; c++)
+        if (CPU_ISSET(c, &all) && i-- == 0)
+            CPU_SET(c, &one);
+    sched_setaffinity(0, sizeof one, &one);
+}
+
 size_t host_mem_free(void)
 {
     long long kib = number_after("/proc/meminfo", "MemAvailable:");
@@ -172,6 +185,11 @@ int host_cpus(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (int)n : 1;
+}
+
+void host_bind_thread(int i)
+{
+    (void)i;
 }
 
 size_t host_mem_free(void)

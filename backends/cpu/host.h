@@ -7,6 +7,10 @@
 /* CPUs in the affinity mask, cut to the cgroup's quota (rounded up); at least 1. */
 int host_cpus(void);
 
+/* Binds the calling thread to the i-th core of those that the process may use, counted round; does
+ * nothing where the system cannot. */
+void host_bind_thread(int i);
+
 /* Bytes that can be allocated without swapping, within the cgroup's limit; 0 when not known. */
 size_t host_mem_free(void);
 size_t host_mem_total(void);

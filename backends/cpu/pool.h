@@ -5,14 +5,17 @@
 #ifndef BACKENDS_CPU_POOL_H
 #define BACKENDS_CPU_POOL_H
 
+#include <stdbool.h>
+
 #include "common/status.h"
 
 struct pool;
 
 typedef void pool_fn(void *ctx, int part, int n_parts);
 
-/* n_parts >= 1, 1 <= n_threads; at most n_parts threads are started.  ST_NOMEM, ST_IO. */
-MUST_CHECK enum status pool_create(struct pool **out, int n_parts, int n_threads);
+/* n_parts >= 1, 1 <= n_threads; at most n_parts threads are started.  pin: each of them, the caller
+ * excepted, is bound to one of the cores that the process may use.  ST_NOMEM, ST_IO. */
+MUST_CHECK enum status pool_create(struct pool **out, int n_parts, int n_threads, bool pin);
 void pool_destroy(struct pool *p);
 
 /* Runs fn(ctx, part, n_parts) for every part and returns when all are done. */

@@ -7,7 +7,7 @@
 
 #include "backends/cpu/pool.h"
 
-enum { MAX_PARTS = 40 };
+enum { MAX_PARTS = 64 };
 
 struct count {
     long plain[MAX_PARTS]; /* written by one part each, read by the caller after pool_run */
@@ -26,7 +26,7 @@ static void run_many(int n_parts, int n_threads, long rounds)
 {
     struct pool *p = NULL;
     struct count c = {0};
-    cr_assert_eq(pool_create(&p, n_parts, n_threads), ST_OK);
+    cr_assert_eq(pool_create(&p, n_parts, n_threads, false), ST_OK);
     cr_assert_eq(pool_parts(p), n_parts);
     cr_assert_eq(pool_threads(p), n_threads < n_parts ? n_threads : n_parts);
     for (long i = 1; i <= rounds; i++) {
@@ -46,7 +46,10 @@ Test(pool, every_part_runs_once)
     run_many(2, 2, 2000);
     run_many(3, 2, 2000);
     run_many(7, 3, 1000);
-    run_many(MAX_PARTS, 4, 300);
+    run_many(40, 4, 300);
+    run_many(8, 8, 300); /* more threads than cores from here on, on small machines */
+    run_many(21, 21, 100);
+    run_many(MAX_PARTS, MAX_PARTS, 50);
     run_many(2, 9, 300); /* no more threads than parts */
 }
 
@@ -63,11 +66,25 @@ static void meet(void *ctx, int part, int n_parts)
 Test(pool, parts_run_at_the_same_time, .timeout = 60)
 {
     struct pool *p = NULL;
-    cr_assert_eq(pool_create(&p, 3, 3), ST_OK);
+    cr_assert_eq(pool_create(&p, 3, 3, false), ST_OK);
     for (int i = 0; i < 100; i++) {
         struct count c = {0};
         pool_run(p, meet, &c);
         cr_assert_eq(atomic_load(&c.running), 3);
+    }
+    pool_destroy(p);
+}
+
+/* Bound threads do the same work. */
+Test(pool, bound_threads)
+{
+    struct pool *p = NULL;
+    struct count c = {0};
+    cr_assert_eq(pool_create(&p, 5, 5, true), ST_OK);
+    for (int i = 1; i <= 100; i++) {
+        pool_run(p, add_one, &c);
+        for (int part = 0; part < 5; part++)
+            cr_assert_eq(c.plain[part], i);
     }
     pool_destroy(p);
 }
@@ -85,7 +102,7 @@ Test(pool, idle_threads_sleep_and_wake, .timeout = 60)
 {
     struct pool *p = NULL;
     struct count c = {0};
-    cr_assert_eq(pool_create(&p, 4, 4), ST_OK);
+    cr_assert_eq(pool_create(&p, 4, 4, false), ST_OK);
     double before = cpu_seconds();
     for (int i = 1; i <= 50; i++) {
         pool_run(p, add_one, &c);
@@ -101,7 +118,7 @@ Test(pool, destroy_of_nothing_and_of_an_idle_pool)
     pool_destroy(NULL);
     for (int i = 0; i < 200; i++) {
         struct pool *p = NULL;
-        cr_assert_eq(pool_create(&p, 3, 3), ST_OK);
+        cr_assert_eq(pool_create(&p, 3, 3, false), ST_OK);
         pool_destroy(p);
     }
 }
