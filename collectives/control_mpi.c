@@ -11,6 +11,7 @@
 #include "collectives/mpi_coll.h"
 #include "collectives/segment.h"
 #include "collectives/wait.h"
+#include "common/clock.h"
 #include "common/log.h"
 
 enum { TAG_HEAD = 1, TAG_REST = 2 };
@@ -85,7 +86,7 @@ static enum status open_bell(MPI_Comm host)
 
     if (m.info.rank == 0) {
         snprintf(told.name, sizeof told.name, "/ingot-bell-%ld-%llx", (long)getpid(),
-                 (unsigned long long)wait_now_us());
+                 (unsigned long long)clock_us());
         st = segment_create(&m.bell_memory, told.name, sizeof(struct doorbell));
         told.has_rank_0 = 1;
         told.made = st == ST_OK;
@@ -204,7 +205,7 @@ static enum status await_head(uint32_t timeout_ms)
     if (m.head_req == MPI_REQUEST_NULL)
         MPI_TRY(MPI_Irecv(&m.head, (int)sizeof m.head, MPI_BYTE, parent, TAG_HEAD, m.comm,
                           &m.head_req));
-    uint64_t begin = wait_now_us(), waited = 0, most = (uint64_t)timeout_ms * 1000;
+    uint64_t begin = clock_us(), waited = 0, most = (uint64_t)timeout_ms * 1000;
     backoff_start(&b, m.keep_us, m.spin_us);
     for (;;) {
         int done = 0;
@@ -220,7 +221,7 @@ static enum status await_head(uint32_t timeout_ms)
         } else {
             backoff_pause(&b);
         }
-        waited = wait_now_us() - begin;
+        waited = clock_us() - begin;
     }
 }
 

@@ -21,6 +21,7 @@
 #include "collectives/reduce.h"
 #include "collectives/segment.h"
 #include "collectives/wait.h"
+#include "common/clock.h"
 
 enum { LINE = 128 }; /* two cache lines: neighbours are fetched in pairs */
 enum { DIRECT_BYTES = 16 << 10, PIECE_BYTES = 256 << 10 };
@@ -110,7 +111,7 @@ static void tell(struct shm_coll *c, uint32_t progress)
 static enum status await_slowly(struct shm_coll *c, int p, uint32_t progress)
 {
     struct rank_line *line = &c->area->line[p];
-    uint64_t begin = wait_now_us(), waited = 0;
+    uint64_t begin = clock_us(), waited = 0;
     for (;;) {
         uint32_t at = atomic_load_explicit(&line->progress, memory_order_acquire);
         if (reached(at, progress)) {
@@ -130,7 +131,7 @@ static enum status await_slowly(struct shm_coll *c, int p, uint32_t progress)
             word_wait(&line->progress, at, left < SLEEP_US ? left : SLEEP_US);
             atomic_fetch_sub(&line->sleepers, 1);
         }
-        waited = wait_now_us() - begin;
+        waited = clock_us() - begin;
     }
 }
 

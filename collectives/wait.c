@@ -4,6 +4,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+
 #ifdef __linux__
 #include <limits.h>
 #include <linux/futex.h>
@@ -11,13 +13,6 @@
 #endif
 
 enum { KEEP_US = 50, SLEEP_MIN_US = 50, SLEEP_MAX_US = 1000 };
-
-uint64_t wait_now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000U + (uint64_t)t.tv_nsec / 1000U;
-}
 
 static struct timespec timespec_of_us(uint64_t us)
 {
@@ -38,7 +33,7 @@ uint32_t wait_keep_us(int local_world)
 
 void backoff_start(struct backoff *b, uint32_t keep_us, uint32_t spin_us)
 {
-    *b = (struct backoff){.start_us = wait_now_us(),
+    *b = (struct backoff){.start_us = clock_us(),
                           .keep_us = keep_us < spin_us ? keep_us : spin_us,
                           .spin_us = spin_us,
                           .sleep_us = SLEEP_MIN_US};
@@ -46,7 +41,7 @@ void backoff_start(struct backoff *b, uint32_t keep_us, uint32_t spin_us)
 
 uint64_t backoff_pause(struct backoff *b)
 {
-    uint64_t waited = wait_now_us() - b->start_us;
+    uint64_t waited = clock_us() - b->start_us;
     if (waited < b->spin_us) {
         if (waited < b->keep_us)
             wait_relax();
@@ -58,7 +53,7 @@ uint64_t backoff_pause(struct backoff *b)
     b->sleep_us += b->sleep_us / 2;
     if (b->sleep_us > SLEEP_MAX_US)
         b->sleep_us = SLEEP_MAX_US;
-    return wait_now_us() - b->start_us;
+    return clock_us() - b->start_us;
 }
 
 #ifdef __linux__

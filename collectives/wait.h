@@ -6,9 +6,6 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Monotonic clock, microseconds. */
-uint64_t wait_now_us(void);
-
 /* A hint to the core that it spins. */
 static inline void wait_relax(void)
 {

@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "worker/graphs.h"
 #include "worker/host_share.h"
-#include "worker/load/pack_cache.h"
 
 /* ---- agreement ---- */
 
@@ -247,11 +246,15 @@ enum status group_plan(struct group *g, const struct worker_options *opt,
                        const struct control_info *ci)
 {
     *g = (struct group){.opt = opt, .ci = *ci, .threads = (int)opt->threads};
-    int share;
-    TRY(host_share_threads(ci, &share));
+    struct host_share share;
+    TRY(host_share_take(ci, worker_wants_binding(opt), &share));
     if (g->threads == 0)
-        g->threads = share;
+        g->threads = share.threads;
+    log_line(LOG_INFO, "rank %d: cores %s%s, %d thread%s", ci->rank,
+             share.cores[0] ? share.cores : "not known", share.bound ? " of its own" : "",
+             g->threads, g->threads == 1 ? "" : "s");
     struct backend_config bc = worker_backend_config(opt, g->threads, ci->local_rank);
+    bc.pin = share.bound && g->threads == share.threads;
     TRY(backend_open(&g->be, worker_backend_name(opt), &bc));
     TRY(loader_open(&g->ld, opt->model));
     const struct model_config *mc = loader_config(g->ld);
@@ -277,49 +280,21 @@ static void show_progress(void *ctx, size_t done, size_t total)
     fflush(stderr);
 }
 
-static double seconds(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
-
 static enum status open_coll(struct group *g, const struct model_config *mc)
 {
     struct coll_config cc = coll_config_of(g, mc);
     return timed_coll_open(&g->co, worker_coll_name(g->opt), &cc);
 }
 
-/* --pack-cache; NULL: none. */
-static struct pack_cache *open_cache(struct group *g)
-{
-    const char *dir = g->opt->pack_cache;
-    if (strcmp(dir, "off") == 0)
-        return NULL;
-    return pack_cache_attach(g->ld, g->opt->model, strcmp(dir, "auto") == 0 ? NULL : dir, g->be,
-                             g->ci.rank, g->ci.world);
-}
-
-static enum status load_model(struct group *g, const struct model_config *mc)
-{
-    struct pack_cache *cache = open_cache(g);
-    enum status st = decoder_open(&g->model, mc, g->ld, g->be, &g->co->head, &g->dc);
-    if (st == ST_OK && cache && pack_cache_is_hit(cache))
-        log_line(LOG_INFO, "weights were read packed");
-    loader_set_cache(g->ld, NULL);
-    pack_cache_close(cache, st == ST_OK);
-    return st;
-}
-
 enum status group_load(struct group *g)
 {
     const struct model_config *mc = loader_config(g->ld);
-    double begin = seconds();
+    uint64_t begin = clock_us();
     int percent = -1;
     TRY(open_coll(g, mc));
     if (g->ci.rank == 0 && isatty(STDERR_FILENO))
         loader_on_progress(g->ld, show_progress, &percent);
-    TRY(load_model(g, mc));
+    TRY(decoder_open(&g->model, mc, g->ld, g->be, &g->co->head, &g->dc));
     g->rc.co = &g->co->head;
     g->rc.model = g->model;
     TRY(rank_step_create(&g->step, &g->rc));
@@ -327,8 +302,8 @@ enum status group_load(struct group *g)
     if (g->ci.rank == 0)
         log_line(LOG_INFO,
                  "loaded %s in %.2f s: %d ranks, collective %s, %d threads each, %d graphs",
-                 g->opt->model, seconds() - begin, g->ci.world, g->co->ops.name, g->threads,
-                 rank_step_n_graphs(g->step));
+                 g->opt->model, (double)(clock_us() - begin) * 1e-6, g->ci.world, g->co->ops.name,
+                 g->threads, rank_step_n_graphs(g->step));
     return ST_OK;
 }
 

@@ -4,10 +4,18 @@
 
 #include "collectives/control.h"
 
-/* Threads for this rank so that the ranks of a host together do not use more than it lets them:
- * when the launcher gave every rank cores of its own, all of those; when they share one set, an
- * equal part. Collective over all ranks. */
-MUST_CHECK enum status host_share_threads(const struct control_info *ci, int *threads);
+struct host_share {
+    int threads;    /* so that the ranks of a host together use no more than it lets them */
+    bool bound;     /* this call gave the rank cores of its own */
+    char cores[64]; /* that it may run on, "0-3,8"; cut when there are many pieces; "" not known */
+};
+
+/* Whether the ranks of a host have cores of their own or share one set (they all see the same).
+ * With bind a shared set is divided: local rank i of n takes the i-th n-th, and this thread and
+ * those that it starts run there.  Nothing is bound where a quota lets the process use fewer cores
+ * than the set has: others use them too.  Collective over all ranks. */
+MUST_CHECK enum status host_share_take(const struct control_info *ci, bool bind,
+                                       struct host_share *out);
 
 /* The process is killed when its parent dies; ST_UNSUPPORTED where the system cannot do that. */
 MUST_CHECK enum status host_die_with_parent(void);

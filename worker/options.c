@@ -26,16 +26,6 @@ static const struct option_row rows[] = {
      .arg = "NAME",
      .help = "Name of the model in logs and in `ingot status`; else the last part of its path."},
 
-    {.name = "pack-cache",
-     .type = OPT_STRING,
-     .at = AT(pack_cache),
-     .arg = "DIR|auto|off",
-     .def = "off",
-     .help =
-         "Keep each rank's packed weights in files of DIR, so that the next start need not pack "
-         "them; auto is MODEL.ingot-cache.  They take as much disk as the weights take memory, "
-         "are checked whole at every start, and packed again when the model has changed."},
-
     {.help = "Device and ranks"},
     {.name = "backend",
      .type = OPT_ENUM,
@@ -67,6 +57,13 @@ static const struct option_row rows[] = {
      .min = 0,
      .max = 1024,
      .help = "Compute threads of each rank; 0 shares the cores of the host among its ranks."},
+    {.name = "bind",
+     .type = OPT_ENUM,
+     .at = AT(bind),
+     .arg = "auto|none",
+     .def = "auto",
+     .help = "auto: ranks that share the cores of a host take an equal part of them each, unless "
+             "the launcher has bound them or a quota leaves fewer cores than there are."},
     {.name = "isa",
      .type = OPT_ENUM,
      .at = AT(isa),
@@ -149,9 +146,11 @@ static const struct option_row rows[] = {
     {.name = "kv-dtype",
      .type = OPT_ENUM,
      .at = AT(kv_dtype),
-     .arg = "auto|f32|f16|bf16",
+     .arg = "auto|f32|f16|bf16|int8|e4m3",
      .def = "auto",
-     .help = "Element type of the KV cache.  auto is f32 for a model stored in f32, else f16."},
+     .help =
+         "Element type of the KV cache.  auto is f32 for a model stored in f32, else f16.  int8 "
+         "and e4m3 have a scale for each token and head."},
 
     {.help = "Look, do not serve"},
     {.name = "inspect",
@@ -238,6 +237,11 @@ const char *worker_coll_name(const struct worker_options *o)
     return coll_choices[o->coll];
 }
 
+bool worker_wants_binding(const struct worker_options *o)
+{
+    return o->bind == 0;
+}
+
 struct backend_config worker_backend_config(const struct worker_options *o, int threads,
                                             int local_rank)
 {
@@ -249,7 +253,7 @@ struct backend_config worker_backend_config(const struct worker_options *o, int 
 
 enum dtype worker_kv_dtype(const struct worker_options *o, enum dtype weights)
 {
-    static const enum dtype types[] = {DT_N, DT_F32, DT_F16, DT_BF16};
+    static const enum dtype types[] = {DT_N, DT_F32, DT_F16, DT_BF16, DT_I8, DT_E4M3};
     if (o->kv_dtype == 0)
         return weights == DT_F32 ? DT_F32 : DT_F16;
     return types[o->kv_dtype];

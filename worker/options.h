@@ -7,8 +7,8 @@
 #include "worker/model/decoder.h"
 
 struct worker_options {
-    const char *model, *connect, *name, *pack_cache;
-    int backend, coll, isa, numerics, kv_dtype, graphs,
+    const char *model, *connect, *name;
+    int backend, coll, bind, isa, numerics, kv_dtype, graphs,
         log_level;  /* indices: see the functions below */
     int64_t device; /* -1: by the rank's number on its host */
     int64_t threads, kv_blocks, block_len, max_seqs, max_step_tokens, max_ctx, lease_ms, peer_ms,
@@ -24,6 +24,8 @@ const char *worker_backend_name(const struct worker_options *o);
 const char *worker_coll_name(const struct worker_options *o);
 /* Are graphs wanted where they are possible? */
 bool worker_wants_graphs(const struct worker_options *o);
+/* Do ranks take cores of their own? */
+bool worker_wants_binding(const struct worker_options *o);
 /* isa points to constant text.  local_rank: this rank's number on its host. */
 struct backend_config worker_backend_config(const struct worker_options *o, int threads,
                                             int local_rank);

@@ -1,8 +1,6 @@
 /* The loop of every rank.  Rank 0 receives messages from the coordinator and relays their bytes
  * unchanged to all ranks; every rank decodes and carries out the same messages in the same order,
- * so all of them accept or refuse the same plan.  Rank 0 sends the results back, in order; a plan
- * that comes while the device computes is enqueued behind the running step (at most MAX_STEPS_RUN),
- * unless the host has to draw a token of that one first.
+ * so all of them accept or refuse the same plan.  Rank 0 sends the results back.
  *
  * Between ranks (control_bcast): relayed coordinator messages, ROWS (whole rows of logits wanted
  * for the step just run; sent only when a draw needs them), TICK (rank 0 lives) and END.

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/log.h"
 #include "worker/graphs.h"
 #include "worker/sample/edits.h"
 #include "worker/sample/sampler.h"
@@ -231,15 +230,13 @@ void rank_step_destroy(struct rank_step *r)
 {
     if (!r)
         return;
-    if (rank_step_n_running(r) > 0 && backend_ops_of(r->cfg.be)->sync(r->cfg.be) != ST_OK)
-        log_failure(LOG_WARN, ST_DEVICE, "steps that still ran");
-    graphs_destroy(r->graphs);
     struct buf *bufs[] = {r->out, r->full_row, r->full, r->flights[0].back, r->flights[1].back};
     for (size_t i = 0; i < ARRAY_LEN(bufs); i++)
         if (bufs[i])
             backend_ops_of(r->cfg.be)->free(r->cfg.be, bufs[i]);
     for (int i = 0; i < MAX_STEPS_RUN; i++)
         free(r->flights[i].rows);
+    graphs_destroy(r->graphs);
     step_destroy(r->step);
     edits_destroy(r->edits);
     free(r->full_host);

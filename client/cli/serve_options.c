@@ -6,7 +6,8 @@
 #define ROW(member, kind) .type = (kind), .at = offsetof(struct serve_args, member)
 
 static const char *const colls[] = {"auto", "local", "shm", "mpi"};
-static const char *const kv_dtypes[] = {"auto", "f32", "f16", "bf16"};
+static const char *const kv_dtypes[] = {"auto", "f32", "f16", "bf16", "int8", "e4m3"};
+static const char *const binds[] = {"auto", "none"};
 static const char *const isas[] = {"auto",   "plain",      "avx2", "avxvnni",
                                    "avx512", "avx512vnni", "neon", "neondot"};
 static const char *const numerics[] = {"strict", "fast"};
@@ -53,6 +54,11 @@ static const struct option_row engine_table[] = {
      .min = -1,
      .max = 1023,
      .help = "Which GPU; -1: each rank of a host takes the one of its own number there."},
+    {.name = "bind",
+     ROW(bind, OPT_ENUM),
+     .arg = "auto|none",
+     .def = "auto",
+     .help = "auto: the ranks of --tp share the machine's cores, each on its own part of them."},
     {.name = "isa",
      ROW(isa, OPT_ENUM),
      .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|neon|neondot",
@@ -109,7 +115,7 @@ static const struct option_row engine_table[] = {
              "within the free memory."},
     {.name = "kv-dtype",
      ROW(kv_dtype, OPT_ENUM),
-     .arg = "auto|f32|f16|bf16",
+     .arg = "auto|f32|f16|bf16|int8|e4m3",
      .def = "auto",
      .help = "Element type of the KV cache."},
     {.name = "block-len",
@@ -189,6 +195,7 @@ const struct supervisor_config *serve_config(struct serve_args *a, const char *m
     c->coll = colls[a->coll];
     c->kv_dtype = kv_dtypes[a->kv_dtype];
     c->isa = isas[a->isa];
+    c->bind = binds[a->bind];
     c->numerics = numerics[a->numerics];
     c->log_level = levels[a->log_level];
     c->no_prefix_cache = !a->prefix_cache;

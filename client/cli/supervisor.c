@@ -140,6 +140,7 @@ static enum status start_group(struct supervisor *s, struct group *g)
     child_argf(&a, "--device=%" PRId64, c->device);
     arg_string(&a, "coll", c->coll);
     arg_int(&a, "threads", c->threads);
+    arg_string(&a, "bind", c->bind);
     arg_string(&a, "isa", c->isa);
     arg_string(&a, "numerics", c->numerics);
     arg_int(&a, "max-seqs", c->max_seqs);

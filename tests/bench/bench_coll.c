@@ -14,6 +14,7 @@
 #include "collectives/coll.h"
 #include "collectives/control.h"
 #include "collectives/wait.h"
+#include "common/clock.h"
 
 static struct control_info info;
 
@@ -65,7 +66,7 @@ static void bench_all_reduce(int repeats)
     struct backend *be = host_backend_init(&host, &host_backend_ops);
     struct coll *c[2];
     struct view x = {.rows = 1, .dtype = DT_F32};
-    uint64_t session = (uint64_t)getpid() << 20 ^ wait_now_us();
+    uint64_t session = (uint64_t)getpid() << 20 ^ clock_us();
     size_t len = sizeof session;
     must(control_bcast(&session, sizeof session, &len, 0));
     struct coll_config cfg = {.rank = info.rank,

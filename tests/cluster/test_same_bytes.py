@@ -155,4 +155,26 @@ def quantised(kind):
 quantised("q8_0")
 quantised("q4_k")
 
+
+def kv_type(dtype):
+    """A quantised cache has bytes of its own, the same on every path."""
+    few = REQUESTS[:8]
+
+    def run():
+        assert oracle, "the oracle did not run"
+        with Parts(MODEL, worker=["--kv-dtype", dtype, "--isa", "plain"],
+                   coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
+            want = ask(c.clients[0], together=False, requests=few)
+        assert any(a.key() != o.key() for a, o in zip(want, oracle)), "as if the cache were f32"
+        small = ["--kv-dtype", dtype, "--kv-blocks", "24", "--block-len", "8"]
+        for how in ({"threads": 2, "worker": small[:2]}, {"tp": 2, "worker": small}):
+            with Parts(MODEL, **how) as c:
+                compare(ask(c.clients[0], together=True, requests=few), range(len(few)), f"{dtype} {how}", want)
+    run.__name__ = f"kv_{dtype}"
+    tap.case(run)
+
+
+kv_type("int8")
+kv_type("e4m3")
+
 tap.main()
