@@ -41,7 +41,8 @@ static void cores_text(const cpu_set_t *set, char *out, size_t size)
             continue;
         while (end + 1 < CPU_SETSIZE && CPU_ISSET(end + 1, set))
             end++;
-        int len = snprintf(out + n, size - n, end > i ? "%s%zu-%zu" : "%s%zu", n ? "," : "", i, end);
+        int len =
+            snprintf(out + n, size - n, end > i ? "%s%zu-%zu" : "%s%zu", n ? "," : "", i, end);
         n += len > 0 ? (size_t)len : 0;
         i = end;
     }
