@@ -123,6 +123,14 @@ def turn_nodes(args, table):
     table.add("two ranks decode x1", "peer", float(speed.group(1)))
 
 
+def save(args, table):
+    """After every turn, so that a run which is ended early leaves what it has."""
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as f:
+            json.dump({"threads": args.threads, "rounds": args.rounds, "reps": args.reps,
+                       "rows": list(table.figures())}, f, indent=1)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -149,13 +157,11 @@ def main():
         for _ in range(args.rounds):
             turn_ours(args, table, label, model)
             turn_peer(args, table, label, model)
+            save(args, table)
     for _ in range(args.rounds if args.nodes else 0):
         turn_nodes(args, table)
+        save(args, table)
     table.print()
-    if args.json:
-        with open(args.json, "w", encoding="utf-8") as f:
-            json.dump({"threads": args.threads, "rounds": args.rounds,
-                       "rows": list(table.figures())}, f, indent=1)
 
 
 if __name__ == "__main__":
