@@ -119,17 +119,17 @@ static inline unsigned quant_code(const struct quant_layout *l, const uint8_t *g
     if (l->bits & 8)
         return group[j * 128 + col * 4 + e % 4];
     if (l->bits & 4) {
-        code = group[j * 64 + byte] >> 4 * half & 15U;
+        code = (unsigned)group[j * 64 + byte] >> 4 * half & 15U;
         shift = 4;
         group += QUADS * 64;
     }
     if (l->bits & 2) {
-        code |= (group[j / 2 * 64 + byte] >> (j % 2 * 4 + half * 2) & 3U) << shift;
+        code |= ((unsigned)group[j / 2 * 64 + byte] >> (j % 2 * 4 + half * 2) & 3U) << shift;
         shift += 2;
         group += QUADS / 2 * 64;
     }
     if (l->bits & 1)
-        code |= (group[j / 4 * 64 + byte] >> (j % 4 * 2 + half) & 1U) << shift;
+        code |= ((unsigned)group[j / 4 * 64 + byte] >> (j % 4 * 2 + half) & 1U) << shift;
     return code;
 }
 
