@@ -1,5 +1,5 @@
 /* How close the CPU backend's ops come to the machine's limits, measured in the same run.
- *   bench_ops [ISA [THREADS [cpu-time]]]
+ *   bench_ops [ISA [THREADS [cpu-time] [WORD]]]     only lines that contain WORD
  * Bytes and operations are counted here, from the shapes: weights read once a call; a multiply-add
  * is 2. */
 #include <math.h>
@@ -9,6 +9,7 @@
 
 #include "backends/backend.h"
 #include "bench/ceilings.h"
+#include "quant_blocks.h"
 
 enum { MAX_COPIES = 64, TRIES = 9 };
 
@@ -16,6 +17,7 @@ struct bench {
     struct backend *be;
     const struct backend_ops *ops;
     struct ceilings top;
+    const char *only; /* NULL: everything */
 };
 
 static void must(enum status st)
@@ -46,46 +48,62 @@ static struct view new_view(struct bench *b, int32_t rows, int32_t cols, enum dt
     return v;
 }
 
-static struct weight *new_weight(struct bench *b, int32_t n, int32_t k, enum dtype t)
+static void *random_rows(size_t n, enum dtype t)
 {
-    struct weight *w;
-    size_t row = (size_t)k * dtype_size(t);
-    char *data = malloc(row * (size_t)n);
-    for (size_t i = 0; i < (size_t)n * (size_t)k; i++) {
+    if (quant_form(t))
+        return quant_random_blocks(t, n, 0.01f, 1);
+    char *data = malloc(n * dtype_size(t));
+    for (size_t i = 0; i < n; i++) {
         float f = (float)((i * 2654435761U >> 8) & 0xffff) * 0x1p-16f - 0.5f;
         uint16_t h = t == DT_F16 ? f16_of_f32(f) : bf16_of_f32(f);
         memcpy(data + i * dtype_size(t), t == DT_F32 ? (void *)&f : (void *)&h, dtype_size(t));
     }
-    struct weight_src src = {.name = "bench",
-                             .cols = k,
-                             .n_parts = 1,
-                             .part = {{.data = data, .row_bytes = row, .dtype = t, .rows = n}},
-                             .n_slices = 1,
-                             .slice_end = {k}};
-    must(b->ops->load_weight(b->be, &src, &w));
-    free(data);
-    return w;
+    return data;
+}
+
+static struct weight_src source(const void *data, int32_t n, int32_t k, enum dtype t)
+{
+    const struct quant_form *f = quant_form(t);
+    size_t row = f ? (size_t)(k / f->block) * (size_t)f->n_bytes : (size_t)k * dtype_size(t);
+    return (struct weight_src){.name = "bench",
+                               .cols = k,
+                               .n_parts = 1,
+                               .part = {{.data = data, .row_bytes = row, .dtype = t, .rows = n}},
+                               .n_slices = 1,
+                               .slice_end = {k}};
 }
 
 /* bytes and flops of one call; the smaller limit is the one that binds */
-static void report(const struct bench *b, const char *what, double ns, double bytes, double flops)
+static void report(const struct bench *b, const char *what, double ns, double bytes, double flops,
+                   double top_flops)
 {
     double gbs = bytes / ns, gflops = flops / ns;
-    double of_mem = gbs / b->top.read_gbs, of_fma = gflops / b->top.fma_gflops;
+    double of_mem = gbs / b->top.read_gbs, of_top = gflops / top_flops;
     printf("%-44s %9.1f us %8.2f GB/s %4.0f %% %9.1f GFLOP/s %4.0f %%\n", what, ns * 1e-3, gbs,
-           of_mem * 100, gflops, of_fma * 100);
+           of_mem * 100, gflops, of_top * 100);
+}
+
+static bool wanted(const struct bench *b, const char *what)
+{
+    return !b->only || strstr(what, b->only);
 }
 
 /* Enough copies of the weight that a pass reads 512 MiB, so that no cache holds them. */
 static void bench_linear(struct bench *b, int32_t m, int32_t n, int32_t k, enum dtype t)
 {
     char what[80];
+    snprintf(what, sizeof what, "linear M %d N %d K %d %s", m, n, k, dtype_name(t));
+    if (!wanted(b, what))
+        return;
     struct weight *w[MAX_COPIES];
-    size_t bytes = (size_t)n * (size_t)k * dtype_size(t);
+    void *data = random_rows((size_t)n * (size_t)k, t);
+    struct weight_src src = source(data, n, k, t);
+    size_t bytes = b->ops->weight_bytes(b->be, &src);
     int copies = m >= 64 ? 1 : (int)(((size_t)512 << 20) / bytes) + 1;
     copies = copies < MAX_COPIES ? copies : MAX_COPIES;
     for (int i = 0; i < copies; i++)
-        w[i] = new_weight(b, n, k, t);
+        must(b->ops->load_weight(b->be, &src, &w[i]));
+    free(data);
     struct view x = new_view(b, m, k, DT_F32), out = new_view(b, m, n, DT_F32);
     double best = INFINITY;
     for (int try = 0; try < TRIES; try++) {
@@ -94,8 +112,8 @@ static void bench_linear(struct bench *b, int32_t m, int32_t n, int32_t k, enum 
             must(b->ops->linear(b->be, w[i], x, out));
         best = fmin(best, (double)(bench_now_ns() - t0) / copies);
     }
-    snprintf(what, sizeof what, "linear M %d N %d K %d %s", m, n, k, dtype_name(t));
-    report(b, what, best, (double)bytes, 2.0 * m * n * k);
+    report(b, what, best, (double)bytes, 2.0 * m * n * k,
+           quant_form(t) ? b->top.int8_gops : b->top.fma_gflops);
     for (int i = 0; i < copies; i++)
         b->ops->free_weight(b->be, w[i]);
     b->ops->free(b->be, x.buf);
@@ -105,6 +123,9 @@ static void bench_linear(struct bench *b, int32_t m, int32_t n, int32_t k, enum 
 static void bench_rows(struct bench *b, int32_t t, int32_t cols)
 {
     char what[80];
+    snprintf(what, sizeof what, "act_mul silu T %d F %d", t, cols);
+    if (!wanted(b, what))
+        return;
     struct view x = new_view(b, t, 2 * cols, DT_F32), out = new_view(b, t, cols, DT_F32);
     double best = INFINITY;
     for (int try = 0; try < 50; try++) {
@@ -112,8 +133,7 @@ static void bench_rows(struct bench *b, int32_t t, int32_t cols)
         must(b->ops->act_mul(b->be, ACT_SILU, x, out));
         best = fmin(best, (double)(bench_now_ns() - t0));
     }
-    snprintf(what, sizeof what, "act_mul silu T %d F %d", t, cols);
-    report(b, what, best, (double)t * cols * 12, 0);
+    report(b, what, best, (double)t * cols * 12, 0, b->top.fma_gflops);
     b->ops->free(b->be, x.buf);
     b->ops->free(b->be, out.buf);
 }
@@ -122,30 +142,35 @@ int main(int argc, char **argv)
 {
     struct backend_config cfg = {.isa = argc > 1 ? argv[1] : "auto",
                                  .threads = argc > 2 ? atoi(argv[2]) : 0};
-    struct bench b;
+    struct bench b = {0};
     struct backend_info info;
     setvbuf(stdout, NULL, _IOLBF, 0); /* a line as soon as it is known, also into a pipe */
     must(backend_open(&b.be, "cpu", &cfg));
     b.ops = backend_ops_of(b.be);
     b.ops->info(b.be, &info);
-    const char *isa = strstr(info.device, "avx512") ? "avx512"
-                      : strstr(info.device, "avx2") ? "avx2"
-                                                    : "";
-    if (argc > 3 && strcmp(argv[3], "cpu-time") == 0)
-        bench_use_cpu_time();
     const char *comma = strrchr(info.device, ',');
+    for (int i = 3; i < argc; i++) {
+        if (strcmp(argv[i], "cpu-time") == 0)
+            bench_use_cpu_time();
+        else
+            b.only = argv[i];
+    }
+    const char *isa = strstr(info.device, "amx") || strstr(info.device, "avx512") ? "avx512"
+                      : strstr(info.device, "avx")                                ? "avx2"
+                                                                                  : "";
     b.top = ceilings_measure(comma ? atoi(comma + 1) : 1, isa);
-    printf("%s\nmemory read %.1f GB/s, fp32 FMA %.0f GFLOP/s (best of several)\n", info.device,
-           b.top.read_gbs, b.top.fma_gflops);
-    const enum dtype types[] = {DT_BF16, DT_F16, DT_F32};
+    printf("%s\nmemory read %.1f GB/s, fp32 FMA %.0f GFLOP/s, int8 %.0f GOP/s (best of several)\n",
+           info.device, b.top.read_gbs, b.top.fma_gflops, b.top.int8_gops);
+    const enum dtype types[] = {DT_Q8_0, DT_Q4_0,   DT_Q4_K, DT_Q6_K, DT_Q5_K, DT_Q2_K,
+                                DT_Q3_K, DT_IQ4_XS, DT_BF16, DT_F16,  DT_F32};
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         bench_linear(&b, 1, 8192, 2048, types[i]);
         bench_linear(&b, 1, 2048, 8192, types[i]);
+        for (int32_t m = 2; m <= 64 && (i < 3 || types[i] == DT_BF16); m *= 2)
+            bench_linear(&b, m, 8192, 2048, types[i]);
         bench_linear(&b, 512, 8192, 2048, types[i]);
         bench_linear(&b, 512, 2048, 8192, types[i]);
     }
-    for (int32_t m = 2; m <= 64; m *= 2)
-        bench_linear(&b, m, 8192, 2048, DT_BF16);
     bench_rows(&b, 512, 8192);
     bench_rows(&b, 1, 8192);
     b.ops->close(b.be);
