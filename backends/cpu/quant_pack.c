@@ -59,7 +59,7 @@ static void put_head(const struct quant_pack *p, char *head, int col, const uint
     for (int g = 0; l->super > 1 && g < l->super * l->halves; g++) {
         int8_t *sub = (int8_t *)head + PANEL * ((l->has_min ? 4 : 2) + g) + col;
         int8_t m = sub_of(b->scale[g], scale), m_min = sub_of(b->min[g], min);
-        *sub = l->nibble_subs ? (int8_t)(m | m_min << 4) : m;
+        *sub = (int8_t)(l->nibble_subs ? m | m_min << 4 : m);
         if (l->has_min && !l->nibble_subs)
             sub[quant_sub_min_step(l)] = m_min;
     }
