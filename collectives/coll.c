@@ -8,16 +8,21 @@
 #include "collectives/mpi_coll.h"
 #endif
 
-#ifdef INGOT_HAVE_NCCL
+#ifdef INGOT_HAVE_CUDA
 #include "backends/cuda/device.h"
+#include "collectives/ipc_coll.h"
+#endif
+#ifdef INGOT_HAVE_NCCL
 #include "collectives/nccl_coll.h"
 #endif
 
 static const struct coll_ops *const registry[] = {
-    &local_coll_ops,
-    &shm_coll_ops,
+    &local_coll_ops, &shm_coll_ops,
 #ifdef INGOT_HAVE_MPI
     &mpi_coll_ops,
+#endif
+#ifdef INGOT_HAVE_CUDA
+    &ipc_coll_ops,
 #endif
 #ifdef INGOT_HAVE_NCCL
     &nccl_coll_ops,
@@ -29,6 +34,9 @@ const char *coll_names(void)
     return "local shm"
 #ifdef INGOT_HAVE_MPI
            " mpi"
+#endif
+#ifdef INGOT_HAVE_CUDA
+           " ipc"
 #endif
 #ifdef INGOT_HAVE_NCCL
            " nccl"

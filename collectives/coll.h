@@ -1,6 +1,7 @@
 /* Collectives over device buffers: one communicator per rank, called by the rank's main thread, in
  * the same order on all ranks.  "local" (world 1), "shm" (ranks on one host, CPU), "mpi" (any
- * backend, staged through host memory), "nccl" (CUDA ranks, a device each).
+ * backend, staged through host memory), "nccl" (CUDA ranks, a device each), "ipc" (CUDA ranks of
+ * one host).
  *
  * Numeric contract: all_reduce with REDUCE_SUM adds f32 in rank order as a binary tree: with a
  * power-of-two world ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7)); with any other world the
@@ -65,7 +66,7 @@ bool coll_in_graph(const char *name, const struct coll_config *cfg);
 /* Device memory that coll_open would take. */
 size_t coll_device_bytes(const char *name, const struct coll_config *cfg);
 
-/* Names compiled in, "local shm mpi nccl". */
+/* Names compiled in, "local shm mpi ipc nccl". */
 const char *coll_names(void);
 
 #endif

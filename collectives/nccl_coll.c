@@ -11,17 +11,23 @@
 #include "backends/cuda/device.h"
 #include "collectives/check.h"
 #include "collectives/control.h"
+#include "collectives/ipc_coll.h"
 #include "collectives/nccl_api.h"
 #include "collectives/segment.h"
 #include "common/clock.h"
+#include "common/log.h"
 
-enum { PIECE_BYTES = 4 << 20 }; /* of an operand that is gathered at once */
+enum {
+    PIECE_BYTES = 4 << 20,   /* of an operand that is gathered at once */
+    SMALL_BYTES = 256 << 10, /* up to here the one-shot kernels are faster */
+};
 
 struct nccl_coll {
     struct coll head;
     struct coll_config cfg;
     struct nccl_api api;
     ncclComm_t comm;
+    struct coll *small;   /* "ipc", for operands up to SMALL_BYTES; NULL: not possible here */
     struct buf *gathered; /* [world, piece] f32 */
     size_t piece;         /* floats */
     bool broken;
@@ -122,6 +128,8 @@ static enum status watch(void *ctx, uint64_t waited_us)
     if (r != ncclSuccess && r != ncclInProgress)
         return nccl_says(c, "a peer has failed", r);
     TRY(look_at_board(c, "waiting for the device"));
+    if (c->small)
+        TRY(c->small->ops->poll(c->small));
     return late(c, waited_us) ? too_late(c, "waiting for the device") : ST_OK;
 }
 
@@ -136,6 +144,8 @@ static void nccl_abort(struct coll *head)
     uint32_t nobody = 0;
     atomic_compare_exchange_strong(&c->board->gave_up, &nobody, (uint32_t)c->head.rank + 1);
     c->broken = true;
+    if (c->small)
+        c->small->ops->abort(c->small);
     if (c->comm)
         c->api.CommAbort(c->comm);
     c->comm = NULL;
@@ -146,6 +156,8 @@ static void nccl_close(struct coll *head)
     struct nccl_coll *c = (struct nccl_coll *)head;
     if (!c)
         return;
+    if (c->small)
+        c->small->ops->close(c->small);
     cuda_watch(c->cfg.be, NULL, NULL);
     if (c->comm && !c->broken && finish(c, "finalize", c->api.CommFinalize(c->comm)) == ST_OK)
         c->api.CommDestroy(c->comm);
@@ -183,6 +195,8 @@ static enum status nccl_all_reduce(struct coll *head, struct view x, enum reduce
     TRY(coll_check_reduce(&c->cfg, x, op, &n));
     if (n == 0)
         return ST_OK;
+    if (c->small && n * sizeof(float) <= SMALL_BYTES)
+        return c->small->ops->all_reduce(c->small, x, op);
     if (op == REDUCE_SUM && (c->head.world <= 2 || c->cfg.any_order)) {
         void *p = cuda_device_ptr(x);
         NCCL_TRY(c, "all_reduce",
@@ -237,15 +251,27 @@ static enum status warm_up(struct nccl_coll *c)
     return backend_ops_of(c->cfg.be)->sync(c->cfg.be);
 }
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 static size_t piece_of(const struct coll_config *cfg)
 {
     size_t all = cfg->max_bytes / sizeof(float) + 1, most = PIECE_BYTES / sizeof(float);
-    return all < most ? all : most;
+    return least(all, most);
+}
+
+static size_t gathered_bytes(const struct coll_config *cfg)
+{
+    return (size_t)cfg->world * piece_of(cfg) * sizeof(float);
 }
 
 static size_t nccl_device_bytes(const struct coll_config *cfg)
 {
-    return (size_t)cfg->world * piece_of(cfg) * sizeof(float);
+    struct coll_config small = *cfg;
+    small.max_bytes = least(cfg->max_bytes, SMALL_BYTES);
+    return gathered_bytes(cfg) + (cfg->one_host ? ipc_device_bytes(&small) : 0);
 }
 
 static enum status connect(struct nccl_coll *c, const unsigned char *bytes)
@@ -258,7 +284,7 @@ static enum status connect(struct nccl_coll *c, const unsigned char *bytes)
     ncclResult_t r = c->api.CommInitRankConfig(&c->comm, c->head.world, id, c->head.rank, &config);
     TRY(finish(c, "connecting", r));
     c->piece = piece_of(&c->cfg);
-    TRY(backend_ops_of(c->cfg.be)->alloc(c->cfg.be, nccl_device_bytes(&c->cfg), MEM_DEVICE,
+    TRY(backend_ops_of(c->cfg.be)->alloc(c->cfg.be, gathered_bytes(&c->cfg), MEM_DEVICE,
                                          &c->gathered));
     cuda_watch(c->cfg.be, watch, c);
     return warm_up(c);
@@ -344,6 +370,18 @@ static enum status exchange_id(const struct nccl_coll *c, unsigned char *id)
     return ST_OK;
 }
 
+/* Ranks of one host whose devices can share memory: all of them or none. */
+static void open_small(struct nccl_coll *c)
+{
+    struct coll_config cfg = c->cfg;
+    cfg.max_bytes = least(cfg.max_bytes, SMALL_BYTES);
+    if (!cfg.one_host || cfg.world < 2 || cfg.world > ONESHOT_MAX_WORLD)
+        return;
+    enum status st = ipc_coll_ops.open(&c->small, &cfg);
+    if (st != ST_OK)
+        log_failure(LOG_INFO, st, "small sums go through NCCL too");
+}
+
 static enum status nccl_open(struct coll **out, const struct coll_config *cfg)
 {
     unsigned char id[NCCL_ID_BYTES] = {0};
@@ -359,6 +397,7 @@ static enum status nccl_open(struct coll **out, const struct coll_config *cfg)
         nccl_close(&c->head);
         return st;
     }
+    open_small(c);
     st = join(out, c, id);
     snprintf(name, sizeof name, "/ingot-nccl-%016llx", (unsigned long long)cfg->session);
     if (cfg->rank == 0)

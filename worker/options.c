@@ -2,7 +2,7 @@
 
 #define AT(member) offsetof(struct worker_options, member)
 
-static const char *const coll_choices[] = {"auto", "local", "shm", "mpi", "nccl"};
+static const char *const coll_choices[] = {"auto", "local", "shm", "mpi", "ipc", "nccl"};
 static const char *const isa_choices[] = {"auto",   "plain",      "avx2", "avxvnni",
                                           "avx512", "avx512vnni", "neon", "neondot"};
 
@@ -45,10 +45,11 @@ static const struct option_row rows[] = {
     {.name = "coll",
      .type = OPT_ENUM,
      .at = AT(coll),
-     .arg = "auto|local|shm|mpi|nccl",
+     .arg = "auto|local|shm|mpi|ipc|nccl",
      .def = "auto",
      .help = "How ranks add their partial results: shm between ranks of one host, mpi anywhere, "
-             "nccl between GPUs, local for one rank.  auto takes the fastest that is possible."},
+             "nccl between GPUs, ipc between GPUs of one host, local for one rank.  auto takes the "
+             "fastest that is possible."},
     {.name = "threads",
      .type = OPT_INT,
      .at = AT(threads),

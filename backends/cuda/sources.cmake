@@ -11,6 +11,7 @@ set(INGOT_CUDA_HOST_SOURCES
 set(INGOT_CUDA_LOAD_SOURCES ${INGOT_CUDA_DIR}/lt_load.c)
 set(INGOT_CUDA_KERNEL_SOURCES
   ${INGOT_CUDA_DIR}/all_reduce.cu
+  ${INGOT_CUDA_DIR}/oneshot.cu
   ${INGOT_CUDA_DIR}/linear_f32.cu
   ${INGOT_CUDA_DIR}/linear_pack.cu
   ${INGOT_CUDA_DIR}/linear_rows.cu

@@ -31,7 +31,7 @@ static const struct option_row engine_table[] = {
      .help = "Compute threads of each rank; 0 shares the cores among the ranks."},
     {.name = "coll",
      ROW(coll, OPT_ENUM),
-     .arg = "auto|local|shm|mpi|nccl",
+     .arg = "auto|local|shm|mpi|ipc|nccl",
      .def = "auto",
      .help = "How ranks add their partial results."},
     {.name = "standby",

@@ -14,6 +14,9 @@ size_t conf_max_bytes(int world);
 /* Sums, maxima, gathers, broadcasts over sizes and types: results, and wrong arguments. */
 int conf_results(struct coll *c, struct backend *be);
 
+/* The same with fewer sizes and rounds, for devices that are emulated. */
+int conf_results_emulated(struct coll *c, struct backend *be);
+
 /* Rank `missing` stays away (it returns at once); the others must name it within their deadline. */
 int conf_missing(struct coll *c, struct backend *be, int missing);
 

@@ -26,11 +26,17 @@ if(INGOT_MPI)
   target_include_directories(bench_coll PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 endif()
 
+# "ipc" on emulated devices.
+set(COLL_IPC ${CMAKE_SOURCE_DIR}/collectives/ipc_coll.c)
+ingot_test(coll_ipc ${COLL_DIR}/test_ipc.c ${COLL_SUITE} ${COLL_IPC}
+  LIBS ingot_coll ingot_backends Threads::Threads LABEL coll TIMEOUT 600)
+ingot_emulated(coll_ipc)
+
 # "nccl" over a stand-in for the library, on emulated devices.
 find_path(INGOT_NCCL_INCLUDE nccl.h HINTS /usr/local/cuda/include)
 find_path(INGOT_CUDA_INCLUDE cuda_runtime.h HINTS /usr/local/cuda/include)
 if(INGOT_NCCL_INCLUDE AND INGOT_CUDA_INCLUDE)
-  set(COLL_NCCL ${CMAKE_SOURCE_DIR}/collectives/nccl_coll.c ${CMAKE_SOURCE_DIR}/collectives/nccl_load.c)
+  set(COLL_NCCL ${CMAKE_SOURCE_DIR}/collectives/nccl_coll.c ${CMAKE_SOURCE_DIR}/collectives/nccl_load.c ${COLL_IPC})
   add_library(fake_nccl SHARED ${COLL_DIR}/fake_nccl.c)
   target_link_libraries(fake_nccl PRIVATE Threads::Threads)
   set_target_properties(fake_nccl PROPERTIES OUTPUT_NAME nccl SOVERSION 2

@@ -1,0 +1,244 @@
+#include "backends/cuda/oneshot.h"
+
+#include "backends/cuda/reduce_tree.h"
+
+/* An area: flags [block][rank], the epoch that the rank has come to; epochs [block] of this rank;
+ * who gave up (1 + rank); the buffers. */
+enum {
+#ifdef INGOT_EMULATE
+    BLOCKS = 3, /* the emulator runs them one after the other */
+#else
+    BLOCKS = 32,
+#endif
+    ONESHOT_THREADS = 256,
+    FLAGS = BLOCKS * ONESHOT_MAX_WORLD,
+    GAVE_UP = FLAGS + BLOCKS,
+    HEAD_BYTES = (GAVE_UP + 4) * 4,
+};
+
+struct oneshot_peers {
+    int rank, world;
+    size_t piece_bytes;
+    char *area[ONESHOT_MAX_WORLD];
+    uint32_t *failed;
+    uint64_t limit_ns;
+};
+
+DEVICE uint32_t *flags_of(const oneshot_peers &p, int rank)
+{
+    return (uint32_t *)p.area[rank] + (int)blockIdx.x * ONESHOT_MAX_WORLD;
+}
+
+DEVICE uint32_t *epoch_of(const oneshot_peers &p)
+{
+    return (uint32_t *)p.area[p.rank] + FLAGS + (int)blockIdx.x;
+}
+
+DEVICE char *buffer_of(const oneshot_peers &p, int rank, uint32_t epoch)
+{
+    return p.area[rank] + HEAD_BYTES + (epoch % 2) * p.piece_bytes;
+}
+
+/* This block's part [*from, *to) of n things, in whole fours. */
+DEVICE void part_of(int64_t n, int64_t *from, int64_t *to)
+{
+    int64_t each = (n / BLOCKS + 4) / 4 * 4;
+    *from = each * (int)blockIdx.x < n ? each * (int)blockIdx.x : n;
+    *to = *from + each < n ? *from + each : n;
+}
+
+/* Bytes [from, to) of src to dst: both buffers 16-byte aligned, or a byte at a time. */
+DEVICE void copy_bytes(char *dst, const char *src, int64_t from, int64_t to)
+{
+    bool wide = ((uintptr_t)(dst + from) | (uintptr_t)(src + from)) % 16 == 0;
+    int64_t whole = wide ? (to - from) / 16 : 0;
+    for (int64_t i = threadIdx.x; i < whole; i += ONESHOT_THREADS)
+        st_128(dst + from + 16 * i, ld_128(src + from + 16 * i));
+    for (int64_t i = from + 16 * whole + threadIdx.x; i < to; i += ONESHOT_THREADS)
+        dst[i] = src[i];
+}
+
+/* Shall the wait for rank r end without it? */
+DEVICE bool gave_up(const oneshot_peers &p, int r, uint64_t waited_ns)
+{
+    volatile uint32_t *failed = p.failed;
+    uint32_t who = ld_acquire_sys((uint32_t *)p.area[p.rank] + GAVE_UP);
+    if (*failed == 0 && who != 0)
+        *failed = ONESHOT_MAX_WORLD + who;
+    if (*failed == 0 && waited_ns > p.limit_ns)
+        *failed = (uint32_t)r + 1;
+    return *failed != 0;
+}
+
+/* All that this block wrote before is seen by the same block of every rank after it, and the other
+ * way round.  A rank that does not come in time is named in *failed, and the kernel goes on with
+ * what there is: the host throws the result away. */
+DEVICE void meet(const oneshot_peers &p, uint32_t epoch)
+{
+    fence_system();
+    SYNC_THREADS(); /* the block's writes are out */
+    int r = (int)threadIdx.x;
+    if (r < p.world) {
+        st_release_sys(flags_of(p, r) + p.rank, epoch + 1);
+        uint64_t from = clock_ns();
+        const uint32_t *flag = flags_of(p, p.rank) + r;
+        while ((int32_t)(ld_acquire_sys(flag) - (epoch + 1)) < 0)
+            if (gave_up(p, r, clock_ns() - from))
+                break;
+    }
+    SYNC_THREADS(); /* all ranks' writes are seen by the block */
+}
+
+DEVICE void leave(const oneshot_peers &p, uint32_t epoch)
+{
+    SYNC_THREADS(); /* the block is done with the epoch */
+    if (threadIdx.x == 0)
+        *epoch_of(p) = epoch + 1;
+}
+
+/* 32 blocks; 4 (world + 2) bytes an element, of which world - 1 over the links between devices. */
+KERNEL(ONESHOT_THREADS) oneshot_reduce_kernel(oneshot_peers p, float *x, int64_t n, int op)
+{
+    uint32_t epoch = *epoch_of(p);
+    int64_t from, to;
+    part_of(n, &from, &to);
+    copy_bytes(buffer_of(p, p.rank, epoch), (const char *)x, 4 * from, 4 * to);
+    meet(p, epoch);
+    for (int64_t i = from + threadIdx.x; i < to; i += ONESHOT_THREADS)
+        x[i] = reduce_tree<4>(p.world, op,
+                              [&](int r) { return ((const float *)buffer_of(p, r, epoch))[i]; });
+    leave(p, epoch);
+}
+
+KERNEL(ONESHOT_THREADS)
+oneshot_gather_kernel(oneshot_peers p, const char *src, char *dst, int64_t bytes, int64_t apart)
+{
+    uint32_t epoch = *epoch_of(p);
+    int64_t from, to;
+    part_of(bytes, &from, &to);
+    copy_bytes(buffer_of(p, p.rank, epoch), src, from, to);
+    meet(p, epoch);
+    for (int r = 0; r < p.world; r++)
+        if (dst + r * apart != src)
+            copy_bytes(dst + r * apart, buffer_of(p, r, epoch), from, to);
+    leave(p, epoch);
+}
+
+KERNEL(ONESHOT_THREADS) oneshot_broadcast_kernel(oneshot_peers p, char *x, int64_t bytes, int root)
+{
+    uint32_t epoch = *epoch_of(p);
+    int64_t from, to;
+    part_of(bytes, &from, &to);
+    if (p.rank == root)
+        copy_bytes(buffer_of(p, root, epoch), x, from, to);
+    meet(p, epoch);
+    if (p.rank != root)
+        copy_bytes(x, buffer_of(p, root, epoch), from, to);
+    leave(p, epoch);
+}
+
+/* One warp. */
+KERNEL(32) oneshot_give_up_kernel(oneshot_peers p)
+{
+    int r = (int)threadIdx.x;
+    if (r < p.world && r != p.rank)
+        st_release_sys((uint32_t *)p.area[r] + GAVE_UP, (uint32_t)p.rank + 1);
+}
+
+static oneshot_peers peers_of(const struct oneshot *o)
+{
+    oneshot_peers p = {};
+    p.rank = o->rank;
+    p.world = o->world;
+    p.piece_bytes = o->piece_bytes;
+    for (int r = 0; r < o->world; r++)
+        p.area[r] = (char *)o->area[r];
+    p.failed = o->failed;
+    p.limit_ns = o->limit_ns;
+    return p;
+}
+
+extern "C" enum status oneshot_reduce(struct backend *be, const struct oneshot *o, void *x,
+                                      size_t n, int op)
+{
+    assert(n * sizeof(float) <= o->piece_bytes && o->world <= ONESHOT_MAX_WORLD);
+    return LAUNCH(be, oneshot_reduce_kernel, BLOCKS, ONESHOT_THREADS, 0, peers_of(o), (float *)x,
+                  (int64_t)n, op);
+}
+
+extern "C" enum status oneshot_gather(struct backend *be, const struct oneshot *o, const void *src,
+                                      void *dst, size_t bytes, size_t apart)
+{
+    assert(bytes <= o->piece_bytes);
+    return LAUNCH(be, oneshot_gather_kernel, BLOCKS, ONESHOT_THREADS, 0, peers_of(o),
+                  (const char *)src, (char *)dst, (int64_t)bytes, (int64_t)apart);
+}
+
+extern "C" enum status oneshot_broadcast(struct backend *be, const struct oneshot *o, void *x,
+                                         size_t bytes, int root)
+{
+    assert(bytes <= o->piece_bytes);
+    return LAUNCH(be, oneshot_broadcast_kernel, BLOCKS, ONESHOT_THREADS, 0, peers_of(o), (char *)x,
+                  (int64_t)bytes, root);
+}
+
+extern "C" enum status oneshot_give_up(struct backend *be, const struct oneshot *o)
+{
+    return LAUNCH(be, oneshot_give_up_kernel, 1, 32, 0, peers_of(o));
+}
+
+extern "C" size_t oneshot_area_bytes(size_t piece_bytes)
+{
+    return HEAD_BYTES + 2 * piece_bytes;
+}
+
+static enum status area_handle(void *area, unsigned char *handle)
+{
+    cudaIpcMemHandle_t h;
+    static_assert(sizeof h == ONESHOT_HANDLE_BYTES, "the size of CUDA's handle");
+    CUDA_TRY(cudaIpcGetMemHandle(&h, area));
+    memcpy(handle, &h, sizeof h);
+    return ST_OK;
+}
+
+extern "C" enum status oneshot_make_area(struct backend *be, size_t piece_bytes, void **out,
+                                         unsigned char *handle)
+{
+    assert(piece_bytes % 16 == 0);
+    *out = nullptr;
+    CUDA_TRY(cudaMalloc(out, oneshot_area_bytes(piece_bytes)));
+    cudaError_t e = cudaMemsetAsync(*out, 0, oneshot_area_bytes(piece_bytes), be->stream);
+    enum status st =
+        e == cudaSuccess ? cuda_sync(be) : cuda_failed(__FILE__, __LINE__, "cudaMemsetAsync", e);
+    if (st == ST_OK && handle)
+        st = area_handle(*out, handle);
+    if (st != ST_OK) {
+        cudaFree(*out);
+        *out = nullptr;
+    }
+    return st;
+}
+
+extern "C" enum status
+oneshot_map_area(struct backend *be, const unsigned char handle[ONESHOT_HANDLE_BYTES], void **out)
+{
+    cudaIpcMemHandle_t h;
+    (void)be;
+    memcpy(&h, handle, sizeof h);
+    CUDA_TRY(cudaIpcOpenMemHandle(out, h, cudaIpcMemLazyEnablePeerAccess));
+    return ST_OK;
+}
+
+extern "C" void oneshot_unmap_area(struct backend *be, void *area)
+{
+    (void)be;
+    if (area)
+        cudaIpcCloseMemHandle(area);
+}
+
+extern "C" void oneshot_free_area(struct backend *be, void *area)
+{
+    (void)be;
+    if (area)
+        cudaFree(area);
+}

@@ -1,0 +1,118 @@
+/* The "ipc" collective on emulated devices: ranks are threads that share their areas' addresses. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "coll/conformance.h"
+#include "collectives/ipc_coll.h"
+
+enum { MAX_RANKS = 8 };
+
+struct rank {
+    struct coll_config cfg;
+    struct ipc_group *group;
+    int (*run)(struct coll *c, struct backend *be);
+    int failures;
+    enum status st;
+    char text[300];
+    pthread_t thread;
+};
+
+static void *rank_main(void *arg)
+{
+    struct rank *r = arg;
+    struct coll *c = NULL;
+    r->st = backend_open(&r->cfg.be, "cuda", &(struct backend_config){0});
+    if (r->st == ST_OK)
+        r->st = ipc_join(&c, &r->cfg, r->group);
+    if (r->st != ST_OK)
+        snprintf(r->text, sizeof r->text, "%s", status_text());
+    else
+        r->failures = r->run(c, r->cfg.be);
+    return c;
+}
+
+/* Ranks close when all have returned: a rank's memory is read by the others' kernels. */
+static void all_pass(int world, uint32_t deadline_ms, int (*run)(struct coll *, struct backend *))
+{
+    struct rank ranks[MAX_RANKS] = {0};
+    struct ipc_group group = {0};
+    void *coll[MAX_RANKS];
+    for (int i = 0; i < world; i++) {
+        ranks[i] = (struct rank){.run = run, .group = &group};
+        ranks[i].cfg = (struct coll_config){.rank = i,
+                                            .world = world,
+                                            .max_bytes = conf_max_bytes(world),
+                                            .deadline_ms = deadline_ms,
+                                            .one_host = true};
+        cr_assert_eq(pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]), 0);
+    }
+    for (int i = 0; i < world; i++)
+        pthread_join(ranks[i].thread, &coll[i]);
+    for (int i = 0; i < world; i++) {
+        cr_expect_eq(ranks[i].st, ST_OK, "rank %d of %d: %s", i, world, ranks[i].text);
+        cr_expect_eq(ranks[i].failures, 0, "rank %d of %d", i, world);
+        if (coll[i])
+            ((struct coll *)coll[i])->ops->close(coll[i]);
+        if (ranks[i].cfg.be)
+            backend_ops_of(ranks[i].cfg.be)->close(ranks[i].cfg.be);
+    }
+}
+
+Test(ipc, gives_the_results_of_the_contract)
+{
+    static const int worlds[] = {1, 2, 3, 4, 8};
+    for (size_t i = 0; i < ARRAY_LEN(worlds); i++)
+        all_pass(worlds[i], 240000, conf_results_emulated);
+}
+
+static int last_missing(struct coll *c, struct backend *be)
+{
+    return conf_missing(c, be, c->world - 1);
+}
+
+Test(ipc, names_a_missing_rank)
+{
+    all_pass(3, 3000, last_missing);
+}
+
+Test(ipc, an_abort_reaches_the_others)
+{
+    all_pass(4, 240000, conf_abort);
+}
+
+enum { REPLAYS = 20 };
+
+/* A recorded all_reduce sums at each launch, and knows its epoch by itself. */
+static int replayed(struct coll *c, struct backend *be)
+{
+    const struct backend_ops *ops = backend_ops_of(be);
+    struct view x = {.rows = 1, .cols = 1000, .stride = 1000, .dtype = DT_F32};
+    struct graph *g = NULL;
+    float v[1000];
+    int failures = ops->alloc(be, sizeof v, MEM_DEVICE, &x.buf) != ST_OK;
+    failures += ops->graph_begin(be) != ST_OK;
+    failures += c->ops->all_reduce(c, x, REDUCE_SUM) != ST_OK;
+    failures += ops->graph_end(be, &g) != ST_OK;
+    for (int k = 0; k < REPLAYS && failures == 0; k++) {
+        float want = 0;
+        for (int r = 0; r < c->world; r++)
+            want += (float)(r + k);
+        for (int i = 0; i < 1000; i++)
+            v[i] = (float)(c->rank + k);
+        failures += ops->write(be, x, v) != ST_OK || ops->graph_launch(be, g) != ST_OK ||
+                    ops->read(be, v, x) != ST_OK;
+        for (int i = 0; i < 1000 && failures == 0; i++)
+            failures += v[i] != want;
+    }
+    if (g)
+        ops->graph_free(be, g);
+    ops->free(be, x.buf);
+    return failures;
+}
+
+Test(ipc, in_a_graph)
+{
+    all_pass(4, 240000, replayed);
+}
