@@ -1,0 +1,115 @@
+"""The CUDA backend end to end without a GPU: real processes whose workers run its kernels on the tests' host emulator.
+Slow (about a thousand times a GPU), so the requests are few and short."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+REAL = pathlib.Path(os.environ.get("INGOT_BIN", pathlib.Path(__file__).resolve().parents[2] / "build/release/bin"))
+os.environ["INGOT_BIN"] = str(REAL / "emulated")
+import tap  # noqa: E402
+from cluster import Parts, model  # noqa: E402
+
+CUDA = ["--backend", "cuda", "--device", "0", "--max-seqs", "8", "--max-ctx", "256"]
+SHARED = [1] + [(7 * i) % 490 + 3 for i in range(37)]
+
+
+def requests():
+    """Different lengths, shared beginnings, greedy and sampled."""
+    out = []
+    for i in range(6):
+        ids = SHARED[:[1, 5, 16, 17, 30, 38][i]] + [40 + 3 * i, 9 + i]
+        s = {"logprobs": True, "temperature": 0.0 if i % 2 == 0 else 0.9}
+        if i % 2:
+            s.update(seed=1000 + i, top_p=0.95, top_k=[0, 20, 40][i // 2])
+        if i == 4:
+            s.update(repetition_penalty=1.2)
+        out.append({"tokens": {"id": ids}, "sampling": s, "max_tokens": 6})
+    return out
+
+
+REQUESTS = requests()
+oracle = {}
+
+
+def need(name):
+    if not (REAL / "emulated" / "ingot-worker").exists():
+        raise tap.Skip("ingot-worker-emulated is not built")
+    if not model(name):
+        raise tap.Skip(f"needs {name} of the shared data")
+    return model(name)
+
+
+def answers(name, together=True, worker=(), **how):
+    with Parts(need(name), worker=[*CUDA, *worker], **how) as c:
+        client = c.clients[0]
+        if together:
+            rids = [client.start(**r) for r in REQUESTS]
+            got = client.collect(rids, 200)
+            out = [got[r] for r in rids]
+        else:
+            out = [client.generate(timeout=100, **r) for r in REQUESTS]
+        assert "emulated GPU" in c.log(), c.log()
+    for a in out:
+        assert a.finish, a.error
+    return [a.key() for a in out]
+
+
+@tap.case
+def greedy_ids_are_those_of_the_fixture():
+    path = need("stories260K")
+    case = json.loads((path / "expected.json").read_text())["cases"][0]
+    n = min(12, len(case["ids"]))
+    with Parts(path, worker=CUDA) as c:
+        a = c.clients[0].generate(timeout=100, tokens={"id": case["prompt_ids"]}, max_tokens=n,
+                                  sampling={"temperature": 0, "logprobs": True})
+        assert a.finish, a.error
+        assert a.ids[0] == case["ids"][:n], (a.ids[0], case["ids"][:n])
+        worst = max((abs(x - y) for x, y in zip(a.logprobs[0], case.get("logprobs") or [])), default=0)
+        assert worst < 1e-4, worst
+
+
+def same_bytes(name, what, seed="0", **how):
+    """seed: of the emulator's thread order"""
+    def run():
+        os.environ["INGOT_EMULATE_SEED"] = "0"
+        if name not in oracle:
+            oracle[name] = answers(name, together=False, coordinator=["--no-prefix-cache", "--no-overlap"])
+            assert len({k for k in oracle[name]}) == len(REQUESTS), "the requests must differ"
+        os.environ["INGOT_EMULATE_SEED"] = seed
+        got = answers(name, **how)
+        for i, (a, b) in enumerate(zip(got, oracle[name])):
+            assert a == b, f"request {i}: {a}, alone {b}"
+    run.__name__ = f"{name.replace('-', '_')}_{what}"
+    tap.case(run)
+
+
+same_bytes("stories260K", "together")
+same_bytes("stories260K", "in_chunks", coordinator=["--max-step-tokens", "16"])
+same_bytes("stories260K", "other_thread_order", seed="11")
+same_bytes("stories260K", "tp2_mpi", tp=2, coll="mpi")
+same_bytes("stories260K-bf16", "together")
+same_bytes("stories260K-bf16", "tp2_mpi", tp=2, coll="mpi")
+
+
+@tap.case
+def without_a_driver_there_is_one_clear_line():
+    if pathlib.Path("/dev/nvidiactl").exists() or pathlib.Path("/proc/driver/nvidia").exists():
+        raise tap.Skip("this machine has a driver")
+    r = subprocess.run([REAL / "ingot-worker", "--backend", "cuda", "--model", need("stories260K"), "--connect",
+                        "ipc:///nonexistent/x"], capture_output=True, text=True, timeout=60)
+    has_cuda = "in this build" not in r.stderr
+    want = "no CUDA driver on this machine" if has_cuda else "no backend 'cuda' in this build (it has: cpu)"
+    assert r.returncode == 3 and want in r.stderr, (r.returncode, r.stderr)
+
+
+@tap.case
+def a_device_that_is_not_there():
+    r = subprocess.run([REAL / "emulated" / "ingot-worker", "--backend", "cuda", "--device", "3", "--inspect",
+                        "--model", need("stories260K")], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 3 and "device 3, there is 1" in r.stderr, (r.returncode, r.stderr)
+
+
+tap.main()

@@ -1,0 +1,125 @@
+"""Compiles the CUDA kernels for every architecture that is shipped, without a GPU, and compares what ptxas says of each
+kernel (registers, stack, spills) with tests/gpu/registers.txt.
+
+    check_kernels.py          as a test
+    check_kernels.py --write  writes registers.txt anew
+
+A kernel may spill only where the table knows of stack.  The numbers belong to one version of the compiler; with another
+one only spills are looked at.
+"""
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import tap  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TABLE = ROOT / "tests" / "gpu" / "registers.txt"
+ARCHS = ["80", "89", "90a", "100"]
+FLAGS = ["-std=c++17", "-O3", "-fmad=false", "-Werror=all-warnings", "-Xptxas", "-v"]
+NVCC = os.environ.get("INGOT_NVCC") or shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+
+
+def need_nvcc():
+    if not shutil.which(NVCC):
+        raise tap.Skip("no nvcc")
+
+
+def version():
+    text = subprocess.run([NVCC, "--version"], capture_output=True, text=True, check=True).stdout
+    return re.search(r"V(\d+\.\d+\.\d+)", text).group(1)
+
+
+def plain_names(mangled):
+    """Demangled, without parameters: {mangled: "embed_kernel<(dtype)1>"}."""
+    if not shutil.which("c++filt"):
+        raise tap.Skip("no c++filt")
+    out = subprocess.run(["c++filt"], input="\n".join(mangled), capture_output=True, text=True, check=True).stdout
+    return {m: re.sub(r"^void ", "", n)[::-1].split("(", 1)[1][::-1] if n.endswith(")") else n
+            for m, n in zip(mangled, out.splitlines())}
+
+
+def compile_one(source):
+    """[(kernel, arch, registers, stack, spills)] of a file."""
+    ccache = [shutil.which("ccache")] if shutil.which("ccache") else []
+    code = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHS]
+    with tempfile.TemporaryDirectory() as folder:  # a real file, so that ccache takes part
+        return parse(source, run(source, ccache + [NVCC, *FLAGS, *code, "-I", ".", "-c",
+                                                   str(source.relative_to(ROOT)), "-o", f"{folder}/x.o"]))
+
+
+def run(source, cmd):
+    r = subprocess.run(cmd, capture_output=True, text=True, cwd=ROOT)
+    if r.returncode != 0:
+        raise AssertionError(f"{source.name}: {r.stderr[-3000:]}")
+    return r.stderr
+
+
+def parse(source, text):
+    found, at, stack, spills = [], None, 0, 0
+    for line in text.splitlines():
+        if m := re.search(r"Compiling entry function '(\S+)' for 'sm_(\w+)'", line):
+            at, stack, spills = m.groups(), 0, 0
+        elif m := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            stack, spills = int(m.group(1)), int(m.group(2)) + int(m.group(3))
+        elif (m := re.search(r"Used (\d+) registers", line)) and at:
+            found.append((*at, int(m.group(1)), stack, spills))
+            at = None
+    assert found, f"{source.name}: ptxas named no kernel"
+    return found
+
+
+def measured():
+    """{kernel: {arch: (registers, stack, spills)}}"""
+    sources = sorted((ROOT / "backends" / "cuda").glob("*.cu"))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        rows = [row for rows in pool.map(compile_one, sources) for row in rows]
+    names, out = plain_names(sorted({r[0] for r in rows})), {}
+    for mangled, arch, *numbers in rows:
+        out.setdefault(names[mangled], {})[arch] = tuple(numbers)
+    return out
+
+
+def written():
+    """The compiler's version, {kernel: {arch: (registers, stack)}}"""
+    lines, out = TABLE.read_text().splitlines(), {}
+    for line in lines[2:]:
+        kernel, numbers = line.split("\t")
+        out[kernel] = {a: tuple(map(int, n.split("/"))) for a, n in zip(lines[1].split(), numbers.split())}
+    return lines[0].split()[-1], out
+
+
+def write():
+    lines = [f"registers/stack of each kernel on the architectures below, by nvcc {version()}", " ".join(ARCHS)]
+    for kernel, numbers in sorted(measured().items()):
+        lines.append(kernel + "\t" + " ".join("{}/{}".format(*numbers[a]) for a in ARCHS))
+    TABLE.write_text("\n".join(lines) + "\n")
+
+
+@tap.case
+def every_architecture_compiles_and_no_kernel_grows():
+    need_nvcc()
+    compiler, table = written()
+    wrong, rows = [], measured()
+    for kernel, numbers in rows.items():
+        for arch, (registers, stack, spills) in numbers.items():
+            was = table.get(kernel, {}).get(arch)
+            if spills and not (was and was[1]):
+                wrong.append(f"{kernel} sm_{arch}: spills {spills} bytes")
+            if not was:
+                wrong.append(f"{kernel} sm_{arch}: not in registers.txt (check_kernels.py --write)")
+            elif compiler == version() and (registers > was[0] or stack > was[1]):
+                wrong.append(f"{kernel} sm_{arch}: {registers} registers, {stack} bytes of stack; were {was}")
+    wrong += [f"{kernel}: in registers.txt, but no kernel" for kernel in table.keys() - rows.keys()]
+    print(f"{len(rows)} kernels" + ("" if compiler == version() else f"; not compared: the table is of {compiler}"))
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+if __name__ == "__main__":
+    write() if sys.argv[1:] == ["--write"] else tap.main()
