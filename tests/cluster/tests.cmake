@@ -10,5 +10,5 @@ endforeach()
 ingot_script_test(cluster_one_rank COMMAND ${INGOT_PYTHON} tests/cluster/test_stories.py tp1_local bf16_shards
   LABEL nompi TIMEOUT 120)
 # the CUDA backend, its kernels run by tests/emulator
-ingot_script_test(cluster_emulated COMMAND ${INGOT_PYTHON} tests/cluster/test_emulated.py
+ingot_script_test(cluster_cuda COMMAND ${INGOT_PYTHON} tests/cluster/test_cuda.py
   LABEL cluster TIMEOUT 600 SERIAL)
