@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "worker/graphs.h"
 #include "worker/host_share.h"
+#include "worker/load/pack_cache.h"
 
 /* ---- agreement ---- */
 
@@ -286,6 +287,27 @@ static enum status open_coll(struct group *g, const struct model_config *mc)
     return timed_coll_open(&g->co, worker_coll_name(g->opt), &cc);
 }
 
+/* --pack-cache; NULL: none. */
+static struct pack_cache *open_cache(struct group *g)
+{
+    const char *dir = g->opt->pack_cache;
+    if (strcmp(dir, "off") == 0)
+        return NULL;
+    return pack_cache_attach(g->ld, g->opt->model, strcmp(dir, "auto") == 0 ? NULL : dir, g->be,
+                             g->ci.rank, g->ci.world);
+}
+
+static enum status load_model(struct group *g, const struct model_config *mc)
+{
+    struct pack_cache *cache = open_cache(g);
+    enum status st = decoder_open(&g->model, mc, g->ld, g->be, &g->co->head, &g->dc);
+    if (st == ST_OK && cache && pack_cache_is_hit(cache))
+        log_line(LOG_INFO, "weights were read packed");
+    loader_set_cache(g->ld, NULL);
+    pack_cache_close(cache, st == ST_OK);
+    return st;
+}
+
 enum status group_load(struct group *g)
 {
     const struct model_config *mc = loader_config(g->ld);
@@ -294,7 +316,7 @@ enum status group_load(struct group *g)
     TRY(open_coll(g, mc));
     if (g->ci.rank == 0 && isatty(STDERR_FILENO))
         loader_on_progress(g->ld, show_progress, &percent);
-    TRY(decoder_open(&g->model, mc, g->ld, g->be, &g->co->head, &g->dc));
+    TRY(load_model(g, mc));
     g->rc.co = &g->co->head;
     g->rc.model = g->model;
     TRY(rank_step_create(&g->step, &g->rc));

@@ -26,6 +26,16 @@ static const struct option_row rows[] = {
      .arg = "NAME",
      .help = "Name of the model in logs and in `ingot status`; else the last part of its path."},
 
+    {.name = "pack-cache",
+     .type = OPT_STRING,
+     .at = AT(pack_cache),
+     .arg = "DIR|auto|off",
+     .def = "off",
+     .help =
+         "Keep each rank's packed weights in files of DIR, so that the next start need not pack "
+         "them; auto is MODEL.ingot-cache.  They take as much disk as the weights take memory, "
+         "are checked whole at every start, and packed again when the model has changed."},
+
     {.help = "Device and ranks"},
     {.name = "backend",
      .type = OPT_ENUM,

@@ -7,7 +7,7 @@
 #include "worker/model/decoder.h"
 
 struct worker_options {
-    const char *model, *connect, *name;
+    const char *model, *connect, *name, *pack_cache;
     int backend, coll, bind, isa, numerics, kv_dtype, graphs,
         log_level;  /* indices: see the functions below */
     int64_t device; /* -1: by the rank's number on its host */

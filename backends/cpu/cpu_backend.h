@@ -127,6 +127,16 @@ MUST_CHECK enum status weight_describe(struct backend *be, const struct weight_s
 size_t weight_data_bytes(const struct weight_src *src);
 void weight_fill(struct backend *be, const struct weight_src *src, struct weight *w);
 
+/* load_weight whose data are packed bytes; NULL: packs them itself. */
+MUST_CHECK enum status weight_make(struct backend *be, const struct weight_src *src,
+                                   const void *packed, struct weight **out);
+
+/* weight_packed.c */
+enum status cpu_pack_id(struct backend *be, uint64_t *id);
+const void *cpu_packed(struct backend *be, const struct weight *w, size_t *n_bytes);
+enum status cpu_load_packed(struct backend *be, const struct weight_src *src, const void *data,
+                            size_t n_bytes, struct weight **out);
+
 /* weight_stack.c */
 size_t cpu_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n);
 enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int32_t n,

@@ -246,7 +246,22 @@ void weight_fill(struct backend *be, const struct weight_src *src, struct weight
         pool_run(be->pool, pack_panels, &(struct pack_job){src, w});
 }
 
-enum status cpu_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+struct copy_job {
+    char *to;
+    const char *from;
+    size_t n;
+};
+
+static void copy_part(void *ctx, int part, int n_parts)
+{
+    const struct copy_job *job = ctx;
+    long from, to;
+    pool_share((long)job->n, part, n_parts, &from, &to);
+    memcpy(job->to + from, job->from + from, (size_t)(to - from));
+}
+
+enum status weight_make(struct backend *be, const struct weight_src *src, const void *packed,
+                        struct weight **out)
 {
     struct weight *w = calloc(1, sizeof *w);
     if (!w)
@@ -260,11 +275,20 @@ enum status cpu_load_weight(struct backend *be, const struct weight_src *src, st
         cpu_free_weight(be, w);
         return st;
     }
-    weight_fill(be, src, w);
+    if (packed)
+        pool_run(be->pool, copy_part,
+                 &(struct copy_job){w->data.data, packed, weight_data_bytes(src)});
+    else
+        weight_fill(be, src, w);
     if (w->bias.data)
         pack_bias(src, w);
     *out = w;
     return ST_OK;
+}
+
+enum status cpu_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+{
+    return weight_make(be, src, NULL, out);
 }
 
 void cpu_free_weight(struct backend *be, struct weight *w)

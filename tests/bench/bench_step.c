@@ -15,13 +15,14 @@
 enum { MAX_LIST = 16, MAX_RANKS = 64, FIRST_PROMPT = 16 };
 
 struct options {
-    const char *model, *shape, *type, *head_type, *pp, *tg, *context, *batch, *json;
+    const char *model, *shape, *type, *head_type, *pp, *tg, *context, *batch, *json, *pack_cache;
     int kv, isa;
     int64_t chunk, threads, ranks, reps;
     bool ceilings, start;
 };
 
-static const char *const isa_choices[] = {"auto", "plain", "avx2", "avx512"};
+static const char *const isa_choices[] = {"auto",   "plain",      "avx2", "avxvnni",
+                                          "avx512", "avx512vnni", "neon", "neondot"};
 static const enum dtype kv_choices[] = {DT_F16, DT_BF16, DT_F32, DT_I8, DT_E4M3};
 
 #define AT(member) offsetof(struct options, member)
@@ -99,6 +100,12 @@ static const struct option_row rows[] = {
              "(parse the file), load (pack the weights), first token.  The machine is measured "
              "afterwards then."},
 
+    {.name = "pack-cache",
+     .type = OPT_STRING,
+     .at = AT(pack_cache),
+     .arg = "DIR",
+     .help = "Keep the packed weights of a --model in DIR: run twice with --start and compare."},
+
     {.help = "Machine"},
     {.name = "threads",
      .type = OPT_INT,
@@ -119,7 +126,7 @@ static const struct option_row rows[] = {
     {.name = "isa",
      .type = OPT_ENUM,
      .at = AT(isa),
-     .arg = "auto|plain|avx2|avx512",
+     .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|neon|neondot",
      .def = "auto",
      .help = "Instruction set."},
     {.name = "kv",
@@ -414,6 +421,8 @@ static enum status bench(const struct options *o, uint64_t began_ns)
                                      .isa = isa_choices[o->isa],
                                      .kv_dtype = kv_choices[o->kv],
                                      .max_chunk = (int32_t)o->chunk,
+                                     .model = o->model,
+                                     .pack_cache = o->model ? o->pack_cache : NULL,
                                      .first_prompt = o->start ? FIRST_PROMPT : 0,
                                      .reps = (int)o->reps,
                                      .row = list,

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Ours against a peer engine on the same files, alternately in one run, so that a neighbour of the
-machine disturbs both.  Every row is the median of ROUNDS turns of each engine.
+machine disturbs both.  Every row is the median over ROUNDS turns of REPS repetitions of each engine.
 
     compare_peer.py --ours build/release/bin/bench_step --bench PATH/llama-bench \\
-        [--batched PATH/llama-batched-bench] [--threads 2] [--rounds 5] [--json FILE] \\
+        [--batched PATH/llama-batched-bench] [--threads 2] [--rounds 3] [--reps 2] [--json FILE] \\
         Q8_0=model-q8_0.gguf ... [--nodes PATH/dllama MODEL TOKENIZER OURS.gguf]
 
 The peer's programs are those of the llama.cpp family (llama-bench; for --batched its
@@ -55,11 +55,12 @@ class Table:
 
 def ours(args, table, label, model, extra, rename):
     """One turn of bench_step; rename: its test -> our row."""
-    command = [args.ours, "--model", model, "--reps", "1", "--json", "-", *extra]
+    command = [args.ours, "--model", model, "--reps", str(args.reps), "--json", "-", *extra]
     report = json.loads(run(command))
     for row in report["rows"]:
         name = f"{label} {rename(row)}"
-        table.add(name, "ours", row["tokens_per_s"]["median"])
+        for seconds in row["seconds"]:
+            table.add(name, "ours", row["n"] * row["seqs"] / seconds)
         if "limit_tokens_per_s" in row:
             best = max(table.limit.get(name, 0), row["limit_tokens_per_s"])
             table.limit[name] = best
@@ -81,11 +82,12 @@ def turn_ours(args, table, label, model):
 
 def turn_peer(args, table, label, model):
     command = [args.bench, "-m", model, "-t", str(args.threads), "-p", str(args.pp), "-n",
-               str(args.tg), "-r", "1", "-o", "json", *args.peer_options.split()]
+               str(args.tg), "-r", str(args.reps), "-o", "json", *args.peer_options.split()]
     text = run(command, PEER_ENV)
     for row in json.loads(text[text.index("[\n"):text.rindex("]") + 1]):
         name = f"prefill {row['n_prompt']}" if row["n_prompt"] else "decode x1"
-        table.add(f"{label} {name}", "peer", row["avg_ts"])
+        for speed in row["samples_ts"]:
+            table.add(f"{label} {name}", "peer", speed)
     if not args.batched:
         return
     need = args.batch * (16 + args.tg)
@@ -146,7 +148,8 @@ def main():
     p.add_argument("--pp", type=int, default=512)
     p.add_argument("--tg", type=int, default=64)
     p.add_argument("--batch", type=int, default=16)
-    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--reps", type=int, default=2)
     p.add_argument("--json", metavar="FILE")
     args = p.parse_args()
     if args.models and not args.bench:

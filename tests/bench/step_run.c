@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/ceilings.h"
+#include "worker/load/pack_cache.h"
 
 enum { BLOCK_LEN = 16, DEADLINE_MS = 120000 };
 
@@ -72,7 +73,13 @@ enum status step_rig_open(struct step_rig *r, struct loader *ld, const struct st
     TRY(take_arrays(r, loader_config(ld)));
     TRY(backend_open(&r->be, "cpu", &bc));
     TRY(open_coll(r, loader_config(ld)));
-    return engine_create(&r->engine, ld, r->be, r->co, &r->dc);
+    struct pack_cache *cache = cfg->pack_cache ? pack_cache_attach(ld, cfg->model, cfg->pack_cache,
+                                                                   r->be, cfg->rank, cfg->world)
+                                               : NULL;
+    enum status st = engine_create(&r->engine, ld, r->be, r->co, &r->dc);
+    loader_set_cache(ld, NULL);
+    pack_cache_close(cache, st == ST_OK);
+    return st;
 }
 
 void step_rig_close(struct step_rig *r)

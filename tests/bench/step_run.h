@@ -23,8 +23,9 @@ struct step_rig_config {
     int threads;      /* of this rank */
     const char *isa;
     enum dtype kv_dtype;
-    int32_t max_chunk;    /* tokens of a prefill step */
-    int32_t first_prompt; /* of step_rig_first_token; 0: it is not called */
+    int32_t max_chunk;              /* tokens of a prefill step */
+    const char *model, *pack_cache; /* pack_cache: a folder, NULL: packed weights are not kept */
+    int32_t first_prompt;           /* of step_rig_first_token; 0: it is not called */
     int reps;
     struct step_row *row; /* [n_rows] */
     int n_rows;

@@ -8,7 +8,7 @@ ingot_test(test_model_tp ${CMAKE_CURRENT_LIST_DIR}/test_tp.c ${CMAKE_CURRENT_LIS
 foreach(name engine memory shard inspect demo)
   ingot_test(test_model_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c ${model_rig} LIBS ${model_libs})
 endforeach()
-foreach(name safetensors config load)
+foreach(name safetensors config load pack_cache)
   ingot_test(test_model_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
     ${CMAKE_CURRENT_LIST_DIR}/make_model.c ${model_rig} LIBS ${model_libs})
 endforeach()

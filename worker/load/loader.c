@@ -15,6 +15,7 @@ struct loader {
     bool *used; /* [count] */
     void (*report)(void *ctx, size_t done, size_t total);
     void *report_ctx;
+    struct pack_cache *cache;
 };
 
 static enum status check_path(const char *path, bool *is_dir)
@@ -240,6 +241,16 @@ void loader_report(struct loader *ld, size_t done, size_t total)
 {
     if (ld->report)
         ld->report(ld->report_ctx, done, total);
+}
+
+void loader_set_cache(struct loader *ld, struct pack_cache *c)
+{
+    ld->cache = c;
+}
+
+struct pack_cache *loader_cache(const struct loader *ld)
+{
+    return ld->cache;
 }
 
 void loader_will_read(const void *data, size_t n_bytes)

@@ -46,6 +46,11 @@ void loader_on_progress(struct loader *ld, void (*report)(void *ctx, size_t done
                         void *ctx);
 void loader_report(struct loader *ld, size_t done, size_t total);
 
+/* Packed weights beside the files (worker/load/pack_cache.h), borrowed; NULL: none. */
+struct pack_cache;
+void loader_set_cache(struct loader *ld, struct pack_cache *c);
+struct pack_cache *loader_cache(const struct loader *ld);
+
 /* These bytes of the map will be read soon. */
 void loader_will_read(const void *data, size_t n_bytes);
 

@@ -1,0 +1,227 @@
+/* Packed weights in a file: the same logits, and nothing but exactly what was written is used. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rig.h"
+#include "worker/load/pack_cache.h"
+
+enum { N = 12, MAX_VOCAB = 512 };
+
+static char dir[64];
+
+static void make_dir(void)
+{
+    snprintf(dir, sizeof dir, "/tmp/ingot-pack-XXXXXX");
+    cr_assert_not_null(mkdtemp(dir));
+}
+
+/* Files in dir; path: of the last one. */
+static int list_dir(char *path, size_t size, bool remove_all)
+{
+    int n = 0;
+    DIR *d = opendir(dir);
+    cr_assert_not_null(d);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;) {
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(path, size, "%s/%s", dir, e->d_name);
+        if (remove_all)
+            unlink(path);
+        n++;
+    }
+    closedir(d);
+    return n;
+}
+
+static void remove_dir(void)
+{
+    char path[400];
+    list_dir(path, sizeof path, true);
+    rmdir(dir);
+}
+
+/* Logits [N, V] of a model loaded with packed weights kept in dir; was_hit NULL: without. */
+static void run(const char *model, int rank, int world, float *logits, bool *was_hit)
+{
+    struct backend_config bc = {.threads = 2};
+    struct backend *be;
+    struct loader *ld;
+    struct decoder *m;
+    must(backend_open(&be, "cpu", &bc), "backend");
+    must(loader_open(&ld, model), "loader");
+    struct decoder_config cfg =
+        rig_decoder_config(loader_config(ld), (struct rig_config){0}, rank, world);
+    struct pack_cache *c = NULL;
+    if (was_hit) {
+        c = pack_cache_attach(ld, model, dir, be, rank, world);
+        cr_assert_not_null(c);
+        *was_hit = pack_cache_is_hit(c);
+    }
+    if (world == 1) {
+        struct engine *e;
+        int32_t ids[N];
+        for (int32_t i = 0; i < N; i++)
+            ids[i] = (i * 3 + 1) % loader_config(ld)->vocab;
+        must(engine_create(&e, ld, be, NULL, &cfg), "engine");
+        must(engine_prepare(e, 1, 0), "prepare");
+        must(engine_forward_verify(e, 1, ids, N, logits), "forward");
+        engine_destroy(e);
+    } else { /* loading alone: the other ranks are not there */
+        struct coll co = {.rank = rank, .world = world};
+        must(decoder_open(&m, loader_config(ld), ld, be, &co, &cfg), "decoder");
+        decoder_close(m);
+    }
+    pack_cache_close(c, true);
+    loader_close(ld);
+    backend_ops_of(be)->close(be);
+}
+
+static float plain[N * MAX_VOCAB], kept[N * MAX_VOCAB];
+
+static void expect(const char *model, bool hit, const char *what)
+{
+    bool was_hit;
+    memset(kept, 0, sizeof kept);
+    run(model, 0, 1, kept, &was_hit);
+    cr_assert_eq(was_hit, hit, "%s: %s", what, was_hit ? "used" : "not used");
+    cr_assert(memcmp(plain, kept, sizeof plain) == 0, "%s: other logits", what);
+}
+
+Test(pack_cache, same_logits)
+{
+    static const char *const names[] = {"llama-gqa", "qwen2", "llama-sharded-bf16",
+                                        "llama-tied-f16", "mixtral"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        char model[1024], path[400];
+        snprintf(model, sizeof model, "%s", golden_dir(names[i]));
+        make_dir();
+        memset(plain, 0, sizeof plain);
+        run(model, 0, 1, plain, NULL);
+        expect(model, false, "the first start");
+        cr_assert_eq(list_dir(path, sizeof path, false), 1, "a temporary file is left");
+        expect(model, true, "the second start");
+        remove_dir();
+    }
+}
+
+Test(pack_cache, ranks_have_their_own)
+{
+    char path[400];
+    bool hit;
+    make_dir();
+    for (int start = 0; start < 2; start++)
+        for (int rank = 0; rank < 2; rank++) {
+            run(golden_dir("llama-gqa"), rank, 2, NULL, &hit);
+            cr_assert_eq(hit, start == 1, "start %d of rank %d", start, rank);
+        }
+    cr_assert_eq(list_dir(path, sizeof path, false), 2);
+    remove_dir();
+}
+
+/* A file of two entries, written by the library. */
+static char *write_small(const struct pack_key *key, size_t *size)
+{
+    static const unsigned char data[2][100] = {{1, 2, 3}, {4, 5, 6}};
+    struct pack_cache *c;
+    char path[400];
+    make_dir();
+    must(pack_cache_open(&c, dir, key, 3), "open");
+    pack_cache_add(c, 5, 0, data[0], sizeof data[0]);
+    pack_cache_add(c, 5, 1, data[1], 37);
+    pack_cache_close(c, true);
+    cr_assert_eq(list_dir(path, sizeof path, false), 1);
+    char *file = read_file(path, size);
+    remove_dir();
+    return file;
+}
+
+static enum status parse(const char *file, size_t size, const struct pack_key *key)
+{
+    const struct pack_entry *entry;
+    size_t n;
+    char *exact = malloc(size ? size : 1); /* so that a sanitizer sees the border */
+    memcpy(exact, file, size);
+    enum status st = pack_file_parse(exact, size, key, &entry, &n);
+    free(exact);
+    return st;
+}
+
+Test(pack_cache, damage_is_seen)
+{
+    const struct pack_key key = {.model = 1, .stamp = 2, .packing = 3, .rank = 0, .world = 1};
+    size_t size, padding = 0;
+    char *file = write_small(&key, &size);
+    must(parse(file, size, &key), "the whole file");
+    for (size_t n = 0; n < size; n++)
+        cr_assert_eq(parse(file, n, &key), ST_FORMAT, "%zu bytes of %zu", n, size);
+    for (size_t i = 0; i < 8 * size; i++) {
+        file[i / 8] = (char)(file[i / 8] ^ 1 << i % 8);
+        padding += parse(file, size, &key) == ST_OK;
+        file[i / 8] = (char)(file[i / 8] ^ 1 << i % 8);
+    }
+    /* what no entry covers: the third entry's place, and the gaps up to 64-byte borders */
+    size_t used = 64 + 2 * 32 + 100 + 37;
+    cr_assert_eq(padding, 8 * (size - used), "%zu of %zu bits do not matter", padding, 8 * size);
+    must(parse(file, size, &key), "the whole file again");
+    free(file);
+}
+
+Test(pack_cache, other_keys_are_refused)
+{
+    const struct pack_key key = {.model = 1, .stamp = 2, .packing = 3, .rank = 0, .world = 1};
+    size_t size;
+    char *file = write_small(&key, &size);
+    for (int i = 0; i < 5; i++) {
+        struct pack_key other = key;
+        other.model += i == 0;
+        other.stamp += i == 1;
+        other.packing += i == 2;
+        other.rank += i == 3;
+        other.world += i == 4;
+        cr_assert_eq(parse(file, size, &other), ST_FORMAT, "field %d", i);
+    }
+    free(file);
+}
+
+Test(pack_cache, damaged_file_is_made_again)
+{
+    char path[400];
+    size_t size;
+    const char *model = golden_dir("llama-gqa");
+    make_dir();
+    memset(plain, 0, sizeof plain);
+    run(model, 0, 1, plain, NULL);
+    expect(model, false, "the first start");
+    cr_assert_eq(list_dir(path, sizeof path, false), 1);
+    char *file = read_file(path, &size);
+    file[size - 1000] ^= 1;
+    FILE *f = fopen(path, "wb");
+    cr_assert(f && fwrite(file, 1, size, f) == size);
+    fclose(f);
+    free(file);
+    expect(model, false, "a damaged file");
+    expect(model, true, "the one made again");
+    remove_dir();
+}
+
+Test(pack_cache, full_disk)
+{
+    char path[400];
+    const char *model = golden_dir("llama-gqa");
+    make_dir();
+    memset(plain, 0, sizeof plain);
+    run(model, 0, 1, plain, NULL);
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){20000, 20000}), 0);
+    expect(model, false, "a disk that takes 20 kB");
+    cr_assert_eq(list_dir(path, sizeof path, false), 0, "a piece of a file is left");
+    expect(model, false, "the same again");
+    remove_dir();
+}

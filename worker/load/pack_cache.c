@@ -1,0 +1,312 @@
+#define _GNU_SOURCE /* dirfd, st_mtim under strict C */
+#include "worker/load/pack_cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/hash.h"
+#include "common/log.h"
+#include "common/mapped_file.h"
+#include "worker/load/weights.h"
+
+enum { ALIGN = 64, PATH_SIZE = 4096 };
+
+static const char magic[8] = {'I', 'N', 'G', 'O', 'T', 'P', 'K', '1'};
+
+struct pack_header {
+    char magic[8];
+    struct pack_key key;
+    uint64_t n_entries;
+    uint64_t size; /* of the file */
+    uint64_t hash; /* of the header with 0 here, and the entries */
+};
+
+struct pack_cache {
+    char path[PATH_SIZE], temporary[PATH_SIZE];
+    struct mapped_file map; /* reading */
+    const struct pack_entry *entry;
+    size_t n;
+    int fd; /* writing; -1: no */
+    struct pack_header head;
+    struct pack_entry *added;
+    size_t max;
+    uint64_t at; /* end of the data so far */
+};
+
+/* Four chains over words of 8 bytes: as fast as memory is read.  Each step can be undone, so one
+ * changed word always changes the result. */
+static uint64_t hash_data(const void *data, size_t n)
+{
+    uint64_t lane[4] = {1, 2, 3, 4}, word[4];
+    const char *p = data;
+    size_t at = 0;
+    for (; at + sizeof word <= n; at += sizeof word) {
+        memcpy(word, p + at, sizeof word);
+        for (int i = 0; i < 4; i++) {
+            lane[i] = (lane[i] ^ word[i]) * 0x9e3779b97f4a7c15U;
+            lane[i] ^= lane[i] >> 32;
+        }
+    }
+    uint64_t h = hash_bytes(n, p + at, n - at);
+    for (int i = 0; i < 4; i++)
+        h = hash_mix(h ^ lane[i]) + (uint64_t)i;
+    return h;
+}
+
+static uint64_t hash_head(const struct pack_header *head, const void *entries)
+{
+    struct pack_header h = *head;
+    h.hash = 0;
+    return hash_data(entries, (size_t)h.n_entries * sizeof(struct pack_entry)) ^
+           hash_data(&h, sizeof h);
+}
+
+static bool same_key(const struct pack_key *a, const struct pack_key *b)
+{
+    return a->model == b->model && a->stamp == b->stamp && a->packing == b->packing &&
+           a->rank == b->rank && a->world == b->world;
+}
+
+enum status pack_file_parse(const void *data, size_t len, const struct pack_key *key,
+                            const struct pack_entry **entry, size_t *n)
+{
+    struct pack_header head;
+    if (len < sizeof head)
+        FAIL(ST_FORMAT, "%zu bytes are no header", len);
+    memcpy(&head, data, sizeof head);
+    if (memcmp(head.magic, magic, sizeof magic) != 0)
+        FAIL(ST_FORMAT, "not a file of packed weights");
+    if (head.size != len)
+        FAIL(ST_FORMAT, "%zu bytes, written were %llu", len, (unsigned long long)head.size);
+    if (head.n_entries > (len - sizeof head) / sizeof(struct pack_entry))
+        FAIL(ST_FORMAT, "%llu entries", (unsigned long long)head.n_entries);
+    const struct pack_entry *e = (const void *)((const char *)data + sizeof head);
+    if (hash_head(&head, e) != head.hash)
+        FAIL(ST_FORMAT, "the header's hash is another");
+    if (!same_key(&head.key, key))
+        FAIL(ST_FORMAT, "of another model or machine");
+    for (size_t i = 0; i < head.n_entries; i++) {
+        if (e[i].offset > len || e[i].n_bytes > len - e[i].offset)
+            FAIL(ST_FORMAT, "entry %zu is outside the file", i);
+        if (hash_data((const char *)data + e[i].offset, (size_t)e[i].n_bytes) != e[i].hash)
+            FAIL(ST_FORMAT, "the hash of entry %zu is another", i);
+    }
+    *entry = e;
+    *n = (size_t)head.n_entries;
+    return ST_OK;
+}
+
+/* ---- names ---- */
+
+static uint64_t hash_file(const char *name, const struct stat *st)
+{
+    uint64_t facts[3] = {(uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec,
+                         (uint64_t)st->st_mtim.tv_nsec};
+    return hash_bytes(hash_bytes(0, name, strlen(name)), facts, sizeof facts);
+}
+
+enum status pack_model_stamp(const char *model, uint64_t *stamp)
+{
+    struct stat st;
+    if (stat(model, &st) != 0)
+        FAIL(ST_NOT_FOUND, "there is no model at %s", model);
+    *stamp = hash_file("", &st);
+    if (!S_ISDIR(st.st_mode))
+        return ST_OK;
+    DIR *dir = opendir(model);
+    if (!dir)
+        FAIL(ST_IO, "cannot list %s", model);
+    *stamp = 0; /* a directory's own time changes with files that are none of the model's */
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;)
+        if (fstatat(dirfd(dir), e->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
+            *stamp += hash_file(e->d_name, &st); /* in any order */
+    closedir(dir);
+    return ST_OK;
+}
+
+enum status pack_cache_dir(const char *model, char *dir, size_t size)
+{
+    size_t n = strlen(model);
+    while (n > 1 && model[n - 1] == '/')
+        n--;
+    if ((size_t)snprintf(dir, size, "%.*s.ingot-cache", (int)n, model) >= size)
+        FAIL(ST_RANGE, "the model's path is too long");
+    return ST_OK;
+}
+
+static enum status set_names(struct pack_cache *c, const char *dir, const struct pack_key *key)
+{
+    unsigned long long name = (unsigned long long)hash_bytes(0, key, sizeof *key);
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+        FAIL(ST_IO, "cannot make %s: %s", dir, strerror(errno));
+    if ((size_t)snprintf(c->path, PATH_SIZE, "%s/%016llx.packed", dir, name) >= PATH_SIZE - 24)
+        FAIL(ST_RANGE, "the path of the packed weights is too long");
+    snprintf(c->temporary, PATH_SIZE, "%s/%016llx.%ld.tmp", dir, name, (long)getpid());
+    return ST_OK;
+}
+
+/* ---- reading and writing ---- */
+
+/* False: there is no such file, or it was damaged and is gone. */
+static bool read_file(struct pack_cache *c, const struct pack_key *key)
+{
+    if (mapped_file_open(&c->map, c->path) != ST_OK)
+        return false;
+    if (pack_file_parse(c->map.data, c->map.size, key, &c->entry, &c->n) == ST_OK)
+        return true;
+    log_line(LOG_WARN, "packed weights %s: %s; packing again", c->path, status_text());
+    mapped_file_close(&c->map);
+    unlink(c->path);
+    return false;
+}
+
+static uint64_t round_up(uint64_t n)
+{
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static enum status begin_file(struct pack_cache *c, const struct pack_key *key, int32_t max_entries)
+{
+    c->max = (size_t)max_entries;
+    c->added = calloc(c->max + 1, sizeof *c->added);
+    if (!c->added)
+        FAIL(ST_NOMEM, "no memory for %d entries", max_entries);
+    memcpy(c->head.magic, magic, sizeof magic);
+    c->head.key = *key;
+    c->at = round_up(sizeof c->head + c->max * sizeof *c->added);
+    c->fd = open(c->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (c->fd < 0)
+        FAIL(ST_IO, "cannot write %s: %s", c->temporary, strerror(errno));
+    return ST_OK;
+}
+
+enum status pack_cache_open(struct pack_cache **out, const char *dir, const struct pack_key *key,
+                            int32_t max_entries)
+{
+    *out = NULL;
+    struct pack_cache *c = calloc(1, sizeof *c);
+    if (!c)
+        FAIL(ST_NOMEM, "no memory");
+    c->fd = -1;
+    enum status st = set_names(c, dir, key);
+    if (st == ST_OK && !read_file(c, key))
+        st = begin_file(c, key, max_entries);
+    if (st != ST_OK) {
+        pack_cache_close(c, false);
+        return st;
+    }
+    *out = c;
+    return ST_OK;
+}
+
+bool pack_cache_find(const struct pack_cache *c, int32_t weight, int32_t layer, const void **data,
+                     size_t *n_bytes)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->entry[i].weight == weight && c->entry[i].layer == layer) {
+            *data = c->map.data + c->entry[i].offset;
+            *n_bytes = (size_t)c->entry[i].n_bytes;
+            return true;
+        }
+    return false;
+}
+
+static bool write_at(int fd, const void *data, size_t n, uint64_t at)
+{
+    const char *p = data;
+    while (n > 0) {
+        ssize_t k = pwrite(fd, p, n, (off_t)at);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return false;
+        p += k, at += (uint64_t)k, n -= (size_t)k;
+    }
+    return true;
+}
+
+static void give_up_file(struct pack_cache *c, const char *why)
+{
+    log_line(LOG_WARN, "packed weights are not kept: %s: %s", c->temporary, why);
+    close(c->fd);
+    unlink(c->temporary);
+    c->fd = -1;
+}
+
+void pack_cache_add(struct pack_cache *c, int32_t weight, int32_t layer, const void *data,
+                    size_t n_bytes)
+{
+    if (c->fd < 0)
+        return;
+    if (c->head.n_entries == c->max) {
+        give_up_file(c, "more weights than expected");
+        return;
+    }
+    c->added[c->head.n_entries++] =
+        (struct pack_entry){weight, layer, c->at, n_bytes, hash_data(data, n_bytes)};
+    if (!write_at(c->fd, data, n_bytes, c->at)) {
+        give_up_file(c, strerror(errno));
+        return;
+    }
+    c->at = round_up(c->at + n_bytes);
+}
+
+bool pack_cache_is_hit(const struct pack_cache *c)
+{
+    return c->map.size > 0;
+}
+
+static bool finish_file(struct pack_cache *c)
+{
+    c->head.size = c->at;
+    c->head.hash = hash_head(&c->head, c->added);
+    return ftruncate(c->fd, (off_t)c->at) == 0 && write_at(c->fd, &c->head, sizeof c->head, 0) &&
+           write_at(c->fd, c->added, (size_t)c->head.n_entries * sizeof *c->added,
+                    sizeof c->head) &&
+           fsync(c->fd) == 0 && rename(c->temporary, c->path) == 0;
+}
+
+void pack_cache_close(struct pack_cache *c, bool ok)
+{
+    if (!c)
+        return;
+    if (c->fd >= 0 && !(ok && finish_file(c)))
+        give_up_file(c, ok ? strerror(errno) : "loading failed");
+    if (c->fd >= 0)
+        close(c->fd);
+    mapped_file_close(&c->map);
+    free(c->added);
+    free(c);
+}
+
+/* ---- use ---- */
+
+static enum status open_for(struct pack_cache **out, struct loader *ld, const char *model,
+                            const char *dir, struct backend *be, int rank, int world)
+{
+    const struct model_config *mc = loader_config(ld);
+    struct pack_key key = {.model = loader_digest(ld), .rank = rank, .world = world};
+    char beside[PATH_SIZE];
+    TRY(backend_ops_of(be)->pack_id(be, &key.packing));
+    TRY(pack_model_stamp(model, &key.stamp));
+    TRY(pack_cache_dir(model, beside, sizeof beside));
+    return pack_cache_open(out, dir ? dir : beside, &key, (mc->n_layers + 1) * W_N);
+}
+
+struct pack_cache *pack_cache_attach(struct loader *ld, const char *model, const char *dir,
+                                     struct backend *be, int rank, int world)
+{
+    struct pack_cache *c = NULL;
+    if (!backend_ops_of(be)->pack_id)
+        log_line(LOG_INFO, "the backend %s keeps no packed weights", backend_ops_of(be)->name);
+    else if (open_for(&c, ld, model, dir, be, rank, world) != ST_OK)
+        log_line(LOG_WARN, "packed weights are not kept: %s", status_text());
+    loader_set_cache(ld, c);
+    return c;
+}
