@@ -195,8 +195,8 @@ static constexpr int blocks_per_sm(int nt)
  * of w and all tokens (8 NT at most), its warp i the segments i, i + WARPS, ...  While a segment is
  * used, the next one is on its way, also over the border of two groups.  Each round of WARPS
  * segments ends with one barrier, then all threads add the sums in order.
- * Shared memory: [2][WARPS][16 MT * 8 NT] f32.  Bytes: N K (w) once from memory; x [T, K] for each
- * group of rows from L1 or L2.  Bound by memory bandwidth. */
+ * Shared memory: [2][WARPS][16 MT * 8 NT] f32.  Bytes: 2 N K (w) once from memory; x [T, K] for
+ * each group of rows from L1 or L2.  Bound by memory bandwidth. */
 template <class E, int MT, int NT, bool X32>
 KERNEL(WARPS * 32, blocks_per_sm(NT))
 rows_kernel(struct linear_job a)
@@ -215,8 +215,7 @@ rows_kernel(struct linear_job a)
         load_w(w[step], a, (int32_t)blockIdx.x * 16 * MT, s, step);
     pdl_wait(); /* w is never written in a step, x is */
     for (int group = (int)blockIdx.x; group < n_groups; group += (int)gridDim.x) {
-        struct running_sums<per_thread> sums = {
-        };
+        running_sums<per_thread> sums = {};
         for (int round = 0; round < rounds; round++) {
             const bool last = round == rounds - 1;
             const int next_group = last ? group + (int)gridDim.x : group;
