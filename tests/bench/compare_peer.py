@@ -71,13 +71,10 @@ def plain_name(row):
 
 
 def turn_ours(args, table, label, model):
-    threads = ["--threads", str(args.threads)]
+    batch = f"1,{args.batch}" if args.batched else "1"
     ours(args, table, label, model,
-         [*threads, "--pp", str(args.pp), "--tg", str(args.tg)], plain_name)
-    if args.batched:
-        ours(args, table, label, model,
-             [*threads, "--pp", "0", "--tg", str(args.tg), "--batch", str(args.batch),
-              "--context", "16"], plain_name)
+         ["--threads", str(args.threads), "--pp", str(args.pp), "--tg", str(args.tg), "--batch",
+          batch, *args.our_options.split()], plain_name)
 
 
 def turn_peer(args, table, label, model):
@@ -90,13 +87,13 @@ def turn_peer(args, table, label, model):
             table.add(f"{label} {name}", "peer", speed)
     if not args.batched:
         return
-    need = args.batch * (16 + args.tg)
+    need = args.batch * (1 + args.tg)
     command = [args.batched, "-m", model, "-t", str(args.threads), "-tb", str(args.threads), "-c",
-               str(need), "-npp", "16", "-ntg", str(args.tg), "-npl", str(args.batch),
+               str(need), "-npp", "1", "-ntg", str(args.tg), "-npl", str(args.batch),
                *args.batched_options.split()]
     for line in run(command, PEER_ENV).splitlines():
         cells = [c.strip() for c in line.strip().strip("|").split("|")]
-        if len(cells) >= 8 and cells[0] == "16" and cells[2] == str(args.batch):
+        if len(cells) >= 8 and cells[0] == "1" and cells[2] == str(args.batch):
             table.add(f"{label} decode x{args.batch}", "peer", float(cells[7]))
 
 
@@ -141,6 +138,7 @@ def main():
     p.add_argument("--bench", help="the peer's llama-bench")
     p.add_argument("--batched", help="the peer's llama-batched-bench")
     p.add_argument("--nodes", nargs=4, metavar=("DLLAMA", "MODEL", "TOKENIZER", "OURS.gguf"))
+    p.add_argument("--our-options", default="", help="more of bench_step's options")
     p.add_argument("--peer-options", default="-rtr 1 -fa 1", help="more of llama-bench's options")
     p.add_argument("--batched-options", default="-rtr -fa -ub 512",
                    help="more of llama-batched-bench's options")
