@@ -242,7 +242,7 @@ void weight_fill(struct backend *be, const struct weight_src *src, struct weight
 {
     if (w->vector)
         load_vector(src, w);
-    else
+    else if (w->k > 0)
         pool_run(be->pool, pack_panels, &(struct pack_job){src, w});
 }
 
