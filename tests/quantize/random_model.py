@@ -1,6 +1,8 @@
 """A random Llama with rows of 256 and the demo model's tokenizer, for what needs whole K blocks."""
 import array
 import json
+import lzma
+import math
 import pathlib
 import random
 import shutil
@@ -32,6 +34,32 @@ def shapes(layers, ffn):
             yield f"model.layers.{i}.{name}.weight", shape, 0.0, shape[1] ** -0.5
         for name in ("input_layernorm", "post_attention_layernorm"):
             yield f"model.layers.{i}.{name}.weight", (HIDDEN,), 1.0, 0.1
+
+
+def tiny(folder, tokenizer):
+    """A model of zeros around the tokenizer of another folder (its files may be packed by xz)."""
+    folder = pathlib.Path(folder)
+    folder.mkdir()
+    for f in pathlib.Path(tokenizer).glob("tokenizer*.json*"):
+        if f.suffix == ".xz":
+            (folder / f.stem).write_bytes(lzma.decompress(f.read_bytes()))
+        else:
+            shutil.copy(f, folder)
+    t = json.loads((folder / "tokenizer.json").read_text())
+    vocab = max([*t["model"]["vocab"].values(), *(a["id"] for a in t["added_tokens"])]) + 9  # some are unused
+    c = {**config(1, 32), "hidden_size": 8, "vocab_size": vocab, "num_attention_heads": 1,
+         "num_key_value_heads": 1, "head_dim": 8}
+    (folder / "config.json").write_text(json.dumps(c))
+    header, at = {}, 0
+    for name, shape, _, _ in shapes(1, 32):
+        small = [{VOCAB: vocab, 32: 32}.get(d, 8) for d in shape]
+        size = 4 * math.prod(small)
+        header[name] = {"dtype": "F32", "shape": small, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(at))
+    return folder
 
 
 def make(folder, layers=LAYERS, ffn=FFN, seed=5, spoil=None):

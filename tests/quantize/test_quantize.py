@@ -16,7 +16,7 @@ import gguf_parts  # noqa: E402
 import random_model  # noqa: E402
 import tap  # noqa: E402
 from cli_tools import INGOT, ingot, ok  # noqa: E402
-from cluster import DEMO, model  # noqa: E402
+from cluster import DATA, DEMO, model  # noqa: E402
 
 DIR = pathlib.Path(tempfile.mkdtemp(prefix="ingot-quantize-"))
 TEXT = HERE.parents[1] / "README.md"
@@ -172,6 +172,26 @@ def files_in_parts():
                     ["run", parts[0], "--prompt", "x"]):
         p = ingot(*command)
         assert p.returncode != 0 and "part 2 of 3 is missing" in p.stderr + p.stdout, (command, p.stderr)
+
+
+@tap.case
+def tokenizers_of_other_models():
+    """Byte-level BPE and SentencePiece, from tokenizer.json to GGUF and back to the same ids."""
+    folder = DATA / "tokenizers" / "hf"
+    if not folder.exists():
+        raise tap.Skip("no shared data: tokenizers/hf")
+    texts = (TEXT.read_text(), " ".join(map(chr, range(0x20, 0x500))),
+             "It's 12345 na\u00efve caf\u00e9s \u2014 \u4f60\u597d \U0001f642\n\n\ttabs   blanks "
+             "<|im_start|> </s> <s>x")
+    for name in ("llama-3.1-8b-instruct", "qwen2", "qwen3", "tinyllama", "mistral-7b"):
+        source = random_model.tiny(DIR / name, folder / name)
+        out, _ = quantize(source, f"{name}.gguf", "q8_0")
+        for text in texts:
+            want = ok("tokenize", source, "--text-file", "-", stdin=text)
+            assert ok("tokenize", out, "--text-file", "-", stdin=text) == want, name
+    odd = random_model.tiny(DIR / "falcon", folder / "falcon")
+    p = ingot("quantize", odd, DIR / "falcon.gguf", "--type", "q8_0")
+    assert p.returncode == 3 and "no pre-tokenizer that ingot-quantize has a GGUF name for" in p.stderr, p.stderr
 
 
 @tap.case

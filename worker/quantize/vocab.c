@@ -68,6 +68,7 @@ static enum status set_tokens(struct vocab *v)
 {
     const cJSON *item, *unk = json_member(v->model, "unk_token");
     const char *unknown = cJSON_IsString(unk) ? unk->valuestring : NULL;
+    bool inexact = false;
     v->n = v->s->mc->vocab;
     v->token = calloc((size_t)v->n, sizeof *v->token);
     if (!v->token)
@@ -84,13 +85,14 @@ static enum status set_tokens(struct vocab *v)
                       is_unknown ? UNKNOWN
                       : special  ? CONTROL
                                  : USER));
-        if (cJSON_IsTrue(json_member(item, "lstrip")) ||
-            cJSON_IsTrue(json_member(item, "rstrip")) ||
-            cJSON_IsTrue(json_member(item, "single_word")))
-            TRY(vocab_note(v->s->notes,
-                           "an added token takes blanks beside it, or whole words only: "
-                           "GGUF cannot say that"));
+        inexact |= cJSON_IsTrue(json_member(item, "lstrip")) ||
+                   cJSON_IsTrue(json_member(item, "rstrip")) ||
+                   cJSON_IsTrue(json_member(item, "single_word"));
     }
+    if (inexact)
+        TRY(vocab_note(v->s->notes,
+                       "added tokens take blanks beside them, or whole words only: GGUF cannot say "
+                       "that"));
     return ST_OK;
 }
 

@@ -148,10 +148,10 @@ enum status vocab_space_prefix(const cJSON *root, bool *prefix, struct text_buf 
         const cJSON *s = json_member(step[0], "prepend_scheme");
         const char *scheme = cJSON_IsString(s) ? s->valuestring : "always";
         *prefix = strcmp(scheme, "never") != 0;
-        return strcmp(scheme, "first") ? ST_OK
-                                       : vocab_note(notes, "a blank goes before the text behind "
-                                                           "special tokens too, not only at the "
-                                                           "beginning");
+        return !*prefix ? ST_OK
+                        : vocab_note(notes, "GGUF puts a blank before every text: one that begins "
+                                            "with a blank or follows a special token gives other "
+                                            "tokens");
     }
     FAIL(ST_UNSUPPORTED,
          "tokenizer.json: its normalizer and pre-tokenizer are not those of a SentencePiece model");
