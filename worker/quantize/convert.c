@@ -164,7 +164,7 @@ static enum status make_room(struct run *r, const struct pieces *p)
         if (!r->part[i].row || !r->part[i].back)
             FAIL(ST_NOMEM, "no memory for rows of %zu elements", widest);
     }
-    return pool_create(&r->pool, r->cv->n_threads, r->cv->n_threads);
+    return pool_create(&r->pool, r->cv->n_threads, r->cv->n_threads, false);
 }
 
 static enum status run_all(struct run *r, const struct pieces *p)
