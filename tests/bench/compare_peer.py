@@ -140,7 +140,7 @@ def main():
     p.add_argument("--nodes", nargs=4, metavar=("DLLAMA", "MODEL", "TOKENIZER", "OURS.gguf"))
     p.add_argument("--our-options", default="", help="more of bench_step's options")
     p.add_argument("--peer-options", default="-rtr 1 -fa 1", help="more of llama-bench's options")
-    p.add_argument("--batched-options", default="-rtr -fa -ub 512",
+    p.add_argument("--batched-options", default="-rtr -fa on -ub 512",
                    help="more of llama-batched-bench's options")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--pp", type=int, default=512)
