@@ -1,24 +1,11 @@
 /* Every op that the CUDA backend has, on the host emulator: against double precision, rows alone,
  * and with threads in other orders, which shows a missing barrier. */
-#include "common/quant.h"
 #include "ops/op_checks.h"
+#include "ops/op_cuda.h"
 
 #include "backends/cuda/cuda_backend.h"
 
 static const uint64_t seeds[] = {0, 20241};
-
-/* Activations meet 16-bit weights in the weights' type, of 8 or 11 significant bits: rounding to
- * nearest changes them by 2^-8 or 2^-11 at most. */
-static struct op_case with_rounded_x(const struct op_case *c)
-{
-    struct op_case rounded = *c;
-    bool widened = c->variant == 1 && c->n_parts > 1; /* parts of two types: f32 in memory */
-    if (c->op == &op_linear && !widened)
-        rounded.x_eps = c->dtype == DT_BF16 ? 0x1p-8 : c->dtype == DT_F16 ? 0x1p-11 : 0;
-    if (c->op == &op_attention && c->dtype != DT_F32) /* 8-bit caches are widened to bf16 */
-        rounded.x_eps = c->dtype == DT_F16 ? 0x1p-11 : 0x1p-8;
-    return rounded;
-}
 
 static struct backend *open_gpu(void)
 {
@@ -31,32 +18,7 @@ static struct backend *open_gpu(void)
 /* Is the case for an op of this backend, and within the work that an emulator can do? */
 static bool runs(const struct backend *be, const struct op_case *c)
 {
-    const struct backend_ops *o = backend_ops_of(be);
-    const struct op_present {
-        const struct op *op;
-        bool present;
-    } all[] = {
-        {&op_linear, o->linear},
-        {&op_embed, o->embed},
-        {&op_add_rms_norm, o->add_rms_norm},
-        {&op_layer_norm, o->layer_norm},
-        {&op_act_mul, o->act_mul},
-        {&op_activate, o->activate},
-        {&op_add, o->add},
-        {&op_gather, o->gather},
-        {&op_edit_logits, o->edit_logits},
-        {&op_topk, o->topk},
-        {&op_sample, o->sample},
-        {&op_take_tokens, o->take_tokens},
-        {&op_qkv, o->qkv_to_cache},
-        {&op_attention, o->attention},
-    };
-    if (quant_form(c->dtype))
-        return false; /* see backends/cuda: the weight types that it takes */
-    for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        if (all[i].op == c->op)
-            return all[i].present && c->rows <= 200;
-    return false;
+    return !cuda_lacks(be, c) && c->rows <= 200;
 }
 
 Test(ops_cuda, agrees_with_double_precision)

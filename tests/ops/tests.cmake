@@ -1,14 +1,4 @@
-add_library(ingot_op_cases STATIC
-  ops/op_attention.c
-  ops/op_cases.c
-  ops/op_env.c
-  ops/op_linear.c
-  ops/op_logits.c
-  ops/op_moe.c
-  ops/op_rows.c
-  ops/op_sample.c)
-target_include_directories(ingot_op_cases PUBLIC ${CMAKE_SOURCE_DIR}/tests)
-target_link_libraries(ingot_op_cases PUBLIC ingot_flags ingot_backends m)
+include(${CMAKE_CURRENT_LIST_DIR}/cases.cmake)
 ingot_test(test_ops ops/test_ops.c LIBS ingot_op_cases ingot_backends ingot_common TIMEOUT 900 LABEL ops)
 ingot_test(test_backend ops/test_backend.c LIBS ingot_backends ingot_common LABEL ops)
 ingot_test(test_quant ops/test_quant.c LIBS ingot_backends ingot_common m LABEL ops)

@@ -1,0 +1,245 @@
+/* Numbers of other programs: the fixtures of HuggingFace transformers, stories260K. */
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/gpu_model.h"
+
+/* Greatest |difference| of a row of logits over the row's greatest |logit|.  f32: as on the CPU.
+ * 16-bit weights: each of a layer's four products and the head take their input rounded to the
+ * weights' type, which changes it by 2^-8 (bf16) or 2^-11 (f16) of its size at most; as many such
+ * changes as there are roundings are allowed.  A loader that ignores an option of its fixture is
+ * off by 0.6 (tests/golden/README.md). */
+static double bound_of(enum dtype weights, int32_t n_layers)
+{
+    double roundings = 4.0 * n_layers + 1;
+    return weights == DT_F32 ? 1e-4 : weights == DT_F16 ? roundings * 0x1p-11 : roundings * 0x1p-8;
+}
+
+struct golden {
+    int32_t n, vocab;
+    int32_t *ids;  /* [n] */
+    float *logits; /* [n, vocab] */
+};
+
+static char *read_all(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return NULL;
+    fseek(f, 0, SEEK_END);
+    long n = ftell(f);
+    rewind(f);
+    char *data = n >= 0 ? malloc((size_t)n + 1) : NULL;
+    *size = data ? fread(data, 1, (size_t)n, f) : 0;
+    fclose(f);
+    if (data)
+        data[*size] = 0;
+    return data;
+}
+
+static cJSON *read_json(const char *dir)
+{
+    char path[1200];
+    size_t size;
+    snprintf(path, sizeof path, "%s/expected.json", dir);
+    char *text = read_all(path, &size);
+    cJSON *root = text ? cJSON_Parse(text) : NULL;
+    free(text);
+    return root;
+}
+
+static int32_t *ids_of(const cJSON *list, int32_t *n)
+{
+    int32_t *ids = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *ids), i = 0;
+    const cJSON *c;
+    cJSON_ArrayForEach(c, list) if (ids) ids[i++] = c->valueint;
+    *n = i;
+    return ids;
+}
+
+static bool golden_read(struct golden *g, const char *dir)
+{
+    char path[1200];
+    size_t size = 0;
+    int32_t n_ids = 0;
+    cJSON *root = read_json(dir);
+    memset(g, 0, sizeof *g);
+    if (!root)
+        return false;
+    g->n = cJSON_GetObjectItem(root, "n_positions")->valueint;
+    g->vocab = cJSON_GetObjectItem(root, "vocab_size")->valueint;
+    g->ids = ids_of(cJSON_GetObjectItem(root, "input_ids"), &n_ids);
+    snprintf(path, sizeof path, "%s/%s", dir, cJSON_GetObjectItem(root, "logits")->valuestring);
+    g->logits = (float *)(void *)read_all(path, &size);
+    cJSON_Delete(root);
+    return g->ids && g->logits && n_ids == g->n &&
+           size == (size_t)g->n * (size_t)g->vocab * sizeof(float);
+}
+
+/* Rows whose best token differs, and the worst relative difference. */
+static void compare(const struct golden *g, const float *logits, int *other_ids, double *worst)
+{
+    *other_ids = 0;
+    *worst = 0;
+    for (int32_t t = 0; t < g->n; t++) {
+        const float *got = logits + (size_t)t * (size_t)g->vocab;
+        const float *want = g->logits + (size_t)t * (size_t)g->vocab;
+        double diff = 0, top = 0;
+        for (int32_t v = 0; v < g->vocab; v++) {
+            double d = fabs((double)got[v] - (double)want[v]);
+            diff = isnan(got[v]) ? INFINITY : fmax(diff, d);
+            top = fmax(top, fabs((double)want[v]));
+        }
+        *other_ids += greatest(got, g->vocab) != greatest(want, g->vocab);
+        *worst = fmax(*worst, diff / top);
+    }
+}
+
+static enum status golden_logits(const struct golden *g, struct engine *e, float **logits)
+{
+    *logits = calloc((size_t)g->n * (size_t)g->vocab, sizeof **logits);
+    if (!*logits || engine_config(e)->vocab != g->vocab)
+        FAIL(ST_RANGE, "vocabulary of %d", engine_config(e)->vocab);
+    TRY(engine_prepare(e, 1, g->n));
+    return engine_forward_verify(e, 1, g->ids, g->n, *logits);
+}
+
+static void check_fixture(struct tap *t, const struct options *o, const char *name,
+                          enum dtype weights)
+{
+    char dir[1024];
+    struct golden g;
+    struct rank_engine r;
+    float *logits = NULL;
+    int other_ids;
+    double worst;
+    snprintf(dir, sizeof dir, "%s/%s", o->models, name);
+    enum status st = rank_open(&r, dir, DT_F32, 0, 1, NULL);
+    if (st == ST_UNSUPPORTED) {
+        tap_skip(t, name, status_detail());
+    } else if (st != ST_OK) {
+        tap_ok(t, false, "%s: %s", name, status_detail());
+    } else if (!golden_read(&g, dir)) {
+        tap_ok(t, false, "%s: no expected.json", name);
+    } else if (golden_logits(&g, r.e, &logits) != ST_OK) {
+        tap_ok(t, false, "%s: %s", name, status_detail());
+    } else {
+        compare(&g, logits, &other_ids, &worst);
+        double bound = bound_of(weights, engine_config(r.e)->n_layers);
+        bool fine = worst <= bound && (weights != DT_F32 || other_ids == 0);
+        tap_ok(t, fine, "%s (%s): relative difference %.2g, at most %.2g; %d of %d best ids differ",
+               name, dtype_name(weights), worst, bound, other_ids, g.n);
+    }
+    if (st == ST_OK) {
+        free(g.ids);
+        free(g.logits);
+    }
+    free(logits);
+    rank_close(&r);
+}
+
+void check_golden(struct tap *t, const struct options *o)
+{
+    static const struct {
+        const char *name;
+        enum dtype weights;
+        bool few;
+    } all[] = {
+        {"llama-gqa", DT_F32, true},
+        {"llama-sharded-bf16", DT_BF16, true},
+        {"llama-tied-f16", DT_F16, true},
+        {"mistral-window", DT_F32, true},
+        {"qwen3", DT_F32, true},
+        {"llama-attention-bias", DT_F32, false},
+        {"llama-head-dim", DT_F32, false},
+        {"llama-mha", DT_F32, false},
+        {"llama-mlp-bias", DT_F32, false},
+        {"llama-mqa", DT_F32, false},
+        {"llama-rope-linear", DT_F32, false},
+        {"llama-rope-llama3", DT_F32, false},
+        {"llama-rope-llama3-v5", DT_F32, false},
+        {"llama-rope-yarn", DT_F32, false},
+        {"llama-rope-yarn-factor", DT_F32, false},
+        {"mistral-no-window", DT_F32, false},
+        {"mistral-window-v5", DT_F32, false},
+        {"qwen2", DT_F32, false},
+        {"qwen2-yarn", DT_F32, false},
+        {"qwen3-v5", DT_F32, false},
+        {"mixtral", DT_F32, false},
+        {"qwen3moe-v5-bf16", DT_BF16, false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        if (all[i].few || !o->few)
+            check_fixture(t, o, all[i].name, all[i].weights);
+}
+
+/* ---- stories260K ---- */
+
+static double logprob(const float *x, int32_t n, int32_t id)
+{
+    double sum = 0, top = (double)x[greatest(x, n)];
+    for (int32_t i = 0; i < n; i++)
+        sum += exp((double)x[i] - top);
+    return (double)x[id] - top - log(sum);
+}
+
+/* Decodes the expected text; counts positions where the best token is another one. */
+static enum status tell(struct engine *e, uint64_t seq, const cJSON *c, int32_t most, int *others,
+                        int *n_checked, double *worst)
+{
+    int32_t n, n_want, vocab = engine_config(e)->vocab;
+    int32_t *prompt = ids_of(cJSON_GetObjectItem(c, "prompt_ids"), &n);
+    int32_t *want = ids_of(cJSON_GetObjectItem(c, "ids"), &n_want);
+    const cJSON *item = cJSON_GetObjectItem(c, "logprobs")->child;
+    float *logits = calloc((size_t)vocab, sizeof *logits);
+    enum status st = engine_prefill(e, seq, prompt, n, logits);
+    for (int32_t i = 0; i < n_want && i < most && item && st == ST_OK; i++, item = item->next) {
+        *others += greatest(logits, vocab) != want[i];
+        *worst = fmax(*worst, fabs(logprob(logits, vocab, want[i]) - item->valuedouble));
+        ++*n_checked;
+        st = engine_decode(e, seq, want[i], n + i, logits);
+    }
+    free(prompt);
+    free(want);
+    free(logits);
+    return st;
+}
+
+static void check_story(struct tap *t, const struct options *o, const char *name, bool f32)
+{
+    char dir[1024];
+    struct rank_engine r;
+    int others = 0, n_checked = 0;
+    double worst = 0, bound = f32 ? 1e-4 : 0.1;
+    uint64_t seq = 1;
+    snprintf(dir, sizeof dir, "%s/%s", o->stories, name);
+    cJSON *root = read_json(dir), *c;
+    if (!root) {
+        tap_skip(t, name, "its files are not here");
+        return;
+    }
+    enum status st = rank_open(&r, dir, f32 ? DT_F32 : DT_BF16, 0, 1, NULL);
+    cJSON_ArrayForEach(c,
+                       cJSON_GetObjectItem(root, "cases")) if (st == ST_OK && (!o->few || seq < 2))
+        st = tell(r.e, seq++, c, o->few ? 6 : 256, &others, &n_checked, &worst);
+    if (st != ST_OK)
+        tap_ok(t, false, "%s: %s", name, status_detail());
+    else
+        tap_ok(t, n_checked >= 6 && worst <= bound && (!f32 || others == 0),
+               "%s: %d of %d greedy ids differ; log probabilities within %.2g, at most %.2g", name,
+               others, n_checked, worst, bound);
+    cJSON_Delete(root);
+    rank_close(&r);
+}
+
+void check_stories(struct tap *t, const struct options *o)
+{
+    if (!o->stories) {
+        tap_skip(t, "stories260K", "no --stories folder");
+        return;
+    }
+    check_story(t, o, "stories260K", true);
+    check_story(t, o, "stories260K-bf16", false);
+}

@@ -1,0 +1,514 @@
+/* Whole models on GPU 0:
+ *   gpu_model --models DIR [--stories DIR] [--only same|golden|stories] [--few]
+ * same: one sequence token by token against batches, chunks, a reused prefix, recorded graphs and
+ * 2 and 4 ranks (threads of this process; processes): the same bits.  golden, stories: numbers of
+ * other programs.  TAP on stdout. */
+#include "gpu/gpu_model.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpu/gpu_step.h"
+#include "gpu/host_coll.h"
+
+enum { N = 24, MAX_WORLD = 4, DEADLINE_MS = 120000 };
+
+int32_t greatest(const float *x, int32_t n)
+{
+    int32_t best = 0;
+    for (int32_t i = 1; i < n; i++)
+        if (x[i] > x[best])
+            best = i;
+    return best;
+}
+
+struct decoder_config rank_config(const struct model_config *mc, enum dtype kv, int rank, int world)
+{
+    return (struct decoder_config){.rank = rank,
+                                   .world = world,
+                                   .max_tokens = 68,
+                                   .max_seqs = 4,
+                                   .max_out = 68,
+                                   .n_blocks = 160,
+                                   .block_len = 16,
+                                   .max_ctx = mc->max_ctx < 512 ? mc->max_ctx : 512,
+                                   .kv_dtype = kv};
+}
+
+enum status rank_open(struct rank_engine *r, const char *dir, enum dtype kv, int rank, int world,
+                      struct host_area *area)
+{
+    memset(r, 0, sizeof *r);
+    TRY(backend_open(&r->be, "cuda", &(struct backend_config){0}));
+    TRY(loader_open(&r->ld, dir));
+    struct decoder_config cfg = rank_config(loader_config(r->ld), kv, rank, world);
+    struct coll_config cc = {.rank = rank, .world = world, .be = r->be, .deadline_ms = DEADLINE_MS};
+    if (world > 1)
+        TRY(host_join(&r->co, &cc, area));
+    return engine_create(&r->e, r->ld, r->be, r->co, &cfg);
+}
+
+void rank_close(struct rank_engine *r)
+{
+    engine_destroy(r->e);
+    if (r->co)
+        r->co->ops->close(r->co);
+    loader_close(r->ld);
+    if (r->be)
+        backend_ops_of(r->be)->close(r->be);
+    memset(r, 0, sizeof *r);
+}
+
+/* ---- one sequence alone, and everything that must have its bits ---- */
+
+struct truth {
+    char dir[1024];
+    enum dtype kv;
+    struct rank_engine r;
+    int32_t vocab, ids[N];
+    float *row; /* [N, vocab]: logits after each token, decoded one by one */
+    float *got; /* [N, vocab] */
+};
+
+static const float *truth_row(const struct truth *t, int32_t i)
+{
+    return t->row + (size_t)i * (size_t)t->vocab;
+}
+
+static enum status same(const struct truth *t, const float *got, int32_t i, const char *what)
+{
+    if (memcmp(got, truth_row(t, i), (size_t)t->vocab * sizeof(float)) != 0)
+        FAIL(ST_BUG, "%s: the logits after token %d have other bits", what, i);
+    return ST_OK;
+}
+
+static enum status truth_open(struct truth *t)
+{
+    TRY(rank_open(&t->r, t->dir, t->kv, 0, 1, NULL));
+    t->vocab = engine_config(t->r.e)->vocab;
+    t->row = calloc((size_t)(N * t->vocab), sizeof(float));
+    t->got = calloc((size_t)(N * t->vocab), sizeof(float));
+    if (!t->row || !t->got)
+        FAIL(ST_NOMEM, "no memory for logits");
+    for (int32_t i = 0; i < N; i++)
+        t->ids[i] = (i * 31 + 5) % t->vocab;
+    TRY(engine_prepare(t->r.e, 1000, 0));
+    for (int32_t i = 0; i < N; i++)
+        TRY(engine_decode(t->r.e, 1000, t->ids[i], i, t->row + (size_t)i * (size_t)t->vocab));
+    engine_release(t->r.e, 1000);
+    return ST_OK;
+}
+
+static void truth_close(struct truth *t)
+{
+    rank_close(&t->r);
+    free(t->row);
+    free(t->got);
+}
+
+static enum status same_in_chunks(struct truth *t)
+{
+    static const int32_t cuts[] = {0, 1, 7, 16, 23};
+    for (size_t i = 0; i < ARRAY_LEN(cuts); i++) {
+        if (cuts[i])
+            TRY(engine_prefill(t->r.e, 1, t->ids, cuts[i], t->got));
+        TRY(engine_prefill(t->r.e, 1, t->ids + cuts[i], N - cuts[i], t->got));
+        TRY(same(t, t->got, N - 1, "chunks"));
+        engine_release(t->r.e, 1);
+    }
+    TRY(engine_prepare(t->r.e, 1, N));
+    TRY(engine_forward_verify(t->r.e, 1, t->ids, N, t->got));
+    for (int32_t i = 0; i < N; i++)
+        TRY(same(t, t->got + (size_t)i * (size_t)t->vocab, i, "all rows at once"));
+    engine_release(t->r.e, 1);
+    return ST_OK;
+}
+
+/* Four copies of the sequence at four places of it. */
+static enum status same_in_batches(struct truth *t)
+{
+    for (int32_t n = 2; n <= 4; n++) {
+        struct engine_token batch[4];
+        for (int32_t s = 0; s < n; s++)
+            TRY(engine_prefill(t->r.e, (uint64_t)s, t->ids, 2 + 5 * s, t->got));
+        for (int32_t step = 0; step < 3; step++) {
+            for (int32_t s = 0; s < n; s++) {
+                int32_t pos = 2 + 5 * s + step;
+                batch[n - 1 - s] = (struct engine_token){(uint64_t)s, t->ids[pos], pos};
+            }
+            TRY(engine_decode_batch(t->r.e, batch, n, t->got));
+            for (int32_t s = 0; s < n; s++)
+                TRY(same(t, t->got + (size_t)(n - 1 - s) * (size_t)t->vocab, 2 + 5 * s + step,
+                         "batch"));
+        }
+        engine_reset(t->r.e);
+    }
+    return ST_OK;
+}
+
+/* A prompt chunk and decodes in one step. */
+static enum status same_in_mixed_steps(struct truth *t)
+{
+    TRY(engine_prefill(t->r.e, 1, t->ids, 9, t->got));
+    TRY(engine_prefill(t->r.e, 2, t->ids, 4, t->got));
+    struct engine_chunk c[3] = {
+        {1, t->ids + 9, 1, 9, true}, {3, t->ids, 18, 0, true}, {2, t->ids + 4, 1, 4, true}};
+    static const int32_t at[] = {9, 17, 4};
+    TRY(engine_unified_forward(t->r.e, c, 3, t->got));
+    for (int32_t i = 0; i < 3; i++)
+        TRY(same(t, t->got + (size_t)i * (size_t)t->vocab, at[i], "mixed step"));
+    engine_reset(t->r.e);
+    return ST_OK;
+}
+
+static enum status move_prefix(struct truth *t, struct engine_kv *kv, int32_t n_layers, size_t row,
+                               int32_t len)
+{
+    size_t scales = (size_t)engine_config(t->r.e)->n_kv * (size_t)len * sizeof(float);
+    for (int32_t i = 0; i < n_layers; i++) {
+        kv[i] = (struct engine_kv){malloc(row * (size_t)len), malloc(row * (size_t)len),
+                                   malloc(scales), malloc(scales)};
+        if (!kv[i].k || !kv[i].v || !kv[i].k_scale || !kv[i].v_scale)
+            FAIL(ST_NOMEM, "no memory for a KV cache");
+    }
+    TRY(engine_export_kv(t->r.e, 1, kv));
+    return engine_init_kv_cache(t->r.e, 2, kv, len);
+}
+
+/* A prefix that is kept after a wrong continuation, and one that is taken to another sequence. */
+static enum status same_with_reused_prefix(struct truth *t)
+{
+    enum { LEN = 11 };
+    int32_t n_layers = engine_config(t->r.e)->n_layers;
+    struct engine_kv *kv = calloc((size_t)n_layers, sizeof *kv);
+    if (!kv)
+        FAIL(ST_NOMEM, "no memory for a KV cache");
+    TRY(engine_prefill(t->r.e, 1, t->ids, LEN, t->got));
+    enum status st = move_prefix(t, kv, n_layers, engine_kv_row_bytes(t->r.e), LEN);
+    for (int32_t i = 0; i < n_layers; i++) {
+        free(kv[i].k);
+        free(kv[i].v);
+        free(kv[i].k_scale);
+        free(kv[i].v_scale);
+    }
+    free(kv);
+    TRY(st);
+    TRY(engine_prefill(t->r.e, 2, t->ids + LEN, N - LEN, t->got));
+    TRY(same(t, t->got, N - 1, "a prefix from elsewhere"));
+    TRY(engine_prefill(t->r.e, 1, (int32_t[]){3, 2, 1}, 3, t->got));
+    TRY(engine_truncate_kv(t->r.e, 1, LEN));
+    TRY(engine_prefill(t->r.e, 1, t->ids + LEN, N - LEN, t->got));
+    TRY(same(t, t->got, N - 1, "a prefix that was kept"));
+    engine_reset(t->r.e);
+    return ST_OK;
+}
+
+/* ---- recorded steps ---- */
+
+struct recorded {
+    struct decoder *m;
+    struct gpu_step step;
+    struct graph *graph;
+    struct view logits;
+};
+
+/* The step of `batch` equal sequences at `past`, recorded at the first call, launched later. */
+static enum status graph_step(struct truth *t, struct recorded *g, int32_t batch, int32_t past)
+{
+    const struct backend_ops *op = backend_ops_of(t->r.be);
+    int32_t token[4] = {t->ids[past], t->ids[past], t->ids[past], t->ids[past]};
+    TRY(gpu_step_set(&g->step, batch, 1, past, N, token));
+    if (!g->graph) {
+        TRY(decoder_forward(g->m, &g->step.dev, &g->logits)); /* prepares what is not recorded */
+        TRY(op->sync(t->r.be));
+        TRY(op->graph_begin(t->r.be));
+        enum status st = decoder_forward(g->m, &g->step.dev, &g->logits);
+        enum status ended = op->graph_end(t->r.be, &g->graph);
+        TRY(st);
+        TRY(ended);
+    }
+    TRY(op->graph_launch(t->r.be, g->graph));
+    TRY(op->read(t->r.be, t->got, g->logits));
+    for (int32_t i = 0; i < batch; i++)
+        TRY(same(t, t->got + (size_t)i * (size_t)t->vocab, past, "graph"));
+    return ST_OK;
+}
+
+static enum status graph_steps(struct truth *t, struct recorded *g, int32_t batch)
+{
+    struct decoder_config cfg = rank_config(loader_config(t->r.ld), t->kv, 0, 1);
+    TRY(decoder_open(&g->m, loader_config(t->r.ld), t->r.ld, t->r.be, NULL, &cfg));
+    TRY(gpu_step_init(&g->step, t->r.be, cfg.max_tokens, cfg.max_seqs, N, cfg.block_len));
+    for (int32_t past = 0; past < N; past++)
+        TRY(graph_step(t, g, batch, past));
+    return ST_OK;
+}
+
+static enum status same_from_graphs(struct truth *t)
+{
+    enum status st = ST_OK;
+    for (int32_t batch = 1; batch <= 4 && st == ST_OK; batch *= 4) {
+        struct recorded g = {0};
+        st = graph_steps(t, &g, batch);
+        if (g.graph)
+            backend_ops_of(t->r.be)->graph_free(t->r.be, g.graph);
+        if (g.step.be)
+            gpu_step_fini(&g.step);
+        decoder_close(g.m);
+    }
+    return st;
+}
+
+/* ---- several ranks on this GPU ---- */
+
+struct member {
+    const struct truth *truth;
+    struct host_area *area;
+    int rank, world;
+    pthread_t thread;
+    enum status st;
+    char detail[600];
+};
+
+static enum status run_rank(const struct member *m, struct rank_engine *r)
+{
+    const struct truth *t = m->truth;
+    float *got = calloc((size_t)(N * t->vocab), sizeof *got);
+    if (!got)
+        FAIL(ST_NOMEM, "no memory for logits");
+    enum status st = engine_prefill(r->e, 1, t->ids, 9, got);
+    if (st == ST_OK)
+        st = same(t, got, 8, "prefill of several ranks");
+    if (st == ST_OK)
+        st = engine_forward_verify(r->e, 1, t->ids + 9, N - 10, got);
+    for (int32_t i = 0; i < N - 10 && st == ST_OK; i++)
+        st = same(t, got + (size_t)i * (size_t)t->vocab, 9 + i, "rows of several ranks");
+    if (st == ST_OK)
+        st = engine_decode(r->e, 1, t->ids[N - 1], N - 1, got);
+    if (st == ST_OK)
+        st = same(t, got, N - 1, "decode of several ranks");
+    free(got);
+    return st;
+}
+
+static void *member_main(void *arg)
+{
+    struct member *m = arg;
+    struct rank_engine r;
+    m->st = rank_open(&r, m->truth->dir, m->truth->kv, m->rank, m->world, m->area);
+    if (m->st == ST_OK)
+        m->st = run_rank(m, &r);
+    snprintf(m->detail, sizeof m->detail, "%s", m->st == ST_OK ? "" : status_detail());
+    if (m->st != ST_OK)
+        host_area_abort(m->area);
+    rank_close(&r);
+    return NULL;
+}
+
+static enum status area_for(const struct truth *t, int world, struct host_area **out)
+{
+    size_t bytes;
+    struct decoder_config cfg = rank_config(loader_config(t->r.ld), t->kv, 0, world);
+    TRY(engine_coll_bytes(&bytes, loader_config(t->r.ld), &cfg));
+    return host_area_map(out, world, bytes);
+}
+
+static enum status verdict(const struct member *m, int world)
+{
+    const struct member *first = NULL; /* the others only say that a rank failed */
+    for (int i = 0; i < world; i++)
+        if (m[i].st != ST_OK && (!first || first->st == ST_PEER))
+            first = &m[i];
+    if (first)
+        FAIL(first->st, "rank %d of %d: %s", first->rank, world, first->detail);
+    return ST_OK;
+}
+
+static enum status same_on_threads(struct truth *t, int world)
+{
+    struct member m[MAX_WORLD];
+    struct host_area *area;
+    TRY(area_for(t, world, &area));
+    for (int i = 0; i < world; i++) {
+        m[i] = (struct member){.truth = t, .area = area, .rank = i, .world = world};
+        if (pthread_create(&m[i].thread, NULL, member_main, &m[i]) != 0)
+            abort();
+    }
+    for (int i = 0; i < world; i++)
+        pthread_join(m[i].thread, NULL);
+    enum status st = verdict(m, world);
+    host_area_unmap(area);
+    return st;
+}
+
+/* Takes what the truth's process has in memory; CUDA is used for the first time in the children, so
+ * this runs in a process of its own (see --only processes). */
+static enum status same_in_processes(const struct truth *t, struct member *m, int world,
+                                     struct host_area *area)
+{
+    for (int i = 0; i < world; i++) {
+        m[i] = (struct member){.truth = t, .area = area, .rank = i, .world = world};
+        m[i].st = ST_PEER;
+        snprintf(m[i].detail, sizeof m[i].detail, "the process ended without a result");
+        fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0) {
+            member_main(&m[i]);
+            _exit(m[i].st != ST_OK);
+        }
+        if (pid < 0)
+            FAIL(ST_DEVICE, "fork failed");
+    }
+    for (int i = 0; i < world; i++)
+        wait(NULL);
+    return verdict(m, world);
+}
+
+/* The truth is computed by a child too: a process that has used CUDA cannot fork users of it. */
+static enum status truth_in_child(struct truth *t, size_t shared_bytes)
+{
+    float *row =
+        mmap(NULL, shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int state = 0;
+    if (row == MAP_FAILED)
+        FAIL(ST_NOMEM, "no memory for logits");
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        enum status st = truth_open(t);
+        if (st == ST_OK)
+            memcpy(row, t->row, (size_t)(N * t->vocab) * sizeof(float));
+        else
+            fprintf(stderr, "gpu_model: %s\n", status_detail());
+        _exit(st != ST_OK);
+    }
+    if (pid < 0 || waitpid(pid, &state, 0) != pid || state != 0)
+        FAIL(ST_DEVICE, "the one-rank process failed");
+    t->row = row;
+    return ST_OK;
+}
+
+static enum status check_processes(const char *dir, enum dtype kv, int world)
+{
+    struct truth t = {.kv = kv};
+    struct host_area *area;
+    snprintf(t.dir, sizeof t.dir, "%s", dir);
+    TRY(loader_open(&t.r.ld, dir));
+    t.vocab = loader_config(t.r.ld)->vocab;
+    for (int32_t i = 0; i < N; i++)
+        t.ids[i] = (i * 31 + 5) % t.vocab;
+    TRY(area_for(&t, world, &area));
+    loader_close(t.r.ld);
+    t.r.ld = NULL;
+    TRY(truth_in_child(&t, (size_t)(N * t.vocab) * sizeof(float)));
+    struct member *m = mmap(NULL, MAX_WORLD * sizeof *m, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED)
+        FAIL(ST_NOMEM, "no memory for %d ranks", world);
+    return same_in_processes(&t, m, world, area);
+}
+
+/* ---- the suites ---- */
+
+static const struct model_row {
+    const char *name;
+    enum dtype kv;
+    bool few;
+} rows[] = {
+    {"llama-gqa", DT_BF16, true},      {"llama-sharded-bf16", DT_BF16, true},
+    {"llama-gqa", DT_F32, false},      {"llama-tied-f16", DT_F16, false},
+    {"mistral-window", DT_F32, false}, {"qwen3", DT_BF16, false},
+    {"qwen2", DT_F32, false},          {"qwen3", DT_I8, false},
+    {"llama-gqa", DT_E4M3, false},
+};
+
+static enum status on_two_threads(struct truth *t)
+{
+    return same_on_threads(t, 2);
+}
+
+static enum status on_four_threads(struct truth *t)
+{
+    return same_on_threads(t, 4);
+}
+
+static void check_row(struct tap *tap, const struct options *o, const struct model_row *row)
+{
+    static const struct {
+        const char *name;
+        enum status (*run)(struct truth *t);
+    } all[] = {
+        {"chunks", same_in_chunks},
+        {"batches", same_in_batches},
+        {"mixed steps", same_in_mixed_steps},
+        {"reused prefix", same_with_reused_prefix},
+        {"graphs", same_from_graphs},
+        {"2 ranks as threads", on_two_threads},
+        {"4 ranks as threads", on_four_threads},
+    };
+    struct truth t = {.kv = row->kv};
+    snprintf(t.dir, sizeof t.dir, "%s/%s", o->models, row->name);
+    if (truth_open(&t) != ST_OK) {
+        tap_ok(tap, false, "%s, %s cache: %s", row->name, dtype_name(row->kv), status_detail());
+    } else {
+        for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+            bool fine = all[i].run(&t) == ST_OK;
+            tap_ok(tap, fine, "%s, %s cache, %s%s%s", row->name, dtype_name(row->kv), all[i].name,
+                   fine ? "" : ": ", fine ? "" : status_detail());
+            engine_reset(t.r.e);
+        }
+    }
+    truth_close(&t);
+}
+
+static void check_same(struct tap *t, const struct options *o)
+{
+    char dir[1024];
+    snprintf(dir, sizeof dir, "%s/llama-sharded-bf16", o->models);
+    bool fine = check_processes(dir, DT_BF16, 2) == ST_OK; /* before this process uses CUDA */
+    tap_ok(t, fine, "llama-sharded-bf16, 2 ranks as processes on one device%s%s", fine ? "" : ": ",
+           fine ? "" : status_detail());
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rows[i].few || !o->few)
+            check_row(t, o, &rows[i]);
+}
+
+static bool wanted(const char *only, const char *suite)
+{
+    return !only || strcmp(only, suite) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {0};
+    const char *only = NULL;
+    struct tap t = {0};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--few") == 0)
+            o.few = true;
+        else if (strcmp(argv[i], "--models") == 0 && i + 1 < argc)
+            o.models = argv[++i];
+        else if (strcmp(argv[i], "--stories") == 0 && i + 1 < argc)
+            o.stories = argv[++i];
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            only = argv[++i];
+        else
+            o.models = NULL, argc = 0;
+    }
+    if (!o.models) {
+        fprintf(stderr, "usage: gpu_model --models DIR [--stories DIR] "
+                        "[--only same|golden|stories] [--few]\n");
+        return 2;
+    }
+    if (wanted(only, "same"))
+        check_same(&t, &o);
+    if (wanted(only, "golden"))
+        check_golden(&t, &o);
+    if (wanted(only, "stories"))
+        check_stories(&t, &o);
+    return tap_end(&t);
+}
