@@ -55,7 +55,7 @@ make_bundle() {
   fi
   mkdir -p "$to/gpu-data/cjson/include/cjson" "$to/gpu-data/cjson/lib" "$to/tests/golden"
   (cd "$root" && cp -r --parents CMakeLists.txt LICENSE cmake common backends collectives worker \
-    tests/ops tests/emulator tests/gpu tests/golden/models "$to")
+    tests/*.h tests/ops tests/emulator tests/gpu tests/golden/models "$to")
   cp "$header" "$to/gpu-data/cjson/include/cjson/"
   cp -L "$library" "$to/gpu-data/cjson/lib/libcjson.so.1"
   ln -s libcjson.so.1 "$to/gpu-data/cjson/lib/libcjson.so"
@@ -189,6 +189,18 @@ else
   fi
 fi
 
+peer=''
+if [ -z "$bench" ]; then
+  skip_row peer "--no-bench"
+elif [ -n "$emulated" ]; then
+  skip_row peer "the peer needs a GPU"
+elif ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>"$logs/torch.log"; then
+  skip_row peer "no torch with CUDA: $(tail -n 1 "$logs/torch.log")"
+elif limit=120 step peer python3 "$root/tests/gpu/peer_torch.py" --json "$logs/peer.json"; then
+  peer=$logs/peer.json
+  cat "$logs/peer.log"
+fi
+
 quote() { printf '"%s"' "$(printf %s "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g')"; }
 write_json() {
   local i sep=''
@@ -199,7 +211,7 @@ write_json() {
       "${seconds[i]}" "$(quote "${notes[i]}")"
     sep=,
   done
-  printf '\n]}\n'
+  printf '\n], "peer": %s}\n' "$([ -n "$peer" ] && cat "$peer" || echo null)"
 }
 [ -z "$json" ] || write_json >"$json"
 
