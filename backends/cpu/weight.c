@@ -130,7 +130,7 @@ static void pack_panel(const struct pack_job *job, const struct section *s, long
         quant_pack_panel(s->quant, s->dtype, rows, s->skip, job->w->k, panel);
         return;
     }
-    if (n < PANEL)
+    if (n < PANEL && s->panel_bytes > 0) /* without columns there is no memory */
         memset(panel, 0, s->panel_bytes);
     for (int32_t c = 0; c < n; c++)
         pack_column(pack_of(s->dtype), job->w->k, panel, c, rows[c]);
