@@ -1,0 +1,5 @@
+# Needs no GPU; skipped without nvcc.
+find_program(INGOT_TEST_PYTHON python3)
+if(INGOT_TEST_PYTHON)
+  ingot_script_test(cuda_kernels COMMAND ${INGOT_TEST_PYTHON} tests/gpu/check_kernels.py LABEL cuda TIMEOUT 900)
+endif()
