@@ -55,7 +55,8 @@ struct backend {
     char *staging;       /* [STAGING_BYTES], filled in a ring */
     size_t staging_used;
     bool capturing;
-    struct lt *lt; /* numerics fast; else NULL */
+    uint64_t n_launched; /* kernels enqueued or recorded, without those of cuBLASLt */
+    struct lt *lt;       /* numerics fast; else NULL */
 };
 
 /* CUDA's text as the detail of a ST_DEVICE (ST_NOMEM for memory). */
@@ -135,6 +136,8 @@ MUST_CHECK enum status staging_take(struct backend *be, size_t bytes, char **out
 
 /* weight.c */
 size_t cuda_weight_bytes(struct backend *be, const struct weight_src *src);
+/* The same without its data: zeros, which benchmarks fill on the device. */
+enum status cuda_take_weight(struct backend *be, const struct weight_src *src, struct weight **out);
 enum status cuda_load_weight(struct backend *be, const struct weight_src *src, struct weight **out);
 void cuda_free_weight(struct backend *be, struct weight *w);
 

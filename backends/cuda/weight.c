@@ -181,19 +181,24 @@ static enum status load_bias(struct backend *be, const struct weight_src *src,
 }
 
 /* Buffers are zeroed when they are taken: so is the padding below the last row. */
-static enum status fill(struct backend *be, const struct weight_src *src, struct weight *w)
+static enum status take_memory(struct backend *be, const struct weight_src *src, struct weight *w)
 {
-    int32_t at = 0;
     if (data_bytes(src) > 0)
         TRY(cuda_alloc(be, data_bytes(src), MEM_DEVICE, &w->data));
     if (has_bias(src))
         TRY(cuda_alloc(be, bias_bytes(src), MEM_DEVICE, &w->bias));
+    return ST_OK;
+}
+
+static enum status fill(struct backend *be, const struct weight_src *src, struct weight *w)
+{
+    int32_t at = 0;
     for (int i = 0; i < src->n_parts; at += src->part[i++].rows)
         TRY(load_part(be, w, &src->part[i], at));
     return w->bias ? load_bias(be, src, w) : ST_OK;
 }
 
-enum status cuda_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+enum status cuda_take_weight(struct backend *be, const struct weight_src *src, struct weight **out)
 {
     TRY(check_source(src));
     struct weight *w = calloc(1, sizeof *w);
@@ -206,6 +211,19 @@ enum status cuda_load_weight(struct backend *be, const struct weight_src *src, s
     w->n_pad = (int32_t)padded_rows(src);
     w->k_pad = (int32_t)padded_cols(src);
     w->k_layout = layout_of(src);
+    enum status st = take_memory(be, src, w);
+    if (st != ST_OK) {
+        cuda_free_weight(be, w);
+        return st;
+    }
+    *out = w;
+    return ST_OK;
+}
+
+enum status cuda_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+{
+    struct weight *w;
+    TRY(cuda_take_weight(be, src, &w));
     enum status st = fill(be, src, w);
     if (st != ST_OK) {
         cuda_free_weight(be, w);

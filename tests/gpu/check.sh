@@ -149,7 +149,7 @@ sanitize() {
   fi
 }
 
-programs=("gpu_ops$emulated" "gpu_model$emulated" "bench_linear$emulated")
+programs=("gpu_ops$emulated" "gpu_model$emulated" "bench_linear$emulated" "bench_gpu$emulated")
 device='host emulator' arch=
 if [ -z "$emulated" ]; then
   command -v nvidia-smi >/dev/null || { echo "check.sh: no GPU here (no nvidia-smi); --emulated needs none" >&2; exit 1; }
@@ -179,13 +179,19 @@ for tool in memcheck racecheck synccheck; do
   sanitize "$tool" "$model" "${models[@]}" --only golden --few
 done
 
+figures=''
 if [ -z "$bench" ]; then
   skip_row bench-linear "--no-bench"
+  skip_row bench "--no-bench"
 else
   tiny=()
   [ -z "$emulated" ] || tiny=(--tiny)
   if step bench-linear "$bin/bench_linear$emulated" "${tiny[@]}" && [ -z "$emulated" ]; then
     cat "$logs/bench-linear.log"
+  fi
+  if limit=150 step bench "$bin/bench_gpu$emulated" "${tiny[@]}" --json "$logs/bench.json"; then
+    figures=$logs/bench.json
+    if [ -z "$emulated" ]; then cat "$logs/bench.log"; fi
   fi
 fi
 
@@ -211,7 +217,8 @@ write_json() {
       "${seconds[i]}" "$(quote "${notes[i]}")"
     sep=,
   done
-  printf '\n], "peer": %s}\n' "$([ -n "$peer" ] && cat "$peer" || echo null)"
+  printf '\n], "bench": %s, "peer": %s}\n' "$([ -n "$figures" ] && cat "$figures" || echo null)" \
+    "$([ -n "$peer" ] && cat "$peer" || echo null)"
 }
 [ -z "$json" ] || write_json >"$json"
 
