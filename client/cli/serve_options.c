@@ -5,7 +5,7 @@
 
 #define ROW(member, kind) .type = (kind), .at = offsetof(struct serve_args, member)
 
-static const char *const colls[] = {"auto", "local", "shm", "mpi"};
+static const char *const colls[] = {"auto", "local", "shm", "mpi", "ipc", "nccl"};
 static const char *const kv_dtypes[] = {"auto", "f32", "f16", "bf16", "int8", "e4m3"};
 static const char *const binds[] = {"auto", "none"};
 static const char *const isas[] = {"auto",   "plain",      "avx2", "avxvnni",
@@ -118,6 +118,12 @@ static const struct option_row engine_table[] = {
      .arg = "auto|f32|f16|bf16|int8|e4m3",
      .def = "auto",
      .help = "Element type of the KV cache."},
+    {.name = "pack-cache",
+     ROW(c.pack_cache, OPT_STRING),
+     .arg = "DIR|auto|off",
+     .def = "off",
+     .help = "Keep the ranks' packed weights in files, so that the next start need not pack them; "
+             "auto is MODEL.ingot-cache."},
     {.name = "block-len",
      ROW(c.block_len, OPT_INT),
      .arg = "N",

@@ -150,6 +150,7 @@ static enum status start_group(struct supervisor *s, struct group *g)
     arg_string(&a, "kv-memory", c->kv_memory);
     arg_int(&a, "block-len", c->block_len);
     arg_string(&a, "kv-dtype", c->kv_dtype);
+    arg_string(&a, "pack-cache", c->pack_cache);
     arg_string(&a, "log-level", c->log_level);
     child_arg(&a, "--die-with-parent");
     g->started_us = clock_us();
