@@ -53,6 +53,8 @@ struct backend_info {
     char device[96];   /* "CPU Intel Xeon ..., avx512, 2 threads" */
     size_t mem_free;   /* bytes a worker may plan with */
     size_t mem_total;  /* bytes */
+    size_t mem_own;    /* bytes that open took and that mem_free may still count: pages of host
+                          memory are given when they are first written */
     bool graphs;       /* graph_* present */
     bool experts;      /* stacks and moe_* present */
     unsigned kv_types; /* bit (1 << dtype) for each KV element type that attention takes */

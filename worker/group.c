@@ -8,7 +8,6 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/graphs.h"
 #include "worker/host_share.h"
 #include "worker/load/pack_cache.h"
 
@@ -65,11 +64,11 @@ static enum status compare(const struct agreed *all, int world)
 static enum status agree(struct group *g)
 {
     struct agreed mine = {.digest = g->digest,
-                          .max_tokens = g->dc.max_tokens,
-                          .max_seqs = g->dc.max_seqs,
-                          .max_ctx = g->dc.max_ctx,
-                          .block_len = g->dc.block_len,
-                          .kv_dtype = (int64_t)g->dc.kv_dtype,
+                          .max_tokens = g->plan.dc.max_tokens,
+                          .max_seqs = g->plan.dc.max_seqs,
+                          .max_ctx = g->plan.dc.max_ctx,
+                          .block_len = g->plan.dc.block_len,
+                          .kv_dtype = (int64_t)g->plan.dc.kv_dtype,
                           .coll = g->opt->coll,
                           .graphs = g->opt->graphs};
     struct agreed *all = calloc((size_t)g->ci.world, sizeof *all);
@@ -88,158 +87,24 @@ static enum status agree(struct group *g)
 
 /* ---- sizes ---- */
 
-static enum status set_sizes(struct group *g, const struct model_config *mc)
+static enum status plan_memory(struct group *g)
 {
-    const struct worker_options *o = g->opt;
-    if (o->max_ctx > mc->max_ctx)
-        FAIL(ST_RANGE, "--max-ctx %lld: this model was made for %d tokens", (long long)o->max_ctx,
-             mc->max_ctx);
-    g->dc = worker_decoder_config(o, mc->dtype, g->ci.world);
-    g->dc.rank = g->ci.rank;
-    g->dc.n_blocks = 1; /* decided when the memory is planned */
-    if (g->dc.max_ctx == 0)
-        g->dc.max_ctx = mc->max_ctx;
-    return ST_OK;
-}
-
-static void set_step(struct group *g, const struct model_config *mc)
-{
-    g->rc = (struct rank_step_config){
-        .rank = g->ci.rank,
-        .world = g->ci.world,
-        .be = g->be,
-        .parts = g->parts,
-        .deadline_ms = (uint32_t)g->opt->peer_ms,
-        .graphs = g->graphs,
-        .step = {.max_tokens = g->dc.max_tokens,
-                 .max_seqs = g->dc.max_seqs,
-                 .max_open = g->dc.max_seqs,
-                 .max_ctx = g->dc.max_ctx,
-                 .n_blocks = g->dc.n_blocks,
-                 .block_len = g->dc.block_len,
-                 .vocab = mc->vocab,
-                 .pad = g->graphs},
-    };
-}
-
-static enum status set_parts(struct group *g, const struct model_config *mc)
-{
-    g->parts = calloc((size_t)g->ci.world, sizeof *g->parts);
-    if (!g->parts)
-        FAIL(ST_NOMEM, "no memory for %d ranks", g->ci.world);
-    for (int r = 0; r < g->ci.world; r++) {
-        struct shard sh;
-        TRY(shard_plan(&sh, mc, r, g->ci.world));
-        g->parts[r] = sh.vocab;
-    }
-    return ST_OK;
-}
-
-static struct coll_config coll_config_of(const struct group *g, const struct model_config *mc)
-{
-    size_t layers = decoder_coll_bytes(mc, &g->dc), after = rank_step_coll_bytes(&g->rc);
-    return (struct coll_config){.rank = g->ci.rank,
-                                .world = g->ci.world,
-                                .be = g->be,
-                                .max_bytes = layers > after ? layers : after,
-                                .deadline_ms = (uint32_t)g->opt->peer_ms,
-                                .session = g->launch,
-                                .any_order = g->opt->numerics != 0,
-                                .one_host = g->ci.one_host};
-}
-
-/* Whether decodes are recorded; the pads of their batches want a KV block of their own. */
-static void set_graphs(struct group *g, const struct backend_info *info)
-{
-    struct coll_config cc = {.world = g->ci.world, .be = g->be, .one_host = g->ci.one_host};
-    g->graphs =
-        worker_wants_graphs(g->opt) && info->graphs && coll_in_graph(worker_coll_name(g->opt), &cc);
-    g->dc.n_pad_blocks = g->graphs;
-}
-
-static size_t graph_memory(const struct group *g)
-{
-    return g->graphs ? graphs_bytes(loader_config(g->ld), g->dc.max_out) : 0;
-}
-
-static size_t coll_memory(const struct group *g)
-{
-    struct coll_config cc = coll_config_of(g, loader_config(g->ld));
-    return coll_device_bytes(worker_coll_name(g->opt), &cc);
-}
-
-static size_t fixed_bytes(const struct group *g, const struct decoder_memory *m)
-{
-    return m->weights + m->scratch + m->tables + rank_step_bytes(&g->rc) + graph_memory(g) +
-           coll_memory(g);
-}
-
-/* Blocks that this rank has room for; free: bytes that this rank may plan with, 0 = not known. */
-static enum status blocks_here(const struct group *g, const struct decoder_memory *m, size_t free,
-                               uint64_t *blocks)
-{
-    const struct worker_options *o = g->opt;
-    size_t per = m->kv_per_block ? m->kv_per_block : 1;
-    size_t fixed = fixed_bytes(g, m) + (size_t)g->dc.n_pad_blocks * per;
-    uint64_t countable = (uint64_t)(INT32_MAX / g->dc.block_len - g->dc.n_pad_blocks);
-    uint64_t per_seq = (uint64_t)((g->dc.max_ctx - 1) / g->dc.block_len + 1);
-    *blocks = (uint64_t)o->kv_blocks;
-    if (o->kv_memory)
-        *blocks = o->kv_memory / per;
-    if (*blocks == 0 && o->kv_memory)
-        FAIL(ST_RANGE, "--kv-memory %llu: one block of %d tokens needs %zu bytes",
-             (unsigned long long)o->kv_memory, g->dc.block_len, per);
-    if (*blocks == 0) {
-        *blocks = per_seq * (uint64_t)g->dc.max_seqs;
-        if (free && fixed >= free)
-            FAIL(ST_NOMEM, "the model needs %zu bytes on this rank, %zu are free", fixed, free);
-        uint64_t most = free ? (uint64_t)((double)(free - fixed) * 0.7) / per : *blocks;
-        *blocks = most < *blocks ? most : *blocks;
-    }
-    if (*blocks == 0)
-        FAIL(ST_NOMEM, "no room for the KV cache: %zu bytes are free, the model needs %zu", free,
-             fixed);
-    if (*blocks > countable)
-        *blocks = countable;
-    return ST_OK;
-}
-
-/* Ranks that share the memory: those of a host, or the one that has a GPU for itself. */
-static int ranks_on_device(const struct group *g)
-{
-    bool own = strcmp(worker_backend_name(g->opt), "cpu") != 0 && g->opt->device < 0;
-    return own ? 1 : g->ci.local_world;
-}
-
-static enum status plan_memory(struct group *g, const struct model_config *mc)
-{
-    struct decoder_memory m;
-    struct backend_info info;
+    struct rank_plan *p = &g->plan;
+    const struct decoder_memory *m = &p->memory;
     uint64_t blocks;
-    backend_ops_of(g->be)->info(g->be, &info);
-    size_t free = info.mem_free / (size_t)ranks_on_device(g);
-    if (!(info.kv_types & 1U << g->dc.kv_dtype))
-        FAIL(ST_UNSUPPORTED, "--kv-dtype %s: backend %s cannot do that", dtype_name(g->dc.kv_dtype),
-             worker_backend_name(g->opt));
-    set_graphs(g, &info);
-    set_step(g, mc);
-    TRY(decoder_plan_memory(&m, mc, g->ld, g->be, &g->dc));
-    TRY(blocks_here(g, &m, free, &blocks));
+    TRY(rank_plan_blocks(p, &blocks));
     TRY(control_min_u64(&blocks));
-    g->dc.n_blocks = (int32_t)blocks;
-    set_step(g, mc);
-    TRY(decoder_plan_memory(&m, mc, g->ld, g->be, &g->dc));
-    size_t total = fixed_bytes(g, &m) + m.kv;
+    TRY(rank_plan_set_blocks(p, blocks));
     log_line(LOG_INFO,
              "memory plan: weights %zu + KV %zu (%d blocks of %d tokens, %zu bytes each, %s) + "
-             "scratch %zu + tables %zu + step %zu + graphs %zu + collective %zu = %zu bytes; %zu "
-             "of %zu free on %s",
-             m.weights, m.kv, g->dc.n_blocks, g->dc.block_len, m.kv_per_block,
-             dtype_name(g->dc.kv_dtype), m.scratch, m.tables, rank_step_bytes(&g->rc),
-             graph_memory(g), coll_memory(g), total, free, info.mem_total, info.device);
-    if (free && total > free)
-        FAIL(ST_NOMEM, "the memory plan of %zu bytes does not fit into the %zu free ones", total,
-             free);
+             "scratch %zu + tables %zu + step %zu + backend %zu + graphs %zu + collective %zu = "
+             "%zu bytes; %zu of %zu free on %s",
+             m->weights, m->kv, p->dc.n_blocks, p->dc.block_len, m->kv_per_block,
+             dtype_name(p->dc.kv_dtype), m->scratch, m->tables, p->step, p->own, p->graph, p->coll,
+             p->total, p->free, p->info.mem_total, p->info.device);
+    if (!rank_plan_fits(p))
+        FAIL(ST_NOMEM, "the memory plan of %zu bytes does not fit into the %zu free ones", p->total,
+             p->free);
     return ST_OK;
 }
 
@@ -258,12 +123,11 @@ enum status group_plan(struct group *g, const struct worker_options *opt,
     bc.pin = share.bound && g->threads == share.threads;
     TRY(backend_open(&g->be, worker_backend_name(opt), &bc));
     TRY(loader_open(&g->ld, opt->model));
-    const struct model_config *mc = loader_config(g->ld);
+    struct rank_place place = {ci->rank, ci->world, ci->local_world, ci->one_host};
     g->digest = loader_digest(g->ld);
-    TRY(set_sizes(g, mc));
-    TRY(set_parts(g, mc));
+    TRY(rank_plan_init(&g->plan, opt, &place, g->be, g->ld));
     TRY(agree(g));
-    return plan_memory(g, mc);
+    return plan_memory(g);
 }
 
 /* ---- loading ---- */
@@ -281,9 +145,9 @@ static void show_progress(void *ctx, size_t done, size_t total)
     fflush(stderr);
 }
 
-static enum status open_coll(struct group *g, const struct model_config *mc)
+static enum status open_coll(struct group *g)
 {
-    struct coll_config cc = coll_config_of(g, mc);
+    struct coll_config cc = rank_plan_coll(&g->plan, g->launch);
     return timed_coll_open(&g->co, worker_coll_name(g->opt), &cc);
 }
 
@@ -300,7 +164,7 @@ static struct pack_cache *open_cache(struct group *g)
 static enum status load_model(struct group *g, const struct model_config *mc)
 {
     struct pack_cache *cache = open_cache(g);
-    enum status st = decoder_open(&g->model, mc, g->ld, g->be, &g->co->head, &g->dc);
+    enum status st = decoder_open(&g->model, mc, g->ld, g->be, &g->co->head, &g->plan.dc);
     if (st == ST_OK && cache && pack_cache_is_hit(cache))
         log_line(LOG_INFO, "weights were read packed");
     loader_set_cache(g->ld, NULL);
@@ -313,13 +177,13 @@ enum status group_load(struct group *g)
     const struct model_config *mc = loader_config(g->ld);
     uint64_t begin = clock_us();
     int percent = -1;
-    TRY(open_coll(g, mc));
+    TRY(open_coll(g));
     if (g->ci.rank == 0 && isatty(STDERR_FILENO))
         loader_on_progress(g->ld, show_progress, &percent);
     TRY(load_model(g, mc));
-    g->rc.co = &g->co->head;
-    g->rc.model = g->model;
-    TRY(rank_step_create(&g->step, &g->rc));
+    g->plan.rc.co = &g->co->head;
+    g->plan.rc.model = g->model;
+    TRY(rank_step_create(&g->step, &g->plan.rc));
     TRY(control_barrier());
     if (g->ci.rank == 0)
         log_line(LOG_INFO,
@@ -337,6 +201,6 @@ void group_close(struct group *g)
     loader_close(g->ld);
     if (g->be)
         backend_ops_of(g->be)->close(g->be);
-    free(g->parts);
+    rank_plan_fini(&g->plan);
     *g = (struct group){0};
 }

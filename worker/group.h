@@ -4,9 +4,7 @@
 #define WORKER_GROUP_H
 
 #include "collectives/control.h"
-#include "worker/model/decoder.h"
-#include "worker/options.h"
-#include "worker/rank_step.h"
+#include "worker/rank_plan.h"
 #include "worker/timed_coll.h"
 
 struct group {
@@ -17,17 +15,14 @@ struct group {
     struct timed_coll *co;
     struct decoder *model;
     struct rank_step *step;
-    struct vocab_part *parts; /* [world] */
-    struct decoder_config dc;
-    struct rank_step_config rc;
+    struct rank_plan plan;
     uint64_t digest; /* of the model */
     uint64_t launch; /* random, equal on all ranks */
     int threads;
-    bool graphs; /* decodes are recorded */
 };
 
 /* Opens the device, reads the model's headers, agrees with the other ranks on everything.  After
- * this g->dc is final and the memory plan has been logged.  Collective. */
+ * this g->plan is final and the memory plan has been logged.  Collective. */
 MUST_CHECK enum status group_plan(struct group *g, const struct worker_options *opt,
                                   const struct control_info *ci);
 

@@ -84,6 +84,12 @@ static void take_cores(const struct control_info *ci, bool bind, struct host_sha
 }
 #endif
 
+int host_share_threads(int n)
+{
+    int threads = host_cpus() / n;
+    return threads < 1 ? 1 : threads;
+}
+
 enum status host_share_take(const struct control_info *ci, bool bind, struct host_share *out)
 {
     uint64_t h = mask_hash(), least = h, least_inverse = ~h;

@@ -4,26 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct rank_plan {
+#include "worker/rank_plan.h"
+
+struct one_rank {
     struct shard shard;
-    struct decoder_memory memory;
+    struct rank_plan plan;
 };
 
 struct report {
     const char *path;
     struct loader *ld;
     const struct model_config *mc;
-    struct backend_info backend;
-    struct decoder_config cfg;
-    struct rank_plan *rank; /* [world] */
-    uint64_t n_weights;     /* elements of all tensors */
-    size_t n_bytes;         /* of all tensors */
+    int world;
+    struct one_rank *rank; /* [world] */
+    bool fits;
+    uint64_t n_weights; /* elements of all tensors */
+    size_t n_bytes;     /* of all tensors */
 };
-
-static size_t total(const struct decoder_memory *m)
-{
-    return m->weights + m->kv + m->scratch + m->tables;
-}
 
 static const char *act_name(enum model_act act)
 {
@@ -106,9 +103,10 @@ static void span(char out[24], int32_t first, int32_t n)
 
 static void text_ranks(FILE *f, const struct report *r)
 {
-    const struct decoder_config *c = &r->cfg;
+    const struct rank_plan *p = &r->rank[0].plan;
+    const struct decoder_config *c = &p->dc;
     fprintf(f, "\nmemory plan for %d rank%s on %s\n", c->world, c->world == 1 ? "" : "s",
-            r->backend.device);
+            p->info.device);
     fprintf(f, "steps of %d tokens and %d sequences; KV %s, %d blocks of %d tokens, context %d\n\n",
             c->max_tokens, c->max_seqs, dtype_name(c->kv_dtype), c->n_blocks, c->block_len,
             c->max_ctx);
@@ -124,14 +122,24 @@ static void text_ranks(FILE *f, const struct report *r)
         span(v, s->vocab.first_id, s->vocab.n_cols);
         fprintf(f, "%4d  %-11s %-11s %-15s %-15s %-17s\n", i, q, kv, ffn, experts, v);
     }
-    fprintf(f, "\n%4s  %14s %14s %14s %14s %14s %12s %14s\n", "rank", "weights", "KV", "scratch",
-            "tables", "total", "KV a block", "read");
+    fprintf(f, "\n%4s %14s %14s %12s %12s %12s %12s %12s %12s %14s\n", "rank", "weights", "KV",
+            "scratch", "tables", "step", "backend", "graphs", "collective", "total");
     for (int i = 0; i < c->world; i++) {
-        const struct decoder_memory *m = &r->rank[i].memory;
-        fprintf(f, "%4d  %14zu %14zu %14zu %14zu %14zu %12zu %14zu\n", i, m->weights, m->kv,
-                m->scratch, m->tables, total(m), m->kv_per_block, m->file_bytes);
+        const struct decoder_memory *m = &r->rank[i].plan.memory;
+        p = &r->rank[i].plan;
+        fprintf(f, "%4d %14zu %14zu %12zu %12zu %12zu %12zu %12zu %12zu %14zu\n", i, m->weights,
+                m->kv, m->scratch, m->tables, p->step, p->own, p->graph, p->coll, p->total);
     }
-    fprintf(f, "\nall figures in bytes; read = this rank's share of the files\n");
+    fprintf(f, "\n%4s  %14s %14s %14s\n", "rank", "KV a block", "read", "free");
+    for (int i = 0; i < c->world; i++) {
+        p = &r->rank[i].plan;
+        fprintf(f, "%4d  %14zu %14zu %14zu\n", i, p->memory.kv_per_block, p->memory.file_bytes,
+                p->free);
+    }
+    fprintf(f, "\nall figures in bytes; read = this rank's share of the files, free = what it may "
+               "plan with\n");
+    if (!r->fits)
+        fprintf(f, "this does not fit into what is free here\n");
 }
 
 /* ---- JSON ---- */
@@ -199,9 +207,10 @@ static void add_range(cJSON *o, const char *name, int32_t first, int32_t n)
 static cJSON *json_ranks(const struct report *r)
 {
     cJSON *list = cJSON_CreateArray();
-    for (int i = 0; i < r->cfg.world; i++) {
+    for (int i = 0; i < r->world; i++) {
         const struct shard *s = &r->rank[i].shard;
-        const struct decoder_memory *m = &r->rank[i].memory;
+        const struct rank_plan *p = &r->rank[i].plan;
+        const struct decoder_memory *m = &p->memory;
         cJSON *o = cJSON_CreateObject();
         cJSON_AddNumberToObject(o, "rank", i);
         add_range(o, "heads", s->q_first, s->n_q);
@@ -213,7 +222,12 @@ static cJSON *json_ranks(const struct report *r)
         cJSON_AddNumberToObject(o, "kv_bytes", (double)m->kv);
         cJSON_AddNumberToObject(o, "scratch_bytes", (double)m->scratch);
         cJSON_AddNumberToObject(o, "tables_bytes", (double)m->tables);
-        cJSON_AddNumberToObject(o, "total_bytes", (double)total(m));
+        cJSON_AddNumberToObject(o, "step_bytes", (double)p->step);
+        cJSON_AddNumberToObject(o, "backend_bytes", (double)p->own);
+        cJSON_AddNumberToObject(o, "graphs_bytes", (double)p->graph);
+        cJSON_AddNumberToObject(o, "collective_bytes", (double)p->coll);
+        cJSON_AddNumberToObject(o, "total_bytes", (double)p->total);
+        cJSON_AddNumberToObject(o, "free_bytes", (double)p->free);
         cJSON_AddNumberToObject(o, "kv_block_bytes", (double)m->kv_per_block);
         cJSON_AddNumberToObject(o, "read_bytes", (double)m->file_bytes);
         cJSON_AddItemToArray(list, o);
@@ -223,15 +237,17 @@ static cJSON *json_ranks(const struct report *r)
 
 static cJSON *json_step(const struct report *r)
 {
+    const struct rank_plan *p = &r->rank[0].plan;
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "device", r->backend.device);
-    cJSON_AddNumberToObject(o, "world", r->cfg.world);
-    cJSON_AddNumberToObject(o, "max_step_tokens", r->cfg.max_tokens);
-    cJSON_AddNumberToObject(o, "max_seqs", r->cfg.max_seqs);
-    cJSON_AddNumberToObject(o, "max_ctx", r->cfg.max_ctx);
-    cJSON_AddStringToObject(o, "kv_dtype", dtype_name(r->cfg.kv_dtype));
-    cJSON_AddNumberToObject(o, "kv_blocks", r->cfg.n_blocks);
-    cJSON_AddNumberToObject(o, "block_len", r->cfg.block_len);
+    cJSON_AddStringToObject(o, "device", p->info.device);
+    cJSON_AddNumberToObject(o, "world", p->dc.world);
+    cJSON_AddNumberToObject(o, "max_step_tokens", p->dc.max_tokens);
+    cJSON_AddNumberToObject(o, "max_seqs", p->dc.max_seqs);
+    cJSON_AddNumberToObject(o, "max_ctx", p->dc.max_ctx);
+    cJSON_AddStringToObject(o, "kv_dtype", dtype_name(p->dc.kv_dtype));
+    cJSON_AddNumberToObject(o, "kv_blocks", p->dc.n_blocks);
+    cJSON_AddNumberToObject(o, "block_len", p->dc.block_len);
+    cJSON_AddBoolToObject(o, "fits", r->fits);
     return o;
 }
 
@@ -260,19 +276,9 @@ static enum status write_json(FILE *f, const struct report *r)
 
 /* ---- gathering ---- */
 
-static void set_defaults(struct report *r)
-{
-    struct decoder_config *c = &r->cfg;
-    if (c->max_ctx == 0)
-        c->max_ctx = r->mc->max_ctx;
-    if (c->n_blocks == 0 && c->block_len > 0)
-        c->n_blocks = (c->max_ctx - 1) / c->block_len + 1;
-}
-
-static enum status gather(struct report *r, struct backend *be)
+static void count_tensors(struct report *r)
 {
     struct stored_tensor t;
-    backend_ops_of(be)->info(be, &r->backend);
     for (size_t i = 0; i < loader_count(r->ld); i++) {
         uint64_t n = 1;
         loader_get(r->ld, i, &t);
@@ -281,24 +287,55 @@ static enum status gather(struct report *r, struct backend *be)
         r->n_weights += n;
         r->n_bytes += t.n_bytes;
     }
-    for (int i = 0; i < r->cfg.world; i++) {
-        r->cfg.rank = i;
-        TRY(shard_plan(&r->rank[i].shard, r->mc, i, r->cfg.world));
-        TRY(decoder_plan_memory(&r->rank[i].memory, r->mc, r->ld, be, &r->cfg));
+}
+
+/* The least number that a rank has room for. */
+static enum status choose_blocks(struct report *r, uint64_t *blocks)
+{
+    *blocks = UINT64_MAX;
+    for (int i = 0; i < r->world; i++) {
+        struct rank_plan *p = &r->rank[i].plan;
+        uint64_t here;
+        enum status st = rank_plan_blocks(p, &here);
+        if (st == ST_NOMEM) {
+            r->fits = false;
+            here = (uint64_t)((p->dc.max_ctx - 1) / p->dc.block_len + 1);
+        } else {
+            TRY(st);
+        }
+        *blocks = here < *blocks ? here : *blocks;
     }
     return ST_OK;
 }
 
-static enum status report_on(struct report *r, FILE *out, struct backend *be, bool json)
+static enum status gather(struct report *r, const struct worker_options *opt, struct backend *be)
 {
-    if (r->cfg.world < 1 || r->cfg.world > 4096)
-        FAIL(ST_RANGE, "%d ranks: it must be 1 to 4096", r->cfg.world);
-    r->rank = calloc((size_t)r->cfg.world, sizeof *r->rank);
+    uint64_t blocks;
+    r->fits = true;
+    count_tensors(r);
+    for (int i = 0; i < r->world; i++) {
+        struct rank_place place = {i, r->world, r->world, true};
+        TRY(shard_plan(&r->rank[i].shard, r->mc, i, r->world));
+        TRY(rank_plan_init(&r->rank[i].plan, opt, &place, be, r->ld));
+    }
+    TRY(choose_blocks(r, &blocks));
+    for (int i = 0; i < r->world; i++) {
+        TRY(rank_plan_set_blocks(&r->rank[i].plan, blocks));
+        r->fits = r->fits && rank_plan_fits(&r->rank[i].plan);
+    }
+    return ST_OK;
+}
+
+static enum status report_on(struct report *r, FILE *out, const struct worker_options *opt,
+                             struct backend *be)
+{
+    if (r->world < 1 || r->world > 4096)
+        FAIL(ST_RANGE, "%d ranks: it must be 1 to 4096", r->world);
+    r->rank = calloc((size_t)r->world, sizeof *r->rank);
     if (!r->rank)
-        FAIL(ST_NOMEM, "no memory for %d ranks", r->cfg.world);
-    set_defaults(r);
-    TRY(gather(r, be));
-    if (json) {
+        FAIL(ST_NOMEM, "no memory for %d ranks", r->world);
+    TRY(gather(r, opt, be));
+    if (opt->json) {
         TRY(write_json(out, r));
     } else {
         text_config(out, r);
@@ -310,13 +347,14 @@ static enum status report_on(struct report *r, FILE *out, struct backend *be, bo
     return ST_OK;
 }
 
-enum status inspect_model(FILE *out, const char *path, struct backend *be,
-                          const struct decoder_config *cfg, bool json)
+enum status inspect_model(FILE *out, const struct worker_options *opt, struct backend *be)
 {
-    struct report r = {.path = path, .cfg = *cfg};
-    TRY(loader_open(&r.ld, path));
+    struct report r = {.path = opt->model, .world = (int)opt->tp};
+    TRY(loader_open(&r.ld, opt->model));
     r.mc = loader_config(r.ld);
-    enum status st = report_on(&r, out, be, json);
+    enum status st = report_on(&r, out, opt, be);
+    for (int i = 0; r.rank && i < r.world; i++)
+        rank_plan_fini(&r.rank[i].plan);
     free(r.rank);
     loader_close(r.ld);
     return st;

@@ -80,11 +80,11 @@ static struct worker_hello hello_of(const struct group *g)
         .digest = g->digest,
         .world = (uint32_t)g->ci.world,
         .vocab = (uint32_t)mc->vocab,
-        .max_ctx = (uint32_t)g->dc.max_ctx,
-        .block_len = (uint32_t)g->dc.block_len,
-        .n_blocks = (uint32_t)g->dc.n_blocks,
-        .max_step_tokens = (uint32_t)g->dc.max_tokens,
-        .max_seqs = (uint32_t)g->dc.max_seqs,
+        .max_ctx = (uint32_t)g->plan.dc.max_ctx,
+        .block_len = (uint32_t)g->plan.dc.block_len,
+        .n_blocks = (uint32_t)g->plan.dc.n_blocks,
+        .max_step_tokens = (uint32_t)g->plan.dc.max_tokens,
+        .max_seqs = (uint32_t)g->plan.dc.max_seqs,
         .launch = g->launch,
         .pid = (uint64_t)getpid(),
     };
@@ -151,18 +151,14 @@ static int run(const struct worker_options *opt, const struct option_result *res
     return code;
 }
 
-/* --inspect: one process, no other ranks. */
+/* --inspect: one process, no other ranks.  The ranks planned for share this host's cores. */
 static enum status look_at(const struct worker_options *opt)
 {
-    struct backend_config bc = worker_backend_config(opt, 1, 0);
-    struct decoder_config dc;
-    struct loader *ld;
+    int threads = opt->threads ? (int)opt->threads : host_share_threads((int)opt->tp);
+    struct backend_config bc = worker_backend_config(opt, threads, 0);
     struct backend *be;
-    TRY(loader_open(&ld, opt->model));
-    dc = worker_decoder_config(opt, loader_config(ld)->dtype, (int)opt->tp);
-    loader_close(ld);
     TRY(backend_open(&be, worker_backend_name(opt), &bc));
-    enum status st = inspect_model(stdout, opt->model, be, &dc, opt->json);
+    enum status st = inspect_model(stdout, opt, be);
     backend_ops_of(be)->close(be);
     return st;
 }

@@ -110,6 +110,22 @@ size_t rank_step_bytes(const struct rank_step_config *cfg)
            FULL_ROWS * sizeof(int32_t);
 }
 
+/* What take_host takes. */
+static size_t draw_bytes(const struct rank_step_config *cfg)
+{
+    size_t vocab = (size_t)cfg->step.vocab, max_seqs = (size_t)cfg->step.max_seqs;
+    size_t flights = MAX_STEPS_RUN * max_seqs * sizeof(struct out_row);
+    size_t of_token = 2 * sizeof(float) + sizeof(int32_t) + 2 * sizeof(uint64_t);
+    size_t of_seq = sizeof(struct draw_sums) + sizeof(struct result_token);
+    return cfg->rank == 0 ? flights + full_bytes(cfg) + vocab * of_token + max_seqs * of_seq
+                          : flights;
+}
+
+size_t rank_step_host_bytes(const struct rank_step_config *cfg)
+{
+    return draw_bytes(cfg) + step_host_bytes(&cfg->step);
+}
+
 size_t rank_step_coll_bytes(const struct rank_step_config *cfg)
 {
     return top_bytes(cfg) > full_bytes(cfg) ? top_bytes(cfg) : full_bytes(cfg);

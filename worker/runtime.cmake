@@ -7,11 +7,14 @@ add_library(ingot_runtime STATIC
   step/step.c
   graphs.c
   rank_step.c
+  options.c
+  rank_plan.c
+  inspect.c
   timed_coll.c
   link.c
   rank_loop.c)
 target_link_libraries(ingot_runtime PUBLIC ingot_model ingot_wire ingot_coll ingot_common ingot_flags
-  PRIVATE PkgConfig::ZMQ Threads::Threads m)
+  PRIVATE PkgConfig::ZMQ PkgConfig::CJSON Threads::Threads m)
 
-add_executable(ingot-worker main.c options.c group.c host_share.c)
+add_executable(ingot-worker main.c group.c host_share.c)
 target_link_libraries(ingot-worker PRIVATE ingot_runtime ingot_backends)

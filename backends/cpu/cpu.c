@@ -168,6 +168,7 @@ static void cpu_info(struct backend *be, struct backend_info *out)
     *out = (struct backend_info){
         .mem_free = host_mem_free(),
         .mem_total = host_mem_total(),
+        .mem_own = be->scratch.held,
         .experts = true,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };

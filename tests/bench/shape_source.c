@@ -24,6 +24,12 @@ static const struct shape {
      "\"head_dim\":128,\"vocab_size\":151936,\"max_position_embeddings\":40960,"
      "\"rms_norm_eps\":1e-6,\"rope_theta\":1000000.0,\"tie_word_embeddings\":true,"
      "\"hidden_act\":\"silu\"}"},
+    {"200m",
+     "{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":768,\"intermediate_size\":2048,"
+     "\"num_hidden_layers\":26,\"num_attention_heads\":12,\"num_key_value_heads\":4,"
+     "\"head_dim\":64,\"vocab_size\":32000,\"max_position_embeddings\":2048,"
+     "\"rms_norm_eps\":1e-5,\"rope_theta\":10000.0,\"tie_word_embeddings\":true,"
+     "\"hidden_act\":\"silu\"}"},
     {"tiny",
      "{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":256,\"intermediate_size\":768,"
      "\"num_hidden_layers\":4,\"num_attention_heads\":8,\"num_key_value_heads\":4,"
@@ -34,7 +40,7 @@ static const struct shape {
 
 const char *shape_names(void)
 {
-    return "llama-3.2-1b qwen3-0.6b tiny";
+    return "llama-3.2-1b qwen3-0.6b 200m tiny";
 }
 
 struct shape_tensor {

@@ -136,8 +136,9 @@ def offline_commands():
     plan = json.loads(ok("inspect", DEMO, "--tp", "2", "--json"))
     assert [r["rank"] for r in plan["ranks"]] == [0, 1], plan["ranks"]
     for r in plan["ranks"]:
-        assert r["total_bytes"] == sum(r[k + "_bytes"] for k in ("weights", "kv", "scratch", "tables")), r
-    assert ok("inspect", DEMO, "--tp", "4").count("\n   3 ") == 2
+        parts = ("weights", "kv", "scratch", "tables", "step", "backend", "graphs", "collective")
+        assert r["total_bytes"] == sum(r[k + "_bytes"] for k in parts), r
+    assert ok("inspect", DEMO, "--tp", "4").count("\n   3 ") == 3
     p = ingot("inspect", "/no/such/model")
     assert p.returncode == 3 and "/no/such/model" in p.stderr, p
 

@@ -6,9 +6,14 @@
 
 #include "rig.h"
 #include "worker/inspect.h"
+#include "worker/rank_plan.h"
 
-static const struct decoder_config sizes = {
-    .world = 4, .max_tokens = 64, .max_seqs = 8, .max_out = 8, .block_len = 16, .kv_dtype = DT_F16};
+static const struct worker_options sizes = {.tp = 4,
+                                            .max_step_tokens = 64,
+                                            .max_seqs = 8,
+                                            .block_len = 16,
+                                            .kv_blocks = 40,
+                                            .kv_dtype = 2 /* f16 */};
 
 static struct backend *cpu(void)
 {
@@ -18,12 +23,16 @@ static struct backend *cpu(void)
     return be;
 }
 
-static enum status report(char **text, const char *dir, const struct decoder_config *cfg, bool json)
+static enum status report(char **text, const char *dir, const struct worker_options *sizes_of,
+                          bool json)
 {
     size_t size;
     struct backend *be = cpu();
     FILE *f = open_memstream(text, &size);
-    enum status st = inspect_model(f, dir, be, cfg, json);
+    struct worker_options opt = *sizes_of;
+    opt.model = dir;
+    opt.json = json;
+    enum status st = inspect_model(f, &opt, be);
     fclose(f);
     backend_ops_of(be)->close(be);
     return st;
@@ -53,24 +62,31 @@ Test(inspect, json_is_the_plan)
     struct loader *ld;
     must(loader_open(&ld, dir), dir);
     cr_assert_eq(cJSON_GetArraySize(cJSON_GetObjectItem(root, "tensors")), (int)loader_count(ld));
-    struct decoder_config cfg = sizes;
-    cfg.max_ctx = loader_config(ld)->max_ctx;
-    cfg.n_blocks = (cfg.max_ctx + 15) / 16;
     double sum = 0;
+    int n = 0;
     cJSON_ArrayForEach(rank, cJSON_GetObjectItem(root, "ranks"))
     {
-        struct decoder_memory m;
-        must(decoder_plan_memory(&m, loader_config(ld), ld, be, &cfg), "plan");
-        cr_assert_eq(number(rank, "rank"), cfg.rank);
-        cr_assert_eq(number(rank, "weights_bytes"), (double)m.weights);
-        cr_assert_eq(number(rank, "kv_bytes"), (double)m.kv);
-        cr_assert_eq(number(rank, "kv_block_bytes"), (double)m.kv_per_block);
+        struct rank_place place = {n, 4, 4, true};
+        struct rank_plan p;
+        uint64_t blocks;
+        must(rank_plan_init(&p, &sizes, &place, be, ld), "plan");
+        must(rank_plan_blocks(&p, &blocks), "blocks");
+        cr_assert_eq(blocks, 40);
+        must(rank_plan_set_blocks(&p, blocks), "plan");
+        cr_assert_eq(number(rank, "rank"), n++);
+        cr_assert_eq(number(rank, "weights_bytes"), (double)p.memory.weights);
+        cr_assert_eq(number(rank, "kv_bytes"), (double)p.memory.kv);
+        cr_assert_eq(number(rank, "kv_block_bytes"), (double)p.memory.kv_per_block);
+        cr_assert_eq(number(rank, "step_bytes"), (double)p.step);
         cr_assert_eq(number(rank, "total_bytes"),
-                     (double)(m.weights + m.kv + m.scratch + m.tables));
+                     number(rank, "weights_bytes") + number(rank, "kv_bytes") +
+                         number(rank, "scratch_bytes") + number(rank, "tables_bytes") +
+                         number(rank, "step_bytes") + number(rank, "backend_bytes") +
+                         number(rank, "graphs_bytes") + number(rank, "collective_bytes"));
         sum += number(rank, "read_bytes");
-        cfg.rank++;
+        rank_plan_fini(&p);
     }
-    cr_assert_eq(cfg.rank, 4);
+    cr_assert_eq(n, 4);
     cr_assert_geq(sum, number(root, "bytes"), "norms are read by all ranks");
     cJSON_Delete(root);
     free(text);
@@ -90,8 +106,8 @@ Test(inspect, text_names_everything)
         "KV a block",
         "f16",
     };
-    struct decoder_config cfg = sizes;
-    cfg.world = 2;
+    struct worker_options cfg = sizes;
+    cfg.tp = 2;
     must(report(&text, golden_dir("qwen3"), &cfg, false), "report");
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
         cr_assert_not_null(strstr(text, parts[i]), "no \"%s\" in\n%s", parts[i], text);
@@ -106,8 +122,8 @@ Test(inspect, experts)
         "of each expert",
         "model.layers.1.mlp.experts.5.down_proj.weight",
     };
-    struct decoder_config cfg = sizes;
-    cfg.world = 2;
+    struct worker_options cfg = sizes;
+    cfg.tp = 2;
     must(report(&text, golden_dir("qwen3moe-step"), &cfg, false), "report");
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
         cr_assert_not_null(strstr(text, parts[i]), "no \"%s\" in\n%s", parts[i], text);
@@ -128,12 +144,12 @@ Test(inspect, experts)
 Test(inspect, failures_write_nothing)
 {
     char *text;
-    struct decoder_config cfg = sizes;
-    cfg.world = 64;
+    struct worker_options cfg = sizes;
+    cfg.tp = 64;
     cr_assert_eq(report(&text, golden_dir("llama-gqa"), &cfg, false), ST_RANGE);
     cr_assert_str_eq(text, "");
     free(text);
-    cfg.world = 0;
+    cfg.tp = 0;
     cr_assert_eq(report(&text, golden_dir("llama-gqa"), &cfg, true), ST_RANGE);
     cr_assert_str_eq(text, "");
     free(text);

@@ -5,9 +5,13 @@ ingot_test(test_model_golden ${CMAKE_CURRENT_LIST_DIR}/test_golden.c ${model_rig
 ingot_test(test_model_stories ${CMAKE_CURRENT_LIST_DIR}/test_stories.c ${model_rig} LIBS ${model_libs})
 ingot_test(test_model_tp ${CMAKE_CURRENT_LIST_DIR}/test_tp.c ${CMAKE_CURRENT_LIST_DIR}/make_model.c
   ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c ${model_rig} LIBS ${model_libs} m TIMEOUT 600)
-foreach(name engine memory shard inspect demo)
+foreach(name engine memory shard demo)
   ingot_test(test_model_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c ${model_rig} LIBS ${model_libs})
 endforeach()
+ingot_test(test_model_inspect ${CMAKE_CURRENT_LIST_DIR}/test_inspect.c ${model_rig}
+  LIBS ingot_runtime ${model_libs})
+ingot_test(test_model_plan_is_real ${CMAKE_CURRENT_LIST_DIR}/test_plan_is_real.c ${model_rig}
+  ${CMAKE_SOURCE_DIR}/tests/bench/shape_source.c LIBS ingot_runtime ${model_libs} m TIMEOUT 60)
 foreach(name safetensors config load pack_cache)
   ingot_test(test_model_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
     ${CMAKE_CURRENT_LIST_DIR}/make_model.c ${model_rig} LIBS ${model_libs})

@@ -64,6 +64,13 @@ size_t step_bytes(const struct step_config *cfg)
     return possible(cfg) && lay_out(&s) ? n_bufs * s.n_words * sizeof(int32_t) : 0;
 }
 
+size_t step_host_bytes(const struct step_config *cfg)
+{
+    size_t of_open = sizeof(struct fed) + sizeof(struct step_seq) + sizeof(int32_t) +
+                     2 * sizeof(uint64_t) + (size_t)blocks_of(cfg) * sizeof(int32_t);
+    return (size_t)cfg->max_open * of_open + (size_t)cfg->max_seqs * sizeof(int32_t);
+}
+
 /* ---- life ---- */
 
 static enum status take_memory(struct step *s)

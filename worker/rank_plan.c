@@ -1,0 +1,165 @@
+#include "worker/rank_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/graphs.h"
+
+static enum status set_sizes(struct rank_plan *p, const struct model_config *mc)
+{
+    const struct worker_options *o = p->opt;
+    if (o->max_ctx > mc->max_ctx)
+        FAIL(ST_RANGE, "--max-ctx %lld: this model was made for %d tokens", (long long)o->max_ctx,
+             mc->max_ctx);
+    p->dc = worker_decoder_config(o, mc->dtype, p->place.world);
+    p->dc.rank = p->place.rank;
+    p->dc.n_blocks = 1; /* decided when the memory is planned */
+    if (p->dc.max_ctx == 0)
+        p->dc.max_ctx = mc->max_ctx;
+    if (!(p->info.kv_types & 1U << p->dc.kv_dtype))
+        FAIL(ST_UNSUPPORTED, "--kv-dtype %s: backend %s cannot do that", dtype_name(p->dc.kv_dtype),
+             worker_backend_name(o));
+    return ST_OK;
+}
+
+static enum status set_parts(struct rank_plan *p, const struct model_config *mc)
+{
+    p->parts = calloc((size_t)p->place.world, sizeof *p->parts);
+    if (!p->parts)
+        FAIL(ST_NOMEM, "no memory for %d ranks", p->place.world);
+    for (int r = 0; r < p->place.world; r++) {
+        struct shard sh;
+        TRY(shard_plan(&sh, mc, r, p->place.world));
+        p->parts[r] = sh.vocab;
+    }
+    return ST_OK;
+}
+
+/* Whether decodes are recorded; the pads of their batches want a KV block of their own. */
+static void set_graphs(struct rank_plan *p)
+{
+    struct coll_config cc = {.world = p->place.world, .be = p->be, .one_host = p->place.one_host};
+    p->graphs = worker_wants_graphs(p->opt) && p->info.graphs &&
+                coll_in_graph(worker_coll_name(p->opt), &cc);
+    p->dc.n_pad_blocks = p->graphs;
+}
+
+static void set_step(struct rank_plan *p, const struct model_config *mc)
+{
+    p->rc = (struct rank_step_config){
+        .rank = p->place.rank,
+        .world = p->place.world,
+        .be = p->be,
+        .parts = p->parts,
+        .deadline_ms = (uint32_t)p->opt->peer_ms,
+        .graphs = p->graphs,
+        .step = {.max_tokens = p->dc.max_tokens,
+                 .max_seqs = p->dc.max_seqs,
+                 .max_open = p->dc.max_seqs,
+                 .max_ctx = p->dc.max_ctx,
+                 .n_blocks = p->dc.n_blocks,
+                 .block_len = p->dc.block_len,
+                 .vocab = mc->vocab,
+                 .pad = p->graphs},
+    };
+}
+
+/* Ranks that share the memory: those of a host, or the one that has a GPU for itself. */
+static int n_on_device(const struct rank_plan *p)
+{
+    bool own = strcmp(worker_backend_name(p->opt), "cpu") != 0 && p->opt->device < 0;
+    return own ? 1 : p->place.n_on_host;
+}
+
+static enum status init_parts(struct rank_plan *p)
+{
+    const struct model_config *mc = loader_config(p->ld);
+    TRY(set_sizes(p, mc));
+    TRY(set_parts(p, mc));
+    set_graphs(p);
+    return ST_OK;
+}
+
+enum status rank_plan_init(struct rank_plan *p, const struct worker_options *opt,
+                           const struct rank_place *place, struct backend *be, struct loader *ld)
+{
+    *p = (struct rank_plan){.opt = opt, .place = *place, .be = be, .ld = ld};
+    backend_ops_of(be)->info(be, &p->info);
+    p->free = p->info.mem_free / (size_t)n_on_device(p);
+    p->own = p->info.mem_own;
+    enum status st = init_parts(p);
+    if (st != ST_OK)
+        rank_plan_fini(p);
+    return st;
+}
+
+void rank_plan_fini(struct rank_plan *p)
+{
+    free(p->parts);
+    *p = (struct rank_plan){0};
+}
+
+enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks)
+{
+    const struct model_config *mc = loader_config(p->ld);
+    p->dc.n_blocks = (int32_t)blocks;
+    set_step(p, mc);
+    TRY(decoder_plan_memory(&p->memory, mc, p->ld, p->be, &p->dc));
+    struct coll_config cc = rank_plan_coll(p, 0);
+    p->step = rank_step_bytes(&p->rc);
+    if (backend_ops_of(p->be)->host_ptr) /* the device's memory is the host's */
+        p->step += rank_step_host_bytes(&p->rc);
+    p->graph = p->graphs ? graphs_bytes(mc, p->dc.max_out) : 0;
+    p->coll = coll_device_bytes(worker_coll_name(p->opt), &cc);
+    p->total = p->own + p->memory.weights + p->memory.kv + p->memory.scratch + p->memory.tables +
+               p->step + p->graph + p->coll;
+    return ST_OK;
+}
+
+enum status rank_plan_blocks(struct rank_plan *p, uint64_t *blocks)
+{
+    const struct worker_options *o = p->opt;
+    TRY(rank_plan_set_blocks(p, 1));
+    size_t per = p->memory.kv_per_block ? p->memory.kv_per_block : 1;
+    size_t fixed = p->total - per; /* all but the one block; a block for pads is in it */
+    uint64_t countable = (uint64_t)(INT32_MAX / p->dc.block_len - p->dc.n_pad_blocks);
+    uint64_t per_seq = (uint64_t)((p->dc.max_ctx - 1) / p->dc.block_len + 1);
+    *blocks = (uint64_t)o->kv_blocks;
+    if (o->kv_memory)
+        *blocks = o->kv_memory / per;
+    if (*blocks == 0 && o->kv_memory)
+        FAIL(ST_RANGE, "--kv-memory %llu: one block of %d tokens needs %zu bytes",
+             (unsigned long long)o->kv_memory, p->dc.block_len, per);
+    if (*blocks == 0) {
+        *blocks = per_seq * (uint64_t)p->dc.max_seqs;
+        if (p->free && fixed >= p->free)
+            FAIL(ST_NOMEM, "the model needs %zu bytes on this rank, %zu are free", fixed, p->free);
+        uint64_t most = p->free ? (uint64_t)((double)(p->free - fixed) * 0.7) / per : *blocks;
+        *blocks = most < *blocks ? most : *blocks;
+    }
+    if (*blocks == 0)
+        FAIL(ST_NOMEM, "no room for the KV cache: %zu bytes are free, the model needs %zu", p->free,
+             fixed);
+    if (*blocks > countable)
+        *blocks = countable;
+    return ST_OK;
+}
+
+bool rank_plan_fits(const struct rank_plan *p)
+{
+    return p->free == 0 || p->total <= p->free;
+}
+
+struct coll_config rank_plan_coll(const struct rank_plan *p, uint64_t session)
+{
+    size_t layers = decoder_coll_bytes(loader_config(p->ld), &p->dc);
+    size_t after = rank_step_coll_bytes(&p->rc);
+    return (struct coll_config){.rank = p->place.rank,
+                                .world = p->place.world,
+                                .be = p->be,
+                                .max_bytes = layers > after ? layers : after,
+                                .deadline_ms = (uint32_t)p->opt->peer_ms,
+                                .session = session,
+                                .any_order = p->opt->numerics != 0,
+                                .one_host = p->place.one_host};
+}

@@ -1,0 +1,54 @@
+/* Sizes of everything that one rank takes, computed before anything is loaded: by a rank that
+ * starts (group.h) and by `ingot inspect`, which plans for ranks that are not there.  init, then
+ * blocks, then set_blocks with the least number of all ranks. */
+#ifndef WORKER_RANK_PLAN_H
+#define WORKER_RANK_PLAN_H
+
+#include "worker/model/decoder.h"
+#include "worker/options.h"
+#include "worker/rank_step.h"
+
+struct rank_place {
+    int rank, world;
+    int n_on_host; /* ranks of the group on this rank's host */
+    bool one_host; /* all of them */
+};
+
+struct rank_plan {
+    const struct worker_options *opt;
+    struct rank_place place;
+    struct backend *be;
+    struct loader *ld;
+    struct backend_info info;
+    struct vocab_part *parts; /* [world] */
+    struct decoder_config dc;
+    struct rank_step_config rc; /* co and model are the caller's to set */
+    bool graphs;                /* decodes are recorded */
+
+    /* bytes; final after set_blocks */
+    size_t free; /* that this rank may plan with, 0: not known */
+    size_t own;  /* working memory of the backend */
+    struct decoder_memory memory;
+    size_t step, graph, coll;
+    size_t total; /* of the five */
+};
+
+/* opt, be and ld are borrowed.  ST_RANGE and ST_UNSUPPORTED name the option that cannot be. */
+MUST_CHECK enum status rank_plan_init(struct rank_plan *p, const struct worker_options *opt,
+                                      const struct rank_place *place, struct backend *be,
+                                      struct loader *ld);
+void rank_plan_fini(struct rank_plan *p);
+
+/* KV blocks that this rank has room for.  ST_NOMEM: not even one. */
+MUST_CHECK enum status rank_plan_blocks(struct rank_plan *p, uint64_t *blocks);
+
+/* Sets dc, rc and all figures for that many blocks. */
+MUST_CHECK enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks);
+
+/* Does all of it fit into what is free? */
+bool rank_plan_fits(const struct rank_plan *p);
+
+/* For coll_open; rc says who takes part.  session is the caller's. */
+struct coll_config rank_plan_coll(const struct rank_plan *p, uint64_t session);
+
+#endif
