@@ -24,17 +24,18 @@ struct pool_node {
 /* A job is published by adding 1 to generation; its end is reports at target.  A waiter
  * first raises its flag (sleepers, main_sleeps), then looks again, then sleeps; the waker first
  * changes the state, then looks at the flag.  All of these are sequentially consistent, so one of
- * the two sees the other. */
+ * the two sees the other.  What caller and threads tell each other is on one line: three lines cost
+ * two threads 240 ns for an empty job, one costs 130.  More threads report through the tree. */
 struct pool {
     int n_parts, n_threads, n_started;
     bool pin;
-    _Alignas(LINE) atomic_uint generation; /* one line, written by the caller alone: the job */
+    _Alignas(LINE) atomic_uint generation;
     atomic_bool stop;
     pool_fn *fn;
     void *ctx;
     unsigned target;
-    _Alignas(LINE) atomic_uint reports; /* of the root's children, ever */
-    _Alignas(LINE) atomic_int sleepers;
+    atomic_uint reports; /* of the root's children, ever */
+    atomic_int sleepers;
     atomic_int main_sleeps;
     pthread_mutex_t lock;
     pthread_cond_t start, done;
