@@ -343,14 +343,22 @@ enum status nccl_unique_id(unsigned char id[NCCL_ID_BYTES])
     return ST_OK;
 }
 
+enum { BOARD_NAME = 48 };
+
+static const char *board_name(const struct coll_config *cfg, char name[BOARD_NAME])
+{
+    snprintf(name, BOARD_NAME, "/ingot-nccl-%016llx", (unsigned long long)cfg->session);
+    return name;
+}
+
 /* The board of ranks of one host; ranks on several have none. */
 static enum status share_board(struct nccl_coll *c)
 {
-    char name[48];
+    char name[BOARD_NAME];
     size_t bytes = sizeof *c->board;
     if (!c->cfg.one_host || c->head.world == 1)
         return ST_OK;
-    snprintf(name, sizeof name, "/ingot-nccl-%016llx", (unsigned long long)c->cfg.session);
+    board_name(&c->cfg, name);
     if (c->head.rank == 0)
         TRY(segment_create(&c->shared, name, bytes));
     else
@@ -386,22 +394,23 @@ static enum status nccl_open(struct coll **out, const struct coll_config *cfg)
 {
     unsigned char id[NCCL_ID_BYTES] = {0};
     struct nccl_coll *c;
-    char name[48];
     *out = NULL;
     TRY(create(&c, cfg));
     enum status st = share_board(c);
     if (st == ST_OK)
         st = exchange_id(c, id);
-    if (st != ST_OK) {
+    if (st == ST_OK) {
+        open_small(c);
+        st = join(out, c, id);
+    } else {
         c->broken = true;
         nccl_close(&c->head);
-        return st;
     }
-    open_small(c);
-    st = join(out, c, id);
-    snprintf(name, sizeof name, "/ingot-nccl-%016llx", (unsigned long long)cfg->session);
-    if (cfg->rank == 0)
-        segment_unlink(name); /* all have mapped it: they are connected, or it is of no use */
+    if (cfg->rank == 0 && cfg->one_host && cfg->world > 1) {
+        /* all have mapped the board: they are connected, or it is of no use */
+        char name[BOARD_NAME];
+        segment_unlink(board_name(cfg, name));
+    }
     return st;
 }
 

@@ -424,6 +424,8 @@ enum status cuda_attention(struct backend *be, const struct attn_layer *al,
     assert(kv.k.stride == kv.k.cols && kv.k.dtype == kv.v.dtype && al->d_head <= HEAD_MAX);
     if (st->n_tokens == 0 || al->n_q == 0)
         return ST_OK;
+    /* every key head is read: the kernels divide by its query heads */
+    assert(al->q_offset < al->q_per_kv && (al->n_kv - 1) * al->q_per_kv < al->n_q + al->q_offset);
     attn_args a = args_of(al, st, q, kv, out);
     if (a.kv_type == DT_F32)
         return attention_f32_run(be, a, st->n_tokens);
