@@ -117,7 +117,7 @@ enum status group_plan(struct group *g, const struct worker_options *opt,
     if (g->threads == 0)
         g->threads = share.threads;
     log_line(LOG_INFO, "rank %d: cores %s%s, %d thread%s", ci->rank,
-             share.cores[0] ? share.cores : "not known", share.bound ? " of its own" : "",
+             share.cores[0] ? share.cores : "not known", share.bound ? " (its own)" : "",
              g->threads, g->threads == 1 ? "" : "s");
     struct backend_config bc = worker_backend_config(opt, g->threads, ci->local_rank);
     bc.pin = share.bound && g->threads == share.threads;
