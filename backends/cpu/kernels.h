@@ -168,7 +168,10 @@ struct kernels {
     void (*act_mul)(enum act act, const float *g, const float *up, float *out, int n);
     void (*add)(float *dst, const float *src, float scale, int n);
     void (*rotate_head)(const struct head_rot *r, float *x);
-    /* x [n] to the cache's type; *scale is set for I8 and E4M3. */
+    /* x [n] to the cache's type, to nearest even.  I8, E4M3 (top = 127, 448): with amax the
+     * greatest |x|, *scale = amax / top and an element is the nearest of x * (top / amax), each
+     * operation in f32; amax < 2^-100: zeros with scale 0.  Read as element * scale, rounded to
+     * f32. */
     void (*kv_store)(enum dtype t, const float *x, int n, void *dst, float *scale);
     void (*attn_split)(const struct attn_split *a, float *scratch);
     /* state [d + 2] = state followed by part, both as in attn_split. */

@@ -8,6 +8,8 @@ ingot_test(test_model_tp ${CMAKE_CURRENT_LIST_DIR}/test_tp.c ${CMAKE_CURRENT_LIS
 foreach(name engine memory shard demo)
   ingot_test(test_model_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c ${model_rig} LIBS ${model_libs})
 endforeach()
+ingot_test(test_model_kv_types ${CMAKE_CURRENT_LIST_DIR}/test_kv_types.c ${model_rig}
+  ${CMAKE_SOURCE_DIR}/tests/ops/kv_spec.c LIBS ${model_libs} m)
 ingot_test(test_model_inspect ${CMAKE_CURRENT_LIST_DIR}/test_inspect.c ${model_rig}
   LIBS ingot_runtime ${model_libs})
 ingot_test(test_model_plan_is_real ${CMAKE_CURRENT_LIST_DIR}/test_plan_is_real.c ${model_rig}
