@@ -40,12 +40,12 @@ enum {
 enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
 
 struct backend_config {
-    int threads;       /* CPU: worker threads, 0 = as many as this process may use */
-    bool pin;          /* CPU: each worker thread on one of the cores the process may use */
-    const char *isa;   /* CPU: "auto", "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "neon",
-                          "neondot"; NULL = auto */
-    int device;        /* GPU ordinal */
-    size_t pool_bytes; /* GPU: memory to take at start, 0 = decided by the caller's allocs */
+    int threads;     /* CPU: worker threads, 0 = as many as this process may use */
+    bool pin;        /* CPU: each worker thread on one of the cores the process may use */
+    const char *isa; /* CPU: "auto", "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "neon",
+                        "neondot"; NULL = auto */
+    int device;      /* GPU ordinal */
+    bool planned;    /* GPU: nothing is taken before `reserve`, and nothing beside its plan */
     enum numerics numerics;
 };
 
@@ -53,8 +53,8 @@ struct backend_info {
     char device[96];   /* "CPU Intel Xeon ..., avx512, 2 threads" */
     size_t mem_free;   /* bytes a worker may plan with */
     size_t mem_total;  /* bytes */
-    size_t mem_own;    /* bytes that open took and that mem_free may still count: pages of host
-                          memory are given when they are first written */
+    size_t mem_own;    /* bytes of the backend's own that mem_free still counts: pages of host
+                          memory, given when they are first written; what `reserve` will take */
     bool graphs;       /* graph_* present */
     bool experts;      /* stacks and moe_* present */
     unsigned kv_types; /* bit (1 << dtype) for each KV element type that attention takes */
@@ -69,6 +69,37 @@ struct view {
 };
 
 enum mem_kind { MEM_DEVICE, MEM_PINNED };
+
+/* Bytes of each kind. */
+struct mem_bytes {
+    size_t device, pinned;
+};
+
+/* What a device's memory is for. */
+enum mem_part {
+    PART_OWN, /* of the backend: info's mem_own */
+    PART_COLL,
+    PART_WEIGHTS,
+    PART_SCRATCH,
+    PART_KV,
+    PART_TABLES,
+    PART_STEP,
+    N_MEM_PARTS
+};
+
+/* Everything that a rank will alloc: sums of weight_bytes and alloc_bytes. */
+struct mem_plan {
+    size_t part[N_MEM_PARTS];
+    size_t pinned; /* besides the backend's own */
+    size_t driver; /* not alloc'ed: what has to stay free for the driver (graphs) */
+};
+
+/* What a buffer takes of a plan. */
+enum { ALLOC_ALIGN = 256 };
+static inline size_t alloc_bytes(size_t bytes)
+{
+    return (bytes + ALLOC_ALIGN - 1) / ALLOC_ALIGN * ALLOC_ALIGN;
+}
 
 /* Rows of one stored tensor; several parts make one fused weight (q|k|v, gate|up), stacked by rows.
  */
@@ -165,6 +196,15 @@ struct backend_ops {
     enum status (*open)(struct backend **out, const struct backend_config *cfg);
     void (*close)(struct backend *be);
     void (*info)(struct backend *be, struct backend_info *out);
+
+    /* For a backend that was opened `planned`, once and before the first alloc: takes the plan's
+     * bytes as one block of the device and one of pinned memory.  From then on each alloc is a
+     * piece of them, of the part that `part` named last; ST_BUG names a part that is larger than
+     * planned.  ST_NOMEM: the device has not that much.  used: what has been taken of each part,
+     * and of the pinned memory.  All there or all NULL = absent: alloc asks the system. */
+    enum status (*reserve)(struct backend *be, const struct mem_plan *plan);
+    void (*part)(struct backend *be, enum mem_part part);
+    void (*used)(struct backend *be, struct mem_plan *out);
 
     /* Memory.  alloc gives 64-byte (or stricter) alignment and zeroed bytes.  write and read move
      * view.rows x view.cols packed elements from or to host memory; write has taken src when it
@@ -308,6 +348,13 @@ struct backend_base {
 static inline const struct backend_ops *backend_ops_of(const struct backend *be)
 {
     return ((const struct backend_base *)be)->ops;
+}
+
+/* What is alloc'ed from now on is for that part. */
+static inline void backend_part(struct backend *be, enum mem_part part)
+{
+    if (backend_ops_of(be)->part)
+        backend_ops_of(be)->part(be, part);
 }
 
 /* Opens the backend of that name ("cpu", ...).  ST_UNSUPPORTED names what this build has. */

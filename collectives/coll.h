@@ -63,6 +63,8 @@ MUST_CHECK enum status coll_open(struct coll **out, const char *name,
 /* in_graph of the one that coll_open would take, without opening it; false when there is none. */
 bool coll_in_graph(const char *name, const struct coll_config *cfg);
 
+enum { COLL_PINNED_BYTES = 64 }; /* pinned memory that coll_open takes at most */
+
 /* Device memory that coll_open would take. */
 size_t coll_device_bytes(const char *name, const struct coll_config *cfg);
 

@@ -16,8 +16,8 @@ struct ipc_coll {
     struct coll head;
     struct coll_config cfg;
     struct oneshot one;
+    struct buf *area;   /* this rank's */
     struct buf *failed; /* pinned u32, see struct oneshot */
-    bool mapped;        /* the others' areas are mapped, not of this process */
     bool broken;
 };
 
@@ -29,7 +29,7 @@ static size_t piece_of(const struct coll_config *cfg)
 
 size_t ipc_device_bytes(const struct coll_config *cfg)
 {
-    return oneshot_area_bytes(piece_of(cfg));
+    return alloc_bytes(oneshot_area_bytes(piece_of(cfg)));
 }
 
 static enum status ipc_poll(struct coll *head)
@@ -58,13 +58,11 @@ static void ipc_close(struct coll *head)
     struct ipc_coll *c = (struct ipc_coll *)head;
     if (!c)
         return;
+    const struct backend_ops *ops = backend_ops_of(c->cfg.be);
     cuda_watch(c->cfg.be, NULL, NULL);
-    for (int r = 0; r < c->head.world; r++)
-        if (r != c->head.rank && c->mapped)
-            oneshot_unmap_area(c->cfg.be, c->one.area[r]);
-    oneshot_free_area(c->cfg.be, c->one.area[c->head.rank]);
-    if (c->failed)
-        backend_ops_of(c->cfg.be)->free(c->cfg.be, c->failed);
+    oneshot_unmap_areas(&c->one);
+    ops->free(c->cfg.be, c->area);
+    ops->free(c->cfg.be, c->failed);
     free(c);
 }
 
@@ -141,9 +139,9 @@ static enum status create(struct ipc_coll **out, const struct coll_config *cfg,
                               .limit_ns = cfg->deadline_ms * UINT64_C(1000000)};
     enum status st = cuda_use(cfg->be);
     if (st == ST_OK)
-        st = ops->alloc(cfg->be, 64, MEM_PINNED, &c->failed);
+        st = ops->alloc(cfg->be, COLL_PINNED_BYTES, MEM_PINNED, &c->failed);
     if (st == ST_OK)
-        st = oneshot_make_area(cfg->be, c->one.piece_bytes, &c->one.area[cfg->rank], handle);
+        st = oneshot_make_area(cfg->be, &c->one, &c->area, handle);
     if (st != ST_OK) {
         ipc_close(&c->head);
         return st;
@@ -195,10 +193,9 @@ static enum status exchange(struct ipc_coll *c, const unsigned char *mine)
     if (len != want)
         FAIL(ST_PEER, "ipc: %zu bytes of handles instead of %zu", len, want);
     enum status st = ST_OK;
-    c->mapped = true;
     for (int r = 0; st == ST_OK && r < c->head.world; r++)
         if (r != c->head.rank)
-            st = oneshot_map_area(c->cfg.be, all[r], &c->one.area[r]);
+            st = oneshot_map_area(&c->one, r, all[r]);
     return all_well(st); /* no rank begins before all have mapped */
 }
 

@@ -267,11 +267,23 @@ static size_t gathered_bytes(const struct coll_config *cfg)
     return (size_t)cfg->world * piece_of(cfg) * sizeof(float);
 }
 
-static size_t nccl_device_bytes(const struct coll_config *cfg)
+/* May small sums go through "ipc"? */
+static bool small_possible(const struct coll_config *cfg)
+{
+    return cfg->one_host && cfg->world >= 2 && cfg->world <= ONESHOT_MAX_WORLD;
+}
+
+static struct coll_config small_config(const struct coll_config *cfg)
 {
     struct coll_config small = *cfg;
     small.max_bytes = least(cfg->max_bytes, SMALL_BYTES);
-    return gathered_bytes(cfg) + (cfg->one_host ? ipc_device_bytes(&small) : 0);
+    return small;
+}
+
+static size_t nccl_device_bytes(const struct coll_config *cfg)
+{
+    struct coll_config small = small_config(cfg);
+    return alloc_bytes(gathered_bytes(cfg)) + (small_possible(cfg) ? ipc_device_bytes(&small) : 0);
 }
 
 static enum status connect(struct nccl_coll *c, const unsigned char *bytes)
@@ -381,9 +393,8 @@ static enum status exchange_id(const struct nccl_coll *c, unsigned char *id)
 /* Ranks of one host whose devices can share memory: all of them or none. */
 static void open_small(struct nccl_coll *c)
 {
-    struct coll_config cfg = c->cfg;
-    cfg.max_bytes = least(cfg.max_bytes, SMALL_BYTES);
-    if (!cfg.one_host || cfg.world < 2 || cfg.world > ONESHOT_MAX_WORLD)
+    struct coll_config cfg = small_config(&c->cfg);
+    if (!small_possible(&cfg))
         return;
     enum status st = ipc_coll_ops.open(&c->small, &cfg);
     if (st != ST_OK)

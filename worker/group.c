@@ -98,14 +98,11 @@ static enum status plan_memory(struct group *g)
     log_line(LOG_INFO,
              "memory plan: weights %zu + KV %zu (%d blocks of %d tokens, %zu bytes each, %s) + "
              "scratch %zu + tables %zu + step %zu + backend %zu + graphs %zu + collective %zu = "
-             "%zu bytes; %zu of %zu free on %s",
+             "%zu bytes; %zu of %zu free on %s; pinned %zu",
              m->weights, m->kv, p->dc.n_blocks, p->dc.block_len, m->kv_per_block,
              dtype_name(p->dc.kv_dtype), m->scratch, m->tables, p->step, p->own, p->graph, p->coll,
-             p->total, p->free, p->info.mem_total, p->info.device);
-    if (!rank_plan_fits(p))
-        FAIL(ST_NOMEM, "the memory plan of %zu bytes does not fit into the %zu free ones", p->total,
-             p->free);
-    return ST_OK;
+             p->total, p->free, p->info.mem_total, p->info.device, p->pinned);
+    return rank_plan_fits(p) ? ST_OK : rank_plan_no_room(p, p->free);
 }
 
 enum status group_plan(struct group *g, const struct worker_options *opt,
@@ -177,12 +174,15 @@ enum status group_load(struct group *g)
     const struct model_config *mc = loader_config(g->ld);
     uint64_t begin = clock_us();
     int percent = -1;
+    TRY(rank_plan_reserve(&g->plan));
+    backend_part(g->be, PART_COLL);
     TRY(open_coll(g));
     if (g->ci.rank == 0 && isatty(STDERR_FILENO))
         loader_on_progress(g->ld, show_progress, &percent);
     TRY(load_model(g, mc));
     g->plan.rc.co = &g->co->head;
     g->plan.rc.model = g->model;
+    backend_part(g->be, PART_STEP);
     TRY(rank_step_create(&g->step, &g->plan.rc));
     TRY(control_barrier());
     if (g->ci.rank == 0)

@@ -228,6 +228,7 @@ static cJSON *json_ranks(const struct report *r)
         cJSON_AddNumberToObject(o, "collective_bytes", (double)p->coll);
         cJSON_AddNumberToObject(o, "total_bytes", (double)p->total);
         cJSON_AddNumberToObject(o, "free_bytes", (double)p->free);
+        cJSON_AddNumberToObject(o, "pinned_bytes", (double)p->pinned);
         cJSON_AddNumberToObject(o, "kv_block_bytes", (double)m->kv_per_block);
         cJSON_AddNumberToObject(o, "read_bytes", (double)m->file_bytes);
         cJSON_AddItemToArray(list, o);

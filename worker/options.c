@@ -259,6 +259,7 @@ struct backend_config worker_backend_config(const struct worker_options *o, int 
     return (struct backend_config){.threads = threads,
                                    .device = o->device < 0 ? local_rank : (int)o->device,
                                    .isa = isa_choices[o->isa],
+                                   .planned = true,
                                    .numerics = o->numerics ? NUMERICS_FAST : NUMERICS_STRICT};
 }
 

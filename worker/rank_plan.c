@@ -106,9 +106,13 @@ enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks)
     set_step(p, mc);
     TRY(decoder_plan_memory(&p->memory, mc, p->ld, p->be, &p->dc));
     struct coll_config cc = rank_plan_coll(p, 0);
-    p->step = rank_step_bytes(&p->rc);
-    if (backend_ops_of(p->be)->host_ptr) /* the device's memory is the host's */
-        p->step += rank_step_host_bytes(&p->rc);
+    struct mem_bytes step = rank_step_bytes(&p->rc);
+    p->step = step.device;
+    p->pinned = step.pinned + alloc_bytes(COLL_PINNED_BYTES);
+    if (backend_ops_of(p->be)->host_ptr) { /* the device's memory is the host's */
+        p->step += step.pinned + rank_step_host_bytes(&p->rc);
+        p->pinned = 0;
+    }
     p->graph = p->graphs ? graphs_bytes(mc, p->dc.max_out) : 0;
     p->coll = coll_device_bytes(worker_coll_name(p->opt), &cc);
     p->total = p->own + p->memory.weights + p->memory.kv + p->memory.scratch + p->memory.tables +
@@ -133,13 +137,12 @@ enum status rank_plan_blocks(struct rank_plan *p, uint64_t *blocks)
     if (*blocks == 0) {
         *blocks = per_seq * (uint64_t)p->dc.max_seqs;
         if (p->free && fixed >= p->free)
-            FAIL(ST_NOMEM, "the model needs %zu bytes on this rank, %zu are free", fixed, p->free);
+            return rank_plan_no_room(p, p->free);
         uint64_t most = p->free ? (uint64_t)((double)(p->free - fixed) * 0.7) / per : *blocks;
         *blocks = most < *blocks ? most : *blocks;
     }
     if (*blocks == 0)
-        FAIL(ST_NOMEM, "no room for the KV cache: %zu bytes are free, the model needs %zu", p->free,
-             fixed);
+        return rank_plan_no_room(p, p->free);
     if (*blocks > countable)
         *blocks = countable;
     return ST_OK;
@@ -148,6 +151,40 @@ enum status rank_plan_blocks(struct rank_plan *p, uint64_t *blocks)
 bool rank_plan_fits(const struct rank_plan *p)
 {
     return p->free == 0 || p->total <= p->free;
+}
+
+enum status rank_plan_no_room(const struct rank_plan *p, size_t mem_free)
+{
+    FAIL(
+        ST_NOMEM,
+        "no room on %s: wanted are %zu bytes (weights %zu, KV cache of %d blocks %zu, scratch %zu, "
+        "tables %zu, step %zu, backend %zu, graphs %zu, collective %zu), %zu of %zu are free for "
+        "this rank; smaller: --kv-memory or --kv-blocks (KV cache), --max-step-tokens (scratch), "
+        "--max-seqs (scratch, step), --max-ctx (tables, step), --graphs off; or more ranks",
+        p->info.device, p->total, p->memory.weights, p->dc.n_blocks, p->memory.kv,
+        p->memory.scratch, p->memory.tables, p->step, p->own, p->graph, p->coll, mem_free,
+        p->info.mem_total);
+}
+
+enum status rank_plan_reserve(const struct rank_plan *p)
+{
+    const struct backend_ops *ops = backend_ops_of(p->be);
+    const struct mem_plan plan = {.part = {[PART_OWN] = p->own,
+                                           [PART_COLL] = p->coll,
+                                           [PART_WEIGHTS] = p->memory.weights,
+                                           [PART_SCRATCH] = p->memory.scratch,
+                                           [PART_KV] = p->memory.kv,
+                                           [PART_TABLES] = p->memory.tables,
+                                           [PART_STEP] = p->step},
+                                  .pinned = p->pinned,
+                                  .driver = p->graph};
+    if (!ops->reserve)
+        return ST_OK;
+    struct backend_info now;
+    ops->info(p->be, &now); /* others may have taken memory since the plan was made */
+    if (p->total > now.mem_free)
+        return rank_plan_no_room(p, now.mem_free);
+    return ops->reserve(p->be, &plan);
 }
 
 struct coll_config rank_plan_coll(const struct rank_plan *p, uint64_t session)

@@ -30,7 +30,8 @@ struct rank_plan {
     size_t own;  /* working memory of the backend */
     struct decoder_memory memory;
     size_t step, graph, coll;
-    size_t total; /* of the five */
+    size_t total;  /* of all these */
+    size_t pinned; /* memory of the host besides, where the device has its own */
 };
 
 /* opt, be and ld are borrowed.  ST_RANGE and ST_UNSUPPORTED name the option that cannot be. */
@@ -47,6 +48,14 @@ MUST_CHECK enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks
 
 /* Does all of it fit into what is free? */
 bool rank_plan_fits(const struct rank_plan *p);
+
+/* The device has `mem_free` bytes, less than the plan: ST_NOMEM, with all figures and the options
+ * that change them. */
+MUST_CHECK enum status rank_plan_no_room(const struct rank_plan *p, size_t mem_free);
+
+/* Takes all of it at once, where the backend can (`planned`, and reserve is there); before anything
+ * is alloc'ed. */
+MUST_CHECK enum status rank_plan_reserve(const struct rank_plan *p);
 
 /* For coll_open; rc says who takes part.  session is the caller's. */
 struct coll_config rank_plan_coll(const struct rank_plan *p, uint64_t session);

@@ -103,11 +103,15 @@ static size_t out_bytes(const struct rank_step_config *cfg)
     return ids_words(cfg) * sizeof(int32_t) + top_bytes(cfg);
 }
 
-size_t rank_step_bytes(const struct rank_step_config *cfg)
+struct mem_bytes rank_step_bytes(const struct rank_step_config *cfg)
 {
-    size_t backs = cfg->rank == 0 ? MAX_STEPS_RUN : 0;
-    return step_bytes(&cfg->step) + edits_bytes() + (1 + backs) * out_bytes(cfg) + full_bytes(cfg) +
-           FULL_ROWS * sizeof(int32_t);
+    struct mem_bytes n = step_bytes(&cfg->step);
+    size_t out = alloc_bytes(out_bytes(cfg));
+    n.device += edits_bytes() + out + alloc_bytes(full_bytes(cfg)) +
+                alloc_bytes(FULL_ROWS * sizeof(int32_t));
+    if (cfg->rank == 0)
+        n.pinned += MAX_STEPS_RUN * out;
+    return n;
 }
 
 /* What take_host takes. */

@@ -28,7 +28,7 @@ struct rank_step_config {
 
 /* Bytes that rank_step_create takes from the backend, for the memory plan; be, co and model are not
  * looked at. */
-size_t rank_step_bytes(const struct rank_step_config *cfg);
+struct mem_bytes rank_step_bytes(const struct rank_step_config *cfg);
 /* Bytes that it takes from the host besides, for drawing and the step's tables.  Not counted: what
  * the penalties keep, whose pages are not written before a sequence asks for penalties. */
 size_t rank_step_host_bytes(const struct rank_step_config *cfg);

@@ -52,21 +52,18 @@ static void cuda_close(struct backend *be)
         return;
     cudaSetDevice(be->device);
     lt_close(be->lt, be);
-    if (be->scratch)
-        cuda_free(be, be->scratch);
+    cuda_free(be, be->scratch);
+    cuda_free(be, be->staging);
+    pools_free(be);
     for (int i = 0; i < N_EVENTS; i++)
         if (be->event[i])
             cudaEventDestroy(be->event[i]);
     if (be->stream)
         cudaStreamDestroy(be->stream);
-    if (be->staging)
-        cudaFreeHost(be->staging);
-    if (be->pool)
-        cudaFree(be->pool);
     free(be);
 }
 
-static enum status take_device(struct backend *be, size_t pool_bytes, enum numerics numerics)
+static enum status take_device(struct backend *be, enum numerics numerics)
 {
     int major;
     TRY(cuda_use(be));
@@ -76,13 +73,9 @@ static enum status take_device(struct backend *be, size_t pool_bytes, enum numer
     CUDA_TRY(cudaStreamCreateWithFlags(&be->stream, cudaStreamNonBlocking));
     for (int i = 0; i < N_EVENTS; i++)
         CUDA_TRY(cudaEventCreate(&be->event[i]));
-    CUDA_TRY(cudaMallocHost((void **)&be->staging, STAGING_BYTES));
-    if (pool_bytes > 0) {
-        be->pool_bytes = pool_bytes;
-        CUDA_TRY(cudaMalloc((void **)&be->pool, pool_bytes));
-    }
-    TRY(cuda_alloc(be, SCRATCH_BYTES, MEM_DEVICE, &be->scratch));
-    return numerics == NUMERICS_FAST ? lt_open(&be->lt, be) : ST_OK;
+    if (numerics == NUMERICS_FAST)
+        TRY(lt_open(&be->lt, be));
+    return be->planned ? ST_OK : cuda_take_own(be);
 }
 
 static enum status cuda_open(struct backend **out, const struct backend_config *cfg)
@@ -93,7 +86,8 @@ static enum status cuda_open(struct backend **out, const struct backend_config *
         FAIL(ST_NOMEM, "no memory for a CUDA backend");
     be->base.ops = &cuda_ops;
     be->device = cfg->device;
-    enum status st = take_device(be, cfg->pool_bytes, cfg->numerics);
+    be->planned = cfg->planned;
+    enum status st = take_device(be, cfg->numerics);
     if (st != ST_OK) {
         cuda_close(be);
         return st;
@@ -110,8 +104,9 @@ static void cuda_info(struct backend *be, struct backend_info *out)
         cudaMemGetInfo(&mem_free, &mem_total) != cudaSuccess)
         cudaGetLastError(); /* shows as no memory; the next op names the error */
     *out = (struct backend_info){
-        .mem_free = be->pool ? be->pool_bytes - be->pool_used : mem_free,
+        .mem_free = mem_free,
         .mem_total = mem_total,
+        .mem_own = be->planned && !be->device_pool.at ? cuda_own_bytes(be) : 0,
         .graphs = true,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
@@ -244,6 +239,9 @@ const struct backend_ops cuda_ops = {
     .open = cuda_open,
     .close = cuda_close,
     .info = cuda_info,
+    .reserve = cuda_reserve,
+    .part = cuda_part,
+    .used = cuda_used,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .write = cuda_write,

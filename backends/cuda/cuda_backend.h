@@ -13,7 +13,6 @@ extern "C" {
 
 enum {
     N_EVENTS = 16,
-    ALLOC_ALIGN = 256,        /* of every buffer, bytes */
     STAGING_BYTES = 16 << 20, /* pinned memory through which host data goes */
     SCRATCH_BYTES = 96 << 20, /* of the device, for one op at a time */
     ROW_PAD = 16,             /* rows of a matrix in memory are a multiple of this */
@@ -23,7 +22,14 @@ struct buf {
     void *data; /* of the device; MEM_PINNED: of the host, which the device reaches too */
     size_t bytes;
     enum mem_kind kind;
-    bool pooled;
+    struct pool *pool; /* NULL: an allocation of its own */
+    enum mem_part part;
+};
+
+/* One block of memory that is given out from its beginning.  at NULL: it is not there. */
+struct pool {
+    char *at;
+    size_t bytes, used;
 };
 
 /* matrix: [n_pad, k_pad] row-major in dtype, columns as k_layout says, else zeros; vector: [k] f32.
@@ -47,12 +53,13 @@ struct backend {
     bool dependent; /* sm_90 and up: LAUNCH_DEPENDENT overlaps kernels */
     cudaStream_t stream;
     cudaEvent_t event[N_EVENTS];
-    /* Device memory taken at start and given out from its beginning; pool NULL: each alloc asks
-     * the driver. */
-    char *pool;
-    size_t pool_bytes, pool_used;
+    /* reserve's two blocks, what was planned and what is taken of each part. */
+    bool planned;
+    struct pool device_pool, pinned_pool;
+    struct mem_plan plan, used;
+    enum mem_part part;  /* of what is alloc'ed now */
     struct buf *scratch; /* [SCRATCH_BYTES]; free for every op: ops are in one stream */
-    char *staging;       /* [STAGING_BYTES], filled in a ring */
+    struct buf *staging; /* [STAGING_BYTES] pinned, filled in a ring */
     size_t staging_used;
     bool capturing;
     uint64_t n_launched; /* kernels enqueued or recorded, without those of cuBLASLt */
@@ -121,6 +128,19 @@ static inline const void *matrix_of(const struct weight *w)
     assert(!w->vector);
     return w->data ? w->data->data : NULL;
 }
+
+/* pool.c */
+/* What info calls mem_own before it is taken. */
+size_t cuda_own_bytes(const struct backend *be);
+/* Takes it: out of the plan, or from the driver. */
+MUST_CHECK enum status cuda_take_own(struct backend *be);
+enum status cuda_reserve(struct backend *be, const struct mem_plan *plan);
+void cuda_part(struct backend *be, enum mem_part part);
+void cuda_used(struct backend *be, struct mem_plan *out);
+/* b's memory from its kind's pool. */
+MUST_CHECK enum status pool_take(struct backend *be, struct buf *b);
+void pool_give(struct backend *be, struct buf *b);
+void pools_free(struct backend *be);
 
 /* memory.c */
 enum status cuda_alloc(struct backend *be, size_t bytes, enum mem_kind kind, struct buf **out);

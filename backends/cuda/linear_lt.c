@@ -5,10 +5,7 @@
 
 #include "backends/cuda/lt_api.h"
 
-enum {
-    LT_WORKSPACE = 32 << 20, /* bytes; what Hopper's split-K algorithms want */
-    N_ALGOS = 256,           /* a power of two */
-};
+enum { N_ALGOS = 256 }; /* a power of two */
 
 /* What an algorithm was asked for. */
 struct algo_key {
@@ -58,7 +55,7 @@ static enum status create_desc(struct lt *lt, bool bias)
     return ST_OK;
 }
 
-static enum status create(struct lt *lt, struct backend *be)
+static enum status create(struct lt *lt)
 {
     const uint64_t workspace = LT_WORKSPACE;
     TRY(lt_load(&lt->api));
@@ -71,7 +68,7 @@ static enum status create(struct lt *lt, struct backend *be)
     LT_TRY(lt, MatmulPreferenceCreate(&lt->pref));
     LT_TRY(lt, MatmulPreferenceSetAttribute(lt->pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                             &workspace, sizeof workspace));
-    return cuda_alloc(be, LT_WORKSPACE, MEM_DEVICE, &lt->workspace);
+    return ST_OK;
 }
 
 enum status lt_open(struct lt **out, struct backend *be)
@@ -79,13 +76,18 @@ enum status lt_open(struct lt **out, struct backend *be)
     struct lt *lt = calloc(1, sizeof *lt);
     if (!lt)
         FAIL(ST_NOMEM, "no memory for cuBLASLt's settings");
-    enum status st = create(lt, be);
+    enum status st = create(lt);
     if (st != ST_OK) {
         lt_close(lt, be);
         return st;
     }
     *out = lt;
     return ST_OK;
+}
+
+enum status lt_take_workspace(struct lt *lt, struct backend *be)
+{
+    return cuda_alloc(be, LT_WORKSPACE, MEM_DEVICE, &lt->workspace);
 }
 
 void lt_close(struct lt *lt, struct backend *be)

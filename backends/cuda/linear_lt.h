@@ -5,11 +5,15 @@
 
 #include "backends/cuda/linear_kernels.h"
 
+enum { LT_WORKSPACE = 32 << 20 }; /* bytes; what Hopper's split-K algorithms want */
+
 struct lt;
 
-/* be: its device is the calling thread's.  Takes LT_WORKSPACE bytes of device memory.
- * ST_UNSUPPORTED names the library that is missing. */
+/* The calling thread's device is the backend's.  ST_UNSUPPORTED names the library that is missing.
+ */
 MUST_CHECK enum status lt_open(struct lt **out, struct backend *be);
+/* Takes LT_WORKSPACE bytes of device memory, before the first product. */
+MUST_CHECK enum status lt_take_workspace(struct lt *lt, struct backend *be);
 void lt_close(struct lt *lt, struct backend *be);
 
 /* out [T, N] = packed [T, k.at[n_slices]] * w^T (+ bias), BF16, in cuBLASLt's own order of sums.

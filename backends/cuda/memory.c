@@ -43,32 +43,20 @@ enum status cuda_sync(struct backend *be)
     }
 }
 
-static enum status take_pooled(struct backend *be, struct buf *b)
-{
-    size_t held = round_up_size(b->bytes, ALLOC_ALIGN);
-    if (held < b->bytes || held > be->pool_bytes - be->pool_used)
-        FAIL(ST_NOMEM, "no device memory for %zu bytes: %zu of the pool's %zu are taken", b->bytes,
-             be->pool_used, be->pool_bytes);
-    b->data = be->pool + be->pool_used;
-    b->pooled = true;
-    be->pool_used += held;
-    return ST_OK;
-}
-
 static enum status take(struct backend *be, struct buf *b)
 {
     if (b->bytes == 0)
         return ST_OK;
-    if (b->kind == MEM_PINNED) {
+    if (be->planned)
+        TRY(pool_take(be, b));
+    else if (b->kind == MEM_PINNED)
         CUDA_TRY(cudaMallocHost(&b->data, b->bytes));
-        memset(b->data, 0, b->bytes);
-        return ST_OK;
-    }
-    if (be->pool)
-        TRY(take_pooled(be, b));
     else
         CUDA_TRY(cudaMalloc(&b->data, b->bytes));
-    CUDA_TRY(cudaMemsetAsync(b->data, 0, b->bytes, be->stream));
+    if (b->kind == MEM_PINNED)
+        memset(b->data, 0, b->bytes);
+    else
+        CUDA_TRY(cudaMemsetAsync(b->data, 0, b->bytes, be->stream));
     return ST_OK;
 }
 
@@ -90,16 +78,12 @@ enum status cuda_alloc(struct backend *be, size_t bytes, enum mem_kind kind, str
     return ST_OK;
 }
 
-/* Pooled memory comes back when it was the last taken, else when the backend closes: everything
- * large lives as long as the backend. */
 void cuda_free(struct backend *be, struct buf *b)
 {
     if (!b)
         return;
-    if (b->data && b->pooled) {
-        size_t at = (size_t)((char *)b->data - be->pool);
-        if (at + round_up_size(b->bytes, ALLOC_ALIGN) == be->pool_used)
-            be->pool_used = at;
+    if (b->pool) {
+        pool_give(be, b);
     } else if (b->data && b->kind == MEM_PINNED) {
         cudaFreeHost(b->data);
     } else if (b->data) {
@@ -123,7 +107,7 @@ enum status staging_take(struct backend *be, size_t bytes, char **out)
         TRY(cuda_sync(be));
         be->staging_used = 0;
     }
-    *out = be->staging + be->staging_used;
+    *out = (char *)be->staging->data + be->staging_used;
     be->staging_used += held;
     return ST_OK;
 }

@@ -192,53 +192,46 @@ extern "C" size_t oneshot_area_bytes(size_t piece_bytes)
     return HEAD_BYTES + 2 * piece_bytes;
 }
 
-static enum status area_handle(void *area, unsigned char *handle)
+/* CUDA shares whole allocations: the handle of the one that the area is in, and where. */
+struct area_handle {
+    cudaIpcMemHandle_t block;
+    uint64_t offset;
+};
+
+static enum status handle_of(const struct buf *area, unsigned char *out)
 {
-    cudaIpcMemHandle_t h;
-    static_assert(sizeof h == ONESHOT_HANDLE_BYTES, "the size of CUDA's handle");
-    CUDA_TRY(cudaIpcGetMemHandle(&h, area));
-    memcpy(handle, &h, sizeof h);
+    struct area_handle h;
+    char *block = area->pool ? area->pool->at : (char *)area->data;
+    static_assert(sizeof h == ONESHOT_HANDLE_BYTES, "the size of a handle");
+    h.offset = (uint64_t)((char *)area->data - block);
+    CUDA_TRY(cudaIpcGetMemHandle(&h.block, block));
+    memcpy(out, &h, sizeof h);
     return ST_OK;
 }
 
-extern "C" enum status oneshot_make_area(struct backend *be, size_t piece_bytes, void **out,
+extern "C" enum status oneshot_make_area(struct backend *be, struct oneshot *o, struct buf **out,
                                          unsigned char *handle)
 {
-    assert(piece_bytes % 16 == 0);
-    *out = nullptr;
-    CUDA_TRY(cudaMalloc(out, oneshot_area_bytes(piece_bytes)));
-    cudaError_t e = cudaMemsetAsync(*out, 0, oneshot_area_bytes(piece_bytes), be->stream);
-    enum status st =
-        e == cudaSuccess ? cuda_sync(be) : cuda_failed(__FILE__, __LINE__, "cudaMemsetAsync", e);
-    if (st == ST_OK && handle)
-        st = area_handle(*out, handle);
-    if (st != ST_OK) {
-        cudaFree(*out);
-        *out = nullptr;
-    }
-    return st;
+    assert(o->piece_bytes % 16 == 0);
+    TRY(cuda_alloc(be, oneshot_area_bytes(o->piece_bytes), MEM_DEVICE, out));
+    o->area[o->rank] = (*out)->data;
+    TRY(cuda_sync(be)); /* it is zeroed before anybody else writes into it */
+    return handle ? handle_of(*out, handle) : ST_OK;
 }
 
-extern "C" enum status
-oneshot_map_area(struct backend *be, const unsigned char handle[ONESHOT_HANDLE_BYTES], void **out)
+extern "C" enum status oneshot_map_area(struct oneshot *o, int r,
+                                        const unsigned char handle[ONESHOT_HANDLE_BYTES])
 {
-    cudaIpcMemHandle_t h;
-    (void)be;
+    struct area_handle h;
     memcpy(&h, handle, sizeof h);
-    CUDA_TRY(cudaIpcOpenMemHandle(out, h, cudaIpcMemLazyEnablePeerAccess));
+    CUDA_TRY(cudaIpcOpenMemHandle(&o->mapped[r], h.block, cudaIpcMemLazyEnablePeerAccess));
+    o->area[r] = (char *)o->mapped[r] + h.offset;
     return ST_OK;
 }
 
-extern "C" void oneshot_unmap_area(struct backend *be, void *area)
+extern "C" void oneshot_unmap_areas(struct oneshot *o)
 {
-    (void)be;
-    if (area)
-        cudaIpcCloseMemHandle(area);
-}
-
-extern "C" void oneshot_free_area(struct backend *be, void *area)
-{
-    (void)be;
-    if (area)
-        cudaFree(area);
+    for (int r = 0; r < o->world; r++)
+        if (o->mapped[r])
+            cudaIpcCloseMemHandle(o->mapped[r]);
 }

@@ -16,12 +16,13 @@ extern "C" {
 #endif
 #include "backends/backend.h"
 
-enum { ONESHOT_MAX_WORLD = 8, ONESHOT_HANDLE_BYTES = 64 };
+enum { ONESHOT_MAX_WORLD = 8, ONESHOT_HANDLE_BYTES = 72 };
 
 struct oneshot {
     int rank, world;
-    size_t piece_bytes;            /* of a buffer: the most that a call takes of a rank */
-    void *area[ONESHOT_MAX_WORLD]; /* as this device addresses them; own included */
+    size_t piece_bytes;              /* of a buffer: the most that a call takes of a rank */
+    void *area[ONESHOT_MAX_WORLD];   /* as this device addresses them; own included */
+    void *mapped[ONESHOT_MAX_WORLD]; /* other processes' memory that an area is in, or NULL */
     /* Pinned: 0; 1 + the rank that did not come in time; 1 + ONESHOT_MAX_WORLD + the rank that gave
      * up.  Kernels do not wait any more when it is set. */
     uint32_t *failed;
@@ -30,14 +31,15 @@ struct oneshot {
 
 size_t oneshot_area_bytes(size_t piece_bytes);
 
-/* This rank's area, zeroed, in an allocation of its own; handle: what another process's
- * oneshot_map_area takes (NULL: not wanted).  ST_DEVICE where the device or system cannot share. */
-MUST_CHECK enum status oneshot_make_area(struct backend *be, size_t piece_bytes, void **out,
+/* This rank's area, zeroed: area[rank] of o.  handle: what another process's oneshot_map_area takes
+ * (NULL: not wanted).  *out is the caller's to free, also after a failure.  ST_DEVICE where the
+ * device or system cannot share. */
+MUST_CHECK enum status oneshot_make_area(struct backend *be, struct oneshot *o, struct buf **out,
                                          unsigned char *handle);
-MUST_CHECK enum status
-oneshot_map_area(struct backend *be, const unsigned char handle[ONESHOT_HANDLE_BYTES], void **out);
-void oneshot_unmap_area(struct backend *be, void *area);
-void oneshot_free_area(struct backend *be, void *area);
+/* Rank r's: the block that its backend's memory is in is mapped as a whole. */
+MUST_CHECK enum status oneshot_map_area(struct oneshot *o, int r,
+                                        const unsigned char handle[ONESHOT_HANDLE_BYTES]);
+void oneshot_unmap_areas(struct oneshot *o);
 
 /* These enqueue; all ranks call the same with the same sizes.  x [n] f32 in place, op is enum
  * reduce_op of collectives/coll.h, in the contract's order. */

@@ -6,6 +6,7 @@ set(INGOT_CUDA_HOST_SOURCES
   ${INGOT_CUDA_DIR}/linear.c
   ${INGOT_CUDA_DIR}/linear_lt.c
   ${INGOT_CUDA_DIR}/memory.c
+  ${INGOT_CUDA_DIR}/pool.c
   ${INGOT_CUDA_DIR}/weight.c)
 # Finds cuBLASLt at run time; the emulator has its own.
 set(INGOT_CUDA_LOAD_SOURCES ${INGOT_CUDA_DIR}/lt_load.c)

@@ -63,8 +63,7 @@ static size_t bias_bytes(const struct weight_src *src)
 size_t cuda_weight_bytes(struct backend *be, const struct weight_src *src)
 {
     (void)be;
-    return round_up_size(data_bytes(src), ALLOC_ALIGN) +
-           round_up_size(bias_bytes(src), ALLOC_ALIGN);
+    return alloc_bytes(data_bytes(src)) + alloc_bytes(bias_bytes(src));
 }
 
 static bool is_float(enum dtype t)

@@ -133,6 +133,17 @@ void emulator_reset_error(void);
 /* Kernels run so far. */
 uint64_t emulator_launches(void);
 
+/* Calls of the host so far. */
+struct emulator_calls {
+    uint64_t allocations; /* of device and pinned memory */
+    uint64_t kernels;     /* launched, not recorded and not as a part of a graph */
+    uint64_t graphs;      /* launched */
+    uint64_t to_device, to_host, on_device, sets; /* copies and memsets, as kernels */
+};
+struct emulator_calls emulator_counts(void);
+/* Device memory that is allocated, in bytes, and in how many pieces. */
+size_t emulator_in_use(size_t *n_blocks);
+
 #ifdef __cplusplus
 }
 #endif

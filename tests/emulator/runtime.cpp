@@ -29,6 +29,7 @@ static std::mutex lock; /* of everything that OS threads share */
 static struct {
     size_t limit = (size_t)8 << 30, used = 0;
     std::map<void *, size_t> blocks;
+    struct emulator_calls counts = {};
     int devices = 1;
     std::atomic<uint64_t> seed{0}, launches{0};
     std::atomic<int> fail_launch{0};
@@ -69,6 +70,25 @@ static cudaError_t set_sticky(cudaError_t e, const char *text)
     return e;
 }
 
+static void count(cudaStream_t s, uint64_t *what)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    *what += s && !s->capture;
+}
+
+static bool on_device(const void *p)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    auto it = gpu.blocks.upper_bound((void *)p);
+    return it != gpu.blocks.begin() && (--it, (const char *)p < (char *)it->first + it->second);
+}
+
+static void count_copy(cudaStream_t s, const void *dst, const void *src)
+{
+    struct emulator_calls *c = &gpu.counts;
+    count(s, !on_device(dst) ? &c->to_host : on_device(src) ? &c->on_device : &c->to_device);
+}
+
 /* Runs now, or records when s is being captured. */
 static cudaError_t enqueue(cudaStream_t s, std::function<cudaError_t()> work)
 {
@@ -94,6 +114,7 @@ static uint64_t seed_now()
 cudaError_t emulated_launch(const char *name, dim3 grid, dim3 block, size_t dyn_smem,
                             cudaStream_t s, std::function<void()> body)
 {
+    count(s, &gpu.counts.kernels);
     return enqueue(s, [=]() {
         char text[400];
         gpu.launches++;
@@ -139,6 +160,19 @@ void emulator_reset_error(void)
 uint64_t emulator_launches(void)
 {
     return gpu.launches;
+}
+
+struct emulator_calls emulator_counts(void)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    return gpu.counts;
+}
+
+size_t emulator_in_use(size_t *n_blocks)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    *n_blocks = gpu.blocks.size();
+    return gpu.used;
 }
 
 cudaError_t cudaGetDeviceCount(int *n)
@@ -232,6 +266,7 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
         return result(cudaErrorMemoryAllocation);
     memset(*p, 0xff, bytes); /* not zeros: nobody may count on them */
     gpu.used += bytes;
+    gpu.counts.allocations++;
     gpu.blocks[*p] = bytes;
     return result(cudaSuccess);
 }
@@ -257,6 +292,8 @@ cudaError_t cudaMallocHost(void **p, size_t bytes)
     if (forbidden())
         return result(cudaErrorStreamCaptureUnsupported);
     bool ok = posix_memalign(p, 256, bytes ? bytes : 1) == 0;
+    std::lock_guard<std::mutex> hold(lock);
+    gpu.counts.allocations++;
     return result(ok ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
@@ -269,6 +306,7 @@ cudaError_t cudaFreeHost(void *p)
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind,
                             cudaStream_t s)
 {
+    count_copy(s, dst, src);
     return enqueue(s, [=]() {
         if (bytes > 0)
             memmove(dst, src, bytes);
@@ -281,6 +319,7 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size
 {
     if (row_bytes > dst_pitch || row_bytes > src_pitch)
         return result(cudaErrorInvalidValue);
+    count_copy(s, dst, src);
     return enqueue(s, [=]() {
         for (size_t i = 0; i < rows && row_bytes > 0; i++)
             memmove((char *)dst + i * dst_pitch, (const char *)src + i * src_pitch, row_bytes);
@@ -290,6 +329,7 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size
 
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
 {
+    count(s, &gpu.counts.sets);
     return enqueue(s, [=]() {
         if (bytes > 0)
             memset(p, value, bytes);
@@ -300,6 +340,7 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
 cudaError_t cudaMemset2DAsync(void *p, size_t pitch, int value, size_t row_bytes, size_t rows,
                               cudaStream_t s)
 {
+    count(s, &gpu.counts.sets);
     return enqueue(s, [=]() {
         for (size_t i = 0; i < rows && row_bytes > 0; i++)
             memset((char *)p + i * pitch, value, row_bytes);
@@ -428,6 +469,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned l
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t s)
 {
+    count(s, &gpu.counts.graphs);
     for (auto &w : g->work) {
         cudaError_t e = enqueue(s, w);
         if (e != cudaSuccess)

@@ -1,17 +1,40 @@
 /* The CUDA backend beside its ops, on the emulated device: opening, memory, weights, errors. */
 #include <criterion/criterion.h>
 #include <cuda_runtime_api.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/backend.h"
 #include "backends/cuda/device.h"
+#include "backends/cuda/oneshot.h"
 
-static struct backend *open_gpu(size_t pool_bytes)
+static struct backend *open_gpu(void)
 {
     struct backend *be = NULL;
-    struct backend_config cfg = {.pool_bytes = pool_bytes};
+    cr_assert_eq(backend_open(&be, "cuda", &(struct backend_config){0}), ST_OK, "%s",
+                 status_detail());
+    return be;
+}
+
+static struct mem_plan plan_of(struct backend *be, size_t kv, size_t weights)
+{
+    struct backend_info info;
+    backend_ops_of(be)->info(be, &info);
+    return (struct mem_plan){
+        .part = {[PART_OWN] = info.mem_own, [PART_KV] = kv, [PART_WEIGHTS] = weights},
+        .pinned = 512};
+}
+
+/* Opened for a plan, which has been taken. */
+static struct backend *open_planned(size_t kv, size_t weights)
+{
+    struct backend *be = NULL;
+    struct backend_config cfg = {.planned = true};
     cr_assert_eq(backend_open(&be, "cuda", &cfg), ST_OK, "%s", status_detail());
+    struct mem_plan plan = plan_of(be, kv, weights);
+    cr_assert_eq(backend_ops_of(be)->reserve(be, &plan), ST_OK, "%s", status_detail());
+    backend_part(be, PART_KV);
     return be;
 }
 
@@ -31,8 +54,9 @@ static void check_refused(struct backend_config cfg, enum status st, const char 
 Test(cuda, opening)
 {
     struct backend_info info;
-    struct backend *be = open_gpu(0);
+    struct backend *be = open_gpu();
     backend_ops_of(be)->info(be, &info);
+    cr_assert_eq(info.mem_own, 0);
     cr_assert_not_null(strstr(info.device, "emulated GPU, sm_90"), "%s", info.device);
     cr_assert(info.graphs && info.mem_free > 0 && info.mem_free < info.mem_total);
     cr_assert(cuda_is(be) && cuda_ordinal(be) == 0 && cuda_stream(be));
@@ -50,8 +74,7 @@ Test(cuda, what_cannot_be_opened)
     cr_assert_eq(cudaMemGetInfo(&before, &total), cudaSuccess);
     check_refused((struct backend_config){.device = 1}, ST_RANGE, "device 1, there is 1");
     check_refused((struct backend_config){.device = -1}, ST_RANGE, "device -1");
-    check_refused((struct backend_config){.pool_bytes = total + 1}, ST_NOMEM, "out of memory");
-    check_refused((struct backend_config){.pool_bytes = 4096}, ST_NOMEM, "pool's 4096");
+    check_refused((struct backend_config){0}, ST_NOMEM, "out of memory"); /* its own 96 MiB */
     cr_assert_eq(cudaMemGetInfo(&after, &total), cudaSuccess);
     cr_assert_eq(before, after); /* nothing is left behind */
     emulator_devices(0);
@@ -97,8 +120,8 @@ static void check_moves(struct backend *be, int32_t rows, int32_t cols)
 
 Test(cuda, memory)
 {
-    for (size_t pool = 0; pool < 2; pool++) {
-        struct backend *be = open_gpu(pool * (256 << 20));
+    for (int planned = 0; planned < 2; planned++) {
+        struct backend *be = planned ? open_planned(256 << 20, 0) : open_gpu();
         check_moves(be, 0, 7);
         check_moves(be, 1, 1);
         check_moves(be, 3, 0);
@@ -111,7 +134,7 @@ Test(cuda, memory)
 
 Test(cuda, pinned_memory_and_copies)
 {
-    struct backend *be = open_gpu(0);
+    struct backend *be = open_gpu();
     const struct backend_ops *op = backend_ops_of(be);
     struct buf *host, *dev;
     bool passed = false;
@@ -136,7 +159,7 @@ Test(cuda, pinned_memory_and_copies)
 
 Test(cuda, memory_that_is_not_there)
 {
-    struct backend *be = open_gpu(0);
+    struct backend *be = open_gpu();
     const struct backend_ops *op = backend_ops_of(be);
     struct buf *b = NULL;
     cr_assert_eq(op->alloc(be, (size_t)1 << 60, MEM_DEVICE, &b), ST_NOMEM);
@@ -150,41 +173,151 @@ Test(cuda, memory_that_is_not_there)
     op->close(be);
 }
 
-Test(cuda, the_pool_is_given_out_to_its_end)
+/* One block of the device and one of the host, whatever is taken of them. */
+Test(cuda, memory_of_a_plan_is_one_block)
 {
-    struct backend *be = open_gpu(256 << 20);
+    struct backend *be = NULL;
+    struct backend_config cfg = {.planned = true};
+    struct buf *b = NULL;
+    struct emulator_calls before = emulator_counts();
+    size_t n_blocks, in_use;
+    cr_assert_eq(backend_open(&be, "cuda", &cfg), ST_OK, "%s", status_detail());
     const struct backend_ops *op = backend_ops_of(be);
-    struct backend_info before, after;
-    struct buf *a, *b, *c = NULL;
-    op->info(be, &before);
+    cr_assert_eq(op->alloc(be, 8, MEM_DEVICE, &b), ST_BUG);
+    check_says("before memory is reserved");
+    cr_assert_eq(emulator_counts().allocations, before.allocations, "opening takes memory");
+    struct mem_plan plan = plan_of(be, 4096, 1024), used;
+    cr_assert_eq(op->reserve(be, &plan), ST_OK, "%s", status_detail());
+    cr_assert_eq(emulator_counts().allocations, before.allocations + 2);
+    in_use = emulator_in_use(&n_blocks);
+    cr_assert_eq(n_blocks, 1);
+    cr_assert_eq(in_use, plan.part[PART_OWN] + 4096 + 1024);
+    op->used(be, &used);
+    cr_assert_eq(used.part[PART_OWN], plan.part[PART_OWN]);
+    cr_assert_eq(used.part[PART_KV] + used.part[PART_WEIGHTS] + used.pinned, 0);
+    cr_assert_eq(op->reserve(be, &plan), ST_BUG);
+    check_says("once");
+    op->close(be);
+    emulator_in_use(&n_blocks);
+    cr_assert_eq(n_blocks, 0);
+}
+
+/* A part that is larger than planned is named, and nothing is taken elsewhere. */
+Test(cuda, a_plan_is_given_out_to_its_end)
+{
+    struct backend *be = open_planned(1024 + 256, 512);
+    const struct backend_ops *op = backend_ops_of(be);
+    struct emulator_calls before = emulator_counts();
+    struct mem_plan used;
+    struct buf *a, *b, *c = NULL, *pinned;
     cr_assert_eq(op->alloc(be, 1000, MEM_DEVICE, &a), ST_OK);
-    cr_assert_eq(op->alloc(be, before.mem_free - 1024, MEM_DEVICE, &b), ST_OK);
-    cr_assert_eq(op->alloc(be, 1, MEM_DEVICE, &c), ST_NOMEM);
+    cr_assert_eq(op->alloc(be, 256, MEM_DEVICE, &b), ST_OK);
+    cr_assert_eq(op->alloc(be, 1, MEM_DEVICE, &c), ST_BUG);
+    check_says("1280 bytes for the KV cache, of which 1280 are taken");
+    op->free(be, b);
+    cr_assert_eq(op->alloc(be, 200, MEM_DEVICE, &b), ST_OK); /* what was last comes back */
+    backend_part(be, PART_SCRATCH);
+    cr_assert_eq(op->alloc(be, 1, MEM_DEVICE, &c), ST_BUG);
+    check_says("0 bytes for scratch");
+    backend_part(be, PART_WEIGHTS);
+    cr_assert_eq(op->alloc(be, SIZE_MAX - 5, MEM_DEVICE, &c), ST_BUG);
+    check_says("weights");
+    cr_assert_eq(op->alloc(be, 500, MEM_PINNED, &pinned), ST_OK);
+    cr_assert_eq(op->alloc(be, 1, MEM_PINNED, &c), ST_BUG);
+    check_says("pinned memory");
+    op->used(be, &used);
+    cr_assert_eq(used.part[PART_KV], 1280);
+    cr_assert_eq(used.part[PART_WEIGHTS], 0);
+    cr_assert_eq(used.pinned, 512);
+    cr_assert_null(c);
+    cr_assert_eq(emulator_counts().allocations, before.allocations);
+    op->free(be, pinned);
     op->free(be, b);
     op->free(be, a);
-    op->info(be, &after);
-    cr_assert_eq(before.mem_free, after.mem_free);
     op->close(be);
+}
+
+/* Another process maps the whole block: the handle says where in it the area is. */
+static void check_area(struct backend *be)
+{
+    struct oneshot mine = {.world = 2, .piece_bytes = 1024}, other = {.rank = 1, .world = 2};
+    unsigned char handle[ONESHOT_HANDLE_BYTES];
+    struct buf *before, *area = NULL;
+    backend_part(be, PART_COLL);
+    cr_assert_eq(backend_ops_of(be)->alloc(be, 100, MEM_DEVICE, &before), ST_OK);
+    cr_assert_eq(oneshot_make_area(be, &mine, &area, handle), ST_OK, "%s", status_detail());
+    cr_assert_eq(oneshot_map_area(&other, 0, handle), ST_OK, "%s", status_detail());
+    cr_assert_eq(mine.area[0], cuda_device_ptr((struct view){.buf = area}));
+    cr_assert_eq(other.area[0], mine.area[0]);
+    oneshot_unmap_areas(&other);
+    backend_ops_of(be)->free(be, area);
+    backend_ops_of(be)->free(be, before);
+}
+
+Test(cuda, areas_of_collectives_are_shared_with_their_block)
+{
+    struct backend *own = open_gpu(), *planned = NULL;
+    struct backend_config cfg = {.planned = true};
+    check_area(own);
+    cr_assert_eq(backend_open(&planned, "cuda", &cfg), ST_OK);
+    struct mem_plan plan = plan_of(planned, 0, 0);
+    plan.part[PART_COLL] = 256 + alloc_bytes(oneshot_area_bytes(1024));
+    cr_assert_eq(backend_ops_of(planned)->reserve(planned, &plan), ST_OK);
+    check_area(planned);
+    backend_ops_of(planned)->close(planned);
+    backend_ops_of(own)->close(own);
+}
+
+static void check_reserve(struct backend *be, struct mem_plan plan, enum status st,
+                          const char *word)
+{
+    cr_assert_eq(backend_ops_of(be)->reserve(be, &plan), st);
+    check_says(word);
+}
+
+Test(cuda, plans_that_cannot_be)
+{
+    struct backend *be = NULL, *free_one = open_gpu();
+    struct backend_config cfg = {.planned = true};
+    size_t n_blocks, before = emulator_in_use(&n_blocks), mem_free, total;
+    char numbers[64];
+    cr_assert_eq(backend_open(&be, "cuda", &cfg), ST_OK, "%s", status_detail());
+    struct mem_plan plan = plan_of(be, 1 << 20, 0);
+    check_reserve(free_one, plan, ST_BUG, "opened for it");
+    plan.part[PART_OWN]--;
+    check_reserve(be, plan, ST_BUG, "for the backend, which wants");
+    plan.part[PART_OWN]++;
+    cr_assert_eq(cudaMemGetInfo(&mem_free, &total), cudaSuccess);
+    snprintf(numbers, sizeof numbers, "%zu of its %zu bytes free", mem_free, total);
+    plan.part[PART_KV] = mem_free - plan.part[PART_OWN] + 1;
+    check_reserve(be, plan, ST_NOMEM, numbers);
+    plan.part[PART_KV]--;
+    plan.driver = 1; /* the graphs would not fit */
+    check_reserve(be, plan, ST_NOMEM, "and 1 for the driver");
+    plan.part[PART_KV] = SIZE_MAX;
+    check_reserve(be, plan, ST_NOMEM, "larger than any device");
+    cr_assert_eq(emulator_in_use(&n_blocks), before);
+    backend_ops_of(be)->close(be);
+    backend_ops_of(free_one)->close(free_one);
 }
 
 /* What load_weight takes is what weight_bytes says. */
 static void check_weight(struct backend *be, const struct weight_src *src)
 {
     const struct backend_ops *op = backend_ops_of(be);
-    struct backend_info before, after;
+    struct mem_plan used;
     struct weight *w;
-    op->info(be, &before);
     cr_assert_eq(op->load_weight(be, src, &w), ST_OK, "%s", status_detail());
-    op->info(be, &after);
-    cr_assert_eq(before.mem_free - after.mem_free, op->weight_bytes(be, src), "%s", src->name);
+    op->used(be, &used);
+    cr_assert_eq(used.part[PART_KV], op->weight_bytes(be, src), "%s", src->name);
     op->free_weight(be, w);
-    op->info(be, &after);
-    cr_assert_eq(before.mem_free, after.mem_free);
+    op->used(be, &used);
+    cr_assert_eq(used.part[PART_KV], 0);
 }
 
 Test(cuda, weight_bytes_are_exact)
 {
-    struct backend *be = open_gpu(256 << 20);
+    struct backend *be = open_planned(1 << 20, 0);
     static float data[200 * 300];
     struct weight_src src = {.name = "norm", .vector = true, .cols = 77, .n_parts = 1};
     src.part[0] = (struct weight_part){.data = data, .dtype = DT_BF16, .rows = 1};
@@ -211,7 +344,7 @@ Test(cuda, weight_bytes_are_exact)
 
 Test(cuda, weights_that_cannot_be_loaded)
 {
-    struct backend *be = open_gpu(0);
+    struct backend *be = open_gpu();
     const struct backend_ops *op = backend_ops_of(be);
     struct weight *w = NULL;
     float data[64] = {0};
@@ -240,7 +373,7 @@ Test(cuda, weights_that_cannot_be_loaded)
 
 Test(cuda, a_failed_kernel_is_named_and_stays)
 {
-    struct backend *be = open_gpu(0);
+    struct backend *be = open_gpu();
     const struct backend_ops *op = backend_ops_of(be);
     struct buf *b;
     cr_assert_eq(op->alloc(be, 4096, MEM_DEVICE, &b), ST_OK);
@@ -258,7 +391,7 @@ Test(cuda, a_failed_kernel_is_named_and_stays)
 
 Test(cuda, events_that_were_never_marked)
 {
-    struct backend *be = open_gpu(0);
+    struct backend *be = open_gpu();
     uint64_t ns;
     cr_assert_eq(backend_ops_of(be)->event_elapsed(be, 0, 1, &ns), ST_DEVICE);
     backend_ops_of(be)->close(be);

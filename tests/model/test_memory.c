@@ -15,7 +15,7 @@ static int in_use; /* buffers and weights not given back */
 static enum status count_alloc(struct backend *be, size_t bytes, enum mem_kind kind,
                                struct buf **out)
 {
-    allocated += bytes;
+    allocated += alloc_bytes(bytes);
     in_use++;
     return real->alloc(be, bytes, kind, out);
 }
@@ -91,7 +91,9 @@ static void check_rank(struct backend *be, struct loader *ld, enum dtype kv, int
     must(decoder_open(&m, loader_config(ld), ld, be, &co, &cfg), "open");
     cr_assert_eq(loaded, plan.weights);
     cr_assert_eq(allocated, plan.kv + plan.scratch + plan.tables);
-    cr_assert_eq(plan.kv, plan.kv_per_block * 13);
+    size_t blocks = plan.kv_per_block * 13,
+           rounding = 4 * (size_t)decoder_model(m)->n_layers * ALLOC_ALIGN;
+    cr_assert(plan.kv >= blocks && plan.kv - blocks < rounding);
     decoder_close(m);
     cr_assert_eq(in_use, 0);
 }

@@ -335,7 +335,7 @@ Test(start, wrong_options_and_models)
         {EXIT_USAGE, "say the same thing", {"--kv-blocks", "3", "--kv-memory", "1M", NULL}},
         {EXIT_MODEL, "this model was made for 128 tokens", {"--max-ctx", "129", NULL}},
         {EXIT_MODEL, "one block of 8 tokens needs", {"--kv-memory", "100", NULL}},
-        {EXIT_MODEL, "does not fit into", {"--kv-blocks", "90000000", NULL}},
+        {EXIT_MODEL, "no room on CPU", {"--kv-blocks", "90000000", NULL}},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         check_start(fake_tiny_model(), cases[i].code, cases[i].text, cases[i].args);

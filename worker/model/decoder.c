@@ -205,9 +205,13 @@ static enum status open_parts(struct decoder *m, struct loader *ld)
     m->layer = calloc((size_t)m->mc.n_layers, sizeof *m->layer);
     if (!m->layer)
         FAIL(ST_NOMEM, "no memory for %d layers", m->mc.n_layers);
+    backend_part(m->be, PART_WEIGHTS);
     TRY(weights_each(ld, &m->sh, load_weight, &(struct loading){m, ld}));
+    backend_part(m->be, PART_SCRATCH);
     TRY(m->op->alloc(m->be, m->at.total, MEM_DEVICE, &m->scratch));
+    backend_part(m->be, PART_KV);
     TRY(take_kv(m));
+    backend_part(m->be, PART_TABLES);
     TRY(take_rope(m));
     set_layers(m);
     return ST_OK;

@@ -148,9 +148,11 @@ enum status decoder_plan_memory(struct decoder_memory *out, const struct model_c
     TRY(loader_check_used(ld));
     TRY(scratch_plan(&scratch, mc, &sh, be, cfg));
     TRY(kv_plan(&kv, mc, &sh, cfg));
-    out->scratch = scratch.total;
-    out->tables = 2 * rope_table_bytes(mc, cfg);
-    out->kv = 2 * (size_t)mc->n_layers * (kv.entry_bytes + kv.scale_bytes);
-    out->kv_per_block = out->kv / (size_t)(cfg->n_blocks + cfg->n_pad_blocks);
+    size_t n_bufs = 2 * (size_t)mc->n_layers,
+           n_blocks = (size_t)(cfg->n_blocks + cfg->n_pad_blocks);
+    out->scratch = alloc_bytes(scratch.total);
+    out->tables = 2 * alloc_bytes(rope_table_bytes(mc, cfg));
+    out->kv = n_bufs * (alloc_bytes(kv.entry_bytes) + alloc_bytes(kv.scale_bytes));
+    out->kv_per_block = n_bufs * (kv.entry_bytes + kv.scale_bytes) / n_blocks;
     return ST_OK;
 }

@@ -40,7 +40,7 @@ struct edits {
 
 size_t edits_bytes(void)
 {
-    return (size_t)N_COLS * BATCH * sizeof(int32_t);
+    return alloc_bytes((size_t)N_COLS * BATCH * sizeof(int32_t));
 }
 
 static enum status take_memory(struct edits *e)

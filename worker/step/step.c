@@ -57,11 +57,13 @@ static bool lay_out(struct step *s)
     return s->n_words <= INT32_MAX;
 }
 
-size_t step_bytes(const struct step_config *cfg)
+struct mem_bytes step_bytes(const struct step_config *cfg)
 {
     struct step s = {.cfg = *cfg};
-    size_t n_bufs = 1 + ARRAY_LEN(s.image);
-    return possible(cfg) && lay_out(&s) ? n_bufs * s.n_words * sizeof(int32_t) : 0;
+    if (!possible(cfg) || !lay_out(&s))
+        return (struct mem_bytes){0};
+    size_t one = alloc_bytes(s.n_words * sizeof(int32_t));
+    return (struct mem_bytes){.device = one, .pinned = ARRAY_LEN(s.image) * one};
 }
 
 size_t step_host_bytes(const struct step_config *cfg)
@@ -97,7 +99,7 @@ static enum status take_memory(struct step *s)
 enum status step_create(struct step **out, const struct step_config *cfg, struct backend *be)
 {
     *out = NULL;
-    if (step_bytes(cfg) == 0)
+    if (step_bytes(cfg).device == 0)
         FAIL(ST_RANGE,
              "step of %d tokens, %d of %d sequences, context %d, %d blocks of %d: out of range",
              cfg->max_tokens, cfg->max_seqs, cfg->max_open, cfg->max_ctx, cfg->n_blocks,

@@ -22,8 +22,8 @@ struct step_config {
  * ..., most.  1 <= n <= most. */
 int32_t step_batch(int32_t n, int32_t most);
 
-/* Bytes that step_create takes from the backend; 0 when the configuration is impossible. */
-size_t step_bytes(const struct step_config *cfg);
+/* Bytes that step_create takes from the backend; none when the configuration is impossible. */
+struct mem_bytes step_bytes(const struct step_config *cfg);
 /* Bytes that it takes from the host besides; the map of ids is not counted. */
 size_t step_host_bytes(const struct step_config *cfg);
 MUST_CHECK enum status step_create(struct step **out, const struct step_config *cfg,
