@@ -40,12 +40,14 @@ enum {
 enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
 
 struct backend_config {
-    int threads;     /* CPU: worker threads, 0 = as many as this process may use */
-    bool pin;        /* CPU: each worker thread on one of the cores the process may use */
-    const char *isa; /* CPU: "auto", "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "neon",
-                        "neondot"; NULL = auto */
-    int device;      /* GPU ordinal */
-    bool planned;    /* GPU: nothing is taken before `reserve`, and nothing beside its plan */
+    int threads;      /* CPU: worker threads, 0 = as many as this process may use */
+    bool pin;         /* CPU: each worker thread on one of the cores the process may use */
+    const char *isa;  /* CPU: "auto", "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "neon",
+                         "neondot"; NULL = auto */
+    int32_t max_rows; /* CPU: most rows of x that linear is called with; sizes its working memory
+                         (more rows only cost passes); 0 = not known */
+    int device;       /* GPU ordinal */
+    bool planned;     /* GPU: nothing is taken before `reserve`, and nothing beside its plan */
     enum numerics numerics;
 };
 
@@ -229,6 +231,9 @@ struct backend_ops {
     size_t (*weight_bytes)(struct backend *be, const struct weight_src *src);
     enum status (*load_weight)(struct backend *be, const struct weight_src *src,
                                struct weight **out);
+    /* Working memory that linear with this matrix wants.  All matrices share it: a plan counts the
+     * greatest.  NULL = none. */
+    size_t (*linear_bytes)(struct backend *be, const struct weight_src *src);
     void (*free_weight)(struct backend *be, struct weight *w);
     /* A stack: n matrices of the same shape, types and slices as one weight, given back by
      * free_weight; only moe_ffn takes it.  src [n].  Stacks and moe_*: all there or all NULL =

@@ -77,6 +77,12 @@ size_t coll_device_bytes(const char *name, const struct coll_config *cfg)
     return ops && ops->device_bytes ? ops->device_bytes(cfg) : 0;
 }
 
+size_t coll_host_bytes(const char *name, const struct coll_config *cfg)
+{
+    const struct coll_ops *ops = find(name, cfg);
+    return ops && ops->host_bytes ? ops->host_bytes(cfg) : 0;
+}
+
 enum status coll_open(struct coll **out, const char *name, const struct coll_config *cfg)
 {
     const struct coll_ops *ops = find(name, cfg);

@@ -34,6 +34,8 @@ struct coll_ops {
     bool in_graph; /* its collectives may stand between graph_begin and graph_end */
     /* Device memory that open takes; NULL: none. */
     size_t (*device_bytes)(const struct coll_config *cfg);
+    /* Host memory that open takes; of memory that ranks share, this rank's part.  NULL: none. */
+    size_t (*host_bytes)(const struct coll_config *cfg);
     /* Collective: every rank opens.  shm and mpi size their buffers here. */
     enum status (*open)(struct coll **out, const struct coll_config *cfg);
     void (*close)(struct coll *c);
@@ -65,8 +67,10 @@ bool coll_in_graph(const char *name, const struct coll_config *cfg);
 
 enum { COLL_PINNED_BYTES = 64 }; /* pinned memory that coll_open takes at most */
 
-/* Device memory that coll_open would take. */
+/* Device memory that coll_open would take, and host memory (that of the library, such as MPI's own
+ * buffers, is not in it). */
 size_t coll_device_bytes(const char *name, const struct coll_config *cfg);
+size_t coll_host_bytes(const char *name, const struct coll_config *cfg);
 
 /* Names compiled in, "local shm mpi ipc nccl". */
 const char *coll_names(void);

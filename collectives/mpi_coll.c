@@ -91,13 +91,29 @@ static enum status mpi_check_job(const struct coll_config *cfg)
     return ST_OK;
 }
 
+static size_t piece_of(const struct coll_config *cfg)
+{
+    return cfg->max_bytes < PIECE_BYTES ? (cfg->max_bytes + 63) / 64 * 64 : PIECE_BYTES;
+}
+
+static size_t recv_each_of(const struct coll_config *cfg)
+{
+    size_t each = part_begin(piece_of(cfg) / sizeof(float), cfg->world, 1) * sizeof(float);
+    return each < DIRECT_BYTES ? DIRECT_BYTES : each;
+}
+
+static size_t mpi_host_bytes(const struct coll_config *cfg)
+{
+    size_t world = (size_t)cfg->world;
+    return sizeof(struct mpi_coll) + piece_of(cfg) + 64 + world * recv_each_of(cfg) +
+           2 * world * sizeof(MPI_Request);
+}
+
 static enum status take_buffers(struct mpi_coll *c)
 {
     size_t world = (size_t)c->cfg.world;
-    c->piece = c->cfg.max_bytes < PIECE_BYTES ? (c->cfg.max_bytes + 63) / 64 * 64 : PIECE_BYTES;
-    c->recv_each = part_begin(c->piece / sizeof(float), c->cfg.world, 1) * sizeof(float);
-    if (c->recv_each < DIRECT_BYTES)
-        c->recv_each = DIRECT_BYTES;
+    c->piece = piece_of(&c->cfg);
+    c->recv_each = recv_each_of(&c->cfg);
     c->send = malloc(c->piece + 64);
     c->recv = malloc(world * c->recv_each);
     c->req = malloc(2 * world * sizeof(MPI_Request));
@@ -369,6 +385,7 @@ static enum status mpi_broadcast(struct coll *head, struct view x, int root)
 
 const struct coll_ops mpi_coll_ops = {
     .name = "mpi",
+    .host_bytes = mpi_host_bytes,
     .open = mpi_open,
     .close = mpi_close,
     .all_reduce = mpi_all_reduce,

@@ -10,7 +10,7 @@
 #include "collectives/wait.h"
 
 /* Whole pages: some systems give no other size. */
-static size_t whole_pages(size_t bytes)
+size_t segment_bytes(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     return (bytes + page - 1) / page * page;
@@ -44,7 +44,7 @@ static enum status map(struct segment *out, int fd, const char *name, size_t byt
 enum status segment_create(struct segment *out, const char *name, size_t bytes)
 {
     *out = (struct segment){0};
-    bytes = whole_pages(bytes);
+    bytes = segment_bytes(bytes);
     int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0 && errno == EEXIST)
         FAIL(ST_BUSY, "shared memory %s exists already", name);
@@ -68,7 +68,7 @@ enum status segment_open(struct segment *out, const char *name, size_t bytes, ui
     struct stat info = {0};
     int fd = -1;
     *out = (struct segment){0};
-    bytes = whole_pages(bytes);
+    bytes = segment_bytes(bytes);
     backoff_start(&b, 0, 0);
     for (;;) { /* the creator makes it, then gives it its size */
         if (fd < 0)

@@ -27,4 +27,7 @@ MUST_CHECK enum status segment_open(struct segment *out, const char *name, size_
 void segment_unlink(const char *name);
 void segment_unmap(struct segment *s);
 
+/* What a segment of that size takes: whole pages. */
+size_t segment_bytes(size_t bytes);
+
 #endif

@@ -74,6 +74,12 @@ enum status shm_area_bytes(const struct coll_config *cfg, size_t *bytes)
     return ST_OK;
 }
 
+/* The segment is the ranks' together. */
+static size_t shm_host_bytes(const struct coll_config *cfg)
+{
+    return (segment_bytes(area_bytes_of(cfg)) + (size_t)cfg->world - 1) / (size_t)cfg->world;
+}
+
 static char *slot(const struct shm_coll *c, int rank)
 {
     return c->slots + ((size_t)rank * 2 + c->piece % 2) * c->slot_bytes;
@@ -421,6 +427,7 @@ static enum status shm_open_all(struct coll **out, const struct coll_config *cfg
 
 const struct coll_ops shm_coll_ops = {
     .name = "shm",
+    .host_bytes = shm_host_bytes,
     .open = shm_open_all,
     .close = shm_close,
     .all_reduce = shm_all_reduce,

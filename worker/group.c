@@ -98,10 +98,12 @@ static enum status plan_memory(struct group *g)
     log_line(LOG_INFO,
              "memory plan: weights %zu + KV %zu (%d blocks of %d tokens, %zu bytes each, %s) + "
              "scratch %zu + tables %zu + step %zu + backend %zu + graphs %zu + collective %zu = "
-             "%zu bytes; %zu of %zu free on %s; pinned %zu",
+             "%zu bytes; %zu of %zu free on %s; pinned %zu; before it the process had %zu bytes "
+             "and %zu of files",
              m->weights, m->kv, p->dc.n_blocks, p->dc.block_len, m->kv_per_block,
              dtype_name(p->dc.kv_dtype), m->scratch, m->tables, p->step, p->own, p->graph, p->coll,
-             p->total, p->free, p->info.mem_total, p->info.device, p->pinned);
+             p->total, p->free, p->info.mem_total, p->info.device, p->pinned, p->place.base.memory,
+             p->place.base.files);
     return rank_plan_fits(p) ? ST_OK : rank_plan_no_room(p, p->free);
 }
 
@@ -109,6 +111,7 @@ enum status group_plan(struct group *g, const struct worker_options *opt,
                        const struct control_info *ci)
 {
     *g = (struct group){.opt = opt, .ci = *ci, .threads = (int)opt->threads};
+    struct host_taken base = host_taken();
     struct host_share share;
     TRY(host_share_take(ci, worker_wants_binding(opt), &share));
     if (g->threads == 0)
@@ -120,7 +123,7 @@ enum status group_plan(struct group *g, const struct worker_options *opt,
     bc.pin = share.bound && g->threads == share.threads;
     TRY(backend_open(&g->be, worker_backend_name(opt), &bc));
     TRY(loader_open(&g->ld, opt->model));
-    struct rank_place place = {ci->rank, ci->world, ci->local_world, ci->one_host};
+    struct rank_place place = {ci->rank, ci->world, ci->local_world, ci->one_host, base};
     g->digest = loader_digest(g->ld);
     TRY(rank_plan_init(&g->plan, opt, &place, g->be, g->ld));
     TRY(agree(g));

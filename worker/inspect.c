@@ -16,7 +16,8 @@ struct report {
     struct loader *ld;
     const struct model_config *mc;
     int world;
-    struct one_rank *rank; /* [world] */
+    struct host_taken base; /* of this process, without MPI */
+    struct one_rank *rank;  /* [world] */
     bool fits;
     uint64_t n_weights; /* elements of all tensors */
     size_t n_bytes;     /* of all tensors */
@@ -138,6 +139,11 @@ static void text_ranks(FILE *f, const struct report *r)
     }
     fprintf(f, "\nall figures in bytes; read = this rank's share of the files, free = what it may "
                "plan with\n");
+    if (r->base.memory)
+        fprintf(f,
+                "besides the plan each rank takes what the program, its libraries and MPI do: "
+                "%zu, and %zu of files, in this process without MPI\n",
+                r->base.memory, r->base.files);
     if (!r->fits)
         fprintf(f, "this does not fit into what is free here\n");
 }
@@ -248,6 +254,8 @@ static cJSON *json_step(const struct report *r)
     cJSON_AddStringToObject(o, "kv_dtype", dtype_name(p->dc.kv_dtype));
     cJSON_AddNumberToObject(o, "kv_blocks", p->dc.n_blocks);
     cJSON_AddNumberToObject(o, "block_len", p->dc.block_len);
+    cJSON_AddNumberToObject(o, "base_bytes", (double)r->base.memory);
+    cJSON_AddNumberToObject(o, "base_file_bytes", (double)r->base.files);
     cJSON_AddBoolToObject(o, "fits", r->fits);
     return o;
 }
@@ -315,7 +323,7 @@ static enum status gather(struct report *r, const struct worker_options *opt, st
     r->fits = true;
     count_tensors(r);
     for (int i = 0; i < r->world; i++) {
-        struct rank_place place = {i, r->world, r->world, true};
+        struct rank_place place = {i, r->world, r->world, true, r->base};
         TRY(shard_plan(&r->rank[i].shard, r->mc, i, r->world));
         TRY(rank_plan_init(&r->rank[i].plan, opt, &place, be, r->ld));
     }
@@ -350,7 +358,7 @@ static enum status report_on(struct report *r, FILE *out, const struct worker_op
 
 enum status inspect_model(FILE *out, const struct worker_options *opt, struct backend *be)
 {
-    struct report r = {.path = opt->model, .world = (int)opt->tp};
+    struct report r = {.path = opt->model, .world = (int)opt->tp, .base = host_taken()};
     TRY(loader_open(&r.ld, opt->model));
     r.mc = loader_config(r.ld);
     enum status st = report_on(&r, out, opt, be);

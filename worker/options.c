@@ -257,6 +257,7 @@ struct backend_config worker_backend_config(const struct worker_options *o, int 
                                             int local_rank)
 {
     return (struct backend_config){.threads = threads,
+                                   .max_rows = (int32_t)o->max_step_tokens,
                                    .device = o->device < 0 ? local_rank : (int)o->device,
                                    .isa = isa_choices[o->isa],
                                    .planned = true,

@@ -86,7 +86,6 @@ enum status rank_plan_init(struct rank_plan *p, const struct worker_options *opt
     *p = (struct rank_plan){.opt = opt, .place = *place, .be = be, .ld = ld};
     backend_ops_of(be)->info(be, &p->info);
     p->free = p->info.mem_free / (size_t)n_on_device(p);
-    p->own = p->info.mem_own;
     enum status st = init_parts(p);
     if (st != ST_OK)
         rank_plan_fini(p);
@@ -106,6 +105,7 @@ enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks)
     set_step(p, mc);
     TRY(decoder_plan_memory(&p->memory, mc, p->ld, p->be, &p->dc));
     struct coll_config cc = rank_plan_coll(p, 0);
+    p->own = p->info.mem_own + p->memory.linear;
     struct mem_bytes step = rank_step_bytes(&p->rc);
     p->step = step.device;
     p->pinned = step.pinned + alloc_bytes(COLL_PINNED_BYTES);
@@ -115,6 +115,8 @@ enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks)
     }
     p->graph = p->graphs ? graphs_bytes(mc, p->dc.max_out) : 0;
     p->coll = coll_device_bytes(worker_coll_name(p->opt), &cc);
+    if (backend_ops_of(p->be)->host_ptr)
+        p->coll += coll_host_bytes(worker_coll_name(p->opt), &cc);
     p->total = p->own + p->memory.weights + p->memory.kv + p->memory.scratch + p->memory.tables +
                p->step + p->graph + p->coll;
     return ST_OK;

@@ -4,14 +4,17 @@
 #ifndef WORKER_RANK_PLAN_H
 #define WORKER_RANK_PLAN_H
 
+#include "backends/cpu/host.h"
 #include "worker/model/decoder.h"
 #include "worker/options.h"
 #include "worker/rank_step.h"
 
 struct rank_place {
     int rank, world;
-    int n_on_host; /* ranks of the group on this rank's host */
-    bool one_host; /* all of them */
+    int n_on_host;          /* ranks of the group on this rank's host */
+    bool one_host;          /* all of them */
+    struct host_taken base; /* that the process had before the backend was opened: the program, its
+                               libraries, MPI; not part of the plan */
 };
 
 struct rank_plan {
@@ -27,9 +30,10 @@ struct rank_plan {
 
     /* bytes; final after set_blocks */
     size_t free; /* that this rank may plan with, 0: not known */
-    size_t own;  /* working memory of the backend */
+    size_t own;  /* working memory of the backend, memory.linear included */
     struct decoder_memory memory;
-    size_t step, graph, coll;
+    size_t step, graph;
+    size_t coll;   /* of the collective: on the device, and where that is the host, the host's */
     size_t total;  /* of all these */
     size_t pinned; /* memory of the host besides, where the device has its own */
 };

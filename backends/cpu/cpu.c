@@ -16,7 +16,6 @@
 
 /* Sizes of the scratch memory, in floats. */
 enum {
-    X_PACK_FLOATS = 2 << 20,    /* 1,024 rows of 2,048, at least a tile of 131,072 columns */
     ATTN_PART_FLOATS = 1 << 18, /* per part, at least 2 parts' worth */
     MAX_PARTS = 1024,
 };
@@ -96,9 +95,6 @@ static void carve_scratch(struct backend *be, size_t part_floats)
 {
     int parts = pool_parts(be->pool);
     float *p = be->scratch.data;
-    be->x_pack = p;
-    be->x_pack_floats = X_PACK_FLOATS;
-    p += X_PACK_FLOATS;
     be->attn_part = p;
     be->attn_part_floats = part_floats;
     p += part_floats;
@@ -118,7 +114,7 @@ static enum status take_scratch(struct backend *be)
     size_t parts = (size_t)pool_parts(be->pool);
     size_t part_floats = (parts < 2 ? 2 : parts) * ATTN_PART_FLOATS;
     be->quant_scratch = (be->quant->scratch + 63) / 64 * 64;
-    size_t floats = X_PACK_FLOATS + part_floats + be->kernels->attn_scratch * parts +
+    size_t floats = part_floats + be->kernels->attn_scratch * parts +
                     be->quant_scratch / sizeof(float) * parts + 2 * TOPK_ROWS * N_SLICES * TOPK_MAX;
     TRY(mem_take(&be->scratch, floats * sizeof(float) + attn_items_bytes()));
     carve_scratch(be, part_floats);
@@ -131,6 +127,7 @@ static void cpu_close(struct backend *be)
         return;
     pool_destroy(be->pool);
     mem_give(&be->scratch);
+    mem_give(&be->x_held);
     free(be);
 }
 
@@ -148,6 +145,7 @@ static enum status cpu_open(struct backend **out, const struct backend_config *c
     be->kernels = isa->kernels;
     be->quant = isa->quant;
     be->isa = isa->name;
+    be->max_rows = cfg->max_rows;
     int parts = cfg->threads > 0 ? cfg->threads : cpus < MAX_PARTS ? cpus : MAX_PARTS;
     enum status st = pool_create(&be->pool, parts, cpus, cfg->pin);
     if (st == ST_OK)
@@ -223,6 +221,7 @@ const struct backend_ops cpu_ops = {
     .pinned_ptr = cpu_pinned_ptr,
     .weight_bytes = cpu_weight_bytes,
     .load_weight = cpu_load_weight,
+    .linear_bytes = cpu_linear_bytes,
     .free_weight = cpu_free_weight,
     .stack_bytes = cpu_stack_bytes,
     .load_stack = cpu_load_stack,

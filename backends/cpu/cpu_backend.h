@@ -9,9 +9,10 @@
 
 enum {
     N_EVENTS = 16,
-    ROWS_GRAIN = 8192, /* elements of a row op below which one thread does it all */
-    TOPK_ROWS = 32,    /* rows that topk works on at a time */
-    ATTN_ITEMS = 4096, /* most (rows, split) items of an attention wave */
+    ROWS_GRAIN = 8192,     /* elements of a row op below which one thread does it all */
+    X_PACK_MOST = 8 << 20, /* bytes of x_pack: 1,024 rows of 2,048, a tile of 131,072 columns */
+    TOPK_ROWS = 32,        /* rows that topk works on at a time */
+    ATTN_ITEMS = 4096,     /* most (rows, split) items of an attention wave */
 };
 
 /* Anonymous zeroed memory; huge pages where the system gives them. */
@@ -52,9 +53,11 @@ struct backend {
     const struct kernels *kernels;
     const struct quant_kernels *quant;
     struct pool *pool;
-    struct buf scratch; /* everything below */
-    float *x_pack;      /* linear: transposed or quantised rows, x_pack_floats */
+    int32_t max_rows;  /* as in backend_config */
+    struct buf x_held; /* x_pack; grows with the matrices that are loaded */
+    float *x_pack;     /* linear: transposed or quantised rows, x_pack_floats */
     size_t x_pack_floats;
+    struct buf scratch; /* everything below */
     char *quant_thread; /* quant_scratch bytes per part */
     size_t quant_scratch;
     float *attn_thread; /* kernels->attn_scratch floats per part */
@@ -118,12 +121,16 @@ size_t cpu_weight_bytes(struct backend *be, const struct weight_src *src);
 enum status cpu_load_weight(struct backend *be, const struct weight_src *src, struct weight **out);
 void cpu_free_weight(struct backend *be, struct weight *w);
 
+/* Bytes of x_pack that linear with that matrix wants. */
+size_t cpu_linear_bytes(struct backend *be, const struct weight_src *src);
+/* Makes x_pack that large. */
+MUST_CHECK enum status x_pack_fit(struct backend *be, const struct weight_src *src);
+
 /* The steps of cpu_load_weight, for those who lay several matrices into one allocation: everything
  * but the memory (fails where load_weight does), the size of w->data, and its bytes (w->data is
  * memory of that size at 64 bytes' alignment; biases are not filled).  The bytes are an image that
  * depends on the source alone and may stand anywhere. */
-MUST_CHECK enum status weight_describe(struct backend *be, const struct weight_src *src,
-                                       struct weight *w);
+MUST_CHECK enum status weight_describe(const struct weight_src *src, struct weight *w);
 size_t weight_data_bytes(const struct weight_src *src);
 void weight_fill(struct backend *be, const struct weight_src *src, struct weight *w);
 

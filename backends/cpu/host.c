@@ -159,6 +159,18 @@ size_t host_mem_free(void)
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
+static size_t kib_of(const char *key)
+{
+    long long kib = number_after("/proc/self/smaps_rollup", key);
+    return kib > 0 ? (size_t)kib * 1024 : 0;
+}
+
+struct host_taken host_taken(void)
+{
+    return (struct host_taken){.memory = kib_of("Pss_Anon:") + kib_of("Pss_Shmem:"),
+                               .files = kib_of("Pss_File:")};
+}
+
 void host_cpu_name(char *name, size_t size)
 {
     char line[256];
@@ -199,6 +211,11 @@ size_t host_mem_free(void)
     if (host_statistics64(mach_host_self(), HOST_VM_INFO64, (host_info64_t)&vm, &n) != KERN_SUCCESS)
         return 0;
     return ((size_t)vm.free_count + vm.inactive_count) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+struct host_taken host_taken(void)
+{
+    return (struct host_taken){0};
 }
 
 void host_cpu_name(char *name, size_t size)

@@ -15,6 +15,13 @@ void host_bind_thread(int i);
 size_t host_mem_free(void);
 size_t host_mem_total(void);
 
+/* What this process has taken, in bytes: memory, and pages of files (the program, its libraries,
+ * maps), which the system can drop.  A page that n processes share counts as 1/n.  0: not known. */
+struct host_taken {
+    size_t memory, files;
+};
+struct host_taken host_taken(void);
+
 /* "Intel(R) Xeon(R) Processor" (copied into name, cut to size). */
 void host_cpu_name(char *name, size_t size);
 

@@ -220,7 +220,7 @@ static void load_vector(const struct weight_src *src, struct weight *w)
         ((float *)w->data.data)[i] = file_f32(src->part[0].data, src->part[0].dtype, (size_t)i);
 }
 
-enum status weight_describe(struct backend *be, const struct weight_src *src, struct weight *w)
+enum status weight_describe(const struct weight_src *src, struct weight *w)
 {
     TRY(check_source(src));
     size_t bytes;
@@ -232,7 +232,7 @@ enum status weight_describe(struct backend *be, const struct weight_src *src, st
     if (!src->vector)
         w->n_sections = lay_out(src, w->section, &bytes);
     for (int32_t i = 0; i < w->n_sections; i++)
-        if (image_bytes(w, &w->section[i]) > be->x_pack_floats * sizeof(float) / TILE_MAX)
+        if (image_bytes(w, &w->section[i]) > X_PACK_MOST / TILE_MAX)
             FAIL(ST_UNSUPPORTED, "weight %s: %d columns are more than the CPU backend takes",
                  src->name, src->cols);
     return ST_OK;
@@ -266,7 +266,7 @@ enum status weight_make(struct backend *be, const struct weight_src *src, const 
     struct weight *w = calloc(1, sizeof *w);
     if (!w)
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
-    enum status st = weight_describe(be, src, w);
+    enum status st = weight_describe(src, w);
     if (st == ST_OK)
         st = mem_take(&w->data, weight_data_bytes(src));
     if (st == ST_OK)
@@ -286,8 +286,45 @@ enum status weight_make(struct backend *be, const struct weight_src *src, const 
     return ST_OK;
 }
 
+/* Whole images of max_rows rows, or as many as X_PACK_MOST takes. */
+static size_t x_pack_bytes(const struct backend *be, const struct weight *w)
+{
+    size_t most = 0;
+    for (int32_t i = 0; i < w->n_sections; i++) {
+        size_t image = (size_t)image_rows(be, &w->section[i]),
+               rows = ((size_t)be->max_rows + image - 1) / image * image,
+               bytes = rows * image_bytes(w, &w->section[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return be->max_rows == 0 || most > X_PACK_MOST ? X_PACK_MOST : most;
+}
+
+size_t cpu_linear_bytes(struct backend *be, const struct weight_src *src)
+{
+    struct weight w;
+    if (src->vector || weight_describe(src, &w) != ST_OK) /* loading it says why */
+        return 0;
+    return mem_held(x_pack_bytes(be, &w));
+}
+
+enum status x_pack_fit(struct backend *be, const struct weight_src *src)
+{
+    struct weight w;
+    TRY(weight_describe(src, &w));
+    size_t bytes = src->vector ? 0 : x_pack_bytes(be, &w);
+    if (bytes <= be->x_held.bytes)
+        return ST_OK;
+    mem_give(&be->x_held);
+    be->x_pack_floats = 0;
+    TRY(mem_take(&be->x_held, bytes));
+    be->x_pack = be->x_held.data;
+    be->x_pack_floats = bytes / sizeof(float);
+    return ST_OK;
+}
+
 enum status cpu_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
 {
+    TRY(x_pack_fit(be, src));
     return weight_make(be, src, NULL, out);
 }
 

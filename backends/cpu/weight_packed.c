@@ -60,7 +60,8 @@ enum status cpu_load_packed(struct backend *be, const struct weight_src *src, co
                             size_t n_bytes, struct weight **out)
 {
     struct weight shape;
-    TRY(weight_describe(be, src, &shape));
+    TRY(weight_describe(src, &shape));
+    TRY(x_pack_fit(be, src));
     if (n_bytes != weight_data_bytes(src))
         FAIL(ST_FORMAT, "weight %s: %zu packed bytes, it has %zu", src->name, n_bytes,
              weight_data_bytes(src));

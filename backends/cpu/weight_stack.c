@@ -55,13 +55,13 @@ static bool alike(const struct weight_src *a, const struct weight_src *b)
     return same;
 }
 
-static enum status check_stack(struct backend *be, const struct weight_src *src, int32_t n)
+static enum status check_stack(const struct weight_src *src, int32_t n)
 {
     struct weight w;
     if (n < 1 || n > MOE_MAX_EXPERTS)
         FAIL(ST_RANGE, "weight %s: a stack of %d matrices", src->name, n);
     for (int32_t i = 0; i < n; i++) {
-        TRY(weight_describe(be, &src[i], &w));
+        TRY(weight_describe(&src[i], &w));
         if (!alike(&src[i], &src[0]))
             FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
                  src->name, i);
@@ -86,7 +86,7 @@ static enum status fill_matrix(struct backend *be, const struct weight_src *src,
     size_t panel = 0;
     for (int32_t s = 0; s < src->n_slices; s++) {
         struct weight_src slice = slice_of(src, s);
-        TRY(weight_describe(be, &slice, &w[s]));
+        TRY(weight_describe(&slice, &w[s]));
         w[s].data.data = data + panel;
         panel += w[s].section[0].panel_bytes;
     }
@@ -112,11 +112,11 @@ static enum status fill_stack(struct backend *be, const struct weight_src *src, 
 enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
                            struct weight **out)
 {
-    TRY(check_stack(be, src, n));
+    TRY(check_stack(src, n));
     struct weight *w = calloc(1, sizeof *w);
     if (!w)
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
-    enum status st = weight_describe(be, src, w);
+    enum status st = weight_describe(src, w);
     if (st == ST_OK)
         st = mem_take(&w->data, (size_t)n * matrix_bytes(src));
     if (st == ST_OK) {

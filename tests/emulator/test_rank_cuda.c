@@ -25,7 +25,7 @@ struct rig {
 static void open_plan(struct rig *r, struct loader *ld, const char *graphs, const char *numerics)
 {
     struct option_result res;
-    struct rank_place place = {0, 1, 1, true};
+    struct rank_place place = {.world = 1, .n_on_host = 1, .one_host = true};
     uint64_t blocks;
     char text[2][16];
     snprintf(text[0], sizeof text[0], "%s", graphs);

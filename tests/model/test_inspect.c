@@ -66,7 +66,7 @@ Test(inspect, json_is_the_plan)
     int n = 0;
     cJSON_ArrayForEach(rank, cJSON_GetObjectItem(root, "ranks"))
     {
-        struct rank_place place = {n, 4, 4, true};
+        struct rank_place place = {.rank = n, .world = 4, .n_on_host = 4, .one_host = true};
         struct rank_plan p;
         uint64_t blocks;
         must(rank_plan_init(&p, &sizes, &place, be, ld), "plan");

@@ -12,8 +12,15 @@ ingot_test(test_model_kv_types ${CMAKE_CURRENT_LIST_DIR}/test_kv_types.c ${model
   ${CMAKE_SOURCE_DIR}/tests/ops/kv_spec.c LIBS ${model_libs} m)
 ingot_test(test_model_inspect ${CMAKE_CURRENT_LIST_DIR}/test_inspect.c ${model_rig}
   LIBS ingot_runtime ${model_libs})
-ingot_test(test_model_plan_is_real ${CMAKE_CURRENT_LIST_DIR}/test_plan_is_real.c ${model_rig}
-  ${CMAKE_SOURCE_DIR}/tests/bench/shape_source.c LIBS ingot_runtime ${model_libs} m TIMEOUT 60)
+add_executable(model_plan_rank ${CMAKE_CURRENT_LIST_DIR}/plan_rank.c
+  ${CMAKE_SOURCE_DIR}/tests/bench/shape_source.c)
+target_link_libraries(model_plan_rank PRIVATE ingot_flags ingot_runtime ${model_libs} m)
+target_include_directories(model_plan_rank PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+# slow: release only; sanitizers take memory of their own
+ingot_test(test_model_plan_is_real ${CMAKE_CURRENT_LIST_DIR}/test_plan_is_real.c LABEL slow TIMEOUT 300)
+add_dependencies(test_model_plan_is_real model_plan_rank)
+target_compile_definitions(test_model_plan_is_real PRIVATE PLAN_RANK="$<TARGET_FILE:model_plan_rank>"
+  $<$<BOOL:${INGOT_MPI}>:MPIRUN="${MPIEXEC_EXECUTABLE}">)
 foreach(name safetensors config load pack_cache)
   ingot_test(test_model_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
     ${CMAKE_CURRENT_LIST_DIR}/make_model.c ${model_rig} LIBS ${model_libs})

@@ -127,6 +127,8 @@ static enum status add_weight(void *ctx, enum weight_id id, int32_t layer,
     struct sum *s = ctx;
     const struct backend_ops *op = backend_ops_of(s->be);
     (void)layer;
+    size_t work = op->linear_bytes && !weight_is_stack(id) ? op->linear_bytes(s->be, src) : 0;
+    s->out->linear = work > s->out->linear ? work : s->out->linear;
     s->out->weights +=
         weight_is_stack(id) ? op->stack_bytes(s->be, src, n) : op->weight_bytes(s->be, src);
     s->out->file_bytes += n_bytes;
