@@ -185,6 +185,13 @@ struct step_dev {
     struct view out_row;     /* [R, 1] i32 token rows whose logits are wanted */
 };
 
+/* The logit l of an id becomes (l > 0 ? l / mul : l * mul) + add. */
+struct logit_edit {
+    int32_t id;
+    float mul, add;
+};
+enum { EDIT_WORDS = 3 }; /* of 4 bytes */
+
 /* This rank's share of the vocabulary: logit column c is token first_id + c.  Slices as in
  * weight_src, over the vocabulary, for the partial sums of topk. */
 struct vocab_part {
@@ -219,6 +226,9 @@ struct backend_ops {
     enum status (*read)(struct backend *be, void *dst, struct view src);
     enum status (*copy)(struct backend *be, struct view dst,
                         struct view src); /* same shape, type */
+    /* As copy of pinned memory to the device, but the transfer may run beside what is enqueued;
+     * what is enqueued later sees it.  Nothing under way may use dst.  NULL = absent: copy. */
+    enum status (*upload)(struct backend *be, struct view dst, struct view src);
     enum status (*zero)(struct backend *be, struct view dst);
     enum status (*sync)(struct backend *be);
     /* Host address of a view where device memory is host memory (for shared-memory collectives).
@@ -306,17 +316,16 @@ struct backend_ops {
     enum status (*add)(struct backend *be, struct view dst, struct view src, float scale);
     /* out[r,:] = x[row[r],:].  row [R,1] i32. */
     enum status (*gather)(struct backend *be, struct view x, struct view row, struct view out);
-    /* For each i: l = logits[row[i], id[i] - first_id], if this rank has that column:
-     * l = (l > 0 ? l / mul[i] : l * mul[i]) + add[i].  row, id [n,1] i32; mul, add [n,1] f32;
-     * a (row, id) pair stands at most once. */
+    /* Row r's edits are the struct logit_edits in words [start[r], start[r + 1]), each of another
+     * id; those of columns that this rank has not are left out.  logits [R, n_cols] f32; start [R +
+     * 1, 1] i32; words [1, n] i32. */
     enum status (*edit_logits)(struct backend *be, const struct vocab_part *part,
-                               struct view logits, struct view row, struct view id, struct view mul,
-                               struct view add);
+                               struct view logits, struct view start, struct view words);
     /* The k = val.cols greatest logits of each row, ordered by (logit descending, id ascending),
      * ids global; fewer columns than k: the rest is -inf with id -1.  stat[r, 3 i ..] of vocabulary
      * slice i: max m, sum exp(l - m), sum exp((l - m) * inv_temp[r]); an empty slice gives -inf, 0,
-     * 0. logits [R, n_cols] f32; inv_temp [R,1] f32; val [R,k] f32; id [R,k] i32; stat [R, 3
-     * n_slices] f32. */
+     * 0.  inv_temp[r] < 0: nobody wants the row, its outputs stay as they are.  logits [R, n_cols]
+     * f32; inv_temp [R,1] f32; val [R,k] f32; id [R,k] i32; stat [R, 3 n_slices] f32. */
     enum status (*topk)(struct backend *be, const struct vocab_part *part, struct view logits,
                         struct view inv_temp, struct view val, struct view id, struct view stat);
     /* id[r] = draw_row_token(shape, top, r, row[r]), the arithmetic of common/draw.h bit for bit: a

@@ -19,7 +19,7 @@ struct graphs {
 
 /* Ops of one layer and of a step around the layers, at most, and what a driver is taken to need for
  * one of them (parameters, launch descriptor): an upper guess, no measurement. */
-enum { OPS_PER_LAYER = 16, OPS_AROUND = 8, BYTES_PER_OP = 8 << 10 };
+enum { OPS_PER_LAYER = 16, OPS_AROUND = 16, BYTES_PER_OP = 8 << 10 };
 
 size_t graphs_bytes(const struct model_config *mc, int32_t most)
 {
@@ -29,20 +29,16 @@ size_t graphs_bytes(const struct model_config *mc, int32_t most)
     return n * ops * BYTES_PER_OP;
 }
 
-static enum status forward(struct graphs *g, const struct step_dev *dev, struct view *logits)
-{
-    TRY(g->op->take_tokens(g->cfg.be, dev->token, dev->from, g->cfg.last));
-    return decoder_forward(g->cfg.model, dev, logits);
-}
-
 static enum status record(struct graphs *g, struct recorded *r)
 {
     struct step_dev dev;
     TRY(step_pads(g->cfg.step, r->batch, &dev));
-    TRY(forward(g, &dev, &r->logits)); /* what backends prepare at first use is not recorded */
+    TRY(g->cfg.enqueue(g->cfg.ctx, &dev,
+                       &r->logits)); /* what is prepared at first use is not recorded */
     TRY(g->op->sync(g->cfg.be));
     TRY(g->op->graph_begin(g->cfg.be));
-    enum status st = forward(g, &dev, &r->logits), ended = g->op->graph_end(g->cfg.be, &r->graph);
+    enum status st = g->cfg.enqueue(g->cfg.ctx, &dev, &r->logits);
+    enum status ended = g->op->graph_end(g->cfg.be, &r->graph);
     return st != ST_OK ? st : ended;
 }
 

@@ -1,8 +1,8 @@
-/* Decode steps as graphs: the embedding of fed tokens and all layers of a step of step_batch
- * sequences, recorded once for each batch at start and launched as one.  Addresses and shapes are
- * those of the padded steps of worker/step; lengths are read from their arrays.  What follows the
- * layers (edits, top k, draws) stays outside, because edits come from the host.  Called by the
- * rank's main thread. */
+/* Decode steps as graphs: all that a step of step_batch sequences enqueues between its upload and
+ * its download, recorded once for each batch at start and launched as one.  Addresses and shapes
+ * are those of the padded steps of worker/step; lengths, edits and the rules of the draws are read
+ * from the device, so that one graph serves whatever its rows want.  Called by the rank's main
+ * thread. */
 #ifndef WORKER_GRAPHS_H
 #define WORKER_GRAPHS_H
 
@@ -13,10 +13,11 @@ struct graphs;
 
 struct graphs_config {
     struct backend *be;
-    struct decoder *model;
     struct step *step;
-    int32_t most;     /* largest batch */
-    struct view last; /* [max_seqs, 1] i32 ids that the device drew, for take_tokens */
+    int32_t most; /* largest batch */
+    /* Enqueues a padded step whose arrays are uploaded; *logits as of decoder_forward. */
+    enum status (*enqueue)(void *ctx, const struct step_dev *dev, struct view *logits);
+    void *ctx;
 };
 
 /* An estimate of what the driver takes for the graphs of all batches, for the memory plan. */
@@ -26,7 +27,7 @@ size_t graphs_bytes(const struct model_config *mc, int32_t most);
 MUST_CHECK enum status graphs_create(struct graphs **out, const struct graphs_config *cfg);
 void graphs_destroy(struct graphs *g);
 
-/* Launches the graph of a padded step; *logits as of decoder_forward. */
+/* Launches the graph of a padded step; *logits is what enqueue gave. */
 MUST_CHECK enum status graphs_launch(struct graphs *g, const struct step_dev *dev,
                                      struct view *logits);
 

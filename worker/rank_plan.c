@@ -5,6 +5,8 @@
 
 #include "worker/graphs.h"
 
+enum { MAX_EDITS = 16384 }; /* of a step; one with more is run in parts, not as a graph */
+
 static enum status set_sizes(struct rank_plan *p, const struct model_config *mc)
 {
     const struct worker_options *o = p->opt;
@@ -60,7 +62,9 @@ static void set_step(struct rank_plan *p, const struct model_config *mc)
                  .n_blocks = p->dc.n_blocks,
                  .block_len = p->dc.block_len,
                  .vocab = mc->vocab,
-                 .pad = p->graphs},
+                 .max_edits = MAX_EDITS,
+                 .pad = p->graphs,
+                 .land = backend_ops_of(p->be)->upload != NULL},
     };
 }
 

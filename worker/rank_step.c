@@ -107,8 +107,7 @@ struct mem_bytes rank_step_bytes(const struct rank_step_config *cfg)
 {
     struct mem_bytes n = step_bytes(&cfg->step);
     size_t out = alloc_bytes(out_bytes(cfg));
-    n.device += edits_bytes() + out + alloc_bytes(full_bytes(cfg)) +
-                alloc_bytes(FULL_ROWS * sizeof(int32_t));
+    n.device += out + alloc_bytes(full_bytes(cfg)) + alloc_bytes(FULL_ROWS * sizeof(int32_t));
     if (cfg->rank == 0)
         n.pinned += MAX_STEPS_RUN * out;
     return n;
@@ -196,15 +195,17 @@ static struct view last_ids(const struct rank_step *r)
     return packed(r->out, 0, r->cfg.step.max_seqs, 1, DT_I32);
 }
 
+static enum status enqueue_ops(void *ctx, const struct step_dev *dev, struct view *logits);
+
 static enum status record_graphs(struct rank_step *r)
 {
     const struct step_config *sc = &r->cfg.step;
     struct graphs_config gc = {.be = r->cfg.be,
-                               .model = r->cfg.model,
                                .step = r->step,
                                .most =
                                    sc->max_seqs < sc->max_tokens ? sc->max_seqs : sc->max_tokens,
-                               .last = last_ids(r)};
+                               .enqueue = enqueue_ops,
+                               .ctx = r};
     return r->cfg.graphs ? graphs_create(&r->graphs, &gc) : ST_OK;
 }
 
@@ -214,6 +215,8 @@ static enum status build(struct rank_step *r)
     struct edits_config ec = {.max_open = cfg->step.max_open,
                               .max_ctx = cfg->step.max_ctx,
                               .vocab = cfg->step.vocab,
+                              .max_seqs = cfg->step.max_seqs,
+                              .max_edits = cfg->step.max_edits,
                               .part = cfg->parts[cfg->rank]};
     r->max_cols = widest(cfg);
     TRY(step_create(&r->step, &cfg->step, cfg->be));
@@ -316,18 +319,19 @@ static void note_rows(struct rank_step *r, struct flight *f, int32_t batch)
 
 /* This rank's candidates of all rows, written to its own part of `out`, then everybody's; then the
  * device draws what it can. */
-static enum status draw_rows(struct rank_step *r, int32_t n_rows)
+static enum status draw_rows(struct rank_step *r, struct view logits)
 {
     const struct rank_step_config *cfg = &r->cfg;
     const struct backend_ops *ops = backend_ops_of(cfg->be);
     const struct vocab_part *part = &cfg->parts[cfg->rank];
+    int32_t n_rows = logits.rows;
     struct draw_shape shape = shape_of(cfg, n_rows);
     struct step_draws draws = step_draws(r->step, n_rows);
     size_t words = draw_words(&shape), top = ids_words(cfg), mine = top + (size_t)cfg->rank * words;
     size_t ids = mine + (size_t)n_rows * K, stat = ids + (size_t)n_rows * K;
     struct view all = packed(r->out, top, cfg->world, (int32_t)words, DT_I32);
 
-    TRY(ops->topk(cfg->be, part, r->logits, draws.inv_temp, packed(r->out, mine, n_rows, K, DT_F32),
+    TRY(ops->topk(cfg->be, part, logits, draws.inv_temp, packed(r->out, mine, n_rows, K, DT_F32),
                   packed(r->out, ids, n_rows, K, DT_I32),
                   packed(r->out, stat, n_rows, 3 * part->n_slices, DT_F32)));
     if (cfg->world > 1)
@@ -336,13 +340,20 @@ static enum status draw_rows(struct rank_step *r, int32_t n_rows)
     return ops->sample(cfg->be, &shape, all, draws.row, packed(r->out, 0, n_rows, 1, DT_I32));
 }
 
-static enum status run_layers(struct rank_step *r, const struct step_dev *dev)
+/* All between the upload and the download.  A padded step is enqueued whole, whatever its rows
+ * want, for it may be recorded. */
+static enum status enqueue_ops(void *ctx, const struct step_dev *dev, struct view *logits)
 {
-    if (step_padded(r->step))
-        return graphs_launch(r->graphs, dev, &r->logits);
-    if (step_feeds(r->step))
+    struct rank_step *r = ctx;
+    bool whole = step_padded(r->step);
+    if (whole || step_feeds(r->step))
         TRY(backend_ops_of(r->cfg.be)->take_tokens(r->cfg.be, dev->token, dev->from, last_ids(r)));
-    return decoder_forward(r->cfg.model, dev, &r->logits);
+    TRY(decoder_forward(r->cfg.model, dev, logits));
+    if (logits->rows == 0)
+        return ST_OK;
+    if (whole || edits_any(r->edits))
+        TRY(edits_apply(r->edits, r->step, *logits));
+    return draw_rows(r, *logits);
 }
 
 static enum status enqueue(struct rank_step *r, const struct flight *f, const struct step_dev *dev)
@@ -351,12 +362,12 @@ static enum status enqueue(struct rank_step *r, const struct flight *f, const st
     const struct backend_ops *ops = backend_ops_of(cfg->be);
     if (dev->n_tokens == 0)
         return ST_OK; /* a plan that only closes */
-    TRY(run_layers(r, dev));
-    if (f->n_rows == 0)
-        return ST_OK;
-    TRY(edits_apply(r->edits, r->step, r->logits));
-    TRY(draw_rows(r, f->batch));
-    if (cfg->rank != 0)
+    TRY(step_upload(r->step));
+    if (step_padded(r->step) && !edits_many(r->edits))
+        TRY(graphs_launch(r->graphs, dev, &r->logits));
+    else
+        TRY(enqueue_ops(r, dev, &r->logits));
+    if (f->n_rows == 0 || cfg->rank != 0)
         return ST_OK;
     int32_t used = (int32_t)(ids_words(cfg) + (size_t)cfg->world * words_of(cfg, f->batch));
     return ops->copy(cfg->be, packed(f->back, 0, 1, used, DT_I32),
@@ -373,6 +384,7 @@ enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
         TRY(pass(r, r->n_run - MAX_STEPS_RUN));
     TRY(step_apply(r->step, plan, &dev));
     edits_note(r->edits, r->step, plan);
+    edits_place(r->edits, r->step);
     note_rows(r, f, dev.out_row.rows);
     TRY(enqueue(r, f, &dev));
     TRY(backend_ops_of(cfg->be)->event_mark(cfg->be, flight_of(r->n_run)));

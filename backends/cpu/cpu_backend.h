@@ -206,7 +206,7 @@ size_t attn_items_bytes(void);
 
 /* ops_logits.c */
 enum status cpu_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,
-                            struct view row, struct view id, struct view mul, struct view add);
+                            struct view start, struct view words);
 enum status cpu_topk(struct backend *be, const struct vocab_part *part, struct view logits,
                      struct view inv_temp, struct view val, struct view id, struct view stat);
 enum status cpu_sample(struct backend *be, const struct draw_shape *shape, struct view top,

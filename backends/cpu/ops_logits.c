@@ -4,18 +4,21 @@
 #include "common/draw.h"
 
 enum status cpu_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,
-                            struct view row, struct view id, struct view mul, struct view add)
+                            struct view start, struct view words)
 {
     (void)be;
-    assert(logits.cols == part->n_cols && row.rows == id.rows && row.rows == mul.rows &&
-           row.rows == add.rows);
-    for (int32_t i = 0; i < row.rows; i++) {
-        int64_t c = (int64_t)col_i32(id, i) - part->first_id;
-        if (c < 0 || c >= part->n_cols)
-            continue;
-        assert(col_i32(row, i) >= 0 && col_i32(row, i) < logits.rows);
-        float *l = view_f32(logits, col_i32(row, i)) + c, m = *view_f32(mul, i);
-        *l = (*l > 0.0f ? *l / m : *l * m) + *view_f32(add, i);
+    assert(logits.cols == part->n_cols && start.rows == logits.rows + 1 && words.rows == 1);
+    for (int32_t r = 0; r < logits.rows; r++) {
+        assert(col_i32(start, r + 1) <= words.cols);
+        for (int32_t i = col_i32(start, r); i < col_i32(start, r + 1); i += EDIT_WORDS) {
+            struct logit_edit e;
+            memcpy(&e, view_i32(words, 0) + i, sizeof e);
+            int64_t c = (int64_t)e.id - part->first_id;
+            if (c < 0 || c >= part->n_cols)
+                continue;
+            float *l = view_f32(logits, r) + c;
+            *l = (*l > 0.0f ? *l / e.mul : *l * e.mul) + e.add;
+        }
     }
     return ST_OK;
 }
@@ -37,6 +40,11 @@ static struct topk_list list_of(struct topk_job *j, long unit)
                               .id = j->be->topk_id + unit * TOPK_MAX};
 }
 
+static bool wanted(const struct topk_job *j, int32_t row)
+{
+    return !(*view_f32(j->inv_temp, row) < 0.0f);
+}
+
 static void scan_part(void *ctx, int part, int n_parts)
 {
     struct topk_job *j = ctx;
@@ -47,6 +55,8 @@ static void scan_part(void *ctx, int part, int n_parts)
         int32_t r = j->row0 + (int32_t)(u / v->n_slices), s = (int32_t)(u % v->n_slices);
         int32_t c0 = s > 0 ? v->slice_end[s - 1] : 0;
         struct topk_list list = list_of(j, u);
+        if (!wanted(j, r))
+            continue;
         j->be->kernels->topk_slice(view_f32(j->logits, r) + c0, v->slice_end[s] - c0,
                                    v->first_id + c0, *view_f32(j->inv_temp, r), &list,
                                    view_f32(j->stat, r) + 3 * s);
@@ -101,7 +111,8 @@ enum status cpu_topk(struct backend *be, const struct vocab_part *part, struct v
                              .rows = rows};
         rows_run(be, scan_part, &j, rows, logits.cols);
         for (int32_t i = 0; i < rows; i++)
-            merge_row(&j, i);
+            if (wanted(&j, row0 + i))
+                merge_row(&j, i);
     }
     return ST_OK;
 }

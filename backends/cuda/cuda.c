@@ -58,6 +58,10 @@ static void cuda_close(struct backend *be)
     for (int i = 0; i < N_EVENTS; i++)
         if (be->event[i])
             cudaEventDestroy(be->event[i]);
+    if (be->uploaded)
+        cudaEventDestroy(be->uploaded);
+    if (be->upload_stream)
+        cudaStreamDestroy(be->upload_stream);
     if (be->stream)
         cudaStreamDestroy(be->stream);
     free(be);
@@ -71,6 +75,8 @@ static enum status take_device(struct backend *be, enum numerics numerics)
     be->dependent = major >= 9;
     CUDA_TRY(cudaDeviceGetAttribute(&be->n_sm, cudaDevAttrMultiProcessorCount, be->device));
     CUDA_TRY(cudaStreamCreateWithFlags(&be->stream, cudaStreamNonBlocking));
+    CUDA_TRY(cudaStreamCreateWithFlags(&be->upload_stream, cudaStreamNonBlocking));
+    CUDA_TRY(cudaEventCreateWithFlags(&be->uploaded, cudaEventDisableTiming));
     for (int i = 0; i < N_EVENTS; i++)
         CUDA_TRY(cudaEventCreate(&be->event[i]));
     if (numerics == NUMERICS_FAST)
@@ -247,6 +253,7 @@ const struct backend_ops cuda_ops = {
     .write = cuda_write,
     .read = cuda_read,
     .copy = cuda_copy,
+    .upload = cuda_upload,
     .zero = cuda_zero,
     .sync = cuda_sync,
     .pinned_ptr = cuda_pinned_ptr,

@@ -53,6 +53,8 @@ struct backend {
     bool dependent; /* sm_90 and up: LAUNCH_DEPENDENT overlaps kernels */
     cudaStream_t stream;
     cudaEvent_t event[N_EVENTS];
+    cudaStream_t upload_stream; /* of upload, beside `stream`, */
+    cudaEvent_t uploaded;       /* which waits for this after each */
     /* reserve's two blocks, what was planned and what is taken of each part. */
     bool planned;
     struct pool device_pool, pinned_pool;
@@ -148,6 +150,7 @@ void cuda_free(struct backend *be, struct buf *b);
 enum status cuda_write(struct backend *be, struct view dst, const void *src);
 enum status cuda_read(struct backend *be, void *dst, struct view src);
 enum status cuda_copy(struct backend *be, struct view dst, struct view src);
+enum status cuda_upload(struct backend *be, struct view dst, struct view src);
 enum status cuda_zero(struct backend *be, struct view dst);
 enum status cuda_sync(struct backend *be);
 void *cuda_pinned_ptr(struct backend *be, struct buf *b);
@@ -189,7 +192,7 @@ enum status cuda_attention(struct backend *be, const struct attn_layer *al,
 
 /* logits.cu */
 enum status cuda_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,
-                             struct view row, struct view id, struct view mul, struct view add);
+                             struct view start, struct view words);
 enum status cuda_topk(struct backend *be, const struct vocab_part *part, struct view logits,
                       struct view inv_temp, struct view val, struct view id, struct view stat);
 enum status cuda_sample(struct backend *be, const struct draw_shape *shape, struct view top,

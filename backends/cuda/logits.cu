@@ -5,34 +5,33 @@
 
 enum { EDIT_THREADS = 128 };
 
-/* grid n / 128; 24 n bytes, scattered: bound by latency (n is a few hundred) */
+/* grid R, a block a row: one without edits has nothing to do.  16 bytes an edit, scattered: bound by
+ * latency (a row has a few hundred) */
 KERNEL(EDIT_THREADS)
-edit_kernel(float *logits, int32_t stride, int32_t first_id, int32_t n_cols, const int32_t *row,
-            int32_t row_stride, const int32_t *id, int32_t id_stride, const float *mul,
-            int32_t mul_stride, const float *add, int32_t add_stride, int32_t n)
+edit_kernel(float *logits, int32_t stride, int32_t first_id, int32_t n_cols, const int32_t *start,
+            int32_t start_stride, const int32_t *words)
 {
-    int64_t i = (int64_t)blockIdx.x * EDIT_THREADS + threadIdx.x;
-    if (i >= n)
-        return;
-    int64_t c = (int64_t)id[i * id_stride] - first_id;
-    if (c < 0 || c >= n_cols)
-        return;
-    float *l = logits + (int64_t)row[i * row_stride] * stride + c, m = mul[i * mul_stride];
-    *l = (*l > 0.0f ? *l / m : *l * m) + add[i * add_stride];
+    int32_t r = (int32_t)blockIdx.x, end = start[(int64_t)(r + 1) * start_stride];
+    for (int32_t i = start[(int64_t)r * start_stride] + (int32_t)threadIdx.x * EDIT_WORDS; i < end;
+         i += EDIT_THREADS * EDIT_WORDS) {
+        int64_t c = (int64_t)words[i] - first_id;
+        float mul = f32_of_bits((uint32_t)words[i + 1]), add = f32_of_bits((uint32_t)words[i + 2]);
+        if (c < 0 || c >= n_cols)
+            continue;
+        float *l = logits + (int64_t)r * stride + c;
+        *l = (*l > 0.0f ? *l / mul : *l * mul) + add;
+    }
 }
 
 extern "C" enum status cuda_edit_logits(struct backend *be, const struct vocab_part *part,
-                                        struct view logits, struct view row, struct view id,
-                                        struct view mul, struct view add)
+                                        struct view logits, struct view start, struct view words)
 {
-    assert(logits.cols == part->n_cols && row.rows == id.rows && row.rows == mul.rows &&
-           row.rows == add.rows);
-    if (row.rows == 0)
+    assert(logits.cols == part->n_cols && start.rows == logits.rows + 1 && words.rows == 1);
+    if (logits.rows == 0)
         return ST_OK;
-    return LAUNCH(be, edit_kernel, (unsigned)blocks_for(row.rows, EDIT_THREADS), EDIT_THREADS, 0,
-                  view_f32(logits), logits.stride, part->first_id, part->n_cols, view_i32(row),
-                  row.stride, view_i32(id), id.stride, view_f32(mul), mul.stride, view_f32(add),
-                  add.stride, row.rows);
+    return LAUNCH(be, edit_kernel, (unsigned)logits.rows, EDIT_THREADS, 0, view_f32(logits),
+                  logits.stride, part->first_id, part->n_cols, view_i32(start), start.stride,
+                  view_i32(words));
 }
 
 /* topk.  Each vocabulary slice is cut into chunks, from its first column on; a block handles one
@@ -146,7 +145,10 @@ topk_chunk_kernel(const float *logits, int32_t stride, struct chunk_slices slice
     DYN_SMEM(uint64_t, keys);
     int64_t at = (int64_t)blockIdx.x * gridDim.y + blockIdx.y;
     const float *row = logits + (int64_t)blockIdx.x * stride;
+    float t = inv_temp[(int64_t)blockIdx.x * temp_stride];
     int from, to;
+    if (t < 0.0f)
+        return; /* nobody wants the row */
     chunk_range(&slices, (int)blockIdx.y, &from, &to);
     float v[PER_THREAD], most = -INFINITY;
     UNROLL
@@ -158,7 +160,6 @@ topk_chunk_kernel(const float *logits, int32_t stride, struct chunk_slices slice
     }
     most = block_max(most);
     float base = most == -INFINITY ? 0.0f : most, cold = 0.0f, warm = 0.0f;
-    float t = inv_temp[(int64_t)blockIdx.x * temp_stride];
     UNROLL
     for (int j = 0; j < PER_THREAD; j++)
         if (v[j] != -INFINITY) {
@@ -210,9 +211,12 @@ topk_join_kernel(const float *logits, int32_t stride, struct chunk_slices slices
 {
     DYN_SMEM(uint64_t, keys);
     int64_t r = blockIdx.x;
+    float t = inv_temp[r * temp_stride];
+    if (t < 0.0f)
+        return; /* as above */
     keys_in += r * n_chunks * list;
     if ((int)threadIdx.x < slices.n) {
-        float s[3] = {0.0f, 0.0f, inv_temp[r * temp_stride]};
+        float s[3] = {0.0f, 0.0f, t};
         join_stats(&slices, (int)threadIdx.x, stat_in + r * n_chunks, s);
         for (int i = 0; i < 3; i++)
             stat[r * stat_stride + 3 * (int)threadIdx.x + i] = s[i];

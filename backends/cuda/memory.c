@@ -193,6 +193,22 @@ enum status cuda_copy(struct backend *be, struct view dst, struct view src)
     return ST_OK;
 }
 
+/* The copy engine works beside the kernels; only what follows on `stream` waits for it. */
+enum status cuda_upload(struct backend *be, struct view dst, struct view src)
+{
+    assert(dst.rows == src.rows && dst.cols == src.cols && dst.dtype == src.dtype);
+    if (be->capturing)
+        FAIL(ST_BUG, "an upload while ops are recorded");
+    if (dst.rows == 0 || dst.cols == 0)
+        return ST_OK;
+    CUDA_TRY(cudaMemcpy2DAsync(view_ptr(dst), row_step(dst), view_ptr(src), row_step(src),
+                               row_bytes(src), (size_t)src.rows, cudaMemcpyHostToDevice,
+                               be->upload_stream));
+    CUDA_TRY(cudaEventRecord(be->uploaded, be->upload_stream));
+    CUDA_TRY(cudaStreamWaitEvent(be->stream, be->uploaded, 0));
+    return ST_OK;
+}
+
 enum status cuda_zero(struct backend *be, struct view dst)
 {
     if (dst.rows > 0 && dst.cols > 0)

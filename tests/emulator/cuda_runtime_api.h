@@ -2,10 +2,12 @@
  * place of the toolkit's header when backends/cuda is compiled for the emulator.  Work runs when it
  * is enqueued, in the caller's thread; a stream that is being captured records it instead.
  *
- * What it cannot show: real memory ordering, overlap of streams, timing, occupancy. */
+ * What it cannot show: real memory ordering, timing, occupancy; of overlapping streams only the
+ * order that emulator_defer gives. */
 #ifndef TESTS_EMULATOR_CUDA_RUNTIME_API_H
 #define TESTS_EMULATOR_CUDA_RUNTIME_API_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -128,17 +130,22 @@ void emulator_devices(int n);
 void emulator_memory(size_t bytes);
 /* The n-th kernel launch from now on fails with cudaErrorLaunchFailure; 0: none. */
 void emulator_fail_launch(int n);
+/* On: work runs as late and as early as CUDA allows.  Streams that have had a kernel are late: what
+ * is enqueued there waits until the host asks for it (a query of an event: the second time).
+ * Others, of copies alone, run at once.  For one thread. */
+void emulator_defer(bool on);
 /* Forgets the sticky error of a kernel that failed, as a new process would. */
 void emulator_reset_error(void);
 /* Kernels run so far. */
 uint64_t emulator_launches(void);
 
-/* Calls of the host so far. */
+/* What has been done so far. */
 struct emulator_calls {
     uint64_t allocations; /* of device and pinned memory */
-    uint64_t kernels;     /* launched, not recorded and not as a part of a graph */
+    uint64_t kernels;     /* launched, neither recorded nor as a part of a graph */
     uint64_t graphs;      /* launched */
-    uint64_t to_device, to_host, on_device, sets; /* copies and memsets, as kernels */
+    uint64_t to_device, to_host, on_device, sets; /* copies and memsets that have run */
+    uint64_t pending;                             /* what waits in late streams */
 };
 struct emulator_calls emulator_counts(void);
 /* Device memory that is allocated, in bytes, and in how many pieces. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -15,10 +16,16 @@ typedef std::vector<std::function<cudaError_t()>> work_list;
 struct emulated_stream {
     work_list *capture; /* being recorded */
     bool invalid;       /* a forbidden call was made while recording */
+    bool late;          /* emulator_defer: its work waits in the queue */
+    std::deque<std::function<cudaError_t()>> queue;
+    uint64_t n_queued, n_run;
 };
 
 struct emulated_event {
     uint64_t ns;
+    cudaStream_t stream; /* it passes when that has run n_queued >= at */
+    uint64_t at;
+    int n_queries; /* since it was recorded */
 };
 
 struct emulated_graph {
@@ -31,6 +38,7 @@ static struct {
     std::map<void *, size_t> blocks;
     struct emulator_calls counts = {};
     int devices = 1;
+    bool deferring = false;
     std::atomic<uint64_t> seed{0}, launches{0};
     std::atomic<int> fail_launch{0};
     bool seed_known = false;
@@ -70,10 +78,10 @@ static cudaError_t set_sticky(cudaError_t e, const char *text)
     return e;
 }
 
-static void count(cudaStream_t s, uint64_t *what)
+static void count(uint64_t *what)
 {
     std::lock_guard<std::mutex> hold(lock);
-    *what += s && !s->capture;
+    ++*what;
 }
 
 static bool on_device(const void *p)
@@ -83,19 +91,45 @@ static bool on_device(const void *p)
     return it != gpu.blocks.begin() && (--it, (const char *)p < (char *)it->first + it->second);
 }
 
-static void count_copy(cudaStream_t s, const void *dst, const void *src)
+static void count_copy(const void *dst, const void *src)
 {
     struct emulator_calls *c = &gpu.counts;
-    count(s, !on_device(dst) ? &c->to_host : on_device(src) ? &c->on_device : &c->to_device);
+    count(!on_device(dst) ? &c->to_host : on_device(src) ? &c->on_device : &c->to_device);
 }
 
-/* Runs now, or records when s is being captured. */
+/* Runs what waits in the stream's queue up to number `at`. */
+static cudaError_t run_to(cudaStream_t s, uint64_t at)
+{
+    cudaError_t e = cudaSuccess;
+    while (s->n_run < at && e == cudaSuccess) {
+        std::function<cudaError_t()> work = std::move(s->queue.front());
+        s->queue.pop_front();
+        s->n_run++;
+        gpu.counts.pending--;
+        e = work();
+    }
+    return e;
+}
+
+/* Kernels are enqueued: from now on the stream is late. */
+static void make_late(cudaStream_t s)
+{
+    s->late = s->late || (gpu.deferring && !s->capture);
+}
+
+/* Runs now, waits in a late stream, or records when s is being captured. */
 static cudaError_t enqueue(cudaStream_t s, std::function<cudaError_t()> work)
 {
     if (!s)
         return result(cudaErrorInvalidValue); /* the default stream is not used here */
     if (s->capture) {
         s->capture->push_back(std::move(work));
+        return result(cudaSuccess);
+    }
+    if (s->late) {
+        s->queue.push_back(std::move(work));
+        s->n_queued++;
+        gpu.counts.pending++;
         return result(cudaSuccess);
     }
     return result(gpu.sticky != cudaSuccess ? gpu.sticky : work());
@@ -114,7 +148,10 @@ static uint64_t seed_now()
 cudaError_t emulated_launch(const char *name, dim3 grid, dim3 block, size_t dyn_smem,
                             cudaStream_t s, std::function<void()> body)
 {
-    count(s, &gpu.counts.kernels);
+    if (s && !s->capture)
+        count(&gpu.counts.kernels);
+    if (s)
+        make_late(s);
     return enqueue(s, [=]() {
         char text[400];
         gpu.launches++;
@@ -148,6 +185,11 @@ void emulator_memory(size_t bytes)
 void emulator_fail_launch(int n)
 {
     gpu.fail_launch = n;
+}
+
+void emulator_defer(bool on)
+{
+    gpu.deferring = on;
 }
 
 void emulator_reset_error(void)
@@ -306,8 +348,8 @@ cudaError_t cudaFreeHost(void *p)
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind,
                             cudaStream_t s)
 {
-    count_copy(s, dst, src);
     return enqueue(s, [=]() {
+        count_copy(dst, src);
         if (bytes > 0)
             memmove(dst, src, bytes);
         return cudaSuccess;
@@ -319,8 +361,8 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size
 {
     if (row_bytes > dst_pitch || row_bytes > src_pitch)
         return result(cudaErrorInvalidValue);
-    count_copy(s, dst, src);
     return enqueue(s, [=]() {
+        count_copy(dst, src);
         for (size_t i = 0; i < rows && row_bytes > 0; i++)
             memmove((char *)dst + i * dst_pitch, (const char *)src + i * src_pitch, row_bytes);
         return cudaSuccess;
@@ -329,8 +371,8 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size
 
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
 {
-    count(s, &gpu.counts.sets);
     return enqueue(s, [=]() {
+        count(&gpu.counts.sets);
         if (bytes > 0)
             memset(p, value, bytes);
         return cudaSuccess;
@@ -340,8 +382,8 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
 cudaError_t cudaMemset2DAsync(void *p, size_t pitch, int value, size_t row_bytes, size_t rows,
                               cudaStream_t s)
 {
-    count(s, &gpu.counts.sets);
     return enqueue(s, [=]() {
+        count(&gpu.counts.sets);
         for (size_t i = 0; i < rows && row_bytes > 0; i++)
             memset((char *)p + i * pitch, value, row_bytes);
         return cudaSuccess;
@@ -378,8 +420,9 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
+    cudaError_t e = run_to(s, s->n_queued);
     delete s;
-    return result(cudaSuccess);
+    return result(e);
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t s)
@@ -388,7 +431,7 @@ cudaError_t cudaStreamQuery(cudaStream_t s)
         s->invalid = true;
         return result(cudaErrorStreamCaptureUnsupported);
     }
-    return result(cudaSuccess);
+    return result(run_to(s, s->n_queued));
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
@@ -396,9 +439,11 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
     return cudaStreamQuery(s);
 }
 
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 {
-    return result(cudaSuccess); /* what an event marks has run already */
+    cudaStream_t other = e->stream;
+    uint64_t at = e->at;
+    return enqueue(s, [=]() { return other && other != s ? run_to(other, at) : cudaSuccess; });
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *e)
@@ -420,15 +465,26 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
-    return enqueue(s, [=]() {
+    cudaError_t st = enqueue(s, [=]() {
         e->ns = emulated_clock_ns();
         return cudaSuccess;
     });
+    e->stream = s;
+    e->at = s ? s->n_queued : 0;
+    e->n_queries = 0;
+    return st;
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t)
+/* A host that asks again is willing to wait. */
+cudaError_t cudaEventQuery(cudaEvent_t e)
 {
-    return result(forbidden() ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
+    if (forbidden())
+        return result(cudaErrorStreamCaptureUnsupported);
+    if (!e->stream || e->stream->n_run >= e->at)
+        return result(cudaSuccess);
+    if (e->n_queries++ == 0)
+        return cudaErrorNotReady;
+    return result(run_to(e->stream, e->at));
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
@@ -469,7 +525,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned l
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t s)
 {
-    count(s, &gpu.counts.graphs);
+    count(&gpu.counts.graphs);
+    make_late(s);
     for (auto &w : g->work) {
         cudaError_t e = enqueue(s, w);
         if (e != cudaSuccess)

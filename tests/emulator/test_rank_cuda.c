@@ -128,3 +128,174 @@ Test(rank_cuda, no_room_names_parts_and_options)
     MUST(rank_plan_reserve(&r.plan));
     close_rig(&r);
 }
+
+/* ---- steps ---- */
+
+enum { NEW = 7, BLOCK = 8, ROOM = 2 * BLOCK };
+static const uint32_t prompts[SEQS] = {5, 3, 8};
+
+struct draft {
+    struct step_plan p;
+    struct plan_seq seqs[SEQS];
+    struct plan_open opens[SEQS];
+    int32_t tokens[SEQS * ROOM], blocks[SEQS * 2];
+    struct logit_bias bias[2];
+};
+
+/* Greedy, drawn from the top k, with edits; all drawn by the device unless `penalty`. */
+static void open_all(struct draft *d, bool penalty)
+{
+    for (uint32_t i = 0; i < SEQS; i++)
+        d->opens[i] = (struct plan_open){
+            .seq_id = 1 + i, .sp = sample_params_default(), .n_prompt = prompts[i]};
+    d->opens[0].sp.temperature = d->opens[2].sp.temperature = 0.0f;
+    d->opens[1].sp.temperature = 0.9f;
+    d->opens[1].sp.top_k = 20;
+    d->opens[1].sp.seed = 5;
+    d->opens[2].sp.repetition_penalty = penalty ? 1.5f : 1.0f;
+    d->opens[2].n_bias = d->p.n_bias = 2;
+    d->bias[0] = (struct logit_bias){30, 2.0f};
+    d->bias[1] = (struct logit_bias){31, -2.0f};
+    d->p.n_opens = SEQS;
+}
+
+/* Step 0 computes the prompts; each later one a token of every sequence: last[i], NULL: the one
+ * that the step before draws. */
+static void make_plan(struct draft *d, uint32_t i_step, const int32_t *last, bool penalty)
+{
+    *d = (struct draft){.p = {.seqs = d->seqs,
+                              .opens = d->opens,
+                              .tokens = d->tokens,
+                              .blocks = d->blocks,
+                              .bias = d->bias,
+                              .n_seqs = SEQS}};
+    if (i_step == 0)
+        open_all(d, penalty);
+    for (uint32_t i = 0; i < SEQS; i++) {
+        uint32_t n = i_step == 0 ? prompts[i] : 1, n_blocks = i_step == 0 ? 2 : 0;
+        d->seqs[i] = (struct plan_seq){.seq_id = 1 + i,
+                                       .pos = i_step == 0 ? 0 : prompts[i] + i_step - 1,
+                                       .n_tokens = n,
+                                       .token_off = d->p.n_tokens,
+                                       .n_blocks = n_blocks,
+                                       .block_off = d->p.n_blocks,
+                                       .want = WANT_LAST};
+        for (uint32_t k = 0; k < n; k++)
+            d->tokens[d->p.n_tokens++] = i_step == 0 ? (int32_t)(3 + (7 * i + 11 * k) % 90)
+                                         : last      ? last[i]
+                                                     : TOKEN_OF_LAST_STEP;
+        for (uint32_t b = 0; b < n_blocks; b++)
+            d->blocks[d->p.n_blocks++] = (int32_t)(2 * i + b);
+    }
+}
+
+static void run(struct rig *r, uint32_t i_step, const int32_t *last, bool penalty)
+{
+    static struct draft d;
+    make_plan(&d, i_step, last, penalty);
+    MUST(rank_step_run(r->step, &d.p));
+    memset(&d, 0x5a, sizeof d); /* the plan is not looked at again */
+}
+
+/* Takes the tokens of the oldest step that runs. */
+static void take(struct rig *r, struct result_token got[SEQS], int32_t last[SEQS])
+{
+    int32_t rows[SEQS], n_rows;
+    uint32_t n;
+    MUST(rank_step_sample(r->step, rows, &n_rows));
+    cr_assert_eq(n_rows, 0);
+    const struct result_token *t = rank_step_tokens(r->step, &n);
+    cr_assert_eq(n, SEQS);
+    for (uint32_t i = 0; i < SEQS; i++) {
+        got[i] = t[i];
+        last[i] = t[i].token;
+    }
+}
+
+/* One step after the other. */
+static void generate(const char *graphs, bool penalty, struct result_token got[NEW][SEQS])
+{
+    struct rig r;
+    int32_t last[SEQS];
+    open_plan(&r, golden("llama-gqa"), graphs, "strict");
+    load(&r);
+    for (uint32_t i = 0; i < NEW; i++) {
+        run(&r, i, last, penalty);
+        take(&r, got[i], last);
+    }
+    close_rig(&r);
+}
+
+static void check_same(struct result_token a[NEW][SEQS], struct result_token b[NEW][SEQS])
+{
+    for (int i = 0; i < NEW; i++)
+        for (int k = 0; k < SEQS; k++)
+            cr_assert(a[i][k].token == b[i][k].token && a[i][k].logprob == b[i][k].logprob,
+                      "step %d, sequence %d: %d (%a), expected %d (%a)", i, k, b[i][k].token,
+                      (double)b[i][k].logprob, a[i][k].token, (double)a[i][k].logprob);
+}
+
+/* A decode: one upload and its move to the arrays of the graph, one graph, one download. */
+Test(rank_cuda, a_decode_is_one_launch)
+{
+    static struct result_token got[NEW][SEQS], expected[NEW][SEQS];
+    struct rig r;
+    int32_t last[SEQS];
+    generate("off", true, expected);
+    open_plan(&r, golden("llama-gqa"), "auto", "strict");
+    load(&r);
+    cr_assert_eq(rank_step_n_graphs(r.step), 3); /* 1, 2, 3 sequences */
+    for (uint32_t i = 0; i < NEW; i++) {
+        struct emulator_calls a = emulator_counts();
+        run(&r, i, last, true);
+        take(&r, got[i], last);
+        struct emulator_calls b = emulator_counts();
+        cr_assert_eq(b.allocations, a.allocations, "step %u allocates", i);
+        cr_assert_eq(b.to_device - a.to_device, 1);
+        cr_assert_eq(b.on_device - a.on_device, 1);
+        cr_assert_eq(b.to_host - a.to_host, 1);
+        cr_assert_eq(b.sets, a.sets);
+        cr_assert_eq(b.graphs - a.graphs, i > 0);
+        cr_assert_eq(b.kernels > a.kernels, i == 0, "step %u: %d kernels beside the graph", i,
+                     (int)(b.kernels - a.kernels));
+    }
+    close_rig(&r);
+    check_same(expected, got);
+}
+
+/* The upload of a step has run before the step in front of it has, and spoils nothing of that. */
+static void check_overlap(const char *graphs)
+{
+    static struct result_token got[NEW][SEQS], expected[NEW][SEQS];
+    struct rig r;
+    int32_t last[SEQS];
+    generate("off", false, expected);
+    open_plan(&r, golden("llama-gqa"), graphs, "strict");
+    load(&r);
+    emulator_defer(true);
+    run(&r, 0, NULL, false);
+    for (uint32_t i = 1; i < NEW; i++) {
+        struct emulator_calls a = emulator_counts();
+        cr_assert_gt(a.pending, 3u, "step %u does not wait", i - 1);
+        run(&r, i, NULL, false);
+        struct emulator_calls b = emulator_counts();
+        cr_assert_gt(b.pending, a.pending);
+        cr_assert_eq(b.to_device - a.to_device, 1, "the upload of step %u waits", i);
+        cr_assert_eq(b.on_device + b.to_host, a.on_device + a.to_host);
+        take(&r, got[i - 1], last);
+    }
+    take(&r, got[NEW - 1], last);
+    emulator_defer(false);
+    close_rig(&r);
+    check_same(expected, got);
+}
+
+Test(rank_cuda, uploads_run_beside_a_step)
+{
+    check_overlap("off");
+}
+
+Test(rank_cuda, uploads_run_beside_a_graph)
+{
+    check_overlap("auto");
+}

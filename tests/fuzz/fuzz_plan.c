@@ -27,10 +27,13 @@ static void set_up(struct rig *r)
                              .max_ctx = 30,
                              .n_blocks = 12,
                              .block_len = 4,
-                             .vocab = VOCAB};
+                             .vocab = VOCAB,
+                             .max_edits = 32};
     struct edits_config ec = {.max_open = SEQS,
                               .max_ctx = 30,
                               .vocab = VOCAB,
+                              .max_seqs = SEQS,
+                              .max_edits = 32,
                               .part = {.first_id = 10, .n_cols = 20, .n_slices = 1}};
     if (backend_open(&r->be, "cpu", &bc) != ST_OK || step_create(&r->step, &sc, r->be) != ST_OK ||
         edits_create(&r->edits, &ec, r->be) != ST_OK || wire_mem_init(&r->mem, 1 << 22) != ST_OK ||
@@ -50,6 +53,9 @@ static void one_message(struct rig *r, uint8_t *bytes, size_t n)
     if (step_apply(r->step, &m.u.plan, &dev) != ST_OK)
         return;
     edits_note(r->edits, r->step, &m.u.plan);
+    edits_place(r->edits, r->step);
+    if (step_upload(r->step) != ST_OK)
+        abort();
     struct view logits = {
         .buf = r->logits, .rows = step_n_out(r->step), .cols = 20, .stride = 20, .dtype = DT_F32};
     if (edits_apply(r->edits, r->step, logits) != ST_OK)

@@ -44,10 +44,15 @@ static struct vocab_part vocab_of(const struct op_case *c)
     return p;
 }
 
-static float inv_temp(int32_t r)
+/* variant 4: every third row is nobody's */
+static float inv_temp(const struct op_case *c, int32_t r)
 {
+    if (c->variant == 4 && r % 3 == 1)
+        return -1.0f;
     return 0.5f + 0.25f * (float)(r % 8);
 }
+
+enum { WAS = 7 }; /* what outputs are before */
 
 static int32_t topk_cols(const struct op_case *c)
 {
@@ -66,10 +71,14 @@ static enum status run_topk(struct backend *be, const struct op_case *c, int32_t
           *stat = val + rows * (size_t)c->k;
     int32_t *id = malloc(rows * (size_t)c->k * sizeof *id + 1);
     for (int32_t r = 0; r < n; r++)
-        t[r] = inv_temp(first + r);
+        t[r] = inv_temp(c, first + r);
+    for (size_t i = 0; i < rows * ((size_t)c->k + stats); i++)
+        val[i] = (float)WAS;
+    for (size_t i = 0; i < rows * (size_t)c->k; i++)
+        id[i] = WAS;
     struct view vl = env_view(&e, n, c->n, DT_F32, l), vt = env_packed(&e, n, 1, DT_F32, t),
-                vv = env_view(&e, n, c->k, DT_F32, NULL), vi = env_view(&e, n, c->k, DT_I32, NULL),
-                vs = env_view(&e, n, (int32_t)stats, DT_F32, NULL);
+                vv = env_view(&e, n, c->k, DT_F32, val), vi = env_view(&e, n, c->k, DT_I32, id),
+                vs = env_view(&e, n, (int32_t)stats, DT_F32, stat);
     ENV_RUN(&e, e.ops->topk(be, &part, vl, vt, vv, vi, vs));
     env_read(&e, val, vv);
     env_read(&e, id, vi);
@@ -105,7 +114,7 @@ static int by_value_then_id(const void *a, const void *b)
 static void ref_stat(const struct op_case *c, int32_t r, int32_t from, int32_t to, double *out,
                      double *bound)
 {
-    double m = -INFINITY, cold = 0, warm = 0, t = inv_temp(r);
+    double m = -INFINITY, cold = 0, warm = 0, t = inv_temp(c, r);
     for (int32_t i = from; i < to; i++)
         m = fmax(m, logit(c, r, i));
     for (int32_t i = from; i < to && m > -INFINITY; i++) {
@@ -126,6 +135,12 @@ static void ref_topk(const struct op_case *c, double *out, double *bound)
     struct entry *s = malloc(((size_t)c->n + 1) * sizeof *s);
     for (int32_t r = 0; r < c->rows; r++) {
         double *o = out + at_of(r, topk_cols(c), 0), *b = bound + at_of(r, topk_cols(c), 0);
+        for (int32_t i = 0; inv_temp(c, r) < 0 && i < topk_cols(c); i++) {
+            o[i] = WAS;
+            b[i] = 0;
+        }
+        if (inv_temp(c, r) < 0)
+            continue;
         for (int32_t i = 0; i < c->n; i++)
             s[i] = (struct entry){logit(c, r, i), FIRST_ID + i};
         qsort(s, (size_t)c->n, sizeof *s, by_value_then_id);
@@ -147,8 +162,14 @@ static int32_t logit_cols(const struct op_case *c)
     return c->n;
 }
 
-/* Row r: ids r % 3, then every seventh; two of them belong to other ranks. */
+/* Row r: ids r % 3, then every seventh; two of them belong to other ranks.  variant 1: only rows 2,
+ * 3 and 5 of each six have any. */
 enum { EDITS = 9 };
+
+static int32_t n_edits(const struct op_case *c, int32_t r)
+{
+    return c->variant == 0 || r % 6 == 2 || r % 6 == 3 || r % 6 == 5 ? EDITS : 0;
+}
 
 static int32_t edit_id(int32_t r, int32_t i)
 {
@@ -158,30 +179,29 @@ static int32_t edit_id(int32_t r, int32_t i)
 static enum status run_edit(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
                             float *out)
 {
+    enum { BEFORE = 5 }; /* words that are not edits */
     struct op_env e = env_open(be);
     struct vocab_part part = vocab_of(c);
-    size_t all = (size_t)n * EDITS;
-    float *l = logit_rows(c, first, n), *mul = malloc((2 * all + 1) * sizeof *mul),
-          *add = mul + all;
-    int32_t *row = malloc((2 * all + 1) * sizeof *row), *id = row + all;
-    for (int32_t r = 0; r < n; r++)
-        for (int32_t i = 0; i < EDITS; i++) {
-            size_t at = at_of(r, EDITS, i);
-            row[at] = r;
-            id[at] = edit_id(first + r, i);
-            mul[at] = 1.5f + in_f32(22, first + r, i);
-            add[at] = in_f32(23, first + r, i);
+    int32_t n_words = BEFORE + n * EDITS * EDIT_WORDS;
+    float *l = logit_rows(c, first, n);
+    int32_t *start = malloc(((size_t)n + 1 + (size_t)n_words) * sizeof *start),
+            *words = start + n + 1;
+    memset(words, 0xff, (size_t)n_words * sizeof *words);
+    start[0] = BEFORE;
+    for (int32_t r = 0; r < n; r++) {
+        start[r + 1] = start[r];
+        for (int32_t i = 0; i < n_edits(c, first + r); i++, start[r + 1] += EDIT_WORDS) {
+            struct logit_edit edit = {edit_id(first + r, i), 1.5f + in_f32(22, first + r, i),
+                                      in_f32(23, first + r, i)};
+            memcpy(words + start[r + 1], &edit, sizeof edit);
         }
-    struct view vl = env_view(&e, n, c->n, DT_F32, l),
-                vr = env_packed(&e, (int32_t)all, 1, DT_I32, row),
-                vi = env_packed(&e, (int32_t)all, 1, DT_I32, id),
-                vm = env_packed(&e, (int32_t)all, 1, DT_F32, mul),
-                va = env_packed(&e, (int32_t)all, 1, DT_F32, add);
-    ENV_RUN(&e, e.ops->edit_logits(be, &part, vl, vr, vi, vm, va));
+    }
+    struct view vl = env_view(&e, n, c->n, DT_F32, l), vs = env_packed(&e, n + 1, 1, DT_I32, start),
+                vw = env_packed(&e, 1, n_words, DT_I32, words);
+    ENV_RUN(&e, e.ops->edit_logits(be, &part, vl, vs, vw));
     env_read(&e, out, vl);
     free(l);
-    free(mul);
-    free(row);
+    free(start);
     return env_close(&e);
 }
 
@@ -192,7 +212,7 @@ static void ref_edit(const struct op_case *c, double *out, double *bound)
             out[at_of(r, c->n, i)] = logit(c, r, i);
             bound[at_of(r, c->n, i)] = 0;
         }
-        for (int32_t i = 0; i < EDITS; i++) {
+        for (int32_t i = 0; i < n_edits(c, r); i++) {
             int32_t col = edit_id(r, i) - FIRST_ID;
             if (col < 0 || col >= c->n)
                 continue;

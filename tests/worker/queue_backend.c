@@ -115,10 +115,9 @@ OP(gather, (struct backend *be, struct view x, struct view row, struct view out)
    (struct view x; struct view row; struct view out;), (x, row, out),
    (be, a->x, a->row, a->out))
 OP(edit_logits, (struct backend *be, const struct vocab_part *part, struct view logits,
-                 struct view row, struct view id, struct view mul, struct view add),
-   (struct vocab_part part; struct view logits; struct view row; struct view id; struct view mul;
-    struct view add;),
-   (*part, logits, row, id, mul, add), (be, &a->part, a->logits, a->row, a->id, a->mul, a->add))
+                 struct view start, struct view words),
+   (struct vocab_part part; struct view logits; struct view start; struct view words;),
+   (*part, logits, start, words), (be, &a->part, a->logits, a->start, a->words))
 OP(topk, (struct backend *be, const struct vocab_part *part, struct view logits,
           struct view inv_temp, struct view val, struct view id, struct view stat),
    (struct vocab_part part; struct view logits; struct view inv_temp; struct view val;

@@ -96,7 +96,8 @@ static void open_rig(struct rig *r)
                  .max_ctx = 128,
                  .n_blocks = 64,
                  .block_len = 8,
-                 .vocab = mc->vocab},
+                 .vocab = mc->vocab,
+                 .max_edits = 64},
     };
     n_bytes = 0;
     cr_assert_eq(rank_step_create(&r->step, &r->cfg), ST_OK, "%s", status_text());

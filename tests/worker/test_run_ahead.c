@@ -23,6 +23,7 @@ struct stream {
 
 struct mode {
     bool queue, ahead, graphs;
+    bool few_edits; /* room for less than steps want */
 };
 
 struct rig {
@@ -110,6 +111,7 @@ static void open_rig(struct rig *r, struct mode mode)
                  .n_blocks = STREAMS * PER_SEQ,
                  .block_len = BLOCK,
                  .vocab = mc->vocab,
+                 .max_edits = mode.few_edits ? 2 : 256,
                  .pad = mode.graphs},
     };
     cr_assert_eq(rank_step_create(&r->step, &rc), ST_OK, "%s", status_text());
@@ -281,6 +283,15 @@ Test(run_ahead, one_after_the_other_on_a_queue)
 Test(run_ahead, on_a_queue)
 {
     compare("ahead on a queue", (struct mode){.queue = true, .ahead = true}, false);
+}
+
+/* Steps with more edits than an upload has room for are no graphs. */
+Test(run_ahead, graphs_without_room_for_edits)
+{
+    compare("few edits", (struct mode){.queue = true, .graphs = true, .few_edits = true}, true);
+    int launches = queue_backend_launches();
+    compare("more", (struct mode){.queue = true, .graphs = true}, true);
+    cr_assert_gt(queue_backend_launches(), launches);
 }
 
 /* While the host draws, nothing runs ahead; then it does again. */

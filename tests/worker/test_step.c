@@ -19,7 +19,8 @@ static const struct step_config config = {.max_tokens = TOKENS,
                                           .max_ctx = CTX,
                                           .n_blocks = N_BLOCKS,
                                           .block_len = BLOCK,
-                                          .vocab = VOCAB};
+                                          .vocab = VOCAB,
+                                          .max_edits = 64};
 
 static struct backend *be;
 static struct step *step;
@@ -109,6 +110,7 @@ static void add_close(struct draft *d, uint64_t id)
 static void apply(struct draft *d, struct step_dev *dev)
 {
     cr_assert_eq(step_apply(step, &d->p, dev), ST_OK, "%s", status_text());
+    cr_assert_eq(step_upload(step), ST_OK, "%s", status_text());
 }
 
 static void check_words(struct view v, const int32_t *expected, size_t n, const char *what)
@@ -425,7 +427,12 @@ static void edited(struct draft *plans, int n_plans, int world, float *row)
     for (int r = 0; r < world; r++) {
         struct vocab_part part = {.first_id = r * VOCAB / world, .n_slices = 1};
         part.n_cols = (r + 1) * VOCAB / world - part.first_id;
-        struct edits_config ec = {.max_open = SEQS, .max_ctx = CTX, .vocab = VOCAB, .part = part};
+        struct edits_config ec = {.max_open = SEQS,
+                                  .max_ctx = CTX,
+                                  .vocab = VOCAB,
+                                  .max_seqs = config.max_seqs,
+                                  .max_edits = config.max_edits,
+                                  .part = part};
         struct edits *e;
         struct step *s;
         struct step_dev dev;
@@ -438,6 +445,8 @@ static void edited(struct draft *plans, int n_plans, int world, float *row)
         for (int i = 0; i < n_plans; i++) {
             cr_assert_eq(step_apply(s, &plans[i].p, &dev), ST_OK, "%s", status_text());
             edits_note(e, s, &plans[i].p);
+            edits_place(e, s);
+            cr_assert_eq(step_upload(s), ST_OK, "%s", status_text());
         }
         logits.rows = step_n_out(s);
         cr_assert_eq(logits.rows, 1);
@@ -549,6 +558,8 @@ Test(edits, more_edits_than_one_upload, .init = set_up, .fini = tear_down)
     struct edits_config ec = {.max_open = SEQS,
                               .max_ctx = V,
                               .vocab = V,
+                              .max_seqs = config.max_seqs,
+                              .max_edits = 16384,
                               .part = {.first_id = 0, .n_cols = V, .n_slices = 1}};
     static float row[V];
     struct edits *e;
@@ -556,6 +567,7 @@ Test(edits, more_edits_than_one_upload, .init = set_up, .fini = tear_down)
     struct step_dev dev;
     struct buf *b;
     sc.vocab = V;
+    sc.max_edits = ec.max_edits;
     sc.max_ctx = V;
     sc.n_blocks = V;
     sc.block_len = V;
@@ -572,6 +584,9 @@ Test(edits, more_edits_than_one_upload, .init = set_up, .fini = tear_down)
     add_seq(d, 70, V - 1, 1, 0, 1, 0, WANT_LAST);
     cr_assert_eq(step_apply(s, &d->p, &dev), ST_OK, "%s", status_text());
     edits_note(e, s, &d->p);
+    edits_place(e, s);
+    cr_assert(edits_any(e) && edits_many(e));
+    cr_assert_eq(step_upload(s), ST_OK, "%s", status_text());
     struct view logits = {.buf = b, .rows = 1, .cols = V, .stride = V, .dtype = DT_F32};
     cr_assert_eq(edits_apply(e, s, logits), ST_OK, "%s", status_text());
     cr_assert_eq(backend_ops_of(be)->read(be, row, logits), ST_OK);

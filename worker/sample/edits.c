@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 16384 }; /* edits uploaded at once */
-enum { COL_ROW, COL_ID, COL_MUL, COL_ADD, N_COLS };
-
 struct slot {
     bool history; /* tokens are kept */
     int32_t n_tokens, n_stop, n_bias;
@@ -32,16 +29,11 @@ struct edits {
     uint64_t row_number;
     struct edit *list; /* [vocab] of the row at hand */
     int32_t n_list;
-    int32_t *row, *id; /* [BATCH] to be uploaded */
-    float *mul, *add;  /* [BATCH] */
-    int32_t n_batch;
-    struct buf *dev; /* [N_COLS, BATCH] */
+    int64_t n_all; /* edits of the step that was placed last */
+    /* Those that its upload has no room for, a part after the other. */
+    int32_t *more_start; /* [max_seqs + 1] */
+    int32_t *more_words; /* [max_edits * EDIT_WORDS] */
 };
-
-size_t edits_bytes(void)
-{
-    return alloc_bytes((size_t)N_COLS * BATCH * sizeof(int32_t));
-}
 
 static enum status take_memory(struct edits *e)
 {
@@ -53,14 +45,12 @@ static enum status take_memory(struct edits *e)
     e->seen_row = calloc(vocab, sizeof *e->seen_row);
     e->edit_of = calloc(vocab, sizeof *e->edit_of);
     e->list = calloc(vocab, sizeof *e->list);
-    e->row = calloc(BATCH, sizeof *e->row);
-    e->id = calloc(BATCH, sizeof *e->id);
-    e->mul = calloc(BATCH, sizeof *e->mul);
-    e->add = calloc(BATCH, sizeof *e->add);
-    if (!e->slots || !e->tokens || !e->seen_row || !e->edit_of || !e->list || !e->row || !e->id ||
-        !e->mul || !e->add)
+    e->more_start = calloc((size_t)e->cfg.max_seqs + 1, sizeof *e->more_start);
+    e->more_words = calloc((size_t)e->cfg.max_edits, EDIT_WORDS * sizeof *e->more_words);
+    if (!e->slots || !e->tokens || !e->seen_row || !e->edit_of || !e->list || !e->more_start ||
+        !e->more_words)
         FAIL(ST_NOMEM, "no memory for the penalties of %zu sequences", max_open);
-    return backend_ops_of(e->be)->alloc(e->be, edits_bytes(), MEM_DEVICE, &e->dev);
+    return ST_OK;
 }
 
 enum status edits_create(struct edits **out, const struct edits_config *cfg, struct backend *be)
@@ -84,17 +74,13 @@ void edits_destroy(struct edits *e)
 {
     if (!e)
         return;
-    if (e->dev)
-        backend_ops_of(e->be)->free(e->be, e->dev);
     free(e->slots);
     free(e->tokens);
     free(e->seen_row);
     free(e->edit_of);
     free(e->list);
-    free(e->row);
-    free(e->id);
-    free(e->mul);
-    free(e->add);
+    free(e->more_start);
+    free(e->more_words);
     free(e);
 }
 
@@ -183,47 +169,69 @@ static void list_row(struct edits *e, const struct step_seq *seq, int32_t slot)
     }
 }
 
-static struct view column(const struct edits *e, int col, enum dtype type)
+/* ---- a step ---- */
+
+/* Writes edits [first, first + max_edits) of the step; returns how many there are. */
+static int64_t list(struct edits *e, const struct step *s, int64_t first, struct step_edits to)
 {
-    return (struct view){.buf = e->dev,
-                         .off = (size_t)col * BATCH * sizeof(int32_t),
-                         .rows = e->n_batch,
-                         .cols = 1,
-                         .stride = 1,
-                         .dtype = type};
+    int64_t n = 0, end = first + e->cfg.max_edits;
+    int32_t used = 0;
+    for (int32_t r = 0; r < step_n_out(s); r++) {
+        int32_t slot = step_out_slot(s, r);
+        list_row(e, step_seq(s, slot), slot);
+        for (int32_t k = 0; k < e->n_list; k++, n++) {
+            const struct edit *d = &e->list[k];
+            struct logit_edit edit = {d->id, d->mul, d->add};
+            _Static_assert(sizeof edit == EDIT_WORDS * sizeof(int32_t), "uploaded as words");
+            if (n < first || n >= end)
+                continue;
+            memcpy(to.words + used, &edit, sizeof edit);
+            used += EDIT_WORDS;
+        }
+        to.start[r + 1] = to.start[0] + used;
+    }
+    for (int32_t r = step_n_out(s); r < to.n_rows; r++) /* pads have none */
+        to.start[r + 1] = to.start[0] + used;
+    return n;
 }
 
-static enum status flush(struct edits *e, struct view logits)
+void edits_place(struct edits *e, const struct step *s)
+{
+    e->n_all = list(e, s, 0, step_edits(s));
+}
+
+bool edits_any(const struct edits *e)
+{
+    return e->n_all > 0;
+}
+
+bool edits_many(const struct edits *e)
+{
+    return e->n_all > e->cfg.max_edits;
+}
+
+/* Edits [first, ...) take the place of those before on the device, and are applied. */
+static enum status apply_more(struct edits *e, const struct step *s, int64_t first,
+                              const struct step_draws *dev, struct view logits)
 {
     const struct backend_ops *ops = backend_ops_of(e->be);
-    struct view row = column(e, COL_ROW, DT_I32), id = column(e, COL_ID, DT_I32);
-    struct view mul = column(e, COL_MUL, DT_F32), add = column(e, COL_ADD, DT_F32);
-    if (e->n_batch == 0)
-        return ST_OK;
-    TRY(ops->write(e->be, row, e->row));
-    TRY(ops->write(e->be, id, e->id));
-    TRY(ops->write(e->be, mul, e->mul));
-    TRY(ops->write(e->be, add, e->add));
-    TRY(ops->edit_logits(e->be, &e->cfg.part, logits, row, id, mul, add));
-    e->n_batch = 0;
-    return ST_OK;
+    struct step_edits more = {logits.rows, e->more_start, e->more_words};
+    more.start[0] = step_edits(s).start[0];
+    list(e, s, first, more);
+    struct view words = dev->edit_words;
+    words.off += (size_t)more.start[0] * sizeof(int32_t);
+    words.cols = words.stride = more.start[more.n_rows] - more.start[0];
+    TRY(ops->write(e->be, words, more.words));
+    TRY(ops->write(e->be, dev->edit_start, more.start));
+    return ops->edit_logits(e->be, &e->cfg.part, logits, dev->edit_start, dev->edit_words);
 }
 
 enum status edits_apply(struct edits *e, const struct step *s, struct view logits)
 {
-    for (int32_t i = 0; i < step_n_out(s); i++) {
-        int32_t slot = step_out_slot(s, i);
-        list_row(e, step_seq(s, slot), slot);
-        for (int32_t k = 0; k < e->n_list; k++) {
-            if (e->n_batch == BATCH) {
-                TRY(flush(e, logits));
-                TRY(backend_ops_of(e->be)->sync(e->be)); /* the columns are filled again */
-            }
-            e->row[e->n_batch] = i;
-            e->id[e->n_batch] = e->list[k].id;
-            e->mul[e->n_batch] = e->list[k].mul;
-            e->add[e->n_batch++] = e->list[k].add;
-        }
-    }
-    return flush(e, logits);
+    struct step_draws dev = step_draws(s, logits.rows);
+    TRY(backend_ops_of(e->be)->edit_logits(e->be, &e->cfg.part, logits, dev.edit_start,
+                                           dev.edit_words));
+    for (int64_t first = e->cfg.max_edits; first < e->n_all; first += e->cfg.max_edits)
+        TRY(apply_more(e, s, first, &dev, logits));
+    return ST_OK;
 }

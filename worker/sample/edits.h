@@ -18,12 +18,11 @@
 struct edits;
 
 struct edits_config {
-    int32_t max_open, max_ctx, vocab; /* as in step_config */
+    int32_t max_open, max_ctx, vocab; /* as in step_config, */
+    int32_t max_seqs, max_edits;      /* these too */
     struct vocab_part part;           /* this rank's share */
 };
 
-/* Device bytes that edits_create takes. */
-size_t edits_bytes(void);
 MUST_CHECK enum status edits_create(struct edits **out, const struct edits_config *cfg,
                                     struct backend *be);
 void edits_destroy(struct edits *e);
@@ -31,7 +30,14 @@ void edits_destroy(struct edits *e);
 /* After step_apply of the same plan: remembers opens and tokens. */
 void edits_note(struct edits *e, const struct step *s, const struct step_plan *plan);
 
-/* Edits the logits [step_n_out(s), part.n_cols] of the last step's rows. */
+/* Then, before step_upload: lists the edits of the step's rows, as many as one upload takes. */
+void edits_place(struct edits *e, const struct step *s);
+/* Are there any in the step that was placed last, and more than one upload takes? */
+bool edits_any(const struct edits *e);
+bool edits_many(const struct edits *e);
+
+/* After step_upload: edits the logits [rows with pads, part.n_cols] of that step.  Unless there are
+ * too many, one op whose arguments depend on the rows alone: it may be recorded. */
 MUST_CHECK enum status edits_apply(struct edits *e, const struct step *s, struct view logits);
 
 #endif

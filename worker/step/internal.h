@@ -30,13 +30,15 @@ struct step {
     uint64_t *close_serial; /* [max_open] check: serial of the plan that closes the slot */
 
     /* One buffer on the device and two images of it in pinned memory, in i32: while one is copied
-     * the next step is written into the other. */
-    struct buf *dev, *image[2];
+     * the next step is written into the other.  With `land` an image is uploaded into its own
+     * buffer of the device, while the step before reads dev, and moved to dev behind that step. */
+    struct buf *dev, *image[2], *landed[2];
     int i_image;
-    int32_t *host; /* of the image of this step */
+    int32_t n_rows; /* of logits, with pads */
+    int32_t *host;  /* of the image of this step */
     bool feeds, padded;
     size_t at_token, at_from, at_pos, at_slot, at_seq, at_q_start, at_kv_len, at_out_row,
-        at_inv_temp, at_draw, at_table, n_words;
+        at_inv_temp, at_draw, at_edit_start, at_table, n_words;
 };
 
 /* Everything that step_apply relies on; ST_PEER names the first fault.  Changes nothing but

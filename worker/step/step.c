@@ -22,7 +22,8 @@ static bool possible(const struct step_config *c)
     return c->max_tokens >= 1 && c->max_tokens <= most && c->max_seqs >= 1 && c->max_seqs <= most &&
            c->max_open >= 1 && c->max_open <= most && c->max_ctx >= 1 && c->max_ctx <= most &&
            c->block_len >= 1 && c->block_len <= most && c->n_blocks >= 1 && c->vocab >= 1 &&
-           c->n_blocks <= INT32_MAX / c->block_len - c->pad;
+           c->n_blocks <= INT32_MAX / c->block_len - c->pad && c->max_edits >= 1 &&
+           c->max_edits <= most;
 }
 
 /* Sequences that one step can decode. */
@@ -52,8 +53,11 @@ static bool lay_out(struct step *s)
     s->at_out_row = s->at_kv_len + seqs;
     s->at_inv_temp = s->at_out_row + seqs;
     s->at_draw = s->at_inv_temp + seqs;
-    s->at_table = s->at_draw + DRAW_ROW_WORDS * seqs; /* last: only the rows in use are uploaded */
-    s->n_words = s->at_table + (size_t)c->max_seqs * (size_t)s->max_blocks;
+    s->at_edit_start = s->at_draw + DRAW_ROW_WORDS * seqs;
+    /* then the table's rows in use, then the edits: no more than these is uploaded */
+    s->at_table = s->at_edit_start + aligned((size_t)c->max_seqs + 1);
+    s->n_words = s->at_table + (size_t)c->max_seqs * (size_t)s->max_blocks +
+                 EDIT_WORDS * (size_t)c->max_edits;
     return s->n_words <= INT32_MAX;
 }
 
@@ -62,8 +66,8 @@ struct mem_bytes step_bytes(const struct step_config *cfg)
     struct step s = {.cfg = *cfg};
     if (!possible(cfg) || !lay_out(&s))
         return (struct mem_bytes){0};
-    size_t one = alloc_bytes(s.n_words * sizeof(int32_t));
-    return (struct mem_bytes){.device = one, .pinned = ARRAY_LEN(s.image) * one};
+    size_t one = alloc_bytes(s.n_words * sizeof(int32_t)), n_landed = cfg->land ? 2 : 0;
+    return (struct mem_bytes){.device = (1 + n_landed) * one, .pinned = ARRAY_LEN(s.image) * one};
 }
 
 size_t step_host_bytes(const struct step_config *cfg)
@@ -91,9 +95,13 @@ static enum status take_memory(struct step *s)
         FAIL(ST_NOMEM, "no memory for %d sequences of %d blocks", s->cfg.max_open, s->max_blocks);
     TRY(id_map_init(&s->slot_of, max_open));
     TRY(id_map_init(&s->fresh, max_open));
+    size_t bytes = s->n_words * sizeof(int32_t);
     for (size_t i = 0; i < ARRAY_LEN(s->image); i++)
-        TRY(ops->alloc(s->be, s->n_words * sizeof(int32_t), MEM_PINNED, &s->image[i]));
-    return ops->alloc(s->be, s->n_words * sizeof(int32_t), MEM_DEVICE, &s->dev);
+        TRY(ops->alloc(s->be, bytes, MEM_PINNED, &s->image[i]));
+    for (size_t i = 0; s->cfg.land && i < ARRAY_LEN(s->landed); i++)
+        TRY(ops->alloc(s->be, bytes, MEM_DEVICE, &s->landed[i]));
+    TRY(ops->alloc(s->be, bytes, MEM_DEVICE, &s->dev));
+    return ops->sync(s->be); /* an upload would run beside the zeroing */
 }
 
 enum status step_create(struct step **out, const struct step_config *cfg, struct backend *be)
@@ -124,7 +132,7 @@ void step_destroy(struct step *s)
 {
     if (!s)
         return;
-    struct buf *bufs[] = {s->dev, s->image[0], s->image[1]};
+    struct buf *bufs[] = {s->dev, s->image[0], s->image[1], s->landed[0], s->landed[1]};
     for (size_t i = 0; i < ARRAY_LEN(bufs); i++)
         if (bufs[i])
             backend_ops_of(s->be)->free(s->be, bufs[i]);
@@ -264,7 +272,9 @@ static struct view words(const struct step *s, size_t at, int32_t rows, int32_t 
 struct step_draws step_draws(const struct step *s, int32_t n_rows)
 {
     struct step_draws d = {.inv_temp = words(s, s->at_inv_temp, n_rows, 1),
-                           .row = words(s, s->at_draw, n_rows, DRAW_ROW_WORDS)};
+                           .row = words(s, s->at_draw, n_rows, DRAW_ROW_WORDS),
+                           .edit_start = words(s, s->at_edit_start, n_rows + 1, 1),
+                           .edit_words = words(s, 0, 1, (int32_t)s->n_words)};
     d.inv_temp.dtype = DT_F32;
     return d;
 }
@@ -289,7 +299,7 @@ int32_t step_batch(int32_t n, int32_t most)
 /* Rows of no sequence, [from, to): each a token at position 0 of the pad block. */
 static void place_pads(struct step *s, int32_t from, int32_t to)
 {
-    const float one = 1.0f;
+    const float unwanted = -1.0f;
     for (int32_t i = from; i < to; i++) {
         size_t row = (size_t)i;
         s->host[s->at_token + row] = 0;
@@ -301,7 +311,7 @@ static void place_pads(struct step *s, int32_t from, int32_t to)
         s->host[s->at_kv_len + row] = 1;
         s->host[s->at_out_row + row] = i;
         s->host[s->at_table + row * (size_t)s->max_blocks] = s->cfg.n_blocks;
-        memcpy(s->host + s->at_inv_temp + row, &one, sizeof one);
+        memcpy(s->host + s->at_inv_temp + row, &unwanted, sizeof unwanted);
         memset(s->host + s->at_draw + row * DRAW_ROW_WORDS, 0, DRAW_ROW_WORDS * sizeof(int32_t));
     }
     s->host[s->at_q_start + (size_t)to] = to;
@@ -327,9 +337,9 @@ static void begin(struct step *s)
     s->host = backend_ops_of(s->be)->pinned_ptr(s->be, s->image[s->i_image]);
 }
 
-/* Fills the views of `shape`, which has all numbers but theirs, and uploads the arrays. */
-static enum status upload(struct step *s, const struct step_dev *shape, int32_t n_out,
-                          struct step_dev *dev)
+/* Fills the views of `shape`, which has all numbers but theirs. */
+static void set_views(struct step *s, const struct step_dev *shape, int32_t n_out,
+                      struct step_dev *dev)
 {
     int32_t T = shape->n_tokens, n_seqs = shape->n_seqs;
     *dev = *shape;
@@ -343,19 +353,38 @@ static enum status upload(struct step *s, const struct step_dev *shape, int32_t 
     dev->kv_len = words(s, s->at_kv_len, n_seqs, 1);
     dev->block_table = words(s, s->at_table, n_seqs, s->max_blocks);
     dev->out_row = words(s, s->at_out_row, n_out, 1);
-    int32_t used = (int32_t)(s->at_table + (size_t)n_seqs * (size_t)s->max_blocks);
-    return backend_ops_of(s->be)->copy(s->be, words(s, 0, 1, used),
-                                       words_in(s->image[s->i_image], 0, 1, used));
+    s->n_rows = n_out;
+    for (int32_t r = 0; r <= n_out; r++) /* no edits; they follow the table */
+        s->host[s->at_edit_start + (size_t)r] =
+            (int32_t)(s->at_table + (size_t)n_seqs * (size_t)s->max_blocks);
+}
+
+struct step_edits step_edits(const struct step *s)
+{
+    int32_t *start = s->host + s->at_edit_start;
+    return (struct step_edits){.n_rows = s->n_rows, .start = start, .words = s->host + start[0]};
+}
+
+enum status step_upload(struct step *s)
+{
+    const struct backend_ops *ops = backend_ops_of(s->be);
+    int32_t used = step_edits(s).start[s->n_rows];
+    struct view image = words_in(s->image[s->i_image], 0, 1, used), dev = words(s, 0, 1, used);
+    if (!s->cfg.land)
+        return ops->copy(s->be, dev, image);
+    struct view landed = words_in(s->landed[s->i_image], 0, 1, used);
+    TRY(ops->upload(s->be, landed, image));
+    return ops->copy(s->be, dev, landed);
 }
 
 /* The step of rows [n, batch) of padding behind n decodes. */
-static enum status upload_batch(struct step *s, int32_t n, int32_t batch, struct step_dev *dev)
+static void set_batch(struct step *s, int32_t n, int32_t batch, struct step_dev *dev)
 {
     const struct step_dev shape = {
         .n_tokens = batch, .n_seqs = batch, .max_q = 1, .max_kv = s->cfg.max_ctx};
     place_pads(s, n, batch);
     s->padded = true;
-    return upload(s, &shape, batch, dev);
+    set_views(s, &shape, batch, dev);
 }
 
 enum status step_apply(struct step *s, const struct step_plan *plan, struct step_dev *dev)
@@ -374,15 +403,18 @@ enum status step_apply(struct step *s, const struct step_plan *plan, struct step
     }
     s->host[s->at_q_start + (size_t)shape.n_seqs] = shape.n_tokens;
     if (s->cfg.pad && only_decodes(plan))
-        return upload_batch(s, shape.n_seqs, step_batch(shape.n_seqs, most_decodes(&s->cfg)), dev);
-    return upload(s, &shape, s->n_out, dev);
+        set_batch(s, shape.n_seqs, step_batch(shape.n_seqs, most_decodes(&s->cfg)), dev);
+    else
+        set_views(s, &shape, s->n_out, dev);
+    return ST_OK;
 }
 
 enum status step_pads(struct step *s, int32_t batch, struct step_dev *dev)
 {
     assert(s->cfg.pad && batch >= 1 && batch <= most_decodes(&s->cfg));
     begin(s);
-    return upload_batch(s, 0, batch, dev);
+    set_batch(s, 0, batch, dev);
+    return step_upload(s);
 }
 
 bool step_padded(const struct step *s)

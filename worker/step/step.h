@@ -14,8 +14,10 @@ struct step_config {
     int32_t max_tokens, max_seqs; /* of one step */
     int32_t max_open;             /* sequences known at once (running in any step) */
     int32_t max_ctx, n_blocks, block_len, vocab;
-    bool pad; /* steps of decodes alone are padded to step_batch; KV block n_blocks is for the pads
-               */
+    int32_t max_edits; /* logit_edits of one upload */
+    bool pad;  /* steps of decodes alone are padded to step_batch; KV block n_blocks is for the pads
+                */
+    bool land; /* the backend has upload: it fills a buffer beside the one that steps read */
 };
 
 /* The least batch >= n of those that graphs are recorded for: 1, 2, 4, 8, 16, 24, 32, 48, 64, 96,
@@ -33,12 +35,27 @@ void step_destroy(struct step *s);
 /* Forgets all sequences (new epoch). */
 void step_reset(struct step *s);
 
-/* ST_PEER names what is wrong with the plan (unknown sequence, pos that is not its length, block
- * out of range, token id outside the vocabulary, a token of the last step that the device does not
- * have, too many of anything); nothing is applied then.  The upload is enqueued: the call after the
- * next one writes its memory again, so by then the queue must have passed this one. */
+/* Writes what step_upload uploads.  ST_PEER names what is wrong with the plan (unknown sequence,
+ * pos that is not its length, block out of range, token id outside the vocabulary, a token of the
+ * last step that the device does not have, too many of anything); nothing is applied then.  The
+ * call after the next one writes the same memory again, so by then the queue must have passed what
+ * was enqueued for this one. */
 MUST_CHECK enum status step_apply(struct step *s, const struct step_plan *plan,
                                   struct step_dev *dev);
+
+/* Where the edits of that step's rows go before step_upload, none so far: those of row r are
+ * words [start[r] - start[0], start[r + 1] - start[0]) here, start[0] staying as it is.  Room for
+ * max_edits. */
+struct step_edits {
+    int32_t n_rows; /* with pads */
+    int32_t *start; /* [n_rows + 1] */
+    int32_t *words;
+};
+struct step_edits step_edits(const struct step *s);
+
+/* Enqueues the upload of all arrays, once for a step that was applied.  Where the backend has
+ * upload it runs beside the step before. */
+MUST_CHECK enum status step_upload(struct step *s);
 
 /* What is known of an open sequence.  slot: its number in [0, max_open), the same until it closes.
  */
@@ -51,10 +68,11 @@ struct step_seq {
     uint64_t serial; /* of the last plan that had it */
 };
 
-/* What the ops after the layers take for the rows of the last step: inv_temp [n_rows, 1] f32 and
- * row [n_rows, DRAW_ROW_WORDS], n_rows as in step_dev.out_row. */
+/* What the ops after the layers take for the rows of the last step: inv_temp [n_rows, 1] f32, row
+ * [n_rows, DRAW_ROW_WORDS], edit_start [n_rows + 1, 1] and edit_words; n_rows as in
+ * step_dev.out_row. */
 struct step_draws {
-    struct view inv_temp, row;
+    struct view inv_temp, row, edit_start, edit_words;
 };
 struct step_draws step_draws(const struct step *s, int32_t n_rows);
 
