@@ -263,6 +263,8 @@ static int inspect(struct inspect_args *a, const char *model)
     child_argf(&v, "--device=%" PRId64, c->device);
     child_argf(&v, "--isa=%s", c->isa);
     child_argf(&v, "--numerics=%s", c->numerics);
+    child_argf(&v, "--graphs=%s", c->graphs);
+    child_argf(&v, "--coll=%s", c->coll);
     child_argf(&v, "--max-seqs=%" PRId64, c->max_seqs);
     child_argf(&v, "--max-step-tokens=%" PRId64, c->max_step_tokens);
     child_argf(&v, "--max-ctx=%" PRId64, c->max_ctx);

@@ -11,6 +11,7 @@ static const char *const binds[] = {"auto", "none"};
 static const char *const isas[] = {"auto",   "plain",      "avx2", "avxvnni",
                                    "avx512", "avx512vnni", "neon", "neondot"};
 static const char *const numerics[] = {"strict", "fast"};
+static const char *const graphs[] = {"auto", "off"};
 static const char *const levels[] = {"debug", "info", "warn", "error"};
 
 static const struct option_row engine_table[] = {
@@ -71,6 +72,12 @@ static const struct option_row engine_table[] = {
      .help =
          "strict: the same bits in any batch and on 1, 2, 4 or 8 ranks.  fast: a GPU's libraries "
          "choose the order of sums.  The CPU is strict either way."},
+    {.name = "graphs",
+     ROW(graphs, OPT_ENUM),
+     .arg = "auto|off",
+     .def = "auto",
+     .help = "Record decode steps of 1, 2, 4, 8, 16, 24, 32, 48, ... sequences at start and launch "
+             "each as one graph, where device and collective can.  The bits are the same."},
     {.help = "Sizes"},
     {.name = "max-seqs",
      ROW(c.max_seqs, OPT_INT),
@@ -203,6 +210,7 @@ const struct supervisor_config *serve_config(struct serve_args *a, const char *m
     c->isa = isas[a->isa];
     c->bind = binds[a->bind];
     c->numerics = numerics[a->numerics];
+    c->graphs = graphs[a->graphs];
     c->log_level = levels[a->log_level];
     c->no_prefix_cache = !a->prefix_cache;
     c->no_overlap = !a->overlap;

@@ -9,7 +9,7 @@
 struct serve_args {
     struct supervisor_config c; /* complete after serve_config */
     uint64_t kv_memory;
-    int coll, bind, kv_dtype, isa, numerics, log_level;
+    int coll, bind, kv_dtype, isa, numerics, graphs, log_level;
     bool prefix_cache, overlap;
     char kv_memory_text[24];
 };

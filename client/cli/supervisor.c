@@ -143,6 +143,7 @@ static enum status start_group(struct supervisor *s, struct group *g)
     arg_string(&a, "bind", c->bind);
     arg_string(&a, "isa", c->isa);
     arg_string(&a, "numerics", c->numerics);
+    arg_string(&a, "graphs", c->graphs);
     arg_int(&a, "max-seqs", c->max_seqs);
     arg_int(&a, "max-step-tokens", c->max_step_tokens);
     arg_int(&a, "max-ctx", c->max_ctx);

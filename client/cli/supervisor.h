@@ -20,7 +20,7 @@ struct supervisor_config {
     int64_t tp, threads,
         standby;    /* ranks a group, threads a rank (0: share the cores), spare groups */
     int64_t device; /* -1: by the rank's number on its host */
-    const char *coll, *backend, *bind, *isa, *numerics, *kv_dtype, *kv_memory, *pack_cache;
+    const char *coll, *backend, *bind, *isa, *numerics, *graphs, *kv_dtype, *kv_memory, *pack_cache;
     int64_t max_seqs, max_step_tokens, max_ctx, kv_blocks, block_len; /* 0: the worker's defaults */
     int64_t max_queued, drain_ms, step_deadline_ms;                   /* 0: the coordinator's */
     bool no_prefix_cache, no_overlap, allow_remote;

@@ -3,13 +3,16 @@ bytes of one request alone, op by op, step by step.  INGOT_DEVICE: emulated (bin
 emulator) or queued (bin/queued, the CPU's ops run as late as the host lets them)."""
 import os
 import pathlib
+import shutil
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve()
 DEVICE = os.environ.get("INGOT_DEVICE", "queued")
 BIN = pathlib.Path(os.environ.get("INGOT_BIN", HERE.parents[2] / "build" / "release" / "bin")) / DEVICE
 os.environ["INGOT_BIN"] = str(BIN)
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
+import cluster  # noqa: E402
 import tap  # noqa: E402
 from cluster import DEMO, Parts, model  # noqa: E402
 
@@ -70,6 +73,23 @@ def graphs_and_overlap_together():
 def overlap_together():
     got, _, _ = ask(["--graphs", "off"], [], together=True)
     assert got == oracle, f"{got}\n{oracle}"
+
+
+@tap.case
+def serve_passes_graphs_on():
+    """A copy of ingot finds the programs beside it: this device's worker."""
+    real = cluster.BIN
+    with tempfile.TemporaryDirectory() as d:
+        cluster.BIN = pathlib.Path(d)
+        shutil.copy(BIN / "ingot", cluster.BIN / "ingot")
+        for program in ("ingot-worker", "ingot-coordinator", "ingot-text"):
+            (cluster.BIN / program).symlink_to((BIN / program).resolve())
+        try:
+            for graphs, n in (("auto", 3), ("off", 0)):
+                with cluster.Cluster(MODEL, extra=[*WORKER, "--graphs", graphs]) as c:
+                    assert f" {n} graphs" in c.log(), c.log()
+        finally:
+            cluster.BIN = real
 
 
 if DEVICE == "queued":
