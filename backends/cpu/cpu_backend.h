@@ -7,12 +7,20 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pool.h"
 
+/* Work below which one thread does an op alone, about 10 to 20 us of it.  A job of the pool costs
+ * 0.15 us while its threads spin, 10 us when they sleep, and milliseconds when other programs have
+ * their cores: with a tiny model, whose steps take 100 us, sharing every op made a server on two
+ * cores 7 times slower. */
+enum {
+    ROWS_GRAIN = 16 << 10,   /* elements of a row op */
+    PRODUCT_GRAIN = 1 << 19, /* multiply-adds of a product or a wave of attention */
+};
+
 enum {
     N_EVENTS = 16,
-    ROWS_GRAIN = 8192,     /* elements of a row op below which one thread does it all */
-    X_PACK_MOST = 8 << 20, /* bytes of x_pack: 1,024 rows of 2,048, a tile of 131,072 columns */
     TOPK_ROWS = 32,        /* rows that topk works on at a time */
     ATTN_ITEMS = 4096,     /* most (rows, split) items of an attention wave */
+    X_PACK_MOST = 8 << 20, /* bytes of x_pack: 1,024 rows of 2,048, a tile of 131,072 columns */
 };
 
 /* Anonymous zeroed memory; huge pages where the system gives them. */

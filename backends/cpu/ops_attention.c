@@ -5,7 +5,6 @@
 enum {
     GROUP_ROWS = 196, /* rows that share one reading of a split's keys and values */
     MAX_HEADS = 1024,
-    ATTN_GRAIN = 32 * 1024, /* multiply-adds below which one thread does a wave */
 };
 
 struct qkv_job {
@@ -205,7 +204,7 @@ static void keep_carry(struct attn_wave *w)
 
 static void flush_wave(struct attn_wave *w)
 {
-    if (w->n_items > 0 && w->work < ATTN_GRAIN) {
+    if (w->n_items > 0 && w->work <= PRODUCT_GRAIN) {
         split_part(w, 0, 1);
         merge_part(w, 0, 1);
     } else if (w->n_items > 0) {
@@ -296,7 +295,7 @@ static void put_split(struct attn_wave *w, const struct attn_block *b, int32_t i
         at += (size_t)it->split.rows * (size_t)(it->split.d + 2);
     }
     w->used += at;
-    w->work += (int64_t)at * SPLIT;
+    w->work += (int64_t)at * w->be->attn_items[w->n_items - 1].n_keys;
 }
 
 static void put_block(struct attn_wave *w, int32_t s, int32_t t0, int32_t n)

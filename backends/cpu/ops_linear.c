@@ -114,7 +114,7 @@ static void run_rows(struct linear_job *j)
         j->n_images = (j->rows + most - 1) / most;
         if (!have && (j->s->quant || j->rows > 1))
             rows_run(j->be, pack_part, j, j->rows, j->w->k);
-        if ((int64_t)j->w->k * j->s->n * j->rows < 2 * ROWS_GRAIN)
+        if ((int64_t)j->w->k * j->s->n * j->rows <= PRODUCT_GRAIN)
             product_part(j, 0, 1);
         else
             pool_run(j->be->pool, product_part, j);

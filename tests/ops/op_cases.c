@@ -1,4 +1,5 @@
-/* The table of cases: every op over types and shapes, with empty, single and odd sizes. */
+/* The table of cases: every op over types and shapes, with empty, single and odd sizes, and sizes
+ * that the CPU backend shares between threads (ROWS_GRAIN, PRODUCT_GRAIN). */
 #include "ops/op_cases.h"
 
 #define LINEAR(T, K, N, DT, ...)                                                                   \
@@ -91,9 +92,13 @@ const struct op_case op_cases[] = {
     EACH_FLOAT(LINEAR_CASES) LINEAR(5, 0, 20, DT_BF16, .bias = true),
     LINEAR(4, 90, 77, DT_BF16, .n_parts = 3, .variant = 1),
     LINEAR(2, 3, 40, DT_F32, .n_slices = 8),
+    LINEAR(60, 300, 70, DT_F16, .n_parts = 3, .bias = true),
+    EMBED(60, 300, 70, DT_F16),
     LINEAR(1500, 1536, 33, DT_BF16, ), /* more rows than are transposed at a time */
     EACH_FLOAT(EMBED_CASES) EACH_QUANT(QUANT_CASES)
         LINEAR(4, 512, 77, DT_Q4_K, .n_parts = 3, .variant = 1),
+    LINEAR(300, 512, 77, DT_Q4_K, .n_parts = 3, .variant = 1),
+    LINEAR(40, 1280, 64, DT_Q6_K, .n_slices = 8),
     ROWS(op_add_rms_norm, 0, 8, ),
     ROWS(op_add_rms_norm, 1, 1, ),
     ROWS(op_add_rms_norm, 3, 17, .bias = true),
@@ -110,14 +115,14 @@ const struct op_case op_cases[] = {
     ROWS(op_act_mul, 3, 37, .act = ACT_SILU),
     ROWS(op_act_mul, 11, 1030, .act = ACT_SILU),
     ROWS(op_act_mul, 3, 1000, .act = ACT_GELU),
-    ROWS(op_act_mul, 20, 515, .act = ACT_GELU_TANH),
+    ROWS(op_act_mul, 40, 515, .act = ACT_GELU_TANH),
     ROWS(op_activate, 0, 16, .act = ACT_GELU),
     ROWS(op_activate, 3, 2000, .act = ACT_GELU),
-    ROWS(op_activate, 9, 1111, .act = ACT_GELU_TANH, .variant = 1),
+    ROWS(op_activate, 19, 1111, .act = ACT_GELU_TANH, .variant = 1),
     ROWS(op_activate, 9, 1111, .act = ACT_SILU, .variant = 1),
     ROWS(op_add, 0, 16, ),
     ROWS(op_add, 1, 1, ),
-    ROWS(op_add, 20, 515, ),
+    ROWS(op_add, 40, 515, ),
     ROWS(op_gather, 0, 16, ),
     ROWS(op_gather, 1, 3, ),
     ROWS(op_gather, 40, 515, ),
