@@ -253,14 +253,16 @@ struct backend_ops {
                               struct weight **out);
 
     /* Packed matrices that outlive the process in a file.  pack_id: backends with equal ones take
-     * each other's bytes.  packed: those of a weight, which stay its own.  load_packed: load_weight
-     * with such bytes (copied, any alignment) in place of the file's; the shape and the biases are
-     * src's.  ST_FORMAT: another number of bytes.  Not for stacks.  All there or all NULL = absent.
-     */
+     * each other's bytes.  packed: those of a weight or a stack, which stay its own.  load_packed
+     * and load_packed_stack: load_weight and load_stack with such bytes (copied, any alignment) in
+     * place of the file's; the shapes and the biases are src's.  ST_FORMAT: another number of
+     * bytes.  All there or all NULL = absent. */
     enum status (*pack_id)(struct backend *be, uint64_t *id);
     const void *(*packed)(struct backend *be, const struct weight *w, size_t *n_bytes);
     enum status (*load_packed)(struct backend *be, const struct weight_src *src, const void *data,
                                size_t n_bytes, struct weight **out);
+    enum status (*load_packed_stack)(struct backend *be, const struct weight_src *src, int32_t n,
+                                     const void *data, size_t n_bytes, struct weight **out);
 
     /* out[t,:] = row (ids[t] - first_id) of table, plus +0.0f; a row of zeros when that is not in
      * [0, N).  table: matrix [N, D]; ids [T,1] i32; out [T,D] f32. */

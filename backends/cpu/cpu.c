@@ -228,6 +228,7 @@ const struct backend_ops cpu_ops = {
     .pack_id = cpu_pack_id,
     .packed = cpu_packed,
     .load_packed = cpu_load_packed,
+    .load_packed_stack = cpu_load_packed_stack,
     .embed = cpu_embed,
     .linear = cpu_linear,
     .add_rms_norm = cpu_add_rms_norm,

@@ -142,6 +142,9 @@ MUST_CHECK enum status weight_describe(const struct weight_src *src, struct weig
 size_t weight_data_bytes(const struct weight_src *src);
 void weight_fill(struct backend *be, const struct weight_src *src, struct weight *w);
 
+/* Bytes into a weight's data, by the pool. */
+void weight_copy(struct backend *be, struct weight *w, const void *packed);
+
 /* load_weight whose data are packed bytes; NULL: packs them itself. */
 MUST_CHECK enum status weight_make(struct backend *be, const struct weight_src *src,
                                    const void *packed, struct weight **out);
@@ -156,6 +159,8 @@ enum status cpu_load_packed(struct backend *be, const struct weight_src *src, co
 size_t cpu_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n);
 enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
                            struct weight **out);
+enum status cpu_load_packed_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                                  const void *data, size_t n_bytes, struct weight **out);
 
 /* products.c: rows of x against one panel of a matrix.  The rows stand in an image, which differs
  * between floats ([K][rows]) and quantised sections (see struct quant_x); sections of one weight

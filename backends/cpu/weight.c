@@ -260,6 +260,11 @@ static void copy_part(void *ctx, int part, int n_parts)
     memcpy(job->to + from, job->from + from, (size_t)(to - from));
 }
 
+void weight_copy(struct backend *be, struct weight *w, const void *packed)
+{
+    pool_run(be->pool, copy_part, &(struct copy_job){w->data.data, packed, w->data.bytes});
+}
+
 enum status weight_make(struct backend *be, const struct weight_src *src, const void *packed,
                         struct weight **out)
 {
@@ -276,8 +281,7 @@ enum status weight_make(struct backend *be, const struct weight_src *src, const 
         return st;
     }
     if (packed)
-        pool_run(be->pool, copy_part,
-                 &(struct copy_job){w->data.data, packed, weight_data_bytes(src)});
+        weight_copy(be, w, packed);
     else
         weight_fill(be, src, w);
     if (w->bias.data)

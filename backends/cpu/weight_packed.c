@@ -8,22 +8,30 @@
 
 enum { PROBE_ROWS = PANEL + 1, PROBE_COLS = 2 * QUANT_BLOCK_MAX };
 
-/* Packs a small matrix of one type and adds the bytes to the hash. */
+/* Packs a small matrix of one type, and two as a stack in slices, and adds the bytes to the hash.
+ */
 static enum status probe(struct backend *be, enum dtype t, unsigned char *data, uint64_t *hash)
 {
     const struct quant_form *f = quant_form(t);
     size_t row =
         f ? PROBE_COLS / (size_t)f->block * (size_t)f->n_bytes : PROBE_COLS * dtype_size(t);
-    struct weight_src src = {
-        .name = "probe",
-        .cols = PROBE_COLS,
-        .n_parts = 1,
-        .part = {{.data = data, .row_bytes = row, .dtype = t, .rows = PROBE_ROWS}},
-        .n_slices = 1,
-        .slice_end = {PROBE_COLS}};
+    struct weight_src src[2] = {
+        {.name = "probe",
+         .cols = PROBE_COLS,
+         .n_parts = 1,
+         .part = {{.data = data, .row_bytes = row, .dtype = t, .rows = PROBE_ROWS}},
+         .n_slices = 1,
+         .slice_end = {PROBE_COLS}}};
     struct weight *w;
-    TRY(weight_make(be, &src, NULL, &w));
-    *hash = hash_bytes(*hash ^ (uint64_t)t, w->data.data, weight_data_bytes(&src));
+    TRY(weight_make(be, src, NULL, &w));
+    *hash = hash_bytes(*hash ^ (uint64_t)t, w->data.data, w->data.bytes);
+    cpu_free_weight(be, w);
+    src[0].n_slices = 2;
+    src[0].slice_end[0] = PROBE_COLS / 2;
+    src[0].slice_end[1] = PROBE_COLS;
+    src[1] = src[0];
+    TRY(cpu_load_stack(be, src, 2, &w));
+    *hash = hash_bytes(*hash, w->data.data, w->data.bytes);
     cpu_free_weight(be, w);
     return ST_OK;
 }
@@ -51,7 +59,6 @@ enum status cpu_pack_id(struct backend *be, uint64_t *id)
 const void *cpu_packed(struct backend *be, const struct weight *w, size_t *n_bytes)
 {
     (void)be;
-    assert(!w->mat);
     *n_bytes = w->data.bytes;
     return w->data.data;
 }

@@ -79,9 +79,9 @@ static enum status check_stack(const struct weight_src *src, int32_t n)
     return ST_OK;
 }
 
-/* w [n_slices]: one matrix at `data`. */
-static enum status fill_matrix(struct backend *be, const struct weight_src *src, char *data,
-                               struct weight *w)
+/* w [n_slices]: one matrix at `data`, which has its bytes already or is filled. */
+static enum status lay_matrix(struct backend *be, const struct weight_src *src, bool fill,
+                              char *data, struct weight *w)
 {
     size_t panel = 0;
     for (int32_t s = 0; s < src->n_slices; s++) {
@@ -94,25 +94,28 @@ static enum status fill_matrix(struct backend *be, const struct weight_src *src,
         struct weight_src slice = slice_of(src, s);
         if (src->n_slices > 1)
             w[s].section[0].stride = panel;
-        weight_fill(be, &slice, &w[s]);
+        if (fill)
+            weight_fill(be, &slice, &w[s]);
     }
     return ST_OK;
 }
 
 static enum status fill_stack(struct backend *be, const struct weight_src *src, int32_t n,
-                              struct weight *stack)
+                              const void *packed, struct weight *stack)
 {
     size_t each = matrix_bytes(src);
+    if (packed)
+        weight_copy(be, stack, packed);
     for (int32_t i = 0; i < n; i++)
-        TRY(fill_matrix(be, &src[i], (char *)stack->data.data + (size_t)i * each,
-                        &stack->mat[i * src->n_slices]));
+        TRY(lay_matrix(be, &src[i], !packed, (char *)stack->data.data + (size_t)i * each,
+                       &stack->mat[i * src->n_slices]));
     return ST_OK;
 }
 
-enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
-                           struct weight **out)
+/* packed: the stack's bytes, or NULL. */
+static enum status make_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                              const void *packed, struct weight **out)
 {
-    TRY(check_stack(src, n));
     struct weight *w = calloc(1, sizeof *w);
     if (!w)
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
@@ -122,7 +125,7 @@ enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int
     if (st == ST_OK) {
         w->mat = calloc((size_t)n * (size_t)src->n_slices, sizeof *w->mat);
         st = w->mat
-                 ? fill_stack(be, src, n, w)
+                 ? fill_stack(be, src, n, packed, w)
                  : status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for weight %s", src->name);
     }
     if (st != ST_OK) {
@@ -131,4 +134,21 @@ enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int
     }
     *out = w;
     return ST_OK;
+}
+
+enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                           struct weight **out)
+{
+    TRY(check_stack(src, n));
+    return make_stack(be, src, n, NULL, out);
+}
+
+enum status cpu_load_packed_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                                  const void *data, size_t n_bytes, struct weight **out)
+{
+    TRY(check_stack(src, n));
+    if (n_bytes != (size_t)n * matrix_bytes(src))
+        FAIL(ST_FORMAT, "weight %s: %zu packed bytes, the stack has %zu", src->name, n_bytes,
+             (size_t)n * matrix_bytes(src));
+    return make_stack(be, src, n, data, out);
 }

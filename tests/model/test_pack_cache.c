@@ -1,16 +1,19 @@
 /* Packed weights in a file: the same logits, and nothing but exactly what was written is used. */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "rig.h"
 #include "worker/load/pack_cache.h"
+#include "worker/load/weights.h"
 
 enum { N = 12, MAX_VOCAB = 512 };
 
@@ -59,10 +62,16 @@ static void run(const char *model, int rank, int world, float *logits, bool *was
     struct decoder_config cfg =
         rig_decoder_config(loader_config(ld), (struct rig_config){0}, rank, world);
     struct pack_cache *c = NULL;
+    const void *data;
+    size_t n;
     if (was_hit) {
         c = pack_cache_attach(ld, model, dir, be, rank, world);
         cr_assert_not_null(c);
         *was_hit = pack_cache_is_hit(c);
+        for (int32_t i = 0; *was_hit && i < loader_config(ld)->n_layers; i++)
+            if (loader_config(ld)->n_experts) /* in every layer of the fixtures used here */
+                cr_assert(pack_cache_find(c, W_EXPERTS_GATE_UP, i, &data, &n) && n > 0 &&
+                          pack_cache_find(c, W_EXPERTS_DOWN, i, &data, &n) && n > 0);
     }
     if (world == 1) {
         struct engine *e;
@@ -96,8 +105,8 @@ static void expect(const char *model, bool hit, const char *what)
 
 Test(pack_cache, same_logits)
 {
-    static const char *const names[] = {"llama-gqa", "qwen2", "llama-sharded-bf16",
-                                        "llama-tied-f16", "mixtral"};
+    static const char *const names[] = {"llama-gqa",      "qwen2",   "llama-sharded-bf16",
+                                        "llama-tied-f16", "mixtral", "qwen3moe"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         char model[1024], path[400];
         snprintf(model, sizeof model, "%s", golden_dir(names[i]));
@@ -132,7 +141,7 @@ static char *write_small(const struct pack_key *key, size_t *size)
     struct pack_cache *c;
     char path[400];
     make_dir();
-    must(pack_cache_open(&c, dir, key, 3), "open");
+    must(pack_cache_open(&c, dir, key, 0, 3), "open");
     pack_cache_add(c, 5, 0, data[0], sizeof data[0]);
     pack_cache_add(c, 5, 1, data[1], 37);
     pack_cache_close(c, true);
@@ -167,7 +176,7 @@ Test(pack_cache, damage_is_seen)
         file[i / 8] = (char)(file[i / 8] ^ 1 << i % 8);
     }
     /* what no entry covers: the third entry's place, and the gaps up to 64-byte borders */
-    size_t used = 64 + 2 * 32 + 100 + 37;
+    size_t used = 72 + 2 * 32 + 100 + 37;
     cr_assert_eq(padding, 8 * (size - used), "%zu of %zu bits do not matter", padding, 8 * size);
     must(parse(file, size, &key), "the whole file again");
     free(file);
@@ -208,6 +217,113 @@ Test(pack_cache, damaged_file_is_made_again)
     free(file);
     expect(model, false, "a damaged file");
     expect(model, true, "the one made again");
+    remove_dir();
+}
+
+/* A copy of a fixture, so that its times can be changed. */
+static void copy_model(const char *from, const char *to)
+{
+    static const char *const files[] = {"config.json", "model.safetensors"};
+    char path[400], source[1200];
+    cr_assert_eq(mkdir(to, 0777), 0);
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        size_t size;
+        snprintf(source, sizeof source, "%s/%s", from, files[i]);
+        snprintf(path, sizeof path, "%s/%s", to, files[i]);
+        char *data = read_file(source, &size);
+        FILE *f = fopen(path, "wb");
+        cr_assert(f && fwrite(data, 1, size, f) == size);
+        fclose(f);
+        free(data);
+    }
+}
+
+static void remove_model(const char *at)
+{
+    char path[400];
+    snprintf(path, sizeof path, "rm -r %s", at);
+    cr_assert_eq(system(path), 0);
+}
+
+static void touch(const char *model)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/config.json", model);
+    const struct timespec long_ago[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    cr_assert_eq(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+}
+
+static int put_file(const char *name, bool locked)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int fd = open(path, O_RDWR | O_CREAT, 0666);
+    cr_assert(fd >= 0 && write(fd, "x", 1) == 1);
+    if (locked)
+        cr_assert_eq(flock(fd, LOCK_EX), 0);
+    return fd;
+}
+
+static bool there(const char *name)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+Test(pack_cache, files_of_no_use_are_removed)
+{
+    static const char *const mine = "0123456789abcdef.17.tmp",
+                             *const busy = "0123456789abcdef.18.tmp", *const strange = "notes.tmp",
+                             *const other = "other.packed";
+    char path[400], model[100], second[100];
+    bool hit;
+    make_dir();
+    snprintf(model, sizeof model, "%s-model", dir);
+    snprintf(second, sizeof second, "%s-second", dir);
+    copy_model(golden_dir("llama-gqa"), model);
+    copy_model(golden_dir("llama-gqa"), second);
+    for (int rank = 0; rank < 2; rank++)
+        run(model, rank, 2, NULL, &hit);
+    run(model, 0, 1, kept, &hit);
+    run(second, 0, 1, kept, &hit);
+    cr_assert_eq(list_dir(path, sizeof path, false), 4, "other ranks, worlds and models stay");
+    touch(model);
+    close(put_file(mine, false));
+    close(put_file(strange, false));
+    close(put_file(other, false));
+    int lock = put_file(busy, true);
+    run(model, 0, 1, kept, &hit);
+    cr_assert(!hit, "the model has changed");
+    cr_assert(!there(mine) && there(busy) && there(strange) && there(other));
+    cr_assert_eq(list_dir(path, sizeof path, false), 2 + 3,
+                 "the old model's three files are there");
+    run(model, 0, 1, kept, &hit);
+    cr_assert(hit);
+    run(second, 0, 1, kept, &hit);
+    cr_assert(hit, "another model's file is gone");
+    close(lock);
+    remove_dir();
+    remove_model(model);
+    remove_model(second);
+}
+
+/* Of the same model, rank and world one packing is kept; other ranks may be on other machines. */
+Test(pack_cache, packings_replace_each_other)
+{
+    struct pack_key key = {.model = 1, .stamp = 2, .packing = 3, .rank = 0, .world = 2};
+    char path[400];
+    make_dir();
+    for (int i = 0; i < 3; i++) {
+        struct pack_cache *c;
+        key.packing = i == 1 ? 4 : 3;
+        key.rank = i == 2;
+        must(pack_cache_open(&c, dir, &key, 9, 1), "open");
+        cr_assert(!pack_cache_is_hit(c));
+        pack_cache_add(c, 0, 0, &key, sizeof key);
+        pack_cache_close(c, true);
+        cr_assert_eq(list_dir(path, sizeof path, false), i == 2 ? 2 : 1, "file %d", i);
+    }
     remove_dir();
 }
 

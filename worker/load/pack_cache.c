@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,18 +18,19 @@
 
 enum { ALIGN = 64, PATH_SIZE = 4096 };
 
-static const char magic[8] = {'I', 'N', 'G', 'O', 'T', 'P', 'K', '1'};
+static const char magic[8] = {'I', 'N', 'G', 'O', 'T', 'P', 'K', '2'};
 
 struct pack_header {
     char magic[8];
     struct pack_key key;
+    uint64_t origin;
     uint64_t n_entries;
     uint64_t size; /* of the file */
     uint64_t hash; /* of the header with 0 here, and the entries */
 };
 
 struct pack_cache {
-    char path[PATH_SIZE], temporary[PATH_SIZE];
+    char dir[PATH_SIZE], path[PATH_SIZE], temporary[PATH_SIZE];
     struct mapped_file map; /* reading */
     const struct pack_entry *entry;
     size_t n;
@@ -130,6 +132,16 @@ enum status pack_model_stamp(const char *model, uint64_t *stamp)
     return ST_OK;
 }
 
+enum status pack_model_origin(const char *model, uint64_t *origin)
+{
+    char *path = realpath(model, NULL);
+    if (!path)
+        FAIL(ST_NOT_FOUND, "there is no model at %s", model);
+    *origin = hash_bytes(0, path, strlen(path));
+    free(path);
+    return ST_OK;
+}
+
 enum status pack_cache_dir(const char *model, char *dir, size_t size)
 {
     size_t n = strlen(model);
@@ -147,6 +159,7 @@ static enum status set_names(struct pack_cache *c, const char *dir, const struct
         FAIL(ST_IO, "cannot make %s: %s", dir, strerror(errno));
     if ((size_t)snprintf(c->path, PATH_SIZE, "%s/%016llx.packed", dir, name) >= PATH_SIZE - 24)
         FAIL(ST_RANGE, "the path of the packed weights is too long");
+    snprintf(c->dir, PATH_SIZE, "%s", dir);
     snprintf(c->temporary, PATH_SIZE, "%s/%016llx.%ld.tmp", dir, name, (long)getpid());
     return ST_OK;
 }
@@ -171,7 +184,8 @@ static uint64_t round_up(uint64_t n)
     return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static enum status begin_file(struct pack_cache *c, const struct pack_key *key, int32_t max_entries)
+static enum status begin_file(struct pack_cache *c, const struct pack_key *key, uint64_t origin,
+                              int32_t max_entries)
 {
     c->max = (size_t)max_entries;
     c->added = calloc(c->max + 1, sizeof *c->added);
@@ -179,15 +193,17 @@ static enum status begin_file(struct pack_cache *c, const struct pack_key *key, 
         FAIL(ST_NOMEM, "no memory for %d entries", max_entries);
     memcpy(c->head.magic, magic, sizeof magic);
     c->head.key = *key;
+    c->head.origin = origin;
     c->at = round_up(sizeof c->head + c->max * sizeof *c->added);
     c->fd = open(c->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (c->fd < 0)
         FAIL(ST_IO, "cannot write %s: %s", c->temporary, strerror(errno));
+    flock(c->fd, LOCK_EX | LOCK_NB); /* tells remove_if_unused that it is being written */
     return ST_OK;
 }
 
 enum status pack_cache_open(struct pack_cache **out, const char *dir, const struct pack_key *key,
-                            int32_t max_entries)
+                            uint64_t origin, int32_t max_entries)
 {
     *out = NULL;
     struct pack_cache *c = calloc(1, sizeof *c);
@@ -196,7 +212,7 @@ enum status pack_cache_open(struct pack_cache **out, const char *dir, const stru
     c->fd = -1;
     enum status st = set_names(c, dir, key);
     if (st == ST_OK && !read_file(c, key))
-        st = begin_file(c, key, max_entries);
+        st = begin_file(c, key, origin, max_entries);
     if (st != ST_OK) {
         pack_cache_close(c, false);
         return st;
@@ -272,12 +288,74 @@ static bool finish_file(struct pack_cache *c)
            fsync(c->fd) == 0 && rename(c->temporary, c->path) == 0;
 }
 
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+/* Named as set_names does: the folder may be anybody's. */
+static bool is_temporary(const char *name)
+{
+    size_t key = strspn(name, "0123456789abcdef");
+    size_t pid = name[key] == '.' ? strspn(name + key + 1, "0123456789") : 0;
+    return key == 16 && pid > 0 && strcmp(name + key + 1 + pid, ".tmp") == 0;
+}
+
+/* Was a file with that header replaced by one with ours? */
+static bool is_replaced(const struct pack_header *old, const struct pack_header *ours)
+{
+    const struct pack_key *a = &old->key, *b = &ours->key;
+    if (memcmp(old->magic, magic, sizeof magic) != 0 || old->origin != ours->origin)
+        return false;
+    bool current = a->model == b->model && a->stamp == b->stamp;
+    bool same_place = a->rank == b->rank && a->world == b->world;
+    return !current || (same_place && a->packing != b->packing);
+}
+
+static void remove_if_unused(const struct pack_cache *c, const char *name)
+{
+    char path[PATH_SIZE];
+    struct pack_header head;
+    struct stat st;
+    bool packed = ends_with(name, ".packed"), temporary = is_temporary(name), unused = false;
+    if ((!packed && !temporary) ||
+        (size_t)snprintf(path, sizeof path, "%s/%s", c->dir, name) >= sizeof path)
+        return;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) != 0)
+        st.st_size = 0;
+    if (packed)
+        unused = pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head &&
+                 is_replaced(&head, &c->head);
+    else if (temporary)
+        unused = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (unused && unlink(path) == 0)
+        log_line(LOG_INFO, "packed weights %s (%lld bytes) are of no use any more: removed", path,
+                 (long long)st.st_size);
+    close(fd);
+}
+
+/* What the new file replaces.  Other ranks may do the same at the same time. */
+static void remove_unused(const struct pack_cache *c)
+{
+    DIR *dir = opendir(c->dir);
+    for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;)
+        remove_if_unused(c, e->d_name);
+    if (dir)
+        closedir(dir);
+}
+
 void pack_cache_close(struct pack_cache *c, bool ok)
 {
     if (!c)
         return;
     if (c->fd >= 0 && !(ok && finish_file(c)))
         give_up_file(c, ok ? strerror(errno) : "loading failed");
+    else if (c->fd >= 0)
+        remove_unused(c);
     if (c->fd >= 0)
         close(c->fd);
     mapped_file_close(&c->map);
@@ -293,10 +371,12 @@ static enum status open_for(struct pack_cache **out, struct loader *ld, const ch
     const struct model_config *mc = loader_config(ld);
     struct pack_key key = {.model = loader_digest(ld), .rank = rank, .world = world};
     char beside[PATH_SIZE];
+    uint64_t origin;
+    TRY(pack_model_origin(model, &origin));
     TRY(backend_ops_of(be)->pack_id(be, &key.packing));
     TRY(pack_model_stamp(model, &key.stamp));
     TRY(pack_cache_dir(model, beside, sizeof beside));
-    return pack_cache_open(out, dir ? dir : beside, &key, (mc->n_layers + 1) * W_N);
+    return pack_cache_open(out, dir ? dir : beside, &key, origin, (mc->n_layers + 1) * W_N);
 }
 
 struct pack_cache *pack_cache_attach(struct loader *ld, const char *model, const char *dir,

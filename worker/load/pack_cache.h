@@ -1,11 +1,13 @@
 /* Packed weights of one rank in a file, so that the next start reads instead of packing.
  *
- *   header   magic, key, number of entries, hash of everything up to the first entry's data
+ *   header   magic, key, origin, number of entries, hash of everything up to the first entry's data
  *   entries  weight, layer, offset, bytes, hash of the data
  *   data     at 64-byte boundaries
- * Integers are the machine's own: a file never leaves it.  A file is written under a temporary name
- * and renamed when it is whole; one that is not exactly as it was written is not used.  Main
- * thread. */
+ * Integers are the machine's own: a file never leaves it.  A file is written under a temporary
+ * name, locked, and renamed when it is whole; one that is not exactly as it was written is not
+ * used. A new file replaces those of the same origin that are of no use any more: of other contents
+ * of the model, or of the same rank and world in another packing; and temporary files that nobody
+ * writes. Main thread. */
 #ifndef WORKER_LOAD_PACK_CACHE_H
 #define WORKER_LOAD_PACK_CACHE_H
 
@@ -21,6 +23,9 @@ struct pack_key {
     uint64_t packing; /* backend_ops.pack_id */
     int32_t rank, world;
 };
+
+/* Where a model lies: a hash of its path. */
+MUST_CHECK enum status pack_model_origin(const char *model, uint64_t *origin);
 
 struct pack_entry {
     int32_t weight, layer;
@@ -39,7 +44,8 @@ MUST_CHECK enum status pack_cache_dir(const char *model, char *dir, size_t size)
  * (logged, removed), a new one is begun.  max_entries: of a new one.  Fails where no file can be
  * made. */
 MUST_CHECK enum status pack_cache_open(struct pack_cache **out, const char *dir,
-                                       const struct pack_key *key, int32_t max_entries);
+                                       const struct pack_key *key, uint64_t origin,
+                                       int32_t max_entries);
 
 /* The packed bytes; false: not there. */
 bool pack_cache_find(const struct pack_cache *c, int32_t weight, int32_t layer, const void **data,
@@ -53,7 +59,8 @@ void pack_cache_add(struct pack_cache *c, int32_t weight, int32_t layer, const v
 /* Were the weights read from the file? */
 bool pack_cache_is_hit(const struct pack_cache *c);
 
-/* ok: a file that was being written is whole, and takes its name; else it is removed. */
+/* ok: a file that was being written is whole, and takes its name; those that it replaces are
+ * removed, logged.  Else it is removed. */
 void pack_cache_close(struct pack_cache *c, bool ok);
 
 /* Opens the cache of a rank's share and gives it to the loader, for the decoder that is loaded

@@ -49,19 +49,23 @@ struct loading {
     struct loader *ld;
 };
 
-/* From the packed weights where they have it, else from the model's files. */
+/* A weight, or a stack of n, from the packed weights where they have it, else from the model's
+ * files. */
 static enum status load_one(struct loading *loading, enum weight_id id, int32_t layer,
-                            const struct weight_src *src, struct weight **to)
+                            const struct weight_src *src, int32_t n_src, struct weight **to)
 {
     const struct backend_ops *op = loading->m->op;
     struct backend *be = loading->m->be;
     struct pack_cache *cache = src->vector ? NULL : loader_cache(loading->ld);
     const void *data;
     size_t n;
+    bool stack = weight_is_stack(id);
     if (cache && pack_cache_find(cache, (int32_t)id, layer, &data, &n))
-        return op->load_packed(be, src, data, n, to);
-    weight_will_read(src);
-    TRY(op->load_weight(be, src, to));
+        return stack ? op->load_packed_stack(be, src, n_src, data, n, to)
+                     : op->load_packed(be, src, data, n, to);
+    for (int32_t i = 0; i < n_src; i++)
+        weight_will_read(&src[i]);
+    TRY(stack ? op->load_stack(be, src, n_src, to) : op->load_weight(be, src, to));
     if (cache) {
         data = op->packed(be, *to, &n);
         pack_cache_add(cache, (int32_t)id, layer, data, n);
@@ -75,13 +79,7 @@ static enum status load_weight(void *ctx, enum weight_id id, int32_t layer,
     struct loading *loading = ctx;
     struct decoder *m = loading->m;
     struct weight **to = weight_per_layer(id) ? &m->layer[layer].w[id] : &m->w[id];
-    if (weight_is_stack(id)) {
-        for (int32_t i = 0; i < n; i++)
-            weight_will_read(&src[i]);
-        TRY(m->op->load_stack(m->be, src, n, to));
-    } else {
-        TRY(load_one(loading, id, layer, src, to));
-    }
+    TRY(load_one(loading, id, layer, src, n, to));
     m->loaded += n_bytes;
     loader_report(loading->ld, m->loaded, m->to_load);
     return ST_OK;
