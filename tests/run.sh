@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The whole suite: release build with every test, AddressSanitizer and UBSan, ThreadSanitizer, a build without
-# MPI, the fuzz targets over their corpora.  Ends with one line: N passed, N failed, N skipped.
+# The whole suite: release build with every test, AddressSanitizer and UBSan (CUDA's kernels on the emulator too),
+# ThreadSanitizer, a build without MPI, the fuzz targets over their corpora.  Ends with N passed, N failed, N skipped.
 #
-#   tests/run.sh            everything (about 15 minutes on two cores)
+#   tests/run.sh            everything (about 16 minutes on two cores)
 #   tests/run.sh --quick    release build only
 #   tests/run.sh -R NAME    release build, tests whose name matches
 set -uo pipefail
@@ -162,7 +162,7 @@ check_format() {
 [ "$quick" = 1 ] || check_format
 run_config release all "${filter[@]}"
 if [ "$quick" = 0 ]; then
-  run_config san all -L 'unit|text|coll|ops|nompi'
+  run_config san all -L 'unit|text|coll|ops|nompi|emulator'
   run_config tsan tests_tsan -L tsan
   run_config nompi tests_nompi -L nompi
   run_fuzz

@@ -14,3 +14,8 @@ ingot_emulated(test_cuda_backend)
 ingot_test(test_rank_cuda emulator/test_rank_cuda.c bench/shape_source.c LIBS ingot_runtime ingot_backends ingot_common m
   LABEL cuda)
 ingot_emulated(test_rank_cuda)
+
+# These run under AddressSanitizer too.
+foreach(name test_emulator test_ops_cuda test_linear_cuda test_cuda_backend test_rank_cuda)
+  set_tests_properties(${name} PROPERTIES LABELS "cuda;emulator")
+endforeach()
