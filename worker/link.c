@@ -5,10 +5,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
+#include "common/clock.h"
 #include "common/wire/sock.h"
 
 enum { LINGER_MS = 500 };
@@ -32,9 +32,7 @@ struct link {
 
 static uint64_t now_ms(void)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000U + (uint64_t)ts.tv_nsec / 1000000U;
+    return clock_us() / 1000U;
 }
 
 /* ---- sending ---- */

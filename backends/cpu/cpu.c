@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__) && defined(__linux__)
@@ -13,6 +12,7 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/host.h"
+#include "common/clock.h"
 
 /* Sizes of the scratch memory, in floats. */
 enum {
@@ -146,6 +146,7 @@ static enum status cpu_open(struct backend **out, const struct backend_config *c
     be->quant = isa->quant;
     be->isa = isa->name;
     be->max_rows = cfg->max_rows;
+    be->nodes = host_nodes(HOST_NODES);
     int parts = cfg->threads > 0 ? cfg->threads : cpus < MAX_PARTS ? cpus : MAX_PARTS;
     enum status st = pool_create(&be->pool, parts, cpus, cfg->pin);
     if (st == ST_OK)
@@ -170,8 +171,11 @@ static void cpu_info(struct backend *be, struct backend_info *out)
         .experts = true,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
-    snprintf(out->device, sizeof out->device, "CPU %s, %s, %d thread%s", name, be->isa, n,
-             n == 1 ? "" : "s");
+    int len = snprintf(out->device, sizeof out->device, "CPU %s, %s, %d thread%s", name, be->isa, n,
+                       n == 1 ? "" : "s");
+    int n_nodes = __builtin_popcountll(be->nodes);
+    if (n_nodes > 1 && len > 0 && (size_t)len < sizeof out->device)
+        snprintf(out->device + len, sizeof out->device - (size_t)len, ", %d nodes", n_nodes);
 }
 
 static enum status cpu_sync(struct backend *be)
@@ -182,10 +186,8 @@ static enum status cpu_sync(struct backend *be)
 
 static enum status cpu_event_mark(struct backend *be, int slot)
 {
-    struct timespec ts;
     assert(slot >= 0 && slot < N_EVENTS);
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    be->event_ns[slot] = (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
+    be->event_ns[slot] = clock_ns();
     return ST_OK;
 }
 

@@ -62,6 +62,7 @@ struct backend {
     const struct quant_kernels *quant;
     struct pool *pool;
     int32_t max_rows;  /* as in backend_config */
+    uint64_t nodes;    /* of memory that its threads run on, see mem_spread */
     struct buf x_held; /* x_pack; grows with the matrices that are loaded */
     float *x_pack;     /* linear: transposed or quantised rows, x_pack_floats */
     size_t x_pack_floats;
@@ -82,6 +83,12 @@ struct backend {
 MUST_CHECK enum status mem_take(struct buf *b, size_t bytes);
 void mem_give(struct buf *b);
 size_t mem_held(size_t bytes);
+
+/* Asks for a large buffer's pages to lie on those nodes in turn, before they are touched: for
+ * memory that any thread reads, such as the KV cache.  Otherwise a page lies where it was first
+ * written: all that one decoding thread has appended, on its node.  False: small, or the system
+ * cannot. */
+bool mem_spread(const struct buf *b, uint64_t nodes);
 
 static inline void *view_at(struct view v, int32_t row, enum dtype t)
 {

@@ -3,6 +3,7 @@
 #endif
 #include "backends/cpu/host.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,41 @@ int host_cpus(void)
     return n > 0 ? (int)n : 1;
 }
 
+/* Is one of the cores in a text such as "0-3,8" in the set? */
+static bool any_core(const char *list, const cpu_set_t *set)
+{
+    size_t from, to;
+    int n;
+    for (; sscanf(list, "%zu%n", &from, &n) == 1; list += *list == ',') {
+        list += n;
+        to = from;
+        if (*list == '-' && sscanf(list, "-%zu%n", &to, &n) == 1)
+            list += n;
+        for (size_t c = from; c <= to && c < CPU_SETSIZE; c++)
+            if (CPU_ISSET(c, set))
+                return true;
+    }
+    return false;
+}
+
+uint64_t host_nodes(const char *sysfs)
+{
+    char path[512], line[4096];
+    cpu_set_t set;
+    uint64_t nodes = 0;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 0;
+    for (int i = 0; i < 64; i++) {
+        snprintf(path, sizeof path, "%s/node%d/cpulist", sysfs, i);
+        FILE *f = fopen(path, "r");
+        if (f && fgets(line, sizeof line, f) && any_core(line, &set))
+            nodes |= UINT64_C(1) << i;
+        if (f)
+            fclose(f);
+    }
+    return nodes;
+}
+
 void host_bind_thread(int i)
 {
     cpu_set_t all, one;
@@ -197,6 +233,12 @@ int host_cpus(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (int)n : 1;
+}
+
+uint64_t host_nodes(const char *sysfs)
+{
+    (void)sysfs;
+    return 0;
 }
 
 void host_bind_thread(int i)

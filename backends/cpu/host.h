@@ -3,9 +3,15 @@
 #define BACKENDS_CPU_HOST_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* CPUs in the affinity mask, cut to the cgroup's quota (rounded up); at least 1. */
 int host_cpus(void);
+
+/* Nodes of memory (the first 64, as bits) whose cores this process may use; 0: not known.  sysfs:
+ * where the system tells, HOST_NODES. */
+#define HOST_NODES "/sys/devices/system/node"
+uint64_t host_nodes(const char *sysfs);
 
 /* Binds the calling thread to the i-th core of those that the process may use, counted round; does
  * nothing where the system cannot. */

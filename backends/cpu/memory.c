@@ -1,7 +1,12 @@
+#define _GNU_SOURCE /* syscall */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#endif
 
 #include "backends/cpu/cpu_backend.h"
 
@@ -60,6 +65,19 @@ enum status mem_take(struct buf *b, size_t bytes)
     return ST_OK;
 }
 
+bool mem_spread(const struct buf *b, uint64_t nodes)
+{
+#ifdef __linux__
+    unsigned long mask = (unsigned long)nodes;
+    return b->bytes >= SMALL_LIMIT && syscall(SYS_mbind, b->data, b->held, MPOL_INTERLEAVE, &mask,
+                                              8 * sizeof mask + 1, 0) == 0;
+#else
+    (void)b;
+    (void)nodes;
+    return false;
+#endif
+}
+
 void mem_give(struct buf *b)
 {
     if (b->data && b->bytes >= SMALL_LIMIT)
@@ -71,7 +89,6 @@ void mem_give(struct buf *b)
 
 enum status cpu_alloc(struct backend *be, size_t bytes, enum mem_kind kind, struct buf **out)
 {
-    (void)be;
     (void)kind; /* all memory is the host's */
     struct buf *b = calloc(1, sizeof *b);
     if (!b)
@@ -81,6 +98,8 @@ enum status cpu_alloc(struct backend *be, size_t bytes, enum mem_kind kind, stru
         free(b);
         return st;
     }
+    if (be->nodes & (be->nodes - 1)) /* more than one */
+        mem_spread(b, be->nodes);
     *out = b;
     return ST_OK;
 }
