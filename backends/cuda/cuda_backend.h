@@ -32,10 +32,11 @@ struct pool {
     size_t bytes, used;
 };
 
-/* matrix: [n_pad, k_pad] row-major in dtype, columns as k_layout says, else zeros; vector: [k] f32.
- */
+/* matrix: [n_pad, k_pad] row-major in dtype, columns as k_layout says, else zeros; vector: [k] f32;
+ * stack: n_stacked matrices one after the other. */
 struct weight {
     bool vector;
+    int32_t n_stacked;    /* 0: not a stack */
     enum dtype dtype;     /* F32, F16, BF16 */
     int32_t n, k;         /* rows, columns; a vector: n = 1 */
     int32_t n_pad, k_pad; /* multiples of ROW_PAD, K_STEP; one slice: column k is element k */
@@ -163,6 +164,9 @@ size_t cuda_weight_bytes(struct backend *be, const struct weight_src *src);
 enum status cuda_take_weight(struct backend *be, const struct weight_src *src, struct weight **out);
 enum status cuda_load_weight(struct backend *be, const struct weight_src *src, struct weight **out);
 void cuda_free_weight(struct backend *be, struct weight *w);
+size_t cuda_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n);
+enum status cuda_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                            struct weight **out);
 
 /* rows.cu */
 enum status cuda_embed(struct backend *be, const struct weight *table, int32_t first_id,
@@ -179,6 +183,16 @@ enum status cuda_gather(struct backend *be, struct view x, struct view row, stru
 
 /* linear.c */
 enum status cuda_linear(struct backend *be, const struct weight *w, struct view x, struct view out);
+
+/* moe.c */
+size_t cuda_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
+enum status cuda_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
+                         struct view ids, struct view weights, struct view scratch,
+                         struct view out);
+
+/* moe_route.cu */
+enum status cuda_moe_route(struct backend *be, const struct moe_layer *ml, struct view logits,
+                           struct view ids, struct view weights);
 
 /* qkv.cu */
 enum status cuda_qkv_to_cache(struct backend *be, const struct attn_layer *al,

@@ -12,7 +12,7 @@ static bool starts_aligned(const struct linear_job *job)
     return all;
 }
 
-static struct linear_job job_of(const struct weight *w, struct view x, struct view out)
+struct linear_job linear_job_of(const struct weight *w, struct view x, struct view out)
 {
     struct linear_job job = {.n_tokens = x.rows,
                              .n = w->n,
@@ -76,11 +76,11 @@ static enum status run_blocks(struct backend *be, struct linear_job job)
 
 enum status cuda_linear(struct backend *be, const struct weight *w, struct view x, struct view out)
 {
-    assert(!w->vector && x.cols == w->k && out.cols == w->n && x.rows == out.rows);
+    assert(!w->vector && !w->n_stacked && x.cols == w->k && out.cols == w->n && x.rows == out.rows);
     struct linear_job job;
     if (x.rows == 0 || w->n == 0)
         return ST_OK;
-    job = job_of(w, x, out);
+    job = linear_job_of(w, x, out);
     if (w->dtype == DT_F32)
         return linear_f32(be, &job);
     if (job.n_tokens <= ROWS_MAX_X32)

@@ -34,8 +34,9 @@ struct linear_job {
     struct k_layout k;
     const float *x; /* [T, K], rows x_stride elements apart */
     size_t x_stride;
-    bool x_aligned; /* a slice's columns begin at a multiple of 16 bytes in every row of x */
-    float *out;     /* [T, N], rows out_stride elements apart */
+    const int32_t *rows; /* [T]: token i is row rows[i] of x, for linear_pack and f32; NULL: i */
+    bool x_aligned;      /* a slice's columns begin at a multiple of 16 bytes in every row of x */
+    float *out;          /* [T, N], rows out_stride elements apart */
     size_t out_stride;
     /* x in the type and the layout of w, zeros where no column is: [T, k.at[k.n_slices]]; and for
      * f16 the factors of the segments' sums, [T, segments]. */
@@ -43,6 +44,9 @@ struct linear_job {
     float *unscale;
     float *sums; /* linear_sums_bytes: sums that wait for others */
 };
+
+/* The product of w, x and out but for its places in scratch memory. */
+struct linear_job linear_job_of(const struct weight *w, struct view x, struct view out);
 
 /* x -> packed, unscale. */
 MUST_CHECK enum status linear_pack(struct backend *be, const struct linear_job *job);

@@ -16,7 +16,8 @@ template <class E> KERNEL(THREADS) pack_kernel(struct linear_job a)
     const struct segment s = segment_at(a.k, (int32_t)(i % n_seg));
     const int off = lane_id() * 8;
     float v[8], scale = 1.0f;
-    const float *from = a.x + (size_t)token * a.x_stride + s.col + off;
+    const int64_t row = a.rows ? a.rows[token] : token;
+    const float *from = a.x + (size_t)row * a.x_stride + s.col + off;
     if (a.x_aligned && off + 8 <= s.n_cols)
         load_x8(v, from);
     else

@@ -1,22 +1,5 @@
-/* Many tokens: tiles of the output, w and x through shared memory.  The products and their order
- * are those of linear_rows.cu. */
-#include "backends/cuda/linear_mma.h"
-
-enum {
-    THREADS = 256,
-    WARPS_N = 2, /* a tile's warps: 2 along the rows of w, 4 along the tokens */
-    WARPS_T = 4,
-    STAGES = 3, /* steps of w and x in shared memory */
-    ROW_BYTES = K_STEP * 2,
-    GRANULES = ROW_BYTES / 16,
-};
-
-/* A tile of 32 MT rows of w (bn) and 32 NT tokens (bt); a warp has 16 MT x 8 NT of it. */
-template <int MT, int NT> struct tile_shape {
-    static const int bn = WARPS_N * 16 * MT, bt = WARPS_T * 8 * NT;
-    static const int stage_bytes = (bn + bt) * ROW_BYTES;
-    static const int per_sm = MT * NT > 4 ? 1 : 2; /* blocks at once, as registers allow */
-};
+/* Many tokens: tiles of the output, cut by groups of slices where they are too few. */
+#include "backends/cuda/linear_tiles.h"
 
 struct tiles_args {
     struct linear_job job;
@@ -37,106 +20,6 @@ DEVICE struct tile_at tile_of(const struct tiles_args &a, int item, int bn, int 
 {
     const int tile = item / a.groups;
     return {tile / a.n_tiles_t * bn, tile % a.n_tiles_t * bt, item % a.groups};
-}
-
-/* The 16 bytes g of a row in a stage.  A quarter warp reads granules 4c .. 4c + 3 of two
- * neighbouring rows: they lie in different halves of the banks. */
-DEVICE int granule_at(int row, int g)
-{
-    return row * ROW_BYTES + ((g ^ (row & 1) << 2) * 16);
-}
-
-/* Asks for ROWS rows of one step of src, from row `first` on; beyond the last row it is the last
- * one again, and its products are not written. */
-template <int ROWS>
-DEVICE void load_rows(unsigned char *dst, const void *src, size_t row_bytes, int32_t first,
-                      int32_t n_rows, int32_t step)
-{
-    const unsigned char *from =
-        (const unsigned char *)src + (size_t)first * row_bytes + (size_t)step * ROW_BYTES;
-    const int last = n_rows - 1 - first; /* >= 0 */
-    const int r0 = (int)threadIdx.x / GRANULES, g = (int)threadIdx.x % GRANULES;
-    UNROLL
-    for (int i = 0; i < ROWS * GRANULES / THREADS; i++) {
-        const int r = r0 + i * (THREADS / GRANULES);
-        const uint32_t off = (uint32_t)(r < last ? r : last) * (uint32_t)row_bytes;
-        cp_async_16(dst + granule_at(r, g), from + off + g * 16);
-    }
-}
-
-template <int MT, int NT>
-DEVICE void load_stage(unsigned char *smem, const struct tiles_args &a, const struct tile_at &at,
-                       int32_t step, int32_t end)
-{
-    using shape = tile_shape<MT, NT>;
-    const struct linear_job &j = a.job;
-    const size_t row_bytes = (size_t)j.k.at[j.k.n_slices] * 2;
-    unsigned char *stage = smem + step % STAGES * shape::stage_bytes;
-    if (step < end) {
-        load_rows<shape::bn>(stage, j.w, row_bytes, at.row0, j.n, step);
-        load_rows<shape::bt>(stage + shape::bn * ROW_BYTES, j.packed, row_bytes, at.token0,
-                             j.n_tokens, step);
-    }
-    cp_async_commit(); /* also an empty group, so that the count stays right */
-}
-
-/* acc += the stage's step. */
-template <class E, int MT, int NT>
-DEVICE void step_sums(float (&acc)[MT][NT][4], const unsigned char *stage)
-{
-    using shape = tile_shape<MT, NT>;
-    const int g = lane_id() >> 2, t = lane_id() & 3;
-    const unsigned char *w = stage, *x = stage + shape::bn * ROW_BYTES;
-    const int row = warp_id() % WARPS_N * 16 * MT + g, token = warp_id() / WARPS_N * 8 * NT + g;
-    UNROLL
-    for (int c = 0; c < K_STEP / K_CHUNK; c++) {
-        uint4 b[NT];
-        UNROLL
-        for (int j = 0; j < NT; j++)
-            b[j] = ld_128(x + granule_at(token + 8 * j, c * 4 + t));
-        UNROLL
-        for (int m = 0; m < MT; m++) {
-            const uint4 lo = ld_128(w + granule_at(row + 16 * m, c * 4 + t));
-            const uint4 hi = ld_128(w + granule_at(row + 16 * m + 8, c * 4 + t));
-            UNROLL
-            for (int j = 0; j < NT; j++)
-                mma_chunk<E>(acc[m][j], lo, hi, b[j]);
-        }
-    }
-}
-
-template <int MT, int NT> DEVICE void set_zero(float (&v)[MT][NT][4])
-{
-    UNROLL
-    for (int i = 0; i < MT * NT * 4; i++)
-        v[i / 4 / NT][i / 4 % NT][i % 4] = 0.0f;
-}
-
-/* sum += the segment's acc, unscaled; acc = 0. */
-template <class E, int MT, int NT>
-DEVICE void end_segment(float (&sum)[MT][NT][4], float (&acc)[MT][NT][4],
-                        const struct linear_job &job, int32_t token0, int32_t seg)
-{
-    const int t = lane_id() & 3, first = warp_id() / WARPS_N * 8 * NT;
-    UNROLL
-    for (int j = 0; j < NT; j++) {
-        float f[2] = {1.0f, 1.0f}; /* of tokens 2t and 2t + 1 */
-        UNROLL
-        for (int i = 0; E::scaled && i < 2; i++) {
-            const int32_t token = token0 + first + j * 8 + 2 * t + i, last = job.n_tokens - 1;
-            f[i] = job.unscale[(size_t)(token < last ? token : last) *
-                                   (size_t)job.k.seg[job.k.n_slices] +
-                               (size_t)seg];
-        }
-        UNROLL
-        for (int m = 0; m < MT; m++) {
-            UNROLL
-            for (int i = 0; i < 4; i++) {
-                sum[m][j][i] += E::scaled ? acc[m][j][i] * f[i & 1] : acc[m][j][i];
-                acc[m][j][i] = 0.0f;
-            }
-        }
-    }
 }
 
 /* A tile of sums on the stack: [MT * NT][THREADS][4].  Each thread reads what it wrote itself. */
@@ -197,6 +80,15 @@ DEVICE void write_tile(const struct tiles_args &a, const struct tile_at &at,
     }
 }
 
+DEVICE struct tile_source<struct near_rows> source_of(const struct linear_job &j,
+                                                      const struct tile_at &at) {
+    const size_t row_bytes = (size_t)j.k.at[j.k.n_slices] * 2;
+    return {(const unsigned char *)j.w + (size_t)at.row0 * row_bytes,
+            (const unsigned char *)j.packed + (size_t)at.token0 *row_bytes,
+            {j.n - 1 - at.row0, (uint32_t)row_bytes},
+            {j.n_tokens - 1 - at.token0, (uint32_t)row_bytes}};
+}
+
 /* Grid: as many blocks as run at once; a block takes every gridDim.x-th item, a tile with one group
  * of slices.  Tiles of the same rows of w follow each other, so that w comes from memory once and x
  * stays in L2.  Shared memory: STAGES steps of w and x, filled by cp.async STAGES - 1 steps ahead.
@@ -217,22 +109,13 @@ tiles_kernel(struct tiles_args a)
         const int first = at.group * a.slice_group, n_slices = a.slice_group;
         const int32_t end = k.at[first + n_slices] / K_STEP;
         int32_t step = k.at[first] / K_STEP;
+        const struct tile_source<struct near_rows> from = source_of(a.job, at);
         SYNC_THREADS(); /* the stages of the item before have been read */
         for (int i = 0; i < STAGES - 1; i++)
-            load_stage<MT, NT>(smem, a, at, step + i, end);
+            load_stage<MT, NT>(smem, from, step + i, end);
         float sum[MT][NT][4], acc[MT][NT][4] = {};
         for (int i = 0; i < n_slices; i++) {
-            set_zero<MT, NT>(sum);
-            for (int32_t seg = k.seg[first + i]; seg < k.seg[first + i + 1]; seg++) {
-                const struct segment s = segment_at(k, seg);
-                for (int n = 0; n < s.n_steps; n++, step++) {
-                    cp_async_wait<STAGES - 2>();
-                    SYNC_THREADS(); /* the step has arrived for all; the one before has been read */
-                    load_stage<MT, NT>(smem, a, at, step + STAGES - 1, end);
-                    step_sums<E, MT, NT>(acc, smem + step % STAGES * shape::stage_bytes);
-                }
-                end_segment<E, MT, NT>(sum, acc, a.job, at.token0, seg);
-            }
+            slice_sums<E, MT, NT>(sum, acc, smem, a.job, from, at.token0, first + i, step, end);
             push_slice<MT, NT>(sum, stack, i, n_slices);
         }
         write_tile<MT, NT>(a, at, sum);

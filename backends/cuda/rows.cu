@@ -1,7 +1,7 @@
 /* Ops over rows.  All are bound by memory: the comments give a row's bytes, read + written.  Rows
  * are on grid.x (grid.y ends at 65,535).  Threads handle elements in fours, one 16-byte access each
  * where both rows are aligned; whether they are changes no bit. */
-#include "backends/cuda/gpu.h"
+#include "backends/cuda/activated.h"
 
 enum {
     STRIP_THREADS = 256,
@@ -194,11 +194,6 @@ extern "C" enum status cuda_layer_norm(struct backend *be, struct view x, const 
         return ST_OK;
     return LAUNCH(be, layer_norm_kernel, (unsigned)x.rows, NORM_THREADS, 0, view_f32(x), x.stride,
                   vector_of(w), vector_of(b), eps, view_f32(out), out.stride, out.cols);
-}
-
-template <enum act ACT> DEVICE float activated(float x)
-{
-    return ACT == ACT_SILU ? exact_silu(x) : ACT == ACT_GELU ? exact_gelu(x) : exact_gelu_tanh(x);
 }
 
 template <enum act ACT> DEVICE float4 activated_4(float4 v)

@@ -6,6 +6,7 @@ set(INGOT_CUDA_HOST_SOURCES
   ${INGOT_CUDA_DIR}/linear.c
   ${INGOT_CUDA_DIR}/linear_lt.c
   ${INGOT_CUDA_DIR}/memory.c
+  ${INGOT_CUDA_DIR}/moe.c
   ${INGOT_CUDA_DIR}/pool.c
   ${INGOT_CUDA_DIR}/weight.c)
 # Finds cuBLASLt at run time; the emulator has its own.
@@ -18,6 +19,11 @@ set(INGOT_CUDA_KERNEL_SOURCES
   ${INGOT_CUDA_DIR}/linear_rows.cu
   ${INGOT_CUDA_DIR}/linear_tiles.cu
   ${INGOT_CUDA_DIR}/logits.cu
+  ${INGOT_CUDA_DIR}/moe_f32.cu
+  ${INGOT_CUDA_DIR}/moe_group.cu
+  ${INGOT_CUDA_DIR}/moe_route.cu
+  ${INGOT_CUDA_DIR}/moe_rows.cu
+  ${INGOT_CUDA_DIR}/moe_tiles.cu
   ${INGOT_CUDA_DIR}/attention.cu
   ${INGOT_CUDA_DIR}/attention_f32.cu
   ${INGOT_CUDA_DIR}/qkv.cu

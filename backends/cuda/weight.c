@@ -66,6 +66,18 @@ size_t cuda_weight_bytes(struct backend *be, const struct weight_src *src)
     return alloc_bytes(data_bytes(src)) + alloc_bytes(bias_bytes(src));
 }
 
+/* Of n_stacked matrices; 0: of one that is no stack. */
+static size_t all_bytes(const struct weight_src *src, int32_t n_stacked)
+{
+    return data_bytes(src) * (size_t)(n_stacked ? n_stacked : 1);
+}
+
+size_t cuda_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n)
+{
+    (void)be;
+    return round_up_size(all_bytes(src, n), ALLOC_ALIGN);
+}
+
 static bool is_float(enum dtype t)
 {
     return t == DT_F32 || t == DT_F16 || t == DT_BF16;
@@ -133,7 +145,7 @@ static void place_row(const struct weight *w, char *to, const char *from, enum d
 
 /* Rows of one part, from row `at` of the matrix on, through the staging memory. */
 static enum status load_part(struct backend *be, const struct weight *w,
-                             const struct weight_part *p, int32_t at)
+                             const struct weight_part *p, size_t at)
 {
     size_t bytes = (size_t)w->k_pad * dtype_size(w->dtype);
     size_t most = bytes > 0 ? STAGING_BYTES / 2 / bytes : 0;
@@ -148,8 +160,8 @@ static enum status load_part(struct backend *be, const struct weight *w,
         for (size_t i = 0; i < n; i++)
             place_row(w, staged + i * bytes, (const char *)p->data + (row + i) * p->row_bytes,
                       p->dtype);
-        CUDA_TRY(cudaMemcpyAsync((char *)w->data->data + ((size_t)at + row) * bytes, staged,
-                                 n * bytes, cudaMemcpyHostToDevice, be->stream));
+        CUDA_TRY(cudaMemcpyAsync((char *)w->data->data + (at + row) * bytes, staged, n * bytes,
+                                 cudaMemcpyHostToDevice, be->stream));
     }
     return ST_OK;
 }
@@ -182,28 +194,40 @@ static enum status load_bias(struct backend *be, const struct weight_src *src,
 /* Buffers are zeroed when they are taken: so is the padding below the last row. */
 static enum status take_memory(struct backend *be, const struct weight_src *src, struct weight *w)
 {
-    if (data_bytes(src) > 0)
-        TRY(cuda_alloc(be, data_bytes(src), MEM_DEVICE, &w->data));
+    size_t bytes = all_bytes(src, w->n_stacked);
+    if (bytes > 0)
+        TRY(cuda_alloc(be, bytes, MEM_DEVICE, &w->data));
     if (has_bias(src))
         TRY(cuda_alloc(be, bias_bytes(src), MEM_DEVICE, &w->bias));
     return ST_OK;
 }
 
+/* The rows of a matrix that begins at row `at` of the memory. */
+static enum status load_matrix(struct backend *be, const struct weight_src *src,
+                               const struct weight *w, size_t at)
+{
+    for (int i = 0; i < src->n_parts; at += (size_t)src->part[i++].rows)
+        TRY(load_part(be, w, &src->part[i], at));
+    return ST_OK;
+}
+
 static enum status fill(struct backend *be, const struct weight_src *src, struct weight *w)
 {
-    int32_t at = 0;
-    for (int i = 0; i < src->n_parts; at += src->part[i++].rows)
-        TRY(load_part(be, w, &src->part[i], at));
+    if (!w->n_stacked)
+        TRY(load_matrix(be, src, w, 0));
+    for (int32_t i = 0; i < w->n_stacked; i++)
+        TRY(load_matrix(be, &src[i], w, (size_t)i * (size_t)w->n_pad));
     return w->bias ? load_bias(be, src, w) : ST_OK;
 }
 
-enum status cuda_take_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+static enum status take_weight(struct backend *be, const struct weight_src *src, int32_t n_stacked,
+                               struct weight **out)
 {
-    TRY(check_source(src));
     struct weight *w = calloc(1, sizeof *w);
     if (!w)
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
     w->vector = src->vector;
+    w->n_stacked = n_stacked;
     w->dtype = stored_type(src);
     w->n = src->vector ? 1 : (int32_t)total_rows(src);
     w->k = src->cols;
@@ -219,10 +243,11 @@ enum status cuda_take_weight(struct backend *be, const struct weight_src *src, s
     return ST_OK;
 }
 
-enum status cuda_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+static enum status load_weights(struct backend *be, const struct weight_src *src, int32_t n_stacked,
+                                struct weight **out)
 {
     struct weight *w;
-    TRY(cuda_take_weight(be, src, &w));
+    TRY(take_weight(be, src, n_stacked, &w));
     enum status st = fill(be, src, w);
     if (st != ST_OK) {
         cuda_free_weight(be, w);
@@ -230,6 +255,50 @@ enum status cuda_load_weight(struct backend *be, const struct weight_src *src, s
     }
     *out = w;
     return ST_OK;
+}
+
+enum status cuda_take_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+{
+    TRY(check_source(src));
+    return take_weight(be, src, 0, out);
+}
+
+enum status cuda_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+{
+    TRY(check_source(src));
+    return load_weights(be, src, 0, out);
+}
+
+static bool alike(const struct weight_src *a, const struct weight_src *b)
+{
+    bool same = a->cols == b->cols && a->n_parts == b->n_parts && a->n_slices == b->n_slices &&
+                memcmp(a->slice_end, b->slice_end, sizeof a->slice_end) == 0;
+    for (int i = 0; same && i < a->n_parts; i++)
+        same = a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows;
+    return same;
+}
+
+static enum status check_stack(const struct weight_src *src, int32_t n)
+{
+    if (n < 1 || n > MOE_MAX_EXPERTS)
+        FAIL(ST_RANGE, "weight %s: a stack of %d matrices", src->name, n);
+    for (int32_t i = 0; i < n; i++) {
+        TRY(check_source(&src[i]));
+        if (!alike(&src[i], &src[0]))
+            FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
+                 src->name, i);
+        if (src[i].vector || has_bias(&src[i]))
+            FAIL(ST_UNSUPPORTED, "weight %s: a stack of %s", src->name,
+                 src[i].vector ? "vectors" : "matrices with biases");
+    }
+    return ST_OK;
+}
+
+enum status cuda_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                            struct weight **out)
+{
+    TRY(check_stack(src, n));
+    return load_weights(be, src, n, out);
 }
 
 void cuda_free_weight(struct backend *be, struct weight *w)

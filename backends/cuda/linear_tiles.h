@@ -1,0 +1,159 @@
+/* The products of many tokens, for the kernels of linear_tiles.cu and moe_tiles.cu: tiles of the
+ * output, w and x through shared memory.  The products and their order are those of linear_rows.h.
+ *
+ * J is struct linear_job or what has its k, n_tokens and unscale.  W names rows of w:
+ * offset_of(rows, r) is where the tile's row r begins, in bytes. */
+#ifndef BACKENDS_CUDA_LINEAR_TILES_H
+#define BACKENDS_CUDA_LINEAR_TILES_H
+
+#include "backends/cuda/linear_mma.h"
+
+enum {
+    THREADS = 256,
+    WARPS_N = 2, /* a tile's warps: 2 along the rows of w, 4 along the tokens */
+    WARPS_T = 4,
+    STAGES = 3, /* steps of w and x in shared memory */
+    ROW_BYTES = K_STEP * 2,
+    GRANULES = ROW_BYTES / 16,
+};
+
+/* A tile of 32 MT rows of w (bn) and 32 NT tokens (bt); a warp has 16 MT x 8 NT of it. */
+template <int MT, int NT> struct tile_shape {
+    static const int bn = WARPS_N * 16 * MT, bt = WARPS_T * 8 * NT;
+    static const int stage_bytes = (bn + bt) * ROW_BYTES;
+    static const int per_sm = MT * NT > 4 ? 1 : 2; /* blocks at once, as registers allow */
+};
+
+/* The 16 bytes g of a row in a stage.  A quarter warp reads granules 4c .. 4c + 3 of two
+ * neighbouring rows: they lie in different halves of the banks. */
+DEVICE int granule_at(int row, int g)
+{
+    return row * ROW_BYTES + ((g ^ (row & 1) << 2) * 16);
+}
+
+/* Rows that follow each other; beyond the last it is the last one again, and its products are not
+ * written. */
+struct near_rows {
+    int last; /* >= 0 */
+    uint32_t row_bytes;
+};
+
+DEVICE uint32_t offset_of(const struct near_rows &rows, int r)
+{
+    return (uint32_t)(r < rows.last ? r : rows.last) * rows.row_bytes;
+}
+
+/* Asks for one step of ROWS rows. */
+template <int ROWS, class R>
+DEVICE void load_rows(unsigned char *dst, const unsigned char *from, const R &rows)
+{
+    const int r0 = (int)threadIdx.x / GRANULES, g = (int)threadIdx.x % GRANULES;
+    UNROLL
+    for (int i = 0; i < ROWS * GRANULES / THREADS; i++) {
+        const int r = r0 + i * (THREADS / GRANULES);
+        cp_async_16(dst + granule_at(r, g), from + offset_of(rows, r) + g * 16);
+    }
+}
+
+/* Where a tile's rows of w and of x in the layout of w begin. */
+template <class W> struct tile_source {
+    const unsigned char *w, *x;
+    W w_rows;
+    struct near_rows x_rows;
+};
+
+/* Asks for one step of a tile, when it is before `end`. */
+template <int MT, int NT, class W>
+DEVICE void load_stage(unsigned char *smem, const struct tile_source<W> &from, int32_t step,
+                       int32_t end)
+{
+    using shape = tile_shape<MT, NT>;
+    unsigned char *stage = smem + step % STAGES * shape::stage_bytes;
+    const size_t off = (size_t)step * ROW_BYTES;
+    if (step < end) {
+        load_rows<shape::bn>(stage, from.w + off, from.w_rows);
+        load_rows<shape::bt>(stage + shape::bn * ROW_BYTES, from.x + off, from.x_rows);
+    }
+    cp_async_commit(); /* also an empty group, so that the count stays right */
+}
+
+/* acc += the stage's step. */
+template <class E, int MT, int NT>
+DEVICE void step_sums(float (&acc)[MT][NT][4], const unsigned char *stage)
+{
+    using shape = tile_shape<MT, NT>;
+    const int g = lane_id() >> 2, t = lane_id() & 3;
+    const unsigned char *w = stage, *x = stage + shape::bn * ROW_BYTES;
+    const int row = warp_id() % WARPS_N * 16 * MT + g, token = warp_id() / WARPS_N * 8 * NT + g;
+    UNROLL
+    for (int c = 0; c < K_STEP / K_CHUNK; c++) {
+        uint4 b[NT];
+        UNROLL
+        for (int j = 0; j < NT; j++)
+            b[j] = ld_128(x + granule_at(token + 8 * j, c * 4 + t));
+        UNROLL
+        for (int m = 0; m < MT; m++) {
+            const uint4 lo = ld_128(w + granule_at(row + 16 * m, c * 4 + t));
+            const uint4 hi = ld_128(w + granule_at(row + 16 * m + 8, c * 4 + t));
+            UNROLL
+            for (int j = 0; j < NT; j++)
+                mma_chunk<E>(acc[m][j], lo, hi, b[j]);
+        }
+    }
+}
+
+template <int MT, int NT> DEVICE void set_zero(float (&v)[MT][NT][4])
+{
+    UNROLL
+    for (int i = 0; i < MT * NT * 4; i++)
+        v[i / 4 / NT][i / 4 % NT][i % 4] = 0.0f;
+}
+
+/* sum += the segment's acc, unscaled; acc = 0. */
+template <class E, int MT, int NT, class J>
+DEVICE void end_segment(float (&sum)[MT][NT][4], float (&acc)[MT][NT][4], const J &job,
+                        int32_t token0, int32_t seg)
+{
+    const int t = lane_id() & 3, first = warp_id() / WARPS_N * 8 * NT;
+    UNROLL
+    for (int j = 0; j < NT; j++) {
+        float f[2] = {1.0f, 1.0f}; /* of tokens 2t and 2t + 1 */
+        UNROLL
+        for (int i = 0; E::scaled && i < 2; i++) {
+            const int32_t token = token0 + first + j * 8 + 2 * t + i, last = job.n_tokens - 1;
+            f[i] = job.unscale[(size_t)(token < last ? token : last) *
+                                   (size_t)job.k.seg[job.k.n_slices] +
+                               (size_t)seg];
+        }
+        UNROLL
+        for (int m = 0; m < MT; m++) {
+            UNROLL
+            for (int i = 0; i < 4; i++) {
+                sum[m][j][i] += E::scaled ? acc[m][j][i] * f[i & 1] : acc[m][j][i];
+                acc[m][j][i] = 0.0f;
+            }
+        }
+    }
+}
+
+/* sum = slice i of a tile, whose first token is token0; step: the next step of all slices, those
+ * before it and STAGES - 1 more have been asked for. */
+template <class E, int MT, int NT, class J, class W>
+DEVICE void slice_sums(float (&sum)[MT][NT][4], float (&acc)[MT][NT][4], unsigned char *smem,
+                       const J &job, const struct tile_source<W> &from, int32_t token0, int i,
+                       int32_t &step, int32_t end)
+{
+    set_zero<MT, NT>(sum);
+    for (int32_t seg = job.k.seg[i]; seg < job.k.seg[i + 1]; seg++) {
+        const struct segment s = segment_at(job.k, seg);
+        for (int n = 0; n < s.n_steps; n++, step++) {
+            cp_async_wait<STAGES - 2>();
+            SYNC_THREADS(); /* the step has arrived for all; the one before has been read */
+            load_stage<MT, NT>(smem, from, step + STAGES - 1, end);
+            step_sums<E, MT, NT>(acc, smem + step % STAGES * tile_shape<MT, NT>::stage_bytes);
+        }
+        end_segment<E, MT, NT>(sum, acc, job, token0, seg);
+    }
+}
+
+#endif

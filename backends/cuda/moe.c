@@ -1,0 +1,263 @@
+/* moe_ffn.  For a chunk of tokens:
+ *   the pairs (token, expert) are sorted by expert;
+ *   x is packed in that order; gate, up and the activation give hidden [P, F];
+ *   hidden is packed; down gives each slice's product of each pair, for as many columns at a time
+ * as the scratch memory holds, and a token's experts and slices are added. Nothing but T decides
+ * what is launched, so a recorded step serves any choice of experts. */
+#include "backends/cuda/moe_kernels.h"
+
+enum {
+    MAX_PAIRS = 16384,      /* of a chunk: bounds the scratch */
+    PARTS_BYTES = 32 << 20, /* that the slices' products may take: they stay in L2 */
+    ALIGN = 64,
+};
+
+/* Where a chunk's arrays are in the scratch memory, in bytes. */
+struct room {
+    size_t start, first_tile, expert, token, row, hidden;
+    size_t packed, unscale; /* of hidden */
+    size_t shared;          /* x, packed, and its factors; later the slices' products */
+    size_t shared_bytes, x_packed_bytes, total;
+};
+
+static size_t take(size_t *total, size_t bytes)
+{
+    size_t at = *total;
+    *total += round_up_size(bytes, ALIGN);
+    return at;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Bytes of a row of x in any layout and type, and of its factors, over k columns in slices. */
+static size_t packed_bytes(size_t k)
+{
+    return (k + N_SLICES * K_STEP) * sizeof(uint16_t);
+}
+
+static size_t unscale_bytes(size_t k)
+{
+    return (k / K_SEGMENT + N_SLICES) * sizeof(float);
+}
+
+static struct room room_of(const struct moe_layer *ml, int32_t n_tokens)
+{
+    size_t pairs = (size_t)n_tokens * (size_t)ml->top_k, E = (size_t)ml->n_experts;
+    size_t D = (size_t)ml->hidden, F = (size_t)ml->ffn;
+    size_t column = pairs * N_SLICES * sizeof(float);
+    size_t most = column * round_up_size(D, MOE_SUMS_COLS), least = column * MOE_SUMS_COLS;
+    struct room r = {0};
+    r.start = take(&r.total, (E + 1) * sizeof(int32_t));
+    r.first_tile = take(&r.total, (E + 1) * sizeof(int32_t));
+    r.expert = take(&r.total, pairs * sizeof(int32_t));
+    r.token = take(&r.total, pairs * sizeof(int32_t));
+    r.row = take(&r.total, pairs * sizeof(int32_t));
+    r.hidden = take(&r.total, pairs * F * sizeof(float));
+    r.packed = take(&r.total, pairs * packed_bytes(F));
+    r.unscale = take(&r.total, pairs * unscale_bytes(F));
+    r.x_packed_bytes = round_up_size(pairs * packed_bytes(D), ALIGN);
+    r.shared_bytes = larger(r.x_packed_bytes + pairs * unscale_bytes(D),
+                            larger(smaller(most, PARTS_BYTES), least));
+    r.shared = take(&r.total, r.shared_bytes);
+    return r;
+}
+
+static int32_t chunk_of(const struct moe_layer *ml, int32_t n_tokens)
+{
+    int32_t most = MAX_PAIRS / ml->top_k;
+    return n_tokens < most ? n_tokens : most;
+}
+
+size_t cuda_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens)
+{
+    (void)be;
+    return room_of(ml, chunk_of(ml, max_tokens)).total;
+}
+
+/* A chunk of tokens. */
+struct chunk {
+    const struct moe_layer *ml;
+    struct view x, ids, weights, out;
+    struct view scratch;
+    char *memory; /* the scratch's */
+    struct room room;
+    struct moe_groups groups;
+};
+
+static int32_t n_pairs(const struct chunk *c)
+{
+    return c->x.rows * c->ml->top_k;
+}
+
+static struct view rows_from(struct view v, int32_t row, int32_t n)
+{
+    v.off += (size_t)row * (size_t)v.stride * dtype_size(v.dtype);
+    v.rows = n;
+    return v;
+}
+
+static struct view scratch_view(const struct chunk *c, size_t at, int32_t rows, int32_t cols,
+                                int32_t stride)
+{
+    return (struct view){.buf = c->scratch.buf,
+                         .off = c->scratch.off + at,
+                         .rows = rows,
+                         .cols = cols,
+                         .stride = stride,
+                         .dtype = DT_F32};
+}
+
+/* The rows of a tile that suit P pairs over E experts. */
+static int32_t tile_rows_of(const struct chunk *c, const struct weight *w)
+{
+    int32_t mean = n_pairs(c) / c->ml->n_experts;
+    if (w->dtype == DT_F32)
+        return MOE_F32_TILE;
+    if (mean <= MOE_ROWS_TILE)
+        return MOE_ROWS_TILE;
+    return mean < MOE_TILES_TILE_MOST ? MOE_TILES_TILE : MOE_TILES_TILE_MOST;
+}
+
+static enum status sort_pairs(struct backend *be, struct chunk *c, int32_t tile_rows)
+{
+    char *at = c->memory;
+    if (c->groups.tile_rows == tile_rows)
+        return ST_OK;
+    c->groups = (struct moe_groups){.n_tokens = c->x.rows,
+                                    .n_experts = c->ml->n_experts,
+                                    .top_k = c->ml->top_k,
+                                    .tile_rows = tile_rows,
+                                    .start = (int32_t *)(void *)(at + c->room.start),
+                                    .first_tile = (int32_t *)(void *)(at + c->room.first_tile),
+                                    .expert = (int32_t *)(void *)(at + c->room.expert),
+                                    .token = (int32_t *)(void *)(at + c->room.token),
+                                    .row = (int32_t *)(void *)(at + c->room.row)};
+    return moe_group(be, &c->groups, view_i32(c->ids), c->ids.stride);
+}
+
+static struct moe_product product_of(const struct chunk *c, const struct weight *w, struct view x,
+                                     struct view out)
+{
+    struct moe_product p = {.job = linear_job_of(w, x, out),
+                            .groups = c->groups,
+                            .act = c->ml->act,
+                            .expert_bytes =
+                                (size_t)w->n_pad * (size_t)w->k_pad * dtype_size(w->dtype)};
+    p.job.n_tokens = n_pairs(c);
+    return p;
+}
+
+static enum status run_product(struct backend *be, const struct moe_product *p)
+{
+    if (p->job.dtype == DT_F32)
+        return moe_f32(be, p);
+    return p->groups.tile_rows == MOE_ROWS_TILE ? moe_rows(be, p) : moe_tiles(be, p);
+}
+
+/* x -> hidden */
+static enum status run_gate_up(struct backend *be, struct chunk *c, struct view hidden)
+{
+    char *packed = c->memory + c->room.shared;
+    TRY(sort_pairs(be, c, tile_rows_of(c, c->ml->gate_up)));
+    struct moe_product p = product_of(c, c->ml->gate_up, c->x, hidden);
+    p.hidden = true;
+    p.job.rows = c->groups.token;
+    p.job.packed = (uint16_t *)(void *)packed;
+    p.job.unscale = (float *)(void *)(packed + c->room.x_packed_bytes);
+    if (p.job.dtype != DT_F32)
+        TRY(linear_pack(be, &p.job));
+    return run_product(be, &p);
+}
+
+/* Columns of out that the slices' products have room for at a time. */
+static int32_t columns_at_once(const struct chunk *c)
+{
+    int32_t D = c->ml->hidden;
+    size_t column = (size_t)n_pairs(c) * (size_t)c->ml->down->k_layout.n_slices * sizeof(float);
+    size_t fit = c->room.shared_bytes / column / MOE_SUMS_COLS * MOE_SUMS_COLS;
+    return fit < (size_t)D ? (int32_t)fit : D;
+}
+
+/* Columns [col, col + n) of out */
+static enum status run_columns(struct backend *be, const struct chunk *c, struct moe_product p,
+                               int32_t col, int32_t n)
+{
+    p.job.w =
+        (const char *)p.job.w + (size_t)col * (size_t)c->ml->down->k_pad * dtype_size(p.job.dtype);
+    p.job.n = n;
+    TRY(run_product(be, &p));
+    struct moe_sums s = {.part = p.job.out,
+                         .row = c->groups.row,
+                         .weights = view_f32(c->weights),
+                         .out = view_f32(c->out) + col,
+                         .part_stride = p.job.out_stride,
+                         .n_tokens = c->x.rows,
+                         .top_k = c->ml->top_k,
+                         .n = n,
+                         .n_slices = p.job.k.n_slices,
+                         .weight_stride = c->weights.stride,
+                         .out_stride = c->out.stride};
+    return moe_add(be, &s);
+}
+
+/* hidden -> out */
+static enum status run_down(struct backend *be, struct chunk *c, struct view hidden)
+{
+    const struct weight *down = c->ml->down;
+    int32_t D = c->ml->hidden, most = columns_at_once(c), rows = n_pairs(c);
+    int32_t stride = (int32_t)round_up_size((size_t)most, 4);
+    struct view parts = scratch_view(c, c->room.shared, rows, D < most ? D : most, stride);
+    TRY(sort_pairs(be, c, tile_rows_of(c, down)));
+    struct moe_product p = product_of(c, down, hidden, parts);
+    p.job.packed = (uint16_t *)(void *)(c->memory + c->room.packed);
+    p.job.unscale = (float *)(void *)(c->memory + c->room.unscale);
+    if (p.job.dtype != DT_F32)
+        TRY(linear_pack(be, &p.job));
+    for (int32_t col = 0; col < D; col += most)
+        TRY(run_columns(be, c, p, col, D - col < most ? D - col : most));
+    return ST_OK;
+}
+
+static void check_shapes(const struct moe_layer *ml, struct view x, struct view ids,
+                         struct view weights, struct view out)
+{
+    assert(ml->gate_up->n_stacked == ml->n_experts && ml->down->n_stacked == ml->n_experts);
+    assert(ml->gate_up->n == 2 * ml->ffn && ml->gate_up->k == ml->hidden);
+    assert(ml->down->n == ml->hidden && ml->down->k == ml->ffn);
+    assert(ml->gate_up->k_layout.n_slices == 1 && x.cols == ml->hidden && out.cols == ml->hidden);
+    assert(ids.cols == ml->top_k && weights.cols == ml->top_k && x.rows == out.rows);
+    assert(ids.rows == x.rows && weights.rows == x.rows);
+    (void)ml, (void)x, (void)ids, (void)weights, (void)out;
+}
+
+enum status cuda_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
+                         struct view ids, struct view weights, struct view scratch, struct view out)
+{
+    check_shapes(ml, x, ids, weights, out);
+    assert((size_t)scratch.cols * sizeof(float) >= cuda_moe_scratch(be, ml, x.rows));
+    if (ml->ffn == 0) /* this rank has no columns */
+        return cuda_zero(be, out);
+    for (int32_t row = 0, n; row < x.rows; row += n) {
+        n = chunk_of(ml, x.rows - row);
+        struct chunk c = {.ml = ml,
+                          .x = rows_from(x, row, n),
+                          .ids = rows_from(ids, row, n),
+                          .weights = rows_from(weights, row, n),
+                          .out = rows_from(out, row, n),
+                          .scratch = scratch,
+                          .memory = view_ptr(scratch),
+                          .room = room_of(ml, n)};
+        struct view hidden = scratch_view(&c, c.room.hidden, n_pairs(&c), ml->ffn, ml->ffn);
+        TRY(run_gate_up(be, &c, hidden));
+        TRY(run_down(be, &c, hidden));
+    }
+    return ST_OK;
+}
