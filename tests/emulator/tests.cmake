@@ -8,6 +8,10 @@ ingot_emulated(test_ops_cuda)
 ingot_test(test_linear_cuda ops/test_linear_cuda.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda)
 ingot_emulated(test_linear_cuda)
 
+ingot_test(test_moe_cuda ops/test_moe_cuda.c ops/moe_layers.c LIBS ingot_op_cases ingot_backends ingot_common m
+  TIMEOUT 900 LABEL cuda)
+ingot_emulated(test_moe_cuda)
+
 ingot_test(test_cuda_backend emulator/test_cuda_backend.c LIBS ingot_backends ingot_common LABEL cuda)
 ingot_emulated(test_cuda_backend)
 

@@ -423,7 +423,8 @@ static const struct model_row {
     {"llama-gqa", DT_F32, false},      {"llama-tied-f16", DT_F16, false},
     {"mistral-window", DT_F32, false}, {"qwen3", DT_BF16, false},
     {"qwen2", DT_F32, false},          {"qwen3", DT_I8, false},
-    {"llama-gqa", DT_E4M3, false},
+    {"llama-gqa", DT_E4M3, false},     {"qwen3moe-v5-bf16", DT_BF16, true},
+    {"mixtral", DT_F32, false},        {"qwen3moe-dense-first", DT_I8, false},
 };
 
 static enum status on_two_threads(struct truth *t)

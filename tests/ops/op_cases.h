@@ -20,8 +20,8 @@ struct op_case {
     int32_t n_q, n_kv, d, rot, q_per_kv, q_offset, window, block_len;
     int32_t n_seqs, past; /* attention: rows shared evenly by the sequences, tokens before them */
     bool interleaved, qk_norm;
-    double x_eps; /* linear, attention: greatest relative error that the backend makes rounding its
-                     inputs to its matrix units' type; 0 = none */
+    double x_eps; /* linear, attention, moe_ffn: greatest relative error that the backend makes
+                     rounding its inputs to its matrix units' type; 0 = none */
     int32_t n_experts, top_k; /* of the mixture's ops: k is D, n is F */
 };
 

@@ -12,7 +12,7 @@ static inline struct op_case with_rounded_x(const struct op_case *c)
 {
     struct op_case rounded = *c;
     bool widened = c->variant == 1 && c->n_parts > 1; /* parts of two types: f32 in memory */
-    if (c->op == &op_linear && !widened)
+    if ((c->op == &op_linear && !widened) || c->op == &op_moe_ffn)
         rounded.x_eps = c->dtype == DT_BF16 ? 0x1p-8 : c->dtype == DT_F16 ? 0x1p-11 : 0;
     if (c->op == &op_attention && c->dtype != DT_F32) /* 8-bit caches are widened to bf16 */
         rounded.x_eps = c->dtype == DT_F16 ? 0x1p-11 : 0x1p-8;
@@ -41,6 +41,8 @@ static inline const char *cuda_lacks(const struct backend *be, const struct op_c
         {&op_take_tokens, o->take_tokens},
         {&op_qkv, o->qkv_to_cache},
         {&op_attention, o->attention},
+        {&op_moe_route, o->moe_route},
+        {&op_moe_ffn, o->moe_ffn},
     };
     if (quant_form(c->dtype))
         return "no weights in blocks";

@@ -192,7 +192,7 @@ static enum status run_moe(struct backend *be, const struct op_case *c, int32_t 
     return env_close(&e);
 }
 
-/* A product in double and what its f32 form may be off, x being off by x_err (NULL: exact). */
+/* A product in double and what its f32 form may be off, x being off by x_err. */
 static double dot(const struct op_case *c, uint32_t stream, int32_t row, const double *x,
                   const double *x_err, int32_t n, double *err)
 {
@@ -201,24 +201,26 @@ static double dot(const struct op_case *c, uint32_t stream, int32_t row, const d
         double w = stored_f32(c->dtype, in_f32(stream, row, i));
         sum += w * x[i];
         mag += fabs(w * x[i]);
-        carried += x_err ? fabs(w) * x_err[i] : 0;
+        carried += fabs(w) * x_err[i];
     }
     *err = carried + (n + 5) * EPS * (mag + carried);
     return sum;
 }
 
 /* Adds one expert's share of token t to out and bound [D]; h, h_err [F] are room to work in. */
-static void add_expert(const struct op_case *c, const double *x, int32_t expert, double share,
-                       double *h, double *h_err, double *out, double *bound)
+static void add_expert(const struct op_case *c, const double *x, const double *x_err,
+                       int32_t expert, double share, double *h, double *h_err, double *out,
+                       double *bound)
 {
     for (int32_t f = 0; f < c->n; f++) {
         double g_err, u_err, a_err;
-        double g = dot(c, stream_of(expert, GATE), f, x, NULL, c->k, &g_err);
-        double u = dot(c, stream_of(expert, UP), f, x, NULL, c->k, &u_err);
+        double g = dot(c, stream_of(expert, GATE), f, x, x_err, c->k, &g_err);
+        double u = dot(c, stream_of(expert, UP), f, x, x_err, c->k, &u_err);
         double a = ref_act(c->act, g, &a_err);
         a_err += 1.2 * g_err; /* no activation is steeper */
         h[f] = a * u;
         h_err[f] = a_err * fabs(u) + (fabs(a) + a_err) * u_err + 2 * EPS * fabs(h[f]);
+        h_err[f] += c->x_eps * (fabs(h[f]) + h_err[f]);
     }
     for (int32_t i = 0; i < c->k; i++) {
         double err, v = dot(c, stream_of(expert, DOWN), i, h, h_err, c->n, &err);
@@ -229,18 +231,20 @@ static void add_expert(const struct op_case *c, const double *x, int32_t expert,
 
 static void ref_moe(const struct op_case *c, double *out, double *bound)
 {
-    double *x = calloc((size_t)c->k + 1, sizeof *x);
+    double *x = calloc((size_t)c->k + 1, sizeof *x), *x_err = calloc((size_t)c->k + 1, sizeof *x);
     double *h = calloc((size_t)c->n + 1, sizeof *h), *h_err = calloc((size_t)c->n + 1, sizeof *h);
     for (int32_t t = 0; t < c->rows; t++) {
         double *to = out + (size_t)t * (size_t)c->k, *b = bound + (size_t)t * (size_t)c->k;
         for (int32_t i = 0; i < c->k; i++) {
             x[i] = in_f32(62, t, i);
+            x_err[i] = c->x_eps * fabs(x[i]);
             to[i] = b[i] = 0;
         }
         for (int32_t i = 0; i < c->top_k; i++)
-            add_expert(c, x, expert_at(c, t, i), share_at(t, i), h, h_err, to, b);
+            add_expert(c, x, x_err, expert_at(c, t, i), share_at(t, i), h, h_err, to, b);
     }
     free(x);
+    free(x_err);
     free(h);
     free(h_err);
 }
