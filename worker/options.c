@@ -3,8 +3,8 @@
 #define AT(member) offsetof(struct worker_options, member)
 
 static const char *const coll_choices[] = {"auto", "local", "shm", "mpi", "ipc", "nccl"};
-static const char *const isa_choices[] = {"auto",   "plain",      "avx2", "avxvnni",
-                                          "avx512", "avx512vnni", "neon", "neondot"};
+static const char *const isa_choices[] = {"auto",       "plain", "avx2", "avxvnni", "avx512",
+                                          "avx512vnni", "amx",   "neon", "neondot"};
 
 static const struct option_row rows[] = {
     {.help = "What to serve"},
@@ -78,7 +78,7 @@ static const struct option_row rows[] = {
     {.name = "isa",
      .type = OPT_ENUM,
      .at = AT(isa),
-     .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|neon|neondot",
+     .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot",
      .def = "auto",
      .help = "Instruction set of the CPU backend.  All give the same bits."},
     {.name = "numerics",

@@ -5,6 +5,10 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -27,14 +31,12 @@ static const struct isa {
     const struct quant_kernels *quant;
 } isas[] = {
 #ifdef INGOT_CPU_X86
-    {"avx512vnni", &kernels_avx512, &quant_avx512vnni},
-    {"avx512", &kernels_avx512, &quant_avx512},
-    {"avxvnni", &kernels_avx2, &quant_avxvnni},
+    {"amx", &kernels_avx512, &quant_amx},       {"avx512vnni", &kernels_avx512, &quant_avx512vnni},
+    {"avx512", &kernels_avx512, &quant_avx512}, {"avxvnni", &kernels_avx2, &quant_avxvnni},
     {"avx2", &kernels_avx2, &quant_avx2},
 #endif
 #ifdef INGOT_CPU_NEON
-    {"neondot", &kernels_neon, &quant_neondot},
-    {"neon", &kernels_neon, &quant_neon},
+    {"neondot", &kernels_neon, &quant_neondot}, {"neon", &kernels_neon, &quant_neon},
 #endif
     {"plain", &kernels_plain, &quant_plain},
 };
@@ -44,6 +46,23 @@ static bool has_f16c(void) /* clang 14's __builtin_cpu_supports does not know it
 {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
+#if defined(__x86_64__) && defined(__linux__)
+/* Tiles and their 8-bit products; the system grants a process the registers on request (Linux 5.16,
+ * arch_prctl(2)), also to threads that it starts later. */
+static bool has_amx(void)
+{
+    enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
+    unsigned a, b, c, d, want = 1U << 24 | 1U << 25;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & want) == want &&
+           syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+}
+#elif defined(__x86_64__)
+static bool has_amx(void)
+{
+    return false;
 }
 #endif
 
@@ -57,8 +76,11 @@ static bool isa_runs(const char *name)
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+    if (strcmp(name, "amx") == 0)
+        return vnni && has_amx();
     if (strcmp(name, "avx512vnni") == 0)
-        return avx512 && __builtin_cpu_supports("avx512vnni");
+        return vnni;
     if (strcmp(name, "avx512") == 0)
         return avx512;
     if (strcmp(name, "avxvnni") == 0)

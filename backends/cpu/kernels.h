@@ -203,7 +203,8 @@ extern const struct kernels kernels_plain;
 extern const struct quant_kernels quant_plain;
 #ifdef INGOT_CPU_X86
 extern const struct kernels kernels_avx2, kernels_avx512;
-extern const struct quant_kernels quant_avx2, quant_avxvnni, quant_avx512, quant_avx512vnni;
+extern const struct quant_kernels quant_avx2, quant_avxvnni, quant_avx512, quant_avx512vnni,
+    quant_amx;
 #endif
 #ifdef INGOT_CPU_NEON
 extern const struct kernels kernels_neon;

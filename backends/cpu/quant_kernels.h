@@ -73,22 +73,22 @@ ALWAYS_INLINE struct bytes load_codes(struct quant_layout l, const uint8_t *grou
     return c;
 }
 
-/* What takes codes to weights: a table for 4 bits, otherwise a number to add. */
-ALWAYS_INLINE vb code_map(struct quant_layout l, const struct quant_pack *p)
+/* What takes codes to weights plus an offset: a table for 4 bits, otherwise a number to add. */
+ALWAYS_INLINE vb code_map(struct quant_layout l, const struct quant_pack *p, int offset)
 {
     uint8_t table[CODES_MAX];
     if (l.bits != 4)
-        return b_splat(p->low + W_OFFSET);
+        return b_splat(p->low + offset);
     for (int i = 0; i < CODES_MAX; i++)
-        table[i] = (uint8_t)(quant_q(p, (unsigned)i) + W_OFFSET);
+        table[i] = (uint8_t)(quant_q(p, (unsigned)i) + offset);
     return b_table(table);
 }
 
 ALWAYS_INLINE struct bytes load_weights(struct quant_layout l, vb map, const uint8_t *group, int j,
-                                        int q)
+                                        int q, int offset)
 {
     struct bytes c = load_codes(l, group, j, q);
-    if (l.bits == 8 && W_OFFSET == 128)
+    if (l.bits == 8 && offset == 128)
         return c; /* stored as q + 128 */
     if (l.bits == 4)
         return (struct bytes){b_lookup(map, c.a), b_lookup(map, c.b)};
@@ -182,7 +182,7 @@ ALWAYS_INLINE void direct_run(struct quant_layout l, const struct quant_panel *t
             const int n = QUADS / l.halves;
             UNROLL
             for (int j = 0; j < n; j++) {
-                struct bytes w = load_weights(l, map, group, h * n + j, q);
+                struct bytes w = load_weights(l, map, group, h * n + j, q, W_OFFSET);
                 vi a = load_quad(x + 4 * (h * n + j));
                 dot.a = i_dot(dot.a, w.a, a);
                 dot.b = i_dot(dot.b, w.b, a);
@@ -197,7 +197,7 @@ ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t
     struct pair tree[TREE_LEVELS][PARTS], acc[PARTS];
     const char *x = t->x;
     float out[PANEL];
-    vb map = code_map(l, t->pack);
+    vb map = code_map(l, t->pack, W_OFFSET);
     for (int s = 0; s < t->shape.n_slices; s++) {
         int32_t g, end;
         for (int q = 0; q < PARTS; q++)
@@ -224,16 +224,16 @@ ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t
 /* ---- several rows ---- */
 
 ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel *t, int32_t g,
-                                 int n, struct span_group *out)
+                                 int n, struct span_group *out, int offset)
 {
-    vb map = code_map(l, t->pack);
+    vb map = code_map(l, t->pack, offset);
     for (int i = 0; i < n; i++, g++, out++) {
         const char *head = t->panel + quant_head_at(&l, t->shape.skip, g);
         const uint8_t *group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g);
         UNROLL
         for (int j = 0; j < QUADS; j++)
             for (int q = 0; q < PARTS; q++) {
-                struct bytes w = load_weights(l, map, group, j, q);
+                struct bytes w = load_weights(l, map, group, j, q, offset);
                 b_store(out->w + j * PANEL * 4 + 4 * VL * q, w.a);
                 b_store(out->w + j * PANEL * 4 + 64 + 4 * VL * q, w.b);
             }
@@ -249,14 +249,23 @@ ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel
     }
 }
 
-/* n runs of a tile's rows from the unpacked groups w on, x at the first run; acc [rows][PANEL].
+/* Some rows of a tile, which has in_tile: x and infos begin at the first of them. */
+struct span_x {
+    const char *x;
+    const struct quant_x *info;
+    int in_tile;
+};
+
+/* n runs of rows from the unpacked groups w on, x at the first run; acc [rows][PANEL].
  * `ahead` (ahead_step bytes for each run) is what will be unpacked next. */
 ALWAYS_INLINE void span_rows(int rows, int halves, bool min, const struct span_group *w, int n,
-                             const char *x, float (*acc)[PANEL], const char *ahead,
+                             const struct span_x *sx, float (*acc)[PANEL], const char *ahead,
                              size_t ahead_step)
 {
-    for (int i = 0; i < n; i++, w++, x += rows * X_RUN_BYTES, ahead += ahead_step) {
-        const struct quant_x *info = (const struct quant_x *)(const void *)(x + rows * RUN);
+    const char *x = sx->x, *infos = (const char *)sx->info;
+    int step = sx->in_tile * X_RUN_BYTES;
+    for (int i = 0; i < n; i++, w++, x += step, infos += step, ahead += ahead_step) {
+        const struct quant_x *info = (const struct quant_x *)(const void *)infos;
         for (size_t b = 0; b < ahead_step; b += 64)
             __builtin_prefetch(ahead + b);
         for (int q = 0; q < PARTS; q++) {
@@ -296,8 +305,12 @@ ALWAYS_INLINE void span_rows(int rows, int halves, bool min, const struct span_g
 
 typedef void direct_fn(const struct quant_panel *t);
 typedef void unpack_fn(const struct quant_panel *t, int32_t g, int n, struct span_group *out);
-typedef void span_fn(const struct span_group *w, int n, const char *x, float (*acc)[PANEL],
+typedef void span_fn(const struct span_group *w, int n, const struct span_x *x, float (*acc)[PANEL],
                      const char *ahead, size_t ahead_step);
+/* All tiles over one span. */
+typedef void tiles_fn(const struct quant_panel *t, size_t x_bytes, const struct span_group *w,
+                      int n, size_t x_at, float (*acc)[PANEL], const char *ahead,
+                      size_t ahead_step);
 
 #define KIND_FNS(NAME, BITS, HALVES, SUPER, MIN, NIBBLES)                                          \
     static void direct_##NAME(const struct quant_panel *t)                                         \
@@ -307,7 +320,8 @@ typedef void span_fn(const struct span_group *w, int n, const char *x, float (*a
     static void unpack_##NAME(const struct quant_panel *t, int32_t g, int n,                       \
                               struct span_group *out)                                              \
     {                                                                                              \
-        unpack_groups((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES}, t, g, n, out);     \
+        unpack_groups((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES}, t, g, n, out,      \
+                      W_OFFSET);                                                                   \
     }
 QUANT_KINDS(KIND_FNS)
 
@@ -317,10 +331,10 @@ static const struct {
     unpack_fn *unpack;
 } kind_fns[QK_N] = {QUANT_KINDS(KIND_ROW)};
 
-#ifndef OWN_SPANS
 #define SPAN_FN(R, HALVES, MIN)                                                                    \
-    static void span_##R##_##HALVES##_##MIN(const struct span_group *w, int n, const char *x,      \
-                                            float(*acc)[PANEL], const char *ahead, size_t step)    \
+    static void span_##R##_##HALVES##_##MIN(const struct span_group *w, int n,                     \
+                                            const struct span_x *x, float(*acc)[PANEL],            \
+                                            const char *ahead, size_t step)                        \
     {                                                                                              \
         span_rows(R, HALVES, MIN, w, n, x, acc, ahead, step);                                      \
     }
@@ -336,19 +350,22 @@ static const struct {
 ALL_ROWS(SPAN_FNS)
 static span_fn *const span_fns[Q_ROWS + 1][2][2] = {ALL_ROWS(SPAN_ROW)};
 
-/* All tiles over one span. */
 static void span_tiles(const struct quant_panel *t, size_t x_bytes, const struct span_group *w,
                        int n, size_t x_at, float (*acc)[PANEL], const char *ahead, size_t step)
 {
     const struct quant_layout *l = t->pack->lay;
-    for (int i = 0; i < t->n_tiles; i++, step = 0) {
+    for (int i = 0; i < t->n_tiles; i++) {
         int r0 = tile_start(t->rows, t->n_tiles, i);
-        int rows = tile_start(t->rows, t->n_tiles, i + 1) - r0;
-        const char *x = t->x + (size_t)r0 * x_bytes + (size_t)rows * x_at;
-        span_fns[rows][l->halves - 1][l->has_min](w, n, x, acc + r0, ahead, step);
+        int in_tile = tile_start(t->rows, t->n_tiles, i + 1) - r0;
+        const char *x = t->x + (size_t)r0 * x_bytes + (size_t)in_tile * x_at;
+        const struct quant_x *info = (const struct quant_x *)(const void *)(x + in_tile * RUN);
+        for (int r = 0, rows; r < in_tile; r += rows, step = 0) {
+            rows = in_tile - r < Q_ROWS ? in_tile - r : Q_ROWS;
+            struct span_x sx = {x + r * RUN, info + r, in_tile};
+            span_fns[rows][l->halves - 1][l->has_min](w, n, &sx, acc + r0 + r, ahead, step);
+        }
     }
 }
-#endif
 
 /* Adds slice s's sums (acc) to the tree, a binary counter of finished subtrees; after the last
  * slice acc is the whole. */
@@ -373,29 +390,34 @@ static void store_rows(const struct quant_panel *t, float (*acc)[PANEL])
     }
 }
 
-static void fast_quant_panel(const struct quant_panel *t, void *scratch)
+/* Several rows: span after span is unpacked, then meets every tile. */
+ALWAYS_INLINE void panel_rows(const struct quant_panel *t, struct quant_scratch *own,
+                              unpack_fn *unpack, tiles_fn *tiles)
 {
-    struct quant_scratch *own = scratch;
     const struct quant_layout *l = t->pack->lay;
     size_t x_bytes = (size_t)quant_runs(&t->shape) * X_RUN_BYTES, x_at = 0; /* of a row of x */
-    if (t->rows == 1) {
-        kind_fns[t->pack->kind].direct(t);
-        return;
-    }
     for (int s = 0; s < t->shape.n_slices; s++) {
         int32_t g, end, n;
         memset(own->acc, 0, (size_t)t->rows * sizeof own->acc[0]);
         for (slice_groups(&t->shape, s, &g, &end); g < end; g += n) {
             n = end - g < SPAN ? end - g : SPAN;
             const char *next = t->panel + quant_group_at(l, t->shape.skip, g + n);
-            kind_fns[t->pack->kind].unpack(t, g, n, own->group);
-            span_tiles(t, x_bytes, own->group, n, x_at, own->acc, next, quant_group_bytes(l));
+            unpack(t, g, n, own->group);
+            tiles(t, x_bytes, own->group, n, x_at, own->acc, next, quant_group_bytes(l));
             x_at += (size_t)n * X_RUN_BYTES;
         }
         if (t->shape.n_slices > 1)
             climb_rows(t->rows, s, own->acc, own->tree);
     }
     store_rows(t, own->acc);
+}
+
+static void fast_quant_panel(const struct quant_panel *t, void *scratch)
+{
+    if (t->rows == 1)
+        kind_fns[t->pack->kind].direct(t);
+    else
+        panel_rows(t, scratch, kind_fns[t->pack->kind].unpack, span_tiles);
 }
 
 #define QUANT_KERNELS                                                                              \

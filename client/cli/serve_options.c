@@ -8,8 +8,8 @@
 static const char *const colls[] = {"auto", "local", "shm", "mpi", "ipc", "nccl"};
 static const char *const kv_dtypes[] = {"auto", "f32", "f16", "bf16", "int8", "e4m3"};
 static const char *const binds[] = {"auto", "none"};
-static const char *const isas[] = {"auto",   "plain",      "avx2", "avxvnni",
-                                   "avx512", "avx512vnni", "neon", "neondot"};
+static const char *const isas[] = {"auto",       "plain", "avx2", "avxvnni", "avx512",
+                                   "avx512vnni", "amx",   "neon", "neondot"};
 static const char *const numerics[] = {"strict", "fast"};
 static const char *const graphs[] = {"auto", "off"};
 static const char *const levels[] = {"debug", "info", "warn", "error"};
@@ -62,7 +62,7 @@ static const struct option_row engine_table[] = {
      .help = "auto: the ranks of --tp share the machine's cores, each on its own part of them."},
     {.name = "isa",
      ROW(isa, OPT_ENUM),
-     .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|neon|neondot",
+     .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot",
      .def = "auto",
      .help = "Instruction set of the CPU backend."},
     {.name = "numerics",

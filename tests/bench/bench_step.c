@@ -21,8 +21,8 @@ struct options {
     bool ceilings, start;
 };
 
-static const char *const isa_choices[] = {"auto",   "plain",      "avx2", "avxvnni",
-                                          "avx512", "avx512vnni", "neon", "neondot"};
+static const char *const isa_choices[] = {"auto",       "plain", "avx2", "avxvnni", "avx512",
+                                          "avx512vnni", "amx",   "neon", "neondot"};
 static const enum dtype kv_choices[] = {DT_F16, DT_BF16, DT_F32, DT_I8, DT_E4M3};
 
 #define AT(member) offsetof(struct options, member)
@@ -126,7 +126,7 @@ static const struct option_row rows[] = {
     {.name = "isa",
      .type = OPT_ENUM,
      .at = AT(isa),
-     .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|neon|neondot",
+     .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot",
      .def = "auto",
      .help = "Instruction set."},
     {.name = "kv",
