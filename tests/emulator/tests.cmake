@@ -15,7 +15,7 @@ ingot_emulated(test_moe_cuda)
 ingot_test(test_cuda_backend emulator/test_cuda_backend.c LIBS ingot_backends ingot_common LABEL cuda)
 ingot_emulated(test_cuda_backend)
 
-ingot_test(test_rank_cuda emulator/test_rank_cuda.c bench/shape_source.c LIBS ingot_runtime ingot_backends ingot_common m
+ingot_test(test_rank_cuda emulator/test_rank_cuda.c gpu/rank_rig.c bench/shape_source.c LIBS ingot_runtime ingot_backends ingot_common m
   LABEL cuda)
 ingot_emulated(test_rank_cuda)
 

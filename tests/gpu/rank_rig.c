@@ -1,0 +1,183 @@
+#include "gpu/rank_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/options.h"
+
+enum { SEQS = RIG_SEQS, BLOCK = 8, ROOM = 2 * BLOCK };
+static const uint32_t prompts[SEQS] = {5, 3, 8};
+
+/* ---- life ---- */
+
+enum status rank_rig_plan(struct rank_rig *r, struct loader *ld, const char *graphs,
+                          const char *numerics)
+{
+    struct option_result res;
+    struct rank_place place = {.world = 1, .n_on_host = 1, .one_host = true};
+    uint64_t blocks;
+    char text[2][16];
+    snprintf(text[0], sizeof text[0], "%s", graphs);
+    snprintf(text[1], sizeof text[1], "%s", numerics);
+    char *argv[] = {"rank", "--backend", "cuda",  "--max-seqs",  "3",    "--max-step-tokens",
+                    "16",   "--max-ctx", "64",    "--kv-blocks", "24",   "--block-len",
+                    "8",    "--graphs",  text[0], "--numerics",  text[1]};
+    *r = (struct rank_rig){.ld = ld};
+    TRY(options_parse(&worker_option_set, &r->opt, (int)ARRAY_LEN(argv), argv, &res));
+    struct backend_config bc = worker_backend_config(&r->opt, 1, 0);
+    TRY(backend_open(&r->be, "cuda", &bc));
+    TRY(rank_plan_init(&r->plan, &r->opt, &place, r->be, ld));
+    TRY(rank_plan_blocks(&r->plan, &blocks));
+    return rank_plan_set_blocks(&r->plan, blocks);
+}
+
+enum status rank_rig_load(struct rank_rig *r)
+{
+    TRY(rank_plan_reserve(&r->plan));
+    TRY(decoder_open(&r->model, loader_config(r->ld), r->ld, r->be, NULL, &r->plan.dc));
+    r->plan.rc.model = r->model;
+    backend_part(r->be, PART_STEP);
+    return rank_step_create(&r->step, &r->plan.rc);
+}
+
+void rank_rig_close(struct rank_rig *r)
+{
+    rank_step_destroy(r->step);
+    decoder_close(r->model);
+    rank_plan_fini(&r->plan);
+    if (r->be)
+        backend_ops_of(r->be)->close(r->be);
+    loader_close(r->ld);
+    *r = (struct rank_rig){0};
+}
+
+enum status rank_rig_check_plan(const struct rank_rig *r)
+{
+    struct mem_plan used;
+    backend_ops_of(r->be)->used(r->be, &used);
+    const struct decoder_memory *m = &r->plan.memory;
+    const struct {
+        const char *name;
+        size_t used, planned;
+    } all[] = {{"backend", used.part[PART_OWN], r->plan.own},
+               {"collective", used.part[PART_COLL], r->plan.coll},
+               {"weights", used.part[PART_WEIGHTS], m->weights},
+               {"scratch", used.part[PART_SCRATCH], m->scratch},
+               {"KV cache", used.part[PART_KV], m->kv},
+               {"tables", used.part[PART_TABLES], m->tables},
+               {"step", used.part[PART_STEP], r->plan.step},
+               /* one rank has no collective */
+               {"pinned", used.pinned + alloc_bytes(COLL_PINNED_BYTES), r->plan.pinned}};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        if (all[i].used != all[i].planned)
+            FAIL(ST_BUG, "%s: %zu bytes are taken, %zu were planned", all[i].name, all[i].used,
+                 all[i].planned);
+    return ST_OK;
+}
+
+/* ---- steps ---- */
+
+struct draft {
+    struct step_plan p;
+    struct plan_seq seqs[SEQS];
+    struct plan_open opens[SEQS];
+    int32_t tokens[SEQS * ROOM], blocks[SEQS * 2];
+    struct logit_bias bias[2];
+};
+
+/* Greedy, drawn from the top k, with edits; all drawn by the device unless `penalty`. */
+static void open_all(struct draft *d, bool penalty)
+{
+    for (uint32_t i = 0; i < SEQS; i++)
+        d->opens[i] = (struct plan_open){
+            .seq_id = 1 + i, .sp = sample_params_default(), .n_prompt = prompts[i]};
+    d->opens[0].sp.temperature = d->opens[2].sp.temperature = 0.0f;
+    d->opens[1].sp.temperature = 0.9f;
+    d->opens[1].sp.top_k = 20;
+    d->opens[1].sp.seed = 5;
+    d->opens[2].sp.repetition_penalty = penalty ? 1.5f : 1.0f;
+    d->opens[2].n_bias = d->p.n_bias = 2;
+    d->bias[0] = (struct logit_bias){30, 2.0f};
+    d->bias[1] = (struct logit_bias){31, -2.0f};
+    d->p.n_opens = SEQS;
+}
+
+/* Step 0 computes the prompts; each later one a token of every sequence: last[i], NULL: the one
+ * that the step before draws. */
+static void make_plan(struct draft *d, uint32_t i_step, const int32_t *last, bool penalty)
+{
+    *d = (struct draft){.p = {.seqs = d->seqs,
+                              .opens = d->opens,
+                              .tokens = d->tokens,
+                              .blocks = d->blocks,
+                              .bias = d->bias,
+                              .n_seqs = SEQS}};
+    if (i_step == 0)
+        open_all(d, penalty);
+    for (uint32_t i = 0; i < SEQS; i++) {
+        uint32_t n = i_step == 0 ? prompts[i] : 1, n_blocks = i_step == 0 ? 2 : 0;
+        d->seqs[i] = (struct plan_seq){.seq_id = 1 + i,
+                                       .pos = i_step == 0 ? 0 : prompts[i] + i_step - 1,
+                                       .n_tokens = n,
+                                       .token_off = d->p.n_tokens,
+                                       .n_blocks = n_blocks,
+                                       .block_off = d->p.n_blocks,
+                                       .want = WANT_LAST};
+        for (uint32_t k = 0; k < n; k++)
+            d->tokens[d->p.n_tokens++] = i_step == 0 ? (int32_t)(3 + (7 * i + 11 * k) % 90)
+                                         : last      ? last[i]
+                                                     : TOKEN_OF_LAST_STEP;
+        for (uint32_t b = 0; b < n_blocks; b++)
+            d->blocks[d->p.n_blocks++] = (int32_t)(2 * i + b);
+    }
+}
+
+enum status rank_rig_run(struct rank_rig *r, uint32_t i, const int32_t *last, bool penalty)
+{
+    static struct draft d;
+    make_plan(&d, i, last, penalty);
+    enum status st = rank_step_run(r->step, &d.p);
+    memset(&d, 0x5a, sizeof d); /* the plan is not looked at again */
+    return st;
+}
+
+enum status rank_rig_take(struct rank_rig *r, struct result_token got[SEQS], int32_t last[SEQS])
+{
+    int32_t rows[SEQS], n_rows;
+    uint32_t n;
+    TRY(rank_step_sample(r->step, rows, &n_rows));
+    const struct result_token *t = rank_step_tokens(r->step, &n);
+    if (n_rows != 0 || n != SEQS)
+        FAIL(ST_BUG, "%u tokens, %d rows are not decided by their candidates", n, n_rows);
+    for (uint32_t i = 0; i < SEQS; i++) {
+        got[i] = t[i];
+        last[i] = t[i].token;
+    }
+    return ST_OK;
+}
+
+enum status rank_rig_generate(struct rank_rig *r, bool ahead, bool penalty,
+                              struct result_token got[RIG_NEW][SEQS])
+{
+    int32_t last[SEQS];
+    uint32_t n_got = 0;
+    for (uint32_t i = 0; i < RIG_NEW; i++) {
+        TRY(rank_rig_run(r, i, ahead ? NULL : last, penalty));
+        if (i > 0 || !ahead)
+            TRY(rank_rig_take(r, got[n_got++], last));
+    }
+    return ahead ? rank_rig_take(r, got[n_got], last) : ST_OK;
+}
+
+enum status rank_rig_same(struct result_token got[RIG_NEW][SEQS],
+                          struct result_token expected[RIG_NEW][SEQS])
+{
+    for (int i = 0; i < RIG_NEW; i++)
+        for (int k = 0; k < SEQS; k++)
+            if (got[i][k].token != expected[i][k].token ||
+                got[i][k].logprob != expected[i][k].logprob)
+                FAIL(ST_BUG, "step %d, sequence %d: %d (%a), expected %d (%a)", i, k,
+                     got[i][k].token, (double)got[i][k].logprob, expected[i][k].token,
+                     (double)expected[i][k].logprob);
+    return ST_OK;
+}
