@@ -317,7 +317,9 @@ static double since_s(uint64_t ns)
 
 static const char *isa_of(const char *device)
 {
-    return strstr(device, ", avx512") ? "avx512" : strstr(device, ", avx2") ? "avx2" : "plain";
+    if (strstr(device, ", avx512") || strstr(device, ", amx"))
+        return "avx512";
+    return strstr(device, ", avx") ? "avx2" : "plain";
 }
 
 /* 1, 2, 4, ... and all threads of all ranks. */

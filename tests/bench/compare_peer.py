@@ -8,7 +8,8 @@ machine disturbs both.  Every row is the median over ROUNDS turns of REPS repeti
 
 The peer's programs are those of the llama.cpp family (llama-bench; for --batched its
 llama-batched-bench) and distributed-llama's dllama (--nodes: a root and a worker over loopback, a
-thread each, against two ranks of ours).  A peer is built and named by whoever runs this.
+thread each, against two ranks of ours; its tokenizer must take one byte for a token, so that the
+prompt has the length asked for).  A peer is built and named by whoever runs this.
 """
 import argparse
 import json
@@ -104,22 +105,26 @@ def free_port():
 
 
 def turn_nodes(args, table):
+    """Two ranks of a thread each; beside them the peer's two nodes, and one rank of two threads."""
     dllama, model, tokenizer, gguf = args.nodes
-    ours(args, table, "two ranks", gguf,
-         ["--ranks", "2", "--threads", "1", "--pp", "0", "--tg", str(args.tg)], plain_name)
+    for label, options in (("two ranks", ["--ranks", "2", "--threads", "1"]),
+                           ("one rank", ["--ranks", "1", "--threads", "2"])):
+        ours(args, table, label, gguf,
+             [*options, "--pp", str(args.pp), "--tg", str(args.tg)], plain_name)
     port = str(free_port())
     worker = subprocess.Popen([dllama, "worker", "--port", port, "--nthreads", "1"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         text = run([dllama, "inference", "--model", model, "--tokenizer", tokenizer,
-                    "--buffer-float-type", "q80", "--nthreads", "1", "--max-seq-len", "1024",
-                    "--prompt", "hello", "--steps", str(args.tg + 5), "--workers",
-                    f"127.0.0.1:{port}"])
+                    "--buffer-float-type", "q80", "--nthreads", "1", "--max-seq-len",
+                    str(args.pp + args.tg + 1), "--prompt", "a" * (args.pp - 1), "--steps",
+                    str(args.pp + args.tg), "--workers", f"127.0.0.1:{port}"])
     finally:
         worker.kill()
         worker.wait()
-    speed = re.search(r"Prediction\s+nTokens: \d+\s+tokens/s: ([0-9.]+)", text)
-    table.add("two ranks decode x1", "peer", float(speed.group(1)))
+    for row, part in ((f"prefill {args.pp}", "Evaluation"), ("decode x1", "Prediction")):
+        speed = re.search(part + r"\s+(?:nBatches: \d+\s+)?nTokens: \d+\s+tokens/s: ([0-9.]+)", text)
+        table.add(f"two ranks {row}", "peer", float(speed.group(1)))
 
 
 def save(args, table):
