@@ -3,10 +3,10 @@ import json
 import os
 import socket
 import subprocess
-import tempfile
 
 from cli_tools import BIN, INGOT, ingot, ok
 import tap
+import temp_dir
 from cluster import DEMO
 
 COMMANDS = ["serve", "drain", "run", "chat", "generate", "status", "models", "ping", "bench", "doctor",
@@ -112,7 +112,7 @@ def address_in_use():
 
 @tap.case
 def siblings_are_named_when_missing():
-    with tempfile.TemporaryDirectory() as d:
+    with temp_dir.folder() as d:
         alone = os.path.join(d, "ingot")
         with open(INGOT, "rb") as f, open(alone, "wb") as out:
             out.write(f.read())

@@ -5,11 +5,11 @@ import pty
 import select
 import signal
 import subprocess
-import tempfile
 import time
 
 from cli_tools import BIN, INGOT, ingot, lines, ok
 import tap
+import temp_dir
 from cluster import DEMO, Cluster, Parts, children, command_of
 
 GREEDY = ["--temperature", "0"]
@@ -297,7 +297,7 @@ def bench_counts():
 
 @tap.case
 def journal_replays():
-    with tempfile.TemporaryDirectory() as d:
+    with temp_dir.folder() as d:
         with Cluster(DEMO, extra=["--journal", d]) as c:
             ok("generate", "--connect", c.endpoint, *MESSAGE, "--max-tokens", "5", "--request-id", "mine")
         files = [os.path.join(d, f) for f in os.listdir(d)]

@@ -10,10 +10,12 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import tempfile
+import sys
 import time
 
-import ingot_client
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1])]
+import ingot_client  # noqa: E402
+import temp_dir  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("INGOT_BIN", ROOT / "build" / "release" / "bin"))
@@ -62,7 +64,7 @@ def mpirun_command(n):
 
 class _Base:
     def __init__(self):
-        self.dir = tempfile.mkdtemp(prefix="ingot-test-")
+        self.dir = temp_dir.make()
         self.endpoint = f"ipc://{self.dir}/clients"
         self.workers = f"ipc://{self.dir}/workers"
         self.procs = []

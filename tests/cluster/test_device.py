@@ -5,7 +5,6 @@ import os
 import pathlib
 import shutil
 import sys
-import tempfile
 
 HERE = pathlib.Path(__file__).resolve()
 DEVICE = os.environ.get("INGOT_DEVICE", "queued")
@@ -14,6 +13,7 @@ os.environ["INGOT_BIN"] = str(BIN)
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
 import cluster  # noqa: E402
 import tap  # noqa: E402
+import temp_dir  # noqa: E402
 from cluster import DEMO, Parts, model  # noqa: E402
 
 if not (BIN / "ingot-worker").exists():
@@ -79,7 +79,7 @@ def overlap_together():
 def serve_passes_graphs_on():
     """A copy of ingot finds the programs beside it: this device's worker."""
     real = cluster.BIN
-    with tempfile.TemporaryDirectory() as d:
+    with temp_dir.folder() as d:
         cluster.BIN = pathlib.Path(d)
         shutil.copy(BIN / "ingot", cluster.BIN / "ingot")
         for program in ("ingot-worker", "ingot-coordinator", "ingot-text"):

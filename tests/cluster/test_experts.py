@@ -5,15 +5,15 @@ import pathlib
 import random
 import subprocess
 import sys
-import tempfile
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import tap  # noqa: E402
+import temp_dir  # noqa: E402
 from cluster import BIN, DEMO, Parts  # noqa: E402
 from experts_model import N_EXPERTS, TOP_K, make_mixture  # noqa: E402
 
-FOLDER = tempfile.TemporaryDirectory(prefix="ingot-experts-")
-MODEL = make_mixture(DEMO, pathlib.Path(FOLDER.name))
+FOLDER = temp_dir.make()
+MODEL = make_mixture(DEMO, pathlib.Path(FOLDER))
 EXPECTED = json.loads((DEMO.parents[1] / "tests/golden/demo_expected.json").read_text())
 oracle = None
 

@@ -4,10 +4,10 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import tap  # noqa: E402
+import temp_dir  # noqa: E402
 from cluster import BIN, DEMO, Cluster, model  # noqa: E402
 
 MODEL = model("stories260K") or DEMO
@@ -19,7 +19,7 @@ def journal_tool(*args):
 
 @tap.case
 def a_run_with_a_kill_replays():
-    with tempfile.TemporaryDirectory(prefix="ingot-test-") as tmp, \
+    with temp_dir.folder() as tmp, \
             Cluster(MODEL, tp=2, extra=["--kv-blocks", "40", "--journal", f"{tmp}/journal"]) as c:
         folder = pathlib.Path(tmp) / "journal"
         client = c.clients[0]

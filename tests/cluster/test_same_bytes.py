@@ -4,12 +4,12 @@ import pathlib
 import random
 import subprocess
 import sys
-import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "quantize")]
 import random_model  # noqa: E402
 import tap  # noqa: E402
+import temp_dir  # noqa: E402
 from cluster import BIN, DEMO, Parts, model  # noqa: E402
 
 N_REQUESTS = 32
@@ -137,7 +137,7 @@ def quantised(kind):
     few = REQUESTS[:10]
 
     def run():
-        with tempfile.TemporaryDirectory(prefix="ingot-test-") as folder:
+        with temp_dir.folder() as folder:
             file = pathlib.Path(folder) / f"{kind}.gguf"
             source = random_model.make(pathlib.Path(folder) / "model")
             subprocess.run([BIN / "ingot-quantize", source, file, "--type", kind], check=True, timeout=120,

@@ -12,6 +12,7 @@
 #include "coordinator/journal/journal.h"
 #include "coordinator/journal/replay.h"
 #include "sched/driver.h"
+#include "temp_dir.h"
 
 enum { MAX_FILES = 4096, MEMORY = 64 << 20 };
 
@@ -33,8 +34,7 @@ struct file {
 
 static void make_dir(void)
 {
-    snprintf(dir, sizeof dir, "/tmp/ingot-journal-XXXXXX");
-    cr_assert_not_null(mkdtemp(dir));
+    temp_dir_make(dir);
 }
 
 static int by_name(const void *a, const void *b)
@@ -81,7 +81,7 @@ static void remove_dir(void)
         snprintf(path, sizeof path, "%s/%s", dir, names[i]);
         unlink(path);
     }
-    rmdir(dir);
+    temp_dir_remove(dir);
 }
 
 /* Replays all of it; sum is set when that went well. */

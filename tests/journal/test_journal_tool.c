@@ -9,6 +9,7 @@
 
 #include "coordinator/journal/replay.h"
 #include "sched/driver.h"
+#include "temp_dir.h"
 
 enum { MAX_OUT = 1 << 20 };
 
@@ -28,8 +29,7 @@ static void make_journal(void)
     struct driver_options opts = {.journal = &jc};
     struct dice dice = {.state = 11};
     struct driver_report rep;
-    snprintf(dir, sizeof dir, "/tmp/ingot-journal-XXXXXX");
-    cr_assert_not_null(mkdtemp(dir));
+    temp_dir_make(dir);
     driver_run(&cfg, &dice, 1500, &opts, &rep);
     snprintf(path, sizeof path, "%s/j-00000001.journal", dir);
 }
@@ -37,7 +37,7 @@ static void make_journal(void)
 static void remove_journal(void)
 {
     unlink(path);
-    rmdir(dir);
+    temp_dir_remove(dir);
 }
 
 /* Runs ingot-journal; both outputs come back in out. */

@@ -1,4 +1,5 @@
 #include "make_gguf.h"
+#include "temp_dir.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -326,6 +327,8 @@ static void write_file(const char *path, struct writer *w)
 const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
 {
     static _Thread_local char paths[2][64];
+    static char folder[32];
+    static unsigned n_made;
     static _Thread_local int next;
     char *path = paths[next++ % 2];
     struct loader *ld;
@@ -349,10 +352,9 @@ const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
     if (recipe->tensor)
         put_tensor(&w, recipe->tensor, GGML_F32, 1, (uint64_t[]){1}, (float[]){1}, 4);
     loader_close(ld);
-    snprintf(path, sizeof paths[0], "/tmp/ingot-gguf-XXXXXX.gguf");
-    int fd = mkstemps(path, 5);
-    cr_assert_geq(fd, 0);
-    close(fd);
+    if (!folder[0])
+        temp_dir_make(folder);
+    snprintf(path, sizeof paths[0], "%s/%u.gguf", folder, n_made++);
     write_file(path, &w);
     free(w.keys.p);
     free(w.table.p);

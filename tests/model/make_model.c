@@ -1,4 +1,5 @@
 #include "make_model.h"
+#include "temp_dir.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -154,8 +155,7 @@ static void write_config(const char *dir, const struct toy *t)
 const char *toy_make(const struct toy *t)
 {
     static char dir[64];
-    snprintf(dir, sizeof dir, "/tmp/ingot-toy-XXXXXX");
-    cr_assert_not_null(mkdtemp(dir));
+    temp_dir_make(dir);
     write_weights(dir, t);
     write_config(dir, t);
     return dir;
@@ -163,14 +163,5 @@ const char *toy_make(const struct toy *t)
 
 void toy_remove(const char *dir)
 {
-    char path[512];
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        if (e->d_name[0] != '.')
-            unlink(path);
-    }
-    if (d)
-        closedir(d);
-    rmdir(dir);
+    temp_dir_remove(dir);
 }

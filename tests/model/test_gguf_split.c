@@ -9,13 +9,13 @@
 #include "make_gguf.h"
 #include "rig.h"
 #include "split_gguf.h"
+#include "temp_dir.h"
 
 static char dir[64], whole[64];
 
 static void set_up(void)
 {
-    snprintf(dir, sizeof dir, "/tmp/ingot-split-XXXXXX");
-    cr_assert_not_null(mkdtemp(dir));
+    temp_dir_make(dir);
     snprintf(whole, sizeof whole, "%s",
              gguf_make(golden_dir("llama-gqa"), &(struct gguf_recipe){0}));
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "rig.h"
+#include "temp_dir.h"
 #include "worker/load/pack_cache.h"
 #include "worker/load/weights.h"
 
@@ -21,8 +22,7 @@ static char dir[64];
 
 static void make_dir(void)
 {
-    snprintf(dir, sizeof dir, "/tmp/ingot-pack-XXXXXX");
-    cr_assert_not_null(mkdtemp(dir));
+    temp_dir_make(dir);
 }
 
 /* Files in dir; path: of the last one. */
@@ -45,9 +45,7 @@ static int list_dir(char *path, size_t size, bool remove_all)
 
 static void remove_dir(void)
 {
-    char path[400];
-    list_dir(path, sizeof path, true);
-    rmdir(dir);
+    temp_dir_remove(dir);
 }
 
 /* Logits [N, V] of a model loaded with packed weights kept in dir; was_hit NULL: without. */
@@ -225,7 +223,6 @@ static void copy_model(const char *from, const char *to)
 {
     static const char *const files[] = {"config.json", "model.safetensors"};
     char path[400], source[1200];
-    cr_assert_eq(mkdir(to, 0777), 0);
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         size_t size;
         snprintf(source, sizeof source, "%s/%s", from, files[i]);
@@ -236,13 +233,6 @@ static void copy_model(const char *from, const char *to)
         fclose(f);
         free(data);
     }
-}
-
-static void remove_model(const char *at)
-{
-    char path[400];
-    snprintf(path, sizeof path, "rm -r %s", at);
-    cr_assert_eq(system(path), 0);
 }
 
 static void touch(const char *model)
@@ -279,8 +269,8 @@ Test(pack_cache, files_of_no_use_are_removed)
     char path[400], model[100], second[100];
     bool hit;
     make_dir();
-    snprintf(model, sizeof model, "%s-model", dir);
-    snprintf(second, sizeof second, "%s-second", dir);
+    temp_dir_make(model);
+    temp_dir_make(second);
     copy_model(golden_dir("llama-gqa"), model);
     copy_model(golden_dir("llama-gqa"), second);
     for (int rank = 0; rank < 2; rank++)
@@ -304,8 +294,8 @@ Test(pack_cache, files_of_no_use_are_removed)
     cr_assert(hit, "another model's file is gone");
     close(lock);
     remove_dir();
-    remove_model(model);
-    remove_model(second);
+    temp_dir_remove(model);
+    temp_dir_remove(second);
 }
 
 /* Of the same model, rank and world one packing is kept; other ranks may be on other machines. */

@@ -11,6 +11,7 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/host.h"
+#include "temp_dir.h"
 
 #ifdef __linux__
 
@@ -48,8 +49,7 @@ Test(nodes, those_of_the_cores)
     CPU_ZERO(&set);
     CPU_SET(first, &set);
     cr_assert_eq(sched_setaffinity(0, sizeof set, &set), 0);
-    snprintf(root, sizeof root, "/tmp/ingot-nodes-XXXXXX");
-    cr_assert_not_null(mkdtemp(root));
+    temp_dir_make(root);
     put_node(0, "1000-1010,1012\n"); /* none of ours */
     put_node(1, "\n");               /* memory without cores */
     snprintf(one, sizeof one, "1000,%zu-%zu\n", first, first + 3);
@@ -60,7 +60,7 @@ Test(nodes, those_of_the_cores)
     for (int i = 0; i < 64; i++)
         remove_node(i);
     cr_assert_eq(host_nodes(root), 0, "no nodes at all");
-    cr_assert_eq(rmdir(root), 0);
+    temp_dir_remove(root);
     cr_assert_eq(got, UINT64_C(1) << 63 | 1U << 3, "%llx", (unsigned long long)got);
 }
 

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -15,10 +14,11 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "cli"), str(HERE.
 import gguf_parts  # noqa: E402
 import random_model  # noqa: E402
 import tap  # noqa: E402
+import temp_dir  # noqa: E402
 from cli_tools import INGOT, ingot, ok  # noqa: E402
 from cluster import DATA, DEMO, model  # noqa: E402
 
-DIR = pathlib.Path(tempfile.mkdtemp(prefix="ingot-quantize-"))
+DIR = pathlib.Path(temp_dir.make())
 TEXT = HERE.parents[1] / "README.md"
 PROMPT = "Once upon a time"
 # KL divergence at most, share of equal first choices at least; the worst measured, on stories260K (260,000 weights,

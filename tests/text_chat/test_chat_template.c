@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "coordinator/text/chat_template.h"
+#include "temp_dir.h"
 #include "text_chat/chat_data.h"
 #include "text_chat/json_slice.h"
 
@@ -414,8 +415,7 @@ static char folder[64];
 
 static void make_folder(void)
 {
-    strcpy(folder, "/tmp/ingot-chat-XXXXXX");
-    cr_assert(mkdtemp(folder));
+    temp_dir_make(folder);
 }
 
 static void put_file(const char *name, const char *text)
@@ -435,15 +435,7 @@ static void put_file(const char *name, const char *text)
 
 static void remove_folder(void)
 {
-    static const char *const names[] = {"tokenizer_config.json", "chat_template.jinja",
-                                        "chat_template.json", "additional_chat_templates/rag.jinja",
-                                        "additional_chat_templates"};
-    char path[200];
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        remove(path);
-    }
-    cr_expect_eq(rmdir(folder), 0);
+    temp_dir_remove(folder);
 }
 
 static void expect_source(const char *name, const char *source)

@@ -1,4 +1,5 @@
 #include "worker/fake.h"
+#include "temp_dir.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -31,8 +32,7 @@ void fake_open(struct fake *f)
 {
     struct sock_config sc = {.max_message = (size_t)64 << 20};
     *f = (struct fake){.alive = -1, .epoch = 41};
-    snprintf(f->dir, sizeof f->dir, "/tmp/ingot-test-XXXXXX");
-    cr_assert(mkdtemp(f->dir));
+    temp_dir_make(f->dir);
     snprintf(f->endpoint, sizeof f->endpoint, "ipc://%s/workers", f->dir);
     snprintf(f->log, sizeof f->log, "%s/log", f->dir);
     f->ctx = zmq_ctx_new();
@@ -147,7 +147,7 @@ void fake_close(struct fake *f)
     snprintf(path, sizeof path, "%s/workers", f->dir);
     unlink(path);
     unlink(f->log);
-    rmdir(f->dir);
+    temp_dir_remove(f->dir);
 }
 
 static void show_log(const struct fake *f)
