@@ -40,6 +40,8 @@ Test(rank_cuda, the_plan_is_what_is_taken)
 {
     check_plan(golden("llama-gqa"), "off", "strict");
     check_plan(golden("qwen2"), "auto", "fast");
+    check_plan(golden("qwen3moe"), "auto", "strict");
+    check_plan(golden("mixtral-v5"), "off", "strict");
 }
 
 /* 188 million weights. */

@@ -51,7 +51,7 @@ static void check_model(struct tap *t, const char *dir, const char *name)
 int main(int argc, char **argv)
 {
     static const char *const names[] = {"llama-gqa", "llama-sharded-bf16", "llama-tied-f16",
-                                        "qwen2"};
+                                        "qwen3moe", "qwen2"};
     struct tap t = {0};
     if (argc != 3 || strcmp(argv[1], "--models") != 0) {
         fprintf(stderr, "usage: gpu_rank --models DIR\n");
