@@ -74,15 +74,23 @@ static void show_text(struct answer *a, const char *s, size_t n)
     a->ends_line = s[n - 1] == '\n';
 }
 
+static void show_call(struct answer *a, const struct output_event *ev)
+{
+    printf("%s%s[calls ", a->ends_line ? "" : "\n", cli_sgr(stdout, 36));
+    cli_put_text(stdout, ev->name, ev->n_name);
+    putchar(' ');
+    cli_put_text(stdout, ev->arguments, ev->n_arguments);
+    printf("]%s\n", cli_sgr(stdout, 0));
+    a->ends_line = true;
+}
+
 /* what the parser is certain of by now */
 static void show_parsed(struct answer *a)
 {
     struct output_event ev;
     while (output_parser_next(a->parser, &ev)) {
         if (ev.kind == OUT_TOOL_CALL) {
-            printf("%s%s[calls %.*s %.*s]%s\n", a->ends_line ? "" : "\n", cli_sgr(stdout, 36),
-                   (int)ev.n_name, ev.name, (int)ev.n_arguments, ev.arguments, cli_sgr(stdout, 0));
-            a->ends_line = true;
+            show_call(a, &ev);
             continue;
         }
         fputs(cli_sgr(stdout, ev.kind == OUT_REASONING ? 2 : 0), stdout);

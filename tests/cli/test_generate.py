@@ -1,13 +1,11 @@
 """generate, chat, run, bench and the questions, against a server on the demo model."""
 import json
 import os
-import pty
-import select
 import signal
 import subprocess
 import time
 
-from cli_tools import BIN, INGOT, ingot, lines, ok
+from cli_tools import BIN, INGOT, Terminal, ingot, lines, ok
 import tap
 import temp_dir
 from cluster import DEMO, Cluster, Parts, children, command_of
@@ -162,51 +160,6 @@ def chat_over_a_pipe():
         with_history = ok("chat", "--connect", c.endpoint, *GREEDY, "--max-tokens", "20", stdin=two)
         stats = json.loads(ok("status", "--connect", c.endpoint, "--json"))
         assert stats["cached_tokens"] > 0 and len(with_history.splitlines()) >= 2
-
-
-class Terminal:
-    """A program on a pseudo terminal."""
-
-    def __init__(self, *args):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.environ.pop("NO_COLOR", None)
-            os.execv(INGOT, [INGOT, *map(str, args)])
-        self.seen = ""
-
-    def until(self, text, seconds=30):
-        """Reads until text has appeared since the last call; what was read."""
-        end = time.monotonic() + seconds
-        while text not in self.seen:
-            left = end - time.monotonic()
-            ready, _, _ = select.select([self.fd], [], [], max(left, 0))
-            assert ready, f"no {text!r} in {self.seen!r}"
-            try:
-                self.seen += os.read(self.fd, 4096).decode(errors="replace")
-            except OSError:  # the other side is gone
-                assert text == "", f"no {text!r} in {self.seen!r}"
-                break
-        cut = self.seen.index(text) + len(text)
-        got, self.seen = self.seen[:cut], self.seen[cut:]
-        return got
-
-    def type(self, text):
-        os.write(self.fd, text.encode())
-
-    def wait(self, seconds=30):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if select.select([self.fd], [], [], 0.05)[0]:
-                try:
-                    os.read(self.fd, 4096)
-                except OSError:
-                    pass
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                os.close(self.fd)
-                return os.waitstatus_to_exitcode(status)
-        os.kill(self.pid, signal.SIGKILL)
-        raise AssertionError("it does not end")
 
 
 @tap.case

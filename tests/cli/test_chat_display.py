@@ -1,0 +1,173 @@
+"""What `ingot chat` shows of reasoning and tool calls, on a terminal and in a pipe: against a server made up here,
+which answers with given pieces of text."""
+import os
+import threading
+
+import zmq
+
+from cli_tools import Terminal, ok
+import ingot_client
+import tap
+import temp_dir
+
+PROMPT = "\x1b[36m>\x1b[0m "
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+
+
+class Server:
+    """Answers the i-th request with the i-th list of pieces, and keeps the requests."""
+
+    def __init__(self, *answers):
+        self.answers, self.requests = list(answers), []
+
+    def __enter__(self):
+        self.folder = temp_dir.make()
+        self.endpoint = f"ipc://{self.folder}/clients"
+        self.sock = zmq.Context.instance().socket(zmq.ROUTER)
+        self.sock.setsockopt(zmq.LINGER, 0)
+        self.sock.bind(self.endpoint)
+        self.over = False
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.over = True
+        self.thread.join()
+        self.sock.close()
+
+    def run(self):
+        while not self.over:
+            if self.sock.poll(50):
+                who, frame = self.sock.recv_multipart()
+                for reply in self.replies(*ingot_client.unpack(frame)):
+                    self.sock.send_multipart([who, ingot_client.pack(reply.pop("is"), **reply)])
+
+    def replies(self, name, m):
+        if name == "Hello":
+            yield {"is": "Welcome", "major": 1, "minor": 0, "epoch": 1, "server": "made up",
+                   "models": [{"name": "made-up", "vocab": 9, "max_ctx": 99, "chat": True, "world": 1}],
+                   "limits": {"max_message_bytes": 1 << 20, "max_prompt_tokens": 99, "max_queued": 9,
+                              "max_samples": 1, "heartbeat_ms": 1000}}
+        elif name == "Ping":
+            yield {"is": "Pong", "request_id": m.request_id, "ready": True, "epoch": 1}
+        elif name == "Generate":
+            pieces = self.answers[len(self.requests)]
+            self.requests.append(m)
+            rid = {"request_id": m.request_id}
+            yield {"is": "Accepted", "prompt_tokens": 3, "seed": 1, **rid}
+            for i, piece in enumerate(pieces):
+                yield {"is": "Delta", "seq": i, "id": [i], "text": piece, **rid}
+            yield {"is": "Finish", "sample": [{"sample": 0, "reason": 1, "completion_tokens": len(pieces)}],
+                   "prompt_tokens": 3, "completion_tokens": len(pieces), **rid}
+
+
+def bytes_of(text):
+    """Each byte a piece of its own."""
+    data = text.encode()
+    return [data[i:i + 1] for i in range(len(data))]
+
+
+def show(*pieces, env=None):
+    """What a terminal gets between the message and the next prompt."""
+    with Server([p.encode() if isinstance(p, str) else p for p in pieces]) as s:
+        t = Terminal("chat", "--connect", s.endpoint, env=env)
+        prompt = "> " if env else PROMPT
+        t.until(prompt)
+        t.type("Hello\n")
+        t.until("Hello\r\n")
+        seen = t.until(prompt)[:-len(prompt)].replace("\r\n", "\n")
+        t.type("\x04")
+        assert t.wait() == 0
+        return seen
+
+
+def runs(seen):
+    """Text by the attribute that it is shown with: joins neighbours with the same one, drops empty ones."""
+    out, attribute = [], "0"
+    for i, part in enumerate(seen.split("\x1b[")):
+        if i:
+            attribute, part = part.split("m", 1)
+        if not part:
+            continue
+        if out and out[-1][0] == attribute:
+            out[-1] = (attribute, out[-1][1] + part)
+        else:
+            out.append((attribute, part))
+    return out
+
+
+@tap.case
+def reasoning_is_dim():
+    want = [("2", "Two and two."), ("0", "It is 4.\n")]
+    text = "<think>Two and two.</think>It is 4."
+    assert runs(show(text)) == want
+    assert runs(show(*bytes_of(text))) == want
+
+
+@tap.case
+def reasoning_that_never_ends_is_dim():
+    assert runs(show("<think>", "Hm", "m.")) == [("2", "Hmm."), ("0", "\n")]
+
+
+@tap.case
+def tool_calls_are_lines():
+    call = '[calls get_weather {"city": "Paris"}]'
+    for pieces in ([CALL], bytes_of(CALL)):
+        assert runs(show(*pieces))[-2:] == [("36", call), ("0", "\n")], runs(show(*pieces))
+    got = runs(show("I will look.", *bytes_of(CALL)))
+    assert got[0] == ("0", "I will look.\n") and got[1] == ("36", call) and got[-1] == ("0", "\n"), got
+
+
+@tap.case
+def reasoning_then_a_call():
+    got = runs(show("<think>The weather.</think>", CALL))
+    assert got[0][0] == "2" and got[0][1].strip() == "The weather.", got
+    assert ("36", '[calls get_weather {"city": "Paris"}]') in got, got
+
+
+@tap.case
+def the_model_cannot_steer_the_terminal():
+    evil = "a\x1b[31mb\x07c"
+    call = '<tool_call>\n{"name": "f", "arguments": {"x": "\\u001b]0;t\\u0007"}}\n</tool_call>'
+    raw = '<tool_call>\n{"name": "f\x1b[5m", "arguments": {"x": "\x1b[31m"}}\n</tool_call>'
+    named = "<tool_call>\n<function=f\x1b[5m>\n<parameter=x>\n1\x07\n</parameter>\n</function>\n</tool_call>"
+    escaped = '<tool_call>\n{"name": "f\\u001b[5m", "arguments": {"x": 1}}\n</tool_call>'
+    for pieces in ([evil], [f"<think>{evil}</think>ok"], [call], [raw], [named], [escaped]):
+        seen = show(*pieces)
+        assert "\x1b[31m" not in seen and "\x1b[5m" not in seen and "\x1b]" not in seen and "\x07" not in seen, seen
+
+
+@tap.case
+def without_colours():
+    seen = show("<think>Two.</think>", "Four.", CALL, env={"NO_COLOR": "1"})
+    assert "\x1b" not in seen, seen
+    assert "Two." in seen and "Four." in seen and '[calls get_weather {"city": "Paris"}]' in seen, seen
+    assert "<think>" not in seen and "tool_call" not in seen, seen
+
+
+@tap.case
+def a_pipe_gets_the_text_as_it_is():
+    text = "<think>Two.</think>Four." + CALL
+    with Server(bytes_of(text)) as s:
+        assert text in ok("chat", "--connect", s.endpoint, stdin="Hello\n")
+
+
+@tap.case
+def the_model_is_told_what_it_wrote():
+    first = "<think>Two.</think>Four."
+    with Server([first.encode()], [b"Yes."]) as s:
+        t = Terminal("chat", "--connect", s.endpoint, "--system", "Be brief.")
+        t.until(PROMPT)
+        t.type("2 + 2?\n")
+        t.until(PROMPT)
+        t.type("Sure?\n")
+        t.until("Yes.")
+        t.type("\x04")
+        assert t.wait() == 0
+        turns = [(x.role, x.content.decode()) for x in s.requests[1].chat.turn]
+    assert turns == [("system", "Be brief."), ("user", "2 + 2?"), ("assistant", first), ("user", "Sure?")], turns
+
+
+os.environ.pop("NO_COLOR", None)
+tap.main()
