@@ -2,7 +2,7 @@
 # The whole suite: release build with every test, AddressSanitizer and UBSan (CUDA's kernels on the emulator too),
 # ThreadSanitizer, a build without MPI, the fuzz targets over their corpora.  Ends with N passed, N failed, N skipped.
 #
-#   tests/run.sh            everything (about 16 minutes on two cores)
+#   tests/run.sh            everything (about 17 minutes on two cores)
 #   tests/run.sh --quick    release build only
 #   tests/run.sh -R NAME    release build, tests whose name matches
 set -uo pipefail

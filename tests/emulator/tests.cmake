@@ -20,6 +20,6 @@ ingot_test(test_rank_cuda emulator/test_rank_cuda.c gpu/rank_rig.c bench/shape_s
 ingot_emulated(test_rank_cuda)
 
 # These run under AddressSanitizer too.
-foreach(name test_emulator test_ops_cuda test_linear_cuda test_cuda_backend test_rank_cuda)
+foreach(name test_emulator test_ops_cuda test_linear_cuda test_moe_cuda test_cuda_backend test_rank_cuda)
   set_tests_properties(${name} PROPERTIES LABELS "cuda;emulator")
 endforeach()
