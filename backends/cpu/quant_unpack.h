@@ -1,0 +1,152 @@
+/* Groups of a quantised panel as bytes and f32 scales, over the vectors of one instruction set. The
+ * including file has included bytes_X.h, which defines VL and
+ *   b_load, b_store, b_splat, b_add, b_or, b_field, b_table, b_lookup   vectors of VL columns x 4
+ */
+#ifndef BACKENDS_CPU_QUANT_UNPACK_H
+#define BACKENDS_CPU_QUANT_UNPACK_H
+
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/vectors.h"
+
+struct span_group {
+    uint8_t w[QUADS * PANEL * 4]; /* [QUADS][PANEL][4] */
+    float scale[2][PANEL], min[2][PANEL];
+};
+
+enum { SPAN = 8 }; /* groups unpacked at a time: 12 KiB */
+
+struct quant_scratch {
+    struct span_group group[SPAN];
+    float acc[QUANT_ROWS][PANEL];
+    float tree[TREE_LEVELS][QUANT_ROWS][PANEL];
+};
+
+struct bytes {
+    vb a, b;
+};
+
+struct scales {
+    struct pair scale, min;
+};
+
+ALWAYS_INLINE struct bytes both_fields(vb v, int from_a, int from_b, int to, int mask)
+{
+    return (struct bytes){b_field(v, from_a - to, mask << to), b_field(v, from_b - to, mask << to)};
+}
+
+ALWAYS_INLINE struct bytes with_fields(struct bytes c, struct bytes more)
+{
+    return (struct bytes){b_or(c.a, more.a), b_or(c.b, more.b)};
+}
+
+/* Codes of quad j, part q.  See quant_panels.h. */
+ALWAYS_INLINE struct bytes load_codes(struct quant_layout l, const uint8_t *group, int j, int q)
+{
+    struct bytes c;
+    group += 4 * VL * q;
+    if (l.bits == 8)
+        return (struct bytes){b_load(group + j * 128), b_load(group + j * 128 + 64)};
+    const uint8_t *twos = group + (l.bits & 4 ? QUADS * 64 : 0);
+    const uint8_t *ones = twos + (l.bits & 2 ? QUADS / 2 * 64 : 0);
+    if (l.bits & 4)
+        c = both_fields(b_load(group + j * 64), 0, 4, 0, 15);
+    if (l.bits & 2) {
+        int at = j % 2 * 4;
+        struct bytes two = both_fields(b_load(twos + j / 2 * 64), at, at + 2, l.bits & 4, 3);
+        c = l.bits & 4 ? with_fields(c, two) : two;
+    }
+    if (l.bits & 1) {
+        int at = j % 4 * 2;
+        c = with_fields(c, both_fields(b_load(ones + j / 4 * 64), at, at + 1, l.bits & 6, 1));
+    }
+    return c;
+}
+
+/* What takes codes to weights plus an offset: a table for 4 bits, otherwise a number to add. */
+ALWAYS_INLINE vb code_map(struct quant_layout l, const struct quant_pack *p, int offset)
+{
+    uint8_t table[CODES_MAX];
+    if (l.bits != 4)
+        return b_splat(p->low + offset);
+    for (int i = 0; i < CODES_MAX; i++)
+        table[i] = (uint8_t)(quant_q(p, (unsigned)i) + offset);
+    return b_table(table);
+}
+
+ALWAYS_INLINE struct bytes load_weights(struct quant_layout l, vb map, const uint8_t *group, int j,
+                                        int q, int offset)
+{
+    struct bytes c = load_codes(l, group, j, q);
+    if (l.bits == 8 && offset == 128)
+        return c; /* stored as q + 128 */
+    if (l.bits == 4)
+        return (struct bytes){b_lookup(map, c.a), b_lookup(map, c.b)};
+    return (struct bytes){b_add(c.a, map), b_add(c.b, map)};
+}
+
+ALWAYS_INLINE struct pair mul_pair(struct pair x, vf a, vf b)
+{
+    return (struct pair){v_mul(x.a, a), v_mul(x.b, b)};
+}
+
+/* Scales of half h of the group, part q. */
+ALWAYS_INLINE struct scales load_scales(struct quant_layout l, const char *head, const char *sub,
+                                        int q)
+{
+    const uint16_t *d = (const uint16_t *)(const void *)head + VL * q;
+    const int8_t *m = (const int8_t *)sub + VL * q, *m_min = m + quant_sub_min_step(&l);
+    struct scales s = {{v_load_f16(d), v_load_f16(d + PANEL / 2)}, {v_splat(0), v_splat(0)}};
+    if (l.has_min)
+        s.min = (struct pair){v_load_f16(d + PANEL), v_load_f16(d + PANEL + PANEL / 2)};
+    if (l.nibble_subs) {
+        vf a, b, a_min, b_min;
+        v_load_halves((const uint8_t *)m, &a, &a_min);
+        v_load_halves((const uint8_t *)m + PANEL / 2, &b, &b_min);
+        s.scale = mul_pair(s.scale, a, b);
+        s.min = mul_pair(s.min, a_min, b_min);
+    } else if (l.super > 1) {
+        s.scale = mul_pair(s.scale, v_load_i8(m), v_load_i8(m + PANEL / 2));
+        if (l.has_min)
+            s.min = mul_pair(s.min, v_load_i8(m_min), v_load_i8(m_min + PANEL / 2));
+    }
+    return s;
+}
+
+/* Groups [g, g + n), weights as the bytes q + offset. */
+ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel *t, int32_t g,
+                                 int n, struct span_group *out, int offset)
+{
+    vb map = code_map(l, t->pack, offset);
+    for (int i = 0; i < n; i++, g++, out++) {
+        const char *head = t->panel + quant_head_at(&l, t->shape.skip, g);
+        const uint8_t *group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g);
+        UNROLL
+        for (int j = 0; j < QUADS; j++)
+            for (int q = 0; q < PARTS; q++) {
+                struct bytes w = load_weights(l, map, group, j, q, offset);
+                b_store(out->w + j * PANEL * 4 + 4 * VL * q, w.a);
+                b_store(out->w + j * PANEL * 4 + 64 + 4 * VL * q, w.b);
+            }
+        for (int h = 0; h < l.halves; h++)
+            for (int q = 0; q < PARTS; q++) {
+                const char *sub = head + quant_sub_at(&l, t->shape.skip, g, h);
+                struct scales s = load_scales(l, head, sub, q);
+                v_store(out->scale[h] + VL * q, s.scale.a);
+                v_store(out->scale[h] + PANEL / 2 + VL * q, s.scale.b);
+                v_store(out->min[h] + VL * q, s.min.a);
+                v_store(out->min[h] + PANEL / 2 + VL * q, s.min.b);
+            }
+    }
+}
+
+typedef void unpack_fn(const struct quant_panel *t, int32_t g, int n, struct span_group *out);
+
+/* What a minimum is multiplied with. */
+ALWAYS_INLINE float min_factor(const struct quant_x *x, int halves, int h)
+{
+    if (halves == 1)
+        return x->d_sum;
+    return x->d * (float)((h == 0 ? x->start_low : x->start - x->start_low) / -128);
+}
+
+#endif
