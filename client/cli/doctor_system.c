@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -34,12 +37,14 @@ static bool first_line(const char *path, char *line, size_t n)
 static void cpu_features(char *text, size_t n)
 {
 #if defined(__x86_64__) || defined(__i386__)
-    static const char *const names[] = {"avx2",     "fma",         "avx512f",
-                                        "avx512bw", "avx512_bf16", "vnni"};
+    unsigned eax, ebx, ecx, edx = 0;
+    bool leaf7 = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx);
+    static const char *const names[] = {"avx2", "fma", "avx512f", "avx512bw", "vnni", "amx"};
     bool has[ARRAY_LEN(names)] = {
         __builtin_cpu_supports("avx2"),       __builtin_cpu_supports("fma"),
         __builtin_cpu_supports("avx512f"),    __builtin_cpu_supports("avx512bw"),
-        __builtin_cpu_supports("avx512bf16"), __builtin_cpu_supports("avx512vnni")};
+        __builtin_cpu_supports("avx512vnni"), leaf7 && edx & 1U << 25, /* AMX-INT8 */
+    };
     size_t at = 0;
     text[0] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
