@@ -13,6 +13,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
 #include "client/cli/serve_options.h"
+#include "common/text/text_options.h"
 
 /* Becomes the program; comes back only when that fails. */
 static int become(const char *command, const char *program, const char *const *argv)
@@ -55,14 +56,7 @@ static bool wants_server(int argc, char **argv)
 
 /* ---- by a server ---- */
 
-struct text_args {
-    const char *connect, *text, *text_file, *ids;
-    bool no_special, skip_special, json;
-};
-
-#define AT(member) .at = offsetof(struct text_args, member)
-
-static enum status ask_ids(struct ingot_client *c, const struct text_args *a)
+static enum status ask_ids(struct ingot_client *c, const struct text_options *a)
 {
     char *data = NULL;
     const int32_t *ids;
@@ -85,49 +79,13 @@ static enum status ask_ids(struct ingot_client *c, const struct text_args *a)
 
 static int tokenize_by_server(int argc, char **argv)
 {
-    static const struct option_row rows[] = {
-        {.name = "connect",
-         .type = OPT_STRING,
-         AT(connect),
-         .arg = "EP",
-         .required = true,
-         .help = "The server's endpoint."},
-        {.name = "text",
-         .type = OPT_STRING,
-         AT(text),
-         .arg = "TEXT",
-         .may_be_empty = true,
-         .help = "The text."},
-        {.name = "text-file",
-         .type = OPT_STRING,
-         AT(text_file),
-         .arg = "FILE",
-         .help = "Read the text from a file; - is standard input."},
-        {.name = "no-special",
-         .type = OPT_FLAG,
-         AT(no_special),
-         .help = "Do not add BOS and the like."},
-        {.name = "json",
-         .type = OPT_FLAG,
-         AT(json),
-         .help = "Print {\"ids\": [...], \"count\": N}."},
-    };
-    static const struct option_set set = {
-        .program = "ingot tokenize",
-        .usage = "--connect EP (--text TEXT | --text-file FILE) [options]",
-        .summary =
-            "Asks a server for the token ids of a text. Without --connect: see 'ingot tokenize "
-            "--help'.",
-        .epilog = EXIT_CODES_HELP,
-        .rows = rows,
-        .n_rows = ARRAY_LEN(rows),
-    };
-    struct text_args a;
+    struct text_options a;
     struct option_result res;
     struct ingot_client *c = NULL;
-    int rc = cli_parse(&set, &a, argc, argv, &res);
-    if (rc < 0 && !a.text == !a.text_file)
-        rc = cli_usage("tokenize", "give either --text or --text-file");
+    int rc = cli_parse(&text_tokenize_options, &a, argc, argv, &res);
+    const char *conflict = rc < 0 ? text_tokenize_conflict(&a, res.n_args) : NULL;
+    if (conflict)
+        rc = cli_usage("tokenize", conflict);
     if (rc < 0)
         rc = cli_connect(&c, "tokenize", a.connect);
     if (rc < 0) {
@@ -138,30 +96,22 @@ static int tokenize_by_server(int argc, char **argv)
     return rc;
 }
 
-static enum status parse_ids(const char *text, int32_t *ids, size_t *n)
-{
-    static const char between[] = " \t\r\n,[]";
-    *n = 0;
-    for (const char *p = text + strspn(text, between); *p; p += strspn(p, between)) {
-        char *end;
-        errno = 0;
-        long long v = strtoll(p, &end, 10);
-        if (end == p || (*end && !strchr(between, *end)) || errno || v < 0 || v > INT32_MAX)
-            FAIL(ST_RANGE, "--ids: '%.20s' is not a token id", p);
-        ids[(*n)++] = (int32_t)v;
-        p = end;
-    }
-    return ST_OK;
-}
-
-static enum status ask_text(struct ingot_client *c, const struct text_args *a)
+static enum status ask_text(struct ingot_client *c, const struct text_options *a)
 {
     const char *text;
-    size_t n, n_text;
-    int32_t *ids = malloc((strlen(a->ids) + 1) * sizeof *ids);
-    if (!ids)
-        FAIL(ST_NOMEM, "no memory for the ids");
-    enum status st = parse_ids(a->ids, ids, &n);
+    char *data = NULL;
+    int32_t *ids = NULL;
+    size_t n = 0, n_text;
+    if (a->ids_file)
+        TRY(cli_read_file(a->ids_file, &data, &n));
+    const char *from = data ? data : a->ids;
+    enum status st = ST_OK;
+    if (data && strlen(data) != n)
+        st = status_fail(ST_FORMAT, __FILE__, __LINE__, "the ids contain a NUL byte");
+    else if (!(ids = malloc((strlen(from) + 1) * sizeof *ids)))
+        st = status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for the ids");
+    if (st == ST_OK)
+        st = text_parse_ids(from, INT32_MAX, ids, &n);
     if (st == ST_OK)
         st = (enum status)ingot_detokenize(c, ids, n, a->skip_special, &text, &n_text);
     if (st == ST_OK) {
@@ -170,43 +120,19 @@ static enum status ask_text(struct ingot_client *c, const struct text_args *a)
             putchar('\n');
     }
     free(ids);
+    free(data);
     return st;
 }
 
 static int detokenize_by_server(int argc, char **argv)
 {
-    static const struct option_row rows[] = {
-        {.name = "connect",
-         .type = OPT_STRING,
-         AT(connect),
-         .arg = "EP",
-         .required = true,
-         .help = "The server's endpoint."},
-        {.name = "ids",
-         .type = OPT_STRING,
-         AT(ids),
-         .arg = "IDS",
-         .required = true,
-         .help = "Token ids between blanks or commas."},
-        {.name = "skip-special",
-         .type = OPT_FLAG,
-         AT(skip_special),
-         .help = "Leave special tokens out."},
-    };
-    static const struct option_set set = {
-        .program = "ingot detokenize",
-        .usage = "--connect EP --ids IDS [options]",
-        .summary =
-            "Asks a server for the text of token ids. Without --connect: see 'ingot detokenize "
-            "--help'.",
-        .epilog = EXIT_CODES_HELP,
-        .rows = rows,
-        .n_rows = ARRAY_LEN(rows),
-    };
-    struct text_args a;
+    struct text_options a;
     struct option_result res;
     struct ingot_client *c = NULL;
-    int rc = cli_parse(&set, &a, argc, argv, &res);
+    int rc = cli_parse(&text_detokenize_options, &a, argc, argv, &res);
+    const char *conflict = rc < 0 ? text_detokenize_conflict(&a, res.n_args) : NULL;
+    if (conflict)
+        rc = cli_usage("detokenize", conflict);
     if (rc < 0)
         rc = cli_connect(&c, "detokenize", a.connect);
     if (rc < 0) {

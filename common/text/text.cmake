@@ -1,6 +1,7 @@
-# What a model says, split into reasoning, content and tool calls.
+# What a model says, split into reasoning, content and tool calls; the text commands' options.
 add_library(ingot_output STATIC
   text/output_calls.c
   text/output_json.c
-  text/output_parser.c)
+  text/output_parser.c
+  text/text_options.c)
 target_link_libraries(ingot_output PUBLIC ingot_flags ingot_common)

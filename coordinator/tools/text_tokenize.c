@@ -2,65 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/text/text_options.h"
 #include "coordinator/tools/text_tool.h"
-
-struct args {
-    const char *tokenizer, *text, *text_file;
-    bool no_special, no_parse_special, json, explain;
-};
-
-#define AT(member) .at = offsetof(struct args, member)
-
-static const struct option_row ROWS[] = {
-    {.name = "tokenizer",
-     .type = OPT_STRING,
-     AT(tokenizer),
-     .arg = "FILE",
-     .help = "A tokenizer.json or a .gguf file instead of MODEL."},
-    {.name = "text",
-     .type = OPT_STRING,
-     AT(text),
-     .arg = "TEXT",
-     .may_be_empty = true,
-     .help = "The text."},
-    {.name = "text-file",
-     .type = OPT_STRING,
-     AT(text_file),
-     .arg = "FILE",
-     .help = "Read the text from a file, byte for byte; - is standard input."},
-    {.name = "no-special",
-     .type = OPT_FLAG,
-     AT(no_special),
-     .help = "Do not add what the model puts around a text (BOS, EOS, [CLS] ...).  For a text that "
-             "comes "
-             "from `ingot template`, which carries its own."},
-    {.name = "no-parse-special",
-     .type = OPT_FLAG,
-     AT(no_parse_special),
-     .help = "Special tokens that are spelled out in the text stay plain text."},
-    {.name = "json", .type = OPT_FLAG, AT(json), .help = "Print {\"ids\": [...], \"count\": N}."},
-    {.name = "explain",
-     .type = OPT_FLAG,
-     AT(explain),
-     .help = "One line a token: its place, id, the bytes of the text it covers, where it came from "
-             "(model, "
-             "byte, unknown, added, template), how the vocabulary spells it, and its text."},
-};
-
-static const struct option_set OPTIONS = {
-    .program = "ingot tokenize",
-    .usage = "(MODEL | --tokenizer FILE) (--text T | --text-file F) [options]",
-    .summary = "Prints the token ids of a text, exactly those that the model's own library gives.",
-    .epilog = "Examples:\n"
-              "  ingot tokenize models/Qwen3-0.6B --text 'Hello, world'\n"
-              "  ingot tokenize model.gguf --text-file prompt.txt --explain\n"
-              "With --connect EP a running server is asked: `ingot tokenize --connect EP "
-              "--help`.\n" TEXT_EXIT_CODES,
-    .rows = ROWS,
-    .n_rows = ARRAY_LEN(ROWS),
-    .min_args = 0,
-    .max_args = 1,
-};
 
 static enum status put_ids(const struct token_list *l, bool json, struct text_buf *out)
 {
@@ -128,7 +71,7 @@ static void warn_of_two_bos(const struct tokenizer *t, const struct token_list *
                   "none)");
 }
 
-static enum status tokenize(const struct args *a, const struct tokenizer *t,
+static enum status tokenize(const struct text_options *a, const struct tokenizer *t,
                             const struct text_buf *text, bool colour, struct token_list *l,
                             struct text_buf *out)
 {
@@ -141,7 +84,7 @@ static enum status tokenize(const struct args *a, const struct tokenizer *t,
     return ST_OK;
 }
 
-static enum status run(const struct args *a, const struct option_result *res, bool colour)
+static enum status run(const struct text_options *a, const struct option_result *res, bool colour)
 {
     struct tokenizer *t = NULL;
     struct text_buf text = {0}, out = {0};
@@ -161,17 +104,14 @@ static enum status run(const struct args *a, const struct option_result *res, bo
 
 int text_tokenize(int argc, char **argv, bool colour)
 {
-    struct args a;
+    struct text_options a;
     struct option_result res;
     int code;
-    if (!text_options(&OPTIONS, &a, argc, argv, &res, &code))
+    if (!text_options(&text_tokenize_options, &a, argc, argv, &res, &code))
         return code;
-    if ((a.tokenizer != NULL) == (res.n_args == 1))
-        return text_usage("tokenize", "give either MODEL or --tokenizer FILE");
-    if ((a.text != NULL) == (a.text_file != NULL))
-        return text_usage("tokenize", "give either --text or --text-file");
-    if (a.json && a.explain)
-        return text_usage("tokenize", "--json and --explain exclude each other");
+    const char *conflict = text_tokenize_conflict(&a, res.n_args);
+    if (conflict || a.connect)
+        return text_usage("tokenize", conflict ? conflict : TEXT_NO_SERVER);
     enum status st = run(&a, &res, colour);
     return st == ST_OK ? TEXT_OK : text_fail("tokenize", st);
 }

@@ -24,6 +24,8 @@ enum text_exit {
     "refused,\n"                                                                                   \
     "4 the chat template failed."
 
+#define TEXT_NO_SERVER "this program asks no server, `ingot` does"
+
 int text_tokenize(int argc, char **argv, bool colour);
 int text_detokenize(int argc, char **argv, bool colour);
 int text_template(int argc, char **argv, bool colour);

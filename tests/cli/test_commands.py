@@ -67,6 +67,10 @@ def wrong_commands_and_options():
             (["bench", "--concurrency", "0"], "--concurrency 0"),
             (["inspect"], "an argument is missing"),
             (["tokenize", "--connect", NOBODY], "either --text or --text-file"),
+            (["tokenize", "--connect", NOBODY, "M", "--text", "a"], "either --connect EP or a model"),
+            (["tokenize", "--connect", NOBODY, "--text", "a", "--explain"], "need the model itself"),
+            (["tokenize", "--text", "a"], "either MODEL or --tokenizer"),
+            (["detokenize", "--connect", NOBODY], "either --ids or --ids-file"),
             (["status", "--wath"], "did you mean --watch?")]:
         p = ingot(*args)
         assert p.returncode == 2, (args, p.returncode, p.stderr)
@@ -128,6 +132,8 @@ def siblings_are_named_when_missing():
 
 @tap.case
 def offline_commands():
+    for command in ("tokenize", "detokenize"):
+        assert ok(command, "--help") == ok(command, "--connect", NOBODY, "--help")
     ids = ok("tokenize", DEMO, "--text", "Hello there").split()
     assert json.loads(ok("tokenize", DEMO, "--text", "Hello there", "--json"))["ids"] == [int(i) for i in ids]
     assert ok("detokenize", DEMO, "--ids", " ".join(ids), "--skip-special") == "Hello there"

@@ -222,6 +222,9 @@ def questions():
         assert ids == json.loads(ok("tokenize", DEMO, "--text", text, "--json"))
         plain = ok("tokenize", *at, "--text", text, "--no-special")
         assert ok("detokenize", *at, "--ids", plain) == text
+        assert ok("detokenize", *at, "--ids-file", "-", stdin=plain) == text
+        p = ingot("detokenize", *at, "--ids-file", "-", stdin="1\0 2")
+        assert p.returncode != 0 and "NUL" in p.stderr, p
         p = ingot("detokenize", *at, "--ids", "123456789")
         assert p.returncode == 4 and "123456789" in p.stderr, p
         p = ingot("detokenize", *at, "--ids", "1 x")
