@@ -15,6 +15,8 @@
 enum {
     PREFILL_WARPS = 4,
     BLOCKS_PER_SM = 6, /* decode: blocks under way */
+    MERGE_THREADS = 128,
+    MERGE_AT_ONCE = 4,
 };
 
 DEVICE int splits_of(const attn_args &a, int seq)
@@ -30,6 +32,14 @@ struct block_work {
     int split0, split1; /* splits [split0, split1) */
     int dv0;            /* dims [dv0, dv0 + DV) of the output */
 };
+
+/* KV head and dims of a block from blockIdx.y; with stages DV is the whole head (smem_of). */
+template <int DV, int STAGES> DEVICE void take_head(block_work &w, int n_dv)
+{
+    n_dv = STAGES > 1 ? 1 : n_dv;
+    w.g = (int)blockIdx.y / n_dv;
+    w.dv0 = (int)blockIdx.y % n_dv * DV;
+}
 
 /* Shared memory of a block: q, then `stages` times keys and values, then their scales. */
 struct block_smem {
@@ -50,40 +60,57 @@ static size_t smem_bytes(int d, int warps, int stages)
            (size_t)stages * 2 * TILE * sizeof(float);
 }
 
-DEVICE block_smem smem_of(char *base, int d, int warps, int stages)
+/* Heads of up to 128 have stages, and DV is their padded size: a constant. */
+template <int DV, int STAGES> DEVICE block_smem smem_of(char *base, int d, int warps)
 {
     block_smem s;
-    s.d_pad = (d + 63) / 64 * 64;
+    s.d_pad = STAGES > 1 ? DV : (d + 63) / 64 * 64;
     s.pitch = s.d_pad + PAD;
     s.q = (uint16_t *)base;
     s.kv = s.q + warps * ROWS * s.pitch;
-    s.scale = (float *)(s.kv + stages * 2 * TILE * s.pitch);
+    s.scale = (float *)(s.kv + STAGES * 2 * TILE * s.pitch);
     return s;
+}
+
+/* Eight elements of a query as 16-bit values; zeros from the n-th on. */
+template <bool F16> DEVICE uint4 query_8(const float *p, int n)
+{
+    float v[8];
+    if (n >= 8 && ((uintptr_t)p & 15) == 0) {
+        float4 lo = ld_f32x4(p), hi = ld_f32x4(p + 4);
+        v[0] = lo.x, v[1] = lo.y, v[2] = lo.z, v[3] = lo.w;
+        v[4] = hi.x, v[5] = hi.y, v[6] = hi.z, v[7] = hi.w;
+    } else {
+        UNROLL for (int i = 0; i < 8; i++) v[i] = i < n ? p[i] : 0.0f;
+    }
+    return uint4{pack_2<F16>(v[0], v[1]), pack_2<F16>(v[2], v[3]), pack_2<F16>(v[4], v[5]),
+                 pack_2<F16>(v[6], v[7])};
 }
 
 template <bool F16>
 DEVICE void load_queries(const attn_args &a, const block_work &w, const block_smem &s, int warps)
 {
     int h0, n_h = heads_of(a, w.g, &h0);
-    for (int i = (int)threadIdx.x; i < warps * ROWS * s.d_pad; i += (int)blockDim.x) {
-        int r = i / s.d_pad, c = i % s.d_pad, row = w.row0 + r;
-        float x = 0.0f;
-        if (r < w.n_rows && c < a.d)
-            x = a.q[(size_t)(a.q_start[w.seq] + row / n_h) * (size_t)a.q_stride +
-                    (size_t)(h0 + row % n_h) * (size_t)a.d + (size_t)c];
-        s.q[r * s.pitch + c] = F16 ? f16_of_f32(x) : bf16_of_f32(x);
+    for (int i = (int)threadIdx.x; i < warps * ROWS * s.d_pad / 8; i += (int)blockDim.x) {
+        int r = i / (s.d_pad / 8), c = i % (s.d_pad / 8) * 8, row = w.row0 + r;
+        uint4 x = {0, 0, 0, 0};
+        if (r < w.n_rows)
+            x = query_8<F16>(a.q + (size_t)(a.q_start[w.seq] + row / n_h) * (size_t)a.q_stride +
+                                 (size_t)(h0 + row % n_h) * (size_t)a.d + (size_t)c,
+                             a.d - c);
+        st_128(s.q + r * s.pitch + c, x);
     }
 }
 
 DEVICE row_ranges ranges_of(const attn_args &a, const block_work &w)
 {
     int h0, n_h = heads_of(a, w.g, &h0), first = warp_id() * ROWS, last = first + ROWS - 1;
-    row_ranges g = {{0, 0}, {0, 0}, 0, 0};
+    row_ranges g = {{-1, -1}, 0, 0};
     const int32_t *pos = a.pos + a.q_start[w.seq];
     for (int i = 0; i < 2; i++) {
         int r = first + lane_id() / 4 + 8 * i;
         if (r < w.n_rows)
-            range_of(a, pos[(w.row0 + r) / n_h], &g.lo[i], &g.hi[i]);
+            g.pos[i] = pos[(w.row0 + r) / n_h];
     }
     last = last < w.n_rows - 1 ? last : w.n_rows - 1;
     if (first <= last) { /* positions ascend with the rows */
@@ -184,7 +211,7 @@ DEVICE void attend_block(const attn_args &a, const block_work &w, const block_sm
     load_queries<F16>(a, w, s, warps);
     each_tile<STAGES>(a, w, s, [&](const tile &t, bool end) {
         if (t.key0 < g.warp_hi && t.key0 + TILE > g.warp_lo)
-            attend_tile<F16, DV>(t, q, g, a.scale, w.dv0, part);
+            attend_tile<F16, DV>(a, t, q, g, w.dv0, part);
         if (end) {
             merge(state, part);
             clear(part);
@@ -200,9 +227,8 @@ DEVICE void attend_split(const attn_args &a, const block_work &w, const block_sm
     row_ranges g = ranges_of(a, w);
     clear(part);
     load_queries<F16>(a, w, s, 1);
-    each_tile<STAGES>(a, w, s, [&](const tile &t, bool) {
-        attend_tile<F16, DV>(t, s.q, g, a.scale, w.dv0, part);
-    });
+    each_tile<STAGES>(
+        a, w, s, [&](const tile &t, bool) { attend_tile<F16, DV>(a, t, s.q, g, w.dv0, part); });
 }
 
 /* fn(row, dim, o, index of the lane's row 0 or 1) for what the lane holds. */
@@ -228,20 +254,16 @@ DEVICE void store_rows(const attn_args &a, const block_work &w, const rows_state
     });
 }
 
-/* Splits of sequences with one row among [0, seq), and of all; a warp's work, 32 sequences at a
- * time. */
+/* Splits of sequences with one row among [0, n); a warp's work. */
 DEVICE int count_splits(const attn_args &a, int n)
 {
-    int total = 0;
-    for (int s0 = 0; s0 < n; s0 += 32) {
-        int s = s0 + lane_id(), c = 0;
-        if (s < n && a.q_start[s + 1] - a.q_start[s] == 1)
-            c = splits_of(a, s);
-        for (int d = 16; d > 0; d /= 2)
-            c += shfl_xor(c, d);
-        total += c;
-    }
-    return total;
+    int c = 0;
+    for (int s = lane_id(); s < n; s += 32)
+        if (a.q_start[s + 1] - a.q_start[s] == 1)
+            c += splits_of(a, s);
+    for (int d = 16; d > 0; d /= 2)
+        c += shfl_xor(c, d);
+    return c;
 }
 
 /* Sequences with more than one row, and those that attention_decode leaves.  Grid (row tiles, KV
@@ -253,9 +275,9 @@ attention_prefill(attn_args a, int n_dv)
 {
     DYN_SMEM(char, smem);
     block_work w;
+    pdl_wait();
     w.seq = (int)blockIdx.z;
-    w.g = (int)blockIdx.y / n_dv;
-    w.dv0 = (int)blockIdx.y % n_dv * DV;
+    take_head<DV, STAGES>(w, n_dv);
     int h0, n_h = heads_of(a, w.g, &h0), q_len = a.q_start[w.seq + 1] - a.q_start[w.seq];
     int rows = q_len * n_h,
         i_tile = (int)gridDim.x - 1 - (int)blockIdx.x; /* longest ranges first */
@@ -266,7 +288,7 @@ attention_prefill(attn_args a, int n_dv)
     w.split0 = 0;
     w.split1 = splits_of(a, w.seq);
     rows_state<DV> state;
-    attend_block<F16, DV, STAGES>(a, w, smem_of(smem, a.d, WARPS, STAGES), WARPS, state);
+    attend_block<F16, DV, STAGES>(a, w, smem_of<DV, STAGES>(smem, a.d, WARPS), WARPS, state);
     store_rows(a, w, state);
 }
 
@@ -297,15 +319,18 @@ DEVICE bool find_split(const attn_args &a, int number, int *seq, int *split)
 }
 
 /* One warp a block, blocks take pairs in turn; nothing when the pairs do not fit into `part`: then
- * attention_prefill does these sequences, to the same bits.  Bound: reading keys and values. */
-template <bool F16, int DV, int STAGES> KERNEL(32) attention_decode(attn_args a, int n_dv)
+ * attention_prefill does these sequences, to the same bits.  Bound: reading keys and values.
+ * Blocks a multiprocessor: 168 or 128 registers a thread, so that nothing spills. */
+template <bool F16, int DV, int STAGES>
+KERNEL(32, (DV > 64 ? 12 : 16))
+attention_decode(attn_args a, int n_dv)
 {
     DYN_SMEM(char, smem);
-    block_smem sm = smem_of(smem, a.d, 1, STAGES);
+    pdl_wait();
+    block_smem sm = smem_of<DV, STAGES>(smem, a.d, 1);
     int total = count_splits(a, a.n_seqs), h0;
     block_work w;
-    w.g = (int)blockIdx.y / n_dv;
-    w.dv0 = (int)blockIdx.y % n_dv * DV;
+    take_head<DV, STAGES>(w, n_dv);
     w.row0 = 0;
     w.n_rows = heads_of(a, w.g, &h0);
     for (int i = (int)blockIdx.x; i < total && total <= a.n_part; i += (int)gridDim.x) {
@@ -327,24 +352,50 @@ template <bool F16, int DV, int STAGES> KERNEL(32) attention_decode(attn_args a,
     }
 }
 
-/* Merges the splits of a sequence.  Grid (sequences, KV heads); a thread per (row, dim). */
-KERNEL(128) attention_merge(attn_args a)
+/* MERGE_AT_ONCE splits of one (row, dim), loaded before the first is used; those that do not exist
+ * are empty. */
+struct split_parts {
+    float m[MERGE_AT_ONCE], l[MERGE_AT_ONCE], o[MERGE_AT_ONCE];
+};
+
+DEVICE void load_parts(split_parts &p, const float *part, size_t step, int d, int c, int n)
 {
+    UNROLL for (int j = 0; j < MERGE_AT_ONCE; j++)
+    {
+        const float *at = part + (size_t)j * step;
+        p.m[j] = j < n ? at[d] : -INFINITY;
+        p.l[j] = j < n ? at[d + 1] : 0.0f;
+        p.o[j] = j < n ? at[c] : 0.0f;
+    }
+}
+
+/* Merges the splits of a sequence.  Grid (sequences, KV heads, parts of a KV head's rows x dims); a
+ * thread per (row, dim).  Bound by latency: few splits, or few blocks. */
+KERNEL(MERGE_THREADS, 8) attention_merge(attn_args a)
+{
+    pdl_wait();
     int seq = (int)blockIdx.x, g = (int)blockIdx.y, h0, n_h = heads_of(a, g, &h0);
     int before = count_splits(a, seq), n = splits_of(a, seq);
     if (a.q_start[seq + 1] - a.q_start[seq] != 1 || count_splits(a, a.n_seqs) > a.n_part)
         return;
     size_t row_size = (size_t)(a.d + 2), step = (size_t)a.n_kv * (size_t)a.q_per_kv * row_size;
-    for (int i = (int)threadIdx.x; i < n_h * a.d; i += (int)blockDim.x) {
+    for (int i = (int)(blockIdx.z * MERGE_THREADS + threadIdx.x); i < n_h * a.d;
+         i += (int)gridDim.z * MERGE_THREADS) {
         int r = i / a.d, c = i % a.d;
         const float *part =
             a.part + ((size_t)before * (size_t)a.n_kv + (size_t)g) * (size_t)a.q_per_kv * row_size +
             (size_t)r * row_size;
         float m = -INFINITY, l = 0.0f, o = 0.0f;
-        for (int j = 0; j < n; j++, part += step) {
-            float fa, fb;
-            merge_factors(m, l, part[a.d], part[a.d + 1], &fa, &fb);
-            o = merge_one(o, part[c], fa, fb);
+        NO_UNROLL
+        for (int j0 = 0; j0 < n; j0 += MERGE_AT_ONCE, part += MERGE_AT_ONCE * step) {
+            split_parts p;
+            load_parts(p, part, step, a.d, c, n - j0);
+            UNROLL for (int j = 0; j < MERGE_AT_ONCE; j++)
+            {
+                float fa, fb;
+                merge_factors(m, l, p.m[j], p.l[j], &fa, &fb);
+                o = merge_one(o, p.o[j], fa, fb);
+            }
         }
         a.out[(size_t)a.q_start[seq] * (size_t)a.out_stride + (size_t)(h0 + r) * (size_t)a.d +
               (size_t)c] = finish(o, l);
@@ -352,6 +403,14 @@ KERNEL(128) attention_merge(attn_args a)
 }
 
 /* ---- launching ---- */
+
+/* A KV head's rows are cut into parts where sequences and heads alone leave the device empty. */
+static dim3 merge_grid(const struct backend *be, const attn_args &a)
+{
+    int32_t most = blocks_for((int64_t)a.q_per_kv * a.d, MERGE_THREADS);
+    int32_t wanted = blocks_for((int64_t)be->n_sm * 8, (int64_t)a.n_seqs * a.n_kv);
+    return dim3((unsigned)a.n_seqs, (unsigned)a.n_kv, (unsigned)(wanted < most ? wanted : most));
+}
 
 template <bool F16, int DV, int WARPS, int STAGES>
 static enum status run(struct backend *be, attn_args a, int32_t max_q, int32_t max_kv)
@@ -364,22 +423,22 @@ static enum status run(struct backend *be, attn_args a, int32_t max_q, int32_t m
     int64_t pairs = (int64_t)a.n_seqs * ((max_kv + SPLIT - 1) / SPLIT);
     int32_t turns = blocks_for((int64_t)be->n_sm * BLOCKS_PER_SM, heads);
     dim3 grid((unsigned)(pairs < turns ? pairs : turns), heads);
-    TRY(LAUNCH(be, (attention_decode<F16, DV, STAGES>), grid, 32, smem_bytes(a.d, 1, STAGES), a,
-               n_dv));
-    TRY(LAUNCH(be, attention_merge, dim3((unsigned)a.n_seqs, (unsigned)a.n_kv), 128, 0, a));
+    TRY(LAUNCH_DEPENDENT(be, (attention_decode<F16, DV, STAGES>), grid, 32,
+                         smem_bytes(a.d, 1, STAGES), a, n_dv));
+    TRY(LAUNCH_DEPENDENT(be, attention_merge, merge_grid(be, a), MERGE_THREADS, 0, a));
     if (max_q < 2 && pairs <= a.n_part)
         return ST_OK;
     grid = dim3((unsigned)blocks_for((int64_t)max_q * a.q_per_kv, WARPS * ROWS), heads,
                 (unsigned)a.n_seqs);
-    return LAUNCH(be, (attention_prefill<F16, DV, WARPS, STAGES>), grid, WARPS * 32,
-                  smem_bytes(a.d, WARPS, STAGES), a, n_dv);
+    return LAUNCH_DEPENDENT(be, (attention_prefill<F16, DV, WARPS, STAGES>), grid, WARPS * 32,
+                            smem_bytes(a.d, WARPS, STAGES), a, n_dv);
 }
 
 /* By the head's size: wide heads have less room in shared memory. */
 template <bool F16>
 static enum status run_type(struct backend *be, const attn_args &a, const struct step_dev *st)
 {
-    int pad = d_padded(a.d);
+    int pad = d_padded(a.d); /* what smem_of counts on */
     if (pad == 64)
         return run<F16, 64, PREFILL_WARPS, 3>(be, a, st->max_q, st->max_kv);
     if (pad == 128)

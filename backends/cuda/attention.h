@@ -37,6 +37,11 @@ DEVICE void range_of(const attn_args &a, int pos, int *lo, int *hi)
     *hi = pos + 1;
 }
 
+DEVICE bool sees(const attn_args &a, int pos, int key)
+{
+    return key <= pos && (a.window <= 0 || key > pos - a.window);
+}
+
 /* Row of the cache that holds a key. */
 DEVICE int64_t cache_row(const attn_args &a, const int32_t *blocks, int key)
 {

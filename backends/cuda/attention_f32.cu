@@ -21,6 +21,7 @@ DEVICE int seq_of(const attn_args &a, int t)
  */
 KERNEL(32) attention_f32(attn_args a)
 {
+    pdl_wait();
     DYN_SMEM(float, q);
     enum { PER_LANE = HEAD_MAX / 32 };
     int t = (int)blockIdx.x, h = (int)blockIdx.y, seq = seq_of(a, t), lo, hi;
@@ -69,6 +70,6 @@ KERNEL(32) attention_f32(attn_args a)
 
 enum status attention_f32_run(struct backend *be, const attn_args &a, int32_t n_tokens)
 {
-    return LAUNCH(be, attention_f32, dim3((unsigned)n_tokens, (unsigned)a.n_q), 32,
-                  (size_t)a.d * sizeof(float), a);
+    return LAUNCH_DEPENDENT(be, attention_f32, dim3((unsigned)n_tokens, (unsigned)a.n_q), 32,
+                            (size_t)a.d * sizeof(float), a);
 }

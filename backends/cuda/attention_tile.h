@@ -79,8 +79,8 @@ template <int DV> struct rows_state {
 };
 
 struct row_ranges {
-    int lo[2], hi[2];     /* keys that the lane's rows see; hi 0: no row */
-    int warp_lo, warp_hi; /* of any row of the warp */
+    int pos[2];           /* of the lane's rows' tokens; -1: no row */
+    int warp_lo, warp_hi; /* keys that any row of the warp sees */
 };
 
 template <int DV> DEVICE void clear(rows_state<DV> &s)
@@ -125,16 +125,16 @@ template <bool F16> DEVICE void tile_scores(const tile &t, const uint16_t *q, fl
 }
 
 /* Scores become weights; m and l of both rows go on, what corrects the sums so far is returned. */
-DEVICE void tile_softmax(const tile &t, const row_ranges &g, float scale, float s[TILE / 8][4],
-                         float m[2], float l[2], float corr[2])
+DEVICE void tile_softmax(const attn_args &a, const tile &t, const row_ranges &g,
+                         float s[TILE / 8][4], float m[2], float l[2], float corr[2])
 {
     int col = lane_id() % 4 * 2;
     float most[2] = {m[0], m[1]};
     UNROLL for (int n = 0; n < TILE / 8; n++) UNROLL for (int i = 0; i < 4; i++)
     {
         int j = 8 * n + col + i % 2, r = i / 2, key = t.key0 + j;
-        float x = s[n][i] * (t.k_scale ? scale * t.k_scale[j] : scale);
-        s[n][i] = key >= g.lo[r] && key < g.hi[r] ? x : -INFINITY;
+        float x = s[n][i] * (t.k_scale ? a.scale * t.k_scale[j] : a.scale);
+        s[n][i] = sees(a, g.pos[r], key) ? x : -INFINITY;
         most[r] = greater(most[r], s[n][i]);
     }
     UNROLL for (int r = 0; r < 2; r++)
@@ -179,12 +179,12 @@ DEVICE void tile_values(const tile &t, int dv0, const float p[TILE / 8][4], floa
 }
 
 template <bool F16, int DV>
-DEVICE void attend_tile(const tile &t, const uint16_t *q, const row_ranges &g, float scale, int dv0,
-                        rows_state<DV> &part)
+DEVICE void attend_tile(const attn_args &a, const tile &t, const uint16_t *q, const row_ranges &g,
+                        int dv0, rows_state<DV> &part)
 {
     float s[TILE / 8][4], corr[2];
     tile_scores<F16>(t, q, s);
-    tile_softmax(t, g, scale, s, part.m, part.l, corr);
+    tile_softmax(a, t, g, s, part.m, part.l, corr);
     UNROLL for (int n = 0; n < DV / 8; n++) UNROLL for (int i = 0; i < 4; i++) part.o[n][i] *=
         corr[i / 2];
     tile_values<F16, DV>(t, dv0, s, part.o);

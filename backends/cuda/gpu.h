@@ -11,9 +11,12 @@
  *                                   to launch; an enum status.  A template: (kernel<1, 2>).
  *                                   Threads of a block are a multiple of 32.
  *   LAUNCH_DEPENDENT(...)           the same; from sm_90 on the kernel may begin before its
- * predecessor has ended and must call pdl_wait() before it touches memory that others write, and
- * before it writes any. SHARED(type, name, [4][32]);    static shared memory, 16-byte aligned,
- * contents undefined DYN_SMEM(type, name);           the launch's dynamic shared memory
+ *                                   predecessor has ended: each thread calls pdl_wait() before it
+ *                                   reads what a step writes, and before it writes anything.
+ *                                   Weights may be read before: copies write them, or
+ *                                   kernels that are not the predecessor.
+ *   SHARED(type, name, [4][32]);    static shared memory, 16-byte aligned, contents undefined
+ *   DYN_SMEM(type, name);           the launch's dynamic shared memory
  *   SYNC_THREADS()                  by all threads of the block, at one place
  *   UNROLL, NO_UNROLL               before a loop
  *
@@ -46,7 +49,9 @@
  *                                   ld_acquire_sys must have a limit (clock_ns).
  *   uint64_t clock_ns()             one clock for the whole device
  *   int popcount(u), count_leading_zeros(u)
- *   pdl_wait(), pdl_launch_next()   see LAUNCH_DEPENDENT; no-ops below sm_90 */
+ *   pdl_wait()                      see LAUNCH_DEPENDENT: all kernels before have ended and their
+ *                                   writes are seen.  From here on the next one may begin.  No-op
+ *                                   below sm_90. */
 #ifndef BACKENDS_CUDA_GPU_H
 #define BACKENDS_CUDA_GPU_H
 

@@ -234,16 +234,12 @@ DEVICE uint64_t clock_ns()
     return t;
 }
 
+/* In this order: at most one kernel waits in the registers and shared memory that this one leaves
+ * free, whatever comes behind it. */
 DEVICE void pdl_wait()
 {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-DEVICE void pdl_launch_next()
-{
-#if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }

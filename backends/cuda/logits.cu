@@ -5,12 +5,13 @@
 
 enum { EDIT_THREADS = 128 };
 
-/* grid R, a block a row: one without edits has nothing to do.  16 bytes an edit, scattered: bound by
- * latency (a row has a few hundred) */
+/* grid R, a block a row: one without edits has nothing to do.  16 bytes an edit, scattered: bound
+ * by latency (a row has a few hundred) */
 KERNEL(EDIT_THREADS)
 edit_kernel(float *logits, int32_t stride, int32_t first_id, int32_t n_cols, const int32_t *start,
             int32_t start_stride, const int32_t *words)
 {
+    pdl_wait();
     int32_t r = (int32_t)blockIdx.x, end = start[(int64_t)(r + 1) * start_stride];
     for (int32_t i = start[(int64_t)r * start_stride] + (int32_t)threadIdx.x * EDIT_WORDS; i < end;
          i += EDIT_THREADS * EDIT_WORDS) {
@@ -29,9 +30,9 @@ extern "C" enum status cuda_edit_logits(struct backend *be, const struct vocab_p
     assert(logits.cols == part->n_cols && start.rows == logits.rows + 1 && words.rows == 1);
     if (logits.rows == 0)
         return ST_OK;
-    return LAUNCH(be, edit_kernel, (unsigned)logits.rows, EDIT_THREADS, 0, view_f32(logits),
-                  logits.stride, part->first_id, part->n_cols, view_i32(start), start.stride,
-                  view_i32(words));
+    return LAUNCH_DEPENDENT(be, edit_kernel, (unsigned)logits.rows, EDIT_THREADS, 0,
+                            view_f32(logits), logits.stride, part->first_id, part->n_cols,
+                            view_i32(start), start.stride, view_i32(words));
 }
 
 /* topk.  Each vocabulary slice is cut into chunks, from its first column on; a block handles one
@@ -142,6 +143,7 @@ topk_chunk_kernel(const float *logits, int32_t stride, struct chunk_slices slice
                   const float *inv_temp, int32_t temp_stride, int list, uint64_t *keys_out,
                   struct chunk_stat *stat_out)
 {
+    pdl_wait();
     DYN_SMEM(uint64_t, keys);
     int64_t at = (int64_t)blockIdx.x * gridDim.y + blockIdx.y;
     const float *row = logits + (int64_t)blockIdx.x * stride;
@@ -209,6 +211,7 @@ topk_join_kernel(const float *logits, int32_t stride, struct chunk_slices slices
                  int32_t val_stride, int32_t *id, int32_t id_stride, float *stat,
                  int32_t stat_stride)
 {
+    pdl_wait();
     DYN_SMEM(uint64_t, keys);
     int64_t r = blockIdx.x;
     float t = inv_temp[r * temp_stride];
@@ -262,13 +265,13 @@ static enum status topk_rows(struct backend *be, const struct chunk_slices *slic
     uint64_t *keys = (uint64_t *)be->scratch->data;
     struct chunk_stat *stats = (struct chunk_stat *)(keys + n * (size_t)list);
     if (n_chunks > 0)
-        TRY(LAUNCH(be, topk_chunk_kernel, dim3(rows, (unsigned)n_chunks), TOPK_THREADS, smem,
-                   view_f32(logits), logits.stride, *slices, view_f32(inv_temp), inv_temp.stride,
-                   list, keys, stats));
-    return LAUNCH(be, topk_join_kernel, rows, TOPK_THREADS, smem, view_f32(logits), logits.stride,
-                  *slices, n_chunks, first_id, view_f32(inv_temp), inv_temp.stride, list, keys,
-                  stats, val.cols, view_f32(val), val.stride, view_i32(id), id.stride,
-                  view_f32(stat), stat.stride);
+        TRY(LAUNCH_DEPENDENT(be, topk_chunk_kernel, dim3(rows, (unsigned)n_chunks), TOPK_THREADS,
+                             smem, view_f32(logits), logits.stride, *slices, view_f32(inv_temp),
+                             inv_temp.stride, list, keys, stats));
+    return LAUNCH_DEPENDENT(be, topk_join_kernel, rows, TOPK_THREADS, smem, view_f32(logits),
+                            logits.stride, *slices, n_chunks, first_id, view_f32(inv_temp),
+                            inv_temp.stride, list, keys, stats, val.cols, view_f32(val), val.stride,
+                            view_i32(id), id.stride, view_f32(stat), stat.stride);
 }
 
 extern "C" enum status cuda_topk(struct backend *be, const struct vocab_part *part,
@@ -306,6 +309,7 @@ KERNEL(32)
 sample_kernel(struct draw_shape shape, const void *top, const int32_t *row, int32_t row_stride,
               int32_t *id, int32_t id_stride)
 {
+    pdl_wait();
     struct draw_row how;
     if (threadIdx.x != 0)
         return;
@@ -321,8 +325,8 @@ extern "C" enum status cuda_sample(struct backend *be, const struct draw_shape *
     assert(row.rows == shape->n_rows && row.cols == DRAW_ROW_WORDS && id.rows == shape->n_rows);
     if (shape->n_rows == 0)
         return ST_OK;
-    return LAUNCH(be, sample_kernel, (unsigned)shape->n_rows, 32, 0, *shape, view_i32(top),
-                  view_i32(row), row.stride, view_i32(id), id.stride);
+    return LAUNCH_DEPENDENT(be, sample_kernel, (unsigned)shape->n_rows, 32, 0, *shape,
+                            view_i32(top), view_i32(row), row.stride, view_i32(id), id.stride);
 }
 
 /* grid T / 128; 12 T bytes */
@@ -330,6 +334,7 @@ KERNEL(EDIT_THREADS)
 take_tokens_kernel(int32_t *token, int32_t token_stride, const int32_t *from, int32_t from_stride,
                    const int32_t *last, int32_t last_stride, int32_t n)
 {
+    pdl_wait();
     int64_t t = (int64_t)blockIdx.x * EDIT_THREADS + threadIdx.x;
     if (t < n && from[t * from_stride] >= 0)
         token[t * token_stride] = last[(int64_t)from[t * from_stride] * last_stride];
@@ -341,7 +346,7 @@ extern "C" enum status cuda_take_tokens(struct backend *be, struct view token, s
     assert(token.rows == from.rows);
     if (token.rows == 0)
         return ST_OK;
-    return LAUNCH(be, take_tokens_kernel, (unsigned)blocks_for(token.rows, EDIT_THREADS),
-                  EDIT_THREADS, 0, view_i32(token), token.stride, view_i32(from), from.stride,
-                  view_i32(last), last.stride, token.rows);
+    return LAUNCH_DEPENDENT(be, take_tokens_kernel, (unsigned)blocks_for(token.rows, EDIT_THREADS),
+                            EDIT_THREADS, 0, view_i32(token), token.stride, view_i32(from),
+                            from.stride, view_i32(last), last.stride, token.rows);
 }

@@ -93,33 +93,34 @@ DEVICE void store_head(const qkv_args &a, const float *x, void *cache, float *sc
         }
 }
 
-/* A block per token, a warp per head in turn.  Bound: one launch; reads and writes of the row. */
+/* Grid (tokens, heads / QKV_WARPS), a warp per head.  Bound: one launch; reads and writes of the
+ * row. */
 KERNEL(QKV_WARPS * 32) qkv_kernel(qkv_args a)
 {
     SHARED(float, heads, [QKV_WARPS][HEAD_MAX]);
-    int t = (int)blockIdx.x, d = a.d;
+    pdl_wait();
+    int t = (int)blockIdx.x, h = (int)blockIdx.y * QKV_WARPS + warp_id(), d = a.d;
+    if (h >= a.n_q + 2 * a.n_kv)
+        return; /* the whole warp; there is no barrier of the block */
     size_t slot = (size_t)a.slot[t] * (size_t)a.n_kv;
     float *x = heads[warp_id()];
-    for (int h = warp_id(); h < a.n_q + 2 * a.n_kv; h += QKV_WARPS) {
-        bool is_k = h >= a.n_q && h < a.n_q + a.n_kv, is_v = h >= a.n_q + a.n_kv;
-        const float *from = a.qkv + (size_t)t * (size_t)a.qkv_stride + (size_t)h * (size_t)d;
-        const float *norm = is_v ? nullptr : is_k ? a.k_norm : a.q_norm;
+    bool is_k = h >= a.n_q && h < a.n_q + a.n_kv, is_v = h >= a.n_q + a.n_kv;
+    const float *from = a.qkv + (size_t)t * (size_t)a.qkv_stride + (size_t)h * (size_t)d;
+    const float *norm = is_v ? nullptr : is_k ? a.k_norm : a.q_norm;
+    for (int i = lane_id(); i < d; i += 32)
+        x[i] = from[i];
+    sync_warp(); /* the head is whole */
+    if (norm)
+        norm_head(x, norm, a.eps, d);
+    if (!is_v)
+        rotate_head(a, t, x);
+    if (is_v)
+        store_head(a, x, a.v, a.v_scale, slot + (size_t)(h - a.n_q - a.n_kv));
+    else if (is_k)
+        store_head(a, x, a.k, a.k_scale, slot + (size_t)(h - a.n_q));
+    else
         for (int i = lane_id(); i < d; i += 32)
-            x[i] = from[i];
-        sync_warp(); /* the head is whole */
-        if (norm)
-            norm_head(x, norm, a.eps, d);
-        if (!is_v)
-            rotate_head(a, t, x);
-        if (is_v)
-            store_head(a, x, a.v, a.v_scale, slot + (size_t)(h - a.n_q - a.n_kv));
-        else if (is_k)
-            store_head(a, x, a.k, a.k_scale, slot + (size_t)(h - a.n_q));
-        else
-            for (int i = lane_id(); i < d; i += 32)
-                a.q[(size_t)t * (size_t)a.q_stride + (size_t)h * (size_t)d + (size_t)i] = x[i];
-        sync_warp(); /* x is used up */
-    }
+            a.q[(size_t)t * (size_t)a.q_stride + (size_t)h * (size_t)d + (size_t)i] = x[i];
 }
 
 enum status cuda_qkv_to_cache(struct backend *be, const struct attn_layer *al,
@@ -151,5 +152,6 @@ enum status cuda_qkv_to_cache(struct backend *be, const struct attn_layer *al,
     a.sin = view_f32(al->sin);
     a.pos = view_i32(st->pos);
     a.slot = view_i32(st->slot);
-    return LAUNCH(be, qkv_kernel, (unsigned)st->n_tokens, QKV_WARPS * 32, 0, a);
+    dim3 grid((unsigned)st->n_tokens, (unsigned)blocks_for(al->n_q + 2 * al->n_kv, QKV_WARPS));
+    return LAUNCH_DEPENDENT(be, qkv_kernel, grid, QKV_WARPS * 32, 0, a);
 }

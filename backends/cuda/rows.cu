@@ -72,6 +72,7 @@ KERNEL(STRIP_THREADS)
 embed_kernel(const void *table, int32_t k_pad, int32_t n, int32_t first_id, const int32_t *ids,
              int32_t id_stride, float *out, int32_t out_stride, int32_t d)
 {
+    pdl_wait();
     int64_t row = (int64_t)ids[(int64_t)blockIdx.x * id_stride] - first_id;
     bool mine = row >= 0 && row < n;
     int64_t from = (mine ? row : 0) * k_pad;
@@ -82,9 +83,9 @@ embed_kernel(const void *table, int32_t k_pad, int32_t n, int32_t first_id, cons
 }
 
 #define EMBED(T)                                                                                   \
-    LAUNCH(be, embed_kernel<T>, strips(out.rows, out.cols), STRIP_THREADS, 0, matrix_of(table),    \
-           table->k_pad, table->n, first_id, view_i32(ids), ids.stride, view_f32(out), out.stride, \
-           out.cols)
+    LAUNCH_DEPENDENT(be, embed_kernel<T>, strips(out.rows, out.cols), STRIP_THREADS, 0,            \
+                     matrix_of(table), table->k_pad, table->n, first_id, view_i32(ids),            \
+                     ids.stride, view_f32(out), out.stride, out.cols)
 
 extern "C" enum status cuda_embed(struct backend *be, const struct weight *table, int32_t first_id,
                                   struct view ids, struct view out)
@@ -126,6 +127,7 @@ add_rms_norm_kernel(float *resid, int32_t resid_stride, const float *x, int32_t 
                     const float *x_bias, const float *w, float eps, float *out, int32_t out_stride,
                     int32_t d)
 {
+    pdl_wait();
     float *r = row_of(resid, resid_stride), *o = row_of(out, out_stride), sum = 0.0f;
     const float *a = row_of(x, x_stride);
     for (int i = 4 * (int)threadIdx.x; i < d; i += NORM_STEP) {
@@ -156,9 +158,10 @@ extern "C" enum status cuda_add_rms_norm(struct backend *be, struct view resid, 
     assert(!x_bias || x_bias->k == resid.cols);
     if (nothing(out))
         return ST_OK;
-    return LAUNCH(be, add_rms_norm_kernel, (unsigned)out.rows, NORM_THREADS, 0, view_f32(resid),
-                  resid.stride, x.buf ? view_f32(x) : nullptr, x.stride, vector_of(x_bias),
-                  vector_of(w), eps, view_f32(out), out.stride, out.cols);
+    return LAUNCH_DEPENDENT(be, add_rms_norm_kernel, (unsigned)out.rows, NORM_THREADS, 0,
+                            view_f32(resid), resid.stride, x.buf ? view_f32(x) : nullptr, x.stride,
+                            vector_of(x_bias), vector_of(w), eps, view_f32(out), out.stride,
+                            out.cols);
 }
 
 /* b == NULL: no bias */
@@ -172,6 +175,7 @@ KERNEL(NORM_THREADS)
 layer_norm_kernel(const float *x, int32_t x_stride, const float *w, const float *b, float eps,
                   float *out, int32_t out_stride, int32_t d)
 {
+    pdl_wait();
     const float *r = row_of(x, x_stride);
     float *o = row_of(out, out_stride), sum = 0.0f, squares = 0.0f;
     for (int i = 4 * (int)threadIdx.x; i < d; i += NORM_STEP) {
@@ -192,8 +196,9 @@ extern "C" enum status cuda_layer_norm(struct backend *be, struct view x, const 
     assert(out.rows == x.rows && out.cols == x.cols && w->k == x.cols && (!b || b->k == x.cols));
     if (nothing(out))
         return ST_OK;
-    return LAUNCH(be, layer_norm_kernel, (unsigned)x.rows, NORM_THREADS, 0, view_f32(x), x.stride,
-                  vector_of(w), vector_of(b), eps, view_f32(out), out.stride, out.cols);
+    return LAUNCH_DEPENDENT(be, layer_norm_kernel, (unsigned)x.rows, NORM_THREADS, 0, view_f32(x),
+                            x.stride, vector_of(w), vector_of(b), eps, view_f32(out), out.stride,
+                            out.cols);
 }
 
 template <enum act ACT> DEVICE float4 activated_4(float4 v)
@@ -206,6 +211,7 @@ template <enum act ACT>
 KERNEL(STRIP_THREADS)
 act_mul_kernel(const float *gate_up, int32_t in_stride, float *out, int32_t out_stride, int32_t f)
 {
+    pdl_wait();
     const float *g = row_of(gate_up, in_stride);
     int i = strip_at(), n = four_of(i, f);
     if (n <= 0)
@@ -216,9 +222,9 @@ act_mul_kernel(const float *gate_up, int32_t in_stride, float *out, int32_t out_
 
 /* kernel<act> for an act that is known at run time */
 #define LAUNCH_ACT(kernel, act, ...)                                                               \
-    ((act) == ACT_SILU   ? LAUNCH(be, kernel<ACT_SILU>, __VA_ARGS__)                               \
-     : (act) == ACT_GELU ? LAUNCH(be, kernel<ACT_GELU>, __VA_ARGS__)                               \
-                         : LAUNCH(be, kernel<ACT_GELU_TANH>, __VA_ARGS__))
+    ((act) == ACT_SILU   ? LAUNCH_DEPENDENT(be, kernel<ACT_SILU>, __VA_ARGS__)                     \
+     : (act) == ACT_GELU ? LAUNCH_DEPENDENT(be, kernel<ACT_GELU>, __VA_ARGS__)                     \
+                         : LAUNCH_DEPENDENT(be, kernel<ACT_GELU_TANH>, __VA_ARGS__))
 
 extern "C" enum status cuda_act_mul(struct backend *be, enum act act, struct view gate_up,
                                     struct view out)
@@ -235,6 +241,7 @@ template <enum act ACT>
 KERNEL(STRIP_THREADS)
 activate_kernel(const float *x, int32_t x_stride, float *out, int32_t out_stride, int32_t f)
 {
+    pdl_wait();
     int i = strip_at(), n = four_of(i, f);
     if (n > 0)
         store_4(row_of(out, out_stride) + i, activated_4<ACT>(load_4(row_of(x, x_stride) + i, n)),
@@ -256,6 +263,7 @@ KERNEL(STRIP_THREADS)
 add_kernel(float *dst, int32_t dst_stride, const float *src, int32_t src_stride, float scale,
            int32_t d)
 {
+    pdl_wait();
     int i = strip_at(), n = four_of(i, d);
     if (n <= 0)
         return;
@@ -272,8 +280,8 @@ extern "C" enum status cuda_add(struct backend *be, struct view dst, struct view
     assert(dst.rows == src.rows && dst.cols == src.cols);
     if (nothing(dst))
         return ST_OK;
-    return LAUNCH(be, add_kernel, strips(dst.rows, dst.cols), STRIP_THREADS, 0, view_f32(dst),
-                  dst.stride, view_f32(src), src.stride, scale, dst.cols);
+    return LAUNCH_DEPENDENT(be, add_kernel, strips(dst.rows, dst.cols), STRIP_THREADS, 0,
+                            view_f32(dst), dst.stride, view_f32(src), src.stride, scale, dst.cols);
 }
 
 /* grid (R, D / 1024); 4 D + 4 D */
@@ -281,6 +289,7 @@ KERNEL(STRIP_THREADS)
 gather_kernel(const float *x, int32_t x_stride, const int32_t *row, int32_t row_stride, float *out,
               int32_t out_stride, int32_t d)
 {
+    pdl_wait();
     int i = strip_at(), n = four_of(i, d);
     const float *from = x + (int64_t)row[(int64_t)blockIdx.x * row_stride] * x_stride;
     if (n > 0)
@@ -293,6 +302,7 @@ extern "C" enum status cuda_gather(struct backend *be, struct view x, struct vie
     assert(row.rows == out.rows && row.cols == 1 && x.cols == out.cols);
     if (nothing(out))
         return ST_OK;
-    return LAUNCH(be, gather_kernel, strips(out.rows, out.cols), STRIP_THREADS, 0, view_f32(x),
-                  x.stride, view_i32(row), row.stride, view_f32(out), out.stride, out.cols);
+    return LAUNCH_DEPENDENT(be, gather_kernel, strips(out.rows, out.cols), STRIP_THREADS, 0,
+                            view_f32(x), x.stride, view_i32(row), row.stride, view_f32(out),
+                            out.stride, out.cols);
 }

@@ -31,7 +31,8 @@ struct gpu_thread {
     const char *at; /* barrier's file or warp operation */
     int line;
     std::vector<async_copy> copies;
-    int group; /* of the next cp.async */
+    int group;   /* of the next cp.async */
+    bool waited; /* has called pdl_wait */
 };
 
 struct gpu_warp {
@@ -52,6 +53,7 @@ struct shared_array {
 struct run {
     const char *name;
     const std::function<void()> *body;
+    bool dependent;
     int n_threads;
     struct gpu_thread *thread;
     struct gpu_warp warp[MAX_THREADS / WARP];
@@ -184,6 +186,11 @@ void emulated_cp_wait(int groups_left)
     t->copies.erase(t->copies.begin(), t->copies.begin() + (long)n);
 }
 
+void emulated_pdl_wait()
+{
+    self()->waited = true;
+}
+
 uint64_t emulated_clock_ns()
 {
     struct timespec ts;
@@ -231,6 +238,8 @@ static void thread_main()
 {
     fiber_entered();
     (*running->body)();
+    if (running->dependent && !self()->waited)
+        fail("thread %d ended without pdl_wait", (int)(self() - running->thread));
     leave(ENDED, "its end", 0);
 }
 
@@ -330,6 +339,7 @@ static void run_block(struct run *r, dim3 grid, dim3 block, uint64_t i_block)
         t->state = READY;
         t->copies.clear();
         t->group = 0;
+        t->waited = false;
         fiber_start(&t->fiber, thread_main);
     }
     for (gpu_warp &w : r->warp)
@@ -377,8 +387,8 @@ static uint64_t coprime_step(uint64_t n, uint64_t wish)
     }
 }
 
-bool run_kernel(const char *name, dim3 grid, dim3 block, size_t dyn_smem, uint64_t seed,
-                const std::function<void()> &body, char *text, size_t text_bytes)
+bool run_kernel(const char *name, dim3 grid, dim3 block, size_t dyn_smem, bool dependent,
+                uint64_t seed, const std::function<void()> &body, char *text, size_t text_bytes)
 {
     static thread_local struct run r;
     struct run *outer = running;
@@ -391,6 +401,7 @@ bool run_kernel(const char *name, dim3 grid, dim3 block, size_t dyn_smem, uint64
         return false;
     r.name = name;
     r.body = &body;
+    r.dependent = dependent;
     r.n_threads = (int)n_threads;
     r.thread = take_threads((int)n_threads);
     r.random = seed ? seed * 0x9e3779b97f4a7c15U | 1U : 0;

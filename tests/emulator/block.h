@@ -10,7 +10,7 @@
 #include "emulator.h"
 
 /* Runs every block of a kernel; false: text says what went wrong. */
-bool run_kernel(const char *name, dim3 grid, dim3 block, size_t dyn_smem, uint64_t seed,
-                const std::function<void()> &body, char *text, size_t text_bytes);
+bool run_kernel(const char *name, dim3 grid, dim3 block, size_t dyn_smem, bool dependent,
+                uint64_t seed, const std::function<void()> &body, char *text, size_t text_bytes);
 
 #endif

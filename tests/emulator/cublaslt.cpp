@@ -184,8 +184,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     const uint16_t *pa = (const uint16_t *)a, *pb = (const uint16_t *)b;
     const float *pbias = bias ? desc->bias : nullptr;
     const size_t lda = (size_t)la->ld, ldb = (size_t)lb->ld, ldd = (size_t)ld->ld;
-    cudaError_t e =
-        emulated_launch("cublasLtMatmul", dim3((unsigned)ld->cols), dim3(32), 0, stream, [=] {
+    cudaError_t e = emulated_launch(
+        "cublasLtMatmul", dim3((unsigned)ld->cols), dim3(32), 0, stream, false, [=] {
             const size_t col = blockIdx.x;
             for (size_t row = threadIdx.x; row < m; row += 32) {
                 double sum = 0;

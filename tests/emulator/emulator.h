@@ -4,7 +4,8 @@
  * functions are gpu.h's.
  *
  * A kernel fails, with its name in cudaGetErrorString, when a barrier or a warp operation is not
- * reached by all threads, or at the same place, and when a 16-byte access is not aligned.  Shared
+ * reached by all threads, or at the same place, when a 16-byte access is not aligned, and when a
+ * thread of a dependent launch ends without pdl_wait.  Shared
  * memory lies in allocations of its own (AddressSanitizer sees its bounds) and holds NaNs at the
  * start of a block.  cp.async copies when it is waited for, never before. */
 #ifndef TESTS_EMULATOR_EMULATOR_H
@@ -49,7 +50,7 @@ extern __thread struct emulated_thread *emulated_now;
 #define gridDim (emulated_now->grid_dim)
 
 cudaError_t emulated_launch(const char *name, dim3 grid, dim3 block, size_t dyn_smem,
-                            cudaStream_t s, std::function<void()> body);
+                            cudaStream_t s, bool dependent, std::function<void()> body);
 void *emulated_shared(const void *key, size_t bytes);
 void *emulated_dyn_shared();
 void emulated_barrier(const char *file, int line);
@@ -77,8 +78,7 @@ template <typename... P, typename... A>
 static inline cudaError_t gpu_launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
                                      size_t dyn_smem, cudaStream_t s, bool dependent, A... args)
 {
-    (void)dependent;
-    return emulated_launch(name, grid, block, dyn_smem, s,
+    return emulated_launch(name, grid, block, dyn_smem, s, dependent,
                            [=] { kernel(static_cast<P>(args)...); });
 }
 
@@ -339,12 +339,11 @@ DEVICE uint64_t clock_ns()
     return emulated_clock_ns();
 }
 
+void emulated_pdl_wait();
+
 DEVICE void pdl_wait()
 {
-}
-
-DEVICE void pdl_launch_next()
-{
+    emulated_pdl_wait();
 }
 
 #endif

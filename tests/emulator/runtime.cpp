@@ -146,7 +146,7 @@ static uint64_t seed_now()
 }
 
 cudaError_t emulated_launch(const char *name, dim3 grid, dim3 block, size_t dyn_smem,
-                            cudaStream_t s, std::function<void()> body)
+                            cudaStream_t s, bool dependent, std::function<void()> body)
 {
     if (s && !s->capture)
         count(&gpu.counts.kernels);
@@ -157,7 +157,8 @@ cudaError_t emulated_launch(const char *name, dim3 grid, dim3 block, size_t dyn_
         gpu.launches++;
         if (gpu.fail_launch > 0 && --gpu.fail_launch == 0)
             return set_sticky(cudaErrorLaunchFailure, "a launch that was told to fail");
-        if (!run_kernel(name, grid, block, dyn_smem, seed_now(), body, text, sizeof text))
+        if (!run_kernel(name, grid, block, dyn_smem, dependent, seed_now(), body, text,
+                        sizeof text))
             return set_sticky(cudaErrorLaunchFailure, text);
         return cudaSuccess;
     });

@@ -144,6 +144,7 @@ Test(emulator, mistakes_are_errors_that_name_the_kernel)
         check_fails(LAUNCH(be, early_end_kernel, 1, 64, 0, out), "early_end_kernel");
         check_fails(LAUNCH(be, two_barriers_kernel, 1, 64, 0, out), "divergence");
         check_fails(LAUNCH(be, half_warp_kernel, 1, 64, 0, out), "shfl_xor");
+        check_fails(LAUNCH_DEPENDENT(be, index_kernel, 1, 64, 0, out), "without pdl_wait");
         check_fails(LAUNCH(be, two_shuffles_kernel, 1, 64, 0, out), "different warp operations");
         check_fails(LAUNCH(be, unaligned_kernel, 1, 32, 0, in, (uint4 *)(void *)in), "aligned");
         check_fails(LAUNCH(be, much_shared_kernel, 2, 32, 40000, out), "240000 bytes");

@@ -121,5 +121,30 @@ def every_architecture_compiles_and_no_kernel_grows():
     assert not wrong, "\n" + "\n".join(wrong)
 
 
+HARMLESS = r"/\*.*?\*/|\b(SHARED|DYN_SMEM)\(.*?\);|\busing .*?;|\bconst struct \w+ &\w+ = [\w.]+;"
+READ_BEFORE_THE_WAIT = {"rows_kernel": "the matrix, which no step writes"}
+
+
+def kernel_bodies():
+    """(name, body) of every kernel."""
+    for source in sorted((ROOT / "backends" / "cuda").glob("*.cu")):
+        for m in re.finditer(r"\bKERNEL\([^{;]*?\)\s+(\w+)\(([^{;]*)\)\s*\n\{\n(.*?)\n\}\n", source.read_text(), re.S):
+            yield m.group(1), m.group(3)
+
+
+@tap.case
+def a_kernel_that_waits_touches_nothing_before():
+    """A launch may begin before its predecessor has ended (gpu.h): the emulator sees a missing wait, not a late one."""
+    waiting, wrong = 0, []
+    for name, body in kernel_bodies():
+        before, wait, _ = body.partition("pdl_wait();")
+        waiting += bool(wait)
+        before = re.sub(HARMLESS, "", before, flags=re.S)
+        if wait and re.search(r"[=\[(]", before) and name not in READ_BEFORE_THE_WAIT:
+            wrong.append(f"{name}: {before.strip()}")
+    print(f"{waiting} kernels wait for their predecessor")
+    assert waiting >= 15 and not wrong, wrong
+
+
 if __name__ == "__main__":
     write() if sys.argv[1:] == ["--write"] else tap.main()
