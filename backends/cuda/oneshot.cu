@@ -13,30 +13,42 @@ enum {
     ONESHOT_THREADS = 256,
     FLAGS = BLOCKS * ONESHOT_MAX_WORLD,
     GAVE_UP = FLAGS + BLOCKS,
-    HEAD_BYTES = (GAVE_UP + 4) * 4,
+    HEAD_BYTES = (GAVE_UP + 1 + 3) / 4 * 16, /* buffers are aligned to 16 bytes */
 };
 
 struct oneshot_peers {
     int rank, world;
     size_t piece_bytes;
     char *area[ONESHOT_MAX_WORLD];
+    char *own; /* area[rank] */
     uint32_t *failed;
     uint64_t limit_ns;
 };
 
+/* area[rank]; an index that is known at run time only would copy the kernel's parameters to its
+ * stack. */
+DEVICE char *area_of(const oneshot_peers &p, int rank)
+{
+    char *a = p.area[0];
+    UNROLL
+    for (int r = 1; r < ONESHOT_MAX_WORLD; r++)
+        a = rank == r ? p.area[r] : a;
+    return a;
+}
+
 DEVICE uint32_t *flags_of(const oneshot_peers &p, int rank)
 {
-    return (uint32_t *)p.area[rank] + (int)blockIdx.x * ONESHOT_MAX_WORLD;
+    return (uint32_t *)area_of(p, rank) + (int)blockIdx.x * ONESHOT_MAX_WORLD;
 }
 
 DEVICE uint32_t *epoch_of(const oneshot_peers &p)
 {
-    return (uint32_t *)p.area[p.rank] + FLAGS + (int)blockIdx.x;
+    return (uint32_t *)p.own + FLAGS + (int)blockIdx.x;
 }
 
-DEVICE char *buffer_of(const oneshot_peers &p, int rank, uint32_t epoch)
+DEVICE char *buffer_in(const oneshot_peers &p, char *area, uint32_t epoch)
 {
-    return p.area[rank] + HEAD_BYTES + (epoch % 2) * p.piece_bytes;
+    return area + HEAD_BYTES + (epoch % 2) * p.piece_bytes;
 }
 
 /* This block's part [*from, *to) of n things, in whole fours. */
@@ -62,7 +74,7 @@ DEVICE void copy_bytes(char *dst, const char *src, int64_t from, int64_t to)
 DEVICE bool gave_up(const oneshot_peers &p, int r, uint64_t waited_ns)
 {
     volatile uint32_t *failed = p.failed;
-    uint32_t who = ld_acquire_sys((uint32_t *)p.area[p.rank] + GAVE_UP);
+    uint32_t who = ld_acquire_sys((uint32_t *)p.own + GAVE_UP);
     if (*failed == 0 && who != 0)
         *failed = ONESHOT_MAX_WORLD + who;
     if (*failed == 0 && waited_ns > p.limit_ns)
@@ -96,44 +108,69 @@ DEVICE void leave(const oneshot_peers &p, uint32_t epoch)
         *epoch_of(p) = epoch + 1;
 }
 
-/* 32 blocks; 4 (world + 2) bytes an element, of which world - 1 over the links between devices. */
-KERNEL(ONESHOT_THREADS) oneshot_reduce_kernel(oneshot_peers p, float *x, int64_t n, int op)
+/* Elements [i, i + 4) of all ranks' buffers, added; every rank's load is under way at once. */
+DEVICE float4 reduce_4(const oneshot_peers &p, uint32_t epoch, int64_t i, int op)
+{
+    float4 v[ONESHOT_MAX_WORLD];
+    UNROLL
+    for (int r = 0; r < ONESHOT_MAX_WORLD; r++)
+        if (r < p.world)
+            v[r] = ld_f32x4((const float *)buffer_in(p, p.area[r], epoch) + i);
+    return {reduce_tree<4>(p.world, op, [&](int r) { return v[r].x; }),
+            reduce_tree<4>(p.world, op, [&](int r) { return v[r].y; }),
+            reduce_tree<4>(p.world, op, [&](int r) { return v[r].z; }),
+            reduce_tree<4>(p.world, op, [&](int r) { return v[r].w; })};
+}
+
+/* 32 blocks; 4 (world + 2) bytes an element, of which world - 1 over the links between devices.  A
+ * buffer is a multiple of 16 bytes: the last four may be read whole. */
+KERNEL(ONESHOT_THREADS, 2) oneshot_reduce_kernel(oneshot_peers p, float *x, int64_t n, int op)
 {
     uint32_t epoch = *epoch_of(p);
     int64_t from, to;
     part_of(n, &from, &to);
-    copy_bytes(buffer_of(p, p.rank, epoch), (const char *)x, 4 * from, 4 * to);
+    copy_bytes(buffer_in(p, p.own, epoch), (const char *)x, 4 * from, 4 * to);
     meet(p, epoch);
-    for (int64_t i = from + threadIdx.x; i < to; i += ONESHOT_THREADS)
-        x[i] = reduce_tree<4>(p.world, op,
-                              [&](int r) { return ((const float *)buffer_of(p, r, epoch))[i]; });
+    for (int64_t i = from + 4 * (int)threadIdx.x; i < to; i += 4 * ONESHOT_THREADS) {
+        float4 v = reduce_4(p, epoch, i, op);
+        if (to - i >= 4 && ((uintptr_t)(x + i) & 15) == 0) {
+            st_f32x4(x + i, v);
+            continue;
+        }
+        const float f[4] = {v.x, v.y, v.z, v.w};
+        UNROLL
+        for (int j = 0; j < 4; j++)
+            if (i + j < to)
+                x[i + j] = f[j];
+    }
     leave(p, epoch);
 }
 
-KERNEL(ONESHOT_THREADS)
+KERNEL(ONESHOT_THREADS, 2)
 oneshot_gather_kernel(oneshot_peers p, const char *src, char *dst, int64_t bytes, int64_t apart)
 {
     uint32_t epoch = *epoch_of(p);
     int64_t from, to;
     part_of(bytes, &from, &to);
-    copy_bytes(buffer_of(p, p.rank, epoch), src, from, to);
+    copy_bytes(buffer_in(p, p.own, epoch), src, from, to);
     meet(p, epoch);
     for (int r = 0; r < p.world; r++)
         if (dst + r * apart != src)
-            copy_bytes(dst + r * apart, buffer_of(p, r, epoch), from, to);
+            copy_bytes(dst + r * apart, buffer_in(p, area_of(p, r), epoch), from, to);
     leave(p, epoch);
 }
 
-KERNEL(ONESHOT_THREADS) oneshot_broadcast_kernel(oneshot_peers p, char *x, int64_t bytes, int root)
+KERNEL(ONESHOT_THREADS, 2)
+oneshot_broadcast_kernel(oneshot_peers p, char *x, int64_t bytes, char *root_area)
 {
     uint32_t epoch = *epoch_of(p);
     int64_t from, to;
     part_of(bytes, &from, &to);
-    if (p.rank == root)
-        copy_bytes(buffer_of(p, root, epoch), x, from, to);
+    if (p.own == root_area)
+        copy_bytes(buffer_in(p, root_area, epoch), x, from, to);
     meet(p, epoch);
-    if (p.rank != root)
-        copy_bytes(x, buffer_of(p, root, epoch), from, to);
+    if (p.own != root_area)
+        copy_bytes(x, buffer_in(p, root_area, epoch), from, to);
     leave(p, epoch);
 }
 
@@ -142,7 +179,7 @@ KERNEL(32) oneshot_give_up_kernel(oneshot_peers p)
 {
     int r = (int)threadIdx.x;
     if (r < p.world && r != p.rank)
-        st_release_sys((uint32_t *)p.area[r] + GAVE_UP, (uint32_t)p.rank + 1);
+        st_release_sys((uint32_t *)area_of(p, r) + GAVE_UP, (uint32_t)p.rank + 1);
 }
 
 static oneshot_peers peers_of(const struct oneshot *o)
@@ -153,6 +190,7 @@ static oneshot_peers peers_of(const struct oneshot *o)
     p.piece_bytes = o->piece_bytes;
     for (int r = 0; r < o->world; r++)
         p.area[r] = (char *)o->area[r];
+    p.own = (char *)o->area[o->rank];
     p.failed = o->failed;
     p.limit_ns = o->limit_ns;
     return p;
@@ -179,7 +217,7 @@ extern "C" enum status oneshot_broadcast(struct backend *be, const struct onesho
 {
     assert(bytes <= o->piece_bytes);
     return LAUNCH(be, oneshot_broadcast_kernel, BLOCKS, ONESHOT_THREADS, 0, peers_of(o), (char *)x,
-                  (int64_t)bytes, root);
+                  (int64_t)bytes, (char *)o->area[root]);
 }
 
 extern "C" enum status oneshot_give_up(struct backend *be, const struct oneshot *o)

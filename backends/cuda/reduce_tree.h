@@ -12,16 +12,17 @@ DEVICE float reduce_pair(float a, float b, int op)
     return op == 1 ? (a > b ? a : b) : (a < b ? a : b);
 }
 
-/* Tree over of(0), ..., of(world - 1), world < 2^LEVELS: neighbours first, level by level, an odd
- * last one moving up: a binary counter of finished subtrees, level l holding 2^l ranks; what is
- * left over joins from the last rank upwards. */
+/* Tree over of(0), ..., of(world - 1), world <= 2^(LEVELS - 1): neighbours first, level by level,
+ * an odd last one moving up: a binary counter of finished subtrees, level l holding 2^l ranks; what
+ * is left over joins from the last rank upwards.  Unrolled: all of() may be under way at once. */
 template <int LEVELS, class Of> DEVICE float reduce_tree(int world, int op, Of of)
 {
     float level[LEVELS], sum = 0.0f;
     bool any = false;
-    for (int r = 0; r < world; r++) {
-        float v = of(r);
-        bool moves = true;
+    UNROLL
+    for (int r = 0; r < 1 << (LEVELS - 1); r++) {
+        float v = r < world ? of(r) : 0.0f;
+        bool moves = r < world;
         UNROLL
         for (int l = 0; l < LEVELS; l++)
             if (moves && (r >> l & 1)) {
