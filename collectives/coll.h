@@ -25,6 +25,8 @@ struct coll_config {
     uint64_t session;     /* shm: names the segment; equal on all ranks, fresh for each launch */
     bool any_order;       /* --numerics fast: SUM may add in another order than the contract's */
     bool one_host;        /* all ranks on this host (control_info): what "auto" goes by */
+    bool share_device;    /* ranks of a host were told to take one GPU (--device N): nccl refuses
+                             that else */
 };
 
 struct coll;

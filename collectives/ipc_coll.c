@@ -153,21 +153,36 @@ static enum status create(struct ipc_coll **out, const struct coll_config *cfg,
     return ST_OK;
 }
 
+/* Rank r's area, as this rank addresses it, once it is there. */
+static enum status meet(struct ipc_coll *c, struct ipc_group *group, int r)
+{
+    uint64_t from = clock_us();
+    void *area;
+    while (!(area = atomic_load(&group->area[r]))) {
+        if (clock_us() - from > c->cfg.deadline_ms * UINT64_C(1000))
+            FAIL(ST_TIMEOUT, "ipc: rank %d did not come within %u ms", r, c->cfg.deadline_ms);
+        sched_yield();
+    }
+    if (group->processes)
+        return oneshot_map_area(&c->one, r, group->handle[r]);
+    c->one.area[r] = area;
+    return ST_OK;
+}
+
 enum status ipc_join(struct coll **out, const struct coll_config *cfg, struct ipc_group *group)
 {
     struct ipc_coll *c;
-    uint64_t from = clock_us();
+    enum status st = ST_OK;
     *out = NULL;
-    TRY(create(&c, cfg, NULL));
+    TRY(create(&c, cfg, group->processes ? group->handle[cfg->rank] : NULL));
     atomic_store(&group->area[cfg->rank], c->one.area[cfg->rank]);
-    for (int r = 0; r < cfg->world; r++)
-        while (!(c->one.area[r] = atomic_load(&group->area[r]))) {
-            if (clock_us() - from > cfg->deadline_ms * UINT64_C(1000)) {
-                ipc_close(&c->head);
-                FAIL(ST_TIMEOUT, "ipc: rank %d did not come within %u ms", r, cfg->deadline_ms);
-            }
-            sched_yield();
-        }
+    for (int r = 0; r < cfg->world && st == ST_OK; r++)
+        if (r != cfg->rank)
+            st = meet(c, group, r);
+    if (st != ST_OK) {
+        ipc_close(&c->head);
+        return st;
+    }
     *out = &c->head;
     return ST_OK;
 }

@@ -302,11 +302,23 @@ static enum status connect(struct nccl_coll *c, const unsigned char *bytes)
     return warm_up(c);
 }
 
+enum status nccl_take_host_id(const struct coll_config *cfg)
+{
+    char id[64];
+    if (!cfg->share_device)
+        return ST_OK;
+    snprintf(id, sizeof id, "ingot-%016llx-%d", (unsigned long long)cfg->session, cfg->rank);
+    if (setenv("NCCL_HOSTID", id, 0) != 0)
+        FAIL(ST_NOMEM, "nccl: no memory for NCCL_HOSTID");
+    return ST_OK;
+}
+
 static enum status create(struct nccl_coll **out, const struct coll_config *cfg)
 {
     TRY(coll_check_config(cfg, "nccl"));
     if (!cuda_is(cfg->be))
         FAIL(ST_UNSUPPORTED, "nccl: for the CUDA backend only");
+    TRY(nccl_take_host_id(cfg));
     struct nccl_coll *c = calloc(1, sizeof *c);
     if (!c)
         FAIL(ST_NOMEM, "nccl: out of memory");

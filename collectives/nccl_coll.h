@@ -22,6 +22,11 @@ struct nccl_board {
     _Atomic uint64_t n_calls[NCCL_BOARD_RANKS]; /* collectives that the rank has begun */
 };
 
+/* With cfg->share_device: NCCL refuses two ranks that have host and device in common, so this
+ * process gets an NCCL_HOSTID of its own, unless the environment has one; ranks then talk through
+ * sockets, which is slow: for tests.  Before NCCL is loaded; open and join call it. */
+MUST_CHECK enum status nccl_take_host_id(const struct coll_config *cfg);
+
 /* The same for ranks that have no control plane (tests: threads of one process): the id of
  * nccl_unique_id is given to all of them. */
 MUST_CHECK enum status nccl_unique_id(unsigned char id[NCCL_ID_BYTES]);

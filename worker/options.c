@@ -51,7 +51,9 @@ static const struct option_row rows[] = {
      .def = "-1",
      .min = -1,
      .max = 1023,
-     .help = "Which GPU; -1: each rank of a host takes the one of its own number there."},
+     .help =
+         "Which GPU; -1: each rank of a host takes the one of its own number there.  With N its "
+         "ranks share that one: slow, for tests."},
     {.name = "coll",
      .type = OPT_ENUM,
      .at = AT(coll),

@@ -68,11 +68,15 @@ static void set_step(struct rank_plan *p, const struct model_config *mc)
     };
 }
 
+static bool is_gpu(const struct rank_plan *p)
+{
+    return strcmp(worker_backend_name(p->opt), "cpu") != 0;
+}
+
 /* Ranks that share the memory: those of a host, or the one that has a GPU for itself. */
 static int n_on_device(const struct rank_plan *p)
 {
-    bool own = strcmp(worker_backend_name(p->opt), "cpu") != 0 && p->opt->device < 0;
-    return own ? 1 : p->place.n_on_host;
+    return is_gpu(p) && p->opt->device < 0 ? 1 : p->place.n_on_host;
 }
 
 static enum status init_parts(struct rank_plan *p)
@@ -204,5 +208,6 @@ struct coll_config rank_plan_coll(const struct rank_plan *p, uint64_t session)
                                 .deadline_ms = (uint32_t)p->opt->peer_ms,
                                 .session = session,
                                 .any_order = p->opt->numerics != 0,
-                                .one_host = p->place.one_host};
+                                .one_host = p->place.one_host,
+                                .share_device = is_gpu(p) && n_on_device(p) > 1};
 }

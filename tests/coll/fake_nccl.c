@@ -33,6 +33,21 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct group groups[MAX_GROUPS];
 static int n_groups;
 
+/* NCCL_HOSTID when the library was loaded: NCCL reads its environment once. */
+const char *fake_nccl_host_id(void);
+static char host_id[128];
+
+__attribute__((constructor)) static void loaded(void)
+{
+    const char *id = getenv("NCCL_HOSTID");
+    snprintf(host_id, sizeof host_id, "%s", id ? id : "");
+}
+
+const char *fake_nccl_host_id(void)
+{
+    return host_id;
+}
+
 static int fault(const char *name)
 {
     const char *f = getenv("FAKE_NCCL");

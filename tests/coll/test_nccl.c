@@ -1,10 +1,13 @@
 /* The "nccl" collective over a stand-in for the library (fake_nccl.c, found as libnccl.so.2): ranks
  * are threads, devices are emulated. */
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "coll/conformance.h"
 #include "collectives/nccl_coll.h"
@@ -122,4 +125,51 @@ Test(nccl, faults_have_names)
     expect_open_failure("init", ST_PEER, "connecting: some error");
     expect_open_failure("hang", ST_TIMEOUT, "did not come within 500 ms");
     expect_open_failure("later", ST_PEER, "remote error");
+}
+
+/* What NCCL saw as its host in a rank's process of its own, which loads the library for this rank:
+ * connecting fails, that is enough. */
+static void host_id_of(int rank, bool share_device, char out[128])
+{
+    int pipe_fd[2];
+    cr_assert_eq(pipe(pipe_fd), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct nccl_board board = {0};
+        unsigned char id[NCCL_ID_BYTES] = {0};
+        struct rank r = {.board = &board, .id = id};
+        r.cfg = (struct coll_config){.rank = rank,
+                                     .world = 2,
+                                     .max_bytes = 4096,
+                                     .deadline_ms = 500,
+                                     .session = 0xabc,
+                                     .share_device = share_device};
+        setenv("FAKE_NCCL", "init", 1);
+        rank_main(&r);
+        void *lib = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD), *p;
+        const char *(*seen)(void) = NULL;
+        if (lib && (p = dlsym(lib, "fake_nccl_host_id")))
+            memcpy(&seen, &p, sizeof p);
+        const char *text = seen ? seen() : "the library is not loaded";
+        bool written = write(pipe_fd[1], text, strlen(text) + 1) > 0;
+        _exit(!written);
+    }
+    cr_assert(pid > 0 && read(pipe_fd[0], out, 127) > 0 && waitpid(pid, NULL, 0) == pid);
+    close(pipe_fd[0]);
+    close(pipe_fd[1]);
+}
+
+Test(nccl, ranks_that_share_a_device_have_hosts_of_their_own)
+{
+    char id[128] = "";
+    unsetenv("NCCL_HOSTID");
+    host_id_of(0, true, id);
+    cr_assert_str_eq(id, "ingot-0000000000000abc-0");
+    host_id_of(1, true, id);
+    cr_assert_str_eq(id, "ingot-0000000000000abc-1");
+    host_id_of(1, false, id);
+    cr_assert_str_eq(id, "");
+    setenv("NCCL_HOSTID", "of-the-user", 1);
+    host_id_of(1, true, id);
+    cr_assert_str_eq(id, "of-the-user");
 }
