@@ -1,6 +1,11 @@
 # INGOT_CUDA_CHECK: the programs of tests/gpu alone, for a GPU machine that has a compiler, the CUDA toolkit and
-# cJSON (INGOT_CJSON_ROOT: a folder with include/cjson/cJSON.h and lib/libcjson.so*), no more.
-set(INGOT_MPI OFF)
+# cJSON (INGOT_CJSON_ROOT: a folder with include/cjson/cJSON.h and lib/libcjson.so*), no more; MPI is taken if found.
+find_package(MPI QUIET COMPONENTS C)
+if(MPI_C_FOUND)
+  set(INGOT_MPI ON)
+else()
+  set(INGOT_MPI OFF)
+endif()
 find_package(Threads REQUIRED)
 set(INGOT_CJSON_ROOT "" CACHE PATH "Where cJSON is, if not among the system's libraries")
 find_path(INGOT_CJSON_INCLUDE cjson/cJSON.h HINTS ${INGOT_CJSON_ROOT}/include)

@@ -141,7 +141,7 @@ static void check_fixture(struct tap *t, const struct options *o, const char *na
     int other_ids, n_sure;
     double worst;
     snprintf(dir, sizeof dir, "%s/%s", o->models, name);
-    enum status st = rank_open(&r, dir, DT_F32, 0, 1, NULL);
+    enum status st = rank_open(&r, dir, DT_F32, NULL);
     if (st == ST_UNSUPPORTED) {
         tap_skip(t, name, status_detail());
     } else if (st != ST_OK) {
@@ -252,7 +252,7 @@ static void check_story(struct tap *t, const struct options *o, const char *name
         tap_skip(t, name, "its files are not here");
         return;
     }
-    enum status st = rank_open(&r, dir, f32 ? DT_F32 : DT_BF16, 0, 1, NULL);
+    enum status st = rank_open(&r, dir, f32 ? DT_F32 : DT_BF16, NULL);
     cJSON_ArrayForEach(c,
                        cJSON_GetObjectItem(root, "cases")) if (st == ST_OK && (!o->few || seq < 2))
         st = tell(r.e, seq++, c, o->few ? 6 : 256, &others, &n_checked, &worst);

@@ -1,21 +1,17 @@
 /* Whole models on GPU 0:
- *   gpu_model --models DIR [--stories DIR] [--only same|golden|stories] [--few]
- * same: one sequence token by token against batches, chunks, a reused prefix, recorded graphs and
- * 2 and 4 ranks (threads of this process; processes): the same bits.  golden, stories: numbers of
- * other programs.  TAP on stdout. */
+ *   gpu_model --models DIR [--stories DIR] [--only same|ranks|nccl|golden|stories] [--few]
+ *   mpirun -np N gpu_model --models DIR --ranks COLLECTIVE
+ * same: one sequence token by token against batches, chunks, a reused prefix and recorded graphs;
+ * ranks: 2 and 4 ranks on this GPU (gpu_ranks.c); nccl: two ranks with an NCCL_HOSTID each, only
+ * when asked for.  All have the bits of one rank.  golden, stories: numbers of other programs.
+ * TAP on stdout. */
 #include "gpu/gpu_model.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "gpu/gpu_ranks.h"
 #include "gpu/gpu_step.h"
-#include "gpu/host_coll.h"
-
-enum { N = 24, MAX_WORLD = 4, DEADLINE_MS = 120000 };
 
 int32_t greatest(const float *x, int32_t n)
 {
@@ -39,16 +35,16 @@ struct decoder_config rank_config(const struct model_config *mc, enum dtype kv, 
                                    .kv_dtype = kv};
 }
 
-enum status rank_open(struct rank_engine *r, const char *dir, enum dtype kv, int rank, int world,
-                      struct host_area *area)
+enum status rank_open(struct rank_engine *r, const char *dir, enum dtype kv,
+                      const struct rank_place *p)
 {
     memset(r, 0, sizeof *r);
     TRY(backend_open(&r->be, "cuda", &(struct backend_config){0}));
     TRY(loader_open(&r->ld, dir));
-    struct decoder_config cfg = rank_config(loader_config(r->ld), kv, rank, world);
-    struct coll_config cc = {.rank = rank, .world = world, .be = r->be, .deadline_ms = DEADLINE_MS};
-    if (world > 1)
-        TRY(host_join(&r->co, &cc, area));
+    struct decoder_config cfg =
+        rank_config(loader_config(r->ld), kv, p ? p->rank : 0, p ? p->world : 1);
+    if (p)
+        TRY(p->join(p, r));
     return engine_create(&r->e, r->ld, r->be, r->co, &cfg);
 }
 
@@ -65,45 +61,36 @@ void rank_close(struct rank_engine *r)
 
 /* ---- one sequence alone, and everything that must have its bits ---- */
 
-struct truth {
-    char dir[1024];
-    enum dtype kv;
-    struct rank_engine r;
-    int32_t vocab, ids[N];
-    float *row; /* [N, vocab]: logits after each token, decoded one by one */
-    float *got; /* [N, vocab] */
-};
-
 static const float *truth_row(const struct truth *t, int32_t i)
 {
     return t->row + (size_t)i * (size_t)t->vocab;
 }
 
-static enum status same(const struct truth *t, const float *got, int32_t i, const char *what)
+enum status truth_same(const struct truth *t, const float *got, int32_t i, const char *what)
 {
     if (memcmp(got, truth_row(t, i), (size_t)t->vocab * sizeof(float)) != 0)
         FAIL(ST_BUG, "%s: the logits after token %d have other bits", what, i);
     return ST_OK;
 }
 
-static enum status truth_open(struct truth *t)
+enum status truth_open(struct truth *t)
 {
-    TRY(rank_open(&t->r, t->dir, t->kv, 0, 1, NULL));
+    TRY(rank_open(&t->r, t->dir, t->kv, NULL));
     t->vocab = engine_config(t->r.e)->vocab;
-    t->row = calloc((size_t)(N * t->vocab), sizeof(float));
-    t->got = calloc((size_t)(N * t->vocab), sizeof(float));
+    t->row = calloc((size_t)(TRUTH_LEN * t->vocab), sizeof(float));
+    t->got = calloc((size_t)(TRUTH_LEN * t->vocab), sizeof(float));
     if (!t->row || !t->got)
         FAIL(ST_NOMEM, "no memory for logits");
-    for (int32_t i = 0; i < N; i++)
+    for (int32_t i = 0; i < TRUTH_LEN; i++)
         t->ids[i] = (i * 31 + 5) % t->vocab;
     TRY(engine_prepare(t->r.e, 1000, 0));
-    for (int32_t i = 0; i < N; i++)
+    for (int32_t i = 0; i < TRUTH_LEN; i++)
         TRY(engine_decode(t->r.e, 1000, t->ids[i], i, t->row + (size_t)i * (size_t)t->vocab));
     engine_release(t->r.e, 1000);
     return ST_OK;
 }
 
-static void truth_close(struct truth *t)
+void truth_close(struct truth *t)
 {
     rank_close(&t->r);
     free(t->row);
@@ -116,14 +103,14 @@ static enum status same_in_chunks(struct truth *t)
     for (size_t i = 0; i < ARRAY_LEN(cuts); i++) {
         if (cuts[i])
             TRY(engine_prefill(t->r.e, 1, t->ids, cuts[i], t->got));
-        TRY(engine_prefill(t->r.e, 1, t->ids + cuts[i], N - cuts[i], t->got));
-        TRY(same(t, t->got, N - 1, "chunks"));
+        TRY(engine_prefill(t->r.e, 1, t->ids + cuts[i], TRUTH_LEN - cuts[i], t->got));
+        TRY(truth_same(t, t->got, TRUTH_LEN - 1, "chunks"));
         engine_release(t->r.e, 1);
     }
-    TRY(engine_prepare(t->r.e, 1, N));
-    TRY(engine_forward_verify(t->r.e, 1, t->ids, N, t->got));
-    for (int32_t i = 0; i < N; i++)
-        TRY(same(t, t->got + (size_t)i * (size_t)t->vocab, i, "all rows at once"));
+    TRY(engine_prepare(t->r.e, 1, TRUTH_LEN));
+    TRY(engine_forward_verify(t->r.e, 1, t->ids, TRUTH_LEN, t->got));
+    for (int32_t i = 0; i < TRUTH_LEN; i++)
+        TRY(truth_same(t, t->got + (size_t)i * (size_t)t->vocab, i, "all rows at once"));
     engine_release(t->r.e, 1);
     return ST_OK;
 }
@@ -142,8 +129,8 @@ static enum status same_in_batches(struct truth *t)
             }
             TRY(engine_decode_batch(t->r.e, batch, n, t->got));
             for (int32_t s = 0; s < n; s++)
-                TRY(same(t, t->got + (size_t)(n - 1 - s) * (size_t)t->vocab, 2 + 5 * s + step,
-                         "batch"));
+                TRY(truth_same(t, t->got + (size_t)(n - 1 - s) * (size_t)t->vocab, 2 + 5 * s + step,
+                               "batch"));
         }
         engine_reset(t->r.e);
     }
@@ -160,7 +147,7 @@ static enum status same_in_mixed_steps(struct truth *t)
     static const int32_t at[] = {9, 17, 4};
     TRY(engine_unified_forward(t->r.e, c, 3, t->got));
     for (int32_t i = 0; i < 3; i++)
-        TRY(same(t, t->got + (size_t)i * (size_t)t->vocab, at[i], "mixed step"));
+        TRY(truth_same(t, t->got + (size_t)i * (size_t)t->vocab, at[i], "mixed step"));
     engine_reset(t->r.e);
     return ST_OK;
 }
@@ -197,12 +184,12 @@ static enum status same_with_reused_prefix(struct truth *t)
     }
     free(kv);
     TRY(st);
-    TRY(engine_prefill(t->r.e, 2, t->ids + LEN, N - LEN, t->got));
-    TRY(same(t, t->got, N - 1, "a prefix from elsewhere"));
+    TRY(engine_prefill(t->r.e, 2, t->ids + LEN, TRUTH_LEN - LEN, t->got));
+    TRY(truth_same(t, t->got, TRUTH_LEN - 1, "a prefix from elsewhere"));
     TRY(engine_prefill(t->r.e, 1, (int32_t[]){3, 2, 1}, 3, t->got));
     TRY(engine_truncate_kv(t->r.e, 1, LEN));
-    TRY(engine_prefill(t->r.e, 1, t->ids + LEN, N - LEN, t->got));
-    TRY(same(t, t->got, N - 1, "a prefix that was kept"));
+    TRY(engine_prefill(t->r.e, 1, t->ids + LEN, TRUTH_LEN - LEN, t->got));
+    TRY(truth_same(t, t->got, TRUTH_LEN - 1, "a prefix that was kept"));
     engine_reset(t->r.e);
     return ST_OK;
 }
@@ -221,7 +208,7 @@ static enum status graph_step(struct truth *t, struct recorded *g, int32_t batch
 {
     const struct backend_ops *op = backend_ops_of(t->r.be);
     int32_t token[4] = {t->ids[past], t->ids[past], t->ids[past], t->ids[past]};
-    TRY(gpu_step_set(&g->step, batch, 1, past, N, token));
+    TRY(gpu_step_set(&g->step, batch, 1, past, TRUTH_LEN, token));
     if (!g->graph) {
         TRY(decoder_forward(g->m, &g->step.dev, &g->logits)); /* prepares what is not recorded */
         TRY(op->sync(t->r.be));
@@ -234,7 +221,7 @@ static enum status graph_step(struct truth *t, struct recorded *g, int32_t batch
     TRY(op->graph_launch(t->r.be, g->graph));
     TRY(op->read(t->r.be, t->got, g->logits));
     for (int32_t i = 0; i < batch; i++)
-        TRY(same(t, t->got + (size_t)i * (size_t)t->vocab, past, "graph"));
+        TRY(truth_same(t, t->got + (size_t)i * (size_t)t->vocab, past, "graph"));
     return ST_OK;
 }
 
@@ -242,8 +229,8 @@ static enum status graph_steps(struct truth *t, struct recorded *g, int32_t batc
 {
     struct decoder_config cfg = rank_config(loader_config(t->r.ld), t->kv, 0, 1);
     TRY(decoder_open(&g->m, loader_config(t->r.ld), t->r.ld, t->r.be, NULL, &cfg));
-    TRY(gpu_step_init(&g->step, t->r.be, cfg.max_tokens, cfg.max_seqs, N, cfg.block_len));
-    for (int32_t past = 0; past < N; past++)
+    TRY(gpu_step_init(&g->step, t->r.be, cfg.max_tokens, cfg.max_seqs, TRUTH_LEN, cfg.block_len));
+    for (int32_t past = 0; past < TRUTH_LEN; past++)
         TRY(graph_step(t, g, batch, past));
     return ST_OK;
 }
@@ -263,155 +250,6 @@ static enum status same_from_graphs(struct truth *t)
     return st;
 }
 
-/* ---- several ranks on this GPU ---- */
-
-struct member {
-    const struct truth *truth;
-    struct host_area *area;
-    int rank, world;
-    pthread_t thread;
-    enum status st;
-    char detail[600];
-};
-
-static enum status run_rank(const struct member *m, struct rank_engine *r)
-{
-    const struct truth *t = m->truth;
-    float *got = calloc((size_t)(N * t->vocab), sizeof *got);
-    if (!got)
-        FAIL(ST_NOMEM, "no memory for logits");
-    enum status st = engine_prefill(r->e, 1, t->ids, 9, got);
-    if (st == ST_OK)
-        st = same(t, got, 8, "prefill of several ranks");
-    if (st == ST_OK)
-        st = engine_forward_verify(r->e, 1, t->ids + 9, N - 10, got);
-    for (int32_t i = 0; i < N - 10 && st == ST_OK; i++)
-        st = same(t, got + (size_t)i * (size_t)t->vocab, 9 + i, "rows of several ranks");
-    if (st == ST_OK)
-        st = engine_decode(r->e, 1, t->ids[N - 1], N - 1, got);
-    if (st == ST_OK)
-        st = same(t, got, N - 1, "decode of several ranks");
-    free(got);
-    return st;
-}
-
-static void *member_main(void *arg)
-{
-    struct member *m = arg;
-    struct rank_engine r;
-    m->st = rank_open(&r, m->truth->dir, m->truth->kv, m->rank, m->world, m->area);
-    if (m->st == ST_OK)
-        m->st = run_rank(m, &r);
-    snprintf(m->detail, sizeof m->detail, "%s", m->st == ST_OK ? "" : status_detail());
-    if (m->st != ST_OK)
-        host_area_abort(m->area);
-    rank_close(&r);
-    return NULL;
-}
-
-static enum status area_for(const struct truth *t, int world, struct host_area **out)
-{
-    size_t bytes;
-    struct decoder_config cfg = rank_config(loader_config(t->r.ld), t->kv, 0, world);
-    TRY(engine_coll_bytes(&bytes, loader_config(t->r.ld), &cfg));
-    return host_area_map(out, world, bytes);
-}
-
-static enum status verdict(const struct member *m, int world)
-{
-    const struct member *first = NULL; /* the others only say that a rank failed */
-    for (int i = 0; i < world; i++)
-        if (m[i].st != ST_OK && (!first || first->st == ST_PEER))
-            first = &m[i];
-    if (first)
-        FAIL(first->st, "rank %d of %d: %s", first->rank, world, first->detail);
-    return ST_OK;
-}
-
-static enum status same_on_threads(struct truth *t, int world)
-{
-    struct member m[MAX_WORLD];
-    struct host_area *area;
-    TRY(area_for(t, world, &area));
-    for (int i = 0; i < world; i++) {
-        m[i] = (struct member){.truth = t, .area = area, .rank = i, .world = world};
-        if (pthread_create(&m[i].thread, NULL, member_main, &m[i]) != 0)
-            abort();
-    }
-    for (int i = 0; i < world; i++)
-        pthread_join(m[i].thread, NULL);
-    enum status st = verdict(m, world);
-    host_area_unmap(area);
-    return st;
-}
-
-/* Takes what the truth's process has in memory; CUDA is used for the first time in the children, so
- * this runs in a process of its own (see --only processes). */
-static enum status same_in_processes(const struct truth *t, struct member *m, int world,
-                                     struct host_area *area)
-{
-    for (int i = 0; i < world; i++) {
-        m[i] = (struct member){.truth = t, .area = area, .rank = i, .world = world};
-        m[i].st = ST_PEER;
-        snprintf(m[i].detail, sizeof m[i].detail, "the process ended without a result");
-        fflush(stdout);
-        pid_t pid = fork();
-        if (pid == 0) {
-            member_main(&m[i]);
-            _exit(m[i].st != ST_OK);
-        }
-        if (pid < 0)
-            FAIL(ST_DEVICE, "fork failed");
-    }
-    for (int i = 0; i < world; i++)
-        wait(NULL);
-    return verdict(m, world);
-}
-
-/* The truth is computed by a child too: a process that has used CUDA cannot fork users of it. */
-static enum status truth_in_child(struct truth *t, size_t shared_bytes)
-{
-    float *row =
-        mmap(NULL, shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    int state = 0;
-    if (row == MAP_FAILED)
-        FAIL(ST_NOMEM, "no memory for logits");
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0) {
-        enum status st = truth_open(t);
-        if (st == ST_OK)
-            memcpy(row, t->row, (size_t)(N * t->vocab) * sizeof(float));
-        else
-            fprintf(stderr, "gpu_model: %s\n", status_detail());
-        _exit(st != ST_OK);
-    }
-    if (pid < 0 || waitpid(pid, &state, 0) != pid || state != 0)
-        FAIL(ST_DEVICE, "the one-rank process failed");
-    t->row = row;
-    return ST_OK;
-}
-
-static enum status check_processes(const char *dir, enum dtype kv, int world)
-{
-    struct truth t = {.kv = kv};
-    struct host_area *area;
-    snprintf(t.dir, sizeof t.dir, "%s", dir);
-    TRY(loader_open(&t.r.ld, dir));
-    t.vocab = loader_config(t.r.ld)->vocab;
-    for (int32_t i = 0; i < N; i++)
-        t.ids[i] = (i * 31 + 5) % t.vocab;
-    TRY(area_for(&t, world, &area));
-    loader_close(t.r.ld);
-    t.r.ld = NULL;
-    TRY(truth_in_child(&t, (size_t)(N * t.vocab) * sizeof(float)));
-    struct member *m = mmap(NULL, MAX_WORLD * sizeof *m, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (m == MAP_FAILED)
-        FAIL(ST_NOMEM, "no memory for %d ranks", world);
-    return same_in_processes(&t, m, world, area);
-}
-
 /* ---- the suites ---- */
 
 static const struct model_row {
@@ -427,16 +265,6 @@ static const struct model_row {
     {"mixtral", DT_F32, false},        {"qwen3moe-dense-first", DT_I8, false},
 };
 
-static enum status on_two_threads(struct truth *t)
-{
-    return same_on_threads(t, 2);
-}
-
-static enum status on_four_threads(struct truth *t)
-{
-    return same_on_threads(t, 4);
-}
-
 static void check_row(struct tap *tap, const struct options *o, const struct model_row *row)
 {
     static const struct {
@@ -448,8 +276,8 @@ static void check_row(struct tap *tap, const struct options *o, const struct mod
         {"mixed steps", same_in_mixed_steps},
         {"reused prefix", same_with_reused_prefix},
         {"graphs", same_from_graphs},
-        {"2 ranks as threads", on_two_threads},
-        {"4 ranks as threads", on_four_threads},
+        {"2 ranks as threads, one-shot kernel", same_on_two_threads},
+        {"4 ranks as threads, one-shot kernel", same_on_four_threads},
     };
     struct truth t = {.kv = row->kv};
     snprintf(t.dir, sizeof t.dir, "%s/%s", o->models, row->name);
@@ -468,11 +296,6 @@ static void check_row(struct tap *tap, const struct options *o, const struct mod
 
 static void check_same(struct tap *t, const struct options *o)
 {
-    char dir[1024];
-    snprintf(dir, sizeof dir, "%s/llama-sharded-bf16", o->models);
-    bool fine = check_processes(dir, DT_BF16, 2) == ST_OK; /* before this process uses CUDA */
-    tap_ok(t, fine, "llama-sharded-bf16, 2 ranks as processes on one device%s%s", fine ? "" : ": ",
-           fine ? "" : status_detail());
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].few || !o->few)
             check_row(t, o, &rows[i]);
@@ -486,7 +309,7 @@ static bool wanted(const char *only, const char *suite)
 int main(int argc, char **argv)
 {
     struct options o = {0};
-    const char *only = NULL;
+    const char *only = NULL, *ranks = NULL;
     struct tap t = {0};
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--few") == 0)
@@ -497,14 +320,26 @@ int main(int argc, char **argv)
             o.stories = argv[++i];
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             only = argv[++i];
+        else if (strcmp(argv[i], "--ranks") == 0 && i + 1 < argc)
+            ranks = argv[++i];
         else
             o.models = NULL, argc = 0;
     }
     if (!o.models) {
         fprintf(stderr, "usage: gpu_model --models DIR [--stories DIR] "
-                        "[--only same|golden|stories] [--few]\n");
+                        "[--only same|ranks|nccl|golden|stories] [--few]\n"
+                        "       mpirun -np N gpu_model --models DIR --ranks COLLECTIVE\n");
         return 2;
     }
+    /* Loading a kernel late waits for the device: for ever when another rank's kernel waits for
+     * this one. */
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    if (ranks)
+        return check_mpi_ranks(&o, ranks);
+    if (wanted(only, "ranks"))
+        check_processes(&t, &o); /* before this process uses CUDA */
+    if (only && strcmp(only, "nccl") == 0)
+        check_nccl(&t, &o);
     if (wanted(only, "same"))
         check_same(&t, &o);
     if (wanted(only, "golden"))

@@ -18,12 +18,34 @@ struct rank_engine {
     struct engine *e;
 };
 
-struct host_area;
-MUST_CHECK enum status rank_open(struct rank_engine *r, const char *dir, enum dtype kv, int rank,
-                                 int world, struct host_area *area);
+/* A rank of several: join makes r->co, with r->be and r->ld open. */
+struct rank_place {
+    int rank, world;
+    enum status (*join)(const struct rank_place *p, struct rank_engine *r);
+    void *ctx;
+};
+
+/* p NULL: the only rank.  On failure too, r is closed by rank_close. */
+MUST_CHECK enum status rank_open(struct rank_engine *r, const char *dir, enum dtype kv,
+                                 const struct rank_place *p);
 void rank_close(struct rank_engine *r);
 struct decoder_config rank_config(const struct model_config *mc, enum dtype kv, int rank,
                                   int world);
+
+/* One sequence decoded alone by one rank: what everything else must have the bits of. */
+enum { TRUTH_LEN = 24 };
+struct truth {
+    char dir[1024];
+    enum dtype kv;
+    struct rank_engine r;
+    int32_t vocab, ids[TRUTH_LEN];
+    float *row; /* [TRUTH_LEN, vocab]: logits after each token, decoded one by one */
+    float *got; /* [TRUTH_LEN, vocab] */
+};
+MUST_CHECK enum status truth_open(struct truth *t); /* dir and kv are set */
+void truth_close(struct truth *t);
+MUST_CHECK enum status truth_same(const struct truth *t, const float *got, int32_t i,
+                                  const char *what);
 
 int32_t greatest(const float *x, int32_t n);
 
