@@ -5,7 +5,8 @@
  *
  * The device's own ceilings come from the same run: read and copy of 1 GiB, and an 8192^3 product
  * through cuBLASLt ("fast" linear, its packing of x included).  A step's floor is the greater of
- * its bytes at the copy's rate and its operations at the product's; README.md has the arithmetic.
+ * its bytes at the copy's rate and its operations at the product's; README.md has the arithmetic
+ * and says where the expected times come from.
  * Medians of SAMPLES after WARM_UPS
  * (--tiny: one). */
 #include <stdio.h>
@@ -25,19 +26,25 @@ struct measure {
     int32_t batch, tokens,
         ctx;       /* prefill: tokens of one sequence; decode: KV length with its own */
     bool fast_too; /* small batches: the same kernels as strict */
+    /* Milliseconds on an H200, [1B, 8B][strict, fast]; 0: nothing is expected. */
+    double expected_ms[2][2];
 };
 
 static const struct measure measures[] = {
-    {false, true, 1, 1, 128, false},    {false, false, 1, 1, 128, false},
-    {false, true, 1, 1, 4096, false},   {false, true, 8, 1, 128, false},
-    {false, true, 64, 1, 128, true},    {false, true, 256, 1, 128, true},
-    {true, false, 1, 512, 512, true},   {true, false, 1, 2048, 2048, true},
-    {true, false, 1, 8192, 8192, true},
+    {false, true, 1, 1, 128, false, {{0.87}, {4.65}}},
+    {false, false, 1, 1, 128, false, {{1.1}, {4.9}}},
+    {false, true, 1, 1, 4096, false, {{0.95}, {4.9}}},
+    {false, true, 8, 1, 128, false, {{0.95}, {4.9}}},
+    {false, true, 64, 1, 128, true, {{1.7, 1.3}, {8.5, 6.5}}},
+    {false, true, 256, 1, 128, true, {{3.2, 2.5}, {15, 11}}},
+    {true, false, 1, 512, 512, true, {{5, 2.5}, {30, 15}}},
+    {true, false, 1, 2048, 2048, true, {{20, 9}, {110, 55}}},
+    {true, false, 1, 8192, 8192, true, {{95, 45}, {560, 270}}},
 };
 static const struct measure tiny_measures[] = {
-    {false, true, 1, 1, 12, true},
-    {false, false, 2, 1, 12, false},
-    {true, false, 1, 24, 24, true},
+    {false, true, 1, 1, 12, true, {{1, 1}}},
+    {false, false, 2, 1, 12, false, {{0}}},
+    {true, false, 1, 24, 24, true, {{1, 1}}},
 };
 
 struct bench {
@@ -47,7 +54,8 @@ struct bench {
     struct decoder *m;
     struct gpu_step wide, deep; /* many short sequences, one long one */
     const struct bench_shape *shape;
-    const char *numerics;
+    int i_shape;
+    enum numerics numerics;
     double read_gbs, copy_gbs, gemm_tflops; /* gemm 0: there is no cuBLASLt */
     FILE *json;
     const char *sep;
@@ -159,7 +167,12 @@ static void open_backend(struct bench *b, enum numerics numerics, enum status *s
         return;
     random_weights(b->be);
     b->op = backend_ops_of(b->be);
-    b->numerics = numerics == NUMERICS_FAST ? "fast" : "strict";
+    b->numerics = numerics;
+}
+
+static const char *numerics_name(const struct bench *b)
+{
+    return b->numerics == NUMERICS_FAST ? "fast" : "strict";
 }
 
 /* ---- steps ---- */
@@ -192,21 +205,27 @@ static void report(struct bench *b, const struct measure *q, const double *ms, u
     double median = ms[b->samples / 2], bytes = step_bytes(b->shape, q);
     double flops = step_flops(b->shape, q), floor = bytes / b->copy_gbs / 1e6;
     double math = b->gemm_tflops > 0 ? flops / b->gemm_tflops / 1e9 : 0;
-    double roofline = 100 * (math > floor ? math : floor) / median;
+    double roofline = 100 * (math > floor ? math : floor) / median, copy = 100 * floor / median;
     double tok_s = q->batch * q->tokens / median * 1e3;
-    printf("ingot  %-13s %-8s %-6s %-6s batch %-4d tokens %-5d ctx %-5d %9.3f ms (%.3f-%.3f) "
-           "%10.1f tok/s %5.1f %% of roofline, %llu kernels\n",
-           b->shape->name, kind, mode, b->numerics, q->batch, q->tokens, q->ctx, median, ms[0],
-           ms[b->samples - 1], tok_s, roofline, (unsigned long long)kernels);
+    double expected = q->expected_ms[b->i_shape][b->numerics == NUMERICS_FAST];
+    char beside[32] = "-";
+    if (expected > 0)
+        snprintf(beside, sizeof beside, "%.2f", expected);
+    printf("ingot  %-13s %-8s %-6s %-6s batch %-4d tokens %-5d ctx %-5d %9.3f ms (%.3f-%.3f; "
+           "expected %s) %10.1f tok/s %5.1f %% of copy %5.1f %% of roofline, %llu kernels\n",
+           b->shape->name, kind, mode, numerics_name(b), q->batch, q->tokens, q->ctx, median, ms[0],
+           ms[b->samples - 1], beside, tok_s, copy, roofline, (unsigned long long)kernels);
     if (!b->json)
         return;
     fprintf(b->json,
             "%s\n  {\"engine\": \"ingot\", \"model\": \"%s\", \"kind\": \"%s\", \"numerics\": "
             "\"%s\", \"mode\": \"%s\", \"batch\": %d, \"tokens\": %d, \"ctx\": %d, \"ms\": %.4f, "
-            "\"min_ms\": %.4f, \"max_ms\": %.4f, \"tok_s\": %.1f, \"bytes\": %.0f, \"flops\": "
-            "%.0f, \"roofline_pct\": %.1f, \"kernels\": %llu}",
-            b->sep, b->shape->name, kind, b->numerics, mode, q->batch, q->tokens, q->ctx, median,
-            ms[0], ms[b->samples - 1], tok_s, bytes, flops, roofline, (unsigned long long)kernels);
+            "\"min_ms\": %.4f, \"max_ms\": %.4f, \"expected_ms\": %s, \"tok_s\": %.1f, "
+            "\"bytes\": %.0f, \"flops\": %.0f, \"copy_pct\": %.1f, \"roofline_pct\": %.1f, "
+            "\"kernels\": %llu}",
+            b->sep, b->shape->name, kind, numerics_name(b), mode, q->batch, q->tokens, q->ctx,
+            median, ms[0], ms[b->samples - 1], expected > 0 ? beside : "null", tok_s, bytes, flops,
+            copy, roofline, (unsigned long long)kernels);
     b->sep = ",";
 }
 
@@ -266,7 +285,7 @@ static void bench_model(struct bench *b, bool fast)
     struct backend_info info;
     open_model(b);
     b->op->info(b->be, &info);
-    printf("# %s, %s: %.1f GB of the device's memory in use\n", b->shape->name, b->numerics,
+    printf("# %s, %s: %.1f GB of the device's memory in use\n", b->shape->name, numerics_name(b),
            (double)(info.mem_total - info.mem_free) / 1e9);
     for (size_t i = 0; i < n; i++)
         if (!fast || all[i].fast_too)
@@ -286,6 +305,7 @@ static void bench_numerics(struct bench *b, enum numerics numerics)
     must(st);
     for (size_t i = 0; i < n; i++) {
         b->shape = &all[i];
+        b->i_shape = (int)i;
         bench_model(b, numerics == NUMERICS_FAST);
     }
     b->op->close(b->be);
@@ -311,8 +331,8 @@ static bool measure_ceilings(struct bench *b)
            b->read_gbs, b->copy_gbs, b->gemm_tflops);
     if (b->json)
         fprintf(b->json,
-                "{\"engine\": \"ingot\", \"device\": \"%s\", \"ceilings\": {\"read_gbs\": %.1f, "
-                "\"copy_gbs\": %.1f, \"gemm_tflops\": %.1f}, \"runs\": [",
+                "{\"engine\": \"ingot\", \"device\": \"%s\", \"ceilings\": {\"read_gbs\": %.6g, "
+                "\"copy_gbs\": %.6g, \"gemm_tflops\": %.6g}, \"runs\": [",
                 info.device, b->read_gbs, b->copy_gbs, b->gemm_tflops);
     b->op->close(b->be);
     return fast;

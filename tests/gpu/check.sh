@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything that can be checked on one GPU, in less than ten minutes: builds for that GPU, compares every op
-# and whole models with their references, runs compute-sanitizer, measures, prints one table.  Needs a compiler,
-# CMake, the CUDA toolkit and cJSON; no network, no MPI, no Criterion.
+# and whole models with their references, measures, runs compute-sanitizer, prints one table.  Needs a compiler,
+# CMake, the CUDA toolkit and cJSON, or a bundle with programs (then the driver only); no network, no MPI, no
+# Criterion.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
@@ -16,16 +17,20 @@ usage: tests/gpu/check.sh [option...]
   --no-bench        no benchmark and no peer
   --json FILE       results and figures
   --logs DIR        full output of each part (default: a temporary folder)
+  --budget SECONDS  for all rows together (default: 600); rows that do not fit are reported as not run
   --bundle DIR      writes what a GPU machine needs to a new folder and ends; there: DIR/tests/gpu/check.sh
+  --prebuilt        with --bundle: also the programs, for compute capability 8.0, 9.0 and 10.0 and as PTX for
+                    others, so that the machine needs no compiler (this one needs the CUDA toolkit)
 END
 }
 
-emulated='' bin='' build=$root/build/gpu-check stories='' cjson='' bench=1 json='' logs='' bundle=''
+emulated='' bin='' build='' stories='' cjson='' bench=1 json='' logs='' bundle='' prebuilt='' budget=600
 while [ $# -gt 0 ]; do
   case $1 in
   --emulated) emulated=_emulated ;;
   --no-bench) bench='' ;;
-  --bin | --build | --stories | --cjson | --json | --logs | --bundle)
+  --prebuilt) prebuilt=1 ;;
+  --bin | --build | --stories | --cjson | --json | --logs | --bundle | --budget)
     [ $# -gt 1 ] || { usage >&2; exit 2; }
     printf -v "${1#--}" %s "$2"
     shift
@@ -38,14 +43,63 @@ while [ $# -gt 0 ]; do
   shift
 done
 
+case $budget in '' | *[!0-9]*) usage >&2; exit 2 ;; esac
+[ -z "$prebuilt" ] || [ -n "$bundle" ] || { usage >&2; exit 2; }
+if [ -n "$prebuilt" ]; then build=${build:-$root/build/gpu-prebuilt}; else build=${build:-$root/build/gpu-check}; fi
+for d in /usr/local/nvidia/bin "${CUDA_HOME:-/usr/local/cuda}/bin"; do
+  if [ -d "$d" ]; then PATH=$PATH:$d; fi
+done
+
 [ -n "$stories" ] || for d in "$root/gpu-data" "${INGOT_DATA:-$root/../shared/data}/models"; do
   if [ -z "$stories" ] && [ -d "$d/stories260K" ]; then stories=$d; fi
 done
 if [ -z "$cjson" ] && [ -d "$root/gpu-data/cjson" ]; then cjson=$root/gpu-data/cjson; fi
 
+programs=(gpu_ops gpu_model gpu_rank bench_linear bench_gpu)
+programs=("${programs[@]/%/$emulated}")
+
+# configure_and_build ARCHITECTURES [CMAKE OPTION...]
+configure_and_build() {
+  local options=(-DINGOT_CUDA_CHECK=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DINGOT_CUDA_ARCHS=$1" "${@:2}")
+  if [ -n "$emulated" ]; then options+=(-DINGOT_CUDA=OFF); else options+=(-DINGOT_CUDA=ON); fi
+  [ -z "$cjson" ] || options+=("-DINGOT_CJSON_ROOT=$cjson")
+  [ -z "$nccl" ] || options+=("-DINGOT_NCCL_INCLUDE=$nccl")
+  if command -v ninja >/dev/null; then options+=(-G Ninja); fi
+  cmake -S "$root" -B "$build" "${options[@]}" &&
+    cmake --build "$build" --parallel "$(nproc)" --target "${programs[@]}"
+}
+
+# Where a Python has NVIDIA's packages: libraries that are opened at run time, and NCCL's header.
+nccl=''
+if [ -z "$emulated" ] && [ -z "$bundle" ]; then
+  wheels=$(python3 -c 'import nvidia; print("\n".join(nvidia.__path__))' 2>/dev/null || true)
+  for d in $wheels; do
+    for lib in "$d"/*/lib; do
+      if [ -d "$lib" ]; then export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$lib; fi
+    done
+    if [ -r "$d/nccl/include/nccl.h" ]; then nccl=$d/nccl/include; fi
+  done
+fi
+
+# The programs without symbols and line numbers, kernels compressed: a tenth of the size.  They need the driver, libc and
+# the bundle's cJSON.
+make_programs() {
+  local to=$1 p
+  command -v nvcc >/dev/null || { echo "check.sh: --prebuilt: no nvcc here" >&2; exit 1; }
+  mkdir -p "$to"
+  configure_and_build '80-real;90a-real;100-real;80-virtual' -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON \
+    -DCMAKE_EXE_LINKER_FLAGS='-static-libstdc++ -static-libgcc' -DCMAKE_BUILD_TYPE=Bundle \
+    -DCMAKE_C_FLAGS_BUNDLE=-O2 -DCMAKE_CXX_FLAGS_BUNDLE=-O2 \
+    -DCMAKE_CUDA_FLAGS_BUNDLE='-O3 --compress-mode=size' >"$to/build.log" 2>&1 ||
+    { tail -n 30 "$to/build.log" >&2; exit 1; }
+  rm "$to/build.log"
+  for p in "${programs[@]}"; do strip -o "$to/$p" "$build/bin/$p"; done
+}
+
 # Sources, models and cJSON: what --cjson and --stories default to on the other machine.
 make_bundle() {
-  local to=$1 header library
+  local to header library
+  to=$(realpath -m "$1")
   [ ! -e "$to" ] || { echo "check.sh: $to exists" >&2; exit 1; }
   header=$(echo '#include <cjson/cJSON.h>' | ${CC:-cc} -M -x c - | grep -o '/[^ ]*cJSON\.h' | head -n 1)
   library=$(${CC:-cc} -print-file-name=libcjson.so)
@@ -69,6 +123,7 @@ make_bundle() {
     fi
   done
   chmod -R u+w "$to"
+  [ -z "$prebuilt" ] || make_programs "$to/gpu-data/bin"
   du -sh "$to"
 }
 if [ -n "$bundle" ]; then
@@ -80,6 +135,16 @@ fi
 mkdir -p "$logs"
 names=() verdicts=() passes=() fails=() skips=() seconds=() notes=()
 
+# Is there time for a row?  limit: what it gets of the WANTED seconds.
+fits() {
+  local name=$1 wanted=$2 left=$((budget - SECONDS))
+  limit=$((left < wanted ? left : wanted))
+  if [ "$left" -lt 5 ]; then
+    row "$name" 'not run' 0 0 1 0 "the $budget s for all rows are used up"
+    return 1
+  fi
+}
+
 # row NAME VERDICT PASSED FAILED SKIPPED SECONDS NOTE
 row() {
   names+=("$1") verdicts+=("$2") passes+=("$3") fails+=("$4") skips+=("$5") seconds+=("$6") notes+=("$7")
@@ -87,49 +152,71 @@ row() {
 }
 skip_row() { row "$1" skipped 0 0 1 0 "$2"; }
 
-# suite NAME COMMAND...: a program that writes TAP.  One that dies counts as a failure.
+# suite NAME SECONDS COMMAND...: a program that writes TAP.  One that dies counts as a failure.
 suite() {
-  local name=$1 log=$logs/$1.log start=$SECONDS rc=0 pass fail skip note=''
-  shift
-  timeout -k 10 "${limit:-300}" "$@" >"$log" 2>&1 || rc=$?
+  local name=$1 log=$logs/$1.log start=$SECONDS rc=0 pass fail skip note='' limit verdict=passed
+  fits "$1" "$2" || return 0
+  shift 2
+  timeout -k 10 "$limit" "$@" >"$log" 2>&1 || rc=$?
   skip=$(grep -cE '^ok .*# SKIP' "$log" || true)
   pass=$(($(grep -cE '^ok ' "$log" || true) - skip))
   fail=$(grep -cE '^not ok ' "$log" || true)
   note=$(grep -E -m 1 '^not ok ' "$log" || true)
   if ! grep -qE '^1\.\.[1-9]' "$log" || { [ "$rc" != 0 ] && [ "$fail" = 0 ]; }; then
     fail=$((fail + 1))
-    note="ended with status $rc: $(grep -v '^ok ' "$log" | tail -n 1 || true)"
+    note="ended with $(status_text "$rc"): $(grep -v '^ok ' "$log" | tail -n 1 || true)"
   fi
-  row "$name" "$([ "$fail" = 0 ] && echo passed || echo FAILED)" "$pass" "$fail" "$skip" $((SECONDS - start)) "$note"
+  if [ "$fail" != 0 ]; then
+    verdict=FAILED
+  elif [ "$pass" = 0 ]; then
+    verdict=skipped
+    note=$(grep -m 1 '# SKIP' "$log" | sed 's/.*# SKIP *//')
+  fi
+  row "$name" "$verdict" "$pass" "$fail" "$skip" $((SECONDS - start)) "$note"
 }
 
-# step NAME COMMAND...: one case; its status decides.
+status_text() {
+  if [ "$1" = 124 ] || [ "$1" = 137 ]; then echo "status $1, its time was up"; else echo "status $1"; fi
+}
+
+# step NAME SECONDS COMMAND...: one case; its status decides.  COMMAND may be a function of this file.
 step() {
-  local name=$1 log=$logs/$1.log start=$SECONDS rc=0
-  shift
-  timeout -k 10 "${limit:-300}" "$@" >"$log" 2>&1 || rc=$?
+  local name=$1 log=$logs/$1.log start=$SECONDS rc=0 limit
+  fits "$1" "$2" || return 1
+  shift 2
+  if [ "$(type -t "$1")" = function ]; then
+    within "$limit" "$@" >"$log" 2>&1 || rc=$?
+  else
+    timeout -k 10 "$limit" "$@" >"$log" 2>&1 || rc=$?
+  fi
   if [ "$rc" = 0 ]; then
     row "$name" passed 1 0 0 $((SECONDS - start)) ''
   else
-    row "$name" FAILED 0 1 0 $((SECONDS - start)) "status $rc: $(grep -iE -m 1 'error|not ok' "$log" || tail -n 1 "$log")"
+    row "$name" FAILED 0 1 0 $((SECONDS - start)) \
+      "$(status_text "$rc"): $(grep -iE -m 1 'error|not ok' "$log" || tail -n 1 "$log")"
   fi
   return "$rc"
 }
 
-configure_and_build() {
-  local arch=$1 options=(-DINGOT_CUDA_CHECK=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo)
-  if [ -n "$emulated" ]; then options+=(-DINGOT_CUDA=OFF); else
-    options+=(-DINGOT_CUDA=ON "-DINGOT_CUDA_ARCHS=$arch")
-  fi
-  [ -z "$cjson" ] || options+=("-DINGOT_CJSON_ROOT=$cjson")
-  if command -v ninja >/dev/null; then options+=(-G Ninja); fi
-  cmake -S "$root" -B "$build" "${options[@]}"
-  cmake --build "$build" --parallel "$(nproc)" --target "${programs[@]}"
+# within SECONDS FUNCTION...: a function with a time limit, in a process group of its own.
+within() {
+  local seconds=$1 pid watch rc=0
+  shift
+  set -m
+  ("$@") &
+  pid=$!
+  set +m
+  (sleep "$seconds" && kill -- -"$pid") 2>/dev/null &
+  watch=$!
+  wait "$pid" || rc=$?
+  kill "$watch" 2>/dev/null || true
+  [ "$rc" != 143 ] || rc=124
+  return "$rc"
 }
 
 # sanitize TOOL COMMAND...: one case.  A runtime that refuses the tool is a reason to skip, nothing else is.
 sanitize() {
-  local tool=$1 log=$logs/$1.log start=$SECONDS rc=0 refused
+  local tool=$1 log=$logs/$1.log start=$SECONDS rc=0 refused limit
   shift
   if [ -n "$emulated" ]; then
     skip_row "$tool" "compute-sanitizer is for a GPU"
@@ -138,23 +225,24 @@ sanitize() {
     skip_row "$tool" "no compute-sanitizer"
     return
   fi
-  timeout -k 10 90 compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" >"$log" 2>&1 || rc=$?
+  fits "$tool" 90 || return 0
+  timeout -k 10 "$limit" compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" >"$log" 2>&1 || rc=$?
   refused=$(grep -iE -m 1 'device not supported|failed to initialize|not supported on' "$log" || true)
   if [ "$rc" = 0 ]; then
     row "$tool" passed 1 0 0 $((SECONDS - start)) ''
   elif [ -n "$refused" ]; then
     skip_row "$tool" "compute-sanitizer does not run here: $refused"
   else
-    row "$tool" FAILED 0 1 0 $((SECONDS - start)) "status $rc: $(grep -E -m 1 '^=+ [A-Z]' "$log" || tail -n 1 "$log")"
+    row "$tool" FAILED 0 1 0 $((SECONDS - start)) "$(status_text "$rc"): $(grep -E -m 1 '^=+ [A-Z]' "$log" || tail -n 1 "$log")"
   fi
 }
 
-programs=("gpu_ops$emulated" "gpu_model$emulated" "bench_linear$emulated" "bench_gpu$emulated")
-device='host emulator' arch=
+device='host emulator' arch=native # the emulator has none
 if [ -z "$emulated" ]; then
   command -v nvidia-smi >/dev/null || { echo "check.sh: no GPU here (no nvidia-smi); --emulated needs none" >&2; exit 1; }
   device=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1)
   arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+  case $arch in '' | *[!0-9]*) echo "check.sh: nvidia-smi names no compute capability: $arch" >&2; exit 1 ;; esac
   if [ "$arch" = 90 ]; then arch=90a; fi
   arch=$arch-real
 fi
@@ -162,34 +250,61 @@ echo "device: $device"
 few=()
 [ -z "$emulated" ] || few=(--few)
 
+# What a build needs and this machine has not.
+lacking() {
+  local tool
+  for tool in cmake cc c++; do command -v "$tool" >/dev/null || echo "$tool"; done
+  command -v ninja >/dev/null || command -v make >/dev/null || echo "ninja or make"
+  [ -n "$emulated" ] || command -v nvcc >/dev/null || echo "nvcc (the CUDA toolkit 12.4 or newer)"
+}
+
+ready=''
+if [ -z "$emulated" ] && [ -x "$root/gpu-data/bin/gpu_model" ]; then ready=$root/gpu-data/bin; fi
 if [ -z "$bin" ]; then
-  bin=$build/bin
-  limit=400 step build configure_and_build "$arch" || { tail -n 30 "$logs/build.log"; exit 1; }
+  lacks=$(lacking | paste -sd, | sed 's/,/, /g')
+  if [ -z "$lacks" ]; then
+    if step build 400 configure_and_build "$arch"; then bin=$build/bin; else tail -n 30 "$logs/build.log" || true; fi
+  elif [ -z "$ready" ]; then
+    echo "check.sh: this machine lacks $lacks; a bundle made with --prebuilt needs none of that" >&2
+    exit 1
+  fi
+  if [ -z "$bin" ]; then
+    [ -n "$ready" ] || exit 1
+    bin=$ready
+    skip_row prebuilt "programs of the bundle${lacks:+; this machine lacks $lacks}"
+  fi
 fi
+if [ "$bin" = "$ready" ]; then export LD_LIBRARY_PATH=$root/gpu-data/cjson/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
 ops=$bin/gpu_ops$emulated model=$bin/gpu_model$emulated
 models=(--models "$root/tests/golden/models")
 [ -z "$stories" ] || models+=(--stories "$stories")
 
-suite ops "$ops" "${few[@]}"
-suite same-bytes "$model" "${models[@]}" --only same "${few[@]}"
-suite golden "$model" "${models[@]}" --only golden "${few[@]}"
-suite stories "$model" "${models[@]}" --only stories "${few[@]}"
-skip_row mpi "these programs are built without MPI; ranks are started by fork (same-bytes)"
-for tool in memcheck racecheck synccheck; do
-  sanitize "$tool" "$model" "${models[@]}" --only golden --few
-done
+# Two ranks of mpirun on the device, their sums through host memory.
+mpi_row() {
+  local flags=()
+  if ! command -v mpirun >/dev/null; then
+    skip_row mpi "no mpirun here; forked processes did the same (ranks)"
+    return
+  fi
+  if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then flags=(--allow-run-as-root --oversubscribe); fi
+  suite mpi 120 mpirun "${flags[@]}" -np 2 "$model" "${models[@]}" --ranks mpi
+}
+
+suite ops 120 "$ops" "${few[@]}"
+suite same-bytes 150 "$model" "${models[@]}" --only same "${few[@]}"
+suite rank 60 "$bin/gpu_rank$emulated" "${models[@]:0:2}"
+suite ranks 90 "$model" "${models[@]}" --only ranks
+mpi_row
+suite golden 90 "$model" "${models[@]}" --only golden "${few[@]}"
+suite stories 90 "$model" "${models[@]}" --only stories "${few[@]}"
 
 figures=''
 if [ -z "$bench" ]; then
-  skip_row bench-linear "--no-bench"
   skip_row bench "--no-bench"
 else
   tiny=()
   [ -z "$emulated" ] || tiny=(--tiny)
-  if step bench-linear "$bin/bench_linear$emulated" "${tiny[@]}" && [ -z "$emulated" ]; then
-    cat "$logs/bench-linear.log"
-  fi
-  if limit=150 step bench "$bin/bench_gpu$emulated" "${tiny[@]}" --json "$logs/bench.json"; then
+  if step bench 150 "$bin/bench_gpu$emulated" "${tiny[@]}" --json "$logs/bench.json"; then
     figures=$logs/bench.json
     if [ -z "$emulated" ]; then cat "$logs/bench.log"; fi
   fi
@@ -202,10 +317,25 @@ elif [ -n "$emulated" ]; then
   skip_row peer "the peer needs a GPU"
 elif ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>"$logs/torch.log"; then
   skip_row peer "no torch with CUDA: $(tail -n 1 "$logs/torch.log")"
-elif limit=120 step peer python3 "$root/tests/gpu/peer_torch.py" --json "$logs/peer.json"; then
+elif step peer 120 python3 "$root/tests/gpu/peer_torch.py" --json "$logs/peer.json"; then
   peer=$logs/peer.json
   cat "$logs/peer.log"
 fi
+
+if [ -z "$bench" ]; then
+  skip_row bench-linear "--no-bench"
+else
+  if step bench-linear 90 "$bin/bench_linear$emulated" "${tiny[@]}" && [ -z "$emulated" ]; then
+    cat "$logs/bench-linear.log"
+  fi
+fi
+
+for tool in memcheck racecheck synccheck; do
+  sanitize "$tool" "$model" "${models[@]}" --only golden --few
+done
+# Through sockets on this host: milliseconds a sum.
+suite nccl 60 env NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_MAX_CTAS=2 "$model" "${models[@]}" \
+  --only nccl
 
 quote() { printf '"%s"' "$(printf %s "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g')"; }
 write_json() {
@@ -229,7 +359,7 @@ if [ -n "${INGOT_TAP:-}" ]; then
     prefix=ok suffix=''
     case ${verdicts[i]} in
     FAILED) prefix='not ok' ;;
-    skipped) suffix=" # SKIP ${notes[i]}" ;;
+    skipped | 'not run') suffix=" # SKIP ${notes[i]}" ;;
     esac
     echo "$prefix $((i + 1)) - gpu check: ${names[i]}$suffix"
   done >"$INGOT_TAP"

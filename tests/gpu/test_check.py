@@ -1,0 +1,176 @@
+"""tests/gpu/check.sh and its programs where there is no GPU: they say so, name what is missing, keep to their time, and
+write what others read.  A stand-in for nvidia-smi lets check.sh go on to rows that then find no driver."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import tap  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("INGOT_BIN", ROOT / "build/release/bin"))
+MODELS = ["--models", str(ROOT / "tests/golden/models")]
+PROGRAMS = {"gpu_ops": [], "gpu_rank": MODELS, "gpu_model": [*MODELS, "--only", "golden", "--few"], "bench_linear": [], "bench_gpu": []}
+NO_GPU = ("no CUDA driver on this machine", "no CUDA device on this machine")
+TOOLS = ("bash env timeout grep sed head tail paste tr date mktemp mkdir rm cat cp ln sort nproc dirname realpath chmod "
+         "du sleep strip uname").split()
+
+
+def need_no_gpu():
+    if shutil.which("nvidia-smi"):
+        raise tap.Skip("there is a GPU")
+
+
+def need_programs():
+    need_no_gpu()
+    if not (BIN / "gpu_ops").exists():
+        raise tap.Skip("built without the CUDA toolkit")
+
+
+def run(*command, **how):
+    return subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=200, check=False, **how)
+
+
+class Bare:
+    """A folder to be all of PATH, with a few tools, and an environment without anything else."""
+
+    def __init__(self, *tools):
+        self.folder = tempfile.TemporaryDirectory()
+        for tool in TOOLS + list(tools):
+            if shutil.which(tool):
+                os.symlink(shutil.which(tool), self.path / tool)
+
+    @property
+    def path(self):
+        return pathlib.Path(self.folder.name)
+
+    def add(self, name, text):
+        (self.path / name).write_text(text)
+        (self.path / name).chmod(0o755)
+
+    def add_gpu(self):
+        self.add("nvidia-smi", "#!/bin/sh\ncase $* in *compute_cap*) echo 9.0 ;; *) echo 'A GPU, 580.1' ;; esac\n")
+
+    def check(self, *args, script=ROOT / "tests/gpu/check.sh"):
+        """check.sh as on another machine: no toolkit is found but through PATH."""
+        return run(script, *args, env={"PATH": str(self.path), "HOME": str(self.path), "CUDA_HOME": "/nowhere"})
+
+
+@tap.case
+def programs_without_a_driver_end_with_a_sentence():
+    need_programs()
+    for name, args in PROGRAMS.items():
+        r = run(BIN / name, *args)
+        assert r.returncode == 1, f"{name}: status {r.returncode}\n{r.stdout}"
+        assert any(text in r.stdout for text in NO_GPU), f"{name}: {r.stdout}"
+
+
+@tap.case
+def without_a_gpu_check_refuses():
+    need_no_gpu()
+    r = Bare().check()
+    assert r.returncode == 1 and "no GPU here" in r.stdout, r.stdout
+
+
+@tap.case
+def check_names_the_tools_that_are_missing():
+    bare = Bare("make")
+    bare.add_gpu()
+    r = bare.check()
+    assert r.returncode == 1 and "lacks cmake, cc, c++, nvcc" in r.stdout and "--prebuilt" in r.stdout, r.stdout
+
+
+@tap.case
+def every_row_says_that_there_is_no_driver():
+    need_programs()
+    bare = Bare()
+    bare.add_gpu()
+    out = bare.path / "result.json"
+    r = bare.check("--bin", BIN, "--json", out)
+    assert r.returncode == 1, r.stdout
+    rows = {s["name"]: s for s in json.loads(out.read_text())["suites"]}
+    for name in ("ops", "same-bytes", "rank", "ranks", "golden", "stories", "bench", "bench-linear"):
+        if name == "stories" and rows[name]["verdict"] == "skipped":
+            continue
+        assert rows[name]["verdict"] == "FAILED", rows[name]
+        assert any(text in rows[name]["note"] for text in NO_GPU + ("one-rank",)), rows[name]
+    for name in ("mpi", "memcheck", "racecheck", "synccheck", "peer"):
+        assert rows[name]["verdict"] == "skipped", rows[name]
+    passed = sum(s["passed"] for s in rows.values())
+    assert passed == 0, rows
+
+
+@tap.case
+def programs_of_a_bundle_are_taken_where_nothing_can_be_built():
+    need_programs()
+    bare = Bare()
+    bare.add_gpu()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder) / "bundle"
+        (copy / "gpu-data/bin").mkdir(parents=True)
+        (copy / "tests").mkdir()
+        os.symlink(ROOT / "tests/golden", copy / "tests/golden")
+        shutil.copytree(ROOT / "tests/gpu", copy / "tests/gpu")
+        for name in PROGRAMS:
+            os.symlink(BIN / name, copy / "gpu-data/bin" / name)
+        r = bare.check("--no-bench", script=copy / "tests/gpu/check.sh")
+    assert "programs of the bundle; this machine lacks cmake, cc, c++" in r.stdout, r.stdout
+    assert "no CUDA driver" in r.stdout and r.returncode == 1, r.stdout
+
+
+@tap.case
+def rows_that_do_not_fit_the_budget_are_not_run():
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "result.json"
+        r = run(ROOT / "tests/gpu/check.sh", "--emulated", "--bin", BIN, "--budget", "0", "--json", out)
+        rows = {s["name"]: s for s in json.loads(out.read_text())["suites"]}
+    assert r.returncode == 0, r.stdout
+    for name in ("ops", "same-bytes", "rank", "ranks", "golden", "stories", "bench", "bench-linear", "nccl"):
+        assert rows[name]["verdict"] == "not run" and "used up" in rows[name]["note"], rows[name]
+
+
+@tap.case
+def the_benchmark_writes_every_row():
+    if not (BIN / "bench_gpu_emulated").exists():
+        raise tap.Skip("bench_gpu_emulated is not built")
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "bench.json"
+        r = run(BIN / "bench_gpu_emulated", "--tiny", "--json", out)
+        got = json.loads(out.read_text())
+    assert r.returncode == 0, r.stdout
+    assert all(got["ceilings"][c] > 0 for c in ("read_gbs", "copy_gbs", "gemm_tflops")), got["ceilings"]
+    seen = [(x["kind"], x["numerics"], x["mode"], x["batch"]) for x in got["runs"]]
+    assert seen == [("decode", "strict", "graph", 1), ("decode", "strict", "eager", 2), ("prefill", "strict", "eager", 1),
+                    ("decode", "fast", "graph", 1), ("prefill", "fast", "eager", 1)], seen
+    for row in got["runs"]:
+        floor = row["bytes"] / got["ceilings"]["copy_gbs"] / 1e6
+        assert abs(row["copy_pct"] - 100 * floor / row["ms"]) <= 0.06 + 0.01 * row["copy_pct"], row
+        assert row["expected_ms"] == (None if row["batch"] == 2 else 1.0), row
+    lines = [line for line in r.stdout.splitlines() if line.startswith("ingot ")]
+    assert len(lines) == len(seen) and all("expected" in line and "of copy" in line for line in lines), r.stdout
+
+
+@tap.case
+def a_bundle_is_whole_and_small():
+    if not shutil.which("cmake"):
+        raise tap.Skip("no cmake")
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = pathlib.Path(folder) / "bundle"
+        r = run(ROOT / "tests/gpu/check.sh", "--bundle", bundle)
+        if r.returncode != 0 and "no cJSON" in r.stdout:
+            raise tap.Skip(r.stdout.strip())
+        assert r.returncode == 0, r.stdout
+        size = sum(f.stat().st_size for f in bundle.rglob("*") if f.is_file())
+        assert size < 30 << 20, size  # sources and models; programs may take as much again
+        r = run("cmake", "-S", bundle, "-B", bundle / "build", "-DINGOT_CUDA_CHECK=ON", "-DINGOT_CUDA=OFF",
+                f"-DINGOT_CJSON_ROOT={bundle}/gpu-data/cjson")
+        assert r.returncode == 0, r.stdout
+
+
+if __name__ == "__main__":
+    tap.main()
