@@ -14,7 +14,8 @@ import tap  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("INGOT_BIN", ROOT / "build/release/bin"))
 MODELS = ["--models", str(ROOT / "tests/golden/models")]
-PROGRAMS = {"gpu_ops": [], "gpu_rank": MODELS, "gpu_model": [*MODELS, "--only", "golden", "--few"], "bench_linear": [], "bench_gpu": []}
+PROGRAMS = {"gpu_ops": [], "gpu_rank": MODELS, "gpu_model": [*MODELS, "--only", "golden", "--few"], "bench_linear": [],
+            "bench_gpu": []}
 NO_GPU = ("no CUDA driver on this machine", "no CUDA device on this machine")
 TOOLS = ("bash env timeout grep sed head tail paste tr date mktemp mkdir rm cat cp ln sort nproc dirname realpath chmod "
          "du sleep strip uname").split()
