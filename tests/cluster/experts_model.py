@@ -55,7 +55,9 @@ def experts_of(tensors, prefix):
 def make_mixture(source, directory):
     """A Mixtral model in `directory`, which exists."""
     config = json.loads((source / "config.json").read_text())
-    tensors = read_safetensors(source / "model.safetensors")
+    tensors = {}
+    for path in sorted(source.glob("model*.safetensors")):
+        tensors |= read_safetensors(path)
     out = {name: t for name, t in tensors.items() if ".mlp." not in name}
     for i in range(config["num_hidden_layers"]):
         out |= experts_of(tensors, f"model.layers.{i}.")

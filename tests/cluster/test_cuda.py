@@ -5,12 +5,14 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 REAL = pathlib.Path(os.environ.get("INGOT_BIN", pathlib.Path(__file__).resolve().parents[2] / "build/release/bin"))
 os.environ["INGOT_BIN"] = str(REAL / "emulated")
 import tap  # noqa: E402
 from cluster import Parts, model  # noqa: E402
+from experts_model import make_mixture  # noqa: E402
 
 CUDA = ["--backend", "cuda", "--device", "0", "--max-seqs", "8", "--max-ctx", "256"]
 SHARED = [1] + [(7 * i) % 490 + 3 for i in range(37)]
@@ -32,14 +34,22 @@ def requests():
 
 REQUESTS = requests()
 oracle = {}
+MIXTURES = tempfile.TemporaryDirectory(prefix="ingot-cuda-experts-")
 
 
 def need(name):
     if not (REAL / "emulated" / "ingot-worker").exists():
         raise tap.Skip("ingot-worker-emulated is not built")
-    if not model(name):
-        raise tap.Skip(f"needs {name} of the shared data")
-    return model(name)
+    dense = name.removesuffix("-experts")
+    if not model(dense):
+        raise tap.Skip(f"needs {dense} of the shared data")
+    if name == dense:
+        return model(name)
+    mixture = pathlib.Path(MIXTURES.name) / name
+    if not mixture.exists():
+        mixture.mkdir()
+        make_mixture(model(dense), mixture)
+    return mixture
 
 
 def answers(name, together=True, worker=(), **how):
@@ -92,6 +102,8 @@ same_bytes("stories260K", "other_thread_order", seed="11")
 same_bytes("stories260K", "tp2_mpi", tp=2, coll="mpi")
 same_bytes("stories260K-bf16", "together")
 same_bytes("stories260K-bf16", "tp2_mpi", tp=2, coll="mpi")
+same_bytes("stories260K-bf16-experts", "together")
+same_bytes("stories260K-bf16-experts", "tp2_mpi", tp=2, coll="mpi")
 
 
 @tap.case
