@@ -205,11 +205,11 @@ within() {
   set -m
   ("$@") &
   pid=$!
-  set +m
-  (sleep "$seconds" && kill -- -"$pid") 2>/dev/null &
+  (sleep "$seconds" && kill -- -"$pid") >/dev/null 2>&1 &
   watch=$!
+  set +m
   wait "$pid" || rc=$?
-  kill "$watch" 2>/dev/null || true
+  kill -- -"$watch" 2>/dev/null || true # its sleep too
   [ "$rc" != 143 ] || rc=124
   return "$rc"
 }

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import tap  # noqa: E402
@@ -84,6 +85,19 @@ def check_names_the_tools_that_are_missing():
     bare.add_gpu()
     r = bare.check()
     assert r.returncode == 1 and "lacks cmake, cc, c++, nvcc" in r.stdout and "--prebuilt" in r.stdout, r.stdout
+
+
+@tap.case
+def a_build_that_hangs_is_stopped():
+    bare = Bare()
+    bare.add_gpu()
+    for tool in ("cc", "c++", "make", "nvcc"):
+        bare.add(tool, "#!/bin/sh\n")
+    bare.add("cmake", "#!/bin/sh\nsleep 150\n")
+    began = time.monotonic()
+    r = bare.check("--budget", "7")
+    assert r.returncode == 1 and "build " in r.stdout and "its time was up" in r.stdout, r.stdout
+    assert time.monotonic() - began < 100
 
 
 @tap.case
