@@ -85,7 +85,7 @@ static int tokenize_by_server(int argc, char **argv)
     int rc = cli_parse(&text_tokenize_options, &a, argc, argv, &res);
     const char *conflict = rc < 0 ? text_tokenize_conflict(&a, res.n_args) : NULL;
     if (conflict)
-        rc = cli_usage("tokenize", conflict);
+        rc = cli_usage("tokenize", "%s", conflict);
     if (rc < 0)
         rc = cli_connect(&c, "tokenize", a.connect);
     if (rc < 0) {
@@ -132,7 +132,7 @@ static int detokenize_by_server(int argc, char **argv)
     int rc = cli_parse(&text_detokenize_options, &a, argc, argv, &res);
     const char *conflict = rc < 0 ? text_detokenize_conflict(&a, res.n_args) : NULL;
     if (conflict)
-        rc = cli_usage("detokenize", conflict);
+        rc = cli_usage("detokenize", "%s", conflict);
     if (rc < 0)
         rc = cli_connect(&c, "detokenize", a.connect);
     if (rc < 0) {
