@@ -47,7 +47,7 @@ void same_bits(const struct layer *l, const float *got, const float *want, size_
 /* Some tokens of a call of `be` against the composition on `plain`. */
 void check_order(struct backend *be, struct backend *plain, const struct layer *l,
                  const char *what);
-/* Worlds of 2, 4 and 8 ranks, and tokens alone, against one rank with all. */
+/* Worlds of 2, 4 and 8 ranks, and some tokens alone, against one rank with all. */
 void check_worlds(struct backend *be, const struct layer *l);
 
 /* Routers with ties, NaN and infinities. */
