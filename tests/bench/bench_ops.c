@@ -140,6 +140,14 @@ static void bench_rows(struct bench *b, int32_t t, int32_t cols)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && argv[1][0] == '-') {
+        puts("usage: bench_ops [ISA [THREADS [cpu-time] [WORD]]]\n"
+             "ISA: auto or an instruction set's name, as bench_step --help lists them; THREADS: 0 "
+             "shares\n"
+             "the processors.  Each line: time, share of the memory's and of the arithmetic's "
+             "limit.");
+        return strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ? 0 : 2;
+    }
     struct backend_config cfg = {.isa = argc > 1 ? argv[1] : "auto",
                                  .threads = argc > 2 ? atoi(argv[2]) : 0};
     struct bench b = {0};
