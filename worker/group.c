@@ -87,6 +87,11 @@ static enum status agree(struct group *g)
 
 /* ---- sizes ---- */
 
+static double mib(size_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
 static enum status plan_memory(struct group *g)
 {
     struct rank_plan *p = &g->plan;
@@ -95,15 +100,16 @@ static enum status plan_memory(struct group *g)
     TRY(rank_plan_blocks(p, &blocks));
     TRY(control_min_u64(&blocks));
     TRY(rank_plan_set_blocks(p, blocks));
-    log_line(LOG_INFO,
-             "memory plan: weights %zu + KV %zu (%d blocks of %d tokens, %zu bytes each, %s) + "
-             "scratch %zu + tables %zu + step %zu + backend %zu + graphs %zu + collective %zu = "
-             "%zu bytes; %zu of %zu free on %s; pinned %zu; before it the process had %zu bytes "
-             "and %zu of files",
-             m->weights, m->kv, p->dc.n_blocks, p->dc.block_len, m->kv_per_block,
-             dtype_name(p->dc.kv_dtype), m->scratch, m->tables, p->step, p->own, p->graph, p->coll,
-             p->total, p->free, p->info.mem_total, p->info.device, p->pinned, p->place.base.memory,
-             p->place.base.files);
+    log_line(
+        LOG_INFO,
+        "memory plan: %.1f MiB = weights %.1f + KV %.1f (%d blocks of %d tokens, %s) + scratch "
+        "%.1f + tables %.1f + step %.1f + backend %.1f + graphs %.1f + collective %.1f; %.0f of "
+        "%.0f MiB free on %s; pinned %.1f MiB; before it the process had %.1f MiB and %.1f of "
+        "files",
+        mib(p->total), mib(m->weights), mib(m->kv), p->dc.n_blocks, p->dc.block_len,
+        dtype_name(p->dc.kv_dtype), mib(m->scratch), mib(m->tables), mib(p->step), mib(p->own),
+        mib(p->graph), mib(p->coll), mib(p->free), mib(p->info.mem_total), p->info.device,
+        mib(p->pinned), mib(p->place.base.memory), mib(p->place.base.files));
     return rank_plan_fits(p) ? ST_OK : rank_plan_no_room(p, p->free);
 }
 
@@ -190,9 +196,9 @@ enum status group_load(struct group *g)
     TRY(control_barrier());
     if (g->ci.rank == 0)
         log_line(LOG_INFO,
-                 "loaded %s in %.2f s: %d ranks, collective %s, %d threads each, %d graphs",
+                 "loaded %s in %.2f s: %d ranks, collective %s, %d thread%s each, %d graphs",
                  g->opt->model, (double)(clock_us() - begin) * 1e-6, g->ci.world, g->co->ops.name,
-                 g->threads, rank_step_n_graphs(g->step));
+                 g->threads, g->threads == 1 ? "" : "s", rank_step_n_graphs(g->step));
     return ST_OK;
 }
 

@@ -98,15 +98,15 @@ static enum status choose_isa(const char *want, const struct isa **out)
 {
     char have[64] = "";
     bool any = !want || strcmp(want, "auto") == 0;
-    for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
-        if (!isa_runs(isas[i].name))
-            continue;
-        if (any || strcmp(isas[i].name, want) == 0) {
+    for (size_t i = 0; i < ARRAY_LEN(isas); i++)
+        if ((any || strcmp(isas[i].name, want) == 0) && isa_runs(isas[i].name)) {
             *out = &isas[i];
             return ST_OK;
         }
+    for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
         size_t n = strlen(have);
-        snprintf(have + n, sizeof have - n, " %s", isas[i].name);
+        if (isa_runs(isas[i].name))
+            snprintf(have + n, sizeof have - n, " %s", isas[i].name);
     }
     FAIL(ST_UNSUPPORTED,
          "instruction set '%s' is not possible here (this build on this processor has:%s)", want,
