@@ -272,6 +272,30 @@ Test(quant, products_of_every_type)
     }
 }
 
+/* Says which instruction sets of this family the other tests could not compare. */
+Test(quant, instruction_sets_not_compared)
+{
+    char left_out[128] = "";
+    for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
+        struct backend *be;
+        size_t n = strlen(left_out);
+#if defined(__x86_64__)
+        bool ours = strncmp(isas[i], "neon", 4) != 0;
+#else
+        bool ours = strncmp(isas[i], "neon", 4) == 0 || strcmp(isas[i], "plain") == 0;
+#endif
+        if (!ours)
+            continue;
+        if (backend_open(&be, "cpu", &(struct backend_config){.threads = 1, .isa = isas[i]}) ==
+            ST_OK)
+            backend_ops_of(be)->close(be);
+        else
+            snprintf(left_out + n, sizeof left_out - n, " %s", isas[i]);
+    }
+    if (left_out[0])
+        cr_skip_test("this machine lacks:%s", left_out);
+}
+
 Test(quant, shares_that_begin_inside_a_block)
 {
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
