@@ -17,6 +17,13 @@ PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
 HEADER = struct.Struct("<4sBBHI")
 
 
+def class_of(descriptor):
+    """The class of a message: protobuf has GetMessageClass since 4.22 (Debian 12 has 4.21)."""
+    if hasattr(message_factory, "GetMessageClass"):
+        return message_factory.GetMessageClass(descriptor)
+    return message_factory.MessageFactory().GetPrototype(descriptor)
+
+
 def load(name="ingot"):
     """All messages of proto/NAME.proto by name, made at run time from protoc's descriptors."""
     with tempfile.TemporaryDirectory() as tmp:
@@ -28,8 +35,8 @@ def load(name="ingot"):
     for f in fds.file:
         pool.Add(f)
     package = fds.file[0].package
-    classes = {m.name: message_factory.GetMessageClass(
-        pool.FindMessageTypeByName(f"{package}.{m.name}")) for m in fds.file[0].message_type}
+    classes = {m.name: class_of(pool.FindMessageTypeByName(f"{package}.{m.name}"))
+               for m in fds.file[0].message_type}
     types = {v.name: v.number for e in fds.file[0].enum_type if e.name == "Type" for v in e.value}
     return classes, types
 
