@@ -317,6 +317,22 @@ Test(pack_cache, packings_replace_each_other)
     remove_dir();
 }
 
+/* Whoever looks for files of no use must not wait for a pipe's other end. */
+Test(pack_cache, a_pipe_in_the_folder_holds_nobody_up, .timeout = 10)
+{
+    struct pack_key key = {.model = 1, .stamp = 2, .packing = 3, .world = 1};
+    struct pack_cache *c;
+    char path[400];
+    make_dir();
+    snprintf(path, sizeof path, "%s/0123456789abcdef.packed", dir);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    must(pack_cache_open(&c, dir, &key, 9, 1), "open");
+    pack_cache_add(c, 0, 0, &key, sizeof key);
+    pack_cache_close(c, true);
+    cr_assert_eq(list_dir(path, sizeof path, false), 2, "the file and the pipe");
+    remove_dir();
+}
+
 Test(pack_cache, full_disk)
 {
     char path[400];

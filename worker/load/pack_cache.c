@@ -322,11 +322,13 @@ static void remove_if_unused(const struct pack_cache *c, const char *name)
     if ((!packed && !temporary) ||
         (size_t)snprintf(path, sizeof path, "%s/%s", c->dir, name) >= sizeof path)
         return;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
     if (fd < 0)
         return;
-    if (fstat(fd, &st) != 0)
-        st.st_size = 0;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return;
+    }
     if (packed)
         unused = pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head &&
                  is_replaced(&head, &c->head);
