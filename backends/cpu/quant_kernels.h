@@ -11,8 +11,6 @@
 #include "backends/cpu/quant_unpack.h"
 #include "backends/cpu/quant_x.h"
 
-enum { AHEAD_BYTES = 8 * 1024 }; /* the panel is prefetched this far */
-
 struct sums {
     vi a, b;
 };
@@ -56,8 +54,6 @@ ALWAYS_INLINE void direct_run(struct quant_layout l, const struct quant_panel *t
     const struct quant_x *info = (const struct quant_x *)(const void *)(x + RUN);
     const char *head = t->panel + quant_head_at(&l, t->shape.skip, g);
     const uint8_t *group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g);
-    for (size_t i = 0; i < quant_group_bytes(&l); i += 64)
-        __builtin_prefetch(group + AHEAD_BYTES + i);
     UNROLL
     for (int h = 0; h < l.halves; h++) {
         const char *sub = head + quant_sub_at(&l, t->shape.skip, g, h);
@@ -71,6 +67,8 @@ ALWAYS_INLINE void direct_run(struct quant_layout l, const struct quant_panel *t
             for (int j = 0; j < n; j++) {
                 struct bytes w = load_weights(l, map, group, h * n + j, q, W_OFFSET);
                 vi a = load_quad(x + 4 * (h * n + j));
+                if (q == 0)
+                    read_ahead_quad((const char *)group, h * n + j, quad_bytes_of(&l));
                 dot.a = i_dot(dot.a, w.a, a);
                 dot.b = i_dot(dot.b, w.b, a);
             }
@@ -110,25 +108,25 @@ ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t
 
 /* ---- several rows ---- */
 
-/* Some rows of a tile, which has in_tile: x and infos begin at the first of them. */
+/* Some rows of a tile, which has in_tile: x and info begin at the first of them.  The first rows to
+ * meet a span read ahead of its groups, which begin at `groups`; NULL for others. */
 struct span_x {
     const char *x;
     const struct quant_x *info;
     int in_tile;
+    const char *groups;
+    size_t quad_bytes;
 };
 
-/* n runs of rows from the unpacked groups w on, x at the first run; acc [rows][PANEL].
- * `ahead` (ahead_step bytes for each run) is what will be unpacked next. */
+/* n runs of rows from the unpacked groups w on, x at the first run; acc [rows][PANEL]. */
 ALWAYS_INLINE void span_rows(int rows, int halves, bool min, const struct span_group *w, int n,
-                             const struct span_x *sx, float (*acc)[PANEL], const char *ahead,
-                             size_t ahead_step)
+                             const struct span_x *sx, float (*acc)[PANEL])
 {
     const char *x = sx->x, *infos = (const char *)sx->info;
+    const char *group = sx->groups;
     int step = sx->in_tile * X_RUN_BYTES;
-    for (int i = 0; i < n; i++, w++, x += step, infos += step, ahead += ahead_step) {
+    for (int i = 0; i < n; i++, w++, x += step, infos += step) {
         const struct quant_x *info = (const struct quant_x *)(const void *)infos;
-        for (size_t b = 0; b < ahead_step; b += 64)
-            __builtin_prefetch(ahead + b);
         for (int q = 0; q < PARTS; q++) {
             const uint8_t *wq = w->w + 4 * VL * q;
             UNROLL
@@ -140,6 +138,8 @@ ALWAYS_INLINE void span_rows(int rows, int halves, bool min, const struct span_g
                     dot[r].a = dot[r].b = start_sum(&info[r], halves, h);
                 UNROLL
                 for (int j = h * quads; j < (h + 1) * quads; j++) {
+                    if (q == 0 && group)
+                        read_ahead_quad(group, j, sx->quad_bytes);
                     vb a = b_load(wq + j * PANEL * 4), b = b_load(wq + j * PANEL * 4 + 64);
                     UNROLL
                     for (int r = 0; r < rows; r++) {
@@ -161,12 +161,13 @@ ALWAYS_INLINE void span_rows(int rows, int halves, bool min, const struct span_g
                 }
             }
         }
+        group += group ? QUADS * sx->quad_bytes : 0;
     }
 }
 
 typedef void direct_fn(const struct quant_panel *t);
-typedef void span_fn(const struct span_group *w, int n, const struct span_x *x, float (*acc)[PANEL],
-                     const char *ahead, size_t ahead_step);
+typedef void span_fn(const struct span_group *w, int n, const struct span_x *x,
+                     float (*acc)[PANEL]);
 
 #define KIND_FNS(NAME, BITS, HALVES, SUPER, MIN, NIBBLES)                                          \
     static void direct_##NAME(const struct quant_panel *t)                                         \
@@ -189,10 +190,9 @@ static const struct {
 
 #define SPAN_FN(R, HALVES, MIN)                                                                    \
     static void span_##R##_##HALVES##_##MIN(const struct span_group *w, int n,                     \
-                                            const struct span_x *x, float(*acc)[PANEL],            \
-                                            const char *ahead, size_t step)                        \
+                                            const struct span_x *x, float(*acc)[PANEL])            \
     {                                                                                              \
-        span_rows(R, HALVES, MIN, w, n, x, acc, ahead, step);                                      \
+        span_rows(R, HALVES, MIN, w, n, x, acc);                                                   \
     }
 #define SPAN_FNS(R) SPAN_FN(R, 1, 0) SPAN_FN(R, 1, 1) SPAN_FN(R, 2, 0) SPAN_FN(R, 2, 1)
 #define SPAN_ROW(R) [R] = {{span_##R##_1_0, span_##R##_1_1}, {span_##R##_2_0, span_##R##_2_1}},
@@ -206,9 +206,9 @@ static const struct {
 ALL_ROWS(SPAN_FNS)
 static span_fn *const span_fns[Q_ROWS + 1][2][2] = {ALL_ROWS(SPAN_ROW)};
 
-/* All tiles over one span. */
+/* All tiles over one span, whose groups begin at `groups`. */
 static void span_tiles(const struct quant_panel *t, size_t x_bytes, const struct span_group *w,
-                       int n, size_t x_at, float (*acc)[PANEL], const char *ahead, size_t step)
+                       int n, size_t x_at, const char *groups, float (*acc)[PANEL])
 {
     const struct quant_layout *l = t->pack->lay;
     for (int i = 0; i < t->n_tiles; i++) {
@@ -216,10 +216,11 @@ static void span_tiles(const struct quant_panel *t, size_t x_bytes, const struct
         int in_tile = tile_start(t->rows, t->n_tiles, i + 1) - r0;
         const char *x = t->x + (size_t)r0 * x_bytes + (size_t)in_tile * x_at;
         const struct quant_x *info = (const struct quant_x *)(const void *)(x + in_tile * RUN);
-        for (int r = 0, rows; r < in_tile; r += rows, step = 0) {
+        for (int r = 0, rows; r < in_tile; r += rows) {
             rows = in_tile - r < Q_ROWS ? in_tile - r : Q_ROWS;
-            struct span_x sx = {x + r * RUN, info + r, in_tile};
-            span_fns[rows][l->halves - 1][l->has_min](w, n, &sx, acc + r0 + r, ahead, step);
+            struct span_x sx = {x + r * RUN, info + r, in_tile, i + r == 0 ? groups : NULL,
+                                quad_bytes_of(l)};
+            span_fns[rows][l->halves - 1][l->has_min](w, n, &sx, acc + r0 + r);
         }
     }
 }
@@ -261,9 +262,9 @@ static void fast_quant_panel(const struct quant_panel *t, void *scratch)
         memset(own->acc, 0, (size_t)t->rows * sizeof own->acc[0]);
         for (slice_groups(&t->shape, s, &g, &end); g < end; g += n) {
             n = end - g < SPAN ? end - g : SPAN;
-            const char *next = t->panel + quant_group_at(l, t->shape.skip, g + n);
             kind_fns[t->pack->kind].unpack(t, g, n, own->group);
-            span_tiles(t, x_bytes, own->group, n, x_at, own->acc, next, quant_group_bytes(l));
+            span_tiles(t, x_bytes, own->group, n, x_at,
+                       t->panel + quant_group_at(l, t->shape.skip, g), own->acc);
             x_at += (size_t)n * X_RUN_BYTES;
         }
         if (t->shape.n_slices > 1)

@@ -6,6 +6,7 @@
 #define BACKENDS_CPU_QUANT_UNPACK_H
 
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/read_ahead.h"
 #include "backends/cpu/vectors.h"
 
 struct span_group {
@@ -82,6 +83,18 @@ ALWAYS_INLINE struct bytes load_weights(struct quant_layout l, vb map, const uin
     if (l.bits == 4)
         return (struct bytes){b_lookup(map, c.a), b_lookup(map, c.b)};
     return (struct bytes){b_add(c.a, map), b_add(c.b, map)};
+}
+
+/* Reads ahead of quad j of a group whose quads, with their part of the head, take so many bytes. */
+ALWAYS_INLINE void read_ahead_quad(const char *group, int j, size_t quad_bytes)
+{
+    if (j % 2 == 0 || quad_bytes > 96)
+        read_ahead(group + (size_t)j * quad_bytes);
+}
+
+ALWAYS_INLINE size_t quad_bytes_of(const struct quant_layout *l)
+{
+    return (quant_group_bytes(l) + quant_head_bytes(l) / (size_t)l->super) / QUADS;
 }
 
 ALWAYS_INLINE struct pair mul_pair(struct pair x, vf a, vf b)

@@ -10,12 +10,9 @@
 #ifndef BACKENDS_CPU_TILE_KERNELS_H
 #define BACKENDS_CPU_TILE_KERNELS_H
 
+#include "backends/cpu/read_ahead.h"
 #include "backends/cpu/row_kernels.h"
 #include "backends/cpu/vectors.h"
-
-enum {
-    PREFETCH_BYTES = 8192, /* ahead in a panel: the out-of-order window is too short for memory */
-};
 
 ALWAYS_INLINE enum dtype pack_dtype(enum pack p)
 {
@@ -47,8 +44,7 @@ ALWAYS_INLINE void run_chains(int rows, long row_step, long k_step, enum dtype t
     const size_t row_bytes = PANEL * (t == DT_F32 ? sizeof(float) : sizeof(uint16_t));
     for (long k = k0; k < k1; k++) {
         struct pair p = load_pair(t, w, k, q);
-        for (size_t i = 0; i < row_bytes / PARTS; i += 64)
-            __builtin_prefetch((const char *)w + (size_t)k * row_bytes + PREFETCH_BYTES + i);
+        read_ahead((const char *)w + (size_t)k * row_bytes);
         UNROLL
         for (int r = 0; r < rows; r++) {
             vf b = v_splat(x[r * row_step + k * k_step]);
