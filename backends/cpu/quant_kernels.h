@@ -15,12 +15,12 @@ struct sums {
     vi a, b;
 };
 
-/* What the integer sum begins with, so that the offset of the weights falls out. */
-ALWAYS_INLINE vi start_sum(const struct quant_x *x, int halves, int h)
+/* What the integer sum begins with, so that the offset of the weights falls out: they meet x as
+ * q + offset. */
+ALWAYS_INLINE vi start_sum(const struct quant_x *x, int halves, int h, int offset)
 {
-    if (W_OFFSET == 0)
-        return i_splat(0);
-    return i_splat(halves == 1 ? x->start : h == 0 ? x->start_low : x->start - x->start_low);
+    int32_t start = halves == 1 ? x->start : h == 0 ? x->start_low : x->start - x->start_low;
+    return i_splat(start / 128 * offset);
 }
 
 ALWAYS_INLINE vi load_quad(const char *a)
@@ -47,28 +47,46 @@ ALWAYS_INLINE struct pair add_sum(struct pair acc, struct sums dot, const struct
 
 /* ---- one row ---- */
 
+/* How the weights of a panel meet x: as their codes where those are consecutive, q + offset = code,
+ * which saves mapping them; otherwise mapped. */
+struct meeting {
+    bool as_codes;
+    int offset;
+    vb map;
+};
+
+ALWAYS_INLINE struct meeting meeting_of(struct quant_layout l, const struct quant_pack *p,
+                                        bool as_codes)
+{
+    if (as_codes)
+        return (struct meeting){.as_codes = true, .offset = -p->low};
+    return (struct meeting){.offset = W_OFFSET, .map = code_map(l, p, W_OFFSET)};
+}
+
 /* One run of a single row into acc. */
-ALWAYS_INLINE void direct_run(struct quant_layout l, const struct quant_panel *t, vb map, int32_t g,
-                              const char *x, struct pair acc[PARTS])
+ALWAYS_INLINE void direct_run(struct quant_layout l, const struct quant_panel *t, struct meeting m,
+                              int32_t g, const char *x, struct pair acc[PARTS])
 {
     const struct quant_x *info = (const struct quant_x *)(const void *)(x + RUN);
     const char *head = t->panel + quant_head_at(&l, t->shape.skip, g);
     const uint8_t *group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g);
+    const char *spread = group_spread(&l, t->panel, g);
     UNROLL
     for (int h = 0; h < l.halves; h++) {
         const char *sub = head + quant_sub_at(&l, t->shape.skip, g, h);
         UNROLL
         for (int q = 0; q < PARTS; q++) {
             struct scales s = load_scales(l, head, sub, q);
-            vi start = start_sum(info, l.halves, h);
+            vi start = start_sum(info, l.halves, h, m.offset);
             struct sums dot = {start, start};
             const int n = QUADS / l.halves;
             UNROLL
             for (int j = 0; j < n; j++) {
-                struct bytes w = load_weights(l, map, group, h * n + j, q, W_OFFSET);
+                struct bytes w = m.as_codes ? load_codes(l, group, h * n + j, q)
+                                            : load_weights(l, m.map, group, h * n + j, q, W_OFFSET);
                 vi a = load_quad(x + 4 * (h * n + j));
                 if (q == 0)
-                    read_ahead_quad((const char *)group, h * n + j, quad_bytes_of(&l));
+                    read_ahead_quad(spread, h * n + j, quad_bytes_of(&l));
                 dot.a = i_dot(dot.a, w.a, a);
                 dot.b = i_dot(dot.b, w.b, a);
             }
@@ -77,18 +95,18 @@ ALWAYS_INLINE void direct_run(struct quant_layout l, const struct quant_panel *t
     }
 }
 
-ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t)
+ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t, bool as_codes)
 {
     struct pair tree[TREE_LEVELS][PARTS], acc[PARTS];
     const char *x = t->x;
     float out[PANEL];
-    vb map = code_map(l, t->pack, W_OFFSET);
+    struct meeting m = meeting_of(l, t->pack, as_codes);
     for (int s = 0; s < t->shape.n_slices; s++) {
         int32_t g, end;
         for (int q = 0; q < PARTS; q++)
             acc[q].a = acc[q].b = v_splat(0.0f);
         for (slice_groups(&t->shape, s, &g, &end); g < end; g++, x += X_RUN_BYTES)
-            direct_run(l, t, map, g, x, acc);
+            direct_run(l, t, m, g, x, acc);
         int level = 0;
         for (; s >> level & 1; level++)
             for (int q = 0; q < PARTS; q++) {
@@ -109,12 +127,12 @@ ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t
 /* ---- several rows ---- */
 
 /* Some rows of a tile, which has in_tile: x and info begin at the first of them.  The first rows to
- * meet a span read ahead of its groups, which begin at `groups`; NULL for others. */
+ * meet a span read ahead of its groups, see group_spread; NULL for others. */
 struct span_x {
     const char *x;
     const struct quant_x *info;
     int in_tile;
-    const char *groups;
+    const char *spread;
     size_t quad_bytes;
 };
 
@@ -123,7 +141,7 @@ ALWAYS_INLINE void span_rows(int rows, int halves, bool min, const struct span_g
                              const struct span_x *sx, float (*acc)[PANEL])
 {
     const char *x = sx->x, *infos = (const char *)sx->info;
-    const char *group = sx->groups;
+    const char *spread = sx->spread;
     int step = sx->in_tile * X_RUN_BYTES;
     for (int i = 0; i < n; i++, w++, x += step, infos += step) {
         const struct quant_x *info = (const struct quant_x *)(const void *)infos;
@@ -135,11 +153,11 @@ ALWAYS_INLINE void span_rows(int rows, int halves, bool min, const struct span_g
                 const int quads = QUADS / halves;
                 UNROLL
                 for (int r = 0; r < rows; r++)
-                    dot[r].a = dot[r].b = start_sum(&info[r], halves, h);
+                    dot[r].a = dot[r].b = start_sum(&info[r], halves, h, W_OFFSET);
                 UNROLL
                 for (int j = h * quads; j < (h + 1) * quads; j++) {
-                    if (q == 0 && group)
-                        read_ahead_quad(group, j, sx->quad_bytes);
+                    if (q == 0 && spread)
+                        read_ahead_quad(spread, j, sx->quad_bytes);
                     vb a = b_load(wq + j * PANEL * 4), b = b_load(wq + j * PANEL * 4 + 64);
                     UNROLL
                     for (int r = 0; r < rows; r++) {
@@ -161,7 +179,7 @@ ALWAYS_INLINE void span_rows(int rows, int halves, bool min, const struct span_g
                 }
             }
         }
-        group += group ? QUADS * sx->quad_bytes : 0;
+        spread += spread ? QUADS * sx->quad_bytes : 0;
     }
 }
 
@@ -172,7 +190,10 @@ typedef void span_fn(const struct span_group *w, int n, const struct span_x *x,
 #define KIND_FNS(NAME, BITS, HALVES, SUPER, MIN, NIBBLES)                                          \
     static void direct_##NAME(const struct quant_panel *t)                                         \
     {                                                                                              \
-        direct_row((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES}, t);                   \
+        if (BITS < 8 && !t->pack->values)                                                          \
+            direct_row((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES}, t, true);         \
+        else if (BITS == 8 || BITS == 4)                                                           \
+            direct_row((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES}, t, false);        \
     }                                                                                              \
     static void unpack_##NAME(const struct quant_panel *t, int32_t g, int n,                       \
                               struct span_group *out)                                              \
@@ -206,9 +227,9 @@ static const struct {
 ALL_ROWS(SPAN_FNS)
 static span_fn *const span_fns[Q_ROWS + 1][2][2] = {ALL_ROWS(SPAN_ROW)};
 
-/* All tiles over one span, whose groups begin at `groups`. */
+/* All tiles over one span, whose groups stand at `spread`. */
 static void span_tiles(const struct quant_panel *t, size_t x_bytes, const struct span_group *w,
-                       int n, size_t x_at, const char *groups, float (*acc)[PANEL])
+                       int n, size_t x_at, const char *spread, float (*acc)[PANEL])
 {
     const struct quant_layout *l = t->pack->lay;
     for (int i = 0; i < t->n_tiles; i++) {
@@ -218,7 +239,7 @@ static void span_tiles(const struct quant_panel *t, size_t x_bytes, const struct
         const struct quant_x *info = (const struct quant_x *)(const void *)(x + in_tile * RUN);
         for (int r = 0, rows; r < in_tile; r += rows) {
             rows = in_tile - r < Q_ROWS ? in_tile - r : Q_ROWS;
-            struct span_x sx = {x + r * RUN, info + r, in_tile, i + r == 0 ? groups : NULL,
+            struct span_x sx = {x + r * RUN, info + r, in_tile, i + r == 0 ? spread : NULL,
                                 quad_bytes_of(l)};
             span_fns[rows][l->halves - 1][l->has_min](w, n, &sx, acc + r0 + r);
         }
@@ -263,8 +284,7 @@ static void fast_quant_panel(const struct quant_panel *t, void *scratch)
         for (slice_groups(&t->shape, s, &g, &end); g < end; g += n) {
             n = end - g < SPAN ? end - g : SPAN;
             kind_fns[t->pack->kind].unpack(t, g, n, own->group);
-            span_tiles(t, x_bytes, own->group, n, x_at,
-                       t->panel + quant_group_at(l, t->shape.skip, g), own->acc);
+            span_tiles(t, x_bytes, own->group, n, x_at, group_spread(l, t->panel, g), own->acc);
             x_at += (size_t)n * X_RUN_BYTES;
         }
         if (t->shape.n_slices > 1)

@@ -85,16 +85,23 @@ ALWAYS_INLINE struct bytes load_weights(struct quant_layout l, vb map, const uin
     return (struct bytes){b_add(c.a, map), b_add(c.b, map)};
 }
 
-/* Reads ahead of quad j of a group whose quads, with their part of the head, take so many bytes. */
-ALWAYS_INLINE void read_ahead_quad(const char *group, int j, size_t quad_bytes)
-{
-    if (j % 2 == 0 || quad_bytes > 96)
-        read_ahead(group + (size_t)j * quad_bytes);
-}
-
+/* Bytes of a quad with its part of the head. */
 ALWAYS_INLINE size_t quad_bytes_of(const struct quant_layout *l)
 {
     return (quant_group_bytes(l) + quant_head_bytes(l) / (size_t)l->super) / QUADS;
+}
+
+/* Where group g of a panel would stand if heads were spread evenly over their groups. */
+ALWAYS_INLINE const char *group_spread(const struct quant_layout *l, const char *panel, int32_t g)
+{
+    return panel + (size_t)g * QUADS * quad_bytes_of(l);
+}
+
+/* Reads ahead of quad j of the group that stands there. */
+ALWAYS_INLINE void read_ahead_quad(const char *spread, int j, size_t quad_bytes)
+{
+    if (j % 2 == 0 || quad_bytes > 96)
+        read_ahead(spread + (size_t)j * quad_bytes);
 }
 
 ALWAYS_INLINE struct pair mul_pair(struct pair x, vf a, vf b)
