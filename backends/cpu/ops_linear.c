@@ -83,25 +83,21 @@ static void pack_part(void *ctx, int part, int n_parts)
     }
 }
 
-/* Units are (panel, image).  Panels of floats stay in the cache over the images, tiles of few rows;
+/* Item u is (panel, image).  Panels of floats stay in the cache over the images, tiles of few rows;
  * an image of quantised rows stays there while the panels stream by. */
-static void product_part(void *ctx, int part, int n_parts)
+static void product_item(void *ctx, long u, int part)
 {
     const struct linear_job *j = ctx;
     int32_t n_panels = section_panels(j->s);
-    long from, to;
-    pool_share((long)n_panels * j->n_images, part, n_parts, &from, &to);
-    for (long u = from; u < to; u++) {
-        int32_t p = (int32_t)(j->s->quant ? u % n_panels : u / j->n_images);
-        int32_t i = (int32_t)(j->s->quant ? u / n_panels : u % j->n_images), first;
-        char *image;
-        int32_t rows = image_of(j, i, &first, &image);
-        if (!j->s->quant && rows == 1 && j->rows == 1)
-            image = (char *)view_f32(j->x, j->row0); /* its own image */
-        panel_product(j->be, j->w, j->s, p, image, rows,
-                      view_f32(j->out, j->row0 + first) + j->s->row + p * PANEL,
-                      (size_t)j->out.stride, part);
-    }
+    int32_t p = (int32_t)(j->s->quant ? u % n_panels : u / j->n_images);
+    int32_t i = (int32_t)(j->s->quant ? u / n_panels : u % j->n_images), first;
+    char *image;
+    int32_t rows = image_of(j, i, &first, &image);
+    if (!j->s->quant && rows == 1 && j->rows == 1)
+        image = (char *)view_f32(j->x, j->row0); /* its own image */
+    panel_product(j->be, j->w, j->s, p, image, rows,
+                  view_f32(j->out, j->row0 + first) + j->s->row + p * PANEL, (size_t)j->out.stride,
+                  part);
 }
 
 /* The job's rows through every section; neighbouring ones of a kind share the images. */
@@ -114,10 +110,12 @@ static void run_rows(struct linear_job *j)
         j->n_images = (j->rows + most - 1) / most;
         if (!have && (j->s->quant || j->rows > 1))
             rows_run(j->be, pack_part, j, j->rows, j->w->k);
-        if ((int64_t)j->w->k * j->s->n * j->rows <= PRODUCT_GRAIN)
-            product_part(j, 0, 1);
+        long items = (long)section_panels(j->s) * j->n_images;
+        if ((int64_t)j->w->k * j->s->n * j->rows > PRODUCT_GRAIN)
+            pool_run_items(j->be->pool, items, product_item, j);
         else
-            pool_run(j->be->pool, product_part, j);
+            for (long u = 0; u < items; u++)
+                product_item(j, u, 0);
     }
 }
 

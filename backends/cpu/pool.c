@@ -1,5 +1,6 @@
 #include "backends/cpu/pool.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -10,7 +11,14 @@
 #include "backends/cpu/host.h"
 #include "common/clock.h"
 
-enum { SPIN_US = 60, SPINS_PER_LOOK = 64, LINE = 64, FAN = 4 };
+enum {
+    SPIN_US = 60,
+    SPINS_PER_LOOK = 64,
+    LINE = 64,
+    FAN = 4,
+    ITEM_BITS = 28,
+    NEIGHBOURS = 4, /* that a thread without items asks: all would be too many lines to read */
+};
 
 /* A node of the tree in which threads report that they are done, one per thread, on a cache line of
  * its own.  Node i waits for its own thread and for its children, nodes FAN * i + 1 to FAN * i +
@@ -18,7 +26,8 @@ enum { SPIN_US = 60, SPINS_PER_LOOK = 64, LINE = 64, FAN = 4 };
  * above, so nobody waits on the way and no line is written by more than FAN + 1 threads. */
 struct pool_node {
     _Alignas(LINE) atomic_int missing;
-    int n; /* missing when a job begins */
+    int n;                                 /* missing when a job begins */
+    _Alignas(LINE) _Atomic uint64_t items; /* of the thread, see left_of */
 };
 
 /* A job is published by adding 1 to generation; its end is reports at target.  A waiter
@@ -40,6 +49,7 @@ struct pool {
     pthread_mutex_t lock;
     pthread_cond_t start, done;
     struct pool_node *nodes; /* [n_threads] */
+    unsigned item_jobs;      /* ever */
     struct pool_thread {
         struct pool *pool;
         int index;
@@ -166,6 +176,102 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
     run_parts(p, 0);
     if (p->n_threads > 1)
         wait_for_others(p);
+}
+
+struct item_job {
+    struct pool *pool;
+    pool_item_fn *fn;
+    void *ctx;
+    long n;
+    uint64_t tag; /* of this job, differs from the one before */
+};
+
+static uint64_t word_of(const struct item_job *j, long next, long end)
+{
+    return j->tag << 2 * ITEM_BITS | (uint64_t)next << ITEM_BITS | (uint64_t)end;
+}
+
+/* Items [*next, *end) that thread i has left, and the word that says so.  A word of the job before
+ * says that nobody has touched the thread's share yet, so that none is written for a thread that
+ * sleeps, and its neighbours may do all of it. */
+static uint64_t left_of(const struct item_job *j, int i, long *next, long *end)
+{
+    const uint64_t mask = ((uint64_t)1 << ITEM_BITS) - 1;
+    uint64_t word = atomic_load_explicit(&j->pool->nodes[i].items, memory_order_relaxed);
+    if (word >> 2 * ITEM_BITS != j->tag) {
+        pool_share(j->n, i, j->pool->n_threads, next, end);
+    } else {
+        *next = (long)(word >> ITEM_BITS & mask);
+        *end = (long)(word & mask);
+    }
+    return word;
+}
+
+/* Thread i's items become [next, end) if they are still what `word` says. */
+static bool leave(const struct item_job *j, int i, uint64_t word, long next, long end)
+{
+    return atomic_compare_exchange_strong_explicit(&j->pool->nodes[i].items, &word,
+                                                   word_of(j, next, end), memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+/* The first quarter of thread i's items, [*from, *to): a locked instruction also waits for what the
+ * processor has begun before it, so not one for each item.  Without items, too, its word becomes
+ * one of this job: later it could be taken for one, when tags have gone round. */
+static bool take_quarter(const struct item_job *j, int i, long *from, long *to)
+{
+    long end;
+    uint64_t word;
+    do {
+        word = left_of(j, i, from, &end);
+        *to = *from + (end - *from + 3) / 4;
+    } while (!leave(j, i, word, *to, end));
+    return *from < *to;
+}
+
+/* The later half of what thread `from` has left becomes thread i's, which has nothing. */
+static bool take_half(const struct item_job *j, int i, int from)
+{
+    long next, end, middle;
+    uint64_t word;
+    do {
+        word = left_of(j, from, &next, &end);
+        if (next >= end)
+            return false;
+        middle = next + (end - next) / 2;
+    } while (!leave(j, from, word, next, middle));
+    atomic_store_explicit(&j->pool->nodes[i].items, word_of(j, middle, end), memory_order_relaxed);
+    return true;
+}
+
+static bool take_from_neighbours(const struct item_job *j, int i)
+{
+    int n = j->pool->n_threads;
+    for (int k = 1; k <= NEIGHBOURS && k < n; k++)
+        if (take_half(j, i, (i + k) % n))
+            return true;
+    return false;
+}
+
+static void run_items(void *ctx, int part, int n_parts)
+{
+    struct item_job *j = ctx;
+    long from, to;
+    (void)n_parts;
+    if (part >= j->pool->n_threads)
+        return;
+    do
+        while (take_quarter(j, part, &from, &to))
+            for (long item = from; item < to; item++)
+                j->fn(j->ctx, item, part);
+    while (take_from_neighbours(j, part));
+}
+
+void pool_run_items(struct pool *p, long n, pool_item_fn *fn, void *ctx)
+{
+    assert(n < 1L << ITEM_BITS);
+    struct item_job j = {p, fn, ctx, n, ++p->item_jobs & 0xff};
+    pool_run(p, run_items, &j);
 }
 
 /* Children of node i among n. */

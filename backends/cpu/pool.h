@@ -21,6 +21,14 @@ void pool_destroy(struct pool *p);
 /* Runs fn(ctx, part, n_parts) for every part and returns when all are done. */
 void pool_run(struct pool *p, pool_fn *fn, void *ctx);
 
+typedef void pool_item_fn(void *ctx, long item, int part);
+
+/* Runs fn(ctx, item, part) once for each of n < 2^28 items, on as many threads; part is that of the
+ * calling thread, for what a thread has of its own.  A thread begins with its pool_share of the
+ * items, ascending; one that is through takes half of what a neighbour has left, so that nobody
+ * waits for a slow one. */
+void pool_run_items(struct pool *p, long n, pool_item_fn *fn, void *ctx);
+
 int pool_parts(const struct pool *p);
 int pool_threads(const struct pool *p);
 

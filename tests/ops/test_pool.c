@@ -1,5 +1,5 @@
-/* The CPU backend's thread pool: every part runs exactly once, results are visible, sleeping
- * threads wake. */
+/* The CPU backend's thread pool: every part and item runs exactly once, results are visible,
+ * sleeping threads wake. */
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -87,6 +87,63 @@ Test(pool, bound_threads)
             cr_assert_eq(c.plain[part], i);
     }
     pool_destroy(p);
+}
+
+enum { MAX_ITEMS = 1000 };
+
+struct item_count {
+    long ran[MAX_ITEMS]; /* written by one thread each, read after the job */
+    long n;
+    int n_threads;
+    atomic_long done;
+    bool first_waits;
+};
+
+static void count_item(void *ctx, long item, int part)
+{
+    struct item_count *c = ctx;
+    cr_assert(item >= 0 && item < c->n && part >= 0 && part < c->n_threads);
+    while (item == 0 && c->first_waits && atomic_load(&c->done) < c->n - c->n / c->n_threads / 2)
+        sched_yield();
+    c->ran[item] += 1;
+    atomic_fetch_add(&c->done, 1);
+}
+
+static void run_items(int n_parts, int n_threads, long n, long rounds, bool first_waits)
+{
+    struct pool *p = NULL;
+    cr_assert_eq(pool_create(&p, n_parts, n_threads, false), ST_OK);
+    struct item_count c = {.n = n, .n_threads = pool_threads(p), .first_waits = first_waits};
+    for (long i = 1; i <= rounds; i++) {
+        atomic_store(&c.done, 0);
+        pool_run_items(p, n, count_item, &c);
+        for (long item = 0; item < n; item++)
+            if (c.ran[item] != i)
+                cr_assert_fail("item %ld of %ld, %d threads, ran %ld times in %ld rounds", item, n,
+                               n_threads, c.ran[item], i);
+    }
+    pool_destroy(p);
+}
+
+/* More rounds than there are tags of a job. */
+Test(pool, every_item_runs_once, .timeout = 60)
+{
+    run_items(1, 1, 10, 300, false);
+    run_items(2, 2, 0, 300, false);
+    run_items(2, 2, 1, 600, false);
+    run_items(2, 2, 997, 600, false);
+    run_items(3, 3, 2, 600, false);
+    run_items(7, 3, 100, 300, false);
+    run_items(8, 8, 5, 300, false); /* most threads have no share */
+    run_items(21, 21, MAX_ITEMS, 30, false);
+}
+
+/* The first thread is held in its first item until others have done half of its share. */
+Test(pool, items_of_a_slow_thread_are_taken, .timeout = 60)
+{
+    run_items(2, 2, MAX_ITEMS, 20, true);
+    run_items(3, 3, 100, 20, true);
+    run_items(9, 9, 100, 5, true);
 }
 
 static double cpu_seconds(void)
