@@ -168,6 +168,31 @@ static double run_dense(struct bench *b, struct weight **w, int copies, int32_t 
     return best;
 }
 
+static bool find_type(const char *name, enum dtype *out)
+{
+    for (int t = 0; t < DT_N; t++) {
+        *out = (enum dtype)t;
+        bool matrix = *out == DT_F32 || *out == DT_F16 || *out == DT_BF16 || quant_form(*out);
+        if (matrix && strcmp(dtype_name(*out), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int usage(int rc)
+{
+    fputs("usage: bench_moe [TYPE [ISA [THREADS]]]\n"
+          "TYPE of the weights: bf16 (default), f16, f32, q8_0, q4_0, q4_k, ...; ISA: auto or an "
+          "instruction\n"
+          "set's name, as bench_step --help lists them; THREADS: 0 shares the processors.  Each "
+          "line: tokens\n"
+          "of a step, time, bytes of the experts that it uses in a second and their share of the "
+          "memory's\n"
+          "limit; dense: a layer of the same active weights.\n",
+          rc ? stderr : stdout);
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     enum { COPIES = 4 };
@@ -175,15 +200,18 @@ int main(int argc, char **argv)
     struct bench b = {.type = DT_BF16};
     struct backend_config cfg = {.isa = argc > 2 ? argv[2] : "auto",
                                  .threads = argc > 3 ? atoi(argv[3]) : 0};
-    for (int t = 0; argc > 1 && t < DT_N; t++)
-        if (strcmp(dtype_name((enum dtype)t), argv[1]) == 0)
-            b.type = (enum dtype)t;
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return usage(0);
+    if (argc > 1 && !find_type(argv[1], &b.type))
+        return usage(2);
     must(backend_open(&b.be, "cpu", &cfg));
     b.ops = backend_ops_of(b.be);
     fill(&b);
     struct backend_info info;
     b.ops->info(b.be, &info);
-    b.top = ceilings_measure(cfg.threads > 0 ? cfg.threads : 2, "avx512");
+    const char *comma = strrchr(info.device, ',');
+    bool avx512 = strstr(info.device, "amx") || strstr(info.device, "avx512");
+    b.top = ceilings_measure(comma ? atoi(comma + 1) : 1, avx512 ? "avx512" : "plain");
     printf("%s, %s: reading %.2f GB/s\n", info.device, dtype_name(b.type), b.top.read_gbs);
 
     struct weight_src gate_up[E], down[E], src;
