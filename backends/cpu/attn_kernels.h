@@ -1,17 +1,19 @@
-/* attn_split in vectors: scores, weights and sums of one tile of rows after the other.  Many tiles
- * share the split's packed keys and values; a single one, as in decoding, packs them a panel at a
- * time, which stays in the first-level cache until it is used. */
+/* attn_split in vectors.  Two ways, the same sums:
+ * - Prefill, many rows: each KV head's keys and values of the split are packed once and shared by
+ *   its tiles of rows, one tile after the other.
+ * - Decoding, a tile of rows for each KV head: PANEL keys at a time, all heads of them, so that the
+ *   cache is read in the order of memory; a panel stays in the first-level cache until it is used.
+ */
 #ifndef BACKENDS_CPU_ATTN_KERNELS_H
 #define BACKENDS_CPU_ATTN_KERNELS_H
 
-#include "backends/cpu/attn_pack.h"
 #include "backends/cpu/attn_sums.h"
 
 /* Scores p [SPLIT] of one row become weights: zero outside [lo, hi) within the groups of LANES that
  * the range touches. */
 static void softmax_row(float *p, int lo, int hi, float *m_out, float *l_out)
 {
-    float lane[LANES] = {0}, m = -INFINITY, each[VL];
+    float lane[LANES] = {0}, m, each[VL];
     vf most = v_splat(-INFINITY);
     int from = lo / LANES * LANES, to = (hi + LANES - 1) / LANES * LANES;
     for (int i = from; i < lo; i++)
@@ -21,13 +23,15 @@ static void softmax_row(float *p, int lo, int hi, float *m_out, float *l_out)
     for (int i = from; i < to; i += VL)
         most = v_max(v_load(p + i), most);
     v_store(each, most);
-    for (int j = 0; j < VL; j++)
-        m = each[j] > m ? each[j] : m;
-    for (int i = from; i < to; i++)
-        p[i] = exact_exp(p[i] - m);
+    for (int n = VL / 2; n > 0; n /= 2)
+        for (int j = 0; j < n; j++)
+            each[j] = each[j] > each[j + n] ? each[j] : each[j + n];
+    m = each[0];
     for (int i = from; i < to; i += LANES)
-        for (int j = 0; j < LANES; j++)
+        for (int j = 0; j < LANES; j++) {
+            p[i + j] = exact_exp(p[i + j] - m);
             lane[j] += p[i + j];
+        }
     for (int i = from; i < lo; i++)
         p[i] = 0.0f;
     for (int i = hi; i < to; i++)
@@ -53,26 +57,35 @@ static void ranges_of(const struct attn_split *a, int row0, int rows, struct til
     }
 }
 
-/* Where a tile's values come from. */
+/* Where the values of a tile come from. */
 struct value_source {
-    bool
-        in_place; /* from the cache; else f32 rows in s->values, of which the first is key `base` */
+    bool in_place; /* from the cache; else f32 rows, of which the first is key `base` */
+    struct kv_operand cache;
+    const size_t *rows;
+    const float *wide;
     int base;
     struct ahead ahead;
 };
 
+/* A tile's weights [rows, SPLIT] (P_STRIDE apart) and sums [rows, d], d a multiple of VL. */
+struct tile_sums {
+    const float *p;
+    float *o;
+    int d;
+};
+
 /* o of rows [r, r + rows) += p v over keys [from, to), if there are any. */
-static void add_rows(const struct attn_split *a, int r, int rows, int from, int to,
-                     struct value_source *v, struct attn_scratch *s)
+static void add_rows(const struct tile_sums *t, int r, int rows, int from, int to,
+                     struct value_source *v)
 {
-    int d = round_up_vl(a->d);
-    float *p = s->p + r * P_STRIDE, *o = s->o + r * d;
+    const float *p = t->p + r * P_STRIDE;
+    float *o = t->o + r * t->d;
     if (from >= to)
         return;
     if (v->in_place)
-        cache_fns[rows][a->v.dtype](&a->v, s->rows, p, from, to, o, d, &v->ahead);
+        direct_fns[rows][v->cache.dtype].sums(&v->cache, v->rows, p, from, to, o, t->d, &v->ahead);
     else
-        sum_fns[rows].values(p + v->base, s->values, from - v->base, to - v->base, o, d);
+        sum_fns[rows].values(p + v->base, v->wide, from - v->base, to - v->base, o, t->d);
 }
 
 static int most_of(int a, int b)
@@ -88,107 +101,52 @@ static int least_of(int a, int b)
 /* o += p v over keys [from, to): each row's keys before the common ones, the common ones for all
  * rows at once, the rest.  So no row meets a value that it does not see, not even with weight 0 (0
  * * inf is NaN). */
-static void add_ranges(const struct attn_split *a, const struct tile_ranges *g, int rows, int from,
-                       int to, struct value_source *v, struct attn_scratch *s)
+static void add_ranges(const struct tile_sums *t, const struct tile_ranges *g, int rows, int from,
+                       int to, struct value_source *v)
 {
     int lo = most_of(g->lo, from), hi = least_of(g->hi, to);
     bool common = lo < hi;
     for (int r = 0; r < rows; r++)
-        add_rows(a, r, 1, most_of(g->row_lo[r], from), common ? lo : least_of(g->row_hi[r], to), v,
-                 s);
+        add_rows(t, r, 1, most_of(g->row_lo[r], from), common ? lo : least_of(g->row_hi[r], to), v);
     if (!common)
         return;
-    add_rows(a, 0, rows, lo, hi, v, s);
+    add_rows(t, 0, rows, lo, hi, v);
     for (int r = 0; r < rows; r++)
-        add_rows(a, r, 1, hi, least_of(g->row_hi[r], to), v, s);
+        add_rows(t, r, 1, hi, least_of(g->row_hi[r], to), v);
 }
 
-static float *panel_of(const struct attn_split *a, int key, bool packed, struct attn_scratch *s)
+/* Keys of a panel that begins with key k, as far as they are in [lo, hi). */
+static void pack_panel(const struct kv_operand *keys, int d, const size_t *rows, int k, int lo,
+                       int hi, float *panel)
 {
-    return s->keys + (packed ? (size_t)(key / PANEL * round_up_vl(a->d)) * PANEL : 0);
-}
-
-/* All keys of a panel that begins with key k, as far as they are in [lo, hi). */
-static void pack_panel(const struct attn_split *a, int k, int lo, int hi, bool packed,
-                       struct attn_scratch *s, struct ahead *h)
-{
-    pack_fns[a->k.dtype].keys(a, most_of(k, lo / VL * VL), least_of(k + PANEL, hi),
-                              panel_of(a, k, packed, s), s, h);
-}
-
-static struct ahead keys_ahead(const struct attn_split *a, int lo, int hi)
-{
-    int groups = (hi - lo / VL * VL + VL - 1) / VL;
-    return ahead_start(a, &a->k, groups * pack_fns[a->k.dtype].key_steps(a->d));
-}
-
-static void score_keys(const struct attn_split *a, int rows, int lo, int hi, bool packed,
-                       struct attn_scratch *s)
-{
-    struct ahead h = keys_ahead(a, lo, hi);
-    for (int k = lo / PANEL * PANEL; k < hi; k += PANEL) {
-        if (!packed)
-            pack_panel(a, k, lo, hi, false, s, &h);
-        sum_fns[rows].score(s->q, panel_of(a, k, packed, s), a->d, a->scale, s->p + k);
-    }
-}
-
-static void sum_values(const struct attn_split *a, const struct tile_ranges *g, int rows, int lo,
-                       int hi, bool packed, struct attn_scratch *s)
-{
-    struct value_source v = {.in_place = !packed && rows <= DIRECT_ROWS && a->d % VL == 0,
-                             .ahead = ahead_start(a, &a->v, hi - lo)};
-    memset(s->o, 0, (size_t)(rows * round_up_vl(a->d)) * sizeof(float));
-    for (int k = lo, end; k < hi; k = end) {
-        end = packed ? hi : least_of(k + PANEL, hi);
-        if (!packed && !v.in_place) {
-            v.base = k;
-            pack_fns[a->v.dtype].values(a, k, end, s->values, s, &v.ahead);
-        }
-        add_ranges(a, g, rows, k, end, &v, s);
-    }
-}
-
-static void pack_all(const struct attn_split *a, int lo, int hi, struct attn_scratch *s)
-{
-    struct ahead h = keys_ahead(a, lo, hi);
-    for (int k = lo / PANEL * PANEL; k < hi; k += PANEL)
-        pack_panel(a, k, lo, hi, true, s, &h);
-    h = ahead_start(a, &a->v, hi - lo);
-    pack_fns[a->v.dtype].values(a, lo, hi, s->values + lo * round_up_vl(a->d), s, &h);
+    pack_fns[keys->dtype].keys(keys, d, rows, most_of(k, lo / VL * VL), least_of(k + PANEL, hi),
+                               panel);
 }
 
 static void take_queries(const struct attn_split *a, int row0, int rows, float *q)
 {
-    for (int r = 0; r < rows; r++) {
-        int row = row0 + r;
-        const float *src = a->q + (size_t)(row / a->n_heads) * a->q_stride +
-                           (size_t)(row % a->n_heads) * (size_t)a->d;
-        for (int i = 0; i < a->d; i++)
-            q[i * rows + r] = src[i];
-    }
+    const float *src[TILE_ROWS];
+    for (int r = 0; r < rows; r++)
+        src[r] = a->q + (size_t)((row0 + r) / a->n_heads) * a->q_stride +
+                 (size_t)((row0 + r) % a->n_heads) * (size_t)a->d;
+    sum_fns[rows].take(src, a->d, q);
 }
 
-/* Rows [row0, row0 + rows), which together see keys [lo, hi). */
-static void attn_tile(const struct attn_split *a, int row0, int rows, int lo, int hi, bool packed,
-                      struct attn_scratch *s)
+static float *part_of(const struct attn_split *a, int row)
 {
-    struct tile_ranges g;
-    size_t n = (size_t)a->d, stride = (size_t)round_up_vl(a->d);
-    ranges_of(a, row0, rows, &g);
-    take_queries(a, row0, rows, s->q);
-    if (lo < hi)
-        score_keys(a, rows, lo, hi, packed, s);
+    return a->part + (size_t)row * (size_t)(a->d + 2);
+}
+
+/* Scores of rows [row0, row0 + rows) become weights; their m and l. */
+static void weigh_rows(const struct attn_split *a, int row0, int rows, const struct tile_ranges *g,
+                       float *p)
+{
     for (int r = 0; r < rows; r++) {
-        float *part = a->part + (size_t)(row0 + r) * (n + 2);
-        part[n] = part[n + 1] = 0.0f;
-        if (g.row_lo[r] < g.row_hi[r])
-            softmax_row(s->p + r * P_STRIDE, g.row_lo[r], g.row_hi[r], &part[n], &part[n + 1]);
+        float *part = part_of(a, row0 + r) + a->d;
+        part[0] = part[1] = 0.0f;
+        if (g->row_lo[r] < g->row_hi[r])
+            softmax_row(p + r * P_STRIDE, g->row_lo[r], g->row_hi[r], &part[0], &part[1]);
     }
-    sum_values(a, &g, rows, lo, hi, packed, s);
-    for (int r = 0; r < rows; r++)
-        memcpy(a->part + (size_t)(row0 + r) * (n + 2), s->o + (size_t)r * stride,
-               n * sizeof(float));
 }
 
 /* Keys that any of rows [row0, row1) sees. */
@@ -204,21 +162,117 @@ static void union_of(const struct attn_split *a, int row0, int row1, int *lo, in
     }
 }
 
+/* Rows [row0, row0 + rows) of the only group, its keys and values packed. */
+static void packed_tile(const struct attn_split *a, int row0, int rows, struct attn_scratch *s)
+{
+    struct value_source v = {.wide = s->values};
+    struct tile_sums t = {s->p, s->o, round_up_vl(a->d)};
+    struct tile_ranges g;
+    int lo, hi;
+    union_of(a, row0, row0 + rows, &lo, &hi);
+    ranges_of(a, row0, rows, &g);
+    take_queries(a, row0, rows, s->q);
+    for (int k = lo / PANEL * PANEL; k < hi; k += PANEL)
+        sum_fns[rows].score(s->q, s->keys + k * t.d, a->d, a->scale, s->p + k);
+    weigh_rows(a, row0, rows, &g, s->p);
+    memset(s->o, 0, (size_t)(rows * t.d) * sizeof(float));
+    add_ranges(&t, &g, rows, lo, hi, &v);
+    for (int r = 0; r < rows; r++)
+        memcpy(part_of(a, row0 + r), t.o + r * t.d, (size_t)a->d * sizeof(float));
+}
+
+static void many_rows(const struct attn_split *a, struct attn_scratch *s)
+{
+    int n_tiles = (a->rows + TILE_ROWS - 1) / TILE_ROWS, d = round_up_vl(a->d);
+    for (int k = a->lo / PANEL * PANEL; k < a->hi; k += PANEL)
+        pack_panel(&a->k, a->d, s->rows, k, a->lo, a->hi, s->keys + k * d);
+    pack_fns[a->v.dtype].values(&a->v, a->d, s->rows, a->lo, a->hi, s->values + a->lo * d);
+    for (int i = 0; i < n_tiles; i++) {
+        int from = a->rows * i / n_tiles, to = a->rows * (i + 1) / n_tiles;
+        packed_tile(a, from, to - from, s);
+    }
+}
+
+/* Scores of a panel of keys for all groups. */
+static void score_groups(const struct attn_split *a, int k, struct attn_scratch *s)
+{
+    bool direct = a->rows <= DIRECT_ROWS;
+    struct ahead h = {0};
+    if (direct)
+        h = ahead_of(a, false, k, a->n_groups * score_steps(a->k.dtype, a->d));
+    for (int g = 0; g < a->n_groups; g++) {
+        struct kv_operand keys = attn_head(a->k, g, a->d);
+        const float *q = s->q + g * a->rows * a->d;
+        float *p = s->p + g * a->rows * P_STRIDE + k;
+        if (direct) {
+            direct_fns[a->rows][keys.dtype].scores(&keys, s->rows + k, q, a->d, a->scale, p, &h);
+        } else {
+            pack_panel(&keys, a->d, s->rows, k, a->lo, a->hi, s->keys);
+            sum_fns[a->rows].score(q, s->keys, a->d, a->scale, p);
+        }
+    }
+}
+
+static bool values_in_place(const struct attn_split *a)
+{
+    return a->rows <= DIRECT_ROWS && a->d % VL == 0;
+}
+
+/* Values of keys [k, end) for all groups. */
+static void sum_groups(const struct attn_split *a, const struct tile_ranges *ranges, int k, int end,
+                       struct attn_scratch *s)
+{
+    int rows = a->rows, d = round_up_vl(a->d);
+    struct value_source v = {
+        .in_place = values_in_place(a), .rows = s->rows, .wide = s->values, .base = k};
+    if (v.in_place)
+        v.ahead = ahead_of(a, true, k, a->n_groups * (end - k) * value_steps(rows, d));
+    for (int g = 0; g < a->n_groups; g++) {
+        struct tile_sums t = {s->p + g * rows * P_STRIDE, s->o + g * rows * d, d};
+        v.cache = attn_head(a->v, g, a->d);
+        if (!v.in_place)
+            pack_fns[a->v.dtype].values(&v.cache, a->d, s->rows, k, end, s->values);
+        add_ranges(&t, ranges, rows, k, end, &v);
+    }
+}
+
+static void few_rows(const struct attn_split *a, struct attn_scratch *s)
+{
+    int rows = a->rows, d = round_up_vl(a->d);
+    struct tile_ranges ranges;
+    ranges_of(a, 0, rows, &ranges);
+    for (int g = 0; g < a->n_groups; g++) {
+        struct attn_split one = attn_group(a, g);
+        take_queries(&one, 0, rows, s->q + g * rows * a->d);
+    }
+    for (int k = a->lo / PANEL * PANEL; k < a->hi; k += PANEL)
+        score_groups(a, k, s);
+    for (int g = 0; g < a->n_groups; g++) {
+        struct attn_split one = attn_group(a, g);
+        weigh_rows(&one, 0, rows, &ranges, s->p + g * rows * P_STRIDE);
+    }
+    memset(s->o, 0, (size_t)(a->n_groups * rows * d) * sizeof(float));
+    for (int k = a->lo; k < a->hi; k = (k / PANEL + 1) * PANEL)
+        sum_groups(a, &ranges, k, least_of((k / PANEL + 1) * PANEL, a->hi), s);
+    for (int r = 0; r < a->n_groups * rows; r++) {
+        if (values_in_place(a))
+            sums_order(a->v.dtype, rows, s->o + r * d, d, part_of(a, r));
+        else
+            memcpy(part_of(a, r), s->o + r * d, (size_t)a->d * sizeof(float));
+    }
+}
+
 static void fast_attn_split(const struct attn_split *a, float *scratch)
 {
     struct attn_scratch *s = (struct attn_scratch *)scratch;
-    int lo, hi, n_tiles = (a->rows + TILE_ROWS - 1) / TILE_ROWS;
-    bool packed = n_tiles > 1;
-    union_of(a, 0, a->rows, &lo, &hi);
-    if (lo < hi) {
-        find_rows(a, lo, hi, s->rows);
-        if (packed)
-            pack_all(a, lo, hi, s);
+    find_rows(a, a->lo, a->hi, s->rows);
+    if (a->rows <= TILE_ROWS && a->n_groups * a->rows <= ATTN_ROWS) {
+        few_rows(a, s);
+        return;
     }
-    for (int i = 0; i < n_tiles; i++) {
-        int from = a->rows * i / n_tiles, to = a->rows * (i + 1) / n_tiles;
-        union_of(a, from, to, &lo, &hi);
-        attn_tile(a, from, to - from, lo, hi, packed, s);
+    for (int g = 0; g < a->n_groups; g++) {
+        struct attn_split one = attn_group(a, g);
+        many_rows(&one, s);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Reading the KV cache in vectors: any element type to f32, and the prefetches that hide memory. */
+/* Reading the KV cache in vectors: any element type to f32. */
 #ifndef BACKENDS_CPU_ATTN_LOAD_H
 #define BACKENDS_CPU_ATTN_LOAD_H
 
@@ -9,13 +9,15 @@ enum {
     KEY_PANELS = SPLIT / PANEL,
 };
 
+/* [n] tiles below: one in a prefill; in decoding one for each KV head. */
 struct attn_scratch {
-    float keys[KEY_PANELS * HEAD_MAX * PANEL]; /* [KEY_PANELS][d rounded up to VL][PANEL] */
-    float values[SPLIT * HEAD_MAX];            /* [SPLIT][d rounded up to VL], zeros beyond d */
-    float q[HEAD_MAX * TILE_ROWS];             /* [d][rows] */
-    float p[TILE_ROWS * P_STRIDE];             /* [rows][SPLIT] scores, then weights */
-    float o[TILE_ROWS * HEAD_MAX];             /* [rows][d rounded up to VL] */
-    size_t rows[SPLIT];                        /* of the cache, see find_rows */
+    /* [KEY_PANELS][d rounded up to VL][PANEL] */
+    _Alignas(64) float keys[KEY_PANELS * HEAD_MAX * PANEL];
+    float values[SPLIT * HEAD_MAX]; /* [SPLIT][d rounded up to VL], zeros beyond d */
+    float q[ATTN_ROWS * HEAD_MAX];  /* [n][d][rows] */
+    float p[ATTN_ROWS * P_STRIDE];  /* [n][rows][SPLIT] scores, then weights */
+    float o[ATTN_ROWS * HEAD_MAX];  /* [n][rows][d rounded up to VL] */
+    size_t rows[SPLIT];             /* of the cache, see find_rows */
 };
 
 static inline int round_up_vl(int d)
@@ -62,62 +64,26 @@ ALWAYS_INLINE vf load_part(enum dtype t, const void *p, int n)
 #endif
 }
 
-/* Elements [i, i + n) of the head in cache row `row`, n <= VL. */
-ALWAYS_INLINE vf load_kv(enum dtype t, const struct kv_operand *o, size_t row, int i, int n)
+ALWAYS_INLINE const char *kv_at(enum dtype t, const struct kv_operand *o, size_t row)
 {
-    const char *p = (const char *)o->base + (row * o->row_elems + (size_t)i) * elem_size(t);
+    return (const char *)o->base + row * o->row_elems * elem_size(t);
+}
+
+/* What the elements of a cache row are multiplied by. */
+ALWAYS_INLINE vf kv_scale(enum dtype t, const struct kv_operand *o, size_t row)
+{
+    return is_scaled(t) ? v_splat(o->scale[row * o->scale_stride]) : v_splat(1.0f);
+}
+
+/* n <= VL elements, zeros behind them. */
+ALWAYS_INLINE vf load_kv(enum dtype t, const char *p, int n, vf scale)
+{
     vf x = n == VL ? load_wide(t, p) : load_part(t, p, n);
-    return is_scaled(t) ? v_mul(x, v_splat(o->scale[row * o->scale_stride])) : x;
+    return is_scaled(t) ? v_mul(x, scale) : x;
 }
 
-/* Calls the whole cache rows that come next into the L2 cache, a few lines at each of n_steps
- * steps: in one burst they would fill the line buffers that the present work needs, and in the
- * order of memory they let the hardware's prefetcher run ahead. */
-struct ahead {
-    const struct attn_split *a;
-    const char *base; /* of whole rows */
-    size_t row_bytes, bytes, at;
-    const char *row;
-    int32_t key, end;
-    int per_step; /* lines */
-};
-
-ALWAYS_INLINE void ahead_row(struct ahead *h)
-{
-    if (h->key < h->end)
-        h->row = h->base + h->row_bytes * kv_row(h->a->next_blocks, h->a->block_len, h->key);
-}
-
-static struct ahead ahead_start(const struct attn_split *a, const struct kv_operand *o, int n_steps)
-{
-    size_t size = elem_size(o->dtype), bytes = a->next_elems * size;
-    int lines = a->n_next * (int)((bytes + 63) / 64);
-    struct ahead h = {.a = a,
-                      .base = (const char *)o->base - a->next_back * size,
-                      .row_bytes = o->row_elems * size,
-                      .bytes = bytes,
-                      .key = a->next_key,
-                      .end = a->next_key + a->n_next,
-                      .per_step = n_steps > 0 ? (lines + n_steps - 1) / n_steps : 0};
-    ahead_row(&h);
-    return h;
-}
-
-ALWAYS_INLINE void ahead_step(struct ahead *h)
-{
-    for (int i = 0; i < h->per_step && h->key < h->end; i++) {
-        __builtin_prefetch(h->row + h->at, 0, 2);
-        h->at += 64;
-        if (h->at >= h->bytes) {
-            h->at = 0;
-            h->key++;
-            ahead_row(h);
-        }
-    }
-}
-
-/* Cache rows of keys [lo, hi) of the split; groups of LANES keys that the range touches are filled
- * up with the nearest key inside. */
+/* Cache rows of keys [lo, hi) of the split; panels that the range touches are filled up
+ * with the nearest key inside. */
 static void find_rows(const struct attn_split *a, int lo, int hi, size_t *rows)
 {
     for (int j = lo; j < hi;) {
@@ -126,9 +92,9 @@ static void find_rows(const struct attn_split *a, int lo, int hi, size_t *rows)
         for (int end = hi - j < n ? hi : j + n; j < end; j++)
             rows[j] = row++;
     }
-    for (int j = lo / LANES * LANES; j < lo; j++)
+    for (int j = lo / PANEL * PANEL; j < lo; j++)
         rows[j] = rows[lo];
-    for (int j = hi; j % LANES != 0; j++)
+    for (int j = hi; j % PANEL != 0; j++)
         rows[j] = rows[hi - 1];
 }
 

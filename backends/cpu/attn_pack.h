@@ -3,7 +3,7 @@
 #ifndef BACKENDS_CPU_ATTN_PACK_H
 #define BACKENDS_CPU_ATTN_PACK_H
 
-#include "backends/cpu/attn_load.h"
+#include "backends/cpu/attn_ahead.h"
 
 /* Elements in a unit of 32 bits. */
 ALWAYS_INLINE int unit_elems(enum dtype t)
@@ -26,109 +26,105 @@ ALWAYS_INLINE void split_units(enum dtype t, vf units, vf *out)
         out[0] = units;
 }
 
-/* VL units of VL keys from dimension i on.  Units are transposed, so that a vector has one unit of
- * all keys, and split then: that takes fewer shuffles than transposing f32. */
-ALWAYS_INLINE void pack_units(enum dtype t, const struct kv_operand *k, const size_t *row, vf scale,
-                              int i, float *panel)
+/* VL units of VL keys, at `at` in each row: block[j] = the j-th units of all keys. */
+ALWAYS_INLINE void transpose_units(const char *const *row, size_t at, vf *block)
+{
+    UNROLL
+    for (int j = 0; j < VL; j++)
+        block[j] = v_load((const float *)(const void *)(row[j] + at));
+    v_transpose(block);
+}
+
+/* The last n < VL dimensions of VL keys in f32, zeros behind them. */
+ALWAYS_INLINE void transpose_rest(enum dtype t, const char *const *row, size_t at, int n, vf *block)
+{
+    UNROLL
+    for (int j = 0; j < VL; j++)
+        block[j] = load_kv(t, row[j] + at, n, v_splat(1.0f));
+    v_transpose(block);
+}
+
+/* What the elements of VL keys are multiplied by. */
+ALWAYS_INLINE vf key_scales(enum dtype t, const struct kv_operand *k, const size_t *rows)
+{
+    float scales[VL];
+    for (int j = 0; is_scaled(t) && j < VL; j++)
+        scales[j] = k->scale[rows[j] * k->scale_stride];
+    return is_scaled(t) ? v_load(scales) : v_splat(1.0f);
+}
+
+/* VL units of VL keys, row[j] the first of key j. */
+ALWAYS_INLINE void pack_units(enum dtype t, const char *const *row, size_t at, vf scale,
+                              float *panel)
 {
     const int n = unit_elems(t);
     vf block[VL];
-    UNROLL
-    for (int j = 0; j < VL; j++) {
-        const char *p = k->base;
-        p += (row[j] * k->row_elems + (size_t)i) * elem_size(t);
-        block[j] = v_load((const float *)(const void *)p);
-    }
-    v_transpose(block);
+    transpose_units(row, at, block);
     UNROLL
     for (int j = 0; j < VL; j++) {
         vf x[4];
         split_units(t, block[j], x);
         UNROLL
         for (int e = 0; e < n; e++)
-            v_store(panel + (i + j * n + e) * PANEL, is_scaled(t) ? v_mul(x[e], scale) : x[e]);
+            v_store(panel + (j * n + e) * PANEL, is_scaled(t) ? v_mul(x[e], scale) : x[e]);
     }
 }
 
 /* The last n < VL dimensions of VL keys, zeros behind them. */
-ALWAYS_INLINE void pack_rest(enum dtype t, const struct kv_operand *k, const size_t *row, int i,
-                             int n, float *panel)
+ALWAYS_INLINE void pack_rest(enum dtype t, const char *const *row, size_t at, vf scale, int n,
+                             float *panel)
 {
     vf block[VL];
+    transpose_rest(t, row, at, n, block);
     UNROLL
     for (int j = 0; j < VL; j++)
-        block[j] = load_kv(t, k, row[j], i, n);
-    v_transpose(block);
-    UNROLL
-    for (int j = 0; j < VL; j++)
-        v_store(panel + (i + j) * PANEL, block[j]);
-}
-
-/* Calls of ahead_step for the keys of one group of VL. */
-ALWAYS_INLINE int key_steps(enum dtype t, int d)
-{
-    int step = unit_elems(t) * VL;
-    return d / step + (d % step + VL - 1) / VL;
+        v_store(panel + j * PANEL, is_scaled(t) ? v_mul(block[j], scale) : block[j]);
 }
 
 /* Keys [lo, hi) of the split, all of one panel, lo a multiple of VL. */
-ALWAYS_INLINE void pack_keys(const struct attn_split *a, enum dtype t, int lo, int hi, float *panel,
-                             const struct attn_scratch *s, struct ahead *ahead)
+ALWAYS_INLINE void pack_keys(enum dtype t, const struct kv_operand *k, int d, const size_t *rows,
+                             int lo, int hi, float *panel)
 {
     const int step = unit_elems(t) * VL;
-    struct ahead h = *ahead; /* in registers */
+    const struct kv_operand from = *k;
     for (int k0 = lo; k0 < hi; k0 += VL) {
-        const size_t *row = s->rows + k0;
-        float scales[VL];
-        vf scale = v_splat(1.0f);
+        const char *row[VL];
+        float *dst = panel + k0 % PANEL;
+        vf scale = key_scales(t, &from, rows + k0);
         int i = 0;
-        for (int j = 0; is_scaled(t) && j < VL; j++)
-            scales[j] = a->k.scale[row[j] * a->k.scale_stride];
-        if (is_scaled(t))
-            scale = v_load(scales);
-        for (; i + step <= a->d; i += step) {
-            ahead_step(&h);
-            pack_units(t, &a->k, row, scale, i, panel + k0 % PANEL);
+        for (int j = 0; j < VL; j++)
+            row[j] = kv_at(t, &from, rows[k0 + j]);
+        for (; i + step <= d; i += step, dst += step * PANEL) {
+            pack_units(t, row, (size_t)i * elem_size(t), scale, dst);
         }
-        for (; i < a->d; i += VL) {
-            ahead_step(&h);
-            pack_rest(t, &a->k, row, i, a->d - i < VL ? a->d - i : VL, panel + k0 % PANEL);
+        for (; i < d; i += VL, dst += VL * PANEL) {
+            pack_rest(t, row, (size_t)i * elem_size(t), scale, d - i < VL ? d - i : VL, dst);
         }
     }
 }
 
 /* Values of keys [lo, hi) as rows of f32 from dst on. */
-ALWAYS_INLINE void widen_values(const struct attn_split *a, enum dtype t, int lo, int hi,
-                                float *dst, const struct attn_scratch *s, struct ahead *ahead)
+ALWAYS_INLINE void widen_values(enum dtype t, const struct kv_operand *v, int d, const size_t *rows,
+                                int lo, int hi, float *dst)
 {
-    struct ahead h = *ahead;
     for (int k = lo; k < hi; k++) {
-        int i = 0;
-        ahead_step(&h);
-        for (; i + VL <= a->d; i += VL, dst += VL)
-            v_store(dst, load_kv(t, &a->v, s->rows[k], i, VL));
-        if (i < a->d) {
-            v_store(dst, load_kv(t, &a->v, s->rows[k], i, a->d - i));
-            dst += VL;
-        }
+        const char *p = kv_at(t, v, rows[k]);
+        vf scale = kv_scale(t, v, rows[k]);
+        for (int i = 0; i < d; i += VL, dst += VL, p += VL * elem_size(t))
+            v_store(dst, load_kv(t, p, d - i < VL ? d - i : VL, scale));
     }
-    *ahead = h;
 }
 
 #define PACK_FNS(T)                                                                                \
-    static int key_steps_##T(int d)                                                                \
+    static void keys_##T(const struct kv_operand *k, int d, const size_t *rows, int lo, int hi,    \
+                         float *panel)                                                             \
     {                                                                                              \
-        return key_steps(T, d);                                                                    \
+        pack_keys(T, k, d, rows, lo, hi, panel);                                                   \
     }                                                                                              \
-    static void keys_##T(const struct attn_split *a, int lo, int hi, float *panel,                 \
-                         const struct attn_scratch *s, struct ahead *h)                            \
+    static void values_##T(const struct kv_operand *v, int d, const size_t *rows, int lo, int hi,  \
+                           float *dst)                                                             \
     {                                                                                              \
-        pack_keys(a, T, lo, hi, panel, s, h);                                                      \
-    }                                                                                              \
-    static void values_##T(const struct attn_split *a, int lo, int hi, float *dst,                 \
-                           const struct attn_scratch *s, struct ahead *h)                          \
-    {                                                                                              \
-        widen_values(a, T, lo, hi, dst, s, h);                                                     \
+        widen_values(T, v, d, rows, lo, hi, dst);                                                  \
     }
 PACK_FNS(DT_F32)
 PACK_FNS(DT_F16)
@@ -137,17 +133,14 @@ PACK_FNS(DT_I8)
 PACK_FNS(DT_E4M3)
 
 static const struct pack_fns {
-    int (*key_steps)(int d);
-    void (*keys)(const struct attn_split *a, int lo, int hi, float *panel,
-                 const struct attn_scratch *s, struct ahead *h);
-    void (*values)(const struct attn_split *a, int lo, int hi, float *dst,
-                   const struct attn_scratch *s, struct ahead *h);
+    void (*keys)(const struct kv_operand *k, int d, const size_t *rows, int lo, int hi,
+                 float *panel);
+    void (*values)(const struct kv_operand *v, int d, const size_t *rows, int lo, int hi,
+                   float *dst);
 } pack_fns[DT_N] = {
-    [DT_F32] = {key_steps_DT_F32, keys_DT_F32, values_DT_F32},
-    [DT_F16] = {key_steps_DT_F16, keys_DT_F16, values_DT_F16},
-    [DT_BF16] = {key_steps_DT_BF16, keys_DT_BF16, values_DT_BF16},
-    [DT_I8] = {key_steps_DT_I8, keys_DT_I8, values_DT_I8},
-    [DT_E4M3] = {key_steps_DT_E4M3, keys_DT_E4M3, values_DT_E4M3},
+    [DT_F32] = {keys_DT_F32, values_DT_F32},    [DT_F16] = {keys_DT_F16, values_DT_F16},
+    [DT_BF16] = {keys_DT_BF16, values_DT_BF16}, [DT_I8] = {keys_DT_I8, values_DT_I8},
+    [DT_E4M3] = {keys_DT_E4M3, values_DT_E4M3},
 };
 
 #endif

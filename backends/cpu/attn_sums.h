@@ -3,11 +3,30 @@
 #ifndef BACKENDS_CPU_ATTN_SUMS_H
 #define BACKENDS_CPU_ATTN_SUMS_H
 
-#include "backends/cpu/attn_load.h"
+#include "backends/cpu/attn_pack.h"
 
-enum { SUM_ACCS = TILE_ROWS < 8 ? 12 : 28 }; /* most accumulators of values_pass */
+enum {
+    SUM_ACCS = TILE_ROWS < 8 ? 12 : 28, /* most accumulators of values_pass */
+};
 
-/* c [rows, PANEL] (P_STRIDE apart) = scale * (q . keys of a panel), q [d][rows]. */
+/* Vectors of a pass over many keys. */
+ALWAYS_INLINE int pass_vectors(int rows)
+{
+    return rows * 4 <= SUM_ACCS ? 4 : 2;
+}
+
+/* q [d][rows] from rows of d elements. */
+ALWAYS_INLINE void take_rows(int rows, const float *const *src, int d, float *q)
+{
+    for (int i = 0; i < d; i++) {
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            q[i * rows + r] = src[r][i];
+    }
+}
+
+/* c [rows, PANEL] (P_STRIDE apart) = scale * (q . keys of a panel), q [d][rows].  A step for each
+ * of SCORE_DIMS dimensions in each part. */
 ALWAYS_INLINE void score_panel(int rows, const float *q, const float *panel, int d, float scale,
                                float *c)
 {
@@ -70,7 +89,7 @@ ALWAYS_INLINE void values_pass(int rows, int nv, const float *p, const float *v,
 ALWAYS_INLINE void add_values(int rows, const float *p, const float *v, int k0, int k1, float *o,
                               int d)
 {
-    const int nv = rows * 4 <= SUM_ACCS ? 4 : 2;
+    const int nv = pass_vectors(rows);
     int i = 0;
     for (; i + nv * VL <= d; i += nv * VL)
         values_pass(rows, nv, p, v, k0, k1, i, o, d);
@@ -78,13 +97,34 @@ ALWAYS_INLINE void add_values(int rows, const float *p, const float *v, int k0, 
         values_pass(rows, 1, p, v, k0, k1, i, o, d);
 }
 
-/* The same of values as they lie in the cache, d a multiple of VL. */
+/* bf16 is read in pairs, which takes the fewest instructions: of 2 VL elements the even ones come
+ * first in o, see sums_order. */
+ALWAYS_INLINE bool in_pairs(enum dtype t, int nv)
+{
+    return t == DT_BF16 && nv % 2 == 0;
+}
+
+/* nv vectors of a cache row. */
+ALWAYS_INLINE void load_values(enum dtype t, int nv, const char *at, vf scale, vf *x)
+{
+    if (in_pairs(t, nv)) {
+        v_load_bf16_pairs((const uint16_t *)(const void *)at, &x[0], &x[1]);
+        if (nv > 2)
+            v_load_bf16_pairs((const uint16_t *)(const void *)at + 2 * VL, &x[2], &x[3]);
+        return;
+    }
+    UNROLL
+    for (int j = 0; j < nv; j++)
+        x[j] = load_kv(t, at + VL * j * (int)elem_size(t), VL, scale);
+}
+
+/* The same of values as they lie in the cache, d a multiple of VL.  A step for each key. */
 ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_operand *v,
                               const size_t *row, const float *p, int k0, int k1, int i, float *o,
                               int stride, struct ahead *ahead)
 {
-    const struct kv_operand from = *v;
     struct ahead h = *ahead;
+    const struct kv_operand from = *v;
     vf acc[SUM_ACCS];
     UNROLL
     for (int r = 0; r < rows; r++) {
@@ -93,14 +133,16 @@ ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_op
             acc[r * nv + j] = v_load(o + r * stride + i + VL * j);
     }
     for (int k = k0; k < k1; k++) {
-        if (i == 0)
-            ahead_step(&h);
+        ahead_step(&h);
+        const char *at = kv_at(t, &from, row[k]) + (size_t)i * elem_size(t);
+        vf x[4];
+        load_values(t, nv, at, kv_scale(t, &from, row[k]), x);
         UNROLL
-        for (int j = 0; j < nv; j++) {
-            vf x = load_kv(t, &from, row[k], i + VL * j, VL);
+        for (int r = 0; r < rows; r++) {
+            vf y = v_splat(p[r * P_STRIDE + k]);
             UNROLL
-            for (int r = 0; r < rows; r++)
-                acc[r * nv + j] = v_fma(v_splat(p[r * P_STRIDE + k]), x, acc[r * nv + j]);
+            for (int j = 0; j < nv; j++)
+                acc[r * nv + j] = v_fma(y, x[j], acc[r * nv + j]);
         }
     }
     UNROLL
@@ -112,10 +154,30 @@ ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_op
     *ahead = h;
 }
 
+/* Steps of a key in add_cache. */
+static inline int value_steps(int rows, int d)
+{
+    int step = pass_vectors(rows) * VL;
+    return d / step + d % step / VL;
+}
+
+/* One row's sums as add_cache leaves them, to their own order. */
+static void sums_order(enum dtype t, int rows, const float *o, int d, float *out)
+{
+    int step = pass_vectors(rows) * VL, i = 0;
+    for (; in_pairs(t, 2) && i < d - d % step; i += 2 * VL)
+        for (int j = 0; j < VL; j++) {
+            out[i + 2 * j] = o[i + j];
+            out[i + 2 * j + 1] = o[i + VL + j];
+        }
+    for (; i < d; i++)
+        out[i] = o[i];
+}
+
 ALWAYS_INLINE void add_cache(int rows, enum dtype t, const struct kv_operand *v, const size_t *row,
                              const float *p, int k0, int k1, float *o, int d, struct ahead *h)
 {
-    const int nv = rows * 4 <= SUM_ACCS ? 4 : 2;
+    const int nv = pass_vectors(rows);
     int i = 0;
     for (; i + nv * VL <= d; i += nv * VL)
         cache_pass(rows, nv, t, v, row, p, k0, k1, i, o, d, h);
@@ -124,6 +186,10 @@ ALWAYS_INLINE void add_cache(int rows, enum dtype t, const struct kv_operand *v,
 }
 
 #define SUM_FNS(R)                                                                                 \
+    static void take_##R(const float *const *src, int d, float *q)                                 \
+    {                                                                                              \
+        take_rows(R, src, d, q);                                                                   \
+    }                                                                                              \
     static void score_##R(const float *q, const float *panel, int d, float scale, float *c)        \
     {                                                                                              \
         score_panel(R, q, panel, d, scale, c);                                                     \
@@ -132,15 +198,16 @@ ALWAYS_INLINE void add_cache(int rows, enum dtype t, const struct kv_operand *v,
     {                                                                                              \
         add_values(R, p, v, k0, k1, o, d);                                                         \
     }
-#define SUM_ROW(R) [R] = {score_##R, values_##R},
+#define SUM_ROW(R) [R] = {take_##R, score_##R, values_##R},
 
 FIRST_ROWS(SUM_FNS)
 #ifdef TILE_ROWS_14
 LAST_ROWS(SUM_FNS)
 #endif
 
-/* One pair of functions for each number of rows. */
+/* For each number of rows. */
 static const struct {
+    void (*take)(const float *const *src, int d, float *q);
     void (*score)(const float *q, const float *panel, int d, float scale, float *c);
     void (*values)(const float *p, const float *v, int k0, int k1, float *o, int d);
 } sum_fns[TILE_ROWS + 1] = {FIRST_ROWS(SUM_ROW)
@@ -149,9 +216,95 @@ static const struct {
 #endif
 };
 
-enum { DIRECT_ROWS = TILE_ROWS < 8 ? TILE_ROWS : 8 };
+/* Few rows take keys and values as they lie in the cache. */
+enum {
+    DIRECT_ROWS = TILE_ROWS < 8 ? TILE_ROWS : 8,
+    SCORE_UNITS = VL / 4, /* of a transposed block between two steps */
+};
+
+/* sums [rows] += q . dimensions of VL keys, q [dimensions][rows], over `units` of a transposed
+ * block, n elements in each. */
+ALWAYS_INLINE void score_block(int rows, enum dtype t, const vf *block, int units, int n, vf scale,
+                               const float *q, vf *sums, struct ahead *h)
+{
+    vf acc[DIRECT_ROWS];
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        acc[r] = sums[r];
+    NO_UNROLL
+    for (int j = 0; j < units; j++) {
+        vf x[4] = {block[j]};
+        if (j % SCORE_UNITS == 0)
+            ahead_fetch(h);
+        if (n > 1)
+            split_units(t, block[j], x);
+        UNROLL
+        for (int e = 0; e < n; e++, q += rows) {
+            vf key = is_scaled(t) ? v_mul(x[e], scale) : x[e];
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                acc[r] = v_fma(v_splat(q[r]), key, acc[r]);
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        sums[r] = acc[r];
+}
+
+/* Scores of a panel of keys.  Groups of VL keys take turns, so that one's chains of sums hide in
+ * the other's transposing. */
+ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct kv_operand *k, const size_t *at,
+                               const float *q, int d, float scale, float *c, struct ahead *ahead)
+{
+    enum { GROUPS = PANEL / VL };
+    const int n = unit_elems(t), step = n * VL;
+    const struct kv_operand from = *k;
+    struct ahead h = *ahead;
+    const char *row[PANEL];
+    vf sums[GROUPS][DIRECT_ROWS], scales[GROUPS];
+    for (int j = 0; j < PANEL; j++)
+        row[j] = kv_at(t, &from, at[j]);
+    for (int g = 0; g < GROUPS; g++) {
+        scales[g] = key_scales(t, &from, at + g * VL);
+        for (int r = 0; r < rows; r++)
+            sums[g][r] = v_splat(0.0f);
+    }
+    for (int i = 0; i < d; i += d - i < step ? VL : step) {
+        NO_UNROLL
+        for (int g = 0; g < GROUPS; g++) {
+            vf block[VL];
+            size_t from_byte = (size_t)i * elem_size(t);
+            const float *x = q + i * rows;
+            ahead_turn(&h);
+            if (d - i >= step) {
+                transpose_units(row + g * VL, from_byte, block);
+                score_block(rows, t, block, VL, n, scales[g], x, sums[g], &h);
+            } else {
+                int left = d - i < VL ? d - i : VL;
+                transpose_rest(t, row + g * VL, from_byte, left, block);
+                score_block(rows, t, block, left, 1, scales[g], x, sums[g], &h);
+            }
+        }
+    }
+    for (int g = 0; g < GROUPS; g++)
+        for (int r = 0; r < rows; r++)
+            v_store(c + r * P_STRIDE + g * VL, v_mul(sums[g][r], v_splat(scale)));
+    *ahead = h;
+}
+
+/* Steps of score_cache. */
+static inline int score_steps(enum dtype t, int d)
+{
+    int step = (int)(4 / dtype_size(t)) * VL;
+    return PANEL / VL * (d / step + (d % step + VL - 1) / VL) * (VL / SCORE_UNITS);
+}
 
 #define DIRECT_FN(R, T)                                                                            \
+    static void scores_##T##_##R(const struct kv_operand *k, const size_t *row, const float *q,    \
+                                 int d, float scale, float *c, struct ahead *h)                    \
+    {                                                                                              \
+        score_cache(R, T, k, row, q, d, scale, c, h);                                              \
+    }                                                                                              \
     static void cache_##T##_##R(const struct kv_operand *v, const size_t *row, const float *p,     \
                                 int k0, int k1, float *o, int d, struct ahead *h)                  \
     {                                                                                              \
@@ -160,24 +313,24 @@ enum { DIRECT_ROWS = TILE_ROWS < 8 ? TILE_ROWS : 8 };
 #define DIRECT_FNS(R)                                                                              \
     DIRECT_FN(R, DT_F32)                                                                           \
     DIRECT_FN(R, DT_F16) DIRECT_FN(R, DT_BF16) DIRECT_FN(R, DT_I8) DIRECT_FN(R, DT_E4M3)
+#define DIRECT_PAIR(R, T) [T] = {scores_##T##_##R, cache_##T##_##R}
 #define DIRECT_ROW(R)                                                                              \
-    [R] = {[DT_F32] = cache_DT_F32_##R,                                                            \
-           [DT_F16] = cache_DT_F16_##R,                                                            \
-           [DT_BF16] = cache_DT_BF16_##R,                                                          \
-           [DT_I8] = cache_DT_I8_##R,                                                              \
-           [DT_E4M3] = cache_DT_E4M3_##R},
+    [R] = {DIRECT_PAIR(R, DT_F32), DIRECT_PAIR(R, DT_F16), DIRECT_PAIR(R, DT_BF16),                \
+           DIRECT_PAIR(R, DT_I8), DIRECT_PAIR(R, DT_E4M3)},
 FIRST_ROWS(DIRECT_FNS)
 #ifdef TILE_ROWS_14
 DIRECT_FNS(7)
 DIRECT_FNS(8)
 #endif
 
-static void (*const cache_fns[DIRECT_ROWS + 1][DT_N])(const struct kv_operand *v, const size_t *row,
-                                                      const float *p, int k0, int k1, float *o,
-                                                      int d, struct ahead *h) = {
-    FIRST_ROWS(DIRECT_ROW)
+static const struct direct_fns {
+    void (*scores)(const struct kv_operand *k, const size_t *row, const float *q, int d,
+                   float scale, float *c, struct ahead *h);
+    void (*sums)(const struct kv_operand *v, const size_t *row, const float *p, int k0, int k1,
+                 float *o, int d, struct ahead *h);
+} direct_fns[DIRECT_ROWS + 1][DT_N] = {FIRST_ROWS(DIRECT_ROW)
 #ifdef TILE_ROWS_14
-        DIRECT_ROW(7) DIRECT_ROW(8)
+                                           DIRECT_ROW(7) DIRECT_ROW(8)
 #endif
 };
 

@@ -23,6 +23,7 @@ enum {
     TILE_MAX = 16,  /* most rows of a tile on any instruction set */
     SPLIT = 256,    /* keys of an attention split */
     HEAD_MAX = 512, /* largest d_head */
+    ATTN_ROWS = 64, /* most n_groups * rows of an attn_split with several groups */
     TOPK_MAX = 256, /* largest k of topk */
 };
 
@@ -117,25 +118,24 @@ struct kv_operand {
     enum dtype dtype;
 };
 
-/* Rows (query token, query head) that read one KV head, over one split of keys. */
+/* Rows (query token, query head) that read each of n_groups neighbouring KV heads, over one split
+ * of keys. */
 struct attn_split {
-    const float *q;  /* row i: token i / n_heads, head i % n_heads of this struct */
-    size_t q_stride; /* between tokens; heads are d apart */
-    int rows, n_heads, d;
+    const float *q;     /* row i of group g: token i / n_heads, head g * n_heads + i % n_heads */
+    size_t q_stride;    /* between tokens; heads are d apart */
+    int n_groups, rows; /* rows of each group */
+    int n_heads, d;
     float scale;
     const int32_t *pos;    /* [rows / n_heads] positions; a row sees (pos - window, pos] */
     int32_t window;        /* 0 = all */
     int32_t first_key;     /* of the split, a multiple of SPLIT */
+    int32_t lo, hi;        /* keys that some row sees, relative to first_key */
     const int32_t *blocks; /* the sequence's block table */
     int32_t block_len;
-    struct kv_operand k, v;
-    float *part; /* [rows, d + 2]: o, then m, then l; l = 0: no key of the split is seen */
-    /* Advice: the thread will soon read these whole rows of the cache, from next_back elements
-     * before this head on, of the sequence with that block table.  Rows of one head alone are
-     * beyond the reach of the hardware's prefetchers. */
-    const int32_t *next_blocks;
-    int32_t next_key, n_next;
-    size_t next_back, next_elems;
+    struct kv_operand k, v; /* of group 0; group g's elements are g * d further, its scales g */
+    float
+        *part; /* [n_groups, rows, d + 2]: o, then m, then l; l = 0: no key of the split is seen */
+    const struct attn_split *next; /* what the thread does next, or NULL: advice to prefetch it */
 };
 
 /* A row of k greatest logits so far, in the order (value descending, id ascending). */
@@ -191,6 +191,26 @@ static inline void attn_range(const struct attn_split *a, int row, int *lo, int 
     int32_t to = pos + 1;
     *lo = from > a->first_key ? from - a->first_key : 0;
     *hi = to - a->first_key < SPLIT ? to - a->first_key : SPLIT;
+}
+
+/* The operand of group g. */
+static inline struct kv_operand attn_head(struct kv_operand o, int g, int d)
+{
+    o.base = (const char *)o.base + (size_t)(g * d) * dtype_size(o.dtype);
+    o.scale = o.scale ? o.scale + g : NULL;
+    return o;
+}
+
+/* Group g alone. */
+static inline struct attn_split attn_group(const struct attn_split *a, int g)
+{
+    struct attn_split one = *a;
+    one.n_groups = 1;
+    one.q += g * a->n_heads * a->d;
+    one.k = attn_head(a->k, g, a->d);
+    one.v = attn_head(a->v, g, a->d);
+    one.part += (size_t)(g * a->rows) * (size_t)(a->d + 2);
+    return one;
 }
 
 /* Row of the cache that holds the key at an absolute position. */

@@ -5,6 +5,7 @@
 enum {
     GROUP_ROWS = 196, /* rows that share one reading of a split's keys and values */
     MAX_HEADS = 1024,
+    ITEMS_PER_THREAD = 4,
 };
 
 struct qkv_job {
@@ -93,20 +94,19 @@ enum status cpu_qkv_to_cache(struct backend *be, const struct attn_layer *al,
 }
 
 /* Attention runs in waves.  A unit is the rows (tokens of one sequence x query heads) of a block of
- * tokens that read one KV head; an item is a unit over one split.  Items are ordered (block, split,
- * unit), so that the heads of a cache row are read together.  A wave takes the items of whole
- * splits until its room for partial results is full, computes them in parallel, then merges each
- * unit's in ascending order.  A block that a wave's end cuts in two leaves its units' states in
- * `carry`. */
+ * tokens that read one KV head, or, where they are few, several; an item is a unit over one split.
+ * Items are ordered (block, split, unit), so that the heads of a cache row are read together.  A
+ * wave takes the items of whole splits until its room for partial results is full, computes them in
+ * parallel, then merges each unit's in ascending order.  A block that a wave's end cuts in two
+ * leaves its units' states in `carry`. */
 struct attn_item {
     struct attn_split split;
-    bool first, last;  /* of its unit's splits */
-    bool lead;         /* the unit's first item in this wave */
-    int unit, n_units; /* of the block's; the unit's next item is n_units further */
-    int32_t n_keys;    /* of the split that the block sees */
-    int n_splits;      /* a lead: items of the unit in this wave */
-    size_t at;         /* of the unit's state among the block's, floats */
-    float *out;        /* of the unit's first row */
+    bool first, last; /* of its unit's splits */
+    bool lead;        /* the unit's first item in this wave */
+    int n_units;      /* of the block's; the unit's next item is n_units further */
+    int n_splits;     /* a lead: items of the unit in this wave */
+    size_t at;        /* of the unit's state among the block's, floats */
+    float *out;       /* of the unit's first row */
     size_t out_stride;
 };
 
@@ -117,6 +117,8 @@ struct attn_wave {
     struct view q, out;
     struct kv_layer kv;
     int n_items;
+    long n_rows;  /* of the wave's leads */
+    int groups;   /* most KV heads of an item */
     int lead;     /* first item of the present block in this wave, -1: none */
     size_t used;  /* floats of attn_part, carry included */
     int64_t work; /* multiply-adds */
@@ -133,19 +135,6 @@ static size_t carry_floats(const struct backend *be)
     return be->attn_part_floats / 4;
 }
 
-/* While it works on the u-th of n units over a split a thread prefetches the u-th n-th of the keys
- * of its next split, of whichever block. */
-static void set_next(struct attn_item *it, const struct attn_item *next)
-{
-    int32_t u = it->unit, n = it->n_units;
-    next -= next->unit; /* the first of its block over the split */
-    it->split.next_blocks = next->split.blocks;
-    it->split.next_key = next->split.first_key + next->n_keys * u / n;
-    it->split.n_next = next->split.first_key + next->n_keys * (u + 1) / n - it->split.next_key;
-    it->split.next_back = (size_t)(u * it->split.d);
-    it->split.next_elems = (size_t)(n * it->split.d);
-}
-
 static void split_part(void *ctx, int part, int n_parts)
 {
     struct attn_wave *w = ctx;
@@ -154,39 +143,51 @@ static void split_part(void *ctx, int part, int n_parts)
     long from, to;
     pool_share(w->n_items, part, n_parts, &from, &to);
     for (long i = from; i < to; i++) {
-        if (i + items[i].n_units < to)
-            set_next(&items[i], &items[i + items[i].n_units]);
+        items[i].split.next = i + 1 < to ? &items[i + 1].split : NULL;
         w->be->kernels->attn_split(&items[i].split, scratch);
     }
 }
 
-static void merge_unit(struct attn_wave *w, const struct attn_item *lead)
+static int unit_rows(const struct attn_item *it)
+{
+    return it->split.n_groups * it->split.rows;
+}
+
+/* Rows [from, to) of a lead's unit, counted over its groups. */
+static void merge_rows(struct attn_wave *w, const struct attn_item *lead, int from, int to)
 {
     const struct kernels *ker = w->be->kernels;
     const struct attn_item *it = lead;
-    int d = lead->split.d, rows = lead->split.rows;
-    size_t n = (size_t)d + 2;
-    float *state = lead->first ? lead->split.part : w->carry + lead->at;
+    const struct attn_split *s = &lead->split;
+    size_t d = (size_t)s->d, n = d + 2;
+    float *state = lead->first ? s->part : w->carry + lead->at;
     for (int i = 0; i < lead->n_splits; i++) {
         it = lead + (ptrdiff_t)i * lead->n_units;
-        for (int r = 0; it->split.part != state && r < rows; r++)
-            ker->attn_merge(state + (size_t)r * n, it->split.part + (size_t)r * n, d);
+        for (int r = from; it->split.part != state && r < to; r++)
+            ker->attn_merge(state + (size_t)r * n, it->split.part + (size_t)r * n, s->d);
     }
-    for (int r = 0; it->last && r < rows; r++)
+    for (int r = from; it->last && r < to; r++) {
+        int group = r / s->rows, row = r % s->rows, head = group * s->n_heads + row % s->n_heads;
         ker->attn_finish(state + (size_t)r * n,
-                         it->out + (size_t)(r / it->split.n_heads) * it->out_stride +
-                             (size_t)(r % it->split.n_heads) * (size_t)d,
-                         d);
+                         it->out + (size_t)(row / s->n_heads) * it->out_stride + (size_t)head * d,
+                         s->d);
+    }
 }
 
+/* Threads share the rows of all leads. */
 static void merge_part(void *ctx, int part, int n_parts)
 {
     struct attn_wave *w = ctx;
-    long from, to;
-    pool_share(w->n_items, part, n_parts, &from, &to);
-    for (long i = from; i < to; i++)
-        if (w->be->attn_items[i].lead)
-            merge_unit(w, &w->be->attn_items[i]);
+    const struct attn_item *items = w->be->attn_items;
+    long from, to, at = 0;
+    pool_share(w->n_rows, part, n_parts, &from, &to);
+    for (int i = 0; i < w->n_items && at < to; i++) {
+        long n = items[i].lead ? unit_rows(&items[i]) : 0;
+        if (at < to && at + n > from)
+            merge_rows(w, &items[i], (int)(from > at ? from - at : 0),
+                       (int)(to - at < n ? to - at : n));
+        at += n;
+    }
 }
 
 /* The unfinished last block's states go to carry, unless they are there already. */
@@ -199,7 +200,7 @@ static void keep_carry(struct attn_wave *w)
         return;
     for (int u = 0; u < lead->n_units; u++)
         memcpy(w->carry + lead[u].at, lead[u].split.part,
-               (size_t)lead[u].split.rows * (size_t)(lead[u].split.d + 2) * sizeof(float));
+               (size_t)unit_rows(&lead[u]) * (size_t)(lead[u].split.d + 2) * sizeof(float));
 }
 
 static void flush_wave(struct attn_wave *w)
@@ -214,6 +215,7 @@ static void flush_wave(struct attn_wave *w)
     if (w->n_items > 0)
         keep_carry(w);
     w->n_items = 0;
+    w->n_rows = 0;
     w->lead = -1;
     w->work = 0;
     w->used = carry_floats(w->be);
@@ -245,29 +247,58 @@ static int32_t kv_heads(const struct attn_layer *al, int32_t *first)
     return (al->n_q - 1 + al->q_offset) / al->q_per_kv - *first + 1;
 }
 
-/* The item of KV head g in split i. */
+/* Query heads [*h0, *h1) of this rank read KV head g. */
+static void query_heads(const struct attn_layer *al, int32_t g, int32_t *h0, int32_t *h1)
+{
+    *h0 = g * al->q_per_kv - al->q_offset;
+    *h1 = *h0 + al->q_per_kv;
+    *h0 = *h0 > 0 ? *h0 : 0;
+    *h1 = *h1 < al->n_q ? *h1 : al->n_q;
+}
+
+/* KV heads from g on, before end, that one item takes: as many as have the same number of query
+ * heads and few rows, when there is work enough for all threads. */
+static int item_groups(const struct attn_wave *w, const struct attn_block *b, int32_t g,
+                       int32_t end)
+{
+    int32_t h0, h1, first, last, most, n = 1;
+    query_heads(w->al, g, &h0, &h1);
+    int rows = b->n * (h1 - h0);
+    if (rows > w->be->kernels->tile_rows)
+        return 1;
+    most = ATTN_ROWS / rows < w->groups ? ATTN_ROWS / rows : w->groups;
+    for (first = h1 - h0; n < most && g + n < end; n++) {
+        query_heads(w->al, g + n, &h0, &last);
+        if (last - h0 != first)
+            break;
+    }
+    return n;
+}
+
+/* The item of n KV heads from g on in split i. */
 static struct attn_item item_of(const struct attn_wave *w, const struct attn_block *b, int32_t i,
-                                int32_t g)
+                                int32_t g, int32_t n)
 {
     const struct attn_layer *al = w->al;
-    int32_t h0 = g * al->q_per_kv - al->q_offset, h1 = h0 + al->q_per_kv, d = al->d_head;
-    h0 = h0 > 0 ? h0 : 0;
-    h1 = h1 < al->n_q ? h1 : al->n_q;
+    int32_t h0, h1, d = al->d_head, first = i * SPLIT;
+    query_heads(al, g, &h0, &h1);
     return (struct attn_item){
         .split = {.q = view_f32(w->q, b->t0) + h0 * d,
                   .q_stride = (size_t)w->q.stride,
+                  .n_groups = n,
                   .rows = b->n * (h1 - h0),
                   .n_heads = h1 - h0,
                   .d = d,
                   .scale = al->scale,
                   .pos = view_i32(w->st->pos, b->t0),
                   .window = al->window,
-                  .first_key = i * SPLIT,
+                  .first_key = first,
+                  .lo = b->from > first ? b->from - first : 0,
+                  .hi = b->to - first < SPLIT ? b->to - first : SPLIT,
                   .blocks = view_i32(w->st->block_table, b->s),
                   .block_len = w->st->block_len,
                   .k = operand_of(w->kv.k, w->kv.k_scale, g, d),
                   .v = operand_of(w->kv.v, w->kv.v_scale, g, d)},
-        .n_keys = b->to - i * SPLIT < SPLIT ? b->to - i * SPLIT : SPLIT,
         .first = i == b->from / SPLIT,
         .last = i == (b->to - 1) / SPLIT,
         .out = view_f32(w->out, b->t0) + h0 * d,
@@ -278,24 +309,28 @@ static struct attn_item item_of(const struct attn_wave *w, const struct attn_blo
 /* All units of a block over split i. */
 static void put_split(struct attn_wave *w, const struct attn_block *b, int32_t i)
 {
-    int32_t g0, n = kv_heads(w->al, &g0);
+    int32_t g, n = kv_heads(w->al, &g), end = g + n;
+    struct attn_item *items = w->be->attn_items + w->n_items;
     bool lead = w->lead < 0;
     size_t at = 0;
+    int n_units = 0;
     if (lead)
         w->lead = w->n_items;
-    for (int32_t u = 0; u < n; u++) {
-        struct attn_item *it = &w->be->attn_items[w->n_items++];
-        *it = item_of(w, b, i, g0 + u);
+    for (; g < end; g += items[n_units++].split.n_groups) {
+        struct attn_item *it = &items[n_units];
+        *it = item_of(w, b, i, g, item_groups(w, b, g, end));
         it->at = at;
-        it->unit = u;
-        it->n_units = n;
         it->lead = lead;
         it->split.part = w->be->attn_part + w->used + at;
-        w->be->attn_items[w->lead + u].n_splits++;
-        at += (size_t)it->split.rows * (size_t)(it->split.d + 2);
+        w->be->attn_items[w->lead + n_units].n_splits++;
+        w->n_rows += lead ? unit_rows(it) : 0;
+        w->work += (int64_t)unit_rows(it) * (it->split.d + 2) * it->split.hi;
+        at += (size_t)unit_rows(it) * (size_t)(it->split.d + 2);
     }
+    for (int u = 0; u < n_units; u++)
+        items[u].n_units = n_units;
+    w->n_items += n_units;
     w->used += at;
-    w->work += (int64_t)at * w->be->attn_items[w->n_items - 1].n_keys;
 }
 
 static void put_block(struct attn_wave *w, int32_t s, int32_t t0, int32_t n)
@@ -330,6 +365,21 @@ static int32_t block_tokens(const struct backend *be, const struct attn_layer *a
     return (size_t)n < most ? n : (int32_t)most;
 }
 
+/* Most KV heads of an item: all of a row, which are read best, when that leaves items enough for
+ * the threads to share evenly, or one thread does them all. */
+static int most_groups(const struct backend *be, const struct attn_layer *al,
+                       const struct step_dev *st)
+{
+    int32_t g0, n = kv_heads(al, &g0), threads = pool_parts(be->pool);
+    int64_t splits = 0;
+    for (int32_t s = 0; s < st->n_seqs; s++)
+        splits += (col_i32(st->kv_len, s) + SPLIT - 1) / SPLIT;
+    int64_t groups = splits * n / (ITEMS_PER_THREAD * threads);
+    if (threads == 1 || splits * SPLIT * al->n_q * al->d_head <= PRODUCT_GRAIN)
+        return n;
+    return groups < 1 ? 1 : groups < n ? (int)groups : n;
+}
+
 enum status cpu_attention(struct backend *be, const struct attn_layer *al,
                           const struct step_dev *st, struct view q, struct kv_layer kv,
                           struct view out)
@@ -346,6 +396,7 @@ enum status cpu_attention(struct backend *be, const struct attn_layer *al,
                           .q = q,
                           .out = out,
                           .kv = kv,
+                          .groups = al->n_q > 0 ? most_groups(be, al, st) : 1,
                           .lead = -1,
                           .carry = be->attn_part,
                           .used = carry_floats(be)};

@@ -23,7 +23,7 @@ static void plain_linear_tile(const struct linear_tile *t)
         }
 }
 
-static void plain_attn_split(const struct attn_split *a, float *scratch)
+static void plain_attn_group(const struct attn_split *a, float *scratch)
 {
     float *p = scratch; /* [SPLIT] scores, then weights; 0 for keys that the row does not see */
     int d = a->d;
@@ -53,6 +53,14 @@ static void plain_attn_split(const struct attn_split *a, float *scratch)
         }
         o[d] = m;
         o[d + 1] = lane_sum(lane);
+    }
+}
+
+static void plain_attn_split(const struct attn_split *a, float *scratch)
+{
+    for (int g = 0; g < a->n_groups; g++) {
+        struct attn_split one = attn_group(a, g);
+        plain_attn_group(&one, scratch);
     }
 }
 

@@ -146,7 +146,7 @@ static inline void v_split_f16(vf units, vf out[2])
     const __m512i order =
         _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24,
                          22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-    uint16_t h[32];
+    _Alignas(64) uint16_t h[32]; /* a store across lines is not forwarded */
     _mm512_storeu_si512(h, _mm512_permutexvar_epi16(order, _mm512_castps_si512(units)));
     __asm__("" : "+m"(h)); /* converting from memory saves the shuffles of taking h apart */
     out[0] = v_load_f16(h);

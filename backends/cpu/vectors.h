@@ -7,8 +7,10 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define NO_UNROLL _Pragma("clang loop unroll(disable)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
+#define NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 
 enum {
