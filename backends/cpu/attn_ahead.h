@@ -25,9 +25,10 @@ struct ahead {
 /* The next run: what the next keys have in one piece. */
 static bool next_run(struct ahead *h)
 {
-    int32_t in_block = h->block_len - h->key % h->block_len, n = h->stop - h->key;
+    int32_t n = h->stop - h->key;
     if (n <= 0)
         return false;
+    int32_t in_block = h->block_len - h->key % h->block_len;
     n = h->bytes < h->row_bytes ? 1 : n < in_block ? n : in_block;
     h->rest = h->base + h->row_bytes * kv_row(h->blocks, h->block_len, h->key);
     h->run_end = h->rest + (size_t)n * h->bytes;
@@ -99,8 +100,8 @@ static struct ahead ahead_of(const struct attn_split *a, bool values, int k, int
     int dist = (READ_AHEAD_BYTES / row + PANEL - 1) / PANEL * PANEL;
     int from = k + (dist < SPLIT / 2 ? dist : SPLIT / 2);
     const struct attn_split *of = from >= a->hi && values ? a->next : a;
-    if (!of)
-        return (struct ahead){0};
+    if (!of) /* nothing comes: a line that is there already */
+        return (struct ahead){.at = o->base, .end = o->base, .rest = o->base, .run_end = o->base};
     if (from >= a->hi) {
         o = values ? &of->k : &of->v;
         from += of->lo - a->hi;
