@@ -80,8 +80,8 @@
         ATTN(50, 4, 240, 3, 2, 2, 33, 5, DT, .q_offset = 1),                                       \
         ATTN(30, 2, 500, 4, 1, 4, 16, 16, DT, .window = 9),                                        \
         ATTN(21, 3, 530, 2, 2, 1, 40, 32, DT, .window = 300),                                      \
-        ATTN(2, 1, 1100, 5, 1, 5, 128, 16, DT, ), ATTN(3, 3, 700, 32, 8, 4, 64, 16, DT, ),         \
-        ATTN(2, 2, 600, 40, 20, 2, 96, 16, DT, .window = 290),                                     \
+        ATTN(2, 1, 1100, 5, 1, 5, 128, 16, DT, ), ATTN(1, 1, 290, 32, 8, 4, 64, 16, DT, ),         \
+        ATTN(1, 1, 310, 40, 20, 2, 96, 16, DT, .window = 290),                                     \
         ATTN(2, 1, 530, 13, 5, 3, 72, 5, DT, .q_offset = 1),
 /* Experts without a row, with one, and with more than a tile. */
 #define MOE_CASES(DT)                                                                              \
