@@ -2,8 +2,10 @@
 #ifndef COMMON_PARENT_H
 #define COMMON_PARENT_H
 
-/* Asks the kernel for SIGKILL when the parent ends (Linux; elsewhere nothing happens, leases do
- * it). */
-void die_with_parent(void);
+#include "common/status.h"
+
+/* The kernel sends this process SIGKILL when its parent ends.  ST_PEER: the parent has ended
+ * already; ST_UNSUPPORTED: not Linux. */
+MUST_CHECK enum status die_with_parent(void);
 
 #endif

@@ -176,7 +176,7 @@ static enum send_result send_accepted(struct coordinator *co, struct request *r,
     struct client_msg m = {.type = MSG_ACCEPTED};
     m.u.accepted =
         (struct msg_accepted){r->id, r->n_prompt, r->queue_position, r->sp.seed, r->attached};
-    return front_send(co->front, r->client, &m, now_us);
+    return client_port_send(co->client_port, r->client, &m, now_us);
 }
 
 static enum send_result send_delta(struct coordinator *co, struct request *r, uint32_t i,
@@ -201,7 +201,7 @@ static enum send_result send_delta(struct coordinator *co, struct request *r, ui
         d->n_top = s->n_top + s->sent_tokens;
         d->top = s->top + s->sent_top;
     }
-    enum send_result res = front_send(co->front, r->client, &m, now_us);
+    enum send_result res = client_port_send(co->client_port, r->client, &m, now_us);
     if (res == SEND_OK) {
         s->seq++;
         s->sent_tokens = have;
@@ -238,7 +238,7 @@ static enum send_result send_finish(struct coordinator *co, struct request *r, u
     f->total_us = r->ended_us - r->arrived_us;
     f->preemptions = r->preemptions;
     f->recoveries = r->recoveries;
-    return front_send(co->front, r->client, &m, now_us);
+    return client_port_send(co->client_port, r->client, &m, now_us);
 }
 
 static enum send_result send_failed(struct coordinator *co, struct request *r, uint64_t now_us)
@@ -249,7 +249,7 @@ static enum send_result send_failed(struct coordinator *co, struct request *r, u
                                    .detail = r->detail,
                                    .retryable = r->retryable,
                                    .retry_after_ms = r->retryable ? 1000 : 0};
-    return front_send(co->front, r->client, &m, now_us);
+    return client_port_send(co->client_port, r->client, &m, now_us);
 }
 
 /* everything that the request has for its client, in order; stops at the first that cannot be sent

@@ -23,12 +23,12 @@ static void reply_error(struct coordinator *co, struct client *c, enum msg_type 
                                    .field = field,
                                    .retryable = retryable,
                                    .retry_after_ms = retryable ? 1000 : 0};
-    front_reply(co->front, c, &m, now_us);
+    client_port_reply(co->client_port, c, &m, now_us);
 }
 
 static struct msg_model model_info(const struct coordinator *co)
 {
-    struct group *g = link_active(co->link);
+    struct worker_group *g = worker_port_active(co->worker_port);
     return (struct msg_model){.name = co->cfg.model_name,
                               .digest = co->shape.digest,
                               .vocab = co->shape.vocab,
@@ -56,15 +56,15 @@ static void on_hello(struct coordinator *co, struct client *c, const struct msg_
         .server = "ingot " INGOT_VERSION,
         .n_models = 1,
         .models = &model,
-        .max_message_bytes = co->cfg.front.max_message,
+        .max_message_bytes = co->cfg.client_port.max_message,
         .max_prompt_tokens = co->shape.max_ctx ? co->shape.max_ctx - 1 : 0,
         .max_queued = co->cfg.max_waiting,
         .max_samples = MAX_SAMPLES,
-        .heartbeat_ms = co->cfg.front.heartbeat_ms,
+        .heartbeat_ms = co->cfg.client_port.heartbeat_ms,
     };
     c->said_hello = true;
     log_line(LOG_DEBUG, "client %" PRIu64 " is %s", c->id, h->client);
-    front_reply(co->front, c, &m, now_us);
+    client_port_reply(co->client_port, c, &m, now_us);
 }
 
 /* ---- Generate ---- */
@@ -248,7 +248,7 @@ static void generate_ready(struct coordinator *co, struct text_job *job, uint64_
 
 static void text_ready(struct coordinator *co, struct text_job *job, uint64_t now_us)
 {
-    struct client *c = front_find(co->front, job->client);
+    struct client *c = client_port_find(co->client_port, job->client);
     struct client_msg m;
     if (!c)
         return;
@@ -265,7 +265,7 @@ static void text_ready(struct coordinator *co, struct text_job *job, uint64_t no
         m.u.text.request_id = job->request_id;
         m.u.text.text = (struct wire_text){job->text.data, job->text.len};
     }
-    front_reply(co->front, c, &m, now_us);
+    client_port_reply(co->client_port, c, &m, now_us);
 }
 
 void clients_text_results(struct coordinator *co, uint64_t now_us)
@@ -283,19 +283,19 @@ void clients_text_results(struct coordinator *co, uint64_t now_us)
 static void on_stats(struct coordinator *co, struct client *c, const char *id, uint64_t now_us)
 {
     struct sched_stats s = {0};
-    struct msg_group groups[MAX_GROUPS];
+    struct msg_group groups[MAX_WORKER_GROUPS];
     struct client_msg m = {.type = MSG_STATS_REPLY};
     uint32_t n = 0;
 
     if (co->sched)
         sched_stats(co->sched, &s);
-    for (int i = 0; i < MAX_GROUPS; i++) {
-        const struct group *g = link_group(co->link, i);
+    for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
+        const struct worker_group *g = worker_port_group(co->worker_port, i);
         if (!g)
             continue;
         groups[n] = (struct msg_group){
             .epoch = g->epoch, .world = g->world, .backend = g->backend, .coll = g->coll};
-        group_step_percentiles(g, &groups[n].step_us_p50, &groups[n].step_us_p99);
+        worker_group_step_percentiles(g, &groups[n].step_us_p50, &groups[n].step_us_p99);
         n++;
     }
     m.u.stats = (struct msg_stats){
@@ -305,7 +305,7 @@ static void on_stats(struct coordinator *co, struct client *c, const char *id, u
         .blocks_total = s.blocks_total,
         .blocks_free = s.blocks_free,
         .blocks_cached = s.blocks_cached,
-        .clients = front_clients(co->front),
+        .clients = client_port_clients(co->client_port),
         .steps = s.steps,
         .steps_overlapped = co->n.steps_overlapped,
         .tokens_generated = co->n.tokens_generated,
@@ -325,7 +325,7 @@ static void on_stats(struct coordinator *co, struct client *c, const char *id, u
         .n_groups = n,
         .groups = groups,
     };
-    front_reply(co->front, c, &m, now_us);
+    client_port_reply(co->client_port, c, &m, now_us);
 }
 
 static struct client_msg pong(struct coordinator *co, const char *id, uint64_t now_us)
@@ -350,7 +350,7 @@ static void on_models(struct coordinator *co, struct client *c, const char *id, 
     struct msg_model model = model_info(co);
     struct client_msg m = {.type = MSG_MODEL_LIST};
     m.u.model_list = (struct msg_model_list){id, 1, &model};
-    front_reply(co->front, c, &m, now_us);
+    client_port_reply(co->client_port, c, &m, now_us);
 }
 
 void clients_drain(struct coordinator *co, uint32_t timeout_ms, uint64_t now_us)
@@ -417,13 +417,13 @@ static void on_request(struct coordinator *co, struct client *c, const struct cl
         return;
     case MSG_PING:
         reply = pong(co, id, now_us);
-        front_reply(co->front, c, &reply, now_us);
+        client_port_reply(co->client_port, c, &reply, now_us);
         return;
     case MSG_DRAIN:
         clients_drain(co, m->u.simple.value, now_us);
         reply.type = MSG_DRAINING;
         reply.u.simple = (struct msg_simple){id, co->live};
-        front_reply(co->front, c, &reply, now_us);
+        client_port_reply(co->client_port, c, &reply, now_us);
         return;
     default:
         return; /* the decoder gives requests only */
@@ -458,7 +458,7 @@ void clients_receive(struct coordinator *co, uint64_t now_us)
     struct client *c;
     const void *data;
     size_t n;
-    for (int i = 0; i < MESSAGES_A_TURN && front_receive(co->front, &c, &data, &n); i++)
+    for (int i = 0; i < MESSAGES_A_TURN && client_port_receive(co->client_port, &c, &data, &n); i++)
         on_message(co, c, data, n, now_us);
 }
 
@@ -473,7 +473,7 @@ static void let_go(struct coordinator *co, struct client *c, uint64_t now_us)
         r->client = NULL;
         r->orphan_us = now_us;
     }
-    front_forget(co->front, c);
+    client_port_forget(co->client_port, c);
 }
 
 static void end_orphans(struct coordinator *co, uint64_t now_us)
@@ -500,14 +500,15 @@ void clients_tend(struct coordinator *co, uint64_t now_us)
     uint32_t at = 0;
     struct request *r;
 
-    front_tend(co->front, &probe, 1000U * (uint64_t)co->cfg.front.heartbeat_ms, now_us);
+    client_port_tend(co->client_port, &probe, 1000U * (uint64_t)co->cfg.client_port.heartbeat_ms,
+                     now_us);
     while ((r = request_next(co->requests, &at)))
         if (r->client && r->client->blocked_us &&
             now_us - r->client->blocked_us > 1000U * (uint64_t)co->cfg.slow_client_ms) {
             log_line(LOG_WARN, "client %" PRIu64 " does not read: it is dropped", r->client->id);
             r->client->gone = true;
         }
-    while ((c = front_next_gone(co->front)))
+    while ((c = client_port_next_gone(co->client_port)))
         let_go(co, c, now_us);
     end_orphans(co, now_us);
     request_expire(co->requests, now_us, KEEP_ENDED_US);

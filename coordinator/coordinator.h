@@ -1,21 +1,21 @@
-/* The coordinator: one loop between clients (front), text service, scheduler and worker groups
- * (link). loop.c is the loop; clients.c answers client messages; answers.c turns tokens into deltas
+/* The coordinator: one loop between clients (client_port), text service, scheduler and worker groups
+ * (worker_port). loop.c is the loop; clients.c answers client messages; answers.c turns tokens into deltas
  * and terminal messages; groups.c follows the worker groups and steps.  All state is here; one
  * thread. */
 #ifndef COORDINATOR_COORDINATOR_H
 #define COORDINATOR_COORDINATOR_H
 
-#include "coordinator/front.h"
+#include "coordinator/client_port.h"
 #include "coordinator/journal/journal.h"
-#include "coordinator/link.h"
 #include "coordinator/request.h"
 #include "coordinator/sched/sched.h"
 #include "coordinator/text_service.h"
+#include "coordinator/worker_port.h"
 
 struct coordinator_config {
     const char *model_path, *model_name;
-    struct front_config front;
-    struct link_config link;
+    struct client_port_config client_port;
+    struct worker_port_config worker_port;
     uint32_t max_seqs, max_step_tokens; /* 0 = the worker group's */
     uint32_t max_waiting;
     uint64_t max_waiting_tokens;
@@ -38,15 +38,15 @@ struct counters {
 struct coordinator {
     struct coordinator_config cfg;
     void *zmq_ctx;
-    struct front *front;
-    struct link *link;
+    struct client_port *client_port;
+    struct worker_port *worker_port;
     struct text_service *text;
     struct model_text mt;
     struct wire_mem rx; /* of the message that is being handled */
     struct request_table *requests;
     struct journal *journal;
-    struct sched *sched; /* NULL until the first worker group said what it can do */
-    struct group shape;  /* that group's facts */
+    struct sched *sched;       /* NULL until the first worker group said what it can do */
+    struct worker_group shape; /* that group's facts */
     struct sched_effect *fx;
     size_t fx_cap;
     struct request *dirty; /* requests with something to send */

@@ -13,7 +13,7 @@ enum {
 
 bool groups_ready(struct coordinator *co)
 {
-    return link_active(co->link) != NULL;
+    return worker_port_active(co->worker_port) != NULL;
 }
 
 static uint32_t least(uint32_t mine, uint32_t theirs)
@@ -22,7 +22,7 @@ static uint32_t least(uint32_t mine, uint32_t theirs)
 }
 
 /* the first group says how large everything is */
-static enum status make_sched(struct coordinator *co, const struct group *g)
+static enum status make_sched(struct coordinator *co, const struct worker_group *g)
 {
     struct sched_config sc = {
         .max_seqs = least(co->cfg.max_seqs, g->max_seqs),
@@ -55,7 +55,7 @@ static enum status make_sched(struct coordinator *co, const struct group *g)
     co->shape = *g;
     co->shape.max_seqs = sc.max_seqs;
     co->shape.max_step_tokens = sc.max_step_tokens;
-    link_require(co->link, &co->shape);
+    worker_port_require(co->worker_port, &co->shape);
     return ST_OK;
 }
 
@@ -69,7 +69,7 @@ static void reset_sched(struct coordinator *co, uint32_t n_blocks, uint64_t now_
 
 static void activate(struct coordinator *co, uint64_t now_us)
 {
-    struct group *g = link_promote(co->link);
+    struct worker_group *g = worker_port_promote(co->worker_port);
     if (!g)
         return;
     /* a larger cache than the first group's is not used: the tables were sized by that one */
@@ -82,7 +82,7 @@ static void activate(struct coordinator *co, uint64_t now_us)
     coordinator_notify(co, "group-up %" PRIu64 " %u", g->launch, g->world);
 }
 
-static void on_joined(struct coordinator *co, struct group *g, uint64_t now_us)
+static void on_joined(struct coordinator *co, struct worker_group *g, uint64_t now_us)
 {
     if (!co->sched && make_sched(co, g) != ST_OK) {
         log_failure(LOG_ERROR, ST_NOMEM, "the scheduler could not be made");
@@ -91,15 +91,15 @@ static void on_joined(struct coordinator *co, struct group *g, uint64_t now_us)
         co->exit_code = 1;
         return;
     }
-    if (link_active(co->link))
+    if (worker_port_active(co->worker_port))
         log_line(LOG_INFO, "a worker group of %u ranks stands by", g->world);
     else
         activate(co, now_us);
 }
 
-static void on_lost(struct coordinator *co, const struct link_event *ev, uint64_t now_us)
+static void on_lost(struct coordinator *co, const struct worker_port_event *ev, uint64_t now_us)
 {
-    struct group *g = ev->group;
+    struct worker_group *g = ev->group;
     uint32_t at = 0;
     struct request *r;
 
@@ -126,13 +126,13 @@ static void on_lost(struct coordinator *co, const struct link_event *ev, uint64_
     activate(co, now_us); /* a standby group, if there is one */
 }
 
-static void on_result(struct coordinator *co, struct link_event *ev, uint64_t now_us)
+static void on_result(struct coordinator *co, struct worker_port_event *ev, uint64_t now_us)
 {
     size_t n_fx = 0;
     enum status st = sched_commit(co->sched, &ev->result, co->fx, co->fx_cap, &n_fx);
     if (st != ST_OK) { /* it answered something else than it was asked */
         log_failure(LOG_ERROR, st, "a step result");
-        link_drop(co->link, ev->group, status_text(), ev);
+        worker_port_drop(co->worker_port, ev->group, status_text(), ev);
         on_lost(co, ev, now_us);
         return;
     }
@@ -144,19 +144,19 @@ static void on_result(struct coordinator *co, struct link_event *ev, uint64_t no
 
 void groups_receive(struct coordinator *co, uint64_t now_us)
 {
-    struct link_event ev;
+    struct worker_port_event ev;
     for (;;) {
-        link_poll(co->link, now_us, &ev);
+        worker_port_poll(co->worker_port, now_us, &ev);
         switch (ev.kind) {
-        case LINK_NONE:
+        case WORKER_PORT_NONE:
             return;
-        case LINK_JOINED:
+        case WORKER_PORT_JOINED:
             on_joined(co, ev.group, now_us);
             break;
-        case LINK_RESULT:
+        case WORKER_PORT_RESULT:
             on_result(co, &ev, now_us);
             break;
-        case LINK_LOST:
+        case WORKER_PORT_LOST:
             on_lost(co, &ev, now_us);
             break;
         }
@@ -165,7 +165,7 @@ void groups_receive(struct coordinator *co, uint64_t now_us)
 
 void groups_plan(struct coordinator *co, uint64_t now_us)
 {
-    struct group *g = link_active(co->link);
+    struct worker_group *g = worker_port_active(co->worker_port);
     struct step_plan plan;
     size_t n_fx = 0;
     if (!g || !co->sched)
@@ -176,13 +176,13 @@ void groups_plan(struct coordinator *co, uint64_t now_us)
     if (!work)
         return;
     co->n.steps_overlapped += g->n_sent > 0;
-    if (link_send_plan(co->link, &plan, now_us) != ST_OK)
+    if (worker_port_send_plan(co->worker_port, &plan, now_us) != ST_OK)
         log_failure(LOG_WARN, ST_PEER, "a step could not be sent");
 }
 
 void groups_tend(struct coordinator *co, uint64_t now_us)
 {
-    link_tend(co->link, now_us);
+    worker_port_tend(co->worker_port, now_us);
     if (co->no_group_us && co->live &&
         now_us - co->no_group_us > 1000U * (uint64_t)co->cfg.group_wait_ms) {
         answer_fail_all(co, ST_PEER, "the worker group was lost and none has come back", now_us);

@@ -25,22 +25,23 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     TRY(model_text_open(&co->mt, cfg->model_path));
     if (!co->mt.chat)
         log_line(LOG_INFO, "no chat: %s", co->mt.no_chat);
-    TRY(wire_mem_init(&co->rx, 8 * cfg->front.max_message));
+    TRY(wire_mem_init(&co->rx, 8 * cfg->client_port.max_message));
     TRY(request_table_create(&co->requests, cfg->max_waiting + SPARE_REQUESTS));
-    TRY(text_service_start(&co->text, &co->mt, cfg->front.max_message));
-    TRY(front_open(&co->front, co->zmq_ctx, &cfg->front));
-    TRY(link_open(&co->link, co->zmq_ctx, &cfg->link));
+    TRY(text_service_start(&co->text, &co->mt, cfg->client_port.max_message));
+    TRY(client_port_open(&co->client_port, co->zmq_ctx, &cfg->client_port));
+    TRY(worker_port_open(&co->worker_port, co->zmq_ctx, &cfg->worker_port));
     log_line(LOG_INFO, "serving %s on %s, workers on %s", cfg->model_name,
-             front_endpoint(co->front), link_endpoint(co->link));
-    coordinator_notify(co, "listening %s %s", front_endpoint(co->front), link_endpoint(co->link));
+             client_port_endpoint(co->client_port), worker_port_endpoint(co->worker_port));
+    coordinator_notify(co, "listening %s %s", client_port_endpoint(co->client_port),
+                       worker_port_endpoint(co->worker_port));
     return ST_OK;
 }
 
 void coordinator_close(struct coordinator *co)
 {
     text_service_stop(co->text);
-    front_close(co->front);
-    link_close(co->link);
+    client_port_close(co->client_port);
+    worker_port_close(co->worker_port);
     if (co->zmq_ctx)
         zmq_ctx_term(co->zmq_ctx);
     request_table_destroy(co->requests);
@@ -99,8 +100,8 @@ int coordinator_run(struct coordinator *co, int stop_fd)
 {
     uint64_t tended_us = 0;
     zmq_pollitem_t items[] = {
-        {.socket = front_socket(co->front), .events = ZMQ_POLLIN},
-        {.socket = link_socket(co->link), .events = ZMQ_POLLIN},
+        {.socket = client_port_socket(co->client_port), .events = ZMQ_POLLIN},
+        {.socket = worker_port_socket(co->worker_port), .events = ZMQ_POLLIN},
         {.fd = text_service_fd(co->text), .events = ZMQ_POLLIN},
         {.fd = stop_fd, .events = ZMQ_POLLIN},
     };
@@ -128,7 +129,7 @@ int coordinator_run(struct coordinator *co, int stop_fd)
             journal_flush(co->journal, co->sched, now_us);
         check_drained(co, now_us);
     }
-    link_shutdown(co->link);
+    worker_port_shutdown(co->worker_port);
     log_line(LOG_INFO, "drained: nothing is left to do");
     coordinator_notify(co, "drained");
     return co->exit_code;

@@ -248,18 +248,18 @@ static struct coordinator_config config_of(const struct args *a)
     return (struct coordinator_config){
         .model_path = a->model,
         .model_name = a->name ? a->name : last_part(a->model),
-        .front = {.endpoints = a->listen,
-                  .allow_remote = a->allow_remote,
-                  .max_message = a->max_message,
-                  .heartbeat_ms = (uint32_t)a->heartbeat_ms,
-                  .max_clients = (uint32_t)a->max_clients},
-        .link = {.endpoint = a->workers,
-                 .allow_remote = a->allow_remote,
-                 .heartbeat_ms = (uint32_t)a->heartbeat_ms,
-                 .silence_ms = (uint32_t)a->silence_ms,
-                 .step_min_ms = (uint32_t)a->step_deadline_ms,
-                 .first_step_ms = (uint32_t)a->first_step_ms,
-                 .lease_ms = (uint32_t)a->lease_ms},
+        .client_port = {.endpoints = a->listen,
+                        .allow_remote = a->allow_remote,
+                        .max_message = a->max_message,
+                        .heartbeat_ms = (uint32_t)a->heartbeat_ms,
+                        .max_clients = (uint32_t)a->max_clients},
+        .worker_port = {.endpoint = a->workers,
+                        .allow_remote = a->allow_remote,
+                        .heartbeat_ms = (uint32_t)a->heartbeat_ms,
+                        .silence_ms = (uint32_t)a->silence_ms,
+                        .step_min_ms = (uint32_t)a->step_deadline_ms,
+                        .first_step_ms = (uint32_t)a->first_step_ms,
+                        .lease_ms = (uint32_t)a->lease_ms},
         .max_seqs = (uint32_t)a->max_seqs,
         .max_step_tokens = (uint32_t)a->max_step_tokens,
         .max_waiting = (uint32_t)a->max_queued,
@@ -293,8 +293,10 @@ int main(int argc, char **argv)
         return 0;
     }
     log_init("coordinator", (enum log_level)args.log_level);
-    if (args.die_with_parent)
-        die_with_parent();
+    if (args.die_with_parent && die_with_parent() != ST_OK) {
+        fprintf(stderr, "ingot-coordinator: %s\n", status_text());
+        return 1;
+    }
     struct coordinator_config cfg = config_of(&args);
     enum status st = catch_signals();
     if (st == ST_OK)

@@ -8,8 +8,8 @@
 #include "common/text/text_buf.h"
 #include "common/wire/client_msg.h"
 #include "coordinator/sched/sched.h"
-#include "coordinator/text/detok.h"
-#include "coordinator/text/stop.h"
+#include "coordinator/tokenizer/detok.h"
+#include "coordinator/tokenizer/stop.h"
 
 struct client;
 

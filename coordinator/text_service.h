@@ -5,8 +5,8 @@
 
 #include "common/text/text_buf.h"
 #include "common/wire/client_msg.h"
-#include "coordinator/text/chat_template.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/jinja/chat_template.h"
+#include "coordinator/tokenizer/tokenizer.h"
 
 /* What a model knows about text.  Immutable once loaded. */
 struct model_text {

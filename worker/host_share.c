@@ -1,16 +1,13 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "worker/host_share.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "backends/cpu/host.h"
+#include "common/host.h"
 
 #ifdef __linux__
 #include <sched.h>
-#include <sys/prctl.h>
 #endif
 
 /* FNV-1a over the affinity mask; 0 where there is none. */
@@ -105,18 +102,4 @@ enum status host_share_take(const struct control_info *ci, bool bind, struct hos
     if (out->threads < 1)
         out->threads = 1;
     return ST_OK;
-}
-
-enum status host_die_with_parent(void)
-{
-#ifdef __linux__
-    pid_t parent = getppid();
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-        FAIL(ST_IO, "cannot bind this process's life to its parent's");
-    if (getppid() != parent)
-        FAIL(ST_PEER, "the parent process has died");
-    return ST_OK;
-#else
-    FAIL(ST_UNSUPPORTED, "--die-with-parent needs Linux");
-#endif
 }

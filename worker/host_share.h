@@ -20,7 +20,4 @@ MUST_CHECK enum status host_share_take(const struct control_info *ci, bool bind,
 /* Threads of each of n ranks that share what this process may use: at least 1. */
 int host_share_threads(int n);
 
-/* The process is killed when its parent dies; ST_UNSUPPORTED where the system cannot do that. */
-MUST_CHECK enum status host_die_with_parent(void);
-
 #endif

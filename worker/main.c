@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "worker/group.h"
+#include "common/parent.h"
+#include "worker/coordinator_port.h"
 #include "worker/host_share.h"
 #include "worker/inspect.h"
-#include "worker/link.h"
+#include "worker/rank.h"
 #include "worker/rank_loop.h"
 
 static volatile sig_atomic_t stop_asked;
@@ -42,7 +43,7 @@ static const char *base_name(const char *path)
 
 /* Ends the whole job.  Ranks other than 0 give rank 0 a moment: it tells the coordinator why, and
  * the first rank that aborts takes all others with it. */
-static _Noreturn void give_up(const struct group *g, enum status st, const char *what, int code)
+static _Noreturn void give_up(const struct rank *g, enum status st, const char *what, int code)
 {
     const struct timespec moment = {.tv_sec = 1};
     log_failure(LOG_ERROR, st, what);
@@ -69,7 +70,7 @@ static int exit_code_of(enum loop_end end)
     return EXIT_FAULT;
 }
 
-static struct worker_hello hello_of(const struct group *g)
+static struct worker_hello hello_of(const struct rank *g)
 {
     const struct model_config *mc = decoder_model(g->model);
     return (struct worker_hello){
@@ -91,7 +92,7 @@ static struct worker_hello hello_of(const struct group *g)
 }
 
 /* The loop, and the end of the job when it does not end as asked. */
-static int serve(struct group *g)
+static int serve(struct rank *g)
 {
     struct worker_hello hello = hello_of(g);
     struct rank_loop_config rl = {.rank = g->ci.rank,
@@ -102,17 +103,17 @@ static int serve(struct group *g)
                                   .lease_ms = (uint32_t)g->opt->lease_ms,
                                   .peer_ms = (uint32_t)g->opt->peer_ms,
                                   .stop = &stop_asked};
-    struct link_config lc = {.endpoint = g->opt->connect,
-                             .lease_ms = (uint32_t)g->opt->lease_ms,
-                             .max_message = RANK_MAX_MESSAGE};
+    struct coordinator_port_config lc = {.endpoint = g->opt->connect,
+                                         .lease_ms = (uint32_t)g->opt->lease_ms,
+                                         .max_message = RANK_MAX_MESSAGE};
     enum loop_end end;
     enum status st = ST_OK;
     if (g->ci.rank == 0)
-        st = link_open(&rl.link, &lc);
+        st = coordinator_port_open(&rl.port, &lc);
     if (st != ST_OK)
         give_up(g, st, "cannot reach the coordinator", EXIT_START);
     st = rank_loop_run(&rl, &end);
-    link_close(rl.link);
+    coordinator_port_close(rl.port);
     if (end == LOOP_FAULT)
         give_up(g, st, "fault", EXIT_FAULT);
     if (st != ST_OK)
@@ -124,7 +125,7 @@ static int serve(struct group *g)
 
 static int run(const struct worker_options *opt, const struct option_result *res)
 {
-    struct group g = {0};
+    struct rank g = {0};
     struct control_info ci = {0};
     char name[32];
     enum status st = control_open(&ci);
@@ -136,14 +137,14 @@ static int run(const struct worker_options *opt, const struct option_result *res
     }
     if (opt->print_config && ci.rank == 0)
         options_print_effective(stderr, &worker_option_set, opt, res);
-    st = group_plan(&g, opt, &ci);
+    st = rank_prepare(&g, opt, &ci);
     g.ci = ci;
     if (st == ST_OK)
-        st = group_load(&g);
+        st = rank_load(&g);
     if (st != ST_OK)
         give_up(&g, st, "cannot serve", EXIT_MODEL);
     int code = serve(&g);
-    group_close(&g);
+    rank_close(&g);
     /* an end that all ranks have agreed on; after an orphan's they may not be there any more */
     if (code == EXIT_ORPHAN && ci.rank != 0)
         control_abort(code);
@@ -224,7 +225,7 @@ int main(int argc, char **argv)
         printf("ingot-worker %s\n", INGOT_VERSION);
         return EXIT_AS_ASKED;
     }
-    if (opt.die_with_parent && host_die_with_parent() != ST_OK) {
+    if (opt.die_with_parent && die_with_parent() != ST_OK) {
         fprintf(stderr, "ingot-worker: %s\n", status_text());
         return EXIT_START;
     }

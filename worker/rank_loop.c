@@ -113,11 +113,11 @@ static enum status send_result(struct loop *l)
     struct step_result *r = &reply.u.result;
     uint64_t comm = *l->cfg.comm_us;
     int32_t n_rows;
-    link_lend(l->cfg.link);
+    coordinator_port_lend(l->cfg.port);
     enum status st = rank_step_sample(l->cfg.step, l->rows, &n_rows);
     if (st == ST_OK)
         st = full_rows(l, n_rows);
-    link_take(l->cfg.link, step.step_id);
+    coordinator_port_take(l->cfg.port, step.step_id);
     TRY(st);
     memmove(l->running, l->running + 1, (size_t)--l->n_running * sizeof *l->running);
     /* a step that was enqueued behind another one begins when that one ends */
@@ -129,7 +129,7 @@ static enum status send_result(struct loop *l)
     r->compute_us = l->sent_us - begin > r->comm_us ? l->sent_us - begin - r->comm_us : 0;
     r->tokens = rank_step_tokens(l->cfg.step, &r->n);
     l->last_step = step.step_id;
-    return link_send(l->cfg.link, &reply);
+    return coordinator_port_send(l->cfg.port, &reply);
 }
 
 /* ---- messages ---- */
@@ -203,12 +203,12 @@ static enum status handle(struct loop *l, size_t n)
     if (is_heartbeat(data, n))
         return ST_OK;
     TRY(tell(l, KIND_RELAY, (uint32_t)n, n));
-    link_lend(l->cfg.link);
+    coordinator_port_lend(l->cfg.port);
     enum status st = on_message(l, data, n);
-    link_take(l->cfg.link, l->last_step);
+    coordinator_port_take(l->cfg.port, l->last_step);
     TRY(st);
     if (l->welcome.epoch != epoch)
-        link_welcome(l->cfg.link, &l->welcome);
+        coordinator_port_welcome(l->cfg.port, &l->welcome);
     return ST_OK;
 }
 
@@ -216,8 +216,8 @@ static enum status handle(struct loop *l, size_t n)
 static enum status receive(struct loop *l, uint32_t wait_ms)
 {
     size_t n;
-    enum status st =
-        link_recv(l->cfg.link, l->buf + sizeof(struct head), RANK_MAX_MESSAGE, &n, wait_ms);
+    enum status st = coordinator_port_recv(l->cfg.port, l->buf + sizeof(struct head),
+                                           RANK_MAX_MESSAGE, &n, wait_ms);
     if (st == ST_TIMEOUT)
         finish(l, LOOP_ORPHAN);
     TRY(st);
@@ -242,7 +242,7 @@ static enum status rank_0(struct loop *l)
     const struct rank_loop_config *cfg = &l->cfg;
     struct worker_msg hello = {.type = WMSG_HELLO, .u.hello = *cfg->hello};
     uint64_t ticked = clock_us();
-    TRY(link_send(cfg->link, &hello));
+    TRY(coordinator_port_send(cfg->port, &hello));
     while (!l->over) {
         if (*cfg->stop && l->n_running == 0) {
             finish(l, LOOP_SIGNAL);
@@ -272,7 +272,7 @@ static void part(struct loop *l, enum status st)
                                           .detail = detail};
         tells = true;
     }
-    if (tells && link_send(l->cfg.link, &m) != ST_OK)
+    if (tells && coordinator_port_send(l->cfg.port, &m) != ST_OK)
         log_line(LOG_WARN, "the coordinator could not be told: %s", status_text());
     /* a Shutdown or a refusal the others have heard themselves; after a fault the ranks are no
      * longer in step: the caller aborts the job */

@@ -15,7 +15,7 @@
 #include <signal.h>
 
 #include "common/wire/worker_msg.h"
-#include "worker/link.h"
+#include "worker/coordinator_port.h"
 #include "worker/rank_step.h"
 
 enum { RANK_MAX_MESSAGE = 64 << 20 }; /* bytes of one coordinator message */
@@ -32,7 +32,7 @@ struct rank_loop_config {
     int rank, world;
     struct rank_step *step;
     const uint64_t *comm_us;           /* rank 0: time spent in collectives so far (timed_coll) */
-    struct link *link;                 /* rank 0 */
+    struct coordinator_port *port;     /* rank 0 */
     const struct worker_hello *hello;  /* rank 0 */
     uint32_t lease_ms;                 /* until the Welcome names another */
     uint32_t peer_ms;                  /* how long a rank may take to accept a broadcast */

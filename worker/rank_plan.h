@@ -4,7 +4,7 @@
 #ifndef WORKER_RANK_PLAN_H
 #define WORKER_RANK_PLAN_H
 
-#include "backends/cpu/host.h"
+#include "common/host.h"
 #include "worker/model/decoder.h"
 #include "worker/options.h"
 #include "worker/rank_step.h"

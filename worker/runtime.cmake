@@ -11,10 +11,10 @@ add_library(ingot_runtime STATIC
   rank_plan.c
   inspect.c
   timed_coll.c
-  link.c
+  coordinator_port.c
   rank_loop.c)
 target_link_libraries(ingot_runtime PUBLIC ingot_model ingot_wire ingot_coll ingot_common ingot_flags
   PRIVATE PkgConfig::ZMQ PkgConfig::CJSON Threads::Threads m)
 
-add_executable(ingot-worker main.c group.c host_share.c)
+add_executable(ingot-worker main.c rank.c host_share.c)
 target_link_libraries(ingot-worker PRIVATE ingot_runtime ingot_backends)

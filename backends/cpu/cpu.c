@@ -15,8 +15,8 @@
 #endif
 
 #include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/host.h"
 #include "common/clock.h"
+#include "common/host.h"
 
 /* Sizes of the scratch memory, in floats. */
 enum {

@@ -5,7 +5,7 @@
 #include <assert.h>
 
 #include "backends/cpu/kernels.h"
-#include "backends/cpu/pool.h"
+#include "common/pool.h"
 
 /* Work below which one thread does an op alone, about 10 to 20 us of it.  A job of the pool costs
  * 0.15 us while its threads spin, 10 us when they sleep, and milliseconds when other programs have

@@ -85,9 +85,8 @@ enum status child_start(pid_t *pid, const struct child_args *a, int keep_fd)
     if (*pid > 0)
         return ST_OK;
     setpgid(0, 0); /* Ctrl-C reaches the supervisor alone; it decides */
-    die_with_parent();
-    if (getppid() == 1)
-        _exit(127); /* the parent died before die_with_parent took effect */
+    if (die_with_parent() == ST_PEER || getppid() == 1)
+        _exit(127);
     signal(SIGPIPE, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);

@@ -25,7 +25,7 @@ enum {
     WORKER_EXIT_MODEL = 3,
 };
 
-struct group {
+struct group_job {
     pid_t pid; /* of mpirun, or of the only rank; 0: not running */
     uint64_t started_us, start_at_us;
     uint32_t quick_deaths;
@@ -42,7 +42,7 @@ struct supervisor {
     char line[2048]; /* of the coordinator's events */
     size_t n_line;
     char endpoint[256];
-    struct group groups[1 + MAX_STANDBY];
+    struct group_job groups[1 + MAX_STANDBY];
     int n_groups;
     bool listening, ready, ended, draining;
     int exit_code;
@@ -123,7 +123,7 @@ static void mpirun_args(struct child_args *a, const struct supervisor_config *c,
     child_argf(a, "%" PRId64, c->tp);
 }
 
-static enum status start_group(struct supervisor *s, struct group *g)
+static enum status start_group(struct supervisor *s, struct group_job *g)
 {
     const struct supervisor_config *c = &s->cfg;
     struct child_args a = {.n = 0};
@@ -204,7 +204,7 @@ enum status supervisor_start(struct supervisor **out, const struct supervisor_co
 
 /* ---- events ---- */
 
-static void kill_group(struct group *g)
+static void kill_group(struct group_job *g)
 {
     if (g->pid)
         kill(g->pid,
@@ -218,7 +218,7 @@ static void on_group_lost(struct supervisor *s, const char *rest)
         return;
     /* pid is rank 0's: find the group whose process it is or whose child it is */
     for (int i = 0; i < s->n_groups; i++) {
-        struct group *g = &s->groups[i];
+        struct group_job *g = &s->groups[i];
         if (g->pid &&
             (g->pid == (pid_t)pid || child_parent((pid_t)pid) == g->pid || s->n_groups == 1))
             kill_group(g);
@@ -263,7 +263,7 @@ static void read_events(struct supervisor *s)
 }
 
 /* when to start the group again, or a failure when that cannot help */
-static enum status plan_restart(struct supervisor *s, struct group *g, int wait_status)
+static enum status plan_restart(struct supervisor *s, struct group_job *g, int wait_status)
 {
     char why[64];
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
@@ -304,7 +304,7 @@ static enum status reap(struct supervisor *s)
                  child_end_text(ws, why, sizeof why));
     }
     for (int i = 0; i < s->n_groups; i++) {
-        struct group *g = &s->groups[i];
+        struct group_job *g = &s->groups[i];
         if (!g->pid || waitpid(g->pid, &ws, WNOHANG) != g->pid)
             continue;
         g->pid = 0;
@@ -318,7 +318,7 @@ static enum status start_due(struct supervisor *s)
 {
     uint64_t now = clock_us();
     for (int i = 0; i < s->n_groups; i++) {
-        struct group *g = &s->groups[i];
+        struct group_job *g = &s->groups[i];
         if (!g->pid && g->start_at_us && g->start_at_us <= now && !s->draining && !s->ended)
             TRY(start_group(s, g));
     }

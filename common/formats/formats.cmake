@@ -1,8 +1,6 @@
 # Parsers of model files: pure, over (pointer, length).
 add_library(ingot_formats STATIC
   formats/json_get.c
-  formats/safetensors.c
-  formats/safetensors_index.c
   formats/model_arch.c
   formats/model_config.c
   formats/config_experts.c

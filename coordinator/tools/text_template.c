@@ -6,7 +6,7 @@
 
 #include "common/formats/gguf_file.h"
 #include "common/mapped_file.h"
-#include "coordinator/text/chat_template.h"
+#include "coordinator/jinja/chat_template.h"
 #include "coordinator/tools/text_tool.h"
 
 struct args {

@@ -9,7 +9,7 @@
 #include "common/options.h"
 #include "common/status.h"
 #include "common/text/text_buf.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/tokenizer/tokenizer.h"
 
 enum text_exit {
     TEXT_OK = 0,

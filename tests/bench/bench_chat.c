@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "coordinator/text/chat_template.h"
+#include "coordinator/jinja/chat_template.h"
 #include "text_chat/json_slice.h"
 
 struct job {

@@ -5,9 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/cpu/host.h"
 #include "bench/shape_source.h"
 #include "bench/step_report.h"
+#include "common/host.h"
 #include "common/options.h"
 #include "common/parent.h"
 #include "common/quant.h"
@@ -268,7 +268,7 @@ static enum status run_rows(struct bench *b, struct step_rig *rig)
 static int be_rank(struct bench *b, int r)
 {
     struct step_rig rig;
-    die_with_parent();
+    TRY(die_with_parent());
     b->rig.rank = r;
     enum status st = step_rig_open(&rig, b->ld, &b->rig);
     if (st == ST_OK && b->opt->start)

@@ -8,7 +8,7 @@
 
 #include "common/mapped_file.h"
 #include "common/utf8.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/tokenizer/tokenizer.h"
 
 static double now_ms(void)
 {

@@ -3,7 +3,7 @@
 #define TESTS_BENCH_STEP_RUN_H
 
 #include "bench/step_cost.h"
-#include "worker/engine.h"
+#include "worker/engine/engine.h"
 
 enum { MAX_REPS = 100, MAX_ROWS = 64, MAX_BATCH = 256 };
 

@@ -6,7 +6,7 @@
 
 #include "common/formats/gguf.h"
 #include "common/formats/model_config.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/tokenizer/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/utf8.h"
-#include "coordinator/text/chat_template.h"
+#include "coordinator/jinja/chat_template.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

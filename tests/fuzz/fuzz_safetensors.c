@@ -1,5 +1,5 @@
 /* The safetensors header, and the index of a model in several files: the first byte chooses. */
-#include "common/formats/safetensors.h"
+#include "worker/load/safetensors.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/tokenizer/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,2 +1,2 @@
-ingot_fuzz(safetensors LIBS ingot_formats ingot_common)
+ingot_fuzz(safetensors LIBS ingot_model ingot_formats ingot_common)
 ingot_fuzz(config LIBS ingot_formats ingot_common)

@@ -3,7 +3,7 @@
 #define TESTS_GPU_GPU_MODEL_H
 
 #include "gpu/tap.h"
-#include "worker/engine.h"
+#include "worker/engine/engine.h"
 
 struct options {
     const char *models, *stories; /* folders */

@@ -46,7 +46,7 @@ static enum status open_model(struct loader **ld, const char *model, const char 
     return shape_loader_open(ld, model, t, t);
 }
 
-/* As worker/group.c. */
+/* As worker/rank.c. */
 static enum status take_all(struct rank *r, struct host_taken base)
 {
     struct rank_plan *p = &r->plan;

@@ -4,7 +4,7 @@
 #define TESTS_MODEL_RIG_H
 
 #include "data.h"
-#include "worker/engine.h"
+#include "worker/engine/engine.h"
 
 struct rig_config {
     int32_t max_tokens, max_seqs, max_out, n_blocks, block_len, max_ctx; /* 0: a default */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/formats/gguf_file.h"
-#include "common/formats/gguf_write.h"
 #include "rig.h"
+#include "worker/quantize/gguf_write.h"
 
 static uint32_t value_of(const struct split_recipe *r, int part, const char *key, uint32_t v)
 {

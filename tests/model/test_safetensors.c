@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/formats/safetensors.h"
 #include "guard.h"
 #include "rig.h"
+#include "worker/load/safetensors.h"
 
 /* A file with that header and n_data bytes behind it, at a guard page. */
 static struct guarded file_of(const char *header, size_t n_data)

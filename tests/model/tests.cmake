@@ -35,4 +35,4 @@ set_property(TEST test_model_golden test_model_tp APPEND PROPERTY LABELS nompi)
 ingot_test(test_model_gguf ${CMAKE_CURRENT_LIST_DIR}/test_gguf_model.c ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c
   ${model_rig} LIBS ${model_libs} m TIMEOUT 600)
 ingot_test(test_model_gguf_split ${CMAKE_CURRENT_LIST_DIR}/test_gguf_split.c ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c
-  ${CMAKE_CURRENT_LIST_DIR}/split_gguf.c ${model_rig} LIBS ${model_libs} m)
+  ${CMAKE_CURRENT_LIST_DIR}/split_gguf.c ${model_rig} LIBS ingot_quantize ${model_libs} m)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "worker/engine.h"
+#include "worker/engine/engine.h"
 
 enum { MAX_WORLD = 4, N = 40, MAX_VOCAB = 512 };
 

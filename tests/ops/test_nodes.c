@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/host.h"
+#include "common/host.h"
 #include "temp_dir.h"
 
 #ifdef __linux__

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "backends/cpu/pool.h"
+#include "common/pool.h"
 
 enum { MAX_PARTS = 64 };
 

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/quant_encode.h"
 #include "common/status.h"
+#include "worker/quantize/quant_encode.h"
 
 static const struct {
     enum dtype type;

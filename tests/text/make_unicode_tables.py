@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes coordinator/text/unicode_tables.c: character classes as the HuggingFace tokenizers library has them.
+"""Makes coordinator/tokenizer/unicode_tables.c: character classes as the HuggingFace tokenizers library has them.
 
 The library takes some classes from tables of an older Unicode version than others; asking it about every character is
 the only way to agree with it.  usage: make_unicode_tables.py > unicode_tables.c"""
@@ -42,7 +42,7 @@ def ranges(test):
 
 def main():
     print("/* Made by tests/text/make_unicode_tables.py.  Characters from U+0080 on, by first and last. */")
-    print('#include "coordinator/text/unicode_tables.h"\n\n/* clang-format off */')
+    print('#include "coordinator/tokenizer/unicode_tables.h"\n\n/* clang-format off */')
     for name, what, test in TABLES:
         found = ranges(test)
         print(f"/* {what} */\nstatic const struct uc_range {name}_ranges[] = {{")

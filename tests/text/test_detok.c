@@ -1,7 +1,7 @@
 #include "tests/text/vectors.h"
 
 #include "common/utf8.h"
-#include "coordinator/text/detok.h"
+#include "coordinator/tokenizer/detok.h"
 #include "data.h"
 
 static struct tokenizer *open_own(const char *file, cJSON **all)

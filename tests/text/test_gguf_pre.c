@@ -2,7 +2,7 @@
 #include "tests/text/vectors.h"
 
 #include "common/formats/gguf.h"
-#include "coordinator/text/unicode.h"
+#include "coordinator/tokenizer/unicode.h"
 #include "tests/text/gguf_writer.h"
 
 /* The byte-level alphabet, then a token (and the merge that makes it) for each probe. */

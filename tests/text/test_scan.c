@@ -1,8 +1,8 @@
 /* The matchers written by hand against PCRE2, on random text. */
 #include "tests/text/vectors.h"
 
-#include "coordinator/text/tokenizer_impl.h"
-#include "coordinator/text/unicode.h"
+#include "coordinator/tokenizer/impl.h"
+#include "coordinator/tokenizer/unicode.h"
 
 #define LLAMA3(digits)                                                                             \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                           \

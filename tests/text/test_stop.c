@@ -1,6 +1,6 @@
 #include "tests/text/vectors.h"
 
-#include "coordinator/text/stop.h"
+#include "coordinator/tokenizer/stop.h"
 
 static struct stop_set *set_of(const char *const *strings, size_t n)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/tokenizer/tokenizer.h"
 
 static void print_ids(const struct token_list *l)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/mapped_file.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/tokenizer/tokenizer.h"
 
 /* A file as bytes (malloc), or NULL. */
 static inline char *read_all(const char *path, size_t *n)

@@ -4,7 +4,7 @@
 #include <criterion/logging.h>
 #include <stdio.h>
 
-#include "coordinator/text/chat_template.h"
+#include "coordinator/jinja/chat_template.h"
 #include "data.h"
 #include "text_chat/chat_data.h"
 #include "text_chat/json_slice.h"

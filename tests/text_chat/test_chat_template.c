@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "coordinator/text/chat_template.h"
+#include "coordinator/jinja/chat_template.h"
 #include "temp_dir.h"
 #include "text_chat/chat_data.h"
 #include "text_chat/json_slice.h"

@@ -4,7 +4,7 @@
 #define WORKER_LOAD_TENSOR_SOURCE_H
 
 #include "common/formats/model_config.h"
-#include "common/formats/safetensors.h"
+#include "worker/load/safetensors.h"
 
 struct stored_tensor {
     const char *name;

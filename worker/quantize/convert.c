@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cpu/pool.h"
 #include "common/checked.h"
-#include "common/quant_encode.h"
+#include "common/pool.h"
+#include "worker/quantize/quant_encode.h"
 
 enum { BATCH_BYTES = 8 << 20 };
 

@@ -6,7 +6,7 @@
 
 #include <signal.h>
 
-#include "common/formats/gguf_write.h"
+#include "worker/quantize/gguf_write.h"
 #include "worker/quantize/pieces.h"
 
 struct convert_stats { /* of one type of the new file */

@@ -2,9 +2,9 @@
 #ifndef WORKER_QUANTIZE_KEYS_H
 #define WORKER_QUANTIZE_KEYS_H
 
-#include "common/formats/gguf_write.h"
 #include "common/formats/model_config.h"
 #include "common/text/text_buf.h"
+#include "worker/quantize/gguf_write.h"
 
 struct keys_source {
     const char *path; /* of the model */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/parent.h"
-#include "worker/engine.h"
+#include "worker/engine/engine.h"
 
 enum { CHUNK = 64, BLOCK_LEN = 16, SEQ = 1 };
 
@@ -26,8 +26,7 @@ static _Noreturn void run_text(const struct quality_config *c, int out)
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
     char *slash = strrchr(self, '/');
-    die_with_parent();
-    if (dup2(out, STDOUT_FILENO) < 0)
+    if (die_with_parent() == ST_PEER || dup2(out, STDOUT_FILENO) < 0)
         _exit(127);
     if (slash) {
         snprintf(path, sizeof path, "%.*s/ingot-text", (int)(slash - self), self);

@@ -2,9 +2,11 @@
 add_library(ingot_quantize STATIC
   quantize/choice.c
   quantize/convert.c
+  quantize/gguf_write.c
   quantize/keys.c
   quantize/pieces.c
   quantize/quality.c
+  quantize/quant_encode.c
   quantize/vocab.c
   quantize/vocab_pre.c)
 target_link_libraries(ingot_quantize PUBLIC ingot_model ingot_flags PRIVATE PkgConfig::CJSON m)

@@ -1,0 +1,34 @@
+/* What the operating system lets this process use. */
+#ifndef COMMON_HOST_H
+#define COMMON_HOST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* CPUs in the affinity mask, cut to the cgroup's quota (rounded up); at least 1. */
+int host_cpus(void);
+
+/* Nodes of memory (the first 64, as bits) whose cores this process may use; 0: not known.  sysfs:
+ * where the system tells, HOST_NODES. */
+#define HOST_NODES "/sys/devices/system/node"
+uint64_t host_nodes(const char *sysfs);
+
+/* Binds the calling thread to the i-th core of those that the process may use, counted round; does
+ * nothing where the system cannot. */
+void host_bind_thread(int i);
+
+/* Bytes that can be allocated without swapping, within the cgroup's limit; 0 when not known. */
+size_t host_mem_free(void);
+size_t host_mem_total(void);
+
+/* What this process has taken, in bytes: memory, and pages of files (the program, its libraries,
+ * maps), which the system can drop.  A page that n processes share counts as 1/n.  0: not known. */
+struct host_taken {
+    size_t memory, files;
+};
+struct host_taken host_taken(void);
+
+/* "Intel(R) Xeon(R) Processor" (copied into name, cut to size). */
+void host_cpu_name(char *name, size_t size);
+
+#endif

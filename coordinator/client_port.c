@@ -1,0 +1,304 @@
+#include "coordinator/client_port.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "common/log.h"
+#include "common/wire/sock.h"
+
+enum { ZMTP_BEAT_MS = 5000 }; /* a client that is stopped for 15 s has lost its connection */
+enum { MAX_OUTBOX = 64, PROBE_ALL_US = 10 * 1000 * 1000 };
+
+struct out_msg {
+    struct out_msg *next;
+    size_t n;
+    uint8_t data[];
+};
+
+struct client_port {
+    void *sock;
+    char endpoint[256];
+    char bound[1024]; /* all of them, each ended by a NUL, then an empty one */
+    size_t n_bound;
+    struct client *clients;
+    uint32_t n_clients, max_clients;
+    uint64_t next_id;
+    struct wire_mem mem; /* for encoding */
+    zmq_msg_t identity, body;
+    bool holds; /* identity and body hold a received message */
+};
+
+static enum status bind_all(struct client_port *f, void *ctx, const struct client_port_config *cfg)
+{
+    struct sock_config sc = {
+        .max_message = cfg->max_message, .heartbeat_ms = ZMTP_BEAT_MS, .linger_ms = 1000};
+    char list[1024], *save = NULL;
+    if (strlen(cfg->endpoints) >= sizeof list)
+        FAIL(ST_RANGE, "the list of endpoints is longer than %zu bytes", sizeof list - 1);
+    memcpy(list, cfg->endpoints, strlen(cfg->endpoints) + 1);
+    for (char *e = strtok_r(list, ",", &save); e; e = strtok_r(NULL, ",", &save)) {
+        TRY(sock_check_endpoint(e, true, cfg->allow_remote));
+        if (!f->sock)
+            TRY(sock_bind_router(&f->sock, ctx, e, &sc, f->endpoint, sizeof f->endpoint));
+        else
+            TRY(sock_bind_more(f->sock, e));
+        memcpy(f->bound + f->n_bound, e, strlen(e) + 1);
+        f->n_bound += strlen(e) + 1;
+    }
+    if (!f->sock)
+        FAIL(ST_RANGE, "no endpoint to listen on");
+    return ST_OK;
+}
+
+enum status client_port_open(struct client_port **out, void *zmq_ctx,
+                             const struct client_port_config *cfg)
+{
+    struct client_port *f = calloc(1, sizeof *f);
+    if (!f)
+        FAIL(ST_NOMEM, "no memory for the client side");
+    f->max_clients = cfg->max_clients;
+    f->next_id = 1;
+    enum status st = wire_mem_init(&f->mem, (size_t)64 << 20);
+    if (st == ST_OK)
+        st = bind_all(f, zmq_ctx, cfg);
+    if (st != ST_OK) {
+        client_port_close(f);
+        return st;
+    }
+    *out = f;
+    return ST_OK;
+}
+
+static void drop_outbox(struct client *c)
+{
+    while (c->outbox) {
+        struct out_msg *m = c->outbox;
+        c->outbox = m->next;
+        free(m);
+    }
+    c->n_outbox = 0;
+}
+
+static void release(struct client_port *f)
+{
+    if (f->holds) {
+        zmq_msg_close(&f->identity);
+        zmq_msg_close(&f->body);
+        f->holds = false;
+    }
+}
+
+void client_port_close(struct client_port *f)
+{
+    if (!f)
+        return;
+    release(f);
+    while (f->clients) {
+        struct client *c = f->clients;
+        f->clients = c->next;
+        drop_outbox(c);
+        free(c);
+    }
+    sock_close(f->sock);
+    for (size_t at = 0; at < f->n_bound; at += strlen(f->bound + at) + 1)
+        sock_unlink(f->bound + at);
+    wire_mem_fini(&f->mem);
+    free(f);
+}
+
+void *client_port_socket(struct client_port *f)
+{
+    return f->sock;
+}
+
+const char *client_port_endpoint(const struct client_port *f)
+{
+    return f->endpoint;
+}
+
+uint32_t client_port_clients(const struct client_port *f)
+{
+    return f->n_clients;
+}
+
+struct client *client_port_find(struct client_port *f, uint64_t id)
+{
+    for (struct client *c = f->clients; c; c = c->next)
+        if (c->id == id)
+            return c->gone ? NULL : c;
+    return NULL;
+}
+
+static struct client *client_of(struct client_port *f, const void *identity, size_t n)
+{
+    for (struct client *c = f->clients; c; c = c->next)
+        if (!c->gone && c->n_identity == n && memcmp(c->identity, identity, n) == 0)
+            return c;
+    if (f->n_clients >= f->max_clients || n > 255)
+        return NULL;
+    struct client *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->id = f->next_id++;
+    memcpy(c->identity, identity, n);
+    c->n_identity = (uint8_t)n;
+    c->next = f->clients;
+    f->clients = c;
+    f->n_clients++;
+    return c;
+}
+
+/* the last of the parts must be the body; anything longer is not ours */
+static bool receive_parts(struct client_port *f)
+{
+    zmq_msg_init(&f->identity);
+    zmq_msg_init(&f->body);
+    f->holds = true;
+    if (zmq_msg_recv(&f->identity, f->sock, ZMQ_DONTWAIT) < 0) {
+        release(f);
+        return false;
+    }
+    bool good = zmq_msg_more(&f->identity) && zmq_msg_recv(&f->body, f->sock, ZMQ_DONTWAIT) >= 0;
+    bool more = good && zmq_msg_more(&f->body);
+    while (more) { /* too many parts: read them all, keep none, so that the body is not a frame */
+        zmq_msg_t extra;
+        zmq_msg_init(&extra);
+        more = zmq_msg_recv(&extra, f->sock, ZMQ_DONTWAIT) >= 0 && zmq_msg_more(&extra);
+        zmq_msg_close(&extra);
+        zmq_msg_close(&f->body);
+        zmq_msg_init(&f->body);
+    }
+    return true;
+}
+
+bool client_port_receive(struct client_port *f, struct client **from, const void **data, size_t *n)
+{
+    for (;;) {
+        release(f);
+        if (!receive_parts(f))
+            return false;
+        *from = client_of(f, zmq_msg_data(&f->identity), zmq_msg_size(&f->identity));
+        if (*from)
+            break;
+        log_line(LOG_WARN, "a message of an unknown client was dropped: %u clients are the limit",
+                 f->max_clients);
+    }
+    *data = zmq_msg_data(&f->body);
+    *n = zmq_msg_size(&f->body);
+    return true;
+}
+
+static enum send_result send_bytes(struct client_port *f, struct client *c, const void *data,
+                                   size_t n, uint64_t now_us)
+{
+    if (c->gone)
+        return SEND_GONE;
+    if (zmq_send(f->sock, c->identity, c->n_identity, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
+        if (errno == EAGAIN) {
+            if (!c->blocked_us)
+                c->blocked_us = now_us;
+            return SEND_BLOCKED;
+        }
+        c->gone = true;
+        return SEND_GONE;
+    }
+    if (zmq_send(f->sock, data, n, ZMQ_DONTWAIT) < 0) {
+        c->gone = true; /* the peer left between the two parts */
+        return SEND_GONE;
+    }
+    c->blocked_us = 0;
+    c->last_sent_us = now_us;
+    return SEND_OK;
+}
+
+static enum send_result send_outbox(struct client_port *f, struct client *c, uint64_t now_us)
+{
+    while (c->outbox) {
+        struct out_msg *m = c->outbox;
+        enum send_result r = send_bytes(f, c, m->data, m->n, now_us);
+        if (r != SEND_OK)
+            return r;
+        c->outbox = m->next;
+        c->n_outbox--;
+        free(m);
+    }
+    return SEND_OK;
+}
+
+enum send_result client_port_send(struct client_port *f, struct client *c,
+                                  const struct client_msg *msg, uint64_t now_us)
+{
+    struct wire_bytes bytes;
+    enum send_result r = send_outbox(f, c, now_us); /* order is kept */
+    if (r != SEND_OK)
+        return r;
+    wire_mem_reset(&f->mem);
+    enum status st = client_msg_encode_reply(&bytes, msg, &f->mem);
+    if (st != ST_OK) {
+        log_failure(LOG_ERROR, st, "a reply could not be encoded: its client is dropped");
+        c->gone = true; /* its requests end; nothing waits for a reply that never comes */
+        return SEND_GONE;
+    }
+    return send_bytes(f, c, bytes.data, bytes.n, now_us);
+}
+
+void client_port_reply(struct client_port *f, struct client *c, const struct client_msg *msg,
+                       uint64_t now_us)
+{
+    struct wire_bytes bytes;
+    if (client_port_send(f, c, msg, now_us) != SEND_BLOCKED)
+        return;
+    wire_mem_reset(&f->mem);
+    struct out_msg *m = NULL, **end = &c->outbox;
+    if (client_msg_encode_reply(&bytes, msg, &f->mem) == ST_OK && c->n_outbox < MAX_OUTBOX)
+        m = malloc(sizeof *m + bytes.n);
+    if (!m) {
+        log_line(LOG_WARN, "client %llu does not read its replies: it is dropped",
+                 (unsigned long long)c->id);
+        c->gone = true;
+        return;
+    }
+    m->next = NULL;
+    m->n = bytes.n;
+    memcpy(m->data, bytes.data, bytes.n);
+    while (*end)
+        end = &(*end)->next;
+    *end = m;
+    c->n_outbox++;
+}
+
+void client_port_tend(struct client_port *f, const struct client_msg *probe, uint64_t probe_us,
+                      uint64_t now_us)
+{
+    for (struct client *c = f->clients; c; c = c->next) {
+        uint64_t idle = now_us - c->last_sent_us;
+        if (c->gone || send_outbox(f, c, now_us) != SEND_OK)
+            continue;
+        if (idle > (c->n_requests ? probe_us : PROBE_ALL_US))
+            client_port_send(f, c, probe, now_us);
+    }
+}
+
+struct client *client_port_next_gone(struct client_port *f)
+{
+    for (struct client *c = f->clients; c; c = c->next)
+        if (c->gone)
+            return c;
+    return NULL;
+}
+
+void client_port_forget(struct client_port *f, struct client *c)
+{
+    for (struct client **at = &f->clients; *at; at = &(*at)->next) {
+        if (*at != c)
+            continue;
+        *at = c->next;
+        drop_outbox(c);
+        free(c);
+        f->n_clients--;
+        return;
+    }
+}

@@ -1,0 +1,61 @@
+/* The clients' side: one ROUTER socket, the table of clients, and sending without ever blocking.
+ * A client whose queue is full is "blocked": its deltas stay in their requests and its other
+ * replies in a short outbox, until it reads again or has been silent for too long.  A client that
+ * cannot be routed to is gone.  One thread (the loop). */
+#ifndef COORDINATOR_CLIENT_PORT_H
+#define COORDINATOR_CLIENT_PORT_H
+
+#include "common/wire/client_msg.h"
+
+struct client_port;
+
+struct client {
+    uint64_t id; /* never used again */
+    uint8_t identity[255];
+    uint8_t n_identity;
+    bool said_hello, gone;
+    uint64_t last_sent_us,
+        blocked_us;         /* blocked_us: since when the socket takes nothing; 0 = it does */
+    struct out_msg *outbox; /* replies that wait for the client to read */
+    uint32_t n_outbox;
+    struct client *next; /* in the table */
+    uint32_t n_requests; /* live ones; kept by the loop */
+};
+
+struct client_port_config {
+    const char *endpoints; /* separated by commas */
+    bool allow_remote;
+    size_t max_message; /* bytes */
+    uint32_t heartbeat_ms;
+    uint32_t max_clients;
+};
+
+MUST_CHECK enum status client_port_open(struct client_port **out, void *zmq_ctx,
+                                        const struct client_port_config *cfg);
+void client_port_close(struct client_port *f);
+void *client_port_socket(struct client_port *f);
+const char *client_port_endpoint(const struct client_port *f); /* the real first one */
+uint32_t client_port_clients(const struct client_port *f);
+
+/* The next message: its sender, and its bytes until the next call.  false: none is there. */
+bool client_port_receive(struct client_port *f, struct client **from, const void **data, size_t *n);
+
+enum send_result { SEND_OK, SEND_BLOCKED, SEND_GONE };
+
+/* Sends now or not at all. */
+enum send_result client_port_send(struct client_port *f, struct client *c,
+                                  const struct client_msg *msg, uint64_t now_us);
+/* Sends now or keeps the reply for later; a client with too many kept replies is gone. */
+void client_port_reply(struct client_port *f, struct client *c, const struct client_msg *msg,
+                       uint64_t now_us);
+/* Tries the outboxes again and probes clients that were sent nothing for probe_us (those with
+ * requests) or 10 s (all), so that a client that vanished is noticed. */
+void client_port_tend(struct client_port *f, const struct client_msg *probe, uint64_t probe_us,
+                      uint64_t now_us);
+
+struct client *client_port_find(struct client_port *f, uint64_t id);
+/* Forgets clients that are gone; the caller has let go of their requests before. */
+struct client *client_port_next_gone(struct client_port *f);
+void client_port_forget(struct client_port *f, struct client *c);
+
+#endif

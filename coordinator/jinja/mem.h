@@ -1,0 +1,32 @@
+/* A bump arena with a cap: all values of one rendering, or all nodes of one template.  Nothing is
+ * freed alone. Owner: whoever declared it; one thread at a time. */
+#ifndef COORDINATOR_JINJA_MEM_H
+#define COORDINATOR_JINJA_MEM_H
+
+#include <stddef.h>
+
+#include "common/status.h"
+
+struct jmem_chunk;
+
+struct jmem {
+    struct jmem_chunk *chunks; /* newest first */
+    char *at, *end;            /* free part of the newest chunk */
+    size_t used;               /* bytes of all chunks */
+    size_t max;                /* bytes that used may reach */
+};
+
+void jmem_init(struct jmem *m, size_t max);
+void jmem_fini(struct jmem *m);
+
+/* n bytes aligned for any value, not cleared; NULL when that would pass the cap or memory ran out.
+ */
+void *jmem_alloc(struct jmem *m, size_t n);
+
+/* The same for count things of size bytes; NULL also when the product overflows. */
+void *jmem_array(struct jmem *m, size_t count, size_t size);
+
+/* What to return after NULL: ST_NOMEM with the cap in the text. */
+MUST_CHECK enum status jmem_full(const struct jmem *m);
+
+#endif

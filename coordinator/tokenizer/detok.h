@@ -1,0 +1,42 @@
+/* Incremental detokenizer: ids come one by one, text comes out as soon as it is certain.  Whatever
+ * the cuts, the deltas put together are the bytes of tokenizer_decode of all ids (which is made of
+ * this).  A delta never ends inside a UTF-8 sequence, nor inside a run of byte-fallback tokens (an
+ * emoji and its modifiers): such a run is held until a token of another kind ends it, or
+ * DETOK_MAX_RUN bytes of it are there. Who calls it: the coordinator, one per sequence.  State:
+ * this struct and nothing else, of fixed size; a copy of the struct is a snapshot from which the
+ * stream can be resumed.  Threads: one at a time per struct. */
+#ifndef COORDINATOR_TOKENIZER_DETOK_H
+#define COORDINATOR_TOKENIZER_DETOK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "common/text/text_buf.h"
+#include "coordinator/tokenizer/tokenizer.h"
+
+#define DETOK_MAX_RUN 512 /* bytes of a run of byte-fallback tokens that are held at most */
+
+struct detok {
+    const struct tokenizer *tok; /* borrowed, outlives the stream */
+    unsigned flags;
+    bool started;        /* a token has been taken */
+    bool run_bad;        /* the run of byte tokens is not UTF-8: each byte becomes U+FFFD */
+    uint8_t n_tail;      /* bytes in tail */
+    uint8_t strip_left;  /* leading characters that may still be dropped */
+    uint16_t strip_held; /* trailing characters held back, dropped at the end */
+    uint16_t n_run;      /* bytes in run */
+    int32_t pending;     /* id held back until it is known whether it is the last; -1: none */
+    uint8_t tail[4];     /* an unfinished UTF-8 sequence of byte-level tokens */
+    uint8_t run[DETOK_MAX_RUN]; /* byte-fallback tokens whose end is not known */
+};
+
+/* flags: TOK_SKIP_SPECIAL. */
+void detok_init(struct detok *d, const struct tokenizer *tok, unsigned flags);
+/* Appends what has become certain (perhaps nothing).  An id that no token has gives no text: models
+ * pad their vocabularies.  ST_RANGE: id is negative. */
+MUST_CHECK enum status detok_push(struct detok *d, int32_t id, struct text_buf *out);
+/* The end: appends what was held back.  The stream is then as after detok_init. */
+MUST_CHECK enum status detok_flush(struct detok *d, struct text_buf *out);
+
+#endif

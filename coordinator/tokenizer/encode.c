@@ -1,0 +1,192 @@
+/* One encode call: added tokens are found first, what lies between is normalised, searched for
+ * added tokens that are normalised too, cut into pieces, and each piece goes through the model. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/utf8.h"
+#include "coordinator/tokenizer/impl.h"
+#include "coordinator/tokenizer/unicode.h"
+
+void token_list_free(struct token_list *l)
+{
+    free(l->ids);
+    free(l->origins);
+    *l = (struct token_list){0};
+}
+
+static enum status list_room(struct token_list *l, bool origins)
+{
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? l->cap * 2 : 64;
+        int32_t *ids = realloc(l->ids, cap * sizeof *ids);
+        if (!ids)
+            FAIL(ST_NOMEM, "no memory for %zu tokens", cap);
+        l->ids = ids;
+        l->cap = cap;
+    }
+    if (origins && l->origins_cap < l->cap) {
+        struct token_origin *o = realloc(l->origins, l->cap * sizeof *o);
+        if (!o)
+            FAIL(ST_NOMEM, "no memory for the origins of %zu tokens", l->cap);
+        l->origins = o;
+        l->origins_cap = l->cap;
+    }
+    return ST_OK;
+}
+
+static enum status put(struct work *w, int32_t id, enum token_source source, size_t begin,
+                       size_t end)
+{
+    struct token_list *l = w->out;
+    bool explain = w->flags & TOK_EXPLAIN;
+    if (l->n == l->cap || (explain && l->origins_cap < l->cap))
+        TRY(list_room(l, explain));
+    if (explain)
+        l->origins[l->n] = (struct token_origin){begin, end, source};
+    l->ids[l->n++] = id;
+    return ST_OK;
+}
+
+/* Where byte raw of the piece is spelled in cur; raw does not go back within a piece. */
+static size_t spelled_at(struct work *w, size_t raw)
+{
+    if (!w->chars)
+        return w->piece.begin + raw;
+    if (raw < w->raw_at) {
+        w->raw_at = 0;
+        w->char_at = w->piece.begin;
+    }
+    while (w->raw_at < raw && w->char_at < w->piece.end) {
+        size_t len;
+        u8_get(w->cur->p + w->char_at, &len);
+        w->char_at += len;
+        w->raw_at++;
+    }
+    return w->char_at;
+}
+
+enum status emit(struct work *w, int32_t id, enum token_source source, size_t begin, size_t end)
+{
+    if (!(w->flags & TOK_EXPLAIN))
+        return put(w, id, source, 0, 0);
+    size_t from = spelled_at(w, begin), to = spelled_at(w, end);
+    struct tmap m = ttext_origin(w, from, to);
+    return put(w, id, source, m.begin, m.end);
+}
+
+static enum status encode_piece(struct work *w, struct span s)
+{
+    const char *p = w->cur->p + s.begin;
+    size_t n = s.end - s.begin;
+    w->piece = s;
+    w->raw_at = 0;
+    w->char_at = s.begin;
+    if (w->chars) {
+        bool all;
+        w->word.len = 0;
+        TRY(bytes_of_chars(p, n, &w->word, &all));
+        if (!all)
+            FAIL(ST_UNSUPPORTED, "the tokenizer splits text inside its byte-level alphabet");
+        p = w->word.data;
+        n = w->word.len;
+    }
+    switch (w->t->model.kind) {
+    case MODEL_BPE:
+        return bpe_encode(w, p, n);
+    case MODEL_UNIGRAM:
+        return unigram_encode(w, p, n);
+    case MODEL_WORDPIECE:
+        return wordpiece_encode(w, p, n);
+    case MODEL_WORDLEVEL:
+        return wordlevel_encode(w, p, n);
+    }
+    FAIL(ST_BUG, "model kind %d", (int)w->t->model.kind);
+}
+
+/* Text between added tokens, bytes [begin, end) of the normalized text. */
+static enum status encode_text(struct work *w, const struct ttext *norm, size_t begin, size_t end)
+{
+    bool chars = w->chars;
+    w->view.p = norm->p + begin;
+    w->view.n = end - begin;
+    w->view.plain = norm->plain;
+    w->view.base = norm->base + (norm->plain ? begin : 0);
+    w->view.map = norm->plain || !w->mapping ? NULL : norm->map + begin;
+    w->cur = &w->view;
+    w->other = &w->c;
+    TRY(pretokenize(w));
+    for (size_t i = 0; i < w->spans.n; i++)
+        TRY(encode_piece(w, w->spans.v[i]));
+    w->chars = chars;
+    return ST_OK;
+}
+
+/* Text between the added tokens that are looked for before normalisation: bytes [begin, end) of the
+ * input. */
+static enum status encode_part(struct work *w, size_t begin, size_t end)
+{
+    struct added_walk walk = {0};
+    struct added_match m;
+    w->cur = &w->a;
+    w->other = &w->b;
+    TRY(normalize(w, begin, end));
+    struct ttext *norm = w->cur;
+    while (added_next(w->t, &w->t->norm_added, norm->p, norm->n, w->flags, &walk, &m)) {
+        if (m.id < 0) {
+            TRY(encode_text(w, norm, m.begin, m.end));
+            continue;
+        }
+        w->cur = norm;
+        struct tmap from = w->mapping ? ttext_origin(w, m.begin, m.end) : (struct tmap){0, 0};
+        TRY(put(w, m.id, TOKEN_ADDED, from.begin, from.end));
+    }
+    return ST_OK;
+}
+
+static enum status encode_all(struct work *w)
+{
+    const struct tokenizer *t = w->t;
+    struct added_walk walk = {0};
+    struct added_match m;
+    bool special = w->flags & TOK_ADD_SPECIAL;
+    for (size_t i = 0; special && i < t->n_head; i++)
+        TRY(put(w, t->head[i], TOKEN_TEMPLATE, 0, 0));
+    while (added_next(t, &t->raw_added, w->text, w->n, w->flags, &walk, &m))
+        TRY(m.id < 0 ? encode_part(w, m.begin, m.end) : put(w, m.id, TOKEN_ADDED, m.begin, m.end));
+    for (size_t i = 0; special && i < t->n_tail; i++)
+        TRY(put(w, t->tail[i], TOKEN_TEMPLATE, w->n, w->n));
+    return ST_OK;
+}
+
+static void work_fini(struct work *w)
+{
+    struct ttext *texts[] = {&w->a, &w->b, &w->c, &w->d};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        text_buf_free(&texts[i]->own);
+        free(texts[i]->map);
+    }
+    free(w->spans.v);
+    free(w->next.v);
+    regex_scratch_destroy(w->regex);
+    text_buf_free(&w->word);
+    free(w->symbols);
+    free(w->heap);
+    free(w->cache);
+    free(w->nodes);
+}
+
+enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsigned flags,
+                             struct token_list *out)
+{
+    out->n = 0;
+    if (n > TOK_MAX_TEXT)
+        FAIL(ST_RANGE, "a text of %zu bytes is longer than %zu", n, TOK_MAX_TEXT);
+    size_t valid = utf8_valid_prefix(text, n);
+    if (valid < n)
+        FAIL(ST_FORMAT, "the text is not UTF-8 at byte %zu", valid);
+    struct work w = {.t = t, .text = n ? text : "", .n = n, .flags = flags, .out = out};
+    w.mapping = t->needs_map || (flags & TOK_EXPLAIN);
+    enum status st = encode_all(&w);
+    work_fini(&w);
+    return st;
+}

@@ -1,0 +1,120 @@
+/* Tokenizers: text to token ids and back, id for id and byte for byte as the HuggingFace tokenizers
+ * library does it.  A tokenizer is five parts (normalizer, pre-tokenizer, model, post-processor,
+ * decoder) that come from a tokenizer.json or from the metadata of a GGUF file.  A part that is not
+ * understood is refused by name. Who calls it: the coordinator, the ingot-text command, tests.
+ * Threads: a tokenizer does not change after it was made; any number of threads may encode and
+ * decode with it at once.  Scratch belongs to the call. Text is UTF-8 and may contain NUL; bytes
+ * that are not UTF-8 are refused (ST_FORMAT, with the place). */
+#ifndef COORDINATOR_TOKENIZER_TOKENIZER_H
+#define COORDINATOR_TOKENIZER_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "common/text/text_buf.h"
+
+struct tokenizer;
+struct gguf;
+
+/* A borrowed piece of text, not ended by NUL; data NULL means absent. */
+struct tok_text {
+    const char *data;
+    size_t len; /* bytes */
+};
+
+enum {                      /* flags of encode and decode */
+       TOK_ADD_SPECIAL = 1, /* encode: what the post-processor adds (BOS, EOS, [CLS] ...) */
+       TOK_NO_PARSE_SPECIAL =
+           2,               /* encode: special tokens spelled out in the text stay plain text */
+       TOK_EXPLAIN = 4,     /* encode: fill token_list.origins too */
+       TOK_SKIP_SPECIAL = 8 /* decode: leave special tokens out */
+};
+
+enum token_source {
+    TOKEN_MODEL,    /* the model's vocabulary (merges, a vocabulary word, the best path) */
+    TOKEN_BYTE,     /* a byte-fallback token */
+    TOKEN_UNKNOWN,  /* the unknown token */
+    TOKEN_ADDED,    /* an added token spelled out in the text */
+    TOKEN_TEMPLATE, /* put there by the post-processor */
+    TOKEN_SOURCE_N
+};
+
+/* "model", "byte", "unknown", "added", "template"; never NULL. */
+const char *token_source_name(enum token_source s);
+
+struct token_origin {
+    size_t begin, end; /* the bytes [begin, end) of the text; equal for TOKEN_TEMPLATE */
+    enum token_source source;
+};
+
+/* Begin with {0}; free with token_list_free.  Encoding replaces what it held and keeps its memory.
+ */
+struct token_list {
+    int32_t *ids;
+    struct token_origin *origins; /* as many as ids with TOK_EXPLAIN, else undefined */
+    size_t n, cap, origins_cap;
+};
+void token_list_free(struct token_list *l);
+
+#define TOK_MAX_TEXT ((size_t)1 << 30)   /* bytes of one text */
+#define TOK_MAX_VOCAB ((int32_t)1 << 24) /* ids are below this */
+
+/* path: a tokenizer.json, a .gguf file, or a model directory (its tokenizer.json with
+ * tokenizer_config.json where there is one, else its single .gguf).  ST_NOT_FOUND, ST_IO,
+ * ST_FORMAT, ST_UNSUPPORTED, ST_NOMEM. */
+MUST_CHECK enum status tokenizer_open(struct tokenizer **out, const char *path);
+/* The same from memory (copied).  config, the text of tokenizer_config.json, may be NULL. */
+MUST_CHECK enum status tokenizer_from_json(struct tokenizer **out, const char *data, size_t len,
+                                           const char *config, size_t config_len);
+/* Nothing of g is kept. */
+MUST_CHECK enum status tokenizer_from_gguf(struct tokenizer **out, const struct gguf *g);
+void tokenizer_destroy(struct tokenizer *t);
+
+/* flags: TOK_ADD_SPECIAL, TOK_NO_PARSE_SPECIAL, TOK_EXPLAIN.  Time is n log n at worst, whatever
+ * the text. ST_FORMAT (not UTF-8), ST_RANGE (longer than TOK_MAX_TEXT), ST_UNSUPPORTED (no unknown
+ * token for what the vocabulary cannot spell), ST_NOMEM; then the contents of out are undefined but
+ * it can be freed or reused. */
+MUST_CHECK enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n,
+                                        unsigned flags, struct token_list *out);
+
+/* Appends the text of the n ids to out: always UTF-8, bytes that are not come out as U+FFFD.
+ * flags: TOK_SKIP_SPECIAL.  An id that no token has gives no text (models pad their vocabularies;
+ * ask tokenizer_piece to tell); a negative one is ST_RANGE. */
+MUST_CHECK enum status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n,
+                                        unsigned flags, struct text_buf *out);
+
+struct token_piece {
+    struct tok_text
+        text; /* as the vocabulary spells it ("Ġthe", "<0x0A>", "▁a"); data NULL: id unused */
+    struct tok_text
+        bytes; /* what it stands for (" the", "\n", " a"): may be part of a UTF-8 sequence */
+    bool special, added, byte;
+};
+/* Borrowed from t, except that bytes may point into scratch.  Never fails: an unused or foreign id
+ * has text NULL. */
+struct token_piece tokenizer_piece(const struct tokenizer *t, int32_t id, struct text_buf *scratch);
+
+/* The id of a token given as the vocabulary spells it, or -1. */
+int32_t tokenizer_find(const struct tokenizer *t, const char *text, size_t n);
+
+int32_t tokenizer_vocab_size(const struct tokenizer *t); /* tokens, added ones included */
+int32_t tokenizer_max_id(const struct tokenizer *t);     /* the largest id in use */
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
+
+struct tokenizer_specials {
+    int32_t bos, eos, pad, unk; /* -1: none */
+    struct tok_text bos_text, eos_text, pad_text, unk_text;
+    bool adds_bos, adds_eos; /* TOK_ADD_SPECIAL puts them at the ends of a text */
+};
+const struct tokenizer_specials *tokenizer_specials(const struct tokenizer *t);
+
+/* One line: "BPE, 151669 tokens, byte-level", for inspect and logs.  Valid as long as t. */
+const char *tokenizer_describe(const struct tokenizer *t);
+
+/* The chat template that a GGUF file carries ("tokenizer.chat_template"), copied; data NULL: none.
+ * That of a HuggingFace model is read by chat_template_from_model. */
+struct tok_text tokenizer_chat_template(const struct tokenizer *t);
+
+#endif

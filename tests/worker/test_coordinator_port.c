@@ -1,0 +1,98 @@
+/* Rank 0's link on its own: heartbeats while the socket is lent, the lease, messages that are
+ * refused. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/coordinator_port.h"
+#include "worker/fake.h"
+
+enum { BEAT_MS = 20, CAP = 256 };
+
+/* Hello sent, Welcome received and obeyed. */
+static struct coordinator_port *join(struct fake *f, uint32_t lease_ms, uint8_t *buf)
+{
+    struct coordinator_port *l;
+    struct worker_msg hello = {.type = WMSG_HELLO,
+                               .u.hello = {.model = "m", .backend = "b", .coll = "c", .world = 1}};
+    size_t n = 0;
+    fake_open(f);
+    f->world = 1;
+    struct coordinator_port_config lc = {
+        .endpoint = f->endpoint, .lease_ms = FAKE_PATIENCE_MS, .max_message = 1 << 20};
+    cr_assert_eq(coordinator_port_open(&l, &lc), ST_OK, "%s", status_text());
+    cr_assert_eq(coordinator_port_send(l, &hello), ST_OK, "%s", status_text());
+    fake_join(f, BEAT_MS, lease_ms);
+    while (n == 0)
+        cr_assert_eq(coordinator_port_recv(l, buf, CAP, &n, 1000), ST_OK, "%s", status_text());
+    coordinator_port_welcome(l, &(struct worker_welcome){f->epoch, BEAT_MS, lease_ms});
+    return l;
+}
+
+Test(coordinator_port, beats_while_a_step_computes)
+{
+    struct fake f;
+    uint8_t buf[CAP];
+    struct coordinator_port *l = join(&f, FAKE_PATIENCE_MS, buf);
+    coordinator_port_lend(l);
+    fake_heartbeats(&f, 10); /* the main thread is here, in the "step" */
+    coordinator_port_take(l, 7);
+    coordinator_port_close(l);
+    fake_close(&f);
+}
+
+Test(coordinator_port, messages_that_came_meanwhile_count_for_the_lease)
+{
+    struct fake f;
+    uint8_t buf[CAP];
+    size_t n;
+    struct coordinator_port *l = join(&f, 100, buf);
+    coordinator_port_lend(l);
+    fake_heartbeats(&f, 20); /* a step of four leases; the answers wait in the socket */
+    coordinator_port_take(l, 7);
+    cr_assert_eq(coordinator_port_recv(l, buf, CAP, &n, 0), ST_OK, "%s", status_text());
+    cr_assert_gt(n, 0);
+    coordinator_port_close(l);
+    fake_close(&f);
+}
+
+Test(coordinator_port, silence_ends_the_lease)
+{
+    struct fake f;
+    uint8_t buf[CAP];
+    size_t n;
+    struct coordinator_port *l = join(&f, 200, buf);
+    enum status st;
+    do
+        st = coordinator_port_recv(l, buf, CAP, &n, 1000);
+    while (st == ST_OK && n == 0);
+    cr_assert_eq(st, ST_TIMEOUT);
+    cr_assert(strstr(status_text(), "the lease is 200 ms"), "%s", status_text());
+    coordinator_port_close(l);
+    fake_close(&f);
+}
+
+Test(coordinator_port, a_message_too_long_is_refused)
+{
+    struct fake f;
+    uint8_t buf[CAP], big[CAP + 1] = {0};
+    size_t n = 0;
+    struct coordinator_port *l = join(&f, FAKE_PATIENCE_MS, buf);
+    enum status st = ST_OK;
+    fake_send_bytes(&f, big, sizeof big);
+    while (st == ST_OK && n == 0)
+        st = coordinator_port_recv(l, buf, CAP, &n, 1000);
+    cr_assert_eq(st, ST_PEER);
+    cr_assert(strstr(status_text(), "257 bytes, at most 256"), "%s", status_text());
+    coordinator_port_close(l);
+    fake_close(&f);
+}
+
+Test(coordinator_port, an_endpoint_that_cannot_be)
+{
+    struct coordinator_port *l;
+    struct coordinator_port_config lc = {
+        .endpoint = "tcp://nowhere", .lease_ms = 100, .max_message = 100};
+    cr_assert_eq(coordinator_port_open(&l, &lc), ST_RANGE);
+    cr_assert_null(l);
+}

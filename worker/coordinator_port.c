@@ -1,0 +1,218 @@
+#include "worker/coordinator_port.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "common/clock.h"
+#include "common/wire/sock.h"
+
+enum { LINGER_MS = 500 };
+enum { TX_BYTES = 64 << 20 }; /* address space for one encoded message */
+
+struct coordinator_port {
+    void *ctx, *sock;
+    struct wire_mem tx;
+    uint64_t heard_ms; /* when the coordinator last spoke */
+    uint32_t lease_ms;
+
+    /* under lock while the socket is lent: sock, tx and these */
+    pthread_mutex_t lock;
+    uint64_t epoch, last_step, beat_ms; /* when the last heartbeat went out */
+    uint32_t heartbeat_ms;              /* 0: not welcomed yet */
+
+    pthread_t beater;
+    int wake[2]; /* pipe: closing the writing end (wake[1]) ends the beater */
+    bool beating;
+};
+
+static uint64_t now_ms(void)
+{
+    return clock_us() / 1000U;
+}
+
+/* ---- sending ---- */
+
+enum status coordinator_port_send(struct coordinator_port *l, const struct worker_msg *msg)
+{
+    struct wire_bytes b;
+    wire_mem_reset(&l->tx);
+    TRY(worker_msg_encode(&b, msg, &l->tx));
+    while (zmq_send(l->sock, b.data, b.n, ZMQ_DONTWAIT) < 0) {
+        if (errno == EAGAIN)
+            FAIL(ST_BUSY, "the coordinator takes no more messages");
+        if (errno != EINTR)
+            FAIL(ST_IO, "cannot send to the coordinator: %s", zmq_strerror(errno));
+    }
+    return ST_OK;
+}
+
+/* Sends a heartbeat when it is due.  One that cannot be sent is a lost heartbeat: the next may
+ * pass, and if none does the lease says so. */
+static void beat_if_due(struct coordinator_port *l)
+{
+    uint64_t now = now_ms();
+    if (!l->heartbeat_ms || now - l->beat_ms < l->heartbeat_ms)
+        return;
+    struct worker_msg m = {.type = WMSG_HEARTBEAT,
+                           .u.beat = {.epoch = l->epoch, .last_step = l->last_step}};
+    l->beat_ms = now;
+    enum status st = coordinator_port_send(l, &m);
+    (void)st;
+}
+
+/* Sends heartbeats whenever it can have the socket. */
+static void *beat(void *arg)
+{
+    struct coordinator_port *l = arg;
+    uint32_t pause_ms = 50;
+    for (;;) {
+        struct pollfd end = {.fd = l->wake[0], .events = POLLIN};
+        if (poll(&end, 1, (int)pause_ms) > 0)
+            return NULL;
+        if (pthread_mutex_trylock(&l->lock) != 0)
+            continue; /* the main thread has it and sends its own */
+        beat_if_due(l);
+        if (l->heartbeat_ms)
+            pause_ms = l->heartbeat_ms / 2 + 1;
+        pthread_mutex_unlock(&l->lock);
+    }
+}
+
+void coordinator_port_lend(struct coordinator_port *l)
+{
+    pthread_mutex_unlock(&l->lock);
+}
+
+void coordinator_port_take(struct coordinator_port *l, uint64_t last_step)
+{
+    pthread_mutex_lock(&l->lock);
+    l->last_step = last_step;
+}
+
+/* ---- life ---- */
+
+static enum status start(struct coordinator_port *l, const struct coordinator_port_config *cfg)
+{
+    struct sock_config sc = {.max_message = cfg->max_message, .linger_ms = LINGER_MS};
+    TRY(sock_check_endpoint(cfg->endpoint, false, false));
+    TRY(wire_mem_init(&l->tx, TX_BYTES));
+    l->ctx = zmq_ctx_new();
+    if (!l->ctx)
+        FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
+    TRY(sock_connect_dealer(&l->sock, l->ctx, cfg->endpoint, &sc));
+    if (pipe(l->wake) != 0) {
+        l->wake[0] = l->wake[1] = -1;
+        FAIL(ST_IO, "cannot make a pipe");
+    }
+    sigset_t all, before; /* signals are for the main thread, whose waiting they end */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    l->beating = pthread_create(&l->beater, NULL, beat, l) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!l->beating)
+        FAIL(ST_NOMEM, "cannot start the heartbeat thread");
+    return ST_OK;
+}
+
+enum status coordinator_port_open(struct coordinator_port **out,
+                                  const struct coordinator_port_config *cfg)
+{
+    *out = NULL;
+    struct coordinator_port *l = calloc(1, sizeof *l);
+    if (!l)
+        FAIL(ST_NOMEM, "no memory for the coordinator's link");
+    l->wake[0] = l->wake[1] = -1;
+    l->lease_ms = cfg->lease_ms;
+    l->heard_ms = now_ms();
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_mutex_lock(&l->lock);
+    enum status st = start(l, cfg);
+    if (st != ST_OK) {
+        coordinator_port_close(l);
+        return st;
+    }
+    *out = l;
+    return ST_OK;
+}
+
+void coordinator_port_close(struct coordinator_port *l)
+{
+    if (!l)
+        return;
+    if (l->wake[1] >= 0)
+        close(l->wake[1]);
+    if (l->beating)
+        pthread_join(l->beater, NULL);
+    if (l->wake[0] >= 0)
+        close(l->wake[0]);
+    sock_close(l->sock);
+    if (l->ctx)
+        zmq_ctx_term(l->ctx);
+    wire_mem_fini(&l->tx);
+    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+void coordinator_port_welcome(struct coordinator_port *l, const struct worker_welcome *w)
+{
+    l->epoch = w->epoch;
+    l->heartbeat_ms = w->heartbeat_ms ? w->heartbeat_ms : 1000;
+    l->beat_ms = now_ms();
+    if (w->lease_ms)
+        l->lease_ms = w->lease_ms;
+}
+
+/* ---- receiving ---- */
+
+/* A message that is there now; *n = 0 when there is none. */
+static enum status take(struct coordinator_port *l, void *buf, size_t cap, size_t *n)
+{
+    int more = 0;
+    size_t more_size = sizeof more;
+    int got = zmq_recv(l->sock, buf, cap, ZMQ_DONTWAIT);
+    *n = 0;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return ST_OK;
+    if (got < 0)
+        FAIL(ST_IO, "cannot receive from the coordinator: %s", zmq_strerror(errno));
+    if ((size_t)got > cap)
+        FAIL(ST_PEER, "the coordinator sent %d bytes, at most %zu are taken", got, cap);
+    if (zmq_getsockopt(l->sock, ZMQ_RCVMORE, &more, &more_size) != 0 || more)
+        FAIL(ST_PEER, "the coordinator sent a message of several parts");
+    l->heard_ms = now_ms();
+    *n = (size_t)got;
+    return ST_OK;
+}
+
+enum status coordinator_port_recv(struct coordinator_port *l, void *buf, size_t cap, size_t *n,
+                                  uint32_t wait_ms)
+{
+    zmq_pollitem_t item = {.socket = l->sock, .events = ZMQ_POLLIN};
+    uint64_t begin = now_ms(), waited = 0;
+    for (;;) {
+        beat_if_due(l);
+        TRY(take(l, buf, cap, n));
+        if (*n)
+            return ST_OK;
+        uint64_t silent = now_ms() - l->heard_ms;
+        if (silent >= l->lease_ms)
+            FAIL(ST_TIMEOUT, "the coordinator has been silent for %llu ms (the lease is %u ms)",
+                 (unsigned long long)silent, l->lease_ms);
+        waited = now_ms() - begin;
+        if (waited >= wait_ms)
+            return ST_OK;
+        uint64_t pause = wait_ms - waited;
+        if (pause > l->lease_ms - silent)
+            pause = l->lease_ms - silent;
+        if (l->heartbeat_ms && pause > l->heartbeat_ms / 2 + 1)
+            pause = l->heartbeat_ms / 2 + 1;
+        if (zmq_poll(&item, 1, (long)pause) < 0 && errno == EINTR)
+            return ST_OK; /* a signal: the caller wants to know */
+    }
+}

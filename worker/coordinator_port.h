@@ -1,0 +1,41 @@
+/* Rank 0's connection to the coordinator: a DEALER socket, heartbeats, and the lease.
+ *
+ * The main thread owns the socket and sends heartbeats while it waits in coordinator_port_recv.  While a step
+ * computes it lends the socket to a small thread of the link (coordinator_port_lend ... coordinator_port_take), which does
+ * nothing but send heartbeats that are due; the socket changes hands under a mutex. The lease: a
+ * coordinator that is silent for lease_ms is gone, ST_TIMEOUT.  Silence is judged only after
+ * everything that has arrived was read, so a long step does not count against the coordinator. */
+#ifndef WORKER_COORDINATOR_PORT_H
+#define WORKER_COORDINATOR_PORT_H
+
+#include "common/wire/worker_msg.h"
+
+struct coordinator_port;
+
+struct coordinator_port_config {
+    const char *endpoint;
+    uint32_t lease_ms;  /* until the Welcome names another */
+    size_t max_message; /* bytes */
+};
+
+MUST_CHECK enum status coordinator_port_open(struct coordinator_port **out,
+                                             const struct coordinator_port_config *cfg);
+/* Waits at most half a second for what was sent to leave. */
+void coordinator_port_close(struct coordinator_port *l);
+
+MUST_CHECK enum status coordinator_port_send(struct coordinator_port *l,
+                                             const struct worker_msg *msg);
+
+/* Next message, copied to buf (cap bytes).  *n = 0: none within wait_ms, or a signal came.
+ * ST_TIMEOUT: the lease has run out.  ST_PEER: a message that is too large or of several parts. */
+MUST_CHECK enum status coordinator_port_recv(struct coordinator_port *l, void *buf, size_t cap,
+                                             size_t *n, uint32_t wait_ms);
+
+/* From now on: heartbeats of that epoch, and the Welcome's lease. */
+void coordinator_port_welcome(struct coordinator_port *l, const struct worker_welcome *w);
+
+/* Around the computation of a step; between them no other call. */
+void coordinator_port_lend(struct coordinator_port *l);
+void coordinator_port_take(struct coordinator_port *l, uint64_t last_step);
+
+#endif
