@@ -256,7 +256,7 @@ static void few_rows(const struct attn_split *a, struct attn_scratch *s)
         sum_groups(a, &ranges, k, least_of((k / PANEL + 1) * PANEL, a->hi), s);
     for (int r = 0; r < a->n_groups * rows; r++) {
         if (values_in_place(a))
-            sums_order(a->v.dtype, rows, s->o + r * d, d, part_of(a, r));
+            sums_order(a->v.dtype, s->o + r * d, d, part_of(a, r));
         else
             memcpy(part_of(a, r), s->o + r * d, (size_t)a->d * sizeof(float));
     }

@@ -98,7 +98,8 @@ ALWAYS_INLINE void add_values(int rows, const float *p, const float *v, int k0, 
 }
 
 /* bf16 is read in pairs, which takes the fewest instructions: of 2 VL elements the even ones come
- * first in o, see sums_order. */
+ * first in o.  That is so for every number of rows, since a tile's rows are summed together and
+ * alone: add_cache leaves a single vector at the end of d only, sums_order follows it. */
 ALWAYS_INLINE bool in_pairs(enum dtype t, int nv)
 {
     return t == DT_BF16 && nv % 2 == 0;
@@ -158,14 +159,14 @@ ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_op
 static inline int value_steps(int rows, int d)
 {
     int step = pass_vectors(rows) * VL;
-    return d / step + d % step / VL;
+    return d / step + d % step / (2 * VL) + d % (2 * VL) / VL;
 }
 
 /* One row's sums as add_cache leaves them, to their own order. */
-static void sums_order(enum dtype t, int rows, const float *o, int d, float *out)
+static void sums_order(enum dtype t, const float *o, int d, float *out)
 {
-    int step = pass_vectors(rows) * VL, i = 0;
-    for (; in_pairs(t, 2) && i < d - d % step; i += 2 * VL)
+    int i = 0;
+    for (; in_pairs(t, 2) && i + 2 * VL <= d; i += 2 * VL)
         for (int j = 0; j < VL; j++) {
             out[i + 2 * j] = o[i + j];
             out[i + 2 * j + 1] = o[i + VL + j];
@@ -181,7 +182,11 @@ ALWAYS_INLINE void add_cache(int rows, enum dtype t, const struct kv_operand *v,
     int i = 0;
     for (; i + nv * VL <= d; i += nv * VL)
         cache_pass(rows, nv, t, v, row, p, k0, k1, i, o, d, h);
-    for (; i < d; i += VL)
+    if (nv > 2 && i + 2 * VL <= d) {
+        cache_pass(rows, 2, t, v, row, p, k0, k1, i, o, d, h);
+        i += 2 * VL;
+    }
+    if (i < d)
         cache_pass(rows, 1, t, v, row, p, k0, k1, i, o, d, h);
 }
 

@@ -170,6 +170,8 @@ static void decode(struct bench *b)
     measure(b, (struct shape){8, 8, 64, 1, 1, 8192, DT_F16, false});
     measure(b, (struct shape){32, 8, 128, 1, 1, 8192, DT_F16, false});
     measure(b, (struct shape){64, 8, 128, 1, 1, 8192, DT_F16, false});
+    measure(b, (struct shape){32, 8, 80, 1, 1, 8192, DT_BF16, false});
+    measure(b, (struct shape){64, 8, 96, 1, 1, 8192, DT_BF16, false});
 }
 
 static void hot(struct bench *b)
@@ -184,6 +186,7 @@ static void prefill(struct bench *b)
     const int32_t lengths[] = {512, 2048, 8192};
     for (size_t j = 0; j < ARRAY_LEN(lengths); j++)
         measure(b, (struct shape){32, 8, 64, 1, 512, lengths[j], DT_F16, false});
+    measure(b, (struct shape){32, 8, 64, 1, 512, 2048, DT_BF16, false});
     measure(b, (struct shape){32, 8, 64, 1, 512, 2048, DT_I8, false});
     measure(b, (struct shape){32, 8, 128, 1, 512, 2048, DT_F16, false});
 }

@@ -82,7 +82,9 @@
         ATTN(21, 3, 530, 2, 2, 1, 40, 32, DT, .window = 300),                                      \
         ATTN(2, 1, 1100, 5, 1, 5, 128, 16, DT, ), ATTN(1, 1, 290, 32, 8, 4, 64, 16, DT, ),         \
         ATTN(1, 1, 310, 40, 20, 2, 96, 16, DT, .window = 290),                                     \
-        ATTN(2, 1, 530, 13, 5, 3, 72, 5, DT, .q_offset = 1),
+        ATTN(2, 1, 530, 13, 5, 3, 72, 5, DT, .q_offset = 1),                                       \
+        ATTN(8, 1, 28, 2, 2, 1, 24, 16, DT, ), ATTN(8, 1, 20, 2, 2, 1, 48, 16, DT, ),              \
+        ATTN(5, 1, 20, 2, 2, 1, 80, 16, DT, ),
 /* Experts without a row, with one, and with more than a tile. */
 #define MOE_CASES(DT)                                                                              \
     MOE(0, 16, 8, 4, 2, DT, ), MOE(1, 1, 1, 4, 1, DT, ), MOE(1, 70, 33, 8, 8, DT, .n_slices = 8),  \

@@ -1,16 +1,15 @@
 /* The bytes that qkv_to_cache stores are those of the definition, for every element type on every
  * instruction set. */
-#include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "isas.h"
 #include "ops/kv_spec.h"
 #include "ops/op_cases.h"
 
 enum { N_KV = 3, ROWS = 48, MAX_D = 512 };
 
-static const char *const isas[] = {"plain", "avx2", "avx512", "neon"};
 static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16, DT_I8, DT_E4M3};
 
 static bool is_scaled(enum dtype t)
@@ -115,15 +114,14 @@ Test(kv_store, bytes_of_the_definition)
 {
     static const int32_t heads[] = {1, 2, 8, 16, 20, 64, 80, 128, 512};
     int n = 0;
-    for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
-        struct backend *be;
-        struct backend_config cfg = {.threads = 2, .isa = isas[i]};
-        if (backend_open(&be, "cpu", &cfg) != ST_OK)
+    for (size_t i = 0; i < ARRAY_LEN(float_isas); i++) {
+        struct backend *be = open_isa(float_isas[i], 2);
+        if (!be)
             continue;
         for (size_t t = 0; t < ARRAY_LEN(types); t++)
             for (size_t d = 0; d < ARRAY_LEN(heads); d++)
-                check_type(be, isas[i], types[t], heads[d]);
-        backend_ops_of(be)->close(be);
+                check_type(be, float_isas[i], types[t], heads[d]);
+        close_isa(be);
         n++;
     }
     cr_assert_geq(n, 1);

@@ -1,43 +1,28 @@
 /* Experts of every weight type on every instruction set of the CPU: see moe_layers.h. */
-#include <criterion/criterion.h>
-
+#include "isas.h"
 #include "ops/moe_layers.h"
-
-static const char *const isas[] = {"plain",      "avx2", "avxvnni", "avx512",
-                                   "avx512vnni", "amx",  "neon",    "neondot"};
-
-static struct backend *open_cpu(const char *isa, int threads)
-{
-    struct backend *be = NULL;
-    struct backend_config cfg = {.threads = threads, .isa = isa};
-    enum status st = backend_open(&be, "cpu", &cfg);
-    if (st == ST_UNSUPPORTED)
-        return NULL;
-    cr_assert_eq(st, ST_OK, "%s", status_detail());
-    return be;
-}
 
 /* Every instruction set against the composition on the plain one. */
 static void check_isas(const struct layer *l)
 {
-    struct backend *plain = open_cpu("plain", 1);
-    for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
-        struct backend *be = open_cpu(isas[i], 2);
+    struct backend *plain = open_isa("plain", 1);
+    for (size_t i = 0; i < ARRAY_LEN(all_isas); i++) {
+        struct backend *be = open_isa(all_isas[i], 2);
         if (!be)
             continue;
-        check_order(be, plain, l, isas[i]);
-        backend_ops_of(be)->close(be);
+        check_order(be, plain, l, all_isas[i]);
+        close_isa(be);
     }
-    backend_ops_of(plain)->close(plain);
+    close_isa(plain);
 }
 
 static void check(enum dtype t, int32_t E, int32_t k, int32_t D, int32_t F, int32_t T)
 {
     struct layer l = make_layer(t, E, k, D, F, T);
-    struct backend *be = open_cpu("auto", 2);
+    struct backend *be = open_isa("auto", 2);
     check_isas(&l);
     check_worlds(be, &l);
-    backend_ops_of(be)->close(be);
+    close_isa(be);
     free_layer(&l);
 }
 
@@ -67,14 +52,14 @@ Test(moe, quantised_experts)
 
 Test(moe, router_with_ties_and_strange_numbers)
 {
-    struct backend *be = open_cpu("auto", 1);
+    struct backend *be = open_isa("auto", 1);
     check_strange_routers(be);
-    backend_ops_of(be)->close(be);
+    close_isa(be);
 }
 
 Test(moe, stacks_that_cannot_be)
 {
-    struct backend *be = open_cpu("auto", 1);
+    struct backend *be = open_isa("auto", 1);
     check_stacks_that_cannot_be(be);
-    backend_ops_of(be)->close(be);
+    close_isa(be);
 }

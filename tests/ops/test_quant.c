@@ -1,19 +1,17 @@
 /* Quantised weights: values bit for bit those of the format's description; products of the plain
  * path within what 8 bits of x allow of double precision, and the same bits on every instruction
  * set, for shares that begin inside a block, mixed parts, slices, rows and threads. */
-#include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "backends/backend.h"
 #include "common/quant.h"
 #include "data.h"
+#include "isas.h"
 #include "quant_blocks.h"
 
 static const enum dtype types[] = {DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0,   DT_Q4_K,
                                    DT_Q5_K, DT_Q6_K, DT_Q2_K, DT_Q3_K, DT_IQ4_NL, DT_IQ4_XS};
-static const char *const isas[] = {"plain",      "avx2", "avxvnni", "avx512",
-                                   "avx512vnni", "amx",  "neon",    "neondot"};
 
 static void *read_own(const char *name, const char *ending, size_t *n)
 {
@@ -233,25 +231,24 @@ static void check_product(const struct product *p, int32_t rows)
         m.src.part[i].bias = p->bias ? m.bias[i] : NULL;
     for (size_t i = 0; i < n_in; i++)
         x[i] = x_at(i);
-    for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
-        struct backend *be;
+    for (size_t i = 0; i < ARRAY_LEN(all_isas); i++) {
+        struct backend *be = open_isa(all_isas[i], i % 2 ? 2 : 1);
         struct weight *w;
-        struct backend_config cfg = {.threads = i % 2 ? 2 : 1, .isa = isas[i]};
-        if (backend_open(&be, "cpu", &cfg) != ST_OK)
-            continue; /* not on this machine; plain is on each and the first */
+        if (!be)
+            continue; /* plain is on each machine and the first */
         cr_assert_eq(backend_ops_of(be)->load_weight(be, &m.src, &w), ST_OK, "%s", status_detail());
         if (n_isas++ == 0) {
             product(be, w, x, rows, p->cols, m.n, want);
             agrees(p, &m, x, rows, want);
         }
-        same_on(be, isas[i], p, &m, w, x, rows, want);
+        same_on(be, all_isas[i], p, &m, w, x, rows, want);
         embedding(be, w, p->cols, m.n, e);
         for (int j = 0; j < 2; j++)
             for (int32_t k = 0; k < p->cols; k++) {
                 float value = values_of(p, &m, j ? m.n - 1 : 0)[k] + 0.0f;
-                same_floats(p, isas[i], "value", &e[j * p->cols + k], &value, 1);
+                same_floats(p, all_isas[i], "value", &e[j * p->cols + k], &value, 1);
             }
-        same_floats(p, isas[i], "value", e + 2 * p->cols, zero, (size_t)p->cols);
+        same_floats(p, all_isas[i], "value", e + 2 * p->cols, zero, (size_t)p->cols);
         backend_ops_of(be)->free_weight(be, w);
         backend_ops_of(be)->close(be);
     }
@@ -276,21 +273,19 @@ Test(quant, products_of_every_type)
 Test(quant, instruction_sets_not_compared)
 {
     char left_out[128] = "";
-    for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
-        struct backend *be;
+    for (size_t i = 0; i < ARRAY_LEN(all_isas); i++) {
         size_t n = strlen(left_out);
 #if defined(__x86_64__)
-        bool ours = strncmp(isas[i], "neon", 4) != 0;
+        bool ours = strncmp(all_isas[i], "neon", 4) != 0;
 #else
-        bool ours = strncmp(isas[i], "neon", 4) == 0 || strcmp(isas[i], "plain") == 0;
+        bool ours = strncmp(all_isas[i], "neon", 4) == 0 || strcmp(all_isas[i], "plain") == 0;
 #endif
         if (!ours)
             continue;
-        if (backend_open(&be, "cpu", &(struct backend_config){.threads = 1, .isa = isas[i]}) ==
-            ST_OK)
-            backend_ops_of(be)->close(be);
-        else
-            snprintf(left_out + n, sizeof left_out - n, " %s", isas[i]);
+        struct backend *be = open_isa(all_isas[i], 1);
+        close_isa(be);
+        if (!be)
+            snprintf(left_out + n, sizeof left_out - n, " %s", all_isas[i]);
     }
     if (left_out[0])
         cr_skip_test("this machine lacks:%s", left_out);
@@ -322,11 +317,10 @@ Test(quant, parts_of_several_types)
 Test(quant, rows_that_are_not_finite_or_tiny)
 {
     struct product p = {{DT_Q4_K, DT_Q6_K}, {40, 30}, 256, 0, 256, 2, 4, true};
-    for (size_t i = 0; i < ARRAY_LEN(isas); i++) {
-        struct backend *be;
+    for (size_t i = 0; i < ARRAY_LEN(all_isas); i++) {
+        struct backend *be = open_isa(all_isas[i], 1);
         struct weight *w;
-        if (backend_open(&be, "cpu", &(struct backend_config){.threads = 1, .isa = isas[i]}) !=
-            ST_OK)
+        if (!be)
             continue;
         struct matrix m = make_matrix(&p);
         float x[5 * 256], out[5 * 70];
@@ -342,8 +336,8 @@ Test(quant, rows_that_are_not_finite_or_tiny)
             for (int32_t r = 0; r < 5; r += rows) {
                 product(be, w, x + r * 256, rows, 256, 70, out + r * 70);
                 for (int32_t n = r * 70; n < (r + rows) * 70; n++) {
-                    cr_assert_eq(isnan(out[n]) != 0, n / 70 < 3, "%s row %d: %g", isas[i], n / 70,
-                                 (double)out[n]);
+                    cr_assert_eq(isnan(out[n]) != 0, n / 70 < 3, "%s row %d: %g", all_isas[i],
+                                 n / 70, (double)out[n]);
                     if (n / 70 == 4)
                         cr_assert_eq(out[n], bias_at(n % 70));
                 }

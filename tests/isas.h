@@ -1,0 +1,33 @@
+/* The instruction sets of the CPU backend, for tests that run under each of them that the machine
+ * can execute. */
+#ifndef TESTS_ISAS_H
+#define TESTS_ISAS_H
+
+#include <criterion/criterion.h>
+
+#include "backends/backend.h"
+
+/* Every choice of --isa, and those that differ outside of products with quantised weights. */
+static const char *const all_isas[] __attribute__((unused)) = {
+    "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "amx", "neon", "neondot"};
+static const char *const float_isas[] __attribute__((unused)) = {"plain", "avx2", "avx512", "neon"};
+
+/* A CPU backend; NULL: the machine cannot execute this instruction set. */
+static inline struct backend *open_isa(const char *isa, int threads)
+{
+    struct backend *be = NULL;
+    struct backend_config cfg = {.threads = threads, .isa = isa};
+    enum status st = backend_open(&be, "cpu", &cfg);
+    if (st == ST_UNSUPPORTED)
+        return NULL;
+    cr_assert_eq(st, ST_OK, "%s", status_detail());
+    return be;
+}
+
+static inline void close_isa(struct backend *be)
+{
+    if (be)
+        backend_ops_of(be)->close(be);
+}
+
+#endif
