@@ -133,17 +133,19 @@ static inline const void *matrix_of(const struct weight *w)
 }
 
 /* pool.c */
-/* What info calls mem_own before it is taken. */
-size_t cuda_own_bytes(const struct backend *be);
-/* Takes it: out of the plan, or from the driver. */
-MUST_CHECK enum status cuda_take_own(struct backend *be);
-enum status cuda_reserve(struct backend *be, const struct mem_plan *plan);
 void cuda_part(struct backend *be, enum mem_part part);
 void cuda_used(struct backend *be, struct mem_plan *out);
 /* b's memory from its kind's pool. */
 MUST_CHECK enum status pool_take(struct backend *be, struct buf *b);
 void pool_give(struct backend *be, struct buf *b);
 void pools_free(struct backend *be);
+
+/* reserve.c */
+/* Bytes of the backend's own buffers, before they are taken: mem_own of info. */
+size_t cuda_own_bytes(const struct backend *be);
+/* Takes them: out of the plan, or from the driver. */
+MUST_CHECK enum status cuda_take_own(struct backend *be);
+enum status cuda_reserve(struct backend *be, const struct mem_plan *plan);
 
 /* memory.c */
 enum status cuda_alloc(struct backend *be, size_t bytes, enum mem_kind kind, struct buf **out);

@@ -8,6 +8,7 @@ set(INGOT_CUDA_HOST_SOURCES
   ${INGOT_CUDA_DIR}/memory.c
   ${INGOT_CUDA_DIR}/moe.c
   ${INGOT_CUDA_DIR}/pool.c
+  ${INGOT_CUDA_DIR}/reserve.c
   ${INGOT_CUDA_DIR}/weight.c)
 # Finds cuBLASLt at run time; the emulator has its own.
 set(INGOT_CUDA_LOAD_SOURCES ${INGOT_CUDA_DIR}/lt_load.c)

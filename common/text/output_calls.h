@@ -5,7 +5,7 @@
 #define COMMON_TEXT_OUTPUT_CALLS_H
 
 #include "common/text/output_json.h"
-#include "common/text/output_parser.h"
+#include "common/text/output_tools.h"
 
 enum { OUTPUT_MAX_NAME = 256 /* bytes of a function's name or a call's id outside of JSON */ };
 

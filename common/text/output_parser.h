@@ -11,20 +11,7 @@
 #include <stddef.h>
 
 #include "common/status.h"
-#include "common/text/text_buf.h"
-
-/* How a model writes its tool calls. */
-enum output_tools {
-    OUTPUT_TOOLS_NONE,    /* text only */
-    OUTPUT_TOOLS_HERMES,  /* <tool_call>{"name": .., "arguments": {..}}</tool_call>: Hermes, Qwen */
-    OUTPUT_TOOLS_LLAMA3,  /* the whole answer is {"name": .., "parameters": {..}}, <|python_tag|>
-                             before it or not */
-    OUTPUT_TOOLS_MISTRAL, /* [TOOL_CALLS][{"name": .., "arguments": {..}}, ..] or
-                             [TOOL_CALLS]name[ARGS]{..} */
-    OUTPUT_TOOLS_DEEPSEEK, /* the begin and end marks of DeepSeek R1, V3 and V3.1 */
-    OUTPUT_TOOLS_JSON,     /* the whole answer is a call or a list of calls in plain JSON */
-    OUTPUT_TOOLS_AUTO,     /* any of the above; told apart by how it begins */
-};
+#include "common/text/output_tools.h"
 
 struct output_options {
     enum output_tools tools;
@@ -71,9 +58,5 @@ MUST_CHECK enum status output_parser_finish(struct output_parser *p);
 
 /* The next event; false when there is none until more is pushed. */
 bool output_parser_next(struct output_parser *p, struct output_event *event);
-
-/* "hermes", "llama3", "mistral", "deepseek", "json", "auto", "none" -> *tools.  ST_NOT_FOUND lists
- * the names. */
-MUST_CHECK enum status output_tools_from_name(const char *name, enum output_tools *tools);
 
 #endif

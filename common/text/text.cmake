@@ -3,5 +3,6 @@ add_library(ingot_output STATIC
   text/output_calls.c
   text/output_json.c
   text/output_parser.c
+  text/output_tools.c
   text/text_options.c)
 target_link_libraries(ingot_output PUBLIC ingot_flags ingot_common)

@@ -1,5 +1,5 @@
 /* Characters whose upper or title case is more than one character (Unicode's SpecialCasing.txt, the
- * mappings without a condition), in the order of their code points.  Included by jinja_utf8.c
+ * mappings without a condition), in the order of their code points.  Included by utf8.c
  * alone. */
 #ifndef COORDINATOR_JINJA_CASE_H
 #define COORDINATOR_JINJA_CASE_H

@@ -91,7 +91,7 @@ static enum status passes(struct jrun *r, const struct jloop *loop, const struct
     return ST_OK;
 }
 
-enum status j_loop_fill(struct jrun *r, struct jloop *loop, size_t n)
+static enum status fill_loop(struct jrun *r, struct jloop *loop, size_t n)
 {
     if (!loop->node->c)
         return ST_OK; /* items is the source */
@@ -113,8 +113,12 @@ static enum status loop_new(struct jrun *r, struct jscope *s, const struct jnode
     if (!loop)
         return jmem_full(&r->mem);
     TRY(jval_items(r, items, &source));
-    *loop =
-        (struct jloop){.items = source, .source = source, .depth0 = depth0, .node = n, .scope = s};
+    *loop = (struct jloop){.fill = fill_loop,
+                           .items = source,
+                           .source = source,
+                           .depth0 = depth0,
+                           .node = n,
+                           .scope = s};
     if (n->c)
         TRY(jlist_new(r, 0, &loop->items));
     *out = loop;

@@ -16,7 +16,7 @@ struct jfilter {
     static enum status name(struct jrun *r, const struct jval *in, const struct jargs *args,       \
                             struct jval *out)
 
-/* The filters of jinja_filters_seq.c and jinja_filters_text.c; NULL name ends each. */
+/* The filters of filters_seq.c and filters_text.c; NULL name ends each. */
 extern const struct jfilter j_seq_filters[];
 extern const struct jfilter j_text_filters[];
 

@@ -1,7 +1,7 @@
 /* Expressions.  The grammar and its precedences are Jinja2's: condition, or, and, not, comparison,
  * + -, ~,
  * * / // %, **, unary, then subscripts, calls, filters and tests. */
-#include "coordinator/jinja/parse.h"
+#include "coordinator/jinja/parser.h"
 
 #include <string.h>
 

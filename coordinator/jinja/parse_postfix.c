@@ -1,5 +1,5 @@
 /* What stands behind a primary expression: subscripts, calls, filters and tests. */
-#include "coordinator/jinja/parse.h"
+#include "coordinator/jinja/parser.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* One rendering: its memory, its budget, its scopes and its output.  Internal to the jinja_*.c
- * files. Strings are built by appending to out and taking them off again (j_mark, j_take), so that
- * one buffer and one limit serve output, macros, set blocks and every filter. */
+/* One rendering: its memory, its budget, its scopes and its output.  Internal to this folder.
+ * Strings are built by appending to out and taking them off again (j_mark, j_take), so that one
+ * buffer and one limit serve output, macros, set blocks and every filter. */
 #ifndef COORDINATOR_JINJA_RUN_H
 #define COORDINATOR_JINJA_RUN_H
 
@@ -111,7 +111,7 @@ MUST_CHECK static inline enum status j_view(struct jrun *r, const char *p, size_
     return jstr_view(&r->mem, p, n, out);
 }
 
-/* --- arguments and searching (jinja_run.c) --- */
+/* --- arguments and searching (run.c) --- */
 
 /* *at = offset of the needle in the hay, SIZE_MAX when it is not there. */
 MUST_CHECK enum status j_find(struct jrun *r, const char *hay, size_t n_hay, const char *needle,
@@ -128,7 +128,7 @@ MUST_CHECK enum status j_want_str(const char *what, const struct jval *v, const 
 #define J_SHOW 60
 #define J_STR_ARG(s) (int)((s)->n < J_SHOW ? (s)->n : J_SHOW), (s)->p
 
-/* --- text forms (jinja_repr.c, jinja_json.c) --- */
+/* --- text forms (repr.c, json.c) --- */
 
 MUST_CHECK enum status j_emit_str(struct jrun *r, const struct jval *v);  /* Python's str() */
 MUST_CHECK enum status j_emit_repr(struct jrun *r, const struct jval *v); /* Python's repr() */
@@ -146,7 +146,7 @@ MUST_CHECK enum status j_json_dump(struct jrun *r, const struct jval *v, const s
 /* Strict JSON -> values; strings are copied.  ST_FORMAT names the byte. */
 MUST_CHECK enum status j_json_parse(struct jrun *r, const char *p, size_t n, struct jval *out);
 
-/* --- operations (jinja_ops.c, jinja_attr.c, jinja_format.c) --- */
+/* --- operations (ops.c, attr.c, slice.c, format.c) --- */
 
 MUST_CHECK enum status j_binary(struct jrun *r, enum jop op, const struct jval *a,
                                 const struct jval *b, struct jval *out);
@@ -167,7 +167,7 @@ MUST_CHECK enum status j_undef_error(const struct jval *v); /* ST_UNSUPPORTED "'
 MUST_CHECK enum status j_new_undef(struct jrun *r, const struct jstr *name, const char *of,
                                    bool forbidden, struct jval *out);
 
-/* --- evaluation (jinja_eval.c, jinja_exec.c, jinja_call.c) --- */
+/* --- evaluation (eval.c, exec.c, call.c) --- */
 
 MUST_CHECK enum status j_eval(struct jrun *r, struct jscope *s, const struct jnode *n,
                               struct jval *out);
@@ -181,7 +181,10 @@ MUST_CHECK enum status j_loop_again(struct jrun *r, const struct jloop *loop,
                                     const struct jval *items,
                                     struct jval *out); /* loop(...) of a recursive loop */
 /* Looks at the source until the loop has n items or the source ends. */
-MUST_CHECK enum status j_loop_fill(struct jrun *r, struct jloop *loop, size_t n);
+MUST_CHECK static inline enum status j_loop_fill(struct jrun *r, struct jloop *loop, size_t n)
+{
+    return loop->fill(r, loop, n);
+}
 MUST_CHECK enum status j_scope_new(struct jrun *r, struct jscope *parent, struct jscope **out);
 MUST_CHECK enum status j_scope_set(struct jrun *r, struct jscope *s, const struct jsym *name,
                                    const struct jval *v);

@@ -1,6 +1,6 @@
 /* The values of the chat template engine: Python's, as far as Jinja templates can see them.
  * A value is 16 bytes and passed by pointer; everything behind it lives in the rendering's arena
- * and is never freed alone.  Used only by the jinja_*.c files and chat_template.c; one rendering is
+ * and is never freed alone.  Used only by this folder's files; one rendering is
  * one thread. */
 #ifndef COORDINATOR_JINJA_VALUE_H
 #define COORDINATOR_JINJA_VALUE_H
@@ -12,7 +12,7 @@
 #include "common/status.h"
 #include "coordinator/jinja/mem.h"
 
-struct jrun; /* a rendering: jinja_run.h */
+struct jrun; /* a rendering: run.h */
 struct jnode;
 struct jscope;
 struct jargs;
@@ -134,9 +134,13 @@ struct jfunc {
     jfunc_fn *call;
 };
 
+/* Looks at the source until the loop has n items or the source ends. */
+typedef enum status jloop_fill_fn(struct jrun *r, struct jloop *loop, size_t n);
+
 struct jloop {
-    struct jlist *
-        items; /* those that passed the filter so far; never changed by the loop if there is none */
+    jloop_fill_fn *fill; /* exec.c's: a filter is an expression of the template */
+    /* Those that passed the filter so far; never changed by the loop if there is none. */
+    struct jlist *items;
     const struct jlist *source; /* what is gone through */
     size_t i_source;            /* how many of it were looked at */
     size_t i;                   /* the current item */

@@ -1,78 +1,10 @@
 /* One encode call: added tokens are found first, what lies between is normalised, searched for
  * added tokens that are normalised too, cut into pieces, and each piece goes through the model. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/utf8.h"
 #include "coordinator/tokenizer/impl.h"
 #include "coordinator/tokenizer/unicode.h"
-
-void token_list_free(struct token_list *l)
-{
-    free(l->ids);
-    free(l->origins);
-    *l = (struct token_list){0};
-}
-
-static enum status list_room(struct token_list *l, bool origins)
-{
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? l->cap * 2 : 64;
-        int32_t *ids = realloc(l->ids, cap * sizeof *ids);
-        if (!ids)
-            FAIL(ST_NOMEM, "no memory for %zu tokens", cap);
-        l->ids = ids;
-        l->cap = cap;
-    }
-    if (origins && l->origins_cap < l->cap) {
-        struct token_origin *o = realloc(l->origins, l->cap * sizeof *o);
-        if (!o)
-            FAIL(ST_NOMEM, "no memory for the origins of %zu tokens", l->cap);
-        l->origins = o;
-        l->origins_cap = l->cap;
-    }
-    return ST_OK;
-}
-
-static enum status put(struct work *w, int32_t id, enum token_source source, size_t begin,
-                       size_t end)
-{
-    struct token_list *l = w->out;
-    bool explain = w->flags & TOK_EXPLAIN;
-    if (l->n == l->cap || (explain && l->origins_cap < l->cap))
-        TRY(list_room(l, explain));
-    if (explain)
-        l->origins[l->n] = (struct token_origin){begin, end, source};
-    l->ids[l->n++] = id;
-    return ST_OK;
-}
-
-/* Where byte raw of the piece is spelled in cur; raw does not go back within a piece. */
-static size_t spelled_at(struct work *w, size_t raw)
-{
-    if (!w->chars)
-        return w->piece.begin + raw;
-    if (raw < w->raw_at) {
-        w->raw_at = 0;
-        w->char_at = w->piece.begin;
-    }
-    while (w->raw_at < raw && w->char_at < w->piece.end) {
-        size_t len;
-        u8_get(w->cur->p + w->char_at, &len);
-        w->char_at += len;
-        w->raw_at++;
-    }
-    return w->char_at;
-}
-
-enum status emit(struct work *w, int32_t id, enum token_source source, size_t begin, size_t end)
-{
-    if (!(w->flags & TOK_EXPLAIN))
-        return put(w, id, source, 0, 0);
-    size_t from = spelled_at(w, begin), to = spelled_at(w, end);
-    struct tmap m = ttext_origin(w, from, to);
-    return put(w, id, source, m.begin, m.end);
-}
 
 static enum status encode_piece(struct work *w, struct span s)
 {
@@ -138,7 +70,7 @@ static enum status encode_part(struct work *w, size_t begin, size_t end)
         }
         w->cur = norm;
         struct tmap from = w->mapping ? ttext_origin(w, m.begin, m.end) : (struct tmap){0, 0};
-        TRY(put(w, m.id, TOKEN_ADDED, from.begin, from.end));
+        TRY(emit_at(w, m.id, TOKEN_ADDED, from.begin, from.end));
     }
     return ST_OK;
 }
@@ -150,11 +82,12 @@ static enum status encode_all(struct work *w)
     struct added_match m;
     bool special = w->flags & TOK_ADD_SPECIAL;
     for (size_t i = 0; special && i < t->n_head; i++)
-        TRY(put(w, t->head[i], TOKEN_TEMPLATE, 0, 0));
+        TRY(emit_at(w, t->head[i], TOKEN_TEMPLATE, 0, 0));
     while (added_next(t, &t->raw_added, w->text, w->n, w->flags, &walk, &m))
-        TRY(m.id < 0 ? encode_part(w, m.begin, m.end) : put(w, m.id, TOKEN_ADDED, m.begin, m.end));
+        TRY(m.id < 0 ? encode_part(w, m.begin, m.end)
+                     : emit_at(w, m.id, TOKEN_ADDED, m.begin, m.end));
     for (size_t i = 0; special && i < t->n_tail; i++)
-        TRY(put(w, t->tail[i], TOKEN_TEMPLATE, w->n, w->n));
+        TRY(emit_at(w, t->tail[i], TOKEN_TEMPLATE, w->n, w->n));
     return ST_OK;
 }
 

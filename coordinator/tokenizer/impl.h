@@ -1,5 +1,5 @@
 /* The inside of a tokenizer: the five parts as flat lists of steps, and the state of one encode
- * call. For the files tokenizer_*.c and detok.c only. */
+ * call. For this folder's files only. */
 #ifndef COORDINATOR_TOKENIZER_IMPL_H
 #define COORDINATOR_TOKENIZER_IMPL_H
 
@@ -60,7 +60,7 @@ enum split_behavior {
 
 enum prepend_scheme { PREPEND_ALWAYS, PREPEND_FIRST, PREPEND_NEVER };
 
-/* Regular expressions with a matcher written by hand (tokenizer_scan.c). */
+/* Regular expressions with a matcher written by hand (scan.c). */
 enum scan_kind { SCAN_NONE, SCAN_GPT2, SCAN_LLAMA3 };
 
 struct pre_step {
@@ -231,18 +231,16 @@ struct work {
     struct token_list *out;
 };
 
-/* Appends a token that covers bytes [begin, end) of the piece (of its bytes, not of their spelling
- * in characters). Tokens of a piece come in order. */
+/* emit.c: appends a token that covers bytes [begin, end) of the piece (of its bytes, not of their
+ * spelling in characters).  Tokens of a piece come in order. */
 MUST_CHECK enum status emit(struct work *w, int32_t id, enum token_source source, size_t begin,
                             size_t end);
+/* The same, for bytes [begin, end) of the input. */
+MUST_CHECK enum status emit_at(struct work *w, int32_t id, enum token_source source, size_t begin,
+                               size_t end);
 
-/* tokenizer_normalize.c: normalises input[begin, end) into w->cur. */
-MUST_CHECK enum status normalize(struct work *w, size_t begin, size_t end);
-MUST_CHECK enum status normalize_text(const struct tokenizer *t, const char *p, size_t n,
-                                      struct text_buf *out);
-void norm_step_fini(struct norm_step *s);
-
-/* Building a new text beside w->cur: begin, put bytes that came from cur[from, to), then swap. */
+/* ttext.c: building a new text beside w->cur: begin, put bytes that came from cur[from, to), then
+ * swap. */
 void ttext_begin(struct work *w);
 MUST_CHECK enum status ttext_put(struct work *w, const char *p, size_t n, size_t from, size_t to);
 /* The same bytes as cur[from, to), each with its own origin. */
@@ -250,14 +248,21 @@ MUST_CHECK enum status ttext_keep(struct work *w, size_t from, size_t to);
 void ttext_swap(struct work *w);
 /* Input bytes that cur[from, to) came from. */
 struct tmap ttext_origin(const struct work *w, size_t from, size_t to);
+/* Makes w->regex when it is not there yet. */
 MUST_CHECK enum status work_regex(struct work *w);
 
-/* tokenizer_pretokenize.c: splits cur into w->spans, possibly rewriting cur. */
+/* normalize.c: normalises input[begin, end) into w->cur. */
+MUST_CHECK enum status normalize(struct work *w, size_t begin, size_t end);
+MUST_CHECK enum status normalize_text(const struct tokenizer *t, const char *p, size_t n,
+                                      struct text_buf *out);
+void norm_step_fini(struct norm_step *s);
+
+/* pretokenize.c: splits cur into w->spans, possibly rewriting cur. */
 MUST_CHECK enum status pretokenize(struct work *w);
 void pre_step_fini(struct pre_step *s);
 MUST_CHECK enum status spans_add(struct spans *s, size_t begin, size_t end);
 
-/* tokenizer_scan.c: the end of the piece that begins at text[at] (at < n). */
+/* scan.c: the end of the piece that begins at text[at] (at < n). */
 size_t scan_gpt2(const char *text, size_t n, size_t at);
 size_t scan_llama3(const char *text, size_t n, size_t at, int max_digits);
 
@@ -269,14 +274,14 @@ MUST_CHECK enum status unigram_prepare(struct tokenizer *t);
 MUST_CHECK enum status wordpiece_encode(struct work *w, const char *p, size_t n);
 MUST_CHECK enum status wordlevel_encode(struct work *w, const char *p, size_t n);
 
-/* tokenizer_trie.c */
+/* trie.c */
 MUST_CHECK enum status trie_init(struct trie *t, size_t total_bytes);
 void trie_put(struct trie *t, const char *p, size_t n, int32_t id,
               bool replace); /* within total_bytes */
 uint32_t trie_next(const struct trie *t, uint32_t node, unsigned char byte); /* UINT32_MAX: none */
 void trie_fini(struct trie *t);
 
-/* tokenizer_added.c */
+/* added.c */
 MUST_CHECK enum status added_prepare(struct tokenizer *t);
 void added_fini(struct tokenizer *t);
 struct added_match {
@@ -293,6 +298,8 @@ struct added_walk {
 bool added_next(const struct tokenizer *t, const struct matcher *m, const char *p, size_t n,
                 unsigned flags, struct added_walk *walk, struct added_match *out);
 
+/* tokenizer.c: an empty tokenizer, which the loaders fill. */
+MUST_CHECK enum status tokenizer_create(struct tokenizer **out);
 /* The loaders' common end: added tokens, maps, specials, description. */
 MUST_CHECK enum status tokenizer_finish(struct tokenizer *t);
 /* Adds a token.  With a.id -1 as HuggingFace does: the model's id when the model has it, else the
@@ -301,18 +308,18 @@ MUST_CHECK enum status tokenizer_add_token(struct tokenizer *t, struct added_tok
                                            const char *text, size_t n);
 bool tokenizer_is_byte_level(const struct tokenizer *t); /* as normalizer and pre-tokenizer say */
 
-/* tokenizer_json_model.c: the whole of a tokenizer.json. */
+/* json_model.c: the whole of a tokenizer.json. */
 MUST_CHECK enum status load_json(struct tokenizer *t, const char *data, size_t len);
 MUST_CHECK enum status load_config(struct tokenizer *t, const char *data, size_t len);
-/* tokenizer_gguf_merges.c: merges out of model.scores, once the vocabulary is finished. */
+/* gguf_merges.c: merges out of model.scores, once the vocabulary is finished. */
 MUST_CHECK enum status merges_from_scores(struct tokenizer *t);
-/* tokenizer_gguf.c; gguf_pre: tokenizer_gguf_pre.c, the pre-tokenizer that GGUF files name */
+/* gguf_pre.c: the pre-tokenizer that GGUF files name. */
 MUST_CHECK enum status gguf_pre(struct tokenizer *t, struct tok_text name, bool *adds_bos);
+/* gguf.c: the whole of a GGUF file's tokenizer. */
 MUST_CHECK enum status load_gguf(struct tokenizer *t, const struct gguf *g);
 
 struct cJSON;
-/* tokenizer_parts_json.c: the parts of a tokenizer.json but the model.  NULL or null: the part is
- * absent. */
+/* parts_json.c: the parts of a tokenizer.json but the model.  NULL or null: the part is absent. */
 MUST_CHECK enum status load_normalizer(struct tokenizer *t, const struct cJSON *j);
 MUST_CHECK enum status load_pre_tokenizer(struct tokenizer *t, const struct cJSON *j);
 MUST_CHECK enum status load_post_processor(struct tokenizer *t, const struct cJSON *j);

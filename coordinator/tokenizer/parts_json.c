@@ -271,7 +271,7 @@ static enum status get_behavior(const cJSON *j, const char *part, enum split_beh
          cJSON_IsString(s) ? s->valuestring : "(absent)");
 }
 
-/* Expressions that tokenizer_scan.c matches by hand. */
+/* Expressions that scan.c matches by hand. */
 static void choose_scan(struct pre_step *s, const char *source)
 {
 #define LLAMA3(digits)                                                                             \

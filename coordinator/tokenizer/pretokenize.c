@@ -10,11 +10,6 @@ void pre_step_fini(struct pre_step *s)
     regex_destroy(s->regex);
 }
 
-enum status work_regex(struct work *w)
-{
-    return w->regex ? ST_OK : regex_scratch_create(&w->regex);
-}
-
 static enum status spans_grow(struct spans *s)
 {
     size_t cap = s->cap ? s->cap * 2 : 256;

@@ -14,15 +14,10 @@
 
 #include "common/status.h"
 #include "common/text/text_buf.h"
+#include "coordinator/tokenizer/tok_text.h"
 
 struct tokenizer;
 struct gguf;
-
-/* A borrowed piece of text, not ended by NUL; data NULL means absent. */
-struct tok_text {
-    const char *data;
-    size_t len; /* bytes */
-};
 
 enum {                      /* flags of encode and decode */
        TOK_ADD_SPECIAL = 1, /* encode: what the post-processor adds (BOS, EOS, [CLS] ...) */
@@ -58,8 +53,7 @@ struct token_list {
 };
 void token_list_free(struct token_list *l);
 
-#define TOK_MAX_TEXT ((size_t)1 << 30)   /* bytes of one text */
-#define TOK_MAX_VOCAB ((int32_t)1 << 24) /* ids are below this */
+#define TOK_MAX_TEXT ((size_t)1 << 30) /* bytes of one text */
 
 /* path: a tokenizer.json, a .gguf file, or a model directory (its tokenizer.json with
  * tokenizer_config.json where there is one, else its single .gguf).  ST_NOT_FOUND, ST_IO,

@@ -9,7 +9,9 @@
 
 #include "common/status.h"
 #include "common/text/text_buf.h"
-#include "coordinator/tokenizer/tokenizer.h"
+#include "coordinator/tokenizer/tok_text.h"
+
+#define TOK_MAX_VOCAB ((int32_t)1 << 24) /* ids are below this */
 
 enum { /* per id */
        TF_USED = 1,

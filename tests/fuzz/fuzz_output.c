@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/text/output_parser.h"
+#include "common/text/text_buf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/text/output_parser.h"
+#include "common/text/text_buf.h"
 
 #define DS(word) "<\xef\xbd\x9ctool\xe2\x96\x81" word "\xef\xbd\x9c>"
 #define CALLS_BEGIN                                                                                \

@@ -1,6 +1,6 @@
-/* What the parts of the parser share.  Internal to the jinja_parse*.c files. */
-#ifndef COORDINATOR_JINJA_PARSE_H
-#define COORDINATOR_JINJA_PARSE_H
+/* What the parts of the parser share.  Internal to the parse*.c files. */
+#ifndef COORDINATOR_JINJA_PARSER_H
+#define COORDINATOR_JINJA_PARSER_H
 
 #include "coordinator/jinja/ast.h"
 #include "coordinator/jinja/lex.h"

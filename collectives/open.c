@@ -1,3 +1,4 @@
+/* The table of collectives of this build, and the choice of one by name or by configuration. */
 #include "collectives/coll.h"
 
 #include <string.h>

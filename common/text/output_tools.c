@@ -1,0 +1,23 @@
+#include "common/text/output_tools.h"
+
+#include <string.h>
+
+enum status output_tools_from_name(const char *name, enum output_tools *tools)
+{
+    static const char *const names[] = {
+        [OUTPUT_TOOLS_NONE] = "none",         [OUTPUT_TOOLS_HERMES] = "hermes",
+        [OUTPUT_TOOLS_LLAMA3] = "llama3",     [OUTPUT_TOOLS_MISTRAL] = "mistral",
+        [OUTPUT_TOOLS_DEEPSEEK] = "deepseek", [OUTPUT_TOOLS_JSON] = "json",
+        [OUTPUT_TOOLS_AUTO] = "auto",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *tools = (enum output_tools)i;
+            return ST_OK;
+        }
+    }
+    FAIL(ST_NOT_FOUND,
+         "'%.40s' is no format of tool calls (there are: none, hermes, llama3, mistral, "
+         "deepseek, json, auto)",
+         name);
+}

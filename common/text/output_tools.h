@@ -1,0 +1,33 @@
+/* How a model writes its tool calls. */
+#ifndef COMMON_TEXT_OUTPUT_TOOLS_H
+#define COMMON_TEXT_OUTPUT_TOOLS_H
+
+#include "common/status.h"
+
+enum output_tools {
+    OUTPUT_TOOLS_NONE, /* text only */
+
+    /* <tool_call>{"name": .., "arguments": {..}}</tool_call>: Hermes, Qwen */
+    OUTPUT_TOOLS_HERMES,
+
+    /* The whole answer is {"name": .., "parameters": {..}}, after <|python_tag|> or without it. */
+    OUTPUT_TOOLS_LLAMA3,
+
+    /* [TOOL_CALLS][{"name": .., "arguments": {..}}, ..] or [TOOL_CALLS]name[ARGS]{..} */
+    OUTPUT_TOOLS_MISTRAL,
+
+    /* The begin and end marks of DeepSeek R1, V3 and V3.1. */
+    OUTPUT_TOOLS_DEEPSEEK,
+
+    /* The whole answer is a call or a list of calls in plain JSON. */
+    OUTPUT_TOOLS_JSON,
+
+    /* Any of the above, told apart by the beginning of the answer. */
+    OUTPUT_TOOLS_AUTO,
+};
+
+/* "hermes", "llama3", "mistral", "deepseek", "json", "auto", "none" -> *tools.  ST_NOT_FOUND lists
+ * the names. */
+MUST_CHECK enum status output_tools_from_name(const char *name, enum output_tools *tools);
+
+#endif
