@@ -6,6 +6,7 @@
 
 #include "common/formats/gguf_file.h"
 #include "common/mapped_file.h"
+#include "common/model_path.h"
 #include "coordinator/jinja/chat_template.h"
 #include "coordinator/tools/text_tool.h"
 
@@ -140,6 +141,7 @@ static enum status open_source(const struct args *a, const char *model, struct s
         text_buf_free(&text);
         return st;
     }
+    TRY(model_path_exists(model));
     if (is_directory(model)) {
         TRY(chat_template_from_model(&s->chat, model, a->name));
         TRY(chat_special_tokens(model, &s->variables));
