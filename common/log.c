@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/visible.h"
+
 static char process_name[32] = "ingot";
 static enum log_level least_level = LOG_INFO;
 static int coloured;
@@ -21,7 +23,7 @@ void log_line(enum log_level level, const char *fmt, ...)
 {
     static const char *const names[] = {"debug", "info", "warn", "error"};
     static const char *const colours[] = {"\033[2m", "", "\033[33m", "\033[31m"};
-    char line[1400];
+    char text[1300], line[1400];
     struct timespec ts;
     struct tm tm;
     va_list ap;
@@ -33,12 +35,11 @@ void log_line(enum log_level level, const char *fmt, ...)
     int n = snprintf(line, sizeof line, "%02d:%02d:%02d.%03d %s%-5s%s %s ", tm.tm_hour, tm.tm_min,
                      tm.tm_sec, (int)(ts.tv_nsec / 1000000), coloured ? colours[level] : "",
                      names[level], coloured ? "\033[0m" : "", process_name);
+    size_t len = (size_t)n;
     va_start(ap, fmt);
-    int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    size_t len = (size_t)n + (m < 0 ? 0 : (size_t)m);
-    if (len > sizeof line - 2)
-        len = sizeof line - 2;
+    len += visible_text(line + len, sizeof line - len - 1, text, strlen(text));
     line[len++] = '\n';
     /* a log line that cannot be written has nowhere to be reported */
     ssize_t written = write(STDERR_FILENO, line, len);
@@ -47,5 +48,6 @@ void log_line(enum log_level level, const char *fmt, ...)
 
 void log_failure(enum log_level level, enum status st, const char *what)
 {
-    log_line(level, "%s: %s: %s", what, status_name(st), status_detail());
+    log_line(level, "%s: %s%s", what, st == ST_BUG ? "internal error: " : "", status_text());
+    log_line(LOG_DEBUG, "%s: %s at %s", what, status_name(st), status_detail());
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/visible.h"
+
 static _Thread_local char detail[1024];
 static _Thread_local size_t text_at; /* where the text begins, after "file.c:line: " */
 
@@ -18,7 +20,7 @@ enum status status_fail(enum status code, const char *file, int line, const char
     va_end(ap);
     int n = snprintf(detail, sizeof detail, "%.64s:%d: ", base ? base + 1 : file, line);
     text_at = n > 0 ? (size_t)n : 0;
-    snprintf(detail + text_at, sizeof detail - text_at, "%s", text);
+    visible_text(detail + text_at, sizeof detail - text_at, text, strlen(text));
     return code;
 }
 

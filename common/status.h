@@ -24,18 +24,19 @@ enum status { /* values are on the wire: append only */
 #define MUST_CHECK __attribute__((warn_unused_result))
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 
-/* Sets this thread's detail to "file.c:line: text" and returns code. */
+/* Sets this thread's detail to "file.c:line: text" and returns code.  The text becomes one line of
+ * UTF-8: control characters in it are escaped (common/visible.h). */
 MUST_CHECK enum status status_fail(enum status code, const char *file, int line, const char *fmt,
                                    ...) PRINTF_LIKE(4, 5);
 
 /* "range", "unsupported", ...; never NULL. */
 const char *status_name(enum status st);
 
-/* This thread's last failure with its place, "safetensors.c:212: tensor ...". */
-const char *status_detail(void);
-
-/* The same without the place: what a user is told. */
+/* This thread's last failure as users are told it: the text alone. */
 const char *status_text(void);
+
+/* The same with its origin, "safetensors.c:212: tensor ...": for debug logs and tests. */
+const char *status_detail(void);
 
 #define FAIL(code, ...) return status_fail((code), __FILE__, __LINE__, __VA_ARGS__)
 #define TRY(expr)                                                                                  \

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "common/formats/model_config.h"
+#include "common/model_path.h"
 #include "coordinator/text_service.h"
 
 static void add_eos(struct model_text *mt, int32_t id)
@@ -87,6 +88,7 @@ enum status model_text_open(struct model_text *mt, const char *path)
 {
     struct stat sb;
     *mt = (struct model_text){0};
+    TRY(model_path_check(path));
     bool is_dir = stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);
     enum status st = tokenizer_open(&mt->tok, path);
     if (st == ST_OK)

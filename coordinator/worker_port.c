@@ -303,8 +303,7 @@ static void on_message(struct worker_port *l, const uint8_t *id, size_t n_id, co
         on_result(l, g, &m.u.result, now_us, ev);
         return;
     case WMSG_FAULT:
-        snprintf(why, sizeof why, "rank %u: %s: %.300s", m.u.fault.rank,
-                 status_name(m.u.fault.status), m.u.fault.detail);
+        snprintf(why, sizeof why, "rank %u: %.300s", m.u.fault.rank, m.u.fault.detail);
         fence(l, ev, g, why);
         return;
     case WMSG_GOODBYE:

@@ -3,6 +3,7 @@
 #include "client/cli/commands.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/model_path.h"
 
 enum { PRIVATE_SEQS = 16, SHOW_US = 300 * 1000 };
 
@@ -45,7 +46,7 @@ int private_server_open(struct private_server *p, const char *command, struct se
     if (a->c.max_seqs > PRIVATE_SEQS)
         a->c.max_seqs = PRIVATE_SEQS;
     log_init(command, LOG_WARN);
-    if (supervisor_start(&p->sup, &a->c) != ST_OK)
+    if (model_path_check(model) != ST_OK || supervisor_start(&p->sup, &a->c) != ST_OK)
         return cli_fail(command, EXIT_FAILED);
     enum status st = wait_ready(p, model);
     if (st != ST_OK)

@@ -8,6 +8,7 @@
 #include "common/formats/config_json.h"
 #include "common/formats/json_get.h"
 #include "common/mapped_file.h"
+#include "common/model_path.h"
 
 enum { MAX_CONFIG = 4 << 20 }; /* bytes of JSON */
 
@@ -307,7 +308,7 @@ static enum status load_directory(struct model_config *out, const char *dir)
 enum status model_config_load(struct model_config *out, const char *path)
 {
     struct stat st;
-    if (stat(path, &st) != 0)
-        FAIL(ST_NOT_FOUND, "there is no model at %s", path);
-    return S_ISDIR(st.st_mode) ? load_directory(out, path) : model_config_load_gguf(out, path);
+    TRY(model_path_check(path));
+    bool is_dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    return is_dir ? load_directory(out, path) : model_config_load_gguf(out, path);
 }

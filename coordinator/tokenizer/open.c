@@ -1,11 +1,11 @@
 /* Making a tokenizer out of a file, a model directory or memory: finds which loader reads it. */
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/formats/gguf_file.h"
 #include "common/mapped_file.h"
+#include "common/model_path.h"
 #include "coordinator/tokenizer/impl.h"
 
 #define MAX_JSON ((size_t)512 << 20) /* bytes of a tokenizer.json */
@@ -86,16 +86,10 @@ static bool ends_with(const char *s, const char *end)
  * file all carry the same vocabulary in the first part. */
 static enum status find_gguf(const char *dir, char *path, size_t size)
 {
-    char best[256] = "";
-    DIR *d = opendir(dir);
-    if (!d)
-        FAIL(ST_IO, "%s: cannot be listed", dir);
-    for (struct dirent *e; (e = readdir(d));)
-        if (ends_with(e->d_name, ".gguf") && (!*best || strcmp(e->d_name, best) < 0))
-            snprintf(best, sizeof best, "%s", e->d_name);
-    closedir(d);
-    if (!*best)
-        FAIL(ST_NOT_FOUND, "%s: neither a tokenizer.json nor a .gguf file is there", dir);
+    char best[MODEL_FILE_SIZE];
+    if (!model_path_gguf(dir, best))
+        FAIL(ST_NOT_FOUND, "%s holds neither a tokenizer.json nor a .gguf file: " MODEL_SOURCES,
+             dir);
     if (snprintf(path, size, "%s/%s", dir, best) >= (int)size)
         FAIL(ST_RANGE, "%s: the path is too long", dir);
     return ST_OK;
@@ -128,9 +122,8 @@ enum status tokenizer_open(struct tokenizer **out, const char *path)
 {
     struct stat st;
     *out = NULL;
-    if (stat(path, &st) != 0)
-        FAIL(ST_NOT_FOUND, "%s: no such file or directory", path);
-    if (S_ISDIR(st.st_mode))
+    TRY(model_path_exists(path));
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         return open_directory(out, path);
     if (ends_with(path, ".gguf") || begins_as_gguf(path))
         return open_gguf(out, path);

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/mapped_file.h"
 #include "common/options.h"
+#include "common/visible.h"
 #include "coordinator/journal/replay.h"
 
 enum { EXIT_DIFFERS = 1, EXIT_USAGE = 2, EXIT_ABSENT = 3 };
@@ -61,10 +62,12 @@ typedef void request_action(const struct replay_request *q, void *arg);
 
 static void print_line(const struct replay_request *q, void *arg)
 {
+    char label[256]; /* the client chose it */
     (void)arg;
+    visible_text(label, sizeof label, q->label, strlen(q->label));
     printf("%20" PRIu64 " %8u %8u %10" PRIu64 " %10" PRIu64 " %-10s %s\n", q->r.seq_id,
            q->r.n_prompt, q->n_known - q->r.n_prompt, q->n_step_first, q->n_step_last,
-           reason_name(q->reason), q->label);
+           reason_name(q->reason), label);
 }
 
 static void print_ids(const char *name, const int32_t *ids, uint32_t n)

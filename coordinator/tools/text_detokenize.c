@@ -52,5 +52,5 @@ int text_detokenize(int argc, char **argv, bool colour)
     if (conflict || a.connect)
         return text_usage("detokenize", conflict ? conflict : TEXT_NO_SERVER);
     enum status st = run(&a, &res, colour);
-    return st == ST_OK ? TEXT_OK : text_fail("detokenize", st);
+    return st == ST_OK ? TEXT_OK : text_fail("detokenize");
 }

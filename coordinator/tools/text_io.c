@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/utf8.h"
+#include "common/visible.h"
 #include "coordinator/tools/text_tool.h"
 
 enum { MAX_INPUT = 1 << 30 /* bytes */ };
@@ -23,9 +23,9 @@ bool text_options(const struct option_set *set, void *dest, int argc, char **arg
     return !res->help && !res->version;
 }
 
-int text_fail(const char *command, enum status st)
+int text_fail(const char *command)
 {
-    fprintf(stderr, "ingot %s: %s (%s)\n", command, status_text(), status_name(st));
+    fprintf(stderr, "ingot %s: %s\n", command, status_text());
     return TEXT_FAILED;
 }
 
@@ -100,22 +100,9 @@ enum status text_put_json(struct text_buf *out, const char *s, size_t n)
 
 enum status text_put_visible(struct text_buf *out, const char *s, size_t n)
 {
-    while (n) {
-        unsigned char c = (unsigned char)*s;
-        size_t good = 1;
-        while (good < 4 && good < n && c >= 0x80 && !utf8_valid(s, good))
-            good++;
-        bool valid = utf8_valid(s, good);
-        if (!valid)
-            good = 1;
-        if (c == '\n' || c == '\t')
-            TRY(text_buf_append(out, c == '\n' ? "\\n" : "\\t", 2));
-        else if (c < 0x20 || c == 0x7f || !valid)
-            TRY(put_escape(out, "\\x%02x", c));
-        else
-            TRY(text_buf_append(out, s, good));
-        s += good;
-        n -= good;
+    for (size_t used; n; s += used, n -= used) {
+        char one[VISIBLE_SIZE];
+        TRY(text_buf_append(out, one, visible_char(s, n, &used, one)));
     }
     return ST_OK;
 }

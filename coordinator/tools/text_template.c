@@ -6,6 +6,7 @@
 
 #include "common/formats/gguf_file.h"
 #include "common/mapped_file.h"
+#include "common/model_path.h"
 #include "coordinator/jinja/chat_template.h"
 #include "coordinator/tools/text_tool.h"
 
@@ -140,6 +141,7 @@ static enum status open_source(const struct args *a, const char *model, struct s
         text_buf_free(&text);
         return st;
     }
+    TRY(model_path_exists(model));
     if (is_directory(model)) {
         TRY(chat_template_from_model(&s->chat, model, a->name));
         TRY(chat_special_tokens(model, &s->variables));
@@ -259,11 +261,11 @@ static int render(const struct args *a, const struct source *s, const struct inp
                 refusal.data ? refusal.data : "");
         code = TEXT_REFUSED;
     } else if (st != ST_OK) {
-        text_fail("template", st);
+        text_fail("template");
         code = outcome == CHAT_FAILED ? TEXT_BROKEN : TEXT_FAILED;
     } else {
         st = show(a, s, &prompt, colour);
-        code = st == ST_OK ? TEXT_OK : text_fail("template", st);
+        code = st == ST_OK ? TEXT_OK : text_fail("template");
         warn_of_two_bos(s, &prompt);
     }
     text_buf_free(&prompt);
@@ -285,7 +287,7 @@ int text_template(int argc, char **argv, bool colour)
     enum status st = open_source(&a, res.n_args ? res.args[0] : NULL, &s);
     if (st == ST_OK)
         st = read_inputs(&a, &in);
-    code = st == ST_OK ? render(&a, &s, &in, colour) : text_fail("template", st);
+    code = st == ST_OK ? render(&a, &s, &in, colour) : text_fail("template");
     chat_template_destroy(s.chat);
     tokenizer_destroy(s.tok);
     text_buf_free(&s.variables);

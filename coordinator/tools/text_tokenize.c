@@ -113,5 +113,5 @@ int text_tokenize(int argc, char **argv, bool colour)
     if (conflict || a.connect)
         return text_usage("tokenize", conflict ? conflict : TEXT_NO_SERVER);
     enum status st = run(&a, &res, colour);
-    return st == ST_OK ? TEXT_OK : text_fail("tokenize", st);
+    return st == ST_OK ? TEXT_OK : text_fail("tokenize");
 }

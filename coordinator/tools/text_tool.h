@@ -38,7 +38,7 @@ bool text_options(const struct option_set *set, void *dest, int argc, char **arg
                   struct option_result *res, int *exit_code);
 
 /* Says "ingot COMMAND: ..." on standard error; returns TEXT_FAILED or the given code. */
-int text_fail(const char *command, enum status st);
+int text_fail(const char *command);
 int text_usage(const char *command, const char *what);
 void text_warn(const char *command, const char *what);
 

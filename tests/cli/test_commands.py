@@ -1,6 +1,7 @@
 """The command line of `ingot`: help, errors, exit codes; no server is needed."""
 import json
 import os
+import re
 import socket
 import subprocess
 
@@ -102,6 +103,33 @@ def missing_files():
     assert e["type"] == "error" and e["detail"], p
     p = ingot("serve", "/no/such/model", "--listen", NOBODY)
     assert p.returncode == 2 and "/no/such/model" in p.stderr, p
+
+
+@tap.case
+def errors_say_where_a_model_comes_from():
+    with temp_dir.folder() as empty, temp_dir.folder() as gguf:
+        open(os.path.join(gguf, "m.gguf"), "w").close()
+        for path, said in [("/no/such/model", "there is no model at /no/such/model"),
+                           (empty, "HuggingFace layout"), (gguf, "m.gguf")]:
+            for args in (["run", path, "--prompt", "a"], ["chat", path], ["inspect", path],
+                         ["serve", path, "--listen", NOBODY]):
+                p = ingot(*args)
+                assert p.returncode != 0 and said in p.stderr and ".gguf" in p.stderr, (args, p)
+                assert not re.search(r"\.c:\d|not_found", p.stderr), (args, p)
+        for args in (["tokenize", "/no/such/model", "--text", "a"], ["tokenize", empty, "--text", "a"],
+                     ["template", "/no/such/model", "--messages", "-"]):
+            p = ingot(*args)
+            assert p.returncode == 1 and "HuggingFace layout" in p.stderr, (args, p)
+            assert not re.search(r"\.c:\d|not_found", p.stderr) and len(p.stderr.splitlines()) == 1, (args, p)
+
+
+@tap.case
+def a_place_in_the_source_is_for_debug_logs():
+    for level, shown in (("info", False), ("debug", True)):
+        p = subprocess.run([BIN / "ingot-coordinator", "--model", "/no/such/model", "--log-level", level],
+                           capture_output=True, text=True, timeout=60)
+        assert p.returncode == 2 and "there is no model at /no/such/model" in p.stderr, p
+        assert bool(re.search(r"not_found at \w+\.c:\d+: ", p.stderr)) == shown, p
 
 
 @tap.case

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/model_path.h"
 #include "common/quant.h"
 
 struct loader {
@@ -24,9 +25,8 @@ static enum status check_path(const char *path, bool *is_dir)
     size_t n = strlen(path);
     if (n > 3900)
         FAIL(ST_RANGE, "the model's path has %zu characters: too long", n);
-    if (stat(path, &st) != 0)
-        FAIL(ST_NOT_FOUND, "there is no model at %s", path);
-    *is_dir = S_ISDIR(st.st_mode);
+    TRY(model_path_check(path));
+    *is_dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     if (!*is_dir && !(n > 5 && strcmp(path + n - 5, ".gguf") == 0))
         FAIL(ST_UNSUPPORTED,
              "%s is neither a model directory (one with config.json and safetensors files) nor a "
