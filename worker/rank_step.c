@@ -292,17 +292,25 @@ static int flight_of(uint64_t i_step)
     return (int)(i_step % MAX_STEPS_RUN);
 }
 
+/* ST_TIMEOUT when a step that was waited for since since_us is overdue. */
+static enum status check_deadline(const struct rank_step_config *cfg, uint64_t since_us)
+{
+    if (cfg->deadline_ms && clock_us() - since_us > cfg->deadline_ms * 1000ULL)
+        FAIL(ST_TIMEOUT, "the device has not finished a step within %u ms", cfg->deadline_ms);
+    return ST_OK;
+}
+
 /* Waits until the device has passed that step. */
 static enum status pass(struct rank_step *r, uint64_t i_step)
 {
     const struct rank_step_config *cfg = &r->cfg;
     uint64_t begin = clock_us();
-    for (bool passed = false; !passed;) {
+    for (bool passed = false;;) {
         TRY(backend_ops_of(cfg->be)->event_wait(cfg->be, flight_of(i_step), 100000, &passed));
-        if (!passed && cfg->deadline_ms && clock_us() - begin > cfg->deadline_ms * 1000ULL)
-            FAIL(ST_TIMEOUT, "the device has not finished a step within %u ms", cfg->deadline_ms);
+        if (passed)
+            return ST_OK;
+        TRY(check_deadline(cfg, begin));
     }
-    return ST_OK;
 }
 
 static void note_rows(struct rank_step *r, struct flight *f, int32_t batch)
@@ -410,13 +418,11 @@ enum status rank_step_done(struct rank_step *r, uint64_t wait_us, bool *done)
     const struct rank_step_config *cfg = &r->cfg;
     assert(rank_step_n_running(r) > 0);
     TRY(backend_ops_of(cfg->be)->event_wait(cfg->be, flight_of(r->n_sampled), wait_us, done));
-    if (*done || cfg->deadline_ms == 0)
+    if (*done)
         return ST_OK;
     if (r->waiting_us == 0)
         r->waiting_us = clock_us();
-    if (clock_us() - r->waiting_us > cfg->deadline_ms * 1000ULL)
-        FAIL(ST_TIMEOUT, "the device has not finished a step within %u ms", cfg->deadline_ms);
-    return ST_OK;
+    return check_deadline(cfg, r->waiting_us);
 }
 
 static enum status broken_row(const struct out_row *row)

@@ -9,6 +9,9 @@
 /* Turns a CPU backend that was just opened into one with a queue. */
 void queue_backend_wrap(struct backend *be);
 
+/* While it stalls, waiting for an event computes nothing, as on a device that hangs. */
+void queue_backend_stall(bool stall);
+
 /* Since queue_backend_wrap: graphs launched, and the most ops that ever waited. */
 int queue_backend_launches(void);
 size_t queue_backend_depth(void);

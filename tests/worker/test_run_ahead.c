@@ -24,6 +24,7 @@ struct stream {
 struct mode {
     bool queue, ahead, graphs;
     bool few_edits; /* room for less than steps want */
+    uint32_t deadline_ms;
 };
 
 struct rig {
@@ -104,6 +105,7 @@ static void open_rig(struct rig *r, struct mode mode)
         .model = r->model,
         .parts = &r->part,
         .graphs = mode.graphs,
+        .deadline_ms = mode.deadline_ms,
         .step = {.max_tokens = 64,
                  .max_seqs = SEQS,
                  .max_open = STREAMS,
@@ -308,6 +310,30 @@ Test(run_ahead, graphs)
 Test(run_ahead, graphs_on_a_queue)
 {
     compare("graphs ahead", (struct mode){.queue = true, .ahead = true, .graphs = true}, false);
+}
+
+/* A device that finishes nothing is given up, whether the host asks or waits. */
+Test(run_ahead, a_step_has_a_deadline)
+{
+    static struct draft d;
+    static struct rig r;
+    int32_t rows[SEQS], n_rows;
+    bool done = false;
+    open_rig(&r, (struct mode){.queue = true, .ahead = true, .deadline_ms = 1});
+    make_streams(&r, false);
+    cr_assert(make_plan(&r, &d));
+    cr_assert_eq(rank_step_run(r.step, &d.p), ST_OK, "%s", status_text());
+    queue_backend_stall(true);
+    enum status st = ST_OK;
+    while (st == ST_OK) {
+        st = rank_step_done(r.step, 1, &done);
+        cr_assert_not(done);
+    }
+    cr_assert_eq(st, ST_TIMEOUT);
+    cr_assert(strstr(status_text(), "within 1 ms"), "%s", status_text());
+    cr_assert_eq(rank_step_sample(r.step, rows, &n_rows), ST_TIMEOUT);
+    queue_backend_stall(false);
+    close_rig(&r);
 }
 
 Test(run_ahead, batches_of_graphs)
