@@ -4,8 +4,10 @@ add_library(ingot_formats STATIC
   formats/model_arch.c
   formats/model_config.c
   formats/config_experts.c
+  formats/config_fields.c
   formats/config_keys.c
   formats/config_rope.c
-  formats/config_gguf.c)
+  formats/config_gguf.c
+  formats/safetensors_index.c)
 include(${CMAKE_CURRENT_LIST_DIR}/gguf.cmake OPTIONAL)
 target_link_libraries(ingot_formats PUBLIC ingot_gguf ingot_common ingot_flags PRIVATE PkgConfig::CJSON m)

@@ -113,6 +113,7 @@ struct rope_config {
     float divisor[MAX_ROPE_PAIRS];            /* divisors: [rot_dim / 2] */
 };
 
+/* config_fields.c lists every member, those of struct rope_config included. */
 struct model_config {
     const struct arch *arch;
     int32_t n_layers, hidden, ffn, vocab; /* L, D, F, V */

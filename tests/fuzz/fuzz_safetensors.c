@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "common/formats/safetensors_index.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void touch(const struct safetensors *s, const uint8_t *data, size_t size)

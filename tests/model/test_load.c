@@ -218,3 +218,20 @@ Test(load, digests_tell_models_apart)
     cr_assert_eq(digest[0], digest[2]);
     cr_assert_neq(digest[0], digest[1]);
 }
+
+/* A field of the configuration that no tensor shows. */
+Test(load, digest_covers_the_configuration)
+{
+    struct loader *ld;
+    uint64_t digest[2];
+    struct toy other = plain;
+    other.more = ",\"rope_theta\":12345.0";
+    for (int i = 0; i < 2; i++) {
+        const char *dir = toy_make(i ? &other : &plain);
+        must(loader_open(&ld, dir), dir);
+        digest[i] = loader_digest(ld);
+        loader_close(ld);
+        toy_remove(dir);
+    }
+    cr_assert_neq(digest[0], digest[1]);
+}

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/formats/safetensors_index.h"
 #include "guard.h"
 #include "rig.h"
 #include "worker/load/safetensors.h"

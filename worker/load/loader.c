@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/formats/config_fields.h"
 #include "common/model_path.h"
 #include "common/quant.h"
 
@@ -133,8 +134,9 @@ static uint64_t fnv1a(uint64_t h, const void *data, size_t n)
 
 uint64_t loader_digest(const struct loader *ld)
 {
-    uint64_t h = 0xcbf29ce484222325U;
+    char config[CONFIG_TEXT_SIZE];
     struct stored_tensor t;
+    uint64_t h = fnv1a(0xcbf29ce484222325U, config, config_text(&ld->mc, config));
     for (size_t i = 0; i < loader_count(ld); i++) {
         loader_get(ld, i, &t);
         h = fnv1a(h, t.name, strlen(t.name) + 1);

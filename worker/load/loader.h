@@ -25,8 +25,9 @@ const char *loader_format(const struct loader *ld);
 size_t loader_count(const struct loader *ld);
 void loader_get(const struct loader *ld, size_t i, struct stored_tensor *out);
 
-/* Equal on ranks that opened the same model: over names, types, shapes and the first bytes of every
- * tensor. */
+/* Equal on ranks that opened the same model: over the configuration's fields that change numbers,
+ * and over names, types, shapes and the first bytes of every tensor.  Quick, for the agreement of
+ * ranks at start; common/digest/weights_digest.h covers every byte. */
 uint64_t loader_digest(const struct loader *ld);
 
 /* name with '#' replaced by the layer and '@' by the expert.  The tensor must have that shape and a

@@ -1,6 +1,6 @@
 /* Reader of the safetensors format (github.com/huggingface/safetensors, "Format"): an 8-byte
  * little-endian header length, a JSON header, the tensors' bytes.  Pure, over (pointer, length);
- * nothing is copied but the header.  Also the index.json of a model in several files.
+ * nothing is copied but the header.
  *
  * Accepted is exactly what the format allows: the tensors cover the bytes after the header without
  * overlap, hole or rest, and each one's size is its shape times its type.  Tensors need not be
@@ -41,21 +41,5 @@ const struct st_tensor *safetensors_find(const struct safetensors *s, const char
 
 /* "[512,64]" */
 const char *shape_text(char *buf, size_t size, const uint64_t *shape, int32_t n_dims);
-
-/* Index of a model in several files: tensor name -> file name. */
-struct st_index {
-    struct st_index_row {
-        const char *tensor;
-        int32_t file;
-    } * row; /* [n], by tensor */
-    size_t n;
-    const char **file; /* [n_files], by name; plain file names without a directory */
-    int32_t n_files;
-    char *names;
-};
-
-MUST_CHECK enum status st_index_parse(struct st_index *out, const void *text, size_t len,
-                                      const char *what);
-void st_index_fini(struct st_index *ix);
 
 #endif

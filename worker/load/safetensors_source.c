@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/formats/safetensors_index.h"
 #include "common/mapped_file.h"
 #include "worker/load/tensor_source.h"
 

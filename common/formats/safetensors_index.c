@@ -1,10 +1,11 @@
+#include "common/formats/safetensors_index.h"
+
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/formats/json_get.h"
-#include "worker/load/safetensors.h"
 
 enum { MAX_INDEX = 32 << 20 }; /* bytes of JSON */
 

@@ -1,0 +1,133 @@
+#include "common/formats/config_fields.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FIELD(member, kind, n, changes)                                                            \
+    {                                                                                              \
+#member, offsetof(struct model_config, member), kind, n, changes                           \
+    }
+#define NUMBERS(member, kind) FIELD(member, kind, 1, true)
+#define SILENT(member, kind, n) FIELD(member, kind, n, false)
+
+static_assert(sizeof(enum model_act) == 4 && sizeof(enum rope_type) == 4 && sizeof(enum dtype) == 4,
+              "enums are read as 32-bit integers");
+
+const struct config_field config_fields[] = {
+    NUMBERS(arch, FIELD_ARCH),
+    NUMBERS(n_layers, FIELD_INT),
+    NUMBERS(hidden, FIELD_INT),
+    NUMBERS(ffn, FIELD_INT),
+    NUMBERS(vocab, FIELD_INT),
+    NUMBERS(ffn_unit, FIELD_INT),
+    NUMBERS(n_experts, FIELD_INT),
+    NUMBERS(top_k, FIELD_INT),
+    NUMBERS(expert_ffn, FIELD_INT),
+    NUMBERS(expert_unit, FIELD_INT),
+    NUMBERS(renormalise, FIELD_BOOL),
+    FIELD(sparse, FIELD_BOOL, MAX_LAYERS, true),
+    NUMBERS(n_q, FIELD_INT),
+    NUMBERS(n_kv, FIELD_INT),
+    NUMBERS(d_head, FIELD_INT),
+    SILENT(max_ctx, FIELD_INT, 1), /* a limit; a worker's Hello says it */
+    NUMBERS(eps, FIELD_F64),
+    NUMBERS(act, FIELD_INT),
+    NUMBERS(tied, FIELD_BOOL),
+    NUMBERS(qkv_bias, FIELD_BOOL),
+    NUMBERS(o_bias, FIELD_BOOL),
+    NUMBERS(mlp_bias, FIELD_BOOL),
+    NUMBERS(rope.type, FIELD_INT),
+    NUMBERS(rope.interleaved, FIELD_BOOL),
+    NUMBERS(rope.rot_dim, FIELD_INT),
+    NUMBERS(rope.theta, FIELD_F64),
+    NUMBERS(rope.factor, FIELD_F64),
+    NUMBERS(rope.attention_factor, FIELD_F64),
+    NUMBERS(rope.original_ctx, FIELD_F64),
+    NUMBERS(rope.low_freq_factor, FIELD_F64),
+    NUMBERS(rope.high_freq_factor, FIELD_F64),
+    NUMBERS(rope.beta_fast, FIELD_F64),
+    NUMBERS(rope.beta_slow, FIELD_F64),
+    NUMBERS(rope.truncate, FIELD_BOOL),
+    FIELD(rope.divisor, FIELD_F32, MAX_ROPE_PAIRS, true),
+    NUMBERS(window, FIELD_INT),
+    FIELD(windowed, FIELD_BOOL, MAX_LAYERS, true),
+    SILENT(dtype, FIELD_INT, 1), /* chooses the KV type, which the numerics id says */
+    /* the text digest covers these */
+    SILENT(bos_id, FIELD_INT, 1),
+    SILENT(eos_id, FIELD_INT, MAX_STOP_IDS),
+    SILENT(n_eos, FIELD_INT, 1),
+};
+
+const size_t n_config_fields = ARRAY_LEN(config_fields);
+
+static size_t element_size(enum field_kind kind)
+{
+    switch (kind) {
+    case FIELD_BOOL:
+        return sizeof(bool);
+    case FIELD_F64:
+        return sizeof(double);
+    case FIELD_ARCH:
+        return sizeof(const struct arch *);
+    case FIELD_INT:
+    case FIELD_F32:
+        break;
+    }
+    return 4;
+}
+
+size_t config_field_size(const struct config_field *f)
+{
+    return element_size(f->kind) * (size_t)f->n;
+}
+
+/* Elements of the member that the configuration uses. */
+static int32_t n_used(const struct model_config *mc, const struct config_field *f)
+{
+    int32_t used = f->kind == FIELD_BOOL ? mc->n_layers : mc->rope.rot_dim / 2;
+    return f->n == 1 || used > f->n ? f->n : used;
+}
+
+static int put_element(char *out, size_t size, const struct config_field *f, const char *p)
+{
+    union {
+        bool yes;
+        int32_t i;
+        uint32_t f32;
+        uint64_t f64;
+        const struct arch *arch;
+    } v;
+    memcpy(&v, p, element_size(f->kind));
+    switch (f->kind) {
+    case FIELD_BOOL:
+        return snprintf(out, size, "%d", v.yes);
+    case FIELD_INT:
+        return snprintf(out, size, "%" PRId32, v.i);
+    case FIELD_F32:
+        return snprintf(out, size, "%08" PRIx32, v.f32);
+    case FIELD_F64:
+        return snprintf(out, size, "%016" PRIx64, v.f64);
+    case FIELD_ARCH:
+        break;
+    }
+    return snprintf(out, size, "%s", v.arch ? v.arch->name : "");
+}
+
+size_t config_text(const struct model_config *mc, char out[CONFIG_TEXT_SIZE])
+{
+    size_t at = 0;
+    for (size_t i = 0; i < n_config_fields; i++) {
+        const struct config_field *f = &config_fields[i];
+        if (!f->changes_numbers)
+            continue;
+        at += (size_t)snprintf(out + at, CONFIG_TEXT_SIZE - at, "%s=", f->name);
+        for (int32_t k = 0, n = n_used(mc, f); k < n; k++)
+            at += (size_t)put_element(out + at, CONFIG_TEXT_SIZE - at, f,
+                                      (const char *)mc + f->at + (size_t)k * element_size(f->kind));
+        at += (size_t)snprintf(out + at, CONFIG_TEXT_SIZE - at, "\n");
+        assert(at < CONFIG_TEXT_SIZE);
+    }
+    return at;
+}
