@@ -30,4 +30,11 @@ static inline void close_isa(struct backend *be)
         backend_ops_of(be)->close(be);
 }
 
+static inline bool has_isa(const char *isa)
+{
+    struct backend *be = open_isa(isa, 1);
+    close_isa(be);
+    return be != NULL;
+}
+
 #endif

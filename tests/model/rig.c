@@ -42,6 +42,11 @@ void must(enum status st, const char *what)
     cr_assert(st == ST_OK, "%s: %s: %s", what, status_name(st), status_detail());
 }
 
+const char *rig_isa(void)
+{
+    return getenv("INGOT_ISA");
+}
+
 static int32_t or_default(int32_t v, int32_t d)
 {
     return v ? v : d;
@@ -65,7 +70,8 @@ struct decoder_config rig_decoder_config(const struct model_config *mc, struct r
 static enum status open_rank(struct rig *r, const char *dir, struct rig_config c, int rank,
                              int world, uint64_t session)
 {
-    struct backend_config bc = {.threads = or_default(c.threads, 1), .isa = c.isa};
+    struct backend_config bc = {.threads = or_default(c.threads, 1),
+                                .isa = c.isa ? c.isa : rig_isa()};
     memset(r, 0, sizeof *r);
     TRY(backend_open(&r->be, "cpu", &bc));
     TRY(loader_open(&r->ld, dir));

@@ -10,7 +10,7 @@ struct rig_config {
     int32_t max_tokens, max_seqs, max_out, n_blocks, block_len, max_ctx; /* 0: a default */
     enum dtype kv_dtype;
     int threads;     /* 0: 1 */
-    const char *isa; /* NULL: the best one */
+    const char *isa; /* NULL: rig_isa() */
 };
 
 struct rig {
@@ -20,6 +20,9 @@ struct rig {
     struct engine *e;
     const struct model_config *mc;
 };
+
+/* The instruction set that the environment names (INGOT_ISA), or NULL: the best one. */
+const char *rig_isa(void);
 
 /* Fails the test on error. */
 void rig_open(struct rig *r, const char *dir, struct rig_config cfg);

@@ -54,10 +54,10 @@ struct one {
     int32_t vocab, n_layers, d, n_kv;
 };
 
-/* rounded: entries are rounded to round_to. */
+/* isa NULL: rig_isa().  rounded: entries are rounded to round_to. */
 static void open_one(struct one *o, const char *dir, const char *isa, enum dtype kv, bool rounded)
 {
-    struct backend_config bc = {.threads = 1, .isa = isa};
+    struct backend_config bc = {.threads = 1, .isa = isa ? isa : rig_isa()};
     must(backend_open(&o->be, "cpu", &bc), "backend");
     if (rounded) {
         plain_ops = backend_ops_of(o->be);
@@ -208,7 +208,7 @@ static void check_model(const char *dir, const char *isa, const int32_t *ids, in
 static void greedy_text(const char *dir, int32_t *ids, int32_t n)
 {
     struct one o;
-    open_one(&o, dir, "auto", DT_F32, false);
+    open_one(&o, dir, NULL, DT_F32, false);
     float *logits = malloc((size_t)o.vocab * sizeof *logits);
     ids[0] = 1;
     must(engine_prefill(o.e, 1, ids, 1, logits), "prefill");
@@ -235,7 +235,7 @@ Test(kv_types, stories)
     int32_t ids[STORIES_TOKENS];
     const char *dir = stories();
     greedy_text(dir, ids, STORIES_TOKENS);
-    check_model(dir, "auto", ids, STORIES_TOKENS);
+    check_model(dir, NULL, ids, STORIES_TOKENS);
     check_model(dir, "plain", ids, 40);
 }
 
@@ -247,7 +247,7 @@ Test(kv_types, fixtures)
         char dir[1024];
         snprintf(dir, sizeof dir, "%s", golden_dir(names[i]));
         golden_open(&g, dir);
-        check_model(dir, "auto", g.ids, g.n);
+        check_model(dir, NULL, g.ids, g.n);
         golden_close(&g);
     }
 }
@@ -287,11 +287,11 @@ static void check_cost(const char *name, const char *dir, const int32_t *ids, in
 {
     struct one o;
     struct cost before = {0};
-    open_one(&o, dir, "auto", DT_F32, false);
+    open_one(&o, dir, NULL, DT_F32, false);
     float *want = logits_of(&o, ids, n);
     close_one(&o);
     for (size_t i = 0; i < ARRAY_LEN(small_types); i++) {
-        open_one(&o, dir, "auto", small_types[i], false);
+        open_one(&o, dir, NULL, small_types[i], false);
         float *got = logits_of(&o, ids, n);
         struct cost c = cost_of(got, want, n, o.vocab);
         printf("%-12s head %3d, %3d tokens, KV %-4s: mean %8.5f %%, worst %8.4f %% of the spread, "

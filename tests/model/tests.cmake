@@ -1,14 +1,17 @@
 set(model_rig ${CMAKE_CURRENT_LIST_DIR}/rig.c)
 set(model_libs ingot_model ingot_coll ingot_backends ingot_formats ingot_common PkgConfig::CJSON
   Threads::Threads)
-ingot_test(test_model_golden ${CMAKE_CURRENT_LIST_DIR}/test_golden.c ${model_rig} LIBS ${model_libs})
-ingot_test(test_model_stories ${CMAKE_CURRENT_LIST_DIR}/test_stories.c ${model_rig} LIBS ${model_libs})
-ingot_test(test_model_tp ${CMAKE_CURRENT_LIST_DIR}/test_tp.c ${CMAKE_CURRENT_LIST_DIR}/make_model.c
+ingot_isa_test(test_model_golden ${CMAKE_CURRENT_LIST_DIR}/test_golden.c ${model_rig} LIBS ${model_libs})
+ingot_isa_test(test_model_stories ${CMAKE_CURRENT_LIST_DIR}/test_stories.c ${model_rig} LIBS ${model_libs})
+ingot_isa_test(test_model_tp ${CMAKE_CURRENT_LIST_DIR}/test_tp.c ${CMAKE_CURRENT_LIST_DIR}/make_model.c
   ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c ${model_rig} LIBS ${model_libs} m TIMEOUT 600)
-foreach(name engine memory shard demo)
+ingot_test(test_model_head_sizes ${CMAKE_CURRENT_LIST_DIR}/test_head_sizes.c
+  ${CMAKE_CURRENT_LIST_DIR}/make_model.c ${model_rig} LIBS ${model_libs} m)
+ingot_isa_test(test_model_engine ${CMAKE_CURRENT_LIST_DIR}/test_engine.c ${model_rig} LIBS ${model_libs})
+foreach(name memory shard demo)
   ingot_test(test_model_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c ${model_rig} LIBS ${model_libs})
 endforeach()
-ingot_test(test_model_kv_types ${CMAKE_CURRENT_LIST_DIR}/test_kv_types.c ${model_rig}
+ingot_isa_test(test_model_kv_types ${CMAKE_CURRENT_LIST_DIR}/test_kv_types.c ${model_rig}
   ${CMAKE_SOURCE_DIR}/tests/ops/kv_spec.c LIBS ${model_libs} m)
 ingot_test(test_model_inspect ${CMAKE_CURRENT_LIST_DIR}/test_inspect.c ${model_rig}
   LIBS ingot_runtime ${model_libs})
