@@ -12,17 +12,17 @@ struct report {
     int n[3];
 };
 
-/* "ok    memory  23.5 GiB ..."; advice (NULL: none) says what to do. */
+/* doctor_report.c: "ok    memory  23.5 GiB ..."; advice (NULL: none) says what to do. */
 void report_line(struct report *r, enum finding f, const char *what, const char *advice,
                  const char *fmt, ...) PRINTF_LIKE(5, 6);
 
-/* doctor_system.c: what the machine is */
+/* doctor_system.c: the machine */
 void doctor_cpu(struct report *r);
 void doctor_memory(struct report *r);
 void doctor_shared_memory(struct report *r);
 void doctor_limits(struct report *r);
 void doctor_gpu(struct report *r);
-/* doctor_parts.c: what Ingot stands on */
+/* doctor_parts.c: programs, libraries and ports that Ingot needs */
 void doctor_programs(struct report *r);
 void doctor_libraries(struct report *r);
 void doctor_ports(struct report *r);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/formats/config_json.h"
-#include "common/formats/gguf_file.h"
+#include "common/formats/gguf.h"
 #include "common/formats/model_config.h"
 
 #define L "blk.#."
@@ -472,15 +472,4 @@ bool gguf_arch_interleaved(const struct arch *a)
         if (a == &archs[i].arch)
             return archs[i].interleaved;
     return false;
-}
-
-enum status model_config_load_gguf(struct model_config *out, const char *path)
-{
-    struct gguf_file *f;
-    TRY(gguf_file_open(&f, path));
-    enum status st = model_config_from_gguf(out, gguf_file_model(f));
-    gguf_file_close(f);
-    if (st != ST_OK)
-        FAIL(st, "%s: %s", path, status_text());
-    return ST_OK;
 }

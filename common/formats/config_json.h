@@ -25,6 +25,4 @@ double config_yarn_mscale(double factor, double mscale);
  * max_position_embeddings at the original length. */
 void config_stretch_context(struct model_config *mc);
 
-MUST_CHECK enum status model_config_load_gguf(struct model_config *out, const char *path);
-
 #endif

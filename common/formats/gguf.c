@@ -13,23 +13,6 @@ struct cursor {
     size_t at, len; /* bytes */
 };
 
-size_t gguf_scalar_size(uint32_t type)
-{
-    static const uint8_t sizes[GGUF_TYPE_N] = {
-        [GGUF_U8] = 1,  [GGUF_I8] = 1,  [GGUF_U16] = 2, [GGUF_I16] = 2,
-        [GGUF_U32] = 4, [GGUF_I32] = 4, [GGUF_F32] = 4, [GGUF_BOOL] = 1,
-        [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8};
-    return type < GGUF_TYPE_N ? sizes[type] : 0;
-}
-
-uint64_t gguf_load(const unsigned char *p, size_t n)
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < n; i++)
-        v |= (uint64_t)p[i] << 8 * i;
-    return v;
-}
-
 static enum status take(struct cursor *c, size_t n, const unsigned char **p, const char *what)
 {
     *p = c->data + c->at;
@@ -146,15 +129,9 @@ static enum status take_entry(struct cursor *c, struct gguf_entry *e)
     return ST_OK;
 }
 
-static int str_order(struct gguf_str a, struct gguf_str b)
-{
-    int c = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
-    return c ? c : (a.len > b.len) - (a.len < b.len);
-}
-
 static int key_order(const void *a, const void *b)
 {
-    return str_order(((const struct gguf_entry *)a)->key, ((const struct gguf_entry *)b)->key);
+    return gguf_str_order(((const struct gguf_entry *)a)->key, ((const struct gguf_entry *)b)->key);
 }
 
 /* Entries are kept sorted by key: getters search by halves, and doubles lie side by side. */
@@ -172,7 +149,7 @@ static enum status parse_metadata(struct gguf *g, struct cursor *c, uint64_t n)
         TRY(take_entry(c, &g->entries[g->n_entries]));
     qsort(g->entries, g->n_entries, sizeof *g->entries, key_order);
     for (size_t i = 1; i < g->n_entries; i++)
-        if (str_order(g->entries[i - 1].key, g->entries[i].key) == 0)
+        if (gguf_str_order(g->entries[i - 1].key, g->entries[i].key) == 0)
             FAIL(ST_FORMAT, "gguf: the key \"%s\" stands twice", gguf_show(g->entries[i].key).text);
     return ST_OK;
 }
@@ -191,40 +168,6 @@ static enum status read_alignment(struct gguf *g)
 }
 
 /* ---- tensors ---- */
-
-const struct ggml_type_info *ggml_type_info(uint32_t type)
-{
-    static const struct ggml_type_info rows[] = {
-        [GGML_F32] = {"f32", 1, 4},         [GGML_F16] = {"f16", 1, 2},
-        [GGML_Q4_0] = {"q4_0", 32, 18},     [GGML_Q4_1] = {"q4_1", 32, 20},
-        [GGML_Q5_0] = {"q5_0", 32, 22},     [GGML_Q5_1] = {"q5_1", 32, 24},
-        [GGML_Q8_0] = {"q8_0", 32, 34},     [GGML_Q8_1] = {"q8_1", 32, 36},
-        [GGML_Q2_K] = {"q2_k", 256, 84},    [GGML_Q3_K] = {"q3_k", 256, 110},
-        [GGML_Q4_K] = {"q4_k", 256, 144},   [GGML_Q5_K] = {"q5_k", 256, 176},
-        [GGML_Q6_K] = {"q6_k", 256, 210},   [GGML_Q8_K] = {"q8_k", 256, 292},
-        [GGML_IQ4_NL] = {"iq4_nl", 32, 18}, [GGML_IQ4_XS] = {"iq4_xs", 256, 136},
-        [GGML_I8] = {"i8", 1, 1},           [GGML_I16] = {"i16", 1, 2},
-        [GGML_I32] = {"i32", 1, 4},         [GGML_I64] = {"i64", 1, 8},
-        [GGML_F64] = {"f64", 1, 8},         [GGML_BF16] = {"bf16", 1, 2},
-        [GGML_MXFP4] = {"mxfp4", 32, 17}};
-    return type < sizeof rows / sizeof rows[0] && rows[type].name ? &rows[type] : NULL;
-}
-
-enum dtype gguf_dtype(enum ggml_type type)
-{
-    static const struct {
-        enum ggml_type type;
-        enum dtype dtype;
-    } rows[] = {{GGML_F32, DT_F32},   {GGML_F16, DT_F16},       {GGML_BF16, DT_BF16},
-                {GGML_Q4_0, DT_Q4_0}, {GGML_Q4_1, DT_Q4_1},     {GGML_Q5_0, DT_Q5_0},
-                {GGML_Q5_1, DT_Q5_1}, {GGML_Q8_0, DT_Q8_0},     {GGML_Q4_K, DT_Q4_K},
-                {GGML_Q5_K, DT_Q5_K}, {GGML_Q6_K, DT_Q6_K},     {GGML_Q2_K, DT_Q2_K},
-                {GGML_Q3_K, DT_Q3_K}, {GGML_IQ4_NL, DT_IQ4_NL}, {GGML_IQ4_XS, DT_IQ4_XS}};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        if (rows[i].type == type)
-            return rows[i].dtype;
-    return DT_N;
-}
 
 static enum status check_shape(struct gguf_tensor *t, const struct ggml_type_info *info)
 {
@@ -280,21 +223,6 @@ static int by_offset(const void *a, const void *b)
 {
     const struct gguf_tensor *x = a, *y = b;
     return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return str_order(((const struct gguf_tensor *)a)->name, ((const struct gguf_tensor *)b)->name);
-}
-
-enum status gguf_sort_tensors(struct gguf *g)
-{
-    qsort(g->tensors, g->n_tensors, sizeof *g->tensors, by_name);
-    for (size_t i = 1; i < g->n_tensors; i++)
-        if (str_order(g->tensors[i - 1].name, g->tensors[i].name) == 0)
-            FAIL(ST_FORMAT, "gguf: the tensor \"%s\" stands twice",
-                 gguf_show(g->tensors[i].name).text);
-    return ST_OK;
 }
 
 /* Places each tensor in the file, and looks for overlaps and doubled names.  Afterwards sorted by

@@ -1,4 +1,4 @@
-/* The inside of struct gguf, for gguf.c and gguf_read.c. */
+/* The inside of struct gguf, for the files gguf*.c. */
 #ifndef COMMON_FORMATS_GGUF_IMPL_H
 #define COMMON_FORMATS_GGUF_IMPL_H
 
@@ -25,16 +25,19 @@ struct gguf {
     uint64_t part, n_parts, n_all_tensors;
 };
 
-/* Reads what split.* says. */
+/* gguf_split.c: reads the keys split.*. */
 MUST_CHECK enum status gguf_read_part(struct gguf *g);
 
-/* By name; a doubled one is ST_FORMAT. */
+/* gguf_read.c: by name; a doubled one is ST_FORMAT. */
 MUST_CHECK enum status gguf_sort_tensors(struct gguf *g);
 
-/* Bytes of a scalar; 0: not a scalar. */
+/* gguf_types.c: bytes of a scalar; 0: not a scalar. */
 size_t gguf_scalar_size(uint32_t type);
 
 /* Little-endian bytes at p as a number. */
 uint64_t gguf_load(const unsigned char *p, size_t n);
+
+/* < 0, 0, > 0: by bytes, a prefix first. */
+int gguf_str_order(struct gguf_str a, struct gguf_str b);
 
 #endif

@@ -1,4 +1,6 @@
+/* Answers about a parsed GGUF file: values by key, tensors by name. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/formats/gguf_impl.h"
@@ -21,18 +23,13 @@ struct gguf_shown gguf_show(struct gguf_str s)
     return o;
 }
 
-static int order(struct gguf_str a, const char *b, size_t n)
-{
-    int c = memcmp(a.data, b, a.len < n ? a.len : n);
-    return c ? c : (a.len > n) - (a.len < n);
-}
-
 static const struct gguf_entry *find(const struct gguf *g, const char *key)
 {
-    size_t low = 0, high = g->n_entries, n = strlen(key);
+    size_t low = 0, high = g->n_entries;
+    const struct gguf_str wanted = {key, strlen(key)};
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        int c = order(g->entries[mid].key, key, n);
+        int c = gguf_str_order(g->entries[mid].key, wanted);
         if (c == 0)
             return &g->entries[mid];
         if (c < 0)
@@ -216,6 +213,22 @@ bool gguf_has(const struct gguf *g, const char *key)
     return find(g, key) != NULL;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return gguf_str_order(((const struct gguf_tensor *)a)->name,
+                          ((const struct gguf_tensor *)b)->name);
+}
+
+enum status gguf_sort_tensors(struct gguf *g)
+{
+    qsort(g->tensors, g->n_tensors, sizeof *g->tensors, by_name);
+    for (size_t i = 1; i < g->n_tensors; i++)
+        if (gguf_str_order(g->tensors[i - 1].name, g->tensors[i].name) == 0)
+            FAIL(ST_FORMAT, "gguf: the tensor \"%s\" stands twice",
+                 gguf_show(g->tensors[i].name).text);
+    return ST_OK;
+}
+
 size_t gguf_n_tensors(const struct gguf *g)
 {
     return g->n_tensors;
@@ -228,10 +241,11 @@ const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i)
 
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name)
 {
-    size_t low = 0, high = g->n_tensors, n = strlen(name);
+    size_t low = 0, high = g->n_tensors;
+    const struct gguf_str wanted = {name, strlen(name)};
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        int c = order(g->tensors[mid].name, name, n);
+        int c = gguf_str_order(g->tensors[mid].name, wanted);
         if (c == 0)
             return &g->tensors[mid];
         if (c < 0)

@@ -1,14 +1,10 @@
 #include "common/formats/model_config.h"
 
 #include <cjson/cJSON.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/formats/config_json.h"
 #include "common/formats/json_get.h"
-#include "common/mapped_file.h"
-#include "common/model_path.h"
 
 enum { MAX_CONFIG = 4 << 20 }; /* bytes of JSON */
 
@@ -285,30 +281,4 @@ enum status model_config_parse(struct model_config *out, const void *config, siz
     if (generation)
         TRY(read_file(out, generation, generation_len, "generation_config.json", read_generation));
     return ST_OK;
-}
-
-static enum status load_directory(struct model_config *out, const char *dir)
-{
-    struct mapped_file config, generation;
-    char path[4096];
-    if ((size_t)snprintf(path, sizeof path, "%s/config.json", dir) >= sizeof path - 32)
-        FAIL(ST_RANGE, "the model's path is too long");
-    TRY(mapped_file_open(&config, path));
-    snprintf(path, sizeof path, "%s/generation_config.json", dir);
-    enum status st = mapped_file_open(&generation, path);
-    if (st == ST_NOT_FOUND)
-        st = model_config_parse(out, config.data, config.size, NULL, 0);
-    else if (st == ST_OK)
-        st = model_config_parse(out, config.data, config.size, generation.data, generation.size);
-    mapped_file_close(&config);
-    mapped_file_close(&generation);
-    return st;
-}
-
-enum status model_config_load(struct model_config *out, const char *path)
-{
-    struct stat st;
-    TRY(model_path_check(path));
-    bool is_dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    return is_dir ? load_directory(out, path) : model_config_load_gguf(out, path);
 }

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "worker/model/shard.h"
+#include "worker/load/shard.h"
 
 static struct model_config model(int32_t n_q, int32_t n_kv, int32_t ffn, int32_t vocab)
 {

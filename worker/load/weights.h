@@ -5,7 +5,7 @@
 
 #include "backends/backend.h"
 #include "worker/load/loader.h"
-#include "worker/model/shard.h"
+#include "worker/load/shard.h"
 
 enum weight_id {
     W_EMBED, /* also the head of a tied model */

@@ -3,7 +3,8 @@
 #ifndef WORKER_MODEL_MEMORY_H
 #define WORKER_MODEL_MEMORY_H
 
-#include "worker/model/decoder.h"
+#include "worker/load/shard.h"
+#include "worker/model/decoder_config.h"
 
 /* Activations of the largest step: one allocation, offsets in bytes.  All [max_tokens, ..] f32; the
  * attention's and the feed-forward's lie in the same place, for they are never alive together. */

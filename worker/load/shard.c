@@ -1,4 +1,4 @@
-#include "worker/model/shard.h"
+#include "worker/load/shard.h"
 
 #include <string.h>
 

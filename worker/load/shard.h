@@ -1,8 +1,8 @@
 /* This rank's share of the model: heads, feed-forward columns, vocabulary.  Cut at the borders
  * floor(i n / N_SLICES) for power-of-two worlds up to N_SLICES, so that every sum keeps its order
  * whatever the world (floor(r n / world) otherwise, where only batch invariance is promised). */
-#ifndef WORKER_MODEL_SHARD_H
-#define WORKER_MODEL_SHARD_H
+#ifndef WORKER_LOAD_SHARD_H
+#define WORKER_LOAD_SHARD_H
 
 #include "backends/backend.h"
 #include "common/formats/model_config.h"
