@@ -293,8 +293,11 @@ static void on_stats(struct coordinator *co, struct client *c, const char *id, u
         const struct worker_group *g = worker_port_group(co->worker_port, i);
         if (!g)
             continue;
-        groups[n] = (struct msg_group){
-            .epoch = g->epoch, .world = g->world, .backend = g->backend, .coll = g->coll};
+        groups[n] = (struct msg_group){.epoch = g->epoch,
+                                       .world = g->world,
+                                       .backend = g->backend,
+                                       .coll = g->coll,
+                                       .active = g->active};
         worker_group_step_percentiles(g, &groups[n].step_us_p50, &groups[n].step_us_p99);
         n++;
     }

@@ -38,8 +38,9 @@ static void complain(struct answer *a, const char *text)
     if (plain(a) && !a->ends_line && cli_is_terminal(stdout))
         putchar('\n');
     fflush(stdout);
-    fprintf(stderr, "%singot %s: %s%s\n", cli_sgr(stderr, 31), a->cfg->command, text,
-            cli_sgr(stderr, 0));
+    fprintf(stderr, "%singot %s: ", cli_sgr(stderr, 31), a->cfg->command);
+    cli_put_name(stderr, text);
+    fprintf(stderr, "%s\n", cli_sgr(stderr, 0));
 }
 
 static int fail(struct answer *a, enum ingot_code code, int exit_code)
@@ -204,6 +205,13 @@ static int send_request(struct answer *a)
     return fail(a, code, code == INGOT_RANGE ? EXIT_REFUSED : EXIT_NO_SERVER);
 }
 
+static void say_waiting(const struct answer *a, const char *why)
+{
+    fprintf(stderr, "ingot %s: ", a->cfg->command);
+    cli_put_name(stderr, why);
+    fputs("; waiting\n", stderr);
+}
+
 /* Busy: waits a little and sends the request again; -1 to go on, -2 when the waiting is over. */
 static int try_again(struct answer *a, const struct ingot_event *ev)
 {
@@ -211,7 +219,7 @@ static int try_again(struct answer *a, const struct ingot_event *ev)
     if (!ev->rejected || !ev->retryable || a->cancelled || now >= a->give_up_us)
         return -2;
     if (!a->said_waiting)
-        fprintf(stderr, "ingot %s: %s; waiting\n", a->cfg->command, ev->detail);
+        say_waiting(a, ev->detail);
     a->said_waiting = true;
     uint32_t ms = ev->retry_after_ms;
     ms = ms < MIN_RETRY_MS ? MIN_RETRY_MS : ms > MAX_RETRY_MS ? MAX_RETRY_MS : ms;

@@ -179,8 +179,11 @@ static void print_text(const struct bench_args *a, struct bench_result *r)
            " preemptions, %" PRIu64 " recoveries\n",
            cli_sgr(stdout, bad ? 31 : 32), r->failed, r->lost, r->doubled, r->gaps,
            cli_sgr(stdout, 0), r->retried, r->preemptions, r->recoveries);
-    if (*r->first_error)
-        printf("first error: %s\n", r->first_error);
+    if (*r->first_error) {
+        fputs("first error: ", stdout);
+        cli_put_name(stdout, r->first_error);
+        putchar('\n');
+    }
 }
 
 void bench_print(const struct bench_args *a, struct bench_result *r)

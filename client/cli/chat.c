@@ -314,14 +314,16 @@ static int open_and_talk(struct chat *ch, const char *model)
     if (model)
         ch->client = ch->server.client;
     if (!ingot_server(ch->client)->model.chat) {
-        fprintf(stderr,
-                "ingot chat: %s has no chat template; 'ingot generate --prompt' continues texts\n",
-                ingot_server(ch->client)->model.name);
+        fputs("ingot chat: ", stderr);
+        cli_put_name(stderr, ingot_server(ch->client)->model.name);
+        fputs(" has no chat template; 'ingot generate --prompt' continues texts\n", stderr);
         return EXIT_REFUSED;
     }
-    if (ch->person)
-        printf("%s%s%s. /help lists the commands.\n", cli_sgr(stdout, 1),
-               ingot_server(ch->client)->model.name, cli_sgr(stdout, 0));
+    if (ch->person) {
+        fputs(cli_sgr(stdout, 1), stdout);
+        cli_put_name(stdout, ingot_server(ch->client)->model.name);
+        printf("%s. /help lists the commands.\n", cli_sgr(stdout, 0));
+    }
     if (!reset(ch, ch->args.system))
         return EXIT_FAILED;
     return talk(ch);

@@ -10,6 +10,7 @@
 
 #include "client/cli/commands.h"
 #include "common/json_escape.h"
+#include "common/visible.h"
 
 enum { CONNECT_MS = 3000, MAX_FILE = 1 << 30 /* bytes */ };
 
@@ -131,12 +132,22 @@ void cli_put_text(FILE *f, const char *s, size_t n)
         fwrite(s, 1, n, f);
         return;
     }
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)s[i];
-        if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
-            fputs("\xef\xbf\xbd", f); /* U+FFFD */
+    for (size_t used; n; s += used, n -= used) {
+        char shown[VISIBLE_SIZE];
+        visible_char(s, n, &used, shown);
+        if (*shown == *s || *s == '\n' || *s == '\t')
+            fwrite(s, 1, used, f);
         else
-            putc(c, f);
+            fputs("\xef\xbf\xbd", f); /* U+FFFD */
+    }
+}
+
+void cli_put_name(FILE *f, const char *s)
+{
+    size_t n = strlen(s);
+    for (size_t used; n; s += used, n -= used) {
+        char shown[VISIBLE_SIZE];
+        fwrite(shown, 1, visible_char(s, n, &used, shown), f);
     }
 }
 

@@ -43,8 +43,10 @@ void cli_init_colours(bool forbidden);
 /* An escape sequence ("1", "31", "0"), or "" where f has no colours. */
 const char *cli_sgr(FILE *f, int code);
 bool cli_is_terminal(FILE *f);
-/* Text of a model: on a terminal control characters other than newline and tab are not obeyed. */
+/* Text of a model: on a terminal control characters other than newline and tab are shown as U+FFFD. */
 void cli_put_text(FILE *f, const char *s, size_t n);
+/* A name, an id or a message of a server as one visible line (common/visible.h). */
+void cli_put_name(FILE *f, const char *s);
 
 /* ---- Ctrl-C, SIGTERM, SIGHUP ---- */
 

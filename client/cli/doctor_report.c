@@ -10,11 +10,13 @@ void report_line(struct report *r, enum finding f, const char *what, const char 
 {
     static const char *const names[] = {"ok", "warn", "fail"};
     static const int colours[] = {32, 33, 31};
+    char text[1024];
     va_list ap;
     printf("%s%-4s%s  %-14s ", cli_sgr(stdout, colours[f]), names[f], cli_sgr(stdout, 0), what);
     va_start(ap, fmt);
-    vprintf(fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    cli_put_name(stdout, text);
     putchar('\n');
     if (advice && f != FINDING_OK)
         printf("                      -> %s\n", advice);

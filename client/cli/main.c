@@ -70,11 +70,12 @@ static int unknown(const char *name)
         if (commands[i].name)
             names[n++] = commands[i].name;
     const char *near = options_nearest(name, names, n);
-    fprintf(stderr, "ingot: there is no command '%s'", name);
+    fputs("ingot: there is no command '", stderr);
+    cli_put_name(stderr, name);
     if (near)
-        fprintf(stderr, "; did you mean %s?\n", near);
+        fprintf(stderr, "'; did you mean %s?\n", near);
     else
-        fprintf(stderr, "; 'ingot help' lists them\n");
+        fprintf(stderr, "'; 'ingot help' lists them\n");
     return EXIT_USAGE;
 }
 

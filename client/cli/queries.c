@@ -40,9 +40,11 @@ static int parse(const struct option_row *rows, size_t n_rows, const char *progr
 
 /* ---- status ---- */
 
-static void status_json(const struct ingot_stats *s)
+static void status_json(const struct ingot_stats *s, const char *server)
 {
-    printf("{\"ready\":%s,\"draining\":%s,\"running\":%" PRIu32 ",\"waiting\":%" PRIu32
+    fputs("{\"server\":", stdout);
+    cli_put_json(stdout, server, strlen(server));
+    printf(",\"ready\":%s,\"draining\":%s,\"running\":%" PRIu32 ",\"waiting\":%" PRIu32
            ",\"clients\":%" PRIu32 ",\"blocks_total\":%" PRIu32 ",\"blocks_free\":%" PRIu32
            ",\"blocks_cached\":%" PRIu32,
            s->ready ? "true" : "false", s->draining ? "true" : "false", s->running, s->waiting,
@@ -58,8 +60,8 @@ static void status_json(const struct ingot_stats *s)
            (double)s->uptime_us / 1e6, s->epoch);
     for (uint32_t i = 0; i < s->n_groups; i++) {
         const struct ingot_group *g = &s->groups[i];
-        printf("%s{\"epoch\":%" PRIu64 ",\"world\":%" PRIu32 ",\"backend\":", i ? "," : "",
-               g->epoch, g->world);
+        printf("%s{\"epoch\":%" PRIu64 ",\"active\":%s,\"world\":%" PRIu32 ",\"backend\":",
+               i ? "," : "", g->epoch, g->active ? "true" : "false", g->world);
         cli_put_json(stdout, g->backend, strlen(g->backend));
         fputs(",\"coll\":", stdout);
         cli_put_json(stdout, g->coll, strlen(g->coll));
@@ -69,13 +71,50 @@ static void status_json(const struct ingot_stats *s)
     fputs("]}\n", stdout);
 }
 
-static void status_text_lines(const struct ingot_stats *s, const struct ingot_model *m)
+/* The two greatest units: "12 s", "3 min 5 s", "2 h 0 min", "4 d 7 h". */
+static void put_duration(uint64_t us)
+{
+    static const struct {
+        const char *name;
+        unsigned s;
+    } units[] = {{"d", 86400}, {"h", 3600}, {"min", 60}, {"s", 1}};
+    uint64_t s = us / 1000000;
+    size_t i = 0;
+    while (i + 1 < ARRAY_LEN(units) && s < units[i].s)
+        i++;
+    printf("%" PRIu64 " %s", s / units[i].s, units[i].name);
+    if (i + 1 < ARRAY_LEN(units))
+        printf(" %" PRIu64 " %s", s % units[i].s / units[i + 1].s, units[i + 1].name);
+}
+
+static void group_line(const struct ingot_group *g)
+{
+    printf("workers    %" PRIu32 " rank%s, ", g->world, g->world == 1 ? "" : "s");
+    cli_put_name(stdout, g->backend);
+    fputs(", ", stdout);
+    cli_put_name(stdout, g->coll);
+    fputs(g->active ? ", active" : ", standing by", stdout);
+    if (g->step_us_p99)
+        printf("; step %.2f ms, at worst 1 %% %.2f ms", (double)g->step_us_p50 / 1e3,
+               (double)g->step_us_p99 / 1e3);
+    putchar('\n');
+}
+
+static void status_text_lines(const struct ingot_stats *s, const struct ingot_server *server)
 {
     uint32_t held = s->blocks_total - s->blocks_free - s->blocks_cached;
     const char *state = s->draining ? "draining" : s->ready ? "ready" : "waiting for its workers";
-    printf("%s%s%s  %s%s%s, up %.0f s, %" PRIu32 " client%s\n", cli_sgr(stdout, 1), m->name,
-           cli_sgr(stdout, 0), cli_sgr(stdout, s->ready && !s->draining ? 32 : 33), state,
-           cli_sgr(stdout, 0), (double)s->uptime_us / 1e6, s->clients, s->clients == 1 ? "" : "s");
+    fputs(cli_sgr(stdout, 1), stdout);
+    cli_put_name(stdout, server->model.name);
+    printf("%s  %s%s%s\n", cli_sgr(stdout, 0), cli_sgr(stdout, s->ready && !s->draining ? 32 : 33),
+           state, cli_sgr(stdout, 0));
+    fputs("server     ", stdout);
+    cli_put_name(stdout, server->version);
+    fputs(", up ", stdout);
+    put_duration(s->uptime_us);
+    printf(", %" PRIu32 " client%s\n", s->clients, s->clients == 1 ? "" : "s");
+    for (uint32_t i = 0; i < s->n_groups; i++)
+        group_line(&s->groups[i]);
     printf("sequences  %" PRIu32 " running, %" PRIu32 " waiting\n", s->running, s->waiting);
     printf("requests   %" PRIu64 " finished, %" PRIu64 " cancelled, %" PRIu64 " refused, %" PRIu64
            " failed\n",
@@ -84,15 +123,10 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_mo
            s->tokens_generated, s->prompt_tokens, s->cached_tokens);
     printf("KV blocks  %" PRIu32 " of %" PRIu32 " in use, %" PRIu32 " cached, %" PRIu32 " free\n",
            held, s->blocks_total, s->blocks_cached, s->blocks_free);
-    printf("steps      %" PRIu64 ", the last %.1f s ago; %" PRIu64 " preemptions, %" PRIu64
-           " recoveries\n",
-           s->steps, (double)s->last_step_age_us / 1e6, s->preemptions, s->recoveries);
-    for (uint32_t i = 0; i < s->n_groups; i++) {
-        const struct ingot_group *g = &s->groups[i];
-        printf("workers    %" PRIu32 " rank%s, %s, %s; step %.2f ms, at worst 1 %% %.2f ms\n",
-               g->world, g->world == 1 ? "" : "s", g->backend, g->coll,
-               (double)g->step_us_p50 / 1e3, (double)g->step_us_p99 / 1e3);
-    }
+    printf("steps      %" PRIu64, s->steps);
+    if (s->steps)
+        printf(", the last %.1f s ago", (double)s->last_step_age_us / 1e6);
+    printf("; %" PRIu64 " preemptions, %" PRIu64 " recoveries\n", s->preemptions, s->recoveries);
 }
 
 static int status_once(struct ingot_client *c, const struct args *a)
@@ -104,9 +138,9 @@ static int status_once(struct ingot_client *c, const struct args *a)
     if (a->watch && !a->json && cli_is_terminal(stdout))
         fputs("\x1b[H\x1b[J", stdout);
     if (a->json)
-        status_json(&s);
+        status_json(&s, ingot_server(c)->version);
     else
-        status_text_lines(&s, &ingot_server(c)->model);
+        status_text_lines(&s, ingot_server(c));
     fflush(stdout);
     return EXIT_OK;
 }
@@ -144,6 +178,13 @@ static void model_json(const struct ingot_model *m)
            m->digest, m->vocab, m->max_ctx, m->world, m->chat ? "true" : "false");
 }
 
+static void model_line(const struct ingot_model *m)
+{
+    cli_put_name(stdout, m->name);
+    printf("  %" PRIu32 " tokens of context, vocabulary %" PRIu32 ", %" PRIu32 " rank%s%s\n",
+           m->max_ctx, m->vocab, m->world, m->world == 1 ? "" : "s", m->chat ? ", chat" : "");
+}
+
 int cmd_models(int argc, char **argv)
 {
     static const struct option_row rows[] = {CONNECT_ROW, JSON_ROW};
@@ -164,10 +205,7 @@ int cmd_models(int argc, char **argv)
         if (a.json)
             model_json(&m[i]);
         else
-            printf("%s  %" PRIu32 " tokens of context, vocabulary %" PRIu32 ", %" PRIu32
-                   " rank%s%s\n",
-                   m[i].name, m[i].max_ctx, m[i].vocab, m[i].world, m[i].world == 1 ? "" : "s",
-                   m[i].chat ? ", chat" : "");
+            model_line(&m[i]);
     }
     ingot_close(c);
     return rc;

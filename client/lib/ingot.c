@@ -613,8 +613,13 @@ enum ingot_code ingot_stats(struct ingot_client *c, struct ingot_stats *out)
                                 .draining = s->draining};
     for (uint32_t i = 0; i < s->n_groups && i < ARRAY_LEN(out->groups); i++) {
         const struct msg_group *g = &s->groups[i];
-        out->groups[i] = (struct ingot_group){g->epoch, g->world,       g->backend,
-                                              g->coll,  g->step_us_p50, g->step_us_p99};
+        out->groups[i] = (struct ingot_group){.epoch = g->epoch,
+                                              .world = g->world,
+                                              .backend = g->backend,
+                                              .coll = g->coll,
+                                              .step_us_p50 = g->step_us_p50,
+                                              .step_us_p99 = g->step_us_p99,
+                                              .active = g->active};
         out->n_groups++;
     }
     return INGOT_OK;

@@ -225,6 +225,7 @@ struct ingot_group {
     uint32_t world;
     const char *backend, *coll;
     uint64_t step_us_p50, step_us_p99;
+    bool active; /* it runs the steps; false: it stands by */
 };
 
 struct ingot_stats {

@@ -199,6 +199,7 @@ struct msg_group {
     uint32_t world;
     const char *backend, *coll;
     uint64_t step_us_p50, step_us_p99;
+    bool active; /* false: it stands by */
 };
 
 struct msg_stats {

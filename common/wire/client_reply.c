@@ -178,6 +178,7 @@ static enum status encode_stats(struct wire_bytes *out, const struct msg_stats *
         groups[i].coll = borrow(g->coll);
         SET(groups[i], step_us_p50, g->step_us_p50);
         SET(groups[i], step_us_p99, g->step_us_p99);
+        SET(groups[i], active, g->active);
         m.group[i] = &groups[i];
     }
     return pb_pack(out, MSG_STATS_REPLY, &m.base, mem);
@@ -405,9 +406,13 @@ static enum status decode_stats(struct msg_stats *s, const Ingot__StatsReply *m,
                             .draining = m->draining};
     MEM_ARRAY(groups, m->n_group, mem);
     for (size_t i = 0; i < m->n_group; i++)
-        groups[i] = (struct msg_group){
-            m->group[i]->epoch,           m->group[i]->world,       pb_string(m->group[i]->backend),
-            pb_string(m->group[i]->coll), m->group[i]->step_us_p50, m->group[i]->step_us_p99};
+        groups[i] = (struct msg_group){.epoch = m->group[i]->epoch,
+                                       .world = m->group[i]->world,
+                                       .backend = pb_string(m->group[i]->backend),
+                                       .coll = pb_string(m->group[i]->coll),
+                                       .step_us_p50 = m->group[i]->step_us_p50,
+                                       .step_us_p99 = m->group[i]->step_us_p99,
+                                       .active = m->group[i]->active};
     s->n_groups = (uint32_t)m->n_group;
     s->groups = groups;
     return ST_OK;

@@ -58,6 +58,21 @@ class Terminal:
         got, self.seen = self.seen[:cut], self.seen[cut:]
         return got
 
+    def rest(self, seconds=30):
+        """Reads until the program ends, which it must with success; what was read."""
+        end = time.monotonic() + seconds
+        got, self.seen = self.seen, ""
+        while select.select([self.fd], [], [], max(end - time.monotonic(), 0))[0]:
+            try:
+                data = os.read(self.fd, 4096)
+            except OSError:
+                break
+            if not data:
+                break
+            got += data.decode(errors="replace")
+        assert self.wait() == 0
+        return got
+
     def type(self, text):
         os.write(self.fd, text.encode())
 

@@ -5,7 +5,7 @@ import threading
 
 import zmq
 
-from cli_tools import Terminal, ok
+from cli_tools import Terminal, ingot, ok
 import ingot_client
 import tap
 import temp_dir
@@ -17,8 +17,9 @@ CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</
 class Server:
     """Answers the i-th request with the i-th list of pieces, and keeps the requests."""
 
-    def __init__(self, *answers):
+    def __init__(self, *answers, name="made-up"):
         self.answers, self.requests = list(answers), []
+        self.name, self.version = name, "made up"
 
     def __enter__(self):
         self.folder = temp_dir.make()
@@ -43,18 +44,29 @@ class Server:
                 for reply in self.replies(*ingot_client.unpack(frame)):
                     self.sock.send_multipart([who, ingot_client.pack(reply.pop("is"), **reply)])
 
+    def model(self):
+        return {"name": self.name, "vocab": 9, "max_ctx": 99, "chat": True, "world": 1}
+
     def replies(self, name, m):
         if name == "Hello":
-            yield {"is": "Welcome", "major": 1, "minor": 0, "epoch": 1, "server": "made up",
-                   "models": [{"name": "made-up", "vocab": 9, "max_ctx": 99, "chat": True, "world": 1}],
+            yield {"is": "Welcome", "major": 1, "minor": 0, "epoch": 1, "server": self.version,
+                   "models": [self.model()],
                    "limits": {"max_message_bytes": 1 << 20, "max_prompt_tokens": 99, "max_queued": 9,
                               "max_samples": 1, "heartbeat_ms": 1000}}
+        elif name == "Models":
+            yield {"is": "ModelList", "request_id": m.request_id, "model": [self.model()]}
+        elif name == "Stats":
+            yield {"is": "StatsReply", "request_id": m.request_id, "ready": True, "group": [
+                {"epoch": 1, "world": 1, "backend": self.name, "coll": self.name, "active": True}]}
         elif name == "Ping":
             yield {"is": "Pong", "request_id": m.request_id, "ready": True, "epoch": 1}
         elif name == "Generate":
             pieces = self.answers[len(self.requests)]
             self.requests.append(m)
             rid = {"request_id": m.request_id}
+            if isinstance(pieces, dict):
+                yield {**pieces, **rid}
+                return
             yield {"is": "Accepted", "prompt_tokens": 3, "seed": 1, **rid}
             for i, piece in enumerate(pieces):
                 yield {"is": "Delta", "seq": i, "id": [i], "text": piece, **rid}
@@ -128,14 +140,42 @@ def reasoning_then_a_call():
 
 @tap.case
 def the_model_cannot_steer_the_terminal():
-    evil = "a\x1b[31mb\x07c"
+    evil = "a\x1b[31mb\x07c\u009b32m"
     call = '<tool_call>\n{"name": "f", "arguments": {"x": "\\u001b]0;t\\u0007"}}\n</tool_call>'
     raw = '<tool_call>\n{"name": "f\x1b[5m", "arguments": {"x": "\x1b[31m"}}\n</tool_call>'
     named = "<tool_call>\n<function=f\x1b[5m>\n<parameter=x>\n1\x07\n</parameter>\n</function>\n</tool_call>"
     escaped = '<tool_call>\n{"name": "f\\u001b[5m", "arguments": {"x": 1}}\n</tool_call>'
     for pieces in ([evil], [f"<think>{evil}</think>ok"], [call], [raw], [named], [escaped]):
         seen = show(*pieces)
-        assert "\x1b[31m" not in seen and "\x1b[5m" not in seen and "\x1b]" not in seen and "\x07" not in seen, seen
+        assert "\x1b[31m" not in seen and "\x1b[5m" not in seen and "\x1b]" not in seen, seen
+        assert "\x07" not in seen and "\u009b" not in seen, seen
+
+
+@tap.case
+def a_server_cannot_steer_the_terminal_by_names():
+    name = "x\x1b[5m\ny\x7f\u009b"
+    shown = "x\\x1b[5m\\ny\\x7f\\u009b"
+    refusal = {"is": "Rejected", "code": 4, "detail": name, "field": "n"}
+    with Server(refusal, refusal, name=name) as s:
+        s.version = name
+        at = ["--connect", s.endpoint]
+        for args in (["status", *at], ["models", *at]):
+            t = Terminal(*args)
+            t.until(shown)
+            seen = t.rest()
+            assert "\x1b[5m" not in seen and "\u009b" not in seen, (args, seen)
+            text = ok(*args)
+            assert shown in text and "\x1b" not in text, (args, text)
+        assert ok("status", *at).count(shown) == 4
+        p = ingot("generate", *at, "--prompt", "a")
+        assert p.returncode == 4 and p.stderr == f"ingot generate: n: {shown}\n", p
+        t = Terminal("chat", *at)
+        seen = t.until(shown) + t.until(PROMPT)
+        t.type("Hello\n")
+        seen += t.until(shown) + t.until(PROMPT)
+        assert "\x1b[5m" not in seen and "\u009b" not in seen, seen
+        t.type("\x04")
+        assert t.wait() == 0
 
 
 @tap.case

@@ -1,6 +1,7 @@
 """generate, chat, run, bench and the questions, against a server on the demo model."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -231,6 +232,35 @@ def questions():
         assert p.returncode == 4 or p.returncode == 2, p
         out = ok("drain", *at, "--wait")
         assert "0 requests are still running" in out and c.serve.wait(10) == 0
+
+
+@tap.case
+def status_names_the_active_group():
+    with Cluster(DEMO, extra=["--standby", "1"]) as c:
+        at = ["status", "--connect", c.endpoint]
+
+        def groups_when(holds):
+            end = time.monotonic() + 60
+            while time.monotonic() < end:
+                groups = json.loads(ok(*at, "--json"))["groups"]
+                if holds(groups):
+                    return groups
+                time.sleep(0.05)
+            raise AssertionError(groups)
+
+        both = groups_when(lambda g: len(g) == 2)
+        assert [g["active"] for g in both].count(True) == 1, both
+        old = next(g["epoch"] for g in both if g["active"])
+        text = ok(*at)
+        assert len(re.findall(r"^workers +1 rank, cpu, local, active$", text, re.M)) == 1, text
+        assert len(re.findall(r"^workers +1 rank, cpu, local, standing by$", text, re.M)) == 1, text
+        assert re.search(r"^server +ingot \d\S*, up (\d+ min )?\d+ s, \d+ clients?$", text, re.M), text
+        assert json.loads(ok(*at, "--json"))["server"].startswith("ingot "), text
+        # the one that is lost is not the active one any longer
+        for pid in c.worker_pids()[:1]:
+            os.kill(pid, signal.SIGKILL)
+        now = groups_when(lambda g: len(g) == 2 and {x["epoch"] for x in g} != {x["epoch"] for x in both})
+        assert [g["active"] for g in now].count(True) == 1, (old, now)
 
 
 @tap.case
