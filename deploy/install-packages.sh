@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(build-essential cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libzmq3-dev libprotobuf-c-dev
   protobuf-c-compiler libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev)
-test_packages=(libcriterion-dev clang clang-format xz-utils protobuf-compiler python3-zmq python3-protobuf python3-numpy python3-jinja2)
+test_packages=(libcriterion-dev clang xz-utils protobuf-compiler python3 python3-venv)
 dry=0
 for arg in "$@"; do
   case "$arg" in
@@ -39,15 +39,16 @@ if [ ${#missing[@]} = 0 ]; then
   echo "packages: everything is there"
   exit 0
 fi
+as_root=()
+if [ "$(id -u)" != 0 ] && [ "$dry" = 0 ]; then
+  as_root=(sudo)
+  [ -t 0 ] || as_root+=(-n) # without a terminal a password cannot be typed
+  if ! command -v sudo >/dev/null || ! "${as_root[@]}" true 2>/dev/null; then
+    echo "missing packages, and neither root nor sudo to install them: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+fi
 echo "packages to install: ${missing[*]}"
 [ "$dry" = 1 ] && exit 0
-as_root=()
-if [ "$(id -u)" != 0 ]; then
-  command -v sudo >/dev/null || {
-    echo "not root and no sudo: install them yourself: apt-get install ${missing[*]}" >&2
-    exit 1
-  }
-  as_root=(sudo)
-fi
 "${as_root[@]}" apt-get update -q
 DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -q --no-install-recommends "${missing[@]}"

@@ -41,18 +41,34 @@ else
 fi
 
 say "2/4 build"
-generator=()
-if [ ! -e build/release/CMakeCache.txt ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
 log=build/quickstart-build.log
 mkdir -p build
 started=$SECONDS
-nvidia-smi -L >/dev/null 2>&1 || generator+=(-DINGOT_CUDA=OFF) # kernels take minutes to build and nothing here would run them
-if ! cmake --preset release "${generator[@]}" >"$log" 2>&1; then
+options=()
+if [ ! -e build/release/CMakeCache.txt ]; then # a build folder that is there keeps its options
+  if command -v ninja >/dev/null; then options+=(-G Ninja); fi
+  nvidia-smi -L >/dev/null 2>&1 || options+=(-DINGOT_CUDA=OFF) # kernels take minutes to build and nothing here would run them
+fi
+
+# The build's own count ("[12/345", "[ 12%"), on one line of a terminal.
+progress() {
+  local line
+  if [ -t 1 ]; then
+    while IFS= read -r line; do
+      case $line in \[*[0-9%]\]*) printf '\r   %s] ' "${line%%]*}" ;; esac
+    done
+    printf '\r%20s\r' ''
+  else
+    cat >/dev/null
+  fi
+}
+
+if ! cmake --preset release "${options[@]}" >"$log" 2>&1; then
   tail -n 20 "$log" >&2
   fail "configuring failed; the whole log is $log"
 fi
 if ! cmake --build build/release -j "$(getconf _NPROCESSORS_ONLN)" \
-  --target ingot-cli ingot-coordinator ingot-worker ingot-text ingot-journal ingot-quantize >>"$log" 2>&1; then
+  --target ingot-cli ingot-coordinator ingot-worker ingot-text ingot-journal ingot-quantize 2>&1 | tee -a "$log" | progress; then
   grep -E 'error|Error|FAILED' "$log" | head -n 20 >&2
   fail "the build failed; the whole log is $log"
 fi
@@ -124,3 +140,7 @@ else
   or leave this server running: ./deploy/quickstart.sh --keep
 TXT
 fi
+cat <<TXT
+  another model:     give the path of a HuggingFace folder (config.json, tokenizer.json, *.safetensors) or of a GGUF
+                     file instead of deploy/demo-model.  Ingot downloads none: fetch it from where it is published.
+TXT

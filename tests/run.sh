@@ -1,25 +1,29 @@
 #!/usr/bin/env bash
-# The whole suite: release build with every test, AddressSanitizer and UBSan (CUDA's kernels on the emulator too),
-# ThreadSanitizer, a build without MPI, the fuzz targets over their corpora.  Ends with N passed, N failed, N skipped.
+# The whole suite from a bare Debian or Ubuntu: packages, a Python of its own (build/venv), then the configurations: the
+# release build with every test, AddressSanitizer and UBSan (CUDA's kernels on the emulator too), ThreadSanitizer, a
+# build without MPI, and the fuzz targets.  Ends with "N passed, N failed, N skipped".
 #
-#   tests/run.sh            everything (about 17 minutes on two cores)
+#   tests/run.sh            about 11 minutes on two cores
+#   tests/run.sh --all      the same with more rounds and inputs
 #   tests/run.sh --quick    release build only
 #   tests/run.sh -R NAME    release build, tests whose name matches
+#   --no-packages           with any of them: installs no Debian packages
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-quick=0
-filter=()
+packages=1 quick='' filter=()
 while [ $# -gt 0 ]; do
   case "$1" in
+  --all) export INGOT_ALL=1 ;;
   --quick) quick=1 ;;
+  --no-packages) packages='' ;;
   -R)
     quick=1
     filter=(-R "${2:?-R needs a name}")
     shift
     ;;
   -h | --help)
-    sed -n '2,8s/^# \{0,1\}//p' "$0"
+    sed -n '2,10s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
   *)
@@ -31,153 +35,189 @@ while [ $# -gt 0 ]; do
 done
 
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' red=$'\e[31m' plain=$'\e[0m'; else bold='' red='' plain=''; fi
-jobs=$(nproc)
-generator=()
-command -v ninja >/dev/null && generator=(-G Ninja)
+jobs=$(getconf _NPROCESSORS_ONLN)
+python=$PWD/build/venv/bin/python
 passed=0 failed=0 skipped=0
-reasons=$(mktemp) failures=$(mktemp)
-trap 'rm -f "$reasons" "$failures"' EXIT
+parts=()
+notes=$(mktemp -d)
+trap 'rm -rf "$notes"' EXIT
+touch "$notes/skipped" "$notes/failed"
 
-for tool in cmake cc protoc-c pkg-config; do
-  if ! command -v "$tool" >/dev/null; then
-    echo "tests/run.sh: $tool is not installed; ./deploy/install-packages.sh installs what is needed" >&2
+say() { printf '%s== %s%s\n' "$bold" "$*" "$plain"; }
+part() { parts+=("$(awk -v s=$((SECONDS - part_began)) -v name="$1" 'BEGIN { printf "%6.1f  %s", s / 60, name }')"); }
+fail() { # REASON
+  failed=$((failed + 1))
+  echo "$1" >>"$notes/failed"
+}
+
+# What is missing although the packages were to be there, in one line.
+lacking() {
+  local name
+  for name in cmake cc c++ pkg-config protoc protoc-c mpirun clang xz python3; do
+    command -v "$name" >/dev/null || printf ' %s' "$name"
+  done
+  for name in criterion libcrypto libzmq libprotobuf-c libcjson libpcre2-8 libutf8proc; do
+    pkg-config --exists "$name" 2>/dev/null || printf ' %s' "$name"
+  done
+  python3 -c 'import ensurepip, venv' 2>/dev/null || printf ' python3-venv'
+}
+
+# build/venv is made again when tests/requirements.txt has changed.
+make_venv() {
+  cmp -s tests/requirements.txt build/venv/requirements.txt && "$python" -c '' 2>/dev/null && return
+  echo "Python packages: build/venv"
+  rm -rf build/venv
+  mkdir -p build
+  python3 -m venv build/venv >build/venv.log 2>&1 &&
+    "$python" -m pip install --disable-pip-version-check -q -r tests/requirements.txt >>build/venv.log 2>&1 &&
+    cp tests/requirements.txt build/venv/requirements.txt
+}
+
+set_up() {
+  local missing
+  if [ -n "$packages" ] && command -v apt-get >/dev/null; then ./deploy/install-packages.sh --tests || exit 2; fi
+  missing=$(lacking)
+  if [ -n "$missing" ]; then
+    echo "tests/run.sh: missing:$missing (./deploy/install-packages.sh --tests installs what is needed)" >&2
     exit 2
   fi
-done
-
-count_tap() { # CONFIG: adds up build/CONFIG/results/*.tap
-  local tap line
-  for tap in "build/$1"/results/*.tap; do
-    [ -e "$tap" ] || continue
-    while IFS= read -r line; do
-      case "$line" in
-      "not ok"*)
-        failed=$((failed + 1))
-        echo "$1: ${line#not ok - }" >>"$failures"
-        ;;
-      "ok"*"# SKIP"*)
-        skipped=$((skipped + 1))
-        printf '%s: %s\n' "$1" "${line#ok - }" | sed 's/ *# SKIP */: /' >>"$reasons"
-        ;;
-      "ok"*) passed=$((passed + 1)) ;;
-      esac
-    done <"$tap"
-  done
+  if ! make_venv; then
+    echo "tests/run.sh: no Python packages from PyPI for build/venv: $(tail -n 1 build/venv.log)" >&2
+    exit 2
+  fi
 }
 
-# Programs that ended badly without a failed case in their TAP (crash at start, time limit) count as one.
-count_programs() { # CONFIG
-  local log="build/$1/Testing/Temporary/LastTestsFailed.log" name
-  [ -e "$log" ] || return 0
-  while IFS=: read -r _ name; do
-    grep -qs '^not ok' "build/$1/results/$name.tap" && continue
-    failed=$((failed + 1))
-    echo "$1: $name (the program crashed or ran out of time)" >>"$failures"
-  done <"$log"
+# Adds up what CTest and the TAP files of a configuration say.  A script without TAP of its own is one case; a program
+# that failed without a failed case (it crashed or ran out of time) is one too.
+count() { # CONFIG CTEST-LOG
+  local dir=build/$1/results name n
+  sed -nE 's@^ *[0-9]+/[0-9]+ Test +#[0-9]+: ([^ ]+) \.*( +Passed|\*\*\*(Not Run|[A-Za-z]+)).*@\1 \3@p' "$2" >"$notes/programs"
+  cases=0
+  while read -r name how; do
+    if [ -s "$dir/$name.tap" ]; then
+      sed -nE "s/^not ok [0-9 ]*- */$1: /p" "$dir/$name.tap" >"$notes/bad"
+      sed -nE "s/^ok [0-9 ]*- *(.*[^ ]) *# SKIP */$1: \1: /p" "$dir/$name.tap" >"$notes/left"
+      n=$(grep -E '^ok ' "$dir/$name.tap" | grep -cv '# SKIP')
+    else
+      : >"$notes/bad" >"$notes/left"
+      n=$([ -n "$how" ] && echo 0 || echo 1)
+    fi
+    if [ -n "$how" ] && [ ! -s "$notes/bad" ]; then echo "$1: $name ($how)" >"$notes/bad"; fi
+    cat "$notes/bad" >>"$notes/failed"
+    cat "$notes/left" >>"$notes/skipped"
+    failed=$((failed + $(wc -l <"$notes/bad")))
+    skipped=$((skipped + $(wc -l <"$notes/left")))
+    cases=$((cases + n))
+  done <"$notes/programs"
+  passed=$((passed + cases))
 }
 
-# Script tests without TAP of their own count as one case.
-count_scripts() { # CONFIG LOG
-  local name
-  sed -nE 's|^ *[0-9]+/[0-9]+ Test +#[0-9]+: ([^ ]+) \.+ +Passed.*|\1|p' "$2" | while read -r name; do
-    [ -e "build/$1/results/$name.tap" ] || echo "$name"
-  done
+# A configuration that lost its tests must not pass.  tests/minimum.txt: CONFIG, cases with shared data, cases without.
+enough() { # CONFIG CASES
+  local least
+  least=$(awk -v config="$1" -v column=$([ -d "$data" ] && echo 2 || echo 3) '$1 == config { print $column }' tests/minimum.txt)
+  echo "$1: $2 cases passed, at least ${least:-1} are expected"
+  [ "$2" -ge "${least:-1}" ] || fail "$1: only $2 cases passed, at least $least are expected (tests/minimum.txt)"
 }
 
-run_config() { # CONFIG TARGET CTEST-ARGS...
-  local config=$1 target=$2 log cuda=(-DINGOT_CUDA=OFF)
+build() { # CONFIG TARGET CMAKE-ARGUMENT...
+  local config=$1 target=$2 log=build/$1.log part_began=$SECONDS generator=()
+  shift 2
+  say "$config"
+  if [ ! -e "build/$config/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
+  if cmake -B "build/$config" "${generator[@]}" -DINGOT_WERROR=ON -DINGOT_PYTHON="$python" "$@" >"$log" 2>&1 &&
+    cmake --build "build/$config" -j "$jobs" --target "$target" >>"$log" 2>&1; then
+    part "$config: build"
+    return 0
+  fi
+  grep -E 'error|Error|FAILED' "$log" | head -n 20
+  echo "the $config build failed; the whole log is $log"
+  fail "$config: the build"
+  return 1
+}
+
+run_config() { # CONFIG TARGET CTEST-ARGUMENT...
+  local config=$1 target=$2 log=build/$1.ctest.log cuda=(-DINGOT_CUDA=OFF) cases part_began
   shift 2
   [ "$config" != release ] || cuda=(-DINGOT_CUDA=AUTO -DINGOT_CUDA_ARCHS=90a-real) # one architecture: quick, and all code is seen
-  echo "${bold}== $config${plain}"
-  log="build/$config.log"
-  mkdir -p build
-  if ! cmake --preset "$config" "${generator[@]}" -DINGOT_WERROR=ON "${cuda[@]}" >"$log" 2>&1 ||
-    ! cmake --build "build/$config" -j "$jobs" --target "$target" >>"$log" 2>&1; then
-    grep -E 'error|Error|FAILED' "$log" | head -20
-    echo "the $config build failed; the whole log is $log"
-    failed=$((failed + 1))
-    echo "$config: the build" >>"$failures"
-    return
-  fi
-  export LSAN_OPTIONS="suppressions=$PWD/tests/coll/lsan.supp:print_suppressions=0" ASAN_OPTIONS=fast_unwind_on_malloc=0
-  rm -f "build/$config"/results/*.tap "build/$config/Testing/Temporary/LastTestsFailed.log"
-  (cd "build/$config" && ctest -j "$jobs" --output-on-failure "$@") 2>&1 | tee "build/$config.ctest.log"
-  count_tap "$config"
-  count_programs "$config"
-  passed=$((passed + $(count_scripts "$config" "build/$config.ctest.log" | wc -l)))
+  build "$config" "$target" --preset "$config" "${cuda[@]}" || return
+  part_began=$SECONDS
+  rm -rf "build/$config/results"
+  mkdir "build/$config/results"
+  ctest --test-dir "build/$config" --no-tests=error -j "$jobs" --output-on-failure "$@" 2>&1 | tee "$log"
+  if [ "${PIPESTATUS[0]}" != 0 ] && ! grep -q 'tests failed out of' "$log"; then fail "$config: no tests were run"; fi
+  count "$config" "$log"
+  [ ${#filter[@]} != 0 ] || enough "$config" "$cases"
+  part "$config: tests"
 }
 
 run_fuzz() {
-  echo "${bold}== fuzz targets over their corpora${plain}"
-  if ! command -v clang >/dev/null || ! echo 'int LLVMFuzzerTestOneInput(const char*d,long n){(void)d;(void)n;return 0;}' |
-    clang -x c - -fsanitize=fuzzer,address -o /dev/null 2>/dev/null; then
-    skipped=$((skipped + 1))
-    echo "fuzz: needs clang with libFuzzer (apt: clang)" >>"$reasons"
-    return
-  fi
-  if ! CC=clang cmake -S . -B build/fuzz "${generator[@]}" -DINGOT_FUZZ=ON -DINGOT_TESTS=OFF -DINGOT_MPI=OFF \
-    -DCMAKE_BUILD_TYPE=RelWithDebInfo >build/fuzz.log 2>&1 ||
-    ! cmake --build build/fuzz -j "$jobs" --target fuzzers >>build/fuzz.log 2>&1; then
-    grep -E 'error|FAILED' build/fuzz.log | head
-    failed=$((failed + 1))
-    echo "fuzz: the build" >>"$failures"
-    return
-  fi
-  local target name out
+  local target name log runs=${INGOT_ALL:+1000000} cases=0 part_began
+  CC=clang build fuzz fuzzers -S . -DINGOT_FUZZ=ON -DINGOT_TESTS=OFF -DINGOT_MPI=OFF -DINGOT_CUDA=OFF \
+    -DCMAKE_BUILD_TYPE=RelWithDebInfo || return
+  part_began=$SECONDS
   for target in build/fuzz/bin/fuzz_*; do
-    name=$(basename "$target")
-    out=$(mktemp -d)
-    if "$target" -max_total_time="${INGOT_FUZZ_SECONDS:-5}" -timeout=10 -rss_limit_mb=2048 -artifact_prefix="$out/" \
-      "$out" tests/fuzz/corpus/"${name#fuzz_}" >"build/$name.log" 2>&1; then
-      passed=$((passed + 1))
-      echo "   $name: $(grep -oE 'Done [0-9]+ runs' "build/$name.log" | tail -1)"
+    name=$(basename "$target") log=build/$(basename "$target").log
+    mkdir "$notes/$name"
+    if "$target" -runs="${runs:-20000}" -seed=1 -timeout=600 -rss_limit_mb=2048 -artifact_prefix="$notes/" \
+      "$notes/$name" "tests/fuzz/corpus/${name#fuzz_}" >"$log" 2>&1; then
+      cases=$((cases + 1))
+      echo "   $name: $(grep -oE 'Done [0-9]+ runs.*' "$log" | tail -n 1)"
     else
-      failed=$((failed + 1))
-      echo "fuzz: $name" >>"$failures"
-      tail -20 "build/$name.log"
+      tail -n 20 "$log"
+      fail "fuzz: $name"
     fi
-    rm -rf "$out"
   done
+  passed=$((passed + cases))
+  enough fuzz "$cases"
+  part "fuzz: runs"
 }
 
 check_format() {
-  local version bad
-  version=$(clang-format --version 2>/dev/null | grep -oE 'version [0-9]+' | grep -oE '[0-9]+')
-  if [ "$version" != 14 ]; then
-    skipped=$((skipped + 1))
-    echo "format: needs clang-format 14 (others break lines differently)" >>"$reasons"
-    return
-  fi
+  local part_began=$SECONDS bad
+  say "format"
   bad=$(find backends client collectives common coordinator tests worker -name '*.[ch]' -print0 |
-    xargs -0 -n 40 -P "$jobs" clang-format --dry-run 2>&1 | grep -oE '^[^:]+' | sort -u)
+    xargs -0 -n 40 -P "$jobs" build/venv/bin/clang-format --dry-run 2>&1 | grep -oE '^[^:]+' | sort -u)
   if [ -n "$bad" ]; then
-    failed=$((failed + 1))
     echo "$bad" | sed 's/^/   not formatted: /'
-    echo "format: run clang-format -i" >>"$failures"
+    fail "format: run clang-format -i"
   else
     passed=$((passed + 1))
   fi
+  part "format"
 }
 
-[ "$quick" = 1 ] || check_format
+part_began=$SECONDS
+set_up
+part "packages"
+export LSAN_OPTIONS="suppressions=$PWD/tests/coll/lsan.supp:print_suppressions=0" ASAN_OPTIONS=fast_unwind_on_malloc=0
+data=${INGOT_DATA:-../shared/data}
+
+[ -n "$quick" ] || check_format
 run_config release all "${filter[@]}"
-if [ "$quick" = 0 ]; then
+if [ -z "$quick" ]; then
   run_config san all -L 'unit|text|coll|ops|nompi|emulator'
   run_config tsan tests_tsan -L tsan
   run_config nompi tests_nompi -L nompi
   run_fuzz
 fi
 
-if [ -s "$reasons" ]; then
+if [ -s "$notes/skipped" ]; then
   echo
-  echo "${bold}Skipped, and why${plain}"
-  sort "$reasons" | sed 's/^/   /'
+  say "Skipped, and why"
+  [ -d "$data" ] || echo "   there is no shared data ($data): comparisons with it are left out"
+  sort "$notes/skipped" | sed 's/^/   /'
 fi
-if [ -s "$failures" ]; then
+if [ -s "$notes/failed" ]; then
   echo
-  echo "${bold}${red}Failed${plain}"
-  sed 's/^/   /' "$failures"
+  say "${red}Failed"
+  sed 's/^/   /' "$notes/failed"
 fi
+echo
+say "Minutes"
+part_began=0
+part "all"
+printf '%s\n' "${parts[@]}"
 echo
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

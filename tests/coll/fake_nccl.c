@@ -1,5 +1,5 @@
-/* A libnccl.so.2 for tests: ranks are threads of one process and device memory is host memory, as
- * on the emulator.  A call posts the rank's operand and returns ncclInProgress; the last rank to
+/* A libnccl.so.2 for tests, with the header stand_in/nccl.h: ranks are threads of one process and
+ * device memory is host memory, as on the emulator.  A call posts the rank's operand and returns ncclInProgress; the last rank to
  * come carries the operation out; CommGetAsyncError tells when it is done, as on a non-blocking
  * communicator.  FAKE_NCCL names a fault: "old" (version), "init" (connecting fails), "hang" (it
  * never ends), "later" (an asynchronous error after the first operations). */

@@ -4,19 +4,18 @@ set(COLL_SUITE ${COLL_DIR}/conformance.c ${COLL_DIR}/host_backend.c)
 ingot_test(coll_open ${COLL_DIR}/test_open.c ${COLL_DIR}/control_cases.c ${COLL_SUITE}
   LIBS ingot_coll LABEL coll)
 ingot_test(coll_forked ${COLL_DIR}/test_forked.c ${COLL_DIR}/forked.c ${COLL_SUITE}
-  LIBS ingot_coll LABEL coll TIMEOUT 600)
+  LIBS ingot_coll LABEL coll)
 
 add_executable(coll_threads ${COLL_DIR}/test_threads.c ${COLL_SUITE})
 target_link_libraries(coll_threads PRIVATE ingot_coll Threads::Threads m)
 target_include_directories(coll_threads PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-add_test(NAME coll_threads COMMAND coll_threads)
-set_tests_properties(coll_threads PROPERTIES TIMEOUT 600 LABELS "coll;tsan")
+ingot_script_test(coll_threads COMMAND coll_threads LABEL coll tsan)
 
 if(INGOT_MPI)
   add_executable(coll_ranks ${COLL_DIR}/ranks.c ${COLL_DIR}/control_cases.c ${COLL_SUITE})
   target_link_libraries(coll_ranks PRIVATE ingot_coll m)
   target_include_directories(coll_ranks PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  ingot_test(coll_mpirun ${COLL_DIR}/test_mpirun.c LABEL coll TIMEOUT 900)
+  ingot_test(coll_mpirun ${COLL_DIR}/test_mpirun.c LABEL coll)
   add_dependencies(coll_mpirun coll_ranks)
   target_compile_definitions(coll_mpirun PRIVATE
     MPIRUN="${MPIEXEC_EXECUTABLE}" RANKS="$<TARGET_FILE:coll_ranks>")
@@ -29,27 +28,20 @@ endif()
 # "ipc" on emulated devices.
 set(COLL_IPC ${CMAKE_SOURCE_DIR}/collectives/ipc_coll.c)
 ingot_test(coll_ipc ${COLL_DIR}/test_ipc.c ${COLL_SUITE} ${COLL_IPC}
-  LIBS ingot_coll ingot_backends Threads::Threads LABEL coll TIMEOUT 600)
+  LIBS ingot_coll ingot_backends Threads::Threads LABEL coll)
 ingot_emulated(coll_ipc)
 
-# "nccl" over a stand-in for the library, on emulated devices.
-find_path(INGOT_NCCL_INCLUDE nccl.h HINTS /usr/local/cuda/include)
-find_path(INGOT_CUDA_INCLUDE cuda_runtime.h HINTS /usr/local/cuda/include)
-if(INGOT_NCCL_INCLUDE AND INGOT_CUDA_INCLUDE)
-  set(COLL_NCCL ${CMAKE_SOURCE_DIR}/collectives/nccl_coll.c ${CMAKE_SOURCE_DIR}/collectives/nccl_load.c ${COLL_IPC})
-  add_library(fake_nccl SHARED ${COLL_DIR}/fake_nccl.c)
-  target_link_libraries(fake_nccl PRIVATE Threads::Threads)
-  set_target_properties(fake_nccl PROPERTIES OUTPUT_NAME nccl SOVERSION 2
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_nccl)
-  ingot_test(coll_nccl ${COLL_DIR}/test_nccl.c ${COLL_SUITE} ${COLL_NCCL}
-    LIBS ingot_coll ingot_backends Threads::Threads ${CMAKE_DL_LIBS} LABEL coll TIMEOUT 600)
-  ingot_emulated(coll_nccl)
-  add_dependencies(coll_nccl fake_nccl)
-  foreach(target fake_nccl coll_nccl)
-    target_include_directories(${target} SYSTEM PRIVATE ${INGOT_NCCL_INCLUDE} ${INGOT_CUDA_INCLUDE})
-  endforeach()
-  set_property(TEST coll_nccl APPEND PROPERTY ENVIRONMENT
-    "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/fake_nccl")
-else()
-  message(STATUS "No test of the nccl collective: nccl.h or CUDA's headers were not found")
-endif()
+# "nccl" over a stand-in for the library and its header, on emulated devices.
+set(COLL_NCCL ${CMAKE_SOURCE_DIR}/collectives/nccl_coll.c ${CMAKE_SOURCE_DIR}/collectives/nccl_load.c ${COLL_IPC})
+add_library(fake_nccl SHARED ${COLL_DIR}/fake_nccl.c)
+target_link_libraries(fake_nccl PRIVATE Threads::Threads)
+set_target_properties(fake_nccl PROPERTIES OUTPUT_NAME nccl SOVERSION 2
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_nccl)
+ingot_test(coll_nccl ${COLL_DIR}/test_nccl.c ${COLL_SUITE} ${COLL_NCCL}
+  LIBS ingot_coll ingot_backends Threads::Threads ${CMAKE_DL_LIBS} LABEL coll)
+ingot_emulated(coll_nccl)
+add_dependencies(coll_nccl fake_nccl)
+foreach(target fake_nccl coll_nccl)
+  target_include_directories(${target} BEFORE PRIVATE ${COLL_DIR}/stand_in ${CMAKE_SOURCE_DIR}/tests/emulator)
+endforeach()
+set_property(TEST coll_nccl APPEND PROPERTY ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/fake_nccl")

@@ -1,25 +1,21 @@
-ingot_test(test_emulator emulator/test_emulator.cpp LIBS ingot_backends ingot_common LABEL cuda)
+# Label emulator: under AddressSanitizer too.
+ingot_test(test_emulator emulator/test_emulator.cpp LIBS ingot_backends ingot_common LABEL cuda emulator)
 target_compile_definitions(test_emulator PRIVATE INGOT_EMULATE)
 ingot_emulated(test_emulator)
 
 # The shapes and references of tests/ops, on the emulated device.
-ingot_test(test_ops_cuda ops/test_ops_cuda.c LIBS ingot_op_cases ingot_backends ingot_common TIMEOUT 900 LABEL cuda)
+ingot_test(test_ops_cuda ops/test_ops_cuda.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda emulator)
 ingot_emulated(test_ops_cuda)
-ingot_test(test_linear_cuda ops/test_linear_cuda.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda)
+ingot_test(test_linear_cuda ops/test_linear_cuda.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda emulator)
 ingot_emulated(test_linear_cuda)
 
 ingot_test(test_moe_cuda ops/test_moe_cuda.c ops/moe_layers.c LIBS ingot_op_cases ingot_backends ingot_common m
-  TIMEOUT 900 LABEL cuda)
+  LABEL cuda emulator)
 ingot_emulated(test_moe_cuda)
 
-ingot_test(test_cuda_backend emulator/test_cuda_backend.c LIBS ingot_backends ingot_common LABEL cuda)
+ingot_test(test_cuda_backend emulator/test_cuda_backend.c LIBS ingot_backends ingot_common LABEL cuda emulator)
 ingot_emulated(test_cuda_backend)
 
 ingot_test(test_rank_cuda emulator/test_rank_cuda.c gpu/rank_rig.c bench/shape_source.c LIBS ingot_runtime ingot_backends ingot_common m
-  LABEL cuda)
+  LABEL cuda emulator)
 ingot_emulated(test_rank_cuda)
-
-# These run under AddressSanitizer too.
-foreach(name test_emulator test_ops_cuda test_linear_cuda test_moe_cuda test_cuda_backend test_rank_cuda)
-  set_tests_properties(${name} PROPERTIES LABELS "cuda;emulator")
-endforeach()

@@ -317,7 +317,8 @@ elif [ -n "$emulated" ]; then
   skip_row peer "the peer needs a GPU"
 elif ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>"$logs/torch.log"; then
   skip_row peer "no torch with CUDA: $(tail -n 1 "$logs/torch.log")"
-elif step peer 120 python3 "$root/tests/gpu/peer_torch.py" --json "$logs/peer.json"; then
+elif step peer-itself 60 python3 "$root/tests/gpu/peer_torch.py" --tiny &&
+  step peer 120 python3 "$root/tests/gpu/peer_torch.py" --json "$logs/peer.json"; then
   peer=$logs/peer.json
   cat "$logs/peer.log"
 fi

@@ -4,7 +4,7 @@ set(model_libs ingot_model ingot_coll ingot_backends ingot_formats ingot_common 
 ingot_isa_test(test_model_golden ${CMAKE_CURRENT_LIST_DIR}/test_golden.c ${model_rig} LIBS ${model_libs})
 ingot_isa_test(test_model_stories ${CMAKE_CURRENT_LIST_DIR}/test_stories.c ${model_rig} LIBS ${model_libs})
 ingot_isa_test(test_model_tp ${CMAKE_CURRENT_LIST_DIR}/test_tp.c ${CMAKE_CURRENT_LIST_DIR}/make_model.c
-  ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c ${model_rig} LIBS ${model_libs} m TIMEOUT 600)
+  ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c ${model_rig} LIBS ${model_libs} m)
 ingot_test(test_model_head_sizes ${CMAKE_CURRENT_LIST_DIR}/test_head_sizes.c
   ${CMAKE_CURRENT_LIST_DIR}/make_model.c ${model_rig} LIBS ${model_libs} m)
 ingot_isa_test(test_model_engine ${CMAKE_CURRENT_LIST_DIR}/test_engine.c ${model_rig} LIBS ${model_libs})
@@ -20,7 +20,7 @@ add_executable(model_plan_rank ${CMAKE_CURRENT_LIST_DIR}/plan_rank.c
 target_link_libraries(model_plan_rank PRIVATE ingot_flags ingot_runtime ${model_libs} m)
 target_include_directories(model_plan_rank PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 # slow: release only; sanitizers take memory of their own
-ingot_test(test_model_plan_is_real ${CMAKE_CURRENT_LIST_DIR}/test_plan_is_real.c LABEL slow TIMEOUT 300)
+ingot_test(test_model_plan_is_real ${CMAKE_CURRENT_LIST_DIR}/test_plan_is_real.c LABEL slow)
 add_dependencies(test_model_plan_is_real model_plan_rank)
 target_compile_definitions(test_model_plan_is_real PRIVATE PLAN_RANK="$<TARGET_FILE:model_plan_rank>"
   $<$<BOOL:${INGOT_MPI}>:MPIRUN="${MPIEXEC_EXECUTABLE}">)
@@ -32,10 +32,9 @@ endforeach()
 add_executable(model_tp_threads ${CMAKE_CURRENT_LIST_DIR}/tp_threads.c)
 target_link_libraries(model_tp_threads PRIVATE ${model_libs} m)
 target_compile_definitions(model_tp_threads PRIVATE INGOT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-add_test(NAME model_tp_threads COMMAND model_tp_threads)
-set_tests_properties(model_tp_threads PROPERTIES TIMEOUT 600 LABELS "tsan;nompi")
+ingot_script_test(model_tp_threads COMMAND model_tp_threads LABEL tsan nompi)
 set_property(TEST test_model_golden test_model_tp APPEND PROPERTY LABELS nompi)
 ingot_test(test_model_gguf ${CMAKE_CURRENT_LIST_DIR}/test_gguf_model.c ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c
-  ${model_rig} LIBS ${model_libs} m TIMEOUT 600)
+  ${model_rig} LIBS ${model_libs} m)
 ingot_test(test_model_gguf_split ${CMAKE_CURRENT_LIST_DIR}/test_gguf_split.c ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c
   ${CMAKE_CURRENT_LIST_DIR}/split_gguf.c ${model_rig} LIBS ingot_quantize ${model_libs} m)

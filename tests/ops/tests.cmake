@@ -1,5 +1,5 @@
 include(${CMAKE_CURRENT_LIST_DIR}/cases.cmake)
-ingot_test(test_ops ops/test_ops.c LIBS ingot_op_cases ingot_backends ingot_common TIMEOUT 900 LABEL ops)
+ingot_test(test_ops ops/test_ops.c LIBS ingot_op_cases ingot_backends ingot_common LABEL ops)
 ingot_test(test_attention ops/test_attention.c LIBS ingot_op_cases ingot_backends ingot_common LABEL ops)
 ingot_test(test_kv_store ops/test_kv_store.c ops/kv_spec.c LIBS ingot_op_cases ingot_backends ingot_common LABEL ops)
 ingot_test(test_nodes ops/test_nodes.c LIBS ingot_backends ingot_common LABEL ops)
@@ -11,8 +11,7 @@ ingot_test(test_pool ops/test_pool.c LIBS ingot_backends ingot_common Threads::T
 # The bits of every case are frozen: whoever changes them on purpose writes digests.txt anew.
 add_executable(ops_digest ops/ops_digest.c)
 target_link_libraries(ops_digest PRIVATE ingot_flags ingot_op_cases ingot_backends ingot_common m)
-add_test(NAME ops_digest COMMAND sh -c "$<TARGET_FILE:ops_digest> | diff ${CMAKE_SOURCE_DIR}/tests/ops/digests.txt -")
-set_tests_properties(ops_digest PROPERTIES TIMEOUT 900 LABELS "ops;tsan")
+ingot_script_test(ops_digest COMMAND sh -c "$<TARGET_FILE:ops_digest> | diff tests/ops/digests.txt -" LABEL ops tsan)
 
 # Not a test: prints figures beside the machine's limits.
 add_executable(bench_ops bench/bench_ops.c bench/ceilings.c)

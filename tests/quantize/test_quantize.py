@@ -203,11 +203,8 @@ def the_chat_template_goes_along():
 
 @tap.case
 def the_package_gguf_reads_it():
-    try:
-        import gguf
-        import numpy as np
-    except ImportError as e:
-        raise tap.Skip(f"the Python package gguf is not installed ({e})")
+    import gguf
+    import numpy as np
     source = {t.name: t for t in gguf.GGUFReader(quantize(wide(), "p32.gguf", "f32")[0]).tensors}
     for kind in ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "f16", "bf16"):
         out, summary = quantize(wide(), "p.gguf", kind)

@@ -1,5 +1,5 @@
 # Tokenizers, detokenizer, stop strings, GGUF.
-ingot_test(test_tokenizer ${CMAKE_CURRENT_LIST_DIR}/test_tokenizer.c LIBS ingot_tokenizer PkgConfig::CJSON Threads::Threads TIMEOUT 600)
+ingot_test(test_tokenizer ${CMAKE_CURRENT_LIST_DIR}/test_tokenizer.c LIBS ingot_tokenizer PkgConfig::CJSON Threads::Threads)
 target_compile_definitions(test_tokenizer PRIVATE UNPACK_DIR="${CMAKE_CURRENT_BINARY_DIR}/tokenizers")
 ingot_test(test_detok ${CMAKE_CURRENT_LIST_DIR}/test_detok.c LIBS ingot_tokenizer PkgConfig::CJSON)
 ingot_test(test_stop ${CMAKE_CURRENT_LIST_DIR}/test_stop.c LIBS ingot_tokenizer PkgConfig::CJSON)

@@ -6,5 +6,4 @@ add_executable(bench_chat EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/bench/bench
 target_link_libraries(bench_chat PRIVATE ingot_chat)
 target_include_directories(bench_chat PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 
-add_test(NAME text_commands COMMAND ${dir}/text_commands.sh $<TARGET_FILE:ingot-text> ${CMAKE_SOURCE_DIR})
-set_tests_properties(text_commands PROPERTIES TIMEOUT 120 LABELS text)
+ingot_script_test(text_commands COMMAND ${dir}/text_commands.sh $<TARGET_FILE:ingot-text> ${CMAKE_SOURCE_DIR} LABEL text)

@@ -27,12 +27,10 @@ endif()
 
 # With processes.  Without MPI: what needs one rank only.
 ingot_test(test_coordinator_port ${worker_dir}/test_coordinator_port.c ${worker_dir}/fake.c
-  LIBS ingot_runtime PkgConfig::ZMQ Threads::Threads)
-set_tests_properties(test_coordinator_port PROPERTIES LABELS "unit;nompi")
+  LIBS ingot_runtime PkgConfig::ZMQ Threads::Threads LABEL unit nompi)
 foreach(name tokens ends)
   ingot_test(test_worker_${name} ${worker_dir}/test_worker_${name}.c ${worker_dir}/fake.c
-    LIBS ingot_runtime PkgConfig::ZMQ PkgConfig::CJSON TIMEOUT 900)
-  set_tests_properties(test_worker_${name} PROPERTIES LABELS "unit;nompi")
+    LIBS ingot_runtime PkgConfig::ZMQ PkgConfig::CJSON LABEL unit nompi)
 endforeach()
 foreach(name test_coordinator_port test_worker_tokens test_worker_ends)
   add_dependencies(${name} ingot-worker)
