@@ -18,7 +18,7 @@ bool groups_ready(struct coordinator *co)
 
 static uint32_t least(uint32_t mine, uint32_t theirs)
 {
-    return mine && mine < theirs ? mine : theirs;
+    return mine < theirs ? mine : theirs;
 }
 
 /* the first group says how large everything is */
