@@ -116,6 +116,12 @@ static const struct shared_row table[] = {
       .def = "4194304", .min = 1, .max = 1e12,
       .help = "Prompt tokens that may wait together."},
      .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "overtake", ROW(overtake, OPT_INT), .arg = "N", .def = "1024", .min = 0,
+      .max = 1 << 20,
+      .help = "How many later requests one level of priority may pass: a request waits for at most "
+              "N x (difference of priorities) that came after it.  0: priority is strict, and a "
+              "permanent load of urgent requests lets the others wait for ever."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "prefix-cache", ROW(prefix_cache, OPT_FLAG), .def = "true",
       .help = "Share the KV blocks of equal prompt beginnings between requests."},
      .users = FOR_COORDINATOR | STARTERS},

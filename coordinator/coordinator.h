@@ -19,6 +19,7 @@ struct coordinator_config {
     uint32_t max_seqs, max_step_tokens; /* where the worker group's are not lower */
     uint32_t max_waiting;
     uint64_t max_waiting_tokens;
+    uint32_t overtake; /* of sched_config */
     bool prefix_cache;
     bool overlap;             /* a step is planned while the one before it runs */
     uint32_t client_grace_ms; /* a request whose client is gone lives on for that long */

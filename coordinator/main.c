@@ -121,6 +121,7 @@ static struct coordinator_config config_of(const struct args *a)
         .max_step_tokens = (uint32_t)o->max_step_tokens,
         .max_waiting = (uint32_t)o->max_queued,
         .max_waiting_tokens = (uint64_t)o->max_queued_tokens,
+        .overtake = (uint32_t)o->overtake,
         .prefix_cache = o->prefix_cache,
         .overlap = o->overlap,
         .client_grace_ms = (uint32_t)o->client_grace_ms,
