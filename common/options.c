@@ -1,5 +1,6 @@
 #include "common/options.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -176,6 +177,57 @@ static enum status set_default(const struct option_row *r, void *dest)
     return r->def ? set_value(r, r->def, dest) : ST_OK;
 }
 
+enum status options_defaults(const struct option_row *rows, size_t n_rows, void *dest)
+{
+    for (size_t i = 0; i < n_rows; i++)
+        if (rows[i].name)
+            TRY(set_default(&rows[i], dest));
+    return ST_OK;
+}
+
+/* ---- lists of rows ---- */
+
+/* The row of that option or, with name NULL, of that heading; l->n: there is none. */
+static size_t row_of(const struct row_list *l, const char *name, const char *heading)
+{
+    size_t i = 0;
+    for (; i < l->n; i++) {
+        const struct option_row *r = &l->row[i];
+        if (name ? r->name && strcmp(r->name, name) == 0
+                 : !r->name && strcmp(r->help, heading) == 0)
+            break;
+    }
+    return i;
+}
+
+void rows_add(struct row_list *l, const struct option_row *rows, size_t n_rows, size_t base)
+{
+    size_t at = l->n;
+    for (size_t i = 0; i < n_rows; i++) {
+        size_t same = row_of(l, rows[i].name, rows[i].help);
+        if (!rows[i].name)
+            at = l->n;
+        if (same < l->n) { /* a heading: its group goes on */
+            assert(!rows[i].name && "an option is there twice");
+            for (at = same + 1; at < l->n && l->row[at].name; at++)
+                ;
+            continue;
+        }
+        assert(l->n < MAX_OPTIONS);
+        memmove(&l->row[at + 1], &l->row[at], (l->n - at) * sizeof *l->row);
+        l->row[at] = rows[i];
+        l->row[at++].at += base;
+        l->n++;
+    }
+}
+
+void rows_default(struct row_list *l, const char *name, const char *def)
+{
+    size_t i = row_of(l, name, NULL);
+    assert(i < l->n);
+    l->row[i].def = def;
+}
+
 /* ---- names ---- */
 
 /* Edit distance with transpositions (optimal string alignment), of names up to 31 bytes. */
@@ -332,9 +384,7 @@ enum status options_parse(const struct option_set *set, void *dest, int argc, ch
     *out = (struct option_result){.args = argv + 1};
     if (set->n_rows > MAX_OPTIONS)
         FAIL(ST_BUG, "%s has %zu options, room is for %d", set->program, set->n_rows, MAX_OPTIONS);
-    for (size_t i = 0; i < set->n_rows; i++)
-        if (set->rows[i].name)
-            TRY(set_default(&set->rows[i], dest));
+    TRY(options_defaults(set->rows, set->n_rows, dest));
     if (wants_help(argc, argv, out))
         return ST_OK;
     bool only_args = false;
@@ -385,10 +435,11 @@ static void print_wrapped(FILE *f, const char *text, int column, int indent)
 static void print_row(FILE *f, const struct option_row *r)
 {
     char note[160] = "";
-    int n = fprintf(f, "  --%s%s%s", r->name, r->type == OPT_FLAG ? "" : " ",
-                    r->type == OPT_FLAG ? ""
-                    : r->arg            ? r->arg
-                                        : "VALUE");
+    bool flag = r->type == OPT_FLAG, on = flag && r->def && strcmp(r->def, "true") == 0;
+    int n = fprintf(f, "  --%s%s%s%s", on ? "[no-]" : "", r->name, flag ? "" : " ",
+                    flag     ? ""
+                    : r->arg ? r->arg
+                             : "VALUE");
     if (n >= HELP_COLUMN - 1)
         fprintf(f, "\n%*s", HELP_COLUMN, "");
     else
@@ -426,41 +477,54 @@ void options_print_help(FILE *f, const struct option_set *set)
         fprintf(f, "\n%s\n", set->epilog);
 }
 
-static void print_value(FILE *f, const struct option_row *r, const void *at)
+int option_text(const struct option_row *r, const void *dest, char *buf, size_t n)
 {
+    const void *at = (const char *)dest + r->at;
     switch (r->type) {
     case OPT_FLAG:
-        fputs(*(const bool *)at ? "true" : "false", f);
-        return;
+        return snprintf(buf, n, "%s", *(const bool *)at ? "true" : "false");
     case OPT_INT:
-        fprintf(f, "%lld", (long long)*(const int64_t *)at);
-        return;
+        return snprintf(buf, n, "%lld", (long long)*(const int64_t *)at);
     case OPT_SIZE:
-        fprintf(f, "%llu", (unsigned long long)*(const uint64_t *)at);
-        return;
+        return snprintf(buf, n, "%llu", (unsigned long long)*(const uint64_t *)at);
     case OPT_FLOAT:
-        fprintf(f, "%.9g", *(const double *)at);
-        return;
+        return snprintf(buf, n, "%.9g", *(const double *)at);
     case OPT_STRING: {
         const char *s = *(const char *const *)at;
-        fputs(s ? s : "(none)", f);
-        return;
+        return snprintf(buf, n, "%s", s ? s : "");
     }
     case OPT_ENUM: {
         const char *c = r->arg;
         for (int i = *(const int *)at; i > 0; i--)
             c = strchr(c, '|') + 1;
-        fprintf(f, "%.*s", (int)strcspn(c, "|"), c);
-        return;
+        return snprintf(buf, n, "%.*s", (int)strcspn(c, "|"), c);
     }
-    case OPT_LIST: {
+    case OPT_LIST:
+        break;
+    }
+    return snprintf(buf, n, "%s", "");
+}
+
+static void print_strings(FILE *f, const char *const *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        fprintf(f, "%s%s", i ? ", " : "", s[i]);
+    if (n == 0)
+        fputs("(none)", f);
+}
+
+static void print_value(FILE *f, const struct option_row *r, const void *dest)
+{
+    const void *at = (const char *)dest + r->at;
+    char text[64];
+    if (r->type == OPT_LIST) {
         const struct option_list *list = at;
-        for (size_t i = 0; i < list->n; i++)
-            fprintf(f, "%s%s", i ? ", " : "", list->item[i]);
-        if (!list->n)
-            fputs("(none)", f);
-        return;
-    }
+        print_strings(f, list->item, list->n);
+    } else if (r->type == OPT_STRING) {
+        print_strings(f, at, *(const char *const *)at != NULL);
+    } else {
+        option_text(r, dest, text, sizeof text);
+        fputs(text, f);
     }
 }
 
@@ -472,7 +536,7 @@ void options_print_effective(FILE *f, const struct option_set *set, const void *
         if (!r->name)
             continue;
         fprintf(f, "%s = ", r->name);
-        print_value(f, r, (const char *)dest + r->at);
+        print_value(f, r, dest);
         fputs(res->given[i] ? "\n" : " (default)\n", f);
     }
 }

@@ -23,19 +23,17 @@
 
 #include "common/status.h"
 
-enum option_type {             /* type of the member at row.at */
-                   OPT_FLAG,   /* bool */
-                   OPT_INT,    /* int64_t, decimal, in [min, max] */
-                   OPT_SIZE,   /* uint64_t bytes: 4096, 512K, 1.5G, 2GiB (powers of 1024), in [min,
-                                  max] */
-                   OPT_FLOAT,  /* double, finite, in [min, max] */
-                   OPT_STRING, /* const char *, not empty unless may_be_empty; NULL: not given, no
-                                  def */
-                   OPT_ENUM,   /* int: index into the choices of arg, "auto|local|shm|mpi" */
-                   OPT_LIST,   /* struct option_list: a string that may be given several times */
+enum option_type {           /* type of the member at row.at */
+                   OPT_FLAG, /* bool */
+                   OPT_INT,  /* int64_t, decimal, in [min, max] */
+                   OPT_SIZE, /* uint64_t bytes: 4096, 512K, 1.5G, 2GiB (powers of 1024), in [min, max] */
+                   OPT_FLOAT, /* double, finite, in [min, max] */
+                   OPT_STRING, /* const char *, not empty unless may_be_empty; NULL: not given, no def */
+                   OPT_ENUM, /* int: index into the choices of arg, "auto|local|shm|mpi" */
+                   OPT_LIST, /* struct option_list: a string that may be given several times */
 };
 
-enum { MAX_OPTIONS = 64, MAX_OPTION_LIST = 32 };
+enum { MAX_OPTIONS = 96, MAX_OPTION_LIST = 32 };
 
 struct option_list {
     size_t n;
@@ -71,6 +69,24 @@ struct option_result {
     char **args;             /* positional arguments, in argv (which is reordered) */
     bool given[MAX_OPTIONS]; /* per row: on the command line */
 };
+
+/* Rows of several tables as one.  rows_add: each table's `at` counts from the start of its own struct,
+ * base is the offset of that struct in dest.  Rows under a heading that the list has already join its
+ * group; rows before the first heading go to the end.  No name may be there twice. */
+struct row_list {
+    struct option_row row[MAX_OPTIONS];
+    size_t n;
+};
+void rows_add(struct row_list *l, const struct option_row *rows, size_t n_rows, size_t base);
+/* Another default for one of them. */
+void rows_default(struct row_list *l, const char *name, const char *def);
+
+/* Fills the members of rows with their defaults, as options_parse does first. */
+MUST_CHECK enum status options_defaults(const struct option_row *rows, size_t n_rows, void *dest);
+
+/* The value as the command line would give it, into buf like snprintf; of an OPT_STRING that is NULL
+ * and of an OPT_LIST nothing. */
+int option_text(const struct option_row *r, const void *dest, char *buf, size_t n);
 
 /* Fills dest with defaults, then with argv[1..].  ST_RANGE with a text for the user: which option,
  * which value, what is allowed, and for an unknown name the nearest one. */

@@ -16,9 +16,10 @@ struct coordinator_config {
     const char *model_path, *model_name;
     struct client_port_config client_port;
     struct worker_port_config worker_port;
-    uint32_t max_seqs, max_step_tokens; /* 0 = the worker group's */
+    uint32_t max_seqs, max_step_tokens; /* where the worker group's are not lower */
     uint32_t max_waiting;
     uint64_t max_waiting_tokens;
+    uint32_t overtake; /* of sched_config */
     bool prefix_cache;
     bool overlap;             /* a step is planned while the one before it runs */
     uint32_t client_grace_ms; /* a request whose client is gone lives on for that long */

@@ -18,7 +18,7 @@ bool groups_ready(struct coordinator *co)
 
 static uint32_t least(uint32_t mine, uint32_t theirs)
 {
-    return mine && mine < theirs ? mine : theirs;
+    return mine < theirs ? mine : theirs;
 }
 
 /* the first group says how large everything is */
@@ -34,6 +34,7 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
         .block_len = g->block_len,
         .prefix_cache = co->cfg.prefix_cache,
         .max_inflight = co->cfg.overlap ? MAX_STEPS_SENT : 1,
+        .overtake = co->cfg.overtake,
     };
     if (tokenizer_max_id(co->mt.tok) >= (int32_t)g->vocab)
         log_line(LOG_WARN, "the tokenizer has ids up to %d, the model a vocabulary of %u",

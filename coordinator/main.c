@@ -8,202 +8,58 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "common/options.h"
 #include "common/parent.h"
+#include "common/shared_options.h"
 #include "coordinator/coordinator.h"
 
 struct args {
-    const char *model, *name, *listen, *workers, *journal;
-    int64_t max_seqs, max_step_tokens, max_queued, max_queued_tokens;
-    int64_t heartbeat_ms, silence_ms, step_deadline_ms, first_step_ms, lease_ms;
-    int64_t client_grace_ms, slow_client_ms, drain_ms, group_wait_ms, max_clients, notify_fd;
-    uint64_t max_message;
-    bool prefix_cache, overlap, allow_remote, die_with_parent;
-    int log_level;
+    struct shared_options shared;
+    const char *workers;
+    int64_t notify_fd;
 };
 
-#define ROW(member, kind) .type = (kind), .at = offsetof(struct args, member)
-
-static const struct option_row rows[] = {
-    {.name = NULL, .help = "What is served"},
-    {.name = "model",
-     ROW(model, OPT_STRING),
-     .arg = "PATH",
-     .required = true,
-     .help = "Model directory or .gguf file: its tokenizer and chat template."},
-    {.name = "name",
-     ROW(name, OPT_STRING),
-     .arg = "NAME",
-     .help = "Name that clients use; default: the last part of PATH."},
-    {.name = NULL, .help = "Where"},
-    {.name = "listen",
-     ROW(listen, OPT_STRING),
-     .arg = "EP,...",
-     .def = "tcp://127.0.0.1:5555",
-     .help = "Endpoints for clients, tcp://ADDRESS:PORT or ipc://PATH, separated by commas."},
+static const struct option_row own_rows[] = {
+    {.help = "Endpoints"},
     {.name = "workers",
-     ROW(workers, OPT_STRING),
+     .type = OPT_STRING,
+     .at = offsetof(struct args, workers),
      .arg = "EP",
      .def = "tcp://127.0.0.1:5556",
      .help = "Endpoint for worker groups."},
-    {.name = "allow-remote",
-     ROW(allow_remote, OPT_FLAG),
-     .help = "Listen on addresses other than loopback. Messages are not encrypted."},
-    {.name = NULL, .help = "Scheduling"},
-    {.name = "max-seqs",
-     ROW(max_seqs, OPT_INT),
-     .arg = "N",
-     .def = "0",
-     .min = 0,
-     .max = 4096,
-     .help = "Sequences in one step; 0 = what the workers can."},
-    {.name = "max-step-tokens",
-     ROW(max_step_tokens, OPT_INT),
-     .arg = "N",
-     .def = "0",
-     .min = 0,
-     .max = 1 << 20,
-     .help = "Tokens in one step; 0 = what the workers can."},
-    {.name = "max-queued",
-     ROW(max_queued, OPT_INT),
-     .arg = "N",
-     .def = "1024",
-     .min = 1,
-     .max = 32768,
-     .help = "Sequences that may wait; more are refused with retry_after."},
-    {.name = "max-queued-tokens",
-     ROW(max_queued_tokens, OPT_INT),
-     .arg = "N",
-     .def = "4194304",
-     .min = 1,
-     .max = 1e12,
-     .help = "Prompt tokens that may wait together."},
-    {.name = "prefix-cache",
-     ROW(prefix_cache, OPT_FLAG),
-     .def = "true",
-     .help = "Share the KV blocks of equal prompt beginnings between requests."},
-    {.name = "overlap",
-     ROW(overlap, OPT_FLAG),
-     .def = "true",
-     .help = "Plan and send the next step while one runs, so that the device does not wait for the "
-             "coordinator; a device feeds greedy and top_k <= 64 sequences their own tokens."},
-    {.name = NULL, .help = "Clients"},
-    {.name = "max-clients",
-     ROW(max_clients, OPT_INT),
-     .arg = "N",
-     .def = "4096",
-     .min = 1,
-     .max = 65536,
-     .help = "Connections that are answered."},
-    {.name = "max-message",
-     ROW(max_message, OPT_SIZE),
-     .arg = "BYTES",
-     .def = "16M",
-     .min = 65536,
-     .max = 1U << 30,
-     .help = "Largest message of a client."},
-    {.name = "client-grace-ms",
-     ROW(client_grace_ms, OPT_INT),
-     .arg = "MS",
-     .def = "300",
-     .min = 0,
-     .max = 3600000,
-     .help = "How long a request lives on when its client is gone, so that it can attach again."},
-    {.name = "slow-client-ms",
-     ROW(slow_client_ms, OPT_INT),
-     .arg = "MS",
-     .def = "30000",
-     .min = 100,
-     .max = 3600000,
-     .help = "A client that reads nothing for that long is dropped."},
-    {.name = "drain-ms",
-     ROW(drain_ms, OPT_INT),
-     .arg = "MS",
-     .def = "30000",
-     .min = 0,
-     .max = 3600000,
-     .help = "After SIGTERM: how long running requests may go on."},
-    {.name = NULL, .help = "Worker groups"},
-    {.name = "heartbeat-ms",
-     ROW(heartbeat_ms, OPT_INT),
-     .arg = "MS",
-     .def = "200",
-     .min = 10,
-     .max = 60000,
-     .help = "Between heartbeats, both ways."},
-    {.name = "silence-ms",
-     ROW(silence_ms, OPT_INT),
-     .arg = "MS",
-     .def = "3000",
-     .min = 100,
-     .max = 600000,
-     .help = "An idle group silent for longer is lost."},
-    {.name = "step-deadline-ms",
-     ROW(step_deadline_ms, OPT_INT),
-     .arg = "MS",
-     .def = "3000",
-     .min = 10,
-     .max = 3600000,
-     .help = "A step's deadline is never shorter; longer ones follow from the steps measured."},
-    {.name = "first-step-ms",
-     ROW(first_step_ms, OPT_INT),
-     .arg = "MS",
-     .def = "120000",
-     .min = 10,
-     .max = 3600000,
-     .help = "Deadline of a group's first three steps."},
-    {.name = "lease-ms",
-     ROW(lease_ms, OPT_INT),
-     .arg = "MS",
-     .def = "10000",
-     .min = 100,
-     .max = 3600000,
-     .help = "Workers end themselves when they hear nothing for that long."},
-    {.name = "group-wait-ms",
-     ROW(group_wait_ms, OPT_INT),
-     .arg = "MS",
-     .def = "120000",
-     .min = 100,
-     .max = 86400000,
-     .help = "When a group was lost, requests wait that long for another one."},
-    {.name = NULL, .help = "Process"},
-    {.name = "journal",
-     ROW(journal, OPT_STRING),
-     .arg = "DIR",
-     .help = "Write all inputs and decisions into files there, for `ingot replay`. Prompts and "
-             "answers are in them, readable by their owner only."},
+    {.help = "Process"},
     {.name = "notify-fd",
-     ROW(notify_fd, OPT_INT),
+     .type = OPT_INT,
+     .at = offsetof(struct args, notify_fd),
      .arg = "FD",
      .def = "-1",
      .min = -1,
      .max = 1024,
      .help = "Write one line an event to this descriptor, for a supervisor."},
-    {.name = "die-with-parent",
-     ROW(die_with_parent, OPT_FLAG),
-     .help = "End when the parent process ends (Linux)."},
-    {.name = "log-level",
-     ROW(log_level, OPT_ENUM),
-     .arg = "debug|info|warn|error",
-     .def = "info",
-     .help = "Least level that is logged."},
 };
 
-static const struct option_set options = {
-    .program = "ingot-coordinator",
-    .usage = "--model PATH [options]",
-    .summary =
-        "Takes requests over ZeroMQ, tokenizes and schedules them, and sends steps to worker "
-        "groups, which connect to --workers.",
-    .epilog = "Example, on two terminals:\n"
-              "  ingot-coordinator --model models/Qwen3-0.6B\n"
-              "  mpirun -np 2 ingot-worker --model models/Qwen3-0.6B --connect "
-              "tcp://127.0.0.1:5556\n"
-              "SIGTERM or SIGINT drains, a second one ends at once.\n"
-              "Exit codes: 0 drained, 1 failure, 2 bad options or model, 3 address in use.",
-    .rows = rows,
-    .n_rows = ARRAY_LEN(rows),
-};
+static struct option_set options_of(struct row_list *rows)
+{
+    shared_rows(rows, FOR_COORDINATOR, offsetof(struct args, shared));
+    rows_add(rows, own_rows, ARRAY_LEN(own_rows), 0);
+    return (struct option_set){
+        .program = "ingot-coordinator",
+        .usage = "--model PATH [options]",
+        .summary =
+            "Takes requests over ZeroMQ, tokenizes and schedules them, and sends steps to worker "
+            "groups, which connect to --workers.",
+        .epilog =
+            "Examples:\n"
+            "  ingot-coordinator --model models/Qwen3-0.6B\n"
+            "  mpirun -np 2 ingot-worker --model models/Qwen3-0.6B --connect tcp://127.0.0.1:5556\n"
+            "                                                  (on another terminal)\n"
+            "  ingot-coordinator --model /models/m --workers tcp://0.0.0.0:5556 --allow-remote\n"
+            "                                                  (workers on other hosts)\n"
+            "SIGTERM or SIGINT drains, a second one ends at once.\n"
+            "Exit codes: 0 drained, 1 failure, 2 bad options or model, 3 address in use.",
+        .rows = rows->row,
+        .n_rows = rows->n,
+    };
+}
 
 static int stop_pipe[2];
 
@@ -245,55 +101,74 @@ static const char *last_part(const char *path)
 
 static struct coordinator_config config_of(const struct args *a)
 {
+    const struct shared_options *o = &a->shared;
     return (struct coordinator_config){
-        .model_path = a->model,
-        .model_name = a->name ? a->name : last_part(a->model),
-        .client_port = {.endpoints = a->listen,
-                        .allow_remote = a->allow_remote,
-                        .max_message = a->max_message,
-                        .heartbeat_ms = (uint32_t)a->heartbeat_ms,
-                        .max_clients = (uint32_t)a->max_clients},
+        .model_path = o->model,
+        .model_name = o->name ? o->name : last_part(o->model),
+        .client_port = {.endpoints = o->listen,
+                        .allow_remote = o->allow_remote,
+                        .max_message = o->max_message,
+                        .heartbeat_ms = (uint32_t)o->heartbeat_ms,
+                        .max_clients = (uint32_t)o->max_clients},
         .worker_port = {.endpoint = a->workers,
-                        .allow_remote = a->allow_remote,
-                        .heartbeat_ms = (uint32_t)a->heartbeat_ms,
-                        .silence_ms = (uint32_t)a->silence_ms,
-                        .step_min_ms = (uint32_t)a->step_deadline_ms,
-                        .first_step_ms = (uint32_t)a->first_step_ms,
-                        .lease_ms = (uint32_t)a->lease_ms},
-        .max_seqs = (uint32_t)a->max_seqs,
-        .max_step_tokens = (uint32_t)a->max_step_tokens,
-        .max_waiting = (uint32_t)a->max_queued,
-        .max_waiting_tokens = (uint64_t)a->max_queued_tokens,
-        .prefix_cache = a->prefix_cache,
-        .overlap = a->overlap,
-        .client_grace_ms = (uint32_t)a->client_grace_ms,
-        .slow_client_ms = (uint32_t)a->slow_client_ms,
-        .drain_ms = (uint32_t)a->drain_ms,
-        .group_wait_ms = (uint32_t)a->group_wait_ms,
-        .journal_dir = a->journal,
+                        .allow_remote = o->allow_remote,
+                        .heartbeat_ms = (uint32_t)o->heartbeat_ms,
+                        .silence_ms = (uint32_t)o->silence_ms,
+                        .step_min_ms = (uint32_t)o->step_deadline_ms,
+                        .first_step_ms = (uint32_t)o->first_step_ms,
+                        .lease_ms = (uint32_t)o->lease_ms},
+        .max_seqs = (uint32_t)o->max_seqs,
+        .max_step_tokens = (uint32_t)o->max_step_tokens,
+        .max_waiting = (uint32_t)o->max_queued,
+        .max_waiting_tokens = (uint64_t)o->max_queued_tokens,
+        .overtake = (uint32_t)o->overtake,
+        .prefix_cache = o->prefix_cache,
+        .overlap = o->overlap,
+        .client_grace_ms = (uint32_t)o->client_grace_ms,
+        .slow_client_ms = (uint32_t)o->slow_client_ms,
+        .drain_ms = (uint32_t)o->drain_ms,
+        .group_wait_ms = (uint32_t)o->group_wait_ms,
+        .journal_dir = o->journal,
         .notify_fd = (int)a->notify_fd,
     };
+}
+
+/* -1 to go on, else the exit code */
+static int parse(struct args *a, int argc, char **argv)
+{
+    struct row_list rows = {.n = 0};
+    struct option_set set = options_of(&rows);
+    struct option_result res;
+    enum status st = options_parse(&set, a, argc, argv, &res);
+    if (st == ST_OK && (res.help || res.version)) {
+        if (res.help)
+            options_print_help(stdout, &set);
+        else
+            printf("ingot-coordinator %s\n", INGOT_VERSION);
+        return 0;
+    }
+    if (st == ST_OK && !a->shared.model)
+        st = status_fail(ST_RANGE, __FILE__, __LINE__, "--model PATH is required");
+    if (st != ST_OK) {
+        fprintf(stderr, "ingot-coordinator: %s\nTry --help.\n", status_text());
+        return 2;
+    }
+    if (a->shared.print_config) {
+        fputs("ingot-coordinator, the configuration in effect:\n", stderr);
+        options_print_effective(stderr, &set, a, &res);
+    }
+    return -1;
 }
 
 int main(int argc, char **argv)
 {
     static struct coordinator co;
-    struct args args;
-    struct option_result res;
-
-    if (options_parse(&options, &args, argc, argv, &res) != ST_OK) {
-        fprintf(stderr, "ingot-coordinator: %s\nTry --help.\n", status_text());
-        return 2;
-    }
-    if (res.help || res.version) {
-        if (res.help)
-            options_print_help(stdout, &options);
-        else
-            printf("ingot-coordinator %s\n", INGOT_VERSION);
-        return 0;
-    }
-    log_init("coordinator", (enum log_level)args.log_level);
-    if (args.die_with_parent && die_with_parent() != ST_OK) {
+    struct args args = {.notify_fd = -1};
+    int code = parse(&args, argc, argv);
+    if (code >= 0)
+        return code;
+    log_init("coordinator", (enum log_level)args.shared.log_level);
+    if (args.shared.die_with_parent && die_with_parent() != ST_OK) {
         fprintf(stderr, "ingot-coordinator: %s\n", status_text());
         return 1;
     }

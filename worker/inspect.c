@@ -317,7 +317,7 @@ static enum status choose_blocks(struct report *r, uint64_t *blocks)
     return ST_OK;
 }
 
-static enum status gather(struct report *r, const struct worker_options *opt, struct backend *be)
+static enum status gather(struct report *r, const struct shared_options *opt, struct backend *be)
 {
     uint64_t blocks;
     r->fits = true;
@@ -343,7 +343,7 @@ static enum status report_on(struct report *r, FILE *out, const struct worker_op
     r->rank = calloc((size_t)r->world, sizeof *r->rank);
     if (!r->rank)
         FAIL(ST_NOMEM, "no memory for %d ranks", r->world);
-    TRY(gather(r, opt, be));
+    TRY(gather(r, &opt->shared, be));
     if (opt->json) {
         TRY(write_json(out, r));
     } else {
@@ -358,8 +358,9 @@ static enum status report_on(struct report *r, FILE *out, const struct worker_op
 
 enum status inspect_model(FILE *out, const struct worker_options *opt, struct backend *be)
 {
-    struct report r = {.path = opt->model, .world = (int)opt->tp, .base = host_taken()};
-    TRY(loader_open(&r.ld, opt->model));
+    struct report r = {
+        .path = opt->shared.model, .world = (int)opt->shared.tp, .base = host_taken()};
+    TRY(loader_open(&r.ld, opt->shared.model));
     r.mc = loader_config(r.ld);
     enum status st = report_on(&r, out, opt, be);
     for (int i = 0; r.rank && i < r.world; i++)

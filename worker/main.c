@@ -92,7 +92,7 @@ static struct worker_hello hello_of(const struct rank *g)
 }
 
 /* The loop, and the end of the job when it does not end as asked. */
-static int serve(struct rank *g)
+static int serve(struct rank *g, const char *connect)
 {
     struct worker_hello hello = hello_of(g);
     struct rank_loop_config rl = {.rank = g->ci.rank,
@@ -103,7 +103,7 @@ static int serve(struct rank *g)
                                   .lease_ms = (uint32_t)g->opt->lease_ms,
                                   .peer_ms = (uint32_t)g->opt->peer_ms,
                                   .stop = &stop_asked};
-    struct coordinator_port_config lc = {.endpoint = g->opt->connect,
+    struct coordinator_port_config lc = {.endpoint = connect,
                                          .lease_ms = (uint32_t)g->opt->lease_ms,
                                          .max_message = RANK_MAX_MESSAGE};
     enum loop_end end;
@@ -130,20 +130,26 @@ static int run(const struct worker_options *opt, const struct option_result *res
     char name[32];
     enum status st = control_open(&ci);
     snprintf(name, sizeof name, "worker.%d", ci.rank);
-    log_init(name, (enum log_level)opt->log_level);
+    log_init(name, (enum log_level)opt->shared.log_level);
     if (st != ST_OK) {
         log_failure(LOG_ERROR, st, "cannot start");
         return EXIT_START;
     }
-    if (opt->print_config && ci.rank == 0)
-        options_print_effective(stderr, &worker_option_set, opt, res);
-    st = rank_prepare(&g, opt, &ci);
+    if (worker_options_check_world(opt, ci.world) != ST_OK) {
+        if (ci.rank == 0)
+            log_line(LOG_ERROR, "%s", status_text());
+        control_close();
+        return EXIT_USAGE;
+    }
+    if (opt->shared.print_config && ci.rank == 0)
+        worker_options_print(stderr, opt, res);
+    st = rank_prepare(&g, &opt->shared, &ci);
     g.ci = ci;
     if (st == ST_OK)
         st = rank_load(&g);
     if (st != ST_OK)
         give_up(&g, st, "cannot serve", EXIT_MODEL);
-    int code = serve(&g);
+    int code = serve(&g, opt->connect);
     rank_close(&g);
     /* an end that all ranks have agreed on; after an orphan's they may not be there any more */
     if (code == EXIT_ORPHAN && ci.rank != 0)
@@ -155,10 +161,11 @@ static int run(const struct worker_options *opt, const struct option_result *res
 /* --inspect: one process, no other ranks.  The ranks planned for share this host's cores. */
 static enum status look_at(const struct worker_options *opt)
 {
-    int threads = opt->threads ? (int)opt->threads : host_share_threads((int)opt->tp);
-    struct backend_config bc = worker_backend_config(opt, threads, 0);
+    const struct shared_options *o = &opt->shared;
+    int threads = o->threads ? (int)o->threads : host_share_threads((int)o->tp);
+    struct backend_config bc = worker_backend_config(o, threads, 0);
     struct backend *be;
-    TRY(backend_open(&be, worker_backend_name(opt), &bc));
+    TRY(backend_open(&be, worker_backend_name(o), &bc));
     enum status st = inspect_model(stdout, opt, be);
     backend_ops_of(be)->close(be);
     return st;
@@ -212,20 +219,20 @@ int main(int argc, char **argv)
 {
     struct worker_options opt;
     struct option_result res;
-    if (options_parse(&worker_option_set, &opt, argc, argv, &res) != ST_OK ||
+    if (worker_options_parse(&opt, argc, argv, &res) != ST_OK ||
         (!res.help && !res.version && worker_options_check(&opt) != ST_OK)) {
         fprintf(stderr, "ingot-worker: %s\n", status_text());
         return EXIT_USAGE;
     }
     if (res.help) {
-        options_print_help(stdout, &worker_option_set);
+        worker_options_print_help(stdout);
         return EXIT_AS_ASKED;
     }
     if (res.version) {
         printf("ingot-worker %s\n", INGOT_VERSION);
         return EXIT_AS_ASKED;
     }
-    if (opt.die_with_parent && die_with_parent() != ST_OK) {
+    if (opt.shared.die_with_parent && die_with_parent() != ST_OK) {
         fprintf(stderr, "ingot-worker: %s\n", status_text());
         return EXIT_START;
     }

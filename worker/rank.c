@@ -102,7 +102,7 @@ static enum status plan_memory(struct rank *g)
     return rank_plan_fits(p) ? ST_OK : rank_plan_no_room(p, p->free);
 }
 
-enum status rank_prepare(struct rank *g, const struct worker_options *opt,
+enum status rank_prepare(struct rank *g, const struct shared_options *opt,
                          const struct control_info *ci)
 {
     *g = (struct rank){.opt = opt, .ci = *ci, .threads = (int)opt->threads};

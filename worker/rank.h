@@ -8,7 +8,7 @@
 #include "worker/timed_coll.h"
 
 struct rank {
-    const struct worker_options *opt;
+    const struct shared_options *opt;
     struct control_info ci;
     struct backend *be;
     struct loader *ld;
@@ -23,7 +23,7 @@ struct rank {
 
 /* Opens the device, reads the model's headers, agrees with the other ranks on everything.  After
  * this g->plan is final and the memory plan has been logged.  Collective. */
-MUST_CHECK enum status rank_prepare(struct rank *g, const struct worker_options *opt,
+MUST_CHECK enum status rank_prepare(struct rank *g, const struct shared_options *opt,
                                     const struct control_info *ci);
 
 /* Opens the collective, loads the weights, takes all memory.  Collective. */

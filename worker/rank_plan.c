@@ -9,7 +9,7 @@ enum { MAX_EDITS = 16384 }; /* of a step; one with more is run in parts, not as 
 
 static enum status set_sizes(struct rank_plan *p, const struct model_config *mc)
 {
-    const struct worker_options *o = p->opt;
+    const struct shared_options *o = p->opt;
     if (o->max_ctx > mc->max_ctx)
         FAIL(ST_RANGE, "--max-ctx %lld: this model was made for %d tokens", (long long)o->max_ctx,
              mc->max_ctx);
@@ -88,7 +88,7 @@ static enum status init_parts(struct rank_plan *p)
     return ST_OK;
 }
 
-enum status rank_plan_init(struct rank_plan *p, const struct worker_options *opt,
+enum status rank_plan_init(struct rank_plan *p, const struct shared_options *opt,
                            const struct rank_place *place, struct backend *be, struct loader *ld)
 {
     *p = (struct rank_plan){.opt = opt, .place = *place, .be = be, .ld = ld};
@@ -132,7 +132,7 @@ enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks)
 
 enum status rank_plan_blocks(struct rank_plan *p, uint64_t *blocks)
 {
-    const struct worker_options *o = p->opt;
+    const struct shared_options *o = p->opt;
     TRY(rank_plan_set_blocks(p, 1));
     size_t per = p->memory.kv_per_block ? p->memory.kv_per_block : 1;
     size_t fixed = p->total - per; /* all but the one block; a block for pads is in it */

@@ -18,7 +18,7 @@ struct rank_place {
 };
 
 struct rank_plan {
-    const struct worker_options *opt;
+    const struct shared_options *opt;
     struct rank_place place;
     struct backend *be;
     struct loader *ld;
@@ -39,7 +39,7 @@ struct rank_plan {
 };
 
 /* opt, be and ld are borrowed.  ST_RANGE and ST_UNSUPPORTED name the option that cannot be. */
-MUST_CHECK enum status rank_plan_init(struct rank_plan *p, const struct worker_options *opt,
+MUST_CHECK enum status rank_plan_init(struct rank_plan *p, const struct shared_options *opt,
                                       const struct rank_place *place, struct backend *be,
                                       struct loader *ld);
 void rank_plan_fini(struct rank_plan *p);

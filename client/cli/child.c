@@ -55,8 +55,11 @@ enum status child_find(const char *name, char path[MAX_PATH_LEN])
 
 void child_arg(struct child_args *a, const char *s)
 {
-    if (a->n < MAX_ARGV)
-        a->v[a->n++] = s;
+    if (a->n == MAX_ARGV) {
+        a->too_long = true;
+        return;
+    }
+    a->v[a->n++] = s;
     a->v[a->n] = NULL;
 }
 
@@ -68,17 +71,18 @@ void child_argf(struct child_args *a, const char *fmt, ...)
     va_start(ap, fmt);
     int n = vsnprintf(s, room, fmt, ap);
     va_end(ap);
-    if (n < 0 || (size_t)n >= room)
-        return; /* an argument list of more than 4 KiB is a bug of the caller: child_start sees it
-                 */
+    if (n < 0 || (size_t)n >= room) {
+        a->too_long = true;
+        return;
+    }
     a->n_text += (size_t)n + 1;
     child_arg(a, s);
 }
 
 enum status child_start(pid_t *pid, const struct child_args *a, int keep_fd)
 {
-    if (a->n >= MAX_ARGV)
-        FAIL(ST_BUG, "too many arguments for %s", a->v[0]);
+    if (a->too_long)
+        FAIL(ST_RANGE, "the options for %s are too long", a->v[0]);
     *pid = fork();
     if (*pid < 0)
         FAIL(ST_IO, "cannot start %s: %s", a->v[0], strerror(errno));

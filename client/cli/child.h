@@ -8,7 +8,7 @@
 
 #include "common/status.h"
 
-enum { MAX_ARGV = 96, MAX_PATH_LEN = 1024 };
+enum { MAX_ARGV = 96, MAX_ARGS_TEXT = 16384 /* bytes */, MAX_PATH_LEN = 1024 };
 
 /* The path of a sibling program ("ingot-worker"): beside this one, else in PATH.  ST_NOT_FOUND. */
 MUST_CHECK enum status child_find(const char *name, char path[MAX_PATH_LEN]);
@@ -17,8 +17,9 @@ MUST_CHECK enum status child_find(const char *name, char path[MAX_PATH_LEN]);
 struct child_args {
     const char *v[MAX_ARGV + 1];
     size_t n;
-    char text[4096];
+    char text[MAX_ARGS_TEXT];
     size_t n_text;
+    bool too_long; /* something did not fit: child_start refuses */
 };
 
 void child_arg(struct child_args *a, const char *s);

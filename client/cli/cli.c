@@ -1,6 +1,5 @@
 #include "client/cli/cli.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -33,22 +32,6 @@ int cli_parse(const struct option_set *set, void *dest, int argc, char **argv,
         return EXIT_OK;
     }
     return -1;
-}
-
-void rows_add(struct row_list *l, const struct option_row *rows, size_t n_rows, size_t base)
-{
-    assert(l->n + n_rows <= MAX_OPTIONS);
-    for (size_t i = 0; i < n_rows; i++) {
-        l->row[l->n] = rows[i];
-        l->row[l->n++].at += base;
-    }
-}
-
-void rows_default(struct row_list *l, const char *name, const char *def)
-{
-    for (size_t i = 0; i < l->n; i++)
-        if (l->row[i].name && strcmp(l->row[i].name, name) == 0)
-            l->row[i].def = def;
 }
 
 /* ---- errors ---- */

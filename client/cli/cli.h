@@ -18,16 +18,6 @@
 int cli_parse(const struct option_set *set, void *dest, int argc, char **argv,
               struct option_result *res);
 
-/* Rows of several tables as one: each table's `at` counts from the start of its own struct, base is
- * where that struct lies in the command's. */
-struct row_list {
-    struct option_row row[MAX_OPTIONS];
-    size_t n;
-};
-void rows_add(struct row_list *l, const struct option_row *rows, size_t n_rows, size_t base);
-/* Another default for one of them. */
-void rows_default(struct row_list *l, const char *name, const char *def);
-
 /* ---- errors: one line on standard error, "ingot COMMAND: text" ---- */
 
 int cli_usage(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3); /* returns EXIT_USAGE */

@@ -179,29 +179,15 @@ struct inspect_args {
 
 static int inspect(struct inspect_args *a, const char *model)
 {
-    const struct supervisor_config *c = serve_config(&a->serve, model);
     struct child_args v = {.n = 0};
     child_arg(&v, "ingot-worker");
     child_arg(&v, "--inspect");
     child_argf(&v, "--model=%s", model);
-    child_argf(&v, "--tp=%" PRId64, c->tp);
-    child_argf(&v, "--backend=%s", c->backend);
-    child_argf(&v, "--device=%" PRId64, c->device);
-    child_argf(&v, "--isa=%s", c->isa);
-    child_argf(&v, "--numerics=%s", c->numerics);
-    child_argf(&v, "--graphs=%s", c->graphs);
-    child_argf(&v, "--coll=%s", c->coll);
-    child_argf(&v, "--max-seqs=%" PRId64, c->max_seqs);
-    child_argf(&v, "--max-step-tokens=%" PRId64, c->max_step_tokens);
-    child_argf(&v, "--max-ctx=%" PRId64, c->max_ctx);
-    child_argf(&v, "--block-len=%" PRId64, c->block_len);
-    child_argf(&v, "--kv-dtype=%s", c->kv_dtype);
-    if (c->kv_blocks)
-        child_argf(&v, "--kv-blocks=%" PRId64, c->kv_blocks);
-    if (c->kv_memory)
-        child_argf(&v, "--kv-memory=%s", c->kv_memory);
+    serve_pass_options(&v, &a->serve.shared, FOR_LOAD, FOR_WORKER);
     if (a->json)
         child_arg(&v, "--json");
+    if (v.too_long)
+        return cli_usage("inspect", "the options are too long");
     return become("inspect", "ingot-worker", v.v);
 }
 

@@ -1,5 +1,6 @@
 #include "client/cli/private_server.h"
 
+#include "client/cli/cli.h"
 #include "client/cli/commands.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -37,16 +38,15 @@ static enum status wait_ready(struct private_server *p, const char *model)
     return ST_OK;
 }
 
-int private_server_open(struct private_server *p, const char *command, struct serve_args *a,
+int private_server_open(struct private_server *p, const char *command, const struct serve_args *a,
                         const char *model)
 {
     *p = (struct private_server){.sup = NULL};
-    serve_config(a, model);
-    a->c.quiet = true;
-    if (a->c.max_seqs > PRIVATE_SEQS)
-        a->c.max_seqs = PRIVATE_SEQS;
+    struct supervisor_config cfg = {.model = model, .args = *a, .command = FOR_LOAD, .quiet = true};
+    if (a->shared.max_seqs > PRIVATE_SEQS)
+        cfg.args.shared.max_seqs = PRIVATE_SEQS;
     log_init(command, LOG_WARN);
-    if (model_path_check(model) != ST_OK || supervisor_start(&p->sup, &a->c) != ST_OK)
+    if (model_path_check(model) != ST_OK || supervisor_start(&p->sup, &cfg) != ST_OK)
         return cli_fail(command, EXIT_FAILED);
     enum status st = wait_ready(p, model);
     if (st != ST_OK)

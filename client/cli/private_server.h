@@ -14,7 +14,7 @@ struct private_server {
 
 /* Starts it and waits until it is ready; -1 to go on, else the exit code, after the error was said.
  */
-int private_server_open(struct private_server *p, const char *command, struct serve_args *a,
+int private_server_open(struct private_server *p, const char *command, const struct serve_args *a,
                         const char *model);
 void private_server_close(struct private_server *p);
 

@@ -5,7 +5,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
-#include "client/cli/serve_options.h"
+#include "client/cli/supervisor.h"
 #include "common/log.h"
 
 static void say_ready(const struct supervisor *s)
@@ -50,13 +50,14 @@ static int watch(struct supervisor *s)
     }
 }
 
-static int run(struct serve_args *a, const char *model)
+static int run(const struct serve_args *a, const char *model)
 {
     struct supervisor *s;
     log_init("serve", LOG_INFO);
     interrupts_catch();
     signal(SIGPIPE, SIG_IGN);
-    if (supervisor_start(&s, serve_config(a, model)) != ST_OK) {
+    struct supervisor_config cfg = {.model = model, .args = *a, .command = FOR_SERVE};
+    if (supervisor_start(&s, &cfg) != ST_OK) {
         log_line(LOG_ERROR, "%s", status_text());
         return EXIT_FAILED;
     }
@@ -67,22 +68,25 @@ static int run(struct serve_args *a, const char *model)
 
 int cmd_serve(int argc, char **argv)
 {
-    struct serve_args a = {.kv_memory = 0};
+    struct serve_args a = {.standby = 0};
     struct option_result res;
     struct row_list rows = {.n = 0};
-    serve_engine_rows(&rows, 0);
-    serve_server_rows(&rows, 0);
+    serve_rows(&rows, 0);
     struct option_set set = {
         .program = "ingot serve",
         .usage = "MODEL [options]",
         .summary =
             "Serves a model on this machine: starts a coordinator and worker ranks, and starts "
             "ranks again when they fail; running requests go on with the same bytes. "
-            "MODEL is a folder in HuggingFace layout.",
+            "MODEL is a folder in HuggingFace layout or a .gguf file.",
         .epilog =
             "Examples:\n"
             "  ingot serve deploy/demo-model --tp 2\n"
             "  ingot serve models/Qwen3-0.6B --threads 8 --kv-memory 4G\n"
+            "  ingot serve model-q8_0.gguf --listen tcp://0.0.0.0:5555 --allow-remote\n"
+            "  ingot serve models/Llama-3.1-8B --backend cuda --standby 1\n"
+            "Options for the coordinator and the workers are theirs by the same name: see\n"
+            "ingot-coordinator --help and ingot-worker --help.\n"
             "Ctrl-C or SIGTERM drains, a second one ends at once. When the coordinator dies, the\n"
             "running streams are lost and serve ends with code 1.\n"
             "Exit codes: 0 ended as asked, 1 failure, 2 wrong options or model, 3 address in use.",

@@ -1,26 +1,27 @@
 /* The options of a server on this machine: of `ingot serve`, and those of them that `ingot run`,
- * `ingot chat MODEL` and `ingot inspect` take too. */
+ * `ingot chat MODEL` and `ingot inspect` take too.  They are those of the coordinator and the
+ * workers (common/shared_options.h), which get the values as arguments. */
 #ifndef CLIENT_CLI_SERVE_OPTIONS_H
 #define CLIENT_CLI_SERVE_OPTIONS_H
 
-#include "client/cli/cli.h"
-#include "client/cli/supervisor.h"
+#include "client/cli/child.h"
+#include "common/shared_options.h"
+
+enum { MAX_STANDBY = 4 };
 
 struct serve_args {
-    struct supervisor_config c; /* complete after serve_config */
-    uint64_t kv_memory;
-    int coll, bind, kv_dtype, isa, numerics, graphs, log_level;
-    bool prefix_cache, overlap;
-    char kv_memory_text[24];
+    struct shared_options shared;
+    int64_t standby; /* spare worker groups */
 };
 
-/* ranks, sizes, logging: whoever loads a model */
+/* Model, ranks, sizes: for a command that loads a model (FOR_LOAD). */
 void serve_engine_rows(struct row_list *l, size_t base);
-/* endpoints, queues, draining: a server for others.  Without these rows zero the struct before
- * parsing. */
-void serve_server_rows(struct row_list *l, size_t base);
+/* All options of a server for others (FOR_SERVE). */
+void serve_rows(struct row_list *l, size_t base);
 
-/* Completes a->c from the parsed options; it points into a. */
-const struct supervisor_config *serve_config(struct serve_args *a, const char *model);
+/* Adds --NAME=VALUE for each option that the command takes and that the program needs to be told:
+ * those whose value is not the program's own default. */
+void serve_pass_options(struct child_args *a, const struct shared_options *o,
+                        enum option_user command, enum option_user program);
 
 #endif

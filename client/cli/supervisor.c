@@ -25,17 +25,19 @@ enum {
     WORKER_EXIT_MODEL = 3,
 };
 
+/* A worker group as a job of this machine: mpirun and its ranks, or the only rank. */
 struct group_job {
-    pid_t pid; /* of mpirun, or of the only rank; 0: not running */
-    uint64_t started_us, start_at_us;
-    uint32_t quick_deaths;
-    bool was_up;
+    pid_t pid;             /* of mpirun, or of the only rank; 0: not running */
+    uint64_t started_us;   /* the last time */
+    uint64_t start_at_us;  /* when to start it; 0: it runs, or there is nothing to start yet */
+    uint32_t quick_deaths; /* in a row, each within QUICK_US of the start */
+    bool was_up;           /* since its last start the coordinator has said group-up */
 };
 
 struct supervisor {
     struct supervisor_config cfg;
     struct private_dir dir;
-    char workers[96], private_listen[96];
+    char workers[96]; /* their endpoint */
     char coordinator_path[MAX_PATH_LEN], worker_path[MAX_PATH_LEN];
     pid_t coordinator;
     int notify_fd;
@@ -56,18 +58,6 @@ struct supervisor {
 
 /* ---- command lines ---- */
 
-static void arg_int(struct child_args *a, const char *option, int64_t v)
-{
-    if (v)
-        child_argf(a, "--%s=%" PRId64, option, v);
-}
-
-static void arg_string(struct child_args *a, const char *option, const char *v)
-{
-    if (v)
-        child_argf(a, "--%s=%s", option, v);
-}
-
 static enum status start_coordinator(struct supervisor *s)
 {
     const struct supervisor_config *c = &s->cfg;
@@ -79,23 +69,11 @@ static enum status start_coordinator(struct supervisor *s)
     fcntl(fd[0], F_SETFL, O_NONBLOCK);
     fcntl(fd[1], F_SETFD, FD_CLOEXEC);
     child_arg(&a, s->coordinator_path);
-    arg_string(&a, "model", c->model);
-    arg_string(&a, "name", c->name);
-    arg_string(&a, "listen", c->listen);
-    arg_string(&a, "workers", s->workers);
-    arg_int(&a, "max-seqs", c->max_seqs);
-    arg_int(&a, "max-step-tokens", c->max_step_tokens);
-    arg_int(&a, "max-queued", c->max_queued);
-    arg_int(&a, "drain-ms", c->drain_ms);
-    arg_int(&a, "step-deadline-ms", c->step_deadline_ms);
-    arg_string(&a, "journal", c->journal);
-    arg_string(&a, "log-level", c->log_level);
-    if (c->no_prefix_cache)
-        child_arg(&a, "--no-prefix-cache");
-    if (c->no_overlap)
-        child_arg(&a, "--no-overlap");
-    if (c->allow_remote)
-        child_arg(&a, "--allow-remote");
+    child_argf(&a, "--model=%s", c->model);
+    child_argf(&a, "--workers=%s", s->workers);
+    if (c->command != FOR_SERVE)
+        child_argf(&a, "--listen=ipc://%s/clients", s->dir.path);
+    serve_pass_options(&a, &c->args.shared, c->command, FOR_COORDINATOR);
     child_arg(&a, "--die-with-parent");
     child_argf(&a, "--notify-fd=%d", fd[1]);
     enum status st = child_start(&s->coordinator, &a, fd[1]);
@@ -107,7 +85,7 @@ static enum status start_coordinator(struct supervisor *s)
 /* What MPI keeps in files goes to our folder, so that nothing stays behind when a rank is killed:
  * session folders follow TMPDIR; shared memory segments have a parameter in Open MPI 4 (vader) and
  * 5 (sm). */
-static void mpirun_args(struct child_args *a, const struct supervisor_config *c, const char *dir)
+static void mpirun_args(struct child_args *a, int64_t n_ranks, const char *dir)
 {
     child_arg(a, "env");
     child_argf(a, "TMPDIR=%s", dir);
@@ -120,39 +98,23 @@ static void mpirun_args(struct child_args *a, const struct supervisor_config *c,
     child_arg(a, "--bind-to");
     child_arg(a, "none"); /* ranks bind themselves, knowing their threads */
     child_arg(a, "-np");
-    child_argf(a, "%" PRId64, c->tp);
+    child_argf(a, "%" PRId64, n_ranks);
 }
 
 static enum status start_group(struct supervisor *s, struct group_job *g)
 {
     const struct supervisor_config *c = &s->cfg;
+    const struct shared_options *o = &c->args.shared;
     struct child_args a = {.n = 0};
     char name[16], dir[PRIVATE_PATH];
     snprintf(name, sizeof name, "g%d", (int)(g - s->groups));
     TRY(private_dir_fresh(&s->dir, name, dir)); /* a group that was killed left its files in it */
-    if (c->tp > 1)
-        mpirun_args(&a, c, dir);
+    if (o->tp > 1)
+        mpirun_args(&a, o->tp, dir);
     child_arg(&a, s->worker_path);
-    arg_string(&a, "model", c->model);
-    arg_string(&a, "name", c->name);
-    arg_string(&a, "connect", s->workers);
-    arg_string(&a, "backend", c->backend);
-    child_argf(&a, "--device=%" PRId64, c->device);
-    arg_string(&a, "coll", c->coll);
-    arg_int(&a, "threads", c->threads);
-    arg_string(&a, "bind", c->bind);
-    arg_string(&a, "isa", c->isa);
-    arg_string(&a, "numerics", c->numerics);
-    arg_string(&a, "graphs", c->graphs);
-    arg_int(&a, "max-seqs", c->max_seqs);
-    arg_int(&a, "max-step-tokens", c->max_step_tokens);
-    arg_int(&a, "max-ctx", c->max_ctx);
-    arg_int(&a, "kv-blocks", c->kv_blocks);
-    arg_string(&a, "kv-memory", c->kv_memory);
-    arg_int(&a, "block-len", c->block_len);
-    arg_string(&a, "kv-dtype", c->kv_dtype);
-    arg_string(&a, "pack-cache", c->pack_cache);
-    arg_string(&a, "log-level", c->log_level);
+    child_argf(&a, "--model=%s", c->model);
+    child_argf(&a, "--connect=%s", s->workers);
+    serve_pass_options(&a, o, c->command, FOR_WORKER);
     child_arg(&a, "--die-with-parent");
     g->started_us = clock_us();
     g->start_at_us = 0;
@@ -165,22 +127,17 @@ static enum status start_group(struct supervisor *s, struct group_job *g)
 static enum status prepare(struct supervisor *s, const struct supervisor_config *cfg)
 {
     s->cfg = *cfg;
-    s->n_groups = 1 + (int)cfg->standby;
+    s->n_groups = 1 + (int)cfg->args.standby;
     TRY(child_find("ingot-coordinator", s->coordinator_path));
     TRY(child_find("ingot-worker", s->worker_path));
-    if (cfg->tp > 1) {
+    int64_t tp = cfg->args.shared.tp;
+    if (tp > 1) {
         char mpirun[MAX_PATH_LEN];
         if (child_find("mpirun", mpirun) != ST_OK)
-            FAIL(ST_NOT_FOUND, "--tp %" PRId64 " needs mpirun (apt: openmpi-bin)", cfg->tp);
+            FAIL(ST_NOT_FOUND, "--tp %" PRId64 " needs mpirun (apt: openmpi-bin)", tp);
     }
     TRY(private_dir_open(&s->dir));
-    snprintf(s->workers, sizeof s->workers, "%s", cfg->workers ? cfg->workers : "");
-    if (!cfg->workers)
-        snprintf(s->workers, sizeof s->workers, "ipc://%s/workers", s->dir.path);
-    if (!cfg->listen) {
-        snprintf(s->private_listen, sizeof s->private_listen, "ipc://%s/clients", s->dir.path);
-        s->cfg.listen = s->private_listen;
-    }
+    snprintf(s->workers, sizeof s->workers, "ipc://%s/workers", s->dir.path);
     return ST_OK;
 }
 
@@ -216,7 +173,7 @@ static void on_group_lost(struct supervisor *s, const char *rest)
     uint64_t launch, pid;
     if (sscanf(rest, "%" SCNu64 " %" SCNu64, &launch, &pid) != 2)
         return;
-    /* pid is rank 0's: find the group whose process it is or whose child it is */
+    /* pid is rank 0's: of the job, or of a child of it */
     for (int i = 0; i < s->n_groups; i++) {
         struct group_job *g = &s->groups[i];
         if (g->pid &&

@@ -7,26 +7,14 @@
 #define CLIENT_CLI_SUPERVISOR_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
-#include "client/cli/child.h"
-
-enum { MAX_STANDBY = 4 };
+#include "client/cli/serve_options.h"
 
 struct supervisor_config {
-    const char *model, *name; /* name NULL: the last part of model */
-    const char *listen;       /* client endpoints; NULL: ipc in the private folder */
-    const char *workers;      /* worker endpoint; NULL: ipc in the private folder */
-    int64_t tp, threads,
-        standby;    /* ranks a group, threads a rank (0: share the cores), spare groups */
-    int64_t device; /* -1: by the rank's number on its host */
-    const char *coll, *backend, *bind, *isa, *numerics, *graphs, *kv_dtype, *kv_memory, *pack_cache;
-    int64_t max_seqs, max_step_tokens, max_ctx, kv_blocks, block_len; /* 0: the worker's defaults */
-    int64_t max_queued, drain_ms, step_deadline_ms;                   /* 0: the coordinator's */
-    bool no_prefix_cache, no_overlap, allow_remote;
-    const char *journal;   /* NULL: none */
-    const char *log_level; /* of the children */
-    bool quiet;            /* do not narrate on standard error */
+    const char *model; /* this string and those of the options are borrowed */
+    struct serve_args args;
+    enum option_user command; /* whose rows args has; FOR_LOAD: clients at a private endpoint */
+    bool quiet;               /* do not narrate on standard error */
 };
 
 struct supervisor;

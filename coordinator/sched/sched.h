@@ -3,10 +3,20 @@
  * The coordinator's loop calls submit/cancel when clients speak, plan when the ranks are free,
  * commit when they answer, and acts on the effects.  One thread.
  *
- * Order.  Greater priority first, then arrival.  A preempted sequence keeps its arrival.  With
- * config.overtake = n > 0 one level of priority is worth n arrivals: a sequence waits for at most
- * n x (difference of priority) later ones, so nobody starves; with 0 priority is strict.  Nobody
- * passes a waiting sequence for which there is no room.
+ * Order.  One level of priority is worth config.overtake arrivals: the least arrival - overtake x
+ * priority first, then arrival; with overtake 0 the greatest priority first, then arrival.  A
+ * preempted sequence keeps its arrival.  No sequence passes a waiting one for which there is no
+ * room.
+ *
+ * Bound.  A sequence of priority p that finds L others live starts after at most
+ *
+ *     L + overtake x (P - p)
+ *
+ * others have started, P being the greatest priority in use, whatever arrives later.  (Not counted:
+ * those that start while it waits for the prompt that a sibling computes, and after a reset those
+ * that ran before.)  When all that are before it in order have ended it is the first, and the first
+ * is never preempted: it ends.  With overtake 0 there is no bound: a permanent load of greater
+ * priority lets it wait for ever.
  *
  * Budget.  A step computes at most max_step_tokens.  Sequences in decode take one each and go
  * first; when prompts wait, a quarter of the budget is kept for them (on average, when it is under
@@ -48,7 +58,7 @@ struct sched_config {
     uint32_t n_blocks, block_len;
     bool prefix_cache; /* share full blocks between requests (samples of one request always do) */
     uint32_t max_inflight; /* steps planned and not committed: 1 (or 0) or 2 */
-    uint32_t overtake; /* arrivals that one level of priority is worth; 0 = priority is strict */
+    uint32_t overtake; /* arrivals that a level of priority is worth: see Bound; 0 = strict */
 };
 
 struct sched_req {

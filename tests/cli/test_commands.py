@@ -41,7 +41,7 @@ def wrong_commands_and_options():
             (["help", "benhc"], "did you mean bench?"),
             (["serve"], "an argument is missing"),
             (["serve", "a", "b"], "unexpected argument 'b'"),
-            (["serve", "a", "--tp", "0"], "--tp 0: it must be between 1 and 64"),
+            (["serve", "a", "--tp", "0"], "--tp 0: it must be between 1 and 1024"),
             (["serve", "a", "--coll", "tcp"], "--coll tcp: it must be one of auto|local|shm|mpi"),
             (["generate", "--promt", "x"], "did you mean --prompt?"),
             (["generate"], "give one of --prompt"),

@@ -23,10 +23,10 @@ enum status rank_rig_plan(struct rank_rig *r, struct loader *ld, const char *gra
                     "16",   "--max-ctx", "64",    "--kv-blocks", "24",   "--block-len",
                     "8",    "--graphs",  text[0], "--numerics",  text[1]};
     *r = (struct rank_rig){.ld = ld};
-    TRY(options_parse(&worker_option_set, &r->opt, (int)ARRAY_LEN(argv), argv, &res));
-    struct backend_config bc = worker_backend_config(&r->opt, 1, 0);
+    TRY(worker_options_parse(&r->opt, (int)ARRAY_LEN(argv), argv, &res));
+    struct backend_config bc = worker_backend_config(&r->opt.shared, 1, 0);
     TRY(backend_open(&r->be, "cuda", &bc));
-    TRY(rank_plan_init(&r->plan, &r->opt, &place, r->be, ld));
+    TRY(rank_plan_init(&r->plan, &r->opt.shared, &place, r->be, ld));
     TRY(rank_plan_blocks(&r->plan, &blocks));
     return rank_plan_set_blocks(&r->plan, blocks);
 }

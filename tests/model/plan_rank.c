@@ -50,18 +50,18 @@ static enum status open_model(struct loader **ld, const char *model, const char 
 static enum status take_all(struct rank *r, struct host_taken base)
 {
     struct rank_plan *p = &r->plan;
-    struct backend_config bc = worker_backend_config(&r->opt, (int)r->opt.threads, 0);
+    struct backend_config bc = worker_backend_config(&r->opt.shared, (int)r->opt.shared.threads, 0);
     struct rank_place place = {r->ci.rank, r->ci.world, r->ci.local_world, r->ci.one_host, base};
     uint64_t blocks, session = (uint64_t)(uintptr_t)r ^ (uint64_t)base.memory << 20;
     size_t len = sizeof session;
     TRY(backend_open(&r->be, "cpu", &bc));
-    TRY(rank_plan_init(p, &r->opt, &place, r->be, r->ld));
+    TRY(rank_plan_init(p, &r->opt.shared, &place, r->be, r->ld));
     TRY(rank_plan_blocks(p, &blocks));
     TRY(control_min_u64(&blocks));
     TRY(rank_plan_set_blocks(p, blocks));
     TRY(control_bcast(&session, sizeof session, &len, 0));
     struct coll_config cc = rank_plan_coll(p, session);
-    TRY(coll_open(&r->co, worker_coll_name(&r->opt), &cc));
+    TRY(coll_open(&r->co, worker_coll_name(&r->opt.shared), &cc));
     TRY(decoder_open(&r->model, loader_config(r->ld), r->ld, r->be, r->co, &p->dc));
     p->rc.co = r->co;
     p->rc.model = r->model;
@@ -180,7 +180,7 @@ int main(int argc, char **argv)
 {
     static struct rank r;
     struct option_result res;
-    if (argc < 3 || options_parse(&worker_option_set, &r.opt, argc - 2, argv + 2, &res) != ST_OK) {
+    if (argc < 3 || worker_options_parse(&r.opt, argc - 2, argv + 2, &res) != ST_OK) {
         fprintf(stderr, "plan_rank: %s\n", argc < 3 ? "MODEL TYPE [options]" : status_text());
         return 2;
     }

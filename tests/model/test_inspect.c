@@ -8,7 +8,7 @@
 #include "worker/inspect.h"
 #include "worker/rank_plan.h"
 
-static const struct worker_options sizes = {.tp = 4,
+static const struct shared_options sizes = {.tp = 4,
                                             .max_step_tokens = 64,
                                             .max_seqs = 8,
                                             .block_len = 16,
@@ -23,15 +23,14 @@ static struct backend *cpu(void)
     return be;
 }
 
-static enum status report(char **text, const char *dir, const struct worker_options *sizes_of,
+static enum status report(char **text, const char *dir, const struct shared_options *sizes_of,
                           bool json)
 {
     size_t size;
     struct backend *be = cpu();
     FILE *f = open_memstream(text, &size);
-    struct worker_options opt = *sizes_of;
-    opt.model = dir;
-    opt.json = json;
+    struct worker_options opt = {.shared = *sizes_of, .json = json};
+    opt.shared.model = dir;
     enum status st = inspect_model(f, &opt, be);
     fclose(f);
     backend_ops_of(be)->close(be);
@@ -106,7 +105,7 @@ Test(inspect, text_names_everything)
         "KV a block",
         "f16",
     };
-    struct worker_options cfg = sizes;
+    struct shared_options cfg = sizes;
     cfg.tp = 2;
     must(report(&text, golden_dir("qwen3"), &cfg, false), "report");
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
@@ -122,7 +121,7 @@ Test(inspect, experts)
         "of each expert",
         "model.layers.1.mlp.experts.5.down_proj.weight",
     };
-    struct worker_options cfg = sizes;
+    struct shared_options cfg = sizes;
     cfg.tp = 2;
     must(report(&text, golden_dir("qwen3moe-step"), &cfg, false), "report");
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
@@ -144,7 +143,7 @@ Test(inspect, experts)
 Test(inspect, failures_write_nothing)
 {
     char *text;
-    struct worker_options cfg = sizes;
+    struct shared_options cfg = sizes;
     cfg.tp = 64;
     cr_assert_eq(report(&text, golden_dir("llama-gqa"), &cfg, false), ST_RANGE);
     cr_assert_str_eq(text, "");

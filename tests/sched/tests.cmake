@@ -4,5 +4,7 @@ ingot_test(test_block_pool ${sched_tests}/test_block_pool.c LIBS ingot_sched)
 ingot_test(test_sched ${sched_tests}/test_sched.c ${sched_tests}/steps.c LIBS ingot_sched)
 ingot_test(test_sched_blocks ${sched_tests}/test_sched_blocks.c ${sched_tests}/steps.c
   LIBS ingot_sched)
+ingot_test(test_sched_overtake ${sched_tests}/test_sched_overtake.c ${sched_tests}/steps.c
+  LIBS ingot_sched)
 ingot_test(test_sched_fair ${sched_tests}/test_sched_fair.c LIBS ingot_sched)
 ingot_test(test_sched_random ${sched_tests}/test_sched_random.c ${sched_driver} LIBS ingot_journal)

@@ -1,0 +1,228 @@
+#include "common/shared_options.h"
+
+struct shared_row {
+    struct option_row row;
+    unsigned users;              /* of enum option_user */
+    const char *coordinator_def; /* not NULL: the coordinator's default, where it differs */
+};
+
+#define ROW(member, kind) .type = (kind), .at = offsetof(struct shared_options, member)
+#define BOTH (FOR_COORDINATOR | FOR_WORKER)
+#define STARTERS (FOR_SERVE | FOR_LOAD)
+
+/* clang-format off */
+static const struct shared_row table[] = {
+    {{.help = "Model"}, .users = BOTH | STARTERS},
+    {{.name = "model", ROW(model, OPT_STRING), .arg = "PATH",
+      .help = "The model: a folder in HuggingFace layout (config.json, *.safetensors, "
+              "tokenizer.json) or a .gguf file.  The coordinator reads its tokenizer and chat "
+              "template, each rank its part of the weights."},
+     .users = BOTH},
+    {{.name = "name", ROW(name, OPT_STRING), .arg = "NAME",
+      .help = "The model's name for clients, in logs and in `ingot status`; default: the last "
+              "part of its path."},
+     .users = BOTH | FOR_SERVE},
+    {{.name = "pack-cache", ROW(pack_cache, OPT_STRING), .arg = "DIR|auto|off", .def = "off",
+      .help = "Keep each rank's packed weights in files of DIR, so that the next start need not "
+              "pack them; auto is MODEL.ingot-cache.  They take as much disk as the weights take "
+              "memory, are checked whole at every start, and packed again when the model has "
+              "changed."},
+     .users = FOR_WORKER | STARTERS},
+
+    {{.help = "Endpoints"}, .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "listen", ROW(listen, OPT_STRING), .arg = "EP,...", .def = "tcp://127.0.0.1:5555",
+      .help = "Endpoints for clients, tcp://ADDRESS:PORT or ipc://PATH, separated by commas."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "allow-remote", ROW(allow_remote, OPT_FLAG),
+      .help = "Listen on addresses other than loopback.  Messages are not encrypted."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+
+    {{.help = "Ranks and device"}, .users = FOR_WORKER | STARTERS},
+    {{.name = "tp", ROW(tp, OPT_INT), .arg = "N", .def = "1", .min = 1, .max = 1024,
+      .help = "Ranks that share the model (tensor parallelism), which mpirun starts; 1, 2, 4 and "
+              "8 give the same bytes."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "threads", ROW(threads, OPT_INT), .arg = "N", .def = "0", .min = 0, .max = 1024,
+      .help = "Compute threads of each rank; 0 shares the cores of the host among its ranks."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "backend", ROW(backend, OPT_ENUM), .arg = "cpu|cuda", .def = "cpu",
+      .help = "Device to compute on.  cuda: an NVIDIA GPU of compute capability 8.0 or newer, in "
+              "builds with a CUDA toolkit."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "device", ROW(device, OPT_INT), .arg = "N", .def = "-1", .min = -1, .max = 1023,
+      .help = "Which GPU; -1: each rank of a host takes the one of its own number there.  With N "
+              "its ranks share that one: slow, for tests."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "coll", ROW(coll, OPT_ENUM), .arg = "auto|local|shm|mpi|ipc|nccl", .def = "auto",
+      .help = "How ranks add their partial results: shm between ranks of one host, mpi anywhere, "
+              "nccl between GPUs, ipc between GPUs of one host, local for one rank.  auto takes "
+              "the fastest that is possible."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "bind", ROW(bind, OPT_ENUM), .arg = "auto|none", .def = "auto",
+      .help = "auto: ranks that share the cores of a host take an equal part of them each, "
+              "unless the launcher has bound them or a quota leaves fewer cores than there are."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "isa", ROW(isa, OPT_ENUM),
+      .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot", .def = "auto",
+      .help = "Instruction set of the CPU backend."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "numerics", ROW(numerics, OPT_ENUM), .arg = "strict|fast", .def = "strict",
+      .help = "strict: the same bytes in any batch and on 1, 2, 4 or 8 ranks.  fast: a GPU's "
+              "libraries choose the order of sums.  The CPU is strict either way."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "graphs", ROW(graphs, OPT_ENUM), .arg = "auto|off", .def = "auto",
+      .help = "Record decode steps of 1, 2, 4, 8, 16, 24, 32, 48, ... sequences at start and "
+              "launch each as one graph, where device and collective can.  The bytes are the "
+              "same."},
+     .users = FOR_WORKER | STARTERS},
+
+    {{.help = "Sizes"}, .users = BOTH | STARTERS},
+    {{.name = "max-seqs", ROW(max_seqs, OPT_INT), .arg = "N", .def = "64", .min = 1, .max = 4096,
+      .help = "Sequences that are computed at the same time.  Of the coordinator's limit and the "
+              "workers' the lower one holds."},
+     .users = BOTH | STARTERS, .coordinator_def = "4096"},
+    {{.name = "max-step-tokens", ROW(max_step_tokens, OPT_INT), .arg = "N",
+      .def = "512", .min = 1, .max = 65536,
+      .help = "Tokens of one step: longer prompts are cut into chunks of at most that.  Of the "
+              "coordinator's limit and the workers' the lower one holds."},
+     .users = BOTH | STARTERS, .coordinator_def = "65536"},
+    {{.name = "max-ctx", ROW(max_ctx, OPT_INT), .arg = "N", .def = "0", .min = 0, .max = 16777216,
+      .help = "Longest sequence in tokens; 0 is the model's own limit."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "block-len", ROW(block_len, OPT_INT), .arg = "N", .def = "16", .min = 1, .max = 4096,
+      .help = "Tokens in one block of the KV cache."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "kv-blocks", ROW(kv_blocks, OPT_INT), .arg = "N",
+      .def = "0", .min = 0, .max = 100000000,
+      .help = "Blocks of the KV cache; 0 is decided by --kv-memory.  All ranks take the least "
+              "number that any of them has room for."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "kv-memory", ROW(kv_memory, OPT_SIZE), .arg = "BYTES", .def = "0",
+      .help = "Bytes of the KV cache on each rank, such as 2G; 0 takes what --max-seqs sequences "
+              "of --max-ctx tokens need, at most 70 % of the memory that is free after loading."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "kv-dtype", ROW(kv_dtype, OPT_ENUM), .arg = "auto|f32|f16|bf16|int8|e4m3",
+      .def = "auto",
+      .help = "Element type of the KV cache.  auto is f32 for a model stored in f32, else f16.  "
+              "int8 and e4m3 have a scale for each token and head."},
+     .users = FOR_WORKER | STARTERS},
+
+    {{.help = "Queue"}, .users = FOR_COORDINATOR | STARTERS},
+    {{.name = "max-queued", ROW(max_queued, OPT_INT), .arg = "N",
+      .def = "1024", .min = 1, .max = 32768,
+      .help = "Sequences that may wait; more are refused with retry_after."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "max-queued-tokens", ROW(max_queued_tokens, OPT_INT), .arg = "N",
+      .def = "4194304", .min = 1, .max = 1e12,
+      .help = "Prompt tokens that may wait together."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "overtake", ROW(overtake, OPT_INT), .arg = "N", .def = "1024", .min = 0,
+      .max = 1 << 20,
+      .help = "How many later requests one level of priority may pass: a request waits for at most "
+              "N x (difference of priorities) that came after it.  0: priority is strict, and a "
+              "permanent load of urgent requests lets the others wait for ever."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "prefix-cache", ROW(prefix_cache, OPT_FLAG), .def = "true",
+      .help = "Share the KV blocks of equal prompt beginnings between requests."},
+     .users = FOR_COORDINATOR | STARTERS},
+    {{.name = "overlap", ROW(overlap, OPT_FLAG), .def = "true",
+      .help = "Plan and send the next step while one runs, so that the device does not wait for "
+              "the coordinator; a device feeds greedy and top_k <= 64 sequences their own tokens."},
+     .users = FOR_COORDINATOR | STARTERS},
+
+    {{.help = "Clients"}, .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "max-clients", ROW(max_clients, OPT_INT), .arg = "N",
+      .def = "4096", .min = 1, .max = 65536,
+      .help = "Connections that are answered."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "max-message", ROW(max_message, OPT_SIZE), .arg = "BYTES",
+      .def = "16M", .min = 65536, .max = 1U << 30,
+      .help = "Largest message of a client."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "client-grace-ms", ROW(client_grace_ms, OPT_INT), .arg = "MS",
+      .def = "300", .min = 0, .max = 3600000,
+      .help = "How long a request goes on when its client is gone, so that the client can attach "
+              "to it again."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "slow-client-ms", ROW(slow_client_ms, OPT_INT), .arg = "MS",
+      .def = "30000", .min = 100, .max = 3600000,
+      .help = "A client that reads nothing for that long is dropped."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "drain-ms", ROW(drain_ms, OPT_INT), .arg = "MS",
+      .def = "30000", .min = 0, .max = 3600000,
+      .help = "After SIGTERM, Ctrl-C or `ingot drain`: how long running requests may go on."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+
+    {{.help = "Time limits between coordinator and ranks"}, .users = BOTH | STARTERS},
+    {{.name = "heartbeat-ms", ROW(heartbeat_ms, OPT_INT), .arg = "MS",
+      .def = "200", .min = 10, .max = 60000,
+      .help = "Between heartbeats, to and from workers and clients."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "silence-ms", ROW(silence_ms, OPT_INT), .arg = "MS",
+      .def = "3000", .min = 100, .max = 600000,
+      .help = "An idle worker group silent for longer is lost."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "step-deadline-ms", ROW(step_deadline_ms, OPT_INT), .arg = "MS",
+      .def = "3000", .min = 10, .max = 3600000,
+      .help = "A worker group that does not answer a step in that time is lost; where the steps "
+              "measured are slow the deadline is longer."},
+     .users = FOR_COORDINATOR | STARTERS},
+    {{.name = "first-step-ms", ROW(first_step_ms, OPT_INT), .arg = "MS",
+      .def = "120000", .min = 10, .max = 3600000,
+      .help = "The same for a group's first three steps."},
+     .users = FOR_COORDINATOR | STARTERS},
+    {{.name = "peer-ms", ROW(peer_ms, OPT_INT), .arg = "MS",
+      .def = "30000", .min = 100, .max = 3600000,
+      .help = "How long a rank waits in a step for its device or for another rank before the "
+              "group is given up."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "lease-ms", ROW(lease_ms, OPT_INT), .arg = "MS",
+      .def = "10000", .min = 100, .max = 3600000,
+      .help = "Workers that hear nothing from the coordinator for that long end themselves; the "
+              "coordinator's value holds from their first contact on."},
+     .users = BOTH | FOR_SERVE},
+    {{.name = "group-wait-ms", ROW(group_wait_ms, OPT_INT), .arg = "MS",
+      .def = "120000", .min = 100, .max = 86400000,
+      .help = "When the worker group was lost, requests wait that long for another one."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+
+    {{.help = "Process"}, .users = BOTH | STARTERS},
+    {{.name = "journal", ROW(journal, OPT_STRING), .arg = "DIR",
+      .help = "Write all inputs and decisions into files there, for `ingot replay`.  Prompts and "
+              "answers are in them, readable by their owner only."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "print-config", ROW(print_config, OPT_FLAG),
+      .help = "Print the configuration in effect on standard error at start."},
+     .users = BOTH | FOR_SERVE},
+    {{.name = "die-with-parent", ROW(die_with_parent, OPT_FLAG),
+      .help = "End when the process that started this one ends (Linux)."},
+     .users = BOTH},
+    {{.name = "log-level", ROW(log_level, OPT_ENUM), .arg = "debug|info|warn|error", .def = "info",
+      .help = "Least level that is logged, on standard error."},
+     .users = BOTH | STARTERS},
+};
+/* clang-format on */
+
+static void add_row(struct row_list *l, const struct shared_row *s, enum option_user program)
+{
+    struct option_row row = s->row;
+    if (program == FOR_COORDINATOR && s->coordinator_def)
+        row.def = s->coordinator_def;
+    rows_add(l, &row, 1, 0);
+}
+
+void shared_rows(struct row_list *l, enum option_user user, size_t base)
+{
+    struct row_list rows = {.n = 0};
+    for (size_t i = 0; i < ARRAY_LEN(table); i++)
+        if (table[i].users & user)
+            add_row(&rows, &table[i], user);
+    rows_add(l, rows.row, rows.n, base);
+}
+
+void shared_rows_passed(struct row_list *l, enum option_user command, enum option_user program)
+{
+    for (size_t i = 0; i < ARRAY_LEN(table); i++)
+        if (table[i].row.name && (table[i].users & command) && (table[i].users & program))
+            add_row(l, &table[i], program);
+}

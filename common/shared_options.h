@@ -1,0 +1,58 @@
+/* The options that several programs of a server take: each is one row of one table, with one name,
+ * type, range, default and help.  A row says who takes it: the coordinator, a worker rank, and the
+ * commands of `ingot` that start both.  These commands pass a value on by the same table
+ * (client/cli/serve_options.h).  Options of one program alone are rows of that program.
+ *
+ *     struct args { struct shared_options shared; const char *workers; };
+ *     shared_rows(&rows, FOR_COORDINATOR, offsetof(struct args, shared));
+ *     rows_add(&rows, own_rows, ARRAY_LEN(own_rows), 0);
+ */
+#ifndef COMMON_SHARED_OPTIONS_H
+#define COMMON_SHARED_OPTIONS_H
+
+#include "common/options.h"
+
+enum option_user {
+    FOR_COORDINATOR = 1,
+    FOR_WORKER = 2,
+    FOR_SERVE = 4, /* ingot serve */
+    FOR_LOAD = 8,  /* ingot run, chat MODEL, inspect: a model for one command */
+};
+
+struct shared_options {
+    /* model */
+    const char *model, *name, *pack_cache;
+    /* endpoints */
+    const char *listen;
+    bool allow_remote;
+    /* ranks and device; the enums are indices into the choices of their rows */
+    int64_t tp, threads, device; /* device -1: by the rank's number on its host */
+    int backend, coll, bind, isa, numerics, graphs;
+    /* sizes */
+    int64_t max_seqs, max_step_tokens, max_ctx, block_len, kv_blocks;
+    uint64_t kv_memory; /* bytes */
+    int kv_dtype;
+    /* queue */
+    int64_t max_queued, max_queued_tokens, overtake;
+    bool prefix_cache, overlap;
+    /* clients */
+    int64_t max_clients, client_grace_ms, slow_client_ms, drain_ms;
+    uint64_t max_message; /* bytes */
+    /* time limits */
+    int64_t heartbeat_ms, silence_ms, step_deadline_ms, first_step_ms, peer_ms, lease_ms,
+        group_wait_ms;
+    /* process */
+    const char *journal;
+    bool print_config, die_with_parent;
+    int log_level;
+};
+
+/* Adds the rows that this user takes, under their headings; base is the offset of a struct
+ * shared_options in the destination. */
+void shared_rows(struct row_list *l, enum option_user user, size_t base);
+
+/* The rows that a command takes and that it has to pass on to a program, with the program's
+ * defaults: where a value is the default nothing needs to be passed. */
+void shared_rows_passed(struct row_list *l, enum option_user command, enum option_user program);
+
+#endif
