@@ -20,6 +20,9 @@ enum {
     MAX_STOP_IDS = 32,
     MAX_LOGIT_BIAS = 1024,
     MAX_SAMPLES = 16, /* parallel samples of one request */
+    /* Steps that were sent to a worker group and not answered: the protocol's, so the scheduler, the
+     * coordinator's port and the ranks have room for as many. */
+    MAX_STEPS_IN_FLIGHT = 2,
 
     /* In plan->tokens: the token that the rank sampled for this sequence in the step before this
      * one.  Only for sequences whose parameters sample_on_device(), when the scheduler may have two

@@ -33,7 +33,7 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
         .n_blocks = g->n_blocks,
         .block_len = g->block_len,
         .prefix_cache = co->cfg.prefix_cache,
-        .max_inflight = co->cfg.overlap ? MAX_STEPS_SENT : 1,
+        .max_inflight = co->cfg.overlap ? MAX_STEPS_IN_FLIGHT : 1,
         .overtake = co->cfg.overtake,
     };
     if (tokenizer_max_id(co->mt.tok) >= (int32_t)g->vocab)

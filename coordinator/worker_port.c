@@ -369,8 +369,8 @@ enum status worker_port_send_plan(struct worker_port *l, const struct step_plan 
     struct worker_group *g = worker_port_active(l);
     if (!g)
         FAIL(ST_PEER, "no worker group is active");
-    if (g->n_sent == MAX_STEPS_SENT)
-        FAIL(ST_BUG, "%d steps are in flight", MAX_STEPS_SENT);
+    if (g->n_sent == MAX_STEPS_IN_FLIGHT)
+        FAIL(ST_BUG, "%d steps are in flight", MAX_STEPS_IN_FLIGHT);
     struct worker_msg msg = {.type = WMSG_STEP_PLAN};
     msg.u.plan = *plan;
     msg.u.plan.epoch = g->epoch;

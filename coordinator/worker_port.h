@@ -11,8 +11,6 @@ struct worker_port;
 
 enum { MAX_WORKER_GROUPS = 8 };
 
-enum { MAX_STEPS_SENT = 2 };
-
 struct sent_step {     /* one that the ranks have not answered */
     uint64_t begin_us; /* when it was sent, or the one before it answered */
     uint64_t deadline_us;
@@ -27,8 +25,8 @@ struct worker_group {
     uint64_t plan_epoch; /* the scheduler's, of the steps in flight */
     char model[128], backend[32], coll[32];
     uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
-    uint64_t heard_us;                     /* last message from it */
-    struct sent_step sent[MAX_STEPS_SENT]; /* the oldest first */
+    uint64_t heard_us;                          /* last message from it */
+    struct sent_step sent[MAX_STEPS_IN_FLIGHT]; /* the oldest first */
     uint32_t n_sent;
     uint64_t steps, max_step_us, max_us_per_token; /* slowest seen */
     uint32_t ring[256];                            /* recent step times in us */
@@ -78,7 +76,7 @@ struct worker_group *worker_port_promote(struct worker_port *l);
 /* Fences a group that broke the protocol; ev tells the loss. */
 void worker_port_drop(struct worker_port *l, struct worker_group *g, const char *why,
                       struct worker_port_event *ev);
-/* Sends a step to the active group, with the group's epoch; at most MAX_STEPS_SENT are in flight.
+/* Sends a step to the active group, with the group's epoch; at most MAX_STEPS_IN_FLIGHT are in flight.
  * Its deadline begins when it is sent or, behind another one, when that is answered.  ST_PEER: the
  * group was lost meanwhile (worker_port_poll will report it). */
 MUST_CHECK enum status worker_port_send_plan(struct worker_port *l, const struct step_plan *plan,

@@ -34,8 +34,8 @@ struct loop {
     bool over;
     enum loop_end end;
     /* rank 0 */
-    int32_t *rows;                         /* [max_seqs] rows that want all logits */
-    struct running running[MAX_STEPS_RUN]; /* the oldest first */
+    int32_t *rows;                               /* [max_seqs] rows that want all logits */
+    struct running running[MAX_STEPS_IN_FLIGHT]; /* the oldest first */
     int n_running;
     uint64_t sent_us; /* when the last result was sent */
 };

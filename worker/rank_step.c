@@ -36,8 +36,8 @@ struct rank_step {
     struct graphs *graphs; /* NULL: every step is enqueued op by op */
     int32_t max_cols;      /* of the widest share of the vocabulary */
     struct view logits;    /* [R, n_cols] of the last step */
-    struct flight flights[MAX_STEPS_RUN];
-    uint64_t n_run, n_sampled; /* steps so far; step i is flights[i % MAX_STEPS_RUN] */
+    struct flight flights[MAX_STEPS_IN_FLIGHT];
+    uint64_t n_run, n_sampled; /* steps so far; step i is flights[i % MAX_STEPS_IN_FLIGHT] */
     uint64_t waiting_us;       /* when the wait for the oldest running step began, 0: not yet */
 
     /* device */
@@ -109,7 +109,7 @@ struct mem_bytes rank_step_bytes(const struct rank_step_config *cfg)
     size_t out = alloc_bytes(out_bytes(cfg));
     n.device += out + alloc_bytes(full_bytes(cfg)) + alloc_bytes(FULL_ROWS * sizeof(int32_t));
     if (cfg->rank == 0)
-        n.pinned += MAX_STEPS_RUN * out;
+        n.pinned += MAX_STEPS_IN_FLIGHT * out;
     return n;
 }
 
@@ -117,7 +117,7 @@ struct mem_bytes rank_step_bytes(const struct rank_step_config *cfg)
 static size_t draw_bytes(const struct rank_step_config *cfg)
 {
     size_t vocab = (size_t)cfg->step.vocab, max_seqs = (size_t)cfg->step.max_seqs;
-    size_t flights = MAX_STEPS_RUN * max_seqs * sizeof(struct out_row);
+    size_t flights = MAX_STEPS_IN_FLIGHT * max_seqs * sizeof(struct out_row);
     size_t of_token = 2 * sizeof(float) + sizeof(int32_t) + 2 * sizeof(uint64_t);
     size_t of_seq = sizeof(struct draw_sums) + sizeof(struct result_token);
     return cfg->rank == 0 ? flights + full_bytes(cfg) + vocab * of_token + max_seqs * of_seq
@@ -161,7 +161,7 @@ static enum status take_device(struct rank_step *r)
 static enum status take_host(struct rank_step *r)
 {
     size_t max_seqs = (size_t)r->cfg.step.max_seqs, vocab = (size_t)r->cfg.step.vocab;
-    for (int i = 0; i < MAX_STEPS_RUN; i++)
+    for (int i = 0; i < MAX_STEPS_IN_FLIGHT; i++)
         TRY(take_flight(r, &r->flights[i]));
     if (r->cfg.rank != 0)
         return ST_OK;
@@ -257,7 +257,7 @@ void rank_step_destroy(struct rank_step *r)
     for (size_t i = 0; i < ARRAY_LEN(bufs); i++)
         if (bufs[i])
             backend_ops_of(r->cfg.be)->free(r->cfg.be, bufs[i]);
-    for (int i = 0; i < MAX_STEPS_RUN; i++)
+    for (int i = 0; i < MAX_STEPS_IN_FLIGHT; i++)
         free(r->flights[i].rows);
     graphs_destroy(r->graphs);
     step_destroy(r->step);
@@ -289,7 +289,7 @@ int rank_step_n_graphs(const struct rank_step *r)
 
 static int flight_of(uint64_t i_step)
 {
-    return (int)(i_step % MAX_STEPS_RUN);
+    return (int)(i_step % MAX_STEPS_IN_FLIGHT);
 }
 
 /* ST_TIMEOUT when a step that was waited for since since_us is overdue. */
@@ -388,8 +388,8 @@ enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
     struct flight *f = &r->flights[flight_of(r->n_run)];
     struct step_dev dev;
     assert(cfg->rank != 0 || rank_step_may_run(r));
-    if (r->n_run >= MAX_STEPS_RUN) /* its memory is written again */
-        TRY(pass(r, r->n_run - MAX_STEPS_RUN));
+    if (r->n_run >= MAX_STEPS_IN_FLIGHT) /* its memory is written again */
+        TRY(pass(r, r->n_run - MAX_STEPS_IN_FLIGHT));
     TRY(step_apply(r->step, plan, &dev));
     edits_note(r->edits, r->step, plan);
     edits_place(r->edits, r->step);
@@ -410,7 +410,7 @@ int rank_step_n_running(const struct rank_step *r)
 bool rank_step_may_run(const struct rank_step *r)
 {
     int n = rank_step_n_running(r);
-    return n == 0 || (n < MAX_STEPS_RUN && !r->flights[flight_of(r->n_run - 1)].host_draws);
+    return n == 0 || (n < MAX_STEPS_IN_FLIGHT && !r->flights[flight_of(r->n_run - 1)].host_draws);
 }
 
 enum status rank_step_done(struct rank_step *r, uint64_t wait_us, bool *done)

@@ -47,8 +47,7 @@ void rank_step_reset(struct rank_step *r);
  * break the group. */
 MUST_CHECK enum status rank_step_run(struct rank_step *r, const struct step_plan *plan);
 
-/* Rank 0: steps that were run and not sampled, at most MAX_STEPS_RUN. */
-enum { MAX_STEPS_RUN = 2 };
+/* Rank 0: steps that were run and not sampled, at most MAX_STEPS_IN_FLIGHT. */
 int rank_step_n_running(const struct rank_step *r);
 
 /* Rank 0: may the next plan be run before the last step is sampled?  Not when the host draws a

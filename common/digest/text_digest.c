@@ -12,6 +12,7 @@
 #include "common/formats/json_get.h"
 #include "common/formats/model_config.h"
 #include "common/mapped_file.h"
+#include "common/model_path.h"
 
 enum { MAX_JSON = 64 << 20, PATH_SIZE = 4096 };
 
@@ -45,6 +46,64 @@ static void put_ids(struct sha256 *s, const struct model_config *mc)
     id[n] = mc->bos_id;
     put_i32s(&w, id, n + 1);
     put_part(s, "ids", bytes, w.n);
+}
+
+/* ---- GGUF ---- */
+
+struct key {
+    struct gguf_str name;
+    size_t i;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct key *x = a, *y = b;
+    size_t n = x->name.len < y->name.len ? x->name.len : y->name.len;
+    int order = memcmp(x->name.data, y->name.data, n);
+    return order ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
+}
+
+static void put_key(struct sha256 *s, const struct gguf *g, const struct key *key)
+{
+    enum gguf_type type;
+    size_t n;
+    struct gguf_str name = gguf_key(g, key->i, &type);
+    const unsigned char *value = gguf_raw_value(g, key->i, &n), as_byte = (unsigned char)type;
+    put_part(s, "key", name.data, name.len);
+    put_part(s, "type", &as_byte, 1);
+    put_part(s, "value", value, n);
+}
+
+static enum status put_metadata(struct sha256 *s, const struct gguf *g)
+{
+    static const char begin[] = "tokenizer.";
+    struct key *key = calloc(gguf_n_keys(g) + 1, sizeof *key);
+    size_t n = 0;
+    enum gguf_type type;
+    if (!key)
+        FAIL(ST_NOMEM, "no memory for %zu keys", gguf_n_keys(g));
+    for (size_t i = 0; i < gguf_n_keys(g); i++) {
+        struct gguf_str name = gguf_key(g, i, &type);
+        if (name.len >= sizeof begin - 1 && memcmp(name.data, begin, sizeof begin - 1) == 0)
+            key[n++] = (struct key){name, i};
+    }
+    qsort(key, n, sizeof *key, by_key);
+    for (size_t i = 0; i < n; i++)
+        put_key(s, g, &key[i]);
+    free(key);
+    return ST_OK;
+}
+
+/* mc NULL: the tokenizer alone. */
+static enum status of_gguf(struct sha256 *s, const char *path, struct model_config *mc)
+{
+    struct gguf_file *f;
+    TRY(gguf_file_open(&f, path));
+    enum status st = mc ? model_config_from_gguf(mc, gguf_file_model(f)) : ST_OK;
+    if (st == ST_OK)
+        st = put_metadata(s, gguf_file_model(f));
+    gguf_file_close(f);
+    return st;
 }
 
 /* ---- a folder ---- */
@@ -124,13 +183,20 @@ static enum status put_tokenizer(struct sha256 *s, const char *dir, bool *has)
 {
     static const char *const others[] = {"tokenizer.model", "vocab.json", "merges.txt",
                                          "vocab.txt"};
-    bool found;
-    TRY(put_file(s, dir, "tokenizer.json", has));
-    for (size_t i = 0; !*has && i < ARRAY_LEN(others); i++) {
+    char name[MODEL_FILE_SIZE], path[PATH_SIZE];
+    bool found, whole;
+    TRY(put_file(s, dir, "tokenizer.json", &whole));
+    *has = whole;
+    for (size_t i = 0; !whole && i < ARRAY_LEN(others); i++) {
         TRY(put_file(s, dir, others[i], &found));
         *has = found || *has;
     }
-    return ST_OK;
+    if (whole || !model_path_gguf(dir, name))
+        return ST_OK;
+    *has = true;
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) >= sizeof path)
+        FAIL(ST_RANGE, "the model's path is too long");
+    return of_gguf(s, path, NULL);
 }
 
 static enum status put_templates(struct sha256 *s, const char *dir, bool *has)
@@ -168,72 +234,14 @@ static enum status of_folder(struct sha256 *s, const char *dir, struct model_con
     return put_json(s, dir, "generation_config.json", &all_but, &found);
 }
 
-/* ---- GGUF ---- */
-
-struct key {
-    struct gguf_str name;
-    size_t i;
-};
-
-static int by_key(const void *a, const void *b)
-{
-    const struct key *x = a, *y = b;
-    size_t n = x->name.len < y->name.len ? x->name.len : y->name.len;
-    int order = memcmp(x->name.data, y->name.data, n);
-    return order ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
-}
-
-static void put_key(struct sha256 *s, const struct gguf *g, const struct key *key)
-{
-    enum gguf_type type;
-    size_t n;
-    struct gguf_str name = gguf_key(g, key->i, &type);
-    const unsigned char *value = gguf_raw_value(g, key->i, &n), as_byte = (unsigned char)type;
-    put_part(s, "key", name.data, name.len);
-    put_part(s, "type", &as_byte, 1);
-    put_part(s, "value", value, n);
-}
-
-static enum status put_metadata(struct sha256 *s, const struct gguf *g)
-{
-    static const char begin[] = "tokenizer.";
-    struct key *key = calloc(gguf_n_keys(g) + 1, sizeof *key);
-    size_t n = 0;
-    enum gguf_type type;
-    if (!key)
-        FAIL(ST_NOMEM, "no memory for %zu keys", gguf_n_keys(g));
-    for (size_t i = 0; i < gguf_n_keys(g); i++) {
-        struct gguf_str name = gguf_key(g, i, &type);
-        if (name.len >= sizeof begin - 1 && memcmp(name.data, begin, sizeof begin - 1) == 0)
-            key[n++] = (struct key){name, i};
-    }
-    qsort(key, n, sizeof *key, by_key);
-    for (size_t i = 0; i < n; i++)
-        put_key(s, g, &key[i]);
-    free(key);
-    return ST_OK;
-}
-
-static enum status of_gguf(struct sha256 *s, const char *path, struct model_config *mc)
-{
-    struct gguf_file *f;
-    TRY(gguf_file_open(&f, path));
-    enum status st = model_config_from_gguf(mc, gguf_file_model(f));
-    if (st == ST_OK)
-        st = put_metadata(s, gguf_file_model(f));
-    gguf_file_close(f);
-    return st;
-}
-
 /* ---- */
 
 static enum status of_model(struct sha256 *s, const char *model, struct model_config *mc, bool *has)
 {
     struct stat st;
-    if (stat(model, &st) != 0)
-        FAIL(ST_NOT_FOUND, "there is no model at %s", model);
+    TRY(model_path_exists(model));
     put_part(s, "ingot text digest 1", "", 0);
-    *has = !S_ISDIR(st.st_mode);
+    *has = stat(model, &st) == 0 && !S_ISDIR(st.st_mode);
     TRY(*has ? of_gguf(s, model, mc) : of_folder(s, model, mc, has));
     put_ids(s, mc);
     return ST_OK;

@@ -19,6 +19,7 @@
 #include "common/host.h"
 #include "common/log.h"
 #include "common/mapped_file.h"
+#include "common/model_path.h"
 
 #define REPORT_US 10000000U
 
@@ -128,12 +129,12 @@ static enum status read_folder(struct weights_digest *w, struct model_config *mc
 static enum status read_model(struct weights_digest *w, const char *path)
 {
     struct stat st;
-    if (stat(path, &st) != 0)
-        FAIL(ST_NOT_FOUND, "there is no model at %s", path);
+    TRY(model_path_exists(path));
     struct model_config *mc = calloc(1, sizeof *mc);
     if (!mc)
         FAIL(ST_NOMEM, "no memory for a configuration");
-    enum status done = S_ISDIR(st.st_mode) ? read_folder(w, mc, path) : read_gguf(w, mc, path);
+    bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    enum status done = folder ? read_folder(w, mc, path) : read_gguf(w, mc, path);
     if (done == ST_OK)
         w->n_config = config_text(mc, w->config);
     free(mc);

@@ -66,7 +66,7 @@ static void carve_all(struct carver *c, const struct sched_config *cfg, struct s
     s->free_rows = carve(c, cfg->max_seqs, sizeof *s->free_rows);
     s->closes = carve(c, cfg->max_seqs, sizeof *s->closes);
     s->picked = carve(c, cfg->max_seqs, sizeof *s->picked);
-    for (uint32_t i = 0; i < MAX_INFLIGHT; i++)
+    for (uint32_t i = 0; i < MAX_STEPS_IN_FLIGHT; i++)
         s->flights[i].seqs = carve(c, cfg->max_seqs, sizeof *s->flights[i].seqs);
     carve_plan(c, cfg, &s->plan);
 }
@@ -88,7 +88,7 @@ static enum status check_config(const struct sched_config *cfg)
     TRY(check_range("max_ctx", cfg->max_ctx, 2, 1u << 30));
     TRY(check_range("n_blocks", cfg->n_blocks, 1, 1u << 28));
     TRY(check_range("block_len", cfg->block_len, 1, 1u << 16));
-    TRY(check_range("max_inflight", cfg->max_inflight, 0, MAX_INFLIGHT));
+    TRY(check_range("max_inflight", cfg->max_inflight, 0, MAX_STEPS_IN_FLIGHT));
     TRY(check_range("overtake", cfg->overtake, 0, 1u << 20));
     return ST_OK;
 }

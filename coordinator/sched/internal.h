@@ -11,8 +11,6 @@
 #include "coordinator/sched/block_pool.h"
 #include "coordinator/sched/sched.h"
 
-enum { MAX_INFLIGHT = 2 };
-
 enum seq_state { SEQ_NONE, SEQ_WAITING, SEQ_RUNNING };
 
 struct seq {
@@ -72,7 +70,7 @@ struct sched {
     int32_t **free_rows; /* [max_seqs] stack of unused rows of tables */
     uint32_t n_free_rows;
 
-    struct flight flights[MAX_INFLIGHT]; /* the oldest first */
+    struct flight flights[MAX_STEPS_IN_FLIGHT]; /* the oldest first */
     uint32_t n_flights;
     uint64_t *closes; /* [max_seqs] for the next plan */
     uint32_t n_closes;

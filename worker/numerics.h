@@ -1,0 +1,39 @@
+/* The numerics id: a short printable text that names everything beside model and request that decides
+ * the bits of an answer.  Two groups may continue each other's sequences only where their ids are
+ * equal and strict.  What must not be in it, because it changes no bit: the CPU's instruction set
+ * (tests/ops/digests.txt holds one set of bits for all), threads, batch sizes, graphs, collectives.
+ *
+ *   1/cpu/strict/a8/kv-f16/tp1.2.4.8
+ *   | |   |      |  |      the class of rank counts: 1, 2, 4 and 8 give the same bits; tp3, tp16, ...
+ *   | |   |      |  type of the KV cache
+ *   | |   |      activations: a8, quantised to 8 bits where they meet quantised weights; aw, rounded
+ *   | |   |      to the weights' type
+ *   | |   strict or fast; fast promises no bits and is equal to nothing, itself included
+ *   | backend
+ *   NUMERIC_CONTRACT
+ *
+ * and for a GPU one more part, compute capability and kind of instruction: "/sm90-mma". */
+#ifndef WORKER_NUMERICS_H
+#define WORKER_NUMERICS_H
+
+#include <stdbool.h>
+
+#include "common/dtype.h"
+#include "common/wire/worker_msg.h"
+
+/* Raise it with every change of a build that changes a bit of any answer: the order of a sum, a
+ * rounding, an approximation, what a KV entry holds, how a token is drawn.  tests/ops/digests.txt or
+ * tests/golden change then, too. */
+enum { NUMERIC_CONTRACT = 1 };
+
+struct numerics {
+    const char *backend; /* "cpu" */
+    bool fast;
+    enum dtype kv;
+    int world;          /* ranks */
+    const char *matrix; /* backend_info.matrix; "": none */
+};
+
+void numerics_id(const struct numerics *n, char out[NUMERICS_ID_SIZE]);
+
+#endif
