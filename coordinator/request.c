@@ -282,7 +282,8 @@ static enum status keep_top(struct sample *s, uint32_t i, const struct result_to
         s->top = p;
         s->cap_top = cap;
     }
-    memcpy(s->top + s->n_top_all, t->top, t->n_top * sizeof *t->top);
+    if (t->n_top)
+        memcpy(s->top + s->n_top_all, t->top, t->n_top * sizeof *t->top);
     s->n_top[i] = t->n_top;
     s->n_top_all += t->n_top;
     return ST_OK;

@@ -1,4 +1,4 @@
-/* The table of requests. */
+/* The table of requests, and what a sampled token does to one. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,4 +100,32 @@ Test(request, ended_ones_expire_in_their_order)
     request_find(table, name(2))->terminal_sent = true;
     request_expire(table, 1000, 100);
     cr_assert_null(request_find(table, name(2)));
+}
+
+Test(request, a_token_without_alternatives_adds_none)
+{
+    struct tokenizer *tok;
+    struct resolved *q = calloc(1, sizeof *q);
+    struct result_token t = {.token = 5, .logprob = -1.0f};
+    bool ended;
+    cr_assert_eq(tokenizer_open(&tok, INGOT_SOURCE_DIR "/deploy/demo-model"), ST_OK);
+    q->n_prompt = q->n_samples = 1;
+    q->max_new = 2;
+    q->prompt = calloc(1, sizeof *q->prompt);
+    q->sp = sample_params_default();
+    q->sp.logprobs = true;
+    q->sp.top_logprobs = 2;
+    struct request *r = reserve("a");
+    cr_assert_eq(request_start(r, &q, tok), ST_OK);
+    struct sample *s = &r->samples[0];
+    cr_assert_eq(sample_token(r, s, &t, &ended), ST_OK);
+    t.n_top = 1;
+    t.top[0] = (struct token_logprob){7, -0.5f};
+    cr_assert_eq(sample_token(r, s, &t, &ended), ST_OK);
+    cr_assert_eq(s->n, 3);
+    cr_assert_eq(s->n_top[0], 0);
+    cr_assert_eq(s->n_top[1], 1);
+    cr_assert_eq(s->n_top_all, 1);
+    cr_assert_eq(s->top[0].id, 7);
+    tokenizer_destroy(tok);
 }
