@@ -18,8 +18,7 @@ static void end_request(struct coordinator *co, struct request *r, uint64_t now_
 {
     if (r->state == REQ_ENDED)
         return;
-    r->state = REQ_ENDED;
-    r->ended_us = now_us;
+    request_end(co->requests, r, now_us);
     co->live--;
     if (r->client)
         r->client->n_requests--;
@@ -127,7 +126,7 @@ static void on_finished(struct coordinator *co, struct request *r, struct sample
                     "the sequence does not fit the KV cache of the worker group any more", now_us);
         return;
     }
-    if (fx->reason == FINISH_STOP_ID && !s->done && s->n > r->n_prompt)
+    if (fx->reason == FINISH_STOP_ID && !s->done && s->n > r->ask->n_prompt)
         s->stop_id = s->tokens[s->n - 1];
     enum status st = sample_end(r, s, reason_of(fx->reason));
     if (st != ST_OK)
@@ -173,9 +172,14 @@ void answer_effects(struct coordinator *co, const struct step_result *result, si
 
 static enum send_result send_accepted(struct coordinator *co, struct request *r, uint64_t now_us)
 {
+    const struct resolved *q = r->ask;
     struct client_msg m = {.type = MSG_ACCEPTED};
-    m.u.accepted =
-        (struct msg_accepted){r->id, r->n_prompt, r->queue_position, r->sp.seed, r->attached};
+    m.u.accepted = (struct msg_accepted){.request_id = r->id, .attached = r->attached};
+    if (q) { /* else it was cancelled before its prompt was known */
+        m.u.accepted.prompt_tokens = q->n_prompt;
+        m.u.accepted.queue_position = r->queue_position;
+        m.u.accepted.seed = q->sp.seed;
+    }
     return client_port_send(co->client_port, r->client, &m, now_us);
 }
 
@@ -183,7 +187,7 @@ static enum send_result send_delta(struct coordinator *co, struct request *r, ui
                                    uint64_t now_us)
 {
     struct sample *s = &r->samples[i];
-    uint32_t have = s->n - r->n_prompt, n = have - s->sent_tokens;
+    uint32_t have = s->n - r->ask->n_prompt, n = have - s->sent_tokens;
     struct client_msg m = {.type = MSG_DELTA};
     struct msg_delta *d = &m.u.delta;
 
@@ -193,7 +197,7 @@ static enum send_result send_delta(struct coordinator *co, struct request *r, ui
     d->sample = i;
     d->seq = s->seq;
     d->n = n;
-    d->ids = s->tokens + r->n_prompt + s->sent_tokens;
+    d->ids = s->tokens + r->ask->n_prompt + s->sent_tokens;
     d->text = (struct wire_text){s->text.data + s->sent_text, s->text.len - s->sent_text};
     if (s->logprobs)
         d->logprobs = s->logprobs + s->sent_tokens;
@@ -217,21 +221,20 @@ static enum send_result send_finish(struct coordinator *co, struct request *r, u
     struct client_msg m = {.type = MSG_FINISH};
     struct msg_finish *f = &m.u.finish;
     f->request_id = r->id;
-    f->n_samples = r->n_samples;
+    f->n_samples = r->samples ? r->n_samples : 1; /* 1: cancelled before its prompt was known */
     f->samples = ends;
-    for (uint32_t i = 0; i < r->n_samples; i++) {
-        ends[i] = (struct msg_sample_end){.sample = i, .reason = REASON_CANCELLED, .stop_id = -1};
-        if (!r->samples)
-            continue; /* cancelled before it began */
+    ends[0] = (struct msg_sample_end){.reason = REASON_CANCELLED, .stop_id = -1};
+    for (uint32_t i = 0; r->samples && i < r->n_samples; i++) {
         const struct sample *s = &r->samples[i];
-        ends[i].reason = s->reason;
-        ends[i].stop_id = s->stop_id;
+        ends[i] = (struct msg_sample_end){.sample = i,
+                                          .reason = s->reason,
+                                          .stop_id = s->stop_id,
+                                          .completion_tokens = s->n - r->ask->n_prompt};
         if (s->matched_stop >= 0)
-            ends[i].matched_stop = r->stops[s->matched_stop];
-        ends[i].completion_tokens = s->n - r->n_prompt;
+            ends[i].matched_stop = r->ask->stops[s->matched_stop];
         f->completion_tokens += ends[i].completion_tokens;
     }
-    f->prompt_tokens = r->n_prompt;
+    f->prompt_tokens = r->ask ? r->ask->n_prompt : 0;
     f->cached_tokens = r->cached_tokens;
     f->queue_us = (r->planned_us ? r->planned_us : r->ended_us) - r->arrived_us;
     f->first_token_us = r->first_token_us ? r->first_token_us - r->arrived_us : 0;
@@ -247,6 +250,7 @@ static enum send_result send_failed(struct coordinator *co, struct request *r, u
     m.u.error = (struct msg_error){.request_id = r->id,
                                    .code = r->failed,
                                    .detail = r->detail,
+                                   .field = r->field,
                                    .retryable = r->retryable,
                                    .retry_after_ms = r->retryable ? 1000 : 0};
     return client_port_send(co->client_port, r->client, &m, now_us);
@@ -257,7 +261,7 @@ static enum send_result send_failed(struct coordinator *co, struct request *r, u
 static enum send_result send_request(struct coordinator *co, struct request *r, uint64_t now_us)
 {
     enum send_result res = SEND_OK;
-    if (r->state == REQ_TOKENIZING || !r->client)
+    if (r->state == REQ_RESERVED || !r->client)
         return SEND_OK;
     if (!r->accepted_sent && (r->admitted || r->failed == ST_OK)) {
         if ((res = send_accepted(co, r, now_us)) != SEND_OK)

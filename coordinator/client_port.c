@@ -7,7 +7,6 @@
 #include <zmq.h>
 
 #include "common/log.h"
-#include "common/wire/sock.h"
 
 enum { ZMTP_BEAT_MS = 5000 }; /* a client that is stopped for 15 s has lost its connection */
 enum { MAX_OUTBOX = 64, PROBE_ALL_US = 10 * 1000 * 1000 };
@@ -189,6 +188,11 @@ bool client_port_receive(struct client_port *f, struct client **from, const void
     *data = zmq_msg_data(&f->body);
     *n = zmq_msg_size(&f->body);
     return true;
+}
+
+enum status client_port_take(struct client_port *f, struct sock_msg **out)
+{
+    return sock_msg_take(out, &f->body);
 }
 
 static enum send_result send_bytes(struct client_port *f, struct client *c, const void *data,

@@ -6,6 +6,7 @@
 #define COORDINATOR_CLIENT_PORT_H
 
 #include "common/wire/client_msg.h"
+#include "common/wire/sock.h"
 
 struct client_port;
 
@@ -39,6 +40,9 @@ uint32_t client_port_clients(const struct client_port *f);
 
 /* The next message: its sender, and its bytes until the next call.  false: none is there. */
 bool client_port_receive(struct client_port *f, struct client **from, const void **data, size_t *n);
+/* Takes the message over that client_port_receive gave last, without a copy; its data of then is
+ * not valid any more. */
+MUST_CHECK enum status client_port_take(struct client_port *f, struct sock_msg **out);
 
 enum send_result { SEND_OK, SEND_BLOCKED, SEND_GONE };
 

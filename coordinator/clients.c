@@ -4,10 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/hash.h"
 #include "common/log.h"
-#include "common/random.h"
 #include "coordinator/coordinator.h"
 
 enum { MESSAGES_A_TURN = 256, KEEP_ENDED_US = 30 * 1000 * 1000 };
@@ -80,7 +78,7 @@ static void attach(struct coordinator *co, struct client *c, struct request *r, 
     r->client = c;
     if (r->state != REQ_ENDED)
         c->n_requests++;
-    r->attached = r->accepted_sent;
+    r->attached = true;
     r->accepted_sent = r->terminal_sent = false;
     for (uint32_t i = 0; r->samples && i < r->n_samples; i++) {
         struct sample *s = &r->samples[i];
@@ -90,33 +88,50 @@ static void attach(struct coordinator *co, struct client *c, struct request *r, 
     answer_mark(co, r);
 }
 
-static const char *refuse_now(struct coordinator *co, const struct msg_generate *g,
-                              enum status *code, bool *retryable)
+/* why no new request is taken now; all of it passes */
+static const char *refuse_now(const struct coordinator *co)
 {
-    *retryable = true;
-    *code = ST_BUSY;
     if (co->draining)
         return "the server is draining and takes no new requests";
     if (!co->sched)
         return "no worker group is connected yet";
-    if (*g->model && strcmp(g->model, co->cfg.model_name) != 0) {
-        *retryable = false;
-        *code = ST_NOT_FOUND;
-        return "there is no model of that name here";
-    }
     return NULL;
 }
 
-static void on_generate(struct coordinator *co, struct client *c, const struct msg_generate *g,
+/* Gives the message that was received last to the text thread. */
+static enum status submit_text(struct coordinator *co, const struct client *c,
+                               const struct request_head *h, const struct request *r)
+{
+    struct text_job *job = calloc(1, sizeof *job);
+    if (!job)
+        FAIL(ST_NOMEM, "no memory for a request");
+    job->type = h->type;
+    job->client = c->id;
+    memcpy(job->request_id, h->id, sizeof job->request_id);
+    if (r) {
+        job->request = request_key(r);
+        job->limits = (struct resolve_limits){.eos = co->mt.eos,
+                                              .n_eos = co->mt.n_eos,
+                                              .vocab = co->shape.vocab,
+                                              .max_ctx = co->shape.max_ctx,
+                                              .max_waiting = co->cfg.max_waiting};
+    }
+    enum status st = client_port_take(co->client_port, &job->msg);
+    if (st != ST_OK)
+        text_job_free(job);
+    else
+        text_service_submit(co->text, &job);
+    return st;
+}
+
+static void on_generate(struct coordinator *co, struct client *c, const struct request_head *h,
                         const void *data, size_t n, uint64_t now_us)
 {
     uint64_t digest = hash_bytes(0, data, n);
-    struct request *r = request_find(co->requests, g->request_id);
-    enum status code;
-    bool retryable;
+    struct request *r = request_find(co->requests, h->id);
 
     if (r && r->digest != digest) {
-        reply_error(co, c, MSG_REJECTED, g->request_id, ST_RANGE, "request_id", false,
+        reply_error(co, c, MSG_REJECTED, h->id, ST_RANGE, "request_id", false,
                     "this request_id is in use by a different request", now_us);
         return;
     }
@@ -124,66 +139,47 @@ static void on_generate(struct coordinator *co, struct client *c, const struct m
         attach(co, c, r, now_us);
         return;
     }
-    const char *why = refuse_now(co, g, &code, &retryable);
-    enum status st =
-        why ? code : request_add(co->requests, g, digest, co->mt.eos, co->mt.n_eos, now_us, &r);
-    if (!why && st == ST_OK) {
-        st = text_service_submit(co->text, JOB_GENERATE, r->id, c->id, data, n);
+    const char *why = refuse_now(co);
+    enum status st = why ? ST_BUSY : request_reserve(co->requests, h->id, digest, now_us, &r);
+    if (st == ST_OK) {
+        st = submit_text(co, c, h, r);
         if (st != ST_OK)
             request_remove(co->requests, r);
     }
     if (st != ST_OK) {
         co->n.rejected++;
-        reply_error(co, c, MSG_REJECTED, g->request_id, st, why && !retryable ? "model" : "",
-                    why ? retryable : st == ST_BUSY, why ? why : status_text(), now_us);
+        reply_error(co, c, MSG_REJECTED, h->id, st, "", st == ST_BUSY, why ? why : status_text(),
+                    now_us);
         return;
     }
-    if (!g->has_seed)
-        r->sp.seed = random_u64();
     r->client = c;
     c->n_requests++;
     co->live++;
 }
 
-static enum status check_ids(const struct coordinator *co, const struct request *r,
-                             const struct token_list *t)
-{
-    int32_t vocab = (int32_t)co->shape.vocab;
-    for (size_t i = 0; i < t->n; i++)
-        if (t->ids[i] < 0 || t->ids[i] >= vocab)
-            FAIL(ST_RANGE, "token %zu of the prompt is %d: the vocabulary ends at %d", i, t->ids[i],
-                 vocab - 1);
-    for (uint32_t i = 0; i < r->n_bias; i++)
-        if (r->bias[i].id < 0 || r->bias[i].id >= vocab)
-            FAIL(ST_RANGE, "logit_bias names token %d: the vocabulary ends at %d", r->bias[i].id,
-                 vocab - 1);
-    for (uint32_t i = 0; i < r->n_stop_ids; i++)
-        if (r->stop_ids[i] < 0 || r->stop_ids[i] >= vocab)
-            FAIL(ST_RANGE, "stop token %d: the vocabulary ends at %d", r->stop_ids[i], vocab - 1);
-    return ST_OK;
-}
-
 static enum status submit_samples(struct coordinator *co, struct request *r)
 {
+    const struct resolved *ask = r->ask;
     for (uint32_t i = 0; i < r->n_samples; i++) {
         struct sample *s = &r->samples[i];
         struct sched_req q = {
             .seq_id = s->seq_id,
-            .group_id = request_group(r),
+            .group_id = request_key(r),
             .label = r->id,
             .tokens = s->tokens,
-            .n_tokens = r->n_prompt,
-            .n_prompt = r->n_prompt,
-            .max_new = r->max_new,
-            .deadline_us = r->deadline_ms ? r->arrived_us + 1000U * (uint64_t)r->deadline_ms : 0,
-            .priority = r->priority,
-            .sp = r->sp,
-            .stop_ids = r->stop_ids,
-            .n_stop_ids = r->n_stop_ids,
-            .bias = r->bias,
-            .n_bias = r->n_bias,
+            .n_tokens = ask->n_prompt,
+            .n_prompt = ask->n_prompt,
+            .max_new = ask->max_new,
+            .deadline_us =
+                ask->deadline_ms ? r->arrived_us + 1000U * (uint64_t)ask->deadline_ms : 0,
+            .priority = ask->priority,
+            .sp = ask->sp,
+            .stop_ids = ask->stop_ids,
+            .n_stop_ids = ask->n_stop_ids,
+            .bias = ask->bias,
+            .n_bias = ask->n_bias,
         };
-        q.sp.seed = sample_seed(r->sp.seed, i);
+        q.sp.seed = sample_seed(ask->sp.seed, i);
         enum status st = sched_submit(co->sched, &q);
         if (st == ST_OK) {
             journal_submit(co->journal, &q);
@@ -198,49 +194,33 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
     return ST_OK;
 }
 
-static enum status start_request(struct coordinator *co, struct request *r,
-                                 const struct token_list *t)
+static enum status admit(struct coordinator *co, struct request *r, struct resolved **ask)
 {
-    uint64_t max_ctx = co->shape.max_ctx;
-    if (t->n == 0)
-        FAIL(ST_RANGE, "the prompt has no tokens");
-    if (t->n >= max_ctx)
-        FAIL(ST_RANGE,
-             "the prompt has %zu tokens; with an answer it must fit a context of %" PRIu64, t->n,
-             max_ctx);
-    if (t->n + r->max_new > max_ctx)
-        FAIL(ST_RANGE, "%zu prompt tokens and max_tokens %u exceed the context of %" PRIu64, t->n,
-             r->max_new, max_ctx);
-    if (r->n_samples > co->cfg.max_waiting)
-        FAIL(ST_RANGE, "n is %u: this server queues at most %u sequences", r->n_samples,
-             co->cfg.max_waiting);
-    TRY(check_ids(co, r, t));
-    uint32_t max_new = r->max_new ? r->max_new : (uint32_t)(max_ctx - t->n);
     struct sched_stats stats;
     sched_stats(co->sched, &stats);
     r->queue_position = stats.waiting;
-    TRY(request_start(r, t->ids, (uint32_t)t->n, max_new, co->mt.tok));
+    TRY(request_start(r, ask, co->mt.tok));
     return submit_samples(co, r);
 }
 
 static void generate_ready(struct coordinator *co, struct text_job *job, uint64_t now_us)
 {
-    struct request *r = request_find(co->requests, job->request_id);
-    if (!r || r->state != REQ_TOKENIZING)
+    struct request *r = request_of_key(co->requests, job->request);
+    if (!r || r->state != REQ_RESERVED)
         return; /* cancelled, or its client is gone */
-    enum status st = job->status;
-    if (st != ST_OK) {
-        answer_fail(co, r, st, false, job->detail, now_us);
+    if (job->status != ST_OK) {
+        memcpy(r->field, job->field, sizeof r->field);
+        answer_fail(co, r, job->status, false, job->detail, now_us);
         return;
     }
-    st = start_request(co, r, &job->tokens);
+    enum status st = admit(co, r, &job->resolved);
     if (st != ST_OK) {
         answer_fail(co, r, st, st == ST_BUSY, status_text(), now_us);
         return;
     }
     r->state = REQ_LIVE;
     r->admitted = true;
-    co->n.prompt_tokens += r->n_prompt;
+    co->n.prompt_tokens += r->ask->n_prompt;
     answer_mark(co, r);
 }
 
@@ -257,7 +237,7 @@ static void text_ready(struct coordinator *co, struct text_job *job, uint64_t no
                     now_us);
         return;
     }
-    if (job->kind == JOB_TOKENIZE) {
+    if (job->type == MSG_TOKENIZE) {
         m.type = MSG_TOKENS;
         m.u.tokens = (struct msg_tokens){job->request_id, (uint32_t)job->tokens.n, job->tokens.ids};
     } else {
@@ -272,7 +252,7 @@ void clients_text_results(struct coordinator *co, uint64_t now_us)
 {
     struct text_job *job;
     while ((job = text_service_take(co->text))) {
-        if (job->kind == JOB_GENERATE)
+        if (job->type == MSG_GENERATE)
             generate_ready(co, job, now_us);
         else
             text_ready(co, job, now_us);
@@ -366,51 +346,37 @@ void clients_drain(struct coordinator *co, uint32_t timeout_ms, uint64_t now_us)
     co->draining = true;
 }
 
-static void on_text_request(struct coordinator *co, struct client *c, enum text_job_kind kind,
-                            const char *id, const char *model, const void *data, size_t n,
+static void on_text_request(struct coordinator *co, struct client *c, const struct request_head *h,
                             uint64_t now_us)
 {
-    enum status st;
-    if (*model && strcmp(model, co->cfg.model_name) != 0) {
-        reply_error(co, c, MSG_ERROR, id, ST_NOT_FOUND, "model", false,
-                    "there is no model of that name here", now_us);
-        return;
-    }
-    st = text_service_submit(co->text, kind, id, c->id, data, n);
+    enum status st = submit_text(co, c, h, NULL);
     if (st != ST_OK)
-        reply_error(co, c, MSG_ERROR, id, st, "", true, status_text(), now_us);
+        reply_error(co, c, MSG_ERROR, h->id, st, "", true, status_text(), now_us);
 }
 
-static void on_request(struct coordinator *co, struct client *c, const struct client_msg *m,
-                       const void *data, size_t n, uint64_t now_us)
+static void on_cancel(struct coordinator *co, struct client *c, const char *id, uint64_t now_us)
+{
+    struct request *r = request_find(co->requests, id);
+    if (r)
+        answer_cancel(co, r, REASON_CANCELLED, now_us);
+    else
+        reply_error(co, c, MSG_ERROR, id, ST_NOT_FOUND, "request_id", false,
+                    "there is no such request", now_us);
+}
+
+/* The requests that the loop decodes itself: all of them are small. */
+static void on_small_request(struct coordinator *co, struct client *c, const struct client_msg *m,
+                             uint64_t now_us)
 {
     const char *id = m->u.simple.request_id;
     struct client_msg reply;
-    struct request *r;
 
     switch (m->type) {
     case MSG_HELLO:
         on_hello(co, c, &m->u.hello, now_us);
         return;
-    case MSG_GENERATE:
-        on_generate(co, c, &m->u.generate, data, n, now_us);
-        return;
     case MSG_CANCEL:
-        r = request_find(co->requests, id);
-        if (!r)
-            reply_error(co, c, MSG_ERROR, id, ST_NOT_FOUND, "request_id", false,
-                        "there is no such request", now_us);
-        else
-            answer_cancel(co, r, REASON_CANCELLED, now_us);
-        return;
-    case MSG_TOKENIZE:
-        on_text_request(co, c, JOB_TOKENIZE, id, m->u.tokenize.model, data, n, now_us);
-        return;
-    case MSG_DETOKENIZE:
-        on_text_request(co, c, JOB_DETOKENIZE, id, m->u.detokenize.model, data, n, now_us);
-        return;
-    case MSG_APPLY_TEMPLATE:
-        on_text_request(co, c, JOB_TEMPLATE, id, m->u.apply_template.model, data, n, now_us);
+        on_cancel(co, c, id, now_us);
         return;
     case MSG_MODELS:
         on_models(co, c, id, now_us);
@@ -429,31 +395,53 @@ static void on_request(struct coordinator *co, struct client *c, const struct cl
         client_port_reply(co->client_port, c, &reply, now_us);
         return;
     default:
-        return; /* the decoder gives requests only */
+        return; /* on_message gives no others */
     }
+}
+
+static void refuse(struct coordinator *co, struct client *c, const struct request_head *h,
+                   enum status st, const char *field, const char *detail, uint64_t now_us)
+{
+    bool generate = *h->id && h->type == MSG_GENERATE;
+    if (generate)
+        co->n.rejected++;
+    reply_error(co, c, generate ? MSG_REJECTED : MSG_ERROR, h->id, st, field, false, detail,
+                now_us);
 }
 
 static void on_message(struct coordinator *co, struct client *c, const void *data, size_t n,
                        uint64_t now_us)
 {
-    struct client_msg m = {.type = MSG_HELLO};
-    const char *id, *field;
-    wire_mem_reset(&co->rx);
-    enum status st = client_msg_decode_request(&m, data, n, &co->rx, &id, &field);
+    struct request_head h;
+    struct client_msg m;
+    const char *field;
+    enum status st = client_msg_head(&h, data, n, &field);
     if (st != ST_OK) {
-        bool generate = *id && m.type == MSG_GENERATE;
-        if (generate)
-            co->n.rejected++;
-        reply_error(co, c, generate ? MSG_REJECTED : MSG_ERROR, id, st, field, false, status_text(),
+        refuse(co, c, &h, st, field, status_text(), now_us);
+        return;
+    }
+    if (!c->said_hello && h.type != MSG_HELLO) {
+        reply_error(co, c, MSG_ERROR, h.id, ST_PEER, "", false, "a session begins with Hello",
                     now_us);
         return;
     }
-    if (!c->said_hello && m.type != MSG_HELLO) {
-        reply_error(co, c, MSG_ERROR, m.u.simple.request_id, ST_PEER, "", false,
-                    "a session begins with Hello", now_us);
+    switch (h.type) {
+    case MSG_GENERATE:
+        on_generate(co, c, &h, data, n, now_us);
         return;
+    case MSG_TOKENIZE:
+    case MSG_DETOKENIZE:
+    case MSG_APPLY_TEMPLATE:
+        on_text_request(co, c, &h, now_us);
+        return;
+    default:
+        wire_mem_reset(&co->rx);
+        st = client_msg_decode_request(&m, data, n, &co->rx, NULL, &field);
+        if (st == ST_OK)
+            on_small_request(co, c, &m, now_us);
+        else
+            refuse(co, c, &h, st, field, status_text(), now_us);
     }
-    on_request(co, c, &m, data, n, now_us);
 }
 
 void clients_receive(struct coordinator *co, uint64_t now_us)

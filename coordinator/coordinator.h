@@ -43,7 +43,7 @@ struct coordinator {
     struct worker_port *worker_port;
     struct text_service *text;
     struct model_text mt;
-    struct wire_mem rx; /* of the message that is being handled */
+    struct wire_mem rx; /* of the small message that is being handled */
     struct request_table *requests;
     struct journal *journal;
     struct sched *sched;       /* NULL until the first worker group said what it can do */
@@ -53,7 +53,7 @@ struct coordinator {
     struct request *dirty; /* requests with something to send */
     struct counters n;
     uint64_t started_us, epoch, last_step_us, no_group_us, probe_seq;
-    uint32_t live;   /* requests tokenizing or with the scheduler */
+    uint32_t live;   /* requests reserved or with the scheduler */
     uint32_t losses; /* groups lost since the last finished step */
     bool draining, done;
     uint64_t drain_deadline_us;

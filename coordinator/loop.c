@@ -13,6 +13,7 @@
 #include "coordinator/coordinator.h"
 
 enum { TEND_US = 50 * 1000, SPARE_REQUESTS = 512 };
+enum { SMALL_MESSAGE_MEM = 64 << 10 }; /* bytes; the loop decodes no message that needs more */
 
 enum status coordinator_open(struct coordinator *co, const struct coordinator_config *cfg)
 {
@@ -22,10 +23,10 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     co->zmq_ctx = zmq_ctx_new();
     if (!co->zmq_ctx)
         FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
-    TRY(model_text_open(&co->mt, cfg->model_path));
+    TRY(model_text_open(&co->mt, cfg->model_path, cfg->model_name));
     if (!co->mt.chat)
         log_line(LOG_INFO, "no chat: %s", co->mt.no_chat);
-    TRY(wire_mem_init(&co->rx, 8 * cfg->client_port.max_message));
+    TRY(wire_mem_init(&co->rx, SMALL_MESSAGE_MEM));
     TRY(request_table_create(&co->requests, cfg->max_waiting + SPARE_REQUESTS));
     TRY(text_service_start(&co->text, &co->mt, cfg->client_port.max_message));
     TRY(client_port_open(&co->client_port, co->zmq_ctx, &cfg->client_port));

@@ -1,12 +1,12 @@
-/* Loading what a model knows about text: tokenizer, chat template, special tokens, end-of-sequence
- * ids. */
+#include "coordinator/model_text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "common/formats/model_config.h"
 #include "common/model_path.h"
-#include "coordinator/text_service.h"
+#include "common/plan.h"
 
 static void add_eos(struct model_text *mt, int32_t id)
 {
@@ -84,10 +84,10 @@ static enum status load_chat(struct model_text *mt, const char *path, bool is_di
     return st == ST_NOMEM ? st : ST_OK;
 }
 
-enum status model_text_open(struct model_text *mt, const char *path)
+enum status model_text_open(struct model_text *mt, const char *path, const char *name)
 {
     struct stat sb;
-    *mt = (struct model_text){0};
+    *mt = (struct model_text){.name = name};
     TRY(model_path_check(path));
     bool is_dir = stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);
     enum status st = tokenizer_open(&mt->tok, path);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/checked.h"
 #include "common/hash.h"
+#include "common/random.h"
 
 enum { SLOT_BITS = 16, SAMPLE_BITS = 4 };
 
@@ -14,7 +14,13 @@ static_assert(MAX_SAMPLES <= 1 << SAMPLE_BITS, "a sequence id names its sample")
 struct request_table {
     uint32_t max;
     uint64_t next_serial;
-    struct request **slot; /* [max], NULL = free */
+    struct request **slot;                    /* [max], NULL = free */
+    uint32_t *free_slots, n_free;             /* [max]: the first n_free are free */
+    struct request **buckets;                 /* [n_buckets], lists of equal hashes */
+    uint32_t n_buckets;                       /* a power of two, at least max */
+    uint64_t hash_seed;                       /* random: clients choose the ids */
+    struct request *first_ended, *last_ended; /* in the order of their ends */
+    uint64_t n_probes;
 };
 
 enum status request_table_create(struct request_table **out, uint32_t max_requests)
@@ -22,14 +28,24 @@ enum status request_table_create(struct request_table **out, uint32_t max_reques
     if (max_requests < 1 || max_requests > 1U << SLOT_BITS)
         FAIL(ST_RANGE, "%u requests: between 1 and %u are possible", max_requests, 1U << SLOT_BITS);
     struct request_table *t = calloc(1, sizeof *t);
-    if (t)
-        t->slot = calloc(max_requests, sizeof(struct request *));
-    if (!t || !t->slot) {
-        free(t);
+    if (!t)
+        FAIL(ST_NOMEM, "no memory for a table of %u requests", max_requests);
+    for (t->n_buckets = 1; t->n_buckets < max_requests;)
+        t->n_buckets *= 2;
+    t->slot = calloc(max_requests, sizeof(struct request *));
+    t->free_slots = calloc(max_requests, sizeof *t->free_slots);
+    t->buckets = calloc(t->n_buckets, sizeof(struct request *));
+    if (!t->slot || !t->free_slots || !t->buckets) {
+        request_table_destroy(t);
         FAIL(ST_NOMEM, "no memory for a table of %u requests", max_requests);
     }
     t->max = max_requests;
     t->next_serial = 1;
+    t->hash_seed = random_u64();
+    while (t->n_free < max_requests) {
+        t->free_slots[t->n_free] = max_requests - 1 - t->n_free;
+        t->n_free++;
+    }
     *out = t;
     return ST_OK;
 }
@@ -43,19 +59,20 @@ static void sample_free(struct sample *s)
     text_buf_free(&s->text);
 }
 
+static void free_samples(struct request *r)
+{
+    for (uint32_t i = 0; r->samples && i < r->n_samples; i++)
+        sample_free(&r->samples[i]);
+    free(r->samples);
+    r->samples = NULL;
+}
+
 static void request_free(struct request *r)
 {
     if (!r)
         return;
-    for (uint32_t i = 0; r->samples && i < r->n_samples; i++)
-        sample_free(&r->samples[i]);
-    free(r->samples);
-    free(r->stop_ids);
-    free(r->bias);
-    for (uint32_t i = 0; r->stops && i < r->n_stops; i++)
-        free((void *)(uintptr_t)r->stops[i].data);
-    free(r->stops);
-    stop_set_destroy(r->stop_set);
+    free_samples(r);
+    resolved_free(r->ask);
     free(r);
 }
 
@@ -66,126 +83,140 @@ void request_table_destroy(struct request_table *t)
     for (uint32_t i = 0; i < t->max; i++)
         request_free(t->slot[i]);
     free(t->slot);
+    free(t->free_slots);
+    free(t->buckets);
     free(t);
+}
+
+static struct request **bucket_of(struct request_table *t, const char *id)
+{
+    return &t->buckets[hash_bytes(t->hash_seed, id, strlen(id)) & (t->n_buckets - 1)];
 }
 
 struct request *request_find(struct request_table *t, const char *id)
 {
-    for (uint32_t i = 0; i < t->max; i++)
-        if (t->slot[i] && strcmp(t->slot[i]->id, id) == 0)
-            return t->slot[i];
+    struct request *r = *bucket_of(t, id);
+    for (; r; r = r->next_same_hash) {
+        t->n_probes++;
+        if (strcmp(r->id, id) == 0)
+            return r;
+    }
     return NULL;
 }
 
-uint64_t request_group(const struct request *r)
+uint64_t request_probes(const struct request_table *t)
+{
+    return t->n_probes;
+}
+
+uint64_t request_key(const struct request *r)
 {
     return r->serial << (SLOT_BITS + SAMPLE_BITS) | (uint64_t)r->slot << SAMPLE_BITS;
 }
 
+struct request *request_of_key(struct request_table *t, uint64_t key)
+{
+    uint32_t slot = (uint32_t)(key >> SAMPLE_BITS) & ((1U << SLOT_BITS) - 1);
+    struct request *r = slot < t->max ? t->slot[slot] : NULL;
+    return r && r->serial == key >> (SLOT_BITS + SAMPLE_BITS) ? r : NULL;
+}
+
 struct request *request_of_seq(struct request_table *t, uint64_t seq_id, struct sample **sample)
 {
-    uint32_t slot = (uint32_t)(seq_id >> SAMPLE_BITS) & ((1U << SLOT_BITS) - 1);
+    struct request *r = request_of_key(t, seq_id);
     uint32_t i = (uint32_t)seq_id & ((1U << SAMPLE_BITS) - 1);
-    struct request *r = slot < t->max ? t->slot[slot] : NULL;
-    if (!r || r->serial != seq_id >> (SLOT_BITS + SAMPLE_BITS) || !r->samples || i >= r->n_samples)
+    if (!r || !r->samples || i >= r->n_samples)
         return NULL;
     *sample = &r->samples[i];
     return r;
 }
 
-/* a free slot, if need be that of the request that ended first */
-static enum status take_slot(struct request_table *t, uint32_t *slot)
+/* nothing is left to send of it, so it may go */
+static bool is_over(const struct request *r)
 {
-    uint32_t oldest = t->max;
-    for (uint32_t i = 0; i < t->max; i++) {
-        struct request *r = t->slot[i];
-        if (!r) {
-            *slot = i;
-            return ST_OK;
-        }
-        if (r->state == REQ_ENDED && r->terminal_sent &&
-            (oldest == t->max || r->ended_us < t->slot[oldest]->ended_us))
-            oldest = i;
-    }
-    if (oldest == t->max)
+    return r->state == REQ_ENDED && r->terminal_sent && !r->dirty;
+}
+
+/* there is a free slot afterwards, if need be that of the request that ended first */
+static enum status make_room(struct request_table *t)
+{
+    struct request *r = t->first_ended;
+    if (t->n_free)
+        return ST_OK;
+    while (r && !is_over(r))
+        r = r->next_ended;
+    if (!r)
         FAIL(ST_BUSY, "%u requests are being served: no more fit", t->max);
-    request_remove(t, t->slot[oldest]);
-    *slot = oldest;
+    request_remove(t, r);
     return ST_OK;
 }
 
-static void *copy_array(const void *from, size_t n, size_t size)
+enum status request_reserve(struct request_table *t, const char *id, uint64_t digest,
+                            uint64_t now_us, struct request **out)
 {
-    void *p = calloc(n ? n : 1, size);
-    if (p && n)
-        memcpy(p, from, n * size);
-    return p;
-}
-
-static enum status copy_stops(struct request *r, const struct msg_generate *g)
-{
-    struct tok_text strings[MAX_STOPS];
-    if (g->n_stops == 0)
-        return ST_OK;
-    r->stops = calloc(g->n_stops, sizeof *r->stops);
-    if (!r->stops)
-        FAIL(ST_NOMEM, "no memory for a request");
-    for (uint32_t i = 0; i < g->n_stops; i++) {
-        char *p = copy_array(g->stops[i].data, g->stops[i].n, 1);
-        if (!p)
-            FAIL(ST_NOMEM, "no memory for a request");
-        r->stops[i] = (struct wire_text){p, g->stops[i].n};
-        strings[i] = (struct tok_text){p, g->stops[i].n};
-        r->n_stops = i + 1;
-    }
-    return stop_set_create(&r->stop_set, strings, r->n_stops);
-}
-
-static enum status copy_generate(struct request *r, const struct msg_generate *g,
-                                 const int32_t *eos, uint32_t n_eos)
-{
-    uint32_t n_model = g->ignore_eos ? 0 : n_eos;
-    r->sp = g->sp;
-    r->n_samples = g->n;
-    r->max_new = g->max_tokens;
-    r->include_stop = g->include_stop;
-    r->skip_special = g->skip_special;
-    r->priority = g->priority;
-    r->deadline_ms = g->deadline_ms;
-    r->stop_ids = calloc((size_t)n_model + g->n_stop_ids + 1, sizeof *r->stop_ids);
-    r->bias = copy_array(g->bias, g->n_bias, sizeof *r->bias);
-    if (!r->stop_ids || !r->bias)
-        FAIL(ST_NOMEM, "no memory for a request");
-    for (uint32_t i = 0; i < n_model; i++)
-        r->stop_ids[r->n_stop_ids++] = eos[i];
-    for (uint32_t i = 0; i < g->n_stop_ids; i++)
-        r->stop_ids[r->n_stop_ids++] = g->stop_ids[i];
-    r->n_bias = g->n_bias;
-    return copy_stops(r, g);
-}
-
-enum status request_add(struct request_table *t, const struct msg_generate *g, uint64_t digest,
-                        const int32_t *eos, uint32_t n_eos, uint64_t now_us, struct request **out)
-{
-    uint32_t slot = 0;
-    TRY(take_slot(t, &slot));
+    TRY(make_room(t));
     struct request *r = calloc(1, sizeof *r);
     if (!r)
         FAIL(ST_NOMEM, "no memory for a request");
-    size_t n_id = strlen(g->request_id);
-    memcpy(r->id, g->request_id, n_id < sizeof r->id ? n_id : sizeof r->id - 1);
+    size_t n_id = strlen(id);
+    memcpy(r->id, id, n_id < sizeof r->id ? n_id : sizeof r->id - 1);
     r->digest = digest;
     r->arrived_us = now_us;
-    enum status st = copy_generate(r, g, eos, n_eos);
-    if (st != ST_OK) {
-        request_free(r);
-        return st;
-    }
-    r->slot = slot;
+    r->slot = t->free_slots[--t->n_free];
     r->serial = t->next_serial++;
-    t->slot[slot] = r;
+    t->slot[r->slot] = r;
+    struct request **bucket = bucket_of(t, r->id);
+    r->next_same_hash = *bucket;
+    *bucket = r;
     *out = r;
     return ST_OK;
+}
+
+void request_end(struct request_table *t, struct request *r, uint64_t now_us)
+{
+    r->state = REQ_ENDED;
+    r->ended_us = now_us;
+    r->prev_ended = t->last_ended;
+    if (t->last_ended)
+        t->last_ended->next_ended = r;
+    else
+        t->first_ended = r;
+    t->last_ended = r;
+}
+
+static void leave_ended(struct request_table *t, struct request *r)
+{
+    if (r->prev_ended)
+        r->prev_ended->next_ended = r->next_ended;
+    else
+        t->first_ended = r->next_ended;
+    if (r->next_ended)
+        r->next_ended->prev_ended = r->prev_ended;
+    else
+        t->last_ended = r->prev_ended;
+}
+
+void request_remove(struct request_table *t, struct request *r)
+{
+    struct request **at = bucket_of(t, r->id);
+    while (*at != r)
+        at = &(*at)->next_same_hash;
+    *at = r->next_same_hash;
+    if (r->state == REQ_ENDED)
+        leave_ended(t, r);
+    t->slot[r->slot] = NULL;
+    t->free_slots[t->n_free++] = r->slot;
+    request_free(r);
+}
+
+void request_expire(struct request_table *t, uint64_t now_us, uint64_t keep_us)
+{
+    struct request *next, *r = t->first_ended;
+    for (; r && now_us - r->ended_us > keep_us; r = next) {
+        next = r->next_ended;
+        if (is_over(r))
+            request_remove(t, r);
+    }
 }
 
 uint64_t sample_seed(uint64_t seed, uint32_t i_sample)
@@ -193,63 +224,42 @@ uint64_t sample_seed(uint64_t seed, uint32_t i_sample)
     return i_sample == 0 ? seed : hash_mix(seed + 0x9e3779b97f4a7c15U * i_sample);
 }
 
-static enum status sample_init(struct request *r, uint32_t i, const int32_t *prompt,
-                               const struct tokenizer *tok)
+static enum status sample_init(struct request *r, uint32_t i, const struct tokenizer *tok)
 {
     struct sample *s = &r->samples[i];
-    size_t n = (size_t)r->n_prompt + r->max_new;
-    s->seq_id = request_group(r) | i;
+    const struct resolved *q = r->ask;
+    size_t n = (size_t)q->n_prompt + q->max_new;
+    s->seq_id = request_key(r) | i;
     s->tokens = calloc(n, sizeof *s->tokens);
-    if (r->sp.logprobs)
-        s->logprobs = calloc(r->max_new, sizeof *s->logprobs);
-    if (r->sp.top_logprobs)
-        s->n_top = calloc(r->max_new, sizeof *s->n_top);
-    if (!s->tokens || (r->sp.logprobs && !s->logprobs) || (r->sp.top_logprobs && !s->n_top))
+    if (q->sp.logprobs)
+        s->logprobs = calloc(q->max_new, sizeof *s->logprobs);
+    if (q->sp.top_logprobs)
+        s->n_top = calloc(q->max_new, sizeof *s->n_top);
+    if (!s->tokens || (q->sp.logprobs && !s->logprobs) || (q->sp.top_logprobs && !s->n_top))
         FAIL(ST_NOMEM, "no memory for %zu tokens", n);
-    memcpy(s->tokens, prompt, r->n_prompt * sizeof *prompt);
-    s->n = r->n_prompt;
+    memcpy(s->tokens, q->prompt, q->n_prompt * sizeof *q->prompt);
+    s->n = q->n_prompt;
     s->stop_id = -1;
     s->matched_stop = -1;
-    detok_init(&s->detok, tok, r->skip_special ? TOK_SKIP_SPECIAL : 0);
-    s->stop = (struct stop_stream){.set = r->stop_set, .include = r->include_stop};
+    detok_init(&s->detok, tok, q->skip_special ? TOK_SKIP_SPECIAL : 0);
+    s->stop = (struct stop_stream){.set = q->stop_set, .include = q->include_stop};
     return ST_OK;
 }
 
-enum status request_start(struct request *r, const int32_t *prompt, uint32_t n_prompt,
-                          uint32_t max_new, const struct tokenizer *tok)
+enum status request_start(struct request *r, struct resolved **ask, const struct tokenizer *tok)
 {
-    r->n_prompt = n_prompt;
-    r->max_new = max_new;
-    r->samples = calloc(r->n_samples, sizeof *r->samples);
+    r->ask = *ask;
+    *ask = NULL;
+    r->samples = calloc(r->ask->n_samples, sizeof *r->samples);
     if (!r->samples)
-        FAIL(ST_NOMEM, "no memory for %u samples", r->n_samples);
-    for (uint32_t i = 0; i < r->n_samples; i++)
-        TRY(sample_init(r, i, prompt, tok));
-    return ST_OK;
-}
-
-void request_remove(struct request_table *t, struct request *r)
-{
-    t->slot[r->slot] = NULL;
-    request_free(r);
-}
-
-void request_expire(struct request_table *t, uint64_t now_us, uint64_t keep_us)
-{
-    for (uint32_t i = 0; i < t->max; i++) {
-        struct request *r = t->slot[i];
-        if (r && r->state == REQ_ENDED && r->terminal_sent && !r->dirty &&
-            now_us - r->ended_us > keep_us)
-            request_remove(t, r);
-    }
-}
-
-uint32_t request_count(const struct request_table *t, enum request_state state)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < t->max; i++)
-        n += t->slot[i] && t->slot[i]->state == state;
-    return n;
+        FAIL(ST_NOMEM, "no memory for %u samples", r->ask->n_samples);
+    r->n_samples = r->ask->n_samples;
+    enum status st = ST_OK;
+    for (uint32_t i = 0; i < r->n_samples && st == ST_OK; i++)
+        st = sample_init(r, i, tok);
+    if (st != ST_OK)
+        free_samples(r);
+    return st;
 }
 
 struct request *request_next(struct request_table *t, uint32_t *at)
@@ -272,7 +282,8 @@ static enum status keep_top(struct sample *s, uint32_t i, const struct result_to
         s->top = p;
         s->cap_top = cap;
     }
-    memcpy(s->top + s->n_top_all, t->top, t->n_top * sizeof *t->top);
+    if (t->n_top)
+        memcpy(s->top + s->n_top_all, t->top, t->n_top * sizeof *t->top);
     s->n_top[i] = t->n_top;
     s->n_top_all += t->n_top;
     return ST_OK;
@@ -282,7 +293,7 @@ enum status sample_token(struct request *r, struct sample *s, const struct resul
                          bool *ended)
 {
     struct text_buf piece = {0};
-    uint32_t i = s->n - r->n_prompt;
+    uint32_t i = s->n - r->ask->n_prompt;
     if (s->logprobs)
         s->logprobs[i] = t->logprob;
     if (s->n_top)

@@ -6,22 +6,21 @@
 #define COORDINATOR_REQUEST_H
 
 #include "common/text/text_buf.h"
-#include "common/wire/client_msg.h"
+#include "coordinator/resolved.h"
 #include "coordinator/sched/sched.h"
 #include "coordinator/tokenizer/detok.h"
-#include "coordinator/tokenizer/stop.h"
 
 struct client;
 
 enum request_state {
-    REQ_TOKENIZING, /* with the text service */
-    REQ_LIVE,       /* its samples are with the scheduler */
-    REQ_ENDED,      /* kept for a while so that a client can attach again */
+    REQ_RESERVED, /* with the text thread: id and owner are known, nothing else */
+    REQ_LIVE,     /* its samples are with the scheduler */
+    REQ_ENDED,    /* kept for a while so that a client can attach again */
 };
 
 struct sample {
     uint64_t seq_id;
-    int32_t *tokens;           /* [n_prompt + max_new]: the scheduler appends */
+    int32_t *tokens;           /* [ask->n_prompt + max_new]: the scheduler appends */
     uint32_t n;                /* tokens so far, prompt and answer */
     float *logprobs;           /* [max_new] or NULL */
     uint32_t *n_top;           /* [max_new] or NULL */
@@ -42,6 +41,7 @@ struct sample {
 struct request {
     struct request *next_dirty; /* the loop's list of requests with something to send */
     bool dirty;
+    struct request *next_same_hash, *next_ended, *prev_ended; /* of the table */
     uint64_t serial; /* never used again; a sequence id is made of serial, slot and sample */
     uint32_t slot;
     char id[MAX_REQUEST_ID + 1];
@@ -49,26 +49,19 @@ struct request {
     enum request_state state;
     struct client *client; /* NULL: gone */
     uint64_t orphan_us;    /* when the client went */
-    bool cancelled;        /* while tokenizing */
+    bool cancelled;        /* before or while it ran */
     bool admitted;         /* the scheduler took it: a failure is Error, else Rejected */
     bool accepted_sent, terminal_sent, attached;
     uint32_t queue_position;
 
-    uint32_t n_prompt, max_new, n_samples, n_done;
-    struct sample *samples; /* [n_samples] */
-    struct sample_params sp;
-    uint32_t n_stop_ids, n_bias, n_stops;
-    int32_t *stop_ids;
-    struct logit_bias *bias;
-    struct wire_text *stops;   /* copies */
-    struct stop_set *stop_set; /* NULL: no stop strings */
-    bool include_stop, skip_special;
-    int32_t priority;
-    uint32_t deadline_ms;
+    struct resolved *ask; /* NULL while the text thread has it */
+    uint32_t n_samples, n_done;
+    struct sample *samples; /* [n_samples]; NULL until it starts */
 
-    enum status failed; /* not ST_OK: the terminal message is Error or Rejected with detail */
+    enum status
+        failed; /* not ST_OK: the terminal message is Error or Rejected with detail, field */
     bool retryable;
-    char detail[512];
+    char detail[512], field[64];
 
     uint64_t arrived_us, planned_us, first_token_us, ended_us;
     uint32_t cached_tokens, preemptions, recoveries;
@@ -79,32 +72,37 @@ struct request_table;
 MUST_CHECK enum status request_table_create(struct request_table **out, uint32_t max_requests);
 void request_table_destroy(struct request_table *t);
 
-/* NULL when there is none. */
+/* Makes a request that holds its id and nothing else yet: it can be found, attached to and ended
+ * while the text thread decodes the rest.  No other of the table has that id.  ST_BUSY: the table
+ * is full of live requests (an ended one is dropped to make room); ST_NOMEM. */
+MUST_CHECK enum status request_reserve(struct request_table *t, const char *id, uint64_t digest,
+                                       uint64_t now_us, struct request **out);
+/* NULL when there is none.  Work does not grow with the number of requests. */
 struct request *request_find(struct request_table *t, const char *id);
+/* Names this request for ever: one more of the same id has another key.  It is also the part that
+ * the sequence ids of its samples share. */
+uint64_t request_key(const struct request *r);
+/* NULL when it is gone. */
+struct request *request_of_key(struct request_table *t, uint64_t key);
 /* The sample that a scheduler sequence belongs to; NULL when it is gone. */
 struct request *request_of_seq(struct request_table *t, uint64_t seq_id, struct sample **sample);
 
-/* Copies what the request needs of g; stop_ids are the model's end-of-sequence ids, joined with the
- * request's own unless ignore_eos.  ST_BUSY when the table is full of live requests (an ended one
- * is dropped to make room). */
-MUST_CHECK enum status request_add(struct request_table *t, const struct msg_generate *g,
-                                   uint64_t digest, const int32_t *eos, uint32_t n_eos,
-                                   uint64_t now_us, struct request **out);
-/* Takes the prompt and makes the samples with their sequence ids. */
-MUST_CHECK enum status request_start(struct request *r, const int32_t *prompt, uint32_t n_prompt,
-                                     uint32_t max_new, const struct tokenizer *tok);
+/* Takes the resolved request over (also when it fails) and makes the samples with their sequence
+ * ids. */
+MUST_CHECK enum status request_start(struct request *r, struct resolved **ask,
+                                     const struct tokenizer *tok);
 /* The key under which a sample draws: sample 0 uses the request's seed itself. */
 uint64_t sample_seed(uint64_t seed, uint32_t i_sample);
-/* Groups the samples of one request for the scheduler. */
-uint64_t request_group(const struct request *r);
+/* The request is REQ_ENDED from now on. */
+void request_end(struct request_table *t, struct request *r, uint64_t now_us);
 void request_remove(struct request_table *t, struct request *r);
-
-/* Removes ended requests older than keep_us. */
+/* Removes requests that ended more than keep_us ago and have nothing to send. */
 void request_expire(struct request_table *t, uint64_t now_us, uint64_t keep_us);
 
-uint32_t request_count(const struct request_table *t, enum request_state state);
 /* Iterates; *at begins as 0. */
 struct request *request_next(struct request_table *t, uint32_t *at);
+/* Requests that all request_find together have looked at. */
+uint64_t request_probes(const struct request_table *t);
 
 /* Appends one sampled token: text, stop strings, logprobs.  *ended: a stop string ended the sample.
  */

@@ -3,12 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "coordinator/prompt.h"
 
 struct queue {
     struct text_job *head, **tail;
@@ -54,7 +51,7 @@ static void *run(void *arg)
         if (!job)
             break;
         pthread_mutex_unlock(&s->lock);
-        prompt_do_job(job, s->mt, &s->mem);
+        text_job_do(job, s->mt, &s->mem);
         pthread_mutex_lock(&s->lock);
         if (!s->done.head) {
             ssize_t n = write(s->pipe[1], "x", 1);
@@ -129,28 +126,13 @@ void text_service_stop(struct text_service *s)
     free(s);
 }
 
-enum status text_service_submit(struct text_service *s, enum text_job_kind kind,
-                                const char *request_id, uint64_t client, const void *frame,
-                                size_t n_frame)
+void text_service_submit(struct text_service *s, struct text_job **job)
 {
-    struct text_job *job = calloc(1, sizeof *job);
-    void *copy = malloc(n_frame ? n_frame : 1);
-    if (!job || !copy) {
-        free(job);
-        free(copy);
-        FAIL(ST_NOMEM, "no memory for a request of %zu bytes", n_frame);
-    }
-    memcpy(copy, frame, n_frame);
-    job->kind = kind;
-    job->client = client;
-    job->frame = copy;
-    job->n_frame = n_frame;
-    snprintf(job->request_id, sizeof job->request_id, "%s", request_id);
     pthread_mutex_lock(&s->lock);
-    queue_push(&s->todo, job);
+    queue_push(&s->todo, *job);
     pthread_cond_signal(&s->wake);
     pthread_mutex_unlock(&s->lock);
-    return ST_OK;
+    *job = NULL;
 }
 
 struct text_job *text_service_take(struct text_service *s)
@@ -164,16 +146,6 @@ struct text_job *text_service_take(struct text_service *s)
     }
     pthread_mutex_unlock(&s->lock);
     return job;
-}
-
-void text_job_free(struct text_job *job)
-{
-    if (!job)
-        return;
-    free(job->frame);
-    token_list_free(&job->tokens);
-    text_buf_free(&job->text);
-    free(job);
 }
 
 int text_service_fd(const struct text_service *s)

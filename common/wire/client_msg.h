@@ -247,6 +247,19 @@ struct client_msg {
  * says (true for text prompts). */
 struct msg_generate msg_generate_default(void);
 
+/* What is read of a request before it is decoded. */
+struct request_head {
+    enum msg_type type;          /* 0: not a request */
+    char id[MAX_REQUEST_ID + 1]; /* "" for Hello, and when no good one was found */
+};
+
+/* Reads the frame's header and the request id alone: one pass over the message's outermost fields,
+ * nothing is unpacked.  Finds the same id as client_msg_decode_request in every message that this
+ * one takes.  On failure *field is the path of the field at fault or "", and out holds what is
+ * known. */
+MUST_CHECK enum status client_msg_head(struct request_head *out, const void *data, size_t n,
+                                       const char **field);
+
 /* Client -> coordinator.  On failure *field (if not NULL) is the path of the field at fault or "",
  * and *request_id the request it names or "": the reply can say so.  Checks presence, counts, the
  * bounds of sampling parameters and that text is UTF-8. */

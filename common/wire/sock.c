@@ -170,3 +170,36 @@ void sock_close(void *sock)
     if (sock)
         zmq_close(sock);
 }
+
+struct sock_msg {
+    zmq_msg_t body;
+};
+
+enum status sock_msg_take(struct sock_msg **out, zmq_msg_t *from)
+{
+    struct sock_msg *m = malloc(sizeof *m);
+    *out = NULL;
+    if (!m)
+        FAIL(ST_NOMEM, "no memory for a message of %zu bytes", zmq_msg_size(from));
+    zmq_msg_init(&m->body);
+    zmq_msg_move(&m->body, from);
+    *out = m;
+    return ST_OK;
+}
+
+const void *sock_msg_data(const struct sock_msg *m)
+{
+    return zmq_msg_data((zmq_msg_t *)(uintptr_t)&m->body);
+}
+
+size_t sock_msg_size(const struct sock_msg *m)
+{
+    return zmq_msg_size(&m->body);
+}
+
+void sock_msg_free(struct sock_msg *m)
+{
+    if (m)
+        zmq_msg_close(&m->body);
+    free(m);
+}

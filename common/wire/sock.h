@@ -38,6 +38,16 @@ MUST_CHECK enum status sock_connect_dealer(void **out, void *ctx, const char *en
 
 void sock_close(void *sock);
 
+/* A received message that outlives the next receive; the holder frees it, on any thread. */
+struct sock_msg;
+struct zmq_msg_t;
+
+/* Takes the content of a ZeroMQ message over, without a copy; from is empty then.  ST_NOMEM. */
+MUST_CHECK enum status sock_msg_take(struct sock_msg **out, struct zmq_msg_t *from);
+const void *sock_msg_data(const struct sock_msg *m);
+size_t sock_msg_size(const struct sock_msg *m); /* bytes */
+void sock_msg_free(struct sock_msg *m);         /* NULL is fine */
+
 /* Removes the socket file of an ipc endpoint that this process listened on; others: nothing. */
 void sock_unlink(const char *endpoint);
 

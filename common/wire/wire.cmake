@@ -2,6 +2,7 @@ add_library(ingot_wire STATIC
   wire/frame.c
   wire/pb.c
   wire/worker_msg.c
+  wire/client_head.c
   wire/client_msg.c
   wire/client_reply.c
   wire/sock.c)

@@ -123,6 +123,77 @@ Test(wire, every_truncation_and_every_flipped_byte_is_survived)
     cr_assert(refused > 1000);
 }
 
+/* every message that the decoder takes has its id found; false: the decoder refuses it */
+static bool head_agrees(const uint8_t *data, size_t n)
+{
+    struct client_msg m;
+    struct request_head h;
+    const char *id, *field;
+    wire_mem_reset(&b);
+    if (client_msg_decode_request(&m, data, n, &b, &id, &field) != ST_OK)
+        return false;
+    cr_assert_eq(client_msg_head(&h, data, n, &field), ST_OK, "%s", status_detail());
+    cr_assert_eq(h.type, m.type);
+    cr_assert_str_eq(h.id, id);
+    return true;
+}
+
+Test(wire, the_head_agrees_with_the_decoder)
+{
+    static struct fixture fix[N_FIXTURES];
+    uint8_t copy[4096];
+    int taken = 0, refused = 0;
+    fixtures_make(fix);
+    for (int i = 0; i < N_FIXTURES; i++) {
+        struct wire_bytes one;
+        if (fix[i].kind != FIX_REQUEST)
+            continue;
+        wire_mem_reset(&a);
+        cr_assert(encode(&fix[i], &one, &a) == ST_OK);
+        cr_assert(head_agrees(one.data, one.n));
+        for (size_t n = 0; n < one.n; n++) {
+            refused += !head_agrees(one.data, n);
+            for (int bit = 0; bit < 8; bit++) {
+                memcpy(copy, one.data, one.n);
+                copy[n] ^= (uint8_t)(1 << bit);
+                taken += head_agrees(copy, one.n);
+            }
+        }
+    }
+    cr_assert(taken > 100 && refused > 100);
+}
+
+static void refuse_head(const void *body, size_t n, const char *word, const char *want_field)
+{
+    uint8_t bytes[256];
+    struct request_head h;
+    const char *field;
+    frame_header(bytes, MSG_CANCEL);
+    memcpy(bytes + FRAME_HEADER, body, n);
+    cr_assert_neq(client_msg_head(&h, bytes, FRAME_HEADER + n, &field), ST_OK, "%s", word);
+    cr_assert(strstr(status_text(), word) != NULL, "%s: %s", word, status_text());
+    cr_assert_str_eq(field, want_field);
+    cr_assert_eq(h.type, MSG_CANCEL);
+    cr_assert_str_eq(h.id, strcmp(want_field, "request_id") == 0 ? "" : "r");
+}
+
+Test(wire, a_bad_head_is_refused_by_name)
+{
+    char longest[2 + 65] = {10, 65};
+    memset(longest + 2, 'x', 65);
+    refuse_head("", 0, "no request_id", "request_id");
+    refuse_head("\x0a\x00", 2, "0 bytes", "request_id");
+    refuse_head(longest, sizeof longest, "65 bytes", "request_id");
+    refuse_head("\x0a\x03r\0r", 5, "NUL", "request_id");
+    refuse_head("\x0a\x01\xff", 3, "UTF-8", "request_id");
+    refuse_head("\x08\x01", 2, "not a string", "request_id");
+    refuse_head("\x0a\x01r\x0a\x00", 5, "0 bytes", "request_id"); /* the last one counts */
+    refuse_head("\x0a\x01r\x12\x05", 5, "cut off", "");
+    refuse_head("\x0a\x01r\x10\xff", 5, "cut off", "");
+    refuse_head("\x0a\x01r\x11\x01", 5, "cut off", "");
+    refuse_head("\x0a\x01r\x13", 4, "wire type 3", "");
+}
+
 Test(wire, unknown_fields_are_named)
 {
     struct client_msg m;

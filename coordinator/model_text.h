@@ -1,0 +1,24 @@
+/* A model's text side: tokenizer, chat template, special tokens, end-of-sequence ids.  Loaded once
+ * at start by the loop; immutable afterwards, so that any thread may read it. */
+#ifndef COORDINATOR_MODEL_TEXT_H
+#define COORDINATOR_MODEL_TEXT_H
+
+#include "coordinator/jinja/chat_template.h"
+#include "coordinator/tokenizer/tokenizer.h"
+
+struct model_text {
+    const char *name; /* as clients call the model; borrowed */
+    struct tokenizer *tok;
+    struct chat_template *chat;       /* NULL: the model has none */
+    struct chat_template *chat_tools; /* for requests with tools, where the model has another one */
+    char no_chat[256];                /* why chat is NULL */
+    struct text_buf variables;        /* bos_token, ... as JSON */
+    int32_t *eos;                     /* [n_eos] ids that end an answer */
+    uint32_t n_eos;                   /* at most MAX_STOP_IDS */
+};
+
+/* path: a model directory or a .gguf file. */
+MUST_CHECK enum status model_text_open(struct model_text *mt, const char *path, const char *name);
+void model_text_close(struct model_text *mt);
+
+#endif

@@ -1,0 +1,133 @@
+#include "coordinator/resolved.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/random.h"
+
+/* FAIL that also names the field */
+#define FAIL_FIELD(name, ...)                                                                      \
+    do {                                                                                           \
+        *field = (name);                                                                           \
+        FAIL(ST_RANGE, __VA_ARGS__);                                                               \
+    } while (0)
+
+static enum status check_lengths(const struct msg_generate *g, size_t n_prompt,
+                                 const struct resolve_limits *l, const char **field)
+{
+    if (n_prompt == 0)
+        FAIL(ST_RANGE, "the prompt has no tokens");
+    if (n_prompt >= l->max_ctx)
+        FAIL(ST_RANGE, "the prompt has %zu tokens; with an answer it must fit a context of %u",
+             n_prompt, l->max_ctx);
+    if (n_prompt + g->max_tokens > l->max_ctx)
+        FAIL_FIELD("max_tokens", "%zu prompt tokens and max_tokens %u exceed the context of %u",
+                   n_prompt, g->max_tokens, l->max_ctx);
+    if (g->n > l->max_waiting)
+        FAIL_FIELD("n", "n is %u: this server queues at most %u sequences", g->n, l->max_waiting);
+    return ST_OK;
+}
+
+static enum status check_ids(const struct msg_generate *g, const struct token_list *prompt,
+                             uint32_t vocab, const char **field)
+{
+    int32_t end = (int32_t)vocab;
+    for (size_t i = 0; i < prompt->n; i++)
+        if (prompt->ids[i] < 0 || prompt->ids[i] >= end)
+            FAIL(ST_RANGE, "token %zu of the prompt is %d: the vocabulary ends at %d", i,
+                 prompt->ids[i], end - 1);
+    for (uint32_t i = 0; i < g->n_bias; i++)
+        if (g->bias[i].id < 0 || g->bias[i].id >= end)
+            FAIL_FIELD("sampling.logit_bias.id",
+                       "logit_bias names token %d: the vocabulary ends at %d", g->bias[i].id,
+                       end - 1);
+    for (uint32_t i = 0; i < g->n_stop_ids; i++)
+        if (g->stop_ids[i] < 0 || g->stop_ids[i] >= end)
+            FAIL_FIELD("sampling.stop_token_id", "stop token %d: the vocabulary ends at %d",
+                       g->stop_ids[i], end - 1);
+    return ST_OK;
+}
+
+static enum status copy_stops(struct resolved *q, const struct msg_generate *g)
+{
+    struct tok_text strings[MAX_STOPS];
+    size_t n = 0;
+    if (g->n_stops == 0)
+        return ST_OK;
+    for (uint32_t i = 0; i < g->n_stops; i++)
+        n += g->stops[i].n;
+    q->stops = calloc(g->n_stops, sizeof *q->stops);
+    q->stop_bytes = malloc(n);
+    if (!q->stops || !q->stop_bytes)
+        FAIL(ST_NOMEM, "no memory for stop strings of %zu bytes", n);
+    q->n_stops = g->n_stops;
+    char *p = q->stop_bytes;
+    for (uint32_t i = 0; i < g->n_stops; p += g->stops[i].n, i++) {
+        memcpy(p, g->stops[i].data, g->stops[i].n);
+        q->stops[i] = (struct wire_text){p, g->stops[i].n};
+        strings[i] = (struct tok_text){p, g->stops[i].n};
+    }
+    return stop_set_create(&q->stop_set, strings, q->n_stops);
+}
+
+static enum status copy_lists(struct resolved *q, const struct msg_generate *g,
+                              const struct resolve_limits *l, const char **field)
+{
+    uint32_t n_eos = g->ignore_eos ? 0 : l->n_eos;
+    q->stop_ids = calloc((size_t)n_eos + g->n_stop_ids + 1, sizeof *q->stop_ids);
+    q->bias = calloc((size_t)g->n_bias + 1, sizeof *q->bias);
+    if (!q->stop_ids || !q->bias)
+        FAIL(ST_NOMEM, "no memory for a request");
+    for (uint32_t i = 0; i < n_eos; i++)
+        q->stop_ids[q->n_stop_ids++] = l->eos[i];
+    for (uint32_t i = 0; i < g->n_stop_ids; i++)
+        q->stop_ids[q->n_stop_ids++] = g->stop_ids[i];
+    for (; q->n_bias < g->n_bias; q->n_bias++)
+        q->bias[q->n_bias] = g->bias[q->n_bias];
+    *field = "stop";
+    return copy_stops(q, g);
+}
+
+enum status resolve_generate(struct resolved **out, const struct msg_generate *g,
+                             struct token_list *prompt, const struct resolve_limits *limits,
+                             const char **field)
+{
+    *out = NULL;
+    TRY(check_lengths(g, prompt->n, limits, field));
+    TRY(check_ids(g, prompt, limits->vocab, field));
+    struct resolved *q = calloc(1, sizeof *q);
+    if (!q)
+        FAIL(ST_NOMEM, "no memory for a request");
+    q->sp = g->sp;
+    if (!g->has_seed)
+        q->sp.seed = random_u64();
+    q->n_prompt = (uint32_t)prompt->n;
+    q->max_new = g->max_tokens ? g->max_tokens : limits->max_ctx - q->n_prompt;
+    q->n_samples = g->n;
+    q->include_stop = g->include_stop;
+    q->skip_special = g->skip_special;
+    q->priority = g->priority;
+    q->deadline_ms = g->deadline_ms;
+    enum status st = copy_lists(q, g, limits, field);
+    if (st != ST_OK) {
+        resolved_free(q);
+        return st;
+    }
+    q->prompt = prompt->ids;
+    *prompt = (struct token_list){.origins = prompt->origins};
+    *out = q;
+    return ST_OK;
+}
+
+void resolved_free(struct resolved *q)
+{
+    if (!q)
+        return;
+    free(q->prompt);
+    free(q->stop_ids);
+    free(q->bias);
+    free(q->stops);
+    free(q->stop_bytes);
+    stop_set_destroy(q->stop_set);
+    free(q);
+}

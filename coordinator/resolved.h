@@ -1,0 +1,42 @@
+/* A Generate with everything decided: prompt ids, sampling with its defaults and seed, stop ids and
+ * limits in force.  Made by the text thread, which owns it until the loop takes it over; never
+ * changed afterwards. */
+#ifndef COORDINATOR_RESOLVED_H
+#define COORDINATOR_RESOLVED_H
+
+#include "common/wire/client_msg.h"
+#include "coordinator/tokenizer/stop.h"
+
+struct resolved {
+    int32_t *prompt; /* [n_prompt] */
+    uint32_t n_prompt, max_new, n_samples;
+    struct sample_params sp; /* its seed is that of sample 0 */
+    int32_t *stop_ids; /* [n_stop_ids]: the model's end-of-sequence ids unless ignore_eos, then
+                                the request's own */
+    uint32_t n_stop_ids;
+    struct logit_bias *bias; /* [n_bias] */
+    uint32_t n_bias, n_stops;
+    struct wire_text *stops;   /* [n_stops], in stop_bytes */
+    char *stop_bytes;          /* the stop strings one after the other */
+    struct stop_set *stop_set; /* NULL: no stop strings */
+    bool include_stop, skip_special;
+    int32_t priority;
+    uint32_t deadline_ms; /* 0 = none */
+};
+
+/* Bounds of the model and of the server that a request is checked against. */
+struct resolve_limits {
+    const int32_t *eos; /* [n_eos] the model's */
+    uint32_t n_eos;
+    uint32_t vocab, max_ctx;
+    uint32_t max_waiting; /* sequences that can be queued at all */
+};
+
+/* Takes the prompt's ids over (prompt->ids is NULL then) and copies the rest of g.  ST_RANGE: *field
+ * is the path of the field at fault, or as it was when that is the prompt. */
+MUST_CHECK enum status resolve_generate(struct resolved **out, const struct msg_generate *g,
+                                        struct token_list *prompt,
+                                        const struct resolve_limits *limits, const char **field);
+void resolved_free(struct resolved *q); /* NULL is fine */
+
+#endif

@@ -1,0 +1,92 @@
+#include "coordinator/text_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/prompt.h"
+
+static enum status generate(struct text_job *job, const struct msg_generate *g,
+                            const struct model_text *mt, const char **field)
+{
+    struct token_list prompt = {0};
+    enum status st = prompt_ids(mt, g, &prompt, field);
+    if (st == ST_OK)
+        st = resolve_generate(&job->resolved, g, &prompt, &job->limits, field);
+    token_list_free(&prompt);
+    return st;
+}
+
+static enum status detokenize(struct text_job *job, const struct msg_detokenize *m,
+                              const struct model_text *mt, const char **field)
+{
+    *field = "id";
+    for (uint32_t i = 0; i < m->n_tokens; i++)
+        if (m->tokens[i] < 0 || m->tokens[i] > tokenizer_max_id(mt->tok))
+            FAIL(ST_RANGE, "id[%u] is %d: the tokenizer's ids end at %d", i, m->tokens[i],
+                 tokenizer_max_id(mt->tok));
+    return tokenizer_decode(mt->tok, m->tokens, m->n_tokens, m->skip_special ? TOK_SKIP_SPECIAL : 0,
+                            &job->text);
+}
+
+static enum status check_model(const char *name, const struct model_text *mt, const char **field)
+{
+    if (!*name || strcmp(name, mt->name) == 0)
+        return ST_OK;
+    *field = "model";
+    FAIL(ST_NOT_FOUND, "there is no model of that name here");
+}
+
+static enum status do_job(struct text_job *job, const struct model_text *mt, struct wire_mem *mem,
+                          const char **field)
+{
+    struct client_msg m;
+    const char *id;
+    TRY(client_msg_decode_request(&m, sock_msg_data(job->msg), sock_msg_size(job->msg), mem, &id,
+                                  field));
+    if (strcmp(id, job->request_id) != 0)
+        FAIL(ST_BUG, "request %s was decoded as %s", job->request_id, id);
+    switch (job->type) {
+    case MSG_GENERATE:
+        TRY(check_model(m.u.generate.model, mt, field));
+        return generate(job, &m.u.generate, mt, field);
+    case MSG_TOKENIZE:
+        TRY(check_model(m.u.tokenize.model, mt, field));
+        *field = "text";
+        return tokenizer_encode(mt->tok, m.u.tokenize.text.data, m.u.tokenize.text.n,
+                                m.u.tokenize.add_special ? TOK_ADD_SPECIAL : 0, &job->tokens);
+    case MSG_DETOKENIZE:
+        TRY(check_model(m.u.detokenize.model, mt, field));
+        return detokenize(job, &m.u.detokenize, mt, field);
+    case MSG_APPLY_TEMPLATE:
+        TRY(check_model(m.u.apply_template.model, mt, field));
+        *field = "chat";
+        return prompt_render(mt, &m.u.apply_template.chat, &job->text);
+    default:
+        FAIL(ST_BUG, "a message of type %d is no work for the text thread", (int)job->type);
+    }
+}
+
+void text_job_do(struct text_job *job, const struct model_text *mt, struct wire_mem *mem)
+{
+    const char *field = "";
+    wire_mem_reset(mem);
+    job->status = do_job(job, mt, mem, &field);
+    if (job->status != ST_OK) {
+        snprintf(job->detail, sizeof job->detail, "%s", status_text());
+        snprintf(job->field, sizeof job->field, "%s", field);
+    }
+    sock_msg_free(job->msg);
+    job->msg = NULL;
+}
+
+void text_job_free(struct text_job *job)
+{
+    if (!job)
+        return;
+    sock_msg_free(job->msg);
+    resolved_free(job->resolved);
+    token_list_free(&job->tokens);
+    text_buf_free(&job->text);
+    free(job);
+}

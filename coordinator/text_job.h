@@ -1,0 +1,31 @@
+/* One request's work for the text thread: decode, check, render, encode.  The loop makes a job with
+ * the received bytes and gives it away; it comes back with the result.  Owned by one side at a
+ * time. */
+#ifndef COORDINATOR_TEXT_JOB_H
+#define COORDINATOR_TEXT_JOB_H
+
+#include "common/wire/sock.h"
+#include "coordinator/model_text.h"
+#include "coordinator/resolved.h"
+
+struct text_job {
+    struct text_job *next; /* in a queue */
+    enum msg_type type;    /* MSG_GENERATE, MSG_TOKENIZE, MSG_DETOKENIZE, MSG_APPLY_TEMPLATE */
+    char request_id[MAX_REQUEST_ID + 1];
+    uint64_t client;              /* who asked (for all but Generate) */
+    uint64_t request;             /* Generate: request_key of the reserved request */
+    struct resolve_limits limits; /* Generate */
+    struct sock_msg *msg;         /* the received bytes; NULL once they are decoded */
+    /* result */
+    enum status status;
+    char detail[512], field[64]; /* of a failure */
+    struct resolved *resolved;   /* Generate; NULL on failure */
+    struct token_list tokens;    /* Tokenize */
+    struct text_buf text;        /* Detokenize, ApplyTemplate */
+};
+
+/* Fills the result.  mem: scratch of the calling thread. */
+void text_job_do(struct text_job *job, const struct model_text *mt, struct wire_mem *mem);
+void text_job_free(struct text_job *job); /* NULL is fine */
+
+#endif

@@ -1,0 +1,174 @@
+/* The walk of a request while the text thread has it: cancelled, attached to, repeated, refused. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "coordinator/front.h"
+
+static struct front front;
+static struct peer a, b;
+
+static void open_all(void)
+{
+    front_open(&front, (struct coordinator_config){.client_grace_ms = 300});
+    peer_open(&a, &front);
+    peer_open(&b, &front);
+}
+
+static void close_all(void)
+{
+    peer_close(&a);
+    peer_close(&b);
+    front_close(&front);
+}
+
+TestSuite(clients, .init = open_all, .fini = close_all);
+
+/* the text thread's first job is a long one; its result is taken when the test takes results */
+static void occupy_text_thread(void)
+{
+    static char text[4 << 20];
+    struct client_msg m = {.type = MSG_TOKENIZE};
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = "once upon a time "[i % 17];
+    m.u.tokenize =
+        (struct msg_tokenize){.request_id = "long", .model = "", .text = {text, sizeof text}};
+    peer_send(&b, &m);
+    peer_settle(&b);
+}
+
+static void long_job_came_back(void)
+{
+    cr_assert_gt(peer_take(&b, MSG_TOKENS, "long").u.tokens.n_tokens, 1000);
+}
+
+Test(clients, a_request_goes_to_the_scheduler)
+{
+    struct sched_stats stats;
+    peer_generate(&a, "r", "Once upon a time");
+    peer_settle(&a);
+    peer_nothing(&a);
+    cr_assert_eq(front.co.live, 1);
+    peer_settle_texts(&a);
+    struct client_msg m = peer_take(&a, MSG_ACCEPTED, "r");
+    cr_assert_gt(m.u.accepted.prompt_tokens, 0);
+    cr_assert(!m.u.accepted.attached);
+    sched_stats(front.co.sched, &stats);
+    cr_assert_eq(stats.waiting, 1);
+    peer_nothing(&a);
+}
+
+Test(clients, cancel_ends_a_request_that_the_text_thread_has)
+{
+    struct sched_stats stats;
+    occupy_text_thread();
+    peer_generate(&a, "r", "Once upon a time");
+    peer_cancel(&a, "r");
+    peer_settle(&a);
+    peer_take(&a, MSG_ACCEPTED, "r");
+    struct client_msg m = peer_take(&a, MSG_FINISH, "r");
+    cr_assert_eq(m.u.finish.n_samples, 1);
+    cr_assert_eq(m.u.finish.samples[0].reason, REASON_CANCELLED);
+    peer_nothing(&b);
+    peer_settle_texts(&b);
+    long_job_came_back();
+    peer_settle(&a);
+    peer_nothing(&a); /* the text came back, for nothing */
+    sched_stats(front.co.sched, &stats);
+    cr_assert_eq(stats.waiting, 0);
+    cr_assert_eq(front.co.live, 0);
+}
+
+Test(clients, attaching_moves_a_request_that_the_text_thread_has)
+{
+    struct peer c;
+    peer_open(&c, &front);
+    occupy_text_thread();
+    peer_generate(&a, "r", "Once upon a time");
+    peer_settle(&a);
+    peer_generate(&c, "r", "Once upon a time");
+    peer_settle(&c);
+    peer_settle(&a);
+    cr_assert_eq(peer_take(&a, MSG_ERROR, "r").u.error.code, ST_PEER);
+    cr_assert_eq(front.co.live, 1);
+    peer_settle_texts(&b);
+    long_job_came_back();
+    peer_settle(&c);
+    struct client_msg m = peer_take(&c, MSG_ACCEPTED, "r");
+    cr_assert(m.u.accepted.attached);
+    cr_assert_gt(m.u.accepted.prompt_tokens, 0);
+    peer_settle(&a);
+    peer_nothing(&a);
+    peer_nothing(&c);
+    peer_close(&c);
+}
+
+Test(clients, an_id_is_taken_from_its_first_byte_on)
+{
+    occupy_text_thread();
+    peer_generate(&a, "r", "Once upon a time");
+    peer_generate(&a, "r", "Something else");
+    peer_settle(&a);
+    struct client_msg m = peer_take(&a, MSG_REJECTED, "r");
+    cr_assert_str_eq(m.u.error.field, "request_id");
+    peer_nothing(&a);
+    peer_generate(&a, "r", "Once upon a time"); /* the same again: it is attached to */
+    peer_settle_texts(&a);
+    cr_assert(peer_take(&a, MSG_ACCEPTED, "r").u.accepted.attached);
+    peer_nothing(&a);
+}
+
+Test(clients, a_bad_request_gives_its_id_back)
+{
+    struct client_msg m = {.type = MSG_GENERATE};
+    occupy_text_thread();
+    m.u.generate = msg_generate_default();
+    m.u.generate.request_id = "r";
+    m.u.generate.text = (struct wire_text){"Once", 4};
+    m.u.generate.n = 99;
+    peer_send(&a, &m);
+    peer_settle(&a);
+    peer_nothing(&a); /* the fault is in what the text thread decodes */
+    cr_assert_eq(front.co.live, 1);
+    peer_settle_texts(&a);
+    m = peer_take(&a, MSG_REJECTED, "r");
+    cr_assert_str_eq(m.u.error.field, "n");
+    cr_assert(!m.u.error.retryable);
+    cr_assert_eq(front.co.live, 0);
+    peer_generate(&a, "r", "Once upon a time");
+    peer_settle_texts(&a);
+    cr_assert(!peer_take(&a, MSG_ACCEPTED, "r").u.accepted.attached);
+}
+
+Test(clients, bytes_that_are_no_message_give_their_id_back)
+{
+    /* the id is whole; what follows is a packed list of ids whose last varint does not end */
+    static const uint8_t bytes[] = {'I', 'N', 'G', 'T', 1,  0, 2,  0, 0, 0,   0,
+                                    0,   10,  1,   'r', 34, 4, 10, 2, 1, 0x80};
+    cr_assert_geq(zmq_send(a.sock, bytes, sizeof bytes, 0), 0);
+    peer_settle_texts(&a);
+    cr_assert_eq(peer_take(&a, MSG_REJECTED, "r").u.error.code, ST_FORMAT);
+    cr_assert_eq(front.co.live, 0);
+    peer_generate(&a, "r", "Once upon a time");
+    peer_settle_texts(&a);
+    peer_take(&a, MSG_ACCEPTED, "r");
+}
+
+Test(clients, a_text_that_comes_late_is_not_given_to_the_next_of_that_id)
+{
+    occupy_text_thread();
+    peer_generate(&a, "r", "Once upon a time there was a very small house");
+    peer_cancel(&a, "r");
+    peer_settle(&a);
+    peer_take(&a, MSG_ACCEPTED, "r");
+    peer_take(&a, MSG_FINISH, "r");
+    request_expire(front.co.requests, front.now_us + 60 * 1000 * 1000, 0);
+    peer_generate(&a, "r", "Once");
+    peer_settle_texts(&a);
+    uint32_t n = peer_take(&a, MSG_ACCEPTED, "r").u.accepted.prompt_tokens;
+    struct token_list want = {0};
+    cr_assert_eq(tokenizer_encode(front.co.mt.tok, "Once", 4, TOK_ADD_SPECIAL, &want), ST_OK);
+    cr_assert_eq(n, want.n);
+    token_list_free(&want);
+    peer_nothing(&a);
+}

@@ -1,0 +1,4 @@
+set(coordinator_dir ${CMAKE_CURRENT_LIST_DIR})
+ingot_test(test_request ${coordinator_dir}/test_request.c LIBS ingot_coordinator_lib)
+ingot_test(test_clients ${coordinator_dir}/test_clients.c ${coordinator_dir}/front.c
+  LIBS ingot_coordinator_lib PkgConfig::ZMQ)
