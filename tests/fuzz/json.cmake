@@ -1,0 +1,1 @@
+ingot_fuzz(json LIBS ingot_json)
