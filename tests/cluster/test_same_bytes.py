@@ -17,6 +17,15 @@ N_REQUESTS = 32
 MODEL = model("stories260K") or DEMO
 
 
+def executes(isa):
+    """Can the worker's CPU backend run this instruction set on this machine?"""
+    return subprocess.run([BIN / "ingot-worker", "--model", DEMO, "--isa", isa, "--inspect"], timeout=60,
+                          capture_output=True).returncode == 0
+
+
+ISAS = [i for i in ("avx2", "avxvnni", "avx512", "avx512vnni", "amx", "neon", "neondot") if executes(i)] or ["plain"]
+
+
 def requests():
     """Mixed lengths, shared beginnings, greedy and seeded sampling of every kind."""
     rng = random.Random(12345)
@@ -128,7 +137,7 @@ for world in (1, 2, 4):
     variant(f"overlap_tp{world}", tp=world, only=DEVICE, check=overlapped)
 variant("overlap_preempted", worker=["--kv-blocks", "20", "--block-len", "8"], only=DEVICE, check=preempted)
 variant("block_len_32", worker=["--block-len", "32"])
-for isa in ("avx2",):
+for isa in ISAS:
     variant(f"isa_{isa}", worker=["--isa", isa])
 
 
@@ -145,7 +154,8 @@ def quantised(kind):
             with Parts(file, worker=["--isa", "plain"], coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
                 want = ask(c.clients[0], together=False, requests=few)
             assert len({a.key() for a in want}) > len(few) // 2, "the requests must differ"
-            for how in ({"threads": 2}, {"tp": 2, "coll": "shm"}, {"tp": 4, "coll": "shm"}):
+            isas = [{"worker": ["--isa", isa]} for isa in ISAS]
+            for how in ({"threads": 2}, {"tp": 2, "coll": "shm"}, {"tp": 4, "coll": "shm"}, *isas):
                 with Parts(file, **how) as c:
                     compare(ask(c.clients[0], together=True, requests=few), range(len(few)), f"{kind} {how}", want)
     run.__name__ = f"quantised_{kind}"
@@ -167,13 +177,16 @@ def kv_type(dtype):
             want = ask(c.clients[0], together=False, requests=few)
         assert any(a.key() != o.key() for a, o in zip(want, oracle)), "as if the cache were f32"
         small = ["--kv-dtype", dtype, "--kv-blocks", "24", "--block-len", "8"]
-        for how in ({"threads": 2, "worker": small[:2]}, {"tp": 2, "worker": small}):
+        isas = [{"worker": [*small, "--isa", isa]} for isa in ISAS]
+        for how in ({"threads": 2, "worker": small[:2]}, {"tp": 2, "worker": small}, *isas):
             with Parts(MODEL, **how) as c:
                 compare(ask(c.clients[0], together=True, requests=few), range(len(few)), f"{dtype} {how}", want)
     run.__name__ = f"kv_{dtype}"
     tap.case(run)
 
 
+kv_type("f16")
+kv_type("bf16")
 kv_type("int8")
 kv_type("e4m3")
 
