@@ -1,7 +1,8 @@
-/* "ipc": CUDA ranks of one host, up to 8, over memory that their kernels share (CUDA IPC and peer
- * access; backends/cuda/oneshot.h).  In pieces of any size; made for small ones: "nccl" hands these
- * to it. Operations are enqueued on the backend's stream and may be captured.  A rank that does not
- * come is named by poll, and by the backend's waits. */
+/* "ipc": up to 8 CUDA ranks of one host, over memory that their kernels share (CUDA IPC and peer
+ * access; backends/cuda/oneshot.h).  Takes operands of any size, in pieces; it is made for small
+ * ones, and "nccl" passes these on to it.
+ * Operations are enqueued on the backend's stream and may be captured.  poll and the backend's
+ * waits name a rank that does not arrive. */
 #ifndef COLLECTIVES_IPC_COLL_H
 #define COLLECTIVES_IPC_COLL_H
 

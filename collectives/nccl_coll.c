@@ -86,8 +86,8 @@ static bool late(const struct nccl_coll *c, uint64_t waited_us)
     return waited_us > c->cfg.deadline_ms * UINT64_C(1000);
 }
 
-/* A call of a non-blocking communicator has returned r: waits until it is carried out or enqueued.
- */
+/* A call of a non-blocking communicator has returned r:
+ * waits until it is carried out or enqueued. */
 static enum status finish(struct nccl_coll *c, const char *what, ncclResult_t r)
 {
     uint64_t from = clock_us();

@@ -11,8 +11,9 @@
  * other overlap is not allowed.  MAX and MIN give NaN where an operand is NaN. */
 void reduce_tree(float *dst, const float *const *src, int world, size_t n, enum reduce_op op);
 
-/* The elements of part p when n elements are shared out to the ranks: [part_begin(p), part_begin(p
- * + 1)). Borders are multiples of 16 elements (a cache line); parts may be empty. */
+/* Where part p begins when n elements are divided among the ranks: part p is
+ * [part_begin(p), part_begin(p + 1)).  Borders are multiples of 16 elements (a cache line); parts
+ * may be empty. */
 static inline size_t part_begin(size_t n, int world, int p)
 {
     size_t each = ((n + (size_t)world - 1) / (size_t)world + 15) / 16 * 16;

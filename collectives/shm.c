@@ -5,8 +5,10 @@
  * Each rank has two slots, used in turn.  A piece has a number e; a rank's `progress` is 2e when
  * its operand lies in its slot, 2e + 1 when its part of the sum does too.  Before a rank writes its
  * slot of piece e it waits until all have begun e - 1: then all have finished e - 2, which had the
- * same slot. A piece of up to DIRECT_BYTES is added by everyone; of a longer one each rank adds its
- * part and the others copy the sum (reduce-scatter, then all-gather).
+ * same slot.
+ *
+ * Every rank adds the whole of a piece of up to DIRECT_BYTES.  Of a longer one each rank adds its
+ * own part and the others copy the sum (reduce-scatter, then all-gather).
  *
  * Waiting: a short spin, then yielding, then asleep on the other's word. */
 #include "collectives/shm.h"

@@ -1,6 +1,6 @@
 /* Element types of weights, activations and KV entries, and the conversions between the small
- * floats. Conversions to f16, bf16 and e4m3 round to nearest even; NaN stays NaN; f16 overflow
- * gives infinity, e4m3 saturates. */
+ * floats.  Conversions to f16, bf16 and e4m3 round to nearest even.  NaN stays NaN.  Overflow gives
+ * infinity in f16 and saturates in e4m3. */
 #ifndef COMMON_DTYPE_H
 #define COMMON_DTYPE_H
 

@@ -28,8 +28,8 @@ static long long number_after(const char *path, const char *key)
     return value;
 }
 
-/* This process's group of one cgroup hierarchy: "" selects version 2, a controller's name
- * version 1. Path below the mount, "/" when not known. */
+/* This process's group in one cgroup hierarchy: controller "" selects version 2, a controller's
+ * name selects version 1.  out: the path below the mount, "/" when not known. */
 static void cgroup_path(const char *controller, char *out, size_t size)
 {
     char line[512];

@@ -1,7 +1,7 @@
-/* A fork-join pool private to the CPU backend.  A job is cut into n_parts parts, whose number the
- * caller chose; they are run by the calling thread and n_threads - 1 others, part p by thread p %
- * n_threads. Between jobs a thread spins for at most SPIN_US, then sleeps.  One thread calls
- * pool_run at a time. */
+/* A fork-join pool private to the CPU backend.  A job is cut into n_parts parts, a number that the
+ * caller chose.  The calling thread and n_threads - 1 others run them, thread p % n_threads part p.
+ * Between jobs a thread spins for at most SPIN_US, then sleeps.
+ * One thread calls pool_run at a time. */
 #ifndef COMMON_POOL_H
 #define COMMON_POOL_H
 

@@ -1,5 +1,5 @@
-/* Random quantised blocks for tests: every bit pattern of the integers, half floats below `scale`.
- */
+/* Random quantised blocks for tests:
+ * every bit pattern of the integers, half floats below `scale`. */
 #ifndef TESTS_QUANT_BLOCKS_H
 #define TESTS_QUANT_BLOCKS_H
 

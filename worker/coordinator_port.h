@@ -1,10 +1,13 @@
 /* Rank 0's connection to the coordinator: a DEALER socket, heartbeats, and the lease.
  *
- * The main thread owns the socket and sends heartbeats while it waits in coordinator_port_recv.  While a step
- * computes it lends the socket to a small thread of the link (coordinator_port_lend ... coordinator_port_take), which does
- * nothing but send heartbeats that are due; the socket changes hands under a mutex. The lease: a
- * coordinator that is silent for lease_ms is gone, ST_TIMEOUT.  Silence is judged only after
- * everything that has arrived was read, so a long step does not count against the coordinator. */
+ * The main thread owns the socket and sends heartbeats while it waits in coordinator_port_recv.
+ * While a step computes it lends the socket (coordinator_port_lend ... coordinator_port_take) to a
+ * small thread of this module, which only sends the heartbeats that are due.  A mutex guards the
+ * handover.
+ *
+ * The lease: a coordinator that is silent for lease_ms is gone, ST_TIMEOUT.  Silence is judged only
+ * after every message that has arrived was read, so a long step does not count against the
+ * coordinator. */
 #ifndef WORKER_COORDINATOR_PORT_H
 #define WORKER_COORDINATOR_PORT_H
 

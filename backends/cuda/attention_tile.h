@@ -190,8 +190,8 @@ DEVICE void attend_tile(const attn_args &a, const tile &t, const uint16_t *q, co
     tile_values<F16, DV>(t, dv0, s, part.o);
 }
 
-/* Factors of state and part in their merged sum; the first split that has keys is taken as it is.
- */
+/* Factors of state and part in their merged sum;
+ * the first split that has keys is taken as it is. */
 DEVICE void merge_factors(float &m, float &l, float part_m, float part_l, float *a, float *b)
 {
     *a = 1.0f;

@@ -9,8 +9,8 @@ enum { LT_WORKSPACE = 32 << 20 }; /* bytes; what Hopper's split-K algorithms wan
 
 struct lt;
 
-/* The calling thread's device is the backend's.  ST_UNSUPPORTED names the library that is missing.
- */
+/* The calling thread's device is the backend's.
+ * ST_UNSUPPORTED names the library that is missing. */
 MUST_CHECK enum status lt_open(struct lt **out, struct backend *be);
 /* Takes LT_WORKSPACE bytes of device memory, before the first product. */
 MUST_CHECK enum status lt_take_workspace(struct lt *lt, struct backend *be);

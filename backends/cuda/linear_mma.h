@@ -36,8 +36,8 @@ struct elem_f16 {
     }
 };
 
-/* c [16, 8] += one chunk of 16 rows of w (lo: row g of the lane, hi: row g + 8) and 8 tokens (b).
- */
+/* c [16, 8] += one chunk of 16 rows of w and 8 tokens (b).
+ * lo: row g of the lane; hi: row g + 8. */
 template <class E>
 DEVICE void mma_chunk(float (&c)[4], const uint4 &lo, const uint4 &hi, const uint4 &b)
 {

@@ -1,5 +1,5 @@
-/* Few tokens: the rows of w stream from memory into registers once; bandwidth is all that counts.
- */
+/* Few tokens: the rows of w stream from memory into registers once;
+ * bandwidth is all that counts. */
 #include "backends/cuda/linear_rows.h"
 
 /* The lane's columns of a step of x, of token lane / 4: all loads before the first use. */

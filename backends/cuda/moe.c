@@ -1,9 +1,10 @@
 /* moe_ffn.  For a chunk of tokens:
- *   the pairs (token, expert) are sorted by expert;
- *   x is packed in that order; gate, up and the activation give hidden [P, F];
- *   hidden is packed; down gives each slice's product of each pair, for as many columns at a time
- * as the scratch memory holds, and a token's experts and slices are added. Nothing but T decides
- * what is launched, so a recorded step serves any choice of experts. */
+ *   1. the pairs (token, expert) are sorted by expert;
+ *   2. x is packed in that order; gate, up and the activation give hidden [P, F];
+ *   3. hidden is packed; down gives each slice's product of each pair, for as many columns at a
+ *      time as the scratch memory holds;
+ *   4. a token's experts and slices are added.
+ * The launches depend on T alone, so a recorded step serves any choice of experts. */
 #include "backends/cuda/moe_kernels.h"
 
 enum {

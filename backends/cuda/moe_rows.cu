@@ -36,9 +36,11 @@ DEVICE void put_row(const struct moe_product &p, const struct expert_tile &tile,
 
 /* Grid: what runs at once; an item is a tile of one expert and GROUP rows of its w.  As
  * rows_kernel, also with the next item's rows of w on their way; which they are is known when the
- * tiles are. Shared memory: [2][WARPS][GROUP * MOE_ROWS_TILE] f32. Bytes: 2 N K of each expert that
- * has a row, once from memory (once a tile from L2 beyond MOE_ROWS_TILE rows); P K 2 of packed for
- * each group, from L1 or L2.  Bound by memory. */
+ * tiles are.
+ * Shared memory: [2][WARPS][GROUP * MOE_ROWS_TILE] f32.
+ * Bytes: 2 N K of each expert that has a row, once from memory (once a tile from L2 beyond
+ * MOE_ROWS_TILE rows); 2 P K of packed for each group, from L1 or L2.
+ * Bound: memory. */
 template <class E, bool HIDDEN>
 KERNEL(WARPS * 32, shape::per_sm)
 moe_rows_kernel(struct moe_product p)

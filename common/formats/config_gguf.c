@@ -1,7 +1,8 @@
-/* The metadata of a GGUF file as a model_config.  Keys and tensor names: docs/gguf.md of
- * ggml-org/ggml. Files of the architecture "llama" (Mistral's among them) hold the rows of q and k
- * reordered so that RoPE turns neighbours (2i, 2i+1); the Qwen files keep the halves (i, i +
- * rot_dim / 2). */
+/* The metadata of a GGUF file as a model_config.
+ *
+ * Keys and tensor names: docs/gguf.md of ggml-org/ggml.  Files of the architecture "llama" (Mistral
+ * too) have the rows of q and k reordered so that RoPE rotates neighbours (2i, 2i+1); the Qwen
+ * files keep the halves (i, i + rot_dim / 2). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

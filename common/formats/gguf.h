@@ -1,10 +1,12 @@
 /* GGUF files (version 2 and 3, little endian): header, metadata, tensor table; a pure parser over
- * (pointer, length). Everything is range-checked here, once: lengths, counts, types, alignment,
- * dimensions, block counts, tensor extents, overlaps and doubled names.  What a getter returns can
- * be trusted. Who calls it: the tokenizer (vocabularies) and the weight loader (tensors).
- * Ownership: a struct gguf borrows the bytes, which must outlive it and stay unchanged.  Read-only
- * after gguf_parse: any number of threads. Source: the GGUF specification, docs/gguf.md of
- * ggml-org/ggml. */
+ * (pointer, length).  Everything is range-checked here, once: lengths, counts, types, alignment,
+ * dimensions, block counts, tensor extents, overlaps and repeated names.  Callers can trust the
+ * values that a getter returns.
+ *
+ * Callers: the tokenizer (vocabularies) and the weight loader (tensors).
+ * Ownership: a struct gguf borrows the bytes, which must outlive it and stay unchanged.
+ * Threads: read-only after gguf_parse, any number of threads.
+ * Source: the GGUF specification, docs/gguf.md of ggml-org/ggml. */
 #ifndef COMMON_FORMATS_GGUF_H
 #define COMMON_FORMATS_GGUF_H
 
@@ -20,47 +22,49 @@
 #define GGUF_MAX_NAME 65535 /* bytes of a key or tensor name */
 #define GGUF_MAX_DIMS 4
 
-enum gguf_type { /* of a metadata value; the numbers are the file's */
-                 GGUF_U8,
-                 GGUF_I8,
-                 GGUF_U16,
-                 GGUF_I16,
-                 GGUF_U32,
-                 GGUF_I32,
-                 GGUF_F32,
-                 GGUF_BOOL,
-                 GGUF_STRING,
-                 GGUF_ARRAY,
-                 GGUF_U64,
-                 GGUF_I64,
-                 GGUF_F64,
-                 GGUF_TYPE_N
+/* Types of a metadata value; the numbers are the file's. */
+enum gguf_type {
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
+    GGUF_TYPE_N
 };
 
-enum ggml_type { /* of a tensor; the numbers are the file's */
-                 GGML_F32 = 0,
-                 GGML_F16 = 1,
-                 GGML_Q4_0 = 2,
-                 GGML_Q4_1 = 3,
-                 GGML_Q5_0 = 6,
-                 GGML_Q5_1 = 7,
-                 GGML_Q8_0 = 8,
-                 GGML_Q8_1 = 9,
-                 GGML_Q2_K = 10,
-                 GGML_Q3_K = 11,
-                 GGML_Q4_K = 12,
-                 GGML_Q5_K = 13,
-                 GGML_Q6_K = 14,
-                 GGML_Q8_K = 15,
-                 GGML_IQ4_NL = 20,
-                 GGML_IQ4_XS = 23,
-                 GGML_I8 = 24,
-                 GGML_I16 = 25,
-                 GGML_I32 = 26,
-                 GGML_I64 = 27,
-                 GGML_F64 = 28,
-                 GGML_BF16 = 30,
-                 GGML_MXFP4 = 39
+/* Types of a tensor; the numbers are the file's. */
+enum ggml_type {
+    GGML_F32 = 0,
+    GGML_F16 = 1,
+    GGML_Q4_0 = 2,
+    GGML_Q4_1 = 3,
+    GGML_Q5_0 = 6,
+    GGML_Q5_1 = 7,
+    GGML_Q8_0 = 8,
+    GGML_Q8_1 = 9,
+    GGML_Q2_K = 10,
+    GGML_Q3_K = 11,
+    GGML_Q4_K = 12,
+    GGML_Q5_K = 13,
+    GGML_Q6_K = 14,
+    GGML_Q8_K = 15,
+    GGML_IQ4_NL = 20,
+    GGML_IQ4_XS = 23,
+    GGML_I8 = 24,
+    GGML_I16 = 25,
+    GGML_I32 = 26,
+    GGML_I64 = 27,
+    GGML_F64 = 28,
+    GGML_BF16 = 30,
+    GGML_MXFP4 = 39
 };
 
 struct ggml_type_info {

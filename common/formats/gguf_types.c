@@ -1,4 +1,5 @@
-/* The types of GGUF values and tensors, and the reading of one scalar: no call into the other files. */
+/* The types of GGUF values and tensors, and the reading of one scalar: no call into the other
+ * files. */
 #include <string.h>
 
 #include "common/formats/gguf_impl.h"

@@ -1,9 +1,12 @@
-/* Splits what a model says into reasoning, content and tool calls, while it is being said.
- * Pure: no clock, no input or output, no globals.  Who calls it: gateway and command line, the
- * coordinator. However the same text is cut into pushes, the same text arrives in the same kinds of
- * events, and the calls are the same: only the borders between neighbouring events of one kind
- * (OUT_REASONING, OUT_CONTENT) depend on the cut.  Nothing is lost: what looked like a call and was
- * none comes out as content, byte for byte. Owner: the caller, one thread at a time. */
+/* Splits a model's answer into reasoning, content and tool calls while it is generated.
+ *
+ * Pure: no clock, no input or output, no globals.
+ * However a text is cut into pushes, it gives the same text in the same kinds of events and the
+ * same calls; only the borders between neighbouring events of one kind (OUT_REASONING, OUT_CONTENT)
+ * depend on the cut.  No byte is lost: text that looked like a call and was none becomes content.
+ *
+ * Callers: the gateway, the command line, the coordinator.
+ * Owner: the caller, one thread at a time. */
 #ifndef COMMON_TEXT_OUTPUT_PARSER_H
 #define COMMON_TEXT_OUTPUT_PARSER_H
 

@@ -1,5 +1,5 @@
 /* ZeroMQ sockets with all their limits set: message size, handshake, heartbeats, linger, high-water
- * marks. Every socket of Ingot is made here.  A socket belongs to one thread. */
+ * marks.  Every socket of Ingot is made here.  A socket belongs to one thread. */
 #ifndef COMMON_WIRE_SOCK_H
 #define COMMON_WIRE_SOCK_H
 

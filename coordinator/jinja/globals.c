@@ -122,8 +122,8 @@ FUNCTION(fn_raise_exception)
     FAIL(ST_RANGE, "%.*s", (int)(text.u.s->n < 900 ? text.u.s->n : 900), text.u.s->p);
 }
 
-/* strftime for one plain piece of a format.  A naive time has no zone, and no fraction of a second.
- */
+/* strftime for one plain piece of a format.
+ * A naive time has no zone, and no fraction of a second. */
 static enum status emit_time(struct jrun *r, const struct tm *now, const char *format)
 {
     char text[MAX_TIME_TEXT];

@@ -1,6 +1,6 @@
 /* Cuts a template's source into tokens, with Jinja's rules for white space: trim_blocks and
  * lstrip_blocks are on, one newline at the end of the source is dropped, "\r\n" and "\r" are
- * newlines. Called by jinja_parse only. */
+ * newlines.  Called by jinja_parse only. */
 #ifndef COORDINATOR_JINJA_LEX_H
 #define COORDINATOR_JINJA_LEX_H
 

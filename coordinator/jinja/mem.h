@@ -1,5 +1,5 @@
-/* A bump arena with a cap: all values of one rendering, or all nodes of one template.  Nothing is
- * freed alone. Owner: whoever declared it; one thread at a time. */
+/* A bump arena with a cap: all values of one rendering, or all nodes of one template.  Single
+ * allocations are never freed.  Owner: its declarer; one thread at a time. */
 #ifndef COORDINATOR_JINJA_MEM_H
 #define COORDINATOR_JINJA_MEM_H
 
@@ -19,8 +19,8 @@ struct jmem {
 void jmem_init(struct jmem *m, size_t max);
 void jmem_fini(struct jmem *m);
 
-/* n bytes aligned for any value, not cleared; NULL when that would pass the cap or memory ran out.
- */
+/* n bytes aligned for any value, not cleared;
+ * NULL when that would pass the cap or memory ran out. */
 void *jmem_alloc(struct jmem *m, size_t n);
 
 /* The same for count things of size bytes; NULL also when the product overflows. */

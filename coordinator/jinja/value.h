@@ -235,8 +235,8 @@ MUST_CHECK enum status jval_compare(struct jrun *r, const struct jval *a, const 
                                     int *out);
 /* len(v); fails when it has none. */
 MUST_CHECK enum status jval_length(struct jrun *r, const struct jval *v, size_t *out);
-/* All items that iterating over v gives, as a list that must not be changed; uses up a generator.
- */
+/* All items that iterating over v gives, as a list that must not be changed;
+ * uses up a generator. */
 MUST_CHECK enum status jval_items(struct jrun *r, const struct jval *v, struct jlist **out);
 MUST_CHECK enum status jval_contains(struct jrun *r, const struct jval *box, const struct jval *v,
                                      bool *out);

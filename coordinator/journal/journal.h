@@ -8,9 +8,9 @@
  * in them in clear: they are readable by their owner only.
  *
  * A journal never fails a request: when a file cannot be written (disk full) it says so once in the
- * log, switches itself off and counts what it did not write.  All functions take NULL: no journal,
- * no cost. One thread.  A flush is one write(); with sync_ms it also waits for the disk, at most
- * that often. */
+ * log, switches itself off and counts the records that it did not write.  All functions take NULL:
+ * no journal.  A flush is one write(); with sync_ms it also waits for the disk, at most that often.
+ * One thread. */
 #ifndef COORDINATOR_JOURNAL_JOURNAL_H
 #define COORDINATOR_JOURNAL_JOURNAL_H
 
@@ -19,12 +19,11 @@
 struct journal;
 
 struct journal_config {
-    const char *dir;  /* made when it is not there; NULL = no journal */
-    const char *name; /* file name before the number; letters, digits, - and _ */
-    uint64_t
-        max_file_bytes; /* a new file after that many; at least twice the state it begins with */
-    uint32_t max_files; /* kept, the current one included; >= 1 */
-    uint32_t sync_ms;   /* 0 = the operating system decides when bytes reach the disk */
+    const char *dir;         /* made when it is not there; NULL = no journal */
+    const char *name;        /* file name before the number; letters, digits, - and _ */
+    uint64_t max_file_bytes; /* of one file; at least twice the state it begins with */
+    uint32_t max_files;      /* kept, the current one included; >= 1 */
+    uint32_t sync_ms;        /* 0 = the operating system decides when bytes reach the disk */
 };
 
 struct journal_stats {

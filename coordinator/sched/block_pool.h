@@ -1,10 +1,12 @@
-/* The KV blocks and the prefix cache over them.  Bookkeeping only: the contents live on the ranks.
- * A block is free, held (n_refs > 0) or cached (n_refs 0 but its contents are known and findable).
- * A full block becomes known under the key (salt, group, parent, tokens), where parent is the
- * prefix_id of the block before it: ids are never used twice and the tokens are compared, so that a
- * find is exact and not a matter of luck with hashes.  Two sequences that computed the same prefix
- * side by side have two blocks for it but one prefix_id, so that their continuations meet. Part of
- * the scheduler's single allocation; asserts on misuse; one thread. */
+/* The KV blocks and the prefix cache over them.  Bookkeeping only: the contents are on the ranks.
+ *
+ * A block is free, held (n_refs > 0) or cached (n_refs 0, contents known, can be found).  A full
+ * block becomes known under the key (salt, group, parent, tokens), where parent is the prefix_id of
+ * the block before it.  Ids are never reused and the tokens are compared, so a find is exact and
+ * does not depend on hashes.  Two sequences that computed the same prefix at the same time have two
+ * blocks for it but one prefix_id, so both continue the same chain of keys.
+ *
+ * Part of the scheduler's single allocation; asserts on misuse; one thread. */
 #ifndef COORDINATOR_SCHED_BLOCK_POOL_H
 #define COORDINATOR_SCHED_BLOCK_POOL_H
 

@@ -118,8 +118,8 @@ static enum status token_text(const struct tokenizer *t, int32_t id, bool first,
 
 /* ---- the stream ---- */
 
-/* Characters to be stripped at the end of the whole text are held back until something else comes.
- */
+/* Characters to be stripped at the end of the whole text are held back until something else
+ * comes. */
 static enum status put_held(struct detok *d, const char *p, size_t n, struct text_buf *out)
 {
     const struct decoder *dec = &d->tok->decoder;

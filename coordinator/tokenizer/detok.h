@@ -1,10 +1,13 @@
-/* Incremental detokenizer: ids come one by one, text comes out as soon as it is certain.  Whatever
- * the cuts, the deltas put together are the bytes of tokenizer_decode of all ids (which is made of
- * this).  A delta never ends inside a UTF-8 sequence, nor inside a run of byte-fallback tokens (an
- * emoji and its modifiers): such a run is held until a token of another kind ends it, or
- * DETOK_MAX_RUN bytes of it are there. Who calls it: the coordinator, one per sequence.  State:
- * this struct and nothing else, of fixed size; a copy of the struct is a snapshot from which the
- * stream can be resumed.  Threads: one at a time per struct. */
+/* Incremental detokenizer: takes ids one by one and gives text as soon as it is certain.
+ *
+ * The deltas put together are the bytes of tokenizer_decode of all ids, which is made of this.  A
+ * delta never ends inside a UTF-8 sequence or inside a run of byte-fallback tokens (an emoji and
+ * its modifiers): such a run is held until a token of another kind ends it, or until DETOK_MAX_RUN
+ * bytes of it have arrived.
+ *
+ * Caller: the coordinator, one per sequence.  The state is this struct alone, of fixed size; a copy
+ * of the struct is a snapshot from which the stream can be resumed.  One thread at a time per
+ * struct. */
 #ifndef COORDINATOR_TOKENIZER_DETOK_H
 #define COORDINATOR_TOKENIZER_DETOK_H
 

@@ -1,5 +1,5 @@
-/* The tokens that an encode call gives, and with TOK_EXPLAIN the bytes of the input that each covers.
- * Called by encode.c and by the models. */
+/* The tokens that an encode call gives, and with TOK_EXPLAIN the bytes of the input that each
+ * covers.  Called by encode.c and by the models. */
 #include <stdlib.h>
 
 #include "coordinator/tokenizer/impl.h"

@@ -8,13 +8,14 @@
 #include "coordinator/tokenizer/impl.h"
 #include "coordinator/tokenizer/unicode.h"
 
-enum { /* tokenizer.ggml.token_type */
-       TYPE_NORMAL = 1,
-       TYPE_UNKNOWN = 2,
-       TYPE_CONTROL = 3,
-       TYPE_USER = 4,
-       TYPE_UNUSED = 5,
-       TYPE_BYTE = 6
+/* Values of tokenizer.ggml.token_type. */
+enum {
+    TYPE_NORMAL = 1,
+    TYPE_UNKNOWN = 2,
+    TYPE_CONTROL = 3,
+    TYPE_USER = 4,
+    TYPE_UNUSED = 5,
+    TYPE_BYTE = 6,
 };
 
 static const char mark[] = "\xE2\x96\x81"; /* U+2581 */
@@ -311,8 +312,9 @@ static enum status load_unigram(struct tokenizer *t, const struct source *s)
     return set_text(&d->find, mark);
 }
 
-/* ---- WordPiece: the file marks beginnings of words with U+2581, BERT the other parts with ## ----
- */
+/* ---- WordPiece ---- */
+
+/* The file marks the beginnings of words with U+2581, BERT the other parts with ##. */
 
 static enum status spell_wordpiece(struct gguf_str in, int64_t type, struct text_buf *out)
 {

@@ -5,14 +5,15 @@
 #include "coordinator/tokenizer/impl.h"
 #include "coordinator/tokenizer/unicode.h"
 
-enum {             /* steps of a row */
-       GPT2 = 1,   /* ByteLevel with its own expression */
-       DIGITS = 2, /* each digit apart, before the expressions */
-       NFC = 4,
-       IGNORE_MERGES = 8,
-       ADDS_BOS = 16,
-       FALCON = 32,     /* punctuation, ByteLevel, digits, groups of three */
-       DIGITS_LAST = 64 /* each digit apart, behind the expressions */
+/* Steps of a row. */
+enum {
+    GPT2 = 1,   /* ByteLevel with its own expression */
+    DIGITS = 2, /* each digit apart, before the expressions */
+    NFC = 4,
+    IGNORE_MERGES = 8,
+    ADDS_BOS = 16,
+    FALCON = 32,      /* punctuation, ByteLevel, digits, groups of three */
+    DIGITS_LAST = 64, /* each digit apart, after the expressions */
 };
 
 #define LLAMA3(digits)                                                                             \

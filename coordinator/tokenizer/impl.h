@@ -1,5 +1,5 @@
 /* The inside of a tokenizer: the five parts as flat lists of steps, and the state of one encode
- * call. For this folder's files only. */
+ * call.  For this folder's files only. */
 #ifndef COORDINATOR_TOKENIZER_IMPL_H
 #define COORDINATOR_TOKENIZER_IMPL_H
 
@@ -98,9 +98,8 @@ struct model {
     struct merge_map merges;
     bool cut_at_blocks; /* no merge reaches from another character over a following U+2581 */
     int32_t start[256]; /* byte-level: id of the token of one byte; -1: none */
-    _Atomic unsigned char
-        *alone;     /* by id: ALONE_*: does the word of this token come out as this token */
-    double *scores; /* unigram, by id */
+    _Atomic unsigned char *alone; /* by id, ALONE_*: is this token's text encoded as this token? */
+    double *scores;               /* unigram, by id */
     double unk_score;
     struct trie trie;
     size_t max_word_chars; /* WordPiece */
@@ -212,8 +211,7 @@ struct work {
     bool mapping;      /* keep maps */
     bool chars;        /* the text is spelled in the byte-level alphabet */
     struct ttext a, b; /* the normalizer's */
-    struct ttext
-        view; /* what the pre-tokenizer is given: a part of the normalized text, borrowed */
+    struct ttext view; /* the pre-tokenizer's input: a part of the normalized text, borrowed */
     struct ttext c, d; /* the pre-tokenizer's */
     struct ttext *cur, *other;
     struct spans spans, next;

@@ -288,8 +288,7 @@ static void choose_scan(struct pre_step *s, const char *source)
         {LLAMA3("\\p{N}{1,3}"), SCAN_LLAMA3, 3},
     };
 #undef LLAMA3
-    /* Both match everywhere, so that only these two ways of cutting are "every match is a piece".
-     */
+    /* Both match everywhere: only with these two ways of cutting is every match a piece. */
     if (!source || s->invert || s->behavior == SPLIT_CONTIGUOUS ||
         s->behavior == SPLIT_MERGED_WITH_PREVIOUS || s->behavior == SPLIT_MERGED_WITH_NEXT)
         return;

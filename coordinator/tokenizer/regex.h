@@ -1,7 +1,8 @@
 /* Regular expressions of tokenizer.json: written for Oniguruma (Ruby syntax), run by PCRE2 with its
  * JIT compiler where there is one.  A pattern is rewritten where the two differ: \s, \w, \d and \h
- * have other members. Who calls it: normalizers and pre-tokenizers.  A regex is read-only; each
- * call brings its own match data. */
+ * have other members.
+ * Callers: normalizers and pre-tokenizers.  A regex is read-only; each call brings its own match
+ * data. */
 #ifndef COORDINATOR_TOKENIZER_REGEX_H
 #define COORDINATOR_TOKENIZER_REGEX_H
 

@@ -1,10 +1,12 @@
-/* Stop strings over a stream of text.  Text goes in by pieces of any size, comes out as soon as no
- * stop string can begin in it any more, and ends where the first stop string begins (or ends, when
- * it is included).  The first is the match that ends first; of several that end together, the
- * longest.  (Aho and Corasick, "Efficient string matching", 1975; the state held is the longest
- * suffix that could still become a match.) Cut points are bytes of UTF-8; since stop strings are
- * UTF-8 too, text is never cut inside a character. Who calls it: the coordinator, one stop_stream
- * per sequence; a stop_set may be shared by threads. */
+/* Stop strings in a stream of text.  Text goes in by pieces of any size, comes out as soon as no
+ * stop string can begin in it, and ends where the first stop string begins (or ends, when it is
+ * included).  The first is the match that ends first; of several that end together, the longest.
+ *
+ * Method: Aho and Corasick, "Efficient string matching", 1975; the state held is the longest suffix
+ * that could still become a match.  Cut points are bytes of UTF-8; since stop strings are UTF-8
+ * too, text is never cut inside a character.
+ *
+ * Caller: the coordinator, one stop_stream per sequence; threads may share a stop_set. */
 #ifndef COORDINATOR_TOKENIZER_STOP_H
 #define COORDINATOR_TOKENIZER_STOP_H
 

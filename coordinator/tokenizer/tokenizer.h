@@ -1,10 +1,12 @@
 /* Tokenizers: text to token ids and back, id for id and byte for byte as the HuggingFace tokenizers
  * library does it.  A tokenizer is five parts (normalizer, pre-tokenizer, model, post-processor,
- * decoder) that come from a tokenizer.json or from the metadata of a GGUF file.  A part that is not
- * understood is refused by name. Who calls it: the coordinator, the ingot-text command, tests.
+ * decoder) that come from a tokenizer.json or from the metadata of a GGUF file.  An unknown part is
+ * refused by name.
+ *
+ * Callers: the coordinator, the ingot-text command, tests.
  * Threads: a tokenizer does not change after it was made; any number of threads may encode and
- * decode with it at once.  Scratch belongs to the call. Text is UTF-8 and may contain NUL; bytes
- * that are not UTF-8 are refused (ST_FORMAT, with the place). */
+ * decode with it at once.  Scratch memory belongs to the call.
+ * Text is UTF-8 and may contain NUL; other bytes are refused (ST_FORMAT, with the place). */
 #ifndef COORDINATOR_TOKENIZER_TOKENIZER_H
 #define COORDINATOR_TOKENIZER_TOKENIZER_H
 
@@ -19,12 +21,12 @@
 struct tokenizer;
 struct gguf;
 
-enum {                      /* flags of encode and decode */
-       TOK_ADD_SPECIAL = 1, /* encode: what the post-processor adds (BOS, EOS, [CLS] ...) */
-       TOK_NO_PARSE_SPECIAL =
-           2,               /* encode: special tokens spelled out in the text stay plain text */
-       TOK_EXPLAIN = 4,     /* encode: fill token_list.origins too */
-       TOK_SKIP_SPECIAL = 8 /* decode: leave special tokens out */
+/* Flags of encode and decode. */
+enum {
+    TOK_ADD_SPECIAL = 1,      /* encode: add the post-processor's tokens (BOS, EOS, [CLS], ...) */
+    TOK_NO_PARSE_SPECIAL = 2, /* encode: special tokens spelled out in the text stay plain text */
+    TOK_EXPLAIN = 4,          /* encode: fill token_list.origins too */
+    TOK_SKIP_SPECIAL = 8,     /* decode: leave special tokens out */
 };
 
 enum token_source {
@@ -44,8 +46,8 @@ struct token_origin {
     enum token_source source;
 };
 
-/* Begin with {0}; free with token_list_free.  Encoding replaces what it held and keeps its memory.
- */
+/* Begin with {0}; free with token_list_free.
+ * Encoding replaces what it held and keeps its memory. */
 struct token_list {
     int32_t *ids;
     struct token_origin *origins; /* as many as ids with TOK_EXPLAIN, else undefined */
@@ -66,10 +68,12 @@ MUST_CHECK enum status tokenizer_from_json(struct tokenizer **out, const char *d
 MUST_CHECK enum status tokenizer_from_gguf(struct tokenizer **out, const struct gguf *g);
 void tokenizer_destroy(struct tokenizer *t);
 
-/* flags: TOK_ADD_SPECIAL, TOK_NO_PARSE_SPECIAL, TOK_EXPLAIN.  Time is n log n at worst, whatever
- * the text. ST_FORMAT (not UTF-8), ST_RANGE (longer than TOK_MAX_TEXT), ST_UNSUPPORTED (no unknown
- * token for what the vocabulary cannot spell), ST_NOMEM; then the contents of out are undefined but
- * it can be freed or reused. */
+/* flags: TOK_ADD_SPECIAL, TOK_NO_PARSE_SPECIAL, TOK_EXPLAIN.  Time is O(n log n) for any text.
+ *   ST_FORMAT       not UTF-8
+ *   ST_RANGE        longer than TOK_MAX_TEXT
+ *   ST_UNSUPPORTED  the vocabulary cannot spell a character and has no unknown token
+ *   ST_NOMEM
+ * After an error the contents of out are undefined; it can be freed or reused. */
 MUST_CHECK enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n,
                                         unsigned flags, struct token_list *out);
 
@@ -80,10 +84,10 @@ MUST_CHECK enum status tokenizer_decode(const struct tokenizer *t, const int32_t
                                         unsigned flags, struct text_buf *out);
 
 struct token_piece {
-    struct tok_text
-        text; /* as the vocabulary spells it ("Ġthe", "<0x0A>", "▁a"); data NULL: id unused */
-    struct tok_text
-        bytes; /* what it stands for (" the", "\n", " a"): may be part of a UTF-8 sequence */
+    /* As the vocabulary spells it ("Ġthe", "<0x0A>", "▁a"); data NULL: no token has this id. */
+    struct tok_text text;
+    /* The bytes it stands for (" the", "\n", " a"); may be a part of a UTF-8 sequence. */
+    struct tok_text bytes;
     bool special, added, byte;
 };
 /* Borrowed from t, except that bytes may point into scratch.  Never fails: an unused or foreign id

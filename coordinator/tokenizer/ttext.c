@@ -1,5 +1,5 @@
-/* A text on its way through normalizer and pre-tokenizer, with the input bytes that each of its bytes
- * came from; and the scratch memory that one encode call makes when it first needs it. */
+/* A text on its way through normalizer and pre-tokenizer, with the input bytes that each of its
+ * bytes came from; and the scratch memory that one encode call makes when it first needs it. */
 #include <stdlib.h>
 
 #include "coordinator/tokenizer/impl.h"

@@ -1,6 +1,6 @@
-/* Unicode as the tokenizers need it: decoding of trusted UTF-8, character classes as Rust's char
- * methods and the Oniguruma regular expressions define them, normal forms and lower case through
- * utf8proc. Who calls it: the parts of the tokenizer.  Pure functions. */
+/* Unicode for the tokenizers: decoding of trusted UTF-8, character classes as Rust's char methods
+ * and the Oniguruma regular expressions define them, normal forms and lower case through utf8proc.
+ * Pure functions. */
 #ifndef COORDINATOR_TOKENIZER_UNICODE_H
 #define COORDINATOR_TOKENIZER_UNICODE_H
 
@@ -58,8 +58,8 @@ size_t uc_lower(uint32_t cp, uint32_t out[2]);
 
 enum uc_form { UC_NFC, UC_NFD, UC_NFKC, UC_NFKD };
 
-/* True for characters before which a text can be cut for normalisation without changing the result.
- */
+/* True for characters before which a text can be cut for normalisation without changing the
+ * result. */
 bool uc_is_cut(uint32_t cp);
 
 /* True when the n bytes are in this form already (a quick test: false is "perhaps not"). */

@@ -13,13 +13,14 @@
 
 #define TOK_MAX_VOCAB ((int32_t)1 << 24) /* ids are below this */
 
-enum { /* per id */
-       TF_USED = 1,
-       TF_MODEL = 2, /* in the model's vocabulary */
-       TF_ADDED = 4,
-       TF_SPECIAL = 8,
-       TF_BYTE = 16,  /* spelled <0xNN> */
-       TF_PLAIN = 32, /* byte-level: has characters that stand for no byte */
+/* Flags of an id. */
+enum {
+    TF_USED = 1,
+    TF_MODEL = 2, /* in the model's vocabulary */
+    TF_ADDED = 4,
+    TF_SPECIAL = 8,
+    TF_BYTE = 16,  /* spelled <0xNN> */
+    TF_PLAIN = 32, /* byte-level: has characters that stand for no byte */
 };
 
 struct strref {

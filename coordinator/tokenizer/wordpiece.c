@@ -1,5 +1,5 @@
-/* WordPiece (the longest token that begins the rest of the word, again and again) and whole words.
- */
+/* WordPiece (the longest token that begins the rest of the word, again and again) and whole
+ * words. */
 #include "coordinator/tokenizer/impl.h"
 #include "coordinator/tokenizer/unicode.h"
 

@@ -1,9 +1,10 @@
 /* How close attention over the KV cache comes to the machine's limits, measured in the same run.
  *   bench_attention [ISA [THREADS [decode|hot|prefill|small]]]
- * decode: one token over a long context, the cache of all layers too large for any cache; the limit
- * is memory.  hot: the same of a cache in the processor's; the limit is arithmetic.  prefill: a
- * chunk of 512 tokens; the limit is arithmetic.  small: many short sequences of a tiny model; the
- * limit is overhead. */
+ *   decode   one token over a long context, all layers' KV larger than the processor's caches;
+ *            bound by memory
+ *   hot      the same with KV in the processor's caches; bound by arithmetic
+ *   prefill  a chunk of 512 tokens; bound by arithmetic
+ *   small    many short sequences of a tiny model; bound by overhead */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Latencies of the collectives and of the control plane between the ranks of one mpirun:
  *   mpirun -np 2 bench_coll all_reduce [REPEATS]   microseconds by size, shm and mpi
  *   mpirun -np 2 bench_coll bcast [SPIN_US]        a step's broadcast: back to back, and after an
- * idle time mpirun -np 2 bench_coll idle SECONDS           processor time that waiting in
- * control_bcast takes */
+ *                                                  idle time
+ *   mpirun -np 2 bench_coll idle SECONDS           processor time of waiting in control_bcast */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

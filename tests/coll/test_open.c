@@ -1,5 +1,5 @@
-/* Choosing a collective, the local one, refusals at open, and the control plane of a single rank.
- */
+/* Choosing a collective, the local one, refusals at open, and the control plane of a single
+ * rank. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* A chat template from a stranger and a conversation from another: parsing and rendering must end
- * in a status, within its limits, and a text that comes out is UTF-8. Input: a byte of flags, the
- * template, NUL, the messages (when absent, one of our own). */
+/* An untrusted chat template and an untrusted conversation: parsing and rendering must end in a
+ * status, within its limits, and the text that comes out is UTF-8.
+ * Input: a byte of flags, the template, NUL, the messages (when absent, one of our own). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

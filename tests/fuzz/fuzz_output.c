@@ -1,6 +1,6 @@
-/* What a model says, from a stranger: pushed at once and in pieces, the events must be the same;
- * without any marks to look for, the text must come out whole. Input: a byte of options, a byte
- * that says how to cut, the text. */
+/* An untrusted answer of a model: pushed at once and in pieces, the events must be the same;
+ * without any marks to look for, the text must come out whole.
+ * Input: a byte of options, a byte that says how to cut, the text. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* tokenizer.json from a stranger: loading it, and encoding and decoding with what was loaded, must
- * end in a status. The input is the file; behind the first U+0000, if there is one, stands the
- * text. */
+/* An untrusted tokenizer.json: loading it, and encoding and decoding with the result, must end in a
+ * status.
+ * Input: the file; a U+0000, if there is one, ends it, and the text follows. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -7,8 +7,7 @@
  * through cuBLASLt ("fast" linear, its packing of x included).  A step's floor is the greater of
  * its bytes at the copy's rate and its operations at the product's; README.md has the arithmetic
  * and says where the expected times come from.
- * Medians of SAMPLES after WARM_UPS
- * (--tiny: one). */
+ * Medians of SAMPLES after WARM_UPS (--tiny: one). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * and fast, beside what the device reads and copies in the same run.
  *
  *   bench_linear           on GPU 0
- *   bench_linear --tiny    small shapes, for the emulator: shows that it runs, its times mean
- * nothing
+ *   bench_linear --tiny    small shapes, for the emulator: shows that it runs; the times have no
+ *                          meaning
  *
  * A sample is one recorded graph over several copies of the matrix, together larger than the L2
  * cache, so that every product reads its matrix from memory.  The median of SAMPLES is printed.

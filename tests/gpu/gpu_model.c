@@ -1,10 +1,12 @@
 /* Whole models on GPU 0:
  *   gpu_model --models DIR [--stories DIR] [--only same|ranks|nccl|golden|stories] [--few]
  *   mpirun -np N gpu_model --models DIR --ranks COLLECTIVE
- * same: one sequence token by token against batches, chunks, a reused prefix and recorded graphs;
- * ranks: 2 and 4 ranks on this GPU (gpu_ranks.c); nccl: two ranks with an NCCL_HOSTID each, only
- * when asked for.  All have the bits of one rank.  golden, stories: numbers of other programs.
- * TAP on stdout. */
+ *   same             one sequence token by token against batches, chunks, a reused prefix and
+ *                    recorded graphs
+ *   ranks            2 and 4 ranks on this GPU (gpu_ranks.c)
+ *   nccl             two ranks with an NCCL_HOSTID each, only when asked for
+ *   golden, stories  numbers of other programs
+ * The first three must have the bits of one rank.  TAP on stdout. */
 #include "gpu/gpu_model.h"
 
 #include <stdlib.h>

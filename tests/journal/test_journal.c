@@ -267,8 +267,8 @@ Test(journal, differences_are_named)
     free(f.data);
 }
 
-/* The same inputs under another scheduler give another run: with another budget the replay differs.
- */
+/* The same inputs under another scheduler give another run:
+ * with another budget the replay differs. */
 Test(journal, another_scheduler_is_seen)
 {
     struct file f = one_run(400);

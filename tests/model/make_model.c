@@ -25,8 +25,8 @@ static float draw(struct writer *w)
     return (float)(w->rng >> 8) * 0x1p-24f - 0.5f;
 }
 
-/* rows 0: a vector.  Norm weights (mean 1) and biases are random too, so that none can be left out.
- */
+/* rows 0: a vector.  Norm weights (mean 1) and biases are random too, so that none can be left
+ * out. */
 static void tensor(struct writer *w, const char *name, int32_t rows, int32_t cols, float mean)
 {
     size_t n = (size_t)(rows ? rows : 1) * (size_t)cols;

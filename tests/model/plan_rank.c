@@ -94,7 +94,7 @@ static enum status share_rows(int32_t *rows, int32_t *n)
 }
 
 /* The k-th step: the first prefills STEP_TOKENS / SEQS tokens of each sequence, the others decode
- * one. Draws at a high temperature want whole rows. */
+ * one.  Draws at a high temperature need whole rows. */
 static enum status run_step(struct rank *r, int k)
 {
     static int32_t tokens[STEP_TOKENS], blocks[STEP_TOKENS];

@@ -269,8 +269,8 @@ Test(config, rope_frequencies)
     r = good(LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}").rope;
     rope_frequencies(&r, f);
     cr_assert_float_eq(f[4], 0.0025, 1e-15);
-    /* original 64: turns of pair i are 64 f / 2 pi: 10.2, 3.2, 1.02, 0.32; kept above 4, /8 below 1
-     */
+    /* original 64: turns of pair i are 64 f / 2 pi: 10.2, 3.2, 1.02, 0.32;
+     * kept above 4, /8 below 1 */
     r = good(LLAMA,
              "{\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1,"
              "\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}")
@@ -280,8 +280,8 @@ Test(config, rope_frequencies)
     double plain = pow(10000, -0.125), turns = 64 * plain / (2 * acos(-1));
     cr_assert_float_eq(f[1], plain * ((turns - 1) / 3 + (1 - (turns - 1) / 3) / 8), 1e-12);
     cr_assert_float_eq(f[4], 0.01 / 8, 1e-15);
-    /* yarn with original 128: pairs before the border of 32 turns stay, those behind 1 turn are /4
-     */
+    /* yarn with original 128: pairs before the border of 32 turns stay,
+     * those behind 1 turn are divided by 4 */
     r = good(LLAMA, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}").rope;
     rope_frequencies(&r, f);
     cr_assert_eq(f[0], 1);

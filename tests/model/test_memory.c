@@ -1,5 +1,5 @@
-/* The memory plan against what is really taken: the back end's alloc and load_weight are counted.
- */
+/* The memory plan against what is really taken:
+ * the back end's alloc and load_weight are counted. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 

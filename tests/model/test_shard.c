@@ -1,5 +1,5 @@
-/* Shards cover the model once, at the fixed borders, and every query head finds its key/value head.
- */
+/* Shards cover the model once, at the fixed borders, and every query head finds its key/value
+ * head. */
 #include <criterion/criterion.h>
 #include <string.h>
 

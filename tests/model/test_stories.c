@@ -1,5 +1,5 @@
-/* stories260K through the engine: greedy ids, log probabilities and first logits of expected.json.
- */
+/* stories260K through the engine:
+ * greedy ids, log probabilities and first logits of expected.json. */
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <math.h>

@@ -21,8 +21,8 @@ struct job {
     int world;
 };
 
-/* The last token once more, over a copy of this rank's KV in other blocks: in place of its logits.
- */
+/* The last token once more, over a copy of this rank's KV in other blocks:
+ * in place of its logits. */
 static enum status hand_over(struct engine *e, const int32_t *ids, float *logits, int32_t n,
                              int32_t vocab)
 {

@@ -1,6 +1,6 @@
 /* Four ranks as threads, each with two compute threads of its own, against one rank: for
- * ThreadSanitizer. A plain program: Criterion's own memory collides with that of ThreadSanitizer.
- */
+ * ThreadSanitizer.  A plain program, because Criterion's own memory collides with
+ * ThreadSanitizer's. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

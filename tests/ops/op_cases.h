@@ -72,8 +72,8 @@ struct op_env {
 
 struct op_env env_open(struct backend *be);
 enum status env_close(struct op_env *e);
-/* A zeroed [rows, cols] with a stride beyond cols and an offset, or filled from packed host data.
- */
+/* A [rows, cols] with an offset and a stride beyond cols:
+ * zeroed, or filled from packed host data. */
 struct view env_view(struct op_env *e, int32_t rows, int32_t cols, enum dtype t, const void *data);
 /* The same without gaps between rows (index arrays and KV). */
 struct view env_packed(struct op_env *e, int32_t rows, int32_t cols, enum dtype t,

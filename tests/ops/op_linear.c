@@ -133,8 +133,8 @@ static enum status run_linear(struct backend *be, const struct op_case *c, int32
     return env_close(&e);
 }
 
-/* Half a step of x in 8 bits for each weight of a run: runs are what a slice has of a group of 32.
- */
+/* Half a step of x in 8 bits for each weight of a run.
+ * A run is the part of a group of 32 that is in one slice. */
 static double rounding_of_x(const struct op_case *c, int32_t t, const float *w)
 {
     double error = 0;

@@ -160,8 +160,8 @@ Test(kv_store, definition)
     float scale;
     spec_store(DT_I8, x, 8, got_i8, &scale);
     cr_assert(memcmp(got_i8, want_i8, 8) == 0 && scale == 2.0f);
-    /* 448: the greatest; 17, 18 and 19 lie between 16 and 20: a step of 2; 0x1p-10 is half a step
-     */
+    /* 448: the greatest; 17, 18 and 19 lie between 16 and 20: a step of 2;
+     * 0x1p-10 is half a step */
     static const float y[] = {448.0f, 17.0f, 18.0f, 19.0f, 0x1p-9f, 0x1p-10f, -0x1.8p-9f, -464.0f};
     static const uint8_t want_e4m3[] = {0x7e, 0x58, 0x59, 0x5a, 0x01, 0x00, 0x82, 0xfe};
     float unscaled[8];

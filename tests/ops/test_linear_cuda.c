@@ -76,7 +76,7 @@ static struct view whole(struct view v)
 }
 
 /* out [t, n] = rows [0, t) of x [.., k_all] from column `from` on.  aligned: rows begin at
- * multiples of 16 bytes. Checks that nothing around the output is written. */
+ * multiples of 16 bytes.  Checks that no byte around the output is written. */
 static float *multiply(struct rig *r, const struct weight *w, const float *x, int32_t k_all,
                        int32_t from, int32_t k, int32_t t, int32_t n, bool aligned)
 {
@@ -269,8 +269,8 @@ Test(linear_cuda, f16_weights_take_activations_of_any_magnitude)
                 mag += fabs(p);
                 most = fabs(a) > most ? fabs(a) : most;
             }
-            /* rounding of x: relative, or below a scaled segment's normal range 2^-25 of its unit
-             */
+            /* rounding of x: relative, or below a scaled segment's normal range 2^-25 of its
+             * unit */
             double bound = mag * (0x1p-11 + (K + 5) * 0x1p-24) + K * most * 0x1p-38 + 0x1p-148;
             cr_assert(fabs((double)got[i] - sum) <= bound, "row %d column %d: %g, expected %g",
                       i / N, i % N, (double)got[i], sum);

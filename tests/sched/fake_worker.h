@@ -32,8 +32,8 @@ void fake_worker_destroy(struct fake_worker *w);
 /* All state is lost; the next plan must be of that epoch. */
 void fake_worker_reset(struct fake_worker *w, uint64_t epoch, uint32_t n_blocks);
 
-/* Checks and executes a plan.  The result borrows w's memory until the next call but max_inflight.
- */
+/* Checks and executes a plan.
+ * The result borrows w's memory until max_inflight further calls were made. */
 struct step_result fake_worker_step(struct fake_worker *w, const struct step_plan *p);
 
 /* Open sequences; their ids in ids[max_seqs]. */

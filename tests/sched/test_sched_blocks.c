@@ -1,5 +1,5 @@
-/* What sched.h promises about blocks: sharing, preemption, loss of the ranks, two steps in flight.
- */
+/* What sched.h promises about blocks:
+ * sharing, preemption, loss of the ranks, two steps in flight. */
 #include <criterion/criterion.h>
 
 #include "sched/steps.h"

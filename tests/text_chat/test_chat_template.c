@@ -10,9 +10,9 @@
 #include "text_chat/chat_data.h"
 #include "text_chat/json_slice.h"
 
-static const struct tm NOW = {/* 2025-01-15 12:00:00, a Wednesday */
-                              .tm_year = 125, .tm_mon = 0,  .tm_mday = 15,
-                              .tm_hour = 12,  .tm_wday = 3, .tm_yday = 14};
+/* 2025-01-15 12:00:00, a Wednesday */
+static const struct tm NOW = {
+    .tm_year = 125, .tm_mon = 0, .tm_mday = 15, .tm_hour = 12, .tm_wday = 3, .tm_yday = 14};
 
 static struct chat_text text_of(const char *p, size_t n)
 {

@@ -74,8 +74,8 @@ static void drain(struct output_parser *p, struct log *log)
         put_event(log, &e);
 }
 
-/* The log of a text pushed in pieces of the given sizes, again and again (n_sizes 0: all at once).
- */
+/* The log of a text pushed in pieces of the given sizes, again and again.
+ * n_sizes 0: all at once. */
 static char *run(const struct output_options *o, const char *text, size_t n, const size_t *sizes,
                  size_t n_sizes)
 {

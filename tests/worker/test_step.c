@@ -420,8 +420,8 @@ Test(id_map, agrees_with_a_plain_table)
 
 /* ---- edits ---- */
 
-/* One vocabulary share; parts of one row are put together and compared with the whole computation.
- */
+/* One vocabulary share; parts of one row are put together and compared with the whole
+ * computation. */
 static void edited(struct draft *plans, int n_plans, int world, float *row)
 {
     for (int r = 0; r < world; r++) {

@@ -1,5 +1,5 @@
-/* The worker program's tokens: those of other programs, and the same ones whatever the ranks and
- * the batch. A coordinator of the test's own drives it. */
+/* The worker program's tokens: those of other programs, and the same ones whatever the ranks and the
+ * batch.  A coordinator inside the test drives it. */
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <stdio.h>

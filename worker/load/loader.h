@@ -1,7 +1,6 @@
-/* Finds a model's tensors by name, checks them against its configuration and shows a rank its share
- * of them without copying: what it hands out points into the mapped files and is valid until
- * loader_close. A model may be closed once a decoder has loaded it.  Called by the rank's main
- * thread. */
+/* Finds a model's tensors by name, checks them against its configuration and gives a rank views of
+ * its share without copying: pointers into the mapped files, valid until loader_close.  A model may
+ * be closed once a decoder has loaded it.  Called by the rank's main thread. */
 #ifndef WORKER_LOAD_LOADER_H
 #define WORKER_LOAD_LOADER_H
 
@@ -41,8 +40,8 @@ MUST_CHECK enum status loader_tensor(struct loader *ld, const char *name, int32_
  * this build does not know, ST_UNSUPPORTED names it. */
 MUST_CHECK enum status loader_check_used(const struct loader *ld);
 
-/* report(ctx, done, total): bytes of this rank's share, called now and then while a decoder loads.
- */
+/* report(ctx, done, total): bytes of this rank's share, called now and then while a decoder
+ * loads. */
 void loader_on_progress(struct loader *ld, void (*report)(void *ctx, size_t done, size_t total),
                         void *ctx);
 void loader_report(struct loader *ld, size_t done, size_t total);

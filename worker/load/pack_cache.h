@@ -3,11 +3,12 @@
  *   header   magic, key, origin, number of entries, hash of everything up to the first entry's data
  *   entries  weight, layer, offset, bytes, hash of the data
  *   data     at 64-byte boundaries
- * Integers are the machine's own: a file never leaves it.  A file is written under a temporary
- * name, locked, and renamed when it is whole; one that is not exactly as it was written is not
- * used. A new file replaces those of the same origin that are of no use any more: of other contents
- * of the model, or of the same rank and world in another packing; and temporary files that nobody
- * writes. Main thread. */
+ *
+ * Integers have the machine's byte order: a file is never moved to another machine.  A file is
+ * written under a temporary name, locked, and renamed when it is complete; a file that is not exactly
+ * as it was written is not used.  A new file replaces the files of the same origin that can never be
+ * used again: those of other contents of the model, those of the same rank and world in another
+ * packing, and temporary files without a writer.  Main thread. */
 #ifndef WORKER_LOAD_PACK_CACHE_H
 #define WORKER_LOAD_PACK_CACHE_H
 
@@ -51,8 +52,8 @@ MUST_CHECK enum status pack_cache_open(struct pack_cache **out, const char *dir,
 bool pack_cache_find(const struct pack_cache *c, int32_t weight, int32_t layer, const void **data,
                      size_t *n_bytes);
 
-/* For a file that is being written: appends.  When the disk is full the file is given up, logged.
- */
+/* For a file that is being written: appends.
+ * When the disk is full the file is given up, logged. */
 void pack_cache_add(struct pack_cache *c, int32_t weight, int32_t layer, const void *data,
                     size_t n_bytes);
 

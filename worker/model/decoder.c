@@ -330,9 +330,9 @@ static enum status all_reduce(struct decoder *m, struct view x)
 /* What the layer before has computed and not yet added to the residual stream. */
 struct delta {
     struct view x; /* [T,D], or no buf */
-    const struct weight
-        *bias; /* [D] or NULL: of a row-parallel linear, added once, after the sum over
-                  the ranks, so that its place in the order of additions is fixed */
+    /* [D] or NULL: of a row-parallel linear, added once, after the sum over the ranks, so that its
+     * place in the order of additions is fixed. */
+    const struct weight *bias;
 };
 
 /* s->out: partial [T,D], from s->h */

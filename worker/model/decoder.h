@@ -1,6 +1,6 @@
 /* A decoder-only transformer on one rank: its weight shard, its KV cache and its scratch, all sized
- * at open.  decoder_forward is the one path that everything runs through (serving, engine.h,
- * tests). Called by the rank's main thread. */
+ * at open.  Serving, engine.h and tests all run through decoder_forward.
+ * Called by the rank's main thread. */
 #ifndef WORKER_MODEL_DECODER_H
 #define WORKER_MODEL_DECODER_H
 

@@ -54,8 +54,8 @@ static void put_nibbles(const uint8_t *q, bool fifth, uint8_t *p)
         p[i] = (uint8_t)((q[i] & 15) | (q[i + 16] & 15) << 4);
 }
 
-/* The value of the largest magnitude becomes the least integer, which has no positive counterpart.
- */
+/* The value of the largest magnitude becomes the least integer, which has no positive
+ * counterpart. */
 static void encode_symmetric(const float *x, int bits, uint8_t *p)
 {
     uint8_t q[32];

@@ -116,8 +116,8 @@ static enum status put_tokens(struct vocab *v)
 
 /* ---- merges ---- */
 
-/* A merge as "left right": the file has it so, or as a pair.  *blank: where the right part begins.
- */
+/* A merge as "left right"; the file has it in this form or as a pair.
+ * *blank: offset of the blank between the two. */
 static enum status merge_text(const cJSON *item, struct text_buf *out, size_t *blank)
 {
     out->len = 0;
@@ -168,8 +168,8 @@ static int text_order(const void *a, const void *b)
     return strcmp(((const struct by_text *)a)->text, ((const struct by_text *)b)->text);
 }
 
-/* SentencePiece ranks merges by the score of the token they make: minus the place of its first
- * merge. The merges of one token must stand together. */
+/* SentencePiece ranks merges by the score of the token that they make, which is minus the position of
+ * its first merge.  The merges of one token must be adjacent. */
 static enum status scores_from_merges(struct vocab *v, const struct by_text *index, size_t n)
 {
     const cJSON *item;

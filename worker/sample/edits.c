@@ -22,8 +22,7 @@ struct edits {
     struct edits_config cfg;
     struct backend *be;
     struct slot *slots; /* [max_open] */
-    int32_t
-        *tokens; /* [max_open, max_ctx]; pages of sequences without penalties are never touched */
+    int32_t *tokens;    /* [max_open, max_ctx]; untouched for sequences without penalties */
     uint64_t *seen_row; /* [vocab] number of the row that last touched the id */
     int32_t *edit_of;   /* [vocab] its index in list then */
     uint64_t row_number;

@@ -1,8 +1,7 @@
 /* Chooses tokens on rank 0 from what topk gathered of all ranks; common/draw.h has the arithmetic,
- * which the device's op `sample` shares.  Pure, exact over the full
- * vocabulary: when MAX_CANDIDATES candidates do not decide a draw, the sampler says so and is
- * called again with the whole row; both give the same token because both walk the same order with
- * the same sums.
+ * which the device's op `sample` shares.  Pure, exact over the full vocabulary: when MAX_CANDIDATES
+ * candidates do not decide a draw, the sampler says so and is called again with the whole row; both
+ * give the same token because both walk the same order with the same sums.
  *
  * Rules, in double precision (w = exp((l - max) / temperature), so w of the first is 1):
  *  - Order: logit descending; equal logits (also -0 and +0) by id ascending.

@@ -15,8 +15,7 @@ struct step_config {
     int32_t max_open;             /* sequences known at once (running in any step) */
     int32_t max_ctx, n_blocks, block_len, vocab;
     int32_t max_edits; /* logit_edits of one upload */
-    bool pad;  /* steps of decodes alone are padded to step_batch; KV block n_blocks is for the pads
-                */
+    bool pad;  /* decode-only steps are padded to step_batch; KV block n_blocks is for the pads */
     bool land; /* the backend has upload: it fills a buffer beside the one that steps read */
 };
 
@@ -57,8 +56,8 @@ struct step_edits step_edits(const struct step *s);
  * upload it runs beside the step before. */
 MUST_CHECK enum status step_upload(struct step *s);
 
-/* What is known of an open sequence.  slot: its number in [0, max_open), the same until it closes.
- */
+/* What is known of an open sequence.
+ * slot: its number in [0, max_open), the same until it closes. */
 struct step_seq {
     uint64_t seq_id;
     struct sample_params sp;
