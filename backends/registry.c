@@ -1,3 +1,4 @@
+/* The table of backends of this build, and the opening of one by name. */
 #include "backends/backend.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* Finds NCCL with dlopen, so that a binary starts without it, and checks its version.  Called when
+ * the "nccl" collective opens. */
 #include <dlfcn.h>
 #include <string.h>
 

@@ -1,3 +1,5 @@
+/* Finds cuBLASLt with dlopen when numerics "fast" is asked for, so that a binary starts without it.
+ * Called by lt_open; the emulator has a version of its own. */
 #include <dlfcn.h>
 #include <string.h>
 

@@ -1,3 +1,5 @@
+/* Buffers and transfers of the CUDA backend: alloc, read, write, copy, upload, sync.  Host data
+ * goes through the pinned staging buffer; each wait has a limit. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,5 @@
+/* Weights of the CUDA backend: the checks of a weight_src, the bytes it takes, and its upload in
+ * the layout of k_layout.h.  Called while a model loads. */
 #include <stdlib.h>
 #include <string.h>
 

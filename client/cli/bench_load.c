@@ -1,3 +1,5 @@
+/* The load of `ingot bench`: keeps requests in flight at the chosen rate or concurrency, and
+ * records times to the first token, between tokens and to the end.  Called by bench.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

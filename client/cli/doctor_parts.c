@@ -1,3 +1,5 @@
+/* Findings of `ingot doctor` about Ingot's own needs: its programs, libraries, ports and MPI
+ * launcher.  Called by doctor.c. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,3 +1,5 @@
+/* Findings of `ingot doctor` about the machine: CPU, memory, shared memory, limits, GPU.  Called by
+ * doctor.c. */
 #ifdef __linux__
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <sched.h>

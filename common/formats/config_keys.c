@@ -1,3 +1,6 @@
+/* The keys of config.json: which architecture reads each, and which values change nothing.  A key
+ * that is not in the table is refused, so that no setting is ignored silently.  Called by
+ * model_config.c. */
 #include <cjson/cJSON.h>
 #include <string.h>
 

@@ -1,3 +1,5 @@
+/* RoPE settings of config.json: rope_theta with rope_scaling, or rope_parameters; checks each key
+ * that the scaling type uses.  Called by model_config.c. */
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,5 @@
+/* GGUF models in several files: the keys split.*, and the joining of all parts' tensor tables.
+ * Called by gguf.c and gguf_file.c. */
 #include <stdlib.h>
 #include <string.h>
 

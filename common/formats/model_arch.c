@@ -1,3 +1,5 @@
+/* The architectures that Ingot runs: their tensors' names and axes, their biases, and the reasons
+ * for refusing others.  Called by the configuration readers and the weight loader. */
 #include <string.h>
 
 #include "common/formats/model_config.h"

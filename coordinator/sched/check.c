@@ -1,3 +1,5 @@
+/* sched_check: every invariant of the scheduler's state; prints the first that does not hold and
+ * aborts.  Called by tests. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,3 +1,5 @@
+/* sched_commit: takes the result of the oldest step in flight, appends its tokens, makes full blocks
+ * known to the prefix cache and ends sequences.  Called by the loop through sched.h. */
 #include "coordinator/sched/internal.h"
 
 static enum status check_result(const struct sched *s, const struct step_result *r)

@@ -1,3 +1,4 @@
+/* sched_create and sched_destroy: the scheduler's single allocation, divided among its arrays. */
 #include <stdlib.h>
 #include <string.h>
 

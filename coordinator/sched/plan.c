@@ -1,3 +1,5 @@
+/* sched_plan: chooses the next step: decodes first, then prefills in rank order, with blocks from
+ * the pool; preempts sequences when decodes find no block.  Called by the loop through sched.h. */
 #include <string.h>
 
 #include "coordinator/sched/internal.h"

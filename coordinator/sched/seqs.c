@@ -1,3 +1,5 @@
+/* The scheduler's sequences: slots, the hash by id, and the waiting and running lists in rank
+ * order.  Called by the other files of this folder. */
 #include "coordinator/sched/internal.h"
 
 #include <assert.h>

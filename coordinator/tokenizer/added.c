@@ -1,3 +1,5 @@
+/* Added tokens: finding them in a text before and after normalization.  Called by encode.c and, to
+ * prepare the search, by tokenizer.c. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,3 +1,5 @@
+/* The pre-tokenizer: cuts the normalized text into pieces and rewrites them where a step says so.
+ * Called by encode.c. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
+/* A trie in one hash table keyed by (node, byte): small, and a step is one look-up.  Used by the
+ * unigram model and by the search for added tokens. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "coordinator/tokenizer/impl.h"
-
-/* Edges live in one hash table keyed by (node, byte): small, and a step is one look-up. */
 
 static uint32_t edge_hash(uint32_t node, unsigned char byte)
 {

@@ -1,3 +1,5 @@
+/* What the text commands share: parsing of options, reading of input, and messages.  Called by the
+ * text_*.c files of `ingot-text`. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* Configurations: each form of config.json that is read, and each that is refused by name. */
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* The safetensors parser and its index: good files, and malformed ones at a guard page. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Inputs and buffers for the op tests: deterministic values, typed loads and stores, views. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* The incremental detokenizer: any cut of a stream of ids gives the same bytes. */
 #include "tests/text/vectors.h"
 
 #include "common/utf8.h"

@@ -1,3 +1,4 @@
+/* The GGUF parser: files written here are read back; malformed ones are refused. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Stop strings: any chunking of a text gives the result of the plain specification. */
 #include "tests/text/vectors.h"
 
 #include "coordinator/tokenizer/stop.h"

@@ -1,3 +1,4 @@
+/* Tokenizers against vectors of HuggingFace tokenizers, and properties that hold for any text. */
 #include "tests/text/vectors.h"
 
 #include <criterion/criterion.h>

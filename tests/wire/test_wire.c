@@ -1,3 +1,5 @@
+/* Messages on the wire: golden bytes, round trips, damaged messages, and the checks of
+ * endpoints. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

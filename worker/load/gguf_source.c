@@ -1,3 +1,4 @@
+/* A GGUF model, in one file or several, as the loader's list of tensors. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,3 +1,5 @@
+/* A folder of safetensors files, with an index or a single file, as the loader's list of
+ * tensors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,5 @@
+/* step_check: validates a whole step plan before any of it is carried out.  Called by
+ * step_apply. */
 #include <math.h>
 
 #include "worker/step/internal.h"
