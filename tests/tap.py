@@ -8,6 +8,9 @@
 
     tap.main()
 
+Nothing here may depend on how fast the machine is: wait_for() and LIMIT are for what must come, race() for what may come
+too late.
+
 A case fails by raising, is skipped by raising tap.Skip(reason).
 """
 import os
@@ -16,8 +19,29 @@ import time
 import traceback
 
 
+LIMIT = 300  # seconds for whatever must come: only what hangs takes so long
+
+
 class Skip(Exception):
     pass
+
+
+def wait_for(condition, what):
+    """Until condition() is true; its value."""
+    end = time.monotonic() + LIMIT
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not within {LIMIT} s: {what}"
+        time.sleep(0.02)
+    return value
+
+
+def race(attempt, tries=50):
+    """For what has to come before something else ends, a cancel before the answer's last token: attempt() tells whether
+    it did, and asserts by itself what must hold in either case.  It may come too late, but not every time."""
+    for _ in range(tries):
+        if attempt():
+            return
+    raise AssertionError(f"{tries} attempts, and always too late")
 
 
 _cases = []

@@ -12,11 +12,12 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "cluster")]
 from cluster import BIN  # noqa: E402
+from tap import LIMIT  # noqa: E402
 
 INGOT = str(BIN / "ingot")
 
 
-def ingot(*args, stdin="", timeout=120, env=None):
+def ingot(*args, stdin="", timeout=LIMIT, env=None):
     return subprocess.run([INGOT, *map(str, args)], input=stdin, capture_output=True, text=True,
                           timeout=timeout, env={**os.environ, **(env or {})})
 
@@ -42,7 +43,7 @@ class Terminal:
             os.execv(INGOT, [INGOT, *map(str, args)])
         self.seen = ""
 
-    def until(self, text, seconds=30):
+    def until(self, text, seconds=LIMIT):
         """Reads until text has appeared since the last call; what was read."""
         end = time.monotonic() + seconds
         while text not in self.seen:
@@ -76,7 +77,7 @@ class Terminal:
     def type(self, text):
         os.write(self.fd, text.encode())
 
-    def wait(self, seconds=30):
+    def wait(self, seconds=LIMIT):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if select.select([self.fd], [], [], 0.05)[0]:

@@ -127,7 +127,7 @@ def errors_say_where_a_model_comes_from():
 def a_place_in_the_source_is_for_debug_logs():
     for level, shown in (("info", False), ("debug", True)):
         p = subprocess.run([BIN / "ingot-coordinator", "--model", "/no/such/model", "--log-level", level],
-                           capture_output=True, text=True, timeout=60)
+                           capture_output=True, text=True, timeout=tap.LIMIT)
         assert p.returncode == 2 and "there is no model at /no/such/model" in p.stderr, p
         assert bool(re.search(r"not_found at \w+\.c:\d+: ", p.stderr)) == shown, p
 
@@ -153,7 +153,7 @@ def siblings_are_named_when_missing():
                               (["inspect", "m"], "ingot-worker"), (["replay", "list", "f"], "ingot-journal"),
                               (["quantize", "m", "o.gguf", "--type", "q8_0"], "ingot-quantize"),
                               (["serve", "m"], "ingot-coordinator")]:
-            p = subprocess.run([alone, *args], capture_output=True, text=True, timeout=60,
+            p = subprocess.run([alone, *args], capture_output=True, text=True, timeout=tap.LIMIT,
                                env={"PATH": "/usr/bin:/bin"})
             assert p.returncode == 1 and sibling in p.stderr, (args, p)
 

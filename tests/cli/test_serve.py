@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 from cli_tools import BIN, INGOT, ok
 import tap
@@ -27,11 +26,8 @@ def ours(pids):
     return [p for p in pids if command_of(p).rsplit("/", 1)[-1].startswith(("ingot", "mpirun"))]
 
 
-def gone(pids, seconds=10):
-    end = time.monotonic() + seconds
-    while ours(pids) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not ours(pids)
+def gone(pids):
+    return tap.wait_for(lambda: not ours(pids), "the processes have ended")
 
 
 def shared_segments(pid):
@@ -67,7 +63,7 @@ def killed_groups_do_not_pile_up():
             counts.append(sum(1 for _ in folder.rglob("*")))
             os.kill(ranks[-1], signal.SIGKILL)
             assert gone(ranks)
-            c.client(timeout=60).wait_ready()
+            c.client().wait_ready()
         assert counts[-1] <= counts[0] + 4, counts
     assert not folder.exists()
 
@@ -77,7 +73,7 @@ def sigterm_removes_everything():
     with Cluster(DEMO, tp=2, threads=1) as c:
         folder, pids = private_folder(c), children(c.serve.pid)
         c.serve.send_signal(signal.SIGTERM)
-        assert c.serve.wait(30) == 0
+        assert c.serve.wait(tap.LIMIT) == 0
         assert gone(pids) and not folder.exists()
 
 
@@ -89,11 +85,9 @@ def a_second_signal_ends_at_once():
         assert client.recv()[0] == "Accepted"
         folder, pids = private_folder(c), children(c.serve.pid)
         c.serve.send_signal(signal.SIGINT)
-        end = time.monotonic() + 10
-        while "Ctrl-C again" not in c.log() and c.serve.poll() is None and time.monotonic() < end:
-            time.sleep(0.01)
+        tap.wait_for(lambda: "Ctrl-C again" in c.log() or c.serve.poll() is not None, "the first signal is seen")
         c.serve.send_signal(signal.SIGINT)
-        assert c.serve.wait(10) in (0, -signal.SIGINT)
+        assert c.serve.wait(tap.LIMIT) in (0, -signal.SIGINT)
         assert gone(pids) and not folder.exists()
 
 
@@ -122,12 +116,13 @@ def a_dead_coordinator_ends_serve():
         coordinator = [p for p in pids if command_of(p).endswith("ingot-coordinator")]
         assert len(coordinator) == 1
         # a client in the middle of an answer hears nothing any more, and says so
-        client = subprocess.Popen([INGOT, "generate", "--connect", c.endpoint, "--prompt", "a", "--ignore-eos",
-                                   "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert json.loads(client.stdout.readline())["type"] == "accepted"
-        os.kill(coordinator[0], signal.SIGKILL)
-        assert c.serve.wait(30) == 1
-        out, err = client.communicate(timeout=30)
+        with c.held():
+            client = subprocess.Popen([INGOT, "generate", "--connect", c.endpoint, "--prompt", "a", "--ignore-eos",
+                                       "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            assert json.loads(client.stdout.readline())["type"] == "accepted"
+            os.kill(coordinator[0], signal.SIGKILL)
+        assert c.serve.wait(tap.LIMIT) == 1
+        out, err = client.communicate(timeout=tap.LIMIT)
         last = json.loads(out.splitlines()[-1])
         assert last["type"] == "error" and last["code"] == "peer" and last["retryable"] is True, last
         assert client.returncode == 3 and "seems to be gone" in err, (client.returncode, err)
@@ -138,12 +133,10 @@ def a_dead_coordinator_ends_serve():
 @tap.case
 def a_stopped_rank_of_two_groups_is_replaced():
     with Cluster(DEMO, tp=2, threads=1,
-                 extra=["--standby", "1", "--step-deadline-ms", "500"]) as c:
+                 extra=["--standby", "1", "--step-deadline-ms", "2000"]) as c:
         client = c.clients[0]
-        end = time.monotonic() + 60
         # a group that has not joined yet is not the coordinator's to lose
-        while c.log().count("welcomed by the coordinator") < 2 and time.monotonic() < end:
-            time.sleep(0.05)
+        tap.wait_for(lambda: c.log().count("welcomed by the coordinator") >= 2, "two groups")
         ranks = c.worker_pids()
         assert len(ranks) == 4, ranks
         group = next(g for g in (children(p) for p in children(c.serve.pid)
@@ -152,43 +145,43 @@ def a_stopped_rank_of_two_groups_is_replaced():
         assert len(victims) == 2, victims
         for victim in victims:
             os.kill(victim, signal.SIGSTOP)
-        answer = client.generate(timeout=60, text=b"Once", max_tokens=40, sampling={"ignore_eos": True})
+        answer = client.generate(text=b"Once", max_tokens=40, sampling={"ignore_eos": True})
         assert answer.finish and len(answer.ids[0]) == 40
-        assert gone(victims, 30), "the stopped ranks are still there"
+        assert gone(victims)
 
 
 @tap.case
 def run_ends_with_its_server():
     """SIGINT while loading, SIGKILL while answering: nothing stays."""
-    for sig, code in [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)]:
+    def ended(sig, code):
         p = subprocess.Popen([INGOT, "run", str(DEMO), "--tp", "2", "--threads", "1", "--prompt", "a",
                               "--ignore-eos"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        pids = []
-        end = time.monotonic() + 30
-        while len(ours(pids)) < 2 and time.monotonic() < end:
-            pids = children(p.pid)
+        tap.wait_for(lambda: len(ours(children(p.pid))) >= 2, "coordinator and ranks")
         if sig == signal.SIGKILL:
             assert p.stdout.read(1)
-            pids = children(p.pid)
+        pids = children(p.pid)
         p.send_signal(sig)
-        p.communicate(timeout=30)
-        assert p.returncode == code, (sig, p.returncode)
-        assert gone(pids), [command_of(k) for k in ours(pids)]
+        p.communicate(timeout=tap.LIMIT)
+        assert p.returncode in (code, 0), (sig, p.returncode)
+        assert gone(pids)
+        return p.returncode == code  # 0: it had answered already
+    for sig, code in [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)]:
+        tap.race(lambda sig=sig, code=code: ended(sig, code))
 
 
 @tap.case
 def quickstart_from_a_finished_build():
     script = ROOT / "deploy" / "quickstart.sh"
-    p = subprocess.run([script, "--nonsense"], capture_output=True, text=True, timeout=30)
+    p = subprocess.run([script, "--nonsense"], capture_output=True, text=True, timeout=tap.LIMIT)
     assert p.returncode == 2 and "--nonsense" in p.stderr, p
     for path in [script, ROOT / "deploy" / "install-packages.sh", ROOT / "deploy" / "slurm" / "ingot.sbatch"]:
-        subprocess.run(["bash", "-n", path], check=True, timeout=30)
+        subprocess.run(["bash", "-n", path], check=True, timeout=tap.LIMIT)
         if shutil.which("shellcheck"):
-            subprocess.run(["shellcheck", path], check=True, timeout=60)
+            subprocess.run(["shellcheck", path], check=True, timeout=tap.LIMIT)
     if BIN.resolve() != (ROOT / "build" / "release" / "bin").resolve():
         raise tap.Skip("quickstart builds in build/release, and these programs are from elsewhere")
     p = subprocess.run([script, "--no-packages", "What is Ingot?"], capture_output=True, text=True,
-                       timeout=500)
+                       timeout=tap.LIMIT)
     assert p.returncode == 0, (p.stdout[-2000:], p.stderr[-2000:])
     answer = p.stdout.split("> What is Ingot?\n")[1].split("\n==")[0]
     assert len(answer) > 20 and "nothing is left running" in p.stdout, p.stdout

@@ -5,6 +5,7 @@
     with Parts(model, tp=2) as c:                    # coordinator and mpirun by hand, no supervisor
         ...
 """
+import contextlib
 import os
 import pathlib
 import shutil
@@ -16,11 +17,14 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1])]
 import ingot_client  # noqa: E402
 import temp_dir  # noqa: E402
+from tap import LIMIT  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("INGOT_BIN", ROOT / "build" / "release" / "bin"))
 DATA = pathlib.Path(os.environ.get("INGOT_DATA", ROOT.parent / "shared" / "data"))
 DEMO = ROOT / "deploy" / "demo-model"
+# On a busy machine a healthy group must not be given up; tests of the deadlines have their own.
+PATIENT = ["--silence-ms", 1000 * LIMIT, "--step-deadline-ms", 1000 * LIMIT]
 
 
 def model(name):
@@ -80,7 +84,7 @@ class _Base:
         return p
 
     def client(self, **kw):
-        c = ingot_client.Client(self.endpoint, **kw)
+        c = ingot_client.Client(self.endpoint, **{"timeout": LIMIT, **kw})
         self.clients.append(c)
         return c
 
@@ -92,10 +96,23 @@ class _Base:
         return sorted(pid for p in self.procs if p.poll() is None for pid in children(p.pid) + [p.pid]
                       if command_of(pid).endswith("ingot-worker"))
 
+    @contextlib.contextmanager
+    def held(self):
+        """The ranks are stopped: no token is computed inside the block, however long it takes."""
+        ranks = self.worker_pids()
+        for pid in ranks:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in ranks:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
     def __enter__(self):
         try:
             self.start()
-            self.client(timeout=60).wait_ready()
+            self.client().wait_ready()
         except BaseException:
             print(self.log()[-4000:])
             self.__exit__()
@@ -140,7 +157,7 @@ class Parts(_Base):
     def start(self):
         self.coordinator = self.spawn(BIN / "ingot-coordinator", "--model", self.model, "--listen",
                                       self.endpoint, "--workers", self.workers,
-                                      *self.coordinator_args)
+                                      *PATIENT, *self.coordinator_args)
         self.group()
 
     def group(self):
@@ -162,4 +179,4 @@ class Cluster(_Base):
     def start(self):
         self.serve = self.spawn(BIN / "ingot", "serve", self.model, "--tp", self.tp, "--coll",
                                 self.coll, "--threads", self.threads, "--listen", self.endpoint,
-                                *self.extra)
+                                "--step-deadline-ms", 1000 * LIMIT, *self.extra)

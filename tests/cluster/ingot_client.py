@@ -103,8 +103,8 @@ class Client:
                 return got, m
             self.backlog.append((got, m))
 
-    def wait_ready(self, timeout=60.0):
-        end = time.monotonic() + timeout
+    def wait_ready(self, timeout=None):
+        end = time.monotonic() + (timeout or self.timeout)
         while time.monotonic() < end:
             _, m = self.call("Ping")
             if m.ready:
@@ -117,10 +117,18 @@ class Client:
         self.send("Generate", request_id=rid, **fields)
         return rid
 
-    def collect(self, rids, timeout=None):
-        """{request id: Answer} of requests that were started."""
+    def replies(self, rids):
+        """{request id: Answer} with one message for each of the requests: Accepted or Rejected."""
         answers = {rid: Answer() for rid in rids}
-        open_ids = set(rids)
+        for _ in rids:
+            name, m = self.recv()
+            answers[m.request_id].take(name, m)
+        return answers
+
+    def collect(self, rids, timeout=None, answers=None):
+        """{request id: Answer} of requests that were started.  answers: what was read before."""
+        answers = answers or {rid: Answer() for rid in rids}
+        open_ids = {rid for rid in rids if not answers[rid].terminals}
         while open_ids:
             name, m = self.recv(timeout)
             if m.request_id not in answers:

@@ -57,10 +57,10 @@ def answers(name, together=True, worker=(), **how):
         client = c.clients[0]
         if together:
             rids = [client.start(**r) for r in REQUESTS]
-            got = client.collect(rids, 200)
+            got = client.collect(rids)
             out = [got[r] for r in rids]
         else:
-            out = [client.generate(timeout=100, **r) for r in REQUESTS]
+            out = [client.generate(**r) for r in REQUESTS]
         assert "emulated GPU" in c.log(), c.log()
     for a in out:
         assert a.finish, a.error
@@ -73,7 +73,7 @@ def greedy_ids_are_those_of_the_fixture():
     case = json.loads((path / "expected.json").read_text())["cases"][0]
     n = min(12, len(case["ids"]))
     with Parts(path, worker=CUDA) as c:
-        a = c.clients[0].generate(timeout=100, tokens={"id": case["prompt_ids"]}, max_tokens=n,
+        a = c.clients[0].generate(tokens={"id": case["prompt_ids"]}, max_tokens=n,
                                   sampling={"temperature": 0, "logprobs": True})
         assert a.finish, a.error
         assert a.ids[0] == case["ids"][:n], (a.ids[0], case["ids"][:n])
@@ -111,7 +111,7 @@ def without_a_driver_there_is_one_clear_line():
     if pathlib.Path("/dev/nvidiactl").exists() or pathlib.Path("/proc/driver/nvidia").exists():
         raise tap.Skip("this machine has a driver")
     r = subprocess.run([REAL / "ingot-worker", "--backend", "cuda", "--model", need("stories260K"), "--connect",
-                        "ipc:///nonexistent/x"], capture_output=True, text=True, timeout=60)
+                        "ipc:///nonexistent/x"], capture_output=True, text=True, timeout=tap.LIMIT)
     has_cuda = "in this build" not in r.stderr
     want = "no CUDA driver on this machine" if has_cuda else "no backend 'cuda' in this build (it has: cpu)"
     assert r.returncode == 3 and want in r.stderr, (r.returncode, r.stderr)
@@ -120,7 +120,7 @@ def without_a_driver_there_is_one_clear_line():
 @tap.case
 def a_device_that_is_not_there():
     r = subprocess.run([REAL / "emulated" / "ingot-worker", "--backend", "cuda", "--device", "3", "--inspect",
-                        "--model", need("stories260K")], capture_output=True, text=True, timeout=60)
+                        "--model", need("stories260K")], capture_output=True, text=True, timeout=tap.LIMIT)
     assert r.returncode == 3 and "device 3, there is 1" in r.stderr, (r.returncode, r.stderr)
 
 

@@ -39,10 +39,10 @@ def ask(worker, coordinator, together, **how):
         client = c.clients[0]
         if together:
             rids = [client.start(**r) for r in REQUESTS]
-            got = client.collect(rids, 240)
+            got = client.collect(rids)
             answers = [got[r] for r in rids]
         else:
-            answers = [client.generate(timeout=240, **r) for r in REQUESTS]
+            answers = [client.generate(**r) for r in REQUESTS]
         for a in answers:
             assert a.finish, a.error
         return [(a.key(), a.top) for a in answers], client.call("Stats")[1], c.log()

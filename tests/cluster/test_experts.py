@@ -37,17 +37,17 @@ REQUESTS = requests()
 def ask(client, together):
     if together:
         rids = [client.start(**r) for r in REQUESTS]
-        got = client.collect(rids, 120)
+        got = client.collect(rids)
         answers = [got[r] for r in rids]
     else:
-        answers = [client.generate(timeout=60, **r) for r in REQUESTS]
+        answers = [client.generate(**r) for r in REQUESTS]
     for a in answers:
         assert a.finish, a.error
     return answers
 
 
 def ingot(*args):
-    p = subprocess.run([BIN / "ingot", *args], capture_output=True, text=True, timeout=120)
+    p = subprocess.run([BIN / "ingot", *args], capture_output=True, text=True, timeout=tap.LIMIT)
     assert p.returncode == 0, p.stderr
     return p.stdout
 

@@ -56,10 +56,10 @@ oracle = None
 def ask(client, together, requests=REQUESTS):
     if together:
         rids = [client.start(**r) for r in requests]
-        got = client.collect(rids, 120)
+        got = client.collect(rids)
         answers = [got[r] for r in rids]
     else:
-        answers = [client.generate(timeout=60, **r) for r in requests]
+        answers = [client.generate(**r) for r in requests]
     for a in answers:
         assert a.finish, a.error
     return answers
@@ -149,7 +149,7 @@ def quantised(kind):
         with temp_dir.folder() as folder:
             file = pathlib.Path(folder) / f"{kind}.gguf"
             source = random_model.make(pathlib.Path(folder) / "model")
-            subprocess.run([BIN / "ingot-quantize", source, file, "--type", kind], check=True, timeout=120,
+            subprocess.run([BIN / "ingot-quantize", source, file, "--type", kind], check=True, timeout=tap.LIMIT,
                            capture_output=True)
             with Parts(file, worker=["--isa", "plain"], coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
                 want = ask(c.clients[0], together=False, requests=few)

@@ -74,7 +74,7 @@ static int last_missing(struct coll *c, struct backend *be)
 
 Test(ipc, names_a_missing_rank)
 {
-    all_pass(3, 3000, last_missing);
+    all_pass(3, 5000, last_missing);
 }
 
 Test(ipc, an_abort_reaches_the_others)

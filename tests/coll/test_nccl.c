@@ -89,7 +89,7 @@ static int last_missing(struct coll *c, struct backend *be)
 
 Test(nccl, names_a_missing_rank)
 {
-    all_pass(3, 3000, last_missing);
+    all_pass(3, 5000, last_missing);
 }
 
 Test(nccl, an_abort_reaches_the_others)
@@ -106,14 +106,15 @@ Test(nccl, a_rank_that_never_connects)
     cr_assert(strstr(ranks[0].text, "did not come within 500 ms"), "%s", ranks[0].text);
 }
 
-static void expect_open_failure(const char *fault, enum status want, const char *text)
+static void expect_open_failure(const char *fault, uint32_t deadline_ms, enum status want,
+                                const char *text)
 {
     struct rank r[1];
     setenv("FAKE_NCCL", fault, 1);
     unsigned char id[NCCL_ID_BYTES] = {0};
     struct nccl_board board = {0};
     r[0] = (struct rank){.board = &board, .id = id};
-    r[0].cfg = (struct coll_config){.world = 1, .max_bytes = 4096, .deadline_ms = 500};
+    r[0].cfg = (struct coll_config){.world = 1, .max_bytes = 4096, .deadline_ms = deadline_ms};
     rank_main(&r[0]);
     cr_assert_eq(r[0].st, want, "%s: %s", fault, r[0].text);
     cr_assert(strstr(r[0].text, text), "'%s' does not say '%s'", r[0].text, text);
@@ -121,10 +122,10 @@ static void expect_open_failure(const char *fault, enum status want, const char 
 
 Test(nccl, faults_have_names)
 {
-    expect_open_failure("old", ST_UNSUPPORTED, "is version 20000, needed is");
-    expect_open_failure("init", ST_PEER, "connecting: some error");
-    expect_open_failure("hang", ST_TIMEOUT, "did not come within 500 ms");
-    expect_open_failure("later", ST_PEER, "remote error");
+    expect_open_failure("old", 240000, ST_UNSUPPORTED, "is version 20000, needed is");
+    expect_open_failure("init", 240000, ST_PEER, "connecting: some error");
+    expect_open_failure("hang", 500, ST_TIMEOUT, "did not come within 500 ms");
+    expect_open_failure("later", 240000, ST_PEER, "remote error");
 }
 
 /* What NCCL saw as its host in a rank's process of its own, which loads the library for this rank:

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import tap  # noqa: E402
@@ -35,7 +34,7 @@ def need_programs():
 
 def run(*command, **how):
     return subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=200, check=False, **how)
+                          timeout=tap.LIMIT, check=False, **how)
 
 
 class Bare:
@@ -93,11 +92,9 @@ def a_build_that_hangs_is_stopped():
     bare.add_gpu()
     for tool in ("cc", "c++", "make", "nvcc"):
         bare.add(tool, "#!/bin/sh\n")
-    bare.add("cmake", "#!/bin/sh\nsleep 150\n")
-    began = time.monotonic()
-    r = bare.check("--budget", "7")
+    bare.add("cmake", "#!/bin/sh\nsleep 100000\n")
+    r = bare.check("--budget", "12")
     assert r.returncode == 1 and "build " in r.stdout and "its time was up" in r.stdout, r.stdout
-    assert time.monotonic() - began < 100
 
 
 @tap.case

@@ -8,9 +8,9 @@
 
 #include "common/wire/worker_msg.h"
 
-enum { FAKE_PATIENCE_MS = 120000 }; /* for what must come; generous, machines are shared */
+enum { FAKE_PATIENCE_MS = 300000 }; /* for what must come; generous, machines are shared */
 enum { FAKE_BLOCK_LEN = 8 };
-enum { FAKE_BEAT_MS = 100, FAKE_LEASE_MS = 20000 };
+enum { FAKE_BEAT_MS = 100, FAKE_LEASE_MS = 60000 };
 
 struct fake {
     void *ctx, *router;

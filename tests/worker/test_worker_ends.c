@@ -139,8 +139,8 @@ Test(epoch, a_reset_forgets_the_sequences)
 Test(ends, heartbeats_keep_an_idle_group)
 {
     struct fake f;
-    fake_start(&f, 2, fake_tiny_model(), "auto", 1000);
-    fake_heartbeats(&f, 25); /* longer than two leases */
+    fake_start(&f, 2, fake_tiny_model(), "auto", 2000);
+    fake_heartbeats(&f, 45); /* longer than two leases */
     fake_shut_down(&f);
 }
 
@@ -296,7 +296,7 @@ Test(ends, sigstop_of_rank_1)
     pid_t pids[16];
     fake_open(&f);
     fake_launch(&f, 2, fake_tiny_model(),
-                (const char *const[]){"--peer-ms", "1000", "--coll", "shm", NULL});
+                (const char *const[]){"--peer-ms", "4000", "--coll", "shm", NULL});
     fake_join(&f, FAKE_BEAT_MS, FAKE_LEASE_MS);
     int n = fake_ranks(&f, pids, 16);
     if (n == 0)
