@@ -1,0 +1,1 @@
+ingot_fuzz(http LIBS ingot_http)

@@ -1,0 +1,6 @@
+# The HTTP gateway's parser and server.
+set(dir ${CMAKE_CURRENT_LIST_DIR})
+ingot_test(test_http_parser ${dir}/test_http_parser.c ${dir}/http_table.c LIBS ingot_http)
+ingot_test(test_corpus_http ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_http.c
+  LIBS ingot_http)
+target_compile_definitions(test_corpus_http PRIVATE CORPUS="http")
