@@ -16,10 +16,12 @@
 static_assert((int)INGOT_NOT_FOUND == (int)ST_NOT_FOUND, "codes are statuses");
 static_assert((int)INGOT_REASON_FAILED == (int)REASON_FAILED, "reasons are the protocol's");
 static_assert(sizeof(struct ingot_logprob) == sizeof(struct token_logprob), "same layout");
+static_assert((int)INGOT_TENANT_SIZE == (int)MAX_TENANT, "a tenant fits");
 static_assert(INGOT_ID_SIZE == MAX_REQUEST_ID + 1, "a request id and its NUL");
 
 enum { MIN_SILENCE_US = 5 * 1000 * 1000, WATCH_MS = 500 };
 enum { MEM_BYTES = 256 << 20, ASK_TIMEOUT_MS = 60000, MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES };
+enum { OWN_TENANT_BYTES = 16 };
 
 /* an event that came while the client was waiting for a reply to something else */
 struct kept {
@@ -34,7 +36,8 @@ struct ingot_client {
     bool has_frame;
     struct kept *kept, **kept_end;
     struct ingot_server server;
-    char version[64], model_name[256];
+    char version[64], model_name[256], *endpoint;
+    struct tenant tenant;
     uint32_t heartbeat_ms;
     uint64_t heard_us;
     uint32_t n_running; /* requests without their terminal event */
@@ -185,7 +188,10 @@ static void make_id(struct ingot_client *c, char id[INGOT_ID_SIZE])
 static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
 {
     struct client_msg m = {.type = MSG_HELLO};
-    m.u.hello = (struct msg_hello){WIRE_MAJOR, WIRE_MAJOR, "libingot " INGOT_VERSION};
+    m.u.hello = (struct msg_hello){.major_min = WIRE_MAJOR,
+                                   .major_max = WIRE_MAJOR,
+                                   .client = "libingot " INGOT_VERSION,
+                                   .tenant = c->tenant};
     TRY(send_request(c, &m));
     TRY(receive(c, &m, false, clock_us() + 1000U * (uint64_t)timeout_ms));
     if (m.type == MSG_ERROR)
@@ -210,31 +216,46 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
     return ST_OK;
 }
 
-static enum status open_client(struct ingot_client *c, const char *endpoint, uint32_t timeout_ms)
+static enum status open_socket(struct ingot_client *c, uint32_t timeout_ms)
 {
     struct sock_config sc = {.max_message = (size_t)64 << 20, .linger_ms = 200};
+    TRY(sock_connect_dealer(&c->sock, c->ctx, c->endpoint, &sc));
+    enum status st = hello(c, timeout_ms);
+    if (st == ST_TIMEOUT)
+        FAIL(ST_TIMEOUT, "nobody answers at %s (is a server running? try 'ingot serve MODEL')",
+             c->endpoint);
+    return st;
+}
+
+static enum status open_client(struct ingot_client *c, const struct ingot_options *o)
+{
+    const char *endpoint = o->endpoint ? o->endpoint : "tcp://127.0.0.1:5555";
     TRY(sock_check_endpoint(endpoint, false, true));
+    if (o->tenant) {
+        TRY(tenant_of_bytes(&c->tenant, o->tenant, o->n_tenant));
+    } else {
+        c->tenant.n = OWN_TENANT_BYTES;
+        random_bytes(c->tenant.bytes, OWN_TENANT_BYTES);
+    }
+    c->endpoint = strdup(endpoint);
+    if (!c->endpoint)
+        FAIL(ST_NOMEM, "no memory for a client");
     TRY(wire_mem_init(&c->rx, MEM_BYTES));
     TRY(wire_mem_init(&c->tx, MEM_BYTES));
     c->ctx = zmq_ctx_new();
     if (!c->ctx)
         FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
-    TRY(sock_connect_dealer(&c->sock, c->ctx, endpoint, &sc));
-    enum status st = hello(c, timeout_ms);
-    if (st == ST_TIMEOUT)
-        FAIL(ST_TIMEOUT, "nobody answers at %s (is a server running? try 'ingot serve MODEL')",
-             endpoint);
-    return st;
+    return open_socket(c, o->timeout_ms);
 }
 
-enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms)
+enum ingot_code ingot_open(struct ingot_client **out, const struct ingot_options *o)
 {
     struct ingot_client *c = calloc(1, sizeof *c);
     *out = NULL;
     if (!c)
         return INGOT_OUT_OF_MEMORY;
     c->kept_end = &c->kept;
-    enum status st = open_client(c, endpoint ? endpoint : "tcp://127.0.0.1:5555", timeout_ms);
+    enum status st = open_client(c, o);
     if (st != ST_OK) {
         ingot_close(c);
         return (enum ingot_code)st;
@@ -243,10 +264,13 @@ enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, u
     return INGOT_OK;
 }
 
-void ingot_close(struct ingot_client *c)
+enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms)
 {
-    if (!c)
-        return;
+    return ingot_open(out, &(struct ingot_options){.endpoint = endpoint, .timeout_ms = timeout_ms});
+}
+
+static void close_socket(struct ingot_client *c)
+{
     drop_frame(c);
     while (c->kept) {
         struct kept *k = c->kept;
@@ -254,12 +278,35 @@ void ingot_close(struct ingot_client *c)
         zmq_msg_close(&k->frame);
         free(k);
     }
+    c->kept_end = &c->kept;
     sock_close(c->sock);
+    c->sock = NULL;
+    c->n_running = 0;
+}
+
+enum ingot_code ingot_reconnect(struct ingot_client *c, uint32_t timeout_ms)
+{
+    close_socket(c);
+    return (enum ingot_code)open_socket(c, timeout_ms);
+}
+
+void ingot_close(struct ingot_client *c)
+{
+    if (!c)
+        return;
+    close_socket(c);
     if (c->ctx)
         zmq_ctx_term(c->ctx);
     wire_mem_fini(&c->rx);
     wire_mem_fini(&c->tx);
+    free(c->endpoint);
     free(c);
+}
+
+const void *ingot_tenant(const struct ingot_client *c, size_t *n)
+{
+    *n = c->tenant.n;
+    return c->tenant.bytes;
 }
 
 const struct ingot_server *ingot_server(const struct ingot_client *c)
@@ -361,6 +408,8 @@ static enum status generate(struct ingot_client *c, const struct ingot_request *
     g->request_id = id;
     g->model = r->model ? r->model : "";
     wire_mem_reset(&c->rx);
+    if (r->tenant)
+        TRY(tenant_of_bytes(&g->tenant, r->tenant, r->n_tenant));
     TRY(fill_prompt(c, r, g));
     TRY(fill_lists(c, r, g));
     g->sp = (struct sample_params){.temperature = r->temperature,
@@ -404,7 +453,7 @@ enum ingot_code ingot_generate(struct ingot_client *c, const struct ingot_reques
 
 enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id)
 {
-    struct client_msg m = {.type = MSG_CANCEL, .u.simple = {request_id, 0}};
+    struct client_msg m = {.type = MSG_CANCEL, .u.cancel = {.request_id = request_id}};
     return (enum ingot_code)send_request(c, &m);
 }
 
@@ -516,7 +565,8 @@ enum ingot_code ingot_tokenize(struct ingot_client *c, const char *text, size_t 
     char id[INGOT_ID_SIZE];
     struct client_msg m = {.type = MSG_TOKENIZE}, reply;
     make_id(c, id);
-    m.u.tokenize = (struct msg_tokenize){id, "", {text, n}, add_special};
+    m.u.tokenize = (struct msg_tokenize){
+        .request_id = id, .model = "", .text = {text, n}, .add_special = add_special};
     enum status st = ask(c, &m, id, MSG_TOKENS, &reply);
     if (st != ST_OK)
         return (enum ingot_code)st;
@@ -541,7 +591,11 @@ enum ingot_code ingot_detokenize(struct ingot_client *c, const int32_t *ids, siz
     char id[INGOT_ID_SIZE];
     struct client_msg m = {.type = MSG_DETOKENIZE};
     make_id(c, id);
-    m.u.detokenize = (struct msg_detokenize){id, "", (uint32_t)n, ids, skip_special};
+    m.u.detokenize = (struct msg_detokenize){.request_id = id,
+                                             .model = "",
+                                             .n_tokens = (uint32_t)n,
+                                             .tokens = ids,
+                                             .skip_special = skip_special};
     return (enum ingot_code)ask_text(c, &m, id, text, n_text);
 }
 

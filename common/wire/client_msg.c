@@ -46,6 +46,17 @@ static struct wire_text text_of(protobuf_c_boolean has, ProtobufCBinaryData b)
     return has ? (struct wire_text){(const char *)b.data, b.len} : (struct wire_text){"", 0};
 }
 
+static enum status decode_tenant(struct tenant *out, protobuf_c_boolean has, ProtobufCBinaryData b,
+                                 const char **field)
+{
+    if (!has)
+        return ST_OK;
+    *field = "tenant";
+    TRY(tenant_of_bytes(out, b.data, b.len));
+    *field = "";
+    return ST_OK;
+}
+
 static enum status check_utf8(struct wire_text t, const char *name, const char **field)
 {
     size_t good = utf8_valid_prefix(t.data, t.n);
@@ -185,7 +196,7 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
     g->priority = m->priority;
     g->skip_special = m->skip_special;
     g->add_special = m->has_add_special ? m->add_special : g->kind == PROMPT_TEXT;
-    return ST_OK;
+    return decode_tenant(&g->tenant, m->has_tenant, m->tenant, field);
 }
 
 /* the first field of every request but Hello is request_id = 1 */
@@ -246,10 +257,11 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
     }
     if (out->type == MSG_HELLO) {
         const Ingot__Hello *h = (const void *)m;
-        out->u.hello = (struct msg_hello){h->major_min, h->major_max, pb_string(h->client)};
+        out->u.hello = (struct msg_hello){
+            .major_min = h->major_min, .major_max = h->major_max, .client = pb_string(h->client)};
         if (!h->has_major_min || !h->has_major_max)
             FAIL_FIELD("major_min", ST_FORMAT, "Hello without major_min and major_max");
-        return ST_OK;
+        return decode_tenant(&out->u.hello.tenant, h->has_tenant, h->tenant, field);
     }
     /* every other request has its request_id at the same place */
     const char *id = ((const Ingot__Ping *)m)->request_id;
@@ -259,23 +271,35 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         return decode_generate(&out->u.generate, (const void *)m, mem, field);
     case MSG_TOKENIZE: {
         const Ingot__Tokenize *t = (const void *)m;
-        out->u.tokenize = (struct msg_tokenize){id, pb_string(t->model),
-                                                text_of(t->has_text, t->text), t->add_special};
+        out->u.tokenize = (struct msg_tokenize){.request_id = id,
+                                                .model = pb_string(t->model),
+                                                .text = text_of(t->has_text, t->text),
+                                                .add_special = t->add_special};
+        TRY(decode_tenant(&out->u.tokenize.tenant, t->has_tenant, t->tenant, field));
         return check_utf8(out->u.tokenize.text, "text", field);
     }
     case MSG_DETOKENIZE: {
         const Ingot__Detokenize *t = (const void *)m;
-        out->u.detokenize = (struct msg_detokenize){id, pb_string(t->model), (uint32_t)t->n_id,
-                                                    t->id, t->skip_special};
-        return ST_OK;
+        out->u.detokenize = (struct msg_detokenize){.request_id = id,
+                                                    .model = pb_string(t->model),
+                                                    .n_tokens = (uint32_t)t->n_id,
+                                                    .tokens = t->id,
+                                                    .skip_special = t->skip_special};
+        return decode_tenant(&out->u.detokenize.tenant, t->has_tenant, t->tenant, field);
     }
     case MSG_APPLY_TEMPLATE: {
         const Ingot__ApplyTemplate *t = (const void *)m;
         out->u.apply_template.request_id = id;
         out->u.apply_template.model = pb_string(t->model);
+        TRY(decode_tenant(&out->u.apply_template.tenant, t->has_tenant, t->tenant, field));
         if (!t->chat)
             FAIL_FIELD("chat", ST_RANGE, "ApplyTemplate without chat");
         return decode_chat(&out->u.apply_template.chat, t->chat, mem, field);
+    }
+    case MSG_CANCEL: {
+        const Ingot__Cancel *t = (const void *)m;
+        out->u.cancel.request_id = id;
+        return decode_tenant(&out->u.cancel.tenant, t->has_tenant, t->tenant, field);
     }
     default:
         out->u.simple.request_id = id;
@@ -296,6 +320,12 @@ static ProtobufCBinaryData bytes_of(struct wire_text t)
     do {                                                                                           \
         if ((t).n)                                                                                 \
             SET(m, field, bytes_of(t));                                                            \
+    } while (0)
+
+#define SET_TENANT(m, t)                                                                           \
+    do {                                                                                           \
+        if ((t).n)                                                                                 \
+            SET(m, tenant, ((ProtobufCBinaryData){(t).n, (uint8_t *)(uintptr_t)(t).bytes}));       \
     } while (0)
 
 /* a borrowed C string, NULL (unset) for "" */
@@ -397,6 +427,7 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
     SET(m, skip_special, g->skip_special);
     if (g->kind == PROMPT_TEXT)
         SET(m, add_special, g->add_special);
+    SET_TENANT(m, g->tenant);
     return pb_pack(out, MSG_GENERATE, &m.base, mem);
 }
 
@@ -416,6 +447,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         SET(m, major_min, msg->u.hello.major_min);
         SET(m, major_max, msg->u.hello.major_max);
         m.client = string_of(msg->u.hello.client);
+        SET_TENANT(m, msg->u.hello.tenant);
         return pb_pack(out, MSG_HELLO, &m.base, mem);
     }
     case MSG_GENERATE:
@@ -427,6 +459,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         m.model = string_of(t->model);
         SET(m, text, bytes_of(t->text));
         SET(m, add_special, t->add_special);
+        SET_TENANT(m, t->tenant);
         return pb_pack(out, MSG_TOKENIZE, &m.base, mem);
     }
     case MSG_DETOKENIZE: {
@@ -437,6 +470,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         m.n_id = t->n_tokens;
         m.id = (int32_t *)(uintptr_t)t->tokens;
         SET(m, skip_special, t->skip_special);
+        SET_TENANT(m, t->tenant);
         return pb_pack(out, MSG_DETOKENIZE, &m.base, mem);
     }
     case MSG_APPLY_TEMPLATE: {
@@ -446,10 +480,15 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         m.model = string_of(msg->u.apply_template.model);
         TRY(encode_chat(&chat, &msg->u.apply_template.chat, mem));
         m.chat = &chat;
+        SET_TENANT(m, msg->u.apply_template.tenant);
         return pb_pack(out, MSG_APPLY_TEMPLATE, &m.base, mem);
     }
-    case MSG_CANCEL:
-        ENCODE_SIMPLE(Cancel, INGOT__CANCEL__INIT, MSG_CANCEL);
+    case MSG_CANCEL: {
+        Ingot__Cancel m = INGOT__CANCEL__INIT;
+        m.request_id = string_of(msg->u.cancel.request_id);
+        SET_TENANT(m, msg->u.cancel.tenant);
+        return pb_pack(out, MSG_CANCEL, &m.base, mem);
+    }
     case MSG_MODELS:
         ENCODE_SIMPLE(Models, INGOT__MODELS__INIT, MSG_MODELS);
     case MSG_STATS:

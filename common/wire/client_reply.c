@@ -58,6 +58,8 @@ static enum status encode_welcome(struct wire_bytes *out, const struct msg_welco
     SET(limits, max_samples, w->max_samples);
     SET(limits, heartbeat_ms, w->heartbeat_ms);
     m.limits = &limits;
+    if (w->tenant.n)
+        SET(m, tenant, ((ProtobufCBinaryData){w->tenant.n, (uint8_t *)(uintptr_t)w->tenant.bytes}));
     TRY(put_models(&m.models, &m.n_models, w->models, w->n_models, mem));
     return pb_pack(out, MSG_WELCOME, &m.base, mem);
 }
@@ -316,6 +318,8 @@ static enum status decode_welcome(struct msg_welcome *w, const Ingot__Welcome *m
         w->max_samples = m->limits->max_samples;
         w->heartbeat_ms = m->limits->heartbeat_ms;
     }
+    if (m->has_tenant)
+        TRY(tenant_of_bytes(&w->tenant, m->tenant.data, m->tenant.len));
     return get_models(&w->models, &w->n_models, m->models, m->n_models, mem);
 }
 
