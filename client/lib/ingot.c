@@ -390,12 +390,12 @@ static enum status fill_lists(struct ingot_client *c, const struct ingot_request
         bias[i] = (struct logit_bias){r->bias[i].id, r->bias[i].bias};
     for (size_t i = 0; i < r->n_stops; i++)
         stops[i] = string_text(r->stops[i]);
-    g->n_bias = (uint32_t)r->n_bias;
-    g->bias = bias;
+    g->sampling.n_bias = (uint32_t)r->n_bias;
+    g->sampling.bias = bias;
     g->n_stops = (uint32_t)r->n_stops;
     g->stops = stops;
-    g->n_stop_ids = (uint32_t)r->n_stop_ids;
-    g->stop_ids = r->stop_ids;
+    g->sampling.n_stop_ids = (uint32_t)r->n_stop_ids;
+    g->sampling.stop_ids = r->stop_ids;
     return ST_OK;
 }
 
@@ -412,19 +412,19 @@ static enum status generate(struct ingot_client *c, const struct ingot_request *
         TRY(tenant_of_bytes(&g->tenant, r->tenant, r->n_tenant));
     TRY(fill_prompt(c, r, g));
     TRY(fill_lists(c, r, g));
-    g->sp = (struct sample_params){.temperature = r->temperature,
-                                   .top_p = r->top_p,
-                                   .min_p = r->min_p,
-                                   .top_k = r->top_k,
-                                   .repetition_penalty = r->repetition_penalty,
-                                   .presence_penalty = r->presence_penalty,
-                                   .frequency_penalty = r->frequency_penalty,
-                                   .min_new = r->min_tokens,
-                                   .seed = r->seed,
-                                   .top_logprobs = r->top_logprobs,
-                                   .logprobs = r->logprobs};
-    g->has_seed = r->has_seed;
-    g->ignore_eos = r->ignore_eos;
+    g->sampling.sp = (struct sample_params){.temperature = r->temperature,
+                                            .top_p = r->top_p,
+                                            .min_p = r->min_p,
+                                            .top_k = r->top_k,
+                                            .repetition_penalty = r->repetition_penalty,
+                                            .presence_penalty = r->presence_penalty,
+                                            .frequency_penalty = r->frequency_penalty,
+                                            .min_new = r->min_tokens,
+                                            .seed = r->seed,
+                                            .top_logprobs = r->top_logprobs,
+                                            .logprobs = r->logprobs};
+    g->sampling.has_seed = r->has_seed;
+    g->sampling.ignore_eos = r->ignore_eos;
     g->max_tokens = r->max_tokens;
     g->include_stop = r->include_stop;
     g->n = r->n;

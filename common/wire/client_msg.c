@@ -1,25 +1,16 @@
 /* Requests: client -> coordinator. */
-#include "common/wire/client_msg.h"
+#include "common/wire/client_pb.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/utf8.h"
-#include "common/wire/pb.h"
-#include "ingot.pb-c.h"
 
 static_assert((int)MSG_DRAIN == INGOT__TYPE__DRAIN, "types follow ingot.proto");
 static_assert((int)MSG_DRAINING == INGOT__TYPE__DRAINING, "types follow ingot.proto");
 static_assert((int)ST_N == INGOT__CODE__NOT_FOUND + 1, "codes follow ingot.proto");
 static_assert((int)REASON_FAILED == INGOT__REASON__FAILED, "reasons follow ingot.proto");
-
-/* FAIL that also names the field */
-#define FAIL_FIELD(name, code, ...)                                                                \
-    do {                                                                                           \
-        *field = (name);                                                                           \
-        FAIL((code), __VA_ARGS__);                                                                 \
-    } while (0)
 
 const char *msg_reason_name(enum msg_reason r)
 {
@@ -32,7 +23,7 @@ struct msg_generate msg_generate_default(void)
 {
     return (struct msg_generate){.request_id = "",
                                  .model = "",
-                                 .sp = sample_params_default(),
+                                 .sampling = {.sp = sample_params_default()},
                                  .n = 1,
                                  .skip_special = true,
                                  .add_special = true,
@@ -40,11 +31,6 @@ struct msg_generate msg_generate_default(void)
 }
 
 /* ---- decode ---- */
-
-static struct wire_text text_of(protobuf_c_boolean has, ProtobufCBinaryData b)
-{
-    return has ? (struct wire_text){(const char *)b.data, b.len} : (struct wire_text){"", 0};
-}
 
 static enum status decode_tenant(struct tenant *out, protobuf_c_boolean has, ProtobufCBinaryData b,
                                  const char **field)
@@ -96,50 +82,6 @@ static enum status decode_chat(struct msg_chat *c, const Ingot__Chat *m, struct 
     return ST_OK;
 }
 
-static enum status decode_sampling(struct msg_generate *g, const Ingot__Sampling *m,
-                                   struct wire_mem *mem, const char **field)
-{
-    struct sample_params *sp = &g->sp;
-    sp->temperature = m->temperature;
-    sp->top_p = m->top_p;
-    sp->min_p = m->min_p;
-    sp->top_k = m->top_k;
-    sp->repetition_penalty = m->repetition_penalty;
-    sp->presence_penalty = m->presence_penalty;
-    sp->frequency_penalty = m->frequency_penalty;
-    sp->min_new = m->min_tokens;
-    sp->seed = m->seed;
-    sp->logprobs = m->logprobs || m->top_logprobs;
-    sp->top_logprobs = m->top_logprobs;
-    g->has_seed = m->has_seed;
-    g->ignore_eos = m->ignore_eos;
-    if (m->n_stop_token_id > MAX_STOP_IDS)
-        FAIL_FIELD("sampling.stop_token_id", ST_RANGE, "%zu stop token ids: at most %d are taken",
-                   m->n_stop_token_id, MAX_STOP_IDS);
-    if (m->n_logit_bias > MAX_LOGIT_BIAS)
-        FAIL_FIELD("sampling.logit_bias", ST_RANGE, "%zu logit biases: at most %d are taken",
-                   m->n_logit_bias, MAX_LOGIT_BIAS);
-    g->n_stop_ids = (uint32_t)m->n_stop_token_id;
-    g->stop_ids = m->stop_token_id;
-    struct logit_bias *bias;
-    MEM_ARRAY(bias, m->n_logit_bias, mem);
-    for (size_t i = 0; i < m->n_logit_bias; i++) {
-        bias[i] = (struct logit_bias){m->logit_bias[i]->id, m->logit_bias[i]->bias};
-        if (!m->logit_bias[i]->has_id)
-            FAIL_FIELD("sampling.logit_bias.id", ST_FORMAT, "logit_bias[%zu] has no id", i);
-        if (!(bias[i].bias >= -100.0f && bias[i].bias <= 100.0f))
-            FAIL_FIELD("sampling.logit_bias.bias", ST_RANGE,
-                       "logit_bias of token %d is %g: it must be between -100 and 100", bias[i].id,
-                       (double)bias[i].bias);
-    }
-    g->n_bias = (uint32_t)m->n_logit_bias;
-    g->bias = bias;
-    *field = "sampling";
-    TRY(sample_params_check(sp));
-    *field = "";
-    return ST_OK;
-}
-
 static enum status decode_stops(struct msg_generate *g, const Ingot__Generate *m,
                                 struct wire_mem *mem, const char **field)
 {
@@ -180,7 +122,7 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
         TRY(decode_chat(&g->chat, m->chat, mem, field));
     }
     if (m->sampling)
-        TRY(decode_sampling(g, m->sampling, mem, field));
+        TRY(sampling_decode(&g->sampling, m->sampling, mem, field));
     TRY(decode_stops(g, m, mem, field));
     if (m->has_max_tokens && m->max_tokens == 0)
         FAIL_FIELD("max_tokens", ST_RANGE, "max_tokens is 0: it must be at least 1");
@@ -311,11 +253,6 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
 
 /* ---- encode ---- */
 
-static ProtobufCBinaryData bytes_of(struct wire_text t)
-{
-    return (ProtobufCBinaryData){t.n, (uint8_t *)(uintptr_t)t.data};
-}
-
 #define SET_TEXT(m, field, t)                                                                      \
     do {                                                                                           \
         if ((t).n)                                                                                 \
@@ -325,14 +262,8 @@ static ProtobufCBinaryData bytes_of(struct wire_text t)
 #define SET_TENANT(m, t)                                                                           \
     do {                                                                                           \
         if ((t).n)                                                                                 \
-            SET(m, tenant, ((ProtobufCBinaryData){(t).n, (uint8_t *)(uintptr_t)(t).bytes}));       \
+            SET(m, tenant, tenant_bytes(&(t)));                                                    \
     } while (0)
-
-/* a borrowed C string, NULL (unset) for "" */
-static char *string_of(const char *s)
-{
-    return s && *s ? (char *)(uintptr_t)s : NULL;
-}
 
 static enum status encode_chat(Ingot__Chat *m, const struct msg_chat *c, struct wire_mem *mem)
 {
@@ -358,39 +289,6 @@ static enum status encode_chat(Ingot__Chat *m, const struct msg_chat *c, struct 
     return ST_OK;
 }
 
-static enum status encode_sampling(Ingot__Sampling *m, const struct msg_generate *g,
-                                   struct wire_mem *mem)
-{
-    const struct sample_params *sp = &g->sp;
-    Ingot__LogitBias *bias;
-    ingot__sampling__init(m);
-    SET(*m, temperature, sp->temperature);
-    SET(*m, top_p, sp->top_p);
-    SET(*m, min_p, sp->min_p);
-    SET(*m, top_k, sp->top_k);
-    SET(*m, repetition_penalty, sp->repetition_penalty);
-    SET(*m, presence_penalty, sp->presence_penalty);
-    SET(*m, frequency_penalty, sp->frequency_penalty);
-    SET(*m, min_tokens, sp->min_new);
-    if (g->has_seed)
-        SET(*m, seed, sp->seed);
-    SET(*m, logprobs, sp->logprobs);
-    SET(*m, top_logprobs, sp->top_logprobs);
-    SET(*m, ignore_eos, g->ignore_eos);
-    m->n_stop_token_id = g->n_stop_ids;
-    m->stop_token_id = (int32_t *)(uintptr_t)g->stop_ids;
-    MEM_ARRAY(bias, g->n_bias, mem);
-    MEM_ARRAY(m->logit_bias, g->n_bias, mem);
-    m->n_logit_bias = g->n_bias;
-    for (uint32_t i = 0; i < g->n_bias; i++) {
-        ingot__logit_bias__init(&bias[i]);
-        m->logit_bias[i] = &bias[i];
-        SET(bias[i], id, g->bias[i].id);
-        SET(bias[i], bias, g->bias[i].bias);
-    }
-    return ST_OK;
-}
-
 static enum status encode_generate(struct wire_bytes *out, const struct msg_generate *g,
                                    struct wire_mem *mem)
 {
@@ -411,7 +309,7 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
         TRY(encode_chat(&chat, &g->chat, mem));
         m.chat = &chat;
     }
-    TRY(encode_sampling(&sampling, g, mem));
+    TRY(sampling_encode(&sampling, &g->sampling, mem));
     m.sampling = &sampling;
     if (g->max_tokens)
         SET(m, max_tokens, g->max_tokens);

@@ -83,6 +83,15 @@ struct msg_chat {
     bool add_generation_prompt, continue_final_message;
 };
 
+struct msg_sampling {
+    struct sample_params sp;
+    bool has_seed, ignore_eos;
+    uint32_t n_bias;
+    const struct logit_bias *bias;
+    uint32_t n_stop_ids;
+    const int32_t *stop_ids; /* the request's own, without the model's */
+};
+
 enum prompt_kind { PROMPT_TEXT, PROMPT_TOKENS, PROMPT_CHAT };
 
 struct msg_generate {
@@ -92,12 +101,7 @@ struct msg_generate {
     uint32_t n_tokens;
     const int32_t *tokens;
     struct msg_chat chat;
-    struct sample_params sp;
-    bool has_seed, ignore_eos;
-    uint32_t n_bias;
-    const struct logit_bias *bias;
-    uint32_t n_stop_ids;
-    const int32_t *stop_ids;
+    struct msg_sampling sampling;
     uint32_t max_tokens; /* 0 = to the end of the context */
     uint32_t n_stops;
     const struct wire_text *stops;

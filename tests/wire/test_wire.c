@@ -242,11 +242,11 @@ Test(wire, bad_values_are_refused_by_name)
     struct msg_generate good = msg_generate_default(), g;
     good.request_id = "x";
     good.text = (struct wire_text){"hi", 2};
-    g = good, g.sp.temperature = -1.0f;
+    g = good, g.sampling.sp.temperature = -1.0f;
     refuse(g, "temperature", "sampling");
-    g = good, g.sp.top_p = 0.0f;
+    g = good, g.sampling.sp.top_p = 0.0f;
     refuse(g, "top_p", "sampling");
-    g = good, g.sp.top_p = NAN;
+    g = good, g.sampling.sp.top_p = NAN;
     refuse(g, "top_p", "sampling");
     g = good, g.n = 17;
     refuse(g, "n is 17", "n");
