@@ -7,10 +7,15 @@
 #include <sys/random.h>
 #endif
 
+void random_bytes(void *out, size_t n)
+{
+    if (getentropy(out, n) != 0)
+        abort();
+}
+
 uint64_t random_u64(void)
 {
     uint64_t v;
-    if (getentropy(&v, sizeof v) != 0)
-        abort();
+    random_bytes(&v, sizeof v);
     return v;
 }

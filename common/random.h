@@ -3,9 +3,11 @@
 #ifndef COMMON_RANDOM_H
 #define COMMON_RANDOM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-/* Never fails: aborts when the system has no entropy source. */
+/* Never fail: they abort when the system has no entropy source.  n: at most 256 bytes. */
+void random_bytes(void *out, size_t n);
 uint64_t random_u64(void);
 
 #endif

@@ -139,6 +139,11 @@ static const struct shared_row table[] = {
       .def = "16M", .min = 65536, .max = 1U << 30,
       .help = "Largest message of a client."},
      .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "tenants", ROW(tenants, OPT_ENUM), .arg = "own|any",
+      .def = "own",
+      .help = "own: a request that names another tenant than its connection's own is refused. any: "
+              "clients, a gateway for example, may speak for every tenant."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "client-grace-ms", ROW(client_grace_ms, OPT_INT), .arg = "MS",
       .def = "300", .min = 0, .max = 3600000,
       .help = "How long a request goes on when its client is gone, so that the client can attach "

@@ -6,9 +6,11 @@
 
 #include "common/hash.h"
 #include "common/log.h"
+#include "common/random.h"
+#include "common/sha256.h"
 #include "coordinator/coordinator.h"
 
-enum { MESSAGES_A_TURN = 256, KEEP_ENDED_US = 30 * 1000 * 1000 };
+enum { MESSAGES_A_TURN = 256, KEEP_ENDED_US = 30 * 1000 * 1000, OWN_TENANT_BYTES = 16 };
 
 static void reply_error(struct coordinator *co, struct client *c, enum msg_type type,
                         const char *request_id, enum status code, const char *field, bool retryable,
@@ -35,6 +37,19 @@ static struct msg_model model_info(const struct coordinator *co)
                               .chat = co->mt.chat != NULL};
 }
 
+/* the tenant that the connection speaks for from now on; false: it has another one already */
+static bool take_own_tenant(struct client *c, const struct tenant *asked)
+{
+    if (c->tenant.n)
+        return !asked->n || tenant_equal(&c->tenant, asked);
+    c->tenant = *asked;
+    if (!asked->n) {
+        c->tenant.n = OWN_TENANT_BYTES;
+        random_bytes(c->tenant.bytes, OWN_TENANT_BYTES);
+    }
+    return true;
+}
+
 static void on_hello(struct coordinator *co, struct client *c, const struct msg_hello *h,
                      uint64_t now_us)
 {
@@ -43,6 +58,11 @@ static void on_hello(struct coordinator *co, struct client *c, const struct msg_
         snprintf(why, sizeof why, "client speaks protocol %u to %u, this server %d", h->major_min,
                  h->major_max, WIRE_MAJOR);
         reply_error(co, c, MSG_ERROR, "", ST_UNSUPPORTED, "major_min", false, why, now_us);
+        return;
+    }
+    if (!take_own_tenant(c, &h->tenant)) {
+        reply_error(co, c, MSG_ERROR, "", ST_RANGE, "tenant", false,
+                    "this connection said Hello as another tenant", now_us);
         return;
     }
     struct msg_model model = model_info(co);
@@ -59,6 +79,7 @@ static void on_hello(struct coordinator *co, struct client *c, const struct msg_
         .max_queued = co->cfg.max_waiting,
         .max_samples = MAX_SAMPLES,
         .heartbeat_ms = co->cfg.client_port.heartbeat_ms,
+        .tenant = c->tenant,
     };
     c->said_hello = true;
     log_line(LOG_DEBUG, "client %" PRIu64 " is %s", c->id, h->client);
@@ -128,7 +149,7 @@ static void on_generate(struct coordinator *co, struct client *c, const struct r
                         const void *data, size_t n, uint64_t now_us)
 {
     uint64_t digest = hash_bytes(0, data, n);
-    struct request *r = request_find(co->requests, h->id);
+    struct request *r = request_find(co->requests, &h->tenant, h->id);
 
     if (r && r->digest != digest) {
         reply_error(co, c, MSG_REJECTED, h->id, ST_RANGE, "request_id", false,
@@ -140,7 +161,8 @@ static void on_generate(struct coordinator *co, struct client *c, const struct r
         return;
     }
     const char *why = refuse_now(co);
-    enum status st = why ? ST_BUSY : request_reserve(co->requests, h->id, digest, now_us, &r);
+    enum status st =
+        why ? ST_BUSY : request_reserve(co->requests, &h->tenant, h->id, digest, now_us, &r);
     if (st == ST_OK) {
         st = submit_text(co, c, h, r);
         if (st != ST_OK)
@@ -157,14 +179,31 @@ static void on_generate(struct coordinator *co, struct client *c, const struct r
     co->live++;
 }
 
+/* What keeps the tenant's blocks apart in the prefix cache; a stranger cannot find another tenant
+ * of the same salt.  Not 0, which is the scheduler's common one. */
+static uint64_t salt_of(const struct coordinator *co, const struct tenant *tenant)
+{
+    struct sha256 s;
+    uint8_t digest[SHA256_BYTES];
+    uint64_t salt;
+    sha256_init(&s);
+    sha256_update(&s, co->salt_key, sizeof co->salt_key);
+    sha256_update(&s, tenant->bytes, tenant->n);
+    sha256_final(&s, digest);
+    memcpy(&salt, digest, sizeof salt);
+    return salt ? salt : 1;
+}
+
 static enum status submit_samples(struct coordinator *co, struct request *r)
 {
     const struct resolved *ask = r->ask;
+    uint64_t salt = salt_of(co, &r->tenant);
     for (uint32_t i = 0; i < r->n_samples; i++) {
         struct sample *s = &r->samples[i];
         struct sched_req q = {
             .seq_id = s->seq_id,
             .group_id = request_key(r),
+            .salt = salt,
             .label = r->id,
             .tokens = s->tokens,
             .n_tokens = ask->n_prompt,
@@ -354,21 +393,22 @@ static void on_text_request(struct coordinator *co, struct client *c, const stru
         reply_error(co, c, MSG_ERROR, h->id, st, "", true, status_text(), now_us);
 }
 
-static void on_cancel(struct coordinator *co, struct client *c, const char *id, uint64_t now_us)
+static void on_cancel(struct coordinator *co, struct client *c, const struct request_head *h,
+                      uint64_t now_us)
 {
-    struct request *r = request_find(co->requests, id);
+    struct request *r = request_find(co->requests, &h->tenant, h->id);
     if (r)
         answer_cancel(co, r, REASON_CANCELLED, now_us);
     else
-        reply_error(co, c, MSG_ERROR, id, ST_NOT_FOUND, "request_id", false,
+        reply_error(co, c, MSG_ERROR, h->id, ST_NOT_FOUND, "request_id", false,
                     "there is no such request", now_us);
 }
 
 /* The requests that the loop decodes itself: all of them are small. */
-static void on_small_request(struct coordinator *co, struct client *c, const struct client_msg *m,
-                             uint64_t now_us)
+static void on_small_request(struct coordinator *co, struct client *c, const struct request_head *h,
+                             const struct client_msg *m, uint64_t now_us)
 {
-    const char *id = m->u.simple.request_id;
+    const char *id = h->id;
     struct client_msg reply;
 
     switch (m->type) {
@@ -376,7 +416,7 @@ static void on_small_request(struct coordinator *co, struct client *c, const str
         on_hello(co, c, &m->u.hello, now_us);
         return;
     case MSG_CANCEL:
-        on_cancel(co, c, id, now_us);
+        on_cancel(co, c, h, now_us);
         return;
     case MSG_MODELS:
         on_models(co, c, id, now_us);
@@ -409,6 +449,15 @@ static void refuse(struct coordinator *co, struct client *c, const struct reques
                 now_us);
 }
 
+/* Whose request it is; false: the connection may not speak for that tenant. */
+static bool settle_tenant(const struct coordinator *co, const struct client *c,
+                          struct request_head *h)
+{
+    if (!h->tenant.n)
+        h->tenant = c->tenant;
+    return co->cfg.tenants == TENANTS_ANY || tenant_equal(&h->tenant, &c->tenant);
+}
+
 static void on_message(struct coordinator *co, struct client *c, const void *data, size_t n,
                        uint64_t now_us)
 {
@@ -425,6 +474,11 @@ static void on_message(struct coordinator *co, struct client *c, const void *dat
                     now_us);
         return;
     }
+    if (!settle_tenant(co, c, &h)) {
+        refuse(co, c, &h, ST_RANGE, "tenant",
+               "this connection may speak for its own tenant only (--tenants own)", now_us);
+        return;
+    }
     switch (h.type) {
     case MSG_GENERATE:
         on_generate(co, c, &h, data, n, now_us);
@@ -438,7 +492,7 @@ static void on_message(struct coordinator *co, struct client *c, const void *dat
         wire_mem_reset(&co->rx);
         st = client_msg_decode_request(&m, data, n, &co->rx, NULL, &field);
         if (st == ST_OK)
-            on_small_request(co, c, &m, now_us);
+            on_small_request(co, c, &h, &m, now_us);
         else
             refuse(co, c, &h, st, field, status_text(), now_us);
     }

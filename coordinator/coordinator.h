@@ -12,6 +12,11 @@
 #include "coordinator/text_service.h"
 #include "coordinator/worker_port.h"
 
+enum tenants {
+    TENANTS_OWN, /* a connection speaks for its own tenant only */
+    TENANTS_ANY, /* a request may name another one */
+};
+
 struct coordinator_config {
     const char *model_path, *model_name;
     struct client_port_config client_port;
@@ -21,6 +26,7 @@ struct coordinator_config {
     uint64_t max_waiting_tokens;
     uint32_t overtake; /* of sched_config */
     bool prefix_cache;
+    enum tenants tenants;
     bool overlap;             /* a step is planned while the one before it runs */
     uint32_t client_grace_ms; /* a request whose client is gone lives on for that long */
     uint32_t slow_client_ms;  /* a client that does not read for that long is dropped */
@@ -52,6 +58,7 @@ struct coordinator {
     size_t fx_cap;
     struct request *dirty; /* requests with something to send */
     struct counters n;
+    uint8_t salt_key[16]; /* random: of the tenants' salts */
     uint64_t started_us, epoch, last_step_us, no_group_us, probe_seq;
     uint32_t live;   /* requests reserved or with the scheduler */
     uint32_t losses; /* groups lost since the last finished step */

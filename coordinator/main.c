@@ -123,6 +123,7 @@ static struct coordinator_config config_of(const struct args *a)
         .max_waiting_tokens = (uint64_t)o->max_queued_tokens,
         .overtake = (uint32_t)o->overtake,
         .prefix_cache = o->prefix_cache,
+        .tenants = (enum tenants)o->tenants,
         .overlap = o->overlap,
         .client_grace_ms = (uint32_t)o->client_grace_ms,
         .slow_client_ms = (uint32_t)o->slow_client_ms,

@@ -18,7 +18,7 @@ struct request_table {
     uint32_t *free_slots, n_free;             /* [max]: the first n_free are free */
     struct request **buckets;                 /* [n_buckets], lists of equal hashes */
     uint32_t n_buckets;                       /* a power of two, at least max */
-    uint64_t hash_seed;                       /* random: clients choose the ids */
+    uint64_t hash_seed;                       /* random: clients choose tenants and ids */
     struct request *first_ended, *last_ended; /* in the order of their ends */
     uint64_t n_probes;
 };
@@ -88,17 +88,19 @@ void request_table_destroy(struct request_table *t)
     free(t);
 }
 
-static struct request **bucket_of(struct request_table *t, const char *id)
+static struct request **bucket_of(struct request_table *t, const struct tenant *tenant,
+                                  const char *id)
 {
-    return &t->buckets[hash_bytes(t->hash_seed, id, strlen(id)) & (t->n_buckets - 1)];
+    uint64_t h = hash_bytes(t->hash_seed, tenant->bytes, tenant->n);
+    return &t->buckets[hash_bytes(h, id, strlen(id)) & (t->n_buckets - 1)];
 }
 
-struct request *request_find(struct request_table *t, const char *id)
+struct request *request_find(struct request_table *t, const struct tenant *tenant, const char *id)
 {
-    struct request *r = *bucket_of(t, id);
+    struct request *r = *bucket_of(t, tenant, id);
     for (; r; r = r->next_same_hash) {
         t->n_probes++;
-        if (strcmp(r->id, id) == 0)
+        if (strcmp(r->id, id) == 0 && tenant_equal(&r->tenant, tenant))
             return r;
     }
     return NULL;
@@ -151,8 +153,8 @@ static enum status make_room(struct request_table *t)
     return ST_OK;
 }
 
-enum status request_reserve(struct request_table *t, const char *id, uint64_t digest,
-                            uint64_t now_us, struct request **out)
+enum status request_reserve(struct request_table *t, const struct tenant *tenant, const char *id,
+                            uint64_t digest, uint64_t now_us, struct request **out)
 {
     TRY(make_room(t));
     struct request *r = calloc(1, sizeof *r);
@@ -160,12 +162,13 @@ enum status request_reserve(struct request_table *t, const char *id, uint64_t di
         FAIL(ST_NOMEM, "no memory for a request");
     size_t n_id = strlen(id);
     memcpy(r->id, id, n_id < sizeof r->id ? n_id : sizeof r->id - 1);
+    r->tenant = *tenant;
     r->digest = digest;
     r->arrived_us = now_us;
     r->slot = t->free_slots[--t->n_free];
     r->serial = t->next_serial++;
     t->slot[r->slot] = r;
-    struct request **bucket = bucket_of(t, r->id);
+    struct request **bucket = bucket_of(t, tenant, r->id);
     r->next_same_hash = *bucket;
     *bucket = r;
     *out = r;
@@ -198,7 +201,7 @@ static void leave_ended(struct request_table *t, struct request *r)
 
 void request_remove(struct request_table *t, struct request *r)
 {
-    struct request **at = bucket_of(t, r->id);
+    struct request **at = bucket_of(t, &r->tenant, r->id);
     while (*at != r)
         at = &(*at)->next_same_hash;
     *at = r->next_same_hash;

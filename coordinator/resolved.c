@@ -36,15 +36,15 @@ static enum status check_ids(const struct msg_generate *g, const struct token_li
         if (prompt->ids[i] < 0 || prompt->ids[i] >= end)
             FAIL(ST_RANGE, "token %zu of the prompt is %d: the vocabulary ends at %d", i,
                  prompt->ids[i], end - 1);
-    for (uint32_t i = 0; i < g->n_bias; i++)
-        if (g->bias[i].id < 0 || g->bias[i].id >= end)
+    for (uint32_t i = 0; i < g->sampling.n_bias; i++)
+        if (g->sampling.bias[i].id < 0 || g->sampling.bias[i].id >= end)
             FAIL_FIELD("sampling.logit_bias.id",
-                       "logit_bias names token %d: the vocabulary ends at %d", g->bias[i].id,
-                       end - 1);
-    for (uint32_t i = 0; i < g->n_stop_ids; i++)
-        if (g->stop_ids[i] < 0 || g->stop_ids[i] >= end)
+                       "logit_bias names token %d: the vocabulary ends at %d",
+                       g->sampling.bias[i].id, end - 1);
+    for (uint32_t i = 0; i < g->sampling.n_stop_ids; i++)
+        if (g->sampling.stop_ids[i] < 0 || g->sampling.stop_ids[i] >= end)
             FAIL_FIELD("sampling.stop_token_id", "stop token %d: the vocabulary ends at %d",
-                       g->stop_ids[i], end - 1);
+                       g->sampling.stop_ids[i], end - 1);
     return ST_OK;
 }
 
@@ -73,17 +73,17 @@ static enum status copy_stops(struct resolved *q, const struct msg_generate *g)
 static enum status copy_lists(struct resolved *q, const struct msg_generate *g,
                               const struct resolve_limits *l, const char **field)
 {
-    uint32_t n_eos = g->ignore_eos ? 0 : l->n_eos;
-    q->stop_ids = calloc((size_t)n_eos + g->n_stop_ids + 1, sizeof *q->stop_ids);
-    q->bias = calloc((size_t)g->n_bias + 1, sizeof *q->bias);
+    uint32_t n_eos = g->sampling.ignore_eos ? 0 : l->n_eos;
+    q->stop_ids = calloc((size_t)n_eos + g->sampling.n_stop_ids + 1, sizeof *q->stop_ids);
+    q->bias = calloc((size_t)g->sampling.n_bias + 1, sizeof *q->bias);
     if (!q->stop_ids || !q->bias)
         FAIL(ST_NOMEM, "no memory for a request");
     for (uint32_t i = 0; i < n_eos; i++)
         q->stop_ids[q->n_stop_ids++] = l->eos[i];
-    for (uint32_t i = 0; i < g->n_stop_ids; i++)
-        q->stop_ids[q->n_stop_ids++] = g->stop_ids[i];
-    for (; q->n_bias < g->n_bias; q->n_bias++)
-        q->bias[q->n_bias] = g->bias[q->n_bias];
+    for (uint32_t i = 0; i < g->sampling.n_stop_ids; i++)
+        q->stop_ids[q->n_stop_ids++] = g->sampling.stop_ids[i];
+    for (; q->n_bias < g->sampling.n_bias; q->n_bias++)
+        q->bias[q->n_bias] = g->sampling.bias[q->n_bias];
     *field = "stop";
     return copy_stops(q, g);
 }
@@ -98,8 +98,8 @@ enum status resolve_generate(struct resolved **out, const struct msg_generate *g
     struct resolved *q = calloc(1, sizeof *q);
     if (!q)
         FAIL(ST_NOMEM, "no memory for a request");
-    q->sp = g->sp;
-    if (!g->has_seed)
+    q->sp = g->sampling.sp;
+    if (!g->sampling.has_seed)
         q->sp.seed = random_u64();
     q->n_prompt = (uint32_t)prompt->n;
     q->max_new = g->max_tokens ? g->max_tokens : limits->max_ctx - q->n_prompt;

@@ -1,4 +1,4 @@
-#include "client/lib/ingot.h"
+#include "client/lib/internal.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -6,41 +6,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zmq.h>
 
 #include "common/clock.h"
 #include "common/random.h"
-#include "common/wire/client_msg.h"
 #include "common/wire/sock.h"
 
 static_assert((int)INGOT_NOT_FOUND == (int)ST_NOT_FOUND, "codes are statuses");
-static_assert((int)INGOT_REASON_FAILED == (int)REASON_FAILED, "reasons are the protocol's");
-static_assert(sizeof(struct ingot_logprob) == sizeof(struct token_logprob), "same layout");
+static_assert((int)INGOT_TENANT_SIZE == (int)MAX_TENANT, "a tenant fits");
 static_assert(INGOT_ID_SIZE == MAX_REQUEST_ID + 1, "a request id and its NUL");
 
 enum { MIN_SILENCE_US = 5 * 1000 * 1000, WATCH_MS = 500 };
-enum { MEM_BYTES = 256 << 20, ASK_TIMEOUT_MS = 60000, MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES };
+enum { MEM_BYTES = 256 << 20, ASK_TIMEOUT_MS = 60000, OWN_TENANT_BYTES = 16 };
 
 /* an event that came while the client was waiting for a reply to something else */
 struct kept {
     struct kept *next;
     zmq_msg_t frame;
-};
-
-struct ingot_client {
-    void *ctx, *sock;
-    struct wire_mem rx, tx;
-    zmq_msg_t frame; /* what the last event or reply points into */
-    bool has_frame;
-    struct kept *kept, **kept_end;
-    struct ingot_server server;
-    char version[64], model_name[256];
-    uint32_t heartbeat_ms;
-    uint64_t heard_us;
-    uint32_t n_running; /* requests without their terminal event */
-    uint64_t next_id;
-    struct ingot_sample_end ends[MAX_ENDS];
-    struct ingot_model models[MAX_MODELS];
 };
 
 /* ---- errors ---- */
@@ -67,7 +48,7 @@ const char *ingot_version(void)
 
 /* ---- sending and receiving ---- */
 
-static enum status send_request(struct ingot_client *c, const struct client_msg *msg)
+enum status client_send(struct ingot_client *c, const struct client_msg *msg)
 {
     struct wire_bytes bytes;
     wire_mem_reset(&c->tx);
@@ -101,9 +82,7 @@ static uint64_t silence_us(const struct ingot_client *c)
     return us > MIN_SILENCE_US ? us : MIN_SILENCE_US;
 }
 
-/* The next message from the socket into c->frame, without the server's probes.  watch: a request
- * runs, so silence means that the server is gone. */
-static enum status receive(struct ingot_client *c, struct client_msg *m, bool watch,
+enum status client_receive(struct ingot_client *c, struct client_msg *m, bool watch,
                            uint64_t deadline_us)
 {
     for (;;) {
@@ -138,7 +117,7 @@ static enum status receive(struct ingot_client *c, struct client_msg *m, bool wa
     }
 }
 
-static bool is_event(const struct client_msg *m)
+bool client_is_event(const struct client_msg *m)
 {
     return m->type == MSG_ACCEPTED || m->type == MSG_DELTA || m->type == MSG_FINISH ||
            m->type == MSG_REJECTED || m->type == MSG_ERROR;
@@ -156,26 +135,41 @@ static enum status keep(struct ingot_client *c)
     return ST_OK;
 }
 
+enum status client_take_kept(struct ingot_client *c, struct client_msg *m)
+{
+    struct kept *k = c->kept;
+    c->kept = k->next;
+    if (!c->kept)
+        c->kept_end = &c->kept;
+    drop_frame(c);
+    zmq_msg_init(&c->frame);
+    zmq_msg_move(&c->frame, &k->frame);
+    c->has_frame = true;
+    zmq_msg_close(&k->frame);
+    free(k);
+    return decode_frame(c, m);
+}
+
 /* Sends and waits for the reply of that type with that id; events of requests are kept meanwhile.
  */
 static enum status ask(struct ingot_client *c, const struct client_msg *question, const char *id,
                        enum msg_type want, struct client_msg *reply)
 {
     uint64_t deadline = clock_us() + 1000U * (uint64_t)ASK_TIMEOUT_MS;
-    TRY(send_request(c, question));
+    TRY(client_send(c, question));
     for (;;) {
-        TRY(receive(c, reply, false, deadline));
+        TRY(client_receive(c, reply, false, deadline));
         if (reply->type == want && (!*id || strcmp(reply->u.simple.request_id, id) == 0))
             return ST_OK;
         if (reply->type == MSG_ERROR && strcmp(reply->u.error.request_id, id) == 0)
             FAIL(reply->u.error.code == ST_OK ? ST_PEER : reply->u.error.code, "%s",
                  reply->u.error.detail);
-        if (is_event(reply))
+        if (client_is_event(reply))
             TRY(keep(c));
     }
 }
 
-static void make_id(struct ingot_client *c, char id[INGOT_ID_SIZE])
+void client_make_id(struct ingot_client *c, char id[INGOT_ID_SIZE])
 {
     snprintf(id, INGOT_ID_SIZE, "%016" PRIx64 "-%" PRIu64, random_u64(), ++c->next_id);
 }
@@ -185,9 +179,12 @@ static void make_id(struct ingot_client *c, char id[INGOT_ID_SIZE])
 static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
 {
     struct client_msg m = {.type = MSG_HELLO};
-    m.u.hello = (struct msg_hello){WIRE_MAJOR, WIRE_MAJOR, "libingot " INGOT_VERSION};
-    TRY(send_request(c, &m));
-    TRY(receive(c, &m, false, clock_us() + 1000U * (uint64_t)timeout_ms));
+    m.u.hello = (struct msg_hello){.major_min = WIRE_MAJOR,
+                                   .major_max = WIRE_MAJOR,
+                                   .client = "libingot " INGOT_VERSION,
+                                   .tenant = c->tenant};
+    TRY(client_send(c, &m));
+    TRY(client_receive(c, &m, false, clock_us() + 1000U * (uint64_t)timeout_ms));
     if (m.type == MSG_ERROR)
         FAIL(m.u.error.code, "%s", m.u.error.detail);
     if (m.type != MSG_WELCOME)
@@ -210,31 +207,46 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
     return ST_OK;
 }
 
-static enum status open_client(struct ingot_client *c, const char *endpoint, uint32_t timeout_ms)
+static enum status open_socket(struct ingot_client *c, uint32_t timeout_ms)
 {
     struct sock_config sc = {.max_message = (size_t)64 << 20, .linger_ms = 200};
+    TRY(sock_connect_dealer(&c->sock, c->ctx, c->endpoint, &sc));
+    enum status st = hello(c, timeout_ms);
+    if (st == ST_TIMEOUT)
+        FAIL(ST_TIMEOUT, "nobody answers at %s (is a server running? try 'ingot serve MODEL')",
+             c->endpoint);
+    return st;
+}
+
+static enum status open_client(struct ingot_client *c, const struct ingot_options *o)
+{
+    const char *endpoint = o->endpoint ? o->endpoint : "tcp://127.0.0.1:5555";
     TRY(sock_check_endpoint(endpoint, false, true));
+    if (o->tenant) {
+        TRY(tenant_of_bytes(&c->tenant, o->tenant, o->n_tenant));
+    } else {
+        c->tenant.n = OWN_TENANT_BYTES;
+        random_bytes(c->tenant.bytes, OWN_TENANT_BYTES);
+    }
+    c->endpoint = strdup(endpoint);
+    if (!c->endpoint)
+        FAIL(ST_NOMEM, "no memory for a client");
     TRY(wire_mem_init(&c->rx, MEM_BYTES));
     TRY(wire_mem_init(&c->tx, MEM_BYTES));
     c->ctx = zmq_ctx_new();
     if (!c->ctx)
         FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
-    TRY(sock_connect_dealer(&c->sock, c->ctx, endpoint, &sc));
-    enum status st = hello(c, timeout_ms);
-    if (st == ST_TIMEOUT)
-        FAIL(ST_TIMEOUT, "nobody answers at %s (is a server running? try 'ingot serve MODEL')",
-             endpoint);
-    return st;
+    return open_socket(c, o->timeout_ms);
 }
 
-enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms)
+enum ingot_code ingot_open(struct ingot_client **out, const struct ingot_options *o)
 {
     struct ingot_client *c = calloc(1, sizeof *c);
     *out = NULL;
     if (!c)
         return INGOT_OUT_OF_MEMORY;
     c->kept_end = &c->kept;
-    enum status st = open_client(c, endpoint ? endpoint : "tcp://127.0.0.1:5555", timeout_ms);
+    enum status st = open_client(c, o);
     if (st != ST_OK) {
         ingot_close(c);
         return (enum ingot_code)st;
@@ -243,10 +255,13 @@ enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, u
     return INGOT_OK;
 }
 
-void ingot_close(struct ingot_client *c)
+enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms)
 {
-    if (!c)
-        return;
+    return ingot_open(out, &(struct ingot_options){.endpoint = endpoint, .timeout_ms = timeout_ms});
+}
+
+static void close_socket(struct ingot_client *c)
+{
     drop_frame(c);
     while (c->kept) {
         struct kept *k = c->kept;
@@ -254,12 +269,35 @@ void ingot_close(struct ingot_client *c)
         zmq_msg_close(&k->frame);
         free(k);
     }
+    c->kept_end = &c->kept;
     sock_close(c->sock);
+    c->sock = NULL;
+    c->n_running = 0;
+}
+
+enum ingot_code ingot_reconnect(struct ingot_client *c, uint32_t timeout_ms)
+{
+    close_socket(c);
+    return (enum ingot_code)open_socket(c, timeout_ms);
+}
+
+void ingot_close(struct ingot_client *c)
+{
+    if (!c)
+        return;
+    close_socket(c);
     if (c->ctx)
         zmq_ctx_term(c->ctx);
     wire_mem_fini(&c->rx);
     wire_mem_fini(&c->tx);
+    free(c->endpoint);
     free(c);
+}
+
+const void *ingot_tenant(const struct ingot_client *c, size_t *n)
+{
+    *n = c->tenant.n;
+    return c->tenant.bytes;
 }
 
 const struct ingot_server *ingot_server(const struct ingot_client *c)
@@ -276,238 +314,6 @@ int ingot_fd(const struct ingot_client *c)
     return fd;
 }
 
-/* ---- requests ---- */
-
-struct ingot_request ingot_request_default(void)
-{
-    return (struct ingot_request){.temperature = 1.0f,
-                                  .top_p = 1.0f,
-                                  .repetition_penalty = 1.0f,
-                                  .n = 1,
-                                  .add_generation_prompt = true,
-                                  .add_special = true,
-                                  .skip_special = true};
-}
-
-static struct wire_text text_of(const char *s, size_t n)
-{
-    return s ? (struct wire_text){s, n} : (struct wire_text){"", 0};
-}
-
-static struct wire_text string_text(const char *s)
-{
-    return text_of(s, s ? strlen(s) : 0);
-}
-
-static enum status fill_chat(struct ingot_client *c, const struct ingot_request *r,
-                             struct msg_chat *chat)
-{
-    struct msg_turn *turns = wire_mem_alloc(&c->rx, r->n_turns * sizeof *turns);
-    if (!turns)
-        FAIL(ST_NOMEM, "a conversation of %zu turns is too long", r->n_turns);
-    for (size_t i = 0; i < r->n_turns; i++) {
-        const struct ingot_turn *t = &r->turns[i];
-        turns[i] = (struct msg_turn){.role = t->role ? t->role : "",
-                                     .content = text_of(t->content, t->n_content),
-                                     .json = text_of(t->json, t->n_json)};
-    }
-    *chat = (struct msg_chat){.n_turns = (uint32_t)r->n_turns,
-                              .turns = turns,
-                              .tools_json = string_text(r->tools_json),
-                              .variables_json = string_text(r->variables_json),
-                              .add_generation_prompt = r->add_generation_prompt,
-                              .continue_final_message = r->continue_final_message};
-    return ST_OK;
-}
-
-static enum status fill_prompt(struct ingot_client *c, const struct ingot_request *r,
-                               struct msg_generate *g)
-{
-    if ((r->text != NULL) + (r->ids != NULL) + (r->turns != NULL) != 1)
-        FAIL(ST_RANGE, "a request needs exactly one of text, ids and turns");
-    g->kind = r->text ? PROMPT_TEXT : r->ids ? PROMPT_TOKENS : PROMPT_CHAT;
-    g->text = text_of(r->text, r->n_text);
-    g->tokens = r->ids;
-    g->n_tokens = (uint32_t)r->n_ids;
-    return r->turns ? fill_chat(c, r, &g->chat) : ST_OK;
-}
-
-static enum status fill_lists(struct ingot_client *c, const struct ingot_request *r,
-                              struct msg_generate *g)
-{
-    struct logit_bias *bias = wire_mem_alloc(&c->rx, r->n_bias * sizeof *bias);
-    struct wire_text *stops = wire_mem_alloc(&c->rx, r->n_stops * sizeof *stops);
-    if (!bias || !stops)
-        FAIL(ST_NOMEM, "too many biases or stop strings");
-    for (size_t i = 0; i < r->n_bias; i++)
-        bias[i] = (struct logit_bias){r->bias[i].id, r->bias[i].bias};
-    for (size_t i = 0; i < r->n_stops; i++)
-        stops[i] = string_text(r->stops[i]);
-    g->n_bias = (uint32_t)r->n_bias;
-    g->bias = bias;
-    g->n_stops = (uint32_t)r->n_stops;
-    g->stops = stops;
-    g->n_stop_ids = (uint32_t)r->n_stop_ids;
-    g->stop_ids = r->stop_ids;
-    return ST_OK;
-}
-
-static enum status generate(struct ingot_client *c, const struct ingot_request *r,
-                            char id[INGOT_ID_SIZE])
-{
-    struct client_msg m = {.type = MSG_GENERATE};
-    struct msg_generate *g = &m.u.generate;
-    *g = msg_generate_default();
-    g->request_id = id;
-    g->model = r->model ? r->model : "";
-    wire_mem_reset(&c->rx);
-    TRY(fill_prompt(c, r, g));
-    TRY(fill_lists(c, r, g));
-    g->sp = (struct sample_params){.temperature = r->temperature,
-                                   .top_p = r->top_p,
-                                   .min_p = r->min_p,
-                                   .top_k = r->top_k,
-                                   .repetition_penalty = r->repetition_penalty,
-                                   .presence_penalty = r->presence_penalty,
-                                   .frequency_penalty = r->frequency_penalty,
-                                   .min_new = r->min_tokens,
-                                   .seed = r->seed,
-                                   .top_logprobs = r->top_logprobs,
-                                   .logprobs = r->logprobs};
-    g->has_seed = r->has_seed;
-    g->ignore_eos = r->ignore_eos;
-    g->max_tokens = r->max_tokens;
-    g->include_stop = r->include_stop;
-    g->n = r->n;
-    g->deadline_ms = r->deadline_ms;
-    g->priority = r->priority;
-    g->skip_special = r->skip_special;
-    g->add_special = r->add_special && r->text; /* a chat template brings its own */
-    TRY(send_request(c, &m));
-    if (c->n_running++ == 0)
-        c->heard_us = clock_us();
-    return ST_OK;
-}
-
-enum ingot_code ingot_generate(struct ingot_client *c, const struct ingot_request *r,
-                               char id[INGOT_ID_SIZE])
-{
-    char own[INGOT_ID_SIZE];
-    if (!id)
-        id = own;
-    if (r->request_id)
-        snprintf(id, INGOT_ID_SIZE, "%s", r->request_id);
-    else
-        make_id(c, id);
-    return (enum ingot_code)generate(c, r, id);
-}
-
-enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id)
-{
-    struct client_msg m = {.type = MSG_CANCEL, .u.simple = {request_id, 0}};
-    return (enum ingot_code)send_request(c, &m);
-}
-
-/* ---- events ---- */
-
-static void event_finish(struct ingot_client *c, struct ingot_event *ev, const struct msg_finish *f)
-{
-    ev->n_samples = f->n_samples < MAX_ENDS ? f->n_samples : MAX_ENDS;
-    for (uint32_t i = 0; i < ev->n_samples; i++)
-        c->ends[i] = (struct ingot_sample_end){f->samples[i].sample,
-                                               (enum ingot_reason)f->samples[i].reason,
-                                               f->samples[i].matched_stop.data,
-                                               f->samples[i].matched_stop.n,
-                                               f->samples[i].stop_id,
-                                               f->samples[i].completion_tokens};
-    ev->samples = c->ends;
-    ev->prompt_tokens = f->prompt_tokens;
-    ev->cached_tokens = f->cached_tokens;
-    ev->completion_tokens = f->completion_tokens;
-    ev->preemptions = f->preemptions;
-    ev->recoveries = f->recoveries;
-    ev->queue_us = f->queue_us;
-    ev->first_token_us = f->first_token_us;
-    ev->total_us = f->total_us;
-}
-
-static void event_delta(struct ingot_event *ev, const struct msg_delta *d)
-{
-    ev->sample = d->sample;
-    ev->seq = d->seq;
-    ev->n_ids = d->n;
-    ev->ids = d->ids;
-    ev->text = d->text.data;
-    ev->n_text = d->text.n;
-    ev->logprobs = d->logprobs;
-    ev->n_top = d->n_top;
-    ev->top = (const struct ingot_logprob *)d->top;
-}
-
-static void fill_event(struct ingot_client *c, struct ingot_event *ev, const struct client_msg *m)
-{
-    *ev = (struct ingot_event){.request_id = m->u.simple.request_id};
-    if (m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
-        c->n_running--;
-    switch (m->type) {
-    case MSG_ACCEPTED:
-        ev->kind = INGOT_EVENT_ACCEPTED;
-        ev->prompt_tokens = m->u.accepted.prompt_tokens;
-        ev->queue_position = m->u.accepted.queue_position;
-        ev->seed = m->u.accepted.seed;
-        ev->attached = m->u.accepted.attached;
-        return;
-    case MSG_DELTA:
-        ev->kind = INGOT_EVENT_DELTA;
-        event_delta(ev, &m->u.delta);
-        return;
-    case MSG_FINISH:
-        ev->kind = INGOT_EVENT_FINISH;
-        event_finish(c, ev, &m->u.finish);
-        return;
-    default:
-        ev->kind = INGOT_EVENT_ERROR;
-        ev->code = (enum ingot_code)m->u.error.code;
-        ev->detail = m->u.error.detail;
-        ev->field = m->u.error.field;
-        ev->retryable = m->u.error.retryable;
-        ev->retry_after_ms = m->u.error.retry_after_ms;
-        ev->rejected = m->type == MSG_REJECTED;
-        return;
-    }
-}
-
-static enum status next_event(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms)
-{
-    struct client_msg m;
-    if (c->kept) {
-        struct kept *k = c->kept;
-        c->kept = k->next;
-        if (!c->kept)
-            c->kept_end = &c->kept;
-        drop_frame(c);
-        zmq_msg_init(&c->frame);
-        zmq_msg_move(&c->frame, &k->frame);
-        c->has_frame = true;
-        zmq_msg_close(&k->frame);
-        free(k);
-        TRY(decode_frame(c, &m));
-        fill_event(c, ev, &m);
-        return ST_OK;
-    }
-    uint64_t deadline = clock_us() + 1000U * (uint64_t)timeout_ms;
-    do
-        TRY(receive(c, &m, c->n_running > 0, deadline));
-    while (!is_event(&m));
-    fill_event(c, ev, &m);
-    return ST_OK;
-}
-
-enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms)
-{
-    return (enum ingot_code)next_event(c, ev, timeout_ms);
-}
-
 /* ---- questions ---- */
 
 enum ingot_code ingot_tokenize(struct ingot_client *c, const char *text, size_t n, bool add_special,
@@ -515,8 +321,9 @@ enum ingot_code ingot_tokenize(struct ingot_client *c, const char *text, size_t 
 {
     char id[INGOT_ID_SIZE];
     struct client_msg m = {.type = MSG_TOKENIZE}, reply;
-    make_id(c, id);
-    m.u.tokenize = (struct msg_tokenize){id, "", {text, n}, add_special};
+    client_make_id(c, id);
+    m.u.tokenize = (struct msg_tokenize){
+        .request_id = id, .model = "", .text = {text, n}, .add_special = add_special};
     enum status st = ask(c, &m, id, MSG_TOKENS, &reply);
     if (st != ST_OK)
         return (enum ingot_code)st;
@@ -540,8 +347,12 @@ enum ingot_code ingot_detokenize(struct ingot_client *c, const int32_t *ids, siz
 {
     char id[INGOT_ID_SIZE];
     struct client_msg m = {.type = MSG_DETOKENIZE};
-    make_id(c, id);
-    m.u.detokenize = (struct msg_detokenize){id, "", (uint32_t)n, ids, skip_special};
+    client_make_id(c, id);
+    m.u.detokenize = (struct msg_detokenize){.request_id = id,
+                                             .model = "",
+                                             .n_tokens = (uint32_t)n,
+                                             .tokens = ids,
+                                             .skip_special = skip_special};
     return (enum ingot_code)ask_text(c, &m, id, text, n_text);
 }
 
@@ -550,11 +361,11 @@ enum ingot_code ingot_apply_template(struct ingot_client *c, const struct ingot_
 {
     char id[INGOT_ID_SIZE];
     struct client_msg m = {.type = MSG_APPLY_TEMPLATE};
-    make_id(c, id);
+    client_make_id(c, id);
     m.u.apply_template.request_id = id;
     m.u.apply_template.model = r->model ? r->model : "";
     wire_mem_reset(&c->rx);
-    enum status st = fill_chat(c, r, &m.u.apply_template.chat);
+    enum status st = client_fill_chat(c, r, &m.u.apply_template.chat);
     if (st == ST_OK)
         st = ask_text(c, &m, id, text, n_text);
     return (enum ingot_code)st;
@@ -564,7 +375,7 @@ enum ingot_code ingot_models(struct ingot_client *c, const struct ingot_model **
 {
     char id[INGOT_ID_SIZE];
     struct client_msg m = {.type = MSG_MODELS}, reply;
-    make_id(c, id);
+    client_make_id(c, id);
     m.u.simple = (struct msg_simple){id, 0};
     enum status st = ask(c, &m, id, MSG_MODEL_LIST, &reply);
     if (st != ST_OK)
@@ -583,7 +394,7 @@ enum ingot_code ingot_stats(struct ingot_client *c, struct ingot_stats *out)
 {
     char id[INGOT_ID_SIZE];
     struct client_msg m = {.type = MSG_STATS}, reply;
-    make_id(c, id);
+    client_make_id(c, id);
     m.u.simple = (struct msg_simple){id, 0};
     enum status st = ask(c, &m, id, MSG_STATS_REPLY, &reply);
     if (st != ST_OK)
@@ -629,7 +440,7 @@ enum ingot_code ingot_ping(struct ingot_client *c, struct ingot_pong *out)
 {
     char id[INGOT_ID_SIZE];
     struct client_msg m = {.type = MSG_PING}, reply;
-    make_id(c, id);
+    client_make_id(c, id);
     m.u.simple = (struct msg_simple){id, 0};
     enum status st = ask(c, &m, id, MSG_PONG, &reply);
     if (st != ST_OK)
@@ -644,7 +455,7 @@ enum ingot_code ingot_drain(struct ingot_client *c, uint32_t timeout_ms, uint32_
 {
     char id[INGOT_ID_SIZE];
     struct client_msg m = {.type = MSG_DRAIN}, reply;
-    make_id(c, id);
+    client_make_id(c, id);
     m.u.simple = (struct msg_simple){id, timeout_ms};
     enum status st = ask(c, &m, id, MSG_DRAINING, &reply);
     if (st == ST_OK && running)

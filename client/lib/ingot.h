@@ -51,9 +51,28 @@ const char *ingot_version(void);
 
 struct ingot_client;
 
-/* Connects and says Hello.  endpoint NULL: tcp://127.0.0.1:5555.  INGOT_TIMEOUT: nobody answered
- * within timeout_ms. */
+enum { INGOT_TENANT_SIZE = 64 };
+
+struct ingot_options {
+    const char *endpoint; /* NULL: tcp://127.0.0.1:5555 */
+    uint32_t timeout_ms;
+    const void *tenant; /* 1 to INGOT_TENANT_SIZE bytes; NULL: a random one, for this client */
+    size_t n_tenant;
+};
+
+/* Connects and says Hello.  INGOT_TIMEOUT: no answer within timeout_ms.
+ *
+ * The tenant owns the client's requests: their ids are its own name space, and prompts share the
+ * server's prefix cache with prompts of the same tenant only.  A client that knows the tenant and
+ * the id of a request can attach to it and cancel it, so make it hard to guess. */
+enum ingot_code ingot_open(struct ingot_client **out, const struct ingot_options *o);
+/* With these two options and a random tenant. */
 enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms);
+/* A new connection of the same tenant in place of the old one, for when that broke or the server is
+ * silent.  Events that were not read are gone; ingot_generate with the same request and request_id
+ * attaches to it again and gives all its events from the beginning. */
+enum ingot_code ingot_reconnect(struct ingot_client *c, uint32_t timeout_ms);
+const void *ingot_tenant(const struct ingot_client *c, size_t *n); /* valid as long as c */
 void ingot_close(struct ingot_client *c); /* NULL is fine; running requests are abandoned */
 
 struct ingot_model {
@@ -93,7 +112,9 @@ struct ingot_bias {
 /* Exactly one of text, ids, turns. */
 struct ingot_request {
     const char *request_id; /* NULL: made by the library; 1 to 64 bytes */
-    const char *model;      /* NULL: the only one */
+    const void *tenant;     /* NULL: the client's; another only where the server allows it */
+    size_t n_tenant;
+    const char *model; /* NULL: the only one */
     const char *text;
     size_t n_text; /* bytes */
     const int32_t *ids;
@@ -133,7 +154,7 @@ enum { INGOT_ID_SIZE = 65 };
 /* Sends the request; id (may be NULL) gets its request id.  Does not wait. */
 enum ingot_code ingot_generate(struct ingot_client *c, const struct ingot_request *r,
                                char id[INGOT_ID_SIZE]);
-/* Its Finish comes as an event. */
+/* Of the client's own tenant.  Its Finish comes as an event. */
 enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id);
 
 /* ---- events ---- */

@@ -1,4 +1,4 @@
-/* A request's type and id, without decoding it. */
+/* A request's type, id and tenant, without decoding it. */
 #include <string.h>
 
 #include "common/utf8.h"
@@ -76,6 +76,45 @@ static enum status take_id(struct request_head *out, struct wire_bytes id)
     return ST_OK;
 }
 
+enum status tenant_of_bytes(struct tenant *out, const void *data, size_t n)
+{
+    if (n < 1 || n > MAX_TENANT)
+        FAIL(ST_RANGE, "tenant has %zu bytes: it must have 1 to %d", n, MAX_TENANT);
+    *out = (struct tenant){.n = (uint8_t)n};
+    memcpy(out->bytes, data, n);
+    return ST_OK;
+}
+
+bool tenant_equal(const struct tenant *a, const struct tenant *b)
+{
+    return a->n == b->n && memcmp(a->bytes, b->bytes, a->n) == 0;
+}
+
+static enum status take_tenant(struct request_head *out, struct wire_bytes tenant)
+{
+    if (!tenant.data)
+        FAIL(ST_FORMAT, "tenant is not a string of bytes");
+    return tenant_of_bytes(&out->tenant, tenant.data, tenant.n);
+}
+
+/* the number of the field tenant in a message of that type; 0 = it has none */
+static uint64_t tenant_field(enum msg_type type)
+{
+    switch (type) {
+    case MSG_GENERATE:
+        return 15;
+    case MSG_CANCEL:
+        return 2;
+    case MSG_TOKENIZE:
+    case MSG_DETOKENIZE:
+        return 5;
+    case MSG_APPLY_TEMPLATE:
+        return 4;
+    default:
+        return 0;
+    }
+}
+
 enum status client_msg_head(struct request_head *out, const void *data, size_t n,
                             const char **field)
 {
@@ -93,10 +132,13 @@ enum status client_msg_head(struct request_head *out, const void *data, size_t n
         uint64_t number;
         struct wire_bytes value;
         TRY(take_field(&s, &number, &value));
-        if (number != FIELD_REQUEST_ID)
-            continue;
-        *field = "request_id";
-        TRY(take_id(out, value));
+        if (number == FIELD_REQUEST_ID) {
+            *field = "request_id";
+            TRY(take_id(out, value));
+        } else if (number != 0 && number == tenant_field(out->type)) {
+            *field = "tenant";
+            TRY(take_tenant(out, value));
+        }
         *field = "";
     }
     if (!*out->id) {

@@ -1,25 +1,16 @@
 /* Requests: client -> coordinator. */
-#include "common/wire/client_msg.h"
+#include "common/wire/client_pb.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/utf8.h"
-#include "common/wire/pb.h"
-#include "ingot.pb-c.h"
 
 static_assert((int)MSG_DRAIN == INGOT__TYPE__DRAIN, "types follow ingot.proto");
 static_assert((int)MSG_DRAINING == INGOT__TYPE__DRAINING, "types follow ingot.proto");
 static_assert((int)ST_N == INGOT__CODE__NOT_FOUND + 1, "codes follow ingot.proto");
 static_assert((int)REASON_FAILED == INGOT__REASON__FAILED, "reasons follow ingot.proto");
-
-/* FAIL that also names the field */
-#define FAIL_FIELD(name, code, ...)                                                                \
-    do {                                                                                           \
-        *field = (name);                                                                           \
-        FAIL((code), __VA_ARGS__);                                                                 \
-    } while (0)
 
 const char *msg_reason_name(enum msg_reason r)
 {
@@ -32,7 +23,7 @@ struct msg_generate msg_generate_default(void)
 {
     return (struct msg_generate){.request_id = "",
                                  .model = "",
-                                 .sp = sample_params_default(),
+                                 .sampling = {.sp = sample_params_default()},
                                  .n = 1,
                                  .skip_special = true,
                                  .add_special = true,
@@ -41,9 +32,15 @@ struct msg_generate msg_generate_default(void)
 
 /* ---- decode ---- */
 
-static struct wire_text text_of(protobuf_c_boolean has, ProtobufCBinaryData b)
+static enum status decode_tenant(struct tenant *out, protobuf_c_boolean has, ProtobufCBinaryData b,
+                                 const char **field)
 {
-    return has ? (struct wire_text){(const char *)b.data, b.len} : (struct wire_text){"", 0};
+    if (!has)
+        return ST_OK;
+    *field = "tenant";
+    TRY(tenant_of_bytes(out, b.data, b.len));
+    *field = "";
+    return ST_OK;
 }
 
 static enum status check_utf8(struct wire_text t, const char *name, const char **field)
@@ -82,50 +79,6 @@ static enum status decode_chat(struct msg_chat *c, const Ingot__Chat *m, struct 
         if (!turns[i].json.n && !*turns[i].role)
             FAIL_FIELD("chat.turn.role", ST_RANGE, "chat.turn[%zu] has no role", i);
     }
-    return ST_OK;
-}
-
-static enum status decode_sampling(struct msg_generate *g, const Ingot__Sampling *m,
-                                   struct wire_mem *mem, const char **field)
-{
-    struct sample_params *sp = &g->sp;
-    sp->temperature = m->temperature;
-    sp->top_p = m->top_p;
-    sp->min_p = m->min_p;
-    sp->top_k = m->top_k;
-    sp->repetition_penalty = m->repetition_penalty;
-    sp->presence_penalty = m->presence_penalty;
-    sp->frequency_penalty = m->frequency_penalty;
-    sp->min_new = m->min_tokens;
-    sp->seed = m->seed;
-    sp->logprobs = m->logprobs || m->top_logprobs;
-    sp->top_logprobs = m->top_logprobs;
-    g->has_seed = m->has_seed;
-    g->ignore_eos = m->ignore_eos;
-    if (m->n_stop_token_id > MAX_STOP_IDS)
-        FAIL_FIELD("sampling.stop_token_id", ST_RANGE, "%zu stop token ids: at most %d are taken",
-                   m->n_stop_token_id, MAX_STOP_IDS);
-    if (m->n_logit_bias > MAX_LOGIT_BIAS)
-        FAIL_FIELD("sampling.logit_bias", ST_RANGE, "%zu logit biases: at most %d are taken",
-                   m->n_logit_bias, MAX_LOGIT_BIAS);
-    g->n_stop_ids = (uint32_t)m->n_stop_token_id;
-    g->stop_ids = m->stop_token_id;
-    struct logit_bias *bias;
-    MEM_ARRAY(bias, m->n_logit_bias, mem);
-    for (size_t i = 0; i < m->n_logit_bias; i++) {
-        bias[i] = (struct logit_bias){m->logit_bias[i]->id, m->logit_bias[i]->bias};
-        if (!m->logit_bias[i]->has_id)
-            FAIL_FIELD("sampling.logit_bias.id", ST_FORMAT, "logit_bias[%zu] has no id", i);
-        if (!(bias[i].bias >= -100.0f && bias[i].bias <= 100.0f))
-            FAIL_FIELD("sampling.logit_bias.bias", ST_RANGE,
-                       "logit_bias of token %d is %g: it must be between -100 and 100", bias[i].id,
-                       (double)bias[i].bias);
-    }
-    g->n_bias = (uint32_t)m->n_logit_bias;
-    g->bias = bias;
-    *field = "sampling";
-    TRY(sample_params_check(sp));
-    *field = "";
     return ST_OK;
 }
 
@@ -169,7 +122,7 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
         TRY(decode_chat(&g->chat, m->chat, mem, field));
     }
     if (m->sampling)
-        TRY(decode_sampling(g, m->sampling, mem, field));
+        TRY(sampling_decode(&g->sampling, m->sampling, mem, field));
     TRY(decode_stops(g, m, mem, field));
     if (m->has_max_tokens && m->max_tokens == 0)
         FAIL_FIELD("max_tokens", ST_RANGE, "max_tokens is 0: it must be at least 1");
@@ -185,7 +138,7 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
     g->priority = m->priority;
     g->skip_special = m->skip_special;
     g->add_special = m->has_add_special ? m->add_special : g->kind == PROMPT_TEXT;
-    return ST_OK;
+    return decode_tenant(&g->tenant, m->has_tenant, m->tenant, field);
 }
 
 /* the first field of every request but Hello is request_id = 1 */
@@ -246,10 +199,11 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
     }
     if (out->type == MSG_HELLO) {
         const Ingot__Hello *h = (const void *)m;
-        out->u.hello = (struct msg_hello){h->major_min, h->major_max, pb_string(h->client)};
+        out->u.hello = (struct msg_hello){
+            .major_min = h->major_min, .major_max = h->major_max, .client = pb_string(h->client)};
         if (!h->has_major_min || !h->has_major_max)
             FAIL_FIELD("major_min", ST_FORMAT, "Hello without major_min and major_max");
-        return ST_OK;
+        return decode_tenant(&out->u.hello.tenant, h->has_tenant, h->tenant, field);
     }
     /* every other request has its request_id at the same place */
     const char *id = ((const Ingot__Ping *)m)->request_id;
@@ -259,23 +213,35 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         return decode_generate(&out->u.generate, (const void *)m, mem, field);
     case MSG_TOKENIZE: {
         const Ingot__Tokenize *t = (const void *)m;
-        out->u.tokenize = (struct msg_tokenize){id, pb_string(t->model),
-                                                text_of(t->has_text, t->text), t->add_special};
+        out->u.tokenize = (struct msg_tokenize){.request_id = id,
+                                                .model = pb_string(t->model),
+                                                .text = text_of(t->has_text, t->text),
+                                                .add_special = t->add_special};
+        TRY(decode_tenant(&out->u.tokenize.tenant, t->has_tenant, t->tenant, field));
         return check_utf8(out->u.tokenize.text, "text", field);
     }
     case MSG_DETOKENIZE: {
         const Ingot__Detokenize *t = (const void *)m;
-        out->u.detokenize = (struct msg_detokenize){id, pb_string(t->model), (uint32_t)t->n_id,
-                                                    t->id, t->skip_special};
-        return ST_OK;
+        out->u.detokenize = (struct msg_detokenize){.request_id = id,
+                                                    .model = pb_string(t->model),
+                                                    .n_tokens = (uint32_t)t->n_id,
+                                                    .tokens = t->id,
+                                                    .skip_special = t->skip_special};
+        return decode_tenant(&out->u.detokenize.tenant, t->has_tenant, t->tenant, field);
     }
     case MSG_APPLY_TEMPLATE: {
         const Ingot__ApplyTemplate *t = (const void *)m;
         out->u.apply_template.request_id = id;
         out->u.apply_template.model = pb_string(t->model);
+        TRY(decode_tenant(&out->u.apply_template.tenant, t->has_tenant, t->tenant, field));
         if (!t->chat)
             FAIL_FIELD("chat", ST_RANGE, "ApplyTemplate without chat");
         return decode_chat(&out->u.apply_template.chat, t->chat, mem, field);
+    }
+    case MSG_CANCEL: {
+        const Ingot__Cancel *t = (const void *)m;
+        out->u.cancel.request_id = id;
+        return decode_tenant(&out->u.cancel.tenant, t->has_tenant, t->tenant, field);
     }
     default:
         out->u.simple.request_id = id;
@@ -287,22 +253,17 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
 
 /* ---- encode ---- */
 
-static ProtobufCBinaryData bytes_of(struct wire_text t)
-{
-    return (ProtobufCBinaryData){t.n, (uint8_t *)(uintptr_t)t.data};
-}
-
 #define SET_TEXT(m, field, t)                                                                      \
     do {                                                                                           \
         if ((t).n)                                                                                 \
             SET(m, field, bytes_of(t));                                                            \
     } while (0)
 
-/* a borrowed C string, NULL (unset) for "" */
-static char *string_of(const char *s)
-{
-    return s && *s ? (char *)(uintptr_t)s : NULL;
-}
+#define SET_TENANT(m, t)                                                                           \
+    do {                                                                                           \
+        if ((t).n)                                                                                 \
+            SET(m, tenant, tenant_bytes(&(t)));                                                    \
+    } while (0)
 
 static enum status encode_chat(Ingot__Chat *m, const struct msg_chat *c, struct wire_mem *mem)
 {
@@ -328,39 +289,6 @@ static enum status encode_chat(Ingot__Chat *m, const struct msg_chat *c, struct 
     return ST_OK;
 }
 
-static enum status encode_sampling(Ingot__Sampling *m, const struct msg_generate *g,
-                                   struct wire_mem *mem)
-{
-    const struct sample_params *sp = &g->sp;
-    Ingot__LogitBias *bias;
-    ingot__sampling__init(m);
-    SET(*m, temperature, sp->temperature);
-    SET(*m, top_p, sp->top_p);
-    SET(*m, min_p, sp->min_p);
-    SET(*m, top_k, sp->top_k);
-    SET(*m, repetition_penalty, sp->repetition_penalty);
-    SET(*m, presence_penalty, sp->presence_penalty);
-    SET(*m, frequency_penalty, sp->frequency_penalty);
-    SET(*m, min_tokens, sp->min_new);
-    if (g->has_seed)
-        SET(*m, seed, sp->seed);
-    SET(*m, logprobs, sp->logprobs);
-    SET(*m, top_logprobs, sp->top_logprobs);
-    SET(*m, ignore_eos, g->ignore_eos);
-    m->n_stop_token_id = g->n_stop_ids;
-    m->stop_token_id = (int32_t *)(uintptr_t)g->stop_ids;
-    MEM_ARRAY(bias, g->n_bias, mem);
-    MEM_ARRAY(m->logit_bias, g->n_bias, mem);
-    m->n_logit_bias = g->n_bias;
-    for (uint32_t i = 0; i < g->n_bias; i++) {
-        ingot__logit_bias__init(&bias[i]);
-        m->logit_bias[i] = &bias[i];
-        SET(bias[i], id, g->bias[i].id);
-        SET(bias[i], bias, g->bias[i].bias);
-    }
-    return ST_OK;
-}
-
 static enum status encode_generate(struct wire_bytes *out, const struct msg_generate *g,
                                    struct wire_mem *mem)
 {
@@ -381,7 +309,7 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
         TRY(encode_chat(&chat, &g->chat, mem));
         m.chat = &chat;
     }
-    TRY(encode_sampling(&sampling, g, mem));
+    TRY(sampling_encode(&sampling, &g->sampling, mem));
     m.sampling = &sampling;
     if (g->max_tokens)
         SET(m, max_tokens, g->max_tokens);
@@ -397,6 +325,7 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
     SET(m, skip_special, g->skip_special);
     if (g->kind == PROMPT_TEXT)
         SET(m, add_special, g->add_special);
+    SET_TENANT(m, g->tenant);
     return pb_pack(out, MSG_GENERATE, &m.base, mem);
 }
 
@@ -416,6 +345,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         SET(m, major_min, msg->u.hello.major_min);
         SET(m, major_max, msg->u.hello.major_max);
         m.client = string_of(msg->u.hello.client);
+        SET_TENANT(m, msg->u.hello.tenant);
         return pb_pack(out, MSG_HELLO, &m.base, mem);
     }
     case MSG_GENERATE:
@@ -427,6 +357,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         m.model = string_of(t->model);
         SET(m, text, bytes_of(t->text));
         SET(m, add_special, t->add_special);
+        SET_TENANT(m, t->tenant);
         return pb_pack(out, MSG_TOKENIZE, &m.base, mem);
     }
     case MSG_DETOKENIZE: {
@@ -437,6 +368,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         m.n_id = t->n_tokens;
         m.id = (int32_t *)(uintptr_t)t->tokens;
         SET(m, skip_special, t->skip_special);
+        SET_TENANT(m, t->tenant);
         return pb_pack(out, MSG_DETOKENIZE, &m.base, mem);
     }
     case MSG_APPLY_TEMPLATE: {
@@ -446,10 +378,15 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         m.model = string_of(msg->u.apply_template.model);
         TRY(encode_chat(&chat, &msg->u.apply_template.chat, mem));
         m.chat = &chat;
+        SET_TENANT(m, msg->u.apply_template.tenant);
         return pb_pack(out, MSG_APPLY_TEMPLATE, &m.base, mem);
     }
-    case MSG_CANCEL:
-        ENCODE_SIMPLE(Cancel, INGOT__CANCEL__INIT, MSG_CANCEL);
+    case MSG_CANCEL: {
+        Ingot__Cancel m = INGOT__CANCEL__INIT;
+        m.request_id = string_of(msg->u.cancel.request_id);
+        SET_TENANT(m, msg->u.cancel.tenant);
+        return pb_pack(out, MSG_CANCEL, &m.base, mem);
+    }
     case MSG_MODELS:
         ENCODE_SIMPLE(Models, INGOT__MODELS__INIT, MSG_MODELS);
     case MSG_STATS:

@@ -34,7 +34,13 @@ enum msg_type { /* header types, as in ingot.proto */
                 MSG_DRAINING,
 };
 
-enum { MAX_REQUEST_ID = 64, MAX_STOPS = 16 };
+enum { MAX_REQUEST_ID = 64, MAX_TENANT = 64, MAX_STOPS = 16 };
+
+/* Who owns a request: any bytes. */
+struct tenant {
+    uint8_t n; /* bytes, 0 = unset */
+    uint8_t bytes[MAX_TENANT];
+};
 
 struct wire_text {
     const char *data;
@@ -44,6 +50,7 @@ struct wire_text {
 struct msg_hello {
     uint32_t major_min, major_max;
     const char *client;
+    struct tenant tenant;
 };
 
 struct msg_model {
@@ -61,6 +68,7 @@ struct msg_welcome {
     const struct msg_model *models;
     uint64_t max_message_bytes;
     uint32_t max_prompt_tokens, max_queued, max_samples, heartbeat_ms;
+    struct tenant tenant;
 };
 
 struct msg_turn {
@@ -75,6 +83,15 @@ struct msg_chat {
     bool add_generation_prompt, continue_final_message;
 };
 
+struct msg_sampling {
+    struct sample_params sp;
+    bool has_seed, ignore_eos;
+    uint32_t n_bias;
+    const struct logit_bias *bias;
+    uint32_t n_stop_ids;
+    const int32_t *stop_ids; /* the request's own, without the model's */
+};
+
 enum prompt_kind { PROMPT_TEXT, PROMPT_TOKENS, PROMPT_CHAT };
 
 struct msg_generate {
@@ -84,12 +101,7 @@ struct msg_generate {
     uint32_t n_tokens;
     const int32_t *tokens;
     struct msg_chat chat;
-    struct sample_params sp;
-    bool has_seed, ignore_eos;
-    uint32_t n_bias;
-    const struct logit_bias *bias;
-    uint32_t n_stop_ids;
-    const int32_t *stop_ids;
+    struct msg_sampling sampling;
     uint32_t max_tokens; /* 0 = to the end of the context */
     uint32_t n_stops;
     const struct wire_text *stops;
@@ -99,12 +111,14 @@ struct msg_generate {
     int32_t priority;
     bool skip_special;
     bool add_special;
+    struct tenant tenant;
 };
 
 struct msg_tokenize {
     const char *request_id, *model;
     struct wire_text text;
     bool add_special;
+    struct tenant tenant;
 };
 
 struct msg_detokenize {
@@ -112,14 +126,21 @@ struct msg_detokenize {
     uint32_t n_tokens;
     const int32_t *tokens;
     bool skip_special;
+    struct tenant tenant;
 };
 
 struct msg_apply_template {
     const char *request_id, *model;
     struct msg_chat chat;
+    struct tenant tenant;
 };
 
-struct msg_simple { /* Cancel, Models, Stats, Ping, Drain, Draining */
+struct msg_cancel {
+    const char *request_id;
+    struct tenant tenant;
+};
+
+struct msg_simple { /* Models, Stats, Ping, Drain, Draining */
     const char *request_id;
     uint32_t value; /* Drain: timeout in ms, 0 = server's; Draining: running requests */
 };
@@ -229,6 +250,7 @@ struct client_msg {
         struct msg_tokenize tokenize;
         struct msg_detokenize detokenize;
         struct msg_apply_template apply_template;
+        struct msg_cancel cancel;
         struct msg_simple simple;
         struct msg_welcome welcome;
         struct msg_accepted accepted;
@@ -251,10 +273,11 @@ struct msg_generate msg_generate_default(void);
 struct request_head {
     enum msg_type type;          /* 0: not a request */
     char id[MAX_REQUEST_ID + 1]; /* "" for Hello, and when no good one was found */
+    struct tenant tenant;        /* not of Hello */
 };
 
-/* Reads the frame's header and the request id alone: one pass over the message's outermost fields,
- * nothing is unpacked.  Finds the same id as client_msg_decode_request in every message that this
+/* Reads the frame's header, the request id and the tenant alone: one pass over the message's
+ * outermost fields, nothing is unpacked.  Finds the same ones as client_msg_decode_request in every message that this
  * one takes.  On failure *field is the path of the field at fault or "", and out holds what is
  * known. */
 MUST_CHECK enum status client_msg_head(struct request_head *out, const void *data, size_t n,
@@ -275,6 +298,10 @@ MUST_CHECK enum status client_msg_decode_reply(struct client_msg *out, const voi
                                                struct wire_mem *mem);
 MUST_CHECK enum status client_msg_encode_reply(struct wire_bytes *out, const struct client_msg *msg,
                                                struct wire_mem *mem);
+
+/* Copies n bytes; ST_RANGE unless 1 to MAX_TENANT. */
+MUST_CHECK enum status tenant_of_bytes(struct tenant *out, const void *data, size_t n);
+bool tenant_equal(const struct tenant *a, const struct tenant *b);
 
 /* "eos", "length", "stop", "cancelled", "deadline", "failed". */
 const char *msg_reason_name(enum msg_reason r);

@@ -2,24 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/wire/client_msg.h"
-#include "common/wire/pb.h"
-#include "ingot.pb-c.h"
-
-static char *borrow(const char *s)
-{
-    return s && *s ? (char *)(uintptr_t)s : NULL;
-}
-
-static ProtobufCBinaryData bytes_of(struct wire_text t)
-{
-    return (ProtobufCBinaryData){t.n, (uint8_t *)(uintptr_t)t.data};
-}
-
-static struct wire_text text_of(protobuf_c_boolean has, ProtobufCBinaryData b)
-{
-    return has ? (struct wire_text){(const char *)b.data, b.len} : (struct wire_text){"", 0};
-}
+#include "common/wire/client_pb.h"
 
 /* ---- encode ---- */
 
@@ -32,7 +15,7 @@ static enum status put_models(Ingot__ModelInfo ***list, size_t *n_list,
     *n_list = n;
     for (uint32_t i = 0; i < n; i++) {
         ingot__model_info__init(&m[i]);
-        m[i].name = borrow(models[i].name);
+        m[i].name = string_of(models[i].name);
         SET(m[i], digest, models[i].digest);
         SET(m[i], vocab, models[i].vocab);
         SET(m[i], max_ctx, models[i].max_ctx);
@@ -51,13 +34,15 @@ static enum status encode_welcome(struct wire_bytes *out, const struct msg_welco
     SET(m, major, w->major);
     SET(m, minor, w->minor);
     SET(m, epoch, w->epoch);
-    m.server = borrow(w->server);
+    m.server = string_of(w->server);
     SET(limits, max_message_bytes, w->max_message_bytes);
     SET(limits, max_prompt_tokens, w->max_prompt_tokens);
     SET(limits, max_queued, w->max_queued);
     SET(limits, max_samples, w->max_samples);
     SET(limits, heartbeat_ms, w->heartbeat_ms);
     m.limits = &limits;
+    if (w->tenant.n)
+        SET(m, tenant, tenant_bytes(&w->tenant));
     TRY(put_models(&m.models, &m.n_models, w->models, w->n_models, mem));
     return pb_pack(out, MSG_WELCOME, &m.base, mem);
 }
@@ -90,7 +75,7 @@ static enum status encode_delta(struct wire_bytes *out, const struct msg_delta *
                                 struct wire_mem *mem)
 {
     Ingot__Delta m = INGOT__DELTA__INIT;
-    m.request_id = borrow(d->request_id);
+    m.request_id = string_of(d->request_id);
     SET(m, sample, d->sample);
     SET(m, seq, d->seq);
     m.n_id = d->n;
@@ -111,7 +96,7 @@ static enum status encode_finish(struct wire_bytes *out, const struct msg_finish
 {
     Ingot__Finish m = INGOT__FINISH__INIT;
     Ingot__SampleEnd *ends;
-    m.request_id = borrow(f->request_id);
+    m.request_id = string_of(f->request_id);
     MEM_ARRAY(ends, f->n_samples, mem);
     MEM_ARRAY(m.sample, f->n_samples, mem);
     m.n_sample = f->n_samples;
@@ -143,7 +128,7 @@ static enum status encode_stats(struct wire_bytes *out, const struct msg_stats *
 {
     Ingot__StatsReply m = INGOT__STATS_REPLY__INIT;
     Ingot__WorkerGroup *groups;
-    m.request_id = borrow(s->request_id);
+    m.request_id = string_of(s->request_id);
     SET(m, running, s->running);
     SET(m, waiting, s->waiting);
     SET(m, blocks_total, s->blocks_total);
@@ -174,8 +159,8 @@ static enum status encode_stats(struct wire_bytes *out, const struct msg_stats *
         ingot__worker_group__init(&groups[i]);
         SET(groups[i], epoch, g->epoch);
         SET(groups[i], world, g->world);
-        groups[i].backend = borrow(g->backend);
-        groups[i].coll = borrow(g->coll);
+        groups[i].backend = string_of(g->backend);
+        groups[i].coll = string_of(g->coll);
         SET(groups[i], step_us_p50, g->step_us_p50);
         SET(groups[i], step_us_p99, g->step_us_p99);
         SET(groups[i], active, g->active);
@@ -189,18 +174,18 @@ static enum status encode_error(struct wire_bytes *out, enum msg_type type,
 {
     if (type == MSG_ERROR) {
         Ingot__Error m = INGOT__ERROR__INIT;
-        m.request_id = borrow(e->request_id);
+        m.request_id = string_of(e->request_id);
         SET(m, code, (Ingot__Code)e->code);
-        m.detail = borrow(e->detail);
-        m.field = borrow(e->field);
+        m.detail = string_of(e->detail);
+        m.field = string_of(e->field);
         SET(m, retryable, e->retryable);
         return pb_pack(out, (uint16_t)type, &m.base, mem);
     }
     Ingot__Rejected m = INGOT__REJECTED__INIT;
-    m.request_id = borrow(e->request_id);
+    m.request_id = string_of(e->request_id);
     SET(m, code, (Ingot__Code)e->code);
-    m.detail = borrow(e->detail);
-    m.field = borrow(e->field);
+    m.detail = string_of(e->detail);
+    m.field = string_of(e->field);
     SET(m, retryable, e->retryable);
     if (e->retry_after_ms)
         SET(m, retry_after_ms, e->retry_after_ms);
@@ -211,7 +196,7 @@ static enum status encode_accepted(struct wire_bytes *out, const struct msg_acce
                                    struct wire_mem *mem)
 {
     Ingot__Accepted m = INGOT__ACCEPTED__INIT;
-    m.request_id = borrow(a->request_id);
+    m.request_id = string_of(a->request_id);
     SET(m, prompt_tokens, a->prompt_tokens);
     SET(m, seed, a->seed);
     SET(m, queue_position, a->queue_position);
@@ -223,7 +208,7 @@ static enum status encode_pong(struct wire_bytes *out, const struct msg_pong *p,
                                struct wire_mem *mem)
 {
     Ingot__Pong m = INGOT__PONG__INIT;
-    m.request_id = borrow(p->request_id);
+    m.request_id = string_of(p->request_id);
     SET(m, steps, p->steps);
     SET(m, last_step_age_us, p->last_step_age_us);
     SET(m, running, p->running);
@@ -254,27 +239,27 @@ enum status client_msg_encode_reply(struct wire_bytes *out, const struct client_
         return encode_pong(out, &msg->u.pong, mem);
     case MSG_TOKENS: {
         Ingot__Tokens m = INGOT__TOKENS__INIT;
-        m.request_id = borrow(msg->u.tokens.request_id);
+        m.request_id = string_of(msg->u.tokens.request_id);
         m.n_id = msg->u.tokens.n_tokens;
         m.id = (int32_t *)(uintptr_t)msg->u.tokens.tokens;
         return pb_pack(out, MSG_TOKENS, &m.base, mem);
     }
     case MSG_TEXT: {
         Ingot__Text m = INGOT__TEXT__INIT;
-        m.request_id = borrow(msg->u.text.request_id);
+        m.request_id = string_of(msg->u.text.request_id);
         SET(m, text, bytes_of(msg->u.text.text));
         return pb_pack(out, MSG_TEXT, &m.base, mem);
     }
     case MSG_MODEL_LIST: {
         Ingot__ModelList m = INGOT__MODEL_LIST__INIT;
-        m.request_id = borrow(msg->u.model_list.request_id);
+        m.request_id = string_of(msg->u.model_list.request_id);
         TRY(put_models(&m.model, &m.n_model, msg->u.model_list.models, msg->u.model_list.n_models,
                        mem));
         return pb_pack(out, MSG_MODEL_LIST, &m.base, mem);
     }
     case MSG_DRAINING: {
         Ingot__Draining m = INGOT__DRAINING__INIT;
-        m.request_id = borrow(msg->u.simple.request_id);
+        m.request_id = string_of(msg->u.simple.request_id);
         SET(m, running, msg->u.simple.value);
         return pb_pack(out, MSG_DRAINING, &m.base, mem);
     }
@@ -316,6 +301,8 @@ static enum status decode_welcome(struct msg_welcome *w, const Ingot__Welcome *m
         w->max_samples = m->limits->max_samples;
         w->heartbeat_ms = m->limits->heartbeat_ms;
     }
+    if (m->has_tenant)
+        TRY(tenant_of_bytes(&w->tenant, m->tenant.data, m->tenant.len));
     return get_models(&w->models, &w->n_models, m->models, m->n_models, mem);
 }
 

@@ -4,6 +4,7 @@ add_library(ingot_wire STATIC
   wire/worker_msg.c
   wire/client_head.c
   wire/client_msg.c
+  wire/client_sampling.c
   wire/client_reply.c
   wire/sock.c)
 target_link_libraries(ingot_wire PUBLIC ingot_common ingot_flags PRIVATE ingot_pb PkgConfig::ZMQ)

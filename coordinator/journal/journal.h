@@ -5,7 +5,8 @@
  *
  * Files DIR/NAME-00000001.journal, ...; when one is full the next begins with the scheduler's whole
  * state, so that each file can be replayed alone; the oldest are deleted.  Prompts and answers are
- * in them in clear: they are readable by their owner only.
+ * in them in clear: they are readable by their owner only.  Of a tenant the salt is in them, a
+ * digest under a key of the coordinator's process.
  *
  * A journal never fails a request: when a file cannot be written (disk full) it says so once in the
  * log, switches itself off and counts the records that it did not write.  All functions take NULL:

@@ -125,8 +125,9 @@ static void print_json(const struct replay_request *q)
     const struct sched_req *r = &q->r;
     printf("{\"seq_id\":%" PRIu64 ",", r->seq_id);
     print_text("request_id", q->label);
-    printf(",\"group\":%" PRIu64 ",\"priority\":%" PRId32 ",\"max_tokens\":%" PRIu64 ",",
-           r->group_id, r->priority, (uint64_t)r->max_new + r->n_tokens - r->n_prompt);
+    printf(",\"tenant\":\"%016" PRIx64 "\",\"group\":%" PRIu64 ",\"priority\":%" PRId32
+           ",\"max_tokens\":%" PRIu64 ",",
+           r->salt, r->group_id, r->priority, (uint64_t)r->max_new + r->n_tokens - r->n_prompt);
     printf("\"params\":{");
     print_params(&r->sp);
     printf("},");

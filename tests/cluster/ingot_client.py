@@ -61,18 +61,19 @@ def unpack(frame):
 
 
 class Client:
-    def __init__(self, endpoint, hello=True, timeout=30.0):
+    def __init__(self, endpoint, hello=True, timeout=30.0, tenant=None):
         self.ctx = zmq.Context.instance()
         self.sock = self.ctx.socket(zmq.DEALER)
         self.sock.setsockopt(zmq.LINGER, 0)
         self.sock.setsockopt(zmq.HEARTBEAT_IVL, 1000)
         self.sock.connect(endpoint)
         self.timeout = timeout
+        self.tenant = tenant or os.urandom(16)  # who knows it can attach to the requests
         self.backlog = []
         if hello:
-            self.send("Hello", major_min=1, major_max=1, client="python")
+            self.send("Hello", major_min=1, major_max=1, client="python", tenant=self.tenant)
             name, self.welcome = self.recv()
-            assert name == "Welcome", (name, self.welcome)
+            assert name == "Welcome" and self.welcome.tenant == self.tenant, (name, self.welcome)
 
     def close(self):
         self.sock.close(0)

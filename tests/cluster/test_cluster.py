@@ -91,14 +91,15 @@ def attach_again_gives_everything():
     with Parts(MODEL, coordinator=["--client-grace-ms", str(1000 * tap.LIMIT)]) as c:
         client = c.clients[0]
         whole = client.generate(text=b"Once upon a time", max_tokens=200, sampling=GREEDY)
-        other = c.client()
+        mine = b"a tenant"
+        other = c.client(tenant=mine)
         request = dict(request_id="mine", text=b"Once upon a time", max_tokens=200, sampling=GREEDY)
         other.start(**request)
         a = Answer()
         while len(a.ids.get(0, [])) < 10:
             a.take(*other.recv())
         other.close()  # the connection breaks in the middle
-        again = c.client()
+        again = c.client(tenant=mine)
         again.start(**request)
         b = again.collect(["mine"])["mine"]
         assert b.accepted.attached and b.ids[0] == whole.ids[0] and b.text[0] == whole.text[0]
@@ -106,7 +107,7 @@ def attach_again_gives_everything():
         again.start(**request)
         assert again.collect(["mine"])["mine"].ids[0] == whole.ids[0]
         # an attachment elsewhere is told to the one that had it
-        first, second = c.client(), c.client()
+        first, second = c.client(tenant=mine), c.client(tenant=mine)
         long = dict(request_id="two", text=b"Once upon a time", max_tokens=400,
                     sampling={"temperature": 0.0, "ignore_eos": True})
         with c.held():
@@ -123,6 +124,39 @@ def attach_again_gives_everything():
         again.start(request_id="mine", text=b"Another", max_tokens=5)
         e = again.collect(["mine"])["mine"].error
         assert e[0] == "Rejected" and e[1].field == "request_id"
+
+
+@tap.case
+def tenants_share_nothing():
+    prompt = {"id": [1] + list(range(3, 103))}
+    request = dict(request_id="r", tokens=prompt, max_tokens=30,
+                   sampling={"temperature": 0.0, "ignore_eos": True})
+    with Parts(MODEL) as c:
+        a, b = c.client(tenant=b"a"), c.client(tenant=b"b")
+        assert a.generate(tokens=prompt, max_tokens=2).finish.cached_tokens == 0
+        assert a.generate(tokens=prompt, max_tokens=2).finish.cached_tokens >= 96
+        assert b.generate(tokens=prompt, max_tokens=2).finish.cached_tokens == 0
+        assert b.generate(tokens=prompt, max_tokens=2).finish.cached_tokens >= 96
+        assert c.client(tenant=b"a").generate(tokens=prompt, max_tokens=2).finish.cached_tokens >= 96
+        # the same id twice, and neither reaches the other's
+        a.start(**request)
+        b.start(**request)
+        ours, theirs = a.collect(["r"])["r"], b.collect(["r"])["r"]
+        assert not ours.accepted.attached and not theirs.accepted.attached
+        assert ours.key() == theirs.key() and ours.reason() == "length"
+        b.start(**request)  # the tenant's own one, which has ended
+        assert b.collect(["r"])["r"].accepted.attached
+        e = a.generate(text=b"x", max_tokens=2, tenant=b"b").error
+        assert e[0] == "Rejected" and e[1].field == "tenant" and "own tenant" in e[1].detail, e
+        name, m = a.call("Tokenize", text=b"x", tenant=b"b")
+        assert name == "Error" and m.field == "tenant", (name, m)
+        e = a.generate(text=b"x", max_tokens=2, tenant=bytes(65)).error
+        assert e[0] == "Rejected" and e[1].field == "tenant" and "65 bytes" in e[1].detail, e
+    with Parts(MODEL, coordinator=["--tenants", "any"]) as c:
+        gateway, b = c.client(tenant=b"gateway"), c.client(tenant=b"b")
+        assert gateway.generate(tokens=prompt, max_tokens=2, tenant=b"b").finish
+        assert gateway.generate(tokens=prompt, max_tokens=2).finish.cached_tokens == 0
+        assert b.generate(tokens=prompt, max_tokens=2).finish.cached_tokens >= 96
 
 
 @tap.case

@@ -1,4 +1,5 @@
 """The third claim: the journal of a run with kills, cancels and preemptions repeats offline, step by step."""
+import json
 import os
 import pathlib
 import signal
@@ -39,6 +40,9 @@ def a_run_with_a_kill_replays():
         assert stats.recoveries >= 1 and stats.preemptions > 0 and stats.steps_overlapped > 0, stats
         again = client.generate(text=b"Tale 5", max_tokens=120, n=3,
                                 sampling={"temperature": 0.9, "top_k": 40, "seed": 5, "ignore_eos": True})
+        stranger = c.client()
+        stranger.start(request_id="stranger", text=b"Tale", max_tokens=3)
+        assert stranger.collect(["stranger"], 60)["stranger"].finish
         client.send("Drain", request_id="d")
         c.serve.wait(tap.LIMIT)
         files = sorted(folder.glob("*.journal"))
@@ -51,6 +55,11 @@ def a_run_with_a_kill_replays():
         assert shown.returncode == 0, shown
         assert ", ".join(map(str, again.ids[0][:8])) in shown.stdout or \
             ",".join(map(str, again.ids[0][:8])) in shown.stdout, shown.stdout[:600]
+        # requests of one tenant have one digest of it, not 0; of another one another
+        def tenant_of(rid):
+            return json.loads(journal_tool("show", *files, rid).stdout.splitlines()[0])["tenant"]
+        assert tenant_of(rids[5]) == tenant_of(rids[6]) != "0" * 16
+        assert tenant_of("stranger") not in (tenant_of(rids[5]), "0" * 16)
         # a flipped byte inside a record is found and named
         data = bytearray(files[0].read_bytes())
         data[data.index(rids[5].encode())] ^= 0x10

@@ -133,7 +133,7 @@ void peer_settle_texts(struct peer *p)
     peer_settle(p);
 }
 
-void peer_open(struct peer *p, struct front *f)
+void peer_open(struct peer *p, struct front *f, const struct tenant *tenant)
 {
     struct sock_config sc = {.linger_ms = 0};
     struct client_msg m = {.type = MSG_HELLO};
@@ -141,10 +141,12 @@ void peer_open(struct peer *p, struct front *f)
     cr_assert_eq(wire_mem_init(&p->tx, 64 << 20), ST_OK);
     cr_assert_eq(wire_mem_init(&p->rx, 64 << 20), ST_OK);
     cr_assert_eq(sock_connect_dealer(&p->sock, f->co.zmq_ctx, f->endpoint, &sc), ST_OK);
-    m.u.hello = (struct msg_hello){WIRE_MAJOR, WIRE_MAJOR, "peer"};
+    m.u.hello = (struct msg_hello){
+        .major_min = WIRE_MAJOR, .major_max = WIRE_MAJOR, .client = "peer", .tenant = *tenant};
     peer_send(p, &m);
     peer_settle(p);
-    peer_take(p, MSG_WELCOME, NULL);
+    struct tenant own = peer_take(p, MSG_WELCOME, NULL).u.welcome.tenant;
+    cr_assert(tenant->n ? tenant_equal(&own, tenant) : own.n >= 16);
 }
 
 void peer_close(struct peer *p)
@@ -176,7 +178,7 @@ void peer_generate(struct peer *p, const char *id, const char *text)
 
 void peer_cancel(struct peer *p, const char *id)
 {
-    struct client_msg m = {.type = MSG_CANCEL, .u.simple = {id, 0}};
+    struct client_msg m = {.type = MSG_CANCEL, .u.cancel = {.request_id = id}};
     peer_send(p, &m);
 }
 

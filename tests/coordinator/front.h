@@ -25,8 +25,8 @@ struct peer {
     uint32_t n_kept, i_taken, n_rounds;
 };
 
-/* Connects and says Hello. */
-void peer_open(struct peer *p, struct front *f);
+/* Connects and says Hello as that tenant (n 0: the coordinator makes one). */
+void peer_open(struct peer *p, struct front *f, const struct tenant *tenant);
 void peer_close(struct peer *p);
 
 void peer_send(struct peer *p, const struct client_msg *m);

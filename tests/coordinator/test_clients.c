@@ -5,14 +5,15 @@
 
 #include "coordinator/front.h"
 
+static const struct tenant acme = {4, "acme"}, zeta = {4, "zeta"}, unset = {0};
 static struct front front;
 static struct peer a, b;
 
 static void open_all(void)
 {
     front_open(&front, (struct coordinator_config){.client_grace_ms = 300});
-    peer_open(&a, &front);
-    peer_open(&b, &front);
+    peer_open(&a, &front, &acme);
+    peer_open(&b, &front, &acme);
 }
 
 static void close_all(void)
@@ -82,7 +83,7 @@ Test(clients, cancel_ends_a_request_that_the_text_thread_has)
 Test(clients, attaching_moves_a_request_that_the_text_thread_has)
 {
     struct peer c;
-    peer_open(&c, &front);
+    peer_open(&c, &front, &acme);
     occupy_text_thread();
     peer_generate(&a, "r", "Once upon a time");
     peer_settle(&a);
@@ -171,4 +172,137 @@ Test(clients, a_text_that_comes_late_is_not_given_to_the_next_of_that_id)
     cr_assert_eq(n, want.n);
     token_list_free(&want);
     peer_nothing(&a);
+}
+
+/* ---- tenants ---- */
+
+static void generate_of(struct peer *p, const struct tenant *tenant)
+{
+    struct client_msg m = {.type = MSG_GENERATE};
+    m.u.generate = msg_generate_default();
+    m.u.generate.request_id = "r";
+    m.u.generate.text = (struct wire_text){"Once", 4};
+    m.u.generate.max_tokens = 8;
+    m.u.generate.tenant = *tenant;
+    peer_send(p, &m);
+}
+
+static void cancel_of(struct peer *p, const struct tenant *tenant)
+{
+    struct client_msg m = {.type = MSG_CANCEL, .u.cancel = {"r", *tenant}};
+    peer_send(p, &m);
+}
+
+Test(clients, two_tenants_use_the_same_id)
+{
+    struct peer z;
+    peer_open(&z, &front, &zeta);
+    peer_generate(&a, "r", "Once upon a time");
+    peer_settle(&a);
+    peer_generate(&z, "r", "Once upon a time"); /* the same bytes: no attachment */
+    peer_settle_texts(&z);
+    peer_settle(&a);
+    cr_assert(!peer_take(&a, MSG_ACCEPTED, "r").u.accepted.attached);
+    cr_assert(!peer_take(&z, MSG_ACCEPTED, "r").u.accepted.attached);
+    cr_assert_eq(front.co.live, 2);
+    peer_cancel(&z, "r");
+    peer_settle(&z);
+    peer_take(&z, MSG_FINISH, "r");
+    peer_settle(&a);
+    peer_nothing(&a);
+    cr_assert_eq(front.co.live, 1);
+    peer_close(&z);
+}
+
+Test(clients, connections_without_a_tenant_are_strangers)
+{
+    struct peer x, y;
+    peer_open(&x, &front, &unset);
+    peer_open(&y, &front, &unset);
+    peer_generate(&x, "r", "Once");
+    peer_settle_texts(&x);
+    peer_take(&x, MSG_ACCEPTED, "r");
+    peer_cancel(&y, "r");
+    peer_settle(&y);
+    cr_assert_eq(peer_take(&y, MSG_ERROR, "r").u.error.code, ST_NOT_FOUND);
+    peer_settle(&x);
+    peer_nothing(&x);
+    peer_close(&x);
+    peer_close(&y);
+}
+
+Test(clients, another_tenant_is_refused)
+{
+    struct client_msg m = {.type = MSG_TOKENIZE}, hello = {.type = MSG_HELLO};
+    generate_of(&a, &zeta);
+    cancel_of(&a, &zeta);
+    m.u.tokenize =
+        (struct msg_tokenize){.request_id = "t", .model = "", .text = {"x", 1}, .tenant = zeta};
+    peer_send(&a, &m);
+    hello.u.hello = (struct msg_hello){
+        .major_min = WIRE_MAJOR, .major_max = WIRE_MAJOR, .client = "peer", .tenant = zeta};
+    peer_send(&a, &hello);
+    peer_settle_texts(&a);
+    static const enum msg_type types[] = {MSG_REJECTED, MSG_ERROR, MSG_ERROR, MSG_ERROR};
+    static const char *const ids[] = {"r", "r", "t", ""};
+    for (int i = 0; i < 4; i++) {
+        m = peer_take(&a, types[i], ids[i]);
+        cr_assert_str_eq(m.u.error.field, "tenant");
+        cr_assert_eq(m.u.error.code, ST_RANGE);
+    }
+    peer_nothing(&a);
+    cr_assert_eq(front.co.live, 0);
+    generate_of(&a, &acme); /* to name the own one is fine */
+    peer_settle_texts(&a);
+    peer_take(&a, MSG_ACCEPTED, "r");
+}
+
+Test(clients, with_tenants_any_a_client_speaks_for_all)
+{
+    struct peer z;
+    front.co.cfg.tenants = TENANTS_ANY;
+    peer_open(&z, &front, &zeta);
+    generate_of(&a, &zeta);
+    peer_settle_texts(&a);
+    peer_take(&a, MSG_ACCEPTED, "r");
+    peer_cancel(&a, "r"); /* its own tenant has no such request */
+    peer_settle(&a);
+    cr_assert_eq(peer_take(&a, MSG_ERROR, "r").u.error.code, ST_NOT_FOUND);
+    generate_of(&z, &zeta); /* the tenant itself attaches */
+    peer_settle(&z);
+    cr_assert(peer_take(&z, MSG_ACCEPTED, "r").u.accepted.attached);
+    peer_settle(&a);
+    cr_assert_eq(peer_take(&a, MSG_ERROR, "r").u.error.code, ST_PEER);
+    cancel_of(&a, &zeta);
+    peer_settle(&a);
+    peer_settle(&z);
+    peer_take(&z, MSG_FINISH, "r");
+    peer_close(&z);
+}
+
+/* the salts of the n sequences that wait */
+static void salts(uint64_t *out, uint32_t n)
+{
+    uint32_t n_known;
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = sched_live(front.co.sched, i, &n_known)->salt;
+    cr_assert_null(sched_live(front.co.sched, n, &n_known));
+}
+
+Test(clients, each_tenant_has_a_salt_of_its_own)
+{
+    struct peer z;
+    uint64_t s[3];
+    peer_open(&z, &front, &zeta);
+    peer_generate(&a, "1", "Once");
+    peer_settle_texts(&a);
+    peer_generate(&b, "2", "Once");
+    peer_settle_texts(&b);
+    peer_generate(&z, "3", "Once");
+    peer_settle_texts(&z);
+    salts(s, 3);
+    cr_assert(s[0] != 0 && s[2] != 0);
+    cr_assert_eq(s[0], s[1]);
+    cr_assert_neq(s[0], s[2]);
+    peer_close(&z);
 }

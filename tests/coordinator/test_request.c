@@ -7,6 +7,7 @@
 
 enum { N = 5000 };
 
+static const struct tenant acme = {4, "acme"};
 static struct request_table *table;
 
 static void open_table(void)
@@ -24,7 +25,7 @@ TestSuite(request, .init = open_table, .fini = close_table);
 static struct request *reserve(const char *id)
 {
     struct request *r;
-    cr_assert_eq(request_reserve(table, id, 1, 0, &r), ST_OK, "%s", status_text());
+    cr_assert_eq(request_reserve(table, &acme, id, 1, 0, &r), ST_OK, "%s", status_text());
     return r;
 }
 
@@ -40,9 +41,9 @@ Test(request, finding_one_of_5000_looks_at_few)
     for (uint32_t i = 0; i < N; i++)
         reserve(name(i));
     for (uint32_t i = 0; i < N; i++)
-        cr_assert_str_eq(request_find(table, name(i))->id, name(i));
+        cr_assert_str_eq(request_find(table, &acme, name(i))->id, name(i));
     for (uint32_t i = N; i < 2 * N; i++)
-        cr_assert_null(request_find(table, name(i)));
+        cr_assert_null(request_find(table, &acme, name(i)));
     /* 8,192 lists: a hit looks at 1.3 on average, a miss at 0.6; a linear search at 2,500 and 5,000 */
     cr_assert_lt(request_probes(table), 3 * N);
     cr_assert_geq(request_probes(table), N);
@@ -54,12 +55,25 @@ Test(request, a_removed_one_is_not_found_and_its_key_names_nothing)
     uint64_t key = request_key(a);
     cr_assert_eq(request_of_key(table, key), a);
     request_remove(table, a);
-    cr_assert_null(request_find(table, "a"));
+    cr_assert_null(request_find(table, &acme, "a"));
     cr_assert_null(request_of_key(table, key));
     struct request *again = reserve("a"); /* in the same slot */
-    cr_assert_eq(request_find(table, "a"), again);
+    cr_assert_eq(request_find(table, &acme, "a"), again);
     cr_assert_neq(request_key(again), key);
     cr_assert_null(request_of_key(table, key));
+}
+
+Test(request, the_same_id_of_two_tenants_is_two_requests)
+{
+    const struct tenant other = {4, "acmE"}, none = {0};
+    struct request *a = reserve("a"), *b;
+    cr_assert_eq(request_reserve(table, &other, "a", 1, 0, &b), ST_OK);
+    cr_assert_eq(request_find(table, &acme, "a"), a);
+    cr_assert_eq(request_find(table, &other, "a"), b);
+    cr_assert_null(request_find(table, &none, "a"));
+    request_remove(table, a);
+    cr_assert_null(request_find(table, &acme, "a"));
+    cr_assert_eq(request_find(table, &other, "a"), b);
 }
 
 Test(request, a_full_table_drops_the_one_that_ended_first_and_was_told)
@@ -67,18 +81,19 @@ Test(request, a_full_table_drops_the_one_that_ended_first_and_was_told)
     struct request *r;
     for (uint32_t i = 0; i < N; i++)
         reserve(name(i));
-    cr_assert_eq(request_reserve(table, "one more", 1, 0, &r), ST_BUSY);
+    cr_assert_eq(request_reserve(table, &acme, "one more", 1, 0, &r), ST_BUSY);
     for (uint32_t i = 10; i < 13; i++)
-        request_end(table, request_find(table, name(i)), i);
-    cr_assert_eq(request_reserve(table, "one more", 1, 0, &r), ST_BUSY, "none has told its end");
-    request_find(table, name(11))->terminal_sent = true;
-    request_find(table, name(12))->terminal_sent = true;
+        request_end(table, request_find(table, &acme, name(i)), i);
+    cr_assert_eq(request_reserve(table, &acme, "one more", 1, 0, &r), ST_BUSY,
+                 "none has told its end");
+    request_find(table, &acme, name(11))->terminal_sent = true;
+    request_find(table, &acme, name(12))->terminal_sent = true;
     reserve("one more");
-    cr_assert_null(request_find(table, name(11)));
-    cr_assert_not_null(request_find(table, name(12)));
+    cr_assert_null(request_find(table, &acme, name(11)));
+    cr_assert_not_null(request_find(table, &acme, name(12)));
     reserve("and one");
-    cr_assert_null(request_find(table, name(12)));
-    cr_assert_not_null(request_find(table, name(10)));
+    cr_assert_null(request_find(table, &acme, name(12)));
+    cr_assert_not_null(request_find(table, &acme, name(10)));
 }
 
 Test(request, ended_ones_expire_in_their_order)
@@ -86,20 +101,20 @@ Test(request, ended_ones_expire_in_their_order)
     for (uint32_t i = 0; i < 4; i++)
         reserve(name(i));
     for (uint32_t i = 4; i-- > 1;) {
-        struct request *r = request_find(table, name(i));
+        struct request *r = request_find(table, &acme, name(i));
         request_end(table, r, 100 - i);
         r->terminal_sent = i != 2; /* that one has something to send yet */
     }
     request_expire(table, 100 + 98, 100);
-    cr_assert_null(request_find(table, name(3)));
-    cr_assert_not_null(request_find(table, name(2)));
+    cr_assert_null(request_find(table, &acme, name(3)));
+    cr_assert_not_null(request_find(table, &acme, name(2)));
     request_expire(table, 1000, 100);
-    cr_assert_not_null(request_find(table, name(0)), "it has not ended");
-    cr_assert_null(request_find(table, name(1)));
-    cr_assert_not_null(request_find(table, name(2)));
-    request_find(table, name(2))->terminal_sent = true;
+    cr_assert_not_null(request_find(table, &acme, name(0)), "it has not ended");
+    cr_assert_null(request_find(table, &acme, name(1)));
+    cr_assert_not_null(request_find(table, &acme, name(2)));
+    request_find(table, &acme, name(2))->terminal_sent = true;
     request_expire(table, 1000, 100);
-    cr_assert_null(request_find(table, name(2)));
+    cr_assert_null(request_find(table, &acme, name(2)));
 }
 
 Test(request, a_token_without_alternatives_adds_none)

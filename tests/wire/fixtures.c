@@ -31,13 +31,13 @@ static struct msg_generate generate_text(void)
     g.model = "demo";
     g.kind = PROMPT_TEXT;
     g.text = TEXT("na\xc3\xafve\0text");
-    g.sp = params();
-    g.has_seed = true;
-    g.ignore_eos = true;
-    g.n_bias = 2;
-    g.bias = bias;
-    g.n_stop_ids = 2;
-    g.stop_ids = stop_ids;
+    g.sampling.sp = params();
+    g.sampling.has_seed = true;
+    g.sampling.ignore_eos = true;
+    g.sampling.n_bias = 2;
+    g.sampling.bias = bias;
+    g.sampling.n_stop_ids = 2;
+    g.sampling.stop_ids = stop_ids;
     g.max_tokens = 128;
     g.n_stops = 2;
     g.stops = stops;
@@ -47,6 +47,7 @@ static struct msg_generate generate_text(void)
     g.priority = -7;
     g.skip_special = false;
     g.add_special = false;
+    g.tenant = (struct tenant){4, "acme"};
     return g;
 }
 
@@ -148,7 +149,8 @@ static void replies(struct fixture *f)
                                                  .max_prompt_tokens = 1023,
                                                  .max_queued = 64,
                                                  .max_samples = 16,
-                                                 .heartbeat_ms = 200};
+                                                 .heartbeat_ms = 200,
+                                                 .tenant = {5, "a\0b\xff!"}};
     f[1] = (struct fixture){.name = "accepted", .kind = FIX_REPLY, .client.type = MSG_ACCEPTED};
     f[1].client.u.accepted = (struct msg_accepted){"req-1", 17, 3, 0xfedcba9876543210U, true};
     f[2] = (struct fixture){.name = "delta", .kind = FIX_REPLY, .client.type = MSG_DELTA};
@@ -181,13 +183,17 @@ void fixtures_make(struct fixture out[N_FIXTURES])
 {
     memset(out, 0, N_FIXTURES * sizeof *out);
     out[0] = (struct fixture){.name = "hello", .kind = FIX_REQUEST, .client.type = MSG_HELLO};
-    out[0].client.u.hello = (struct msg_hello){1, 1, "test"};
+    out[0].client.u.hello = (struct msg_hello){
+        .major_min = 1, .major_max = 1, .client = "test", .tenant = {5, "a\0b\xff!"}};
     out[1] = (struct fixture){.name = "generate_text", .client.type = MSG_GENERATE};
     out[1].client.u.generate = generate_text();
     out[2] = (struct fixture){.name = "generate_chat", .client.type = MSG_GENERATE};
     out[2].client.u.generate = generate_chat();
     out[3] = (struct fixture){.name = "detokenize", .client.type = MSG_DETOKENIZE};
-    out[3].client.u.detokenize = (struct msg_detokenize){"req-3", "", 3, ids, true};
+    out[3].client.u.detokenize = (struct msg_detokenize){
+        .request_id = "req-3", .model = "", .n_tokens = 3, .tokens = ids, .skip_special = true};
+    out[12] = (struct fixture){.name = "cancel", .client.type = MSG_CANCEL};
+    out[12].client.u.cancel = (struct msg_cancel){"req-1", {4, "acme"}};
     replies(&out[4]);
     out[9] = (struct fixture){.name = "step_plan", .kind = FIX_WORKER};
     out[9].worker = (struct worker_msg){.type = WMSG_STEP_PLAN, .u.plan = plan()};

@@ -25,12 +25,12 @@ m = read("generate_text")
 assert m.text == b"na\xc3\xafve\0text" and m.request_id == "req-1" and m.n == 4
 assert m.sampling.seed == 0x0123456789ABCDEF and list(m.sampling.stop_token_id) == [2, 3]
 assert [(b.id, b.bias) for b in m.sampling.logit_bias] == [(5, -100.0), (9, 2.5)]
-assert list(m.stop) == [b"\n\n", b"END"] and m.priority == -7 and not m.skip_special
+assert list(m.stop) == [b"\n\n", b"END"] and m.priority == -7 and not m.skip_special and m.tenant == b"acme"
 m = read("generate_chat")
 assert m.chat.turn[0].content == b"Be brief." and m.chat.turn[1].json.startswith(b"{")
 assert read("detokenize").id[2] == 70000
 m = read("welcome")
-assert m.models[0].name == "demo" and m.limits.max_samples == 16
+assert m.models[0].name == "demo" and m.limits.max_samples == 16 and m.tenant == b"a\0b\xff!"
 assert read("accepted").seed == 0xFEDCBA9876543210
 m = read("delta")
 assert m.text.decode() == "h\u00e9llo" and list(m.logprob) == [-0.5, -1.0, -1.5]
@@ -38,7 +38,10 @@ assert [len(t.entry) for t in m.top] == [1, 0, 2] and m.top[2].entry[1].logprob 
 m = read("finish")
 assert m.sample[0].matched_stop == b"END" and m.sample[1].stop_id == 2 and m.recoveries == 2
 assert read("rejected").retry_after_ms == 1000
-assert read("hello").client == "test"
+m = read("hello")
+assert m.client == "test" and m.tenant == b"a\0b\xff!"
+m = read("cancel")
+assert m.request_id == "req-1" and m.tenant == b"acme"
 m = read("step_plan")
 assert list(m.seq_id) == [0x100000010, 7] and list(m.token) == [1, 300, 70000, -1]
 assert list(m.open[0].history) == [8, 9] and list(m.close) == [3, 4] and m.epoch == 99
@@ -46,5 +49,5 @@ m = read("step_result")
 assert list(m.n_top) == [2, 0] and list(m.top_id) == [11, 12]
 assert read("worker_hello").n_blocks == 640
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 12, names
-print("golden: 12 messages agree")
+assert len(names) == 13, names
+print("golden: 13 messages agree")

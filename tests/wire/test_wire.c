@@ -137,6 +137,13 @@ static bool head_agrees(const uint8_t *data, size_t n)
     cr_assert_eq(client_msg_head(&h, data, n, &field), ST_OK, "%s", status_detail());
     cr_assert_eq(h.type, m.type);
     cr_assert_str_eq(h.id, id);
+    const struct tenant none = {0}, *t = m.type == MSG_GENERATE         ? &m.u.generate.tenant
+                                         : m.type == MSG_CANCEL         ? &m.u.cancel.tenant
+                                         : m.type == MSG_TOKENIZE       ? &m.u.tokenize.tenant
+                                         : m.type == MSG_DETOKENIZE     ? &m.u.detokenize.tenant
+                                         : m.type == MSG_APPLY_TEMPLATE ? &m.u.apply_template.tenant
+                                                                        : &none;
+    cr_assert(tenant_equal(&h.tenant, t));
     return true;
 }
 
@@ -177,6 +184,7 @@ static void refuse_head(const void *body, size_t n, const char *word, const char
     cr_assert_str_eq(field, want_field);
     cr_assert_eq(h.type, MSG_CANCEL);
     cr_assert_str_eq(h.id, strcmp(want_field, "request_id") == 0 ? "" : "r");
+    cr_assert_eq(h.tenant.n, 0);
 }
 
 Test(wire, a_bad_head_is_refused_by_name)
@@ -190,8 +198,12 @@ Test(wire, a_bad_head_is_refused_by_name)
     refuse_head("\x0a\x01\xff", 3, "UTF-8", "request_id");
     refuse_head("\x08\x01", 2, "not a string", "request_id");
     refuse_head("\x0a\x01r\x0a\x00", 5, "0 bytes", "request_id"); /* the last one counts */
-    refuse_head("\x0a\x01r\x12\x05", 5, "cut off", "");
-    refuse_head("\x0a\x01r\x10\xff", 5, "cut off", "");
+    refuse_head("\x0a\x01r\x1a\x05", 5, "cut off", "");
+    refuse_head("\x0a\x01r\x12\x00", 5, "tenant has 0 bytes", "tenant");
+    refuse_head("\x0a\x01r\x10\x01", 5, "tenant is not", "tenant");
+    char tenant[5 + 65] = {10, 1, 'r', 18, 65};
+    refuse_head(tenant, sizeof tenant, "tenant has 65 bytes", "tenant");
+    refuse_head("\x0a\x01r\x18\xff", 5, "cut off", "");
     refuse_head("\x0a\x01r\x11\x01", 5, "cut off", "");
     refuse_head("\x0a\x01r\x13", 4, "wire type 3", "");
 }
@@ -232,11 +244,11 @@ Test(wire, bad_values_are_refused_by_name)
     struct msg_generate good = msg_generate_default(), g;
     good.request_id = "x";
     good.text = (struct wire_text){"hi", 2};
-    g = good, g.sp.temperature = -1.0f;
+    g = good, g.sampling.sp.temperature = -1.0f;
     refuse(g, "temperature", "sampling");
-    g = good, g.sp.top_p = 0.0f;
+    g = good, g.sampling.sp.top_p = 0.0f;
     refuse(g, "top_p", "sampling");
-    g = good, g.sp.top_p = NAN;
+    g = good, g.sampling.sp.top_p = NAN;
     refuse(g, "top_p", "sampling");
     g = good, g.n = 17;
     refuse(g, "n is 17", "n");
@@ -258,7 +270,8 @@ Test(wire, memory_is_bounded)
     struct wire_bytes out;
     struct wire_mem small, big;
     cr_assert(wire_mem_init(&small, 4096) == ST_OK && wire_mem_init(&big, 1 << 22) == ST_OK);
-    m.u.detokenize = (struct msg_detokenize){"r", "", 100000, many, false};
+    m.u.detokenize =
+        (struct msg_detokenize){.request_id = "r", .model = "", .n_tokens = 100000, .tokens = many};
     cr_assert(client_msg_encode_request(&out, &m, &small) == ST_NOMEM);
     cr_assert(client_msg_encode_request(&out, &m, &big) == ST_OK);
     cr_assert(client_msg_decode_request(&m, out.data, out.n, &small, NULL, NULL) == ST_NOMEM);

@@ -1,0 +1,47 @@
+/* What the files of libingot share: the client and its connection (ingot.c), requests and their
+ * events (requests.c). */
+#ifndef CLIENT_LIB_INTERNAL_H
+#define CLIENT_LIB_INTERNAL_H
+
+#include <zmq.h>
+
+#include "client/lib/ingot.h"
+#include "common/wire/client_msg.h"
+
+enum { MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES };
+
+struct ingot_client {
+    void *ctx, *sock;
+    struct wire_mem rx, tx;
+    zmq_msg_t frame; /* what the last event or reply points into */
+    bool has_frame;
+    struct kept *kept, **kept_end;
+    struct ingot_server server;
+    char version[64], model_name[256], *endpoint;
+    struct tenant tenant;
+    uint32_t heartbeat_ms;
+    uint64_t heard_us;
+    uint32_t n_running; /* requests without their terminal event */
+    uint64_t next_id;
+    struct ingot_sample_end ends[MAX_ENDS];
+    struct ingot_model models[MAX_MODELS];
+};
+
+/* Does not wait: ST_BUSY when the connection takes nothing now. */
+MUST_CHECK enum status client_send(struct ingot_client *c, const struct client_msg *msg);
+
+/* The next message from the socket into c->frame, without the server's probes.  watch: a request
+ * runs, so silence means that the server is gone. */
+MUST_CHECK enum status client_receive(struct ingot_client *c, struct client_msg *m, bool watch,
+                                      uint64_t deadline_us);
+/* The first of the events that came while a question was asked; c->kept is not NULL. */
+MUST_CHECK enum status client_take_kept(struct ingot_client *c, struct client_msg *m);
+bool client_is_event(const struct client_msg *m);
+
+void client_make_id(struct ingot_client *c, char id[INGOT_ID_SIZE]);
+
+/* The conversation of r, in c->rx. */
+MUST_CHECK enum status client_fill_chat(struct ingot_client *c, const struct ingot_request *r,
+                                        struct msg_chat *chat);
+
+#endif

@@ -1,0 +1,232 @@
+/* Requests and their events. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/lib/internal.h"
+#include "common/clock.h"
+
+static_assert((int)INGOT_REASON_FAILED == (int)REASON_FAILED, "reasons are the protocol's");
+static_assert(sizeof(struct ingot_logprob) == sizeof(struct token_logprob), "same layout");
+
+struct ingot_request ingot_request_default(void)
+{
+    return (struct ingot_request){.temperature = 1.0f,
+                                  .top_p = 1.0f,
+                                  .repetition_penalty = 1.0f,
+                                  .n = 1,
+                                  .add_generation_prompt = true,
+                                  .add_special = true,
+                                  .skip_special = true};
+}
+
+static struct wire_text text_of(const char *s, size_t n)
+{
+    return s ? (struct wire_text){s, n} : (struct wire_text){"", 0};
+}
+
+static struct wire_text string_text(const char *s)
+{
+    return text_of(s, s ? strlen(s) : 0);
+}
+
+enum status client_fill_chat(struct ingot_client *c, const struct ingot_request *r,
+                             struct msg_chat *chat)
+{
+    struct msg_turn *turns = wire_mem_alloc(&c->rx, r->n_turns * sizeof *turns);
+    if (!turns)
+        FAIL(ST_NOMEM, "a conversation of %zu turns is too long", r->n_turns);
+    for (size_t i = 0; i < r->n_turns; i++) {
+        const struct ingot_turn *t = &r->turns[i];
+        turns[i] = (struct msg_turn){.role = t->role ? t->role : "",
+                                     .content = text_of(t->content, t->n_content),
+                                     .json = text_of(t->json, t->n_json)};
+    }
+    *chat = (struct msg_chat){.n_turns = (uint32_t)r->n_turns,
+                              .turns = turns,
+                              .tools_json = string_text(r->tools_json),
+                              .variables_json = string_text(r->variables_json),
+                              .add_generation_prompt = r->add_generation_prompt,
+                              .continue_final_message = r->continue_final_message};
+    return ST_OK;
+}
+
+static enum status fill_prompt(struct ingot_client *c, const struct ingot_request *r,
+                               struct msg_generate *g)
+{
+    if ((r->text != NULL) + (r->ids != NULL) + (r->turns != NULL) != 1)
+        FAIL(ST_RANGE, "a request needs exactly one of text, ids and turns");
+    g->kind = r->text ? PROMPT_TEXT : r->ids ? PROMPT_TOKENS : PROMPT_CHAT;
+    g->text = text_of(r->text, r->n_text);
+    g->tokens = r->ids;
+    g->n_tokens = (uint32_t)r->n_ids;
+    return r->turns ? client_fill_chat(c, r, &g->chat) : ST_OK;
+}
+
+static enum status fill_lists(struct ingot_client *c, const struct ingot_request *r,
+                              struct msg_generate *g)
+{
+    struct logit_bias *bias = wire_mem_alloc(&c->rx, r->n_bias * sizeof *bias);
+    struct wire_text *stops = wire_mem_alloc(&c->rx, r->n_stops * sizeof *stops);
+    if (!bias || !stops)
+        FAIL(ST_NOMEM, "too many biases or stop strings");
+    for (size_t i = 0; i < r->n_bias; i++)
+        bias[i] = (struct logit_bias){r->bias[i].id, r->bias[i].bias};
+    for (size_t i = 0; i < r->n_stops; i++)
+        stops[i] = string_text(r->stops[i]);
+    g->sampling.n_bias = (uint32_t)r->n_bias;
+    g->sampling.bias = bias;
+    g->n_stops = (uint32_t)r->n_stops;
+    g->stops = stops;
+    g->sampling.n_stop_ids = (uint32_t)r->n_stop_ids;
+    g->sampling.stop_ids = r->stop_ids;
+    return ST_OK;
+}
+
+static enum status generate(struct ingot_client *c, const struct ingot_request *r,
+                            char id[INGOT_ID_SIZE])
+{
+    struct client_msg m = {.type = MSG_GENERATE};
+    struct msg_generate *g = &m.u.generate;
+    *g = msg_generate_default();
+    g->request_id = id;
+    g->model = r->model ? r->model : "";
+    wire_mem_reset(&c->rx);
+    if (r->tenant)
+        TRY(tenant_of_bytes(&g->tenant, r->tenant, r->n_tenant));
+    TRY(fill_prompt(c, r, g));
+    TRY(fill_lists(c, r, g));
+    g->sampling.sp = (struct sample_params){.temperature = r->temperature,
+                                            .top_p = r->top_p,
+                                            .min_p = r->min_p,
+                                            .top_k = r->top_k,
+                                            .repetition_penalty = r->repetition_penalty,
+                                            .presence_penalty = r->presence_penalty,
+                                            .frequency_penalty = r->frequency_penalty,
+                                            .min_new = r->min_tokens,
+                                            .seed = r->seed,
+                                            .top_logprobs = r->top_logprobs,
+                                            .logprobs = r->logprobs};
+    g->sampling.has_seed = r->has_seed;
+    g->sampling.ignore_eos = r->ignore_eos;
+    g->max_tokens = r->max_tokens;
+    g->include_stop = r->include_stop;
+    g->n = r->n;
+    g->deadline_ms = r->deadline_ms;
+    g->priority = r->priority;
+    g->skip_special = r->skip_special;
+    g->add_special = r->add_special && r->text; /* a chat template brings its own */
+    TRY(client_send(c, &m));
+    if (c->n_running++ == 0)
+        c->heard_us = clock_us();
+    return ST_OK;
+}
+
+enum ingot_code ingot_generate(struct ingot_client *c, const struct ingot_request *r,
+                               char id[INGOT_ID_SIZE])
+{
+    char own[INGOT_ID_SIZE];
+    if (!id)
+        id = own;
+    if (r->request_id)
+        snprintf(id, INGOT_ID_SIZE, "%s", r->request_id);
+    else
+        client_make_id(c, id);
+    return (enum ingot_code)generate(c, r, id);
+}
+
+enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id)
+{
+    struct client_msg m = {.type = MSG_CANCEL, .u.cancel = {.request_id = request_id}};
+    return (enum ingot_code)client_send(c, &m);
+}
+
+/* ---- events ---- */
+
+static void event_finish(struct ingot_client *c, struct ingot_event *ev, const struct msg_finish *f)
+{
+    ev->n_samples = f->n_samples < MAX_ENDS ? f->n_samples : MAX_ENDS;
+    for (uint32_t i = 0; i < ev->n_samples; i++)
+        c->ends[i] = (struct ingot_sample_end){f->samples[i].sample,
+                                               (enum ingot_reason)f->samples[i].reason,
+                                               f->samples[i].matched_stop.data,
+                                               f->samples[i].matched_stop.n,
+                                               f->samples[i].stop_id,
+                                               f->samples[i].completion_tokens};
+    ev->samples = c->ends;
+    ev->prompt_tokens = f->prompt_tokens;
+    ev->cached_tokens = f->cached_tokens;
+    ev->completion_tokens = f->completion_tokens;
+    ev->preemptions = f->preemptions;
+    ev->recoveries = f->recoveries;
+    ev->queue_us = f->queue_us;
+    ev->first_token_us = f->first_token_us;
+    ev->total_us = f->total_us;
+}
+
+static void event_delta(struct ingot_event *ev, const struct msg_delta *d)
+{
+    ev->sample = d->sample;
+    ev->seq = d->seq;
+    ev->n_ids = d->n;
+    ev->ids = d->ids;
+    ev->text = d->text.data;
+    ev->n_text = d->text.n;
+    ev->logprobs = d->logprobs;
+    ev->n_top = d->n_top;
+    ev->top = (const struct ingot_logprob *)d->top;
+}
+
+static void fill_event(struct ingot_client *c, struct ingot_event *ev, const struct client_msg *m)
+{
+    *ev = (struct ingot_event){.request_id = m->u.simple.request_id};
+    if (m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
+        c->n_running--;
+    switch (m->type) {
+    case MSG_ACCEPTED:
+        ev->kind = INGOT_EVENT_ACCEPTED;
+        ev->prompt_tokens = m->u.accepted.prompt_tokens;
+        ev->queue_position = m->u.accepted.queue_position;
+        ev->seed = m->u.accepted.seed;
+        ev->attached = m->u.accepted.attached;
+        return;
+    case MSG_DELTA:
+        ev->kind = INGOT_EVENT_DELTA;
+        event_delta(ev, &m->u.delta);
+        return;
+    case MSG_FINISH:
+        ev->kind = INGOT_EVENT_FINISH;
+        event_finish(c, ev, &m->u.finish);
+        return;
+    default:
+        ev->kind = INGOT_EVENT_ERROR;
+        ev->code = (enum ingot_code)m->u.error.code;
+        ev->detail = m->u.error.detail;
+        ev->field = m->u.error.field;
+        ev->retryable = m->u.error.retryable;
+        ev->retry_after_ms = m->u.error.retry_after_ms;
+        ev->rejected = m->type == MSG_REJECTED;
+        return;
+    }
+}
+
+static enum status next_event(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms)
+{
+    struct client_msg m;
+    if (c->kept) {
+        TRY(client_take_kept(c, &m));
+        fill_event(c, ev, &m);
+        return ST_OK;
+    }
+    uint64_t deadline = clock_us() + 1000U * (uint64_t)timeout_ms;
+    do
+        TRY(client_receive(c, &m, c->n_running > 0, deadline));
+    while (!client_is_event(&m));
+    fill_event(c, ev, &m);
+    return ST_OK;
+}
+
+enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms)
+{
+    return (enum ingot_code)next_event(c, ev, timeout_ms);
+}

@@ -1,0 +1,116 @@
+/* libingot and a coordinator in one process; no ranks, so requests wait in the queue. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/lib/ingot.h"
+#include "coordinator/front.h"
+
+enum { PATIENCE_MS = 120000 };
+
+static struct front front;
+static pthread_t loop;
+static int stop[2];
+
+static void *run(void *arg)
+{
+    (void)arg;
+    coordinator_run(&front.co, stop[0]);
+    return NULL;
+}
+
+static void open_all(void)
+{
+    front_open(&front, (struct coordinator_config){.client_grace_ms = PATIENCE_MS,
+                                                   .slow_client_ms = PATIENCE_MS});
+    cr_assert_eq(pipe(stop), 0);
+    cr_assert_eq(pthread_create(&loop, NULL, run, NULL), 0);
+}
+
+static void close_all(void)
+{
+    cr_assert_eq(write(stop[1], "xx", 2), 2); /* twice: at once */
+    pthread_join(loop, NULL);
+    front_close(&front);
+}
+
+TestSuite(libingot, .init = open_all, .fini = close_all);
+
+static struct ingot_client *connect_as(const void *tenant, size_t n)
+{
+    struct ingot_client *c;
+    struct ingot_options o = {
+        .endpoint = front.endpoint, .timeout_ms = PATIENCE_MS, .tenant = tenant, .n_tenant = n};
+    cr_assert_eq(ingot_open(&c, &o), INGOT_OK, "%s", ingot_last_error());
+    return c;
+}
+
+static struct ingot_event ask(struct ingot_client *c)
+{
+    struct ingot_request r = ingot_request_default();
+    struct ingot_event ev;
+    r.request_id = "mine";
+    r.text = "Once upon a time";
+    r.n_text = strlen(r.text);
+    r.has_seed = true;
+    cr_assert_eq(ingot_generate(c, &r, NULL), INGOT_OK, "%s", ingot_last_error());
+    cr_assert_eq(ingot_next(c, &ev, PATIENCE_MS), INGOT_OK, "%s", ingot_last_error());
+    cr_assert_str_eq(ev.request_id, "mine");
+    return ev;
+}
+
+Test(libingot, a_new_connection_attaches_to_its_requests)
+{
+    struct ingot_client *c = connect_as(NULL, 0);
+    struct ingot_event ev = ask(c);
+    cr_assert(ev.kind == INGOT_EVENT_ACCEPTED && !ev.attached && ev.prompt_tokens > 0);
+    cr_assert_eq(ingot_reconnect(c, PATIENCE_MS), INGOT_OK, "%s", ingot_last_error());
+    ev = ask(c);
+    cr_assert(ev.kind == INGOT_EVENT_ACCEPTED && ev.attached && ev.prompt_tokens > 0);
+    cr_assert_eq(ingot_cancel(c, "mine"), INGOT_OK);
+    cr_assert_eq(ingot_next(c, &ev, PATIENCE_MS), INGOT_OK);
+    cr_assert_eq(ev.kind, INGOT_EVENT_FINISH);
+    ingot_close(c);
+}
+
+Test(libingot, a_client_of_the_same_tenant_attaches_and_no_other)
+{
+    size_t n;
+    struct ingot_client *c = connect_as("acme", 4), *same, *other = connect_as(NULL, 0);
+    const char *tenant = ingot_tenant(c, &n);
+    cr_assert(n == 4 && memcmp(tenant, "acme", 4) == 0);
+    same = connect_as(tenant, n);
+    cr_assert(!ask(c).attached);
+    cr_assert(!ask(other).attached);
+    cr_assert(ask(same).attached);
+    tenant = ingot_tenant(other, &n);
+    cr_assert_geq(n, 16);
+    ingot_close(same);
+    same = connect_as(tenant, n);
+    cr_assert(ask(same).attached);
+    ingot_close(c);
+    ingot_close(same);
+    ingot_close(other);
+}
+
+Test(libingot, a_tenant_that_is_not_allowed_is_named)
+{
+    struct ingot_client *c = connect_as("acme", 4);
+    struct ingot_request r = ingot_request_default();
+    struct ingot_event ev;
+    struct ingot_options o = {.endpoint = front.endpoint, .tenant = "", .n_tenant = 0};
+    struct ingot_client *none;
+    r.text = "Once";
+    r.n_text = 4;
+    r.tenant = "zeta";
+    r.n_tenant = 4;
+    cr_assert_eq(ingot_generate(c, &r, NULL), INGOT_OK, "%s", ingot_last_error());
+    cr_assert_eq(ingot_next(c, &ev, PATIENCE_MS), INGOT_OK, "%s", ingot_last_error());
+    cr_assert(ev.kind == INGOT_EVENT_ERROR && ev.rejected);
+    cr_assert_str_eq(ev.field, "tenant");
+    cr_assert_eq(ingot_open(&none, &o), INGOT_RANGE);
+    cr_assert(strstr(ingot_last_error(), "tenant has 0 bytes"), "%s", ingot_last_error());
+    cr_assert_null(none);
+    ingot_close(c);
+}
