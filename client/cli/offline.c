@@ -12,6 +12,7 @@
 #include "client/cli/child.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
+#include "client/cli/line_editor.h"
 #include "client/cli/serve_options.h"
 #include "common/text/text_options.h"
 
@@ -244,5 +245,7 @@ int cmd_version(int argc, char **argv)
         return cli_usage("version", "it takes no arguments");
     zmq_version(&major, &minor, &patch);
     printf("ingot %s\nZeroMQ %d.%d.%d\n", INGOT_VERSION, major, minor, patch);
+    printf("line editing of chat: %s\n",
+           line_editor_name() ? line_editor_name() : "none (built without libedit)");
     return EXIT_OK;
 }
