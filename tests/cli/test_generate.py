@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from cli_tools import BIN, INGOT, Terminal, ingot, lines, ok
+from cli_tools import BIN, INGOT, PROMPT, Terminal, ingot, lines, ok
 import tap
 import temp_dir
 from cluster import DEMO, Cluster, Parts, children, command_of
@@ -167,25 +167,28 @@ def chat_over_a_pipe():
 def chat_on_a_terminal():
     with Cluster(DEMO) as c:
         t = Terminal("chat", "--connect", c.endpoint, "--temperature", "0", "--ignore-eos")
-        assert "/help" in t.until("\x1b[36m>\x1b[0m ")
+        assert "/help" in t.until(PROMPT)
         t.type("Tell me a story.\n")
         t.until("story.")
         t.until(" ")  # the answer has begun
         t.type("\x03")
-        t.until("\x1b[36m>\x1b[0m ")
+        t.until(PROMPT)
         stats = json.loads(ok("status", "--connect", c.endpoint, "--json"))
         assert stats["cancelled"] == 1 and stats["running"] == 0, stats
         t.type("/params max-tokens=4\n")
-        t.until("\x1b[36m>\x1b[0m ")
+        t.until(PROMPT)
         t.type("Go on.\n")
-        t.until("\x1b[36m>\x1b[0m ")
+        t.until(PROMPT)
         t.type("\x04")
         assert t.wait() == 0
-        # Ctrl-C at the prompt ends the conversation, and the server it was started with
+        # Ctrl-C twice at the prompt ends the conversation, and the server it was started with
         t = Terminal("chat", DEMO)
-        t.until("\x1b[36m>\x1b[0m ")
+        t.until(PROMPT)
         kids = children(t.pid)
         assert len(kids) >= 2, kids
+        t.type("\x03")
+        t.until("once more")
+        t.until(PROMPT)
         t.type("\x03")
         assert t.wait() == 0
         end = time.monotonic() + 10
