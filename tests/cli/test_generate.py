@@ -226,6 +226,7 @@ def questions():
         assert ids == json.loads(ok("tokenize", DEMO, "--text", text, "--json"))
         plain = ok("tokenize", *at, "--text", text, "--no-special")
         assert ok("detokenize", *at, "--ids", plain) == text
+        assert ok("detokenize", *at, *plain.split()) == text
         assert ok("detokenize", *at, "--ids-file", "-", stdin=plain) == text
         p = ingot("detokenize", *at, "--ids-file", "-", stdin="1\0 2")
         assert p.returncode != 0 and "NUL" in p.stderr, p
