@@ -9,6 +9,11 @@ pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 find_program(PROTOC_C protoc-c REQUIRED)
 
+pkg_check_modules(LIBEDIT IMPORTED_TARGET libedit)
+if(NOT LIBEDIT_FOUND)
+  message(WARNING "libedit not found: `ingot chat` will have no line editing and no history (install libedit-dev)")
+endif()
+
 if(INGOT_MPI)
   find_package(MPI COMPONENTS C)
   if(NOT MPI_C_FOUND)

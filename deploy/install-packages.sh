@@ -6,7 +6,7 @@
 set -euo pipefail
 
 packages=(build-essential cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libzmq3-dev libprotobuf-c-dev
-  protobuf-c-compiler libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev)
+  protobuf-c-compiler libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev libedit-dev)
 test_packages=(libcriterion-dev clang xz-utils protobuf-compiler python3 python3-venv)
 dry=0
 for arg in "$@"; do
@@ -25,8 +25,9 @@ if ! command -v apt-get >/dev/null; then
   cat >&2 <<TXT
 This script knows apt only.  Install, by the names of your system:
   a C11 compiler, CMake >= 3.20, pkg-config, Open MPI (or any MPI), ZeroMQ >= 4.2, protobuf-c with protoc-c,
-  cJSON, PCRE2, utf8proc, OpenSSL (libcrypto) >= 1.1.1; for the tests Criterion.
-On macOS: brew install cmake pkg-config open-mpi zeromq protobuf-c cjson pcre2 utf8proc openssl criterion
+  cJSON, PCRE2, utf8proc, OpenSSL (libcrypto) >= 1.1.1, libedit (line editing in `ingot chat`, optional); for the
+  tests Criterion.
+On macOS: brew install cmake pkg-config open-mpi zeromq protobuf-c cjson pcre2 utf8proc openssl libedit criterion
 TXT
   exit 1
 fi

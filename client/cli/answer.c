@@ -21,7 +21,8 @@ struct answer {
     struct output_parser *parser; /* NULL: text is shown as it comes */
     char id[INGOT_ID_SIZE];
     int seen_interrupts;
-    bool cancelled, said_waiting, ends_line;
+    bool cancelled, said_waiting;
+    bool begun, ends_line; /* something was shown; the last of it was a newline */
     struct answer_text
         samples[MAX_SHOWN]; /* of more than one: shown one after the other at the end */
     uint64_t give_up_us;
@@ -35,7 +36,7 @@ static bool plain(const struct answer *a)
 /* One line on standard error; an unfinished line of the answer is ended first. */
 static void complain(struct answer *a, const char *text)
 {
-    if (plain(a) && !a->ends_line && cli_is_terminal(stdout))
+    if (a->begun && !a->ends_line && cli_is_terminal(stdout))
         putchar('\n');
     fflush(stdout);
     fprintf(stderr, "%singot %s: ", cli_sgr(stderr, 31), a->cfg->command);
@@ -72,6 +73,7 @@ static void keep_text(struct answer_text *t, const char *s, size_t n)
 static void show_text(struct answer *a, const char *s, size_t n)
 {
     cli_put_text(stdout, s, n);
+    a->begun = true;
     a->ends_line = s[n - 1] == '\n';
 }
 
@@ -82,7 +84,7 @@ static void show_call(struct answer *a, const struct output_event *ev)
     putchar(' ');
     cli_put_text(stdout, ev->arguments, ev->n_arguments);
     printf("]%s\n", cli_sgr(stdout, 0));
-    a->ends_line = true;
+    a->begun = a->ends_line = true;
 }
 
 /* what the parser is certain of by now */
@@ -162,8 +164,12 @@ static int on_finish(struct answer *a, const struct ingot_event *ev)
     for (uint32_t i = 0; i < ev->n_samples; i++)
         if (ev->samples[i].reason > INGOT_REASON_STOP)
             rc = EXIT_REFUSED;
-    if (a->cancelled && a->text)
-        a->text->cancelled = true;
+    if (a->text) {
+        a->text->cancelled = a->cancelled;
+        a->text->cut = ev->n_samples && ev->samples[0].reason == INGOT_REASON_LENGTH;
+        a->text->prompt_tokens = ev->prompt_tokens;
+        a->text->completion_tokens = ev->completion_tokens;
+    }
     return a->cancelled ? EXIT_INTERRUPTED : rc;
 }
 

@@ -20,6 +20,8 @@ struct answer_text { /* begin with {0} */
     char *data;      /* what was answered (first sample), malloc'ed; NULL: nothing */
     size_t n, cap;
     bool cancelled;
+    bool cut; /* it ended by its length */
+    uint32_t prompt_tokens, completion_tokens;
 };
 
 /* Returns the exit code.  text may be NULL. */

@@ -1,266 +1,112 @@
 /* ingot chat: a conversation with a model loaded for it, or with a running server. */
+#include "client/cli/chat.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/answer.h"
 #include "client/cli/commands.h"
 #include "client/cli/line_input.h"
-#include "client/cli/private_server.h"
-#include "client/cli/request_options.h"
 
-enum { MAX_CHANGES = 64 };
-
-struct args {
-    struct sampling_args sampling;
-    struct serve_args serve;
-    const char *connect, *system;
-};
-
-struct turn {
-    const char *role; /* literal */
-    char *content;    /* malloc'ed */
-    size_t n;
-};
-
-struct chat {
-    struct args args;
-    struct private_server server;
-    struct ingot_client *client;
-    struct turn *turns; /* [n_turns]; the first may be the system's */
-    size_t n_turns, max_turns;
-    int argc; /* the command line with the /params that were given since */
-    char **argv;
-    char *changes[MAX_CHANGES];
-    size_t n_changes;
-    bool person; /* at a terminal */
-};
+enum { MAX_ARGS = 256, WAIT_MS = 200 };
 
 static const struct option_row own_rows[] = {
     {.help = "Conversation"},
     {.name = "connect",
      .type = OPT_STRING,
-     .at = offsetof(struct args, connect),
+     .at = offsetof(struct chat_args, connect),
      .arg = "EP",
      .help = "Talk to the server there; without MODEL the default is " DEFAULT_ENDPOINT "."},
     {.name = "system",
      .type = OPT_STRING,
-     .at = offsetof(struct args, system),
+     .at = offsetof(struct chat_args, system),
      .arg = "TEXT",
-     .help = "What the model is told before the conversation."},
+     .help = "System turn: instructions for the model before the conversation."},
+    {.name = "shift",
+     .type = OPT_FLAG,
+     .at = offsetof(struct chat_args, shift),
+     .help = "When the context is full, let the oldest turns leave (the system turn stays) instead "
+             "of refusing the message; a line tells how many left."},
+    {.name = "history",
+     .type = OPT_FLAG,
+     .at = offsetof(struct chat_args, history),
+     .def = "true",
+     .help =
+         "Keep the messages typed at a terminal in $XDG_STATE_HOME/ingot/chat_history (default "
+         "~/.local/state), for the arrow keys of later conversations; --no-history keeps none."},
 };
 
 static void make_rows(struct row_list *rows)
 {
     rows->n = 0;
     rows_add(rows, own_rows, ARRAY_LEN(own_rows), 0);
-    sampling_rows(rows, offsetof(struct args, sampling));
-    serve_engine_rows(rows, offsetof(struct args, serve));
+    sampling_rows(rows, offsetof(struct chat_args, sampling));
+    serve_engine_rows(rows, offsetof(struct chat_args, serve));
     rows_default(rows, "log-level", "warn");
 }
+
+#define EXAMPLES                                                                                   \
+    "Examples:\n"                                                                                  \
+    "  ingot chat                                  (the server at " DEFAULT_ENDPOINT ")\n"         \
+    "  ingot chat deploy/demo-model --temperature 0\n"                                             \
+    "  echo 'What is Ingot?' | ingot chat deploy/demo-model\n"
+
+#define KEYS                                                                                       \
+    "Keys at a terminal:\n"                                                                        \
+    "  Up, Down, Ctrl-R        earlier messages; search them\n"                                    \
+    "  Alt-Enter               a newline in the message; pasted lines are one message\n"           \
+    "  Ctrl-C                  at the prompt: drop the line; on an empty line, twice: end\n"       \
+    "                          during an answer: cancel it\n"                                      \
+    "  Ctrl-D                  end\n"                                                              \
+    "Line editing: libedit; ~/.editrc is read.\n"
+
+#define NO_KEYS                                                                                    \
+    "Ctrl-C during an answer cancels it; at the prompt Ctrl-C twice or Ctrl-D ends.\n"             \
+    "Line editing: none (this build has no libedit): one line is one message.\n"
 
 static struct option_set make_set(const struct row_list *rows)
 {
     return (struct option_set){
         .program = "ingot chat",
         .usage = "[MODEL | --connect EP] [options]",
-        .summary =
-            "A conversation with a model. Given MODEL, it is loaded for this conversation; else a "
-            "running server is asked. One line is one message; with standard input from a file "
-            "or a pipe too.",
-        .epilog =
-            "In the conversation: /help, /reset, /system TEXT, /params [NAME=VALUE ...], /quit.\n"
-            "Ctrl-C ends an answer; Ctrl-C or Ctrl-D at the prompt ends the "
-            "conversation.\n" EXIT_CODES_HELP,
+        .summary = "A conversation with a model. Given MODEL, a folder in HuggingFace layout or a "
+                   ".gguf file, it is loaded for this conversation; otherwise a running server is "
+                   "asked. When standard input is a file or a pipe, each line is one message.",
+        .epilog = line_editor_name()
+                      ? EXAMPLES "\n" CHAT_COMMANDS_HELP "\n" KEYS "\n" EXIT_CODES_HELP
+                      : EXAMPLES "\n" CHAT_COMMANDS_HELP "\n" NO_KEYS "\n" EXIT_CODES_HELP,
         .rows = rows->row,
         .n_rows = rows->n,
         .max_args = 1,
     };
 }
 
-/* ---- history ---- */
-
-static bool add_turn(struct chat *ch, const char *role, const char *content, size_t n)
+bool chat_parse(struct chat *ch, struct chat_args *a)
 {
-    if (ch->n_turns == ch->max_turns) {
-        size_t max = ch->max_turns ? 2 * ch->max_turns : 16;
-        struct turn *turns = realloc(ch->turns, max * sizeof *turns);
-        if (!turns)
-            return false;
-        ch->turns = turns;
-        ch->max_turns = max;
-    }
-    char *copy = malloc(n + 1);
-    if (!copy)
-        return false;
-    memcpy(copy, content, n);
-    copy[n] = '\0';
-    ch->turns[ch->n_turns++] = (struct turn){role, copy, n};
-    return true;
-}
-
-static void drop_turns(struct chat *ch, size_t keep)
-{
-    while (ch->n_turns > keep)
-        free(ch->turns[--ch->n_turns].content);
-}
-
-static bool reset(struct chat *ch, const char *system)
-{
-    drop_turns(ch, 0);
-    return !system || add_turn(ch, "system", system, strlen(system));
-}
-
-/* ---- commands ---- */
-
-static void show_help(void)
-{
-    puts("/help                  this text\n"
-         "/reset                 forget the conversation\n"
-         "/system TEXT           forget it and tell the model something before the next one\n"
-         "/params                the sampling parameters in effect\n"
-         "/params NAME=VALUE ... change them, such as temperature=0.7 max-tokens=200 seed=1\n"
-         "/quit                  end");
-}
-
-static bool parse_all(struct chat *ch, struct args *a, struct option_result *res,
-                      struct row_list *rows)
-{
-    char *argv[MAX_CHANGES + 256];
+    char *argv[MAX_CHANGES + MAX_ARGS];
+    struct option_result res;
+    struct row_list rows;
     int n = 0;
     for (int i = 0; i < ch->argc; i++)
         argv[n++] = ch->argv[i];
     for (size_t i = 0; i < ch->n_changes; i++)
         argv[n++] = ch->changes[i];
-    make_rows(rows);
-    struct option_set set = make_set(rows);
-    *a = (struct args){.connect = NULL};
-    return options_parse(&set, a, n, argv, res) == ST_OK;
+    make_rows(&rows);
+    struct option_set set = make_set(&rows);
+    *a = (struct chat_args){.connect = NULL};
+    return options_parse(&set, a, n, argv, &res) == ST_OK;
 }
 
-static void show_params(const struct chat *ch)
-{
-    struct row_list rows = {.n = 0};
-    struct option_result given = {.n_args = 0};
-    sampling_rows(&rows, offsetof(struct args, sampling));
-    struct option_set set = {.rows = rows.row, .n_rows = rows.n};
-    for (size_t i = 0; i < rows.n; i++)
-        given.given[i] = true; /* no "(default)" marks: the values are what counts here */
-    options_print_effective(stdout, &set, &ch->args, &given);
-}
+/* ---- the prompt ---- */
 
-static void change_param(struct chat *ch, const char *word)
+/* Our own server must be looked after while nothing is typed; false: it is lost. */
+static bool look_after_server(void *context)
 {
-    struct built_request b = {0};
-    struct option_result res;
-    struct row_list rows;
-    struct args a;
-    size_t n = strcspn(word, "=");
-    if (!sampling_has(word, n)) {
-        printf("there is no parameter '%.*s'; /params lists them\n", (int)n, word);
-        return;
-    }
-    char *option = malloc(strlen(word) + 3);
-    if (!option || ch->n_changes == MAX_CHANGES) {
-        puts("too many changes");
-        free(option);
-        return;
-    }
-    memcpy(option, "--", 2);
-    memcpy(option + 2, word, strlen(word) + 1);
-    ch->changes[ch->n_changes++] = option;
-    if (parse_all(ch, &a, &res, &rows) && request_sampling(&b, &a.sampling) == ST_OK) {
-        ch->args.sampling = a.sampling;
-        return;
-    }
-    printf("%s\n", status_text());
-    free(ch->changes[--ch->n_changes]);
-}
-
-/* false: the conversation is over */
-static bool command(struct chat *ch, char *line)
-{
-    char *save = NULL, *name = strtok_r(line, " \t", &save);
-    const char *rest = save && *save ? save : NULL;
-    if (strcmp(name, "/quit") == 0 || strcmp(name, "/exit") == 0)
-        return false;
-    if (strcmp(name, "/help") == 0) {
-        show_help();
-    } else if (strcmp(name, "/reset") == 0) {
-        bool has_system = ch->n_turns && strcmp(ch->turns[0].role, "system") == 0;
-        drop_turns(ch, has_system ? 1 : 0);
-        puts("the conversation is forgotten");
-    } else if (strcmp(name, "/system") == 0) {
-        puts(reset(ch, rest) ? "a new conversation begins" : "no memory");
-    } else if (strcmp(name, "/params") == 0 && !rest) {
-        show_params(ch);
-    } else if (strcmp(name, "/params") == 0) {
-        for (char *w = strtok_r(NULL, " \t", &save); w; w = strtok_r(NULL, " \t", &save))
-            change_param(ch, w);
-    } else {
-        printf("there is no command %s; /help lists them\n", name);
-    }
-    fflush(stdout);
-    return true;
-}
-
-/* ---- turns ---- */
-
-static int ask(struct chat *ch, struct answer_text *text)
-{
-    struct built_request b = {.r = ingot_request_default()};
-    struct answer_config cfg = {.split = true,
-                                .command = "chat",
-                                .wait_ms = (uint32_t)ch->args.sampling.wait_ms,
-                                .own = ch->server.sup};
-    b.turns = calloc(ch->n_turns, sizeof *b.turns);
-    if (!b.turns || request_sampling(&b, &ch->args.sampling) != ST_OK) {
-        request_free(&b);
-        return cli_fail("chat", EXIT_FAILED);
-    }
-    for (size_t i = 0; i < ch->n_turns; i++)
-        b.turns[i] = (struct ingot_turn){.role = ch->turns[i].role,
-                                         .content = ch->turns[i].content,
-                                         .n_content = ch->turns[i].n};
-    b.r.turns = b.turns;
-    b.r.n_turns = ch->n_turns;
-    int rc = answer_stream(ch->client, &b.r, &cfg, text);
-    request_free(&b);
-    return rc;
-}
-
-/* One message and its answer; -1 to go on, else the exit code. */
-static int turn(struct chat *ch, const char *line)
-{
-    struct answer_text text = {0};
-    size_t before = ch->n_turns;
-    if (!add_turn(ch, "user", line, strlen(line))) {
-        fprintf(stderr, "ingot chat: no memory for the conversation\n");
-        return EXIT_FAILED;
-    }
-    int rc = ask(ch, &text);
-    if (rc == EXIT_OK || text.cancelled) {
-        if (!add_turn(ch, "assistant", text.data ? text.data : "", text.n))
-            drop_turns(ch, before);
-    } else {
-        drop_turns(ch, before); /* the message was not answered: it can be written again */
-    }
-    free(text.data);
-    if (rc == EXIT_NO_SERVER || rc == EXIT_FAILED)
-        return rc;
-    if (!ch->person && rc == EXIT_REFUSED)
-        return rc;
-    if (rc == EXIT_INTERRUPTED && !text.cancelled)
-        return rc;
-    return -1;
-}
-
-static int look_after_server(struct chat *ch)
-{
+    struct chat *ch = context;
     enum supervisor_state state;
     if (ch->server.sup && supervisor_poll(ch->server.sup, 0, &state) != ST_OK)
-        return cli_fail("chat", EXIT_FAILED);
-    return -1;
+        ch->idle_code = cli_fail("chat", EXIT_FAILED);
+    return ch->idle_code < 0;
 }
 
 static void show_prompt(const struct chat *ch)
@@ -270,38 +116,126 @@ static void show_prompt(const struct chat *ch)
     fflush(stdout);
 }
 
+/* The next line without a line editor, as line_editor_read. */
+static enum typed read_plainly(struct chat *ch, struct line_input *in, char **line)
+{
+    int before = interrupts();
+    show_prompt(ch);
+    for (;;) {
+        switch (line_read(in, WAIT_MS, line)) {
+        case LINE_READY:
+            return TYPED_MESSAGE;
+        case LINE_TOO_LONG:
+            return TYPED_TOO_LONG;
+        case LINE_END:
+            return TYPED_END;
+        case LINE_NOT_YET:
+            if (terminated() || !look_after_server(ch))
+                return TYPED_STOPPED;
+            if (interrupts() == before)
+                continue;
+            if (ch->person)
+                putchar('\n'); /* behind the ^C of the terminal, which has dropped the line */
+            return TYPED_NOTHING;
+        }
+    }
+}
+
+/* A line that was typed: -1 to go on, else the exit code. */
+static int take_line(struct chat *ch, char *line)
+{
+    if (!line[strspn(line, " \t\n")])
+        return -1;
+    if (line[0] != '/')
+        return chat_turn(ch, line);
+    if (line[1] == '/')
+        return chat_turn(ch, line + 1);
+    bool go_on = chat_command(ch, line);
+    fflush(stdout);
+    return go_on ? -1 : EXIT_OK;
+}
+
+static int too_long(const struct chat *ch)
+{
+    fprintf(stderr, "ingot chat: a message is longer than %d bytes\n", MAX_LINE_BYTES);
+    return ch->person ? -1 : EXIT_FAILED;
+}
+
+/* Ctrl-C with an empty line: the second one in a row ends. */
+static int on_interrupt(const struct chat *ch, enum typed last)
+{
+    if (!ch->person)
+        return EXIT_INTERRUPTED;
+    if (last == TYPED_NOTHING || last == TYPED_CLEARED)
+        return EXIT_OK;
+    puts("Ctrl-C once more, or Ctrl-D, ends the conversation.");
+    return -1;
+}
+
 static int talk(struct chat *ch)
 {
     struct line_input in = {0};
+    enum typed last = TYPED_MESSAGE;
     int rc = -1;
-    show_prompt(ch);
     while (rc < 0) {
         char *line;
-        int before = interrupts();
-        enum line_result got = line_read(&in, 200, &line);
-        if (got == LINE_END) {
+        enum typed got =
+            ch->editor ? line_editor_read(ch->editor, &line) : read_plainly(ch, &in, &line);
+        switch (got) {
+        case TYPED_MESSAGE:
+            rc = take_line(ch, line);
+            break;
+        case TYPED_NOTHING:
+            rc = on_interrupt(ch, last);
+            break;
+        case TYPED_CLEARED:
+            break;
+        case TYPED_TOO_LONG:
+            rc = too_long(ch);
+            break;
+        case TYPED_END:
             rc = EXIT_OK;
-        } else if (got == LINE_TOO_LONG) {
-            fprintf(stderr, "ingot chat: a message is longer than %d bytes\n", MAX_LINE_BYTES);
-            rc = EXIT_FAILED;
-        } else if (got == LINE_READY) {
-            bool go_on = line[0] != '/' || command(ch, line);
-            if (!go_on)
-                rc = EXIT_OK;
-            else if (line[0] != '/' && line[strspn(line, " \t")])
-                rc = turn(ch, line);
-            if (rc < 0)
-                show_prompt(ch);
-        } else if (interrupts() != before) {
-            rc = ch->person ? EXIT_OK : EXIT_INTERRUPTED;
-        } else {
-            rc = look_after_server(ch);
+            if (ch->person)
+                putchar('\n');
+            break;
+        case TYPED_STOPPED:
+            rc = ch->idle_code < 0 ? EXIT_INTERRUPTED : ch->idle_code;
+            break;
         }
+        last = got;
     }
-    if (ch->person)
-        putchar('\n');
     line_input_free(&in);
     return rc;
+}
+
+/* ---- open and close ---- */
+
+/* The line editor, or a line that says why there is none. */
+static void open_editor(struct chat *ch)
+{
+    const char *term = getenv("TERM");
+    struct line_editor_config cfg = {.colours = *cli_sgr(stdout, 36) != '\0',
+                                     .state = getenv("XDG_STATE_HOME"),
+                                     .home = getenv("HOME"),
+                                     .keep_history = ch->args.history,
+                                     .idle = look_after_server,
+                                     .context = ch};
+    bool able = term && *term && strcmp(term, "dumb") != 0;
+    enum status st = able ? line_editor_open(&ch->editor, &cfg) : ST_UNSUPPORTED;
+    const char *trouble = ch->editor ? line_editor_trouble(ch->editor) : NULL;
+    fputs(cli_sgr(stdout, 2), stdout);
+    if (st != ST_OK)
+        printf("No line editing: %s.\n", able ? status_text() : "TERM names no terminal for it");
+    else if (trouble)
+        printf("No history is kept: %s.\n", trouble);
+    fputs(cli_sgr(stdout, 0), stdout);
+}
+
+static void greet(const struct chat *ch)
+{
+    fputs(cli_sgr(stdout, 1), stdout);
+    cli_put_name(stdout, ingot_server(ch->client)->model.name);
+    printf("%s. /help lists the commands.\n", cli_sgr(stdout, 0));
 }
 
 static int open_and_talk(struct chat *ch, const char *model)
@@ -319,39 +253,38 @@ static int open_and_talk(struct chat *ch, const char *model)
         fputs(" has no chat template; 'ingot generate --prompt' continues texts\n", stderr);
         return EXIT_REFUSED;
     }
+    if (conversation_set_system(&ch->talk, ch->args.system) != ST_OK)
+        return cli_fail("chat", EXIT_FAILED);
     if (ch->person) {
-        fputs(cli_sgr(stdout, 1), stdout);
-        cli_put_name(stdout, ingot_server(ch->client)->model.name);
-        printf("%s. /help lists the commands.\n", cli_sgr(stdout, 0));
+        greet(ch);
+        open_editor(ch);
     }
-    if (!reset(ch, ch->args.system))
-        return EXIT_FAILED;
     return talk(ch);
 }
 
 static void chat_free(struct chat *ch)
 {
+    line_editor_close(ch->editor);
     if (ch->server.sup)
         private_server_close(&ch->server);
     else
         ingot_close(ch->client);
-    drop_turns(ch, 0);
-    free(ch->turns);
+    conversation_free(&ch->talk);
     while (ch->n_changes)
         free(ch->changes[--ch->n_changes]);
 }
 
 int cmd_chat(int argc, char **argv)
 {
-    struct chat ch = {.argc = argc, .argv = argv};
+    struct chat ch = {.argc = argc, .argv = argv, .idle_code = -1};
     struct option_result res;
     struct row_list rows;
     struct built_request b = {0};
-    if (argc > 256)
+    if (argc > MAX_ARGS)
         return cli_usage("chat", "too many arguments");
     make_rows(&rows);
     struct option_set set = make_set(&rows);
-    char *own[256]; /* parsing reorders it, and /params parses again */
+    char *own[MAX_ARGS]; /* parsing reorders it, and /params parses again */
     memcpy(own, argv, (size_t)argc * sizeof *argv);
     int rc = cli_parse(&set, &ch.args, argc, own, &res);
     if (rc >= 0)

@@ -136,11 +136,12 @@ void cli_put_name(FILE *f, const char *s)
 
 /* ---- interrupts ---- */
 
-static volatile sig_atomic_t n_interrupts;
+static volatile sig_atomic_t n_interrupts, n_terminations;
 
 static void on_interrupt(int sig)
 {
-    (void)sig;
+    if (sig != SIGINT)
+        n_terminations = 1;
     n_interrupts = n_interrupts + 1;
 }
 
@@ -155,6 +156,11 @@ void interrupts_catch(void)
 int interrupts(void)
 {
     return n_interrupts;
+}
+
+bool terminated(void)
+{
+    return n_terminations;
 }
 
 /* ---- files and JSON ---- */

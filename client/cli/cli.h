@@ -41,7 +41,8 @@ void cli_put_name(FILE *f, const char *s);
 /* ---- Ctrl-C, SIGTERM, SIGHUP ---- */
 
 void interrupts_catch(void);
-int interrupts(void); /* how many came */
+int interrupts(void);  /* how many came */
+bool terminated(void); /* one of them was SIGTERM or SIGHUP */
 
 /* ---- files and JSON ---- */
 

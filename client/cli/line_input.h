@@ -14,7 +14,12 @@ struct line_input {
     bool ended;
 };
 
-enum line_result { LINE_READY, LINE_NOT_YET, LINE_END, LINE_TOO_LONG };
+enum line_result {
+    LINE_READY,
+    LINE_NOT_YET, /* the time is over, or a signal came */
+    LINE_END,
+    LINE_TOO_LONG,
+};
 
 /* Waits at most timeout_ms for a whole line; *line is NUL-terminated, without its newline, and
  * valid until the next call. */

@@ -12,6 +12,7 @@
 #include "client/cli/child.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
+#include "client/cli/line_editor.h"
 #include "client/cli/serve_options.h"
 #include "common/text/text_options.h"
 
@@ -46,14 +47,6 @@ static int pass_on(const char *program, const char *extra, int argc, char **argv
     return rc;
 }
 
-static bool wants_server(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++)
-        if (strncmp(argv[i], "--connect", 9) == 0 && (!argv[i][9] || argv[i][9] == '='))
-            return true;
-    return false;
-}
-
 /* ---- by a server ---- */
 
 static enum status ask_ids(struct ingot_client *c, const struct text_options *a)
@@ -77,25 +70,6 @@ static enum status ask_ids(struct ingot_client *c, const struct text_options *a)
     return (enum status)code;
 }
 
-static int tokenize_by_server(int argc, char **argv)
-{
-    struct text_options a;
-    struct option_result res;
-    struct ingot_client *c = NULL;
-    int rc = cli_parse(&text_tokenize_options, &a, argc, argv, &res);
-    const char *conflict = rc < 0 ? text_tokenize_conflict(&a, res.n_args) : NULL;
-    if (conflict)
-        rc = cli_usage("tokenize", "%s", conflict);
-    if (rc < 0)
-        rc = cli_connect(&c, "tokenize", a.connect);
-    if (rc < 0) {
-        enum status st = ask_ids(c, &a);
-        rc = st == ST_OK ? EXIT_OK : cli_fail("tokenize", cli_exit_code((enum ingot_code)st));
-    }
-    ingot_close(c);
-    return rc;
-}
-
 static enum status ask_text(struct ingot_client *c, const struct text_options *a)
 {
     const char *text;
@@ -104,6 +78,10 @@ static enum status ask_text(struct ingot_client *c, const struct text_options *a
     size_t n = 0, n_text;
     if (a->ids_file)
         TRY(cli_read_file(a->ids_file, &data, &n));
+    if (a->n_id_args) {
+        TRY(text_join_ids(&data, a));
+        n = strlen(data);
+    }
     const char *from = data ? data : a->ids;
     enum status st = ST_OK;
     if (data && strlen(data) != n)
@@ -124,35 +102,53 @@ static enum status ask_text(struct ingot_client *c, const struct text_options *a
     return st;
 }
 
-static int detokenize_by_server(int argc, char **argv)
+typedef enum status ask_server(struct ingot_client *c, const struct text_options *a);
+
+static int by_server(const char *command, const struct text_options *a, ask_server *ask)
 {
-    struct text_options a;
-    struct option_result res;
     struct ingot_client *c = NULL;
-    int rc = cli_parse(&text_detokenize_options, &a, argc, argv, &res);
-    const char *conflict = rc < 0 ? text_detokenize_conflict(&a, res.n_args) : NULL;
-    if (conflict)
-        rc = cli_usage("detokenize", "%s", conflict);
-    if (rc < 0)
-        rc = cli_connect(&c, "detokenize", a.connect);
+    int rc = cli_connect(&c, command, a->connect ? a->connect : DEFAULT_ENDPOINT);
     if (rc < 0) {
-        enum status st = ask_text(c, &a);
-        rc = st == ST_OK ? EXIT_OK : cli_fail("detokenize", cli_exit_code((enum ingot_code)st));
+        enum status st = ask(c, a);
+        rc = st == ST_OK ? EXIT_OK : cli_fail(command, cli_exit_code((enum ingot_code)st));
     }
     ingot_close(c);
     return rc;
 }
 
+/* tokenize and detokenize: by ingot-text, which has the tokenizers, or by a server. */
+static int text_command(int argc, char **argv, const struct option_set *set,
+                        const char *(*conflict_of)(const struct text_options *), ask_server *ask)
+{
+    struct text_options a;
+    struct option_result res;
+    char **own = calloc((size_t)argc + 1, sizeof *own); /* parsing reorders it */
+    if (!own) {
+        fprintf(stderr, "ingot %s: no memory\n", argv[0]);
+        return EXIT_FAILED;
+    }
+    memcpy(own, argv, (size_t)argc * sizeof *argv);
+    int rc = cli_parse(set, &a, argc, own, &res);
+    if (rc < 0)
+        text_take_arguments(&a, &res);
+    const char *conflict = rc < 0 ? conflict_of(&a) : NULL;
+    if (conflict)
+        rc = cli_usage(argv[0], "%s", conflict);
+    if (rc < 0)
+        rc = text_asks_server(&a) ? by_server(argv[0], &a, ask)
+                                  : pass_on("ingot-text", argv[0], argc, argv, 1);
+    free(own);
+    return rc;
+}
+
 int cmd_tokenize(int argc, char **argv)
 {
-    return wants_server(argc, argv) ? tokenize_by_server(argc, argv)
-                                    : pass_on("ingot-text", "tokenize", argc, argv, 1);
+    return text_command(argc, argv, &text_tokenize_options, text_tokenize_conflict, ask_ids);
 }
 
 int cmd_detokenize(int argc, char **argv)
 {
-    return wants_server(argc, argv) ? detokenize_by_server(argc, argv)
-                                    : pass_on("ingot-text", "detokenize", argc, argv, 1);
+    return text_command(argc, argv, &text_detokenize_options, text_detokenize_conflict, ask_text);
 }
 
 int cmd_template(int argc, char **argv)
@@ -230,5 +226,7 @@ int cmd_version(int argc, char **argv)
         return cli_usage("version", "it takes no arguments");
     zmq_version(&major, &minor, &patch);
     printf("ingot %s\nZeroMQ %d.%d.%d\n", INGOT_VERSION, major, minor, patch);
+    printf("line editing of chat: %s\n",
+           line_editor_name() ? line_editor_name() : "none (built without libedit)");
     return EXIT_OK;
 }

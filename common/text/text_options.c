@@ -1,13 +1,15 @@
 #include "common/text/text_options.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define AT(member) .at = offsetof(struct text_options, member)
 #define EXIT_CODES                                                                                 \
-    "Exit codes: 0 done, 1 failure (a file, a format), 2 wrong options; with --connect 3 no "      \
-    "server\nanswers or it went away, 4 the request was refused."
+    "Exit codes: 0 done, 1 failure (a file, a format), 2 wrong options; when a server is asked: "  \
+    "3 "                                                                                           \
+    "no\nserver answers or it went away, 4 the request was refused, 130 interrupted."
 
 #define TOKENIZER_ROW                                                                              \
     {                                                                                              \
@@ -17,7 +19,8 @@
 #define CONNECT_ROW                                                                                \
     {                                                                                              \
         .name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP",                           \
-        .help = "Ask the running server there instead of reading a model."                         \
+        .help = "Ask the running server there; the default without MODEL is "                      \
+                "tcp://127.0.0.1:5555."                                                            \
     }
 
 static const struct option_row tokenize_rows[] = {
@@ -54,11 +57,14 @@ static const struct option_row tokenize_rows[] = {
 
 const struct option_set text_tokenize_options = {
     .program = "ingot tokenize",
-    .usage = "(MODEL | --tokenizer FILE | --connect EP) (--text T | --text-file F) [options]",
-    .summary = "Prints the token ids of a text, exactly those that the model's own library gives.",
+    .usage = "[MODEL | --tokenizer FILE | --connect EP] (--text T | --text-file F) [options]",
+    .summary = "Prints the token ids of a text, exactly those that the model's own library gives.  "
+               "MODEL is a folder in HuggingFace layout or a .gguf file; without it a running "
+               "server is asked.",
     .epilog = "Examples:\n"
-              "  ingot tokenize models/Qwen3-0.6B --text 'Hello, world'\n"
-              "  ingot tokenize model.gguf --text-file prompt.txt --explain\n" EXIT_CODES,
+              "  ingot tokenize deploy/demo-model --text 'Hello, world'\n"
+              "  ingot tokenize deploy/demo-model --text-file README.md --explain\n"
+              "  ingot tokenize --text 'Hello, world'        (asks the server)\n" EXIT_CODES,
     .rows = tokenize_rows,
     .n_rows = ARRAY_LEN(tokenize_rows),
     .max_args = 1,
@@ -86,54 +92,107 @@ static const struct option_row detokenize_rows[] = {
 
 const struct option_set text_detokenize_options = {
     .program = "ingot detokenize",
-    .usage = "(MODEL | --tokenizer FILE | --connect EP) (--ids IDS | --ids-file F) [options]",
-    .summary = "Prints the text of token ids, byte for byte; on a terminal a newline follows.",
-    .epilog = "Example:\n"
-              "  ingot detokenize models/Qwen3-0.6B --ids '9707 11 1879'\n" EXIT_CODES,
+    .usage =
+        "[MODEL | --tokenizer FILE | --connect EP] (ID ... | --ids IDS | --ids-file F) [options]",
+    .summary =
+        "Prints the text of token ids, byte for byte; on a terminal a newline follows.  MODEL "
+        "is a folder in HuggingFace layout or a .gguf file (./7 is a folder, 7 is an id); "
+        "without it a running server is asked.",
+    .epilog = "Examples:\n"
+              "  ingot detokenize deploy/demo-model 754 919 261 536\n"
+              "  ingot detokenize 754 919 261 536            (asks the server)\n"
+              "  ingot tokenize deploy/demo-model --text 'Hi' | ingot detokenize deploy/demo-model "
+              "--ids-file -\n" EXIT_CODES,
     .rows = detokenize_rows,
     .n_rows = ARRAY_LEN(detokenize_rows),
-    .max_args = 1,
+    .max_args = -1,
 };
 
-static const char *source_conflict(const struct text_options *o, int n_args)
+static const char between_ids[] = " \t\r\n,[]";
+
+static bool reads_as_ids(const char *s)
 {
-    if (o->connect && (o->tokenizer || n_args))
-        return "give either --connect EP or a model";
-    if (!o->connect && (o->tokenizer != NULL) == (n_args == 1))
-        return "give either MODEL or --tokenizer FILE, or --connect EP to ask a server";
-    return NULL;
+    size_t n = strspn(s, "0123456789 \t\r\n,[]");
+    return n && !s[n];
 }
 
-const char *text_tokenize_conflict(const struct text_options *o, int n_args)
+void text_take_arguments(struct text_options *o, const struct option_result *res)
 {
+    o->model = NULL;
+    o->id_args = res->args;
+    o->n_id_args = res->n_args;
+    if (res->n_args && !o->tokenizer && !o->connect && !reads_as_ids(res->args[0])) {
+        o->model = res->args[0];
+        o->id_args++;
+        o->n_id_args--;
+    }
+}
+
+bool text_asks_server(const struct text_options *o)
+{
+    return !o->model && !o->tokenizer;
+}
+
+const char *text_tokenize_conflict(const struct text_options *o)
+{
+    if (o->n_id_args)
+        return o->connect || o->tokenizer ? "give one of MODEL, --tokenizer and --connect"
+                                          : "a MODEL of digits alone is written ./MODEL";
+    if (o->connect && o->tokenizer)
+        return "give one of MODEL, --tokenizer and --connect";
     if ((o->text != NULL) == (o->text_file != NULL))
         return "give either --text or --text-file";
     if (o->json && o->explain)
         return "--json and --explain exclude each other";
-    if (o->connect && (o->explain || o->no_parse_special))
-        return "--explain and --no-parse-special need the model itself, not --connect";
-    return source_conflict(o, n_args);
+    if (text_asks_server(o) && (o->explain || o->no_parse_special))
+        return "--explain and --no-parse-special need MODEL or --tokenizer";
+    return NULL;
 }
 
-const char *text_detokenize_conflict(const struct text_options *o, int n_args)
+const char *text_detokenize_conflict(const struct text_options *o)
 {
-    if ((o->ids != NULL) == (o->ids_file != NULL))
-        return "give either --ids or --ids-file";
-    return source_conflict(o, n_args);
+    if (o->connect && o->tokenizer)
+        return "give one of MODEL, --tokenizer and --connect";
+    if (o->n_id_args && (o->ids || o->ids_file))
+        return o->connect || o->tokenizer ? "give one of MODEL, --tokenizer and --connect"
+                                          : "give ids as arguments, by --ids or by --ids-file";
+    if (!o->n_id_args && (o->ids != NULL) == (o->ids_file != NULL))
+        return "give ids as arguments, by --ids or by --ids-file";
+    return NULL;
+}
+
+enum status text_join_ids(char **out, const struct text_options *o)
+{
+    size_t n = 1;
+    for (int i = 0; i < o->n_id_args; i++)
+        n += strlen(o->id_args[i]) + 1;
+    char *at = *out = malloc(n);
+    if (!at)
+        FAIL(ST_NOMEM, "no memory for the ids");
+    *at = '\0';
+    for (int i = 0; i < o->n_id_args; i++)
+        at += sprintf(at, "%s ", o->id_args[i]);
+    return ST_OK;
+}
+
+/* of the word at p, for a message */
+static int word_length(const char *p)
+{
+    size_t n = strcspn(p, between_ids);
+    return n < 20 ? (int)n : 20;
 }
 
 enum status text_parse_ids(const char *text, int32_t max_id, int32_t *ids, size_t *n)
 {
-    static const char between[] = " \t\r\n,[]";
     *n = 0;
-    for (const char *p = text + strspn(text, between); *p; p += strspn(p, between)) {
+    for (const char *p = text + strspn(text, between_ids); *p; p += strspn(p, between_ids)) {
         char *end;
         errno = 0;
         long long id = strtoll(p, &end, 10);
-        if (end == p || (*end && !strchr(between, *end)))
-            FAIL(ST_FORMAT, "'%.20s' is no token id", p);
+        if (end == p || (*end && !strchr(between_ids, *end)))
+            FAIL(ST_FORMAT, "'%.*s' is no token id", word_length(p), p);
         if (errno || id < 0 || id > max_id)
-            FAIL(ST_RANGE, "%.20s: ids go from 0 to %d", p, (int)max_id);
+            FAIL(ST_RANGE, "%.*s: ids go from 0 to %d", word_length(p), p, (int)max_id);
         ids[(*n)++] = (int32_t)id;
         p = end;
     }

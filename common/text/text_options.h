@@ -7,14 +7,27 @@
 
 struct text_options { /* what a command does not have stays NULL, false */
     const char *connect, *tokenizer, *text, *text_file, *ids, *ids_file;
+    const char *model; /* the positional MODEL, by text_take_arguments */
+    char **id_args;    /* [n_id_args] the positional ids */
+    int n_id_args;
     bool no_special, no_parse_special, skip_special, json, explain;
 };
 
 extern const struct option_set text_tokenize_options, text_detokenize_options;
 
-/* What is missing or does not go together, for the user; NULL: nothing.  n_args: models named. */
-const char *text_tokenize_conflict(const struct text_options *o, int n_args);
-const char *text_detokenize_conflict(const struct text_options *o, int n_args);
+/* Sorts the positional arguments into MODEL and ids: the first one is MODEL unless it reads as an id
+ * or the options name another source. */
+void text_take_arguments(struct text_options *o, const struct option_result *res);
+
+/* Neither MODEL nor --tokenizer: a running server is asked. */
+bool text_asks_server(const struct text_options *o);
+
+/* What is missing or does not go together, for the user, after text_take_arguments; NULL: nothing. */
+const char *text_tokenize_conflict(const struct text_options *o);
+const char *text_detokenize_conflict(const struct text_options *o);
+
+/* The positional ids as one text, malloc'ed, between blanks.  ST_NOMEM. */
+MUST_CHECK enum status text_join_ids(char **out, const struct text_options *o);
 
 /* Ids between blanks, commas and brackets.  ids: room for strlen(text) of them.  ST_FORMAT,
  * ST_RANGE: one is no id or above max_id. */

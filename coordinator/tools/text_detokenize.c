@@ -25,14 +25,18 @@ static enum status detokenize(const struct text_options *a, const struct tokeniz
     return text_write(out->data, out->len);
 }
 
-static enum status run(const struct text_options *a, const struct option_result *res, bool colour)
+static enum status run(const struct text_options *a, bool colour)
 {
     struct tokenizer *t = NULL;
     struct text_buf text = {0}, out = {0};
-    enum status st = a->ids_file ? text_read(a->ids_file, &text)
-                                 : text_buf_append(&text, a->ids, strlen(a->ids));
+    char *joined = NULL;
+    enum status st = a->n_id_args ? text_join_ids(&joined, a) : ST_OK;
+    const char *ids = joined ? joined : a->ids;
     if (st == ST_OK)
-        st = text_open_tokenizer(&t, res, a->tokenizer);
+        st = a->ids_file ? text_read(a->ids_file, &text) : text_buf_append(&text, ids, strlen(ids));
+    free(joined);
+    if (st == ST_OK)
+        st = tokenizer_open(&t, a->tokenizer ? a->tokenizer : a->model);
     if (st == ST_OK)
         st = detokenize(a, t, &text, colour, &out);
     tokenizer_destroy(t);
@@ -48,9 +52,10 @@ int text_detokenize(int argc, char **argv, bool colour)
     int code;
     if (!text_options(&text_detokenize_options, &a, argc, argv, &res, &code))
         return code;
-    const char *conflict = text_detokenize_conflict(&a, res.n_args);
-    if (conflict || a.connect)
+    text_take_arguments(&a, &res);
+    const char *conflict = text_detokenize_conflict(&a);
+    if (conflict || text_asks_server(&a))
         return text_usage("detokenize", conflict ? conflict : TEXT_NO_SERVER);
-    enum status st = run(&a, &res, colour);
+    enum status st = run(&a, colour);
     return st == ST_OK ? TEXT_OK : text_fail("detokenize");
 }

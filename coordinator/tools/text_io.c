@@ -33,7 +33,7 @@ int text_fail(const char *command)
 
 int text_usage(const char *command, const char *what)
 {
-    fprintf(stderr, "ingot %s: %s; `ingot %s --help` explains\n", command, what, command);
+    fprintf(stderr, "ingot %s: %s\n'ingot %s --help' explains.\n", command, what, command);
     return TEXT_USAGE;
 }
 
@@ -107,11 +107,4 @@ enum status text_put_visible(struct text_buf *out, const char *s, size_t n)
         TRY(text_buf_append(out, one, visible_char(s, n, &used, one)));
     }
     return ST_OK;
-}
-
-enum status text_open_tokenizer(struct tokenizer **out, const struct option_result *res,
-                                const char *file)
-{
-    *out = NULL;
-    return tokenizer_open(out, file ? file : res->args[0]);
 }

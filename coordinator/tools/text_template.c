@@ -7,11 +7,12 @@
 #include "common/formats/gguf_file.h"
 #include "common/mapped_file.h"
 #include "common/model_path.h"
+#include "common/visible.h"
 #include "coordinator/jinja/chat_template.h"
 #include "coordinator/tools/text_tool.h"
 
 struct args {
-    const char *template_file, *name, *messages, *tools, *variables;
+    const char *template_file, *name, *messages, *message, *system, *tools, *variables;
     bool no_generation_prompt, continue_final_message, allow_mutation, raw;
 };
 
@@ -32,8 +33,19 @@ static const struct option_row ROWS[] = {
      .type = OPT_STRING,
      AT(messages),
      .arg = "FILE",
-     .required = true,
      .help = "The conversation, a JSON list of {\"role\", \"content\", ...}; - is standard input."},
+    {.name = "message",
+     .type = OPT_STRING,
+     AT(message),
+     .arg = "TEXT",
+     .may_be_empty = true,
+     .help = "A conversation of one message, the user's."},
+    {.name = "system",
+     .type = OPT_STRING,
+     AT(system),
+     .arg = "TEXT",
+     .may_be_empty = true,
+     .help = "With --message: the system turn before it."},
     {.name = "tools",
      .type = OPT_STRING,
      AT(tools),
@@ -66,13 +78,15 @@ static const struct option_row ROWS[] = {
 
 static const struct option_set OPTIONS = {
     .program = "ingot template",
-    .usage = "(MODEL | --template FILE) --messages FILE [options]",
+    .usage = "(MODEL | --template FILE) (--message TEXT | --messages FILE) [options]",
     .summary =
         "Prints the prompt that a model's chat template makes of a conversation, exactly that of "
-        "HuggingFace's apply_chat_template.  On a terminal special tokens are coloured.",
-    .epilog = "Example:\n"
-              "  echo '[{\"role\": \"user\", \"content\": \"Hi\"}]' > m.json\n"
-              "  ingot template models/Qwen3-0.6B --messages m.json\n"
+        "HuggingFace's apply_chat_template.  On a terminal special tokens are coloured and control "
+        "characters escaped.",
+    .epilog = "Examples:\n"
+              "  ingot template deploy/demo-model --message 'Hi' --system 'Be brief.'\n"
+              "  echo '[{\"role\": \"user\", \"content\": \"Hi\"}]' | ingot template "
+              "deploy/demo-model --messages -\n"
               "A template's own refusal goes to standard error.\n" TEXT_EXIT_CODES,
     .rows = ROWS,
     .n_rows = ARRAY_LEN(ROWS),
@@ -156,10 +170,10 @@ static enum status open_source(const struct args *a, const char *model, struct s
 
 /* --- showing --- */
 
-/* The length of the longest special token at p, or 0. */
+/* The length of the longest special token at p, or 0; t NULL: none. */
 static size_t special_at(const struct tokenizer *t, const char *p, size_t n)
 {
-    size_t most = n < 64 ? n : 64;
+    size_t most = !t ? 0 : n < 64 ? n : 64;
     for (size_t k = most; k >= 3; k--) {
         int32_t id = tokenizer_find(t, p, k);
         if (id >= 0 && tokenizer_is_special(t, id))
@@ -168,8 +182,9 @@ static size_t special_at(const struct tokenizer *t, const char *p, size_t n)
     return 0;
 }
 
-static enum status put_coloured(const struct tokenizer *t, const struct text_buf *prompt,
-                                struct text_buf *out)
+/* For a terminal: special tokens of t (NULL: none) coloured, control characters as escapes. */
+static enum status put_for_people(const struct tokenizer *t, const struct text_buf *prompt,
+                                  struct text_buf *out)
 {
     for (size_t i = 0; i < prompt->len;) {
         char c = prompt->data[i];
@@ -178,9 +193,13 @@ static enum status put_coloured(const struct tokenizer *t, const struct text_buf
             TRY(text_buf_append(out, "\x1b[35m", 5));
             TRY(text_buf_append(out, prompt->data + i, n));
             TRY(text_buf_append(out, "\x1b[0m", 4));
-        } else {
+        } else if (c == '\n' || c == '\t') {
             n = 1;
             TRY(text_buf_append(out, &c, 1));
+        } else {
+            char shown[VISIBLE_SIZE];
+            size_t len = visible_char(prompt->data + i, prompt->len - i, &n, shown);
+            TRY(text_buf_append(out, shown, len));
         }
         i += n;
     }
@@ -194,8 +213,8 @@ static enum status show(const struct args *a, const struct source *s, const stru
     enum status st;
     if (a->raw)
         return text_write(prompt->data, prompt->len);
-    if (colour && s->tok)
-        st = put_coloured(s->tok, prompt, &out);
+    if (isatty(STDOUT_FILENO))
+        st = put_for_people(colour ? s->tok : NULL, prompt, &out);
     else
         st = text_buf_append(&out, prompt->data, prompt->len);
     if (st == ST_OK && (out.len == 0 || out.data[out.len - 1] != '\n'))
@@ -226,9 +245,28 @@ struct inputs {
     struct text_buf messages, tools, variables;
 };
 
+static enum status put_turn(struct text_buf *out, const char *role, const char *text)
+{
+    TRY(text_buf_append(out, out->len ? ", " : "[", out->len ? 2 : 1));
+    TRY(text_buf_append(out, "{\"role\": ", 9));
+    TRY(text_put_json(out, role, strlen(role)));
+    TRY(text_buf_append(out, ", \"content\": ", 13));
+    TRY(text_put_json(out, text, strlen(text)));
+    return text_buf_append(out, "}", 1);
+}
+
+/* The conversation of --system and --message as JSON. */
+static enum status put_messages(const struct args *a, struct text_buf *out)
+{
+    if (a->system)
+        TRY(put_turn(out, "system", a->system));
+    TRY(put_turn(out, "user", a->message));
+    return text_buf_append(out, "]", 1);
+}
+
 static enum status read_inputs(const struct args *a, struct inputs *in)
 {
-    TRY(text_read(a->messages, &in->messages));
+    TRY(a->message ? put_messages(a, &in->messages) : text_read(a->messages, &in->messages));
     if (a->tools)
         TRY(text_read(a->tools, &in->tools));
     return a->variables ? text_read(a->variables, &in->variables) : ST_OK;
@@ -257,8 +295,9 @@ static int render(const struct args *a, const struct source *s, const struct inp
     enum status st =
         chat_template_render(s->chat, &q, &chat_limits_default, &prompt, &outcome, &refusal);
     if (outcome == CHAT_REFUSED) {
-        fprintf(stderr, "ingot template: the chat template refuses: %.*s\n", (int)refusal.len,
-                refusal.data ? refusal.data : "");
+        char shown[4096];
+        visible_text(shown, sizeof shown, refusal.data ? refusal.data : "", refusal.len);
+        fprintf(stderr, "ingot template: the chat template refuses: %s\n", shown);
         code = TEXT_REFUSED;
     } else if (st != ST_OK) {
         text_fail("template");
@@ -284,6 +323,10 @@ int text_template(int argc, char **argv, bool colour)
         return code;
     if ((a.template_file != NULL) == (res.n_args == 1))
         return text_usage("template", "give either MODEL or --template FILE");
+    if ((a.message != NULL) == (a.messages != NULL))
+        return text_usage("template", "give either --message TEXT or --messages FILE");
+    if (a.system && !a.message)
+        return text_usage("template", "--system goes with --message");
     enum status st = open_source(&a, res.n_args ? res.args[0] : NULL, &s);
     if (st == ST_OK)
         st = read_inputs(&a, &in);

@@ -84,7 +84,7 @@ static enum status tokenize(const struct text_options *a, const struct tokenizer
     return ST_OK;
 }
 
-static enum status run(const struct text_options *a, const struct option_result *res, bool colour)
+static enum status run(const struct text_options *a, bool colour)
 {
     struct tokenizer *t = NULL;
     struct text_buf text = {0}, out = {0};
@@ -92,7 +92,7 @@ static enum status run(const struct text_options *a, const struct option_result 
     enum status st = a->text_file ? text_read(a->text_file, &text)
                                   : text_buf_append(&text, a->text, strlen(a->text));
     if (st == ST_OK)
-        st = text_open_tokenizer(&t, res, a->tokenizer);
+        st = tokenizer_open(&t, a->tokenizer ? a->tokenizer : a->model);
     if (st == ST_OK)
         st = tokenize(a, t, &text, colour, &l, &out);
     tokenizer_destroy(t);
@@ -109,9 +109,10 @@ int text_tokenize(int argc, char **argv, bool colour)
     int code;
     if (!text_options(&text_tokenize_options, &a, argc, argv, &res, &code))
         return code;
-    const char *conflict = text_tokenize_conflict(&a, res.n_args);
-    if (conflict || a.connect)
+    text_take_arguments(&a, &res);
+    const char *conflict = text_tokenize_conflict(&a);
+    if (conflict || text_asks_server(&a))
         return text_usage("tokenize", conflict ? conflict : TEXT_NO_SERVER);
-    enum status st = run(&a, &res, colour);
+    enum status st = run(&a, colour);
     return st == ST_OK ? TEXT_OK : text_fail("tokenize");
 }

@@ -24,7 +24,7 @@ enum text_exit {
     "refused,\n"                                                                                   \
     "4 the chat template failed."
 
-#define TEXT_NO_SERVER "this program asks no server, `ingot` does"
+#define TEXT_NO_SERVER "give MODEL or --tokenizer: this program asks no server, `ingot` does"
 
 int text_tokenize(int argc, char **argv, bool colour);
 int text_detokenize(int argc, char **argv, bool colour);
@@ -53,9 +53,5 @@ MUST_CHECK enum status text_put_json(struct text_buf *out, const char *s, size_t
 
 /* Appends s so that it can be seen: control characters and bytes that are no UTF-8 as escapes. */
 MUST_CHECK enum status text_put_visible(struct text_buf *out, const char *s, size_t n);
-
-/* MODEL, or --tokenizer FILE: exactly one of them. */
-MUST_CHECK enum status text_open_tokenizer(struct tokenizer **out, const struct option_result *res,
-                                           const char *file);
 
 #endif

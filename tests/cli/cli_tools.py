@@ -1,20 +1,25 @@
 """Runs `ingot` for the tests."""
+import fcntl
 import json
 import os
 import pathlib
 import pty
 import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "cluster")]
+import temp_dir  # noqa: E402
 from cluster import BIN  # noqa: E402
 from tap import LIMIT  # noqa: E402
 
 INGOT = str(BIN / "ingot")
+PROMPT = "\x1b[36m>\x1b[0m "  # of `ingot chat`
 
 
 def ingot(*args, stdin="", timeout=LIMIT, env=None):
@@ -33,61 +38,117 @@ def lines(text):
 
 
 class Terminal:
-    """A program on a pseudo terminal."""
+    """A program on a pseudo terminal of 24 rows and 80 columns, with a home of its own. As under a shell it is the
+    foreground job of a session that lives on, with the terminal, after the program's end."""
 
-    def __init__(self, *args, env=None):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.environ.pop("NO_COLOR", None)
-            os.environ.update(env or {})
-            os.execv(INGOT, [INGOT, *map(str, args)])
+    def __init__(self, *args, env=None, home=None):
+        self.home = home or temp_dir.make()
+        told, tell = os.pipe()
+        self.leader, self.fd = pty.fork()
+        if self.leader == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+            os.close(told)
+            _lead(tell, [INGOT, *map(str, args)], {"TERM": "xterm", "HOME": self.home, **(env or {})})
+        os.close(tell)
+        self.told = os.fdopen(told)
+        self.pid = int(self.told.readline())
         self.seen = ""
+
+    def _read(self):
+        """Reads what there is; False: the terminal is gone."""
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:
+            return False
+        self.seen += data.decode(errors="replace")
+        return bool(data)
 
     def until(self, text, seconds=LIMIT):
         """Reads until text has appeared since the last call; what was read."""
         end = time.monotonic() + seconds
         while text not in self.seen:
-            left = end - time.monotonic()
-            ready, _, _ = select.select([self.fd], [], [], max(left, 0))
+            ready, _, _ = select.select([self.fd, self.told], [], [], max(end - time.monotonic(), 0))
             assert ready, f"no {text!r} in {self.seen!r}"
-            try:
-                self.seen += os.read(self.fd, 4096).decode(errors="replace")
-            except OSError:  # the other side is gone
-                assert text == "", f"no {text!r} in {self.seen!r}"
-                break
+            if self.fd in ready:
+                assert self._read(), f"no {text!r} in {self.seen!r}"
+            else:  # it has ended: only what it had written before is still there
+                while select.select([self.fd], [], [], 0)[0] and self._read():
+                    pass
+                assert text in self.seen, f"it has ended, no {text!r} in {self.seen!r}"
         cut = self.seen.index(text) + len(text)
         got, self.seen = self.seen[:cut], self.seen[cut:]
         return got
 
-    def rest(self, seconds=30):
-        """Reads until the program ends, which it must with success; what was read."""
-        end = time.monotonic() + seconds
-        got, self.seen = self.seen, ""
-        while select.select([self.fd], [], [], max(end - time.monotonic(), 0))[0]:
-            try:
-                data = os.read(self.fd, 4096)
-            except OSError:
-                break
-            if not data:
-                break
-            got += data.decode(errors="replace")
-        assert self.wait() == 0
-        return got
-
     def type(self, text):
-        os.write(self.fd, text.encode())
+        """Writes text, or bytes; reads meanwhile, so that neither side waits for the other."""
+        data = text if isinstance(text, bytes) else text.encode()
+        while data:
+            readable, writable, _ = select.select([self.fd], [self.fd], [], 30)
+            assert readable or writable, "the program does not read"
+            if readable:
+                assert self._read(), self.seen
+            elif writable:
+                data = data[os.write(self.fd, data[:512]):]
 
-    def wait(self, seconds=LIMIT):
+    def mode(self):
+        """The terminal's mode (termios)."""
+        return termios.tcgetattr(self.fd)
+
+    def is_usual(self):
+        """Whether it gathers lines and echoes them, as for programs that do nothing about it."""
+        return all(self.mode()[3] & flag for flag in (termios.ICANON, termios.ECHO, termios.ISIG))
+
+    def ended(self, seconds=LIMIT):
+        """The exit code, after the program's end; the terminal stays."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if select.select([self.fd], [], [], 0.05)[0]:
-                try:
-                    os.read(self.fd, 4096)
-                except OSError:
-                    pass
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                os.close(self.fd)
-                return os.waitstatus_to_exitcode(status)
-        os.kill(self.pid, signal.SIGKILL)
-        raise AssertionError("it does not end")
+        while not select.select([self.told], [], [], 0)[0]:
+            if select.select([self.fd, self.told], [], [], max(end - time.monotonic(), 0))[0] == [self.fd]:
+                self._read()
+            if time.monotonic() > end:
+                os.kill(self.pid, signal.SIGKILL)
+                raise AssertionError(f"it does not end: {self.seen!r}")
+        code = int(self.told.readline())
+        while select.select([self.fd], [], [], 0)[0] and self._read():
+            pass
+        return code
+
+    def close(self):
+        os.close(self.fd)
+        self.told.close()
+        os.kill(self.leader, signal.SIGKILL)
+        os.waitpid(self.leader, 0)
+
+    def wait(self):
+        code = self.ended()
+        self.close()
+        return code
+
+    def rest(self):
+        """What is written until the program ends, which it must with success."""
+        assert self.wait() == 0
+        return self.seen
+
+
+def _lead(tell, argv, env):
+    """The session's first process: starts the program as a job, tells its pid and then its exit code, and stays."""
+    for sig in (signal.SIGHUP, signal.SIGTTOU):
+        signal.signal(sig, signal.SIG_IGN)
+    go, may = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        for sig in (signal.SIGHUP, signal.SIGTTOU):
+            signal.signal(sig, signal.SIG_DFL)
+        os.close(may)
+        os.read(go, 1)  # until it is the foreground job
+        for name in ("NO_COLOR", "XDG_STATE_HOME", "EDITRC"):
+            os.environ.pop(name, None)
+        os.environ.update(env)
+        os.execv(argv[0], argv)
+    os.setpgid(pid, pid)
+    os.tcsetpgrp(0, pid)
+    os.close(may)
+    os.write(tell, b"%d\n" % pid)
+    _, status = os.waitpid(pid, 0)
+    os.write(tell, b"%d\n" % os.waitstatus_to_exitcode(status))
+    while True:
+        signal.pause()

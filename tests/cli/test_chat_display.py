@@ -1,77 +1,12 @@
 """What `ingot chat` shows of reasoning and tool calls, on a terminal and in a pipe: against a server made up here,
 which answers with given pieces of text."""
 import os
-import threading
 
-import zmq
-
-from cli_tools import Terminal, ingot, ok
-import ingot_client
+from cli_tools import PROMPT, Terminal, ingot, ok
+from made_up_server import Server
 import tap
-import temp_dir
 
-PROMPT = "\x1b[36m>\x1b[0m "
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
-
-
-class Server:
-    """Answers the i-th request with the i-th list of pieces, and keeps the requests."""
-
-    def __init__(self, *answers, name="made-up"):
-        self.answers, self.requests = list(answers), []
-        self.name, self.version = name, "made up"
-
-    def __enter__(self):
-        self.folder = temp_dir.make()
-        self.endpoint = f"ipc://{self.folder}/clients"
-        self.sock = zmq.Context.instance().socket(zmq.ROUTER)
-        self.sock.setsockopt(zmq.LINGER, 0)
-        self.sock.bind(self.endpoint)
-        self.over = False
-        self.thread = threading.Thread(target=self.run)
-        self.thread.start()
-        return self
-
-    def __exit__(self, *exc):
-        self.over = True
-        self.thread.join()
-        self.sock.close()
-
-    def run(self):
-        while not self.over:
-            if self.sock.poll(50):
-                who, frame = self.sock.recv_multipart()
-                for reply in self.replies(*ingot_client.unpack(frame)):
-                    self.sock.send_multipart([who, ingot_client.pack(reply.pop("is"), **reply)])
-
-    def model(self):
-        return {"name": self.name, "vocab": 9, "max_ctx": 99, "chat": True, "world": 1}
-
-    def replies(self, name, m):
-        if name == "Hello":
-            yield {"is": "Welcome", "major": 1, "minor": 0, "epoch": 1, "server": self.version,
-                   "models": [self.model()],
-                   "limits": {"max_message_bytes": 1 << 20, "max_prompt_tokens": 99, "max_queued": 9,
-                              "max_samples": 1, "heartbeat_ms": 1000}}
-        elif name == "Models":
-            yield {"is": "ModelList", "request_id": m.request_id, "model": [self.model()]}
-        elif name == "Stats":
-            yield {"is": "StatsReply", "request_id": m.request_id, "ready": True, "group": [
-                {"epoch": 1, "world": 1, "backend": self.name, "coll": self.name, "active": True}]}
-        elif name == "Ping":
-            yield {"is": "Pong", "request_id": m.request_id, "ready": True, "epoch": 1}
-        elif name == "Generate":
-            pieces = self.answers[len(self.requests)]
-            self.requests.append(m)
-            rid = {"request_id": m.request_id}
-            if isinstance(pieces, dict):
-                yield {**pieces, **rid}
-                return
-            yield {"is": "Accepted", "prompt_tokens": 3, "seed": 1, **rid}
-            for i, piece in enumerate(pieces):
-                yield {"is": "Delta", "seq": i, "id": [i], "text": piece, **rid}
-            yield {"is": "Finish", "sample": [{"sample": 0, "reason": 1, "completion_tokens": len(pieces)}],
-                   "prompt_tokens": 3, "completion_tokens": len(pieces), **rid}
 
 
 def bytes_of(text):
@@ -89,6 +24,7 @@ def show(*pieces, env=None):
         t.type("Hello\n")
         t.until("Hello\r\n")
         seen = t.until(prompt)[:-len(prompt)].replace("\r\n", "\n")
+        seen = seen.replace("\x1b[?2004l", "").replace("\x1b[?2004h", "")  # the terminal marks pasted text
         t.type("\x04")
         assert t.wait() == 0
         return seen

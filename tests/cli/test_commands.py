@@ -5,7 +5,7 @@ import re
 import socket
 import subprocess
 
-from cli_tools import BIN, INGOT, ingot, ok
+from cli_tools import BIN, INGOT, Terminal, ingot, ok
 import tap
 import temp_dir
 from cluster import DEMO
@@ -68,10 +68,18 @@ def wrong_commands_and_options():
             (["bench", "--concurrency", "0"], "--concurrency 0"),
             (["inspect"], "an argument is missing"),
             (["tokenize", "--connect", NOBODY], "either --text or --text-file"),
-            (["tokenize", "--connect", NOBODY, "M", "--text", "a"], "either --connect EP or a model"),
-            (["tokenize", "--connect", NOBODY, "--text", "a", "--explain"], "need the model itself"),
-            (["tokenize", "--text", "a"], "either MODEL or --tokenizer"),
-            (["detokenize", "--connect", NOBODY], "either --ids or --ids-file"),
+            (["tokenize", "--connect", NOBODY, "M", "--text", "a"], "give one of MODEL, --tokenizer and --connect"),
+            (["tokenize", "--connect", NOBODY, "--tokenizer", "F", "--text", "a"], "give one of MODEL"),
+            (["tokenize", "--connect", NOBODY, "--text", "a", "--explain"], "need MODEL or --tokenizer"),
+            (["tokenize", "M", "N", "--text", "a"], "unexpected argument 'N'"),
+            (["tokenize", "12", "--text", "a"], "./MODEL"),
+            (["detokenize", "--connect", NOBODY], "as arguments, by --ids or by --ids-file"),
+            (["detokenize", "M", "1", "--ids", "2"], "as arguments, by --ids or by --ids-file"),
+            (["detokenize", "M", "--ids-file", "f", "--ids", "2"], "as arguments, by --ids or by --ids-file"),
+            (["template", "M"], "give either --message TEXT or --messages FILE"),
+            (["template", "M", "--message", "a", "--messages", "-"], "give either --message TEXT"),
+            (["template", "M", "--messages", "-", "--system", "a"], "--system goes with --message"),
+            (["template", "--message", "a"], "give either MODEL or --template FILE"),
             (["status", "--wath"], "did you mean --watch?")]:
         p = ingot(*args)
         assert p.returncode == 2, (args, p.returncode, p.stderr)
@@ -165,8 +173,17 @@ def offline_commands():
     ids = ok("tokenize", DEMO, "--text", "Hello there").split()
     assert json.loads(ok("tokenize", DEMO, "--text", "Hello there", "--json"))["ids"] == [int(i) for i in ids]
     assert ok("detokenize", DEMO, "--ids", " ".join(ids), "--skip-special") == "Hello there"
-    text = ok("template", DEMO, "--messages", "-", stdin='[{"role": "user", "content": "Hi"}]')
-    assert "Hi" in text
+    assert ok("detokenize", DEMO, *ids, "--skip-special") == "Hello there"
+    assert ok("detokenize", "--tokenizer", DEMO / "tokenizer.json", ",".join(ids), "--skip-special") == "Hello there"
+    p = ingot("detokenize", DEMO, "1", "x")
+    assert p.returncode == 1 and "'x' is no token id" in p.stderr, p
+    for turns in ([("user", "Hi")], [("system", "Be \"brief\"."), ("user", "a\n\\b\tÄ\x01")], [("user", "")]):
+        messages = json.dumps([{"role": r, "content": c} for r, c in turns])
+        text = ok("template", DEMO, "--messages", "-", stdin=messages)
+        given = [w for r, c in turns for w in ({"system": "--system", "user": "--message"}[r], c)]
+        assert ok("template", DEMO, *given) == text and all(c in text for _, c in turns), (turns, text)
+    t = Terminal("template", DEMO, "--message", "a\x1b[5mb")
+    assert "a\\x1b[5mb" in t.rest()
     plan = json.loads(ok("inspect", DEMO, "--tp", "2", "--json"))
     assert [r["rank"] for r in plan["ranks"]] == [0, 1], plan["ranks"]
     for r in plan["ranks"]:

@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 
-from cli_tools import BIN, INGOT, Terminal, ingot, lines, ok
+from cli_tools import BIN, INGOT, PROMPT, Terminal, ingot, lines, ok
 import tap
 import temp_dir
 from cluster import DEMO, Cluster, Parts, children, command_of
@@ -169,26 +169,29 @@ def chat_over_a_pipe():
 def chat_on_a_terminal():
     with Cluster(DEMO) as c:
         t = Terminal("chat", "--connect", c.endpoint, "--temperature", "0", "--ignore-eos")
-        assert "/help" in t.until("\x1b[36m>\x1b[0m ")
+        assert "/help" in t.until(PROMPT)
         with c.held():
             t.type("Tell me a story.\n")
             t.until("story.")
             tap.wait_for(lambda: json.loads(ok("status", "--connect", c.endpoint, "--json"))["running"], "the request runs")
             t.type("\x03")
-        t.until("\x1b[36m>\x1b[0m ")
+        t.until(PROMPT)
         stats = json.loads(ok("status", "--connect", c.endpoint, "--json"))
         assert stats["cancelled"] == 1 and stats["running"] == 0, stats
         t.type("/params max-tokens=4\n")
-        t.until("\x1b[36m>\x1b[0m ")
+        t.until(PROMPT)
         t.type("Go on.\n")
-        t.until("\x1b[36m>\x1b[0m ")
+        t.until(PROMPT)
         t.type("\x04")
         assert t.wait() == 0
-        # Ctrl-C at the prompt ends the conversation, and the server it was started with
+        # Ctrl-C twice at the prompt ends the conversation, and the server it was started with
         t = Terminal("chat", DEMO)
-        t.until("\x1b[36m>\x1b[0m ")
+        t.until(PROMPT)
         kids = children(t.pid)
         assert len(kids) >= 2, kids
+        t.type("\x03")
+        t.until("once more")
+        t.until(PROMPT)
         t.type("\x03")
         assert t.wait() == 0
         tap.wait_for(lambda: not any(command_of(k) for k in kids), "the server has ended")
@@ -223,6 +226,7 @@ def questions():
         assert ids == json.loads(ok("tokenize", DEMO, "--text", text, "--json"))
         plain = ok("tokenize", *at, "--text", text, "--no-special")
         assert ok("detokenize", *at, "--ids", plain) == text
+        assert ok("detokenize", *at, *plain.split()) == text
         assert ok("detokenize", *at, "--ids-file", "-", stdin=plain) == text
         p = ingot("detokenize", *at, "--ids-file", "-", stdin="1\0 2")
         assert p.returncode != 0 and "NUL" in p.stderr, p

@@ -51,7 +51,7 @@ done
 check "unknown option" 2 "" "--mesages" "$text" template --mesages x
 check "no messages" 2 "" "messages" "$text" template --template "$data/chatml.jinja"
 check "no template" 2 "" "either MODEL or --template" "$text" template --messages "$work/hi.json"
-check "two models" 2 "" "either MODEL or --tokenizer" "$text" tokenize a --tokenizer b --text c
+check "two models" 2 "" "one of MODEL, --tokenizer" "$text" tokenize a --tokenizer b --text c
 check "no text" 2 "" "either --text or --text-file" "$text" tokenize a
 check "no such model" 1 "" "nowhere" "$text" tokenize "$work/nowhere" --text x
 check "no such messages" 1 "" "nothing.json" "$text" template --template "$data/chatml.jinja" \
