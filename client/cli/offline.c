@@ -13,6 +13,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
 #include "client/cli/serve_options.h"
+#include "common/build_info.h"
 #include "common/text/text_options.h"
 
 /* Becomes the program; comes back only when that fails. */
@@ -224,11 +225,20 @@ int cmd_inspect(int argc, char **argv)
 
 int cmd_version(int argc, char **argv)
 {
+    static const struct option_set set = {
+        .program = "ingot version",
+        .usage = "",
+        .summary = "Prints the versions of this build and of the ZeroMQ library that it runs with.",
+        .epilog = "Exit codes: 0 done, 2 wrong options.",
+    };
+    struct option_result res;
     int major, minor, patch;
-    (void)argv;
-    if (argc > 1)
-        return cli_usage("version", "it takes no arguments");
+    char none;
+    int rc = cli_parse(&set, &none, argc, argv, &res);
+    if (rc >= 0)
+        return rc;
     zmq_version(&major, &minor, &patch);
-    printf("ingot %s\nZeroMQ %d.%d.%d\n", INGOT_VERSION, major, minor, patch);
+    build_info_print(stdout, "ingot");
+    printf("ZeroMQ %d.%d.%d\n", major, minor, patch);
     return EXIT_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/build_info.h"
 #include "common/log.h"
 #include "common/mapped_file.h"
 #include "common/options.h"
@@ -276,7 +277,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (res.version) {
-        printf("ingot-journal %s\n", INGOT_VERSION);
+        build_info_print(stdout, "ingot-journal");
         return 0;
     }
     const char *command = res.args[0];

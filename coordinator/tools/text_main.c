@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/build_info.h"
 #include "coordinator/tools/text_tool.h"
 
 static const struct {
@@ -44,7 +45,7 @@ int main(int argc, char **argv)
         return TEXT_OK;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("ingot-text %s\n", INGOT_VERSION);
+        build_info_print(stdout, "ingot-text");
         return TEXT_OK;
     }
     fprintf(stderr, "ingot-text: unknown command '%s'\n\n", argv[1]);
