@@ -211,7 +211,10 @@ int cmd_inspect(int argc, char **argv)
         .summary =
             "Prints a model's configuration, its tensors and what each rank would need in memory, "
             "to the byte. Loads nothing.",
-        .epilog = "Exit codes: 0 done, 1 failure, 2 wrong options, 3 the model cannot be served.",
+        .epilog = "Examples:\n"
+                  "  ingot inspect models/Qwen3-0.6B\n"
+                  "  ingot inspect model-q4_k_m.gguf --tp 2 --max-seqs 16 --max-ctx 8192\n"
+                  "Exit codes: 0 done, 1 failure, 2 wrong options, 3 the model cannot be served.",
         .rows = rows.row,
         .n_rows = rows.n,
         .min_args = 1,

@@ -25,7 +25,8 @@ static void usage(FILE *f)
     fprintf(
         f,
         "\nMODEL is a model directory (tokenizer.json, tokenizer_config.json) or a .gguf file.\n"
-        "`ingot-text COMMAND --help` explains a command; `ingot COMMAND` is the same.\n\n%s\n",
+        "`ingot-text COMMAND --help` explains a command; `ingot COMMAND` is the same.\n\n"
+        "Example:\n  ingot-text tokenize models/Qwen3-0.6B --text 'Hello, world'\n%s\n",
         TEXT_EXIT_CODES);
 }
 

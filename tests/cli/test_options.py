@@ -57,6 +57,20 @@ def an_option_means_the_same_everywhere():
 
 
 @tap.case
+def help_has_groups_and_examples():
+    """Groups in --help of what has many options, examples in that of every program."""
+    commands = [*HELPS.values(), *([BIN / f"ingot-{p}"] for p in ("text", "journal", "quantize"))]
+    for command in commands:
+        text = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+        groups = re.findall(r"^([A-Z][^:\n]*):$", text, re.M)
+        assert re.search(r"Examples?:\n  ingot", text) or command[-1] == "chat", (command, text[-500:])
+        assert "xit codes" in text, command
+        if text.count("\n  --") > 15:
+            assert len(groups) >= 5, (command, groups)
+        assert all(len(line) <= 100 for line in text.splitlines()), command
+
+
+@tap.case
 def a_shared_option_is_defined_once():
     table = (ROOT / "common" / "shared_options.c").read_text()
     shared = re.findall(r'\.name = "([a-z0-9-]+)"', table)
