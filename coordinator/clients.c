@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/build_info.h"
 #include "common/hash.h"
 #include "common/log.h"
 #include "common/random.h"
@@ -66,12 +67,14 @@ static void on_hello(struct coordinator *co, struct client *c, const struct msg_
         return;
     }
     struct msg_model model = model_info(co);
+    char server[160];
+    snprintf(server, sizeof server, "ingot %s", build_info());
     struct client_msg m = {.type = MSG_WELCOME};
     m.u.welcome = (struct msg_welcome){
         .major = WIRE_MAJOR,
         .minor = WIRE_MINOR,
         .epoch = co->epoch,
-        .server = "ingot " INGOT_VERSION,
+        .server = server,
         .n_models = 1,
         .models = &model,
         .max_message_bytes = co->cfg.client_port.max_message,

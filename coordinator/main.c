@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/build_info.h"
 #include "common/log.h"
 #include "common/parent.h"
 #include "common/shared_options.h"
@@ -145,7 +146,7 @@ static int parse(struct args *a, int argc, char **argv)
         if (res.help)
             options_print_help(stdout, &set);
         else
-            printf("ingot-coordinator %s\n", INGOT_VERSION);
+            build_info_print(stdout, set.program);
         return 0;
     }
     if (st == ST_OK && !a->shared.model)

@@ -25,7 +25,7 @@ if ! command -v apt-get >/dev/null; then
   cat >&2 <<TXT
 This script knows apt only.  Install, by the names of your system:
   a C11 compiler, CMake >= 3.20, pkg-config, Open MPI (or any MPI), ZeroMQ >= 4.2, protobuf-c with protoc-c,
-  cJSON, PCRE2, utf8proc, OpenSSL (libcrypto) >= 1.1.1, libedit (line editing in `ingot chat`, optional); for the
+  cJSON, PCRE2, utf8proc, OpenSSL (libcrypto) >= 1.1.1, libedit (line editing in the chat, optional); for the
   tests Criterion.
 On macOS: brew install cmake pkg-config open-mpi zeromq protobuf-c cjson pcre2 utf8proc openssl libedit criterion
 TXT

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/build_info.h"
 #include "common/log.h"
 #include "common/parent.h"
 #include "worker/coordinator_port.h"
@@ -229,7 +230,7 @@ int main(int argc, char **argv)
         return EXIT_AS_ASKED;
     }
     if (res.version) {
-        printf("ingot-worker %s\n", INGOT_VERSION);
+        build_info_print(stdout, "ingot-worker");
         return EXIT_AS_ASKED;
     }
     if (opt.shared.die_with_parent && die_with_parent() != ST_OK) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/cli/commands.h"
+#include "common/build_info.h"
 #include "common/json_escape.h"
 #include "common/visible.h"
 
@@ -28,7 +29,7 @@ int cli_parse(const struct option_set *set, void *dest, int argc, char **argv,
         return EXIT_OK;
     }
     if (res->version) {
-        printf("ingot %s\n", INGOT_VERSION);
+        build_info_print(stdout, "ingot");
         return EXIT_OK;
     }
     return -1;

@@ -86,7 +86,10 @@ static int help(int argc, char **argv)
         print_help(stdout);
         return EXIT_OK;
     }
-    const struct command *c = find(argv[2]);
+    if (strcmp(argv[2], "--version") == 0)
+        return cmd_version(1, argv);
+    bool of_help = strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0;
+    const struct command *c = find(of_help ? "help" : argv[2]);
     if (!c)
         return unknown(argv[2]);
     if (!c->run) {

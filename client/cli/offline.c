@@ -14,6 +14,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/line_editor.h"
 #include "client/cli/serve_options.h"
+#include "common/build_info.h"
 #include "common/text/text_options.h"
 
 /* Becomes the program; comes back only when that fails. */
@@ -206,7 +207,10 @@ int cmd_inspect(int argc, char **argv)
         .summary =
             "Prints a model's configuration, its tensors and what each rank would need in memory, "
             "to the byte. Loads nothing.",
-        .epilog = "Exit codes: 0 done, 1 failure, 2 wrong options, 3 the model cannot be served.",
+        .epilog = "Examples:\n"
+                  "  ingot inspect models/Qwen3-0.6B\n"
+                  "  ingot inspect model-q4_k_m.gguf --tp 2 --max-seqs 16 --max-ctx 8192\n"
+                  "Exit codes: 0 done, 1 failure, 2 wrong options, 3 the model cannot be served.",
         .rows = rows.row,
         .n_rows = rows.n,
         .min_args = 1,
@@ -220,12 +224,21 @@ int cmd_inspect(int argc, char **argv)
 
 int cmd_version(int argc, char **argv)
 {
+    static const struct option_set set = {
+        .program = "ingot version",
+        .usage = "",
+        .summary = "Prints the versions of this build and of the ZeroMQ library that it runs with.",
+        .epilog = "Exit codes: 0 done, 2 wrong options.",
+    };
+    struct option_result res;
     int major, minor, patch;
-    (void)argv;
-    if (argc > 1)
-        return cli_usage("version", "it takes no arguments");
+    char none;
+    int rc = cli_parse(&set, &none, argc, argv, &res);
+    if (rc >= 0)
+        return rc;
     zmq_version(&major, &minor, &patch);
-    printf("ingot %s\nZeroMQ %d.%d.%d\n", INGOT_VERSION, major, minor, patch);
+    build_info_print(stdout, "ingot");
+    printf("ZeroMQ %d.%d.%d\n", major, minor, patch);
     printf("line editing of chat: %s\n",
            line_editor_name() ? line_editor_name() : "none (built without libedit)");
     return EXIT_OK;

@@ -1,4 +1,5 @@
 /* ingot serve: a supervised server on this machine. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,10 +51,23 @@ static int watch(struct supervisor *s)
     }
 }
 
+/* The promise of the same bytes holds between these numbers of ranks: their shards are whole slices of
+ * the sums. */
+static void warn_of_ranks(int64_t tp)
+{
+    if (tp != 1 && tp != 2 && tp != 4 && tp != 8)
+        log_line(LOG_WARN,
+                 "--tp %" PRId64
+                 ": answers differ in bits from those of 1, 2, 4 and 8 ranks, which "
+                 "are all the same",
+                 tp);
+}
+
 static int run(const struct serve_args *a, const char *model)
 {
     struct supervisor *s;
     log_init("serve", LOG_INFO);
+    warn_of_ranks(a->shared.tp);
     interrupts_catch();
     signal(SIGPIPE, SIG_IGN);
     struct supervisor_config cfg = {.model = model, .args = *a, .command = FOR_SERVE};

@@ -85,8 +85,8 @@ struct ingot_model {
 };
 
 struct ingot_server {
-    const char *version;
-    uint64_t epoch; /* another one: the server was restarted */
+    const char *version; /* and build: "ingot 0.1.0 (...)" */
+    uint64_t epoch;      /* another one: the server was restarted */
     uint64_t max_message_bytes;
     uint32_t max_prompt_tokens, max_queued, max_samples;
     struct ingot_model model;

@@ -17,7 +17,7 @@ struct ingot_client {
     bool has_frame;
     struct kept *kept, **kept_end;
     struct ingot_server server;
-    char version[64], model_name[256], *endpoint;
+    char version[160], model_name[256], *endpoint;
     struct tenant tenant;
     uint32_t heartbeat_ms;
     uint64_t heard_us;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/build_info.h"
 #include "common/log.h"
 #include "common/mapped_file.h"
 #include "common/options.h"
@@ -30,14 +31,18 @@ static const struct option_row rows[] = {
 static const struct option_set options = {
     .program = "ingot-journal",
     .usage = "verify FILE... | list FILE | show FILE REQUEST",
-    .summary = "Replays journal files of ingot-coordinator. verify: the same inputs must give the "
-               "same plans "
-               "and effects, step by step; names the first difference. list: the requests in a "
-               "file, one a "
-               "line. show: one request (a sequence number of list, or the client's request id) as "
-               "a line of "
-               "JSON per sample: prompt, parameters, tokens.",
-    .epilog = "Exit codes: 0 done; 1 a file is damaged or the replay differs; 2 usage; 3 no such "
+    .summary = "Replays journal files of ingot-coordinator; `ingot replay` runs it.\n"
+               "verify: the same inputs must give the same plans and effects, step by step; names "
+               "the first difference.\n"
+               "list: the requests in a file, one a line.\n"
+               "show: one request (a sequence number of list, or the client's request id) as a "
+               "line of JSON per sample: prompt, parameters, tokens.",
+    .epilog = "Examples:\n"
+              "  ingot serve deploy/demo-model --journal journal    (writes the files)\n"
+              "  ingot replay verify journal/*.journal\n"
+              "  ingot replay list journal/ingot-00000001.journal\n"
+              "  ingot replay show journal/ingot-00000001.journal 3\n"
+              "Exit codes: 0 done; 1 a file is damaged or the replay differs; 2 usage; 3 no such "
               "request.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
@@ -280,7 +285,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (res.version) {
-        printf("ingot-journal %s\n", INGOT_VERSION);
+        build_info_print(stdout, "ingot-journal");
         return 0;
     }
     const char *command = res.args[0];

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/build_info.h"
 #include "common/visible.h"
 #include "coordinator/tools/text_tool.h"
 
@@ -21,7 +22,7 @@ bool text_options(const struct option_set *set, void *dest, int argc, char **arg
     if (res->help)
         options_print_help(stdout, set);
     if (res->version && !res->help)
-        printf("%s %s\n", set->program, INGOT_VERSION);
+        build_info_print(stdout, set->program);
     return !res->help && !res->version;
 }
 

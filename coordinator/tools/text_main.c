@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/build_info.h"
 #include "coordinator/tools/text_tool.h"
 
 static const struct {
@@ -24,7 +25,8 @@ static void usage(FILE *f)
     fprintf(
         f,
         "\nMODEL is a model directory (tokenizer.json, tokenizer_config.json) or a .gguf file.\n"
-        "`ingot-text COMMAND --help` explains a command; `ingot COMMAND` is the same.\n\n%s\n",
+        "`ingot-text COMMAND --help` explains a command; `ingot COMMAND` is the same.\n\n"
+        "Example:\n  ingot-text tokenize models/Qwen3-0.6B --text 'Hello, world'\n%s\n",
         TEXT_EXIT_CODES);
 }
 
@@ -44,7 +46,7 @@ int main(int argc, char **argv)
         return TEXT_OK;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("ingot-text %s\n", INGOT_VERSION);
+        build_info_print(stdout, "ingot-text");
         return TEXT_OK;
     }
     fprintf(stderr, "ingot-text: unknown command '%s'\n\n", argv[1]);

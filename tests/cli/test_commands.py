@@ -21,11 +21,12 @@ def help_of_all_commands():
     assert ok("help") == table
     for c in COMMANDS + ["version", "help"]:
         assert f"\n  {c} " in table, c
-    for c in COMMANDS:
+    for c in COMMANDS + ["version"]:
         text = ok(c, "--help")
         assert text.lower().startswith("usage"), (c, text[:80])
         assert "xit codes" in text, c
         assert ok("help", c) == text, c
+    assert ok("help", "--help") == ok("help", "help") == table
     assert ok("version").startswith("ingot ")
     assert ok("--version") == ok("version")
 

@@ -10,7 +10,7 @@ import subprocess
 from cli_tools import BIN, INGOT, ok
 import tap
 import temp_dir
-from cluster import DEMO, ROOT
+from cluster import DEMO, ROOT, Cluster
 
 HELPS = {"coordinator": [str(BIN / "ingot-coordinator")], "worker": [str(BIN / "ingot-worker")],
          "serve": [INGOT, "serve"], "run": [INGOT, "run"], "chat": [INGOT, "chat"], "inspect": [INGOT, "inspect"]}
@@ -57,13 +57,29 @@ def an_option_means_the_same_everywhere():
 
 
 @tap.case
+def help_has_groups_and_examples():
+    """Groups in --help of what has many options, examples in that of every program."""
+    commands = [*HELPS.values(), *([BIN / f"ingot-{p}"] for p in ("text", "journal", "quantize"))]
+    for command in commands:
+        text = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+        groups = re.findall(r"^([A-Z][^:\n]*):$", text, re.M)
+        assert re.search(r"Examples?:\n  ingot", text) or command[-1] == "chat", (command, text[-500:])
+        assert "xit codes" in text, command
+        if text.count("\n  --") > 15:
+            assert len(groups) >= 5, (command, groups)
+        assert all(len(line) <= 100 for line in text.splitlines()), command
+
+
+@tap.case
 def a_shared_option_is_defined_once():
     table = (ROOT / "common" / "shared_options.c").read_text()
     shared = re.findall(r'\.name = "([a-z0-9-]+)"', table)
     assert len(shared) >= 40 and len(set(shared)) == len(shared), shared
-    for path in [ROOT / "coordinator" / "main.c", *(ROOT / "worker").glob("*.c"), *(ROOT / "client" / "cli").glob("*.c")]:
-        for name in re.findall(r'\.name = "([a-z0-9-]+)"', path.read_text()):
-            assert name not in shared or (name, path.name) == ("model", "request_options.c"), f"{path}: a second definition of --{name}"
+    for folder in ("coordinator", "worker", "client/cli"):
+        for path in (ROOT / folder).glob("*.c"):
+            for name in re.findall(r'\.name = "([a-z0-9-]+)"', path.read_text()):
+                other = (name, path.name) == ("model", "request_options.c")
+                assert name not in shared or other, f"{path}: a second definition of --{name}"
 
 
 # A stand-in for the coordinator and the worker: it notes its arguments.  The coordinator says that it listens;
@@ -102,8 +118,9 @@ def serve_passes_on_what_it_is_given():
              ("c", "--client-grace-ms", "5"), ("c", "--slow-client-ms", "1234"), ("c", "--first-step-ms", "77777"),
              ("c", "--step-deadline-ms", "99"), ("c", "--silence-ms", "4000"), ("c", "--heartbeat-ms", "300"),
              ("c", "--group-wait-ms", "500"), ("cw", "--lease-ms", "2000"), ("w", "--peer-ms", "1500"),
-             ("c", "--max-queued", "7"), ("c", "--max-queued-tokens", "999"), ("c", "--overtake", "5"), ("c", "--max-clients", "3"),
-             ("c", "--max-message", "131072"), ("cw", "--max-seqs", "9"), ("cw", "--max-step-tokens", "33"),
+             ("c", "--max-queued", "7"), ("c", "--max-queued-tokens", "999"), ("c", "--overtake", "5"),
+             ("c", "--max-clients", "3"), ("c", "--max-message", "131072"), ("cw", "--max-seqs", "9"),
+             ("cw", "--max-step-tokens", "33"),
              ("w", "--max-ctx", "100"), ("w", "--kv-blocks", "55"), ("w", "--block-len", "8"),
              ("w", "--kv-dtype", "bf16"), ("w", "--threads", "3"), ("w", "--coll", "local"), ("w", "--isa", "plain"),
              ("w", "--bind", "none"), ("w", "--numerics", "fast"), ("w", "--graphs", "off"), ("w", "--device", "2"),
@@ -170,6 +187,39 @@ def ranks_that_tp_does_not_count():
                        capture_output=True, text=True, timeout=60)
     assert p.returncode == 2 and "--tp 2: this group has 1 rank" in p.stderr, p
     assert len(json.loads(ok("inspect", DEMO, "--tp", "2", "--json"))["ranks"]) == 2
+
+
+@tap.case
+def serve_warns_of_ranks_with_other_bits():
+    for tp in (1, 2, 3, 4, 5, 6, 8, 16):
+        p = subprocess.run([INGOT, "serve", "/no/such/model", "--tp", str(tp), "--listen", "ipc:///tmp/ingot-nowhere"],
+                           capture_output=True, text=True, timeout=60)
+        warned = f"--tp {tp}: answers differ in bits from those of 1, 2, 4 and 8 ranks" in p.stderr
+        assert p.returncode == 2 and warned == (tp not in (1, 2, 4, 8)), (tp, p.stderr)
+
+
+@tap.case
+def version_of_every_program_and_command():
+    programs = {name: name for name in ("ingot", "ingot-coordinator", "ingot-worker", "ingot-text", "ingot-journal",
+                                        "ingot-quantize")}
+    commands = [[BIN / p, "--version"] for p in programs]
+    table = re.findall(r"^  ([a-z]+) {2,}", ok("--help"), re.M)
+    assert len(table) == 18, table
+    commands += [[INGOT, c, "--version"] for c in table]
+    commands += [[BIN / "ingot-text", c, "--version"] for c in ("tokenize", "detokenize", "template")]
+    builds = set()
+    for c in commands:
+        p = subprocess.run(c, capture_output=True, text=True, timeout=60)
+        lines = p.stdout.splitlines()
+        assert p.returncode == 0 and not p.stderr and len(lines) >= 2, (c, p)
+        assert re.fullmatch(r"ingot(-[a-z]+| [a-z]+)? \d+\.\d+\.\d+", lines[0]), (c, lines)
+        builds.add(lines[1])
+    assert len(builds) == 1, builds
+    build = builds.pop()
+    assert re.match(r"build: .*(GNU|Clang) \d+.*, (no )?MPI, (no )?CUDA$", build), build
+    with Cluster(DEMO, threads=1) as c:
+        version = re.search(r"\d+\.\d+\.\d+", ok("--version")).group()
+        assert c.clients[0].welcome.server == f"ingot {version} ({build.removeprefix('build: ')})", c.clients[0].welcome
 
 
 tap.main()

@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/build_info.h"
 #include "common/formats/gguf_file.h"
 #include "common/options.h"
 #include "worker/quantize/convert.h"
@@ -453,7 +454,7 @@ int main(int argc, char **argv)
         return EXIT_DONE;
     }
     if (res.version) {
-        printf("ingot-quantize %s\n", INGOT_VERSION);
+        build_info_print(stdout, "ingot-quantize");
         return EXIT_DONE;
     }
     set_signals();
