@@ -27,12 +27,12 @@
  *                                   shared memory; lane 8 j + i gives the address of matrix j's row
  *                                   i (16 bytes, aligned); r[j] holds row lane / 4, columns
  *                                   2 (lane % 4) and + 1 (trans: of the transposed matrix)
- *   mma_m16n8k16_bf16(float (&d)[4], a[4], b[2]), mma_m16n8k16_f16, mma_m16n8k8_tf32
+ *   mma_m16n8k16_bf16(float (&d)[4], a[4], b[2]), mma_m16n8k16_f16
  *                                   d += A B, fragments as in the PTX manual: with g = lane / 4,
  *                                   t = lane % 4: a[0] row g, a[1] row g + 8, k 2t and 2t + 1;
  *                                   a[2], a[3] the same at k + 8; b[0] column g, k 2t and 2t + 1;
  *                                   b[1] at k + 8; d[0], d[1] row g, columns 2t and 2t + 1; d[2],
- *                                   d[3] row g + 8.  tf32: one k a register: t, then t + 4.
+ *                                   d[3] row g + 8
  *
  *   uint32_t pack_bf16(lo, hi), pack_f16(lo, hi)   f32 rounded to nearest even, two in a register
  *
@@ -107,16 +107,6 @@ DEVICE float warp_max(float v)
     return v;
 }
 
-DEVICE bool warp_any(bool p)
-{
-    return warp_ballot(p) != 0;
-}
-
-DEVICE bool warp_all(bool p)
-{
-    return warp_ballot(p) == 0xffffffffU;
-}
-
 /* By all threads of a one-dimensional block; every thread gets the same bits.  The order is set by
  * the block's size: warp_sum of each warp, then warp_sum of these. */
 DEVICE float block_sum(float v)
@@ -148,15 +138,6 @@ template <enum dtype T> DEVICE float element_f32(const void *p, int64_t i)
         return ((const float *)p)[i];
     uint16_t h = ((const uint16_t *)p)[i];
     return T == DT_F16 ? f32_of_f16(h) : f32_of_bf16(h);
-}
-
-/* Rounds to the 10 bits of mantissa that tf32 keeps, nearest even. */
-DEVICE uint32_t tf32_of_f32(float f)
-{
-    uint32_t u = bits_of_f32(f);
-    if ((u & 0x7f800000U) == 0x7f800000U) /* infinity, NaN: keep a bit of the mantissa */
-        return u & 0x7fffffU ? u | 0x400000U : u;
-    return (u + 0xfffU + ((u >> 13) & 1U)) & ~0x1fffU;
 }
 
 DEVICE float4 ld_f32x4(const float *p)

@@ -181,11 +181,6 @@ DEVICE void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4], const uint32
     GPU_MMA("m16n8k16.row.col.f32.f16.f16.f32");
 }
 
-DEVICE void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
-{
-    GPU_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
-}
-
 DEVICE uint32_t pack_bf16(float lo, float hi)
 {
     uint32_t v;

@@ -226,13 +226,12 @@ struct emulated_mma {
     uint32_t a[4], b[2];
 };
 
-/* D [16, 8] += A [16, K] B [K, 8], read out of and put back into the fragments of the PTX manual
+/* D [16, 8] += A [16, 16] B [16, 8], read out of and put back into the fragments of the PTX manual
  * ("Matrix Fragments for mma"); tensor cores keep products exact and round the sum in ways of
  * their own: here once, from double. value(word, half) is an element of a fragment register. */
-template <int K, typename F>
-static void emulated_product(const void *const *in, void *const *out, F value)
+template <typename F> static void emulated_product(const void *const *in, void *const *out, F value)
 {
-    const int per = K == 16 ? 2 : 1; /* elements of a register */
+    const int K = 16, per = 2; /* elements of a register */
     float a[16][K], b[8][K];
     for (int lane = 0; lane < 32; lane++) {
         const emulated_mma *m = (const emulated_mma *)in[lane];
@@ -256,19 +255,14 @@ static void emulated_product(const void *const *in, void *const *out, F value)
 
 static inline void emulated_mma_bf16(const void *const *in, void *const *out)
 {
-    emulated_product<16>(in, out,
-                         [](uint32_t w, int e) { return f32_of_bf16((uint16_t)(w >> (16 * e))); });
+    emulated_product(in, out,
+                     [](uint32_t w, int e) { return f32_of_bf16((uint16_t)(w >> (16 * e))); });
 }
 
 static inline void emulated_mma_f16(const void *const *in, void *const *out)
 {
-    emulated_product<16>(in, out,
-                         [](uint32_t w, int e) { return f32_of_f16((uint16_t)(w >> (16 * e))); });
-}
-
-static inline void emulated_mma_tf32(const void *const *in, void *const *out)
-{
-    emulated_product<8>(in, out, [](uint32_t w, int) { return f32_of_bits(w & ~0x1fffU); });
+    emulated_product(in, out,
+                     [](uint32_t w, int e) { return f32_of_f16((uint16_t)(w >> (16 * e))); });
 }
 
 DEVICE void emulated_do_mma(const char *op, float (&d)[4], const uint32_t (&a)[4],
@@ -289,11 +283,6 @@ DEVICE void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4], const uint3
 DEVICE void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
     emulated_do_mma("mma.f16", d, a, b, emulated_mma_f16);
-}
-
-DEVICE void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
-{
-    emulated_do_mma("mma.tf32", d, a, b, emulated_mma_tf32);
 }
 
 DEVICE uint32_t pack_bf16(float lo, float hi)

@@ -1,7 +1,8 @@
 /* Prints a digest (FNV-1a of the results' bits) of every op case of moderate size:
  *   ops_digest [ISA]
  * digests.txt holds them; the same bits are promised for every instruction set, so a build for
- * another processor is checked by comparing its output (also under an emulator), without Criterion.
+ * another processor is checked by comparing its output, under an emulator too (neon_digests.sh): it
+ * needs no library.
  */
 #include <stdio.h>
 #include <stdlib.h>

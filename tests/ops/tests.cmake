@@ -9,9 +9,12 @@ ingot_test(test_moe ops/test_moe.c ops/moe_layers.c LIBS ingot_backends ingot_co
 ingot_test(test_pool ops/test_pool.c LIBS ingot_backends ingot_common Threads::Threads LABEL ops)
 
 # The bits of every case are frozen: whoever changes them on purpose writes digests.txt anew.
-add_executable(ops_digest ops/ops_digest.c)
-target_link_libraries(ops_digest PRIVATE ingot_flags ingot_op_cases ingot_backends ingot_common m)
+include(${CMAKE_CURRENT_LIST_DIR}/digest.cmake)
 ingot_script_test(ops_digest COMMAND sh -c "$<TARGET_FILE:ops_digest> | diff tests/ops/digests.txt -" LABEL ops tsan)
+# Arm machines run the NEON kernels in the tests above.
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+  ingot_script_test(neon_digests COMMAND ${CMAKE_CURRENT_LIST_DIR}/neon_digests.sh ${CMAKE_BINARY_DIR}/neon LABEL slow)
+endif()
 
 # Not a test: prints figures beside the machine's limits.
 add_executable(bench_ops bench/bench_ops.c bench/ceilings.c)
