@@ -13,7 +13,7 @@
 #include "coordinator/coordinator.h"
 
 struct args {
-    const char *model, *name, *listen, *workers, *journal;
+    const char *model, *name, *weights_digest, *listen, *workers, *journal;
     int64_t max_seqs, max_step_tokens, max_queued, max_queued_tokens;
     int64_t heartbeat_ms, silence_ms, step_deadline_ms, first_step_ms, lease_ms;
     int64_t client_grace_ms, slow_client_ms, drain_ms, group_wait_ms, max_clients, notify_fd;
@@ -35,6 +35,12 @@ static const struct option_row rows[] = {
      ROW(name, OPT_STRING),
      .arg = "NAME",
      .help = "Name that clients use; default: the last part of PATH."},
+    {.name = "weights-digest",
+     ROW(weights_digest, OPT_STRING),
+     .arg = "HEX",
+     .help = "Weights digest (64 digits) that worker groups must have; default: that of the weight "
+             "files at PATH, which are read when a group is here and once only (the user's cache "
+             "folder keeps it)."},
     {.name = NULL, .help = "Where"},
     {.name = "listen",
      ROW(listen, OPT_STRING),
@@ -248,6 +254,7 @@ static struct coordinator_config config_of(const struct args *a)
     return (struct coordinator_config){
         .model_path = a->model,
         .model_name = a->name ? a->name : last_part(a->model),
+        .weights_digest = a->weights_digest,
         .client_port = {.endpoints = a->listen,
                         .allow_remote = a->allow_remote,
                         .max_message = a->max_message,
@@ -298,6 +305,7 @@ int main(int argc, char **argv)
         return 1;
     }
     struct coordinator_config cfg = config_of(&args);
+    digest_cache_init(&cfg.digests, getenv("XDG_CACHE_HOME"), getenv("HOME"));
     enum status st = catch_signals();
     if (st == ST_OK)
         st = coordinator_open(&co, &cfg);

@@ -63,8 +63,10 @@ static void status_json(const struct ingot_stats *s)
         cli_put_json(stdout, g->backend, strlen(g->backend));
         fputs(",\"coll\":", stdout);
         cli_put_json(stdout, g->coll, strlen(g->coll));
-        printf(",\"step_ms_p50\":%.3f,\"step_ms_p99\":%.3f}", (double)g->step_us_p50 / 1e3,
-               (double)g->step_us_p99 / 1e3);
+        fputs(",\"numerics\":", stdout);
+        cli_put_json(stdout, g->numerics, strlen(g->numerics));
+        printf(",\"weights_digest\":\"%s\",\"step_ms_p50\":%.3f,\"step_ms_p99\":%.3f}",
+               g->weights_digest, (double)g->step_us_p50 / 1e3, (double)g->step_us_p99 / 1e3);
     }
     fputs("]}\n", stdout);
 }
@@ -76,6 +78,9 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_mo
     printf("%s%s%s  %s%s%s, up %.0f s, %" PRIu32 " client%s\n", cli_sgr(stdout, 1), m->name,
            cli_sgr(stdout, 0), cli_sgr(stdout, s->ready && !s->draining ? 32 : 33), state,
            cli_sgr(stdout, 0), (double)s->uptime_us / 1e6, s->clients, s->clients == 1 ? "" : "s");
+    printf("model      weights %.16s (%s), text %.16s\n",
+           *m->weights_digest ? m->weights_digest : "-", m->weights_from,
+           *m->text_digest ? m->text_digest : "-");
     printf("sequences  %" PRIu32 " running, %" PRIu32 " waiting\n", s->running, s->waiting);
     printf("requests   %" PRIu64 " finished, %" PRIu64 " cancelled, %" PRIu64 " refused, %" PRIu64
            " failed\n",
@@ -92,6 +97,8 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_mo
         printf("workers    %" PRIu32 " rank%s, %s, %s; step %.2f ms, at worst 1 %% %.2f ms\n",
                g->world, g->world == 1 ? "" : "s", g->backend, g->coll,
                (double)g->step_us_p50 / 1e3, (double)g->step_us_p99 / 1e3);
+        printf("           numerics %s, weights %.16s\n", g->numerics,
+               *g->weights_digest ? g->weights_digest : "not known yet");
     }
 }
 
@@ -139,9 +146,10 @@ static void model_json(const struct ingot_model *m)
 {
     fputs("{\"name\":", stdout);
     cli_put_json(stdout, m->name, strlen(m->name));
-    printf(",\"digest\":\"%016" PRIx64 "\",\"vocab\":%" PRIu32 ",\"max_ctx\":%" PRIu32
-           ",\"world\":%" PRIu32 ",\"chat\":%s}\n",
-           m->digest, m->vocab, m->max_ctx, m->world, m->chat ? "true" : "false");
+    printf(",\"weights_digest\":\"%s\",\"weights_from\":\"%s\",\"text_digest\":\"%s\"",
+           m->weights_digest, m->weights_from, m->text_digest);
+    printf(",\"vocab\":%" PRIu32 ",\"max_ctx\":%" PRIu32 ",\"world\":%" PRIu32 ",\"chat\":%s}\n",
+           m->vocab, m->max_ctx, m->world, m->chat ? "true" : "false");
 }
 
 int cmd_models(int argc, char **argv)
