@@ -65,8 +65,10 @@ static void status_json(const struct ingot_stats *s, const char *server)
         cli_put_json(stdout, g->backend, strlen(g->backend));
         fputs(",\"coll\":", stdout);
         cli_put_json(stdout, g->coll, strlen(g->coll));
-        printf(",\"step_ms_p50\":%.3f,\"step_ms_p99\":%.3f}", (double)g->step_us_p50 / 1e3,
-               (double)g->step_us_p99 / 1e3);
+        fputs(",\"numerics\":", stdout);
+        cli_put_json(stdout, g->numerics, strlen(g->numerics));
+        printf(",\"weights_digest\":\"%s\",\"step_ms_p50\":%.3f,\"step_ms_p99\":%.3f}",
+               g->weights_digest, (double)g->step_us_p50 / 1e3, (double)g->step_us_p99 / 1e3);
     }
     fputs("]}\n", stdout);
 }
@@ -97,7 +99,9 @@ static void group_line(const struct ingot_group *g)
     if (g->step_us_p99)
         printf("; step %.2f ms, at worst 1 %% %.2f ms", (double)g->step_us_p50 / 1e3,
                (double)g->step_us_p99 / 1e3);
-    putchar('\n');
+    fputs("\n           numerics ", stdout);
+    cli_put_name(stdout, g->numerics);
+    printf(", weights %.16s\n", *g->weights_digest ? g->weights_digest : "not known yet");
 }
 
 static void status_text_lines(const struct ingot_stats *s, const struct ingot_server *server)
@@ -115,6 +119,10 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_se
     printf(", %" PRIu32 " client%s\n", s->clients, s->clients == 1 ? "" : "s");
     for (uint32_t i = 0; i < s->n_groups; i++)
         group_line(&s->groups[i]);
+    printf("model      weights %.16s (",
+           *server->model.weights_digest ? server->model.weights_digest : "-");
+    cli_put_name(stdout, server->model.weights_from);
+    printf("), text %.16s\n", *server->model.text_digest ? server->model.text_digest : "-");
     printf("sequences  %" PRIu32 " running, %" PRIu32 " waiting\n", s->running, s->waiting);
     printf("requests   %" PRIu64 " finished, %" PRIu64 " cancelled, %" PRIu64 " refused, %" PRIu64
            " failed\n",
@@ -173,9 +181,10 @@ static void model_json(const struct ingot_model *m)
 {
     fputs("{\"name\":", stdout);
     cli_put_json(stdout, m->name, strlen(m->name));
-    printf(",\"digest\":\"%016" PRIx64 "\",\"vocab\":%" PRIu32 ",\"max_ctx\":%" PRIu32
-           ",\"world\":%" PRIu32 ",\"chat\":%s}\n",
-           m->digest, m->vocab, m->max_ctx, m->world, m->chat ? "true" : "false");
+    printf(",\"weights_digest\":\"%s\",\"weights_from\":\"%s\",\"text_digest\":\"%s\"",
+           m->weights_digest, m->weights_from, m->text_digest);
+    printf(",\"vocab\":%" PRIu32 ",\"max_ctx\":%" PRIu32 ",\"world\":%" PRIu32 ",\"chat\":%s}\n",
+           m->vocab, m->max_ctx, m->world, m->chat ? "true" : "false");
 }
 
 static void model_line(const struct ingot_model *m)
