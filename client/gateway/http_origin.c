@@ -70,6 +70,12 @@ static bool is_loopback_name(const char *name)
     return is_local_name(name) || (parse_address(name, &a) && http_is_loopback(&a));
 }
 
+bool http_host_is_loopback(const char *host)
+{
+    char name[256];
+    return name_of(host, name, sizeof name) && is_loopback_name(name);
+}
+
 bool http_host_is_allowed(const char *host, const struct http_names *more,
                           const struct in6_addr *local, bool bound_to_all)
 {

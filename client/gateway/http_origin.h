@@ -17,6 +17,9 @@ struct http_names {
 bool http_address_of(const struct sockaddr *sa, struct in6_addr *out);
 bool http_is_loopback(const struct in6_addr *a);
 
+/* localhost, *.localhost, or a loopback address; with or without a port. */
+bool http_host_is_loopback(const char *host);
+
 /* May a request name this host?  Yes for localhost, *.localhost, loopback addresses, the address that the
  * connection came to, the names of the list, and no name at all; where the server is bound to all
  * addresses, for any address.  The port does not matter. */

@@ -1,3 +1,4 @@
+/* Answers: heads, bodies, chunks and event streams, as bytes for a connection. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +103,8 @@ static enum status listen_at(struct http_server *s, const char *text, const stru
         s->base, on_accept, l, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
         BACKLOG, ai->ai_addr, (int)ai->ai_addrlen);
     if (!l->listener)
-        FAIL(ST_IO, "%s: %s", text, evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR()));
+        FAIL(errno == EADDRINUSE ? ST_BUSY : ST_IO, "%s: %s", text,
+             evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR()));
     evconnlistener_set_error_cb(l->listener, on_accept_failed);
     s->n_listeners++;
     if (getsockname(evconnlistener_get_fd(l->listener), (struct sockaddr *)&at, &len) != 0 ||
@@ -134,7 +136,7 @@ static enum status listen_text(struct http_server *s, const char *text)
     enum status st = ST_OK;
     for (struct addrinfo *ai = all; ai && st == ST_OK; ai = ai->ai_next) {
         st = listen_at(s, text, ai);
-        if (st != ST_OK && errno == EADDRNOTAVAIL && (ai != all || ai->ai_next))
+        if (st == ST_IO && errno == EADDRNOTAVAIL && (ai != all || ai->ai_next))
             st =
                 ST_OK; /* a name with an address of a protocol that this machine has switched off */
     }
@@ -185,6 +187,7 @@ static enum status start(struct http_server *s)
         FAIL(ST_RANGE, "TLS needs a certificate and a key");
     if (o->tls_cert)
         TRY(http_tls_create(&s->tls, o->tls_cert, o->tls_key));
+    signal(SIGPIPE, SIG_IGN); /* writing to a client that has gone is an error, not the end */
     raise_files(s);
     for (size_t i = 0; i < o->listen.n; i++)
         TRY(listen_text(s, o->listen.name[i]));

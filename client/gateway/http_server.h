@@ -53,13 +53,14 @@ struct http_options http_options_default(void);
 struct http_handler {
     void *ctx;
     void (*request)(void *ctx, const struct http_request *request, struct http_reply *reply);
-    void (*drained)(
-        void *ctx); /* after http_server_drain, when the last connection has ended; may be NULL */
+    /* After http_server_drain, when the last connection has ended.  May be NULL. */
+    void (*drained)(void *ctx);
 };
 
-/* Binds, and serves as soon as the base runs.  Strings of options are borrowed for the server's life.  Raises
- * RLIMIT_NOFILE; max_connections is cut to what it allows.  ST_IO: an address is taken or a file is
- * missing; ST_RANGE: an address or the options are malformed. */
+/* Binds, and serves as soon as the base runs.  Strings of options are borrowed for the server's life.
+ * For the whole process it raises RLIMIT_NOFILE and ignores SIGPIPE; max_connections is cut to what the files
+ * allow.  ST_BUSY: an address is taken; ST_IO: a file or an address is missing; ST_RANGE: an address or the
+ * options are malformed. */
 MUST_CHECK enum status http_server_create(struct http_server **out, struct event_base *base,
                                           const struct http_options *options,
                                           const struct http_handler *handler);

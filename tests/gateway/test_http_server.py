@@ -482,7 +482,7 @@ def bad_options():
         with Server(*args) as s:
             assert s.line.startswith(kind + ": "), (args, s.line)
     with Server() as first, Server(first.addresses[0]) as second:
-        assert second.line.startswith(f"io: {first.addresses[0]}: Address already in use"), second.line
+        assert second.line.startswith(f"busy: {first.addresses[0]}: Address already in use"), second.line
 
 
 @tap.case
