@@ -180,3 +180,8 @@ class Client:
 
 def trusting(cert):
     return ssl.create_default_context(cafile=cert)
+
+
+def is_last(client, answer):
+    """The answer says that the connection ends, and it does."""
+    return answer.headers.get("connection") == "close" and client.is_closed()
