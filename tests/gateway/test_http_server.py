@@ -226,7 +226,7 @@ def hostile_bytes_do_not_disturb_a_stream():
     pieces = [b"\r", b"\n", b"\r\n", b"\0", b" ", b":", b"\t", b"\xff", b"%00", b"Content-Length: 3\r\n", b"9" * 30,
               b"Transfer-Encoding: chunked\r\n", b"Expect: 100-continue\r\n", b"chunked", b"HTTP/1.1", b"a" * 9000, b"/"]
     statuses = set()
-    with Server() as s, s.connect() as stream:
+    with Server("comment_ms=0") as s, s.connect() as stream:
         stream.request("/events")
         stream.head()
         for _ in range(3000):
@@ -410,7 +410,7 @@ def idle_connections_end():
 
 @tap.case
 def a_pending_answer_has_no_time_limit():
-    with Server("idle_ms=50", "head_ms=50", "body_ms=50", "stall_ms=50") as s, s.connect() as c, s.connect() as d:
+    with Server("idle_ms=50", "head_ms=50", "body_ms=50", "stall_ms=50", "comment_ms=0") as s, s.connect() as c, s.connect() as d:
         c.request("/wait")
         d.request("/events")
         d.head()
@@ -497,7 +497,7 @@ def several_addresses():
 
 @tap.case
 def drain():
-    with Server() as s:
+    with Server("comment_ms=0") as s:
         idle, used, waiting, stream, half = (s.connect() for _ in range(5))
         used.get("/echo")
         waiting.request("/wait")
