@@ -1,10 +1,13 @@
 /* Worker groups and steps: joining, losing, planning, committing. */
+#include "coordinator/groups.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/log.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/answers.h"
+#include "coordinator/notify.h"
 
 enum { JOURNAL_FILE_BYTES = 256 << 20, JOURNAL_FILES = 8 };
 enum {
