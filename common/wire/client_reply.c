@@ -203,11 +203,27 @@ static enum status encode_accepted(struct wire_bytes *out, const struct msg_acce
                                    struct wire_mem *mem)
 {
     Ingot__Accepted m = INGOT__ACCEPTED__INIT;
+    Ingot__Sampling sampling;
     m.request_id = string_of(a->request_id);
     SET(m, prompt_tokens, a->prompt_tokens);
     SET(m, seed, a->seed);
     SET(m, queue_position, a->queue_position);
     SET(m, attached, a->attached);
+    if (a->prompt_digest) {
+        SET(m, prompt_digest,
+            ((ProtobufCBinaryData){PROMPT_DIGEST, (uint8_t *)(uintptr_t)a->prompt_digest}));
+        m.n_prompt_id = a->n_prompt_ids;
+        m.prompt_id = (int32_t *)(uintptr_t)a->prompt_ids;
+        SET(m, max_tokens, a->max_tokens);
+        m.n_stop_token_id = a->n_stop_ids;
+        m.stop_token_id = (int32_t *)(uintptr_t)a->stop_ids;
+        TRY(sampling_encode(&sampling, &a->sampling, mem));
+        m.sampling = &sampling;
+    }
+    if (a->has_clock) {
+        SET(m, clock_s, a->clock_s);
+        SET(m, zone_s, a->zone_s);
+    }
     return pb_pack(out, MSG_ACCEPTED, &m.base, mem);
 }
 
@@ -317,6 +333,31 @@ static enum status decode_welcome(struct msg_welcome *w, const Ingot__Welcome *m
     if (m->has_tenant)
         TRY(tenant_of_bytes(&w->tenant, m->tenant.data, m->tenant.len));
     return get_models(&w->models, &w->n_models, m->models, m->n_models, mem);
+}
+
+static enum status decode_accepted(struct msg_accepted *a, const Ingot__Accepted *m,
+                                   struct wire_mem *mem)
+{
+    const char *field;
+    a->prompt_tokens = m->prompt_tokens;
+    a->queue_position = m->queue_position;
+    a->seed = m->seed;
+    a->attached = m->attached;
+    if (!m->has_prompt_digest)
+        return ST_OK;
+    if (m->prompt_digest.len != PROMPT_DIGEST || !m->sampling)
+        FAIL(ST_FORMAT, "Accepted with a prompt_digest of %zu bytes, or without sampling",
+             m->prompt_digest.len);
+    a->prompt_digest = m->prompt_digest.data;
+    a->n_prompt_ids = (uint32_t)m->n_prompt_id;
+    a->prompt_ids = m->prompt_id;
+    a->has_clock = m->has_clock_s;
+    a->clock_s = m->clock_s;
+    a->zone_s = m->zone_s;
+    a->max_tokens = m->max_tokens;
+    a->n_stop_ids = (uint32_t)m->n_stop_token_id;
+    a->stop_ids = m->stop_token_id;
+    return sampling_decode(&a->sampling, m->sampling, mem, &field);
 }
 
 static enum status decode_delta(struct msg_delta *d, const Ingot__Delta *m, struct wire_mem *mem)
@@ -469,12 +510,8 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
     const char *id = pb_string(((const Ingot__Pong *)m)->request_id);
     out->u.simple.request_id = id;
     switch (out->type) {
-    case MSG_ACCEPTED: {
-        const Ingot__Accepted *a = (const void *)m;
-        out->u.accepted =
-            (struct msg_accepted){id, a->prompt_tokens, a->queue_position, a->seed, a->attached};
-        return ST_OK;
-    }
+    case MSG_ACCEPTED:
+        return decode_accepted(&out->u.accepted, (const void *)m, mem);
     case MSG_DELTA:
         return decode_delta(&out->u.delta, (const void *)m, mem);
     case MSG_FINISH:

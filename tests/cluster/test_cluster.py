@@ -1,6 +1,8 @@
 """What users meet: overload, cancel, deadlines, attaching again, samples, stop strings, rubbish, idling."""
+import hashlib
 import os
 import pathlib
+import struct
 import sys
 import time
 
@@ -124,6 +126,29 @@ def attach_again_gives_everything():
         again.start(request_id="mine", text=b"Another", max_tokens=5)
         e = again.collect(["mine"])["mine"].error
         assert e[0] == "Rejected" and e[1].field == "request_id"
+
+
+@tap.case
+def accepted_is_enough_to_repeat_a_request():
+    """What a request came to, sent as a request of its own, gives the same answer."""
+    with Parts(DEMO) as c:
+        client = c.clients[0]
+        one = client.generate(chat={"turn": [{"role": "user", "content": b"Tell me a story."}]}, n=2,
+                              want_prompt_ids=True, sampling={"top_k": 20, "stop_token_id": [9]}, max_tokens=40)
+        got = one.accepted
+        ids = list(got.prompt_id)
+        assert hashlib.sha256(struct.pack(f"<{len(ids)}i", *ids)).digest() == got.prompt_digest
+        assert len(ids) == got.prompt_tokens and got.max_tokens == 40 and got.sampling.seed == got.seed
+        assert got.HasField("clock_s") and got.HasField("zone_s") and got.sampling.top_p == 1
+        assert set(got.stop_token_id) > {9}, got.stop_token_id
+        again = client.generate(tokens={"id": ids}, n=2, sampling=got.sampling, max_tokens=got.max_tokens)
+        assert again.key() == one.key() and len(one.ids) == 2
+        assert again.accepted.prompt_digest == got.prompt_digest and not again.accepted.prompt_id
+        assert again.accepted.stop_token_id == got.stop_token_id
+        for chat, word in (({"clock_s": -1}, "clock_s"), ({"clock_s": 253402300800}, "clock_s"),
+                           ({"zone_s": 86400}, "zone_s"), ({"zone_s": -86400}, "zone_s")):
+            e = client.generate(chat={"turn": [{"role": "user"}], **chat}).error
+            assert e[0] == "Rejected" and e[1].field == f"chat.{word}" and word in e[1].detail, e
 
 
 @tap.case
