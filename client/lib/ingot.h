@@ -162,7 +162,8 @@ enum { INGOT_ID_SIZE = 65 };
 /* Sends the request; id (may be NULL) gets its request id.  Does not wait. */
 enum ingot_code ingot_generate(struct ingot_client *c, const struct ingot_request *r,
                                char id[INGOT_ID_SIZE]);
-/* Of the client's own tenant.  Its Finish comes as an event. */
+/* Of the client's own tenant.  Its Finish comes as an event; of a request that has ended or is not
+ * known nothing comes. */
 enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id);
 
 /* ---- events ---- */

@@ -9,8 +9,9 @@
 #include "common/utf8.h"
 
 static_assert((int)MSG_DRAIN == INGOT__TYPE__DRAIN, "types follow ingot.proto");
-static_assert((int)MSG_DRAINING == INGOT__TYPE__DRAINING, "types follow ingot.proto");
+static_assert((int)MSG_CANCEL_REPLY == INGOT__TYPE__CANCEL_REPLY, "types follow ingot.proto");
 static_assert((int)ST_N == INGOT__CODE__NOT_FOUND + 1, "codes follow ingot.proto");
+static_assert((int)CANCEL_UNKNOWN == INGOT__CANCEL_RESULT__UNKNOWN, "results follow ingot.proto");
 static_assert((int)REASON_FAILED == INGOT__REASON__FAILED, "reasons follow ingot.proto");
 
 const char *msg_reason_name(enum msg_reason r)
@@ -208,6 +209,8 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         const char *id = m && f.type != MSG_HELLO ? ((const Ingot__Ping *)m)->request_id : NULL;
         if (id && strlen(id) <= MAX_REQUEST_ID)
             *request_id = id;
+        if (m)
+            *field = pb_unknown_field(m, mem);
         return st;
     }
     if (out->type == MSG_HELLO) {

@@ -33,6 +33,7 @@ enum msg_type { /* header types, as in ingot.proto */
                 MSG_STATS_REPLY,
                 MSG_PONG,
                 MSG_DRAINING,
+                MSG_CANCEL_REPLY,
 };
 
 enum { MAX_REQUEST_ID = 64, MAX_TENANT = 64, MAX_STOPS = 16, PROMPT_DIGEST = 32 /* bytes */ };
@@ -147,6 +148,17 @@ struct msg_apply_template {
 struct msg_cancel {
     const char *request_id;
     struct tenant tenant;
+};
+
+enum cancel_result { /* as CancelResult of ingot.proto */
+                     CANCEL_STOPPED = 1,
+                     CANCEL_ENDED_BEFORE,
+                     CANCEL_UNKNOWN,
+};
+
+struct msg_cancel_reply {
+    const char *request_id;
+    enum cancel_result result;
 };
 
 struct msg_simple { /* Models, Stats, Ping, Drain, Draining */
@@ -272,6 +284,7 @@ struct client_msg {
         struct msg_detokenize detokenize;
         struct msg_apply_template apply_template;
         struct msg_cancel cancel;
+        struct msg_cancel_reply cancel_reply;
         struct msg_simple simple;
         struct msg_welcome welcome;
         struct msg_accepted accepted;

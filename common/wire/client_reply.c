@@ -286,6 +286,12 @@ enum status client_msg_encode_reply(struct wire_bytes *out, const struct client_
         SET(m, running, msg->u.simple.value);
         return pb_pack(out, MSG_DRAINING, &m.base, mem);
     }
+    case MSG_CANCEL_REPLY: {
+        Ingot__CancelReply m = INGOT__CANCEL_REPLY__INIT;
+        m.request_id = string_of(msg->u.cancel_reply.request_id);
+        SET(m, result, (Ingot__CancelResult)msg->u.cancel_reply.result);
+        return pb_pack(out, MSG_CANCEL_REPLY, &m.base, mem);
+    }
     default:
         FAIL(ST_BUG, "message type %d is not a reply", (int)msg->type);
     }
@@ -487,6 +493,7 @@ static const ProtobufCMessageDescriptor *reply_descriptor(uint16_t type)
         [MSG_STATS_REPLY - MSG_WELCOME] = &ingot__stats_reply__descriptor,
         [MSG_PONG - MSG_WELCOME] = &ingot__pong__descriptor,
         [MSG_DRAINING - MSG_WELCOME] = &ingot__draining__descriptor,
+        [MSG_CANCEL_REPLY - MSG_WELCOME] = &ingot__cancel_reply__descriptor,
     };
     return type >= MSG_WELCOME && type - MSG_WELCOME < (int)ARRAY_LEN(all) ? all[type - MSG_WELCOME]
                                                                            : NULL;
@@ -556,6 +563,9 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
     }
     case MSG_DRAINING:
         out->u.simple.value = ((const Ingot__Draining *)m)->running;
+        return ST_OK;
+    case MSG_CANCEL_REPLY:
+        out->u.cancel_reply.result = (enum cancel_result)((const Ingot__CancelReply *)m)->result;
         return ST_OK;
     default:
         FAIL(ST_BUG, "message type %d has a descriptor and no decoder", (int)out->type);

@@ -61,6 +61,34 @@ Test(clients, a_request_goes_to_the_scheduler)
     peer_nothing(&a);
 }
 
+static void cancelled(struct peer *p, enum cancel_result want)
+{
+    cr_assert_eq(peer_take(p, MSG_CANCEL_REPLY, "r").u.cancel_reply.result, want);
+}
+
+Test(clients, every_cancel_is_answered)
+{
+    peer_cancel(&a, "r");
+    peer_settle(&a);
+    cancelled(&a, CANCEL_UNKNOWN);
+    peer_generate(&a, "r", "Once upon a time");
+    peer_settle_texts(&a);
+    peer_take(&a, MSG_ACCEPTED, "r");
+    peer_cancel(&b, "r"); /* another connection of the tenant */
+    peer_settle(&b);
+    cancelled(&b, CANCEL_STOPPED);
+    peer_settle(&a);
+    peer_take(&a, MSG_FINISH, "r");
+    peer_cancel(&a, "r");
+    peer_cancel(&b, "r");
+    peer_settle(&a);
+    peer_settle(&b);
+    cancelled(&a, CANCEL_ENDED_BEFORE);
+    cancelled(&b, CANCEL_ENDED_BEFORE);
+    peer_nothing(&a);
+    peer_nothing(&b);
+}
+
 Test(clients, cancel_ends_a_request_that_the_text_thread_has)
 {
     struct sched_stats stats;
@@ -68,6 +96,7 @@ Test(clients, cancel_ends_a_request_that_the_text_thread_has)
     peer_generate(&a, "r", "Once upon a time");
     peer_cancel(&a, "r");
     peer_settle(&a);
+    cancelled(&a, CANCEL_STOPPED);
     peer_take(&a, MSG_ACCEPTED, "r");
     struct client_msg m = peer_take(&a, MSG_FINISH, "r");
     cr_assert_eq(m.u.finish.n_samples, 1);
@@ -163,6 +192,7 @@ Test(clients, a_text_that_comes_late_is_not_given_to_the_next_of_that_id)
     peer_generate(&a, "r", "Once upon a time there was a very small house");
     peer_cancel(&a, "r");
     peer_settle(&a);
+    cancelled(&a, CANCEL_STOPPED);
     peer_take(&a, MSG_ACCEPTED, "r");
     peer_take(&a, MSG_FINISH, "r");
     request_expire(front.co.requests, front.now_us + 60 * 1000 * 1000, 0);
@@ -209,6 +239,7 @@ Test(clients, two_tenants_use_the_same_id)
     cr_assert_eq(front.co.live, 2);
     peer_cancel(&z, "r");
     peer_settle(&z);
+    cancelled(&z, CANCEL_STOPPED);
     peer_take(&z, MSG_FINISH, "r");
     peer_settle(&a);
     peer_nothing(&a);
@@ -226,7 +257,7 @@ Test(clients, connections_without_a_tenant_are_strangers)
     peer_take(&x, MSG_ACCEPTED, "r");
     peer_cancel(&y, "r");
     peer_settle(&y);
-    cr_assert_eq(peer_take(&y, MSG_ERROR, "r").u.error.code, ST_NOT_FOUND);
+    cancelled(&y, CANCEL_UNKNOWN);
     peer_settle(&x);
     peer_nothing(&x);
     peer_close(&x);
@@ -269,7 +300,7 @@ Test(clients, with_tenants_any_a_client_speaks_for_all)
     peer_take(&a, MSG_ACCEPTED, "r");
     peer_cancel(&a, "r"); /* its own tenant has no such request */
     peer_settle(&a);
-    cr_assert_eq(peer_take(&a, MSG_ERROR, "r").u.error.code, ST_NOT_FOUND);
+    cancelled(&a, CANCEL_UNKNOWN);
     generate_of(&z, &zeta); /* the tenant itself attaches */
     peer_settle(&z);
     cr_assert(peer_take(&z, MSG_ACCEPTED, "r").u.accepted.attached);
@@ -277,6 +308,7 @@ Test(clients, with_tenants_any_a_client_speaks_for_all)
     cr_assert_eq(peer_take(&a, MSG_ERROR, "r").u.error.code, ST_PEER);
     cancel_of(&a, &zeta);
     peer_settle(&a);
+    cancelled(&a, CANCEL_STOPPED);
     peer_settle(&z);
     peer_take(&z, MSG_FINISH, "r");
     peer_close(&z);
@@ -468,6 +500,7 @@ Test(clients, a_chat_without_a_clock_is_told_the_servers)
     for (int64_t later = 0; later < 2; later++) {
         peer_cancel(&a, "r");
         peer_settle(&a);
+        cancelled(&a, CANCEL_STOPPED);
         peer_take(&a, MSG_FINISH, "r");
         request_expire(front.co.requests, front.now_us + 60 * 1000 * 1000, 0);
         g.chat.has_clock = g.chat.has_zone = true;

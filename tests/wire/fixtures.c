@@ -223,6 +223,9 @@ void fixtures_make(struct fixture out[N_FIXTURES])
         .request_id = "req-3", .model = "", .n_tokens = 3, .tokens = ids, .skip_special = true};
     out[12] = (struct fixture){.name = "cancel", .client.type = MSG_CANCEL};
     out[12].client.u.cancel = (struct msg_cancel){"req-1", {4, "acme"}};
+    out[13] = (struct fixture){
+        .name = "cancel_reply", .kind = FIX_REPLY, .client.type = MSG_CANCEL_REPLY};
+    out[13].client.u.cancel_reply = (struct msg_cancel_reply){"req-1", CANCEL_ENDED_BEFORE};
     replies(&out[4]);
     out[9] = (struct fixture){.name = "step_plan", .kind = FIX_WORKER};
     out[9].worker = (struct worker_msg){.type = WMSG_STEP_PLAN, .u.plan = plan()};

@@ -48,6 +48,7 @@ m = read("hello")
 assert m.client == "test" and m.tenant == b"a\0b\xff!"
 m = read("cancel")
 assert m.request_id == "req-1" and m.tenant == b"acme"
+assert read("cancel_reply").result == 2
 m = read("step_plan")
 assert list(m.seq_id) == [0x100000010, 7] and list(m.token) == [1, 300, 70000, -1]
 assert list(m.open[0].history) == [8, 9] and list(m.close) == [3, 4] and m.epoch == 99
@@ -59,5 +60,5 @@ assert m.text_digest[:3] == bytes([4, 5, 6]) and m.numerics.startswith("1/cpu/st
 m = read("weights")
 assert m.epoch == 99 and m.digest == bytes([7, 8, 9] + [0] * 29)
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 13, names
-print("golden: 13 messages agree")
+assert len(names) == 14, names
+print("golden: 14 messages agree")
