@@ -1,29 +1,38 @@
 #include "common/plan.h"
 
+#include <stddef.h>
+
 struct sample_params sample_params_default(void)
 {
     return (struct sample_params){.temperature = 1.0f, .top_p = 1.0f, .repetition_penalty = 1.0f};
 }
 
-/* lo <= v <= hi, and not NaN */
-static enum status check(const char *field, float v, float lo, float hi)
+enum status sample_params_check(const struct sample_params *sp, const char **name)
 {
-    if (!(v >= lo && v <= hi))
-        FAIL(ST_RANGE, "%s is %g: it must be between %g and %g", field, (double)v, (double)lo,
-             (double)hi);
-    return ST_OK;
-}
-
-enum status sample_params_check(const struct sample_params *sp)
-{
-    TRY(check("temperature", sp->temperature, 0.0f, 100.0f));
-    TRY(check("top_p", sp->top_p, 0.0f, 1.0f));
+    const struct {
+        const char *name;
+        float v, lo, hi; /* lo <= v <= hi, and not NaN */
+    } rows[] = {
+        {"temperature", sp->temperature, 0.0f, 100.0f},
+        {"top_p", sp->top_p, 0.0f, 1.0f},
+        {"min_p", sp->min_p, 0.0f, 1.0f},
+        {"repetition_penalty", sp->repetition_penalty, 0.01f, 100.0f},
+        {"presence_penalty", sp->presence_penalty, -2.0f, 2.0f},
+        {"frequency_penalty", sp->frequency_penalty, -2.0f, 2.0f},
+    };
+    const char *unused;
+    if (!name)
+        name = &unused;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        *name = rows[i].name;
+        if (!(rows[i].v >= rows[i].lo && rows[i].v <= rows[i].hi))
+            FAIL(ST_RANGE, "%s is %g: it must be between %g and %g", rows[i].name,
+                 (double)rows[i].v, (double)rows[i].lo, (double)rows[i].hi);
+    }
+    *name = "top_p";
     if (sp->top_p == 0.0f)
         FAIL(ST_RANGE, "top_p is 0: it must be greater than 0 and at most 1");
-    TRY(check("min_p", sp->min_p, 0.0f, 1.0f));
-    TRY(check("repetition_penalty", sp->repetition_penalty, 0.01f, 100.0f));
-    TRY(check("presence_penalty", sp->presence_penalty, -2.0f, 2.0f));
-    TRY(check("frequency_penalty", sp->frequency_penalty, -2.0f, 2.0f));
+    *name = "top_logprobs";
     if (sp->top_logprobs > MAX_TOP_LOGPROBS)
         FAIL(ST_RANGE, "top_logprobs is %u: at most %d are given", sp->top_logprobs,
              MAX_TOP_LOGPROBS);

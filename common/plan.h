@@ -51,8 +51,9 @@ struct sample_params {
     bool logprobs;         /* report the chosen token's logprob */
 };
 
-/* Bounds of every field, NaN included; ST_RANGE names the field and its value. */
-MUST_CHECK enum status sample_params_check(const struct sample_params *sp);
+/* Bounds of every field, NaN included; ST_RANGE names the field and its value, *name (may be NULL)
+ * gets the field's name. */
+MUST_CHECK enum status sample_params_check(const struct sample_params *sp, const char **name);
 
 /* temperature 1, everything else off. */
 struct sample_params sample_params_default(void);

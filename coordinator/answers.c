@@ -180,6 +180,22 @@ static enum send_result send_accepted(struct coordinator *co, struct request *r,
         m.u.accepted.prompt_tokens = q->n_prompt;
         m.u.accepted.queue_position = r->queue_position;
         m.u.accepted.seed = q->sp.seed;
+        m.u.accepted.prompt_digest = q->digest;
+        m.u.accepted.n_prompt_ids = q->want_prompt_ids ? q->n_prompt : 0;
+        m.u.accepted.prompt_ids = q->prompt;
+        m.u.accepted.has_clock = q->is_chat;
+        m.u.accepted.clock_s = q->clock_s;
+        m.u.accepted.zone_s = q->zone_s;
+        m.u.accepted.max_tokens = q->max_new;
+        m.u.accepted.n_stop_ids = q->n_stop_ids;
+        m.u.accepted.stop_ids = q->stop_ids;
+        m.u.accepted.sampling = (struct msg_sampling){.sp = q->sp,
+                                                      .has_seed = true,
+                                                      .ignore_eos = q->ignore_eos,
+                                                      .n_bias = q->n_bias,
+                                                      .bias = q->bias,
+                                                      .n_stop_ids = q->n_stop_ids - q->n_eos,
+                                                      .stop_ids = q->stop_ids + q->n_eos};
     }
     return client_port_send(co->client_port, r->client, &m, now_us);
 }

@@ -412,11 +412,14 @@ static void on_cancel(struct coordinator *co, struct client *c, const struct req
                       uint64_t now_us)
 {
     struct request *r = request_find(co->requests, &h->tenant, h->id);
+    struct client_msg m = {.type = MSG_CANCEL_REPLY};
+    m.u.cancel_reply =
+        (struct msg_cancel_reply){h->id, !r                      ? CANCEL_UNKNOWN
+                                         : r->state == REQ_ENDED ? CANCEL_ENDED_BEFORE
+                                                                 : CANCEL_STOPPED};
     if (r)
         answer_cancel(co, r, REASON_CANCELLED, now_us);
-    else
-        reply_error(co, c, MSG_ERROR, h->id, ST_NOT_FOUND, "request_id", false,
-                    "there is no such request", now_us);
+    client_port_reply(co->client_port, c, &m, now_us);
 }
 
 /* The requests that the loop decodes itself: all of them are small. */

@@ -1,7 +1,9 @@
 #include "coordinator/prompt.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/json_escape.h"
 
@@ -48,6 +50,22 @@ static enum status messages_json(const struct msg_chat *chat, struct text_buf *o
     return put(out, "]");
 }
 
+enum status prompt_set_clock(struct msg_chat *chat)
+{
+    struct tm local;
+    if (!chat->has_clock)
+        chat->clock_s = (int64_t)time(NULL);
+    chat->has_clock = true;
+    if (chat->has_zone)
+        return ST_OK;
+    time_t t = (time_t)chat->clock_s;
+    if (!localtime_r(&t, &local))
+        FAIL(ST_IO, "the local time is not known");
+    chat->zone_s = (int32_t)local.tm_gmtoff;
+    chat->has_zone = true;
+    return ST_OK;
+}
+
 static struct chat_text chat_text_of(struct wire_text t)
 {
     return t.n ? (struct chat_text){t.data, t.n} : (struct chat_text){NULL, 0};
@@ -57,9 +75,13 @@ enum status prompt_render(const struct model_text *mt, const struct msg_chat *ch
                           struct text_buf *out)
 {
     struct text_buf messages = {0};
+    struct tm now;
+    time_t local_s = (time_t)(chat->clock_s + chat->zone_s);
     if (!mt->chat)
         FAIL(ST_UNSUPPORTED, "this model has no chat template (%s): send text or tokens",
              mt->no_chat);
+    if (!gmtime_r(&local_s, &now))
+        FAIL(ST_RANGE, "there is no date %" PRId64 " seconds after 1970", (int64_t)local_s);
     enum status st = messages_json(chat, &messages);
     if (st == ST_OK) {
         struct chat_request req = {
@@ -69,6 +91,7 @@ enum status prompt_render(const struct model_text *mt, const struct msg_chat *ch
             .more = chat_text_of(chat->variables_json),
             .add_generation_prompt = chat->add_generation_prompt,
             .continue_final_message = chat->continue_final_message,
+            .now = &now,
         };
         const struct chat_template *t =
             chat->tools_json.n && mt->chat_tools ? mt->chat_tools : mt->chat;

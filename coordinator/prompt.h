@@ -6,11 +6,15 @@
 #include "common/wire/client_msg.h"
 #include "coordinator/model_text.h"
 
-/* Appends the chat as the model's template renders it. */
+/* Sets the clock and zone that the chat leaves open to those of this moment and machine: taken once,
+ * they are the same for all that is rendered of it.  ST_IO: the machine does not know its zone. */
+MUST_CHECK enum status prompt_set_clock(struct msg_chat *chat);
+
+/* Appends the chat as the model's template renders it; its clock is set. */
 MUST_CHECK enum status prompt_render(const struct model_text *mt, const struct msg_chat *chat,
                                      struct text_buf *out);
 
-/* The ids of a Generate's prompt, whatever its kind; free them with token_list_free.  On failure
+/* The ids of a Generate's prompt, whatever its kind (the clock of a chat is set); free them with token_list_free.  On failure
  * *field names the prompt's kind. */
 MUST_CHECK enum status prompt_ids(const struct model_text *mt, const struct msg_generate *g,
                                   struct token_list *out, const char **field);

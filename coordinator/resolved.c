@@ -80,12 +80,28 @@ static enum status copy_lists(struct resolved *q, const struct msg_generate *g,
         FAIL(ST_NOMEM, "no memory for a request");
     for (uint32_t i = 0; i < n_eos; i++)
         q->stop_ids[q->n_stop_ids++] = l->eos[i];
+    q->n_eos = n_eos;
     for (uint32_t i = 0; i < g->sampling.n_stop_ids; i++)
         q->stop_ids[q->n_stop_ids++] = g->sampling.stop_ids[i];
     for (; q->n_bias < g->sampling.n_bias; q->n_bias++)
         q->bias[q->n_bias] = g->sampling.bias[q->n_bias];
     *field = "stop";
     return copy_stops(q, g);
+}
+
+static void digest_ids(const int32_t *ids, uint32_t n, uint8_t out[SHA256_BYTES])
+{
+    struct sha256 s;
+    sha256_init(&s);
+    for (uint32_t i = 0; i < n;) {
+        uint8_t bytes[4096];
+        size_t n_bytes = 0;
+        for (; i < n && n_bytes < sizeof bytes; i++)
+            for (int k = 0; k < 32; k += 8)
+                bytes[n_bytes++] = (uint8_t)((uint32_t)ids[i] >> k);
+        sha256_update(&s, bytes, n_bytes);
+    }
+    sha256_final(&s, out);
 }
 
 enum status resolve_generate(struct resolved **out, const struct msg_generate *g,
@@ -108,12 +124,18 @@ enum status resolve_generate(struct resolved **out, const struct msg_generate *g
     q->skip_special = g->skip_special;
     q->priority = g->priority;
     q->deadline_ms = g->deadline_ms;
+    q->ignore_eos = g->sampling.ignore_eos;
+    q->want_prompt_ids = g->want_prompt_ids;
+    q->is_chat = g->kind == PROMPT_CHAT;
+    q->clock_s = g->chat.clock_s;
+    q->zone_s = g->chat.zone_s;
     enum status st = copy_lists(q, g, limits, field);
     if (st != ST_OK) {
         resolved_free(q);
         return st;
     }
     q->prompt = prompt->ids;
+    digest_ids(q->prompt, q->n_prompt, q->digest);
     *prompt = (struct token_list){.origins = prompt->origins};
     *out = q;
     return ST_OK;

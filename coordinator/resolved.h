@@ -4,6 +4,7 @@
 #ifndef COORDINATOR_RESOLVED_H
 #define COORDINATOR_RESOLVED_H
 
+#include "common/sha256.h"
 #include "common/wire/client_msg.h"
 #include "coordinator/tokenizer/stop.h"
 
@@ -11,9 +12,10 @@ struct resolved {
     int32_t *prompt; /* [n_prompt] */
     uint32_t n_prompt, max_new, n_samples;
     struct sample_params sp; /* its seed is that of sample 0 */
-    int32_t *stop_ids; /* [n_stop_ids]: the model's end-of-sequence ids unless ignore_eos, then
-                                the request's own */
-    uint32_t n_stop_ids;
+    bool ignore_eos;
+    int32_t
+        *stop_ids; /* [n_stop_ids]: n_eos of the model's, 0 with ignore_eos, then the request's */
+    uint32_t n_stop_ids, n_eos;
     struct logit_bias *bias; /* [n_bias] */
     uint32_t n_bias, n_stops;
     struct wire_text *stops;   /* [n_stops], in stop_bytes */
@@ -21,7 +23,12 @@ struct resolved {
     struct stop_set *stop_set; /* NULL: no stop strings */
     bool include_stop, skip_special;
     int32_t priority;
-    uint32_t deadline_ms; /* 0 = none */
+    uint32_t deadline_ms;         /* 0 = none */
+    uint8_t digest[SHA256_BYTES]; /* over the prompt's ids, each as 4 bytes, little endian */
+    bool want_prompt_ids;
+    bool is_chat;    /* the prompt was rendered with this clock */
+    int64_t clock_s; /* seconds since 1970 UTC */
+    int32_t zone_s;  /* seconds east of UTC */
 };
 
 /* Bounds of the model and of the server that a request is checked against. */
@@ -32,7 +39,8 @@ struct resolve_limits {
     uint32_t max_waiting; /* sequences that can be queued at all */
 };
 
-/* Takes the prompt's ids over (prompt->ids is NULL then) and copies the rest of g.  ST_RANGE: *field
+/* Takes the prompt's ids over (prompt->ids is NULL then) and copies the rest of g; the clock and
+ * zone of a chat are set already.  ST_RANGE: *field
  * is the path of the field at fault, or as it was when that is the prompt. */
 MUST_CHECK enum status resolve_generate(struct resolved **out, const struct msg_generate *g,
                                         struct token_list *prompt,

@@ -6,10 +6,12 @@
 
 #include "coordinator/prompt.h"
 
-static enum status generate(struct text_job *job, const struct msg_generate *g,
+static enum status generate(struct text_job *job, struct msg_generate *g,
                             const struct model_text *mt, const char **field)
 {
     struct token_list prompt = {0};
+    if (g->kind == PROMPT_CHAT)
+        TRY(prompt_set_clock(&g->chat));
     enum status st = prompt_ids(mt, g, &prompt, field);
     if (st == ST_OK)
         st = resolve_generate(&job->resolved, g, &prompt, &job->limits, field);
@@ -61,6 +63,7 @@ static enum status do_job(struct text_job *job, const struct model_text *mt, str
     case MSG_APPLY_TEMPLATE:
         TRY(check_model(m.u.apply_template.model, mt, field));
         *field = "chat";
+        TRY(prompt_set_clock(&m.u.apply_template.chat));
         return prompt_render(mt, &m.u.apply_template.chat, &job->text);
     default:
         FAIL(ST_BUG, "a message of type %d is no work for the text thread", (int)job->type);

@@ -126,12 +126,17 @@ struct ingot_request {
     const char *tools_json, *variables_json; /* NULL: none; with turns */
     bool add_generation_prompt, continue_final_message;
     bool add_special; /* BOS and the like before text; no meaning with ids and turns */
+    /* with turns: the moment that the template takes for now; unset: the server's clock and zone */
+    bool has_clock, has_zone;
+    int64_t clock_s; /* seconds since 1970 UTC */
+    int32_t zone_s;  /* seconds east of UTC */
 
     float temperature; /* 0 = greedy */
     float top_p, min_p;
     uint32_t top_k; /* 0 = off */
     float repetition_penalty, presence_penalty, frequency_penalty;
-    bool has_seed;
+    bool
+        has_seed; /* else the library makes one of tenant and request_id: the same for both equal */
     uint64_t seed;
     const struct ingot_bias *bias;
     size_t n_bias;
@@ -147,6 +152,7 @@ struct ingot_request {
     uint32_t deadline_ms; /* 0 = none */
     int32_t priority;
     bool skip_special;
+    bool want_prompt_ids; /* in the event ACCEPTED */
 };
 
 struct ingot_request ingot_request_default(void);
@@ -156,10 +162,23 @@ enum { INGOT_ID_SIZE = 65 };
 /* Sends the request; id (may be NULL) gets its request id.  Does not wait. */
 enum ingot_code ingot_generate(struct ingot_client *c, const struct ingot_request *r,
                                char id[INGOT_ID_SIZE]);
-/* Of the client's own tenant.  Its Finish comes as an event. */
+/* Of the client's own tenant.  Its Finish comes as an event; of a request that has ended or is not
+ * known nothing comes. */
 enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id);
 
 /* ---- events ---- */
+
+/* How a request samples, with all defaults filled in. */
+struct ingot_sampling {
+    float temperature, top_p, min_p;
+    uint32_t top_k;
+    float repetition_penalty, presence_penalty, frequency_penalty;
+    uint64_t seed; /* of sample 0 */
+    uint32_t min_tokens, top_logprobs;
+    bool ignore_eos, logprobs;
+    const struct ingot_bias *bias;
+    size_t n_bias;
+};
 
 enum ingot_event_kind {
     INGOT_EVENT_ACCEPTED,
@@ -202,7 +221,17 @@ struct ingot_event {
     /* ACCEPTED */
     uint32_t queue_position;
     uint64_t seed;
-    bool attached;
+    bool attached;                /* to a request known before; its deltas come again, cut anew */
+    const uint8_t *prompt_digest; /* [32] SHA-256 over the prompt's ids, each as 4 bytes, little
+                                     endian; NULL: cancelled before the prompt was known, and none
+                                     of the following is known */
+    const int32_t *prompt_ids;    /* [prompt_tokens] when wanted, else NULL */
+    bool has_clock;               /* of turns: the clock that the template was given */
+    int64_t clock_s;
+    int32_t zone_s;
+    uint32_t max_tokens, n_stop_ids;
+    const int32_t *stop_ids; /* in force: the model's end-of-sequence ids and the request's own */
+    const struct ingot_sampling *sampling;
     /* DELTA */
     uint32_t sample, seq, n_ids;
     const int32_t *ids;

@@ -5,8 +5,10 @@
 
 #include "client/lib/internal.h"
 #include "common/clock.h"
+#include "common/hash.h"
 
 static_assert((int)INGOT_REASON_FAILED == (int)REASON_FAILED, "reasons are the protocol's");
+static_assert(sizeof(struct ingot_bias) == sizeof(struct logit_bias), "same layout");
 static_assert(sizeof(struct ingot_logprob) == sizeof(struct token_logprob), "same layout");
 
 struct ingot_request ingot_request_default(void)
@@ -47,7 +49,11 @@ enum status client_fill_chat(struct ingot_client *c, const struct ingot_request 
                               .tools_json = string_text(r->tools_json),
                               .variables_json = string_text(r->variables_json),
                               .add_generation_prompt = r->add_generation_prompt,
-                              .continue_final_message = r->continue_final_message};
+                              .continue_final_message = r->continue_final_message,
+                              .has_clock = r->has_clock,
+                              .has_zone = r->has_zone,
+                              .clock_s = r->clock_s,
+                              .zone_s = r->zone_s};
     return ST_OK;
 }
 
@@ -83,6 +89,12 @@ static enum status fill_lists(struct ingot_client *c, const struct ingot_request
     return ST_OK;
 }
 
+/* one request, one seed, however often it is sent */
+static uint64_t seed_of(const struct tenant *tenant, const char *id)
+{
+    return hash_bytes(hash_bytes(0, tenant->bytes, tenant->n), id, strlen(id));
+}
+
 static enum status generate(struct ingot_client *c, const struct ingot_request *r,
                             char id[INGOT_ID_SIZE])
 {
@@ -107,7 +119,9 @@ static enum status generate(struct ingot_client *c, const struct ingot_request *
                                             .seed = r->seed,
                                             .top_logprobs = r->top_logprobs,
                                             .logprobs = r->logprobs};
-    g->sampling.has_seed = r->has_seed;
+    g->sampling.has_seed = true;
+    if (!r->has_seed)
+        g->sampling.sp.seed = seed_of(g->tenant.n ? &g->tenant : &c->tenant, id);
     g->sampling.ignore_eos = r->ignore_eos;
     g->max_tokens = r->max_tokens;
     g->include_stop = r->include_stop;
@@ -115,6 +129,7 @@ static enum status generate(struct ingot_client *c, const struct ingot_request *
     g->deadline_ms = r->deadline_ms;
     g->priority = r->priority;
     g->skip_special = r->skip_special;
+    g->want_prompt_ids = r->want_prompt_ids;
     g->add_special = r->add_special && r->text; /* a chat template brings its own */
     TRY(client_send(c, &m));
     if (c->n_running++ == 0)
@@ -142,6 +157,35 @@ enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id)
 }
 
 /* ---- events ---- */
+
+static void event_resolved(struct ingot_client *c, struct ingot_event *ev,
+                           const struct msg_accepted *a)
+{
+    const struct sample_params *sp = &a->sampling.sp;
+    ev->prompt_digest = a->prompt_digest;
+    ev->prompt_ids = a->n_prompt_ids ? a->prompt_ids : NULL;
+    ev->has_clock = a->has_clock;
+    ev->clock_s = a->clock_s;
+    ev->zone_s = a->zone_s;
+    ev->max_tokens = a->max_tokens;
+    ev->n_stop_ids = a->n_stop_ids;
+    ev->stop_ids = a->stop_ids;
+    ev->sampling = &c->sampling;
+    c->sampling = (struct ingot_sampling){.temperature = sp->temperature,
+                                          .top_p = sp->top_p,
+                                          .min_p = sp->min_p,
+                                          .top_k = sp->top_k,
+                                          .repetition_penalty = sp->repetition_penalty,
+                                          .presence_penalty = sp->presence_penalty,
+                                          .frequency_penalty = sp->frequency_penalty,
+                                          .seed = sp->seed,
+                                          .min_tokens = sp->min_new,
+                                          .top_logprobs = sp->top_logprobs,
+                                          .ignore_eos = a->sampling.ignore_eos,
+                                          .logprobs = sp->logprobs,
+                                          .bias = (const struct ingot_bias *)a->sampling.bias,
+                                          .n_bias = a->sampling.n_bias};
+}
 
 static void event_finish(struct ingot_client *c, struct ingot_event *ev, const struct msg_finish *f)
 {
@@ -189,6 +233,8 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
         ev->queue_position = m->u.accepted.queue_position;
         ev->seed = m->u.accepted.seed;
         ev->attached = m->u.accepted.attached;
+        if (m->u.accepted.prompt_digest)
+            event_resolved(c, ev, &m->u.accepted);
         return;
     case MSG_DELTA:
         ev->kind = INGOT_EVENT_DELTA;

@@ -2,14 +2,16 @@
 #include "common/wire/client_pb.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/utf8.h"
 
 static_assert((int)MSG_DRAIN == INGOT__TYPE__DRAIN, "types follow ingot.proto");
-static_assert((int)MSG_DRAINING == INGOT__TYPE__DRAINING, "types follow ingot.proto");
+static_assert((int)MSG_CANCEL_REPLY == INGOT__TYPE__CANCEL_REPLY, "types follow ingot.proto");
 static_assert((int)ST_N == INGOT__CODE__NOT_FOUND + 1, "codes follow ingot.proto");
+static_assert((int)CANCEL_UNKNOWN == INGOT__CANCEL_RESULT__UNKNOWN, "results follow ingot.proto");
 static_assert((int)REASON_FAILED == INGOT__REASON__FAILED, "reasons follow ingot.proto");
 
 const char *msg_reason_name(enum msg_reason r)
@@ -62,6 +64,17 @@ static enum status decode_chat(struct msg_chat *c, const Ingot__Chat *m, struct 
     c->variables_json = text_of(m->has_variables_json, m->variables_json);
     c->add_generation_prompt = m->add_generation_prompt;
     c->continue_final_message = m->continue_final_message;
+    c->has_clock = m->has_clock_s;
+    c->clock_s = m->clock_s;
+    c->has_zone = m->has_zone_s;
+    c->zone_s = m->zone_s;
+    if (c->clock_s < 0 || c->clock_s > MAX_CLOCK_S)
+        FAIL_FIELD("chat.clock_s", ST_RANGE,
+                   "clock_s is %" PRId64 ": it must be between 0 and %" PRId64, c->clock_s,
+                   MAX_CLOCK_S);
+    if (c->zone_s < -MAX_ZONE_S || c->zone_s > MAX_ZONE_S)
+        FAIL_FIELD("chat.zone_s", ST_RANGE, "zone_s is %d: it must be between -%d and %d",
+                   c->zone_s, MAX_ZONE_S, MAX_ZONE_S);
     TRY(check_utf8(c->tools_json, "chat.tools_json", field));
     TRY(check_utf8(c->variables_json, "chat.variables_json", field));
     for (size_t i = 0; i < m->n_turn; i++) {
@@ -138,6 +151,7 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
     g->priority = m->priority;
     g->skip_special = m->skip_special;
     g->add_special = m->has_add_special ? m->add_special : g->kind == PROMPT_TEXT;
+    g->want_prompt_ids = m->want_prompt_ids;
     return decode_tenant(&g->tenant, m->has_tenant, m->tenant, field);
 }
 
@@ -195,6 +209,8 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         const char *id = m && f.type != MSG_HELLO ? ((const Ingot__Ping *)m)->request_id : NULL;
         if (id && strlen(id) <= MAX_REQUEST_ID)
             *request_id = id;
+        if (m)
+            *field = pb_unknown_field(m, mem);
         return st;
     }
     if (out->type == MSG_HELLO) {
@@ -286,6 +302,10 @@ static enum status encode_chat(Ingot__Chat *m, const struct msg_chat *c, struct 
     SET_TEXT(*m, variables_json, c->variables_json);
     SET(*m, add_generation_prompt, c->add_generation_prompt);
     SET(*m, continue_final_message, c->continue_final_message);
+    if (c->has_clock)
+        SET(*m, clock_s, c->clock_s);
+    if (c->has_zone)
+        SET(*m, zone_s, c->zone_s);
     return ST_OK;
 }
 
@@ -326,6 +346,8 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
     if (g->kind == PROMPT_TEXT)
         SET(m, add_special, g->add_special);
     SET_TENANT(m, g->tenant);
+    if (g->want_prompt_ids)
+        SET(m, want_prompt_ids, true);
     return pb_pack(out, MSG_GENERATE, &m.base, mem);
 }
 

@@ -33,9 +33,12 @@ enum msg_type { /* header types, as in ingot.proto */
                 MSG_STATS_REPLY,
                 MSG_PONG,
                 MSG_DRAINING,
+                MSG_CANCEL_REPLY,
 };
 
-enum { MAX_REQUEST_ID = 64, MAX_TENANT = 64, MAX_STOPS = 16 };
+enum { MAX_REQUEST_ID = 64, MAX_TENANT = 64, MAX_STOPS = 16, PROMPT_DIGEST = 32 /* bytes */ };
+#define MAX_CLOCK_S INT64_C(253402300799) /* the last second of the year 9999 */
+enum { MAX_ZONE_S = 86399 };
 
 /* Who owns a request: any bytes. */
 struct tenant {
@@ -84,6 +87,9 @@ struct msg_chat {
     const struct msg_turn *turns;
     struct wire_text tools_json, variables_json;
     bool add_generation_prompt, continue_final_message;
+    bool has_clock, has_zone;
+    int64_t clock_s; /* seconds since 1970 UTC */
+    int32_t zone_s;  /* seconds east of UTC */
 };
 
 struct msg_sampling {
@@ -114,6 +120,7 @@ struct msg_generate {
     int32_t priority;
     bool skip_special;
     bool add_special;
+    bool want_prompt_ids;
     struct tenant tenant;
 };
 
@@ -143,6 +150,17 @@ struct msg_cancel {
     struct tenant tenant;
 };
 
+enum cancel_result { /* as CancelResult of ingot.proto */
+                     CANCEL_STOPPED = 1,
+                     CANCEL_ENDED_BEFORE,
+                     CANCEL_UNKNOWN,
+};
+
+struct msg_cancel_reply {
+    const char *request_id;
+    enum cancel_result result;
+};
+
 struct msg_simple { /* Models, Stats, Ping, Drain, Draining */
     const char *request_id;
     uint32_t value; /* Drain: timeout in ms, 0 = server's; Draining: running requests */
@@ -153,6 +171,16 @@ struct msg_accepted {
     uint32_t prompt_tokens, queue_position;
     uint64_t seed;
     bool attached;
+    const uint8_t *prompt_digest; /* [PROMPT_DIGEST]; NULL: the request was not resolved, and none
+                                     of the following is known */
+    uint32_t n_prompt_ids;        /* 0: not asked for */
+    const int32_t *prompt_ids;
+    bool has_clock; /* a chat */
+    int64_t clock_s;
+    int32_t zone_s;
+    uint32_t max_tokens, n_stop_ids;
+    const int32_t *stop_ids; /* in force */
+    struct msg_sampling sampling;
 };
 
 struct msg_delta {
@@ -256,6 +284,7 @@ struct client_msg {
         struct msg_detokenize detokenize;
         struct msg_apply_template apply_template;
         struct msg_cancel cancel;
+        struct msg_cancel_reply cancel_reply;
         struct msg_simple simple;
         struct msg_welcome welcome;
         struct msg_accepted accepted;

@@ -203,11 +203,27 @@ static enum status encode_accepted(struct wire_bytes *out, const struct msg_acce
                                    struct wire_mem *mem)
 {
     Ingot__Accepted m = INGOT__ACCEPTED__INIT;
+    Ingot__Sampling sampling;
     m.request_id = string_of(a->request_id);
     SET(m, prompt_tokens, a->prompt_tokens);
     SET(m, seed, a->seed);
     SET(m, queue_position, a->queue_position);
     SET(m, attached, a->attached);
+    if (a->prompt_digest) {
+        SET(m, prompt_digest,
+            ((ProtobufCBinaryData){PROMPT_DIGEST, (uint8_t *)(uintptr_t)a->prompt_digest}));
+        m.n_prompt_id = a->n_prompt_ids;
+        m.prompt_id = (int32_t *)(uintptr_t)a->prompt_ids;
+        SET(m, max_tokens, a->max_tokens);
+        m.n_stop_token_id = a->n_stop_ids;
+        m.stop_token_id = (int32_t *)(uintptr_t)a->stop_ids;
+        TRY(sampling_encode(&sampling, &a->sampling, mem));
+        m.sampling = &sampling;
+    }
+    if (a->has_clock) {
+        SET(m, clock_s, a->clock_s);
+        SET(m, zone_s, a->zone_s);
+    }
     return pb_pack(out, MSG_ACCEPTED, &m.base, mem);
 }
 
@@ -270,6 +286,12 @@ enum status client_msg_encode_reply(struct wire_bytes *out, const struct client_
         SET(m, running, msg->u.simple.value);
         return pb_pack(out, MSG_DRAINING, &m.base, mem);
     }
+    case MSG_CANCEL_REPLY: {
+        Ingot__CancelReply m = INGOT__CANCEL_REPLY__INIT;
+        m.request_id = string_of(msg->u.cancel_reply.request_id);
+        SET(m, result, (Ingot__CancelResult)msg->u.cancel_reply.result);
+        return pb_pack(out, MSG_CANCEL_REPLY, &m.base, mem);
+    }
     default:
         FAIL(ST_BUG, "message type %d is not a reply", (int)msg->type);
     }
@@ -317,6 +339,31 @@ static enum status decode_welcome(struct msg_welcome *w, const Ingot__Welcome *m
     if (m->has_tenant)
         TRY(tenant_of_bytes(&w->tenant, m->tenant.data, m->tenant.len));
     return get_models(&w->models, &w->n_models, m->models, m->n_models, mem);
+}
+
+static enum status decode_accepted(struct msg_accepted *a, const Ingot__Accepted *m,
+                                   struct wire_mem *mem)
+{
+    const char *field;
+    a->prompt_tokens = m->prompt_tokens;
+    a->queue_position = m->queue_position;
+    a->seed = m->seed;
+    a->attached = m->attached;
+    if (!m->has_prompt_digest)
+        return ST_OK;
+    if (m->prompt_digest.len != PROMPT_DIGEST || !m->sampling)
+        FAIL(ST_FORMAT, "Accepted with a prompt_digest of %zu bytes, or without sampling",
+             m->prompt_digest.len);
+    a->prompt_digest = m->prompt_digest.data;
+    a->n_prompt_ids = (uint32_t)m->n_prompt_id;
+    a->prompt_ids = m->prompt_id;
+    a->has_clock = m->has_clock_s;
+    a->clock_s = m->clock_s;
+    a->zone_s = m->zone_s;
+    a->max_tokens = m->max_tokens;
+    a->n_stop_ids = (uint32_t)m->n_stop_token_id;
+    a->stop_ids = m->stop_token_id;
+    return sampling_decode(&a->sampling, m->sampling, mem, &field);
 }
 
 static enum status decode_delta(struct msg_delta *d, const Ingot__Delta *m, struct wire_mem *mem)
@@ -446,6 +493,7 @@ static const ProtobufCMessageDescriptor *reply_descriptor(uint16_t type)
         [MSG_STATS_REPLY - MSG_WELCOME] = &ingot__stats_reply__descriptor,
         [MSG_PONG - MSG_WELCOME] = &ingot__pong__descriptor,
         [MSG_DRAINING - MSG_WELCOME] = &ingot__draining__descriptor,
+        [MSG_CANCEL_REPLY - MSG_WELCOME] = &ingot__cancel_reply__descriptor,
     };
     return type >= MSG_WELCOME && type - MSG_WELCOME < (int)ARRAY_LEN(all) ? all[type - MSG_WELCOME]
                                                                            : NULL;
@@ -469,12 +517,8 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
     const char *id = pb_string(((const Ingot__Pong *)m)->request_id);
     out->u.simple.request_id = id;
     switch (out->type) {
-    case MSG_ACCEPTED: {
-        const Ingot__Accepted *a = (const void *)m;
-        out->u.accepted =
-            (struct msg_accepted){id, a->prompt_tokens, a->queue_position, a->seed, a->attached};
-        return ST_OK;
-    }
+    case MSG_ACCEPTED:
+        return decode_accepted(&out->u.accepted, (const void *)m, mem);
     case MSG_DELTA:
         return decode_delta(&out->u.delta, (const void *)m, mem);
     case MSG_FINISH:
@@ -519,6 +563,9 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
     }
     case MSG_DRAINING:
         out->u.simple.value = ((const Ingot__Draining *)m)->running;
+        return ST_OK;
+    case MSG_CANCEL_REPLY:
+        out->u.cancel_reply.result = (enum cancel_result)((const Ingot__CancelReply *)m)->result;
         return ST_OK;
     default:
         FAIL(ST_BUG, "message type %d has a descriptor and no decoder", (int)out->type);

@@ -1,4 +1,6 @@
 /* Sampling parameters, in requests and replies. */
+#include <stdio.h>
+
 #include "common/wire/client_pb.h"
 
 enum status sampling_encode(Ingot__Sampling *m, const struct msg_sampling *s, struct wire_mem *mem)
@@ -33,10 +35,21 @@ enum status sampling_encode(Ingot__Sampling *m, const struct msg_sampling *s, st
     return ST_OK;
 }
 
+static const char *path_of(const char *name, struct wire_mem *mem)
+{
+    enum { CAP = 64 };
+    char *path = wire_mem_alloc(mem, CAP);
+    if (!path)
+        return "sampling";
+    snprintf(path, CAP, "sampling.%s", name);
+    return path;
+}
+
 enum status sampling_decode(struct msg_sampling *s, const Ingot__Sampling *m, struct wire_mem *mem,
                             const char **field)
 {
     struct sample_params *sp = &s->sp;
+    const char *name;
     sp->temperature = m->temperature;
     sp->top_p = m->top_p;
     sp->min_p = m->min_p;
@@ -71,8 +84,8 @@ enum status sampling_decode(struct msg_sampling *s, const Ingot__Sampling *m, st
     }
     s->n_bias = (uint32_t)m->n_logit_bias;
     s->bias = bias;
-    *field = "sampling";
-    TRY(sample_params_check(sp));
-    *field = "";
-    return ST_OK;
+    enum status st = sample_params_check(sp, &name);
+    if (st != ST_OK)
+        *field = path_of(name, mem);
+    return st;
 }

@@ -14,35 +14,40 @@ static void mem_free(void *mem, void *p)
     (void)p;
 }
 
-static enum status check_unknown(const ProtobufCMessage *msg, const char *path)
+enum { MAX_PATH = 256 };
+
+/* The first message in msg with a field of unknown number; path [MAX_PATH] is that field's, its
+ * number for its name.  NULL: there is none. */
+static const ProtobufCMessage *find_unknown(const ProtobufCMessage *msg, char *path)
 {
     const ProtobufCMessageDescriptor *d = msg->descriptor;
-    if (msg->n_unknown_fields)
-        FAIL(ST_UNSUPPORTED, "unknown field %s%sfield number %u of %s", path, *path ? "." : "",
-             msg->unknown_fields[0].tag, d->short_name);
+    size_t n_path = strlen(path);
+    if (msg->n_unknown_fields) {
+        snprintf(path + n_path, MAX_PATH - n_path, "%u", msg->unknown_fields[0].tag);
+        return msg;
+    }
     for (unsigned i = 0; i < d->n_fields; i++) {
         const ProtobufCFieldDescriptor *f = &d->fields[i];
+        const ProtobufCMessage *one = NULL, *const *all = &one, *found;
         const char *base = (const char *)msg;
-        char inner[256];
+        size_t n = 1;
 
         if (f->type != PROTOBUF_C_TYPE_MESSAGE)
             continue;
-        snprintf(inner, sizeof inner, "%s%s%s", path, *path ? "." : "", f->name);
         if (f->label == PROTOBUF_C_LABEL_REPEATED) {
-            size_t n;
-            ProtobufCMessage *const *all;
             memcpy(&n, base + f->quantifier_offset, sizeof n);
             memcpy(&all, base + f->offset, sizeof all);
-            for (size_t k = 0; k < n; k++)
-                TRY(check_unknown(all[k], inner));
         } else {
-            const ProtobufCMessage *one;
             memcpy(&one, base + f->offset, sizeof one);
-            if (one)
-                TRY(check_unknown(one, inner));
         }
+        for (size_t k = 0; k < n; k++) {
+            snprintf(path + n_path, MAX_PATH - n_path, "%s.", f->name);
+            if (all[k] && (found = find_unknown(all[k], path)))
+                return found;
+        }
+        path[n_path] = '\0';
     }
-    return ST_OK;
+    return NULL;
 }
 
 enum status pb_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *desc,
@@ -57,7 +62,21 @@ enum status pb_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *
     if (!msg)
         FAIL(ST_FORMAT, "%zu bytes are not a %s message", n, desc->short_name);
     *out = msg;
-    return check_unknown(msg, "");
+    char path[MAX_PATH] = "";
+    const ProtobufCMessage *in = find_unknown(msg, path);
+    if (in)
+        FAIL(ST_UNSUPPORTED, "unknown field %s: field number %u of %s", path,
+             in->unknown_fields[0].tag, in->descriptor->short_name);
+    return ST_OK;
+}
+
+const char *pb_unknown_field(const ProtobufCMessage *msg, struct wire_mem *mem)
+{
+    char *path = wire_mem_alloc(mem, MAX_PATH);
+    if (!path)
+        return "";
+    path[0] = '\0';
+    return find_unknown(msg, path) ? path : "";
 }
 
 enum status pb_pack(struct wire_bytes *out, uint16_t type, const ProtobufCMessage *msg,

@@ -12,6 +12,10 @@
 MUST_CHECK enum status pb_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *desc,
                                  const uint8_t *body, size_t n, struct wire_mem *mem);
 
+/* The path of the first unknown field, its number for its name ("sampling.99"), in mem; "" for
+ * none. */
+const char *pb_unknown_field(const ProtobufCMessage *msg, struct wire_mem *mem);
+
 /* Header and packed message into mem. */
 MUST_CHECK enum status pb_pack(struct wire_bytes *out, uint16_t type, const ProtobufCMessage *msg,
                                struct wire_mem *mem);

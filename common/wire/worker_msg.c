@@ -87,7 +87,7 @@ static enum status decode_opens(struct step_plan *p, const Ingot__Worker__StepPl
         const Ingot__Worker__Open *o = m->open[i];
         struct plan_open *d = &p->opens[i];
         *d = open_of(o);
-        TRY(sample_params_check(&d->sp));
+        TRY(sample_params_check(&d->sp, NULL));
         d->history_off = at_history;
         d->n_history = (uint32_t)o->n_history;
         d->stop_off = at_stop;

@@ -151,8 +151,12 @@ class Answer:
         self.ids, self.text, self.logprobs, self.top = {}, {}, {}, {}
         self.next_seq = {}
         self.terminals = 0
+        self.cancel = None  # what a Cancel came to
 
     def take(self, name, m):
+        if name == "CancelReply":
+            self.cancel = m.result
+            return self.terminals > 0
         assert self.terminals == 0, f"{name} after the terminal message"
         if name == "Accepted":
             assert self.accepted is None or m.attached

@@ -1,6 +1,8 @@
 """What users meet: overload, cancel, deadlines, attaching again, samples, stop strings, rubbish, idling."""
+import hashlib
 import os
 import pathlib
+import struct
 import sys
 import time
 
@@ -10,6 +12,7 @@ from cluster import BIN, DEMO, Cluster, Parts, children, model  # noqa: E402
 from ingot_client import HEADER, Answer, pack  # noqa: E402
 
 MODEL = model("stories260K") or DEMO
+STOPPED, ENDED_BEFORE, UNKNOWN = 1, 2, 3  # CancelResult
 GREEDY = {"temperature": 0.0}
 
 
@@ -62,14 +65,18 @@ def cancel_ends_with_one_terminal():
                 a.take(*client.recv())
             if a.reason() == "length":
                 return False
-            assert a.reason() == "cancelled" and len(a.ids[0]) < 480
+            assert a.reason() == "cancelled" and len(a.ids[0]) < 480 and a.cancel == STOPPED
+            client.send("Cancel", request_id=rid)
+            name, m = client.recv()
+            assert (name, m.request_id, m.result) == ("CancelReply", rid, ENDED_BEFORE), (name, m)
             return True
         tap.race(cancelled)
         name, m = client.call("Ping")
         assert name == "Pong" and m.running == 0
-        client.send("Cancel", request_id="nobody")
-        name, m = client.recv()
-        assert name == "Error" and m.code == 12 and m.request_id == "nobody"
+        client.send("Cancel", request_id="no request")
+        while m.request_id != "no request":
+            name, m = client.recv()
+        assert name == "CancelReply" and m.result == UNKNOWN, (name, m)
 
 
 @tap.case
@@ -124,6 +131,29 @@ def attach_again_gives_everything():
         again.start(request_id="mine", text=b"Another", max_tokens=5)
         e = again.collect(["mine"])["mine"].error
         assert e[0] == "Rejected" and e[1].field == "request_id"
+
+
+@tap.case
+def accepted_is_enough_to_repeat_a_request():
+    """What a request came to, sent as a request of its own, gives the same answer."""
+    with Parts(DEMO) as c:
+        client = c.clients[0]
+        one = client.generate(chat={"turn": [{"role": "user", "content": b"Tell me a story."}]}, n=2,
+                              want_prompt_ids=True, sampling={"top_k": 20, "stop_token_id": [9]}, max_tokens=40)
+        got = one.accepted
+        ids = list(got.prompt_id)
+        assert hashlib.sha256(struct.pack(f"<{len(ids)}i", *ids)).digest() == got.prompt_digest
+        assert len(ids) == got.prompt_tokens and got.max_tokens == 40 and got.sampling.seed == got.seed
+        assert got.HasField("clock_s") and got.HasField("zone_s") and got.sampling.top_p == 1
+        assert set(got.stop_token_id) > {9}, got.stop_token_id
+        again = client.generate(tokens={"id": ids}, n=2, sampling=got.sampling, max_tokens=got.max_tokens)
+        assert again.key() == one.key() and len(one.ids) == 2
+        assert again.accepted.prompt_digest == got.prompt_digest and not again.accepted.prompt_id
+        assert again.accepted.stop_token_id == got.stop_token_id
+        for chat, word in (({"clock_s": -1}, "clock_s"), ({"clock_s": 253402300800}, "clock_s"),
+                           ({"zone_s": 86400}, "zone_s"), ({"zone_s": -86400}, "zone_s")):
+            e = client.generate(chat={"turn": [{"role": "user"}], **chat}).error
+            assert e[0] == "Rejected" and e[1].field == f"chat.{word}" and word in e[1].detail, e
 
 
 @tap.case
@@ -184,6 +214,9 @@ def stop_strings_and_limits():
         cut = client.generate(text=b"Once upon a time", max_tokens=60, sampling=GREEDY, stop=[stop, b"zzz"])
         assert cut.reason() == "stop" and cut.text[0] == text[:text.index(stop)]
         assert cut.finish.sample[0].matched_stop == stop
+        # ids are all that were generated: also those of the stop string, which the text lacks
+        assert cut.ids[0] == full.ids[0][:len(cut.ids[0])]
+        assert stop in client.call("Detokenize", id=cut.ids[0])[1].text
         kept = client.generate(text=b"Once upon a time", max_tokens=60, sampling=GREEDY, stop=[stop],
                                include_stop=True)
         assert kept.text[0] == text[:text.index(stop)] + stop
@@ -191,6 +224,7 @@ def stop_strings_and_limits():
                                 sampling={**GREEDY, "stop_token_id": [full.ids[0][7]]})
         first = full.ids[0].index(full.ids[0][7])
         assert by_id.reason() == "eos" and by_id.ids[0] == full.ids[0][:first + 1]
+        assert by_id.finish.sample[0].stop_id == full.ids[0][7]
         held = client.generate(text=b"Once upon a time", max_tokens=60,
                                sampling={**GREEDY, "stop_token_id": [full.ids[0][7]], "min_tokens": 20})
         assert len(held.ids[0]) >= 20 and full.ids[0][7] not in held.ids[0][:20]
@@ -202,31 +236,35 @@ def refusals_name_what_is_wrong():
         client = c.clients[0]
         vocab = client.welcome.models[0].vocab or client.call("Models")[1].model[0].vocab
         ctx = client.call("Models")[1].model[0].max_ctx
-        for fields, word in [
-            (dict(text=b"x", sampling={"temperature": -1}), "temperature"),
-            (dict(text=b"x", sampling={"top_p": 1.5}), "top_p"),
-            (dict(text=b"x", sampling={"top_logprobs": 21}), "top_logprobs"),
-            (dict(text=b"x", sampling={"repetition_penalty": 0}), "repetition_penalty"),
-            (dict(text=b"x", n=17), "n is 17"),
-            (dict(text=b"x", max_tokens=0), "max_tokens"),
-            (dict(text=b"x", priority=1000), "priority"),
-            (dict(text=b"\xff\xfe"), "UTF-8"),
-            (dict(tokens={"id": [1, vocab]}), "vocabulary"),
-            (dict(tokens={"id": [1, -5]}), "vocabulary"),
-            (dict(tokens={"id": []}), "no tokens"),
-            (dict(tokens={"id": [1] * ctx}), "context"),
-            (dict(text=b"x", max_tokens=ctx), "context"),
-            (dict(text=b"x", model="other"), "no model of that name"),
-            (dict(text=b"x", n=16), "queues at most 8"),
-            (dict(text=b"x", sampling={"logit_bias": [{"id": vocab, "bias": 1}]}), "logit_bias"),
-            (dict(text=b"x", sampling={"stop_token_id": [vocab + 7]}), "stop token"),
-            (dict(text=b"x", stop=[b""]), "stop[0]"),
-            (dict(), "exactly one"),
-            (dict(text=b"x", tokens={"id": [1]}), "exactly one"),
+        for fields, word, field in [
+            (dict(text=b"x", sampling={"temperature": -1}), "temperature", "sampling.temperature"),
+            (dict(text=b"x", sampling={"top_p": 1.5}), "top_p", "sampling.top_p"),
+            (dict(text=b"x", sampling={"top_logprobs": 21}), "top_logprobs", "sampling.top_logprobs"),
+            (dict(text=b"x", sampling={"repetition_penalty": 0}), "repetition_penalty", "sampling.repetition_penalty"),
+            (dict(text=b"x", n=17), "n is 17", "n"),
+            (dict(text=b"x", max_tokens=0), "max_tokens", "max_tokens"),
+            (dict(text=b"x", priority=1000), "priority", "priority"),
+            (dict(text=b"\xff\xfe"), "UTF-8", "text"),
+            (dict(tokens={"id": [1, vocab]}), "vocabulary", "tokens.id"),
+            (dict(tokens={"id": [1, -5]}), "vocabulary", "tokens.id"),
+            (dict(tokens={"id": []}), "no tokens", "tokens.id"),
+            (dict(tokens={"id": [1] * ctx}), "context", "tokens.id"),
+            (dict(text=b"x", max_tokens=ctx), "context", "max_tokens"),
+            (dict(text=b"x", model="other"), "no model of that name", "model"),
+            (dict(text=b"x", n=16), "queues at most 8", "n"),
+            (dict(text=b"x", sampling={"logit_bias": [{"id": vocab, "bias": 1}]}), "logit_bias", "sampling.logit_bias.id"),
+            (dict(text=b"x", sampling={"logit_bias": [{"id": 1, "bias": 101}]}), "logit_bias", "sampling.logit_bias.bias"),
+            (dict(text=b"x", sampling={"stop_token_id": [vocab + 7]}), "stop token", "sampling.stop_token_id"),
+            (dict(text=b"x", stop=[b""]), "stop[0]", "stop"),
+            (dict(text=b"x", stop=[b"x" * 4000, b"y" * 4000]), "more than 4096 bytes", "stop"),
+            (dict(chat={"turn": [{"role": ""}]}), "no role", "chat.turn.role"),
+            (dict(), "exactly one", "text"),
+            (dict(text=b"x", tokens={"id": [1]}), "exactly one", "text"),
         ]:
             a = client.generate(max_tokens=fields.pop("max_tokens", 3), **fields)
             assert a.error and a.error[0] == "Rejected", (fields, a.finish)
             assert word in a.error[1].detail and not a.error[1].retryable, a.error[1]
+            assert a.error[1].field == field, a.error[1]
         assert client.generate(text=b"x", max_tokens=2).finish
 
 

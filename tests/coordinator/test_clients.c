@@ -1,6 +1,8 @@
 /* The walk of a request while the text thread has it: cancelled, attached to, repeated, refused. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <zmq.h>
 
 #include "coordinator/front.h"
@@ -59,6 +61,34 @@ Test(clients, a_request_goes_to_the_scheduler)
     peer_nothing(&a);
 }
 
+static void cancelled(struct peer *p, enum cancel_result want)
+{
+    cr_assert_eq(peer_take(p, MSG_CANCEL_REPLY, "r").u.cancel_reply.result, want);
+}
+
+Test(clients, every_cancel_is_answered)
+{
+    peer_cancel(&a, "r");
+    peer_settle(&a);
+    cancelled(&a, CANCEL_UNKNOWN);
+    peer_generate(&a, "r", "Once upon a time");
+    peer_settle_texts(&a);
+    peer_take(&a, MSG_ACCEPTED, "r");
+    peer_cancel(&b, "r"); /* another connection of the tenant */
+    peer_settle(&b);
+    cancelled(&b, CANCEL_STOPPED);
+    peer_settle(&a);
+    peer_take(&a, MSG_FINISH, "r");
+    peer_cancel(&a, "r");
+    peer_cancel(&b, "r");
+    peer_settle(&a);
+    peer_settle(&b);
+    cancelled(&a, CANCEL_ENDED_BEFORE);
+    cancelled(&b, CANCEL_ENDED_BEFORE);
+    peer_nothing(&a);
+    peer_nothing(&b);
+}
+
 Test(clients, cancel_ends_a_request_that_the_text_thread_has)
 {
     struct sched_stats stats;
@@ -66,6 +96,7 @@ Test(clients, cancel_ends_a_request_that_the_text_thread_has)
     peer_generate(&a, "r", "Once upon a time");
     peer_cancel(&a, "r");
     peer_settle(&a);
+    cancelled(&a, CANCEL_STOPPED);
     peer_take(&a, MSG_ACCEPTED, "r");
     struct client_msg m = peer_take(&a, MSG_FINISH, "r");
     cr_assert_eq(m.u.finish.n_samples, 1);
@@ -161,6 +192,7 @@ Test(clients, a_text_that_comes_late_is_not_given_to_the_next_of_that_id)
     peer_generate(&a, "r", "Once upon a time there was a very small house");
     peer_cancel(&a, "r");
     peer_settle(&a);
+    cancelled(&a, CANCEL_STOPPED);
     peer_take(&a, MSG_ACCEPTED, "r");
     peer_take(&a, MSG_FINISH, "r");
     request_expire(front.co.requests, front.now_us + 60 * 1000 * 1000, 0);
@@ -207,6 +239,7 @@ Test(clients, two_tenants_use_the_same_id)
     cr_assert_eq(front.co.live, 2);
     peer_cancel(&z, "r");
     peer_settle(&z);
+    cancelled(&z, CANCEL_STOPPED);
     peer_take(&z, MSG_FINISH, "r");
     peer_settle(&a);
     peer_nothing(&a);
@@ -224,7 +257,7 @@ Test(clients, connections_without_a_tenant_are_strangers)
     peer_take(&x, MSG_ACCEPTED, "r");
     peer_cancel(&y, "r");
     peer_settle(&y);
-    cr_assert_eq(peer_take(&y, MSG_ERROR, "r").u.error.code, ST_NOT_FOUND);
+    cancelled(&y, CANCEL_UNKNOWN);
     peer_settle(&x);
     peer_nothing(&x);
     peer_close(&x);
@@ -267,7 +300,7 @@ Test(clients, with_tenants_any_a_client_speaks_for_all)
     peer_take(&a, MSG_ACCEPTED, "r");
     peer_cancel(&a, "r"); /* its own tenant has no such request */
     peer_settle(&a);
-    cr_assert_eq(peer_take(&a, MSG_ERROR, "r").u.error.code, ST_NOT_FOUND);
+    cancelled(&a, CANCEL_UNKNOWN);
     generate_of(&z, &zeta); /* the tenant itself attaches */
     peer_settle(&z);
     cr_assert(peer_take(&z, MSG_ACCEPTED, "r").u.accepted.attached);
@@ -275,6 +308,7 @@ Test(clients, with_tenants_any_a_client_speaks_for_all)
     cr_assert_eq(peer_take(&a, MSG_ERROR, "r").u.error.code, ST_PEER);
     cancel_of(&a, &zeta);
     peer_settle(&a);
+    cancelled(&a, CANCEL_STOPPED);
     peer_settle(&z);
     peer_take(&z, MSG_FINISH, "r");
     peer_close(&z);
@@ -305,4 +339,175 @@ Test(clients, each_tenant_has_a_salt_of_its_own)
     cr_assert_eq(s[0], s[1]);
     cr_assert_neq(s[0], s[2]);
     peer_close(&z);
+}
+
+/* ---- what a request came to ---- */
+
+static struct client_msg accepted_of(const struct msg_generate *g)
+{
+    struct client_msg m = {.type = MSG_GENERATE};
+    m.u.generate = *g;
+    m.u.generate.request_id = "r";
+    peer_send(&a, &m);
+    peer_settle_texts(&a);
+    return peer_take(&a, MSG_ACCEPTED, "r");
+}
+
+static void digest_of(const struct token_list *ids, uint8_t out[SHA256_BYTES])
+{
+    uint8_t bytes[4096];
+    cr_assert_leq(ids->n, sizeof bytes / 4);
+    for (size_t i = 0; i < 4 * ids->n; i++)
+        bytes[i] = (uint8_t)((uint32_t)ids->ids[i / 4] >> i % 4 * 8);
+    sha256(bytes, 4 * ids->n, out);
+}
+
+static void has_ids(const struct msg_accepted *got, const char *text, unsigned flags)
+{
+    uint8_t digest[SHA256_BYTES];
+    struct token_list want = {0};
+    cr_assert_eq(tokenizer_encode(front.co.mt.tok, text, strlen(text), flags, &want), ST_OK);
+    digest_of(&want, digest);
+    cr_assert_eq(got->prompt_tokens, want.n);
+    cr_assert_arr_eq(got->prompt_digest, digest, sizeof digest);
+    if (got->n_prompt_ids) {
+        cr_assert_eq(got->n_prompt_ids, want.n);
+        cr_assert_arr_eq(got->prompt_ids, want.ids, want.n * sizeof *want.ids);
+    }
+    token_list_free(&want);
+}
+
+Test(clients, accepted_tells_every_default)
+{
+    struct msg_generate g = msg_generate_default();
+    g.text = (struct wire_text){"Once upon a time", 16};
+    struct client_msg m = accepted_of(&g);
+    const struct msg_accepted *got = &m.u.accepted;
+    const struct sample_params *sp = &got->sampling.sp;
+    has_ids(got, "Once upon a time", TOK_ADD_SPECIAL);
+    cr_assert_eq(got->n_prompt_ids, 0);
+    cr_assert(!got->has_clock);
+    cr_assert_eq(got->max_tokens + got->prompt_tokens, front.co.shape.max_ctx);
+    cr_assert_eq(got->n_stop_ids, front.co.mt.n_eos);
+    cr_assert_gt(got->n_stop_ids, 0);
+    cr_assert_arr_eq(got->stop_ids, front.co.mt.eos, got->n_stop_ids * sizeof *got->stop_ids);
+    cr_assert(got->sampling.has_seed);
+    cr_assert_eq(sp->seed, got->seed);
+    cr_assert(sp->temperature == 1.0f && sp->top_p == 1.0f && sp->min_p == 0.0f && sp->top_k == 0);
+    cr_assert(sp->repetition_penalty == 1.0f && sp->presence_penalty == 0.0f &&
+              sp->frequency_penalty == 0.0f);
+    cr_assert(sp->min_new == 0 && !sp->logprobs && sp->top_logprobs == 0);
+    cr_assert_eq(got->sampling.n_stop_ids, 0);
+    cr_assert_eq(got->sampling.n_bias, 0);
+}
+
+Test(clients, accepted_tells_all_that_was_asked)
+{
+    static const int32_t stop_ids[] = {7, 9};
+    static const struct logit_bias bias[] = {{5, 2.5f}};
+    struct msg_generate g = msg_generate_default();
+    g.text = (struct wire_text){"Once", 4};
+    g.add_special = false;
+    g.want_prompt_ids = true;
+    g.max_tokens = 3;
+    g.sampling.sp.top_p = 0.5f;
+    g.sampling.sp.seed = 77;
+    g.sampling.has_seed = true;
+    g.sampling.ignore_eos = true;
+    g.sampling.n_stop_ids = 2;
+    g.sampling.stop_ids = stop_ids;
+    g.sampling.n_bias = 1;
+    g.sampling.bias = bias;
+    struct client_msg m = accepted_of(&g);
+    const struct msg_accepted *got = &m.u.accepted;
+    has_ids(got, "Once", 0);
+    cr_assert_gt(got->n_prompt_ids, 0);
+    cr_assert_eq(got->max_tokens, 3);
+    cr_assert_eq(got->seed, 77);
+    cr_assert(got->sampling.ignore_eos);
+    cr_assert_eq(got->n_stop_ids, 2);
+    cr_assert_arr_eq(got->stop_ids, stop_ids, sizeof stop_ids);
+    cr_assert_eq(got->sampling.n_stop_ids, 2);
+    cr_assert_eq(got->sampling.sp.top_p, 0.5f);
+    cr_assert_eq(got->sampling.sp.seed, 77);
+    cr_assert_eq(got->sampling.bias[0].id, 5);
+}
+
+static const struct msg_turn turns[] = {
+    {.role = "user", .content = {"Hi", 2}, .json = {"", 0}},
+};
+
+/* the model's template shows the clock from now on */
+static void show_clock(void)
+{
+    static const char source[] =
+        "{{ strftime_now('%Y-%m-%d %H:%M:%S') }} {{ messages[0].content }}";
+    chat_template_destroy(front.co.mt.chat);
+    cr_assert_eq(chat_template_create(&front.co.mt.chat, source, sizeof source - 1), ST_OK);
+}
+
+static const char *rendered(int64_t clock_s, int32_t zone_s)
+{
+    struct client_msg m = {.type = MSG_APPLY_TEMPLATE};
+    m.u.apply_template.request_id = "t";
+    m.u.apply_template.model = "";
+    m.u.apply_template.chat = (struct msg_chat){.n_turns = 1,
+                                                .turns = turns,
+                                                .has_clock = true,
+                                                .clock_s = clock_s,
+                                                .has_zone = true,
+                                                .zone_s = zone_s};
+    peer_send(&a, &m);
+    peer_settle_texts(&a);
+    static char text[64];
+    struct wire_text t = peer_take(&a, MSG_TEXT, "t").u.text.text;
+    snprintf(text, sizeof text, "%.*s", (int)t.n, t.data);
+    return text;
+}
+
+Test(clients, a_template_takes_the_clock_of_the_chat)
+{
+    show_clock();
+    cr_assert_str_eq(rendered(1700000000, 0), "2023-11-14 22:13:20 Hi");
+    cr_assert_str_eq(rendered(1700000000, 5400), "2023-11-14 23:43:20 Hi");
+    cr_assert_str_eq(rendered(1700000000, -86399), "2023-11-13 22:13:21 Hi");
+    cr_assert_str_eq(rendered(0, 0), "1970-01-01 00:00:00 Hi");
+    cr_assert_str_eq(rendered(MAX_CLOCK_S, 0), "9999-12-31 23:59:59 Hi");
+}
+
+Test(clients, a_chat_without_a_clock_is_told_the_servers)
+{
+    struct msg_generate g = msg_generate_default();
+    uint8_t digest[PROMPT_DIGEST];
+    show_clock();
+    g.kind = PROMPT_CHAT;
+    g.chat.n_turns = 1;
+    g.chat.turns = turns;
+    g.max_tokens = 3;
+    int64_t before = (int64_t)time(NULL);
+    struct client_msg m = accepted_of(&g);
+    struct msg_accepted first = m.u.accepted;
+    cr_assert(first.has_clock);
+    cr_assert(first.clock_s >= before && first.clock_s <= (int64_t)time(NULL));
+    time_t t = (time_t)first.clock_s;
+    struct tm local;
+    localtime_r(&t, &local);
+    cr_assert_eq(first.zone_s, local.tm_gmtoff);
+    memcpy(digest, first.prompt_digest, sizeof digest); /* the next reply takes its place */
+    first.prompt_digest = digest;
+    has_ids(&first, rendered(first.clock_s, first.zone_s), 0);
+    /* the same chat with that clock is the same prompt; with another it is not */
+    for (int64_t later = 0; later < 2; later++) {
+        peer_cancel(&a, "r");
+        peer_settle(&a);
+        cancelled(&a, CANCEL_STOPPED);
+        peer_take(&a, MSG_FINISH, "r");
+        request_expire(front.co.requests, front.now_us + 60 * 1000 * 1000, 0);
+        g.chat.has_clock = g.chat.has_zone = true;
+        g.chat.clock_s = first.clock_s + later;
+        g.chat.zone_s = first.zone_s;
+        m = accepted_of(&g);
+        cr_assert_eq(m.u.accepted.clock_s, first.clock_s + later);
+        cr_assert_eq(memcmp(m.u.accepted.prompt_digest, digest, sizeof digest) == 0, later == 0);
+    }
 }

@@ -53,7 +53,6 @@ static struct ingot_event ask(struct ingot_client *c)
     r.request_id = "mine";
     r.text = "Once upon a time";
     r.n_text = strlen(r.text);
-    r.has_seed = true;
     cr_assert_eq(ingot_generate(c, &r, NULL), INGOT_OK, "%s", ingot_last_error());
     cr_assert_eq(ingot_next(c, &ev, PATIENCE_MS), INGOT_OK, "%s", ingot_last_error());
     cr_assert_str_eq(ev.request_id, "mine");
@@ -65,9 +64,11 @@ Test(libingot, a_new_connection_attaches_to_its_requests)
     struct ingot_client *c = connect_as(NULL, 0);
     struct ingot_event ev = ask(c);
     cr_assert(ev.kind == INGOT_EVENT_ACCEPTED && !ev.attached && ev.prompt_tokens > 0);
+    uint64_t seed = ev.seed; /* the library's: the request repeated is the same request */
     cr_assert_eq(ingot_reconnect(c, PATIENCE_MS), INGOT_OK, "%s", ingot_last_error());
     ev = ask(c);
     cr_assert(ev.kind == INGOT_EVENT_ACCEPTED && ev.attached && ev.prompt_tokens > 0);
+    cr_assert_eq(ev.seed, seed);
     cr_assert_eq(ingot_cancel(c, "mine"), INGOT_OK);
     cr_assert_eq(ingot_next(c, &ev, PATIENCE_MS), INGOT_OK);
     cr_assert_eq(ev.kind, INGOT_EVENT_FINISH);
@@ -92,6 +93,59 @@ Test(libingot, a_client_of_the_same_tenant_attaches_and_no_other)
     ingot_close(c);
     ingot_close(same);
     ingot_close(other);
+}
+
+Test(libingot, the_seed_is_of_tenant_and_id)
+{
+    struct ingot_client *c = connect_as("acme", 4), *other = connect_as("zeta", 4);
+    struct ingot_request r = ingot_request_default();
+    struct ingot_event ev;
+    uint64_t seed[4];
+    static const char *const ids[] = {"1", "2", "1", "3"};
+    r.text = "Once";
+    r.n_text = 4;
+    for (int i = 0; i < 4; i++) {
+        struct ingot_client *from = i == 2 ? other : c;
+        r.request_id = ids[i];
+        r.has_seed = i == 3;
+        r.seed = 5;
+        cr_assert_eq(ingot_generate(from, &r, NULL), INGOT_OK, "%s", ingot_last_error());
+        cr_assert_eq(ingot_next(from, &ev, PATIENCE_MS), INGOT_OK, "%s", ingot_last_error());
+        cr_assert_eq(ev.kind, INGOT_EVENT_ACCEPTED);
+        seed[i] = ev.seed;
+    }
+    cr_assert(seed[0] != seed[1] && seed[0] != seed[2] && seed[1] != seed[2]);
+    cr_assert_eq(seed[3], 5);
+    ingot_close(c);
+    ingot_close(other);
+}
+
+Test(libingot, accepted_has_what_the_request_came_to)
+{
+    static const struct ingot_bias bias[] = {{5, 2.5f}};
+    static const int32_t ids[] = {3, 4, 5};
+    struct ingot_client *c = connect_as(NULL, 0);
+    struct ingot_request r = ingot_request_default();
+    struct ingot_event ev;
+    r.ids = ids;
+    r.n_ids = 3;
+    r.top_k = 9;
+    r.bias = bias;
+    r.n_bias = 1;
+    r.want_prompt_ids = true;
+    cr_assert_eq(ingot_generate(c, &r, NULL), INGOT_OK, "%s", ingot_last_error());
+    cr_assert_eq(ingot_next(c, &ev, PATIENCE_MS), INGOT_OK, "%s", ingot_last_error());
+    cr_assert_eq(ev.kind, INGOT_EVENT_ACCEPTED);
+    cr_assert_not_null(ev.prompt_digest);
+    cr_assert_eq(ev.prompt_tokens, 3);
+    cr_assert_arr_eq(ev.prompt_ids, ids, sizeof ids);
+    cr_assert(!ev.has_clock);
+    cr_assert_eq(ev.max_tokens, front.co.shape.max_ctx - 3);
+    cr_assert_eq(ev.n_stop_ids, front.co.mt.n_eos);
+    cr_assert(ev.sampling->top_k == 9 && ev.sampling->top_p == 1.0f);
+    cr_assert_eq(ev.sampling->seed, ev.seed);
+    cr_assert(ev.sampling->n_bias == 1 && ev.sampling->bias[0].bias == 2.5f);
+    ingot_close(c);
 }
 
 Test(libingot, a_tenant_that_is_not_allowed_is_named)

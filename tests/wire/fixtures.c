@@ -48,6 +48,7 @@ static struct msg_generate generate_text(void)
     g.skip_special = false;
     g.add_special = false;
     g.tenant = (struct tenant){4, "acme"};
+    g.want_prompt_ids = true;
     return g;
 }
 
@@ -64,7 +65,11 @@ static struct msg_generate generate_chat(void)
                                .turns = turns,
                                .tools_json = TEXT("[]"),
                                .variables_json = TEXT("{\"enable_thinking\":false}"),
-                               .add_generation_prompt = true};
+                               .add_generation_prompt = true,
+                               .has_clock = true,
+                               .has_zone = true,
+                               .clock_s = 1700000000,
+                               .zone_s = -12600};
     g.add_special = false;
     return g;
 }
@@ -161,7 +166,22 @@ static void replies(struct fixture *f)
                                                  .heartbeat_ms = 200,
                                                  .tenant = {5, "a\0b\xff!"}};
     f[1] = (struct fixture){.name = "accepted", .kind = FIX_REPLY, .client.type = MSG_ACCEPTED};
-    f[1].client.u.accepted = (struct msg_accepted){"req-1", 17, 3, 0xfedcba9876543210U, true};
+    f[1].client.u.accepted = (struct msg_accepted){
+        .request_id = "req-1",
+        .prompt_tokens = 3,
+        .queue_position = 3,
+        .seed = 0xfedcba9876543210U,
+        .attached = true,
+        .prompt_digest = (const uint8_t *)"0123456789abcdef0123456789abcde\xff",
+        .n_prompt_ids = 3,
+        .prompt_ids = ids,
+        .has_clock = true,
+        .clock_s = 1700000000,
+        .zone_s = -12600,
+        .max_tokens = 100,
+        .n_stop_ids = 2,
+        .stop_ids = stop_ids,
+        .sampling = {.sp = params(), .has_seed = true, .n_bias = 2, .bias = bias}};
     f[2] = (struct fixture){.name = "delta", .kind = FIX_REPLY, .client.type = MSG_DELTA};
     f[2].client.u.delta = (struct msg_delta){.request_id = "req-1",
                                              .sample = 1,
@@ -203,6 +223,9 @@ void fixtures_make(struct fixture out[N_FIXTURES])
         .request_id = "req-3", .model = "", .n_tokens = 3, .tokens = ids, .skip_special = true};
     out[12] = (struct fixture){.name = "cancel", .client.type = MSG_CANCEL};
     out[12].client.u.cancel = (struct msg_cancel){"req-1", {4, "acme"}};
+    out[13] = (struct fixture){
+        .name = "cancel_reply", .kind = FIX_REPLY, .client.type = MSG_CANCEL_REPLY};
+    out[13].client.u.cancel_reply = (struct msg_cancel_reply){"req-1", CANCEL_ENDED_BEFORE};
     replies(&out[4]);
     out[9] = (struct fixture){.name = "step_plan", .kind = FIX_WORKER};
     out[9].worker = (struct worker_msg){.type = WMSG_STEP_PLAN, .u.plan = plan()};

@@ -27,13 +27,17 @@ assert m.sampling.seed == 0x0123456789ABCDEF and list(m.sampling.stop_token_id) 
 assert [(b.id, b.bias) for b in m.sampling.logit_bias] == [(5, -100.0), (9, 2.5)]
 assert list(m.stop) == [b"\n\n", b"END"] and m.priority == -7 and not m.skip_special and m.tenant == b"acme"
 m = read("generate_chat")
+assert m.chat.clock_s == 1700000000 and m.chat.zone_s == -12600
 assert m.chat.turn[0].content == b"Be brief." and m.chat.turn[1].json.startswith(b"{")
 assert read("detokenize").id[2] == 70000
 m = read("welcome")
 assert m.models[0].name == "demo" and m.limits.max_samples == 16 and m.tenant == b"a\0b\xff!"
 assert m.models[0].weights_digest == bytes([1, 2, 3] + [0] * 29) and m.models[0].weights_from == "own"
 assert m.models[0].text_digest[:3] == bytes([4, 5, 6])
-assert read("accepted").seed == 0xFEDCBA9876543210
+m = read("accepted")
+assert m.seed == 0xFEDCBA9876543210 and list(m.prompt_id) == [1, 300, 70000] and m.zone_s == -12600
+assert len(m.prompt_digest) == 32 and m.prompt_digest.endswith(b"e\xff") and m.clock_s == 1700000000
+assert m.max_tokens == 100 and list(m.stop_token_id) == [2, 3] and m.sampling.top_k == 40
 m = read("delta")
 assert m.text.decode() == "h\u00e9llo" and list(m.logprob) == [-0.5, -1.0, -1.5]
 assert [len(t.entry) for t in m.top] == [1, 0, 2] and m.top[2].entry[1].logprob == -1.75
@@ -44,6 +48,7 @@ m = read("hello")
 assert m.client == "test" and m.tenant == b"a\0b\xff!"
 m = read("cancel")
 assert m.request_id == "req-1" and m.tenant == b"acme"
+assert read("cancel_reply").result == 2
 m = read("step_plan")
 assert list(m.seq_id) == [0x100000010, 7] and list(m.token) == [1, 300, 70000, -1]
 assert list(m.open[0].history) == [8, 9] and list(m.close) == [3, 4] and m.epoch == 99

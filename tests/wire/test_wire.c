@@ -223,6 +223,17 @@ Test(wire, unknown_fields_are_named)
     cr_assert(client_msg_decode_request(&m, bytes, out.n + 2, &b, &id, &field) == ST_UNSUPPORTED);
     cr_assert(strstr(status_text(), "field number 15 of Ping") != NULL, "%s", status_text());
     cr_assert_str_eq(id, "r");
+    cr_assert_str_eq(field, "15");
+
+    /* in a message within: sampling (6) with a field 99 */
+    static const uint8_t body[] = {10, 1, 'r', 26, 1, 'x', 50, 3, 0x98, 6, 1};
+    frame_header(bytes, MSG_GENERATE);
+    memcpy(bytes + FRAME_HEADER, body, sizeof body);
+    cr_assert(client_msg_decode_request(&m, bytes, FRAME_HEADER + sizeof body, &b, &id, &field) ==
+              ST_UNSUPPORTED);
+    cr_assert(strstr(status_text(), "sampling.99: field number 99 of Sampling") != NULL, "%s",
+              status_text());
+    cr_assert_str_eq(field, "sampling.99");
 }
 
 static void refuse(struct msg_generate g, const char *word, const char *want_field)
@@ -245,11 +256,11 @@ Test(wire, bad_values_are_refused_by_name)
     good.request_id = "x";
     good.text = (struct wire_text){"hi", 2};
     g = good, g.sampling.sp.temperature = -1.0f;
-    refuse(g, "temperature", "sampling");
+    refuse(g, "temperature", "sampling.temperature");
     g = good, g.sampling.sp.top_p = 0.0f;
-    refuse(g, "top_p", "sampling");
+    refuse(g, "top_p", "sampling.top_p");
     g = good, g.sampling.sp.top_p = NAN;
-    refuse(g, "top_p", "sampling");
+    refuse(g, "top_p", "sampling.top_p");
     g = good, g.n = 17;
     refuse(g, "n is 17", "n");
     g = good, g.priority = 101;

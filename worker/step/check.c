@@ -64,7 +64,7 @@ static int32_t staying(const struct step *s, uint64_t seq_id)
 static enum status check_open(const struct step *s, const struct step_plan *p,
                               const struct plan_open *o)
 {
-    if (sample_params_check(&o->sp) != ST_OK) {
+    if (sample_params_check(&o->sp, NULL) != ST_OK) {
         char why[256];
         int n = 0;
         for (const char *t = status_text(); *t && n < 255; t++)
