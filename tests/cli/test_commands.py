@@ -23,10 +23,10 @@ def help_of_all_commands():
         assert f"\n  {c} " in table, c
     for c in COMMANDS:
         text = ok(c, "--help")
+        assert all(len(line) <= 100 for line in text.splitlines()), c
         assert text.lower().startswith("usage"), (c, text[:80])
         assert "xit codes" in text, c
         assert ok("help", c) == text, c
-        assert all(len(line) <= 100 for line in text.splitlines()), c
     assert ok("version").startswith("ingot ")
     assert ok("--version") == ok("version")
 
