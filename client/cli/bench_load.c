@@ -187,7 +187,7 @@ static void on_event(struct load *l, const struct ingot_event *ev)
 {
     struct slot *s = slot_of(l, ev->request_id);
     if (!s) {
-        l->r->doubled++; /* nobody waits for it: it ended before */
+        l->r->doubled++; /* it has ended before */
         return;
     }
     switch (ev->kind) {

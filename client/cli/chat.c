@@ -47,7 +47,7 @@ static void make_rows(struct row_list *rows)
 
 #define EXAMPLES                                                                                   \
     "Examples:\n"                                                                                  \
-    "  ingot chat                                  (the server at " DEFAULT_ENDPOINT ")\n"         \
+    "  ingot chat                                  # with the server at " DEFAULT_ENDPOINT "\n"    \
     "  ingot chat deploy/demo-model --temperature 0\n"                                             \
     "  echo 'What is Ingot?' | ingot chat deploy/demo-model\n"
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,31 @@ static bool own_path(char *buf, size_t n)
 #endif
 }
 
+static bool find_in_path(const char *name, char path[MAX_PATH_LEN])
+{
+    const char *at = getenv("PATH");
+    while (at && *at) {
+        size_t len = strcspn(at, ":");
+        int n = snprintf(path, MAX_PATH_LEN, "%.*s/%s", (int)len, at, name);
+        if (n > 0 && n < MAX_PATH_LEN && access(path, X_OK) == 0)
+            return true;
+        at += len + (at[len] == ':');
+    }
+    return false;
+}
+
+const char *child_own_command(void)
+{
+    static char self[MAX_PATH_LEN];
+    char found[MAX_PATH_LEN];
+    struct stat a, b;
+    bool known = own_path(self, sizeof self) && stat(self, &a) == 0;
+    if (!known || (find_in_path("ingot", found) && stat(found, &b) == 0 && a.st_dev == b.st_dev &&
+                   a.st_ino == b.st_ino))
+        return "ingot";
+    return self;
+}
+
 enum status child_find(const char *name, char path[MAX_PATH_LEN])
 {
     char self[MAX_PATH_LEN];
@@ -42,14 +68,8 @@ enum status child_find(const char *name, char path[MAX_PATH_LEN])
         if (n > 0 && n < MAX_PATH_LEN && access(path, X_OK) == 0)
             return ST_OK;
     }
-    const char *at = getenv("PATH");
-    while (at && *at) {
-        size_t len = strcspn(at, ":");
-        int n = snprintf(path, MAX_PATH_LEN, "%.*s/%s", (int)len, at, name);
-        if (n > 0 && n < MAX_PATH_LEN && access(path, X_OK) == 0)
-            return ST_OK;
-        at += len + (at[len] == ':');
-    }
+    if (find_in_path(name, path))
+        return ST_OK;
     FAIL(ST_NOT_FOUND, "the program %s is neither beside ingot nor in PATH", name);
 }
 

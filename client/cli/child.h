@@ -14,6 +14,10 @@ enum { MAX_ARGV = 96, MAX_ARGS_TEXT = 16384 /* bytes */, MAX_PATH_LEN = 1024 };
 MUST_CHECK enum status child_find(const char *name, char path[MAX_PATH_LEN]);
 
 /* An argument list that grows; strings are borrowed or live in text. */
+/* How a user calls this program: "ingot" where PATH finds it under that name, else its full path.
+ * Valid until the next call. */
+const char *child_own_command(void);
+
 struct child_args {
     const char *v[MAX_ARGV + 1];
     size_t n;

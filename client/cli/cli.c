@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/cli/child.h"
 #include "client/cli/commands.h"
 #include "common/build_info.h"
 #include "common/json_escape.h"
@@ -16,12 +17,20 @@ enum { CONNECT_MS = 3000, MAX_FILE = 1 << 30 /* bytes */ };
 
 /* ---- the command line ---- */
 
+/* program: "chat", "ingot chat" */
+static void say_help(const char *program)
+{
+    if (strncmp(program, "ingot ", 6) == 0)
+        program += 6;
+    fprintf(stderr, "'%s %s --help' explains.\n", child_own_command(), program);
+}
+
 int cli_parse(const struct option_set *set, void *dest, int argc, char **argv,
               struct option_result *res)
 {
     if (options_parse(set, dest, argc, argv, res) != ST_OK) {
         fprintf(stderr, "%s: %s\n", set->program, status_text());
-        fprintf(stderr, "'%s --help' explains.\n", set->program);
+        say_help(set->program);
         return EXIT_USAGE;
     }
     if (res->help) {
@@ -44,7 +53,8 @@ int cli_usage(const char *command, const char *fmt, ...)
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "\n'ingot %s --help' explains.\n", command);
+    fputc('\n', stderr);
+    say_help(command);
     return EXIT_USAGE;
 }
 

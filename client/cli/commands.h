@@ -7,15 +7,14 @@ enum exit_code { /* documented in `ingot help` */
                  EXIT_OK = 0,
                  EXIT_FAILED = 1,    /* something went wrong; the message says what */
                  EXIT_USAGE = 2,     /* wrong options or arguments */
-                 EXIT_NO_SERVER = 3, /* nobody answers at the endpoint, or the server went away */
+                 EXIT_NO_SERVER = 3, /* no server answers at the endpoint, or it was lost */
                  EXIT_REFUSED = 4,   /* the server refused the request, or it ended with an error */
                  EXIT_INTERRUPTED = 130,
 };
 
 #define EXIT_CODES_HELP                                                                            \
-    "Exit codes: 0 done, 1 failure, 2 wrong options or arguments, 3 no server answers or it went " \
-    "away,\n"                                                                                      \
-    "4 the request was refused or did not end by itself, 130 interrupted."
+    "Exit codes: 0 done, 1 failure, 2 wrong options or arguments, 3 no server answers or it was\n" \
+    "lost, 4 the request was refused or did not end by itself, 130 interrupted."
 
 int cmd_bench(int argc, char **argv);
 int cmd_chat(int argc, char **argv);

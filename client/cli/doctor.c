@@ -11,10 +11,13 @@ int cmd_doctor(int argc, char **argv)
     static const struct option_set set = {
         .program = "ingot doctor",
         .usage = "",
-        .summary = "Looks whether this machine has what Ingot needs: programs, libraries, CPU, "
-                   "memory, shared "
-                   "memory, ports, MPI, GPUs. Each line is ok, warn or fail, and says what to do.",
-        .epilog = "Exit codes: 0 nothing failed, 1 something failed, 2 wrong options.",
+        .summary =
+            "Checks that this machine has everything that Ingot needs: programs, libraries, "
+            "CPU, memory, shared memory, limits, ports, MPI, GPUs. Each line begins with ok, "
+            "warn or fail; behind a warning or a failure a line says what to do.",
+        .epilog = "Example:\n"
+                  "  ingot doctor\n"
+                  "Exit codes: 0 nothing failed, 1 something failed, 2 wrong options.",
     };
     struct report r = {{0}};
     struct option_result res;

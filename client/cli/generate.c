@@ -22,11 +22,12 @@ static const struct option_row own_rows[] = {
      .at = offsetof(struct args, connect),
      .arg = "EP",
      .def = DEFAULT_ENDPOINT,
-     .help = "The server's endpoint."},
+     .help = "Endpoint of the server."},
     {.name = "json",
      .type = OPT_FLAG,
      .at = offsetof(struct args, json),
-     .help = "One JSON object a line: accepted, delta ..., then finish or error."},
+     .help =
+         "Print one JSON object per line: accepted, any number of delta, then finish or error."},
 };
 
 static int run(const struct args *a)
@@ -64,13 +65,18 @@ int cmd_generate(int argc, char **argv)
     struct option_set set = {
         .program = "ingot generate",
         .usage = "[--connect EP] (--prompt TEXT | --message TEXT | ...) [options]",
-        .summary = "Sends one request to a server and streams the answer. Ctrl-C cancels it.",
+        .summary = "Sends one request to a running server and prints the answer as it is "
+                   "generated. Ctrl-C "
+                   "cancels it.",
         .epilog =
             "Examples:\n"
             "  ingot generate --prompt 'Once upon a time' --max-tokens 100\n"
             "  ingot generate --message 'What is Ingot?' --temperature 0\n"
-            "  ingot generate --chat talk.json --n 3 --seed 7 --json\n"
-            "Lines of --json:\n"
+            "  ingot generate --chat '[{\"role\": \"user\", \"content\": \"Hi\"}]' --n 3 --seed 7 "
+            "--json\n"
+            "  ingot generate --prompt-file LICENSE --max-tokens 50 --connect "
+            "tcp://127.0.0.1:5555\n"
+            "Objects of --json:\n"
             "  {\"type\":\"accepted\",\"request_id\":..,\"prompt_tokens\":..,\"seed\":..,...}\n"
             "  {\"type\":\"delta\",\"ids\":[..],\"text\":\"..\",\"logprobs\":[..],"
             "\"top_logprobs\":[[{\"id\":..,\"logprob\":..}]]}\n"

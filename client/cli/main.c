@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/child.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
 
@@ -14,33 +15,34 @@ struct command {
 
 static const struct command commands[] = {
     {NULL, NULL, "Serve"},
-    {"serve", cmd_serve, "serve a model on this machine, with as many ranks as you like"},
-    {"drain", cmd_drain, "let a server finish what runs, and end"},
+    {"serve", cmd_serve, "serve a model on this machine, on one rank or several"},
+    {"drain", cmd_drain, "let a server finish its requests and end"},
     {NULL, NULL, "Ask"},
     {"run", cmd_run, "load a model, answer one request, end"},
-    {"chat", cmd_chat, "talk to a model or a server"},
+    {"chat", cmd_chat, "hold a conversation with a model or a server"},
     {"generate", cmd_generate, "send one request to a server; text or lines of JSON"},
-    {NULL, NULL, "Look"},
-    {"status", cmd_status, "what a server does"},
-    {"models", cmd_models, "what a server serves"},
-    {"ping", cmd_ping, "whether a server answers, and how fast"},
-    {"bench", cmd_bench, "load a server and measure it"},
-    {"doctor", cmd_doctor, "whether this machine has what Ingot needs"},
-    {NULL, NULL, "Take apart"},
-    {"inspect", cmd_inspect, "a model's configuration, tensors and memory on each rank"},
-    {"tokenize", cmd_tokenize, "text to token ids"},
-    {"detokenize", cmd_detokenize, "token ids to text"},
-    {"template", cmd_template, "a conversation to the prompt that the model sees"},
+    {NULL, NULL, "Observe"},
+    {"status", cmd_status, "show the state of a server: requests, worker groups, cache"},
+    {"models", cmd_models, "list the models that a server serves"},
+    {"ping", cmd_ping, "check that a server answers, and measure how fast"},
+    {"bench", cmd_bench, "put load on a server and measure it"},
+    {"doctor", cmd_doctor, "check that this machine has everything that Ingot needs"},
+    {NULL, NULL, "Models and text"},
+    {"inspect", cmd_inspect, "print a model's configuration, tensors and memory on each rank"},
     {"quantize", cmd_quantize, "write a model as a GGUF file with smaller weights"},
-    {"replay", cmd_replay, "repeat what a server's journal says"},
+    {"tokenize", cmd_tokenize, "print the token ids of a text"},
+    {"detokenize", cmd_detokenize, "print the text of token ids"},
+    {"template", cmd_template, "print the prompt that the model gets for a conversation"},
+    {"replay", cmd_replay, "check a server's journal and show its requests"},
     {NULL, NULL, "Other"},
-    {"version", cmd_version, "versions of this build"},
-    {"help", NULL, "this text, or 'ingot help COMMAND'"},
+    {"version", cmd_version, "print the versions of this build"},
+    {"help", NULL, "print this text, or 'help COMMAND' that of a command"},
 };
 
 static void print_help(FILE *f)
 {
-    fprintf(f, "ingot: serves large language models on ranks that share the work\n");
+    fprintf(f, "usage: ingot COMMAND [arguments] [options]\n\n"
+               "Serves large language models on ranks that share the work, and asks them.\n");
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
         const struct command *c = &commands[i];
         if (c->name)
@@ -48,10 +50,14 @@ static void print_help(FILE *f)
         else
             fprintf(f, "\n%s:\n", c->help);
     }
-    fprintf(f, "\nFirst steps:\n"
-               "  ingot serve deploy/demo-model --tp 2\n"
-               "  ingot chat                             (on another terminal)\n"
-               "'ingot COMMAND --help' tells more.\n" EXIT_CODES_HELP "\n");
+    const char *ingot = child_own_command();
+    fprintf(f,
+            "\nFirst steps:\n"
+            "  %s serve deploy/demo-model --tp 2\n"
+            "  %s chat           # on another terminal\n"
+            "A model of your own is a folder in HuggingFace layout or a .gguf file.\n\n"
+            "'%s COMMAND --help' explains a command.\n" EXIT_CODES_HELP "\n",
+            ingot, ingot, ingot);
 }
 
 static const struct command *find(const char *name)
@@ -75,7 +81,7 @@ static int unknown(const char *name)
     if (near)
         fprintf(stderr, "'; did you mean %s?\n", near);
     else
-        fprintf(stderr, "'; 'ingot help' lists them\n");
+        fprintf(stderr, "'; '%s help' lists them\n", child_own_command());
     return EXIT_USAGE;
 }
 

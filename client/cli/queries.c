@@ -17,21 +17,21 @@ struct args {
 #define CONNECT_ROW                                                                                \
     {                                                                                              \
         .name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP", .def = DEFAULT_ENDPOINT,  \
-        .help = "The server's endpoint."                                                           \
+        .help = "Endpoint of the server."                                                          \
     }
 #define JSON_ROW                                                                                   \
     {                                                                                              \
-        .name = "json", .type = OPT_FLAG, AT(json), .help = "As JSON."                             \
+        .name = "json", .type = OPT_FLAG, AT(json), .help = "Print JSON."                          \
     }
 
 static int parse(const struct option_row *rows, size_t n_rows, const char *program,
-                 const char *summary, struct args *a, int argc, char **argv)
+                 const char *summary, const char *epilog, struct args *a, int argc, char **argv)
 {
     struct option_result res;
     struct option_set set = {.program = program,
                              .usage = "[--connect EP] [options]",
                              .summary = summary,
-                             .epilog = EXIT_CODES_HELP,
+                             .epilog = epilog,
                              .rows = rows,
                              .n_rows = n_rows};
     *a = (struct args){.connect = NULL};
@@ -158,11 +158,21 @@ int cmd_status(int argc, char **argv)
     static const struct option_row rows[] = {
         CONNECT_ROW,
         JSON_ROW,
-        {.name = "watch", .type = OPT_FLAG, AT(watch), .help = "Every second, until Ctrl-C."},
+        {.name = "watch",
+         .type = OPT_FLAG,
+         AT(watch),
+         .help = "Print it again every second, until Ctrl-C."},
     };
     struct args a;
     struct ingot_client *c = NULL;
-    int rc = parse(rows, ARRAY_LEN(rows), "ingot status", "What a server does.", &a, argc, argv);
+    int rc = parse(
+        rows, ARRAY_LEN(rows), "ingot status",
+        "Prints the state of a server: its version and uptime, its worker groups (the active one "
+        "runs the steps, the others take over when it is lost), requests, tokens, blocks of the KV "
+        "cache, steps. Counts are since the start of the server.",
+        "Examples:\n  ingot status\n  ingot status --watch\n  ingot status "
+        "--json\n" EXIT_CODES_HELP,
+        &a, argc, argv);
     if (rc < 0)
         rc = cli_connect(&c, "status", a.connect);
     if (rc >= 0)
@@ -203,7 +213,8 @@ int cmd_models(int argc, char **argv)
     size_t n;
     int rc =
         parse(rows, ARRAY_LEN(rows), "ingot models",
-              "The models that a server serves; with --json one object a line.", &a, argc, argv);
+              "Lists the models that a server serves, one per line.",
+              "Examples:\n  ingot models\n  ingot models --json\n" EXIT_CODES_HELP, &a, argc, argv);
     if (rc < 0)
         rc = cli_connect(&c, "models", a.connect);
     if (rc >= 0)
@@ -252,12 +263,14 @@ int cmd_ping(int argc, char **argv)
          .def = "1",
          .min = 1,
          .max = 1e6,
-         .help = "How often."},
+         .help = "Number of messages."},
     };
     struct args a;
     struct ingot_client *c = NULL;
-    int rc = parse(rows, ARRAY_LEN(rows), "ingot ping", "Whether a server answers, and how fast.",
-                   &a, argc, argv);
+    int rc =
+        parse(rows, ARRAY_LEN(rows), "ingot ping",
+              "Sends a message to a server and prints the time until its answer.",
+              "Examples:\n  ingot ping\n  ingot ping --count 10\n" EXIT_CODES_HELP, &a, argc, argv);
     if (rc < 0)
         rc = cli_connect(&c, "ping", a.connect);
     if (rc >= 0)
@@ -270,7 +283,7 @@ int cmd_ping(int argc, char **argv)
 
 /* ---- drain ---- */
 
-/* Waits until the server has gone: a fresh connection finds nobody. */
+/* Waits until the server has gone: a fresh connection is not answered. */
 static int wait_gone(const struct args *a)
 {
     enum { STEP_US = 100 * 1000 };
@@ -297,18 +310,17 @@ int cmd_drain(int argc, char **argv)
          .def = "30000",
          .min = 1,
          .max = 3600000,
-         .help = "Running requests may go on for that long."},
-        {.name = "wait",
-         .type = OPT_FLAG,
-         AT(wait),
-         .help = "Come back when the server has ended."},
+         .help = "How long running requests may go on."},
+        {.name = "wait", .type = OPT_FLAG, AT(wait), .help = "Wait until the server has ended."},
     };
     struct args a;
     struct ingot_client *c = NULL;
     uint32_t running = 0;
-    int rc = parse(rows, ARRAY_LEN(rows), "ingot drain",
-                   "Tells a server to finish what runs, to take nothing new, and to end.", &a, argc,
-                   argv);
+    int rc =
+        parse(rows, ARRAY_LEN(rows), "ingot drain",
+              "Tells a server to finish its running requests, to refuse new ones, and to end.",
+              "Examples:\n  ingot drain\n  ingot drain --timeout-ms 5000 --wait\n" EXIT_CODES_HELP,
+              &a, argc, argv);
     if (rc < 0)
         rc = cli_connect(&c, "drain", a.connect);
     if (rc >= 0)

@@ -18,7 +18,7 @@ static const struct option_row own_rows[] = {
     {.name = "json",
      .type = OPT_FLAG,
      .at = offsetof(struct args, json),
-     .help = "Lines of JSON, as of `ingot generate`."},
+     .help = "Print JSON objects, as `ingot generate --json` does."},
 };
 
 static int ask(struct args *a, const struct built_request *b, const char *model)
@@ -64,10 +64,12 @@ int cmd_run(int argc, char **argv)
     struct option_set set = {
         .program = "ingot run",
         .usage = "MODEL (--prompt TEXT | --message TEXT | ...) [options]",
-        .summary = "Loads a model, answers one request and ends. Ctrl-C cancels the answer.",
+        .summary = "Loads a model (a folder in HuggingFace layout or a .gguf file), answers one "
+                   "request and "
+                   "ends. Ctrl-C cancels the answer.",
         .epilog = "Examples:\n"
                   "  ingot run deploy/demo-model --message 'Tell me a story about a fox.'\n"
-                  "  ingot run models/stories260K --tp 2 --prompt 'Once upon a time' --temperature "
+                  "  ingot run deploy/demo-model --tp 2 --prompt 'Once upon a time' --temperature "
                   "0\n" EXIT_CODES_HELP,
         .rows = rows.row,
         .n_rows = rows.n,
@@ -78,6 +80,6 @@ int cmd_run(int argc, char **argv)
     if (rc >= 0)
         return rc;
     interrupts_catch();
-    signal(SIGPIPE, SIG_IGN); /* the server must be ended when nobody reads the answer */
+    signal(SIGPIPE, SIG_IGN); /* the server must be ended when the answer cannot be written */
     return run(&a, res.args[0]);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/child.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
 #include "client/cli/supervisor.h"
@@ -11,13 +12,13 @@
 
 static void say_ready(const struct supervisor *s)
 {
-    const char *ep = supervisor_endpoint(s);
+    const char *ep = supervisor_endpoint(s), *ingot = child_own_command();
     bool usual = strcmp(ep, "tcp://127.0.0.1:5555") == 0;
     printf("Ready at %s\n", ep);
-    printf("  ask:    ingot generate %s%s%s--prompt 'Once upon a time'\n",
+    printf("  ask:    %s generate %s%s%s--prompt 'Once upon a time'\n", ingot,
            usual ? "" : "--connect ", usual ? "" : ep, usual ? "" : " ");
-    printf("  talk:   ingot chat%s%s\n", usual ? "" : " --connect ", usual ? "" : ep);
-    printf("  look:   ingot status%s%s\n", usual ? "" : " --connect ", usual ? "" : ep);
+    printf("  talk:   %s chat%s%s\n", ingot, usual ? "" : " --connect ", usual ? "" : ep);
+    printf("  look:   %s status%s%s\n", ingot, usual ? "" : " --connect ", usual ? "" : ep);
     printf("  end:    Ctrl-C\n");
     fflush(stdout);
 }

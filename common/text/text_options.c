@@ -57,14 +57,14 @@ static const struct option_row tokenize_rows[] = {
 
 const struct option_set text_tokenize_options = {
     .program = "ingot tokenize",
-    .usage = "[MODEL | --tokenizer FILE | --connect EP] (--text T | --text-file F) [options]",
+    .usage = "[MODEL] (--text TEXT | --text-file FILE) [options]",
     .summary = "Prints the token ids of a text, exactly those that the model's own library gives.  "
                "MODEL is a folder in HuggingFace layout or a .gguf file; without it a running "
                "server is asked.",
     .epilog = "Examples:\n"
               "  ingot tokenize deploy/demo-model --text 'Hello, world'\n"
               "  ingot tokenize deploy/demo-model --text-file README.md --explain\n"
-              "  ingot tokenize --text 'Hello, world'        (asks the server)\n" EXIT_CODES,
+              "  ingot tokenize --text 'Hello, world'             # asks the server\n" EXIT_CODES,
     .rows = tokenize_rows,
     .n_rows = ARRAY_LEN(tokenize_rows),
     .max_args = 1,
@@ -92,15 +92,14 @@ static const struct option_row detokenize_rows[] = {
 
 const struct option_set text_detokenize_options = {
     .program = "ingot detokenize",
-    .usage =
-        "[MODEL | --tokenizer FILE | --connect EP] (ID ... | --ids IDS | --ids-file F) [options]",
+    .usage = "[MODEL] (ID ... | --ids IDS | --ids-file F) [options]",
     .summary =
         "Prints the text of token ids, byte for byte; on a terminal a newline follows.  MODEL "
         "is a folder in HuggingFace layout or a .gguf file (./7 is a folder, 7 is an id); "
         "without it a running server is asked.",
     .epilog = "Examples:\n"
               "  ingot detokenize deploy/demo-model 754 919 261 536\n"
-              "  ingot detokenize 754 919 261 536            (asks the server)\n"
+              "  ingot detokenize 754 919 261 536                 # asks the server\n"
               "  ingot tokenize deploy/demo-model --text 'Hi' | ingot detokenize deploy/demo-model "
               "--ids-file -\n" EXIT_CODES,
     .rows = detokenize_rows,

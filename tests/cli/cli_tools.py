@@ -129,6 +129,15 @@ class Terminal:
         return self.seen
 
 
+def wait_until(holds, seconds=120):
+    """Waits until holds() is true; what it gave."""
+    end = time.monotonic() + seconds
+    while not (got := holds()):
+        assert time.monotonic() < end, "it does not come to that"
+        time.sleep(0.02)
+    return got
+
+
 def _lead(tell, argv, env):
     """The session's first process: starts the program as a job, tells its pid and then its exit code, and stays."""
     for sig in (signal.SIGHUP, signal.SIGTTOU):

@@ -5,10 +5,8 @@ import os
 import pathlib
 import signal
 import stat
-import termios
-import time
 
-from cli_tools import PROMPT, Terminal, ingot, ok
+from cli_tools import PROMPT, Terminal, ingot, ok, wait_until
 from made_up_server import Held, Server, prompt_of, turns_of
 import tap
 import temp_dir
@@ -57,13 +55,6 @@ class Chat:
 
     def sent(self):
         return [r.chat.turn[-1].content.decode() for r in self.server.requests]
-
-
-def wait_until(holds):
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def history_of(home):

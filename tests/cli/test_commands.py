@@ -8,7 +8,7 @@ import subprocess
 from cli_tools import BIN, INGOT, Terminal, ingot, ok
 import tap
 import temp_dir
-from cluster import DEMO
+from cluster import DEMO, ROOT
 
 COMMANDS = ["serve", "drain", "run", "chat", "generate", "status", "models", "ping", "bench", "doctor",
             "inspect", "tokenize", "detokenize", "template", "quantize", "replay"]
@@ -23,6 +23,7 @@ def help_of_all_commands():
         assert f"\n  {c} " in table, c
     for c in COMMANDS + ["version"]:
         text = ok(c, "--help")
+        assert all(len(line) <= 100 for line in text.splitlines()), c
         assert text.lower().startswith("usage"), (c, text[:80])
         assert "xit codes" in text, c
         assert ok("help", c) == text, c
@@ -32,13 +33,40 @@ def help_of_all_commands():
 
 
 @tap.case
+def examples_work_as_printed():
+    """Those with the demo model; the others need a server at the default endpoint."""
+    env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    n = 0
+    for c in ("run", "chat", "tokenize", "detokenize", "template"):
+        for line in ok(c, "--help").split("\nExample", 1)[1].splitlines():
+            if "deploy/demo-model" in line and re.search(r"^  .*\bingot ", line):
+                p = subprocess.run(line, shell=True, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120,
+                                   stdin=subprocess.DEVNULL)
+                assert p.returncode == 0 and (p.stdout or c == "chat"), (line, p)
+                n += 1
+    assert n >= 10, n
+
+
+@tap.case
+def hints_name_a_command_that_works():
+    with temp_dir.folder() as d:
+        os.symlink(INGOT, os.path.join(d, "ingot"))
+        for path, name in ((os.environ["PATH"], INGOT), (f"/nowhere:{d}", "ingot"), (f"{BIN}:{d}", "ingot")):
+            p = ingot("status", "--wath", env={"PATH": path})
+            assert f"\n'{name} status --help' explains." in p.stderr, (path, p)
+            assert f"\n  {name} serve deploy/demo-model --tp 2\n" in ok("help", env={"PATH": path})
+            p = ingot("chat", "a", "--connect", "b", env={"PATH": path})
+            assert f"\n'{name} chat --help' explains." in p.stderr, (path, p)
+
+
+@tap.case
 def wrong_commands_and_options():
     p = ingot()
     assert p.returncode == 2 and "Serve:" in p.stderr and not p.stdout
     for args, said in [
             (["servee"], "did you mean serve?"),
             (["stats"], "did you mean status?"),
-            (["frobnicate"], "'ingot help' lists them"),
+            (["frobnicate"], " help' lists them"),
             (["help", "benhc"], "did you mean bench?"),
             (["serve"], "an argument is missing"),
             (["serve", "a", "b"], "unexpected argument 'b'"),

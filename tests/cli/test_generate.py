@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 
-from cli_tools import BIN, INGOT, PROMPT, Terminal, ingot, lines, ok
+from cli_tools import BIN, INGOT, PROMPT, Terminal, ingot, lines, ok, wait_until
 import tap
 import temp_dir
 from cluster import DEMO, Cluster, Parts, children, command_of
@@ -244,15 +244,10 @@ def status_names_the_active_group():
         at = ["status", "--connect", c.endpoint]
 
         def groups_when(holds):
-            end = time.monotonic() + 60
-            while time.monotonic() < end:
-                groups = json.loads(ok(*at, "--json"))["groups"]
-                if holds(groups):
-                    return groups
-                time.sleep(0.05)
-            raise AssertionError(groups)
+            groups = json.loads(ok(*at, "--json"))["groups"]
+            return groups if holds(groups) else None
 
-        both = groups_when(lambda g: len(g) == 2)
+        both = wait_until(lambda: groups_when(lambda g: len(g) == 2))
         assert [g["active"] for g in both].count(True) == 1, both
         old = next(g["epoch"] for g in both if g["active"])
         text = ok(*at)
@@ -263,7 +258,8 @@ def status_names_the_active_group():
         # the one that is lost is not the active one any longer
         for pid in c.worker_pids()[:1]:
             os.kill(pid, signal.SIGKILL)
-        now = groups_when(lambda g: len(g) == 2 and {x["epoch"] for x in g} != {x["epoch"] for x in both})
+        now = wait_until(lambda: groups_when(
+            lambda g: len(g) == 2 and {x["epoch"] for x in g} != {x["epoch"] for x in both}))
         assert [g["active"] for g in now].count(True) == 1, (old, now)
 
 
