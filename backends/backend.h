@@ -60,6 +60,8 @@ struct backend_info {
     bool graphs;       /* graph_* present */
     bool experts;      /* stacks and moe_* present */
     unsigned kv_types; /* bit (1 << dtype) for each KV element type that attention takes */
+    char matrix[16];   /* GPU: compute capability and kind of matrix instruction, "sm90-mma": what
+                          the bits of products depend on; "": nothing of the kind */
 };
 
 /* Borrowed row-major [rows, cols] window of a buf. */

@@ -26,13 +26,19 @@ static void reply_error(struct coordinator *co, struct client *c, enum msg_type 
 
 static struct msg_model model_info(const struct coordinator *co)
 {
+    const struct model_identity *id = &co->identity;
     struct worker_group *g = worker_port_active(co->worker_port);
-    return (struct msg_model){.name = co->cfg.model_name,
-                              .digest = co->shape.digest,
-                              .vocab = co->shape.vocab,
-                              .max_ctx = co->shape.max_ctx,
-                              .world = g ? g->world : 0,
-                              .chat = co->mt.chat != NULL};
+    struct msg_model m = {.name = co->cfg.model_name,
+                          .has_weights = model_identity_known(id),
+                          .has_text = id->has_text,
+                          .weights_from = model_identity_from(id),
+                          .vocab = co->shape.vocab,
+                          .max_ctx = co->shape.max_ctx,
+                          .world = g ? g->world : 0,
+                          .chat = co->mt.chat != NULL};
+    memcpy(m.weights, id->weights, sizeof m.weights);
+    memcpy(m.text, id->text, sizeof m.text);
+    return m;
 }
 
 static void on_hello(struct coordinator *co, struct client *c, const struct msg_hello *h,
@@ -277,7 +283,11 @@ static void on_stats(struct coordinator *co, struct client *c, const char *id, u
                                        .world = g->world,
                                        .backend = g->backend,
                                        .coll = g->coll,
-                                       .active = g->active};
+                                       .active = g->active,
+
+                                       .numerics = g->numerics,
+                                       .has_weights = g->has_weights};
+        memcpy(groups[n].weights, g->weights, sizeof g->weights);
         worker_group_step_percentiles(g, &groups[n].step_us_p50, &groups[n].step_us_p99);
         n++;
     }

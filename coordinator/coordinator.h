@@ -7,6 +7,7 @@
 
 #include "coordinator/client_port.h"
 #include "coordinator/journal/journal.h"
+#include "coordinator/model_identity.h"
 #include "coordinator/request.h"
 #include "coordinator/sched/sched.h"
 #include "coordinator/text_service.h"
@@ -14,6 +15,8 @@
 
 struct coordinator_config {
     const char *model_path, *model_name;
+    const char *weights_digest; /* told, in hexadecimal; NULL: it has its own */
+    struct digest_cache digests;
     struct client_port_config client_port;
     struct worker_port_config worker_port;
     uint32_t max_seqs, max_step_tokens; /* where the worker group's are not lower */
@@ -36,6 +39,14 @@ struct counters {
     uint64_t finished, failed, rejected, cancelled;
 };
 
+/* What decides the bits of the group that serves, or served last. */
+struct served {
+    bool any; /* a group has served */
+    char numerics[NUMERICS_ID_SIZE];
+    bool has_weights;
+    uint8_t weights[SHA256_BYTES];
+};
+
 struct coordinator {
     struct coordinator_config cfg;
     void *zmq_ctx;
@@ -48,6 +59,8 @@ struct coordinator {
     struct journal *journal;
     struct sched *sched;       /* NULL until the first worker group said what it can do */
     struct worker_group shape; /* that group's facts */
+    struct model_identity identity;
+    struct served served;
     struct sched_effect *fx;
     size_t fx_cap;
     struct request *dirty; /* requests with something to send */
@@ -88,6 +101,8 @@ void answer_cancel(struct coordinator *co, struct request *r, enum msg_reason re
 void answer_fail_all(struct coordinator *co, enum status code, const char *detail, uint64_t now_us);
 
 /* groups.c */
+/* What groups must fit, from all that is known now. */
+void groups_require(struct coordinator *co);
 void groups_receive(struct coordinator *co, uint64_t now_us);
 void groups_plan(struct coordinator *co, uint64_t now_us);
 void groups_tend(struct coordinator *co, uint64_t now_us);

@@ -2,7 +2,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "common/host.h"
 #include "common/log.h"
 #include "coordinator/coordinator.h"
 
@@ -16,10 +18,112 @@ bool groups_ready(struct coordinator *co)
     return worker_port_active(co->worker_port) != NULL;
 }
 
+static bool is_fast(const char *numerics)
+{
+    return strstr(numerics, NUMERICS_ID_FAST) != NULL;
+}
+
+static bool has_tokens(const struct request *r)
+{
+    for (uint32_t i = 0; r->state == REQ_LIVE && i < r->n_samples; i++)
+        if (!r->samples[i].done && r->samples[i].n > r->ask->n_prompt)
+            return true;
+    return false;
+}
+
 static uint32_t least(uint32_t mine, uint32_t theirs)
 {
     return mine < theirs ? mine : theirs;
 }
+
+/* ---- identities ---- */
+
+static bool any_group(const struct coordinator *co)
+{
+    for (int i = 0; i < MAX_WORKER_GROUPS; i++)
+        if (worker_port_group(co->worker_port, i))
+            return true;
+    return false;
+}
+
+static bool any_tokens(struct coordinator *co)
+{
+    uint32_t at = 0;
+    struct request *r;
+    while ((r = request_next(co->requests, &at)))
+        if (has_tokens(r))
+            return true;
+    return false;
+}
+
+void groups_require(struct coordinator *co)
+{
+    const struct model_identity *id = &co->identity;
+    struct worker_port_need need = {.model_vocab = id->vocab,
+                                    .model_max_ctx = id->max_ctx,
+                                    .has_shape = co->sched != NULL,
+                                    .block_len = co->shape.block_len,
+                                    .max_ctx = co->shape.max_ctx,
+                                    .max_step_tokens = co->shape.max_step_tokens,
+                                    .max_seqs = co->shape.max_seqs,
+                                    .has_text = id->has_text,
+                                    .has_weights = model_identity_known(id),
+                                    .weights_from = model_identity_from(id)};
+    memcpy(need.text, id->text, sizeof need.text);
+    memcpy(need.weights, id->weights, sizeof need.weights);
+    if (id->from == IDENTITY_NONE && co->served.has_weights) {
+        need.has_weights = true;
+        need.weights_from = "that of the group that serves";
+        memcpy(need.weights, co->served.weights, sizeof need.weights);
+    }
+    memcpy(need.numerics, co->served.numerics, sizeof need.numerics);
+    worker_port_require(co->worker_port, &need);
+}
+
+/* From now on its bits are those that others must have. */
+static void note_served(struct coordinator *co, const struct worker_group *g)
+{
+    co->served = (struct served){.any = true, .has_weights = g->has_weights};
+    memcpy(co->served.numerics, g->numerics, sizeof g->numerics);
+    memcpy(co->served.weights, g->weights, sizeof g->weights);
+    groups_require(co);
+}
+
+/* Nothing depends on a numerics id once no group has it and no answer is half made by it. */
+static void forget_numerics(struct coordinator *co)
+{
+    if (!*co->served.numerics || any_group(co) || any_tokens(co))
+        return;
+    co->served.numerics[0] = '\0';
+    groups_require(co);
+}
+
+/* Why answers that the lost group began cannot be continued by another with the same bits, or NULL.
+ */
+static const char *why_not_continued(const struct coordinator *co, const struct worker_group *g)
+{
+    if (is_fast(g->numerics))
+        return "the worker group was lost, and no other can continue this answer with the same "
+               "bits: its numerics are fast";
+    if (!g->has_weights)
+        return "the worker group was lost before its weights digest was known, so no other can "
+               "continue this answer with the same bits for certain";
+    if (model_identity_known(&co->identity) &&
+        memcmp(g->weights, co->identity.weights, SHA256_BYTES) != 0)
+        return "the worker group that began this answer had other weights than this server";
+    return NULL;
+}
+
+static void fail_begun(struct coordinator *co, const char *why, uint64_t now_us)
+{
+    uint32_t at = 0;
+    struct request *r;
+    while (why && (r = request_next(co->requests, &at)))
+        if (has_tokens(r))
+            answer_fail(co, r, ST_PEER, false, why, now_us);
+}
+
+/* ---- groups ---- */
 
 /* the first group says how large everything is */
 static enum status make_sched(struct coordinator *co, const struct worker_group *g)
@@ -36,6 +140,10 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
         .max_inflight = co->cfg.overlap ? MAX_STEPS_IN_FLIGHT : 1,
         .overtake = co->cfg.overtake,
     };
+    size_t bytes = sched_bytes(&sc), free_bytes = host_mem_free();
+    if (free_bytes && bytes > free_bytes / 2)
+        FAIL(ST_RANGE, "tables for %u blocks of %u tokens would take %zu MiB of the %zu MiB free",
+             sc.n_blocks, sc.block_len, bytes >> 20, free_bytes >> 20);
     if (tokenizer_max_id(co->mt.tok) >= (int32_t)g->vocab)
         log_line(LOG_WARN, "the tokenizer has ids up to %d, the model a vocabulary of %u",
                  tokenizer_max_id(co->mt.tok), g->vocab);
@@ -56,7 +164,7 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
     co->shape = *g;
     co->shape.max_seqs = sc.max_seqs;
     co->shape.max_step_tokens = sc.max_step_tokens;
-    worker_port_require(co->worker_port, &co->shape);
+    groups_require(co);
     return ST_OK;
 }
 
@@ -68,11 +176,18 @@ static void reset_sched(struct coordinator *co, uint32_t n_blocks, uint64_t now_
     answer_effects(co, NULL, n_fx, now_us);
 }
 
+/* A group that replaces another one needs a weights digest: nothing else says that it computes the
+ * same. */
 static void activate(struct coordinator *co, uint64_t now_us)
 {
-    struct worker_group *g = worker_port_promote(co->worker_port);
+    bool compare = co->served.has_weights && !model_identity_known(&co->identity);
+    if (worker_port_active(co->worker_port))
+        return;
+    struct worker_group *g =
+        worker_port_promote(co->worker_port, co->served.any, compare ? co->served.weights : NULL);
     if (!g)
         return;
+    note_served(co, g);
     /* a larger cache than the first group's is not used: the tables were sized by that one */
     uint32_t n = g->n_blocks < co->shape.n_blocks ? g->n_blocks : co->shape.n_blocks;
     reset_sched(co, n, now_us);
@@ -86,16 +201,23 @@ static void activate(struct coordinator *co, uint64_t now_us)
 static void on_joined(struct coordinator *co, struct worker_group *g, uint64_t now_us)
 {
     if (!co->sched && make_sched(co, g) != ST_OK) {
-        log_failure(LOG_ERROR, ST_NOMEM, "the scheduler could not be made");
-        answer_fail_all(co, ST_NOMEM, status_text(), now_us);
-        co->done = true;
-        co->exit_code = 1;
+        worker_port_refuse(co->worker_port, g, status_text());
         return;
     }
-    if (worker_port_active(co->worker_port))
-        log_line(LOG_INFO, "a worker group of %u ranks stands by", g->world);
-    else
-        activate(co, now_us);
+    model_identity_begin(&co->identity);
+    activate(co, now_us);
+    if (!g->active)
+        log_line(LOG_INFO, "a worker group of %u ranks stands by%s", g->world,
+                 g->has_weights ? "" : "; its weights digest is not known yet");
+}
+
+static void on_weights(struct coordinator *co, const struct worker_group *g, uint64_t now_us)
+{
+    log_line(LOG_INFO, "the weights digest of epoch %" PRIu64 " is known%s", g->epoch,
+             model_identity_known(&co->identity) ? " and that of this server" : "");
+    if (g->active)
+        note_served(co, g);
+    activate(co, now_us);
 }
 
 static void on_lost(struct coordinator *co, const struct worker_port_event *ev, uint64_t now_us)
@@ -111,7 +233,10 @@ static void on_lost(struct coordinator *co, const struct worker_port_event *ev, 
     if (!g->active)
         return;
     g->active = false;
+    note_served(co, g);
     reset_sched(co, 0, now_us);
+    fail_begun(co, why_not_continued(co, g), now_us);
+    forget_numerics(co);
     while ((r = request_next(co->requests, &at)))
         if (r->state == REQ_LIVE)
             r->recoveries++;
@@ -125,6 +250,8 @@ static void on_lost(struct coordinator *co, const struct worker_port_event *ev, 
         co->losses = 0;
     }
     activate(co, now_us); /* a standby group, if there is one */
+    if (any_group(co) && !groups_ready(co))
+        log_line(LOG_INFO, "no standby group takes over: their weights digests are not known yet");
 }
 
 static void on_result(struct coordinator *co, struct worker_port_event *ev, uint64_t now_us)
@@ -153,6 +280,9 @@ void groups_receive(struct coordinator *co, uint64_t now_us)
             return;
         case WORKER_PORT_JOINED:
             on_joined(co, ev.group, now_us);
+            break;
+        case WORKER_PORT_WEIGHTS:
+            on_weights(co, ev.group, now_us);
             break;
         case WORKER_PORT_RESULT:
             on_result(co, &ev, now_us);
@@ -184,6 +314,11 @@ void groups_plan(struct coordinator *co, uint64_t now_us)
 void groups_tend(struct coordinator *co, uint64_t now_us)
 {
     worker_port_tend(co->worker_port, now_us);
+    forget_numerics(co);
+    if (model_identity_update(&co->identity)) {
+        groups_require(co);
+        activate(co, now_us);
+    }
     if (co->no_group_us && co->live &&
         now_us - co->no_group_us > 1000U * (uint64_t)co->cfg.group_wait_ms) {
         answer_fail_all(co, ST_PEER, "the worker group was lost and none has come back", now_us);

@@ -26,11 +26,13 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     TRY(model_text_open(&co->mt, cfg->model_path, cfg->model_name));
     if (!co->mt.chat)
         log_line(LOG_INFO, "no chat: %s", co->mt.no_chat);
+    TRY(model_identity_open(&co->identity, cfg->model_path, cfg->weights_digest, &cfg->digests));
     TRY(wire_mem_init(&co->rx, SMALL_MESSAGE_MEM));
     TRY(request_table_create(&co->requests, cfg->max_waiting + SPARE_REQUESTS));
     TRY(text_service_start(&co->text, &co->mt, cfg->client_port.max_message));
     TRY(client_port_open(&co->client_port, co->zmq_ctx, &cfg->client_port));
     TRY(worker_port_open(&co->worker_port, co->zmq_ctx, &cfg->worker_port));
+    groups_require(co);
     log_line(LOG_INFO, "serving %s on %s, workers on %s", cfg->model_name,
              client_port_endpoint(co->client_port), worker_port_endpoint(co->worker_port));
     coordinator_notify(co, "listening %s %s", client_port_endpoint(co->client_port),
@@ -51,6 +53,7 @@ void coordinator_close(struct coordinator *co)
     free(co->fx);
     wire_mem_fini(&co->rx);
     model_text_close(&co->mt);
+    model_identity_close(&co->identity);
 }
 
 void coordinator_notify(struct coordinator *co, const char *fmt, ...)

@@ -14,11 +14,19 @@
 
 struct args {
     struct shared_options shared;
-    const char *workers;
+    const char *workers, *weights_digest;
     int64_t notify_fd;
 };
 
 static const struct option_row own_rows[] = {
+    {.help = "Identity"},
+    {.name = "weights-digest",
+     .type = OPT_STRING,
+     .at = offsetof(struct args, weights_digest),
+     .arg = "HEX",
+     .help = "Weights digest (64 digits) that worker groups must have; default: that of the weight "
+             "files at --model, which are read once when a group is connected (the user's cache "
+             "folder keeps the result)."},
     {.help = "Endpoints"},
     {.name = "workers",
      .type = OPT_STRING,
@@ -105,6 +113,7 @@ static struct coordinator_config config_of(const struct args *a)
     return (struct coordinator_config){
         .model_path = o->model,
         .model_name = o->name ? o->name : last_part(o->model),
+        .weights_digest = a->weights_digest,
         .client_port = {.endpoints = o->listen,
                         .allow_remote = o->allow_remote,
                         .max_message = o->max_message,
@@ -173,6 +182,7 @@ int main(int argc, char **argv)
         return 1;
     }
     struct coordinator_config cfg = config_of(&args);
+    digest_cache_init(&cfg.digests, getenv("XDG_CACHE_HOME"), getenv("HOME"));
     enum status st = catch_signals();
     if (st == ST_OK)
         st = coordinator_open(&co, &cfg);

@@ -1,12 +1,14 @@
 #include "coordinator/worker_port.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <zmq.h>
 
+#include "common/hex.h"
 #include "common/log.h"
 #include "common/wire/sock.h"
 
@@ -17,7 +19,7 @@ struct worker_port {
     char endpoint[256];
     struct worker_port_config cfg;
     struct worker_group groups[MAX_WORKER_GROUPS];
-    struct worker_group like; /* what a further group must fit; like.used says whether it counts */
+    struct worker_port_need need;
     uint64_t next_epoch, beat_us;
     struct wire_mem rx, tx;
 };
@@ -71,10 +73,9 @@ const char *worker_port_endpoint(const struct worker_port *l)
     return l->endpoint;
 }
 
-void worker_port_require(struct worker_port *l, const struct worker_group *like)
+void worker_port_require(struct worker_port *l, const struct worker_port_need *need)
 {
-    l->like = *like;
-    l->like.used = true;
+    l->need = *need;
 }
 
 const struct worker_group *worker_port_group(const struct worker_port *l, int i)
@@ -90,12 +91,16 @@ struct worker_group *worker_port_active(struct worker_port *l)
     return NULL;
 }
 
-struct worker_group *worker_port_promote(struct worker_port *l)
+struct worker_group *worker_port_promote(struct worker_port *l, bool known, const uint8_t *weights)
 {
     struct worker_group *first = NULL;
-    for (int i = 0; i < MAX_WORKER_GROUPS; i++)
-        if (l->groups[i].used && (!first || l->groups[i].epoch < first->epoch))
-            first = &l->groups[i];
+    for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
+        struct worker_group *g = &l->groups[i];
+        bool fits = !known || (g->has_weights &&
+                               (!weights || memcmp(g->weights, weights, SHA256_BYTES) == 0));
+        if (g->used && fits && (!first || g->epoch < first->epoch))
+            first = g;
+    }
     if (first)
         first->active = true;
     return first;
@@ -139,25 +144,50 @@ void worker_port_drop(struct worker_port *l, struct worker_group *g, const char 
     fence(l, ev, g, why);
 }
 
-/* why a group cannot serve, or NULL */
-static const char *unfit(const struct worker_port *l, const struct worker_hello *h, char *buf,
-                         size_t n)
+void worker_port_refuse(struct worker_port *l, struct worker_group *g, const char *why)
 {
-    const struct worker_group *w = &l->like;
-    if (h->wire_version != WORKER_WIRE_VERSION)
-        snprintf(buf, n, "worker protocol %u, this coordinator speaks %d: use one build",
-                 h->wire_version, WORKER_WIRE_VERSION);
-    else if (!h->world || !h->vocab || !h->max_ctx || !h->block_len || !h->n_blocks ||
-             !h->max_step_tokens || !h->max_seqs)
-        snprintf(buf, n, "a Hello with a zero in it");
-    else if (w->used && h->digest != w->digest)
-        snprintf(buf, n, "another model (digest %016llx, this server has %016llx)",
-                 (unsigned long long)h->digest, (unsigned long long)w->digest);
-    else if (w->used && (h->block_len != w->block_len || h->vocab != w->vocab))
-        snprintf(buf, n, "block length %u and vocabulary %u, this server has %u and %u",
-                 h->block_len, h->vocab, w->block_len, w->vocab);
-    else if (w->used && (h->max_ctx < w->max_ctx || h->max_step_tokens < w->max_step_tokens ||
-                         h->max_seqs < w->max_seqs))
+    struct worker_msg msg = {.type = WMSG_REFUSED, .u.refused = why};
+    log_line(LOG_WARN, "worker group of pid %llu refused: %s", (unsigned long long)g->pid, why);
+    send_to(l, g->identity, g->n_identity, &msg);
+    g->used = false;
+}
+
+/* ---- what a group must fit ---- */
+
+/* Sizes that a Hello may have; a worker's options allow no others. */
+static const char *impossible(const struct worker_port *l, const struct worker_hello *h, char *buf,
+                              size_t n)
+{
+    const struct {
+        const char *name;
+        uint64_t value, least, most;
+    } rows[] = {
+        {"world", h->world, 1, 1024},
+        {"vocab", h->vocab, l->need.model_vocab, l->need.model_vocab},
+        {"max_ctx", h->max_ctx, 2, l->need.model_max_ctx},
+        {"block_len", h->block_len, 1, 4096},
+        {"n_blocks", h->n_blocks, 1, 100000000},
+        {"n_blocks * block_len", (uint64_t)h->n_blocks * h->block_len, 1, INT32_MAX},
+        {"max_step_tokens", h->max_step_tokens, 1, 65536},
+        {"max_seqs", h->max_seqs, 1, 4096},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rows[i].value < rows[i].least || rows[i].value > rows[i].most) {
+            snprintf(buf, n,
+                     "its Hello says %s %" PRIu64 ", which must be in [%" PRIu64 ", %" PRIu64 "]",
+                     rows[i].name, rows[i].value, rows[i].least, rows[i].most);
+            return buf;
+        }
+    return NULL;
+}
+
+static const char *other_shape(const struct worker_port_need *w, const struct worker_hello *h,
+                               char *buf, size_t n)
+{
+    if (h->block_len != w->block_len)
+        snprintf(buf, n, "block length %u, this server has %u", h->block_len, w->block_len);
+    else if (h->max_ctx < w->max_ctx || h->max_step_tokens < w->max_step_tokens ||
+             h->max_seqs < w->max_seqs)
         snprintf(buf, n,
                  "max_ctx %u, max_step_tokens %u, max_seqs %u: this server needs %u, %u, %u",
                  h->max_ctx, h->max_step_tokens, h->max_seqs, w->max_ctx, w->max_step_tokens,
@@ -167,11 +197,60 @@ static const char *unfit(const struct worker_port *l, const struct worker_hello 
     return buf;
 }
 
+static const char *other_digest(const char *name, const uint8_t *its, const uint8_t *ours,
+                                const char *from, char *buf, size_t n)
+{
+    char a[2 * SHA256_BYTES + 1], b[2 * SHA256_BYTES + 1];
+    hex_of(its, SHA256_BYTES, a);
+    hex_of(ours, SHA256_BYTES, b);
+    snprintf(buf, n, "the %s differs: the group has %s, this server %s (%s)", name, a, b, from);
+    return buf;
+}
+
+/* Why a group with that identity cannot serve here, or NULL. */
+static const char *other_identity(const struct worker_port_need *w, const struct worker_group *g,
+                                  char *buf, size_t n)
+{
+    if (w->has_weights && g->has_weights && memcmp(g->weights, w->weights, SHA256_BYTES) != 0)
+        return other_digest("weights digest (configuration and weights)", g->weights, w->weights,
+                            w->weights_from, buf, n);
+    if (w->has_text && g->has_text && memcmp(g->text, w->text, SHA256_BYTES) != 0)
+        return other_digest("text digest (tokenizer, templates, end ids, generation defaults)",
+                            g->text, w->text, "own", buf, n);
+    if (*w->numerics && strcmp(g->numerics, w->numerics) != 0) {
+        snprintf(buf, n, "the numerics id differs: the group has %s, this server %s", g->numerics,
+                 w->numerics);
+        return buf;
+    }
+    return NULL;
+}
+
+/* Why a group cannot serve, or NULL.  g: filled from the Hello. */
+static const char *unfit(const struct worker_port *l, const struct worker_hello *h,
+                         const struct worker_group *g, char *buf, size_t n)
+{
+    if (h->wire_version != WORKER_WIRE_VERSION) {
+        snprintf(buf, n, "worker protocol %u, this coordinator speaks %d: use one build",
+                 h->wire_version, WORKER_WIRE_VERSION);
+        return buf;
+    }
+    const char *why = other_identity(&l->need, g, buf, n);
+    if (!why)
+        why = impossible(l, h, buf, n);
+    if (!why && l->need.has_shape)
+        why = other_shape(&l->need, h, buf, n);
+    return why;
+}
+
 static void fill_group(struct worker_group *g, const struct worker_hello *h)
 {
     g->launch = h->launch;
     g->pid = h->pid;
-    g->digest = h->digest;
+    snprintf(g->numerics, sizeof g->numerics, "%s", h->numerics);
+    g->has_weights = h->has_weights;
+    g->has_text = h->has_text;
+    memcpy(g->weights, h->weights, sizeof g->weights);
+    memcpy(g->text, h->text, sizeof g->text);
     snprintf(g->model, sizeof g->model, "%s", h->model);
     snprintf(g->backend, sizeof g->backend, "%s", h->backend);
     snprintf(g->coll, sizeof g->coll, "%s", h->coll);
@@ -187,10 +266,11 @@ static void fill_group(struct worker_group *g, const struct worker_hello *h)
 static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id,
                      const struct worker_hello *h, uint64_t now_us, struct worker_port_event *ev)
 {
-    char why[256];
-    struct worker_group *g = NULL;
+    char why[512];
+    struct worker_group *g = NULL, new = {.used = true, .heard_us = now_us};
     struct worker_msg reply = {.type = WMSG_REFUSED};
-    reply.u.refused = unfit(l, h, why, sizeof why);
+    fill_group(&new, h);
+    reply.u.refused = unfit(l, h, &new, why, sizeof why);
     for (int i = 0; i < MAX_WORKER_GROUPS && !g; i++)
         if (!l->groups[i].used)
             g = &l->groups[i];
@@ -202,10 +282,10 @@ static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id,
         send_to(l, id, n_id, &reply);
         return;
     }
-    *g = (struct worker_group){.used = true, .heard_us = now_us, .epoch = ++l->next_epoch};
+    *g = new;
+    g->epoch = ++l->next_epoch;
     memcpy(g->identity, id, n_id);
     g->n_identity = (uint8_t)n_id;
-    fill_group(g, h);
     reply.type = WMSG_WELCOME;
     reply.u.welcome = (struct worker_welcome){g->epoch, l->cfg.heartbeat_ms, l->cfg.lease_ms};
     if (!send_to(l, id, n_id, &reply)) {
@@ -259,6 +339,17 @@ static void on_result(const struct worker_port *l, struct worker_group *g,
     ev->result.epoch = g->plan_epoch; /* the scheduler counts its own */
 }
 
+static void on_weights(const struct worker_weights *w, struct worker_group *g,
+                       struct worker_port_event *ev)
+{
+    if (w->epoch != g->epoch || g->has_weights)
+        return;
+    g->has_weights = true;
+    memcpy(g->weights, w->digest, sizeof g->weights);
+    ev->kind = WORKER_PORT_WEIGHTS;
+    ev->group = g;
+}
+
 static struct worker_group *group_of(struct worker_port *l, const uint8_t *id, size_t n)
 {
     for (int i = 0; i < MAX_WORKER_GROUPS; i++)
@@ -302,6 +393,9 @@ static void on_message(struct worker_port *l, const uint8_t *id, size_t n_id, co
     case WMSG_STEP_RESULT:
         on_result(l, g, &m.u.result, now_us, ev);
         return;
+    case WMSG_WEIGHTS:
+        on_weights(&m.u.weights, g, ev);
+        return;
     case WMSG_FAULT:
         snprintf(why, sizeof why, "rank %u: %.300s", m.u.fault.rank, m.u.fault.detail);
         fence(l, ev, g, why);
@@ -332,6 +426,21 @@ static bool receive(struct worker_port *l, uint64_t now_us, struct worker_port_e
     return got;
 }
 
+/* Groups that do not fit any more: what is needed has changed, or their digest became known. */
+static bool check_identities(struct worker_port *l, struct worker_port_event *ev)
+{
+    char why[512];
+    for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
+        struct worker_group *g = &l->groups[i];
+        if (!g->used || !other_identity(&l->need, g, why, sizeof why))
+            continue;
+        worker_port_refuse(l, g, why);
+        lost(ev, g, why);
+        return true;
+    }
+    return false;
+}
+
 static bool check_clocks(struct worker_port *l, uint64_t now_us, struct worker_port_event *ev)
 {
     for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
@@ -357,8 +466,12 @@ static bool check_clocks(struct worker_port *l, uint64_t now_us, struct worker_p
 void worker_port_poll(struct worker_port *l, uint64_t now_us, struct worker_port_event *ev)
 {
     ev->kind = WORKER_PORT_NONE;
+    if (check_identities(l, ev))
+        return;
     while (ev->kind == WORKER_PORT_NONE && receive(l, now_us, ev))
         ;
+    if (ev->kind == WORKER_PORT_WEIGHTS && check_identities(l, ev))
+        return;
     if (ev->kind == WORKER_PORT_NONE)
         check_clocks(l, now_us, ev);
 }

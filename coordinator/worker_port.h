@@ -21,9 +21,12 @@ struct worker_group {
     bool used, active;
     uint8_t identity[255];
     uint8_t n_identity;
-    uint64_t epoch, launch, pid, digest;
+    uint64_t epoch, launch, pid;
     uint64_t plan_epoch; /* the scheduler's, of the steps in flight */
     char model[128], backend[32], coll[32];
+    char numerics[NUMERICS_ID_SIZE];
+    bool has_weights, has_text;
+    uint8_t weights[SHA256_BYTES], text[SHA256_BYTES]; /* digests */
     uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
     uint64_t heard_us;                          /* last message from it */
     struct sent_step sent[MAX_STEPS_IN_FLIGHT]; /* the oldest first */
@@ -31,6 +34,17 @@ struct worker_group {
     uint64_t steps, max_step_us, max_us_per_token; /* slowest seen */
     uint32_t ring[256];                            /* recent step times in us */
     uint32_t n_ring;
+};
+
+/* What a group must fit. */
+struct worker_port_need {
+    uint32_t model_vocab, model_max_ctx; /* what the model has: more is impossible */
+    bool has_shape;                      /* of the scheduler: these */
+    uint32_t block_len, max_ctx, max_step_tokens, max_seqs;
+    bool has_weights, has_text;
+    uint8_t weights[SHA256_BYTES], text[SHA256_BYTES];
+    const char *weights_from;        /* whose digest that is, for messages */
+    char numerics[NUMERICS_ID_SIZE]; /* "": any */
 };
 
 struct worker_port_config {
@@ -46,9 +60,10 @@ struct worker_port_config {
 
 enum worker_port_event_kind {
     WORKER_PORT_NONE,
-    WORKER_PORT_JOINED, /* group said Hello (already checked against the first one) */
-    WORKER_PORT_RESULT, /* of the active group's oldest step in flight */
-    WORKER_PORT_LOST,   /* the group was fenced; why says what happened */
+    WORKER_PORT_JOINED,  /* group said Hello, and fits what is needed */
+    WORKER_PORT_WEIGHTS, /* the group's weights digest is known now, and fits */
+    WORKER_PORT_RESULT,  /* of the active group's oldest step in flight */
+    WORKER_PORT_LOST,    /* the group was fenced; why says what happened */
 };
 
 struct worker_port_event {
@@ -64,15 +79,19 @@ void worker_port_close(struct worker_port *l);
 void *worker_port_socket(struct worker_port *l);
 const char *worker_port_endpoint(const struct worker_port *l);
 
-/* What every further group must fit: set by the loop from the first group. */
-void worker_port_require(struct worker_port *l, const struct worker_group *like);
+/* What groups must fit from now on, those that are here too: one that does not is refused by name,
+ * which worker_port_poll reports as its loss. */
+void worker_port_require(struct worker_port *l, const struct worker_port_need *need);
 
 /* Next event: messages, silence, deadlines.  WORKER_PORT_NONE when there is nothing. */
 void worker_port_poll(struct worker_port *l, uint64_t now_us, struct worker_port_event *ev);
 
 struct worker_group *worker_port_active(struct worker_port *l);
-/* Makes the longest-waiting standby group active; NULL when there is none. */
-struct worker_group *worker_port_promote(struct worker_port *l);
+/* Makes the longest-waiting standby group active; NULL when there is none.  known: only one whose
+ * weights digest is known, and, where `weights` is not NULL, equal to that. */
+struct worker_group *worker_port_promote(struct worker_port *l, bool known, const uint8_t *weights);
+/* Sends a group away that has not become active. */
+void worker_port_refuse(struct worker_port *l, struct worker_group *g, const char *why);
 /* Fences a group that broke the protocol; ev tells the loss. */
 void worker_port_drop(struct worker_port *l, struct worker_group *g, const char *why,
                       struct worker_port_event *ev);

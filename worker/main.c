@@ -73,12 +73,13 @@ static int exit_code_of(enum loop_end end)
 static struct worker_hello hello_of(const struct rank *g)
 {
     const struct model_config *mc = decoder_model(g->model);
-    return (struct worker_hello){
+    struct worker_hello h = {
         .wire_version = WORKER_WIRE_VERSION,
         .model = g->opt->name ? g->opt->name : base_name(g->opt->model),
         .backend = worker_backend_name(g->opt),
         .coll = g->co->ops.name,
-        .digest = g->digest,
+        .numerics = g->numerics,
+        .has_text = g->has_text,
         .world = (uint32_t)g->ci.world,
         .vocab = (uint32_t)mc->vocab,
         .max_ctx = (uint32_t)g->plan.dc.max_ctx,
@@ -89,6 +90,9 @@ static struct worker_hello hello_of(const struct rank *g)
         .launch = g->launch,
         .pid = (uint64_t)getpid(),
     };
+    h.has_weights = g->weights_agreed && weights_digest_get(g->weights, h.weights) == DIGEST_KNOWN;
+    memcpy(h.text, g->text, sizeof h.text);
+    return h;
 }
 
 /* The loop, and the end of the job when it does not end as asked. */
@@ -100,6 +104,8 @@ static int serve(struct rank *g, const char *connect)
                                   .step = g->step,
                                   .comm_us = &g->co->us,
                                   .hello = &hello,
+                                  .weights = g->weights,
+                                  .first_on_host = g->ci.local_rank == 0,
                                   .lease_ms = (uint32_t)g->opt->lease_ms,
                                   .peer_ms = (uint32_t)g->opt->peer_ms,
                                   .stop = &stop_asked};
@@ -127,8 +133,10 @@ static int run(const struct worker_options *opt, const struct option_result *res
 {
     struct rank g = {0};
     struct control_info ci = {0};
+    struct digest_cache cache;
     char name[32];
     enum status st = control_open(&ci);
+    digest_cache_init(&cache, getenv("XDG_CACHE_HOME"), getenv("HOME"));
     snprintf(name, sizeof name, "worker.%d", ci.rank);
     log_init(name, (enum log_level)opt->shared.log_level);
     if (st != ST_OK) {
@@ -143,7 +151,7 @@ static int run(const struct worker_options *opt, const struct option_result *res
     }
     if (opt->shared.print_config && ci.rank == 0)
         worker_options_print(stderr, opt, res);
-    st = rank_prepare(&g, &opt->shared, &ci);
+    st = rank_prepare(&g, &opt->shared, &ci, &cache);
     g.ci = ci;
     if (st == ST_OK)
         st = rank_load(&g);

@@ -3,18 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *activations(const struct numerics *n)
+static const char *activations(const struct numerics_facts *n)
 {
     return strcmp(n->backend, "cpu") == 0 ? "a8" : "aw";
 }
 
-void numerics_id(const struct numerics *n, char out[NUMERICS_ID_SIZE])
+void numerics_id(const struct numerics_facts *n, char out[NUMERICS_ID_SIZE])
 {
     char ranks[16] = "tp1.2.4.8";
     bool same = n->world == 1 || n->world == 2 || n->world == 4 || n->world == 8;
     if (!same)
         snprintf(ranks, sizeof ranks, "tp%d", n->world);
-    snprintf(out, NUMERICS_ID_SIZE, "%d/%.16s/%s/%s/kv-%s/%s%s%.16s", NUMERIC_CONTRACT, n->backend,
-             n->fast ? "fast" : "strict", activations(n), dtype_name(n->kv), ranks,
+    snprintf(out, NUMERICS_ID_SIZE, "%d/%.16s%s%s/kv-%s/%s%s%.16s", NUMERIC_CONTRACT, n->backend,
+             n->fast ? NUMERICS_ID_FAST : "/strict/", activations(n), dtype_name(n->kv), ranks,
              *n->matrix ? "/" : "", n->matrix);
 }

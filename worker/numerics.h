@@ -26,7 +26,7 @@
  * tests/golden change then, too. */
 enum { NUMERIC_CONTRACT = 1 };
 
-struct numerics {
+struct numerics_facts {
     const char *backend; /* "cpu" */
     bool fast;
     enum dtype kv;
@@ -34,6 +34,6 @@ struct numerics {
     const char *matrix; /* backend_info.matrix; "": none */
 };
 
-void numerics_id(const struct numerics *n, char out[NUMERICS_ID_SIZE]);
+void numerics_id(const struct numerics_facts *n, char out[NUMERICS_ID_SIZE]);
 
 #endif

@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/digest/text_digest.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "worker/host_share.h"
 #include "worker/load/pack_cache.h"
+#include "worker/numerics.h"
+#include "worker/rank_weights.h"
 
 /* ---- agreement ---- */
 
@@ -17,6 +20,7 @@
 struct agreed {
     uint64_t digest;
     int64_t max_tokens, max_seqs, max_ctx, block_len, kv_dtype, coll, graphs;
+    char numerics[NUMERICS_ID_SIZE];
 };
 
 /* Rank 0 finds the first rank that differs from it. */
@@ -46,8 +50,27 @@ static enum status compare(const struct agreed *all, int world)
                 FAIL(ST_RANGE, "rank %d has %s %lld, rank 0 has %lld", r, fields[i].name,
                      (long long)b, (long long)a);
         }
+        if (strcmp(all[r].numerics, all[0].numerics) != 0)
+            FAIL(ST_RANGE, "rank %d has the numerics %s, rank 0 has %s", r, all[r].numerics,
+                 all[0].numerics);
     }
     return ST_OK;
+}
+
+/* The weights digests, as far as they are known. */
+static enum status agree_on_weights(struct rank *g)
+{
+    struct rank_weights mine = rank_weights_of(g->weights, g->ci.local_rank == 0);
+    struct rank_weights *all = calloc((size_t)g->ci.world, sizeof *all);
+    enum rank_agreement agreement = RANKS_WAIT;
+    if (!all)
+        FAIL(ST_NOMEM, "no memory for %d ranks", g->ci.world);
+    enum status st = control_gather(&mine, sizeof mine, all);
+    if (st == ST_OK && g->ci.rank == 0)
+        st = rank_weights_compare(all, g->ci.world, &agreement);
+    free(all);
+    g->weights_agreed = agreement == RANKS_AGREE;
+    return st;
 }
 
 static enum status agree(struct rank *g)
@@ -64,14 +87,39 @@ static enum status agree(struct rank *g)
     size_t len = sizeof g->launch;
     if (!all)
         FAIL(ST_NOMEM, "no memory for %d ranks", g->ci.world);
+    memcpy(mine.numerics, g->numerics, sizeof mine.numerics);
     enum status st = control_gather(&mine, sizeof mine, all);
     if (st == ST_OK && g->ci.rank == 0)
         st = compare(all, g->ci.world);
     free(all);
     TRY(st); /* on rank 0 alone: the caller ends the job */
+    TRY(agree_on_weights(g));
     if (g->ci.rank == 0)
         g->launch = random_u64();
     return control_bcast(&g->launch, sizeof g->launch, &len, 0);
+}
+
+/* ---- identity ---- */
+
+/* Every rank may hash its files, but a host's ranks take turns through the cache: one does. */
+static enum status open_digests(struct rank *g, const struct digest_cache *cache)
+{
+    struct weights_digest_config cfg = {
+        .model = g->opt->model, .cache = cache, .shares = g->ci.local_rank != 0};
+    TRY(weights_digest_open(&g->weights, &cfg));
+    return g->ci.rank == 0 ? text_digest(g->opt->model, &g->has_text, g->text) : ST_OK;
+}
+
+static void set_numerics(struct rank *g)
+{
+    struct numerics_facts n = {.backend = worker_backend_name(g->opt),
+                               .fast = g->opt->numerics != 0,
+                               .kv = g->plan.dc.kv_dtype,
+                               .world = g->ci.world,
+                               .matrix = g->plan.info.matrix};
+    numerics_id(&n, g->numerics);
+    if (g->ci.rank == 0)
+        log_line(LOG_INFO, "numerics %s", g->numerics);
 }
 
 /* ---- sizes ---- */
@@ -103,11 +151,13 @@ static enum status plan_memory(struct rank *g)
 }
 
 enum status rank_prepare(struct rank *g, const struct shared_options *opt,
-                         const struct control_info *ci)
+                         const struct control_info *ci, const struct digest_cache *cache)
 {
     *g = (struct rank){.opt = opt, .ci = *ci, .threads = (int)opt->threads};
     struct host_taken base = host_taken();
     struct host_share share;
+    TRY(loader_open(&g->ld, opt->model));
+    TRY(open_digests(g, cache)); /* before the rank is bound: all cores may hash */
     TRY(host_share_take(ci, worker_wants_binding(opt), &share));
     if (g->threads == 0)
         g->threads = share.threads;
@@ -117,10 +167,10 @@ enum status rank_prepare(struct rank *g, const struct shared_options *opt,
     struct backend_config bc = worker_backend_config(opt, g->threads, ci->local_rank);
     bc.pin = share.bound && g->threads == share.threads;
     TRY(backend_open(&g->be, worker_backend_name(opt), &bc));
-    TRY(loader_open(&g->ld, opt->model));
     struct rank_place place = {ci->rank, ci->world, ci->local_world, ci->one_host, base};
     g->digest = loader_digest(g->ld);
     TRY(rank_plan_init(&g->plan, opt, &place, g->be, g->ld));
+    set_numerics(g);
     TRY(agree(g));
     return plan_memory(g);
 }
@@ -183,6 +233,7 @@ enum status rank_load(struct rank *g)
     backend_part(g->be, PART_STEP);
     TRY(rank_step_create(&g->step, &g->plan.rc));
     TRY(control_barrier());
+    weights_digest_begin(g->weights);
     if (g->ci.rank == 0)
         log_line(LOG_INFO,
                  "loaded %s in %.2f s: %d ranks, collective %s, %d thread%s each, %d graphs",
@@ -196,6 +247,7 @@ void rank_close(struct rank *g)
     rank_step_destroy(g->step);
     decoder_close(g->model);
     timed_coll_close(g->co);
+    weights_digest_close(g->weights);
     loader_close(g->ld);
     if (g->be)
         backend_ops_of(g->be)->close(g->be);

@@ -7,16 +7,18 @@
 #include "collectives/control.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "worker/rank_weights.h"
 
 /* What rank 0 broadcasts: a head, then n bytes. */
-enum kind { KIND_RELAY, KIND_ROWS, KIND_TICK, KIND_END };
+enum kind { KIND_RELAY, KIND_ROWS, KIND_TICK, KIND_WEIGHTS, KIND_END };
 
 struct head {
     uint32_t kind, n; /* END: n is the enum loop_end */
 };
 
-enum { TICK_MS = 500 };                    /* an idle rank 0 tells the others that it lives */
-enum { PEEK_US = 50, WAIT_US = 10000 };    /* for the device: with and without an eye on messages */
+enum { TICK_MS = 500 };                 /* an idle rank 0 tells the others that it lives */
+enum { WEIGHTS_MS = 1000 };             /* between two questions for the ranks' weights digests */
+enum { PEEK_US = 50, WAIT_US = 10000 }; /* for the device: with and without an eye on messages */
 enum { MEM_BYTES = 4 * RANK_MAX_MESSAGE }; /* address space of decoded messages */
 
 /* A step that the device computes or has computed, and whose result was not sent. */
@@ -37,7 +39,10 @@ struct loop {
     int32_t *rows;                               /* [max_seqs] rows that want all logits */
     struct running running[MAX_STEPS_IN_FLIGHT]; /* the oldest first */
     int n_running;
-    uint64_t sent_us; /* when the last result was sent */
+    uint64_t sent_us;             /* when the last result was sent */
+    struct rank_weights *weights; /* [world] */
+    bool weights_told;            /* to the coordinator, or there is nothing to tell */
+    uint64_t weights_us;          /* when the ranks were asked last */
 };
 
 static void finish(struct loop *l, enum loop_end end)
@@ -130,6 +135,46 @@ static enum status send_result(struct loop *l)
     r->tokens = rank_step_tokens(l->cfg.step, &r->n);
     l->last_step = step.step_id;
     return coordinator_port_send(l->cfg.port, &reply);
+}
+
+/* ---- the weights digest ---- */
+
+/* Every rank. */
+static enum status give_weights(struct loop *l)
+{
+    struct rank_weights mine = rank_weights_of(l->cfg.weights, l->cfg.first_on_host);
+    return control_gather(&mine, sizeof mine, l->weights);
+}
+
+/* Rank 0: asks all ranks. */
+static enum status compare_weights(struct loop *l, enum rank_agreement *agreement)
+{
+    TRY(tell(l, KIND_WEIGHTS, 0, 0));
+    coordinator_port_lend(l->cfg.port);
+    enum status st = give_weights(l);
+    coordinator_port_take(l->cfg.port, l->last_step);
+    TRY(st);
+    return rank_weights_compare(l->weights, l->cfg.world, agreement);
+}
+
+/* Rank 0: tells the coordinator once all ranks know their digests and these are equal. */
+static enum status tell_weights(struct loop *l)
+{
+    struct worker_msg m = {.type = WMSG_WEIGHTS, .u.weights.epoch = l->welcome.epoch};
+    enum rank_agreement agreement = RANKS_AGREE;
+    if (l->weights_told || l->welcome.epoch == 0)
+        return ST_OK;
+    enum digest_state state = weights_digest_get(l->cfg.weights, m.u.weights.digest);
+    l->weights_told = state == DIGEST_NONE;
+    if (state != DIGEST_KNOWN || clock_us() - l->weights_us < WEIGHTS_MS * 1000U)
+        return ST_OK;
+    if (l->cfg.world > 1)
+        TRY(compare_weights(l, &agreement));
+    l->weights_us = clock_us();
+    if (agreement == RANKS_NEVER)
+        log_line(LOG_WARN, "a host of this group has no weights digest");
+    l->weights_told = agreement != RANKS_WAIT;
+    return agreement == RANKS_AGREE ? coordinator_port_send(l->cfg.port, &m) : ST_OK;
 }
 
 /* ---- messages ---- */
@@ -249,6 +294,7 @@ static enum status rank_0(struct loop *l)
             break;
         }
         TRY(l->n_running > 0 ? attend(l) : receive(l, TICK_MS));
+        TRY(tell_weights(l));
         if (cfg->world > 1 && clock_us() - ticked >= TICK_MS * 1000U) {
             ticked = clock_us();
             TRY(tell(l, KIND_TICK, 0, 0));
@@ -308,6 +354,9 @@ static enum status other_rank(struct loop *l)
             break;
         case KIND_TICK:
             break;
+        case KIND_WEIGHTS:
+            TRY(give_weights(l));
+            break;
         case KIND_END:
             finish(l, h.n <= LOOP_FAULT ? (enum loop_end)h.n : LOOP_FAULT);
             break;
@@ -326,7 +375,9 @@ static enum status run(struct loop *l)
     TRY(wire_mem_init(&l->mem, MEM_BYTES));
     l->buf = calloc(1, sizeof(struct head) + RANK_MAX_MESSAGE);
     l->rows = calloc(max_seqs, sizeof *l->rows);
-    if (!l->buf || !l->rows)
+    l->weights = calloc((size_t)l->cfg.world, sizeof *l->weights);
+    l->weights_told = l->cfg.hello && l->cfg.hello->has_weights;
+    if (!l->buf || !l->rows || !l->weights)
         FAIL(ST_NOMEM, "no memory for messages of %d bytes", (int)RANK_MAX_MESSAGE);
     return l->cfg.rank == 0 ? rank_0(l) : other_rank(l);
 }
@@ -342,6 +393,7 @@ enum status rank_loop_run(const struct rank_loop_config *cfg, enum loop_end *end
     *end = l.end;
     free(l.buf);
     free(l.rows);
+    free(l.weights);
     wire_mem_fini(&l.mem);
     return st;
 }

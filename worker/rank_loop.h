@@ -3,7 +3,8 @@
  * so all of them accept or refuse the same plan.  Rank 0 sends the results back.
  *
  * Between ranks (control_bcast): relayed coordinator messages, ROWS (whole rows of logits wanted
- * for the step just run; sent only when a draw needs them), TICK (rank 0 lives) and END.
+ * for the step just run; sent only when a draw needs them), TICK (rank 0 lives), WEIGHTS (every rank
+ * gives its weights digest, or says that it is not known yet) and END.
  *
  * Epochs: the Welcome names the group's epoch; a plan of another epoch is dropped.  A Reset names a
  * new one and makes all ranks forget their sequences. An end is one of enum loop_end.  After
@@ -14,6 +15,7 @@
 
 #include <signal.h>
 
+#include "common/digest/weights_digest.h"
 #include "common/wire/worker_msg.h"
 #include "worker/coordinator_port.h"
 #include "worker/rank_step.h"
@@ -31,12 +33,14 @@ enum loop_end {
 struct rank_loop_config {
     int rank, world;
     struct rank_step *step;
-    const uint64_t *comm_us;           /* rank 0: time spent in collectives so far (timed_coll) */
-    struct coordinator_port *port;     /* rank 0 */
-    const struct worker_hello *hello;  /* rank 0 */
-    uint32_t lease_ms;                 /* until the Welcome names another */
-    uint32_t peer_ms;                  /* how long a rank may take to accept a broadcast */
-    const volatile sig_atomic_t *stop; /* set by a signal handler; looked at by rank 0 */
+    const uint64_t *comm_us;          /* rank 0: time spent in collectives so far (timed_coll) */
+    struct coordinator_port *port;    /* rank 0 */
+    const struct worker_hello *hello; /* rank 0 */
+    const struct weights_digest *weights; /* NULL: there will be none */
+    bool first_on_host;                   /* of the ranks of its host */
+    uint32_t lease_ms;                    /* until the Welcome names another */
+    uint32_t peer_ms;                     /* how long a rank may take to accept a broadcast */
+    const volatile sig_atomic_t *stop;    /* set by a signal handler; looked at by rank 0 */
 };
 
 /* Runs to the end of the group.  The status is ST_OK for LOOP_SHUTDOWN and LOOP_SIGNAL. */

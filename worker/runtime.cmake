@@ -7,13 +7,15 @@ add_library(ingot_runtime STATIC
   step/step.c
   graphs.c
   rank_step.c
+  rank_weights.c
+  numerics.c
   options.c
   rank_plan.c
   inspect.c
   timed_coll.c
   coordinator_port.c
   rank_loop.c)
-target_link_libraries(ingot_runtime PUBLIC ingot_model ingot_wire ingot_coll ingot_common ingot_flags
+target_link_libraries(ingot_runtime PUBLIC ingot_model ingot_digest ingot_wire ingot_coll ingot_common ingot_flags
   PRIVATE PkgConfig::ZMQ PkgConfig::CJSON Threads::Threads m)
 
 add_executable(ingot-worker main.c rank.c host_share.c)

@@ -117,6 +117,7 @@ static void cuda_info(struct backend *be, struct backend_info *out)
         .experts = true,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
+    snprintf(out->matrix, sizeof out->matrix, "sm%d%d-mma", prop.major, prop.minor);
     snprintf(out->device, sizeof out->device, "CUDA %d %.60s, sm_%d%d", be->device, prop.name,
              prop.major, prop.minor);
 }

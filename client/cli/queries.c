@@ -65,8 +65,10 @@ static void status_json(const struct ingot_stats *s, const char *server)
         cli_put_json(stdout, g->backend, strlen(g->backend));
         fputs(",\"coll\":", stdout);
         cli_put_json(stdout, g->coll, strlen(g->coll));
-        printf(",\"step_ms_p50\":%.3f,\"step_ms_p99\":%.3f}", (double)g->step_us_p50 / 1e3,
-               (double)g->step_us_p99 / 1e3);
+        fputs(",\"numerics\":", stdout);
+        cli_put_json(stdout, g->numerics, strlen(g->numerics));
+        printf(",\"weights_digest\":\"%s\",\"step_ms_p50\":%.3f,\"step_ms_p99\":%.3f}",
+               g->weights_digest, (double)g->step_us_p50 / 1e3, (double)g->step_us_p99 / 1e3);
     }
     fputs("]}\n", stdout);
 }
@@ -97,7 +99,17 @@ static void group_line(const struct ingot_group *g)
     if (g->step_us_p99)
         printf("; step %.2f ms, at worst 1 %% %.2f ms", (double)g->step_us_p50 / 1e3,
                (double)g->step_us_p99 / 1e3);
-    putchar('\n');
+    fputs("\n           numerics ", stdout);
+    cli_put_name(stdout, g->numerics);
+    printf(", weights %.16s\n", *g->weights_digest ? g->weights_digest : "not known yet");
+}
+
+/* The beginnings of both digests, and where the first comes from. */
+static void identity_line(const struct ingot_model *m)
+{
+    printf("model      weights %.16s (", *m->weights_digest ? m->weights_digest : "-");
+    cli_put_name(stdout, m->weights_from);
+    printf("), text %.16s\n", *m->text_digest ? m->text_digest : "-");
 }
 
 static void status_text_lines(const struct ingot_stats *s, const struct ingot_server *server)
@@ -108,6 +120,7 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_se
     cli_put_name(stdout, server->model.name);
     printf("%s  %s%s%s\n", cli_sgr(stdout, 0), cli_sgr(stdout, s->ready && !s->draining ? 32 : 33),
            state, cli_sgr(stdout, 0));
+    identity_line(&server->model);
     fputs("server     ", stdout);
     cli_put_name(stdout, server->version);
     fputs(", up ", stdout);
@@ -173,9 +186,11 @@ static void model_json(const struct ingot_model *m)
 {
     fputs("{\"name\":", stdout);
     cli_put_json(stdout, m->name, strlen(m->name));
-    printf(",\"digest\":\"%016" PRIx64 "\",\"vocab\":%" PRIu32 ",\"max_ctx\":%" PRIu32
-           ",\"world\":%" PRIu32 ",\"chat\":%s}\n",
-           m->digest, m->vocab, m->max_ctx, m->world, m->chat ? "true" : "false");
+    printf(",\"weights_digest\":\"%s\",\"text_digest\":\"%s\",\"weights_from\":", m->weights_digest,
+           m->text_digest);
+    cli_put_json(stdout, m->weights_from, strlen(m->weights_from));
+    printf(",\"vocab\":%" PRIu32 ",\"max_ctx\":%" PRIu32 ",\"world\":%" PRIu32 ",\"chat\":%s}\n",
+           m->vocab, m->max_ctx, m->world, m->chat ? "true" : "false");
 }
 
 static void model_line(const struct ingot_model *m)

@@ -9,6 +9,7 @@
 #include <zmq.h>
 
 #include "common/clock.h"
+#include "common/hex.h"
 #include "common/random.h"
 #include "common/wire/client_msg.h"
 #include "common/wire/sock.h"
@@ -182,6 +183,22 @@ static void make_id(struct ingot_client *c, char id[INGOT_ID_SIZE])
 
 /* ---- connection ---- */
 
+/* name stays in the message's memory */
+static struct ingot_model model_of(const struct msg_model *w)
+{
+    struct ingot_model m = {.name = w->name,
+                            .vocab = w->vocab,
+                            .max_ctx = w->max_ctx,
+                            .world = w->world,
+                            .chat = w->chat};
+    snprintf(m.weights_from, sizeof m.weights_from, "%s", w->weights_from);
+    if (w->has_weights)
+        hex_of(w->weights, sizeof w->weights, m.weights_digest);
+    if (w->has_text)
+        hex_of(w->text, sizeof w->text, m.text_digest);
+    return m;
+}
+
 static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
 {
     struct client_msg m = {.type = MSG_HELLO};
@@ -203,9 +220,8 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
                                       .max_samples = w->max_samples};
     if (w->n_models) {
         snprintf(c->model_name, sizeof c->model_name, "%s", w->models[0].name);
-        c->server.model =
-            (struct ingot_model){c->model_name,        w->models[0].digest, w->models[0].vocab,
-                                 w->models[0].max_ctx, w->models[0].world,  w->models[0].chat};
+        c->server.model = model_of(&w->models[0]);
+        c->server.model.name = c->model_name;
     }
     return ST_OK;
 }
@@ -570,11 +586,8 @@ enum ingot_code ingot_models(struct ingot_client *c, const struct ingot_model **
     if (st != ST_OK)
         return (enum ingot_code)st;
     *n = reply.u.model_list.n_models < MAX_MODELS ? reply.u.model_list.n_models : MAX_MODELS;
-    for (size_t i = 0; i < *n; i++) {
-        const struct msg_model *w = &reply.u.model_list.models[i];
-        c->models[i] =
-            (struct ingot_model){w->name, w->digest, w->vocab, w->max_ctx, w->world, w->chat};
-    }
+    for (size_t i = 0; i < *n; i++)
+        c->models[i] = model_of(&reply.u.model_list.models[i]);
     *models = c->models;
     return INGOT_OK;
 }
@@ -617,9 +630,12 @@ enum ingot_code ingot_stats(struct ingot_client *c, struct ingot_stats *out)
                                               .world = g->world,
                                               .backend = g->backend,
                                               .coll = g->coll,
+                                              .numerics = g->numerics,
                                               .step_us_p50 = g->step_us_p50,
                                               .step_us_p99 = g->step_us_p99,
                                               .active = g->active};
+        if (g->has_weights)
+            hex_of(g->weights, sizeof g->weights, out->groups[i].weights_digest);
         out->n_groups++;
     }
     return INGOT_OK;

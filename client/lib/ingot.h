@@ -58,11 +58,13 @@ void ingot_close(struct ingot_client *c); /* NULL is fine; running requests are 
 
 struct ingot_model {
     const char *name;
-    uint64_t digest;
-    uint32_t vocab;   /* ids are below it */
-    uint32_t max_ctx; /* tokens, prompt and answer together */
-    uint32_t world;   /* ranks; 0 while no worker group is there */
-    bool chat;        /* has a chat template */
+    /* hexadecimal; "": not known */
+    char weights_digest[65], text_digest[65];
+    char weights_from[16]; /* "own", "told", "pending", "none": proto/ingot.proto, ModelInfo */
+    uint32_t vocab;        /* ids are below it */
+    uint32_t max_ctx;      /* tokens, prompt and answer together */
+    uint32_t world;        /* ranks; 0 while no worker group is there */
+    bool chat;             /* has a chat template */
 };
 
 struct ingot_server {
@@ -224,6 +226,8 @@ struct ingot_group {
     uint64_t epoch;
     uint32_t world;
     const char *backend, *coll;
+    const char *numerics;    /* id: what decides the bits beside model and request */
+    char weights_digest[65]; /* hexadecimal; "": not known yet */
     uint64_t step_us_p50, step_us_p99;
     bool active; /* it runs the steps; false: it stands by */
 };

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "common/plan.h"
+#include "common/sha256.h"
 #include "common/wire/frame.h"
 
 enum msg_type { /* header types, as in ingot.proto */
@@ -48,7 +49,9 @@ struct msg_hello {
 
 struct msg_model {
     const char *name;
-    uint64_t digest;
+    bool has_weights, has_text;
+    uint8_t weights[SHA256_BYTES], text[SHA256_BYTES]; /* digests */
+    const char *weights_from;                          /* "own", "told", "pending", "none" */
     uint32_t vocab, max_ctx, world;
     bool chat;
 };
@@ -197,9 +200,11 @@ struct msg_model_list {
 struct msg_group {
     uint64_t epoch;
     uint32_t world;
-    const char *backend, *coll;
+    const char *backend, *coll, *numerics;
     uint64_t step_us_p50, step_us_p99;
     bool active; /* false: it stands by */
+    bool has_weights;
+    uint8_t weights[SHA256_BYTES];
 };
 
 struct msg_stats {

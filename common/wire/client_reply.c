@@ -33,7 +33,11 @@ static enum status put_models(Ingot__ModelInfo ***list, size_t *n_list,
     for (uint32_t i = 0; i < n; i++) {
         ingot__model_info__init(&m[i]);
         m[i].name = borrow(models[i].name);
-        SET(m[i], digest, models[i].digest);
+        if (models[i].has_weights)
+            SET(m[i], weights_digest, pb_digest(models[i].weights));
+        if (models[i].has_text)
+            SET(m[i], text_digest, pb_digest(models[i].text));
+        m[i].weights_from = borrow(models[i].weights_from);
         SET(m[i], vocab, models[i].vocab);
         SET(m[i], max_ctx, models[i].max_ctx);
         SET(m[i], world, models[i].world);
@@ -179,6 +183,9 @@ static enum status encode_stats(struct wire_bytes *out, const struct msg_stats *
         SET(groups[i], step_us_p50, g->step_us_p50);
         SET(groups[i], step_us_p99, g->step_us_p99);
         SET(groups[i], active, g->active);
+        groups[i].numerics = borrow(g->numerics);
+        if (g->has_weights)
+            SET(groups[i], weights_digest, pb_digest(g->weights));
         m.group[i] = &groups[i];
     }
     return pb_pack(out, MSG_STATS_REPLY, &m.base, mem);
@@ -290,13 +297,19 @@ static enum status get_models(const struct msg_model **out, uint32_t *n_out,
 {
     struct msg_model *models;
     MEM_ARRAY(models, n, mem);
-    for (size_t i = 0; i < n; i++)
-        models[i] = (struct msg_model){.name = pb_string(list[i]->name),
-                                       .digest = list[i]->digest,
-                                       .vocab = list[i]->vocab,
-                                       .max_ctx = list[i]->max_ctx,
-                                       .world = list[i]->world,
-                                       .chat = list[i]->chat};
+    for (size_t i = 0; i < n; i++) {
+        struct msg_model *to = &models[i];
+        *to = (struct msg_model){.name = pb_string(list[i]->name),
+                                 .weights_from = pb_string(list[i]->weights_from),
+                                 .vocab = list[i]->vocab,
+                                 .max_ctx = list[i]->max_ctx,
+                                 .world = list[i]->world,
+                                 .chat = list[i]->chat};
+        TRY(pb_get_digest(to->weights, &to->has_weights, list[i]->has_weights_digest,
+                          list[i]->weights_digest, "weights_digest"));
+        TRY(pb_get_digest(to->text, &to->has_text, list[i]->has_text_digest, list[i]->text_digest,
+                          "text_digest"));
+    }
     *out = models;
     *n_out = (uint32_t)n;
     return ST_OK;
@@ -405,14 +418,19 @@ static enum status decode_stats(struct msg_stats *s, const Ingot__StatsReply *m,
                             .ready = m->ready,
                             .draining = m->draining};
     MEM_ARRAY(groups, m->n_group, mem);
-    for (size_t i = 0; i < m->n_group; i++)
-        groups[i] = (struct msg_group){.epoch = m->group[i]->epoch,
-                                       .world = m->group[i]->world,
-                                       .backend = pb_string(m->group[i]->backend),
-                                       .coll = pb_string(m->group[i]->coll),
-                                       .step_us_p50 = m->group[i]->step_us_p50,
-                                       .step_us_p99 = m->group[i]->step_us_p99,
-                                       .active = m->group[i]->active};
+    for (size_t i = 0; i < m->n_group; i++) {
+        const Ingot__WorkerGroup *g = m->group[i];
+        groups[i] = (struct msg_group){.epoch = g->epoch,
+                                       .world = g->world,
+                                       .backend = pb_string(g->backend),
+                                       .coll = pb_string(g->coll),
+                                       .numerics = pb_string(g->numerics),
+                                       .step_us_p50 = g->step_us_p50,
+                                       .step_us_p99 = g->step_us_p99,
+                                       .active = g->active};
+        TRY(pb_get_digest(groups[i].weights, &groups[i].has_weights, g->has_weights_digest,
+                          g->weights_digest, "weights_digest"));
+    }
     s->n_groups = (uint32_t)m->n_group;
     s->groups = groups;
     return ST_OK;

@@ -79,3 +79,20 @@ const char *pb_string(const char *s)
 {
     return s ? s : "";
 }
+
+ProtobufCBinaryData pb_digest(const uint8_t digest[SHA256_BYTES])
+{
+    return (ProtobufCBinaryData){SHA256_BYTES, (uint8_t *)(uintptr_t)digest};
+}
+
+enum status pb_get_digest(uint8_t out[SHA256_BYTES], bool *has, protobuf_c_boolean is_set,
+                          ProtobufCBinaryData b, const char *field)
+{
+    *has = is_set;
+    if (!is_set)
+        return ST_OK;
+    if (b.len != SHA256_BYTES)
+        FAIL(ST_FORMAT, "%s has %zu bytes, a digest has %d", field, b.len, SHA256_BYTES);
+    memcpy(out, b.data, SHA256_BYTES);
+    return ST_OK;
+}

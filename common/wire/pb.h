@@ -3,7 +3,9 @@
 #define COMMON_WIRE_PB_H
 
 #include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 
+#include "common/sha256.h"
 #include "common/wire/frame.h"
 
 /* Unpacks into mem; refuses unknown fields by their path (*out is set even then, else NULL). */
@@ -24,6 +26,13 @@ MUST_CHECK enum status pb_pack(struct wire_bytes *out, uint16_t type, const Prot
 
 /* Sets an optional field. */
 #define SET(m, field, value) ((m).has_##field = 1, (m).field = (value))
+
+/* The bytes of a digest, borrowed. */
+ProtobufCBinaryData pb_digest(const uint8_t digest[SHA256_BYTES]);
+/* *has = is_set; ST_FORMAT: bytes of another length. */
+MUST_CHECK enum status pb_get_digest(uint8_t out[SHA256_BYTES], bool *has,
+                                     protobuf_c_boolean is_set, ProtobufCBinaryData b,
+                                     const char *field);
 
 /* s, or "" for NULL. */
 const char *pb_string(const char *s);

@@ -7,6 +7,7 @@
 #include "worker.pb-c.h"
 
 static_assert((int)WMSG_FAULT == INGOT__WORKER__TYPE__FAULT, "types follow worker.proto");
+static_assert((int)WMSG_WEIGHTS == INGOT__WORKER__TYPE__WEIGHTS, "types follow worker.proto");
 static_assert((int)WMSG_REFUSED == INGOT__WORKER__TYPE__REFUSED, "types follow worker.proto");
 
 static enum status need(int has, const char *field)
@@ -26,7 +27,10 @@ static enum status decode_hello(struct worker_hello *h, const Ingot__Worker__Hel
     h->model = m->model;
     h->backend = pb_string(m->backend);
     h->coll = pb_string(m->coll);
-    h->digest = m->digest;
+    h->numerics = pb_string(m->numerics);
+    TRY(pb_get_digest(h->weights, &h->has_weights, m->has_weights_digest, m->weights_digest,
+                      "weights_digest"));
+    TRY(pb_get_digest(h->text, &h->has_text, m->has_text_digest, m->text_digest, "text_digest"));
     h->world = m->world;
     h->vocab = m->vocab;
     h->max_ctx = m->max_ctx;
@@ -186,6 +190,14 @@ static enum status decode_fault(struct worker_fault *f, const Ingot__Worker__Fau
     return ST_OK;
 }
 
+static enum status decode_weights(struct worker_weights *w, const Ingot__Worker__Weights *m)
+{
+    bool has;
+    TRY(need(m->has_digest, "digest"));
+    w->epoch = m->epoch;
+    return pb_get_digest(w->digest, &has, m->has_digest, m->digest, "digest");
+}
+
 static const ProtobufCMessageDescriptor *descriptor_of(uint16_t type)
 {
     switch (type) {
@@ -199,6 +211,8 @@ static const ProtobufCMessageDescriptor *descriptor_of(uint16_t type)
         return &ingot__worker__fault__descriptor;
     case WMSG_GOODBYE:
         return &ingot__worker__goodbye__descriptor;
+    case WMSG_WEIGHTS:
+        return &ingot__worker__weights__descriptor;
     case WMSG_WELCOME:
         return &ingot__worker__welcome__descriptor;
     case WMSG_STEP_PLAN:
@@ -235,6 +249,8 @@ enum status worker_msg_decode(struct worker_msg *out, const void *data, size_t n
         return decode_plan(&out->u.plan, (const void *)m, mem);
     case WMSG_FAULT:
         return decode_fault(&out->u.fault, (const void *)m);
+    case WMSG_WEIGHTS:
+        return decode_weights(&out->u.weights, (const void *)m);
     case WMSG_HEARTBEAT:
         out->u.beat.epoch = ((const Ingot__Worker__Heartbeat *)m)->epoch;
         out->u.beat.last_step = ((const Ingot__Worker__Heartbeat *)m)->last_step;
@@ -270,7 +286,11 @@ static enum status encode_hello(struct wire_bytes *out, const struct worker_hell
     m.model = (char *)(uintptr_t)h->model;
     m.backend = (char *)(uintptr_t)h->backend;
     m.coll = (char *)(uintptr_t)h->coll;
-    SET(m, digest, h->digest);
+    m.numerics = (char *)(uintptr_t)h->numerics;
+    if (h->has_weights)
+        SET(m, weights_digest, pb_digest(h->weights));
+    if (h->has_text)
+        SET(m, text_digest, pb_digest(h->text));
     SET(m, world, h->world);
     SET(m, vocab, h->vocab);
     SET(m, max_ctx, h->max_ctx);
@@ -413,6 +433,12 @@ enum status worker_msg_encode(struct wire_bytes *out, const struct worker_msg *m
         SET(m, status, (uint32_t)msg->u.fault.status);
         m.detail = (char *)(uintptr_t)msg->u.fault.detail;
         return pb_pack(out, WMSG_FAULT, &m.base, mem);
+    }
+    case WMSG_WEIGHTS: {
+        Ingot__Worker__Weights m = INGOT__WORKER__WEIGHTS__INIT;
+        SET(m, epoch, msg->u.weights.epoch);
+        SET(m, digest, pb_digest(msg->u.weights.digest));
+        return pb_pack(out, WMSG_WEIGHTS, &m.base, mem);
     }
     case WMSG_HEARTBEAT: {
         Ingot__Worker__Heartbeat m = INGOT__WORKER__HEARTBEAT__INIT;

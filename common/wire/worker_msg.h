@@ -4,9 +4,13 @@
 #define COMMON_WIRE_WORKER_MSG_H
 
 #include "common/plan.h"
+#include "common/sha256.h"
 #include "common/wire/frame.h"
 
-enum { WORKER_WIRE_VERSION = 2 };
+enum { WORKER_WIRE_VERSION = 3 };
+
+enum { NUMERICS_ID_SIZE = 96 };   /* of the text, NUL included */
+#define NUMERICS_ID_FAST "/fast/" /* in an id: no bits are promised, it is equal to nothing */
 
 enum worker_type { /* header types, as in worker.proto */
                    WMSG_HELLO = 128,
@@ -14,6 +18,7 @@ enum worker_type { /* header types, as in worker.proto */
                    WMSG_HEARTBEAT,
                    WMSG_FAULT,
                    WMSG_GOODBYE,
+                   WMSG_WEIGHTS,
                    WMSG_WELCOME = 192,
                    WMSG_STEP_PLAN,
                    WMSG_RESET,
@@ -24,7 +29,9 @@ enum worker_type { /* header types, as in worker.proto */
 struct worker_hello {
     uint32_t wire_version;
     const char *model, *backend, *coll;
-    uint64_t digest; /* of the model: configuration and the tensors' names, types, shapes */
+    const char *numerics; /* id, worker/numerics.h */
+    bool has_weights, has_text;
+    uint8_t weights[SHA256_BYTES], text[SHA256_BYTES]; /* digests of the model */
     uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
     uint64_t launch; /* random, names this launch of the group */
     uint64_t pid;    /* of rank 0, for logs */
@@ -34,6 +41,11 @@ struct worker_welcome {
     uint64_t epoch;
     uint32_t heartbeat_ms; /* send a Heartbeat that often, also during a long step */
     uint32_t lease_ms;     /* end yourself when the coordinator was silent for that long */
+};
+
+struct worker_weights {
+    uint64_t epoch;
+    uint8_t digest[SHA256_BYTES];
 };
 
 struct worker_fault {
@@ -52,6 +64,7 @@ struct worker_msg {
         struct step_plan plan;
         struct step_result result;
         struct worker_fault fault;
+        struct worker_weights weights;
         struct {
             uint64_t epoch, last_step; /* heartbeat, reset, shutdown, goodbye */
         } beat;

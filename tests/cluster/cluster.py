@@ -67,8 +67,11 @@ def mpirun_command(n):
 
 
 class _Base:
+    groups = 1  # that are started at once
+
     def __init__(self):
         self.dir = temp_dir.make()
+        self.cache = f"{self.dir}/cache"  # where digests of models are kept
         self.endpoint = f"ipc://{self.dir}/clients"
         self.workers = f"ipc://{self.dir}/workers"
         self.procs = []
@@ -79,7 +82,7 @@ class _Base:
         with open(self.log_path, "ab") as out:
             p = subprocess.Popen([str(c) for c in cmd], stdin=subprocess.DEVNULL, stdout=out,
                                  stderr=subprocess.STDOUT, start_new_session=True,
-                                 env={**os.environ, **(env or {})})
+                                 env={**os.environ, "XDG_CACHE_HOME": self.cache, **(env or {})})
         self.procs.append(p)
         return p
 
@@ -112,7 +115,9 @@ class _Base:
     def __enter__(self):
         try:
             self.start()
-            self.client().wait_ready()
+            self.client()
+            if self.groups:
+                self.clients[0].wait_ready()
         except BaseException:
             print(self.log()[-4000:])
             self.__exit__()
@@ -148,8 +153,10 @@ class _Base:
 class Parts(_Base):
     """The coordinator and one or more worker groups, started apart."""
 
-    def __init__(self, model, tp=1, coll="auto", threads=1, worker=(), coordinator=(), mpi=None):
+    def __init__(self, model, tp=1, coll="auto", threads=1, worker=(), coordinator=(), mpi=None,
+                 groups=1):
         super().__init__()
+        self.groups = groups
         self.model, self.tp, self.coll, self.threads = model, tp, coll, threads
         self.worker_args, self.coordinator_args = list(worker), list(coordinator)
         self.mpi = tp > 1 if mpi is None else mpi
@@ -158,14 +165,18 @@ class Parts(_Base):
         self.coordinator = self.spawn(BIN / "ingot-coordinator", "--model", self.model, "--listen",
                                       self.endpoint, "--workers", self.workers,
                                       *PATIENT, *self.coordinator_args)
-        self.group()
+        for _ in range(self.groups):
+            self.group()
 
-    def group(self):
+    def worker(self, model, *args):
+        """The command of a rank."""
+        return [BIN / "ingot-worker", "--model", model, "--connect", self.workers, "--coll", self.coll,
+                "--threads", self.threads, *self.worker_args, *args]
+
+    def group(self, model=None, args=()):
         """Starts one (more) worker group."""
         launcher = mpirun_command(self.tp) if self.mpi else []
-        return self.spawn(*launcher, BIN / "ingot-worker", "--model", self.model, "--connect",
-                          self.workers, "--coll", self.coll, "--threads", self.threads,
-                          *self.worker_args)
+        return self.spawn(*launcher, *self.worker(model or self.model, *args))
 
 
 class Cluster(_Base):

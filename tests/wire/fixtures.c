@@ -133,7 +133,16 @@ static void replies(struct fixture *f)
     static const float logprobs[] = {-0.5f, -1.0f, -1.5f};
     static const uint32_t n_top[] = {1, 0, 2};
     static const struct token_logprob top[] = {{1, -0.5f}, {5, -1.5f}, {6, -1.75f}};
-    static const struct msg_model model = {"demo", 77, 512, 1024, 2, true};
+    static const struct msg_model model = {.name = "demo",
+                                           .has_weights = true,
+                                           .has_text = true,
+                                           .weights = {1, 2, 3},
+                                           .text = {4, 5, 6},
+                                           .weights_from = "own",
+                                           .vocab = 512,
+                                           .max_ctx = 1024,
+                                           .world = 2,
+                                           .chat = true};
     static const struct msg_sample_end ends[] = {
         {0, REASON_STOP, {"END", 3}, -1, 12},
         {1, REASON_EOS, {"", 0}, 2, 9},
@@ -199,7 +208,11 @@ void fixtures_make(struct fixture out[N_FIXTURES])
                                                    .model = "demo",
                                                    .backend = "cpu",
                                                    .coll = "shm",
-                                                   .digest = 77,
+                                                   .numerics = "1/cpu/strict/a8/kv-f16/tp1.2.4.8",
+                                                   .has_weights = true,
+                                                   .has_text = true,
+                                                   .weights = {1, 2, 3},
+                                                   .text = {4, 5, 6},
                                                    .world = 2,
                                                    .vocab = 512,
                                                    .max_ctx = 1024,
@@ -209,4 +222,7 @@ void fixtures_make(struct fixture out[N_FIXTURES])
                                                    .max_seqs = 64,
                                                    .launch = 123456789,
                                                    .pid = 4242};
+    out[12] = (struct fixture){.name = "weights", .kind = FIX_WORKER};
+    out[12].worker =
+        (struct worker_msg){.type = WMSG_WEIGHTS, .u.weights = {.epoch = 99, .digest = {7, 8, 9}}};
 }

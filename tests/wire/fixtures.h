@@ -12,7 +12,7 @@ struct fixture {
     struct worker_msg worker;
 };
 
-enum { N_FIXTURES = 12 };
+enum { N_FIXTURES = 13 };
 
 void fixtures_make(struct fixture out[N_FIXTURES]);
 

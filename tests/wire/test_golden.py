@@ -31,6 +31,8 @@ assert m.chat.turn[0].content == b"Be brief." and m.chat.turn[1].json.startswith
 assert read("detokenize").id[2] == 70000
 m = read("welcome")
 assert m.models[0].name == "demo" and m.limits.max_samples == 16
+assert m.models[0].weights_digest == bytes([1, 2, 3] + [0] * 29) and m.models[0].weights_from == "own"
+assert m.models[0].text_digest[:3] == bytes([4, 5, 6])
 assert read("accepted").seed == 0xFEDCBA9876543210
 m = read("delta")
 assert m.text.decode() == "h\u00e9llo" and list(m.logprob) == [-0.5, -1.0, -1.5]
@@ -44,7 +46,11 @@ assert list(m.seq_id) == [0x100000010, 7] and list(m.token) == [1, 300, 70000, -
 assert list(m.open[0].history) == [8, 9] and list(m.close) == [3, 4] and m.epoch == 99
 m = read("step_result")
 assert list(m.n_top) == [2, 0] and list(m.top_id) == [11, 12]
-assert read("worker_hello").n_blocks == 640
+m = read("worker_hello")
+assert m.n_blocks == 640 and m.weights_digest == bytes([1, 2, 3] + [0] * 29)
+assert m.text_digest[:3] == bytes([4, 5, 6]) and m.numerics.startswith("1/cpu/strict/")
+m = read("weights")
+assert m.epoch == 99 and m.digest == bytes([7, 8, 9] + [0] * 29)
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 12, names
-print("golden: 12 messages agree")
+assert len(names) == 13, names
+print("golden: 13 messages agree")

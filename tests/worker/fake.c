@@ -55,6 +55,7 @@ static void exec_child(struct fake *f, const char **argv)
         /* for a build with AddressSanitizer: a leak is a failure, but for what Open MPI keeps */
         setenv("LSAN_OPTIONS",
                "suppressions=" INGOT_SOURCE_DIR "/tests/coll/lsan.supp:print_suppressions=0", 0);
+        setenv("XDG_CACHE_HOME", f->dir, 1);
         setenv("ASAN_OPTIONS", "fast_unwind_on_malloc=0", 0);
         if (log < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
             _exit(126);
@@ -344,7 +345,7 @@ void fake_join(struct fake *f, uint32_t heartbeat_ms, uint32_t lease_ms)
     struct worker_msg m;
     fake_await(f, WMSG_HELLO, &m);
     f->hello = m.u.hello;
-    f->hello.model = f->hello.backend = f->hello.coll = NULL;
+    f->hello.model = f->hello.backend = f->hello.coll = f->hello.numerics = NULL;
     cr_assert_eq(f->hello.world, (uint32_t)f->world);
     m = (struct worker_msg){.type = WMSG_WELCOME, .u.welcome = {f->epoch, heartbeat_ms, lease_ms}};
     fake_send(f, &m);

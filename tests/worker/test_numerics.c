@@ -3,7 +3,7 @@
 
 #include "worker/numerics.h"
 
-static const char *id(struct numerics n)
+static const char *id(struct numerics_facts n)
 {
     static char text[2][NUMERICS_ID_SIZE];
     static int turn;
@@ -12,11 +12,12 @@ static const char *id(struct numerics n)
     return text[turn];
 }
 
-static const struct numerics base = {.backend = "cpu", .kv = DT_F16, .world = 1, .matrix = ""};
+static const struct numerics_facts base = {
+    .backend = "cpu", .kv = DT_F16, .world = 1, .matrix = ""};
 
 Test(numerics, is_as_documented)
 {
-    struct numerics gpu = {
+    struct numerics_facts gpu = {
         .backend = "cuda", .kv = DT_E4M3, .world = 3, .matrix = "sm90-mma", .fast = true};
     cr_expect_str_eq(id(base), "1/cpu/strict/a8/kv-f16/tp1.2.4.8");
     cr_expect_str_eq(id(gpu), "1/cuda/fast/aw/kv-e4m3/tp3/sm90-mma");
@@ -26,12 +27,12 @@ Test(numerics, rank_counts_that_give_the_same_bits_are_one_class)
 {
     static const int same[] = {2, 4, 8}, other[] = {3, 5, 6, 7, 9, 16, 1024};
     for (size_t i = 0; i < ARRAY_LEN(same); i++) {
-        struct numerics n = base;
+        struct numerics_facts n = base;
         n.world = same[i];
         cr_expect_str_eq(id(n), id(base), "%d", same[i]);
     }
     for (size_t i = 0; i < ARRAY_LEN(other); i++) {
-        struct numerics n = base, next = base;
+        struct numerics_facts n = base, next = base;
         n.world = other[i];
         next.world = other[i] + 100;
         cr_expect_str_neq(id(n), id(base), "%d", other[i]);
@@ -41,7 +42,7 @@ Test(numerics, rank_counts_that_give_the_same_bits_are_one_class)
 
 Test(numerics, each_fact_counts)
 {
-    struct numerics n = base;
+    struct numerics_facts n = base;
     n.backend = "cuda";
     cr_expect_str_neq(id(n), id(base));
     n = base, n.fast = true;
@@ -54,11 +55,11 @@ Test(numerics, each_fact_counts)
 
 Test(numerics, the_longest_fits)
 {
-    struct numerics n = {.backend = "sixteen-letters-and-more",
-                         .kv = DT_E4M3,
-                         .world = 1024,
-                         .fast = true,
-                         .matrix = "sixteen-letters-and-more"};
+    struct numerics_facts n = {.backend = "sixteen-letters-and-more",
+                               .kv = DT_E4M3,
+                               .world = 1024,
+                               .fast = true,
+                               .matrix = "sixteen-letters-and-more"};
     cr_expect(strlen(id(n)) < NUMERICS_ID_SIZE - 1, "%s", id(n));
     n.backend = "sixteen-letters-";
     n.matrix = "sixteen-letters-";

@@ -1,6 +1,7 @@
 set(worker_dir ${CMAKE_CURRENT_LIST_DIR})
 ingot_test(test_options ${worker_dir}/test_options.c LIBS ingot_common)
 ingot_test(test_worker_options ${worker_dir}/test_worker_options.c LIBS ingot_runtime)
+ingot_test(test_numerics ${worker_dir}/test_numerics.c LIBS ingot_runtime)
 ingot_test(test_sampler ${worker_dir}/test_sampler.c LIBS ingot_runtime)
 ingot_test(test_step ${worker_dir}/test_step.c LIBS ingot_runtime)
 ingot_test(test_run_ahead ${worker_dir}/test_run_ahead.c ${worker_dir}/queue_backend.c LIBS ingot_runtime)
