@@ -104,6 +104,14 @@ static void group_line(const struct ingot_group *g)
     printf(", weights %.16s\n", *g->weights_digest ? g->weights_digest : "not known yet");
 }
 
+/* The beginnings of both digests, and where the first comes from. */
+static void identity_line(const struct ingot_model *m)
+{
+    printf("model      weights %.16s (", *m->weights_digest ? m->weights_digest : "-");
+    cli_put_name(stdout, m->weights_from);
+    printf("), text %.16s\n", *m->text_digest ? m->text_digest : "-");
+}
+
 static void status_text_lines(const struct ingot_stats *s, const struct ingot_server *server)
 {
     uint32_t held = s->blocks_total - s->blocks_free - s->blocks_cached;
@@ -112,6 +120,7 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_se
     cli_put_name(stdout, server->model.name);
     printf("%s  %s%s%s\n", cli_sgr(stdout, 0), cli_sgr(stdout, s->ready && !s->draining ? 32 : 33),
            state, cli_sgr(stdout, 0));
+    identity_line(&server->model);
     fputs("server     ", stdout);
     cli_put_name(stdout, server->version);
     fputs(", up ", stdout);
@@ -119,10 +128,6 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_se
     printf(", %" PRIu32 " client%s\n", s->clients, s->clients == 1 ? "" : "s");
     for (uint32_t i = 0; i < s->n_groups; i++)
         group_line(&s->groups[i]);
-    printf("model      weights %.16s (",
-           *server->model.weights_digest ? server->model.weights_digest : "-");
-    cli_put_name(stdout, server->model.weights_from);
-    printf("), text %.16s\n", *server->model.text_digest ? server->model.text_digest : "-");
     printf("sequences  %" PRIu32 " running, %" PRIu32 " waiting\n", s->running, s->waiting);
     printf("requests   %" PRIu64 " finished, %" PRIu64 " cancelled, %" PRIu64 " refused, %" PRIu64
            " failed\n",
@@ -191,8 +196,9 @@ static void model_json(const struct ingot_model *m)
 {
     fputs("{\"name\":", stdout);
     cli_put_json(stdout, m->name, strlen(m->name));
-    printf(",\"weights_digest\":\"%s\",\"weights_from\":\"%s\",\"text_digest\":\"%s\"",
-           m->weights_digest, m->weights_from, m->text_digest);
+    printf(",\"weights_digest\":\"%s\",\"text_digest\":\"%s\",\"weights_from\":", m->weights_digest,
+           m->text_digest);
+    cli_put_json(stdout, m->weights_from, strlen(m->weights_from));
     printf(",\"vocab\":%" PRIu32 ",\"max_ctx\":%" PRIu32 ",\"world\":%" PRIu32 ",\"chat\":%s}\n",
            m->vocab, m->max_ctx, m->world, m->chat ? "true" : "false");
 }
