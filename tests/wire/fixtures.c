@@ -251,7 +251,7 @@ void fixtures_make(struct fixture out[N_FIXTURES])
                                                    .max_seqs = 64,
                                                    .launch = 123456789,
                                                    .pid = 4242};
-    out[12] = (struct fixture){.name = "weights", .kind = FIX_WORKER};
-    out[12].worker =
+    out[14] = (struct fixture){.name = "weights", .kind = FIX_WORKER};
+    out[14].worker =
         (struct worker_msg){.type = WMSG_WEIGHTS, .u.weights = {.epoch = 99, .digest = {7, 8, 9}}};
 }
