@@ -118,14 +118,13 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_se
     const char *state = s->draining ? "draining" : s->ready ? "ready" : "waiting for its workers";
     fputs(cli_sgr(stdout, 1), stdout);
     cli_put_name(stdout, server->model.name);
-    printf("%s  %s%s%s\n", cli_sgr(stdout, 0), cli_sgr(stdout, s->ready && !s->draining ? 32 : 33),
-           state, cli_sgr(stdout, 0));
-    identity_line(&server->model);
-    fputs("server     ", stdout);
-    cli_put_name(stdout, server->version);
-    fputs(", up ", stdout);
+    printf("%s  %s%s%s, up ", cli_sgr(stdout, 0),
+           cli_sgr(stdout, s->ready && !s->draining ? 32 : 33), state, cli_sgr(stdout, 0));
     put_duration(s->uptime_us);
-    printf(", %" PRIu32 " client%s\n", s->clients, s->clients == 1 ? "" : "s");
+    printf(", %" PRIu32 " client%s\nserver     ", s->clients, s->clients == 1 ? "" : "s");
+    cli_put_name(stdout, server->version);
+    putchar('\n');
+    identity_line(&server->model);
     for (uint32_t i = 0; i < s->n_groups; i++)
         group_line(&s->groups[i]);
     printf("sequences  %" PRIu32 " running, %" PRIu32 " waiting\n", s->running, s->waiting);

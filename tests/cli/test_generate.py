@@ -253,7 +253,7 @@ def status_names_the_active_group():
         text = ok(*at)
         assert len(re.findall(r"^workers +1 rank, cpu, local, active$", text, re.M)) == 1, text
         assert len(re.findall(r"^workers +1 rank, cpu, local, standing by$", text, re.M)) == 1, text
-        assert re.search(r"^server +ingot \d\S*, up (\d+ min )?\d+ s, \d+ clients?$", text, re.M), text
+        assert re.match(r"demo-model  ready, up (\d+ min )?\d+ s, \d+ clients?\nserver +ingot \d.*\n", text), text
         assert json.loads(ok(*at, "--json"))["server"].startswith("ingot "), text
         # the one that is lost is not the active one any longer
         for pid in c.worker_pids()[:1]:
