@@ -1,9 +1,10 @@
 /* From sampled tokens to what the client reads. */
+#include "coordinator/answers.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "common/log.h"
-#include "coordinator/coordinator.h"
 
 void answer_mark(struct coordinator *co, struct request *r)
 {

@@ -1,4 +1,6 @@
 /* What clients ask, and what becomes of it. */
+#include "coordinator/clients.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +11,8 @@
 #include "common/log.h"
 #include "common/random.h"
 #include "common/sha256.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/answers.h"
+#include "coordinator/groups.h"
 
 enum { MESSAGES_A_TURN = 256, KEEP_ENDED_US = 30 * 1000 * 1000, OWN_TENANT_BYTES = 16 };
 

@@ -1,7 +1,6 @@
-/* The coordinator: one loop between clients (client_port), text service, scheduler and worker groups
- * (worker_port). loop.c is the loop; clients.c answers client messages; answers.c turns tokens into deltas
- * and terminal messages; groups.c follows the worker groups and steps.  All state is here; one
- * thread. */
+/* The coordinator's state, which the files of the loop share: loop.c is the loop, clients.c answers
+ * client messages, answers.c turns tokens into deltas and terminal messages, groups.c follows the
+ * worker groups and their steps.  One thread. */
 #ifndef COORDINATOR_COORDINATOR_H
 #define COORDINATOR_COORDINATOR_H
 
@@ -79,43 +78,5 @@ struct coordinator {
     uint64_t drain_deadline_us;
     int exit_code;
 };
-
-MUST_CHECK enum status coordinator_open(struct coordinator *co,
-                                        const struct coordinator_config *cfg);
-void coordinator_close(struct coordinator *co);
-
-/* Runs until drained.  stop_fd becomes readable when the process was asked to end (once: drain;
- * twice: end now).  Returns the exit code. */
-int coordinator_run(struct coordinator *co, int stop_fd);
-
-/* clients.c */
-void clients_receive(struct coordinator *co, uint64_t now_us);
-void clients_text_results(struct coordinator *co, uint64_t now_us);
-void clients_tend(struct coordinator *co, uint64_t now_us);
-void clients_drain(struct coordinator *co, uint32_t timeout_ms, uint64_t now_us);
-
-/* answers.c */
-void answer_mark(struct coordinator *co, struct request *r);
-void answer_flush(struct coordinator *co, uint64_t now_us);
-void answer_effects(struct coordinator *co, const struct step_result *result, size_t n_fx,
-                    uint64_t now_us);
-/* Ends the request with an error (Rejected when nothing was accepted yet). */
-void answer_fail(struct coordinator *co, struct request *r, enum status code, bool retryable,
-                 const char *detail, uint64_t now_us);
-/* Ends every unfinished sample with that reason. */
-void answer_cancel(struct coordinator *co, struct request *r, enum msg_reason reason,
-                   uint64_t now_us);
-void answer_fail_all(struct coordinator *co, enum status code, const char *detail, uint64_t now_us);
-
-/* groups.c */
-/* What groups must fit, from all that is known now. */
-void groups_require(struct coordinator *co);
-void groups_receive(struct coordinator *co, uint64_t now_us);
-void groups_plan(struct coordinator *co, uint64_t now_us);
-void groups_tend(struct coordinator *co, uint64_t now_us);
-bool groups_ready(struct coordinator *co);
-
-/* One line to the supervisor. */
-void coordinator_notify(struct coordinator *co, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

@@ -1,4 +1,6 @@
 /* Worker groups and steps: joining, losing, planning, committing. */
+#include "coordinator/groups.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +8,8 @@
 
 #include "common/host.h"
 #include "common/log.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/answers.h"
+#include "coordinator/notify.h"
 
 enum { JOURNAL_FILE_BYTES = 256 << 20, JOURNAL_FILES = 8 };
 enum {

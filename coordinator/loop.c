@@ -1,7 +1,6 @@
-/* The loop. */
+#include "coordinator/loop.h"
+
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +9,10 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/answers.h"
+#include "coordinator/clients.h"
+#include "coordinator/groups.h"
+#include "coordinator/notify.h"
 
 enum { TEND_US = 50 * 1000, SPARE_REQUESTS = 512 };
 enum { SMALL_MESSAGE_MEM = 64 << 10 }; /* bytes; the loop decodes no message that needs more */
@@ -55,21 +57,6 @@ void coordinator_close(struct coordinator *co)
     wire_mem_fini(&co->rx);
     model_text_close(&co->mt);
     model_identity_close(&co->identity);
-}
-
-void coordinator_notify(struct coordinator *co, const char *fmt, ...)
-{
-    char line[1024];
-    va_list ap;
-    if (co->cfg.notify_fd < 0)
-        return;
-    va_start(ap, fmt);
-    int n = vsnprintf(line, sizeof line - 1, fmt, ap);
-    va_end(ap);
-    size_t len = n < 0 ? 0 : (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 2;
-    line[len++] = '\n';
-    if (write(co->cfg.notify_fd, line, len) < 0)
-        co->cfg.notify_fd = -1; /* the supervisor is gone; it is told nothing more */
 }
 
 static void on_signal(struct coordinator *co, int stop_fd, uint64_t now_us)

@@ -11,7 +11,7 @@
 #include "common/log.h"
 #include "common/parent.h"
 #include "common/shared_options.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/loop.h"
 
 struct args {
     struct shared_options shared;

@@ -6,6 +6,9 @@
 #include <zmq.h>
 
 #include "common/wire/sock.h"
+#include "coordinator/answers.h"
+#include "coordinator/clients.h"
+#include "coordinator/loop.h"
 #include "temp_dir.h"
 
 enum { PATIENCE_MS = 120000, VOCAB = 1024, CTX = 512, N_BLOCKS = 256, BLOCK = 16 };
