@@ -2,12 +2,7 @@
 #ifndef CLIENT_GATEWAY_HTTP_HEAD_H
 #define CLIENT_GATEWAY_HTTP_HEAD_H
 
-#include <stdbool.h>
-
-#include "client/gateway/http_parser.h"
-
-/* Sets the parser's status and error; always false. */
-bool http_parser_refuse(struct http_parser *p, int status, const char *error);
+#include "client/gateway/http_request.h"
 
 /* p->line, without its CRLF, is the request line: appends path, query and host to p->head, each ended by NUL. */
 bool http_head_request_line(struct http_parser *p);

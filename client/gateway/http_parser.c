@@ -51,14 +51,6 @@ bool http_parser_wants_body(const struct http_parser *p)
     return p->state == BODY || p->state == CHUNK_LINE;
 }
 
-bool http_parser_refuse(struct http_parser *p, int status, const char *error)
-{
-    p->state = BAD;
-    p->status = status;
-    p->error = error;
-    return false;
-}
-
 /* ---- lines ---- */
 
 /* Moves bytes into p->line up to the LF.  true: the line is whole and its CRLF is gone. */
@@ -231,6 +223,8 @@ enum http_event http_parser_feed(struct http_parser *p, const char *data, size_t
         case BAD:
             break;
         }
+        if (p->status)
+            p->state = BAD;
     }
     if (p->state == BAD)
         return HTTP_EV_BAD;
@@ -239,24 +233,4 @@ enum http_event http_parser_feed(struct http_parser *p, const char *data, size_t
     p->request.body = p->body.data;
     p->request.n_body = p->body.len;
     return HTTP_EV_DONE;
-}
-
-/* ---- requests ---- */
-
-const char *http_request_header(const struct http_request *r, const char *name)
-{
-    for (size_t i = 0; i < r->n_headers; i++)
-        if (strcmp(r->headers[i].name, name) == 0)
-            return r->headers[i].value;
-    return NULL;
-}
-
-const char *http_method_name(enum http_method m)
-{
-    static const char *const names[HTTP_N_METHODS] = {
-        [HTTP_GET] = "GET",         [HTTP_HEAD] = "HEAD",   [HTTP_POST] = "POST",
-        [HTTP_PUT] = "PUT",         [HTTP_PATCH] = "PATCH", [HTTP_DELETE] = "DELETE",
-        [HTTP_OPTIONS] = "OPTIONS",
-    };
-    return m < HTTP_N_METHODS ? names[m] : "?";
 }
