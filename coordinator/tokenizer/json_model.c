@@ -6,7 +6,7 @@
 
 #include "common/log.h"
 #include "coordinator/tokenizer/impl.h"
-#include "coordinator/tokenizer/json.h"
+#include "coordinator/tokenizer/tok_json.h"
 
 enum part { PART_NORMALIZER, PART_PRE, PART_POST, PART_DECODER, PART_ADDED, PART_N };
 
@@ -36,7 +36,7 @@ static enum status parse_small(struct tok_text text, const char *what, cJSON **o
     return ST_OK;
 }
 
-static enum status walk_model(struct json_reader *r, struct file_parts *f)
+static enum status walk_model(struct tok_json *r, struct file_parts *f)
 {
     bool first, more;
     struct tok_text key, value;
@@ -45,21 +45,21 @@ static enum status walk_model(struct json_reader *r, struct file_parts *f)
     f->model = cJSON_CreateObject();
     if (!f->model)
         FAIL(ST_NOMEM, "no memory for the model");
-    TRY(json_open(r, '{', &first));
+    TRY(tok_json_open(r, '{', &first));
     for (;;) {
-        TRY(json_key(r, &first, &more, &key));
+        TRY(tok_json_key(r, &first, &more, &key));
         if (!more)
             return ST_OK;
         char name[64] = "";
         if (key.len < sizeof name)
             memcpy(name, key.data, key.len);
         if (strcmp(name, "vocab") == 0) {
-            TRY(json_block(r, &f->vocab));
+            TRY(tok_json_block(r, &f->vocab));
         } else if (strcmp(name, "merges") == 0) {
-            TRY(json_block(r, &f->merges));
+            TRY(tok_json_block(r, &f->merges));
         } else {
             cJSON *item;
-            TRY(json_value(r, &value));
+            TRY(tok_json_value(r, &value));
             if (!*name)
                 continue;
             TRY(parse_small(value, "model", &item));
@@ -71,17 +71,17 @@ static enum status walk_model(struct json_reader *r, struct file_parts *f)
     }
 }
 
-static enum status walk_file(struct json_reader *r, struct file_parts *f)
+static enum status walk_file(struct tok_json *r, struct file_parts *f)
 {
     static const char *const names[PART_N] = {"normalizer", "pre_tokenizer", "post_processor",
                                               "decoder", "added_tokens"};
     bool first, more;
     struct tok_text key, value;
-    TRY(json_open(r, '{', &first));
+    TRY(tok_json_open(r, '{', &first));
     for (;;) {
-        TRY(json_key(r, &first, &more, &key));
+        TRY(tok_json_key(r, &first, &more, &key));
         if (!more)
-            return json_end(r);
+            return tok_json_end(r);
         int part = -1;
         for (int i = 0; i < PART_N; i++)
             if (text_is(key, names[i]))
@@ -90,7 +90,7 @@ static enum status walk_file(struct json_reader *r, struct file_parts *f)
             TRY(walk_model(r, f));
             continue;
         }
-        TRY(json_value(r, &value));
+        TRY(tok_json_value(r, &value));
         if (part >= 0)
             f->part[part] = value;
     }
@@ -126,30 +126,30 @@ static enum status model_text(const cJSON *m, const char *name, struct text_buf 
 }
 
 /* {"text": id, ...} */
-static enum status load_vocab_map(struct tokenizer *t, struct json_reader *r)
+static enum status load_vocab_map(struct tokenizer *t, struct tok_json *r)
 {
     bool first, more;
     struct tok_text key;
     long id;
-    TRY(json_open(r, '{', &first));
+    TRY(tok_json_open(r, '{', &first));
     for (;;) {
-        TRY(json_key(r, &first, &more, &key));
+        TRY(tok_json_key(r, &first, &more, &key));
         if (!more)
             return ST_OK;
-        TRY(json_index(r, TOK_MAX_VOCAB - 1, &id));
+        TRY(tok_json_index(r, TOK_MAX_VOCAB - 1, &id));
         TRY(vocab_set(&t->vocab, (int32_t)id, key.data, key.len, TF_MODEL));
     }
 }
 
 /* [["text", score], ...] */
-static enum status load_vocab_scores(struct tokenizer *t, struct json_reader *r)
+static enum status load_vocab_scores(struct tokenizer *t, struct tok_json *r)
 {
     bool first, more, inner, has;
     struct tok_text text;
     int32_t id = 0, cap = 0;
-    TRY(json_open(r, '[', &first));
+    TRY(tok_json_open(r, '[', &first));
     for (;; id++) {
-        TRY(json_item(r, &first, &more));
+        TRY(tok_json_item(r, &first, &more));
         if (!more)
             return ST_OK;
         if (id == cap) {
@@ -160,13 +160,13 @@ static enum status load_vocab_scores(struct tokenizer *t, struct json_reader *r)
                 FAIL(ST_NOMEM, "no memory for the scores of %d tokens", (int)cap);
             t->model.scores = s;
         }
-        TRY(json_open(r, '[', &inner));
-        TRY(json_item(r, &inner, &has));
+        TRY(tok_json_open(r, '[', &inner));
+        TRY(tok_json_item(r, &inner, &has));
         TRY(tok_json_string(r, &text));
         TRY(vocab_set(&t->vocab, id, text.data, text.len, TF_MODEL));
-        TRY(json_item(r, &inner, &has));
-        TRY(json_number(r, &t->model.scores[id]));
-        TRY(json_item(r, &inner, &has));
+        TRY(tok_json_item(r, &inner, &has));
+        TRY(tok_json_number(r, &t->model.scores[id]));
+        TRY(tok_json_item(r, &inner, &has));
         if (has)
             FAIL(ST_FORMAT, "model: token %d of the vocabulary is not a text and a score", (int)id);
     }
@@ -252,21 +252,21 @@ static enum status end_merge(struct tokenizer *t, struct merge_load *l, size_t a
 }
 
 /* "a b" or ["a", "b"] */
-static enum status load_merge(struct tokenizer *t, struct json_reader *r, struct merge_load *l)
+static enum status load_merge(struct tokenizer *t, struct tok_json *r, struct merge_load *l)
 {
     struct tok_text s;
     bool first, more;
     size_t at = l->text.len;
-    if (json_peek(r) == '[') {
-        TRY(json_open(r, '[', &first));
-        TRY(json_item(r, &first, &more));
+    if (tok_json_peek(r) == '[') {
+        TRY(tok_json_open(r, '[', &first));
+        TRY(tok_json_item(r, &first, &more));
         TRY(tok_json_string(r, &s));
         TRY(text_buf_append(&l->text, s.data, s.len));
         size_t left = s.len;
-        TRY(json_item(r, &first, &more));
+        TRY(tok_json_item(r, &first, &more));
         TRY(tok_json_string(r, &s));
         struct tok_text right = s;
-        TRY(json_item(r, &first, &more));
+        TRY(tok_json_item(r, &first, &more));
         if (more)
             FAIL(ST_FORMAT, "model: merge %zu has more than two parts", (size_t)l->rank + l->n);
         return end_merge(t, l, at, left, right);
@@ -283,41 +283,41 @@ static enum status load_merge(struct tokenizer *t, struct json_reader *r, struct
     return end_merge(t, l, at, left, (struct tok_text){blank + 1, s.len - left - 1});
 }
 
-static enum status load_merge_list(struct tokenizer *t, struct json_reader *r, struct merge_load *l,
+static enum status load_merge_list(struct tokenizer *t, struct tok_json *r, struct merge_load *l,
                                    size_t max)
 {
     bool first, more;
-    TRY(json_open(r, '[', &first));
-    if (json_peek(r) == '[')
+    TRY(tok_json_open(r, '[', &first));
+    if (tok_json_peek(r) == '[')
         max /= 2; /* pairs have a comma inside */
     TRY(merge_map_init(&t->model.merges, max + 1));
     for (;;) {
-        TRY(json_item(r, &first, &more));
+        TRY(tok_json_item(r, &first, &more));
         if (!more)
             break;
         TRY(load_merge(t, r, l));
     }
     TRY(put_batch(t, l));
-    return json_end(r);
+    return tok_json_end(r);
 }
 
 static enum status load_merges(struct tokenizer *t, struct tok_text text)
 {
-    struct json_reader r;
+    struct tok_json r;
     struct merge_load l = {0};
     size_t n = 0;
     if (!text.data)
         FAIL(ST_FORMAT, "model: a BPE without \"merges\"");
     for (size_t i = 0; i < text.len; i++) /* an upper bound: a comma may also stand in a merge */
         n += text.data[i] == ',';
-    json_init(&r, text.data, text.len);
+    tok_json_init(&r, text.data, text.len);
     enum status st =
         text_buf_reserve(&l.text, 1); /* data is not NULL, even if all parts are empty */
     if (st == ST_OK)
         st = load_merge_list(t, &r, &l, n);
     text_buf_free(&l.text);
     text_buf_free(&l.joined);
-    json_fini(&r);
+    tok_json_fini(&r);
     return st;
 }
 
@@ -402,16 +402,16 @@ static enum status model_kind(const struct file_parts *f, enum model_kind *kind)
 
 static enum status load_model(struct tokenizer *t, const struct file_parts *f)
 {
-    struct json_reader r;
+    struct tok_json r;
     if (!f->model || !f->vocab.data)
         FAIL(ST_FORMAT, "tokenizer.json: no model, or a model without \"vocab\"");
     TRY(model_kind(f, &t->model.kind));
-    json_init(&r, f->vocab.data, f->vocab.len);
+    tok_json_init(&r, f->vocab.data, f->vocab.len);
     enum status st =
         t->model.kind == MODEL_UNIGRAM ? load_vocab_scores(t, &r) : load_vocab_map(t, &r);
     if (st == ST_OK)
-        st = json_end(&r);
-    json_fini(&r);
+        st = tok_json_end(&r);
+    tok_json_fini(&r);
     TRY(st);
     TRY(vocab_finish(&t->vocab, tokenizer_is_byte_level(t)));
     switch (t->model.kind) {
@@ -488,8 +488,8 @@ enum status load_json(struct tokenizer *t, const char *data, size_t len)
 {
     struct file_parts f = {0};
     cJSON *part[PART_N] = {0};
-    struct json_reader r;
-    json_init(&r, data, len);
+    struct tok_json r;
+    tok_json_init(&r, data, len);
     enum status st = walk_file(&r, &f);
     for (int i = 0; i < PART_N && st == ST_OK; i++)
         st = parse_small(f.part[i], "tokenizer.json", &part[i]);
@@ -498,7 +498,7 @@ enum status load_json(struct tokenizer *t, const char *data, size_t len)
     for (int i = 0; i < PART_N; i++)
         cJSON_Delete(part[i]);
     cJSON_Delete(f.model);
-    json_fini(&r);
+    tok_json_fini(&r);
     return st;
 }
 

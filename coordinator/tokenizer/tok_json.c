@@ -1,4 +1,4 @@
-#include "coordinator/tokenizer/json.h"
+#include "coordinator/tokenizer/tok_json.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -8,28 +8,28 @@
 
 #define MAX_DEPTH 128
 
-void json_init(struct json_reader *r, const char *data, size_t len)
+void tok_json_init(struct tok_json *r, const char *data, size_t len)
 {
-    *r = (struct json_reader){.begin = data, .at = data, .end = data + len};
+    *r = (struct tok_json){.begin = data, .at = data, .end = data + len};
 }
 
-void json_fini(struct json_reader *r)
+void tok_json_fini(struct tok_json *r)
 {
     text_buf_free(&r->scratch);
 }
 
-static enum status bad(const struct json_reader *r, const char *what)
+static enum status bad(const struct tok_json *r, const char *what)
 {
     FAIL(ST_FORMAT, "JSON: %s at byte %zu", what, (size_t)(r->at - r->begin));
 }
 
-static void blanks(struct json_reader *r)
+static void blanks(struct tok_json *r)
 {
     while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\r' || *r->at == '\t'))
         r->at++;
 }
 
-char json_peek(struct json_reader *r)
+char tok_json_peek(struct tok_json *r)
 {
     blanks(r);
     if (r->at == r->end)
@@ -39,7 +39,7 @@ char json_peek(struct json_reader *r)
     return strchr("{[\"tfn-", *r->at) ? *r->at : 0;
 }
 
-static enum status expect(struct json_reader *r, char c)
+static enum status expect(struct tok_json *r, char c)
 {
     blanks(r);
     if (r->at < r->end && *r->at == c) {
@@ -51,13 +51,13 @@ static enum status expect(struct json_reader *r, char c)
     return bad(r, what);
 }
 
-enum status json_open(struct json_reader *r, char bracket, bool *first)
+enum status tok_json_open(struct tok_json *r, char bracket, bool *first)
 {
     *first = true;
     return expect(r, bracket);
 }
 
-static enum status next(struct json_reader *r, char close, bool *first, bool *more)
+static enum status next(struct tok_json *r, char close, bool *first, bool *more)
 {
     blanks(r);
     *more = !(r->at < r->end && *r->at == close);
@@ -70,7 +70,7 @@ static enum status next(struct json_reader *r, char close, bool *first, bool *mo
     return was_first ? ST_OK : expect(r, ',');
 }
 
-enum status json_key(struct json_reader *r, bool *first, bool *more, struct tok_text *key)
+enum status tok_json_key(struct tok_json *r, bool *first, bool *more, struct tok_text *key)
 {
     TRY(next(r, '}', first, more));
     if (!*more)
@@ -79,12 +79,12 @@ enum status json_key(struct json_reader *r, bool *first, bool *more, struct tok_
     return expect(r, ':');
 }
 
-enum status json_item(struct json_reader *r, bool *first, bool *more)
+enum status tok_json_item(struct tok_json *r, bool *first, bool *more)
 {
     return next(r, ']', first, more);
 }
 
-static enum status hex4(struct json_reader *r, uint32_t *v)
+static enum status hex4(struct tok_json *r, uint32_t *v)
 {
     if (r->end - r->at < 4)
         return bad(r, "a cut escape");
@@ -99,7 +99,7 @@ static enum status hex4(struct json_reader *r, uint32_t *v)
 }
 
 /* After the backslash: the character goes to scratch. */
-static enum status escape(struct json_reader *r)
+static enum status escape(struct tok_json *r)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     if (r->at == r->end)
@@ -126,7 +126,7 @@ static enum status escape(struct json_reader *r)
     return text_buf_append(&r->scratch, utf8, u8_put(utf8, cp));
 }
 
-enum status tok_json_string(struct json_reader *r, struct tok_text *s)
+enum status tok_json_string(struct tok_json *r, struct tok_text *s)
 {
     TRY(expect(r, '"'));
     const char *start = r->at;
@@ -169,7 +169,7 @@ static const char *digits(const char *p, const char *end)
 }
 
 /* The end of the number at r->at; NULL: none is there. */
-static const char *number_end(const struct json_reader *r)
+static const char *number_end(const struct tok_json *r)
 {
     const char *p = r->at, *end = r->end, *q;
     p += p < end && *p == '-';
@@ -189,7 +189,7 @@ static const char *number_end(const struct json_reader *r)
     return q;
 }
 
-enum status json_number(struct json_reader *r, double *v)
+enum status tok_json_number(struct tok_json *r, double *v)
 {
     char copy[64];
     blanks(r);
@@ -204,7 +204,7 @@ enum status json_number(struct json_reader *r, double *v)
     return ST_OK;
 }
 
-enum status json_index(struct json_reader *r, long max, long *v)
+enum status tok_json_index(struct tok_json *r, long max, long *v)
 {
     blanks(r);
     const char *p = r->at;
@@ -221,24 +221,24 @@ enum status json_index(struct json_reader *r, long max, long *v)
     return ST_OK;
 }
 
-static enum status skip(struct json_reader *r, int depth);
+static enum status skip(struct tok_json *r, int depth);
 
-static enum status skip_members(struct json_reader *r, char open, int depth)
+static enum status skip_members(struct tok_json *r, char open, int depth)
 {
     bool first, more;
     struct tok_text key;
     if (depth >= MAX_DEPTH)
         return bad(r, "nesting too deep");
-    TRY(json_open(r, open, &first));
+    TRY(tok_json_open(r, open, &first));
     for (;;) {
-        TRY(open == '{' ? json_key(r, &first, &more, &key) : json_item(r, &first, &more));
+        TRY(open == '{' ? tok_json_key(r, &first, &more, &key) : tok_json_item(r, &first, &more));
         if (!more)
             return ST_OK;
         TRY(skip(r, depth + 1));
     }
 }
 
-static enum status word(struct json_reader *r, const char *w)
+static enum status word(struct tok_json *r, const char *w)
 {
     size_t n = strlen(w);
     if ((size_t)(r->end - r->at) < n || memcmp(r->at, w, n) != 0)
@@ -247,11 +247,11 @@ static enum status word(struct json_reader *r, const char *w)
     return ST_OK;
 }
 
-static enum status skip(struct json_reader *r, int depth)
+static enum status skip(struct tok_json *r, int depth)
 {
     struct tok_text s;
     const char *end;
-    switch (json_peek(r)) {
+    switch (tok_json_peek(r)) {
     case '{':
         return skip_members(r, '{', depth);
     case '[':
@@ -274,7 +274,7 @@ static enum status skip(struct json_reader *r, int depth)
     }
 }
 
-enum status json_value(struct json_reader *r, struct tok_text *text)
+enum status tok_json_value(struct tok_json *r, struct tok_text *text)
 {
     blanks(r);
     text->data = r->at;
@@ -283,7 +283,7 @@ enum status json_value(struct json_reader *r, struct tok_text *text)
     return ST_OK;
 }
 
-enum status json_block(struct json_reader *r, struct tok_text *text)
+enum status tok_json_block(struct tok_json *r, struct tok_text *text)
 {
     int depth = 0;
     blanks(r);
@@ -312,7 +312,7 @@ enum status json_block(struct json_reader *r, struct tok_text *text)
     return bad(r, "an object or a list without an end");
 }
 
-enum status json_end(struct json_reader *r)
+enum status tok_json_end(struct tok_json *r)
 {
     blanks(r);
     return r->at == r->end ? ST_OK : bad(r, "something after the end");
