@@ -4,9 +4,9 @@
 
 #include "coordinator/coordinator.h"
 
-/* Carries out the events of the worker groups. */
-/* Sets the facts and identities that groups must match, from all that is known now. */
+/* Sets the facts that a group must have, from all that is known now. */
 void groups_require(struct coordinator *co);
+/* Carries out the events of the worker groups. */
 void groups_receive(struct coordinator *co, uint64_t now_us);
 /* Plans the next step and sends it, when the active group can take one. */
 void groups_plan(struct coordinator *co, uint64_t now_us);
