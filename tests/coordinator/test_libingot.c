@@ -6,6 +6,7 @@
 
 #include "client/lib/ingot.h"
 #include "coordinator/front.h"
+#include "coordinator/loop.h"
 
 enum { PATIENCE_MS = 120000 };
 
