@@ -1,7 +1,7 @@
-/* Prefetches of the KV cache for decoding, which memory limits: as in read_ahead.h, lines in the
- * order of memory, of each page the first three eighths, evenly between the arithmetic (bursts fill
- * the line buffers that the present work needs).  Heads take turns at a row, so the order of the
- * work is not that of memory, and pages of the cache lie anywhere: the lines are found ahead of it.
+/* Prefetches of the KV cache for decoding, which is bound by memory: as in read_ahead.h, lines in
+ * address order, of each page the first three eighths, evenly between the arithmetic (bursts fill
+ * the line buffers that the current work needs).  Heads take turns at a row, so the order of the
+ * work is not that of memory, and KV blocks may be anywhere: the lines are found ahead of the work.
  */
 #ifndef BACKENDS_CPU_ATTN_AHEAD_H
 #define BACKENDS_CPU_ATTN_AHEAD_H
@@ -12,18 +12,18 @@
 enum { AHEAD_FIRST = READ_AHEAD_PAGE * 3 / 8 };
 
 struct ahead {
-    const char *at, *end; /* of the present piece */
+    const char *at, *end; /* of the current page */
     int stride; /* bytes between them; below 64 some lines come twice, which costs little */
-    const char *rest, *run_end; /* of the present run, behind the piece */
-    /* Runs that follow: keys [key, stop), `bytes` of each row. */
+    const char *rest, *bytes_end; /* contiguous bytes behind that page */
+    /* The keys that follow: [key, stop), `bytes` of each row. */
     const char *base;
     size_t row_bytes, bytes;
     const int32_t *blocks;
     int32_t block_len, key, stop;
 };
 
-/* The next run: what the next keys have in one piece. */
-static bool next_run(struct ahead *h)
+/* The next contiguous bytes: rows of one KV block, or one row's bytes for the item's KV heads. */
+static bool next_bytes(struct ahead *h)
 {
     int32_t n = h->stop - h->key;
     if (n <= 0)
@@ -31,28 +31,28 @@ static bool next_run(struct ahead *h)
     int32_t in_block = h->block_len - h->key % h->block_len;
     n = h->bytes < h->row_bytes ? 1 : n < in_block ? n : in_block;
     h->rest = h->base + h->row_bytes * kv_row(h->blocks, h->block_len, h->key);
-    h->run_end = h->rest + (size_t)n * h->bytes;
+    h->bytes_end = h->rest + (size_t)n * h->bytes;
     h->key += n;
     return true;
 }
 
-/* The next piece: what the run has of a page, of a whole page its first part. */
-static void next_piece(struct ahead *h)
+/* The next page: the contiguous bytes in it, of a whole page the first three eighths. */
+static void next_page(struct ahead *h)
 {
-    if (h->rest >= h->run_end && !next_run(h)) {
+    if (h->rest >= h->bytes_end && !next_bytes(h)) {
         h->at = h->rest;
         h->end = h->rest + 1;
         h->stride = 0; /* the same line from here on */
         return;
     }
     size_t in_page = (size_t)h->rest % READ_AHEAD_PAGE, n = READ_AHEAD_PAGE - in_page;
-    size_t left = (size_t)(h->run_end - h->rest);
+    size_t left = (size_t)(h->bytes_end - h->rest);
     h->at = h->rest;
     h->rest += n < left ? n : left;
     h->end = in_page == 0 && left > AHEAD_FIRST ? h->at + AHEAD_FIRST : h->rest;
 }
 
-/* A step: two lines.  The piece may have come to its end then, which ahead_turn looks after. */
+/* One step: two lines.  The page may end with it; ahead_turn then goes to the next. */
 ALWAYS_INLINE void ahead_fetch(struct ahead *h)
 {
     __builtin_prefetch(h->at, 0, 2);
@@ -63,7 +63,7 @@ ALWAYS_INLINE void ahead_fetch(struct ahead *h)
 ALWAYS_INLINE void ahead_turn(struct ahead *h)
 {
     if (h->at >= h->end)
-        next_piece(h);
+        next_page(h);
 }
 
 ALWAYS_INLINE void ahead_step(struct ahead *h)
@@ -72,14 +72,14 @@ ALWAYS_INLINE void ahead_step(struct ahead *h)
     ahead_fetch(h);
 }
 
-/* Keys [from, to) of a split, an operand's rows of all groups, over n_steps. */
+/* Keys [from, to) of a split, an operand's rows of all KV heads, over n_steps. */
 static struct ahead ahead_keys(const struct attn_split *a, const struct kv_operand *o, int from,
                                int to, int n_steps)
 {
     size_t size = elem_size(o->dtype);
     struct ahead h = {.base = o->base,
                       .row_bytes = o->row_elems * size,
-                      .bytes = (size_t)(a->n_groups * a->d) * size,
+                      .bytes = (size_t)(a->n_kv * a->d) * size,
                       .blocks = a->blocks,
                       .block_len = a->block_len,
                       .key = a->first_key + from,
@@ -88,20 +88,20 @@ static struct ahead ahead_keys(const struct attn_split *a, const struct kv_opera
     if (h.bytes == h.row_bytes)
         bytes = bytes / 8 * 3;
     h.stride = bytes / (2 * n_steps) + 1;
-    return h; /* the first step turns to the first piece */
+    return h; /* the first step turns to the first page */
 }
 
-/* Work on the keys [k, k + PANEL) of the split, all groups' keys or values, takes n_steps.  Keys
- * are followed by values, those by the next split's keys. */
+/* Work on the keys or values of keys [k, k + PANEL) of the split, for all KV heads, takes n_steps.
+ * Keys are followed by values, values by the next split's keys. */
 static struct ahead ahead_of(const struct attn_split *a, bool values, int k, int n_steps)
 {
     const struct kv_operand *o = values ? &a->v : &a->k;
-    int row = a->n_groups * a->d * (int)elem_size(o->dtype);
+    int row = a->n_kv * a->d * (int)elem_size(o->dtype);
     int dist = (READ_AHEAD_BYTES / row + PANEL - 1) / PANEL * PANEL;
     int from = k + (dist < SPLIT / 2 ? dist : SPLIT / 2);
     const struct attn_split *of = from >= a->hi && values ? a->next : a;
-    if (!of) /* nothing comes: a line that is there already */
-        return (struct ahead){.at = o->base, .end = o->base, .rest = o->base, .run_end = o->base};
+    if (!of) /* nothing follows: a line that is in the cache already */
+        return (struct ahead){.at = o->base, .end = o->base, .rest = o->base, .bytes_end = o->base};
     if (from >= a->hi) {
         o = values ? &of->k : &of->v;
         from += of->lo - a->hi;

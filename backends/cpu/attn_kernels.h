@@ -1,16 +1,16 @@
 /* attn_split in vectors.  Two ways, the same sums:
  * - Prefill, many rows: each KV head's keys and values of the split are packed once and shared by
  *   its tiles of rows, one tile after the other.
- * - Decoding, a tile of rows for each KV head: PANEL keys at a time, all heads of them, so that the
- *   cache is read in the order of memory; a panel stays in the first-level cache until it is used.
+ * - Decoding, one tile of rows for each KV head: PANEL keys at a time for all heads, so that the
+ *   cache is read in address order; a panel stays in the first-level cache until it is used.
  */
 #ifndef BACKENDS_CPU_ATTN_KERNELS_H
 #define BACKENDS_CPU_ATTN_KERNELS_H
 
 #include "backends/cpu/attn_sums.h"
 
-/* Scores p [SPLIT] of one row become weights: zero outside [lo, hi) within the groups of LANES that
- * the range touches. */
+/* Scores p [SPLIT] of one row become weights: zero outside [lo, hi), up to the multiples of LANES
+ * around that range. */
 static void softmax_row(float *p, int lo, int hi, float *m_out, float *l_out)
 {
     float lane[LANES] = {0}, m, each[VL];
@@ -99,8 +99,8 @@ static int least_of(int a, int b)
 }
 
 /* o += p v over keys [from, to): each row's keys before the common ones, the common ones for all
- * rows at once, the rest.  So no row meets a value that it does not see, not even with weight 0 (0
- * * inf is NaN). */
+ * rows at once, the rest.  So no row reads a value that it does not see, not even with weight 0
+ * (0 * inf is NaN). */
 static void add_ranges(const struct tile_sums *t, const struct tile_ranges *g, int rows, int from,
                        int to, struct value_source *v)
 {
@@ -132,9 +132,9 @@ static void take_queries(const struct attn_split *a, int row0, int rows, float *
     sum_fns[rows].take(src, a->d, q);
 }
 
-static float *part_of(const struct attn_split *a, int row)
+static float *partial_of(const struct attn_split *a, int row)
 {
-    return a->part + (size_t)row * (size_t)(a->d + 2);
+    return a->partial + (size_t)row * (size_t)(a->d + 2);
 }
 
 /* Scores of rows [row0, row0 + rows) become weights; their m and l. */
@@ -142,10 +142,10 @@ static void weigh_rows(const struct attn_split *a, int row0, int rows, const str
                        float *p)
 {
     for (int r = 0; r < rows; r++) {
-        float *part = part_of(a, row0 + r) + a->d;
-        part[0] = part[1] = 0.0f;
+        float *ml = partial_of(a, row0 + r) + a->d;
+        ml[0] = ml[1] = 0.0f;
         if (g->row_lo[r] < g->row_hi[r])
-            softmax_row(p + r * P_STRIDE, g->row_lo[r], g->row_hi[r], &part[0], &part[1]);
+            softmax_row(p + r * P_STRIDE, g->row_lo[r], g->row_hi[r], &ml[0], &ml[1]);
     }
 }
 
@@ -162,7 +162,7 @@ static void union_of(const struct attn_split *a, int row0, int row1, int *lo, in
     }
 }
 
-/* Rows [row0, row0 + rows) of the only group, its keys and values packed. */
+/* Rows [row0, row0 + rows) of the only KV head, its keys and values packed. */
 static void packed_tile(const struct attn_split *a, int row0, int rows, struct attn_scratch *s)
 {
     struct value_source v = {.wide = s->values};
@@ -178,7 +178,7 @@ static void packed_tile(const struct attn_split *a, int row0, int rows, struct a
     memset(s->o, 0, (size_t)(rows * t.d) * sizeof(float));
     add_ranges(&t, &g, rows, lo, hi, &v);
     for (int r = 0; r < rows; r++)
-        memcpy(part_of(a, row0 + r), t.o + r * t.d, (size_t)a->d * sizeof(float));
+        memcpy(partial_of(a, row0 + r), t.o + r * t.d, (size_t)a->d * sizeof(float));
 }
 
 static void many_rows(const struct attn_split *a, struct attn_scratch *s)
@@ -193,14 +193,14 @@ static void many_rows(const struct attn_split *a, struct attn_scratch *s)
     }
 }
 
-/* Scores of a panel of keys for all groups. */
-static void score_groups(const struct attn_split *a, int k, struct attn_scratch *s)
+/* Scores of a panel of keys for all KV heads. */
+static void score_heads(const struct attn_split *a, int k, struct attn_scratch *s)
 {
     bool direct = a->rows <= DIRECT_ROWS;
     struct ahead h = {0};
     if (direct)
-        h = ahead_of(a, false, k, a->n_groups * score_steps(a->k.dtype, a->d));
-    for (int g = 0; g < a->n_groups; g++) {
+        h = ahead_of(a, false, k, a->n_kv * score_steps(a->k.dtype, a->d));
+    for (int g = 0; g < a->n_kv; g++) {
         struct kv_operand keys = attn_head(a->k, g, a->d);
         const float *q = s->q + g * a->rows * a->d;
         float *p = s->p + g * a->rows * P_STRIDE + k;
@@ -218,16 +218,16 @@ static bool values_in_place(const struct attn_split *a)
     return a->rows <= DIRECT_ROWS && a->d % VL == 0;
 }
 
-/* Values of keys [k, end) for all groups. */
-static void sum_groups(const struct attn_split *a, const struct tile_ranges *ranges, int k, int end,
-                       struct attn_scratch *s)
+/* Values of keys [k, end) for all KV heads. */
+static void sum_heads(const struct attn_split *a, const struct tile_ranges *ranges, int k, int end,
+                      struct attn_scratch *s)
 {
     int rows = a->rows, d = round_up_vl(a->d);
     struct value_source v = {
         .in_place = values_in_place(a), .rows = s->rows, .wide = s->values, .base = k};
     if (v.in_place)
-        v.ahead = ahead_of(a, true, k, a->n_groups * (end - k) * value_steps(rows, d));
-    for (int g = 0; g < a->n_groups; g++) {
+        v.ahead = ahead_of(a, true, k, a->n_kv * (end - k) * value_steps(rows, d));
+    for (int g = 0; g < a->n_kv; g++) {
         struct tile_sums t = {s->p + g * rows * P_STRIDE, s->o + g * rows * d, d};
         v.cache = attn_head(a->v, g, a->d);
         if (!v.in_place)
@@ -241,24 +241,24 @@ static void few_rows(const struct attn_split *a, struct attn_scratch *s)
     int rows = a->rows, d = round_up_vl(a->d);
     struct tile_ranges ranges;
     ranges_of(a, 0, rows, &ranges);
-    for (int g = 0; g < a->n_groups; g++) {
-        struct attn_split one = attn_group(a, g);
+    for (int g = 0; g < a->n_kv; g++) {
+        struct attn_split one = attn_kv_head(a, g);
         take_queries(&one, 0, rows, s->q + g * rows * a->d);
     }
     for (int k = a->lo / PANEL * PANEL; k < a->hi; k += PANEL)
-        score_groups(a, k, s);
-    for (int g = 0; g < a->n_groups; g++) {
-        struct attn_split one = attn_group(a, g);
+        score_heads(a, k, s);
+    for (int g = 0; g < a->n_kv; g++) {
+        struct attn_split one = attn_kv_head(a, g);
         weigh_rows(&one, 0, rows, &ranges, s->p + g * rows * P_STRIDE);
     }
-    memset(s->o, 0, (size_t)(a->n_groups * rows * d) * sizeof(float));
+    memset(s->o, 0, (size_t)(a->n_kv * rows * d) * sizeof(float));
     for (int k = a->lo; k < a->hi; k = (k / PANEL + 1) * PANEL)
-        sum_groups(a, &ranges, k, least_of((k / PANEL + 1) * PANEL, a->hi), s);
-    for (int r = 0; r < a->n_groups * rows; r++) {
+        sum_heads(a, &ranges, k, least_of((k / PANEL + 1) * PANEL, a->hi), s);
+    for (int r = 0; r < a->n_kv * rows; r++) {
         if (values_in_place(a))
-            sums_order(a->v.dtype, s->o + r * d, d, part_of(a, r));
+            sums_order(a->v.dtype, s->o + r * d, d, partial_of(a, r));
         else
-            memcpy(part_of(a, r), s->o + r * d, (size_t)a->d * sizeof(float));
+            memcpy(partial_of(a, r), s->o + r * d, (size_t)a->d * sizeof(float));
     }
 }
 
@@ -266,12 +266,12 @@ static void fast_attn_split(const struct attn_split *a, float *scratch)
 {
     struct attn_scratch *s = (struct attn_scratch *)scratch;
     find_rows(a, a->lo, a->hi, s->rows);
-    if (a->rows <= TILE_ROWS && a->n_groups * a->rows <= ATTN_ROWS) {
+    if (a->rows <= TILE_ROWS && a->n_kv * a->rows <= ATTN_ROWS) {
         few_rows(a, s);
         return;
     }
-    for (int g = 0; g < a->n_groups; g++) {
-        struct attn_split one = attn_group(a, g);
+    for (int g = 0; g < a->n_kv; g++) {
+        struct attn_split one = attn_kv_head(a, g);
         many_rows(&one, s);
     }
 }

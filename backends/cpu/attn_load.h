@@ -9,7 +9,7 @@ enum {
     KEY_PANELS = SPLIT / PANEL,
 };
 
-/* [n] tiles below: one in a prefill; in decoding one for each KV head. */
+/* n tiles: one in a prefill; in decoding one for each KV head. */
 struct attn_scratch {
     /* [KEY_PANELS][d rounded up to VL][PANEL] */
     _Alignas(64) float keys[KEY_PANELS * HEAD_MAX * PANEL];
@@ -52,11 +52,11 @@ ALWAYS_INLINE vf load_wide(enum dtype t, const void *p)
     }
 }
 
-/* The same of the first n < VL elements, zeros behind them; reads nothing else. */
-ALWAYS_INLINE vf load_part(enum dtype t, const void *p, int n)
+/* The first n < VL elements to f32, before the scale, then zeros; reads nothing else. */
+ALWAYS_INLINE vf load_first(enum dtype t, const void *p, int n)
 {
-#ifdef V_LOAD_PART
-    return v_load_part(t, p, n);
+#ifdef V_LOAD_FIRST
+    return v_load_first(t, p, n);
 #else
     float tmp[VL] = {0};
     memcpy(tmp, p, (size_t)n * elem_size(t));
@@ -69,7 +69,7 @@ ALWAYS_INLINE const char *kv_at(enum dtype t, const struct kv_operand *o, size_t
     return (const char *)o->base + row * o->row_elems * elem_size(t);
 }
 
-/* What the elements of a cache row are multiplied by. */
+/* The scale of a cache row. */
 ALWAYS_INLINE vf kv_scale(enum dtype t, const struct kv_operand *o, size_t row)
 {
     return is_scaled(t) ? v_splat(o->scale[row * o->scale_stride]) : v_splat(1.0f);
@@ -78,7 +78,7 @@ ALWAYS_INLINE vf kv_scale(enum dtype t, const struct kv_operand *o, size_t row)
 /* n <= VL elements, zeros behind them. */
 ALWAYS_INLINE vf load_kv(enum dtype t, const char *p, int n, vf scale)
 {
-    vf x = n == VL ? load_wide(t, p) : load_part(t, p, n);
+    vf x = n == VL ? load_wide(t, p) : load_first(t, p, n);
     return is_scaled(t) ? v_mul(x, scale) : x;
 }
 

@@ -5,46 +5,47 @@
 
 #include "backends/cpu/attn_ahead.h"
 
-/* Elements in a unit of 32 bits. */
-ALWAYS_INLINE int unit_elems(enum dtype t)
+/* Elements in a word of 32 bits. */
+ALWAYS_INLINE int word_elems(enum dtype t)
 {
     return (int)(4 / elem_size(t));
 }
 
-/* Element e of each unit, to f32. */
-ALWAYS_INLINE void split_units(enum dtype t, vf units, vf *out)
+/* out[e] = element e of each word, in f32. */
+ALWAYS_INLINE void widen_words(enum dtype t, vf words, vf *out)
 {
     if (t == DT_F16)
-        v_split_f16(units, out);
+        v_widen_f16(words, out);
     else if (t == DT_BF16)
-        v_split_bf16(units, out);
+        v_widen_bf16(words, out);
     else if (t == DT_I8)
-        v_split_i8(units, out);
+        v_widen_i8(words, out);
     else if (t == DT_E4M3)
-        v_split_e4m3(units, out);
+        v_widen_e4m3(words, out);
     else
-        out[0] = units;
+        out[0] = words;
 }
 
-/* VL units of VL keys, at `at` in each row: block[j] = the j-th units of all keys. */
-ALWAYS_INLINE void transpose_units(const char *const *row, size_t at, vf *block)
+/* VL words of VL keys, at byte `at` of each row: square[j] = word j of every key. */
+ALWAYS_INLINE void transpose_words(const char *const *row, size_t at, vf *square)
 {
     UNROLL
     for (int j = 0; j < VL; j++)
-        block[j] = v_load((const float *)(const void *)(row[j] + at));
-    v_transpose(block);
+        square[j] = v_load((const float *)(const void *)(row[j] + at));
+    v_transpose(square);
 }
 
 /* The last n < VL dimensions of VL keys in f32, zeros behind them. */
-ALWAYS_INLINE void transpose_rest(enum dtype t, const char *const *row, size_t at, int n, vf *block)
+ALWAYS_INLINE void transpose_rest(enum dtype t, const char *const *row, size_t at, int n,
+                                  vf *square)
 {
     UNROLL
     for (int j = 0; j < VL; j++)
-        block[j] = load_kv(t, row[j] + at, n, v_splat(1.0f));
-    v_transpose(block);
+        square[j] = load_kv(t, row[j] + at, n, v_splat(1.0f));
+    v_transpose(square);
 }
 
-/* What the elements of VL keys are multiplied by. */
+/* The scales of VL keys. */
 ALWAYS_INLINE vf key_scales(enum dtype t, const struct kv_operand *k, const size_t *rows)
 {
     float scales[VL];
@@ -53,17 +54,17 @@ ALWAYS_INLINE vf key_scales(enum dtype t, const struct kv_operand *k, const size
     return is_scaled(t) ? v_load(scales) : v_splat(1.0f);
 }
 
-/* VL units of VL keys, row[j] the first of key j. */
-ALWAYS_INLINE void pack_units(enum dtype t, const char *const *row, size_t at, vf scale,
+/* VL words of VL keys, row[j] the first of key j. */
+ALWAYS_INLINE void pack_words(enum dtype t, const char *const *row, size_t at, vf scale,
                               float *panel)
 {
-    const int n = unit_elems(t);
-    vf block[VL];
-    transpose_units(row, at, block);
+    const int n = word_elems(t);
+    vf square[VL];
+    transpose_words(row, at, square);
     UNROLL
     for (int j = 0; j < VL; j++) {
         vf x[4];
-        split_units(t, block[j], x);
+        widen_words(t, square[j], x);
         UNROLL
         for (int e = 0; e < n; e++)
             v_store(panel + (j * n + e) * PANEL, is_scaled(t) ? v_mul(x[e], scale) : x[e]);
@@ -74,18 +75,18 @@ ALWAYS_INLINE void pack_units(enum dtype t, const char *const *row, size_t at, v
 ALWAYS_INLINE void pack_rest(enum dtype t, const char *const *row, size_t at, vf scale, int n,
                              float *panel)
 {
-    vf block[VL];
-    transpose_rest(t, row, at, n, block);
+    vf square[VL];
+    transpose_rest(t, row, at, n, square);
     UNROLL
     for (int j = 0; j < VL; j++)
-        v_store(panel + j * PANEL, is_scaled(t) ? v_mul(block[j], scale) : block[j]);
+        v_store(panel + j * PANEL, is_scaled(t) ? v_mul(square[j], scale) : square[j]);
 }
 
 /* Keys [lo, hi) of the split, all of one panel, lo a multiple of VL. */
 ALWAYS_INLINE void pack_keys(enum dtype t, const struct kv_operand *k, int d, const size_t *rows,
                              int lo, int hi, float *panel)
 {
-    const int step = unit_elems(t) * VL;
+    const int step = word_elems(t) * VL;
     const struct kv_operand from = *k;
     for (int k0 = lo; k0 < hi; k0 += VL) {
         const char *row[VL];
@@ -95,7 +96,7 @@ ALWAYS_INLINE void pack_keys(enum dtype t, const struct kv_operand *k, int d, co
         for (int j = 0; j < VL; j++)
             row[j] = kv_at(t, &from, rows[k0 + j]);
         for (; i + step <= d; i += step, dst += step * PANEL) {
-            pack_units(t, row, (size_t)i * elem_size(t), scale, dst);
+            pack_words(t, row, (size_t)i * elem_size(t), scale, dst);
         }
         for (; i < d; i += VL, dst += VL * PANEL) {
             pack_rest(t, row, (size_t)i * elem_size(t), scale, d - i < VL ? d - i : VL, dst);

@@ -1,5 +1,5 @@
 /* The sums of attention: `rows` broadcast values against vectors of keys or values in f32, so that
- * the accumulators live in registers. */
+ * the accumulators stay in registers. */
 #ifndef BACKENDS_CPU_ATTN_SUMS_H
 #define BACKENDS_CPU_ATTN_SUMS_H
 
@@ -25,14 +25,13 @@ ALWAYS_INLINE void take_rows(int rows, const float *const *src, int d, float *q)
     }
 }
 
-/* c [rows, PANEL] (P_STRIDE apart) = scale * (q . keys of a panel), q [d][rows].  A step for each
- * of SCORE_DIMS dimensions in each part. */
+/* c [rows, PANEL] (P_STRIDE apart) = scale * (q . keys of a panel), q [d][rows] */
 ALWAYS_INLINE void score_panel(int rows, const float *q, const float *panel, int d, float scale,
                                float *c)
 {
-    for (int part = 0; part < PARTS; part++) {
+    for (int j = 0; j < PAIRS; j++) {
         struct pair acc[TILE_ROWS];
-        const float *w = panel + VL * part, *x = q;
+        const float *w = panel + VL * j, *x = q;
         UNROLL
         for (int r = 0; r < rows; r++)
             acc[r].a = acc[r].b = v_splat(0.0f);
@@ -46,14 +45,14 @@ ALWAYS_INLINE void score_panel(int rows, const float *q, const float *panel, int
         }
         UNROLL
         for (int r = 0; r < rows; r++) {
-            v_store(c + r * P_STRIDE + VL * part, v_mul(acc[r].a, v_splat(scale)));
-            v_store(c + r * P_STRIDE + PANEL / 2 + VL * part, v_mul(acc[r].b, v_splat(scale)));
+            v_store(c + r * P_STRIDE + VL * j, v_mul(acc[r].a, v_splat(scale)));
+            v_store(c + r * P_STRIDE + PANEL / 2 + VL * j, v_mul(acc[r].b, v_splat(scale)));
         }
     }
 }
 
-/* o [rows, nv vectors] (stride apart) += p v over keys [k0, k1), from element i of the values on; p
- * [rows, SPLIT] (P_STRIDE apart), v [key][stride]. */
+/* o [rows, nv vectors] (stride apart) += p v over keys [k0, k1), from element i of the values on;
+ * p [rows, SPLIT] (P_STRIDE apart), v [key][stride]. */
 ALWAYS_INLINE void values_pass(int rows, int nv, const float *p, const float *v, int k0, int k1,
                                int i, float *o, int stride)
 {
@@ -119,7 +118,7 @@ ALWAYS_INLINE void load_values(enum dtype t, int nv, const char *at, vf scale, v
         x[j] = load_kv(t, at + VL * j * (int)elem_size(t), VL, scale);
 }
 
-/* The same of values as they lie in the cache, d a multiple of VL.  A step for each key. */
+/* values_pass with values in the cache's type, d a multiple of VL.  One step of `ahead` a key. */
 ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_operand *v,
                               const size_t *row, const float *p, int k0, int k1, int i, float *o,
                               int stride, struct ahead *ahead)
@@ -155,14 +154,14 @@ ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_op
     *ahead = h;
 }
 
-/* Steps of a key in add_cache. */
+/* Steps of `ahead` that add_cache takes for a key. */
 static inline int value_steps(int rows, int d)
 {
     int step = pass_vectors(rows) * VL;
     return d / step + d % step / (2 * VL) + d % (2 * VL) / VL;
 }
 
-/* One row's sums as add_cache leaves them, to their own order. */
+/* One row's sums from the order of add_cache to ascending order. */
 static void sums_order(enum dtype t, const float *o, int d, float *out)
 {
     int i = 0;
@@ -221,28 +220,28 @@ static const struct {
 #endif
 };
 
-/* Few rows take keys and values as they lie in the cache. */
+/* Few rows take keys and values directly from the cache. */
 enum {
     DIRECT_ROWS = TILE_ROWS < 8 ? TILE_ROWS : 8,
-    SCORE_UNITS = VL / 4, /* of a transposed block between two steps */
+    SCORE_WORDS = VL / 4, /* words of a transposed square between two steps of `ahead` */
 };
 
-/* sums [rows] += q . dimensions of VL keys, q [dimensions][rows], over `units` of a transposed
- * block, n elements in each. */
-ALWAYS_INLINE void score_block(int rows, enum dtype t, const vf *block, int units, int n, vf scale,
-                               const float *q, vf *sums, struct ahead *h)
+/* sums [rows] += q . dimensions of VL keys, q [dimensions][rows], over the first `words` words of a
+ * transposed square, n elements in each. */
+ALWAYS_INLINE void score_square(int rows, enum dtype t, const vf *square, int words, int n,
+                                vf scale, const float *q, vf *sums, struct ahead *h)
 {
     vf acc[DIRECT_ROWS];
     UNROLL
     for (int r = 0; r < rows; r++)
         acc[r] = sums[r];
     NO_UNROLL
-    for (int j = 0; j < units; j++) {
-        vf x[4] = {block[j]};
-        if (j % SCORE_UNITS == 0)
+    for (int j = 0; j < words; j++) {
+        vf x[4] = {square[j]};
+        if (j % SCORE_WORDS == 0)
             ahead_fetch(h);
         if (n > 1)
-            split_units(t, block[j], x);
+            widen_words(t, square[j], x);
         UNROLL
         for (int e = 0; e < n; e++, q += rows) {
             vf key = is_scaled(t) ? v_mul(x[e], scale) : x[e];
@@ -256,52 +255,52 @@ ALWAYS_INLINE void score_block(int rows, enum dtype t, const vf *block, int unit
         sums[r] = acc[r];
 }
 
-/* Scores of a panel of keys.  Groups of VL keys take turns, so that one's chains of sums hide in
- * the other's transposing. */
+/* Scores of a panel of keys.  Vectors of VL keys take turns, so that the chains of sums of one hide
+ * in the transposing of the next. */
 ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct kv_operand *k, const size_t *at,
                                const float *q, int d, float scale, float *c, struct ahead *ahead)
 {
-    enum { GROUPS = PANEL / VL };
-    const int n = unit_elems(t), step = n * VL;
+    enum { VECTORS = PANEL / VL };
+    const int n = word_elems(t), step = n * VL;
     const struct kv_operand from = *k;
     struct ahead h = *ahead;
     const char *row[PANEL];
-    vf sums[GROUPS][DIRECT_ROWS], scales[GROUPS];
+    vf sums[VECTORS][DIRECT_ROWS], scales[VECTORS];
     for (int j = 0; j < PANEL; j++)
         row[j] = kv_at(t, &from, at[j]);
-    for (int g = 0; g < GROUPS; g++) {
+    for (int g = 0; g < VECTORS; g++) {
         scales[g] = key_scales(t, &from, at + g * VL);
         for (int r = 0; r < rows; r++)
             sums[g][r] = v_splat(0.0f);
     }
     for (int i = 0; i < d; i += d - i < step ? VL : step) {
         NO_UNROLL
-        for (int g = 0; g < GROUPS; g++) {
-            vf block[VL];
+        for (int g = 0; g < VECTORS; g++) {
+            vf square[VL];
             size_t from_byte = (size_t)i * elem_size(t);
             const float *x = q + i * rows;
             ahead_turn(&h);
             if (d - i >= step) {
-                transpose_units(row + g * VL, from_byte, block);
-                score_block(rows, t, block, VL, n, scales[g], x, sums[g], &h);
+                transpose_words(row + g * VL, from_byte, square);
+                score_square(rows, t, square, VL, n, scales[g], x, sums[g], &h);
             } else {
                 int left = d - i < VL ? d - i : VL;
-                transpose_rest(t, row + g * VL, from_byte, left, block);
-                score_block(rows, t, block, left, 1, scales[g], x, sums[g], &h);
+                transpose_rest(t, row + g * VL, from_byte, left, square);
+                score_square(rows, t, square, left, 1, scales[g], x, sums[g], &h);
             }
         }
     }
-    for (int g = 0; g < GROUPS; g++)
+    for (int g = 0; g < VECTORS; g++)
         for (int r = 0; r < rows; r++)
             v_store(c + r * P_STRIDE + g * VL, v_mul(sums[g][r], v_splat(scale)));
     *ahead = h;
 }
 
-/* Steps of score_cache. */
+/* Steps of `ahead` that score_cache takes. */
 static inline int score_steps(enum dtype t, int d)
 {
     int step = (int)(4 / dtype_size(t)) * VL;
-    return PANEL / VL * (d / step + (d % step + VL - 1) / VL) * (VL / SCORE_UNITS);
+    return PANEL / VL * (d / step + (d % step + VL - 1) / VL) * (VL / SCORE_WORDS);
 }
 
 #define DIRECT_FN(R, T)                                                                            \

@@ -1,3 +1,4 @@
+/* The CPU backend as one device: choice of the instruction set, scratch memory, events. */
 #include "backends/cpu/cpu.h"
 
 #include <stdio.h>
@@ -20,7 +21,7 @@
 
 /* Sizes of the scratch memory, in floats. */
 enum {
-    ATTN_PART_FLOATS = 1 << 18, /* per part, at least 2 parts' worth */
+    ATTN_PARTIAL_FLOATS = 1 << 18, /* for each part of the pool, at least for 2 */
     MAX_PARTS = 1024,
 };
 
@@ -113,13 +114,13 @@ static enum status choose_isa(const char *want, const struct isa **out)
          have);
 }
 
-static void carve_scratch(struct backend *be, size_t part_floats)
+static void carve_scratch(struct backend *be, size_t partial_floats)
 {
     int parts = pool_parts(be->pool);
     float *p = be->scratch.data;
-    be->attn_part = p;
-    be->attn_part_floats = part_floats;
-    p += part_floats;
+    be->attn_partial = p;
+    be->attn_partial_floats = partial_floats;
+    p += partial_floats;
     be->attn_thread = p;
     p += be->kernels->attn_scratch * (size_t)parts;
     be->quant_thread = (char *)p;
@@ -134,12 +135,12 @@ static void carve_scratch(struct backend *be, size_t part_floats)
 static enum status take_scratch(struct backend *be)
 {
     size_t parts = (size_t)pool_parts(be->pool);
-    size_t part_floats = (parts < 2 ? 2 : parts) * ATTN_PART_FLOATS;
+    size_t partial_floats = (parts < 2 ? 2 : parts) * ATTN_PARTIAL_FLOATS;
     be->quant_scratch = (be->quant->scratch + 63) / 64 * 64;
-    size_t floats = part_floats + be->kernels->attn_scratch * parts +
+    size_t floats = partial_floats + be->kernels->attn_scratch * parts +
                     be->quant_scratch / sizeof(float) * parts + 2 * TOPK_ROWS * N_SLICES * TOPK_MAX;
     TRY(mem_take(&be->scratch, floats * sizeof(float) + attn_items_bytes()));
-    carve_scratch(be, part_floats);
+    carve_scratch(be, partial_floats);
     return ST_OK;
 }
 

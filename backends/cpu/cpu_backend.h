@@ -13,13 +13,13 @@
  * cores 7 times slower. */
 enum {
     ROWS_GRAIN = 16 << 10,   /* elements of a row op */
-    PRODUCT_GRAIN = 1 << 19, /* multiply-adds of a product or a wave of attention */
+    PRODUCT_GRAIN = 1 << 19, /* multiply-adds of a product or of attention's items */
 };
 
 enum {
     N_EVENTS = 16,
     TOPK_ROWS = 32,        /* rows that topk works on at a time */
-    ATTN_ITEMS = 4096,     /* most (rows, split) items of an attention wave */
+    ATTN_ITEMS = 4096,     /* most items that attention works on at a time */
     X_PACK_MOST = 8 << 20, /* bytes of x_pack: 1,024 rows of 2,048, a tile of 131,072 columns */
 };
 
@@ -30,14 +30,14 @@ struct buf {
     size_t held;  /* taken */
 };
 
-/* Rows of a matrix of one type, in panels of their own. */
-struct section {
+/* The panels of a matrix's rows of one type. */
+struct panels {
     enum dtype dtype;
     const struct quant_pack *quant; /* NULL: floats */
-    int32_t skip;           /* of quantised ones: elements of the first block before k = 0 */
-    int32_t row, n;         /* rows [row, row + n) of the matrix */
-    size_t at, panel_bytes; /* first panel in the weight's data; one panel */
-    size_t stride;          /* from a panel to the next, >= panel_bytes */
+    int32_t skip;                   /* quantised: elements of the first block before k = 0 */
+    int32_t row, n;                 /* rows [row, row + n) of the matrix */
+    size_t at, panel_bytes;         /* first panel in the weight's data; one panel */
+    size_t stride;                  /* from a panel to the next, >= panel_bytes */
 };
 
 struct weight {
@@ -45,12 +45,12 @@ struct weight {
     int32_t n, k; /* a vector: n = 1 */
     int32_t n_slices;
     int32_t slice_end[N_SLICES];
-    int32_t n_sections;
-    struct section section[ARRAY_LEN(((struct weight_src *)0)->part)];
-    struct buf data;    /* matrix: the sections' panels; vector: [k] f32 */
+    int32_t n_types;
+    struct panels panels[ARRAY_LEN(((struct weight_src *)0)->part)]; /* [n_types] */
+    struct buf data;    /* matrix: its panels; vector: [k] f32 */
     struct buf bias;    /* [n] f32 and a panel of zeros; data NULL: none */
     struct weight *mat; /* of a stack: matrix i, slice s at [i * n_slices + s], each a matrix of one
-                           slice whose data lies in this one's; NULL: no stack */
+                           slice whose data is a range of this one's; NULL: no stack */
 };
 
 struct attn_item;
@@ -69,9 +69,9 @@ struct backend {
     struct buf scratch; /* everything below */
     char *quant_thread; /* quant_scratch bytes per part */
     size_t quant_scratch;
-    float *attn_thread; /* kernels->attn_scratch floats per part */
-    float *attn_part;   /* partial results of an attention wave, attn_part_floats */
-    size_t attn_part_floats;
+    float *attn_thread;  /* kernels->attn_scratch floats per part */
+    float *attn_partial; /* partial results of attention's items, attn_partial_floats */
+    size_t attn_partial_floats;
     struct attn_item *attn_items; /* [ATTN_ITEMS] */
     float *topk_val;              /* [TOPK_ROWS, N_SLICES, TOPK_MAX] */
     int32_t *topk_id;
@@ -84,10 +84,10 @@ MUST_CHECK enum status mem_take(struct buf *b, size_t bytes);
 void mem_give(struct buf *b);
 size_t mem_held(size_t bytes);
 
-/* Asks for a large buffer's pages to lie on those nodes in turn, before they are touched: for
- * memory that any thread reads, such as the KV cache.  Otherwise a page lies where it was first
- * written: all that one decoding thread has appended, on its node.  False: small, or the system
- * cannot. */
+/* Asks the system to place a large buffer's pages on those nodes in turn, before they are touched:
+ * for memory that any thread reads, such as the KV cache.  Otherwise a page is placed on the node
+ * whose thread writes it first: all that one decoding thread appends, on its node.  False: the
+ * buffer is small, or the system cannot. */
 bool mem_spread(const struct buf *b, uint64_t nodes);
 
 static inline void *view_at(struct view v, int32_t row, enum dtype t)
@@ -141,10 +141,10 @@ size_t cpu_linear_bytes(struct backend *be, const struct weight_src *src);
 /* Makes x_pack that large. */
 MUST_CHECK enum status x_pack_fit(struct backend *be, const struct weight_src *src);
 
-/* The steps of cpu_load_weight, for those who lay several matrices into one allocation: everything
- * but the memory (fails where load_weight does), the size of w->data, and its bytes (w->data is
- * memory of that size at 64 bytes' alignment; biases are not filled).  The bytes are an image that
- * depends on the source alone and may stand anywhere. */
+/* The steps of cpu_load_weight, for callers that place several matrices in one allocation:
+ * everything but the memory (fails where load_weight does), the size of w->data, and its bytes
+ * (w->data is memory of that size at 64 bytes' alignment; biases are not filled).  The bytes depend
+ * on the source alone, not on their address. */
 MUST_CHECK enum status weight_describe(const struct weight_src *src, struct weight *w);
 size_t weight_data_bytes(const struct weight_src *src);
 void weight_fill(struct backend *be, const struct weight_src *src, struct weight *w);
@@ -169,27 +169,28 @@ enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int
 enum status cpu_load_packed_stack(struct backend *be, const struct weight_src *src, int32_t n,
                                   const void *data, size_t n_bytes, struct weight **out);
 
-/* products.c: rows of x against one panel of a matrix.  The rows stand in an image, which differs
- * between floats ([K][rows]) and quantised sections (see struct quant_x); sections of one weight
- * that are both floats or both quantised read the same image. */
+/* products.c: rows of x against one panel of a matrix.  The rows are packed into a strip, which
+ * differs between floats ([K][rows], one tile) and quantised panels (see struct quant_x); panels of
+ * one weight that are all floats or all quantised read the same strip. */
 
-/* Bytes of an image for each row. */
-size_t image_bytes(const struct weight *w, const struct section *s);
-/* Most rows of an image. */
-int32_t image_rows(const struct backend *be, const struct section *s);
-/* x [k] into row r of an image of `rows`. */
-void image_put(const struct backend *be, const struct weight *w, const struct section *s,
-               const float *x, int32_t r, int32_t rows, void *image);
+/* Bytes of a strip for each row. */
+size_t strip_row_bytes(const struct weight *w, const struct panels *s);
+/* Most rows of a strip. */
+int32_t strip_rows(const struct backend *be, const struct panels *s);
+/* x [k] into row r of a strip of `rows`. */
+void strip_put(const struct backend *be, const struct weight *w, const struct panels *s,
+               const float *x, int32_t r, int32_t rows, void *strip);
 
-/* Panels of a section or of all; which section has the weight's panel *p, which becomes its own. */
-int32_t section_panels(const struct section *s);
+/* Number of panels, of one type or of all; the type's that have the weight's panel *p, which becomes
+ * an index among them. */
+int32_t panel_count(const struct panels *s);
 int32_t weight_panels(const struct weight *w);
-const struct section *section_of_panel(const struct weight *w, int32_t *p);
+const struct panels *panels_of(const struct weight *w, int32_t *p);
 
-/* out [rows, columns of the panel] (out_stride apart) = image times panel p of s, plus the bias.
+/* out [rows, columns of the panel] (out_stride apart) = strip times panel p of s, plus the bias.
  * part: the calling part of the pool. */
-void panel_product(const struct backend *be, const struct weight *w, const struct section *s,
-                   int32_t p, const void *image, int32_t rows, float *out, size_t out_stride,
+void panel_product(const struct backend *be, const struct weight *w, const struct panels *s,
+                   int32_t p, const void *strip, int32_t rows, float *out, size_t out_stride,
                    int part);
 
 /* ops_linear.c */

@@ -1,6 +1,6 @@
-/* The work of one thread on one row, tile or slice: what differs between instruction sets.  plain.c
- * is the specification; every other table must give the same bits for every input, which tests/ops
- * compares.
+/* The work of one thread on one row, tile or slice, which differs between instruction sets.
+ * plain.c is the specification; every other table must give the same bits for every input, which
+ * tests/ops compares.
  *
  * Orders of the reductions (a "chain" is acc = fmaf(a, b, acc) from acc = +0, indices ascending):
  *   linear     a chain over k within a slice for each output; slices in the tree of struct
@@ -23,7 +23,7 @@ enum {
     TILE_MAX = 16,  /* most rows of a tile on any instruction set */
     SPLIT = 256,    /* keys of an attention split */
     HEAD_MAX = 512, /* largest d_head */
-    ATTN_ROWS = 64, /* most n_groups * rows of an attn_split with several groups */
+    ATTN_ROWS = 64, /* most n_kv * rows of an attn_split with several KV heads */
     TOPK_MAX = 256, /* largest k of topk */
 };
 
@@ -39,10 +39,9 @@ struct linear_tile {
     const int32_t *slice_end; /* [n_slices] */
 };
 
-/* The columns of a quantised matrix on this rank; elements before the first: skip (of its block).
- */
+/* The columns of a quantised matrix on this rank. */
 struct quant_shape {
-    int32_t k, skip;
+    int32_t k, skip; /* skip: elements of the first column's block that are before it */
     int n_slices;
     const int32_t *slice_end; /* [n_slices] */
 };
@@ -50,13 +49,13 @@ struct quant_shape {
 /* Groups [*first, *end) that slice i has elements of. */
 static inline void slice_groups(const struct quant_shape *s, int i, int32_t *first, int32_t *end)
 {
-    int32_t k0 = i ? s->slice_end[i - 1] : 0, k1 = s->slice_end[i], skip = s->skip % RUN;
-    *first = (k0 + skip) / RUN;
-    *end = k0 < k1 ? (k1 + skip - 1) / RUN + 1 : *first;
+    int32_t k0 = i ? s->slice_end[i - 1] : 0, k1 = s->slice_end[i], skip = s->skip % GROUP;
+    *first = (k0 + skip) / GROUP;
+    *end = k0 < k1 ? (k1 + skip - 1) / GROUP + 1 : *first;
 }
 
-/* Runs of a row of x. */
-static inline int32_t quant_runs(const struct quant_shape *s)
+/* Groups of a row of x: one that a slice's end cuts counts for each of its slices. */
+static inline int32_t x_groups(const struct quant_shape *s)
 {
     int32_t n = 0, first, end;
     for (int i = 0; i < s->n_slices; i++) {
@@ -66,12 +65,12 @@ static inline int32_t quant_runs(const struct quant_shape *s)
     return n;
 }
 
-/* Products with quantised weights.  A run is what one slice has of one group of RUN elements (as
- * the file counts them); a group that a slice's end cuts is two runs.  Each run of a row of x is
- * brought to 8 bits:
+/* Products with quantised weights.  Columns are taken in groups of GROUP elements, as the file's
+ * blocks count them; a group that a slice's end cuts is two groups here, one in each slice.  Each
+ * group of a row of x is converted to 8 bits:
  *   amax = greatest |x|;  d = amax / 127;  a = nearest even of x * (127 / amax);
- *   127 / amax not finite: a = 0, d = 0;  any x of the run not finite: a = 0, d = NaN.
- * Then, runs ascending, from acc = +0, for each scale of the run (one, or two of 16 elements):
+ *   127 / amax not finite: a = 0, d = 0;  any x of the group not finite: a = 0, d = NaN.
+ * Then, groups ascending, from acc = +0, for each scale of the group (one, or two of 16 elements):
  *   acc = fmaf((float)(sum of q a), scale * d, acc), the sum in integers, exact;
  *   types with a minimum: acc = fmaf(minimum, d * (float)(sum of a), acc).
  * acc is the slice's sum: the tree and the bias follow as for other weights. */
@@ -79,11 +78,13 @@ struct quant_x {
     float d, d_sum;           /* d_sum = d * (float)(sum of a) */
     int32_t start, start_low; /* -128 * sum of a; of the first 16 */
 };
-/* Rows of x in tiles, tile after tile; in a tile run after run; in a run a [rows][RUN] int8, then
- * struct quant_x [rows]. */
-enum { X_RUN_BYTES = RUN + (int)sizeof(struct quant_x), QUANT_ROWS = 128 };
 
-/* rows x cols outputs of one panel. */
+/* A strip of quantised rows: tile after tile; in a tile group after group; in a group
+ *   a [rows of the tile][GROUP] int8
+ *   struct quant_x [rows of the tile] */
+enum { X_GROUP_BYTES = GROUP + (int)sizeof(struct quant_x), QUANT_ROWS = 128 };
+
+/* A strip of rows against one panel: rows x cols outputs. */
 struct quant_panel {
     const struct quant_pack *pack;
     const char *panel;
@@ -92,25 +93,26 @@ struct quant_panel {
     const float *bias; /* [PANEL] or NULL */
     float *out;        /* [rows, cols], rows out_stride apart */
     size_t out_stride;
-    int rows, cols, n_tiles; /* rows <= QUANT_ROWS, cut into tiles by tile_start */
+    int rows, cols, n_tiles; /* rows <= QUANT_ROWS; tile i begins at cut_start(rows, n_tiles, i) */
 };
 
-static inline int tile_start(int rows, int n_tiles, int tile)
+/* Where the i-th of n nearly equal cuts of `rows` rows begins. */
+static inline int cut_start(int rows, int n, int i)
 {
-    return (int)((int64_t)rows * tile / n_tiles);
+    return (int)((int64_t)rows * i / n);
 }
 
 struct quant_kernels {
     int tile_rows;  /* most rows of a tile */
     size_t scratch; /* bytes that `panel` wants per thread, at 64 bytes' alignment */
-    /* A row of x into row `row` of a tile of `rows`. */
+    /* x [k] to row `row` of a tile of `rows`. */
     void (*quantize_row)(const struct quant_shape *s, const float *x, int row, int rows,
                          char *tile);
     void (*panel)(const struct quant_panel *t, void *scratch);
 };
 
-/* One operand of the cache: element (key j, i) of this head is at base + key_row * row_elems + i.
- */
+/* Keys or values of one KV head: element i of a key is base[row * row_elems + i], where row is the
+ * key's row of the cache (kv_row). */
 struct kv_operand {
     const void *base;   /* of this head */
     const float *scale; /* of this head, scale_stride apart per key row; NULL = none */
@@ -118,12 +120,13 @@ struct kv_operand {
     enum dtype dtype;
 };
 
-/* Rows (query token, query head) that read each of n_groups neighbouring KV heads, over one split
- * of keys. */
+/* Rows (query token, query head) that read each of n_kv neighbouring KV heads, over one split of
+ * keys. */
 struct attn_split {
-    const float *q;     /* row i of group g: token i / n_heads, head g * n_heads + i % n_heads */
-    size_t q_stride;    /* between tokens; heads are d apart */
-    int n_groups, rows; /* rows of each group */
+    /* Row i of KV head g is token i / n_heads, query head g * n_heads + i % n_heads. */
+    const float *q;
+    size_t q_stride; /* between tokens; heads are d apart */
+    int n_kv, rows;  /* rows of each KV head */
     int n_heads, d;
     float scale;
     const int32_t *pos;    /* [rows / n_heads] positions; a row sees (pos - window, pos] */
@@ -132,10 +135,10 @@ struct attn_split {
     int32_t lo, hi;        /* keys that some row sees, relative to first_key */
     const int32_t *blocks; /* the sequence's block table */
     int32_t block_len;
-    struct kv_operand k, v; /* of group 0; group g's elements are g * d further, its scales g */
-    float
-        *part; /* [n_groups, rows, d + 2]: o, then m, then l; l = 0: no key of the split is seen */
-    const struct attn_split *next; /* what the thread does next, or NULL: advice to prefetch it */
+    struct kv_operand k, v; /* of KV head 0; those of head g are g * d further, its scales g */
+    /* [n_kv, rows, d + 2]: o, then m, then l; l = 0: the row sees no key of the split. */
+    float *partial;
+    const struct attn_split *next; /* the thread's next split, to be prefetched; may be NULL */
 };
 
 /* A row of k greatest logits so far, in the order (value descending, id ascending). */
@@ -174,8 +177,8 @@ struct kernels {
      * f32. */
     void (*kv_store)(enum dtype t, const float *x, int n, void *dst, float *scale);
     void (*attn_split)(const struct attn_split *a, float *scratch);
-    /* state [d + 2] = state followed by part, both as in attn_split. */
-    void (*attn_merge)(float *state, const float *part, int d);
+    /* state [d + 2] = state followed by partial, both as in attn_split. */
+    void (*attn_merge)(float *state, const float *partial, int d);
     /* out [d] = o / l */
     void (*attn_finish)(const float *state, float *out, int d);
     /* Columns [0, n) of a slice, ids from first_id on, into list; stat as backend.h's topk. */
@@ -193,7 +196,7 @@ static inline void attn_range(const struct attn_split *a, int row, int *lo, int 
     *hi = to - a->first_key < SPLIT ? to - a->first_key : SPLIT;
 }
 
-/* The operand of group g. */
+/* The operand of KV head g. */
 static inline struct kv_operand attn_head(struct kv_operand o, int g, int d)
 {
     o.base = (const char *)o.base + (size_t)(g * d) * dtype_size(o.dtype);
@@ -201,15 +204,15 @@ static inline struct kv_operand attn_head(struct kv_operand o, int g, int d)
     return o;
 }
 
-/* Group g alone. */
-static inline struct attn_split attn_group(const struct attn_split *a, int g)
+/* KV head g alone. */
+static inline struct attn_split attn_kv_head(const struct attn_split *a, int g)
 {
     struct attn_split one = *a;
-    one.n_groups = 1;
+    one.n_kv = 1;
     one.q += g * a->n_heads * a->d;
     one.k = attn_head(a->k, g, a->d);
     one.v = attn_head(a->v, g, a->d);
-    one.part += (size_t)(g * a->rows) * (size_t)(a->d + 2);
+    one.partial += (size_t)(g * a->rows) * (size_t)(a->d + 2);
     return one;
 }
 

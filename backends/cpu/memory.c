@@ -1,3 +1,4 @@
+/* Memory of the CPU backend: buffers, huge pages, nodes; copies between views and the host. */
 #define _GNU_SOURCE /* syscall */
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +28,8 @@ size_t mem_held(size_t bytes)
     return bytes == 0 ? 0 : round_up(bytes, bytes < SMALL_LIMIT ? 64 : page_size());
 }
 
-/* Large blocks begin on a huge page's border; only their last, partial one is made of small pages,
- * so nothing is taken beyond the size. */
+/* Large allocations begin at a huge page's boundary; only the last, partial page consists of small
+ * ones, so nothing is taken beyond the size. */
 static void *map_aligned(size_t held)
 {
     size_t all = held + HUGE_PAGE;
@@ -41,7 +42,7 @@ static void *map_aligned(size_t held)
     if (start + held < p + all)
         munmap(start + held, (size_t)(p + all - (start + held)));
 #ifdef MADV_HUGEPAGE
-    madvise(start, held, MADV_HUGEPAGE); /* a wish: small pages work too */
+    madvise(start, held, MADV_HUGEPAGE); /* a hint: small pages work too */
 #endif
     return start;
 }

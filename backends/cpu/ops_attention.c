@@ -1,9 +1,10 @@
+/* qkv_to_cache and attention: the work of the pool; kernels->attn_split computes. */
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
 
 enum {
-    GROUP_ROWS = 196, /* rows that share one reading of a split's keys and values */
+    ITEM_ROWS = 196, /* about the most rows of an item: they share one reading of its keys */
     MAX_HEADS = 1024,
     ITEMS_PER_THREAD = 4,
 };
@@ -93,36 +94,37 @@ enum status cpu_qkv_to_cache(struct backend *be, const struct attn_layer *al,
     return ST_OK;
 }
 
-/* Attention runs in waves.  A unit is the rows (tokens of one sequence x query heads) of a block of
- * tokens that read one KV head, or, where they are few, several; an item is a unit over one split.
- * Items are ordered (block, split, unit), so that the heads of a cache row are read together.  A
- * wave takes the items of whole splits until its room for partial results is full, computes them in
- * parallel, then merges each unit's in ascending order.  A block that a wave's end cuts in two
- * leaves its units' states in `carry`. */
+/* Attention is computed in items: the rows (some tokens of one sequence x query heads) that read one
+ * KV head, or, where they are few, several, over one split.  Items are ordered (tokens, split, KV
+ * head), so that the heads of a cache row are read together.  As many items of whole splits as there
+ * is room for partial results are computed in parallel, then the items of the same rows are merged
+ * in ascending order of their splits.  Where the room ends before the splits of some tokens do, the
+ * states of their rows are kept in `carry` for the next items. */
 struct attn_item {
     struct attn_split split;
-    bool first, last; /* of its unit's splits */
-    bool lead;        /* the unit's first item in this wave */
-    int n_units;      /* of the block's; the unit's next item is n_units further */
-    int n_splits;     /* a lead: items of the unit in this wave */
-    size_t at;        /* of the unit's state among the block's, floats */
-    float *out;       /* of the unit's first row */
+    bool first, last; /* of the rows' splits */
+    bool lead;        /* the first item of these rows at this time */
+    int stride;       /* to the item of the same rows in the next split */
+    int n_splits;     /* a lead: items of these rows at this time */
+    size_t at;        /* of the rows' state in carry, floats */
+    float *out;       /* of the first row */
     size_t out_stride;
 };
 
-struct attn_wave {
+/* The items in be->attn_items, which are computed at one time. */
+struct attn_job {
     struct backend *be;
     const struct attn_layer *al;
     const struct step_dev *st;
     struct view q, out;
     struct kv_layer kv;
     int n_items;
-    long n_rows;  /* of the wave's leads */
-    int groups;   /* most KV heads of an item */
-    int lead;     /* first item of the present block in this wave, -1: none */
-    size_t used;  /* floats of attn_part, carry included */
+    long n_rows;  /* of the leads */
+    int most_kv;  /* most KV heads of an item */
+    int lead;     /* first item of the present tokens, -1: none */
+    size_t used;  /* floats of attn_partial, carry included */
     int64_t work; /* multiply-adds */
-    float *carry; /* a quarter of attn_part */
+    float *carry; /* a quarter of attn_partial */
 };
 
 size_t attn_items_bytes(void)
@@ -132,42 +134,42 @@ size_t attn_items_bytes(void)
 
 static size_t carry_floats(const struct backend *be)
 {
-    return be->attn_part_floats / 4;
+    return be->attn_partial_floats / 4;
 }
 
 static void split_part(void *ctx, int part, int n_parts)
 {
-    struct attn_wave *w = ctx;
-    struct attn_item *items = w->be->attn_items;
-    float *scratch = w->be->attn_thread + (size_t)part * w->be->kernels->attn_scratch;
+    struct attn_job *j = ctx;
+    struct attn_item *items = j->be->attn_items;
+    float *scratch = j->be->attn_thread + (size_t)part * j->be->kernels->attn_scratch;
     long from, to;
-    pool_share(w->n_items, part, n_parts, &from, &to);
+    pool_share(j->n_items, part, n_parts, &from, &to);
     for (long i = from; i < to; i++) {
         items[i].split.next = i + 1 < to ? &items[i + 1].split : NULL;
-        w->be->kernels->attn_split(&items[i].split, scratch);
+        j->be->kernels->attn_split(&items[i].split, scratch);
     }
 }
 
-static int unit_rows(const struct attn_item *it)
+static int item_rows(const struct attn_item *it)
 {
-    return it->split.n_groups * it->split.rows;
+    return it->split.n_kv * it->split.rows;
 }
 
-/* Rows [from, to) of a lead's unit, counted over its groups. */
-static void merge_rows(struct attn_wave *w, const struct attn_item *lead, int from, int to)
+/* Merges and finishes rows [from, to) of a lead, counted over its KV heads. */
+static void merge_rows(struct attn_job *j, const struct attn_item *lead, int from, int to)
 {
-    const struct kernels *ker = w->be->kernels;
+    const struct kernels *ker = j->be->kernels;
     const struct attn_item *it = lead;
     const struct attn_split *s = &lead->split;
     size_t d = (size_t)s->d, n = d + 2;
-    float *state = lead->first ? s->part : w->carry + lead->at;
+    float *state = lead->first ? s->partial : j->carry + lead->at;
     for (int i = 0; i < lead->n_splits; i++) {
-        it = lead + (ptrdiff_t)i * lead->n_units;
-        for (int r = from; it->split.part != state && r < to; r++)
-            ker->attn_merge(state + (size_t)r * n, it->split.part + (size_t)r * n, s->d);
+        it = lead + (ptrdiff_t)i * lead->stride;
+        for (int r = from; it->split.partial != state && r < to; r++)
+            ker->attn_merge(state + (size_t)r * n, it->split.partial + (size_t)r * n, s->d);
     }
     for (int r = from; it->last && r < to; r++) {
-        int group = r / s->rows, row = r % s->rows, head = group * s->n_heads + row % s->n_heads;
+        int g = r / s->rows, row = r % s->rows, head = g * s->n_heads + row % s->n_heads;
         ker->attn_finish(state + (size_t)r * n,
                          it->out + (size_t)(row / s->n_heads) * it->out_stride + (size_t)head * d,
                          s->d);
@@ -177,48 +179,48 @@ static void merge_rows(struct attn_wave *w, const struct attn_item *lead, int fr
 /* Threads share the rows of all leads. */
 static void merge_part(void *ctx, int part, int n_parts)
 {
-    struct attn_wave *w = ctx;
-    const struct attn_item *items = w->be->attn_items;
+    struct attn_job *j = ctx;
+    const struct attn_item *items = j->be->attn_items;
     long from, to, at = 0;
-    pool_share(w->n_rows, part, n_parts, &from, &to);
-    for (int i = 0; i < w->n_items && at < to; i++) {
-        long n = items[i].lead ? unit_rows(&items[i]) : 0;
+    pool_share(j->n_rows, part, n_parts, &from, &to);
+    for (int i = 0; i < j->n_items && at < to; i++) {
+        long n = items[i].lead ? item_rows(&items[i]) : 0;
         if (at < to && at + n > from)
-            merge_rows(w, &items[i], (int)(from > at ? from - at : 0),
+            merge_rows(j, &items[i], (int)(from > at ? from - at : 0),
                        (int)(to - at < n ? to - at : n));
         at += n;
     }
 }
 
-/* The unfinished last block's states go to carry, unless they are there already. */
-static void keep_carry(struct attn_wave *w)
+/* The states of the last tokens, if they are unfinished, go to carry unless they are there. */
+static void keep_carry(struct attn_job *j)
 {
-    if (w->be->attn_items[w->n_items - 1].last)
+    if (j->be->attn_items[j->n_items - 1].last)
         return;
-    const struct attn_item *lead = &w->be->attn_items[w->lead];
+    const struct attn_item *lead = &j->be->attn_items[j->lead];
     if (!lead->first)
         return;
-    for (int u = 0; u < lead->n_units; u++)
-        memcpy(w->carry + lead[u].at, lead[u].split.part,
-               (size_t)unit_rows(&lead[u]) * (size_t)(lead[u].split.d + 2) * sizeof(float));
+    for (int u = 0; u < lead->stride; u++)
+        memcpy(j->carry + lead[u].at, lead[u].split.partial,
+               (size_t)item_rows(&lead[u]) * (size_t)(lead[u].split.d + 2) * sizeof(float));
 }
 
-static void flush_wave(struct attn_wave *w)
+static void run_items(struct attn_job *j)
 {
-    if (w->n_items > 0 && w->work <= PRODUCT_GRAIN) {
-        split_part(w, 0, 1);
-        merge_part(w, 0, 1);
-    } else if (w->n_items > 0) {
-        pool_run(w->be->pool, split_part, w);
-        pool_run(w->be->pool, merge_part, w);
+    if (j->n_items > 0 && j->work <= PRODUCT_GRAIN) {
+        split_part(j, 0, 1);
+        merge_part(j, 0, 1);
+    } else if (j->n_items > 0) {
+        pool_run(j->be->pool, split_part, j);
+        pool_run(j->be->pool, merge_part, j);
     }
-    if (w->n_items > 0)
-        keep_carry(w);
-    w->n_items = 0;
-    w->n_rows = 0;
-    w->lead = -1;
-    w->work = 0;
-    w->used = carry_floats(w->be);
+    if (j->n_items > 0)
+        keep_carry(j);
+    j->n_items = 0;
+    j->n_rows = 0;
+    j->lead = -1;
+    j->work = 0;
+    j->used = carry_floats(j->be);
 }
 
 static struct kv_operand operand_of(struct view v, struct view scale, int32_t g, int32_t d)
@@ -236,7 +238,7 @@ static struct kv_operand operand_of(struct view v, struct view scale, int32_t g,
 }
 
 /* Tokens [t0, t0 + n) of sequence s; they see keys [from, to). */
-struct attn_block {
+struct attn_tokens {
     int32_t s, t0, n, from, to;
 };
 
@@ -258,17 +260,16 @@ static void query_heads(const struct attn_layer *al, int32_t g, int32_t *h0, int
 
 /* KV heads from g on, before end, that one item takes: as many as have the same number of query
  * heads and few rows, when there is work enough for all threads. */
-static int item_groups(const struct attn_wave *w, const struct attn_block *b, int32_t g,
-                       int32_t end)
+static int item_heads(const struct attn_job *j, const struct attn_tokens *t, int32_t g, int32_t end)
 {
     int32_t h0, h1, first, last, most, n = 1;
-    query_heads(w->al, g, &h0, &h1);
-    int rows = b->n * (h1 - h0);
-    if (rows > w->be->kernels->tile_rows)
+    query_heads(j->al, g, &h0, &h1);
+    int rows = t->n * (h1 - h0);
+    if (rows > j->be->kernels->tile_rows)
         return 1;
-    most = ATTN_ROWS / rows < w->groups ? ATTN_ROWS / rows : w->groups;
+    most = ATTN_ROWS / rows < j->most_kv ? ATTN_ROWS / rows : j->most_kv;
     for (first = h1 - h0; n < most && g + n < end; n++) {
-        query_heads(w->al, g + n, &h0, &last);
+        query_heads(j->al, g + n, &h0, &last);
         if (last - h0 != first)
             break;
     }
@@ -276,108 +277,108 @@ static int item_groups(const struct attn_wave *w, const struct attn_block *b, in
 }
 
 /* The item of n KV heads from g on in split i. */
-static struct attn_item item_of(const struct attn_wave *w, const struct attn_block *b, int32_t i,
+static struct attn_item item_of(const struct attn_job *j, const struct attn_tokens *t, int32_t i,
                                 int32_t g, int32_t n)
 {
-    const struct attn_layer *al = w->al;
+    const struct attn_layer *al = j->al;
     int32_t h0, h1, d = al->d_head, first = i * SPLIT;
     query_heads(al, g, &h0, &h1);
     return (struct attn_item){
-        .split = {.q = view_f32(w->q, b->t0) + h0 * d,
-                  .q_stride = (size_t)w->q.stride,
-                  .n_groups = n,
-                  .rows = b->n * (h1 - h0),
+        .split = {.q = view_f32(j->q, t->t0) + h0 * d,
+                  .q_stride = (size_t)j->q.stride,
+                  .n_kv = n,
+                  .rows = t->n * (h1 - h0),
                   .n_heads = h1 - h0,
                   .d = d,
                   .scale = al->scale,
-                  .pos = view_i32(w->st->pos, b->t0),
+                  .pos = view_i32(j->st->pos, t->t0),
                   .window = al->window,
                   .first_key = first,
-                  .lo = b->from > first ? b->from - first : 0,
-                  .hi = b->to - first < SPLIT ? b->to - first : SPLIT,
-                  .blocks = view_i32(w->st->block_table, b->s),
-                  .block_len = w->st->block_len,
-                  .k = operand_of(w->kv.k, w->kv.k_scale, g, d),
-                  .v = operand_of(w->kv.v, w->kv.v_scale, g, d)},
-        .first = i == b->from / SPLIT,
-        .last = i == (b->to - 1) / SPLIT,
-        .out = view_f32(w->out, b->t0) + h0 * d,
-        .out_stride = (size_t)w->out.stride,
+                  .lo = t->from > first ? t->from - first : 0,
+                  .hi = t->to - first < SPLIT ? t->to - first : SPLIT,
+                  .blocks = view_i32(j->st->block_table, t->s),
+                  .block_len = j->st->block_len,
+                  .k = operand_of(j->kv.k, j->kv.k_scale, g, d),
+                  .v = operand_of(j->kv.v, j->kv.v_scale, g, d)},
+        .first = i == t->from / SPLIT,
+        .last = i == (t->to - 1) / SPLIT,
+        .out = view_f32(j->out, t->t0) + h0 * d,
+        .out_stride = (size_t)j->out.stride,
     };
 }
 
-/* All units of a block over split i. */
-static void put_split(struct attn_wave *w, const struct attn_block *b, int32_t i)
+/* The items of all KV heads over split i. */
+static void add_split(struct attn_job *j, const struct attn_tokens *t, int32_t i)
 {
-    int32_t g, n = kv_heads(w->al, &g), end = g + n;
-    struct attn_item *items = w->be->attn_items + w->n_items;
-    bool lead = w->lead < 0;
+    int32_t g, heads = kv_heads(j->al, &g), end = g + heads;
+    struct attn_item *items = j->be->attn_items + j->n_items;
+    bool lead = j->lead < 0;
     size_t at = 0;
-    int n_units = 0;
+    int n = 0;
     if (lead)
-        w->lead = w->n_items;
-    for (; g < end; g += items[n_units++].split.n_groups) {
-        struct attn_item *it = &items[n_units];
-        *it = item_of(w, b, i, g, item_groups(w, b, g, end));
+        j->lead = j->n_items;
+    for (; g < end; g += items[n++].split.n_kv) {
+        struct attn_item *it = &items[n];
+        *it = item_of(j, t, i, g, item_heads(j, t, g, end));
         it->at = at;
         it->lead = lead;
-        it->split.part = w->be->attn_part + w->used + at;
-        w->be->attn_items[w->lead + n_units].n_splits++;
-        w->n_rows += lead ? unit_rows(it) : 0;
-        w->work += (int64_t)unit_rows(it) * (it->split.d + 2) * it->split.hi;
-        at += (size_t)unit_rows(it) * (size_t)(it->split.d + 2);
+        it->split.partial = j->be->attn_partial + j->used + at;
+        j->be->attn_items[j->lead + n].n_splits++;
+        j->n_rows += lead ? item_rows(it) : 0;
+        j->work += (int64_t)item_rows(it) * (it->split.d + 2) * it->split.hi;
+        at += (size_t)item_rows(it) * (size_t)(it->split.d + 2);
     }
-    for (int u = 0; u < n_units; u++)
-        items[u].n_units = n_units;
-    w->n_items += n_units;
-    w->used += at;
+    for (int u = 0; u < n; u++)
+        items[u].stride = n;
+    j->n_items += n;
+    j->used += at;
 }
 
-static void put_block(struct attn_wave *w, int32_t s, int32_t t0, int32_t n)
+static void add_tokens(struct attn_job *j, int32_t s, int32_t t0, int32_t n)
 {
-    const struct attn_layer *al = w->al;
-    const int32_t *pos = view_i32(w->st->pos, t0);
+    const struct attn_layer *al = j->al;
+    const int32_t *pos = view_i32(j->st->pos, t0);
     int32_t least = pos[0], most = pos[0], g0;
     for (int32_t i = 1; i < n; i++) {
         least = pos[i] < least ? pos[i] : least;
         most = pos[i] > most ? pos[i] : most;
     }
-    assert(least >= 0 && most < col_i32(w->st->kv_len, s));
-    struct attn_block b = {s, t0, n, 0, most + 1};
+    assert(least >= 0 && most < col_i32(j->st->kv_len, s));
+    struct attn_tokens t = {s, t0, n, 0, most + 1};
     if (al->window > 0 && least >= al->window)
-        b.from = least - al->window + 1;
+        t.from = least - al->window + 1;
     size_t floats = (size_t)n * (size_t)al->n_q * (size_t)(al->d_head + 2);
-    w->lead = -1;
-    for (int32_t i = b.from / SPLIT; i <= most / SPLIT; i++) {
-        if (w->n_items + kv_heads(al, &g0) > ATTN_ITEMS ||
-            w->used + floats > w->be->attn_part_floats)
-            flush_wave(w);
-        put_split(w, &b, i);
+    j->lead = -1;
+    for (int32_t i = t.from / SPLIT; i <= most / SPLIT; i++) {
+        if (j->n_items + kv_heads(al, &g0) > ATTN_ITEMS ||
+            j->used + floats > j->be->attn_partial_floats)
+            run_items(j);
+        add_split(j, &t, i);
     }
 }
 
-/* Tokens of a block: about GROUP_ROWS rows a unit, and its states fit into carry. */
-static int32_t block_tokens(const struct backend *be, const struct attn_layer *al)
+/* Tokens whose items have about ITEM_ROWS rows, and whose states fit into carry. */
+static int32_t tokens_at_once(const struct backend *be, const struct attn_layer *al)
 {
     int32_t heads = al->q_per_kv < al->n_q ? al->q_per_kv : al->n_q;
-    int32_t n = GROUP_ROWS / heads > 0 ? GROUP_ROWS / heads : 1;
+    int32_t n = ITEM_ROWS / heads > 0 ? ITEM_ROWS / heads : 1;
     size_t most = carry_floats(be) / ((size_t)al->n_q * (size_t)(al->d_head + 2));
     return (size_t)n < most ? n : (int32_t)most;
 }
 
-/* Most KV heads of an item: all of a row, which are read best, when that leaves items enough for
- * the threads to share evenly, or one thread does them all. */
-static int most_groups(const struct backend *be, const struct attn_layer *al,
-                       const struct step_dev *st)
+/* Most KV heads of an item: all of a cache row, which reads fastest, when one thread does all items
+ * or enough remain for the threads to share evenly. */
+static int most_kv_heads(const struct backend *be, const struct attn_layer *al,
+                         const struct step_dev *st)
 {
     int32_t g0, n = kv_heads(al, &g0), threads = pool_parts(be->pool);
     int64_t splits = 0;
     for (int32_t s = 0; s < st->n_seqs; s++)
         splits += (col_i32(st->kv_len, s) + SPLIT - 1) / SPLIT;
-    int64_t groups = splits * n / (ITEMS_PER_THREAD * threads);
+    int64_t heads = splits * n / (ITEMS_PER_THREAD * threads);
     if (threads == 1 || splits * SPLIT * al->n_q * al->d_head <= PRODUCT_GRAIN)
         return n;
-    return groups < 1 ? 1 : groups < n ? (int)groups : n;
+    return heads < 1 ? 1 : heads < n ? (int)heads : n;
 }
 
 enum status cpu_attention(struct backend *be, const struct attn_layer *al,
@@ -390,21 +391,21 @@ enum status cpu_attention(struct backend *be, const struct attn_layer *al,
     if (al->n_q > MAX_HEADS || (size_t)al->n_q * (size_t)(al->d_head + 2) > carry_floats(be))
         FAIL(ST_UNSUPPORTED, "%d query heads of %d: more than the CPU backend takes", al->n_q,
              al->d_head);
-    struct attn_wave w = {.be = be,
-                          .al = al,
-                          .st = st,
-                          .q = q,
-                          .out = out,
-                          .kv = kv,
-                          .groups = al->n_q > 0 ? most_groups(be, al, st) : 1,
-                          .lead = -1,
-                          .carry = be->attn_part,
-                          .used = carry_floats(be)};
+    struct attn_job j = {.be = be,
+                         .al = al,
+                         .st = st,
+                         .q = q,
+                         .out = out,
+                         .kv = kv,
+                         .most_kv = al->n_q > 0 ? most_kv_heads(be, al, st) : 1,
+                         .lead = -1,
+                         .carry = be->attn_partial,
+                         .used = carry_floats(be)};
     for (int32_t s = 0; s < st->n_seqs && al->n_q > 0; s++) {
-        int32_t end = col_i32(st->q_start, s + 1), step = block_tokens(be, al);
+        int32_t end = col_i32(st->q_start, s + 1), step = tokens_at_once(be, al);
         for (int32_t t = col_i32(st->q_start, s); t < end; t += step)
-            put_block(&w, s, t, end - t < step ? end - t : step);
+            add_tokens(&j, s, t, end - t < step ? end - t : step);
     }
-    flush_wave(&w);
+    run_items(&j);
     return ST_OK;
 }

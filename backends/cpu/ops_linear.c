@@ -1,3 +1,4 @@
+/* embed, linear: the pool shares their rows, and (panel, strip) items. */
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
@@ -11,7 +12,7 @@ struct embed_job {
 /* Row n of the table is a column of a panel. */
 static void embed_row(const struct weight *w, int32_t n, float *out)
 {
-    const struct section *s = w->section;
+    const struct panels *s = w->panels;
     while (n >= s->row + s->n)
         s++;
     const char *panel =
@@ -50,67 +51,66 @@ enum status cpu_embed(struct backend *be, const struct weight *table, int32_t fi
     return ST_OK;
 }
 
-/* Rows [row0, row0 + rows) against one section.  They are cut into n_images nearly equal images. */
+/* Rows [row0, row0 + rows) against the panels of one type, cut into n_strips nearly equal strips. */
 struct linear_job {
     struct backend *be;
     const struct weight *w;
-    const struct section *s;
+    const struct panels *s;
     struct view x, out;
-    int32_t row0, rows, n_images;
+    int32_t row0, rows, n_strips;
 };
 
-/* Image i: rows [*first, + result) of the job's, and where it stands. */
-static int32_t image_of(const struct linear_job *j, int32_t i, int32_t *first, char **image)
+/* Strip i: rows [*first, + result) of the job's, and its memory. */
+static int32_t strip_of(const struct linear_job *j, int32_t i, int32_t *first, char **strip)
 {
-    *first = tile_start(j->rows, j->n_images, i);
-    *image = (char *)j->be->x_pack + (size_t)*first * image_bytes(j->w, j->s);
-    return tile_start(j->rows, j->n_images, i + 1) - *first;
+    *first = cut_start(j->rows, j->n_strips, i);
+    *strip = (char *)j->be->x_pack + (size_t)*first * strip_row_bytes(j->w, j->s);
+    return cut_start(j->rows, j->n_strips, i + 1) - *first;
 }
 
-/* Units are rows. */
 static void pack_part(void *ctx, int part, int n_parts)
 {
     const struct linear_job *j = ctx;
     long from, to;
     pool_share(j->rows, part, n_parts, &from, &to);
-    for (int32_t i = 0; i < j->n_images; i++) {
+    for (int32_t i = 0; i < j->n_strips; i++) {
         int32_t first;
-        char *image;
-        int32_t rows = image_of(j, i, &first, &image);
+        char *strip;
+        int32_t rows = strip_of(j, i, &first, &strip);
         for (int32_t r = 0; r < rows; r++)
             if (first + r >= from && first + r < to)
-                image_put(j->be, j->w, j->s, view_f32(j->x, j->row0 + first + r), r, rows, image);
+                strip_put(j->be, j->w, j->s, view_f32(j->x, j->row0 + first + r), r, rows, strip);
     }
 }
 
-/* Item u is (panel, image).  Panels of floats stay in the cache over the images, tiles of few rows;
- * an image of quantised rows stays there while the panels stream by. */
+/* Item u is (panel, strip).  A panel of floats stays in the cache over the strips, which have few
+ * rows; a strip of quantised rows stays there over the panels. */
 static void product_item(void *ctx, long u, int part)
 {
     const struct linear_job *j = ctx;
-    int32_t n_panels = section_panels(j->s);
-    int32_t p = (int32_t)(j->s->quant ? u % n_panels : u / j->n_images);
-    int32_t i = (int32_t)(j->s->quant ? u / n_panels : u % j->n_images), first;
-    char *image;
-    int32_t rows = image_of(j, i, &first, &image);
+    int32_t n_panels = panel_count(j->s);
+    int32_t p = (int32_t)(j->s->quant ? u % n_panels : u / j->n_strips);
+    int32_t i = (int32_t)(j->s->quant ? u / n_panels : u % j->n_strips), first;
+    char *strip;
+    int32_t rows = strip_of(j, i, &first, &strip);
     if (!j->s->quant && rows == 1 && j->rows == 1)
-        image = (char *)view_f32(j->x, j->row0); /* its own image */
-    panel_product(j->be, j->w, j->s, p, image, rows,
+        strip = (char *)view_f32(j->x, j->row0); /* one row is its own strip */
+    panel_product(j->be, j->w, j->s, p, strip, rows,
                   view_f32(j->out, j->row0 + first) + j->s->row + p * PANEL, (size_t)j->out.stride,
                   part);
 }
 
-/* The job's rows through every section; neighbouring ones of a kind share the images. */
+/* The job's rows against all panels; neighbouring types of a kind share the strips. */
 static void run_rows(struct linear_job *j)
 {
-    for (int32_t i = 0; i < j->w->n_sections; i++) {
-        j->s = &j->w->section[i];
-        int32_t most = image_rows(j->be, j->s);
+    for (int32_t i = 0; i < j->w->n_types; i++) {
+        j->s = &j->w->panels[i];
+        int32_t most = strip_rows(j->be, j->s);
         bool have = i > 0 && !j->s->quant == !j->s[-1].quant;
-        j->n_images = (j->rows + most - 1) / most;
+        j->n_strips = (j->rows + most - 1) / most;
         if (!have && (j->s->quant || j->rows > 1))
             rows_run(j->be, pack_part, j, j->rows, j->w->k);
-        long items = (long)section_panels(j->s) * j->n_images;
+        long items = (long)panel_count(j->s) * j->n_strips;
         if ((int64_t)j->w->k * j->s->n * j->rows > PRODUCT_GRAIN)
             pool_run_items(j->be->pool, items, product_item, j);
         else
@@ -119,12 +119,13 @@ static void run_rows(struct linear_job *j)
     }
 }
 
-/* Rows whose images fit x_pack, whole ones where there is room for that. */
+/* Rows whose strips fit x_pack, whole strips where there is room for that. */
 static int32_t rows_at_a_time(const struct backend *be, const struct weight *w)
 {
     int32_t least = INT32_MAX / 2;
-    for (int32_t i = 0; i < w->n_sections; i++) {
-        size_t most = (size_t)image_rows(be, &w->section[i]), row = image_bytes(w, &w->section[i]);
+    for (int32_t i = 0; i < w->n_types; i++) {
+        size_t most = (size_t)strip_rows(be, &w->panels[i]),
+               row = strip_row_bytes(w, &w->panels[i]);
         size_t rows = row ? be->x_pack_floats * sizeof(float) / row : (size_t)least;
         rows = rows >= most ? rows / most * most : rows;
         least = rows < (size_t)least ? (int32_t)rows : least;
@@ -135,10 +136,10 @@ static int32_t rows_at_a_time(const struct backend *be, const struct weight *w)
 enum status cpu_linear(struct backend *be, const struct weight *w, struct view x, struct view out)
 {
     assert(!w->vector && x.cols == w->k && out.cols == w->n && x.rows == out.rows);
-    int32_t block = rows_at_a_time(be, w);
-    for (int32_t row0 = 0; row0 < x.rows; row0 += block) {
+    int32_t most = rows_at_a_time(be, w);
+    for (int32_t row0 = 0; row0 < x.rows; row0 += most) {
         struct linear_job j = {.be = be, .w = w, .x = x, .out = out, .row0 = row0};
-        j.rows = x.rows - row0 < block ? x.rows - row0 : block;
+        j.rows = x.rows - row0 < most ? x.rows - row0 : most;
         run_rows(&j);
     }
     return ST_OK;

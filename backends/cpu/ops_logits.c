@@ -1,20 +1,21 @@
+/* edit_logits, topk, sample, take_tokens */
 #include <math.h>
 
 #include "backends/cpu/cpu_backend.h"
 #include "common/draw.h"
 
-enum status cpu_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,
+enum status cpu_edit_logits(struct backend *be, const struct vocab_part *vocab, struct view logits,
                             struct view start, struct view words)
 {
     (void)be;
-    assert(logits.cols == part->n_cols && start.rows == logits.rows + 1 && words.rows == 1);
+    assert(logits.cols == vocab->n_cols && start.rows == logits.rows + 1 && words.rows == 1);
     for (int32_t r = 0; r < logits.rows; r++) {
         assert(col_i32(start, r + 1) <= words.cols);
         for (int32_t i = col_i32(start, r); i < col_i32(start, r + 1); i += EDIT_WORDS) {
             struct logit_edit e;
             memcpy(&e, view_i32(words, 0) + i, sizeof e);
-            int64_t c = (int64_t)e.id - part->first_id;
-            if (c < 0 || c >= part->n_cols)
+            int64_t c = (int64_t)e.id - vocab->first_id;
+            if (c < 0 || c >= vocab->n_cols)
                 continue;
             float *l = view_f32(logits, r) + c;
             *l = (*l > 0.0f ? *l / e.mul : *l * e.mul) + e.add;
@@ -27,17 +28,17 @@ enum status cpu_edit_logits(struct backend *be, const struct vocab_part *part, s
  * a row are merged. */
 struct topk_job {
     struct backend *be;
-    const struct vocab_part *part;
+    const struct vocab_part *vocab;
     struct view logits, inv_temp, val, id, stat;
     int32_t row0, rows;
     int lists_n[TOPK_ROWS * N_SLICES];
 };
 
-static struct topk_list list_of(struct topk_job *j, long unit)
+static struct topk_list list_of(struct topk_job *j, long i)
 {
     return (struct topk_list){.k = j->val.cols,
-                              .val = j->be->topk_val + unit * TOPK_MAX,
-                              .id = j->be->topk_id + unit * TOPK_MAX};
+                              .val = j->be->topk_val + i * TOPK_MAX,
+                              .id = j->be->topk_id + i * TOPK_MAX};
 }
 
 static bool wanted(const struct topk_job *j, int32_t row)
@@ -48,7 +49,7 @@ static bool wanted(const struct topk_job *j, int32_t row)
 static void scan_part(void *ctx, int part, int n_parts)
 {
     struct topk_job *j = ctx;
-    const struct vocab_part *v = j->part;
+    const struct vocab_part *v = j->vocab;
     long from, to;
     pool_share((long)j->rows * v->n_slices, part, n_parts, &from, &to);
     for (long u = from; u < to; u++) {
@@ -67,7 +68,7 @@ static void scan_part(void *ctx, int part, int n_parts)
 /* Slices ascend in ids, so of equal values the first slice's goes first. */
 static void merge_row(struct topk_job *j, int32_t i)
 {
-    int at[N_SLICES] = {0}, n_slices = j->part->n_slices;
+    int at[N_SLICES] = {0}, n_slices = j->vocab->n_slices;
     float *val = view_f32(j->val, j->row0 + i);
     int32_t *id = view_i32(j->id, j->row0 + i);
     for (int32_t o = 0; o < j->val.cols; o++) {
@@ -90,18 +91,19 @@ static void merge_row(struct topk_job *j, int32_t i)
     }
 }
 
-enum status cpu_topk(struct backend *be, const struct vocab_part *part, struct view logits,
+enum status cpu_topk(struct backend *be, const struct vocab_part *vocab, struct view logits,
                      struct view inv_temp, struct view val, struct view id, struct view stat)
 {
-    assert(logits.cols == part->n_cols && part->n_slices >= 1 && part->n_slices <= N_SLICES);
-    assert(part->slice_end[part->n_slices - 1] == part->n_cols && stat.cols == 3 * part->n_slices);
+    assert(logits.cols == vocab->n_cols && vocab->n_slices >= 1 && vocab->n_slices <= N_SLICES);
+    assert(vocab->slice_end[vocab->n_slices - 1] == vocab->n_cols &&
+           stat.cols == 3 * vocab->n_slices);
     assert(val.rows == logits.rows && id.rows == logits.rows && id.cols == val.cols);
     if (val.cols > TOPK_MAX)
         FAIL(ST_UNSUPPORTED, "topk of %d, the CPU backend takes up to %d", val.cols, TOPK_MAX);
     for (int32_t row0 = 0; row0 < logits.rows; row0 += TOPK_ROWS) {
         int32_t rows = logits.rows - row0 < TOPK_ROWS ? logits.rows - row0 : TOPK_ROWS;
         struct topk_job j = {.be = be,
-                             .part = part,
+                             .vocab = vocab,
                              .logits = logits,
                              .inv_temp = inv_temp,
                              .val = val,

@@ -1,16 +1,18 @@
-/* Mixtures of experts.  moe_ffn groups the (token, expert) pairs of a step by expert and cuts each
- * group into tiles of rows; four passes over the pool follow:
- *   the tiles' rows of x are packed; gate and up; the activation, packed again; down, where a unit
- *   is a panel of output columns for all pairs, so that one thread adds a token's experts.
+/* Mixtures of experts.  moe_ffn sorts the (token, expert) pairs of a step by expert and cuts each
+ * expert's pairs into strips of rows; four jobs of the pool follow:
+ *   pack     the strips' rows of x
+ *   gate, up
+ *   hidden   the activation, packed again
+ *   down     each panel for all pairs, so that one thread adds a token's experts
  * Panels are the outer loop of the products, so that all threads have the same work however the
- * tokens are spread over the experts, and a panel stays in cache over its tiles. */
+ * tokens are spread over the experts, and a panel stays in cache over its strips. */
 #include <math.h>
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/exact_math.h"
 
-enum { CHUNK = 1024 }; /* tokens at a time: bounds the scratch */
+enum { TOKENS_AT_ONCE = 1024 }; /* bounds the scratch */
 
 /* ---- route ---- */
 
@@ -81,24 +83,24 @@ enum status cpu_moe_route(struct backend *be, const struct moe_layer *ml, struct
 
 /* ---- experts ---- */
 
-struct tile {
-    int32_t expert, first, rows; /* rows of the grouped pairs */
+struct strip {
+    int32_t expert, first, rows; /* rows of the sorted pairs */
 };
 
-/* A chunk of tokens. */
+/* Up to TOKENS_AT_ONCE tokens. */
 struct moe_job {
     struct backend *be;
     const struct moe_layer *ml;
     struct view x, ids, weights, out;
-    int32_t row0, rows, n_tiles;
-    int32_t *start;    /* [E + 1] of each expert's pairs, grouped */
-    int32_t *pair;     /* [pairs] grouped: token of the chunk * k + i, ascending in an expert */
-    struct tile *tile; /* [n_tiles] by expert */
-    char *x_image;     /* tile after tile: its rows of x, see products.c */
-    float *mid;        /* [pairs, 2F] */
-    char *h_image;     /* tile after tile: its hidden rows, slice after slice */
-    float *acc;        /* for each part: [n_slices][rows][PANEL] */
-    size_t acc_floats; /* of a part */
+    int32_t row0, rows, n_strips;
+    int32_t *start;      /* [E + 1] of each expert's pairs in `pair` */
+    int32_t *pair;       /* [pairs] token of the job * k + i, by expert, ascending in each */
+    struct strip *strip; /* [n_strips] by expert */
+    char *x_packed;      /* strip after strip: its rows of x, see products.c */
+    float *mid;          /* [pairs, 2F] */
+    char *h_packed;      /* strip after strip: its hidden rows, slice after slice */
+    float *acc;          /* for each part: [n_slices][rows][PANEL] */
+    size_t acc_floats;   /* of a part */
 };
 
 static size_t round_16(size_t floats)
@@ -106,28 +108,29 @@ static size_t round_16(size_t floats)
     return (floats + 15) & ~(size_t)15;
 }
 
-/* Most floats of a row's images over all slices, whatever the types: K floats, or quantised a run
- * of X_RUN_BYTES for each group of RUN and one more at each end of a slice. */
-static size_t image_floats(size_t k)
+/* Most floats of a packed row over all slices, whatever the types: K floats, or quantised
+ * X_GROUP_BYTES for each group and for one more at each end of a slice. */
+static size_t packed_floats(size_t k)
 {
-    return round_16(k + 2 * N_SLICES * X_RUN_BYTES / sizeof(float));
+    return round_16(k + 2 * N_SLICES * X_GROUP_BYTES / sizeof(float));
 }
 
-/* Lays the job's arrays into the scratch memory; its size in floats.  base NULL: the size alone.
- * The images of x and of the hidden rows are never alive together. */
+/* Places the job's arrays in the scratch memory; its size in floats.  base NULL: the size alone.
+ * The packed rows of x and the packed hidden rows are never used at the same time. */
 static size_t place(struct moe_job *j, const struct moe_layer *ml, int32_t rows, int parts,
                     float *base)
 {
     size_t pairs = (size_t)rows * (size_t)ml->top_k, F = (size_t)ml->ffn, D = (size_t)ml->hidden;
     size_t start = 0, pair = start + round_16((size_t)ml->n_experts + 1);
-    size_t tile = pair + round_16(pairs), image = tile + round_16(3 * pairs);
-    size_t mid = image + pairs * image_floats(D > F ? D : F), acc = mid + round_16(pairs * 2 * F);
+    size_t strip = pair + round_16(pairs), packed = strip + round_16(3 * pairs);
+    size_t mid = packed + pairs * packed_floats(D > F ? D : F);
+    size_t acc = mid + round_16(pairs * 2 * F);
     size_t acc_floats = (size_t)N_SLICES * (size_t)rows * PANEL;
     if (base) {
         j->start = (int32_t *)base + start;
         j->pair = (int32_t *)base + pair;
-        j->tile = (struct tile *)(void *)(base + tile);
-        j->x_image = j->h_image = (char *)(base + image);
+        j->strip = (struct strip *)(void *)(base + strip);
+        j->x_packed = j->h_packed = (char *)(base + packed);
         j->mid = base + mid;
         j->acc = base + acc;
         j->acc_floats = acc_floats;
@@ -137,7 +140,7 @@ static size_t place(struct moe_job *j, const struct moe_layer *ml, int32_t rows,
 
 size_t cpu_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens)
 {
-    int32_t rows = max_tokens < CHUNK ? max_tokens : CHUNK;
+    int32_t rows = max_tokens < TOKENS_AT_ONCE ? max_tokens : TOKENS_AT_ONCE;
     return place(NULL, ml, rows, pool_parts(be->pool), NULL) * sizeof(float);
 }
 
@@ -146,8 +149,8 @@ static int32_t token_of(const struct moe_job *j, int32_t row)
     return j->row0 + j->pair[row] / j->ml->top_k;
 }
 
-/* Sorts the pairs by expert, counting. */
-static void group(struct moe_job *j)
+/* Counting sort of the pairs by expert. */
+static void sort_pairs(struct moe_job *j)
 {
     int32_t E = j->ml->n_experts, k = j->ml->top_k;
     memset(j->start, 0, (size_t)(E + 1) * sizeof *j->start);
@@ -167,39 +170,39 @@ static void group(struct moe_job *j)
     j->start[0] = 0;
 }
 
-static void cut_tiles(struct moe_job *j)
+static void cut_strips(struct moe_job *j)
 {
-    int32_t up = image_rows(j->be, j->ml->gate_up->section);
-    int32_t down = image_rows(j->be, j->ml->down->section), most = up < down ? up : down;
-    j->n_tiles = 0;
+    int32_t up = strip_rows(j->be, j->ml->gate_up->panels);
+    int32_t down = strip_rows(j->be, j->ml->down->panels), most = up < down ? up : down;
+    j->n_strips = 0;
     for (int32_t e = 0; e < j->ml->n_experts; e++) {
         int32_t first = j->start[e], n = j->start[e + 1] - first, cuts = (n + most - 1) / most;
         for (int32_t i = 0; i < cuts; i++) {
             int32_t from = n * i / cuts, to = n * (i + 1) / cuts;
-            j->tile[j->n_tiles++] = (struct tile){e, first + from, to - from};
+            j->strip[j->n_strips++] = (struct strip){e, first + from, to - from};
         }
     }
 }
 
-/* Bytes of a row's images of all slices of one expert's matrix. */
+/* Bytes of a packed row for n_slices slices of an expert's matrix. */
 static size_t slices_bytes(const struct weight *stack, int32_t n_slices)
 {
     size_t bytes = 0;
     for (int32_t s = 0; s < n_slices; s++)
-        bytes += image_bytes(&stack->mat[s], stack->mat[s].section);
+        bytes += strip_row_bytes(&stack->mat[s], stack->mat[s].panels);
     return bytes;
 }
 
-static char *x_image_of(const struct moe_job *j, const struct tile *t)
+static char *x_strip(const struct moe_job *j, const struct strip *t)
 {
-    return j->x_image + (size_t)t->first * slices_bytes(j->ml->gate_up, 1);
+    return j->x_packed + (size_t)t->first * slices_bytes(j->ml->gate_up, 1);
 }
 
-/* The image of a tile's slice s. */
-static char *h_image_of(const struct moe_job *j, const struct tile *t, int32_t s)
+/* Slice s of a strip's hidden rows. */
+static char *h_strip(const struct moe_job *j, const struct strip *t, int32_t s)
 {
     const struct weight *down = j->ml->down;
-    return j->h_image + (size_t)t->first * slices_bytes(down, down->n_slices) +
+    return j->h_packed + (size_t)t->first * slices_bytes(down, down->n_slices) +
            (size_t)t->rows * slices_bytes(down, s);
 }
 
@@ -208,12 +211,12 @@ static void pack_part(void *ctx, int part, int n_parts)
     const struct moe_job *j = ctx;
     const struct weight *w = j->ml->gate_up->mat;
     long from, to;
-    pool_share(j->n_tiles, part, n_parts, &from, &to);
+    pool_share(j->n_strips, part, n_parts, &from, &to);
     for (long i = from; i < to; i++) {
-        const struct tile *t = &j->tile[i];
+        const struct strip *t = &j->strip[i];
         for (int32_t r = 0; r < t->rows; r++)
-            image_put(j->be, w, w->section, view_f32(j->x, token_of(j, t->first + r)), r, t->rows,
-                      x_image_of(j, t));
+            strip_put(j->be, w, w->panels, view_f32(j->x, token_of(j, t->first + r)), r, t->rows,
+                      x_strip(j, t));
     }
 }
 
@@ -222,33 +225,33 @@ static void gate_up_part(void *ctx, int part, int n_parts)
     const struct moe_job *j = ctx;
     size_t cols = 2 * (size_t)j->ml->ffn;
     long from, to;
-    pool_share((long)weight_panels(j->ml->gate_up->mat) * j->n_tiles, part, n_parts, &from, &to);
+    pool_share((long)weight_panels(j->ml->gate_up->mat) * j->n_strips, part, n_parts, &from, &to);
     for (long u = from; u < to; u++) {
-        const struct tile *t = &j->tile[u % j->n_tiles];
+        const struct strip *t = &j->strip[u % j->n_strips];
         const struct weight *w = &j->ml->gate_up->mat[t->expert];
-        int32_t p = (int32_t)(u / j->n_tiles);
-        const struct section *s = section_of_panel(w, &p);
+        int32_t p = (int32_t)(u / j->n_strips);
+        const struct panels *s = panels_of(w, &p);
         float *out = j->mid + (size_t)t->first * cols + (size_t)s->row + (size_t)p * PANEL;
-        panel_product(j->be, w, s, p, x_image_of(j, t), t->rows, out, cols, part);
+        panel_product(j->be, w, s, p, x_strip(j, t), t->rows, out, cols, part);
     }
 }
 
-/* The activation in place, then the image of the hidden rows. */
+/* The activation in place, then the hidden rows packed. */
 static void hidden_part(void *ctx, int part, int n_parts)
 {
     const struct moe_job *j = ctx;
     const struct weight *down = j->ml->down;
     int32_t F = j->ml->ffn;
     long from, to;
-    pool_share(j->n_tiles, part, n_parts, &from, &to);
+    pool_share(j->n_strips, part, n_parts, &from, &to);
     for (long i = from; i < to; i++) {
-        const struct tile *t = &j->tile[i];
+        const struct strip *t = &j->strip[i];
         for (int32_t r = 0; r < t->rows; r++) {
             float *g = j->mid + (size_t)(t->first + r) * 2 * (size_t)F;
             j->be->kernels->act_mul(j->ml->act, g, g + F, g, F);
             for (int32_t s = 0; s < down->n_slices; s++)
-                image_put(j->be, &down->mat[s], down->mat[s].section,
-                          g + (s ? down->slice_end[s - 1] : 0), r, t->rows, h_image_of(j, t, s));
+                strip_put(j->be, &down->mat[s], down->mat[s].panels,
+                          g + (s ? down->slice_end[s - 1] : 0), r, t->rows, h_strip(j, t, s));
         }
     }
 }
@@ -261,11 +264,11 @@ static void add_experts(const struct moe_job *j, int32_t p, float *acc, int part
     size_t slice = (size_t)j->rows * PANEL;
     float product[QUANT_ROWS * PANEL] = {0};
     memset(acc, 0, (size_t)down->n_slices * slice * sizeof *acc);
-    for (int32_t u = 0; u < j->n_tiles * down->n_slices; u++) {
+    for (int32_t u = 0; u < j->n_strips * down->n_slices; u++) {
         int32_t s = u % down->n_slices;
-        const struct tile *t = &j->tile[u / down->n_slices];
+        const struct strip *t = &j->strip[u / down->n_slices];
         const struct weight *w = &down->mat[t->expert * down->n_slices + s];
-        panel_product(j->be, w, w->section, p, h_image_of(j, t, s), t->rows, product, PANEL, part);
+        panel_product(j->be, w, w->panels, p, h_strip(j, t, s), t->rows, product, PANEL, part);
         for (int32_t r = 0; r < t->rows; r++) {
             int32_t pair = j->pair[t->first + r], token = pair / k;
             float weight = view_f32(j->weights, j->row0 + token)[pair % k];
@@ -282,7 +285,7 @@ static void down_part(void *ctx, int part, int n_parts)
     size_t slice = (size_t)j->rows * PANEL;
     float *acc = j->acc + (size_t)part * j->acc_floats;
     long from, to;
-    pool_share(section_panels(j->ml->down->mat->section), part, n_parts, &from, &to);
+    pool_share(panel_count(j->ml->down->mat->panels), part, n_parts, &from, &to);
     for (int32_t p = (int32_t)from; p < to; p++) {
         int32_t cols = D - p * PANEL < PANEL ? D - p * PANEL : PANEL;
         add_experts(j, p, acc, part);
@@ -301,7 +304,7 @@ static void check_shapes(const struct moe_layer *ml, struct view x, struct view 
 {
     assert(ml->gate_up->mat && ml->gate_up->n == 2 * ml->ffn && ml->gate_up->k == ml->hidden);
     assert(ml->down->mat && ml->down->n == ml->hidden && ml->down->k == ml->ffn);
-    assert(ml->gate_up->n_slices == 1 && ml->down->n_sections == 1 && x.cols == ml->hidden &&
+    assert(ml->gate_up->n_slices == 1 && ml->down->n_types == 1 && x.cols == ml->hidden &&
            out.cols == ml->hidden);
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k && x.rows == out.rows);
     assert(ids.rows == x.rows && weights.rows == x.rows && scratch.dtype == DT_F32);
@@ -315,10 +318,10 @@ enum status cpu_moe_ffn(struct backend *be, const struct moe_layer *ml, struct v
     assert((size_t)scratch.cols * sizeof(float) >= cpu_moe_scratch(be, ml, x.rows));
     struct moe_job j = {.be = be, .ml = ml, .x = x, .ids = ids, .weights = weights, .out = out};
     for (j.row0 = 0; j.row0 < x.rows; j.row0 += j.rows) {
-        j.rows = x.rows - j.row0 < CHUNK ? x.rows - j.row0 : CHUNK;
+        j.rows = x.rows - j.row0 < TOKENS_AT_ONCE ? x.rows - j.row0 : TOKENS_AT_ONCE;
         place(&j, ml, j.rows, pool_parts(be->pool), view_f32(scratch, 0));
-        group(&j);
-        cut_tiles(&j);
+        sort_pairs(&j);
+        cut_strips(&j);
         pool_run(be->pool, pack_part, &j);
         pool_run(be->pool, gate_up_part, &j);
         pool_run(be->pool, hidden_part, &j);

@@ -1,3 +1,4 @@
+/* Ops over rows of f32: norms, activations, add, gather. */
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"

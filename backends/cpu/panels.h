@@ -1,5 +1,4 @@
-/* How a matrix of floats lies in memory: panels of PANEL output columns (rows of the matrix),
- * k-major.
+/* How a matrix of floats is stored: panels of PANEL output columns (rows of the matrix), k-major.
  *   F32, F16   [K][PANEL] elements
  *   BF16       the same with columns j and j + 16 as neighbours, (0, 16, 1, 17, ...): one shift and
  *              one mask widen 32 of them to two vectors in order
@@ -26,7 +25,7 @@ static inline size_t pack_row_bytes(enum pack p)
     return PANEL * (p == PACK_F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
-/* Where column col stands in a row of elements. */
+/* Index of column col among the PANEL elements of one k. */
 static inline size_t panel_at(enum pack p, int col)
 {
     if (p != PACK_BF16)
@@ -34,7 +33,7 @@ static inline size_t panel_at(enum pack p, int col)
     return (size_t)(col < PANEL / 2 ? 2 * col : 2 * (col - PANEL / 2) + 1);
 }
 
-/* The weight of column col at k: the specification's value. */
+/* The weight of column col at k, as the specification defines it. */
 static inline float panel_value(enum pack p, const void *panel, size_t k, int col)
 {
     size_t at = k * PANEL + panel_at(p, col);

@@ -23,14 +23,14 @@ static void plain_linear_tile(const struct linear_tile *t)
         }
 }
 
-static void plain_attn_group(const struct attn_split *a, float *scratch)
+static void plain_attn_head(const struct attn_split *a, float *scratch)
 {
     float *p = scratch; /* [SPLIT] scores, then weights; 0 for keys that the row does not see */
     int d = a->d;
     for (int row = 0; row < a->rows; row++) {
         const float *q = a->q + (size_t)(row / a->n_heads) * a->q_stride +
                          (size_t)(row % a->n_heads) * (size_t)d;
-        float *o = a->part + (size_t)row * (size_t)(d + 2), m = -INFINITY, lane[LANES] = {0};
+        float *o = a->partial + (size_t)row * (size_t)(d + 2), m = -INFINITY, lane[LANES] = {0};
         int lo, hi;
         attn_range(a, row, &lo, &hi);
         memset(o, 0, (size_t)(d + 2) * sizeof *o);
@@ -58,9 +58,9 @@ static void plain_attn_group(const struct attn_split *a, float *scratch)
 
 static void plain_attn_split(const struct attn_split *a, float *scratch)
 {
-    for (int g = 0; g < a->n_groups; g++) {
-        struct attn_split one = attn_group(a, g);
-        plain_attn_group(&one, scratch);
+    for (int g = 0; g < a->n_kv; g++) {
+        struct attn_split one = attn_kv_head(a, g);
+        plain_attn_head(&one, scratch);
     }
 }
 

@@ -1,17 +1,18 @@
+/* Rows of x against one panel of a matrix, of floats or quantised. */
 #include "backends/cpu/cpu_backend.h"
 
-static struct quant_shape shape_of(const struct weight *w, const struct section *s)
+static struct quant_shape shape_of(const struct weight *w, const struct panels *s)
 {
     return (struct quant_shape){w->k, s->skip, w->n_slices, w->slice_end};
 }
 
-size_t image_bytes(const struct weight *w, const struct section *s)
+size_t strip_row_bytes(const struct weight *w, const struct panels *s)
 {
     struct quant_shape shape = shape_of(w, s);
-    return s->quant ? (size_t)quant_runs(&shape) * X_RUN_BYTES : (size_t)w->k * sizeof(float);
+    return s->quant ? (size_t)x_groups(&shape) * X_GROUP_BYTES : (size_t)w->k * sizeof(float);
 }
 
-int32_t image_rows(const struct backend *be, const struct section *s)
+int32_t strip_rows(const struct backend *be, const struct panels *s)
 {
     return s->quant ? QUANT_ROWS : be->kernels->tile_rows;
 }
@@ -21,22 +22,22 @@ static int32_t n_tiles(const struct backend *be, int32_t rows)
     return (rows + be->quant->tile_rows - 1) / be->quant->tile_rows;
 }
 
-void image_put(const struct backend *be, const struct weight *w, const struct section *s,
-               const float *x, int32_t r, int32_t rows, void *image)
+void strip_put(const struct backend *be, const struct weight *w, const struct panels *s,
+               const float *x, int32_t r, int32_t rows, void *strip)
 {
     if (!s->quant) {
         for (int32_t k = 0; k < w->k; k++)
-            ((float *)image)[(size_t)k * (size_t)rows + (size_t)r] = x[k];
+            ((float *)strip)[(size_t)k * (size_t)rows + (size_t)r] = x[k];
         return;
     }
     struct quant_shape shape = shape_of(w, s);
-    int32_t n = n_tiles(be, rows), tile = (n * (r + 1) - 1) / rows; /* last with tile_start <= r */
-    int32_t first = tile_start(rows, n, tile), in_tile = tile_start(rows, n, tile + 1) - first;
+    int32_t n = n_tiles(be, rows), tile = (n * (r + 1) - 1) / rows; /* last with cut_start <= r */
+    int32_t first = cut_start(rows, n, tile), in_tile = cut_start(rows, n, tile + 1) - first;
     be->quant->quantize_row(&shape, x, r - first, in_tile,
-                            (char *)image + (size_t)first * image_bytes(w, s));
+                            (char *)strip + (size_t)first * strip_row_bytes(w, s));
 }
 
-int32_t section_panels(const struct section *s)
+int32_t panel_count(const struct panels *s)
 {
     return (s->n + PANEL - 1) / PANEL;
 }
@@ -44,21 +45,21 @@ int32_t section_panels(const struct section *s)
 int32_t weight_panels(const struct weight *w)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < w->n_sections; i++)
-        n += section_panels(&w->section[i]);
+    for (int32_t i = 0; i < w->n_types; i++)
+        n += panel_count(&w->panels[i]);
     return n;
 }
 
-const struct section *section_of_panel(const struct weight *w, int32_t *p)
+const struct panels *panels_of(const struct weight *w, int32_t *p)
 {
-    const struct section *s = w->section;
-    for (; *p >= section_panels(s); s++)
-        *p -= section_panels(s);
+    const struct panels *s = w->panels;
+    for (; *p >= panel_count(s); s++)
+        *p -= panel_count(s);
     return s;
 }
 
-void panel_product(const struct backend *be, const struct weight *w, const struct section *s,
-                   int32_t p, const void *image, int32_t rows, float *out, size_t out_stride,
+void panel_product(const struct backend *be, const struct weight *w, const struct panels *s,
+                   int32_t p, const void *strip, int32_t rows, float *out, size_t out_stride,
                    int part)
 {
     int32_t left = s->n - p * PANEL, cols = left < PANEL ? left : PANEL;
@@ -68,7 +69,7 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
         struct quant_panel t = {.pack = s->quant,
                                 .panel = panel,
                                 .shape = shape_of(w, s),
-                                .x = image,
+                                .x = strip,
                                 .bias = bias,
                                 .out = out,
                                 .out_stride = out_stride,
@@ -77,7 +78,7 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                                 .n_tiles = n_tiles(be, rows)};
         be->quant->panel(&t, be->quant_thread + (size_t)part * be->quant_scratch);
     } else {
-        struct linear_tile t = {.x = image,
+        struct linear_tile t = {.x = strip,
                                 .panel = panel,
                                 .pack = pack_of(s->dtype),
                                 .bias = bias,

@@ -1,10 +1,12 @@
 /* Products with quantised weights over the vectors of one instruction set.  The including file has
- * included bytes_X.h, which defines what quant_unpack.h names, Q_ROWS (most rows that work at
- * once), W_OFFSET (weights meet x as the bytes q + W_OFFSET) and i_splat, i_dot, f_of_i   one int32
- * a column; i_dot adds four products a column
+ * included bytes_X.h, which defines the names that quant_unpack.h lists and
+ *   Q_ROWS                   most rows whose sums are in registers at once
+ *   W_OFFSET                 weights are multiplied as the bytes q + W_OFFSET
+ *   i_splat, i_dot, f_of_i   vectors of one int32 a column; i_dot adds four products a column
  *
  * One row (decode) takes the codes from the panel straight into the products.  More rows share the
- * work: SPAN groups are unpacked to bytes and f32 scales, then every tile goes over them. */
+ * work: UNPACK_GROUPS groups are unpacked to bytes and f32 scales, then every tile is multiplied
+ * with them. */
 #ifndef BACKENDS_CPU_QUANT_KERNELS_H
 #define BACKENDS_CPU_QUANT_KERNELS_H
 
@@ -15,7 +17,7 @@ struct sums {
     vi a, b;
 };
 
-/* What the integer sum begins with, so that the offset of the weights falls out: they meet x as
+/* The integer sum's first value, which cancels the offset of weights that are multiplied as
  * q + offset. */
 ALWAYS_INLINE vi start_sum(const struct quant_x *x, int halves, int h, int offset)
 {
@@ -30,7 +32,7 @@ ALWAYS_INLINE vi load_quad(const char *a)
     return i_splat(four);
 }
 
-/* acc after the sum of one scale. */
+/* acc after the integer sum of one scale. */
 ALWAYS_INLINE struct pair add_sum(struct pair acc, struct sums dot, const struct scales *s,
                                   bool min, int halves, int h, const struct quant_x *x)
 {
@@ -47,27 +49,26 @@ ALWAYS_INLINE struct pair add_sum(struct pair acc, struct sums dot, const struct
 
 /* ---- one row ---- */
 
-/* How the weights of a panel meet x: as their codes where those are consecutive, q + offset = code,
- * which saves mapping them; otherwise mapped. */
-struct meeting {
+/* How the weights of a panel are multiplied: as their codes where those are consecutive
+ * (q + offset = code), which saves mapping them; otherwise mapped. */
+struct form {
     bool as_codes;
     int offset;
     vb map;
 };
 
-ALWAYS_INLINE struct meeting meeting_of(struct quant_layout l, const struct quant_pack *p,
-                                        bool as_codes)
+ALWAYS_INLINE struct form form_of(struct quant_layout l, const struct quant_pack *p, bool as_codes)
 {
     if (as_codes)
-        return (struct meeting){.as_codes = true, .offset = -p->low};
-    return (struct meeting){.offset = W_OFFSET, .map = code_map(l, p, W_OFFSET)};
+        return (struct form){.as_codes = true, .offset = -p->low};
+    return (struct form){.offset = W_OFFSET, .map = code_map(l, p, W_OFFSET)};
 }
 
-/* One run of a single row into acc. */
-ALWAYS_INLINE void direct_run(struct quant_layout l, const struct quant_panel *t, struct meeting m,
-                              int32_t g, const char *x, struct pair acc[PARTS])
+/* acc after one group of a single row. */
+ALWAYS_INLINE void direct_group(struct quant_layout l, const struct quant_panel *t, struct form m,
+                                int32_t g, const char *x, struct pair acc[PAIRS])
 {
-    const struct quant_x *info = (const struct quant_x *)(const void *)(x + RUN);
+    const struct quant_x *info = (const struct quant_x *)(const void *)(x + GROUP);
     const char *head = t->panel + quant_head_at(&l, t->shape.skip, g);
     const uint8_t *group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g);
     const char *spread = group_spread(&l, t->panel, g);
@@ -75,7 +76,7 @@ ALWAYS_INLINE void direct_run(struct quant_layout l, const struct quant_panel *t
     for (int h = 0; h < l.halves; h++) {
         const char *sub = head + quant_sub_at(&l, t->shape.skip, g, h);
         UNROLL
-        for (int q = 0; q < PARTS; q++) {
+        for (int q = 0; q < PAIRS; q++) {
             struct scales s = load_scales(l, head, sub, q);
             vi start = start_sum(info, l.halves, h, m.offset);
             struct sums dot = {start, start};
@@ -97,26 +98,26 @@ ALWAYS_INLINE void direct_run(struct quant_layout l, const struct quant_panel *t
 
 ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t, bool as_codes)
 {
-    struct pair tree[TREE_LEVELS][PARTS], acc[PARTS];
+    struct pair tree[TREE_LEVELS][PAIRS], acc[PAIRS];
     const char *x = t->x;
     float out[PANEL];
-    struct meeting m = meeting_of(l, t->pack, as_codes);
+    struct form m = form_of(l, t->pack, as_codes);
     for (int s = 0; s < t->shape.n_slices; s++) {
         int32_t g, end;
-        for (int q = 0; q < PARTS; q++)
+        for (int q = 0; q < PAIRS; q++)
             acc[q].a = acc[q].b = v_splat(0.0f);
-        for (slice_groups(&t->shape, s, &g, &end); g < end; g++, x += X_RUN_BYTES)
-            direct_run(l, t, m, g, x, acc);
+        for (slice_groups(&t->shape, s, &g, &end); g < end; g++, x += X_GROUP_BYTES)
+            direct_group(l, t, m, g, x, acc);
         int level = 0;
         for (; s >> level & 1; level++)
-            for (int q = 0; q < PARTS; q++) {
+            for (int q = 0; q < PAIRS; q++) {
                 acc[q].a = v_add(tree[level][q].a, acc[q].a);
                 acc[q].b = v_add(tree[level][q].b, acc[q].b);
             }
-        for (int q = 0; q < PARTS; q++)
+        for (int q = 0; q < PAIRS; q++)
             tree[level][q] = acc[q];
     }
-    for (int q = 0; q < PARTS; q++) {
+    for (int q = 0; q < PAIRS; q++) {
         v_store(out + VL * q, acc[q].a);
         v_store(out + PANEL / 2 + VL * q, acc[q].b);
     }
@@ -127,8 +128,8 @@ ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t
 /* ---- several rows ---- */
 
 /* Some rows of a tile, which has in_tile: x and info begin at the first of them.  The first rows to
- * meet a span read ahead of its groups, see group_spread; NULL for others. */
-struct span_x {
+ * be multiplied with unpacked groups read ahead of these, see group_spread; NULL for others. */
+struct tile_x {
     const char *x;
     const struct quant_x *info;
     int in_tile;
@@ -136,16 +137,16 @@ struct span_x {
     size_t quad_bytes;
 };
 
-/* n runs of rows from the unpacked groups w on, x at the first run; acc [rows][PANEL]. */
-ALWAYS_INLINE void span_rows(int rows, int halves, bool min, const struct span_group *w, int n,
-                             const struct span_x *sx, float (*acc)[PANEL])
+/* acc [rows][PANEL] after the n groups of w; x begins at the first of them. */
+ALWAYS_INLINE void add_groups(int rows, int halves, bool min, const struct unpacked *w, int n,
+                              const struct tile_x *tx, float (*acc)[PANEL])
 {
-    const char *x = sx->x, *infos = (const char *)sx->info;
-    const char *spread = sx->spread;
-    int step = sx->in_tile * X_RUN_BYTES;
+    const char *x = tx->x, *infos = (const char *)tx->info;
+    const char *spread = tx->spread;
+    int step = tx->in_tile * X_GROUP_BYTES;
     for (int i = 0; i < n; i++, w++, x += step, infos += step) {
         const struct quant_x *info = (const struct quant_x *)(const void *)infos;
-        for (int q = 0; q < PARTS; q++) {
+        for (int q = 0; q < PAIRS; q++) {
             const uint8_t *wq = w->w + 4 * VL * q;
             UNROLL
             for (int h = 0; h < halves; h++) {
@@ -157,11 +158,11 @@ ALWAYS_INLINE void span_rows(int rows, int halves, bool min, const struct span_g
                 UNROLL
                 for (int j = h * quads; j < (h + 1) * quads; j++) {
                     if (q == 0 && spread)
-                        read_ahead_quad(spread, j, sx->quad_bytes);
+                        read_ahead_quad(spread, j, tx->quad_bytes);
                     vb a = b_load(wq + j * PANEL * 4), b = b_load(wq + j * PANEL * 4 + 64);
                     UNROLL
                     for (int r = 0; r < rows; r++) {
-                        vi quad = load_quad(x + r * RUN + 4 * j);
+                        vi quad = load_quad(x + r * GROUP + 4 * j);
                         dot[r].a = i_dot(dot[r].a, a, quad);
                         dot[r].b = i_dot(dot[r].b, b, quad);
                     }
@@ -179,13 +180,13 @@ ALWAYS_INLINE void span_rows(int rows, int halves, bool min, const struct span_g
                 }
             }
         }
-        spread += spread ? QUADS * sx->quad_bytes : 0;
+        spread += spread ? QUADS * tx->quad_bytes : 0;
     }
 }
 
 typedef void direct_fn(const struct quant_panel *t);
-typedef void span_fn(const struct span_group *w, int n, const struct span_x *x,
-                     float (*acc)[PANEL]);
+typedef void groups_fn(const struct unpacked *w, int n, const struct tile_x *x,
+                       float (*acc)[PANEL]);
 
 #define KIND_FNS(NAME, BITS, HALVES, SUPER, MIN, NIBBLES)                                          \
     static void direct_##NAME(const struct quant_panel *t)                                         \
@@ -195,8 +196,7 @@ typedef void span_fn(const struct span_group *w, int n, const struct span_x *x,
         else if (BITS == 8 || BITS == 4)                                                           \
             direct_row((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES}, t, false);        \
     }                                                                                              \
-    static void unpack_##NAME(const struct quant_panel *t, int32_t g, int n,                       \
-                              struct span_group *out)                                              \
+    static void unpack_##NAME(const struct quant_panel *t, int32_t g, int n, struct unpacked *out) \
     {                                                                                              \
         unpack_groups((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES}, t, g, n, out,      \
                       W_OFFSET);                                                                   \
@@ -209,14 +209,15 @@ static const struct {
     unpack_fn *unpack;
 } kind_fns[QK_N] = {QUANT_KINDS(KIND_ROW)};
 
-#define SPAN_FN(R, HALVES, MIN)                                                                    \
-    static void span_##R##_##HALVES##_##MIN(const struct span_group *w, int n,                     \
-                                            const struct span_x *x, float(*acc)[PANEL])            \
+#define GROUPS_FN(R, HALVES, MIN)                                                                  \
+    static void groups_##R##_##HALVES##_##MIN(const struct unpacked *w, int n,                     \
+                                              const struct tile_x *x, float(*acc)[PANEL])          \
     {                                                                                              \
-        span_rows(R, HALVES, MIN, w, n, x, acc);                                                   \
+        add_groups(R, HALVES, MIN, w, n, x, acc);                                                  \
     }
-#define SPAN_FNS(R) SPAN_FN(R, 1, 0) SPAN_FN(R, 1, 1) SPAN_FN(R, 2, 0) SPAN_FN(R, 2, 1)
-#define SPAN_ROW(R) [R] = {{span_##R##_1_0, span_##R##_1_1}, {span_##R##_2_0, span_##R##_2_1}},
+#define GROUPS_FNS(R) GROUPS_FN(R, 1, 0) GROUPS_FN(R, 1, 1) GROUPS_FN(R, 2, 0) GROUPS_FN(R, 2, 1)
+#define GROUPS_ROW(R)                                                                              \
+    [R] = {{groups_##R##_1_0, groups_##R##_1_1}, {groups_##R##_2_0, groups_##R##_2_1}},
 #if defined(Q_ROWS_8)
 #define ALL_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #elif defined(Q_ROWS_6)
@@ -224,24 +225,25 @@ static const struct {
 #else
 #define ALL_ROWS(X) X(1) X(2) X(3) X(4)
 #endif
-ALL_ROWS(SPAN_FNS)
-static span_fn *const span_fns[Q_ROWS + 1][2][2] = {ALL_ROWS(SPAN_ROW)};
+ALL_ROWS(GROUPS_FNS)
+static groups_fn *const groups_fns[Q_ROWS + 1][2][2] = {ALL_ROWS(GROUPS_ROW)};
 
-/* All tiles over one span, whose groups stand at `spread`. */
-static void span_tiles(const struct quant_panel *t, size_t x_bytes, const struct span_group *w,
-                       int n, size_t x_at, const char *spread, float (*acc)[PANEL])
+/* All tiles with the n groups of w, which begin x_at bytes into a row of x and are read ahead from
+ * `spread` on. */
+static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct unpacked *w, int n,
+                      size_t x_at, const char *spread, float (*acc)[PANEL])
 {
     const struct quant_layout *l = t->pack->lay;
     for (int i = 0; i < t->n_tiles; i++) {
-        int r0 = tile_start(t->rows, t->n_tiles, i);
-        int in_tile = tile_start(t->rows, t->n_tiles, i + 1) - r0;
+        int r0 = cut_start(t->rows, t->n_tiles, i);
+        int in_tile = cut_start(t->rows, t->n_tiles, i + 1) - r0;
         const char *x = t->x + (size_t)r0 * x_bytes + (size_t)in_tile * x_at;
-        const struct quant_x *info = (const struct quant_x *)(const void *)(x + in_tile * RUN);
+        const struct quant_x *info = (const struct quant_x *)(const void *)(x + in_tile * GROUP);
         for (int r = 0, rows; r < in_tile; r += rows) {
             rows = in_tile - r < Q_ROWS ? in_tile - r : Q_ROWS;
-            struct span_x sx = {x + r * RUN, info + r, in_tile, i + r == 0 ? spread : NULL,
+            struct tile_x tx = {x + r * GROUP, info + r, in_tile, i + r == 0 ? spread : NULL,
                                 quad_bytes_of(l)};
-            span_fns[rows][l->halves - 1][l->has_min](w, n, &sx, acc + r0 + r);
+            groups_fns[rows][l->halves - 1][l->has_min](w, n, &tx, acc + r0 + r);
         }
     }
 }
@@ -273,7 +275,7 @@ static void fast_quant_panel(const struct quant_panel *t, void *scratch)
 {
     struct quant_scratch *own = scratch;
     const struct quant_layout *l = t->pack->lay;
-    size_t x_bytes = (size_t)quant_runs(&t->shape) * X_RUN_BYTES, x_at = 0; /* of a row of x */
+    size_t x_bytes = (size_t)x_groups(&t->shape) * X_GROUP_BYTES, x_at = 0; /* of a row of x */
     if (t->rows == 1) {
         kind_fns[t->pack->kind].direct(t);
         return;
@@ -282,10 +284,10 @@ static void fast_quant_panel(const struct quant_panel *t, void *scratch)
         int32_t g, end, n;
         memset(own->acc, 0, (size_t)t->rows * sizeof own->acc[0]);
         for (slice_groups(&t->shape, s, &g, &end); g < end; g += n) {
-            n = end - g < SPAN ? end - g : SPAN;
+            n = end - g < UNPACK_GROUPS ? end - g : UNPACK_GROUPS;
             kind_fns[t->pack->kind].unpack(t, g, n, own->group);
-            span_tiles(t, x_bytes, own->group, n, x_at, group_spread(l, t->panel, g), own->acc);
-            x_at += (size_t)n * X_RUN_BYTES;
+            add_tiles(t, x_bytes, own->group, n, x_at, group_spread(l, t->panel, g), own->acc);
+            x_at += (size_t)n * X_GROUP_BYTES;
         }
         if (t->shape.n_slices > 1)
             climb_rows(t->rows, s, own->acc, own->tree);

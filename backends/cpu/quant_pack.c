@@ -1,3 +1,4 @@
+/* Rows of a GGUF file to panels, and a column of a panel back to f32. */
 #include <assert.h>
 #include <string.h>
 
@@ -74,8 +75,8 @@ static uint8_t code_of(const struct quant_pack *p, int8_t q)
     return (uint8_t)code;
 }
 
-/* Planes of one group; code [PANEL][RUN]. */
-static void put_group(const struct quant_layout *l, uint8_t (*code)[RUN], uint8_t *group)
+/* Planes of one group; code [PANEL][GROUP]. */
+static void put_group(const struct quant_layout *l, uint8_t (*code)[GROUP], uint8_t *group)
 {
     int shift = 0;
     memset(group, 0, quant_group_bytes(l));
@@ -84,8 +85,8 @@ static void put_group(const struct quant_layout *l, uint8_t (*code)[RUN], uint8_
             continue;
         int n = 8 / plane; /* codes in a byte */
         for (int c = 0; c < PANEL; c++)
-            for (int e = 0; e < RUN; e++) {
-                int i = e / 4 * 2 + c / 16; /* which of the codes that share this byte's place */
+            for (int e = 0; e < GROUP; e++) {
+                int i = e / 4 * 2 + c / 16; /* of the codes at this position of a byte */
                 int at = i / n * 64 + c % 16 * 4 + e % 4;
                 int bits = code[c][e] >> shift & ((1 << plane) - 1);
                 group[at] = (uint8_t)(group[at] | bits << i % n * plane);
@@ -100,9 +101,9 @@ void quant_pack_panel(const struct quant_pack *p, enum dtype t, const char *cons
 {
     const struct quant_layout *l = p->lay;
     const struct quant_form *f = quant_form(t);
-    int32_t n = quant_groups(skip, k), before = skip / RUN;
-    assert(f->block == RUN * l->super && f->group == RUN / l->halves);
-    uint8_t code[QUANT_BLOCK_MAX / RUN][PANEL][RUN];
+    int32_t n = quant_groups(skip, k), before = skip / GROUP;
+    assert(f->block == GROUP * l->super && f->group == GROUP / l->halves);
+    uint8_t code[QUANT_BLOCK_MAX / GROUP][PANEL][GROUP];
     struct quant_block b;
     for (int32_t i = 0; i < n;) {
         int32_t at = i + before, end = (at / l->super + 1) * l->super - before;
@@ -115,7 +116,7 @@ void quant_pack_panel(const struct quant_pack *p, enum dtype t, const char *cons
             quant_unpack(t, block, &b);
             put_head(p, head, c, block, &b);
             for (int32_t e = 0; e < f->block; e++)
-                code[e / RUN][c][e % RUN] = code_of(p, b.q[e]);
+                code[e / GROUP][c][e % GROUP] = code_of(p, b.q[e]);
         }
         for (end = end < n ? end : n; i < end; i++)
             put_group(l, code[(i + before) % l->super],
@@ -128,7 +129,7 @@ void quant_panel_expand(const struct quant_pack *p, const char *panel, int32_t s
 {
     const struct quant_layout *l = p->lay;
     for (int32_t i = 0; i < k;) {
-        int32_t at = skip % RUN + i, g = at / RUN, e = at % RUN, half = RUN / l->halves;
+        int32_t at = skip % GROUP + i, g = at / GROUP, e = at % GROUP, half = GROUP / l->halves;
         int32_t end = i + half - e % half;
         const uint8_t *group = (const uint8_t *)panel + quant_group_at(l, skip, g);
         float min, scale = quant_scale(p, panel, skip, g, e / half, col, &min);

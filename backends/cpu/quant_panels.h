@@ -1,17 +1,21 @@
-/* How a quantised weight lies in memory: panels of PANEL columns (rows of the matrix), and in a
- * panel groups of RUN elements of k, in order.
- *   head    of each `super` groups (a block of the file): d [PANEL] f16, with a minimum d_min
- *           [PANEL] f16; where super > 1, for each of its groups sub [halves][PANEL] int8 (and
- *           sub_min likewise), or 4 bits of each in one byte (nibble_subs)
- *   group   the codes in planes of 8, 4, 2 and 1 bits, most significant bits in the smaller plane.
- *           Four neighbouring k of a column are 4 bytes; `quad` j is elements 4 j .. 4 j + 3:
+/* How a quantised weight is stored: panels of PANEL columns (rows of the matrix); a panel is the
+ * groups of GROUP elements of k, in order, each `super` of them (a block of the file) behind a head.
+ *
+ *   head    d [PANEL] f16; with a minimum d_min [PANEL] f16;
+ *           where super > 1, for each of its groups sub [halves][PANEL] int8 (and sub_min likewise),
+ *           or 4 bits of each in one byte (nibble_subs)
+ *   group   the codes in planes of 8, 4, 2 and 1 bits, the most significant bits in the smaller
+ *           plane.  Quad j is elements 4 j .. 4 j + 3 of a column, 4 bytes:
  *             8 bits  [8 quads][PANEL][4]
  *             4 bits  [8 quads][16][4]: columns c and c + 16 in the low and the high half of a byte
- *             2 bits  [4][16][4]: from bit 0 on: (quad 2 j, c), (quad 2 j, c + 16), (2 j + 1, c),
- * ... 1 bit   [2][16][4]: likewise (4 j, c), (4 j, c + 16), (4 j + 1, c), ... Element: q = value of
- * its code; scale = d sub (exact in f32), minimum = d_min sub_min, each for 32 / halves elements;
- * sub = 1 where super = 1.  A share that begins inside a block keeps the whole head and the groups
- * that it touches.  Columns beyond the last are zero.
+ *             2 bits  [4][16][4]: from bit 0 on (quad, column) =
+ *                     (2 j, c), (2 j, c + 16), (2 j + 1, c), (2 j + 1, c + 16)
+ *             1 bit   [2][16][4]: from bit 0 on
+ *                     (4 j, c), (4 j, c + 16), (4 j + 1, c), ..., (4 j + 3, c + 16)
+ *
+ * An element is q = value of its code; scale = d sub (exact in f32), minimum = d_min sub_min, each
+ * for 32 / halves elements; sub = 1 where super = 1.  A shard that begins inside a block keeps the
+ * whole head and the groups that it touches.  Columns beyond the last are zero.
  *
  * The layout does not depend on the instruction set or the number of threads. */
 #ifndef BACKENDS_CPU_QUANT_PANELS_H
@@ -23,9 +27,9 @@
 
 #include "backends/cpu/panels.h"
 
-enum { RUN = 32, QUADS = RUN / 4, CODES_MAX = 16 };
+enum { GROUP = 32, QUADS = GROUP / 4, CODES_MAX = 16 };
 
-/* What the kernels differ by: name, bits of a code, halves, super, has_min, nibble_subs. */
+/* The kinds of kernels: name, bits of a code, halves, super, has_min, nibble_subs. */
 #define QUANT_KINDS(X)                                                                             \
     X(QK_8, 8, 1, 1, false, false)                                                                 \
     X(QK_4, 4, 1, 1, false, false)                                                                 \
@@ -52,11 +56,11 @@ struct quant_pack {
     enum quant_kind kind;
     const struct quant_layout *lay;
     int low;              /* value of code 0 where values are consecutive */
-    int d_at, d_min_at;   /* where d and d_min (-1: none) stand in the file's block */
+    int d_at, d_min_at;   /* offsets of d and d_min (-1: none) in the file's block */
     const int8_t *values; /* [16] of 4-bit codes; NULL: code + low */
 };
 
-/* NULL: not a quantised type, or one that cannot be packed. */
+/* NULL: the type is not quantised, or cannot be packed. */
 const struct quant_pack *quant_pack_of(enum dtype t);
 
 static inline size_t quant_head_bytes(const struct quant_layout *l)
@@ -69,27 +73,27 @@ static inline size_t quant_head_bytes(const struct quant_layout *l)
 
 static inline size_t quant_group_bytes(const struct quant_layout *l)
 {
-    return (size_t)(RUN * PANEL / 8) * (size_t)l->bits;
+    return (size_t)(GROUP * PANEL / 8) * (size_t)l->bits;
 }
 
-/* Where things stand in a panel whose share begins `skip` elements into a block. */
+/* Offsets in a panel whose shard begins `skip` elements into a block. */
 static inline size_t quant_head_at(const struct quant_layout *l, int32_t skip, int32_t group)
 {
-    int32_t before = skip / RUN % l->super, head = (group + before) / l->super;
+    int32_t before = skip / GROUP % l->super, head = (group + before) / l->super;
     int32_t groups = head ? head * l->super - before : 0;
     return (size_t)head * quant_head_bytes(l) + (size_t)groups * quant_group_bytes(l);
 }
 
 static inline size_t quant_group_at(const struct quant_layout *l, int32_t skip, int32_t group)
 {
-    int32_t heads = (group + skip / RUN % l->super) / l->super + 1;
+    int32_t heads = (group + skip / GROUP % l->super) / l->super + 1;
     return (size_t)heads * quant_head_bytes(l) + (size_t)group * quant_group_bytes(l);
 }
 
-/* Groups that columns [0, k) of a share touch. */
+/* Groups that columns [0, k) of a shard touch. */
 static inline int32_t quant_groups(int32_t skip, int32_t k)
 {
-    return k > 0 ? (int32_t)(((int64_t)skip % RUN + k + RUN - 1) / RUN) : 0;
+    return k > 0 ? (int32_t)(((int64_t)skip % GROUP + k + GROUP - 1) / GROUP) : 0;
 }
 
 static inline size_t quant_panel_bytes(const struct quant_layout *l, int32_t skip, int32_t k)
@@ -98,10 +102,10 @@ static inline size_t quant_panel_bytes(const struct quant_layout *l, int32_t ski
     return n ? quant_group_at(l, skip, n - 1) + quant_group_bytes(l) : 0;
 }
 
-/* First byte of the scale bytes of half h of a group: [PANEL], and from there to the minima. */
+/* Offset in the head of sub [PANEL] of half h of a group; and from there to its sub_min. */
 static inline size_t quant_sub_at(const struct quant_layout *l, int32_t skip, int32_t group, int h)
 {
-    int32_t g = (group + skip / RUN) % l->super;
+    int32_t g = (group + skip / GROUP) % l->super;
     return PANEL * ((l->has_min ? 4U : 2U) + (size_t)(g * l->halves + h));
 }
 
@@ -158,7 +162,7 @@ static inline float quant_scale(const struct quant_pack *p, const char *panel, i
     return f32_of_f16(d[col]) * (float)m;
 }
 
-/* Writes a whole panel: rows[c] (NULL: none) is the file's row of column c, whose share of k
+/* Writes a whole panel: rows[c] (NULL: none) is the file's row of column c, whose shard of k
  * elements begins `skip` into its first block. */
 void quant_pack_panel(const struct quant_pack *p, enum dtype t, const char *const rows[PANEL],
                       int32_t skip, int32_t k, char *panel);

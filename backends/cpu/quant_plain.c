@@ -1,13 +1,13 @@
 /* The executable specification of products with quantised weights: portable C, slow and clear. */
 #include "backends/cpu/quant_x.h"
 
-/* One run into the slice's sum. */
-static float add_run(const struct quant_panel *t, int32_t group, int col, const int8_t *a, float d,
-                     float acc)
+/* The slice's sum after one group. */
+static float add_group(const struct quant_panel *t, int32_t group, int col, const int8_t *a,
+                       float d, float acc)
 {
     const struct quant_layout *l = t->pack->lay;
     const uint8_t *codes = (const uint8_t *)t->panel + quant_group_at(l, t->shape.skip, group);
-    int n = RUN / l->halves;
+    int n = GROUP / l->halves;
     for (int h = 0; h < l->halves; h++) {
         int32_t dot = 0, sum = 0;
         float min, scale = quant_scale(t->pack, t->panel, t->shape.skip, group, h, col, &min);
@@ -28,9 +28,9 @@ static float plain_output(const struct quant_panel *t, const char *x, int row, i
     for (int s = 0; s < t->shape.n_slices; s++) {
         int32_t g, end;
         slice[s] = 0.0f;
-        for (slice_groups(&t->shape, s, &g, &end); g < end; g++, x += rows * X_RUN_BYTES) {
-            const struct quant_x *info = (const struct quant_x *)(const void *)(x + rows * RUN);
-            slice[s] = add_run(t, g, col, (const int8_t *)x + row * RUN, info[row].d, slice[s]);
+        for (slice_groups(&t->shape, s, &g, &end); g < end; g++, x += rows * X_GROUP_BYTES) {
+            const struct quant_x *info = (const struct quant_x *)(const void *)(x + rows * GROUP);
+            slice[s] = add_group(t, g, col, (const int8_t *)x + row * GROUP, info[row].d, slice[s]);
         }
     }
     for (int n = t->shape.n_slices / 2; n > 0; n /= 2)
@@ -42,10 +42,10 @@ static float plain_output(const struct quant_panel *t, const char *x, int row, i
 static void plain_quant_panel(const struct quant_panel *t, void *scratch)
 {
     (void)scratch;
-    size_t bytes = (size_t)quant_runs(&t->shape) * X_RUN_BYTES; /* of a row of x */
+    size_t bytes = (size_t)x_groups(&t->shape) * X_GROUP_BYTES; /* of a row of x */
     for (int i = 0; i < t->n_tiles; i++) {
-        int r0 = tile_start(t->rows, t->n_tiles, i);
-        int rows = tile_start(t->rows, t->n_tiles, i + 1) - r0;
+        int r0 = cut_start(t->rows, t->n_tiles, i);
+        int rows = cut_start(t->rows, t->n_tiles, i + 1) - r0;
         for (int r = 0; r < rows; r++)
             for (int c = 0; c < t->cols; c++)
                 t->out[(size_t)(r0 + r) * t->out_stride + (size_t)c] =

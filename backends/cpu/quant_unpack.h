@@ -1,7 +1,7 @@
-/* Groups of a quantised panel as bytes and f32 scales, over the vectors of one instruction set. The
- * including file has included bytes_X.h, which defines VL and
- *   b_load, b_store, b_splat, b_add, b_or, b_field, b_table, b_lookup   vectors of VL columns x 4
- */
+/* Groups of a quantised panel as bytes and f32 scales, over the vectors of one instruction set.
+ * The including file has included bytes_X.h, which defines VL and, for vectors of VL columns x 4
+ * bytes,
+ *   b_load, b_store, b_splat, b_add, b_or, b_field, b_table, b_lookup */
 #ifndef BACKENDS_CPU_QUANT_UNPACK_H
 #define BACKENDS_CPU_QUANT_UNPACK_H
 
@@ -9,15 +9,16 @@
 #include "backends/cpu/read_ahead.h"
 #include "backends/cpu/vectors.h"
 
-struct span_group {
+/* One group. */
+struct unpacked {
     uint8_t w[QUADS * PANEL * 4]; /* [QUADS][PANEL][4] */
     float scale[2][PANEL], min[2][PANEL];
 };
 
-enum { SPAN = 8 }; /* groups unpacked at a time: 12 KiB */
+enum { UNPACK_GROUPS = 8 }; /* groups unpacked at a time: 12 KiB */
 
 struct quant_scratch {
-    struct span_group group[SPAN];
+    struct unpacked group[UNPACK_GROUPS];
     float acc[QUANT_ROWS][PANEL];
     float tree[TREE_LEVELS][QUANT_ROWS][PANEL];
 };
@@ -40,7 +41,7 @@ ALWAYS_INLINE struct bytes with_fields(struct bytes c, struct bytes more)
     return (struct bytes){b_or(c.a, more.a), b_or(c.b, more.b)};
 }
 
-/* Codes of quad j, part q.  See quant_panels.h. */
+/* Codes of quad j, pair q of the columns.  See quant_panels.h. */
 ALWAYS_INLINE struct bytes load_codes(struct quant_layout l, const uint8_t *group, int j, int q)
 {
     struct bytes c;
@@ -63,7 +64,7 @@ ALWAYS_INLINE struct bytes load_codes(struct quant_layout l, const uint8_t *grou
     return c;
 }
 
-/* What takes codes to weights plus an offset: a table for 4 bits, otherwise a number to add. */
+/* Maps codes to weights plus an offset: a table for 4 bits, otherwise a number to add. */
 ALWAYS_INLINE vb code_map(struct quant_layout l, const struct quant_pack *p, int offset)
 {
     uint8_t table[CODES_MAX];
@@ -85,19 +86,19 @@ ALWAYS_INLINE struct bytes load_weights(struct quant_layout l, vb map, const uin
     return (struct bytes){b_add(c.a, map), b_add(c.b, map)};
 }
 
-/* Bytes of a quad with its part of the head. */
+/* Bytes of a quad with its portion of the head. */
 ALWAYS_INLINE size_t quad_bytes_of(const struct quant_layout *l)
 {
     return (quant_group_bytes(l) + quant_head_bytes(l) / (size_t)l->super) / QUADS;
 }
 
-/* Where group g of a panel would stand if heads were spread evenly over their groups. */
+/* The address of group g of a panel if heads were spread evenly over their groups. */
 ALWAYS_INLINE const char *group_spread(const struct quant_layout *l, const char *panel, int32_t g)
 {
     return panel + (size_t)g * QUADS * quad_bytes_of(l);
 }
 
-/* Reads ahead of quad j of the group that stands there. */
+/* Reads ahead of quad j of the group at `spread`. */
 ALWAYS_INLINE void read_ahead_quad(const char *spread, int j, size_t quad_bytes)
 {
     if (j % 2 == 0 || quad_bytes > 96)
@@ -109,7 +110,7 @@ ALWAYS_INLINE struct pair mul_pair(struct pair x, vf a, vf b)
     return (struct pair){v_mul(x.a, a), v_mul(x.b, b)};
 }
 
-/* Scales of half h of the group, part q. */
+/* Scales of half a group, pair q of the columns. */
 ALWAYS_INLINE struct scales load_scales(struct quant_layout l, const char *head, const char *sub,
                                         int q)
 {
@@ -134,7 +135,7 @@ ALWAYS_INLINE struct scales load_scales(struct quant_layout l, const char *head,
 
 /* Groups [g, g + n), weights as the bytes q + offset. */
 ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel *t, int32_t g,
-                                 int n, struct span_group *out, int offset)
+                                 int n, struct unpacked *out, int offset)
 {
     vb map = code_map(l, t->pack, offset);
     for (int i = 0; i < n; i++, g++, out++) {
@@ -142,13 +143,13 @@ ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel
         const uint8_t *group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g);
         UNROLL
         for (int j = 0; j < QUADS; j++)
-            for (int q = 0; q < PARTS; q++) {
+            for (int q = 0; q < PAIRS; q++) {
                 struct bytes w = load_weights(l, map, group, j, q, offset);
                 b_store(out->w + j * PANEL * 4 + 4 * VL * q, w.a);
                 b_store(out->w + j * PANEL * 4 + 64 + 4 * VL * q, w.b);
             }
         for (int h = 0; h < l.halves; h++)
-            for (int q = 0; q < PARTS; q++) {
+            for (int q = 0; q < PAIRS; q++) {
                 const char *sub = head + quant_sub_at(&l, t->shape.skip, g, h);
                 struct scales s = load_scales(l, head, sub, q);
                 v_store(out->scale[h] + VL * q, s.scale.a);
@@ -159,9 +160,9 @@ ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel
     }
 }
 
-typedef void unpack_fn(const struct quant_panel *t, int32_t g, int n, struct span_group *out);
+typedef void unpack_fn(const struct quant_panel *t, int32_t g, int n, struct unpacked *out);
 
-/* What a minimum is multiplied with. */
+/* The factor of the minimum of half h of a group. */
 ALWAYS_INLINE float min_factor(const struct quant_x *x, int halves, int h)
 {
     if (halves == 1)

@@ -1,4 +1,4 @@
-/* Rows of x in 8 bits: one text for all instruction sets, as row_kernels.h. */
+/* Rows of x in 8 bits: one source for all instruction sets, as row_kernels.h. */
 #ifndef BACKENDS_CPU_QUANT_X_H
 #define BACKENDS_CPU_QUANT_X_H
 
@@ -6,32 +6,32 @@
 
 #include "backends/cpu/kernels.h"
 
-/* x [RUN], zero outside the run. */
-static inline void quantize_run(const float x[RUN], int8_t a[RUN], struct quant_x *info)
+/* x [GROUP], zero outside the slice. */
+static inline void quantize_group(const float x[GROUP], int8_t a[GROUP], struct quant_x *info)
 {
     const float magic = 0x1.8p23f; /* adding it rounds to an integer, nearest even */
     uint32_t most = 0;
     int32_t sum_low = 0, sum = 0;
-    for (int i = 0; i < RUN; i++) {
+    for (int i = 0; i < GROUP; i++) {
         uint32_t m = bits_of_f32(x[i]) & 0x7fffffffU; /* ordered as the magnitudes */
         most = m > most ? m : most;
     }
     float amax = f32_of_bits(most), inverse = 127.0f / amax, d = amax / 127.0f;
     bool finite = most < 0x7f800000U;
     if (!finite || bits_of_f32(inverse) >= 0x7f800000U) { /* also amax = 0 */
-        memset(a, 0, RUN);
+        memset(a, 0, GROUP);
         *info = (struct quant_x){.d = finite ? 0.0f : f32_of_bits(0x7fc00000U),
                                  .d_sum = finite ? 0.0f : f32_of_bits(0x7fc00000U)};
         return;
     }
-    int32_t n[RUN];
-    for (int i = 0; i < RUN; i++)
+    int32_t n[GROUP];
+    for (int i = 0; i < GROUP; i++)
         n[i] = (int32_t)(bits_of_f32(x[i] * inverse + magic) - bits_of_f32(magic));
-    for (int i = 0; i < RUN; i++)
+    for (int i = 0; i < GROUP; i++)
         a[i] = (int8_t)n[i];
-    for (int i = 0; i < RUN / 2; i++)
+    for (int i = 0; i < GROUP / 2; i++)
         sum_low += n[i];
-    for (int i = RUN / 2; i < RUN; i++)
+    for (int i = GROUP / 2; i < GROUP; i++)
         sum += n[i];
     sum += sum_low;
     *info = (struct quant_x){d, d * (float)sum, -128 * sum, -128 * sum_low};
@@ -39,18 +39,18 @@ static inline void quantize_run(const float x[RUN], int8_t a[RUN], struct quant_
 
 static void row_quantize(const struct quant_shape *s, const float *x, int row, int rows, char *tile)
 {
-    int32_t skip = s->skip % RUN;
+    int32_t skip = s->skip % GROUP;
     for (int i = 0, k = 0; i < s->n_slices; i++) {
         int32_t g, end;
-        for (slice_groups(s, i, &g, &end); g < end; g++, tile += rows * X_RUN_BYTES) {
-            int32_t to = (g + 1) * RUN - skip,
+        for (slice_groups(s, i, &g, &end); g < end; g++, tile += rows * X_GROUP_BYTES) {
+            int32_t to = (g + 1) * GROUP - skip,
                     n = (to < s->slice_end[i] ? to : s->slice_end[i]) - k;
-            int8_t *a = (int8_t *)tile + row * RUN;
-            struct quant_x *info = (struct quant_x *)(void *)(tile + rows * RUN) + row;
-            float edge[RUN] = {0};
-            if (n < RUN)
-                memcpy(edge + (k + skip) % RUN, x + k, (size_t)n * sizeof *x);
-            quantize_run(n < RUN ? edge : x + k, a, info);
+            int8_t *a = (int8_t *)tile + row * GROUP;
+            struct quant_x *info = (struct quant_x *)(void *)(tile + rows * GROUP) + row;
+            float edge[GROUP] = {0};
+            if (n < GROUP)
+                memcpy(edge + (k + skip) % GROUP, x + k, (size_t)n * sizeof *x);
+            quantize_group(n < GROUP ? edge : x + k, a, info);
             k += n;
         }
     }

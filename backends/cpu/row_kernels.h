@@ -175,20 +175,20 @@ static void row_kv_store(enum dtype t, const float *x, int n, void *dst, float *
 }
 
 /* The first split that has keys is taken as it is. */
-static void row_attn_merge(float *state, const float *part, int d)
+static void row_attn_merge(float *state, const float *partial, int d)
 {
     float *m = &state[d], *l = &state[d + 1];
-    if (part[d + 1] == 0.0f)
+    if (partial[d + 1] == 0.0f)
         return;
     if (*l == 0.0f) {
-        memcpy(state, part, (size_t)(d + 2) * sizeof *state);
+        memcpy(state, partial, (size_t)(d + 2) * sizeof *state);
         return;
     }
-    float most = part[d] > *m ? part[d] : *m;
-    float a = exact_exp(*m - most), b = exact_exp(part[d] - most);
+    float most = partial[d] > *m ? partial[d] : *m;
+    float a = exact_exp(*m - most), b = exact_exp(partial[d] - most);
     for (int i = 0; i < d; i++)
-        state[i] = fmaf(state[i], a, part[i] * b);
-    *l = fmaf(*l, a, part[d + 1] * b);
+        state[i] = fmaf(state[i], a, partial[i] * b);
+    *l = fmaf(*l, a, partial[d + 1] * b);
     *m = most;
 }
 

@@ -83,7 +83,7 @@ static inline void v_load_bf16_pairs(const uint16_t *p, vf *low, vf *high)
     *high = _mm256_castsi256_ps(_mm256_and_si256(r, _mm256_set1_epi32((int)0xffff0000U)));
 }
 
-/* In place: r[i][j] <-> r[j][i].  Pairs, quads, then 128-bit halves. */
+/* In place: r[i][j] <-> r[j][i].  Pairs, fours, then halves of 128 bits. */
 static inline void v_transpose(vf r[8])
 {
     vf t[8];
@@ -113,26 +113,26 @@ static inline vf v_max(vf a, vf b)
 
 /* Each 32-bit element holds neighbours of a smaller type, the first in its low bits: out[e] = the
  * e-th of each, to f32. */
-static inline void v_split_f16(vf units, vf out[2])
+static inline void v_widen_f16(vf words, vf out[2])
 {
     const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0,
                                            1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
-    __m256i r = _mm256_shuffle_epi8(_mm256_castps_si256(units), order);
+    __m256i r = _mm256_shuffle_epi8(_mm256_castps_si256(words), order);
     r = _mm256_permute4x64_epi64(r, 0xd8);
     out[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(r));
     out[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(r, 1));
 }
 
-static inline void v_split_bf16(vf units, vf out[2])
+static inline void v_widen_bf16(vf words, vf out[2])
 {
-    __m256i r = _mm256_castps_si256(units);
+    __m256i r = _mm256_castps_si256(words);
     out[0] = _mm256_castsi256_ps(_mm256_slli_epi32(r, 16));
     out[1] = _mm256_castsi256_ps(_mm256_and_si256(r, _mm256_set1_epi32((int)0xffff0000U)));
 }
 
-static inline void v_split_i8(vf units, vf out[4])
+static inline void v_widen_i8(vf words, vf out[4])
 {
-    __m256i r = _mm256_castps_si256(units);
+    __m256i r = _mm256_castps_si256(words);
     out[0] = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(r, 24), 24));
     out[1] = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(r, 16), 24));
     out[2] = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(r, 8), 24));
@@ -150,12 +150,12 @@ static inline __m256i f16_of_e4m3(__m256i h)
         a, _mm256_and_si256(_mm256_slli_epi16(h, 8), _mm256_set1_epi16((short)0x8000)));
 }
 
-static inline void v_split_e4m3(vf units, vf out[4])
+static inline void v_widen_e4m3(vf words, vf out[4])
 {
-    __m256i r = _mm256_castps_si256(units);
+    __m256i r = _mm256_castps_si256(words);
     vf even[2], odd[2], scale = _mm256_set1_ps(256.0f);
-    v_split_f16(_mm256_castsi256_ps(f16_of_e4m3(r)), even);
-    v_split_f16(_mm256_castsi256_ps(f16_of_e4m3(_mm256_srli_epi16(r, 8))), odd);
+    v_widen_f16(_mm256_castsi256_ps(f16_of_e4m3(r)), even);
+    v_widen_f16(_mm256_castsi256_ps(f16_of_e4m3(_mm256_srli_epi16(r, 8))), odd);
     out[0] = _mm256_mul_ps(even[0], scale);
     out[1] = _mm256_mul_ps(odd[0], scale);
     out[2] = _mm256_mul_ps(even[1], scale);

@@ -73,8 +73,8 @@ static inline vf v_load_e4m3(const uint8_t *p)
 }
 
 /* The first n < VL elements of a stored type, zeros behind them; reads nothing else. */
-#define V_LOAD_PART
-static inline vf v_load_part(enum dtype t, const void *p, int n)
+#define V_LOAD_FIRST
+static inline vf v_load_first(enum dtype t, const void *p, int n)
 {
     __mmask16 m = (__mmask16)((1U << n) - 1U);
     switch (t) {
@@ -108,7 +108,7 @@ static inline void v_load_bf16_pairs(const uint16_t *p, vf *low, vf *high)
     *high = _mm512_castsi512_ps(_mm512_and_si512(r, _mm512_set1_epi32((int)0xffff0000U)));
 }
 
-/* In place: r[i][j] <-> r[j][i].  Pairs, quads, then 128-bit blocks in two rounds. */
+/* In place: r[i][j] <-> r[j][i].  Pairs, fours, then quarters of 128 bits in two rounds. */
 static inline void v_transpose(vf r[16])
 {
     vf t[16];
@@ -141,28 +141,28 @@ static inline vf v_max(vf a, vf b)
 
 /* Each 32-bit element holds neighbours of a smaller type, the first in its low bits: out[e] = the
  * e-th of each, to f32. */
-static inline void v_split_f16(vf units, vf out[2])
+static inline void v_widen_f16(vf words, vf out[2])
 {
     const __m512i order =
         _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24,
                          22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
     _Alignas(64) uint16_t h[32]; /* a store across lines is not forwarded */
-    _mm512_storeu_si512(h, _mm512_permutexvar_epi16(order, _mm512_castps_si512(units)));
+    _mm512_storeu_si512(h, _mm512_permutexvar_epi16(order, _mm512_castps_si512(words)));
     __asm__("" : "+m"(h)); /* converting from memory saves the shuffles of taking h apart */
     out[0] = v_load_f16(h);
     out[1] = v_load_f16(h + 16);
 }
 
-static inline void v_split_bf16(vf units, vf out[2])
+static inline void v_widen_bf16(vf words, vf out[2])
 {
-    __m512i r = _mm512_castps_si512(units);
+    __m512i r = _mm512_castps_si512(words);
     out[0] = _mm512_castsi512_ps(_mm512_slli_epi32(r, 16));
     out[1] = _mm512_castsi512_ps(_mm512_and_si512(r, _mm512_set1_epi32((int)0xffff0000U)));
 }
 
-static inline void v_split_i8(vf units, vf out[4])
+static inline void v_widen_i8(vf words, vf out[4])
 {
-    __m512i r = _mm512_castps_si512(units);
+    __m512i r = _mm512_castps_si512(words);
     out[0] = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(r, 24), 24));
     out[1] = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(r, 16), 24));
     out[2] = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(r, 8), 24));
@@ -180,12 +180,12 @@ static inline __m512i f16_of_e4m3(__m512i h)
         a, _mm512_and_si512(_mm512_slli_epi16(h, 8), _mm512_set1_epi16((short)0x8000)));
 }
 
-static inline void v_split_e4m3(vf units, vf out[4])
+static inline void v_widen_e4m3(vf words, vf out[4])
 {
-    __m512i r = _mm512_castps_si512(units);
+    __m512i r = _mm512_castps_si512(words);
     vf even[2], odd[2], scale = _mm512_set1_ps(256.0f);
-    v_split_f16(_mm512_castsi512_ps(f16_of_e4m3(r)), even);
-    v_split_f16(_mm512_castsi512_ps(f16_of_e4m3(_mm512_srli_epi16(r, 8))), odd);
+    v_widen_f16(_mm512_castsi512_ps(f16_of_e4m3(r)), even);
+    v_widen_f16(_mm512_castsi512_ps(f16_of_e4m3(_mm512_srli_epi16(r, 8))), odd);
     out[0] = _mm512_mul_ps(even[0], scale);
     out[1] = _mm512_mul_ps(odd[0], scale);
     out[2] = _mm512_mul_ps(even[1], scale);

@@ -106,23 +106,23 @@ static inline vf v_max(vf a, vf b)
 
 /* Each 32-bit element holds neighbours of a smaller type, the first in its low bits: out[e] = the
  * e-th of each, to f32. */
-static inline void v_split_f16(vf units, vf out[2])
+static inline void v_widen_f16(vf words, vf out[2])
 {
-    uint32x4_t r = vreinterpretq_u32_f32(units);
+    uint32x4_t r = vreinterpretq_u32_f32(words);
     out[0] = vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32(r)));
     out[1] = vcvt_f32_f16(vreinterpret_f16_u16(vshrn_n_u32(r, 16)));
 }
 
-static inline void v_split_bf16(vf units, vf out[2])
+static inline void v_widen_bf16(vf words, vf out[2])
 {
-    uint32x4_t r = vreinterpretq_u32_f32(units);
+    uint32x4_t r = vreinterpretq_u32_f32(words);
     out[0] = vreinterpretq_f32_u32(vshlq_n_u32(r, 16));
     out[1] = vreinterpretq_f32_u32(vandq_u32(r, vdupq_n_u32(0xffff0000U)));
 }
 
-static inline void v_split_i8(vf units, vf out[4])
+static inline void v_widen_i8(vf words, vf out[4])
 {
-    int32x4_t r = vreinterpretq_s32_f32(units);
+    int32x4_t r = vreinterpretq_s32_f32(words);
     out[0] = vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(r, 24), 24));
     out[1] = vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(r, 16), 24));
     out[2] = vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(r, 8), 24));
@@ -139,12 +139,12 @@ static inline uint16x8_t f16_of_e4m3(uint16x8_t h)
     return vorrq_u16(a, vandq_u16(vshlq_n_u16(h, 8), vdupq_n_u16(0x8000)));
 }
 
-static inline void v_split_e4m3(vf units, vf out[4])
+static inline void v_widen_e4m3(vf words, vf out[4])
 {
-    uint16x8_t r = vreinterpretq_u16_f32(units);
+    uint16x8_t r = vreinterpretq_u16_f32(words);
     vf even[2], odd[2], scale = vdupq_n_f32(256.0f);
-    v_split_f16(vreinterpretq_f32_u16(f16_of_e4m3(r)), even);
-    v_split_f16(vreinterpretq_f32_u16(f16_of_e4m3(vshrq_n_u16(r, 8))), odd);
+    v_widen_f16(vreinterpretq_f32_u16(f16_of_e4m3(r)), even);
+    v_widen_f16(vreinterpretq_f32_u16(f16_of_e4m3(vshrq_n_u16(r, 8))), odd);
     out[0] = vmulq_f32(even[0], scale);
     out[1] = vmulq_f32(odd[0], scale);
     out[2] = vmulq_f32(even[1], scale);

@@ -1,12 +1,13 @@
-/* Matrix products over the vectors of one instruction set.  The including file has
- * included simd_X.h, which defines VL (floats of a vector, 4, 8 or 16), TILE_ROWS (rows whose
- * accumulators fit the registers) and v_load, v_store, v_splat, v_add, v_mul, v_fma, v_load_f16,
- * v_load_bf16, v_load_i8, v_load_bf16_pairs, v_load_halves, v_transpose; attention (attn_*.h) also
- * wants v_max, v_load_e4m3 and v_split_X.
+/* Matrix products over the vectors of one instruction set.  The including file has included
+ * simd_X.h, which defines
+ *   VL          floats of a vector: 4, 8 or 16
+ *   TILE_ROWS   rows whose accumulators fit the registers
+ *   v_load, v_store, v_splat, v_add, v_mul, v_fma, v_load_f16, v_load_bf16, v_load_i8,
+ *   v_load_bf16_pairs, v_load_halves, v_transpose
+ *   v_max, v_load_e4m3, v_widen_X   for attention (attn_*.h)
  *
- * One register tile: `rows` broadcast values of x against PANEL columns of w, k
- * ascending. A panel is done in PARTS steps of two vectors, columns [VL q, +VL) and [16 + VL q,
- * +VL). */
+ * A tile: `rows` broadcast values of x against the columns of a panel, k ascending, one pair of
+ * vectors (struct pair) after the other. */
 #ifndef BACKENDS_CPU_TILE_KERNELS_H
 #define BACKENDS_CPU_TILE_KERNELS_H
 
@@ -36,8 +37,9 @@ ALWAYS_INLINE struct pair load_pair(enum dtype t, const void *w, long k, int q)
     return p;
 }
 
-/* acc[r] += sum over [k0, k1) of x(r, k) * w(k, columns of part q); x(r, k) = x[r * row_step + k *
- * k_step]. rows and the steps are constants at every call, so acc lives in registers. */
+/* acc[r] += sum over [k0, k1) of x(r, k) * w(k, columns of pair q), where
+ * x(r, k) = x[r * row_step + k * k_step].  rows and the steps are constants at every call, so acc
+ * stays in registers. */
 ALWAYS_INLINE void run_chains(int rows, long row_step, long k_step, enum dtype t, const float *x,
                               const void *w, int q, long k0, long k1, struct pair *acc)
 {
@@ -54,8 +56,8 @@ ALWAYS_INLINE void run_chains(int rows, long row_step, long k_step, enum dtype t
     }
 }
 
-/* Adds slice s's sums to the tree: a binary counter of finished subtrees.  After the last slice acc
- * is the whole. */
+/* Adds slice s's sums to the tree, a binary counter of finished subtrees; after the last slice acc
+ * is the whole sum. */
 ALWAYS_INLINE void climb_tree(int rows, int s, struct pair (*tree)[TILE_ROWS], struct pair *acc)
 {
     int level = 0;
@@ -77,7 +79,7 @@ ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum pack 
     bool whole = t->cols == PANEL;
     float *out = whole ? t->out : edge;
     size_t stride = whole ? t->out_stride : PANEL;
-    for (int q = 0; q < PARTS; q++) {
+    for (int q = 0; q < PAIRS; q++) {
         struct pair tree[TREE_LEVELS][TILE_ROWS], acc[TILE_ROWS];
         long k = 0;
         for (int s = 0; s < t->n_slices; k = t->slice_end[s++]) {

@@ -1,4 +1,4 @@
-/* What the kernels over vectors share.  The including file has included simd_X.h. */
+/* Common to the kernels over vectors.  The including file has included simd_X.h. */
 #ifndef BACKENDS_CPU_VECTORS_H
 #define BACKENDS_CPU_VECTORS_H
 
@@ -14,11 +14,11 @@
 #endif
 
 enum {
-    PARTS = PANEL / 2 / VL, /* steps of two vectors that make a panel */
-    TREE_LEVELS = 4,        /* of N_SLICES */
+    PAIRS = PANEL / 2 / VL, /* of a panel, see struct pair */
+    TREE_LEVELS = 4,        /* log2(N_SLICES) + 1 */
 };
 
-/* Part q of a panel: columns [VL q, +VL) and [16 + VL q, +VL). */
+/* Pair q of a panel's vectors: columns [VL q, +VL) and [16 + VL q, +VL). */
 struct pair {
     vf a, b;
 };

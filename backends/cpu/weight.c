@@ -1,3 +1,4 @@
+/* Matrices and vectors as the CPU keeps them: checking a source, its layout, packing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,18 +26,18 @@ static size_t n_panels(int64_t n)
     return ((size_t)n + PANEL - 1) / PANEL;
 }
 
-/* Neighbouring parts of one type and cut are one section.  Returns the number of sections. */
-static int32_t lay_out(const struct weight_src *src, struct section *section, size_t *bytes)
+/* Neighbouring tensors of one type and skip share their panels.  Returns the number of types. */
+static int32_t lay_out(const struct weight_src *src, struct panels *panels, size_t *bytes)
 {
     int32_t n = 0, row = 0;
     *bytes = 0;
     for (int i = 0; i < src->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
-        struct section *s = &section[n];
+        struct panels *s = &panels[n];
         if (n > 0 && s[-1].dtype == p->dtype && s[-1].skip == p->skip) {
             s[-1].n += p->rows;
         } else {
-            *s = (struct section){.dtype = p->dtype, .skip = p->skip, .row = row, .n = p->rows};
+            *s = (struct panels){.dtype = p->dtype, .skip = p->skip, .row = row, .n = p->rows};
             s->quant = quant_pack_of(p->dtype);
             s->panel_bytes = s->quant ? quant_panel_bytes(s->quant->lay, p->skip, src->cols)
                                       : (size_t)src->cols * pack_row_bytes(pack_of(p->dtype));
@@ -45,19 +46,19 @@ static int32_t lay_out(const struct weight_src *src, struct section *section, si
         row += p->rows;
     }
     for (int32_t i = 0; i < n; i++) {
-        section[i].at = *bytes;
-        section[i].stride = section[i].panel_bytes;
-        *bytes += n_panels(section[i].n) * section[i].panel_bytes;
+        panels[i].at = *bytes;
+        panels[i].stride = panels[i].panel_bytes;
+        *bytes += n_panels(panels[i].n) * panels[i].panel_bytes;
     }
     return n;
 }
 
 size_t weight_data_bytes(const struct weight_src *src)
 {
-    struct section section[ARRAY_LEN(src->part)];
+    struct panels panels[ARRAY_LEN(src->part)];
     size_t bytes = (size_t)src->cols * sizeof(float);
     if (!src->vector)
-        lay_out(src, section, &bytes);
+        lay_out(src, panels, &bytes);
     return bytes;
 }
 
@@ -90,7 +91,7 @@ struct pack_job {
     struct weight *w;
 };
 
-/* The part that has row n of the stacked parts, and the row's first byte; NULL beyond the last. */
+/* The tensor that has row n of the weight, and the row's first byte; NULL beyond the last. */
 static const struct weight_part *source_row(const struct weight_src *src, int64_t n,
                                             const char **row)
 {
@@ -118,8 +119,8 @@ static void pack_column(enum pack pack, int32_t k, void *panel, int col, const c
     }
 }
 
-/* Panel i of a section. */
-static void pack_panel(const struct pack_job *job, const struct section *s, long i)
+/* Panel i of s. */
+static void pack_panel(const struct pack_job *job, const struct panels *s, long i)
 {
     const char *rows[PANEL] = {0};
     char *panel = (char *)job->w->data.data + s->at + (size_t)i * s->stride;
@@ -139,8 +140,8 @@ static void pack_panel(const struct pack_job *job, const struct section *s, long
 static void pack_panels(void *ctx, int part, int n_parts)
 {
     const struct pack_job *job = ctx;
-    for (int32_t i = 0; i < job->w->n_sections; i++) {
-        const struct section *s = &job->w->section[i];
+    for (int32_t i = 0; i < job->w->n_types; i++) {
+        const struct panels *s = &job->w->panels[i];
         long from, to;
         pool_share((long)n_panels(s->n), part, n_parts, &from, &to);
         for (; from < to; from++)
@@ -164,7 +165,7 @@ static bool is_float(enum dtype t)
     return t == DT_F32 || t == DT_F16 || t == DT_BF16;
 }
 
-/* The first quantised part; NULL: none. */
+/* The first quantised tensor; NULL: none. */
 static const struct weight_part *first_quant(const struct weight_src *src)
 {
     for (int i = 0; i < src->n_parts; i++)
@@ -173,14 +174,14 @@ static const struct weight_part *first_quant(const struct weight_src *src)
     return NULL;
 }
 
-/* Parts are cut at one column, so their groups of RUN begin at the same ones. */
+/* Tensors are cut at one column, so their groups begin at the same ones. */
 static bool skip_fits(const struct weight_src *src, const struct weight_part *p)
 {
     const struct quant_form *f = quant_form(p->dtype);
     if (!f)
         return p->skip == 0;
     return !src->vector && p->skip >= 0 && p->skip < f->block &&
-           p->skip % RUN == first_quant(src)->skip % RUN;
+           p->skip % GROUP == first_quant(src)->skip % GROUP;
 }
 
 static enum status check_source(const struct weight_src *src)
@@ -197,7 +198,7 @@ static enum status check_source(const struct weight_src *src)
         if (!is_float(t) && (src->vector || !quant_pack_of(t)))
             FAIL(ST_UNSUPPORTED, "weight %s: element type %s", src->name, dtype_name(t));
         if (!skip_fits(src, &src->part[i]))
-            FAIL(ST_RANGE, "weight %s: the share begins at element %d of a block", src->name,
+            FAIL(ST_RANGE, "weight %s: the shard begins at element %d of a block", src->name,
                  src->part[i].skip);
         if (src->part[i].bias && !is_float(b))
             FAIL(ST_UNSUPPORTED, "weight %s: bias of type %s", src->name, dtype_name(b));
@@ -230,9 +231,9 @@ enum status weight_describe(const struct weight_src *src, struct weight *w)
                          .n_slices = src->n_slices};
     memcpy(w->slice_end, src->slice_end, sizeof w->slice_end);
     if (!src->vector)
-        w->n_sections = lay_out(src, w->section, &bytes);
-    for (int32_t i = 0; i < w->n_sections; i++)
-        if (image_bytes(w, &w->section[i]) > X_PACK_MOST / TILE_MAX)
+        w->n_types = lay_out(src, w->panels, &bytes);
+    for (int32_t i = 0; i < w->n_types; i++)
+        if (strip_row_bytes(w, &w->panels[i]) > X_PACK_MOST / TILE_MAX)
             FAIL(ST_UNSUPPORTED, "weight %s: %d columns are more than the CPU backend takes",
                  src->name, src->cols);
     return ST_OK;
@@ -290,14 +291,14 @@ enum status weight_make(struct backend *be, const struct weight_src *src, const 
     return ST_OK;
 }
 
-/* Whole images of max_rows rows, or as many as X_PACK_MOST takes. */
+/* Whole strips for max_rows rows, or X_PACK_MOST. */
 static size_t x_pack_bytes(const struct backend *be, const struct weight *w)
 {
     size_t most = 0;
-    for (int32_t i = 0; i < w->n_sections; i++) {
-        size_t image = (size_t)image_rows(be, &w->section[i]),
-               rows = ((size_t)be->max_rows + image - 1) / image * image,
-               bytes = rows * image_bytes(w, &w->section[i]);
+    for (int32_t i = 0; i < w->n_types; i++) {
+        size_t strip = (size_t)strip_rows(be, &w->panels[i]),
+               rows = ((size_t)be->max_rows + strip - 1) / strip * strip,
+               bytes = rows * strip_row_bytes(w, &w->panels[i]);
         most = bytes > most ? bytes : most;
     }
     return be->max_rows == 0 || most > X_PACK_MOST ? X_PACK_MOST : most;

@@ -36,7 +36,7 @@ static enum status probe(struct backend *be, enum dtype t, unsigned char *data, 
     return ST_OK;
 }
 
-/* What packing does, not what it is called: nobody has to remember to count a version up. */
+/* A hash of the result of packing, so that no version number has to be maintained. */
 enum status cpu_pack_id(struct backend *be, uint64_t *id)
 {
     size_t n = (size_t)PROBE_ROWS * PROBE_COLS * sizeof(float);

@@ -1,6 +1,6 @@
 /* Stacks: the matrices of a layer's experts in one allocation.  The slices of a matrix are matrices
  * of their own, because moe_ffn adds the experts within each slice; their panels of the same rows
- * lie side by side, so that a pass over a panel of all slices reads one run of memory. */
+ * are adjacent, so that reading a panel of all slices reads contiguous memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,11 +65,11 @@ static enum status check_stack(const struct weight_src *src, int32_t n)
         if (!alike(&src[i], &src[0]))
             FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
                  src->name, i);
-        for (int32_t s = 1; s < w.n_sections; s++)
-            if (!w.section[s].quant != !w.section[0].quant)
+        for (int32_t s = 1; s < w.n_types; s++)
+            if (!w.panels[s].quant != !w.panels[0].quant)
                 FAIL(ST_UNSUPPORTED, "weight %s: a stack of floats beside quantised blocks",
                      src->name);
-        if (w.n_sections > 1 && src->n_slices > 1)
+        if (w.n_types > 1 && src->n_slices > 1)
             FAIL(ST_UNSUPPORTED, "weight %s: a stack of several types in slices", src->name);
         for (int k = 0; k < src[i].n_parts; k++)
             if (src[i].vector || src[i].part[k].bias)
@@ -88,12 +88,12 @@ static enum status lay_matrix(struct backend *be, const struct weight_src *src, 
         struct weight_src slice = slice_of(src, s);
         TRY(weight_describe(&slice, &w[s]));
         w[s].data.data = data + panel;
-        panel += w[s].section[0].panel_bytes;
+        panel += w[s].panels[0].panel_bytes;
     }
     for (int32_t s = 0; s < src->n_slices; s++) {
         struct weight_src slice = slice_of(src, s);
         if (src->n_slices > 1)
-            w[s].section[0].stride = panel;
+            w[s].panels[0].stride = panel;
         if (fill)
             weight_fill(be, &slice, &w[s]);
     }

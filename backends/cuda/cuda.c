@@ -1,3 +1,4 @@
+/* The CUDA backend as one device: opening, streams, events, graphs, and its table of ops. */
 #include "backends/cuda/cuda.h"
 
 #include <sched.h>

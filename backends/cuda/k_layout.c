@@ -1,3 +1,4 @@
+/* Where each slice of a row is stored, and its segments. */
 #include "backends/cuda/k_layout.h"
 
 static int32_t divide_up(int32_t n, int32_t by)

@@ -1,3 +1,4 @@
+/* Products with f32 weights: a tile of outputs a block, chains of fused multiply-adds. */
 #include "backends/cuda/linear_f32.h"
 
 /* Grid: [N / TILE, T / TILE], rounded up.  Bytes: N K 4 from memory; w and x once for each tile of

@@ -1,3 +1,4 @@
+/* Products by cuBLASLt (--numerics fast): descriptors, and the algorithm chosen for each shape. */
 #include "backends/cuda/linear_lt.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* All-reduce, gather and broadcast kernels over the areas of all ranks of one host. */
 #include "backends/cuda/oneshot.h"
 
 #include "backends/cuda/reduce_tree.h"
