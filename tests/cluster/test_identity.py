@@ -20,22 +20,11 @@ import zmq  # noqa: E402
 from cluster import BIN, DEMO, Parts, mpirun_command  # noqa: E402
 from experts_model import write_safetensors  # noqa: E402
 
-PATIENCE = 120
 REFUSED, MODEL = 5, 3  # exit codes of ingot-worker
 
 
-def await_true(what, *args):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        got = what(*args)
-        if got:
-            return got
-        time.sleep(0.02)
-    raise TimeoutError(what)
-
-
 def logged(c, text):
-    await_true(lambda: text in c.log())
+    tap.wait_for(lambda: text in c.log(), text)
 
 
 def copy_of_demo(folder, name):
@@ -77,7 +66,7 @@ CHANGES = [(change_config, "the weights digest (configuration and weights) diffe
 
 
 def check_refused(c, group, text):
-    assert group.wait(PATIENCE) == REFUSED, c.log()
+    assert group.wait(tap.LIMIT) == REFUSED, c.log()
     assert text in c.log(), text
 
 
@@ -156,27 +145,43 @@ def other_numerics_are_refused_while_a_group_has_some():
         assert "kv-i8" in c.log()
         # once no group is here and no answer is half made another id may come
         os.kill(c.worker_pids()[0], signal.SIGKILL)
-        await_true(lambda: not c.clients[0].call("Stats")[1].group)
+        tap.wait_for(lambda: not c.clients[0].call("Stats")[1].group, "the group is lost")
         c.group(args=("--kv-dtype", "int8"))
         c.clients[0].wait_ready()
 
 
 # ---- answers that are continued, and those that are not ----
 
-def begin_two(client):
-    """With one sequence at a time: one request that has tokens, one that waits."""
-    first, second = (client.start(text=b"Once", max_tokens=400, sampling={"ignore_eos": True, "temperature": 0.0})
-                     for _ in range(2))
-    answers = {first: ic.Answer(), second: ic.Answer()}
-    while not answers[first].ids.get(0):
-        name, m = client.recv()
-        answers[m.request_id].take(name, m)
-    return first, second, answers
+def signal_all(pids, sig):
+    for pid in pids:
+        os.kill(pid, sig)
+
+
+def begin_two(c):
+    """With one sequence at a time: a request that has tokens and one that waits; the ranks are stopped."""
+    client = c.clients[0]
+    while True:
+        first, second = (client.start(text=b"Once", max_tokens=400, sampling={"ignore_eos": True, "temperature": 0.0})
+                         for _ in range(2))
+        answers = {first: ic.Answer(), second: ic.Answer()}
+        while not answers[first].ids.get(0):
+            name, m = client.recv()
+            answers[m.request_id].take(name, m)
+        ranks = c.worker_pids()
+        signal_all(ranks, signal.SIGSTOP)
+        running = client.call("Stats")[1].running  # what was computed before has arrived when this has
+        for name, m in client.backlog:
+            answers[m.request_id].take(name, m)
+        client.backlog.clear()
+        if running and not answers[first].terminals:
+            return first, second, answers
+        signal_all(ranks, signal.SIGCONT)  # the first was too quick
+        read_to_end(client, answers, [first, second])
 
 
 def read_to_end(client, answers, rids):
     while not all(answers[r].terminals for r in rids):
-        name, m = client.recv(PATIENCE)
+        name, m = client.recv(tap.LIMIT)
         answers[m.request_id].take(name, m)
 
 
@@ -185,8 +190,8 @@ def fast_answers_end_with_their_group():
     with Parts(DEMO, worker=("--numerics", "fast"), coordinator=("--max-seqs", "1")) as c:
         client = c.clients[0]
         assert "/fast/" in client.call("Stats")[1].group[0].numerics
-        first, second, answers = begin_two(client)
-        os.kill(c.worker_pids()[0], signal.SIGKILL)
+        first, second, answers = begin_two(c)
+        signal_all(c.worker_pids(), signal.SIGKILL)
         read_to_end(client, answers, [first])
         name, error = answers[first].error
         assert name == "Error" and not error.retryable and "numerics are fast" in error.detail, error
@@ -251,16 +256,16 @@ def a_group_without_a_digest_serves_but_replaces_none():
     with temp_dir.folder() as folder:
         model = large_model(folder, "large")
         with Parts(model) as c:
-            digest = await_true(lambda: all(group_weights(c)) and group_weights(c))[0]
-            await_true(lambda: c.clients[0].call("Models")[1].model[0].weights_from == "own")
+            digest = tap.wait_for(lambda: all(group_weights(c)) and group_weights(c), "the group's digest")[0]
+            tap.wait_for(lambda: c.clients[0].call("Models")[1].model[0].weights_from == "own", "the server's digest")
             assert c.clients[0].call("Models")[1].model[0].weights_digest.hex() == digest
         c = Parts(model, coordinator=("--weights-digest", digest, "--max-seqs", "1"))
         lock = Locked(c.cache, model / "model.safetensors")
         with c:
             client = c.clients[0]
             assert group_weights(c) == [""]
-            first, second, answers = begin_two(client)
-            os.kill(c.worker_pids()[0], signal.SIGKILL)
+            first, second, answers = begin_two(c)
+            signal_all(c.worker_pids(), signal.SIGKILL)
             read_to_end(client, answers, [first])
             name, error = answers[first].error
             assert name == "Error" and not error.retryable and "digest was known" in error.detail, error
@@ -274,9 +279,9 @@ def a_group_without_a_digest_serves_but_replaces_none():
             read_to_end(client, answers, [second])
             assert answers[second].finish
             # a known one is replaced, and its answers go on: the digest of the next is in the cache
-            first, second, answers = begin_two(client)
+            first, second, answers = begin_two(c)
             n_joined = c.log().count("is active")
-            os.kill(c.worker_pids()[0], signal.SIGKILL)
+            signal_all(c.worker_pids(), signal.SIGKILL)
             c.group()
             read_to_end(client, answers, [first, second])
             assert answers[first].finish and answers[second].finish, answers[first].error
@@ -292,18 +297,34 @@ def a_group_whose_late_digest_differs_is_refused():
         with c:
             group = c.group(other)
             c.clients[0].wait_ready()  # it may serve
-            await_true(lambda: c.clients[0].call("Models")[1].model[0].weights_from == "own")
-            rid = c.clients[0].start(text=b"Once", max_tokens=400, sampling={"ignore_eos": True})
-            answers = {rid: ic.Answer()}
-            while not answers[rid].ids.get(0):
-                answers[rid].take(*c.clients[0].recv())
-            os.kill(c.worker_pids()[0], signal.SIGSTOP)  # so that the answer is not at its end before
+            tap.wait_for(lambda: c.clients[0].call("Models")[1].model[0].weights_from == "own", "the server's digest")
             lock.release()
-            os.kill(c.worker_pids()[0], signal.SIGCONT)
             check_refused(c, group, CHANGES[1][1])
-            read_to_end(c.clients[0], answers, [rid])
-            if answers[rid].error:
-                assert "had other weights than this server" in answers[rid].error[1].detail, answers[rid].error
+
+
+@tap.case
+def answers_of_a_group_with_other_weights_end():
+    with temp_dir.folder() as folder:
+        model, other = large_model(folder, "large"), large_model(folder, "other", 1)
+        c = Parts(model, groups=0, coordinator=("--max-seqs", "1"))
+        lock = Locked(c.cache, model / "model.safetensors")
+        with c:
+            client = c.clients[0]
+            group = c.group(other)
+            client.wait_ready()
+            tap.wait_for(lambda: group_weights(c) != [""], "the group's digest")
+            assert client.call("Models")[1].model[0].weights_from == "pending"
+            first, second, answers = begin_two(c)
+            lock.release()  # now the server learns its own
+            read_to_end(client, answers, [first])
+            name, error = answers[first].error
+            assert name == "Error" and not error.retryable, error
+            assert "had other weights than this server" in error.detail, error
+            signal_all(c.worker_pids(), signal.SIGCONT)
+            check_refused(c, group, CHANGES[1][1])
+            c.group()
+            read_to_end(client, answers, [second])
+            assert answers[second].finish and len(answers[second].ids[0]) == 400
 
 
 # ---- ranks of one group ----
@@ -319,17 +340,17 @@ def ranks_with_other_weights_are_no_group():
         late = copy_of_demo(folder, "late")
         change_late_byte(late)
         with Parts(DEMO, groups=0) as c:
-            assert start_mixed(c, DEMO, late).wait(PATIENCE) == MODEL, c.log()
+            assert start_mixed(c, DEMO, late).wait(tap.LIMIT) == MODEL, c.log()
             assert "rank 1 has other weights than rank 0" in c.log()
         # large ones are served with until the digests are known
         model, other = large_model(folder, "large"), large_model(folder, "other", 1)
         with Parts(model, groups=0) as c:
-            assert start_mixed(c, model, other).wait(PATIENCE) != 0
+            assert start_mixed(c, model, other).wait(tap.LIMIT) != 0
             assert "rank 1 has other weights than rank 0" in c.log()
         with Parts(model, groups=0) as c:
             start_mixed(c, model, model)
             c.clients[0].wait_ready()
-            await_true(lambda: all(group_weights(c)))
+            tap.wait_for(lambda: all(group_weights(c)), "the group's digest")
 
 
 # ---- Hellos that cannot be ----
@@ -351,7 +372,7 @@ class FakeGroup:
 
     def reply(self):
         """Name and message of what comes next."""
-        assert self.sock.poll(PATIENCE * 1000), "no reply"
+        assert self.sock.poll(tap.LIMIT * 1000), "no reply"
         frame = self.sock.recv()
         number = ic.HEADER.unpack_from(frame)[3]
         name = next(k.capitalize() for k, v in WORKER_TYPES.items() if v == number)
@@ -362,7 +383,8 @@ class FakeGroup:
 def impossible_sizes_are_refused():
     most = 2 ** 32 - 1
     rows = {"world": [0, 1025, most], "vocab": [0, 1, 2047, 2049, most], "max_ctx": [0, 1, 100000, most],
-            "block_len": [0, 4097, most], "n_blocks": [0, 10 ** 8 + 1, 2 ** 31, most], "max_step_tokens": [0, 65537, most],
+            "block_len": [0, 4097, most],
+            "n_blocks": [0, 10 ** 8 + 1, 2 ** 31, most], "max_step_tokens": [0, 65537, most],
             "max_seqs": [0, 4097, most]}
     with Parts(DEMO, groups=0) as c:
         for field, values in rows.items():
