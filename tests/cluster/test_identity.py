@@ -170,16 +170,22 @@ def begin_two(c):
         ranks = c.worker_pids()
         signal_all(ranks, signal.SIGSTOP)
         running = client.call("Stats")[1].running  # what was computed before has arrived when this has
-        for name, m in client.backlog:
-            answers[m.request_id].take(name, m)
-        client.backlog.clear()
+        take_backlog(client, answers)
         if running and not answers[first].terminals:
             return first, second, answers
         signal_all(ranks, signal.SIGCONT)  # the first was too quick
         read_to_end(client, answers, [first, second])
 
 
+def take_backlog(client, answers):
+    """What came while the client waited for a reply to something else."""
+    for name, m in client.backlog:
+        answers[m.request_id].take(name, m)
+    client.backlog.clear()
+
+
 def read_to_end(client, answers, rids):
+    take_backlog(client, answers)
     while not all(answers[r].terminals for r in rids):
         name, m = client.recv(tap.LIMIT)
         answers[m.request_id].take(name, m)
@@ -383,9 +389,8 @@ class FakeGroup:
 def impossible_sizes_are_refused():
     most = 2 ** 32 - 1
     rows = {"world": [0, 1025, most], "vocab": [0, 1, 2047, 2049, most], "max_ctx": [0, 1, 100000, most],
-            "block_len": [0, 4097, most],
-            "n_blocks": [0, 10 ** 8 + 1, 2 ** 31, most], "max_step_tokens": [0, 65537, most],
-            "max_seqs": [0, 4097, most]}
+            "block_len": [0, 4097, most], "n_blocks": [0, 10 ** 8 + 1, 2 ** 31, most],
+            "max_step_tokens": [0, 65537, most], "max_seqs": [0, 4097, most]}
     with Parts(DEMO, groups=0) as c:
         for field, values in rows.items():
             for value in values:
