@@ -26,8 +26,8 @@ static const struct option_row own_rows[] = {
      .at = offsetof(struct args, weights_digest),
      .arg = "HEX",
      .help = "Weights digest (64 digits) that worker groups must have; default: that of the weight "
-             "files at PATH, which are read when a group is here and once only (the user's cache "
-             "folder keeps it)."},
+             "files at --model, which are read once when a group is connected (the user's cache "
+             "folder keeps the result)."},
     {.help = "Endpoints"},
     {.name = "workers",
      .type = OPT_STRING,

@@ -181,8 +181,9 @@ static void model_json(const struct ingot_model *m)
 {
     fputs("{\"name\":", stdout);
     cli_put_json(stdout, m->name, strlen(m->name));
-    printf(",\"weights_digest\":\"%s\",\"weights_from\":\"%s\",\"text_digest\":\"%s\"",
-           m->weights_digest, m->weights_from, m->text_digest);
+    printf(",\"weights_digest\":\"%s\",\"text_digest\":\"%s\",\"weights_from\":", m->weights_digest,
+           m->text_digest);
+    cli_put_json(stdout, m->weights_from, strlen(m->weights_from));
     printf(",\"vocab\":%" PRIu32 ",\"max_ctx\":%" PRIu32 ",\"world\":%" PRIu32 ",\"chat\":%s}\n",
            m->vocab, m->max_ctx, m->world, m->chat ? "true" : "false");
 }
