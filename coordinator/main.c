@@ -64,6 +64,8 @@ static struct option_set options_of(struct row_list *rows)
             "  ingot-coordinator --model /models/m --workers tcp://0.0.0.0:5556 --allow-remote\n"
             "                                                  (workers on other hosts)\n"
             "SIGTERM or SIGINT drains, a second one ends at once.\n"
+            "Files: the weight files' digests are kept in $XDG_CACHE_HOME/ingot/digests, else in\n"
+            "~/.cache/ingot/digests.\n"
             "Exit codes: 0 drained, 1 failure, 2 bad options or model, 3 address in use.",
         .rows = rows->row,
         .n_rows = rows->n,

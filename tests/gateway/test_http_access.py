@@ -104,7 +104,7 @@ def certificate(folder):
 def tls():
     with temp_dir.folder() as folder:
         cert, key = certificate(folder)
-        with Server(f"cert={cert}", f"key={key}", "stall_ms=300", "max_output=100000", context=trusting(cert)) as s:
+        with Server(f"cert={cert}", f"key={key}", "stall_ms=2000", "max_output=100000", context=trusting(cert)) as s:
             with s.connect() as c:
                 assert c.sock.version() in ("TLSv1.2", "TLSv1.3")
                 for i in range(3):

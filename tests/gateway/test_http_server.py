@@ -363,7 +363,7 @@ def resident(s):
 
 @tap.case
 def a_client_that_takes_nothing_is_dropped():
-    with Server("stall_ms=200", "max_output=100000") as s:
+    with Server("stall_ms=2000", "max_output=100000") as s:
         with s.connect() as c, s.connect() as whole:
             c.request("/flood")
             whole.request("/bytes?50000000")

@@ -55,7 +55,7 @@ FOLDERS = {
     "coordinator/tools": "common common/formats common/text coordinator/jinja coordinator/journal "
                          "coordinator/tokenizer",
     "client/cli": "common common/text client/lib",
-    "client/gateway": "common/text",
+    "client/gateway": "common common/json common/text client/lib",
     "client/lib": "common common/wire",
 }
 
