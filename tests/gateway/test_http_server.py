@@ -374,7 +374,7 @@ def a_client_that_takes_nothing_is_dropped():
 
 @tap.case
 def slow_heads_and_bodies():
-    with Server("head_ms=100", "body_ms=100") as s:
+    with Server("head_ms=1000", "body_ms=1000") as s:
         for data in ("G", "GET / HTTP/1.1\r\nHost:", "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n",
                      "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n"):
             with s.connect() as c:
@@ -386,7 +386,7 @@ def slow_heads_and_bodies():
 @tap.case
 def a_trickle_does_not_help():
     """One byte now and then: the head has one time limit for all of it."""
-    with Server("head_ms=200") as s, s.connect() as c:
+    with Server("head_ms=1000") as s, s.connect() as c:
         c.sock.settimeout(0.01)
         deadline = Deadline()
         c.send("GET / HTTP/1.1\r\nX: ")
@@ -403,14 +403,14 @@ def a_trickle_does_not_help():
 
 @tap.case
 def idle_connections_end():
-    with Server("idle_ms=100") as s, s.connect() as c, s.connect() as used:
+    with Server("idle_ms=1000") as s, s.connect() as c, s.connect() as used:
         assert used.get("/echo").status == 200
         assert c.is_closed() and used.is_closed()
 
 
 @tap.case
 def a_pending_answer_has_no_time_limit():
-    with Server("idle_ms=50", "head_ms=50", "body_ms=50", "stall_ms=50", "comment_ms=0") as s, s.connect() as c, s.connect() as d:
+    with Server("idle_ms=500", "head_ms=500", "body_ms=500", "stall_ms=500", "comment_ms=0") as s, s.connect() as c, s.connect() as d:
         c.request("/wait")
         d.request("/events")
         d.head()
