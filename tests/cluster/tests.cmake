@@ -1,14 +1,14 @@
 foreach(name stories same_bytes experts kill cluster replay identity)
   ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py
-    LABEL cluster SERIAL)
+    LABEL cluster)
 endforeach()
 foreach(device emulated queued)
   ingot_script_test(cluster_${device} COMMAND env INGOT_DEVICE=${device} ${INGOT_PYTHON} tests/cluster/test_device.py
-    LABEL cluster SERIAL)
+    LABEL cluster)
 endforeach()
 # what a build without MPI must do end to end
 ingot_script_test(cluster_one_rank COMMAND ${INGOT_PYTHON} tests/cluster/test_stories.py tp1_local bf16_shards
   LABEL nompi)
 # the CUDA backend, its kernels run by tests/emulator
 ingot_script_test(cluster_cuda COMMAND ${INGOT_PYTHON} tests/cluster/test_cuda.py
-  LABEL cluster SERIAL)
+  LABEL cluster)

@@ -34,8 +34,8 @@ static float element(int rank, size_t i, unsigned round)
     h ^= h >> 29;
     h *= 0xbf58476d1ce4e5b9U;
     h ^= h >> 32;
-    float sign = h & 1 ? -1.0f : 1.0f;
-    return sign * ldexpf((float)(h >> 40 & 0xffffff), (int)(h >> 8 & 31) - 30);
+    float sign = h & 1 ? -0x1p-30f : 0x1p-30f;
+    return sign * (float)(h >> 40 & 0xffffff) * (float)(1U << (h >> 8 & 31));
 }
 
 static float apply(float a, float b, enum reduce_op op)
@@ -270,7 +270,8 @@ int conf_results(struct coll *c, struct backend *be)
 int conf_results_emulated(struct coll *c, struct backend *be)
 {
     static const size_t sizes[] = {0, 1, 3, 17, 257, 4097, CONF_MAX_FLOATS};
-    return check_results(c, be, sizes, ARRAY_LEN(sizes), 12);
+    size_t n = ARRAY_LEN(sizes) - (c->world > 3); /* the work grows with the world's square */
+    return check_results(c, be, sizes, n, 12);
 }
 
 int conf_missing(struct coll *c, struct backend *be, int missing)

@@ -6,6 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/status.h"
+#include "effort.h"
+
 static char output[65536];
 
 /* For a build with AddressSanitizer: a leak is a failure, but for what Open MPI keeps. */
@@ -48,45 +51,23 @@ static void expect_survivors(int world, const char *args)
     cr_expect_eq(count("survived\n"), world - 1, "%d ranks, %s:\n%s", world, args, output);
 }
 
-Test(mpirun, mpi_world_1)
+/* 2 and 3 ranks have every kind of step: a sanitizer sees nothing new in other worlds. */
+static void expect_ok_in_worlds(const char *args)
 {
-    expect_ok(1, "results mpi");
+    static const int worlds[] = {2, 3, 1, 4, 8};
+    long n = effort(ARRAY_LEN(worlds), 2);
+    for (long i = 0; i < n; i++)
+        expect_ok(worlds[i], args);
 }
-Test(mpirun, mpi_world_2)
+
+Test(mpirun, results_mpi)
 {
-    expect_ok(2, "results mpi");
+    expect_ok_in_worlds("results mpi");
 }
-Test(mpirun, mpi_world_3)
+
+Test(mpirun, results_shm)
 {
-    expect_ok(3, "results mpi");
-}
-Test(mpirun, mpi_world_4)
-{
-    expect_ok(4, "results mpi");
-}
-Test(mpirun, mpi_world_8)
-{
-    expect_ok(8, "results mpi");
-}
-Test(mpirun, shm_world_1)
-{
-    expect_ok(1, "results shm");
-}
-Test(mpirun, shm_world_2)
-{
-    expect_ok(2, "results shm");
-}
-Test(mpirun, shm_world_3)
-{
-    expect_ok(3, "results shm");
-}
-Test(mpirun, shm_world_4)
-{
-    expect_ok(4, "results shm");
-}
-Test(mpirun, shm_world_8)
-{
-    expect_ok(8, "results shm");
+    expect_ok_in_worlds("results shm");
 }
 
 Test(mpirun, missing_rank_is_named)
@@ -126,10 +107,7 @@ Test(mpirun, killed_rank_ends_the_job)
 
 Test(mpirun, control)
 {
-    expect_ok(1, "control");
-    expect_ok(2, "control");
-    expect_ok(3, "control");
-    expect_ok(8, "control");
+    expect_ok_in_worlds("control");
 }
 
 Test(mpirun, late_broadcast_comes_after_timeouts)

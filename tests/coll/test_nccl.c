@@ -11,6 +11,7 @@
 
 #include "coll/conformance.h"
 #include "collectives/nccl_coll.h"
+#include "effort.h"
 
 enum { MAX_RANKS = 8 };
 
@@ -77,8 +78,9 @@ static void all_pass(int world, uint32_t deadline_ms, int (*run)(struct coll *, 
 
 Test(nccl, gives_the_results_of_the_contract)
 {
-    static const int worlds[] = {1, 2, 3, 4, 8};
-    for (size_t i = 0; i < ARRAY_LEN(worlds); i++)
+    static const int worlds[] = {2, 3, 1, 4, 8};
+    long n = effort(ARRAY_LEN(worlds), 2);
+    for (long i = 0; i < n; i++)
         all_pass(worlds[i], 240000, conf_results_emulated);
 }
 

@@ -11,6 +11,7 @@
 
 #include "coordinator/journal/journal.h"
 #include "coordinator/journal/replay.h"
+#include "effort.h"
 #include "sched/driver.h"
 #include "temp_dir.h"
 
@@ -183,7 +184,7 @@ Test(journal, cut_files)
 {
     struct file f = one_run(60);
     struct replay_summary sum;
-    for (size_t n = 0; n < f.n; n++) {
+    for (size_t n = 0; n < f.n; n += (size_t)effort(1, 5)) {
         unsigned char *copy = malloc(n + 1); /* exact size: ASan sees a read beyond */
         memcpy(copy, f.data, n);
         enum status st = replay_all(copy, n, &sum);
@@ -199,7 +200,7 @@ Test(journal, changed_bytes)
 {
     struct file f = one_run(60);
     struct replay_summary sum;
-    for (size_t i = 0; i < f.n; i++)
+    for (size_t i = 0; i < f.n; i += (size_t)effort(1, 5))
         for (unsigned bit = 0; bit < 8; bit += 3) {
             f.data[i] ^= (unsigned char)(1u << bit);
             enum status st = replay_all(f.data, f.n, &sum);

@@ -1,10 +1,11 @@
 set(model_rig ${CMAKE_CURRENT_LIST_DIR}/rig.c)
 set(model_libs ingot_model ingot_coll ingot_backends ingot_formats ingot_common PkgConfig::CJSON
   Threads::Threads)
-ingot_isa_test(test_model_golden ${CMAKE_CURRENT_LIST_DIR}/test_golden.c ${model_rig} LIBS ${model_libs})
+ingot_isa_test(test_model_golden ${CMAKE_CURRENT_LIST_DIR}/test_golden.c ${model_rig} LIBS ${model_libs}
+  LABEL unit nompi)
 ingot_isa_test(test_model_stories ${CMAKE_CURRENT_LIST_DIR}/test_stories.c ${model_rig} LIBS ${model_libs})
 ingot_isa_test(test_model_tp ${CMAKE_CURRENT_LIST_DIR}/test_tp.c ${CMAKE_CURRENT_LIST_DIR}/make_model.c
-  ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c ${model_rig} LIBS ${model_libs} m)
+  ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c ${model_rig} LIBS ${model_libs} m LABEL unit nompi)
 ingot_test(test_model_head_sizes ${CMAKE_CURRENT_LIST_DIR}/test_head_sizes.c
   ${CMAKE_CURRENT_LIST_DIR}/make_model.c ${model_rig} LIBS ${model_libs} m)
 ingot_isa_test(test_model_engine ${CMAKE_CURRENT_LIST_DIR}/test_engine.c ${model_rig} LIBS ${model_libs})
@@ -33,7 +34,6 @@ add_executable(model_tp_threads ${CMAKE_CURRENT_LIST_DIR}/tp_threads.c)
 target_link_libraries(model_tp_threads PRIVATE ${model_libs} m)
 target_compile_definitions(model_tp_threads PRIVATE INGOT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 ingot_script_test(model_tp_threads COMMAND model_tp_threads LABEL tsan nompi)
-set_property(TEST test_model_golden test_model_tp APPEND PROPERTY LABELS nompi)
 ingot_test(test_model_gguf ${CMAKE_CURRENT_LIST_DIR}/test_gguf_model.c ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c
   ${model_rig} LIBS ${model_libs} m)
 ingot_test(test_model_gguf_split ${CMAKE_CURRENT_LIST_DIR}/test_gguf_split.c ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "backends/cuda/cuda_backend.h"
+#include "effort.h"
 #include "ops/moe_layers.h"
 #include "ops/op_checks.h"
 
@@ -34,7 +35,8 @@ static void check(int32_t E, int32_t k, int32_t D, int32_t F, int32_t T)
         emulator_seed(0);
         check_order(be, be, &l, "the stated order");
         emulator_seed(77);
-        check_worlds(be, &l);
+        if (types[i] == DT_BF16 || !reduced())
+            check_worlds(be, &l);
         free_layer(&l);
     }
     close_be(be);
@@ -83,7 +85,8 @@ Test(moe_cuda, all_tokens_to_the_same_experts)
             for (int32_t t = 0; t < 2 * T; t++)
                 l.ids[t] = 4 + t % 2;
             check_order(be, be, &l, "two of six");
-            check_worlds(be, &l);
+            if (!reduced())
+                check_worlds(be, &l);
             free_layer(&l);
         }
     close_be(be);

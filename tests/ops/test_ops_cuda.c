@@ -1,5 +1,6 @@
 /* Every op that the CUDA backend has, on the host emulator: against double precision, rows alone,
  * and with threads in other orders, which shows a missing barrier. */
+#include "effort.h"
 #include "ops/op_checks.h"
 #include "ops/op_cuda.h"
 
@@ -25,7 +26,7 @@ Test(ops_cuda, agrees_with_double_precision)
 {
     struct backend *be = open_gpu();
     size_t n = 0;
-    for (size_t s = 0; s < ARRAY_LEN(seeds); s++) {
+    for (size_t s = (size_t)effort(0, 1); s < ARRAY_LEN(seeds); s++) {
         emulator_seed(seeds[s]);
         for (size_t i = 0; i < n_op_cases; i++) {
             if (!runs(be, &op_cases[i]))
@@ -52,7 +53,8 @@ Test(ops_cuda, rows_do_not_depend_on_their_neighbours)
         emulator_seed(0);
         float *want = results(be, c);
         emulator_seed(seeds[1]);
-        check_chunks(be, c, 1, want);
+        if (!reduced())
+            check_chunks(be, c, 1, want);
         check_chunks(be, c, 5, want);
         free(want);
     }

@@ -4,9 +4,14 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "effort.h"
 #include "sched/driver.h"
 
-enum { CALLS = 60000 }; /* per configuration and run */
+/* Calls per configuration and run. */
+static uint64_t n_calls(void)
+{
+    return (uint64_t)effort(60000, 12000);
+}
 
 struct row {
     const char *name;
@@ -44,22 +49,23 @@ static const struct row rows[] = {
 
 static void run_row(const struct row *row, uint64_t seed)
 {
+    uint64_t calls = n_calls();
     struct driver_report a, b;
     struct dice dice = {.state = seed}, again = dice;
     struct driver_options stay = {.no_moves = true};
-    driver_run(&row->cfg, &dice, CALLS, NULL, &a);
-    driver_run(&row->cfg, &again, CALLS, &stay, &b);
+    driver_run(&row->cfg, &dice, calls, NULL, &a);
+    driver_run(&row->cfg, &again, calls, &stay, &b);
     cr_assert_eq(a.digest, b.digest, "%s: two runs with one seed differ", row->name);
     cr_assert_eq(a.stats.steps, b.stats.steps);
-    cr_assert_geq(a.n_calls, CALLS);
-    cr_assert_gt(a.n_finished, CALLS / 1000, "%s: only %llu finished", row->name,
+    cr_assert_geq(a.n_calls, calls);
+    cr_assert_gt(a.n_finished, calls / 1000, "%s: only %llu finished", row->name,
                  (unsigned long long)a.n_finished);
     cr_assert_gt(a.n_cancelled, 0u);
     cr_assert_gt(a.n_expired, 0u);
     cr_assert_gt(a.n_resets, 0u);
     cr_assert_gt(a.n_busy, 0u);
     bool overlaps = row->cfg.max_inflight > 1;
-    cr_assert_eq(a.n_fed > CALLS / 500, overlaps, "%s: %llu tokens were fed", row->name,
+    cr_assert_eq(a.n_fed > calls / 500, overlaps, "%s: %llu tokens were fed", row->name,
                  (unsigned long long)a.n_fed);
     cr_assert(!row->preempts || a.stats.preemptions > 0, "%s: nothing was preempted", row->name);
     cr_assert(!row->shares || a.stats.tokens_cached > 0, "%s: nothing was shared", row->name);
@@ -101,7 +107,8 @@ Test(sched_random, seeds_differ)
 Test(sched_random, configurations)
 {
     uint64_t x = 12345, finished = 0;
-    for (int i = 0; i < 300; i++) {
+    long n = effort(300, 60);
+    for (long i = 0; i < n; i++) {
         uint32_t v[9];
         for (size_t k = 0; k < ARRAY_LEN(v); k++) {
             x = x * 6364136223846793005U + 1442695040888963407U;
@@ -122,5 +129,5 @@ Test(sched_random, configurations)
         driver_run(&cfg, &dice, 1500, NULL, &r);
         finished += r.n_finished;
     }
-    cr_assert_gt(finished, 1000u);
+    cr_assert_gt(finished, 3u * (uint64_t)n);
 }
