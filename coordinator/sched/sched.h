@@ -1,43 +1,44 @@
 /* The scheduler: continuous batching with chunked prefill over paged KV blocks, as a pure module.
- * No clock, socket, log, global or allocation after create: the same calls give the same plans.
- * The coordinator's loop calls submit/cancel when clients speak, plan when the ranks are free,
- * commit when they answer, and acts on the effects.  One thread.
+ * It has no clock, socket, log or globals and allocates only at create: the same calls give the
+ * same plans.  The coordinator's loop calls submit and cancel for client messages, plan when the
+ * ranks can take a step, and commit for each result; it carries out the effects.  One thread.
  *
- * Order.  One level of priority is worth config.overtake arrivals: the least arrival - overtake x
- * priority first, then arrival; with overtake 0 the greatest priority first, then arrival.  A
- * preempted sequence keeps its arrival.  No sequence passes a waiting one for which there is no
- * room.
+ * Order.  The queue is ordered by arrival - overtake x priority, smallest first, then by arrival:
+ * one level of priority is worth config.overtake arrivals.  With overtake 0 the greatest priority
+ * is first, then the earliest arrival.  A preempted sequence keeps its arrival.  When the first
+ * waiting sequence does not fit, none after it is admitted; a sequence that waits for its sibling's
+ * prompt does not block others.
  *
- * Bound.  A sequence of priority p that finds L others live starts after at most
+ * Bound.  A sequence of priority p that finds L live sequences starts after at most
  *
  *     L + overtake x (P - p)
  *
- * others have started, P being the greatest priority in use, whatever arrives later.  (Not counted:
- * those that start while it waits for the prompt that a sibling computes, and after a reset those
- * that ran before.)  When all that are before it in order have ended it is the first, and the first
- * is never preempted: it ends.  With overtake 0 there is no bound: a permanent load of greater
- * priority lets it wait for ever.
+ * others have started, where P is the greatest priority in use.  Later arrivals do not change this.
+ * Two kinds of starts are not counted: those while the sequence waits for a prompt that a sibling
+ * computes, and those of sequences that ran before a reset.  The first sequence in order is never
+ * preempted, so it ends; then the next one is first.  With overtake 0 there is no bound: a
+ * permanent load of greater priority starves it.
  *
- * Budget.  A step computes at most max_step_tokens.  Sequences in decode take one each and go
- * first; when prompts wait, a quarter of the budget is kept for them (on average, when it is under
- * 4), so that neither long prompts nor many decodes stop the other.  When decodes do not all fit,
- * those left out longest go first.  The rest goes to prompts in order, cut into chunks.  A sequence
- * is let in when there are blocks for its known tokens and one more beside what the running ones
- * need.
+ * Budget.  A step computes at most max_step_tokens.  Sequences in decode come first and take one
+ * token each.  When prompts wait, a quarter of the budget is kept for them (on average, when the
+ * budget is under 4): long prompts do not stop decodes, and many decodes do not stop prompts.  When
+ * not all decodes fit, those that were left out longest come first.  The rest of the budget goes to
+ * prompts in order, cut into chunks.  A waiting sequence is admitted when there are blocks for its
+ * known tokens and one more, besides those that the running sequences need.
  *
- * Blocks.  A sequence holds ceil(length / block_len) of them; full ones are shared by reference
- * count and found again by a hash chained over their tokens, which are compared as well
- * (block_pool.h).  At least the last known token is always computed.  When blocks run out somebody
- * is preempted: it loses its blocks and is computed again later (full blocks stay cached while
- * nobody needs them).  That is, among the lowest priority, the one with the least computed, then
- * the youngest; never one already in the step, never the first in order: so somebody always
- * progresses, and a plan with live sequences and no step in flight is never empty.
+ * Blocks.  A sequence holds ceil(length / block_len) blocks.  Full blocks are shared by reference
+ * count and found by a hash chained over their tokens; the tokens are compared too (block_pool.h).
+ * At least the last known token is always computed.  When blocks run out, one sequence is
+ * preempted: it loses its blocks and is computed again later; its full blocks stay cached until
+ * they are needed.  The victim has the lowest priority, then the fewest computed tokens, then the
+ * latest arrival.  It is never one already in the step and never the first in order, so a plan with
+ * live sequences and no step in flight is never empty.
  *
  * Overlap.  With max_inflight 2 a second step is planned before the first one's tokens are known:
- * its decodes carry TOKEN_OF_LAST_STEP, which the device feeds itself.  While a sequence in flight
- * needs a token that the host draws (common/plan.h: sample_on_device) no second step is planned, so
- * that it stays in the batch.  Ranks execute steps in order, so blocks that come free are used
- * again at once; a result for a sequence that has ended meanwhile is ignored. */
+ * its decodes carry TOKEN_OF_LAST_STEP, and the device takes the token that it sampled.  No second
+ * step is planned while a sequence in flight needs host sampling (common/plan.h: sample_on_device),
+ * so that it stays in the batch.  Ranks execute steps in order, so freed blocks are reused at once.
+ * A result for a sequence that has ended meanwhile is ignored. */
 #ifndef COORDINATOR_SCHED_SCHED_H
 #define COORDINATOR_SCHED_SCHED_H
 
@@ -50,53 +51,61 @@
 struct sched;
 
 struct sched_config {
-    uint32_t max_seqs;        /* sequences in one step */
-    uint32_t max_step_tokens; /* token budget of one step, >= 1 (decodes alone may not exceed it) */
-    uint32_t max_waiting;     /* queued sequences */
+    uint32_t max_seqs;           /* sequences in one step */
+    uint32_t max_step_tokens;    /* token budget of one step, >= 1; also the limit for decodes */
+    uint32_t max_waiting;        /* queued sequences */
     uint64_t max_waiting_tokens; /* their prompt tokens together */
     uint32_t max_ctx;            /* prompt + new tokens of one sequence; it ends there by length */
     uint32_t n_blocks, block_len;
-    bool prefix_cache; /* share full blocks between requests (samples of one request always do) */
-    uint32_t max_inflight; /* steps planned and not committed: 1 (or 0) or 2 */
-    uint32_t overtake; /* arrivals that a level of priority is worth: see Bound; 0 = strict */
+    bool prefix_cache;     /* share full blocks between requests; samples of one always share */
+    uint32_t max_inflight; /* steps planned and not committed: 1 (0 means 1) or 2 */
+    uint32_t overtake;     /* arrivals that a level of priority is worth: see Order; 0 = strict */
 };
 
 struct sched_req {
-    uint64_t seq_id;   /* unique among live sequences, not 0 */
-    uint64_t group_id; /* samples of one request share it; siblings wait until one has computed the
-                          prompt, then share its full blocks */
-    uint64_t salt;     /* hash chains of different salts never meet (model, tenant); 0 = common */
-    int32_t *tokens;   /* caller's array of n_tokens + max_new; must outlive the sequence.  The
-                          scheduler   appends each new token */
+    uint64_t seq_id; /* unique among live sequences, not 0 */
+
+    /* The same for all samples of one request, which are siblings.  One sibling computes the
+     * prompt; the others wait for it and then share its full blocks. */
+    uint64_t group_id;
+
+    uint64_t salt; /* blocks are shared only between equal salts (model, tenant); 0 = common */
+
+    /* The caller's array of n_tokens + max_new, which must outlive the sequence.  The scheduler
+     * appends each new token. */
+    int32_t *tokens;
     uint32_t n_tokens; /* tokens known now */
-    uint32_t n_prompt; /* of them, how many are the prompt (the rest were generated before) */
-    uint32_t max_new;  /* further tokens to generate, >= 1 */
+    uint32_t n_prompt; /* how many of these are the prompt; the rest were generated before */
+
+    uint32_t max_new;     /* further tokens to generate, >= 1 */
     uint64_t deadline_us; /* absolute, on the clock of sched_plan's now_us; 0 = none */
     int32_t priority;     /* greater is more urgent */
     struct sample_params sp;
-    const int32_t *stop_ids; /* borrowed while the sequence lives; end-of-sequence and stop ids */
+
+    /* Borrowed while the sequence lives. */
+    const int32_t *stop_ids; /* end-of-sequence ids and the request's stop ids */
     uint32_t n_stop_ids;
-    const struct logit_bias *bias; /* likewise */
+    const struct logit_bias *bias;
     uint32_t n_bias;
-    const char *label; /* likewise: what the client calls it, for the journal; may be NULL */
+    const char *label; /* the client's name for it, for the journal; may be NULL */
 };
 
 enum sched_fx {
     FX_TOKEN,     /* one new token was appended */
-    FX_FINISHED,  /* the sequence is gone; reason says why */
-    FX_PREEMPTED, /* information: it went back to the queue */
+    FX_FINISHED,  /* the sequence has ended; see reason */
+    FX_PREEMPTED, /* information: the sequence returned to the queue */
     FX_ADMITTED,  /* information: first planned; n = prompt tokens found in the prefix cache */
 };
 
-enum finish_reason { /* on the wire: append only */
-                     FINISH_NONE = 0,
-                     FINISH_STOP_ID, /* an end-of-sequence or stop id was sampled (it is the last
-                                        FX_TOKEN) */
-                     FINISH_LENGTH,  /* max_new or max_ctx reached */
-                     FINISH_STOP_STRING,
-                     FINISH_CANCELLED,
-                     FINISH_DEADLINE,
-                     FINISH_FAILED,
+/* Values are on the wire: append only. */
+enum finish_reason {
+    FINISH_NONE = 0,
+    FINISH_STOP_ID, /* an end-of-sequence or stop id was sampled; it is the last FX_TOKEN */
+    FINISH_LENGTH,  /* max_new or max_ctx reached */
+    FINISH_STOP_STRING,
+    FINISH_CANCELLED,
+    FINISH_DEADLINE,
+    FINISH_FAILED,
 };
 
 struct sched_effect {
@@ -111,42 +120,47 @@ struct sched_effect {
 struct sched_stats {
     uint32_t running, waiting;
     uint64_t waiting_tokens;
-    uint32_t blocks_total, blocks_free, blocks_held,
-        blocks_cached; /* free + held + cached = total */
+    uint32_t blocks_total; /* = free + held + cached */
+    uint32_t blocks_free, blocks_held, blocks_cached;
     uint64_t preemptions, steps, tokens_computed, tokens_cached;
 };
 
-/* Bytes that sched_create will take for this configuration; 0 when it will be refused. */
+/* Bytes that sched_create takes for this configuration; 0 when it refuses the configuration. */
 size_t sched_bytes(const struct sched_config *cfg);
-/* Effects that one call can give: the fx_cap that every call below needs. */
+/* The most effects of one call: the least fx_cap that the functions below accept. */
 size_t sched_max_fx(const struct sched_config *cfg);
 MUST_CHECK enum status sched_create(struct sched **out, const struct sched_config *cfg);
 void sched_destroy(struct sched *s);
 
-/* ST_RANGE: can never run (prompt too long for max_ctx, all of it for all blocks, bad numbers):
- * text says. ST_BUSY: a queue is full: nothing was taken. */
+/* Appends a request to the queue.
+ *   ST_RANGE  it can never run: prompt too long for max_ctx or for all blocks, or bad numbers; the
+ *             status text says which
+ *   ST_BUSY   the queue is full
+ * After an error the queue is unchanged. */
 MUST_CHECK enum status sched_submit(struct sched *s, const struct sched_req *r);
 
-/* Forgets a sequence in any state and frees its blocks.  Its token of a step in flight is dropped.
- * No effect is produced.  Unknown ids are ignored. */
+/* Removes a sequence in any state and frees its blocks.  Its token of a step in flight is dropped.
+ * Produces no effect.  Unknown ids are ignored. */
 void sched_cancel(struct sched *s, uint64_t seq_id);
 
-/* Makes the next step; out borrows the scheduler's arrays until the next call.  Returns false, and
- * out->n_seqs = 0, when max_inflight steps are in flight (then nothing else happens) or when there
- * is nothing to do before a commit (closes may still be pending and go with the next plan). Expired
- * sequences end first: FX_FINISHED. */
+/* Makes the next step.  out borrows the scheduler's arrays until the next call.  First ends the
+ * sequences whose deadline has passed (FX_FINISHED).
+ *
+ * Returns false and sets out->n_seqs to 0 in two cases: max_inflight steps are in flight (then the
+ * state does not change at all), or no further step can be planned before a commit.  In the second
+ * case closes may be pending; they go with the next plan. */
 bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct sched_effect *fx,
                 size_t fx_cap, size_t *n_fx);
 
-/* Applies the answer to the step in flight.  ST_PEER when it does not belong to it (nothing
- * changes). */
+/* Applies the result of the oldest step in flight.  ST_PEER when r is not its result; then the
+ * state is unchanged. */
 MUST_CHECK enum status sched_commit(struct sched *s, const struct step_result *r,
                                     struct sched_effect *fx, size_t fx_cap, size_t *n_fx);
 
-/* The ranks lost everything: steps in flight are void, the epoch is one higher, the cache is empty,
- * running sequences return to the queue before all others, in their order.  new_n_blocks: what the
- * new group has, at most as many as at create are used; 0 keeps the number.  Sequences that can
- * never fit any more are finished as FINISH_FAILED through fx. */
+/* Starts again with an empty KV cache, after the ranks were lost.  Steps in flight are void, the
+ * epoch grows by one, and running sequences return to the front of the queue in their order.
+ * new_n_blocks: the new group's number of blocks, of which at most those of create are used; 0
+ * keeps the number.  Sequences that no longer fit end with FINISH_FAILED through fx. */
 void sched_reset(struct sched *s, uint32_t new_n_blocks, struct sched_effect *fx, size_t fx_cap,
                  size_t *n_fx);
 
@@ -155,20 +169,20 @@ uint64_t sched_epoch(const struct sched *s);
 
 void sched_stats(const struct sched *s, struct sched_stats *out);
 
-/* The state as bytes, for a journal: returns how many there are, and writes them when they fit into
- * cap. Requests are not part of it: sched_live gives the i-th of them (waiting ones first) and how
- * many of its tokens are known; NULL after the last. */
+/* The state as bytes, for a journal.  Returns their number, and writes them when they fit into cap.
+ * Requests are not included: sched_live returns the i-th live request, waiting ones first, and the
+ * number of its known tokens; NULL after the last. */
 size_t sched_save(const struct sched *s, void *buf, size_t cap);
 const struct sched_req *sched_live(const struct sched *s, uint32_t i, uint32_t *n_known);
 
-/* Puts a just created scheduler of the same configuration into a saved state: it will make the same
- * plans. reqs: as sched_live gave them, with arrays of n_tokens + max_new (at most max_ctx).
- * ST_FORMAT, ST_RANGE: no such state can be; the scheduler may only be destroyed then.  Safe with
- * bytes from anywhere. */
+/* Puts a newly created scheduler of the same configuration into a saved state, from which it makes
+ * the same plans.  reqs: those of sched_live, with arrays of n_tokens + max_new (at most max_ctx).
+ * data need not be trusted.
+ * ST_FORMAT, ST_RANGE: the state is impossible; then only sched_destroy is allowed. */
 MUST_CHECK enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_t n_reqs,
                                      const void *data, size_t n);
 
-/* Aborts, naming it, when an invariant does not hold; for tests (slow). */
+/* Checks every invariant; aborts with the text of one that does not hold.  For tests (slow). */
 void sched_check(const struct sched *s);
 
 #endif

@@ -1,12 +1,12 @@
-/* A model that can be called: the contracts of a decoder-only model (prefill, decode, verify, mixed
- * batches) and of a decode back end that takes over a KV cache from elsewhere, as thin functions
- * over the one path, decoder_forward.  For stand-alone use and tests; a served model is driven by
- * step plans.
+/* A decoder-only model as a library: prefill, decode, verification of drafted tokens, mixed
+ * batches, and the import and export of a sequence's KV cache.  Every call runs decoder_forward,
+ * the path that serving uses.  For stand-alone use and tests; the server drives the model with step
+ * plans instead.
  *
- * A sequence is any uint64_t that the caller picks.  Logits are f32 in host memory, [rows, V], over
- * the whole vocabulary on every rank.  With several ranks all of them make the same calls in the
- * same order.  Everything is sized at start.  A call that fails with ST_NOMEM (a KV budget, named),
- * ST_RANGE or ST_NOT_FOUND has changed nothing.  One thread. */
+ * A sequence is named by any uint64_t that the caller chooses.  Logits are f32 in host memory,
+ * [rows, V], over the whole vocabulary on every rank.  With several ranks, all of them make the
+ * same calls in the same order.  All memory is taken by engine_create.  A call that fails with
+ * ST_NOMEM (no free KV blocks), ST_RANGE or ST_NOT_FOUND has changed nothing.  One thread. */
 #ifndef WORKER_ENGINE_ENGINE_H
 #define WORKER_ENGINE_ENGINE_H
 
@@ -18,8 +18,8 @@
 
 struct engine;
 
-/* be and co (NULL: one rank) must outlive the engine, ld need not.  cfg->max_seqs is also the
- * number of sequences that can be open at once; cfg->max_out the rows of logits of one forward. */
+/* be and co (NULL: one rank) must outlive the engine; ld need not.  cfg->max_seqs also limits the
+ * number of open sequences; cfg->max_out is the most rows of logits of one call. */
 MUST_CHECK enum status engine_create(struct engine **out, struct loader *ld, struct backend *be,
                                      struct coll *co, const struct decoder_config *cfg);
 void engine_destroy(struct engine *e);
@@ -30,17 +30,17 @@ MUST_CHECK enum status engine_coll_bytes(size_t *out, const struct model_config 
 
 const struct model_config *engine_config(const struct engine *e);
 
-/* Tokens that one sequence can grow to. */
+/* The most tokens that one sequence can have. */
 int32_t engine_kv_capacity(const struct engine *e);
 
-/* Opens the sequence, if it is new, and keeps room for max_tokens until it is released. */
+/* Opens the sequence, if it is new, and reserves KV blocks for max_tokens until it is released. */
 MUST_CHECK enum status engine_prepare(struct engine *e, uint64_t seq, int32_t max_tokens);
 
-/* Appends n >= 1 tokens, opening the sequence if it is new.  logits [V] of the last token. */
+/* Appends n >= 1 tokens; opens the sequence if it is new.  logits: [V], of the last token. */
 MUST_CHECK enum status engine_prefill(struct engine *e, uint64_t seq, const int32_t *tokens,
                                       int32_t n, float *logits);
 
-/* Appends one token at pos, which must be the sequence's length.  logits [V]. */
+/* Appends one token at pos, which must be the sequence's length.  logits: [V]. */
 MUST_CHECK enum status engine_decode(struct engine *e, uint64_t seq, int32_t token, int32_t pos,
                                      float *logits);
 
@@ -49,11 +49,11 @@ struct engine_token {
     int32_t token, pos;
 };
 
-/* n different sequences, one token each.  logits [n, V] in the same order. */
+/* One token of each of n different sequences.  logits: [n, V], in the order of batch. */
 MUST_CHECK enum status engine_decode_batch(struct engine *e, const struct engine_token *batch,
                                            int32_t n, float *logits);
 
-/* Appends n tokens to an open sequence and gives the logits [n, V] of all. */
+/* Appends n tokens to an open sequence.  logits: [n, V], of each of them. */
 MUST_CHECK enum status engine_forward_verify(struct engine *e, uint64_t seq, const int32_t *tokens,
                                              int32_t n, float *logits);
 
@@ -62,48 +62,50 @@ struct engine_chunk {
     const int32_t *tokens;
     int32_t n;   /* >= 1 */
     int32_t pos; /* of the first token: the sequence's length; 0 opens a new one */
-    bool final;  /* logits are wanted */
+    bool final;  /* return the logits of its last token */
 };
 
-/* One forward over a mixed batch of n different sequences: prompt chunks and single tokens.  logits
- * [n_final, V]: of the last token of each final chunk, in order.  ST_RANGE when all tokens together
- * are more than a step holds. */
+/* One forward pass over chunks of n different sequences: prompt chunks and single tokens, mixed.
+ * logits: [n_final, V], of the last token of each final chunk, in order.  ST_RANGE when the chunks
+ * have more than cfg->max_tokens tokens together. */
 MUST_CHECK enum status engine_unified_forward(struct engine *e, const struct engine_chunk *chunks,
                                               int32_t n, float *logits);
 
-/* Forgets everything behind the first new_len tokens. */
+/* Shortens the sequence to its first new_len tokens. */
 MUST_CHECK enum status engine_truncate_kv(struct engine *e, uint64_t seq, int32_t new_len);
 
-/* Nothing happens when there is no such sequence. */
+/* Closes the sequence and frees its blocks; no effect when it does not exist. */
 void engine_release(struct engine *e, uint64_t seq);
+/* Closes all sequences. */
 void engine_reset(struct engine *e);
 
-/* ---- a KV cache from elsewhere ---- */
+/* ---- import and export of a KV cache ---- */
 
-/* Rows of one layer's cache in host memory: k, v [len, n_kv d] in the cache's type with this rank's
- * heads, scales [len, n_kv] for the types that have them, else NULL. */
+/* One layer's KV entries in host memory, of this rank's heads. */
 struct engine_kv {
-    void *k, *v;
-    float *k_scale, *v_scale;
+    void *k, *v;              /* [len, n_kv d] in the cache's type */
+    float *k_scale, *v_scale; /* [len, n_kv] for int8 and e4m3, else NULL */
 };
 
-/* Bytes of a row of k, and of v. */
+/* Bytes of one row of k; v has the same. */
 size_t engine_kv_row_bytes(const struct engine *e);
 
-/* A new sequence whose first len tokens were run elsewhere.  layers [n_layers]. */
+/* Opens a new sequence with the KV entries of its first len tokens, which another engine computed.
+ * layers: [n_layers]. */
 MUST_CHECK enum status engine_init_kv_cache(struct engine *e, uint64_t seq,
                                             const struct engine_kv *layers, int32_t len);
 
-/* What engine_init_kv_cache takes: all tokens of the sequence. */
+/* Copies the KV entries of all tokens of the sequence, for engine_init_kv_cache of another
+ * engine. */
 MUST_CHECK enum status engine_export_kv(struct engine *e, uint64_t seq,
                                         const struct engine_kv *layers);
 
 bool engine_has_kv_cache(struct engine *e, uint64_t seq);
 
-/* Tokens in the sequence's cache; -1 when there is none. */
+/* Tokens in the sequence's cache; -1 when the sequence does not exist. */
 int32_t engine_kv_len(struct engine *e, uint64_t seq);
 
-/* The back end's name, "cpu". */
+/* The backend's name, such as "cpu". */
 const char *engine_name(const struct engine *e);
 
 static inline enum status engine_decode_step(struct engine *e, int32_t token, int32_t position,
