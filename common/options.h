@@ -11,8 +11,9 @@
  *
  * Accepted: --name value, --name=value, --flag, --no-flag, -- (the rest are arguments), -h, --help,
  * --version.  A later option of the same name replaces an earlier one, except OPT_LIST, which
- * collects. Pure; strings are borrowed from argv and from the table.  Called by main, one thread.
- */
+ * collects.
+ *
+ * Pure; strings are borrowed from argv and from the table.  Called by main, one thread. */
 #ifndef COMMON_OPTIONS_H
 #define COMMON_OPTIONS_H
 
@@ -23,14 +24,15 @@
 
 #include "common/status.h"
 
-enum option_type {           /* type of the member at row.at */
-                   OPT_FLAG, /* bool */
-                   OPT_INT,  /* int64_t, decimal, in [min, max] */
-                   OPT_SIZE, /* uint64_t bytes: 4096, 512K, 1.5G, 2GiB (powers of 1024), in [min, max] */
-                   OPT_FLOAT, /* double, finite, in [min, max] */
-                   OPT_STRING, /* const char *, not empty unless may_be_empty; NULL: not given, no def */
-                   OPT_ENUM, /* int: index into the choices of arg, "auto|local|shm|mpi" */
-                   OPT_LIST, /* struct option_list: a string that may be given several times */
+/* The type of the member at row.at. */
+enum option_type {
+    OPT_FLAG,   /* bool */
+    OPT_INT,    /* int64_t, decimal, in [min, max] */
+    OPT_SIZE,   /* uint64_t bytes in [min, max]: 4096, 512K, 1.5G, 2GiB; powers of 1024 */
+    OPT_FLOAT,  /* double, finite, in [min, max] */
+    OPT_STRING, /* const char *, not empty unless may_be_empty; NULL: not given, no def */
+    OPT_ENUM,   /* int: index into the choices of arg, "auto|local|shm|mpi" */
+    OPT_LIST,   /* struct option_list: a string that may be given several times */
 };
 
 enum { MAX_OPTIONS = 96, MAX_OPTION_LIST = 32 };
@@ -44,10 +46,10 @@ struct option_row {
     const char *name; /* without dashes; NULL = not an option but a heading (help is its text) */
     enum option_type type;
     size_t at;       /* offsetof the member */
-    const char *arg; /* what --help calls the value; the choices of an OPT_ENUM */
+    const char *arg; /* the value's name in --help; the choices of an OPT_ENUM */
     const char *def; /* default, parsed like a given value; NULL = false, 0, first choice, NULL */
-    double min, max; /* bounds of numbers, both 0 = any value from 0 up; shown by --help when
-                      * max is below UINT32_MAX */
+    double min, max; /* bounds of numbers, both 0 = any value from 0 up; --help shows them when
+                        max is below UINT32_MAX */
     bool required;
     bool may_be_empty; /* of an OPT_STRING */
     const char *help;  /* one or more sentences; wrapped by options_print_help */
@@ -70,9 +72,10 @@ struct option_result {
     bool given[MAX_OPTIONS]; /* per row: on the command line */
 };
 
-/* Rows of several tables as one.  rows_add: each table's `at` counts from the start of its own struct,
- * base is the offset of that struct in dest.  Rows under a heading that the list has already join its
- * group; rows before the first heading go to the end.  No name may be there twice. */
+/* Rows of several tables as one.  rows_add: each table's `at` counts from the start of its own
+ * struct, base is the offset of that struct in dest.  Rows under a heading that the list has
+ * already join its group; rows before the first heading go to the end.  No name may be there
+ * twice. */
 struct row_list {
     struct option_row row[MAX_OPTIONS];
     size_t n;
@@ -84,8 +87,8 @@ void rows_default(struct row_list *l, const char *name, const char *def);
 /* Fills the members of rows with their defaults, as options_parse does first. */
 MUST_CHECK enum status options_defaults(const struct option_row *rows, size_t n_rows, void *dest);
 
-/* The value as the command line would give it, into buf like snprintf; of an OPT_STRING that is NULL
- * and of an OPT_LIST nothing. */
+/* The value as the command line would give it, into buf like snprintf; of an OPT_STRING that is
+ * NULL and of an OPT_LIST nothing. */
 int option_text(const struct option_row *r, const void *dest, char *buf, size_t n);
 
 /* Fills dest with defaults, then with argv[1..].  ST_RANGE with a text for the user: which option,

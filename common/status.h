@@ -4,21 +4,22 @@
 #ifndef COMMON_STATUS_H
 #define COMMON_STATUS_H
 
-enum status { /* values are on the wire: append only */
-              ST_OK = 0,
-              ST_NOMEM,       /* out of memory, or out of a budget that was sized at start */
-              ST_IO,          /* the operating system refused: file, socket, process */
-              ST_FORMAT,      /* outside data is malformed */
-              ST_RANGE,       /* a value is outside what is allowed */
-              ST_UNSUPPORTED, /* well-formed, but not something this build can do */
-              ST_BUSY,        /* try again later */
-              ST_CANCELED,
-              ST_TIMEOUT,
-              ST_PEER,   /* another process failed or broke the protocol */
-              ST_DEVICE, /* the accelerator failed */
-              ST_BUG,    /* an invariant of Ingot is broken */
-              ST_NOT_FOUND,
-              ST_N /* number of codes */
+/* Values are on the wire: append only. */
+enum status {
+    ST_OK = 0,
+    ST_NOMEM,       /* out of memory, or out of a budget that was sized at start */
+    ST_IO,          /* the operating system refused: file, socket, process */
+    ST_FORMAT,      /* outside data is malformed */
+    ST_RANGE,       /* a value is outside the allowed range */
+    ST_UNSUPPORTED, /* well-formed, but this build cannot do it */
+    ST_BUSY,        /* try again later */
+    ST_CANCELED,
+    ST_TIMEOUT,
+    ST_PEER,   /* another process failed or broke the protocol */
+    ST_DEVICE, /* the accelerator failed */
+    ST_BUG,    /* an invariant of Ingot is broken */
+    ST_NOT_FOUND,
+    ST_N /* number of codes */
 };
 
 #define MUST_CHECK __attribute__((warn_unused_result))

@@ -1,7 +1,8 @@
-/* A Generate request from arrival to its terminal message, and the table of all of them.
- * The request owns the truth of an answer: prompt, every token, its text, what was sent.  A delta
- * is always "what is new since the last one", so a slow client gets fewer and larger deltas, and a
- * client that attaches again gets everything so far.  One thread (the loop). */
+/* A Generate request from arrival to its terminal message, and the table of all requests.
+ *
+ * A request owns the state of its answer: prompt, every token, its text, and how much of it was
+ * sent.  A delta is always the difference to the last one, so a slow client gets fewer and larger
+ * deltas, and a client that attaches again gets everything so far.  One thread (the loop). */
 #ifndef COORDINATOR_REQUEST_H
 #define COORDINATOR_REQUEST_H
 
@@ -59,8 +60,7 @@ struct request {
     uint32_t n_samples, n_done;
     struct sample *samples; /* [n_samples]; NULL until it starts */
 
-    enum status
-        failed; /* not ST_OK: the terminal message is Error or Rejected with detail, field */
+    enum status failed; /* not ST_OK: the terminal message is Error or Rejected, with these: */
     bool retryable;
     char detail[512], field[64];
 
@@ -106,8 +106,8 @@ struct request *request_next(struct request_table *t, uint32_t *at);
 /* Requests that all request_find together have looked at. */
 uint64_t request_probes(const struct request_table *t);
 
-/* Appends one sampled token: text, stop strings, logprobs.  *ended: a stop string ended the sample.
- */
+/* Appends one sampled token: text, stop strings, logprobs.
+ * *ended: a stop string ended the sample. */
 MUST_CHECK enum status sample_token(struct request *r, struct sample *s,
                                     const struct result_token *t, bool *ended);
 /* The sample is over: what the detokenizer and the stop matcher held back becomes text. */

@@ -12,8 +12,8 @@ struct private_server {
     struct ingot_client *client;
 };
 
-/* Starts it and waits until it is ready; -1 to go on, else the exit code, after the error was said.
- */
+/* Starts the server and waits until it is ready.  Returns -1 when it is; else the exit code, after
+ * printing the error. */
 int private_server_open(struct private_server *p, const char *command, const struct serve_args *a,
                         const char *model);
 void private_server_close(struct private_server *p);

@@ -1,7 +1,8 @@
 /* Runs a server on this machine: a coordinator and worker groups as child processes.  A group that
- * dies or that the coordinator gave up is killed and launched again; running requests go on where
- * they were.  When this process ends, however it ends, nothing is left behind (on Linux even after
- * SIGKILL). Used by `ingot serve` in the foreground and by `ingot run` and `ingot chat` around one
+ * dies, or that the coordinator gave up, is killed and launched again; running requests continue
+ * where they were.  When this process ends, however it ends, all its children end (on Linux even
+ * after SIGKILL).
+ * Used by `ingot serve` in the foreground, and by `ingot run` and `ingot chat` for one
  * conversation. */
 #ifndef CLIENT_CLI_SUPERVISOR_H
 #define CLIENT_CLI_SUPERVISOR_H

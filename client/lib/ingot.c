@@ -151,8 +151,8 @@ enum status client_take_kept(struct ingot_client *c, struct client_msg *m)
     return decode_frame(c, m);
 }
 
-/* Sends and waits for the reply of that type with that id; events of requests are kept meanwhile.
- */
+/* Sends and waits for the reply of that type with that id.
+ * Events of requests that arrive meanwhile are kept. */
 static enum status ask(struct ingot_client *c, const struct client_msg *question, const char *id,
                        enum msg_type want, struct client_msg *reply)
 {
