@@ -1,16 +1,17 @@
-/* A backend is one device and its one ordered queue.  The worker opens one, loads weights into it
- * and enqueues ops; ops return at once (the CPU backend computes before it returns) and `sync`
- * waits.
+/* A backend is one device with one ordered queue of work.  The worker opens a backend, loads
+ * weights into it and enqueues ops.  An op returns at once and `sync` waits for all ops so far; the
+ * CPU backend computes before an op returns.
  *
- * Ops are the segments of a transformer layer between a matrix product, the KV cache and a
- * collective. Fusion happens inside an op.  Activations are token-major, row t of a [T, n] view is
- * token t. T = 0 is valid everywhere and does nothing.  Shapes are checked by asserts: a wrong
- * shape is a bug of the caller, outside data was checked when the model was loaded.
+ * Ops are the parts of a transformer layer between matrix products, the KV cache and collectives;
+ * fusion happens inside an op.  Activations are token-major: row t of a [T, n] view is token t.  T
+ * = 0 is valid and has no effect.  Shapes are asserted, because a wrong shape is a bug of the
+ * caller; outside data was checked when the model was loaded.
  *
- * Numeric contract (every op of every backend): the bits of row t of the output depend on row t of
- * the inputs, the weights and the op's parameters, never on the other rows, their number, or the
- * thread count; each reduction has an order fixed by the shape.  The CPU backend's plain path
- * states these orders in C and is the executable specification; backends are tested against it.
+ * Numeric contract, for every op of every backend: the bits of row t of the output depend on row t
+ * of the inputs, the weights and the op's parameters.  They do not depend on the other rows, on the
+ * number of rows or on the number of threads.  Each reduction has an order fixed by the shape.  The
+ * CPU backend's plain path defines these orders in C and is the executable specification; all
+ * backends are tested against it.
  *
  * One thread calls a backend.  All memory is taken at start; no op allocates. */
 #ifndef BACKENDS_BACKEND_H
@@ -35,19 +36,26 @@ enum {
     MOE_MAX_TOP_K = 32,    /* k of a moe_layer */
 };
 
-/* The order of sums.  STRICT: the contract above.  FAST: the device's libraries may choose, and
- * only correctness is promised; a backend without a faster way (the CPU) computes as in STRICT. */
+/* The order of sums.
+ *   STRICT  the contract above
+ *   FAST    the device's libraries choose the order, and only correctness is promised; a backend
+ *           without such libraries (the CPU) computes as in STRICT */
 enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
 
 struct backend_config {
-    int threads;      /* CPU: worker threads, 0 = as many as this process may use */
-    bool pin;         /* CPU: each worker thread on one of the cores the process may use */
-    const char *isa;  /* CPU: "auto", "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "neon",
-                         "neondot"; NULL = auto */
-    int32_t max_rows; /* CPU: most rows of x that linear is called with; sizes its working memory
-                         (more rows only cost passes); 0 = not known */
-    int device;       /* GPU ordinal */
-    bool planned;     /* GPU: nothing is taken before `reserve`, and nothing beside its plan */
+    int threads; /* CPU: worker threads, 0 = as many as this process may use */
+    bool pin;    /* CPU: each worker thread on one of the cores the process may use */
+
+    /* CPU: "auto", "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "neon", "neondot";
+     * NULL = auto. */
+    const char *isa;
+
+    /* CPU: the most rows of x in one call of linear, which sizes its working memory; more rows take
+     * several passes.  0 = not known. */
+    int32_t max_rows;
+
+    int device;   /* GPU ordinal */
+    bool planned; /* GPU: take no memory before `reserve`, and only what its plan has */
     enum numerics numerics;
 };
 
@@ -79,9 +87,9 @@ struct mem_bytes {
     size_t device, pinned;
 };
 
-/* What a device's memory is for. */
+/* The uses of device memory, as the memory plan counts them. */
 enum mem_part {
-    PART_OWN, /* of the backend: info's mem_own */
+    PART_OWN, /* the backend's own: mem_own of backend_info */
     PART_COLL,
     PART_WEIGHTS,
     PART_SCRATCH,
@@ -91,28 +99,27 @@ enum mem_part {
     N_MEM_PARTS
 };
 
-/* Everything that a rank will alloc: sums of weight_bytes and alloc_bytes. */
+/* All memory that a rank will allocate, in bytes: sums of weight_bytes and alloc_bytes. */
 struct mem_plan {
     size_t part[N_MEM_PARTS];
     size_t pinned; /* besides the backend's own */
-    size_t driver; /* not alloc'ed: what has to stay free for the driver (graphs) */
+    size_t driver; /* left free for the driver (graphs) */
 };
 
-/* What a buffer takes of a plan. */
+/* The bytes that a buffer counts in a plan. */
 enum { ALLOC_ALIGN = 256 };
 static inline size_t alloc_bytes(size_t bytes)
 {
     return (bytes + ALLOC_ALIGN - 1) / ALLOC_ALIGN * ALLOC_ALIGN;
 }
 
-/* Rows of one stored tensor; several parts make one fused weight (q|k|v, gate|up), stacked by rows.
- */
+/* Rows of one stored tensor.  Several parts, stacked by rows, make one fused weight (q|k|v,
+ * gate|up). */
 struct weight_part {
-    const void
-        *data; /* first element (or its block) of this rank's share, in host memory, unaligned */
+    const void *data; /* host memory, unaligned: the share's first element, or its block */
     size_t row_bytes; /* from one row to the next in the file */
     enum dtype dtype; /* F32, F16, BF16, or a type in blocks (not for a vector or a bias) */
-    int32_t skip;     /* elements of the first block that are before the share; plain types: 0 */
+    int32_t skip;     /* elements of the first block before the share; plain types: 0 */
     int32_t rows;     /* of this rank */
     const void *bias; /* [rows] in bias_dtype, or NULL */
     enum dtype bias_dtype;
@@ -121,12 +128,12 @@ struct weight_part {
 /* A matrix [rows, cols] = [N, K], already cut to this rank's share, or a vector (vector = true, one
  * part with rows 1).
  *
- * n_slices and slice_end describe a row-parallel matrix (one whose K is shared by the ranks).  The
- * whole model's K is cut at fixed borders into N_SLICES slices; a rank of a power-of-two world
- * holds N_SLICES / world neighbouring ones.  slice_end[i] is the end of slice i in local columns;
- * slices may be empty.  The product over a slice is summed in fp32 in the backend's stated order,
- * then neighbouring slices are added pairwise, level by level; the all-reduce goes on with the same
- * tree.  n_slices is a power of two, or 1 for a matrix that no other rank shares. */
+ * n_slices and slice_end describe a row-parallel matrix, whose K is divided among the ranks.  The
+ * model's whole K is cut at fixed borders into N_SLICES slices.  A rank of a power-of-two world has
+ * N_SLICES / world neighbouring slices.  slice_end[i] is the end of slice i in local columns;
+ * slices may be empty.  The product over one slice is summed in fp32 in the backend's order.  Then
+ * neighbouring slices are added pairwise, level by level, and the all-reduce continues the same
+ * tree.  n_slices is a power of two; it is 1 for a matrix that is not divided. */
 struct weight_src {
     const char *name; /* for errors */
     bool vector;
@@ -142,7 +149,7 @@ struct weight_src {
 struct attn_layer {
     int32_t n_q, n_kv, d_head, rot_dim; /* heads of this rank; rot_dim <= d_head, even */
     int32_t q_per_kv, q_offset;
-    int32_t window;        /* a token sees itself and window - 1 before it; 0 = all */
+    int32_t window;        /* a token attends to itself and window - 1 before it; 0 = all */
     float scale, eps;      /* eps of q_norm and k_norm */
     bool rope_interleaved; /* pairs (2i, 2i+1); else (i, i + rot_dim/2) */
     const struct weight *q_norm, *k_norm; /* [d_head] per-head RMS norm before RoPE, or NULL */
@@ -171,20 +178,21 @@ struct moe_layer {
 /* The step plan's arrays on the device, at fixed addresses. */
 struct step_dev {
     int32_t n_tokens, n_seqs; /* T, sequences */
-    int32_t max_q,
-        max_kv;        /* bounds of q and KV lengths, for launch shapes; kernels read the lengths
-                          from the arrays, so that a recorded graph may run with others */
-    int32_t block_len; /* tokens a block */
+
+    /* Upper bounds of the q and KV lengths, for launch shapes.  Kernels read the lengths themselves
+     * from the arrays, so a recorded graph can run with other lengths. */
+    int32_t max_q, max_kv;
+
+    int32_t block_len; /* tokens of a block */
     struct view token; /* [T, 1] i32 ids */
-    struct view from;  /* [T, 1] i32 row of the last step\'s `sample` that is the id, -1: none; for
-                          take_tokens */
-    struct view pos;   /* [T, 1] i32 absolute positions */
-    struct view slot;  /* [T, 1] i32 KV row that the token is written to */
-    struct view seq;   /* [T, 1] i32 index of the token's sequence in this step */
+    struct view from; /* [T, 1] i32 row of the last step's `sample` to take the id from; -1: none */
+    struct view pos;  /* [T, 1] i32 absolute positions */
+    struct view slot; /* [T, 1] i32 KV row that the token is written to */
+    struct view seq;  /* [T, 1] i32 index of the token's sequence in this step */
     struct view q_start;     /* [n_seqs + 1, 1] i32 first token row of each sequence */
     struct view kv_len;      /* [n_seqs, 1] i32 KV length after this step's writes */
     struct view block_table; /* [n_seqs, max_blocks] i32 */
-    struct view out_row;     /* [R, 1] i32 token rows whose logits are wanted */
+    struct view out_row;     /* [R, 1] i32 token rows whose logits are needed */
 };
 
 /* The logit l of an id becomes (l > 0 ? l / mul : l * mul) + add. */
@@ -194,8 +202,8 @@ struct logit_edit {
 };
 enum { EDIT_WORDS = 3 }; /* of 4 bytes */
 
-/* This rank's share of the vocabulary: logit column c is token first_id + c.  Slices as in
- * weight_src, over the vocabulary, for the partial sums of topk. */
+/* This rank's share of the vocabulary: logit column c is token first_id + c.  The slices cut the
+ * vocabulary as those of weight_src cut K; topk gives partial sums of each. */
 struct vocab_part {
     int32_t first_id, n_cols;
     int32_t n_slices;
@@ -208,57 +216,62 @@ struct backend_ops {
     void (*close)(struct backend *be);
     void (*info)(struct backend *be, struct backend_info *out);
 
-    /* For a backend that was opened `planned`, once and before the first alloc: takes the plan's
-     * bytes as one block of the device and one of pinned memory.  From then on each alloc is a
-     * piece of them, of the part that `part` named last; ST_BUG names a part that is larger than
-     * planned.  ST_NOMEM: the device has not that much.  used: what has been taken of each part,
-     * and of the pinned memory.  All there or all NULL = absent: alloc asks the system. */
+    /* The memory plan.  These three are all present or all NULL; if NULL, alloc asks the system.
+     *   reserve  called once, before the first alloc, by the user of a backend opened `planned`.
+     *            Takes the plan's bytes as one block of device and one of pinned memory; each later
+     *            alloc is a piece of these.  ST_NOMEM: the device has less memory free.
+     *   part     names the part that the next allocs belong to; alloc fails with ST_BUG when a part
+     *            becomes larger than planned
+     *   used     the bytes allocated so far, of each part and of the pinned memory */
     enum status (*reserve)(struct backend *be, const struct mem_plan *plan);
     void (*part)(struct backend *be, enum mem_part part);
     void (*used)(struct backend *be, struct mem_plan *out);
 
-    /* Memory.  alloc gives 64-byte (or stricter) alignment and zeroed bytes.  write and read move
-     * view.rows x view.cols packed elements from or to host memory; write has taken src when it
-     * returns, read waits for its data.  copy takes views of pinned memory too: between such memory
-     * and the device it neither waits nor takes anything; the host may touch its end again after an
-     * event that was marked behind it (event_wait). */
+    /* Memory.
+     *   alloc  zeroed bytes with 64-byte or stricter alignment
+     *   write  copies view.rows x view.cols packed elements from host memory; the caller may reuse
+     *          src when it returns
+     *   read   the reverse; waits until the data has arrived
+     *   copy   between views of the same shape and type, also of pinned memory; never waits.  After
+     *          an event marked behind the copy (event_wait) the host may use its pinned memory. */
     enum status (*alloc)(struct backend *be, size_t bytes, enum mem_kind kind, struct buf **out);
     void (*free)(struct backend *be, struct buf *b);
     enum status (*write)(struct backend *be, struct view dst, const void *src);
     enum status (*read)(struct backend *be, void *dst, struct view src);
-    enum status (*copy)(struct backend *be, struct view dst,
-                        struct view src); /* same shape, type */
-    /* As copy of pinned memory to the device, but the transfer may run beside what is enqueued;
-     * what is enqueued later sees it.  Nothing under way may use dst.  NULL = absent: copy. */
+    enum status (*copy)(struct backend *be, struct view dst, struct view src);
+    /* Like copy from pinned memory to the device, but the transfer may overlap with the ops that
+     * are already enqueued, which must not use dst.  Ops enqueued later see the data.  NULL: use
+     * copy. */
     enum status (*upload)(struct backend *be, struct view dst, struct view src);
     enum status (*zero)(struct backend *be, struct view dst);
     enum status (*sync)(struct backend *be);
-    /* Host address of a view where device memory is host memory (for shared-memory collectives).
-     * NULL = absent. */
+    /* Host address of a view, for shared-memory collectives.  NULL: device memory is not host
+     * memory. */
     void *(*host_ptr)(struct backend *be, struct view v);
     /* Host address of a MEM_PINNED buffer. */
     void *(*pinned_ptr)(struct backend *be, struct buf *b);
 
-    /* Weights.  weight_bytes is exactly what load_weight will take, for the memory plan. */
+    /* Weights.  weight_bytes: the bytes that load_weight will allocate, for the memory plan. */
     size_t (*weight_bytes)(struct backend *be, const struct weight_src *src);
     enum status (*load_weight)(struct backend *be, const struct weight_src *src,
                                struct weight **out);
-    /* Working memory that linear with this matrix wants.  All matrices share it: a plan counts the
-     * greatest.  NULL = none. */
+    /* Bytes of working memory that linear needs for this matrix.  All matrices share it, so a plan
+     * counts the maximum.  NULL: none. */
     size_t (*linear_bytes)(struct backend *be, const struct weight_src *src);
     void (*free_weight)(struct backend *be, struct weight *w);
-    /* A stack: n matrices of the same shape, types and slices as one weight, given back by
-     * free_weight; only moe_ffn takes it.  src [n].  Stacks and moe_*: all there or all NULL =
-     * absent. */
+    /* A stack: n matrices of the same shape, types and slices as one weight, for moe_ffn only;
+     * freed by free_weight.  src [n].  Stacks and moe_*: all present or all NULL. */
     size_t (*stack_bytes)(struct backend *be, const struct weight_src *src, int32_t n);
     enum status (*load_stack)(struct backend *be, const struct weight_src *src, int32_t n,
                               struct weight **out);
 
-    /* Packed matrices that outlive the process in a file.  pack_id: backends with equal ones take
-     * each other's bytes.  packed: those of a weight or a stack, which stay its own.  load_packed
-     * and load_packed_stack: load_weight and load_stack with such bytes (copied, any alignment) in
-     * place of the file's; the shapes and the biases are src's.  ST_FORMAT: another number of
-     * bytes.  All there or all NULL = absent. */
+    /* Packed matrices, for a cache file that later processes read.  All present or all NULL.
+     *   pack_id      backends with the same id can load each other's bytes
+     *   packed       the bytes of a weight or a stack, borrowed from it
+     *   load_packed, load_packed_stack
+     *                like load_weight and load_stack, but the elements come from such bytes, which
+     *                are copied and may be unaligned; shapes and biases come from src.  ST_FORMAT:
+     *                the number of bytes is wrong. */
     enum status (*pack_id)(struct backend *be, uint64_t *id);
     const void *(*packed)(struct backend *be, const struct weight *w, size_t *n_bytes);
     enum status (*load_packed)(struct backend *be, const struct weight_src *src, const void *data,
@@ -266,8 +279,8 @@ struct backend_ops {
     enum status (*load_packed_stack)(struct backend *be, const struct weight_src *src, int32_t n,
                                      const void *data, size_t n_bytes, struct weight **out);
 
-    /* out[t,:] = row (ids[t] - first_id) of table, plus +0.0f; a row of zeros when that is not in
-     * [0, N).  table: matrix [N, D]; ids [T,1] i32; out [T,D] f32. */
+    /* out[t,:] = row (ids[t] - first_id) of table, plus +0.0f; zeros when that row is not in [0,
+     * N).  table: matrix [N, D]; ids [T,1] i32; out [T,D] f32. */
     enum status (*embed)(struct backend *be, const struct weight *table, int32_t first_id,
                          struct view ids, struct view out);
     /* out[t,n] = sum_k x[t,k] * w[n,k] (+ bias[n]).  x [T,K] f32, out [T,N] f32. */
@@ -293,24 +306,26 @@ struct backend_ops {
     enum status (*act_mul)(struct backend *be, enum act act, struct view gate_up, struct view out);
     /* out = act(x), both [T,F] f32; out may be x (encoder models). */
     enum status (*activate)(struct backend *be, enum act act, struct view x, struct view out);
-    /* Each token's k experts, in the order (logit descending, id ascending; NaN before all
-     * numbers), and their weights: with p_e = exp(logit_e - greatest) and the sum of the chosen p
-     * in that order (renormalise) or of all p in order of ids, weight_i = p_i / sum * scale. logits
-     * [T,E] f32, ids [T,k] i32, weights [T,k] f32.  Uses n_experts, top_k, renormalise and scale of
-     * ml. */
+    /* Each token's k experts, ordered by (logit descending, id ascending; NaN before all numbers),
+     * and their weights:
+     *   p_e      = exp(logit_e - greatest logit)
+     *   sum      = with renormalise, of the chosen p in that order; else of all p in order of ids
+     *   weight_i = p_i / sum * scale
+     * logits [T,E] f32, ids [T,k] i32, weights [T,k] f32.  Uses n_experts, top_k, renormalise and
+     * scale of ml. */
     enum status (*moe_route)(struct backend *be, const struct moe_layer *ml, struct view logits,
                              struct view ids, struct view weights);
-    /* Bytes of scratch that moe_ffn wants for up to max_tokens tokens (at 64 bytes' alignment);
-     * asked before anything is loaded, so without gate_up and down. */
+    /* Bytes of scratch, aligned to 64, that moe_ffn needs for up to max_tokens tokens.  Called
+     * before weights are loaded: gate_up and down of ml are NULL. */
     size_t (*moe_scratch)(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
     /* out[t,:] = sum over the experts e of token t of weight * down_e(act(gate_e(x)) * up_e(x)),
      * this rank's part of it.  The sum over the ranks must not depend on their number, so the
      * experts are added within each slice of down:
      *   part_{e,s}  the product over slice s of down_e, in linear's order;
      *   acc_s       = fmaf(weight_e, part_{e,s}, acc_s) from +0, e in ascending order of ids;
-     *   out         the acc_s added as the tree of struct weight_src; the all-reduce goes on.
-     * gate_up and down are otherwise as in linear, the activation as in act_mul.  Row t's ids are
-     * distinct and in [0, E).  A step reads the weights of the experts that it uses, each once.
+     *   out         the acc_s added as the tree of struct weight_src; the all-reduce continues it.
+     * Otherwise gate_up and down are computed as in linear, the activation as in act_mul.  Row t's
+     * ids are distinct and in [0, E).  A step reads the weights of each expert that it uses once.
      * x, out [T,D] f32; ids [T,k] i32, weights [T,k] f32; scratch [1, n] f32 of moe_scratch bytes
      * or more. */
     enum status (*moe_ffn)(struct backend *be, const struct moe_layer *ml, struct view x,
@@ -320,39 +335,44 @@ struct backend_ops {
     enum status (*add)(struct backend *be, struct view dst, struct view src, float scale);
     /* out[r,:] = x[row[r],:].  row [R,1] i32. */
     enum status (*gather)(struct backend *be, struct view x, struct view row, struct view out);
-    /* Row r's edits are the struct logit_edits in words [start[r], start[r + 1]), each of another
-     * id; those of columns that this rank has not are left out.  logits [R, n_cols] f32; start [R +
-     * 1, 1] i32; words [1, n] i32. */
+    /* Applies the edits of each row.  Row r's edits are the struct logit_edits in words [start[r],
+     * start[r + 1]), each of a different id; edits of ids outside this rank's columns are skipped.
+     * logits [R, n_cols] f32; start [R + 1, 1] i32; words [1, n] i32. */
     enum status (*edit_logits)(struct backend *be, const struct vocab_part *part,
                                struct view logits, struct view start, struct view words);
     /* The k = val.cols greatest logits of each row, ordered by (logit descending, id ascending),
-     * ids global; fewer columns than k: the rest is -inf with id -1.  stat[r, 3 i ..] of vocabulary
-     * slice i: max m, sum exp(l - m), sum exp((l - m) * inv_temp[r]); an empty slice gives -inf, 0,
-     * 0.  inv_temp[r] < 0: nobody wants the row, its outputs stay as they are.  logits [R, n_cols]
-     * f32; inv_temp [R,1] f32; val [R,k] f32; id [R,k] i32; stat [R, 3 n_slices] f32. */
+     * with global ids.  With fewer columns than k the rest is -inf with id -1.
+     * stat[r, 3 i ..] are three numbers of vocabulary slice i: its maximum m, the sum of exp(l - m)
+     * and the sum of exp((l - m) * inv_temp[r]); -inf, 0, 0 of an empty slice.
+     * inv_temp[r] < 0: the row is skipped and its outputs are unchanged.
+     * logits [R, n_cols] f32; inv_temp [R,1] f32; val [R,k] f32; id [R,k] i32; stat [R, 3 n_slices]
+     * f32. */
     enum status (*topk)(struct backend *be, const struct vocab_part *part, struct view logits,
                         struct view inv_temp, struct view val, struct view id, struct view stat);
-    /* id[r] = draw_row_token(shape, top, r, row[r]), the arithmetic of common/draw.h bit for bit: a
-     * token, or -1 where the host has to draw.  top [n_ranks, draw_words(shape)] i32 words (packed)
-     * as struct draw_shape says, k <= DRAW_MAX_K; row [R, DRAW_ROW_WORDS] i32: a struct draw_row
-     * each; id [R,1] i32; R = shape->n_rows. */
+    /* id[r] = draw_row_token(shape, top, r, row[r]), with the bits of common/draw.h: a token, or -1
+     * when the host has to sample this row.
+     * top [n_ranks, draw_words(shape)] packed i32 words as in struct draw_shape, k <= DRAW_MAX_K;
+     * row [R, DRAW_ROW_WORDS] i32, a struct draw_row each; id [R,1] i32; R = shape->n_rows. */
     enum status (*sample)(struct backend *be, const struct draw_shape *shape, struct view top,
                           struct view row, struct view id);
-    /* token[t] = last[from[t]] where from[t] >= 0; the others stay.  token, from [T,1] i32; last
-     * [R,1] i32, from[t] < R. */
+    /* token[t] = last[from[t]] where from[t] >= 0; other tokens are unchanged.
+     * token, from [T,1] i32; last [R,1] i32; from[t] < R. */
     enum status (*take_tokens)(struct backend *be, struct view token, struct view from,
                                struct view last);
     /* out = (x - mean) / sqrt(var + eps) * w + b, biased variance.  [T,D] f32. */
     enum status (*layer_norm)(struct backend *be, struct view x, const struct weight *w,
                               const struct weight *b, float eps, struct view out);
 
-    /* Device clock: mark a slot (0..15) in the queue; elapsed waits for `to`.  event_wait waits
-     * until the queue has passed the slot's last mark, at most wait_us (0: only looks); *passed
-     * says whether it has. */
+    /* Events: 16 slots, 0 to 15.
+     *   event_mark     records the slot at this place in the queue
+     *   event_wait     waits until the device has passed the slot's last mark, at most wait_us (0:
+     *                  does not wait); *passed: it has
+     *   event_elapsed  device time between two marks; waits for `to` */
     enum status (*event_mark)(struct backend *be, int slot);
     enum status (*event_wait)(struct backend *be, int slot, uint64_t wait_us, bool *passed);
     enum status (*event_elapsed)(struct backend *be, int from, int to, uint64_t *ns);
-    /* Record the ops between begin and end, launch them again later.  NULL = absent. */
+    /* Records the ops between begin and end, to be launched again later.  All present or all
+     * NULL. */
     enum status (*graph_begin)(struct backend *be);
     enum status (*graph_end)(struct backend *be, struct graph **out);
     enum status (*graph_launch)(struct backend *be, struct graph *g);
@@ -368,18 +388,19 @@ static inline const struct backend_ops *backend_ops_of(const struct backend *be)
     return ((const struct backend_base *)be)->ops;
 }
 
-/* What is alloc'ed from now on is for that part. */
+/* The next allocations belong to that part of the memory plan. */
 static inline void backend_part(struct backend *be, enum mem_part part)
 {
     if (backend_ops_of(be)->part)
         backend_ops_of(be)->part(be, part);
 }
 
-/* Opens the backend of that name ("cpu", ...).  ST_UNSUPPORTED names what this build has. */
+/* Opens the backend of that name, such as "cpu".  ST_UNSUPPORTED lists the backends of this
+ * build. */
 MUST_CHECK enum status backend_open(struct backend **out, const char *name,
                                     const struct backend_config *cfg);
 
-/* Names compiled in, "cpu cuda". */
+/* The backends of this build, such as "cpu cuda". */
 const char *backend_names(void);
 
 #endif
