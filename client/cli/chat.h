@@ -7,7 +7,7 @@
 #include "client/cli/private_server.h"
 #include "client/cli/request_options.h"
 
-enum { MAX_CHANGES = 64 };
+enum { MAX_CHANGES = 64, MAX_CHAT_ARGS = 256 };
 
 struct chat_args {
     struct sampling_args sampling;
@@ -30,7 +30,11 @@ struct chat {
     int idle_code;              /* exit code when the server was lost at the prompt, else -1 */
 };
 
-/* ---- chat.c ---- */
+/* ---- chat_options.c ---- */
+
+/* The rows of struct chat_args, and the program's option table over them. */
+void chat_rows(struct row_list *rows);
+struct option_set chat_option_set(const struct row_list *rows);
 
 /* Parses the command line with the changes of /params into a; false: status_text() tells why not. */
 bool chat_parse(struct chat *ch, struct chat_args *a);

@@ -1,8 +1,9 @@
 /* What the files of libingot share: the client and its connection (ingot.c), requests and their
- * events (requests.c). */
+ * events (requests.c), conversations (turns.c). */
 #ifndef CLIENT_LIB_INTERNAL_H
 #define CLIENT_LIB_INTERNAL_H
 
+#include <string.h>
 #include <zmq.h>
 
 #include "client/lib/ingot.h"
@@ -39,6 +40,17 @@ MUST_CHECK enum status client_take_kept(struct ingot_client *c, struct client_ms
 bool client_is_event(const struct client_msg *m);
 
 void client_make_id(struct ingot_client *c, char id[INGOT_ID_SIZE]);
+
+/* NULL: empty. */
+static inline struct wire_text client_text(const char *s, size_t n)
+{
+    return s ? (struct wire_text){s, n} : (struct wire_text){"", 0};
+}
+
+static inline struct wire_text client_string(const char *s)
+{
+    return client_text(s, s ? strlen(s) : 0);
+}
 
 /* The conversation of r, in c->rx. */
 MUST_CHECK enum status client_fill_chat(struct ingot_client *c, const struct ingot_request *r,

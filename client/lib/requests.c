@@ -20,44 +20,13 @@ struct ingot_request ingot_request_default(void)
                                   .skip_special = true};
 }
 
-static struct wire_text text_of(const char *s, size_t n)
-{
-    return s ? (struct wire_text){s, n} : (struct wire_text){"", 0};
-}
-
-static struct wire_text string_text(const char *s)
-{
-    return text_of(s, s ? strlen(s) : 0);
-}
-
-enum status client_fill_chat(struct ingot_client *c, const struct ingot_request *r,
-                             struct msg_chat *chat)
-{
-    struct msg_turn *turns = wire_mem_alloc(&c->rx, r->n_turns * sizeof *turns);
-    if (!turns)
-        FAIL(ST_NOMEM, "a conversation of %zu turns is too long", r->n_turns);
-    for (size_t i = 0; i < r->n_turns; i++) {
-        const struct ingot_turn *t = &r->turns[i];
-        turns[i] = (struct msg_turn){.role = t->role ? t->role : "",
-                                     .content = text_of(t->content, t->n_content),
-                                     .json = text_of(t->json, t->n_json)};
-    }
-    *chat = (struct msg_chat){.n_turns = (uint32_t)r->n_turns,
-                              .turns = turns,
-                              .tools_json = string_text(r->tools_json),
-                              .variables_json = string_text(r->variables_json),
-                              .add_generation_prompt = r->add_generation_prompt,
-                              .continue_final_message = r->continue_final_message};
-    return ST_OK;
-}
-
 static enum status fill_prompt(struct ingot_client *c, const struct ingot_request *r,
                                struct msg_generate *g)
 {
     if ((r->text != NULL) + (r->ids != NULL) + (r->turns != NULL) != 1)
         FAIL(ST_RANGE, "a request needs exactly one of text, ids and turns");
     g->kind = r->text ? PROMPT_TEXT : r->ids ? PROMPT_TOKENS : PROMPT_CHAT;
-    g->text = text_of(r->text, r->n_text);
+    g->text = client_text(r->text, r->n_text);
     g->tokens = r->ids;
     g->n_tokens = (uint32_t)r->n_ids;
     return r->turns ? client_fill_chat(c, r, &g->chat) : ST_OK;
@@ -73,7 +42,7 @@ static enum status fill_lists(struct ingot_client *c, const struct ingot_request
     for (size_t i = 0; i < r->n_bias; i++)
         bias[i] = (struct logit_bias){r->bias[i].id, r->bias[i].bias};
     for (size_t i = 0; i < r->n_stops; i++)
-        stops[i] = string_text(r->stops[i]);
+        stops[i] = client_string(r->stops[i]);
     g->sampling.n_bias = (uint32_t)r->n_bias;
     g->sampling.bias = bias;
     g->n_stops = (uint32_t)r->n_stops;
