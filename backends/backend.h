@@ -3,9 +3,9 @@
  * CPU backend computes before an op returns.
  *
  * Ops are the parts of a transformer layer between matrix products, the KV cache and collectives;
- * fusion happens inside an op.  Activations are token-major: row t of a [T, n] view is token t.  T
- * = 0 is valid and has no effect.  Shapes are asserted, because a wrong shape is a bug of the
- * caller; outside data was checked when the model was loaded.
+ * fusion happens inside an op.  Activations are token-major: row t of a [T, n] view is token t.  An
+ * op with T = 0 has no effect.  Shapes are asserted, because a wrong shape is a bug of the caller;
+ * outside data was checked when the model was loaded.
  *
  * Numeric contract, for every op of every backend: the bits of row t of the output depend on row t
  * of the inputs, the weights and the op's parameters.  They do not depend on the other rows, on the

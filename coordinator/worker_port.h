@@ -1,7 +1,8 @@
 /* The workers' side: one ROUTER socket and the worker groups behind it.  A group is one MPI job and
- * speaks through its rank 0.  One group is active; others that say Hello are standby and take over
- * when the active one is lost.  Every group has an epoch of its own; whatever carries another epoch
- * is dropped. Pure of policy: it reports events, the loop acts.  One thread (the loop). */
+ * sends messages through its rank 0.  One group is active; others that have said Hello are standby
+ * and take over when the active one is lost.  Every group has its own epoch; messages of other
+ * epochs are dropped.
+ * No policy: worker_port reports events and the loop acts on them.  One thread (the loop). */
 #ifndef COORDINATOR_WORKER_PORT_H
 #define COORDINATOR_WORKER_PORT_H
 
@@ -11,8 +12,9 @@ struct worker_port;
 
 enum { MAX_WORKER_GROUPS = 8 };
 
-struct sent_step {     /* one that the ranks have not answered */
-    uint64_t begin_us; /* when it was sent, or the one before it answered */
+/* A step in flight. */
+struct sent_step {
+    uint64_t begin_us; /* when it was sent, or when the result of the step before it arrived */
     uint64_t deadline_us;
     uint32_t n_tokens;
 };
@@ -36,34 +38,33 @@ struct worker_group {
     uint32_t n_ring;
 };
 
-/* What a group must fit. */
+/* The facts that a group must have. */
 struct worker_port_need {
-    uint32_t model_vocab, model_max_ctx; /* what the model has: more is impossible */
-    bool has_shape;                      /* of the scheduler: these */
+    uint32_t model_vocab, model_max_ctx; /* the model's: upper bounds */
+    bool has_shape;                      /* the next four must be equal: the scheduler has them */
     uint32_t block_len, max_ctx, max_step_tokens, max_seqs;
     bool has_weights, has_text;
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES];
-    const char *weights_from;        /* whose digest that is, for messages */
+    const char *weights_from;        /* the source of `weights`, for messages */
     char numerics[NUMERICS_ID_SIZE]; /* "": any */
 };
 
 struct worker_port_config {
     const char *endpoint;
     bool allow_remote;
-    uint32_t heartbeat_ms; /* asked of the workers, and sent to them */
-    uint32_t silence_ms;   /* an idle group silent for longer is lost */
-    uint32_t step_min_ms;  /* a step's deadline is never shorter */
-    uint32_t
-        first_step_ms; /* deadline of a group's first steps, while nothing is known of its speed */
-    uint32_t lease_ms; /* told to workers */
+    uint32_t heartbeat_ms;  /* period of heartbeats, in both directions */
+    uint32_t silence_ms;    /* an idle group that is silent for longer is lost */
+    uint32_t step_min_ms;   /* least deadline of a step */
+    uint32_t first_step_ms; /* deadline of a group's first steps, before its speed is known */
+    uint32_t lease_ms;      /* sent to the workers */
 };
 
 enum worker_port_event_kind {
     WORKER_PORT_NONE,
-    WORKER_PORT_JOINED,  /* group said Hello, and fits what is needed */
-    WORKER_PORT_WEIGHTS, /* the group's weights digest is known now, and fits */
-    WORKER_PORT_RESULT,  /* of the active group's oldest step in flight */
-    WORKER_PORT_LOST,    /* the group was fenced; why says what happened */
+    WORKER_PORT_JOINED,  /* the group said Hello and has the needed facts */
+    WORKER_PORT_WEIGHTS, /* the group's weights digest became known and is the needed one */
+    WORKER_PORT_RESULT,  /* the result of the active group's oldest step in flight */
+    WORKER_PORT_LOST,    /* the group was fenced, for the reason `why` */
 };
 
 struct worker_port_event {
@@ -79,34 +80,34 @@ void worker_port_close(struct worker_port *l);
 void *worker_port_socket(struct worker_port *l);
 const char *worker_port_endpoint(const struct worker_port *l);
 
-/* What groups must fit from now on, those that are here too: one that does not is refused by name,
- * which worker_port_poll reports as its loss. */
+/* Sets the facts that groups must have from now on, present groups included.  A group without them
+ * is refused with the reason, which worker_port_poll reports as its loss. */
 void worker_port_require(struct worker_port *l, const struct worker_port_need *need);
 
 /* Next event: messages, silence, deadlines.  WORKER_PORT_NONE when there is nothing. */
 void worker_port_poll(struct worker_port *l, uint64_t now_us, struct worker_port_event *ev);
 
 struct worker_group *worker_port_active(struct worker_port *l);
-/* Makes the longest-waiting standby group active; NULL when there is none.  known: only one whose
- * weights digest is known, and, where `weights` is not NULL, equal to that. */
+/* Makes the standby group that has waited longest active; NULL when there is none.  With `known`
+ * only a group whose weights digest is known, and equal to `weights` where that is not NULL. */
 struct worker_group *worker_port_promote(struct worker_port *l, bool known, const uint8_t *weights);
-/* Sends a group away that has not become active. */
+/* Refuses a group that has not become active. */
 void worker_port_refuse(struct worker_port *l, struct worker_group *g, const char *why);
-/* Fences a group that broke the protocol; ev tells the loss. */
+/* Fences a group that broke the protocol; ev is the event of its loss. */
 void worker_port_drop(struct worker_port *l, struct worker_group *g, const char *why,
                       struct worker_port_event *ev);
-/* Sends a step to the active group, with the group's epoch; at most MAX_STEPS_IN_FLIGHT are in flight.
- * Its deadline begins when it is sent or, behind another one, when that is answered.  ST_PEER: the
- * group was lost meanwhile (worker_port_poll will report it). */
+/* Sends a step to the active group, with the group's epoch; at most MAX_STEPS_IN_FLIGHT are in
+ * flight.  Its deadline counts from the sending or, behind another step, from that step's result.
+ * ST_PEER: the group was lost meanwhile; worker_port_poll will report it. */
 MUST_CHECK enum status worker_port_send_plan(struct worker_port *l, const struct step_plan *plan,
                                              uint64_t now_us);
-/* Heartbeats to all groups when they are due. */
+/* Sends the heartbeats that are due. */
 void worker_port_tend(struct worker_port *l, uint64_t now_us);
 /* Asks all groups to end. */
 void worker_port_shutdown(struct worker_port *l);
 
-const struct worker_group *worker_port_group(const struct worker_port *l,
-                                             int i); /* NULL when unused */
+/* Group i in [0, MAX_WORKER_GROUPS); NULL when unused. */
+const struct worker_group *worker_port_group(const struct worker_port *l, int i);
 void worker_group_step_percentiles(const struct worker_group *g, uint64_t *p50, uint64_t *p99);
 
 #endif

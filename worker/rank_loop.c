@@ -9,40 +9,42 @@
 #include "common/log.h"
 #include "worker/rank_weights.h"
 
-/* What rank 0 broadcasts: a head, then n bytes. */
+/* A broadcast of rank 0: a head, then its payload. */
 enum kind { KIND_RELAY, KIND_ROWS, KIND_TICK, KIND_WEIGHTS, KIND_END };
 
 struct head {
-    uint32_t kind, n; /* END: n is the enum loop_end */
+    uint32_t kind, n; /* n: bytes of the payload; ROWS: rows; END: the enum loop_end */
 };
 
-enum { TICK_MS = 500 };                 /* an idle rank 0 tells the others that it lives */
-enum { WEIGHTS_MS = 1000 };             /* between two questions for the ranks' weights digests */
-enum { PEEK_US = 50, WAIT_US = 10000 }; /* for the device: with and without an eye on messages */
+enum { TICK_MS = 500 };     /* period of the ticks that rank 0 sends to the other ranks */
+enum { WEIGHTS_MS = 1000 }; /* least time between two gathers of the ranks' weights digests */
+enum { PEEK_US = 50 };      /* wait for the device when the next plan may arrive meanwhile */
+enum { WAIT_US = 10000 };   /* wait for the device when no plan may be enqueued */
 enum { MEM_BYTES = 4 * RANK_MAX_MESSAGE }; /* address space of decoded messages */
 
-/* A step that the device computes or has computed, and whose result was not sent. */
+/* A step that was enqueued and whose result was not sent yet. */
 struct running {
     uint64_t step_id, epoch;
-    uint64_t begin_us, comm_us; /* comm_us: while it was enqueued */
+    uint64_t begin_us; /* when it was enqueued */
+    uint64_t comm_us;  /* time in collectives while it was enqueued */
 };
 
 struct loop {
     struct rank_loop_config cfg;
-    uint8_t *buf; /* head, then RANK_MAX_MESSAGE bytes; pages are used as messages need them */
+    uint8_t *buf; /* a head and RANK_MAX_MESSAGE bytes; only pages that messages touch are used */
     struct wire_mem mem;
     struct worker_welcome welcome; /* epoch 0: not welcomed yet; a Reset changes the epoch */
     uint64_t last_step;
     bool over;
     enum loop_end end;
     /* rank 0 */
-    int32_t *rows;                               /* [max_seqs] rows that want all logits */
+    int32_t *rows;                               /* [max_seqs] rows whose whole logits are needed */
     struct running running[MAX_STEPS_IN_FLIGHT]; /* the oldest first */
     int n_running;
     uint64_t sent_us;             /* when the last result was sent */
     struct rank_weights *weights; /* [world] */
-    bool weights_told;            /* to the coordinator, or there is nothing to tell */
-    uint64_t weights_us;          /* when the ranks were asked last */
+    bool weights_reported;        /* the coordinator has the digest, or there is none */
+    uint64_t weights_us;          /* when the digests were gathered last */
 };
 
 static void finish(struct loop *l, enum loop_end end)
@@ -53,8 +55,8 @@ static void finish(struct loop *l, enum loop_end end)
 
 /* ---- between ranks ---- */
 
-/* Rank 0: sends head and payload, which stands in buf already. */
-static enum status tell(struct loop *l, enum kind kind, uint32_t n, size_t payload)
+/* Rank 0: sends a head and the payload, which is in buf already. */
+static enum status broadcast(struct loop *l, enum kind kind, uint32_t n, size_t payload)
 {
     struct head h = {(uint32_t)kind, n};
     size_t len = sizeof h + payload;
@@ -62,8 +64,9 @@ static enum status tell(struct loop *l, enum kind kind, uint32_t n, size_t paylo
     return control_bcast(l->buf, sizeof h + RANK_MAX_MESSAGE, &len, l->cfg.peer_ms);
 }
 
-/* The others: waits for rank 0. */
-static enum status listen(struct loop *l, struct head *h, const uint8_t **payload, size_t *n)
+/* Other ranks: receives the next broadcast of rank 0. */
+static enum status await_broadcast(struct loop *l, struct head *h, const uint8_t **payload,
+                                   size_t *n)
 {
     size_t len = 0;
     enum status st = control_bcast(l->buf, sizeof *h + RANK_MAX_MESSAGE, &len, l->welcome.lease_ms);
@@ -80,13 +83,13 @@ static enum status listen(struct loop *l, struct head *h, const uint8_t **payloa
 
 /* ---- the step ---- */
 
-/* Rank 0: whole rows, FULL_ROWS at a time. */
+/* Rank 0: gathers whole rows of logits, FULL_ROWS at a time. */
 static enum status full_rows(struct loop *l, int32_t n_rows)
 {
     for (int32_t at = 0; at < n_rows; at += FULL_ROWS) {
         int32_t n = n_rows - at < FULL_ROWS ? n_rows - at : FULL_ROWS;
         memcpy(l->buf + sizeof(struct head), l->rows + at, (size_t)n * sizeof *l->rows);
-        TRY(tell(l, KIND_ROWS, (uint32_t)n, (size_t)n * sizeof *l->rows));
+        TRY(broadcast(l, KIND_ROWS, (uint32_t)n, (size_t)n * sizeof *l->rows));
         TRY(rank_step_full(l->cfg.step, l->rows + at, n));
     }
     return ST_OK;
@@ -125,7 +128,7 @@ static enum status send_result(struct loop *l)
     coordinator_port_take(l->cfg.port, step.step_id);
     TRY(st);
     memmove(l->running, l->running + 1, (size_t)--l->n_running * sizeof *l->running);
-    /* a step that was enqueued behind another one begins when that one ends */
+    /* a step that was enqueued behind another one begins when the other one ends */
     uint64_t begin = step.begin_us > l->sent_us ? step.begin_us : l->sent_us;
     *r = (struct step_result){.step_id = step.step_id,
                               .epoch = step.epoch,
@@ -139,33 +142,33 @@ static enum status send_result(struct loop *l)
 
 /* ---- the weights digest ---- */
 
-/* Every rank. */
-static enum status give_weights(struct loop *l)
+/* Every rank: sends its digest to rank 0. */
+static enum status gather_weights(struct loop *l)
 {
     struct rank_weights mine = rank_weights_of(l->cfg.weights, l->cfg.first_on_host);
     return control_gather(&mine, sizeof mine, l->weights);
 }
 
-/* Rank 0: asks all ranks. */
+/* Rank 0: gathers the digests of all ranks and compares them. */
 static enum status compare_weights(struct loop *l, enum rank_agreement *agreement)
 {
-    TRY(tell(l, KIND_WEIGHTS, 0, 0));
+    TRY(broadcast(l, KIND_WEIGHTS, 0, 0));
     coordinator_port_lend(l->cfg.port);
-    enum status st = give_weights(l);
+    enum status st = gather_weights(l);
     coordinator_port_take(l->cfg.port, l->last_step);
     TRY(st);
     return rank_weights_compare(l->weights, l->cfg.world, agreement);
 }
 
-/* Rank 0: tells the coordinator once all ranks know their digests and these are equal. */
-static enum status tell_weights(struct loop *l)
+/* Rank 0: sends the digest to the coordinator once all ranks know theirs and these are equal. */
+static enum status report_weights(struct loop *l)
 {
     struct worker_msg m = {.type = WMSG_WEIGHTS, .u.weights.epoch = l->welcome.epoch};
     enum rank_agreement agreement = RANKS_AGREE;
-    if (l->weights_told || l->welcome.epoch == 0)
+    if (l->weights_reported || l->welcome.epoch == 0)
         return ST_OK;
     enum digest_state state = weights_digest_get(l->cfg.weights, m.u.weights.digest);
-    l->weights_told = state == DIGEST_NONE;
+    l->weights_reported = state == DIGEST_NONE;
     if (state != DIGEST_KNOWN || clock_us() - l->weights_us < WEIGHTS_MS * 1000U)
         return ST_OK;
     if (l->cfg.world > 1)
@@ -173,7 +176,7 @@ static enum status tell_weights(struct loop *l)
     l->weights_us = clock_us();
     if (agreement == RANKS_NEVER)
         log_line(LOG_WARN, "a host of this group has no weights digest");
-    l->weights_told = agreement != RANKS_WAIT;
+    l->weights_reported = agreement != RANKS_WAIT;
     return agreement == RANKS_AGREE ? coordinator_port_send(l->cfg.port, &m) : ST_OK;
 }
 
@@ -205,7 +208,7 @@ static enum status on_shutdown(struct loop *l, uint64_t epoch)
     FAIL(ST_PEER, "the coordinator does not know this group (any more)");
 }
 
-/* Every rank, with the same bytes. */
+/* Carries out a coordinator message.  Every rank, with the same bytes. */
 static enum status on_message(struct loop *l, const void *data, size_t n)
 {
     struct worker_msg m;
@@ -231,7 +234,8 @@ static enum status on_message(struct loop *l, const void *data, size_t n)
     }
 }
 
-/* A heartbeat of the coordinator is for rank 0 alone: the lease counts it, the others get ticks. */
+/* A heartbeat of the coordinator is not relayed: it renews rank 0's lease, and the other ranks get
+ * ticks. */
 static bool is_heartbeat(const void *data, size_t n)
 {
     struct frame f;
@@ -240,14 +244,14 @@ static bool is_heartbeat(const void *data, size_t n)
 
 /* ---- rank 0 ---- */
 
-/* Relays a message and carries it out; the link's thread has the socket meanwhile. */
+/* Relays a message and carries it out.  Meanwhile the thread of coordinator_port has the socket. */
 static enum status handle(struct loop *l, size_t n)
 {
     const uint8_t *data = l->buf + sizeof(struct head);
     uint64_t epoch = l->welcome.epoch;
     if (is_heartbeat(data, n))
         return ST_OK;
-    TRY(tell(l, KIND_RELAY, (uint32_t)n, n));
+    TRY(broadcast(l, KIND_RELAY, (uint32_t)n, n));
     coordinator_port_lend(l->cfg.port);
     enum status st = on_message(l, data, n);
     coordinator_port_take(l->cfg.port, l->last_step);
@@ -257,7 +261,7 @@ static enum status handle(struct loop *l, size_t n)
     return ST_OK;
 }
 
-/* The next message, when one comes within wait_ms. */
+/* Handles the next message, if one arrives within wait_ms. */
 static enum status receive(struct loop *l, uint32_t wait_ms)
 {
     size_t n;
@@ -269,9 +273,10 @@ static enum status receive(struct loop *l, uint32_t wait_ms)
     return n > 0 ? handle(l, n) : ST_OK;
 }
 
-/* While the device computes: its result as soon as there is one, and meanwhile the next plan behind
- * it, so that the device goes from one to the other without waiting for the host. */
-static enum status attend(struct loop *l)
+/* While the device computes: sends the result of the oldest step when it is done.  Until then takes
+ * the next plan and enqueues it, so that the device starts the next step without waiting for the
+ * host. */
+static enum status serve_device(struct loop *l)
 {
     bool ahead = !*l->cfg.stop && rank_step_may_run(l->cfg.step), done;
     TRY(rank_step_done(l->cfg.step, 0, &done));
@@ -293,22 +298,22 @@ static enum status rank_0(struct loop *l)
             finish(l, LOOP_SIGNAL);
             break;
         }
-        TRY(l->n_running > 0 ? attend(l) : receive(l, TICK_MS));
-        TRY(tell_weights(l));
+        TRY(l->n_running > 0 ? serve_device(l) : receive(l, TICK_MS));
+        TRY(report_weights(l));
         if (cfg->world > 1 && clock_us() - ticked >= TICK_MS * 1000U) {
             ticked = clock_us();
-            TRY(tell(l, KIND_TICK, 0, 0));
+            TRY(broadcast(l, KIND_TICK, 0, 0));
         }
     }
     return ST_OK;
 }
 
-/* Rank 0 at the end: the coordinator hears why, the other ranks end too. */
-static void part(struct loop *l, enum status st)
+/* Rank 0 at the end: sends Goodbye or Fault to the coordinator, and END to the other ranks. */
+static void say_goodbye(struct loop *l, enum status st)
 {
     struct worker_msg m = {.type = WMSG_GOODBYE, .u.beat.epoch = l->welcome.epoch};
     bool tells = l->end == LOOP_SIGNAL;
-    char detail[900]; /* what st came with: the calls below may fail too */
+    char detail[900]; /* the text of st, which a failure of the calls below would replace */
     snprintf(detail, sizeof detail, "%s", status_text());
     if (l->end == LOOP_FAULT) {
         m.type = WMSG_FAULT;
@@ -319,12 +324,12 @@ static void part(struct loop *l, enum status st)
         tells = true;
     }
     if (tells && coordinator_port_send(l->cfg.port, &m) != ST_OK)
-        log_line(LOG_WARN, "the coordinator could not be told: %s", status_text());
-    /* a Shutdown or a refusal the others have heard themselves; after a fault the ranks are no
-     * longer in step: the caller aborts the job */
+        log_line(LOG_WARN, "the coordinator could not be informed: %s", status_text());
+    /* The other ranks have received a Shutdown or a refusal themselves.  After a fault the ranks
+     * are no longer in step, and the caller aborts the job. */
     if ((l->end == LOOP_SIGNAL || l->end == LOOP_ORPHAN) &&
-        tell(l, KIND_END, (uint32_t)l->end, 0) != ST_OK)
-        log_line(LOG_WARN, "the other ranks could not be told: %s", status_text());
+        broadcast(l, KIND_END, (uint32_t)l->end, 0) != ST_OK)
+        log_line(LOG_WARN, "the other ranks could not be informed: %s", status_text());
 }
 
 /* ---- the others ---- */
@@ -344,7 +349,7 @@ static enum status other_rank(struct loop *l)
         struct head h = {0};
         const uint8_t *payload = NULL;
         size_t n = 0;
-        TRY(listen(l, &h, &payload, &n));
+        TRY(await_broadcast(l, &h, &payload, &n));
         switch (h.kind) {
         case KIND_RELAY:
             TRY(on_message(l, payload, n));
@@ -355,7 +360,7 @@ static enum status other_rank(struct loop *l)
         case KIND_TICK:
             break;
         case KIND_WEIGHTS:
-            TRY(give_weights(l));
+            TRY(gather_weights(l));
             break;
         case KIND_END:
             finish(l, h.n <= LOOP_FAULT ? (enum loop_end)h.n : LOOP_FAULT);
@@ -376,7 +381,7 @@ static enum status run(struct loop *l)
     l->buf = calloc(1, sizeof(struct head) + RANK_MAX_MESSAGE);
     l->rows = calloc(max_seqs, sizeof *l->rows);
     l->weights = calloc((size_t)l->cfg.world, sizeof *l->weights);
-    l->weights_told = l->cfg.hello && l->cfg.hello->has_weights;
+    l->weights_reported = l->cfg.hello && l->cfg.hello->has_weights;
     if (!l->buf || !l->rows || !l->weights)
         FAIL(ST_NOMEM, "no memory for messages of %d bytes", (int)RANK_MAX_MESSAGE);
     return l->cfg.rank == 0 ? rank_0(l) : other_rank(l);
@@ -389,7 +394,7 @@ enum status rank_loop_run(const struct rank_loop_config *cfg, enum loop_end *end
     if (st != ST_OK && !l.over)
         l.end = LOOP_FAULT;
     if (cfg->rank == 0 && l.buf)
-        part(&l, st);
+        say_goodbye(&l, st);
     *end = l.end;
     free(l.buf);
     free(l.rows);

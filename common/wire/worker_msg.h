@@ -12,18 +12,19 @@ enum { WORKER_WIRE_VERSION = 3 };
 enum { NUMERICS_ID_SIZE = 96 };   /* of the text, NUL included */
 #define NUMERICS_ID_FAST "/fast/" /* in an id: no bits are promised, it is equal to nothing */
 
-enum worker_type { /* header types, as in worker.proto */
-                   WMSG_HELLO = 128,
-                   WMSG_STEP_RESULT,
-                   WMSG_HEARTBEAT,
-                   WMSG_FAULT,
-                   WMSG_GOODBYE,
-                   WMSG_WEIGHTS,
-                   WMSG_WELCOME = 192,
-                   WMSG_STEP_PLAN,
-                   WMSG_RESET,
-                   WMSG_SHUTDOWN,
-                   WMSG_REFUSED,
+/* Header types, as in worker.proto. */
+enum worker_type {
+    WMSG_HELLO = 128,
+    WMSG_STEP_RESULT,
+    WMSG_HEARTBEAT,
+    WMSG_FAULT,
+    WMSG_GOODBYE,
+    WMSG_WEIGHTS,
+    WMSG_WELCOME = 192,
+    WMSG_STEP_PLAN,
+    WMSG_RESET,
+    WMSG_SHUTDOWN,
+    WMSG_REFUSED,
 };
 
 struct worker_hello {
