@@ -14,10 +14,10 @@
  *           fwrite(ev.text, 1, ev.n_text, stdout);
  *   ingot_close(c);
  *
- * One thread per client.  Any number of requests may run at once over one client; their events come
- * interleaved and name their request.  Pointers in an event are valid until the next call with the
- * same client.  Functions return a code; the text of a failure is ingot_last_error(), of this
- * thread. */
+ * One thread per client.  Any number of requests may run at once over one client; their events are
+ * interleaved, and each names its request.  Pointers in an event are valid until the next call with
+ * the same client.  Functions return a code; ingot_last_error() is the text of this thread's last
+ * failure. */
 #ifndef INGOT_H
 #define INGOT_H
 
@@ -29,20 +29,21 @@
 extern "C" {
 #endif
 
-enum ingot_code { /* values are those of the protocol */
-                  INGOT_OK = 0,
-                  INGOT_OUT_OF_MEMORY,
-                  INGOT_IO,
-                  INGOT_FORMAT,
-                  INGOT_RANGE,
-                  INGOT_UNSUPPORTED,
-                  INGOT_BUSY,
-                  INGOT_CANCELLED,
-                  INGOT_TIMEOUT,
-                  INGOT_PEER,
-                  INGOT_DEVICE,
-                  INGOT_BUG,
-                  INGOT_NOT_FOUND,
+/* Values are those of the protocol. */
+enum ingot_code {
+    INGOT_OK = 0,
+    INGOT_OUT_OF_MEMORY,
+    INGOT_IO,
+    INGOT_FORMAT,
+    INGOT_RANGE,
+    INGOT_UNSUPPORTED,
+    INGOT_BUSY,
+    INGOT_CANCELLED,
+    INGOT_TIMEOUT,
+    INGOT_PEER,
+    INGOT_DEVICE,
+    INGOT_BUG,
+    INGOT_NOT_FOUND,
 };
 
 const char *ingot_code_name(enum ingot_code code); /* "range"; never NULL */
@@ -60,20 +61,20 @@ struct ingot_options {
     size_t n_tenant;
 };
 
-/* Connects and says Hello.  INGOT_TIMEOUT: no answer within timeout_ms.
+/* Connects and exchanges Hello with the server.  INGOT_TIMEOUT: no answer within timeout_ms.
  *
- * The tenant owns the client's requests: their ids are its own name space, and prompts share the
- * server's prefix cache with prompts of the same tenant only.  A client that knows the tenant and
- * the id of a request can attach to it and cancel it, so make it hard to guess. */
+ * Requests belong to the tenant: request ids are unique within a tenant, and only prompts of the
+ * same tenant share blocks of the server's prefix cache.  Any client that knows the tenant and the
+ * id of a request can attach to it and cancel it, so choose a tenant that is hard to guess. */
 enum ingot_code ingot_open(struct ingot_client **out, const struct ingot_options *o);
-/* With these two options and a random tenant. */
+/* ingot_open with these two options and a random tenant. */
 enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms);
-/* A new connection of the same tenant in place of the old one, for when that broke or the server is
- * silent.  Events that were not read are gone; ingot_generate with the same request and request_id
- * attaches to it again and gives all its events from the beginning. */
+/* Replaces a broken or silent connection by a new one of the same tenant.  Events that were not
+ * read are lost.  ingot_generate with the same request and request_id attaches to the running
+ * request and gives all its events from the beginning. */
 enum ingot_code ingot_reconnect(struct ingot_client *c, uint32_t timeout_ms);
 const void *ingot_tenant(const struct ingot_client *c, size_t *n); /* valid as long as c */
-void ingot_close(struct ingot_client *c); /* NULL is fine; running requests are abandoned */
+void ingot_close(struct ingot_client *c); /* c may be NULL; running requests are abandoned */
 
 struct ingot_model {
     const char *name;
@@ -82,19 +83,19 @@ struct ingot_model {
     char weights_from[16]; /* "own", "told", "pending", "none": proto/ingot.proto, ModelInfo */
     uint32_t vocab;        /* ids are below it */
     uint32_t max_ctx;      /* tokens, prompt and answer together */
-    uint32_t world;        /* ranks; 0 while no worker group is there */
+    uint32_t world;        /* ranks; 0 while there is no worker group */
     bool chat;             /* has a chat template */
 };
 
 struct ingot_server {
     const char *version; /* and build: "ingot 0.1.0 (...)" */
-    uint64_t epoch;      /* another one: the server was restarted */
+    uint64_t epoch;      /* changes when the server is restarted */
     uint64_t max_message_bytes;
     uint32_t max_prompt_tokens, max_queued, max_samples;
     struct ingot_model model;
 };
 
-/* What the server said at Hello; valid as long as the client. */
+/* The server's side of Hello; valid as long as the client. */
 const struct ingot_server *ingot_server(const struct ingot_client *c);
 
 /* ---- requests ---- */
@@ -102,7 +103,7 @@ const struct ingot_server *ingot_server(const struct ingot_client *c);
 struct ingot_turn {
     const char *role, *content;
     size_t n_content; /* bytes */
-    const char *json; /* not NULL: the whole message as a JSON object instead of role and content */
+    const char *json; /* the whole message as a JSON object; replaces role and content; or NULL */
     size_t n_json;
 };
 
@@ -113,10 +114,10 @@ struct ingot_bias {
 
 /* Exactly one of text, ids, turns. */
 struct ingot_request {
-    const char *request_id; /* NULL: made by the library; 1 to 64 bytes */
-    const void *tenant;     /* NULL: the client's; another only where the server allows it */
+    const char *request_id; /* 1 to 64 bytes; NULL: chosen by the library */
+    const void *tenant;     /* NULL: the client's; another one only if the server allows it */
     size_t n_tenant;
-    const char *model; /* NULL: the only one */
+    const char *model; /* NULL: the server's only one */
     const char *text;
     size_t n_text; /* bytes */
     const int32_t *ids;
@@ -125,7 +126,7 @@ struct ingot_request {
     size_t n_turns;
     const char *tools_json, *variables_json; /* NULL: none; with turns */
     bool add_generation_prompt, continue_final_message;
-    bool add_special; /* BOS and the like before text; no meaning with ids and turns */
+    bool add_special; /* add BOS and similar tokens to text; ignored with ids and turns */
 
     float temperature; /* 0 = greedy */
     float top_p, min_p;
@@ -223,22 +224,22 @@ struct ingot_event {
     uint32_t retry_after_ms;
 };
 
-/* The next event of any request.  INGOT_TIMEOUT: nothing within timeout_ms.  INGOT_PEER: the server
+/* The next event of any request.  INGOT_TIMEOUT: none within timeout_ms.  INGOT_PEER: the server
  * has been silent for longer than its heartbeats allow. */
 enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms);
 
-/* A descriptor that becomes readable when ingot_next may have something (edge-triggered as
- * ZeroMQ's: call ingot_next with timeout 0 until it says INGOT_TIMEOUT). */
+/* A descriptor that becomes readable when ingot_next may have an event.  It is edge-triggered, like
+ * ZeroMQ's: call ingot_next with timeout 0 until it returns INGOT_TIMEOUT. */
 int ingot_fd(const struct ingot_client *c);
 
-/* ---- questions: ask and wait for the reply ---- */
+/* ---- queries, which wait for the reply ---- */
 
 /* Results are valid until the next call with the same client. */
 enum ingot_code ingot_tokenize(struct ingot_client *c, const char *text, size_t n, bool add_special,
                                const int32_t **ids, size_t *n_ids);
 enum ingot_code ingot_detokenize(struct ingot_client *c, const int32_t *ids, size_t n,
                                  bool skip_special, const char **text, size_t *n_text);
-/* r: turns, tools_json, variables_json, add_generation_prompt, continue_final_message. */
+/* Uses turns, tools_json, variables_json, add_generation_prompt and continue_final_message of r. */
 enum ingot_code ingot_apply_template(struct ingot_client *c, const struct ingot_request *r,
                                      const char **text, size_t *n_text);
 enum ingot_code ingot_models(struct ingot_client *c, const struct ingot_model **models, size_t *n);
@@ -250,12 +251,12 @@ struct ingot_group {
     const char *numerics;    /* id: what decides the bits beside model and request */
     char weights_digest[65]; /* hexadecimal; "": not known yet */
     uint64_t step_us_p50, step_us_p99;
-    bool active; /* it runs the steps; false: it stands by */
+    bool active; /* it runs the steps; false: standby */
 };
 
 struct ingot_stats {
     uint32_t running, waiting, blocks_total, blocks_free, blocks_cached, clients;
-    uint64_t steps, steps_overlapped; /* the latter: sent while another one ran */
+    uint64_t steps, steps_overlapped; /* overlapped: sent while another one ran */
     uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
@@ -273,8 +274,8 @@ struct ingot_pong {
 };
 
 enum ingot_code ingot_ping(struct ingot_client *c, struct ingot_pong *out);
-/* The server finishes what runs, takes nothing new, and ends; running: how many requests that is.
- */
+/* Makes the server refuse new requests, finish the running ones and end.  *running: their
+ * number. */
 enum ingot_code ingot_drain(struct ingot_client *c, uint32_t timeout_ms, uint32_t *running);
 
 #ifdef __cplusplus
