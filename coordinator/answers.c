@@ -257,8 +257,8 @@ static enum send_result send_failed(struct coordinator *co, struct request *r, u
     return client_port_send(co->client_port, r->client, &m, now_us);
 }
 
-/* everything that the request has for its client, in order; stops at the first that cannot be sent
- */
+/* Sends everything that the request has for its client, in order; stops at the first message that
+ * cannot be sent. */
 static enum send_result send_request(struct coordinator *co, struct request *r, uint64_t now_us)
 {
     enum send_result res = SEND_OK;

@@ -101,8 +101,7 @@ static void forget_numerics(struct coordinator *co)
     groups_require(co);
 }
 
-/* Why answers that the lost group began cannot be continued by another with the same bits, or NULL.
- */
+/* The reason why no other group can continue the lost group's answers with the same bits, or NULL. */
 static const char *why_not_continued(const struct coordinator *co, const struct worker_group *g)
 {
     if (is_fast(g->numerics))

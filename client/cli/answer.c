@@ -22,9 +22,8 @@ struct answer {
     char id[INGOT_ID_SIZE];
     int seen_interrupts;
     bool cancelled, said_waiting;
-    bool begun, ends_line; /* something was shown; the last of it was a newline */
-    struct answer_text
-        samples[MAX_SHOWN]; /* of more than one: shown one after the other at the end */
+    bool begun, ends_line;                 /* something was shown; the last of it was a newline */
+    struct answer_text samples[MAX_SHOWN]; /* with n > 1: shown one after the other at the end */
     uint64_t give_up_us;
 };
 

@@ -248,7 +248,7 @@ struct ingot_group {
     uint64_t epoch;
     uint32_t world;
     const char *backend, *coll;
-    const char *numerics;    /* id: what decides the bits beside model and request */
+    const char *numerics;    /* numerics id: the settings that change bits */
     char weights_digest[65]; /* hexadecimal; "": not known yet */
     uint64_t step_us_p50, step_us_p99;
     bool active; /* it runs the steps; false: standby */

@@ -21,9 +21,8 @@
 
 struct json_writer {
     struct text_buf *out;
-    enum status
-        status; /* ST_NOMEM: the buffer could not grow; ST_BUG: a float that is not finite */
-    bool comma; /* the next key or item needs one before it */
+    enum status status; /* ST_NOMEM: the buffer could not grow; ST_BUG: a float is not finite */
+    bool comma;         /* the next key or item needs one before it */
 };
 
 void json_write_object(struct json_writer *w);

@@ -10,8 +10,7 @@
 struct http_row {
     const char *in;
     size_t n;
-    const char
-        *out; /* the whole transcript, or of a refusal its status and the beginning of its text */
+    const char *out; /* the whole transcript; of a refusal, its status and the start of its text */
 };
 
 extern const struct http_row http_rows[];
