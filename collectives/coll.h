@@ -65,7 +65,7 @@ struct coll {
 
 /* name NULL or "auto" selects:
  *   local  for world 1
- *   nccl   for CUDA ranks
+ *   nccl   for CUDA ranks, if this build has it
  *   shm    when all ranks are on one host and the backend is in host memory
  *   mpi    otherwise
  * ST_UNSUPPORTED lists the collectives of this build. */
