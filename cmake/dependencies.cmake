@@ -7,6 +7,8 @@ pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto>=1.1.1)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(LIBEVENT REQUIRED IMPORTED_TARGET libevent_core>=2.1 libevent_openssl>=2.1)
+pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET openssl>=1.1.1)
 find_program(PROTOC_C protoc-c REQUIRED)
 
 pkg_check_modules(LIBEDIT IMPORTED_TARGET libedit)

@@ -26,7 +26,7 @@ static inline bool hex_parse(const char *text, uint8_t *out, size_t n)
     memset(out, 0, n);
     for (size_t i = 0; i < 2 * n; i++) {
         size_t at = (size_t)(strchr(digits, text[i]) - digits);
-        out[i / 2] = (uint8_t)(out[i / 2] << 4 | (at < 16 ? at : at - 6));
+        out[i / 2] = (uint8_t)((size_t)out[i / 2] << 4 | (at < 16 ? at : at - 6));
     }
     return true;
 }

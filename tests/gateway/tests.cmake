@@ -4,3 +4,7 @@ ingot_test(test_http_parser ${dir}/test_http_parser.c ${dir}/http_table.c LIBS i
 ingot_test(test_corpus_http ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_http.c
   LIBS ingot_http)
 target_compile_definitions(test_corpus_http PRIVATE CORPUS="http")
+add_executable(http_test_server ${dir}/http_test_server.c)
+target_link_libraries(http_test_server PRIVATE ingot_http PkgConfig::LIBEVENT)
+ingot_script_test(http_server COMMAND ${INGOT_PYTHON} tests/gateway/test_http_server.py)
+ingot_script_test(gateway COMMAND ${INGOT_PYTHON} tests/gateway/test_gateway.py)

@@ -1,0 +1,111 @@
+/* ingot-gateway: options, signals, the loop. */
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/gateway/gateway.h"
+#include "client/gateway/gateway_options.h"
+#include "common/log.h"
+#include "common/parent.h"
+
+struct program {
+    struct gateway_options options;
+    struct gateway gateway;
+    struct event_base *base;
+    struct http_server *server;
+    struct event *sigterm, *sigint, *drain_limit;
+    bool draining;
+};
+
+static void on_drained(void *ctx)
+{
+    struct program *p = ctx;
+    event_base_loopbreak(p->base);
+}
+
+static void on_request(void *ctx, const struct http_request *q, struct http_reply *r)
+{
+    struct program *p = ctx;
+    gateway_request(&p->gateway, q, r);
+}
+
+/* The first signal drains, a second one ends. */
+static void on_signal(evutil_socket_t signal_number, short what, void *ctx)
+{
+    struct program *p = ctx;
+    const struct timeval limit = {.tv_sec = (time_t)(p->options.drain_ms / 1000),
+                                  .tv_usec = (suseconds_t)(p->options.drain_ms % 1000 * 1000)};
+    (void)signal_number, (void)what;
+    if (p->draining) {
+        event_base_loopbreak(p->base);
+        return;
+    }
+    p->draining = true;
+    log_line(LOG_INFO, "draining: %zu answers are running", http_server_counts(p->server).pending);
+    event_add(p->drain_limit, &limit);
+    http_server_drain(p->server);
+}
+
+static void on_drain_limit(evutil_socket_t fd, short what, void *ctx)
+{
+    struct program *p = ctx;
+    (void)fd, (void)what;
+    log_line(LOG_WARN, "%zu answers have not ended within --drain-ms",
+             http_server_counts(p->server).pending);
+    event_base_loopbreak(p->base);
+}
+
+static enum status start(struct program *p)
+{
+    const struct http_options http = gateway_http_options(&p->options);
+    const struct http_handler handler = {.ctx = p, .request = on_request, .drained = on_drained};
+    if (p->options.die_with_parent)
+        TRY(die_with_parent());
+    TRY(gateway_check_exposure(&p->options));
+    api_keys_init(&p->gateway.keys, &p->options.api_key);
+    p->base = event_base_new();
+    if (!p->base)
+        FAIL(ST_NOMEM, "no memory for an event loop");
+    p->sigterm = evsignal_new(p->base, SIGTERM, on_signal, p);
+    p->sigint = evsignal_new(p->base, SIGINT, on_signal, p);
+    p->drain_limit = evtimer_new(p->base, on_drain_limit, p);
+    if (!p->sigterm || !p->sigint || !p->drain_limit || event_add(p->sigterm, NULL) != 0 ||
+        event_add(p->sigint, NULL) != 0)
+        FAIL(ST_NOMEM, "no memory for an event loop");
+    TRY(http_server_create(&p->server, p->base, &http, &handler));
+    for (size_t i = 0; http_server_address(p->server, i); i++)
+        log_line(LOG_INFO, "listening at %s://%s", p->options.tls_cert ? "https" : "http",
+                 http_server_address(p->server, i));
+    return ST_OK;
+}
+
+static void stop(struct program *p)
+{
+    struct event *events[] = {p->sigterm, p->sigint, p->drain_limit};
+    http_server_destroy(p->server);
+    for (size_t i = 0; i < ARRAY_LEN(events); i++)
+        if (events[i])
+            event_free(events[i]);
+    if (p->base)
+        event_base_free(p->base);
+}
+
+int main(int argc, char **argv)
+{
+    static struct program p;
+    const char *key = getenv("INGOT_API_KEY");
+    int rc = gateway_options_parse(&p.options, argc, argv);
+    if (rc >= 0)
+        return rc;
+    log_init("gateway", (enum log_level)p.options.log_level);
+    if (key && *key && p.options.api_key.n < MAX_OPTION_LIST)
+        p.options.api_key.item[p.options.api_key.n++] = key;
+    enum status st = start(&p);
+    if (st == ST_OK)
+        event_base_dispatch(p.base);
+    else
+        log_failure(LOG_ERROR, st, "cannot start");
+    stop(&p);
+    return st == ST_OK ? 0 : st == ST_BUSY ? 3 : st == ST_RANGE ? 2 : 1;
+}
