@@ -2,13 +2,15 @@
 
 #include <string.h>
 
+#include "client/gateway/openai_routes.h"
 #include "common/json/json_write.h"
 
 struct route {
     enum http_method method; /* HTTP_GET serves HEAD too */
     const char *path;
     void (*serve)(struct gateway *g, const struct http_request *q, struct http_reply *r);
-    bool open; /* also without a key */
+    bool open;    /* also without a key */
+    bool subtree; /* path ends in '/': all that begins with it */
 };
 
 /* The process lives and its loop turns. */
@@ -16,6 +18,15 @@ static void serve_health(struct gateway *g, const struct http_request *q, struct
 {
     (void)g, (void)q;
     http_reply_send(r, 200, NULL, "", 0);
+}
+
+/* Requests are taken: the coordinator is there and has a worker group. */
+static void serve_ready(struct gateway *g, const struct http_request *q, struct http_reply *r)
+{
+    (void)q;
+    if (!upstream_is_ready(g->upstream))
+        http_reply_header(r, "retry-after", "1");
+    http_reply_send(r, upstream_is_ready(g->upstream) ? 200 : 503, NULL, "", 0);
 }
 
 static void serve_version(struct gateway *g, const struct http_request *q, struct http_reply *r)
@@ -34,9 +45,19 @@ static void serve_version(struct gateway *g, const struct http_request *q, struc
 }
 
 static const struct route routes[] = {
-    {HTTP_GET, "/health", serve_health, true},
-    {HTTP_GET, "/version", serve_version, true},
+    {HTTP_GET, "/health", serve_health, true, false},
+    {HTTP_GET, "/ready", serve_ready, true, false},
+    {HTTP_GET, "/version", serve_version, true, false},
+    {HTTP_GET, "/v1/models", openai_serve_models, false, false},
+    {HTTP_GET, "/v1/models/", openai_serve_model, false, true},
+    {HTTP_POST, "/v1/chat/completions", openai_serve_chat, false, false},
+    {HTTP_POST, "/v1/completions", openai_serve_completions, false, false},
 };
+
+static bool is_at(const struct route *t, const char *path)
+{
+    return t->subtree ? strncmp(t->path, path, strlen(t->path)) == 0 : strcmp(t->path, path) == 0;
+}
 
 void gateway_request(void *ctx, const struct http_request *q, struct http_reply *r)
 {
@@ -44,7 +65,7 @@ void gateway_request(void *ctx, const struct http_request *q, struct http_reply 
     enum http_method method = q->method == HTTP_HEAD ? HTTP_GET : q->method;
     const struct route *found = NULL;
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (strcmp(routes[i].path, q->path) == 0 && (!found || routes[i].method == method))
+        if (is_at(&routes[i], q->path) && (!found || routes[i].method == method))
             found = &routes[i];
     if (!(found && found->open) && !api_keys_allow(&g->keys, q)) {
         http_reply_header(r, "WWW-Authenticate", "Bearer");

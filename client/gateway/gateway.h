@@ -4,9 +4,14 @@
 
 #include "client/gateway/api_keys.h"
 #include "client/gateway/http_server.h"
+#include "client/gateway/model_names.h"
+#include "client/gateway/upstream.h"
 
 struct gateway {
     struct api_keys keys;
+    struct model_names names;
+    struct upstream *upstream;
+    int64_t started; /* s since 1970 */
 };
 
 /* The handler of the HTTP server; ctx is the struct gateway. */

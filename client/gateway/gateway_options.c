@@ -18,6 +18,11 @@ static const struct option_row rows[] = {
      ROW(http, OPT_LIST),
      .arg = "ADDR:PORT",
      .help = "Listen there, 127.0.0.1:8080 by default; may be given several times."},
+    {.name = "served-model-name",
+     ROW(served_model_name, OPT_LIST),
+     .arg = "A,B",
+     .help = "Names of the model instead of the coordinator's own; ORG/NAME and NAME:latest name "
+             "the same as NAME."},
     {.name = "allow-remote",
      ROW(allow_remote, OPT_FLAG),
      .help = "Listen on addresses other than loopback although there is no --api-key: all who "

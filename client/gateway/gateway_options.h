@@ -6,8 +6,9 @@
 #include "common/options.h"
 
 struct gateway_options {
-    struct option_list connect; /* coordinators of one service, tried in order */
-    struct option_list http;    /* addresses; empty: 127.0.0.1:8080 */
+    struct option_list connect;           /* coordinators of one service, tried in order */
+    struct option_list http;              /* addresses; empty: 127.0.0.1:8080 */
+    struct option_list served_model_name; /* each "A,B" */
     struct option_list api_key, cors, host;
     const char *tls_cert, *tls_key;
     bool allow_remote, die_with_parent, print_config;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/gateway/http_conn.h"
+#include "client/gateway/http_error.h"
 #include "common/clock.h"
 #include "common/json/json_write.h"
 
@@ -235,40 +236,18 @@ void http_reply_send(struct http_reply *r, int status, const char *type, const v
     finish(r);
 }
 
-/* OpenAI's names for kinds of failures. */
-static const char *error_type(int status)
+void http_reply_error_at(struct http_reply *r, int status, const char *message, const char *param)
 {
-    switch (status) {
-    case 401:
-        return "authentication_error";
-    case 403:
-        return "permission_error";
-    case 404:
-        return "not_found_error";
-    case 429:
-        return "rate_limit_error";
-    case 503:
-        return "unavailable_error";
-    default:
-        return status < 500 ? "invalid_request_error" : "server_error";
-    }
+    struct text_buf body = {0};
+    struct json_writer w = {.out = &body};
+    http_error_write(&w, status, message, param);
+    http_reply_send(r, status, "application/json", body.data, w.status == ST_OK ? body.len : 0);
+    text_buf_free(&body);
 }
 
 void http_reply_error(struct http_reply *r, int status, const char *message)
 {
-    struct text_buf body = {0};
-    struct json_writer w = {.out = &body};
-    json_write_object(&w);
-    json_write_key(&w, "error");
-    json_write_object(&w);
-    json_member_string(&w, "message", message);
-    json_member_string(&w, "type", error_type(status));
-    json_member_null(&w, "param");
-    json_member_i64(&w, "code", status);
-    json_write_end_object(&w);
-    json_write_end_object(&w);
-    http_reply_send(r, status, "application/json", body.data, w.status == ST_OK ? body.len : 0);
-    text_buf_free(&body);
+    http_reply_error_at(r, status, message, NULL);
 }
 
 void http_reply_begin(struct http_reply *r, int status, const char *type)

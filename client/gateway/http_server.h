@@ -101,6 +101,8 @@ void http_reply_send(struct http_reply *r, int status, const char *type, const v
 
 /* The whole answer, as {"error":{"message":...,"type":...,"param":null,"code":status}}. */
 void http_reply_error(struct http_reply *r, int status, const char *message);
+/* The same with the path of the field at fault in param. */
+void http_reply_error_at(struct http_reply *r, int status, const char *message, const char *param);
 
 /* An answer in pieces: chunks, or in HTTP/1.0 all bytes until the connection is closed. */
 void http_reply_begin(struct http_reply *r, int status, const char *type);

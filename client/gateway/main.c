@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "client/gateway/gateway.h"
 #include "client/gateway/gateway_options.h"
@@ -60,6 +61,9 @@ static enum status start(struct program *p)
 {
     const struct http_options http = gateway_http_options(&p->options);
     const struct http_handler handler = {.ctx = p, .request = on_request, .drained = on_drained};
+    static const char *const usual[] = {"tcp://127.0.0.1:5555"};
+    size_t n_endpoints = p->options.connect.n ? p->options.connect.n : 1;
+    const char *const *endpoints = p->options.connect.n ? p->options.connect.item : usual;
     if (p->options.die_with_parent)
         TRY(die_with_parent());
     TRY(gateway_check_exposure(&p->options));
@@ -73,17 +77,21 @@ static enum status start(struct program *p)
     if (!p->sigterm || !p->sigint || !p->drain_limit || event_add(p->sigterm, NULL) != 0 ||
         event_add(p->sigint, NULL) != 0)
         FAIL(ST_NOMEM, "no memory for an event loop");
+    p->gateway.started = (int64_t)time(NULL);
+    TRY(model_names_init(&p->gateway.names, &p->options.served_model_name));
     TRY(http_server_create(&p->server, p->base, &http, &handler));
     for (size_t i = 0; http_server_address(p->server, i); i++)
         log_line(LOG_INFO, "listening at %s://%s", p->options.tls_cert ? "https" : "http",
                  http_server_address(p->server, i));
-    return ST_OK;
+    return upstream_create(&p->gateway.upstream, p->base, endpoints, n_endpoints);
 }
 
 static void stop(struct program *p)
 {
     struct event *events[] = {p->sigterm, p->sigint, p->drain_limit};
-    http_server_destroy(p->server);
+    http_server_destroy(p->server); /* ends the answers */
+    upstream_destroy(p->gateway.upstream);
+    model_names_fini(&p->gateway.names);
     for (size_t i = 0; i < ARRAY_LEN(events); i++)
         if (events[i])
             event_free(events[i]);

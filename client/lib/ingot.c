@@ -118,8 +118,10 @@ enum status client_receive(struct ingot_client *c, struct client_msg *m, bool wa
     }
 }
 
-bool client_is_event(const struct client_msg *m)
+bool client_is_event(const struct ingot_client *c, const struct client_msg *m)
 {
+    if (m->type == MSG_PONG)
+        return *c->probe && strcmp(m->u.pong.request_id, c->probe) == 0;
     return m->type == MSG_ACCEPTED || m->type == MSG_DELTA || m->type == MSG_FINISH ||
            m->type == MSG_REJECTED || m->type == MSG_ERROR;
 }
@@ -165,7 +167,7 @@ static enum status ask(struct ingot_client *c, const struct client_msg *question
         if (reply->type == MSG_ERROR && strcmp(reply->u.error.request_id, id) == 0)
             FAIL(reply->u.error.code == ST_OK ? ST_PEER : reply->u.error.code, "%s",
                  reply->u.error.detail);
-        if (client_is_event(reply))
+        if (client_is_event(c, reply))
             TRY(keep(c));
     }
 }

@@ -166,6 +166,7 @@ enum ingot_event_kind {
     INGOT_EVENT_DELTA,
     INGOT_EVENT_FINISH, /* terminal */
     INGOT_EVENT_ERROR,  /* terminal: Error or Rejected */
+    INGOT_EVENT_PONG,   /* the answer to ingot_probe, of no request */
 };
 
 enum ingot_reason {
@@ -221,7 +222,14 @@ struct ingot_event {
     const char *detail, *field;
     bool retryable, rejected;
     uint32_t retry_after_ms;
+    /* PONG */
+    uint64_t epoch; /* another one than ingot_server's: the server was restarted, connect again */
+    bool ready;     /* a worker group is there */
 };
+
+/* Asks whether the server is there, without waiting: INGOT_EVENT_PONG comes as an event.  For programs
+ * with a loop of their own; ingot_ping waits. */
+enum ingot_code ingot_probe(struct ingot_client *c);
 
 /* The next event of any request.  INGOT_TIMEOUT: nothing within timeout_ms.  INGOT_PEER: the server
  * has been silent for longer than its heartbeats allow. */

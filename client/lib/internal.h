@@ -23,6 +23,7 @@ struct ingot_client {
     uint64_t heard_us;
     uint32_t n_running; /* requests without their terminal event */
     uint64_t next_id;
+    char probe[INGOT_ID_SIZE]; /* the last ingot_probe, "": none */
     struct ingot_sample_end ends[MAX_ENDS];
     struct ingot_model models[MAX_MODELS];
 };
@@ -36,7 +37,7 @@ MUST_CHECK enum status client_receive(struct ingot_client *c, struct client_msg 
                                       uint64_t deadline_us);
 /* The first of the events that came while a question was asked; c->kept is not NULL. */
 MUST_CHECK enum status client_take_kept(struct ingot_client *c, struct client_msg *m);
-bool client_is_event(const struct client_msg *m);
+bool client_is_event(const struct ingot_client *c, const struct client_msg *m);
 
 void client_make_id(struct ingot_client *c, char id[INGOT_ID_SIZE]);
 

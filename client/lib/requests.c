@@ -141,6 +141,14 @@ enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id)
     return (enum ingot_code)client_send(c, &m);
 }
 
+enum ingot_code ingot_probe(struct ingot_client *c)
+{
+    struct client_msg m = {.type = MSG_PING};
+    client_make_id(c, c->probe);
+    m.u.simple = (struct msg_simple){c->probe, 0};
+    return (enum ingot_code)client_send(c, &m);
+}
+
 /* ---- events ---- */
 
 static void event_finish(struct ingot_client *c, struct ingot_event *ev, const struct msg_finish *f)
@@ -180,6 +188,12 @@ static void event_delta(struct ingot_event *ev, const struct msg_delta *d)
 static void fill_event(struct ingot_client *c, struct ingot_event *ev, const struct client_msg *m)
 {
     *ev = (struct ingot_event){.request_id = m->u.simple.request_id};
+    if (m->type == MSG_PONG) {
+        ev->kind = INGOT_EVENT_PONG;
+        ev->epoch = m->u.pong.epoch;
+        ev->ready = m->u.pong.ready;
+        return;
+    }
     if (m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
         c->n_running--;
     switch (m->type) {
@@ -221,7 +235,7 @@ static enum status next_event(struct ingot_client *c, struct ingot_event *ev, ui
     uint64_t deadline = clock_us() + 1000U * (uint64_t)timeout_ms;
     do
         TRY(client_receive(c, &m, c->n_running > 0, deadline));
-    while (!client_is_event(&m));
+    while (!client_is_event(c, &m));
     fill_event(c, ev, &m);
     return ST_OK;
 }

@@ -1,0 +1,229 @@
+/* Messages and tools as a chat template wants them: content one string, arguments of calls objects. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/gateway/openai_request.h"
+#include "common/json/json_write.h"
+
+enum { MAX_MESSAGES = 1 << 16 };
+
+enum status openai_pass_member(struct json_writer *w, struct json_span key, struct json_cursor *c)
+{
+    struct text_buf name = {0};
+    struct json_span v = json_read_raw(c);
+    enum status st = json_span_text(key, &name);
+    if (st == ST_OK) {
+        json_write_key_bytes(w, name.data, name.len);
+        json_write_raw(w, v.p, v.n);
+    }
+    text_buf_free(&name);
+    return st;
+}
+
+/* ---- content ---- */
+
+static enum status read_part(struct json_cursor *c, struct text_buf *text)
+{
+    static const char *const types[] = {"text", "refusal"};
+    struct json_cursor at = *c;
+    struct json_span key;
+    size_t type = 0;
+    bool found = false;
+    TRY(json_enter_object(&at));
+    while (json_next_key(&at, &key))
+        if (json_span_is(key, "type")) {
+            if (json_read_choice(&at, types, ARRAY_LEN(types), &type) != ST_OK) {
+                *c = at;
+                return json_fail(c, ST_UNSUPPORTED, "only parts of type \"text\" are supported");
+            }
+            found = true;
+        }
+    if (!found)
+        return json_fail(c, ST_FORMAT, "the part has no type");
+    found = false;
+    TRY(json_enter_object(c));
+    while (json_next_key(c, &key))
+        if (json_span_is(key, types[type])) {
+            TRY(json_read_string(c, text));
+            found = true;
+        }
+    if (!found)
+        return json_fail(c, ST_FORMAT, "the part has no %s", types[type]);
+    return ST_OK;
+}
+
+static enum status write_content(struct json_writer *w, struct json_cursor *c)
+{
+    struct text_buf text = {0};
+    enum status st = json_enter_array(c);
+    while (st == ST_OK && json_next_item(c))
+        st = read_part(c, &text);
+    if (st == ST_OK)
+        json_write_bytes(w, text.data, text.len);
+    text_buf_free(&text);
+    return st;
+}
+
+/* ---- calls of earlier turns ---- */
+
+/* OpenAI's arguments are a string that holds an object; templates write the object. */
+static enum status write_arguments(struct json_writer *w, struct json_cursor *c)
+{
+    struct text_buf text = {0};
+    struct json_cursor inner;
+    enum status st = json_read_string(c, &text);
+    if (st == ST_OK && text.len == 0)
+        st = text_buf_append(&text, "{}", 2);
+    if (st == ST_OK &&
+        (json_open(&inner, text.data, text.len, NULL) != ST_OK || json_peek(&inner) != JSON_OBJECT))
+        st = json_fail(c, ST_FORMAT, "the string does not hold a JSON object");
+    if (st == ST_OK)
+        json_write_raw(w, text.data, text.len);
+    text_buf_free(&text);
+    return st;
+}
+
+static enum status write_function(struct json_writer *w, struct json_cursor *c)
+{
+    struct json_span key;
+    TRY(json_enter_object(c));
+    json_write_object(w);
+    while (json_next_key(c, &key)) {
+        if (!json_span_is(key, "arguments") || json_peek(c) != JSON_STRING) {
+            TRY(openai_pass_member(w, key, c));
+            continue;
+        }
+        json_write_key(w, "arguments");
+        TRY(write_arguments(w, c));
+    }
+    json_write_end_object(w);
+    return ST_OK;
+}
+
+static enum status write_calls(struct json_writer *w, struct json_cursor *c)
+{
+    struct json_span key;
+    TRY(json_enter_array(c));
+    json_write_array(w);
+    while (json_next_item(c)) {
+        TRY(json_enter_object(c));
+        json_write_object(w);
+        while (json_next_key(c, &key)) {
+            if (!json_span_is(key, "function")) {
+                TRY(openai_pass_member(w, key, c));
+                continue;
+            }
+            json_write_key(w, "function");
+            TRY(write_function(w, c));
+        }
+        json_write_end_object(w);
+    }
+    json_write_end_array(w);
+    return ST_OK;
+}
+
+/* ---- messages ---- */
+
+static enum status write_message(struct json_writer *w, struct json_cursor *c)
+{
+    struct json_span key;
+    bool has_role = false;
+    TRY(json_enter_object(c));
+    json_write_object(w);
+    while (json_next_key(c, &key)) {
+        enum json_type type = json_peek(c);
+        if (json_span_is(key, "role")) {
+            char role[64];
+            TRY(json_read_chars(c, role, sizeof role));
+            json_member_string(w, "role", strcmp(role, "developer") == 0 ? "system" : role);
+            has_role = true;
+        } else if (json_span_is(key, "content") && type == JSON_ARRAY) {
+            json_write_key(w, "content");
+            TRY(write_content(w, c));
+        } else if (json_span_is(key, "content") && type != JSON_STRING && type != JSON_NULL) {
+            return json_fail(c, ST_FORMAT, "must be a string, null or a list of parts");
+        } else if (json_span_is(key, "tool_calls") && type == JSON_ARRAY) {
+            json_write_key(w, "tool_calls");
+            TRY(write_calls(w, c));
+        } else {
+            TRY(openai_pass_member(w, key, c));
+        }
+    }
+    json_write_end_object(w);
+    if (!has_role)
+        return json_fail(c, ST_FORMAT, "the message has no role");
+    return w->status;
+}
+
+static enum status read_message(struct openai_request *q, struct json_cursor *c,
+                                struct ingot_turn *turn)
+{
+    struct text_buf text = {0};
+    struct json_writer w = {.out = &text};
+    enum status st = write_message(&w, c);
+    *turn = (struct ingot_turn){.n_json = text.len};
+    if (st == ST_OK)
+        st = openai_keep_text(q, &text, &turn->json);
+    text_buf_free(&text);
+    return st;
+}
+
+enum status openai_read_messages(struct openai_request *q, struct json_cursor *c)
+{
+    struct ingot_turn *turns = NULL;
+    size_t n = 0;
+    enum status st = json_enter_array(c);
+    while (st == ST_OK && json_next_item(c)) {
+        if (n == MAX_MESSAGES)
+            st = json_fail(c, ST_RANGE, "at most %d messages are taken", MAX_MESSAGES);
+        if (st == ST_OK)
+            st = openai_grow((void **)&turns, n, sizeof *turns);
+        if (st == ST_OK)
+            st = read_message(q, c, &turns[n++]);
+    }
+    if (st == ST_OK && n && !(q->ask.turns = openai_keep(q, turns, n * sizeof *turns)))
+        st = status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for %zu messages", n);
+    q->ask.n_turns = n;
+    free(turns);
+    return st;
+}
+
+/* ---- tools ---- */
+
+static enum status check_tool(struct json_cursor *c)
+{
+    static const char *const types[] = {"function"};
+    struct json_span key;
+    size_t type;
+    bool has_function = false;
+    TRY(json_enter_object(c));
+    while (json_next_key(c, &key)) {
+        if (json_span_is(key, "type"))
+            TRY(json_read_choice(c, types, 1, &type));
+        else if (json_span_is(key, "function"))
+            has_function = json_peek(c) == JSON_OBJECT;
+    }
+    if (!has_function)
+        return json_fail(c, ST_FORMAT, "the tool has no function");
+    return ST_OK;
+}
+
+enum status openai_read_tools(struct openai_request *q, struct json_cursor *c)
+{
+    struct json_cursor at = *c;
+    struct text_buf text = {0};
+    size_t n = 0;
+    TRY(json_enter_array(c));
+    while (json_next_item(c)) {
+        TRY(check_tool(c));
+        n++;
+    }
+    if (n == 0)
+        return json_fail(c, ST_RANGE, "there is no tool in the list");
+    struct json_span raw = json_read_raw(&at);
+    enum status st = text_buf_append(&text, raw.p, raw.n);
+    if (st == ST_OK)
+        st = openai_keep_text(q, &text, &q->ask.tools_json);
+    text_buf_free(&text);
+    return st;
+}

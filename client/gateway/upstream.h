@@ -1,0 +1,44 @@
+/* The coordinator as the gateway's loop sees it: one connection through libingot, made again when it breaks,
+ * and the requests that run over it.
+ *
+ * Connecting waits, so a thread does it and hands the client to the loop; all else is the loop's.  While there is
+ * no connection upstream_server is NULL.  When a connection is lost its calls end with an INGOT_EVENT_ERROR of
+ * code INGOT_PEER. */
+#ifndef CLIENT_GATEWAY_UPSTREAM_H
+#define CLIENT_GATEWAY_UPSTREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/lib/ingot.h"
+#include "common/status.h"
+
+struct event_base;
+struct upstream;
+
+/* One request; part of its owner, at one place as long as it runs. */
+struct upstream_call {
+    void (*event)(struct upstream_call *call, const struct ingot_event *ev);
+    bool running; /* until its terminal event or upstream_cancel */
+    size_t slot;
+};
+
+/* endpoints: coordinators of one service, tried in order; borrowed.  It begins to connect at once. */
+MUST_CHECK enum status upstream_create(struct upstream **out, struct event_base *base,
+                                       const char *const *endpoints, size_t n_endpoints);
+/* No call may be running.  NULL is fine. */
+void upstream_destroy(struct upstream *u);
+
+/* The server at the other end, or NULL. */
+const struct ingot_server *upstream_server(const struct upstream *u);
+/* Is it connected, and has the server a worker group and takes requests? */
+bool upstream_is_ready(const struct upstream *u);
+
+/* Sends the request; its events come through call->event, from the loop.  request_id is chosen here.  On failure,
+ * ingot_last_error has the text, and there are no events. */
+enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call,
+                                  struct ingot_request *request);
+/* Cancels at the server; there are no further events.  Nothing when it does not run. */
+void upstream_cancel(struct upstream *u, struct upstream_call *call);
+
+#endif
