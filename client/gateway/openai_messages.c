@@ -20,12 +20,19 @@ enum status openai_pass_member(struct json_writer *w, struct json_span key, stru
     return st;
 }
 
+/* A failure of the value before which `whole` is: something is missing in it. */
+static enum status fail_at(struct json_cursor *c, const struct json_cursor *whole, const char *text)
+{
+    *c = *whole;
+    return json_fail(c, ST_FORMAT, "%s", text);
+}
+
 /* ---- content ---- */
 
 static enum status read_part(struct json_cursor *c, struct text_buf *text)
 {
     static const char *const types[] = {"text", "refusal"};
-    struct json_cursor at = *c;
+    struct json_cursor at = *c, whole = *c;
     struct json_span key;
     size_t type = 0;
     bool found = false;
@@ -39,7 +46,7 @@ static enum status read_part(struct json_cursor *c, struct text_buf *text)
             found = true;
         }
     if (!found)
-        return json_fail(c, ST_FORMAT, "the part has no type");
+        return fail_at(c, &whole, "the part has no type");
     found = false;
     TRY(json_enter_object(c));
     while (json_next_key(c, &key))
@@ -48,7 +55,7 @@ static enum status read_part(struct json_cursor *c, struct text_buf *text)
             found = true;
         }
     if (!found)
-        return json_fail(c, ST_FORMAT, "the part has no %s", types[type]);
+        return fail_at(c, &whole, type ? "the part has no refusal" : "the part has no text");
     return ST_OK;
 }
 
@@ -126,6 +133,7 @@ static enum status write_calls(struct json_writer *w, struct json_cursor *c)
 
 static enum status write_message(struct json_writer *w, struct json_cursor *c)
 {
+    struct json_cursor whole = *c;
     struct json_span key;
     bool has_role = false;
     TRY(json_enter_object(c));
@@ -151,7 +159,7 @@ static enum status write_message(struct json_writer *w, struct json_cursor *c)
     }
     json_write_end_object(w);
     if (!has_role)
-        return json_fail(c, ST_FORMAT, "the message has no role");
+        return fail_at(c, &whole, "the message has no role");
     return w->status;
 }
 
@@ -193,6 +201,7 @@ enum status openai_read_messages(struct openai_request *q, struct json_cursor *c
 static enum status check_tool(struct json_cursor *c)
 {
     static const char *const types[] = {"function"};
+    struct json_cursor whole = *c;
     struct json_span key;
     size_t type;
     bool has_function = false;
@@ -204,7 +213,7 @@ static enum status check_tool(struct json_cursor *c)
             has_function = json_peek(c) == JSON_OBJECT;
     }
     if (!has_function)
-        return json_fail(c, ST_FORMAT, "the tool has no function");
+        return fail_at(c, &whole, "the tool has no function");
     return ST_OK;
 }
 
@@ -219,7 +228,7 @@ enum status openai_read_tools(struct openai_request *q, struct json_cursor *c)
         n++;
     }
     if (n == 0)
-        return json_fail(c, ST_RANGE, "there is no tool in the list");
+        return fail_at(c, &at, "there is no tool in the list");
     struct json_span raw = json_read_raw(&at);
     enum status st = text_buf_append(&text, raw.p, raw.n);
     if (st == ST_OK)

@@ -15,7 +15,7 @@
 #include "common/random.h"
 
 enum {
-    CONNECT_MS = 2000,
+    CONNECT_MS = 1000,
     RETRY_MS = 250,
     TICK_MS = 1000,
     LOST_US = 10 * 1000 * 1000, /* without an answer to a ping */

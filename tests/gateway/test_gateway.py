@@ -7,33 +7,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import tap
-from http_client import PATIENCE, Client
-
-GATEWAY = os.path.join(os.environ["INGOT_BIN"], "ingot-gateway")
-
-
-class Gateway:
-    def __init__(self, *args, env=None):
-        self.process = subprocess.Popen([GATEWAY, "--http", "127.0.0.1:0", *args], stderr=subprocess.PIPE, text=True,
-                                        env={**os.environ, **(env or {})})
-        self.lines = []
-        while "listening at http://" not in (line := self.process.stderr.readline()):
-            assert line, self.lines
-            self.lines.append(line)
-        self.port = int(line.strip().rsplit(":", 1)[1])
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.process.stderr.close()
-
-    def connect(self):
-        return Client(("127.0.0.1", self.port))
-
+from gateway_process import GATEWAY, Gateway
+from http_client import PATIENCE
 
 def run(*args, env=None):
     return subprocess.run([GATEWAY, *args], capture_output=True, text=True, timeout=PATIENCE,

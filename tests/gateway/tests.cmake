@@ -1,4 +1,4 @@
-# The HTTP gateway's parser and server.
+# The HTTP gateway: parser, server, program, API.
 set(dir ${CMAKE_CURRENT_LIST_DIR})
 ingot_test(test_http_parser ${dir}/test_http_parser.c ${dir}/http_table.c LIBS ingot_http)
 ingot_test(test_corpus_http ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_http.c
@@ -8,3 +8,7 @@ add_executable(http_test_server ${dir}/http_test_server.c)
 target_link_libraries(http_test_server PRIVATE ingot_http PkgConfig::LIBEVENT)
 ingot_script_test(http_server COMMAND ${INGOT_PYTHON} tests/gateway/test_http_server.py)
 ingot_script_test(gateway COMMAND ${INGOT_PYTHON} tests/gateway/test_gateway.py)
+# the API before a coordinator and a worker: raw HTTP, then the clients that people use
+foreach(name openai clients)
+  ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster SERIAL)
+endforeach()
