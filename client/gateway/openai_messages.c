@@ -20,13 +20,6 @@ enum status openai_pass_member(struct json_writer *w, struct json_span key, stru
     return st;
 }
 
-/* A failure of the value before which `whole` is: something is missing in it. */
-static enum status fail_at(struct json_cursor *c, const struct json_cursor *whole, const char *text)
-{
-    *c = *whole;
-    return json_fail(c, ST_FORMAT, "%s", text);
-}
-
 /* ---- content ---- */
 
 static enum status read_part(struct json_cursor *c, struct text_buf *text)
@@ -46,7 +39,7 @@ static enum status read_part(struct json_cursor *c, struct text_buf *text)
             found = true;
         }
     if (!found)
-        return fail_at(c, &whole, "the part has no type");
+        return openai_fail_at(c, &whole, "the part has no type");
     found = false;
     TRY(json_enter_object(c));
     while (json_next_key(c, &key))
@@ -55,7 +48,7 @@ static enum status read_part(struct json_cursor *c, struct text_buf *text)
             found = true;
         }
     if (!found)
-        return fail_at(c, &whole, type ? "the part has no refusal" : "the part has no text");
+        return openai_fail_at(c, &whole, type ? "the part has no refusal" : "the part has no text");
     return ST_OK;
 }
 
@@ -159,7 +152,7 @@ static enum status write_message(struct json_writer *w, struct json_cursor *c)
     }
     json_write_end_object(w);
     if (!has_role)
-        return fail_at(c, &whole, "the message has no role");
+        return openai_fail_at(c, &whole, "the message has no role");
     return w->status;
 }
 
@@ -213,7 +206,7 @@ static enum status check_tool(struct json_cursor *c)
             has_function = json_peek(c) == JSON_OBJECT;
     }
     if (!has_function)
-        return fail_at(c, &whole, "the tool has no function");
+        return openai_fail_at(c, &whole, "the tool has no function");
     return ST_OK;
 }
 
@@ -228,7 +221,7 @@ enum status openai_read_tools(struct openai_request *q, struct json_cursor *c)
         n++;
     }
     if (n == 0)
-        return fail_at(c, &at, "there is no tool in the list");
+        return openai_fail_at(c, &at, "there is no tool in the list");
     struct json_span raw = json_read_raw(&at);
     enum status st = text_buf_append(&text, raw.p, raw.n);
     if (st == ST_OK)

@@ -46,6 +46,7 @@ static enum status read_ids(struct openai_request *q, struct json_cursor *c)
 
 enum status openai_read_prompt(struct openai_request *q, struct json_cursor *c)
 {
+    struct json_cursor whole = *c;
     struct openai_prompt none[OPENAI_MAX_CHOICES] = {{0}};
     q->prompts = openai_keep(q, none, sizeof none);
     if (!q->prompts)
@@ -54,7 +55,7 @@ enum status openai_read_prompt(struct openai_request *q, struct json_cursor *c)
         return read_text(q, c);
     TRY(json_enter_array(c));
     if (!json_next_item(c))
-        return json_fail(c, ST_RANGE, "there is no prompt in the list");
+        return openai_fail_at(c, &whole, "there is no prompt in the list");
     if (json_peek(c) == JSON_NUMBER)
         return read_ids(q, c);
     do {
@@ -64,7 +65,7 @@ enum status openai_read_prompt(struct openai_request *q, struct json_cursor *c)
         }
         TRY(json_enter_array(c));
         if (!json_next_item(c))
-            return json_fail(c, ST_RANGE, "there is no token in the list");
+            return openai_fail_at(c, &whole, "a list of tokens is empty");
         TRY(read_ids(q, c));
     } while (json_next_item(c));
     return ST_OK;

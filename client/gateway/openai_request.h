@@ -56,6 +56,9 @@ MUST_CHECK enum status openai_keep_text(struct openai_request *q, struct text_bu
 /* An array that grows by doubling: room for one more after n. */
 MUST_CHECK enum status openai_grow(void **array, size_t n, size_t item_size);
 
+/* A failure of the value before which `whole` is: something is missing in it. */
+MUST_CHECK enum status openai_fail_at(struct json_cursor *c, const struct json_cursor *whole,
+                                      const char *text);
 /* Passes a member on as it came; its value is next. */
 MUST_CHECK enum status openai_pass_member(struct json_writer *w, struct json_span key,
                                           struct json_cursor *c);
