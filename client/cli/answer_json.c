@@ -131,6 +131,8 @@ void answer_json_event(FILE *f, const struct ingot_event *ev, bool with_sample)
     case INGOT_EVENT_ERROR:
         put_error(f, ev);
         break;
+    case INGOT_EVENT_PONG: /* never probed */
+        break;
     }
     fflush(f);
 }

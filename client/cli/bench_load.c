@@ -202,6 +202,8 @@ static void on_event(struct load *l, const struct ingot_event *ev)
     case INGOT_EVENT_ERROR:
         on_error(l, s, ev);
         return;
+    case INGOT_EVENT_PONG: /* never probed */
+        return;
     }
 }
 

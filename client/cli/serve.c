@@ -7,15 +7,18 @@
 #include "client/cli/child.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
+#include "client/cli/gateway_job.h"
 #include "client/cli/supervisor.h"
 #include "common/log.h"
 
-static void say_ready(const struct supervisor *s)
+static void say_ready(const struct supervisor *s, const struct gateway_job *g)
 {
     const char *ep = supervisor_endpoint(s), *ingot = child_own_command();
     bool usual = strcmp(ep, "tcp://127.0.0.1:5555") == 0;
     printf("Ready at %s\n", ep);
-    printf("  ask:    %s generate %s%s%s--prompt 'Once upon a time'\n", ingot,
+    if (*g->address)
+        printf("HTTP at http://%s/v1 (OpenAI's API)\n", g->address);
+    printf("  ask:    ingot generate %s%s%s--prompt 'Once upon a time'\n",
            usual ? "" : "--connect ", usual ? "" : ep, usual ? "" : " ");
     printf("  talk:   %s chat%s%s\n", ingot, usual ? "" : " --connect ", usual ? "" : ep);
     printf("  look:   %s status%s%s\n", ingot, usual ? "" : " --connect ", usual ? "" : ep);
@@ -23,20 +26,22 @@ static void say_ready(const struct supervisor *s)
     fflush(stdout);
 }
 
-static int watch(struct supervisor *s)
+static int watch(struct supervisor *s, struct gateway_job *g)
 {
     enum supervisor_state state = SUP_STARTING;
     bool said_ready = false;
     int drained = 0;
     for (;;) {
-        enum status st = supervisor_poll(s, 500, &state);
+        enum status st = supervisor_poll(s, 100, &state);
+        if (st == ST_OK && state != SUP_ENDED)
+            st = gateway_job_poll(g, supervisor_endpoint(s));
         if (st != ST_OK) {
             log_line(LOG_ERROR, "%s", status_text());
             return st == ST_RANGE ? EXIT_USAGE : EXIT_FAILED;
         }
-        if (state == SUP_READY && !said_ready) {
+        if (state == SUP_READY && !said_ready && gateway_job_is_settled(g)) {
             said_ready = true;
-            say_ready(s);
+            say_ready(s, g);
         }
         if (state == SUP_ENDED)
             return supervisor_exit_code(s);
@@ -47,6 +52,7 @@ static int watch(struct supervisor *s)
                                              "again ends at once");
             if (drained > 1)
                 return EXIT_OK;
+            gateway_job_drain(g);
             supervisor_drain(s);
         }
     }
@@ -67,6 +73,7 @@ static void warn_of_ranks(int64_t tp)
 static int run(const struct serve_args *a, const char *model)
 {
     struct supervisor *s;
+    struct gateway_job gateway;
     log_init("serve", LOG_INFO);
     warn_of_ranks(a->shared.tp);
     interrupts_catch();
@@ -76,7 +83,9 @@ static int run(const struct serve_args *a, const char *model)
         log_line(LOG_ERROR, "%s", status_text());
         return EXIT_FAILED;
     }
-    int rc = watch(s);
+    gateway_job_init(&gateway, a->http);
+    int rc = watch(s, &gateway);
+    gateway_job_stop(&gateway);
     supervisor_stop(s);
     return rc;
 }
@@ -90,16 +99,17 @@ int cmd_serve(int argc, char **argv)
     struct option_set set = {
         .program = "ingot serve",
         .usage = "MODEL [options]",
-        .summary =
-            "Serves a model on this machine: starts a coordinator and worker ranks, and starts "
-            "ranks again when they fail; running requests go on with the same bytes. "
-            "MODEL is a folder in HuggingFace layout or a .gguf file.",
+        .summary = "Serves a model on this machine: starts a coordinator, worker ranks and an HTTP "
+                   "gateway, and starts "
+                   "ranks again when they fail; running requests go on with the same bytes. "
+                   "MODEL is a folder in HuggingFace layout or a .gguf file.",
         .epilog =
             "Examples:\n"
             "  ingot serve deploy/demo-model --tp 2\n"
             "  ingot serve models/Qwen3-0.6B --threads 8 --kv-memory 4G\n"
             "  ingot serve model-q8_0.gguf --listen tcp://0.0.0.0:5555 --allow-remote\n"
             "  ingot serve models/Llama-3.1-8B --backend cuda --standby 1\n"
+            "  INGOT_API_KEY=secret ingot serve models/Qwen3-0.6B --http 0.0.0.0:8080\n"
             "Options for the coordinator and the workers are theirs by the same name: see\n"
             "ingot-coordinator --help and ingot-worker --help.\n"
             "Ctrl-C or SIGTERM drains, a second one ends at once. When the coordinator dies, the\n"

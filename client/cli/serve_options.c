@@ -14,6 +14,14 @@ static const struct option_row own_rows[] = {
      .max = MAX_STANDBY,
      .help = "Further worker groups that are loaded and wait; one takes over at once when the "
              "active group is lost."},
+    {.help = "HTTP"},
+    {.name = "http",
+     .type = OPT_STRING,
+     .at = offsetof(struct serve_args, http),
+     .arg = "ADDR:PORT|off",
+     .def = "127.0.0.1:8080",
+     .help = "Where ingot-gateway serves OpenAI's API. With INGOT_API_KEY in the environment "
+             "requests must carry that key, as they must for other addresses than loopback."},
 };
 
 void serve_engine_rows(struct row_list *l, size_t base)

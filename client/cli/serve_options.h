@@ -11,7 +11,8 @@ enum { MAX_STANDBY = 4 };
 
 struct serve_args {
     struct shared_options shared;
-    int64_t standby; /* spare worker groups */
+    int64_t standby;  /* spare worker groups */
+    const char *http; /* ADDR:PORT of the gateway, or "off" */
 };
 
 /* Model, ranks, sizes: for a command that loads a model (FOR_LOAD). */

@@ -83,6 +83,8 @@ static enum status start(struct program *p)
     for (size_t i = 0; http_server_address(p->server, i); i++)
         log_line(LOG_INFO, "listening at %s://%s", p->options.tls_cert ? "https" : "http",
                  http_server_address(p->server, i));
+    if (p->options.notify_fd >= 0)
+        dprintf((int)p->options.notify_fd, "listening %s\n", http_server_address(p->server, 0));
     return upstream_create(&p->gateway.upstream, p->base, endpoints, n_endpoints);
 }
 

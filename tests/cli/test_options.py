@@ -128,7 +128,7 @@ def serve_passes_on_what_it_is_given():
              ("cw", "--log-level", "debug")]
     flags = [("c", "--no-prefix-cache", "--prefix-cache"), ("c", "--no-overlap", "--overlap")]
     given = [a for _, name, value in cases for a in (name, value)] + [f for _, f, _ in flags]
-    given += ["--allow-remote", "--print-config"]
+    given += ["--allow-remote", "--print-config", "--http", "off"]
     (coordinator, worker), _ = arguments_of_children("serve", DEMO, *given)
     coordinator, worker = named(coordinator), named(worker)
     expected = {"c": {"--model": str(DEMO), "--allow-remote": "true", "--print-config": "true"},
@@ -147,7 +147,7 @@ def serve_passes_on_what_it_is_given():
 
 @tap.case
 def defaults_are_not_passed_on():
-    (coordinator, worker), _ = arguments_of_children("serve", DEMO)
+    (coordinator, worker), _ = arguments_of_children("serve", DEMO, "--http", "off")
     assert set(named(coordinator)) == {"--model", "--workers", "--notify-fd", "--die-with-parent", "--max-seqs",
                                        "--max-step-tokens"}, coordinator
     assert set(named(worker)) == {"--model", "--connect", "--die-with-parent"}, worker

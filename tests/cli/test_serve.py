@@ -5,10 +5,13 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import urllib.request
 
 from cli_tools import BIN, INGOT, ok
 import tap
+import temp_dir
 from cluster import DEMO, ROOT, Cluster, children, command_of
 
 
@@ -148,6 +151,60 @@ def a_stopped_rank_of_two_groups_is_replaced():
         answer = client.generate(text=b"Once", max_tokens=40, sampling={"ignore_eos": True})
         assert answer.finish and len(answer.ids[0]) == 40
         assert gone(victims)
+
+
+@tap.case
+def http_is_served_and_started_again():
+    with Cluster(DEMO, threads=1, http="127.0.0.1:0") as c:
+        def address():
+            return re.findall(r"gateway listening at http://(\S+)", c.log())
+
+        def gateways():
+            return [p for p in children(c.serve.pid) if command_of(p).endswith("ingot-gateway")]
+
+        def models(at):
+            with urllib.request.urlopen(f"http://{at}/v1/models", timeout=tap.LIMIT) as r:
+                return [m["id"] for m in json.loads(r.read())["data"]]
+        tap.wait_for(lambda: "HTTP at http://" in c.log(), "both addresses are printed")
+        (at,) = address()
+        assert f"HTTP at http://{at}/v1" in c.log()
+        tap.wait_for(lambda: ready(at), "the gateway is connected")
+        assert models(at) == ["demo-model"]
+        (pid,) = gateways()
+        os.kill(pid, signal.SIGKILL)
+        tap.wait_for(lambda: len(address()) == 2 and ready(address()[1]), "the gateway is started again")
+        assert models(address()[1]) == ["demo-model"]
+        pids = children(c.serve.pid)
+        c.serve.send_signal(signal.SIGTERM)
+        assert c.serve.wait(tap.LIMIT) == 0
+        assert gone(pids)
+
+
+def ready(at):
+    try:
+        with urllib.request.urlopen(f"http://{at}/ready", timeout=tap.LIMIT) as r:
+            return r.status == 200
+    except OSError:
+        return False
+
+
+@tap.case
+def a_taken_port_of_http_is_said():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        at = f"127.0.0.1:{s.getsockname()[1]}"
+        with Cluster(DEMO, threads=1, http=at) as c:
+            tap.wait_for(lambda: f"{at} is in use: serving goes on without HTTP" in c.log(), "it is said")
+            tap.wait_for(lambda: "Ready at" in c.log(), "it serves")
+            assert c.clients[0].generate(text=b"a", max_tokens=2).finish
+            assert "HTTP at" not in c.log()
+    for address in ("nonsense", "0.0.0.0:0"):
+        with temp_dir.folder() as folder:
+            p = subprocess.run([INGOT, "serve", DEMO, "--listen", f"ipc://{folder}/c", "--http", address],
+                               capture_output=True, text=True, timeout=tap.LIMIT,
+                               env={k: v for k, v in os.environ.items() if k != "INGOT_API_KEY"})
+        assert p.returncode == 2 and "gateway cannot serve" in p.stderr, p
 
 
 @tap.case

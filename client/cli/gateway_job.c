@@ -1,0 +1,138 @@
+#include "client/cli/gateway_job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+
+enum {
+    RESTART_US = 1000 * 1000,
+    STOP_US = 2 * 1000 * 1000,
+    EXIT_OPTIONS = 2, /* of ingot-gateway */
+    EXIT_IN_USE = 3,
+};
+
+void gateway_job_init(struct gateway_job *g, const char *http)
+{
+    *g = (struct gateway_job){.http = strcmp(http, "off") == 0 ? NULL : http, .notify_fd = -1};
+}
+
+bool gateway_job_is_settled(const struct gateway_job *g)
+{
+    return !g->http || *g->address;
+}
+
+static enum status start(struct gateway_job *g)
+{
+    struct child_args a = {.n = 0};
+    char path[MAX_PATH_LEN];
+    int fd[2];
+    TRY(child_find("ingot-gateway", path));
+    if (pipe(fd) != 0)
+        FAIL(ST_IO, "cannot make a pipe: %s", strerror(errno));
+    fcntl(fd[0], F_SETFD, FD_CLOEXEC);
+    fcntl(fd[0], F_SETFL, O_NONBLOCK);
+    fcntl(fd[1], F_SETFD, FD_CLOEXEC);
+    child_arg(&a, path);
+    child_argf(&a, "--connect=%s", g->endpoint);
+    child_argf(&a, "--http=%s", g->http);
+    child_arg(&a, "--die-with-parent");
+    child_argf(&a, "--notify-fd=%d", fd[1]);
+    enum status st = child_start(&g->pid, &a, fd[1]);
+    close(fd[1]);
+    g->notify_fd = fd[0];
+    g->start_at_us = 0;
+    return st;
+}
+
+static void read_address(struct gateway_job *g)
+{
+    char line[160];
+    ssize_t n = g->notify_fd >= 0 ? read(g->notify_fd, line, sizeof line - 1) : 0;
+    if (n <= 0)
+        return;
+    line[n] = '\0';
+    if (sscanf(line, "listening %127s", g->address) != 1)
+        g->address[0] = '\0';
+}
+
+static void forget(struct gateway_job *g)
+{
+    if (g->notify_fd >= 0)
+        close(g->notify_fd);
+    g->notify_fd = -1;
+    g->pid = 0;
+}
+
+static enum status on_end(struct gateway_job *g, int wait_status)
+{
+    char why[64];
+    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
+    child_end_text(wait_status, why, sizeof why);
+    forget(g);
+    if (code == EXIT_OPTIONS)
+        FAIL(ST_RANGE, "the gateway cannot serve at --http %s: see its message above", g->http);
+    if (code == EXIT_IN_USE) {
+        log_line(LOG_WARN,
+                 "%s is in use: serving goes on without HTTP; --http ADDR:PORT takes another "
+                 "address, --http off none",
+                 g->http);
+        g->http = NULL;
+    } else if (!*g->address) {
+        log_line(LOG_WARN, "the gateway ended with %s: serving goes on without HTTP", why);
+        g->http = NULL;
+    } else {
+        log_line(LOG_WARN, "the gateway ended with %s: starting it again", why);
+        g->start_at_us = clock_us() + RESTART_US;
+    }
+    return ST_OK;
+}
+
+enum status gateway_job_poll(struct gateway_job *g, const char *endpoint)
+{
+    int ws;
+    if (!g->http || !endpoint)
+        return ST_OK;
+    g->endpoint = endpoint;
+    if (!g->pid && clock_us() >= g->start_at_us && start(g) != ST_OK) {
+        log_line(LOG_WARN, "serving goes on without HTTP: %s", status_text());
+        forget(g);
+        g->http = NULL;
+        return ST_OK;
+    }
+    read_address(g);
+    if (g->pid && waitpid(g->pid, &ws, WNOHANG) == g->pid)
+        return on_end(g, ws);
+    return ST_OK;
+}
+
+void gateway_job_drain(struct gateway_job *g)
+{
+    g->http = NULL; /* it is not started again */
+    if (g->pid)
+        kill(g->pid, SIGTERM);
+}
+
+void gateway_job_stop(struct gateway_job *g)
+{
+    uint64_t until = clock_us() + STOP_US;
+    if (!g->pid)
+        return;
+    kill(g->pid, SIGTERM);
+    kill(g->pid, SIGINT); /* the second one: now */
+    while (waitpid(g->pid, NULL, WNOHANG) == 0) {
+        if (clock_us() > until) {
+            kill(g->pid, SIGKILL);
+            waitpid(g->pid, NULL, 0);
+            break;
+        }
+        usleep(5000);
+    }
+    forget(g);
+}
