@@ -2,7 +2,8 @@
 #ifndef CLIENT_GATEWAY_OPENAI_ROUTES_H
 #define CLIENT_GATEWAY_OPENAI_ROUTES_H
 
-#include "client/gateway/gateway.h"
+#include "client/gateway/gateway_state.h"
+#include "client/gateway/http_server.h"
 
 void openai_serve_chat(struct gateway *g, const struct http_request *q, struct http_reply *r);
 void openai_serve_completions(struct gateway *g, const struct http_request *q,

@@ -261,7 +261,7 @@ struct ingot_event {
  * with a loop of their own; ingot_ping waits. */
 enum ingot_code ingot_probe(struct ingot_client *c);
 
-/* The next event of any request.  INGOT_TIMEOUT: nothing within timeout_ms.  INGOT_PEER: the server
+/* The next event of any request.  INGOT_TIMEOUT: none within timeout_ms.  INGOT_PEER: the server
  * has been silent for longer than its heartbeats allow. */
 enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms);
 

@@ -24,8 +24,9 @@ struct ingot_client {
     uint64_t heard_us;
     uint32_t n_running; /* requests without their terminal event */
     uint64_t next_id;
+    struct ingot_sample_end ends[MAX_ENDS]; /* of the last event, like sampling */
+    struct ingot_sampling sampling;
     char probe[INGOT_ID_SIZE]; /* the last ingot_probe, "": none */
-    struct ingot_sample_end ends[MAX_ENDS];
     struct ingot_model models[MAX_MODELS];
 };
 

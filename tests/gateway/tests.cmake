@@ -6,8 +6,9 @@ ingot_test(test_corpus_http ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c ${CMAKE
 target_compile_definitions(test_corpus_http PRIVATE CORPUS="http")
 add_executable(http_test_server ${dir}/http_test_server.c)
 target_link_libraries(http_test_server PRIVATE ingot_http PkgConfig::LIBEVENT)
-ingot_script_test(http_server COMMAND ${INGOT_PYTHON} tests/gateway/test_http_server.py)
-ingot_script_test(gateway COMMAND ${INGOT_PYTHON} tests/gateway/test_gateway.py)
+foreach(name http_server http_access gateway)
+  ingot_script_test(${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py)
+endforeach()
 # the API before a coordinator and a worker: raw HTTP, then the clients that people use
 foreach(name openai clients)
   ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster SERIAL)

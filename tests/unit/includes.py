@@ -65,8 +65,16 @@ FOLDER_CYCLES = {
         "backend.h is the interface that every backend implements; registry.c lists the backends",
 }
 
+# Cycles between modules that stay, and why.
+MODULE_CYCLES = {
+    "client/gateway/http_conn client/gateway/http_server":
+        "http_conn.h holds the server and its connections, which one state machine moves",
+}
+
 # Cycles of calls that stay, because the data or the language is recursive.
 RECURSION = {
+    "client/gateway/http_conn client/gateway/http_reply client/gateway/http_server":
+        "a connection's input makes a reply, whose end lets the connection read on or close and leave the server",
     "coordinator/jinja/call coordinator/jinja/eval coordinator/jinja/exec":
         "an expression calls a macro, whose body is statements, which contain expressions",
     "coordinator/jinja/parse_expr coordinator/jinja/parse_postfix":
@@ -234,7 +242,7 @@ def no_cycles_between_modules():
         for to, why in reached(m, {m}):
             if to != m:
                 modules_needed[m].setdefault(to, set()).update(why)
-    check_cycles(modules_needed, {}, lambda why: ", ".join(sorted(why)))
+    check_cycles(modules_needed, MODULE_CYCLES, lambda why: ", ".join(sorted(why)))
 
 
 def objects():

@@ -1,0 +1,16 @@
+/* What the handlers of all routes share; made by main, used on the loop's thread alone. */
+#ifndef CLIENT_GATEWAY_GATEWAY_STATE_H
+#define CLIENT_GATEWAY_GATEWAY_STATE_H
+
+#include "client/gateway/api_keys.h"
+#include "client/gateway/model_names.h"
+#include "client/gateway/upstream.h"
+
+struct gateway {
+    struct api_keys keys;
+    struct model_names names;
+    struct upstream *upstream;
+    int64_t started; /* s since 1970 */
+};
+
+#endif
