@@ -68,7 +68,7 @@ if ! cmake --preset release "${options[@]}" >"$log" 2>&1; then
   fail "configuring failed; the whole log is $log"
 fi
 if ! cmake --build build/release -j "$(getconf _NPROCESSORS_ONLN)" \
-  --target ingot-cli ingot-coordinator ingot-worker ingot-text ingot-journal ingot-quantize 2>&1 | tee -a "$log" | progress; then
+  --target ingot-cli ingot-coordinator ingot-gateway ingot-worker ingot-text ingot-journal ingot-quantize 2>&1 | tee -a "$log" | progress; then
   grep -E 'error|Error|FAILED' "$log" | head -n 20 >&2
   fail "the build failed; the whole log is $log"
 fi
@@ -80,8 +80,10 @@ run=$(mktemp -d "${TMPDIR:-/tmp}/ingot-quickstart-XXXXXX")
 serve_log=build/quickstart-serve.log
 if [ "$keep" = 1 ]; then
   endpoint=tcp://127.0.0.1:5555
+  http=127.0.0.1:8080
 else
   endpoint=ipc://$run/clients
+  http=127.0.0.1:0 # any free port
 fi
 
 serve_pid=
@@ -100,7 +102,7 @@ trap 'exit 143' TERM
 # a process group of its own when it stays, so that Ctrl-C on this terminal does not end it
 detach=()
 if [ "$keep" = 1 ] && command -v setsid >/dev/null; then detach=(setsid); fi
-"${detach[@]}" "$ingot" serve deploy/demo-model --tp 2 --listen "$endpoint" </dev/null >"$serve_log" 2>&1 &
+"${detach[@]}" "$ingot" serve deploy/demo-model --tp 2 --listen "$endpoint" --http "$http" </dev/null >"$serve_log" 2>&1 &
 serve_pid=$!
 for _ in $(seq 600); do
   grep -q '^Ready' "$serve_log" && break
@@ -118,6 +120,16 @@ printf '%s' "$plain"
 say "4/4 a chat request"
 printf '> %s\n' "$question"
 "$ingot" generate --connect "$endpoint" --message "$question" --temperature 0 --max-tokens 200
+
+url=$(sed -n 's@^HTTP at \([^ ]*\).*@\1@p' "$serve_log")
+if [ -n "$url" ] && command -v curl >/dev/null; then
+  echo
+  say "the same API that OpenAI's clients speak"
+  body='{"messages": [{"role": "user", "content": "What is Ingot?"}], "temperature": 0, "max_tokens": 60}'
+  printf "> curl %s/chat/completions -d '%s'\n" "$url" "$body"
+  curl -sS --retry 20 --retry-connrefused --retry-delay 1 "$url/chat/completions" -d "$body"
+  echo
+fi
 
 echo
 if [ "$keep" = 1 ]; then

@@ -242,6 +242,8 @@ def quickstart_from_a_finished_build():
     assert p.returncode == 0, (p.stdout[-2000:], p.stderr[-2000:])
     answer = p.stdout.split("> What is Ingot?\n")[1].split("\n==")[0]
     assert len(answer) > 20 and "nothing is left running" in p.stdout, p.stdout
+    if shutil.which("curl"):
+        assert '"object":"chat.completion"' in p.stdout, p.stdout
 
 
 tap.main()
