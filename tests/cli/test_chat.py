@@ -6,7 +6,6 @@ import pathlib
 import signal
 import stat
 import termios
-import time
 
 from cli_tools import PROMPT, Terminal, ingot, ok
 from made_up_server import Held, Server, prompt_of, turns_of
@@ -57,13 +56,6 @@ class Chat:
 
     def sent(self):
         return [r.chat.turn[-1].content.decode() for r in self.server.requests]
-
-
-def wait_until(holds):
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def history_of(home):
@@ -252,7 +244,7 @@ def ctrl_c_in_an_answer():
         c.t.type("two\r")
         c.t.until("Deaf")
         c.t.type(CTRL_C)
-        wait_until(lambda: len(c.server.cancelled) == 2)
+        tap.wait_for(lambda: len(c.server.cancelled) == 2)
         c.t.type(CTRL_C)  # the server does not end it: the second one does not wait
         c.t.until(PROMPT)
         assert "Fine." in c.say("three\r")
@@ -404,7 +396,7 @@ def the_terminal_is_as_before():
             usual = t.mode()
             assert t.is_usual()
             assert PASTE_ON in t.until(PROMPT)
-            wait_until(lambda: not t.is_usual())
+            tap.wait_for(lambda: not t.is_usual())
             t.type("half a line")
             t.until("line")
             if isinstance(how, str):
@@ -445,11 +437,11 @@ def ctrl_z_and_back():
             c.t.until(text)
             c.t.type("\x1a")
             c.t.until(PASTE_OFF)
-            wait_until(lambda: pathlib.Path(f"/proc/{c.t.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
+            tap.wait_for(lambda: pathlib.Path(f"/proc/{c.t.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
             assert c.t.is_usual()
             os.kill(c.t.pid, signal.SIGCONT)
             assert PASTE_ON in c.t.until("half a line")
-            wait_until(lambda: not c.t.is_usual())
+            tap.wait_for(lambda: not c.t.is_usual())
         c.say(" goes on\r")
         assert c.sent() == ["half a line and more goes on"], c.sent()
 

@@ -20,22 +20,11 @@ import zmq  # noqa: E402
 from cluster import BIN, DEMO, Parts, mpirun_command  # noqa: E402
 from experts_model import write_safetensors  # noqa: E402
 
-PATIENCE = 120
 REFUSED, MODEL = 5, 3  # exit codes of ingot-worker
 
 
-def await_true(what, *args):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        got = what(*args)
-        if got:
-            return got
-        time.sleep(0.02)
-    raise TimeoutError(what)
-
-
 def logged(c, text):
-    await_true(lambda: text in c.log())
+    tap.wait_for(lambda: text in c.log(), text)
 
 
 def copy_of_demo(folder, name):
@@ -77,7 +66,7 @@ CHANGES = [(change_config, "the weights digest (configuration and weights) diffe
 
 
 def check_refused(c, group, text):
-    assert group.wait(PATIENCE) == REFUSED, c.log()
+    assert group.wait(tap.LIMIT) == REFUSED, c.log()
     assert text in c.log(), text
 
 
@@ -156,7 +145,7 @@ def other_numerics_are_refused_while_a_group_has_some():
         assert "kv-i8" in c.log()
         # once no group is here and no answer is half made another id may come
         os.kill(c.worker_pids()[0], signal.SIGKILL)
-        await_true(lambda: not c.clients[0].call("Stats")[1].group)
+        tap.wait_for(lambda: not c.clients[0].call("Stats")[1].group)
         c.group(args=("--kv-dtype", "int8"))
         c.clients[0].wait_ready()
 
@@ -176,7 +165,7 @@ def begin_two(client):
 
 def read_to_end(client, answers, rids):
     while not all(answers[r].terminals for r in rids):
-        name, m = client.recv(PATIENCE)
+        name, m = client.recv(tap.LIMIT)
         answers[m.request_id].take(name, m)
 
 
@@ -251,8 +240,8 @@ def a_group_without_a_digest_serves_but_replaces_none():
     with temp_dir.folder() as folder:
         model = large_model(folder, "large")
         with Parts(model) as c:
-            digest = await_true(lambda: all(group_weights(c)) and group_weights(c))[0]
-            await_true(lambda: c.clients[0].call("Models")[1].model[0].weights_from == "own")
+            digest = tap.wait_for(lambda: all(group_weights(c)) and group_weights(c))[0]
+            tap.wait_for(lambda: c.clients[0].call("Models")[1].model[0].weights_from == "own")
             assert c.clients[0].call("Models")[1].model[0].weights_digest.hex() == digest
         c = Parts(model, coordinator=("--weights-digest", digest, "--max-seqs", "1"))
         lock = Locked(c.cache, model / "model.safetensors")
@@ -292,7 +281,7 @@ def a_group_whose_late_digest_differs_is_refused():
         with c:
             group = c.group(other)
             c.clients[0].wait_ready()  # it may serve
-            await_true(lambda: c.clients[0].call("Models")[1].model[0].weights_from == "own")
+            tap.wait_for(lambda: c.clients[0].call("Models")[1].model[0].weights_from == "own")
             rid = c.clients[0].start(text=b"Once", max_tokens=400, sampling={"ignore_eos": True})
             answers = {rid: ic.Answer()}
             while not answers[rid].ids.get(0):
@@ -319,17 +308,17 @@ def ranks_with_other_weights_are_no_group():
         late = copy_of_demo(folder, "late")
         change_late_byte(late)
         with Parts(DEMO, groups=0) as c:
-            assert start_mixed(c, DEMO, late).wait(PATIENCE) == MODEL, c.log()
+            assert start_mixed(c, DEMO, late).wait(tap.LIMIT) == MODEL, c.log()
             assert "rank 1 has other weights than rank 0" in c.log()
         # large ones are served with until the digests are known
         model, other = large_model(folder, "large"), large_model(folder, "other", 1)
         with Parts(model, groups=0) as c:
-            assert start_mixed(c, model, other).wait(PATIENCE) != 0
+            assert start_mixed(c, model, other).wait(tap.LIMIT) != 0
             assert "rank 1 has other weights than rank 0" in c.log()
         with Parts(model, groups=0) as c:
             start_mixed(c, model, model)
             c.clients[0].wait_ready()
-            await_true(lambda: all(group_weights(c)))
+            tap.wait_for(lambda: all(group_weights(c)))
 
 
 # ---- Hellos that cannot be ----
@@ -351,7 +340,7 @@ class FakeGroup:
 
     def reply(self):
         """Name and message of what comes next."""
-        assert self.sock.poll(PATIENCE * 1000), "no reply"
+        assert self.sock.poll(tap.LIMIT * 1000), "no reply"
         frame = self.sock.recv()
         number = ic.HEADER.unpack_from(frame)[3]
         name = next(k.capitalize() for k, v in WORKER_TYPES.items() if v == number)
