@@ -13,9 +13,14 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
+static inline bool everything(void)
+{
+    return getenv("INGOT_ALL") != NULL;
+}
+
 static inline bool reduced(void)
 {
-    return SANITIZED && !getenv("INGOT_ALL");
+    return SANITIZED && !everything();
 }
 
 /* n, or `few` under a sanitizer. */

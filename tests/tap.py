@@ -26,7 +26,7 @@ class Skip(Exception):
     pass
 
 
-def wait_for(condition, what):
+def wait_for(condition, what="what the test waits for"):
     """Until condition() is true; its value."""
     end = time.monotonic() + LIMIT
     while not (value := condition()):

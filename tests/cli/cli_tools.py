@@ -83,7 +83,7 @@ class Terminal:
         """Writes text, or bytes; reads meanwhile, so that neither side waits for the other."""
         data = text if isinstance(text, bytes) else text.encode()
         while data:
-            readable, writable, _ = select.select([self.fd], [self.fd], [], 30)
+            readable, writable, _ = select.select([self.fd], [self.fd], [], LIMIT)
             assert readable or writable, "the program does not read"
             if readable:
                 assert self._read(), self.seen

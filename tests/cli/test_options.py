@@ -23,7 +23,7 @@ COORDINATOR_DEFAULTS = {"max-seqs", "max-step-tokens"}
 
 def options(command):
     """name -> its text in --help, blanks as one."""
-    text = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    text = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=tap.LIMIT, check=True).stdout
     found, name = {}, None
     for line in text.splitlines():
         m = re.match(r"  --(\[no-\])?([a-z0-9-]+)(.*)", line)
@@ -61,7 +61,7 @@ def help_has_groups_and_examples():
     """Groups in --help of what has many options, examples in that of every program."""
     commands = [*HELPS.values(), *([BIN / f"ingot-{p}"] for p in ("text", "journal", "quantize"))]
     for command in commands:
-        text = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+        text = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=tap.LIMIT, check=True).stdout
         groups = re.findall(r"^([A-Z][^:\n]*):$", text, re.M)
         assert re.search(r"Examples?:\n  ingot", text) or command[-1] == "chat", (command, text[-500:])
         assert "xit codes" in text, command
@@ -102,7 +102,7 @@ def arguments_of_children(*args):
         for name in ("ingot-coordinator", "ingot-worker"):
             (d / name).write_text(FAKE.format(dir=d))
             (d / name).chmod(0o755)
-        p = subprocess.run([alone, *map(str, args)], capture_output=True, text=True, timeout=60)
+        p = subprocess.run([alone, *map(str, args)], capture_output=True, text=True, timeout=tap.LIMIT)
         assert p.returncode in (1, 2), (p.returncode, p.stderr)
         return [(d / f"{n}.args").read_text().splitlines() for n in ("ingot-coordinator", "ingot-worker")], p
 
@@ -160,10 +160,10 @@ def defaults_are_not_passed_on():
 
 @tap.case
 def options_that_do_not_fit_are_refused():
-    p = subprocess.run([INGOT, "serve", DEMO, "--name", "x" * 20000], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([INGOT, "serve", DEMO, "--name", "x" * 20000], capture_output=True, text=True, timeout=tap.LIMIT)
     assert p.returncode == 1 and "too long" in p.stderr, p
     p = subprocess.run([INGOT, "inspect", DEMO, "--pack-cache", "x" * 20000], capture_output=True, text=True,
-                       timeout=60)
+                       timeout=tap.LIMIT)
     assert p.returncode == 2 and "too long" in p.stderr, p
 
 
@@ -172,7 +172,7 @@ def print_config_shows_what_is_in_effect():
     for program, extra in [("ingot-coordinator", ["--drain-ms", "5"]),
                            ("ingot-worker", ["--connect", "ipc:///nowhere/x", "--peer-ms", "500"])]:
         p = subprocess.run([BIN / program, "--model", "/no/such/model", "--print-config", *extra],
-                           capture_output=True, text=True, timeout=60)
+                           capture_output=True, text=True, timeout=tap.LIMIT)
         assert p.returncode in (2, 3), p
         lines = p.stderr.splitlines()
         assert lines[0].startswith(program), lines[0]
@@ -184,7 +184,7 @@ def print_config_shows_what_is_in_effect():
 @tap.case
 def ranks_that_tp_does_not_count():
     p = subprocess.run([BIN / "ingot-worker", "--model", DEMO, "--connect", "ipc:///nowhere/x", "--tp", "2"],
-                       capture_output=True, text=True, timeout=60)
+                       capture_output=True, text=True, timeout=tap.LIMIT)
     assert p.returncode == 2 and "--tp 2: this group has 1 rank" in p.stderr, p
     assert len(json.loads(ok("inspect", DEMO, "--tp", "2", "--json"))["ranks"]) == 2
 
@@ -193,7 +193,7 @@ def ranks_that_tp_does_not_count():
 def serve_warns_of_ranks_with_other_bits():
     for tp in (1, 2, 3, 4, 5, 6, 8, 16):
         p = subprocess.run([INGOT, "serve", "/no/such/model", "--tp", str(tp), "--listen", "ipc:///tmp/ingot-nowhere"],
-                           capture_output=True, text=True, timeout=60)
+                           capture_output=True, text=True, timeout=tap.LIMIT)
         warned = f"--tp {tp}: answers differ in bits from those of 1, 2, 4 and 8 ranks" in p.stderr
         assert p.returncode == 2 and warned == (tp not in (1, 2, 4, 8)), (tp, p.stderr)
 
@@ -209,7 +209,7 @@ def version_of_every_program_and_command():
     commands += [[BIN / "ingot-text", c, "--version"] for c in ("tokenize", "detokenize", "template")]
     builds = set()
     for c in commands:
-        p = subprocess.run(c, capture_output=True, text=True, timeout=60)
+        p = subprocess.run(c, capture_output=True, text=True, timeout=tap.LIMIT)
         lines = p.stdout.splitlines()
         assert p.returncode == 0 and not p.stderr and len(lines) >= 2, (c, p)
         assert re.fullmatch(r"ingot(-[a-z]+| [a-z]+)? \d+\.\d+\.\d+", lines[0]), (c, lines)

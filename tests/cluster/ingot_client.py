@@ -69,7 +69,7 @@ class Client:
         self.sock.connect(endpoint)
         self.timeout = timeout
         self.tenant = tenant or os.urandom(16)  # who knows it can attach to the requests
-        self.backlog = []
+        self.backlog = []  # came while call() waited for its answer
         if hello:
             self.send("Hello", major_min=1, major_max=1, client="python", tenant=self.tenant)
             name, self.welcome = self.recv()
@@ -86,6 +86,9 @@ class Client:
 
     def recv(self, timeout=None):
         """Next message, without the server's probes."""
+        return self.backlog.pop(0) if self.backlog else self._next(timeout)
+
+    def _next(self, timeout=None):
         end = time.monotonic() + (timeout or self.timeout)
         while True:
             left = end - time.monotonic()
@@ -99,7 +102,7 @@ class Client:
         rid = uuid.uuid4().hex
         self.send(name, request_id=rid, **fields)
         while True:
-            got, m = self.recv()
+            got, m = self._next()
             if m.request_id == rid:
                 return got, m
             self.backlog.append((got, m))

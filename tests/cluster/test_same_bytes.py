@@ -19,7 +19,7 @@ MODEL = model("stories260K") or DEMO
 
 def executes(isa):
     """Can the worker's CPU backend run this instruction set on this machine?"""
-    return subprocess.run([BIN / "ingot-worker", "--model", DEMO, "--isa", isa, "--inspect"], timeout=60,
+    return subprocess.run([BIN / "ingot-worker", "--model", DEMO, "--isa", isa, "--inspect"], timeout=tap.LIMIT,
                           capture_output=True).returncode == 0
 
 

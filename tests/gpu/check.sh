@@ -297,7 +297,7 @@ mpi_row() {
 
 suite ops 120 "$ops" "${few[@]}"
 suite same-bytes 150 "$model" "${models[@]}" --only same "${few[@]}"
-suite rank 60 "$bin/gpu_rank$emulated" "${models[@]:0:2}"
+suite rank 60 "$bin/gpu_rank$emulated" "${models[@]:0:2}" "${few[@]}"
 suite ranks 90 "$model" "${models[@]}" --only ranks
 mpi_row
 suite golden 90 "$model" "${models[@]}" --only golden "${few[@]}"

@@ -259,7 +259,7 @@ static const struct model_row {
     enum dtype kv;
     bool few;
 } rows[] = {
-    {"llama-gqa", DT_BF16, true},      {"llama-sharded-bf16", DT_BF16, true},
+    {"llama-gqa", DT_BF16, false},     {"llama-sharded-bf16", DT_BF16, true},
     {"llama-gqa", DT_F32, false},      {"llama-tied-f16", DT_F16, false},
     {"mistral-window", DT_F32, false}, {"qwen3", DT_BF16, false},
     {"qwen2", DT_F32, false},          {"qwen3", DT_I8, false},

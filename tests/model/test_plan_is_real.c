@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "data.h"
+#include "effort.h"
 
 #define OPTIONS                                                                                    \
     "--connect none --model none --max-seqs 4 --max-step-tokens 512 --max-ctx 512 --threads "
@@ -54,6 +55,13 @@ static void run_ranks(int world, const char *model, const char *options, struct 
         cr_skip_test("the system does not tell what a process takes");
 }
 
+/* What is between others in every respect. */
+static void only_with_all(void)
+{
+    if (!everything())
+        cr_skip_test("with tests/run.sh --all");
+}
+
 static void check_share(const char *model, int world, const char *options)
 {
     struct answer a[MAX_WORLD];
@@ -73,6 +81,7 @@ Test(plan, bf16)
 
 Test(plan, bf16_int8_kv)
 {
+    only_with_all();
     check_share("200m bf16", 1, "1 --kv-memory 160M --kv-dtype int8");
 }
 
@@ -111,6 +120,7 @@ Test(plan, stories)
 #ifdef MPIRUN
 Test(plan, q8_0_shm_2)
 {
+    only_with_all();
     check_share("200m q8_0", 2, "1 --kv-memory 160M --coll shm");
 }
 
@@ -121,6 +131,7 @@ Test(plan, q8_0_shm_4_int8_kv)
 
 Test(plan, q8_0_mpi_2)
 {
+    only_with_all();
     check_share("200m q8_0", 2, "1 --kv-memory 160M --coll mpi");
 }
 

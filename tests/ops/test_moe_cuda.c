@@ -26,17 +26,25 @@ static void close_be(struct backend *be)
     backend_ops_of(be)->close(be);
 }
 
+/* Every type's kernels have the same memory accesses but for an element's size: under a sanitizer
+ * case `number` has one type, the next case the next one. */
+static bool left_out(size_t type, int32_t number)
+{
+    return reduced() && type != (size_t)number % ARRAY_LEN(types);
+}
+
 /* All types; E, k and T choose the kernel: up to 16, up to 127 and more rows an expert. */
 static void check(int32_t E, int32_t k, int32_t D, int32_t F, int32_t T)
 {
     struct backend *be = open_named("cuda");
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        if (left_out(i, E))
+            continue;
         struct layer l = make_layer(types[i], E, k, D, F, T);
         emulator_seed(0);
         check_order(be, be, &l, "the stated order");
         emulator_seed(77);
-        if (types[i] == DT_BF16 || !reduced())
-            check_worlds(be, &l);
+        check_worlds(be, &l);
         free_layer(&l);
     }
     close_be(be);
@@ -65,6 +73,8 @@ Test(moe_cuda, long_sums)
 {
     struct backend *be = open_named("cuda");
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        if (left_out(i, 1))
+            continue;
         struct layer few = make_layer(types[i], 3, 2, 2200, 24, 2);
         struct layer wide = make_layer(types[i], 2, 1, 20, 4300, 3);
         check_order(be, be, &few, "segments of x");
@@ -108,6 +118,8 @@ static void alone(struct backend *be, const struct layer *l, const float *got, i
 Test(moe_cuda, more_pairs_than_a_chunk)
 {
     enum { E = 8, K = 8, D = 6, T = 2050 };
+    if (reduced())
+        cr_skip_test("long under a sanitizer: with tests/run.sh --all");
     struct backend *be = open_named("cuda");
     struct layer l = make_layer(DT_BF16, E, K, D, 9, T);
     float *got = malloc((size_t)T * D * sizeof *got);
@@ -122,6 +134,8 @@ Test(moe_cuda, more_pairs_than_a_chunk)
 Test(moe_cuda, columns_in_parts)
 {
     enum { D = 500 };
+    if (reduced())
+        cr_skip_test("long under a sanitizer: with tests/run.sh --all");
     struct backend *be = open_named("cuda");
     struct layer l = make_layer(DT_BF16, 4, 2, D, 16, 1090);
     uint64_t before = emulator_launches();
@@ -239,6 +253,8 @@ Test(moe_cuda, one_recording_serves_any_choice_of_experts)
     struct backend *be = open_named("cuda");
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
         for (int32_t T = 1; T <= 33; T += 16) {
+            if (left_out(i, T / 16))
+                continue;
             struct layer l = make_layer(types[i], 5, 2, 40, 24, T);
             check_recorded(be, &l);
             free_layer(&l);
