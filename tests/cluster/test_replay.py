@@ -24,20 +24,26 @@ def a_run_with_a_kill_replays():
             Cluster(MODEL, tp=2, extra=["--kv-blocks", "40", "--journal", f"{tmp}/journal"]) as c:
         folder = pathlib.Path(tmp) / "journal"
         client = c.clients[0]
-        rids = [client.start(text=f"Tale {i}".encode(), max_tokens=120, n=1 + i % 3,
-                             sampling={"temperature": 0.9, "top_k": 40, "seed": i, "ignore_eos": True})
-                for i in range(12)]
-        while client.recv()[0] != "Delta":
-            pass
-        client.send("Cancel", request_id=rids[3])
-        os.kill(c.worker_pids()[-1], signal.SIGKILL)
-        finished = set()
-        while len(finished) < len(rids):
-            name, m = client.recv()
-            if name in ("Finish", "Error", "Rejected"):
-                finished.add(m.request_id)
-        stats = client.call("Stats")[1]
-        assert stats.recoveries >= 1 and stats.preemptions > 0 and stats.steps_overlapped > 0, stats
+        rids = []
+
+        def lost_in_the_middle():
+            rids[:] = [client.start(text=f"Tale {i}".encode(), max_tokens=120, n=1 + i % 3,
+                                    sampling={"temperature": 0.9, "top_k": 40, "seed": i, "ignore_eos": True})
+                       for i in range(12)]
+            while client.recv()[0] != "Delta":
+                pass
+            client.send("Cancel", request_id=rids[3])
+            os.kill(c.worker_pids()[-1], signal.SIGKILL)
+            finished = set()
+            while len(finished) < len(rids):
+                name, m = client.recv()
+                if name in ("Finish", "Error", "Rejected"):
+                    finished.add(m.request_id)
+            stats = client.call("Stats")[1]
+            assert stats.preemptions > 0 and stats.steps_overlapped > 0, stats
+            return stats.recoveries >= 1
+
+        tap.race(lost_in_the_middle)
         again = client.generate(text=b"Tale 5", max_tokens=120, n=3,
                                 sampling={"temperature": 0.9, "top_k": 40, "seed": 5, "ignore_eos": True})
         stranger = c.client()
