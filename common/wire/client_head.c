@@ -3,63 +3,9 @@
 
 #include "common/utf8.h"
 #include "common/wire/client_msg.h"
+#include "common/wire/pb_scan.h"
 
-enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* wire types of protobuf */
 enum { FIELD_REQUEST_ID = 1 };
-
-struct scan {
-    const uint8_t *p;
-    size_t n; /* bytes left */
-};
-
-/* base-128, least significant group first, at most ten bytes */
-static enum status take_varint(struct scan *s, uint64_t *out)
-{
-    *out = 0;
-    for (unsigned i = 0; i < 10 && i < s->n; i++) {
-        *out |= (uint64_t)(s->p[i] & 0x7f) << (7 * i);
-        if (s->p[i] < 0x80) {
-            s->p += i + 1;
-            s->n -= i + 1;
-            return ST_OK;
-        }
-    }
-    FAIL(ST_FORMAT, "the message is cut off or not protobuf");
-}
-
-static enum status take_bytes(struct scan *s, uint64_t n, struct wire_bytes *out)
-{
-    if (n > s->n)
-        FAIL(ST_FORMAT, "the message is cut off or not protobuf");
-    *out = (struct wire_bytes){s->p, (size_t)n};
-    s->p += n;
-    s->n -= (size_t)n;
-    return ST_OK;
-}
-
-/* The next field: its number, and its bytes when it has the wire type BYTES, else data NULL. */
-static enum status take_field(struct scan *s, uint64_t *number, struct wire_bytes *value)
-{
-    uint64_t tag, n = 0;
-    struct wire_bytes skipped;
-    TRY(take_varint(s, &tag));
-    *number = tag >> 3;
-    *value = (struct wire_bytes){NULL, 0};
-    switch (tag & 7) {
-    case VARINT:
-        return take_varint(s, &n);
-    case FIXED64:
-        return take_bytes(s, 8, &skipped);
-    case FIXED32:
-        return take_bytes(s, 4, &skipped);
-    case BYTES:
-        TRY(take_varint(s, &n));
-        return take_bytes(s, n, value);
-    default:
-        FAIL(ST_FORMAT, "field %llu has the wire type %u, which protobuf 2 and 3 do not use",
-             (unsigned long long)*number, (unsigned)(tag & 7));
-    }
-}
 
 static enum status take_id(struct request_head *out, struct wire_bytes id)
 {
@@ -127,11 +73,11 @@ enum status client_msg_head(struct request_head *out, const void *data, size_t n
     out->type = (enum msg_type)f.type;
     if (out->type == MSG_HELLO)
         return ST_OK;
-    struct scan s = {f.body, f.n_body};
+    struct pb_scan s = {f.body, f.n_body};
     while (s.n) { /* to the end: of a field that comes twice the last one counts */
         uint64_t number;
         struct wire_bytes value;
-        TRY(take_field(&s, &number, &value));
+        TRY(pb_scan_field(&s, &number, &value));
         if (number == FIELD_REQUEST_ID) {
             *field = "request_id";
             TRY(take_id(out, value));

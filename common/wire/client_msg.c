@@ -201,16 +201,14 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
     const ProtobufCMessageDescriptor *d = request_descriptor(f.type);
     if (!d)
         FAIL(ST_UNSUPPORTED, "message type %u is not a request", f.type);
-    enum status st = pb_unpack(&m, d, f.body, f.n_body, mem);
+    enum status st = pb_unpack(&m, d, f.body, f.n_body, mem, field);
     memset(out, 0, sizeof *out);
     out->type = (enum msg_type)f.type;
     if (st != ST_OK) {
-        /* a message with unknown fields still has an id: the reply can name the request */
+        /* a message with a field at fault still has an id: the reply can name the request */
         const char *id = m && f.type != MSG_HELLO ? ((const Ingot__Ping *)m)->request_id : NULL;
         if (id && strlen(id) <= MAX_REQUEST_ID)
             *request_id = id;
-        if (m)
-            *field = pb_unknown_field(m, mem);
         return st;
     }
     if (out->type == MSG_HELLO) {

@@ -504,11 +504,12 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
 {
     struct frame f;
     ProtobufCMessage *m;
+    const char *field;
     TRY(frame_parse(&f, data, n));
     const ProtobufCMessageDescriptor *d = reply_descriptor(f.type);
     if (!d)
         FAIL(ST_UNSUPPORTED, "message type %u is not a reply", f.type);
-    TRY(pb_unpack(&m, d, f.body, f.n_body, mem));
+    TRY(pb_unpack(&m, d, f.body, f.n_body, mem, &field));
     memset(out, 0, sizeof *out);
     out->type = (enum msg_type)f.type;
     if (out->type == MSG_WELCOME)

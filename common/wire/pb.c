@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/wire/pb_scan.h"
+
 static void *mem_alloc(void *mem, size_t n)
 {
     return wire_mem_alloc(mem, n);
@@ -50,33 +52,57 @@ static const ProtobufCMessage *find_unknown(const ProtobufCMessage *msg, char *p
     return NULL;
 }
 
+/* Whether a string in the message holds NUL, where C would end it; path [MAX_PATH] is that field's.
+ * The nesting is that of desc: no message of the protocol contains itself. */
+static bool find_nul(const ProtobufCMessageDescriptor *desc, struct wire_bytes body, char *path)
+{
+    struct pb_scan s = {body.data, body.n};
+    size_t n_path = strlen(path);
+    while (s.n) {
+        const ProtobufCFieldDescriptor *f;
+        struct wire_bytes value;
+        uint64_t number;
+        if (pb_scan_field(&s, &number, &value) != ST_OK)
+            return false; /* groups: unknown fields, which are refused */
+        f = number <= UINT32_MAX ? protobuf_c_message_descriptor_get_field(desc, (unsigned)number)
+                                 : NULL;
+        if (!f || !value.data)
+            continue;
+        snprintf(path + n_path, MAX_PATH - n_path, "%s", f->name);
+        if (f->type == PROTOBUF_C_TYPE_STRING && memchr(value.data, 0, value.n))
+            return true;
+        if (f->type == PROTOBUF_C_TYPE_MESSAGE) {
+            snprintf(path + n_path, MAX_PATH - n_path, "%s.", f->name);
+            if (find_nul(f->descriptor, value, path))
+                return true;
+        }
+    }
+    path[n_path] = '\0';
+    return false;
+}
+
 enum status pb_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *desc,
-                      const uint8_t *body, size_t n, struct wire_mem *mem)
+                      const uint8_t *body, size_t n, struct wire_mem *mem, const char **field)
 {
     ProtobufCAllocator a = {mem_alloc, mem_free, mem};
     ProtobufCMessage *msg = protobuf_c_message_unpack(desc, &a, n, body);
+    char *path = wire_mem_alloc(mem, MAX_PATH);
     *out = NULL;
-    if (!msg && mem->exhausted)
+    if (mem->exhausted || !path)
         FAIL(ST_NOMEM, "a %s of %zu bytes needs more than %zu bytes of memory", desc->short_name, n,
              mem->cap);
     if (!msg)
         FAIL(ST_FORMAT, "%zu bytes are not a %s message", n, desc->short_name);
     *out = msg;
-    char path[MAX_PATH] = "";
+    path[0] = '\0';
+    *field = path;
     const ProtobufCMessage *in = find_unknown(msg, path);
     if (in)
         FAIL(ST_UNSUPPORTED, "unknown field %s: field number %u of %s", path,
              in->unknown_fields[0].tag, in->descriptor->short_name);
+    if (find_nul(desc, (struct wire_bytes){body, n}, path))
+        FAIL(ST_FORMAT, "%s is a string with NUL in it", path);
     return ST_OK;
-}
-
-const char *pb_unknown_field(const ProtobufCMessage *msg, struct wire_mem *mem)
-{
-    char *path = wire_mem_alloc(mem, MAX_PATH);
-    if (!path)
-        return "";
-    path[0] = '\0';
-    return find_unknown(msg, path) ? path : "";
 }
 
 enum status pb_pack(struct wire_bytes *out, uint16_t type, const ProtobufCMessage *msg,

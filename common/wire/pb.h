@@ -8,13 +8,12 @@
 #include "common/sha256.h"
 #include "common/wire/frame.h"
 
-/* Unpacks into mem; refuses unknown fields by their path (*out is set even then, else NULL). */
+/* Unpacks into mem.  Refuses unknown fields (ST_UNSUPPORTED) and strings with NUL (ST_FORMAT), whose
+ * path is *field then, in mem: "sampling.99", with the number for an unknown name.  *out is set even
+ * then; on other failures it is NULL. */
 MUST_CHECK enum status pb_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *desc,
-                                 const uint8_t *body, size_t n, struct wire_mem *mem);
-
-/* The path of the first unknown field, its number for its name ("sampling.99"), in mem; "" for
- * none. */
-const char *pb_unknown_field(const ProtobufCMessage *msg, struct wire_mem *mem);
+                                 const uint8_t *body, size_t n, struct wire_mem *mem,
+                                 const char **field);
 
 /* Header and packed message into mem. */
 MUST_CHECK enum status pb_pack(struct wire_bytes *out, uint16_t type, const ProtobufCMessage *msg,

@@ -1,6 +1,7 @@
 add_library(ingot_wire STATIC
   wire/frame.c
   wire/pb.c
+  wire/pb_scan.c
   wire/worker_msg.c
   wire/client_head.c
   wire/client_msg.c

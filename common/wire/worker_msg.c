@@ -233,11 +233,12 @@ enum status worker_msg_decode(struct worker_msg *out, const void *data, size_t n
 {
     struct frame f;
     ProtobufCMessage *m;
+    const char *field;
     TRY(frame_parse(&f, data, n));
     const ProtobufCMessageDescriptor *d = descriptor_of(f.type);
     if (!d)
         FAIL(ST_UNSUPPORTED, "message type %u is not one between coordinator and worker", f.type);
-    TRY(pb_unpack(&m, d, f.body, f.n_body, mem));
+    TRY(pb_unpack(&m, d, f.body, f.n_body, mem, &field));
     memset(out, 0, sizeof *out);
     out->type = (enum worker_type)f.type;
     switch (out->type) {

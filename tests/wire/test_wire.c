@@ -236,6 +236,38 @@ Test(wire, unknown_fields_are_named)
     cr_assert_str_eq(field, "sampling.99");
 }
 
+Test(wire, strings_with_nul_are_named)
+{
+    static const struct {
+        enum msg_type type;
+        const char *field;
+        const char *body;
+        size_t n;
+    } cases[] = {
+        {MSG_HELLO, "client",
+         "\x08\x01\x10\x01\x1a\x03"
+         "a\0b",
+         9},
+        {MSG_TOKENIZE, "model", "\x0a\x01r\x12\x01x\x22\x02m\0", 10},
+        /* chat (2) of ApplyTemplate: turn (1) with role (1) "u\0s" and content (2) "x" */
+        {MSG_APPLY_TEMPLATE, "chat.turn.role", "\x0a\x01r\x12\x0a\x0a\x08\x0a\x03u\0s\x12\x01x",
+         15},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct client_msg m;
+        const char *id, *field;
+        uint8_t bytes[64];
+        frame_header(bytes, (uint16_t)cases[i].type);
+        memcpy(bytes + FRAME_HEADER, cases[i].body, cases[i].n);
+        wire_mem_reset(&b);
+        cr_assert(client_msg_decode_request(&m, bytes, FRAME_HEADER + cases[i].n, &b, &id,
+                                            &field) == ST_FORMAT,
+                  "%zu: %s", i, status_text());
+        cr_assert_str_eq(field, cases[i].field);
+        cr_assert(strstr(status_text(), "NUL") != NULL, "%s", status_text());
+    }
+}
+
 static void refuse(struct msg_generate g, const char *word, const char *want_field)
 {
     struct client_msg m = {.type = MSG_GENERATE};
