@@ -1,10 +1,12 @@
 #include "coordinator/prompt.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/json/json_read.h"
 #include "common/json_escape.h"
 
 static enum status put(struct text_buf *out, const char *s)
@@ -71,12 +73,47 @@ static struct chat_text chat_text_of(struct wire_text t)
     return t.n ? (struct chat_text){t.data, t.n} : (struct chat_text){NULL, 0};
 }
 
+/* One JSON value of that type and nothing else: of two objects in one turn a template would see two
+ * messages. */
+static enum status check_json(struct wire_text t, enum json_type type, const char *path,
+                              const char **field)
+{
+    struct json_cursor c;
+    char why[256];
+    if (t.n == 0)
+        return ST_OK;
+    *field = path;
+    if (json_open(&c, t.data, t.n, NULL) != ST_OK) {
+        snprintf(why, sizeof why, "%s", status_text());
+        FAIL(ST_FORMAT, "%s: %s", path, why);
+    }
+    if (json_peek(&c) != type)
+        FAIL(ST_FORMAT, "%s is not a JSON %s", path, type == JSON_ARRAY ? "array" : "object");
+    *field = "chat";
+    return ST_OK;
+}
+
+static enum status check_chat(const struct msg_chat *chat, const char **field)
+{
+    *field = "chat";
+    TRY(check_json(chat->tools_json, JSON_ARRAY, "chat.tools_json", field));
+    TRY(check_json(chat->variables_json, JSON_OBJECT, "chat.variables_json", field));
+    for (uint32_t i = 0; i < chat->n_turns; i++)
+        TRY(check_json(chat->turns[i].json, JSON_OBJECT, "chat.turn.json", field));
+    if (chat->add_generation_prompt && chat->continue_final_message) {
+        *field = "chat.continue_final_message";
+        FAIL(ST_RANGE, "continue_final_message and add_generation_prompt exclude each other");
+    }
+    return ST_OK;
+}
+
 enum status prompt_render(const struct model_text *mt, const struct msg_chat *chat,
-                          struct text_buf *out)
+                          struct text_buf *out, const char **field)
 {
     struct text_buf messages = {0};
     struct tm now;
     time_t local_s = (time_t)(chat->clock_s + chat->zone_s);
+    TRY(check_chat(chat, field));
     if (!mt->chat)
         FAIL(ST_UNSUPPORTED, "this model has no chat template (%s): send text or tokens",
              mt->no_chat);
@@ -113,10 +150,10 @@ static enum status copy_ids(struct token_list *out, const int32_t *ids, uint32_t
 }
 
 static enum status chat_ids(const struct model_text *mt, const struct msg_chat *chat,
-                            unsigned flags, struct token_list *out)
+                            unsigned flags, struct token_list *out, const char **field)
 {
     struct text_buf text = {0};
-    enum status st = prompt_render(mt, chat, &text);
+    enum status st = prompt_render(mt, chat, &text, field);
     if (st == ST_OK)
         st = tokenizer_encode(mt->tok, text.data ? text.data : "", text.len, flags, out);
     text_buf_free(&text);
@@ -136,7 +173,7 @@ enum status prompt_ids(const struct model_text *mt, const struct msg_generate *g
         return tokenizer_encode(mt->tok, g->text.data, g->text.n, flags, out);
     case PROMPT_CHAT:
         *field = "chat";
-        return chat_ids(mt, &g->chat, flags, out);
+        return chat_ids(mt, &g->chat, flags, out, field);
     }
     FAIL(ST_BUG, "prompt kind %d", (int)g->kind);
 }

@@ -10,12 +10,13 @@
  * they are the same for all that is rendered of it.  ST_IO: the machine does not know its zone. */
 MUST_CHECK enum status prompt_set_clock(struct msg_chat *chat);
 
-/* Appends the chat as the model's template renders it; its clock is set. */
+/* Appends the chat as the model's template renders it; its clock is set.  On failure *field is the
+ * path of the field at fault: "chat.tools_json", or "chat" when the template refuses the whole. */
 MUST_CHECK enum status prompt_render(const struct model_text *mt, const struct msg_chat *chat,
-                                     struct text_buf *out);
+                                     struct text_buf *out, const char **field);
 
-/* The ids of a Generate's prompt, whatever its kind (the clock of a chat is set); free them with token_list_free.  On failure
- * *field names the prompt's kind. */
+/* The ids of a Generate's prompt, whatever its kind (the clock of a chat is set); free them with
+ * token_list_free.  On failure *field is the path of the field at fault. */
 MUST_CHECK enum status prompt_ids(const struct model_text *mt, const struct msg_generate *g,
                                   struct token_list *out, const char **field);
 

@@ -236,6 +236,7 @@ def refusals_name_what_is_wrong():
         client = c.clients[0]
         vocab = client.welcome.models[0].vocab or client.call("Models")[1].model[0].vocab
         ctx = client.call("Models")[1].model[0].max_ctx
+        turn = {"role": "user", "content": b"x"}
         for fields, word, field in [
             (dict(text=b"x", sampling={"temperature": -1}), "temperature", "sampling.temperature"),
             (dict(text=b"x", sampling={"top_p": 1.5}), "top_p", "sampling.top_p"),
@@ -258,6 +259,12 @@ def refusals_name_what_is_wrong():
             (dict(text=b"x", stop=[b""]), "stop[0]", "stop"),
             (dict(text=b"x", stop=[b"x" * 4000, b"y" * 4000]), "more than 4096 bytes", "stop"),
             (dict(chat={"turn": [{"role": ""}]}), "no role", "chat.turn.role"),
+            (dict(chat={"turn": [{"json": b'{"role":"user"},{"role":"system"}'}]}), "chat.turn.json", "chat.turn.json"),
+            (dict(chat={"turn": [{"json": b"[1]"}]}), "not a JSON object", "chat.turn.json"),
+            (dict(chat={"turn": [turn], "tools_json": b"{}"}), "not a JSON array", "chat.tools_json"),
+            (dict(chat={"turn": [turn], "tools_json": b"[1"}), "chat.tools_json", "chat.tools_json"),
+            (dict(chat={"turn": [turn], "variables_json": b"[1]"}), "not a JSON object", "chat.variables_json"),
+            (dict(chat={"turn": [turn], "continue_final_message": True}), "exclude", "chat.continue_final_message"),
             (dict(), "exactly one", "text"),
             (dict(text=b"x", tokens={"id": [1]}), "exactly one", "text"),
         ]:

@@ -46,7 +46,7 @@ FOLDERS = {
     "worker/quantize": "common common/formats common/text worker/engine worker/load worker/model",
     "worker/sample": "common worker/step",
     "worker/step": "common backends",
-    "coordinator": "common common/digest common/formats common/text common/wire coordinator/jinja coordinator/journal "
+    "coordinator": "common common/digest common/formats common/json common/text common/wire coordinator/jinja coordinator/journal "
                    "coordinator/sched coordinator/tokenizer",
     "coordinator/jinja": "common common/text",
     "coordinator/journal": "common coordinator/sched",
