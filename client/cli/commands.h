@@ -3,13 +3,14 @@
 #ifndef CLIENT_CLI_COMMANDS_H
 #define CLIENT_CLI_COMMANDS_H
 
-enum exit_code { /* documented in `ingot help` */
-                 EXIT_OK = 0,
-                 EXIT_FAILED = 1,    /* something went wrong; the message says what */
-                 EXIT_USAGE = 2,     /* wrong options or arguments */
-                 EXIT_NO_SERVER = 3, /* no server answers at the endpoint, or it was lost */
-                 EXIT_REFUSED = 4,   /* the server refused the request, or it ended with an error */
-                 EXIT_INTERRUPTED = 130,
+/* Documented in `ingot help`. */
+enum exit_code {
+    EXIT_OK = 0,
+    EXIT_FAILED = 1,    /* something went wrong; the message says what */
+    EXIT_USAGE = 2,     /* wrong options or arguments */
+    EXIT_NO_SERVER = 3, /* no server answers at the endpoint, or it was lost */
+    EXIT_REFUSED = 4,   /* the server refused the request, or it ended with an error */
+    EXIT_INTERRUPTED = 130,
 };
 
 #define EXIT_CODES_HELP                                                                            \

@@ -10,30 +10,31 @@
 #include "common/sha256.h"
 #include "common/wire/frame.h"
 
-enum msg_type { /* header types, as in ingot.proto */
-                MSG_HELLO = 1,
-                MSG_GENERATE,
-                MSG_CANCEL,
-                MSG_TOKENIZE,
-                MSG_DETOKENIZE,
-                MSG_APPLY_TEMPLATE,
-                MSG_MODELS,
-                MSG_STATS,
-                MSG_PING,
-                MSG_DRAIN,
-                MSG_WELCOME = 64,
-                MSG_ACCEPTED,
-                MSG_DELTA,
-                MSG_FINISH,
-                MSG_ERROR,
-                MSG_REJECTED,
-                MSG_TOKENS,
-                MSG_TEXT,
-                MSG_MODEL_LIST,
-                MSG_STATS_REPLY,
-                MSG_PONG,
-                MSG_DRAINING,
-                MSG_CANCEL_REPLY,
+/* Header types, as in ingot.proto. */
+enum msg_type {
+    MSG_HELLO = 1,
+    MSG_GENERATE,
+    MSG_CANCEL,
+    MSG_TOKENIZE,
+    MSG_DETOKENIZE,
+    MSG_APPLY_TEMPLATE,
+    MSG_MODELS,
+    MSG_STATS,
+    MSG_PING,
+    MSG_DRAIN,
+    MSG_WELCOME = 64,
+    MSG_ACCEPTED,
+    MSG_DELTA,
+    MSG_FINISH,
+    MSG_ERROR,
+    MSG_REJECTED,
+    MSG_TOKENS,
+    MSG_TEXT,
+    MSG_MODEL_LIST,
+    MSG_STATS_REPLY,
+    MSG_PONG,
+    MSG_DRAINING,
+    MSG_CANCEL_REPLY,
 };
 
 enum { MAX_REQUEST_ID = 64, MAX_TENANT = 64, MAX_STOPS = 16, PROMPT_DIGEST = 32 /* bytes */ };
@@ -150,10 +151,11 @@ struct msg_cancel {
     struct tenant tenant;
 };
 
-enum cancel_result { /* as CancelResult of ingot.proto */
-                     CANCEL_STOPPED = 1,
-                     CANCEL_ENDED_BEFORE,
-                     CANCEL_UNKNOWN,
+/* As CancelResult of ingot.proto. */
+enum cancel_result {
+    CANCEL_STOPPED = 1,
+    CANCEL_ENDED_BEFORE,
+    CANCEL_UNKNOWN,
 };
 
 struct msg_cancel_reply {
@@ -194,14 +196,15 @@ struct msg_delta {
     const struct token_logprob *top; /* concatenated */
 };
 
-enum msg_reason { /* as Reason of ingot.proto */
-                  REASON_NONE,
-                  REASON_EOS,
-                  REASON_LENGTH,
-                  REASON_STOP,
-                  REASON_CANCELLED,
-                  REASON_DEADLINE,
-                  REASON_FAILED,
+/* As Reason of ingot.proto. */
+enum msg_reason {
+    REASON_NONE,
+    REASON_EOS,
+    REASON_LENGTH,
+    REASON_STOP,
+    REASON_CANCELLED,
+    REASON_DEADLINE,
+    REASON_FAILED,
 };
 
 struct msg_sample_end {
