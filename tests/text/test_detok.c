@@ -4,6 +4,7 @@
 #include "common/utf8.h"
 #include "coordinator/tokenizer/detok.h"
 #include "data.h"
+#include "effort.h"
 
 static struct tokenizer *open_own(const char *file, cJSON **all)
 {
@@ -55,7 +56,7 @@ Test(detok, any_cut_gives_the_same_bytes)
         cJSON *all;
         struct tokenizer *t = open_own(files[f], &all);
         struct text_buf whole = {0}, parts = {0};
-        for (int round = 0; round < 3000; round++) {
+        for (long round = 0; round < effort(3000, 500); round++) {
             int32_t ids[40];
             size_t n = below(&rng, 40), cut = below(&rng, n + 1);
             struct detok d, copy;

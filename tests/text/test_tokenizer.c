@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "data.h"
+#include "effort.h"
 
 #ifndef UNPACK_DIR
 #error "the build says where .xz files are unpacked"
@@ -326,7 +327,7 @@ Test(tokenizer, hostile_texts_end)
                                         "clip.json"};
     static const char *const units[] = {"a",   " ", "\n",           "😀", "\xCC\x81\xCC\xA3",
                                         " \n", "'", "\xE2\x96\x81", "1", " x"};
-    size_t size = 1 << 20;
+    size_t size = (size_t)effort(1 << 20, 1 << 17);
     char *text = malloc(size + 8);
     cr_assert_not_null(text);
     for (size_t f = 0; f < ARRAY_LEN(files); f++) {

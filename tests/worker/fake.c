@@ -56,7 +56,7 @@ static void exec_child(struct fake *f, const char **argv)
         setenv("LSAN_OPTIONS",
                "suppressions=" INGOT_SOURCE_DIR "/tests/coll/lsan.supp:print_suppressions=0", 0);
         setenv("XDG_CACHE_HOME", f->dir, 1);
-        setenv("ASAN_OPTIONS", "fast_unwind_on_malloc=0", 0);
+        setenv("ASAN_OPTIONS", "fast_unwind_on_malloc=0:malloc_context_size=10", 0);
         if (log < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
             _exit(126);
         execvp(argv[0], (char *const *)(uintptr_t)argv);
