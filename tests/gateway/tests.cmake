@@ -11,5 +11,5 @@ foreach(name http_server http_access gateway)
 endforeach()
 # the API before a coordinator and a worker: raw HTTP, then the clients that people use
 foreach(name openai clients)
-  ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster SERIAL)
+  ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster)
 endforeach()
