@@ -15,11 +15,19 @@ void answer_mark(struct coordinator *co, struct request *r)
     co->dirty = r;
 }
 
+void answer_release_account(struct coordinator *co, struct request *r)
+{
+    if (r->account)
+        tenant_leave(co->tenants, r->account, r->n_entered);
+    r->account = NULL;
+}
+
 static void end_request(struct coordinator *co, struct request *r, uint64_t now_us)
 {
     if (r->state == REQ_ENDED)
         return;
     request_end(co->requests, r, now_us);
+    answer_release_account(co, r);
     co->live--;
     if (r->client)
         r->client->n_requests--;
@@ -106,6 +114,8 @@ static void on_token(struct coordinator *co, struct request *r, struct sample *s
     if (!r->first_token_us)
         r->first_token_us = now_us;
     co->n.tokens_generated++;
+    if (r->account)
+        tenant_charge(r->account, 1, now_us);
     enum status st = sample_token(r, s, t, &ended);
     if (st != ST_OK) {
         answer_fail(co, r, st, false, status_text(), now_us);
@@ -270,7 +280,9 @@ static enum send_result send_failed(struct coordinator *co, struct request *r, u
                                    .detail = r->detail,
                                    .field = r->field,
                                    .retryable = r->retryable,
-                                   .retry_after_ms = r->retryable ? 1000 : 0};
+                                   .retry_after_ms = !r->retryable       ? 0
+                                                     : r->retry_after_ms ? r->retry_after_ms
+                                                                         : 1000};
     return client_port_send(co->client_port, r->client, &m, now_us);
 }
 

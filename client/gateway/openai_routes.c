@@ -6,6 +6,7 @@
 #include "client/gateway/answer.h"
 #include "client/gateway/openai_chat.h"
 #include "client/gateway/openai_completion.h"
+#include "client/gateway/request_log.h"
 #include "common/json/json_write.h"
 
 enum { RETRY_MS = 1000 };
@@ -51,6 +52,7 @@ static void serve(struct gateway *g, enum openai_form form, const struct http_re
                   struct http_reply *r)
 {
     const struct ingot_server *s = server_of(g, r);
+    struct request_log *log = http_reply_user(r);
     struct openai_request q;
     struct openai_refusal refusal;
     if (!s)
@@ -58,6 +60,7 @@ static void serve(struct gateway *g, enum openai_form form, const struct http_re
     enum status st = openai_request_read(&q, form, http->body, http->n_body, &refusal);
     const char *asked = q.of.model;
     const char *model = st == ST_OK ? model_names_find(&g->names, own_name(s), asked) : NULL;
+    request_log_model(log, asked, q.of.stream);
     if (st != ST_OK)
         http_reply_error_at(r, st == ST_NOMEM ? 503 : 400, status_text(), refusal.param);
     else if (!model)

@@ -47,6 +47,7 @@ static enum status encode_welcome(struct wire_bytes *out, const struct msg_welco
     m.limits = &limits;
     if (w->tenant.n)
         SET(m, tenant, tenant_bytes(&w->tenant));
+    SET(m, any_tenant, w->any_tenant);
     TRY(put_models(&m.models, &m.n_models, w->models, w->n_models, mem));
     return pb_pack(out, MSG_WELCOME, &m.base, mem);
 }
@@ -198,6 +199,8 @@ static enum status encode_error(struct wire_bytes *out, enum msg_type type,
     SET(m, retryable, e->retryable);
     if (e->retry_after_ms)
         SET(m, retry_after_ms, e->retry_after_ms);
+    if (e->draining)
+        SET(m, draining, true);
     return pb_pack(out, (uint16_t)type, &m.base, mem);
 }
 
@@ -240,6 +243,7 @@ static enum status encode_pong(struct wire_bytes *out, const struct msg_pong *p,
     SET(m, waiting, p->waiting);
     SET(m, epoch, p->epoch);
     SET(m, ready, p->ready);
+    SET(m, draining, p->draining);
     return pb_pack(out, MSG_PONG, &m.base, mem);
 }
 
@@ -340,6 +344,7 @@ static enum status decode_welcome(struct msg_welcome *w, const Ingot__Welcome *m
     }
     if (m->has_tenant)
         TRY(tenant_of_bytes(&w->tenant, m->tenant.data, m->tenant.len));
+    w->any_tenant = m->any_tenant;
     return get_models(&w->models, &w->n_models, m->models, m->n_models, mem);
 }
 
@@ -540,6 +545,7 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
         out->u.error.field = pb_string(e->field);
         out->u.error.retryable = e->retryable;
         out->u.error.retry_after_ms = e->retry_after_ms;
+        out->u.error.draining = e->draining;
         return decode_code(&out->u.error.code, (uint32_t)e->code);
     }
     case MSG_TOKENS:
@@ -561,8 +567,14 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
     }
     case MSG_PONG: {
         const Ingot__Pong *p = (const void *)m;
-        out->u.pong = (struct msg_pong){
-            id, p->steps, p->last_step_age_us, p->epoch, p->running, p->waiting, p->ready};
+        out->u.pong = (struct msg_pong){.request_id = id,
+                                        .steps = p->steps,
+                                        .last_step_age_us = p->last_step_age_us,
+                                        .epoch = p->epoch,
+                                        .running = p->running,
+                                        .waiting = p->waiting,
+                                        .ready = p->ready,
+                                        .draining = p->draining};
         return ST_OK;
     }
     case MSG_DRAINING:

@@ -49,6 +49,11 @@ static struct msg_generate generate_text(void)
     g.add_special = false;
     g.tenant = (struct tenant){4, "acme"};
     g.want_prompt_ids = true;
+    g.has_limits = true;
+    g.limits = (struct tenant_limits){.max_samples = 8, .tokens_per_minute = 100000};
+    g.has_grace = true;
+    g.grace_ms = 10000;
+    g.client_digest = TEXT("\1\2\3");
     return g;
 }
 
@@ -164,7 +169,8 @@ static void replies(struct fixture *f)
                                                  .max_queued = 64,
                                                  .max_samples = 16,
                                                  .heartbeat_ms = 200,
-                                                 .tenant = {5, "a\0b\xff!"}};
+                                                 .tenant = {5, "a\0b\xff!"},
+                                                 .any_tenant = true};
     f[1] = (struct fixture){.name = "accepted", .kind = FIX_REPLY, .client.type = MSG_ACCEPTED};
     f[1].client.u.accepted = (struct msg_accepted){
         .request_id = "req-1",
@@ -210,15 +216,19 @@ static void replies(struct fixture *f)
                                              .detail = "queue is full",
                                              .field = "n",
                                              .retryable = true,
-                                             .retry_after_ms = 1000};
+                                             .retry_after_ms = 1000,
+                                             .draining = true};
 }
 
 void fixtures_make(struct fixture out[N_FIXTURES])
 {
     memset(out, 0, N_FIXTURES * sizeof *out);
     out[0] = (struct fixture){.name = "hello", .kind = FIX_REQUEST, .client.type = MSG_HELLO};
-    out[0].client.u.hello = (struct msg_hello){
-        .major_min = 1, .major_max = 1, .client = "test", .tenant = {5, "a\0b\xff!"}};
+    out[0].client.u.hello = (struct msg_hello){.major_min = 1,
+                                               .major_max = 1,
+                                               .client = "test",
+                                               .tenant = {5, "a\0b\xff!"},
+                                               .tenants_secret = TEXT("0123456789abcdef")};
     out[1] = (struct fixture){.name = "generate_text", .client.type = MSG_GENERATE};
     out[1].client.u.generate = generate_text();
     out[2] = (struct fixture){.name = "generate_chat", .client.type = MSG_GENERATE};
