@@ -164,7 +164,7 @@ static enum status read_message(struct openai_request *q, struct json_cursor *c,
     enum status st = write_message(&w, c);
     *turn = (struct ingot_turn){.n_json = text.len};
     if (st == ST_OK)
-        st = openai_keep_text(q, &text, &turn->json);
+        st = answer_keep_text(&q->of, &text, &turn->json);
     text_buf_free(&text);
     return st;
 }
@@ -178,13 +178,13 @@ enum status openai_read_messages(struct openai_request *q, struct json_cursor *c
         if (n == MAX_MESSAGES)
             st = json_fail(c, ST_RANGE, "at most %d messages are taken", MAX_MESSAGES);
         if (st == ST_OK)
-            st = openai_grow((void **)&turns, n, sizeof *turns);
+            st = answer_grow((void **)&turns, n, sizeof *turns);
         if (st == ST_OK)
             st = read_message(q, c, &turns[n++]);
     }
-    if (st == ST_OK && n && !(q->ask.turns = openai_keep(q, turns, n * sizeof *turns)))
+    if (st == ST_OK && n && !(q->of.ask.turns = answer_keep(&q->of, turns, n * sizeof *turns)))
         st = status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for %zu messages", n);
-    q->ask.n_turns = n;
+    q->of.ask.n_turns = n;
     free(turns);
     return st;
 }
@@ -225,7 +225,7 @@ enum status openai_read_tools(struct openai_request *q, struct json_cursor *c)
     struct json_span raw = json_read_raw(&at);
     enum status st = text_buf_append(&text, raw.p, raw.n);
     if (st == ST_OK)
-        st = openai_keep_text(q, &text, &q->ask.tools_json);
+        st = answer_keep_text(&q->of, &text, &q->of.ask.tools_json);
     text_buf_free(&text);
     return st;
 }

@@ -10,12 +10,12 @@ enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_STOP_STRINGS = 16, MAX_BIASES = 4096,
 
 static enum status read_model(struct openai_request *q, struct json_cursor *c)
 {
-    return json_read_chars(c, q->model, sizeof q->model);
+    return json_read_chars(c, q->of.model, sizeof q->of.model);
 }
 
 static enum status read_stream(struct openai_request *q, struct json_cursor *c)
 {
-    return json_read_bool(c, &q->stream);
+    return json_read_bool(c, &q->of.stream);
 }
 
 static enum status read_stream_options(struct openai_request *q, struct json_cursor *c)
@@ -41,8 +41,8 @@ static enum status read_seed(struct openai_request *q, struct json_cursor *c)
 {
     int64_t seed;
     TRY(json_read_i64(c, INT64_MIN, INT64_MAX, &seed));
-    q->ask.has_seed = true;
-    q->ask.seed = (uint64_t)seed;
+    q->of.ask.has_seed = true;
+    q->of.ask.seed = (uint64_t)seed;
     return ST_OK;
 }
 
@@ -51,25 +51,25 @@ static enum status read_stop_string(struct openai_request *q, struct json_cursor
 {
     struct text_buf text = {0};
     enum status st;
-    if (q->ask.n_stops == MAX_STOP_STRINGS)
+    if (q->of.ask.n_stops == MAX_STOP_STRINGS)
         return json_fail(c, ST_RANGE, "at most %d stop strings are taken", MAX_STOP_STRINGS);
     st = json_read_string(c, &text);
     if (st == ST_OK && (text.len == 0 || memchr(text.data, 0, text.len)))
         st = json_fail(c, ST_RANGE, "a stop string must have a byte, and none may be NUL");
     if (st == ST_OK)
-        st = openai_keep_text(q, &text, &stops[q->ask.n_stops]);
+        st = answer_keep_text(&q->of, &text, &stops[q->of.ask.n_stops]);
     text_buf_free(&text);
-    q->ask.n_stops += st == ST_OK;
+    q->of.ask.n_stops += st == ST_OK;
     return st;
 }
 
 static enum status read_stop(struct openai_request *q, struct json_cursor *c)
 {
     const char *none[MAX_STOP_STRINGS] = {0};
-    const char **stops = openai_keep(q, none, sizeof none);
+    const char **stops = answer_keep(&q->of, none, sizeof none);
     if (!stops)
         FAIL(ST_NOMEM, "no memory for stop strings");
-    q->ask.stops = stops;
+    q->of.ask.stops = stops;
     if (json_peek(c) != JSON_ARRAY)
         return read_stop_string(q, c, stops);
     TRY(json_enter_array(c));
@@ -85,12 +85,12 @@ static enum status read_stop_ids(struct openai_request *q, struct json_cursor *c
     while (json_next_item(c)) {
         int64_t id;
         TRY(json_read_i64(c, 0, INT32_MAX, &id));
-        if (q->ask.n_stop_ids == MAX_IDS)
+        if (q->of.ask.n_stop_ids == MAX_IDS)
             return json_fail(c, ST_RANGE, "at most %d stop tokens are taken", MAX_IDS);
-        ids[q->ask.n_stop_ids++] = (int32_t)id;
+        ids[q->of.ask.n_stop_ids++] = (int32_t)id;
     }
-    q->ask.stop_ids = openai_keep(q, ids, q->ask.n_stop_ids * sizeof *ids);
-    if (!q->ask.stop_ids)
+    q->of.ask.stop_ids = answer_keep(&q->of, ids, q->of.ask.n_stop_ids * sizeof *ids);
+    if (!q->of.ask.stop_ids)
         FAIL(ST_NOMEM, "no memory for stop tokens");
     return ST_OK;
 }
@@ -125,15 +125,15 @@ static enum status read_logit_bias(struct openai_request *q, struct json_cursor 
         if (st == ST_OK && n == MAX_BIASES)
             st = json_fail(c, ST_RANGE, "at most %d biases are taken", MAX_BIASES);
         if (st == ST_OK)
-            st = openai_grow((void **)&bias, n, sizeof *bias);
+            st = answer_grow((void **)&bias, n, sizeof *bias);
         if (st == ST_OK) {
             b.bias = (float)v;
             bias[n++] = b;
         }
     }
-    if (st == ST_OK && n && !(q->ask.bias = openai_keep(q, bias, n * sizeof *bias)))
+    if (st == ST_OK && n && !(q->of.ask.bias = answer_keep(&q->of, bias, n * sizeof *bias)))
         st = status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for biases");
-    q->ask.n_bias = n;
+    q->of.ask.n_bias = n;
     free(bias);
     return st;
 }
@@ -246,7 +246,7 @@ struct field {
 };
 
 #define BOTH (OPENAI_CHAT | OPENAI_COMPLETION)
-#define ASK(member) offsetof(struct openai_request, ask.member)
+#define ASK(member) offsetof(struct openai_request, of.ask.member)
 #define READ(name, forms, read)                                                                    \
     {                                                                                              \
         (name), (forms), FIELD_READER, (read), 0, 0, 0                                             \
@@ -361,6 +361,12 @@ static const struct field *find_field(enum openai_form form, struct json_span ke
 
 /* ---- the whole ---- */
 
+enum status openai_fail_at(struct json_cursor *c, const struct json_cursor *whole, const char *text)
+{
+    *c = *whole;
+    return json_fail(c, ST_FORMAT, "%s", text);
+}
+
 static enum status read_body(struct openai_request *q, struct json_cursor *c)
 {
     struct json_span key;
@@ -404,7 +410,7 @@ static enum status write_variables(struct openai_request *q)
     if (st == ST_OK)
         st = w.status;
     if (st == ST_OK)
-        st = openai_keep_text(q, &text, &q->ask.variables_json);
+        st = answer_keep_text(&q->of, &text, &q->of.ask.variables_json);
     text_buf_free(&text);
     return st;
 }
@@ -418,21 +424,21 @@ static enum status write_variables(struct openai_request *q)
 /* What concerns several fields. */
 static enum status check(struct openai_request *q, struct openai_refusal *refusal)
 {
-    if (q->form == OPENAI_CHAT && !q->ask.n_turns)
+    if (q->form == OPENAI_CHAT && !q->of.ask.n_turns)
         REFUSE("messages", "there is none");
-    if (q->form == OPENAI_COMPLETION && !q->n_prompts)
+    if (q->form == OPENAI_COMPLETION && !q->of.n_prompts)
         REFUSE("prompt", "there is none");
-    if (q->has_stream_options && !q->stream)
+    if (q->has_stream_options && !q->of.stream)
         REFUSE("stream_options", "only a streamed answer has them");
-    if (q->n_prompts * q->ask.n > OPENAI_MAX_CHOICES)
-        REFUSE("n", "at most %d choices are made for one request", OPENAI_MAX_CHOICES);
+    if (q->of.n_prompts * q->of.ask.n > ANSWER_MAX_CHOICES)
+        REFUSE("n", "at most %d choices are made for one request", ANSWER_MAX_CHOICES);
     if (q->max_completion_tokens)
-        q->ask.max_tokens = q->max_completion_tokens;
-    else if (q->form == OPENAI_COMPLETION && !q->ask.max_tokens)
-        q->ask.max_tokens = DEFAULT_COMPLETION_TOKENS;
+        q->of.ask.max_tokens = q->max_completion_tokens;
+    else if (q->form == OPENAI_COMPLETION && !q->of.ask.max_tokens)
+        q->of.ask.max_tokens = DEFAULT_COMPLETION_TOKENS;
     if (q->no_tools)
-        q->ask.tools_json = NULL;
-    q->calls = q->ask.tools_json != NULL;
+        q->of.ask.tools_json = NULL;
+    q->of.calls = q->of.ask.tools_json != NULL;
     return ST_OK;
 }
 
@@ -440,7 +446,8 @@ enum status openai_request_read(struct openai_request *q, enum openai_form form,
                                 size_t n_body, struct openai_refusal *refusal)
 {
     struct json_cursor c;
-    *q = (struct openai_request){.form = form, .ask = ingot_request_default(), .n_prompts = 0};
+    *q = (struct openai_request){.form = form};
+    answer_request_init(&q->of);
     *refusal = (struct openai_refusal){{0}};
     TRY(json_open(&c, body, n_body, NULL));
     enum status st = read_body(q, &c);
@@ -451,6 +458,6 @@ enum status openai_request_read(struct openai_request *q, enum openai_form form,
     if (q->variables.n || q->reasoning_effort.n)
         TRY(write_variables(q));
     if (form == OPENAI_CHAT)
-        q->n_prompts = 1;
+        q->of.n_prompts = 1;
     return check(q, refusal);
 }

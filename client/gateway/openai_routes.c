@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/gateway/openai_answer.h"
-#include "client/gateway/openai_error.h"
+#include "client/gateway/answer.h"
+#include "client/gateway/openai_chat.h"
+#include "client/gateway/openai_completion.h"
 #include "common/json/json_write.h"
 
 enum { RETRY_MS = 1000 };
@@ -12,12 +13,11 @@ enum { RETRY_MS = 1000 };
 /* Answers with 503 when there is none. */
 static const struct ingot_server *server_of(struct gateway *g, struct http_reply *r)
 {
-    const struct openai_error away = {.status = 503,
-                                      .message = "there is no connection to the coordinator",
-                                      .retry_after_ms = RETRY_MS};
+    const struct answer_error away = {503, "there is no connection to the coordinator", "",
+                                      RETRY_MS};
     const struct ingot_server *s = upstream_server(g->upstream);
     if (!s)
-        openai_error_send(r, &away);
+        openai_refuse(r, &away, "");
     return s;
 }
 
@@ -28,12 +28,24 @@ static const char *own_name(const struct ingot_server *s)
 
 static void send_unknown_model(struct http_reply *r, const char *asked)
 {
-    char message[OPENAI_MAX_NAME + 64];
+    char message[ANSWER_MAX_MODEL + 64];
     snprintf(message, sizeof message, "the model '%s' is not served here", asked);
     http_reply_error_at(r, 404, message, "model");
 }
 
 /* ---- answers ---- */
+
+static void start(struct gateway *g, struct openai_request *q, const char *model,
+                  struct http_reply *r)
+{
+    bool chat = q->form == OPENAI_CHAT;
+    struct openai_head *h =
+        chat ? openai_chat_create(q, model) : openai_completion_create(q, model);
+    if (h)
+        answer_start(g->upstream, r, &q->of, chat ? &openai_chat_form : &openai_completion_form, h);
+    else
+        http_reply_error(r, 503, "no memory for an answer");
+}
 
 static void serve(struct gateway *g, enum openai_form form, const struct http_request *http,
                   struct http_reply *r)
@@ -44,16 +56,17 @@ static void serve(struct gateway *g, enum openai_form form, const struct http_re
     if (!s)
         return;
     enum status st = openai_request_read(&q, form, http->body, http->n_body, &refusal);
+    const char *asked = q.of.model;
+    const char *model = st == ST_OK ? model_names_find(&g->names, own_name(s), asked) : NULL;
     if (st != ST_OK)
         http_reply_error_at(r, st == ST_NOMEM ? 503 : 400, status_text(), refusal.param);
-    else if (!model_names_find(&g->names, own_name(s), q.model))
-        send_unknown_model(r, q.model);
-    else if (q.ask.priority > 0 && g->keys.n == 0)
+    else if (!model)
+        send_unknown_model(r, asked);
+    else if (q.of.ask.priority > 0 && g->keys.n == 0)
         http_reply_error_at(r, 403, "priority: above 0 needs an API key", "priority");
     else
-        openai_answer_start(g->upstream, r, &q,
-                            *q.model ? q.model : model_names_find(&g->names, own_name(s), ""));
-    openai_request_free(&q);
+        start(g, &q, *asked ? asked : model, r);
+    answer_request_free(&q.of);
 }
 
 void openai_serve_chat(struct gateway *g, const struct http_request *q, struct http_reply *r)
