@@ -88,6 +88,7 @@ struct http_reply {
     struct http_conn *conn; /* NULL: the client has gone */
     struct http_server *server;
     struct http_watch watch;
+    http_error_writer *write_error;
     bool head_only, http10, keep_alive, chunked;
     bool paused;             /* the producer waits for writable */
     bool loopback;           /* the client is on this machine */
