@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/gateway/openai_routes.h"
+#include "client/gateway/tokenize_routes.h"
 #include "common/json/json_write.h"
 
 struct route {
@@ -52,6 +53,9 @@ static const struct route routes[] = {
     {HTTP_GET, "/v1/models/", openai_serve_model, false, true},
     {HTTP_POST, "/v1/chat/completions", openai_serve_chat, false, false},
     {HTTP_POST, "/v1/completions", openai_serve_completions, false, false},
+    {HTTP_POST, "/tokenize", tokenize_serve, false, false},
+    {HTTP_POST, "/detokenize", detokenize_serve, false, false},
+    {HTTP_POST, "/apply-template", apply_template_serve, false, false},
 };
 
 static bool is_at(const struct route *t, const char *path)
