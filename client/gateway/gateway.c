@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "client/gateway/anthropic_form.h"
+#include "client/gateway/anthropic_routes.h"
 #include "client/gateway/openai_routes.h"
 #include "client/gateway/tokenize_routes.h"
 #include "common/json/json_write.h"
@@ -45,14 +47,26 @@ static void serve_version(struct gateway *g, const struct http_request *q, struc
     text_buf_free(&body);
 }
 
+static void serve_models(struct gateway *g, const struct http_request *q, struct http_reply *r)
+{
+    (anthropic_asks(q) ? anthropic_serve_models : openai_serve_models)(g, q, r);
+}
+
+static void serve_model(struct gateway *g, const struct http_request *q, struct http_reply *r)
+{
+    (anthropic_asks(q) ? anthropic_serve_model : openai_serve_model)(g, q, r);
+}
+
 static const struct route routes[] = {
     {HTTP_GET, "/health", serve_health, true, false},
     {HTTP_GET, "/ready", serve_ready, true, false},
     {HTTP_GET, "/version", serve_version, true, false},
-    {HTTP_GET, "/v1/models", openai_serve_models, false, false},
-    {HTTP_GET, "/v1/models/", openai_serve_model, false, true},
+    {HTTP_GET, "/v1/models", serve_models, false, false},
+    {HTTP_GET, "/v1/models/", serve_model, false, true},
     {HTTP_POST, "/v1/chat/completions", openai_serve_chat, false, false},
     {HTTP_POST, "/v1/completions", openai_serve_completions, false, false},
+    {HTTP_POST, "/v1/messages", anthropic_serve_messages, false, false},
+    {HTTP_POST, "/v1/messages/count_tokens", anthropic_serve_count, false, false},
     {HTTP_POST, "/tokenize", tokenize_serve, false, false},
     {HTTP_POST, "/detokenize", detokenize_serve, false, false},
     {HTTP_POST, "/apply-template", apply_template_serve, false, false},
@@ -63,11 +77,23 @@ static bool is_at(const struct route *t, const char *path)
     return t->subtree ? strncmp(t->path, path, strlen(t->path)) == 0 : strcmp(t->path, path) == 0;
 }
 
+/* How the API to which the path belongs writes its errors, also where the path does not exist; NULL: as OpenAI's. */
+static http_error_writer *error_writer(const struct http_request *q)
+{
+    static const char messages[] = "/v1/messages";
+    if (strncmp(q->path, messages, sizeof messages - 1) == 0 || anthropic_asks(q))
+        return anthropic_write_error;
+    return NULL;
+}
+
 void gateway_request(void *ctx, const struct http_request *q, struct http_reply *r)
 {
     struct gateway *g = ctx;
     enum http_method method = q->method == HTTP_HEAD ? HTTP_GET : q->method;
     const struct route *found = NULL;
+    http_error_writer *write_error = error_writer(q);
+    if (write_error)
+        http_reply_error_writer(r, write_error);
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
         if (is_at(&routes[i], q->path) && (!found || routes[i].method == method))
             found = &routes[i];
