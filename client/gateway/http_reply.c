@@ -152,6 +152,7 @@ struct http_reply *http_reply_create(struct http_conn *c, const struct http_requ
         return NULL;
     r->conn = c;
     r->server = c->server;
+    r->write_error = http_error_write;
     r->head_only = c->parser.request.method == HTTP_HEAD;
     r->http10 = q && q->minor == 0;
     r->keep_alive = q && q->keep_alive;
@@ -255,11 +256,16 @@ void http_reply_send(struct http_reply *r, int status, const char *type, const v
     finish(r);
 }
 
+void http_reply_error_writer(struct http_reply *r, http_error_writer *writer)
+{
+    r->write_error = writer;
+}
+
 void http_reply_error_at(struct http_reply *r, int status, const char *message, const char *param)
 {
     struct text_buf body = {0};
     struct json_writer w = {.out = &body};
-    http_error_write(&w, status, message, param);
+    r->write_error(&w, status, message, param);
     http_reply_send(r, status, "application/json", body.data, w.status == ST_OK ? body.len : 0);
     text_buf_free(&body);
 }

@@ -117,7 +117,14 @@ void http_reply_header(struct http_reply *r, const char *name, const char *value
 void http_reply_send(struct http_reply *r, int status, const char *type, const void *body,
                      size_t n);
 
-/* The whole answer, as {"error":{"message":...,"type":...,"param":null,"code":status}}. */
+/* The JSON of an error.  param: the path of the field at fault, or NULL. */
+struct json_writer;
+typedef void http_error_writer(struct json_writer *w, int status, const char *message,
+                               const char *param);
+/* How errors of this reply are written from now on; at first as {"error":{"message":...,"type":...,"param":...,
+ * "code":status}} (http_error.h). */
+void http_reply_error_writer(struct http_reply *r, http_error_writer *writer);
+/* The whole answer is an error. */
 void http_reply_error(struct http_reply *r, int status, const char *message);
 /* The same with the path of the field at fault in param. */
 void http_reply_error_at(struct http_reply *r, int status, const char *message, const char *param);
