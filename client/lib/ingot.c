@@ -414,43 +414,7 @@ enum ingot_code ingot_stats(struct ingot_client *c, struct ingot_stats *out)
     enum status st = ask(c, &m, id, MSG_STATS_REPLY, &reply);
     if (st != ST_OK)
         return (enum ingot_code)st;
-    const struct msg_stats *s = &reply.u.stats;
-    *out = (struct ingot_stats){.running = s->running,
-                                .waiting = s->waiting,
-                                .blocks_total = s->blocks_total,
-                                .blocks_free = s->blocks_free,
-                                .blocks_cached = s->blocks_cached,
-                                .clients = s->clients,
-                                .steps = s->steps,
-                                .steps_overlapped = s->steps_overlapped,
-                                .tokens_generated = s->tokens_generated,
-                                .prompt_tokens = s->prompt_tokens,
-                                .cached_tokens = s->cached_tokens,
-                                .preemptions = s->preemptions,
-                                .recoveries = s->recoveries,
-                                .finished = s->finished,
-                                .failed = s->failed,
-                                .rejected = s->rejected,
-                                .cancelled = s->cancelled,
-                                .last_step_age_us = s->last_step_age_us,
-                                .uptime_us = s->uptime_us,
-                                .epoch = s->epoch,
-                                .ready = s->ready,
-                                .draining = s->draining};
-    for (uint32_t i = 0; i < s->n_groups && i < ARRAY_LEN(out->groups); i++) {
-        const struct msg_group *g = &s->groups[i];
-        out->groups[i] = (struct ingot_group){.epoch = g->epoch,
-                                              .world = g->world,
-                                              .backend = g->backend,
-                                              .coll = g->coll,
-                                              .numerics = g->numerics,
-                                              .step_us_p50 = g->step_us_p50,
-                                              .step_us_p99 = g->step_us_p99,
-                                              .active = g->active};
-        if (g->has_weights)
-            hex_of(g->weights, sizeof g->weights, out->groups[i].weights_digest);
-        out->n_groups++;
-    }
+    client_fill_stats(out, &reply.u.stats);
     return INGOT_OK;
 }
 

@@ -281,14 +281,46 @@ enum ingot_code ingot_apply_template(struct ingot_client *c, const struct ingot_
                                      const char **text, size_t *n_text);
 enum ingot_code ingot_models(struct ingot_client *c, const struct ingot_model **models, size_t *n);
 
+/* All values of something since the server started, counted between bounds. */
+struct ingot_histogram {
+    uint32_t n;            /* bounds; 0: the server does not have it */
+    const uint64_t *bound; /* [n] ascending */
+    const uint64_t
+        *count; /* [n + 1]: values at most bound[i] and above the one before; above all */
+    uint64_t sum;
+};
+
+/* Times in us: of requests, but those between and per token, which are of samples. */
+enum ingot_histogram_id {
+    INGOT_FIRST_TOKEN_US,
+    INGOT_BETWEEN_TOKENS_US,
+    INGOT_PER_TOKEN_US, /* the mean between the tokens of a sample */
+    INGOT_TOTAL_US,
+    INGOT_QUEUE_US,
+    INGOT_PREFILL_US,   /* first step to first token */
+    INGOT_DECODE_US,    /* first token to last one */
+    INGOT_INFERENCE_US, /* first step to last token */
+    INGOT_PROMPT_TOKENS,
+    INGOT_COMPUTED_PROMPT_TOKENS,
+    INGOT_COMPLETION_TOKENS, /* of each sample */
+    INGOT_LONGEST_SAMPLE_TOKENS,
+    INGOT_MAX_TOKENS,
+    INGOT_SAMPLES,
+    INGOT_PREEMPTIONS,
+    INGOT_STEP_TOKENS, /* of each step */
+    INGOT_HISTOGRAMS
+};
+
 struct ingot_group {
     uint64_t epoch;
-    uint32_t world;
+    uint32_t world, slot; /* slot: 0..7, used again after the group is lost */
     const char *backend, *coll;
     const char *numerics;    /* numerics id: the settings that change bits */
     char weights_digest[65]; /* hexadecimal; "": not known yet */
     uint64_t step_us_p50, step_us_p99;
-    bool active; /* it runs the steps; false: standby */
+    struct ingot_histogram step_us,
+        collective_us; /* collective_us: of rank 0; absent with one rank */
+    bool active;       /* it runs the steps; false: standby */
 };
 
 struct ingot_stats {
@@ -297,6 +329,11 @@ struct ingot_stats {
     uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
+    uint32_t block_tokens;                /* of one block */
+    uint64_t prefix_queries, prefix_hits; /* prompt tokens of samples: looked up, found */
+    uint64_t samples_ended[INGOT_REASON_FAILED + 1];
+    uint64_t rejected_by_code[INGOT_NOT_FOUND + 1]; /* requests */
+    struct ingot_histogram histogram[INGOT_HISTOGRAMS];
     bool ready, draining;
     uint32_t n_groups;
     struct ingot_group groups[8];

@@ -41,6 +41,9 @@ MUST_CHECK enum status client_receive(struct ingot_client *c, struct client_msg 
 MUST_CHECK enum status client_take_kept(struct ingot_client *c, struct client_msg *m);
 bool client_is_event(const struct ingot_client *c, const struct client_msg *m);
 
+/* The reply's pointers go on pointing into its memory. */
+void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s);
+
 void client_make_id(struct ingot_client *c, char id[INGOT_ID_SIZE]);
 
 /* NULL: empty. */

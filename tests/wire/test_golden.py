@@ -14,7 +14,7 @@ WORKER_CLASS = {n: "".join(w.capitalize() for w in k.split("_")) for k, n in WOR
 def read(name):
     data = (GOLDEN / f"{name}.bin").read_bytes()
     magic, major, minor, number, flags = struct.unpack_from("<4sBBHI", data)
-    assert (magic, major, minor, flags) == (b"INGT", 1, 0, 0), name
+    assert (magic, major, minor, flags) == (b"INGT", 1, 1, 0), name
     classes, of = (WORKER, WORKER_CLASS) if number >= 128 else (ic.CLASSES, ic.CLASS_OF)
     m = classes[of[number]].FromString(data[12:])
     assert m.SerializeToString(deterministic=True) == data[12:], f"{name}: other bytes from Python"
@@ -59,6 +59,16 @@ assert m.n_blocks == 640 and m.weights_digest == bytes([1, 2, 3] + [0] * 29)
 assert m.text_digest[:3] == bytes([4, 5, 6]) and m.numerics.startswith("1/cpu/strict/")
 m = read("weights")
 assert m.epoch == 99 and m.digest == bytes([7, 8, 9] + [0] * 29)
+m = read("stats_reply")
+assert m.requests_rejected == 303 == sum(m.rejected_by_code) and m.rejected_by_code[6] == 300
+assert list(m.samples_ended) == [0, 4, 5, 6, 7, 8, 9] and m.block_tokens == 16 and m.prefix_hits == 5000
+histograms = [(f.name, v) for f, v in m.ListFields() if f.message_type and f.message_type.name == "Histogram"]
+assert len(histograms) == 16 and all(len(h.count) == len(h.bound) + 1 for _, h in histograms)
+assert sorted(h.sum for _, h in histograms) == list(range(1000, 1016))
+assert list(m.first_token_us.bound) == [1] and m.step_tokens.sum == 1015 and m.total_us.sum == 1003
+assert list(m.step_tokens.count[:7]) == [3, 0, 1, 0, 0, 70000, 9] and m.per_token_us.sum == 1002
+g = m.group[0]
+assert list(g.step_us.count) == [3, 0, 1, 0] and g.collective_us.sum == 7 and g.slot == 3
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 15, names
-print("golden: 15 messages agree")
+assert len(names) == 16, names
+print("golden: 16 messages agree")
