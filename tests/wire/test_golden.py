@@ -44,6 +44,8 @@ assert [len(t.entry) for t in m.top] == [1, 0, 2] and m.top[2].entry[1].logprob 
 m = read("finish")
 assert m.sample[0].matched_stop == b"END" and m.sample[1].stop_id == 2 and m.recoveries == 2
 assert read("rejected").retry_after_ms == 1000
+m = read("error")
+assert m.code == 4 and m.request == ic.TYPES["CANCEL"] and m.field == "tenant"
 m = read("hello")
 assert m.client == "test" and m.tenant == b"a\0b\xff!"
 m = read("cancel")
@@ -70,5 +72,5 @@ assert list(m.step_tokens.count[:7]) == [3, 0, 1, 0, 0, 70000, 9] and m.per_toke
 g = m.group[0]
 assert list(g.step_us.count) == [3, 0, 1, 0] and g.collective_us.sum == 7 and g.slot == 3
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 16, names
-print("golden: 16 messages agree")
+assert len(names) == 17, names
+print("golden: 17 messages agree")
