@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/gateway/openai_routes.h"
+#include "client/gateway/request_log.h"
 #include "common/json/json_write.h"
 
 struct route {
@@ -59,24 +60,68 @@ static bool is_at(const struct route *t, const char *path)
     return t->subtree ? strncmp(t->path, path, strlen(t->path)) == 0 : strcmp(t->path, path) == 0;
 }
 
-void gateway_request(void *ctx, const struct http_request *q, struct http_reply *r)
+static enum http_method method_of(const struct http_request *q)
 {
-    struct gateway *g = ctx;
-    enum http_method method = q->method == HTTP_HEAD ? HTTP_GET : q->method;
+    return q->method == HTTP_HEAD ? HTTP_GET : q->method;
+}
+
+/* That of another method when there is none of this one; NULL: nothing is at this path. */
+static const struct route *route_of(const struct http_request *q)
+{
     const struct route *found = NULL;
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (is_at(&routes[i], q->path) && (!found || routes[i].method == method))
+        if (is_at(&routes[i], q->path) && (!found || routes[i].method == method_of(q)))
             found = &routes[i];
+    return found;
+}
+
+bool gateway_wants_body(void *ctx, const struct http_request *head)
+{
+    struct gateway *g = ctx;
+    const struct route *t = route_of(head);
+    return t && t->method == method_of(head) && (t->open || api_keys_allow(&g->keys, head));
+}
+
+static void serve(struct gateway *g, const struct http_request *q, struct http_reply *r)
+{
+    const struct route *found = route_of(q);
+    struct request_log *log = http_reply_user(r);
+    if (found)
+        log->route = found->path;
     if (!(found && found->open) && !api_keys_allow(&g->keys, q)) {
         http_reply_header(r, "WWW-Authenticate", "Bearer");
         http_reply_error(r, 401, "the API key is missing or wrong");
     } else if (!found) {
         http_reply_error(r, 404, "there is nothing at this path");
-    } else if (found->method != method) {
+    } else if (found->method != method_of(q)) {
         http_reply_header(
             r, "Allow", found->method == HTTP_GET ? "GET, HEAD" : http_method_name(found->method));
         http_reply_error(r, 405, "this path does not serve this method");
     } else {
         found->serve(g, q, r);
     }
+}
+
+void gateway_request(void *ctx, const struct http_request *q, struct http_reply *r)
+{
+    struct gateway *g = ctx;
+    struct request_log *log = request_log_begin(q, r, g->log_prompts);
+    if (!log) {
+        http_reply_error(r, 503, "no memory for a request");
+        return;
+    }
+    http_reply_set_user(r, log);
+    serve(g, q, r);
+}
+
+void gateway_ended(void *ctx, const struct http_outcome *o)
+{
+    struct gateway *g = ctx;
+    struct text_buf line = {0};
+    if (g->access_log) {
+        if (request_log_line(&line, o->user, o) == ST_OK)
+            access_log_write(g->access_log, line.data, line.len);
+        text_buf_free(&line);
+    }
+    request_log_free(o->user);
 }

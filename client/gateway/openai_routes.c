@@ -5,6 +5,7 @@
 
 #include "client/gateway/openai_answer.h"
 #include "client/gateway/openai_error.h"
+#include "client/gateway/request_log.h"
 #include "common/json/json_write.h"
 
 enum { RETRY_MS = 1000 };
@@ -39,11 +40,13 @@ static void serve(struct gateway *g, enum openai_form form, const struct http_re
                   struct http_reply *r)
 {
     const struct ingot_server *s = server_of(g, r);
+    struct request_log *log = http_reply_user(r);
     struct openai_request q;
     struct openai_refusal refusal;
     if (!s)
         return;
     enum status st = openai_request_read(&q, form, http->body, http->n_body, &refusal);
+    request_log_model(log, q.model, q.stream);
     if (st != ST_OK)
         http_reply_error_at(r, st == ST_NOMEM ? 503 : 400, status_text(), refusal.param);
     else if (!model_names_find(&g->names, own_name(s), q.model))

@@ -133,6 +133,13 @@ static void on_done(evutil_socket_t fd, short what, void *ctx)
 
 /* ---- requests ---- */
 
+static void give(struct upstream_call *call, const struct ingot_event *ev)
+{
+    if (call->log)
+        request_log_event(call->log, ev);
+    call->event(call, ev);
+}
+
 static void end_call(struct slot *s, const struct ingot_event *ev)
 {
     struct upstream_call *call = s->call;
@@ -140,7 +147,7 @@ static void end_call(struct slot *s, const struct ingot_event *ev)
     if (!call)
         return;
     call->running = false;
-    call->event(call, ev);
+    give(call, ev);
 }
 
 /* Ends the connection and all calls. */
@@ -188,7 +195,7 @@ static void dispatch(struct upstream *u, const struct ingot_event *ev)
     if (s && (ev->kind == INGOT_EVENT_FINISH || ev->kind == INGOT_EVENT_ERROR))
         end_call(s, ev);
     else if (s && s->call)
-        s->call->event(s->call, ev);
+        give(s->call, ev);
 }
 
 /* Takes what has come.  The descriptor is edge-triggered: the loop may sleep only after INGOT_TIMEOUT. */
@@ -268,6 +275,8 @@ enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call
     memcpy(u->slot[i].id, id, sizeof id);
     call->running = true;
     call->slot = i;
+    if (call->log)
+        call->log->n_generates++;
     event_active(u->again, EV_TIMEOUT, 0);
     return INGOT_OK;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "client/gateway/request_log.h"
 #include "client/lib/ingot.h"
 #include "common/status.h"
 
@@ -19,7 +20,8 @@ struct upstream;
 /* One request; part of its owner, at one place as long as it runs. */
 struct upstream_call {
     void (*event)(struct upstream_call *call, const struct ingot_event *ev);
-    bool running; /* until its terminal event or upstream_cancel */
+    struct request_log *log; /* gets the events too; or NULL */
+    bool running;            /* until its terminal event or upstream_cancel */
     size_t slot;
 };
 
