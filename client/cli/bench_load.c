@@ -202,7 +202,9 @@ static void on_event(struct load *l, const struct ingot_event *ev)
     case INGOT_EVENT_ERROR:
         on_error(l, s, ev);
         return;
-    case INGOT_EVENT_PONG: /* never probed */
+    case INGOT_EVENT_PONG: /* never asked for, like the others */
+    case INGOT_EVENT_TOKENS:
+    case INGOT_EVENT_TEXT:
         return;
     }
 }

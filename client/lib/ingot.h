@@ -185,8 +185,10 @@ enum ingot_event_kind {
     INGOT_EVENT_ACCEPTED,
     INGOT_EVENT_DELTA,
     INGOT_EVENT_FINISH, /* terminal */
-    INGOT_EVENT_ERROR,  /* terminal: Error or Rejected */
+    INGOT_EVENT_ERROR,  /* terminal: Error or Rejected; also of a query */
     INGOT_EVENT_PONG,   /* the answer to ingot_probe, of no request */
+    INGOT_EVENT_TOKENS, /* the answer to ingot_send_tokenize */
+    INGOT_EVENT_TEXT,   /* the answer to ingot_send_detokenize and ingot_send_apply_template */
 };
 
 enum ingot_reason {
@@ -234,7 +236,7 @@ struct ingot_event {
     uint32_t max_tokens, n_stop_ids;
     const int32_t *stop_ids; /* in force: the model's end-of-sequence ids and the request's own */
     const struct ingot_sampling *sampling;
-    /* DELTA */
+    /* DELTA; ids of TOKENS, text of TEXT */
     uint32_t sample, seq, n_ids;
     const int32_t *ids;
     const char *text; /* whole UTF-8, not NUL-terminated */
@@ -268,6 +270,17 @@ enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint3
 /* A descriptor that becomes readable when ingot_next may have an event.  It is edge-triggered, like
  * ZeroMQ's: call ingot_next with timeout 0 until it returns INGOT_TIMEOUT. */
 int ingot_fd(const struct ingot_client *c);
+
+/* ---- queries that do not wait ---- */
+
+/* The reply comes as an event: INGOT_EVENT_TOKENS, INGOT_EVENT_TEXT or INGOT_EVENT_ERROR.  request_id: 1 to 64 bytes
+ * that name no other running query or request of this client. */
+enum ingot_code ingot_send_tokenize(struct ingot_client *c, const char *request_id,
+                                    const char *text, size_t n, bool add_special);
+enum ingot_code ingot_send_detokenize(struct ingot_client *c, const char *request_id,
+                                      const int32_t *ids, size_t n, bool skip_special);
+/* As ingot_apply_template, with the request_id of r. */
+enum ingot_code ingot_send_apply_template(struct ingot_client *c, const struct ingot_request *r);
 
 /* ---- queries, which wait for the reply ---- */
 

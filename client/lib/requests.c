@@ -203,7 +203,9 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
         ev->ready = m->u.pong.ready;
         return;
     }
-    if (m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
+    bool query = (m->type == MSG_TOKENS || m->type == MSG_TEXT || m->type == MSG_ERROR) &&
+                 client_end_query(c, ev->request_id);
+    if (!query && m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
         c->n_running--;
     switch (m->type) {
     case MSG_ACCEPTED:
@@ -218,6 +220,16 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
     case MSG_DELTA:
         ev->kind = INGOT_EVENT_DELTA;
         event_delta(ev, &m->u.delta);
+        return;
+    case MSG_TOKENS:
+        ev->kind = INGOT_EVENT_TOKENS;
+        ev->ids = m->u.tokens.tokens;
+        ev->n_ids = m->u.tokens.n_tokens;
+        return;
+    case MSG_TEXT:
+        ev->kind = INGOT_EVENT_TEXT;
+        ev->text = m->u.text.text.data;
+        ev->n_text = m->u.text.text.n;
         return;
     case MSG_FINISH:
         ev->kind = INGOT_EVENT_FINISH;
