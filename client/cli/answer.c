@@ -261,6 +261,7 @@ static int on_event(struct answer *a, const struct ingot_event *ev)
     case INGOT_EVENT_PONG: /* never asked for, like the others */
     case INGOT_EVENT_TOKENS:
     case INGOT_EVENT_TEXT:
+    case INGOT_EVENT_STATS:
         return -1;
     }
     return EXIT_FAILED;

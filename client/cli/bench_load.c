@@ -205,6 +205,7 @@ static void on_event(struct load *l, const struct ingot_event *ev)
     case INGOT_EVENT_PONG: /* never asked for, like the others */
     case INGOT_EVENT_TOKENS:
     case INGOT_EVENT_TEXT:
+    case INGOT_EVENT_STATS:
         return;
     }
 }

@@ -331,6 +331,16 @@ enum ingot_code upstream_apply_template(struct upstream *u, struct upstream_call
     return run(u, call, i, id, true, ingot_send_apply_template(u->client, request));
 }
 
+enum ingot_code upstream_stats(struct upstream *u, struct upstream_call *call)
+{
+    size_t i;
+    char id[INGOT_ID_SIZE];
+    enum ingot_code code = choose(u, &i, id);
+    if (code != INGOT_OK)
+        return code;
+    return run(u, call, i, id, true, ingot_send_stats(u->client, id));
+}
+
 void upstream_cancel(struct upstream *u, struct upstream_call *call)
 {
     if (!call->running)

@@ -188,6 +188,7 @@ enum ingot_event_kind {
     INGOT_EVENT_ERROR,  /* terminal: Error or Rejected; also of a query */
     INGOT_EVENT_PONG,   /* the answer to ingot_probe, of no request */
     INGOT_EVENT_TOKENS, /* the answer to ingot_send_tokenize */
+    INGOT_EVENT_STATS,  /* the answer to ingot_send_stats */
     INGOT_EVENT_TEXT,   /* the answer to ingot_send_detokenize and ingot_send_apply_template */
 };
 
@@ -257,6 +258,8 @@ struct ingot_event {
     /* PONG */
     uint64_t epoch; /* another one than ingot_server's: the server was restarted, connect again */
     bool ready;     /* a worker group is there */
+    /* STATS */
+    const struct ingot_stats *stats;
 };
 
 /* Asks whether the server is there, without waiting: INGOT_EVENT_PONG comes as an event.  For programs
@@ -273,7 +276,7 @@ int ingot_fd(const struct ingot_client *c);
 
 /* ---- queries that do not wait ---- */
 
-/* The reply comes as an event: INGOT_EVENT_TOKENS, INGOT_EVENT_TEXT or INGOT_EVENT_ERROR.  request_id: 1 to 64 bytes
+/* The reply comes as an event: INGOT_EVENT_TOKENS, INGOT_EVENT_TEXT, INGOT_EVENT_STATS or INGOT_EVENT_ERROR.  request_id: 1 to 64 bytes
  * that name no other running query or request of this client. */
 enum ingot_code ingot_send_tokenize(struct ingot_client *c, const char *request_id,
                                     const char *text, size_t n, bool add_special);
@@ -281,6 +284,8 @@ enum ingot_code ingot_send_detokenize(struct ingot_client *c, const char *reques
                                       const int32_t *ids, size_t n, bool skip_special);
 /* As ingot_apply_template, with the request_id of r. */
 enum ingot_code ingot_send_apply_template(struct ingot_client *c, const struct ingot_request *r);
+
+enum ingot_code ingot_send_stats(struct ingot_client *c, const char *request_id);
 
 /* ---- queries, which wait for the reply ---- */
 

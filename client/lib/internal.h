@@ -27,6 +27,7 @@ struct ingot_client {
     uint64_t next_id;
     struct ingot_sample_end ends[MAX_ENDS]; /* of the last event, like sampling */
     struct ingot_sampling sampling;
+    struct ingot_stats stats;  /* of the last event */
     char probe[INGOT_ID_SIZE]; /* the last ingot_probe, "": none */
     struct ingot_model models[MAX_MODELS];
 };
