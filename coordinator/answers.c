@@ -28,6 +28,7 @@ static void end_request(struct coordinator *co, struct request *r, uint64_t now_
         return;
     request_end(co->requests, r, now_us);
     answer_release_account(co, r);
+    metrics_ended(&co->metrics, r);
     co->live--;
     if (r->client)
         r->client->n_requests--;
@@ -62,7 +63,7 @@ void answer_fail(struct coordinator *co, struct request *r, enum status code, bo
     if (r->admitted)
         co->n.failed++;
     else
-        co->n.rejected++;
+        metrics_rejected(&co->metrics, code);
     end_request(co, r, now_us);
 }
 
@@ -111,6 +112,7 @@ static void on_token(struct coordinator *co, struct request *r, struct sample *s
     bool ended = false;
     if (s->done)
         return; /* it ended by a stop string in this very step */
+    metrics_token(&co->metrics, r, s, now_us);
     if (!r->first_token_us)
         r->first_token_us = now_us;
     co->n.tokens_generated++;
@@ -164,6 +166,7 @@ void answer_effects(struct coordinator *co, const struct step_result *result, si
             r->preemptions++;
             break;
         case FX_ADMITTED:
+            metrics_admitted(&co->metrics, r, fx->n);
             if (!r->planned_us) {
                 r->planned_us = now_us;
                 r->cached_tokens = fx->n;

@@ -12,6 +12,7 @@
 #include "common/sha256.h"
 #include "coordinator/answers.h"
 #include "coordinator/groups.h"
+#include "coordinator/stats.h"
 
 enum {
     MESSAGES_A_TURN = 256,
@@ -25,6 +26,8 @@ static void reply_error(struct coordinator *co, struct client *c, enum msg_type 
                         const struct msg_error *error, uint64_t now_us)
 {
     struct client_msg m = {.type = type, .u.error = *error};
+    if (type == MSG_REJECTED)
+        metrics_rejected(&co->metrics, error->code);
     m.u.error.retry_after_ms = error->retryable ? RETRY_MS : 0;
     client_port_reply(co->client_port, c, &m, now_us);
 }
@@ -211,7 +214,7 @@ static void reject(struct coordinator *co, struct client *c, const char *id, enu
                    const char *detail, const struct tenant_refusal *why, uint64_t now_us)
 {
     struct client_msg m = {.type = MSG_REJECTED};
-    co->n.rejected++;
+    metrics_rejected(&co->metrics, st);
     m.u.error = (struct msg_error){.request_id = id,
                                    .code = st,
                                    .detail = detail,
@@ -407,60 +410,6 @@ void clients_text_results(struct coordinator *co, uint64_t now_us)
     }
 }
 
-static void on_stats(struct coordinator *co, struct client *c, const char *id, uint64_t now_us)
-{
-    struct sched_stats s = {0};
-    struct msg_group groups[MAX_WORKER_GROUPS];
-    struct client_msg m = {.type = MSG_STATS_REPLY};
-    uint32_t n = 0;
-
-    if (co->sched)
-        sched_stats(co->sched, &s);
-    for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
-        const struct worker_group *g = worker_port_group(co->worker_port, i);
-        if (!g)
-            continue;
-        groups[n] = (struct msg_group){.epoch = g->epoch,
-                                       .world = g->world,
-                                       .backend = g->backend,
-                                       .coll = g->coll,
-                                       .active = g->active,
-                                       .numerics = g->numerics,
-                                       .has_weights = g->has_weights};
-        memcpy(groups[n].weights, g->weights, sizeof g->weights);
-        worker_group_step_percentiles(g, &groups[n].step_us_p50, &groups[n].step_us_p99);
-        n++;
-    }
-    m.u.stats = (struct msg_stats){
-        .request_id = id,
-        .running = s.running,
-        .waiting = s.waiting,
-        .blocks_total = s.blocks_total,
-        .blocks_free = s.blocks_free,
-        .blocks_cached = s.blocks_cached,
-        .clients = client_port_clients(co->client_port),
-        .steps = s.steps,
-        .steps_overlapped = co->n.steps_overlapped,
-        .tokens_generated = co->n.tokens_generated,
-        .prompt_tokens = co->n.prompt_tokens,
-        .cached_tokens = co->n.cached_tokens,
-        .preemptions = s.preemptions,
-        .recoveries = co->n.recoveries,
-        .finished = co->n.finished,
-        .failed = co->n.failed,
-        .rejected = co->n.rejected,
-        .cancelled = co->n.cancelled,
-        .last_step_age_us = co->last_step_us ? now_us - co->last_step_us : 0,
-        .uptime_us = now_us - co->started_us,
-        .epoch = co->epoch,
-        .ready = groups_ready(co),
-        .draining = co->draining,
-        .n_groups = n,
-        .groups = groups,
-    };
-    client_port_reply(co->client_port, c, &m, now_us);
-}
-
 static struct client_msg pong(struct coordinator *co, const char *id, uint64_t now_us)
 {
     struct sched_stats s = {0};
@@ -543,7 +492,7 @@ static void on_small_request(struct coordinator *co, struct client *c, const str
         on_models(co, c, id, now_us);
         return;
     case MSG_STATS:
-        on_stats(co, c, id, now_us);
+        stats_reply(co, c, id, now_us);
         return;
     case MSG_PING:
         reply = pong(co, id, now_us);
@@ -564,8 +513,6 @@ static void refuse(struct coordinator *co, struct client *c, const struct reques
                    enum status st, const char *field, const char *detail, uint64_t now_us)
 {
     bool generate = *h->id && h->type == MSG_GENERATE;
-    if (generate)
-        co->n.rejected++;
     reply_error(
         co, c, generate ? MSG_REJECTED : MSG_ERROR,
         &(struct msg_error){

@@ -33,8 +33,9 @@ struct sample {
     struct text_buf text; /* final text */
     bool done;
     enum msg_reason reason;
-    int32_t stop_id;      /* -1 = none */
-    int32_t matched_stop; /* index of the stop string, -1 = none */
+    int32_t stop_id;            /* -1 = none */
+    int32_t matched_stop;       /* index of the stop string, -1 = none */
+    uint64_t first_us, last_us; /* when its first and last token came, 0 = none */
     /* sent to the client so far */
     uint32_t sent_tokens, sent_top, seq; /* of the answer; seq numbers deltas */
     size_t sent_text;

@@ -4,6 +4,7 @@
 
 #include "client/gateway/anthropic_form.h"
 #include "client/gateway/anthropic_routes.h"
+#include "client/gateway/metrics_routes.h"
 #include "client/gateway/openai_routes.h"
 #include "client/gateway/request_log.h"
 #include "client/gateway/tokenize_routes.h"
@@ -62,6 +63,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/health", serve_health, true, false},
     {HTTP_GET, "/ready", serve_ready, true, false},
     {HTTP_GET, "/version", serve_version, true, false},
+    {HTTP_GET, "/metrics", metrics_serve, true, false}, /* unless --metrics-need-key */
     {HTTP_GET, "/v1/models", serve_models, false, false},
     {HTTP_GET, "/v1/models/", serve_model, false, true},
     {HTTP_POST, "/v1/chat/completions", openai_serve_chat, false, false},
@@ -102,11 +104,16 @@ static const struct route *route_of(const struct http_request *q)
     return found;
 }
 
+static bool is_open(const struct gateway *g, const struct route *t)
+{
+    return t->open && !(g->metrics.needs_key && t->serve == metrics_serve);
+}
+
 bool gateway_wants_body(void *ctx, const struct http_request *head)
 {
     struct gateway *g = ctx;
     const struct route *t = route_of(head);
-    return t && t->method == method_of(head) && (t->open || api_keys_allow(&g->keys, head));
+    return t && t->method == method_of(head) && (is_open(g, t) || api_keys_allow(&g->keys, head));
 }
 
 static void serve(struct gateway *g, const struct http_request *q, struct http_reply *r)
@@ -115,7 +122,7 @@ static void serve(struct gateway *g, const struct http_request *q, struct http_r
     struct request_log *log = http_reply_user(r);
     if (found)
         log->route = found->path;
-    if (!(found && found->open) && !api_keys_allow(&g->keys, q)) {
+    if (!(found && is_open(g, found)) && !api_keys_allow(&g->keys, q)) {
         http_reply_header(r, "WWW-Authenticate", "Bearer");
         http_reply_error(r, 401, "the API key is missing or wrong");
     } else if (!found) {
@@ -153,5 +160,6 @@ void gateway_ended(void *ctx, const struct http_outcome *o)
             access_log_write(g->access_log, line.data, line.len);
         text_buf_free(&line);
     }
+    metrics_count(&g->metrics, o->user, o->status);
     request_log_free(o->user);
 }

@@ -279,6 +279,8 @@ static enum ingot_code run(struct upstream *u, struct upstream_call *call, size_
     memcpy(u->slot[slot].id, id, INGOT_ID_SIZE);
     call->running = true;
     call->slot = slot;
+    if (call->log && !query)
+        call->log->n_generates++;
     event_active(u->again, EV_TIMEOUT, 0);
     return INGOT_OK;
 }
@@ -330,6 +332,16 @@ enum ingot_code upstream_apply_template(struct upstream *u, struct upstream_call
         return code;
     request->request_id = id;
     return run(u, call, i, id, true, ingot_send_apply_template(u->client, request));
+}
+
+enum ingot_code upstream_stats(struct upstream *u, struct upstream_call *call)
+{
+    size_t i;
+    char id[INGOT_ID_SIZE];
+    enum ingot_code code = choose(u, &i, id);
+    if (code != INGOT_OK)
+        return code;
+    return run(u, call, i, id, true, ingot_send_stats(u->client, id));
 }
 
 void upstream_cancel(struct upstream *u, struct upstream_call *call)

@@ -49,6 +49,8 @@ enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *ca
 /* Renders the request's turns; request_id is chosen here. */
 enum ingot_code upstream_apply_template(struct upstream *u, struct upstream_call *call,
                                         struct ingot_request *request);
+/* The server's figures: one event, INGOT_EVENT_STATS or INGOT_EVENT_ERROR. */
+enum ingot_code upstream_stats(struct upstream *u, struct upstream_call *call);
 /* Cancels at the server; there are no further events.  Nothing when it does not run. */
 void upstream_cancel(struct upstream *u, struct upstream_call *call);
 

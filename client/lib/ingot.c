@@ -169,11 +169,11 @@ bool client_is_event(struct ingot_client *c, const struct client_msg *m)
 {
     if (m->type == MSG_PONG)
         return *c->probe && strcmp(m->u.pong.request_id, c->probe) == 0;
+    if (m->type == MSG_TOKENS || m->type == MSG_TEXT || m->type == MSG_STATS_REPLY)
+        return *find_query(c, m->u.simple.request_id) != NULL;
     if (m->type == MSG_ERROR) /* 0: a server of minor version 0 */
         return !m->u.error.request || m->u.error.request == MSG_GENERATE ||
-               *find_query(c, m->u.error.request_id);
-    if (m->type == MSG_TOKENS || m->type == MSG_TEXT)
-        return *find_query(c, m->u.simple.request_id) != NULL;
+               *find_query(c, m->u.error.request_id) != NULL;
     return m->type == MSG_ACCEPTED || m->type == MSG_DELTA || m->type == MSG_FINISH ||
            m->type == MSG_REJECTED;
 }
@@ -419,43 +419,7 @@ enum ingot_code ingot_stats(struct ingot_client *c, struct ingot_stats *out)
     enum status st = client_ask(c, &m, id, MSG_STATS_REPLY, &reply);
     if (st != ST_OK)
         return (enum ingot_code)st;
-    const struct msg_stats *s = &reply.u.stats;
-    *out = (struct ingot_stats){.running = s->running,
-                                .waiting = s->waiting,
-                                .blocks_total = s->blocks_total,
-                                .blocks_free = s->blocks_free,
-                                .blocks_cached = s->blocks_cached,
-                                .clients = s->clients,
-                                .steps = s->steps,
-                                .steps_overlapped = s->steps_overlapped,
-                                .tokens_generated = s->tokens_generated,
-                                .prompt_tokens = s->prompt_tokens,
-                                .cached_tokens = s->cached_tokens,
-                                .preemptions = s->preemptions,
-                                .recoveries = s->recoveries,
-                                .finished = s->finished,
-                                .failed = s->failed,
-                                .rejected = s->rejected,
-                                .cancelled = s->cancelled,
-                                .last_step_age_us = s->last_step_age_us,
-                                .uptime_us = s->uptime_us,
-                                .epoch = s->epoch,
-                                .ready = s->ready,
-                                .draining = s->draining};
-    for (uint32_t i = 0; i < s->n_groups && i < ARRAY_LEN(out->groups); i++) {
-        const struct msg_group *g = &s->groups[i];
-        out->groups[i] = (struct ingot_group){.epoch = g->epoch,
-                                              .world = g->world,
-                                              .backend = g->backend,
-                                              .coll = g->coll,
-                                              .numerics = g->numerics,
-                                              .step_us_p50 = g->step_us_p50,
-                                              .step_us_p99 = g->step_us_p99,
-                                              .active = g->active};
-        if (g->has_weights)
-            hex_of(g->weights, sizeof g->weights, out->groups[i].weights_digest);
-        out->n_groups++;
-    }
+    client_fill_stats(out, &reply.u.stats);
     return INGOT_OK;
 }
 

@@ -216,6 +216,7 @@ enum ingot_event_kind {
     INGOT_EVENT_ERROR,  /* terminal: Error or Rejected; also of a query */
     INGOT_EVENT_PONG,   /* the answer to ingot_probe, of no request */
     INGOT_EVENT_TOKENS, /* the answer to ingot_send_tokenize */
+    INGOT_EVENT_STATS,  /* the answer to ingot_send_stats */
     INGOT_EVENT_TEXT,   /* the answer to ingot_send_detokenize and ingot_send_apply_template */
 };
 
@@ -286,6 +287,8 @@ struct ingot_event {
     /* PONG */
     uint64_t epoch; /* another one than ingot_server's: the server was restarted, connect again */
     bool ready;     /* a worker group is there */
+    /* STATS */
+    const struct ingot_stats *stats;
 };
 
 /* Asks whether the server is there, without waiting: INGOT_EVENT_PONG comes as an event.  For programs
@@ -302,7 +305,7 @@ int ingot_fd(const struct ingot_client *c);
 
 /* ---- queries that do not wait ---- */
 
-/* The reply comes as an event: INGOT_EVENT_TOKENS, INGOT_EVENT_TEXT or INGOT_EVENT_ERROR.  request_id: 1 to 64 bytes
+/* The reply comes as an event: INGOT_EVENT_TOKENS, INGOT_EVENT_TEXT, INGOT_EVENT_STATS or INGOT_EVENT_ERROR.  request_id: 1 to 64 bytes
  * that name no other running query or request of this client. */
 enum ingot_code ingot_send_tokenize(struct ingot_client *c, const char *request_id,
                                     const char *text, size_t n, bool add_special);
@@ -310,6 +313,8 @@ enum ingot_code ingot_send_detokenize(struct ingot_client *c, const char *reques
                                       const int32_t *ids, size_t n, bool skip_special);
 /* As ingot_apply_template, with the request_id of r. */
 enum ingot_code ingot_send_apply_template(struct ingot_client *c, const struct ingot_request *r);
+
+enum ingot_code ingot_send_stats(struct ingot_client *c, const char *request_id);
 
 /* ---- queries, which wait for the reply ---- */
 
@@ -323,14 +328,46 @@ enum ingot_code ingot_apply_template(struct ingot_client *c, const struct ingot_
                                      const char **text, size_t *n_text);
 enum ingot_code ingot_models(struct ingot_client *c, const struct ingot_model **models, size_t *n);
 
+/* All values of something since the server started, counted between bounds. */
+struct ingot_histogram {
+    uint32_t n;            /* bounds; 0: the server does not have it */
+    const uint64_t *bound; /* [n] ascending */
+    const uint64_t
+        *count; /* [n + 1]: values at most bound[i] and above the one before; above all */
+    uint64_t sum;
+};
+
+/* Times in us: of requests, but those between and per token, which are of samples. */
+enum ingot_histogram_id {
+    INGOT_FIRST_TOKEN_US,
+    INGOT_BETWEEN_TOKENS_US,
+    INGOT_PER_TOKEN_US, /* the mean between the tokens of a sample */
+    INGOT_TOTAL_US,
+    INGOT_QUEUE_US,
+    INGOT_PREFILL_US,   /* first step to first token */
+    INGOT_DECODE_US,    /* first token to last one */
+    INGOT_INFERENCE_US, /* first step to last token */
+    INGOT_PROMPT_TOKENS,
+    INGOT_COMPUTED_PROMPT_TOKENS,
+    INGOT_COMPLETION_TOKENS, /* of each sample */
+    INGOT_LONGEST_SAMPLE_TOKENS,
+    INGOT_MAX_TOKENS,
+    INGOT_SAMPLES,
+    INGOT_PREEMPTIONS,
+    INGOT_STEP_TOKENS, /* of each step */
+    INGOT_HISTOGRAMS
+};
+
 struct ingot_group {
     uint64_t epoch;
-    uint32_t world;
+    uint32_t world, slot; /* slot: 0..7, used again after the group is lost */
     const char *backend, *coll;
     const char *numerics;    /* numerics id: the settings that change bits */
     char weights_digest[65]; /* hexadecimal; "": not known yet */
     uint64_t step_us_p50, step_us_p99;
-    bool active; /* it runs the steps; false: standby */
+    struct ingot_histogram step_us,
+        collective_us; /* collective_us: of rank 0; absent with one rank */
+    bool active;       /* it runs the steps; false: standby */
 };
 
 struct ingot_stats {
@@ -339,6 +376,11 @@ struct ingot_stats {
     uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
+    uint32_t block_tokens;                /* of one block */
+    uint64_t prefix_queries, prefix_hits; /* prompt tokens of samples: looked up, found */
+    uint64_t samples_ended[INGOT_REASON_FAILED + 1];
+    uint64_t rejected_by_code[INGOT_NOT_FOUND + 1]; /* requests */
+    struct ingot_histogram histogram[INGOT_HISTOGRAMS];
     bool ready, draining;
     uint32_t n_groups;
     struct ingot_group groups[8];

@@ -29,6 +29,7 @@ struct ingot_client {
     uint64_t next_id;
     struct ingot_sample_end ends[MAX_ENDS]; /* of the last event, like sampling */
     struct ingot_sampling sampling;
+    struct ingot_stats stats;  /* of the last event */
     char probe[INGOT_ID_SIZE]; /* the last ingot_probe, "": none */
     struct ingot_model models[MAX_MODELS];
 };
@@ -54,6 +55,9 @@ MUST_CHECK enum status client_ask(struct ingot_client *c, const struct client_ms
 MUST_CHECK enum status client_begin_query(struct ingot_client *c, const char *id);
 /* false: there is none of that id. */
 bool client_end_query(struct ingot_client *c, const char *id);
+
+/* The reply's pointers go on pointing into its memory. */
+void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s);
 
 void client_make_id(struct ingot_client *c, char id[INGOT_ID_SIZE]);
 

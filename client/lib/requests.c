@@ -294,7 +294,8 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
         ev->draining = m->u.pong.draining;
         return;
     }
-    bool query = (m->type == MSG_TOKENS || m->type == MSG_TEXT || m->type == MSG_ERROR) &&
+    bool query = (m->type == MSG_TOKENS || m->type == MSG_TEXT || m->type == MSG_STATS_REPLY ||
+                  m->type == MSG_ERROR) &&
                  client_end_query(c, ev->request_id);
     if (!query && m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
         c->n_running--;
@@ -316,6 +317,11 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
         ev->kind = INGOT_EVENT_TOKENS;
         ev->ids = m->u.tokens.tokens;
         ev->n_ids = m->u.tokens.n_tokens;
+        return;
+    case MSG_STATS_REPLY:
+        ev->kind = INGOT_EVENT_STATS;
+        ev->stats = &c->stats;
+        client_fill_stats(&c->stats, &m->u.stats);
         return;
     case MSG_TEXT:
         ev->kind = INGOT_EVENT_TEXT;

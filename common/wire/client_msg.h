@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "common/histogram.h"
 #include "common/plan.h"
 #include "common/sha256.h"
 #include "common/wire/frame.h"
@@ -219,6 +220,7 @@ enum msg_reason {
     REASON_DEADLINE,
     REASON_FAILED,
 };
+enum { N_REASONS = REASON_FAILED + 1 };
 
 struct msg_sample_end {
     uint32_t sample;
@@ -264,11 +266,45 @@ struct msg_model_list {
     const struct msg_model *models;
 };
 
+/* Counts between fixed bounds (common/histogram.h): ingot.proto, Histogram. */
+struct msg_histogram {
+    uint32_t n;                    /* bounds; 0: absent */
+    const uint64_t *bound, *count; /* [n], [n + 1] */
+    uint64_t sum;
+};
+
+/* The histograms of StatsReply, with their fields. */
+#define STATS_HISTOGRAM_ROWS(X)                                                                    \
+    X(STATS_FIRST_TOKEN_US, first_token_us)                                                        \
+    X(STATS_BETWEEN_TOKENS_US, between_tokens_us)                                                  \
+    X(STATS_PER_TOKEN_US, per_token_us)                                                            \
+    X(STATS_TOTAL_US, total_us)                                                                    \
+    X(STATS_QUEUE_US, queue_us)                                                                    \
+    X(STATS_PREFILL_US, prefill_us)                                                                \
+    X(STATS_DECODE_US, decode_us)                                                                  \
+    X(STATS_INFERENCE_US, inference_us)                                                            \
+    X(STATS_PROMPT_TOKENS, request_prompt_tokens)                                                  \
+    X(STATS_COMPUTED_PROMPT_TOKENS, request_computed_prompt_tokens)                                \
+    X(STATS_COMPLETION_TOKENS, sample_tokens)                                                      \
+    X(STATS_LONGEST_SAMPLE_TOKENS, longest_sample_tokens)                                          \
+    X(STATS_MAX_TOKENS, request_max_tokens)                                                        \
+    X(STATS_SAMPLES, request_samples)                                                              \
+    X(STATS_PREEMPTIONS, request_preemptions)                                                      \
+    X(STATS_STEP_TOKENS, step_tokens)
+
+enum stats_histogram {
+#define STATS_HISTOGRAM_ID(id, field) id,
+    STATS_HISTOGRAM_ROWS(STATS_HISTOGRAM_ID)
+#undef STATS_HISTOGRAM_ID
+        N_STATS_HISTOGRAMS
+};
+
 struct msg_group {
     uint64_t epoch;
-    uint32_t world;
+    uint32_t world, slot;
     const char *backend, *coll, *numerics;
     uint64_t step_us_p50, step_us_p99;
+    struct msg_histogram step_us, collective_us;
     bool active; /* false: it stands by */
     bool has_weights;
     uint8_t weights[SHA256_BYTES];
@@ -281,6 +317,12 @@ struct msg_stats {
     uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
+    uint32_t block_len;
+    uint64_t prefix_queries, prefix_hits;
+    uint32_t n_samples_ended, n_rejected_by_code;
+    const uint64_t *samples_ended;    /* [n_samples_ended], by enum msg_reason */
+    const uint64_t *rejected_by_code; /* [n_rejected_by_code], by enum status */
+    struct msg_histogram histogram[N_STATS_HISTOGRAMS];
     bool ready, draining;
     uint32_t n_groups;
     const struct msg_group *groups;

@@ -63,6 +63,16 @@ assert m.n_blocks == 640 and m.weights_digest == bytes([1, 2, 3] + [0] * 29)
 assert m.text_digest[:3] == bytes([4, 5, 6]) and m.numerics.startswith("1/cpu/strict/")
 m = read("weights")
 assert m.epoch == 99 and m.digest == bytes([7, 8, 9] + [0] * 29)
+m = read("stats_reply")
+assert m.requests_rejected == 303 == sum(m.rejected_by_code) and m.rejected_by_code[6] == 300
+assert list(m.samples_ended) == [0, 4, 5, 6, 7, 8, 9] and m.block_tokens == 16 and m.prefix_hits == 5000
+histograms = [(f.name, v) for f, v in m.ListFields() if f.message_type and f.message_type.name == "Histogram"]
+assert len(histograms) == 16 and all(len(h.count) == len(h.bound) + 1 for _, h in histograms)
+assert sorted(h.sum for _, h in histograms) == list(range(1000, 1016))
+assert list(m.first_token_us.bound) == [1] and m.step_tokens.sum == 1015 and m.total_us.sum == 1003
+assert list(m.step_tokens.count[:7]) == [3, 0, 1, 0, 0, 70000, 9] and m.per_token_us.sum == 1002
+g = m.group[0]
+assert list(g.step_us.count) == [3, 0, 1, 0] and g.collective_us.sum == 7 and g.slot == 3
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 16, names
-print("golden: 16 messages agree")
+assert len(names) == 17, names
+print("golden: 17 messages agree")
