@@ -7,8 +7,10 @@
 #include "common/formats/config_json.h"
 #include "common/formats/json_get.h"
 
-/* Those that a type does not use are passed over, as transformers does. */
+/* Those that a type does not use are passed over, as transformers does; it reads no attn_factor in
+ * any type, which other programs write. */
 static const char *const scaling_keys[] = {
+    "attn_factor",
     "type",
     "rope_type",
     "rope_theta",
@@ -98,8 +100,8 @@ static enum status read_scaling(struct rope_config *rope, const cJSON *root, con
 {
     if (!cJSON_IsObject(obj))
         FAIL(ST_FORMAT, "%s must be an object", where);
+    TRY(read_type(&rope->type, obj, where)); /* first: another type has other keys */
     TRY(check_keys(obj, where));
-    TRY(read_type(&rope->type, obj, where));
     if (rope->type == ROPE_PLAIN)
         return ST_OK;
     if (rope->type != ROPE_YARN)

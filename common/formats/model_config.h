@@ -89,6 +89,7 @@ struct arch {
     enum window_rule window;
     enum expert_rule experts;
     double default_theta;   /* when config.json has no rope_theta; 0: 10000 */
+    double default_eps;     /* when config.json has no rms_norm_eps; 0: 1e-6 */
     int32_t default_d_head; /* when config.json has no head_dim; 0: hidden / heads */
 };
 
@@ -164,6 +165,7 @@ MUST_CHECK enum status model_config_load(struct model_config *out, const char *p
 
 /* NULL when it is not known. */
 const struct arch *arch_find(const char *name);
+const struct arch *arch_of_type(const char *model_type);
 /* Why an architecture that is known by name is not supported; NULL: nothing is known of it. */
 const char *arch_refusal(const char *name);
 /* "LlamaForCausalLM, ..." */
