@@ -308,7 +308,7 @@ static enum status read_yarn(struct model_config *mc, const struct meta *m)
     if (rope->beta_fast < rope->beta_slow)
         FAIL(ST_RANGE, "gguf: yarn_beta_fast %g is less than yarn_beta_slow %g", rope->beta_fast,
              rope->beta_slow);
-    rope->attention_factor = scale * config_yarn_mscale(rope->factor, 1);
+    rope->attention_factor = scale * rope_yarn_mscale(rope->factor, 1);
     config_stretch_context(mc);
     return ST_OK;
 }

@@ -66,7 +66,7 @@ static enum status read_type(enum rope_type *out, const cJSON *obj, const char *
          where, type);
 }
 
-double config_yarn_mscale(double factor, double mscale)
+double rope_yarn_mscale(double factor, double mscale)
 {
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
@@ -89,9 +89,9 @@ static enum status read_yarn(struct rope_config *rope, const cJSON *obj, int32_t
         rope->attention_factor = attention;
     else if (mscale > 0 && mscale_all > 0)
         rope->attention_factor =
-            config_yarn_mscale(rope->factor, mscale) / config_yarn_mscale(rope->factor, mscale_all);
+            rope_yarn_mscale(rope->factor, mscale) / rope_yarn_mscale(rope->factor, mscale_all);
     else
-        rope->attention_factor = config_yarn_mscale(rope->factor, 1);
+        rope->attention_factor = rope_yarn_mscale(rope->factor, 1);
     return ST_OK;
 }
 

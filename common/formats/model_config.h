@@ -182,6 +182,10 @@ int32_t model_n_sparse(const struct model_config *mc);
 /* 0: the layer sees everything. */
 int32_t model_window(const struct model_config *mc, int32_t layer);
 
+/* Growth of the attention's temperature with the stretch of the context (YaRN, Peng et al. 2023,
+ * eq. 22); 1 where the factor does not stretch. */
+double rope_yarn_mscale(double factor, double mscale);
+
 /* "linear", ... */
 const char *rope_type_name(enum rope_type t);
 
