@@ -265,6 +265,7 @@ static enum send_result send_failed(struct coordinator *co, struct request *r, u
 {
     struct client_msg m = {.type = r->admitted ? MSG_ERROR : MSG_REJECTED};
     m.u.error = (struct msg_error){.request_id = r->id,
+                                   .request = MSG_GENERATE,
                                    .code = r->failed,
                                    .detail = r->detail,
                                    .field = r->field,

@@ -122,8 +122,10 @@ bool client_is_event(const struct ingot_client *c, const struct client_msg *m)
 {
     if (m->type == MSG_PONG)
         return *c->probe && strcmp(m->u.pong.request_id, c->probe) == 0;
+    if (m->type == MSG_ERROR) /* 0: a server of minor version 0 */
+        return !m->u.error.request || m->u.error.request == MSG_GENERATE;
     return m->type == MSG_ACCEPTED || m->type == MSG_DELTA || m->type == MSG_FINISH ||
-           m->type == MSG_REJECTED || m->type == MSG_ERROR;
+           m->type == MSG_REJECTED;
 }
 
 static enum status keep(struct ingot_client *c)

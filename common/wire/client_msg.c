@@ -216,7 +216,7 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         out->u.hello = (struct msg_hello){
             .major_min = h->major_min, .major_max = h->major_max, .client = pb_string(h->client)};
         if (!h->has_major_min || !h->has_major_max)
-            FAIL_FIELD("major_min", ST_FORMAT, "Hello without major_min and major_max");
+            FAIL_FIELD("major_min", ST_RANGE, "Hello without major_min and major_max");
         return decode_tenant(&out->u.hello.tenant, h->has_tenant, h->tenant, field);
     }
     /* every other request has its request_id at the same place */

@@ -230,6 +230,7 @@ struct msg_error { /* Error and Rejected */
     const char *detail, *field;
     bool retryable;
     uint32_t retry_after_ms; /* Rejected */
+    enum msg_type request;   /* Error: the type of the request that it answers; 0: not known */
 };
 
 struct msg_tokens {

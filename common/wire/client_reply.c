@@ -186,6 +186,8 @@ static enum status encode_error(struct wire_bytes *out, enum msg_type type,
         m.detail = string_of(e->detail);
         m.field = string_of(e->field);
         SET(m, retryable, e->retryable);
+        if (e->request)
+            SET(m, request, (Ingot__Type)e->request);
         return pb_pack(out, (uint16_t)type, &m.base, mem);
     }
     Ingot__Rejected m = INGOT__REJECTED__INIT;
@@ -529,6 +531,7 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
         out->u.error.detail = pb_string(e->detail);
         out->u.error.field = pb_string(e->field);
         out->u.error.retryable = e->retryable;
+        out->u.error.request = (enum msg_type)e->request;
         return decode_code(&out->u.error.code, (uint32_t)e->code);
     }
     case MSG_REJECTED: {

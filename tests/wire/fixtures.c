@@ -205,7 +205,12 @@ static void replies(struct fixture *f)
                                                .preemptions = 1,
                                                .recoveries = 2};
     f[4] = (struct fixture){.name = "rejected", .kind = FIX_REPLY, .client.type = MSG_REJECTED};
-    f[4].client.u.error = (struct msg_error){"req-1", ST_BUSY, "queue is full", "n", true, 1000};
+    f[4].client.u.error = (struct msg_error){.request_id = "req-1",
+                                             .code = ST_BUSY,
+                                             .detail = "queue is full",
+                                             .field = "n",
+                                             .retryable = true,
+                                             .retry_after_ms = 1000};
 }
 
 void fixtures_make(struct fixture out[N_FIXTURES])
@@ -251,6 +256,12 @@ void fixtures_make(struct fixture out[N_FIXTURES])
                                                    .max_seqs = 64,
                                                    .launch = 123456789,
                                                    .pid = 4242};
+    out[15] = (struct fixture){.name = "error", .kind = FIX_REPLY, .client.type = MSG_ERROR};
+    out[15].client.u.error = (struct msg_error){.request_id = "req-1",
+                                                .code = ST_RANGE,
+                                                .detail = "another tenant",
+                                                .field = "tenant",
+                                                .request = MSG_CANCEL};
     out[14] = (struct fixture){.name = "weights", .kind = FIX_WORKER};
     out[14].worker =
         (struct worker_msg){.type = WMSG_WEIGHTS, .u.weights = {.epoch = 99, .digest = {7, 8, 9}}};

@@ -14,7 +14,7 @@ WORKER_CLASS = {n: "".join(w.capitalize() for w in k.split("_")) for k, n in WOR
 def read(name):
     data = (GOLDEN / f"{name}.bin").read_bytes()
     magic, major, minor, number, flags = struct.unpack_from("<4sBBHI", data)
-    assert (magic, major, minor, flags) == (b"INGT", 1, 0, 0), name
+    assert (magic, major, minor, flags) == (b"INGT", 1, 1, 0), name
     classes, of = (WORKER, WORKER_CLASS) if number >= 128 else (ic.CLASSES, ic.CLASS_OF)
     m = classes[of[number]].FromString(data[12:])
     assert m.SerializeToString(deterministic=True) == data[12:], f"{name}: other bytes from Python"
@@ -44,6 +44,8 @@ assert [len(t.entry) for t in m.top] == [1, 0, 2] and m.top[2].entry[1].logprob 
 m = read("finish")
 assert m.sample[0].matched_stop == b"END" and m.sample[1].stop_id == 2 and m.recoveries == 2
 assert read("rejected").retry_after_ms == 1000
+m = read("error")
+assert m.code == 4 and m.request == ic.TYPES["CANCEL"] and m.field == "tenant"
 m = read("hello")
 assert m.client == "test" and m.tenant == b"a\0b\xff!"
 m = read("cancel")
@@ -60,5 +62,5 @@ assert m.text_digest[:3] == bytes([4, 5, 6]) and m.numerics.startswith("1/cpu/st
 m = read("weights")
 assert m.epoch == 99 and m.digest == bytes([7, 8, 9] + [0] * 29)
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 15, names
-print("golden: 15 messages agree")
+assert len(names) == 16, names
+print("golden: 16 messages agree")
