@@ -131,6 +131,15 @@ static void on_token(struct coordinator *co, struct request *r, struct sample *s
         log_failure(LOG_WARN, ST_BUG, "the end of an answer");
 }
 
+/* One of the model's ends, not a stop token of the request alone. */
+static bool is_end_id(const struct resolved *q, int32_t id)
+{
+    for (uint32_t i = 0; i < q->n_eos; i++)
+        if (q->stop_ids[i] == id)
+            return true;
+    return false;
+}
+
 static void on_finished(struct coordinator *co, struct request *r, struct sample *s,
                         const struct sched_effect *fx, uint64_t now_us)
 {
@@ -141,7 +150,8 @@ static void on_finished(struct coordinator *co, struct request *r, struct sample
     }
     if (fx->reason == FINISH_STOP_ID && !s->done && s->n > r->ask->n_prompt)
         s->stop_id = s->tokens[s->n - 1];
-    enum status st = sample_end(r, s, reason_of(fx->reason));
+    bool own = s->stop_id >= 0 && !is_end_id(r->ask, s->stop_id);
+    enum status st = sample_end(r, s, own ? REASON_STOP : reason_of(fx->reason));
     if (st != ST_OK)
         answer_fail(co, r, st, false, status_text(), now_us);
 }

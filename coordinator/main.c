@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/build_info.h"
+#include "common/failure_file.h"
 #include "common/log.h"
 #include "common/parent.h"
 #include "common/shared_options.h"
@@ -205,8 +206,10 @@ int main(int argc, char **argv)
              : st == ST_BUSY                 ? 3
              : st == ST_IO || st == ST_NOMEM ? 1
                                              : 2;
-    if (st != ST_OK)
+    if (st != ST_OK) {
         log_failure(LOG_ERROR, st, "cannot start");
+        failure_file_write(args.shared.failure_file);
+    }
     coordinator_close(&co);
     return rc;
 }

@@ -302,6 +302,7 @@ enum status sample_token(struct request *r, struct sample *s, const struct resul
     if (s->n_top)
         TRY(keep_top(s, i, t));
     s->n++; /* the scheduler has written the token itself */
+    s->stop.asleep = s->n - r->ask->n_prompt <= r->ask->sp.min_new;
     enum status st = detok_push(&s->detok, t->token, &piece);
     if (st == ST_OK)
         st = stop_push(&s->stop, piece.data ? piece.data : "", piece.len, &s->text);

@@ -161,8 +161,8 @@ static enum status read_request(struct replay *p, struct byte_reader *r)
 static enum status read_header(struct replay *p, struct byte_reader *r)
 {
     uint32_t version = get_u32(r);
-    if (version != JOURNAL_VERSION)
-        FAIL(ST_UNSUPPORTED, "a journal of version %u, this build reads %d", version,
+    if (version < 1 || version > JOURNAL_VERSION)
+        FAIL(ST_UNSUPPORTED, "a journal of version %u, this build reads 1 to %d", version,
              JOURNAL_VERSION);
     p->sum.began_us = get_u64(r);
     get_text(r, p->sum.build, sizeof p->sum.build);

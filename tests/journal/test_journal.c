@@ -268,6 +268,14 @@ Test(journal, differences_are_named)
     free(f.data);
 }
 
+/* Records of version 1 are alike. */
+Test(journal, an_older_one_replays)
+{
+    struct file f = one_run(400);
+    change(f, REC_HEADER, 0, 0, (unsigned char)-1, ST_OK, "");
+    free(f.data);
+}
+
 /* The same inputs under another scheduler give another run:
  * with another budget the replay differs. */
 Test(journal, another_scheduler_is_seen)
