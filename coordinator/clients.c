@@ -44,6 +44,12 @@ static struct msg_model model_info(const struct coordinator *co)
                           .max_ctx = co->shape.max_ctx,
                           .world = g ? g->world : 0,
                           .chat = co->mt.chat != NULL};
+    if (m.chat)
+        m.tool_format = output_tools_name(co->mt.tool_format);
+    if (co->mt.think) {
+        m.think_open = (struct wire_text){co->mt.think->open, strlen(co->mt.think->open)};
+        m.think_close = (struct wire_text){co->mt.think->close, strlen(co->mt.think->close)};
+    }
     memcpy(m.weights, id->weights, sizeof m.weights);
     memcpy(m.text, id->text, sizeof m.text);
     return m;
@@ -149,7 +155,7 @@ static void attach(struct coordinator *co, struct client *c, struct request *r, 
     for (uint32_t i = 0; r->samples && i < r->n_samples; i++) {
         struct sample *s = &r->samples[i];
         s->sent_tokens = s->sent_top = s->seq = 0;
-        s->sent_text = 0;
+        s->sent_text = s->sent_token_text = s->sent_top_text = 0;
     }
     answer_mark(co, r);
 }

@@ -171,6 +171,9 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
     g->skip_special = m->skip_special;
     g->add_special = m->has_add_special ? m->add_special : g->kind == PROMPT_TEXT;
     g->want_prompt_ids = m->want_prompt_ids;
+    g->want_prompt_text = m->want_prompt_text;
+    g->want_token_text = m->want_token_text;
+    g->keep_marks = m->keep_marks;
     return decode_caller(g, m, field);
 }
 
@@ -375,6 +378,12 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
     if (g->has_grace)
         SET(m, grace_ms, g->grace_ms);
     SET_TEXT(m, client_digest, g->client_digest);
+    if (g->want_prompt_text)
+        SET(m, want_prompt_text, true);
+    if (g->want_token_text)
+        SET(m, want_token_text, true);
+    if (g->keep_marks)
+        SET(m, keep_marks, true);
     return pb_pack(out, MSG_GENERATE, &m.base, mem);
 }
 
