@@ -196,6 +196,8 @@ static enum send_result send_accepted(struct coordinator *co, struct request *r,
                                                       .bias = q->bias,
                                                       .n_stop_ids = q->n_stop_ids - q->n_eos,
                                                       .stop_ids = q->stop_ids + q->n_eos};
+        m.u.accepted.starts_in_reasoning = q->starts_in_reasoning;
+        m.u.accepted.prompt_text = (struct wire_text){q->prompt_text.data, q->prompt_text.len};
     }
     return client_port_send(co->client_port, r->client, &m, now_us);
 }
@@ -222,9 +224,19 @@ static enum send_result send_delta(struct coordinator *co, struct request *r, ui
         d->n_top = s->n_top + s->sent_tokens;
         d->top = s->top + s->sent_top;
     }
+    if (s->n_token_text) {
+        d->n_token_text = s->n_token_text + s->sent_tokens;
+        d->token_text = s->token_text.data + s->sent_token_text;
+    }
+    if (s->n_top && s->n_top_text) {
+        d->n_top_text = s->n_top_text + s->sent_top;
+        d->top_text = s->top_text.data + s->sent_top_text;
+    }
     enum send_result res = client_port_send(co->client_port, r->client, &m, now_us);
     if (res == SEND_OK) {
         s->seq++;
+        s->sent_token_text = s->token_text.len;
+        s->sent_top_text = s->top_text.len;
         s->sent_tokens = have;
         s->sent_text = s->text.len;
         s->sent_top = s->n_top_all;
@@ -265,6 +277,7 @@ static enum send_result send_failed(struct coordinator *co, struct request *r, u
 {
     struct client_msg m = {.type = r->admitted ? MSG_ERROR : MSG_REJECTED};
     m.u.error = (struct msg_error){.request_id = r->id,
+                                   .request = MSG_GENERATE,
                                    .code = r->failed,
                                    .detail = r->detail,
                                    .field = r->field,

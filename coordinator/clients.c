@@ -16,17 +16,12 @@
 
 enum { MESSAGES_A_TURN = 256, KEEP_ENDED_US = 30 * 1000 * 1000, OWN_TENANT_BYTES = 16 };
 
+/* type: MSG_ERROR or MSG_REJECTED */
 static void reply_error(struct coordinator *co, struct client *c, enum msg_type type,
-                        const char *request_id, enum status code, const char *field, bool retryable,
-                        const char *detail, uint64_t now_us)
+                        const struct msg_error *error, uint64_t now_us)
 {
-    struct client_msg m = {.type = type};
-    m.u.error = (struct msg_error){.request_id = request_id,
-                                   .code = code,
-                                   .detail = detail,
-                                   .field = field,
-                                   .retryable = retryable,
-                                   .retry_after_ms = retryable ? 1000 : 0};
+    struct client_msg m = {.type = type, .u.error = *error};
+    m.u.error.retry_after_ms = error->retryable ? 1000 : 0;
     client_port_reply(co->client_port, c, &m, now_us);
 }
 
@@ -42,6 +37,12 @@ static struct msg_model model_info(const struct coordinator *co)
                           .max_ctx = co->shape.max_ctx,
                           .world = g ? g->world : 0,
                           .chat = co->mt.chat != NULL};
+    if (m.chat)
+        m.tool_format = output_tools_name(co->mt.tool_format);
+    if (co->mt.think) {
+        m.think_open = (struct wire_text){co->mt.think->open, strlen(co->mt.think->open)};
+        m.think_close = (struct wire_text){co->mt.think->close, strlen(co->mt.think->close)};
+    }
     memcpy(m.weights, id->weights, sizeof m.weights);
     memcpy(m.text, id->text, sizeof m.text);
     return m;
@@ -67,12 +68,20 @@ static void on_hello(struct coordinator *co, struct client *c, const struct msg_
     if (h->major_min > WIRE_MAJOR || h->major_max < WIRE_MAJOR) {
         snprintf(why, sizeof why, "client speaks protocol %u to %u, this server %d", h->major_min,
                  h->major_max, WIRE_MAJOR);
-        reply_error(co, c, MSG_ERROR, "", ST_UNSUPPORTED, "major_min", false, why, now_us);
+        reply_error(
+            co, c, MSG_ERROR,
+            &(struct msg_error){
+                .request = MSG_HELLO, .code = ST_UNSUPPORTED, .field = "major_min", .detail = why},
+            now_us);
         return;
     }
     if (!take_own_tenant(c, &h->tenant)) {
-        reply_error(co, c, MSG_ERROR, "", ST_RANGE, "tenant", false,
-                    "this connection said Hello as another tenant", now_us);
+        reply_error(co, c, MSG_ERROR,
+                    &(struct msg_error){.request = MSG_HELLO,
+                                        .code = ST_RANGE,
+                                        .field = "tenant",
+                                        .detail = "this connection said Hello as another tenant"},
+                    now_us);
         return;
     }
     struct msg_model model = model_info(co);
@@ -106,8 +115,13 @@ static void attach(struct coordinator *co, struct client *c, struct request *r, 
     if (r->client && r->state != REQ_ENDED)
         r->client->n_requests--;
     if (r->client && r->client != c && !r->terminal_sent)
-        reply_error(co, r->client, MSG_ERROR, r->id, ST_PEER, "request_id", false,
-                    "another client attached to this request", now_us);
+        reply_error(co, r->client, MSG_ERROR,
+                    &(struct msg_error){.request_id = r->id,
+                                        .request = MSG_GENERATE,
+                                        .code = ST_PEER,
+                                        .field = "request_id",
+                                        .detail = "another client attached to this request"},
+                    now_us);
     r->client = c;
     if (r->state != REQ_ENDED)
         c->n_requests++;
@@ -116,7 +130,7 @@ static void attach(struct coordinator *co, struct client *c, struct request *r, 
     for (uint32_t i = 0; r->samples && i < r->n_samples; i++) {
         struct sample *s = &r->samples[i];
         s->sent_tokens = s->sent_top = s->seq = 0;
-        s->sent_text = 0;
+        s->sent_text = s->sent_token_text = s->sent_top_text = 0;
     }
     answer_mark(co, r);
 }
@@ -164,8 +178,13 @@ static void on_generate(struct coordinator *co, struct client *c, const struct r
     struct request *r = request_find(co->requests, &h->tenant, h->id);
 
     if (r && r->digest != digest) {
-        reply_error(co, c, MSG_REJECTED, h->id, ST_RANGE, "request_id", false,
-                    "this request_id is in use by a different request", now_us);
+        reply_error(
+            co, c, MSG_REJECTED,
+            &(struct msg_error){.request_id = h->id,
+                                .code = ST_RANGE,
+                                .field = "request_id",
+                                .detail = "this request_id is in use by a different request"},
+            now_us);
         return;
     }
     if (r) {
@@ -182,7 +201,11 @@ static void on_generate(struct coordinator *co, struct client *c, const struct r
     }
     if (st != ST_OK) {
         co->n.rejected++;
-        reply_error(co, c, MSG_REJECTED, h->id, st, "", st == ST_BUSY, why ? why : status_text(),
+        reply_error(co, c, MSG_REJECTED,
+                    &(struct msg_error){.request_id = h->id,
+                                        .code = st,
+                                        .retryable = st == ST_BUSY,
+                                        .detail = why ? why : status_text()},
                     now_us);
         return;
     }
@@ -284,7 +307,12 @@ static void text_ready(struct coordinator *co, struct text_job *job, uint64_t no
     if (!c)
         return;
     if (job->status != ST_OK) {
-        reply_error(co, c, MSG_ERROR, job->request_id, job->status, job->field, false, job->detail,
+        reply_error(co, c, MSG_ERROR,
+                    &(struct msg_error){.request_id = job->request_id,
+                                        .request = job->type,
+                                        .code = job->status,
+                                        .field = job->field,
+                                        .detail = job->detail},
                     now_us);
         return;
     }
@@ -405,7 +433,13 @@ static void on_text_request(struct coordinator *co, struct client *c, const stru
 {
     enum status st = submit_text(co, c, h, NULL);
     if (st != ST_OK)
-        reply_error(co, c, MSG_ERROR, h->id, st, "", true, status_text(), now_us);
+        reply_error(co, c, MSG_ERROR,
+                    &(struct msg_error){.request_id = h->id,
+                                        .request = h->type,
+                                        .code = st,
+                                        .retryable = true,
+                                        .detail = status_text()},
+                    now_us);
 }
 
 static void on_cancel(struct coordinator *co, struct client *c, const struct request_head *h,
@@ -463,8 +497,11 @@ static void refuse(struct coordinator *co, struct client *c, const struct reques
     bool generate = *h->id && h->type == MSG_GENERATE;
     if (generate)
         co->n.rejected++;
-    reply_error(co, c, generate ? MSG_REJECTED : MSG_ERROR, h->id, st, field, false, detail,
-                now_us);
+    reply_error(
+        co, c, generate ? MSG_REJECTED : MSG_ERROR,
+        &(struct msg_error){
+            .request_id = h->id, .request = h->type, .code = st, .field = field, .detail = detail},
+        now_us);
 }
 
 /* Whose request it is; false: the connection may not speak for that tenant. */
@@ -488,7 +525,11 @@ static void on_message(struct coordinator *co, struct client *c, const void *dat
         return;
     }
     if (!c->said_hello && h.type != MSG_HELLO) {
-        reply_error(co, c, MSG_ERROR, h.id, ST_PEER, "", false, "a session begins with Hello",
+        reply_error(co, c, MSG_ERROR,
+                    &(struct msg_error){.request_id = h.id,
+                                        .request = h.type,
+                                        .code = ST_PEER,
+                                        .detail = "a session begins with Hello"},
                     now_us);
         return;
     }

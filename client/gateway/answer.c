@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "client/gateway/answer_error.h"
-#include "client/gateway/answer_text.h"
+#include "client/gateway/answer_output.h"
 
 enum { MAX_WAITING = 1 << 20 /* bytes of text that a slow client has not got */ };
 
@@ -22,7 +22,7 @@ struct answer {
     void *ctx;
     struct answer_usage usage;
     struct prompt_call *call;
-    struct answer_text *text; /* of prompt p, sample s: p * n + s */
+    struct answer_output *text; /* of prompt p, sample s: p * n + s */
     size_t n_calls, n_choices, n_samples;
     size_t n_accepted, n_ended; /* of the calls */
     uint64_t prompt_tokens;     /* of those accepted */
@@ -37,7 +37,7 @@ struct answer {
 static void destroy(struct answer *a)
 {
     for (size_t i = 0; a->text && i < a->n_choices; i++)
-        answer_text_fini(&a->text[i]);
+        answer_output_fini(&a->text[i]);
     if (a->form->release)
         a->form->release(a->ctx);
     text_buf_free(&a->out);
@@ -129,7 +129,7 @@ static void go_on(struct answer *a)
     enum status st = ST_OK;
     for (size_t i = 0; i < a->n_choices && st == ST_OK; i++) {
         if (!a->paused && (a->begun || !a->stream))
-            st = answer_text_run(&a->text[i], &a->out);
+            st = answer_output_run(&a->text[i], &a->out);
         waiting += a->text[i].waiting.len;
     }
     if (st != ST_OK) {
@@ -178,7 +178,7 @@ static enum status on_delta(struct answer *a, size_t first, const struct ingot_e
     return text_buf_append(&a->text[first + ev->sample].waiting, ev->text, ev->n_text);
 }
 
-static enum status end_choice(struct answer_text *t, const struct ingot_sample_end *s)
+static enum status end_choice(struct answer_output *t, const struct ingot_sample_end *s)
 {
     struct answer_end *end = &t->of.end;
     end->finish = s->reason == INGOT_REASON_LENGTH ? ANSWER_LENGTH : ANSWER_STOP;
@@ -252,12 +252,12 @@ static enum status init(struct answer *a, const struct answer_request *q)
     if (!a->call || !a->text)
         FAIL(ST_NOMEM, "no memory for %zu choices", a->n_choices);
     for (size_t i = 0; i < a->n_choices; i++) {
-        a->text[i] = (struct answer_text){.of = {.index = i, .end = {.stop_id = -1}},
-                                          .form = a->form,
-                                          .ctx = a->ctx,
-                                          .show = a->stream,
-                                          .collect = !a->stream || a->form->collect};
-        TRY(answer_text_init(&a->text[i], q->calls ? &parse : NULL));
+        a->text[i] = (struct answer_output){.of = {.index = i, .end = {.stop_id = -1}},
+                                            .form = a->form,
+                                            .ctx = a->ctx,
+                                            .show = a->stream,
+                                            .collect = !a->stream || a->form->collect};
+        TRY(answer_output_init(&a->text[i], q->calls ? &parse : NULL));
     }
     return ST_OK;
 }

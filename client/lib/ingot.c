@@ -166,8 +166,11 @@ bool client_is_event(struct ingot_client *c, const struct client_msg *m)
         return *c->probe && strcmp(m->u.pong.request_id, c->probe) == 0;
     if (m->type == MSG_TOKENS || m->type == MSG_TEXT)
         return *find_query(c, m->u.simple.request_id) != NULL;
+    if (m->type == MSG_ERROR) /* 0: a server of minor version 0 */
+        return !m->u.error.request || m->u.error.request == MSG_GENERATE ||
+               *find_query(c, m->u.error.request_id);
     return m->type == MSG_ACCEPTED || m->type == MSG_DELTA || m->type == MSG_FINISH ||
-           m->type == MSG_REJECTED || m->type == MSG_ERROR;
+           m->type == MSG_REJECTED;
 }
 
 static enum status keep(struct ingot_client *c)
@@ -221,6 +224,11 @@ void client_make_id(struct ingot_client *c, char id[INGOT_ID_SIZE])
 
 /* ---- connection ---- */
 
+static bool fits(struct wire_text t, size_t size)
+{
+    return t.n > 0 && t.n < size && !memchr(t.data, 0, t.n);
+}
+
 /* name stays in the message's memory */
 static struct ingot_model model_of(const struct msg_model *w)
 {
@@ -230,6 +238,11 @@ static struct ingot_model model_of(const struct msg_model *w)
                             .world = w->world,
                             .chat = w->chat};
     snprintf(m.weights_from, sizeof m.weights_from, "%s", w->weights_from);
+    snprintf(m.tool_format, sizeof m.tool_format, "%s", w->tool_format ? w->tool_format : "");
+    if (fits(w->think_open, sizeof m.think_open) && fits(w->think_close, sizeof m.think_close)) {
+        memcpy(m.think_open, w->think_open.data, w->think_open.n);
+        memcpy(m.think_close, w->think_close.data, w->think_close.n);
+    }
     if (w->has_weights)
         hex_of(w->weights, sizeof w->weights, m.weights_digest);
     if (w->has_text)

@@ -85,6 +85,9 @@ struct ingot_model {
     uint32_t max_ctx;      /* tokens, prompt and answer together */
     uint32_t world;        /* ranks; 0 while there is no worker group */
     bool chat;             /* has a chat template */
+    /* as proto/ingot.proto, ModelInfo: "hermes" ...; "": not told */
+    char tool_format[16];
+    char think_open[32], think_close[32]; /* "": it does not think, or its marks are not known */
 };
 
 struct ingot_server {
@@ -153,7 +156,9 @@ struct ingot_request {
     uint32_t deadline_ms; /* 0 = none */
     int32_t priority;
     bool skip_special;
-    bool want_prompt_ids; /* in the event ACCEPTED */
+    bool want_prompt_ids, want_prompt_text; /* in the event ACCEPTED */
+    bool want_token_text;                   /* in the events DELTA, also of top */
+    bool keep_marks; /* the marks of tool calls and thinking are text, whatever skip_special says */
 };
 
 struct ingot_request ingot_request_default(void);
@@ -236,6 +241,9 @@ struct ingot_event {
     uint32_t max_tokens, n_stop_ids;
     const int32_t *stop_ids; /* in force: the model's end-of-sequence ids and the request's own */
     const struct ingot_sampling *sampling;
+    bool starts_in_reasoning; /* of turns: the prompt ends inside thinking */
+    const char *prompt_text;  /* when wanted, else NULL; not NUL-terminated */
+    size_t n_prompt_text;
     /* DELTA; ids of TOKENS, text of TEXT */
     uint32_t sample, seq, n_ids;
     const int32_t *ids;
@@ -244,6 +252,10 @@ struct ingot_event {
     const float *logprobs;           /* [n_ids] or NULL */
     const uint32_t *n_top;           /* [n_ids] or NULL */
     const struct ingot_logprob *top; /* concatenated */
+    const uint32_t *n_token_text;    /* [n_ids] bytes that each id adds to the text, or NULL */
+    const char *token_text; /* concatenated; not UTF-8 where a token holds a part of a character */
+    const uint32_t *n_top_text; /* bytes of each of top, or NULL */
+    const char *top_text;       /* concatenated */
     /* FINISH */
     uint32_t n_samples;
     const struct ingot_sample_end *samples;

@@ -95,6 +95,9 @@ static enum status generate(struct ingot_client *c, const struct ingot_request *
     g->priority = r->priority;
     g->skip_special = r->skip_special;
     g->want_prompt_ids = r->want_prompt_ids;
+    g->want_prompt_text = r->want_prompt_text;
+    g->want_token_text = r->want_token_text;
+    g->keep_marks = r->keep_marks;
     g->add_special = r->add_special && r->text; /* a chat template brings its own */
     TRY(client_send(c, &m));
     if (c->n_running++ == 0)
@@ -143,6 +146,9 @@ static void event_resolved(struct ingot_client *c, struct ingot_event *ev,
     ev->max_tokens = a->max_tokens;
     ev->n_stop_ids = a->n_stop_ids;
     ev->stop_ids = a->stop_ids;
+    ev->starts_in_reasoning = a->starts_in_reasoning;
+    ev->prompt_text = a->prompt_text.data;
+    ev->n_prompt_text = a->prompt_text.n;
     ev->sampling = &c->sampling;
     c->sampling = (struct ingot_sampling){.temperature = sp->temperature,
                                           .top_p = sp->top_p,
@@ -192,6 +198,10 @@ static void event_delta(struct ingot_event *ev, const struct msg_delta *d)
     ev->logprobs = d->logprobs;
     ev->n_top = d->n_top;
     ev->top = (const struct ingot_logprob *)d->top;
+    ev->n_token_text = d->n_token_text;
+    ev->token_text = d->token_text;
+    ev->n_top_text = d->n_top_text;
+    ev->top_text = d->top_text;
 }
 
 static void fill_event(struct ingot_client *c, struct ingot_event *ev, const struct client_msg *m)
@@ -203,7 +213,8 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
         ev->ready = m->u.pong.ready;
         return;
     }
-    bool query = (m->type == MSG_TOKENS || m->type == MSG_TEXT || m->type == MSG_ERROR) &&
+    bool query = (m->type == MSG_TOKENS || m->type == MSG_TEXT ||
+                  (m->type == MSG_ERROR && m->u.error.request != MSG_GENERATE)) &&
                  client_end_query(c, ev->request_id);
     if (!query && m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
         c->n_running--;

@@ -65,6 +65,8 @@ struct msg_model {
     const char *weights_from;                          /* "own", "told", "pending", "none" */
     uint32_t vocab, max_ctx, world;
     bool chat;
+    const char *tool_format;
+    struct wire_text think_open, think_close;
 };
 
 struct msg_welcome {
@@ -121,7 +123,7 @@ struct msg_generate {
     int32_t priority;
     bool skip_special;
     bool add_special;
-    bool want_prompt_ids;
+    bool want_prompt_ids, want_prompt_text, want_token_text, keep_marks;
     struct tenant tenant;
 };
 
@@ -183,6 +185,8 @@ struct msg_accepted {
     uint32_t max_tokens, n_stop_ids;
     const int32_t *stop_ids; /* in force */
     struct msg_sampling sampling;
+    bool starts_in_reasoning;
+    struct wire_text prompt_text;
 };
 
 struct msg_delta {
@@ -194,6 +198,10 @@ struct msg_delta {
     const float *logprobs;           /* [n], or NULL */
     const uint32_t *n_top;           /* [n], or NULL */
     const struct token_logprob *top; /* concatenated */
+    const uint32_t *n_token_text;    /* [n] bytes, or NULL */
+    const char *token_text;          /* concatenated */
+    const uint32_t *n_top_text;      /* bytes of each of top, or NULL */
+    const char *top_text;            /* concatenated */
 };
 
 /* As Reason of ingot.proto. */
@@ -230,6 +238,7 @@ struct msg_error { /* Error and Rejected */
     const char *detail, *field;
     bool retryable;
     uint32_t retry_after_ms; /* Rejected */
+    enum msg_type request;   /* Error: the type of the request that it answers; 0: not known */
 };
 
 struct msg_tokens {

@@ -48,7 +48,7 @@ static struct msg_generate generate_text(void)
     g.skip_special = false;
     g.add_special = false;
     g.tenant = (struct tenant){4, "acme"};
-    g.want_prompt_ids = true;
+    g.want_prompt_ids = g.want_prompt_text = g.want_token_text = g.keep_marks = true;
     return g;
 }
 
@@ -138,6 +138,7 @@ static void replies(struct fixture *f)
 {
     static const float logprobs[] = {-0.5f, -1.0f, -1.5f};
     static const uint32_t n_top[] = {1, 0, 2};
+    static const uint32_t n_token_text[] = {1, 0, 5}, n_top_text[] = {1, 1, 0};
     static const struct token_logprob top[] = {{1, -0.5f}, {5, -1.5f}, {6, -1.75f}};
     static const struct msg_model model = {.name = "demo",
                                            .has_weights = true,
@@ -148,7 +149,10 @@ static void replies(struct fixture *f)
                                            .vocab = 512,
                                            .max_ctx = 1024,
                                            .world = 2,
-                                           .chat = true};
+                                           .chat = true,
+                                           .tool_format = "hermes",
+                                           .think_open = {"<think>", 7},
+                                           .think_close = {"</think>", 8}};
     static const struct msg_sample_end ends[] = {
         {0, REASON_STOP, {"END", 3}, -1, 12},
         {1, REASON_EOS, {"", 0}, 2, 9},
@@ -181,7 +185,9 @@ static void replies(struct fixture *f)
         .max_tokens = 100,
         .n_stop_ids = 2,
         .stop_ids = stop_ids,
-        .sampling = {.sp = params(), .has_seed = true, .n_bias = 2, .bias = bias}};
+        .sampling = {.sp = params(), .has_seed = true, .n_bias = 2, .bias = bias},
+        .starts_in_reasoning = true,
+        .prompt_text = TEXT("pro\0mpt")};
     f[2] = (struct fixture){.name = "delta", .kind = FIX_REPLY, .client.type = MSG_DELTA};
     f[2].client.u.delta = (struct msg_delta){.request_id = "req-1",
                                              .sample = 1,
@@ -191,7 +197,11 @@ static void replies(struct fixture *f)
                                              .text = TEXT("h\xc3\xa9llo"),
                                              .logprobs = logprobs,
                                              .n_top = n_top,
-                                             .top = top};
+                                             .top = top,
+                                             .n_token_text = n_token_text,
+                                             .token_text = "h\xc3\xa9llo",
+                                             .n_top_text = n_top_text,
+                                             .top_text = "a\xff"};
     f[3] = (struct fixture){.name = "finish", .kind = FIX_REPLY, .client.type = MSG_FINISH};
     f[3].client.u.finish = (struct msg_finish){.request_id = "req-1",
                                                .n_samples = 2,
@@ -205,7 +215,12 @@ static void replies(struct fixture *f)
                                                .preemptions = 1,
                                                .recoveries = 2};
     f[4] = (struct fixture){.name = "rejected", .kind = FIX_REPLY, .client.type = MSG_REJECTED};
-    f[4].client.u.error = (struct msg_error){"req-1", ST_BUSY, "queue is full", "n", true, 1000};
+    f[4].client.u.error = (struct msg_error){.request_id = "req-1",
+                                             .code = ST_BUSY,
+                                             .detail = "queue is full",
+                                             .field = "n",
+                                             .retryable = true,
+                                             .retry_after_ms = 1000};
 }
 
 void fixtures_make(struct fixture out[N_FIXTURES])
@@ -251,6 +266,12 @@ void fixtures_make(struct fixture out[N_FIXTURES])
                                                    .max_seqs = 64,
                                                    .launch = 123456789,
                                                    .pid = 4242};
+    out[15] = (struct fixture){.name = "error", .kind = FIX_REPLY, .client.type = MSG_ERROR};
+    out[15].client.u.error = (struct msg_error){.request_id = "req-1",
+                                                .code = ST_RANGE,
+                                                .detail = "another tenant",
+                                                .field = "tenant",
+                                                .request = MSG_CANCEL};
     out[14] = (struct fixture){.name = "weights", .kind = FIX_WORKER};
     out[14].worker =
         (struct worker_msg){.type = WMSG_WEIGHTS, .u.weights = {.epoch = 99, .digest = {7, 8, 9}}};

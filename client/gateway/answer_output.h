@@ -1,11 +1,11 @@
 /* The text of one choice: the parser of the model's output, what it has collected, and what its form shows of it. */
-#ifndef CLIENT_GATEWAY_ANSWER_TEXT_H
-#define CLIENT_GATEWAY_ANSWER_TEXT_H
+#ifndef CLIENT_GATEWAY_ANSWER_OUTPUT_H
+#define CLIENT_GATEWAY_ANSWER_OUTPUT_H
 
 #include "client/gateway/answer_form.h"
 #include "common/text/output_parser.h"
 
-struct answer_text {
+struct answer_output {
     struct answer_choice of;
     const struct answer_form *form;
     void *ctx;
@@ -16,11 +16,12 @@ struct answer_text {
     bool ended, finished;         /* ended: of.end is known; finished: it was shown */
 };
 
-/* parse NULL: all text is content.  On failure answer_text_fini is still to be called. */
-MUST_CHECK enum status answer_text_init(struct answer_text *t, const struct output_options *parse);
-void answer_text_fini(struct answer_text *t);
+/* parse NULL: all text is content.  On failure answer_output_fini is still to be called. */
+MUST_CHECK enum status answer_output_init(struct answer_output *t,
+                                          const struct output_options *parse);
+void answer_output_fini(struct answer_output *t);
 
 /* Parses what waits, and its end when it has ended.  Events go to *out. */
-MUST_CHECK enum status answer_text_run(struct answer_text *t, struct text_buf *out);
+MUST_CHECK enum status answer_output_run(struct answer_output *t, struct text_buf *out);
 
 #endif

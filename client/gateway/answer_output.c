@@ -1,4 +1,4 @@
-#include "client/gateway/answer_text.h"
+#include "client/gateway/answer_output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 
 enum { LEAST_CALL_ID = 9, CALL_ID_BYTES = 12 };
 
-enum status answer_text_init(struct answer_text *t, const struct output_options *parse)
+enum status answer_output_init(struct answer_output *t, const struct output_options *parse)
 {
     return parse ? output_parser_create(&t->parser, parse) : ST_OK;
 }
 
-void answer_text_fini(struct answer_text *t)
+void answer_output_fini(struct answer_output *t)
 {
     struct answer_choice *c = &t->of;
     for (size_t i = 0; i < c->n_calls; i++) {
@@ -33,7 +33,7 @@ void answer_text_fini(struct answer_text *t)
 
 /* ---- pieces ---- */
 
-static enum status give_content(struct answer_text *t, const char *text, size_t n,
+static enum status give_content(struct answer_output *t, const char *text, size_t n,
                                 struct text_buf *out)
 {
     if (t->collect)
@@ -41,7 +41,7 @@ static enum status give_content(struct answer_text *t, const char *text, size_t 
     return t->show ? t->form->content(t->ctx, &t->of, text, n, out) : ST_OK;
 }
 
-static enum status give_reasoning(struct answer_text *t, const char *text, size_t n,
+static enum status give_reasoning(struct answer_output *t, const char *text, size_t n,
                                   struct text_buf *out)
 {
     if (t->collect)
@@ -64,7 +64,7 @@ static void set_call_id(struct answer_call *call, const char *prefix, const stru
     snprintf(call->id, sizeof call->id, "%s%s", prefix, hex);
 }
 
-static enum status begin_call(struct answer_text *t, const struct output_event *ev,
+static enum status begin_call(struct answer_output *t, const struct output_event *ev,
                               struct text_buf *out)
 {
     struct answer_choice *c = &t->of;
@@ -81,7 +81,7 @@ static enum status begin_call(struct answer_text *t, const struct output_event *
     return t->show ? t->form->call_begin(t->ctx, c, call, out) : ST_OK;
 }
 
-static enum status give_arguments(struct answer_text *t, const char *text, size_t n,
+static enum status give_arguments(struct answer_output *t, const char *text, size_t n,
                                   struct text_buf *out)
 {
     struct answer_call *call = t->of.calls[t->of.n_calls - 1];
@@ -90,13 +90,13 @@ static enum status give_arguments(struct answer_text *t, const char *text, size_
     return t->show ? t->form->call_arguments(t->ctx, &t->of, call, text, n, out) : ST_OK;
 }
 
-static enum status end_call(struct answer_text *t, struct text_buf *out)
+static enum status end_call(struct answer_output *t, struct text_buf *out)
 {
     struct answer_call *call = t->of.calls[t->of.n_calls - 1];
     return t->show ? t->form->call_end(t->ctx, &t->of, call, out) : ST_OK;
 }
 
-static enum status give_event(struct answer_text *t, const struct output_event *ev,
+static enum status give_event(struct answer_output *t, const struct output_event *ev,
                               struct text_buf *out)
 {
     switch (ev->kind) {
@@ -104,15 +104,17 @@ static enum status give_event(struct answer_text *t, const struct output_event *
         return give_reasoning(t, ev->text, ev->n_text, out);
     case OUT_CONTENT:
         return give_content(t, ev->text, ev->n_text, out);
-    case OUT_TOOL_CALL:
-        TRY(begin_call(t, ev, out));
-        TRY(give_arguments(t, ev->arguments, ev->n_arguments, out));
+    case OUT_CALL_BEGIN:
+        return begin_call(t, ev, out);
+    case OUT_CALL_ARGUMENTS:
+        return give_arguments(t, ev->text, ev->n_text, out);
+    case OUT_CALL_END:
         return end_call(t, out);
     }
     return ST_OK;
 }
 
-static enum status give_events(struct answer_text *t, struct text_buf *out)
+static enum status give_events(struct answer_output *t, struct text_buf *out)
 {
     struct output_event ev;
     while (output_parser_next(t->parser, &ev))
@@ -122,7 +124,7 @@ static enum status give_events(struct answer_text *t, struct text_buf *out)
 
 /* ---- the whole ---- */
 
-static enum status parse(struct answer_text *t, const char *text, size_t n, struct text_buf *out)
+static enum status parse(struct answer_output *t, const char *text, size_t n, struct text_buf *out)
 {
     if (n == 0)
         return ST_OK;
@@ -132,7 +134,7 @@ static enum status parse(struct answer_text *t, const char *text, size_t n, stru
     return give_events(t, out);
 }
 
-static enum status finish(struct answer_text *t, struct text_buf *out)
+static enum status finish(struct answer_output *t, struct text_buf *out)
 {
     t->finished = true;
     if (t->parser) {
@@ -144,7 +146,7 @@ static enum status finish(struct answer_text *t, struct text_buf *out)
     return t->show ? t->form->finish(t->ctx, &t->of, out) : ST_OK;
 }
 
-enum status answer_text_run(struct answer_text *t, struct text_buf *out)
+enum status answer_output_run(struct answer_output *t, struct text_buf *out)
 {
     enum status st = parse(t, t->waiting.data, t->waiting.len, out);
     t->waiting.len = 0;
