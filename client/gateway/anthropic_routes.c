@@ -1,11 +1,9 @@
 #include "client/gateway/anthropic_routes.h"
 
-#include <string.h>
-#include <time.h>
-
 #include "client/gateway/admission.h"
 #include "client/gateway/answer.h"
 #include "client/gateway/anthropic_form.h"
+#include "client/gateway/time_text.h"
 #include "client/gateway/token_query.h"
 
 /* ---- messages ---- */
@@ -65,27 +63,14 @@ bool anthropic_asks(const struct http_request *q)
 static void write_model(struct json_writer *w, const struct gateway *g,
                         const struct ingot_server *s, const char *name)
 {
-    char created[32] = "";
-    time_t at = (time_t)g->started;
-    struct tm tm;
-    if (gmtime_r(&at, &tm))
-        strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    char created[TIME_TEXT_SIZE];
     json_write_object(w);
     json_member_string(w, "type", "model");
     json_member_string(w, "id", name);
     json_member_string(w, "display_name", name);
-    json_member_string(w, "created_at", created);
+    json_member_string(w, "created_at", time_text(created, g->started, -1));
     json_member_u64(w, "max_input_tokens", s->model.max_ctx);
     json_write_end_object(w);
-}
-
-static void send_json(struct http_reply *r, struct json_writer *w)
-{
-    if (w->status == ST_OK)
-        http_reply_send(r, 200, "application/json", w->out->data, w->out->len);
-    else
-        http_reply_error(r, 503, status_text());
-    text_buf_free(w->out);
 }
 
 void anthropic_serve_models(struct gateway *g, const struct http_request *q, struct http_reply *r)
@@ -108,7 +93,7 @@ void anthropic_serve_models(struct gateway *g, const struct http_request *q, str
     json_member_string(&w, "first_id", g->names.n ? g->names.name[0] : own);
     json_member_string(&w, "last_id", g->names.n ? g->names.name[n - 1] : own);
     json_write_end_object(&w);
-    send_json(r, &w);
+    http_reply_json(r, &w);
 }
 
 void anthropic_serve_model(struct gateway *g, const struct http_request *q, struct http_reply *r)
@@ -123,5 +108,5 @@ void anthropic_serve_model(struct gateway *g, const struct http_request *q, stru
     if (!name)
         return;
     write_model(&w, g, s, name);
-    send_json(r, &w);
+    http_reply_json(r, &w);
 }

@@ -5,6 +5,8 @@
 #include "client/gateway/anthropic_form.h"
 #include "client/gateway/anthropic_routes.h"
 #include "client/gateway/metrics_routes.h"
+#include "client/gateway/ollama_form.h"
+#include "client/gateway/ollama_routes.h"
 #include "client/gateway/openai_routes.h"
 #include "client/gateway/request_log.h"
 #include "client/gateway/tokenize_routes.h"
@@ -42,11 +44,7 @@ static void serve_version(struct gateway *g, const struct http_request *q, struc
     json_write_object(&w);
     json_member_string(&w, "version", INGOT_VERSION);
     json_write_end_object(&w);
-    if (w.status == ST_OK)
-        http_reply_send(r, 200, "application/json", body.data, body.len);
-    else
-        http_reply_error(r, 503, status_text());
-    text_buf_free(&body);
+    http_reply_json(r, &w);
 }
 
 static void serve_models(struct gateway *g, const struct http_request *q, struct http_reply *r)
@@ -70,6 +68,19 @@ static const struct route routes[] = {
     {HTTP_POST, "/v1/completions", openai_serve_completions, false, false},
     {HTTP_POST, "/v1/messages", anthropic_serve_messages, false, false},
     {HTTP_POST, "/v1/messages/count_tokens", anthropic_serve_count, false, false},
+    {HTTP_POST, "/api/chat", ollama_serve_chat, false, false},
+    {HTTP_POST, "/api/generate", ollama_serve_generate, false, false},
+    {HTTP_GET, "/api/tags", ollama_serve_tags, false, false},
+    {HTTP_POST, "/api/show", ollama_serve_show, false, false},
+    {HTTP_GET, "/api/ps", ollama_serve_ps, false, false},
+    {HTTP_GET, "/api/version", serve_version, false, false},
+    {HTTP_POST, "/api/embed", ollama_refuse_embeddings, false, false},
+    {HTTP_POST, "/api/embeddings", ollama_refuse_embeddings, false, false},
+    {HTTP_POST, "/api/pull", ollama_refuse_management, false, false},
+    {HTTP_POST, "/api/push", ollama_refuse_management, false, false},
+    {HTTP_POST, "/api/create", ollama_refuse_management, false, false},
+    {HTTP_POST, "/api/copy", ollama_refuse_management, false, false},
+    {HTTP_DELETE, "/api/delete", ollama_refuse_management, false, false},
     {HTTP_POST, "/tokenize", tokenize_serve, false, false},
     {HTTP_POST, "/detokenize", detokenize_serve, false, false},
     {HTTP_POST, "/apply-template", apply_template_serve, false, false},
@@ -88,7 +99,9 @@ static enum http_method method_of(const struct http_request *q)
 /* How the API to which the path belongs writes its errors, also where the path does not exist; NULL: as OpenAI's. */
 static http_error_writer *error_writer(const struct http_request *q)
 {
-    static const char messages[] = "/v1/messages";
+    static const char messages[] = "/v1/messages", api[] = "/api/";
+    if (strncmp(q->path, api, sizeof api - 1) == 0)
+        return ollama_write_error;
     if (strncmp(q->path, messages, sizeof messages - 1) == 0 || anthropic_asks(q))
         return anthropic_write_error;
     return NULL;

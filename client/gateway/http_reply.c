@@ -275,6 +275,15 @@ void http_reply_error(struct http_reply *r, int status, const char *message)
     http_reply_error_at(r, status, message, NULL);
 }
 
+void http_reply_json(struct http_reply *r, struct json_writer *w)
+{
+    if (w->status == ST_OK)
+        http_reply_send(r, 200, "application/json", w->out->data, w->out->len);
+    else
+        http_reply_error(r, 503, status_text());
+    text_buf_free(w->out);
+}
+
 void http_reply_begin(struct http_reply *r, int status, const char *type)
 {
     if (r->conn)

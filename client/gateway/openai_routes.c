@@ -61,15 +61,6 @@ static void write_model(struct json_writer *w, const struct gateway *g,
     json_write_end_object(w);
 }
 
-static void send_json(struct http_reply *r, struct json_writer *w)
-{
-    if (w->status == ST_OK)
-        http_reply_send(r, 200, "application/json", w->out->data, w->out->len);
-    else
-        http_reply_error(r, 503, status_text());
-    text_buf_free(w->out);
-}
-
 void openai_serve_models(struct gateway *g, const struct http_request *q, struct http_reply *r)
 {
     const struct ingot_server *s = admission_server(g, r);
@@ -88,7 +79,7 @@ void openai_serve_models(struct gateway *g, const struct http_request *q, struct
         write_model(&w, g, s, admission_own_name(s));
     json_write_end_array(&w);
     json_write_end_object(&w);
-    send_json(r, &w);
+    http_reply_json(r, &w);
 }
 
 void openai_serve_model(struct gateway *g, const struct http_request *q, struct http_reply *r)
@@ -105,5 +96,5 @@ void openai_serve_model(struct gateway *g, const struct http_request *q, struct 
     if (!name)
         return;
     write_model(&w, g, s, name);
-    send_json(r, &w);
+    http_reply_json(r, &w);
 }

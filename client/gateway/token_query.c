@@ -46,11 +46,7 @@ static void answer(struct token_query *t, const struct ingot_event *ev)
     struct text_buf body = {0};
     struct json_writer w = {.out = &body};
     t->body(&w, ev, s ? s->model.max_ctx : 0);
-    if (w.status == ST_OK)
-        http_reply_send(t->reply, 200, "application/json", body.data, body.len);
-    else
-        http_reply_error(t->reply, 503, status_text());
-    text_buf_free(&body);
+    http_reply_json(t->reply, &w);
     free(t);
 }
 

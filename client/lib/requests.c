@@ -305,7 +305,7 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
         return;
     }
     bool query = (m->type == MSG_TOKENS || m->type == MSG_TEXT || m->type == MSG_STATS_REPLY ||
-                  m->type == MSG_ERROR) &&
+                  (m->type == MSG_ERROR && m->u.error.request != MSG_GENERATE)) &&
                  client_end_query(c, ev->request_id);
     if (!query && m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
         c->n_running--;
