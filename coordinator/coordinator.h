@@ -26,7 +26,7 @@ struct coordinator_config {
     uint32_t max_seqs, max_step_tokens; /* where the worker group's are not lower */
     uint32_t max_waiting;
     uint64_t max_waiting_tokens;
-    uint32_t overtake; /* of sched_config */
+    uint32_t overtake, target_itl_us, max_step_us, turn_tokens; /* of sched_config */
     bool prefix_cache;
     enum tenants tenants;
     bool overlap;             /* a step is planned while the one before it runs */
