@@ -295,6 +295,7 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
         struct sched_req q = {
             .seq_id = s->seq_id,
             .group_id = request_key(r),
+            .tenant = salt,
             .salt = salt,
             .label = r->id,
             .tokens = s->tokens,

@@ -7,7 +7,7 @@
 #include "common/hash.h"
 #include "common/random.h"
 
-enum { SLOT_BITS = 16, SAMPLE_BITS = 4 };
+enum { SLOT_BITS = 20, SAMPLE_BITS = 4 };
 
 static_assert(MAX_SAMPLES <= 1 << SAMPLE_BITS, "a sequence id names its sample");
 

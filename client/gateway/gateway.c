@@ -173,6 +173,6 @@ void gateway_ended(void *ctx, const struct http_outcome *o)
             access_log_write(g->access_log, line.data, line.len);
         text_buf_free(&line);
     }
-    metrics_count(&g->metrics, o->user, o->status);
+    http_metrics_count(&g->metrics, o->user, o->status);
     request_log_free(o->user);
 }
