@@ -59,6 +59,8 @@ lacking() {
   for name in criterion libcrypto libssl libevent_openssl libzmq libprotobuf-c libcjson libpcre2-8 libutf8proc; do
     pkg-config --exists "$name" 2>/dev/null || printf ' %s' "$name"
   done
+  echo 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n) { return n && *p > 126; }' |
+    clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null || printf ' libclang-rt'
   python3 -c 'import ensurepip, venv' 2>/dev/null || printf ' python3-venv'
 }
 
