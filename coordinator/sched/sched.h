@@ -168,6 +168,7 @@ enum finish_reason {
     FINISH_CANCELLED,
     FINISH_DEADLINE,
     FINISH_FAILED,
+    FINISH_NOT_FINITE, /* TOKEN_NOT_FINITE came in place of a token */
 };
 
 struct sched_effect {
