@@ -15,6 +15,10 @@
 
 #include "common/json/json_read.h"
 
+#ifndef MSG_NOSIGNAL /* macOS: there SIGPIPE ends the program */
+#define MSG_NOSIGNAL 0
+#endif
+
 enum { READ_BYTES = 1 << 16, MAX_HEAD = 1 << 14, MAX_PIECE = 1 << 24, MAX_PART = 512 };
 
 enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_CHUNKS, PHASE_BODY };
