@@ -261,7 +261,9 @@ static int open_http(struct bench_http **http, const struct bench_args *a)
     const struct bench_http_options o = {a->http, a->model, a->api_key};
     size_t n = (size_t)(a->concurrency < a->requests ? a->concurrency : a->requests);
     enum ingot_code code = bench_http_open(http, &o, n);
-    return code == INGOT_OK ? -1 : cli_fail("bench", cli_exit_code(code));
+    if (code == INGOT_OK)
+        return -1;
+    return cli_fail("bench", code == INGOT_RANGE ? EXIT_USAGE : cli_exit_code(code));
 }
 
 int cmd_bench(int argc, char **argv)
