@@ -8,6 +8,10 @@ enum { LEAST_RETRY_MS = 500 };
 
 static int status_of(const struct ingot_event *ev, bool ready)
 {
+    if (strcmp(ev->field ? ev->field : "", "request_id") == 0) /* of an Idempotency-Key */
+        return ev->code == INGOT_PEER ? 409 : 422;
+    if (ev->draining)
+        return 503;
     switch (ev->code) {
     case INGOT_FORMAT:
     case INGOT_RANGE:
@@ -41,6 +45,9 @@ static void param_of(const char *field, enum openai_form form, char *out, size_t
         {"logit_bias.bias", "logit_bias", "logit_bias"},
         {"stop_token_id", "stop_token_ids", "stop_token_ids"},
         {"sampling", "", ""},
+        {"request_id", "", ""},
+        {"tenant_limits.max_samples", "", ""},
+        {"tenant_limits.tokens_per_minute", "", ""},
     };
     static const char sampling[] = "sampling.", chat[] = "chat.";
     if (strncmp(field, sampling, sizeof sampling - 1) == 0)
@@ -73,5 +80,7 @@ void openai_error_send(struct http_reply *r, const struct openai_error *e)
         snprintf(value, sizeof value, "%" PRIu32, (e->retry_after_ms + 999) / 1000);
         http_reply_header(r, "retry-after", value);
     }
+    if (e->status == 409)
+        http_reply_header(r, "x-should-retry", "false"); /* clients retry conflicts by themselves */
     http_reply_error_at(r, e->status, e->message, e->param);
 }

@@ -6,6 +6,7 @@
 #include "client/gateway/openai_answer.h"
 #include "client/gateway/openai_error.h"
 #include "client/gateway/request_log.h"
+#include "client/gateway/scope.h"
 #include "common/json/json_write.h"
 
 enum { RETRY_MS = 1000 };
@@ -34,6 +35,14 @@ static void send_unknown_model(struct http_reply *r, const char *asked)
     http_reply_error_at(r, 404, message, "model");
 }
 
+static void send_refusal(struct http_reply *r, const struct scope_refusal *no)
+{
+    struct openai_error e = {
+        .status = no->status, .message = no->message, .retry_after_ms = no->retry_after_ms};
+    snprintf(e.param, sizeof e.param, "%s", no->param);
+    openai_error_send(r, &e);
+}
+
 /* ---- answers ---- */
 
 static void serve(struct gateway *g, enum openai_form form, const struct http_request *http,
@@ -43,6 +52,8 @@ static void serve(struct gateway *g, enum openai_form form, const struct http_re
     struct request_log *log = http_reply_user(r);
     struct openai_request q;
     struct openai_refusal refusal;
+    struct scope scope;
+    struct scope_refusal no;
     if (!s)
         return;
     enum status st = openai_request_read(&q, form, http->body, http->n_body, &refusal);
@@ -51,8 +62,8 @@ static void serve(struct gateway *g, enum openai_form form, const struct http_re
         http_reply_error_at(r, st == ST_NOMEM ? 503 : 400, status_text(), refusal.param);
     else if (!model_names_find(&g->names, own_name(s), q.model))
         send_unknown_model(r, q.model);
-    else if (q.ask.priority > 0 && g->keys.n == 0)
-        http_reply_error_at(r, 403, "priority: above 0 needs an API key", "priority");
+    else if (!scope_apply(&scope, g, http, r, &q.ask, &no))
+        send_refusal(r, &no);
     else
         openai_answer_start(g->upstream, r, &q,
                             *q.model ? q.model : model_names_find(&g->names, own_name(s), ""));
