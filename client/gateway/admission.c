@@ -36,18 +36,26 @@ const char *admission_model(const struct gateway *g, const struct ingot_server *
     return name;
 }
 
+static void refuse(struct http_reply *r, const struct scope_refusal *no)
+{
+    answer_error_headers(r, &(struct answer_error){.retry_after_ms = no->retry_after_ms});
+    http_reply_error_at(r, no->status, no->message, no->param);
+}
+
 const char *admission_check(const struct gateway *g, const struct ingot_server *s,
-                            const struct answer_request *q, enum status read, const char *param,
+                            const struct http_request *http, struct answer_request *q,
+                            enum status read, const char *param, struct scope *scope,
                             struct http_reply *r)
 {
+    struct scope_refusal no;
     request_log_model(http_reply_user(r), q->model, q->stream);
     if (read != ST_OK) {
         http_reply_error_at(r, read == ST_NOMEM ? 503 : 400, status_text(), param);
         return NULL;
     }
     const char *name = admission_model(g, s, q->model, r);
-    if (name && q->ask.priority > 0 && g->keys.n == 0) {
-        http_reply_error_at(r, 403, "priority: above 0 needs an API key", "priority");
+    if (name && !scope_apply(scope, g, http, r, &q->ask, &no)) {
+        refuse(r, &no);
         return NULL;
     }
     return name && *q->model ? q->model : name;

@@ -2,11 +2,16 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { LEAST_RETRY_MS = 500 };
 
 static int status_of(const struct ingot_event *ev, bool ready)
 {
+    if (ev->field && strcmp(ev->field, "request_id") == 0) /* of an Idempotency-Key */
+        return ev->code == INGOT_PEER ? 409 : 422;
+    if (ev->draining)
+        return 503;
     switch (ev->code) {
     case INGOT_FORMAT:
     case INGOT_RANGE:
@@ -55,6 +60,8 @@ struct answer_error answer_error_of_reason(enum ingot_reason reason)
 void answer_error_headers(struct http_reply *r, const struct answer_error *e)
 {
     char value[24];
+    if (e->status == 409)
+        http_reply_header(r, "x-should-retry", "false"); /* clients retry conflicts by themselves */
     if (!e->retry_after_ms)
         return;
     snprintf(value, sizeof value, "%" PRIu32, e->retry_after_ms);

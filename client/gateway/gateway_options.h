@@ -13,7 +13,8 @@ struct gateway_options {
     const char *tls_cert, *tls_key;
     const char *metrics_prefix;
     bool metrics_need_key;
-    const char *access_log;
+    const char *access_log, *api_keys, *tenants_secret;
+    int64_t resume_grace_ms;
     bool log_prompts;
     bool allow_remote, die_with_parent, print_config;
     int64_t max_connections, max_headers;

@@ -130,7 +130,7 @@ enum status openai_form_end(void *ctx, const struct answer_whole *whole, struct 
 /* The protocol's name of a field -> the request's. */
 static const char *param_of(const char *field, const char *prompt)
 {
-    static const char sampling[] = "sampling.", chat[] = "chat.";
+    static const char sampling[] = "sampling.", chat[] = "chat.", limits[] = "tenant_limits.";
     static const char *const prompts[] = {"chat", "text", "tokens", "tokens.id"};
     if (strncmp(field, sampling, sizeof sampling - 1) == 0)
         field += sizeof sampling - 1;
@@ -143,7 +143,10 @@ static const char *param_of(const char *field, const char *prompt)
         return "logit_bias";
     if (strcmp(field, "stop_token_id") == 0)
         return "stop_token_ids";
-    return strcmp(field, "sampling") == 0 ? "" : field;
+    if (strcmp(field, "sampling") == 0 || strcmp(field, "request_id") == 0 ||
+        strncmp(field, limits, sizeof limits - 1) == 0)
+        return ""; /* of no field of the body */
+    return field;
 }
 
 enum status openai_form_error(void *ctx, const struct answer_error *e, struct text_buf *out)

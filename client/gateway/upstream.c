@@ -10,6 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/gateway/call_table.h"
+#include "client/gateway/query_slots.h"
+#include "client/gateway/replay.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
@@ -18,22 +21,14 @@ enum {
     CONNECT_MS = 1000,
     RETRY_MS = 250,
     TICK_MS = 1000,
-    LOST_US = 10 * 1000 * 1000, /* without an answer to a ping */
-    MAX_EVENTS = 256,           /* of one turn of the loop */
+    LOST_US = 5 * 1000 * 1000, /* without an answer to a ping */
+    MAX_EVENTS = 256,          /* of one turn of the loop */
     TENANT_BYTES = 16,
-};
-
-struct slot {
-    struct upstream_call *call; /* NULL: free, or cancelled */
-    bool query;                 /* of text: it ends by itself, soon */
-    bool cancel_unsent;         /* the connection took nothing when it was to be cancelled */
-    char id[INGOT_ID_SIZE];
 };
 
 struct upstream {
     struct event_base *base;
-    const char *const *endpoints;
-    size_t n_endpoints;
+    struct upstream_config cfg;
     unsigned char tenant[TENANT_BYTES];
     /* connecting */
     pthread_t thread;
@@ -49,9 +44,10 @@ struct upstream {
     uint64_t pong_us;
     bool ready;
     /* requests */
-    struct slot *slot;
-    size_t n_slots;
-    uint64_t serial;
+    struct call_table calls;
+    struct query_slots queries;
+    uint64_t serial, nonce;
+    struct event *give_up; /* while there is no connection */
 };
 
 static struct timeval after_ms(int ms)
@@ -64,13 +60,16 @@ static struct timeval after_ms(int ms)
 static void *connect_thread(void *ctx)
 {
     struct upstream *u = ctx;
+    const struct secret *secret = u->cfg.secret;
     u->made = NULL;
-    for (size_t i = 0; i < u->n_endpoints && !u->made; i++) {
-        const struct ingot_options o = {.endpoint = u->endpoints[i],
+    for (size_t i = 0; i < u->cfg.n_endpoints && !u->made; i++) {
+        const struct ingot_options o = {.endpoint = u->cfg.endpoints[i],
                                         .timeout_ms = CONNECT_MS,
                                         .tenant = u->tenant,
-                                        .n_tenant = sizeof u->tenant};
-        u->made_endpoint = u->endpoints[i];
+                                        .n_tenant = sizeof u->tenant,
+                                        .tenants_secret = secret->n ? secret->bytes : NULL,
+                                        .n_tenants_secret = secret->n};
+        u->made_endpoint = u->cfg.endpoints[i];
         if (ingot_open(&u->made, &o) != INGOT_OK)
             snprintf(u->failure, sizeof u->failure, "%s", ingot_last_error());
     }
@@ -95,6 +94,7 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *ctx);
+static void send_all(struct upstream *u);
 
 static void use_client(struct upstream *u)
 {
@@ -106,11 +106,18 @@ static void use_client(struct upstream *u)
     u->ready = s->model.world > 0;
     log_line(LOG_INFO, "connected to %s: %s, model %s", u->made_endpoint, s->version,
              s->model.name ? s->model.name : "none");
+    if (u->cfg.needs_tenants && !s->any_tenant)
+        log_line(LOG_ERROR,
+                 "%s does not let this gateway act for the tenants of its API keys, and their "
+                 "requests are refused: both need the same --tenants-secret",
+                 u->made_endpoint);
     u->readable = event_new(u->base, ingot_fd(u->client), EV_READ | EV_PERSIST, on_readable, u);
     if (u->readable)
         event_add(u->readable, NULL);
     event_add(u->tick, &tick);
     event_active(u->again, EV_TIMEOUT, 0);
+    event_del(u->give_up);
+    send_all(u);
 }
 
 static void on_done(evutil_socket_t fd, short what, void *ctx)
@@ -141,25 +148,106 @@ static void give(struct upstream_call *call, const struct ingot_event *ev)
     call->event(call, ev);
 }
 
-static void end_call(struct slot *s, const struct ingot_event *ev)
+static void detach(struct upstream_call *call)
 {
-    struct upstream_call *call = s->call;
-    *s = (struct slot){0};
+    call->running = call->query = false;
+    replay_destroy(call->replay);
+    call->replay = NULL;
+}
+
+/* The last event of a call that its slot has let go. */
+static void end_call(struct upstream_call *call, const struct ingot_event *ev)
+{
     if (!call)
         return;
-    call->running = false;
+    detach(call);
     give(call, ev);
 }
 
-/* Ends the connection and all calls. */
+static struct ingot_event failure(enum ingot_code code, const char *detail, const char *field)
+{
+    return (struct ingot_event){.kind = INGOT_EVENT_ERROR,
+                                .code = code,
+                                .detail = detail,
+                                .field = field,
+                                .retryable = code == INGOT_PEER};
+}
+
+static void send_slot(struct upstream *u, struct call_slot *s)
+{
+    enum ingot_code code = ingot_send_packed(u->client, s->packed);
+    s->awaits = true;
+    s->unsent = code != INGOT_OK;
+    if (code == INGOT_OK || code == INGOT_BUSY)
+        return;
+    const struct ingot_event ev = failure(code, ingot_last_error(), "");
+    struct upstream_call *call = s->call;
+    call_table_remove(&u->calls, s);
+    end_call(call, &ev);
+}
+
+/* To a new connection.  An event may end calls, and begin none: there are requests of HTTP for that. */
+static void send_all(struct upstream *u)
+{
+    for (size_t i = 0; i < u->calls.n; i++)
+        if (u->calls.slot[i].call)
+            send_slot(u, &u->calls.slot[i]);
+}
+
+/* The call that came last has the request from now on. */
+static void take_over(struct call_slot *s)
+{
+    ingot_packed_free(s->packed);
+    s->packed = s->next_packed;
+    s->call = s->next;
+    s->next = NULL;
+    s->next_packed = NULL;
+    s->abandoned_us = 0;
+}
+
+static void cancel_slot(struct upstream *u, struct call_slot *s)
+{
+    s->call = NULL;
+    s->cancel_unsent = u->client && ingot_cancel_packed(u->client, s->packed) != INGOT_OK;
+    if (!s->cancel_unsent)
+        call_table_remove(&u->calls, s);
+    if (u->client)
+        event_active(u->again, EV_TIMEOUT, 0);
+}
+
+/* ---- the connection is lost ---- */
+
+static void on_give_up(evutil_socket_t fd, short what, void *ctx)
+{
+    struct upstream *u = ctx;
+    const struct ingot_event lost =
+        failure(INGOT_PEER, "the connection to the coordinator was lost", "");
+    (void)fd, (void)what;
+    for (size_t i = 0; i < u->calls.n; i++) {
+        struct call_slot *s = &u->calls.slot[i];
+        struct upstream_call *call = s->call;
+        if (!s->packed)
+            continue;
+        call_table_remove(&u->calls, s);
+        end_call(call, &lost);
+    }
+}
+
+static void end_query(struct query_slot *s, const struct ingot_event *ev)
+{
+    struct upstream_call *call = s->call;
+    *s = (struct query_slot){0};
+    end_call(call, ev);
+}
+
+/* Ends the connection; its requests wait for the next one, its queries fail. */
 static void lose(struct upstream *u, const char *why)
 {
-    const struct ingot_event lost = {.kind = INGOT_EVENT_ERROR,
-                                     .code = INGOT_PEER,
-                                     .detail = "the connection to the coordinator was lost",
-                                     .field = "",
-                                     .retryable = true};
-    log_line(LOG_WARN, "lost the coordinator: %s", why);
+    const struct timeval grace = after_ms((int)u->cfg.resume_grace_ms);
+    const struct ingot_event lost =
+        failure(INGOT_PEER, "the connection to the coordinator was lost", "");
+    log_line(LOG_WARN, "lost the coordinator: %s; %zu requests wait for another connection", why,
+             u->calls.n_used);
     event_del(u->tick);
     event_del(u->again);
     if (u->readable)
@@ -168,35 +256,133 @@ static void lose(struct upstream *u, const char *why)
     ingot_close(u->client);
     u->client = NULL;
     u->ready = false;
-    for (size_t i = 0; i < u->n_slots; i++)
-        end_call(&u->slot[i], &lost);
+    for (size_t i = 0; i < u->queries.n; i++)
+        if (*u->queries.slot[i].id)
+            end_query(&u->queries.slot[i], &lost);
+    for (size_t i = 0; i < u->calls.n; i++) {
+        struct call_slot *s = &u->calls.slot[i];
+        if (s->next) {
+            struct upstream_call *call = s->call;
+            take_over(s);
+            end_call(call, &lost);
+        }
+        if (s->packed && !s->call)
+            call_table_remove(&u->calls, s);
+    }
+    event_add(u->give_up, &grace);
     retry_soon(u);
 }
 
-static struct slot *slot_of(struct upstream *u, const char *id)
+/* ---- events ---- */
+
+/* The answer of the slot's request.  s is void afterwards: the call may have ended, and others begun. */
+static void deliver(struct upstream *u, struct call_slot *s, const struct ingot_event *ev)
 {
-    size_t i = *id == 'g' ? (size_t)strtoull(id + 1, NULL, 10) : SIZE_MAX;
-    return i < u->n_slots && strcmp(u->slot[i].id, id) == 0 ? &u->slot[i] : NULL;
+    bool ends = ev->kind == INGOT_EVENT_FINISH || ev->kind == INGOT_EVENT_ERROR, pass = true;
+    struct upstream_call *call = s->call;
+    struct ingot_event rest = *ev;
+    if (ev->kind == INGOT_EVENT_ACCEPTED) {
+        s->awaits = false;
+        if (call)
+            replay_restart(call->replay);
+    } else if (s->awaits && !ev->rejected) {
+        return; /* of another time */
+    }
+    if (call && replay_take(call->replay, &rest, &pass) != ST_OK) {
+        rest = failure(INGOT_PEER, status_text(), "");
+        rest.retryable = false;
+        cancel_slot(u, s);
+        end_call(call, &rest);
+    } else if (ends && s->next) {
+        take_over(s);
+        s->awaits = true;
+        if (ev->rejected) /* perhaps of both: the other one goes its own way */
+            send_slot(u, s);
+        end_call(call, &rest);
+    } else if (ends) {
+        call_table_remove(&u->calls, s);
+        end_call(call, &rest);
+    } else if (call && pass) {
+        give(call, &rest);
+    }
+}
+
+static void drop_next(struct call_slot *s)
+{
+    ingot_packed_free(s->next_packed);
+    s->next_packed = NULL;
+    s->next = NULL;
+}
+
+/* The repetition is not the same request: the one that runs goes on. */
+static void refuse_next(struct call_slot *s, const struct ingot_event *ev)
+{
+    struct upstream_call *next = s->next;
+    drop_next(s);
+    if (!s->call && !s->abandoned_us)
+        s->abandoned_us = clock_us();
+    end_call(next, ev);
+}
+
+/* The repetition has the request now, and its answer begins. */
+static void hand_over(struct call_slot *s)
+{
+    const struct ingot_event ev =
+        failure(INGOT_PEER, "the request was sent again, and is answered there", "request_id");
+    struct upstream_call *call = s->call;
+    take_over(s);
+    end_call(call, &ev);
+}
+
+static bool is_request_id(const char *id)
+{
+    return *id == 'g' || *id == 'i' || *id == 'q';
+}
+
+/* The server does not know this connection: libzmq has made it again by itself. */
+static bool is_stranger(const struct call_slot *s, const struct ingot_event *ev)
+{
+    return ev->kind == INGOT_EVENT_ERROR && !ev->rejected &&
+           (s ? s->awaits && ev->code == INGOT_PEER && !*ev->field
+              : !is_request_id(ev->request_id));
+}
+
+static void on_pong(struct upstream *u, const struct ingot_event *ev)
+{
+    u->pong_us = clock_us();
+    u->ready = ev->ready && !ev->draining;
+    if (ev->epoch != ingot_server(u->client)->epoch)
+        lose(u, "it was started again");
 }
 
 static void dispatch(struct upstream *u, const struct ingot_event *ev)
 {
     if (ev->kind == INGOT_EVENT_PONG) {
-        u->pong_us = clock_us();
-        u->ready = ev->ready;
-        if (ev->epoch != ingot_server(u->client)->epoch)
-            lose(u, "it was started again");
+        on_pong(u, ev);
         return;
     }
-    if (ev->kind == INGOT_EVENT_ERROR && *ev->request_id != 'g') {
-        lose(u, ev->detail); /* of no request: it does not know this connection */
+    struct query_slot *query = query_slots_find(&u->queries, ev->request_id);
+    if (query) {
+        end_query(query, ev);
         return;
     }
-    struct slot *s = slot_of(u, ev->request_id);
-    if (s && ev->kind != INGOT_EVENT_ACCEPTED && ev->kind != INGOT_EVENT_DELTA)
-        end_call(s, ev);
-    else if (s && s->call)
-        give(s->call, ev);
+    struct call_slot *s = call_table_find(&u->calls, ev->request_id);
+    if (is_stranger(s, ev)) {
+        lose(u, ev->detail);
+        return;
+    }
+    if (ev->rejected && ev->draining)
+        u->ready = false;
+    if (s && s->next && ev->rejected && strcmp(ev->field, "request_id") == 0) {
+        refuse_next(s, ev);
+        return;
+    }
+    if (s && s->next && ev->kind == INGOT_EVENT_ACCEPTED && (ev->attached || !s->call)) {
+        hand_over(s);
+        s = call_table_find(&u->calls, ev->request_id); /* the event may have changed the table */
+    }
+    if (s)
+        deliver(u, s, ev);
 }
 
 /* Takes what has come.  The descriptor is edge-triggered: the loop may sleep only after INGOT_TIMEOUT. */
@@ -222,18 +408,24 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     take_events(ctx);
 }
 
-static void retry_cancels(struct upstream *u)
+/* What the connection did not take, and what no client has come back for. */
+static void tend_slots(struct upstream *u)
 {
-    for (size_t i = 0; i < u->n_slots; i++)
-        if (u->slot[i].cancel_unsent && ingot_cancel(u->client, u->slot[i].id) == INGOT_OK)
-            u->slot[i] = (struct slot){0};
+    uint64_t grace_us = 1000 * (uint64_t)u->cfg.resume_grace_ms, now = clock_us();
+    for (size_t i = 0; i < u->calls.n; i++) {
+        struct call_slot *s = &u->calls.slot[i];
+        if (s->cancel_unsent || (s->abandoned_us && !s->next && now - s->abandoned_us > grace_us))
+            cancel_slot(u, s);
+        else if (s->unsent)
+            send_slot(u, s);
+    }
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *ctx)
 {
     struct upstream *u = ctx;
     (void)fd, (void)what;
-    retry_cancels(u);
+    tend_slots(u);
     enum ingot_code code = ingot_probe(u->client);
     take_events(u);
     if (!u->client)
@@ -244,121 +436,180 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
         lose(u, "it does not answer");
 }
 
-static enum status free_slot(struct upstream *u, size_t *slot)
+/* ---- what routes call ---- */
+
+static enum status send_packed(struct upstream *u, const struct ingot_packed *packed)
 {
-    for (*slot = 0; *slot < u->n_slots; (*slot)++)
-        if (!*u->slot[*slot].id)
-            return ST_OK;
-    size_t n = u->n_slots ? 2 * u->n_slots : 64;
-    struct slot *grown = realloc(u->slot, n * sizeof *grown);
-    if (!grown)
-        FAIL(ST_NOMEM, "no memory for %zu requests", n);
-    memset(grown + u->n_slots, 0, (n - u->n_slots) * sizeof *grown);
-    u->slot = grown;
-    u->n_slots = n;
+    return (enum status)ingot_send_packed(u->client, packed); /* codes are statuses */
+}
+
+/* The same request runs already: call waits for its Accepted.  Takes *packed over unless it fails. */
+static enum status repeat(struct upstream *u, struct call_slot *s, struct upstream_call *call,
+                          struct ingot_packed **packed)
+{
+    if (s->next || s->cancel_unsent)
+        FAIL(ST_BUSY, "this request is being repeated already");
+    TRY(send_packed(u, *packed));
+    s->next = call;
+    s->next_packed = *packed;
+    *packed = NULL;
+    call->slot = (size_t)(s - u->calls.slot);
     return ST_OK;
 }
 
-/* A free slot and a new id for it; the slot is taken by run. */
-static enum ingot_code choose(struct upstream *u, size_t *slot, char id[INGOT_ID_SIZE])
+/* As repeat. */
+static enum status begin_call(struct upstream *u, struct upstream_call *call,
+                              struct ingot_packed **packed, bool named)
 {
-    enum status st = free_slot(u, slot);
+    TRY(call_table_add(&u->calls, *packed, &call->slot));
+    struct call_slot *s = &u->calls.slot[call->slot];
+    s->call = call;
+    s->named = named;
+    s->awaits = true;
+    enum status st = send_packed(u, *packed);
+    *packed = NULL;
     if (st != ST_OK)
+        call_table_remove(&u->calls, s);
+    return st;
+}
+
+static enum status start_call(struct upstream *u, struct upstream_call *call,
+                              const struct ingot_request *r, bool named,
+                              struct ingot_packed **packed)
+{
+    if (!u->client)
+        FAIL(ST_PEER, "there is no connection to the coordinator");
+    call->replay = replay_create();
+    if (!call->replay)
+        FAIL(ST_NOMEM, "no memory for a request");
+    TRY((enum status)ingot_pack(u->client, r, packed));
+    struct call_slot *s = call_table_find(&u->calls, r->request_id);
+    return s ? repeat(u, s, call, packed) : begin_call(u, call, packed, named);
+}
+
+enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call,
+                                  const struct ingot_request *request)
+{
+    struct ingot_request r = *request;
+    struct ingot_packed *packed = NULL;
+    char id[INGOT_ID_SIZE];
+    bool named = request->request_id != NULL;
+    if (named)
+        snprintf(id, sizeof id, "%s-%zu", request->request_id, call->part);
+    else
+        snprintf(id, sizeof id, "g%" PRIu64 "-%016" PRIx64, ++u->serial, u->nonce);
+    r.request_id = id;
+    enum status st = start_call(u, call, &r, named, &packed);
+    if (st != ST_OK) {
+        ingot_packed_free(packed);
+        detach(call);
         return (enum ingot_code)st;
-    snprintf(id, INGOT_ID_SIZE, "g%zu-%" PRIu64, *slot, ++u->serial);
+    }
+    call->running = true;
+    if (call->log)
+        call->log->n_generates++;
     return INGOT_OK;
 }
 
-/* The request of that id was sent, unless code says otherwise. */
-static enum ingot_code run(struct upstream *u, struct upstream_call *call, size_t slot,
-                           const char *id, bool query, enum ingot_code code)
+/* A query of that slot was sent, unless code says otherwise. */
+static enum ingot_code sent_query(struct upstream *u, struct upstream_call *call, size_t slot,
+                                  enum ingot_code code)
 {
-    if (code != INGOT_OK)
+    if (code != INGOT_OK) {
+        u->queries.slot[slot] = (struct query_slot){0};
         return code;
-    u->slot[slot] = (struct slot){.call = call, .query = query};
-    memcpy(u->slot[slot].id, id, INGOT_ID_SIZE);
-    call->running = true;
+    }
+    call->running = call->query = true;
     call->slot = slot;
-    if (call->log && !query)
-        call->log->n_generates++;
     event_active(u->again, EV_TIMEOUT, 0);
     return INGOT_OK;
 }
 
-enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call,
-                                  struct ingot_request *request)
+static enum status begin_query(struct upstream *u, struct upstream_call *call, size_t *slot,
+                               const char **id)
 {
-    size_t i;
-    char id[INGOT_ID_SIZE];
-    enum ingot_code code = choose(u, &i, id);
-    if (code != INGOT_OK)
-        return code;
-    request->request_id = id;
-    code = run(u, call, i, id, false, ingot_generate(u->client, request, NULL));
-    if (code == INGOT_OK && call->log)
-        call->log->n_generates++;
-    return code;
+    if (!u->client)
+        FAIL(ST_PEER, "there is no connection to the coordinator");
+    TRY(query_slots_take(&u->queries, call, slot));
+    *id = u->queries.slot[*slot].id;
+    return ST_OK;
 }
 
 enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,
                                   size_t n, bool add_special)
 {
     size_t i;
-    char id[INGOT_ID_SIZE];
-    enum ingot_code code = choose(u, &i, id);
-    if (code != INGOT_OK)
-        return code;
-    return run(u, call, i, id, true, ingot_send_tokenize(u->client, id, text, n, add_special));
+    const char *id = NULL;
+    enum status st = begin_query(u, call, &i, &id);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    return sent_query(u, call, i, ingot_send_tokenize(u->client, id, text, n, add_special));
 }
 
 enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *call,
                                     const int32_t *ids, size_t n)
 {
     size_t i;
-    char id[INGOT_ID_SIZE];
-    enum ingot_code code = choose(u, &i, id);
-    if (code != INGOT_OK)
-        return code;
-    return run(u, call, i, id, true, ingot_send_detokenize(u->client, id, ids, n, false));
+    const char *id = NULL;
+    enum status st = begin_query(u, call, &i, &id);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    return sent_query(u, call, i, ingot_send_detokenize(u->client, id, ids, n, false));
 }
 
 enum ingot_code upstream_apply_template(struct upstream *u, struct upstream_call *call,
                                         struct ingot_request *request)
 {
     size_t i;
-    char id[INGOT_ID_SIZE];
-    enum ingot_code code = choose(u, &i, id);
-    if (code != INGOT_OK)
-        return code;
+    const char *id = NULL;
+    enum status st = begin_query(u, call, &i, &id);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
     request->request_id = id;
-    return run(u, call, i, id, true, ingot_send_apply_template(u->client, request));
+    return sent_query(u, call, i, ingot_send_apply_template(u->client, request));
 }
 
 enum ingot_code upstream_stats(struct upstream *u, struct upstream_call *call)
 {
     size_t i;
-    char id[INGOT_ID_SIZE];
-    enum ingot_code code = choose(u, &i, id);
-    if (code != INGOT_OK)
-        return code;
-    return run(u, call, i, id, true, ingot_send_stats(u->client, id));
+    const char *id = NULL;
+    enum status st = begin_query(u, call, &i, &id);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    return sent_query(u, call, i, ingot_send_stats(u->client, id));
+}
+
+static void leave(struct upstream *u, struct upstream_call *call, bool may_go_on)
+{
+    if (!call->running)
+        return;
+    if (call->query) {
+        u->queries.slot[call->slot].call = NULL;
+        detach(call);
+        return;
+    }
+    struct call_slot *s = &u->calls.slot[call->slot];
+    detach(call);
+    if (s->next == call)
+        drop_next(s); /* the server starts the answer over all the same, for the call before it */
+    else
+        s->call = NULL;
+    if (s->call || s->next)
+        return;
+    if (may_go_on && s->named && u->client)
+        s->abandoned_us = clock_us();
+    else
+        cancel_slot(u, s);
 }
 
 void upstream_cancel(struct upstream *u, struct upstream_call *call)
 {
-    if (!call->running)
-        return;
-    struct slot *s = &u->slot[call->slot];
-    call->running = false;
-    s->call = NULL;
-    if (!u->client || s->query) { /* just lost, or its end is not waited for */
-        *s = (struct slot){0};
-        return;
-    }
-    s->cancel_unsent = ingot_cancel(u->client, s->id) != INGOT_OK;
-    if (!s->cancel_unsent)
-        *s = (struct slot){0};
-    event_active(u->again, EV_TIMEOUT, 0);
+    leave(u, call, false);
+}
+
+void upstream_abandon(struct upstream *u, struct upstream_call *call)
+{
+    leave(u, call, true);
 }
 
 /* ---- life ---- */
@@ -381,22 +632,24 @@ static enum status begin(struct upstream *u)
     u->retry = evtimer_new(u->base, on_retry, u);
     u->tick = event_new(u->base, -1, EV_PERSIST, on_tick, u);
     u->again = evtimer_new(u->base, on_readable, u);
-    if (!u->on_done || !u->retry || !u->tick || !u->again || event_add(u->on_done, NULL) != 0)
+    u->give_up = evtimer_new(u->base, on_give_up, u);
+    if (!u->on_done || !u->retry || !u->tick || !u->again || !u->give_up ||
+        event_add(u->on_done, NULL) != 0)
         FAIL(ST_NOMEM, "no memory for the coordinator's events");
     event_active(u->retry, EV_TIMEOUT, 0);
     return ST_OK;
 }
 
 enum status upstream_create(struct upstream **out, struct event_base *base,
-                            const char *const *endpoints, size_t n_endpoints)
+                            const struct upstream_config *cfg)
 {
     struct upstream *u = calloc(1, sizeof *u);
     *out = NULL;
     if (!u)
         FAIL(ST_NOMEM, "no memory for the coordinator's connection");
     u->base = base;
-    u->endpoints = endpoints;
-    u->n_endpoints = n_endpoints;
+    u->cfg = *cfg;
+    u->nonce = random_u64();
     u->done[0] = u->done[1] = -1;
     random_bytes(u->tenant, sizeof u->tenant);
     enum status st = begin(u);
@@ -412,7 +665,7 @@ void upstream_destroy(struct upstream *u)
 {
     if (!u)
         return;
-    struct event *events[] = {u->on_done, u->retry, u->tick, u->again, u->readable};
+    struct event *events[] = {u->on_done, u->retry, u->tick, u->again, u->give_up, u->readable};
     if (u->connecting) {
         pthread_join(u->thread, NULL);
         ingot_close(u->made);
@@ -424,6 +677,7 @@ void upstream_destroy(struct upstream *u)
     for (int i = 0; i < 2; i++)
         if (u->done[i] >= 0)
             close(u->done[i]);
-    free(u->slot);
+    call_table_fini(&u->calls);
+    query_slots_fini(&u->queries);
     free(u);
 }
