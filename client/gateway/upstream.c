@@ -256,6 +256,8 @@ static void lose(struct upstream *u, const char *why)
         }
         if (s->packed && !s->call)
             call_table_remove(&u->calls, s);
+        else if (!s->lost_us)
+            s->lost_us = clock_us();
     }
     event_add(u->give_up, &grace);
     retry_soon(u);
@@ -263,14 +265,27 @@ static void lose(struct upstream *u, const char *why)
 
 /* ---- events ---- */
 
+/* A coordinator that takes no requests now may do so before the grace is over: the next tick sends this one again. */
+static bool try_again(struct upstream *u, struct call_slot *s, const struct ingot_event *ev)
+{
+    uint64_t grace_us = 1000 * (uint64_t)u->cfg.resume_grace_ms;
+    if (!ev->rejected || !ev->retryable || !s->lost_us || clock_us() - s->lost_us > grace_us)
+        return false;
+    s->unsent = true;
+    return true;
+}
+
 /* The answer of the slot's request.  s is void afterwards: the call may have ended, and others begun. */
 static void deliver(struct upstream *u, struct call_slot *s, const struct ingot_event *ev)
 {
     bool ends = ev->kind == INGOT_EVENT_FINISH || ev->kind == INGOT_EVENT_ERROR, pass = true;
     struct upstream_call *call = s->call;
     struct ingot_event rest = *ev;
+    if (try_again(u, s, ev))
+        return;
     if (ev->kind == INGOT_EVENT_ACCEPTED) {
         s->awaits = false;
+        s->lost_us = 0;
         if (call)
             replay_restart(call->replay);
     } else if (s->awaits && !ev->rejected) {
