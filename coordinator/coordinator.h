@@ -7,6 +7,7 @@
 #include "common/secret.h"
 #include "coordinator/client_port.h"
 #include "coordinator/journal/journal.h"
+#include "coordinator/metrics.h"
 #include "coordinator/model_identity.h"
 #include "coordinator/request.h"
 #include "coordinator/sched/sched.h"
@@ -28,7 +29,7 @@ struct coordinator_config {
     uint32_t max_seqs, max_step_tokens; /* where the worker group's are not lower */
     uint32_t max_waiting;
     uint64_t max_waiting_tokens;
-    uint32_t overtake; /* of sched_config */
+    uint32_t overtake, target_itl_us, max_step_us, turn_tokens; /* of sched_config */
     bool prefix_cache;
     enum tenants tenants;
     struct secret tenants_secret; /* Hello with it: any tenant */
@@ -44,7 +45,7 @@ struct coordinator_config {
 struct counters {
     uint64_t tokens_generated, prompt_tokens, cached_tokens, recoveries;
     uint64_t steps_overlapped; /* sent while another one ran */
-    uint64_t finished, failed, rejected, cancelled;
+    uint64_t finished, failed, cancelled;
 };
 
 /* What decides the bits of the group that serves, or served last. */
@@ -74,6 +75,7 @@ struct coordinator {
     size_t fx_cap;
     struct request *dirty; /* requests with something to send */
     struct counters n;
+    struct metrics metrics;
     uint8_t salt_key[16]; /* random: of the tenants' salts */
     uint64_t started_us, epoch, last_step_us, no_group_us, probe_seq;
     uint32_t live;   /* requests reserved or with the scheduler */

@@ -22,6 +22,7 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     *co = (struct coordinator){.cfg = *cfg};
     co->started_us = clock_us();
     co->epoch = random_u64();
+    metrics_init(&co->metrics);
     random_bytes(co->salt_key, sizeof co->salt_key);
     co->zmq_ctx = zmq_ctx_new();
     if (!co->zmq_ctx)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/build_info.h"
+#include "common/failure_file.h"
 #include "common/log.h"
 #include "common/parent.h"
 #include "common/shared_options.h"
@@ -118,6 +119,11 @@ static const char *last_part(const char *path)
     return slash && slash[1] ? slash + 1 : name;
 }
 
+static uint32_t step_time_us(double ms)
+{
+    return ms < 0.0 ? SCHED_AUTO : (uint32_t)(ms * 1000.0);
+}
+
 static struct coordinator_config config_of(const struct args *a)
 {
     const struct shared_options *o = &a->shared;
@@ -142,6 +148,9 @@ static struct coordinator_config config_of(const struct args *a)
         .max_waiting = (uint32_t)o->max_queued,
         .max_waiting_tokens = (uint64_t)o->max_queued_tokens,
         .overtake = (uint32_t)o->overtake,
+        .target_itl_us = step_time_us(o->target_itl_ms),
+        .max_step_us = step_time_us(o->max_step_ms),
+        .turn_tokens = (uint32_t)o->turn_tokens,
         .prefix_cache = o->prefix_cache,
         .tenants = (enum tenants)o->tenants,
         .overlap = o->overlap,
@@ -205,8 +214,10 @@ int main(int argc, char **argv)
              : st == ST_BUSY                 ? 3
              : st == ST_IO || st == ST_NOMEM ? 1
                                              : 2;
-    if (st != ST_OK)
+    if (st != ST_OK) {
         log_failure(LOG_ERROR, st, "cannot start");
+        failure_file_write(args.shared.failure_file);
+    }
     coordinator_close(&co);
     return rc;
 }

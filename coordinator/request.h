@@ -28,16 +28,20 @@ struct sample {
     uint32_t *n_top;           /* [max_new] or NULL */
     struct token_logprob *top; /* concatenated, grows */
     uint32_t n_top_all, cap_top;
+    uint32_t *n_token_text,
+        *n_top_text; /* bytes: [max_new], and of each of top; NULL: not wanted */
+    struct text_buf token_text, top_text; /* concatenated */
     struct detok detok;
     struct stop_stream stop;
     struct text_buf text; /* final text */
     bool done;
     enum msg_reason reason;
-    int32_t stop_id;      /* -1 = none */
-    int32_t matched_stop; /* index of the stop string, -1 = none */
+    int32_t stop_id;            /* -1 = none */
+    int32_t matched_stop;       /* index of the stop string, -1 = none */
+    uint64_t first_us, last_us; /* when its first and last token came, 0 = none */
     /* sent to the client so far */
     uint32_t sent_tokens, sent_top, seq; /* of the answer; seq numbers deltas */
-    size_t sent_text;
+    size_t sent_text, sent_token_text, sent_top_text;
 };
 
 struct request {

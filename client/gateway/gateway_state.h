@@ -4,6 +4,7 @@
 
 #include "client/gateway/access_log.h"
 #include "client/gateway/api_keys.h"
+#include "client/gateway/metrics.h"
 #include "client/gateway/model_names.h"
 #include "client/gateway/upstream.h"
 
@@ -11,6 +12,8 @@ struct gateway {
     struct api_keys *keys;
     struct model_names names;
     struct upstream *upstream;
+    struct metrics metrics;
+    struct event_base *base;
     struct access_log *access_log; /* NULL: none */
     bool log_prompts;
     uint32_t resume_grace_ms; /* how long a request waits for its client, or for the coordinator */

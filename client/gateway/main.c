@@ -127,12 +127,16 @@ static enum status start(struct program *p)
         FAIL(ST_NOMEM, "no memory for an event loop");
     TRY(open_keys(p));
     p->gateway.resume_grace_ms = (uint32_t)p->options.resume_grace_ms;
+    p->gateway.base = p->base;
     p->gateway.started = (int64_t)time(NULL);
     p->gateway.log_prompts = p->options.log_prompts;
     if (p->options.access_log)
         TRY(access_log_open(&p->gateway.access_log, p->options.access_log));
     TRY(model_names_init(&p->gateway.names, &p->options.served_model_name));
+    TRY(http_metrics_init(&p->gateway.metrics, p->options.metrics_prefix,
+                          p->options.metrics_need_key));
     TRY(http_server_create(&p->server, p->base, &http, &handler));
+    p->gateway.metrics.server = p->server;
     for (size_t i = 0; http_server_address(p->server, i); i++)
         log_line(LOG_INFO, "listening at %s://%s", p->options.tls_cert ? "https" : "http",
                  http_server_address(p->server, i));
@@ -155,6 +159,7 @@ static void stop(struct program *p)
     access_log_close(p->gateway.access_log);
     api_keys_destroy(p->gateway.keys);
     model_names_fini(&p->gateway.names);
+    http_metrics_fini(&p->gateway.metrics);
     for (size_t i = 0; i < ARRAY_LEN(events); i++)
         if (events[i])
             event_free(events[i]);

@@ -188,7 +188,7 @@ static void send_slot(struct upstream *u, struct call_slot *s)
 static void send_all(struct upstream *u)
 {
     for (size_t i = 0; i < u->calls.n; i++)
-        if (u->calls.slot[i].call)
+        if (u->calls.slot[i].packed && u->calls.slot[i].call)
             send_slot(u, &u->calls.slot[i]);
 }
 
@@ -224,11 +224,29 @@ static void on_give_up(evutil_socket_t fd, short what, void *ctx)
     for (size_t i = 0; i < u->calls.n; i++) {
         struct call_slot *s = &u->calls.slot[i];
         struct upstream_call *call = s->call;
-        if (!s->packed)
+        if (!*s->id)
             continue;
         call_table_remove(&u->calls, s);
         end_call(call, &lost);
     }
+}
+
+static void lose_slot(struct upstream *u, struct call_slot *s)
+{
+    const struct ingot_event lost =
+        failure(INGOT_PEER, "the connection to the coordinator was lost", "");
+    struct upstream_call *call = s->call;
+    if (!*s->id)
+        return;
+    if (s->next) {
+        take_over(s);
+        end_call(call, &lost);
+    } else if (s->query || !call) {
+        call_table_remove(&u->calls, s);
+        end_call(call, &lost);
+    }
+    if (*s->id && !s->lost_us)
+        s->lost_us = clock_us();
 }
 
 /* Ends the connection; its requests wait for the next one. */
@@ -245,20 +263,8 @@ static void lose(struct upstream *u, const char *why)
     ingot_close(u->client);
     u->client = NULL;
     u->ready = false;
-    for (size_t i = 0; i < u->calls.n; i++) {
-        struct call_slot *s = &u->calls.slot[i];
-        if (s->next) {
-            const struct ingot_event lost =
-                failure(INGOT_PEER, "the connection to the coordinator was lost", "");
-            struct upstream_call *call = s->call;
-            take_over(s);
-            end_call(call, &lost);
-        }
-        if (s->packed && !s->call)
-            call_table_remove(&u->calls, s);
-        else if (!s->lost_us)
-            s->lost_us = clock_us();
-    }
+    for (size_t i = 0; i < u->calls.n; i++)
+        lose_slot(u, &u->calls.slot[i]);
     event_add(u->give_up, &grace);
     retry_soon(u);
 }
@@ -371,6 +377,12 @@ static void dispatch(struct upstream *u, const struct ingot_event *ev)
     }
     if (ev->rejected && ev->draining)
         u->ready = false;
+    if (s && s->query) {
+        struct upstream_call *call = s->call;
+        call_table_remove(&u->calls, s);
+        end_call(call, ev);
+        return;
+    }
     if (s && s->next && ev->rejected && strcmp(ev->field, "request_id") == 0) {
         refuse_next(s, ev);
         return;
@@ -459,8 +471,9 @@ static enum status repeat(struct upstream *u, struct call_slot *s, struct upstre
 static enum status begin_call(struct upstream *u, struct upstream_call *call,
                               struct ingot_packed **packed, bool named)
 {
-    TRY(call_table_add(&u->calls, *packed, &call->slot));
+    TRY(call_table_add(&u->calls, ingot_packed_id(*packed), &call->slot));
     struct call_slot *s = &u->calls.slot[call->slot];
+    s->packed = *packed;
     s->call = call;
     s->named = named;
     s->awaits = true;
@@ -485,6 +498,12 @@ static enum status start_call(struct upstream *u, struct upstream_call *call,
     return s ? repeat(u, s, call, packed) : begin_call(u, call, packed, named);
 }
 
+/* Unique among all gateways: they may act for the same tenants. */
+static void choose_id(struct upstream *u, char id[INGOT_ID_SIZE])
+{
+    snprintf(id, INGOT_ID_SIZE, "g%" PRIu64 "-%016" PRIx64, ++u->serial, u->nonce);
+}
+
 enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call,
                                   const struct ingot_request *request)
 {
@@ -495,7 +514,7 @@ enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call
     if (named)
         snprintf(id, sizeof id, "%s-%zu", request->request_id, call->part);
     else
-        snprintf(id, sizeof id, "g%" PRIu64 "-%016" PRIx64, ++u->serial, u->nonce);
+        choose_id(u, id);
     r.request_id = id;
     enum status st = start_call(u, call, &r, named, &packed);
     if (st != ST_OK) {
@@ -510,6 +529,75 @@ enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call
     return INGOT_OK;
 }
 
+/* ---- queries: one event each; they are not sent again ---- */
+
+static enum status begin_query(struct upstream *u, struct upstream_call *call,
+                               char id[INGOT_ID_SIZE])
+{
+    if (!u->client)
+        FAIL(ST_PEER, "there is no connection to the coordinator");
+    choose_id(u, id);
+    TRY(call_table_add(&u->calls, id, &call->slot));
+    struct call_slot *s = &u->calls.slot[call->slot];
+    s->call = call;
+    s->query = s->awaits = true;
+    call->running = true;
+    return ST_OK;
+}
+
+/* The query was sent, unless code says otherwise. */
+static enum ingot_code query_sent(struct upstream *u, struct upstream_call *call,
+                                  enum ingot_code code)
+{
+    event_active(u->again, EV_TIMEOUT, 0);
+    if (code != INGOT_OK) {
+        detach(call);
+        call_table_remove(&u->calls, &u->calls.slot[call->slot]);
+    }
+    return code;
+}
+
+enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,
+                                  size_t n, bool add_special)
+{
+    char id[INGOT_ID_SIZE];
+    enum status st = begin_query(u, call, id);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    return query_sent(u, call, ingot_send_tokenize(u->client, id, text, n, add_special));
+}
+
+enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *call,
+                                    const int32_t *ids, size_t n)
+{
+    char id[INGOT_ID_SIZE];
+    enum status st = begin_query(u, call, id);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    return query_sent(u, call, ingot_send_detokenize(u->client, id, ids, n, false));
+}
+
+enum ingot_code upstream_apply_template(struct upstream *u, struct upstream_call *call,
+                                        const struct ingot_request *request)
+{
+    struct ingot_request r = *request;
+    char id[INGOT_ID_SIZE];
+    enum status st = begin_query(u, call, id);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    r.request_id = id;
+    return query_sent(u, call, ingot_send_apply_template(u->client, &r));
+}
+
+enum ingot_code upstream_stats(struct upstream *u, struct upstream_call *call)
+{
+    char id[INGOT_ID_SIZE];
+    enum status st = begin_query(u, call, id);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    return query_sent(u, call, ingot_send_stats(u->client, id));
+}
+
 static void leave(struct upstream *u, struct upstream_call *call, bool may_go_on)
 {
     if (!call->running)
@@ -522,7 +610,9 @@ static void leave(struct upstream *u, struct upstream_call *call, bool may_go_on
         s->call = NULL;
     if (s->call || s->next)
         return;
-    if (may_go_on && s->named && u->client)
+    if (s->query)
+        call_table_remove(&u->calls, s); /* its end is not waited for */
+    else if (may_go_on && s->named && u->client)
         s->abandoned_us = clock_us();
     else
         cancel_slot(u, s);

@@ -56,6 +56,17 @@ bool upstream_is_ready(const struct upstream *u);
  * no events. */
 enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call,
                                   const struct ingot_request *request);
+/* Queries of text, in the same way: one event, INGOT_EVENT_TOKENS, INGOT_EVENT_TEXT or INGOT_EVENT_ERROR. */
+enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,
+                                  size_t n, bool add_special);
+/* Special tokens are part of the text. */
+enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *call,
+                                    const int32_t *ids, size_t n);
+/* Renders the request's turns; request_id is chosen here. */
+enum ingot_code upstream_apply_template(struct upstream *u, struct upstream_call *call,
+                                        const struct ingot_request *request);
+/* The server's figures: one event, INGOT_EVENT_STATS or INGOT_EVENT_ERROR. */
+enum ingot_code upstream_stats(struct upstream *u, struct upstream_call *call);
 /* Cancels at the server; there are no further events.  Nothing when it does not run. */
 void upstream_cancel(struct upstream *u, struct upstream_call *call);
 /* Its client has gone: the same, but a request whose id the client has chosen goes on for resume_grace_ms. */

@@ -107,6 +107,9 @@ static enum status fill_generate(struct ingot_client *c, const struct ingot_requ
     g->priority = r->priority;
     g->skip_special = r->skip_special;
     g->want_prompt_ids = r->want_prompt_ids;
+    g->want_prompt_text = r->want_prompt_text;
+    g->want_token_text = r->want_token_text;
+    g->keep_marks = r->keep_marks;
     g->add_special = r->add_special && r->text; /* a chat template brings its own */
     fill_caller(r, g);
     return ST_OK;
@@ -233,6 +236,9 @@ static void event_resolved(struct ingot_client *c, struct ingot_event *ev,
     ev->max_tokens = a->max_tokens;
     ev->n_stop_ids = a->n_stop_ids;
     ev->stop_ids = a->stop_ids;
+    ev->starts_in_reasoning = a->starts_in_reasoning;
+    ev->prompt_text = a->prompt_text.data;
+    ev->n_prompt_text = a->prompt_text.n;
     ev->sampling = &c->sampling;
     c->sampling = (struct ingot_sampling){.temperature = sp->temperature,
                                           .top_p = sp->top_p,
@@ -282,6 +288,10 @@ static void event_delta(struct ingot_event *ev, const struct msg_delta *d)
     ev->logprobs = d->logprobs;
     ev->n_top = d->n_top;
     ev->top = (const struct ingot_logprob *)d->top;
+    ev->n_token_text = d->n_token_text;
+    ev->token_text = d->token_text;
+    ev->n_top_text = d->n_top_text;
+    ev->top_text = d->top_text;
 }
 
 static void fill_event(struct ingot_client *c, struct ingot_event *ev, const struct client_msg *m)
@@ -294,7 +304,10 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
         ev->draining = m->u.pong.draining;
         return;
     }
-    if (m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
+    bool query = (m->type == MSG_TOKENS || m->type == MSG_TEXT || m->type == MSG_STATS_REPLY ||
+                  (m->type == MSG_ERROR && m->u.error.request != MSG_GENERATE)) &&
+                 client_end_query(c, ev->request_id);
+    if (!query && m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
         c->n_running--;
     switch (m->type) {
     case MSG_ACCEPTED:
@@ -309,6 +322,21 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
     case MSG_DELTA:
         ev->kind = INGOT_EVENT_DELTA;
         event_delta(ev, &m->u.delta);
+        return;
+    case MSG_TOKENS:
+        ev->kind = INGOT_EVENT_TOKENS;
+        ev->ids = m->u.tokens.tokens;
+        ev->n_ids = m->u.tokens.n_tokens;
+        return;
+    case MSG_STATS_REPLY:
+        ev->kind = INGOT_EVENT_STATS;
+        ev->stats = &c->stats;
+        client_fill_stats(&c->stats, &m->u.stats);
+        return;
+    case MSG_TEXT:
+        ev->kind = INGOT_EVENT_TEXT;
+        ev->text = m->u.text.text.data;
+        ev->n_text = m->u.text.text.n;
         return;
     case MSG_FINISH:
         ev->kind = INGOT_EVENT_FINISH;

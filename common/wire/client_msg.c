@@ -171,6 +171,9 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
     g->skip_special = m->skip_special;
     g->add_special = m->has_add_special ? m->add_special : g->kind == PROMPT_TEXT;
     g->want_prompt_ids = m->want_prompt_ids;
+    g->want_prompt_text = m->want_prompt_text;
+    g->want_token_text = m->want_token_text;
+    g->keep_marks = m->keep_marks;
     return decode_caller(g, m, field);
 }
 
@@ -235,7 +238,7 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         out->u.hello = (struct msg_hello){
             .major_min = h->major_min, .major_max = h->major_max, .client = pb_string(h->client)};
         if (!h->has_major_min || !h->has_major_max)
-            FAIL_FIELD("major_min", ST_FORMAT, "Hello without major_min and major_max");
+            FAIL_FIELD("major_min", ST_RANGE, "Hello without major_min and major_max");
         out->u.hello.tenants_secret = text_of(h->has_tenants_secret, h->tenants_secret);
         return decode_tenant(&out->u.hello.tenant, h->has_tenant, h->tenant, field);
     }
@@ -375,6 +378,12 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
     if (g->has_grace)
         SET(m, grace_ms, g->grace_ms);
     SET_TEXT(m, client_digest, g->client_digest);
+    if (g->want_prompt_text)
+        SET(m, want_prompt_text, true);
+    if (g->want_token_text)
+        SET(m, want_token_text, true);
+    if (g->keep_marks)
+        SET(m, keep_marks, true);
     return pb_pack(out, MSG_GENERATE, &m.base, mem);
 }
 

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "common/histogram.h"
 #include "common/plan.h"
 #include "common/sha256.h"
 #include "common/wire/frame.h"
@@ -73,6 +74,8 @@ struct msg_model {
     const char *weights_from;                          /* "own", "told", "pending", "none" */
     uint32_t vocab, max_ctx, world;
     bool chat;
+    const char *tool_format;
+    struct wire_text think_open, think_close;
 };
 
 struct msg_welcome {
@@ -130,7 +133,7 @@ struct msg_generate {
     int32_t priority;
     bool skip_special;
     bool add_special;
-    bool want_prompt_ids;
+    bool want_prompt_ids, want_prompt_text, want_token_text, keep_marks;
     struct tenant tenant;
     bool has_limits, has_grace;
     struct tenant_limits limits;
@@ -196,6 +199,8 @@ struct msg_accepted {
     uint32_t max_tokens, n_stop_ids;
     const int32_t *stop_ids; /* in force */
     struct msg_sampling sampling;
+    bool starts_in_reasoning;
+    struct wire_text prompt_text;
 };
 
 struct msg_delta {
@@ -207,6 +212,10 @@ struct msg_delta {
     const float *logprobs;           /* [n], or NULL */
     const uint32_t *n_top;           /* [n], or NULL */
     const struct token_logprob *top; /* concatenated */
+    const uint32_t *n_token_text;    /* [n] bytes, or NULL */
+    const char *token_text;          /* concatenated */
+    const uint32_t *n_top_text;      /* bytes of each of top, or NULL */
+    const char *top_text;            /* concatenated */
 };
 
 /* As Reason of ingot.proto. */
@@ -219,6 +228,7 @@ enum msg_reason {
     REASON_DEADLINE,
     REASON_FAILED,
 };
+enum { N_REASONS = REASON_FAILED + 1 };
 
 struct msg_sample_end {
     uint32_t sample;
@@ -243,6 +253,7 @@ struct msg_error { /* Error and Rejected */
     const char *detail, *field;
     bool retryable;
     uint32_t retry_after_ms; /* Rejected */
+    enum msg_type request;   /* Error: the type of the request that it answers; 0: not known */
     bool draining;           /* Rejected */
 };
 
@@ -263,11 +274,45 @@ struct msg_model_list {
     const struct msg_model *models;
 };
 
+/* Counts between fixed bounds (common/histogram.h): ingot.proto, Histogram. */
+struct msg_histogram {
+    uint32_t n;                    /* bounds; 0: absent */
+    const uint64_t *bound, *count; /* [n], [n + 1] */
+    uint64_t sum;
+};
+
+/* The histograms of StatsReply, with their fields. */
+#define STATS_HISTOGRAM_ROWS(X)                                                                    \
+    X(STATS_FIRST_TOKEN_US, first_token_us)                                                        \
+    X(STATS_BETWEEN_TOKENS_US, between_tokens_us)                                                  \
+    X(STATS_PER_TOKEN_US, per_token_us)                                                            \
+    X(STATS_TOTAL_US, total_us)                                                                    \
+    X(STATS_QUEUE_US, queue_us)                                                                    \
+    X(STATS_PREFILL_US, prefill_us)                                                                \
+    X(STATS_DECODE_US, decode_us)                                                                  \
+    X(STATS_INFERENCE_US, inference_us)                                                            \
+    X(STATS_PROMPT_TOKENS, request_prompt_tokens)                                                  \
+    X(STATS_COMPUTED_PROMPT_TOKENS, request_computed_prompt_tokens)                                \
+    X(STATS_COMPLETION_TOKENS, sample_tokens)                                                      \
+    X(STATS_LONGEST_SAMPLE_TOKENS, longest_sample_tokens)                                          \
+    X(STATS_MAX_TOKENS, request_max_tokens)                                                        \
+    X(STATS_SAMPLES, request_samples)                                                              \
+    X(STATS_PREEMPTIONS, request_preemptions)                                                      \
+    X(STATS_STEP_TOKENS, step_tokens)
+
+enum stats_histogram {
+#define STATS_HISTOGRAM_ID(id, field) id,
+    STATS_HISTOGRAM_ROWS(STATS_HISTOGRAM_ID)
+#undef STATS_HISTOGRAM_ID
+        N_STATS_HISTOGRAMS
+};
+
 struct msg_group {
     uint64_t epoch;
-    uint32_t world;
+    uint32_t world, slot;
     const char *backend, *coll, *numerics;
     uint64_t step_us_p50, step_us_p99;
+    struct msg_histogram step_us, collective_us;
     bool active; /* false: it stands by */
     bool has_weights;
     uint8_t weights[SHA256_BYTES];
@@ -280,6 +325,12 @@ struct msg_stats {
     uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
+    uint32_t block_len;
+    uint64_t prefix_queries, prefix_hits;
+    uint32_t n_samples_ended, n_rejected_by_code;
+    const uint64_t *samples_ended;    /* [n_samples_ended], by enum msg_reason */
+    const uint64_t *rejected_by_code; /* [n_rejected_by_code], by enum status */
+    struct msg_histogram histogram[N_STATS_HISTOGRAMS];
     bool ready, draining;
     uint32_t n_groups;
     const struct msg_group *groups;
