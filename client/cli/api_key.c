@@ -65,13 +65,6 @@ static const struct option_set options = {
     .max_args = 3,
 };
 
-/* A file that is not there yet is empty. */
-static enum status load(struct key_file *f, const char *path)
-{
-    enum status st = key_file_load(f, path);
-    return st == ST_NOT_FOUND ? ST_OK : st;
-}
-
 static enum status check_name(const char *option, const char *name)
 {
     if (!key_name_is_good(name))
@@ -133,14 +126,14 @@ static void list(const struct key_file *f)
 static enum status change(const char *path, const char *id, const struct args *a)
 {
     struct key_file f;
-    int lock = key_file_lock(path);
-    enum status st = load(&f, path);
+    int lock;
+    TRY(key_file_lock(path, &lock));
+    enum status st = key_file_load(&f, path);
     if (st == ST_OK) {
         st = id ? remove_key(&f, path, id) : add(&f, path, a);
         key_file_free(&f);
     }
-    if (lock >= 0)
-        close(lock);
+    close(lock);
     return st;
 }
 

@@ -4,6 +4,7 @@
 
 #include "client/gateway/answer_error.h"
 #include "client/gateway/request_log.h"
+#include "client/gateway/scope.h"
 
 enum { RETRY_MS = 1000 };
 
@@ -36,27 +37,31 @@ const char *admission_model(const struct gateway *g, const struct ingot_server *
     return name;
 }
 
-static void refuse(struct http_reply *r, const struct scope_refusal *no)
+/* false: refused. */
+static bool take_scope(const struct gateway *g, struct answer_request *q,
+                       const struct http_request *http, struct http_reply *r)
 {
-    answer_error_headers(r, &(struct answer_error){.retry_after_ms = no->retry_after_ms});
-    http_reply_error_at(r, no->status, no->message, no->param);
+    struct scope *s = answer_keep(q, NULL, sizeof *s);
+    struct scope_refusal no = {503, "no memory for a request", "", 0};
+    if (s && scope_apply(s, g, http, r, &q->ask, &no))
+        return true;
+    const struct answer_error e = {no.status, no.message, no.param, no.retry_after_ms};
+    answer_error_headers(r, &e);
+    http_reply_error_at(r, e.status, e.message, e.field);
+    return false;
 }
 
 const char *admission_check(const struct gateway *g, const struct ingot_server *s,
-                            const struct http_request *http, struct answer_request *q,
-                            enum status read, const char *param, struct scope *scope,
-                            struct http_reply *r)
+                            struct answer_request *q, enum status read, const char *param,
+                            const struct http_request *http, struct http_reply *r)
 {
-    struct scope_refusal no;
     request_log_model(http_reply_user(r), q->model, q->stream);
     if (read != ST_OK) {
         http_reply_error_at(r, read == ST_NOMEM ? 503 : 400, status_text(), param);
         return NULL;
     }
     const char *name = admission_model(g, s, q->model, r);
-    if (name && !scope_apply(scope, g, http, r, &q->ask, &no)) {
-        refuse(r, &no);
+    if (name && !take_scope(g, q, http, r))
         return NULL;
-    }
     return name && *q->model ? q->model : name;
 }

@@ -6,7 +6,6 @@
 #include "client/gateway/answer_request.h"
 #include "client/gateway/gateway_state.h"
 #include "client/gateway/http_server.h"
-#include "client/gateway/scope.h"
 
 /* The coordinator, or NULL: refused with 503. */
 const struct ingot_server *admission_server(const struct gateway *g, struct http_reply *r);
@@ -16,11 +15,9 @@ const char *admission_own_name(const struct ingot_server *s);
 const char *admission_model(const struct gateway *g, const struct ingot_server *s,
                             const char *asked, struct http_reply *r);
 /* The name that the answer is to show, or NULL: refused.  read: how the reading of the body has ended, with
- * status_text(); param: the path of the field at fault.  q->ask gets tenant, limits and id, which are in *scope: it lives
- * until the request has been sent. */
+ * status_text(); param: the path of the field at fault.  It also gives q its tenant, limits and id (scope.h). */
 const char *admission_check(const struct gateway *g, const struct ingot_server *s,
-                            const struct http_request *http, struct answer_request *q,
-                            enum status read, const char *param, struct scope *scope,
-                            struct http_reply *r);
+                            struct answer_request *q, enum status read, const char *param,
+                            const struct http_request *http, struct http_reply *r);
 
 #endif

@@ -31,10 +31,20 @@ static int status_of(const struct ingot_event *ev, bool ready)
     }
 }
 
+/* "": the field is none of the client's request, but the gateway's own. */
+static const char *field_of(const struct ingot_event *ev)
+{
+    static const char limits[] = "tenant_limits";
+    if (!ev->field || strcmp(ev->field, "request_id") == 0 ||
+        strncmp(ev->field, limits, sizeof limits - 1) == 0)
+        return "";
+    return ev->field;
+}
+
 struct answer_error answer_error_of(const struct ingot_event *ev, bool ready)
 {
     struct answer_error e = {
-        .status = status_of(ev, ready), .message = ev->detail, .field = ev->field ? ev->field : ""};
+        .status = status_of(ev, ready), .message = ev->detail, .field = field_of(ev)};
     if (e.status == 429 || e.status == 503)
         e.retry_after_ms =
             ev->retry_after_ms > LEAST_RETRY_MS ? ev->retry_after_ms : LEAST_RETRY_MS;

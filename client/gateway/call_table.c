@@ -1,5 +1,6 @@
 #include "client/gateway/call_table.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ static size_t *bucket_of(const struct call_table *t, const char *id)
 
 static void link_slot(struct call_table *t, size_t i)
 {
-    size_t *bucket = bucket_of(t, ingot_packed_id(t->slot[i].packed));
+    size_t *bucket = bucket_of(t, t->slot[i].id);
     t->slot[i].next_same_hash = *bucket;
     *bucket = i + 1;
 }
@@ -42,13 +43,14 @@ static enum status grow(struct call_table *t)
     return ST_OK;
 }
 
-enum status call_table_add(struct call_table *t, struct ingot_packed *packed, size_t *slot)
+enum status call_table_add(struct call_table *t, const char *id, size_t *slot)
 {
     if (!t->first_free)
         TRY(grow(t));
     size_t i = t->first_free - 1;
     t->first_free = t->slot[i].next_same_hash;
-    t->slot[i] = (struct call_slot){.packed = packed};
+    t->slot[i] = (struct call_slot){.packed = NULL};
+    snprintf(t->slot[i].id, sizeof t->slot[i].id, "%s", id);
     link_slot(t, i);
     t->n_used++;
     *slot = i;
@@ -58,14 +60,14 @@ enum status call_table_add(struct call_table *t, struct ingot_packed *packed, si
 struct call_slot *call_table_find(const struct call_table *t, const char *id)
 {
     size_t i = t->n ? *bucket_of(t, id) : 0;
-    while (i && strcmp(ingot_packed_id(t->slot[i - 1].packed), id) != 0)
+    while (i && strcmp(t->slot[i - 1].id, id) != 0)
         i = t->slot[i - 1].next_same_hash;
     return i ? &t->slot[i - 1] : NULL;
 }
 
 void call_table_remove(struct call_table *t, struct call_slot *s)
 {
-    size_t i = (size_t)(s - t->slot) + 1, *at = bucket_of(t, ingot_packed_id(s->packed));
+    size_t i = (size_t)(s - t->slot) + 1, *at = bucket_of(t, s->id);
     while (*at != i)
         at = &t->slot[*at - 1].next_same_hash;
     *at = s->next_same_hash;

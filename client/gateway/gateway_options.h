@@ -11,10 +11,11 @@ struct gateway_options {
     struct option_list served_model_name; /* each "A,B" */
     struct option_list api_key, cors, host;
     const char *tls_cert, *tls_key;
+    const char *api_keys, *tenants_secret;
+    int64_t resume_grace_ms;
     const char *metrics_prefix;
     bool metrics_need_key;
-    const char *access_log, *api_keys, *tenants_secret;
-    int64_t resume_grace_ms;
+    const char *access_log;
     bool log_prompts;
     bool allow_remote, die_with_parent, print_config;
     int64_t max_connections, max_headers;

@@ -125,9 +125,9 @@ static enum status start(struct program *p)
         event_add(p->sigterm, NULL) != 0 || event_add(p->sigint, NULL) != 0 ||
         event_add(p->sighup, NULL) != 0)
         FAIL(ST_NOMEM, "no memory for an event loop");
-    p->gateway.base = p->base;
     TRY(open_keys(p));
     p->gateway.resume_grace_ms = (uint32_t)p->options.resume_grace_ms;
+    p->gateway.base = p->base;
     p->gateway.started = (int64_t)time(NULL);
     p->gateway.log_prompts = p->options.log_prompts;
     if (p->options.access_log)

@@ -32,12 +32,11 @@ static void serve(struct gateway *g, enum ollama_call call, const struct http_re
 {
     const struct ingot_server *s = admission_server(g, r);
     struct ollama_request q;
-    struct scope scope;
     char param[JSON_PATH_SIZE], message[96];
     if (!s)
         return;
     enum status st = ollama_request_read(&q, call, http->body, http->n_body, param);
-    const char *model = admission_check(g, s, http, &q.of, st, param, &scope, r);
+    const char *model = admission_check(g, s, &q.of, st, param, http, r);
     if (model && q.num_ctx > s->model.max_ctx) {
         snprintf(message, sizeof message, "options.num_ctx: the context has %u tokens",
                  s->model.max_ctx);

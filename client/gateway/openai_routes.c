@@ -26,11 +26,10 @@ static void serve(struct gateway *g, enum openai_form form, const struct http_re
     const struct ingot_server *s = admission_server(g, r);
     struct openai_request q;
     struct openai_refusal refusal;
-    struct scope scope;
     if (!s)
         return;
     enum status st = openai_request_read(&q, form, http->body, http->n_body, &refusal);
-    const char *model = admission_check(g, s, http, &q.of, st, refusal.param, &scope, r);
+    const char *model = admission_check(g, s, &q.of, st, refusal.param, http, r);
     if (model)
         start(g, &q, model, r);
     answer_request_free(&q.of);

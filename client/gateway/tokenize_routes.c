@@ -252,12 +252,11 @@ static void serve(struct gateway *g, enum form form, const struct http_request *
     const struct ingot_server *s = admission_server(g, r);
     struct tokenize_request t = {.form = form, .chat = {.form = OPENAI_CHAT}};
     char param[JSON_PATH_SIZE];
-    struct scope scope;
     if (!s)
         return;
     answer_request_init(&t.chat.of);
     enum status st = read_request(&t, q, param);
-    if (admission_check(g, s, q, &t.chat.of, st, param, &scope, r))
+    if (admission_check(g, s, &t.chat.of, st, param, q, r))
         start(g->upstream, &t, r);
     answer_request_free(&t.chat.of);
 }

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "client/gateway/call_table.h"
-#include "client/gateway/query_slots.h"
 #include "client/gateway/replay.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -45,7 +44,6 @@ struct upstream {
     bool ready;
     /* requests */
     struct call_table calls;
-    struct query_slots queries;
     uint64_t serial, nonce;
     struct event *give_up; /* while there is no connection */
 };
@@ -150,7 +148,7 @@ static void give(struct upstream_call *call, const struct ingot_event *ev)
 
 static void detach(struct upstream_call *call)
 {
-    call->running = call->query = false;
+    call->running = false;
     replay_destroy(call->replay);
     call->replay = NULL;
 }
@@ -190,7 +188,7 @@ static void send_slot(struct upstream *u, struct call_slot *s)
 static void send_all(struct upstream *u)
 {
     for (size_t i = 0; i < u->calls.n; i++)
-        if (u->calls.slot[i].call)
+        if (u->calls.slot[i].packed && u->calls.slot[i].call)
             send_slot(u, &u->calls.slot[i]);
 }
 
@@ -226,26 +224,35 @@ static void on_give_up(evutil_socket_t fd, short what, void *ctx)
     for (size_t i = 0; i < u->calls.n; i++) {
         struct call_slot *s = &u->calls.slot[i];
         struct upstream_call *call = s->call;
-        if (!s->packed)
+        if (!*s->id)
             continue;
         call_table_remove(&u->calls, s);
         end_call(call, &lost);
     }
 }
 
-static void end_query(struct query_slot *s, const struct ingot_event *ev)
+static void lose_slot(struct upstream *u, struct call_slot *s)
 {
+    const struct ingot_event lost =
+        failure(INGOT_PEER, "the connection to the coordinator was lost", "");
     struct upstream_call *call = s->call;
-    *s = (struct query_slot){0};
-    end_call(call, ev);
+    if (!*s->id)
+        return;
+    if (s->next) {
+        take_over(s);
+        end_call(call, &lost);
+    } else if (s->query || !call) {
+        call_table_remove(&u->calls, s);
+        end_call(call, &lost);
+    }
+    if (*s->id && !s->lost_us)
+        s->lost_us = clock_us();
 }
 
-/* Ends the connection; its requests wait for the next one, its queries fail. */
+/* Ends the connection; its requests wait for the next one. */
 static void lose(struct upstream *u, const char *why)
 {
     const struct timeval grace = after_ms((int)u->cfg.resume_grace_ms);
-    const struct ingot_event lost =
-        failure(INGOT_PEER, "the connection to the coordinator was lost", "");
     log_line(LOG_WARN, "lost the coordinator: %s; %zu requests wait for another connection", why,
              u->calls.n_used);
     event_del(u->tick);
@@ -256,24 +263,23 @@ static void lose(struct upstream *u, const char *why)
     ingot_close(u->client);
     u->client = NULL;
     u->ready = false;
-    for (size_t i = 0; i < u->queries.n; i++)
-        if (*u->queries.slot[i].id)
-            end_query(&u->queries.slot[i], &lost);
-    for (size_t i = 0; i < u->calls.n; i++) {
-        struct call_slot *s = &u->calls.slot[i];
-        if (s->next) {
-            struct upstream_call *call = s->call;
-            take_over(s);
-            end_call(call, &lost);
-        }
-        if (s->packed && !s->call)
-            call_table_remove(&u->calls, s);
-    }
+    for (size_t i = 0; i < u->calls.n; i++)
+        lose_slot(u, &u->calls.slot[i]);
     event_add(u->give_up, &grace);
     retry_soon(u);
 }
 
 /* ---- events ---- */
+
+/* A coordinator that takes no requests now may do so before the grace is over: the next tick sends this one again. */
+static bool try_again(struct upstream *u, struct call_slot *s, const struct ingot_event *ev)
+{
+    uint64_t grace_us = 1000 * (uint64_t)u->cfg.resume_grace_ms;
+    if (!ev->rejected || !ev->retryable || !s->lost_us || clock_us() - s->lost_us > grace_us)
+        return false;
+    s->unsent = true;
+    return true;
+}
 
 /* The answer of the slot's request.  s is void afterwards: the call may have ended, and others begun. */
 static void deliver(struct upstream *u, struct call_slot *s, const struct ingot_event *ev)
@@ -281,8 +287,11 @@ static void deliver(struct upstream *u, struct call_slot *s, const struct ingot_
     bool ends = ev->kind == INGOT_EVENT_FINISH || ev->kind == INGOT_EVENT_ERROR, pass = true;
     struct upstream_call *call = s->call;
     struct ingot_event rest = *ev;
+    if (try_again(u, s, ev))
+        return;
     if (ev->kind == INGOT_EVENT_ACCEPTED) {
         s->awaits = false;
+        s->lost_us = 0;
         if (call)
             replay_restart(call->replay);
     } else if (s->awaits && !ev->rejected) {
@@ -336,7 +345,7 @@ static void hand_over(struct call_slot *s)
 
 static bool is_request_id(const char *id)
 {
-    return *id == 'g' || *id == 'i' || *id == 'q';
+    return *id == 'g' || *id == 'i';
 }
 
 /* The server does not know this connection: libzmq has made it again by itself. */
@@ -361,11 +370,6 @@ static void dispatch(struct upstream *u, const struct ingot_event *ev)
         on_pong(u, ev);
         return;
     }
-    struct query_slot *query = query_slots_find(&u->queries, ev->request_id);
-    if (query) {
-        end_query(query, ev);
-        return;
-    }
     struct call_slot *s = call_table_find(&u->calls, ev->request_id);
     if (is_stranger(s, ev)) {
         lose(u, ev->detail);
@@ -373,6 +377,12 @@ static void dispatch(struct upstream *u, const struct ingot_event *ev)
     }
     if (ev->rejected && ev->draining)
         u->ready = false;
+    if (s && s->query) {
+        struct upstream_call *call = s->call;
+        call_table_remove(&u->calls, s);
+        end_call(call, ev);
+        return;
+    }
     if (s && s->next && ev->rejected && strcmp(ev->field, "request_id") == 0) {
         refuse_next(s, ev);
         return;
@@ -461,8 +471,9 @@ static enum status repeat(struct upstream *u, struct call_slot *s, struct upstre
 static enum status begin_call(struct upstream *u, struct upstream_call *call,
                               struct ingot_packed **packed, bool named)
 {
-    TRY(call_table_add(&u->calls, *packed, &call->slot));
+    TRY(call_table_add(&u->calls, ingot_packed_id(*packed), &call->slot));
     struct call_slot *s = &u->calls.slot[call->slot];
+    s->packed = *packed;
     s->call = call;
     s->named = named;
     s->awaits = true;
@@ -487,6 +498,12 @@ static enum status start_call(struct upstream *u, struct upstream_call *call,
     return s ? repeat(u, s, call, packed) : begin_call(u, call, packed, named);
 }
 
+/* Unique among all gateways: they may act for the same tenants. */
+static void choose_id(struct upstream *u, char id[INGOT_ID_SIZE])
+{
+    snprintf(id, INGOT_ID_SIZE, "g%" PRIu64 "-%016" PRIx64, ++u->serial, u->nonce);
+}
+
 enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call,
                                   const struct ingot_request *request)
 {
@@ -497,7 +514,7 @@ enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call
     if (named)
         snprintf(id, sizeof id, "%s-%zu", request->request_id, call->part);
     else
-        snprintf(id, sizeof id, "g%" PRIu64 "-%016" PRIx64, ++u->serial, u->nonce);
+        choose_id(u, id);
     r.request_id = id;
     enum status st = start_call(u, call, &r, named, &packed);
     if (st != ST_OK) {
@@ -508,86 +525,83 @@ enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call
     call->running = true;
     if (call->log)
         call->log->n_generates++;
-    return INGOT_OK;
-}
-
-/* A query of that slot was sent, unless code says otherwise. */
-static enum ingot_code sent_query(struct upstream *u, struct upstream_call *call, size_t slot,
-                                  enum ingot_code code)
-{
-    if (code != INGOT_OK) {
-        u->queries.slot[slot] = (struct query_slot){0};
-        return code;
-    }
-    call->running = call->query = true;
-    call->slot = slot;
     event_active(u->again, EV_TIMEOUT, 0);
     return INGOT_OK;
 }
 
-static enum status begin_query(struct upstream *u, struct upstream_call *call, size_t *slot,
-                               const char **id)
+/* ---- queries: one event each; they are not sent again ---- */
+
+static enum status begin_query(struct upstream *u, struct upstream_call *call,
+                               char id[INGOT_ID_SIZE])
 {
     if (!u->client)
         FAIL(ST_PEER, "there is no connection to the coordinator");
-    TRY(query_slots_take(&u->queries, call, slot));
-    *id = u->queries.slot[*slot].id;
+    choose_id(u, id);
+    TRY(call_table_add(&u->calls, id, &call->slot));
+    struct call_slot *s = &u->calls.slot[call->slot];
+    s->call = call;
+    s->query = s->awaits = true;
+    call->running = true;
     return ST_OK;
+}
+
+/* The query was sent, unless code says otherwise. */
+static enum ingot_code query_sent(struct upstream *u, struct upstream_call *call,
+                                  enum ingot_code code)
+{
+    event_active(u->again, EV_TIMEOUT, 0);
+    if (code != INGOT_OK) {
+        detach(call);
+        call_table_remove(&u->calls, &u->calls.slot[call->slot]);
+    }
+    return code;
 }
 
 enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,
                                   size_t n, bool add_special)
 {
-    size_t i;
-    const char *id = NULL;
-    enum status st = begin_query(u, call, &i, &id);
+    char id[INGOT_ID_SIZE];
+    enum status st = begin_query(u, call, id);
     if (st != ST_OK)
         return (enum ingot_code)st;
-    return sent_query(u, call, i, ingot_send_tokenize(u->client, id, text, n, add_special));
+    return query_sent(u, call, ingot_send_tokenize(u->client, id, text, n, add_special));
 }
 
 enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *call,
                                     const int32_t *ids, size_t n)
 {
-    size_t i;
-    const char *id = NULL;
-    enum status st = begin_query(u, call, &i, &id);
+    char id[INGOT_ID_SIZE];
+    enum status st = begin_query(u, call, id);
     if (st != ST_OK)
         return (enum ingot_code)st;
-    return sent_query(u, call, i, ingot_send_detokenize(u->client, id, ids, n, false));
+    return query_sent(u, call, ingot_send_detokenize(u->client, id, ids, n, false));
 }
 
 enum ingot_code upstream_apply_template(struct upstream *u, struct upstream_call *call,
-                                        struct ingot_request *request)
+                                        const struct ingot_request *request)
 {
-    size_t i;
-    const char *id = NULL;
-    enum status st = begin_query(u, call, &i, &id);
+    struct ingot_request r = *request;
+    char id[INGOT_ID_SIZE];
+    enum status st = begin_query(u, call, id);
     if (st != ST_OK)
         return (enum ingot_code)st;
-    request->request_id = id;
-    return sent_query(u, call, i, ingot_send_apply_template(u->client, request));
+    r.request_id = id;
+    return query_sent(u, call, ingot_send_apply_template(u->client, &r));
 }
 
 enum ingot_code upstream_stats(struct upstream *u, struct upstream_call *call)
 {
-    size_t i;
-    const char *id = NULL;
-    enum status st = begin_query(u, call, &i, &id);
+    char id[INGOT_ID_SIZE];
+    enum status st = begin_query(u, call, id);
     if (st != ST_OK)
         return (enum ingot_code)st;
-    return sent_query(u, call, i, ingot_send_stats(u->client, id));
+    return query_sent(u, call, ingot_send_stats(u->client, id));
 }
 
 static void leave(struct upstream *u, struct upstream_call *call, bool may_go_on)
 {
     if (!call->running)
         return;
-    if (call->query) {
-        u->queries.slot[call->slot].call = NULL;
-        detach(call);
-        return;
-    }
     struct call_slot *s = &u->calls.slot[call->slot];
     detach(call);
     if (s->next == call)
@@ -596,7 +610,9 @@ static void leave(struct upstream *u, struct upstream_call *call, bool may_go_on
         s->call = NULL;
     if (s->call || s->next)
         return;
-    if (may_go_on && s->named && u->client)
+    if (s->query)
+        call_table_remove(&u->calls, s); /* its end is not waited for */
+    else if (may_go_on && s->named && u->client)
         s->abandoned_us = clock_us();
     else
         cancel_slot(u, s);
@@ -678,6 +694,5 @@ void upstream_destroy(struct upstream *u)
         if (u->done[i] >= 0)
             close(u->done[i]);
     call_table_fini(&u->calls);
-    query_slots_fini(&u->queries);
     free(u);
 }

@@ -26,7 +26,6 @@ struct upstream_call {
     size_t part;             /* of several requests with one request_id: which */
     /* the upstream's */
     bool running; /* until its terminal event or upstream_cancel */
-    bool query;   /* it runs, and is no generation */
     size_t slot;
     struct replay *replay;
 };
@@ -65,7 +64,7 @@ enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *ca
                                     const int32_t *ids, size_t n);
 /* Renders the request's turns; request_id is chosen here. */
 enum ingot_code upstream_apply_template(struct upstream *u, struct upstream_call *call,
-                                        struct ingot_request *request);
+                                        const struct ingot_request *request);
 /* The server's figures: one event, INGOT_EVENT_STATS or INGOT_EVENT_ERROR. */
 enum ingot_code upstream_stats(struct upstream *u, struct upstream_call *call);
 /* Cancels at the server; there are no further events.  Nothing when it does not run. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/hex.h"
@@ -263,27 +264,29 @@ static enum status write_record(struct text_buf *out, const struct key_record *r
     return text_buf_append(out, "\n", 1);
 }
 
-/* path "a/b": "a"; "b": "." */
-static void folder_of(const char *path, char out[PATH_SIZE])
+/* Saving replaces the file: a lock of one that is not at the path any more holds nobody off. */
+static bool is_at_path(int fd, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        snprintf(out, PATH_SIZE, ".");
-    else
-        snprintf(out, PATH_SIZE, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    struct stat locked, now;
+    return fstat(fd, &locked) == 0 && stat(path, &now) == 0 && locked.st_ino == now.st_ino &&
+           locked.st_dev == now.st_dev;
 }
 
-int key_file_lock(const char *path)
+enum status key_file_lock(const char *path, int *fd)
 {
-    char folder[PATH_SIZE];
-    folder_of(path, folder);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    while (fd >= 0 && flock(fd, LOCK_EX) != 0)
-        if (errno != EINTR) {
-            close(fd);
-            return -1;
-        }
-    return fd;
+    for (;;) {
+        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+        if (*fd < 0 || (flock(*fd, LOCK_EX) != 0 && errno != EINTR))
+            break;
+        if (is_at_path(*fd, path))
+            return ST_OK;
+        close(*fd);
+    }
+    int error = errno;
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    FAIL(ST_IO, "%s: %s", path, strerror(error));
 }
 
 static enum status write_file(int fd, const struct text_buf *b, const char *path)

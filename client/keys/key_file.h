@@ -63,7 +63,7 @@ bool key_matches(const struct key_record *r, const char *text);
 /* A name of 1 to 64 printable ASCII characters without spaces, quotes and backslashes. */
 bool key_name_is_good(const char *name);
 
-/* Holds the folder of the file, so that two commands do not write at once; -1: it cannot be opened.  close(2) ends it. */
-int key_file_lock(const char *path);
+/* Waits for other commands that change the file, and makes an empty one where there is none; close(*fd) lets it go. */
+MUST_CHECK enum status key_file_lock(const char *path, int *fd);
 
 #endif

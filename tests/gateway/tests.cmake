@@ -4,12 +4,13 @@ ingot_test(test_http_parser ${dir}/test_http_parser.c ${dir}/http_table.c LIBS i
 ingot_test(test_corpus_http ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_http.c
   LIBS ingot_http)
 target_compile_definitions(test_corpus_http PRIVATE CORPUS="http")
+ingot_test(test_replay ${dir}/test_replay.c ${CMAKE_SOURCE_DIR}/client/gateway/replay.c LIBS ingot_common)
 add_executable(http_test_server ${dir}/http_test_server.c)
 target_link_libraries(http_test_server PRIVATE ingot_http PkgConfig::LIBEVENT)
 foreach(name http_server http_access gateway access_log)
   ingot_script_test(${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py)
 endforeach()
 # the API before a coordinator and a worker: raw HTTP, then the clients that people use
-foreach(name openai clients metrics prometheus bench_http)
+foreach(name openai clients keys resume hostile)
   ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster)
 endforeach()
