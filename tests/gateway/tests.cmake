@@ -10,6 +10,6 @@ foreach(name http_server http_access gateway)
   ingot_script_test(${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py)
 endforeach()
 # the API before a coordinator and a worker: raw HTTP, then the clients that people use
-foreach(name openai openai_tokens clients)
+foreach(name openai openai_tokens answers clients)
   ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster)
 endforeach()
