@@ -55,7 +55,7 @@ enum status openai_read_prompt(struct openai_request *q, struct json_cursor *c)
         return read_text(q, c);
     TRY(json_enter_array(c));
     if (!json_next_item(c))
-        return openai_fail_at(c, &whole, "there is no prompt in the list");
+        return request_fail_at(c, &whole, "there is no prompt in the list");
     if (json_peek(c) == JSON_NUMBER)
         return read_ids(q, c);
     do {
@@ -65,7 +65,7 @@ enum status openai_read_prompt(struct openai_request *q, struct json_cursor *c)
         }
         TRY(json_enter_array(c));
         if (!json_next_item(c))
-            return openai_fail_at(c, &whole, "a list of tokens is empty");
+            return request_fail_at(c, &whole, "a list of tokens is empty");
         TRY(read_ids(q, c));
     } while (json_next_item(c));
     return ST_OK;

@@ -1,15 +1,8 @@
 #include "client/gateway/openai_request.h"
 
-#include <float.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum {
-    DEFAULT_COMPLETION_TOKENS = 16,
-    MAX_STOP_STRINGS = 16,
-    MAX_BIASES = 4096,
-    MAX_TOP_LOGPROBS = 20
-};
+enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_TOP_LOGPROBS = 20 };
 
 /* ---- fields that are not plain numbers ---- */
 
@@ -44,121 +37,24 @@ static enum status read_stream_options(struct openai_request *q, struct json_cur
     return ST_OK;
 }
 
-static enum status read_seed(struct openai_request *q, struct json_cursor *c)
+static enum status read_n(struct openai_request *q, struct json_cursor *c)
 {
-    int64_t seed;
-    TRY(json_read_i64(c, INT64_MIN, INT64_MAX, &seed));
-    q->of.ask.has_seed = true;
-    q->of.ask.seed = (uint64_t)seed;
-    return ST_OK;
+    return request_read_u32(c, 1, 16, &q->of.ask.n);
 }
 
-static enum status read_stop_string(struct openai_request *q, struct json_cursor *c,
-                                    const char **stops)
+static enum status read_max_completion_tokens(struct openai_request *q, struct json_cursor *c)
 {
-    struct text_buf text = {0};
-    enum status st;
-    if (q->of.ask.n_stops == MAX_STOP_STRINGS)
-        return json_fail(c, ST_RANGE, "at most %d stop strings are taken", MAX_STOP_STRINGS);
-    st = json_read_string(c, &text);
-    if (st == ST_OK && (text.len == 0 || memchr(text.data, 0, text.len)))
-        st = json_fail(c, ST_RANGE, "a stop string must have a byte, and none may be NUL");
-    if (st == ST_OK)
-        st = answer_keep_text(&q->of, &text, &stops[q->of.ask.n_stops]);
-    text_buf_free(&text);
-    q->of.ask.n_stops += st == ST_OK;
-    return st;
-}
-
-static enum status read_stop(struct openai_request *q, struct json_cursor *c)
-{
-    const char *none[MAX_STOP_STRINGS] = {0};
-    const char **stops = answer_keep(&q->of, none, sizeof none);
-    if (!stops)
-        FAIL(ST_NOMEM, "no memory for stop strings");
-    q->of.ask.stops = stops;
-    if (json_peek(c) != JSON_ARRAY)
-        return read_stop_string(q, c, stops);
-    TRY(json_enter_array(c));
-    while (json_next_item(c))
-        TRY(read_stop_string(q, c, stops));
-    return ST_OK;
-}
-
-static enum status read_stop_ids(struct openai_request *q, struct json_cursor *c)
-{
-    int32_t ids[OPENAI_MAX_STOP_IDS];
-    TRY(json_enter_array(c));
-    while (json_next_item(c)) {
-        int64_t id;
-        TRY(json_read_i64(c, 0, INT32_MAX, &id));
-        if (q->of.ask.n_stop_ids == OPENAI_MAX_STOP_IDS)
-            return json_fail(c, ST_RANGE, "at most %d stop tokens are taken", OPENAI_MAX_STOP_IDS);
-        ids[q->of.ask.n_stop_ids++] = (int32_t)id;
-    }
-    q->of.ask.stop_ids = answer_keep(&q->of, ids, q->of.ask.n_stop_ids * sizeof *ids);
-    if (!q->of.ask.stop_ids)
-        FAIL(ST_NOMEM, "no memory for stop tokens");
-    return ST_OK;
-}
-
-/* Keys are ids in decimal. */
-static enum status read_token_key(struct json_cursor *c, struct json_span key, int32_t *id)
-{
-    int64_t v = 0;
-    for (size_t i = 0; i < key.n && v <= INT32_MAX; i++) {
-        if (key.p[i] < '0' || key.p[i] > '9')
-            return json_fail(c, ST_FORMAT, "the key is not a token id");
-        v = 10 * v + (key.p[i] - '0');
-    }
-    if (key.n == 0 || v > INT32_MAX)
-        return json_fail(c, ST_RANGE, "the key is not a token id");
-    *id = (int32_t)v;
-    return ST_OK;
-}
-
-static enum status read_logit_bias(struct openai_request *q, struct json_cursor *c)
-{
-    struct ingot_bias *bias = NULL;
-    struct json_span key;
-    size_t n = 0;
-    enum status st = json_enter_object(c);
-    while (st == ST_OK && json_next_key(c, &key)) {
-        struct ingot_bias b = {0};
-        double v;
-        st = read_token_key(c, key, &b.id);
-        if (st == ST_OK)
-            st = json_read_double(c, -100, 100, &v);
-        if (st == ST_OK && n == MAX_BIASES)
-            st = json_fail(c, ST_RANGE, "at most %d biases are taken", MAX_BIASES);
-        if (st == ST_OK)
-            st = answer_grow((void **)&bias, n, sizeof *bias);
-        if (st == ST_OK) {
-            b.bias = (float)v;
-            bias[n++] = b;
-        }
-    }
-    if (st == ST_OK && n && !(q->of.ask.bias = answer_keep(&q->of, bias, n * sizeof *bias)))
-        st = status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for biases");
-    q->of.ask.n_bias = n;
-    free(bias);
-    return st;
+    return request_read_u32(c, 1, INT32_MAX, &q->max_completion_tokens);
 }
 
 static enum status read_variables(struct openai_request *q, struct json_cursor *c)
 {
-    if (json_peek(c) != JSON_OBJECT)
-        return json_fail(c, ST_FORMAT, "must be an object");
-    q->variables = json_read_raw(c);
-    return ST_OK;
+    return request_read_given(&q->variables, c);
 }
 
 static enum status read_reasoning_effort(struct openai_request *q, struct json_cursor *c)
 {
-    if (json_peek(c) != JSON_STRING)
-        return json_fail(c, ST_FORMAT, "must be a string");
-    q->reasoning_effort = json_read_raw(c);
-    return ST_OK;
+    return request_read_effort(&q->variables, c);
 }
 
 static enum status read_tool_choice(struct openai_request *q, struct json_cursor *c)
@@ -248,19 +144,10 @@ static enum status read_modalities(struct openai_request *q, struct json_cursor 
     return ST_OK;
 }
 
-static enum status only_bool(struct json_cursor *c, bool wanted)
-{
-    bool v;
-    TRY(json_read_bool(c, &v));
-    if (v != wanted)
-        return json_fail(c, ST_UNSUPPORTED, "%s is not supported", v ? "true" : "false");
-    return ST_OK;
-}
-
 static enum status read_only_false(struct openai_request *q, struct json_cursor *c)
 {
     (void)q;
-    return only_bool(c, false);
+    return request_only_bool(c, false);
 }
 
 static enum status read_suffix(struct openai_request *q, struct json_cursor *c)
@@ -273,7 +160,7 @@ static enum status read_suffix(struct openai_request *q, struct json_cursor *c)
 
 /* ---- the table ---- */
 
-enum field_kind { FIELD_READER, FIELD_BOOL, FIELD_U32, FIELD_I32, FIELD_F32, FIELD_IGNORED };
+enum field_kind { FIELD_READER, FIELD_BOOL, FIELD_IGNORED };
 
 struct field {
     const char *name;
@@ -281,30 +168,21 @@ struct field {
     enum field_kind kind;
     enum status (*read)(struct openai_request *q, struct json_cursor *c);
     size_t at; /* in struct openai_request */
-    double lo, hi;
 };
 
 #define BOTH (OPENAI_CHAT | OPENAI_COMPLETION)
 #define ASK(member) offsetof(struct openai_request, of.ask.member)
 #define READ(name, forms, read)                                                                    \
     {                                                                                              \
-        (name), (forms), FIELD_READER, (read), 0, 0, 0                                             \
+        (name), (forms), FIELD_READER, (read), 0                                                   \
     }
 #define BOOL(name, forms, member)                                                                  \
     {                                                                                              \
-        (name), (forms), FIELD_BOOL, NULL, ASK(member), 0, 0                                       \
-    }
-#define U32(name, member, lo, hi)                                                                  \
-    {                                                                                              \
-        (name), BOTH, FIELD_U32, NULL, ASK(member), (lo), (hi)                                     \
-    }
-#define F32(name, member, lo, hi)                                                                  \
-    {                                                                                              \
-        (name), BOTH, FIELD_F32, NULL, ASK(member), (lo), (hi)                                     \
+        (name), (forms), FIELD_BOOL, NULL, ASK(member)                                             \
     }
 #define IGNORED(name)                                                                              \
     {                                                                                              \
-        (name), BOTH, FIELD_IGNORED, NULL, 0, 0, 0                                                 \
+        (name), BOTH, FIELD_IGNORED, NULL, 0                                                       \
     }
 
 static const struct field fields[] = {
@@ -313,27 +191,8 @@ static const struct field fields[] = {
     READ("prompt", OPENAI_COMPLETION, openai_read_prompt),
     READ("stream", BOTH, read_stream),
     READ("stream_options", BOTH, read_stream_options),
-    READ("seed", BOTH, read_seed),
-    READ("stop", BOTH, read_stop),
-    READ("stop_token_ids", BOTH, read_stop_ids),
-    READ("logit_bias", BOTH, read_logit_bias),
-    U32("n", n, 1, 16),
-    U32("max_tokens", max_tokens, 1, INT32_MAX),
-    {"max_completion_tokens", OPENAI_CHAT, FIELD_U32, NULL,
-     offsetof(struct openai_request, max_completion_tokens), 1, INT32_MAX},
-    U32("min_tokens", min_tokens, 0, INT32_MAX),
-    U32("top_k", top_k, 0, INT32_MAX),
-    U32("deadline_ms", deadline_ms, 0, UINT32_MAX),
-    {"priority", BOTH, FIELD_I32, NULL, ASK(priority), -100, 100},
-    F32("temperature", temperature, 0, 100),
-    F32("top_p", top_p, FLT_MIN, 1),
-    F32("min_p", min_p, 0, 1),
-    F32("presence_penalty", presence_penalty, -2, 2),
-    F32("frequency_penalty", frequency_penalty, -2, 2),
-    F32("repetition_penalty", repetition_penalty, 0.01, 100),
-    BOOL("ignore_eos", BOTH, ignore_eos),
-    BOOL("include_stop_str_in_output", BOTH, include_stop),
-    BOOL("skip_special_tokens", BOTH, skip_special),
+    READ("n", BOTH, read_n),
+    READ("max_completion_tokens", OPENAI_CHAT, read_max_completion_tokens),
     BOOL("add_special_tokens", OPENAI_COMPLETION, add_special),
     BOOL("add_generation_prompt", OPENAI_CHAT, add_generation_prompt),
     BOOL("continue_final_message", OPENAI_CHAT, continue_final_message),
@@ -366,26 +225,11 @@ static const struct field fields[] = {
 static enum status read_field(struct openai_request *q, const struct field *f,
                               struct json_cursor *c)
 {
-    char *at = (char *)q + f->at;
-    int64_t whole;
-    double real;
     switch (f->kind) {
     case FIELD_READER:
         return f->read(q, c);
     case FIELD_BOOL:
-        return json_read_bool(c, (bool *)at);
-    case FIELD_U32:
-        TRY(json_read_i64(c, (int64_t)f->lo, (int64_t)f->hi, &whole));
-        *(uint32_t *)at = (uint32_t)whole;
-        return ST_OK;
-    case FIELD_I32:
-        TRY(json_read_i64(c, (int64_t)f->lo, (int64_t)f->hi, &whole));
-        *(int32_t *)at = (int32_t)whole;
-        return ST_OK;
-    case FIELD_F32:
-        TRY(json_read_double(c, f->lo, f->hi, &real));
-        *(float *)at = (float)real;
-        return ST_OK;
+        return json_read_bool(c, (bool *)((char *)q + f->at));
     case FIELD_IGNORED:
         return ST_OK;
     }
@@ -402,58 +246,23 @@ static const struct field *find_field(enum openai_form form, struct json_span ke
 
 /* ---- the whole ---- */
 
-enum status openai_fail_at(struct json_cursor *c, const struct json_cursor *whole, const char *text)
-{
-    *c = *whole;
-    return json_fail(c, ST_FORMAT, "%s", text);
-}
-
 static enum status read_body(struct openai_request *q, struct json_cursor *c)
 {
     struct json_span key;
     TRY(json_enter_object(c));
     while (json_next_key(c, &key)) {
         const struct field *f = find_field(q->form, key);
+        bool known = true;
         if (json_take_null(c))
             continue;
-        if (!f)
+        if (f)
+            TRY(read_field(q, f, c));
+        else
+            TRY(request_field_read(&q->of, key, c, &known));
+        if (!known)
             return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
-        TRY(read_field(q, f, c));
     }
     return ST_OK;
-}
-
-/* chat_template_kwargs and reasoning_effort, as the template's variables; those named in the former win. */
-static enum status write_variables(struct openai_request *q)
-{
-    struct json_span effort = q->reasoning_effort;
-    struct text_buf text = {0};
-    struct json_writer w = {.out = &text};
-    enum status st = ST_OK;
-    json_write_object(&w);
-    if (q->variables.n) {
-        struct json_cursor c;
-        struct json_span key;
-        st = json_open(&c, q->variables.p, q->variables.n, NULL);
-        if (st == ST_OK)
-            st = json_enter_object(&c);
-        while (st == ST_OK && json_next_key(&c, &key)) {
-            if (json_span_is(key, "reasoning_effort"))
-                effort.n = 0;
-            st = openai_pass_member(&w, key, &c);
-        }
-    }
-    if (effort.n) {
-        json_write_key(&w, "reasoning_effort");
-        json_write_raw(&w, effort.p, effort.n);
-    }
-    json_write_end_object(&w);
-    if (st == ST_OK)
-        st = w.status;
-    if (st == ST_OK)
-        st = answer_keep_text(&q->of, &text, &q->of.ask.variables_json);
-    text_buf_free(&text);
-    return st;
 }
 
 #define REFUSE(path, ...)                                                                          \
@@ -507,8 +316,7 @@ enum status openai_request_read(struct openai_request *q, enum openai_form form,
         json_path(&c, refusal->param);
         return st;
     }
-    if (q->variables.n || q->reasoning_effort.n)
-        TRY(write_variables(q));
+    TRY(request_set_variables(&q->of, &q->variables));
     if (form == OPENAI_CHAT)
         q->of.n_prompts = 1;
     return check(q, refusal);

@@ -5,9 +5,7 @@
 #ifndef CLIENT_GATEWAY_OPENAI_REQUEST_H
 #define CLIENT_GATEWAY_OPENAI_REQUEST_H
 
-#include "client/gateway/answer_request.h"
-#include "common/json/json_read.h"
-#include "common/json/json_write.h"
+#include "client/gateway/request_fields.h"
 
 enum openai_form { OPENAI_CHAT = 1, OPENAI_COMPLETION = 2 };
 
@@ -22,7 +20,7 @@ struct openai_request {
     /* its own */
     uint32_t max_completion_tokens;
     bool has_tool_choice, no_tools, has_stream_options, has_top_logprobs;
-    struct json_span variables, reasoning_effort;
+    struct request_variables variables;
 };
 
 struct openai_refusal {
@@ -35,13 +33,6 @@ MUST_CHECK enum status openai_request_read(struct openai_request *q, enum openai
                                            struct openai_refusal *refusal);
 
 /* ---- for the readers of fields ---- */
-
-/* A failure of the value before which `whole` is: something is missing in it. */
-MUST_CHECK enum status openai_fail_at(struct json_cursor *c, const struct json_cursor *whole,
-                                      const char *text);
-/* Passes a member on as it came; its value is next. */
-MUST_CHECK enum status openai_pass_member(struct json_writer *w, struct json_span key,
-                                          struct json_cursor *c);
 
 /* openai_messages.c: messages and tools as the chat template wants them. */
 MUST_CHECK enum status openai_read_messages(struct openai_request *q, struct json_cursor *c);
