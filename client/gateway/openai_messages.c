@@ -112,8 +112,8 @@ static enum status write_calls(struct json_writer *w, struct json_cursor *c)
 static enum status write_message(struct json_writer *w, struct json_cursor *c)
 {
     struct json_cursor whole = *c;
-    struct json_span key;
-    bool has_role = false;
+    struct json_span key, thinking = {0};
+    bool has_role = false, has_thinking = false;
     TRY(json_enter_object(c));
     json_write_object(w);
     while (json_next_key(c, &key)) {
@@ -132,8 +132,16 @@ static enum status write_message(struct json_writer *w, struct json_cursor *c)
             json_write_key(w, "tool_calls");
             TRY(write_calls(w, c));
         } else {
+            struct json_cursor at = *c;
+            if (json_span_is(key, "reasoning") && type == JSON_STRING)
+                thinking = json_read_raw(&at);
+            has_thinking = has_thinking || json_span_is(key, "reasoning_content");
             TRY(request_pass_member(w, key, c));
         }
+    }
+    if (thinking.n && !has_thinking) { /* templates know it by this name */
+        json_write_key(w, "reasoning_content");
+        json_write_raw(w, thinking.p, thinking.n);
     }
     json_write_end_object(w);
     if (!has_role)
@@ -161,7 +169,32 @@ enum status openai_read_messages(struct openai_request *q, struct json_cursor *c
 
 /* ---- tools ---- */
 
-static enum status check_tool(struct json_cursor *c)
+/* The function's name is kept. */
+static enum status read_function(struct openai_request *q, struct json_cursor *c)
+{
+    struct json_cursor whole = *c;
+    struct text_buf name = {0};
+    struct json_span key;
+    enum status st = json_enter_object(c);
+    bool found = false;
+    while (st == ST_OK && json_next_key(c, &key)) {
+        if (!json_span_is(key, "name"))
+            continue;
+        st = json_read_string(c, &name);
+        if (st == ST_OK && (name.len == 0 || memchr(name.data, 0, name.len)))
+            st = json_fail(c, ST_RANGE, "a name must have a byte, and none may be NUL");
+        if (st == ST_OK)
+            st = answer_grow((void **)&q->of.tools, q->of.n_tools, sizeof *q->of.tools);
+        if (st == ST_OK)
+            st = answer_keep_text(&q->of, &name, &q->of.tools[q->of.n_tools]);
+        q->of.n_tools += st == ST_OK;
+        found = true;
+    }
+    text_buf_free(&name);
+    return st == ST_OK && !found ? request_fail_at(c, &whole, "the function has no name") : st;
+}
+
+static enum status read_tool(struct openai_request *q, struct json_cursor *c)
 {
     static const char *const types[] = {"function"};
     struct json_cursor whole = *c;
@@ -170,10 +203,12 @@ static enum status check_tool(struct json_cursor *c)
     bool has_function = false;
     TRY(json_enter_object(c));
     while (json_next_key(c, &key)) {
-        if (json_span_is(key, "type"))
+        if (json_span_is(key, "type")) {
             TRY(json_read_choice(c, types, 1, &type));
-        else if (json_span_is(key, "function"))
-            has_function = json_peek(c) == JSON_OBJECT;
+        } else if (json_span_is(key, "function")) {
+            TRY(read_function(q, c));
+            has_function = true;
+        }
     }
     if (!has_function)
         return request_fail_at(c, &whole, "the tool has no function");
@@ -187,7 +222,7 @@ enum status openai_read_tools(struct openai_request *q, struct json_cursor *c)
     size_t n = 0;
     TRY(json_enter_array(c));
     while (json_next_item(c)) {
-        TRY(check_tool(c));
+        TRY(read_tool(q, c));
         n++;
     }
     if (n == 0)

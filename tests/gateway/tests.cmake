@@ -11,6 +11,6 @@ foreach(name http_server http_access gateway access_log)
   ingot_script_test(${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py)
 endforeach()
 # the API before a coordinator and a worker: raw HTTP, then the clients that people use
-foreach(name openai clients keys resume hostile)
+foreach(name answers anthropic bench_http clients hostile keys metrics ollama openai openai_tokens prometheus resume tokenize)
   ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster)
 endforeach()
