@@ -51,8 +51,7 @@ static enum status write_content(struct json_writer *w, struct json_cursor *c)
 
 /* ---- calls of earlier turns ---- */
 
-/* OpenAI's arguments are a string that holds an object; templates write the object. */
-static enum status write_arguments(struct json_writer *w, struct json_cursor *c)
+enum status openai_write_arguments(struct json_writer *w, struct json_cursor *c)
 {
     struct text_buf text = {0};
     struct json_cursor inner;
@@ -79,7 +78,7 @@ static enum status write_function(struct json_writer *w, struct json_cursor *c)
             continue;
         }
         json_write_key(w, "arguments");
-        TRY(write_arguments(w, c));
+        TRY(openai_write_arguments(w, c));
     }
     json_write_end_object(w);
     return ST_OK;

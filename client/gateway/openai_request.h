@@ -34,6 +34,9 @@ MUST_CHECK enum status openai_request_read(struct openai_request *q, enum openai
 MUST_CHECK enum status openai_read_messages(struct openai_request *q, struct json_cursor *c);
 MUST_CHECK enum status openai_read_tools(struct openai_request *q, struct json_cursor *c);
 
+/* A string that holds an object, as that object: a call's arguments, which templates write themselves. */
+MUST_CHECK enum status openai_write_arguments(struct json_writer *w, struct json_cursor *c);
+
 /* openai_prompt.c: the prompts of a completion. */
 MUST_CHECK enum status openai_read_prompt(struct openai_request *q, struct json_cursor *c);
 
