@@ -12,10 +12,12 @@ enum openai_form { OPENAI_CHAT = 1, OPENAI_COMPLETION = 2 };
 struct openai_request {
     enum openai_form form;
     struct answer_request of;
-    bool include_usage;
+    bool include_usage, continuous_usage; /* of a stream */
+    bool logprobs, token_ids, echo;
+    bool hide_reasoning; /* it is told from content, and not shown */
     /* its own */
     uint32_t max_completion_tokens;
-    bool no_tools, has_stream_options;
+    bool has_tool_choice, no_tools, has_stream_options, has_top_logprobs;
     struct request_variables variables;
 };
 

@@ -39,8 +39,7 @@ static enum status add_text_turn(struct responses_request *q, struct json_cursor
     json_write_key(&w, "content");
     json_write_bytes(&w, text->data, text->len);
     json_write_end_object(&w);
-    enum status st =
-        w.status == ST_OK ? request_turns_add(&q->turns, &q->of, c, &json) : w.status;
+    enum status st = w.status == ST_OK ? request_turns_add(&q->turns, &q->of, c, &json) : w.status;
     text_buf_free(&json);
     return st;
 }
@@ -68,8 +67,7 @@ static enum status end_assistant(struct responses_request *q, struct json_cursor
         json_write_end_array(&w);
     }
     json_write_end_object(&w);
-    enum status st =
-        w.status == ST_OK ? request_turns_add(&q->turns, &q->of, c, &json) : w.status;
+    enum status st = w.status == ST_OK ? request_turns_add(&q->turns, &q->of, c, &json) : w.status;
     text_buf_free(&json);
     clear(a);
     return st;

@@ -41,7 +41,8 @@ static enum status read_max_output_tokens(struct responses_request *q, struct js
 
 /* ---- tools ---- */
 
-static enum status write_tool(struct json_writer *w, struct json_cursor *c)
+static enum status write_tool(struct responses_request *q, struct json_writer *w,
+                              struct json_cursor *c)
 {
     static const char *const types[] = {"function"};
     struct json_cursor whole = *c;
@@ -62,9 +63,12 @@ static enum status write_tool(struct json_writer *w, struct json_cursor *c)
             has_type = true;
         } else if (json_span_is(key, "strict")) {
             TRY(request_only_bool(c, false));
-        } else if (json_span_is(key, "name") || json_span_is(key, "description") ||
-                   json_span_is(key, "parameters")) {
-            has_name = has_name || json_span_is(key, "name");
+        } else if (json_span_is(key, "name")) {
+            struct json_cursor at = *c;
+            TRY(request_read_tool_name(&q->of, c));
+            TRY(request_pass_member(w, key, &at));
+            has_name = true;
+        } else if (json_span_is(key, "description") || json_span_is(key, "parameters")) {
             TRY(request_pass_member(w, key, c));
         } else {
             return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
@@ -85,7 +89,7 @@ static enum status read_tools(struct responses_request *q, struct json_cursor *c
     enum status st = json_enter_array(c);
     json_write_array(&w);
     while (st == ST_OK && json_next_item(c)) {
-        st = write_tool(&w, c);
+        st = write_tool(q, &w, c);
         n++;
     }
     json_write_end_array(&w);
@@ -200,10 +204,12 @@ static enum status only_false(struct responses_request *q, struct json_cursor *c
     return request_only_bool(c, false);
 }
 
-static enum status only_true(struct responses_request *q, struct json_cursor *c)
+static enum status read_parallel_calls(struct responses_request *q, struct json_cursor *c)
 {
-    (void)q;
-    return request_only_bool(c, true);
+    bool parallel;
+    TRY(json_read_bool(c, &parallel));
+    q->of.one_call = !parallel;
+    return ST_OK;
 }
 
 static enum status only_zero(struct responses_request *q, struct json_cursor *c)
@@ -240,6 +246,7 @@ static const struct field {
     {"stream", read_stream},
     {"tools", read_tools},
     {"tool_choice", read_tool_choice},
+    {"parallel_tool_calls", read_parallel_calls},
     {"reasoning", read_reasoning},
     {"chat_template_kwargs", read_given},
     /* served in their default values only */
@@ -247,7 +254,6 @@ static const struct field {
     {"include", read_include},
     {"stream_options", read_stream_options},
     {"truncation", read_truncation},
-    {"parallel_tool_calls", only_true},
     {"background", only_false},
     {"store", only_false},
     {"top_logprobs", only_zero},
@@ -265,10 +271,14 @@ static const struct field {
 };
 
 static const char *const echoes[RESPONSES_N_ECHOES] = {
-    [ECHO_INSTRUCTIONS] = "instructions", [ECHO_MAX_OUTPUT_TOKENS] = "max_output_tokens",
-    [ECHO_METADATA] = "metadata",         [ECHO_REASONING] = "reasoning",
-    [ECHO_TEMPERATURE] = "temperature",   [ECHO_TOOL_CHOICE] = "tool_choice",
-    [ECHO_TOOLS] = "tools",               [ECHO_TOP_P] = "top_p",
+    [ECHO_INSTRUCTIONS] = "instructions",
+    [ECHO_MAX_OUTPUT_TOKENS] = "max_output_tokens",
+    [ECHO_METADATA] = "metadata",
+    [ECHO_REASONING] = "reasoning",
+    [ECHO_TEMPERATURE] = "temperature",
+    [ECHO_TOOL_CHOICE] = "tool_choice",
+    [ECHO_TOOLS] = "tools",
+    [ECHO_TOP_P] = "top_p",
 };
 
 static enum status read_field(struct responses_request *q, struct json_span key,
@@ -328,6 +338,7 @@ enum status responses_request_read(struct responses_request *q, const char *body
     if (q->no_tools)
         q->of.ask.tools_json = NULL;
     q->of.calls = q->of.ask.tools_json != NULL;
+    q->of.reasoning = true;
     q->of.n_prompts = 1;
     return ST_OK;
 }

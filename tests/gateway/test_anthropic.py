@@ -175,13 +175,13 @@ def tools_and_their_results():
     error = {"type": "tool_result", "tool_use_id": "toolu_1", "is_error": True}
     assert ask(max_tokens=1, tools=[TOOL], messages=[*STORY, {"role": "assistant", "content": [use]},
                                                      {"role": "user", "content": [error]}])
-    for choice in ({"type": "auto"}, {"type": "auto", "disable_parallel_tool_use": False}, {"type": "none"}, None):
+    for choice in ({"type": "auto"}, {"type": "auto", "disable_parallel_tool_use": True}, {"type": "none"}, None):
         assert text_of(ask(temperature=0, tools=[TOOL], tool_choice=choice)) == text_of(ask(temperature=0))
     assert ask(tools=[], max_tokens=1)
     bad("tool_choice.type", tools=[TOOL], tool_choice={"type": "any"})
     bad("tool_choice.type", tools=[TOOL], tool_choice={"type": "tool", "name": "weather"})
     bad("tool_choice.disable_parallel_tool_use", tools=[TOOL], tool_choice={"type": "auto",
-                                                                            "disable_parallel_tool_use": True})
+                                                                            "disable_parallel_tool_use": 1})
     bad("tools[0]", tools=[{"name": "x"}])
     bad("tools[0].type", tools=[{"type": "web_search_20250305", "name": "web_search"}])
     bad("tools[0].input_schema", tools=[{"name": "x", "input_schema": "y"}])

@@ -111,7 +111,7 @@ def extras():
 @tap.case
 def errors():
     with client() as c:
-        for field, value in {"response_format": {"type": "json_object"}, "temperature": -1, "logprobs": True,
+        for field, value in {"response_format": {"type": "json_object"}, "temperature": -1, "store": True,
                              "tool_choice": "required", "audio": {"voice": "alloy", "format": "mp3"}}.items():
             try:
                 c.chat.completions.create(model="demo-model", messages=STORY, **{field: value})
@@ -162,10 +162,10 @@ def asynchronous():
             # the connection serves on after [DONE]: the client reads to the end of the body
             assert await story(c, 0, True) == texts[0]
             try:
-                await c.chat.completions.create(model="demo-model", messages=STORY, logprobs=True)
-                raise AssertionError("logprobs were taken")
+                await c.chat.completions.create(model="demo-model", messages=STORY, logprobs=False, top_logprobs=1)
+                raise AssertionError("top_logprobs were taken")
             except openai.BadRequestError as e:
-                assert e.param == "logprobs"
+                assert e.param == "top_logprobs"
         async with openai.AsyncOpenAI(**settings("wrong")) as c:
             try:
                 await c.models.list()
