@@ -10,7 +10,7 @@ foreach(name http_server http_access gateway)
   ingot_script_test(${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py)
 endforeach()
 # the API before a coordinator and a worker: raw HTTP, then the clients that people use
-foreach(name openai openai_tokens clients)
+foreach(name openai openai_tokens answers clients)
   ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster)
 endforeach()
 foreach(name tokenize anthropic ollama responses client_openai client_anthropic client_ollama client_langchain client_litellm)
