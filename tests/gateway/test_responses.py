@@ -2,7 +2,7 @@
 import json
 
 from client_setup import KEY, QUESTION, STORY, Setup, load, raised, tap
-from api import Api
+from api import Api, checked
 
 openai = load("openai")
 setup = api = None
@@ -30,26 +30,6 @@ def chat_tokens(messages, **more):
 
 def tokens(**body):
     return ask(**{**body, "max_output_tokens": 1})["usage"]["input_tokens"]
-
-
-def check_events(events):
-    """The order of events, ids and indices; the response at the end."""
-    assert [data["sequence_number"] for _, data in events] == list(range(len(events)))
-    names = [name for name, data in events]
-    assert names == [data["type"] for _, data in events]
-    assert names[:2] == ["response.created", "response.in_progress"], names
-    assert names[-1] in ("response.completed", "response.incomplete"), names
-    first, last = events[0][1]["response"], events[-1][1]["response"]
-    assert first["status"] == "in_progress" and first["output"] == [] and first["usage"] is None
-    assert first["id"] == last["id"] and first["id"].startswith("resp_")
-    assert [n for n in names if n.startswith("response.output_item.")] == \
-        ["response.output_item.added", "response.output_item.done"] * len(last["output"])
-    for i, item in enumerate(last["output"]):
-        mine = [d for _, d in events if d.get("output_index") == i]
-        assert mine[0]["item"]["id"] == item["id"] and mine[0]["item"]["status"] == "in_progress"
-        assert mine[-1]["item"] == item and item["status"] == "completed"
-        assert all(d["item_id"] == item["id"] for d in mine[1:-1])
-    return last
 
 
 @tap.case
@@ -80,7 +60,7 @@ def streamed_is_whole():
                 "instructions": "Be\nkind."}
         whole = api.ok(PATH, **body)
         events = api.events(PATH, **body)
-        last = check_events(events)
+        last = checked(events)
         deltas = "".join(d["delta"] for n, d in events if n == "response.output_text.delta")
         (done,) = (d for n, d in events if n == "response.output_text.done")
         assert deltas == done["text"] == text_of(last) == text_of(whole) and len(deltas) > 20
