@@ -18,7 +18,8 @@ static void add_eos(struct model_text *mt, int32_t id)
         mt->eos[mt->n_eos++] = id;
 }
 
-static enum status load_eos(struct model_text *mt, const char *path)
+/* The configuration first: a model of another kind is refused for that, not for its tokenizer. */
+static enum status load_tokenizer(struct model_text *mt, const char *path)
 {
     mt->eos = calloc(MAX_STOP_IDS, sizeof *mt->eos);
     struct model_config *mc = calloc(1, sizeof *mc);
@@ -26,8 +27,11 @@ static enum status load_eos(struct model_text *mt, const char *path)
         free(mc);
         FAIL(ST_NOMEM, "no memory for the model's configuration");
     }
-    add_eos(mt, tokenizer_specials(mt->tok)->eos);
     enum status st = model_config_load(mc, path);
+    if (st == ST_OK)
+        st = tokenizer_open(&mt->tok, path);
+    if (st == ST_OK)
+        add_eos(mt, tokenizer_specials(mt->tok)->eos);
     for (int32_t i = 0; st == ST_OK && i < mc->n_eos; i++)
         add_eos(mt, mc->eos_id[i]);
     free(mc);
@@ -127,9 +131,7 @@ enum status model_text_open(struct model_text *mt, const char *path, const char 
     *mt = (struct model_text){.name = name};
     TRY(model_path_check(path));
     bool is_dir = stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);
-    enum status st = tokenizer_open(&mt->tok, path);
-    if (st == ST_OK)
-        st = load_eos(mt, path);
+    enum status st = load_tokenizer(mt, path);
     if (st == ST_OK)
         st = load_chat(mt, path, is_dir);
     if (st == ST_OK)

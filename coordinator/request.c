@@ -7,7 +7,7 @@
 #include "common/hash.h"
 #include "common/random.h"
 
-enum { SLOT_BITS = 16, SAMPLE_BITS = 4 };
+enum { SLOT_BITS = 20, SAMPLE_BITS = 4 };
 
 static_assert(MAX_SAMPLES <= 1 << SAMPLE_BITS, "a sequence id names its sample");
 
@@ -343,6 +343,7 @@ enum status sample_token(struct request *r, struct sample *s, const struct resul
     else if (s->n_token_text)
         TRY(keep_texts(s, i, t));
     s->n++; /* the scheduler has written the token itself */
+    s->stop.asleep = s->n - r->ask->n_prompt <= r->ask->sp.min_new;
     enum status st = detok_push(&s->detok, t->token, &piece);
     if (st == ST_OK)
         st = stop_push(&s->stop, piece.data ? piece.data : "", piece.len, &s->text);

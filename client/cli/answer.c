@@ -263,7 +263,10 @@ static int on_event(struct answer *a, const struct ingot_event *ev)
         return on_finish(a, ev);
     case INGOT_EVENT_ERROR:
         return on_error(a, ev);
-    case INGOT_EVENT_PONG: /* never probed */
+    case INGOT_EVENT_PONG: /* never asked for, like the others */
+    case INGOT_EVENT_TOKENS:
+    case INGOT_EVENT_TEXT:
+    case INGOT_EVENT_STATS:
         return -1;
     }
     return EXIT_FAILED;

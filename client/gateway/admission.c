@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "client/gateway/answer_error.h"
+#include "client/gateway/request_log.h"
 
 enum { RETRY_MS = 1000 };
 
@@ -39,6 +40,7 @@ const char *admission_check(const struct gateway *g, const struct ingot_server *
                             const struct answer_request *q, enum status read, const char *param,
                             struct http_reply *r)
 {
+    request_log_model(http_reply_user(r), q->model, q->stream);
     if (read != ST_OK) {
         http_reply_error_at(r, read == ST_NOMEM ? 503 : 400, status_text(), param);
         return NULL;

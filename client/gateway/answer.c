@@ -347,7 +347,8 @@ static enum ingot_code send_calls(struct answer *a, struct answer_request *q)
             q->ask.ids = q->prompts[i].ids;
             q->ask.n_ids = q->prompts[i].n_ids;
         }
-        a->call[i] = (struct prompt_call){.call = {.event = on_event}, .answer = a};
+        a->call[i] = (struct prompt_call){
+            .call = {.event = on_event, .log = http_reply_user(a->reply)}, .answer = a};
         enum ingot_code code = upstream_generate(a->upstream, &a->call[i].call, &q->ask);
         if (code != INGOT_OK)
             return code;

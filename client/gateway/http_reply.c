@@ -62,6 +62,7 @@ static void send_piece(struct http_reply *r, enum status st)
     const struct text_buf *piece = &r->server->scratch;
     if (st != ST_OK || bufferevent_write(r->conn->bev, piece->data, piece->len) != 0)
         http_conn_break(r->conn); /* out of memory */
+    r->bytes += piece->len;
     r->last_us = clock_us();
 }
 
@@ -104,6 +105,7 @@ static enum status add_head(struct http_reply *r, struct text_buf *b, int status
 {
     char text[80];
     r->keep_alive = r->keep_alive && !r->server->draining;
+    r->status = status;
     snprintf(text, sizeof text, "HTTP/1.1 %d %s\r\n", status, http_status_text(status));
     TRY(add(b, text));
     TRY(add_line(b, "Date", date_of(r->server)));
@@ -140,7 +142,7 @@ static void allow_origin(struct http_reply *r, const struct http_request *q)
         return;
     http_reply_header(r, "Access-Control-Allow-Origin", origin);
     http_reply_header(r, "Access-Control-Expose-Headers",
-                      "X-Request-Id, Retry-After, Retry-After-Ms");
+                      "X-Request-Id, Traceparent, Retry-After, Retry-After-Ms");
 }
 
 struct http_reply *http_reply_create(struct http_conn *c, const struct http_request *q)
@@ -174,6 +176,13 @@ static void finish(struct http_reply *r)
 {
     struct http_conn *c = r->conn;
     bool keep_alive = r->keep_alive;
+    const struct http_handler *h = &r->server->handler;
+    if (h->ended)
+        h->ended(h->ctx, &(struct http_outcome){.user = r->user,
+                                                .peer = r->peer,
+                                                .status = r->status,
+                                                .bytes = r->bytes,
+                                                .whole = http_reply_is_open(r) && !r->aborted});
     release(r);
     if (c)
         http_conn_answered(c, keep_alive);
@@ -217,6 +226,16 @@ const char *http_reply_peer(const struct http_reply *r)
 bool http_reply_is_loopback(const struct http_reply *r)
 {
     return r->loopback;
+}
+
+void http_reply_set_user(struct http_reply *r, void *user)
+{
+    r->user = user;
+}
+
+void *http_reply_user(const struct http_reply *r)
+{
+    return r->user;
 }
 
 void http_reply_header(struct http_reply *r, const char *name, const char *value)
@@ -306,6 +325,7 @@ void http_reply_abort(struct http_reply *r)
 {
     const struct linger reset = {.l_onoff = 1};
     struct http_conn *c = r->conn;
+    r->aborted = true;
     if (c) {
         (void)setsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
         http_conn_break(c);

@@ -134,6 +134,13 @@ static void on_done(evutil_socket_t fd, short what, void *ctx)
 
 /* ---- requests ---- */
 
+static void give(struct upstream_call *call, const struct ingot_event *ev)
+{
+    if (call->log)
+        request_log_event(call->log, ev);
+    call->event(call, ev);
+}
+
 static void end_call(struct slot *s, const struct ingot_event *ev)
 {
     struct upstream_call *call = s->call;
@@ -141,7 +148,7 @@ static void end_call(struct slot *s, const struct ingot_event *ev)
     if (!call)
         return;
     call->running = false;
-    call->event(call, ev);
+    give(call, ev);
 }
 
 /* Ends the connection and all calls. */
@@ -189,7 +196,7 @@ static void dispatch(struct upstream *u, const struct ingot_event *ev)
     if (s && ev->kind != INGOT_EVENT_ACCEPTED && ev->kind != INGOT_EVENT_DELTA)
         end_call(s, ev);
     else if (s && s->call)
-        s->call->event(s->call, ev);
+        give(s->call, ev);
 }
 
 /* Takes what has come.  The descriptor is edge-triggered: the loop may sleep only after INGOT_TIMEOUT. */
@@ -272,6 +279,8 @@ static enum ingot_code run(struct upstream *u, struct upstream_call *call, size_
     memcpy(u->slot[slot].id, id, INGOT_ID_SIZE);
     call->running = true;
     call->slot = slot;
+    if (call->log && !query)
+        call->log->n_generates++;
     event_active(u->again, EV_TIMEOUT, 0);
     return INGOT_OK;
 }
@@ -285,7 +294,10 @@ enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call
     if (code != INGOT_OK)
         return code;
     request->request_id = id;
-    return run(u, call, i, id, false, ingot_generate(u->client, request, NULL));
+    code = run(u, call, i, id, false, ingot_generate(u->client, request, NULL));
+    if (code == INGOT_OK && call->log)
+        call->log->n_generates++;
+    return code;
 }
 
 enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,
@@ -320,6 +332,16 @@ enum ingot_code upstream_apply_template(struct upstream *u, struct upstream_call
         return code;
     request->request_id = id;
     return run(u, call, i, id, true, ingot_send_apply_template(u->client, request));
+}
+
+enum ingot_code upstream_stats(struct upstream *u, struct upstream_call *call)
+{
+    size_t i;
+    char id[INGOT_ID_SIZE];
+    enum ingot_code code = choose(u, &i, id);
+    if (code != INGOT_OK)
+        return code;
+    return run(u, call, i, id, true, ingot_send_stats(u->client, id));
 }
 
 void upstream_cancel(struct upstream *u, struct upstream_call *call)

@@ -59,6 +59,11 @@ enum status client_send(struct ingot_client *c, const struct client_msg *msg)
     struct wire_bytes bytes;
     wire_mem_reset(&c->tx);
     TRY(client_msg_encode_request(&bytes, msg, &c->tx));
+    return client_send_bytes(c, bytes);
+}
+
+enum status client_send_bytes(struct ingot_client *c, struct wire_bytes bytes)
+{
     if (c->server.max_message_bytes && bytes.n > c->server.max_message_bytes)
         FAIL(ST_RANGE, "the request has %zu bytes; the server takes at most %" PRIu64, bytes.n,
              c->server.max_message_bytes);
@@ -164,11 +169,11 @@ bool client_is_event(struct ingot_client *c, const struct client_msg *m)
 {
     if (m->type == MSG_PONG)
         return *c->probe && strcmp(m->u.pong.request_id, c->probe) == 0;
-    if (m->type == MSG_TOKENS || m->type == MSG_TEXT)
+    if (m->type == MSG_TOKENS || m->type == MSG_TEXT || m->type == MSG_STATS_REPLY)
         return *find_query(c, m->u.simple.request_id) != NULL;
     if (m->type == MSG_ERROR) /* 0: a server of minor version 0 */
         return !m->u.error.request || m->u.error.request == MSG_GENERATE ||
-               *find_query(c, m->u.error.request_id);
+               *find_query(c, m->u.error.request_id) != NULL;
     return m->type == MSG_ACCEPTED || m->type == MSG_DELTA || m->type == MSG_FINISH ||
            m->type == MSG_REJECTED;
 }
@@ -256,7 +261,8 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
     m.u.hello = (struct msg_hello){.major_min = WIRE_MAJOR,
                                    .major_max = WIRE_MAJOR,
                                    .client = "libingot " INGOT_VERSION,
-                                   .tenant = c->tenant};
+                                   .tenant = c->tenant,
+                                   .tenants_secret = {c->secret.bytes, c->secret.n}};
     TRY(client_send(c, &m));
     TRY(client_receive(c, &m, false, clock_us() + 1000U * (uint64_t)timeout_ms));
     if (m.type == MSG_ERROR)
@@ -271,7 +277,8 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
                                       .max_message_bytes = w->max_message_bytes,
                                       .max_prompt_tokens = w->max_prompt_tokens,
                                       .max_queued = w->max_queued,
-                                      .max_samples = w->max_samples};
+                                      .max_samples = w->max_samples,
+                                      .any_tenant = w->any_tenant};
     if (w->n_models) {
         snprintf(c->model_name, sizeof c->model_name, "%s", w->models[0].name);
         c->server.model = model_of(&w->models[0]);
@@ -301,6 +308,12 @@ static enum status open_client(struct ingot_client *c, const struct ingot_option
         c->tenant.n = OWN_TENANT_BYTES;
         random_bytes(c->tenant.bytes, OWN_TENANT_BYTES);
     }
+    if (o->n_tenants_secret > sizeof c->secret.bytes)
+        FAIL(ST_RANGE, "tenants_secret has %zu bytes: at most %zu", o->n_tenants_secret,
+             sizeof c->secret.bytes);
+    if (o->tenants_secret)
+        memcpy(c->secret.bytes, o->tenants_secret, o->n_tenants_secret);
+    c->secret.n = o->tenants_secret ? o->n_tenants_secret : 0;
     c->endpoint = strdup(endpoint);
     if (!c->endpoint)
         FAIL(ST_NOMEM, "no memory for a client");
@@ -416,43 +429,7 @@ enum ingot_code ingot_stats(struct ingot_client *c, struct ingot_stats *out)
     enum status st = client_ask(c, &m, id, MSG_STATS_REPLY, &reply);
     if (st != ST_OK)
         return (enum ingot_code)st;
-    const struct msg_stats *s = &reply.u.stats;
-    *out = (struct ingot_stats){.running = s->running,
-                                .waiting = s->waiting,
-                                .blocks_total = s->blocks_total,
-                                .blocks_free = s->blocks_free,
-                                .blocks_cached = s->blocks_cached,
-                                .clients = s->clients,
-                                .steps = s->steps,
-                                .steps_overlapped = s->steps_overlapped,
-                                .tokens_generated = s->tokens_generated,
-                                .prompt_tokens = s->prompt_tokens,
-                                .cached_tokens = s->cached_tokens,
-                                .preemptions = s->preemptions,
-                                .recoveries = s->recoveries,
-                                .finished = s->finished,
-                                .failed = s->failed,
-                                .rejected = s->rejected,
-                                .cancelled = s->cancelled,
-                                .last_step_age_us = s->last_step_age_us,
-                                .uptime_us = s->uptime_us,
-                                .epoch = s->epoch,
-                                .ready = s->ready,
-                                .draining = s->draining};
-    for (uint32_t i = 0; i < s->n_groups && i < ARRAY_LEN(out->groups); i++) {
-        const struct msg_group *g = &s->groups[i];
-        out->groups[i] = (struct ingot_group){.epoch = g->epoch,
-                                              .world = g->world,
-                                              .backend = g->backend,
-                                              .coll = g->coll,
-                                              .numerics = g->numerics,
-                                              .step_us_p50 = g->step_us_p50,
-                                              .step_us_p99 = g->step_us_p99,
-                                              .active = g->active};
-        if (g->has_weights)
-            hex_of(g->weights, sizeof g->weights, out->groups[i].weights_digest);
-        out->n_groups++;
-    }
+    client_fill_stats(out, &reply.u.stats);
     return INGOT_OK;
 }
 
@@ -466,8 +443,13 @@ enum ingot_code ingot_ping(struct ingot_client *c, struct ingot_pong *out)
     if (st != ST_OK)
         return (enum ingot_code)st;
     const struct msg_pong *p = &reply.u.pong;
-    *out = (struct ingot_pong){p->steps,   p->last_step_age_us, p->epoch,
-                               p->running, p->waiting,          p->ready};
+    *out = (struct ingot_pong){.steps = p->steps,
+                               .last_step_age_us = p->last_step_age_us,
+                               .epoch = p->epoch,
+                               .running = p->running,
+                               .waiting = p->waiting,
+                               .ready = p->ready,
+                               .draining = p->draining};
     return INGOT_OK;
 }
 

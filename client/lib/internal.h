@@ -7,6 +7,7 @@
 #include <zmq.h>
 
 #include "client/lib/ingot.h"
+#include "common/secret.h"
 #include "common/wire/client_msg.h"
 
 enum { MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES };
@@ -21,18 +22,22 @@ struct ingot_client {
     struct ingot_server server;
     char version[160], model_name[256], *endpoint;
     struct tenant tenant;
+    struct secret secret;
     uint32_t heartbeat_ms;
     uint64_t heard_us;
     uint32_t n_running; /* requests without their terminal event */
     uint64_t next_id;
     struct ingot_sample_end ends[MAX_ENDS]; /* of the last event, like sampling */
     struct ingot_sampling sampling;
+    struct ingot_stats stats;  /* of the last event */
     char probe[INGOT_ID_SIZE]; /* the last ingot_probe, "": none */
     struct ingot_model models[MAX_MODELS];
 };
 
 /* Does not wait: ST_BUSY when the connection takes nothing now. */
 MUST_CHECK enum status client_send(struct ingot_client *c, const struct client_msg *msg);
+/* The same of a message that is encoded. */
+MUST_CHECK enum status client_send_bytes(struct ingot_client *c, struct wire_bytes bytes);
 
 /* The next message from the socket into c->frame, without the server's probes.  watch: a request
  * runs, so silence means that the server is gone. */
@@ -50,6 +55,9 @@ MUST_CHECK enum status client_ask(struct ingot_client *c, const struct client_ms
 MUST_CHECK enum status client_begin_query(struct ingot_client *c, const char *id);
 /* false: there is none of that id. */
 bool client_end_query(struct ingot_client *c, const char *id);
+
+/* The reply's pointers go on pointing into its memory. */
+void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s);
 
 void client_make_id(struct ingot_client *c, char id[INGOT_ID_SIZE]);
 

@@ -1,4 +1,5 @@
-/* Queries of text: tokenize, detokenize, apply a template; each waits for its reply, or sends only. */
+/* Queries of text (tokenize, detokenize, apply a template), which wait for their reply or send only, and those of
+ * figures that send only. */
 #include <stdio.h>
 
 #include "client/lib/internal.h"
@@ -115,4 +116,11 @@ enum ingot_code ingot_send_apply_template(struct ingot_client *c, const struct i
     struct client_msg m;
     enum status st = apply_template(c, r->request_id, r, &m);
     return st == ST_OK ? send_query(c, &m, r->request_id) : (enum ingot_code)st;
+}
+
+enum ingot_code ingot_send_stats(struct ingot_client *c, const char *request_id)
+{
+    struct client_msg m = {.type = MSG_STATS};
+    m.u.simple = (struct msg_simple){request_id, 0};
+    return send_query(c, &m, request_id);
 }

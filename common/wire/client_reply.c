@@ -52,6 +52,7 @@ static enum status encode_welcome(struct wire_bytes *out, const struct msg_welco
     m.limits = &limits;
     if (w->tenant.n)
         SET(m, tenant, tenant_bytes(&w->tenant));
+    SET(m, any_tenant, w->any_tenant);
     TRY(put_models(&m.models, &m.n_models, w->models, w->n_models, mem));
     return pb_pack(out, MSG_WELCOME, &m.base, mem);
 }
@@ -150,6 +151,22 @@ static enum status encode_finish(struct wire_bytes *out, const struct msg_finish
     return pb_pack(out, MSG_FINISH, &m.base, mem);
 }
 
+/* Nothing when it is absent. */
+static enum status put_histogram(Ingot__Histogram **out, const struct msg_histogram *h,
+                                 struct wire_mem *mem)
+{
+    if (!h->n)
+        return ST_OK;
+    MEM_ARRAY(*out, 1, mem);
+    ingot__histogram__init(*out);
+    (*out)->n_bound = h->n;
+    (*out)->bound = (uint64_t *)h->bound;
+    (*out)->n_count = (size_t)h->n + 1;
+    (*out)->count = (uint64_t *)h->count;
+    SET(**out, sum, h->sum);
+    return ST_OK;
+}
+
 static enum status encode_stats(struct wire_bytes *out, const struct msg_stats *s,
                                 struct wire_mem *mem)
 {
@@ -178,6 +195,16 @@ static enum status encode_stats(struct wire_bytes *out, const struct msg_stats *
     SET(m, ready, s->ready);
     SET(m, draining, s->draining);
     SET(m, epoch, s->epoch);
+    SET(m, block_tokens, s->block_len);
+    SET(m, prefix_queries, s->prefix_queries);
+    SET(m, prefix_hits, s->prefix_hits);
+    m.n_samples_ended = s->n_samples_ended;
+    m.samples_ended = (uint64_t *)s->samples_ended;
+    m.n_rejected_by_code = s->n_rejected_by_code;
+    m.rejected_by_code = (uint64_t *)s->rejected_by_code;
+#define PUT(id, field) TRY(put_histogram(&m.field, &s->histogram[id], mem));
+    STATS_HISTOGRAM_ROWS(PUT)
+#undef PUT
     MEM_ARRAY(groups, s->n_groups, mem);
     MEM_ARRAY(m.group, s->n_groups, mem);
     m.n_group = s->n_groups;
@@ -191,6 +218,9 @@ static enum status encode_stats(struct wire_bytes *out, const struct msg_stats *
         SET(groups[i], step_us_p50, g->step_us_p50);
         SET(groups[i], step_us_p99, g->step_us_p99);
         SET(groups[i], active, g->active);
+        SET(groups[i], slot, g->slot);
+        TRY(put_histogram(&groups[i].step_us, &g->step_us, mem));
+        TRY(put_histogram(&groups[i].collective_us, &g->collective_us, mem));
         groups[i].numerics = string_of(g->numerics);
         if (g->has_weights)
             SET(groups[i], weights_digest, pb_digest(g->weights));
@@ -221,6 +251,8 @@ static enum status encode_error(struct wire_bytes *out, enum msg_type type,
     SET(m, retryable, e->retryable);
     if (e->retry_after_ms)
         SET(m, retry_after_ms, e->retry_after_ms);
+    if (e->draining)
+        SET(m, draining, true);
     return pb_pack(out, (uint16_t)type, &m.base, mem);
 }
 
@@ -267,6 +299,7 @@ static enum status encode_pong(struct wire_bytes *out, const struct msg_pong *p,
     SET(m, waiting, p->waiting);
     SET(m, epoch, p->epoch);
     SET(m, ready, p->ready);
+    SET(m, draining, p->draining);
     return pb_pack(out, MSG_PONG, &m.base, mem);
 }
 
@@ -371,6 +404,7 @@ static enum status decode_welcome(struct msg_welcome *w, const Ingot__Welcome *m
     }
     if (m->has_tenant)
         TRY(tenant_of_bytes(&w->tenant, m->tenant.data, m->tenant.len));
+    w->any_tenant = m->any_tenant;
     return get_models(&w->models, &w->n_models, m->models, m->n_models, mem);
 }
 
@@ -495,6 +529,17 @@ static enum status decode_finish(struct msg_finish *f, const Ingot__Finish *m, s
     return ST_OK;
 }
 
+static enum status get_histogram(struct msg_histogram *h, const Ingot__Histogram *m)
+{
+    *h = (struct msg_histogram){0};
+    if (!m || !m->n_bound)
+        return ST_OK;
+    if (m->n_count != m->n_bound + 1 || m->n_bound > HISTOGRAM_BOUNDS)
+        FAIL(ST_FORMAT, "a histogram with %zu bounds and %zu counts", m->n_bound, m->n_count);
+    *h = (struct msg_histogram){(uint32_t)m->n_bound, m->bound, m->count, m->sum};
+    return ST_OK;
+}
+
 static enum status decode_stats(struct msg_stats *s, const Ingot__StatsReply *m,
                                 struct wire_mem *mem)
 {
@@ -519,8 +564,18 @@ static enum status decode_stats(struct msg_stats *s, const Ingot__StatsReply *m,
                             .last_step_age_us = m->last_step_age_us,
                             .uptime_us = m->uptime_us,
                             .epoch = m->epoch,
+                            .block_len = m->block_tokens,
+                            .prefix_queries = m->prefix_queries,
+                            .prefix_hits = m->prefix_hits,
+                            .n_samples_ended = (uint32_t)m->n_samples_ended,
+                            .samples_ended = m->samples_ended,
+                            .n_rejected_by_code = (uint32_t)m->n_rejected_by_code,
+                            .rejected_by_code = m->rejected_by_code,
                             .ready = m->ready,
                             .draining = m->draining};
+#define GET(id, field) TRY(get_histogram(&s->histogram[id], m->field));
+    STATS_HISTOGRAM_ROWS(GET)
+#undef GET
     MEM_ARRAY(groups, m->n_group, mem);
     for (size_t i = 0; i < m->n_group; i++) {
         const Ingot__WorkerGroup *g = m->group[i];
@@ -531,7 +586,10 @@ static enum status decode_stats(struct msg_stats *s, const Ingot__StatsReply *m,
                                        .numerics = pb_string(g->numerics),
                                        .step_us_p50 = g->step_us_p50,
                                        .step_us_p99 = g->step_us_p99,
+                                       .slot = g->slot,
                                        .active = g->active};
+        TRY(get_histogram(&groups[i].step_us, g->step_us));
+        TRY(get_histogram(&groups[i].collective_us, g->collective_us));
         TRY(pb_get_digest(groups[i].weights, &groups[i].has_weights, g->has_weights_digest,
                           g->weights_digest, "weights_digest"));
     }
@@ -608,6 +666,7 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
         out->u.error.field = pb_string(e->field);
         out->u.error.retryable = e->retryable;
         out->u.error.retry_after_ms = e->retry_after_ms;
+        out->u.error.draining = e->draining;
         return decode_code(&out->u.error.code, (uint32_t)e->code);
     }
     case MSG_TOKENS:
@@ -629,8 +688,14 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
     }
     case MSG_PONG: {
         const Ingot__Pong *p = (const void *)m;
-        out->u.pong = (struct msg_pong){
-            id, p->steps, p->last_step_age_us, p->epoch, p->running, p->waiting, p->ready};
+        out->u.pong = (struct msg_pong){.request_id = id,
+                                        .steps = p->steps,
+                                        .last_step_age_us = p->last_step_age_us,
+                                        .epoch = p->epoch,
+                                        .running = p->running,
+                                        .waiting = p->waiting,
+                                        .ready = p->ready,
+                                        .draining = p->draining};
         return ST_OK;
     }
     case MSG_DRAINING:
