@@ -64,15 +64,18 @@ lacking() {
   python3 -c 'import ensurepip, venv' 2>/dev/null || printf ' python3-venv'
 }
 
-# build/venv is made again when tests/requirements.txt has changed.
+# build/venv is made again when its requirements have changed.  --all needs more, and what it made serves all runs.
 make_venv() {
-  cmp -s tests/requirements.txt build/venv/requirements.txt && "$python" -c '' 2>/dev/null && return
+  local wanted=tests/requirements.txt
+  [ -z "${INGOT_ALL:-}" ] || wanted=tests/requirements-all.txt
+  "$python" -c '' 2>/dev/null && cmp -s tests/requirements.txt build/venv/requirements.txt &&
+    cmp -s "$wanted" "build/venv/${wanted##*/}" && return
   echo "Python packages: build/venv"
   rm -rf build/venv
   mkdir -p build
   python3 -m venv build/venv >build/venv.log 2>&1 &&
-    "$python" -m pip install --disable-pip-version-check -q -r tests/requirements.txt >>build/venv.log 2>&1 &&
-    cp tests/requirements.txt build/venv/requirements.txt
+    "$python" -m pip install --disable-pip-version-check -q -r "$wanted" >>build/venv.log 2>&1 &&
+    cp tests/requirements.txt build/venv/ && cp "$wanted" build/venv/
 }
 
 set_up() {

@@ -10,6 +10,7 @@
 #include "client/gateway/ollama_routes.h"
 #include "client/gateway/openai_routes.h"
 #include "client/gateway/request_log.h"
+#include "client/gateway/responses_routes.h"
 #include "client/gateway/tokenize_routes.h"
 #include "common/json/json_write.h"
 
@@ -67,6 +68,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/v1/models/", serve_model, false, true},
     {HTTP_POST, "/v1/chat/completions", openai_serve_chat, false, false},
     {HTTP_POST, "/v1/completions", openai_serve_completions, false, false},
+    {HTTP_POST, "/v1/responses", responses_serve, false, false},
     {HTTP_POST, "/v1/messages", anthropic_serve_messages, false, false},
     {HTTP_POST, "/v1/messages/count_tokens", anthropic_serve_count, false, false},
     {HTTP_POST, "/api/chat", ollama_serve_chat, false, false},

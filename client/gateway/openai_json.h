@@ -17,7 +17,7 @@ struct openai_head {
     bool include_usage;    /* a stream ends with usage, and its other chunks have "usage": null */
     bool continuous_usage; /* all chunks have usage */
     bool logprobs, token_ids, echo, hide_reasoning;
-    int32_t stop_ids[OPENAI_MAX_STOP_IDS]; /* [n_stop_ids] of the request */
+    int32_t stop_ids[REQUEST_MAX_STOP_IDS]; /* [n_stop_ids] of the request */
     size_t n_stop_ids;
 };
 

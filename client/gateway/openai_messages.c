@@ -51,8 +51,7 @@ static enum status write_content(struct json_writer *w, struct json_cursor *c)
 
 /* ---- calls of earlier turns ---- */
 
-/* OpenAI's arguments are a string that holds an object; templates write the object. */
-static enum status write_arguments(struct json_writer *w, struct json_cursor *c)
+enum status openai_write_arguments(struct json_writer *w, struct json_cursor *c)
 {
     struct text_buf text = {0};
     struct json_cursor inner;
@@ -79,7 +78,7 @@ static enum status write_function(struct json_writer *w, struct json_cursor *c)
             continue;
         }
         json_write_key(w, "arguments");
-        TRY(write_arguments(w, c));
+        TRY(openai_write_arguments(w, c));
     }
     json_write_end_object(w);
     return ST_OK;
@@ -169,31 +168,6 @@ enum status openai_read_messages(struct openai_request *q, struct json_cursor *c
 
 /* ---- tools ---- */
 
-/* The function's name is kept. */
-static enum status read_function(struct openai_request *q, struct json_cursor *c)
-{
-    struct json_cursor whole = *c;
-    struct text_buf name = {0};
-    struct json_span key;
-    enum status st = json_enter_object(c);
-    bool found = false;
-    while (st == ST_OK && json_next_key(c, &key)) {
-        if (!json_span_is(key, "name"))
-            continue;
-        st = json_read_string(c, &name);
-        if (st == ST_OK && (name.len == 0 || memchr(name.data, 0, name.len)))
-            st = json_fail(c, ST_RANGE, "a name must have a byte, and none may be NUL");
-        if (st == ST_OK)
-            st = answer_grow((void **)&q->of.tools, q->of.n_tools, sizeof *q->of.tools);
-        if (st == ST_OK)
-            st = answer_keep_text(&q->of, &name, &q->of.tools[q->of.n_tools]);
-        q->of.n_tools += st == ST_OK;
-        found = true;
-    }
-    text_buf_free(&name);
-    return st == ST_OK && !found ? request_fail_at(c, &whole, "the function has no name") : st;
-}
-
 static enum status read_tool(struct openai_request *q, struct json_cursor *c)
 {
     static const char *const types[] = {"function"};
@@ -206,7 +180,7 @@ static enum status read_tool(struct openai_request *q, struct json_cursor *c)
         if (json_span_is(key, "type")) {
             TRY(json_read_choice(c, types, 1, &type));
         } else if (json_span_is(key, "function")) {
-            TRY(read_function(q, c));
+            TRY(request_read_function(&q->of, c));
             has_function = true;
         }
     }

@@ -9,8 +9,6 @@
 
 enum openai_form { OPENAI_CHAT = 1, OPENAI_COMPLETION = 2 };
 
-enum { OPENAI_MAX_STOP_IDS = 32 };
-
 struct openai_request {
     enum openai_form form;
     struct answer_request of;
@@ -37,6 +35,9 @@ MUST_CHECK enum status openai_request_read(struct openai_request *q, enum openai
 /* openai_messages.c: messages and tools as the chat template wants them. */
 MUST_CHECK enum status openai_read_messages(struct openai_request *q, struct json_cursor *c);
 MUST_CHECK enum status openai_read_tools(struct openai_request *q, struct json_cursor *c);
+
+/* A string that holds an object, as that object: a call's arguments, which templates write themselves. */
+MUST_CHECK enum status openai_write_arguments(struct json_writer *w, struct json_cursor *c);
 
 /* openai_prompt.c: the prompts of a completion. */
 MUST_CHECK enum status openai_read_prompt(struct openai_request *q, struct json_cursor *c);
