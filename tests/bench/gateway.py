@@ -23,8 +23,8 @@ from cluster import BIN, DEMO, Parts  # noqa: E402
 from gateway_process import Gateway  # noqa: E402
 
 TOKENS, PROMPT, VOCAB = 128, 32, 256
-CLOSED = {1: 24, 16: 64, 64: 192, 256: 512}  # streams: requests of a run
-OPEN_REQUESTS = 240
+CLOSED = {1: 20, 16: 48, 64: 128, 256: 256}  # streams: requests of a run
+OPEN_REQUESTS = 300
 
 
 def cpu_us(pid):
