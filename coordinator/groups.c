@@ -141,6 +141,9 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
         .prefix_cache = co->cfg.prefix_cache,
         .max_inflight = co->cfg.overlap ? MAX_STEPS_IN_FLIGHT : 1,
         .overtake = co->cfg.overtake,
+        .target_itl_us = co->cfg.target_itl_us,
+        .max_step_us = co->cfg.max_step_us,
+        .turn_tokens = co->cfg.turn_tokens,
     };
     size_t bytes = sched_bytes(&sc), free_bytes = host_mem_free();
     if (free_bytes && bytes > free_bytes / 2)

@@ -2,9 +2,14 @@
 
 #include <string.h>
 
+#include "client/gateway/anthropic_form.h"
+#include "client/gateway/anthropic_routes.h"
 #include "client/gateway/metrics_routes.h"
+#include "client/gateway/ollama_form.h"
+#include "client/gateway/ollama_routes.h"
 #include "client/gateway/openai_routes.h"
 #include "client/gateway/request_log.h"
+#include "client/gateway/tokenize_routes.h"
 #include "common/json/json_write.h"
 
 struct route {
@@ -39,11 +44,17 @@ static void serve_version(struct gateway *g, const struct http_request *q, struc
     json_write_object(&w);
     json_member_string(&w, "version", INGOT_VERSION);
     json_write_end_object(&w);
-    if (w.status == ST_OK)
-        http_reply_send(r, 200, "application/json", body.data, body.len);
-    else
-        http_reply_error(r, 503, status_text());
-    text_buf_free(&body);
+    http_reply_json(r, &w);
+}
+
+static void serve_models(struct gateway *g, const struct http_request *q, struct http_reply *r)
+{
+    (anthropic_asks(q) ? anthropic_serve_models : openai_serve_models)(g, q, r);
+}
+
+static void serve_model(struct gateway *g, const struct http_request *q, struct http_reply *r)
+{
+    (anthropic_asks(q) ? anthropic_serve_model : openai_serve_model)(g, q, r);
 }
 
 static const struct route routes[] = {
@@ -51,10 +62,28 @@ static const struct route routes[] = {
     {HTTP_GET, "/ready", serve_ready, true, false},
     {HTTP_GET, "/version", serve_version, true, false},
     {HTTP_GET, "/metrics", metrics_serve, true, false}, /* unless --metrics-need-key */
-    {HTTP_GET, "/v1/models", openai_serve_models, false, false},
-    {HTTP_GET, "/v1/models/", openai_serve_model, false, true},
+    {HTTP_GET, "/v1/models", serve_models, false, false},
+    {HTTP_GET, "/v1/models/", serve_model, false, true},
     {HTTP_POST, "/v1/chat/completions", openai_serve_chat, false, false},
     {HTTP_POST, "/v1/completions", openai_serve_completions, false, false},
+    {HTTP_POST, "/v1/messages", anthropic_serve_messages, false, false},
+    {HTTP_POST, "/v1/messages/count_tokens", anthropic_serve_count, false, false},
+    {HTTP_POST, "/api/chat", ollama_serve_chat, false, false},
+    {HTTP_POST, "/api/generate", ollama_serve_generate, false, false},
+    {HTTP_GET, "/api/tags", ollama_serve_tags, false, false},
+    {HTTP_POST, "/api/show", ollama_serve_show, false, false},
+    {HTTP_GET, "/api/ps", ollama_serve_ps, false, false},
+    {HTTP_GET, "/api/version", serve_version, false, false},
+    {HTTP_POST, "/api/embed", ollama_refuse_embeddings, false, false},
+    {HTTP_POST, "/api/embeddings", ollama_refuse_embeddings, false, false},
+    {HTTP_POST, "/api/pull", ollama_refuse_management, false, false},
+    {HTTP_POST, "/api/push", ollama_refuse_management, false, false},
+    {HTTP_POST, "/api/create", ollama_refuse_management, false, false},
+    {HTTP_POST, "/api/copy", ollama_refuse_management, false, false},
+    {HTTP_DELETE, "/api/delete", ollama_refuse_management, false, false},
+    {HTTP_POST, "/tokenize", tokenize_serve, false, false},
+    {HTTP_POST, "/detokenize", detokenize_serve, false, false},
+    {HTTP_POST, "/apply-template", apply_template_serve, false, false},
 };
 
 static bool is_at(const struct route *t, const char *path)
@@ -65,6 +94,17 @@ static bool is_at(const struct route *t, const char *path)
 static enum http_method method_of(const struct http_request *q)
 {
     return q->method == HTTP_HEAD ? HTTP_GET : q->method;
+}
+
+/* How the API to which the path belongs writes its errors, also where the path does not exist; NULL: as OpenAI's. */
+static http_error_writer *error_writer(const struct http_request *q)
+{
+    static const char messages[] = "/v1/messages", api[] = "/api/";
+    if (strncmp(q->path, api, sizeof api - 1) == 0)
+        return ollama_write_error;
+    if (strncmp(q->path, messages, sizeof messages - 1) == 0 || anthropic_asks(q))
+        return anthropic_write_error;
+    return NULL;
 }
 
 /* That of another method when there is none of this one; NULL: nothing is at this path. */
@@ -112,6 +152,9 @@ static void serve(struct gateway *g, const struct http_request *q, struct http_r
 void gateway_request(void *ctx, const struct http_request *q, struct http_reply *r)
 {
     struct gateway *g = ctx;
+    http_error_writer *write_error = error_writer(q);
+    if (write_error)
+        http_reply_error_writer(r, write_error);
     struct request_log *log = request_log_begin(q, r, g->log_prompts);
     if (!log) {
         http_reply_error(r, 503, "no memory for a request");
@@ -130,6 +173,6 @@ void gateway_ended(void *ctx, const struct http_outcome *o)
             access_log_write(g->access_log, line.data, line.len);
         text_buf_free(&line);
     }
-    metrics_count(&g->metrics, o->user, o->status);
+    http_metrics_count(&g->metrics, o->user, o->status);
     request_log_free(o->user);
 }

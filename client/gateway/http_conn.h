@@ -88,6 +88,7 @@ struct http_reply {
     struct http_conn *conn; /* NULL: the client has gone */
     struct http_server *server;
     struct http_watch watch;
+    http_error_writer *write_error;
     void *user;
     int status; /* 0: the head has not been written */
     uint64_t bytes;

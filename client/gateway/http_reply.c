@@ -164,6 +164,7 @@ struct http_reply *http_reply_create(struct http_conn *c, const struct http_requ
         return NULL;
     r->conn = c;
     r->server = c->server;
+    r->write_error = http_error_write;
     r->head_only = c->parser.request.method == HTTP_HEAD;
     r->http10 = q && q->minor == 0;
     r->keep_alive = q && q->keep_alive;
@@ -267,11 +268,16 @@ void http_reply_send(struct http_reply *r, int status, const char *type, const v
     finish(r);
 }
 
+void http_reply_error_writer(struct http_reply *r, http_error_writer *writer)
+{
+    r->write_error = writer;
+}
+
 void http_reply_error_at(struct http_reply *r, int status, const char *message, const char *param)
 {
     struct text_buf body = {0};
     struct json_writer w = {.out = &body};
-    http_error_write(&w, status, message, param);
+    r->write_error(&w, status, message, param);
     http_reply_send(r, status, "application/json", body.data, w.status == ST_OK ? body.len : 0);
     text_buf_free(&body);
 }
@@ -279,6 +285,15 @@ void http_reply_error_at(struct http_reply *r, int status, const char *message, 
 void http_reply_error(struct http_reply *r, int status, const char *message)
 {
     http_reply_error_at(r, status, message, NULL);
+}
+
+void http_reply_json(struct http_reply *r, struct json_writer *w)
+{
+    if (w->status == ST_OK)
+        http_reply_send(r, 200, "application/json", w->out->data, w->out->len);
+    else
+        http_reply_error(r, 503, status_text());
+    text_buf_free(w->out);
 }
 
 void http_reply_begin(struct http_reply *r, int status, const char *type)

@@ -30,6 +30,7 @@
 struct event_base;
 struct http_server;
 struct http_reply;
+struct json_writer;
 
 struct http_options {
     struct http_names listen; /* "127.0.0.1:8080", "[::1]:8080", "localhost:8080"; port 0: any */
@@ -117,7 +118,16 @@ void http_reply_header(struct http_reply *r, const char *name, const char *value
 void http_reply_send(struct http_reply *r, int status, const char *type, const void *body,
                      size_t n);
 
-/* The whole answer, as {"error":{"message":...,"type":...,"param":null,"code":status}}. */
+/* The whole answer: 200 and the JSON that w has written, whose text is released; 503 where writing failed. */
+void http_reply_json(struct http_reply *r, struct json_writer *w);
+
+/* The JSON of an error.  param: the path of the field at fault, or NULL. */
+typedef void http_error_writer(struct json_writer *w, int status, const char *message,
+                               const char *param);
+/* How errors of this reply are written from now on; at first as {"error":{"message":...,"type":...,"param":...,
+ * "code":status}} (http_error.h). */
+void http_reply_error_writer(struct http_reply *r, http_error_writer *writer);
+/* The whole answer is an error. */
 void http_reply_error(struct http_reply *r, int status, const char *message);
 /* The same with the path of the field at fault in param. */
 void http_reply_error_at(struct http_reply *r, int status, const char *message, const char *param);

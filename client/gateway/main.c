@@ -109,7 +109,7 @@ static enum status start(struct program *p)
     if (p->options.access_log)
         TRY(access_log_open(&p->gateway.access_log, p->options.access_log));
     TRY(model_names_init(&p->gateway.names, &p->options.served_model_name));
-    TRY(metrics_init(&p->gateway.metrics, p->options.metrics_prefix, p->options.metrics_need_key));
+    TRY(http_metrics_init(&p->gateway.metrics, p->options.metrics_prefix, p->options.metrics_need_key));
     TRY(http_server_create(&p->server, p->base, &http, &handler));
     p->gateway.metrics.server = p->server;
     for (size_t i = 0; http_server_address(p->server, i); i++)
@@ -127,7 +127,7 @@ static void stop(struct program *p)
     upstream_destroy(p->gateway.upstream);
     access_log_close(p->gateway.access_log);
     model_names_fini(&p->gateway.names);
-    metrics_fini(&p->gateway.metrics);
+    http_metrics_fini(&p->gateway.metrics);
     for (size_t i = 0; i < ARRAY_LEN(events); i++)
         if (events[i])
             event_free(events[i]);

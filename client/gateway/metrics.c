@@ -14,7 +14,7 @@ static const uint64_t duration_us[] = {
 
 /* ---- counting ---- */
 
-enum status metrics_init(struct metrics *m, const char *prefix, bool needs_key)
+enum status http_metrics_init(struct metrics *m, const char *prefix, bool needs_key)
 {
     if (!prometheus_is_name(prefix) || strlen(prefix) > 32)
         FAIL(ST_RANGE, "--metrics-prefix %s: up to 32 letters, digits, '_' and ':', no digit first",
@@ -23,7 +23,7 @@ enum status metrics_init(struct metrics *m, const char *prefix, bool needs_key)
     return ST_OK;
 }
 
-void metrics_fini(struct metrics *m)
+void http_metrics_fini(struct metrics *m)
 {
     free(m->http);
 }
@@ -54,7 +54,7 @@ static struct http_counter *counter_of(struct metrics *m, const char *route, con
     return c;
 }
 
-void metrics_count(struct metrics *m, const struct request_log *log, int status)
+void http_metrics_count(struct metrics *m, const struct request_log *log, int status)
 {
     const char *route = log ? log->route : "other";
     if (!is_counted(route))
@@ -110,7 +110,7 @@ static void write_connections(struct prometheus *p, const struct metrics *m)
     prometheus_u64(p, "", n.refused);
 }
 
-void metrics_write(const struct metrics *m, struct prometheus *p)
+void http_metrics_write(const struct metrics *m, struct prometheus *p)
 {
     write_connections(p, m);
     write_http(p, m);

@@ -30,13 +30,13 @@ struct metrics {
 };
 
 /* ST_RANGE: the prefix does not begin a name. */
-MUST_CHECK enum status metrics_init(struct metrics *m, const char *prefix, bool needs_key);
-void metrics_fini(struct metrics *m);
+MUST_CHECK enum status http_metrics_init(struct metrics *m, const char *prefix, bool needs_key);
+void http_metrics_fini(struct metrics *m);
 
 /* An answer has ended.  log NULL: the server refused the request before it reached the gateway. */
-void metrics_count(struct metrics *m, const struct request_log *log, int status);
+void http_metrics_count(struct metrics *m, const struct request_log *log, int status);
 
 /* All of it. */
-void metrics_write(const struct metrics *m, struct prometheus *p);
+void http_metrics_write(const struct metrics *m, struct prometheus *p);
 
 #endif

@@ -22,7 +22,7 @@ static void send_all(struct gateway *g, struct http_reply *r, const struct ingot
     struct prometheus p = {.out = &body};
     prometheus_family(&p, "ingot_", "up", "gauge", "1: the coordinator answers.");
     prometheus_u64(&p, "", stats != NULL);
-    metrics_write(&g->metrics, &p);
+    http_metrics_write(&g->metrics, &p);
     if (stats)
         metrics_write_engine(&p, g->metrics.prefix, s && s->model.name ? s->model.name : "", stats);
     if (p.status == ST_OK)

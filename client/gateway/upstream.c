@@ -294,7 +294,10 @@ enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call
     if (code != INGOT_OK)
         return code;
     request->request_id = id;
-    return run(u, call, i, id, false, ingot_generate(u->client, request, NULL));
+    code = run(u, call, i, id, false, ingot_generate(u->client, request, NULL));
+    if (code == INGOT_OK && call->log)
+        call->log->n_generates++;
+    return code;
 }
 
 enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,

@@ -59,6 +59,11 @@ enum status client_send(struct ingot_client *c, const struct client_msg *msg)
     struct wire_bytes bytes;
     wire_mem_reset(&c->tx);
     TRY(client_msg_encode_request(&bytes, msg, &c->tx));
+    return client_send_bytes(c, bytes);
+}
+
+enum status client_send_bytes(struct ingot_client *c, struct wire_bytes bytes)
+{
     if (c->server.max_message_bytes && bytes.n > c->server.max_message_bytes)
         FAIL(ST_RANGE, "the request has %zu bytes; the server takes at most %" PRIu64, bytes.n,
              c->server.max_message_bytes);
@@ -240,6 +245,11 @@ void client_make_id(struct ingot_client *c, char id[INGOT_ID_SIZE])
 
 /* ---- connection ---- */
 
+static bool fits(struct wire_text t, size_t size)
+{
+    return t.n > 0 && t.n < size && !memchr(t.data, 0, t.n);
+}
+
 /* name stays in the message's memory */
 static struct ingot_model model_of(const struct msg_model *w)
 {
@@ -249,6 +259,11 @@ static struct ingot_model model_of(const struct msg_model *w)
                             .world = w->world,
                             .chat = w->chat};
     snprintf(m.weights_from, sizeof m.weights_from, "%s", w->weights_from);
+    snprintf(m.tool_format, sizeof m.tool_format, "%s", w->tool_format ? w->tool_format : "");
+    if (fits(w->think_open, sizeof m.think_open) && fits(w->think_close, sizeof m.think_close)) {
+        memcpy(m.think_open, w->think_open.data, w->think_open.n);
+        memcpy(m.think_close, w->think_close.data, w->think_close.n);
+    }
     if (w->has_weights)
         hex_of(w->weights, sizeof w->weights, m.weights_digest);
     if (w->has_text)
@@ -262,7 +277,8 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
     m.u.hello = (struct msg_hello){.major_min = WIRE_MAJOR,
                                    .major_max = WIRE_MAJOR,
                                    .client = "libingot " INGOT_VERSION,
-                                   .tenant = c->tenant};
+                                   .tenant = c->tenant,
+                                   .tenants_secret = {c->secret.bytes, c->secret.n}};
     TRY(client_send(c, &m));
     TRY(client_receive(c, &m, false, clock_us() + 1000U * (uint64_t)timeout_ms));
     if (m.type == MSG_ERROR)
@@ -277,7 +293,8 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
                                       .max_message_bytes = w->max_message_bytes,
                                       .max_prompt_tokens = w->max_prompt_tokens,
                                       .max_queued = w->max_queued,
-                                      .max_samples = w->max_samples};
+                                      .max_samples = w->max_samples,
+                                      .any_tenant = w->any_tenant};
     if (w->n_models) {
         snprintf(c->model_name, sizeof c->model_name, "%s", w->models[0].name);
         c->server.model = model_of(&w->models[0]);
@@ -307,6 +324,12 @@ static enum status open_client(struct ingot_client *c, const struct ingot_option
         c->tenant.n = OWN_TENANT_BYTES;
         random_bytes(c->tenant.bytes, OWN_TENANT_BYTES);
     }
+    if (o->n_tenants_secret > sizeof c->secret.bytes)
+        FAIL(ST_RANGE, "tenants_secret has %zu bytes: at most %zu", o->n_tenants_secret,
+             sizeof c->secret.bytes);
+    if (o->tenants_secret)
+        memcpy(c->secret.bytes, o->tenants_secret, o->n_tenants_secret);
+    c->secret.n = o->tenants_secret ? o->n_tenants_secret : 0;
     c->endpoint = strdup(endpoint);
     if (!c->endpoint)
         FAIL(ST_NOMEM, "no memory for a client");
@@ -436,8 +459,13 @@ enum ingot_code ingot_ping(struct ingot_client *c, struct ingot_pong *out)
     if (st != ST_OK)
         return (enum ingot_code)st;
     const struct msg_pong *p = &reply.u.pong;
-    *out = (struct ingot_pong){p->steps,   p->last_step_age_us, p->epoch,
-                               p->running, p->waiting,          p->ready};
+    *out = (struct ingot_pong){.steps = p->steps,
+                               .last_step_age_us = p->last_step_age_us,
+                               .epoch = p->epoch,
+                               .running = p->running,
+                               .waiting = p->waiting,
+                               .ready = p->ready,
+                               .draining = p->draining};
     return INGOT_OK;
 }
 

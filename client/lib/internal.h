@@ -7,6 +7,7 @@
 #include <zmq.h>
 
 #include "client/lib/ingot.h"
+#include "common/secret.h"
 #include "common/wire/client_msg.h"
 
 enum { MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES };
@@ -21,6 +22,7 @@ struct ingot_client {
     struct ingot_server server;
     char version[160], model_name[256], *endpoint;
     struct tenant tenant;
+    struct secret secret;
     uint32_t heartbeat_ms;
     uint64_t heard_us;
     uint32_t n_running; /* requests without their terminal event */
@@ -34,6 +36,8 @@ struct ingot_client {
 
 /* Does not wait: ST_BUSY when the connection takes nothing now. */
 MUST_CHECK enum status client_send(struct ingot_client *c, const struct client_msg *msg);
+/* The same of a message that is encoded. */
+MUST_CHECK enum status client_send_bytes(struct ingot_client *c, struct wire_bytes bytes);
 
 /* The next message from the socket into c->frame, without the server's probes.  watch: a request
  * runs, so silence means that the server is gone. */

@@ -39,6 +39,7 @@ enum msg_type {
 };
 
 enum { MAX_REQUEST_ID = 64, MAX_TENANT = 64, MAX_STOPS = 16, PROMPT_DIGEST = 32 /* bytes */ };
+enum { MAX_CLIENT_DIGEST = 64 /* bytes */, MAX_GRACE_MS = 600000 };
 #define MAX_CLOCK_S INT64_C(253402300799) /* the last second of the year 9999 */
 enum { MAX_ZONE_S = 86399 };
 
@@ -46,6 +47,12 @@ enum { MAX_ZONE_S = 86399 };
 struct tenant {
     uint8_t n; /* bytes, 0 = unset */
     uint8_t bytes[MAX_TENANT];
+};
+
+/* What a tenant may use, of all connections together; 0: no limit. */
+struct tenant_limits {
+    uint32_t max_samples; /* in flight */
+    uint32_t tokens_per_minute;
 };
 
 struct wire_text {
@@ -57,6 +64,7 @@ struct msg_hello {
     uint32_t major_min, major_max;
     const char *client;
     struct tenant tenant;
+    struct wire_text tenants_secret; /* n 0: none */
 };
 
 struct msg_model {
@@ -66,6 +74,8 @@ struct msg_model {
     const char *weights_from;                          /* "own", "told", "pending", "none" */
     uint32_t vocab, max_ctx, world;
     bool chat;
+    const char *tool_format;
+    struct wire_text think_open, think_close;
 };
 
 struct msg_welcome {
@@ -77,6 +87,7 @@ struct msg_welcome {
     uint64_t max_message_bytes;
     uint32_t max_prompt_tokens, max_queued, max_samples, heartbeat_ms;
     struct tenant tenant;
+    bool any_tenant;
 };
 
 struct msg_turn {
@@ -122,8 +133,12 @@ struct msg_generate {
     int32_t priority;
     bool skip_special;
     bool add_special;
-    bool want_prompt_ids;
+    bool want_prompt_ids, want_prompt_text, want_token_text, keep_marks;
     struct tenant tenant;
+    bool has_limits, has_grace;
+    struct tenant_limits limits;
+    uint32_t grace_ms;
+    struct wire_text client_digest; /* n 0: none */
 };
 
 struct msg_tokenize {
@@ -184,6 +199,8 @@ struct msg_accepted {
     uint32_t max_tokens, n_stop_ids;
     const int32_t *stop_ids; /* in force */
     struct msg_sampling sampling;
+    bool starts_in_reasoning;
+    struct wire_text prompt_text;
 };
 
 struct msg_delta {
@@ -195,6 +212,10 @@ struct msg_delta {
     const float *logprobs;           /* [n], or NULL */
     const uint32_t *n_top;           /* [n], or NULL */
     const struct token_logprob *top; /* concatenated */
+    const uint32_t *n_token_text;    /* [n] bytes, or NULL */
+    const char *token_text;          /* concatenated */
+    const uint32_t *n_top_text;      /* bytes of each of top, or NULL */
+    const char *top_text;            /* concatenated */
 };
 
 /* As Reason of ingot.proto. */
@@ -233,6 +254,7 @@ struct msg_error { /* Error and Rejected */
     bool retryable;
     uint32_t retry_after_ms; /* Rejected */
     enum msg_type request;   /* Error: the type of the request that it answers; 0: not known */
+    bool draining;           /* Rejected */
 };
 
 struct msg_tokens {
@@ -318,7 +340,7 @@ struct msg_pong {
     const char *request_id;
     uint64_t steps, last_step_age_us, epoch;
     uint32_t running, waiting;
-    bool ready;
+    bool ready, draining;
 };
 
 struct client_msg {
@@ -354,9 +376,14 @@ struct request_head {
     enum msg_type type;          /* 0: not a request */
     char id[MAX_REQUEST_ID + 1]; /* "" for Hello, and when no good one was found */
     struct tenant tenant;        /* not of Hello */
+    /* of a Generate */
+    uint64_t digest; /* of all of its fields but tenant_limits and grace_ms */
+    bool has_limits, has_grace;
+    struct tenant_limits limits;
+    uint32_t grace_ms;
 };
 
-/* Reads the frame's header, the request id and the tenant alone: one pass over the message's
+/* Reads the frame's header and the fields of request_head alone: one pass over the message's
  * outermost fields, nothing is unpacked.  Finds the same ones as client_msg_decode_request in every message that this
  * one takes.  On failure *field is the path of the field at fault or "", and out holds what is
  * known. */

@@ -223,11 +223,20 @@ def stop_strings_and_limits():
         by_id = client.generate(text=b"Once upon a time", max_tokens=60,
                                 sampling={**GREEDY, "stop_token_id": [full.ids[0][7]]})
         first = full.ids[0].index(full.ids[0][7])
-        assert by_id.reason() == "eos" and by_id.ids[0] == full.ids[0][:first + 1]
+        assert by_id.reason() == "stop" and by_id.ids[0] == full.ids[0][:first + 1]
         assert by_id.finish.sample[0].stop_id == full.ids[0][7]
+        assert not by_id.finish.sample[0].matched_stop
         held = client.generate(text=b"Once upon a time", max_tokens=60,
                                sampling={**GREEDY, "stop_token_id": [full.ids[0][7]], "min_tokens": 20})
         assert len(held.ids[0]) >= 20 and full.ids[0][7] not in held.ids[0][:20]
+        # a stop string counts where it ends behind the first min_tokens tokens
+        n = len(cut.ids[0])
+        for min_tokens, ends in ((n - 1, True), (n, False)):
+            late = client.generate(text=b"Once upon a time", max_tokens=n + 3, stop=[stop],
+                                   sampling={**GREEDY, "min_tokens": min_tokens})
+            assert (late.reason() == "stop") == ends, (min_tokens, late.reason())
+            assert late.text[0] == (text[:text.index(stop)] if ends else text[:len(late.text[0])])
+            assert len(late.ids[0]) == (n if ends else n + 3)
 
 
 @tap.case

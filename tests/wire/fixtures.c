@@ -49,7 +49,12 @@ static struct msg_generate generate_text(void)
     g.skip_special = false;
     g.add_special = false;
     g.tenant = (struct tenant){4, "acme"};
-    g.want_prompt_ids = true;
+    g.want_prompt_ids = g.want_prompt_text = g.want_token_text = g.keep_marks = true;
+    g.has_limits = true;
+    g.limits = (struct tenant_limits){.max_samples = 8, .tokens_per_minute = 100000};
+    g.has_grace = true;
+    g.grace_ms = 10000;
+    g.client_digest = TEXT("\1\2\3");
     return g;
 }
 
@@ -139,6 +144,7 @@ static void replies(struct fixture *f)
 {
     static const float logprobs[] = {-0.5f, -1.0f, -1.5f};
     static const uint32_t n_top[] = {1, 0, 2};
+    static const uint32_t n_token_text[] = {1, 0, 5}, n_top_text[] = {1, 1, 0};
     static const struct token_logprob top[] = {{1, -0.5f}, {5, -1.5f}, {6, -1.75f}};
     static const struct msg_model model = {.name = "demo",
                                            .has_weights = true,
@@ -149,7 +155,10 @@ static void replies(struct fixture *f)
                                            .vocab = 512,
                                            .max_ctx = 1024,
                                            .world = 2,
-                                           .chat = true};
+                                           .chat = true,
+                                           .tool_format = "hermes",
+                                           .think_open = {"<think>", 7},
+                                           .think_close = {"</think>", 8}};
     static const struct msg_sample_end ends[] = {
         {0, REASON_STOP, {"END", 3}, -1, 12},
         {1, REASON_EOS, {"", 0}, 2, 9},
@@ -165,7 +174,8 @@ static void replies(struct fixture *f)
                                                  .max_queued = 64,
                                                  .max_samples = 16,
                                                  .heartbeat_ms = 200,
-                                                 .tenant = {5, "a\0b\xff!"}};
+                                                 .tenant = {5, "a\0b\xff!"},
+                                                 .any_tenant = true};
     f[1] = (struct fixture){.name = "accepted", .kind = FIX_REPLY, .client.type = MSG_ACCEPTED};
     f[1].client.u.accepted = (struct msg_accepted){
         .request_id = "req-1",
@@ -182,7 +192,9 @@ static void replies(struct fixture *f)
         .max_tokens = 100,
         .n_stop_ids = 2,
         .stop_ids = stop_ids,
-        .sampling = {.sp = params(), .has_seed = true, .n_bias = 2, .bias = bias}};
+        .sampling = {.sp = params(), .has_seed = true, .n_bias = 2, .bias = bias},
+        .starts_in_reasoning = true,
+        .prompt_text = TEXT("pro\0mpt")};
     f[2] = (struct fixture){.name = "delta", .kind = FIX_REPLY, .client.type = MSG_DELTA};
     f[2].client.u.delta = (struct msg_delta){.request_id = "req-1",
                                              .sample = 1,
@@ -192,7 +204,11 @@ static void replies(struct fixture *f)
                                              .text = TEXT("h\xc3\xa9llo"),
                                              .logprobs = logprobs,
                                              .n_top = n_top,
-                                             .top = top};
+                                             .top = top,
+                                             .n_token_text = n_token_text,
+                                             .token_text = "h\xc3\xa9llo",
+                                             .n_top_text = n_top_text,
+                                             .top_text = "a\xff"};
     f[3] = (struct fixture){.name = "finish", .kind = FIX_REPLY, .client.type = MSG_FINISH};
     f[3].client.u.finish = (struct msg_finish){.request_id = "req-1",
                                                .n_samples = 2,
@@ -211,7 +227,8 @@ static void replies(struct fixture *f)
                                              .detail = "queue is full",
                                              .field = "n",
                                              .retryable = true,
-                                             .retry_after_ms = 1000};
+                                             .retry_after_ms = 1000,
+                                             .draining = true};
 }
 
 /* Every field set; the histograms are 1 to N_STATS_HISTOGRAMS bounds long. */
@@ -277,8 +294,11 @@ void fixtures_make(struct fixture out[N_FIXTURES])
 {
     memset(out, 0, N_FIXTURES * sizeof *out);
     out[0] = (struct fixture){.name = "hello", .kind = FIX_REQUEST, .client.type = MSG_HELLO};
-    out[0].client.u.hello = (struct msg_hello){
-        .major_min = 1, .major_max = 1, .client = "test", .tenant = {5, "a\0b\xff!"}};
+    out[0].client.u.hello = (struct msg_hello){.major_min = 1,
+                                               .major_max = 1,
+                                               .client = "test",
+                                               .tenant = {5, "a\0b\xff!"},
+                                               .tenants_secret = TEXT("0123456789abcdef")};
     out[1] = (struct fixture){.name = "generate_text", .client.type = MSG_GENERATE};
     out[1].client.u.generate = generate_text();
     out[2] = (struct fixture){.name = "generate_chat", .client.type = MSG_GENERATE};
