@@ -25,7 +25,7 @@ static const struct option_row rows[] = {
      .arg = "URL",
      .help = "Load http://HOST:PORT over HTTP instead: streams of /v1/completions. Pieces of an "
              "answer count as tokens between tokens; what is not checked are the ids."},
-    {.name = "model",
+    {.name = "model-name",
      .type = OPT_STRING,
      AT(model),
      .arg = "NAME",

@@ -14,7 +14,7 @@ struct writer {
     const char *prefix; /* of vLLM's stems */
     const struct ingot_stats *s;
     char labels[LABELS_SIZE]; /* model_name, engine */
-    char more[2 * LABELS_SIZE];
+    char more[3 * LABELS_SIZE];
 };
 
 /* The labels of all, and one more. */

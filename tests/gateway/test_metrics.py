@@ -251,6 +251,15 @@ def a_lost_group_is_a_recovery():
 
 
 @tap.case
+def labels_are_escaped_and_cut():
+    for name, want in (('a"b\\c', 'a"b\\c'), ("m\u00e9" * 60, "m\u00e9" * 60), ("x" + "\u20ac" * 120, None)):
+        with Parts(DEMO, coordinator=["--name", name]) as c, Gateway("--connect", c.endpoint) as g:
+            g.wait_ready()
+            label = scrape(g)["ingot_ready"].samples[0].labels["model_name"]
+            assert label == want if want else name.startswith(label.rstrip("?")) and len(label) > 80, label
+
+
+@tap.case
 def who_may_read():
     with Gateway("--api-key", "secret") as g:
         assert value(scrape(g), "ingot_up") == 0, "open by default, as vLLM's is"
