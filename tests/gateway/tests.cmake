@@ -10,6 +10,10 @@ foreach(name http_server http_access gateway access_log)
   ingot_script_test(${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py)
 endforeach()
 # the API before a coordinator and a worker: raw HTTP, then the clients that people use
-foreach(name openai clients metrics prometheus bench_http)
+foreach(name openai clients)
+  ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster)
+endforeach()
+# figures: /metrics, a real Prometheus, the load generator
+foreach(name metrics prometheus bench_http)
   ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster)
 endforeach()
