@@ -29,7 +29,10 @@ OPEN_REQUESTS = 200
 
 
 def cpu_us(pid):
-    """User and system time of a process."""
+    """User and system time of a process; pid None: of the load generators that have ended."""
+    if pid is None:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return (used.ru_utime + used.ru_stime) * 1e6
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) * 1e6 / os.sysconf("SC_CLK_TCK")
 
@@ -46,7 +49,7 @@ def prefer(pid, priority):
 class Bed:
     def __init__(self, c, g):
         self.c, self.g = c, g
-        self.pids = {"gateway": g.process.pid, "coordinator": c.coordinator.pid}
+        self.pids = {"gateway": g.process.pid, "coordinator": c.coordinator.pid, "driver": None}
         self.where = {"zmq": ["--connect", c.endpoint], "http": ["--http", f"http://127.0.0.1:{g.port}"]}
 
     def run(self, how, *args):
@@ -73,7 +76,8 @@ def median(runs, key):
 
 
 def closed(bed, a):
-    print("streams  tokens/s ZeroMQ  HTTP  ratio (of each round)  us/token: gateway, coordinator ZeroMQ, HTTP")
+    print("streams  tokens/s ZeroMQ  HTTP  ratio (of each round)  us/token: gateway, coordinator ZeroMQ, HTTP, "
+          "driver ZeroMQ, HTTP")
     for streams, requests in CLOSED.items():
         if a.streams and streams not in a.streams:
             continue
@@ -81,7 +85,8 @@ def closed(bed, a):
         speed = {how: median(r, lambda r: r["tokens_per_s"]) for how, r in runs.items()}
         ratios = sorted(h["tokens_per_s"] / z["tokens_per_s"] for z, h in zip(runs["zmq"], runs["http"]))
         cpu = [median(runs[how], lambda r: r["cpu"][name])
-               for how, name in (("http", "gateway"), ("zmq", "coordinator"), ("http", "coordinator"))]
+               for how, name in (("http", "gateway"), ("zmq", "coordinator"), ("http", "coordinator"),
+                                 ("zmq", "driver"), ("http", "driver"))]
         print(f"{streams:7}  {speed['zmq']:15.0f}  {speed['http']:4.0f}  {speed['http'] / speed['zmq']:.3f} "
               f"({' '.join(f'{r:.3f}' for r in ratios)})  {' '.join(f'{v:.1f}' for v in cpu)}", flush=True)
 
@@ -141,7 +146,7 @@ def main():
     with Parts(DEMO) as c, Gateway("--connect", c.endpoint) as g:
         g.wait_ready()
         bed = Bed(c, g)
-        for pid in (os.getpid(), *bed.pids.values(), *c.worker_pids()) if a.priority else ():
+        for pid in (os.getpid(), g.process.pid, c.coordinator.pid, *c.worker_pids()) if a.priority else ():
             prefer(pid, a.priority)
         bed.run("zmq", "--requests", 16)
         for part in a.parts:
