@@ -28,7 +28,7 @@ def the_figures_are_the_servers():
     with Parts(DEMO) as c, Gateway("--connect", c.endpoint, "--api-key", "secret") as g:
         g.wait_ready()
         args = ["--concurrency", 5, "--requests", 20, "--max-tokens", 30, "--prompt-tokens", 40]
-        rc, r, err = bench(f"http://127.0.0.1:{g.port}/", *args, "--api-key", "secret", "--model", "demo-model")
+        rc, r, err = bench(f"http://127.0.0.1:{g.port}/", *args, "--api-key", "secret", "--model-name", "demo-model")
         assert rc == 0 and (r["finished"], r["failed"], r["lost"], r["doubled"], r["gaps"]) == (20, 0, 0, 0, 0), (r, err)
         assert r["completion_tokens"] == 600 and r["prompt_tokens"] == 800
         f = scrape(g)

@@ -18,6 +18,7 @@ VLLM = {
     "num_requests_running": "gauge", "num_requests_waiting": "gauge", "kv_cache_usage_perc": "gauge",
     "cache_config_info": "gauge",
     "prompt_tokens": "counter", "generation_tokens": "counter", "prompt_tokens_cached": "counter",
+    "prompt_tokens_by_source": "counter",
     "request_success": "counter", "num_preemptions": "counter", "prefix_cache_queries": "counter",
     "prefix_cache_hits": "counter", "admission_rejections": "counter",
     **{name: "histogram" for name in (
@@ -121,6 +122,10 @@ def figures_are_the_sums_of_the_requests():
         assert value(f, "ingot_generation_tokens") == tokens
         assert value(f, "ingot_prompt_tokens") == sum(m.prompt_tokens for _, m in done)
         assert value(f, "ingot_prompt_tokens_cached") == sum(m.cached_tokens for _, m in done)
+        assert value(f, "ingot_prompt_tokens_by_source", source="local_cache_hit") == sum(
+            m.cached_tokens for _, m in done)
+        assert value(f, "ingot_prompt_tokens_by_source", source="local_compute") == sum(
+            m.prompt_tokens - m.cached_tokens for _, m in done)
         assert value(f, "ingot_prefix_cache_queries") == sum(m.prompt_tokens * len(m.sample) for _, m in done)
         assert 0 < value(f, "ingot_prompt_tokens_cached") <= value(f, "ingot_prefix_cache_hits")
         assert value(f, "ingot_request_success", finished_reason="length") == len(ends)
@@ -248,6 +253,15 @@ def a_lost_group_is_a_recovery():
         c.group()
         tap.wait_for(lambda: value(scrape(g), "ingot_ready") == 1, "another group runs the steps")
         assert value(scrape(g), "ingot_steps") == steps, "sums go on"
+
+
+@tap.case
+def labels_are_escaped_and_cut():
+    for name, want in (('a"b\\c', 'a"b\\c'), ("m\u00e9" * 60, "m\u00e9" * 60), ("x" + "\u20ac" * 120, None)):
+        with Parts(DEMO, coordinator=["--name", name]) as c, Gateway("--connect", c.endpoint) as g:
+            g.wait_ready()
+            label = scrape(g)["ingot_ready"].samples[0].labels["model_name"]
+            assert label == want if want else name.startswith(label.rstrip("?")) and len(label) > 80, label
 
 
 @tap.case
