@@ -60,13 +60,23 @@ static void text_config(FILE *f, const struct report *r)
             mc->qkv_bias ? ", biases on q, k, v" : "", mc->o_bias ? " and o" : "");
     if (mc->mlp_bias)
         fprintf(f, "               biases in the feed-forward\n");
+    if (mc->attn_cap > 0 || mc->logit_cap > 0)
+        fprintf(f, "soft-caps      scores %g, logits %g (0: none)\n", mc->attn_cap, mc->logit_cap);
     fprintf(f, "context        %d positions; rope %s, theta %g", mc->max_ctx,
             rope_type_name(rope->type), rope->theta);
     if (rope->type != ROPE_PLAIN)
         fprintf(f, ", factor %g", rope->factor);
-    if (rope->type == ROPE_LLAMA3 || rope->type == ROPE_YARN)
+    if (rope->type == ROPE_LLAMA3 || rope->type == ROPE_YARN || rope->type == ROPE_LONGROPE)
         fprintf(f, " over %g positions", rope->original_ctx);
+    if (mc->arch->local_rope)
+        fprintf(f, "; with a window theta %g", mc->local_rope.theta);
     fprintf(f, "\n");
+    if (rope->type == ROPE_LONGROPE)
+        fprintf(f,
+                "               contexts beyond %g take the long divisors from the first token\n",
+                rope->original_ctx);
+    if (mc->wrapped)
+        fprintf(f, "parts          text alone; images and sound are not served\n");
     if (mc->window)
         fprintf(f, "window         %d tokens in %d of %d layers\n", mc->window, n_windowed(mc),
                 mc->n_layers);
@@ -174,6 +184,11 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddBoolToObject(o, "qkv_bias", mc->qkv_bias);
     cJSON_AddBoolToObject(o, "o_bias", mc->o_bias);
     cJSON_AddBoolToObject(o, "mlp_bias", mc->mlp_bias);
+    cJSON_AddNumberToObject(o, "attn_cap", mc->attn_cap);
+    cJSON_AddNumberToObject(o, "logit_cap", mc->logit_cap);
+    cJSON_AddNumberToObject(o, "attn_scale", mc->attn_scale);
+    cJSON_AddNumberToObject(o, "embed_scale", mc->embed_scale);
+    cJSON_AddBoolToObject(o, "text_part", mc->wrapped);
     cJSON_AddNumberToObject(o, "window", mc->window);
     cJSON_AddNumberToObject(o, "windowed_layers", n_windowed(mc));
     cJSON_AddNumberToObject(o, "bos_id", mc->bos_id);
