@@ -8,3 +8,7 @@ ingot_test(test_sched_overtake ${sched_tests}/test_sched_overtake.c ${sched_test
   LIBS ingot_sched)
 ingot_test(test_sched_fair ${sched_tests}/test_sched_fair.c LIBS ingot_sched)
 ingot_test(test_sched_random ${sched_tests}/test_sched_random.c ${sched_driver} LIBS ingot_journal)
+ingot_test(test_cost ${sched_tests}/test_cost.c LIBS ingot_sched m)
+ingot_test(test_sched_time ${sched_tests}/test_sched_time.c ${sched_tests}/steps.c LIBS ingot_sched)
+ingot_test(test_sched_turns ${sched_tests}/test_sched_turns.c ${sched_tests}/steps.c
+  LIBS ingot_sched)
