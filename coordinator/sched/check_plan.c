@@ -17,7 +17,8 @@ struct view_of_plan {
     double limit_us, prompt_us;
     uint32_t most_tokens, tokens; /* of prompts: at most, and in the plan */
     const struct seq *oldest;
-    double used_us, spare_us; /* of the prompts; what the least shares may add */
+    double
+        used_us; /* of the prompts, without the first token of each and the context that it reads */
 };
 
 static struct share share_of(const struct sched *s, const struct flight *f, uint32_t k)
@@ -88,9 +89,7 @@ static void read_plan(struct view_of_plan *v)
             continue;
         take_older(v, x.q);
         v->tokens += x.n;
-        v->used_us += cost_of_prompt(&s->cost, x.pos, x.n);
-        if (x.opened)
-            v->spare_us = fmax(v->spare_us, cost_of_prompt(&s->cost, x.pos, 1));
+        v->used_us += cost_of_prompt(&s->cost, x.pos, x.n) - cost_of_prompt(&s->cost, x.pos, 1);
     }
     for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next)
         if (left_out(v, &s->seqs[i]))
@@ -183,10 +182,7 @@ const char *plan_broken(const struct sched *s)
     read_plan(&v);
     if ((broken = check_turns(&v)) || s->facts.blocks_short)
         return broken; /* where blocks are short, shares are cut to them */
-    /* a least share of one token each, and roundings */
-    double most = fmax(v.prompt_us, 0.0) + v.spare_us + 1e-6 * v.limit_us;
-    if (v.oldest)
-        most += cost_of_prompt(&s->cost, v.oldest->pos, 1);
+    double most = fmax(v.prompt_us, 0.0) + 1e-6 * v.limit_us;
     if (v.tokens > v.most_tokens)
         return "the prompts' part of a step is within its tokens";
     if (v.limit_us > 0.0 && v.used_us > most)

@@ -67,11 +67,12 @@ double cost_of_prompt(const struct cost_model *m, uint32_t pos, uint32_t n)
            coefficient(m, 4) * (double)context_of(pos, n);
 }
 
-/* The n of a n^2 + b n = us, less the context read. */
+/* The n of a n^2 + b n = us, less the context read; that takes at most half. */
 uint32_t cost_fit(const struct cost_model *m, uint32_t pos, double us, uint32_t most)
 {
     double a = coefficient(m, 4) / 2, b = coefficient(m, 2) + coefficient(m, 4) * pos - a;
-    us -= coefficient(m, 3) * pos;
+    double read = coefficient(m, 3) * pos;
+    us -= read < us / 2 ? read : us / 2;
     if (us <= 0.0)
         return 0;
     double root = b + sqrt(b * b + 4 * a * us);

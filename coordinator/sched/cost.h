@@ -45,7 +45,9 @@ void cost_add_prompt(struct cost_load *l, uint32_t pos, uint32_t n);
 double cost_of(const struct cost_model *m, const struct cost_load *l);
 /* What n prompt tokens from position pos on add to it. */
 double cost_of_prompt(const struct cost_model *m, uint32_t pos, uint32_t n);
-/* The most prompt tokens from position pos on that add at most us; at most `most`. */
+/* The most prompt tokens from position pos on that add at most us; at most `most`.  Where the context
+ * alone would take more than half of us, those that add half of it without the context: a wrong
+ * estimate of a part that cannot be avoided must not stop a prompt. */
 uint32_t cost_fit(const struct cost_model *m, uint32_t pos, double us, uint32_t most);
 /* The fewest prompt tokens of a step for which the share of c0 in a token's time is at most `loss`
  * of c2 more than with `most` tokens; at most `most`. */
