@@ -195,12 +195,12 @@ struct step_dev {
     struct view out_row;     /* [R, 1] i32 token rows whose logits are needed */
 };
 
-/* The logit l of an id becomes (l > 0 ? l / mul : l * mul) + add. */
+/* The logit l of an id becomes (m > 0 ? m / mul : m * mul) + add, m = l + bias. */
 struct logit_edit {
     int32_t id;
-    float mul, add;
+    float bias, mul, add;
 };
-enum { EDIT_WORDS = 3 }; /* of 4 bytes */
+enum { EDIT_WORDS = 4 }; /* of 4 bytes */
 
 /* This rank's share of the vocabulary: logit column c is token first_id + c.  The slices cut the
  * vocabulary as those of weight_src cut K; topk gives partial sums of each. */

@@ -46,6 +46,7 @@ struct shared_options {
         group_wait_ms;
     /* process */
     const char *journal;
+    const char *failure_file;
     bool print_config, die_with_parent;
     int log_level;
 };

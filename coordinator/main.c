@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/build_info.h"
+#include "common/failure_file.h"
 #include "common/log.h"
 #include "common/parent.h"
 #include "common/shared_options.h"
@@ -15,7 +16,7 @@
 
 struct args {
     struct shared_options shared;
-    const char *workers, *weights_digest;
+    const char *workers, *weights_digest, *tenants_secret;
     int64_t notify_fd;
 };
 
@@ -35,6 +36,14 @@ static const struct option_row own_rows[] = {
      .arg = "EP",
      .def = "tcp://127.0.0.1:5556",
      .help = "Endpoint for worker groups."},
+    {.help = "Clients"},
+    {.name = "tenants-secret",
+     .type = OPT_STRING,
+     .at = offsetof(struct args, tenants_secret),
+     .arg = "FILE",
+     .help = "Clients that say Hello with the content of this file, gateways for example, may act "
+             "for every tenant and set limits for them. The environment variable "
+             "INGOT_TENANTS_SECRET may have the secret itself."},
     {.help = "Process"},
     {.name = "notify-fd",
      .type = OPT_INT,
@@ -195,15 +204,20 @@ int main(int argc, char **argv)
     }
     struct coordinator_config cfg = config_of(&args);
     digest_cache_init(&cfg.digests, getenv("XDG_CACHE_HOME"), getenv("HOME"));
-    enum status st = catch_signals();
+    enum status st =
+        secret_load(&cfg.tenants_secret, args.tenants_secret, getenv("INGOT_TENANTS_SECRET"));
+    if (st == ST_OK)
+        st = catch_signals();
     if (st == ST_OK)
         st = coordinator_open(&co, &cfg);
     int rc = st == ST_OK                     ? coordinator_run(&co, stop_pipe[0])
              : st == ST_BUSY                 ? 3
              : st == ST_IO || st == ST_NOMEM ? 1
                                              : 2;
-    if (st != ST_OK)
+    if (st != ST_OK) {
         log_failure(LOG_ERROR, st, "cannot start");
+        failure_file_write(args.shared.failure_file);
+    }
     coordinator_close(&co);
     return rc;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/build_info.h"
+#include "common/failure_file.h"
 #include "common/log.h"
 #include "common/parent.h"
 #include "worker/coordinator_port.h"
@@ -48,6 +49,8 @@ static _Noreturn void give_up(const struct rank *g, enum status st, const char *
 {
     const struct timespec moment = {.tv_sec = 1};
     log_failure(LOG_ERROR, st, what);
+    if (code == EXIT_MODEL)
+        failure_file_write(g->opt->failure_file);
     if (g->co)
         g->co->ops.abort(&g->co->head);
     if (g->ci.rank != 0)

@@ -18,7 +18,8 @@ enum status cpu_edit_logits(struct backend *be, const struct vocab_part *vocab, 
             if (c < 0 || c >= vocab->n_cols)
                 continue;
             float *l = view_f32(logits, r) + c;
-            *l = (*l > 0.0f ? *l / e.mul : *l * e.mul) + e.add;
+            float m = *l + e.bias;
+            *l = (m > 0.0f ? m / e.mul : m * e.mul) + e.add;
         }
     }
     return ST_OK;

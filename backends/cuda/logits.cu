@@ -5,7 +5,7 @@
 
 enum { EDIT_THREADS = 128 };
 
-/* grid R, a block a row: one without edits has nothing to do.  16 bytes an edit, scattered: bound
+/* grid R, a block a row: one without edits has nothing to do.  20 bytes an edit, scattered: bound
  * by latency (a row has a few hundred) */
 KERNEL(EDIT_THREADS)
 edit_kernel(float *logits, int32_t stride, int32_t first_id, int32_t n_cols, const int32_t *start,
@@ -16,11 +16,13 @@ edit_kernel(float *logits, int32_t stride, int32_t first_id, int32_t n_cols, con
     for (int32_t i = start[(int64_t)r * start_stride] + (int32_t)threadIdx.x * EDIT_WORDS; i < end;
          i += EDIT_THREADS * EDIT_WORDS) {
         int64_t c = (int64_t)words[i] - first_id;
-        float mul = f32_of_bits((uint32_t)words[i + 1]), add = f32_of_bits((uint32_t)words[i + 2]);
+        float bias = f32_of_bits((uint32_t)words[i + 1]);
+        float mul = f32_of_bits((uint32_t)words[i + 2]), add = f32_of_bits((uint32_t)words[i + 3]);
         if (c < 0 || c >= n_cols)
             continue;
         float *l = logits + (int64_t)r * stride + c;
-        *l = (*l > 0.0f ? *l / mul : *l * mul) + add;
+        float m = *l + bias;
+        *l = (m > 0.0f ? m / mul : m * mul) + add;
     }
 }
 

@@ -33,6 +33,8 @@ static enum status wait_ready(struct private_server *p, const char *model)
     TRY(st);
     if (interrupts())
         FAIL(ST_CANCELED, "interrupted");
+    if (state == SUP_ENDED && *supervisor_why(p->sup))
+        FAIL(ST_PEER, "%s", supervisor_why(p->sup));
     if (state == SUP_ENDED)
         FAIL(ST_PEER, "the server ended before it was ready");
     return ST_OK;

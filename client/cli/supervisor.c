@@ -14,6 +14,7 @@
 
 #include "client/cli/private_dir.h"
 #include "common/clock.h"
+#include "common/failure_file.h"
 #include "common/log.h"
 
 enum {
@@ -48,6 +49,8 @@ struct supervisor {
     int n_groups;
     bool listening, ready, ended, draining;
     int exit_code;
+    char failure_path[PRIVATE_PATH]; /* where children write why they could not start */
+    char why[1024];                  /* what the coordinator wrote there */
 };
 
 #define SAY(s, ...)                                                                                \
@@ -75,6 +78,7 @@ static enum status start_coordinator(struct supervisor *s)
         child_argf(&a, "--listen=ipc://%s/clients", s->dir.path);
     serve_pass_options(&a, &c->args.shared, c->command, FOR_COORDINATOR);
     child_arg(&a, "--die-with-parent");
+    child_argf(&a, "--failure-file=%s", s->failure_path);
     child_argf(&a, "--notify-fd=%d", fd[1]);
     enum status st = child_start(&s->coordinator, &a, fd[1]);
     close(fd[1]);
@@ -116,6 +120,7 @@ static enum status start_group(struct supervisor *s, struct group_job *g)
     child_argf(&a, "--connect=%s", s->workers);
     serve_pass_options(&a, o, c->command, FOR_WORKER);
     child_arg(&a, "--die-with-parent");
+    child_argf(&a, "--failure-file=%s", s->failure_path);
     g->started_us = clock_us();
     g->start_at_us = 0;
     g->was_up = false;
@@ -138,6 +143,7 @@ static enum status prepare(struct supervisor *s, const struct supervisor_config 
     }
     TRY(private_dir_open(&s->dir));
     snprintf(s->workers, sizeof s->workers, "ipc://%s/workers", s->dir.path);
+    snprintf(s->failure_path, sizeof s->failure_path, "%s/failure", s->dir.path);
     return ST_OK;
 }
 
@@ -222,9 +228,12 @@ static void read_events(struct supervisor *s)
 /* when to start the group again, or a failure when that cannot help */
 static enum status plan_restart(struct supervisor *s, struct group_job *g, int wait_status)
 {
-    char why[64];
+    char why[64], reason[1024];
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
     child_end_text(wait_status, why, sizeof why);
+    failure_file_read(s->failure_path, reason, sizeof reason);
+    if ((code == WORKER_EXIT_USAGE || code == WORKER_EXIT_MODEL) && *reason)
+        FAIL(ST_RANGE, "the workers cannot serve this: %s", reason);
     if (code == WORKER_EXIT_USAGE || code == WORKER_EXIT_MODEL)
         FAIL(ST_RANGE, "the workers cannot serve this (%s): see their message above", why);
     if (code == 127)
@@ -255,6 +264,7 @@ static enum status reap(struct supervisor *s)
         s->coordinator = 0;
         s->ended = true;
         s->exit_code = WIFEXITED(ws) ? WEXITSTATUS(ws) : 1;
+        failure_file_read(s->failure_path, s->why, sizeof s->why);
         read_events(s);
         if (s->listening && s->exit_code && !s->draining)
             FAIL(ST_PEER, "the coordinator ended with %s: running requests are lost",
@@ -309,6 +319,11 @@ const char *supervisor_endpoint(const struct supervisor *s)
 int supervisor_exit_code(const struct supervisor *s)
 {
     return s->exit_code;
+}
+
+const char *supervisor_why(const struct supervisor *s)
+{
+    return s->why;
 }
 
 /* ---- end ---- */

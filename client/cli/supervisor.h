@@ -38,7 +38,8 @@ const char *supervisor_endpoint(const struct supervisor *s);
 void supervisor_drain(struct supervisor *s);
 /* Ends everything now and removes the private folder; NULL is fine. */
 void supervisor_stop(struct supervisor *s);
-/* The coordinator's exit code, once SUP_ENDED. */
+/* The coordinator's exit code, once SUP_ENDED, and the reason why it could not start, or "". */
 int supervisor_exit_code(const struct supervisor *s);
+const char *supervisor_why(const struct supervisor *s);
 
 #endif

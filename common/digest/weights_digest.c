@@ -94,6 +94,9 @@ static enum status list_folder(struct weights_digest *w, const char *dir)
         return ST_OK;
     free(w->file);
     free(w->of_file);
+    w->file = NULL;
+    w->of_file = NULL;
+    w->n_files = 0;
     return list_indexed(w, dir);
 }
 

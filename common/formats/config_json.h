@@ -17,10 +17,6 @@ MUST_CHECK enum status config_rope_read(struct rope_config *rope, const struct c
 /* num_experts and the keys that go with it, for the architectures that have experts. */
 MUST_CHECK enum status config_experts_read(struct model_config *mc, const struct cJSON *root);
 
-/* Growth of the attention's temperature with the stretch of the context (YaRN, Peng et al. 2023,
- * eq. 22). */
-double config_yarn_mscale(double factor, double mscale);
-
 /* YaRN stretches the original context by its factor, and published configurations leave
  * max_position_embeddings at the original length. */
 void config_stretch_context(struct model_config *mc);

@@ -56,7 +56,7 @@ static const struct key_row {
     {"max_window_layers", READ_BY_LAYER, NULL},
     {"num_experts", READ_EXPERTS, "0"},
     {"num_local_experts", READ_EXPERTS, "0"},
-    {"num_experts_per_tok", READ_EXPERTS, NULL},
+    {"num_experts_per_tok", READ_EXPERTS, "0"},
     {"moe_intermediate_size", READ_QWEN_EXPERTS, NULL},
     {"norm_topk_prob", READ_QWEN_EXPERTS, NULL},
     {"decoder_sparse_step", READ_QWEN_EXPERTS, NULL},
@@ -85,6 +85,10 @@ static const struct key_row {
     {"scale_emb", READ_NEVER, "1"},
     {"num_nextn_predict_layers", READ_NEVER, "0"},
     {"auto_map", READ_NEVER, "{}"},
+    {"bias", READ_NEVER, "false"},
+    {"use_bias", READ_NEVER, "false"},
+    {"parallel_attn", READ_NEVER, "false"},
+    {"activation", READ_NEVER, "\"swiglu\""},
 
     {"_name_or_path", IGNORED, NULL},
     {"name_or_path", IGNORED, NULL},
@@ -102,6 +106,7 @@ static const struct key_row {
     {"transformers.js_config", IGNORED, NULL},
     {"max_sequence_length", IGNORED, NULL}, /* of training; max_position_embeddings rules */
     {"model_max_length", IGNORED, NULL},
+    {"type_vocab_size", IGNORED, NULL}, /* of encoders */
     {"use_cache", IGNORED, NULL},
     {"initializer_range", IGNORED, NULL},
     {"attention_dropout", IGNORED, NULL},
@@ -195,12 +200,24 @@ static const struct key_row *find(const char *key)
     return NULL;
 }
 
+static enum status refuse_quantization(const cJSON *config)
+{
+    const cJSON *method = cJSON_GetObjectItemCaseSensitive(config, "quant_method");
+    FAIL(
+        ST_UNSUPPORTED,
+        "quantization_config: weights of the method \"%.60s\" are not supported (f32, f16 and bf16 "
+        "are, and quantised ones in GGUF files)",
+        cJSON_IsString(method) ? method->valuestring : "?");
+}
+
 static enum status check_key(const cJSON *item, const struct arch *arch)
 {
     char value[80] = "...";
     const struct key_row *row = find(item->string);
     if (cJSON_IsNull(item) || (row && is_read(row->use, arch)))
         return ST_OK;
+    if (strcmp(item->string, "quantization_config") == 0)
+        return refuse_quantization(item);
     /* too long for value: cJSON says no, and no harmless value is that long */
     if (!cJSON_PrintPreallocated((cJSON *)item, value, (int)sizeof value, false))
         memcpy(value, "...", 4);

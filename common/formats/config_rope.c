@@ -7,8 +7,10 @@
 #include "common/formats/config_json.h"
 #include "common/formats/json_get.h"
 
-/* Those that a type does not use are passed over, as transformers does. */
+/* Those that a type does not use are passed over, as transformers does; it reads no attn_factor in
+ * any type, which other programs write. */
 static const char *const scaling_keys[] = {
+    "attn_factor",
     "type",
     "rope_type",
     "rope_theta",
@@ -64,7 +66,7 @@ static enum status read_type(enum rope_type *out, const cJSON *obj, const char *
          where, type);
 }
 
-double config_yarn_mscale(double factor, double mscale)
+double rope_yarn_mscale(double factor, double mscale)
 {
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
@@ -87,9 +89,9 @@ static enum status read_yarn(struct rope_config *rope, const cJSON *obj, int32_t
         rope->attention_factor = attention;
     else if (mscale > 0 && mscale_all > 0)
         rope->attention_factor =
-            config_yarn_mscale(rope->factor, mscale) / config_yarn_mscale(rope->factor, mscale_all);
+            rope_yarn_mscale(rope->factor, mscale) / rope_yarn_mscale(rope->factor, mscale_all);
     else
-        rope->attention_factor = config_yarn_mscale(rope->factor, 1);
+        rope->attention_factor = rope_yarn_mscale(rope->factor, 1);
     return ST_OK;
 }
 
@@ -98,8 +100,8 @@ static enum status read_scaling(struct rope_config *rope, const cJSON *root, con
 {
     if (!cJSON_IsObject(obj))
         FAIL(ST_FORMAT, "%s must be an object", where);
+    TRY(read_type(&rope->type, obj, where)); /* first: another type has other keys */
     TRY(check_keys(obj, where));
-    TRY(read_type(&rope->type, obj, where));
     if (rope->type == ROPE_PLAIN)
         return ST_OK;
     if (rope->type != ROPE_YARN)

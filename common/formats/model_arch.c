@@ -69,7 +69,8 @@ static const struct arch archs[] = {
      .tensor = mixtral_tensors,
      .window = WINDOW_ALL,
      .experts = EXPERTS_MIXTRAL,
-     .default_theta = 1e6},
+     .default_theta = 1e6,
+     .default_eps = 1e-5},
     {.name = "Qwen3MoeForCausalLM",
      .model_type = "qwen3_moe",
      .tensor = llama_tensors,
@@ -110,6 +111,14 @@ const struct arch *arch_find(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(archs); i++)
         if (strcmp(archs[i].name, name) == 0)
+            return &archs[i];
+    return NULL;
+}
+
+const struct arch *arch_of_type(const char *model_type)
+{
+    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
+        if (strcmp(archs[i].model_type, model_type) == 0)
             return &archs[i];
     return NULL;
 }

@@ -23,9 +23,17 @@ void model_config_init(struct model_config *mc)
                                     .truncate = true};
 }
 
-static enum status read_arch(struct model_config *mc, const cJSON *root)
+/* Without "architectures" the model_type says it. */
+static enum status find_arch(struct model_config *mc, const cJSON *root, const char *type)
 {
     const cJSON *list = json_member(root, "architectures");
+    if (!list && type)
+        mc->arch = arch_of_type(type);
+    if (!list && mc->arch)
+        return ST_OK;
+    if (!list && type)
+        FAIL(ST_UNSUPPORTED, "the model_type \"%.60s\" is not supported (%s are)", type,
+             arch_names());
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 1 || !cJSON_IsString(list->child))
         FAIL(ST_FORMAT, "architectures must be a list of one name");
     mc->arch = arch_find(list->child->valuestring);
@@ -36,13 +44,21 @@ static enum status read_arch(struct model_config *mc, const cJSON *root)
     if (!mc->arch)
         FAIL(ST_UNSUPPORTED, "the architecture %.100s is not supported (%s are)",
              list->child->valuestring, arch_names());
-    const char *type = mc->arch->model_type;
+    return ST_OK;
+}
+
+static enum status read_arch(struct model_config *mc, const cJSON *root)
+{
+    const char *type = NULL;
     TRY(json_string(root, "model_type", &type));
-    if (strcmp(type, mc->arch->model_type) != 0)
+    TRY(find_arch(mc, root, type));
+    if (type && strcmp(type, mc->arch->model_type) != 0)
         FAIL(ST_UNSUPPORTED, "model_type \"%.60s\" does not belong to %s (\"%s\" does)", type,
              mc->arch->name, mc->arch->model_type);
     if (mc->arch->default_theta > 0)
         mc->rope.theta = mc->arch->default_theta;
+    if (mc->arch->default_eps > 0)
+        mc->eps = mc->arch->default_eps;
     return ST_OK;
 }
 
@@ -190,11 +206,15 @@ static enum status read_dtype(struct model_config *mc, const cJSON *root, const 
     return ST_OK;
 }
 
+/* An id that the vocabulary does not have is never sampled: it ends nothing. */
 static enum status add_eos(struct model_config *mc, const cJSON *item)
 {
-    uint64_t id;
-    if (!json_is_u53(item, &id) || id >= (uint64_t)mc->vocab)
-        FAIL(ST_RANGE, "an eos_token_id is no token of the vocabulary (0 .. %d)", mc->vocab - 1);
+    uint64_t id = UINT64_MAX;
+    bool none = cJSON_IsNumber(item) && item->valuedouble == -1;
+    if (!none && !json_is_u53(item, &id))
+        FAIL(ST_RANGE, "an eos_token_id is no id of a token");
+    if (id >= (uint64_t)mc->vocab)
+        return ST_OK;
     if (mc->n_eos == MAX_STOP_IDS)
         FAIL(ST_RANGE, "more than %d eos_token_ids", MAX_STOP_IDS);
     mc->eos_id[mc->n_eos++] = (int32_t)id;
@@ -231,6 +251,14 @@ enum status model_config_check(const struct model_config *mc)
     return ST_OK;
 }
 
+static enum status read_bos(struct model_config *mc, const cJSON *root)
+{
+    TRY(json_i32(root, "bos_token_id", -1, INT32_MAX, &mc->bos_id));
+    if (mc->bos_id >= mc->vocab)
+        mc->bos_id = -1;
+    return ST_OK;
+}
+
 static enum status read_config(struct model_config *mc, const cJSON *root)
 {
     if (!cJSON_IsObject(root))
@@ -248,7 +276,7 @@ static enum status read_config(struct model_config *mc, const cJSON *root)
     TRY(read_dtype(mc, root, "torch_dtype"));
     TRY(read_dtype(mc, root, "dtype"));
     TRY(read_eos(mc, root));
-    TRY(json_i32(root, "bos_token_id", -1, mc->vocab - 1, &mc->bos_id));
+    TRY(read_bos(mc, root));
     return model_config_check(mc);
 }
 

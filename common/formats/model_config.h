@@ -89,6 +89,7 @@ struct arch {
     enum window_rule window;
     enum expert_rule experts;
     double default_theta;   /* when config.json has no rope_theta; 0: 10000 */
+    double default_eps;     /* when config.json has no rms_norm_eps; 0: 1e-6 */
     int32_t default_d_head; /* when config.json has no head_dim; 0: hidden / heads */
 };
 
@@ -164,6 +165,7 @@ MUST_CHECK enum status model_config_load(struct model_config *out, const char *p
 
 /* NULL when it is not known. */
 const struct arch *arch_find(const char *name);
+const struct arch *arch_of_type(const char *model_type);
 /* Why an architecture that is known by name is not supported; NULL: nothing is known of it. */
 const char *arch_refusal(const char *name);
 /* "LlamaForCausalLM, ..." */
@@ -179,6 +181,10 @@ bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t l
 int32_t model_n_sparse(const struct model_config *mc);
 /* 0: the layer sees everything. */
 int32_t model_window(const struct model_config *mc, int32_t layer);
+
+/* Growth of the attention's temperature with the stretch of the context (YaRN, Peng et al. 2023,
+ * eq. 22); 1 where the factor does not stretch. */
+double rope_yarn_mscale(double factor, double mscale);
 
 /* "linear", ... */
 const char *rope_type_name(enum rope_type t);

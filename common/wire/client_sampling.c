@@ -76,7 +76,7 @@ enum status sampling_decode(struct msg_sampling *s, const Ingot__Sampling *m, st
     for (size_t i = 0; i < m->n_logit_bias; i++) {
         bias[i] = (struct logit_bias){m->logit_bias[i]->id, m->logit_bias[i]->bias};
         if (!m->logit_bias[i]->has_id)
-            FAIL_FIELD("sampling.logit_bias.id", ST_FORMAT, "logit_bias[%zu] has no id", i);
+            FAIL_FIELD("sampling.logit_bias.id", ST_RANGE, "logit_bias[%zu] has no id", i);
         if (!(bias[i].bias >= -100.0f && bias[i].bias <= 100.0f))
             FAIL_FIELD("sampling.logit_bias.bias", ST_RANGE,
                        "logit_bias of token %d is %g: it must be between -100 and 100", bias[i].id,

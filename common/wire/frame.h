@@ -15,7 +15,7 @@
 
 #include "common/status.h"
 
-enum { FRAME_HEADER = 12, WIRE_MAJOR = 1, WIRE_MINOR = 0 };
+enum { FRAME_HEADER = 12, WIRE_MAJOR = 1, WIRE_MINOR = 1 };
 
 struct frame {
     uint16_t type;

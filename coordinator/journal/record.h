@@ -2,7 +2,8 @@
  * check, n bytes.  check is a hash over the record's number in the file, its type and its bytes, so
  * a changed, lost or moved record is seen.  All numbers are little-endian.
  *
- * header:  u32 JOURNAL_VERSION, u64 wall clock (us since 1970), text build, sched_config
+ * header:  u32 version (1: the logit bias came behind the penalties, stop strings ended before
+ *          min_new), u64 wall clock (us since 1970), text build, sched_config
  * live:    one per live sequence at the start of the file: request, its known tokens
  * state:   u32 number of live records before it, then sched_save's bytes
  * submit:  request

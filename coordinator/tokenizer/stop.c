@@ -134,7 +134,7 @@ enum status stop_push(struct stop_stream *s, const char *text, size_t n, struct 
     for (size_t i = 0; i < n; i++) {
         s->state = nodes[s->state].next[(unsigned char)text[i]];
         const struct stop_node *node = &nodes[s->state];
-        bool hit = node->match >= 0;
+        bool hit = node->match >= 0 && !s->asleep;
         size_t keep = hit ? (s->include ? 0 : s->set->lengths[node->match]) : node->depth;
         size_t pending = held + i + 1;
         if (!hit && i + 1 < n)

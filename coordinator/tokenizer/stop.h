@@ -33,6 +33,7 @@ void stop_set_destroy(struct stop_set *s);
 struct stop_stream {
     const struct stop_set *set; /* NULL: nothing stops */
     bool include;               /* the stop string itself is let through */
+    bool asleep;                /* the text that is pushed now ends no match */
     bool done;                  /* a stop string matched; later text is dropped */
     uint16_t state;             /* of the automaton; what is held back is the text of this state */
     int32_t matched;            /* index of the string that matched; meaningful when done */

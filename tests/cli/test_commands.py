@@ -2,9 +2,11 @@
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 
+import gguf
 from cli_tools import BIN, INGOT, Terminal, ingot, ok
 import tap
 import temp_dir
@@ -158,6 +160,37 @@ def errors_say_where_a_model_comes_from():
             p = ingot(*args)
             assert p.returncode == 1 and "HuggingFace layout" in p.stderr, (args, p)
             assert not re.search(r"\.c:\d|not_found", p.stderr) and len(p.stderr.splitlines()) == 1, (args, p)
+
+
+def foreign_gguf(folder):
+    """A model of an architecture and a tokenizer that nothing here knows."""
+    path = os.path.join(folder, "foreign.gguf")
+    w = gguf.GGUFWriter(path, "wavelet")
+    w.add_tokenizer_model("syllables")
+    w.add_token_list(["a", "b"])
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    return path
+
+
+@tap.case
+def the_reason_why_a_model_is_not_served():
+    """In the last line and in the JSON, of the coordinator's refusal and of a worker's."""
+    with temp_dir.folder() as folder:
+        no_weights = os.path.join(folder, "no-weights")
+        shutil.copytree(DEMO, no_weights)
+        for f in os.listdir(no_weights):
+            if f.endswith(".safetensors"):
+                os.remove(os.path.join(no_weights, f))
+        for path, said in ((foreign_gguf(folder), 'the architecture "wavelet" is not supported'),
+                           (no_weights, "has neither model.safetensors nor")):
+            for tp in ("1", "2"):
+                p = ingot("run", path, "--prompt", "a", "--json", "--tp", tp)
+                assert p.returncode == 1 and said in p.stderr.splitlines()[-1], p
+                e = json.loads(p.stdout)
+                assert e["type"] == "error" and said in e["detail"], e
 
 
 @tap.case

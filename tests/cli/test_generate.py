@@ -83,7 +83,7 @@ def sampling_options():
         other = ask(c, *MESSAGE, *GREEDY, "--max-tokens", "1", "--logit-bias", f"{first}=-100")[1]["ids"][0]
         assert other != first
         ended = ask(c, *MESSAGE, *GREEDY, "--stop-id", str(first))
-        assert ended[-1]["reason"] == "eos" and ended[-1]["samples"][0]["stop_id"] == first
+        assert ended[-1]["reason"] == "stop" and ended[-1]["samples"][0]["stop_id"] == first
 
 
 @tap.case

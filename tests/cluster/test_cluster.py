@@ -9,7 +9,7 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import tap  # noqa: E402
 from cluster import BIN, DEMO, Cluster, Parts, children, model  # noqa: E402
-from ingot_client import HEADER, Answer, pack  # noqa: E402
+from ingot_client import HEADER, TYPES, Answer, pack  # noqa: E402
 
 MODEL = model("stories260K") or DEMO
 STOPPED, ENDED_BEFORE, UNKNOWN = 1, 2, 3  # CancelResult
@@ -223,11 +223,20 @@ def stop_strings_and_limits():
         by_id = client.generate(text=b"Once upon a time", max_tokens=60,
                                 sampling={**GREEDY, "stop_token_id": [full.ids[0][7]]})
         first = full.ids[0].index(full.ids[0][7])
-        assert by_id.reason() == "eos" and by_id.ids[0] == full.ids[0][:first + 1]
+        assert by_id.reason() == "stop" and by_id.ids[0] == full.ids[0][:first + 1]
         assert by_id.finish.sample[0].stop_id == full.ids[0][7]
+        assert not by_id.finish.sample[0].matched_stop
         held = client.generate(text=b"Once upon a time", max_tokens=60,
                                sampling={**GREEDY, "stop_token_id": [full.ids[0][7]], "min_tokens": 20})
         assert len(held.ids[0]) >= 20 and full.ids[0][7] not in held.ids[0][:20]
+        # a stop string counts where it ends behind the first min_tokens tokens
+        n = len(cut.ids[0])
+        for min_tokens, ends in ((n - 1, True), (n, False)):
+            late = client.generate(text=b"Once upon a time", max_tokens=n + 3, stop=[stop],
+                                   sampling={**GREEDY, "min_tokens": min_tokens})
+            assert (late.reason() == "stop") == ends, (min_tokens, late.reason())
+            assert late.text[0] == (text[:text.index(stop)] if ends else text[:len(late.text[0])])
+            assert len(late.ids[0]) == (n if ends else n + 3)
 
 
 @tap.case
@@ -254,6 +263,7 @@ def refusals_name_what_is_wrong():
             (dict(text=b"x", model="other"), "no model of that name", "model"),
             (dict(text=b"x", n=16), "queues at most 8", "n"),
             (dict(text=b"x", sampling={"logit_bias": [{"id": vocab, "bias": 1}]}), "logit_bias", "sampling.logit_bias.id"),
+            (dict(text=b"x", sampling={"logit_bias": [{"bias": 1}]}), "has no id", "sampling.logit_bias.id"),
             (dict(text=b"x", sampling={"logit_bias": [{"id": 1, "bias": 101}]}), "logit_bias", "sampling.logit_bias.bias"),
             (dict(text=b"x", sampling={"stop_token_id": [vocab + 7]}), "stop token", "sampling.stop_token_id"),
             (dict(text=b"x", stop=[b""]), "stop[0]", "stop"),
@@ -272,6 +282,8 @@ def refusals_name_what_is_wrong():
             assert a.error and a.error[0] == "Rejected", (fields, a.finish)
             assert word in a.error[1].detail and not a.error[1].retryable, a.error[1]
             assert a.error[1].field == field, a.error[1]
+            assert a.error[1].code == (3 if field.endswith("json") or "UTF-8" in word else
+                                       12 if field == "model" else 4), a.error[1]
         assert client.generate(text=b"x", max_tokens=2).finish
 
 
@@ -285,7 +297,7 @@ def rubbish_is_survived():
         good = pack("Generate", request_id="x", text=b"hi", max_tokens=1)
         bad.send_raw(pack("Ping", request_id="p"))
         name, m = bad.recv()
-        assert name == "Error" and "Hello" in m.detail
+        assert name == "Error" and "Hello" in m.detail and m.request == TYPES["PING"]
         bad.send("Hello", major_min=7, major_max=9)
         name, m = bad.recv()
         assert name == "Error" and "protocol" in m.detail
@@ -294,7 +306,7 @@ def rubbish_is_survived():
                      HEADER.pack(b"INGT", 1, 0, 64, 0)):
             bad.send_raw(data)
             name, m = bad.recv()
-            assert name == "Error" and m.detail, (data, name)
+            assert name == "Error" and m.detail and not m.HasField("request"), (data, name)
         bad.send("Hello", major_min=1, major_max=1)
         assert bad.recv()[0] == "Welcome"
         for _ in range(500):
@@ -326,6 +338,27 @@ def tokenize_detokenize_template():
         assert name == "Error" and m.field == "id", (name, m)
         a = client.generate(chat={"turn": [{"role": "user"}, {"json": b"{bad json"}]}, max_tokens=3)
         assert a.error and a.error[1].code == 3, a.error
+
+
+@tap.case
+def errors_name_the_request_that_they_answer():
+    """A refused Cancel and a refused Tokenize with the id of a running Generate do not end it."""
+    with Parts(MODEL) as c:
+        client = c.clients[0]
+        client.send("Generate", request_id="r", text=b"Once", max_tokens=64, sampling=GREEDY)
+        client.send("Cancel", request_id="r", tenant=b"another one")
+        client.send("Tokenize", request_id="r", text=b"\xff")
+        client.send("Generate", text=b"without an id")
+        refused, end = [], None
+        while end is None or len(refused) < 3:
+            name, m = client.recv()
+            if name == "Error":
+                refused.append((m.request, m.request_id, m.field))
+            elif name == "Finish":
+                end = m
+        assert sorted(refused) == sorted([(TYPES["CANCEL"], "r", "tenant"), (TYPES["TOKENIZE"], "r", "text"),
+                                          (TYPES["GENERATE"], "", "request_id")]), refused
+        assert end.completion_tokens == 64, end
 
 
 @tap.case

@@ -13,8 +13,8 @@ static char output[65536];
 
 /* For a build with AddressSanitizer: a leak is a failure, but for what Open MPI keeps. */
 #define SANITIZER                                                                                  \
-    "LSAN_OPTIONS=suppressions=" INGOT_SOURCE_DIR                                                  \
-    "/tests/coll/lsan.supp:print_suppressions=0 ASAN_OPTIONS=fast_unwind_on_malloc=0:malloc_context_size=10"
+    "LSAN_OPTIONS=suppressions=" INGOT_SOURCE_DIR "/tests/coll/lsan.supp:print_suppressions=0 "    \
+    "ASAN_OPTIONS=fast_unwind_on_malloc=0:malloc_context_size=10"
 
 /* Runs `mpirun -np world ranks args`; returns its exit code and fills output. */
 static int mpirun(int world, const char *flags, const char *args)

@@ -198,8 +198,12 @@ Test(config, eos_ids)
     cr_assert(mc.n_eos == 2 && mc.eos_id[0] == 5 && mc.eos_id[1] == 6);
     must(parse(LLAMA, "{\"eos_token_id\":7}", "{\"temperature\":0.6}", &mc), "none there");
     cr_assert(mc.n_eos == 1 && mc.eos_id[0] == 7);
-    cr_assert_eq(parse(LLAMA, "{}", "{\"eos_token_id\":100}", &mc), ST_RANGE);
+    cr_assert_eq(parse(LLAMA, "{}", "{\"eos_token_id\":1.5}", &mc), ST_RANGE);
     cr_assert_not_null(strstr(status_text(), "generation_config.json: an eos_token_id"));
+    /* ids that no token has end nothing */
+    mc = good(LLAMA, "{\"eos_token_id\":[-1,7,100,128009],\"bos_token_id\":128000}");
+    cr_assert(mc.n_eos == 1 && mc.eos_id[0] == 7 && mc.bos_id == -1);
+    cr_assert_eq(good(LLAMA, "{\"eos_token_id\":-1}").n_eos, 0);
     cr_assert_eq(parse(LLAMA, "{}", "[]", &mc), ST_FORMAT);
 }
 
@@ -298,7 +302,9 @@ static const struct {
     enum status st;
     const char *text;
 } bad[] = {
-    {LLAMA, "{\"architectures\":\"-\"}", ST_FORMAT, "architectures must be"},
+    {LLAMA, "{\"architectures\":\"-\",\"model_type\":\"-\"}", ST_FORMAT, "architectures must be"},
+    {LLAMA, "{\"architectures\":\"-\",\"model_type\":\"gpt2\"}", ST_UNSUPPORTED,
+     "the model_type \"gpt2\" is not supported"},
     {LLAMA, "{\"architectures\":[]}", ST_FORMAT, "architectures must be"},
     {LLAMA, "{\"architectures\":[\"GPT2LMHeadModel\"]}", ST_UNSUPPORTED,
      "GPT2LMHeadModel is not supported (LlamaForCausalLM"},
@@ -318,7 +324,7 @@ static const struct {
     {LLAMA, "{\"rms_norm_eps\":-1}", ST_RANGE, "rms_norm_eps"},
     {LLAMA, "{\"tie_word_embeddings\":1}", ST_FORMAT, "tie_word_embeddings must be true or false"},
     {LLAMA, "{\"eos_token_id\":[1,2.5]}", ST_RANGE, "eos_token_id"},
-    {LLAMA, "{\"eos_token_id\":-1}", ST_RANGE, "eos_token_id"},
+    {LLAMA, "{\"eos_token_id\":-2}", ST_RANGE, "eos_token_id"},
     {QWEN3MOE, "{\"num_experts\":\"-\"}", ST_FORMAT, "num_experts is missing"},
     {MIXTRAL, "{\"num_local_experts\":\"-\"}", ST_FORMAT, "num_local_experts is missing"},
     {QWEN3MOE, "{\"num_experts\":0}", ST_RANGE, "num_experts is 0"},
@@ -345,7 +351,8 @@ static const struct {
     {LLAMA, "{\"logit_scale\":0.0625}", ST_UNSUPPORTED, "logit_scale = 0.0625"},
     {LLAMA, "{\"final_logit_softcapping\":30}", ST_UNSUPPORTED, "final_logit_softcapping = 30"},
     {LLAMA, "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", ST_UNSUPPORTED,
-     "quantization_config"},
+     "quantization_config: weights of the method \"gptq\" are not supported"},
+    {LLAMA, "{\"quantization_config\":{\"bits\":4}}", ST_UNSUPPORTED, "of the method \"?\""},
     {LLAMA, "{\"auto_map\":{\"AutoModel\":\"x.Y\"}}", ST_UNSUPPORTED, "auto_map"},
     {LLAMA, "{\"is_causal\":false}", ST_UNSUPPORTED, "is_causal = false"},
     {LLAMA, "{\"sliding_window\":16}", ST_UNSUPPORTED, "sliding_window = 16"},
@@ -376,7 +383,7 @@ static const struct {
     {LLAMA, "{\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}", ST_UNSUPPORTED,
      "type \"dynamic\" is not supported"},
     {LLAMA, "{\"rope_scaling\":{\"type\":\"mrope\",\"mrope_section\":[1]}}", ST_UNSUPPORTED,
-     "rope_scaling.mrope_section"},
+     "the type \"mrope\" is not supported"},
     {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\"}}", ST_FORMAT, "factor is missing"},
     {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}}", ST_RANGE, "factor is 0"},
     {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"rope_type\":\"yarn\",\"factor\":2}}",
@@ -417,6 +424,24 @@ Test(config, harmless_values_pass)
                 "\"pretraining_tp\":2,\"attention_dropout\":0.1,\"logit_scale\":1,"
                 "\"rope_interleaved\":false,\"something_new\":null,\"use_cache\":true,"
                 "\"initializer_range\":0.02,\"transformers_version\":\"9\",\"pad_token_id\":-1}");
+    good(LLAMA, "{\"bias\":false,\"activation\":\"swiglu\",\"type_vocab_size\":2,"
+                "\"parallel_attn\":false,\"num_experts_per_tok\":0,\"num_experts\":0}");
+    good(QWEN3, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,\"attn_factor\":0.87,"
+                "\"original_max_position_embeddings\":32}}");
+}
+
+Test(config, the_model_type_stands_in_for_architectures)
+{
+    struct model_config mc = good(QWEN2, "{\"architectures\":\"-\"}");
+    cr_assert_str_eq(mc.arch->name, QWEN2);
+    mc = good(QWEN3MOE, "{\"architectures\":null}");
+    cr_assert_str_eq(mc.arch->name, QWEN3MOE);
+}
+
+Test(config, default_eps)
+{
+    cr_assert_eq(good(LLAMA, "{\"rms_norm_eps\":\"-\"}").eps, 1e-6);
+    cr_assert_eq(good(MIXTRAL, "{\"rms_norm_eps\":\"-\"}").eps, 1e-5);
 }
 
 Test(config, bad_text)

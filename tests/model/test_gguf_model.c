@@ -235,12 +235,23 @@ Test(gguf_model, keys_that_are_wrong)
         {"llama.expert_count", 8, ST_FORMAT, "llama.expert_used_count is missing"},
         {"llama.logit_scale", 2, ST_UNSUPPORTED, "llama.logit_scale is not understood"},
         {"split.count", 2, ST_FORMAT, "no split.no"},
-        {"tokenizer.ggml.eos_token_id", 104, ST_RANGE, "tokenizer.ggml.eos_token_id is 104"},
         {"general.architecture", 1, ST_FORMAT, "general.architecture"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         refused_recipe((struct gguf_recipe){.key = rows[i].key, .value = rows[i].value}, rows[i].st,
                        rows[i].says);
+}
+
+/* No token has them: they are never sampled. */
+Test(gguf_model, ids_beyond_the_vocabulary)
+{
+    struct model_config mc;
+    const char *path =
+        gguf_make(golden_dir("llama-gqa"),
+                  &(struct gguf_recipe){.key = "tokenizer.ggml.eos_token_id", .value = UINT32_MAX});
+    must(model_config_load(&mc, path), path);
+    cr_assert(mc.n_eos == 1 && mc.eos_id[0] != -1);
+    unlink(path);
 }
 
 Test(gguf_model, things_that_are_missing_or_too_many)

@@ -191,8 +191,8 @@ static enum status run_edit(struct backend *be, const struct op_case *c, int32_t
     for (int32_t r = 0; r < n; r++) {
         start[r + 1] = start[r];
         for (int32_t i = 0; i < n_edits(c, first + r); i++, start[r + 1] += EDIT_WORDS) {
-            struct logit_edit edit = {edit_id(first + r, i), 1.5f + in_f32(22, first + r, i),
-                                      in_f32(23, first + r, i)};
+            struct logit_edit edit = {edit_id(first + r, i), in_f32(24, first + r, i),
+                                      1.5f + in_f32(22, first + r, i), in_f32(23, first + r, i)};
             memcpy(words + start[r + 1], &edit, sizeof edit);
         }
     }
@@ -217,8 +217,9 @@ static void ref_edit(const struct op_case *c, double *out, double *bound)
             if (col < 0 || col >= c->n)
                 continue;
             double *l = &out[at_of(r, c->n, col)], m = 1.5f + in_f32(22, r, i);
+            *l += in_f32(24, r, i);
             *l = (*l > 0 ? *l / m : *l * m) + in_f32(23, r, i);
-            bound[at_of(r, c->n, col)] = 80 * EPS;
+            bound[at_of(r, c->n, col)] = 160 * EPS;
         }
     }
 }

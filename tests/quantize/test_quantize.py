@@ -89,6 +89,29 @@ def f32_is_the_same_model():
         assert sorted(a.keys) == sorted(b.keys) and sorted(a.tensors) == sorted(b.tensors)
 
 
+def with_rope(name, **scaling):
+    """The wide model under another rope_scaling."""
+    folder = DIR / name
+    shutil.copytree(wide(), folder)
+    c = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(c | {"rope_scaling": scaling}))
+    return folder
+
+
+@tap.case
+def stretched_rope():
+    """A factor of YaRN below 1 leaves the attention as it is; GGUF has no key for truncate false."""
+    for factor in (4.0, 0.5):
+        m = with_rope(f"yarn-{factor}", rope_type="yarn", factor=factor, original_max_position_embeddings=64)
+        _, summary = quantize(m, "yarn.gguf", "f32", "--text", TEXT, "--text-tokens", "300")
+        q = summary["quality"]
+        assert abs(q["kl_mean"]) < 1e-9 and q["same_top"] == 1, (factor, q)
+    m = with_rope("yarn-real", rope_type="yarn", factor=4.0, original_max_position_embeddings=64, truncate=False)
+    out = DIR / "yarn-real.gguf"
+    p = ingot("quantize", m, out, "--type", "f32")
+    assert p.returncode == 3 and "truncate" in p.stderr and not out.exists(), (p.returncode, p.stderr)
+
+
 @tap.case
 def as_the_public_converter_writes_it():
     """stories260K's model.gguf comes from llama.cpp's converter."""

@@ -94,6 +94,28 @@ Test(stop, holds_back_and_lets_go)
     stop_set_destroy(set);
 }
 
+/* What ended while the stream slept stops nothing; what ends later does, also when it began then. */
+Test(stop, asleep)
+{
+    static const char *const list[] = {"ab", "bcd"};
+    struct stop_set *set = set_of(list, 2);
+    struct stop_stream s = {.set = set, .asleep = true};
+    struct text_buf out = {0};
+    cr_assert_eq(stop_push(&s, "xabc", 4, &out), ST_OK);
+    cr_assert(!s.done && out.len == 2 && memcmp(out.data, "xa", 2) == 0);
+    s.asleep = false;
+    cr_assert_eq(stop_push(&s, "de", 2, &out), ST_OK);
+    cr_assert(s.done && s.matched == 1 && out.len == 2);
+    text_buf_free(&out);
+    s = (struct stop_stream){.set = set, .asleep = true};
+    cr_assert_eq(stop_push(&s, "ab", 2, &out), ST_OK);
+    s.asleep = false;
+    cr_assert_eq(stop_push(&s, "ab", 2, &out), ST_OK);
+    cr_assert(s.done && s.matched == 0 && out.len == 2 && memcmp(out.data, "ab", 2) == 0);
+    text_buf_free(&out);
+    stop_set_destroy(set);
+}
+
 Test(stop, without_a_set_all_passes)
 {
     struct stop_stream s = {0};

@@ -473,7 +473,7 @@ static int penalty_plans(struct draft *plans)
     o->n_stop_ids = plans[0].p.n_stop_ids = 1;
     plans[0].stop_ids[0] = 49;
     o->n_bias = plans[0].p.n_bias = 2;
-    plans[0].bias[0] = (struct logit_bias){10, 1.5f};
+    plans[0].bias[0] = (struct logit_bias){10, -1.5f};
     plans[0].bias[1] = (struct logit_bias){30, -3.0f};
     add_seq(&plans[0], 70, 0, 2, 0, 1, 0, WANT_NONE);
     add_seq(&plans[1], 70, 2, 2, 0, 0, 0, WANT_LAST);
@@ -486,8 +486,9 @@ static int penalty_plans(struct draft *plans)
     return 5;
 }
 
-static float penalised(float l, float mul, float add)
+static float penalised(float l, float bias, float mul, float add)
 {
+    l += bias;
     return (l > 0 ? l / mul : l * mul) + add;
 }
 
@@ -503,11 +504,11 @@ Test(edits, penalties_biases_and_stop_ids, .init = set_up, .fini = tear_down)
         for (int i = 0; i < VOCAB; i++) {
             float l = (float)i - 9.5f;
             if (i == 7 || i == 8)
-                l = penalised(l, 2.0f, 0.0f); /* in the prompt only */
+                l = penalised(l, 0.0f, 2.0f, 0.0f); /* in the prompt only */
             if (i == 9)
-                l = penalised(l, 2.0f, -0.75f); /* in both: once in the output */
+                l = penalised(l, 0.0f, 2.0f, -0.75f); /* in both: once in the output */
             if (i == 10)
-                l = penalised(l, 2.0f, -1.0f + 1.5f);
+                l = penalised(l, -1.5f, 2.0f, -1.0f); /* negative by its bias */
             if (i == 30)
                 l += -3.0f;
             if (i == 49)

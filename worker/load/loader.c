@@ -208,15 +208,27 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* Tensors that carry nothing more: RoPE frequencies as old checkpoints save them, their divisors,
- * which the configuration holds, and the copy of the embedding that some checkpoints with a tied
- * head keep. */
+/* Tensors that carry nothing more: RoPE frequencies as old checkpoints save them, and their
+ * divisors, which the configuration holds. */
 static bool carries_nothing(const struct loader *ld, const char *name)
 {
-    const char *head = ld->mc.arch->tensor[TN_HEAD].name;
     bool divisors = ld->mc.rope.type == ROPE_DIVISORS && strcmp(name, "rope_freqs.weight") == 0;
-    return ends_with(name, ".rotary_emb.inv_freq") || divisors ||
-           (ld->mc.tied && strcmp(name, head) == 0);
+    return ends_with(name, ".rotary_emb.inv_freq") || divisors;
+}
+
+/* The copy of the embedding that some checkpoints with a tied head keep.  Where it differs, the
+ * configuration and the file disagree about the head. */
+static enum status check_tied_head(const struct loader *ld, const struct stored_tensor *head)
+{
+    const char *name = ld->mc.arch->tensor[TN_EMBED].name;
+    struct stored_tensor embed;
+    if (find(ld, name, &embed) < loader_count(ld) && embed.dtype == head->dtype &&
+        embed.n_bytes == head->n_bytes && memcmp(embed.data, head->data, head->n_bytes) == 0)
+        return ST_OK;
+    FAIL(ST_UNSUPPORTED,
+         "tie_word_embeddings is true, but %s is not %s: with tie_word_embeddings false in "
+         "config.json the model uses its own head",
+         head->name, name);
 }
 
 enum status loader_check_used(const struct loader *ld)
@@ -224,7 +236,9 @@ enum status loader_check_used(const struct loader *ld)
     struct stored_tensor t;
     for (size_t i = 0; i < loader_count(ld); i++) {
         loader_get(ld, i, &t);
-        if (!ld->used[i] && !carries_nothing(ld, t.name))
+        if (!ld->used[i] && ld->mc.tied && strcmp(t.name, ld->mc.arch->tensor[TN_HEAD].name) == 0)
+            TRY(check_tied_head(ld, &t));
+        else if (!ld->used[i] && !carries_nothing(ld, t.name))
             FAIL(ST_UNSUPPORTED,
                  "the model has the tensor %s, which %s with this configuration does not use",
                  t.name, ld->mc.arch->name);

@@ -1,6 +1,5 @@
 #include "worker/quantize/keys.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,8 +71,10 @@ static enum status put_scaling(const struct arch_keys *a, const struct rope_conf
     if (rope->type == ROPE_LINEAR)
         return ST_OK;
     TRY(put_int(a, "rope.scaling.original_context_length", (int32_t)rope->original_ctx));
+    if (!rope->truncate)
+        FAIL(ST_UNSUPPORTED, "YaRN with truncate false cannot be said in GGUF");
     TRY(put_float(a, "rope.scaling.attn_factor",
-                  rope->attention_factor / (0.1 * log(rope->factor) + 1)));
+                  rope->attention_factor / rope_yarn_mscale(rope->factor, 1)));
     TRY(put_float(a, "rope.scaling.yarn_beta_fast", rope->beta_fast));
     return put_float(a, "rope.scaling.yarn_beta_slow", rope->beta_slow);
 }

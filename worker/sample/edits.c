@@ -15,7 +15,7 @@ struct slot {
 struct edit {
     int32_t id;
     uint32_t n_output; /* occurrences in the output */
-    float mul, add;
+    float bias, mul, add;
 };
 
 struct edits {
@@ -157,7 +157,7 @@ static void list_row(struct edits *e, const struct step_seq *seq, int32_t slot)
     for (int32_t k = 0; k < t->n_bias; k++) {
         struct edit *d = touch(e, t->bias[k].id);
         if (d)
-            d->add += t->bias[k].bias;
+            d->bias += t->bias[k].bias;
     }
     if (seq->len - seq->n_prompt >= (int64_t)sp->min_new)
         return;
@@ -180,7 +180,7 @@ static int64_t list(struct edits *e, const struct step *s, int64_t first, struct
         list_row(e, step_seq(s, slot), slot);
         for (int32_t k = 0; k < e->n_list; k++, n++) {
             const struct edit *d = &e->list[k];
-            struct logit_edit edit = {d->id, d->mul, d->add};
+            struct logit_edit edit = {d->id, d->bias, d->mul, d->add};
             _Static_assert(sizeof edit == EDIT_WORDS * sizeof(int32_t), "uploaded as words");
             if (n < first || n >= end)
                 continue;

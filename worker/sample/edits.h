@@ -3,10 +3,10 @@
  * driven by the same plans as worker/step on every rank, and applies on each rank the edits of its
  * own vocabulary share.
  *
- * The logit l of an id becomes (l > 0 ? l / mul : l * mul) + add, with
+ * The logit l of an id becomes (m > 0 ? m / mul : m * mul) + add, m = l + its bias, with
  *   mul = repetition_penalty when the id occurs in prompt or output, else 1
- *   add = its bias - (presence_penalty + frequency_penalty * n) when it occurs n > 0 times in the
- *         output; -infinity for a stop id while the output has fewer than min_new tokens.
+ *   add = -(presence_penalty + frequency_penalty * n) when it occurs n > 0 times in the output;
+ *         -infinity for a stop id while the output has fewer than min_new tokens.
  *
  * Sources: Keskar et al. 2019 (CTRL) for the repetition penalty, the OpenAI API reference for the
  * others.  Called by the rank's main thread; all memory is taken by edits_create. */
