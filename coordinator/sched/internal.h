@@ -41,8 +41,9 @@ struct seq {
     enum seq_state state;
     bool front;    /* returned by a reset: goes before all that are not */
     bool admitted; /* FX_ADMITTED has been told */
-    int64_t rank;  /* smaller goes first; ties by round, then by arrival */
+    int64_t rank;  /* smaller goes first; ties by round, then by ticket */
     uint64_t arrival;
+    uint64_t ticket;     /* its arrival; a pause gives it a new one */
     uint64_t round;      /* of its turn; 0 when planned by tokens */
     uint32_t n_rounds;   /* that its turn uses up */
     int32_t flow;        /* of its tenant and priority; -1 when planned by tokens */

@@ -305,12 +305,23 @@ static void expire(struct sched *s, uint64_t now_us, struct fx_list *out)
     }
 }
 
+/* A long step of inner parts of prompts alone: to wait for its end costs about c0, and whoever comes
+ * meanwhile is in the next step. */
+static bool is_long(const struct sched *s, const struct flight *f)
+{
+    const struct cost_load nothing = {0};
+    return f->load.n_decodes == 0 && f->n_want == 0 && cost_known(&s->cost) &&
+           cost_of(&s->cost, &f->load) >= LONG_STEP * cost_of(&s->cost, &nothing);
+}
+
 /* Does the step in flight sample a token that no device can feed to the next step?  A step planned
  * now would leave that sequence out, and every other step after it: half a batch each. */
 static bool must_wait(const struct sched *s)
 {
     if (s->n_flights == 0)
         return false;
+    if (timed(s) && is_long(s, &s->flights[s->n_flights - 1]))
+        return true;
     for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next) {
         const struct seq *q = &s->seqs[i];
         if (q->ahead > 0 && seq_todo(q) > 0 && !sample_on_device(&q->req.sp))

@@ -26,7 +26,7 @@ bool seq_before(const struct seq *a, const struct seq *b)
         return a->rank < b->rank;
     if (a->round != b->round)
         return a->round < b->round;
-    return a->arrival < b->arrival;
+    return a->ticket < b->ticket;
 }
 
 /* New entries mostly belong at the end, so the place is sought from there. */
@@ -68,7 +68,7 @@ int32_t seq_new(struct sched *s, const struct sched_req *r)
         .prev = -1,
         .next = -1,
     };
-    q->arrival = ++s->last_arrival;
+    q->arrival = q->ticket = ++s->last_arrival;
     turns_join(s, q);
     if (r->deadline_us)
         tree_insert(s, &s->deadlines, i);
