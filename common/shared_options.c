@@ -224,6 +224,10 @@ static const struct shared_row table[] = {
     {{.name = "die-with-parent", ROW(die_with_parent, OPT_FLAG),
       .help = "End when the process that started this one ends (Linux)."},
      .users = BOTH},
+    {{.name = "launch", ROW(launch, OPT_INT), .arg = "N", .def = "0", .min = 0, .max = 9e15,
+      .help = "The name by which the coordinator tells its supervisor of this group, another one for "
+              "each start; 0 is random."},
+     .users = FOR_WORKER},
     {{.name = "failure-file", ROW(failure_file, OPT_STRING), .arg = "PATH",
       .help = "Write the reason to that new file when the program cannot start."},
      .users = BOTH},
