@@ -136,7 +136,11 @@ void coordinator_port_take(struct coordinator_port *l, uint64_t last_step)
 
 static enum status start(struct coordinator_port *l, const struct coordinator_port_config *cfg)
 {
-    struct sock_config sc = {.max_message = cfg->max_message, .linger_ms = LINGER_MS};
+    /* The lease tells whether the coordinator is there; ZeroMQ's heartbeats are slower, so that a
+     * pause of either side does not end the connection. */
+    struct sock_config sc = {.max_message = cfg->max_message,
+                             .heartbeat_ms = cfg->lease_ms / 2 + 1,
+                             .linger_ms = LINGER_MS};
     TRY(sock_check_endpoint(cfg->endpoint, false, false));
     TRY(wire_mem_init(&l->tx, TX_BYTES));
     l->ctx = zmq_ctx_new();

@@ -125,6 +125,20 @@ def sigkill_with_a_standby_group():
 
 
 @tap.case
+def a_paused_coordinator_keeps_its_group():
+    """Longer than ZeroMQ's usual three heartbeats of a second, with a step in flight and idle."""
+    with Cluster(MODEL, tp=2, extra=["--silence-ms", 1000 * tap.LIMIT, "--lease-ms", 1000 * tap.LIMIT]) as c:
+        client = c.clients[0]
+        coordinator = next(p for p in children(c.serve.pid) if command_of(p).endswith("ingot-coordinator"))
+        for rids in start(client, 40), []:
+            os.kill(coordinator, signal.SIGSTOP)
+            time.sleep(4)
+            os.kill(coordinator, signal.SIGCONT)
+            finish(client, rids)
+        assert client.call("Stats")[1].recoveries == 0 and "is lost" not in c.log(), c.log()[-4000:]
+
+
+@tap.case
 def client_gone_gives_its_blocks_back():
     script = ("import sys; sys.path.insert(0, sys.argv[1]); import ingot_client as ic\n"
               "c = ic.Client(sys.argv[2])\n"
