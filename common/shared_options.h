@@ -48,6 +48,7 @@ struct shared_options {
     const char *journal;
     const char *failure_file;
     bool print_config, die_with_parent;
+    int64_t launch; /* 0: none given */
     int log_level;
 };
 

@@ -88,6 +88,8 @@ static void check_drained(struct coordinator *co, uint64_t now_us)
 
 static long poll_ms(const struct coordinator *co)
 {
+    if (worker_port_urgent(co->worker_port))
+        return 1;
     return co->live || co->draining ? TEND_US / 1000 : 4 * TEND_US / 1000;
 }
 
@@ -99,6 +101,7 @@ int coordinator_run(struct coordinator *co, int stop_fd)
         {.socket = worker_port_socket(co->worker_port), .events = ZMQ_POLLIN},
         {.fd = text_service_fd(co->text), .events = ZMQ_POLLIN},
         {.fd = stop_fd, .events = ZMQ_POLLIN},
+        {.socket = worker_port_monitor(co->worker_port), .events = ZMQ_POLLIN},
     };
     while (!co->done) {
         if (zmq_poll(items, (int)ARRAY_LEN(items), poll_ms(co)) < 0 && errno != EINTR) {

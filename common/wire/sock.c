@@ -159,6 +159,31 @@ enum status sock_connect_dealer(void **out, void *ctx, const char *endpoint,
     return ST_OK;
 }
 
+enum status sock_watch_ends(void **out, void *ctx, void *sock)
+{
+    char endpoint[64];
+    *out = NULL;
+    snprintf(endpoint, sizeof endpoint, "inproc://ends-%p", sock);
+    if (zmq_socket_monitor(sock, endpoint, ZMQ_EVENT_DISCONNECTED) != 0)
+        FAIL(ST_IO, "cannot watch the connections: %s", zmq_strerror(errno));
+    void *watch = zmq_socket(ctx, ZMQ_PAIR);
+    if (!watch || zmq_connect(watch, endpoint) != 0) {
+        sock_close(watch);
+        FAIL(ST_IO, "cannot watch the connections: %s", zmq_strerror(errno));
+    }
+    *out = watch;
+    return ST_OK;
+}
+
+bool sock_take_ends(void *watch)
+{
+    char part[256]; /* an event has two parts; only that there is one matters */
+    bool any = false;
+    while (zmq_recv(watch, part, sizeof part, ZMQ_DONTWAIT) >= 0)
+        any = true;
+    return any;
+}
+
 void sock_unlink(const char *endpoint)
 {
     if (strncmp(endpoint, "ipc://", 6) == 0)

@@ -36,6 +36,12 @@ MUST_CHECK enum status sock_bind_more(void *sock, const char *endpoint);
 MUST_CHECK enum status sock_connect_dealer(void **out, void *ctx, const char *endpoint,
                                            const struct sock_config *cfg);
 
+/* A socket that is readable when a connection of `sock` has ended; one thread has both.  Close it
+ * after `sock`. */
+MUST_CHECK enum status sock_watch_ends(void **out, void *ctx, void *sock);
+/* Takes what it tells; has a connection ended since the last call? */
+bool sock_take_ends(void *watch);
+
 void sock_close(void *sock);
 
 /* A received message that outlives the next receive; the holder frees it, on any thread. */
