@@ -281,7 +281,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (res.help) {
-        options_print_help(stdout, &options);
+        options_print_help(stdout, &options, res.help);
         return 0;
     }
     if (res.version) {
