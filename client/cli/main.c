@@ -55,7 +55,7 @@ static void print_help(FILE *f)
     const char *ingot = child_own_command();
     fprintf(f,
             "\nFirst steps:\n"
-            "  %s serve deploy/demo-model --tp 2\n"
+            "  %s serve demo-model --tp 2\n"
             "  %s chat           # on another terminal\n"
             "A model of your own is a folder in HuggingFace layout or a .gguf file.\n\n"
             "'%s COMMAND --help' explains a command.\n" EXIT_CODES_HELP "\n",
