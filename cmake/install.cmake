@@ -1,6 +1,9 @@
 # cmake --install and cpack.  Everything is found relative to the programs, so that the prefix may be moved.
 include(GNUInstallDirs)
 set(ingot_programs ingot-cli ingot-coordinator ingot-worker ingot-gateway ingot-text ingot-journal ingot-quantize)
+if(TARGET ingot-pull)
+  list(APPEND ingot_programs ingot-pull)
+endif()
 set(ingot_share ${CMAKE_INSTALL_DATADIR}/ingot)
 
 install(TARGETS ${ingot_programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

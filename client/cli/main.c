@@ -24,11 +24,12 @@ static const struct command commands[] = {
     {"generate", cmd_generate, "send one request to a server; text or lines of JSON"},
     {NULL, NULL, "Observe"},
     {"status", cmd_status, "show the state of a server: requests, worker groups, cache"},
-    {"models", cmd_models, "list the models that a server serves"},
+    {"models", cmd_models, "list the models of a server, or list and remove those in the cache"},
     {"ping", cmd_ping, "check that a server answers, and measure how fast"},
     {"bench", cmd_bench, "put load on a server and measure it"},
     {"doctor", cmd_doctor, "check that this machine has everything that Ingot needs"},
     {NULL, NULL, "Models and text"},
+    {"pull", cmd_pull, "download a model by its name on the hub"},
     {"inspect", cmd_inspect, "print a model's configuration, tensors and memory on each rank"},
     {"quantize", cmd_quantize, "write a model as a GGUF file with smaller weights"},
     {"tokenize", cmd_tokenize, "print the token ids of a text"},
@@ -57,7 +58,7 @@ static void print_help(FILE *f)
             "\nFirst steps:\n"
             "  %s serve demo-model --tp 2\n"
             "  %s chat           # on another terminal\n"
-            "A model of your own is a folder in HuggingFace layout or a .gguf file.\n\n"
+            "A model of your own is a folder in HuggingFace layout, a .gguf file or ORG/NAME.\n\n"
             "'%s COMMAND --help' explains a command.\n" EXIT_CODES_HELP "\n",
             ingot, ingot, ingot);
 }

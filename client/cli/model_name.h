@@ -1,5 +1,5 @@
-/* The MODEL of a command, as the path of a model's files: a path, or "demo-model", which is installed with
- * the programs.  One thread. */
+/* The MODEL of a command, as the path of a model's files: a path; "demo-model", which is installed with the
+ * programs; or ORG/NAME[@REVISION][:FILE|:QUANT], a model in the hub's cache.  One thread. */
 #ifndef CLIENT_CLI_MODEL_NAME_H
 #define CLIENT_CLI_MODEL_NAME_H
 
@@ -10,9 +10,10 @@ struct model_place {
     const char *name; /* what clients call it; NULL: the last part of path */
 };
 
-/* Whatever exists is a path; what is neither that nor a name is left as it is, for the program that
- * opens it to refuse.  Returns -1 to go on, else the exit code, after the error was said. */
-int model_find(struct model_place *out, const char *command, const char *given);
+/* Whatever exists is a path.  A model of the hub that is not in the cache is downloaded if pull, else
+ * an error names the command that does it; what is no name either is left as it is, for the
+ * program that opens it to refuse.  Returns -1 to go on, else the exit code, after the error was said. */
+int model_find(struct model_place *out, const char *command, const char *given, bool pull);
 
 /* argv[1] of a command that another program carries out, found in the same way; what begins with a dash is an
  * option. */

@@ -162,6 +162,20 @@ int cmd_template(int argc, char **argv)
     return pass_on("ingot-text", "template", argc, argv, 1);
 }
 
+int cmd_pull(int argc, char **argv)
+{
+    const char **v = calloc((size_t)argc + 1, sizeof *v);
+    if (!v) {
+        fprintf(stderr, "ingot pull: no memory\n");
+        return EXIT_FAILED;
+    }
+    memcpy(v, argv, (size_t)argc * sizeof *v);
+    v[0] = "ingot-pull";
+    int rc = become("pull", "ingot-pull", v);
+    free(v);
+    return rc;
+}
+
 int cmd_quantize(int argc, char **argv)
 {
     return pass_on("ingot-quantize", NULL, argc, argv, 1);
@@ -224,7 +238,7 @@ int cmd_inspect(int argc, char **argv)
     struct model_place model;
     int rc = cli_parse(&set, &a, argc, argv, &res);
     if (rc < 0)
-        rc = model_find(&model, "inspect", res.args[0]);
+        rc = model_find(&model, "inspect", res.args[0], a.serve.pull);
     return rc >= 0 ? rc : inspect(&a, model.path);
 }
 

@@ -46,7 +46,7 @@ int private_server_open(struct private_server *p, const char *command, const str
 {
     *p = (struct private_server){.sup = NULL};
     struct model_place place;
-    int rc = model_find(&place, command, model);
+    int rc = model_find(&place, command, model, a->pull);
     if (rc >= 0)
         return rc;
     struct supervisor_config cfg = {

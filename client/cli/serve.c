@@ -100,13 +100,16 @@ int cmd_serve(int argc, char **argv)
     struct option_set set = {
         .program = "ingot serve",
         .usage = "MODEL [options]",
-        .summary = "Serves a model on this machine: starts a coordinator, worker ranks and an HTTP "
-                   "gateway, and starts "
-                   "ranks again when they fail; running requests go on with the same bytes. "
-                   "MODEL is a folder in HuggingFace layout or a .gguf file.",
+        .summary =
+            "Serves a model on this machine: starts a coordinator, worker ranks and an HTTP "
+            "gateway, and starts "
+            "ranks again when they fail; running requests go on with the same bytes. "
+            "MODEL is a folder in HuggingFace layout, a .gguf file, or the name ORG/NAME of a "
+            "model that 'ingot pull' has downloaded.",
         .epilog =
             "Examples:\n"
             "  ingot serve demo-model --tp 2\n"
+            "  ingot serve Qwen/Qwen3-0.6B --pull\n"
             "  ingot serve models/Qwen3-0.6B --threads 8 --kv-memory 4G\n"
             "  ingot serve model-q8_0.gguf --listen tcp://0.0.0.0:5555 --allow-remote\n"
             "  ingot serve models/Llama-3.1-8B --backend cuda --standby 1\n"
@@ -124,7 +127,7 @@ int cmd_serve(int argc, char **argv)
     struct model_place model;
     int rc = cli_parse(&set, &a, argc, argv, &res);
     if (rc < 0)
-        rc = model_find(&model, "serve", res.args[0]);
+        rc = model_find(&model, "serve", res.args[0], a.pull);
     if (rc >= 0)
         return rc;
     if (!a.shared.name)

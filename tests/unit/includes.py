@@ -54,9 +54,11 @@ FOLDERS = {
     "coordinator/tokenizer": "common common/formats common/text",
     "coordinator/tools": "common common/formats common/text coordinator/jinja coordinator/journal "
                          "coordinator/tokenizer",
-    "client/cli": "common common/json common/text client/lib",
+    "client/cli": "common common/json common/text client/hub client/lib",
     "client/gateway": "common common/json common/text client/lib",
+    "client/hub": "common",
     "client/lib": "common common/wire",
+    "client/pull": "common common/json common/text client/hub",
 }
 
 # Cycles between folders that stay, and why.
