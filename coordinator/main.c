@@ -172,7 +172,7 @@ static int parse(struct args *a, int argc, char **argv)
     enum status st = options_parse(&set, a, argc, argv, &res);
     if (st == ST_OK && (res.help || res.version)) {
         if (res.help)
-            options_print_help(stdout, &set);
+            options_print_help(stdout, &set, res.help);
         else
             build_info_print(stdout, set.program);
         return 0;

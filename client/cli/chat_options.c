@@ -48,8 +48,8 @@ void chat_rows(struct row_list *rows)
 #define EXAMPLES                                                                                   \
     "Examples:\n"                                                                                  \
     "  ingot chat                                  # with the server at " DEFAULT_ENDPOINT "\n"    \
-    "  ingot chat deploy/demo-model --temperature 0\n"                                             \
-    "  echo 'What is Ingot?' | ingot chat deploy/demo-model\n"
+    "  ingot chat demo-model --temperature 0\n"                                                    \
+    "  echo 'What is Ingot?' | ingot chat demo-model\n"
 
 #define KEYS                                                                                       \
     "Keys at a terminal:\n"                                                                        \

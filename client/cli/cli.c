@@ -34,7 +34,7 @@ int cli_parse(const struct option_set *set, void *dest, int argc, char **argv,
         return EXIT_USAGE;
     }
     if (res->help) {
-        options_print_help(stdout, set);
+        options_print_help(stdout, set, res->help);
         return EXIT_OK;
     }
     if (res->version) {

@@ -26,7 +26,9 @@ int cmd_drain(int argc, char **argv);
 int cmd_generate(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_models(int argc, char **argv);
+int cmd_served_models(int argc, char **argv); /* without list and remove */
 int cmd_ping(int argc, char **argv);
+int cmd_pull(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_run(int argc, char **argv);

@@ -270,17 +270,23 @@ static void model_line(const struct ingot_model *m)
            m->max_ctx, m->vocab, m->world, m->world == 1 ? "" : "s", m->chat ? ", chat" : "");
 }
 
-int cmd_models(int argc, char **argv)
+int cmd_served_models(int argc, char **argv)
 {
     static const struct option_row rows[] = {CONNECT_ROW, JSON_ROW};
     struct args a;
     struct ingot_client *c = NULL;
     const struct ingot_model *m;
     size_t n;
-    int rc =
-        parse(rows, ARRAY_LEN(rows), "ingot models",
-              "Lists the models that a server serves, one per line.",
-              "Examples:\n  ingot models\n  ingot models --json\n" EXIT_CODES_HELP, &a, argc, argv);
+    int rc = parse(
+        rows, ARRAY_LEN(rows), "ingot models",
+        "Lists the models that a server serves, one per line.  'ingot models list' lists those "
+        "in the hub's cache, 'ingot models remove ORG/NAME' removes one of them.",
+        "Examples:\n"
+        "  ingot models\n"
+        "  ingot models --json\n"
+        "  ingot models list                  # without a server: in the cache\n"
+        "  ingot models remove ORG/NAME\n" EXIT_CODES_HELP,
+        &a, argc, argv);
     if (rc < 0)
         rc = cli_connect(&c, "models", a.connect);
     if (rc >= 0)

@@ -9,6 +9,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
 #include "client/cli/gateway_job.h"
+#include "client/cli/model_name.h"
 #include "client/cli/supervisor.h"
 #include "common/hex.h"
 #include "common/log.h"
@@ -113,13 +114,16 @@ int cmd_serve(int argc, char **argv)
     struct option_set set = {
         .program = "ingot serve",
         .usage = "MODEL [options]",
-        .summary = "Serves a model on this machine: starts a coordinator, worker ranks and an HTTP "
-                   "gateway, and starts "
-                   "ranks again when they fail; running requests go on with the same bytes. "
-                   "MODEL is a folder in HuggingFace layout or a .gguf file.",
+        .summary =
+            "Serves a model on this machine: starts a coordinator, worker ranks and an HTTP "
+            "gateway, and starts "
+            "ranks again when they fail; running requests go on with the same bytes. "
+            "MODEL is a folder in HuggingFace layout, a .gguf file, or the name ORG/NAME of a "
+            "model that 'ingot pull' has downloaded.",
         .epilog =
             "Examples:\n"
-            "  ingot serve deploy/demo-model --tp 2\n"
+            "  ingot serve demo-model --tp 2\n"
+            "  ingot serve Qwen/Qwen3-0.6B --pull\n"
             "  ingot serve models/Qwen3-0.6B --threads 8 --kv-memory 4G\n"
             "  ingot serve model-q8_0.gguf --listen tcp://0.0.0.0:5555 --allow-remote\n"
             "  ingot serve models/Llama-3.1-8B --backend cuda --standby 1\n"
@@ -134,6 +138,13 @@ int cmd_serve(int argc, char **argv)
         .min_args = 1,
         .max_args = 1,
     };
+    struct model_place model;
     int rc = cli_parse(&set, &a, argc, argv, &res);
-    return rc >= 0 ? rc : run(&a, res.args[0]);
+    if (rc < 0)
+        rc = model_find(&model, "serve", res.args[0], a.pull);
+    if (rc >= 0)
+        return rc;
+    if (!a.shared.name)
+        a.shared.name = model.name;
+    return run(&a, model.path);
 }

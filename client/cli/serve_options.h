@@ -11,6 +11,7 @@ enum { MAX_STANDBY = 4 };
 
 struct serve_args {
     struct shared_options shared;
+    bool pull;            /* a model that is not in the cache is downloaded */
     int64_t standby;      /* spare worker groups */
     const char *http;     /* ADDR:PORT of the gateway, or "off" */
     const char *api_keys; /* a file, or NULL */

@@ -220,7 +220,7 @@ int gateway_options_parse(struct gateway_options *o, int argc, char **argv)
         return 2;
     }
     if (res.help)
-        options_print_help(stdout, &options);
+        options_print_help(stdout, &options, res.help);
     else if (res.version)
         build_info_print(stdout, "ingot-gateway");
     else if (o->print_config)

@@ -38,7 +38,7 @@ static const struct option_set options = {
                "show: one request (a sequence number of list, or the client's request id) as a "
                "line of JSON per sample: prompt, parameters, tokens.",
     .epilog = "Examples:\n"
-              "  ingot serve deploy/demo-model --journal journal    (writes the files)\n"
+              "  ingot serve demo-model --journal journal    (writes the files)\n"
               "  ingot replay verify journal/*.journal\n"
               "  ingot replay list journal/ingot-00000001.journal\n"
               "  ingot replay show journal/ingot-00000001.journal 3\n"
@@ -281,7 +281,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (res.help) {
-        options_print_help(stdout, &options);
+        options_print_help(stdout, &options, res.help);
         return 0;
     }
     if (res.version) {

@@ -54,10 +54,12 @@ FOLDERS = {
     "coordinator/tokenizer": "common common/formats common/text",
     "coordinator/tools": "common common/formats common/text coordinator/jinja coordinator/journal "
                          "coordinator/tokenizer",
-    "client/cli": "common common/json common/text client/keys client/lib",
+    "client/cli": "common common/json common/text client/hub client/keys client/lib",
     "client/gateway": "common common/json common/text client/keys client/lib",
     "client/keys": "common common/json",
+    "client/hub": "common",
     "client/lib": "common common/wire",
+    "client/pull": "common common/json common/text client/hub",
 }
 
 # Cycles between folders that stay, and why.
