@@ -136,6 +136,7 @@ struct fx_list {
 };
 
 /* --- tree.c --- */
+bool seq_before(const struct seq *a, const struct seq *b);
 bool tree_before(const struct sched *s, const struct tree *t, int32_t a, int32_t b);
 void tree_insert(struct sched *s, struct tree *t, int32_t i);
 void tree_remove(struct sched *s, struct tree *t, int32_t i);
@@ -155,7 +156,6 @@ uint64_t turns_next_round(const struct sched *s, const struct seq *q);
 /* --- seqs.c: slots, ids, lists --- */
 int32_t seq_find(const struct sched *s, uint64_t seq_id); /* slot or -1 */
 int32_t seq_new(struct sched *s, const struct sched_req *r);
-bool seq_before(const struct seq *a, const struct seq *b);
 void seq_enqueue(struct sched *s, int32_t i);          /* into waiting, at its rank */
 void seq_start(struct sched *s, int32_t i);            /* waiting -> running: gets a table */
 void seq_stop(struct sched *s, int32_t i, bool close); /* running -> waiting: loses its blocks */
