@@ -18,7 +18,7 @@ struct args {
 
 static const struct option_row rows[] = {
     {.help = "Of a key that is added"},
-    {.name = "name", ROW(name, OPT_STRING), .arg = "NAME", .help = "Whose key it is, for people."},
+    {.name = "for", ROW(name, OPT_STRING), .arg = "NAME", .help = "Whose key it is, for people."},
     {.name = "tenant",
      ROW(tenant, OPT_STRING),
      .arg = "NAME",
@@ -55,7 +55,7 @@ static const struct option_set options = {
                "the file has salted hashes alone. A running gateway takes changes over within a "
                "second.",
     .epilog = "Examples:\n"
-              "  ingot api-key add keys --name alice --requests 8 --tokens-per-minute 100000\n"
+              "  ingot api-key add keys --for alice --requests 8 --tokens-per-minute 100000\n"
               "  ingot api-key list keys\n"
               "  ingot api-key remove keys 5f0c41d2a9e3\n"
               "  ingot-gateway --api-keys keys --http 0.0.0.0:8080\n" EXIT_CODES_HELP,
@@ -80,7 +80,7 @@ static enum status add(struct key_file *f, const char *path, const struct args *
                            .tokens_per_minute = (uint32_t)a->tokens_per_minute,
                            .priority = (int32_t)a->priority};
     if (!a->name)
-        FAIL(ST_RANGE, "add needs --name");
+        FAIL(ST_RANGE, "add needs --for");
     const char *tenant = a->tenant ? a->tenant : a->name;
     TRY(check_name("name", a->name));
     TRY(check_name("tenant", tenant));

@@ -72,8 +72,8 @@ def is_error(a, status, kind, word=""):
 
 @tap.case
 def the_command():
-    path, (one, two) = key_file("command", ["--name", "alice", "--requests", "8"],
-                                ["--name", "bob", "--tenant", "acme", "--priority", "5", "--tokens-per-minute", "100"])
+    path, (one, two) = key_file("command", ["--for", "alice", "--requests", "8"],
+                                ["--for", "bob", "--tenant", "acme", "--priority", "5", "--tokens-per-minute", "100"])
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600 and one != two
     text = open(path).read()
     for key in (one, two):
@@ -85,13 +85,13 @@ def the_command():
     api_key("remove", path, key_id)
     assert len(api_key("list", path).splitlines()) == 2
     assert key_id in api_key("remove", path, key_id, rc=1)
-    for bad in (["add", path], ["add", path, "--name", "a b"], ["add", path, "x", "--name", "a"], ["remove", path],
-                ["frob", path], ["add", path, "--name", "a", "--priority", "101"], ["list"]):
+    for bad in (["add", path], ["add", path, "--for", "a b"], ["add", path, "x", "--for", "a"], ["remove", path],
+                ["frob", path], ["add", path, "--for", "a", "--priority", "101"], ["list"]):
         api_key(*bad, rc=2)
     before = open(path).read()
     with open(path, "a") as f:
         f.write('{"id": 7}\n')
-    assert f"{path}:2: id" in api_key("add", path, "--name", "x", rc=1)
+    assert f"{path}:2: id" in api_key("add", path, "--for", "x", rc=1)
     assert open(path).read() == before + '{"id": 7}\n', "a file with a mistake is left alone"
     assert os.listdir(os.path.dirname(path)).count("command") == 1
     assert not [name for name in os.listdir(folder) if name.startswith("command.")], "no temporary file stays"
@@ -101,13 +101,13 @@ def the_command():
 def many_commands_at_once_lose_no_key():
     path = os.path.join(folder, "many")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        keys = list(pool.map(lambda i: api_key("add", path, "--name", f"n{i}"), range(24)))
+        keys = list(pool.map(lambda i: api_key("add", path, "--for", f"n{i}"), range(24)))
     assert len(set(keys)) == 24 and len(api_key("list", path).splitlines()) == 25
 
 
 @tap.case
 def broken_files():
-    path, _ = key_file("broken", ["--name", "alice"])
+    path, _ = key_file("broken", ["--for", "alice"])
     good = open(path).read()
     for bad, word in [(good + good, "two keys have the id"), (good[:-1], "not whole"), ("x\n", ":1: "),
                       (good.replace('"requests":0', '"requests":-1'), "requests"),
@@ -128,7 +128,7 @@ def broken_files():
 
 @tap.case
 def keys_of_a_file_open_the_gateway():
-    path, (alice, bob) = key_file("open", ["--name", "alice"], ["--name", "bob", "--priority", "5"])
+    path, (alice, bob) = key_file("open", ["--for", "alice"], ["--for", "bob", "--priority", "5"])
     log = os.path.join(folder, "open.log")
     with serve("--api-keys", path, "--api-key", "plain", "--access-log", log, "--http", "0.0.0.0:0") as g:
         g.wait_ready()
@@ -143,7 +143,7 @@ def keys_of_a_file_open_the_gateway():
         assert post(g, [bob], priority=5).status == 200 and post(g, [bob], priority=6).status == 403
         assert post(g, ["Authorization: Bearer plain"], priority=100).status == 200
 
-        more = f"Authorization: Bearer {api_key('add', path, '--name', 'carol')}"  # without a restart
+        more = f"Authorization: Bearer {api_key('add', path, '--for', 'carol')}"  # without a restart
         tap.wait_for(lambda: post(g, [more]).status == 200, "the new key is known")
         api_key("remove", path, key.split("-")[1])
         tap.wait_for(lambda: post(g, [alice]).status == 401, "the key is gone")
@@ -163,7 +163,7 @@ def keys_of_a_file_open_the_gateway():
 
 @tap.case
 def an_unknown_key_is_refused_before_the_body():
-    path, _ = key_file("early", ["--name", "alice"])
+    path, _ = key_file("early", ["--for", "alice"])
     with Gateway("--api-keys", path, "--stall-ms", "600000") as g, g.connect() as c:
         c.send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
                "Content-Length: 30000000\r\n\r\n")
@@ -177,7 +177,7 @@ def an_unknown_key_is_refused_before_the_body():
 
 @tap.case
 def a_coordinator_without_the_secret():
-    path, (alice,) = key_file("no-secret", ["--name", "alice"])
+    path, (alice,) = key_file("no-secret", ["--for", "alice"])
     with Gateway("--connect", cluster.endpoint, "--api-keys", path) as g:
         g.wait_ready()
         e = is_error(post(g, [alice]), 503, "unavailable_error", "--tenants-secret")
@@ -196,7 +196,7 @@ def a_coordinator_without_the_secret():
 
 @tap.case
 def gateways_share_the_places_of_a_key():
-    path, (two, free) = key_file("places", ["--name", "two", "--requests", "2"], ["--name", "free"])
+    path, (two, free) = key_file("places", ["--for", "two", "--requests", "2"], ["--for", "free"])
     with serve("--api-keys", path) as g1, serve("--api-keys", path) as g2:
         g1.wait_ready()
         g2.wait_ready()
@@ -223,7 +223,7 @@ def gateways_share_the_places_of_a_key():
 
 @tap.case
 def gateways_share_the_tokens_of_a_key():
-    path, (few, other) = key_file("tokens", ["--name", "few", "--tokens-per-minute", "30"], ["--name", "other"])
+    path, (few, other) = key_file("tokens", ["--for", "few", "--tokens-per-minute", "30"], ["--for", "other"])
     with serve("--api-keys", path) as g1, serve("--api-keys", path) as g2:
         g1.wait_ready()
         g2.wait_ready()
@@ -241,7 +241,7 @@ def openai_python_waits_and_tries_again():
         import openai
     except ImportError:
         raise tap.Skip("the Python package openai is not installed (tests/requirements.txt)")
-    path, (one,) = key_file("retry", ["--name", "one", "--requests", "1"])
+    path, (one,) = key_file("retry", ["--for", "one", "--requests", "1"])
     with serve("--api-keys", path) as g:
         g.wait_ready()
         client = openai.OpenAI(base_url=f"http://127.0.0.1:{g.port}/v1", api_key=one.split()[-1], max_retries=0,
@@ -279,7 +279,7 @@ def text_of(body):
 
 @tap.case
 def a_finished_answer_comes_again():
-    path, (alice, bob) = key_file("again", ["--name", "alice"], ["--name", "bob"])
+    path, (alice, bob) = key_file("again", ["--for", "alice"], ["--for", "bob"])
     with serve("--api-keys", path) as g1, serve("--api-keys", path) as g2:
         g1.wait_ready()
         g2.wait_ready()
@@ -404,7 +404,7 @@ def without_keys_only_from_this_machine():
 
 @tap.case
 def serve_shares_the_secret():
-    path, (alice,) = key_file("served", ["--name", "alice", "--requests", "1"])
+    path, (alice,) = key_file("served", ["--for", "alice", "--requests", "1"])
     with Cluster(DEMO, http="127.0.0.1:0", extra=["--api-keys", path]) as c:
         def port():
             found = [line for line in c.log().splitlines() if "HTTP at http://" in line]
