@@ -31,7 +31,7 @@ static const struct option_row rows[] = {
      .min = 0,
      .max = UINT32_MAX,
      .help = "Answers that may be in progress at a time, of all gateways together; a request for n "
-             "answers counts n times. 0: no limit."},
+             "answers counts n times. 0: no limit; the key may then take all places of the queue."},
     {.name = "tokens-per-minute",
      ROW(tokens_per_minute, OPT_INT),
      .arg = "N",
