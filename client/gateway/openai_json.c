@@ -35,7 +35,7 @@ struct openai_head *openai_head_create(const struct openai_request *q, const cha
     h->echo = q->echo;
     h->hide_reasoning = q->hide_reasoning;
     h->n_stop_ids =
-        q->of.ask.n_stop_ids < OPENAI_MAX_STOP_IDS ? q->of.ask.n_stop_ids : OPENAI_MAX_STOP_IDS;
+        q->of.ask.n_stop_ids < REQUEST_MAX_STOP_IDS ? q->of.ask.n_stop_ids : REQUEST_MAX_STOP_IDS;
     for (size_t i = 0; i < h->n_stop_ids; i++)
         h->stop_ids[i] = q->of.ask.stop_ids[i];
     return h;

@@ -294,10 +294,7 @@ enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call
     if (code != INGOT_OK)
         return code;
     request->request_id = id;
-    code = run(u, call, i, id, false, ingot_generate(u->client, request, NULL));
-    if (code == INGOT_OK && call->log)
-        call->log->n_generates++;
-    return code;
+    return run(u, call, i, id, false, ingot_generate(u->client, request, NULL));
 }
 
 enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,
