@@ -6,7 +6,7 @@
 #include "client/gateway/answer_error.h"
 #include "client/gateway/answer_output.h"
 
-enum { MAX_WAITING = 1 << 20 /* bytes of text that a slow client has not got */ };
+enum { MAX_WAITING = 8 << 20 /* bytes of text and of its tokens that a slow client has not got */ };
 
 struct answer;
 
@@ -146,6 +146,8 @@ static void go_on(struct answer *a)
         if (!a->paused && (a->begun || !a->stream))
             st = answer_output_run(&a->text[i], &a->out);
         waiting += a->text[i].waiting.len;
+        if (a->stream)
+            waiting += answer_tokens_size(&a->text[i].of.tokens);
     }
     if (st != ST_OK) {
         a->out.len = 0; /* its last event is not whole */

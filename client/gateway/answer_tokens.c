@@ -82,6 +82,11 @@ void answer_tokens_taken(struct answer_tokens *t)
         t->first = t->ready = t->n = t->n_tops = t->bytes.len = 0;
 }
 
+size_t answer_tokens_size(const struct answer_tokens *t)
+{
+    return t->n * sizeof *t->token + t->n_tops * sizeof *t->tops + t->bytes.len;
+}
+
 uint64_t answer_count_chars(const char *text, size_t n)
 {
     uint64_t chars = 0;

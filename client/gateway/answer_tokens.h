@@ -44,6 +44,9 @@ void answer_tokens_finish(struct answer_tokens *t, uint64_t n_text, bool cut);
 /* The ready ones have been shown. */
 void answer_tokens_taken(struct answer_tokens *t);
 
+/* Bytes of memory that they use. */
+size_t answer_tokens_size(const struct answer_tokens *t);
+
 /* Characters that begin in the n bytes. */
 uint64_t answer_count_chars(const char *text, size_t n);
 

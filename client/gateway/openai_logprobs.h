@@ -6,7 +6,7 @@
 #include "common/json/json_write.h"
 
 /* {"content":[...],"refusal":null} of a chat, and {"text_offset":...,"tokens":...} of a completion: of the tokens that
- * are ready and not cut.  offset: characters of the text before the answer. */
+ * are ready and not cut, those of thinking and of tool calls included.  offset: characters of the text before the answer. */
 void openai_write_chat_logprobs(struct json_writer *w, const struct answer_tokens *t);
 void openai_write_text_logprobs(struct json_writer *w, const struct answer_tokens *t,
                                 uint64_t offset);

@@ -38,8 +38,8 @@ struct output_parser {
     size_t n_open, n_close, max_call;
     struct mark marks[MAX_MARKS];
     size_t n_marks;
-    struct text_buf text; /* what is not yet an event */
-    size_t at;            /* where it begins in text */
+    struct text_buf text;   /* what is not yet an event */
+    size_t at;              /* where it begins in text */
     size_t dropped;         /* bytes before text */
     size_t reasoning_bytes; /* once it is over */
     bool finished;

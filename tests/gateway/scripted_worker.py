@@ -148,8 +148,9 @@ def make_model(folder, template, specials=()):
 class ScriptedCluster(_Base):
     """A coordinator with a ScriptedWorker.  template None: the demo model's."""
 
-    def __init__(self, scripts, template=None, specials=()):
+    def __init__(self, scripts, template=None, specials=(), coordinator=()):
         super().__init__()
+        self.coordinator_args = list(coordinator)
         self.scripts = scripts
         plain = ("{{ bos_token }}{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + (m['content'] or '') + "
                  "'<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
@@ -158,12 +159,13 @@ class ScriptedCluster(_Base):
 
     def start(self):
         self.coordinator = self.spawn(BIN / "ingot-coordinator", "--model", self.model, "--listen", self.endpoint,
-                                      "--workers", self.workers, *PATIENT)
+                                      "--workers", self.workers, *PATIENT, *self.coordinator_args)
         self.worker = ScriptedWorker(self.workers, self.endpoint, self.scripts, self.vocab, 4096)
         self.worker.start()
 
     @contextlib.contextmanager
     def held(self):
+        """No token comes inside the block, however long it takes: the worker goes on to send heartbeats."""
         self.worker.go.clear()
         try:
             yield

@@ -343,5 +343,38 @@ def logprobs_of_parsed_answers():
         assert sum(((x["logprobs"] or {"content": []})["content"] for x in streamed), []) == entries
 
 
+@tap.case
+def the_protocol_tells_token_texts():
+    """Token texts, also of others, and the prompt's text; a client that attaches gets all of them again."""
+    with serving({"text": "Na\u00efve \U0001f98a text"}, "<tool_call> <think>", ["<tool_call>"]):
+        c = cluster.clients[0]
+        fields = {"text": b"x [script:text]", "want_token_text": True, "want_prompt_text": True,
+                  "sampling": {"top_logprobs": 3}}
+        heard = []
+        for _ in range(2):  # the second one attaches
+            c.send("Generate", request_id="again", **fields)
+            texts, tops, text = [], [], b""
+            while (m := c.recv())[0] != "Finish":
+                if m[0] == "Accepted":
+                    assert m[1].prompt_text == fields["text"] and m[1].attached == bool(heard)
+                    continue
+                assert m[0] == "Delta" and len(m[1].token_text) == len(m[1].id) == len(m[1].top)
+                texts += m[1].token_text
+                tops += [[e.text for e in t.entry] for t in m[1].top]
+                text += m[1].text
+            assert b"".join(texts) == text == "Na\u00efve \U0001f98a text".encode() and texts[-1] == b""
+            assert [t[0] for t in tops[:-1]] == texts[:-1] and tops[-1][0] == b"<|im_end|>"
+            assert all(len(t) == 3 for t in tops)
+            heard.append((texts, tops))
+        assert heard[0] == heard[1]
+        # a client that does not ask gets none
+        c.send("Generate", request_id="plain", text=b"x [script:text]", sampling={"top_logprobs": 3})
+        while (m := c.recv())[0] != "Finish":
+            if m[0] == "Accepted":
+                assert not m[1].HasField("prompt_text")
+            else:
+                assert not m[1].token_text and not any(e.HasField("text") for t in m[1].top for e in t.entry)
+
+
 if __name__ == "__main__":
     tap.main()

@@ -100,6 +100,25 @@ def stop():
 
 
 @tap.case
+def logprobs():
+    with client() as c:
+        ask = {"model": "demo-model", "messages": [{"role": "user", "content": "Hello"}], "temperature": 0,
+               "logprobs": True, "top_logprobs": 2}
+        choice = c.chat.completions.create(**ask).choices[0]
+        entries = choice.logprobs.content
+        assert choice.finish_reason == "stop" and entries and "".join(e.token for e in entries) == choice.message.content
+        assert all(len(e.top_logprobs) == 2 and e.top_logprobs[0].token == e.token for e in entries)
+        with c.chat.completions.stream(**ask) as s:
+            seen = list(s)
+            assert s.get_final_completion().choices[0].logprobs.content == entries
+        assert "".join(t.token for e in seen if e.type == "logprobs.content.delta" for t in e.content) == \
+            choice.message.content
+        legacy = c.completions.create(model="demo-model", prompt="Once", max_tokens=4, logprobs=1, echo=False).choices[0]
+        assert "".join(legacy.logprobs.tokens) == legacy.text and len(legacy.logprobs.top_logprobs) == 4
+        assert c.completions.create(model="demo-model", prompt="Once", max_tokens=1, echo=True).choices[0].text[:4] == "Once"
+
+
+@tap.case
 def extras():
     with client() as c:
         answer = c.chat.completions.create(model="demo-model", messages=STORY, max_tokens=6,

@@ -14,14 +14,11 @@ from cluster import BIN, DEMO, PATIENT, Parts  # noqa: E402
 from gateway_process import Gateway  # noqa: E402
 from http_client import PATIENCE  # noqa: E402
 import openai_http  # noqa: E402
+from scripted_worker import ScriptedCluster  # noqa: E402
 from openai_http import CHAT, COMPLETIONS, STORY, ask, chat, complete, joined, refused, send, stream  # noqa: E402
 
 stack = contextlib.ExitStack()
 cluster = gateway = None
-
-
-def stats():
-    return cluster.clients[0].call("Stats")[1]
 
 
 # ---- answers ----
@@ -309,8 +306,22 @@ def keys():
 
 # ---- clients and coordinators that go away ----
 
+@contextlib.contextmanager
+def scripted(*coordinator):
+    """A cluster whose worker can be held for as long as a busy machine takes, and its gateway."""
+    with ScriptedCluster({}, coordinator=coordinator) as c, Gateway("--connect", c.endpoint) as g:
+        yield c, g.wait_ready()
+
+
 def abandoned(body):
     """The client leaves while no token can be computed; the coordinator hears of it."""
+    with scripted() as (cluster, gateway):
+        leave(cluster, gateway, body)
+
+
+def leave(cluster, gateway, body):
+    def stats():
+        return cluster.clients[0].call("Stats")[1]
     before = stats().requests_cancelled
     with cluster.held():
         with gateway.connect() as c:
@@ -321,7 +332,7 @@ def abandoned(body):
                 tap.wait_for(lambda: stats().running + stats().waiting, "the request has come")
         tap.wait_for(lambda: stats().requests_cancelled == before + 1, "it is cancelled")
     tap.wait_for(lambda: stats().running + stats().waiting == 0, "nothing runs")
-    assert chat(max_tokens=1)
+    assert ask(CHAT, port=gateway.port, messages=STORY, max_tokens=1)[0] == 200
 
 
 @tap.case
@@ -349,15 +360,14 @@ def many_at_once():
 
 @tap.case
 def a_deadline_is_a_timeout():
-    with cluster.held():
-        status, _, a = ask(CHAT, messages=STORY, deadline_ms=50)
+    with scripted() as (c, g), c.held():
+        status, _, a = ask(CHAT, port=g.port, messages=STORY, deadline_ms=50)
     assert status == 504 and "deadline" in a["error"]["message"], (status, a)
 
 
 @tap.case
 def a_full_queue_says_when_to_come_again():
-    with Parts(DEMO, coordinator=["--max-queued", "1"]) as c, Gateway("--connect", c.endpoint) as g:
-        g.wait_ready()
+    with scripted("--max-queued", "1") as (c, g):
         with c.held():
             clients = [g.connect() for _ in range(40)]
             for client in clients:
@@ -404,8 +414,7 @@ def the_coordinator_may_come_later_and_go():
 
 @tap.case
 def a_drain_lets_answers_end():
-    with Gateway("--connect", cluster.endpoint) as g:
-        g.wait_ready()
+    with scripted() as (cluster, g):
         with g.connect() as c:
             with cluster.held():
                 body = {"messages": STORY, "stream": True, "max_tokens": 5, "ignore_eos": True}
