@@ -13,6 +13,6 @@ endforeach()
 # the API before a coordinator and a worker: raw HTTP, then the clients that people use
 foreach(name answers anthropic bench_http client_anthropic client_langchain client_litellm client_ollama
   client_openai clients forms hostile keys metrics ollama openai openai_tokens prometheus responses resume
-  tokenize)
+  same_text tokenize)
   ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster)
 endforeach()
