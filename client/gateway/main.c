@@ -163,8 +163,11 @@ static void stop(struct program *p)
     for (size_t i = 0; i < ARRAY_LEN(events); i++)
         if (events[i])
             event_free(events[i]);
-    if (p->base)
+    if (p->base) {
+        (void)event_base_loop(p->base,
+                              EVLOOP_NONBLOCK); /* connections are freed by a turn of the loop */
         event_base_free(p->base);
+    }
 }
 
 int main(int argc, char **argv)

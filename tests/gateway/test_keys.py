@@ -192,6 +192,21 @@ def a_coordinator_without_the_secret():
             assert line
 
 
+@tap.case
+def secrets_that_are_none():
+    short = os.path.join(folder, "short")
+    with open(short, "w") as f:
+        f.write("fifteen bytes..\n")
+    programs = (["ingot-gateway", "--http", "127.0.0.1:0"], ["ingot-coordinator", "--model", DEMO, "--listen",
+                                                              f"ipc://{folder}/x", "--workers", f"ipc://{folder}/y"])
+    for program, *args in programs:
+        for path, env, code, word in ((short, "", 2, "16 to 256 bytes"), ("/nonexistent", "", 1, "/nonexistent"),
+                                      (None, "x" * 257, 2, "16 to 256 bytes")):
+            p = subprocess.run([BIN / program, *args, *(["--tenants-secret", path] if path else [])], capture_output=True,
+                               text=True, timeout=tap.LIMIT, env={**os.environ, "INGOT_TENANTS_SECRET": env})
+            assert p.returncode == code and word in p.stderr, p
+
+
 # ---- quotas ----
 
 @tap.case
