@@ -4,6 +4,9 @@ ingot_test(test_http_parser ${dir}/test_http_parser.c ${dir}/http_table.c LIBS i
 ingot_test(test_corpus_http ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_http.c
   LIBS ingot_http)
 target_compile_definitions(test_corpus_http PRIVATE CORPUS="http")
+ingot_test(test_corpus_requests ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c
+  ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_requests.c LIBS ingot_requests)
+target_compile_definitions(test_corpus_requests PRIVATE CORPUS="requests")
 add_executable(http_test_server ${dir}/http_test_server.c)
 target_link_libraries(http_test_server PRIVATE ingot_http PkgConfig::LIBEVENT)
 foreach(name http_server http_access gateway access_log)
