@@ -93,34 +93,50 @@ static uint64_t silence_us(const struct ingot_client *c)
     return us > MIN_SILENCE_US ? us : MIN_SILENCE_US;
 }
 
+/* A message that is there; ST_TIMEOUT: none. */
+static enum status take_frame(struct ingot_client *c)
+{
+    drop_frame(c);
+    zmq_msg_init(&c->frame);
+    c->has_frame = true;
+    if (zmq_msg_recv(&c->frame, c->sock, ZMQ_DONTWAIT) >= 0)
+        return ST_OK;
+    int why = errno;
+    drop_frame(c);
+    if (why == EAGAIN)
+        return ST_TIMEOUT;
+    FAIL(why == EINTR ? ST_CANCELED : ST_IO, "receiving from the server: %s", zmq_strerror(why));
+}
+
+/* Until the server sends something, or some time has passed. */
+static enum status wait_frame(struct ingot_client *c, bool watch, uint64_t deadline_us)
+{
+    uint64_t now = clock_us();
+    if (watch && now - c->heard_us > silence_us(c))
+        FAIL(ST_PEER, "the server has been silent for %" PRIu64 " s: it seems to be gone",
+             (now - c->heard_us) / 1000000);
+    if (now >= deadline_us)
+        FAIL(ST_TIMEOUT, "the server did not answer in time");
+    long left = (long)((deadline_us - now + 999) / 1000);
+    zmq_pollitem_t item = {.socket = c->sock, .events = ZMQ_POLLIN};
+    if (zmq_poll(&item, 1, watch && left > WATCH_MS ? WATCH_MS : left) < 0)
+        FAIL(errno == EINTR ? ST_CANCELED : ST_IO, "waiting for the server: %s",
+             zmq_strerror(errno));
+    return ST_OK;
+}
+
+/* Looks before it waits: a program with a loop of its own asks often, and each look at the socket's
+ * readiness is several system calls. */
 enum status client_receive(struct ingot_client *c, struct client_msg *m, bool watch,
                            uint64_t deadline_us)
 {
     for (;;) {
-        uint64_t now = clock_us();
-        if (watch && now - c->heard_us > silence_us(c))
-            FAIL(ST_PEER, "the server has been silent for %" PRIu64 " s: it seems to be gone",
-                 (now - c->heard_us) / 1000000);
-        long left = deadline_us > now ? (long)((deadline_us - now + 999) / 1000) : 0;
-        bool last = !watch || left <= WATCH_MS;
-        if (!last)
-            left = WATCH_MS;
-        zmq_pollitem_t item = {.socket = c->sock, .events = ZMQ_POLLIN};
-        int n = zmq_poll(&item, 1, left);
-        if (n < 0)
-            FAIL(errno == EINTR ? ST_CANCELED : ST_IO, "waiting for the server: %s",
-                 zmq_strerror(errno));
-        if (n == 0 && !last)
-            continue;
-        if (n == 0)
-            FAIL(ST_TIMEOUT, "the server did not answer in time");
-        drop_frame(c);
-        zmq_msg_init(&c->frame);
-        c->has_frame = true;
-        if (zmq_msg_recv(&c->frame, c->sock, ZMQ_DONTWAIT) < 0) {
-            drop_frame(c);
+        enum status st = take_frame(c);
+        if (st == ST_TIMEOUT) {
+            TRY(wait_frame(c, watch, deadline_us));
             continue;
         }
+        TRY(st);
         c->heard_us = clock_us();
         TRY(decode_frame(c, m));
         if (!(m->type == MSG_PONG && !*m->u.pong.request_id))

@@ -19,3 +19,7 @@ endforeach()
 foreach(name tokenize anthropic ollama responses forms same_text shapes client_openai client_anthropic client_ollama client_langchain client_litellm)
   ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster)
 endforeach()
+# figures: /metrics, a real Prometheus, the load generator
+foreach(name metrics prometheus bench_http)
+  ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster)
+endforeach()
