@@ -4,6 +4,7 @@ import json
 
 from client_setup import KEY, QUESTION, STORY, Setup, tap
 from api import Api
+from gateway_process import Gateway
 
 setup = api = None
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
@@ -92,6 +93,19 @@ def chats_that_are_malformed():
         assert status == 400 and a["error"]["param"].startswith("response_format"), (form, a)
     for body in (b"[]", b'"text"', b"5", b"null", b"true"):
         assert api.send(CHAT, body)[0] == 400, body
+
+
+@tap.case
+def errors_tell_no_addresses():
+    with Gateway("--connect", "ipc:///nonexistent/clients", "--api-key", KEY) as g:
+        away = Api(g, api.headers)
+        said = [away.post(path, messages=STORY, max_tokens=1) for path in (CHAT, "/v1/messages", "/api/chat")]
+        assert [status for status, _ in said] == [503] * 3
+    said += [api.post(CHAT, messages=STORY, max_tokens=10 ** 6), api.post(CHAT, messages=[{}]), api.post("/v1/nothing"),
+             api.post("/detokenize", tokens=[1 << 30]), api.post(CHAT, model="x" * 200, messages=STORY)]
+    for status, a in said:
+        text = json.dumps(a)
+        assert status >= 400 and not any(word in text for word in ("ipc:", "tcp:", ".c:", "/tmp", "0x", "/work")), text
 
 
 @tap.case
