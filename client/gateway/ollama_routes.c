@@ -177,6 +177,8 @@ static void write_capabilities(struct json_writer *w, const struct ingot_server 
     json_write_string(w, "completion");
     if (s->model.chat)
         json_write_string(w, "tools");
+    if (*s->model.think_open)
+        json_write_string(w, "thinking");
     json_write_end_array(w);
 }
 
