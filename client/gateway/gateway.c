@@ -29,6 +29,14 @@ static void serve_health(struct gateway *g, const struct http_request *q, struct
     http_reply_send(r, 200, NULL, "", 0);
 }
 
+/* Ollama's command line looks here whether a server is there. */
+static void serve_root(struct gateway *g, const struct http_request *q, struct http_reply *r)
+{
+    static const char text[] = "Ingot is running\n";
+    (void)g, (void)q;
+    http_reply_send(r, 200, "text/plain; charset=utf-8", text, sizeof text - 1);
+}
+
 /* Requests are taken: the coordinator is there and has a worker group. */
 static void serve_ready(struct gateway *g, const struct http_request *q, struct http_reply *r)
 {
@@ -60,6 +68,7 @@ static void serve_model(struct gateway *g, const struct http_request *q, struct 
 }
 
 static const struct route routes[] = {
+    {HTTP_GET, "/", serve_root, true, false},
     {HTTP_GET, "/health", serve_health, true, false},
     {HTTP_GET, "/ready", serve_ready, true, false},
     {HTTP_GET, "/version", serve_version, true, false},

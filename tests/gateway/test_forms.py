@@ -120,6 +120,7 @@ def ollama_calls():
 
 @tap.case
 def ollama_thinking():
+    assert api.ok("/api/show", model="model")["capabilities"] == ["completion", "tools", "thinking"]
     for think in (True, "high", None):
         for a in ollama_api("think", think=think):
             assert a["message"] == {"role": "assistant", "content": "It is sunny.", "thinking": "Let me see.\nYes."}, a

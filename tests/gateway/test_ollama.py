@@ -182,7 +182,7 @@ def models():
         show = api.ok("/api/show", model=name)
         info = show["model_info"]
         assert info[info["general.architecture"] + ".context_length"] == 1024
-        assert "completion" in show["capabilities"] and show["details"]["parameter_size"] == ""
+        assert show["capabilities"] == ["completion", "tools"] and show["details"]["parameter_size"] == ""
         assert chat(model=name)["model"] == name
     assert api.ok("/api/show", name="demo-model", verbose=True)["model_info"]
     refused("/api/show", "model 'other'", 404, model="other")
