@@ -109,7 +109,7 @@ static const struct shared_row table[] = {
 
     {{.help = "Queue"}, .users = FOR_COORDINATOR | STARTERS},
     {{.name = "max-queued", ROW(max_queued, OPT_INT), .arg = "N",
-      .def = "1024", .min = 1, .max = 32768,
+      .def = "1024", .min = 1, .max = 262144,
       .help = "Sequences that may wait; more are refused with retry_after."},
      .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "max-queued-tokens", ROW(max_queued_tokens, OPT_INT), .arg = "N",
@@ -118,10 +118,32 @@ static const struct shared_row table[] = {
      .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "overtake", ROW(overtake, OPT_INT), .arg = "N", .def = "1024", .min = 0,
       .max = 1 << 20,
-      .help = "How many later requests one level of priority may pass: a request waits for at most "
-              "N x (difference of priorities) that came after it.  0: priority is strict, and a "
+      .help = "How many rounds one level of priority may pass (in a round each tenant has a turn; "
+              "with --target-itl-ms 0: how many later requests).  0: priority is strict, and a "
               "permanent load of urgent requests lets the others wait for ever."},
      .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "turn-tokens", ROW(turn_tokens, OPT_INT), .arg = "N", .def = "64", .min = 0,
+      .max = 1 << 24,
+      .help = "When more requests are there than --max-seqs, a running one may be paused for one "
+              "that waits after it has generated N tokens, and for one of higher priority after "
+              "N tokens of any kind.  It goes on later with the same bytes.  0: none is paused."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+
+    {{.help = "Steps"}, .users = FOR_COORDINATOR | STARTERS},
+    {{.name = "target-itl-ms", ROW(target_itl_ms, OPT_FLOAT), .arg = "MS", .def = "-1", .min = -1,
+      .max = 60000,
+      .help = "Time between two tokens of an answer: a step in which sequences decode computes as "
+              "much of new prompts as fits into it, by the measured time of steps before, at least "
+              "a quarter of a step.  -1: 2.5 times that of a step of the decodes alone.  0: steps "
+              "are filled up to --max-step-tokens, prompts are computed in order, and tenants have "
+              "no turns."},
+     .users = FOR_COORDINATOR | STARTERS},
+    {{.name = "max-step-ms", ROW(max_step_ms, OPT_FLOAT), .arg = "MS", .def = "-1", .min = -1,
+      .max = 60000,
+      .help = "The same for a step in which nothing decodes: a new request waits for at most two of "
+              "them.  -1: as short as costs at most 2 % of the prompts' speed.  0: only "
+              "--max-step-tokens bounds it."},
+     .users = FOR_COORDINATOR | STARTERS},
     {{.name = "prefix-cache", ROW(prefix_cache, OPT_FLAG), .def = "true",
       .help = "Share the KV blocks of equal prompt beginnings between requests."},
      .users = FOR_COORDINATOR | STARTERS},

@@ -33,7 +33,9 @@ struct shared_options {
     uint64_t kv_memory; /* bytes */
     int kv_dtype;
     /* queue */
-    int64_t max_queued, max_queued_tokens, overtake;
+    int64_t max_queued, max_queued_tokens, overtake, turn_tokens;
+    /* steps */
+    double target_itl_ms, max_step_ms; /* -1: chosen by measured times */
     bool prefix_cache, overlap;
     /* clients */
     int64_t max_clients, client_grace_ms, slow_client_ms, drain_ms;

@@ -15,11 +15,20 @@ void answer_mark(struct coordinator *co, struct request *r)
     co->dirty = r;
 }
 
+void answer_release_account(struct coordinator *co, struct request *r)
+{
+    if (r->account)
+        tenant_leave(co->tenants, r->account, r->n_entered);
+    r->account = NULL;
+}
+
 static void end_request(struct coordinator *co, struct request *r, uint64_t now_us)
 {
     if (r->state == REQ_ENDED)
         return;
     request_end(co->requests, r, now_us);
+    answer_release_account(co, r);
+    metrics_ended(&co->metrics, r);
     co->live--;
     if (r->client)
         r->client->n_requests--;
@@ -54,7 +63,7 @@ void answer_fail(struct coordinator *co, struct request *r, enum status code, bo
     if (r->admitted)
         co->n.failed++;
     else
-        co->n.rejected++;
+        metrics_rejected(&co->metrics, code);
     end_request(co, r, now_us);
 }
 
@@ -103,9 +112,12 @@ static void on_token(struct coordinator *co, struct request *r, struct sample *s
     bool ended = false;
     if (s->done)
         return; /* it ended by a stop string in this very step */
+    metrics_token(&co->metrics, r, s, now_us);
     if (!r->first_token_us)
         r->first_token_us = now_us;
     co->n.tokens_generated++;
+    if (r->account)
+        tenant_charge(r->account, 1, now_us);
     enum status st = sample_token(r, s, t, &ended);
     if (st != ST_OK) {
         answer_fail(co, r, st, false, status_text(), now_us);
@@ -181,6 +193,7 @@ void answer_effects(struct coordinator *co, const struct step_result *result, si
             r->preemptions++;
             break;
         case FX_ADMITTED:
+            metrics_admitted(&co->metrics, r, fx->n);
             if (!r->planned_us) {
                 r->planned_us = now_us;
                 r->cached_tokens = fx->n;
@@ -223,6 +236,8 @@ static enum send_result send_accepted(struct coordinator *co, struct request *r,
                                                       .bias = q->bias,
                                                       .n_stop_ids = q->n_stop_ids - q->n_eos,
                                                       .stop_ids = q->stop_ids + q->n_eos};
+        m.u.accepted.starts_in_reasoning = q->starts_in_reasoning;
+        m.u.accepted.prompt_text = (struct wire_text){q->prompt_text.data, q->prompt_text.len};
     }
     return client_port_send(co->client_port, r->client, &m, now_us);
 }
@@ -249,9 +264,19 @@ static enum send_result send_delta(struct coordinator *co, struct request *r, ui
         d->n_top = s->n_top + s->sent_tokens;
         d->top = s->top + s->sent_top;
     }
+    if (s->n_token_text) {
+        d->n_token_text = s->n_token_text + s->sent_tokens;
+        d->token_text = s->token_text.data + s->sent_token_text;
+    }
+    if (s->n_top && s->n_top_text) {
+        d->n_top_text = s->n_top_text + s->sent_top;
+        d->top_text = s->top_text.data + s->sent_top_text;
+    }
     enum send_result res = client_port_send(co->client_port, r->client, &m, now_us);
     if (res == SEND_OK) {
         s->seq++;
+        s->sent_token_text = s->token_text.len;
+        s->sent_top_text = s->top_text.len;
         s->sent_tokens = have;
         s->sent_text = s->text.len;
         s->sent_top = s->n_top_all;
@@ -297,7 +322,9 @@ static enum send_result send_failed(struct coordinator *co, struct request *r, u
                                    .detail = r->detail,
                                    .field = r->field,
                                    .retryable = r->retryable,
-                                   .retry_after_ms = r->retryable ? 1000 : 0};
+                                   .retry_after_ms = !r->retryable       ? 0
+                                                     : r->retry_after_ms ? r->retry_after_ms
+                                                                         : 1000};
     return client_port_send(co->client_port, r->client, &m, now_us);
 }
 

@@ -18,6 +18,8 @@ void answer_fail(struct coordinator *co, struct request *r, enum status code, bo
 /* Ends every unfinished sample with that reason. */
 void answer_cancel(struct coordinator *co, struct request *r, enum msg_reason reason,
                    uint64_t now_us);
+/* Its samples count no longer for its tenant's limits; an ended request's do not. */
+void answer_release_account(struct coordinator *co, struct request *r);
 void answer_fail_all(struct coordinator *co, enum status code, const char *detail, uint64_t now_us);
 
 #endif

@@ -7,21 +7,28 @@
 #include <string.h>
 
 #include "common/build_info.h"
-#include "common/hash.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "common/sha256.h"
 #include "coordinator/answers.h"
 #include "coordinator/groups.h"
+#include "coordinator/stats.h"
 
-enum { MESSAGES_A_TURN = 256, KEEP_ENDED_US = 30 * 1000 * 1000, OWN_TENANT_BYTES = 16 };
+enum {
+    MESSAGES_A_TURN = 256,
+    RETRY_MS = 1000,
+    KEEP_ENDED_US = 30 * 1000 * 1000,
+    OWN_TENANT_BYTES = 16
+};
 
 /* type: MSG_ERROR or MSG_REJECTED */
 static void reply_error(struct coordinator *co, struct client *c, enum msg_type type,
                         const struct msg_error *error, uint64_t now_us)
 {
     struct client_msg m = {.type = type, .u.error = *error};
-    m.u.error.retry_after_ms = error->retryable ? 1000 : 0;
+    if (type == MSG_REJECTED)
+        metrics_rejected(&co->metrics, error->code);
+    m.u.error.retry_after_ms = error->retryable ? RETRY_MS : 0;
     client_port_reply(co->client_port, c, &m, now_us);
 }
 
@@ -37,6 +44,12 @@ static struct msg_model model_info(const struct coordinator *co)
                           .max_ctx = co->shape.max_ctx,
                           .world = g ? g->world : 0,
                           .chat = co->mt.chat != NULL};
+    if (m.chat)
+        m.tool_format = output_tools_name(co->mt.tool_format);
+    if (co->mt.think) {
+        m.think_open = (struct wire_text){co->mt.think->open, strlen(co->mt.think->open)};
+        m.think_close = (struct wire_text){co->mt.think->close, strlen(co->mt.think->close)};
+    }
     memcpy(m.weights, id->weights, sizeof m.weights);
     memcpy(m.text, id->text, sizeof m.text);
     return m;
@@ -53,6 +66,11 @@ static bool take_own_tenant(struct client *c, const struct tenant *asked)
         random_bytes(c->tenant.bytes, OWN_TENANT_BYTES);
     }
     return true;
+}
+
+static bool acts_for_any(const struct coordinator *co, const struct client *c)
+{
+    return co->cfg.tenants == TENANTS_ANY || c->any_tenant;
 }
 
 static void on_hello(struct coordinator *co, struct client *c, const struct msg_hello *h,
@@ -78,6 +96,18 @@ static void on_hello(struct coordinator *co, struct client *c, const struct msg_
                     now_us);
         return;
     }
+    const struct wire_text *secret = &h->tenants_secret;
+    if (secret->n && !secret_equal(&co->cfg.tenants_secret, secret->data, secret->n)) {
+        reply_error(co, c, MSG_ERROR,
+                    &(struct msg_error){
+                        .request = MSG_HELLO,
+                        .code = ST_RANGE,
+                        .field = "tenants_secret",
+                        .detail = "this is not the server's tenants secret (--tenants-secret)"},
+                    now_us);
+        return;
+    }
+    c->any_tenant = c->any_tenant || secret->n;
     struct msg_model model = model_info(co);
     char server[160];
     snprintf(server, sizeof server, "ingot %s", build_info());
@@ -95,6 +125,7 @@ static void on_hello(struct coordinator *co, struct client *c, const struct msg_
         .max_samples = MAX_SAMPLES,
         .heartbeat_ms = co->cfg.client_port.heartbeat_ms,
         .tenant = c->tenant,
+        .any_tenant = acts_for_any(co, c),
     };
     c->said_hello = true;
     log_line(LOG_DEBUG, "client %" PRIu64 " is %s", c->id, h->client);
@@ -124,7 +155,7 @@ static void attach(struct coordinator *co, struct client *c, struct request *r, 
     for (uint32_t i = 0; r->samples && i < r->n_samples; i++) {
         struct sample *s = &r->samples[i];
         s->sent_tokens = s->sent_top = s->seq = 0;
-        s->sent_text = 0;
+        s->sent_text = s->sent_token_text = s->sent_top_text = 0;
     }
     answer_mark(co, r);
 }
@@ -165,13 +196,48 @@ static enum status submit_text(struct coordinator *co, const struct client *c,
     return st;
 }
 
-static void on_generate(struct coordinator *co, struct client *c, const struct request_head *h,
-                        const void *data, size_t n, uint64_t now_us)
+/* Reserves the id, and counts one sample of the tenant: the request may have more, but only the text thread knows. */
+static enum status take_request(struct coordinator *co, const struct request_head *h,
+                                uint64_t now_us, struct request **out,
+                                struct tenant_refusal *refusal)
 {
-    uint64_t digest = hash_bytes(0, data, n);
-    struct request *r = request_find(co->requests, &h->tenant, h->id);
+    struct tenant_account *account = NULL;
+    if (h->has_limits)
+        TRY(tenant_enter(co->tenants, &h->tenant, &h->limits, now_us, &account, refusal));
+    enum status st = request_reserve(co->requests, &h->tenant, h->id, h->digest, now_us, out);
+    if (st != ST_OK) {
+        if (account)
+            tenant_leave(co->tenants, account, 1);
+        return st;
+    }
+    (*out)->account = account;
+    (*out)->n_entered = 1;
+    (*out)->grace_ms = h->has_grace ? h->grace_ms : co->cfg.client_grace_ms;
+    return ST_OK;
+}
 
-    if (r && r->digest != digest) {
+static void reject(struct coordinator *co, struct client *c, const char *id, enum status st,
+                   const char *detail, const struct tenant_refusal *why, uint64_t now_us)
+{
+    struct client_msg m = {.type = MSG_REJECTED};
+    metrics_rejected(&co->metrics, st);
+    m.u.error = (struct msg_error){.request_id = id,
+                                   .code = st,
+                                   .detail = detail,
+                                   .field = why->field,
+                                   .retryable = st == ST_BUSY,
+                                   .retry_after_ms = st == ST_BUSY ? why->retry_after_ms : 0,
+                                   .draining = co->draining};
+    client_port_reply(co->client_port, c, &m, now_us);
+}
+
+static void on_generate(struct coordinator *co, struct client *c, const struct request_head *h,
+                        uint64_t now_us)
+{
+    struct request *r = request_find(co->requests, &h->tenant, h->id);
+    struct tenant_refusal refusal = {"", RETRY_MS};
+
+    if (r && r->digest != h->digest) {
         reply_error(
             co, c, MSG_REJECTED,
             &(struct msg_error){.request_id = h->id,
@@ -182,25 +248,22 @@ static void on_generate(struct coordinator *co, struct client *c, const struct r
         return;
     }
     if (r) {
+        if (h->has_grace)
+            r->grace_ms = h->grace_ms;
         attach(co, c, r, now_us);
         return;
     }
     const char *why = refuse_now(co);
-    enum status st =
-        why ? ST_BUSY : request_reserve(co->requests, &h->tenant, h->id, digest, now_us, &r);
+    enum status st = why ? ST_BUSY : take_request(co, h, now_us, &r, &refusal);
     if (st == ST_OK) {
         st = submit_text(co, c, h, r);
-        if (st != ST_OK)
+        if (st != ST_OK) {
+            answer_release_account(co, r);
             request_remove(co->requests, r);
+        }
     }
     if (st != ST_OK) {
-        co->n.rejected++;
-        reply_error(co, c, MSG_REJECTED,
-                    &(struct msg_error){.request_id = h->id,
-                                        .code = st,
-                                        .retryable = st == ST_BUSY,
-                                        .detail = why ? why : status_text()},
-                    now_us);
+        reject(co, c, h->id, st, why ? why : status_text(), &refusal, now_us);
         return;
     }
     r->client = c;
@@ -232,6 +295,7 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
         struct sched_req q = {
             .seq_id = s->seq_id,
             .group_id = request_key(r),
+            .tenant = salt,
             .salt = salt,
             .label = r->id,
             .tokens = s->tokens,
@@ -271,6 +335,22 @@ static enum status admit(struct coordinator *co, struct request *r, struct resol
     return submit_samples(co, r);
 }
 
+/* The other samples of the request count too. */
+static enum status enter_samples(struct request *r, const struct resolved *ask)
+{
+    struct tenant_refusal why;
+    if (!r->account)
+        return ST_OK;
+    enum status st = tenant_more(r->account, ask->n_samples - 1, &why);
+    if (st == ST_OK) {
+        r->n_entered = ask->n_samples;
+        return ST_OK;
+    }
+    snprintf(r->field, sizeof r->field, "%s", why.field);
+    r->retry_after_ms = why.retry_after_ms;
+    return st;
+}
+
 static void generate_ready(struct coordinator *co, struct text_job *job, uint64_t now_us)
 {
     struct request *r = request_of_key(co->requests, job->request);
@@ -281,7 +361,9 @@ static void generate_ready(struct coordinator *co, struct text_job *job, uint64_
         answer_fail(co, r, job->status, false, job->detail, now_us);
         return;
     }
-    enum status st = admit(co, r, &job->resolved);
+    enum status st = enter_samples(r, job->resolved);
+    if (st == ST_OK)
+        st = admit(co, r, &job->resolved);
     if (st != ST_OK) {
         answer_fail(co, r, st, st == ST_BUSY, status_text(), now_us);
         return;
@@ -289,6 +371,8 @@ static void generate_ready(struct coordinator *co, struct text_job *job, uint64_
     r->state = REQ_LIVE;
     r->admitted = true;
     co->n.prompt_tokens += r->ask->n_prompt;
+    if (r->account)
+        tenant_charge(r->account, r->ask->n_prompt, now_us);
     answer_mark(co, r);
 }
 
@@ -333,60 +417,6 @@ void clients_text_results(struct coordinator *co, uint64_t now_us)
     }
 }
 
-static void on_stats(struct coordinator *co, struct client *c, const char *id, uint64_t now_us)
-{
-    struct sched_stats s = {0};
-    struct msg_group groups[MAX_WORKER_GROUPS];
-    struct client_msg m = {.type = MSG_STATS_REPLY};
-    uint32_t n = 0;
-
-    if (co->sched)
-        sched_stats(co->sched, &s);
-    for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
-        const struct worker_group *g = worker_port_group(co->worker_port, i);
-        if (!g)
-            continue;
-        groups[n] = (struct msg_group){.epoch = g->epoch,
-                                       .world = g->world,
-                                       .backend = g->backend,
-                                       .coll = g->coll,
-                                       .active = g->active,
-                                       .numerics = g->numerics,
-                                       .has_weights = g->has_weights};
-        memcpy(groups[n].weights, g->weights, sizeof g->weights);
-        worker_group_step_percentiles(g, &groups[n].step_us_p50, &groups[n].step_us_p99);
-        n++;
-    }
-    m.u.stats = (struct msg_stats){
-        .request_id = id,
-        .running = s.running,
-        .waiting = s.waiting,
-        .blocks_total = s.blocks_total,
-        .blocks_free = s.blocks_free,
-        .blocks_cached = s.blocks_cached,
-        .clients = client_port_clients(co->client_port),
-        .steps = s.steps,
-        .steps_overlapped = co->n.steps_overlapped,
-        .tokens_generated = co->n.tokens_generated,
-        .prompt_tokens = co->n.prompt_tokens,
-        .cached_tokens = co->n.cached_tokens,
-        .preemptions = s.preemptions,
-        .recoveries = co->n.recoveries,
-        .finished = co->n.finished,
-        .failed = co->n.failed,
-        .rejected = co->n.rejected,
-        .cancelled = co->n.cancelled,
-        .last_step_age_us = co->last_step_us ? now_us - co->last_step_us : 0,
-        .uptime_us = now_us - co->started_us,
-        .epoch = co->epoch,
-        .ready = groups_ready(co),
-        .draining = co->draining,
-        .n_groups = n,
-        .groups = groups,
-    };
-    client_port_reply(co->client_port, c, &m, now_us);
-}
-
 static struct client_msg pong(struct coordinator *co, const char *id, uint64_t now_us)
 {
     struct sched_stats s = {0};
@@ -400,7 +430,8 @@ static struct client_msg pong(struct coordinator *co, const char *id, uint64_t n
                           .epoch = co->epoch,
                           .running = s.running,
                           .waiting = s.waiting,
-                          .ready = groups_ready(co)};
+                          .ready = groups_ready(co),
+                          .draining = co->draining};
     return m;
 }
 
@@ -468,7 +499,7 @@ static void on_small_request(struct coordinator *co, struct client *c, const str
         on_models(co, c, id, now_us);
         return;
     case MSG_STATS:
-        on_stats(co, c, id, now_us);
+        stats_reply(co, c, id, now_us);
         return;
     case MSG_PING:
         reply = pong(co, id, now_us);
@@ -489,8 +520,6 @@ static void refuse(struct coordinator *co, struct client *c, const struct reques
                    enum status st, const char *field, const char *detail, uint64_t now_us)
 {
     bool generate = *h->id && h->type == MSG_GENERATE;
-    if (generate)
-        co->n.rejected++;
     reply_error(
         co, c, generate ? MSG_REJECTED : MSG_ERROR,
         &(struct msg_error){
@@ -504,7 +533,7 @@ static bool settle_tenant(const struct coordinator *co, const struct client *c,
 {
     if (!h->tenant.n)
         h->tenant = c->tenant;
-    return co->cfg.tenants == TENANTS_ANY || tenant_equal(&h->tenant, &c->tenant);
+    return acts_for_any(co, c) || tenant_equal(&h->tenant, &c->tenant);
 }
 
 static void on_message(struct coordinator *co, struct client *c, const void *data, size_t n,
@@ -532,9 +561,14 @@ static void on_message(struct coordinator *co, struct client *c, const void *dat
                "this connection may speak for its own tenant only (--tenants own)", now_us);
         return;
     }
+    if (h.has_limits && !acts_for_any(co, c)) {
+        refuse(co, c, &h, ST_RANGE, "tenant_limits",
+               "only a connection that may act for any tenant sets limits", now_us);
+        return;
+    }
     switch (h.type) {
     case MSG_GENERATE:
-        on_generate(co, c, &h, data, n, now_us);
+        on_generate(co, c, &h, now_us);
         return;
     case MSG_TOKENIZE:
     case MSG_DETOKENIZE:
@@ -581,8 +615,7 @@ static void end_orphans(struct coordinator *co, uint64_t now_us)
     while ((r = request_next(co->requests, &at))) {
         if (r->client)
             continue;
-        if (r->state != REQ_ENDED &&
-            now_us - r->orphan_us > 1000U * (uint64_t)co->cfg.client_grace_ms) {
+        if (r->state != REQ_ENDED && now_us - r->orphan_us > 1000U * (uint64_t)r->grace_ms) {
             log_line(LOG_INFO, "request %s: its client is gone", r->id);
             answer_cancel(co, r, REASON_CANCELLED, now_us);
         }

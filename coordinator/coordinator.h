@@ -4,11 +4,14 @@
 #ifndef COORDINATOR_COORDINATOR_H
 #define COORDINATOR_COORDINATOR_H
 
+#include "common/secret.h"
 #include "coordinator/client_port.h"
 #include "coordinator/journal/journal.h"
+#include "coordinator/metrics.h"
 #include "coordinator/model_identity.h"
 #include "coordinator/request.h"
 #include "coordinator/sched/sched.h"
+#include "coordinator/tenants.h"
 #include "coordinator/text_service.h"
 #include "coordinator/worker_port.h"
 
@@ -26,22 +29,23 @@ struct coordinator_config {
     uint32_t max_seqs, max_step_tokens; /* where the worker group's are not lower */
     uint32_t max_waiting;
     uint64_t max_waiting_tokens;
-    uint32_t overtake; /* of sched_config */
+    uint32_t overtake, target_itl_us, max_step_us, turn_tokens; /* of sched_config */
     bool prefix_cache;
     enum tenants tenants;
-    bool overlap;             /* a step is planned while the one before it runs */
-    uint32_t client_grace_ms; /* a request whose client is gone lives on for that long */
-    uint32_t slow_client_ms;  /* a client that does not read for that long is dropped */
-    uint32_t drain_ms;        /* how long running requests may go on after SIGTERM */
-    uint32_t group_wait_ms;   /* without a worker group for that long, requests fail */
-    const char *journal_dir;  /* NULL = no journal */
-    int notify_fd;            /* one line an event for a supervisor, -1 = none */
+    struct secret tenants_secret; /* Hello with it: any tenant */
+    bool overlap;                 /* a step is planned while the one before it runs */
+    uint32_t client_grace_ms;     /* a request whose client is gone lives on for that long */
+    uint32_t slow_client_ms;      /* a client that does not read for that long is dropped */
+    uint32_t drain_ms;            /* how long running requests may go on after SIGTERM */
+    uint32_t group_wait_ms;       /* without a worker group for that long, requests fail */
+    const char *journal_dir;      /* NULL = no journal */
+    int notify_fd;                /* one line an event for a supervisor, -1 = none */
 };
 
 struct counters {
     uint64_t tokens_generated, prompt_tokens, cached_tokens, recoveries;
     uint64_t steps_overlapped; /* sent while another one ran */
-    uint64_t finished, failed, rejected, cancelled;
+    uint64_t finished, failed, cancelled;
 };
 
 /* What decides the bits of the group that serves, or served last. */
@@ -61,6 +65,7 @@ struct coordinator {
     struct model_text mt;
     struct wire_mem rx; /* of the small message that is being handled */
     struct request_table *requests;
+    struct tenant_table *tenants;
     struct journal *journal;
     struct sched *sched;       /* NULL until the first worker group said what it can do */
     struct worker_group shape; /* that group's facts */
@@ -70,6 +75,7 @@ struct coordinator {
     size_t fx_cap;
     struct request *dirty; /* requests with something to send */
     struct counters n;
+    struct metrics metrics;
     uint8_t salt_key[16]; /* random: of the tenants' salts */
     uint64_t started_us, epoch, last_step_us, no_group_us, probe_seq;
     uint32_t live;   /* requests reserved or with the scheduler */

@@ -141,6 +141,9 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
         .prefix_cache = co->cfg.prefix_cache,
         .max_inflight = co->cfg.overlap ? MAX_STEPS_IN_FLIGHT : 1,
         .overtake = co->cfg.overtake,
+        .target_itl_us = co->cfg.target_itl_us,
+        .max_step_us = co->cfg.max_step_us,
+        .turn_tokens = co->cfg.turn_tokens,
     };
     size_t bytes = sched_bytes(&sc), free_bytes = host_mem_free();
     if (free_bytes && bytes > free_bytes / 2)
@@ -166,6 +169,7 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
     co->shape = *g;
     co->shape.max_seqs = sc.max_seqs;
     co->shape.max_step_tokens = sc.max_step_tokens;
+    metrics_set_max_ctx(&co->metrics, sc.max_ctx);
     groups_require(co);
     return ST_OK;
 }
@@ -309,6 +313,7 @@ void groups_plan(struct coordinator *co, uint64_t now_us)
     if (!work)
         return;
     co->n.steps_overlapped += g->n_sent > 0;
+    metrics_step(&co->metrics, plan.n_tokens);
     if (worker_port_send_plan(co->worker_port, &plan, now_us) != ST_OK)
         log_failure(LOG_WARN, ST_PEER, "a step could not be sent");
 }

@@ -22,6 +22,7 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     *co = (struct coordinator){.cfg = *cfg};
     co->started_us = clock_us();
     co->epoch = random_u64();
+    metrics_init(&co->metrics);
     random_bytes(co->salt_key, sizeof co->salt_key);
     co->zmq_ctx = zmq_ctx_new();
     if (!co->zmq_ctx)
@@ -32,6 +33,7 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     TRY(model_identity_open(&co->identity, cfg->model_path, cfg->weights_digest, &cfg->digests));
     TRY(wire_mem_init(&co->rx, SMALL_MESSAGE_MEM));
     TRY(request_table_create(&co->requests, cfg->max_waiting + SPARE_REQUESTS));
+    TRY(tenant_table_create(&co->tenants, MAX_TENANT_ACCOUNTS));
     TRY(text_service_start(&co->text, &co->mt, cfg->client_port.max_message));
     TRY(client_port_open(&co->client_port, co->zmq_ctx, &cfg->client_port));
     TRY(worker_port_open(&co->worker_port, co->zmq_ctx, &cfg->worker_port));
@@ -51,6 +53,7 @@ void coordinator_close(struct coordinator *co)
     if (co->zmq_ctx)
         zmq_ctx_term(co->zmq_ctx);
     request_table_destroy(co->requests);
+    tenant_table_destroy(co->tenants);
     journal_close(co->journal);
     sched_destroy(co->sched);
     free(co->fx);

@@ -16,7 +16,7 @@
 
 struct args {
     struct shared_options shared;
-    const char *workers, *weights_digest;
+    const char *workers, *weights_digest, *tenants_secret;
     int64_t notify_fd;
 };
 
@@ -36,6 +36,14 @@ static const struct option_row own_rows[] = {
      .arg = "EP",
      .def = "tcp://127.0.0.1:5556",
      .help = "Endpoint for worker groups."},
+    {.help = "Clients"},
+    {.name = "tenants-secret",
+     .type = OPT_STRING,
+     .at = offsetof(struct args, tenants_secret),
+     .arg = "FILE",
+     .help = "Clients that say Hello with the content of this file, gateways for example, may act "
+             "for every tenant and set limits for them. The environment variable "
+             "INGOT_TENANTS_SECRET may have the secret itself."},
     {.help = "Process"},
     {.name = "notify-fd",
      .type = OPT_INT,
@@ -111,6 +119,11 @@ static const char *last_part(const char *path)
     return slash && slash[1] ? slash + 1 : name;
 }
 
+static uint32_t step_time_us(double ms)
+{
+    return ms < 0.0 ? SCHED_AUTO : (uint32_t)(ms * 1000.0);
+}
+
 static struct coordinator_config config_of(const struct args *a)
 {
     const struct shared_options *o = &a->shared;
@@ -135,6 +148,9 @@ static struct coordinator_config config_of(const struct args *a)
         .max_waiting = (uint32_t)o->max_queued,
         .max_waiting_tokens = (uint64_t)o->max_queued_tokens,
         .overtake = (uint32_t)o->overtake,
+        .target_itl_us = step_time_us(o->target_itl_ms),
+        .max_step_us = step_time_us(o->max_step_ms),
+        .turn_tokens = (uint32_t)o->turn_tokens,
         .prefix_cache = o->prefix_cache,
         .tenants = (enum tenants)o->tenants,
         .overlap = o->overlap,
@@ -188,7 +204,10 @@ int main(int argc, char **argv)
     }
     struct coordinator_config cfg = config_of(&args);
     digest_cache_init(&cfg.digests, getenv("XDG_CACHE_HOME"), getenv("HOME"));
-    enum status st = catch_signals();
+    enum status st =
+        secret_load(&cfg.tenants_secret, args.tenants_secret, getenv("INGOT_TENANTS_SECRET"));
+    if (st == ST_OK)
+        st = catch_signals();
     if (st == ST_OK)
         st = coordinator_open(&co, &cfg);
     int rc = st == ST_OK                     ? coordinator_run(&co, stop_pipe[0])

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "common/formats/model_config.h"
@@ -88,6 +89,42 @@ static enum status load_chat(struct model_text *mt, const char *path, bool is_di
     return st == ST_NOMEM ? st : ST_OK;
 }
 
+/* ---- how answers are written ---- */
+
+static void add_mark(struct model_text *mt, const char *text)
+{
+    int32_t id = tokenizer_find(mt->tok, text, strlen(text));
+    if (id >= 0 && tokenizer_is_special(mt->tok, id) && mt->n_marks < MODEL_MAX_MARKS)
+        mt->mark[mt->n_marks++] = id;
+}
+
+/* The template knows its model's marks; thinking that it leaves out is known from the tokens. */
+static void find_marks(struct model_text *mt)
+{
+    const struct output_think *pair;
+    const char *mark;
+    mt->tool_format = OUTPUT_TOOLS_AUTO;
+    for (int i = 0; i < 2; i++) {
+        const struct chat_template *t = i ? mt->chat_tools : mt->chat;
+        if (!t)
+            continue;
+        struct chat_text s = chat_template_source(t);
+        if (mt->tool_format == OUTPUT_TOOLS_AUTO)
+            mt->tool_format = output_tools_of_template(s.data, s.len);
+        if (!mt->think)
+            mt->think = output_think_of_template(s.data, s.len);
+    }
+    for (size_t i = 0; !mt->think && (pair = output_think_pair(i)); i++)
+        if (tokenizer_find(mt->tok, pair->open, strlen(pair->open)) >= 0)
+            mt->think = pair;
+    for (size_t i = 0; (mark = output_call_mark(i)); i++)
+        add_mark(mt, mark);
+    if (mt->think) {
+        add_mark(mt, mt->think->open);
+        add_mark(mt, mt->think->close);
+    }
+}
+
 enum status model_text_open(struct model_text *mt, const char *path, const char *name)
 {
     struct stat sb;
@@ -97,7 +134,9 @@ enum status model_text_open(struct model_text *mt, const char *path, const char 
     enum status st = load_tokenizer(mt, path);
     if (st == ST_OK)
         st = load_chat(mt, path, is_dir);
-    if (st != ST_OK)
+    if (st == ST_OK)
+        find_marks(mt);
+    else
         model_text_close(mt);
     return st;
 }

@@ -3,8 +3,11 @@
 #ifndef COORDINATOR_MODEL_TEXT_H
 #define COORDINATOR_MODEL_TEXT_H
 
+#include "common/text/output_marks.h"
 #include "coordinator/jinja/chat_template.h"
 #include "coordinator/tokenizer/tokenizer.h"
+
+enum { MODEL_MAX_MARKS = 32 };
 
 struct model_text {
     const char *name; /* as clients call the model; borrowed */
@@ -13,8 +16,13 @@ struct model_text {
     struct chat_template *chat_tools; /* for requests with tools, where the model has another one */
     char no_chat[256];                /* why chat is NULL */
     struct text_buf variables;        /* bos_token, ... as JSON */
-    int32_t *eos;                     /* [n_eos] ids that end an answer */
-    uint32_t n_eos;                   /* at most MAX_STOP_IDS */
+    enum output_tools tool_format;    /* of tool calls in answers; with a chat template */
+    const struct output_think *think; /* the marks of thinking, NULL: none */
+    int32_t
+        mark[MODEL_MAX_MARKS]; /* [n_marks] special tokens among the marks of calls and thinking */
+    uint32_t n_marks;
+    int32_t *eos;   /* [n_eos] ids that end an answer */
+    uint32_t n_eos; /* at most MAX_STOP_IDS */
 };
 
 /* path: a model directory or a .gguf file. */

@@ -149,31 +149,26 @@ static enum status copy_ids(struct token_list *out, const int32_t *ids, uint32_t
     return ST_OK;
 }
 
-static enum status chat_ids(const struct model_text *mt, const struct msg_chat *chat,
-                            unsigned flags, struct token_list *out, const char **field)
-{
-    struct text_buf text = {0};
-    enum status st = prompt_render(mt, chat, &text, field);
-    if (st == ST_OK)
-        st = tokenizer_encode(mt->tok, text.data ? text.data : "", text.len, flags, out);
-    text_buf_free(&text);
-    return st;
-}
-
 enum status prompt_ids(const struct model_text *mt, const struct msg_generate *g,
-                       struct token_list *out, const char **field)
+                       struct token_list *out, struct text_buf *text, const char **field)
 {
     unsigned flags = g->add_special ? TOK_ADD_SPECIAL : 0;
     switch (g->kind) {
     case PROMPT_TOKENS:
         *field = "tokens.id";
+        if (g->want_prompt_text)
+            TRY(tokenizer_decode(mt->tok, g->tokens, g->n_tokens,
+                                 g->skip_special ? TOK_SKIP_SPECIAL : 0, text));
         return copy_ids(out, g->tokens, g->n_tokens);
     case PROMPT_TEXT:
         *field = "text";
+        if (g->want_prompt_text)
+            TRY(text_buf_append(text, g->text.data, g->text.n));
         return tokenizer_encode(mt->tok, g->text.data, g->text.n, flags, out);
     case PROMPT_CHAT:
         *field = "chat";
-        return chat_ids(mt, &g->chat, flags, out, field);
+        TRY(prompt_render(mt, &g->chat, text, field));
+        return tokenizer_encode(mt->tok, text->data ? text->data : "", text->len, flags, out);
     }
     FAIL(ST_BUG, "prompt kind %d", (int)g->kind);
 }

@@ -16,8 +16,10 @@ MUST_CHECK enum status prompt_render(const struct model_text *mt, const struct m
                                      struct text_buf *out, const char **field);
 
 /* The ids of a Generate's prompt, whatever its kind (the clock of a chat is set); free them with
- * token_list_free.  On failure *field is the path of the field at fault. */
+ * token_list_free.  text: a chat as it was rendered is appended, another prompt only with g->want_prompt_text.
+ * On failure *field is the path of the field at fault. */
 MUST_CHECK enum status prompt_ids(const struct model_text *mt, const struct msg_generate *g,
-                                  struct token_list *out, const char **field);
+                                  struct token_list *out, struct text_buf *text,
+                                  const char **field);
 
 #endif

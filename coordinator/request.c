@@ -7,7 +7,7 @@
 #include "common/hash.h"
 #include "common/random.h"
 
-enum { SLOT_BITS = 16, SAMPLE_BITS = 4 };
+enum { SLOT_BITS = 20, SAMPLE_BITS = 4 };
 
 static_assert(MAX_SAMPLES <= 1 << SAMPLE_BITS, "a sequence id names its sample");
 
@@ -56,6 +56,10 @@ static void sample_free(struct sample *s)
     free(s->logprobs);
     free(s->n_top);
     free(s->top);
+    free(s->n_token_text);
+    free(s->n_top_text);
+    text_buf_free(&s->token_text);
+    text_buf_free(&s->top_text);
     text_buf_free(&s->text);
 }
 
@@ -238,13 +242,18 @@ static enum status sample_init(struct request *r, uint32_t i, const struct token
         s->logprobs = calloc(q->max_new, sizeof *s->logprobs);
     if (q->sp.top_logprobs)
         s->n_top = calloc(q->max_new, sizeof *s->n_top);
-    if (!s->tokens || (q->sp.logprobs && !s->logprobs) || (q->sp.top_logprobs && !s->n_top))
+    if (q->want_token_text)
+        s->n_token_text = calloc(q->max_new, sizeof *s->n_token_text);
+    if (!s->tokens || (q->sp.logprobs && !s->logprobs) || (q->sp.top_logprobs && !s->n_top) ||
+        (q->want_token_text && !s->n_token_text))
         FAIL(ST_NOMEM, "no memory for %zu tokens", n);
     memcpy(s->tokens, q->prompt, q->n_prompt * sizeof *q->prompt);
     s->n = q->n_prompt;
     s->stop_id = -1;
     s->matched_stop = -1;
     detok_init(&s->detok, tok, q->skip_special ? TOK_SKIP_SPECIAL : 0);
+    s->detok.keep = q->keep;
+    s->detok.n_keep = q->n_keep;
     s->stop = (struct stop_stream){.set = q->stop_set, .include = q->include_stop};
     return ST_OK;
 }
@@ -275,6 +284,28 @@ struct request *request_next(struct request_table *t, uint32_t *at)
     return NULL;
 }
 
+/* The texts of the token and of its most probable others, before the token is pushed; i counts the answer's. */
+static enum status keep_texts(struct sample *s, uint32_t i, const struct result_token *t)
+{
+    struct text_buf scratch = {0};
+    size_t had = s->token_text.len;
+    TRY(detok_bytes(&s->detok, t->token, &s->token_text));
+    s->n_token_text[i] = (uint32_t)(s->token_text.len - had);
+    enum status st = ST_OK;
+    for (uint32_t k = 0; s->n_top && k < t->n_top && st == ST_OK; k++) {
+        had = s->top_text.len;
+        if (tokenizer_is_special(s->detok.tok, t->top[k].id)) {
+            struct tok_text spelled = tokenizer_piece(s->detok.tok, t->top[k].id, &scratch).text;
+            st = text_buf_append(&s->top_text, spelled.data, spelled.len);
+        } else {
+            st = detok_bytes(&s->detok, t->top[k].id, &s->top_text);
+        }
+        s->n_top_text[s->n_top_all + k] = (uint32_t)(s->top_text.len - had);
+    }
+    text_buf_free(&scratch);
+    return st;
+}
+
 static enum status keep_top(struct sample *s, uint32_t i, const struct result_token *t)
 {
     if (s->n_top_all + t->n_top > s->cap_top) {
@@ -283,11 +314,19 @@ static enum status keep_top(struct sample *s, uint32_t i, const struct result_to
         if (!p)
             FAIL(ST_NOMEM, "no memory for %u logprobs", cap);
         s->top = p;
+        if (s->n_token_text) {
+            uint32_t *n_text = realloc(s->n_top_text, cap * sizeof *n_text);
+            if (!n_text)
+                FAIL(ST_NOMEM, "no memory for %u logprobs", cap);
+            s->n_top_text = n_text;
+        }
         s->cap_top = cap;
     }
     if (t->n_top)
         memcpy(s->top + s->n_top_all, t->top, t->n_top * sizeof *t->top);
     s->n_top[i] = t->n_top;
+    if (s->n_token_text)
+        TRY(keep_texts(s, i, t));
     s->n_top_all += t->n_top;
     return ST_OK;
 }
@@ -301,6 +340,8 @@ enum status sample_token(struct request *r, struct sample *s, const struct resul
         s->logprobs[i] = t->logprob;
     if (s->n_top)
         TRY(keep_top(s, i, t));
+    else if (s->n_token_text)
+        TRY(keep_texts(s, i, t));
     s->n++; /* the scheduler has written the token itself */
     s->stop.asleep = s->n - r->ask->n_prompt <= r->ask->sp.min_new;
     enum status st = detok_push(&s->detok, t->token, &piece);

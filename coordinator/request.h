@@ -12,6 +12,7 @@
 #include "coordinator/tokenizer/detok.h"
 
 struct client;
+struct tenant_account;
 
 enum request_state {
     REQ_RESERVED, /* with the text thread: id and owner are known, nothing else */
@@ -27,16 +28,20 @@ struct sample {
     uint32_t *n_top;           /* [max_new] or NULL */
     struct token_logprob *top; /* concatenated, grows */
     uint32_t n_top_all, cap_top;
+    uint32_t *n_token_text,
+        *n_top_text; /* bytes: [max_new], and of each of top; NULL: not wanted */
+    struct text_buf token_text, top_text; /* concatenated */
     struct detok detok;
     struct stop_stream stop;
     struct text_buf text; /* final text */
     bool done;
     enum msg_reason reason;
-    int32_t stop_id;      /* -1 = none */
-    int32_t matched_stop; /* index of the stop string, -1 = none */
+    int32_t stop_id;            /* -1 = none */
+    int32_t matched_stop;       /* index of the stop string, -1 = none */
+    uint64_t first_us, last_us; /* when its first and last token came, 0 = none */
     /* sent to the client so far */
     uint32_t sent_tokens, sent_top, seq; /* of the answer; seq numbers deltas */
-    size_t sent_text;
+    size_t sent_text, sent_token_text, sent_top_text;
 };
 
 struct request {
@@ -49,12 +54,15 @@ struct request {
     char id[MAX_REQUEST_ID + 1]; /* unique within the tenant */
     uint64_t digest; /* of the Generate's bytes: the same id with other bytes is refused */
     enum request_state state;
-    struct client *client; /* NULL: gone */
-    uint64_t orphan_us;    /* when the client went */
-    bool cancelled;        /* before or while it ran */
-    bool admitted;         /* the scheduler took it: a failure is Error, else Rejected */
+    struct client *client;          /* NULL: gone */
+    uint64_t orphan_us;             /* when the client went */
+    uint32_t grace_ms;              /* how long it goes on then */
+    struct tenant_account *account; /* NULL: nothing is counted, or no more */
+    uint32_t n_entered;             /* samples that the account counts */
+    bool cancelled;                 /* before or while it ran */
+    bool admitted;                  /* the scheduler took it: a failure is Error, else Rejected */
     bool accepted_sent, terminal_sent, attached;
-    uint32_t queue_position;
+    uint32_t queue_position, retry_after_ms; /* retry: of a failure that is retryable */
 
     struct resolved *ask; /* NULL while the text thread has it */
     uint32_t n_samples, n_done;

@@ -126,6 +126,7 @@ enum status resolve_generate(struct resolved **out, const struct msg_generate *g
     q->deadline_ms = g->deadline_ms;
     q->ignore_eos = g->sampling.ignore_eos;
     q->want_prompt_ids = g->want_prompt_ids;
+    q->want_token_text = g->want_token_text;
     q->is_chat = g->kind == PROMPT_CHAT;
     q->clock_s = g->chat.clock_s;
     q->zone_s = g->chat.zone_s;
@@ -146,6 +147,7 @@ void resolved_free(struct resolved *q)
     if (!q)
         return;
     free(q->prompt);
+    text_buf_free(&q->prompt_text);
     free(q->stop_ids);
     free(q->bias);
     free(q->stops);

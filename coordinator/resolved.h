@@ -5,6 +5,7 @@
 #define COORDINATOR_RESOLVED_H
 
 #include "common/sha256.h"
+#include "common/text/text_buf.h"
 #include "common/wire/client_msg.h"
 #include "coordinator/tokenizer/stop.h"
 
@@ -25,7 +26,11 @@ struct resolved {
     int32_t priority;
     uint32_t deadline_ms;         /* 0 = none */
     uint8_t digest[SHA256_BYTES]; /* over the prompt's ids, each as 4 bytes, little endian */
-    bool want_prompt_ids;
+    bool want_prompt_ids, want_token_text;
+    struct text_buf prompt_text; /* if the client wants it */
+    bool starts_in_reasoning;    /* a chat that ends inside thinking */
+    const int32_t *keep;         /* [n_keep] special tokens that are text; the model's, borrowed */
+    uint32_t n_keep;
     bool is_chat;    /* the prompt was rendered with this clock */
     int64_t clock_s; /* seconds since 1970 UTC */
     int32_t zone_s;  /* seconds east of UTC */

@@ -6,16 +6,37 @@
 
 #include "coordinator/prompt.h"
 
+/* What the text of the prompt tells of the answer; the text is taken over where the client wants it. */
+static void set_text(struct resolved *q, const struct msg_generate *g, const struct model_text *mt,
+                     struct text_buf *text)
+{
+    if (g->kind == PROMPT_CHAT && mt->think)
+        q->starts_in_reasoning =
+            output_think_is_open(mt->think, text->data, text->len, g->chat.continue_final_message);
+    if (g->keep_marks) {
+        q->keep = mt->mark;
+        q->n_keep = mt->n_marks;
+    }
+    if (!g->want_prompt_text)
+        return;
+    q->prompt_text = *text;
+    *text = (struct text_buf){0};
+}
+
 static enum status generate(struct text_job *job, struct msg_generate *g,
                             const struct model_text *mt, const char **field)
 {
     struct token_list prompt = {0};
+    struct text_buf text = {0};
     if (g->kind == PROMPT_CHAT)
         TRY(prompt_set_clock(&g->chat));
-    enum status st = prompt_ids(mt, g, &prompt, field);
+    enum status st = prompt_ids(mt, g, &prompt, &text, field);
     if (st == ST_OK)
         st = resolve_generate(&job->resolved, g, &prompt, &job->limits, field);
+    if (st == ST_OK)
+        set_text(job->resolved, g, mt, &text);
     token_list_free(&prompt);
+    text_buf_free(&text);
     return st;
 }
 

@@ -14,6 +14,11 @@
 
 enum { TRUSTED_STEPS = 3 }; /* of a group, before its speed is believed */
 
+static const uint64_t step_bounds_us[] = {
+    100,    250,    500,    1000,    2500,    5000,    10000,    25000,    50000,
+    100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 30000000,
+};
+
 struct worker_port {
     void *sock;
     char endpoint[256];
@@ -282,6 +287,8 @@ static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id,
         send_to(l, id, n_id, &reply);
         return;
     }
+    histogram_init(&new.step_us, step_bounds_us, ARRAY_LEN(step_bounds_us));
+    histogram_init(&new.collective_us, step_bounds_us, ARRAY_LEN(step_bounds_us));
     *g = new;
     g->epoch = ++l->next_epoch;
     memcpy(g->identity, id, n_id);
@@ -316,6 +323,7 @@ static void begin_step(const struct worker_port *l, struct worker_group *g, uint
 static void note_speed(struct worker_group *g, uint64_t us, uint32_t n_tokens)
 {
     g->steps++;
+    histogram_add(&g->step_us, us);
     g->ring[g->n_ring++ % ARRAY_LEN(g->ring)] = us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
     if (us > g->max_step_us)
         g->max_step_us = us;
@@ -329,6 +337,8 @@ static void on_result(const struct worker_port *l, struct worker_group *g,
     if (!g->active || g->n_sent == 0 || r->epoch != g->epoch)
         return; /* of a step that is void */
     note_speed(g, now_us - g->sent[0].begin_us, g->sent[0].n_tokens);
+    if (g->world > 1)
+        histogram_add(&g->collective_us, r->comm_us);
     g->n_sent--;
     memmove(g->sent, g->sent + 1, g->n_sent * sizeof *g->sent);
     if (g->n_sent > 0)

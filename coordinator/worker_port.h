@@ -6,6 +6,7 @@
 #ifndef COORDINATOR_WORKER_PORT_H
 #define COORDINATOR_WORKER_PORT_H
 
+#include "common/histogram.h"
 #include "common/wire/worker_msg.h"
 
 struct worker_port;
@@ -36,6 +37,7 @@ struct worker_group {
     uint64_t steps, max_step_us, max_us_per_token; /* slowest seen */
     uint32_t ring[256];                            /* recent step times in us */
     uint32_t n_ring;
+    struct histogram step_us, collective_us; /* of all steps; collective_us: as rank 0 reports it */
 };
 
 /* The facts that a group must have. */

@@ -76,14 +76,19 @@ static void show_text(struct answer *a, const char *s, size_t n)
     a->ends_line = s[n - 1] == '\n';
 }
 
-static void show_call(struct answer *a, const struct output_event *ev)
+static void show_call_piece(struct answer *a, const struct output_event *ev)
 {
-    printf("%s%s[calls ", a->ends_line ? "" : "\n", cli_sgr(stdout, 36));
-    cli_put_text(stdout, ev->name, ev->n_name);
-    putchar(' ');
-    cli_put_text(stdout, ev->arguments, ev->n_arguments);
-    printf("]%s\n", cli_sgr(stdout, 0));
-    a->begun = a->ends_line = true;
+    if (ev->kind == OUT_CALL_BEGIN) {
+        printf("%s%s[calls ", a->ends_line ? "" : "\n", cli_sgr(stdout, 36));
+        cli_put_text(stdout, ev->name, ev->n_name);
+        putchar(' ');
+    } else if (ev->kind == OUT_CALL_ARGUMENTS) {
+        cli_put_text(stdout, ev->text, ev->n_text);
+    } else {
+        printf("]%s\n", cli_sgr(stdout, 0));
+    }
+    a->begun = true;
+    a->ends_line = ev->kind == OUT_CALL_END;
 }
 
 /* what the parser is certain of by now */
@@ -91,8 +96,8 @@ static void show_parsed(struct answer *a)
 {
     struct output_event ev;
     while (output_parser_next(a->parser, &ev)) {
-        if (ev.kind == OUT_TOOL_CALL) {
-            show_call(a, &ev);
+        if (ev.kind != OUT_REASONING && ev.kind != OUT_CONTENT) {
+            show_call_piece(a, &ev);
             continue;
         }
         fputs(cli_sgr(stdout, ev.kind == OUT_REASONING ? 2 : 0), stdout);
@@ -258,7 +263,10 @@ static int on_event(struct answer *a, const struct ingot_event *ev)
         return on_finish(a, ev);
     case INGOT_EVENT_ERROR:
         return on_error(a, ev);
-    case INGOT_EVENT_PONG: /* never probed */
+    case INGOT_EVENT_PONG: /* never asked for, like the others */
+    case INGOT_EVENT_TOKENS:
+    case INGOT_EVENT_TEXT:
+    case INGOT_EVENT_STATS:
         return -1;
     }
     return EXIT_FAILED;

@@ -131,7 +131,10 @@ void answer_json_event(FILE *f, const struct ingot_event *ev, bool with_sample)
     case INGOT_EVENT_ERROR:
         put_error(f, ev);
         break;
-    case INGOT_EVENT_PONG: /* never probed */
+    case INGOT_EVENT_PONG: /* never asked for, like the others */
+    case INGOT_EVENT_TOKENS:
+    case INGOT_EVENT_TEXT:
+    case INGOT_EVENT_STATS:
         break;
     }
     fflush(f);

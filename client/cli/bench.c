@@ -8,6 +8,8 @@
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
 
+enum { HTTP_VOCAB = 256 };
+
 #define AT(member) .at = offsetof(struct bench_args, member)
 
 static const struct option_row rows[] = {
@@ -17,6 +19,30 @@ static const struct option_row rows[] = {
      .arg = "EP",
      .def = DEFAULT_ENDPOINT,
      .help = "Endpoint of the server."},
+    {.name = "http",
+     .type = OPT_STRING,
+     AT(http),
+     .arg = "URL",
+     .help = "Load http://HOST:PORT over HTTP instead: streams of /v1/completions. Pieces of an "
+             "answer count as tokens between tokens; what is not checked are the ids."},
+    {.name = "model",
+     .type = OPT_STRING,
+     AT(model),
+     .arg = "NAME",
+     .help = "With --http: the model that requests name."},
+    {.name = "api-key",
+     .type = OPT_STRING,
+     AT(api_key),
+     .arg = "KEY",
+     .help = "With --http: the key that requests carry."},
+    {.name = "vocab",
+     .type = OPT_INT,
+     AT(vocab),
+     .arg = "N",
+     .def = "0",
+     .min = 0,
+     .max = 1 << 30,
+     .help = "Ids of the prompts are below N; 0: below the server's vocabulary, with --http 256."},
     {.name = "concurrency",
      .type = OPT_INT,
      AT(concurrency),
@@ -92,7 +118,7 @@ static const struct option_row rows[] = {
 
 static const struct option_set options = {
     .program = "ingot bench",
-    .usage = "[--connect EP] [options]",
+    .usage = "[--connect EP | --http URL] [options]",
     .summary =
         "Loads a server with concurrent requests and measures: time to the first token, time "
         "between "
@@ -213,10 +239,11 @@ static int check(const struct bench_args *a, struct ingot_client *c)
     return -1;
 }
 
-static int load(struct ingot_client *c, const struct bench_args *a)
+static int load(struct ingot_client *c, struct bench_http *http, const struct bench_args *a)
 {
     struct bench_result r;
-    enum ingot_code code = bench_load(c, a, &r);
+    uint32_t vocab = a->vocab ? (uint32_t)a->vocab : c ? ingot_server(c)->model.vocab : HTTP_VOCAB;
+    enum ingot_code code = bench_load(c, http, vocab, a, &r);
     int rc = code == INGOT_OK ? EXIT_OK : cli_fail("bench", cli_exit_code(code));
     if (code == INGOT_OK) {
         bench_print(a, &r);
@@ -229,20 +256,32 @@ static int load(struct ingot_client *c, const struct bench_args *a)
     return rc;
 }
 
+static int open_http(struct bench_http **http, const struct bench_args *a)
+{
+    const struct bench_http_options o = {a->http, a->model, a->api_key};
+    size_t n = (size_t)(a->concurrency < a->requests ? a->concurrency : a->requests);
+    enum ingot_code code = bench_http_open(http, &o, n);
+    return code == INGOT_OK ? -1 : cli_fail("bench", cli_exit_code(code));
+}
+
 int cmd_bench(int argc, char **argv)
 {
     struct bench_args a;
     struct option_result res;
     struct ingot_client *c = NULL;
+    struct bench_http *http = NULL;
     int rc = cli_parse(&options, &a, argc, argv, &res);
-    if (rc < 0)
+    if (rc < 0 && a.http)
+        rc = open_http(&http, &a);
+    else if (rc < 0)
         rc = cli_connect(&c, "bench", a.connect);
-    if (rc < 0)
+    if (rc < 0 && c)
         rc = check(&a, c);
     if (rc < 0) {
         interrupts_catch();
-        rc = load(c, &a);
+        rc = load(c, http, &a);
     }
     ingot_close(c);
+    bench_http_close(http);
     return rc;
 }

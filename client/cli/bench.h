@@ -6,10 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/cli/bench_http.h"
 #include "client/lib/ingot.h"
 
 struct bench_args {
     const char *connect;
+    const char *http, *model, *api_key; /* http NULL: over ZeroMQ */
+    int64_t vocab;                      /* 0: the server's */
     int64_t concurrency, requests, prompt_tokens, max_tokens, shared_tokens, seed, timeout_ms;
     double rate, temperature;
     bool json;
@@ -36,9 +39,10 @@ struct bench_result {
     char first_error[200];
 };
 
-/* Runs the load; INGOT_OK also when requests failed. */
-enum ingot_code bench_load(struct ingot_client *c, const struct bench_args *a,
-                           struct bench_result *r);
+/* Runs the load over c or, where it is not NULL, over http, whose streams are min(concurrency, requests).  vocab: ids
+ * of the prompts are below it.  INGOT_OK also when requests failed. */
+enum ingot_code bench_load(struct ingot_client *c, struct bench_http *http, uint32_t vocab,
+                           const struct bench_args *a, struct bench_result *r);
 void bench_print(const struct bench_args *a, struct bench_result *r);
 void bench_result_free(struct bench_result *r);
 

@@ -24,6 +24,8 @@ struct slot { /* one stream; a request keeps its slot to its end */
 
 struct load {
     struct ingot_client *c;
+    struct bench_http *http; /* not NULL: instead of c */
+    uint32_t vocab;
     const struct bench_args *a;
     struct bench_result *r;
     struct slot *slots; /* [n_slots] */
@@ -65,11 +67,10 @@ static double ms_since(uint64_t then, uint64_t now)
 /* The prompt of request i: the shared beginning, then ids of its own; deterministic in --seed. */
 static void fill_prompt(struct load *l, uint64_t i)
 {
-    uint32_t vocab = ingot_server(l->c)->model.vocab;
     uint64_t seed = (uint64_t)l->a->seed;
     for (int64_t k = 0; k < l->a->prompt_tokens; k++) {
         uint64_t of = k < l->a->shared_tokens ? 0 : i + 1;
-        l->ids[k] = (int32_t)(rng_uniform(seed + of, (uint64_t)k) * vocab);
+        l->ids[k] = (int32_t)(rng_uniform(seed + of, (uint64_t)k) * l->vocab);
     }
 }
 
@@ -87,6 +88,8 @@ static enum ingot_code send_request(struct load *l, struct slot *s)
     s->state = SLOT_RUNNING;
     s->next_seq = s->n_tokens = 0;
     s->sent_us = s->last_us = clock_us();
+    if (l->http)
+        return bench_http_generate(l->http, (size_t)(s - l->slots), &r, s->id);
     return ingot_generate(l->c, &r, s->id);
 }
 
@@ -117,6 +120,11 @@ static enum ingot_code fill_slots(struct load *l)
 }
 
 /* ---- receiving ---- */
+
+static enum ingot_code next_event(struct load *l, struct ingot_event *ev, uint32_t timeout_ms)
+{
+    return l->http ? bench_http_next(l->http, ev, timeout_ms) : ingot_next(l->c, ev, timeout_ms);
+}
 
 static struct slot *slot_of(struct load *l, const char *id)
 {
@@ -149,7 +157,9 @@ static void on_finish(struct load *l, struct slot *s, const struct ingot_event *
 {
     struct bench_result *r = l->r;
     enum ingot_reason why = ev->n_samples ? ev->samples[0].reason : INGOT_REASON_FAILED;
-    if (ev->completion_tokens != s->n_tokens)
+    /* over HTTP pieces have no ids: only their sum can be compared */
+    uint32_t want = l->http ? (uint32_t)l->a->max_tokens : s->n_tokens;
+    if (ev->completion_tokens != want)
         r->gaps++;
     if (why == INGOT_REASON_LENGTH || why == INGOT_REASON_EOS || why == INGOT_REASON_STOP) {
         r->finished++;
@@ -202,7 +212,10 @@ static void on_event(struct load *l, const struct ingot_event *ev)
     case INGOT_EVENT_ERROR:
         on_error(l, s, ev);
         return;
-    case INGOT_EVENT_PONG: /* never probed */
+    case INGOT_EVENT_PONG: /* never asked for, like the others */
+    case INGOT_EVENT_TOKENS:
+    case INGOT_EVENT_TEXT:
+    case INGOT_EVENT_STATS:
         return;
     }
 }
@@ -233,7 +246,7 @@ static enum ingot_code run(struct load *l)
         struct ingot_event ev;
         enum ingot_code code = fill_slots(l);
         if (code == INGOT_OK)
-            code = ingot_next(l->c, &ev, l->a->rate > 0.0 ? 1 : LOOK_MS);
+            code = next_event(l, &ev, l->a->rate > 0.0 ? 1 : LOOK_MS);
         if (code == INGOT_OK) {
             if (ev.kind != INGOT_EVENT_ERROR) /* a refusal is none */
                 progress_us = clock_us();
@@ -252,14 +265,22 @@ static enum ingot_code run(struct load *l)
 static void listen_for_doubles(struct load *l)
 {
     struct ingot_event ev;
-    while (ingot_next(l->c, &ev, QUIET_MS) == INGOT_OK)
-        l->r->doubled++;
+    enum ingot_code code;
+    do {
+        code = next_event(l, &ev, QUIET_MS);
+        l->r->doubled += code == INGOT_OK || code == INGOT_FORMAT;
+    } while (code == INGOT_OK);
 }
 
-enum ingot_code bench_load(struct ingot_client *c, const struct bench_args *a,
-                           struct bench_result *r)
+enum ingot_code bench_load(struct ingot_client *c, struct bench_http *http, uint32_t vocab,
+                           const struct bench_args *a, struct bench_result *r)
 {
-    struct load l = {.c = c, .a = a, .r = r, .show = cli_is_terminal(stderr) && !a->json};
+    struct load l = {.c = c,
+                     .http = http,
+                     .vocab = vocab,
+                     .a = a,
+                     .r = r,
+                     .show = cli_is_terminal(stderr) && !a->json};
     *r = (struct bench_result){.finished = 0};
     l.n_slots = (uint64_t)(a->concurrency < a->requests ? a->concurrency : a->requests);
     l.slots = calloc(l.n_slots, sizeof *l.slots);

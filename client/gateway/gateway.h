@@ -6,6 +6,8 @@
 #include "client/gateway/http_server.h"
 
 /* The handler of the HTTP server; ctx is the struct gateway. */
+bool gateway_wants_body(void *ctx, const struct http_request *head);
 void gateway_request(void *ctx, const struct http_request *q, struct http_reply *r);
+void gateway_ended(void *ctx, const struct http_outcome *o);
 
 #endif

@@ -11,6 +11,10 @@ struct gateway_options {
     struct option_list served_model_name; /* each "A,B" */
     struct option_list api_key, cors, host;
     const char *tls_cert, *tls_key;
+    const char *metrics_prefix;
+    bool metrics_need_key;
+    const char *access_log;
+    bool log_prompts;
     bool allow_remote, die_with_parent, print_config;
     int64_t max_connections, max_headers;
     int64_t idle_ms, head_ms, body_ms, stall_ms, comment_ms, drain_ms;

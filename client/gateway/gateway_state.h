@@ -2,7 +2,9 @@
 #ifndef CLIENT_GATEWAY_GATEWAY_STATE_H
 #define CLIENT_GATEWAY_GATEWAY_STATE_H
 
+#include "client/gateway/access_log.h"
 #include "client/gateway/api_keys.h"
+#include "client/gateway/metrics.h"
 #include "client/gateway/model_names.h"
 #include "client/gateway/upstream.h"
 
@@ -10,6 +12,10 @@ struct gateway {
     struct api_keys keys;
     struct model_names names;
     struct upstream *upstream;
+    struct metrics metrics;
+    struct event_base *base;
+    struct access_log *access_log; /* NULL: none */
+    bool log_prompts;
     int64_t started; /* s since 1970 */
 };
 

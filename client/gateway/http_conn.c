@@ -161,11 +161,14 @@ static bool check_head(struct http_conn *c)
         refuse(c, 403, "pages of this origin may not use this server");
         return false;
     }
-    if (c->parser.expects_continue && evbuffer_get_length(bufferevent_get_input(c->bev)) == 0) {
-        static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-        bufferevent_write(c->bev, go_on, sizeof go_on - 1);
-    }
     return true;
+}
+
+static void say_continue(struct http_conn *c)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (c->parser.expects_continue && evbuffer_get_length(bufferevent_get_input(c->bev)) == 0)
+        bufferevent_write(c->bev, go_on, sizeof go_on - 1);
 }
 
 /* OPTIONS is answered for all paths alike: whether the page may ask has been checked. */
@@ -207,7 +210,8 @@ void http_conn_answered(struct http_conn *c, bool keep_alive)
         after_answer(c);
 }
 
-static void give_to_handler(struct http_conn *c)
+/* last: the rest of the request is not read. */
+static void give_to_handler(struct http_conn *c, bool last)
 {
     struct http_server *s = c->server;
     enter(c, PHASE_ANSWER);
@@ -216,6 +220,7 @@ static void give_to_handler(struct http_conn *c)
         http_conn_lose(c);
         return;
     }
+    c->reply->keep_alive = c->reply->keep_alive && !last;
     s->counts.pending++;
     s->counts.served++;
     c->in_handler = true;
@@ -253,14 +258,21 @@ static void advance(struct http_conn *c)
             return;
         }
         if (ev == HTTP_EV_DONE) {
-            give_to_handler(c);
+            give_to_handler(c, false);
             return;
         }
         if (ev == HTTP_EV_HEAD) {
             if (!check_head(c))
                 return;
-            if (http_parser_wants_body(&c->parser))
-                enter(c, PHASE_BODY);
+            if (!http_parser_wants_body(&c->parser))
+                continue;
+            if (s->handler.wants_body &&
+                !s->handler.wants_body(s->handler.ctx, &c->parser.request)) {
+                give_to_handler(c, true);
+                return;
+            }
+            say_continue(c);
+            enter(c, PHASE_BODY);
             continue;
         }
         if (c->phase == PHASE_IDLE && !http_parser_is_idle(&c->parser))

@@ -88,6 +88,11 @@ struct http_reply {
     struct http_conn *conn; /* NULL: the client has gone */
     struct http_server *server;
     struct http_watch watch;
+    http_error_writer *write_error;
+    void *user;
+    int status; /* 0: the head has not been written */
+    uint64_t bytes;
+    bool aborted;
     bool head_only, http10, keep_alive, chunked;
     bool paused;             /* the producer waits for writable */
     bool loopback;           /* the client is on this machine */

@@ -62,6 +62,7 @@ static void send_piece(struct http_reply *r, enum status st)
     const struct text_buf *piece = &r->server->scratch;
     if (st != ST_OK || bufferevent_write(r->conn->bev, piece->data, piece->len) != 0)
         http_conn_break(r->conn); /* out of memory */
+    r->bytes += piece->len;
     r->last_us = clock_us();
 }
 
@@ -104,6 +105,7 @@ static enum status add_head(struct http_reply *r, struct text_buf *b, int status
 {
     char text[80];
     r->keep_alive = r->keep_alive && !r->server->draining;
+    r->status = status;
     snprintf(text, sizeof text, "HTTP/1.1 %d %s\r\n", status, http_status_text(status));
     TRY(add(b, text));
     TRY(add_line(b, "Date", date_of(r->server)));
@@ -140,7 +142,7 @@ static void allow_origin(struct http_reply *r, const struct http_request *q)
         return;
     http_reply_header(r, "Access-Control-Allow-Origin", origin);
     http_reply_header(r, "Access-Control-Expose-Headers",
-                      "X-Request-Id, Retry-After, Retry-After-Ms");
+                      "X-Request-Id, Traceparent, Retry-After, Retry-After-Ms");
 }
 
 struct http_reply *http_reply_create(struct http_conn *c, const struct http_request *q)
@@ -150,6 +152,7 @@ struct http_reply *http_reply_create(struct http_conn *c, const struct http_requ
         return NULL;
     r->conn = c;
     r->server = c->server;
+    r->write_error = http_error_write;
     r->head_only = c->parser.request.method == HTTP_HEAD;
     r->http10 = q && q->minor == 0;
     r->keep_alive = q && q->keep_alive;
@@ -173,6 +176,13 @@ static void finish(struct http_reply *r)
 {
     struct http_conn *c = r->conn;
     bool keep_alive = r->keep_alive;
+    const struct http_handler *h = &r->server->handler;
+    if (h->ended)
+        h->ended(h->ctx, &(struct http_outcome){.user = r->user,
+                                                .peer = r->peer,
+                                                .status = r->status,
+                                                .bytes = r->bytes,
+                                                .whole = http_reply_is_open(r) && !r->aborted});
     release(r);
     if (c)
         http_conn_answered(c, keep_alive);
@@ -218,6 +228,16 @@ bool http_reply_is_loopback(const struct http_reply *r)
     return r->loopback;
 }
 
+void http_reply_set_user(struct http_reply *r, void *user)
+{
+    r->user = user;
+}
+
+void *http_reply_user(const struct http_reply *r)
+{
+    return r->user;
+}
+
 void http_reply_header(struct http_reply *r, const char *name, const char *value)
 {
     if (add_line(&r->headers, name, value) != ST_OK && r->conn)
@@ -236,11 +256,16 @@ void http_reply_send(struct http_reply *r, int status, const char *type, const v
     finish(r);
 }
 
+void http_reply_error_writer(struct http_reply *r, http_error_writer *writer)
+{
+    r->write_error = writer;
+}
+
 void http_reply_error_at(struct http_reply *r, int status, const char *message, const char *param)
 {
     struct text_buf body = {0};
     struct json_writer w = {.out = &body};
-    http_error_write(&w, status, message, param);
+    r->write_error(&w, status, message, param);
     http_reply_send(r, status, "application/json", body.data, w.status == ST_OK ? body.len : 0);
     text_buf_free(&body);
 }
@@ -248,6 +273,15 @@ void http_reply_error_at(struct http_reply *r, int status, const char *message, 
 void http_reply_error(struct http_reply *r, int status, const char *message)
 {
     http_reply_error_at(r, status, message, NULL);
+}
+
+void http_reply_json(struct http_reply *r, struct json_writer *w)
+{
+    if (w->status == ST_OK)
+        http_reply_send(r, 200, "application/json", w->out->data, w->out->len);
+    else
+        http_reply_error(r, 503, status_text());
+    text_buf_free(w->out);
 }
 
 void http_reply_begin(struct http_reply *r, int status, const char *type)
@@ -291,6 +325,7 @@ void http_reply_abort(struct http_reply *r)
 {
     const struct linger reset = {.l_onoff = 1};
     struct http_conn *c = r->conn;
+    r->aborted = true;
     if (c) {
         (void)setsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
         http_conn_break(c);

@@ -11,7 +11,8 @@
  *
  * A request is valid during the handler's call only.  A reply is the handler's until http_reply_send, _error,
  * _end or _abort has been called, exactly one of them, also when the client has gone; from then on it must
- * not be used.  No function here calls back before it returns: gone and writable come from the loop.
+ * not be used.  No function here calls back before it returns, except that those four call `ended`: gone and
+ * writable come from the loop.
  *
  * One request of a connection is answered at a time; the next one is parsed only when the answer has ended.
  * A client that closes its connection, or its sending half, while it waits has gone.  One thread. */
@@ -29,6 +30,7 @@
 struct event_base;
 struct http_server;
 struct http_reply;
+struct json_writer;
 
 struct http_options {
     struct http_names listen; /* "127.0.0.1:8080", "[::1]:8080", "localhost:8080"; port 0: any */
@@ -50,9 +52,22 @@ struct http_options {
 /* Limits for a server on the open network; listen is empty. */
 struct http_options http_options_default(void);
 
+struct http_outcome { /* of an answer that has ended */
+    void *user;       /* of http_reply_set_user */
+    const char *peer; /* "192.0.2.1:5000" */
+    int status;       /* 0: the client had gone before the answer began */
+    uint64_t bytes;   /* of the answer, its head included, given to the connection */
+    bool whole;       /* false: the client had gone, or the answer was cut */
+};
+
 struct http_handler {
     void *ctx;
+    /* The head of a request with a body is there.  false: the body is not read, `request` gets the request at once
+     * without it, and the connection ends after the answer.  NULL: all bodies are read. */
+    bool (*wants_body)(void *ctx, const struct http_request *head);
     void (*request)(void *ctx, const struct http_request *request, struct http_reply *reply);
+    /* An answer has ended, also one that the server gave itself.  It must not touch the server.  May be NULL. */
+    void (*ended)(void *ctx, const struct http_outcome *outcome);
     /* After http_server_drain, when the last connection has ended.  May be NULL. */
     void (*drained)(void *ctx);
 };
@@ -92,6 +107,10 @@ struct http_watch {
 };
 void http_reply_watch(struct http_reply *r, const struct http_watch *watch);
 
+/* The handler's own, for http_handler.ended; NULL at first. */
+void http_reply_set_user(struct http_reply *r, void *user);
+void *http_reply_user(const struct http_reply *r);
+
 /* Adds a header; before the answer begins.  Control characters in value become '?'. */
 void http_reply_header(struct http_reply *r, const char *name, const char *value);
 
@@ -99,7 +118,16 @@ void http_reply_header(struct http_reply *r, const char *name, const char *value
 void http_reply_send(struct http_reply *r, int status, const char *type, const void *body,
                      size_t n);
 
-/* The whole answer, as {"error":{"message":...,"type":...,"param":null,"code":status}}. */
+/* The whole answer: 200 and the JSON that w has written, whose text is released; 503 where writing failed. */
+void http_reply_json(struct http_reply *r, struct json_writer *w);
+
+/* The JSON of an error.  param: the path of the field at fault, or NULL. */
+typedef void http_error_writer(struct json_writer *w, int status, const char *message,
+                               const char *param);
+/* How errors of this reply are written from now on; at first as {"error":{"message":...,"type":...,"param":...,
+ * "code":status}} (http_error.h). */
+void http_reply_error_writer(struct http_reply *r, http_error_writer *writer);
+/* The whole answer is an error. */
 void http_reply_error(struct http_reply *r, int status, const char *message);
 /* The same with the path of the field at fault in param. */
 void http_reply_error_at(struct http_reply *r, int status, const char *message, const char *param);

@@ -15,7 +15,7 @@ struct program {
     struct gateway gateway;
     struct event_base *base;
     struct http_server *server;
-    struct event *sigterm, *sigint, *drain_limit;
+    struct event *sigterm, *sigint, *sighup, *drain_limit;
     bool draining;
 };
 
@@ -25,10 +25,30 @@ static void on_drained(void *ctx)
     event_base_loopbreak(p->base);
 }
 
+static bool on_head(void *ctx, const struct http_request *q)
+{
+    struct program *p = ctx;
+    return gateway_wants_body(&p->gateway, q);
+}
+
 static void on_request(void *ctx, const struct http_request *q, struct http_reply *r)
 {
     struct program *p = ctx;
     gateway_request(&p->gateway, q, r);
+}
+
+static void on_ended(void *ctx, const struct http_outcome *o)
+{
+    struct program *p = ctx;
+    gateway_ended(&p->gateway, o);
+}
+
+static void on_hangup(evutil_socket_t signal_number, short what, void *ctx)
+{
+    struct program *p = ctx;
+    (void)signal_number, (void)what;
+    if (p->gateway.access_log)
+        access_log_reopen(p->gateway.access_log);
 }
 
 /* The first signal drains, a second one ends. */
@@ -60,7 +80,11 @@ static void on_drain_limit(evutil_socket_t fd, short what, void *ctx)
 static enum status start(struct program *p)
 {
     const struct http_options http = gateway_http_options(&p->options);
-    const struct http_handler handler = {.ctx = p, .request = on_request, .drained = on_drained};
+    const struct http_handler handler = {.ctx = p,
+                                         .wants_body = on_head,
+                                         .request = on_request,
+                                         .ended = on_ended,
+                                         .drained = on_drained};
     static const char *const usual[] = {"tcp://127.0.0.1:5555"};
     size_t n_endpoints = p->options.connect.n ? p->options.connect.n : 1;
     const char *const *endpoints = p->options.connect.n ? p->options.connect.item : usual;
@@ -73,13 +97,21 @@ static enum status start(struct program *p)
         FAIL(ST_NOMEM, "no memory for an event loop");
     p->sigterm = evsignal_new(p->base, SIGTERM, on_signal, p);
     p->sigint = evsignal_new(p->base, SIGINT, on_signal, p);
+    p->sighup = evsignal_new(p->base, SIGHUP, on_hangup, p);
     p->drain_limit = evtimer_new(p->base, on_drain_limit, p);
-    if (!p->sigterm || !p->sigint || !p->drain_limit || event_add(p->sigterm, NULL) != 0 ||
-        event_add(p->sigint, NULL) != 0)
+    if (!p->sigterm || !p->sigint || !p->sighup || !p->drain_limit ||
+        event_add(p->sigterm, NULL) != 0 || event_add(p->sigint, NULL) != 0 ||
+        event_add(p->sighup, NULL) != 0)
         FAIL(ST_NOMEM, "no memory for an event loop");
+    p->gateway.base = p->base;
     p->gateway.started = (int64_t)time(NULL);
+    p->gateway.log_prompts = p->options.log_prompts;
+    if (p->options.access_log)
+        TRY(access_log_open(&p->gateway.access_log, p->options.access_log));
     TRY(model_names_init(&p->gateway.names, &p->options.served_model_name));
+    TRY(http_metrics_init(&p->gateway.metrics, p->options.metrics_prefix, p->options.metrics_need_key));
     TRY(http_server_create(&p->server, p->base, &http, &handler));
+    p->gateway.metrics.server = p->server;
     for (size_t i = 0; http_server_address(p->server, i); i++)
         log_line(LOG_INFO, "listening at %s://%s", p->options.tls_cert ? "https" : "http",
                  http_server_address(p->server, i));
@@ -90,10 +122,12 @@ static enum status start(struct program *p)
 
 static void stop(struct program *p)
 {
-    struct event *events[] = {p->sigterm, p->sigint, p->drain_limit};
+    struct event *events[] = {p->sigterm, p->sigint, p->sighup, p->drain_limit};
     http_server_destroy(p->server); /* ends the answers */
     upstream_destroy(p->gateway.upstream);
+    access_log_close(p->gateway.access_log);
     model_names_fini(&p->gateway.names);
+    http_metrics_fini(&p->gateway.metrics);
     for (size_t i = 0; i < ARRAY_LEN(events); i++)
         if (events[i])
             event_free(events[i]);
@@ -109,6 +143,7 @@ int main(int argc, char **argv)
     if (rc >= 0)
         return rc;
     log_init("gateway", (enum log_level)p.options.log_level);
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is a full disk to the access log, not an end */
     if (key && *key && p.options.api_key.n < MAX_OPTION_LIST)
         p.options.api_key.item[p.options.api_key.n++] = key;
     enum status st = start(&p);

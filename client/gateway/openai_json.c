@@ -1,18 +1,40 @@
 #include "client/gateway/openai_json.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/gateway/answer_error.h"
+#include "client/gateway/http_error.h"
 #include "common/hex.h"
 #include "common/random.h"
 
-enum { LEAST_CALL_ID = 9, CALL_ID_BYTES = 12 };
+enum { ID_BYTES = 12 };
+
+struct openai_head *openai_head_create(const struct openai_request *q, const char *model,
+                                       const char *object, const char *prefix)
+{
+    struct openai_head *h = calloc(1, sizeof *h);
+    uint8_t bytes[ID_BYTES];
+    char hex[2 * ID_BYTES + 1];
+    if (!h)
+        return NULL;
+    random_bytes(bytes, sizeof bytes);
+    hex_of(bytes, sizeof bytes, hex);
+    snprintf(h->id, sizeof h->id, "%s-%s", prefix, hex);
+    snprintf(h->model, sizeof h->model, "%s", model);
+    h->object = object;
+    h->created = (int64_t)time(NULL);
+    h->include_usage = q->include_usage;
+    return h;
+}
 
 void openai_write_head(struct json_writer *w, const struct openai_head *h)
 {
-    const char *object = h->form == OPENAI_COMPLETION ? "text_completion"
-                         : h->stream                  ? "chat.completion.chunk"
-                                                      : "chat.completion";
     json_write_object(w);
     json_member_string(w, "id", h->id);
-    json_member_string(w, "object", object);
+    json_member_string(w, "object", h->object);
     json_member_i64(w, "created", h->created);
     json_member_string(w, "model", h->model);
     json_member_null(w, "system_fingerprint");
@@ -20,7 +42,7 @@ void openai_write_head(struct json_writer *w, const struct openai_head *h)
     json_write_array(w);
 }
 
-static void write_usage(struct json_writer *w, const struct openai_usage *u)
+static void write_usage(struct json_writer *w, const struct answer_usage *u)
 {
     json_write_key(w, "usage");
     json_write_object(w);
@@ -34,54 +56,29 @@ static void write_usage(struct json_writer *w, const struct openai_usage *u)
     json_write_end_object(w);
 }
 
-void openai_write_tail(struct json_writer *w, const struct openai_head *h,
-                       const struct openai_usage *usage)
+void openai_write_tail(struct json_writer *w, const struct answer_usage *usage)
 {
     json_write_end_array(w);
-    if (usage)
-        write_usage(w, usage);
-    else if (h->with_usage)
-        json_member_null(w, "usage");
+    write_usage(w, usage);
     json_write_end_object(w);
 }
 
-/* ---- calls ---- */
+/* ---- choices and chunks ---- */
 
-static void write_call_id(struct json_writer *w, const struct output_event *call)
+const char *openai_finish_name(const struct answer_choice *c)
 {
-    uint8_t bytes[CALL_ID_BYTES];
-    char id[sizeof "call_" + 2 * CALL_ID_BYTES] = "call_";
-    json_write_key(w, "id");
-    if (call->id && call->n_id >= LEAST_CALL_ID) {
-        json_write_bytes(w, call->id, call->n_id);
-        return;
-    }
-    random_bytes(bytes, sizeof bytes);
-    hex_of(bytes, sizeof bytes, id + sizeof "call_" - 1);
-    json_write_string(w, id);
+    static const char *const names[] = {
+        [ANSWER_STOP] = "stop", [ANSWER_LENGTH] = "length", [ANSWER_CALLS] = "tool_calls"};
+    return names[c->end.finish];
 }
 
-void openai_write_call(struct json_writer *w, const struct output_event *call, bool with_index)
+void openai_choice_begin(struct json_writer *w, const struct answer_choice *c)
 {
     json_write_object(w);
-    if (with_index)
-        json_member_i64(w, "index", call->i_call);
-    write_call_id(w, call);
-    json_member_string(w, "type", "function");
-    json_write_key(w, "function");
-    json_write_object(w);
-    json_write_key(w, "name");
-    json_write_bytes(w, call->name, call->n_name);
-    json_write_key(w, "arguments");
-    json_write_bytes(w, call->arguments, call->n_arguments);
-    json_write_end_object(w);
-    json_write_end_object(w);
+    json_member_u64(w, "index", c->index);
 }
 
-/* ---- choices ---- */
-
-/* finish NULL: it goes on. */
-static void end_choice(struct json_writer *w, const char *finish)
+void openai_choice_end(struct json_writer *w, const char *finish)
 {
     json_member_null(w, "logprobs");
     if (finish)
@@ -91,97 +88,75 @@ static void end_choice(struct json_writer *w, const char *finish)
     json_write_end_object(w);
 }
 
-static void begin_choice(struct json_writer *w, size_t index)
+struct json_writer openai_chunk_begin(const struct openai_head *h, const struct answer_choice *c,
+                                      struct text_buf *out)
 {
-    json_write_object(w);
-    json_member_u64(w, "index", index);
+    struct json_writer w = answer_event_begin(out, NULL);
+    openai_write_head(&w, h);
+    openai_choice_begin(&w, c);
+    return w;
 }
 
-static void write_bytes(struct json_writer *w, const char *key, const char *text, size_t n)
+enum status openai_chunk_end(struct json_writer *w, const struct openai_head *h, const char *finish)
 {
-    json_write_key(w, key);
-    json_write_bytes(w, text, n);
-}
-
-static void write_message(struct json_writer *w, const struct openai_choice *c)
-{
-    json_write_key(w, "message");
-    json_write_object(w);
-    json_member_string(w, "role", "assistant");
-    if (c->n_calls && !c->text.len)
-        json_member_null(w, "content");
-    else
-        write_bytes(w, "content", c->text.data, c->text.len);
-    json_member_null(w, "refusal");
-    if (c->n_calls) {
-        json_write_key(w, "tool_calls");
-        json_write_array(w);
-        json_write_raw(w, c->calls.data, c->calls.len);
-        json_write_end_array(w);
-    }
-    json_write_end_object(w);
-}
-
-void openai_write_choice(struct json_writer *w, enum openai_form form, size_t index,
-                         const struct openai_choice *c)
-{
-    begin_choice(w, index);
-    if (form == OPENAI_CHAT)
-        write_message(w, c);
-    else
-        write_bytes(w, "text", c->text.data, c->text.len);
-    end_choice(w, c->finish);
-}
-
-void openai_write_role(struct json_writer *w, size_t index)
-{
-    begin_choice(w, index);
-    json_write_key(w, "delta");
-    json_write_object(w);
-    json_member_string(w, "role", "assistant");
-    json_member_string(w, "content", "");
-    json_write_end_object(w);
-    end_choice(w, NULL);
-}
-
-void openai_write_text(struct json_writer *w, enum openai_form form, size_t index, const char *text,
-                       size_t n)
-{
-    begin_choice(w, index);
-    if (form == OPENAI_CHAT) {
-        json_write_key(w, "delta");
-        json_write_object(w);
-        write_bytes(w, "content", text, n);
-        json_write_end_object(w);
-    } else {
-        write_bytes(w, "text", text, n);
-    }
-    end_choice(w, NULL);
-}
-
-void openai_write_call_chunk(struct json_writer *w, size_t index, const struct output_event *call)
-{
-    begin_choice(w, index);
-    json_write_key(w, "delta");
-    json_write_object(w);
-    json_write_key(w, "tool_calls");
-    json_write_array(w);
-    openai_write_call(w, call, true);
+    openai_choice_end(w, finish);
     json_write_end_array(w);
+    if (h->include_usage)
+        json_member_null(w, "usage");
     json_write_end_object(w);
-    end_choice(w, NULL);
+    return answer_event_end(w);
 }
 
-void openai_write_finish(struct json_writer *w, enum openai_form form, size_t index,
-                         const char *finish)
+/* ---- the end ---- */
+
+static enum status add_done(struct text_buf *out)
 {
-    begin_choice(w, index);
-    if (form == OPENAI_CHAT) {
-        json_write_key(w, "delta");
-        json_write_object(w);
-        json_write_end_object(w);
-    } else {
-        json_member_string(w, "text", "");
+    static const char done[] = "data: [DONE]\n\n";
+    return text_buf_append(out, done, sizeof done - 1);
+}
+
+enum status openai_form_end(void *ctx, const struct answer_whole *whole, struct text_buf *out)
+{
+    const struct openai_head *h = ctx;
+    if (h->include_usage) {
+        struct json_writer w = answer_event_begin(out, NULL);
+        openai_write_head(&w, h);
+        openai_write_tail(&w, &whole->usage);
+        TRY(answer_event_end(&w));
     }
-    end_choice(w, finish);
+    return add_done(out);
+}
+
+/* The protocol's name of a field -> the request's. */
+static const char *param_of(const char *field, const char *prompt)
+{
+    static const char sampling[] = "sampling.", chat[] = "chat.";
+    static const char *const prompts[] = {"chat", "text", "tokens", "tokens.id"};
+    if (strncmp(field, sampling, sizeof sampling - 1) == 0)
+        field += sizeof sampling - 1;
+    for (size_t i = 0; i < ARRAY_LEN(prompts); i++)
+        if (strcmp(field, prompts[i]) == 0)
+            return prompt;
+    if (strncmp(field, chat, sizeof chat - 1) == 0)
+        return prompt;
+    if (strncmp(field, "logit_bias.", sizeof "logit_bias." - 1) == 0)
+        return "logit_bias";
+    if (strcmp(field, "stop_token_id") == 0)
+        return "stop_token_ids";
+    return strcmp(field, "sampling") == 0 ? "" : field;
+}
+
+enum status openai_form_error(void *ctx, const struct answer_error *e, struct text_buf *out)
+{
+    struct json_writer w = answer_event_begin(out, NULL);
+    (void)ctx;
+    http_error_write(&w, e->status, e->message, param_of(e->field, ""));
+    TRY(answer_event_end(&w));
+    return add_done(out);
+}
+
+void openai_refuse(struct http_reply *r, const struct answer_error *e, const char *prompt)
+{
+    answer_error_headers(r, e);
+    http_reply_error_at(r, e->status, e->message, param_of(e->field, prompt));
 }

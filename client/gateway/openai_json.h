@@ -1,49 +1,45 @@
-/* The JSON of OpenAI's answers: whole ones and the chunks of streams. */
+/* The JSON that OpenAI's answers share: the members around the choices, usage, errors. */
 #ifndef CLIENT_GATEWAY_OPENAI_JSON_H
 #define CLIENT_GATEWAY_OPENAI_JSON_H
 
+#include "client/gateway/answer_form.h"
 #include "client/gateway/openai_request.h"
-#include "common/json/json_write.h"
-#include "common/text/output_parser.h"
 
 enum { OPENAI_ID_SIZE = 40 };
 
-struct openai_usage {
-    uint64_t prompt_tokens, cached_tokens, completion_tokens;
-};
-
-/* What all chunks of an answer say. */
+/* What all chunks of an answer say; the ctx of both forms. */
 struct openai_head {
-    enum openai_form form;
+    const char *object;      /* "text_completion" */
     char id[OPENAI_ID_SIZE]; /* "chatcmpl-..." */
-    char model[OPENAI_MAX_NAME];
-    int64_t created;         /* s since 1970 */
-    bool stream, with_usage; /* with_usage: the chunks have the member usage */
+    char model[ANSWER_MAX_MODEL];
+    int64_t created;    /* s since 1970 */
+    bool include_usage; /* of a stream: the chunks have the member usage */
 };
 
-struct openai_choice {
-    struct text_buf text;
-    struct text_buf calls; /* items of tool_calls, with their commas */
-    size_t n_calls;
-    const char *finish; /* "stop" */
-};
+/* prefix: of the id.  NULL: no memory.  free() releases it. */
+struct openai_head *openai_head_create(const struct openai_request *q, const char *model,
+                                       const char *object, const char *prefix);
 
-/* Begin and end of an answer, or of a chunk, with its list of choices.  usage NULL: none. */
+/* Begin and end of a body, with its list of choices. */
 void openai_write_head(struct json_writer *w, const struct openai_head *h);
-void openai_write_tail(struct json_writer *w, const struct openai_head *h,
-                       const struct openai_usage *usage);
+void openai_write_tail(struct json_writer *w, const struct answer_usage *usage);
 
-/* Items of the list of choices: of a whole answer, and of chunks. */
-void openai_write_choice(struct json_writer *w, enum openai_form form, size_t index,
-                         const struct openai_choice *c);
-void openai_write_role(struct json_writer *w, size_t index);
-void openai_write_text(struct json_writer *w, enum openai_form form, size_t index, const char *text,
-                       size_t n);
-void openai_write_finish(struct json_writer *w, enum openai_form form, size_t index,
-                         const char *finish);
-void openai_write_call_chunk(struct json_writer *w, size_t index, const struct output_event *call);
+/* A chunk of a stream with one choice, of which the members between begin and end are the caller's. */
+struct json_writer openai_chunk_begin(const struct openai_head *h, const struct answer_choice *c,
+                                      struct text_buf *out);
+MUST_CHECK enum status openai_chunk_end(struct json_writer *w, const struct openai_head *h,
+                                        const char *finish);
 
-/* An item of tool_calls: whole, or as the delta of a chunk with its index. */
-void openai_write_call(struct json_writer *w, const struct output_event *call, bool with_index);
+void openai_choice_begin(struct json_writer *w, const struct answer_choice *c);
+void openai_choice_end(struct json_writer *w, const char *finish); /* NULL: it goes on */
+
+/* "stop" */
+const char *openai_finish_name(const struct answer_choice *c);
+
+/* The functions of struct answer_form that both forms share. */
+enum status openai_form_end(void *ctx, const struct answer_whole *whole, struct text_buf *out);
+enum status openai_form_error(void *ctx, const struct answer_error *e, struct text_buf *out);
+/* Ends the reply with it; prompt: the name of the field that holds the prompt. */
+void openai_refuse(struct http_reply *r, const struct answer_error *e, const char *prompt);
 
 #endif

@@ -1,24 +1,8 @@
 /* Messages and tools as a chat template wants them: content one string, arguments of calls objects. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/gateway/openai_request.h"
 #include "common/json/json_write.h"
-
-enum { MAX_MESSAGES = 1 << 16 };
-
-enum status openai_pass_member(struct json_writer *w, struct json_span key, struct json_cursor *c)
-{
-    struct text_buf name = {0};
-    struct json_span v = json_read_raw(c);
-    enum status st = json_span_text(key, &name);
-    if (st == ST_OK) {
-        json_write_key_bytes(w, name.data, name.len);
-        json_write_raw(w, v.p, v.n);
-    }
-    text_buf_free(&name);
-    return st;
-}
 
 /* ---- content ---- */
 
@@ -39,7 +23,7 @@ static enum status read_part(struct json_cursor *c, struct text_buf *text)
             found = true;
         }
     if (!found)
-        return openai_fail_at(c, &whole, "the part has no type");
+        return request_fail_at(c, &whole, "the part has no type");
     found = false;
     TRY(json_enter_object(c));
     while (json_next_key(c, &key))
@@ -48,7 +32,8 @@ static enum status read_part(struct json_cursor *c, struct text_buf *text)
             found = true;
         }
     if (!found)
-        return openai_fail_at(c, &whole, type ? "the part has no refusal" : "the part has no text");
+        return request_fail_at(c, &whole,
+                               type ? "the part has no refusal" : "the part has no text");
     return ST_OK;
 }
 
@@ -90,7 +75,7 @@ static enum status write_function(struct json_writer *w, struct json_cursor *c)
     json_write_object(w);
     while (json_next_key(c, &key)) {
         if (!json_span_is(key, "arguments") || json_peek(c) != JSON_STRING) {
-            TRY(openai_pass_member(w, key, c));
+            TRY(request_pass_member(w, key, c));
             continue;
         }
         json_write_key(w, "arguments");
@@ -110,7 +95,7 @@ static enum status write_calls(struct json_writer *w, struct json_cursor *c)
         json_write_object(w);
         while (json_next_key(c, &key)) {
             if (!json_span_is(key, "function")) {
-                TRY(openai_pass_member(w, key, c));
+                TRY(request_pass_member(w, key, c));
                 continue;
             }
             json_write_key(w, "function");
@@ -147,45 +132,30 @@ static enum status write_message(struct json_writer *w, struct json_cursor *c)
             json_write_key(w, "tool_calls");
             TRY(write_calls(w, c));
         } else {
-            TRY(openai_pass_member(w, key, c));
+            TRY(request_pass_member(w, key, c));
         }
     }
     json_write_end_object(w);
     if (!has_role)
-        return openai_fail_at(c, &whole, "the message has no role");
+        return request_fail_at(c, &whole, "the message has no role");
     return w->status;
-}
-
-static enum status read_message(struct openai_request *q, struct json_cursor *c,
-                                struct ingot_turn *turn)
-{
-    struct text_buf text = {0};
-    struct json_writer w = {.out = &text};
-    enum status st = write_message(&w, c);
-    *turn = (struct ingot_turn){.n_json = text.len};
-    if (st == ST_OK)
-        st = openai_keep_text(q, &text, &turn->json);
-    text_buf_free(&text);
-    return st;
 }
 
 enum status openai_read_messages(struct openai_request *q, struct json_cursor *c)
 {
-    struct ingot_turn *turns = NULL;
-    size_t n = 0;
+    struct request_turns turns = {0};
     enum status st = json_enter_array(c);
     while (st == ST_OK && json_next_item(c)) {
-        if (n == MAX_MESSAGES)
-            st = json_fail(c, ST_RANGE, "at most %d messages are taken", MAX_MESSAGES);
+        struct text_buf text = {0};
+        struct json_writer w = {.out = &text};
+        st = write_message(&w, c);
         if (st == ST_OK)
-            st = openai_grow((void **)&turns, n, sizeof *turns);
-        if (st == ST_OK)
-            st = read_message(q, c, &turns[n++]);
+            st = request_turns_add(&turns, &q->of, c, &text);
+        text_buf_free(&text);
     }
-    if (st == ST_OK && n && !(q->ask.turns = openai_keep(q, turns, n * sizeof *turns)))
-        st = status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for %zu messages", n);
-    q->ask.n_turns = n;
-    free(turns);
+    if (st == ST_OK)
+        st = request_turns_end(&turns, &q->of);
+    request_turns_free(&turns);
     return st;
 }
 
@@ -206,7 +176,7 @@ static enum status check_tool(struct json_cursor *c)
             has_function = json_peek(c) == JSON_OBJECT;
     }
     if (!has_function)
-        return openai_fail_at(c, &whole, "the tool has no function");
+        return request_fail_at(c, &whole, "the tool has no function");
     return ST_OK;
 }
 
@@ -221,11 +191,11 @@ enum status openai_read_tools(struct openai_request *q, struct json_cursor *c)
         n++;
     }
     if (n == 0)
-        return openai_fail_at(c, &at, "there is no tool in the list");
+        return request_fail_at(c, &at, "there is no tool in the list");
     struct json_span raw = json_read_raw(&at);
     enum status st = text_buf_append(&text, raw.p, raw.n);
     if (st == ST_OK)
-        st = openai_keep_text(q, &text, &q->ask.tools_json);
+        st = answer_keep_text(&q->of, &text, &q->of.ask.tools_json);
     text_buf_free(&text);
     return st;
 }

@@ -1,21 +1,19 @@
 #include "client/gateway/openai_request.h"
 
-#include <float.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_STOP_STRINGS = 16, MAX_BIASES = 4096, MAX_IDS = 32 };
+enum { DEFAULT_COMPLETION_TOKENS = 16 };
 
 /* ---- fields that are not plain numbers ---- */
 
 static enum status read_model(struct openai_request *q, struct json_cursor *c)
 {
-    return json_read_chars(c, q->model, sizeof q->model);
+    return json_read_chars(c, q->of.model, sizeof q->of.model);
 }
 
 static enum status read_stream(struct openai_request *q, struct json_cursor *c)
 {
-    return json_read_bool(c, &q->stream);
+    return json_read_bool(c, &q->of.stream);
 }
 
 static enum status read_stream_options(struct openai_request *q, struct json_cursor *c)
@@ -37,121 +35,24 @@ static enum status read_stream_options(struct openai_request *q, struct json_cur
     return ST_OK;
 }
 
-static enum status read_seed(struct openai_request *q, struct json_cursor *c)
+static enum status read_n(struct openai_request *q, struct json_cursor *c)
 {
-    int64_t seed;
-    TRY(json_read_i64(c, INT64_MIN, INT64_MAX, &seed));
-    q->ask.has_seed = true;
-    q->ask.seed = (uint64_t)seed;
-    return ST_OK;
+    return request_read_u32(c, 1, 16, &q->of.ask.n);
 }
 
-static enum status read_stop_string(struct openai_request *q, struct json_cursor *c,
-                                    const char **stops)
+static enum status read_max_completion_tokens(struct openai_request *q, struct json_cursor *c)
 {
-    struct text_buf text = {0};
-    enum status st;
-    if (q->ask.n_stops == MAX_STOP_STRINGS)
-        return json_fail(c, ST_RANGE, "at most %d stop strings are taken", MAX_STOP_STRINGS);
-    st = json_read_string(c, &text);
-    if (st == ST_OK && (text.len == 0 || memchr(text.data, 0, text.len)))
-        st = json_fail(c, ST_RANGE, "a stop string must have a byte, and none may be NUL");
-    if (st == ST_OK)
-        st = openai_keep_text(q, &text, &stops[q->ask.n_stops]);
-    text_buf_free(&text);
-    q->ask.n_stops += st == ST_OK;
-    return st;
-}
-
-static enum status read_stop(struct openai_request *q, struct json_cursor *c)
-{
-    const char *none[MAX_STOP_STRINGS] = {0};
-    const char **stops = openai_keep(q, none, sizeof none);
-    if (!stops)
-        FAIL(ST_NOMEM, "no memory for stop strings");
-    q->ask.stops = stops;
-    if (json_peek(c) != JSON_ARRAY)
-        return read_stop_string(q, c, stops);
-    TRY(json_enter_array(c));
-    while (json_next_item(c))
-        TRY(read_stop_string(q, c, stops));
-    return ST_OK;
-}
-
-static enum status read_stop_ids(struct openai_request *q, struct json_cursor *c)
-{
-    int32_t ids[MAX_IDS];
-    TRY(json_enter_array(c));
-    while (json_next_item(c)) {
-        int64_t id;
-        TRY(json_read_i64(c, 0, INT32_MAX, &id));
-        if (q->ask.n_stop_ids == MAX_IDS)
-            return json_fail(c, ST_RANGE, "at most %d stop tokens are taken", MAX_IDS);
-        ids[q->ask.n_stop_ids++] = (int32_t)id;
-    }
-    q->ask.stop_ids = openai_keep(q, ids, q->ask.n_stop_ids * sizeof *ids);
-    if (!q->ask.stop_ids)
-        FAIL(ST_NOMEM, "no memory for stop tokens");
-    return ST_OK;
-}
-
-/* Keys are ids in decimal. */
-static enum status read_token_key(struct json_cursor *c, struct json_span key, int32_t *id)
-{
-    int64_t v = 0;
-    for (size_t i = 0; i < key.n && v <= INT32_MAX; i++) {
-        if (key.p[i] < '0' || key.p[i] > '9')
-            return json_fail(c, ST_FORMAT, "the key is not a token id");
-        v = 10 * v + (key.p[i] - '0');
-    }
-    if (key.n == 0 || v > INT32_MAX)
-        return json_fail(c, ST_RANGE, "the key is not a token id");
-    *id = (int32_t)v;
-    return ST_OK;
-}
-
-static enum status read_logit_bias(struct openai_request *q, struct json_cursor *c)
-{
-    struct ingot_bias *bias = NULL;
-    struct json_span key;
-    size_t n = 0;
-    enum status st = json_enter_object(c);
-    while (st == ST_OK && json_next_key(c, &key)) {
-        struct ingot_bias b = {0};
-        double v;
-        st = read_token_key(c, key, &b.id);
-        if (st == ST_OK)
-            st = json_read_double(c, -100, 100, &v);
-        if (st == ST_OK && n == MAX_BIASES)
-            st = json_fail(c, ST_RANGE, "at most %d biases are taken", MAX_BIASES);
-        if (st == ST_OK)
-            st = openai_grow((void **)&bias, n, sizeof *bias);
-        if (st == ST_OK) {
-            b.bias = (float)v;
-            bias[n++] = b;
-        }
-    }
-    if (st == ST_OK && n && !(q->ask.bias = openai_keep(q, bias, n * sizeof *bias)))
-        st = status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for biases");
-    q->ask.n_bias = n;
-    free(bias);
-    return st;
+    return request_read_u32(c, 1, INT32_MAX, &q->max_completion_tokens);
 }
 
 static enum status read_variables(struct openai_request *q, struct json_cursor *c)
 {
-    if (json_peek(c) != JSON_OBJECT)
-        return json_fail(c, ST_FORMAT, "must be an object");
-    q->variables = json_read_raw(c);
-    return ST_OK;
+    return request_read_given(&q->variables, c);
 }
 
 static enum status read_reasoning_effort(struct openai_request *q, struct json_cursor *c)
 {
-    if (json_peek(c) != JSON_STRING)
-        return json_fail(c, ST_FORMAT, "must be a string");
-    q->reasoning_effort = json_read_raw(c);
-    return ST_OK;
+    return request_read_effort(&q->variables, c);
 }
 
 static enum status read_tool_choice(struct openai_request *q, struct json_cursor *c)
@@ -193,25 +94,16 @@ static enum status read_modalities(struct openai_request *q, struct json_cursor 
     return ST_OK;
 }
 
-static enum status only_bool(struct json_cursor *c, bool wanted)
-{
-    bool v;
-    TRY(json_read_bool(c, &v));
-    if (v != wanted)
-        return json_fail(c, ST_UNSUPPORTED, "%s is not supported", v ? "true" : "false");
-    return ST_OK;
-}
-
 static enum status read_only_false(struct openai_request *q, struct json_cursor *c)
 {
     (void)q;
-    return only_bool(c, false);
+    return request_only_bool(c, false);
 }
 
 static enum status read_only_true(struct openai_request *q, struct json_cursor *c)
 {
     (void)q;
-    return only_bool(c, true);
+    return request_only_bool(c, true);
 }
 
 static enum status read_only_zero(struct openai_request *q, struct json_cursor *c)
@@ -234,7 +126,7 @@ static enum status read_suffix(struct openai_request *q, struct json_cursor *c)
 
 /* ---- the table ---- */
 
-enum field_kind { FIELD_READER, FIELD_BOOL, FIELD_U32, FIELD_I32, FIELD_F32, FIELD_IGNORED };
+enum field_kind { FIELD_READER, FIELD_BOOL, FIELD_IGNORED };
 
 struct field {
     const char *name;
@@ -242,30 +134,21 @@ struct field {
     enum field_kind kind;
     enum status (*read)(struct openai_request *q, struct json_cursor *c);
     size_t at; /* in struct openai_request */
-    double lo, hi;
 };
 
 #define BOTH (OPENAI_CHAT | OPENAI_COMPLETION)
-#define ASK(member) offsetof(struct openai_request, ask.member)
+#define ASK(member) offsetof(struct openai_request, of.ask.member)
 #define READ(name, forms, read)                                                                    \
     {                                                                                              \
-        (name), (forms), FIELD_READER, (read), 0, 0, 0                                             \
+        (name), (forms), FIELD_READER, (read), 0                                                   \
     }
 #define BOOL(name, forms, member)                                                                  \
     {                                                                                              \
-        (name), (forms), FIELD_BOOL, NULL, ASK(member), 0, 0                                       \
-    }
-#define U32(name, member, lo, hi)                                                                  \
-    {                                                                                              \
-        (name), BOTH, FIELD_U32, NULL, ASK(member), (lo), (hi)                                     \
-    }
-#define F32(name, member, lo, hi)                                                                  \
-    {                                                                                              \
-        (name), BOTH, FIELD_F32, NULL, ASK(member), (lo), (hi)                                     \
+        (name), (forms), FIELD_BOOL, NULL, ASK(member)                                             \
     }
 #define IGNORED(name)                                                                              \
     {                                                                                              \
-        (name), BOTH, FIELD_IGNORED, NULL, 0, 0, 0                                                 \
+        (name), BOTH, FIELD_IGNORED, NULL, 0                                                       \
     }
 
 static const struct field fields[] = {
@@ -274,27 +157,8 @@ static const struct field fields[] = {
     READ("prompt", OPENAI_COMPLETION, openai_read_prompt),
     READ("stream", BOTH, read_stream),
     READ("stream_options", BOTH, read_stream_options),
-    READ("seed", BOTH, read_seed),
-    READ("stop", BOTH, read_stop),
-    READ("stop_token_ids", BOTH, read_stop_ids),
-    READ("logit_bias", BOTH, read_logit_bias),
-    U32("n", n, 1, 16),
-    U32("max_tokens", max_tokens, 1, INT32_MAX),
-    {"max_completion_tokens", OPENAI_CHAT, FIELD_U32, NULL,
-     offsetof(struct openai_request, max_completion_tokens), 1, INT32_MAX},
-    U32("min_tokens", min_tokens, 0, INT32_MAX),
-    U32("top_k", top_k, 0, INT32_MAX),
-    U32("deadline_ms", deadline_ms, 0, UINT32_MAX),
-    {"priority", BOTH, FIELD_I32, NULL, ASK(priority), -100, 100},
-    F32("temperature", temperature, 0, 100),
-    F32("top_p", top_p, FLT_MIN, 1),
-    F32("min_p", min_p, 0, 1),
-    F32("presence_penalty", presence_penalty, -2, 2),
-    F32("frequency_penalty", frequency_penalty, -2, 2),
-    F32("repetition_penalty", repetition_penalty, 0.01, 100),
-    BOOL("ignore_eos", BOTH, ignore_eos),
-    BOOL("include_stop_str_in_output", BOTH, include_stop),
-    BOOL("skip_special_tokens", BOTH, skip_special),
+    READ("n", BOTH, read_n),
+    READ("max_completion_tokens", OPENAI_CHAT, read_max_completion_tokens),
     BOOL("add_special_tokens", OPENAI_COMPLETION, add_special),
     BOOL("add_generation_prompt", OPENAI_CHAT, add_generation_prompt),
     BOOL("continue_final_message", OPENAI_CHAT, continue_final_message),
@@ -325,26 +189,11 @@ static const struct field fields[] = {
 static enum status read_field(struct openai_request *q, const struct field *f,
                               struct json_cursor *c)
 {
-    char *at = (char *)q + f->at;
-    int64_t whole;
-    double real;
     switch (f->kind) {
     case FIELD_READER:
         return f->read(q, c);
     case FIELD_BOOL:
-        return json_read_bool(c, (bool *)at);
-    case FIELD_U32:
-        TRY(json_read_i64(c, (int64_t)f->lo, (int64_t)f->hi, &whole));
-        *(uint32_t *)at = (uint32_t)whole;
-        return ST_OK;
-    case FIELD_I32:
-        TRY(json_read_i64(c, (int64_t)f->lo, (int64_t)f->hi, &whole));
-        *(int32_t *)at = (int32_t)whole;
-        return ST_OK;
-    case FIELD_F32:
-        TRY(json_read_double(c, f->lo, f->hi, &real));
-        *(float *)at = (float)real;
-        return ST_OK;
+        return json_read_bool(c, (bool *)((char *)q + f->at));
     case FIELD_IGNORED:
         return ST_OK;
     }
@@ -367,46 +216,17 @@ static enum status read_body(struct openai_request *q, struct json_cursor *c)
     TRY(json_enter_object(c));
     while (json_next_key(c, &key)) {
         const struct field *f = find_field(q->form, key);
+        bool known = true;
         if (json_take_null(c))
             continue;
-        if (!f)
+        if (f)
+            TRY(read_field(q, f, c));
+        else
+            TRY(request_field_read(&q->of, key, c, &known));
+        if (!known)
             return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
-        TRY(read_field(q, f, c));
     }
     return ST_OK;
-}
-
-/* chat_template_kwargs and reasoning_effort, as the template's variables; those named in the former win. */
-static enum status write_variables(struct openai_request *q)
-{
-    struct json_span effort = q->reasoning_effort;
-    struct text_buf text = {0};
-    struct json_writer w = {.out = &text};
-    enum status st = ST_OK;
-    json_write_object(&w);
-    if (q->variables.n) {
-        struct json_cursor c;
-        struct json_span key;
-        st = json_open(&c, q->variables.p, q->variables.n, NULL);
-        if (st == ST_OK)
-            st = json_enter_object(&c);
-        while (st == ST_OK && json_next_key(&c, &key)) {
-            if (json_span_is(key, "reasoning_effort"))
-                effort.n = 0;
-            st = openai_pass_member(&w, key, &c);
-        }
-    }
-    if (effort.n) {
-        json_write_key(&w, "reasoning_effort");
-        json_write_raw(&w, effort.p, effort.n);
-    }
-    json_write_end_object(&w);
-    if (st == ST_OK)
-        st = w.status;
-    if (st == ST_OK)
-        st = openai_keep_text(q, &text, &q->ask.variables_json);
-    text_buf_free(&text);
-    return st;
 }
 
 #define REFUSE(path, ...)                                                                          \
@@ -418,21 +238,21 @@ static enum status write_variables(struct openai_request *q)
 /* What concerns several fields. */
 static enum status check(struct openai_request *q, struct openai_refusal *refusal)
 {
-    if (q->form == OPENAI_CHAT && !q->ask.n_turns)
+    if (q->form == OPENAI_CHAT && !q->of.ask.n_turns)
         REFUSE("messages", "there is none");
-    if (q->form == OPENAI_COMPLETION && !q->n_prompts)
+    if (q->form == OPENAI_COMPLETION && !q->of.n_prompts)
         REFUSE("prompt", "there is none");
-    if (q->has_stream_options && !q->stream)
+    if (q->has_stream_options && !q->of.stream)
         REFUSE("stream_options", "only a streamed answer has them");
-    if (q->n_prompts * q->ask.n > OPENAI_MAX_CHOICES)
-        REFUSE("n", "at most %d choices are made for one request", OPENAI_MAX_CHOICES);
+    if (q->of.n_prompts * q->of.ask.n > ANSWER_MAX_CHOICES)
+        REFUSE("n", "at most %d choices are made for one request", ANSWER_MAX_CHOICES);
     if (q->max_completion_tokens)
-        q->ask.max_tokens = q->max_completion_tokens;
-    else if (q->form == OPENAI_COMPLETION && !q->ask.max_tokens)
-        q->ask.max_tokens = DEFAULT_COMPLETION_TOKENS;
+        q->of.ask.max_tokens = q->max_completion_tokens;
+    else if (q->form == OPENAI_COMPLETION && !q->of.ask.max_tokens)
+        q->of.ask.max_tokens = DEFAULT_COMPLETION_TOKENS;
     if (q->no_tools)
-        q->ask.tools_json = NULL;
-    q->calls = q->ask.tools_json != NULL;
+        q->of.ask.tools_json = NULL;
+    q->of.calls = q->of.ask.tools_json != NULL;
     return ST_OK;
 }
 
@@ -440,7 +260,8 @@ enum status openai_request_read(struct openai_request *q, enum openai_form form,
                                 size_t n_body, struct openai_refusal *refusal)
 {
     struct json_cursor c;
-    *q = (struct openai_request){.form = form, .ask = ingot_request_default(), .n_prompts = 0};
+    *q = (struct openai_request){.form = form};
+    answer_request_init(&q->of);
     *refusal = (struct openai_refusal){{0}};
     TRY(json_open(&c, body, n_body, NULL));
     enum status st = read_body(q, &c);
@@ -448,9 +269,8 @@ enum status openai_request_read(struct openai_request *q, enum openai_form form,
         json_path(&c, refusal->param);
         return st;
     }
-    if (q->variables.n || q->reasoning_effort.n)
-        TRY(write_variables(q));
+    TRY(request_set_variables(&q->of, &q->variables));
     if (form == OPENAI_CHAT)
-        q->n_prompts = 1;
+        q->of.n_prompts = 1;
     return check(q, refusal);
 }

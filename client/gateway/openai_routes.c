@@ -1,59 +1,38 @@
 #include "client/gateway/openai_routes.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "client/gateway/openai_answer.h"
-#include "client/gateway/openai_error.h"
+#include "client/gateway/admission.h"
+#include "client/gateway/answer.h"
+#include "client/gateway/openai_chat.h"
+#include "client/gateway/openai_completion.h"
 #include "common/json/json_write.h"
 
-enum { RETRY_MS = 1000 };
-
-/* Answers with 503 when there is none. */
-static const struct ingot_server *server_of(struct gateway *g, struct http_reply *r)
-{
-    const struct openai_error away = {.status = 503,
-                                      .message = "there is no connection to the coordinator",
-                                      .retry_after_ms = RETRY_MS};
-    const struct ingot_server *s = upstream_server(g->upstream);
-    if (!s)
-        openai_error_send(r, &away);
-    return s;
-}
-
-static const char *own_name(const struct ingot_server *s)
-{
-    return s->model.name ? s->model.name : "";
-}
-
-static void send_unknown_model(struct http_reply *r, const char *asked)
-{
-    char message[OPENAI_MAX_NAME + 64];
-    snprintf(message, sizeof message, "the model '%s' is not served here", asked);
-    http_reply_error_at(r, 404, message, "model");
-}
-
 /* ---- answers ---- */
+
+static void start(struct gateway *g, struct openai_request *q, const char *model,
+                  struct http_reply *r)
+{
+    bool chat = q->form == OPENAI_CHAT;
+    struct openai_head *h =
+        chat ? openai_chat_create(q, model) : openai_completion_create(q, model);
+    if (h)
+        answer_start(g->upstream, r, &q->of, chat ? &openai_chat_form : &openai_completion_form, h);
+    else
+        http_reply_error(r, 503, "no memory for an answer");
+}
 
 static void serve(struct gateway *g, enum openai_form form, const struct http_request *http,
                   struct http_reply *r)
 {
-    const struct ingot_server *s = server_of(g, r);
+    const struct ingot_server *s = admission_server(g, r);
     struct openai_request q;
     struct openai_refusal refusal;
     if (!s)
         return;
     enum status st = openai_request_read(&q, form, http->body, http->n_body, &refusal);
-    if (st != ST_OK)
-        http_reply_error_at(r, st == ST_NOMEM ? 503 : 400, status_text(), refusal.param);
-    else if (!model_names_find(&g->names, own_name(s), q.model))
-        send_unknown_model(r, q.model);
-    else if (q.ask.priority > 0 && g->keys.n == 0)
-        http_reply_error_at(r, 403, "priority: above 0 needs an API key", "priority");
-    else
-        openai_answer_start(g->upstream, r, &q,
-                            *q.model ? q.model : model_names_find(&g->names, own_name(s), ""));
-    openai_request_free(&q);
+    const char *model = admission_check(g, s, &q.of, st, refusal.param, r);
+    if (model)
+        start(g, &q, model, r);
+    answer_request_free(&q.of);
 }
 
 void openai_serve_chat(struct gateway *g, const struct http_request *q, struct http_reply *r)
@@ -76,24 +55,15 @@ static void write_model(struct json_writer *w, const struct gateway *g,
     json_member_string(w, "object", "model");
     json_member_i64(w, "created", g->started);
     json_member_string(w, "owned_by", "ingot");
-    json_member_string(w, "root", own_name(s));
+    json_member_string(w, "root", admission_own_name(s));
     json_member_null(w, "parent");
     json_member_u64(w, "max_model_len", s->model.max_ctx);
     json_write_end_object(w);
 }
 
-static void send_json(struct http_reply *r, struct json_writer *w)
-{
-    if (w->status == ST_OK)
-        http_reply_send(r, 200, "application/json", w->out->data, w->out->len);
-    else
-        http_reply_error(r, 503, status_text());
-    text_buf_free(w->out);
-}
-
 void openai_serve_models(struct gateway *g, const struct http_request *q, struct http_reply *r)
 {
-    const struct ingot_server *s = server_of(g, r);
+    const struct ingot_server *s = admission_server(g, r);
     struct text_buf body = {0};
     struct json_writer w = {.out = &body};
     (void)q;
@@ -106,25 +76,25 @@ void openai_serve_models(struct gateway *g, const struct http_request *q, struct
     for (size_t i = 0; i < g->names.n; i++)
         write_model(&w, g, s, g->names.name[i]);
     if (g->names.n == 0)
-        write_model(&w, g, s, own_name(s));
+        write_model(&w, g, s, admission_own_name(s));
     json_write_end_array(&w);
     json_write_end_object(&w);
-    send_json(r, &w);
+    http_reply_json(r, &w);
 }
 
 void openai_serve_model(struct gateway *g, const struct http_request *q, struct http_reply *r)
 {
-    const struct ingot_server *s = server_of(g, r);
+    const struct ingot_server *s = admission_server(g, r);
     const char *asked = q->path + sizeof "/v1/models/" - 1;
     struct text_buf body = {0};
     struct json_writer w = {.out = &body};
     if (!s)
         return;
-    const char *name = *asked ? model_names_find(&g->names, own_name(s), asked) : NULL;
-    if (!name) {
-        send_unknown_model(r, asked);
+    if (!*asked)
+        asked = "/"; /* that no model is called */
+    const char *name = admission_model(g, s, asked, r);
+    if (!name)
         return;
-    }
     write_model(&w, g, s, name);
-    send_json(r, &w);
+    http_reply_json(r, &w);
 }

@@ -25,6 +25,7 @@ enum {
 
 struct slot {
     struct upstream_call *call; /* NULL: free, or cancelled */
+    bool query;                 /* of text: it ends by itself, soon */
     bool cancel_unsent;         /* the connection took nothing when it was to be cancelled */
     char id[INGOT_ID_SIZE];
 };
@@ -133,6 +134,13 @@ static void on_done(evutil_socket_t fd, short what, void *ctx)
 
 /* ---- requests ---- */
 
+static void give(struct upstream_call *call, const struct ingot_event *ev)
+{
+    if (call->log)
+        request_log_event(call->log, ev);
+    call->event(call, ev);
+}
+
 static void end_call(struct slot *s, const struct ingot_event *ev)
 {
     struct upstream_call *call = s->call;
@@ -140,7 +148,7 @@ static void end_call(struct slot *s, const struct ingot_event *ev)
     if (!call)
         return;
     call->running = false;
-    call->event(call, ev);
+    give(call, ev);
 }
 
 /* Ends the connection and all calls. */
@@ -185,10 +193,10 @@ static void dispatch(struct upstream *u, const struct ingot_event *ev)
         return;
     }
     struct slot *s = slot_of(u, ev->request_id);
-    if (s && (ev->kind == INGOT_EVENT_FINISH || ev->kind == INGOT_EVENT_ERROR))
+    if (s && ev->kind != INGOT_EVENT_ACCEPTED && ev->kind != INGOT_EVENT_DELTA)
         end_call(s, ev);
     else if (s && s->call)
-        s->call->event(s->call, ev);
+        give(s->call, ev);
 }
 
 /* Takes what has come.  The descriptor is edge-triggered: the loop may sleep only after INGOT_TIMEOUT. */
@@ -251,25 +259,89 @@ static enum status free_slot(struct upstream *u, size_t *slot)
     return ST_OK;
 }
 
+/* A free slot and a new id for it; the slot is taken by run. */
+static enum ingot_code choose(struct upstream *u, size_t *slot, char id[INGOT_ID_SIZE])
+{
+    enum status st = free_slot(u, slot);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    snprintf(id, INGOT_ID_SIZE, "g%zu-%" PRIu64, *slot, ++u->serial);
+    return INGOT_OK;
+}
+
+/* The request of that id was sent, unless code says otherwise. */
+static enum ingot_code run(struct upstream *u, struct upstream_call *call, size_t slot,
+                           const char *id, bool query, enum ingot_code code)
+{
+    if (code != INGOT_OK)
+        return code;
+    u->slot[slot] = (struct slot){.call = call, .query = query};
+    memcpy(u->slot[slot].id, id, INGOT_ID_SIZE);
+    call->running = true;
+    call->slot = slot;
+    if (call->log && !query)
+        call->log->n_generates++;
+    event_active(u->again, EV_TIMEOUT, 0);
+    return INGOT_OK;
+}
+
 enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call,
                                   struct ingot_request *request)
 {
     size_t i;
     char id[INGOT_ID_SIZE];
-    enum status st = free_slot(u, &i);
-    if (st != ST_OK)
-        return (enum ingot_code)st;
-    snprintf(id, sizeof id, "g%zu-%" PRIu64, i, ++u->serial);
-    request->request_id = id;
-    enum ingot_code code = ingot_generate(u->client, request, NULL);
+    enum ingot_code code = choose(u, &i, id);
     if (code != INGOT_OK)
         return code;
-    u->slot[i].call = call;
-    memcpy(u->slot[i].id, id, sizeof id);
-    call->running = true;
-    call->slot = i;
-    event_active(u->again, EV_TIMEOUT, 0);
-    return INGOT_OK;
+    request->request_id = id;
+    code = run(u, call, i, id, false, ingot_generate(u->client, request, NULL));
+    if (code == INGOT_OK && call->log)
+        call->log->n_generates++;
+    return code;
+}
+
+enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,
+                                  size_t n, bool add_special)
+{
+    size_t i;
+    char id[INGOT_ID_SIZE];
+    enum ingot_code code = choose(u, &i, id);
+    if (code != INGOT_OK)
+        return code;
+    return run(u, call, i, id, true, ingot_send_tokenize(u->client, id, text, n, add_special));
+}
+
+enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *call,
+                                    const int32_t *ids, size_t n)
+{
+    size_t i;
+    char id[INGOT_ID_SIZE];
+    enum ingot_code code = choose(u, &i, id);
+    if (code != INGOT_OK)
+        return code;
+    return run(u, call, i, id, true, ingot_send_detokenize(u->client, id, ids, n, false));
+}
+
+enum ingot_code upstream_apply_template(struct upstream *u, struct upstream_call *call,
+                                        struct ingot_request *request)
+{
+    size_t i;
+    char id[INGOT_ID_SIZE];
+    enum ingot_code code = choose(u, &i, id);
+    if (code != INGOT_OK)
+        return code;
+    request->request_id = id;
+    return run(u, call, i, id, true, ingot_send_apply_template(u->client, request));
+}
+
+enum ingot_code upstream_stats(struct upstream *u, struct upstream_call *call)
+{
+    size_t i;
+    char id[INGOT_ID_SIZE];
+    enum ingot_code code = choose(u, &i, id);
+    if (code != INGOT_OK)
+        return code;
+    return run(u, call, i, id, true, ingot_send_stats(u->client, id));
 }
 
 void upstream_cancel(struct upstream *u, struct upstream_call *call)
@@ -279,7 +351,7 @@ void upstream_cancel(struct upstream *u, struct upstream_call *call)
     struct slot *s = &u->slot[call->slot];
     call->running = false;
     s->call = NULL;
-    if (!u->client) { /* just lost */
+    if (!u->client || s->query) { /* just lost, or its end is not waited for */
         *s = (struct slot){0};
         return;
     }

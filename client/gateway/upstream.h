@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "client/gateway/request_log.h"
 #include "client/lib/ingot.h"
 #include "common/status.h"
 
@@ -19,7 +20,8 @@ struct upstream;
 /* One request; part of its owner, at one place as long as it runs. */
 struct upstream_call {
     void (*event)(struct upstream_call *call, const struct ingot_event *ev);
-    bool running; /* until its terminal event or upstream_cancel */
+    struct request_log *log; /* gets the events too; or NULL */
+    bool running;            /* until its terminal event or upstream_cancel */
     size_t slot;
 };
 
@@ -38,6 +40,17 @@ bool upstream_is_ready(const struct upstream *u);
  * ingot_last_error has the text, and there are no events. */
 enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call,
                                   struct ingot_request *request);
+/* Queries of text, in the same way: one event, INGOT_EVENT_TOKENS, INGOT_EVENT_TEXT or INGOT_EVENT_ERROR. */
+enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,
+                                  size_t n, bool add_special);
+/* Special tokens are part of the text. */
+enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *call,
+                                    const int32_t *ids, size_t n);
+/* Renders the request's turns; request_id is chosen here. */
+enum ingot_code upstream_apply_template(struct upstream *u, struct upstream_call *call,
+                                        struct ingot_request *request);
+/* The server's figures: one event, INGOT_EVENT_STATS or INGOT_EVENT_ERROR. */
+enum ingot_code upstream_stats(struct upstream *u, struct upstream_call *call);
 /* Cancels at the server; there are no further events.  Nothing when it does not run. */
 void upstream_cancel(struct upstream *u, struct upstream_call *call);
 

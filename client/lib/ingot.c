@@ -25,6 +25,11 @@ struct kept {
     zmq_msg_t frame;
 };
 
+struct query { /* sent without waiting for its reply */
+    struct query *next;
+    char id[INGOT_ID_SIZE];
+};
+
 /* ---- errors ---- */
 
 const char *ingot_code_name(enum ingot_code code)
@@ -54,6 +59,11 @@ enum status client_send(struct ingot_client *c, const struct client_msg *msg)
     struct wire_bytes bytes;
     wire_mem_reset(&c->tx);
     TRY(client_msg_encode_request(&bytes, msg, &c->tx));
+    return client_send_bytes(c, bytes);
+}
+
+enum status client_send_bytes(struct ingot_client *c, struct wire_bytes bytes)
+{
     if (c->server.max_message_bytes && bytes.n > c->server.max_message_bytes)
         FAIL(ST_RANGE, "the request has %zu bytes; the server takes at most %" PRIu64, bytes.n,
              c->server.max_message_bytes);
@@ -118,12 +128,52 @@ enum status client_receive(struct ingot_client *c, struct client_msg *m, bool wa
     }
 }
 
-bool client_is_event(const struct ingot_client *c, const struct client_msg *m)
+/* ---- queries without waiting ---- */
+
+static struct query **find_query(struct ingot_client *c, const char *id)
+{
+    struct query **at = &c->queries;
+    while (*at && strcmp((*at)->id, id) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+enum status client_begin_query(struct ingot_client *c, const char *id)
+{
+    if (!id || !*id || strlen(id) >= INGOT_ID_SIZE)
+        FAIL(ST_RANGE, "request_id: 1 to %d bytes", INGOT_ID_SIZE - 1);
+    if (*find_query(c, id))
+        FAIL(ST_RANGE, "request_id: a query of that id runs");
+    struct query *q = calloc(1, sizeof *q);
+    if (!q)
+        FAIL(ST_NOMEM, "no memory for a query");
+    memcpy(q->id, id, strlen(id));
+    q->next = c->queries;
+    c->queries = q;
+    return ST_OK;
+}
+
+bool client_end_query(struct ingot_client *c, const char *id)
+{
+    struct query **at = find_query(c, id), *q = *at;
+    if (!q)
+        return false;
+    *at = q->next;
+    free(q);
+    return true;
+}
+
+/* ---- events that come during a question ---- */
+
+bool client_is_event(struct ingot_client *c, const struct client_msg *m)
 {
     if (m->type == MSG_PONG)
         return *c->probe && strcmp(m->u.pong.request_id, c->probe) == 0;
+    if (m->type == MSG_TOKENS || m->type == MSG_TEXT || m->type == MSG_STATS_REPLY)
+        return *find_query(c, m->u.simple.request_id) != NULL;
     if (m->type == MSG_ERROR) /* 0: a server of minor version 0 */
-        return !m->u.error.request || m->u.error.request == MSG_GENERATE;
+        return !m->u.error.request || m->u.error.request == MSG_GENERATE ||
+               *find_query(c, m->u.error.request_id) != NULL;
     return m->type == MSG_ACCEPTED || m->type == MSG_DELTA || m->type == MSG_FINISH ||
            m->type == MSG_REJECTED;
 }
@@ -155,9 +205,7 @@ enum status client_take_kept(struct ingot_client *c, struct client_msg *m)
     return decode_frame(c, m);
 }
 
-/* Sends and waits for the reply of that type with that id.
- * Events of requests that arrive meanwhile are kept. */
-static enum status ask(struct ingot_client *c, const struct client_msg *question, const char *id,
+enum status client_ask(struct ingot_client *c, const struct client_msg *question, const char *id,
                        enum msg_type want, struct client_msg *reply)
 {
     uint64_t deadline = clock_us() + 1000U * (uint64_t)ASK_TIMEOUT_MS;
@@ -181,6 +229,11 @@ void client_make_id(struct ingot_client *c, char id[INGOT_ID_SIZE])
 
 /* ---- connection ---- */
 
+static bool fits(struct wire_text t, size_t size)
+{
+    return t.n > 0 && t.n < size && !memchr(t.data, 0, t.n);
+}
+
 /* name stays in the message's memory */
 static struct ingot_model model_of(const struct msg_model *w)
 {
@@ -190,6 +243,11 @@ static struct ingot_model model_of(const struct msg_model *w)
                             .world = w->world,
                             .chat = w->chat};
     snprintf(m.weights_from, sizeof m.weights_from, "%s", w->weights_from);
+    snprintf(m.tool_format, sizeof m.tool_format, "%s", w->tool_format ? w->tool_format : "");
+    if (fits(w->think_open, sizeof m.think_open) && fits(w->think_close, sizeof m.think_close)) {
+        memcpy(m.think_open, w->think_open.data, w->think_open.n);
+        memcpy(m.think_close, w->think_close.data, w->think_close.n);
+    }
     if (w->has_weights)
         hex_of(w->weights, sizeof w->weights, m.weights_digest);
     if (w->has_text)
@@ -203,7 +261,8 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
     m.u.hello = (struct msg_hello){.major_min = WIRE_MAJOR,
                                    .major_max = WIRE_MAJOR,
                                    .client = "libingot " INGOT_VERSION,
-                                   .tenant = c->tenant};
+                                   .tenant = c->tenant,
+                                   .tenants_secret = {c->secret.bytes, c->secret.n}};
     TRY(client_send(c, &m));
     TRY(client_receive(c, &m, false, clock_us() + 1000U * (uint64_t)timeout_ms));
     if (m.type == MSG_ERROR)
@@ -218,7 +277,8 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
                                       .max_message_bytes = w->max_message_bytes,
                                       .max_prompt_tokens = w->max_prompt_tokens,
                                       .max_queued = w->max_queued,
-                                      .max_samples = w->max_samples};
+                                      .max_samples = w->max_samples,
+                                      .any_tenant = w->any_tenant};
     if (w->n_models) {
         snprintf(c->model_name, sizeof c->model_name, "%s", w->models[0].name);
         c->server.model = model_of(&w->models[0]);
@@ -248,6 +308,12 @@ static enum status open_client(struct ingot_client *c, const struct ingot_option
         c->tenant.n = OWN_TENANT_BYTES;
         random_bytes(c->tenant.bytes, OWN_TENANT_BYTES);
     }
+    if (o->n_tenants_secret > sizeof c->secret.bytes)
+        FAIL(ST_RANGE, "tenants_secret has %zu bytes: at most %zu", o->n_tenants_secret,
+             sizeof c->secret.bytes);
+    if (o->tenants_secret)
+        memcpy(c->secret.bytes, o->tenants_secret, o->n_tenants_secret);
+    c->secret.n = o->tenants_secret ? o->n_tenants_secret : 0;
     c->endpoint = strdup(endpoint);
     if (!c->endpoint)
         FAIL(ST_NOMEM, "no memory for a client");
@@ -290,6 +356,8 @@ static void close_socket(struct ingot_client *c)
         free(k);
     }
     c->kept_end = &c->kept;
+    while (c->queries)
+        (void)client_end_query(c, c->queries->id);
     sock_close(c->sock);
     c->sock = NULL;
     c->n_running = 0;
@@ -336,68 +404,13 @@ int ingot_fd(const struct ingot_client *c)
 
 /* ---- questions ---- */
 
-enum ingot_code ingot_tokenize(struct ingot_client *c, const char *text, size_t n, bool add_special,
-                               const int32_t **ids, size_t *n_ids)
-{
-    char id[INGOT_ID_SIZE];
-    struct client_msg m = {.type = MSG_TOKENIZE}, reply;
-    client_make_id(c, id);
-    m.u.tokenize = (struct msg_tokenize){
-        .request_id = id, .model = "", .text = {text, n}, .add_special = add_special};
-    enum status st = ask(c, &m, id, MSG_TOKENS, &reply);
-    if (st != ST_OK)
-        return (enum ingot_code)st;
-    *ids = reply.u.tokens.tokens;
-    *n_ids = reply.u.tokens.n_tokens;
-    return INGOT_OK;
-}
-
-static enum status ask_text(struct ingot_client *c, const struct client_msg *m, const char *id,
-                            const char **text, size_t *n_text)
-{
-    struct client_msg reply;
-    TRY(ask(c, m, id, MSG_TEXT, &reply));
-    *text = reply.u.text.text.data;
-    *n_text = reply.u.text.text.n;
-    return ST_OK;
-}
-
-enum ingot_code ingot_detokenize(struct ingot_client *c, const int32_t *ids, size_t n,
-                                 bool skip_special, const char **text, size_t *n_text)
-{
-    char id[INGOT_ID_SIZE];
-    struct client_msg m = {.type = MSG_DETOKENIZE};
-    client_make_id(c, id);
-    m.u.detokenize = (struct msg_detokenize){.request_id = id,
-                                             .model = "",
-                                             .n_tokens = (uint32_t)n,
-                                             .tokens = ids,
-                                             .skip_special = skip_special};
-    return (enum ingot_code)ask_text(c, &m, id, text, n_text);
-}
-
-enum ingot_code ingot_apply_template(struct ingot_client *c, const struct ingot_request *r,
-                                     const char **text, size_t *n_text)
-{
-    char id[INGOT_ID_SIZE];
-    struct client_msg m = {.type = MSG_APPLY_TEMPLATE};
-    client_make_id(c, id);
-    m.u.apply_template.request_id = id;
-    m.u.apply_template.model = r->model ? r->model : "";
-    wire_mem_reset(&c->rx);
-    enum status st = client_fill_chat(c, r, &m.u.apply_template.chat);
-    if (st == ST_OK)
-        st = ask_text(c, &m, id, text, n_text);
-    return (enum ingot_code)st;
-}
-
 enum ingot_code ingot_models(struct ingot_client *c, const struct ingot_model **models, size_t *n)
 {
     char id[INGOT_ID_SIZE];
     struct client_msg m = {.type = MSG_MODELS}, reply;
     client_make_id(c, id);
     m.u.simple = (struct msg_simple){id, 0};
-    enum status st = ask(c, &m, id, MSG_MODEL_LIST, &reply);
+    enum status st = client_ask(c, &m, id, MSG_MODEL_LIST, &reply);
     if (st != ST_OK)
         return (enum ingot_code)st;
     *n = reply.u.model_list.n_models < MAX_MODELS ? reply.u.model_list.n_models : MAX_MODELS;
@@ -413,46 +426,10 @@ enum ingot_code ingot_stats(struct ingot_client *c, struct ingot_stats *out)
     struct client_msg m = {.type = MSG_STATS}, reply;
     client_make_id(c, id);
     m.u.simple = (struct msg_simple){id, 0};
-    enum status st = ask(c, &m, id, MSG_STATS_REPLY, &reply);
+    enum status st = client_ask(c, &m, id, MSG_STATS_REPLY, &reply);
     if (st != ST_OK)
         return (enum ingot_code)st;
-    const struct msg_stats *s = &reply.u.stats;
-    *out = (struct ingot_stats){.running = s->running,
-                                .waiting = s->waiting,
-                                .blocks_total = s->blocks_total,
-                                .blocks_free = s->blocks_free,
-                                .blocks_cached = s->blocks_cached,
-                                .clients = s->clients,
-                                .steps = s->steps,
-                                .steps_overlapped = s->steps_overlapped,
-                                .tokens_generated = s->tokens_generated,
-                                .prompt_tokens = s->prompt_tokens,
-                                .cached_tokens = s->cached_tokens,
-                                .preemptions = s->preemptions,
-                                .recoveries = s->recoveries,
-                                .finished = s->finished,
-                                .failed = s->failed,
-                                .rejected = s->rejected,
-                                .cancelled = s->cancelled,
-                                .last_step_age_us = s->last_step_age_us,
-                                .uptime_us = s->uptime_us,
-                                .epoch = s->epoch,
-                                .ready = s->ready,
-                                .draining = s->draining};
-    for (uint32_t i = 0; i < s->n_groups && i < ARRAY_LEN(out->groups); i++) {
-        const struct msg_group *g = &s->groups[i];
-        out->groups[i] = (struct ingot_group){.epoch = g->epoch,
-                                              .world = g->world,
-                                              .backend = g->backend,
-                                              .coll = g->coll,
-                                              .numerics = g->numerics,
-                                              .step_us_p50 = g->step_us_p50,
-                                              .step_us_p99 = g->step_us_p99,
-                                              .active = g->active};
-        if (g->has_weights)
-            hex_of(g->weights, sizeof g->weights, out->groups[i].weights_digest);
-        out->n_groups++;
-    }
+    client_fill_stats(out, &reply.u.stats);
     return INGOT_OK;
 }
 
@@ -462,12 +439,17 @@ enum ingot_code ingot_ping(struct ingot_client *c, struct ingot_pong *out)
     struct client_msg m = {.type = MSG_PING}, reply;
     client_make_id(c, id);
     m.u.simple = (struct msg_simple){id, 0};
-    enum status st = ask(c, &m, id, MSG_PONG, &reply);
+    enum status st = client_ask(c, &m, id, MSG_PONG, &reply);
     if (st != ST_OK)
         return (enum ingot_code)st;
     const struct msg_pong *p = &reply.u.pong;
-    *out = (struct ingot_pong){p->steps,   p->last_step_age_us, p->epoch,
-                               p->running, p->waiting,          p->ready};
+    *out = (struct ingot_pong){.steps = p->steps,
+                               .last_step_age_us = p->last_step_age_us,
+                               .epoch = p->epoch,
+                               .running = p->running,
+                               .waiting = p->waiting,
+                               .ready = p->ready,
+                               .draining = p->draining};
     return INGOT_OK;
 }
 
@@ -477,7 +459,7 @@ enum ingot_code ingot_drain(struct ingot_client *c, uint32_t timeout_ms, uint32_
     struct client_msg m = {.type = MSG_DRAIN}, reply;
     client_make_id(c, id);
     m.u.simple = (struct msg_simple){id, timeout_ms};
-    enum status st = ask(c, &m, id, MSG_DRAINING, &reply);
+    enum status st = client_ask(c, &m, id, MSG_DRAINING, &reply);
     if (st == ST_OK && running)
         *running = reply.u.simple.value;
     return (enum ingot_code)st;

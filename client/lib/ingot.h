@@ -59,6 +59,8 @@ struct ingot_options {
     uint32_t timeout_ms;
     const void *tenant; /* 1 to INGOT_TENANT_SIZE bytes; NULL: a random one, for this client */
     size_t n_tenant;
+    const void *tenants_secret; /* the server's: requests may name any tenant; NULL: none */
+    size_t n_tenants_secret;
 };
 
 /* Connects and exchanges Hello with the server.  INGOT_TIMEOUT: no answer within timeout_ms.
@@ -85,6 +87,9 @@ struct ingot_model {
     uint32_t max_ctx;      /* tokens, prompt and answer together */
     uint32_t world;        /* ranks; 0 while there is no worker group */
     bool chat;             /* has a chat template */
+    /* as proto/ingot.proto, ModelInfo: "hermes" ...; "": not told */
+    char tool_format[16];
+    char think_open[32], think_close[32]; /* "": it does not think, or its marks are not known */
 };
 
 struct ingot_server {
@@ -92,6 +97,7 @@ struct ingot_server {
     uint64_t epoch;      /* changes when the server is restarted */
     uint64_t max_message_bytes;
     uint32_t max_prompt_tokens, max_queued, max_samples;
+    bool any_tenant; /* requests may name any tenant */
     struct ingot_model model;
 };
 
@@ -110,6 +116,12 @@ struct ingot_turn {
 struct ingot_bias {
     int32_t id;
     float bias; /* [-100, 100] */
+};
+
+/* What a tenant may use, over all connections; 0: no limit.  Beyond: INGOT_BUSY. */
+struct ingot_limits {
+    uint32_t max_samples; /* in flight */
+    uint32_t tokens_per_minute;
 };
 
 /* Exactly one of text, ids, turns. */
@@ -153,7 +165,15 @@ struct ingot_request {
     uint32_t deadline_ms; /* 0 = none */
     int32_t priority;
     bool skip_special;
-    bool want_prompt_ids; /* in the event ACCEPTED */
+    bool want_prompt_ids, want_prompt_text; /* in the event ACCEPTED */
+    bool want_token_text;                   /* in the events DELTA, also of top */
+    bool keep_marks; /* the marks of tool calls and thinking are text, whatever skip_special says */
+    const struct ingot_limits *limits; /* of the tenant; NULL: nothing is counted */
+    bool has_grace;
+    uint32_t grace_ms; /* how long it goes on when this connection is lost */
+    const void
+        *client_digest; /* at most 64 bytes: requests with others are different; NULL: none */
+    size_t n_client_digest;
 };
 
 struct ingot_request ingot_request_default(void);
@@ -166,6 +186,19 @@ enum ingot_code ingot_generate(struct ingot_client *c, const struct ingot_reques
 /* Of the client's own tenant.  Its Finish comes as an event; of a request that has ended or is not
  * known nothing comes. */
 enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id);
+
+/* A request as the bytes of its message, for programs that send it again: to attach to it after a
+ * connection was lost, or to have it computed again by another server. */
+struct ingot_packed;
+/* As ingot_generate, but only packs. */
+enum ingot_code ingot_pack(struct ingot_client *c, const struct ingot_request *r,
+                           struct ingot_packed **out);
+const char *ingot_packed_id(const struct ingot_packed *p);
+/* c: any client; of another tenant only if the request names its tenant. */
+enum ingot_code ingot_send_packed(struct ingot_client *c, const struct ingot_packed *p);
+/* Cancels it, as ingot_cancel. */
+enum ingot_code ingot_cancel_packed(struct ingot_client *c, const struct ingot_packed *p);
+void ingot_packed_free(struct ingot_packed *p); /* NULL is fine */
 
 /* ---- events ---- */
 
@@ -185,8 +218,11 @@ enum ingot_event_kind {
     INGOT_EVENT_ACCEPTED,
     INGOT_EVENT_DELTA,
     INGOT_EVENT_FINISH, /* terminal */
-    INGOT_EVENT_ERROR,  /* terminal: Error or Rejected */
+    INGOT_EVENT_ERROR,  /* terminal: Error or Rejected; also of a query */
     INGOT_EVENT_PONG,   /* the answer to ingot_probe, of no request */
+    INGOT_EVENT_TOKENS, /* the answer to ingot_send_tokenize */
+    INGOT_EVENT_STATS,  /* the answer to ingot_send_stats */
+    INGOT_EVENT_TEXT,   /* the answer to ingot_send_detokenize and ingot_send_apply_template */
 };
 
 enum ingot_reason {
@@ -234,7 +270,10 @@ struct ingot_event {
     uint32_t max_tokens, n_stop_ids;
     const int32_t *stop_ids; /* in force: the model's end-of-sequence ids and the request's own */
     const struct ingot_sampling *sampling;
-    /* DELTA */
+    bool starts_in_reasoning; /* of turns: the prompt ends inside thinking */
+    const char *prompt_text;  /* when wanted, else NULL; not NUL-terminated */
+    size_t n_prompt_text;
+    /* DELTA; ids of TOKENS, text of TEXT */
     uint32_t sample, seq, n_ids;
     const int32_t *ids;
     const char *text; /* whole UTF-8, not NUL-terminated */
@@ -242,6 +281,10 @@ struct ingot_event {
     const float *logprobs;           /* [n_ids] or NULL */
     const uint32_t *n_top;           /* [n_ids] or NULL */
     const struct ingot_logprob *top; /* concatenated */
+    const uint32_t *n_token_text;    /* [n_ids] bytes that each id adds to the text, or NULL */
+    const char *token_text; /* concatenated; not UTF-8 where a token holds a part of a character */
+    const uint32_t *n_top_text; /* bytes of each of top, or NULL */
+    const char *top_text;       /* concatenated */
     /* FINISH */
     uint32_t n_samples;
     const struct ingot_sample_end *samples;
@@ -252,9 +295,12 @@ struct ingot_event {
     const char *detail, *field;
     bool retryable, rejected;
     uint32_t retry_after_ms;
+    bool draining; /* rejected, because the server ends; of PONG: it takes no new requests */
     /* PONG */
     uint64_t epoch; /* another one than ingot_server's: the server was restarted, connect again */
     bool ready;     /* a worker group is there */
+    /* STATS */
+    const struct ingot_stats *stats;
 };
 
 /* Asks whether the server is there, without waiting: INGOT_EVENT_PONG comes as an event.  For programs
@@ -269,6 +315,19 @@ enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint3
  * ZeroMQ's: call ingot_next with timeout 0 until it returns INGOT_TIMEOUT. */
 int ingot_fd(const struct ingot_client *c);
 
+/* ---- queries that do not wait ---- */
+
+/* The reply comes as an event: INGOT_EVENT_TOKENS, INGOT_EVENT_TEXT, INGOT_EVENT_STATS or INGOT_EVENT_ERROR.  request_id: 1 to 64 bytes
+ * that name no other running query or request of this client. */
+enum ingot_code ingot_send_tokenize(struct ingot_client *c, const char *request_id,
+                                    const char *text, size_t n, bool add_special);
+enum ingot_code ingot_send_detokenize(struct ingot_client *c, const char *request_id,
+                                      const int32_t *ids, size_t n, bool skip_special);
+/* As ingot_apply_template, with the request_id of r. */
+enum ingot_code ingot_send_apply_template(struct ingot_client *c, const struct ingot_request *r);
+
+enum ingot_code ingot_send_stats(struct ingot_client *c, const char *request_id);
+
 /* ---- queries, which wait for the reply ---- */
 
 /* Results are valid until the next call with the same client. */
@@ -281,14 +340,46 @@ enum ingot_code ingot_apply_template(struct ingot_client *c, const struct ingot_
                                      const char **text, size_t *n_text);
 enum ingot_code ingot_models(struct ingot_client *c, const struct ingot_model **models, size_t *n);
 
+/* All values of something since the server started, counted between bounds. */
+struct ingot_histogram {
+    uint32_t n;            /* bounds; 0: the server does not have it */
+    const uint64_t *bound; /* [n] ascending */
+    const uint64_t
+        *count; /* [n + 1]: values at most bound[i] and above the one before; above all */
+    uint64_t sum;
+};
+
+/* Times in us: of requests, but those between and per token, which are of samples. */
+enum ingot_histogram_id {
+    INGOT_FIRST_TOKEN_US,
+    INGOT_BETWEEN_TOKENS_US,
+    INGOT_PER_TOKEN_US, /* the mean between the tokens of a sample */
+    INGOT_TOTAL_US,
+    INGOT_QUEUE_US,
+    INGOT_PREFILL_US,   /* first step to first token */
+    INGOT_DECODE_US,    /* first token to last one */
+    INGOT_INFERENCE_US, /* first step to last token */
+    INGOT_PROMPT_TOKENS,
+    INGOT_COMPUTED_PROMPT_TOKENS,
+    INGOT_COMPLETION_TOKENS, /* of each sample */
+    INGOT_LONGEST_SAMPLE_TOKENS,
+    INGOT_MAX_TOKENS,
+    INGOT_SAMPLES,
+    INGOT_PREEMPTIONS,
+    INGOT_STEP_TOKENS, /* of each step */
+    INGOT_HISTOGRAMS
+};
+
 struct ingot_group {
     uint64_t epoch;
-    uint32_t world;
+    uint32_t world, slot; /* slot: 0..7, used again after the group is lost */
     const char *backend, *coll;
     const char *numerics;    /* numerics id: the settings that change bits */
     char weights_digest[65]; /* hexadecimal; "": not known yet */
     uint64_t step_us_p50, step_us_p99;
-    bool active; /* it runs the steps; false: standby */
+    struct ingot_histogram step_us,
+        collective_us; /* collective_us: of rank 0; absent with one rank */
+    bool active;       /* it runs the steps; false: standby */
 };
 
 struct ingot_stats {
@@ -297,6 +388,11 @@ struct ingot_stats {
     uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
+    uint32_t block_tokens;                /* of one block */
+    uint64_t prefix_queries, prefix_hits; /* prompt tokens of samples: looked up, found */
+    uint64_t samples_ended[INGOT_REASON_FAILED + 1];
+    uint64_t rejected_by_code[INGOT_NOT_FOUND + 1]; /* requests */
+    struct ingot_histogram histogram[INGOT_HISTOGRAMS];
     bool ready, draining;
     uint32_t n_groups;
     struct ingot_group groups[8];
@@ -307,7 +403,7 @@ enum ingot_code ingot_stats(struct ingot_client *c, struct ingot_stats *out);
 struct ingot_pong {
     uint64_t steps, last_step_age_us, epoch;
     uint32_t running, waiting;
-    bool ready;
+    bool ready, draining;
 };
 
 enum ingot_code ingot_ping(struct ingot_client *c, struct ingot_pong *out);

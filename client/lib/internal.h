@@ -1,5 +1,5 @@
 /* What the files of libingot share: the client and its connection (ingot.c), requests and their
- * events (requests.c), conversations (turns.c). */
+ * events (requests.c), queries of text (queries.c), conversations (turns.c). */
 #ifndef CLIENT_LIB_INTERNAL_H
 #define CLIENT_LIB_INTERNAL_H
 
@@ -7,6 +7,7 @@
 #include <zmq.h>
 
 #include "client/lib/ingot.h"
+#include "common/secret.h"
 #include "common/wire/client_msg.h"
 
 enum { MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES };
@@ -17,21 +18,26 @@ struct ingot_client {
     zmq_msg_t frame; /* what the last event or reply points into */
     bool has_frame;
     struct kept *kept, **kept_end;
+    struct query *queries; /* without their replies */
     struct ingot_server server;
     char version[160], model_name[256], *endpoint;
     struct tenant tenant;
+    struct secret secret;
     uint32_t heartbeat_ms;
     uint64_t heard_us;
     uint32_t n_running; /* requests without their terminal event */
     uint64_t next_id;
     struct ingot_sample_end ends[MAX_ENDS]; /* of the last event, like sampling */
     struct ingot_sampling sampling;
+    struct ingot_stats stats;  /* of the last event */
     char probe[INGOT_ID_SIZE]; /* the last ingot_probe, "": none */
     struct ingot_model models[MAX_MODELS];
 };
 
 /* Does not wait: ST_BUSY when the connection takes nothing now. */
 MUST_CHECK enum status client_send(struct ingot_client *c, const struct client_msg *msg);
+/* The same of a message that is encoded. */
+MUST_CHECK enum status client_send_bytes(struct ingot_client *c, struct wire_bytes bytes);
 
 /* The next message from the socket into c->frame, without the server's probes.  watch: a request
  * runs, so silence means that the server is gone. */
@@ -39,7 +45,19 @@ MUST_CHECK enum status client_receive(struct ingot_client *c, struct client_msg 
                                       uint64_t deadline_us);
 /* The first of the events that came while a question was asked; c->kept is not NULL. */
 MUST_CHECK enum status client_take_kept(struct ingot_client *c, struct client_msg *m);
-bool client_is_event(const struct ingot_client *c, const struct client_msg *m);
+bool client_is_event(struct ingot_client *c, const struct client_msg *m);
+
+/* Sends and waits for the reply of that type with that id.  Events that arrive meanwhile are kept. */
+MUST_CHECK enum status client_ask(struct ingot_client *c, const struct client_msg *question,
+                                  const char *id, enum msg_type want, struct client_msg *reply);
+
+/* A query whose reply comes as an event.  ST_RANGE: the id is malformed or in use. */
+MUST_CHECK enum status client_begin_query(struct ingot_client *c, const char *id);
+/* false: there is none of that id. */
+bool client_end_query(struct ingot_client *c, const char *id);
+
+/* The reply's pointers go on pointing into its memory. */
+void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s);
 
 void client_make_id(struct ingot_client *c, char id[INGOT_ID_SIZE]);
 

@@ -1,6 +1,7 @@
 /* Requests and their events. */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/lib/internal.h"
@@ -60,11 +61,22 @@ static uint64_t seed_of(const struct tenant *tenant, const char *id)
     return hash_bytes(hash_bytes(0, tenant->bytes, tenant->n), id, strlen(id));
 }
 
-static enum status generate(struct ingot_client *c, const struct ingot_request *r,
-                            char id[INGOT_ID_SIZE])
+static void fill_caller(const struct ingot_request *r, struct msg_generate *g)
 {
-    struct client_msg m = {.type = MSG_GENERATE};
-    struct msg_generate *g = &m.u.generate;
+    g->has_limits = r->limits != NULL;
+    if (r->limits)
+        g->limits = (struct tenant_limits){r->limits->max_samples, r->limits->tokens_per_minute};
+    g->has_grace = r->has_grace;
+    g->grace_ms = r->grace_ms;
+    g->client_digest = client_text(r->client_digest, r->n_client_digest);
+}
+
+/* The request as a message, in c->rx. */
+static enum status fill_generate(struct ingot_client *c, const struct ingot_request *r,
+                                 const char *id, struct client_msg *m)
+{
+    struct msg_generate *g = &m->u.generate;
+    m->type = MSG_GENERATE;
     *g = msg_generate_default();
     g->request_id = id;
     g->model = r->model ? r->model : "";
@@ -95,11 +107,35 @@ static enum status generate(struct ingot_client *c, const struct ingot_request *
     g->priority = r->priority;
     g->skip_special = r->skip_special;
     g->want_prompt_ids = r->want_prompt_ids;
+    g->want_prompt_text = r->want_prompt_text;
+    g->want_token_text = r->want_token_text;
+    g->keep_marks = r->keep_marks;
     g->add_special = r->add_special && r->text; /* a chat template brings its own */
-    TRY(client_send(c, &m));
+    fill_caller(r, g);
+    return ST_OK;
+}
+
+static void count_running(struct ingot_client *c)
+{
     if (c->n_running++ == 0)
         c->heard_us = clock_us();
+}
+
+static enum status generate(struct ingot_client *c, const struct ingot_request *r, const char *id)
+{
+    struct client_msg m;
+    TRY(fill_generate(c, r, id, &m));
+    TRY(client_send(c, &m));
+    count_running(c);
     return ST_OK;
+}
+
+static void choose_id(struct ingot_client *c, const struct ingot_request *r, char id[INGOT_ID_SIZE])
+{
+    if (r->request_id)
+        snprintf(id, INGOT_ID_SIZE, "%s", r->request_id);
+    else
+        client_make_id(c, id);
 }
 
 enum ingot_code ingot_generate(struct ingot_client *c, const struct ingot_request *r,
@@ -108,11 +144,68 @@ enum ingot_code ingot_generate(struct ingot_client *c, const struct ingot_reques
     char own[INGOT_ID_SIZE];
     if (!id)
         id = own;
-    if (r->request_id)
-        snprintf(id, INGOT_ID_SIZE, "%s", r->request_id);
-    else
-        client_make_id(c, id);
+    choose_id(c, r, id);
     return (enum ingot_code)generate(c, r, id);
+}
+
+struct ingot_packed {
+    char id[INGOT_ID_SIZE];
+    struct tenant tenant; /* n 0: the client's */
+    size_t n;
+    uint8_t data[];
+};
+
+static enum status pack(struct ingot_client *c, const struct ingot_request *r,
+                        struct ingot_packed **out)
+{
+    char id[INGOT_ID_SIZE];
+    struct client_msg m;
+    struct wire_bytes bytes;
+    choose_id(c, r, id);
+    TRY(fill_generate(c, r, id, &m));
+    wire_mem_reset(&c->tx);
+    TRY(client_msg_encode_request(&bytes, &m, &c->tx));
+    struct ingot_packed *p = malloc(sizeof *p + bytes.n);
+    if (!p)
+        FAIL(ST_NOMEM, "no memory for a request of %zu bytes", bytes.n);
+    memcpy(p->id, id, sizeof p->id);
+    p->tenant = m.u.generate.tenant;
+    p->n = bytes.n;
+    memcpy(p->data, bytes.data, bytes.n);
+    *out = p;
+    return ST_OK;
+}
+
+enum ingot_code ingot_pack(struct ingot_client *c, const struct ingot_request *r,
+                           struct ingot_packed **out)
+{
+    *out = NULL;
+    return (enum ingot_code)pack(c, r, out);
+}
+
+const char *ingot_packed_id(const struct ingot_packed *p)
+{
+    return p->id;
+}
+
+enum ingot_code ingot_send_packed(struct ingot_client *c, const struct ingot_packed *p)
+{
+    enum status st = client_send_bytes(c, (struct wire_bytes){p->data, p->n});
+    if (st == ST_OK)
+        count_running(c);
+    return (enum ingot_code)st;
+}
+
+enum ingot_code ingot_cancel_packed(struct ingot_client *c, const struct ingot_packed *p)
+{
+    struct client_msg m = {.type = MSG_CANCEL,
+                           .u.cancel = {.request_id = p->id, .tenant = p->tenant}};
+    return (enum ingot_code)client_send(c, &m);
+}
+
+void ingot_packed_free(struct ingot_packed *p)
+{
+    free(p);
 }
 
 enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id)
@@ -143,6 +236,9 @@ static void event_resolved(struct ingot_client *c, struct ingot_event *ev,
     ev->max_tokens = a->max_tokens;
     ev->n_stop_ids = a->n_stop_ids;
     ev->stop_ids = a->stop_ids;
+    ev->starts_in_reasoning = a->starts_in_reasoning;
+    ev->prompt_text = a->prompt_text.data;
+    ev->n_prompt_text = a->prompt_text.n;
     ev->sampling = &c->sampling;
     c->sampling = (struct ingot_sampling){.temperature = sp->temperature,
                                           .top_p = sp->top_p,
@@ -192,6 +288,10 @@ static void event_delta(struct ingot_event *ev, const struct msg_delta *d)
     ev->logprobs = d->logprobs;
     ev->n_top = d->n_top;
     ev->top = (const struct ingot_logprob *)d->top;
+    ev->n_token_text = d->n_token_text;
+    ev->token_text = d->token_text;
+    ev->n_top_text = d->n_top_text;
+    ev->top_text = d->top_text;
 }
 
 static void fill_event(struct ingot_client *c, struct ingot_event *ev, const struct client_msg *m)
@@ -201,9 +301,13 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
         ev->kind = INGOT_EVENT_PONG;
         ev->epoch = m->u.pong.epoch;
         ev->ready = m->u.pong.ready;
+        ev->draining = m->u.pong.draining;
         return;
     }
-    if (m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
+    bool query = (m->type == MSG_TOKENS || m->type == MSG_TEXT || m->type == MSG_STATS_REPLY ||
+                  (m->type == MSG_ERROR && m->u.error.request != MSG_GENERATE)) &&
+                 client_end_query(c, ev->request_id);
+    if (!query && m->type != MSG_ACCEPTED && m->type != MSG_DELTA && c->n_running)
         c->n_running--;
     switch (m->type) {
     case MSG_ACCEPTED:
@@ -219,6 +323,21 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
         ev->kind = INGOT_EVENT_DELTA;
         event_delta(ev, &m->u.delta);
         return;
+    case MSG_TOKENS:
+        ev->kind = INGOT_EVENT_TOKENS;
+        ev->ids = m->u.tokens.tokens;
+        ev->n_ids = m->u.tokens.n_tokens;
+        return;
+    case MSG_STATS_REPLY:
+        ev->kind = INGOT_EVENT_STATS;
+        ev->stats = &c->stats;
+        client_fill_stats(&c->stats, &m->u.stats);
+        return;
+    case MSG_TEXT:
+        ev->kind = INGOT_EVENT_TEXT;
+        ev->text = m->u.text.text.data;
+        ev->n_text = m->u.text.text.n;
+        return;
     case MSG_FINISH:
         ev->kind = INGOT_EVENT_FINISH;
         event_finish(c, ev, &m->u.finish);
@@ -231,6 +350,7 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
         ev->retryable = m->u.error.retryable;
         ev->retry_after_ms = m->u.error.retry_after_ms;
         ev->rejected = m->type == MSG_REJECTED;
+        ev->draining = m->u.error.draining;
         return;
     }
 }

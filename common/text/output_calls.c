@@ -8,24 +8,30 @@ void output_scanner_init(struct output_scanner *s, enum output_tools format)
     output_json_init(&s->json);
 }
 
-void output_scanner_resume(struct output_scanner *s, size_t skip)
+void output_scanner_resume(struct output_scanner *s, size_t skip, bool marked)
 {
     s->at = skip;
+    s->marked = marked;
     s->phase = 2; /* run_json: at the JSON */
 }
 
 /* --- the steps that formats are made of: each moves s->at, and is repeated until it says OK --- */
 
 struct input {
-    const char *p;
-    size_t n;
+    const char *p; /* at offset s->base */
+    size_t n;      /* offset of the end */
     bool finished;
 };
+
+static char byte_at(const struct output_scanner *s, const struct input *in)
+{
+    return in->p[s->at - s->base];
+}
 
 static enum output_scan literal(struct output_scanner *s, const struct input *in, const char *text)
 {
     size_t len = strlen(text), there = in->n - s->at, n = there < len ? there : len;
-    if (memcmp(in->p + s->at, text, n) != 0)
+    if (memcmp(in->p + (s->at - s->base), text, n) != 0)
         return SCAN_BAD;
     if (n < len)
         return in->finished ? SCAN_BAD : SCAN_MORE;
@@ -45,26 +51,48 @@ static enum output_scan maybe(struct output_scanner *s, const struct input *in, 
 /* Skips blanks up to something else. */
 static enum output_scan blanks(struct output_scanner *s, const struct input *in)
 {
-    while (s->at < in->n && (in->p[s->at] == ' ' || in->p[s->at] == '\n' || in->p[s->at] == '\r' ||
-                             in->p[s->at] == '\t'))
+    while (s->at < in->n && (byte_at(s, in) == ' ' || byte_at(s, in) == '\n' ||
+                             byte_at(s, in) == '\r' || byte_at(s, in) == '\t'))
         s->at++;
     return s->at < in->n ? SCAN_OK : in->finished ? SCAN_BAD : SCAN_MORE;
 }
 
+static bool has_plain_name(const struct output_scanner *s)
+{
+    return s->name_to > s->name_from;
+}
+
+/* The byte c was taken; ended: the JSON has ended with it. */
+static enum output_news json_news(struct output_scanner *s, const struct output_json *before,
+                                  char c, bool ended)
+{
+    bool first = s->at == s->json_from - 1;
+    if (!has_plain_name(s))
+        return output_members_feed(&s->members, before, &s->json, c, s->at);
+    return first && c == '{' ? NEWS_ARGUMENTS : ended ? NEWS_ARGUMENTS_END : NEWS_NONE;
+}
+
 static enum output_scan json(struct output_scanner *s, const struct input *in)
 {
+    if (s->json_broken)
+        return SCAN_BAD;
     if (s->json_from == 0)
-        s->json_from = s->at + 1; /* kept plus one, so that 0 means not begun */
-    while (s->at < in->n) {
-        enum output_scan r = output_json_feed(&s->json, (unsigned char)in->p[s->at]);
-        if (r == SCAN_BAD)
+        s->json_from = s->at + 1;
+    while (s->at < in->n && !s->json_ended) {
+        struct output_json before = s->json;
+        char c = byte_at(s, in);
+        enum output_scan r = output_json_feed(&s->json, (unsigned char)c);
+        if (r == SCAN_BAD) {
+            s->json_broken = true;
             return r;
-        s->at++;
-        s->json_to = s->at;
-        if (r == SCAN_OK)
-            return r;
+        }
+        s->json_ended = r == SCAN_OK;
+        s->news = json_news(s, &before, c, s->json_ended);
+        s->json_to = ++s->at;
+        if (s->news != NEWS_NONE)
+            return SCAN_NEWS;
     }
-    return in->finished ? SCAN_BAD : SCAN_MORE;
+    return s->json_ended ? SCAN_OK : in->finished ? SCAN_BAD : SCAN_MORE;
 }
 
 static bool is_name_byte(unsigned char c)
@@ -79,7 +107,7 @@ static enum output_scan name(struct output_scanner *s, const struct input *in, s
 {
     if (*from == 0)
         *from = s->at;
-    while (s->at < in->n && is_name_byte((unsigned char)in->p[s->at])) {
+    while (s->at < in->n && is_name_byte((unsigned char)byte_at(s, in))) {
         if (s->at - *from == OUTPUT_MAX_NAME)
             return SCAN_BAD;
         s->at++;
@@ -105,12 +133,16 @@ static enum output_scan run_hermes(struct output_scanner *s, const struct input 
     switch (s->phase) {
     case 0:
         STEP(literal(s, in, "<tool_call>"));
+        s->marked = true;
         s->phase = 1; /* fall through */
     case 1:
         STEP(blanks(s, in));
         s->phase = 2; /* fall through */
     case 2:
-        STEP(json(s, in));
+        end = json(s, in);
+        if (s->json_broken && s->begun)
+            return literal(s, in, "</tool_call>");
+        STEP(end);
         s->phase = 3; /* fall through */
     default:
         end = blanks(s, in); /* the closing mark may be missing where the text ends */
@@ -125,9 +157,8 @@ static enum output_scan run_hermes(struct output_scanner *s, const struct input 
 static enum output_scan run_json(struct output_scanner *s, const struct input *in)
 {
     if (s->phase == 0) {
-        bool taken;
         if (s->format == OUTPUT_TOOLS_LLAMA3)
-            STEP(maybe(s, in, "<|python_tag|>", &taken));
+            STEP(maybe(s, in, "<|python_tag|>", &s->marked));
         s->phase = 1;
     }
     if (s->phase == 1) {
@@ -143,10 +174,11 @@ static enum output_scan run_mistral(struct output_scanner *s, const struct input
     switch (s->phase) {
     case 0:
         STEP(literal(s, in, "[TOOL_CALLS]"));
+        s->marked = true;
         s->phase = 1; /* fall through */
     case 1:
         STEP(blanks(s, in));
-        s->phase = in->p[s->at] == '[' || in->p[s->at] == '{' ? 6 : 2;
+        s->phase = byte_at(s, in) == '[' || byte_at(s, in) == '{' ? 6 : 2;
         if (s->phase == 6)
             return json(s, in); /* fall through */
     case 2:
@@ -171,6 +203,7 @@ static enum output_scan run_mistral(struct output_scanner *s, const struct input
 /* V3 and R1: function<sep>NAME, a newline, and the JSON in a fence; V3.1: NAME<sep>JSON. */
 static enum output_scan run_deepseek(struct output_scanner *s, const struct input *in)
 {
+    enum output_scan end;
     bool taken;
     switch (s->phase) {
     case 0:
@@ -181,6 +214,7 @@ static enum output_scan run_deepseek(struct output_scanner *s, const struct inpu
         s->phase = 2; /* fall through */
     case 2:
         STEP(literal(s, in, DS_CALL_BEGIN));
+        s->marked = true;
         s->phase = 3; /* fall through */
     case 3:
         STEP(name(s, in, &s->name_from, &s->name_to));
@@ -190,7 +224,7 @@ static enum output_scan run_deepseek(struct output_scanner *s, const struct inpu
         s->phase = 5; /* fall through */
     case 5:
         STEP(blanks(s, in));
-        s->phase = in->p[s->at] == '{' ? 8 : 6;
+        s->phase = byte_at(s, in) == '{' ? 8 : 6;
         if (s->phase == 8)
             return run_deepseek(s, in);
         s->name_from = 0; /* fall through */
@@ -201,7 +235,10 @@ static enum output_scan run_deepseek(struct output_scanner *s, const struct inpu
         STEP(literal(s, in, "\n```json\n"));
         s->phase = 8; /* fall through */
     case 8:
-        STEP(json(s, in));
+        end = json(s, in);
+        if (s->json_broken && s->begun)
+            return literal(s, in, DS_CALL_END);
+        STEP(end);
         s->phase = 9; /* fall through */
     case 9:
         STEP(blanks(s, in));
@@ -217,10 +254,10 @@ static enum output_scan run_deepseek(struct output_scanner *s, const struct inpu
     }
 }
 
-enum output_scan output_scanner_run(struct output_scanner *s, const char *p, size_t n,
+enum output_scan output_scanner_run(struct output_scanner *s, const char *p, size_t end,
                                     bool finished)
 {
-    struct input in = {p, n, finished};
+    struct input in = {p, end, finished};
     switch (s->format) {
     case OUTPUT_TOOLS_HERMES:
         return run_hermes(s, &in);
@@ -273,7 +310,7 @@ enum output_scan output_scanner_call(const struct output_scanner *s, const char 
     struct output_span value = {p + s->json_from - 1, s->json_to - (s->json_from - 1)};
     bool plain_json = s->format == OUTPUT_TOOLS_LLAMA3 || s->format == OUTPUT_TOOLS_JSON;
     *call = (struct output_call){0};
-    if (s->name_to > s->name_from) {
+    if (has_plain_name(s)) {
         if (i > 0)
             return SCAN_MORE;
         call->name = (struct output_span){p + s->name_from, s->name_to - s->name_from};
@@ -290,4 +327,41 @@ enum output_scan output_scanner_call(const struct output_scanner *s, const char 
     if (!item.p)
         return i > 0 ? SCAN_MORE : SCAN_BAD;
     return take_call(item, plain_json, call) ? SCAN_OK : SCAN_BAD;
+}
+
+static struct output_span part(const struct output_scanner *s, const char *p, size_t from,
+                               size_t to)
+{
+    return (struct output_span){p + (from - s->base), to - from};
+}
+
+bool output_scanner_last(const struct output_scanner *s, const char *p, struct output_call *call)
+{
+    const struct output_members *m = &s->members;
+    bool plain_json = s->format == OUTPUT_TOOLS_LLAMA3 || s->format == OUTPUT_TOOLS_JSON;
+    *call = (struct output_call){0};
+    if (s->news == NEWS_CALL_END)
+        return take_call(part(s, p, m->call_from, s->at), plain_json, call);
+    if (has_plain_name(s)) {
+        call->name = part(s, p, s->name_from, s->name_to);
+        call->plain_name = true;
+        if (s->id_to > s->id_from)
+            call->id = part(s, p, s->id_from, s->id_to);
+        call->plain_id = true;
+        return true;
+    }
+    call->name = part(s, p, m->name_from, m->name_to);
+    if (m->id_to)
+        call->id = part(s, p, m->id_from, m->id_to);
+    return true;
+}
+
+size_t output_scanner_arguments(const struct output_scanner *s, size_t *to)
+{
+    if (has_plain_name(s)) {
+        *to = s->json_to;
+        return s->json_from - 1;
+    }
+    *to = s->members.arguments_to ? s->members.arguments_to : s->json_to;
+    return s->members.arguments_from;
 }

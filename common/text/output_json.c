@@ -179,6 +179,16 @@ enum output_scan output_json_feed(struct output_json *j, unsigned char c)
     }
 }
 
+bool output_json_in_string(const struct output_json *j)
+{
+    return j->state == STRING || j->state == ESCAPE || j->state == HEX;
+}
+
+bool output_json_wants_value(const struct output_json *j)
+{
+    return j->state == VALUE || j->state == LIST_FIRST;
+}
+
 /* --- looking into an accepted value --- */
 
 static const char *skip_marks(const char *p, const char *end)

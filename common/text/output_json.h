@@ -13,7 +13,12 @@
 
 enum { OUTPUT_JSON_DEPTH = 128 /* nested lists and objects */ };
 
-enum output_scan { SCAN_MORE, SCAN_OK, SCAN_BAD };
+enum output_scan {
+    SCAN_MORE,
+    SCAN_OK,
+    SCAN_BAD,
+    SCAN_NEWS, /* of output_scanner_run alone */
+};
 
 struct output_json {
     uint8_t state;
@@ -29,6 +34,10 @@ void output_json_init(struct output_json *j);
 /* Takes one byte of a list or object with nothing before it.  SCAN_OK: it is the last byte of the
  * value. */
 enum output_scan output_json_feed(struct output_json *j, unsigned char c);
+
+bool output_json_in_string(const struct output_json *j); /* also in a key */
+bool output_json_wants_value(
+    const struct output_json *j); /* the next byte that is no blank begins one, or ends a list */
 
 /* A piece of an accepted value. */
 struct output_span {

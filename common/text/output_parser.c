@@ -24,7 +24,7 @@ struct mark { /* what begins something in the content */
 
 struct event {
     enum output_kind kind;
-    size_t at[3], n[3]; /* in texts: text or name, arguments, id */
+    size_t at[2], n[2]; /* in texts: text or name, id */
     bool has_id;
     int i_call;
 };
@@ -42,6 +42,10 @@ struct output_parser {
     size_t at;            /* where it begins in text */
     bool finished;
     struct output_scanner scanner;
+    bool in_arguments;        /* of the call that began last */
+    size_t n_begun;           /* the scanner's call that began last, counted from 1 */
+    const char *const *names; /* [n_names] */
+    size_t n_names;
     struct text_buf texts; /* of the events */
     struct event *events;
     size_t n_events, cap_events, i_event;
@@ -91,6 +95,8 @@ static enum status set_options(struct output_parser *p, const struct output_opti
     p->tools = o->tools;
     p->reasoning = o->reasoning;
     p->starts_in_reasoning = o->reasoning && o->starts_in_reasoning;
+    p->names = o->names;
+    p->n_names = o->n_names;
     p->max_call = o->max_call ? o->max_call : DEFAULT_MAX_CALL;
     p->state = o->reasoning ? AT_START : CONTENT_START;
     add_marks(p);
@@ -138,7 +144,7 @@ static enum status new_event(struct output_parser *p, enum output_kind kind, str
         p->cap_events = cap;
     }
     *out = &p->events[p->n_events++];
-    **out = (struct event){.kind = kind};
+    **out = (struct event){.kind = kind, .i_call = p->n_calls - 1};
     return ST_OK;
 }
 
@@ -170,15 +176,29 @@ static enum status store(struct output_parser *p, struct output_span s, bool pla
     return ST_OK;
 }
 
-static enum status emit_call(struct output_parser *p, const struct output_call *call)
+static enum status emit_begin(struct output_parser *p, const struct output_call *call)
 {
-    struct event *e;
-    TRY(new_event(p, OUT_TOOL_CALL, &e));
-    e->i_call = p->n_calls++;
+    struct event *e = NULL;
+    p->n_calls++;
+    TRY(new_event(p, OUT_CALL_BEGIN, &e));
     e->has_id = call->id.p != NULL;
     TRY(store(p, call->name, call->plain_name, e, 0));
-    TRY(store(p, call->arguments, *call->arguments.p != '"', e, 1));
-    return e->has_id ? store(p, call->id, call->plain_id, e, 2) : ST_OK;
+    return e->has_id ? store(p, call->id, call->plain_id, e, 1) : ST_OK;
+}
+
+static enum status emit_end(struct output_parser *p)
+{
+    struct event *e = NULL;
+    return new_event(p, OUT_CALL_END, &e);
+}
+
+static enum status emit_call(struct output_parser *p, const struct output_call *call)
+{
+    struct event *e = NULL;
+    TRY(emit_begin(p, call));
+    TRY(new_event(p, OUT_CALL_ARGUMENTS, &e));
+    TRY(store(p, call->arguments, *call->arguments.p != '"', e, 0));
+    return emit_end(p);
 }
 
 bool output_parser_next(struct output_parser *p, struct output_event *out)
@@ -188,18 +208,16 @@ bool output_parser_next(struct output_parser *p, struct output_event *out)
     const struct event *e = &p->events[p->i_event++];
     const char *texts = p->texts.data;
     *out = (struct output_event){.kind = e->kind};
-    if (e->kind != OUT_TOOL_CALL) {
+    out->i_call = e->i_call;
+    if (e->kind != OUT_CALL_BEGIN) {
         out->text = texts + e->at[0];
         out->n_text = e->n[0];
         return true;
     }
     out->name = texts + e->at[0];
     out->n_name = e->n[0];
-    out->arguments = texts + e->at[1];
-    out->n_arguments = e->n[1];
-    out->id = e->has_id ? texts + e->at[2] : NULL;
-    out->n_id = e->n[2];
-    out->i_call = e->i_call;
+    out->id = e->has_id ? texts + e->at[1] : NULL;
+    out->n_id = e->n[1];
     return true;
 }
 
@@ -370,31 +388,136 @@ static enum status take_calls(struct output_parser *p, const char *s, bool *good
     return ST_OK;
 }
 
-/* It was no call: what the scanner went over is content, and the rest is looked at anew. */
+/* It was no call, or what follows the last one is none: what the scanner went over is content, and the rest is
+ * looked at anew. */
 static enum status give_up_call(struct output_parser *p)
 {
-    TRY(emit(p, OUT_CONTENT, p->scanner.at ? p->scanner.at : 1));
+    const struct output_scanner *c = &p->scanner;
+    TRY(emit(p, OUT_CONTENT, c->at || c->begun ? c->at - c->base : 1));
     p->state = IN_CONTENT;
+    return ST_OK;
+}
+
+/* The scanner's text up to that offset is done with. */
+static void drop_call(struct output_parser *p, size_t to)
+{
+    p->at += to - p->scanner.base;
+    p->scanner.base = to;
+}
+
+static enum status is_known(struct output_parser *p, const struct output_call *call, bool *known)
+{
+    size_t from = p->texts.len;
+    TRY(output_json_text(call->name, &p->texts));
+    for (size_t i = 0; i < p->n_names && !*known; i++)
+        *known = strlen(p->names[i]) == p->texts.len - from &&
+                 memcmp(p->names[i], p->texts.data + from, p->texts.len - from) == 0;
+    p->texts.len = from;
+    return ST_OK;
+}
+
+/* The arguments of a call begin: is it certain to be one? */
+static enum status begin_arguments(struct output_parser *p, const char *s)
+{
+    struct output_scanner *c = &p->scanner;
+    struct output_call call;
+    bool good = c->marked, first = c->members.n_calls <= 1;
+    size_t to;
+    if (!output_scanner_last(c, s, &call) || (!first && !c->begun))
+        return ST_OK; /* a list whose first call is taken at its end is taken as a whole */
+    if (!good)
+        TRY(is_known(p, &call, &good));
+    if (!good)
+        return ST_OK;
+    TRY(emit_begin(p, &call));
+    c->begun = p->in_arguments = true;
+    p->n_begun = c->members.n_calls;
+    drop_call(p, output_scanner_arguments(c, &to));
+    return ST_OK;
+}
+
+static enum status give_arguments(struct output_parser *p, enum output_scan r)
+{
+    struct output_scanner *c = &p->scanner;
+    size_t to, from = c->base;
+    (void)output_scanner_arguments(c, &to);
+    TRY(emit(p, OUT_CALL_ARGUMENTS, to - from));
+    c->base = to;
+    p->in_arguments = !c->json_broken && r == SCAN_MORE;
+    return p->in_arguments ? ST_OK : emit_end(p);
+}
+
+/* A call of a text that holds calls for certain has ended. */
+static enum status end_one_call(struct output_parser *p, const char *s, bool *good)
+{
+    struct output_scanner *c = &p->scanner;
+    struct output_call call;
+    *good = true;
+    if (p->n_begun != c->members.n_calls) { /* it is taken as a whole */
+        *good = output_scanner_last(c, s, &call);
+        if (*good)
+            TRY(check_arguments(p, &call, good));
+        if (*good)
+            TRY(emit_call(p, &call));
+    }
+    if (*good)
+        drop_call(p, c->at);
+    return ST_OK;
+}
+
+static enum status take_news(struct output_parser *p)
+{
+    struct output_scanner *c = &p->scanner;
+    bool good = true;
+    size_t n;
+    const char *s = rest(p, &n);
+    if (c->news == NEWS_ARGUMENTS)
+        return begin_arguments(p, s);
+    if (!c->begun)
+        return ST_OK;
+    if (c->news == NEWS_CALL_END)
+        TRY(end_one_call(p, s, &good));
+    return good && c->news != NEWS_NO_CALL ? ST_OK : give_up_call(p);
+}
+
+/* The calls have ended as they should. */
+static enum status end_calls(struct output_parser *p, const char *s)
+{
+    bool good = true;
+    if (!p->scanner.begun)
+        TRY(take_calls(p, s, &good));
+    if (!good)
+        return give_up_call(p);
+    drop_call(p, p->scanner.at);
+    p->state = AFTER_CALL;
     return ST_OK;
 }
 
 static enum status step_call(struct output_parser *p, bool *go)
 {
+    struct output_scanner *c = &p->scanner;
     size_t n;
     const char *s = rest(p, &n);
-    bool long_enough = n >= p->max_call, good = false;
-    enum output_scan r = output_scanner_run(&p->scanner, s, long_enough ? p->max_call : n,
-                                            p->finished && !long_enough);
-    if (r == SCAN_MORE && !long_enough) {
-        *go = false;
-        return ST_OK;
+    bool too_long = n >= p->max_call && !p->in_arguments;
+    enum output_scan r =
+        output_scanner_run(c, s, c->base + (too_long ? p->max_call : n), p->finished && !too_long);
+    if (p->in_arguments) {
+        TRY(give_arguments(p, r));
+        s = rest(p, &n);
     }
-    if (r == SCAN_OK)
-        TRY(take_calls(p, s, &good));
-    if (!good)
+    switch (r) {
+    case SCAN_NEWS:
+        return take_news(p);
+    case SCAN_OK:
+        return end_calls(p, s);
+    case SCAN_BAD:
         return give_up_call(p);
-    p->at += p->scanner.at;
-    p->state = AFTER_CALL;
+    case SCAN_MORE:
+        break;
+    }
+    if (too_long)
+        return give_up_call(p);
+    *go = false;
     return ST_OK;
 }
 
@@ -406,6 +529,7 @@ static enum status step_after_call(struct output_parser *p, bool *go)
     const char *s = rest(p, &n);
     const struct mark *mark;
     enum output_tools format = p->scanner.format;
+    bool marked = p->scanner.marked;
     skip = count_blanks(s, n);
     if (format == OUTPUT_TOOLS_LLAMA3 && skip < n && s[skip] == ';')
         skip += 1 + count_blanks(s + skip + 1, n - skip - 1);
@@ -427,7 +551,7 @@ static enum status step_after_call(struct output_parser *p, bool *go)
         begin_call(p, mark->format);
     } else if (format == OUTPUT_TOOLS_LLAMA3 && s[skip] == '{') {
         begin_call(p, format);
-        output_scanner_resume(&p->scanner, skip);
+        output_scanner_resume(&p->scanner, skip, marked);
     } else {
         p->state = IN_CONTENT;
     }

@@ -2,8 +2,17 @@
  *
  * Pure: no clock, no input or output, no globals.
  * However a text is cut into pushes, it gives the same text in the same kinds of events and the
- * same calls; only the borders between neighbouring events of one kind (OUT_REASONING, OUT_CONTENT)
- * depend on the cut.  No byte is lost: text that looked like a call and was none becomes content.
+ * same calls; only the borders between neighbouring events of one kind (OUT_REASONING, OUT_CONTENT,
+ * OUT_CALL_ARGUMENTS) depend on the cut.  No byte is lost: text that looked like a call and was none becomes
+ * content.
+ *
+ * A call begins (OUT_CALL_BEGIN) as soon as it is certain, and its arguments are given while they are written:
+ * after the format's mark, or in plain JSON with a name that is one of options.names, then the whole name, then the
+ * '{' of the arguments.  From there on it stays a call.  Where its JSON breaks off (a wrong byte, the end of the
+ * text) the call ends with the arguments as they are; what follows is content, except the format's closing mark.
+ * Other calls are given as a whole when their end has been read: plain JSON without names, arguments
+ * written into a string or before the name, a call without arguments (they are {} then).  An id that
+ * the model writes behind the arguments counts only for those.
  *
  * Callers: the gateway, the command line, the coordinator.
  * Owner: the caller, one thread at a time. */
@@ -23,26 +32,29 @@ struct output_options {
     const char *think_open;   /* NULL: "<think>" */
     const char *think_close;  /* NULL: "</think>" */
     size_t max_call;          /* bytes held back for one call, 0: 1 MiB; a longer one is content */
+    const char *const *
+        names; /* [n_names] functions that there are; borrowed for the parser's life.  NULL: not known */
+    size_t n_names;
 };
 
 enum output_kind {
-    OUT_REASONING, /* text */
-    OUT_CONTENT,   /* text */
-    OUT_TOOL_CALL, /* name and arguments, id where the model gave one */
+    OUT_REASONING,      /* text */
+    OUT_CONTENT,        /* text */
+    OUT_CALL_BEGIN,     /* name, and id where the model gave one */
+    OUT_CALL_ARGUMENTS, /* text: the next piece of a JSON object, as the model writes it */
+    OUT_CALL_END,
 };
 
 /* Pointers are valid until the next push, finish or destroy. */
 struct output_event {
     enum output_kind kind;
-    const char *text; /* OUT_REASONING, OUT_CONTENT; never empty */
+    const char *text; /* OUT_REASONING, OUT_CONTENT, OUT_CALL_ARGUMENTS; never empty */
     size_t n_text;    /* bytes */
-    const char *name; /* OUT_TOOL_CALL: the function */
+    const char *name; /* OUT_CALL_BEGIN: the function */
     size_t n_name;
-    const char *arguments; /* a JSON object, as the model wrote it */
-    size_t n_arguments;
     const char *id; /* NULL: the model gave none */
     size_t n_id;
-    int i_call; /* 0, 1, ... in the order of the calls */
+    int i_call; /* OUT_CALL_*: 0, 1, ... in the order of the calls, which are never nested */
 };
 
 struct output_parser;

@@ -2,14 +2,20 @@
 
 #include <string.h>
 
+static const char *const names[] = {
+    [OUTPUT_TOOLS_NONE] = "none",         [OUTPUT_TOOLS_HERMES] = "hermes",
+    [OUTPUT_TOOLS_LLAMA3] = "llama3",     [OUTPUT_TOOLS_MISTRAL] = "mistral",
+    [OUTPUT_TOOLS_DEEPSEEK] = "deepseek", [OUTPUT_TOOLS_JSON] = "json",
+    [OUTPUT_TOOLS_AUTO] = "auto",
+};
+
+const char *output_tools_name(enum output_tools tools)
+{
+    return names[tools];
+}
+
 enum status output_tools_from_name(const char *name, enum output_tools *tools)
 {
-    static const char *const names[] = {
-        [OUTPUT_TOOLS_NONE] = "none",         [OUTPUT_TOOLS_HERMES] = "hermes",
-        [OUTPUT_TOOLS_LLAMA3] = "llama3",     [OUTPUT_TOOLS_MISTRAL] = "mistral",
-        [OUTPUT_TOOLS_DEEPSEEK] = "deepseek", [OUTPUT_TOOLS_JSON] = "json",
-        [OUTPUT_TOOLS_AUTO] = "auto",
-    };
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         if (strcmp(name, names[i]) == 0) {
             *tools = (enum output_tools)i;

@@ -29,5 +29,6 @@ enum output_tools {
 /* "hermes", "llama3", "mistral", "deepseek", "json", "auto", "none" -> *tools.  ST_NOT_FOUND lists
  * the names. */
 MUST_CHECK enum status output_tools_from_name(const char *name, enum output_tools *tools);
+const char *output_tools_name(enum output_tools tools);
 
 #endif

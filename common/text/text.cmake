@@ -2,6 +2,8 @@
 add_library(ingot_output STATIC
   text/output_calls.c
   text/output_json.c
+  text/output_marks.c
+  text/output_members.c
   text/output_parser.c
   text/output_tools.c
   text/text_options.c)

@@ -1,11 +1,13 @@
-/* A request's type, id and tenant, without decoding it. */
+/* What the loop needs of a request, without decoding it. */
 #include <string.h>
 
+#include "common/hash.h"
 #include "common/utf8.h"
 #include "common/wire/client_msg.h"
 #include "common/wire/pb_scan.h"
 
 enum { FIELD_REQUEST_ID = 1 };
+enum { FIELD_TENANT_LIMITS = 17, FIELD_GRACE_MS = 18 }; /* of Generate */
 
 static enum status take_id(struct request_head *out, struct wire_bytes id)
 {
@@ -61,6 +63,53 @@ static uint64_t tenant_field(enum msg_type type)
     }
 }
 
+/* As protobuf merges: a second TenantLimits replaces the fields that it has. */
+static enum status take_limits(struct request_head *out, struct wire_bytes limits)
+{
+    struct pb_scan s = {limits.data, limits.n};
+    struct pb_field f;
+    if (!limits.data)
+        FAIL(ST_FORMAT, "tenant_limits is not a message");
+    out->has_limits = true;
+    while (s.n) {
+        TRY(pb_scan_field(&s, &f));
+        if (f.number == 1)
+            out->limits.max_samples = (uint32_t)f.varint;
+        else if (f.number == 2)
+            out->limits.tokens_per_minute = (uint32_t)f.varint;
+    }
+    return ST_OK;
+}
+
+static enum status take_grace(struct request_head *out, uint64_t ms)
+{
+    out->has_grace = true;
+    out->grace_ms = (uint32_t)ms;
+    if (out->grace_ms > MAX_GRACE_MS)
+        FAIL(ST_RANGE, "grace_ms is %u: it must be at most %d", out->grace_ms, MAX_GRACE_MS);
+    return ST_OK;
+}
+
+static enum status take_field(struct request_head *out, const struct pb_field *f,
+                              const char **field)
+{
+    if (f->number == FIELD_REQUEST_ID) {
+        *field = "request_id";
+        TRY(take_id(out, f->value));
+    } else if (f->number != 0 && f->number == tenant_field(out->type)) {
+        *field = "tenant";
+        TRY(take_tenant(out, f->value));
+    } else if (out->type == MSG_GENERATE && f->number == FIELD_TENANT_LIMITS) {
+        *field = "tenant_limits";
+        TRY(take_limits(out, f->value));
+    } else if (out->type == MSG_GENERATE && f->number == FIELD_GRACE_MS) {
+        *field = "grace_ms";
+        TRY(take_grace(out, f->varint));
+    }
+    *field = "";
+    return ST_OK;
+}
+
 enum status client_msg_head(struct request_head *out, const void *data, size_t n,
                             const char **field)
 {
@@ -75,17 +124,12 @@ enum status client_msg_head(struct request_head *out, const void *data, size_t n
         return ST_OK;
     struct pb_scan s = {f.body, f.n_body};
     while (s.n) { /* to the end: of a field that comes twice the last one counts */
-        uint64_t number;
-        struct wire_bytes value;
-        TRY(pb_scan_field(&s, &number, &value));
-        if (number == FIELD_REQUEST_ID) {
-            *field = "request_id";
-            TRY(take_id(out, value));
-        } else if (number != 0 && number == tenant_field(out->type)) {
-            *field = "tenant";
-            TRY(take_tenant(out, value));
-        }
-        *field = "";
+        struct pb_field at;
+        TRY(pb_scan_field(&s, &at));
+        TRY(take_field(out, &at, field));
+        if (out->type == MSG_GENERATE && at.number != FIELD_TENANT_LIMITS &&
+            at.number != FIELD_GRACE_MS)
+            out->digest = hash_bytes(out->digest, at.whole.data, at.whole.n);
     }
     if (!*out->id) {
         *field = "request_id";

@@ -114,6 +114,25 @@ static enum status decode_stops(struct msg_generate *g, const Ingot__Generate *m
     return ST_OK;
 }
 
+static enum status decode_caller(struct msg_generate *g, const Ingot__Generate *m,
+                                 const char **field)
+{
+    g->has_limits = m->tenant_limits != NULL;
+    if (m->tenant_limits)
+        g->limits = (struct tenant_limits){m->tenant_limits->max_samples,
+                                           m->tenant_limits->tokens_per_minute};
+    g->has_grace = m->has_grace_ms;
+    g->grace_ms = m->grace_ms;
+    if (g->grace_ms > MAX_GRACE_MS)
+        FAIL_FIELD("grace_ms", ST_RANGE, "grace_ms is %u: it must be at most %d", g->grace_ms,
+                   MAX_GRACE_MS);
+    g->client_digest = text_of(m->has_client_digest, m->client_digest);
+    if (m->has_client_digest && (g->client_digest.n < 1 || g->client_digest.n > MAX_CLIENT_DIGEST))
+        FAIL_FIELD("client_digest", ST_RANGE, "client_digest has %zu bytes: it must have 1 to %d",
+                   g->client_digest.n, MAX_CLIENT_DIGEST);
+    return decode_tenant(&g->tenant, m->has_tenant, m->tenant, field);
+}
+
 static enum status decode_generate(struct msg_generate *g, const Ingot__Generate *m,
                                    struct wire_mem *mem, const char **field)
 {
@@ -152,7 +171,10 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
     g->skip_special = m->skip_special;
     g->add_special = m->has_add_special ? m->add_special : g->kind == PROMPT_TEXT;
     g->want_prompt_ids = m->want_prompt_ids;
-    return decode_tenant(&g->tenant, m->has_tenant, m->tenant, field);
+    g->want_prompt_text = m->want_prompt_text;
+    g->want_token_text = m->want_token_text;
+    g->keep_marks = m->keep_marks;
+    return decode_caller(g, m, field);
 }
 
 /* the first field of every request but Hello is request_id = 1 */
@@ -217,6 +239,7 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
             .major_min = h->major_min, .major_max = h->major_max, .client = pb_string(h->client)};
         if (!h->has_major_min || !h->has_major_max)
             FAIL_FIELD("major_min", ST_RANGE, "Hello without major_min and major_max");
+        out->u.hello.tenants_secret = text_of(h->has_tenants_secret, h->tenants_secret);
         return decode_tenant(&out->u.hello.tenant, h->has_tenant, h->tenant, field);
     }
     /* every other request has its request_id at the same place */
@@ -312,6 +335,7 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
 {
     Ingot__Generate m = INGOT__GENERATE__INIT;
     Ingot__TokenIds ids = INGOT__TOKEN_IDS__INIT;
+    Ingot__TenantLimits limits = INGOT__TENANT_LIMITS__INIT;
     Ingot__Chat chat;
     Ingot__Sampling sampling;
 
@@ -346,6 +370,20 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
     SET_TENANT(m, g->tenant);
     if (g->want_prompt_ids)
         SET(m, want_prompt_ids, true);
+    if (g->has_limits) {
+        SET(limits, max_samples, g->limits.max_samples);
+        SET(limits, tokens_per_minute, g->limits.tokens_per_minute);
+        m.tenant_limits = &limits;
+    }
+    if (g->has_grace)
+        SET(m, grace_ms, g->grace_ms);
+    SET_TEXT(m, client_digest, g->client_digest);
+    if (g->want_prompt_text)
+        SET(m, want_prompt_text, true);
+    if (g->want_token_text)
+        SET(m, want_token_text, true);
+    if (g->keep_marks)
+        SET(m, keep_marks, true);
     return pb_pack(out, MSG_GENERATE, &m.base, mem);
 }
 
@@ -366,6 +404,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         SET(m, major_max, msg->u.hello.major_max);
         m.client = string_of(msg->u.hello.client);
         SET_TENANT(m, msg->u.hello.tenant);
+        SET_TEXT(m, tenants_secret, msg->u.hello.tenants_secret);
         return pb_pack(out, MSG_HELLO, &m.base, mem);
     }
     case MSG_GENERATE:

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "common/histogram.h"
 #include "common/plan.h"
 #include "common/sha256.h"
 #include "common/wire/frame.h"
@@ -38,6 +39,7 @@ enum msg_type {
 };
 
 enum { MAX_REQUEST_ID = 64, MAX_TENANT = 64, MAX_STOPS = 16, PROMPT_DIGEST = 32 /* bytes */ };
+enum { MAX_CLIENT_DIGEST = 64 /* bytes */, MAX_GRACE_MS = 600000 };
 #define MAX_CLOCK_S INT64_C(253402300799) /* the last second of the year 9999 */
 enum { MAX_ZONE_S = 86399 };
 
@@ -45,6 +47,12 @@ enum { MAX_ZONE_S = 86399 };
 struct tenant {
     uint8_t n; /* bytes, 0 = unset */
     uint8_t bytes[MAX_TENANT];
+};
+
+/* What a tenant may use, of all connections together; 0: no limit. */
+struct tenant_limits {
+    uint32_t max_samples; /* in flight */
+    uint32_t tokens_per_minute;
 };
 
 struct wire_text {
@@ -56,6 +64,7 @@ struct msg_hello {
     uint32_t major_min, major_max;
     const char *client;
     struct tenant tenant;
+    struct wire_text tenants_secret; /* n 0: none */
 };
 
 struct msg_model {
@@ -65,6 +74,8 @@ struct msg_model {
     const char *weights_from;                          /* "own", "told", "pending", "none" */
     uint32_t vocab, max_ctx, world;
     bool chat;
+    const char *tool_format;
+    struct wire_text think_open, think_close;
 };
 
 struct msg_welcome {
@@ -76,6 +87,7 @@ struct msg_welcome {
     uint64_t max_message_bytes;
     uint32_t max_prompt_tokens, max_queued, max_samples, heartbeat_ms;
     struct tenant tenant;
+    bool any_tenant;
 };
 
 struct msg_turn {
@@ -121,8 +133,12 @@ struct msg_generate {
     int32_t priority;
     bool skip_special;
     bool add_special;
-    bool want_prompt_ids;
+    bool want_prompt_ids, want_prompt_text, want_token_text, keep_marks;
     struct tenant tenant;
+    bool has_limits, has_grace;
+    struct tenant_limits limits;
+    uint32_t grace_ms;
+    struct wire_text client_digest; /* n 0: none */
 };
 
 struct msg_tokenize {
@@ -183,6 +199,8 @@ struct msg_accepted {
     uint32_t max_tokens, n_stop_ids;
     const int32_t *stop_ids; /* in force */
     struct msg_sampling sampling;
+    bool starts_in_reasoning;
+    struct wire_text prompt_text;
 };
 
 struct msg_delta {
@@ -194,6 +212,10 @@ struct msg_delta {
     const float *logprobs;           /* [n], or NULL */
     const uint32_t *n_top;           /* [n], or NULL */
     const struct token_logprob *top; /* concatenated */
+    const uint32_t *n_token_text;    /* [n] bytes, or NULL */
+    const char *token_text;          /* concatenated */
+    const uint32_t *n_top_text;      /* bytes of each of top, or NULL */
+    const char *top_text;            /* concatenated */
 };
 
 /* As Reason of ingot.proto. */
@@ -206,6 +228,7 @@ enum msg_reason {
     REASON_DEADLINE,
     REASON_FAILED,
 };
+enum { N_REASONS = REASON_FAILED + 1 };
 
 struct msg_sample_end {
     uint32_t sample;
@@ -231,6 +254,7 @@ struct msg_error { /* Error and Rejected */
     bool retryable;
     uint32_t retry_after_ms; /* Rejected */
     enum msg_type request;   /* Error: the type of the request that it answers; 0: not known */
+    bool draining;           /* Rejected */
 };
 
 struct msg_tokens {
@@ -250,11 +274,45 @@ struct msg_model_list {
     const struct msg_model *models;
 };
 
+/* Counts between fixed bounds (common/histogram.h): ingot.proto, Histogram. */
+struct msg_histogram {
+    uint32_t n;                    /* bounds; 0: absent */
+    const uint64_t *bound, *count; /* [n], [n + 1] */
+    uint64_t sum;
+};
+
+/* The histograms of StatsReply, with their fields. */
+#define STATS_HISTOGRAM_ROWS(X)                                                                    \
+    X(STATS_FIRST_TOKEN_US, first_token_us)                                                        \
+    X(STATS_BETWEEN_TOKENS_US, between_tokens_us)                                                  \
+    X(STATS_PER_TOKEN_US, per_token_us)                                                            \
+    X(STATS_TOTAL_US, total_us)                                                                    \
+    X(STATS_QUEUE_US, queue_us)                                                                    \
+    X(STATS_PREFILL_US, prefill_us)                                                                \
+    X(STATS_DECODE_US, decode_us)                                                                  \
+    X(STATS_INFERENCE_US, inference_us)                                                            \
+    X(STATS_PROMPT_TOKENS, request_prompt_tokens)                                                  \
+    X(STATS_COMPUTED_PROMPT_TOKENS, request_computed_prompt_tokens)                                \
+    X(STATS_COMPLETION_TOKENS, sample_tokens)                                                      \
+    X(STATS_LONGEST_SAMPLE_TOKENS, longest_sample_tokens)                                          \
+    X(STATS_MAX_TOKENS, request_max_tokens)                                                        \
+    X(STATS_SAMPLES, request_samples)                                                              \
+    X(STATS_PREEMPTIONS, request_preemptions)                                                      \
+    X(STATS_STEP_TOKENS, step_tokens)
+
+enum stats_histogram {
+#define STATS_HISTOGRAM_ID(id, field) id,
+    STATS_HISTOGRAM_ROWS(STATS_HISTOGRAM_ID)
+#undef STATS_HISTOGRAM_ID
+        N_STATS_HISTOGRAMS
+};
+
 struct msg_group {
     uint64_t epoch;
-    uint32_t world;
+    uint32_t world, slot;
     const char *backend, *coll, *numerics;
     uint64_t step_us_p50, step_us_p99;
+    struct msg_histogram step_us, collective_us;
     bool active; /* false: it stands by */
     bool has_weights;
     uint8_t weights[SHA256_BYTES];
@@ -267,6 +325,12 @@ struct msg_stats {
     uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
+    uint32_t block_len;
+    uint64_t prefix_queries, prefix_hits;
+    uint32_t n_samples_ended, n_rejected_by_code;
+    const uint64_t *samples_ended;    /* [n_samples_ended], by enum msg_reason */
+    const uint64_t *rejected_by_code; /* [n_rejected_by_code], by enum status */
+    struct msg_histogram histogram[N_STATS_HISTOGRAMS];
     bool ready, draining;
     uint32_t n_groups;
     const struct msg_group *groups;
@@ -276,7 +340,7 @@ struct msg_pong {
     const char *request_id;
     uint64_t steps, last_step_age_us, epoch;
     uint32_t running, waiting;
-    bool ready;
+    bool ready, draining;
 };
 
 struct client_msg {
@@ -312,9 +376,14 @@ struct request_head {
     enum msg_type type;          /* 0: not a request */
     char id[MAX_REQUEST_ID + 1]; /* "" for Hello, and when no good one was found */
     struct tenant tenant;        /* not of Hello */
+    /* of a Generate */
+    uint64_t digest; /* of all of its fields but tenant_limits and grace_ms */
+    bool has_limits, has_grace;
+    struct tenant_limits limits;
+    uint32_t grace_ms;
 };
 
-/* Reads the frame's header, the request id and the tenant alone: one pass over the message's
+/* Reads the frame's header and the fields of request_head alone: one pass over the message's
  * outermost fields, nothing is unpacked.  Finds the same ones as client_msg_decode_request in every message that this
  * one takes.  On failure *field is the path of the field at fault or "", and out holds what is
  * known. */

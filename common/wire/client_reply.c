@@ -25,6 +25,11 @@ static enum status put_models(Ingot__ModelInfo ***list, size_t *n_list,
         SET(m[i], max_ctx, models[i].max_ctx);
         SET(m[i], world, models[i].world);
         SET(m[i], chat, models[i].chat);
+        m[i].tool_format = string_of(models[i].tool_format);
+        if (models[i].think_open.n) {
+            SET(m[i], think_open, bytes_of(models[i].think_open));
+            SET(m[i], think_close, bytes_of(models[i].think_close));
+        }
         (*list)[i] = &m[i];
     }
     return ST_OK;
@@ -47,6 +52,7 @@ static enum status encode_welcome(struct wire_bytes *out, const struct msg_welco
     m.limits = &limits;
     if (w->tenant.n)
         SET(m, tenant, tenant_bytes(&w->tenant));
+    SET(m, any_tenant, w->any_tenant);
     TRY(put_models(&m.models, &m.n_models, w->models, w->n_models, mem));
     return pb_pack(out, MSG_WELCOME, &m.base, mem);
 }
@@ -55,6 +61,8 @@ static enum status put_top(Ingot__Delta *m, const struct msg_delta *d, struct wi
 {
     Ingot__TopLogprobs *tops;
     const struct token_logprob *from = d->top;
+    const uint32_t *n_text = d->n_top_text;
+    const char *text = d->top_text;
     m->n_top = d->n;
     MEM_ARRAY(m->top, d->n, mem);
     MEM_ARRAY(tops, d->n, mem);
@@ -69,9 +77,23 @@ static enum status put_top(Ingot__Delta *m, const struct msg_delta *d, struct wi
             ingot__token_logprob__init(&entries[k]);
             SET(entries[k], id, from->id);
             SET(entries[k], logprob, from->logprob);
+            if (n_text) {
+                SET(entries[k], text, bytes_of((struct wire_text){text, *n_text}));
+                text += *n_text++;
+            }
             tops[i].entry[k] = &entries[k];
         }
     }
+    return ST_OK;
+}
+
+static enum status put_token_text(Ingot__Delta *m, const struct msg_delta *d, struct wire_mem *mem)
+{
+    const char *text = d->token_text;
+    m->n_token_text = d->n;
+    MEM_ARRAY(m->token_text, d->n, mem);
+    for (uint32_t i = 0; i < d->n; text += d->n_token_text[i++])
+        m->token_text[i] = bytes_of((struct wire_text){text, d->n_token_text[i]});
     return ST_OK;
 }
 
@@ -92,6 +114,8 @@ static enum status encode_delta(struct wire_bytes *out, const struct msg_delta *
     }
     if (d->n_top)
         TRY(put_top(&m, d, mem));
+    if (d->n_token_text)
+        TRY(put_token_text(&m, d, mem));
     return pb_pack(out, MSG_DELTA, &m.base, mem);
 }
 
@@ -127,6 +151,22 @@ static enum status encode_finish(struct wire_bytes *out, const struct msg_finish
     return pb_pack(out, MSG_FINISH, &m.base, mem);
 }
 
+/* Nothing when it is absent. */
+static enum status put_histogram(Ingot__Histogram **out, const struct msg_histogram *h,
+                                 struct wire_mem *mem)
+{
+    if (!h->n)
+        return ST_OK;
+    MEM_ARRAY(*out, 1, mem);
+    ingot__histogram__init(*out);
+    (*out)->n_bound = h->n;
+    (*out)->bound = (uint64_t *)h->bound;
+    (*out)->n_count = (size_t)h->n + 1;
+    (*out)->count = (uint64_t *)h->count;
+    SET(**out, sum, h->sum);
+    return ST_OK;
+}
+
 static enum status encode_stats(struct wire_bytes *out, const struct msg_stats *s,
                                 struct wire_mem *mem)
 {
@@ -155,6 +195,16 @@ static enum status encode_stats(struct wire_bytes *out, const struct msg_stats *
     SET(m, ready, s->ready);
     SET(m, draining, s->draining);
     SET(m, epoch, s->epoch);
+    SET(m, block_tokens, s->block_len);
+    SET(m, prefix_queries, s->prefix_queries);
+    SET(m, prefix_hits, s->prefix_hits);
+    m.n_samples_ended = s->n_samples_ended;
+    m.samples_ended = (uint64_t *)s->samples_ended;
+    m.n_rejected_by_code = s->n_rejected_by_code;
+    m.rejected_by_code = (uint64_t *)s->rejected_by_code;
+#define PUT(id, field) TRY(put_histogram(&m.field, &s->histogram[id], mem));
+    STATS_HISTOGRAM_ROWS(PUT)
+#undef PUT
     MEM_ARRAY(groups, s->n_groups, mem);
     MEM_ARRAY(m.group, s->n_groups, mem);
     m.n_group = s->n_groups;
@@ -168,6 +218,9 @@ static enum status encode_stats(struct wire_bytes *out, const struct msg_stats *
         SET(groups[i], step_us_p50, g->step_us_p50);
         SET(groups[i], step_us_p99, g->step_us_p99);
         SET(groups[i], active, g->active);
+        SET(groups[i], slot, g->slot);
+        TRY(put_histogram(&groups[i].step_us, &g->step_us, mem));
+        TRY(put_histogram(&groups[i].collective_us, &g->collective_us, mem));
         groups[i].numerics = string_of(g->numerics);
         if (g->has_weights)
             SET(groups[i], weights_digest, pb_digest(g->weights));
@@ -198,6 +251,8 @@ static enum status encode_error(struct wire_bytes *out, enum msg_type type,
     SET(m, retryable, e->retryable);
     if (e->retry_after_ms)
         SET(m, retry_after_ms, e->retry_after_ms);
+    if (e->draining)
+        SET(m, draining, true);
     return pb_pack(out, (uint16_t)type, &m.base, mem);
 }
 
@@ -221,6 +276,10 @@ static enum status encode_accepted(struct wire_bytes *out, const struct msg_acce
         m.stop_token_id = (int32_t *)(uintptr_t)a->stop_ids;
         TRY(sampling_encode(&sampling, &a->sampling, mem));
         m.sampling = &sampling;
+        if (a->starts_in_reasoning)
+            SET(m, starts_in_reasoning, true);
+        if (a->prompt_text.data)
+            SET(m, prompt_text, bytes_of(a->prompt_text));
     }
     if (a->has_clock) {
         SET(m, clock_s, a->clock_s);
@@ -240,6 +299,7 @@ static enum status encode_pong(struct wire_bytes *out, const struct msg_pong *p,
     SET(m, waiting, p->waiting);
     SET(m, epoch, p->epoch);
     SET(m, ready, p->ready);
+    SET(m, draining, p->draining);
     return pb_pack(out, MSG_PONG, &m.base, mem);
 }
 
@@ -308,12 +368,16 @@ static enum status get_models(const struct msg_model **out, uint32_t *n_out,
     MEM_ARRAY(models, n, mem);
     for (size_t i = 0; i < n; i++) {
         struct msg_model *to = &models[i];
-        *to = (struct msg_model){.name = pb_string(list[i]->name),
-                                 .weights_from = pb_string(list[i]->weights_from),
-                                 .vocab = list[i]->vocab,
-                                 .max_ctx = list[i]->max_ctx,
-                                 .world = list[i]->world,
-                                 .chat = list[i]->chat};
+        *to = (struct msg_model){
+            .name = pb_string(list[i]->name),
+            .weights_from = pb_string(list[i]->weights_from),
+            .vocab = list[i]->vocab,
+            .max_ctx = list[i]->max_ctx,
+            .world = list[i]->world,
+            .chat = list[i]->chat,
+            .tool_format = pb_string(list[i]->tool_format),
+            .think_open = text_of(list[i]->has_think_open, list[i]->think_open),
+            .think_close = text_of(list[i]->has_think_close, list[i]->think_close)};
         TRY(pb_get_digest(to->weights, &to->has_weights, list[i]->has_weights_digest,
                           list[i]->weights_digest, "weights_digest"));
         TRY(pb_get_digest(to->text, &to->has_text, list[i]->has_text_digest, list[i]->text_digest,
@@ -340,6 +404,7 @@ static enum status decode_welcome(struct msg_welcome *w, const Ingot__Welcome *m
     }
     if (m->has_tenant)
         TRY(tenant_of_bytes(&w->tenant, m->tenant.data, m->tenant.len));
+    w->any_tenant = m->any_tenant;
     return get_models(&w->models, &w->n_models, m->models, m->n_models, mem);
 }
 
@@ -365,40 +430,77 @@ static enum status decode_accepted(struct msg_accepted *a, const Ingot__Accepted
     a->max_tokens = m->max_tokens;
     a->n_stop_ids = (uint32_t)m->n_stop_token_id;
     a->stop_ids = m->stop_token_id;
+    a->starts_in_reasoning = m->starts_in_reasoning;
+    if (m->has_prompt_text)
+        a->prompt_text = text_of(true, m->prompt_text);
     return sampling_decode(&a->sampling, m->sampling, mem, &field);
+}
+
+/* The texts of n items one after the other, with their lengths. */
+static enum status get_texts(const char **out, const uint32_t **n_out,
+                             const ProtobufCBinaryData *texts, size_t n, struct wire_mem *mem)
+{
+    size_t total = 0;
+    uint32_t *lengths;
+    char *bytes;
+    for (size_t i = 0; i < n; i++)
+        total += texts[i].len;
+    MEM_ARRAY(lengths, n, mem);
+    MEM_ARRAY(bytes, total, mem);
+    *out = bytes;
+    *n_out = lengths;
+    for (size_t i = 0; i < n; bytes += texts[i++].len) {
+        lengths[i] = (uint32_t)texts[i].len;
+        if (texts[i].len)
+            memcpy(bytes, texts[i].data, texts[i].len);
+    }
+    return ST_OK;
+}
+
+static enum status get_top(struct msg_delta *d, const Ingot__Delta *m, struct wire_mem *mem)
+{
+    size_t n = m->n_top, total = 0, n_texts = 0, at = 0;
+    uint32_t *counts;
+    struct token_logprob *top;
+    ProtobufCBinaryData *texts;
+    for (size_t i = 0; i < n; i++)
+        total += m->top[i]->n_entry;
+    MEM_ARRAY(counts, n, mem);
+    MEM_ARRAY(top, total, mem);
+    MEM_ARRAY(texts, total, mem);
+    d->n_top = counts;
+    d->top = top;
+    for (size_t i = 0; i < n; i++) {
+        counts[i] = (uint32_t)m->top[i]->n_entry;
+        for (size_t k = 0; k < m->top[i]->n_entry; k++, at++) {
+            const Ingot__TokenLogprob *e = m->top[i]->entry[k];
+            top[at] = (struct token_logprob){e->id, e->logprob};
+            texts[at] = e->text;
+            n_texts += e->has_text ? 1 : 0;
+        }
+    }
+    if (n_texts && n_texts != total)
+        FAIL(ST_FORMAT, "Delta with %zu texts for %zu log probabilities", n_texts, total);
+    return n_texts ? get_texts(&d->top_text, &d->n_top_text, texts, total, mem) : ST_OK;
 }
 
 static enum status decode_delta(struct msg_delta *d, const Ingot__Delta *m, struct wire_mem *mem)
 {
-    size_t n = m->n_id, total = 0;
+    size_t n = m->n_id;
     d->sample = m->sample;
     d->seq = m->seq;
     d->n = (uint32_t)n;
     d->ids = m->id;
     d->text = text_of(m->has_text, m->text);
-    if (m->n_logprob) {
-        if (m->n_logprob != n)
-            FAIL(ST_FORMAT, "Delta with %zu tokens and %zu logprobs", n, m->n_logprob);
+    if ((m->n_logprob && m->n_logprob != n) || (m->n_top && m->n_top != n) ||
+        (m->n_token_text && m->n_token_text != n))
+        FAIL(ST_FORMAT, "Delta with %zu tokens and %zu logprobs, %zu lists of them, %zu texts", n,
+             m->n_logprob, m->n_top, m->n_token_text);
+    if (m->n_logprob)
         d->logprobs = m->logprob;
-    }
-    if (!m->n_top)
-        return ST_OK;
-    if (m->n_top != n)
-        FAIL(ST_FORMAT, "Delta with %zu tokens and %zu lists of logprobs", n, m->n_top);
-    for (size_t i = 0; i < n; i++)
-        total += m->top[i]->n_entry;
-    uint32_t *counts;
-    struct token_logprob *top;
-    MEM_ARRAY(counts, n, mem);
-    MEM_ARRAY(top, total, mem);
-    d->n_top = counts;
-    d->top = top;
-    for (size_t i = 0; i < n; i++) {
-        counts[i] = (uint32_t)m->top[i]->n_entry;
-        for (size_t k = 0; k < m->top[i]->n_entry; k++)
-            *top++ = (struct token_logprob){m->top[i]->entry[k]->id, m->top[i]->entry[k]->logprob};
-    }
-    return ST_OK;
+    if (m->n_token_text)
+        TRY(get_texts(&d->token_text, &d->n_token_text, m->token_text, n, mem));
+    return m->n_top ? get_top(d, m, mem) : ST_OK;
 }
 
 static enum status decode_finish(struct msg_finish *f, const Ingot__Finish *m, struct wire_mem *mem)
@@ -427,6 +529,17 @@ static enum status decode_finish(struct msg_finish *f, const Ingot__Finish *m, s
     return ST_OK;
 }
 
+static enum status get_histogram(struct msg_histogram *h, const Ingot__Histogram *m)
+{
+    *h = (struct msg_histogram){0};
+    if (!m || !m->n_bound)
+        return ST_OK;
+    if (m->n_count != m->n_bound + 1 || m->n_bound > HISTOGRAM_BOUNDS)
+        FAIL(ST_FORMAT, "a histogram with %zu bounds and %zu counts", m->n_bound, m->n_count);
+    *h = (struct msg_histogram){(uint32_t)m->n_bound, m->bound, m->count, m->sum};
+    return ST_OK;
+}
+
 static enum status decode_stats(struct msg_stats *s, const Ingot__StatsReply *m,
                                 struct wire_mem *mem)
 {
@@ -451,8 +564,18 @@ static enum status decode_stats(struct msg_stats *s, const Ingot__StatsReply *m,
                             .last_step_age_us = m->last_step_age_us,
                             .uptime_us = m->uptime_us,
                             .epoch = m->epoch,
+                            .block_len = m->block_tokens,
+                            .prefix_queries = m->prefix_queries,
+                            .prefix_hits = m->prefix_hits,
+                            .n_samples_ended = (uint32_t)m->n_samples_ended,
+                            .samples_ended = m->samples_ended,
+                            .n_rejected_by_code = (uint32_t)m->n_rejected_by_code,
+                            .rejected_by_code = m->rejected_by_code,
                             .ready = m->ready,
                             .draining = m->draining};
+#define GET(id, field) TRY(get_histogram(&s->histogram[id], m->field));
+    STATS_HISTOGRAM_ROWS(GET)
+#undef GET
     MEM_ARRAY(groups, m->n_group, mem);
     for (size_t i = 0; i < m->n_group; i++) {
         const Ingot__WorkerGroup *g = m->group[i];
@@ -463,7 +586,10 @@ static enum status decode_stats(struct msg_stats *s, const Ingot__StatsReply *m,
                                        .numerics = pb_string(g->numerics),
                                        .step_us_p50 = g->step_us_p50,
                                        .step_us_p99 = g->step_us_p99,
+                                       .slot = g->slot,
                                        .active = g->active};
+        TRY(get_histogram(&groups[i].step_us, g->step_us));
+        TRY(get_histogram(&groups[i].collective_us, g->collective_us));
         TRY(pb_get_digest(groups[i].weights, &groups[i].has_weights, g->has_weights_digest,
                           g->weights_digest, "weights_digest"));
     }
@@ -540,6 +666,7 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
         out->u.error.field = pb_string(e->field);
         out->u.error.retryable = e->retryable;
         out->u.error.retry_after_ms = e->retry_after_ms;
+        out->u.error.draining = e->draining;
         return decode_code(&out->u.error.code, (uint32_t)e->code);
     }
     case MSG_TOKENS:
@@ -561,8 +688,14 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
     }
     case MSG_PONG: {
         const Ingot__Pong *p = (const void *)m;
-        out->u.pong = (struct msg_pong){
-            id, p->steps, p->last_step_age_us, p->epoch, p->running, p->waiting, p->ready};
+        out->u.pong = (struct msg_pong){.request_id = id,
+                                        .steps = p->steps,
+                                        .last_step_age_us = p->last_step_age_us,
+                                        .epoch = p->epoch,
+                                        .running = p->running,
+                                        .waiting = p->waiting,
+                                        .ready = p->ready,
+                                        .draining = p->draining};
         return ST_OK;
     }
     case MSG_DRAINING:

@@ -60,12 +60,13 @@ static bool find_nul(const ProtobufCMessageDescriptor *desc, struct wire_bytes b
     size_t n_path = strlen(path);
     while (s.n) {
         const ProtobufCFieldDescriptor *f;
-        struct wire_bytes value;
-        uint64_t number;
-        if (pb_scan_field(&s, &number, &value) != ST_OK)
+        struct pb_field at;
+        if (pb_scan_field(&s, &at) != ST_OK)
             return false; /* groups: unknown fields, which are refused */
-        f = number <= UINT32_MAX ? protobuf_c_message_descriptor_get_field(desc, (unsigned)number)
-                                 : NULL;
+        const struct wire_bytes value = at.value;
+        f = at.number <= UINT32_MAX
+                ? protobuf_c_message_descriptor_get_field(desc, (unsigned)at.number)
+                : NULL;
         if (!f || !value.data)
             continue;
         snprintf(path + n_path, MAX_PATH - n_path, "%s", f->name);

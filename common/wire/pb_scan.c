@@ -26,25 +26,34 @@ static enum status take_bytes(struct pb_scan *s, uint64_t n, struct wire_bytes *
     return ST_OK;
 }
 
-enum status pb_scan_field(struct pb_scan *s, uint64_t *number, struct wire_bytes *value)
+static enum status take_value(struct pb_scan *s, unsigned type, struct pb_field *out)
 {
-    uint64_t tag, n = 0;
     struct wire_bytes skipped;
-    TRY(take_varint(s, &tag));
-    *number = tag >> 3;
-    *value = (struct wire_bytes){NULL, 0};
-    switch (tag & 7) {
+    uint64_t n;
+    switch (type) {
     case VARINT:
-        return take_varint(s, &n);
+        return take_varint(s, &out->varint);
     case FIXED64:
         return take_bytes(s, 8, &skipped);
     case FIXED32:
         return take_bytes(s, 4, &skipped);
     case BYTES:
         TRY(take_varint(s, &n));
-        return take_bytes(s, n, value);
+        return take_bytes(s, n, &out->value);
     default:
         FAIL(ST_FORMAT, "field %llu has the wire type %u, which protobuf 2 and 3 do not use",
-             (unsigned long long)*number, (unsigned)(tag & 7));
+             (unsigned long long)out->number, type);
     }
+}
+
+enum status pb_scan_field(struct pb_scan *s, struct pb_field *out)
+{
+    const uint8_t *begin = s->p;
+    uint64_t tag;
+    *out = (struct pb_field){0};
+    TRY(take_varint(s, &tag));
+    out->number = tag >> 3;
+    TRY(take_value(s, (unsigned)(tag & 7), out));
+    out->whole = (struct wire_bytes){begin, (size_t)(s->p - begin)};
+    return ST_OK;
 }

@@ -10,8 +10,14 @@ struct pb_scan {
     size_t n; /* bytes left; 0: the message has ended */
 };
 
-/* The next field: its number, and its bytes when it is a string, bytes or a message, else data NULL.
- * ST_FORMAT: cut off, or not protobuf. */
-MUST_CHECK enum status pb_scan_field(struct pb_scan *s, uint64_t *number, struct wire_bytes *value);
+struct pb_field {
+    uint64_t number;
+    struct wire_bytes value; /* of a string, bytes or a message; else data NULL */
+    uint64_t varint;         /* of a varint, else 0 */
+    struct wire_bytes whole; /* with its tag */
+};
+
+/* The next field.  ST_FORMAT: cut off, or not protobuf. */
+MUST_CHECK enum status pb_scan_field(struct pb_scan *s, struct pb_field *out);
 
 #endif

@@ -125,8 +125,8 @@ static void put_header(struct journal *j)
 static bool put_state(struct journal *j, const struct sched *s)
 {
     const struct sched_req *r;
-    uint32_t n = 0, n_known;
-    for (; (r = sched_live(s, n, &n_known)); n++) {
+    uint32_t n = 0, at = 0, n_known;
+    for (; (r = sched_live(s, &at, &n_known)); n++) {
         put_request(begin(j, request_bytes(r, n_known)), r, n_known);
         end(j, REC_LIVE);
     }

@@ -41,9 +41,12 @@ void put_config(struct byte_writer *w, const struct sched_config *c)
     put_u32(w, c->prefix_cache);
     put_u32(w, c->max_inflight);
     put_u32(w, c->overtake);
+    put_u32(w, c->target_itl_us);
+    put_u32(w, c->max_step_us);
+    put_u32(w, c->turn_tokens);
 }
 
-struct sched_config get_config(struct byte_reader *r)
+struct sched_config get_config(struct byte_reader *r, uint32_t version)
 {
     struct sched_config c = {0};
     c.max_seqs = get_u32(r);
@@ -56,6 +59,11 @@ struct sched_config get_config(struct byte_reader *r)
     c.prefix_cache = get_u32(r) != 0;
     c.max_inflight = get_u32(r);
     c.overtake = get_u32(r);
+    if (version > 1) {
+        c.target_itl_us = get_u32(r);
+        c.max_step_us = get_u32(r);
+        c.turn_tokens = get_u32(r);
+    }
     return c;
 }
 
@@ -96,6 +104,7 @@ void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_kn
     put_text(w, q->label, MAX_LABEL);
     put_u64(w, q->seq_id);
     put_u64(w, q->group_id);
+    put_u64(w, q->tenant);
     put_u64(w, q->salt);
     put_u64(w, q->deadline_us);
     put_u32(w, q->n_tokens);
@@ -114,13 +123,14 @@ void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_kn
     }
 }
 
-void get_request(struct byte_reader *r, struct sched_req *q, char label[MAX_LABEL + 1],
-                 uint32_t *n_known)
+void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
+                 char label[MAX_LABEL + 1], uint32_t *n_known)
 {
     memset(q, 0, sizeof *q);
     get_text(r, label, MAX_LABEL + 1);
     q->seq_id = get_u64(r);
     q->group_id = get_u64(r);
+    q->tenant = version > 1 ? get_u64(r) : 0;
     q->salt = get_u64(r);
     q->deadline_us = get_u64(r);
     q->n_tokens = get_u32(r);

@@ -1,9 +1,9 @@
-/* The journal's file format.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type, u32 n, u64
+/* The journal's file format, version 2.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type, u32 n, u64
  * check, n bytes.  check is a hash over the record's number in the file, its type and its bytes, so
  * a changed, lost or moved record is seen.  All numbers are little-endian.
  *
  * header:  u32 version (1: the logit bias came behind the penalties, stop strings ended before
- *          min_new; the records are alike), u64 wall clock (us since 1970), text build, sched_config
+ *          min_new), u64 wall clock (us since 1970), text build, sched_config
  * live:    one per live sequence at the start of the file: request, its known tokens
  * state:   u32 number of live records before it, then sched_save's bytes
  * submit:  request
@@ -14,7 +14,10 @@
  *          f32 logprob}; effects
  * reset:   u32 new_n_blocks; effects
  * end:     the process ended in good order, or went on in the next file
- * effects: u32 n_fx, u64 fx_digest */
+ * effects: u32 n_fx, u64 fx_digest
+ *
+ * Version 1, which is still read, was written when steps were planned by tokens only: its sched_config
+ * ends before target_itl_us, its requests have no tenant and its state is the scheduler's of then. */
 #ifndef COORDINATOR_JOURNAL_RECORD_H
 #define COORDINATOR_JOURNAL_RECORD_H
 
@@ -46,14 +49,14 @@ void put_text(struct byte_writer *w, const char *text, size_t max_bytes);
 void get_text(struct byte_reader *r, char *out, size_t cap);
 
 void put_config(struct byte_writer *w, const struct sched_config *c);
-struct sched_config get_config(struct byte_reader *r);
+struct sched_config get_config(struct byte_reader *r, uint32_t version);
 
 /* All of a request but its arrays' places; n_known tokens. */
 void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_known);
 
 /* The numbers of a request; the arrays follow in r: n_known tokens, stop ids, biases. */
-void get_request(struct byte_reader *r, struct sched_req *q, char label[MAX_LABEL + 1],
-                 uint32_t *n_known);
+void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
+                 char label[MAX_LABEL + 1], uint32_t *n_known);
 
 /* Over all that a plan says; pointers and padding do not count. */
 uint64_t plan_digest(const struct step_plan *p);

@@ -6,6 +6,7 @@
 struct replay {
     struct byte_reader in;
     size_t size, max_bytes, used_bytes;
+    uint32_t version;
     uint64_t number;
     size_t offset; /* of the record at hand */
     struct sched *s;
@@ -125,7 +126,7 @@ static enum status alloc_arrays(struct replay_request *q)
 static enum status read_request(struct replay *p, struct byte_reader *r)
 {
     struct replay_request head = {0}, *q;
-    get_request(r, &head.r, head.label, &head.n_known);
+    get_request(r, p->version, &head.r, head.label, &head.n_known);
     uint64_t n_end = (uint64_t)head.r.n_tokens + head.r.max_new;
     head.n_end = n_end < p->sum.cfg.max_ctx ? (uint32_t)n_end : p->sum.cfg.max_ctx;
     head.n_before = head.n_known;
@@ -164,9 +165,10 @@ static enum status read_header(struct replay *p, struct byte_reader *r)
     if (version < 1 || version > JOURNAL_VERSION)
         FAIL(ST_UNSUPPORTED, "a journal of version %u, this build reads 1 to %d", version,
              JOURNAL_VERSION);
+    p->version = version;
     p->sum.began_us = get_u64(r);
     get_text(r, p->sum.build, sizeof p->sum.build);
-    p->sum.cfg = get_config(r);
+    p->sum.cfg = get_config(r, version);
     TRY(end_of_record(p, r));
     size_t n = sched_bytes(&p->sum.cfg);
     p->fx_cap = sched_max_fx(&p->sum.cfg);

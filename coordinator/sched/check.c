@@ -18,13 +18,14 @@
             return broken_;                                                                        \
     } while (0)
 
-static const char *check_list(const struct sched *s, const struct seq_list *l, enum seq_state state)
+static const char *check_running(const struct sched *s)
 {
+    const struct seq_list *l = &s->running;
     uint32_t n = 0;
     int32_t before = -1;
     for (int32_t i = l->head; i >= 0; before = i, i = s->seqs[i].next, n++) {
         HOLDS(n < s->max_slots);
-        HOLDS(s->seqs[i].state == state);
+        HOLDS(s->seqs[i].state == SEQ_RUNNING);
         HOLDS(s->seqs[i].prev == before);
         HOLDS(before < 0 || seq_before(&s->seqs[before], &s->seqs[i]));
         HOLDS(seq_find(s, s->seqs[i].req.seq_id) == i);
@@ -33,17 +34,51 @@ static const char *check_list(const struct sched *s, const struct seq_list *l, e
     return NULL;
 }
 
+static const char *check_tree(const struct sched *s, const struct tree *t)
+{
+    uint32_t n = 0;
+    int32_t before = -1;
+    for (int32_t i = tree_first(s, t); i >= 0; before = i, i = tree_next(s, t, i), n++) {
+        HOLDS(n < s->max_slots);
+        HOLDS(t->kind == DEADLINES ? s->seqs[i].req.deadline_us != 0
+                                   : s->seqs[i].state == SEQ_WAITING);
+        HOLDS(before < 0 || tree_before(s, t, before, i));
+        HOLDS(seq_find(s, s->seqs[i].req.seq_id) == i);
+    }
+    HOLDS(t->n == n);
+    return NULL;
+}
+
+static const char *check_flows(const struct sched *s)
+{
+    uint32_t n = 0, n_live = 0;
+    for (int32_t f = s->free_flow; f >= 0; f = s->flows[f].chain, n++)
+        HOLDS(n < s->max_slots && s->flows[f].n_live == 0);
+    for (uint32_t f = 0; f < s->max_slots; f++) {
+        n += s->flows[f].n_live > 0;
+        n_live += s->flows[f].n_live;
+    }
+    HOLDS(n == s->max_slots);
+    HOLDS(n_live == (timed(s) ? s->waiting.n + s->running.n : 0));
+    return NULL;
+}
+
 static const char *check_slots(const struct sched *s)
 {
     uint64_t tokens = 0;
-    uint32_t n = s->waiting.n + s->running.n;
-    PART(check_list(s, &s->waiting, SEQ_WAITING));
-    PART(check_list(s, &s->running, SEQ_RUNNING));
+    uint32_t n = s->waiting.n + s->running.n, n_deadlines = 0;
+    PART(check_tree(s, &s->waiting));
+    PART(check_tree(s, &s->deadlines));
+    PART(check_running(s));
+    PART(check_flows(s));
     for (int32_t i = s->free_slot; i >= 0; i = s->seqs[i].next, n++)
         HOLDS(n < s->max_slots && s->seqs[i].state == SEQ_NONE);
     HOLDS(n == s->max_slots);
-    for (int32_t i = s->waiting.head; i >= 0; i = s->seqs[i].next)
+    for (int32_t i = tree_first(s, &s->waiting); i >= 0; i = tree_next(s, &s->waiting, i))
         tokens += s->seqs[i].n_known;
+    for (uint32_t i = 0; i < s->max_slots; i++)
+        n_deadlines += s->seqs[i].state != SEQ_NONE && s->seqs[i].req.deadline_us;
+    HOLDS(n_deadlines == s->deadlines.n);
     HOLDS(tokens == s->waiting_tokens);
     HOLDS(s->running.n + s->n_free_rows == s->cfg.max_seqs);
     HOLDS(s->running.n + s->n_closes <= s->cfg.max_seqs);
@@ -59,6 +94,13 @@ static const char *check_seq(const struct sched *s, const struct seq *q)
     HOLDS(blocks_for(s, q->n_end - 1) <= s->pool.n_blocks);
     HOLDS(q->last_step <= s->last_step_id && q->last_turn <= s->last_turn);
     HOLDS(q->arrival <= s->last_arrival);
+    HOLDS(q->rank == turns_rank(s, q, q->round));
+    if (timed(s)) {
+        const struct flow *f = &s->flows[q->flow];
+        HOLDS(f->tenant == q->req.tenant && f->priority == q->req.priority);
+        HOLDS(q->state == SEQ_WAITING || (q->round <= s->round && q->n_rounds == 0));
+        HOLDS(q->turn_known <= q->n_known && (q->state == SEQ_WAITING || q->turn_pos <= q->pos));
+    }
     if (q->state == SEQ_WAITING) {
         HOLDS(q->n_table == 0 && q->pos == 0 && q->done == 0 && !q->table);
         return NULL;
@@ -163,7 +205,8 @@ const char *sched_broken(const struct sched *s)
         PART(check_seq_flights(s, (int32_t)i));
     }
     PART(check_flights(s));
-    return check_pool(s);
+    PART(check_pool(s));
+    return s->facts.fresh ? plan_broken(s) : NULL;
 }
 
 void sched_check(const struct sched *s)

@@ -1,4 +1,4 @@
-/* sched_commit: takes the result of the oldest step in flight, appends its tokens, makes full blocks
+/* sched_commit: takes the result of the oldest step in flight, learns its time, appends its tokens, makes full blocks
  * known to the prefix cache and ends sequences.  Called by the loop through sched.h. */
 #include "coordinator/sched/internal.h"
 
@@ -85,6 +85,9 @@ enum status sched_commit(struct sched *s, const struct step_result *r, struct sc
     TRY(check_result(s, r));
 
     struct flight *f = &s->flights[0];
+    s->facts.fresh = false;
+    if (timed(s))
+        cost_learn(&s->cost, &f->load, r->compute_us + r->comm_us);
     for (uint32_t k = 0, j = 0; k < f->n; k++) {
         struct flight_seq *fs = &f->seqs[k];
         int32_t slot = fs->slot;

@@ -67,6 +67,10 @@ static void carve_all(struct carver *c, const struct sched_config *cfg, struct s
     s->free_rows = carve(c, cfg->max_seqs, sizeof *s->free_rows);
     s->closes = carve(c, cfg->max_seqs, sizeof *s->closes);
     s->picked = carve(c, cfg->max_seqs, sizeof *s->picked);
+    s->shares = carve(c, cfg->max_seqs, sizeof *s->shares);
+    s->order = carve(c, cfg->max_seqs, sizeof *s->order);
+    s->flows = carve(c, s->max_slots, sizeof *s->flows);
+    s->flow_buckets = carve(c, s->n_id_buckets, sizeof *s->flow_buckets);
     for (uint32_t i = 0; i < MAX_STEPS_IN_FLIGHT; i++)
         s->flights[i].seqs = carve(c, cfg->max_seqs, sizeof *s->flights[i].seqs);
     carve_plan(c, cfg, &s->plan);
@@ -91,6 +95,7 @@ static enum status check_config(const struct sched_config *cfg)
     TRY(check_range("block_len", cfg->block_len, 1, 1u << 16));
     TRY(check_range("max_inflight", cfg->max_inflight, 0, MAX_STEPS_IN_FLIGHT));
     TRY(check_range("overtake", cfg->overtake, 0, 1u << 20));
+    TRY(check_range("turn_tokens", cfg->turn_tokens, 0, 1u << 24));
     return ST_OK;
 }
 
@@ -135,12 +140,14 @@ enum status sched_create(struct sched **out, const struct sched_config *cfg)
     carve_all(&c, cfg, s);
     s->max_blocks = cfg->n_blocks;
     s->epoch = 1;
-    s->next_deadline_us = UINT64_MAX;
+    cost_init(&s->cost);
+    turns_reset(s);
     s->pool.block_len = cfg->block_len;
     block_pool_reset(&s->pool, cfg->n_blocks);
 
-    s->waiting = (struct seq_list){.head = -1, .tail = -1};
-    s->running = s->waiting;
+    s->waiting = (struct tree){.kind = WAITING, .root = -1};
+    s->deadlines = (struct tree){.kind = DEADLINES, .root = -1};
+    s->running = (struct seq_list){.head = -1, .tail = -1};
     for (uint32_t i = 0; i < s->max_slots; i++) {
         s->seqs[i].prev = -1;
         s->seqs[i].id_next = -1;

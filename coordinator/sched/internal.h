@@ -1,6 +1,6 @@
 /* What the scheduler's files share.  Nothing outside coordinator/sched includes this.
- * A live sequence sits in one slot and in one of two lists, both in rank order: waiting or running.
- * Running means open on the ranks: it has a block table.  Of its tokens, n_known have values;
+ * A live sequence sits in one slot and in the tree of waiting ones or the list of running ones, both
+ * in rank order.  Running means open on the ranks: it has a block table.  Of its tokens, n_known have values;
  * `ahead` more are being sampled by the steps in flight; pos have been given to the ranks; done of
  * these are confirmed by a commit.  done = pos when nothing of it is in flight. */
 #ifndef COORDINATOR_SCHED_INTERNAL_H
@@ -9,7 +9,30 @@
 #include <assert.h>
 
 #include "coordinator/sched/block_pool.h"
+#include "coordinator/sched/cost.h"
 #include "coordinator/sched/sched.h"
+
+/* A set of slots in order: a treap (Seidel and Aragon 1996) over one of a sequence's links. */
+struct tree_link {
+    int32_t left, right;
+};
+
+enum tree_kind { WAITING, DEADLINES };
+
+struct tree {
+    enum tree_kind kind;
+    int32_t root; /* -1 = empty */
+    uint32_t n;
+};
+
+/* The turns of one (tenant, priority): see Order in sched.h. */
+struct flow {
+    uint64_t tenant;
+    int32_t priority;
+    uint32_t n_live;     /* sequences; 0 = unused */
+    uint64_t next_round; /* the first in which it has a turn left */
+    int32_t chain;       /* next in its bucket, or in the list of unused ones */
+};
 
 enum seq_state { SEQ_NONE, SEQ_WAITING, SEQ_RUNNING };
 
@@ -18,8 +41,15 @@ struct seq {
     enum seq_state state;
     bool front;    /* returned by a reset: goes before all that are not */
     bool admitted; /* FX_ADMITTED has been told */
-    int64_t rank;  /* smaller goes first; ties by arrival */
+    int64_t rank;  /* smaller goes first; ties by round, then by arrival */
     uint64_t arrival;
+    uint64_t round;      /* of its turn; 0 when planned by tokens */
+    uint32_t n_rounds;   /* that its turn uses up */
+    int32_t flow;        /* of its tenant and priority; -1 when planned by tokens */
+    uint32_t turn_known; /* n_known and pos when it began or went on */
+    uint32_t turn_pos;
+    uint32_t turn_done;  /* tokens computed in the turn that a pause ended */
+    uint64_t moved_step; /* step_id of the plan that opened or paused it last, by time */
     uint32_t n_known, ahead, pos, done;
     uint32_t n_end;     /* n_known at which it ends by length */
     uint32_t n_table;   /* blocks it holds */
@@ -28,8 +58,9 @@ struct seq {
     uint64_t chain;     /* prefix_id of block n_hashed - 1 */
     uint64_t last_step; /* step_id in which it was last planned */
     uint64_t last_turn; /* counts every sequence's share: who has waited longest */
-    int32_t prev, next; /* in its list; next also in the list of empty slots */
-    int32_t id_next;    /* in its id bucket */
+    int32_t prev, next; /* in the running list; next also in the list of empty slots */
+    struct tree_link in_waiting, in_deadlines;
+    int32_t id_next; /* in its id bucket */
 };
 
 struct seq_list {
@@ -47,8 +78,16 @@ struct flight_seq { /* one sequence of a step in flight */
 
 struct flight {
     uint64_t step_id;
+    struct cost_load load;
     uint32_t n, n_want;
     struct flight_seq *seqs; /* [max_seqs] */
+};
+
+/* Of the last plan, for check_plan.c, until the state changes. */
+struct plan_facts {
+    bool fresh;
+    bool blocks_short;
+    bool front; /* it opened a sequence that a reset had returned */
 };
 
 struct sched {
@@ -56,15 +95,23 @@ struct sched {
     uint32_t max_slots;  /* max_seqs + max_waiting */
     uint32_t max_table;  /* blocks that one sequence can need */
     uint32_t max_blocks; /* blocks at create; the pool may be smaller after a reset */
-    uint64_t epoch, last_step_id, last_arrival, last_turn, next_deadline_us;
+    uint64_t epoch, last_step_id, last_arrival, last_turn;
     struct block_pool pool;
+    struct cost_model cost;
+    struct plan_facts facts;
 
     struct seq *seqs; /* [max_slots] */
     int32_t free_slot;
-    uint32_t n_id_buckets; /* power of two */
-    int32_t *id_buckets;   /* [n_id_buckets] */
-    struct seq_list waiting, running;
+    uint32_t n_id_buckets;          /* power of two */
+    int32_t *id_buckets;            /* [n_id_buckets] */
+    struct tree waiting, deadlines; /* deadlines: of all live sequences that have one */
+    struct seq_list running;
     uint64_t waiting_tokens;
+
+    struct flow *flows; /* [max_slots] */
+    int32_t free_flow;
+    int32_t *flow_buckets; /* [n_id_buckets] */
+    uint64_t round;        /* the present one */
 
     int32_t *tables;     /* [max_seqs, max_table] */
     int32_t **free_rows; /* [max_seqs] stack of unused rows of tables */
@@ -77,7 +124,9 @@ struct sched {
 
     struct step_plan plan; /* its arrays, at their capacity */
     int32_t *picked;       /* [max_seqs] scratch */
-    uint64_t n_preemptions, n_steps, tokens_computed, tokens_cached;
+    uint32_t *shares;      /* [max_seqs] scratch */
+    uint64_t *order;       /* [max_seqs] scratch */
+    uint64_t n_preemptions, n_pauses, n_steps, tokens_computed, tokens_cached;
 };
 
 struct fx_list {
@@ -85,12 +134,28 @@ struct fx_list {
     size_t cap, n;
 };
 
+/* --- tree.c --- */
+bool tree_before(const struct sched *s, const struct tree *t, int32_t a, int32_t b);
+void tree_insert(struct sched *s, struct tree *t, int32_t i);
+void tree_remove(struct sched *s, struct tree *t, int32_t i);
+int32_t tree_first(const struct sched *s, const struct tree *t);
+int32_t tree_next(const struct sched *s, const struct tree *t, int32_t i); /* i is in it; or -1 */
+
+/* --- turns.c: rounds over tenants --- */
+void turns_reset(struct sched *s);
+void turns_join(struct sched *s, struct seq *q);      /* a new sequence: finds or makes its flow */
+void turns_leave(struct sched *s, struct seq *q);     /* it is gone */
+void turns_queue(struct sched *s, struct seq *q);     /* gives it its next turn's round and rank */
+void turns_begin(struct sched *s, struct seq *q);     /* its turn begins */
+void turns_give_back(struct sched *s, struct seq *q); /* it ended before its turn */
+int64_t turns_rank(const struct sched *s, const struct seq *q, uint64_t round);
+uint64_t turns_next_round(const struct sched *s, const struct seq *q);
+
 /* --- seqs.c: slots, ids, lists --- */
 int32_t seq_find(const struct sched *s, uint64_t seq_id); /* slot or -1 */
 int32_t seq_new(struct sched *s, const struct sched_req *r);
-void seq_set_arrival(const struct sched *s, struct seq *q, uint64_t arrival);
 bool seq_before(const struct seq *a, const struct seq *b);
-void seq_enqueue(struct sched *s, int32_t i);          /* into waiting */
+void seq_enqueue(struct sched *s, int32_t i);          /* into waiting, at its rank */
 void seq_start(struct sched *s, int32_t i);            /* waiting -> running: gets a table */
 void seq_stop(struct sched *s, int32_t i, bool close); /* running -> waiting: loses its blocks */
 void seq_drop(struct sched *s, int32_t i);             /* from any state; the slot is empty then */
@@ -101,8 +166,20 @@ bool seq_shares(const struct sched *s, const struct seq *q); /* takes part in th
 /* sched.c: ST_RANGE when r could never be run, whatever the queue holds. */
 MUST_CHECK enum status sched_check_req(const struct sched *s, const struct sched_req *r);
 
-/* check.c: NULL, or the invariant that does not hold. */
+/* check.c, check_plan.c: NULL, or the invariant that does not hold. */
 const char *sched_broken(const struct sched *s);
+const char *plan_broken(const struct sched *s);
+
+static inline bool timed(const struct sched *s)
+{
+    return s->cfg.target_itl_us != 0;
+}
+
+/* Tokens that could be computed for q now. */
+static inline uint32_t seq_todo(const struct seq *q)
+{
+    return q->n_known + q->ahead < q->n_end ? q->n_known + q->ahead - q->pos : 0;
+}
 
 static inline uint32_t blocks_for(const struct sched *s, uint32_t n_tokens)
 {

@@ -1,42 +1,25 @@
-/* sched_plan: chooses the next step: decodes first, then prefills in rank order, with blocks from
- * the pool; preempts sequences when decodes find no block.  Called by the loop through sched.h. */
+/* sched_plan: chooses the next step: decodes first, then prompts (plan_tokens.c or plan_time.c), with
+ * blocks from the pool; preempts sequences when decodes find no block.  Called by the loop through
+ * sched.h. */
+#include "coordinator/sched/plan.h"
+
 #include <string.h>
 
-#include "coordinator/sched/internal.h"
-
-struct draft { /* the plan being made */
-    struct sched *s;
-    struct step_plan *p;
-    struct flight *f;
-    struct fx_list *out;
-    uint32_t n_hit_blocks; /* cached blocks given to opens so far */
-    bool preempted;        /* somebody had to go: nobody is let in */
-};
-
-/* Tokens that could be computed for q now. */
-static uint32_t todo(const struct seq *q)
-{
-    return q->n_known + q->ahead < q->n_end ? q->n_known + q->ahead - q->pos : 0;
-}
-
-static bool planned(const struct draft *d, const struct seq *q)
-{
-    return q->last_step == d->p->step_id;
-}
-
-static uint32_t budget_left(const struct draft *d)
-{
-    return d->s->cfg.max_step_tokens - d->p->n_tokens;
-}
-
-/* Blocks that q still needs for its known tokens and one more. */
-static uint32_t demand(const struct sched *s, const struct seq *q)
+uint32_t plan_demand(const struct sched *s, const struct seq *q)
 {
     uint32_t n = q->n_known + q->ahead + 1;
     if (n > q->n_end - 1)
         n = q->n_end - 1;
     uint32_t need = blocks_for(s, n);
     return need > q->n_table ? need - q->n_table : 0;
+}
+
+uint64_t plan_demand_running(const struct sched *s)
+{
+    uint64_t n = 0;
+    for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next)
+        n += plan_demand(s, &s->seqs[i]);
+    return n;
 }
 
 /* ---- one sequence's share of the step ---- */
@@ -89,7 +72,7 @@ static void add_seq(struct draft *d, int32_t i, uint32_t n, uint32_t first_block
     ps->token_off = p->n_tokens;
     ps->n_blocks = q->n_table - first_block;
     ps->block_off = p->n_blocks;
-    ps->want = n == todo(q) ? WANT_LAST : WANT_NONE;
+    ps->want = n == seq_todo(q) ? WANT_LAST : WANT_NONE;
     memcpy(p->blocks + p->n_blocks, q->table + first_block, ps->n_blocks * sizeof *p->blocks);
     p->n_blocks += ps->n_blocks;
     uint32_t n_values = q->pos + n <= q->n_known ? n : n - 1;
@@ -98,6 +81,10 @@ static void add_seq(struct draft *d, int32_t i, uint32_t n, uint32_t first_block
         p->tokens[p->n_tokens + n_values] = TOKEN_OF_LAST_STEP;
     p->n_tokens += n;
 
+    if (n == 1)
+        cost_add_decode(&d->f->load, q->pos);
+    else
+        cost_add_prompt(&d->f->load, q->pos, n);
     d->f->seqs[d->f->n++] = (struct flight_seq){
         .seq_id = q->req.seq_id, .slot = i, .n_tokens = n, .want = ps->want == WANT_LAST};
     q->pos += n;
@@ -128,6 +115,13 @@ static int32_t choose_victim(const struct draft *d)
     return best;
 }
 
+void plan_stop(struct draft *d, int32_t i)
+{
+    fx_push(d->out,
+            (struct sched_effect){.kind = FX_PREEMPTED, .seq_id = d->s->seqs[i].req.seq_id});
+    seq_stop(d->s, i, true);
+}
+
 /* How many of the n tokens that running sequence i wants there are blocks for.  When not even for
  * one, others are preempted, or i itself when it is the one to go: 0. */
 static uint32_t secure(struct draft *d, int32_t i, uint32_t n)
@@ -137,14 +131,13 @@ static uint32_t secure(struct draft *d, int32_t i, uint32_t n)
     for (;;) {
         uint64_t room = (uint64_t)q->n_table + block_pool_available(&s->pool);
         room = room * s->cfg.block_len - q->pos;
+        d->blocks_short |= room < n;
         if (room > 0)
             return room < n ? (uint32_t)room : n;
         int32_t victim = choose_victim(d);
         if (victim < 0)
             return 0;
-        fx_push(d->out,
-                (struct sched_effect){.kind = FX_PREEMPTED, .seq_id = s->seqs[victim].req.seq_id});
-        seq_stop(s, victim, true);
+        plan_stop(d, victim);
         s->n_preemptions++;
         d->preempted = true;
         if (victim == i)
@@ -152,13 +145,12 @@ static uint32_t secure(struct draft *d, int32_t i, uint32_t n)
     }
 }
 
-static void continue_seq(struct draft *d, int32_t i)
+void plan_continue(struct draft *d, int32_t i, uint32_t n, bool opening)
 {
-    const struct seq *q = &d->s->seqs[i];
-    uint32_t n = todo(q) < budget_left(d) ? todo(q) : budget_left(d);
+    uint32_t first_block = opening ? 0 : d->s->seqs[i].n_table;
     n = secure(d, i, n);
     if (n > 0)
-        add_seq(d, i, n, q->n_table);
+        add_seq(d, i, n, first_block);
 }
 
 /* ---- decodes ---- */
@@ -170,7 +162,7 @@ static uint32_t pick_decodes(const struct draft *d, uint32_t limit)
     const struct sched *s = d->s;
     uint32_t n = 0;
     for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next)
-        if (todo(&s->seqs[i]) == 1 && !planned(d, &s->seqs[i]))
+        if (seq_todo(&s->seqs[i]) == 1 && !planned(d, &s->seqs[i]))
             s->picked[n++] = i;
     if (n <= limit)
         return n;
@@ -190,13 +182,12 @@ static void plan_decodes(struct draft *d, uint32_t limit)
     uint32_t n = pick_decodes(d, limit - d->p->n_tokens);
     for (uint32_t k = 0; k < n && d->p->n_tokens < limit; k++)
         if (s->seqs[s->picked[k]].state == SEQ_RUNNING) /* not preempted meanwhile */
-            continue_seq(d, s->picked[k]);
+            plan_continue(d, s->picked[k], 1, false);
 }
 
-/* ---- prefills ---- */
+/* ---- prompts ---- */
 
-/* A sample waits while a sibling computes the prompt blocks that it will share. */
-static bool sibling_computes(const struct sched *s, const struct seq *q)
+bool plan_sibling_computes(const struct sched *s, const struct seq *q)
 {
     uint32_t shared = (q->req.n_prompt - 1) / s->cfg.block_len * s->cfg.block_len;
     if (q->req.group_id == 0 || shared == 0)
@@ -229,26 +220,20 @@ static uint32_t find_hits(const struct sched *s, struct seq q, int32_t *table, u
     return n;
 }
 
-/* Opens waiting sequence i when there is room for its known tokens and one more beside what the
- * running ones need for theirs: so that letting it in does not push others out at once. */
-static bool admit(struct draft *d, int32_t i)
+bool plan_fits(const struct draft *d, const struct seq *q, uint64_t demand, uint32_t *n_hits)
+{
+    const struct sched *s = d->s;
+    uint32_t n_idle, n = find_hits(s, *q, s->free_rows[s->n_free_rows - 1], &n_idle);
+    *n_hits = n;
+    if ((uint64_t)d->n_hit_blocks + n > s->max_blocks)
+        return false; /* the plan's arrays; the next step has room */
+    return demand + plan_demand(s, q) - n + n_idle <= block_pool_available(&s->pool);
+}
+
+void plan_open(struct draft *d, int32_t i, uint32_t n_hits)
 {
     struct sched *s = d->s;
     struct seq *q = &s->seqs[i];
-    uint64_t needed = 0;
-    uint32_t n_idle;
-    if (d->preempted || s->n_free_rows == 0)
-        return false;
-    int32_t *table = s->free_rows[s->n_free_rows - 1]; /* the one that seq_start will give it */
-    uint32_t n_hits = find_hits(s, *q, table, &n_idle);
-    if ((uint64_t)d->n_hit_blocks + n_hits > s->max_blocks)
-        return false; /* the plan's arrays; the next step has room */
-    for (int32_t k = s->running.head; k >= 0; k = s->seqs[k].next)
-        needed += demand(s, &s->seqs[k]);
-    needed += demand(s, q) - n_hits + n_idle;
-    if (needed > block_pool_available(&s->pool))
-        return false;
-
     seq_start(s, i);
     for (uint32_t k = 0; k < n_hits; k++)
         block_pool_share(&s->pool, q->table[k]);
@@ -257,6 +242,8 @@ static bool admit(struct draft *d, int32_t i)
     q->chain = n_hits ? s->pool.blocks[q->table[n_hits - 1]].prefix_id : 0;
     q->pos = n_hits * s->cfg.block_len;
     q->done = q->pos;
+    q->turn_known = q->n_known;
+    q->turn_pos = q->pos;
     d->n_hit_blocks += n_hits;
     s->tokens_cached += q->pos;
     if (!q->admitted)
@@ -266,33 +253,6 @@ static bool admit(struct draft *d, int32_t i)
                                       .n = q->pos < q->req.n_prompt ? q->pos : q->req.n_prompt});
     q->admitted = true;
     add_open(d, q);
-    uint32_t n = todo(q) < budget_left(d) ? todo(q) : budget_left(d);
-    add_seq(d, i, secure(d, i, n), 0);
-    return true;
-}
-
-/* Running prompts and waiting sequences in one rank order.  Nobody passes a waiting sequence that
- * does not fit, except over one that waits for its sibling or for its own token in flight. */
-static void plan_prefills(struct draft *d)
-{
-    struct sched *s = d->s;
-    int32_t r = s->running.head, w = s->waiting.head;
-    while (budget_left(d) > 0) {
-        while (r >= 0 && (todo(&s->seqs[r]) < 2 || planned(d, &s->seqs[r])))
-            r = s->seqs[r].next;
-        while (w >= 0 && (s->seqs[w].ahead || sibling_computes(s, &s->seqs[w])))
-            w = s->seqs[w].next;
-        if (r < 0 && w < 0)
-            return;
-        if (w < 0 || (r >= 0 && seq_before(&s->seqs[r], &s->seqs[w]))) {
-            continue_seq(d, r);
-            bool stayed = s->seqs[r].state == SEQ_RUNNING;
-            r = stayed ? s->seqs[r].next : s->running.head;
-            continue;
-        }
-        int32_t next = s->seqs[w].next;
-        w = admit(d, w) ? next : -1;
-    }
 }
 
 static bool prefill_waits(const struct draft *d)
@@ -301,35 +261,48 @@ static bool prefill_waits(const struct draft *d)
     if (s->waiting.n > 0 && s->n_free_rows > 0)
         return true;
     for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next)
-        if (todo(&s->seqs[i]) > 1)
+        if (seq_todo(&s->seqs[i]) > 1)
             return true;
     return false;
 }
 
 /* ---- the step ---- */
 
+static void end_by_deadline(struct sched *s, int32_t i, struct fx_list *out)
+{
+    fx_push(out, (struct sched_effect){.kind = FX_FINISHED,
+                                       .seq_id = s->seqs[i].req.seq_id,
+                                       .reason = FINISH_DEADLINE});
+    seq_drop(s, i);
+}
+
+static bool overdue(const struct sched *s, int32_t i, uint64_t now_us)
+{
+    uint64_t at = i < 0 ? 0 : s->seqs[i].req.deadline_us;
+    return at != 0 && at <= now_us;
+}
+
+/* Planned by time, in the order of the deadlines; by tokens, in that of the sequences. */
 static void expire(struct sched *s, uint64_t now_us, struct fx_list *out)
 {
-    struct seq_list *lists[] = {&s->running, &s->waiting};
-    if (now_us < s->next_deadline_us)
+    int32_t i, next;
+    if (timed(s)) {
+        while (overdue(s, i = tree_first(s, &s->deadlines), now_us))
+            end_by_deadline(s, i, out);
         return;
-    s->next_deadline_us = UINT64_MAX;
-    for (size_t l = 0; l < ARRAY_LEN(lists); l++)
-        for (int32_t next, i = lists[l]->head; i >= 0; i = next) {
-            uint64_t at = s->seqs[i].req.deadline_us;
-            next = s->seqs[i].next;
-            if (at == 0)
-                continue;
-            if (at > now_us) {
-                if (at < s->next_deadline_us)
-                    s->next_deadline_us = at;
-                continue;
-            }
-            fx_push(out, (struct sched_effect){.kind = FX_FINISHED,
-                                               .seq_id = s->seqs[i].req.seq_id,
-                                               .reason = FINISH_DEADLINE});
-            seq_drop(s, i);
-        }
+    }
+    if (!overdue(s, tree_first(s, &s->deadlines), now_us))
+        return;
+    for (i = s->running.head; i >= 0; i = next) {
+        next = s->seqs[i].next;
+        if (overdue(s, i, now_us))
+            end_by_deadline(s, i, out);
+    }
+    for (i = tree_first(s, &s->waiting); i >= 0; i = next) {
+        next = tree_next(s, &s->waiting, i);
+        if (overdue(s, i, now_us))
+            end_by_deadline(s, i, out);
+    }
 }
 
 /* Does the step in flight sample a token that no device can feed to the next step?  A step planned
@@ -340,7 +313,7 @@ static bool must_wait(const struct sched *s)
         return false;
     for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next) {
         const struct seq *q = &s->seqs[i];
-        if (q->ahead > 0 && todo(q) > 0 && !sample_on_device(&q->req.sp))
+        if (q->ahead > 0 && seq_todo(q) > 0 && !sample_on_device(&q->req.sp))
             return true;
     }
     return false;
@@ -356,6 +329,7 @@ bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct 
     *out = p;
     if (s->n_flights >= s->cfg.max_inflight)
         return false;
+    s->facts = (struct plan_facts){0};
     expire(s, now_us, &effects);
     *n_fx = effects.n;
     if (must_wait(s))
@@ -366,17 +340,22 @@ bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct 
     d.f->step_id = p.step_id;
     d.f->n = 0;
     d.f->n_want = 0;
+    d.f->load = (struct cost_load){0};
+    if (timed(s))
+        plan_turns(&d);
     /* a quarter on average, also of a budget under 4 */
     uint32_t kept = (s->cfg.max_step_tokens + (uint32_t)(p.step_id % 4)) / 4;
     if (!prefill_waits(&d))
         kept = 0;
     plan_decodes(&d, s->cfg.max_step_tokens - kept);
-    plan_prefills(&d);
+    (timed(s) ? plan_prompts_by_time : plan_prompts_by_tokens)(&d);
     plan_decodes(&d, s->cfg.max_step_tokens);
 
     *n_fx = effects.n;
     if (p.n_seqs == 0)
         return false;
+    s->facts.fresh = timed(s);
+    s->facts.blocks_short = d.blocks_short;
     memcpy(p.closes, s->closes, s->n_closes * sizeof *p.closes);
     p.n_closes = s->n_closes;
     s->n_closes = 0;

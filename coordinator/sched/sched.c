@@ -53,15 +53,17 @@ enum status sched_submit(struct sched *s, const struct sched_req *r)
         FAIL(ST_BUSY, "the queue is full: %llu tokens wait, %u more do not fit",
              (unsigned long long)s->waiting_tokens, r->n_tokens);
 
-    seq_enqueue(s, seq_new(s, r));
-    if (r->deadline_us && r->deadline_us < s->next_deadline_us)
-        s->next_deadline_us = r->deadline_us;
+    int32_t i = seq_new(s, r);
+    turns_queue(s, &s->seqs[i]);
+    seq_enqueue(s, i);
+    s->facts.fresh = false;
     return ST_OK;
 }
 
 void sched_cancel(struct sched *s, uint64_t seq_id)
 {
     int32_t i = seq_find(s, seq_id);
+    s->facts.fresh = false;
     if (i >= 0)
         seq_drop(s, i);
 }
@@ -75,18 +77,19 @@ void sched_reset(struct sched *s, uint32_t new_n_blocks, struct sched_effect *fx
         s->seqs[i].front = true;
         seq_stop(s, i, false);
     }
-    for (int32_t i = s->waiting.head; i >= 0; i = s->seqs[i].next)
+    for (int32_t i = tree_first(s, &s->waiting); i >= 0; i = tree_next(s, &s->waiting, i))
         s->seqs[i].ahead = 0;
     s->n_flights = 0;
     s->n_closes = 0;
+    s->facts.fresh = false;
     s->epoch++;
     if (new_n_blocks == 0)
         new_n_blocks = s->pool.n_blocks;
     block_pool_reset(&s->pool, new_n_blocks < s->max_blocks ? new_n_blocks : s->max_blocks);
 
-    for (int32_t next, i = s->waiting.head; i >= 0; i = next) {
+    for (int32_t next, i = tree_first(s, &s->waiting); i >= 0; i = next) {
         struct seq *q = &s->seqs[i];
-        next = q->next;
+        next = tree_next(s, &s->waiting, i);
         if (fits_blocks(s, q->n_end))
             continue;
         fx_push(&out, (struct sched_effect){
@@ -112,6 +115,7 @@ void sched_stats(const struct sched *s, struct sched_stats *out)
         .blocks_held = s->pool.n_held,
         .blocks_cached = s->pool.n_cached,
         .preemptions = s->n_preemptions,
+        .pauses = s->n_pauses,
         .steps = s->n_steps,
         .tokens_computed = s->tokens_computed,
         .tokens_cached = s->tokens_cached,

@@ -3,28 +3,76 @@
  * same plans.  The coordinator's loop calls submit and cancel for client messages, plan when the
  * ranks can take a step, and commit for each result; it carries out the effects.  One thread.
  *
- * Order.  The queue is ordered by arrival - overtake x priority, smallest first, then by arrival:
- * one level of priority is worth config.overtake arrivals.  With overtake 0 the greatest priority
- * is first, then the earliest arrival.  A preempted sequence keeps its arrival.  When the first
- * waiting sequence does not fit, none after it is admitted; a sequence that waits for its sibling's
- * prompt does not block others.
+ * There are two policies.  With config.target_itl_us a step is planned by time, as the next
+ * sections say.  With 0 it is planned by its number of tokens: see Tokens below.
  *
- * Bound.  A sequence of priority p that finds L live sequences starts after at most
+ * Cost.  commit learns a step's time from the results (cost.h): t = c0 + c1 decodes + c2 prompt
+ * tokens + c3 context read by decodes + c4 context read by prompt tokens.  The measured time enters
+ * through commit alone, so a journal that has it reproduces the plans.
  *
- *     L + overtake x (P - p)
+ * Time of a step.  Sequences in decode come first and take one token each; D is their predicted
+ * time.  Prompts get what is left of the step's limit:
  *
- * others have started, where P is the greatest priority in use.  Later arrivals do not change this.
- * Two kinds of starts are not counted: those while the sequence waits for a prompt that a sibling
- * computes, and those of sequences that ran before a reset.  The first sequence in order is never
- * preempted, so it ends; then the next one is first.  With overtake 0 there is no bound: a
- * permanent load of greater priority starves it.
+ *     with decodes:   max(target_itl_us, D x 4/3); AUTO: D x 2.5
+ *     without:        max_step_us; AUTO: the shortest step whose share of c0 in a token's time is at
+ *                     most 2 % of c2 above that of a step of max_step_tokens
  *
- * Budget.  A step computes at most max_step_tokens.  Sequences in decode come first and take one
- * token each.  When prompts wait, a quarter of the budget is kept for them (on average, when the
- * budget is under 4): long prompts do not stop decodes, and many decodes do not stop prompts.  When
- * not all decodes fit, those that were left out longest come first.  The rest of the budget goes to
- * prompts in order, cut into chunks.  A waiting sequence is admitted when there are blocks for its
- * known tokens and one more, besides those that the running sequences need.
+ * so prompts have at least a quarter of every step's time, and the oldest one at least one token.
+ * Before anything is measured max_step_tokens is the only bound; it always is one, and a quarter of
+ * it is kept for prompts when there are more decodes than fit.
+ *
+ * Prompts.  The sequences that compute their prompts share that time P.  The first in order has a
+ * quarter of P for certain; the rest goes to the shortest remaining prompt, then the next.  So a
+ * long prompt always progresses, and short ones pass it.  Bounds, with b the fewest prompt tokens
+ * that P holds in any of the steps, when no blocks are short:
+ *
+ *     a prompt of r tokens before which prompts of a tokens are in order is computed after at most
+ *         ceil((a + r) / max(1, floor(b / 4))) + (number of those prompts) + 1   steps;
+ *     one than which all shorter or equal prompts together have s tokens, itself included, after
+ *         ceil(s / max(1, floor(3 b / 4))) + (number of those prompts) + 1       steps.
+ *
+ * Later arrivals do not change the first bound: that is the ageing.
+ *
+ * Order.  Deficit round robin over tenants, within a priority.  Each pair (tenant, priority) with
+ * live sequences has at most one turn in a round; one of more than QUANTUM_TOKENS tokens uses up
+ * the turns of several rounds.  A sequence's round is fixed when it arrives: the round after the
+ * present one, or the first in which its pair has a turn left.  The queue is ordered by
+ * round - overtake x priority, then by round, then by arrival; with overtake 0 by priority, then
+ * round.  The present round is the highest one of which a sequence has started.  So with T pairs
+ * live, a sequence with k turns of its own pair before it starts after at most
+ *
+ *     L + (k + 1 + overtake x (P - p)) x T
+ *
+ * others, where L sequences run when it arrives and P is the greatest priority in use.  When the
+ * first in order does not fit, none after it is admitted; one that waits for its sibling's prompt,
+ * or for its own token in flight, does not block others (at most LOOK_PAST of them).
+ *
+ * Turns.  A running sequence may be paused, back into the queue with a new round, when one that
+ * waits lacks a place or blocks and comes before that round; the one of the last round goes first.
+ * It must have decoded turn_tokens since it began or went on; where blocks are short, or nothing of
+ * it could be cached, also as many as would be computed again.  One of lower priority than the
+ * waiting one must have computed turn_tokens, prompt included.  So a newcomer does not wait for the
+ * longest answer, an urgent one displaces others, and nothing is paused twice in a row.  A paused
+ * sequence leaves its full blocks in the prefix cache, where it finds them again unless they were
+ * needed: then at most a block is computed again.  turn_tokens 0: no sequence is paused.
+ *
+ * Work.  submit, cancel, a deadline and the choice of the next waiting sequence take O(log n) for n
+ * waiting ones; a plan takes O(running) besides.
+ *
+ * Tokens (target_itl_us 0).  The queue is ordered by arrival - overtake x priority, smallest first,
+ * then by arrival: one level of priority is worth config.overtake arrivals.  With overtake 0 the
+ * greatest priority is first, then the earliest arrival.  A sequence of priority p that finds L
+ * live sequences starts after at most L + overtake x (P - p) others have started.  Two kinds of
+ * starts are not counted: those while the sequence waits for a prompt that a sibling computes, and
+ * those of sequences that ran before a reset.  A step computes at most max_step_tokens; when prompts
+ * wait, a quarter is kept for them (on average, when it is under 4).  The rest goes to prompts in
+ * order.  Tenants have no turns, and no sequence is paused.
+ *
+ * Both policies.  When not all decodes fit, those that were left out longest come first.  A
+ * preempted sequence keeps its place in the order.  A waiting sequence is admitted when there are
+ * blocks for its known tokens and one more, besides those that the running sequences need.  The
+ * first in order is never preempted, so it goes on; with overtake 0 a permanent load of greater
+ * priority starves the others.
  *
  * Blocks.  A sequence holds ceil(length / block_len) blocks.  Full blocks are shared by reference
  * count and found by a hash chained over their tokens; the tokens are compared too (block_pool.h).
@@ -50,6 +98,14 @@
 
 struct sched;
 
+enum {
+    QUANTUM_TOKENS = 256, /* of a turn: see Order */
+    LOOK_PAST = 64,
+};
+
+/* For target_itl_us and max_step_us: the scheduler chooses from measured times. */
+#define SCHED_AUTO UINT32_MAX
+
 struct sched_config {
     uint32_t max_seqs;           /* sequences in one step */
     uint32_t max_step_tokens;    /* token budget of one step, >= 1; also the limit for decodes */
@@ -59,7 +115,12 @@ struct sched_config {
     uint32_t n_blocks, block_len;
     bool prefix_cache;     /* share full blocks between requests; samples of one always share */
     uint32_t max_inflight; /* steps planned and not committed: 1 (0 means 1) or 2 */
-    uint32_t overtake;     /* arrivals that a level of priority is worth: see Order; 0 = strict */
+    uint32_t overtake;     /* rounds (arrivals) that a level of priority is worth; 0 = strict */
+
+    /* See Time of a step, and Turns. */
+    uint32_t target_itl_us; /* 0 = plan by tokens, the rest is not used then */
+    uint32_t max_step_us;   /* of a step without decodes; 0 = max_step_tokens is the only bound */
+    uint32_t turn_tokens;
 };
 
 struct sched_req {
@@ -69,7 +130,8 @@ struct sched_req {
      * prompt; the others wait for it and then share its full blocks. */
     uint64_t group_id;
 
-    uint64_t salt; /* blocks are shared only between equal salts (model, tenant); 0 = common */
+    uint64_t tenant; /* whose request it is: see Order */
+    uint64_t salt;   /* blocks are shared only between equal salts (model, tenant); 0 = common */
 
     /* The caller's array of n_tokens + max_new, which must outlive the sequence.  The scheduler
      * appends each new token. */
@@ -93,7 +155,7 @@ struct sched_req {
 enum sched_fx {
     FX_TOKEN,     /* one new token was appended */
     FX_FINISHED,  /* the sequence has ended; see reason */
-    FX_PREEMPTED, /* information: the sequence returned to the queue */
+    FX_PREEMPTED, /* information: the sequence returned to the queue, for blocks or by its turn */
     FX_ADMITTED,  /* information: first planned; n = prompt tokens found in the prefix cache */
 };
 
@@ -123,7 +185,9 @@ struct sched_stats {
     uint64_t waiting_tokens;
     uint32_t blocks_total; /* = free + held + cached */
     uint32_t blocks_free, blocks_held, blocks_cached;
-    uint64_t preemptions, steps, tokens_computed, tokens_cached;
+    uint64_t preemptions; /* for want of blocks */
+    uint64_t pauses;      /* at the end of a turn, or for one of higher priority */
+    uint64_t steps, tokens_computed, tokens_cached;
 };
 
 /* Bytes that sched_create takes for this configuration; 0 when it refuses the configuration. */
@@ -153,7 +217,8 @@ void sched_cancel(struct sched *s, uint64_t seq_id);
 bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct sched_effect *fx,
                 size_t fx_cap, size_t *n_fx);
 
-/* Applies the result of the oldest step in flight.  ST_PEER when r is not its result; then the
+/* Applies the result of the oldest step in flight, and learns from its compute_us + comm_us (0: not
+ * measured).  ST_PEER when r is not its result; then the
  * state is unchanged. */
 MUST_CHECK enum status sched_commit(struct sched *s, const struct step_result *r,
                                     struct sched_effect *fx, size_t fx_cap, size_t *n_fx);
@@ -171,10 +236,10 @@ uint64_t sched_epoch(const struct sched *s);
 void sched_stats(const struct sched *s, struct sched_stats *out);
 
 /* The state as bytes, for a journal.  Returns their number, and writes them when they fit into cap.
- * Requests are not included: sched_live returns the i-th live request, waiting ones first, and the
- * number of its known tokens; NULL after the last. */
+ * Requests are not included: sched_live iterates over the live ones, waiting ones first, and gives
+ * the number of known tokens; *at begins as 0, NULL after the last. */
 size_t sched_save(const struct sched *s, void *buf, size_t cap);
-const struct sched_req *sched_live(const struct sched *s, uint32_t i, uint32_t *n_known);
+const struct sched_req *sched_live(const struct sched *s, uint32_t *at, uint32_t *n_known);
 
 /* Puts a newly created scheduler of the same configuration into a saved state, from which it makes
  * the same plans.  reqs: those of sched_live, with arrays of n_tokens + max_new (at most max_ctx).
@@ -183,7 +248,8 @@ const struct sched_req *sched_live(const struct sched *s, uint32_t i, uint32_t *
 MUST_CHECK enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_t n_reqs,
                                      const void *data, size_t n);
 
-/* Checks every invariant; aborts with the text of one that does not hold.  For tests (slow). */
+/* Checks every invariant, and right after sched_plan also that the step keeps the bounds above;
+ * aborts with the text of one that does not hold.  For tests (slow). */
 void sched_check(const struct sched *s);
 
 #endif

@@ -1,5 +1,5 @@
-/* The scheduler's sequences: slots, the hash by id, and the waiting and running lists in rank
- * order.  Called by the other files of this folder. */
+/* The scheduler's sequences: slots, the hash by id, the tree of waiting and the list of running
+ * ones.  Called by the other files of this folder. */
 #include "coordinator/sched/internal.h"
 
 #include <assert.h>
@@ -24,6 +24,8 @@ bool seq_before(const struct seq *a, const struct seq *b)
         return a->front;
     if (a->rank != b->rank)
         return a->rank < b->rank;
+    if (a->round != b->round)
+        return a->round < b->round;
     return a->arrival < b->arrival;
 }
 
@@ -51,14 +53,6 @@ static void list_remove(struct sched *s, struct seq_list *l, int32_t i)
     l->n--;
 }
 
-void seq_set_arrival(const struct sched *s, struct seq *q, uint64_t arrival)
-{
-    int64_t priority = q->req.priority;
-    q->arrival = arrival;
-    q->rank =
-        s->cfg.overtake ? (int64_t)(arrival & INT64_MAX) - priority * s->cfg.overtake : -priority;
-}
-
 int32_t seq_new(struct sched *s, const struct sched_req *r)
 {
     int32_t i = s->free_slot;
@@ -74,7 +68,10 @@ int32_t seq_new(struct sched *s, const struct sched_req *r)
         .prev = -1,
         .next = -1,
     };
-    seq_set_arrival(s, q, ++s->last_arrival);
+    q->arrival = ++s->last_arrival;
+    turns_join(s, q);
+    if (r->deadline_us)
+        tree_insert(s, &s->deadlines, i);
     int32_t *bucket = &s->id_buckets[id_bucket(s, r->seq_id)];
     q->id_next = *bucket;
     *bucket = i;
@@ -86,17 +83,18 @@ void seq_enqueue(struct sched *s, int32_t i)
     struct seq *q = &s->seqs[i];
     q->state = SEQ_WAITING;
     s->waiting_tokens += q->n_known;
-    list_insert(s, &s->waiting, i);
+    tree_insert(s, &s->waiting, i);
 }
 
 void seq_start(struct sched *s, int32_t i)
 {
     struct seq *q = &s->seqs[i];
     assert(q->state == SEQ_WAITING && s->n_free_rows > 0);
-    list_remove(s, &s->waiting, i);
+    tree_remove(s, &s->waiting, i);
     s->waiting_tokens -= q->n_known;
     q->state = SEQ_RUNNING;
     q->front = false;
+    turns_begin(s, q);
     q->table = s->free_rows[--s->n_free_rows];
     list_insert(s, &s->running, i);
 }
@@ -150,9 +148,13 @@ void seq_drop(struct sched *s, int32_t i)
         list_remove(s, &s->running, i);
         leave_ranks(s, q, true);
     } else {
-        list_remove(s, &s->waiting, i);
+        tree_remove(s, &s->waiting, i);
         s->waiting_tokens -= q->n_known;
+        turns_give_back(s, q);
     }
+    if (q->req.deadline_us)
+        tree_remove(s, &s->deadlines, i);
+    turns_leave(s, q);
     mark_flights(s, i, true);
 
     int32_t *link = &s->id_buckets[id_bucket(s, q->req.seq_id)];

@@ -1,11 +1,13 @@
 /* The scheduler's whole state as bytes.  Order of the parts: counters; known blocks; the lists of
- * cached and free blocks; sequences, waiting first; steps in flight; closes. */
+ * cached and free blocks; sequences, waiting first; steps in flight; closes; when steps are planned
+ * by time, the cost model.  Version 1 had no such steps: its state has a
+ * deadline among the counters, which is not used, and ends before the cost model. */
 #include <string.h>
 
 #include "common/bytes.h"
 #include "coordinator/sched/internal.h"
 
-enum { SNAPSHOT_VERSION = 1, UNPLACED = -2 };
+enum { SNAPSHOT_VERSION = 2, UNPLACED = -2 };
 
 /* ---- save ---- */
 
@@ -14,14 +16,16 @@ enum { SNAPSHOT_VERSION = 1, UNPLACED = -2 };
     X(last_step_id)                                                                                \
     X(last_arrival)                                                                                \
     X(last_turn)                                                                                   \
-    X(next_deadline_us)                                                                            \
     X(n_preemptions)                                                                               \
     X(n_steps)                                                                                     \
     X(tokens_computed)                                                                             \
     X(tokens_cached)                                                                               \
     X(pool.last_prefix_id)
 #define PUT(field) put_u64(&w, s->field);
-#define GET(field) saved.field = get_u64(r);
+#define GET(field)                                                                                 \
+    saved.field = get_u64(r);                                                                      \
+    if (version == 1 && &saved.field == &saved.last_turn)                                          \
+        get_u64(r); /* a deadline */
 #define SET(field) s->field = saved.field;
 
 static void save_block_list(const struct block_pool *p, int32_t head, uint32_t n,
@@ -54,7 +58,7 @@ static void save_pool(const struct block_pool *p, struct byte_writer *w)
     save_block_list(p, p->free_head, p->n_free, w);
 }
 
-static void save_seq(const struct seq *q, struct byte_writer *w)
+static void save_seq(const struct sched *s, const struct seq *q, struct byte_writer *w)
 {
     put_u64(w, q->arrival);
     put_u64(w, q->last_step);
@@ -66,8 +70,42 @@ static void save_seq(const struct seq *q, struct byte_writer *w)
     put_u32(w, q->done);
     put_u32(w, q->n_hashed);
     put_u32(w, (uint32_t)q->front | (uint32_t)q->admitted << 1);
+    put_u64(w, q->flow < 0 ? 0 : s->flows[q->flow].next_round);
+    put_u64(w, q->round);
+    put_u32(w, q->n_rounds);
+    put_u32(w, q->turn_known);
+    put_u32(w, q->turn_pos);
     put_u32(w, q->n_table);
     put_i32s(w, q->table, q->n_table);
+}
+
+static void put_f64(struct byte_writer *w, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    put_u64(w, bits);
+}
+
+static void save_load(const struct cost_load *l, struct byte_writer *w)
+{
+    put_u32(w, l->n_decodes);
+    put_u32(w, l->n_prompt);
+    put_u64(w, l->decode_ctx);
+    put_u64(w, l->prompt_ctx);
+}
+
+/* What only a scheduler that plans by time has. */
+static void save_timed(const struct sched *s, struct byte_writer *w)
+{
+    put_u64(w, s->round);
+    put_u64(w, s->n_pauses);
+    put_u64(w, s->cost.n);
+    put_f64(w, s->cost.error);
+    for (int i = 0; i < COST_TERMS; i++)
+        put_f64(w, s->cost.c[i]);
+    for (int i = 0; i < COST_TERMS; i++)
+        for (int k = 0; k <= i; k++)
+            put_f64(w, s->cost.p[i][k]);
 }
 
 size_t sched_save(const struct sched *s, void *buf, size_t cap)
@@ -78,13 +116,14 @@ size_t sched_save(const struct sched *s, void *buf, size_t cap)
     save_pool(&s->pool, &w);
     put_u32(&w, s->waiting.n);
     put_u32(&w, s->running.n);
-    for (int32_t i = s->waiting.head; i >= 0; i = s->seqs[i].next)
-        save_seq(&s->seqs[i], &w);
+    for (int32_t i = tree_first(s, &s->waiting); i >= 0; i = tree_next(s, &s->waiting, i))
+        save_seq(s, &s->seqs[i], &w);
     for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next)
-        save_seq(&s->seqs[i], &w);
+        save_seq(s, &s->seqs[i], &w);
     put_u32(&w, s->n_flights);
     for (uint32_t f = 0; f < s->n_flights; f++) {
         put_u64(&w, s->flights[f].step_id);
+        save_load(&s->flights[f].load, &w);
         put_u32(&w, s->flights[f].n);
         for (uint32_t k = 0; k < s->flights[f].n; k++) {
             const struct flight_seq *fs = &s->flights[f].seqs[k];
@@ -97,20 +136,27 @@ size_t sched_save(const struct sched *s, void *buf, size_t cap)
     put_u32(&w, s->n_closes);
     for (uint32_t k = 0; k < s->n_closes; k++)
         put_u64(&w, s->closes[k]);
+    save_timed(s, &w);
     return w.n;
 }
 
-const struct sched_req *sched_live(const struct sched *s, uint32_t i, uint32_t *n_known)
+/* *at: the slot of the one before, and 1; the running ones begin after the last waiting one */
+const struct sched_req *sched_live(const struct sched *s, uint32_t *at, uint32_t *n_known)
 {
-    const struct seq_list *l = i < s->waiting.n ? &s->waiting : &s->running;
-    uint32_t k = i < s->waiting.n ? i : i - s->waiting.n;
-    int32_t at = l->head;
-    if (k >= l->n)
+    int32_t i = (int32_t)*at - 1;
+    if (i < 0)
+        i = tree_first(s, &s->waiting);
+    else if (s->seqs[i].state == SEQ_WAITING)
+        i = tree_next(s, &s->waiting, i);
+    else
+        i = s->seqs[i].next < 0 ? INT32_MAX : s->seqs[i].next;
+    if (i < 0)
+        i = s->running.head;
+    if (i < 0 || i == INT32_MAX)
         return NULL;
-    while (k-- > 0)
-        at = s->seqs[at].next;
-    *n_known = s->seqs[at].n_known;
-    return &s->seqs[at].req;
+    *at = (uint32_t)i + 1;
+    *n_known = s->seqs[i].n_known;
+    return &s->seqs[i].req;
 }
 
 /* ---- restore: every index is checked here, what they mean together by sched_broken ---- */
@@ -176,14 +222,14 @@ static enum status restore_table(struct sched *s, struct seq *q, struct byte_rea
 }
 
 static enum status restore_seq(struct sched *s, const struct sched_req *req, bool running,
-                               struct byte_reader *r)
+                               uint32_t version, struct byte_reader *r)
 {
     TRY(sched_check_req(s, req));
     if (s->free_slot < 0 || (running && s->n_free_rows == 0))
         FAIL(ST_FORMAT, "snapshot: more sequences than fit");
     int32_t i = seq_new(s, req);
     struct seq *q = &s->seqs[i];
-    seq_set_arrival(s, q, get_u64(r));
+    uint64_t arrival = get_u64(r);
     q->last_step = get_u64(r);
     q->last_turn = get_u64(r);
     uint64_t chain = get_u64(r);
@@ -192,6 +238,21 @@ static enum status restore_seq(struct sched *s, const struct sched_req *req, boo
     uint32_t pos = get_u32(r), done = get_u32(r), n_hashed = get_u32(r), flags = get_u32(r);
     q->front = flags & 1;
     q->admitted = flags & 2;
+    if (q->req.deadline_us) /* where equal deadlines are in order of arrival */
+        tree_remove(s, &s->deadlines, i);
+    q->arrival = arrival;
+    if (q->req.deadline_us)
+        tree_insert(s, &s->deadlines, i);
+    if (version > 1) {
+        uint64_t next_round = get_u64(r); /* the same for all of its flow */
+        if (q->flow >= 0)
+            s->flows[q->flow].next_round = next_round;
+        q->round = get_u64(r);
+        q->n_rounds = get_u32(r);
+        q->turn_known = get_u32(r);
+        q->turn_pos = get_u32(r);
+    }
+    q->rank = turns_rank(s, q, q->round);
     seq_enqueue(s, i);
     if (running)
         seq_start(s, i);
@@ -202,9 +263,20 @@ static enum status restore_seq(struct sched *s, const struct sched_req *req, boo
     return restore_table(s, q, r);
 }
 
-static enum status restore_flight(struct sched *s, struct flight *f, struct byte_reader *r)
+static struct cost_load restore_load(struct byte_reader *r)
+{
+    struct cost_load l = {.n_decodes = get_u32(r)};
+    l.n_prompt = get_u32(r);
+    l.decode_ctx = get_u64(r);
+    l.prompt_ctx = get_u64(r);
+    return l;
+}
+
+static enum status restore_flight(struct sched *s, struct flight *f, uint32_t version,
+                                  struct byte_reader *r)
 {
     f->step_id = get_u64(r);
+    f->load = version > 1 ? restore_load(r) : (struct cost_load){0};
     f->n = get_u32(r);
     if (f->n > s->cfg.max_seqs)
         FAIL(ST_FORMAT, "snapshot: %u sequences in a step", f->n);
@@ -225,19 +297,41 @@ static enum status restore_flight(struct sched *s, struct flight *f, struct byte
     return ST_OK;
 }
 
+static double get_f64(struct byte_reader *r)
+{
+    uint64_t bits = get_u64(r);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static void restore_timed(struct sched *s, struct byte_reader *r)
+{
+    struct cost_model *m = &s->cost;
+    s->round = get_u64(r);
+    s->n_pauses = get_u64(r);
+    m->n = get_u64(r);
+    m->error = get_f64(r);
+    for (int i = 0; i < COST_TERMS; i++)
+        m->c[i] = get_f64(r);
+    for (int i = 0; i < COST_TERMS; i++)
+        for (int k = 0; k <= i; k++)
+            m->p[i][k] = m->p[k][i] = get_f64(r);
+}
+
 static enum status restore_rest(struct sched *s, const struct sched_req *reqs, uint32_t n_reqs,
-                                struct byte_reader *r)
+                                uint32_t version, struct byte_reader *r)
 {
     uint32_t n_waiting = get_u32(r), n_running = get_u32(r);
     if ((uint64_t)n_waiting + n_running != n_reqs)
         FAIL(ST_FORMAT, "snapshot: %u + %u sequences, %u requests", n_waiting, n_running, n_reqs);
     for (uint32_t i = 0; i < n_reqs; i++)
-        TRY(restore_seq(s, &reqs[i], i >= n_waiting, r));
+        TRY(restore_seq(s, &reqs[i], i >= n_waiting, version, r));
     uint32_t n_flights = get_u32(r);
     if (n_flights > s->cfg.max_inflight)
         FAIL(ST_FORMAT, "snapshot: %u steps in flight", n_flights);
     for (; s->n_flights < n_flights; s->n_flights++)
-        TRY(restore_flight(s, &s->flights[s->n_flights], r));
+        TRY(restore_flight(s, &s->flights[s->n_flights], version, r));
     s->n_closes = get_u32(r);
     if (s->n_closes > s->cfg.max_seqs) {
         uint32_t n = s->n_closes;
@@ -246,6 +340,8 @@ static enum status restore_rest(struct sched *s, const struct sched_req *reqs, u
     }
     for (uint32_t k = 0; k < s->n_closes; k++)
         s->closes[k] = get_u64(r);
+    if (version > 1)
+        restore_timed(s, r);
     return ST_OK;
 }
 
@@ -255,8 +351,9 @@ enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_
     struct byte_reader all = {.data = data, .left = n}, *r = &all, lists;
     struct sched saved;
     uint32_t version = get_u32(r);
-    if (version != SNAPSHOT_VERSION)
-        FAIL(ST_FORMAT, "snapshot: version %u, this build reads %d", version, SNAPSHOT_VERSION);
+    if (version < 1 || version > SNAPSHOT_VERSION)
+        FAIL(ST_FORMAT, "snapshot: version %u, this build reads 1 to %d", version,
+             SNAPSHOT_VERSION);
     COUNTERS(GET)
     uint32_t n_blocks = get_u32(r);
     if (n_blocks == 0 || n_blocks > s->max_blocks)
@@ -274,7 +371,7 @@ enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_
         uint32_t len = get_u32(r);
         get_bytes(r, (size_t)len * 4);
     }
-    TRY(restore_rest(s, reqs, n_reqs, r));
+    TRY(restore_rest(s, reqs, n_reqs, version, r));
     if (r->bad || r->left)
         FAIL(ST_FORMAT, "snapshot: %s", r->bad ? "it is cut off" : "bytes are left over");
     TRY(restore_list(p, &lists, true));

@@ -263,6 +263,17 @@ static int hex_digit(char c)
     return (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
+static bool is_byte_token(const struct decoder *dec, const struct text_buf *b)
+{
+    return dec->byte_fallback && b->len == 6 && memcmp(b->data, "<0x", 3) == 0 &&
+           b->data[5] == '>' && hex_digit(b->data[3]) >= 0 && hex_digit(b->data[4]) >= 0;
+}
+
+static char byte_of_token(const struct text_buf *b)
+{
+    return (char)(hex_digit(b->data[3]) * 16 + hex_digit(b->data[4]));
+}
+
 static enum status take(struct detok *d, int32_t id, bool last, struct text_buf *out)
 {
     const struct decoder *dec = &d->tok->decoder;
@@ -272,9 +283,8 @@ static enum status take(struct detok *d, int32_t id, bool last, struct text_buf 
         return put_bytes(d, raw.data, raw.len, out);
     }
     enum status st = token_text(d->tok, id, !d->started, last, &b);
-    if (st == ST_OK && dec->byte_fallback && b.len == 6 && memcmp(b.data, "<0x", 3) == 0 &&
-        b.data[5] == '>' && hex_digit(b.data[3]) >= 0 && hex_digit(b.data[4]) >= 0) {
-        st = run_byte(d, (uint8_t)(hex_digit(b.data[3]) * 16 + hex_digit(b.data[4])), out);
+    if (st == ST_OK && is_byte_token(dec, &b)) {
+        st = run_byte(d, (uint8_t)byte_of_token(&b), out);
     } else if (st == ST_OK) {
         st = end_run(d, out);
         if (st == ST_OK && dec->spaced && d->started)
@@ -288,14 +298,66 @@ static enum status take(struct detok *d, int32_t id, bool last, struct text_buf 
     return st;
 }
 
+/* Does the id give no text at all? */
+static bool is_silent(const struct detok *d, int32_t id)
+{
+    const struct tokenizer *t = d->tok;
+    if (id >= t->vocab.n_ids || !(t->vocab.flags[id] & TF_USED))
+        return true;
+    if (!(d->flags & TOK_SKIP_SPECIAL) || !(t->vocab.flags[id] & TF_SPECIAL))
+        return false;
+    for (size_t i = 0; i < d->n_keep; i++)
+        if (d->keep[i] == id)
+            return false;
+    return true;
+}
+
+/* Drops from p[0, n) the leading characters that are stripped at the beginning of the text. */
+static size_t stripped(const struct detok *d, const char *p, size_t n)
+{
+    char c[4];
+    size_t k = u8_put(c, d->tok->decoder.strip_char), at = 0;
+    if (d->n_run || d->n_tail || d->pending >= 0) /* text is held: this is not the beginning */
+        return 0;
+    for (unsigned i = 0; i < d->strip_left && n - at >= k && memcmp(p + at, c, k) == 0; i++)
+        at += k;
+    return at;
+}
+
+enum status detok_bytes(const struct detok *d, int32_t id, struct text_buf *out)
+{
+    const struct decoder *dec = &d->tok->decoder;
+    struct text_buf b = {0};
+    if (id < 0)
+        FAIL(ST_RANGE, "token id %d is negative", (int)id);
+    if (is_silent(d, id))
+        return ST_OK;
+    if (dec->byte_level && d->tok->vocab.byte_level) {
+        struct tok_text raw = vocab_raw(&d->tok->vocab, id);
+        return text_buf_append(out, raw.data, raw.len);
+    }
+    bool first = !d->started && d->pending < 0;
+    enum status st = token_text(d->tok, id, first, false, &b);
+    if (st == ST_OK && is_byte_token(dec, &b)) {
+        b.data[0] = byte_of_token(&b);
+        b.len = 1;
+    } else if (st == ST_OK && dec->spaced && !first) {
+        st = text_buf_append(out, " ", 1);
+    }
+    if (st == ST_OK && b.len) {
+        size_t at = stripped(d, b.data, b.len);
+        st = text_buf_append(out, b.data + at, b.len - at);
+    }
+    text_buf_free(&b);
+    return st;
+}
+
 enum status detok_push(struct detok *d, int32_t id, struct text_buf *out)
 {
     const struct tokenizer *t = d->tok;
     if (id < 0)
         FAIL(ST_RANGE, "token id %d is negative", (int)id);
-    if (id >= t->vocab.n_ids || !(t->vocab.flags[id] & TF_USED))
-        return ST_OK;
-    if ((d->flags & TOK_SKIP_SPECIAL) && (t->vocab.flags[id] & TF_SPECIAL))
+    if (is_silent(d, id))
         return ST_OK;
     if (!t->decoder.holds_last)
         return take(d, id, false, out);
@@ -311,7 +373,11 @@ enum status detok_flush(struct detok *d, struct text_buf *out)
     TRY(end_run(d, out));
     if (d->n_tail > 0)
         TRY(put_text(d, replacement, 3, out));
-    detok_init(d, d->tok, d->flags);
+    struct detok fresh;
+    detok_init(&fresh, d->tok, d->flags);
+    fresh.keep = d->keep;
+    fresh.n_keep = d->n_keep;
+    *d = fresh;
     return ST_OK;
 }
 

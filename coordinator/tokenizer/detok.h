@@ -23,6 +23,9 @@
 struct detok {
     const struct tokenizer *tok; /* borrowed, outlives the stream */
     unsigned flags;
+    const int32_t
+        *keep; /* [n_keep] special tokens that are text all the same; set after detok_init */
+    size_t n_keep;
     bool started;        /* a token has been taken */
     bool run_bad;        /* the run of byte tokens is not UTF-8: each byte becomes U+FFFD */
     uint8_t n_tail;      /* bytes in tail */
@@ -39,6 +42,9 @@ void detok_init(struct detok *d, const struct tokenizer *tok, unsigned flags);
 /* Appends what has become certain (perhaps nothing).  An id that no token has gives no text: models
  * pad their vocabularies.  ST_RANGE: id is negative. */
 MUST_CHECK enum status detok_push(struct detok *d, int32_t id, struct text_buf *out);
+/* Appends the bytes that id would add to the text, before it is pushed: put together they are the text, but for
+ * bytes that are not UTF-8, and characters that are stripped at the very end. */
+MUST_CHECK enum status detok_bytes(const struct detok *d, int32_t id, struct text_buf *out);
 /* The end: appends what was held back.  The stream is then as after detok_init. */
 MUST_CHECK enum status detok_flush(struct detok *d, struct text_buf *out);
 

@@ -50,7 +50,7 @@ REASONS = ["none", "eos", "length", "stop", "cancelled", "deadline", "failed"]
 
 def pack(name, **fields):
     number = next(n for n, c in CLASS_OF.items() if c == name)
-    return HEADER.pack(b"INGT", 1, 0, number, 0) + CLASSES[name](**fields).SerializeToString()
+    return HEADER.pack(b"INGT", 1, 1, number, 0) + CLASSES[name](**fields).SerializeToString()
 
 
 def unpack(frame):

@@ -169,3 +169,73 @@ Test(libingot, a_tenant_that_is_not_allowed_is_named)
     cr_assert_null(none);
     ingot_close(c);
 }
+
+static struct ingot_event event_of(struct ingot_client *c, const char *id)
+{
+    struct ingot_event ev;
+    cr_assert_eq(ingot_next(c, &ev, PATIENCE_MS), INGOT_OK, "%s", ingot_last_error());
+    cr_assert_str_eq(ev.request_id, id);
+    return ev;
+}
+
+Test(libingot, queries_need_not_wait)
+{
+    static const char text[] = "Once upon a time";
+    const struct ingot_turn turn = {.role = "user", .content = "Hello", .n_content = 5};
+    struct ingot_client *c = connect_as(NULL, 0);
+    struct ingot_request r = ingot_request_default();
+    const int32_t *want, no_such[] = {1 << 30};
+    int32_t ids[64];
+    size_t n;
+    cr_assert_eq(ingot_tokenize(c, text, sizeof text - 1, true, &want, &n), INGOT_OK);
+    cr_assert(n > 0 && n <= 64);
+    memcpy(ids, want, n * sizeof *ids);
+
+    cr_assert_eq(ingot_send_tokenize(c, "a", text, sizeof text - 1, true), INGOT_OK);
+    cr_assert_eq(ingot_send_detokenize(c, "b", ids, n, true), INGOT_OK);
+    cr_assert_eq(ingot_send_detokenize(c, "c", no_such, 1, true), INGOT_OK);
+    cr_assert_eq(ingot_send_tokenize(c, "a", text, 1, true), INGOT_RANGE, "its id is in use");
+    cr_assert_eq(ingot_send_tokenize(c, "", text, 1, true), INGOT_RANGE);
+    struct ingot_event ev = event_of(c, "a");
+    cr_assert(ev.kind == INGOT_EVENT_TOKENS && ev.n_ids == n);
+    cr_assert_arr_eq(ev.ids, ids, n * sizeof *ids);
+    ev = event_of(c, "b");
+    cr_assert(ev.kind == INGOT_EVENT_TEXT && ev.n_text == sizeof text - 1);
+    cr_assert_arr_eq(ev.text, text, ev.n_text);
+    ev = event_of(c, "c");
+    cr_assert(ev.kind == INGOT_EVENT_ERROR && ev.code == INGOT_RANGE && !ev.rejected);
+
+    r.request_id = "a";
+    r.turns = &turn;
+    r.n_turns = 1;
+    cr_assert_eq(ingot_send_apply_template(c, &r), INGOT_OK, "%s", ingot_last_error());
+    ev = event_of(c, "a");
+    if (front.co.mt.chat)
+        cr_assert(ev.kind == INGOT_EVENT_TEXT && ev.n_text > 5);
+    else
+        cr_assert(ev.kind == INGOT_EVENT_ERROR && ev.code == INGOT_UNSUPPORTED);
+    ingot_close(c);
+}
+
+Test(libingot, a_query_waits_among_requests)
+{
+    struct ingot_client *c = connect_as(NULL, 0);
+    const int32_t *ids;
+    size_t n;
+    struct ingot_event ev = ask(c);
+    cr_assert_eq(ev.kind, INGOT_EVENT_ACCEPTED);
+    cr_assert_eq(ingot_send_tokenize(c, "later", "Once", 4, false), INGOT_OK);
+    cr_assert_eq(ingot_tokenize(c, "upon a", 6, false, &ids, &n), INGOT_OK); /* keeps the event */
+    ev = event_of(c, "later");
+    cr_assert(ev.kind == INGOT_EVENT_TOKENS && ev.n_ids > 0);
+    cr_assert_eq(ingot_cancel(c, "mine"), INGOT_OK);
+    ev = event_of(c, "mine");
+    cr_assert_eq(ev.kind, INGOT_EVENT_FINISH);
+    cr_assert_eq(ingot_send_tokenize(c, "lost", "Once", 4, false), INGOT_OK);
+    cr_assert_eq(ingot_reconnect(c, PATIENCE_MS), INGOT_OK, "%s", ingot_last_error());
+    cr_assert_eq(ingot_send_tokenize(c, "lost", "Once", 4, false), INGOT_OK,
+                 "a new connection has no queries");
+    ev = event_of(c, "lost");
+    cr_assert_eq(ev.kind, INGOT_EVENT_TOKENS);
+    ingot_close(c);
+}

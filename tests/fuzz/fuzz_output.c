@@ -27,21 +27,22 @@ static void drain(struct output_parser *p, struct text_buf *log, int *last)
     struct output_event e;
     while (output_parser_next(p, &e)) {
         char kind = (char)('0' + e.kind);
-        if (e.kind == OUT_TOOL_CALL || *last != (int)e.kind)
+        bool in_call = *last == OUT_CALL_BEGIN || *last == OUT_CALL_ARGUMENTS;
+        must(in_call == (e.kind == OUT_CALL_ARGUMENTS || e.kind == OUT_CALL_END));
+        if (*last != (int)e.kind)
             put(log, &kind, 1);
-        *last = (int)e.kind;
-        if (e.kind != OUT_TOOL_CALL) {
+        if (e.kind == OUT_CALL_BEGIN) {
+            must(e.n_name > 0);
+            put(log, e.name, e.n_name);
+            put(log, "|", 1);
+            put(log, e.id ? e.id : "", e.n_id);
+        } else if (e.kind != OUT_CALL_END) {
             must(e.n_text > 0);
+            must(*last != OUT_CALL_BEGIN || e.text[0] == '{');
             put(log, e.text, e.n_text);
-            continue;
         }
-        must(e.n_name > 0 && e.n_arguments >= 2 && e.arguments[0] == '{');
-        put(log, e.name, e.n_name);
-        put(log, "|", 1);
-        put(log, e.arguments, e.n_arguments);
-        put(log, "|", 1);
-        if (e.id)
-            put(log, e.id, e.n_id);
+        must(e.kind != OUT_CALL_END || *last == OUT_CALL_ARGUMENTS);
+        *last = (int)e.kind;
     }
 }
 
@@ -61,6 +62,7 @@ static struct text_buf run(const struct output_options *o, const char *text, siz
     }
     must(output_parser_finish(p) == ST_OK);
     drain(p, &log, &last);
+    must(last != OUT_CALL_BEGIN && last != OUT_CALL_ARGUMENTS);
     output_parser_destroy(p);
     return log;
 }
@@ -69,7 +71,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
+    static const char *const names[] = {"f", "get_weather"};
     struct output_options o = {
+        .names = names,
+        .n_names = data[1] & 2 ? 2 : 0,
         .tools = (enum output_tools)(data[0] % (OUTPUT_TOOLS_AUTO + 1)),
         .reasoning = (data[0] & 0x40) != 0,
         .starts_in_reasoning = (data[0] & 0x80) != 0,

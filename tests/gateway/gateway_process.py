@@ -11,9 +11,9 @@ GATEWAY = os.path.join(os.environ["INGOT_BIN"], "ingot-gateway")
 class Gateway:
     """with Gateway("--connect", endpoint) as g: g.connect() ...; listens at 127.0.0.1 at a port of its own."""
 
-    def __init__(self, *args, env=None):
-        self.process = subprocess.Popen([GATEWAY, "--http", "127.0.0.1:0", *args], stderr=subprocess.PIPE, text=True,
-                                        env={**os.environ, **(env or {})})
+    def __init__(self, *args, env=None, stdout=None):
+        self.process = subprocess.Popen([GATEWAY, "--http", "127.0.0.1:0", *args], stdout=stdout,
+                                        stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
         self.lines = []
         while "listening at http://" not in (line := self.process.stderr.readline()):
             assert line, self.lines

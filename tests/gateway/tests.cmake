@@ -6,7 +6,7 @@ ingot_test(test_corpus_http ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c ${CMAKE
 target_compile_definitions(test_corpus_http PRIVATE CORPUS="http")
 add_executable(http_test_server ${dir}/http_test_server.c)
 target_link_libraries(http_test_server PRIVATE ingot_http PkgConfig::LIBEVENT)
-foreach(name http_server http_access gateway)
+foreach(name http_server http_access gateway access_log)
   ingot_script_test(${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py)
 endforeach()
 # the API before a coordinator and a worker: raw HTTP, then the clients that people use

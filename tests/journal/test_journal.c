@@ -11,6 +11,7 @@
 
 #include "coordinator/journal/journal.h"
 #include "coordinator/journal/replay.h"
+#include "data.h"
 #include "effort.h"
 #include "sched/driver.h"
 #include "temp_dir.h"
@@ -99,7 +100,7 @@ static enum status replay_all(const unsigned char *data, size_t n, struct replay
     return st;
 }
 
-static struct file one_run(uint64_t n_calls)
+static struct file run_of(const struct sched_config *cfg, uint64_t n_calls)
 {
     static char names[MAX_FILES][64];
     struct journal_config jc = {
@@ -108,29 +109,47 @@ static struct file one_run(uint64_t n_calls)
     struct dice dice = {.state = 7};
     struct driver_report rep;
     make_dir();
-    driver_run(&small, &dice, n_calls, &opts, &rep);
+    driver_run(cfg, &dice, n_calls, &opts, &rep);
     cr_assert_eq(file_names(names), 1u);
     struct file f = read_file(names[0]);
     remove_dir();
     return f;
 }
 
-/* Many small files, each of which begins with a state in the middle of things. */
+static struct file one_run(uint64_t n_calls)
+{
+    return run_of(&small, n_calls);
+}
+
+static struct file timed_run(void)
+{
+    struct sched_config cfg = small;
+    cfg.target_itl_us = cfg.max_step_us = SCHED_AUTO;
+    cfg.max_step_tokens = 40;
+    return run_of(&cfg, 600);
+}
+
+/* Many small files, each of which begins with a state in the middle of things.  The third run is
+ * planned by the time that its steps took. */
 Test(journal, random_runs_replay)
 {
     static char names[MAX_FILES][64];
-    for (uint32_t inflight = 1; inflight <= 2; inflight++) {
+    for (uint32_t run = 1; run <= 3; run++) {
+        uint32_t inflight = run < 2 ? 1 : 2;
         struct journal_config jc = {
             .dir = dir, .name = "run", .max_file_bytes = 20000, .max_files = MAX_FILES};
         struct driver_options opts = {.journal = &jc};
-        struct dice dice = {.state = inflight};
+        struct dice dice = {.state = run};
         struct driver_report rep;
         struct sched_config cfg = small;
         uint64_t n_tokens = 0, n_resets = 0, n_mid_run = 0;
         cfg.max_inflight = inflight;
+        cfg.target_itl_us = cfg.max_step_us = run == 3 ? SCHED_AUTO : 0;
+        cfg.turn_tokens = 4;
         make_dir();
         driver_run(&cfg, &dice, 20000, &opts, &rep);
         cr_assert(rep.journal.on);
+        cr_assert_eq(rep.stats.pauses > 0, run == 3);
         size_t n = file_names(names);
         cr_assert_gt(n, 50u);
         cr_assert_eq(n, rep.journal.n_files);
@@ -151,6 +170,28 @@ Test(journal, random_runs_replay)
         cr_assert_gt(n_mid_run, 20u, "the files begin where nothing lives");
         remove_dir();
     }
+}
+
+static struct file read_fixture(const char *name)
+{
+    const char *path = own_data(name);
+    cr_assert_not_null(path, "%s", name);
+    FILE *in = fopen(path, "rb");
+    struct file f = {.data = malloc(1 << 20)};
+    f.n = fread(f.data, 1, 1 << 20, in);
+    fclose(in);
+    return f;
+}
+
+/* A file that was written before steps were planned by time: the same plans, by tokens. */
+Test(journal, version_1_replays)
+{
+    struct file f = read_fixture("journal/version1.journal");
+    struct replay_summary sum;
+    cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s", status_text());
+    cr_assert(sum.ended_well && sum.n_plans == 31 && sum.n_resets == 1 && sum.n_live == 9);
+    cr_assert_eq(sum.cfg.target_itl_us, 0u);
+    free(f.data);
 }
 
 /* Each request of the run is found again with its tokens, as the oracle has checked them. */
@@ -268,11 +309,13 @@ Test(journal, differences_are_named)
     free(f.data);
 }
 
-/* Records of version 1 are alike. */
-Test(journal, an_older_one_replays)
+/* The recorded time of a step decides over the next ones: another time is seen. */
+Test(journal, times_decide)
 {
-    struct file f = one_run(400);
-    change(f, REC_HEADER, 0, 0, (unsigned char)-1, ST_OK, "");
+    struct file f = timed_run();
+    struct replay_summary sum;
+    cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s", status_text());
+    change(f, REC_COMMIT, 3, 18, 1, ST_BUG, "the plan differs"); /* 65 ms more */
     free(f.data);
 }
 

@@ -20,6 +20,7 @@ struct row {
 };
 
 #define Q .max_waiting = 8, .max_waiting_tokens = 600
+#define T .target_itl_us = SCHED_AUTO, .max_step_us = SCHED_AUTO
 
 /* clang-format off */
 static const struct row rows[] = {
@@ -43,6 +44,14 @@ static const struct row rows[] = {
     {"overlap, uneven", {Q, .max_seqs = 9, .max_step_tokens = 8, .max_ctx = 150, .n_blocks = 73, .block_len = 5, .prefix_cache = true, .max_inflight = 2}, true, true},
     {"overlap, two", {Q, .max_seqs = 2, .max_step_tokens = 8, .max_ctx = 70, .n_blocks = 25, .block_len = 2, .prefix_cache = true, .max_inflight = 2}, true, true},
     {"overlap, four", {Q, .max_seqs = 4, .max_step_tokens = 9, .max_ctx = 45, .n_blocks = 7, .block_len = 4, .prefix_cache = true, .max_inflight = 2}, true, true},
+    {"timed", {Q, T, .max_seqs = 4, .max_step_tokens = 16, .max_ctx = 120, .n_blocks = 60, .block_len = 4, .prefix_cache = true, .turn_tokens = 5}, false, true},
+    {"timed, no turns", {Q, T, .max_seqs = 5, .max_step_tokens = 12, .max_ctx = 60, .n_blocks = 16, .block_len = 4, .prefix_cache = true}, true, true},
+    {"timed, tiny KV", {Q, T, .max_seqs = 5, .max_step_tokens = 12, .max_ctx = 60, .n_blocks = 16, .block_len = 4, .prefix_cache = true, .max_inflight = 2, .turn_tokens = 3, .overtake = 3}, true, true},
+    {"timed, no cache", {Q, T, .max_seqs = 3, .max_step_tokens = 12, .max_ctx = 60, .n_blocks = 24, .block_len = 4, .max_inflight = 2, .turn_tokens = 1}, false, true},
+    {"timed, one sequence", {Q, T, .max_seqs = 1, .max_step_tokens = 6, .max_ctx = 70, .n_blocks = 18, .block_len = 4, .prefix_cache = true, .turn_tokens = 4}, false, true},
+    {"timed, budget 1", {Q, T, .max_seqs = 4, .max_step_tokens = 1, .max_ctx = 60, .n_blocks = 20, .block_len = 4, .prefix_cache = true, .max_inflight = 2, .turn_tokens = 2}, false, true},
+    {"timed, absolute", {Q, .target_itl_us = 600, .max_step_us = 900, .max_seqs = 6, .max_step_tokens = 40, .max_ctx = 150, .n_blocks = 40, .block_len = 5, .prefix_cache = true, .max_inflight = 2, .turn_tokens = 8, .overtake = 2}, true, true},
+    {"timed, wide", {.max_waiting = 40, .max_waiting_tokens = 3000, T, .max_seqs = 24, .max_step_tokens = 40, .max_ctx = 100, .n_blocks = 80, .block_len = 4, .prefix_cache = true, .max_inflight = 2, .turn_tokens = 6}, true, true},
     {"overlap, blocks of 1", {Q, .max_seqs = 4, .max_step_tokens = 9, .max_ctx = 60, .n_blocks = 40, .block_len = 1, .max_inflight = 2, .overtake = 2}, true, true},
 };
 /* clang-format on */
@@ -68,6 +77,8 @@ static void run_row(const struct row *row, uint64_t seed)
     cr_assert_eq(a.n_fed > calls / 500, overlaps, "%s: %llu tokens were fed", row->name,
                  (unsigned long long)a.n_fed);
     cr_assert(!row->preempts || a.stats.preemptions > 0, "%s: nothing was preempted", row->name);
+    cr_assert_eq(a.stats.pauses > 0, row->cfg.turn_tokens > 0, "%s: %llu pauses", row->name,
+                 (unsigned long long)a.stats.pauses);
     cr_assert(!row->shares || a.stats.tokens_cached > 0, "%s: nothing was shared", row->name);
 }
 
@@ -109,7 +120,7 @@ Test(sched_random, configurations)
     uint64_t x = 12345, finished = 0;
     long n = effort(300, 60);
     for (long i = 0; i < n; i++) {
-        uint32_t v[9];
+        uint32_t v[11];
         for (size_t k = 0; k < ARRAY_LEN(v); k++) {
             x = x * 6364136223846793005U + 1442695040888963407U;
             v[k] = (uint32_t)(x >> 33);
@@ -123,7 +134,12 @@ Test(sched_random, configurations)
                                    .block_len = 1 + v[6] % 20,
                                    .prefix_cache = v[7] % 3 > 0,
                                    .max_inflight = 1 + v[7] / 3 % 2,
-                                   .overtake = v[8] % 4};
+                                   .overtake = v[8] % 4,
+                                   .target_itl_us = v[9] % 3 == 0   ? 0
+                                                    : v[9] % 3 == 1 ? SCHED_AUTO
+                                                                    : 1 + v[9] / 3 % 2000,
+                                   .max_step_us = v[10] % 2 ? SCHED_AUTO : v[10] / 2 % 2000,
+                                   .turn_tokens = v[10] / 4000 % 8};
         struct driver_report r;
         struct dice dice = {.state = x};
         driver_run(&cfg, &dice, 1500, NULL, &r);

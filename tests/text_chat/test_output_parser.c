@@ -23,10 +23,12 @@
        "end")
 #define SEP DS("sep")
 
-/* Appends events as text: R(...) C(...) T0(name|arguments|id); neighbours of one kind are one. */
+/* Appends events as text: R(...) C(...) T0(name[:id]|arguments); neighbours of one kind are one. */
 struct log {
     struct text_buf text;
     int last; /* kind, -1: none or a call */
+    bool in_call;
+    size_t n_pieces; /* of arguments */
 };
 
 static void put(struct log *log, const char *p, size_t n)
@@ -39,31 +41,44 @@ static void put_text(struct log *log, const char *text)
     put(log, text, strlen(text));
 }
 
-static void put_event(struct log *log, const struct output_event *e)
+static void put_call_event(struct log *log, const struct output_event *e)
 {
     char head[32];
-    if (e->kind != OUT_TOOL_CALL && log->last == (int)e->kind) {
+    cr_assert_eq(log->in_call, e->kind != OUT_CALL_BEGIN, "calls are not nested");
+    log->in_call = e->kind != OUT_CALL_END;
+    log->last = -1;
+    if (e->kind == OUT_CALL_BEGIN) {
+        snprintf(head, sizeof head, "T%d(", e->i_call);
+        put_text(log, head);
+        put(log, e->name, e->n_name);
+        put_text(log, e->id ? ":" : "");
+        put(log, e->id ? e->id : "", e->n_id);
+        put_text(log, "|");
+    } else if (e->kind == OUT_CALL_ARGUMENTS) {
+        cr_assert_gt(e->n_text, 0);
+        put(log, e->text, e->n_text);
+        log->n_pieces++;
+    } else {
+        put_text(log, ")");
+    }
+}
+
+static void put_event(struct log *log, const struct output_event *e)
+{
+    if (e->kind != OUT_REASONING && e->kind != OUT_CONTENT) {
+        put_call_event(log, e);
+        return;
+    }
+    cr_assert(!log->in_call && e->n_text > 0);
+    if (log->last == (int)e->kind) {
         log->text.len--; /* go on within the bracket */
         put(log, e->text, e->n_text);
         put_text(log, ")");
         return;
     }
-    log->last = e->kind == OUT_TOOL_CALL ? -1 : (int)e->kind;
-    if (e->kind != OUT_TOOL_CALL) {
-        put_text(log, e->kind == OUT_REASONING ? "R(" : "C(");
-        put(log, e->text, e->n_text);
-        put_text(log, ")");
-        return;
-    }
-    snprintf(head, sizeof head, "T%d(", e->i_call);
-    put_text(log, head);
-    put(log, e->name, e->n_name);
-    put_text(log, "|");
-    put(log, e->arguments, e->n_arguments);
-    if (e->id) {
-        put_text(log, "|");
-        put(log, e->id, e->n_id);
-    }
+    log->last = (int)e->kind;
+    put_text(log, e->kind == OUT_REASONING ? "R(" : "C(");
+    put(log, e->text, e->n_text);
     put_text(log, ")");
 }
 
@@ -76,8 +91,8 @@ static void drain(struct output_parser *p, struct log *log)
 
 /* The log of a text pushed in pieces of the given sizes, again and again.
  * n_sizes 0: all at once. */
-static char *run(const struct output_options *o, const char *text, size_t n, const size_t *sizes,
-                 size_t n_sizes)
+static char *run_counted(const struct output_options *o, const char *text, size_t n,
+                         const size_t *sizes, size_t n_sizes, size_t *n_pieces)
 {
     struct output_parser *p;
     struct log log = {.last = -1};
@@ -97,8 +112,17 @@ static char *run(const struct output_options *o, const char *text, size_t n, con
     cr_assert_eq(output_parser_finish(p), ST_OK);
     drain(p, &log);
     output_parser_destroy(p);
+    cr_assert(!log.in_call);
     put(&log, "", 1);
+    *n_pieces = log.n_pieces;
     return log.text.data;
+}
+
+static char *run(const struct output_options *o, const char *text, size_t n, const size_t *sizes,
+                 size_t n_sizes)
+{
+    size_t n_pieces;
+    return run_counted(o, text, n, sizes, n_sizes, &n_pieces);
 }
 
 struct row {
@@ -129,8 +153,7 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\": \"f\"}</tool_call> and more",
      "T0(f|{})C( and more)"},
     {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {}}", "T0(f|{})"},
-    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {}",
-     "C(<tool_call>{\"name\": \"f\", \"arguments\": {})"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {}", "T0(f|{})"},
     {OUTPUT_TOOLS_HERMES, "<tool_call>{name: f}</tool_call>",
      "C(<tool_call>{name: f}</tool_call>)"},
     {OUTPUT_TOOLS_HERMES, "<tool_call>{\"nom\": \"f\"}</tool_call>",
@@ -144,14 +167,45 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_HERMES,
      "<tool_call>{\"id\":\"c1\",\"name\":\"\\u0066\\\"\",\"arguments\":\"{\\\"a\\\":"
      "\\\"\\u00e9\\\"}\"}</tool_call>",
-     "T0(f\"|{\"a\":\"\xc3\xa9\"}|c1)"},
+     "T0(f\":c1|{\"a\":\"\xc3\xa9\"})"},
     {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"f\",\"arguments\":\"no json\"}</tool_call>",
      "C(<tool_call>{\"name\":\"f\",\"arguments\":\"no json\"}</tool_call>)"},
     {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"f\",\"arguments\":[1]}</tool_call>",
      "C(<tool_call>{\"name\":\"f\",\"arguments\":[1]}</tool_call>)"},
     {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"\",\"arguments\":{}}</tool_call>",
      "C(<tool_call>{\"name\":\"\",\"arguments\":{}}</tool_call>)"},
+    /* a call that has begun stays one; what follows its broken end is content */
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"b",
+     "T0(f|{\"a\":\"b)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":tru!}}</tool_call>x",
+     "T0(f|{\"a\":tru)C(!}}</tool_call>x)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":1}</tool_call>x",
+     "T0(f|{\"a\":1})C(x)"},
+    {OUTPUT_TOOLS_HERMES,
+     "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":1</tool_call>\n"
+     "<tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call>",
+     "T0(f|{\"a\":1)T1(g|{})"},
+    {OUTPUT_TOOLS_HERMES,
+     "<tool_call>{\"name\":\"f\",\"arguments\":{}} </tool<tool_call>{\"name\":\"g\"}",
+     "T0(f|{})C( </tool)T1(g|{})"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"name\":\"f\",\"arguments\":{}} oops", "T0(f|{})C( oops)"},
+    {OUTPUT_TOOLS_HERMES, "<tool_call>{\"arguments\":{\"a\":1},\"name\":\"f\"}</tool_call>",
+     "T0(f|{\"a\":1})"},
+    {OUTPUT_TOOLS_HERMES,
+     "<tool_call>{\"type\":\"function\",\"id\":\"x\",\"function\":{\"name\":\"f\",\"arguments\":{"
+     "\"name\":\"n\"}}}"
+     "</tool_call>",
+     "T0(f:x|{\"name\":\"n\"})"},
+    {OUTPUT_TOOLS_HERMES,
+     "<tool_call>{\"x\":{\"name\":\"n\",\"arguments\":{}},\"name\":\"f\",\"arguments\":{}}</"
+     "tool_call>",
+     "T0(f|{})"},
+    {OUTPUT_TOOLS_HERMES,
+     "<tool_call>[{\"name\":\"f\",\"arguments\":{}},{\"name\":\"g\"}]</tool_call>",
+     "T0(f|{})T1(g|{})"},
     /* Llama 3 */
+    {OUTPUT_TOOLS_LLAMA3, "<|python_tag|>{\"name\": \"f\", \"parameters\": {\"a\": [",
+     "T0(f|{\"a\": [)"},
     {OUTPUT_TOOLS_LLAMA3, "{\"name\": \"f\", \"parameters\": {\"a\": [1, 2]}}",
      "T0(f|{\"a\": [1, 2]})"},
     {OUTPUT_TOOLS_LLAMA3, " <|python_tag|>{\"name\": \"f\", \"parameters\": {}}", "C( )T0(f|{})"},
@@ -171,13 +225,13 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_MISTRAL,
      "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"abc\"}, "
      "{\"name\": \"g\", \"arguments\": {}}]",
-     "T0(f|{\"a\": 1}|abc)T1(g|{})"},
+     "T0(f|{\"a\": 1})T1(g|{})"},
     {OUTPUT_TOOLS_MISTRAL, "Hi[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g{}",
      "C(Hi)T0(f|{\"a\": 1})T1(g|{})"},
-    {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS]f[CALL_ID]x9[ARGS]{}", "T0(f|{}|x9)"},
+    {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS]f[CALL_ID]x9[ARGS]{}", "T0(f:x9|{})"},
     {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS][]", "C([TOOL_CALLS][])"},
     {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, 5]",
-     "C([TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, 5])"},
+     "T0(f|{})C(, 5])"},
     {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS]f [ARGS]{}", "C([TOOL_CALLS]f [ARGS]{})"},
     {OUTPUT_TOOLS_MISTRAL, "[TOOL", "C([TOOL)"},
     /* DeepSeek */
@@ -190,7 +244,7 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_DEEPSEEK, CALL_BEGIN "function" SEP "{}" CALL_END, "T0(function|{})"},
     {OUTPUT_TOOLS_DEEPSEEK, CALLS_BEGIN "none" CALLS_END, "C(" CALLS_BEGIN "none" CALLS_END ")"},
     {OUTPUT_TOOLS_DEEPSEEK, CALLS_BEGIN CALL_BEGIN "f" SEP "{]" CALL_END,
-     "C(" CALLS_BEGIN CALL_BEGIN "f" SEP "{]" CALL_END ")"},
+     "T0(f|{)C(]" CALL_END ")"},
     /* plain JSON */
     {OUTPUT_TOOLS_JSON, "\n{\"name\": \"f\", \"arguments\": {}}\n", "T0(f|{})"},
     {OUTPUT_TOOLS_JSON,
@@ -246,13 +300,85 @@ Test(output_parser, other_think_marks)
     free(got);
 }
 
+/* What is pushed byte by byte is given byte by byte, as long as the arguments last. */
+Test(output_parser, arguments_come_while_they_are_written)
+{
+    static const char *const names[] = {"f", "get weather"};
+    static const struct {
+        enum output_tools tools;
+        const char *text, *expected;
+        size_t least;
+    } rows[] = {
+        {OUTPUT_TOOLS_HERMES,
+         "<tool_call>{\"name\":\"f\",\"arguments\":{\"path\":\"0123456789\"}}</tool_call>",
+         "T0(f|{\"path\":\"0123456789\"})", 20},
+        {OUTPUT_TOOLS_MISTRAL, "[TOOL_CALLS]f[ARGS]{\"path\":\"0123456789\"}",
+         "T0(f|{\"path\":\"0123456789\"})", 20},
+        {OUTPUT_TOOLS_MISTRAL,
+         "[TOOL_CALLS][{\"name\":\"f\",\"arguments\":{\"a\":\"0123\"}},{\"name\":\"g\","
+         "\"arguments\":{\"a\":\"0123\"}}]",
+         "T0(f|{\"a\":\"0123\"})T1(g|{\"a\":\"0123\"})", 24},
+        {OUTPUT_TOOLS_DEEPSEEK,
+         CALL_BEGIN "function" SEP "f\n```json\n{\"path\":\"0123456789\"}\n```" CALL_END,
+         "T0(f|{\"path\":\"0123456789\"})", 20},
+        {OUTPUT_TOOLS_LLAMA3,
+         "<|python_tag|>{\"name\":\"f\",\"parameters\":{\"path\":\"0123456789\"}}",
+         "T0(f|{\"path\":\"0123456789\"})", 20},
+        {OUTPUT_TOOLS_LLAMA3, "{\"name\":\"f\",\"parameters\":{\"path\":\"0123456789\"}}",
+         "T0(f|{\"path\":\"0123456789\"})", 20},
+        {OUTPUT_TOOLS_AUTO,
+         "{\"name\":\"get\\u0020weather\",\"arguments\":{\"path\":\"0123456789\"}}",
+         "T0(get weather|{\"path\":\"0123456789\"})", 20},
+        /* no function of that name: it may be an answer in JSON, and its end decides */
+        {OUTPUT_TOOLS_AUTO, "{\"name\":\"Bob\",\"arguments\":{\"path\":\"0123456789\"}}",
+         "T0(Bob|{\"path\":\"0123456789\"})", 1},
+        {OUTPUT_TOOLS_AUTO, "{\"name\":\"Bob\",\"arguments\":{},\"age\":3}",
+         "C({\"name\":\"Bob\",\"arguments\":{},\"age\":3})", 0},
+        {OUTPUT_TOOLS_AUTO, "{\"name\":\"f\",\"arguments\":{},\"age\":3} x", "T0(f|{})C( x)", 2},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct output_options o = {.tools = rows[i].tools, .names = names, .n_names = 2};
+        size_t one = 1, n_pieces;
+        char *got = run_counted(&o, rows[i].text, strlen(rows[i].text), &one, 1, &n_pieces);
+        cr_expect_str_eq(got, rows[i].expected, "row %zu: %s", i, got);
+        cr_expect(rows[i].least > 1 ? n_pieces >= rows[i].least : n_pieces == rows[i].least,
+                  "row %zu: %zu pieces", i, n_pieces);
+        free(got);
+    }
+}
+
+/* Arguments are not held back, so they may be longer than what may be held back. */
+Test(output_parser, long_arguments)
+{
+    struct output_options o = {.tools = OUTPUT_TOOLS_HERMES, .max_call = 48};
+    struct text_buf text = {0}, expected = {0};
+    const char *head = "<tool_call>{\"name\":\"f\",\"arguments\":", *tail = "}</tool_call>";
+    cr_assert_eq(text_buf_append(&text, head, strlen(head)), ST_OK);
+    size_t from = text.len;
+    cr_assert_eq(text_buf_append(&text, "{\"a\":\"", 6), ST_OK);
+    for (int i = 0; i < 5000; i++)
+        cr_assert_eq(text_buf_append(&text, "line \\n", 7), ST_OK);
+    cr_assert_eq(text_buf_append(&text, "\"}", 2), ST_OK);
+    cr_assert_eq(text_buf_append(&expected, "T0(f|", 5), ST_OK);
+    cr_assert_eq(text_buf_append(&expected, text.data + from, text.len - from), ST_OK);
+    cr_assert_eq(text_buf_append(&expected, ")", 2), ST_OK);
+    cr_assert_eq(text_buf_append(&text, tail, strlen(tail)), ST_OK);
+    for (size_t size = 1; size < 5000; size = size * 3 + 1) {
+        char *got = run(&o, text.data, text.len, &size, 1);
+        cr_expect_str_eq(got, expected.data);
+        free(got);
+    }
+    text_buf_free(&text);
+    text_buf_free(&expected);
+}
+
 Test(output_parser, too_long_a_call_is_content)
 {
     struct output_options o = {.tools = OUTPUT_TOOLS_HERMES, .max_call = 40};
     const char
         *fits = "<tool_call>{\"name\": \"f\"}</tool_call>",
         *long_one =
-            "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"bbbbbbbbbb\"}}</tool_call>";
+            "<tool_call>{\"arguments\": {\"a\": \"bbbbbbbbbb\"}, \"name\": \"f\"}</tool_call>";
     for (size_t size = 1; size < 80; size += 13) {
         char *got = run(&o, fits, strlen(fits), &size, 1);
         cr_expect_str_eq(got, "T0(f|{})");
@@ -312,6 +438,9 @@ static const char *const PIECES[] = {
     "\n```json\n",
     "\n```",
     "{\"name\": \"f\", ",
+    "{\"name\": \"f\", \"arguments\": {\"a\": ",
+    "\"function\": {",
+    "\"id\": \"x\", ",
     "\"arguments\": {}}",
     "\"parameters\": {\"a\": 1}}",
     "{",
@@ -338,6 +467,7 @@ static const char *const PIECES[] = {
 
 Test(output_parser, any_cut_gives_the_same_events)
 {
+    static const char *const names[] = {"f"};
     uint64_t seed = 20250115;
     char text[2000];
     for (int round = 0; round < 20000; round++) {
@@ -353,6 +483,8 @@ Test(output_parser, any_cut_gives_the_same_events)
             .tools = (enum output_tools)(next_random(&seed) % (OUTPUT_TOOLS_AUTO + 1)),
             .reasoning = next_random(&seed) % 2,
             .starts_in_reasoning = next_random(&seed) % 4 == 0,
+            .names = names,
+            .n_names = next_random(&seed) % 2,
             .max_call = next_random(&seed) % 3 ? 0 : 20 + next_random(&seed) % 60};
         char *whole = run(&o, text, n, NULL, 0), *cut = run(&o, text, n, sizes, 5);
         cr_assert_str_eq(cut, whole, "round %d: %.*s\n whole %s\n cut   %s", round, (int)n, text,

@@ -54,7 +54,7 @@ FOLDERS = {
     "coordinator/tokenizer": "common common/formats common/text",
     "coordinator/tools": "common common/formats common/text coordinator/jinja coordinator/journal "
                          "coordinator/tokenizer",
-    "client/cli": "common common/text client/lib",
+    "client/cli": "common common/json common/text client/lib",
     "client/gateway": "common common/json common/text client/lib",
     "client/lib": "common common/wire",
 }

@@ -1,5 +1,6 @@
 #include "tests/wire/fixtures.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define TEXT(s) ((struct wire_text){(s), sizeof(s) - 1})
@@ -48,7 +49,12 @@ static struct msg_generate generate_text(void)
     g.skip_special = false;
     g.add_special = false;
     g.tenant = (struct tenant){4, "acme"};
-    g.want_prompt_ids = true;
+    g.want_prompt_ids = g.want_prompt_text = g.want_token_text = g.keep_marks = true;
+    g.has_limits = true;
+    g.limits = (struct tenant_limits){.max_samples = 8, .tokens_per_minute = 100000};
+    g.has_grace = true;
+    g.grace_ms = 10000;
+    g.client_digest = TEXT("\1\2\3");
     return g;
 }
 
@@ -138,6 +144,7 @@ static void replies(struct fixture *f)
 {
     static const float logprobs[] = {-0.5f, -1.0f, -1.5f};
     static const uint32_t n_top[] = {1, 0, 2};
+    static const uint32_t n_token_text[] = {1, 0, 5}, n_top_text[] = {1, 1, 0};
     static const struct token_logprob top[] = {{1, -0.5f}, {5, -1.5f}, {6, -1.75f}};
     static const struct msg_model model = {.name = "demo",
                                            .has_weights = true,
@@ -148,7 +155,10 @@ static void replies(struct fixture *f)
                                            .vocab = 512,
                                            .max_ctx = 1024,
                                            .world = 2,
-                                           .chat = true};
+                                           .chat = true,
+                                           .tool_format = "hermes",
+                                           .think_open = {"<think>", 7},
+                                           .think_close = {"</think>", 8}};
     static const struct msg_sample_end ends[] = {
         {0, REASON_STOP, {"END", 3}, -1, 12},
         {1, REASON_EOS, {"", 0}, 2, 9},
@@ -164,7 +174,8 @@ static void replies(struct fixture *f)
                                                  .max_queued = 64,
                                                  .max_samples = 16,
                                                  .heartbeat_ms = 200,
-                                                 .tenant = {5, "a\0b\xff!"}};
+                                                 .tenant = {5, "a\0b\xff!"},
+                                                 .any_tenant = true};
     f[1] = (struct fixture){.name = "accepted", .kind = FIX_REPLY, .client.type = MSG_ACCEPTED};
     f[1].client.u.accepted = (struct msg_accepted){
         .request_id = "req-1",
@@ -181,7 +192,9 @@ static void replies(struct fixture *f)
         .max_tokens = 100,
         .n_stop_ids = 2,
         .stop_ids = stop_ids,
-        .sampling = {.sp = params(), .has_seed = true, .n_bias = 2, .bias = bias}};
+        .sampling = {.sp = params(), .has_seed = true, .n_bias = 2, .bias = bias},
+        .starts_in_reasoning = true,
+        .prompt_text = TEXT("pro\0mpt")};
     f[2] = (struct fixture){.name = "delta", .kind = FIX_REPLY, .client.type = MSG_DELTA};
     f[2].client.u.delta = (struct msg_delta){.request_id = "req-1",
                                              .sample = 1,
@@ -191,7 +204,11 @@ static void replies(struct fixture *f)
                                              .text = TEXT("h\xc3\xa9llo"),
                                              .logprobs = logprobs,
                                              .n_top = n_top,
-                                             .top = top};
+                                             .top = top,
+                                             .n_token_text = n_token_text,
+                                             .token_text = "h\xc3\xa9llo",
+                                             .n_top_text = n_top_text,
+                                             .top_text = "a\xff"};
     f[3] = (struct fixture){.name = "finish", .kind = FIX_REPLY, .client.type = MSG_FINISH};
     f[3].client.u.finish = (struct msg_finish){.request_id = "req-1",
                                                .n_samples = 2,
@@ -210,15 +227,78 @@ static void replies(struct fixture *f)
                                              .detail = "queue is full",
                                              .field = "n",
                                              .retryable = true,
-                                             .retry_after_ms = 1000};
+                                             .retry_after_ms = 1000,
+                                             .draining = true};
+}
+
+/* Every field set; the histograms are 1 to N_STATS_HISTOGRAMS bounds long. */
+static struct msg_stats stats(void)
+{
+    static const uint64_t bound[] = {1,   2,    5,    10,   20,    50,    100,   200,
+                                     500, 1000, 2000, 5000, 10000, 20000, 50000, 100000},
+                          count[ARRAY_LEN(bound) + 1] = {3, 0, 1, 0, 0, 70000, 9},
+                          ended[N_REASONS] = {0, 4, 5, 6, 7, 8, 9},
+                          rejected[ST_N] = {[ST_RANGE] = 2, [ST_BUSY] = 300, [ST_NOT_FOUND] = 1};
+    static struct msg_group group = {.epoch = 8,
+                                     .world = 2,
+                                     .slot = 3,
+                                     .backend = "cpu",
+                                     .coll = "shm",
+                                     .numerics = "1/cpu/strict/a8/kv-f16/tp1.2.4.8",
+                                     .step_us_p50 = 900,
+                                     .step_us_p99 = 1000,
+                                     .step_us = {3, bound, count, 77},
+                                     .collective_us = {2, bound, count, 7},
+                                     .active = true,
+                                     .has_weights = true,
+                                     .weights = {1, 2, 3}};
+    struct msg_stats s = {.request_id = "req-4",
+                          .running = 1,
+                          .waiting = 2,
+                          .blocks_total = 640,
+                          .blocks_free = 600,
+                          .blocks_cached = 30,
+                          .clients = 3,
+                          .steps = 1000,
+                          .steps_overlapped = 900,
+                          .tokens_generated = 70000,
+                          .prompt_tokens = 80000,
+                          .cached_tokens = 4000,
+                          .preemptions = 5,
+                          .recoveries = 6,
+                          .finished = 7,
+                          .failed = 8,
+                          .rejected = 303,
+                          .cancelled = 10,
+                          .last_step_age_us = 11,
+                          .uptime_us = 12,
+                          .epoch = 13,
+                          .block_len = 16,
+                          .prefix_queries = 90000,
+                          .prefix_hits = 5000,
+                          .n_samples_ended = ARRAY_LEN(ended),
+                          .samples_ended = ended,
+                          .n_rejected_by_code = ARRAY_LEN(rejected),
+                          .rejected_by_code = rejected,
+                          .ready = true,
+                          .draining = true,
+                          .n_groups = 1,
+                          .groups = &group};
+    static_assert(N_STATS_HISTOGRAMS <= ARRAY_LEN(bound), "each has its own number of bounds");
+    for (uint32_t i = 0; i < N_STATS_HISTOGRAMS; i++)
+        s.histogram[i] = (struct msg_histogram){i + 1, bound, count, 1000U + i};
+    return s;
 }
 
 void fixtures_make(struct fixture out[N_FIXTURES])
 {
     memset(out, 0, N_FIXTURES * sizeof *out);
     out[0] = (struct fixture){.name = "hello", .kind = FIX_REQUEST, .client.type = MSG_HELLO};
-    out[0].client.u.hello = (struct msg_hello){
-        .major_min = 1, .major_max = 1, .client = "test", .tenant = {5, "a\0b\xff!"}};
+    out[0].client.u.hello = (struct msg_hello){.major_min = 1,
+                                               .major_max = 1,
+                                               .client = "test",
+                                               .tenant = {5, "a\0b\xff!"},
+                                               .tenants_secret = TEXT("0123456789abcdef")};
     out[1] = (struct fixture){.name = "generate_text", .client.type = MSG_GENERATE};
     out[1].client.u.generate = generate_text();
     out[2] = (struct fixture){.name = "generate_chat", .client.type = MSG_GENERATE};
@@ -256,6 +336,9 @@ void fixtures_make(struct fixture out[N_FIXTURES])
                                                    .max_seqs = 64,
                                                    .launch = 123456789,
                                                    .pid = 4242};
+    out[16] =
+        (struct fixture){.name = "stats_reply", .kind = FIX_REPLY, .client.type = MSG_STATS_REPLY};
+    out[16].client.u.stats = stats();
     out[15] = (struct fixture){.name = "error", .kind = FIX_REPLY, .client.type = MSG_ERROR};
     out[15].client.u.error = (struct msg_error){.request_id = "req-1",
                                                 .code = ST_RANGE,

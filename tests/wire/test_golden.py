@@ -25,29 +25,36 @@ m = read("generate_text")
 assert m.text == b"na\xc3\xafve\0text" and m.request_id == "req-1" and m.n == 4
 assert m.sampling.seed == 0x0123456789ABCDEF and list(m.sampling.stop_token_id) == [2, 3]
 assert [(b.id, b.bias) for b in m.sampling.logit_bias] == [(5, -100.0), (9, 2.5)]
+assert m.want_prompt_text and m.want_token_text and m.keep_marks
 assert list(m.stop) == [b"\n\n", b"END"] and m.priority == -7 and not m.skip_special and m.tenant == b"acme"
+assert m.tenant_limits.max_samples == 8 and m.tenant_limits.tokens_per_minute == 100000
+assert m.grace_ms == 10000 and m.client_digest == b"\1\2\3"
 m = read("generate_chat")
 assert m.chat.clock_s == 1700000000 and m.chat.zone_s == -12600
 assert m.chat.turn[0].content == b"Be brief." and m.chat.turn[1].json.startswith(b"{")
 assert read("detokenize").id[2] == 70000
 m = read("welcome")
-assert m.models[0].name == "demo" and m.limits.max_samples == 16 and m.tenant == b"a\0b\xff!"
+assert m.models[0].name == "demo" and m.limits.max_samples == 16 and m.tenant == b"a\0b\xff!" and m.any_tenant
 assert m.models[0].weights_digest == bytes([1, 2, 3] + [0] * 29) and m.models[0].weights_from == "own"
 assert m.models[0].text_digest[:3] == bytes([4, 5, 6])
+assert (m.models[0].tool_format, m.models[0].think_open, m.models[0].think_close) == ("hermes", b"<think>", b"</think>")
 m = read("accepted")
 assert m.seed == 0xFEDCBA9876543210 and list(m.prompt_id) == [1, 300, 70000] and m.zone_s == -12600
 assert len(m.prompt_digest) == 32 and m.prompt_digest.endswith(b"e\xff") and m.clock_s == 1700000000
+assert m.starts_in_reasoning and m.prompt_text == b"pro\0mpt"
 assert m.max_tokens == 100 and list(m.stop_token_id) == [2, 3] and m.sampling.top_k == 40
 m = read("delta")
 assert m.text.decode() == "h\u00e9llo" and list(m.logprob) == [-0.5, -1.0, -1.5]
 assert [len(t.entry) for t in m.top] == [1, 0, 2] and m.top[2].entry[1].logprob == -1.75
+assert list(m.token_text) == [b"h", b"", "\u00e9llo".encode()]
+assert [[e.text for e in t.entry] for t in m.top] == [[b"a"], [], [b"\xff", b""]]
 m = read("finish")
 assert m.sample[0].matched_stop == b"END" and m.sample[1].stop_id == 2 and m.recoveries == 2
-assert read("rejected").retry_after_ms == 1000
+assert read("rejected").retry_after_ms == 1000 and read("rejected").draining
 m = read("error")
 assert m.code == 4 and m.request == ic.TYPES["CANCEL"] and m.field == "tenant"
 m = read("hello")
-assert m.client == "test" and m.tenant == b"a\0b\xff!"
+assert m.client == "test" and m.tenant == b"a\0b\xff!" and m.tenants_secret == b"0123456789abcdef"
 m = read("cancel")
 assert m.request_id == "req-1" and m.tenant == b"acme"
 assert read("cancel_reply").result == 2
@@ -61,6 +68,16 @@ assert m.n_blocks == 640 and m.weights_digest == bytes([1, 2, 3] + [0] * 29)
 assert m.text_digest[:3] == bytes([4, 5, 6]) and m.numerics.startswith("1/cpu/strict/")
 m = read("weights")
 assert m.epoch == 99 and m.digest == bytes([7, 8, 9] + [0] * 29)
+m = read("stats_reply")
+assert m.requests_rejected == 303 == sum(m.rejected_by_code) and m.rejected_by_code[6] == 300
+assert list(m.samples_ended) == [0, 4, 5, 6, 7, 8, 9] and m.block_tokens == 16 and m.prefix_hits == 5000
+histograms = [(f.name, v) for f, v in m.ListFields() if f.message_type and f.message_type.name == "Histogram"]
+assert len(histograms) == 16 and all(len(h.count) == len(h.bound) + 1 for _, h in histograms)
+assert sorted(h.sum for _, h in histograms) == list(range(1000, 1016))
+assert list(m.first_token_us.bound) == [1] and m.step_tokens.sum == 1015 and m.total_us.sum == 1003
+assert list(m.step_tokens.count[:7]) == [3, 0, 1, 0, 0, 70000, 9] and m.per_token_us.sum == 1002
+g = m.group[0]
+assert list(g.step_us.count) == [3, 0, 1, 0] and g.collective_us.sum == 7 and g.slot == 3
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 16, names
-print("golden: 16 messages agree")
+assert len(names) == 17, names
+print("golden: 17 messages agree")

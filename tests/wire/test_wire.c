@@ -144,6 +144,13 @@ static bool head_agrees(const uint8_t *data, size_t n)
                                          : m.type == MSG_APPLY_TEMPLATE ? &m.u.apply_template.tenant
                                                                         : &none;
     cr_assert(tenant_equal(&h.tenant, t));
+    if (m.type == MSG_GENERATE) {
+        const struct msg_generate *g = &m.u.generate;
+        cr_assert(h.has_limits == g->has_limits && h.has_grace == g->has_grace);
+        cr_assert(h.limits.max_samples == g->limits.max_samples &&
+                  h.limits.tokens_per_minute == g->limits.tokens_per_minute &&
+                  h.grace_ms == g->grace_ms);
+    }
     return true;
 }
 
@@ -170,6 +177,32 @@ Test(wire, the_head_agrees_with_the_decoder)
         }
     }
     cr_assert(taken > 100 && refused > 100);
+}
+
+/* Two Generates are the same request unless they differ in more than limits and grace. */
+Test(wire, the_digest_of_a_generate)
+{
+    static struct fixture fix[N_FIXTURES];
+    uint64_t digest[4];
+    fixtures_make(fix);
+    struct client_msg *m = &fix[1].client;
+    cr_assert_str_eq(fix[1].name, "generate_text");
+    for (int i = 0; i < 4; i++) {
+        struct wire_bytes bytes;
+        struct request_head h;
+        const char *field;
+        m->u.generate.grace_ms = i == 1 ? 1 : 10000;
+        m->u.generate.has_limits = i != 1;
+        m->u.generate.client_digest.n = i == 2 ? 2 : 3;
+        m->u.generate.max_tokens = i == 3 ? 127 : 128;
+        wire_mem_reset(&a);
+        cr_assert(encode(&fix[1], &bytes, &a) == ST_OK);
+        cr_assert(client_msg_head(&h, bytes.data, bytes.n, &field) == ST_OK);
+        digest[i] = h.digest;
+    }
+    cr_assert_eq(digest[0], digest[1]);
+    cr_assert_neq(digest[0], digest[2]);
+    cr_assert_neq(digest[0], digest[3]);
 }
 
 static void refuse_head(const void *body, size_t n, const char *word, const char *want_field)

@@ -1,0 +1,309 @@
+#include "client/gateway/answer.h"
+
+#include <stdlib.h>
+
+#include "client/gateway/answer_error.h"
+#include "client/gateway/answer_output.h"
+
+enum { MAX_WAITING = 1 << 20 /* bytes of text that a slow client has not got */ };
+
+struct answer;
+
+struct prompt_call { /* one prompt of the request */
+    struct upstream_call call;
+    struct answer *answer;
+    bool accepted;
+};
+
+struct answer {
+    struct upstream *upstream;
+    struct http_reply *reply;
+    const struct answer_form *form;
+    void *ctx;
+    struct answer_usage usage;
+    struct prompt_call *call;
+    struct answer_output *text; /* of prompt p, sample s: p * n + s */
+    size_t n_calls, n_choices, n_samples;
+    size_t n_accepted, n_ended; /* of the calls */
+    uint64_t prompt_tokens;     /* of those accepted */
+    bool stream;
+    bool begun;  /* the stream's head is out */
+    bool paused; /* the client reads slowly */
+    struct text_buf out;
+};
+
+/* ---- life ---- */
+
+static void destroy(struct answer *a)
+{
+    for (size_t i = 0; a->text && i < a->n_choices; i++)
+        answer_output_fini(&a->text[i]);
+    if (a->form->release)
+        a->form->release(a->ctx);
+    text_buf_free(&a->out);
+    free(a->text);
+    free(a->call);
+    free(a);
+}
+
+static void cancel_calls(struct answer *a)
+{
+    for (size_t i = 0; a->call && i < a->n_calls; i++)
+        upstream_cancel(a->upstream, &a->call[i].call);
+}
+
+static void flush(struct answer *a)
+{
+    if (a->out.len)
+        a->paused = !http_reply_chunk(a->reply, a->out.data, a->out.len);
+    a->out.len = 0;
+}
+
+/* Ends the answer with the error: as its status, or as an event of a stream that has begun. */
+static void fail(struct answer *a, const struct answer_error *e)
+{
+    cancel_calls(a);
+    if (!a->begun) {
+        a->form->refuse(a->ctx, a->reply, e);
+    } else if (a->form->error(a->ctx, e, &a->out) == ST_OK) {
+        flush(a);
+        http_reply_end(a->reply);
+    } else {
+        http_reply_abort(a->reply);
+    }
+    destroy(a);
+}
+
+static void fail_with(struct answer *a, int status, const char *message)
+{
+    fail(a, &(struct answer_error){status, message, "", 0});
+}
+
+static void on_gone(void *ctx)
+{
+    struct answer *a = ctx;
+    cancel_calls(a);
+    http_reply_end(a->reply);
+    destroy(a);
+}
+
+/* ---- the end ---- */
+
+static enum status finish_whole(struct answer *a, const struct answer_whole *whole)
+{
+    TRY(a->form->body(a->ctx, whole, &a->out));
+    http_reply_send(a->reply, 200, "application/json", a->out.data, a->out.len);
+    return ST_OK;
+}
+
+static enum status finish_stream(struct answer *a, const struct answer_whole *whole)
+{
+    TRY(a->form->end(a->ctx, whole, &a->out));
+    flush(a);
+    http_reply_end(a->reply);
+    return ST_OK;
+}
+
+static void finish(struct answer *a)
+{
+    struct answer_choice *choices = calloc(a->n_choices, sizeof *choices);
+    if (!choices) {
+        fail_with(a, 503, "no memory for the choices");
+        return;
+    }
+    for (size_t i = 0; i < a->n_choices; i++)
+        choices[i] = a->text[i].of;
+    const struct answer_whole whole = {choices, a->n_choices, a->usage};
+    enum status st = a->stream ? finish_stream(a, &whole) : finish_whole(a, &whole);
+    free(choices);
+    if (st == ST_OK)
+        destroy(a);
+    else
+        fail_with(a, 500, status_text());
+}
+
+/* Shows what has come of all choices that have something new. */
+static void go_on(struct answer *a)
+{
+    size_t waiting = 0;
+    enum status st = ST_OK;
+    for (size_t i = 0; i < a->n_choices && st == ST_OK; i++) {
+        if (!a->paused && (a->begun || !a->stream))
+            st = answer_output_run(&a->text[i], &a->out);
+        waiting += a->text[i].waiting.len;
+    }
+    if (st != ST_OK) {
+        a->out.len = 0; /* its last event is not whole */
+        fail_with(a, 500, status_text());
+    } else if (!a->paused && a->n_ended == a->n_calls) {
+        finish(a);
+    } else if (waiting > MAX_WAITING) {
+        fail_with(a, 500, "the client reads too slowly");
+    } else if (a->begun) {
+        flush(a);
+    }
+}
+
+static void on_writable(void *ctx)
+{
+    struct answer *a = ctx;
+    a->paused = false;
+    go_on(a);
+}
+
+/* ---- events ---- */
+
+static enum status on_accepted(struct answer *a, struct prompt_call *p,
+                               const struct ingot_event *ev)
+{
+    if (p->accepted)
+        return ST_OK;
+    p->accepted = true;
+    a->prompt_tokens += ev->prompt_tokens;
+    if (++a->n_accepted < a->n_calls || !a->stream)
+        return ST_OK;
+    TRY(a->form->begin(a->ctx, &(struct answer_start){a->n_choices, a->prompt_tokens}, &a->out));
+    if (a->form->stream_type)
+        http_reply_begin(a->reply, 200, a->form->stream_type);
+    else
+        http_reply_begin_events(a->reply);
+    a->begun = true;
+    return ST_OK;
+}
+
+static enum status on_delta(struct answer *a, size_t first, const struct ingot_event *ev)
+{
+    if (ev->sample >= a->n_samples)
+        return ST_OK;
+    return text_buf_append(&a->text[first + ev->sample].waiting, ev->text, ev->n_text);
+}
+
+static enum status end_choice(struct answer_output *t, const struct ingot_sample_end *s)
+{
+    struct answer_end *end = &t->of.end;
+    end->finish = s->reason == INGOT_REASON_LENGTH ? ANSWER_LENGTH : ANSWER_STOP;
+    end->stop_id = s->stop_id;
+    end->completion_tokens = s->completion_tokens;
+    t->ended = true;
+    return text_buf_append(&end->stop, s->matched_stop, s->n_matched_stop);
+}
+
+static enum status on_finish(struct answer *a, size_t first, const struct ingot_event *ev)
+{
+    a->usage.prompt_tokens += ev->prompt_tokens;
+    a->usage.cached_tokens += ev->cached_tokens;
+    a->usage.completion_tokens += ev->completion_tokens;
+    if (ev->total_us > a->usage.total_us)
+        a->usage.total_us = ev->total_us;
+    if (ev->first_token_us > a->usage.first_token_us)
+        a->usage.first_token_us = ev->first_token_us;
+    a->n_ended++;
+    for (uint32_t i = 0; i < ev->n_samples; i++)
+        if (ev->samples[i].sample < a->n_samples)
+            TRY(end_choice(&a->text[first + ev->samples[i].sample], &ev->samples[i]));
+    return ST_OK;
+}
+
+/* The failure that the event is; status 0: none. */
+static struct answer_error failure_of(const struct answer *a, const struct ingot_event *ev)
+{
+    struct answer_error e = {0};
+    if (ev->kind == INGOT_EVENT_ERROR)
+        return answer_error_of(ev, upstream_is_ready(a->upstream));
+    for (uint32_t i = 0; ev->kind == INGOT_EVENT_FINISH && i < ev->n_samples && !e.status; i++)
+        e = answer_error_of_reason(ev->samples[i].reason);
+    return e;
+}
+
+static void on_event(struct upstream_call *call, const struct ingot_event *ev)
+{
+    struct prompt_call *p = (struct prompt_call *)call; /* its first member */
+    struct answer *a = p->answer;
+    size_t first = (size_t)(p - a->call) * a->n_samples;
+    const struct answer_error e = failure_of(a, ev);
+    enum status st = ST_OK;
+    if (e.status) {
+        fail(a, &e);
+        return;
+    }
+    if (ev->kind == INGOT_EVENT_ACCEPTED)
+        st = on_accepted(a, p, ev);
+    else if (ev->kind == INGOT_EVENT_FINISH)
+        st = on_finish(a, first, ev);
+    else
+        st = on_delta(a, first, ev);
+    if (st == ST_OK)
+        go_on(a);
+    else
+        fail_with(a, 500, status_text());
+}
+
+/* ---- start ---- */
+
+static enum status init(struct answer *a, const struct answer_request *q)
+{
+    const struct output_options parse = {.tools = OUTPUT_TOOLS_AUTO};
+    a->stream = q->stream;
+    a->n_calls = q->n_prompts;
+    a->n_samples = q->ask.n;
+    a->n_choices = a->n_calls * a->n_samples;
+    a->call = calloc(a->n_calls, sizeof *a->call);
+    a->text = calloc(a->n_choices, sizeof *a->text);
+    if (!a->call || !a->text)
+        FAIL(ST_NOMEM, "no memory for %zu choices", a->n_choices);
+    for (size_t i = 0; i < a->n_choices; i++) {
+        a->text[i] = (struct answer_output){.of = {.index = i, .end = {.stop_id = -1}},
+                                            .form = a->form,
+                                            .ctx = a->ctx,
+                                            .show = a->stream,
+                                            .collect = !a->stream || a->form->collect};
+        TRY(answer_output_init(&a->text[i], q->calls ? &parse : NULL));
+    }
+    return ST_OK;
+}
+
+static enum ingot_code send_calls(struct answer *a, struct answer_request *q)
+{
+    for (size_t i = 0; i < a->n_calls; i++) {
+        if (q->prompts) {
+            q->ask.text = q->prompts[i].text;
+            q->ask.n_text = q->prompts[i].n_text;
+            q->ask.ids = q->prompts[i].ids;
+            q->ask.n_ids = q->prompts[i].n_ids;
+        }
+        a->call[i] = (struct prompt_call){
+            .call = {.event = on_event, .log = http_reply_user(a->reply)}, .answer = a};
+        enum ingot_code code = upstream_generate(a->upstream, &a->call[i].call, &q->ask);
+        if (code != INGOT_OK)
+            return code;
+    }
+    return INGOT_OK;
+}
+
+void answer_start(struct upstream *u, struct http_reply *r, struct answer_request *q,
+                  const struct answer_form *form, void *ctx)
+{
+    struct answer *a = calloc(1, sizeof *a);
+    if (!a) {
+        form->refuse(ctx, r, &(struct answer_error){503, "no memory for an answer", "", 0});
+        if (form->release)
+            form->release(ctx);
+        return;
+    }
+    a->upstream = u;
+    a->reply = r;
+    a->form = form;
+    a->ctx = ctx;
+    if (init(a, q) != ST_OK) {
+        fail_with(a, 503, status_text());
+        return;
+    }
+    enum ingot_code code = send_calls(a, q);
+    if (code != INGOT_OK) {
+        const struct ingot_event ev = {.code = code, .detail = ingot_last_error()};
+        const struct answer_error e = answer_error_of(&ev, upstream_is_ready(u));
+        fail(a, &e);
+        return;
+    }
+    http_reply_watch(r, &(struct http_watch){a, on_gone, on_writable});
+}

@@ -1,0 +1,60 @@
+/* Fields of a request that several APIs have under one name and with one meaning: sampling, stops, limits, and the
+ * variables of the chat template.  The readers of the APIs' JSON call it for the names that are not their own. */
+#ifndef CLIENT_GATEWAY_REQUEST_FIELDS_H
+#define CLIENT_GATEWAY_REQUEST_FIELDS_H
+
+#include "client/gateway/answer_request.h"
+#include "common/json/json_read.h"
+#include "common/json/json_write.h"
+
+/* Reads the value when key is the name of such a field; else *known is false.  null is not read here. */
+MUST_CHECK enum status request_field_read(struct answer_request *q, struct json_span key,
+                                          struct json_cursor *c, bool *known);
+/* The same for the field of that name, which must be one: an API calls it otherwise. */
+MUST_CHECK enum status request_field_read_as(struct answer_request *q, const char *name,
+                                             struct json_cursor *c);
+
+MUST_CHECK enum status request_read_u32(struct json_cursor *c, uint32_t lo, uint32_t hi,
+                                        uint32_t *out);
+/* A boolean of which one value is supported. */
+MUST_CHECK enum status request_only_bool(struct json_cursor *c, bool wanted);
+
+/* A failure of the value before which `whole` is: something is missing in it. */
+MUST_CHECK enum status request_fail_at(struct json_cursor *c, const struct json_cursor *whole,
+                                       const char *text);
+/* Passes a member on as it came; its value is next. */
+MUST_CHECK enum status request_pass_member(struct json_writer *w, struct json_span key,
+                                           struct json_cursor *c);
+
+/* ---- messages ---- */
+
+/* Turns that are added one by one; request_turns_end gives them to the request, request_turns_free forgets them. */
+struct request_turns {
+    struct ingot_turn *turn;
+    size_t n;
+};
+
+/* json: the whole message; it is emptied.  c: for failures. */
+MUST_CHECK enum status request_turns_add(struct request_turns *t, struct answer_request *q,
+                                         struct json_cursor *c, struct text_buf *json);
+MUST_CHECK enum status request_turns_end(struct request_turns *t, struct answer_request *q);
+void request_turns_free(struct request_turns *t);
+
+/* ---- variables of the chat template ---- */
+
+enum request_thinking { THINKING_UNSET, THINKING_OFF, THINKING_ON };
+
+struct request_variables {
+    struct json_span given;         /* an object, or n 0: chat_template_kwargs */
+    struct json_span effort;        /* as it is written, or n 0: reasoning_effort */
+    enum request_thinking thinking; /* enable_thinking */
+};
+
+/* Reads a value of chat_template_kwargs or reasoning_effort. */
+MUST_CHECK enum status request_read_given(struct request_variables *v, struct json_cursor *c);
+MUST_CHECK enum status request_read_effort(struct request_variables *v, struct json_cursor *c);
+/* Sets the request's variables, when there are any; those that are given win. */
+MUST_CHECK enum status request_set_variables(struct answer_request *q,
+                                             const struct request_variables *v);
+
+#endif

@@ -1,0 +1,56 @@
+/* What a step costs a worker group: a linear model of its time, learned from measured steps.
+ *
+ *     t = c0 + c1 decodes + c2 prompt tokens + c3 context of decodes + c4 context of prompt tokens
+ *
+ * in us; contexts are sums over tokens of the positions that each attends to.  A Kalman filter
+ * (Kalman 1960) follows the coefficients: each has a relative random walk of 1 % a step and each
+ * measurement a relative error of 10 %, so that in the usual case the last ten or so steps count.
+ * Directions in which the steps do not differ keep their first split until they do.  An error of
+ * more than three times the usual one counts as three times: one step that another process delayed
+ * moves little, a lasting change is followed within some tens of steps.
+ *
+ * Plain arithmetic in double without calls but sqrt: one build gives the same numbers in a replay.
+ * Part of the scheduler's state; one thread. */
+#ifndef COORDINATOR_SCHED_COST_H
+#define COORDINATOR_SCHED_COST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { COST_TERMS = 5 };
+
+struct cost_load { /* what a step computes */
+    uint32_t n_decodes, n_prompt;
+    uint64_t decode_ctx, prompt_ctx;
+};
+
+struct cost_model {
+    double c[COST_TERMS], p[COST_TERMS][COST_TERMS]; /* estimate and its covariance */
+    double error;                                    /* usual relative error of a prediction */
+    uint64_t n;                                      /* steps learned from */
+};
+
+void cost_init(struct cost_model *m);
+
+static inline bool cost_known(const struct cost_model *m)
+{
+    return m->n > 0;
+}
+
+void cost_add_decode(struct cost_load *l, uint32_t pos);
+void cost_add_prompt(struct cost_load *l, uint32_t pos, uint32_t n);
+
+/* Predicted time of a step in us, >= 0; 0 while nothing is known. */
+double cost_of(const struct cost_model *m, const struct cost_load *l);
+/* What n prompt tokens from position pos on add to it. */
+double cost_of_prompt(const struct cost_model *m, uint32_t pos, uint32_t n);
+/* The most prompt tokens from position pos on that add at most us; at most `most`. */
+uint32_t cost_fit(const struct cost_model *m, uint32_t pos, double us, uint32_t most);
+/* Time of a step of prompts alone whose share of c0 in a token is at most `loss` of c2 more than in
+ * a step of `most` tokens. */
+double cost_short_step(const struct cost_model *m, uint32_t most, double loss);
+
+/* A step took that long; 0 is no measurement. */
+void cost_learn(struct cost_model *m, const struct cost_load *l, uint64_t us);
+
+#endif

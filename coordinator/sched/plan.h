@@ -1,0 +1,53 @@
+/* The plan being made: what plan.c, plan_tokens.c and plan_time.c share. */
+#ifndef COORDINATOR_SCHED_PLAN_H
+#define COORDINATOR_SCHED_PLAN_H
+
+#include "coordinator/sched/internal.h"
+
+struct draft {
+    struct sched *s;
+    struct step_plan *p;
+    struct flight *f;
+    struct fx_list *out;
+    uint32_t n_hit_blocks; /* cached blocks given to opens so far */
+    bool preempted;        /* somebody had to go: nobody is let in */
+    bool blocks_short;     /* so, or a share was cut to the blocks there are */
+    bool paused;           /* by this plan: moved_step tells which */
+};
+
+static inline bool planned(const struct draft *d, const struct seq *q)
+{
+    return q->last_step == d->p->step_id;
+}
+
+static inline uint32_t budget_left(const struct draft *d)
+{
+    return d->s->cfg.max_step_tokens - d->p->n_tokens;
+}
+
+/* --- plan.c --- */
+
+/* Blocks that q still needs for its known tokens and one more. */
+uint32_t plan_demand(const struct sched *s, const struct seq *q);
+/* demand of all that run */
+uint64_t plan_demand_running(const struct sched *s);
+/* Do q's known tokens and one more fit beside what the running sequences need?  n_hits: cached
+ * blocks that it begins with, written to the table that seq_start will give it.  Needs a free row. */
+bool plan_fits(const struct draft *d, const struct seq *q, uint64_t demand, uint32_t *n_hits);
+/* Opens waiting sequence i, which fits; a share of at least one token must follow. */
+void plan_open(struct draft *d, int32_t i, uint32_t n_hits);
+/* Gives running sequence i its next n tokens, or fewer where blocks are short.  When not even one
+ * fits, others are preempted, or i itself when it is the one to go. */
+void plan_continue(struct draft *d, int32_t i, uint32_t n, bool opening);
+/* A sample waits while a sibling computes the prompt blocks that it will share. */
+bool plan_sibling_computes(const struct sched *s, const struct seq *q);
+/* Running sequence i returns to the queue. */
+void plan_stop(struct draft *d, int32_t i);
+
+/* --- plan_tokens.c, plan_time.c: the prompts of the step; decodes are planned already --- */
+void plan_prompts_by_tokens(struct draft *d);
+void plan_prompts_by_time(struct draft *d);
+/* plan_time.c: pauses sequences whose turn is over for those that wait; before all else */
+void plan_turns(struct draft *d);
+
+#endif
