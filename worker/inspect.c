@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/formats/generation.h"
 #include "worker/rank_plan.h"
 
 struct one_rank {
@@ -15,6 +16,7 @@ struct report {
     const char *path;
     struct loader *ld;
     const struct model_config *mc;
+    struct generation_defaults generation;
     int world;
     struct host_taken base; /* of this process, without MPI */
     struct one_rank *rank;  /* [world] */
@@ -39,6 +41,27 @@ static int32_t n_windowed(const struct model_config *mc)
 }
 
 /* ---- text ---- */
+
+/* The sampling of requests that do not set it. */
+static void text_sampling(FILE *f, const struct generation_defaults *d)
+{
+    const struct {
+        const char *name;
+        bool has;
+        double value;
+    } rows[] = {{"temperature", d->has_temperature, (double)d->temperature},
+                {"top_p", d->has_top_p, (double)d->top_p},
+                {"top_k", d->has_top_k, d->top_k},
+                {"min_p", d->has_min_p, (double)d->min_p},
+                {"repetition_penalty", d->has_repetition_penalty, (double)d->repetition_penalty},
+                {"max_new_tokens", d->max_new > 0, d->max_new}};
+    int n = 0;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rows[i].has)
+            fprintf(f, "%s %s %g", n++ ? "," : "sampling      ", rows[i].name, rows[i].value);
+    if (n)
+        fprintf(f, " (generation_config.json)\n");
+}
 
 static void text_config(FILE *f, const struct report *r)
 {
@@ -84,6 +107,7 @@ static void text_config(FILE *f, const struct report *r)
     for (int32_t i = 0; i < mc->n_eos; i++)
         fprintf(f, " %d", mc->eos_id[i]);
     fprintf(f, "%s\n", mc->n_eos ? "" : " no token");
+    text_sampling(f, &r->generation);
 }
 
 static void text_tensors(FILE *f, const struct report *r)
@@ -201,6 +225,25 @@ static cJSON *json_config(const struct report *r)
     return o;
 }
 
+/* Those that are set. */
+static cJSON *json_sampling(const struct generation_defaults *d)
+{
+    cJSON *o = cJSON_CreateObject();
+    if (d->has_temperature)
+        cJSON_AddNumberToObject(o, "temperature", (double)d->temperature);
+    if (d->has_top_p)
+        cJSON_AddNumberToObject(o, "top_p", (double)d->top_p);
+    if (d->has_top_k)
+        cJSON_AddNumberToObject(o, "top_k", d->top_k);
+    if (d->has_min_p)
+        cJSON_AddNumberToObject(o, "min_p", (double)d->min_p);
+    if (d->has_repetition_penalty)
+        cJSON_AddNumberToObject(o, "repetition_penalty", (double)d->repetition_penalty);
+    if (d->max_new)
+        cJSON_AddNumberToObject(o, "max_new_tokens", d->max_new);
+    return o;
+}
+
 static cJSON *json_tensors(const struct report *r)
 {
     cJSON *list = cJSON_CreateArray();
@@ -286,6 +329,7 @@ static enum status write_json(FILE *f, const struct report *r)
     cJSON_AddNumberToObject(root, "weights", (double)r->n_weights);
     cJSON_AddNumberToObject(root, "bytes", (double)r->n_bytes);
     cJSON_AddItemToObject(root, "config", json_config(r));
+    cJSON_AddItemToObject(root, "sampling", json_sampling(&r->generation));
     cJSON_AddItemToObject(root, "tensors", json_tensors(r));
     cJSON_AddItemToObject(root, "plan", json_step(r));
     cJSON_AddItemToObject(root, "ranks", json_ranks(r));
@@ -377,7 +421,9 @@ enum status inspect_model(FILE *out, const struct worker_options *opt, struct ba
         .path = opt->shared.model, .world = (int)opt->shared.tp, .base = host_taken()};
     TRY(loader_open(&r.ld, opt->shared.model));
     r.mc = loader_config(r.ld);
-    enum status st = report_on(&r, out, opt, be);
+    enum status st = generation_load(&r.generation, opt->shared.model);
+    if (st == ST_OK)
+        st = report_on(&r, out, opt, be);
     for (int i = 0; r.rank && i < r.world; i++)
         rank_plan_fini(&r.rank[i].plan);
     free(r.rank);

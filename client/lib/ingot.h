@@ -144,6 +144,7 @@ struct ingot_request {
     int64_t clock_s; /* seconds since 1970 UTC */
     int32_t zone_s;  /* seconds east of UTC */
 
+    /* NaN, and INGOT_TOP_K_UNSET: as the server's model recommends, else the protocol's default */
     float temperature; /* 0 = greedy */
     float top_p, min_p;
     uint32_t top_k; /* 0 = off */
@@ -175,6 +176,8 @@ struct ingot_request {
         *client_digest; /* at most 64 bytes: requests with others are different; NULL: none */
     size_t n_client_digest;
 };
+
+#define INGOT_TOP_K_UNSET UINT32_MAX
 
 struct ingot_request ingot_request_default(void);
 

@@ -39,7 +39,7 @@ FOLDERS = {
     "backends/cpu": "common backends",
     "backends/cuda": "common backends",
     "collectives": "common backends backends/cuda",
-    "worker": "common common/digest common/wire collectives worker/load worker/model worker/sample worker/step",
+    "worker": "common common/digest common/formats common/wire collectives worker/load worker/model worker/sample worker/step",
     "worker/engine": "common worker/model",
     "worker/load": "common common/formats backends",
     "worker/model": "common common/formats backends collectives worker/load",
