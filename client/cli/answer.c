@@ -240,7 +240,7 @@ static int attach_again(struct answer *a)
 
 static int send_request(struct answer *a)
 {
-    enum ingot_code code = ingot_generate(a->c, &a->r, a->id);
+    enum ingot_code code = ingot_generate(a->c, &a->r, a->r.request_id == a->id ? NULL : a->id);
     a->r.request_id = a->id;
     if (code == INGOT_OK)
         return -1;
