@@ -173,9 +173,9 @@ static const struct shared_row table[] = {
               "clients, a gateway for example, may speak for every tenant."},
      .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "client-grace-ms", ROW(client_grace_ms, OPT_INT), .arg = "MS",
-      .def = "300", .min = 0, .max = 3600000,
+      .def = "3000", .min = 0, .max = 3600000,
       .help = "How long a request goes on when its client is gone, so that the client can attach "
-              "to it again."},
+              "to it again; ZeroMQ takes up to a second to connect again."},
      .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "slow-client-ms", ROW(slow_client_ms, OPT_INT), .arg = "MS",
       .def = "30000", .min = 100, .max = 3600000,

@@ -310,8 +310,9 @@ struct ingot_event {
  * with a loop of their own; ingot_ping waits. */
 enum ingot_code ingot_probe(struct ingot_client *c);
 
-/* The next event of any request.  INGOT_TIMEOUT: none within timeout_ms.  INGOT_PEER: the server
- * has been silent for longer than its heartbeats allow. */
+/* The next event of any request.  INGOT_TIMEOUT: none within timeout_ms.  INGOT_PEER: the connection
+ * has ended, or the server has been silent for longer than its heartbeats allow, while this process
+ * listened; all that had come before was given.  Call ingot_reconnect then. */
 enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms);
 
 /* A descriptor that becomes readable when ingot_next may have an event.  It is edge-triggered, like

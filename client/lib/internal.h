@@ -14,6 +14,9 @@ enum { MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES };
 
 struct ingot_client {
     void *ctx, *sock;
+    void *link_ends; /* tells when the connection has ended */
+    bool open;       /* the server has said Welcome */
+    bool broken;     /* the connection has ended since */
     struct wire_mem rx, tx;
     zmq_msg_t frame; /* what the last event or reply points into */
     bool has_frame;
@@ -24,8 +27,8 @@ struct ingot_client {
     struct tenant tenant;
     struct secret secret;
     uint32_t heartbeat_ms;
-    uint64_t heard_us;
-    uint32_t n_running; /* requests without their terminal event */
+    uint64_t heard_us, looked_us; /* when something was received, and looked for, last */
+    uint32_t n_running;           /* requests without their terminal event */
     uint64_t next_id;
     struct ingot_sample_end ends[MAX_ENDS]; /* of the last event, like sampling */
     struct ingot_sampling sampling;

@@ -70,7 +70,7 @@ static enum status set_options(void *sock, const char *endpoint, const struct so
     if (zmq_setsockopt(sock, ZMQ_MAXMSGSIZE, &max64, sizeof max64) != 0)
         FAIL(ST_IO, "cannot set the largest message: %s", zmq_strerror(errno));
     TRY(set_int(sock, ZMQ_HANDSHAKE_IVL, 5000));
-    TRY(set_int(sock, ZMQ_HEARTBEAT_IVL, beat));
+    TRY(set_int(sock, ZMQ_HEARTBEAT_IVL, cfg->no_heartbeat ? 0 : beat));
     TRY(set_int(sock, ZMQ_HEARTBEAT_TIMEOUT, 3 * beat));
     TRY(set_int(sock, ZMQ_HEARTBEAT_TTL, 3 * beat));
     TRY(set_int(sock, ZMQ_LINGER, (int)cfg->linger_ms));

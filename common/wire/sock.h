@@ -15,6 +15,7 @@ enum { DEFAULT_MAX_MESSAGE = 16 << 20 }; /* bytes */
 struct sock_config {
     size_t max_message;    /* bytes; greater ones end their connection; 0 = DEFAULT_MAX_MESSAGE */
     uint32_t heartbeat_ms; /* ZMTP ping interval; a peer silent for three is dropped; 0 = 1000 */
+    bool no_heartbeat;     /* sends none; it answers those of its peer */
     int high_water;        /* messages queued per peer; 0 = 1000 */
     uint32_t linger_ms;    /* how long close waits to send what is queued */
 };
