@@ -130,23 +130,20 @@ class Client:
     def _pump(self, done: Any, timeout: Optional[float] = None) -> None:
         """Receives until done(); without a timeout only a server that is silent ends the wait."""
         end = time.monotonic() + timeout if timeout is not None else None
-        poller = zmq.Poller()
-        registered = None
         while not done():
-            if self._sock is None:
+            sock: Any = self._sock  # another one after a new connection
+            if sock is None:
                 raise IngotError("the client is closed")
-            if registered is not self._sock:
-                poller = zmq.Poller()
-                poller.register(self._sock, zmq.POLLIN)
-                poller.register(self._monitor, zmq.POLLIN)
-                registered = self._sock
+            poller = zmq.Poller()
+            poller.register(sock, zmq.POLLIN)
+            poller.register(self._monitor, zmq.POLLIN)
             now = time.monotonic()
             if end is not None and now >= end:
                 raise NoAnswer(f"no reply within {timeout:g} s")
             step = _STEP_S if end is None else min(_STEP_S, end - now)
             ready = dict(poller.poll(max(1, int(step * 1000))))
-            if self._sock in ready:
-                self._take(self._sock.recv())
+            if sock in ready:
+                self._take(sock.recv())
             elif self._monitor in ready or (self._session.waits() and
                                             time.monotonic() - self._heard > self._session.silence_s()):
                 self.reconnect()
@@ -255,7 +252,7 @@ class Client:
 def stats_of(m: Any) -> Dict[str, Any]:
     """As a dict with the field's names; 64-bit numbers are numbers, bytes hexadecimal."""
     def plain(m: Any) -> Dict[str, Any]:
-        out = {}
+        out: Dict[str, Any] = {}
         for f in m.DESCRIPTOR.fields:
             v = getattr(m, f.name)
             repeated = not isinstance(v, (int, float, str, bytes, bool)) and hasattr(v, "__len__")
