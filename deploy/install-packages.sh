@@ -27,7 +27,7 @@ if ! command -v apt-get >/dev/null; then
 This script knows apt only.  Install, by the names of your system:
   a C11 compiler, CMake >= 3.20, pkg-config, Open MPI (or any MPI), ZeroMQ >= 4.2, protobuf-c with protoc-c,
   cJSON, PCRE2, utf8proc, OpenSSL >= 1.1.1, libevent >= 2.1 (with its OpenSSL part), libedit (line editing in the
-  chat, optional), libcurl >= 7.68 (`ingot pull`, optional); for the tests Criterion.
+  chat, optional), libcurl >= 7.68 (ingot pull, optional); for the tests Criterion.
 On macOS: brew install cmake pkg-config open-mpi zeromq protobuf-c cjson pcre2 utf8proc openssl libevent libedit curl criterion
 TXT
   exit 1

@@ -56,7 +56,7 @@ lacking() {
   for name in cmake cc c++ pkg-config protoc protoc-c mpirun clang xz python3; do
     command -v "$name" >/dev/null || printf ' %s' "$name"
   done
-  for name in criterion libcrypto libssl libevent_openssl libzmq libprotobuf-c libcjson libpcre2-8 libutf8proc; do
+  for name in criterion libcrypto libcurl libssl libevent_openssl libzmq libprotobuf-c libcjson libpcre2-8 libutf8proc; do
     pkg-config --exists "$name" 2>/dev/null || printf ' %s' "$name"
   done
   echo 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n) { return n && *p > 126; }' |

@@ -66,6 +66,9 @@ def bash_knows_commands_options_and_choices():
     assert complete("ingot-worker", "--bac") == ["--backend"]
     assert complete("ingot", "quantize", "--typ") == ["--type"]
     assert complete("ingot", "nonsense", "--x") == []
+    assert complete("ingot", "serve", "--pack-cache", "a") == [] == complete("ingot", "serve", "/us")  # files, by readline
+    if shutil.which("shellcheck"):
+        subprocess.run(["shellcheck", "-s", "bash", BASH], check=True)
 
 
 @tap.case
