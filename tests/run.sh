@@ -78,9 +78,25 @@ make_venv() {
     cp tests/requirements.txt build/venv/ && cp "$wanted" build/venv/
 }
 
+# Prometheus and promtool from Debian's package, unpacked and not installed: an installed one starts a service.
+get_prometheus() {
+  local dir=$PWD/build/prometheus
+  command -v promtool >/dev/null && return
+  if [ ! -x "$dir/usr/bin/promtool" ]; then
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    (cd "$dir" && apt-get download -q prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb) >build/prometheus.log 2>&1 ||
+      return 0 # its tests say that they need it
+  fi
+  export PATH=$PATH:$dir/usr/bin
+}
+
 set_up() {
   local missing
-  if [ -n "$packages" ] && command -v apt-get >/dev/null; then ./deploy/install-packages.sh --tests || exit 2; fi
+  if [ -n "$packages" ] && command -v apt-get >/dev/null; then
+    ./deploy/install-packages.sh --tests || exit 2
+    get_prometheus
+  fi
   missing=$(lacking)
   if [ -n "$missing" ]; then
     echo "tests/run.sh: missing:$missing (./deploy/install-packages.sh --tests installs what is needed)" >&2
