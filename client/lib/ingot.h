@@ -101,7 +101,8 @@ struct ingot_server {
     struct ingot_model model;
 };
 
-/* The server's side of Hello; valid as long as the client. */
+/* The server's side of Hello; valid as long as the client.  The model's sizes are 0 until a worker group has
+ * connected; the events after ingot_probe bring them up to date. */
 const struct ingot_server *ingot_server(const struct ingot_client *c);
 
 /* ---- requests ---- */

@@ -240,6 +240,11 @@ enum ingot_code ingot_probe(struct ingot_client *c)
     struct client_msg m = {.type = MSG_PING};
     client_make_id(c, c->probe);
     m.u.simple = (struct msg_simple){c->probe, 0};
+    enum status st = client_send(c, &m);
+    if (st != ST_OK || c->server.model.max_ctx)
+        return (enum ingot_code)st;
+    m.type =
+        MSG_MODELS; /* a worker group may have come since Welcome, and with it the model's sizes */
     return (enum ingot_code)client_send(c, &m);
 }
 
@@ -385,9 +390,11 @@ static enum status next_event(struct ingot_client *c, struct ingot_event *ev, ui
         return ST_OK;
     }
     uint64_t deadline = clock_us() + 1000U * (uint64_t)timeout_ms;
-    do
+    do {
         TRY(client_receive(c, &m, c->n_running > 0, deadline));
-    while (!client_is_event(c, &m));
+        if (m.type == MSG_MODEL_LIST && m.u.model_list.n_models)
+            client_take_model(c, &m.u.model_list.models[0]);
+    } while (!client_is_event(c, &m));
     fill_event(c, ev, &m);
     return ST_OK;
 }

@@ -408,6 +408,8 @@ def the_coordinator_may_come_later_and_go():
             c.group()
             g.wait_ready()
             assert ask(CHAT, port=g.port, messages=STORY, max_tokens=1)[0] == 200
+            # it connected before the worker group, from which the coordinator has the model's sizes
+            tap.wait_for(lambda: json.loads(g.get("/v1/models").body)["data"][0]["max_model_len"] == 1024, "the context's size")
             g.process.send_signal(signal.SIGTERM)
             assert g.process.wait(PATIENCE) == 0
 
