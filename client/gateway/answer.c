@@ -95,7 +95,8 @@ static void fail_with(struct answer *a, int status, const char *message)
 static void on_gone(void *ctx)
 {
     struct answer *a = ctx;
-    cancel_calls(a);
+    for (size_t i = 0; i < a->n_calls; i++)
+        upstream_abandon(a->upstream, &a->call[i].call);
     http_reply_end(a->reply);
     destroy(a);
 }
@@ -350,7 +351,7 @@ static enum ingot_code send_calls(struct answer *a, struct answer_request *q)
             q->ask.n_ids = q->prompts[i].n_ids;
         }
         a->call[i] = (struct prompt_call){
-            .call = {.event = on_event, .log = http_reply_user(a->reply)}, .answer = a};
+            .call = {.event = on_event, .log = http_reply_user(a->reply), .part = i}, .answer = a};
         enum ingot_code code = upstream_generate(a->upstream, &a->call[i].call, &q->ask);
         if (code != INGOT_OK)
             return code;

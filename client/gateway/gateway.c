@@ -1,5 +1,6 @@
 #include "client/gateway/gateway.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "client/gateway/anthropic_form.h"
@@ -136,17 +137,23 @@ static bool is_open(const struct gateway *g, const struct route *t)
 bool gateway_wants_body(void *ctx, const struct http_request *head)
 {
     struct gateway *g = ctx;
+    struct caller caller;
     const struct route *t = route_of(head);
-    return t && t->method == method_of(head) && (is_open(g, t) || api_keys_allow(&g->keys, head));
+    return t && t->method == method_of(head) &&
+           (is_open(g, t) || api_keys_caller(g->keys, head, &caller));
 }
 
 static void serve(struct gateway *g, const struct http_request *q, struct http_reply *r)
 {
     const struct route *found = route_of(q);
     struct request_log *log = http_reply_user(r);
+    struct caller caller;
+    bool known = api_keys_caller(g->keys, q, &caller);
     if (found)
         log->route = found->path;
-    if (!(found && is_open(g, found)) && !api_keys_allow(&g->keys, q)) {
+    if (known)
+        snprintf(log->key_id, sizeof log->key_id, "%s", caller.id);
+    if (!(found && is_open(g, found)) && !known) {
         http_reply_header(r, "WWW-Authenticate", "Bearer");
         http_reply_error(r, 401, "the API key is missing or wrong");
     } else if (!found) {

@@ -36,7 +36,7 @@ static void serve(struct gateway *g, enum ollama_call call, const struct http_re
     if (!s)
         return;
     enum status st = ollama_request_read(&q, call, http->body, http->n_body, param);
-    const char *model = admission_check(g, s, &q.of, st, param, r);
+    const char *model = admission_check(g, s, &q.of, st, param, http, r);
     if (model && q.num_ctx > s->model.max_ctx) {
         snprintf(message, sizeof message, "options.num_ctx: the context has %u tokens",
                  s->model.max_ctx);

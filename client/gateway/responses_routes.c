@@ -22,7 +22,7 @@ void responses_serve(struct gateway *g, const struct http_request *http, struct 
     if (!s)
         return;
     enum status st = responses_request_read(&q, http->body, http->n_body, param);
-    const char *model = admission_check(g, s, &q.of, st, param, r);
+    const char *model = admission_check(g, s, &q.of, st, param, http, r);
     if (model)
         start(g, &q, model, r);
     responses_request_free(&q);

@@ -388,7 +388,7 @@ def readable(client):
 def the_coordinator_may_come_later_and_go():
     with Parts(DEMO) as c:
         endpoint = c.endpoint
-        with Gateway("--connect", "ipc:///nonexistent/clients", "--connect", endpoint) as g:
+        with Gateway("--connect", "ipc:///nonexistent/clients", "--connect", endpoint, "--resume-grace-ms", "200") as g:
             g.wait_ready()
             with c.held(), g.connect() as waiting:
                 waiting.request(CHAT, method="POST", body=json.dumps({"messages": STORY, "stream": True}).encode())
