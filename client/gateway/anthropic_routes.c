@@ -104,6 +104,8 @@ void anthropic_serve_model(struct gateway *g, const struct http_request *q, stru
     struct json_writer w = {.out = &body};
     if (!s)
         return;
+    if (!*asked)
+        asked = "/"; /* that no model is called */
     const char *name = admission_model(g, s, asked, r);
     if (!name)
         return;

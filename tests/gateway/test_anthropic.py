@@ -228,6 +228,7 @@ def models_for_its_clients():
     (m,) = a["data"]
     assert m["type"] == "model" and m["id"] == m["display_name"] == "demo-model" and m["created_at"].endswith("Z")
     assert ours.get("/v1/models/demo-model") == (200, m)
+    assert ours.get("/v1/models/")[0] == 404
     status, a = ours.get("/v1/models/other")
     assert status == 404 and a["error"]["type"] == "not_found_error" and a["type"] == "error"
     assert api.get("/v1/models")[1]["object"] == "list"
