@@ -143,7 +143,7 @@ Test(sched_time, prompts_end_within_their_bounds)
     }
 }
 
-/* Whoever sends short prompts all the time does not stop a long one. */
+/* A permanent load of short prompts does not stop a long one. */
 Test(sched_time, a_long_prompt_ends_under_load)
 {
     decode(timed(), 2);

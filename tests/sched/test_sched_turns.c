@@ -101,7 +101,7 @@ Test(sched_turns, cancelled_turns_are_given_back)
         submit_of(id, 2, 0, 2);
     submit_of(25, 1, 0, 2);
     cr_assert_eq(order_of_starts(ids), 6u);
-    cr_assert(ids[5] != 25, "it waits behind turns that nobody takes");
+    cr_assert(ids[5] != 25, "it waits behind turns of cancelled requests");
 }
 
 /* A newcomer's first token does not wait for the longest answer, and each turn has its tokens. */
