@@ -115,6 +115,7 @@ static const struct {
     {"post_attention_layernorm.weight", "ffn_norm.weight"}, /* of Gemma another, see rename */
     {"pre_feedforward_layernorm.weight", "ffn_norm.weight"},
     {"post_feedforward_layernorm.weight", "post_ffw_norm.weight"},
+    {"post_mlp_layernorm.weight", "post_ffw_norm.weight"},
     {"self_attn.qkv_proj.", "attn_qkv."},
     {"mlp.gate_up_proj.", "ffn_up."},
     {"self_attn.q_proj.", "attn_q."},
@@ -145,8 +146,8 @@ static void rename_tensor(char *out, size_t size, const struct model_config *mc,
         snprintf(layer, sizeof layer, "blk.%d.", i);
         name += end;
     }
-    if (mc->arch->tensor[TN_POST_ATTN_NORM].name &&
-        strcmp(name, "post_attention_layernorm.weight") == 0) {
+    const char *post = mc->arch->tensor[TN_POST_ATTN_NORM].name;
+    if (post && strcmp(name, post + strlen("model.layers.#.")) == 0) {
         snprintf(out, size, "%spost_attention_norm.weight", layer);
         return;
     }
@@ -245,7 +246,8 @@ static void copy_tensor(struct writer *w, const struct stored_tensor *t)
         put_norm(w, name, t);
         return;
     }
-    bool neighbours = strcmp(w->arch, "llama") == 0 || strcmp(w->arch, "mistral3") == 0;
+    bool neighbours = strcmp(w->arch, "llama") == 0 || strcmp(w->arch, "mistral3") == 0 ||
+                      strcmp(w->arch, "smollm3") == 0 || strcmp(w->arch, "granite") == 0;
     if (neighbours && (q || k))
         data = reorder(t, q ? w->mc->n_q : w->mc->n_kv);
     put_tensor(w, name, type_of(t->dtype), t->n_dims, t->shape, data ? data : t->data, t->n_bytes);
@@ -341,8 +343,14 @@ static void put_keys(struct writer *w)
     }
     if (mc->window)
         key_u32(w, "*.attention.sliding_window", mc->window);
-    if (mc->arch->local_rope)
-        key_u32(w, "*.attention.sliding_window_pattern", 3);
+    if (mc->arch->window == WINDOW_PATTERN && mc->window)
+        key_u32(w, "*.attention.sliding_window_pattern", mc->arch->local_rope ? 3 : 2);
+    if (mc->arch->multipliers) {
+        key_f32(w, "*.attention.scale", mc->attn_scale);
+        key_f32(w, "*.embedding_scale", mc->embed_scale);
+        key_f32(w, "*.residual_scale", mc->residual_scale);
+        key_f32(w, "*.logit_scale", 1 / mc->logit_scale);
+    }
     if (mc->attn_cap > 0)
         key_f32(w, "*.attn_logit_softcapping", mc->attn_cap);
     if (mc->logit_cap > 0)
