@@ -114,9 +114,10 @@ static enum status read_nope(struct model_config *mc, const cJSON *root)
 {
     const cJSON *list = json_member(root, "no_rope_layers"), *item;
     int32_t interval = 4, i = 0;
-    if (mc->arch->nope == NOPE_FULL)
-        for (i = 0; mc->window && i < mc->n_layers; i++)
-            mc->nope[i] = !mc->windowed[i];
+    bool none = cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "sliding_window"));
+    for (i = 0; mc->arch->nope == NOPE_FULL && !none && i < mc->n_layers; i++)
+        mc->nope[i] = !mc->windowed[i];
+    i = 0;
     if (mc->arch->nope != NOPE_LISTED)
         return ST_OK;
     TRY(json_i32(root, "no_rope_layer_interval", 1, 1 << 20, &interval));
@@ -155,6 +156,8 @@ static enum status read_scales(struct model_config *mc, const cJSON *root)
         mc->logit_cap = a->default_logit_cap;
     if (a->default_attn_cap > 0) /* elsewhere transformers reads it without effect */
         TRY(json_double(root, "attn_logit_softcapping", 1e-3, 1e6, &mc->attn_cap));
+    if (mc->wrapped) /* nor does the multi-modal class cap its logits */
+        return ST_OK;
     return json_double(root, "final_logit_softcapping", 1e-3, 1e6, &mc->logit_cap);
 }
 

@@ -308,6 +308,9 @@ Test(config, smollm3_granite_glm4_exaone4)
                                     "\"sliding_attention\",\"full_attention\","
                                     "\"sliding_attention\",\"full_attention\"]}");
     cr_assert(windows(&mc) == 5 && without_rope(&mc) == 10);
+    mc = good("Exaone4ForCausalLM", "{\"layer_types\":[\"full_attention\",\"full_attention\","
+                                    "\"full_attention\",\"full_attention\"]}");
+    cr_assert(windows(&mc) == 0 && without_rope(&mc) == 15, "a window is said, no layer has it");
     mc = good("Exaone4ForCausalLM", "{\"sliding_window\":null}");
     cr_assert(windows(&mc) == 0 && without_rope(&mc) == 0);
 }
@@ -330,6 +333,8 @@ Test(config, text_part_of_a_multi_modal_model)
     must(parse_text(&mc, WRAPPED("", "")), "wrapped");
     cr_assert(mc.wrapped && mc.hidden == 64 && mc.n_eos == 2 && mc.dtype == DT_BF16 && mc.tied);
     cr_assert_str_eq(mc.arch->name, GEMMA3);
+    must(parse_text(&mc, WRAPPED("", ",\"final_logit_softcapping\":2")), "a cap without effect");
+    cr_assert_eq(mc.logit_cap, 0);
     static const struct {
         const char *text;
         enum status st;
