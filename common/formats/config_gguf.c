@@ -140,6 +140,13 @@ static const struct gguf_arch {
     {{.name = "granite", .model_type = "granite", .tensor = gguf_tensors, .multipliers = true},
      true,
      true},
+    {{.name = "granitemoe",
+      .model_type = "granitemoe",
+      .tensor = gguf_tensors,
+      .multipliers = true,
+      .experts = EXPERTS_MIXTRAL},
+     true,
+     true},
     {{.name = "glm4", .model_type = "glm4", .tensor = gguf_glm4_tensors}, true, true},
     {{.name = "exaone4",
       .model_type = "exaone4",
@@ -273,7 +280,8 @@ static enum status read_arch(struct model_config *mc, struct meta *m)
     if (!m->row)
         FAIL(ST_UNSUPPORTED,
              "gguf: the architecture \"%s\" is not supported (llama, mistral3, qwen2, qwen3, "
-             "qwen3moe, gemma2, gemma3, phi3, smollm3, granite, glm4 and exaone4 are)",
+             "qwen3moe, gemma2, gemma3, phi3, smollm3, granite, granitemoe, "
+             "glm4 and exaone4 are)",
              shown.text);
     mc->arch = &m->row->arch;
     if (mc->arch->default_theta > 0)

@@ -76,6 +76,17 @@ static const struct tensor_rule phi3_tensors[TN_N] = {
     [TN_DOWN] = {L "mlp.down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
 };
 
+/* Gate and up of all experts are one tensor. */
+static const struct tensor_rule granitemoe_tensors[TN_N] = {
+    COMMON_TENSORS,
+    SPLIT_QKV,
+    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_ROUTER] = {M "router.layer.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_GATE] = {M "input_linear.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_EXPERT_UP] = {M "input_linear.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_EXPERT_DOWN] = {M "output_linear.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN, FUSED_NO},
+};
+
 /* No norms before attention and feed-forward. */
 static const struct tensor_rule exaone4_tensors[TN_N] = {
     OUTER_TENSORS,
@@ -192,6 +203,11 @@ static const struct arch archs[] = {
      .model_type = "granite",
      .tensor = llama_tensors,
      .multipliers = true},
+    {.name = "GraniteMoeForCausalLM",
+     .model_type = "granitemoe",
+     .tensor = granitemoe_tensors,
+     .multipliers = true,
+     .experts = EXPERTS_MIXTRAL},
     {.name = "Glm4ForCausalLM",
      .model_type = "glm4",
      .tensor = glm4_tensors,
@@ -280,7 +296,7 @@ const char *arch_names(void)
            "Qwen3ForCausalLM, MixtralForCausalLM, Qwen3MoeForCausalLM, Gemma2ForCausalLM, "
            "Gemma3ForCausalLM, Phi3ForCausalLM, Mistral3ForConditionalGeneration, "
            "Gemma3ForConditionalGeneration, SmolLM3ForCausalLM, GraniteForCausalLM, "
-           "Glm4ForCausalLM, Exaone4ForCausalLM";
+           "GraniteMoeForCausalLM, Glm4ForCausalLM, Exaone4ForCausalLM";
 }
 
 int32_t model_axis(const struct model_config *mc, enum axis ax)
@@ -368,19 +384,20 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id)
 
 int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t *first)
 {
-    int32_t q = model_axis(mc, AX_Q), kv = model_axis(mc, AX_KV), ffn = model_axis(mc, AX_FFN);
+    int32_t q = model_axis(mc, AX_Q), kv = model_axis(mc, AX_KV);
+    int32_t own = model_axis(mc, mc->arch->tensor[id].rows);
     *first = 0;
     switch (mc->arch->tensor[id].fused) {
     case FUSED_QKV:
         *first = id == TN_K ? q : id == TN_V ? q + kv : 0;
         return q + 2 * kv;
     case FUSED_GATE_UP:
-        *first = id == TN_UP ? ffn : 0;
-        return 2 * ffn;
+        *first = id == TN_UP || id == TN_EXPERT_UP ? own : 0;
+        return 2 * own;
     case FUSED_NO:
         break;
     }
-    return model_axis(mc, mc->arch->tensor[id].rows);
+    return own;
 }
 
 const struct rope_config *model_rope(const struct model_config *mc, int32_t layer)

@@ -62,6 +62,10 @@ GRANITE = BASE | {"architectures": ["GraniteForCausalLM"], "model_type": "granit
                   "rope_theta": 10000.0, "rope_scaling": None, "attention_bias": False, "mlp_bias": False,
                   "attention_multiplier": 0.2, "embedding_multiplier": 3.0, "residual_multiplier": 0.4,
                   "logits_scaling": 2.0, "tie_word_embeddings": True}
+GRANITE_MOE = GRANITE | {"architectures": ["GraniteMoeForCausalLM"], "model_type": "granitemoe", "num_local_experts": 5,
+                         "num_experts_per_tok": 2, "intermediate_size": 24, "output_router_logits": False,
+                         "router_aux_loss_coef": 0.001, "logits_scaling": 0.5}
+GRANITE_MOE.pop("mlp_bias")
 GLM4 = BASE | {"pad_token_id": 0, "architectures": ["Glm4ForCausalLM"], "model_type": "glm4", "hidden_act": "silu", "head_dim": 16,
                "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "attention_bias": True, "rms_norm_eps": 1e-5,
                "tie_word_embeddings": False}
@@ -140,6 +144,9 @@ ROWS = [
         {"attention_bias": True, "no_rope_layer_interval": 4}, [{"no_rope_layer_interval": 2}], dtype="bfloat16"),
     row("granite", GRANITE, [{"attention_multiplier": 0.35}, {"embedding_multiplier": 1.0},
                              {"residual_multiplier": 1.0}, {"logits_scaling": 1.0}]),
+    row("granitemoe", GRANITE_MOE, [{"num_experts_per_tok": 1}, {"residual_multiplier": 1.0}]),
+    row("granitemoe-bf16", GRANITE_MOE | {"num_experts_per_tok": 5, "tie_word_embeddings": False},
+        [{"num_experts_per_tok": 2}], dtype="bfloat16"),
     row("glm4", GLM4, [{"partial_rotary_factor": 1.0}, {"rms_norm_eps": 0.1}]),
     row("glm4-plain", {k: v for k, v in GLM4.items() if k != "partial_rotary_factor"} |
         {"attention_bias": False, "tie_word_embeddings": True}, [{"rope_theta": 500.0}]),
@@ -177,8 +184,14 @@ def draw(name, shape, scaled, rng):
     return rng.normal(0, gain / np.sqrt(shape[-1]), shape)
 
 
-def published_name(name):
+def published_name(name, wrapped):
     """Of repositories that are older than transformers 5."""
+    for new, old in (("experts.gate_up_proj", "input_linear.weight"), ("experts.down_proj", "output_linear.weight"),
+                     ("router.weight", "router.layer.weight")):
+        if "block_sparse_moe." + new in name:
+            return name.replace(new, old)
+    if not wrapped:
+        return name
     if name.startswith("model.language_model."):
         return "language_model.model." + name[len("model.language_model."):]
     for part in ("vision_tower.", "multi_modal_projector."):
@@ -205,8 +218,8 @@ def write(directory, r, rng):
         value = draw(name, tuple(p.shape), scaled, rng)
         if zero_centred and name.endswith("norm.weight") and "vision" not in name:
             value -= 1
-        if wrapped and r["published"]:
-            name = published_name(name)
+        if r["published"]:
+            name = published_name(name, wrapped)
         tensors[name] = torch.from_numpy(value).to(DTYPES[r["dtype"]]).contiguous()
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     (directory / "model.safetensors").chmod(0o644)

@@ -52,13 +52,15 @@ const char *const golden_names[] = {
     "smollm3",
     "smollm3-bias-bf16",
     "granite",
+    "granitemoe",
+    "granitemoe-bf16",
     "glm4",
     "glm4-plain",
     "exaone4",
     "exaone4-full",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
-const size_t n_families = 21;
+const size_t n_families = 23;
 
 void must(enum status st, const char *what)
 {

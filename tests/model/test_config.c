@@ -17,6 +17,7 @@ static const char *base(const char *arch)
                        : strstr(arch, "Gemma3")     ? "gemma3_text"
                        : strstr(arch, "Phi3")       ? "phi3"
                        : strstr(arch, "SmolLM3")    ? "smollm3"
+                       : strstr(arch, "GraniteMoe") ? "granitemoe"
                        : strstr(arch, "Granite")    ? "granite"
                        : strstr(arch, "Glm4")       ? "glm4"
                        : strstr(arch, "Exaone4")    ? "exaone4"
@@ -297,6 +298,11 @@ Test(config, smollm3_granite_glm4_exaone4)
                                     "\"residual_multiplier\":0.25,\"logits_scaling\":8}");
     cr_assert(mc.attn_scale == 0.5 && mc.embed_scale == 12 && mc.residual_scale == 0.25 &&
               mc.logit_scale == 0.125);
+    mc = good("GraniteMoeForCausalLM", "{\"num_local_experts\":4,\"num_experts_per_tok\":3}");
+    cr_assert(mc.n_experts == 4 && mc.top_k == 3 && mc.renormalise && mc.expert_ffn == 96);
+    int32_t first;
+    cr_assert_eq(model_fused_rows(&mc, TN_EXPERT_UP, &first), 192);
+    cr_assert_eq(first, 96);
     mc = good("Glm4ForCausalLM", "{}");
     cr_assert(mc.rope.interleaved && mc.rope.rot_dim == 64 && mc.d_head == 128);
     cr_assert(mc.qkv_bias && !mc.o_bias && model_has(&mc, TN_POST_FFN_NORM));
