@@ -32,11 +32,12 @@ static const char *act_name(enum model_act act)
     return names[act];
 }
 
-static int32_t n_windowed(const struct model_config *mc)
+/* Layers of a list. */
+static int32_t n_of(const struct model_config *mc, const bool *list)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < mc->n_layers; i++)
-        n += mc->windowed[i];
+        n += list[i];
     return n;
 }
 
@@ -83,6 +84,9 @@ static void text_config(FILE *f, const struct report *r)
             mc->qkv_bias ? ", biases on q, k, v" : "", mc->o_bias ? " and o" : "");
     if (mc->mlp_bias)
         fprintf(f, "               biases in the feed-forward\n");
+    if (mc->embed_scale != 1 || mc->residual_scale != 1 || mc->logit_scale != 1)
+        fprintf(f, "factors        embedding %g, residual stream %g, logits %g\n", mc->embed_scale,
+                mc->residual_scale, mc->logit_scale);
     if (mc->attn_cap > 0 || mc->logit_cap > 0)
         fprintf(f, "soft-caps      scores %g, logits %g (0: none)\n", mc->attn_cap, mc->logit_cap);
     fprintf(f, "context        %d positions; rope %s, theta %g", mc->max_ctx,
@@ -91,6 +95,8 @@ static void text_config(FILE *f, const struct report *r)
         fprintf(f, ", factor %g", rope->factor);
     if (rope->type == ROPE_LLAMA3 || rope->type == ROPE_YARN || rope->type == ROPE_LONGROPE)
         fprintf(f, " over %g positions", rope->original_ctx);
+    if (n_of(mc, mc->nope))
+        fprintf(f, "; none in %d of %d layers", n_of(mc, mc->nope), mc->n_layers);
     if (mc->arch->local_rope)
         fprintf(f, "; with a window theta %g", mc->local_rope.theta);
     fprintf(f, "\n");
@@ -101,8 +107,8 @@ static void text_config(FILE *f, const struct report *r)
     if (mc->wrapped)
         fprintf(f, "parts          text alone; images and sound are not served\n");
     if (mc->window)
-        fprintf(f, "window         %d tokens in %d of %d layers\n", mc->window, n_windowed(mc),
-                mc->n_layers);
+        fprintf(f, "window         %d tokens in %d of %d layers\n", mc->window,
+                n_of(mc, mc->windowed), mc->n_layers);
     fprintf(f, "end of text   ");
     for (int32_t i = 0; i < mc->n_eos; i++)
         fprintf(f, " %d", mc->eos_id[i]);
@@ -212,9 +218,12 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddNumberToObject(o, "logit_cap", mc->logit_cap);
     cJSON_AddNumberToObject(o, "attn_scale", mc->attn_scale);
     cJSON_AddNumberToObject(o, "embed_scale", mc->embed_scale);
+    cJSON_AddNumberToObject(o, "residual_scale", mc->residual_scale);
+    cJSON_AddNumberToObject(o, "logit_scale", mc->logit_scale);
+    cJSON_AddNumberToObject(o, "layers_without_rope", n_of(mc, mc->nope));
     cJSON_AddBoolToObject(o, "text_part", mc->wrapped);
     cJSON_AddNumberToObject(o, "window", mc->window);
-    cJSON_AddNumberToObject(o, "windowed_layers", n_windowed(mc));
+    cJSON_AddNumberToObject(o, "windowed_layers", n_of(mc, mc->windowed));
     cJSON_AddNumberToObject(o, "bos_id", mc->bos_id);
     cJSON_AddItemToObject(o, "eos_ids", cJSON_CreateIntArray(mc->eos_id, mc->n_eos));
     cJSON_AddStringToObject(rope, "type", rope_type_name(mc->rope.type));

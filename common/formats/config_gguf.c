@@ -13,13 +13,11 @@
 
 #define L "blk.#."
 
-#define GGUF_COMMON                                                                                \
+#define GGUF_OUTER                                                                                 \
     [TN_EMBED] = {"token_embd.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},                       \
-    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                    \
     [TN_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},                      \
     [TN_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},                      \
     [TN_O] = {L "attn_output.weight", L "attn_output.bias", AX_HIDDEN, AX_Q, FUSED_NO},            \
-    [TN_FFN_NORM] = {L "ffn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                      \
     [TN_DOWN] = {L "ffn_down.weight", L "ffn_down.bias", AX_HIDDEN, AX_FFN, FUSED_NO},             \
     [TN_ROUTER] = {L "ffn_gate_inp.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},                \
     [TN_EXPERT_GATE] = {L "ffn_gate_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO},       \
@@ -28,12 +26,21 @@
     [TN_FINAL_NORM] = {"output_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                   \
     [TN_HEAD] = {"output.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
 
-#define GGUF_SPLIT                                                                                 \
+#define GGUF_NORMS                                                                                 \
+    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                    \
+    [TN_FFN_NORM] = {L "ffn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}
+
+#define GGUF_QKV                                                                                   \
     [TN_Q] = {L "attn_q.weight", L "attn_q.bias", AX_Q, AX_HIDDEN, FUSED_NO},                      \
     [TN_K] = {L "attn_k.weight", L "attn_k.bias", AX_KV, AX_HIDDEN, FUSED_NO},                     \
-    [TN_V] = {L "attn_v.weight", L "attn_v.bias", AX_KV, AX_HIDDEN, FUSED_NO},                     \
+    [TN_V] = {L "attn_v.weight", L "attn_v.bias", AX_KV, AX_HIDDEN, FUSED_NO}
+
+#define GGUF_GATE_AND_UP                                                                           \
     [TN_GATE] = {L "ffn_gate.weight", L "ffn_gate.bias", AX_FFN, AX_HIDDEN, FUSED_NO},             \
     [TN_UP] = {L "ffn_up.weight", L "ffn_up.bias", AX_FFN, AX_HIDDEN, FUSED_NO}
+
+#define GGUF_COMMON GGUF_OUTER, GGUF_NORMS
+#define GGUF_SPLIT GGUF_QKV, GGUF_GATE_AND_UP
 
 static const struct tensor_rule gguf_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT};
 
@@ -44,15 +51,28 @@ static const struct tensor_rule gguf_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT};
 
 static const struct tensor_rule gguf_gemma_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT, GGUF_SANDWICH};
 
+#define GGUF_GATE_UP                                                                               \
+    [TN_GATE] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP}, [TN_UP] = {           \
+                                                                                 L                 \
+                                                                                 "ffn_up.weight",  \
+                                                                                 NULL, AX_FFN,     \
+                                                                                 AX_HIDDEN,        \
+                                                                                 FUSED_GATE_UP}
+
 /* Gate and up are one tensor by the name of up. */
 static const struct tensor_rule gguf_phi3_tensors[TN_N] = {
     GGUF_COMMON,
     [TN_Q] = {L "attn_qkv.weight", NULL, AX_Q, AX_HIDDEN, FUSED_QKV},
     [TN_K] = {L "attn_qkv.weight", NULL, AX_KV, AX_HIDDEN, FUSED_QKV},
     [TN_V] = {L "attn_qkv.weight", NULL, AX_KV, AX_HIDDEN, FUSED_QKV},
-    [TN_GATE] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
-    [TN_UP] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    GGUF_GATE_UP,
 };
+
+static const struct tensor_rule gguf_glm4_tensors[TN_N] = {GGUF_COMMON, GGUF_QKV, GGUF_SANDWICH,
+                                                           GGUF_GATE_UP};
+
+static const struct tensor_rule gguf_exaone4_tensors[TN_N] = {GGUF_OUTER, GGUF_SPLIT,
+                                                              GGUF_SANDWICH};
 
 /* name: general.architecture.  Mixtral's files are of the architecture "llama", with experts. */
 static const struct gguf_arch {
@@ -114,6 +134,29 @@ static const struct gguf_arch {
     {{.name = "phi3", .model_type = "phi3", .tensor = gguf_phi3_tensors, .window = WINDOW_ALL},
      false,
      true},
+    {{.name = "smollm3", .model_type = "smollm3", .tensor = gguf_tensors, .nope = NOPE_LISTED},
+     true,
+     true},
+    {{.name = "granite", .model_type = "granite", .tensor = gguf_tensors, .multipliers = true},
+     true,
+     true},
+    {{.name = "granitemoe",
+      .model_type = "granitemoe",
+      .tensor = gguf_tensors,
+      .multipliers = true,
+      .experts = EXPERTS_MIXTRAL},
+     true,
+     true},
+    {{.name = "glm4", .model_type = "glm4", .tensor = gguf_glm4_tensors}, true, true},
+    {{.name = "exaone4",
+      .model_type = "exaone4",
+      .tensor = gguf_exaone4_tensors,
+      .qk_norm = true,
+      .window = WINDOW_PATTERN,
+      .default_pattern = 4,
+      .nope = NOPE_FULL},
+     false,
+     true},
 };
 
 /* What may follow "ARCH." in a key: each is read below or changes nothing. */
@@ -137,6 +180,10 @@ static const char *const known[] = {
     "attention.temperature_scale",
     "attention.temperature_length",
     "attention.causal",
+    "attention.scale",
+    "embedding_scale",
+    "residual_scale",
+    "logit_scale",
     "attn_logit_softcapping",
     "final_logit_softcapping",
     "rope.freq_base_swa",
@@ -233,12 +280,31 @@ static enum status read_arch(struct model_config *mc, struct meta *m)
     if (!m->row)
         FAIL(ST_UNSUPPORTED,
              "gguf: the architecture \"%s\" is not supported (llama, mistral3, qwen2, qwen3, "
-             "qwen3moe, gemma2, gemma3 and phi3 are)",
+             "qwen3moe, gemma2, gemma3, phi3, smollm3, granite, granitemoe, "
+             "glm4 and exaone4 are)",
              shown.text);
     mc->arch = &m->row->arch;
     if (mc->arch->default_theta > 0)
         mc->rope.theta = mc->arch->default_theta;
     return ST_OK;
+}
+
+/* Keys that one architecture reads; others refuse them. */
+static bool reads(const struct arch *a, struct gguf_str key)
+{
+    if (str_is(key, "attention.scale") || str_is(key, "embedding_scale") ||
+        str_is(key, "residual_scale") || str_is(key, "logit_scale"))
+        return a->multipliers;
+    if (str_is(key, "attn_logit_softcapping") || str_is(key, "final_logit_softcapping"))
+        return a->soft_caps;
+    if (str_is(key, "rope.freq_base_swa"))
+        return a->local_rope;
+    if (str_is(key, "attention.sliding_window_pattern"))
+        return a->window == WINDOW_PATTERN;
+    if (str_is(key, "attention.temperature_scale") || str_is(key, "attention.temperature_length") ||
+        str_is(key, "rope.scaling.yarn_log_multiplier"))
+        return a->needs_rope;
+    return true;
 }
 
 static enum status check_keys(const struct meta *m)
@@ -254,7 +320,7 @@ static enum status check_keys(const struct meta *m)
         size_t k = 0;
         while (k < ARRAY_LEN(known) && !str_is(rest, known[k]))
             k++;
-        if (k == ARRAY_LEN(known))
+        if (k == ARRAY_LEN(known) || !reads(&m->row->arch, rest))
             FAIL(ST_UNSUPPORTED, "gguf: %s is not understood, and it may change the result",
                  gguf_show(key).text);
     }
@@ -355,7 +421,8 @@ static enum status read_window(struct model_config *mc, const struct meta *m)
     int32_t window = 0, pattern = mc->arch->default_pattern;
     TRY(get_i32(m, "attention.sliding_window", 0, 1 << 30, &window));
     if (mc->arch->window == WINDOW_PATTERN) {
-        TRY(need(m, "attention.sliding_window"));
+        if (mc->arch->nope == NOPE_NONE)
+            TRY(need(m, "attention.sliding_window"));
         TRY(get_i32(m, "attention.sliding_window_pattern", 1, 1 << 20, &pattern));
     }
     if (window == 0 || (window >= mc->max_ctx && !mc->arch->local_rope))
@@ -369,11 +436,25 @@ static enum status read_window(struct model_config *mc, const struct meta *m)
     return ST_OK;
 }
 
-/* What the Gemmas have between the usual parts.  The files do not say query_pre_attn_scalar: it is
+/* What the Gemmas and Granite have between the usual parts, and layers without RoPE.  The files of
+ * Gemma do not say query_pre_attn_scalar: it is
  * the head's size, but for the models of 27 billion weights, where it is D / Hq. */
 static enum status read_scales(struct model_config *mc, const struct meta *m)
 {
     const struct arch *a = mc->arch;
+    double divisor = 1;
+    if (a->multipliers) {
+        TRY(get_double(m, "attention.scale", 1e-6, 1e6, &mc->attn_scale));
+        TRY(get_double(m, "embedding_scale", 1e-6, 1e6, &mc->embed_scale));
+        TRY(get_double(m, "residual_scale", 1e-6, 1e6, &mc->residual_scale));
+        TRY(get_double(m, "logit_scale", 1e-6, 1e6, &divisor));
+        mc->logit_scale = 1 / divisor;
+        return ST_OK;
+    }
+    for (int32_t i = 0; i < mc->n_layers; i++) /* SmolLM3: each fourth */
+        mc->nope[i] = a->nope == NOPE_LISTED
+                          ? (i + 1) % 4 == 0
+                          : a->nope == NOPE_FULL && mc->window && !mc->windowed[i];
     int32_t large = a->local_rope ? 62 : 46; /* layers of the largest Gemma 3, Gemma 2 */
     if (a->scale_embed)
         mc->embed_scale = sqrt(mc->hidden);

@@ -22,6 +22,8 @@ enum key_use {
     READ_LOCAL_ROPE,
     READ_PARTIAL,
     READ_CODE,
+    READ_MULTIPLIERS,
+    READ_NOPE,
     SAYS_QK_NORM, /* only what the architecture does anyway passes */
     READ_NEVER,
     IGNORED
@@ -58,7 +60,7 @@ static const struct key_row {
     {"mlp_bias", READ_MLP_BIAS, "false"},
     {"sliding_window", READ_WINDOW, NULL},
     {"use_sliding_window", READ_BY_LAYER, "false"},
-    {"max_window_layers", READ_BY_LAYER, NULL},
+    {"max_window_layers", IGNORED, NULL}, /* says nothing where no window is in use */
     {"num_experts", READ_EXPERTS, "0"},
     {"num_local_experts", READ_EXPERTS, "0"},
     {"num_experts_per_tok", READ_EXPERTS, "0"},
@@ -93,9 +95,12 @@ static const struct key_row {
     {"pruned_heads", READ_NEVER, "{}"},
     {"chunk_size_feed_forward", READ_NEVER, "0"},
     {"logit_scale", READ_NEVER, "1"},
-    {"logits_scaling", READ_NEVER, "1"},
-    {"embedding_multiplier", READ_NEVER, "1"},
-    {"residual_multiplier", READ_NEVER, "1"},
+    {"logits_scaling", READ_MULTIPLIERS, "1"},
+    {"embedding_multiplier", READ_MULTIPLIERS, "1"},
+    {"residual_multiplier", READ_MULTIPLIERS, "1"},
+    {"attention_multiplier", READ_MULTIPLIERS, NULL},
+    {"no_rope_layers", READ_NOPE, NULL},
+    {"no_rope_layer_interval", READ_NOPE, NULL},
     {"scale_emb", READ_NEVER, "1"},
     {"num_nextn_predict_layers", READ_NEVER, "0"},
     {"bias", READ_NEVER, "false"},
@@ -205,6 +210,10 @@ static bool is_read(enum key_use use, const struct arch *arch)
         return arch->local_rope;
     case READ_PARTIAL:
         return arch->partial_rotary;
+    case READ_MULTIPLIERS:
+        return arch->multipliers;
+    case READ_NOPE:
+        return arch->nope == NOPE_LISTED;
     case READ_CODE:
         return arch->own_code;
     case SAYS_QK_NORM:

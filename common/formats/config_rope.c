@@ -49,7 +49,7 @@ static enum status check_keys(const cJSON *obj, const char *where)
 static enum status read_partial(struct rope_config *rope, const struct model_config *mc,
                                 const cJSON *root, const cJSON *obj, const char *where)
 {
-    double partial = 1, inner;
+    double partial = mc->arch->default_partial > 0 ? mc->arch->default_partial : 1, inner;
     TRY(json_double(root, "partial_rotary_factor", 0, 1, &partial));
     inner = partial;
     if (obj)
@@ -58,6 +58,7 @@ static enum status read_partial(struct rope_config *rope, const struct model_con
         FAIL(ST_UNSUPPORTED, "%s.partial_rotary_factor = %g is not supported for %s", where, inner,
              mc->arch->name);
     rope->rot_dim = (int32_t)(mc->d_head * inner);
+    rope->interleaved = mc->arch->interleaved;
     return ST_OK;
 }
 

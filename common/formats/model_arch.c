@@ -13,14 +13,19 @@
     [TN_K] = {L "self_attn.k_proj.weight", L "self_attn.k_proj.bias", AX_KV, AX_HIDDEN, FUSED_NO}, \
     [TN_V] = {L "self_attn.v_proj.weight", L "self_attn.v_proj.bias", AX_KV, AX_HIDDEN, FUSED_NO}
 
-#define COMMON_TENSORS                                                                             \
-    [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},               \
-    [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},              \
+#define HEAD_NORMS                                                                                 \
     [TN_Q_NORM] = {L "self_attn.q_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},                 \
-    [TN_K_NORM] = {L "self_attn.k_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},                 \
+    [TN_K_NORM] = {L "self_attn.k_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO}
+
+#define OUTER_TENSORS                                                                              \
+    [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},               \
     [TN_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN, AX_Q, FUSED_NO},  \
     [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                    \
     [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
+
+#define COMMON_TENSORS                                                                             \
+    OUTER_TENSORS, HEAD_NORMS,                                                                     \
+        [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}
 
 static const struct tensor_rule llama_tensors[TN_N] = {
     COMMON_TENSORS,
@@ -69,6 +74,40 @@ static const struct tensor_rule phi3_tensors[TN_N] = {
     [TN_GATE] = {L "mlp.gate_up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
     [TN_UP] = {L "mlp.gate_up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
     [TN_DOWN] = {L "mlp.down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
+};
+
+/* Gate and up of all experts are one tensor. */
+static const struct tensor_rule granitemoe_tensors[TN_N] = {
+    COMMON_TENSORS,
+    SPLIT_QKV,
+    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_ROUTER] = {M "router.layer.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_GATE] = {M "input_linear.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_EXPERT_UP] = {M "input_linear.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_EXPERT_DOWN] = {M "output_linear.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN, FUSED_NO},
+};
+
+/* No norms before attention and feed-forward. */
+static const struct tensor_rule exaone4_tensors[TN_N] = {
+    OUTER_TENSORS,
+    HEAD_NORMS,
+    SPLIT_QKV,
+    [TN_POST_ATTN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_GATE] = {L "mlp.gate_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_UP] = {L "mlp.up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_DOWN] = {L "mlp.down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
+    [TN_POST_FFN_NORM] = {L "post_feedforward_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+};
+
+static const struct tensor_rule glm4_tensors[TN_N] = {
+    COMMON_TENSORS,
+    SPLIT_QKV,
+    [TN_POST_ATTN_NORM] = {L "post_self_attn_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_GATE] = {L "mlp.gate_up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_UP] = {L "mlp.gate_up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_DOWN] = {L "mlp.down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
+    [TN_POST_FFN_NORM] = {L "post_mlp_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
 };
 
 static const struct arch archs[] = {
@@ -153,6 +192,42 @@ static const struct arch archs[] = {
      .own_code = true,
      .window = WINDOW_ALL,
      .default_eps = 1e-5},
+    {.name = "SmolLM3ForCausalLM",
+     .model_type = "smollm3",
+     .tensor = llama_tensors,
+     .bias_option = true,
+     .mlp_bias_option = true,
+     .tied = true,
+     .nope = NOPE_LISTED},
+    {.name = "GraniteForCausalLM",
+     .model_type = "granite",
+     .tensor = llama_tensors,
+     .multipliers = true},
+    {.name = "GraniteMoeForCausalLM",
+     .model_type = "granitemoe",
+     .tensor = granitemoe_tensors,
+     .multipliers = true,
+     .experts = EXPERTS_MIXTRAL},
+    {.name = "Glm4ForCausalLM",
+     .model_type = "glm4",
+     .tensor = glm4_tensors,
+     .bias_option = true,
+     .o_without_bias = true,
+     .attention_bias = true,
+     .partial_rotary = true,
+     .default_partial = 0.5,
+     .interleaved = true,
+     .default_eps = 1.5625e-7,
+     .default_d_head = 128},
+    {.name = "Exaone4ForCausalLM",
+     .model_type = "exaone4",
+     .tensor = exaone4_tensors,
+     .qk_norm = true,
+     .window = WINDOW_PATTERN,
+     .default_window = 4096,
+     .default_pattern = 4,
+     .default_eps = 1e-5,
+     .nope = NOPE_FULL},
 };
 
 static const struct refusal {
@@ -220,7 +295,8 @@ const char *arch_names(void)
     return "LlamaForCausalLM, MistralForCausalLM, Ministral3ForCausalLM, Qwen2ForCausalLM, "
            "Qwen3ForCausalLM, MixtralForCausalLM, Qwen3MoeForCausalLM, Gemma2ForCausalLM, "
            "Gemma3ForCausalLM, Phi3ForCausalLM, Mistral3ForConditionalGeneration, "
-           "Gemma3ForConditionalGeneration";
+           "Gemma3ForConditionalGeneration, SmolLM3ForCausalLM, GraniteForCausalLM, "
+           "GraniteMoeForCausalLM, Glm4ForCausalLM, Exaone4ForCausalLM";
 }
 
 int32_t model_axis(const struct model_config *mc, enum axis ax)
@@ -308,19 +384,20 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id)
 
 int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t *first)
 {
-    int32_t q = model_axis(mc, AX_Q), kv = model_axis(mc, AX_KV), ffn = model_axis(mc, AX_FFN);
+    int32_t q = model_axis(mc, AX_Q), kv = model_axis(mc, AX_KV);
+    int32_t own = model_axis(mc, mc->arch->tensor[id].rows);
     *first = 0;
     switch (mc->arch->tensor[id].fused) {
     case FUSED_QKV:
         *first = id == TN_K ? q : id == TN_V ? q + kv : 0;
         return q + 2 * kv;
     case FUSED_GATE_UP:
-        *first = id == TN_UP ? ffn : 0;
-        return 2 * ffn;
+        *first = id == TN_UP || id == TN_EXPERT_UP ? own : 0;
+        return 2 * own;
     case FUSED_NO:
         break;
     }
-    return model_axis(mc, mc->arch->tensor[id].rows);
+    return own;
 }
 
 const struct rope_config *model_rope(const struct model_config *mc, int32_t layer)

@@ -16,7 +16,7 @@ void model_config_init(struct model_config *mc)
     mc->ffn_unit = mc->expert_unit = 1;
     mc->dtype = DT_N;
     mc->bos_id = -1;
-    mc->embed_scale = 1;
+    mc->embed_scale = mc->residual_scale = mc->logit_scale = 1;
     mc->rope = mc->local_rope = (struct rope_config){.theta = 10000,
                                                      .factor = 1,
                                                      .attention_factor = 1,
@@ -96,11 +96,54 @@ static enum status read_sizes(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
-/* What the Gemmas have between the usual parts. */
+/* Granite's. */
+static enum status read_multipliers(struct model_config *mc, const cJSON *root)
+{
+    double divisor = 1;
+    mc->attn_scale = 1;
+    TRY(json_double(root, "embedding_multiplier", 1e-6, 1e6, &mc->embed_scale));
+    TRY(json_double(root, "attention_multiplier", 1e-6, 1e6, &mc->attn_scale));
+    TRY(json_double(root, "residual_multiplier", 1e-6, 1e6, &mc->residual_scale));
+    TRY(json_double(root, "logits_scaling", 1e-6, 1e6, &divisor));
+    mc->logit_scale = 1 / divisor;
+    return ST_OK;
+}
+
+/* Layers without RoPE.  A 1 in no_rope_layers says that the layer has it. */
+static enum status read_nope(struct model_config *mc, const cJSON *root)
+{
+    const cJSON *list = json_member(root, "no_rope_layers"), *item;
+    int32_t interval = 4, i = 0;
+    bool none = cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "sliding_window"));
+    for (i = 0; mc->arch->nope == NOPE_FULL && !none && i < mc->n_layers; i++)
+        mc->nope[i] = !mc->windowed[i];
+    i = 0;
+    if (mc->arch->nope != NOPE_LISTED)
+        return ST_OK;
+    TRY(json_i32(root, "no_rope_layer_interval", 1, 1 << 20, &interval));
+    for (int32_t k = 0; k < mc->n_layers; k++)
+        mc->nope[k] = (k + 1) % interval == 0;
+    if (!list)
+        return ST_OK;
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != mc->n_layers)
+        FAIL(ST_FORMAT, "no_rope_layers must be a list of num_hidden_layers (%d) numbers",
+             mc->n_layers);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsNumber(item) || (item->valuedouble != 0 && item->valuedouble != 1))
+            FAIL(ST_RANGE, "no_rope_layers[%d] is neither 0 nor 1", i);
+        mc->nope[i++] = item->valuedouble == 0;
+    }
+    return ST_OK;
+}
+
+/* What the Gemmas and Granite have between the usual parts. */
 static enum status read_scales(struct model_config *mc, const cJSON *root)
 {
     const struct arch *a = mc->arch;
     double scalar = 256; /* transformers' query_pre_attn_scalar */
+    if (a->multipliers)
+        return read_multipliers(mc, root);
     if (a->scale_embed)
         mc->embed_scale = sqrt(mc->hidden);
     if (!a->soft_caps)
@@ -113,6 +156,8 @@ static enum status read_scales(struct model_config *mc, const cJSON *root)
         mc->logit_cap = a->default_logit_cap;
     if (a->default_attn_cap > 0) /* elsewhere transformers reads it without effect */
         TRY(json_double(root, "attn_logit_softcapping", 1e-3, 1e6, &mc->attn_cap));
+    if (mc->wrapped) /* nor does the multi-modal class cap its logits */
+        return ST_OK;
     return json_double(root, "final_logit_softcapping", 1e-3, 1e6, &mc->logit_cap);
 }
 
@@ -143,13 +188,13 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
 
 static enum status read_biases(struct model_config *mc, const cJSON *root)
 {
-    bool attention = false;
+    bool attention = mc->arch->attention_bias;
     if (mc->arch->bias_option)
         TRY(json_bool(root, "attention_bias", &attention));
     if (mc->arch->mlp_bias_option)
         TRY(json_bool(root, "mlp_bias", &mc->mlp_bias));
     mc->qkv_bias = attention || mc->arch->qkv_bias;
-    mc->o_bias = attention;
+    mc->o_bias = attention && !mc->arch->o_without_bias;
     return ST_OK;
 }
 
@@ -172,7 +217,10 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
     if (mc->arch->window == WINDOW_PATTERN) {
         pattern = mc->arch->default_pattern;
         TRY(json_i32(root, "_sliding_window_pattern", 1, 1 << 20, &pattern));
-        TRY(json_i32(root, "sliding_window_pattern", 1, 1 << 20, &pattern));
+        /* a text such as "LLLG" stands beside layer_types, which are the same */
+        if (!cJSON_IsString(json_member(root, "sliding_window_pattern")) ||
+            !json_member(root, "layer_types"))
+            TRY(json_i32(root, "sliding_window_pattern", 1, 1 << 20, &pattern));
     }
     for (int32_t i = 0; use && i < mc->n_layers; i++)
         mc->windowed[i] = i >= first && (!pattern || (i + 1) % pattern != 0);
@@ -345,6 +393,7 @@ static enum status read_config(struct model_config *mc, const cJSON *outer)
     TRY(config_rope_read(mc, root));
     config_stretch_context(mc);
     TRY(read_window(mc, root));
+    TRY(read_nope(mc, root));
     TRY(read_dtype(mc, root, "torch_dtype"));
     TRY(read_dtype(mc, root, "dtype"));
     TRY(read_ids(mc, outer, root));

@@ -89,15 +89,27 @@ enum expert_rule {
     EXPERTS_QWEN, /* decoder_sparse_step, mlp_only_layers, moe_intermediate_size, norm_topk_prob */
 };
 
+/* Layers whose attention has no positions. */
+enum nope_rule {
+    NOPE_NONE,
+    NOPE_LISTED, /* no_rope_layers, no_rope_layer_interval */
+    NOPE_FULL,   /* those without a window, where others have one */
+};
+
 struct arch {
     const char *name;                 /* in config.json's "architectures" */
     const char *model_type;           /* in config.json's "model_type" */
     const struct tensor_rule *tensor; /* [TN_N] */
     bool qk_norm;
-    bool norm_plus_one;   /* norm weights are stored less 1 */
-    bool scale_embed;     /* the embedding is multiplied by sqrt(D) */
-    bool local_rope;      /* layers with a window have a RoPE of their own */
-    bool soft_caps;       /* soft-caps, query_pre_attn_scalar, hidden_activation */
+    bool norm_plus_one;  /* norm weights are stored less 1 */
+    bool scale_embed;    /* the embedding is multiplied by sqrt(D) */
+    bool local_rope;     /* layers with a window have a RoPE of their own */
+    bool soft_caps;      /* soft-caps, query_pre_attn_scalar, hidden_activation */
+    bool multipliers;    /* of embedding, attention, residual stream and logits */
+    bool interleaved;    /* RoPE's pairs are (2i, 2i+1) */
+    bool o_without_bias; /* attention_bias: q, k and v alone */
+    bool attention_bias; /* when config.json has no attention_bias */
+    enum nope_rule nope;
     bool needs_rope;      /* "rope_parameters" or "rope_scaling" is there */
     bool partial_rotary;  /* "partial_rotary_factor" */
     bool own_code;        /* repositories bring code (auto_map) that transformers does not need */
@@ -107,7 +119,8 @@ struct arch {
     bool mlp_bias_option; /* "mlp_bias": gate, up and down */
     enum window_rule window;
     enum expert_rule experts;
-    double default_theta; /* when config.json has no rope_theta; 0: 10000 */
+    double default_partial; /* partial_rotary: when config.json has no factor; 0: 1 */
+    double default_theta;   /* when config.json has no rope_theta; 0: 10000 */
     double default_attn_cap, default_logit_cap;
     int32_t default_window;  /* when config.json has no sliding_window; 0: none */
     int32_t default_pattern; /* WINDOW_PATTERN: when config.json has neither key */
@@ -159,6 +172,9 @@ struct model_config {
     double attn_scale;          /* factor on q k; 0: 1 / sqrt(d) */
     double attn_cap, logit_cap; /* soft-caps of scores and logits; 0: none */
     double embed_scale;         /* factor on the embedding */
+    double residual_scale;      /* factor on what a layer adds to the residual stream */
+    double logit_scale;         /* factor on the logits */
+    bool nope[MAX_LAYERS];      /* layers without RoPE */
     struct rope_config rope;
     struct rope_config local_rope; /* of the layers with a window, where arch->local_rope */
     int32_t window;                /* tokens; 0: no layer has one */

@@ -54,6 +54,27 @@ LONG = [1.0, 1.3, 1.9, 3.0, 5.0, 9.0, 14.0, 22.0]
 LONGROPE = {"type": "longrope", "short_factor": SHORT, "long_factor": LONG}
 
 
+SMOLLM3 = BASE | {"architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "hidden_act": "silu",
+                  "rope_theta": 500.0, "rope_scaling": None, "attention_bias": False, "mlp_bias": False,
+                  "use_sliding_window": False, "sliding_window": None, "max_window_layers": 28, "pretraining_tp": 2,
+                  "no_rope_layer_interval": 2, "no_rope_layers": [1, 0, 1, 0], "pad_token_id": 0, "tie_word_embeddings": True}
+GRANITE = BASE | {"architectures": ["GraniteForCausalLM"], "model_type": "granite", "hidden_act": "silu",
+                  "rope_theta": 10000.0, "rope_scaling": None, "attention_bias": False, "mlp_bias": False,
+                  "attention_multiplier": 0.2, "embedding_multiplier": 3.0, "residual_multiplier": 0.4,
+                  "logits_scaling": 2.0, "tie_word_embeddings": True}
+GRANITE_MOE = GRANITE | {"architectures": ["GraniteMoeForCausalLM"], "model_type": "granitemoe", "num_local_experts": 5,
+                         "num_experts_per_tok": 2, "intermediate_size": 24, "output_router_logits": False,
+                         "router_aux_loss_coef": 0.001, "logits_scaling": 0.5}
+GRANITE_MOE.pop("mlp_bias")
+GLM4 = BASE | {"pad_token_id": 0, "architectures": ["Glm4ForCausalLM"], "model_type": "glm4", "hidden_act": "silu", "head_dim": 16,
+               "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "attention_bias": True, "rms_norm_eps": 1e-5,
+               "tie_word_embeddings": False}
+EXAONE4 = BASE | {"architectures": ["Exaone4ForCausalLM"], "model_type": "exaone4", "hidden_act": "silu",
+                  "head_dim": 16, "rope_theta": 500.0, "rope_scaling": None, "tie_word_embeddings": False,
+                  "sliding_window": 12, "sliding_window_pattern": "LG",
+                  "layer_types": ["sliding_attention", "full_attention"] * 2}
+
+
 def vision(text, name, model_type, **more):
     """A multi-modal model around a text model; the vision tower is a tiny one."""
     siglip = {"model_type": "siglip_vision_model", "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1,
@@ -117,6 +138,22 @@ ROWS = [
                                      "rope_scaling": LONGROPE | {"short_factor": SHORT[:6], "long_factor": LONG[:6]},
                                      "tie_word_embeddings": True}, [{"rope_scaling.long_factor": SHORT[:6]}],
         dtype="bfloat16", n_prompt=40),
+    row("smollm3", SMOLLM3, [{"no_rope_layers": [1, 1, 1, 1]}, {"no_rope_layers": [0, 1, 0, 1]},
+                             {"rope_theta": 10000.0}]),
+    row("smollm3-bias-bf16", {k: v for k, v in SMOLLM3.items() if k != "no_rope_layers"} |
+        {"attention_bias": True, "no_rope_layer_interval": 4}, [{"no_rope_layer_interval": 2}], dtype="bfloat16"),
+    row("granite", GRANITE, [{"attention_multiplier": 0.35}, {"embedding_multiplier": 1.0},
+                             {"residual_multiplier": 1.0}, {"logits_scaling": 1.0}]),
+    row("granitemoe", GRANITE_MOE, [{"num_experts_per_tok": 1}, {"residual_multiplier": 1.0}]),
+    row("granitemoe-bf16", GRANITE_MOE | {"num_experts_per_tok": 5, "tie_word_embeddings": False},
+        [{"num_experts_per_tok": 2}], dtype="bfloat16"),
+    row("glm4", GLM4, [{"partial_rotary_factor": 1.0}, {"rms_norm_eps": 0.1}]),
+    row("glm4-plain", {k: v for k, v in GLM4.items() if k != "partial_rotary_factor"} |
+        {"attention_bias": False, "tie_word_embeddings": True}, [{"rope_theta": 500.0}]),
+    row("exaone4", EXAONE4, [{"sliding_window": 200}, {"layer_types": ["full_attention", "sliding_attention"] * 2},
+                             {"rope_theta": 10000.0}]),
+    row("exaone4-full", EXAONE4 | {"sliding_window": None, "sliding_window_pattern": None,
+                                   "layer_types": ["full_attention"] * 4}, [{"rope_theta": 10000.0}]),
 ]
 
 
@@ -142,13 +179,19 @@ def draw(name, shape, scaled, rng):
     if len(shape) == 1:
         return rng.uniform(0.5, 1.5, shape)
     if "embed" in name:
-        return rng.normal(0, 0.08 if scaled else 0.5, shape)  # Gemma multiplies it by sqrt(hidden_size)
+        return rng.normal(0, 0.08 if scaled else 0.5, shape)  # the model multiplies it
     gain = 2.0 if "q_proj" in name or "k_proj" in name or "qkv" in name else 1.5
     return rng.normal(0, gain / np.sqrt(shape[-1]), shape)
 
 
-def published_name(name):
+def published_name(name, wrapped):
     """Of repositories that are older than transformers 5."""
+    for new, old in (("experts.gate_up_proj", "input_linear.weight"), ("experts.down_proj", "output_linear.weight"),
+                     ("router.weight", "router.layer.weight")):
+        if "block_sparse_moe." + new in name:
+            return name.replace(new, old)
+    if not wrapped:
+        return name
     if name.startswith("model.language_model."):
         return "language_model.model." + name[len("model.language_model."):]
     for part in ("vision_tower.", "multi_modal_projector."):
@@ -167,15 +210,16 @@ def write(directory, r, rng):
         model = (AutoModelForImageTextToText if wrapped else AutoModelForCausalLM).from_config(config)
     tied = (config.get_text_config() if wrapped else config).tie_word_embeddings
     zero_centred = r["config"]["model_type"].startswith("gemma")
+    scaled = zero_centred or "embedding_multiplier" in r["config"]
     tensors = {}
     for name, p in model.state_dict().items():
         if name == "lm_head.weight" and tied:
             continue
-        value = draw(name, tuple(p.shape), zero_centred, rng)
+        value = draw(name, tuple(p.shape), scaled, rng)
         if zero_centred and name.endswith("norm.weight") and "vision" not in name:
             value -= 1
-        if wrapped and r["published"]:
-            name = published_name(name)
+        if r["published"]:
+            name = published_name(name, wrapped)
         tensors[name] = torch.from_numpy(value).to(DTYPES[r["dtype"]]).contiguous()
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     (directory / "model.safetensors").chmod(0o644)

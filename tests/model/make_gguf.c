@@ -115,6 +115,7 @@ static const struct {
     {"post_attention_layernorm.weight", "ffn_norm.weight"}, /* of Gemma another, see rename */
     {"pre_feedforward_layernorm.weight", "ffn_norm.weight"},
     {"post_feedforward_layernorm.weight", "post_ffw_norm.weight"},
+    {"post_mlp_layernorm.weight", "post_ffw_norm.weight"},
     {"self_attn.qkv_proj.", "attn_qkv."},
     {"mlp.gate_up_proj.", "ffn_up."},
     {"self_attn.q_proj.", "attn_q."},
@@ -131,6 +132,8 @@ static const struct {
     {"mlp.experts.0.up_proj.", "ffn_up_exps."},
     {"mlp.experts.0.down_proj.", "ffn_down_exps."},
     {"block_sparse_moe.gate.", "ffn_gate_inp."},
+    {"block_sparse_moe.router.layer.", "ffn_gate_inp."},
+    {"block_sparse_moe.output_linear.", "ffn_down_exps."},
     {"block_sparse_moe.experts.0.w1.", "ffn_gate_exps."},
     {"block_sparse_moe.experts.0.w3.", "ffn_up_exps."},
     {"block_sparse_moe.experts.0.w2.", "ffn_down_exps."},
@@ -145,8 +148,8 @@ static void rename_tensor(char *out, size_t size, const struct model_config *mc,
         snprintf(layer, sizeof layer, "blk.%d.", i);
         name += end;
     }
-    if (mc->arch->tensor[TN_POST_ATTN_NORM].name &&
-        strcmp(name, "post_attention_layernorm.weight") == 0) {
+    const char *post = mc->arch->tensor[TN_POST_ATTN_NORM].name;
+    if (post && strcmp(name, post + strlen("model.layers.#.")) == 0) {
         snprintf(out, size, "%spost_attention_norm.weight", layer);
         return;
     }
@@ -245,10 +248,29 @@ static void copy_tensor(struct writer *w, const struct stored_tensor *t)
         put_norm(w, name, t);
         return;
     }
-    bool neighbours = strcmp(w->arch, "llama") == 0 || strcmp(w->arch, "mistral3") == 0;
+    bool neighbours = strcmp(w->arch, "llama") == 0 || strcmp(w->arch, "mistral3") == 0 ||
+                      strcmp(w->arch, "smollm3") == 0 || strncmp(w->arch, "granite", 7) == 0;
     if (neighbours && (q || k))
         data = reorder(t, q ? w->mc->n_q : w->mc->n_kv);
     put_tensor(w, name, type_of(t->dtype), t->n_dims, t->shape, data ? data : t->data, t->n_bytes);
+    free(data);
+}
+
+/* Gate and up of all experts, [E, 2 F, D], as two tensors. */
+static void split_experts(struct writer *w, const struct stored_tensor *t)
+{
+    int layer;
+    uint64_t shape[3] = {t->shape[0], t->shape[1] / 2, t->shape[2]};
+    size_t half = t->n_bytes / (size_t)t->shape[0] / 2;
+    unsigned char *data = malloc(t->n_bytes / 2);
+    cr_assert(data && sscanf(t->name, "model.layers.%d.", &layer) == 1);
+    for (size_t part = 0; part < 2; part++) {
+        char name[64];
+        for (size_t e = 0; e < t->shape[0]; e++)
+            memcpy(data + e * half, t->data + (2 * e + part) * half, half);
+        snprintf(name, sizeof name, "blk.%d.ffn_%s_exps.weight", layer, part ? "up" : "gate");
+        put_tensor(w, name, type_of(t->dtype), 3, shape, data, t->n_bytes / 2);
+    }
     free(data);
 }
 
@@ -341,8 +363,14 @@ static void put_keys(struct writer *w)
     }
     if (mc->window)
         key_u32(w, "*.attention.sliding_window", mc->window);
-    if (mc->arch->local_rope)
-        key_u32(w, "*.attention.sliding_window_pattern", 3);
+    if (mc->arch->window == WINDOW_PATTERN && mc->window)
+        key_u32(w, "*.attention.sliding_window_pattern", mc->arch->local_rope ? 3 : 2);
+    if (mc->arch->multipliers) {
+        key_f32(w, "*.attention.scale", mc->attn_scale);
+        key_f32(w, "*.embedding_scale", mc->embed_scale);
+        key_f32(w, "*.residual_scale", mc->residual_scale);
+        key_f32(w, "*.logit_scale", 1 / mc->logit_scale);
+    }
     if (mc->attn_cap > 0)
         key_f32(w, "*.attn_logit_softcapping", mc->attn_cap);
     if (mc->logit_cap > 0)
@@ -399,7 +427,9 @@ const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
     for (size_t i = 0; i < loader_count(ld); i++) {
         loader_get(ld, i, &t);
         const char *experts = strstr(t.name, "experts.");
-        if (!experts)
+        if (strstr(t.name, "block_sparse_moe.input_linear."))
+            split_experts(&w, &t);
+        else if (!experts)
             copy_tensor(&w, &t);
         else if (strncmp(experts, "experts.0.", 10) == 0)
             join_experts(&w, ld, &t);

@@ -49,9 +49,18 @@ const char *const golden_names[] = {
     "phi3-long",
     "phi3-short",
     "phi3-partial-bf16",
+    "smollm3",
+    "smollm3-bias-bf16",
+    "granite",
+    "granitemoe",
+    "granitemoe-bf16",
+    "glm4",
+    "glm4-plain",
+    "exaone4",
+    "exaone4-full",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
-const size_t n_families = 14;
+const size_t n_families = 23;
 
 void must(enum status st, const char *what)
 {

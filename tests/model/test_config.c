@@ -16,6 +16,11 @@ static const char *base(const char *arch)
     const char *type = strstr(arch, "Gemma2")       ? "gemma2"
                        : strstr(arch, "Gemma3")     ? "gemma3_text"
                        : strstr(arch, "Phi3")       ? "phi3"
+                       : strstr(arch, "SmolLM3")    ? "smollm3"
+                       : strstr(arch, "GraniteMoe") ? "granitemoe"
+                       : strstr(arch, "Granite")    ? "granite"
+                       : strstr(arch, "Glm4")       ? "glm4"
+                       : strstr(arch, "Exaone4")    ? "exaone4"
                        : strstr(arch, "Ministral3") ? "ministral3"
                        : strstr(arch, "Llama")      ? "llama"
                        : strstr(arch, "Mistral")    ? "mistral"
@@ -271,6 +276,51 @@ Test(config, phi3_and_ministral3)
     cr_assert_float_eq((double)q[16], 1 + 0.1 * log(3), 1e-7);
 }
 
+static int32_t without_rope(const struct model_config *mc) /* one bit a layer */
+{
+    int32_t bits = 0;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        bits |= mc->nope[i] << i;
+    return bits;
+}
+
+Test(config, smollm3_granite_glm4_exaone4)
+{
+    struct model_config mc = good("SmolLM3ForCausalLM", "{\"max_window_layers\":28}");
+    cr_assert(mc.tied && without_rope(&mc) == 8);
+    mc = good("SmolLM3ForCausalLM", "{\"no_rope_layer_interval\":3}");
+    cr_assert_eq(without_rope(&mc), 4);
+    mc = good("SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0,0,1]}");
+    cr_assert_eq(without_rope(&mc), 6);
+    mc = good("GraniteForCausalLM", "{}");
+    cr_assert(mc.attn_scale == 1 && mc.logit_scale == 1 && mc.residual_scale == 1);
+    mc = good("GraniteForCausalLM", "{\"attention_multiplier\":0.5,\"embedding_multiplier\":12,"
+                                    "\"residual_multiplier\":0.25,\"logits_scaling\":8}");
+    cr_assert(mc.attn_scale == 0.5 && mc.embed_scale == 12 && mc.residual_scale == 0.25 &&
+              mc.logit_scale == 0.125);
+    mc = good("GraniteMoeForCausalLM", "{\"num_local_experts\":4,\"num_experts_per_tok\":3}");
+    cr_assert(mc.n_experts == 4 && mc.top_k == 3 && mc.renormalise && mc.expert_ffn == 96);
+    int32_t first;
+    cr_assert_eq(model_fused_rows(&mc, TN_EXPERT_UP, &first), 192);
+    cr_assert_eq(first, 96);
+    mc = good("Glm4ForCausalLM", "{}");
+    cr_assert(mc.rope.interleaved && mc.rope.rot_dim == 64 && mc.d_head == 128);
+    cr_assert(mc.qkv_bias && !mc.o_bias && model_has(&mc, TN_POST_FFN_NORM));
+    mc = good("Glm4ForCausalLM", "{\"attention_bias\":false,\"partial_rotary_factor\":0.25}");
+    cr_assert(!mc.qkv_bias && mc.rope.rot_dim == 32);
+    mc = good("Exaone4ForCausalLM", "{\"sliding_window\":16}");
+    cr_assert(windows(&mc) == 7 && without_rope(&mc) == 8 && !model_has(&mc, TN_ATTN_NORM));
+    mc = good("Exaone4ForCausalLM", "{\"sliding_window_pattern\":\"LG\",\"layer_types\":["
+                                    "\"sliding_attention\",\"full_attention\","
+                                    "\"sliding_attention\",\"full_attention\"]}");
+    cr_assert(windows(&mc) == 5 && without_rope(&mc) == 10);
+    mc = good("Exaone4ForCausalLM", "{\"layer_types\":[\"full_attention\",\"full_attention\","
+                                    "\"full_attention\",\"full_attention\"]}");
+    cr_assert(windows(&mc) == 0 && without_rope(&mc) == 15, "a window is said, no layer has it");
+    mc = good("Exaone4ForCausalLM", "{\"sliding_window\":null}");
+    cr_assert(windows(&mc) == 0 && without_rope(&mc) == 0);
+}
+
 static enum status parse_text(struct model_config *mc, const char *text)
 {
     return model_config_parse(mc, text, strlen(text), NULL, 0);
@@ -289,6 +339,8 @@ Test(config, text_part_of_a_multi_modal_model)
     must(parse_text(&mc, WRAPPED("", "")), "wrapped");
     cr_assert(mc.wrapped && mc.hidden == 64 && mc.n_eos == 2 && mc.dtype == DT_BF16 && mc.tied);
     cr_assert_str_eq(mc.arch->name, GEMMA3);
+    must(parse_text(&mc, WRAPPED("", ",\"final_logit_softcapping\":2")), "a cap without effect");
+    cr_assert_eq(mc.logit_cap, 0);
     static const struct {
         const char *text;
         enum status st;
@@ -522,6 +574,15 @@ static const struct {
      "\"short_factor\":[1,2],\"long_factor\":[1,0]}}",
      ST_RANGE, "long_factor[1]"},
     {MINISTRAL3, "{}", ST_FORMAT, "rope_parameters is missing"},
+    {"SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0]}", ST_FORMAT,
+     "no_rope_layers must be a list"},
+    {"SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0,2,1]}", ST_RANGE, "no_rope_layers[2]"},
+    {"SmolLM3ForCausalLM", "{\"use_sliding_window\":true}", ST_UNSUPPORTED,
+     "use_sliding_window = true"},
+    {"GraniteForCausalLM", "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
+    {"GraniteForCausalLM", "{\"logits_scaling\":0}", ST_RANGE, "logits_scaling is 0"},
+    {"Exaone4ForCausalLM", "{\"sliding_window_pattern\":\"LG\"}", ST_FORMAT,
+     "sliding_window_pattern"},
     {LLAMA, "{\"architectures\":[\"Gemma3nForConditionalGeneration\"]}", ST_UNSUPPORTED,
      "Gemma3nForConditionalGeneration is not supported: "},
     {LLAMA, "{\"architectures\":[\"Gemma4ForConditionalGeneration\"]}", ST_UNSUPPORTED,

@@ -207,7 +207,7 @@ static void set_layers(struct decoder *m)
             .n_q = m->sh.n_q,
             .n_kv = m->sh.n_kv,
             .d_head = m->mc.d_head,
-            .rot_dim = t->rc->rot_dim,
+            .rot_dim = m->mc.nope[i] ? 0 : t->rc->rot_dim,
             .q_per_kv = m->sh.q_per_kv,
             .q_offset = m->sh.q_offset,
             .window = model_window(&m->mc, i),
@@ -386,20 +386,22 @@ struct delta {
     const struct weight *bias;
 };
 
-/* s->out: partial [T,D], from s->h */
-static enum status dense_ffn(struct decoder *m, const struct layer *l, const struct scratch *s)
+/* s->out: partial [T,D], from in [T,D] */
+static enum status dense_ffn(struct decoder *m, const struct layer *l, struct view in,
+                             const struct scratch *s)
 {
-    TRY(m->op->linear(m->be, l->w[W_GATE_UP], s->h, s->mid)); /* [T, 2 F] */
+    TRY(m->op->linear(m->be, l->w[W_GATE_UP], in, s->mid)); /* [T, 2 F] */
     TRY(m->op->act_mul(m->be, m->act, s->mid, s->ffn));
     return m->op->linear(m->be, l->w[W_DOWN], s->ffn, s->out);
 }
 
 /* The same; every rank has the whole router. */
-static enum status expert_ffn(struct decoder *m, const struct layer *l, const struct scratch *s)
+static enum status expert_ffn(struct decoder *m, const struct layer *l, struct view in,
+                              const struct scratch *s)
 {
-    TRY(m->op->linear(m->be, l->w[W_ROUTER], s->h, s->router)); /* [T, E] */
+    TRY(m->op->linear(m->be, l->w[W_ROUTER], in, s->router)); /* [T, E] */
     TRY(m->op->moe_route(m->be, &l->moe, s->router, s->ids, s->weights));
-    return m->op->moe_ffn(m->be, &l->moe, s->h, s->ids, s->weights, s->moe, s->out);
+    return m->op->moe_ffn(m->be, &l->moe, in, s->ids, s->weights, s->moe, s->out);
 }
 
 /* s->out goes through the norm, if the model has it; h and out change places. */
@@ -414,20 +416,36 @@ static enum status post_norm(struct decoder *m, const struct weight *norm, struc
     return ST_OK;
 }
 
+/* resid += delta; *in: what the next part reads, the norm of it in s->h, or resid itself. */
+static enum status next_part(struct decoder *m, const struct scratch *s, const struct delta *delta,
+                             const struct weight *norm, struct view *in)
+{
+    struct view x = delta->x;
+    *in = norm ? s->h : s->resid;
+    if (x.buf && (m->mc.residual_scale != 1 || !norm)) {
+        TRY(m->op->add(m->be, s->resid, x, (float)m->mc.residual_scale));
+        x.buf = NULL;
+    }
+    if (!norm)
+        return ST_OK;
+    return m->op->add_rms_norm(m->be, s->resid, x, x.buf ? delta->bias : NULL, norm, m->eps, s->h);
+}
+
 static enum status layer_forward(struct decoder *m, const struct layer *l,
                                  const struct step_dev *st, struct scratch *s, struct delta *delta)
 {
     const struct backend_ops *op = m->op;
     struct weight *const *w = l->w;
-    TRY(op->add_rms_norm(m->be, s->resid, delta->x, delta->bias, w[W_ATTN_NORM], m->eps, s->h));
-    TRY(op->linear(m->be, w[W_QKV], s->h, s->qkv)); /* [T, (n_q + 2 n_kv) d] */
+    struct view in;
+    TRY(next_part(m, s, delta, w[W_ATTN_NORM], &in));
+    TRY(op->linear(m->be, w[W_QKV], in, s->qkv)); /* [T, (n_q + 2 n_kv) d] */
     TRY(op->qkv_to_cache(m->be, &l->attn, st, s->qkv, l->kv, s->q));
     TRY(op->attention(m->be, &l->attn, st, s->q, l->kv, s->att)); /* [T, n_q d] */
     TRY(op->linear(m->be, w[W_O], s->att, s->out));               /* partial [T,D] */
     TRY(all_reduce(m, s->out));
     TRY(post_norm(m, w[W_POST_ATTN_NORM], s));
-    TRY(op->add_rms_norm(m->be, s->resid, s->out, w[W_O_BIAS], w[W_FFN_NORM], m->eps, s->h));
-    TRY(l->sparse ? expert_ffn(m, l, s) : dense_ffn(m, l, s));
+    TRY(next_part(m, s, &(struct delta){s->out, w[W_O_BIAS]}, w[W_FFN_NORM], &in));
+    TRY(l->sparse ? expert_ffn(m, l, in, s) : dense_ffn(m, l, in, s));
     TRY(all_reduce(m, s->out));
     TRY(post_norm(m, w[W_POST_FFN_NORM], s));
     *delta = (struct delta){s->out, w[W_DOWN_BIAS]};
@@ -448,6 +466,20 @@ static enum status embed(struct decoder *m, const struct step_dev *st, const str
     return op->add(m->be, s->resid, to, (float)m->mc.embed_scale);
 }
 
+/* The factor on the logits, on the rows that the head reads; s->out has room for them. */
+static enum status scale_last(struct decoder *m, struct scratch *s)
+{
+    struct view to = s->last;
+    if (m->mc.logit_scale == 1)
+        return ST_OK;
+    to.buf = m->scratch;
+    to.off = m->at.out;
+    TRY(m->op->zero(m->be, to));
+    TRY(m->op->add(m->be, to, s->last, (float)m->mc.logit_scale));
+    s->last = to;
+    return ST_OK;
+}
+
 enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct view *logits)
 {
     const struct backend_ops *op = m->op;
@@ -459,8 +491,10 @@ enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct
     TRY(embed(m, st, &s));
     for (int32_t i = 0; i < m->mc.n_layers; i++)
         TRY(layer_forward(m, &m->layer[i], st, &s, &delta));
-    TRY(op->add_rms_norm(m->be, s.resid, delta.x, delta.bias, m->w[W_FINAL_NORM], m->eps, s.h));
-    TRY(op->gather(m->be, s.h, st->out_row, s.last)); /* [R,D] */
+    struct view normed;
+    TRY(next_part(m, &s, &delta, m->w[W_FINAL_NORM], &normed));
+    TRY(op->gather(m->be, normed, st->out_row, s.last)); /* [R,D] */
+    TRY(scale_last(m, &s));
     TRY(op->linear(m->be, m->w[m->mc.tied ? W_EMBED : W_HEAD], s.last, s.logits));
     return m->mc.logit_cap > 0 ? op->soft_cap(m->be, s.logits, (float)m->mc.logit_cap) : ST_OK;
 }
