@@ -282,7 +282,7 @@ static void end_stopped(struct supervisor *s)
     uint64_t now = clock_us(), most = 1000U * (uint64_t)s->cfg.args.shared.step_deadline_ms;
     for (int i = 0; i < s->n_groups; i++) {
         struct group_job *g = &s->groups[i];
-        uint64_t since = g->pid ? group_job_stopped_since(g, now) : 0;
+        uint64_t since = g->pid && !g->ending ? group_job_stopped_since(g, now) : 0;
         if (!since || now - since < most)
             continue;
         SAY(s, "a process of a worker group has been stopped for %" PRIu64 " ms: ending the group",
@@ -312,9 +312,12 @@ static enum status start_due(struct supervisor *s)
 /* Children are looked for at least that often: their end gives no event of its own. */
 static int look_ms(const struct supervisor *s)
 {
-    for (int i = 0; i < s->n_groups; i++)
-        if (s->listening && (!s->groups[i].pid || s->groups[i].ending))
+    uint64_t now = clock_us();
+    for (int i = 0; i < s->n_groups; i++) {
+        const struct group_job *g = &s->groups[i];
+        if (g->pid ? g->ending : g->start_at_us && g->start_at_us <= now)
             return 2;
+    }
     return 20;
 }
 
