@@ -119,12 +119,10 @@ bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct 
     struct draft d = {.s = s, .p = &p, .f = &s->flights[s->n_flights], .out = &effects};
     *n_fx = 0;
     *out = p;
-    if (s->n_flights >= s->cfg.max_inflight)
-        return false;
     s->facts = (struct plan_facts){0};
     expire(s, now_us, &effects);
     *n_fx = effects.n;
-    if (must_wait(s))
+    if (s->n_flights >= s->cfg.max_inflight || must_wait(s))
         return false;
 
     p.step_id = s->last_step_id + 1;

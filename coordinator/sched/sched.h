@@ -218,9 +218,8 @@ void sched_cancel(struct sched *s, uint64_t seq_id);
 /* Makes the next step.  out borrows the scheduler's arrays until the next call.  First ends the
  * sequences whose deadline has passed (FX_FINISHED).
  *
- * Returns false and sets out->n_seqs to 0 in two cases: max_inflight steps are in flight (then the
- * state does not change at all), or no further step can be planned before a commit.  In the second
- * case closes may be pending; they go with the next plan. */
+ * Returns false and sets out->n_seqs to 0 in two cases: max_inflight steps are in flight, or no
+ * further step can be planned before a commit.  Closes that are pending then go with the next plan. */
 bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct sched_effect *fx,
                 size_t fx_cap, size_t *n_fx);
 

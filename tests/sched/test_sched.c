@@ -257,6 +257,33 @@ Test(sched, deadlines)
     cr_assert_eq(effect(FX_FINISHED, 2)->reason, FINISH_DEADLINE);
 }
 
+/* A step that does not return holds up no deadline. */
+Test(sched, deadlines_while_steps_are_out)
+{
+    struct sched_config cfg = config();
+    cfg.max_inflight = 1;
+    start(cfg);
+    for (uint64_t id = 1; id <= 2; id++) {
+        struct sched_req r = request(id, 10, 5, 100);
+        r.deadline_us = 500;
+        submit(r);
+        if (id == 1)
+            cr_assert(make_plan());
+    }
+    struct step_plan out = plan;
+    now = 499;
+    cr_assert_not(make_plan());
+    cr_assert_eq(n_fx, 0u);
+    now = 500;
+    cr_assert_not(make_plan());
+    cr_assert_eq(n_fx, 2u);
+    cr_assert_eq(effect(FX_FINISHED, 1)->reason, FINISH_DEADLINE);
+    cr_assert_eq(effect(FX_FINISHED, 2)->reason, FINISH_DEADLINE);
+    plan = out;
+    commit();
+    cr_assert_not(make_plan());
+}
+
 Test(sched, a_sequence_without_a_token_fails_alone)
 {
     struct sched_config cfg = config();
