@@ -304,11 +304,12 @@ static enum status read_scales(struct model_config *mc, const struct meta *m)
                           ? (i + 1) % 4 == 0
                           : a->nope == NOPE_FULL && mc->window && !mc->windowed[i];
     int32_t large = a->local_rope ? 62 : 46; /* layers of the largest Gemma 3, Gemma 2 */
-    if (a->scale_embed)
+    if (a->scale_embed) {
         mc->embed_scale = sqrt(mc->hidden);
+        mc->act = MODEL_GELU_TANH;
+    }
     if (!a->soft_caps)
         return ST_OK;
-    mc->act = MODEL_GELU_TANH;
     if (mc->n_layers == large)
         mc->attn_scale = 1 / sqrt((double)mc->hidden / mc->n_q);
     mc->attn_cap = a->default_attn_cap;

@@ -88,6 +88,9 @@ static const struct gguf_arch archs[] = {
      false,
      false},
     /* the norms' weights have the 1 already */
+    {{.name = "gemma", .model_type = "gemma", .tensor = gguf_tensors, .scale_embed = true},
+     false,
+     true},
     {{.name = "gemma2",
       .model_type = "gemma2",
       .tensor = gguf_gemma_tensors,
@@ -156,7 +159,8 @@ const struct gguf_arch *gguf_arch_find(const char *name)
 
 const char *gguf_arch_names(void)
 {
-    return "llama, mistral3, qwen2, qwen3, qwen3moe, gemma2, gemma3, phi3, smollm3, granite, "
+    return "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, smollm3, "
+           "granite, "
            "granitemoe, "
            "glm4 and exaone4";
 }
