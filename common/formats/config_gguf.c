@@ -7,157 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/formats/config_gguf_arch.h"
 #include "common/formats/config_json.h"
 #include "common/formats/gguf.h"
 #include "common/formats/model_config.h"
-
-#define L "blk.#."
-
-#define GGUF_OUTER                                                                                 \
-    [TN_EMBED] = {"token_embd.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},                       \
-    [TN_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},                      \
-    [TN_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},                      \
-    [TN_O] = {L "attn_output.weight", L "attn_output.bias", AX_HIDDEN, AX_Q, FUSED_NO},            \
-    [TN_DOWN] = {L "ffn_down.weight", L "ffn_down.bias", AX_HIDDEN, AX_FFN, FUSED_NO},             \
-    [TN_ROUTER] = {L "ffn_gate_inp.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},                \
-    [TN_EXPERT_GATE] = {L "ffn_gate_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO},       \
-    [TN_EXPERT_UP] = {L "ffn_up_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO},           \
-    [TN_EXPERT_DOWN] = {L "ffn_down_exps.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN, FUSED_NO},       \
-    [TN_FINAL_NORM] = {"output_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                   \
-    [TN_HEAD] = {"output.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
-
-#define GGUF_NORMS                                                                                 \
-    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                    \
-    [TN_FFN_NORM] = {L "ffn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}
-
-#define GGUF_QKV                                                                                   \
-    [TN_Q] = {L "attn_q.weight", L "attn_q.bias", AX_Q, AX_HIDDEN, FUSED_NO},                      \
-    [TN_K] = {L "attn_k.weight", L "attn_k.bias", AX_KV, AX_HIDDEN, FUSED_NO},                     \
-    [TN_V] = {L "attn_v.weight", L "attn_v.bias", AX_KV, AX_HIDDEN, FUSED_NO}
-
-#define GGUF_GATE_AND_UP                                                                           \
-    [TN_GATE] = {L "ffn_gate.weight", L "ffn_gate.bias", AX_FFN, AX_HIDDEN, FUSED_NO},             \
-    [TN_UP] = {L "ffn_up.weight", L "ffn_up.bias", AX_FFN, AX_HIDDEN, FUSED_NO}
-
-#define GGUF_COMMON GGUF_OUTER, GGUF_NORMS
-#define GGUF_SPLIT GGUF_QKV, GGUF_GATE_AND_UP
-
-static const struct tensor_rule gguf_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT};
-
-/* Rows that the Gemmas have besides those above, or in their place. */
-#define GGUF_SANDWICH                                                                              \
-    [TN_POST_ATTN_NORM] = {L "post_attention_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},     \
-    [TN_POST_FFN_NORM] = {L "post_ffw_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}
-
-static const struct tensor_rule gguf_gemma_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT, GGUF_SANDWICH};
-
-#define GGUF_GATE_UP                                                                               \
-    [TN_GATE] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP}, [TN_UP] = {           \
-                                                                                 L                 \
-                                                                                 "ffn_up.weight",  \
-                                                                                 NULL, AX_FFN,     \
-                                                                                 AX_HIDDEN,        \
-                                                                                 FUSED_GATE_UP}
-
-/* Gate and up are one tensor by the name of up. */
-static const struct tensor_rule gguf_phi3_tensors[TN_N] = {
-    GGUF_COMMON,
-    [TN_Q] = {L "attn_qkv.weight", NULL, AX_Q, AX_HIDDEN, FUSED_QKV},
-    [TN_K] = {L "attn_qkv.weight", NULL, AX_KV, AX_HIDDEN, FUSED_QKV},
-    [TN_V] = {L "attn_qkv.weight", NULL, AX_KV, AX_HIDDEN, FUSED_QKV},
-    GGUF_GATE_UP,
-};
-
-static const struct tensor_rule gguf_glm4_tensors[TN_N] = {GGUF_COMMON, GGUF_QKV, GGUF_SANDWICH,
-                                                           GGUF_GATE_UP};
-
-static const struct tensor_rule gguf_exaone4_tensors[TN_N] = {GGUF_OUTER, GGUF_SPLIT,
-                                                              GGUF_SANDWICH};
-
-/* name: general.architecture.  Mixtral's files are of the architecture "llama", with experts. */
-static const struct gguf_arch {
-    struct arch arch;
-    bool interleaved;
-    bool read_only; /* ingot quantize does not write it from a folder */
-} archs[] = {
-    {{.name = "llama",
-      .model_type = "llama",
-      .tensor = gguf_tensors,
-      .window = WINDOW_ALL,
-      .experts = EXPERTS_MIXTRAL},
-     true,
-     false},
-    {{.name = "qwen2", .model_type = "qwen2", .tensor = gguf_tensors, .qkv_bias = true},
-     false,
-     false},
-    {{.name = "qwen3", .model_type = "qwen3", .tensor = gguf_tensors, .qk_norm = true},
-     false,
-     false},
-    {{.name = "qwen3moe",
-      .model_type = "qwen3_moe",
-      .tensor = gguf_tensors,
-      .qk_norm = true,
-      .experts = EXPERTS_QWEN},
-     false,
-     false},
-    /* the norms' weights have the 1 already */
-    {{.name = "gemma2",
-      .model_type = "gemma2",
-      .tensor = gguf_gemma_tensors,
-      .scale_embed = true,
-      .soft_caps = true,
-      .window = WINDOW_PATTERN,
-      .default_pattern = 2,
-      .default_attn_cap = 50,
-      .default_logit_cap = 30},
-     false,
-     true},
-    {{.name = "gemma3",
-      .model_type = "gemma3_text",
-      .tensor = gguf_gemma_tensors,
-      .qk_norm = true,
-      .scale_embed = true,
-      .soft_caps = true,
-      .local_rope = true,
-      .window = WINDOW_PATTERN,
-      .default_pattern = 6,
-      .default_theta = 1e6},
-     false,
-     true},
-    {{.name = "mistral3",
-      .model_type = "ministral3",
-      .tensor = gguf_tensors,
-      .needs_rope = true,
-      .window = WINDOW_ALL},
-     true,
-     true},
-    {{.name = "phi3", .model_type = "phi3", .tensor = gguf_phi3_tensors, .window = WINDOW_ALL},
-     false,
-     true},
-    {{.name = "smollm3", .model_type = "smollm3", .tensor = gguf_tensors, .nope = NOPE_LISTED},
-     true,
-     true},
-    {{.name = "granite", .model_type = "granite", .tensor = gguf_tensors, .multipliers = true},
-     true,
-     true},
-    {{.name = "granitemoe",
-      .model_type = "granitemoe",
-      .tensor = gguf_tensors,
-      .multipliers = true,
-      .experts = EXPERTS_MIXTRAL},
-     true,
-     true},
-    {{.name = "glm4", .model_type = "glm4", .tensor = gguf_glm4_tensors}, true, true},
-    {{.name = "exaone4",
-      .model_type = "exaone4",
-      .tensor = gguf_exaone4_tensors,
-      .qk_norm = true,
-      .window = WINDOW_PATTERN,
-      .default_pattern = 4,
-      .nope = NOPE_FULL},
-     false,
-     true},
-};
 
 /* What may follow "ARCH." in a key: each is read below or changes nothing. */
 static const char *const known[] = {
@@ -270,19 +123,14 @@ static enum status read_arch(struct model_config *mc, struct meta *m)
     if (gguf_is_part(m->g))
         FAIL(ST_FORMAT, "gguf: one part of a split model alone");
     TRY(gguf_get_str(m->g, "general.architecture", &name));
-    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
-        if (str_is(name, archs[i].arch.name))
-            m->row = &archs[i];
     const struct gguf_shown shown = gguf_show(name);
+    m->row = gguf_arch_find(shown.text);
     if (arch_refusal(shown.text))
         FAIL(ST_UNSUPPORTED, "gguf: the architecture \"%s\" is not supported: %s", shown.text,
              arch_refusal(shown.text));
     if (!m->row)
-        FAIL(ST_UNSUPPORTED,
-             "gguf: the architecture \"%s\" is not supported (llama, mistral3, qwen2, qwen3, "
-             "qwen3moe, gemma2, gemma3, phi3, smollm3, granite, granitemoe, "
-             "glm4 and exaone4 are)",
-             shown.text);
+        FAIL(ST_UNSUPPORTED, "gguf: the architecture \"%s\" is not supported (%s are)", shown.text,
+             gguf_arch_names());
     mc->arch = &m->row->arch;
     if (mc->arch->default_theta > 0)
         mc->rope.theta = mc->arch->default_theta;
@@ -456,11 +304,12 @@ static enum status read_scales(struct model_config *mc, const struct meta *m)
                           ? (i + 1) % 4 == 0
                           : a->nope == NOPE_FULL && mc->window && !mc->windowed[i];
     int32_t large = a->local_rope ? 62 : 46; /* layers of the largest Gemma 3, Gemma 2 */
-    if (a->scale_embed)
+    if (a->scale_embed) {
         mc->embed_scale = sqrt(mc->hidden);
+        mc->act = MODEL_GELU_TANH;
+    }
     if (!a->soft_caps)
         return ST_OK;
-    mc->act = MODEL_GELU_TANH;
     if (mc->n_layers == large)
         mc->attn_scale = 1 / sqrt((double)mc->hidden / mc->n_q);
     mc->attn_cap = a->default_attn_cap;
@@ -671,22 +520,4 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     out->tied = gguf_find_tensor(g, "output.weight") == NULL;
     out->dtype = weights_type(g);
     return model_config_check(out);
-}
-
-const struct arch *gguf_arch_for(const char *model_type)
-{
-    if (strcmp(model_type, "mistral") == 0)
-        model_type = "llama";
-    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
-        if (strcmp(model_type, archs[i].arch.model_type) == 0)
-            return archs[i].read_only ? NULL : &archs[i].arch;
-    return NULL;
-}
-
-bool gguf_arch_interleaved(const struct arch *a)
-{
-    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
-        if (a == &archs[i].arch)
-            return archs[i].interleaved;
-    return false;
 }

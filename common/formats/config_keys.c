@@ -71,7 +71,7 @@ static const struct key_row {
     {"use_qk_norm", SAYS_QK_NORM, NULL},
     {"sliding_window_pattern", READ_PATTERN, NULL},
     {"_sliding_window_pattern", READ_PATTERN, NULL},
-    {"hidden_activation", READ_CAPS, NULL},
+    {"hidden_activation", READ_CAPS, "\"gelu_pytorch_tanh\""}, /* Gemma reads hidden_act */
     {"query_pre_attn_scalar", READ_CAPS, NULL},
     {"attn_logit_softcapping", READ_CAPS, NULL},
     {"final_logit_softcapping", READ_CAPS, NULL},
@@ -203,7 +203,7 @@ static bool is_read(enum key_use use, const struct arch *arch)
     case READ_QWEN_EXPERTS:
         return arch->experts == EXPERTS_QWEN;
     case READ_PATTERN:
-        return arch->window == WINDOW_PATTERN;
+        return arch->window == WINDOW_PATTERN && arch->default_pattern > 0;
     case READ_CAPS:
         return arch->soft_caps;
     case READ_LOCAL_ROPE:

@@ -59,6 +59,9 @@ static enum status read_partial(struct rope_config *rope, const struct model_con
              mc->arch->name);
     rope->rot_dim = (int32_t)(mc->d_head * inner);
     rope->interleaved = mc->arch->interleaved;
+    if (rope->rot_dim < 2 && mc->d_head > 1)
+        FAIL(ST_RANGE, "partial_rotary_factor %g rotates nothing of a head of %d", inner,
+             mc->d_head);
     return ST_OK;
 }
 

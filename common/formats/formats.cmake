@@ -8,6 +8,7 @@ add_library(ingot_formats STATIC
   formats/config_keys.c
   formats/config_rope.c
   formats/config_gguf.c
+  formats/config_gguf_arch.c
   formats/safetensors_index.c
   formats/config_load.c
   formats/generation.c)

@@ -151,6 +151,19 @@ static const struct arch archs[] = {
      .window = WINDOW_USE,
      .default_window = 4096,
      .experts = EXPERTS_QWEN},
+    {.name = "MinistralForCausalLM",
+     .model_type = "ministral",
+     .tensor = llama_tensors,
+     .window = WINDOW_PATTERN,
+     .default_window = 4096},
+    {.name = "GemmaForCausalLM",
+     .model_type = "gemma",
+     .tensor = llama_tensors,
+     .norm_plus_one = true,
+     .scale_embed = true,
+     .tanh_gelu = true,
+     .tied = true,
+     .default_d_head = 256},
     {.name = "Gemma2ForCausalLM",
      .model_type = "gemma2",
      .tensor = gemma_tensors,
@@ -292,8 +305,10 @@ bool arch_is_wrapper(const char *name)
 
 const char *arch_names(void)
 {
-    return "LlamaForCausalLM, MistralForCausalLM, Ministral3ForCausalLM, Qwen2ForCausalLM, "
-           "Qwen3ForCausalLM, MixtralForCausalLM, Qwen3MoeForCausalLM, Gemma2ForCausalLM, "
+    return "LlamaForCausalLM, MistralForCausalLM, MinistralForCausalLM, Ministral3ForCausalLM, "
+           "Qwen2ForCausalLM, "
+           "Qwen3ForCausalLM, MixtralForCausalLM, Qwen3MoeForCausalLM, GemmaForCausalLM, "
+           "Gemma2ForCausalLM, "
            "Gemma3ForCausalLM, Phi3ForCausalLM, Mistral3ForConditionalGeneration, "
            "Gemma3ForConditionalGeneration, SmolLM3ForCausalLM, GraniteForCausalLM, "
            "GraniteMoeForCausalLM, Glm4ForCausalLM, Exaone4ForCausalLM";

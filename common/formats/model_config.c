@@ -171,12 +171,14 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
         {"gelu", MODEL_GELU},          {"gelu_pytorch_tanh", MODEL_GELU_TANH},
         {"gelu_new", MODEL_GELU_TANH},
     };
-    const char *name = mc->arch->soft_caps ? "gelu_pytorch_tanh" : "silu";
+    const char *name = mc->arch->scale_embed ? "gelu_pytorch_tanh" : "silu";
     const char *key = mc->arch->soft_caps ? "hidden_activation" : "hidden_act";
     TRY(json_string(root, key, &name));
     for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
         if (strcmp(acts[i].name, name) == 0) {
             mc->act = acts[i].act;
+            if (mc->arch->tanh_gelu && mc->act == MODEL_GELU)
+                mc->act = MODEL_GELU_TANH;
             return ST_OK;
         }
     }
@@ -216,10 +218,11 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
         use = false;
     if (mc->arch->window == WINDOW_PATTERN) {
         pattern = mc->arch->default_pattern;
-        TRY(json_i32(root, "_sliding_window_pattern", 1, 1 << 20, &pattern));
+        if (pattern)
+            TRY(json_i32(root, "_sliding_window_pattern", 1, 1 << 20, &pattern));
         /* a text such as "LLLG" stands beside layer_types, which are the same */
-        if (!cJSON_IsString(json_member(root, "sliding_window_pattern")) ||
-            !json_member(root, "layer_types"))
+        if (pattern && (!cJSON_IsString(json_member(root, "sliding_window_pattern")) ||
+                        !json_member(root, "layer_types")))
             TRY(json_i32(root, "sliding_window_pattern", 1, 1 << 20, &pattern));
     }
     for (int32_t i = 0; use && i < mc->n_layers; i++)
@@ -244,7 +247,8 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
                      "layer_types[%d] is sliding_attention, but no sliding "
                      "window is in use",
                      i);
-            if (mc->arch->window != WINDOW_BY_LAYER && !pattern && slides != mc->windowed[i])
+            if (mc->arch->window != WINDOW_BY_LAYER && mc->arch->window != WINDOW_PATTERN &&
+                slides != mc->windowed[i])
                 FAIL(ST_UNSUPPORTED,
                      "layer_types[%d] is \"%s\", but all layers of %s "
                      "are alike",

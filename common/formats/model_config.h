@@ -104,6 +104,7 @@ struct arch {
     bool norm_plus_one;  /* norm weights are stored less 1 */
     bool scale_embed;    /* the embedding is multiplied by sqrt(D) */
     bool local_rope;     /* layers with a window have a RoPE of their own */
+    bool tanh_gelu;      /* "gelu" means the tanh form, which is the default too */
     bool soft_caps;      /* soft-caps, query_pre_attn_scalar, hidden_activation */
     bool multipliers;    /* of embedding, attention, residual stream and logits */
     bool interleaved;    /* RoPE's pairs are (2i, 2i+1) */

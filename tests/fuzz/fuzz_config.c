@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/formats/generation.h"
 #include "common/formats/model_config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -9,12 +10,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct model_config mc;
+    struct generation_defaults defaults;
     const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
     size_t len = nul ? (size_t)(nul - data) : size;
+    if (nul && generation_parse(&defaults, nul + 1, size - len - 1) == ST_OK &&
+        !(defaults.temperature >= 0 && defaults.top_p <= 1 && defaults.repetition_penalty <= 100))
+        abort();
     if (model_config_parse(&mc, data, len, nul ? nul + 1 : NULL, nul ? size - len - 1 : 0) != ST_OK)
         return 0;
     if (mc.n_layers < 1 || mc.n_layers > MAX_LAYERS || mc.n_q % mc.n_kv || mc.d_head % 2 ||
-        mc.n_eos > MAX_STOP_IDS || model_axis(&mc, AX_Q) < 1)
+        mc.n_eos > MAX_STOP_IDS || mc.rope.rot_dim > mc.d_head || model_axis(&mc, AX_Q) < 1)
         abort();
     return 0;
 }

@@ -32,6 +32,9 @@ BASE = {"hidden_size": 32, "intermediate_size": 56, "num_hidden_layers": 4, "num
 GEMMA = {"head_dim": 16, "hidden_activation": "gelu_pytorch_tanh", "hidden_act": "gelu_pytorch_tanh",
          "attention_bias": False, "attention_dropout": 0.0, "rms_norm_eps": 1e-6, "query_pre_attn_scalar": 24,
          "cache_implementation": "hybrid", "sliding_window": 12}
+GEMMA1 = BASE | {"architectures": ["GemmaForCausalLM"], "model_type": "gemma", "head_dim": 16, "hidden_act": "gelu",
+                 "hidden_activation": "gelu_pytorch_tanh", "attention_bias": False, "rope_theta": 500.0,
+                 "rope_scaling": None}
 GEMMA2 = BASE | GEMMA | {"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", "rope_theta": 10000.0,
                          "attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}
 GEMMA3 = BASE | GEMMA | {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "rope_theta": 1000000.0,
@@ -144,6 +147,10 @@ ROWS = [
         {"attention_bias": True, "no_rope_layer_interval": 4}, [{"no_rope_layer_interval": 2}], dtype="bfloat16"),
     row("granite", GRANITE, [{"attention_multiplier": 0.35}, {"embedding_multiplier": 1.0},
                              {"residual_multiplier": 1.0}, {"logits_scaling": 1.0}]),
+    row("gemma", GEMMA1, [{"hidden_act": "silu"}, {"rope_theta": 10000.0}]),
+    row("ministral", MISTRAL | {"architectures": ["MinistralForCausalLM"], "model_type": "ministral", "sliding_window": 12,
+                                "layer_types": ["full_attention", "sliding_attention", "sliding_attention",
+                                                "full_attention"]}, [{"layer_types": None}, {"sliding_window": 200}]),
     row("granitemoe", GRANITE_MOE, [{"num_experts_per_tok": 1}, {"residual_multiplier": 1.0}]),
     row("granitemoe-bf16", GRANITE_MOE | {"num_experts_per_tok": 5, "tie_word_embeddings": False},
         [{"num_experts_per_tok": 2}], dtype="bfloat16"),

@@ -574,6 +574,7 @@ static const struct {
      "\"short_factor\":[1,2],\"long_factor\":[1,0]}}",
      ST_RANGE, "long_factor[1]"},
     {MINISTRAL3, "{}", ST_FORMAT, "rope_parameters is missing"},
+    {PHI3, "{\"partial_rotary_factor\":0.1}", ST_RANGE, "rotates nothing of a head of 16"},
     {"SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0]}", ST_FORMAT,
      "no_rope_layers must be a list"},
     {"SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0,2,1]}", ST_RANGE, "no_rope_layers[2]"},
