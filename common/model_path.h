@@ -8,8 +8,8 @@
 #include "common/status.h"
 
 #define MODEL_SOURCES                                                                              \
-    "give a folder in HuggingFace layout (config.json, tokenizer.json, *.safetensors) or a .gguf " \
-    "file; Ingot does not download models"
+    "give a folder in HuggingFace layout (config.json, tokenizer.json, *.safetensors), a .gguf "   \
+    "file, or the name ORG/NAME of a model that `ingot pull` has downloaded"
 
 /* ST_NOT_FOUND: nothing is there.  ST_IO: it cannot be looked at. */
 MUST_CHECK enum status model_path_exists(const char *path);

@@ -40,12 +40,6 @@ static bool bounded(const struct option_row *r)
     return r->min != 0.0 || r->max != 0.0;
 }
 
-/* bounds as wide as the type are no news to anyone */
-static bool shows_bounds(const struct option_row *r)
-{
-    return bounded(r) && r->max < 4294967295.0;
-}
-
 /* "--threads 9999: it must be between 0 and 1024" */
 static enum status check_bounds(const struct option_row *r, const char *text, double v)
 {
@@ -352,11 +346,21 @@ static enum status parse_one(const struct option_set *set, void *dest, int argc,
     return set_value(r, argv[++*i], dest);
 }
 
+enum option_help options_help_form(const char *arg)
+{
+    if (strcmp(arg, "--help=man") == 0)
+        return HELP_MAN;
+    if (strcmp(arg, "--help=options") == 0)
+        return HELP_OPTIONS;
+    return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 ? HELP_TEXT : HELP_NONE;
+}
+
 static bool wants_help(int argc, char **argv, struct option_result *out)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            out->help = true;
+        enum option_help form = options_help_form(argv[i]);
+        if (form != HELP_NONE)
+            out->help = form;
         if (strcmp(argv[i], "--version") == 0)
             out->version = true;
     }
@@ -400,82 +404,6 @@ enum status options_parse(const struct option_set *set, void *dest, int argc, ch
 }
 
 /* ---- printing ---- */
-
-enum { HELP_COLUMN = 30, HELP_WIDTH = 96 };
-
-/* Words of text from the current column on, broken at HELP_WIDTH, further lines at `indent`. */
-static void print_wrapped(FILE *f, const char *text, int column, int indent)
-{
-    int spaces = 0; /* owed before the next word of this line */
-    while (*text) {
-        int n = (int)strcspn(text, " \n");
-        if (n > 0 && column > indent && column + spaces + n > HELP_WIDTH) {
-            fprintf(f, "\n%*s", indent, "");
-            column = indent;
-            spaces = 0;
-        }
-        if (n > 0) {
-            fprintf(f, "%*s%.*s", spaces, "", n, text);
-            column += spaces + n;
-            spaces = 0;
-        }
-        text += n;
-        if (*text == ' ') {
-            spaces++;
-            text++;
-        } else if (*text == '\n') {
-            fprintf(f, "\n%*s", indent, "");
-            column = indent;
-            spaces = 0;
-            text++;
-        }
-    }
-}
-
-static void print_row(FILE *f, const struct option_row *r)
-{
-    char note[160] = "";
-    bool flag = r->type == OPT_FLAG, on = flag && r->def && strcmp(r->def, "true") == 0;
-    int n = fprintf(f, "  --%s%s%s%s", on ? "[no-]" : "", r->name, flag ? "" : " ",
-                    flag     ? ""
-                    : r->arg ? r->arg
-                             : "VALUE");
-    if (n >= HELP_COLUMN - 1)
-        fprintf(f, "\n%*s", HELP_COLUMN, "");
-    else
-        fprintf(f, "%*s", HELP_COLUMN - n, "");
-    if (r->required)
-        snprintf(note, sizeof note, " (required)");
-    else if (r->def && shows_bounds(r))
-        snprintf(note, sizeof note, " (default %s; %.15g to %.15g)", r->def, r->min, r->max);
-    else if (r->def)
-        snprintf(note, sizeof note, " (default %s)", r->def);
-    else if (shows_bounds(r))
-        snprintf(note, sizeof note, " (%.15g to %.15g)", r->min, r->max);
-    char text[1024];
-    snprintf(text, sizeof text, "%s%s", r->help, note);
-    print_wrapped(f, text, HELP_COLUMN, HELP_COLUMN);
-    fputc('\n', f);
-}
-
-void options_print_help(FILE *f, const struct option_set *set)
-{
-    fprintf(f, "usage: %s %s\n\n", set->program, set->usage);
-    print_wrapped(f, set->summary, 0, 0);
-    fprintf(f, "\n");
-    if (set->n_rows && set->rows[0].name)
-        fprintf(f, "\nOptions:\n");
-    for (size_t i = 0; i < set->n_rows; i++) {
-        if (set->rows[i].name)
-            print_row(f, &set->rows[i]);
-        else
-            fprintf(f, "\n%s:\n", set->rows[i].help);
-    }
-    fprintf(f, "\n  --help, -h                  this text\n"
-               "  --version                   the version\n");
-    if (set->epilog)
-        fprintf(f, "\n%s\n", set->epilog);
-}
 
 int option_text(const struct option_row *r, const void *dest, char *buf, size_t n)
 {

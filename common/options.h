@@ -10,7 +10,7 @@
  *     };
  *
  * Accepted: --name value, --name=value, --flag, --no-flag, -- (the rest are arguments), -h, --help,
- * --version.  A later option of the same name replaces an earlier one, except OPT_LIST, which
+ * --help=man, --help=options, --version.  A later option of the same name replaces an earlier one, except OPT_LIST, which
  * collects.
  *
  * Pure; strings are borrowed from argv and from the table.  Called by main, one thread. */
@@ -65,8 +65,15 @@ struct option_set {
     int min_args, max_args; /* positional arguments; max_args < 0 = any number */
 };
 
+/* How the table is printed: --help, --help=man (a manual page), --help=options (a line for each
+ * option, for completions in a shell). */
+enum option_help { HELP_NONE, HELP_TEXT, HELP_MAN, HELP_OPTIONS };
+/* The form that "--help", "-h" or "--help=FORM" asks for; HELP_NONE: arg is something else. */
+enum option_help options_help_form(const char *arg);
+
 struct option_result {
-    bool help, version; /* asked for: nothing else was checked then */
+    enum option_help help; /* asked for, or version: nothing else was checked then */
+    bool version;
     int n_args;
     char **args;             /* positional arguments, in argv (which is reordered) */
     bool given[MAX_OPTIONS]; /* per row: on the command line */
@@ -96,7 +103,8 @@ int option_text(const struct option_row *r, const void *dest, char *buf, size_t 
 MUST_CHECK enum status options_parse(const struct option_set *set, void *dest, int argc,
                                      char **argv, struct option_result *out);
 
-void options_print_help(FILE *f, const struct option_set *set);
+/* In that form, not HELP_NONE. */
+void options_print_help(FILE *f, const struct option_set *set, enum option_help form);
 
 /* One line per option, "threads = 2", with "(default)" where it was not given. */
 void options_print_effective(FILE *f, const struct option_set *set, const void *dest,

@@ -147,6 +147,12 @@ static const struct shared_row table[] = {
     {{.name = "prefix-cache", ROW(prefix_cache, OPT_FLAG), .def = "true",
       .help = "Share the KV blocks of equal prompt beginnings between requests."},
      .users = FOR_COORDINATOR | STARTERS},
+    {{.name = "generation-config", ROW(generation_config, OPT_ENUM), .arg = "auto|none",
+      .def = "auto",
+      .help = "auto: temperature, top_p, top_k, min_p, repetition_penalty and max_new_tokens of the "
+              "model's generation_config.json hold for requests that do not set them.  none: the "
+              "protocol's defaults do."},
+     .users = FOR_COORDINATOR | STARTERS},
     {{.name = "overlap", ROW(overlap, OPT_FLAG), .def = "true",
       .help = "Plan and send the next step while one runs, so that the device does not wait for "
               "the coordinator; a device feeds greedy and top_k <= 64 sequences their own tokens."},

@@ -39,8 +39,9 @@ struct shared_options {
     bool prefix_cache, overlap;
     /* clients */
     int64_t max_clients, client_grace_ms, slow_client_ms, drain_ms;
-    uint64_t max_message; /* bytes */
-    int tenants;          /* index into own, any */
+    uint64_t max_message;  /* bytes */
+    int generation_config; /* index into auto, none */
+    int tenants;           /* index into own, any */
     /* time limits */
     int64_t heartbeat_ms, silence_ms, step_deadline_ms, first_step_ms, peer_ms, lease_ms,
         group_wait_ms;

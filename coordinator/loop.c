@@ -28,6 +28,8 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     if (!co->zmq_ctx)
         FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
     TRY(model_text_open(&co->mt, cfg->model_path, cfg->model_name));
+    if (cfg->generation_config)
+        TRY(generation_load(&co->mt.generation, cfg->model_path));
     if (!co->mt.chat)
         log_line(LOG_INFO, "no chat: %s", co->mt.no_chat);
     TRY(model_identity_open(&co->identity, cfg->model_path, cfg->weights_digest, &cfg->digests));

@@ -6,8 +6,8 @@
 set -euo pipefail
 
 packages=(build-essential cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libzmq3-dev libprotobuf-c-dev
-  protobuf-c-compiler libcjson-dev libpcre2-dev libutf8proc-dev libevent-dev libssl-dev libedit-dev)
-test_packages=(ccache libcriterion-dev clang openssl xz-utils protobuf-compiler python3 python3-venv
+  protobuf-c-compiler libcjson-dev libpcre2-dev libutf8proc-dev libevent-dev libssl-dev libedit-dev libcurl4-openssl-dev)
+test_packages=(ccache libcriterion-dev clang libclang-rt-dev openssl xz-utils protobuf-compiler python3 python3-venv man-db zsh
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user ruby ruby-ffi-rzmq ruby-google-protobuf)
 dry=0
 for arg in "$@"; do
@@ -27,8 +27,8 @@ if ! command -v apt-get >/dev/null; then
 This script knows apt only.  Install, by the names of your system:
   a C11 compiler, CMake >= 3.20, pkg-config, Open MPI (or any MPI), ZeroMQ >= 4.2, protobuf-c with protoc-c,
   cJSON, PCRE2, utf8proc, OpenSSL >= 1.1.1, libevent >= 2.1 (with its OpenSSL part), libedit (line editing in the
-  chat, optional); for the tests Criterion.
-On macOS: brew install cmake pkg-config open-mpi zeromq protobuf-c cjson pcre2 utf8proc openssl libevent libedit criterion
+  chat, optional), libcurl >= 7.68 (ingot pull, optional); for the tests Criterion.
+On macOS: brew install cmake pkg-config open-mpi zeromq protobuf-c cjson pcre2 utf8proc openssl libevent libedit curl criterion
 TXT
   exit 1
 fi

@@ -154,5 +154,5 @@ TXT
 fi
 cat <<TXT
   another model:     give the path of a HuggingFace folder (config.json, tokenizer.json, *.safetensors) or of a GGUF
-                     file instead of deploy/demo-model.  Ingot downloads none: fetch it from where it is published.
+                     file instead of deploy/demo-model.  Or its name: ingot pull ORG/NAME downloads it.
 TXT

@@ -254,7 +254,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (res.help) {
-        worker_options_print_help(stdout);
+        worker_options_print_help(stdout, res.help);
         return EXIT_AS_ASKED;
     }
     if (res.version) {

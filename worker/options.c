@@ -76,11 +76,11 @@ enum status worker_options_parse(struct worker_options *o, int argc, char **argv
     return options_parse(&set, o, argc, argv, res);
 }
 
-void worker_options_print_help(FILE *f)
+void worker_options_print_help(FILE *f, enum option_help form)
 {
     struct row_list rows = {.n = 0};
     struct option_set set = options_of(&rows);
-    options_print_help(f, &set);
+    options_print_help(f, &set, form);
 }
 
 void worker_options_print(FILE *f, const struct worker_options *o, const struct option_result *res)

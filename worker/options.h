@@ -15,7 +15,7 @@ struct worker_options {
 /* As options_parse and options_print_help of common/options.h. */
 MUST_CHECK enum status worker_options_parse(struct worker_options *o, int argc, char **argv,
                                             struct option_result *res);
-void worker_options_print_help(FILE *f);
+void worker_options_print_help(FILE *f, enum option_help form);
 /* The configuration in effect. */
 void worker_options_print(FILE *f, const struct worker_options *o, const struct option_result *res);
 

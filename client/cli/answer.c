@@ -22,6 +22,7 @@ struct answer {
     bool accepted;
     const struct answer_config *cfg;
     struct answer_text *text;
+    bool splits;
     struct output_parser *parser; /* NULL: text is shown as it comes */
     char id[INGOT_ID_SIZE];
     int seen_interrupts;
@@ -275,6 +276,27 @@ static int try_again(struct answer *a, const struct ingot_event *ev)
     return send_request(a);
 }
 
+/* The server says how its model writes; one that does not is older, and the usual marks are looked for. */
+static void on_accepted(struct answer *a, const struct ingot_event *ev)
+{
+    const struct ingot_model *m = &ingot_server(a->c)->model;
+    struct output_options split = {.tools = OUTPUT_TOOLS_AUTO, .reasoning = true};
+    if (!a->splits || a->parser)
+        return;
+    if (*m->tool_format) {
+        if (output_tools_from_name(m->tool_format, &split.tools) != ST_OK)
+            split.tools = OUTPUT_TOOLS_AUTO;
+        split.reasoning = *m->think_open;
+        split.starts_in_reasoning = ev->starts_in_reasoning;
+    }
+    if (*m->think_open) {
+        split.think_open = m->think_open;
+        split.think_close = m->think_close;
+    }
+    if (output_parser_create(&a->parser, &split) != ST_OK)
+        a->parser = NULL; /* shown as it comes */
+}
+
 /* Accepted again: the server must go on with what it has begun. */
 static int on_accepted_again(struct answer *a, const struct ingot_event *ev)
 {
@@ -306,6 +328,7 @@ static int on_event(struct answer *a, struct ingot_event *ev)
         answer_json_event(stdout, ev, a->r.n > 1);
     switch (ev->kind) {
     case INGOT_EVENT_ACCEPTED:
+        on_accepted(a, ev);
         return -1;
     case INGOT_EVENT_DELTA:
         on_delta(a, ev);
@@ -332,10 +355,8 @@ int answer_stream(struct ingot_client *c, const struct ingot_request *r,
                        .text = text,
                        .seen_interrupts = interrupts(),
                        .give_up_us = clock_us() + 1000U * (uint64_t)cfg->wait_ms};
-    struct output_options split = {.tools = OUTPUT_TOOLS_AUTO, .reasoning = true};
-    if (cfg->split && !cfg->json && r->n == 1 && cli_is_terminal(stdout) &&
-        output_parser_create(&a.parser, &split) != ST_OK)
-        a.parser = NULL; /* shown as it comes */
+    a.splits = cfg->split && !cfg->json && r->n == 1 && cli_is_terminal(stdout);
+    a.r.keep_marks = a.r.keep_marks || a.splits;
     int rc = send_request(&a);
     while (rc < 0) {
         struct ingot_event ev;

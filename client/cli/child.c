@@ -74,6 +74,20 @@ enum status child_find(const char *name, char path[MAX_PATH_LEN])
     FAIL(ST_NOT_FOUND, "the program %s is neither beside ingot nor in PATH", name);
 }
 
+enum status child_find_shared(const char *name, char path[MAX_PATH_LEN])
+{
+    char self[MAX_PATH_LEN];
+    if (own_path(self, sizeof self)) {
+        char *slash = strrchr(self, '/');
+        int n = slash ? snprintf(path, MAX_PATH_LEN, "%.*s/../share/ingot/%s", (int)(slash - self),
+                                 self, name)
+                      : -1;
+        if (n > 0 && n < MAX_PATH_LEN && access(path, R_OK) == 0)
+            return ST_OK;
+    }
+    FAIL(ST_NOT_FOUND, "%s is not installed with this program (../share/ingot/%s)", name, name);
+}
+
 void child_arg(struct child_args *a, const char *s)
 {
     if (a->n == MAX_ARGV) {

@@ -13,6 +13,9 @@ enum { MAX_ARGV = 96, MAX_ARGS_TEXT = 16384 /* bytes */, MAX_PATH_LEN = 1024 };
 /* The path of a sibling program ("ingot-worker"): beside this one, else in PATH.  ST_NOT_FOUND. */
 MUST_CHECK enum status child_find(const char *name, char path[MAX_PATH_LEN]);
 
+/* What is installed with the programs, by its name in share/ingot.  ST_NOT_FOUND. */
+MUST_CHECK enum status child_find_shared(const char *name, char path[MAX_PATH_LEN]);
+
 /* An argument list that grows; strings are borrowed or live in text. */
 /* How a user calls this program: "ingot" where PATH finds it under that name, else its full path.
  * Valid until the next call. */

@@ -6,6 +6,7 @@
 #include "client/cli/child.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
+#include "common/man_page.h"
 
 struct command {
     const char *name; /* NULL: a heading */
@@ -17,17 +18,19 @@ static const struct command commands[] = {
     {NULL, NULL, "Serve"},
     {"serve", cmd_serve, "serve a model on this machine, on one rank or several"},
     {"drain", cmd_drain, "let a server finish its requests and end"},
+    {"api-key", cmd_api_key, "add, list and remove API keys of the HTTP gateway"},
     {NULL, NULL, "Ask"},
     {"run", cmd_run, "load a model, answer one request, end"},
     {"chat", cmd_chat, "hold a conversation with a model or a server"},
     {"generate", cmd_generate, "send one request to a server; text or lines of JSON"},
     {NULL, NULL, "Observe"},
     {"status", cmd_status, "show the state of a server: requests, worker groups, cache"},
-    {"models", cmd_models, "list the models that a server serves"},
+    {"models", cmd_models, "list the models of a server, or list and remove those in the cache"},
     {"ping", cmd_ping, "check that a server answers, and measure how fast"},
     {"bench", cmd_bench, "put load on a server and measure it"},
     {"doctor", cmd_doctor, "check that this machine has everything that Ingot needs"},
     {NULL, NULL, "Models and text"},
+    {"pull", cmd_pull, "download a model by its name on the hub"},
     {"inspect", cmd_inspect, "print a model's configuration, tensors and memory on each rank"},
     {"quantize", cmd_quantize, "write a model as a GGUF file with smaller weights"},
     {"tokenize", cmd_tokenize, "print the token ids of a text"},
@@ -39,10 +42,11 @@ static const struct command commands[] = {
     {"help", NULL, "print this text, or 'help COMMAND' that of a command"},
 };
 
+#define SUMMARY "Serves large language models on ranks that share the work, and asks them."
+
 static void print_help(FILE *f)
 {
-    fprintf(f, "usage: ingot COMMAND [arguments] [options]\n\n"
-               "Serves large language models on ranks that share the work, and asks them.\n");
+    fputs("usage: ingot COMMAND [arguments] [options]\n\n" SUMMARY "\n", f);
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
         const struct command *c = &commands[i];
         if (c->name)
@@ -53,11 +57,35 @@ static void print_help(FILE *f)
     const char *ingot = child_own_command();
     fprintf(f,
             "\nFirst steps:\n"
-            "  %s serve deploy/demo-model --tp 2\n"
+            "  %s serve demo-model --tp 2\n"
             "  %s chat           # on another terminal\n"
-            "A model of your own is a folder in HuggingFace layout or a .gguf file.\n\n"
+            "A model of your own is a folder in HuggingFace layout, a .gguf file or ORG/NAME.\n\n"
             "'%s COMMAND --help' explains a command.\n" EXIT_CODES_HELP "\n",
             ingot, ingot, ingot);
+}
+
+/* ingot --help=man */
+static void print_man(FILE *f)
+{
+    man_page_begin(f, "ingot", "COMMAND [arguments] [options]", SUMMARY);
+    man_page_section(f, "COMMANDS");
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        const struct command *c = &commands[i];
+        if (c->name)
+            man_page_item(f, c->name, "", c->help);
+        else
+            man_page_subsection(f, c->help);
+    }
+    man_page_epilog(f, "ingot COMMAND --help explains a command; its manual page is "
+                       "ingot-COMMAND(1).\n" EXIT_CODES_HELP);
+}
+
+/* ingot --help=options: the commands, as those of a command are its options. */
+static void print_commands(FILE *f)
+{
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        if (commands[i].name)
+            fprintf(f, "%s\tcommand\t\t%s\n", commands[i].name, commands[i].help);
 }
 
 static const struct command *find(const char *name)
@@ -85,23 +113,30 @@ static int unknown(const char *name)
     return EXIT_USAGE;
 }
 
+static int help_of_all(enum option_help form)
+{
+    if (form == HELP_MAN)
+        print_man(stdout);
+    else if (form == HELP_OPTIONS)
+        print_commands(stdout);
+    else
+        print_help(stdout);
+    return EXIT_OK;
+}
+
 static int help(int argc, char **argv)
 {
     static char dashes[] = "--help";
-    if (argc < 3) {
-        print_help(stdout);
-        return EXIT_OK;
-    }
+    if (argc < 3)
+        return help_of_all(HELP_TEXT);
     if (strcmp(argv[2], "--version") == 0)
         return cmd_version(1, argv);
     bool of_help = strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0;
     const struct command *c = find(of_help ? "help" : argv[2]);
     if (!c)
         return unknown(argv[2]);
-    if (!c->run) {
-        print_help(stdout);
-        return EXIT_OK;
-    }
+    if (!c->run)
+        return help_of_all(HELP_TEXT);
     char *args[] = {argv[2], dashes, NULL};
     return c->run(2, args);
 }
@@ -116,8 +151,8 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "help") == 0)
         return help(argc, argv);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return help(1, argv);
+    if (options_help_form(argv[1]) != HELP_NONE)
+        return help_of_all(options_help_form(argv[1]));
     if (strcmp(argv[1], "--version") == 0)
         return cmd_version(1, argv);
     const struct command *c = find(argv[1]);

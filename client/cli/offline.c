@@ -13,6 +13,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
 #include "client/cli/line_editor.h"
+#include "client/cli/model_name.h"
 #include "client/cli/serve_options.h"
 #include "common/build_info.h"
 #include "common/text/text_options.h"
@@ -29,9 +30,13 @@ static int become(const char *command, const char *program, const char *const *a
     return EXIT_FAILED;
 }
 
-/* program, extra (NULL: none), then the arguments from argv[from] on */
+/* program, extra (NULL: none), then the arguments from argv[from] on; argv[1] may be a model's name */
 static int pass_on(const char *program, const char *extra, int argc, char **argv, int from)
 {
+    struct model_place model;
+    int rc = model_find_argument(&model, argc, argv);
+    if (rc >= 0)
+        return rc;
     const char **v = calloc((size_t)argc + 3, sizeof *v);
     size_t n = 0;
     if (!v) {
@@ -43,7 +48,7 @@ static int pass_on(const char *program, const char *extra, int argc, char **argv
         v[n++] = extra;
     for (int i = from; i < argc; i++)
         v[n++] = argv[i];
-    int rc = become(argv[0], program, v);
+    rc = become(argv[0], program, v);
     free(v);
     return rc;
 }
@@ -157,6 +162,20 @@ int cmd_template(int argc, char **argv)
     return pass_on("ingot-text", "template", argc, argv, 1);
 }
 
+int cmd_pull(int argc, char **argv)
+{
+    const char **v = calloc((size_t)argc + 1, sizeof *v);
+    if (!v) {
+        fprintf(stderr, "ingot pull: no memory\n");
+        return EXIT_FAILED;
+    }
+    memcpy(v, argv, (size_t)argc * sizeof *v);
+    v[0] = "ingot-pull";
+    int rc = become("pull", "ingot-pull", v);
+    free(v);
+    return rc;
+}
+
 int cmd_quantize(int argc, char **argv)
 {
     return pass_on("ingot-quantize", NULL, argc, argv, 1);
@@ -216,8 +235,11 @@ int cmd_inspect(int argc, char **argv)
         .min_args = 1,
         .max_args = 1,
     };
+    struct model_place model;
     int rc = cli_parse(&set, &a, argc, argv, &res);
-    return rc >= 0 ? rc : inspect(&a, res.args[0]);
+    if (rc < 0)
+        rc = model_find(&model, "inspect", res.args[0], a.serve.pull);
+    return rc >= 0 ? rc : inspect(&a, model.path);
 }
 
 /* ---- version ---- */

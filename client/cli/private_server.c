@@ -2,6 +2,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
+#include "client/cli/model_name.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/model_path.h"
@@ -44,11 +45,17 @@ int private_server_open(struct private_server *p, const char *command, const str
                         const char *model)
 {
     *p = (struct private_server){.sup = NULL};
-    struct supervisor_config cfg = {.model = model, .args = *a, .command = FOR_LOAD, .quiet = true};
+    struct model_place place;
+    int rc = model_find(&place, command, model, a->pull);
+    if (rc >= 0)
+        return rc;
+    struct supervisor_config cfg = {
+        .model = place.path, .args = *a, .command = FOR_LOAD, .quiet = true};
     if (a->shared.max_seqs > PRIVATE_SEQS)
         cfg.args.shared.max_seqs = PRIVATE_SEQS;
+    cfg.args.shared.name = place.name;
     log_init(command, LOG_WARN);
-    if (model_path_check(model) != ST_OK || supervisor_start(&p->sup, &cfg) != ST_OK)
+    if (model_path_check(place.path) != ST_OK || supervisor_start(&p->sup, &cfg) != ST_OK)
         return cli_fail(command, EXIT_FAILED);
     enum status st = wait_ready(p, model);
     if (st != ST_OK)

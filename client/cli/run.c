@@ -68,8 +68,8 @@ int cmd_run(int argc, char **argv)
                    "request and "
                    "ends. Ctrl-C cancels the answer.",
         .epilog = "Examples:\n"
-                  "  ingot run deploy/demo-model --message 'Tell me a story about a fox.'\n"
-                  "  ingot run deploy/demo-model --tp 2 --prompt 'Once upon a time' --temperature "
+                  "  ingot run demo-model --message 'Tell me a story about a fox.'\n"
+                  "  ingot run demo-model --tp 2 --prompt 'Once upon a time' --temperature "
                   "0\n" EXIT_CODES_HELP,
         .rows = rows.row,
         .n_rows = rows.n,

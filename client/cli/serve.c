@@ -2,14 +2,18 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/child.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
 #include "client/cli/gateway_job.h"
+#include "client/cli/model_name.h"
 #include "client/cli/supervisor.h"
+#include "common/hex.h"
 #include "common/log.h"
+#include "common/random.h"
 
 static void say_ready(const struct supervisor *s, const struct gateway_job *g)
 {
@@ -70,12 +74,23 @@ static void warn_of_ranks(int64_t tp)
                  tp);
 }
 
+/* The gateway alone may act for other tenants: it and the coordinator find the secret in the environment. */
+static void share_secret(void)
+{
+    uint8_t bytes[32];
+    char text[2 * sizeof bytes + 1];
+    random_bytes(bytes, sizeof bytes);
+    hex_of(bytes, sizeof bytes, text);
+    (void)setenv("INGOT_TENANTS_SECRET", text, 0); /* not where the user has set one */
+}
+
 static int run(const struct serve_args *a, const char *model)
 {
     struct supervisor *s;
     struct gateway_job gateway;
     log_init("serve", LOG_INFO);
     warn_of_ranks(a->shared.tp);
+    share_secret();
     interrupts_catch();
     signal(SIGPIPE, SIG_IGN);
     struct supervisor_config cfg = {.model = model, .args = *a, .command = FOR_SERVE};
@@ -83,7 +98,7 @@ static int run(const struct serve_args *a, const char *model)
         log_line(LOG_ERROR, "%s", status_text());
         return EXIT_FAILED;
     }
-    gateway_job_init(&gateway, a->http);
+    gateway_job_init(&gateway, a->http, a->api_keys);
     int rc = watch(s, &gateway);
     gateway_job_stop(&gateway);
     supervisor_stop(s);
@@ -99,13 +114,16 @@ int cmd_serve(int argc, char **argv)
     struct option_set set = {
         .program = "ingot serve",
         .usage = "MODEL [options]",
-        .summary = "Serves a model on this machine: starts a coordinator, worker ranks and an HTTP "
-                   "gateway, and starts "
-                   "ranks again when they fail; running requests go on with the same bytes. "
-                   "MODEL is a folder in HuggingFace layout or a .gguf file.",
+        .summary =
+            "Serves a model on this machine: starts a coordinator, worker ranks and an HTTP "
+            "gateway, and starts "
+            "ranks again when they fail; running requests go on with the same bytes. "
+            "MODEL is a folder in HuggingFace layout, a .gguf file, or the name ORG/NAME of a "
+            "model that 'ingot pull' has downloaded.",
         .epilog =
             "Examples:\n"
-            "  ingot serve deploy/demo-model --tp 2\n"
+            "  ingot serve demo-model --tp 2\n"
+            "  ingot serve Qwen/Qwen3-0.6B --pull\n"
             "  ingot serve models/Qwen3-0.6B --threads 8 --kv-memory 4G\n"
             "  ingot serve model-q8_0.gguf --listen tcp://0.0.0.0:5555 --allow-remote\n"
             "  ingot serve models/Llama-3.1-8B --backend cuda --standby 1\n"
@@ -120,6 +138,13 @@ int cmd_serve(int argc, char **argv)
         .min_args = 1,
         .max_args = 1,
     };
+    struct model_place model;
     int rc = cli_parse(&set, &a, argc, argv, &res);
-    return rc >= 0 ? rc : run(&a, res.args[0]);
+    if (rc < 0)
+        rc = model_find(&model, "serve", res.args[0], a.pull);
+    if (rc >= 0)
+        return rc;
+    if (!a.shared.name)
+        a.shared.name = model.name;
+    return run(&a, model.path);
 }

@@ -3,6 +3,14 @@
 #include <assert.h>
 #include <string.h>
 
+static const struct option_row model_rows[] = {
+    {.help = "Model"},
+    {.name = "pull",
+     .type = OPT_FLAG,
+     .at = offsetof(struct serve_args, pull),
+     .help = "Download the model ORG/NAME first if it is not in the cache, as `ingot pull` does."},
+};
+
 static const struct option_row own_rows[] = {
     {.help = "Ranks and device"},
     {.name = "standby",
@@ -22,16 +30,23 @@ static const struct option_row own_rows[] = {
      .def = "127.0.0.1:8080",
      .help = "Where ingot-gateway serves OpenAI's API. With INGOT_API_KEY in the environment "
              "requests must carry that key, as they must for other addresses than loopback."},
+    {.name = "api-keys",
+     .type = OPT_STRING,
+     .at = offsetof(struct serve_args, api_keys),
+     .arg = "FILE",
+     .help = "Requests over HTTP must carry a key of this file; `ingot api-key` writes it."},
 };
 
 void serve_engine_rows(struct row_list *l, size_t base)
 {
     shared_rows(l, FOR_LOAD, base + offsetof(struct serve_args, shared));
+    rows_add(l, model_rows, ARRAY_LEN(model_rows), base);
 }
 
 void serve_rows(struct row_list *l, size_t base)
 {
     shared_rows(l, FOR_SERVE, base + offsetof(struct serve_args, shared));
+    rows_add(l, model_rows, ARRAY_LEN(model_rows), base);
     rows_add(l, own_rows, ARRAY_LEN(own_rows), base);
 }
 

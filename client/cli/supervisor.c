@@ -68,8 +68,11 @@ static enum status start_coordinator(struct supervisor *s)
     child_arg(&a, s->coordinator_path);
     child_argf(&a, "--model=%s", c->model);
     child_argf(&a, "--workers=%s", s->workers);
-    if (c->command != FOR_SERVE)
+    if (c->command != FOR_SERVE) {
         child_argf(&a, "--listen=ipc://%s/clients", s->dir.path);
+        if (c->args.shared.name)
+            child_argf(&a, "--name=%s", c->args.shared.name);
+    }
     serve_pass_options(&a, &c->args.shared, c->command, FOR_COORDINATOR);
     child_arg(&a, "--die-with-parent");
     child_argf(&a, "--failure-file=%s", s->failure_path);

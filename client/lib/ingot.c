@@ -295,6 +295,13 @@ static struct ingot_model model_of(const struct msg_model *w)
     return m;
 }
 
+void client_take_model(struct ingot_client *c, const struct msg_model *m)
+{
+    snprintf(c->model_name, sizeof c->model_name, "%s", m->name);
+    c->server.model = model_of(m);
+    c->server.model.name = c->model_name;
+}
+
 static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
 {
     struct client_msg m = {.type = MSG_HELLO};
@@ -319,11 +326,8 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
                                       .max_queued = w->max_queued,
                                       .max_samples = w->max_samples,
                                       .any_tenant = w->any_tenant};
-    if (w->n_models) {
-        snprintf(c->model_name, sizeof c->model_name, "%s", w->models[0].name);
-        c->server.model = model_of(&w->models[0]);
-        c->server.model.name = c->model_name;
-    }
+    if (w->n_models)
+        client_take_model(c, &w->models[0]);
     return ST_OK;
 }
 

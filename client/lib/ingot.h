@@ -101,7 +101,8 @@ struct ingot_server {
     struct ingot_model model;
 };
 
-/* The server's side of Hello; valid as long as the client. */
+/* The server's side of Hello; valid as long as the client.  The model's sizes are 0 until a worker group has
+ * connected; the events after ingot_probe bring them up to date. */
 const struct ingot_server *ingot_server(const struct ingot_client *c);
 
 /* ---- requests ---- */
@@ -144,6 +145,7 @@ struct ingot_request {
     int64_t clock_s; /* seconds since 1970 UTC */
     int32_t zone_s;  /* seconds east of UTC */
 
+    /* NaN, and INGOT_TOP_K_UNSET: as the server's model recommends, else the protocol's default */
     float temperature; /* 0 = greedy */
     float top_p, min_p;
     uint32_t top_k; /* 0 = off */
@@ -175,6 +177,8 @@ struct ingot_request {
         *client_digest; /* at most 64 bytes: requests with others are different; NULL: none */
     size_t n_client_digest;
 };
+
+#define INGOT_TOP_K_UNSET UINT32_MAX
 
 struct ingot_request ingot_request_default(void);
 

@@ -48,6 +48,8 @@ MUST_CHECK enum status client_receive(struct ingot_client *c, struct client_msg 
                                       uint64_t deadline_us);
 /* The first of the events that came while a question was asked; c->kept is not NULL. */
 MUST_CHECK enum status client_take_kept(struct ingot_client *c, struct client_msg *m);
+/* The server's model, as it says now. */
+void client_take_model(struct ingot_client *c, const struct msg_model *m);
 bool client_is_event(struct ingot_client *c, const struct client_msg *m);
 
 /* Sends and waits for the reply of that type with that id.  Events that arrive meanwhile are kept. */

@@ -62,8 +62,8 @@ const struct option_set text_tokenize_options = {
                "MODEL is a folder in HuggingFace layout or a .gguf file; without it a running "
                "server is asked.",
     .epilog = "Examples:\n"
-              "  ingot tokenize deploy/demo-model --text 'Hello, world'\n"
-              "  ingot tokenize deploy/demo-model --text-file README.md --explain\n"
+              "  ingot tokenize demo-model --text 'Hello, world'\n"
+              "  ingot tokenize demo-model --text-file README.md --explain\n"
               "  ingot tokenize --text 'Hello, world'             # asks the server\n" EXIT_CODES,
     .rows = tokenize_rows,
     .n_rows = ARRAY_LEN(tokenize_rows),
@@ -98,9 +98,9 @@ const struct option_set text_detokenize_options = {
         "is a folder in HuggingFace layout or a .gguf file (./7 is a folder, 7 is an id); "
         "without it a running server is asked.",
     .epilog = "Examples:\n"
-              "  ingot detokenize deploy/demo-model 754 919 261 536\n"
+              "  ingot detokenize demo-model 754 919 261 536\n"
               "  ingot detokenize 754 919 261 536                 # asks the server\n"
-              "  ingot tokenize deploy/demo-model --text 'Hi' | ingot detokenize deploy/demo-model "
+              "  ingot tokenize demo-model --text 'Hi' | ingot detokenize demo-model "
               "--ids-file -\n" EXIT_CODES,
     .rows = detokenize_rows,
     .n_rows = ARRAY_LEN(detokenize_rows),

@@ -38,7 +38,7 @@ static const struct option_set options = {
                "show: one request (a sequence number of list, or the client's request id) as a "
                "line of JSON per sample: prompt, parameters, tokens.",
     .epilog = "Examples:\n"
-              "  ingot serve deploy/demo-model --journal journal    (writes the files)\n"
+              "  ingot serve demo-model --journal journal    (writes the files)\n"
               "  ingot replay verify journal/*.journal\n"
               "  ingot replay list journal/ingot-00000001.journal\n"
               "  ingot replay show journal/ingot-00000001.journal 3\n"
@@ -56,7 +56,7 @@ static const char *reason_name(enum finish_reason why)
         [FINISH_NONE] = "live",           [FINISH_STOP_ID] = "eos",
         [FINISH_LENGTH] = "length",       [FINISH_STOP_STRING] = "stop",
         [FINISH_CANCELLED] = "cancelled", [FINISH_DEADLINE] = "deadline",
-        [FINISH_FAILED] = "failed",
+        [FINISH_FAILED] = "failed",       [FINISH_NOT_FINITE] = "not_finite",
     };
     return names[why];
 }
@@ -281,7 +281,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (res.help) {
-        options_print_help(stdout, &options);
+        options_print_help(stdout, &options, res.help);
         return 0;
     }
     if (res.version) {

@@ -20,7 +20,7 @@ bool text_options(const struct option_set *set, void *dest, int argc, char **arg
         return false;
     }
     if (res->help)
-        options_print_help(stdout, set);
+        options_print_help(stdout, set, res->help);
     if (res->version && !res->help)
         build_info_print(stdout, set->program);
     return !res->help && !res->version;

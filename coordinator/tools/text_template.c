@@ -84,9 +84,9 @@ static const struct option_set OPTIONS = {
         "HuggingFace's apply_chat_template.  On a terminal special tokens are coloured and control "
         "characters escaped.",
     .epilog = "Examples:\n"
-              "  ingot template deploy/demo-model --message 'Hi' --system 'Be brief.'\n"
+              "  ingot template demo-model --message 'Hi' --system 'Be brief.'\n"
               "  echo '[{\"role\": \"user\", \"content\": \"Hi\"}]' | ingot template "
-              "deploy/demo-model --messages -\n"
+              "demo-model --messages -\n"
               "A template's own refusal goes to standard error.\n" TEXT_EXIT_CODES,
     .rows = ROWS,
     .n_rows = ARRAY_LEN(ROWS),

@@ -444,7 +444,7 @@ int main(int argc, char **argv)
         return 2;
     }
     if (res.help) {
-        options_print_help(stdout, &option_set);
+        options_print_help(stdout, &option_set, res.help);
         return 0;
     }
     if (bench(&opt, began_ns) != ST_OK) {

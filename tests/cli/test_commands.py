@@ -41,7 +41,7 @@ def examples_work_as_printed():
     n = 0
     for c in ("run", "chat", "tokenize", "detokenize", "template"):
         for line in ok(c, "--help").split("\nExample", 1)[1].splitlines():
-            if "deploy/demo-model" in line and re.search(r"^  .*\bingot ", line):
+            if "demo-model" in line and re.search(r"^  .*\bingot ", line):
                 p = subprocess.run(line, shell=True, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120,
                                    stdin=subprocess.DEVNULL)
                 assert p.returncode == 0 and (p.stdout or c == "chat"), (line, p)
@@ -56,7 +56,7 @@ def hints_name_a_command_that_works():
         for path, name in ((os.environ["PATH"], INGOT), (f"/nowhere:{d}", "ingot"), (f"{BIN}:{d}", "ingot")):
             p = ingot("status", "--wath", env={"PATH": path})
             assert f"\n'{name} status --help' explains." in p.stderr, (path, p)
-            assert f"\n  {name} serve deploy/demo-model --tp 2\n" in ok("help", env={"PATH": path})
+            assert f"\n  {name} serve demo-model --tp 2\n" in ok("help", env={"PATH": path})
             p = ingot("chat", "a", "--connect", "b", env={"PATH": path})
             assert f"\n'{name} chat --help' explains." in p.stderr, (path, p)
 

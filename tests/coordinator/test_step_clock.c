@@ -114,7 +114,7 @@ Test(step_clock, the_load_of_a_plan)
     struct step_plan plan = {.n_seqs = 3, .n_tokens = 6, .seqs = seqs};
     struct cost_load l = step_clock_load(&plan);
     cr_assert_eq(l.n_decodes, 1);
-    cr_assert_eq(l.decode_ctx, 7);
+    cr_assert_eq(l.read, 7 + 0 + 4);
     cr_assert_eq(l.n_prompt, 5);
     cr_assert_eq(l.prompt_ctx, 0 + 1 + 2 + 4 + 5);
 }

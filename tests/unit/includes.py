@@ -39,7 +39,7 @@ FOLDERS = {
     "backends/cpu": "common backends",
     "backends/cuda": "common backends",
     "collectives": "common backends backends/cuda",
-    "worker": "common common/digest common/wire collectives worker/load worker/model worker/sample worker/step",
+    "worker": "common common/digest common/formats common/wire collectives worker/load worker/model worker/sample worker/step",
     "worker/engine": "common worker/model",
     "worker/load": "common common/formats backends",
     "worker/model": "common common/formats backends collectives worker/load",
@@ -54,9 +54,12 @@ FOLDERS = {
     "coordinator/tokenizer": "common common/formats common/text",
     "coordinator/tools": "common common/formats common/text coordinator/jinja coordinator/journal "
                          "coordinator/tokenizer",
-    "client/cli": "common common/json common/text client/lib",
-    "client/gateway": "common common/json common/text client/lib",
+    "client/cli": "common common/json common/text client/hub client/keys client/lib",
+    "client/gateway": "common common/json common/text client/keys client/lib",
+    "client/keys": "common common/json",
+    "client/hub": "common",
     "client/lib": "common common/wire",
+    "client/pull": "common common/json common/text client/hub",
 }
 
 # Cycles between folders that stay, and why.

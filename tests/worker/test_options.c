@@ -161,7 +161,7 @@ Test(options, help_asks_for_nothing_else)
     cr_assert_eq(parse("--bogus --help", &m, &res), ST_OK);
     cr_assert(res.help);
     FILE *f = open_memstream(&text, &n);
-    options_print_help(f, &set);
+    options_print_help(f, &set, HELP_TEXT);
     fclose(f);
     const char *const parts[] = {
         "usage: prog --model PATH",  "First:",     "--threads N",   "(default 2; 0 to 64)",

@@ -450,7 +450,7 @@ int main(int argc, char **argv)
         return EXIT_WRONG_USE;
     }
     if (res.help) {
-        options_print_help(stdout, &options);
+        options_print_help(stdout, &options, res.help);
         return EXIT_DONE;
     }
     if (res.version) {

@@ -1,0 +1,76 @@
+"""Requests as messages: keyword arguments become fields."""
+import json
+import secrets
+import uuid
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from ._proto import MESSAGES
+
+Prompt = Union[str, bytes, Sequence[int]]
+Message = Mapping[str, Any]
+
+_SAMPLING = {f.name for f in MESSAGES["Sampling"].DESCRIPTOR.fields} - {"logit_bias", "stop_token_id"}
+_GENERATE = ("model", "max_tokens", "include_stop", "n", "deadline_ms", "priority", "skip_special", "add_special",
+             "tenant", "grace_ms", "client_digest", "keep_marks")
+OPTIONS = sorted(_SAMPLING | set(_GENERATE) | {"logit_bias", "stop_token_ids", "stop", "request_id"})
+
+
+def _bytes(text: Union[str, bytes]) -> bytes:
+    return text.encode() if isinstance(text, str) else bytes(text)
+
+
+def chat(messages: Sequence[Message], tools: Optional[Sequence[Any]] = None,
+         variables: Optional[Mapping[str, Any]] = None, add_generation_prompt: Optional[bool] = None,
+         continue_final_message: Optional[bool] = None, clock_s: Optional[int] = None, zone_s: Optional[int] = None):
+    """A Chat.  A message with more than role and a text as content is sent as JSON."""
+    out = MESSAGES["Chat"]()
+    for m in messages:
+        if set(m) == {"role", "content"} and isinstance(m["content"], (str, bytes)):
+            out.turn.add(role=m["role"], content=_bytes(m["content"]))
+        else:
+            out.turn.add(json=json.dumps(dict(m), ensure_ascii=False).encode())
+    if tools is not None:
+        out.tools_json = json.dumps(list(tools), ensure_ascii=False).encode()
+    if variables is not None:
+        out.variables_json = json.dumps(dict(variables), ensure_ascii=False).encode()
+    for name, value in (("add_generation_prompt", add_generation_prompt), ("clock_s", clock_s), ("zone_s", zone_s),
+                        ("continue_final_message", continue_final_message)):
+        if value is not None:
+            setattr(out, name, value)
+    return out
+
+
+CHAT_OPTIONS = ("tools", "variables", "add_generation_prompt", "continue_final_message", "clock_s", "zone_s")
+
+
+def generate(prompt: Optional[Prompt], messages: Optional[Sequence[Message]], options: Mapping[str, Any]):
+    """A Generate for a prompt (text or token ids) or for messages.  None stands for the default."""
+    if (prompt is None) == (messages is None):
+        raise TypeError("give either a prompt or messages")
+    given = {k: v for k, v in options.items() if v is not None}
+    out = MESSAGES["Generate"](request_id=given.pop("request_id", None) or uuid.uuid4().hex)
+    of_chat = {k: given.pop(k) for k in CHAT_OPTIONS if k in given}
+    if messages is not None:
+        out.chat.CopyFrom(chat(messages, **of_chat))
+    elif of_chat:
+        raise TypeError(f"{', '.join(of_chat)}: only with messages")
+    elif isinstance(prompt, (str, bytes)):
+        out.text = _bytes(prompt)
+    else:
+        out.tokens.id.extend(prompt)
+        out.tokens.SetInParent()
+    stop = given.pop("stop", ())
+    out.stop.extend(_bytes(s) for s in ([stop] if isinstance(stop, (str, bytes)) else stop))
+    out.sampling.stop_token_id.extend(given.pop("stop_token_ids", ()))
+    for token, bias in dict(given.pop("logit_bias", {})).items():
+        out.sampling.logit_bias.add(id=token, bias=bias)
+    for name, value in given.items():
+        if name in _GENERATE:
+            setattr(out, name, value)
+        elif name in _SAMPLING:
+            setattr(out.sampling, name, value)
+        else:
+            raise TypeError(f"unknown option {name!r}; there are {', '.join(OPTIONS)}")
+    if not out.sampling.HasField("seed"):  # so that the message, sent again, gives the same bytes
+        out.sampling.seed = secrets.randbits(64)
+    return out

@@ -1,0 +1,233 @@
+"""One client's side of the protocol without any input and output: what to send, and what a received message means.
+The synchronous and the asyncio client move the bytes."""
+import os
+import struct
+import uuid
+from typing import Any, Dict, List, Optional, Tuple
+
+from ._proto import ENUMS, MESSAGES, NUMBERS, TYPES
+from .errors import ConnectionLost, IngotError, Rejected, RequestFailed, ServerError
+from .types import Delta, Model, Result, Sample, Server
+
+HEADER = struct.Struct("<4sBBHI")
+MAGIC, MAJOR, MINOR = b"INGT", 1, 1
+DEFAULT_ENDPOINT = "tcp://127.0.0.1:5555"
+
+
+def pack(message) -> bytes:
+    return HEADER.pack(MAGIC, MAJOR, MINOR, NUMBERS[message.DESCRIPTOR.name], 0) + message.SerializeToString()
+
+
+def unpack(frame: bytes):
+    """The message of a frame; None: of a type that this version does not know."""
+    if len(frame) < HEADER.size:
+        raise IngotError("the server sent a message without a header")
+    magic, major, _, number, flags = HEADER.unpack_from(frame)
+    if (magic, major, flags) != (MAGIC, MAJOR, 0):
+        raise IngotError("this is not a server of this protocol")
+    name = TYPES.get(number)
+    return MESSAGES[name].FromString(frame[HEADER.size:]) if name else None
+
+
+def kind_of(message) -> str:
+    return message.DESCRIPTOR.name
+
+
+def model_of(m) -> Model:
+    return Model(m.name, m.vocab, m.max_ctx, m.chat, m.world, m.weights_digest.hex(), m.text_digest.hex(),
+                 m.tool_format)
+
+
+def error_of(m) -> ServerError:
+    """The exception for an Error or Rejected."""
+    code = ENUMS["Code"].get(m.code, str(m.code)).lower()
+    if kind_of(m) == "Rejected":
+        wait = m.retry_after_ms / 1000 if m.HasField("retry_after_ms") else None
+        return Rejected(code, m.detail, m.field, m.retryable, wait)
+    kind = RequestFailed if m.request == NUMBERS["Generate"] else ServerError
+    return kind(code, m.detail, m.field, m.retryable)
+
+
+class Request:
+    """A Generate on its way: gathers its answer.  After a new connection the server gives everything again, cut into
+    other pieces; what was given to the caller before is left out."""
+
+    def __init__(self, message) -> None:
+        self.message, self.id = message, message.request_id
+        self.frame = pack(message)  # sent again byte for byte
+        self.samples = [Sample() for _ in range(message.n)]
+        self._again = [(0, 0)] * message.n  # characters and ids of each sample that the server repeats
+        self._sent_again = False  # on a new connection, whose answer has not begun
+        self.resends, self.cancelled = 0, False
+        self.accepted: Any = None
+        self.result: Optional[Result] = None
+        self.error: Optional[IngotError] = None
+
+    @property
+    def ended(self) -> bool:
+        return self.result is not None or self.error is not None
+
+    def resend(self) -> bytes:
+        self._sent_again = True
+        self.resends += 1
+        return self.frame
+
+    def take(self, m) -> Optional[Delta]:
+        """What a message means for the caller."""
+        kind = kind_of(m)
+        if self.ended:
+            return None
+        if kind == "Accepted":
+            # Everything comes again, attached or computed again: the seed is in the message, so the bytes are the same.
+            self.accepted, self._sent_again = m, False
+            self._again = [(len(s.text), len(s.ids)) for s in self.samples]
+        elif kind == "Delta":
+            return self._take_delta(m)
+        elif kind == "Finish":
+            self._take_finish(m)
+        elif kind == "Rejected" and self._sent_again and m.field == "request_id":
+            self.error = ConnectionLost("the server has another request of this id after the connection was lost")
+        elif kind in ("Error", "Rejected"):
+            self.error = error_of(m)
+        return None
+
+    def _take_delta(self, m) -> Optional[Delta]:
+        if self._sent_again:
+            return None  # of the connection before
+        sample = self.samples[m.sample]
+        n_text, n_ids = self._again[m.sample]
+        text, ids = m.text.decode(), list(m.id)
+        self._again[m.sample] = (max(0, n_text - len(text)), max(0, n_ids - len(ids)))
+        text, ids, logprobs, top = text[n_text:], ids[n_ids:], list(m.logprob)[n_ids:], list(m.top)[n_ids:]
+        if not text and not ids:
+            return None
+        sample.text += text
+        sample.ids += ids
+        sample.logprobs += logprobs
+        return Delta(text, tuple(ids), m.sample, tuple(logprobs),
+                     tuple(tuple((e.id, e.logprob) for e in t.entry) for t in top))
+
+    def _take_finish(self, m) -> None:
+        reasons = ENUMS["Reason"]
+        for end in m.sample:
+            sample = self.samples[end.sample]
+            sample.reason = reasons.get(end.reason, str(end.reason)).lower().replace("reason_", "")
+            sample.matched_stop = end.matched_stop.decode() if end.HasField("matched_stop") else None
+            sample.stop_id = end.stop_id if end.HasField("stop_id") else None
+        if self.resends and not self.cancelled and any(s.reason == "cancelled" for s in self.samples):
+            self.error = ConnectionLost("the connection was lost for longer than the request's grace_ms: the server "
+                                        "has cancelled it")
+            return
+        self.result = Result(self.samples, m.prompt_tokens, m.cached_tokens, m.completion_tokens, m.queue_us / 1e6,
+                             m.first_token_us / 1e6, m.total_us / 1e6, m.recoveries)
+
+
+class Session:
+    """The requests and queries of one client, over all its connections."""
+
+    def __init__(self, tenant: Optional[bytes], tenants_secret: Optional[bytes]) -> None:
+        self.tenant = tenant or os.urandom(16)
+        self.tenants_secret = tenants_secret
+        self.requests: Dict[str, Request] = {}
+        self.queries: Dict[str, Any] = {}  # request_id -> None or the reply
+        self.cancels: Dict[str, Any] = {}  # the same of Cancels, whose ids are those of the requests
+        self.welcome: Any = None
+        self.server: Server = Server("", 0, (), 0.2, 0)
+
+    # ---- what to send ----
+
+    def hello(self) -> bytes:
+        self.welcome = None
+        m = MESSAGES["Hello"](major_min=MAJOR, major_max=MAJOR, client="ingot-client (Python)", tenant=self.tenant)
+        if self.tenants_secret:
+            m.tenants_secret = self.tenants_secret
+        return pack(m)
+
+    def start(self, message) -> Request:
+        """The request; its frame is sent by the caller."""
+        if message.request_id in self.requests:
+            raise ValueError(f"request_id {message.request_id!r} is in use")
+        r = self.requests[message.request_id] = Request(message)
+        return r
+
+    def query(self, kind: str, **fields: Any) -> Tuple[str, bytes]:
+        rid = uuid.uuid4().hex
+        self.queries[rid] = None
+        return rid, pack(MESSAGES[kind](request_id=rid, **fields))
+
+    def cancel(self, request_id: str, tenant: Optional[bytes] = None) -> bytes:
+        self.cancels[request_id] = None
+        if request_id in self.requests:
+            self.requests[request_id].cancelled = True
+        m = MESSAGES["Cancel"](request_id=request_id)
+        if tenant:
+            m.tenant = tenant
+        return pack(m)
+
+    def resent(self) -> List[bytes]:
+        """After a new connection: the requests that have not ended, to attach to them."""
+        for waiting in (self.queries, self.cancels):
+            for rid, reply in waiting.items():
+                if reply is None:
+                    waiting[rid] = ConnectionLost("the connection was lost before the reply came")
+        return [r.resend() for r in self.requests.values() if not r.ended]
+
+    def lose(self, error: IngotError) -> None:
+        """Everything that is open ends with the error."""
+        for r in self.requests.values():
+            r.error = r.error or (None if r.ended else error)
+        for waiting in (self.queries, self.cancels):
+            for rid, reply in waiting.items():
+                waiting[rid] = error if reply is None else reply
+
+    # ---- what has come ----
+
+    def silence_s(self) -> float:
+        """A server that is silent for longer, while requests run, is lost."""
+        return max(5.0, 20 * self.server.heartbeat_s)
+
+    def waits(self) -> bool:
+        return any(not r.ended for r in self.requests.values())
+
+    def take(self, frame: bytes) -> Optional[Tuple[Request, Optional[Delta]]]:
+        """The request that a message is for, with what it gives; None: it is for no request."""
+        m = unpack(frame)
+        if m is None:
+            return None
+        kind = kind_of(m)
+        if kind == "Welcome":
+            self.welcome = m
+            self.server = Server(m.server, m.epoch, tuple(model_of(x) for x in m.models),
+                                 m.limits.heartbeat_ms / 1000, m.limits.max_message_bytes)
+            return None
+        if kind == "Error" and m.request == NUMBERS["Hello"]:
+            self.welcome = error_of(m)
+            return None
+        if kind == "CancelReply" or (kind == "Error" and m.request == NUMBERS["Cancel"]):
+            if m.request_id in self.cancels:
+                self.cancels[m.request_id] = m
+            return None
+        if m.request_id in self.queries:
+            self.queries[m.request_id] = m
+            return None
+        r = self.requests.get(m.request_id)
+        return (r, r.take(m)) if r else None
+
+    def reply(self, waiting: Dict[str, Any], rid: str) -> Any:
+        """The reply to a query or Cancel, once it has come; raises what it came to."""
+        m = waiting[rid]
+        if m is None:
+            return None
+        del waiting[rid]
+        if isinstance(m, IngotError):
+            raise m
+        if kind_of(m) == "Error":
+            raise error_of(m)
+        return m
+
+    def end(self, r: Request) -> None:
+        """The caller has seen the request's end, or does not want it any more."""
+        self.requests.pop(r.id, None)
+
+
+CANCEL_RESULTS = {n: name.lower() for n, name in ENUMS["CancelResult"].items()}

@@ -1,0 +1,25 @@
+# cmake -DBIN=FOLDER -DOUT=FOLDER -P man_pages.cmake: asks the programs for their manual pages (--help=man), those of
+# ingot's commands by the list that ingot gives (--help=options).
+file(REMOVE_RECURSE ${OUT})
+file(MAKE_DIRECTORY ${OUT})
+
+function(man_page name)
+  execute_process(COMMAND ${BIN}/${ARGN} --help=man OUTPUT_FILE ${OUT}/${name}.1 RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "${name} has no manual page: ${failed}")
+  endif()
+endfunction()
+
+man_page(ingot ingot)
+execute_process(COMMAND ${BIN}/ingot --help=options OUTPUT_VARIABLE commands COMMAND_ERROR_IS_FATAL ANY)
+string(REPLACE ";" "," commands "${commands}")
+string(REGEX MATCHALL "[^\n]+" commands "${commands}")
+foreach(line ${commands})
+  string(REGEX REPLACE "\t.*" "" command "${line}")
+  if(NOT command STREQUAL "help")
+    man_page(ingot-${command} ingot ${command})
+  endif()
+endforeach()
+foreach(program ingot-coordinator ingot-worker ingot-gateway ingot-journal)
+  man_page(${program} ${program})
+endforeach()

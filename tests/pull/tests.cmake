@@ -1,0 +1,5 @@
+if(TARGET ingot-pull)
+  foreach(name pull models)
+    ingot_script_test(hub_${name} COMMAND ${INGOT_PYTHON} tests/pull/test_${name}.py LABEL cluster)
+  endforeach()
+endif()

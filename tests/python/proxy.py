@@ -1,0 +1,58 @@
+"""A network between a client and a server whose connections a test can cut."""
+import socket
+import threading
+
+
+class Proxy:
+    """Listens at self.endpoint and passes bytes on to ipc://PATH."""
+
+    def __init__(self, endpoint):
+        self.path = endpoint.removeprefix("ipc://")
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = "tcp://127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.pairs, self.open, self.n = [], True, 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            if not self.open:
+                near.close()
+                continue
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(self.path)
+            self.n += 1
+            self.pairs.append((near, far))
+            for a, b in ((near, far), (far, near)):
+                threading.Thread(target=self._pass, args=(a, b), daemon=True).start()
+
+    @staticmethod
+    def _pass(a, b):
+        try:
+            while data := a.recv(65536):
+                b.sendall(data)
+        except OSError:
+            pass
+        for s in (a, b):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def cut(self):
+        """Ends all connections; new ones are possible."""
+        for pair in self.pairs:
+            for s in pair:
+                try:
+                    s.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+        self.pairs = []
+
+    def close(self):
+        self.open = False
+        self.cut()
+        self.listener.close()

@@ -1,0 +1,333 @@
+"""The Python package (client/python): sync and asyncio, streams, cancel, errors, broken connections; and that pip
+installs it with all that it needs."""
+import asyncio
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "cluster"), str(ROOT / "client/python")]
+import tap  # noqa: E402
+import temp_dir  # noqa: E402
+from cluster import DEMO, PATIENT, Cluster  # noqa: E402
+from proxy import Proxy  # noqa: E402
+import ingot  # noqa: E402
+import ingot_client  # noqa: E402
+from ingot import _proto  # noqa: E402
+
+FOX = "Once upon a time there was a fox."
+GREEDY = {"temperature": 0, "ignore_eos": True}
+CLUSTER = None
+
+
+def client(endpoint=None, **kw):
+    return ingot.Client(endpoint or CLUSTER.endpoint, timeout=tap.LIMIT, **kw)
+
+
+@contextlib.contextmanager
+def proxied(**kw):
+    """A client behind a network that can be cut."""
+    p = Proxy(CLUSTER.endpoint)
+    try:
+        with client(p.endpoint, **kw) as c:
+            yield p, c
+    finally:
+        p.close()
+
+
+def running(c):
+    s = c.stats()
+    return s["running"] + s["waiting"]
+
+
+@tap.case
+def the_messages_are_those_of_protoc():
+    from google.protobuf import descriptor_pb2
+    with tempfile.TemporaryDirectory() as tmp:
+        subprocess.run(["protoc", f"--proto_path={ROOT / 'proto'}", f"--descriptor_set_out={tmp}/set", "ingot.proto"],
+                       check=True)
+        theirs = descriptor_pb2.FileDescriptorSet.FromString(pathlib.Path(tmp, "set").read_bytes()).file[0]
+    ours = descriptor_pb2.FileDescriptorProto()
+    ours.CopyFrom(_proto.FILE)
+    for f in (theirs, ours):
+        for m in f.message_type:
+            for field in m.field:
+                field.ClearField("json_name")
+    assert ours.message_type == theirs.message_type and ours.enum_type == theirs.enum_type
+    assert ours.package == theirs.package
+    for text in ("message A { required int32 a = 1; }", "message A { optional int32 a = 1 [deprecated = true]; }",
+                 'syntax = "proto3";', "service S {}", "message A { optional int32 a = 1 }", "enum E { A = 0; ?"):
+        try:
+            _proto.parse(text)
+        except (ValueError, KeyError, IndexError):
+            continue
+        raise AssertionError(f"{text} was read")
+
+
+@tap.case
+def streams_and_results():
+    with client() as c:
+        assert c.server.models[0].name == "demo-model" and c.models()[0].chat and len(c.models()[0].text_digest) == 64
+        stream = c.generate(FOX, max_tokens=24, **GREEDY)
+        deltas = list(stream)
+        whole = stream.result()
+        assert len(deltas) > 1 and "".join(d.text for d in deltas) == whole.text, deltas
+        assert [i for d in deltas for i in d.ids] == whole.ids and len(whole.ids) == 24
+        assert whole.reason == "length" and whole.completion_tokens == 24 and whole.prompt_tokens == len(c.tokenize(FOX))
+        raw = CLUSTER.client().generate(text=FOX.encode(), max_tokens=24, sampling={"temperature": 0, "ignore_eos": True})
+        assert (whole.text, whole.ids) == (raw.text[0].decode(), raw.ids[0]), "not the tokens of the tests' own client"
+        assert c.generate(c.tokenize(FOX), max_tokens=24, **GREEDY).result().text == whole.text
+        assert c.generate(FOX.encode(), max_tokens=24, **GREEDY).result().text == whole.text
+        assert not c._streams and not c._session.requests, "ended requests are kept"
+        several = c.generate(FOX, n=3, max_tokens=8, seed=5, logprobs=True, top_logprobs=2).result()
+        assert len(several.samples) == 3 and all(len(s.logprobs) == len(s.ids) for s in several.samples)
+        stopped = c.generate(FOX, max_tokens=24, stop=whole.text[5:9], **GREEDY).result()
+        assert stopped.reason == "stop" and stopped.samples[0].matched_stop == whole.text[5:9], stopped
+        assert c.detokenize(c.tokenize("Hällo"), skip_special=True) == "Hällo"
+        assert c.stats()["requests_finished"] >= 5 and isinstance(c.stats()["group"][0]["world"], int)
+        assert c.ping().ready and not c.ping().draining
+
+
+@tap.case
+def conversations():
+    with client() as c:
+        told = [{"role": "user", "content": "What is Ingot?"}]
+        answer = "".join(c.chat("What is Ingot?", temperature=0).text())
+        assert "language models" in answer, answer
+        assert c.chat(told, temperature=0).result().text == answer
+        assert c.chat([{**told[0], "name": "x"}], temperature=0).result().text == answer  # sent as JSON
+        assert "What is Ingot?" in c.apply_template(told)
+        tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+        assert c.chat(told, tools=tools, variables={"a": 1}, max_tokens=2).result().prompt_tokens > 0
+
+
+@tap.case
+def several_streams_at_once():
+    with client() as c:
+        alone = [c.generate(f"{FOX} {i}", max_tokens=16, **GREEDY).result().text for i in range(4)]
+        streams = [c.generate(f"{FOX} {i}", max_tokens=16, **GREEDY) for i in range(4)]
+        pieces = [next(iter(s)).text for s in streams]  # each has begun
+        rest = [s.result().text for s in reversed(streams)][::-1]
+        assert rest == alone and all(a.startswith(p) for a, p in zip(alone, pieces))
+
+
+@tap.case
+def cancelled():
+    with client() as c:
+        with CLUSTER.held():
+            stream = c.generate(FOX, max_tokens=400, **GREEDY)
+            stream.cancel()
+        r = stream.result()
+        assert r.reason == "cancelled" and len(r.ids) < 400, r.reason
+        with CLUSTER.held(), client(tenant=c.tenant) as other:  # by another connection of the tenant
+            stream = c.generate(FOX, max_tokens=400, request_id="mine", **GREEDY)
+            tap.wait_for(lambda: running(c) >= 1)
+            assert other.cancel("mine") == "stopped"
+        assert stream.result().reason == "cancelled"
+        assert c.cancel("mine") == "ended_before" and c.cancel("none") == "unknown"
+        with CLUSTER.held():
+            abandoned = client()
+            abandoned.generate(FOX, max_tokens=400, **GREEDY)
+            abandoned.close()
+        tap.wait_for(lambda: running(c) == 0, "an abandoned request ends")
+
+
+@tap.case
+def errors_are_exceptions():
+    def fails(kind, code, field, call):
+        try:
+            call()
+        except kind as e:
+            assert (e.code, e.field) == (code, field) and e.detail, (e.code, e.field)
+            return e
+        raise AssertionError("no exception")
+
+    with client() as c:
+        fails(ingot.Rejected, "range", "sampling.top_p", lambda: c.generate(FOX, top_p=7).result())
+        fails(ingot.Rejected, "not_found", "model", lambda: list(c.generate(FOX, model="none")))
+        fails(ingot.ServerError, "range", "id", lambda: c.detokenize([10 ** 9]))
+        e = fails(ingot.Rejected, "range", "max_tokens", lambda: c.generate(FOX, max_tokens=10 ** 6).result())
+        assert not e.retryable and isinstance(e, ingot.IngotError)
+        for bad in ({"temprature": 1}, {"tools": []}):
+            try:
+                c.generate(FOX, **bad)
+            except TypeError as e:
+                assert next(iter(bad)) in str(e)
+            else:
+                raise AssertionError(bad)
+        with CLUSTER.held():
+            stream = c.generate(FOX, request_id="twice", max_tokens=50, **GREEDY)
+            try:
+                c.generate(FOX, request_id="twice")
+            except ValueError:
+                stream.cancel()
+        stream.result()
+        assert c.generate(FOX, max_tokens=4, **GREEDY).result().completion_tokens == 4  # all goes on
+    try:
+        ingot.Client("ipc:///nowhere/at/all", timeout=0.2)
+        raise AssertionError("no server answers there")
+    except ingot.ConnectionLost:
+        pass
+    for call in (lambda: c.tokenize("a"), lambda: stream._client.generate(FOX)):
+        try:
+            call()
+            raise AssertionError("the client is closed")
+        except ingot.IngotError:
+            pass
+
+
+@tap.case
+def streams_survive_a_cut_connection():
+    with client() as c:
+        wanted = c.generate(FOX, n=2, max_tokens=200, seed=3, ignore_eos=True).result()
+
+    def attempt():
+        with proxied() as (p, c):
+            stream = c.generate(FOX, n=2, max_tokens=200, seed=3, ignore_eos=True, grace_ms=600000)
+            text, last = ["", ""], 0
+            for d in stream:
+                text[d.sample] += d.text
+                if p.n < 4 and p.n > last:  # each new connection is cut
+                    last = p.n
+                    p.cut()
+            r = stream.result()
+            for i in (0, 1):
+                assert r.samples[i].ids == wanted.samples[i].ids
+                assert text[i] == r.samples[i].text == wanted.samples[i].text
+            return p.n == 4  # else all had come before a cut
+
+    tap.race(attempt)
+    with proxied() as (p, c):  # nothing has come yet, and a query is open
+        with CLUSTER.held():
+            stream = c.generate(FOX, max_tokens=12, grace_ms=600000, **GREEDY)
+            tap.wait_for(lambda: running(c) >= 1)
+            p.cut()
+            p.open = False
+            c.timeout = 0.5
+            try:
+                c.tokenize("a")
+                raise AssertionError("a query on a lost connection")
+            except ingot.ConnectionLost:
+                pass
+        try:
+            stream.result()
+            raise AssertionError("a stream on a lost connection")
+        except ingot.ConnectionLost:
+            pass
+    with proxied() as (p, c):
+        with CLUSTER.held():
+            stream = c.generate(FOX, max_tokens=12, grace_ms=600000, **GREEDY)
+            tap.wait_for(lambda: running(c) >= 1)
+            p.cut()
+            c.reconnect()  # by hand
+        assert stream.result().completion_tokens == 12
+
+
+@tap.case
+def a_server_that_is_gone():
+    with proxied() as (p, c), CLUSTER.held():
+        stream = c.generate(FOX, max_tokens=300, grace_ms=0, **GREEDY)
+        c.timeout = 0.5
+        p.close()
+        try:
+            stream.result()
+            raise AssertionError("there is no server")
+        except ingot.ConnectionLost:
+            pass
+
+
+@tap.case
+def asyncio_streams():
+    async def story(c, i):
+        return (await (await c.generate(f"{FOX} {i}", max_tokens=16, **GREEDY)).result()).text
+
+    async def run():
+        async with ingot.AsyncClient(CLUSTER.endpoint, timeout=tap.LIMIT) as c:
+            texts = await asyncio.gather(*[story(c, i) for i in range(6)])
+            with client() as sync:
+                assert texts == [sync.generate(f"{FOX} {i}", max_tokens=16, **GREEDY).result().text for i in range(6)]
+            said = "".join([piece async for piece in (await c.chat("What is Ingot?", temperature=0)).text()])
+            assert "language models" in said, said
+            with CLUSTER.held():
+                stream = await c.generate(FOX, max_tokens=400, **GREEDY)
+                await stream.cancel()
+            assert (await stream.result()).reason == "cancelled"
+            assert await c.detokenize(await c.tokenize("Hello"), skip_special=True) == "Hello"
+            assert (await c.models())[0].name == "demo-model" and (await c.ping()).ready
+            assert (await c.stats())["running"] == 0 and "fox" in await c.apply_template([{"role": "user", "content": "fox"}])
+            assert await c.cancel("none") == "unknown"
+            for call, kind in (((await c.generate(FOX, top_p=7)).result(), ingot.Rejected),
+                               (c.detokenize([10 ** 9]), ingot.ServerError)):
+                try:
+                    await call
+                    raise AssertionError("no exception")
+                except kind as e:
+                    assert e.code == "range", e
+            task = asyncio.create_task(story(c, 0))  # a task that is cancelled disturbs no other
+            await asyncio.sleep(0)
+            task.cancel()
+            assert await story(c, 1) == texts[1]
+        try:
+            await c.ping()
+            raise AssertionError("it is closed")
+        except ingot.IngotError:
+            pass
+    asyncio.run(run())
+
+
+@tap.case
+def asyncio_survives_a_cut_connection():
+    async def run():
+        p = Proxy(CLUSTER.endpoint)
+        with client() as sync:
+            wanted = sync.generate(FOX, max_tokens=200, **GREEDY).result()
+        async with ingot.AsyncClient(p.endpoint, timeout=tap.LIMIT) as c:
+            for tries in range(50):
+                before = p.n
+                streams = [await c.generate(FOX, max_tokens=200, grace_ms=600000, **GREEDY) for _ in range(3)]
+                last = 0
+                async for _ in streams[0]:
+                    if p.n < before + 2 and p.n > last:  # each new connection is cut
+                        last = p.n
+                        p.cut()
+                for s in streams:
+                    assert (await s.result()).ids == wanted.ids
+                if p.n == before + 2:
+                    break
+            assert p.n == before + 2, "all came before a cut, every time"
+            with CLUSTER.held():
+                late = await c.generate(FOX, max_tokens=300, grace_ms=0, **GREEDY)
+                c.timeout = 0.5
+                p.close()
+                try:
+                    await late.result()
+                    raise AssertionError("there is no server")
+                except ingot.ConnectionLost:
+                    pass
+    asyncio.run(run())
+
+
+@tap.case
+def pip_installs_it():
+    with temp_dir.folder() as dir:
+        shutil.copytree(ROOT / "client/python", f"{dir}/source", symlinks=False,
+                        ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-index", "--no-deps",
+                        "--no-build-isolation", "--target", f"{dir}/site", f"{dir}/source"], check=True,
+                       env={**os.environ, "TMPDIR": dir})
+        code = ("import sys, ingot; c = ingot.Client(sys.argv[1]); print(ingot.__file__, "
+                "c.generate('Once', max_tokens=5, temperature=0).result().text)")
+        out = subprocess.run([sys.executable, "-c", code, CLUSTER.endpoint], capture_output=True, text=True, cwd=dir,
+                             timeout=tap.LIMIT, check=True, env={**os.environ, "PYTHONPATH": f"{dir}/site", "PATH": "/nowhere"})
+        assert out.stdout.startswith(f"{dir}/site/ingot/__init__.py"), out.stdout
+        assert pathlib.Path(dir, "site/ingot/ingot.proto").read_bytes() == (ROOT / "proto/ingot.proto").read_bytes()
+        assert pathlib.Path(dir, "site/ingot/py.typed").exists()
+
+
+with Cluster(DEMO, tp=1, extra=PATIENT) as CLUSTER:
+    tap.main()
