@@ -88,20 +88,26 @@ static void *beat(void *arg)
     }
 }
 
+static void moment(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 void coordinator_port_last_words(struct coordinator_port *l, uint32_t rank, enum status st,
                                  const char *detail, uint32_t wait_ms)
 {
     struct worker_msg m = {.type = WMSG_FAULT,
                            .u.fault = {.rank = rank, .status = st, .detail = detail}};
-    struct timespec until;
     int linger = (int)wait_ms;
-    clock_gettime(CLOCK_REALTIME, &until); /* as pthread_mutex_timedlock counts */
-    until.tv_nsec += (long)wait_ms * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
+    uint64_t until = now_ms() + wait_ms;
     atomic_store(&l->ending, true);
-    if (write(l->alarm[1], "x", 1) != 1 || pthread_mutex_timedlock(&l->lock, &until) != 0)
-        return; /* the end of the connection tells the coordinator too */
+    if (write(l->alarm[1], "x", 1) != 1)
+        return; /* the end of the connection tells the coordinator too, as below */
+    while (pthread_mutex_trylock(&l->lock) != 0) {
+        if (now_ms() >= until)
+            return;
+        moment();
+    }
     m.u.fault.epoch = l->epoch;
     if (coordinator_port_send(l, &m) != ST_OK ||
         zmq_setsockopt(l->sock, ZMQ_LINGER, &linger, sizeof linger) != 0)
@@ -113,10 +119,9 @@ void coordinator_port_last_words(struct coordinator_port *l, uint32_t rank, enum
 /* The main thread gives the socket away for good. */
 static void yield_if_ending(struct coordinator_port *l)
 {
-    const struct timespec moment = {.tv_nsec = 1000000};
     while (atomic_load(&l->ending)) {
         pthread_mutex_unlock(&l->lock);
-        nanosleep(&moment, NULL);
+        moment();
         pthread_mutex_lock(&l->lock);
     }
 }

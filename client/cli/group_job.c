@@ -11,7 +11,7 @@ enum status group_job_start(struct group_job *g, const struct child_args *a, uin
     g->launch = launch;
     g->started_us = clock_us();
     g->start_at_us = g->stopped_us = g->looked_us = 0;
-    g->joined = g->ending = false;
+    g->joined = g->ending = g->ranks_known = false;
     g->n_ranks = 0;
     return child_start(&g->pid, a, -1);
 }
@@ -44,8 +44,9 @@ uint64_t group_job_stopped_since(struct group_job *g, uint64_t now_us)
 {
     if (now_us - g->looked_us < LOOK_US)
         return g->stopped_us;
-    if (!g->joined || !g->n_ranks) /* later there are no new ones */
+    if (!g->ranks_known) /* later there are no new ones */
         find_ranks(g);
+    g->ranks_known = g->joined;
     g->looked_us = now_us;
     if (!any_stopped(g))
         g->stopped_us = 0;

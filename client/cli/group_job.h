@@ -22,6 +22,7 @@ struct group_job {
     bool joined;           /* since its last start the coordinator has seen it */
     uint64_t looked_us;    /* when its ranks were looked at last */
     uint64_t stopped_us;   /* since when one of them is stopped (SIGSTOP); 0: none is */
+    bool ranks_known;      /* all of them: they were found when the group had joined */
     int n_ranks;
     pid_t ranks[MAX_JOB_RANKS]; /* under mpirun: the processes as far as they are known */
 };

@@ -37,8 +37,9 @@ def a_cut_connection_is_continued():
         assert all(len(s["ids"]) == len(s["logprobs"]) == len(s["top_logprobs"]) == 300 for s in whole[0].values())
         for cuts in [1000], [3000], [7000, 20000], [15001, 15002, 15003]:
             with Proxy(c.endpoint, *cuts) as way:
-                got = content(lines(ok(*ASK, *DETAILS, "--connect", way.endpoint)))
-                assert got == whole, cuts
+                name = f"cut at {cuts}"
+                out = lines(ok(*ASK, *DETAILS, "--request-id", name, "--connect", way.endpoint))
+                assert content(out) == whole and out[0]["request_id"] == name, cuts
                 assert way.made > len(cuts), (way.made, cuts)
 
 

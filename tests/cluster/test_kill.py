@@ -11,7 +11,7 @@ import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import tap  # noqa: E402
-from cluster import BIN, DEMO, Cluster, children, command_of, model  # noqa: E402
+from cluster import BIN, DEMO, Cluster, Parts, children, command_of, model, mpirun_command  # noqa: E402
 
 MODEL = model("stories260K") or DEMO
 ROUNDS = 20 if "INGOT_ALL" in os.environ else 8
@@ -122,6 +122,30 @@ def sigstop():
 @tap.case
 def sigkill_with_a_standby_group():
     kill_rounds(signal.SIGKILL, max(3, ROUNDS // 4), ["--standby", "1"], top_k=0)
+
+
+@tap.case
+def a_rank_in_a_container_is_not_watched():
+    """Rank 1 has a process table of its own, so its number there names another process or none on rank 0's side: the group
+    works, and the launcher finds the loss."""
+    if subprocess.run(["unshare", "--pid", "--fork", "true"], stderr=subprocess.DEVNULL).returncode:
+        raise tap.Skip("no new PID namespaces here")
+    with Parts(MODEL, groups=0, tp=2) as c:
+        mpirun = [*mpirun_command(1)[:1], "--mca", "odls_base_sigkill_timeout", "0", *mpirun_command(1)[1:]]
+        c.spawn(*mpirun, *c.worker(MODEL), ":", "-np", "1", "unshare", "--pid", "--fork", "--kill-child", *c.worker(MODEL))
+        client = c.clients[0]
+        client.wait_ready()
+        finish(client, start(client, 40))
+        assert "has ended" not in c.log() and client.call("Stats")[1].recoveries == 0, c.log()[-4000:]
+        ranks = c.worker_pids()
+        outside = [p for p in ranks if len(pathlib.Path(f"/proc/{p}/status").read_text().split("NSpid:")[1]
+                                           .splitlines()[0].split()) == 1]
+        (inside,) = set(ranks) - set(outside)
+        rids = start(client, 40)
+        os.kill(inside, signal.SIGKILL)
+        tap.wait_for(lambda: "is lost" in c.log(), "the loss")
+        c.group()
+        finish(client, rids)
 
 
 @tap.case
