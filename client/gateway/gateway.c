@@ -8,6 +8,7 @@
 #include "client/gateway/ollama_form.h"
 #include "client/gateway/ollama_routes.h"
 #include "client/gateway/openai_routes.h"
+#include "client/gateway/page_routes.h"
 #include "client/gateway/request_log.h"
 #include "client/gateway/tokenize_routes.h"
 #include "common/json/json_write.h"
@@ -58,6 +59,9 @@ static void serve_model(struct gateway *g, const struct http_request *q, struct 
 }
 
 static const struct route routes[] = {
+    {HTTP_GET, "/", page_serve_html, true, false},
+    {HTTP_GET, "/page.css", page_serve_css, true, false},
+    {HTTP_GET, "/page.js", page_serve_script, true, false},
     {HTTP_GET, "/health", serve_health, true, false},
     {HTTP_GET, "/ready", serve_ready, true, false},
     {HTTP_GET, "/version", serve_version, true, false},
