@@ -21,7 +21,8 @@ static void say_ready(const struct supervisor *s, const struct gateway_job *g)
     bool usual = strcmp(ep, "tcp://127.0.0.1:5555") == 0;
     printf("Ready at %s\n", ep);
     if (*g->address)
-        printf("HTTP at http://%s/v1 (OpenAI's API)\n", g->address);
+        printf("HTTP at http://%s/v1 (OpenAI's API)\n  page:   http://%s/\n", g->address,
+               g->address);
     printf("  ask:    ingot generate %s%s%s--prompt 'Once upon a time'\n",
            usual ? "" : "--connect ", usual ? "" : ep, usual ? "" : " ");
     printf("  talk:   %s chat%s%s\n", ingot, usual ? "" : " --connect ", usual ? "" : ep);

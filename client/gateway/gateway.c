@@ -9,6 +9,7 @@
 #include "client/gateway/ollama_form.h"
 #include "client/gateway/ollama_routes.h"
 #include "client/gateway/openai_routes.h"
+#include "client/gateway/page_routes.h"
 #include "client/gateway/request_log.h"
 #include "client/gateway/responses_routes.h"
 #include "client/gateway/tokenize_routes.h"
@@ -27,14 +28,6 @@ static void serve_health(struct gateway *g, const struct http_request *q, struct
 {
     (void)g, (void)q;
     http_reply_send(r, 200, NULL, "", 0);
-}
-
-/* Ollama's command line looks here whether a server is there. */
-static void serve_root(struct gateway *g, const struct http_request *q, struct http_reply *r)
-{
-    static const char text[] = "Ingot is running\n";
-    (void)g, (void)q;
-    http_reply_send(r, 200, "text/plain; charset=utf-8", text, sizeof text - 1);
 }
 
 /* Requests are taken: the coordinator is there and has a worker group. */
@@ -68,7 +61,9 @@ static void serve_model(struct gateway *g, const struct http_request *q, struct 
 }
 
 static const struct route routes[] = {
-    {HTTP_GET, "/", serve_root, true, false},
+    {HTTP_GET, "/", page_serve_html, true, false},
+    {HTTP_GET, "/page.css", page_serve_css, true, false},
+    {HTTP_GET, "/page.js", page_serve_script, true, false},
     {HTTP_GET, "/health", serve_health, true, false},
     {HTTP_GET, "/ready", serve_ready, true, false},
     {HTTP_GET, "/version", serve_version, true, false},

@@ -57,6 +57,7 @@ def bash_knows_commands_options_and_choices():
     assert complete("ingot", "ser") == ["serve"]
     assert {"serve", "chat", "help", "--version"} <= set(complete("ingot", ""))
     assert complete("ingot", "help", "quan") == ["quantize"]
+    assert complete("ingot", "pull", "org/name", "--conn") == ["--connections"]
     assert complete("ingot", "serve", "--kv-d") == ["--kv-dtype"]
     assert complete("ingot", "serve", "--kv-dtype", "b") == ["bf16"]
     assert complete("ingot", "serve", "--kv-dtype", "=", "e") == ["e4m3"]

@@ -15,7 +15,7 @@ import temp_dir
 PREFIX = install()
 INGOT = PREFIX / "bin" / "ingot"
 PROGRAMS = ["ingot", "ingot-coordinator", "ingot-worker", "ingot-gateway", "ingot-text", "ingot-journal",
-            "ingot-quantize"]
+            "ingot-quantize", "ingot-pull"]
 LIB = next(PREFIX.glob("lib*/**/libingot.a")).parent
 PKG_CONFIG = {"PKG_CONFIG_PATH": str(LIB / "pkgconfig")}
 # A PATH in which only the tools are found, not the build's programs.

@@ -3,3 +3,8 @@ if(TARGET ingot-pull)
     ingot_script_test(hub_${name} COMMAND ${INGOT_PYTHON} tests/pull/test_${name}.py LABEL cluster)
   endforeach()
 endif()
+if(TARGET ingot-pull)
+  ingot_test(test_corpus_hub ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_hub.c
+    LIBS ingot_pull)
+  target_compile_definitions(test_corpus_hub PRIVATE CORPUS="hub")
+endif()

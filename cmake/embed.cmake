@@ -1,0 +1,11 @@
+# cmake -DOUT=FILE.c -DHEADER=PATH -DFILES=name=path,... -P embed.cmake: files as arrays of C, name and name_size.
+set(text "#include \"${HEADER}\"\n")
+string(REPLACE "," ";" FILES "${FILES}")
+foreach(entry ${FILES})
+  string(REGEX REPLACE "=.*" "" name "${entry}")
+  string(REGEX REPLACE "^[^=]*=" "" path "${entry}")
+  file(READ "${path}" bytes HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+  string(APPEND text "const unsigned char ${name}[] = {${bytes}};\nconst size_t ${name}_size = sizeof ${name};\n")
+endforeach()
+file(WRITE "${OUT}" "${text}")
