@@ -142,6 +142,7 @@ struct weight_src {
     struct weight_part part[3];
     int32_t n_slices;
     int32_t slice_end[N_SLICES];
+    float add; /* of a vector: added to each element, in f32 */
 };
 
 /* Constant facts of one attention layer on this rank.
@@ -151,9 +152,11 @@ struct attn_layer {
     int32_t q_per_kv, q_offset;
     int32_t window;        /* a token attends to itself and window - 1 before it; 0 = all */
     float scale, eps;      /* eps of q_norm and k_norm */
+    float cap;             /* a score s becomes cap tanh(s / cap), exact_soft_cap; 0: it stays */
     bool rope_interleaved; /* pairs (2i, 2i+1); else (i, i + rot_dim/2) */
     const struct weight *q_norm, *k_norm; /* [d_head] per-head RMS norm before RoPE, or NULL */
     struct view cos, sin;                 /* [max_pos, rot_dim / 2] f32 */
+    struct view q_scale; /* [max_pos, 1] f32: factor on q, after RoPE; no buf: none */
 };
 
 /* This rank's KV cache of one layer.  Row s = block * block_len + offset. */
@@ -311,6 +314,8 @@ struct backend_ops {
     enum status (*act_mul)(struct backend *be, enum act act, struct view gate_up, struct view out);
     /* out = act(x), both [T,F] f32; out may be x (encoder models). */
     enum status (*activate)(struct backend *be, enum act act, struct view x, struct view out);
+    /* x = cap tanh(x / cap), exact_soft_cap; [R,n] f32. */
+    enum status (*soft_cap)(struct backend *be, struct view x, float cap);
     /* Each token's k experts, ordered by (logit descending, id ascending; NaN before all numbers),
      * and their weights:
      *   p_e      = exp(logit_e - greatest logit)

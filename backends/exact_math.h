@@ -73,4 +73,13 @@ NUMBER_FN float exact_gelu_tanh(float x)
     return gate(x, x * fmaf(x * x, 0x1.2444f2p-4f, 0x1.988454p0f));
 }
 
+/* cap * tanh(x / cap), of which the error is below 2e-7 cap */
+NUMBER_FN float exact_soft_cap(float x, float cap)
+{
+    float u = x / cap, a = u < 0.0f ? -u : u;
+    float e = exact_exp(-2.0f * a);
+    float t = cap * ((1.0f - e) / (1.0f + e));
+    return u < 0.0f ? -t : t;
+}
+
 #endif

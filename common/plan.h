@@ -28,6 +28,10 @@ enum {
      * one.  Only for sequences whose parameters sample_on_device(), when the scheduler may have two
      * steps in flight (sched_config.max_inflight 2). */
     TOKEN_OF_LAST_STEP = -1,
+
+    /* In step_result->tokens: there is none, for the logits are not finite numbers.  The sequence
+     * ends. */
+    TOKEN_NOT_FINITE = -1,
 };
 
 struct logit_bias {

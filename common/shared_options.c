@@ -147,6 +147,12 @@ static const struct shared_row table[] = {
     {{.name = "prefix-cache", ROW(prefix_cache, OPT_FLAG), .def = "true",
       .help = "Share the KV blocks of equal prompt beginnings between requests."},
      .users = FOR_COORDINATOR | STARTERS},
+    {{.name = "generation-config", ROW(generation_config, OPT_ENUM), .arg = "auto|none",
+      .def = "auto",
+      .help = "auto: temperature, top_p, top_k, min_p, repetition_penalty and max_new_tokens of the "
+              "model's generation_config.json hold for requests that do not set them.  none: the "
+              "protocol's defaults do."},
+     .users = FOR_COORDINATOR | STARTERS},
     {{.name = "overlap", ROW(overlap, OPT_FLAG), .def = "true",
       .help = "Plan and send the next step while one runs, so that the device does not wait for "
               "the coordinator; a device feeds greedy and top_k <= 64 sequences their own tokens."},
@@ -167,9 +173,9 @@ static const struct shared_row table[] = {
               "clients, a gateway for example, may speak for every tenant."},
      .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "client-grace-ms", ROW(client_grace_ms, OPT_INT), .arg = "MS",
-      .def = "300", .min = 0, .max = 3600000,
+      .def = "3000", .min = 0, .max = 3600000,
       .help = "How long a request goes on when its client is gone, so that the client can attach "
-              "to it again."},
+              "to it again; ZeroMQ takes up to a second to connect again."},
      .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "slow-client-ms", ROW(slow_client_ms, OPT_INT), .arg = "MS",
       .def = "30000", .min = 100, .max = 3600000,
@@ -191,12 +197,14 @@ static const struct shared_row table[] = {
      .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "step-deadline-ms", ROW(step_deadline_ms, OPT_INT), .arg = "MS",
       .def = "3000", .min = 10, .max = 3600000,
-      .help = "A worker group that does not answer a step in that time is lost; where the steps "
-              "measured are slow the deadline is longer."},
+      .help = "A worker group that does not answer a step in that time is lost; a step that is "
+              "expected to take long, by the times of steps before, has ten times the expected one. "
+              "`ingot serve` also ends a group of which a process is stopped for that long."},
      .users = FOR_COORDINATOR | STARTERS},
     {{.name = "first-step-ms", ROW(first_step_ms, OPT_INT), .arg = "MS",
       .def = "120000", .min = 10, .max = 3600000,
-      .help = "The same for a group's first three steps."},
+      .help = "The same for the first three steps after the start; a later group is expected to be "
+              "as fast as the one before it."},
      .users = FOR_COORDINATOR | STARTERS},
     {{.name = "peer-ms", ROW(peer_ms, OPT_INT), .arg = "MS",
       .def = "30000", .min = 100, .max = 3600000,
@@ -224,6 +232,10 @@ static const struct shared_row table[] = {
     {{.name = "die-with-parent", ROW(die_with_parent, OPT_FLAG),
       .help = "End when the process that started this one ends (Linux)."},
      .users = BOTH},
+    {{.name = "launch", ROW(launch, OPT_INT), .arg = "N", .def = "0", .min = 0, .max = 9e15,
+      .help = "The name by which the coordinator tells its supervisor of this group, another one for "
+              "each start; 0 is random."},
+     .users = FOR_WORKER},
     {{.name = "failure-file", ROW(failure_file, OPT_STRING), .arg = "PATH",
       .help = "Write the reason to that new file when the program cannot start."},
      .users = BOTH},

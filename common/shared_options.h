@@ -39,8 +39,9 @@ struct shared_options {
     bool prefix_cache, overlap;
     /* clients */
     int64_t max_clients, client_grace_ms, slow_client_ms, drain_ms;
-    uint64_t max_message; /* bytes */
-    int tenants;          /* index into own, any */
+    uint64_t max_message;  /* bytes */
+    int generation_config; /* index into auto, none */
+    int tenants;           /* index into own, any */
     /* time limits */
     int64_t heartbeat_ms, silence_ms, step_deadline_ms, first_step_ms, peer_ms, lease_ms,
         group_wait_ms;
@@ -48,6 +49,7 @@ struct shared_options {
     const char *journal;
     const char *failure_file;
     bool print_config, die_with_parent;
+    int64_t launch; /* 0: none given */
     int log_level;
 };
 

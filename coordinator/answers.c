@@ -140,12 +140,29 @@ static bool is_end_id(const struct resolved *q, int32_t id)
     return false;
 }
 
+static void fail_not_finite(struct coordinator *co, struct request *r, const struct sample *s,
+                            uint64_t now_us)
+{
+    char why[256];
+    bool f16 = strstr(co->served.numerics, "/kv-f16/") != NULL;
+    snprintf(
+        why, sizeof why, "sample %u, position %u: the logits are not finite numbers%s",
+        (unsigned)(s - r->samples), s->n,
+        f16 ? "; values may exceed the range of the f16 KV cache: --kv-dtype bf16 has that of f32"
+            : "");
+    answer_fail(co, r, ST_DEVICE, false, why, now_us);
+}
+
 static void on_finished(struct coordinator *co, struct request *r, struct sample *s,
                         const struct sched_effect *fx, uint64_t now_us)
 {
     if (fx->reason == FINISH_FAILED) {
         answer_fail(co, r, ST_NOMEM, false,
                     "the sequence does not fit the KV cache of the worker group any more", now_us);
+        return;
+    }
+    if (fx->reason == FINISH_NOT_FINITE) {
+        fail_not_finite(co, r, s, now_us);
         return;
     }
     if (fx->reason == FINISH_STOP_ID && !s->done && s->n > r->ask->n_prompt)

@@ -8,7 +8,7 @@
 
 #include "common/log.h"
 
-enum { ZMTP_BEAT_MS = 5000 }; /* a client that is stopped for 15 s has lost its connection */
+enum { ZMTP_BEAT_MS = 10000 }; /* a client that is stopped for 30 s has lost its connection */
 enum { MAX_OUTBOX = 64, PROBE_ALL_US = 10 * 1000 * 1000 };
 
 struct out_msg {

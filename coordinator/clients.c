@@ -184,6 +184,7 @@ static enum status submit_text(struct coordinator *co, const struct client *c,
         job->request = request_key(r);
         job->limits = (struct resolve_limits){.eos = co->mt.eos,
                                               .n_eos = co->mt.n_eos,
+                                              .defaults = &co->mt.generation,
                                               .vocab = co->shape.vocab,
                                               .max_ctx = co->shape.max_ctx,
                                               .max_waiting = co->cfg.max_waiting};

@@ -22,6 +22,7 @@ enum tenants {
 
 struct coordinator_config {
     const char *model_path, *model_name;
+    bool generation_config;     /* the model's generation_config.json has defaults for requests */
     const char *weights_digest; /* told, in hexadecimal; NULL: it has its own */
     struct digest_cache digests;
     struct client_port_config client_port;

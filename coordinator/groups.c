@@ -211,6 +211,7 @@ static void on_joined(struct coordinator *co, struct worker_group *g, uint64_t n
         return;
     }
     model_identity_begin(&co->identity);
+    coordinator_notify(co, "group-joined %" PRIu64, g->launch);
     activate(co, now_us);
     if (!g->active)
         log_line(LOG_INFO, "a worker group of %u ranks stands by%s", g->world,

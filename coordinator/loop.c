@@ -28,6 +28,8 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     if (!co->zmq_ctx)
         FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
     TRY(model_text_open(&co->mt, cfg->model_path, cfg->model_name));
+    if (cfg->generation_config)
+        TRY(generation_load(&co->mt.generation, cfg->model_path));
     if (!co->mt.chat)
         log_line(LOG_INFO, "no chat: %s", co->mt.no_chat);
     TRY(model_identity_open(&co->identity, cfg->model_path, cfg->weights_digest, &cfg->digests));
@@ -88,6 +90,8 @@ static void check_drained(struct coordinator *co, uint64_t now_us)
 
 static long poll_ms(const struct coordinator *co)
 {
+    if (worker_port_urgent(co->worker_port))
+        return 1;
     return co->live || co->draining ? TEND_US / 1000 : 4 * TEND_US / 1000;
 }
 
@@ -99,6 +103,7 @@ int coordinator_run(struct coordinator *co, int stop_fd)
         {.socket = worker_port_socket(co->worker_port), .events = ZMQ_POLLIN},
         {.fd = text_service_fd(co->text), .events = ZMQ_POLLIN},
         {.fd = stop_fd, .events = ZMQ_POLLIN},
+        {.socket = worker_port_monitor(co->worker_port), .events = ZMQ_POLLIN},
     };
     while (!co->done) {
         if (zmq_poll(items, (int)ARRAY_LEN(items), poll_ms(co)) < 0 && errno != EINTR) {

@@ -130,6 +130,7 @@ static struct coordinator_config config_of(const struct args *a)
     return (struct coordinator_config){
         .model_path = o->model,
         .model_name = o->name ? o->name : last_part(o->model),
+        .generation_config = o->generation_config == 0,
         .weights_digest = a->weights_digest,
         .client_port = {.endpoints = o->listen,
                         .allow_remote = o->allow_remote,

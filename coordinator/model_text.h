@@ -3,6 +3,7 @@
 #ifndef COORDINATOR_MODEL_TEXT_H
 #define COORDINATOR_MODEL_TEXT_H
 
+#include "common/formats/generation.h"
 #include "common/text/output_marks.h"
 #include "coordinator/jinja/chat_template.h"
 #include "coordinator/tokenizer/tokenizer.h"
@@ -23,6 +24,7 @@ struct model_text {
     uint32_t n_marks;
     int32_t *eos;   /* [n_eos] ids that end an answer */
     uint32_t n_eos; /* at most MAX_STOP_IDS */
+    struct generation_defaults generation;
 };
 
 /* path: a model directory or a .gguf file. */

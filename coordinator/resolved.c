@@ -104,6 +104,30 @@ static void digest_ids(const int32_t *ids, uint32_t n, uint8_t out[SHA256_BYTES]
     sha256_final(&s, out);
 }
 
+/* What the request leaves open is as the model recommends; without a recommendation the protocol's
+ * default, which sp has already. */
+static void fill_sampling(struct sample_params *sp, unsigned unset,
+                          const struct generation_defaults *d)
+{
+    if (unset & UNSET_TEMPERATURE && d->has_temperature)
+        sp->temperature = d->temperature;
+    if (unset & UNSET_TOP_P && d->has_top_p)
+        sp->top_p = d->top_p;
+    if (unset & UNSET_MIN_P && d->has_min_p)
+        sp->min_p = d->min_p;
+    if (unset & UNSET_TOP_K && d->has_top_k)
+        sp->top_k = d->top_k;
+    if (unset & UNSET_REPETITION_PENALTY && d->has_repetition_penalty)
+        sp->repetition_penalty = d->repetition_penalty;
+}
+
+static uint32_t new_tokens(const struct msg_generate *g, uint32_t room, uint32_t recommended)
+{
+    if (g->max_tokens)
+        return g->max_tokens;
+    return recommended && recommended < room ? recommended : room;
+}
+
 enum status resolve_generate(struct resolved **out, const struct msg_generate *g,
                              struct token_list *prompt, const struct resolve_limits *limits,
                              const char **field)
@@ -115,10 +139,11 @@ enum status resolve_generate(struct resolved **out, const struct msg_generate *g
     if (!q)
         FAIL(ST_NOMEM, "no memory for a request");
     q->sp = g->sampling.sp;
+    fill_sampling(&q->sp, g->sampling.unset, limits->defaults);
     if (!g->sampling.has_seed)
         q->sp.seed = random_u64();
     q->n_prompt = (uint32_t)prompt->n;
-    q->max_new = g->max_tokens ? g->max_tokens : limits->max_ctx - q->n_prompt;
+    q->max_new = new_tokens(g, limits->max_ctx - q->n_prompt, limits->defaults->max_new);
     q->n_samples = g->n;
     q->include_stop = g->include_stop;
     q->skip_special = g->skip_special;

@@ -4,6 +4,7 @@
 #ifndef COORDINATOR_RESOLVED_H
 #define COORDINATOR_RESOLVED_H
 
+#include "common/formats/generation.h"
 #include "common/sha256.h"
 #include "common/text/text_buf.h"
 #include "common/wire/client_msg.h"
@@ -40,6 +41,7 @@ struct resolved {
 struct resolve_limits {
     const int32_t *eos; /* [n_eos] the model's */
     uint32_t n_eos;
+    const struct generation_defaults *defaults; /* of what a request leaves open */
     uint32_t vocab, max_ctx;
     uint32_t max_waiting; /* sequences that can be queued at all */
 };

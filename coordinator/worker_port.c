@@ -8,11 +8,14 @@
 #include <time.h>
 #include <zmq.h>
 
-#include "common/hex.h"
 #include "common/log.h"
 #include "common/wire/sock.h"
 
-enum { TRUSTED_STEPS = 3 }; /* of a group, before its speed is believed */
+enum {
+    PAUSED_US = 1000 * 1000, /* between two polls, which are 200 ms apart at most: an own pause */
+    PROBES = 20,             /* of the groups, a millisecond apart, after a connection has ended */
+    KEPT_PLACES = 2,         /* for groups with this server's digests */
+};
 
 static const uint64_t step_bounds_us[] = {
     100,    250,    500,    1000,    2500,    5000,    10000,    25000,    50000,
@@ -20,7 +23,12 @@ static const uint64_t step_bounds_us[] = {
 };
 
 struct worker_port {
-    void *sock;
+    void *sock, *monitor;    /* monitor: of connections that end */
+    uint32_t probes;         /* still to be sent: see PROBES */
+    uint64_t polled_us;      /* last call of worker_port_poll; 0: none */
+    struct step_clock clock; /* of the group that was lost last */
+    bool has_clock;
+    uint32_t n_late; /* groups lost in a row by a deadline, without a finished step */
     char endpoint[256];
     struct worker_port_config cfg;
     struct worker_group groups[MAX_WORKER_GROUPS];
@@ -32,7 +40,10 @@ struct worker_port {
 enum status worker_port_open(struct worker_port **out, void *zmq_ctx,
                              const struct worker_port_config *cfg)
 {
-    struct sock_config sc = {.max_message = (size_t)64 << 20, .linger_ms = 500};
+    /* The groups' own heartbeats tell who is silent; ZeroMQ's are slower than the lease, so that a
+     * pause of this process does not end the connections. */
+    struct sock_config sc = {
+        .max_message = (size_t)64 << 20, .heartbeat_ms = cfg->lease_ms / 2 + 1, .linger_ms = 500};
     TRY(sock_check_endpoint(cfg->endpoint, true, cfg->allow_remote));
     struct worker_port *l = calloc(1, sizeof *l);
     if (!l)
@@ -48,6 +59,8 @@ enum status worker_port_open(struct worker_port **out, void *zmq_ctx,
     if (st == ST_OK)
         st = sock_bind_router(&l->sock, zmq_ctx, cfg->endpoint, &sc, l->endpoint,
                               sizeof l->endpoint);
+    if (st == ST_OK)
+        st = sock_watch_ends(&l->monitor, zmq_ctx, l->sock);
     if (st != ST_OK) {
         worker_port_close(l);
         return st;
@@ -63,6 +76,7 @@ void worker_port_close(struct worker_port *l)
     if (l->sock)
         sock_unlink(l->endpoint);
     sock_close(l->sock);
+    sock_close(l->monitor);
     wire_mem_fini(&l->rx);
     wire_mem_fini(&l->tx);
     free(l);
@@ -71,6 +85,16 @@ void worker_port_close(struct worker_port *l)
 void *worker_port_socket(struct worker_port *l)
 {
     return l->sock;
+}
+
+void *worker_port_monitor(struct worker_port *l)
+{
+    return l->monitor;
+}
+
+bool worker_port_urgent(const struct worker_port *l)
+{
+    return l->probes > 0;
 }
 
 const char *worker_port_endpoint(const struct worker_port *l)
@@ -125,6 +149,15 @@ static bool send_to(struct worker_port *l, const uint8_t *identity, size_t n_ide
            zmq_send(l->sock, bytes.data, bytes.n, ZMQ_DONTWAIT) >= 0;
 }
 
+/* Sends to a group; false: it cannot be reached, which worker_port_poll reports. */
+static bool send_group(struct worker_port *l, struct worker_group *g, const struct worker_msg *msg)
+{
+    if (send_to(l, g->identity, g->n_identity, msg))
+        return true;
+    g->broken = errno == EAGAIN ? "it takes no more messages" : "its connection has ended";
+    return false;
+}
+
 static void lost(struct worker_port_event *ev, struct worker_group *g, const char *why)
 {
     ev->kind = WORKER_PORT_LOST;
@@ -141,6 +174,10 @@ static void fence(struct worker_port *l, struct worker_port_event *ev, struct wo
     send_to(l, g->identity, g->n_identity, &msg); /* best effort: it may be gone */
     lost(ev, g, why);
     g->used = false;
+    if (g->clock.n > 0) {
+        l->clock = g->clock;
+        l->has_clock = true;
+    }
 }
 
 void worker_port_drop(struct worker_port *l, struct worker_group *g, const char *why,
@@ -157,95 +194,7 @@ void worker_port_refuse(struct worker_port *l, struct worker_group *g, const cha
     g->used = false;
 }
 
-/* ---- what a group must fit ---- */
-
-/* Sizes that a Hello may have; a worker's options allow no others. */
-static const char *impossible(const struct worker_port *l, const struct worker_hello *h, char *buf,
-                              size_t n)
-{
-    const struct {
-        const char *name;
-        uint64_t value, least, most;
-    } rows[] = {
-        {"world", h->world, 1, 1024},
-        {"vocab", h->vocab, l->need.model_vocab, l->need.model_vocab},
-        {"max_ctx", h->max_ctx, 2, l->need.model_max_ctx},
-        {"block_len", h->block_len, 1, 4096},
-        {"n_blocks", h->n_blocks, 1, 100000000},
-        {"n_blocks * block_len", (uint64_t)h->n_blocks * h->block_len, 1, INT32_MAX},
-        {"max_step_tokens", h->max_step_tokens, 1, 65536},
-        {"max_seqs", h->max_seqs, 1, 4096},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        if (rows[i].value < rows[i].least || rows[i].value > rows[i].most) {
-            snprintf(buf, n,
-                     "its Hello says %s %" PRIu64 ", which must be in [%" PRIu64 ", %" PRIu64 "]",
-                     rows[i].name, rows[i].value, rows[i].least, rows[i].most);
-            return buf;
-        }
-    return NULL;
-}
-
-static const char *other_shape(const struct worker_port_need *w, const struct worker_hello *h,
-                               char *buf, size_t n)
-{
-    if (h->block_len != w->block_len)
-        snprintf(buf, n, "block length %u, this server has %u", h->block_len, w->block_len);
-    else if (h->max_ctx < w->max_ctx || h->max_step_tokens < w->max_step_tokens ||
-             h->max_seqs < w->max_seqs)
-        snprintf(buf, n,
-                 "max_ctx %u, max_step_tokens %u, max_seqs %u: this server needs %u, %u, %u",
-                 h->max_ctx, h->max_step_tokens, h->max_seqs, w->max_ctx, w->max_step_tokens,
-                 w->max_seqs);
-    else
-        return NULL;
-    return buf;
-}
-
-static const char *other_digest(const char *name, const uint8_t *its, const uint8_t *ours,
-                                const char *from, char *buf, size_t n)
-{
-    char a[2 * SHA256_BYTES + 1], b[2 * SHA256_BYTES + 1];
-    hex_of(its, SHA256_BYTES, a);
-    hex_of(ours, SHA256_BYTES, b);
-    snprintf(buf, n, "the %s differs: the group has %s, this server %s (%s)", name, a, b, from);
-    return buf;
-}
-
-/* Why a group with that identity cannot serve here, or NULL. */
-static const char *other_identity(const struct worker_port_need *w, const struct worker_group *g,
-                                  char *buf, size_t n)
-{
-    if (w->has_weights && g->has_weights && memcmp(g->weights, w->weights, SHA256_BYTES) != 0)
-        return other_digest("weights digest (configuration and weights)", g->weights, w->weights,
-                            w->weights_from, buf, n);
-    if (w->has_text && g->has_text && memcmp(g->text, w->text, SHA256_BYTES) != 0)
-        return other_digest("text digest (tokenizer, templates, end ids, generation defaults)",
-                            g->text, w->text, "own", buf, n);
-    if (*w->numerics && strcmp(g->numerics, w->numerics) != 0) {
-        snprintf(buf, n, "the numerics id differs: the group has %s, this server %s", g->numerics,
-                 w->numerics);
-        return buf;
-    }
-    return NULL;
-}
-
-/* Why a group cannot serve, or NULL.  g: filled from the Hello. */
-static const char *unfit(const struct worker_port *l, const struct worker_hello *h,
-                         const struct worker_group *g, char *buf, size_t n)
-{
-    if (h->wire_version != WORKER_WIRE_VERSION) {
-        snprintf(buf, n, "worker protocol %u, this coordinator speaks %d: use one build",
-                 h->wire_version, WORKER_WIRE_VERSION);
-        return buf;
-    }
-    const char *why = other_identity(&l->need, g, buf, n);
-    if (!why)
-        why = impossible(l, h, buf, n);
-    if (!why && l->need.has_shape)
-        why = other_shape(&l->need, h, buf, n);
-    return why;
-}
+/* ---- groups that come ---- */
 
 static void fill_group(struct worker_group *g, const struct worker_hello *h)
 {
@@ -268,6 +217,28 @@ static void fill_group(struct worker_group *g, const struct worker_hello *h)
     g->max_seqs = h->max_seqs;
 }
 
+/* Its weights are this server's for certain. */
+static bool is_known(const struct worker_port *l, const struct worker_group *g)
+{
+    return l->need.has_weights && g->has_weights &&
+           memcmp(g->weights, l->need.weights, sizeof g->weights) == 0;
+}
+
+/* A place for a new group, or NULL.  Groups whose digest is not known leave some to those that have
+ * this server's. */
+static struct worker_group *free_place(struct worker_port *l, const struct worker_group *new)
+{
+    struct worker_group *first = NULL;
+    int n_free = 0;
+    for (int i = MAX_WORKER_GROUPS - 1; i >= 0; i--) {
+        if (l->groups[i].used)
+            continue;
+        first = &l->groups[i];
+        n_free++;
+    }
+    return n_free > KEPT_PLACES || is_known(l, new) ? first : NULL;
+}
+
 static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id,
                      const struct worker_hello *h, uint64_t now_us, struct worker_port_event *ev)
 {
@@ -275,10 +246,9 @@ static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id,
     struct worker_group *g = NULL, new = {.used = true, .heard_us = now_us};
     struct worker_msg reply = {.type = WMSG_REFUSED};
     fill_group(&new, h);
-    reply.u.refused = unfit(l, h, &new, why, sizeof why);
-    for (int i = 0; i < MAX_WORKER_GROUPS && !g; i++)
-        if (!l->groups[i].used)
-            g = &l->groups[i];
+    reply.u.refused = group_unfit(&l->need, h, why, sizeof why);
+    if (!reply.u.refused)
+        g = free_place(l, &new);
     if (!reply.u.refused && !g)
         reply.u.refused = "too many worker groups";
     if (reply.u.refused) {
@@ -291,6 +261,7 @@ static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id,
     histogram_init(&new.collective_us, step_bounds_us, ARRAY_LEN(step_bounds_us));
     *g = new;
     g->epoch = ++l->next_epoch;
+    step_clock_init(&g->clock, l->has_clock ? &l->clock : NULL);
     memcpy(g->identity, id, n_id);
     g->n_identity = (uint8_t)n_id;
     reply.type = WMSG_WELCOME;
@@ -303,40 +274,30 @@ static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id,
     ev->group = g;
 }
 
-static uint64_t step_limit_us(const struct worker_port *l, const struct worker_group *g,
-                              uint32_t n_tokens)
-{
-    uint64_t least = (uint64_t)l->cfg.step_min_ms * 1000U;
-    if (g->steps < TRUSTED_STEPS)
-        return (uint64_t)l->cfg.first_step_ms * 1000U;
-    uint64_t guess = 10 * (g->max_step_us + g->max_us_per_token * n_tokens);
-    return guess > least ? guess : least;
-}
-
 /* From now on the group is held to answer its oldest step. */
 static void begin_step(const struct worker_port *l, struct worker_group *g, uint64_t now_us)
 {
+    const struct step_limits limits = {.least_us = 1000U * (uint64_t)l->cfg.step_min_ms,
+                                       .first_us = 1000U * (uint64_t)l->cfg.first_step_ms,
+                                       .n_late = l->n_late};
     g->sent[0].begin_us = now_us;
-    g->sent[0].deadline_us = now_us + step_limit_us(l, g, g->sent[0].n_tokens);
+    g->sent[0].deadline_us = now_us + step_clock_limit_us(&g->clock, &g->sent[0].load, &limits);
 }
 
-static void note_speed(struct worker_group *g, uint64_t us, uint32_t n_tokens)
+static void note_speed(struct worker_group *g, uint64_t us)
 {
-    g->steps++;
+    step_clock_learn(&g->clock, &g->sent[0].load, us);
     histogram_add(&g->step_us, us);
     g->ring[g->n_ring++ % ARRAY_LEN(g->ring)] = us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
-    if (us > g->max_step_us)
-        g->max_step_us = us;
-    if (us / (n_tokens ? n_tokens : 1) > g->max_us_per_token)
-        g->max_us_per_token = us / (n_tokens ? n_tokens : 1);
 }
 
-static void on_result(const struct worker_port *l, struct worker_group *g,
-                      const struct step_result *r, uint64_t now_us, struct worker_port_event *ev)
+static void on_result(struct worker_port *l, struct worker_group *g, const struct step_result *r,
+                      uint64_t now_us, struct worker_port_event *ev)
 {
     if (!g->active || g->n_sent == 0 || r->epoch != g->epoch)
         return; /* of a step that is void */
-    note_speed(g, now_us - g->sent[0].begin_us, g->sent[0].n_tokens);
+    note_speed(g, now_us - g->sent[0].begin_us);
+    l->n_late = 0;
     if (g->world > 1)
         histogram_add(&g->collective_us, r->comm_us);
     g->n_sent--;
@@ -436,13 +397,23 @@ static bool receive(struct worker_port *l, uint64_t now_us, struct worker_port_e
     return got;
 }
 
+static struct worker_hello identity_of(const struct worker_group *g)
+{
+    struct worker_hello h = {
+        .has_weights = g->has_weights, .has_text = g->has_text, .numerics = g->numerics};
+    memcpy(h.weights, g->weights, sizeof h.weights);
+    memcpy(h.text, g->text, sizeof h.text);
+    return h;
+}
+
 /* Groups that do not fit any more: what is needed has changed, or their digest became known. */
 static bool check_identities(struct worker_port *l, struct worker_port_event *ev)
 {
     char why[512];
     for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
         struct worker_group *g = &l->groups[i];
-        if (!g->used || !other_identity(&l->need, g, why, sizeof why))
+        struct worker_hello h = identity_of(g);
+        if (!g->used || !group_other_identity(&l->need, &h, why, sizeof why))
             continue;
         worker_port_refuse(l, g, why);
         lost(ev, g, why);
@@ -451,21 +422,65 @@ static bool check_identities(struct worker_port *l, struct worker_port_event *ev
     return false;
 }
 
+static void send_beats(struct worker_port *l)
+{
+    for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
+        struct worker_group *g = &l->groups[i];
+        struct worker_msg msg = {.type = WMSG_HEARTBEAT, .u.beat = {.epoch = g->epoch}};
+        if (g->used && !send_group(l, g, &msg) && errno == EAGAIN)
+            g->broken = NULL; /* a lost heartbeat */
+    }
+}
+
+/* A connection has ended, but whose is not told: heartbeats find out.  The socket may learn of it a
+ * moment later than the monitor. */
+static void probe(struct worker_port *l)
+{
+    if (sock_take_ends(l->monitor))
+        l->probes = PROBES;
+    if (l->probes == 0)
+        return;
+    l->probes--;
+    send_beats(l);
+}
+
+/* After an own pause the groups' times begin again: their messages may still be on the way. */
+static void forgive_pause(struct worker_port *l, uint64_t now_us)
+{
+    uint64_t pause = l->polled_us ? now_us - l->polled_us : 0;
+    l->polled_us = now_us;
+    if (pause <= PAUSED_US)
+        return;
+    log_line(LOG_WARN, "this process was paused for %" PRIu64 " ms: no group's time counts it",
+             pause / 1000);
+    for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
+        struct worker_group *g = &l->groups[i];
+        g->heard_us += pause;
+        g->sent[0].begin_us += pause;
+        g->sent[0].deadline_us += pause;
+    }
+}
+
 static bool check_clocks(struct worker_port *l, uint64_t now_us, struct worker_port_event *ev)
 {
     for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
         struct worker_group *g = &l->groups[i];
         if (!g->used)
             continue;
+        if (g->broken) {
+            fence(l, ev, g, g->broken);
+            return true;
+        }
         if (g->n_sent > 0 && now_us > g->sent[0].deadline_us) {
             char why[160];
             snprintf(why, sizeof why, "no answer to a step of %u tokens within %llu ms",
                      g->sent[0].n_tokens,
                      (unsigned long long)(now_us - g->sent[0].begin_us) / 1000);
+            l->n_late++;
             fence(l, ev, g, why);
             return true;
         }
-        if (g->n_sent == 0 && now_us - g->heard_us > (uint64_t)l->cfg.silence_ms * 1000U) {
+        if (g->n_sent == 0 && now_us > g->heard_us + (uint64_t)l->cfg.silence_ms * 1000U) {
             fence(l, ev, g, "silent for too long");
             return true;
         }
@@ -476,6 +491,8 @@ static bool check_clocks(struct worker_port *l, uint64_t now_us, struct worker_p
 void worker_port_poll(struct worker_port *l, uint64_t now_us, struct worker_port_event *ev)
 {
     ev->kind = WORKER_PORT_NONE;
+    forgive_pause(l, now_us);
+    probe(l);
     if (check_identities(l, ev))
         return;
     while (ev->kind == WORKER_PORT_NONE && receive(l, now_us, ev))
@@ -498,13 +515,12 @@ enum status worker_port_send_plan(struct worker_port *l, const struct step_plan 
     msg.u.plan = *plan;
     msg.u.plan.epoch = g->epoch;
     g->plan_epoch = plan->epoch;
-    g->sent[g->n_sent++].n_tokens = plan->n_tokens;
+    g->sent[g->n_sent++] =
+        (struct sent_step){.n_tokens = plan->n_tokens, .load = step_clock_load(plan)};
     if (g->n_sent == 1)
         begin_step(l, g, now_us);
-    if (!send_to(l, g->identity, g->n_identity, &msg)) {
-        g->sent[0].deadline_us = 0; /* worker_port_poll reports the loss at once */
-        FAIL(ST_PEER, "the worker group cannot be reached");
-    }
+    if (!send_group(l, g, &msg))
+        FAIL(ST_PEER, "the worker group cannot be reached: %s", g->broken);
     return ST_OK;
 }
 
@@ -513,12 +529,7 @@ void worker_port_tend(struct worker_port *l, uint64_t now_us)
     if (now_us - l->beat_us < (uint64_t)l->cfg.heartbeat_ms * 1000U)
         return;
     l->beat_us = now_us;
-    for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
-        struct worker_group *g = &l->groups[i];
-        struct worker_msg msg = {.type = WMSG_HEARTBEAT, .u.beat = {.epoch = g->epoch}};
-        if (g->used && !send_to(l, g->identity, g->n_identity, &msg) && errno == EHOSTUNREACH)
-            g->heard_us = g->sent[0].deadline_us = 0; /* it is gone: worker_port_poll reports it */
-    }
+    send_beats(l);
 }
 
 void worker_port_shutdown(struct worker_port *l)

@@ -8,6 +8,8 @@
 
 #include "common/histogram.h"
 #include "common/wire/worker_msg.h"
+#include "coordinator/group_fit.h"
+#include "coordinator/step_clock.h"
 
 struct worker_port;
 
@@ -18,6 +20,7 @@ struct sent_step {
     uint64_t begin_us; /* when it was sent, or when the result of the step before it arrived */
     uint64_t deadline_us;
     uint32_t n_tokens;
+    struct cost_load load;
 };
 
 struct worker_group {
@@ -32,23 +35,13 @@ struct worker_group {
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES]; /* digests */
     uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
     uint64_t heard_us;                          /* last message from it */
+    const char *broken;                         /* why it cannot be reached; NULL: it can */
     struct sent_step sent[MAX_STEPS_IN_FLIGHT]; /* the oldest first */
     uint32_t n_sent;
-    uint64_t steps, max_step_us, max_us_per_token; /* slowest seen */
-    uint32_t ring[256];                            /* recent step times in us */
+    struct step_clock clock;
+    uint32_t ring[256]; /* recent step times in us */
     uint32_t n_ring;
     struct histogram step_us, collective_us; /* of all steps; collective_us: as rank 0 reports it */
-};
-
-/* The facts that a group must have. */
-struct worker_port_need {
-    uint32_t model_vocab, model_max_ctx; /* the model's: upper bounds */
-    bool has_shape;                      /* the next four must be equal: the scheduler has them */
-    uint32_t block_len, max_ctx, max_step_tokens, max_seqs;
-    bool has_weights, has_text;
-    uint8_t weights[SHA256_BYTES], text[SHA256_BYTES];
-    const char *weights_from;        /* the source of `weights`, for messages */
-    char numerics[NUMERICS_ID_SIZE]; /* "": any */
 };
 
 struct worker_port_config {
@@ -57,7 +50,7 @@ struct worker_port_config {
     uint32_t heartbeat_ms;  /* period of heartbeats, in both directions */
     uint32_t silence_ms;    /* an idle group that is silent for longer is lost */
     uint32_t step_min_ms;   /* least deadline of a step */
-    uint32_t first_step_ms; /* deadline of a group's first steps, before its speed is known */
+    uint32_t first_step_ms; /* deadline of the first group's first steps, before a speed is known */
     uint32_t lease_ms;      /* sent to the workers */
 };
 
@@ -80,13 +73,19 @@ MUST_CHECK enum status worker_port_open(struct worker_port **out, void *zmq_ctx,
                                         const struct worker_port_config *cfg);
 void worker_port_close(struct worker_port *l);
 void *worker_port_socket(struct worker_port *l);
+/* A second socket to wait on: it is readable when a connection has ended. */
+void *worker_port_monitor(struct worker_port *l);
+/* worker_port_poll has something to do within a millisecond, whether or not a message comes. */
+bool worker_port_urgent(const struct worker_port *l);
 const char *worker_port_endpoint(const struct worker_port *l);
 
 /* Sets the facts that groups must have from now on, present groups included.  A group without them
  * is refused with the reason, which worker_port_poll reports as its loss. */
 void worker_port_require(struct worker_port *l, const struct worker_port_need *need);
 
-/* Next event: messages, silence, deadlines.  WORKER_PORT_NONE when there is nothing. */
+/* Next event: messages, ended connections, silence, deadlines.  WORKER_PORT_NONE when there is
+ * nothing.  When this process itself was paused (stopped, or without a processor), the time does not
+ * count against the groups. */
 void worker_port_poll(struct worker_port *l, uint64_t now_us, struct worker_port_event *ev);
 
 struct worker_group *worker_port_active(struct worker_port *l);

@@ -59,23 +59,44 @@ lacking() {
   for name in criterion libcrypto libcurl libssl libevent_openssl libzmq libprotobuf-c libcjson libpcre2-8 libutf8proc; do
     pkg-config --exists "$name" 2>/dev/null || printf ' %s' "$name"
   done
+  echo 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n) { return n && *p > 126; }' |
+    clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null || printf ' libclang-rt'
   python3 -c 'import ensurepip, venv' 2>/dev/null || printf ' python3-venv'
 }
 
-# build/venv is made again when tests/requirements.txt has changed.
+# build/venv is made again when its requirements have changed.  --all needs more, and what it made serves all runs.
 make_venv() {
-  cmp -s tests/requirements.txt build/venv/requirements.txt && "$python" -c '' 2>/dev/null && return
+  local wanted=tests/requirements.txt
+  [ -z "${INGOT_ALL:-}" ] || wanted=tests/requirements-all.txt
+  "$python" -c '' 2>/dev/null && cmp -s tests/requirements.txt build/venv/requirements.txt &&
+    cmp -s "$wanted" "build/venv/${wanted##*/}" && return
   echo "Python packages: build/venv"
   rm -rf build/venv
   mkdir -p build
   python3 -m venv build/venv >build/venv.log 2>&1 &&
-    "$python" -m pip install --disable-pip-version-check -q -r tests/requirements.txt >>build/venv.log 2>&1 &&
-    cp tests/requirements.txt build/venv/requirements.txt
+    "$python" -m pip install --disable-pip-version-check -q -r "$wanted" >>build/venv.log 2>&1 &&
+    cp tests/requirements.txt build/venv/ && cp "$wanted" build/venv/
+}
+
+# Prometheus and promtool from Debian's package, unpacked and not installed: an installed one starts a service.
+get_prometheus() {
+  local dir=$PWD/build/prometheus
+  command -v promtool >/dev/null && return
+  if [ ! -x "$dir/usr/bin/promtool" ]; then
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    (cd "$dir" && apt-get download -q prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb) >build/prometheus.log 2>&1 ||
+      return 0 # its tests say that they need it
+  fi
+  export PATH=$PATH:$dir/usr/bin
 }
 
 set_up() {
   local missing
-  if [ -n "$packages" ] && command -v apt-get >/dev/null; then ./deploy/install-packages.sh --tests || exit 2; fi
+  if [ -n "$packages" ] && command -v apt-get >/dev/null; then
+    ./deploy/install-packages.sh --tests || exit 2
+    get_prometheus
+  fi
   missing=$(lacking)
   if [ -n "$missing" ]; then
     echo "tests/run.sh: missing:$missing (./deploy/install-packages.sh --tests installs what is needed)" >&2

@@ -4,7 +4,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -28,6 +30,9 @@ struct coordinator_port {
     pthread_t beater;
     int wake[2]; /* pipe: closing the writing end (wake[1]) ends the beater */
     bool beating;
+
+    atomic_bool ending; /* coordinator_port_last_words wants the socket */
+    int alarm[2];       /* pipe: says so to a main thread that waits */
 };
 
 static uint64_t now_ms(void)
@@ -83,6 +88,39 @@ static void *beat(void *arg)
     }
 }
 
+void coordinator_port_last_words(struct coordinator_port *l, uint32_t rank, enum status st,
+                                 const char *detail, uint32_t wait_ms)
+{
+    struct worker_msg m = {.type = WMSG_FAULT,
+                           .u.fault = {.rank = rank, .status = st, .detail = detail}};
+    struct timespec until;
+    int linger = (int)wait_ms;
+    clock_gettime(CLOCK_REALTIME, &until); /* as pthread_mutex_timedlock counts */
+    until.tv_nsec += (long)wait_ms * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    atomic_store(&l->ending, true);
+    if (write(l->alarm[1], "x", 1) != 1 || pthread_mutex_timedlock(&l->lock, &until) != 0)
+        return; /* the end of the connection tells the coordinator too */
+    m.u.fault.epoch = l->epoch;
+    if (coordinator_port_send(l, &m) != ST_OK ||
+        zmq_setsockopt(l->sock, ZMQ_LINGER, &linger, sizeof linger) != 0)
+        return;
+    sock_close(l->sock);
+    zmq_ctx_term(l->ctx);
+}
+
+/* The main thread gives the socket away for good. */
+static void yield_if_ending(struct coordinator_port *l)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    while (atomic_load(&l->ending)) {
+        pthread_mutex_unlock(&l->lock);
+        nanosleep(&moment, NULL);
+        pthread_mutex_lock(&l->lock);
+    }
+}
+
 void coordinator_port_lend(struct coordinator_port *l)
 {
     pthread_mutex_unlock(&l->lock);
@@ -98,17 +136,19 @@ void coordinator_port_take(struct coordinator_port *l, uint64_t last_step)
 
 static enum status start(struct coordinator_port *l, const struct coordinator_port_config *cfg)
 {
-    struct sock_config sc = {.max_message = cfg->max_message, .linger_ms = LINGER_MS};
+    /* The lease tells whether the coordinator is there; ZeroMQ's heartbeats are slower, so that a
+     * pause of either side does not end the connection. */
+    struct sock_config sc = {.max_message = cfg->max_message,
+                             .heartbeat_ms = cfg->lease_ms / 2 + 1,
+                             .linger_ms = LINGER_MS};
     TRY(sock_check_endpoint(cfg->endpoint, false, false));
     TRY(wire_mem_init(&l->tx, TX_BYTES));
     l->ctx = zmq_ctx_new();
     if (!l->ctx)
         FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
     TRY(sock_connect_dealer(&l->sock, l->ctx, cfg->endpoint, &sc));
-    if (pipe(l->wake) != 0) {
-        l->wake[0] = l->wake[1] = -1;
+    if (pipe(l->wake) != 0 || pipe(l->alarm) != 0)
         FAIL(ST_IO, "cannot make a pipe");
-    }
     sigset_t all, before; /* signals are for the main thread, whose waiting they end */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -126,7 +166,7 @@ enum status coordinator_port_open(struct coordinator_port **out,
     struct coordinator_port *l = calloc(1, sizeof *l);
     if (!l)
         FAIL(ST_NOMEM, "no memory for the coordinator's link");
-    l->wake[0] = l->wake[1] = -1;
+    l->wake[0] = l->wake[1] = l->alarm[0] = l->alarm[1] = -1;
     l->lease_ms = cfg->lease_ms;
     l->heard_ms = now_ms();
     pthread_mutex_init(&l->lock, NULL);
@@ -150,6 +190,9 @@ void coordinator_port_close(struct coordinator_port *l)
         pthread_join(l->beater, NULL);
     if (l->wake[0] >= 0)
         close(l->wake[0]);
+    for (int i = 0; i < 2; i++)
+        if (l->alarm[i] >= 0)
+            close(l->alarm[i]);
     sock_close(l->sock);
     if (l->ctx)
         zmq_ctx_term(l->ctx);
@@ -193,9 +236,11 @@ static enum status take(struct coordinator_port *l, void *buf, size_t cap, size_
 enum status coordinator_port_recv(struct coordinator_port *l, void *buf, size_t cap, size_t *n,
                                   uint32_t wait_ms)
 {
-    zmq_pollitem_t item = {.socket = l->sock, .events = ZMQ_POLLIN};
+    zmq_pollitem_t items[] = {{.socket = l->sock, .events = ZMQ_POLLIN},
+                              {.fd = l->alarm[0], .events = ZMQ_POLLIN}};
     uint64_t begin = now_ms(), waited = 0;
     for (;;) {
+        yield_if_ending(l);
         beat_if_due(l);
         TRY(take(l, buf, cap, n));
         if (*n)
@@ -212,7 +257,7 @@ enum status coordinator_port_recv(struct coordinator_port *l, void *buf, size_t 
             pause = l->lease_ms - silent;
         if (l->heartbeat_ms && pause > l->heartbeat_ms / 2 + 1)
             pause = l->heartbeat_ms / 2 + 1;
-        if (zmq_poll(&item, 1, (long)pause) < 0 && errno == EINTR)
+        if (zmq_poll(items, 2, (long)pause) < 0 && errno == EINTR)
             return ST_OK; /* a signal: the caller wants to know */
     }
 }

@@ -41,4 +41,11 @@ void coordinator_port_welcome(struct coordinator_port *l, const struct worker_we
 void coordinator_port_lend(struct coordinator_port *l);
 void coordinator_port_take(struct coordinator_port *l, uint64_t last_step);
 
+/* For another thread of the process, when another rank's process has ended: sends a Fault of that rank as
+ * soon as the socket can be had, within wait_ms, and gives it at most as long to leave.  The port is
+ * not usable any more: coordinator_port_recv and coordinator_port_take do not return, and the caller
+ * must end the process.  Not while the port is closed. */
+void coordinator_port_last_words(struct coordinator_port *l, uint32_t rank, enum status st,
+                                 const char *detail, uint32_t wait_ms);
+
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/formats/generation.h"
 #include "worker/rank_plan.h"
 
 struct one_rank {
@@ -15,6 +16,7 @@ struct report {
     const char *path;
     struct loader *ld;
     const struct model_config *mc;
+    struct generation_defaults generation;
     int world;
     struct host_taken base; /* of this process, without MPI */
     struct one_rank *rank;  /* [world] */
@@ -30,15 +32,37 @@ static const char *act_name(enum model_act act)
     return names[act];
 }
 
-static int32_t n_windowed(const struct model_config *mc)
+/* Layers of a list. */
+static int32_t n_of(const struct model_config *mc, const bool *list)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < mc->n_layers; i++)
-        n += mc->windowed[i];
+        n += list[i];
     return n;
 }
 
 /* ---- text ---- */
+
+/* The sampling of requests that do not set it. */
+static void text_sampling(FILE *f, const struct generation_defaults *d)
+{
+    const struct {
+        const char *name;
+        bool has;
+        double value;
+    } rows[] = {{"temperature", d->has_temperature, (double)d->temperature},
+                {"top_p", d->has_top_p, (double)d->top_p},
+                {"top_k", d->has_top_k, d->top_k},
+                {"min_p", d->has_min_p, (double)d->min_p},
+                {"repetition_penalty", d->has_repetition_penalty, (double)d->repetition_penalty},
+                {"max_new_tokens", d->max_new > 0, d->max_new}};
+    int n = 0;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rows[i].has)
+            fprintf(f, "%s %s %g", n++ ? "," : "sampling      ", rows[i].name, rows[i].value);
+    if (n)
+        fprintf(f, " (generation_config.json)\n");
+}
 
 static void text_config(FILE *f, const struct report *r)
 {
@@ -60,20 +84,36 @@ static void text_config(FILE *f, const struct report *r)
             mc->qkv_bias ? ", biases on q, k, v" : "", mc->o_bias ? " and o" : "");
     if (mc->mlp_bias)
         fprintf(f, "               biases in the feed-forward\n");
+    if (mc->embed_scale != 1 || mc->residual_scale != 1 || mc->logit_scale != 1)
+        fprintf(f, "factors        embedding %g, residual stream %g, logits %g\n", mc->embed_scale,
+                mc->residual_scale, mc->logit_scale);
+    if (mc->attn_cap > 0 || mc->logit_cap > 0)
+        fprintf(f, "soft-caps      scores %g, logits %g (0: none)\n", mc->attn_cap, mc->logit_cap);
     fprintf(f, "context        %d positions; rope %s, theta %g", mc->max_ctx,
             rope_type_name(rope->type), rope->theta);
     if (rope->type != ROPE_PLAIN)
         fprintf(f, ", factor %g", rope->factor);
-    if (rope->type == ROPE_LLAMA3 || rope->type == ROPE_YARN)
+    if (rope->type == ROPE_LLAMA3 || rope->type == ROPE_YARN || rope->type == ROPE_LONGROPE)
         fprintf(f, " over %g positions", rope->original_ctx);
+    if (n_of(mc, mc->nope))
+        fprintf(f, "; none in %d of %d layers", n_of(mc, mc->nope), mc->n_layers);
+    if (mc->arch->local_rope)
+        fprintf(f, "; with a window theta %g", mc->local_rope.theta);
     fprintf(f, "\n");
+    if (rope->type == ROPE_LONGROPE)
+        fprintf(f,
+                "               contexts beyond %g take the long divisors from the first token\n",
+                rope->original_ctx);
+    if (mc->wrapped)
+        fprintf(f, "parts          text alone; images and sound are not served\n");
     if (mc->window)
-        fprintf(f, "window         %d tokens in %d of %d layers\n", mc->window, n_windowed(mc),
-                mc->n_layers);
+        fprintf(f, "window         %d tokens in %d of %d layers\n", mc->window,
+                n_of(mc, mc->windowed), mc->n_layers);
     fprintf(f, "end of text   ");
     for (int32_t i = 0; i < mc->n_eos; i++)
         fprintf(f, " %d", mc->eos_id[i]);
     fprintf(f, "%s\n", mc->n_eos ? "" : " no token");
+    text_sampling(f, &r->generation);
 }
 
 static void text_tensors(FILE *f, const struct report *r)
@@ -174,8 +214,16 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddBoolToObject(o, "qkv_bias", mc->qkv_bias);
     cJSON_AddBoolToObject(o, "o_bias", mc->o_bias);
     cJSON_AddBoolToObject(o, "mlp_bias", mc->mlp_bias);
+    cJSON_AddNumberToObject(o, "attn_cap", mc->attn_cap);
+    cJSON_AddNumberToObject(o, "logit_cap", mc->logit_cap);
+    cJSON_AddNumberToObject(o, "attn_scale", mc->attn_scale);
+    cJSON_AddNumberToObject(o, "embed_scale", mc->embed_scale);
+    cJSON_AddNumberToObject(o, "residual_scale", mc->residual_scale);
+    cJSON_AddNumberToObject(o, "logit_scale", mc->logit_scale);
+    cJSON_AddNumberToObject(o, "layers_without_rope", n_of(mc, mc->nope));
+    cJSON_AddBoolToObject(o, "text_part", mc->wrapped);
     cJSON_AddNumberToObject(o, "window", mc->window);
-    cJSON_AddNumberToObject(o, "windowed_layers", n_windowed(mc));
+    cJSON_AddNumberToObject(o, "windowed_layers", n_of(mc, mc->windowed));
     cJSON_AddNumberToObject(o, "bos_id", mc->bos_id);
     cJSON_AddItemToObject(o, "eos_ids", cJSON_CreateIntArray(mc->eos_id, mc->n_eos));
     cJSON_AddStringToObject(rope, "type", rope_type_name(mc->rope.type));
@@ -183,6 +231,25 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddNumberToObject(rope, "factor", mc->rope.factor);
     cJSON_AddNumberToObject(rope, "attention_factor", mc->rope.attention_factor);
     cJSON_AddItemToObject(o, "rope", rope);
+    return o;
+}
+
+/* Those that are set. */
+static cJSON *json_sampling(const struct generation_defaults *d)
+{
+    cJSON *o = cJSON_CreateObject();
+    if (d->has_temperature)
+        cJSON_AddNumberToObject(o, "temperature", (double)d->temperature);
+    if (d->has_top_p)
+        cJSON_AddNumberToObject(o, "top_p", (double)d->top_p);
+    if (d->has_top_k)
+        cJSON_AddNumberToObject(o, "top_k", d->top_k);
+    if (d->has_min_p)
+        cJSON_AddNumberToObject(o, "min_p", (double)d->min_p);
+    if (d->has_repetition_penalty)
+        cJSON_AddNumberToObject(o, "repetition_penalty", (double)d->repetition_penalty);
+    if (d->max_new)
+        cJSON_AddNumberToObject(o, "max_new_tokens", d->max_new);
     return o;
 }
 
@@ -271,6 +338,7 @@ static enum status write_json(FILE *f, const struct report *r)
     cJSON_AddNumberToObject(root, "weights", (double)r->n_weights);
     cJSON_AddNumberToObject(root, "bytes", (double)r->n_bytes);
     cJSON_AddItemToObject(root, "config", json_config(r));
+    cJSON_AddItemToObject(root, "sampling", json_sampling(&r->generation));
     cJSON_AddItemToObject(root, "tensors", json_tensors(r));
     cJSON_AddItemToObject(root, "plan", json_step(r));
     cJSON_AddItemToObject(root, "ranks", json_ranks(r));
@@ -362,7 +430,9 @@ enum status inspect_model(FILE *out, const struct worker_options *opt, struct ba
         .path = opt->shared.model, .world = (int)opt->shared.tp, .base = host_taken()};
     TRY(loader_open(&r.ld, opt->shared.model));
     r.mc = loader_config(r.ld);
-    enum status st = report_on(&r, out, opt, be);
+    enum status st = generation_load(&r.generation, opt->shared.model);
+    if (st == ST_OK)
+        st = report_on(&r, out, opt, be);
     for (int i = 0; r.rank && i < r.world; i++)
         rank_plan_fini(&r.rank[i].plan);
     free(r.rank);

@@ -13,6 +13,7 @@
 #include "worker/coordinator_port.h"
 #include "worker/host_share.h"
 #include "worker/inspect.h"
+#include "worker/peer_watch.h"
 #include "worker/rank.h"
 #include "worker/rank_loop.h"
 
@@ -99,8 +100,14 @@ static struct worker_hello hello_of(const struct rank *g)
     return h;
 }
 
+static void close_watch(struct peer_watch **watch)
+{
+    peer_watch_close(*watch);
+    *watch = NULL;
+}
+
 /* The loop, and the end of the job when it does not end as asked. */
-static int serve(struct rank *g, const char *connect)
+static int serve(struct rank *g, struct peer_watch **watch, const char *connect)
 {
     struct worker_hello hello = hello_of(g);
     struct rank_loop_config rl = {.rank = g->ci.rank,
@@ -122,7 +129,12 @@ static int serve(struct rank *g, const char *connect)
         st = coordinator_port_open(&rl.port, &lc);
     if (st != ST_OK)
         give_up(g, st, "cannot reach the coordinator", EXIT_START);
+    peer_watch_report_to(*watch, rl.port);
     st = rank_loop_run(&rl, &end);
+    if (end == LOOP_FAULT)
+        peer_watch_report_to(*watch, NULL); /* the Fault was sent; the others end this rank */
+    else
+        close_watch(watch);
     coordinator_port_close(rl.port);
     if (end == LOOP_FAULT)
         give_up(g, st, "fault", EXIT_FAULT);
@@ -135,9 +147,10 @@ static int serve(struct rank *g, const char *connect)
 
 static int run(const struct worker_options *opt, const struct option_result *res)
 {
-    struct rank g = {0};
+    struct rank g = {.opt = &opt->shared};
     struct control_info ci = {0};
     struct digest_cache cache;
+    struct peer_watch *watch = NULL;
     char name[32];
     enum status st = control_open(&ci);
     digest_cache_init(&cache, getenv("XDG_CACHE_HOME"), getenv("HOME"));
@@ -155,13 +168,17 @@ static int run(const struct worker_options *opt, const struct option_result *res
     }
     if (opt->shared.print_config && ci.rank == 0)
         worker_options_print(stderr, opt, res);
+    g.ci = ci;
+    st = peer_watch_open(&watch, &ci, EXIT_FAULT);
+    if (st != ST_OK)
+        give_up(&g, st, "cannot watch the other ranks", EXIT_START);
     st = rank_prepare(&g, &opt->shared, &ci, &cache);
     g.ci = ci;
     if (st == ST_OK)
         st = rank_load(&g);
     if (st != ST_OK)
         give_up(&g, st, "cannot serve", EXIT_MODEL);
-    int code = serve(&g, opt->connect);
+    int code = serve(&g, &watch, opt->connect);
     rank_close(&g);
     /* an end that all ranks have agreed on; after an orphan's they may not be there any more */
     if (code == EXIT_ORPHAN && ci.rank != 0)

@@ -95,7 +95,7 @@ static enum status agree(struct rank *g)
     TRY(st); /* on rank 0 alone: the caller ends the job */
     TRY(agree_on_weights(g));
     if (g->ci.rank == 0)
-        g->launch = random_u64();
+        g->launch = g->opt->launch ? (uint64_t)g->opt->launch : random_u64();
     return control_bcast(&g->launch, sizeof g->launch, &len, 0);
 }
 

@@ -152,9 +152,10 @@ static enum status gather_weights(struct loop *l)
 /* Rank 0: gathers the digests of all ranks and compares them. */
 static enum status compare_weights(struct loop *l, enum rank_agreement *agreement)
 {
-    TRY(broadcast(l, KIND_WEIGHTS, 0, 0));
     coordinator_port_lend(l->cfg.port);
-    enum status st = gather_weights(l);
+    enum status st = broadcast(l, KIND_WEIGHTS, 0, 0);
+    if (st == ST_OK)
+        st = gather_weights(l);
     coordinator_port_take(l->cfg.port, l->last_step);
     TRY(st);
     return rank_weights_compare(l->weights, l->cfg.world, agreement);
@@ -251,9 +252,10 @@ static enum status handle(struct loop *l, size_t n)
     uint64_t epoch = l->welcome.epoch;
     if (is_heartbeat(data, n))
         return ST_OK;
-    TRY(broadcast(l, KIND_RELAY, (uint32_t)n, n));
     coordinator_port_lend(l->cfg.port);
-    enum status st = on_message(l, data, n);
+    enum status st = broadcast(l, KIND_RELAY, (uint32_t)n, n);
+    if (st == ST_OK)
+        st = on_message(l, data, n);
     coordinator_port_take(l->cfg.port, l->last_step);
     TRY(st);
     if (l->welcome.epoch != epoch)
@@ -287,6 +289,15 @@ static enum status serve_device(struct loop *l)
     return done && l->n_running > 0 ? send_result(l) : ST_OK;
 }
 
+/* Shows the other ranks that this one lives. */
+static enum status tick(struct loop *l)
+{
+    coordinator_port_lend(l->cfg.port);
+    enum status st = broadcast(l, KIND_TICK, 0, 0);
+    coordinator_port_take(l->cfg.port, l->last_step);
+    return st;
+}
+
 static enum status rank_0(struct loop *l)
 {
     const struct rank_loop_config *cfg = &l->cfg;
@@ -302,7 +313,7 @@ static enum status rank_0(struct loop *l)
         TRY(report_weights(l));
         if (cfg->world > 1 && clock_us() - ticked >= TICK_MS * 1000U) {
             ticked = clock_us();
-            TRY(broadcast(l, KIND_TICK, 0, 0));
+            TRY(tick(l));
         }
     }
     return ST_OK;

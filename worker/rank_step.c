@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "worker/graphs.h"
 #include "worker/sample/edits.h"
 #include "worker/sample/sampler.h"
@@ -425,10 +426,12 @@ enum status rank_step_done(struct rank_step *r, uint64_t wait_us, bool *done)
     return check_deadline(cfg, r->waiting_us);
 }
 
-static enum status broken_row(const struct out_row *row)
+/* A row whose logits are not finite numbers: its sequence alone ends. */
+static void break_row(struct rank_step *r, const struct out_row *row, int32_t i)
 {
-    FAIL(ST_DEVICE, "sequence %llu, position %d: the logits are not finite numbers",
-         (unsigned long long)row->seq_id, row->len);
+    log_line(LOG_WARN, "sequence %llu, position %d: the logits are not finite numbers",
+             (unsigned long long)row->seq_id, row->len);
+    r->tokens[i] = (struct result_token){.seq_id = row->seq_id, .token = TOKEN_NOT_FINITE};
 }
 
 /* The host's draw of row i. */
@@ -469,8 +472,10 @@ enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows
         float logit[K];
         int32_t id[K];
         r->sums[i] = draw_row_sums(&shape, top, i, draw_inv_temperature(row->sp.temperature));
-        if (!draw_finite(&r->sums[i]))
-            return broken_row(row);
+        if (!draw_finite(&r->sums[i])) {
+            break_row(r, row, i);
+            continue;
+        }
         struct draw_candidates c = draw_row_candidates(&shape, top, i, r->sums[i], logit, id);
         if (sample_on_device(&row->sp))
             TRY(take_drawn(r, row, i, &c, drawn[i]));

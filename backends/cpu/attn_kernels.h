@@ -11,11 +11,14 @@
 
 /* Scores p [SPLIT] of one row become weights: zero outside [lo, hi), up to the multiples of LANES
  * around that range. */
-static void softmax_row(float *p, int lo, int hi, float *m_out, float *l_out)
+static void softmax_row(float *p, float cap, int lo, int hi, float *m_out, float *l_out)
 {
     float lane[LANES] = {0}, m, each[VL];
     vf most = v_splat(-INFINITY);
     int from = lo / LANES * LANES, to = (hi + LANES - 1) / LANES * LANES;
+    if (cap > 0.0f)
+        for (int i = from; i < to; i++)
+            p[i] = exact_soft_cap(p[i], cap);
     for (int i = from; i < lo; i++)
         p[i] = -INFINITY;
     for (int i = hi; i < to; i++)
@@ -145,7 +148,7 @@ static void weigh_rows(const struct attn_split *a, int row0, int rows, const str
         float *ml = partial_of(a, row0 + r) + a->d;
         ml[0] = ml[1] = 0.0f;
         if (g->row_lo[r] < g->row_hi[r])
-            softmax_row(p + r * P_STRIDE, g->row_lo[r], g->row_hi[r], &ml[0], &ml[1]);
+            softmax_row(p + r * P_STRIDE, a->cap, g->row_lo[r], g->row_hi[r], &ml[0], &ml[1]);
     }
 }
 

@@ -7,7 +7,7 @@
  *              weight_src; the bias last.  Quantised weights: see struct quant_x.
  *   row sums   LANES partial sums, element i in lane i % LANES, ascending; then lane_sum.
  *   attention  keys in splits of SPLIT at absolute positions.  score = scale * chain over the
- *              head's dimensions; m = greatest; p = exp(score - m); l = row sum of p (lane =
+ *              head's dimensions, soft-capped where the layer says so; m = greatest; p = exp(score - m); l = row sum of p (lane =
  *              position % LANES); o[i] = chain over keys of p * v[i].  Splits are merged in
  *              ascending order (attn_merge).
  * Instruction sets may skip terms that are exactly +0 added to a sum, nothing else. */
@@ -128,7 +128,7 @@ struct attn_split {
     size_t q_stride; /* between tokens; heads are d apart */
     int n_kv, rows;  /* rows of each KV head */
     int n_heads, d;
-    float scale;
+    float scale, cap;      /* cap as in attn_layer */
     const int32_t *pos;    /* [rows / n_heads] positions; a row sees (pos - window, pos] */
     int32_t window;        /* 0 = all */
     int32_t first_key;     /* of the split, a multiple of SPLIT */
@@ -168,6 +168,7 @@ struct kernels {
     void (*layer_norm)(const float *x, const float *w, const float *b, float eps, float *out,
                        int n);
     void (*activate)(enum act act, const float *x, float *out, int n);
+    void (*soft_cap)(float *x, float cap, int n);
     void (*act_mul)(enum act act, const float *g, const float *up, float *out, int n);
     void (*add)(float *dst, const float *src, float scale, int n);
     void (*rotate_head)(const struct head_rot *r, float *x);

@@ -47,6 +47,9 @@ static void qkv_token(const struct qkv_job *j, int32_t t)
     memcpy(q, src, (size_t)(al->n_q * d) * sizeof *q);
     for (int32_t h = 0; h < al->n_q; h++)
         j->kernels->rotate_head(&rot, q + h * d);
+    if (al->q_scale.buf)
+        for (int32_t i = 0; i < al->n_q * d; i++)
+            q[i] *= view_f32(al->q_scale, pos)[0];
     src += al->n_q * d;
     rot.norm = vector_of(al->k_norm);
     for (int32_t g = 0; g < al->n_kv; g++) {
@@ -291,6 +294,7 @@ static struct attn_item item_of(const struct attn_job *j, const struct attn_toke
                   .n_heads = h1 - h0,
                   .d = d,
                   .scale = al->scale,
+                  .cap = al->cap,
                   .pos = view_i32(j->st->pos, t->t0),
                   .window = al->window,
                   .first_key = first,

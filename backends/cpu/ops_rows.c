@@ -15,7 +15,7 @@ struct rows_job {
     const struct kernels *kernels;
     struct view a, b, out;
     const float *w, *bias;
-    float number; /* eps or scale */
+    float number; /* eps, scale or cap */
     enum act act;
 };
 
@@ -104,6 +104,22 @@ enum status cpu_activate(struct backend *be, enum act act, struct view x, struct
     assert(x.rows == out.rows && x.cols == out.cols);
     struct rows_job j = {.kernels = be->kernels, .a = x, .out = out, .act = act};
     rows_run(be, activate_part, &j, out.rows, out.cols);
+    return ST_OK;
+}
+
+static void soft_cap_part(void *ctx, int part, int n_parts)
+{
+    const struct rows_job *j = ctx;
+    long from, to;
+    pool_share(j->a.rows, part, n_parts, &from, &to);
+    for (int32_t t = (int32_t)from; t < to; t++)
+        j->kernels->soft_cap(view_f32(j->a, t), j->number, j->a.cols);
+}
+
+enum status cpu_soft_cap(struct backend *be, struct view x, float cap)
+{
+    struct rows_job j = {.kernels = be->kernels, .a = x, .number = cap};
+    rows_run(be, soft_cap_part, &j, x.rows, x.cols);
     return ST_OK;
 }
 

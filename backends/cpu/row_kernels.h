@@ -99,6 +99,12 @@ static void row_activate(enum act act, const float *x, float *out, int n)
     }
 }
 
+static void row_soft_cap(float *x, float cap, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = exact_soft_cap(x[i], cap);
+}
+
 static void row_act_mul(enum act act, const float *g, const float *up, float *out, int n)
 {
     switch (act) {
@@ -282,8 +288,8 @@ static void row_topk_slice(const float *logits, int n, int32_t first_id, float i
 
 #define ROW_KERNELS                                                                                \
     .add_rms_norm = row_add_rms_norm, .layer_norm = row_layer_norm, .activate = row_activate,      \
-    .act_mul = row_act_mul, .add = row_add, .rotate_head = row_rotate_head,                        \
-    .kv_store = row_kv_store, .attn_merge = row_attn_merge, .attn_finish = row_attn_finish,        \
-    .topk_slice = row_topk_slice
+    .soft_cap = row_soft_cap, .act_mul = row_act_mul, .add = row_add,                              \
+    .rotate_head = row_rotate_head, .kv_store = row_kv_store, .attn_merge = row_attn_merge,        \
+    .attn_finish = row_attn_finish, .topk_slice = row_topk_slice
 
 #endif

@@ -218,7 +218,8 @@ static enum status check_source(const struct weight_src *src)
 static void load_vector(const struct weight_src *src, struct weight *w)
 {
     for (int32_t i = 0; i < w->k; i++)
-        ((float *)w->data.data)[i] = file_f32(src->part[0].data, src->part[0].dtype, (size_t)i);
+        ((float *)w->data.data)[i] =
+            file_f32(src->part[0].data, src->part[0].dtype, (size_t)i) + src->add;
 }
 
 enum status weight_describe(const struct weight_src *src, struct weight *w)

@@ -466,6 +466,7 @@ static attn_args args_of(const struct attn_layer *al, const struct step_dev *st,
     a.q_offset = al->q_offset;
     a.window = al->window;
     a.scale = al->scale;
+    a.cap = al->cap;
     a.pos = view_i32(st->pos);
     a.q_start = view_i32(st->q_start);
     a.kv_len = view_i32(st->kv_len);

@@ -14,7 +14,7 @@ struct attn_args {
     const float *k_scale, *v_scale; /* NULL: entries have no scale */
     enum dtype kv_type;
     int32_t n_q, n_kv, d, q_per_kv, q_offset, window;
-    float scale; /* of the scores */
+    float scale, cap; /* of the scores */
     const int32_t *pos, *q_start, *kv_len, *table;
     int32_t table_stride, block_len, n_seqs;
     float *part;    /* decode: [splits of all sequences, n_kv, q_per_kv, d + 2] */

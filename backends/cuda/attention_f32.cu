@@ -41,7 +41,9 @@ KERNEL(32) attention_f32(attn_args a)
         float dot = 0.0f;
         for (int i = 0; seen && i < a.d; i++)
             dot = fmaf(q[i], k[(size_t)row * (size_t)a.d + (size_t)i], dot);
-        float s = seen ? dot * a.scale : -INFINITY;
+        float score = dot * a.scale;
+        score = a.cap > 0.0f ? exact_soft_cap(score, a.cap) : score;
+        float s = seen ? score : -INFINITY;
         float most = greater(m, warp_max(s)), base = most == -INFINITY ? 0.0f : most;
         float p = seen ? exact_exp(s - base) : 0.0f, corr = exact_exp(m - base);
         l = fmaf(l, corr, warp_sum(p));

@@ -134,6 +134,7 @@ DEVICE void tile_softmax(const attn_args &a, const tile &t, const row_ranges &g,
     {
         int j = 8 * n + col + i % 2, r = i / 2, key = t.key0 + j;
         float x = s[n][i] * (t.k_scale ? a.scale * t.k_scale[j] : a.scale);
+        x = a.cap > 0.0f ? exact_soft_cap(x, a.cap) : x;
         s[n][i] = sees(a, g.pos[r], key) ? x : -INFINITY;
         most[r] = greater(most[r], s[n][i]);
     }

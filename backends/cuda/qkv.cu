@@ -15,6 +15,7 @@ struct qkv_args {
     float eps;
     const float *q_norm, *k_norm; /* [d] or NULL */
     const float *cos, *sin;       /* [max_pos, rot_dim / 2] */
+    const float *q_scale;         /* [max_pos] or NULL */
     const int32_t *pos, *slot;
 };
 
@@ -120,7 +121,8 @@ KERNEL(QKV_WARPS * 32) qkv_kernel(qkv_args a)
         store_head(a, x, a.k, a.k_scale, slot + (size_t)(h - a.n_q));
     else
         for (int i = lane_id(); i < d; i += 32)
-            a.q[(size_t)t * (size_t)a.q_stride + (size_t)h * (size_t)d + (size_t)i] = x[i];
+            a.q[(size_t)t * (size_t)a.q_stride + (size_t)h * (size_t)d + (size_t)i] =
+                a.q_scale ? x[i] * a.q_scale[a.pos[t]] : x[i];
 }
 
 enum status cuda_qkv_to_cache(struct backend *be, const struct attn_layer *al,
@@ -150,6 +152,7 @@ enum status cuda_qkv_to_cache(struct backend *be, const struct attn_layer *al,
     a.k_norm = vector_of(al->k_norm);
     a.cos = view_f32(al->cos);
     a.sin = view_f32(al->sin);
+    a.q_scale = al->q_scale.buf ? view_f32(al->q_scale) : nullptr;
     a.pos = view_i32(st->pos);
     a.slot = view_i32(st->slot);
     dim3 grid((unsigned)st->n_tokens, (unsigned)blocks_for(al->n_q + 2 * al->n_kv, QKV_WARPS));

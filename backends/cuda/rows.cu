@@ -258,6 +258,30 @@ extern "C" enum status cuda_activate(struct backend *be, enum act act, struct vi
                       view_f32(x), x.stride, view_f32(out), out.stride, out.cols);
 }
 
+/* grid (T, D / 1024); 8 D */
+KERNEL(STRIP_THREADS)
+soft_cap_kernel(float *x, int32_t stride, float cap, int32_t n_cols)
+{
+    pdl_wait();
+    int i = strip_at(), n = four_of(i, n_cols);
+    if (n <= 0)
+        return;
+    float *to = row_of(x, stride) + i;
+    float4 v = load_4(to, n);
+    store_4(to,
+            {exact_soft_cap(v.x, cap), exact_soft_cap(v.y, cap), exact_soft_cap(v.z, cap),
+             exact_soft_cap(v.w, cap)},
+            n);
+}
+
+extern "C" enum status cuda_soft_cap(struct backend *be, struct view x, float cap)
+{
+    if (nothing(x))
+        return ST_OK;
+    return LAUNCH_DEPENDENT(be, soft_cap_kernel, strips(x.rows, x.cols), STRIP_THREADS, 0,
+                            view_f32(x), x.stride, cap, x.cols);
+}
+
 /* grid (T, D / 1024); 8 D + 4 D */
 KERNEL(STRIP_THREADS)
 add_kernel(float *dst, int32_t dst_stride, const float *src, int32_t src_stride, float scale,

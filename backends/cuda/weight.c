@@ -168,6 +168,22 @@ static enum status load_part(struct backend *be, const struct weight *w,
     return ST_OK;
 }
 
+/* A vector with a constant added. */
+static enum status load_vector(struct backend *be, const struct weight_src *src,
+                               const struct weight *w)
+{
+    struct view all = {.buf = w->data, .rows = 1, .cols = w->k, .stride = w->k, .dtype = DT_F32};
+    float *f = malloc((size_t)w->k * sizeof *f);
+    if (!f)
+        FAIL(ST_NOMEM, "no memory for the vector %s", src->name);
+    convert(f, DT_F32, src->part[0].data, src->part[0].dtype, (size_t)w->k);
+    for (int32_t i = 0; i < w->k; i++)
+        f[i] += src->add;
+    enum status st = cuda_write(be, all, f);
+    free(f);
+    return st;
+}
+
 static enum status load_bias(struct backend *be, const struct weight_src *src,
                              const struct weight *w)
 {
@@ -215,6 +231,8 @@ static enum status load_matrix(struct backend *be, const struct weight_src *src,
 
 static enum status fill(struct backend *be, const struct weight_src *src, struct weight *w)
 {
+    if (src->vector && src->add != 0.0f && w->k > 0)
+        return load_vector(be, src, w);
     if (!w->n_stacked)
         TRY(load_matrix(be, src, w, 0));
     for (int32_t i = 0; i < w->n_stacked; i++)

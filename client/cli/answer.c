@@ -6,18 +6,23 @@
 #include <unistd.h>
 
 #include "client/cli/answer_json.h"
+#include "client/cli/answer_seen.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
 #include "common/clock.h"
 #include "common/text/output_parser.h"
 
+enum { RECONNECT_MS = 500, RECONNECT_US = 4000 * 1000 }; /* one attempt; all of them */
 enum { LOOK_MS = 50, MIN_RETRY_MS = 50, MAX_RETRY_MS = 500, MAX_SHOWN = 16 /* samples */ };
 
 struct answer {
     struct ingot_client *c;
-    const struct ingot_request *r;
+    struct ingot_request r; /* from the first sending on with its id */
+    struct answer_seen seen;
+    bool accepted;
     const struct answer_config *cfg;
     struct answer_text *text;
+    bool splits;
     struct output_parser *parser; /* NULL: text is shown as it comes */
     char id[INGOT_ID_SIZE];
     int seen_interrupts;
@@ -112,7 +117,7 @@ static void on_delta(struct answer *a, const struct ingot_event *ev)
         keep_text(a->text, ev->text, ev->n_text);
     if (!plain(a) || !ev->n_text)
         return;
-    if (a->r->n > 1) {
+    if (a->r.n > 1) {
         if (ev->sample < MAX_SHOWN)
             keep_text(&a->samples[ev->sample], ev->text, ev->n_text);
         return;
@@ -141,7 +146,7 @@ static void say_summary(const struct ingot_event *ev)
 
 static void show_samples(struct answer *a)
 {
-    for (uint32_t i = 0; i < MAX_SHOWN && i < a->r->n; i++) {
+    for (uint32_t i = 0; i < MAX_SHOWN && i < a->r.n; i++) {
         const struct answer_text *t = &a->samples[i];
         printf("%s[%" PRIu32 "]%s ", cli_sgr(stdout, 2), i, cli_sgr(stdout, 0));
         if (t->n)
@@ -158,7 +163,7 @@ static int on_finish(struct answer *a, const struct ingot_event *ev)
     int rc = ev->n_samples ? EXIT_OK : EXIT_REFUSED;
     if (a->parser && output_parser_finish(a->parser) == ST_OK)
         show_parsed(a);
-    if (plain(a) && a->r->n > 1)
+    if (plain(a) && a->r.n > 1)
         show_samples(a);
     if (plain(a) && !a->ends_line)
         putchar('\n');
@@ -207,11 +212,41 @@ static int look_around(struct answer *a)
     return -1;
 }
 
-static int send_request(struct answer *a)
+/* The connection has ended or the server is silent: makes a new one and attaches to the request. */
+static int attach_again(struct answer *a)
 {
-    enum ingot_code code = ingot_generate(a->c, a->r, a->id);
+    uint64_t until = clock_us() + RECONNECT_US;
+    enum ingot_code code = INGOT_PEER;
+    while (code != INGOT_OK && clock_us() < until) {
+        enum supervisor_state state;
+        if (interrupts() != a->seen_interrupts || a->cancelled)
+            return EXIT_INTERRUPTED;
+        if (a->cfg->own && supervisor_poll(a->cfg->own, 0, &state) != ST_OK)
+            return fail(a, INGOT_PEER, EXIT_FAILED);
+        code = ingot_reconnect(a->c, RECONNECT_MS);
+        if (code == INGOT_OK)
+            code = ingot_generate(a->c, &a->r, NULL);
+        if (code != INGOT_OK && code != INGOT_PEER && code != INGOT_TIMEOUT &&
+            code != INGOT_CANCELLED)
+            return fail(a, code, cli_exit_code(code));
+    }
+    answer_seen_again(&a->seen);
     if (code == INGOT_OK)
         return -1;
+    code = (enum ingot_code)status_fail(
+        ST_PEER, __FILE__, __LINE__,
+        "the connection to the server was lost and it does not answer: it seems to be gone");
+    return fail(a, code, cli_exit_code(code));
+}
+
+static int send_request(struct answer *a)
+{
+    enum ingot_code code = ingot_generate(a->c, &a->r, a->r.request_id == a->id ? NULL : a->id);
+    a->r.request_id = a->id;
+    if (code == INGOT_OK)
+        return -1;
+    if (code == INGOT_PEER)
+        return attach_again(a);
     return fail(a, code, code == INGOT_RANGE ? EXIT_REFUSED : EXIT_NO_SERVER);
 }
 
@@ -241,20 +276,59 @@ static int try_again(struct answer *a, const struct ingot_event *ev)
     return send_request(a);
 }
 
+/* The server says how its model writes; one that does not is older, and the usual marks are looked for. */
+static void on_accepted(struct answer *a, const struct ingot_event *ev)
+{
+    const struct ingot_model *m = &ingot_server(a->c)->model;
+    struct output_options split = {.tools = OUTPUT_TOOLS_AUTO, .reasoning = true};
+    if (!a->splits || a->parser)
+        return;
+    if (*m->tool_format) {
+        if (output_tools_from_name(m->tool_format, &split.tools) != ST_OK)
+            split.tools = OUTPUT_TOOLS_AUTO;
+        split.reasoning = *m->think_open;
+        split.starts_in_reasoning = ev->starts_in_reasoning;
+    }
+    if (*m->think_open) {
+        split.think_open = m->think_open;
+        split.think_close = m->think_close;
+    }
+    if (output_parser_create(&a->parser, &split) != ST_OK)
+        a->parser = NULL; /* shown as it comes */
+}
+
+/* Accepted again: the server must go on with what it has begun. */
+static int on_accepted_again(struct answer *a, const struct ingot_event *ev)
+{
+    if (ev->attached || !answer_seen_any(&a->seen))
+        return -1;
+    (void)ingot_cancel(a->c, a->id); /* a new request of that name */
+    enum status st =
+        status_fail(ST_PEER, __FILE__, __LINE__,
+                    "the connection to the server was lost, and it has forgotten the request");
+    return fail(a, (enum ingot_code)st, cli_exit_code(INGOT_PEER));
+}
+
 /* -1 to go on, else the exit code */
-static int on_event(struct answer *a, const struct ingot_event *ev)
+static int on_event(struct answer *a, struct ingot_event *ev)
 {
     if (strcmp(ev->request_id, a->id) != 0)
         return -1; /* the end of one before, given up by Ctrl-C */
+    if (ev->kind == INGOT_EVENT_ACCEPTED && a->accepted)
+        return on_accepted_again(a, ev);
+    a->accepted = a->accepted || ev->kind == INGOT_EVENT_ACCEPTED;
+    if (ev->kind == INGOT_EVENT_DELTA && !answer_seen_trim(&a->seen, ev))
+        return -1;
     if (ev->kind == INGOT_EVENT_ERROR) {
         int rc = try_again(a, ev);
         if (rc != -2)
             return rc;
     }
     if (a->cfg->json)
-        answer_json_event(stdout, ev, a->r->n > 1);
+        answer_json_event(stdout, ev, a->r.n > 1);
     switch (ev->kind) {
     case INGOT_EVENT_ACCEPTED:
+        on_accepted(a, ev);
         return -1;
     case INGOT_EVENT_DELTA:
         on_delta(a, ev);
@@ -276,21 +350,21 @@ int answer_stream(struct ingot_client *c, const struct ingot_request *r,
                   const struct answer_config *cfg, struct answer_text *text)
 {
     struct answer a = {.c = c,
-                       .r = r,
+                       .r = *r,
                        .cfg = cfg,
                        .text = text,
                        .seen_interrupts = interrupts(),
                        .give_up_us = clock_us() + 1000U * (uint64_t)cfg->wait_ms};
-    struct output_options split = {.tools = OUTPUT_TOOLS_AUTO, .reasoning = true};
-    if (cfg->split && !cfg->json && r->n == 1 && cli_is_terminal(stdout) &&
-        output_parser_create(&a.parser, &split) != ST_OK)
-        a.parser = NULL; /* shown as it comes */
+    a.splits = cfg->split && !cfg->json && r->n == 1 && cli_is_terminal(stdout);
+    a.r.keep_marks = a.r.keep_marks || a.splits;
     int rc = send_request(&a);
     while (rc < 0) {
         struct ingot_event ev;
         enum ingot_code code = ingot_next(c, &ev, LOOK_MS);
         if (code == INGOT_OK)
             rc = on_event(&a, &ev);
+        else if (code == INGOT_PEER)
+            rc = attach_again(&a);
         else if (code != INGOT_TIMEOUT && code != INGOT_CANCELLED)
             rc = fail(&a, code, cli_exit_code(code));
         if (rc < 0)

@@ -1,5 +1,6 @@
 /* One request from sending to its end: streamed as text for people or as lines of JSON for
- * programs, tried again while the server is busy, cancelled by Ctrl-C.  Used by generate, run and
+ * programs, tried again while the server is busy, attached to again after a broken connection, cancelled by
+ * Ctrl-C.  Used by generate, run and
  * chat. */
 #ifndef CLIENT_CLI_ANSWER_H
 #define CLIENT_CLI_ANSWER_H

@@ -25,7 +25,7 @@ static const struct option_row rows[] = {
      .arg = "URL",
      .help = "Load http://HOST:PORT over HTTP instead: streams of /v1/completions. Pieces of an "
              "answer count as tokens between tokens; what is not checked are the ids."},
-    {.name = "model",
+    {.name = "model-name",
      .type = OPT_STRING,
      AT(model),
      .arg = "NAME",
@@ -261,7 +261,9 @@ static int open_http(struct bench_http **http, const struct bench_args *a)
     const struct bench_http_options o = {a->http, a->model, a->api_key};
     size_t n = (size_t)(a->concurrency < a->requests ? a->concurrency : a->requests);
     enum ingot_code code = bench_http_open(http, &o, n);
-    return code == INGOT_OK ? -1 : cli_fail("bench", cli_exit_code(code));
+    if (code == INGOT_OK)
+        return -1;
+    return cli_fail("bench", code == INGOT_RANGE ? EXIT_USAGE : cli_exit_code(code));
 }
 
 int cmd_bench(int argc, char **argv)

@@ -15,6 +15,10 @@
 
 #include "common/json/json_read.h"
 
+#ifndef MSG_NOSIGNAL /* macOS: there SIGPIPE ends the program */
+#define MSG_NOSIGNAL 0
+#endif
+
 enum { READ_BYTES = 1 << 16, MAX_HEAD = 1 << 14, MAX_PIECE = 1 << 24, MAX_PART = 512 };
 
 enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_CHUNKS, PHASE_BODY };
@@ -23,6 +27,7 @@ struct stream {
     int fd;
     enum phase phase;
     int status;
+    bool last;          /* the server ends the connection after the answer */
     bool told, done;    /* told: its end was given; done: [DONE] has come */
     size_t left;        /* of a body with a length */
     struct text_buf in; /* as it came; at: parsed to there */
@@ -37,7 +42,7 @@ struct stream {
 };
 
 struct bench_http {
-    char host[MAX_PART], port[16], path[MAX_PART];
+    char authority[MAX_PART], host[MAX_PART], port[16], path[MAX_PART];
     const char *model, *key;
     struct stream *streams; /* [n] */
     struct pollfd *polls;   /* [n] */
@@ -56,10 +61,12 @@ static enum status parse_url(struct bench_http *h, const char *url)
     if (strncmp(url, scheme, sizeof scheme - 1) != 0)
         FAIL(ST_RANGE, "%s: the URL begins with http:// (TLS is not measured)", url);
     const char *host = url + sizeof scheme - 1, *end = host + strcspn(host, "/");
+    snprintf(h->authority, sizeof h->authority, "%.*s", (int)(end - host), host);
     const char *host_end = *host == '[' ? memchr(host, ']', (size_t)(end - host))
                                         : memchr(host, ':', (size_t)(end - host));
-    if (*host == '[' && host_end)
-        host++;
+    if (*host == '[' ? !host_end : host == end)
+        FAIL(ST_RANGE, "%s: not http://HOST:PORT", url);
+    host += *host == '[';
     if (!host_end)
         host_end = end;
     const char *port = host_end + (*host_end == ']');
@@ -95,6 +102,16 @@ static enum status connect_stream(const struct bench_http *h, struct stream *s)
         FAIL(ST_IO, "cannot connect to %s:%s: %s", h->host, h->port, strerror(why));
     (void)setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return ST_OK;
+}
+
+static enum status connect_again(const struct bench_http *h, struct stream *s)
+{
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+    s->last = false;
+    s->at = s->in.len = 0;
+    return connect_stream(h, s);
 }
 
 static enum status open_streams(struct bench_http *h, const struct bench_http_options *o, size_t n)
@@ -180,9 +197,9 @@ static enum status write_request(struct bench_http *h, const struct ingot_reques
     char head[4 * MAX_PART];
     enum status st = write_body(h, &body, r);
     int n = snprintf(head, sizeof head,
-                     "POST %s/v1/completions HTTP/1.1\r\nHost: %s:%s\r\n"
+                     "POST %s/v1/completions HTTP/1.1\r\nHost: %s\r\n"
                      "Content-Type: application/json\r\nContent-Length: %zu\r\n%s%s%s\r\n",
-                     h->path, h->host, h->port, body.len, h->key ? "Authorization: Bearer " : "",
+                     h->path, h->authority, body.len, h->key ? "Authorization: Bearer " : "",
                      h->key ? h->key : "", h->key ? "\r\n" : "");
     h->request.len = 0;
     if (n < 0 || (size_t)n >= sizeof head)
@@ -210,6 +227,9 @@ enum ingot_code bench_http_generate(struct bench_http *h, size_t stream,
                                     const struct ingot_request *r, char id[INGOT_ID_SIZE])
 {
     struct stream *s = &h->streams[stream];
+    enum status st = s->fd < 0 || s->last ? connect_again(h, s) : ST_OK;
+    if (st != ST_OK)
+        return (enum ingot_code)st;
     snprintf(s->id, sizeof s->id, "h%zu-%" PRIu64, stream, ++h->serial);
     memcpy(id, s->id, sizeof s->id);
     s->phase = PHASE_HEAD;
@@ -219,7 +239,7 @@ enum ingot_code bench_http_generate(struct bench_http *h, size_t stream,
     s->body.len = s->body_at = 0;
     s->sample = (struct ingot_sample_end){.reason = INGOT_REASON_NONE, .stop_id = -1};
     s->end = (struct ingot_event){.kind = INGOT_EVENT_FINISH, .request_id = s->id};
-    enum status st = write_request(h, r);
+    st = write_request(h, r);
     if (st == ST_OK)
         st = send_all(s, &h->request);
     return (enum ingot_code)st;
@@ -233,9 +253,13 @@ static enum status receive(struct stream *s)
     ssize_t n = recv(s->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return ST_OK;
+    if (n <= 0 && s->phase == PHASE_IDLE) {
+        close(s->fd);
+        s->fd = -1;
+        return ST_OK;
+    }
     if (n <= 0)
-        FAIL(ST_PEER, "the server closed a connection%s",
-             s->phase == PHASE_IDLE ? "" : " in a request");
+        FAIL(ST_PEER, "the server closed a connection in the middle of an answer");
     if (s->phase == PHASE_IDLE)
         FAIL(ST_FORMAT, "the server sent %zd bytes after an answer", n);
     if (s->at == s->in.len)
@@ -265,7 +289,9 @@ static enum status take_header(struct stream *s, const char *line)
 {
     static const char stream_type[] = "content-type: text/event-stream",
                       chunked[] = "transfer-encoding: chunked", length[] = "content-length: ";
-    if (strcasecmp(line, chunked) == 0)
+    if (strcasecmp(line, "connection: close") == 0)
+        s->last = true;
+    else if (strcasecmp(line, chunked) == 0)
         s->phase = PHASE_CHUNKS;
     else if (strncasecmp(line, length, sizeof length - 1) == 0)
         s->left = (size_t)strtoull(line + sizeof length - 1, NULL, 10);
@@ -481,6 +507,8 @@ static enum status give_end(struct bench_http *h, struct stream *s, struct ingot
     s->told = true;
     if (s->status == 200 && (!s->done || s->body_at < s->body.len))
         FAIL(ST_FORMAT, "a stream without [DONE]");
+    if (s->at < s->in.len)
+        FAIL(ST_FORMAT, "the server sent %zu bytes after an answer", s->in.len - s->at);
     *ev = s->end;
     if (s->status != 200) {
         ev->kind = INGOT_EVENT_ERROR;

@@ -154,8 +154,9 @@ static void greet(const struct chat *ch)
 static int open_and_talk(struct chat *ch, const char *model)
 {
     int rc = model ? private_server_open(&ch->server, "chat", &ch->args.serve, model)
-                   : cli_connect(&ch->client, "chat",
-                                 ch->args.connect ? ch->args.connect : DEFAULT_ENDPOINT);
+                   : cli_connect_as(&ch->client, "chat",
+                                    ch->args.connect ? ch->args.connect : DEFAULT_ENDPOINT,
+                                    ch->args.tenant);
     if (rc >= 0)
         return rc;
     if (model)

@@ -12,7 +12,7 @@ enum { MAX_CHANGES = 64, MAX_CHAT_ARGS = 256 };
 struct chat_args {
     struct sampling_args sampling;
     struct serve_args serve;
-    const char *connect, *system;
+    const char *connect, *tenant, *system;
     bool shift, history;
 };
 

@@ -10,6 +10,13 @@ static const struct option_row own_rows[] = {
      .at = offsetof(struct chat_args, connect),
      .arg = "EP",
      .help = "Talk to the server there; without MODEL the default is " DEFAULT_ENDPOINT "."},
+    {.name = "tenant",
+     .type = OPT_STRING,
+     .at = offsetof(struct chat_args, tenant),
+     .arg = "NAME",
+     .help = "The owner of the requests, 1 to 64 bytes: prompts of one tenant share the prefix "
+             "cache. Default: a random one for each run. Clients that know the name can attach "
+             "to its requests and cancel them."},
     {.name = "system",
      .type = OPT_STRING,
      .at = offsetof(struct chat_args, system),

@@ -1,5 +1,6 @@
 #include "client/cli/child.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -140,29 +141,67 @@ enum status child_start(pid_t *pid, const struct child_args *a, int keep_fd)
 }
 
 #ifdef __APPLE__
-pid_t child_parent(pid_t pid)
+int child_children(pid_t parent, pid_t *pids, int max)
+{
+    int n = proc_listchildpids(parent, pids, max * (int)sizeof *pids);
+    return n < 0 ? 0 : n;
+}
+
+enum child_state child_state(pid_t pid)
 {
     struct proc_bsdinfo info;
-    int n = proc_pidinfo(pid, PROC_PIDTBSDINFO, 0, &info, sizeof info);
-    return n == (int)sizeof info ? (pid_t)info.pbi_ppid : 0;
+    if (proc_pidinfo(pid, PROC_PIDTBSDINFO, 0, &info, sizeof info) != (int)sizeof info)
+        return CHILD_ENDED;
+    return info.pbi_status == SSTOP   ? CHILD_STOPPED
+           : info.pbi_status == SZOMB ? CHILD_ENDED
+                                      : CHILD_RUNS;
 }
 #else
-/* /proc/PID/stat: "PID (NAME) STATE PPID ...", where NAME may hold anything */
-pid_t child_parent(pid_t pid)
+/* /proc/PID/stat: "PID (NAME) STATE PPID ...", where NAME may hold anything.  State and parent; 'X':
+ * there is no such process. */
+static char look(pid_t pid, pid_t *parent)
 {
-    char path[64], text[512];
-    long parent = 0;
+    char path[64], text[512], state = 'X';
+    long ppid = 0;
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
     FILE *f = fopen(path, "r");
     if (!f)
-        return 0;
+        return 'X';
     size_t n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[n] = '\0';
     const char *end = strrchr(text, ')');
-    if (!end || sscanf(end + 1, " %*c %ld", &parent) != 1)
-        return 0;
-    return (pid_t)parent;
+    if (!end || sscanf(end + 1, " %c %ld", &state, &ppid) != 2)
+        return 'X';
+    *parent = (pid_t)ppid;
+    return state;
+}
+
+static enum child_state state_of(char letter)
+{
+    return letter == 'X' || letter == 'Z' ? CHILD_ENDED
+           : letter == 'T' ? CHILD_STOPPED
+                           : CHILD_RUNS;
+}
+
+enum child_state child_state(pid_t pid)
+{
+    pid_t parent;
+    return state_of(look(pid, &parent));
+}
+
+int child_children(pid_t parent, pid_t *pids, int max)
+{
+    DIR *dir = opendir("/proc");
+    int n = 0;
+    for (struct dirent *e; dir && n < max && (e = readdir(dir));) {
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10), its_parent = 0;
+        if (pid > 0 && state_of(look(pid, &its_parent)) != CHILD_ENDED && its_parent == parent)
+            pids[n++] = pid;
+    }
+    if (dir)
+        closedir(dir);
+    return n;
 }
 #endif
 

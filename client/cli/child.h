@@ -37,8 +37,16 @@ void child_argf(struct child_args *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * -1) stays open in it.  */
 MUST_CHECK enum status child_start(pid_t *pid, const struct child_args *a, int keep_fd);
 
-/* The parent of a process, or 0. */
-pid_t child_parent(pid_t pid);
+/* The living children of any process; at most max of them. */
+int child_children(pid_t parent, pid_t *pids, int max);
+
+enum child_state {
+    CHILD_RUNS,
+    CHILD_STOPPED, /* by a signal */
+    CHILD_ENDED,   /* its memory is free; it may wait for its parent */
+};
+
+enum child_state child_state(pid_t pid);
 
 /* "exit code 3", "signal 9 (Killed)" */
 const char *child_end_text(int wait_status, char *buf, size_t n);

@@ -239,7 +239,18 @@ void cli_put_json(FILE *f, const char *s, size_t n)
 
 int cli_connect(struct ingot_client **c, const char *command, const char *endpoint)
 {
-    enum ingot_code code = ingot_connect(c, endpoint, CONNECT_MS);
+    return cli_connect_as(c, command, endpoint, NULL);
+}
+
+int cli_connect_as(struct ingot_client **c, const char *command, const char *endpoint,
+                   const char *tenant)
+{
+    struct ingot_options o = {.endpoint = endpoint, .timeout_ms = CONNECT_MS};
+    if (tenant && *tenant) {
+        o.tenant = tenant;
+        o.n_tenant = strlen(tenant);
+    }
+    enum ingot_code code = ingot_open(c, &o);
     if (code == INGOT_OK)
         return -1;
     if (code == INGOT_RANGE)

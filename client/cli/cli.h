@@ -54,5 +54,8 @@ void cli_put_json(FILE *f, const char *s, size_t n); /* with its quotes */
 
 /* Connects; -1 to go on, else the exit code, after the error was said. */
 int cli_connect(struct ingot_client **c, const char *command, const char *endpoint);
+/* tenant: NULL or "": a random one */
+int cli_connect_as(struct ingot_client **c, const char *command, const char *endpoint,
+                   const char *tenant);
 
 #endif

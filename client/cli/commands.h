@@ -17,6 +17,7 @@ enum exit_code {
     "Exit codes: 0 done, 1 failure, 2 wrong options or arguments, 3 no server answers or it was\n" \
     "lost, 4 the request was refused or did not end by itself, 130 interrupted."
 
+int cmd_api_key(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_chat(int argc, char **argv);
 int cmd_detokenize(int argc, char **argv);

@@ -11,7 +11,7 @@
 struct args {
     struct prompt_args prompt;
     struct sampling_args sampling;
-    const char *connect;
+    const char *connect, *tenant;
     bool json;
 };
 
@@ -23,6 +23,13 @@ static const struct option_row own_rows[] = {
      .arg = "EP",
      .def = DEFAULT_ENDPOINT,
      .help = "Endpoint of the server."},
+    {.name = "tenant",
+     .type = OPT_STRING,
+     .at = offsetof(struct args, tenant),
+     .arg = "NAME",
+     .help = "The owner of the requests, 1 to 64 bytes: prompts of one tenant share the prefix "
+             "cache. Default: a random one for each run. Clients that know the name can attach "
+             "to its requests and cancel them."},
     {.name = "json",
      .type = OPT_FLAG,
      .at = offsetof(struct args, json),
@@ -37,7 +44,7 @@ static int run(const struct args *a)
     enum status st = request_prompt(&b, &a->prompt);
     if (st == ST_OK)
         st = request_sampling(&b, &a->sampling);
-    int rc = st == ST_OK ? cli_connect(&c, "generate", a->connect)
+    int rc = st == ST_OK ? cli_connect_as(&c, "generate", a->connect, a->tenant)
                          : cli_fail("generate", st == ST_IO ? EXIT_FAILED : EXIT_USAGE);
     if (rc >= 0 && a->json)
         answer_json_error(stdout, (enum ingot_code)(st != ST_OK ? st : ST_PEER), ingot_last_error(),

@@ -40,6 +40,37 @@ static int parse(const struct option_row *rows, size_t n_rows, const char *progr
 
 /* ---- status ---- */
 
+static const char *const histogram_names[INGOT_HISTOGRAMS] = {
+    [INGOT_FIRST_TOKEN_US] = "first_token_us",
+    [INGOT_BETWEEN_TOKENS_US] = "between_tokens_us",
+    [INGOT_PER_TOKEN_US] = "per_token_us",
+    [INGOT_TOTAL_US] = "total_us",
+    [INGOT_QUEUE_US] = "queue_us",
+    [INGOT_PREFILL_US] = "prefill_us",
+    [INGOT_DECODE_US] = "decode_us",
+    [INGOT_INFERENCE_US] = "inference_us",
+    [INGOT_PROMPT_TOKENS] = "request_prompt_tokens",
+    [INGOT_COMPUTED_PROMPT_TOKENS] = "request_computed_prompt_tokens",
+    [INGOT_COMPLETION_TOKENS] = "sample_tokens",
+    [INGOT_LONGEST_SAMPLE_TOKENS] = "longest_sample_tokens",
+    [INGOT_MAX_TOKENS] = "request_max_tokens",
+    [INGOT_SAMPLES] = "request_samples",
+    [INGOT_PREEMPTIONS] = "request_preemptions",
+    [INGOT_STEP_TOKENS] = "step_tokens",
+};
+
+/* Counts are not cumulative; the last one is above all bounds. */
+static void histogram_json(const char *comma, const char *name, const struct ingot_histogram *h)
+{
+    printf("%s\"%s\":{\"bound\":[", comma, name);
+    for (uint32_t i = 0; i < h->n; i++)
+        printf("%s%" PRIu64, i ? "," : "", h->bound[i]);
+    fputs("],\"count\":[", stdout);
+    for (uint32_t i = 0; h->n && i <= h->n; i++)
+        printf("%s%" PRIu64, i ? "," : "", h->count[i]);
+    printf("],\"sum\":%" PRIu64 "}", h->sum);
+}
+
 static void status_json(const struct ingot_stats *s, const char *server)
 {
     fputs("{\"server\":", stdout);
@@ -70,7 +101,11 @@ static void status_json(const struct ingot_stats *s, const char *server)
         printf(",\"weights_digest\":\"%s\",\"step_ms_p50\":%.3f,\"step_ms_p99\":%.3f}",
                g->weights_digest, (double)g->step_us_p50 / 1e3, (double)g->step_us_p99 / 1e3);
     }
-    fputs("]}\n", stdout);
+    fputs("],\"histograms\":{", stdout);
+    for (size_t i = 0; i < ARRAY_LEN(histogram_names); i++)
+        histogram_json(i ? "," : "", histogram_names[i], &s->histogram[i]);
+    printf("},\"prefix_queries\":%" PRIu64 ",\"prefix_hits\":%" PRIu64 "}\n", s->prefix_queries,
+           s->prefix_hits);
 }
 
 /* The two greatest units: "12 s", "3 min 5 s", "2 h 0 min", "4 d 7 h". */
@@ -87,6 +122,31 @@ static void put_duration(uint64_t us)
     printf("%" PRIu64 " %s", s / units[i].s, units[i].name);
     if (i + 1 < ARRAY_LEN(units))
         printf(" %" PRIu64 " %s", s % units[i].s / units[i + 1].s, units[i + 1].name);
+}
+
+/* "12.3 ms" of all values so far; "-": there are none. */
+static void put_mean(const struct ingot_histogram *h)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; h->n && i <= h->n; i++)
+        n += h->count[i];
+    if (n)
+        printf("%.2f ms", (double)h->sum / (double)n / 1e3);
+    else
+        putchar('-');
+}
+
+static void latency_line(const struct ingot_stats *s)
+{
+    fputs("times      on average: first token ", stdout);
+    put_mean(&s->histogram[INGOT_FIRST_TOKEN_US]);
+    fputs(", between tokens ", stdout);
+    put_mean(&s->histogram[INGOT_BETWEEN_TOKENS_US]);
+    fputs(", in the queue ", stdout);
+    put_mean(&s->histogram[INGOT_QUEUE_US]);
+    fputs(", whole request ", stdout);
+    put_mean(&s->histogram[INGOT_TOTAL_US]);
+    putchar('\n');
 }
 
 static void group_line(const struct ingot_group *g)
@@ -133,6 +193,7 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_se
            s->finished, s->cancelled, s->rejected, s->failed);
     printf("tokens     %" PRIu64 " answered; prompts %" PRIu64 ", %" PRIu64 " of them cached\n",
            s->tokens_generated, s->prompt_tokens, s->cached_tokens);
+    latency_line(s);
     printf("KV blocks  %" PRIu32 " of %" PRIu32 " in use, %" PRIu32 " cached, %" PRIu32 " free\n",
            held, s->blocks_total, s->blocks_cached, s->blocks_free);
     printf("steps      %" PRIu64, s->steps);

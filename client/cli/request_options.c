@@ -74,35 +74,38 @@ static const struct option_row sampling_table[] = {
     {.name = "temperature",
      SAT(temperature, OPT_FLOAT),
      .arg = "X",
-     .def = "1",
+     .def = "-1",
      ANY,
-     .help = "Temperature of the softmax; 0 always takes the most probable token (greedy)."},
+     .help = "Temperature of the softmax; 0 always takes the most probable token (greedy).  -1: "
+             "the model's."},
     {.name = "top-k",
      SAT(top_k, OPT_INT),
      .arg = "K",
-     .def = "0",
-     U32,
-     .help = "Sample from the K most probable tokens; 0: from all."},
+     .def = "-1",
+     .min = -1,
+     .max = UINT32_MAX - 1.0,
+     .help = "Sample from the K most probable tokens; 0: from all.  -1: the model's."},
     {.name = "top-p",
      SAT(top_p, OPT_FLOAT),
      .arg = "P",
-     .def = "1",
+     .def = "-1",
      ANY,
-     .help =
-         "Sample from the smallest set of most probable tokens whose probabilities add up to P."},
+     .help = "Sample from the smallest set of most probable tokens whose probabilities add up to "
+             "P.  -1: the model's."},
     {.name = "min-p",
      SAT(min_p, OPT_FLOAT),
      .arg = "P",
-     .def = "0",
+     .def = "-1",
      ANY,
-     .help = "Sample from tokens with at least P times the probability of the most probable one."},
+     .help = "Sample from tokens with at least P times the probability of the most probable one.  "
+             "-1: the model's."},
     {.name = "repetition-penalty",
      SAT(repetition_penalty, OPT_FLOAT),
      .arg = "X",
-     .def = "1",
+     .def = "-1",
      ANY,
      .help = "Divide positive and multiply negative logits of tokens that the prompt or the answer "
-             "has."},
+             "has.  -1: the model's."},
     {.name = "presence-penalty",
      SAT(presence_penalty, OPT_FLOAT),
      .arg = "X",
@@ -263,14 +266,20 @@ static enum status parse_seed(struct ingot_request *r, const char *text)
     return ST_OK;
 }
 
+/* -1 leaves it to the server. */
+static float number_or_unset(double v)
+{
+    return v == -1 ? NAN : (float)v;
+}
+
 enum status request_sampling(struct built_request *b, const struct sampling_args *a)
 {
     struct ingot_request *r = &b->r;
-    r->temperature = (float)a->temperature;
-    r->top_p = (float)a->top_p;
-    r->min_p = (float)a->min_p;
-    r->top_k = (uint32_t)a->top_k;
-    r->repetition_penalty = (float)a->repetition_penalty;
+    r->temperature = number_or_unset(a->temperature);
+    r->top_p = number_or_unset(a->top_p);
+    r->min_p = number_or_unset(a->min_p);
+    r->top_k = a->top_k < 0 ? INGOT_TOP_K_UNSET : (uint32_t)a->top_k;
+    r->repetition_penalty = number_or_unset(a->repetition_penalty);
     r->presence_penalty = (float)a->presence_penalty;
     r->frequency_penalty = (float)a->frequency_penalty;
     r->min_tokens = (uint32_t)a->min_tokens;

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/child.h"
@@ -10,7 +11,9 @@
 #include "client/cli/gateway_job.h"
 #include "client/cli/model_name.h"
 #include "client/cli/supervisor.h"
+#include "common/hex.h"
 #include "common/log.h"
+#include "common/random.h"
 
 static void say_ready(const struct supervisor *s, const struct gateway_job *g)
 {
@@ -72,12 +75,23 @@ static void warn_of_ranks(int64_t tp)
                  tp);
 }
 
+/* The gateway alone may act for other tenants: it and the coordinator find the secret in the environment. */
+static void share_secret(void)
+{
+    uint8_t bytes[32];
+    char text[2 * sizeof bytes + 1];
+    random_bytes(bytes, sizeof bytes);
+    hex_of(bytes, sizeof bytes, text);
+    (void)setenv("INGOT_TENANTS_SECRET", text, 0); /* not where the user has set one */
+}
+
 static int run(const struct serve_args *a, const char *model)
 {
     struct supervisor *s;
     struct gateway_job gateway;
     log_init("serve", LOG_INFO);
     warn_of_ranks(a->shared.tp);
+    share_secret();
     interrupts_catch();
     signal(SIGPIPE, SIG_IGN);
     struct supervisor_config cfg = {.model = model, .args = *a, .command = FOR_SERVE};
@@ -85,7 +99,7 @@ static int run(const struct serve_args *a, const char *model)
         log_line(LOG_ERROR, "%s", status_text());
         return EXIT_FAILED;
     }
-    gateway_job_init(&gateway, a->http);
+    gateway_job_init(&gateway, a->http, a->api_keys);
     int rc = watch(s, &gateway);
     gateway_job_stop(&gateway);
     supervisor_stop(s);

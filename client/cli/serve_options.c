@@ -30,6 +30,11 @@ static const struct option_row own_rows[] = {
      .def = "127.0.0.1:8080",
      .help = "Where ingot-gateway serves OpenAI's API. With INGOT_API_KEY in the environment "
              "requests must carry that key, as they must for other addresses than loopback."},
+    {.name = "api-keys",
+     .type = OPT_STRING,
+     .at = offsetof(struct serve_args, api_keys),
+     .arg = "FILE",
+     .help = "Requests over HTTP must carry a key of this file; `ingot api-key` writes it."},
 };
 
 void serve_engine_rows(struct row_list *l, size_t base)

@@ -11,9 +11,10 @@ enum { MAX_STANDBY = 4 };
 
 struct serve_args {
     struct shared_options shared;
-    bool pull;        /* a model that is not in the cache is downloaded */
-    int64_t standby;  /* spare worker groups */
-    const char *http; /* ADDR:PORT of the gateway, or "off" */
+    bool pull;            /* a model that is not in the cache is downloaded */
+    int64_t standby;      /* spare worker groups */
+    const char *http;     /* ADDR:PORT of the gateway, or "off" */
+    const char *api_keys; /* a file, or NULL */
 };
 
 /* Model, ranks, sizes: for a command that loads a model (FOR_LOAD). */

@@ -12,10 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/cli/group_job.h"
 #include "client/cli/private_dir.h"
 #include "common/clock.h"
 #include "common/failure_file.h"
 #include "common/log.h"
+#include "common/random.h"
 
 enum {
     QUICK_US = 5 * 1000 * 1000, /* a group that lived shorter died at once */
@@ -24,15 +26,7 @@ enum {
     MAX_QUICK_DEATHS = 10,
     WORKER_EXIT_USAGE = 2, /* of ingot-worker: these cannot be cured by starting again */
     WORKER_EXIT_MODEL = 3,
-};
-
-/* A worker group as a job of this machine: mpirun and its ranks, or the only rank. */
-struct group_job {
-    pid_t pid;             /* of mpirun, or of the only rank; 0: not running */
-    uint64_t started_us;   /* the last time */
-    uint64_t start_at_us;  /* when to start it; 0: it runs, or there is nothing to start yet */
-    uint32_t quick_deaths; /* in a row, each within QUICK_US of the start */
-    bool was_up;           /* since its last start the coordinator has said group-up */
+    MEMORY_US = 10 * 1000 * 1000, /* how long the memory of ended ranks is waited for */
 };
 
 struct supervisor {
@@ -89,7 +83,9 @@ static enum status start_coordinator(struct supervisor *s)
     return st;
 }
 
-/* What MPI keeps in files goes to our folder, so that nothing stays behind when a rank is killed:
+/* The ranks of one host talk through shared memory alone and listen nowhere; mpirun has a port that no
+ * parameter of Open MPI 4 binds to loopback.  When a rank has ended mpirun kills the others at once.
+ * What MPI keeps in files goes to our folder, so that nothing stays behind when a rank is killed:
  * session folders follow TMPDIR; shared memory segments have a parameter in Open MPI 4 (vader) and
  * 5 (sm). */
 static void mpirun_args(struct child_args *a, int64_t n_ranks, const char *dir)
@@ -98,6 +94,10 @@ static void mpirun_args(struct child_args *a, int64_t n_ranks, const char *dir)
     child_argf(a, "TMPDIR=%s", dir);
     child_argf(a, "OMPI_MCA_btl_vader_backing_directory=%s", dir);
     child_argf(a, "OMPI_MCA_btl_sm_backing_directory=%s", dir);
+    child_arg(a, "OMPI_MCA_pml=ob1");
+    child_arg(a, "OMPI_MCA_btl=^tcp,ofi,openib,usnic");
+    child_arg(a, "OMPI_MCA_oob_tcp_if_include=lo");
+    child_arg(a, "OMPI_MCA_odls_base_sigkill_timeout=0");
     child_arg(a, "mpirun");
     if (getuid() == 0)
         child_arg(a, "--allow-run-as-root");
@@ -114,6 +114,7 @@ static enum status start_group(struct supervisor *s, struct group_job *g)
     const struct shared_options *o = &c->args.shared;
     struct child_args a = {.n = 0};
     char name[16], dir[PRIVATE_PATH];
+    uint64_t launch = random_u64() >> 12 | 1; /* fits an option; 0 would be none */
     snprintf(name, sizeof name, "g%d", (int)(g - s->groups));
     TRY(private_dir_fresh(&s->dir, name, dir)); /* a group that was killed left its files in it */
     if (o->tp > 1)
@@ -124,10 +125,8 @@ static enum status start_group(struct supervisor *s, struct group_job *g)
     serve_pass_options(&a, o, c->command, FOR_WORKER);
     child_arg(&a, "--die-with-parent");
     child_argf(&a, "--failure-file=%s", s->failure_path);
-    g->started_us = clock_us();
-    g->start_at_us = 0;
-    g->was_up = false;
-    return child_start(&g->pid, &a, -1);
+    child_argf(&a, "--launch=%" PRIu64, launch);
+    return group_job_start(g, &a, launch);
 }
 
 /* ---- start ---- */
@@ -170,29 +169,19 @@ enum status supervisor_start(struct supervisor **out, const struct supervisor_co
 
 /* ---- events ---- */
 
-static void kill_group(struct group_job *g)
+/* The running job that the coordinator names so, or NULL: it has ended already. */
+static struct group_job *job_of(struct supervisor *s, const char *launch)
 {
-    if (g->pid)
-        kill(g->pid,
-             SIGKILL); /* its ranks go with it: die-with-parent works for stopped ones too */
-}
-
-static void on_group_lost(struct supervisor *s, const char *rest)
-{
-    uint64_t launch, pid;
-    if (sscanf(rest, "%" SCNu64 " %" SCNu64, &launch, &pid) != 2)
-        return;
-    /* pid is rank 0's: of the job, or of a child of it */
-    for (int i = 0; i < s->n_groups; i++) {
-        struct group_job *g = &s->groups[i];
-        if (g->pid &&
-            (g->pid == (pid_t)pid || child_parent((pid_t)pid) == g->pid || s->n_groups == 1))
-            kill_group(g);
-    }
+    uint64_t id = strtoull(launch, NULL, 10);
+    for (int i = 0; i < s->n_groups; i++)
+        if (s->groups[i].pid && s->groups[i].launch == id)
+            return &s->groups[i];
+    return NULL;
 }
 
 static void on_event(struct supervisor *s, const char *line)
 {
+    struct group_job *g;
     if (strncmp(line, "listening ", 10) == 0) {
         sscanf(line + 10, "%255s", s->endpoint);
         s->listening = true;
@@ -200,10 +189,12 @@ static void on_event(struct supervisor *s, const char *line)
             s->groups[i].start_at_us = 1;
     } else if (strncmp(line, "group-up ", 9) == 0) {
         s->ready = true;
-        for (int i = 0; i < s->n_groups; i++)
-            s->groups[i].was_up = s->groups[i].pid != 0;
+    } else if (strncmp(line, "group-joined ", 13) == 0) {
+        if ((g = job_of(s, line + 13)))
+            g->joined = true;
     } else if (strncmp(line, "group-lost ", 11) == 0) {
-        on_group_lost(s, line + 11);
+        if ((g = job_of(s, line + 11)))
+            group_job_kill(g);
     }
 }
 
@@ -241,7 +232,7 @@ static enum status plan_restart(struct supervisor *s, struct group_job *g, int w
         FAIL(ST_RANGE, "the workers cannot serve this (%s): see their message above", why);
     if (code == 127)
         FAIL(ST_IO, "the workers could not be started");
-    if (g->was_up)
+    if (g->joined)
         g->quick_deaths = 0;
     if (clock_us() - g->started_us < QUICK_US)
         g->quick_deaths++;
@@ -278,10 +269,32 @@ static enum status reap(struct supervisor *s)
         if (!g->pid || waitpid(g->pid, &ws, WNOHANG) != g->pid)
             continue;
         g->pid = 0;
+        g->ended_us = clock_us();
         if (!s->draining && !s->ended)
             TRY(plan_restart(s, g, ws));
     }
     return ST_OK;
+}
+
+/* A rank that is stopped holds up its group for ever, also one that loads or stands by. */
+static void end_stopped(struct supervisor *s)
+{
+    uint64_t now = clock_us(), most = 1000U * (uint64_t)s->cfg.args.shared.step_deadline_ms;
+    for (int i = 0; i < s->n_groups; i++) {
+        struct group_job *g = &s->groups[i];
+        uint64_t since = g->pid && !g->ending ? group_job_stopped_since(g, now) : 0;
+        if (!since || now - since < most)
+            continue;
+        SAY(s, "a process of a worker group has been stopped for %" PRIu64 " ms: ending the group",
+            (now - since) / 1000);
+        group_job_kill(g);
+    }
+}
+
+/* Two groups may not fit into the memory: the new one waits for the end of the old one's ranks. */
+static bool has_room(const struct group_job *g, uint64_t now)
+{
+    return group_job_is_gone(g) || now - g->ended_us > MEMORY_US;
 }
 
 static enum status start_due(struct supervisor *s)
@@ -289,25 +302,38 @@ static enum status start_due(struct supervisor *s)
     uint64_t now = clock_us();
     for (int i = 0; i < s->n_groups; i++) {
         struct group_job *g = &s->groups[i];
-        if (!g->pid && g->start_at_us && g->start_at_us <= now && !s->draining && !s->ended)
+        if (!g->pid && g->start_at_us && g->start_at_us <= now && !s->draining && !s->ended &&
+            has_room(g, now))
             TRY(start_group(s, g));
     }
     return ST_OK;
 }
 
+/* Children are looked for at least that often: their end gives no event of its own. */
+static int look_ms(const struct supervisor *s)
+{
+    uint64_t now = clock_us();
+    for (int i = 0; i < s->n_groups; i++) {
+        const struct group_job *g = &s->groups[i];
+        if (g->pid ? g->ending : g->start_at_us && g->start_at_us <= now)
+            return 2;
+    }
+    return 20;
+}
+
 enum status supervisor_poll(struct supervisor *s, int timeout_ms, enum supervisor_state *state)
 {
     struct pollfd p = {.fd = s->ended ? -1 : s->notify_fd, .events = POLLIN};
-    /* children are looked for at least that often: their end gives no event of its own */
-    enum { REAP_MS = 20 };
     uint64_t end = clock_us() + 1000U * (uint64_t)(timeout_ms > 0 ? timeout_ms : 0);
     do {
-        if (poll(&p, 1, timeout_ms > REAP_MS ? REAP_MS : timeout_ms) > 0) {
+        int most = look_ms(s);
+        if (poll(&p, 1, timeout_ms > most ? most : timeout_ms) > 0) {
             read_events(s);
             if (p.revents & POLLHUP)
                 p.fd = -1;
         }
         TRY(reap(s));
+        end_stopped(s);
         TRY(start_due(s));
         *state = s->ended ? SUP_ENDED : s->ready ? SUP_READY : SUP_STARTING;
     } while (*state == SUP_STARTING && clock_us() < end);
@@ -364,8 +390,8 @@ void supervisor_stop(struct supervisor *s)
     uint64_t until = clock_us() + 2 * 1000 * 1000;
     wait_or_kill(&s->coordinator, until);
     for (int i = 0; i < s->n_groups; i++) {
-        if (!told || !s->groups[i].was_up)
-            kill_group(&s->groups[i]);
+        if (!told || !s->groups[i].joined)
+            group_job_kill(&s->groups[i]);
         wait_or_kill(&s->groups[i].pid, until);
     }
     if (s->notify_fd >= 0)

@@ -4,6 +4,7 @@
 
 #include "client/gateway/answer_error.h"
 #include "client/gateway/request_log.h"
+#include "client/gateway/scope.h"
 
 enum { RETRY_MS = 1000 };
 
@@ -36,9 +37,23 @@ const char *admission_model(const struct gateway *g, const struct ingot_server *
     return name;
 }
 
+/* false: refused. */
+static bool take_scope(const struct gateway *g, struct answer_request *q,
+                       const struct http_request *http, struct http_reply *r)
+{
+    struct scope *s = answer_keep(q, NULL, sizeof *s);
+    struct scope_refusal no = {503, "no memory for a request", "", 0};
+    if (s && scope_apply(s, g, http, r, &q->ask, &no))
+        return true;
+    const struct answer_error e = {no.status, no.message, no.param, no.retry_after_ms};
+    answer_error_headers(r, &e);
+    http_reply_error_at(r, e.status, e.message, e.field);
+    return false;
+}
+
 const char *admission_check(const struct gateway *g, const struct ingot_server *s,
-                            const struct answer_request *q, enum status read, const char *param,
-                            struct http_reply *r)
+                            struct answer_request *q, enum status read, const char *param,
+                            const struct http_request *http, struct http_reply *r)
 {
     request_log_model(http_reply_user(r), q->model, q->stream);
     if (read != ST_OK) {
@@ -46,9 +61,7 @@ const char *admission_check(const struct gateway *g, const struct ingot_server *
         return NULL;
     }
     const char *name = admission_model(g, s, q->model, r);
-    if (name && q->ask.priority > 0 && g->keys.n == 0) {
-        http_reply_error_at(r, 403, "priority: above 0 needs an API key", "priority");
+    if (name && !take_scope(g, q, http, r))
         return NULL;
-    }
     return name && *q->model ? q->model : name;
 }

@@ -15,9 +15,9 @@ const char *admission_own_name(const struct ingot_server *s);
 const char *admission_model(const struct gateway *g, const struct ingot_server *s,
                             const char *asked, struct http_reply *r);
 /* The name that the answer is to show, or NULL: refused.  read: how the reading of the body has ended, with
- * status_text(); param: the path of the field at fault. */
+ * status_text(); param: the path of the field at fault.  It also gives q its tenant, limits and id (scope.h). */
 const char *admission_check(const struct gateway *g, const struct ingot_server *s,
-                            const struct answer_request *q, enum status read, const char *param,
-                            struct http_reply *r);
+                            struct answer_request *q, enum status read, const char *param,
+                            const struct http_request *http, struct http_reply *r);
 
 #endif

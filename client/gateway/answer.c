@@ -1,11 +1,12 @@
 #include "client/gateway/answer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/gateway/answer_error.h"
 #include "client/gateway/answer_output.h"
 
-enum { MAX_WAITING = 1 << 20 /* bytes of text that a slow client has not got */ };
+enum { MAX_WAITING = 8 << 20 /* bytes of text and of its tokens that a slow client has not got */ };
 
 struct answer;
 
@@ -20,12 +21,16 @@ struct answer {
     struct http_reply *reply;
     const struct answer_form *form;
     void *ctx;
-    struct answer_usage usage;
+    struct answer_usage usage;         /* of the calls that have ended */
+    struct answer_usage so_far;        /* tokens of all that has come */
+    struct answer_prompt_info *prompt; /* [n_calls] */
+    struct output_options parse;
+    bool parses;
+    char **names; /* [parse.n_names] */
     struct prompt_call *call;
     struct answer_output *text; /* of prompt p, sample s: p * n + s */
     size_t n_calls, n_choices, n_samples;
     size_t n_accepted, n_ended; /* of the calls */
-    uint64_t prompt_tokens;     /* of those accepted */
     bool stream;
     bool begun;  /* the stream's head is out */
     bool paused; /* the client reads slowly */
@@ -38,6 +43,14 @@ static void destroy(struct answer *a)
 {
     for (size_t i = 0; a->text && i < a->n_choices; i++)
         answer_output_fini(&a->text[i]);
+    for (size_t i = 0; a->prompt && i < a->n_calls; i++) {
+        free(a->prompt[i].ids);
+        text_buf_free(&a->prompt[i].text);
+    }
+    for (size_t i = 0; a->names && i < a->parse.n_names; i++)
+        free(a->names[i]);
+    free(a->names);
+    free(a->prompt);
     if (a->form->release)
         a->form->release(a->ctx);
     text_buf_free(&a->out);
@@ -82,7 +95,8 @@ static void fail_with(struct answer *a, int status, const char *message)
 static void on_gone(void *ctx)
 {
     struct answer *a = ctx;
-    cancel_calls(a);
+    for (size_t i = 0; i < a->n_calls; i++)
+        upstream_abandon(a->upstream, &a->call[i].call);
     http_reply_end(a->reply);
     destroy(a);
 }
@@ -111,8 +125,10 @@ static void finish(struct answer *a)
         fail_with(a, 503, "no memory for the choices");
         return;
     }
-    for (size_t i = 0; i < a->n_choices; i++)
+    for (size_t i = 0; i < a->n_choices; i++) {
         choices[i] = a->text[i].of;
+        a->usage.reasoning_tokens += choices[i].end.reasoning_tokens;
+    }
     const struct answer_whole whole = {choices, a->n_choices, a->usage};
     enum status st = a->stream ? finish_stream(a, &whole) : finish_whole(a, &whole);
     free(choices);
@@ -131,6 +147,8 @@ static void go_on(struct answer *a)
         if (!a->paused && (a->begun || !a->stream))
             st = answer_output_run(&a->text[i], &a->out);
         waiting += a->text[i].waiting.len;
+        if (a->stream)
+            waiting += answer_tokens_size(&a->text[i].of.tokens);
     }
     if (st != ST_OK) {
         a->out.len = 0; /* its last event is not whole */
@@ -153,16 +171,39 @@ static void on_writable(void *ctx)
 
 /* ---- events ---- */
 
+/* What is known of the prompt before the first token. */
+static enum status keep_prompt(struct answer *a, size_t i, const struct ingot_event *ev)
+{
+    struct answer_prompt_info *p = &a->prompt[i];
+    struct output_options parse = a->parse;
+    p->n_tokens = ev->prompt_tokens;
+    a->so_far.prompt_tokens += ev->prompt_tokens;
+    if (ev->prompt_ids && ev->prompt_tokens) {
+        p->ids = malloc(ev->prompt_tokens * sizeof *p->ids);
+        if (!p->ids)
+            FAIL(ST_NOMEM, "no memory for the ids of a prompt");
+        memcpy(p->ids, ev->prompt_ids, ev->prompt_tokens * sizeof *p->ids);
+    }
+    if (ev->n_prompt_text)
+        TRY(text_buf_append(&p->text, ev->prompt_text, ev->n_prompt_text));
+    parse.starts_in_reasoning = ev->starts_in_reasoning;
+    for (size_t k = i * a->n_samples; a->parses && k < (i + 1) * a->n_samples; k++)
+        TRY(output_parser_create(&a->text[k].parser, &parse));
+    return ST_OK;
+}
+
 static enum status on_accepted(struct answer *a, struct prompt_call *p,
                                const struct ingot_event *ev)
 {
     if (p->accepted)
         return ST_OK;
     p->accepted = true;
-    a->prompt_tokens += ev->prompt_tokens;
+    TRY(keep_prompt(a, (size_t)(p - a->call), ev));
     if (++a->n_accepted < a->n_calls || !a->stream)
         return ST_OK;
-    TRY(a->form->begin(a->ctx, &(struct answer_start){a->n_choices, a->prompt_tokens}, &a->out));
+    const struct answer_start start = {a->n_choices, a->so_far.prompt_tokens, a->prompt,
+                                       a->n_samples};
+    TRY(a->form->begin(a->ctx, &start, &a->out));
     if (a->form->stream_type)
         http_reply_begin(a->reply, 200, a->form->stream_type);
     else
@@ -175,7 +216,8 @@ static enum status on_delta(struct answer *a, size_t first, const struct ingot_e
 {
     if (ev->sample >= a->n_samples)
         return ST_OK;
-    return text_buf_append(&a->text[first + ev->sample].waiting, ev->text, ev->n_text);
+    a->so_far.completion_tokens += ev->n_ids;
+    return answer_output_add(&a->text[first + ev->sample], ev);
 }
 
 static enum status end_choice(struct answer_output *t, const struct ingot_sample_end *s)
@@ -185,6 +227,7 @@ static enum status end_choice(struct answer_output *t, const struct ingot_sample
     end->stop_id = s->stop_id;
     end->completion_tokens = s->completion_tokens;
     t->ended = true;
+    t->cut = s->reason != INGOT_REASON_LENGTH;
     return text_buf_append(&end->stop, s->matched_stop, s->n_matched_stop);
 }
 
@@ -240,25 +283,61 @@ static void on_event(struct upstream_call *call, const struct ingot_event *ev)
 
 /* ---- start ---- */
 
-static enum status init(struct answer *a, const struct answer_request *q)
+/* Names outlive the request. */
+static enum status keep_names(struct answer *a, const struct answer_request *q)
 {
-    const struct output_options parse = {.tools = OUTPUT_TOOLS_AUTO};
+    a->names = calloc(q->n_tools + 1, sizeof *a->names);
+    if (!a->names)
+        FAIL(ST_NOMEM, "no memory for the names of %zu tools", q->n_tools);
+    for (; a->parse.n_names < q->n_tools; a->parse.n_names++)
+        if (!(a->names[a->parse.n_names] = strdup(q->tools[a->parse.n_names])))
+            FAIL(ST_NOMEM, "no memory for the names of %zu tools", q->n_tools);
+    a->parse.names = (const char *const *)a->names;
+    return ST_OK;
+}
+
+/* How the answer is parsed, and what the coordinator has to send for it. */
+static enum status set_parsing(struct answer *a, struct answer_request *q,
+                               const struct ingot_model *m)
+{
+    if (q->calls && output_tools_from_name(m->tool_format, &a->parse.tools) != ST_OK)
+        a->parse.tools = OUTPUT_TOOLS_AUTO; /* an older coordinator, or a newer one's format */
+    a->parse.reasoning = q->reasoning && *m->think_open;
+    if (a->parse.reasoning) {
+        a->parse.think_open = m->think_open; /* of the server's description, copied by the parser */
+        a->parse.think_close = m->think_close;
+    }
+    a->parses = a->parse.tools != OUTPUT_TOOLS_NONE || a->parse.reasoning;
+    q->ask.keep_marks = a->parses;
+    q->ask.want_token_text = q->tokens || a->parse.reasoning;
+    return q->calls ? keep_names(a, q) : ST_OK;
+}
+
+static enum status init(struct answer *a, struct answer_request *q, const struct ingot_model *m)
+{
     a->stream = q->stream;
     a->n_calls = q->n_prompts;
     a->n_samples = q->ask.n;
     a->n_choices = a->n_calls * a->n_samples;
     a->call = calloc(a->n_calls, sizeof *a->call);
+    a->prompt = calloc(a->n_calls, sizeof *a->prompt);
     a->text = calloc(a->n_choices, sizeof *a->text);
-    if (!a->call || !a->text)
+    if (!a->call || !a->prompt || !a->text)
         FAIL(ST_NOMEM, "no memory for %zu choices", a->n_choices);
-    for (size_t i = 0; i < a->n_choices; i++) {
-        a->text[i] = (struct answer_output){.of = {.index = i, .end = {.stop_id = -1}},
+    TRY(set_parsing(a, q, m));
+    for (size_t i = 0; i < a->n_choices; i++)
+        a->text[i] = (struct answer_output){.of = {.index = i,
+                                                   .prompt = &a->prompt[i / a->n_samples],
+                                                   .so_far = &a->so_far,
+                                                   .end = {.stop_id = -1}},
                                             .form = a->form,
                                             .ctx = a->ctx,
                                             .show = a->stream,
-                                            .collect = !a->stream || a->form->collect};
-        TRY(answer_output_init(&a->text[i], q->calls ? &parse : NULL));
-    }
+                                            .collect = !a->stream || a->form->collect,
+                                            .one_call = q->one_call,
+                                            .short_ids = a->parse.tools == OUTPUT_TOOLS_MISTRAL,
+                                            .keep_tokens = q->tokens,
+                                            .count_reasoning = a->parse.reasoning};
     return ST_OK;
 }
 
@@ -272,7 +351,7 @@ static enum ingot_code send_calls(struct answer *a, struct answer_request *q)
             q->ask.n_ids = q->prompts[i].n_ids;
         }
         a->call[i] = (struct prompt_call){
-            .call = {.event = on_event, .log = http_reply_user(a->reply)}, .answer = a};
+            .call = {.event = on_event, .log = http_reply_user(a->reply), .part = i}, .answer = a};
         enum ingot_code code = upstream_generate(a->upstream, &a->call[i].call, &q->ask);
         if (code != INGOT_OK)
             return code;
@@ -294,7 +373,7 @@ void answer_start(struct upstream *u, struct http_reply *r, struct answer_reques
     a->reply = r;
     a->form = form;
     a->ctx = ctx;
-    if (init(a, q) != ST_OK) {
+    if (init(a, q, &upstream_server(u)->model) != ST_OK) {
         fail_with(a, 503, status_text());
         return;
     }

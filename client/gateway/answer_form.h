@@ -16,6 +16,7 @@
 #ifndef CLIENT_GATEWAY_ANSWER_FORM_H
 #define CLIENT_GATEWAY_ANSWER_FORM_H
 
+#include "client/gateway/answer_tokens.h"
 #include "client/gateway/http_server.h"
 #include "client/lib/ingot.h"
 #include "common/json/json_write.h"
@@ -37,6 +38,21 @@ struct answer_end {
     struct text_buf stop;       /* the stop string that ended it, or empty */
     int32_t stop_id;            /* the stop token that ended it, -1: none */
     uint64_t completion_tokens; /* of this choice */
+    uint64_t reasoning_tokens;  /* of them, with the marks */
+};
+
+/* One prompt as the coordinator has it. */
+struct answer_prompt_info {
+    uint64_t n_tokens;
+    int32_t *ids;         /* [n_tokens], with ask.want_prompt_ids; else NULL */
+    struct text_buf text; /* with ask.want_prompt_text */
+};
+
+struct answer_usage {
+    uint64_t prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens;
+    uint64_t
+        total_us; /* from the coordinator's receipt to the end; the longest of several prompts */
+    uint64_t first_token_us; /* to the first token */
 };
 
 /* One choice: of prompt p, sample s of n: index p * n + s. */
@@ -46,20 +62,20 @@ struct answer_choice {
     struct text_buf reasoning, content;
     struct answer_call **calls; /* also in a stream, but there without their arguments */
     size_t n_calls;
-    struct answer_end end; /* from finish on, and in body */
-};
-
-struct answer_usage {
-    uint64_t prompt_tokens, cached_tokens, completion_tokens;
-    uint64_t
-        total_us; /* from the coordinator's receipt to the end; the longest of several prompts */
-    uint64_t first_token_us; /* to the first token */
+    /* With request.tokens: those to show.  In a stream a form that has shown the ready ones calls answer_tokens_taken;
+     * in finish all that are left are ready. */
+    struct answer_tokens tokens;
+    const struct answer_prompt_info *prompt;
+    const struct answer_usage *so_far; /* of the whole answer: its tokens up to now */
+    struct answer_end end;             /* from finish on, and in body */
 };
 
 /* What a stream knows before its first text. */
 struct answer_start {
     size_t n_choices;
-    uint64_t prompt_tokens;
+    uint64_t prompt_tokens;                   /* of all prompts */
+    const struct answer_prompt_info *prompts; /* choice i has prompts[i / n_samples] */
+    size_t n_samples;
 };
 
 /* Everything of a whole answer, or of a stream at its end. */

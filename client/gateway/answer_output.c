@@ -10,11 +10,6 @@
 
 enum { LEAST_CALL_ID = 9, CALL_ID_BYTES = 12 };
 
-enum status answer_output_init(struct answer_output *t, const struct output_options *parse)
-{
-    return parse ? output_parser_create(&t->parser, parse) : ST_OK;
-}
-
 void answer_output_fini(struct answer_output *t)
 {
     struct answer_choice *c = &t->of;
@@ -24,6 +19,8 @@ void answer_output_fini(struct answer_output *t)
         free(c->calls[i]);
     }
     free(c->calls);
+    answer_tokens_free(&c->tokens);
+    free(t->begin);
     text_buf_free(&c->reasoning);
     text_buf_free(&c->content);
     text_buf_free(&c->end.stop);
@@ -50,7 +47,8 @@ static enum status give_reasoning(struct answer_output *t, const char *text, siz
 }
 
 /* The model's id, or one that is made here where clients would not take the model's. */
-static void set_call_id(struct answer_call *call, const char *prefix, const struct output_event *ev)
+static void set_call_id(const struct answer_output *t, struct answer_call *call,
+                        const struct output_event *ev)
 {
     uint8_t bytes[CALL_ID_BYTES];
     char hex[2 * CALL_ID_BYTES + 1];
@@ -61,7 +59,10 @@ static void set_call_id(struct answer_call *call, const char *prefix, const stru
     }
     random_bytes(bytes, sizeof bytes);
     hex_of(bytes, sizeof bytes, hex);
-    snprintf(call->id, sizeof call->id, "%s%s", prefix, hex);
+    if (t->short_ids)
+        snprintf(call->id, sizeof call->id, "%.*s", LEAST_CALL_ID, hex);
+    else
+        snprintf(call->id, sizeof call->id, "%s%s", t->form->call_prefix, hex);
 }
 
 static enum status begin_call(struct answer_output *t, const struct output_event *ev,
@@ -76,7 +77,7 @@ static enum status begin_call(struct answer_output *t, const struct output_event
     }
     call->index = c->n_calls;
     c->calls[c->n_calls++] = call;
-    set_call_id(call, t->form->call_prefix, ev);
+    set_call_id(t, call, ev);
     TRY(text_buf_append(&call->name, ev->name, ev->n_name));
     return t->show ? t->form->call_begin(t->ctx, c, call, out) : ST_OK;
 }
@@ -99,17 +100,19 @@ static enum status end_call(struct answer_output *t, struct text_buf *out)
 static enum status give_event(struct answer_output *t, const struct output_event *ev,
                               struct text_buf *out)
 {
+    if (ev->kind == OUT_CALL_BEGIN)
+        t->skip_call = t->one_call && t->of.n_calls;
     switch (ev->kind) {
     case OUT_REASONING:
         return give_reasoning(t, ev->text, ev->n_text, out);
     case OUT_CONTENT:
         return give_content(t, ev->text, ev->n_text, out);
     case OUT_CALL_BEGIN:
-        return begin_call(t, ev, out);
+        return t->skip_call ? ST_OK : begin_call(t, ev, out);
     case OUT_CALL_ARGUMENTS:
-        return give_arguments(t, ev->text, ev->n_text, out);
+        return t->skip_call ? ST_OK : give_arguments(t, ev->text, ev->n_text, out);
     case OUT_CALL_END:
-        return end_call(t, out);
+        return t->skip_call ? ST_OK : end_call(t, out);
     }
     return ST_OK;
 }
@@ -134,9 +137,23 @@ static enum status parse(struct answer_output *t, const char *text, size_t n, st
     return give_events(t, out);
 }
 
+/* Counts the tokens of which it is known now that they are reasoning. */
+static void count_reasoning(struct answer_output *t)
+{
+    uint64_t limit = output_parser_reasoning_bytes(t->parser);
+    size_t n = 0;
+    while (n < t->n_begin && t->begin[n] < limit)
+        n++;
+    t->of.end.reasoning_tokens += n;
+    t->n_begin -= n;
+    if (n)
+        memmove(t->begin, t->begin + n, t->n_begin * sizeof *t->begin);
+}
+
 static enum status finish(struct answer_output *t, struct text_buf *out)
 {
     t->finished = true;
+    answer_tokens_finish(&t->of.tokens, t->n_text, t->cut);
     if (t->parser) {
         TRY(output_parser_finish(t->parser));
         TRY(give_events(t, out));
@@ -146,10 +163,28 @@ static enum status finish(struct answer_output *t, struct text_buf *out)
     return t->show ? t->form->finish(t->ctx, &t->of, out) : ST_OK;
 }
 
+enum status answer_output_add(struct answer_output *t, const struct ingot_event *ev)
+{
+    TRY(text_buf_append(&t->waiting, ev->text, ev->n_text));
+    t->n_text += ev->n_text;
+    for (uint32_t i = 0; t->count_reasoning && i < ev->n_ids; i++) {
+        TRY(answer_grow((void **)&t->begin, t->n_begin, sizeof *t->begin));
+        t->begin[t->n_begin++] = t->n_token_text;
+        t->n_token_text += ev->n_token_text ? ev->n_token_text[i] : 0;
+    }
+    if (!t->keep_tokens)
+        return ST_OK;
+    TRY(answer_tokens_add(&t->of.tokens, ev));
+    answer_tokens_make_ready(&t->of.tokens, t->n_text);
+    return ST_OK;
+}
+
 enum status answer_output_run(struct answer_output *t, struct text_buf *out)
 {
     enum status st = parse(t, t->waiting.data, t->waiting.len, out);
     t->waiting.len = 0;
+    if (t->parser && t->count_reasoning)
+        count_reasoning(t);
     if (st == ST_OK && t->ended && !t->finished)
         st = finish(t, out);
     return st;

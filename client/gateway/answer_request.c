@@ -13,6 +13,7 @@ void answer_request_free(struct answer_request *q)
     for (size_t i = 0; i < q->n_blocks; i++)
         free(q->block[i]);
     free(q->block);
+    free(q->tools);
     *q = (struct answer_request){0};
 }
 

@@ -22,7 +22,14 @@ struct answer_request {
     size_t n_prompts; /* 1 with turns; prompts times ask.n: at most ANSWER_MAX_CHOICES */
     char model[ANSWER_MAX_MODEL]; /* as the client named it; "": not named */
     bool stream;
-    bool calls;   /* the answer may hold tool calls; otherwise nothing is parsed as one */
+    bool calls;    /* the answer may hold tool calls; otherwise nothing is parsed as one */
+    bool one_call; /* only the first one is shown */
+    bool
+        reasoning; /* thinking is told from content where the model's marks are known; else it is content */
+    bool tokens; /* struct answer_choice has tokens: for log probabilities and token ids */
+    const char **
+        tools; /* [n_tools] names of the functions that there are; the list is freed, names are kept texts */
+    size_t n_tools;
     void **block; /* all memory of the above */
     size_t n_blocks;
 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "client/gateway/answer_error.h"
-#include "client/gateway/call_arguments.h"
+#include "client/gateway/raw_json.h"
 #include "common/hex.h"
 #include "common/random.h"
 
@@ -271,7 +271,7 @@ static enum status body(void *ctx, const struct answer_whole *whole, struct text
         json_member_string(&w, "id", call->id);
         member_bytes(&w, "name", call->name.data, call->name.len);
         json_write_key(&w, "input");
-        call_arguments_write(&w, call->arguments.data, call->arguments.len);
+        raw_json_write_arguments(&w, call->arguments.data, call->arguments.len);
         json_write_end_object(&w);
     }
     json_write_end_array(&w);

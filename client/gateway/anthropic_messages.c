@@ -295,7 +295,8 @@ enum status anthropic_read_system(struct anthropic_request *q, struct json_curso
 
 /* ---- tools ---- */
 
-static enum status write_tool(struct json_writer *w, struct json_cursor *c)
+static enum status write_tool(struct anthropic_request *q, struct json_writer *w,
+                              struct json_cursor *c)
 {
     static const char *const types[] = {"custom"};
     struct json_cursor whole = *c;
@@ -314,10 +315,14 @@ static enum status write_tool(struct json_writer *w, struct json_cursor *c)
         if (json_span_is(key, "type")) {
             if (json_read_choice(c, types, 1, &type) != ST_OK)
                 return json_fail(c, ST_UNSUPPORTED, "only tools of the client are supported");
-        } else if (json_span_is(key, "name") || json_span_is(key, "description")) {
+        } else if (json_span_is(key, "name")) {
+            struct json_cursor at = *c;
+            TRY(request_read_tool_name(&q->of, c));
+            TRY(request_pass_member(w, key, &at));
+            has_name = true;
+        } else if (json_span_is(key, "description")) {
             if (value != JSON_STRING)
                 return json_fail(c, ST_FORMAT, "must be a string");
-            has_name = has_name || json_span_is(key, "name");
             TRY(request_pass_member(w, key, c));
         } else if (json_span_is(key, "input_schema")) {
             if (value != JSON_OBJECT)
@@ -349,7 +354,7 @@ enum status anthropic_read_tools(struct anthropic_request *q, struct json_cursor
     enum status st = json_enter_array(c);
     json_write_array(&w);
     while (st == ST_OK && json_next_item(c)) {
-        st = write_tool(&w, c);
+        st = write_tool(q, &w, c);
         n++;
     }
     json_write_end_array(&w);

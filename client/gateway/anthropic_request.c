@@ -36,7 +36,7 @@ static enum status read_tool_choice(struct anthropic_request *q, struct json_cur
                 return json_fail(c, ST_UNSUPPORTED, "\"%s\" is not supported: auto and none are",
                                  type);
         } else if (json_span_is(key, "disable_parallel_tool_use")) {
-            TRY(request_only_bool(c, false));
+            TRY(json_read_bool(c, &q->of.one_call));
         } else {
             return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
         }
@@ -236,6 +236,7 @@ enum status anthropic_request_read(struct anthropic_request *q, bool count, cons
     if (q->no_tools)
         q->of.ask.tools_json = NULL;
     q->of.calls = q->of.ask.tools_json != NULL;
+    q->of.reasoning = true;
     q->of.n_prompts = 1;
     q->of.ask.continue_final_message = q->prefilled;
     q->of.ask.add_generation_prompt = !q->prefilled;

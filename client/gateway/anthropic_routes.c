@@ -35,7 +35,7 @@ static void serve(struct gateway *g, bool count, const struct http_request *http
     if (!s)
         return;
     enum status st = anthropic_request_read(&q, count, http->body, http->n_body, param);
-    const char *model = admission_check(g, s, &q.of, st, param, r);
+    const char *model = admission_check(g, s, &q.of, st, param, http, r);
     if (model && count)
         token_query_template_tokens(g->upstream, r, &q.of.ask, false, count_body);
     else if (model)
@@ -104,6 +104,8 @@ void anthropic_serve_model(struct gateway *g, const struct http_request *q, stru
     struct json_writer w = {.out = &body};
     if (!s)
         return;
+    if (!*asked)
+        asked = "/"; /* that no model is called */
     const char *name = admission_model(g, s, asked, r);
     if (!name)
         return;

@@ -1,5 +1,6 @@
 #include "client/gateway/gateway.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "client/gateway/anthropic_form.h"
@@ -10,6 +11,7 @@
 #include "client/gateway/openai_routes.h"
 #include "client/gateway/page_routes.h"
 #include "client/gateway/request_log.h"
+#include "client/gateway/responses_routes.h"
 #include "client/gateway/tokenize_routes.h"
 #include "common/json/json_write.h"
 
@@ -26,6 +28,18 @@ static void serve_health(struct gateway *g, const struct http_request *q, struct
 {
     (void)g, (void)q;
     http_reply_send(r, 200, NULL, "", 0);
+}
+
+/* The page for browsers; Ollama's command line looks here whether a server is there. */
+static void serve_root(struct gateway *g, const struct http_request *q, struct http_reply *r)
+{
+    static const char text[] = "Ingot is running\n";
+    const char *accept = http_request_header(q, "accept");
+    http_reply_header(r, "Vary", "Accept");
+    if (accept && strstr(accept, "text/html"))
+        page_serve_html(g, q, r);
+    else
+        http_reply_send(r, 200, "text/plain; charset=utf-8", text, sizeof text - 1);
 }
 
 /* Requests are taken: the coordinator is there and has a worker group. */
@@ -59,7 +73,7 @@ static void serve_model(struct gateway *g, const struct http_request *q, struct 
 }
 
 static const struct route routes[] = {
-    {HTTP_GET, "/", page_serve_html, true, false},
+    {HTTP_GET, "/", serve_root, true, false},
     {HTTP_GET, "/page.css", page_serve_css, true, false},
     {HTTP_GET, "/page.js", page_serve_script, true, false},
     {HTTP_GET, "/health", serve_health, true, false},
@@ -70,6 +84,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/v1/models/", serve_model, false, true},
     {HTTP_POST, "/v1/chat/completions", openai_serve_chat, false, false},
     {HTTP_POST, "/v1/completions", openai_serve_completions, false, false},
+    {HTTP_POST, "/v1/responses", responses_serve, false, false},
     {HTTP_POST, "/v1/messages", anthropic_serve_messages, false, false},
     {HTTP_POST, "/v1/messages/count_tokens", anthropic_serve_count, false, false},
     {HTTP_POST, "/api/chat", ollama_serve_chat, false, false},
@@ -129,17 +144,23 @@ static bool is_open(const struct gateway *g, const struct route *t)
 bool gateway_wants_body(void *ctx, const struct http_request *head)
 {
     struct gateway *g = ctx;
+    struct caller caller;
     const struct route *t = route_of(head);
-    return t && t->method == method_of(head) && (is_open(g, t) || api_keys_allow(&g->keys, head));
+    return t && t->method == method_of(head) &&
+           (is_open(g, t) || api_keys_caller(g->keys, head, &caller));
 }
 
 static void serve(struct gateway *g, const struct http_request *q, struct http_reply *r)
 {
     const struct route *found = route_of(q);
     struct request_log *log = http_reply_user(r);
+    struct caller caller;
+    bool known = api_keys_caller(g->keys, q, &caller);
     if (found)
         log->route = found->path;
-    if (!(found && is_open(g, found)) && !api_keys_allow(&g->keys, q)) {
+    if (known)
+        snprintf(log->key_id, sizeof log->key_id, "%s", caller.id);
+    if (!(found && is_open(g, found)) && !known) {
         http_reply_header(r, "WWW-Authenticate", "Bearer");
         http_reply_error(r, 401, "the API key is missing or wrong");
     } else if (!found) {

@@ -33,8 +33,18 @@ static const struct option_row rows[] = {
      ROW(api_key, OPT_LIST),
      .arg = "KEY",
      .help = "Requests must carry one of these keys. Other users of the machine can read a command "
-             "line; the "
-             "environment variable INGOT_API_KEY is a key too."},
+             "line; the environment variable INGOT_API_KEY is a key too. Each of several keys is a "
+             "tenant."},
+    {.name = "api-keys",
+     ROW(api_keys, OPT_STRING),
+     .arg = "FILE",
+     .help = "Requests must carry a key of this file (or an --api-key); `ingot api-key` writes it. "
+             "Changes take effect within a second."},
+    {.name = "tenants-secret",
+     ROW(tenants_secret, OPT_STRING),
+     .arg = "FILE",
+     .help = "The coordinator's --tenants-secret: with it the gateway acts for the tenants of its "
+             "keys. The environment variable INGOT_TENANTS_SECRET may have the secret itself."},
     {.name = "cors",
      ROW(cors, OPT_LIST),
      .arg = "ORIGIN|*",
@@ -144,6 +154,14 @@ static const struct option_row rows[] = {
      .min = 0,
      .max = 3600000,
      .help = "After that much silence an event stream says ': keep-alive'; 0: never."},
+    {.name = "resume-grace-ms",
+     ROW(resume_grace_ms, OPT_INT),
+     .arg = "MS",
+     .def = "10000",
+     .min = 0,
+     .max = 600000,
+     .help = "How long a request with an Idempotency-Key goes on without its client, and any "
+             "request without the coordinator."},
     {.name = "drain-ms",
      ROW(drain_ms, OPT_INT),
      .arg = "MS",
@@ -248,12 +266,11 @@ struct http_options gateway_http_options(const struct gateway_options *o)
 enum status gateway_check_exposure(const struct gateway_options *o)
 {
     const struct http_names a = addresses(o);
-    for (size_t i = 0; i < a.n && o->api_key.n == 0 && !o->allow_remote; i++)
+    for (size_t i = 0; i < a.n && o->api_key.n == 0 && !o->api_keys && !o->allow_remote; i++)
         if (!http_host_is_loopback(a.name[i]))
             FAIL(ST_RANGE,
-                 "--http %s: other hosts could use this gateway; give --api-key, or --allow-remote "
-                 "where all "
-                 "who reach it are trusted",
+                 "--http %s: other hosts could use this gateway; give --api-key or --api-keys, or "
+                 "--allow-remote where all who reach it are trusted",
                  a.name[i]);
     return ST_OK;
 }

@@ -11,6 +11,8 @@ struct gateway_options {
     struct option_list served_model_name; /* each "A,B" */
     struct option_list api_key, cors, host;
     const char *tls_cert, *tls_key;
+    const char *api_keys, *tenants_secret;
+    int64_t resume_grace_ms;
     const char *metrics_prefix;
     bool metrics_need_key;
     const char *access_log;

@@ -9,14 +9,15 @@
 #include "client/gateway/upstream.h"
 
 struct gateway {
-    struct api_keys keys;
+    struct api_keys *keys;
     struct model_names names;
     struct upstream *upstream;
     struct metrics metrics;
     struct event_base *base;
     struct access_log *access_log; /* NULL: none */
     bool log_prompts;
-    int64_t started; /* s since 1970 */
+    uint32_t resume_grace_ms; /* how long a request waits for its client, or for the coordinator */
+    int64_t started;          /* s since 1970 */
 };
 
 #endif

@@ -319,8 +319,9 @@ static void on_event(struct bufferevent *bev, short what, void *ctx)
         enter(c, PHASE_IDLE);
         return;
     }
-    if (!(what & BEV_EVENT_EOF) || c->phase == PHASE_ANSWER || c->phase == PHASE_LINGER ||
-        c->phase == PHASE_HANDSHAKE) {
+    /* callbacks are deferred: the end of the input and a failed write may come as one event */
+    if ((what & (BEV_EVENT_ERROR | BEV_EVENT_TIMEOUT)) || c->phase == PHASE_ANSWER ||
+        c->phase == PHASE_LINGER || c->phase == PHASE_HANDSHAKE) {
         http_conn_lose(c);
         return;
     }

@@ -10,12 +10,15 @@
 #include "common/log.h"
 #include "common/parent.h"
 
+enum { POLL_KEYS_MS = 500 };
+
 struct program {
     struct gateway_options options;
     struct gateway gateway;
     struct event_base *base;
     struct http_server *server;
-    struct event *sigterm, *sigint, *sighup, *drain_limit;
+    struct event *sigterm, *sigint, *sighup, *drain_limit, *poll_keys;
+    struct secret tenants_secret;
     bool draining;
 };
 
@@ -77,6 +80,26 @@ static void on_drain_limit(evutil_socket_t fd, short what, void *ctx)
     event_base_loopbreak(p->base);
 }
 
+static void on_poll_keys(evutil_socket_t fd, short what, void *ctx)
+{
+    struct program *p = ctx;
+    (void)fd, (void)what;
+    api_keys_poll(p->gateway.keys);
+}
+
+static enum status open_keys(struct program *p)
+{
+    const struct timeval interval = {.tv_usec = POLL_KEYS_MS * 1000};
+    const struct api_keys_config cfg = {&p->options.api_key, p->options.api_keys,
+                                        &p->tenants_secret};
+    TRY(secret_load(&p->tenants_secret, p->options.tenants_secret, getenv("INGOT_TENANTS_SECRET")));
+    TRY(api_keys_create(&p->gateway.keys, &cfg));
+    p->poll_keys = event_new(p->base, -1, EV_PERSIST, on_poll_keys, p);
+    if (!p->poll_keys || event_add(p->poll_keys, &interval) != 0)
+        FAIL(ST_NOMEM, "no memory for an event loop");
+    return ST_OK;
+}
+
 static enum status start(struct program *p)
 {
     const struct http_options http = gateway_http_options(&p->options);
@@ -91,7 +114,6 @@ static enum status start(struct program *p)
     if (p->options.die_with_parent)
         TRY(die_with_parent());
     TRY(gateway_check_exposure(&p->options));
-    api_keys_init(&p->gateway.keys, &p->options.api_key);
     p->base = event_base_new();
     if (!p->base)
         FAIL(ST_NOMEM, "no memory for an event loop");
@@ -103,13 +125,16 @@ static enum status start(struct program *p)
         event_add(p->sigterm, NULL) != 0 || event_add(p->sigint, NULL) != 0 ||
         event_add(p->sighup, NULL) != 0)
         FAIL(ST_NOMEM, "no memory for an event loop");
+    TRY(open_keys(p));
+    p->gateway.resume_grace_ms = (uint32_t)p->options.resume_grace_ms;
     p->gateway.base = p->base;
     p->gateway.started = (int64_t)time(NULL);
     p->gateway.log_prompts = p->options.log_prompts;
     if (p->options.access_log)
         TRY(access_log_open(&p->gateway.access_log, p->options.access_log));
     TRY(model_names_init(&p->gateway.names, &p->options.served_model_name));
-    TRY(http_metrics_init(&p->gateway.metrics, p->options.metrics_prefix, p->options.metrics_need_key));
+    TRY(http_metrics_init(&p->gateway.metrics, p->options.metrics_prefix,
+                          p->options.metrics_need_key));
     TRY(http_server_create(&p->server, p->base, &http, &handler));
     p->gateway.metrics.server = p->server;
     for (size_t i = 0; http_server_address(p->server, i); i++)
@@ -117,22 +142,32 @@ static enum status start(struct program *p)
                  http_server_address(p->server, i));
     if (p->options.notify_fd >= 0)
         dprintf((int)p->options.notify_fd, "listening %s\n", http_server_address(p->server, 0));
-    return upstream_create(&p->gateway.upstream, p->base, endpoints, n_endpoints);
+    const struct upstream_config upstream = {.endpoints = endpoints,
+                                             .n_endpoints = n_endpoints,
+                                             .secret = &p->tenants_secret,
+                                             .resume_grace_ms = p->gateway.resume_grace_ms,
+                                             .needs_tenants =
+                                                 api_keys_have_tenants(p->gateway.keys)};
+    return upstream_create(&p->gateway.upstream, p->base, &upstream);
 }
 
 static void stop(struct program *p)
 {
-    struct event *events[] = {p->sigterm, p->sigint, p->sighup, p->drain_limit};
+    struct event *events[] = {p->sigterm, p->sigint, p->sighup, p->drain_limit, p->poll_keys};
     http_server_destroy(p->server); /* ends the answers */
     upstream_destroy(p->gateway.upstream);
     access_log_close(p->gateway.access_log);
+    api_keys_destroy(p->gateway.keys);
     model_names_fini(&p->gateway.names);
     http_metrics_fini(&p->gateway.metrics);
     for (size_t i = 0; i < ARRAY_LEN(events); i++)
         if (events[i])
             event_free(events[i]);
-    if (p->base)
+    if (p->base) {
+        (void)event_base_loop(p->base,
+                              EVLOOP_NONBLOCK); /* connections are freed by a turn of the loop */
         event_base_free(p->base);
+    }
 }
 
 int main(int argc, char **argv)

@@ -102,10 +102,10 @@ static void write_connections(struct prometheus *p, const struct metrics *m)
     prometheus_family(p, "ingot_", "http_requests_pending", "gauge",
                       "Requests that are being answered, this one included.");
     prometheus_u64(p, "", n.pending);
-    prometheus_family(p, "ingot_", "http_connections_total", "counter",
+    prometheus_family(p, "ingot_", "http_accepted_total", "counter",
                       "HTTP connections that were accepted.");
     prometheus_u64(p, "", n.accepted);
-    prometheus_family(p, "ingot_", "http_connections_refused_total", "counter",
+    prometheus_family(p, "ingot_", "http_refused_total", "counter",
                       "HTTP connections that were answered with 503, because there were too many.");
     prometheus_u64(p, "", n.refused);
 }

@@ -14,7 +14,7 @@ struct writer {
     const char *prefix; /* of vLLM's stems */
     const struct ingot_stats *s;
     char labels[LABELS_SIZE]; /* model_name, engine */
-    char more[2 * LABELS_SIZE];
+    char more[3 * LABELS_SIZE];
 };
 
 /* The labels of all, and one more. */
@@ -69,6 +69,15 @@ static void write_reasons(struct writer *w)
         prometheus_u64(w->p, with(w, "finished_reason", rows[i].reason), rows[i].n);
 }
 
+static void write_sources(struct writer *w)
+{
+    const struct ingot_stats *s = w->s;
+    prometheus_family(w->p, w->prefix, "prompt_tokens_by_source_total", "counter",
+                      "Tokens of the prompts of all requests: computed, or found in the cache.");
+    prometheus_u64(w->p, with(w, "source", "local_compute"), s->prompt_tokens - s->cached_tokens);
+    prometheus_u64(w->p, with(w, "source", "local_cache_hit"), s->cached_tokens);
+}
+
 static void write_counters(struct writer *w)
 {
     const struct ingot_stats *s = w->s;
@@ -85,6 +94,7 @@ static void write_counters(struct writer *w)
           "Prompt tokens of samples that were looked up in the prefix cache.", s->prefix_queries);
     value(w, prefix, "prefix_cache_hits_total", "counter",
           "Prompt tokens of samples that were found in the prefix cache.", s->prefix_hits);
+    write_sources(w);
     write_reasons(w);
     prometheus_family(w->p, prefix, "admission_rejections_total", "counter",
                       "Requests that were refused, by code of the protocol.");

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "client/gateway/answer_error.h"
-#include "client/gateway/call_arguments.h"
+#include "client/gateway/raw_json.h"
 #include "client/gateway/time_text.h"
 
 struct ollama_answer {
@@ -76,7 +76,7 @@ static void write_call(struct json_writer *w, const struct answer_call *call,
     json_member_u64(w, "index", call->index);
     member_bytes(w, "name", call->name.data, call->name.len);
     json_write_key(w, "arguments");
-    call_arguments_write(w, arguments->data, arguments->len);
+    raw_json_write_arguments(w, arguments->data, arguments->len);
     json_write_end_object(w);
     json_write_end_object(w);
 }

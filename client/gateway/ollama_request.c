@@ -313,8 +313,10 @@ static enum status read_tools(struct ollama_request *q, struct json_cursor *c)
         bool has_function = false;
         TRY(json_enter_object(c));
         while (json_next_key(c, &key))
-            if (json_span_is(key, "function"))
-                has_function = json_peek(c) == JSON_OBJECT;
+            if (json_span_is(key, "function")) {
+                TRY(request_read_function(&q->of, c));
+                has_function = true;
+            }
         if (!has_function)
             return request_fail_at(c, &whole, "the tool has no function");
         n++;
@@ -435,6 +437,7 @@ enum status ollama_request_read(struct ollama_request *q, enum ollama_call call,
         FAIL(ST_RANGE, "system: a raw prompt has no template to put it into");
     TRY(request_set_variables(&q->of, &q->variables));
     q->of.calls = q->of.ask.tools_json != NULL;
+    q->of.reasoning = !q->raw;
     return set_prompt(q, &c);
 }
 

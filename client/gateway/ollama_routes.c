@@ -36,7 +36,7 @@ static void serve(struct gateway *g, enum ollama_call call, const struct http_re
     if (!s)
         return;
     enum status st = ollama_request_read(&q, call, http->body, http->n_body, param);
-    const char *model = admission_check(g, s, &q.of, st, param, r);
+    const char *model = admission_check(g, s, &q.of, st, param, http, r);
     if (model && q.num_ctx > s->model.max_ctx) {
         snprintf(message, sizeof message, "options.num_ctx: the context has %u tokens",
                  s->model.max_ctx);
@@ -138,6 +138,7 @@ static enum status read_show(char model[ANSWER_MAX_MODEL], const struct http_req
 {
     struct json_cursor c;
     struct json_span key;
+    char name[ANSWER_MAX_MODEL];
     bool verbose;
     *model = '\0';
     TRY(json_open(&c, q->body, q->n_body, NULL));
@@ -145,12 +146,15 @@ static enum status read_show(char model[ANSWER_MAX_MODEL], const struct http_req
     while (json_next_key(&c, &key)) {
         if (json_take_null(&c))
             continue;
-        if (json_span_is(key, "model") || json_span_is(key, "name"))
-            TRY(json_read_chars(&c, model, ANSWER_MAX_MODEL));
-        else if (json_span_is(key, "verbose"))
+        if (json_span_is(key, "model") || json_span_is(key, "name")) {
+            TRY(json_read_chars(&c, name, sizeof name)); /* clients send both, one of them empty */
+            if (*name)
+                memcpy(model, name, sizeof name);
+        } else if (json_span_is(key, "verbose")) {
             TRY(json_read_bool(&c, &verbose));
-        else
+        } else {
             return json_fail(&c, ST_UNSUPPORTED, "this field is not supported");
+        }
     }
     return *model ? ST_OK : json_fail(&c, ST_RANGE, "model is required");
 }
@@ -173,6 +177,8 @@ static void write_capabilities(struct json_writer *w, const struct ingot_server 
     json_write_string(w, "completion");
     if (s->model.chat)
         json_write_string(w, "tools");
+    if (*s->model.think_open)
+        json_write_string(w, "thinking");
     json_write_end_array(w);
 }
 

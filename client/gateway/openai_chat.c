@@ -25,19 +25,29 @@ static struct json_writer begin_delta(const struct openai_head *h, const struct 
     return w;
 }
 
-static enum status end_delta(struct json_writer *w, const struct openai_head *h, const char *finish)
+static enum status end_delta(struct json_writer *w, const struct openai_head *h,
+                             struct answer_choice *c, bool finish)
 {
     json_write_end_object(w);
-    return openai_chunk_end(w, h, finish);
+    return openai_chunk_end(w, h, c, finish);
 }
 
 static enum status begin(void *ctx, const struct answer_start *start, struct text_buf *out)
 {
+    const struct openai_head *h = ctx;
+    const struct answer_usage so_far = {.prompt_tokens = start->prompt_tokens};
     for (size_t i = 0; i < start->n_choices; i++) {
-        struct json_writer w = begin_delta(ctx, &(struct answer_choice){.index = i}, out);
+        struct answer_choice c = {.index = i, .so_far = &so_far};
+        struct json_writer w = begin_delta(h, &c, out);
         json_member_string(&w, "role", "assistant");
         json_member_string(&w, "content", "");
-        TRY(end_delta(&w, ctx, NULL));
+        if (h->token_ids && i == 0) {
+            json_write_end_object(&w);
+            openai_write_prompt_ids(&w, start->prompts);
+            TRY(openai_chunk_end(&w, h, &c, false));
+        } else {
+            TRY(end_delta(&w, h, &c, false));
+        }
     }
     return ST_OK;
 }
@@ -47,7 +57,7 @@ static enum status content(void *ctx, struct answer_choice *c, const char *text,
 {
     struct json_writer w = begin_delta(ctx, c, out);
     write_bytes(&w, "content", text, n);
-    return end_delta(&w, ctx, NULL);
+    return end_delta(&w, ctx, c, false);
 }
 
 static void write_reasoning(struct json_writer *w, const char *text, size_t n)
@@ -59,9 +69,12 @@ static void write_reasoning(struct json_writer *w, const char *text, size_t n)
 static enum status reasoning(void *ctx, struct answer_choice *c, const char *text, size_t n,
                              struct text_buf *out)
 {
-    struct json_writer w = begin_delta(ctx, c, out);
+    const struct openai_head *h = ctx;
+    if (h->hide_reasoning)
+        return ST_OK;
+    struct json_writer w = begin_delta(h, c, out);
     write_reasoning(&w, text, n);
-    return end_delta(&w, ctx, NULL);
+    return end_delta(&w, ctx, c, false);
 }
 
 /* A chunk with one item of tool_calls, whose index is written. */
@@ -77,11 +90,12 @@ static struct json_writer begin_call_delta(const struct openai_head *h,
     return w;
 }
 
-static enum status end_call_delta(struct json_writer *w, const struct openai_head *h)
+static enum status end_call_delta(struct json_writer *w, const struct openai_head *h,
+                                  struct answer_choice *c)
 {
     json_write_end_object(w);
     json_write_end_array(w);
-    return end_delta(w, h, NULL);
+    return end_delta(w, h, c, false);
 }
 
 static void write_function(struct json_writer *w, const struct answer_call *call,
@@ -101,7 +115,7 @@ static enum status call_begin(void *ctx, struct answer_choice *c, const struct a
 {
     struct json_writer w = begin_call_delta(ctx, c, call, out);
     write_function(&w, call, "", 0);
-    return end_call_delta(&w, ctx);
+    return end_call_delta(&w, ctx, c);
 }
 
 static enum status call_arguments(void *ctx, struct answer_choice *c,
@@ -113,7 +127,7 @@ static enum status call_arguments(void *ctx, struct answer_choice *c,
     json_write_object(&w);
     write_bytes(&w, "arguments", text, n);
     json_write_end_object(&w);
-    return end_call_delta(&w, ctx);
+    return end_call_delta(&w, ctx, c);
 }
 
 static enum status call_end(void *ctx, struct answer_choice *c, const struct answer_call *call,
@@ -126,7 +140,7 @@ static enum status call_end(void *ctx, struct answer_choice *c, const struct ans
 static enum status finish(void *ctx, struct answer_choice *c, struct text_buf *out)
 {
     struct json_writer w = begin_delta(ctx, c, out);
-    return end_delta(&w, ctx, openai_finish_name(c));
+    return end_delta(&w, ctx, c, true);
 }
 
 /* ---- whole answers ---- */
@@ -143,7 +157,8 @@ static void write_calls(struct json_writer *w, const struct answer_choice *c)
     json_write_end_array(w);
 }
 
-static void write_message(struct json_writer *w, const struct answer_choice *c)
+static void write_message(struct json_writer *w, const struct openai_head *h,
+                          const struct answer_choice *c)
 {
     json_write_key(w, "message");
     json_write_object(w);
@@ -153,7 +168,7 @@ static void write_message(struct json_writer *w, const struct answer_choice *c)
     else
         write_bytes(w, "content", c->content.data, c->content.len);
     json_member_null(w, "refusal");
-    if (c->reasoning.len)
+    if (c->reasoning.len && !h->hide_reasoning)
         write_reasoning(w, c->reasoning.data, c->reasoning.len);
     if (c->n_calls)
         write_calls(w, c);
@@ -162,14 +177,18 @@ static void write_message(struct json_writer *w, const struct answer_choice *c)
 
 static enum status body(void *ctx, const struct answer_whole *whole, struct text_buf *out)
 {
+    const struct openai_head *h = ctx;
     struct json_writer w = {.out = out};
-    openai_write_head(&w, ctx);
+    openai_write_head(&w, h);
     for (size_t i = 0; i < whole->n_choices; i++) {
         const struct answer_choice *c = &whole->choices[i];
         openai_choice_begin(&w, c);
-        write_message(&w, c);
-        openai_choice_end(&w, openai_finish_name(c));
+        write_message(&w, h, c);
+        openai_choice_end(&w, h, c, true);
     }
+    json_write_end_array(&w);
+    if (h->token_ids)
+        openai_write_prompt_ids(&w, whole->choices[0].prompt);
     openai_write_tail(&w, &whole->usage);
     return w.status;
 }

@@ -13,9 +13,20 @@ static void write_text(struct json_writer *w, const char *text, size_t n)
     json_write_bytes(w, text, n);
 }
 
+/* With echo a choice begins with its prompt. */
 static enum status begin(void *ctx, const struct answer_start *start, struct text_buf *out)
 {
-    (void)ctx, (void)start, (void)out;
+    const struct openai_head *h = ctx;
+    const struct answer_usage so_far = {.prompt_tokens = start->prompt_tokens};
+    for (size_t i = 0; i < start->n_choices && (h->echo || h->token_ids); i++) {
+        const struct answer_prompt_info *p = &start->prompts[i / start->n_samples];
+        struct answer_choice c = {.index = i, .so_far = &so_far};
+        struct json_writer w = openai_chunk_begin(h, &c, out);
+        write_text(&w, p->text.data, h->echo ? p->text.len : 0);
+        if (h->token_ids)
+            openai_write_prompt_ids(&w, p);
+        TRY(openai_chunk_end(&w, h, &c, false));
+    }
     return ST_OK;
 }
 
@@ -24,26 +35,42 @@ static enum status content(void *ctx, struct answer_choice *c, const char *text,
 {
     struct json_writer w = openai_chunk_begin(ctx, c, out);
     write_text(&w, text, n);
-    return openai_chunk_end(&w, ctx, NULL);
+    return openai_chunk_end(&w, ctx, c, false);
 }
 
 static enum status finish(void *ctx, struct answer_choice *c, struct text_buf *out)
 {
     struct json_writer w = openai_chunk_begin(ctx, c, out);
     write_text(&w, "", 0);
-    return openai_chunk_end(&w, ctx, openai_finish_name(c));
+    return openai_chunk_end(&w, ctx, c, true);
+}
+
+static enum status write_choice(struct json_writer *w, const struct openai_head *h,
+                                const struct answer_choice *c)
+{
+    struct text_buf text = {0};
+    enum status st = ST_OK;
+    if (h->echo)
+        st = text_buf_append(&text, c->prompt->text.data, c->prompt->text.len);
+    if (st == ST_OK)
+        st = text_buf_append(&text, c->content.data, c->content.len);
+    openai_choice_begin(w, c);
+    write_text(w, text.data, text.len);
+    if (h->token_ids)
+        openai_write_prompt_ids(w, c->prompt);
+    openai_choice_end(w, h, c, true);
+    text_buf_free(&text);
+    return st;
 }
 
 static enum status body(void *ctx, const struct answer_whole *whole, struct text_buf *out)
 {
+    const struct openai_head *h = ctx;
     struct json_writer w = {.out = out};
-    openai_write_head(&w, ctx);
-    for (size_t i = 0; i < whole->n_choices; i++) {
-        const struct answer_choice *c = &whole->choices[i];
-        openai_choice_begin(&w, c);
-        write_text(&w, c->content.data, c->content.len);
-        openai_choice_end(&w, openai_finish_name(c));
-    }
+    openai_write_head(&w, h);
+    for (size_t i = 0; i < whole->n_choices; i++)
+        TRY(write_choice(&w, h, &whole->choices[i]));
+    json_write_end_array(&w);
     openai_write_tail(&w, &whole->usage);
     return w.status;
 }

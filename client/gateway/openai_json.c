@@ -7,6 +7,7 @@
 
 #include "client/gateway/answer_error.h"
 #include "client/gateway/http_error.h"
+#include "client/gateway/openai_logprobs.h"
 #include "common/hex.h"
 #include "common/random.h"
 
@@ -26,7 +27,17 @@ struct openai_head *openai_head_create(const struct openai_request *q, const cha
     snprintf(h->model, sizeof h->model, "%s", model);
     h->object = object;
     h->created = (int64_t)time(NULL);
+    h->form = q->form;
     h->include_usage = q->include_usage;
+    h->continuous_usage = q->include_usage && q->continuous_usage;
+    h->logprobs = q->logprobs;
+    h->token_ids = q->token_ids;
+    h->echo = q->echo;
+    h->hide_reasoning = q->hide_reasoning;
+    h->n_stop_ids =
+        q->of.ask.n_stop_ids < REQUEST_MAX_STOP_IDS ? q->of.ask.n_stop_ids : REQUEST_MAX_STOP_IDS;
+    for (size_t i = 0; i < h->n_stop_ids; i++)
+        h->stop_ids[i] = q->of.ask.stop_ids[i];
     return h;
 }
 
@@ -53,19 +64,31 @@ static void write_usage(struct json_writer *w, const struct answer_usage *u)
     json_write_object(w);
     json_member_u64(w, "cached_tokens", u->cached_tokens);
     json_write_end_object(w);
+    json_write_key(w, "completion_tokens_details");
+    json_write_object(w);
+    json_member_u64(w, "reasoning_tokens", u->reasoning_tokens);
     json_write_end_object(w);
+    json_write_end_object(w);
+}
+
+void openai_write_prompt_ids(struct json_writer *w, const struct answer_prompt_info *p)
+{
+    json_write_key(w, "prompt_token_ids");
+    json_write_array(w);
+    for (uint64_t i = 0; p->ids && i < p->n_tokens; i++)
+        json_write_i64(w, p->ids[i]);
+    json_write_end_array(w);
 }
 
 void openai_write_tail(struct json_writer *w, const struct answer_usage *usage)
 {
-    json_write_end_array(w);
     write_usage(w, usage);
     json_write_end_object(w);
 }
 
 /* ---- choices and chunks ---- */
 
-const char *openai_finish_name(const struct answer_choice *c)
+static const char *finish_name(const struct answer_choice *c)
 {
     static const char *const names[] = {
         [ANSWER_STOP] = "stop", [ANSWER_LENGTH] = "length", [ANSWER_CALLS] = "tool_calls"};
@@ -78,13 +101,51 @@ void openai_choice_begin(struct json_writer *w, const struct answer_choice *c)
     json_member_u64(w, "index", c->index);
 }
 
-void openai_choice_end(struct json_writer *w, const char *finish)
+/* The stop string or the stop token of the request that ended it; null: something else did. */
+static void write_stop_reason(struct json_writer *w, const struct openai_head *h,
+                              const struct answer_end *end)
 {
-    json_member_null(w, "logprobs");
-    if (finish)
-        json_member_string(w, "finish_reason", finish);
+    json_write_key(w, "stop_reason");
+    if (end->stop.len) {
+        json_write_bytes(w, end->stop.data, end->stop.len);
+        return;
+    }
+    for (size_t i = 0; i < h->n_stop_ids; i++)
+        if (h->stop_ids[i] == end->stop_id) {
+            json_write_i64(w, end->stop_id);
+            return;
+        }
+    json_write_null(w);
+}
+
+static void write_logprobs(struct json_writer *w, const struct openai_head *h,
+                           const struct answer_choice *c)
+{
+    json_write_key(w, "logprobs");
+    if (h->form == OPENAI_CHAT)
+        openai_write_chat_logprobs(w, &c->tokens);
     else
+        openai_write_text_logprobs(w, &c->tokens, 0);
+}
+
+void openai_choice_end(struct json_writer *w, const struct openai_head *h,
+                       const struct answer_choice *c, bool finish)
+{
+    bool whole = finish && c->tokens.n_chars == 0;
+    if (h->logprobs && (whole || c->tokens.first < c->tokens.ready))
+        write_logprobs(w, h, c);
+    else
+        json_member_null(w, "logprobs");
+    if (h->token_ids && (whole || c->tokens.first < c->tokens.ready)) {
+        json_write_key(w, "token_ids");
+        openai_write_token_ids(w, &c->tokens);
+    }
+    if (finish) {
+        json_member_string(w, "finish_reason", finish_name(c));
+        write_stop_reason(w, h, &c->end);
+    } else {
         json_member_null(w, "finish_reason");
+    }
     json_write_end_object(w);
 }
 
@@ -97,11 +158,15 @@ struct json_writer openai_chunk_begin(const struct openai_head *h, const struct 
     return w;
 }
 
-enum status openai_chunk_end(struct json_writer *w, const struct openai_head *h, const char *finish)
+enum status openai_chunk_end(struct json_writer *w, const struct openai_head *h,
+                             struct answer_choice *c, bool finish)
 {
-    openai_choice_end(w, finish);
+    openai_choice_end(w, h, c, finish);
+    answer_tokens_taken(&c->tokens);
     json_write_end_array(w);
-    if (h->include_usage)
+    if (h->continuous_usage && c->so_far)
+        write_usage(w, c->so_far);
+    else if (h->include_usage)
         json_member_null(w, "usage");
     json_write_end_object(w);
     return answer_event_end(w);
@@ -121,6 +186,7 @@ enum status openai_form_end(void *ctx, const struct answer_whole *whole, struct 
     if (h->include_usage) {
         struct json_writer w = answer_event_begin(out, NULL);
         openai_write_head(&w, h);
+        json_write_end_array(&w);
         openai_write_tail(&w, &whole->usage);
         TRY(answer_event_end(&w));
     }
@@ -130,7 +196,7 @@ enum status openai_form_end(void *ctx, const struct answer_whole *whole, struct 
 /* The protocol's name of a field -> the request's. */
 static const char *param_of(const char *field, const char *prompt)
 {
-    static const char sampling[] = "sampling.", chat[] = "chat.";
+    static const char sampling[] = "sampling.", chat[] = "chat.", limits[] = "tenant_limits.";
     static const char *const prompts[] = {"chat", "text", "tokens", "tokens.id"};
     if (strncmp(field, sampling, sizeof sampling - 1) == 0)
         field += sizeof sampling - 1;
@@ -143,7 +209,10 @@ static const char *param_of(const char *field, const char *prompt)
         return "logit_bias";
     if (strcmp(field, "stop_token_id") == 0)
         return "stop_token_ids";
-    return strcmp(field, "sampling") == 0 ? "" : field;
+    if (strcmp(field, "sampling") == 0 || strcmp(field, "request_id") == 0 ||
+        strncmp(field, limits, sizeof limits - 1) == 0)
+        return ""; /* of no field of the body */
+    return field;
 }
 
 enum status openai_form_error(void *ctx, const struct answer_error *e, struct text_buf *out)

@@ -51,8 +51,7 @@ static enum status write_content(struct json_writer *w, struct json_cursor *c)
 
 /* ---- calls of earlier turns ---- */
 
-/* OpenAI's arguments are a string that holds an object; templates write the object. */
-static enum status write_arguments(struct json_writer *w, struct json_cursor *c)
+enum status openai_write_arguments(struct json_writer *w, struct json_cursor *c)
 {
     struct text_buf text = {0};
     struct json_cursor inner;
@@ -79,7 +78,7 @@ static enum status write_function(struct json_writer *w, struct json_cursor *c)
             continue;
         }
         json_write_key(w, "arguments");
-        TRY(write_arguments(w, c));
+        TRY(openai_write_arguments(w, c));
     }
     json_write_end_object(w);
     return ST_OK;
@@ -112,8 +111,8 @@ static enum status write_calls(struct json_writer *w, struct json_cursor *c)
 static enum status write_message(struct json_writer *w, struct json_cursor *c)
 {
     struct json_cursor whole = *c;
-    struct json_span key;
-    bool has_role = false;
+    struct json_span key, thinking = {0};
+    bool has_role = false, has_thinking = false;
     TRY(json_enter_object(c));
     json_write_object(w);
     while (json_next_key(c, &key)) {
@@ -132,8 +131,16 @@ static enum status write_message(struct json_writer *w, struct json_cursor *c)
             json_write_key(w, "tool_calls");
             TRY(write_calls(w, c));
         } else {
+            struct json_cursor at = *c;
+            if (json_span_is(key, "reasoning") && type == JSON_STRING)
+                thinking = json_read_raw(&at);
+            has_thinking = has_thinking || json_span_is(key, "reasoning_content");
             TRY(request_pass_member(w, key, c));
         }
+    }
+    if (thinking.n && !has_thinking) { /* templates know it by this name */
+        json_write_key(w, "reasoning_content");
+        json_write_raw(w, thinking.p, thinking.n);
     }
     json_write_end_object(w);
     if (!has_role)
@@ -161,7 +168,7 @@ enum status openai_read_messages(struct openai_request *q, struct json_cursor *c
 
 /* ---- tools ---- */
 
-static enum status check_tool(struct json_cursor *c)
+static enum status read_tool(struct openai_request *q, struct json_cursor *c)
 {
     static const char *const types[] = {"function"};
     struct json_cursor whole = *c;
@@ -170,10 +177,12 @@ static enum status check_tool(struct json_cursor *c)
     bool has_function = false;
     TRY(json_enter_object(c));
     while (json_next_key(c, &key)) {
-        if (json_span_is(key, "type"))
+        if (json_span_is(key, "type")) {
             TRY(json_read_choice(c, types, 1, &type));
-        else if (json_span_is(key, "function"))
-            has_function = json_peek(c) == JSON_OBJECT;
+        } else if (json_span_is(key, "function")) {
+            TRY(request_read_function(&q->of, c));
+            has_function = true;
+        }
     }
     if (!has_function)
         return request_fail_at(c, &whole, "the tool has no function");
@@ -187,7 +196,7 @@ enum status openai_read_tools(struct openai_request *q, struct json_cursor *c)
     size_t n = 0;
     TRY(json_enter_array(c));
     while (json_next_item(c)) {
-        TRY(check_tool(c));
+        TRY(read_tool(q, c));
         n++;
     }
     if (n == 0)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { DEFAULT_COMPLETION_TOKENS = 16 };
+enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_TOP_LOGPROBS = 20 };
 
 /* ---- fields that are not plain numbers ---- */
 
@@ -27,6 +27,8 @@ static enum status read_stream_options(struct openai_request *q, struct json_cur
             continue;
         if (json_span_is(key, "include_usage"))
             TRY(json_read_bool(c, &q->include_usage));
+        else if (json_span_is(key, "continuous_usage_stats"))
+            TRY(json_read_bool(c, &q->continuous_usage));
         else if (json_span_is(key, "include_obfuscation")) /* no padding is added in either case */
             TRY(json_read_bool(c, &ignored));
         else
@@ -58,6 +60,7 @@ static enum status read_reasoning_effort(struct openai_request *q, struct json_c
 static enum status read_tool_choice(struct openai_request *q, struct json_cursor *c)
 {
     char choice[16];
+    q->has_tool_choice = true;
     if (json_peek(c) != JSON_STRING)
         return json_fail(c, ST_UNSUPPORTED, "a named tool is not supported yet");
     TRY(json_read_chars(c, choice, sizeof choice));
@@ -67,6 +70,53 @@ static enum status read_tool_choice(struct openai_request *q, struct json_cursor
         return json_fail(c, ST_UNSUPPORTED, "\"%s\" is not supported: auto and none are", choice);
     q->no_tools = true;
     return ST_OK;
+}
+
+static enum status read_parallel_calls(struct openai_request *q, struct json_cursor *c)
+{
+    bool parallel;
+    TRY(json_read_bool(c, &parallel));
+    q->of.one_call = !parallel;
+    return ST_OK;
+}
+
+static enum status read_include_reasoning(struct openai_request *q, struct json_cursor *c)
+{
+    bool include;
+    TRY(json_read_bool(c, &include));
+    q->hide_reasoning = !include;
+    return ST_OK;
+}
+
+/* A chat's: whether.  A completion's: how many others. */
+static enum status read_logprobs(struct openai_request *q, struct json_cursor *c)
+{
+    int64_t n;
+    if (q->form == OPENAI_CHAT)
+        return json_read_bool(c, &q->logprobs);
+    TRY(json_read_i64(c, 0, MAX_TOP_LOGPROBS, &n));
+    q->logprobs = true;
+    q->of.ask.top_logprobs = (uint32_t)n;
+    return ST_OK;
+}
+
+static enum status read_top_logprobs(struct openai_request *q, struct json_cursor *c)
+{
+    int64_t n;
+    TRY(json_read_i64(c, 0, MAX_TOP_LOGPROBS, &n));
+    q->has_top_logprobs = n > 0;
+    q->of.ask.top_logprobs = (uint32_t)n;
+    return ST_OK;
+}
+
+static enum status read_token_ids(struct openai_request *q, struct json_cursor *c)
+{
+    return json_read_bool(c, &q->token_ids);
+}
+
+static enum status read_echo(struct openai_request *q, struct json_cursor *c)
+{
+    return json_read_bool(c, &q->echo);
 }
 
 static enum status read_response_format(struct openai_request *q, struct json_cursor *c)
@@ -98,22 +148,6 @@ static enum status read_only_false(struct openai_request *q, struct json_cursor 
 {
     (void)q;
     return request_only_bool(c, false);
-}
-
-static enum status read_only_true(struct openai_request *q, struct json_cursor *c)
-{
-    (void)q;
-    return request_only_bool(c, true);
-}
-
-static enum status read_only_zero(struct openai_request *q, struct json_cursor *c)
-{
-    int64_t v;
-    (void)q;
-    TRY(json_read_i64(c, INT64_MIN, INT64_MAX, &v));
-    if (v != 0)
-        return json_fail(c, ST_UNSUPPORTED, "is not supported yet");
-    return ST_OK;
 }
 
 static enum status read_suffix(struct openai_request *q, struct json_cursor *c)
@@ -166,14 +200,16 @@ static const struct field fields[] = {
     READ("reasoning_effort", OPENAI_CHAT, read_reasoning_effort),
     READ("tools", OPENAI_CHAT, openai_read_tools),
     READ("tool_choice", OPENAI_CHAT, read_tool_choice),
+    READ("parallel_tool_calls", OPENAI_CHAT, read_parallel_calls),
+    READ("include_reasoning", OPENAI_CHAT, read_include_reasoning),
+    READ("logprobs", BOTH, read_logprobs),
+    READ("top_logprobs", OPENAI_CHAT, read_top_logprobs),
+    READ("return_token_ids", BOTH, read_token_ids),
+    READ("echo", OPENAI_COMPLETION, read_echo),
     /* served in their default values only */
-    READ("parallel_tool_calls", OPENAI_CHAT, read_only_true),
     READ("response_format", BOTH, read_response_format),
     READ("modalities", OPENAI_CHAT, read_modalities),
-    READ("logprobs", OPENAI_CHAT, read_only_false),
-    READ("top_logprobs", OPENAI_CHAT, read_only_zero),
     READ("store", OPENAI_CHAT, read_only_false),
-    READ("echo", OPENAI_COMPLETION, read_only_false),
     READ("suffix", OPENAI_COMPLETION, read_suffix),
     /* without effect */
     IGNORED("user"),
@@ -246,6 +282,12 @@ static enum status check(struct openai_request *q, struct openai_refusal *refusa
         REFUSE("stream_options", "only a streamed answer has them");
     if (q->of.n_prompts * q->of.ask.n > ANSWER_MAX_CHOICES)
         REFUSE("n", "at most %d choices are made for one request", ANSWER_MAX_CHOICES);
+    if (q->has_top_logprobs && !q->logprobs)
+        REFUSE("top_logprobs", "needs \"logprobs\": true");
+    if (q->echo && q->logprobs)
+        REFUSE("echo", "with logprobs it is not supported: prompts have no log probabilities");
+    if (q->has_tool_choice && !q->no_tools && !q->of.ask.tools_json)
+        REFUSE("tool_choice", "there are no tools");
     if (q->max_completion_tokens)
         q->of.ask.max_tokens = q->max_completion_tokens;
     else if (q->form == OPENAI_COMPLETION && !q->of.ask.max_tokens)
@@ -253,6 +295,11 @@ static enum status check(struct openai_request *q, struct openai_refusal *refusa
     if (q->no_tools)
         q->of.ask.tools_json = NULL;
     q->of.calls = q->of.ask.tools_json != NULL;
+    q->of.reasoning = q->form == OPENAI_CHAT;
+    q->of.tokens = q->logprobs || q->token_ids;
+    q->of.ask.logprobs = q->logprobs;
+    q->of.ask.want_prompt_text = q->echo;
+    q->of.ask.want_prompt_ids = q->token_ids;
     return ST_OK;
 }
 

@@ -12,10 +12,12 @@ enum openai_form { OPENAI_CHAT = 1, OPENAI_COMPLETION = 2 };
 struct openai_request {
     enum openai_form form;
     struct answer_request of;
-    bool include_usage;
+    bool include_usage, continuous_usage; /* of a stream */
+    bool logprobs, token_ids, echo;
+    bool hide_reasoning; /* it is told from content, and not shown */
     /* its own */
     uint32_t max_completion_tokens;
-    bool no_tools, has_stream_options;
+    bool has_tool_choice, no_tools, has_stream_options, has_top_logprobs;
     struct request_variables variables;
 };
 
@@ -33,6 +35,9 @@ MUST_CHECK enum status openai_request_read(struct openai_request *q, enum openai
 /* openai_messages.c: messages and tools as the chat template wants them. */
 MUST_CHECK enum status openai_read_messages(struct openai_request *q, struct json_cursor *c);
 MUST_CHECK enum status openai_read_tools(struct openai_request *q, struct json_cursor *c);
+
+/* A string that holds an object, as that object: a call's arguments, which templates write themselves. */
+MUST_CHECK enum status openai_write_arguments(struct json_writer *w, struct json_cursor *c);
 
 /* openai_prompt.c: the prompts of a completion. */
 MUST_CHECK enum status openai_read_prompt(struct openai_request *q, struct json_cursor *c);

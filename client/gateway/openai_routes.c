@@ -29,7 +29,7 @@ static void serve(struct gateway *g, enum openai_form form, const struct http_re
     if (!s)
         return;
     enum status st = openai_request_read(&q, form, http->body, http->n_body, &refusal);
-    const char *model = admission_check(g, s, &q.of, st, refusal.param, r);
+    const char *model = admission_check(g, s, &q.of, st, refusal.param, http, r);
     if (model)
         start(g, &q, model, r);
     answer_request_free(&q.of);

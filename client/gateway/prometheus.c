@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_LINE = 1024, NUMBER_SIZE = 32 };
+#include "common/utf8.h"
+
+enum { MAX_LINE = 2048, NUMBER_SIZE = 32 };
 
 __attribute__((format(printf, 2, 3))) static void put(struct prometheus *p, const char *format, ...)
 {
@@ -98,13 +100,14 @@ void prometheus_histogram(struct prometheus *p, const char *labels, const struct
 
 const char *prometheus_escape(char *out, size_t n, const char *value)
 {
-    size_t at = 0;
-    for (; *value && at + 3 <= n; value++) {
-        if (*value == '\\' || *value == '"' || *value == '\n')
+    size_t at = 0, len = strlen(value), valid = utf8_valid_prefix(value, len);
+    for (size_t i = 0; i < len && at + 3 <= n; i++) {
+        char c = value[i];
+        if (c == '\\' || c == '"' || c == '\n')
             out[at++] = '\\';
-        out[at++] = *value == '\n' ? 'n' : *value;
+        out[at++] = c == '\n' ? 'n' : i >= valid && (c & 0x80) ? '?' : c;
     }
-    out[at] = '\0';
+    out[utf8_valid_prefix(out, at)] = '\0'; /* it may have been cut within a character */
     return out;
 }
 

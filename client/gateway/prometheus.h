@@ -31,7 +31,8 @@ void prometheus_double(struct prometheus *p, const char *labels, double value);
 void prometheus_histogram(struct prometheus *p, const char *labels, const struct ingot_histogram *h,
                           enum prometheus_unit unit);
 
-/* The value of a label, with '\', '"' and newlines escaped, cut to fit n bytes.  Returns out. */
+/* The value of a label: '\', '"' and newlines are escaped, what is not UTF-8 becomes '?', and it is cut to fit n
+ * bytes.  Returns out. */
 const char *prometheus_escape(char *out, size_t n, const char *value);
 /* Is it a name, or the beginning of one? */
 bool prometheus_is_name(const char *s);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_STOP_STRINGS = 16, MAX_BIASES = 4096, MAX_IDS = 32, MAX_MESSAGES = 1 << 16 };
+enum { MAX_STOP_STRINGS = 16, MAX_BIASES = 4096, MAX_MESSAGES = 1 << 16 };
 
 /* ---- what readers share ---- */
 
@@ -90,13 +90,13 @@ static enum status read_stop(struct answer_request *q, struct json_cursor *c)
 
 static enum status read_stop_ids(struct answer_request *q, struct json_cursor *c)
 {
-    int32_t ids[MAX_IDS];
+    int32_t ids[REQUEST_MAX_STOP_IDS];
     TRY(json_enter_array(c));
     while (json_next_item(c)) {
         int64_t id;
         TRY(json_read_i64(c, 0, INT32_MAX, &id));
-        if (q->ask.n_stop_ids == MAX_IDS)
-            return json_fail(c, ST_RANGE, "at most %d stop tokens are taken", MAX_IDS);
+        if (q->ask.n_stop_ids == REQUEST_MAX_STOP_IDS)
+            return json_fail(c, ST_RANGE, "at most %d stop tokens are taken", REQUEST_MAX_STOP_IDS);
         ids[q->ask.n_stop_ids++] = (int32_t)id;
     }
     q->ask.stop_ids = answer_keep(q, ids, q->ask.n_stop_ids * sizeof *ids);
@@ -227,6 +227,37 @@ enum status request_field_read_as(struct answer_request *q, const char *name, st
         if (strcmp(fields[i].name, name) == 0)
             return read_field(q, &fields[i], c);
     FAIL(ST_BUG, "%s is no field of all APIs", name);
+}
+
+/* ---- tools ---- */
+
+enum status request_read_tool_name(struct answer_request *q, struct json_cursor *c)
+{
+    struct text_buf name = {0};
+    enum status st = json_read_string(c, &name);
+    if (st == ST_OK && (name.len == 0 || memchr(name.data, 0, name.len)))
+        st = json_fail(c, ST_RANGE, "a name must have a byte, and none may be NUL");
+    if (st == ST_OK)
+        st = answer_grow((void **)&q->tools, q->n_tools, sizeof *q->tools);
+    if (st == ST_OK)
+        st = answer_keep_text(q, &name, &q->tools[q->n_tools]);
+    q->n_tools += st == ST_OK;
+    text_buf_free(&name);
+    return st;
+}
+
+enum status request_read_function(struct answer_request *q, struct json_cursor *c)
+{
+    struct json_cursor whole = *c;
+    struct json_span key;
+    bool found = false;
+    TRY(json_enter_object(c));
+    while (json_next_key(c, &key))
+        if (json_span_is(key, "name")) {
+            TRY(request_read_tool_name(q, c));
+            found = true;
+        }
+    return found ? ST_OK : request_fail_at(c, &whole, "the function has no name");
 }
 
 /* ---- messages ---- */

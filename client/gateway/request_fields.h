@@ -7,6 +7,8 @@
 #include "common/json/json_read.h"
 #include "common/json/json_write.h"
 
+enum { REQUEST_MAX_STOP_IDS = 32 };
+
 /* Reads the value when key is the name of such a field; else *known is false.  null is not read here. */
 MUST_CHECK enum status request_field_read(struct answer_request *q, struct json_span key,
                                           struct json_cursor *c, bool *known);
@@ -25,6 +27,13 @@ MUST_CHECK enum status request_fail_at(struct json_cursor *c, const struct json_
 /* Passes a member on as it came; its value is next. */
 MUST_CHECK enum status request_pass_member(struct json_writer *w, struct json_span key,
                                            struct json_cursor *c);
+
+/* ---- tools ---- */
+
+/* A function's name, which is kept among those that the answer may call. */
+MUST_CHECK enum status request_read_tool_name(struct answer_request *q, struct json_cursor *c);
+/* An object with such a name. */
+MUST_CHECK enum status request_read_function(struct answer_request *q, struct json_cursor *c);
 
 /* ---- messages ---- */
 

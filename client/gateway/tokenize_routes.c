@@ -256,7 +256,7 @@ static void serve(struct gateway *g, enum form form, const struct http_request *
         return;
     answer_request_init(&t.chat.of);
     enum status st = read_request(&t, q, param);
-    if (admission_check(g, s, &t.chat.of, st, param, r))
+    if (admission_check(g, s, &t.chat.of, st, param, q, r))
         start(g->upstream, &t, r);
     answer_request_free(&t.chat.of);
 }

@@ -16,7 +16,7 @@ static_assert((int)INGOT_NOT_FOUND == (int)ST_NOT_FOUND, "codes are statuses");
 static_assert((int)INGOT_TENANT_SIZE == (int)MAX_TENANT, "a tenant fits");
 static_assert(INGOT_ID_SIZE == MAX_REQUEST_ID + 1, "a request id and its NUL");
 
-enum { MIN_SILENCE_US = 5 * 1000 * 1000, WATCH_MS = 500 };
+enum { MIN_SILENCE_US = 5 * 1000 * 1000, WATCH_MS = 500, OWN_PAUSE_US = 1500 * 1000 };
 enum { MEM_BYTES = 256 << 20, ASK_TIMEOUT_MS = 60000, OWN_TENANT_BYTES = 16 };
 
 /* an event that came while the client was waiting for a reply to something else */
@@ -54,6 +54,19 @@ const char *ingot_version(void)
 
 /* ---- sending and receiving ---- */
 
+/* Has the connection ended?  ZeroMQ makes a new one, but the server does not know that one. */
+static bool is_broken(struct ingot_client *c)
+{
+    if (c->open && sock_take_ends(c->link_ends))
+        c->broken = true;
+    return c->broken;
+}
+
+static enum status connection_ended(void)
+{
+    FAIL(ST_PEER, "the connection to the server has ended");
+}
+
 enum status client_send(struct ingot_client *c, const struct client_msg *msg)
 {
     struct wire_bytes bytes;
@@ -67,6 +80,8 @@ enum status client_send_bytes(struct ingot_client *c, struct wire_bytes bytes)
     if (c->server.max_message_bytes && bytes.n > c->server.max_message_bytes)
         FAIL(ST_RANGE, "the request has %zu bytes; the server takes at most %" PRIu64, bytes.n,
              c->server.max_message_bytes);
+    if (is_broken(c))
+        return connection_ended();
     if (zmq_send(c->sock, bytes.data, bytes.n, ZMQ_DONTWAIT) < 0)
         FAIL(errno == EAGAIN ? ST_BUSY : ST_IO, "cannot send to the server: %s",
              zmq_strerror(errno));
@@ -93,38 +108,63 @@ static uint64_t silence_us(const struct ingot_client *c)
     return us > MIN_SILENCE_US ? us : MIN_SILENCE_US;
 }
 
+/* A message that has come already, into c->frame; false: none. */
+static bool take_frame(struct ingot_client *c)
+{
+    zmq_msg_t next;
+    zmq_msg_init(&next);
+    if (zmq_msg_recv(&next, c->sock, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close(&next);
+        return false;
+    }
+    drop_frame(c);
+    zmq_msg_init(&c->frame);
+    zmq_msg_move(&c->frame, &next);
+    zmq_msg_close(&next);
+    c->has_frame = true;
+    c->heard_us = clock_us();
+    return true;
+}
+
+/* Nothing is there to read: is anything still to come?  Time in which this process did not look, because it
+ * was stopped or busy, is no silence of the server. */
+static enum status check_server(struct ingot_client *c, bool watch)
+{
+    uint64_t now = clock_us();
+    if (now - c->looked_us > OWN_PAUSE_US)
+        c->heard_us = now;
+    c->looked_us = now;
+    if (watch && now - c->heard_us > silence_us(c))
+        FAIL(ST_PEER, "the server has been silent for %" PRIu64 " s: it seems to be gone",
+             (now - c->heard_us) / 1000000);
+    return ST_OK;
+}
+
 enum status client_receive(struct ingot_client *c, struct client_msg *m, bool watch,
                            uint64_t deadline_us)
 {
+    zmq_pollitem_t items[] = {{.socket = c->sock, .events = ZMQ_POLLIN},
+                              {.socket = c->link_ends, .events = ZMQ_POLLIN}};
     for (;;) {
+        bool broken = is_broken(c); /* what came before the end is read first */
+        if (take_frame(c)) {
+            TRY(decode_frame(c, m));
+            if (m->type == MSG_PONG && !*m->u.pong.request_id)
+                continue;
+            return ST_OK;
+        }
+        if (broken)
+            return connection_ended();
+        TRY(check_server(c, watch));
         uint64_t now = clock_us();
-        if (watch && now - c->heard_us > silence_us(c))
-            FAIL(ST_PEER, "the server has been silent for %" PRIu64 " s: it seems to be gone",
-                 (now - c->heard_us) / 1000000);
         long left = deadline_us > now ? (long)((deadline_us - now + 999) / 1000) : 0;
-        bool last = !watch || left <= WATCH_MS;
-        if (!last)
+        if (left == 0)
+            FAIL(ST_TIMEOUT, "the server did not answer in time");
+        if (left > WATCH_MS)
             left = WATCH_MS;
-        zmq_pollitem_t item = {.socket = c->sock, .events = ZMQ_POLLIN};
-        int n = zmq_poll(&item, 1, left);
-        if (n < 0)
+        if (zmq_poll(items, c->open ? 2 : 1, left) < 0)
             FAIL(errno == EINTR ? ST_CANCELED : ST_IO, "waiting for the server: %s",
                  zmq_strerror(errno));
-        if (n == 0 && !last)
-            continue;
-        if (n == 0)
-            FAIL(ST_TIMEOUT, "the server did not answer in time");
-        drop_frame(c);
-        zmq_msg_init(&c->frame);
-        c->has_frame = true;
-        if (zmq_msg_recv(&c->frame, c->sock, ZMQ_DONTWAIT) < 0) {
-            drop_frame(c);
-            continue;
-        }
-        c->heard_us = clock_us();
-        TRY(decode_frame(c, m));
-        if (!(m->type == MSG_PONG && !*m->u.pong.request_id))
-            return ST_OK;
     }
 }
 
@@ -255,6 +295,13 @@ static struct ingot_model model_of(const struct msg_model *w)
     return m;
 }
 
+void client_take_model(struct ingot_client *c, const struct msg_model *m)
+{
+    snprintf(c->model_name, sizeof c->model_name, "%s", m->name);
+    c->server.model = model_of(m);
+    c->server.model.name = c->model_name;
+}
+
 static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
 {
     struct client_msg m = {.type = MSG_HELLO};
@@ -279,19 +326,23 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
                                       .max_queued = w->max_queued,
                                       .max_samples = w->max_samples,
                                       .any_tenant = w->any_tenant};
-    if (w->n_models) {
-        snprintf(c->model_name, sizeof c->model_name, "%s", w->models[0].name);
-        c->server.model = model_of(&w->models[0]);
-        c->server.model.name = c->model_name;
-    }
+    if (w->n_models)
+        client_take_model(c, &w->models[0]);
     return ST_OK;
 }
 
 static enum status open_socket(struct ingot_client *c, uint32_t timeout_ms)
 {
-    struct sock_config sc = {.max_message = (size_t)64 << 20, .linger_ms = 200};
+    /* No ZMTP heartbeats: with them a pause of this process, or of its output, ends the connection. */
+    struct sock_config sc = {
+        .max_message = (size_t)64 << 20, .linger_ms = 200, .no_heartbeat = true};
     TRY(sock_connect_dealer(&c->sock, c->ctx, c->endpoint, &sc));
+    TRY(sock_watch_ends(&c->link_ends, c->ctx, c->sock));
     enum status st = hello(c, timeout_ms);
+    if (st == ST_OK) {
+        (void)sock_take_ends(c->link_ends); /* of connections before this one */
+        c->open = true;
+    }
     if (st == ST_TIMEOUT)
         FAIL(ST_TIMEOUT, "nobody answers at %s (is a server running? try 'ingot serve MODEL')",
              c->endpoint);
@@ -359,7 +410,9 @@ static void close_socket(struct ingot_client *c)
     while (c->queries)
         (void)client_end_query(c, c->queries->id);
     sock_close(c->sock);
-    c->sock = NULL;
+    sock_close(c->link_ends);
+    c->sock = c->link_ends = NULL;
+    c->open = c->broken = false;
     c->n_running = 0;
 }
 

@@ -101,7 +101,8 @@ struct ingot_server {
     struct ingot_model model;
 };
 
-/* The server's side of Hello; valid as long as the client. */
+/* The server's side of Hello; valid as long as the client.  The model's sizes are 0 until a worker group has
+ * connected; the events after ingot_probe bring them up to date. */
 const struct ingot_server *ingot_server(const struct ingot_client *c);
 
 /* ---- requests ---- */
@@ -144,6 +145,7 @@ struct ingot_request {
     int64_t clock_s; /* seconds since 1970 UTC */
     int32_t zone_s;  /* seconds east of UTC */
 
+    /* NaN, and INGOT_TOP_K_UNSET: as the server's model recommends, else the protocol's default */
     float temperature; /* 0 = greedy */
     float top_p, min_p;
     uint32_t top_k; /* 0 = off */
@@ -175,6 +177,8 @@ struct ingot_request {
         *client_digest; /* at most 64 bytes: requests with others are different; NULL: none */
     size_t n_client_digest;
 };
+
+#define INGOT_TOP_K_UNSET UINT32_MAX
 
 struct ingot_request ingot_request_default(void);
 
@@ -307,8 +311,9 @@ struct ingot_event {
  * with a loop of their own; ingot_ping waits. */
 enum ingot_code ingot_probe(struct ingot_client *c);
 
-/* The next event of any request.  INGOT_TIMEOUT: none within timeout_ms.  INGOT_PEER: the server
- * has been silent for longer than its heartbeats allow. */
+/* The next event of any request.  INGOT_TIMEOUT: none within timeout_ms.  INGOT_PEER: the connection
+ * has ended, or the server has been silent for longer than its heartbeats allow, while this process
+ * listened; all that had come before was given.  Call ingot_reconnect then. */
 enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms);
 
 /* A descriptor that becomes readable when ingot_next may have an event.  It is edge-triggered, like

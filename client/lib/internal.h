@@ -14,6 +14,9 @@ enum { MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES };
 
 struct ingot_client {
     void *ctx, *sock;
+    void *link_ends; /* tells when the connection has ended */
+    bool open;       /* the server has said Welcome */
+    bool broken;     /* the connection has ended since */
     struct wire_mem rx, tx;
     zmq_msg_t frame; /* what the last event or reply points into */
     bool has_frame;
@@ -24,8 +27,8 @@ struct ingot_client {
     struct tenant tenant;
     struct secret secret;
     uint32_t heartbeat_ms;
-    uint64_t heard_us;
-    uint32_t n_running; /* requests without their terminal event */
+    uint64_t heard_us, looked_us; /* when something was received, and looked for, last */
+    uint32_t n_running;           /* requests without their terminal event */
     uint64_t next_id;
     struct ingot_sample_end ends[MAX_ENDS]; /* of the last event, like sampling */
     struct ingot_sampling sampling;
@@ -45,6 +48,8 @@ MUST_CHECK enum status client_receive(struct ingot_client *c, struct client_msg 
                                       uint64_t deadline_us);
 /* The first of the events that came while a question was asked; c->kept is not NULL. */
 MUST_CHECK enum status client_take_kept(struct ingot_client *c, struct client_msg *m);
+/* The server's model, as it says now. */
+void client_take_model(struct ingot_client *c, const struct msg_model *m);
 bool client_is_event(struct ingot_client *c, const struct client_msg *m);
 
 /* Sends and waits for the reply of that type with that id.  Events that arrive meanwhile are kept. */

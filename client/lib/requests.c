@@ -1,5 +1,6 @@
 /* Requests and their events. */
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +15,43 @@ static_assert(sizeof(struct ingot_logprob) == sizeof(struct token_logprob), "sam
 
 struct ingot_request ingot_request_default(void)
 {
-    return (struct ingot_request){.temperature = 1.0f,
-                                  .top_p = 1.0f,
-                                  .repetition_penalty = 1.0f,
+    return (struct ingot_request){.temperature = NAN,
+                                  .top_p = NAN,
+                                  .min_p = NAN,
+                                  .top_k = INGOT_TOP_K_UNSET,
+                                  .repetition_penalty = NAN,
                                   .n = 1,
                                   .add_generation_prompt = true,
                                   .add_special = true,
                                   .skip_special = true};
+}
+
+static void set_or_leave(float *to, float v, unsigned bit, unsigned *unset)
+{
+    if (isnan(v))
+        return;
+    *to = v;
+    *unset &= ~bit;
+}
+
+static void fill_sampling(struct msg_sampling *s, const struct ingot_request *r)
+{
+    struct sample_params *sp = &s->sp;
+    set_or_leave(&sp->temperature, r->temperature, UNSET_TEMPERATURE, &s->unset);
+    set_or_leave(&sp->top_p, r->top_p, UNSET_TOP_P, &s->unset);
+    set_or_leave(&sp->min_p, r->min_p, UNSET_MIN_P, &s->unset);
+    set_or_leave(&sp->repetition_penalty, r->repetition_penalty, UNSET_REPETITION_PENALTY,
+                 &s->unset);
+    if (r->top_k != INGOT_TOP_K_UNSET) {
+        sp->top_k = r->top_k;
+        s->unset &= ~(unsigned)UNSET_TOP_K;
+    }
+    sp->presence_penalty = r->presence_penalty;
+    sp->frequency_penalty = r->frequency_penalty;
+    sp->min_new = r->min_tokens;
+    sp->seed = r->seed;
+    sp->top_logprobs = r->top_logprobs;
+    sp->logprobs = r->logprobs;
 }
 
 static enum status fill_prompt(struct ingot_client *c, const struct ingot_request *r,
@@ -85,17 +116,7 @@ static enum status fill_generate(struct ingot_client *c, const struct ingot_requ
         TRY(tenant_of_bytes(&g->tenant, r->tenant, r->n_tenant));
     TRY(fill_prompt(c, r, g));
     TRY(fill_lists(c, r, g));
-    g->sampling.sp = (struct sample_params){.temperature = r->temperature,
-                                            .top_p = r->top_p,
-                                            .min_p = r->min_p,
-                                            .top_k = r->top_k,
-                                            .repetition_penalty = r->repetition_penalty,
-                                            .presence_penalty = r->presence_penalty,
-                                            .frequency_penalty = r->frequency_penalty,
-                                            .min_new = r->min_tokens,
-                                            .seed = r->seed,
-                                            .top_logprobs = r->top_logprobs,
-                                            .logprobs = r->logprobs};
+    fill_sampling(&g->sampling, r);
     g->sampling.has_seed = true;
     if (!r->has_seed)
         g->sampling.sp.seed = seed_of(g->tenant.n ? &g->tenant : &c->tenant, id);
@@ -219,6 +240,11 @@ enum ingot_code ingot_probe(struct ingot_client *c)
     struct client_msg m = {.type = MSG_PING};
     client_make_id(c, c->probe);
     m.u.simple = (struct msg_simple){c->probe, 0};
+    enum status st = client_send(c, &m);
+    if (st != ST_OK || c->server.model.max_ctx)
+        return (enum ingot_code)st;
+    m.type =
+        MSG_MODELS; /* a worker group may have come since Welcome, and with it the model's sizes */
     return (enum ingot_code)client_send(c, &m);
 }
 
@@ -364,9 +390,11 @@ static enum status next_event(struct ingot_client *c, struct ingot_event *ev, ui
         return ST_OK;
     }
     uint64_t deadline = clock_us() + 1000U * (uint64_t)timeout_ms;
-    do
+    do {
         TRY(client_receive(c, &m, c->n_running > 0, deadline));
-    while (!client_is_event(c, &m));
+        if (m.type == MSG_MODEL_LIST && m.u.model_list.n_models)
+            client_take_model(c, &m.u.model_list.models[0]);
+    } while (!client_is_event(c, &m));
     fill_event(c, ev, &m);
     return ST_OK;
 }

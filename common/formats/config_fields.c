@@ -12,6 +12,25 @@
 #define NUMBERS(member, kind) FIELD(member, kind, 1, true)
 #define SILENT(member, kind, n) FIELD(member, kind, n, false)
 
+/* clang-format off */
+#define ROPE(r)                                                                                    \
+    NUMBERS(r.type, FIELD_INT),                                                                    \
+    NUMBERS(r.interleaved, FIELD_BOOL),                                                            \
+    NUMBERS(r.rot_dim, FIELD_INT),                                                                 \
+    NUMBERS(r.theta, FIELD_F64),                                                                   \
+    NUMBERS(r.factor, FIELD_F64),                                                                  \
+    NUMBERS(r.attention_factor, FIELD_F64),                                                        \
+    NUMBERS(r.original_ctx, FIELD_F64),                                                            \
+    NUMBERS(r.q_beta, FIELD_F64),                                                                  \
+    NUMBERS(r.low_freq_factor, FIELD_F64),                                                         \
+    NUMBERS(r.high_freq_factor, FIELD_F64),                                                        \
+    NUMBERS(r.beta_fast, FIELD_F64),                                                               \
+    NUMBERS(r.beta_slow, FIELD_F64),                                                               \
+    NUMBERS(r.truncate, FIELD_BOOL),                                                               \
+    FIELD(r.divisor, FIELD_F32, MAX_ROPE_PAIRS, true),                                             \
+    FIELD(r.long_divisor, FIELD_F32, MAX_ROPE_PAIRS, true)
+/* clang-format on */
+
 static_assert(sizeof(enum model_act) == 4 && sizeof(enum rope_type) == 4 && sizeof(enum dtype) == 4,
               "enums are read as 32-bit integers");
 
@@ -35,22 +54,19 @@ const struct config_field config_fields[] = {
     NUMBERS(eps, FIELD_F64),
     NUMBERS(act, FIELD_INT),
     NUMBERS(tied, FIELD_BOOL),
+    SILENT(wrapped, FIELD_BOOL, 1), /* names of tensors */
     NUMBERS(qkv_bias, FIELD_BOOL),
     NUMBERS(o_bias, FIELD_BOOL),
     NUMBERS(mlp_bias, FIELD_BOOL),
-    NUMBERS(rope.type, FIELD_INT),
-    NUMBERS(rope.interleaved, FIELD_BOOL),
-    NUMBERS(rope.rot_dim, FIELD_INT),
-    NUMBERS(rope.theta, FIELD_F64),
-    NUMBERS(rope.factor, FIELD_F64),
-    NUMBERS(rope.attention_factor, FIELD_F64),
-    NUMBERS(rope.original_ctx, FIELD_F64),
-    NUMBERS(rope.low_freq_factor, FIELD_F64),
-    NUMBERS(rope.high_freq_factor, FIELD_F64),
-    NUMBERS(rope.beta_fast, FIELD_F64),
-    NUMBERS(rope.beta_slow, FIELD_F64),
-    NUMBERS(rope.truncate, FIELD_BOOL),
-    FIELD(rope.divisor, FIELD_F32, MAX_ROPE_PAIRS, true),
+    NUMBERS(attn_scale, FIELD_F64),
+    NUMBERS(attn_cap, FIELD_F64),
+    NUMBERS(logit_cap, FIELD_F64),
+    NUMBERS(embed_scale, FIELD_F64),
+    NUMBERS(residual_scale, FIELD_F64),
+    NUMBERS(logit_scale, FIELD_F64),
+    FIELD(nope, FIELD_BOOL, MAX_LAYERS, true),
+    ROPE(rope),
+    ROPE(local_rope),
     NUMBERS(window, FIELD_INT),
     FIELD(windowed, FIELD_BOOL, MAX_LAYERS, true),
     SILENT(dtype, FIELD_INT, 1), /* chooses the KV type, which the numerics id says */

@@ -22,7 +22,7 @@ extern const size_t n_config_fields;
 /* Bytes of a member. */
 size_t config_field_size(const struct config_field *f);
 
-enum { CONFIG_TEXT_SIZE = 16384 };
+enum { CONFIG_TEXT_SIZE = 32768 };
 
 /* One line "name=value" for each member that changes numbers, in the order of the list: integers in
  * decimal, floating-point numbers as the hexadecimal digits of their bits, arrays as far as the

@@ -13,46 +13,150 @@
 
 #define L "blk.#."
 
-static const struct tensor_rule gguf_tensors[TN_N] = {
-    [TN_EMBED] = {"token_embd.weight", NULL, AX_VOCAB, AX_HIDDEN},
-    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN},
-    [TN_Q] = {L "attn_q.weight", L "attn_q.bias", AX_Q, AX_HIDDEN},
-    [TN_K] = {L "attn_k.weight", L "attn_k.bias", AX_KV, AX_HIDDEN},
-    [TN_V] = {L "attn_v.weight", L "attn_v.bias", AX_KV, AX_HIDDEN},
-    [TN_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_DHEAD},
-    [TN_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_DHEAD},
-    [TN_O] = {L "attn_output.weight", L "attn_output.bias", AX_HIDDEN, AX_Q},
-    [TN_FFN_NORM] = {L "ffn_norm.weight", NULL, AX_ONE, AX_HIDDEN},
-    [TN_GATE] = {L "ffn_gate.weight", L "ffn_gate.bias", AX_FFN, AX_HIDDEN},
-    [TN_UP] = {L "ffn_up.weight", L "ffn_up.bias", AX_FFN, AX_HIDDEN},
-    [TN_DOWN] = {L "ffn_down.weight", L "ffn_down.bias", AX_HIDDEN, AX_FFN},
-    [TN_ROUTER] = {L "ffn_gate_inp.weight", NULL, AX_EXPERTS, AX_HIDDEN},
-    [TN_EXPERT_GATE] = {L "ffn_gate_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN},
-    [TN_EXPERT_UP] = {L "ffn_up_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN},
-    [TN_EXPERT_DOWN] = {L "ffn_down_exps.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN},
-    [TN_FINAL_NORM] = {"output_norm.weight", NULL, AX_ONE, AX_HIDDEN},
-    [TN_HEAD] = {"output.weight", NULL, AX_VOCAB, AX_HIDDEN},
+#define GGUF_OUTER                                                                                 \
+    [TN_EMBED] = {"token_embd.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},                       \
+    [TN_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},                      \
+    [TN_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},                      \
+    [TN_O] = {L "attn_output.weight", L "attn_output.bias", AX_HIDDEN, AX_Q, FUSED_NO},            \
+    [TN_DOWN] = {L "ffn_down.weight", L "ffn_down.bias", AX_HIDDEN, AX_FFN, FUSED_NO},             \
+    [TN_ROUTER] = {L "ffn_gate_inp.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},                \
+    [TN_EXPERT_GATE] = {L "ffn_gate_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO},       \
+    [TN_EXPERT_UP] = {L "ffn_up_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO},           \
+    [TN_EXPERT_DOWN] = {L "ffn_down_exps.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN, FUSED_NO},       \
+    [TN_FINAL_NORM] = {"output_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                   \
+    [TN_HEAD] = {"output.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
+
+#define GGUF_NORMS                                                                                 \
+    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                    \
+    [TN_FFN_NORM] = {L "ffn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}
+
+#define GGUF_QKV                                                                                   \
+    [TN_Q] = {L "attn_q.weight", L "attn_q.bias", AX_Q, AX_HIDDEN, FUSED_NO},                      \
+    [TN_K] = {L "attn_k.weight", L "attn_k.bias", AX_KV, AX_HIDDEN, FUSED_NO},                     \
+    [TN_V] = {L "attn_v.weight", L "attn_v.bias", AX_KV, AX_HIDDEN, FUSED_NO}
+
+#define GGUF_GATE_AND_UP                                                                           \
+    [TN_GATE] = {L "ffn_gate.weight", L "ffn_gate.bias", AX_FFN, AX_HIDDEN, FUSED_NO},             \
+    [TN_UP] = {L "ffn_up.weight", L "ffn_up.bias", AX_FFN, AX_HIDDEN, FUSED_NO}
+
+#define GGUF_COMMON GGUF_OUTER, GGUF_NORMS
+#define GGUF_SPLIT GGUF_QKV, GGUF_GATE_AND_UP
+
+static const struct tensor_rule gguf_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT};
+
+/* Rows that the Gemmas have besides those above, or in their place. */
+#define GGUF_SANDWICH                                                                              \
+    [TN_POST_ATTN_NORM] = {L "post_attention_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},     \
+    [TN_POST_FFN_NORM] = {L "post_ffw_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}
+
+static const struct tensor_rule gguf_gemma_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT, GGUF_SANDWICH};
+
+#define GGUF_GATE_UP                                                                               \
+    [TN_GATE] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP}, [TN_UP] = {           \
+                                                                                 L                 \
+                                                                                 "ffn_up.weight",  \
+                                                                                 NULL, AX_FFN,     \
+                                                                                 AX_HIDDEN,        \
+                                                                                 FUSED_GATE_UP}
+
+/* Gate and up are one tensor by the name of up. */
+static const struct tensor_rule gguf_phi3_tensors[TN_N] = {
+    GGUF_COMMON,
+    [TN_Q] = {L "attn_qkv.weight", NULL, AX_Q, AX_HIDDEN, FUSED_QKV},
+    [TN_K] = {L "attn_qkv.weight", NULL, AX_KV, AX_HIDDEN, FUSED_QKV},
+    [TN_V] = {L "attn_qkv.weight", NULL, AX_KV, AX_HIDDEN, FUSED_QKV},
+    GGUF_GATE_UP,
 };
+
+static const struct tensor_rule gguf_glm4_tensors[TN_N] = {GGUF_COMMON, GGUF_QKV, GGUF_SANDWICH,
+                                                           GGUF_GATE_UP};
+
+static const struct tensor_rule gguf_exaone4_tensors[TN_N] = {GGUF_OUTER, GGUF_SPLIT,
+                                                              GGUF_SANDWICH};
 
 /* name: general.architecture.  Mixtral's files are of the architecture "llama", with experts. */
 static const struct gguf_arch {
     struct arch arch;
     bool interleaved;
+    bool read_only; /* ingot quantize does not write it from a folder */
 } archs[] = {
     {{.name = "llama",
       .model_type = "llama",
       .tensor = gguf_tensors,
       .window = WINDOW_ALL,
       .experts = EXPERTS_MIXTRAL},
-     true},
-    {{.name = "qwen2", .model_type = "qwen2", .tensor = gguf_tensors, .qkv_bias = true}, false},
-    {{.name = "qwen3", .model_type = "qwen3", .tensor = gguf_tensors, .qk_norm = true}, false},
+     true,
+     false},
+    {{.name = "qwen2", .model_type = "qwen2", .tensor = gguf_tensors, .qkv_bias = true},
+     false,
+     false},
+    {{.name = "qwen3", .model_type = "qwen3", .tensor = gguf_tensors, .qk_norm = true},
+     false,
+     false},
     {{.name = "qwen3moe",
       .model_type = "qwen3_moe",
       .tensor = gguf_tensors,
       .qk_norm = true,
       .experts = EXPERTS_QWEN},
+     false,
      false},
+    /* the norms' weights have the 1 already */
+    {{.name = "gemma2",
+      .model_type = "gemma2",
+      .tensor = gguf_gemma_tensors,
+      .scale_embed = true,
+      .soft_caps = true,
+      .window = WINDOW_PATTERN,
+      .default_pattern = 2,
+      .default_attn_cap = 50,
+      .default_logit_cap = 30},
+     false,
+     true},
+    {{.name = "gemma3",
+      .model_type = "gemma3_text",
+      .tensor = gguf_gemma_tensors,
+      .qk_norm = true,
+      .scale_embed = true,
+      .soft_caps = true,
+      .local_rope = true,
+      .window = WINDOW_PATTERN,
+      .default_pattern = 6,
+      .default_theta = 1e6},
+     false,
+     true},
+    {{.name = "mistral3",
+      .model_type = "ministral3",
+      .tensor = gguf_tensors,
+      .needs_rope = true,
+      .window = WINDOW_ALL},
+     true,
+     true},
+    {{.name = "phi3", .model_type = "phi3", .tensor = gguf_phi3_tensors, .window = WINDOW_ALL},
+     false,
+     true},
+    {{.name = "smollm3", .model_type = "smollm3", .tensor = gguf_tensors, .nope = NOPE_LISTED},
+     true,
+     true},
+    {{.name = "granite", .model_type = "granite", .tensor = gguf_tensors, .multipliers = true},
+     true,
+     true},
+    {{.name = "granitemoe",
+      .model_type = "granitemoe",
+      .tensor = gguf_tensors,
+      .multipliers = true,
+      .experts = EXPERTS_MIXTRAL},
+     true,
+     true},
+    {{.name = "glm4", .model_type = "glm4", .tensor = gguf_glm4_tensors}, true, true},
+    {{.name = "exaone4",
+      .model_type = "exaone4",
+      .tensor = gguf_exaone4_tensors,
+      .qk_norm = true,
+      .window = WINDOW_PATTERN,
+      .default_pattern = 4,
+      .nope = NOPE_FULL},
+     false,
+     true},
 };
 
 /* What may follow "ARCH." in a key: each is read below or changes nothing. */
@@ -72,7 +176,17 @@ static const char *const known[] = {
     "attention.value_length",
     "attention.layer_norm_rms_epsilon",
     "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "attention.temperature_scale",
+    "attention.temperature_length",
     "attention.causal",
+    "attention.scale",
+    "embedding_scale",
+    "residual_scale",
+    "logit_scale",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "rope.freq_base_swa",
     "rope.dimension_count",
     "rope.freq_base",
     "rope.scale_linear",
@@ -82,6 +196,7 @@ static const char *const known[] = {
     "rope.scaling.attn_factor",
     "rope.scaling.yarn_beta_fast",
     "rope.scaling.yarn_beta_slow",
+    "rope.scaling.yarn_log_multiplier",
     "rope.scaling.finetuned", /* how the model was trained */
 };
 
@@ -164,11 +279,32 @@ static enum status read_arch(struct model_config *mc, struct meta *m)
              arch_refusal(shown.text));
     if (!m->row)
         FAIL(ST_UNSUPPORTED,
-             "gguf: the architecture \"%s\" is not supported (llama, qwen2, qwen3 and qwen3moe "
-             "are)",
+             "gguf: the architecture \"%s\" is not supported (llama, mistral3, qwen2, qwen3, "
+             "qwen3moe, gemma2, gemma3, phi3, smollm3, granite, granitemoe, "
+             "glm4 and exaone4 are)",
              shown.text);
     mc->arch = &m->row->arch;
+    if (mc->arch->default_theta > 0)
+        mc->rope.theta = mc->arch->default_theta;
     return ST_OK;
+}
+
+/* Keys that one architecture reads; others refuse them. */
+static bool reads(const struct arch *a, struct gguf_str key)
+{
+    if (str_is(key, "attention.scale") || str_is(key, "embedding_scale") ||
+        str_is(key, "residual_scale") || str_is(key, "logit_scale"))
+        return a->multipliers;
+    if (str_is(key, "attn_logit_softcapping") || str_is(key, "final_logit_softcapping"))
+        return a->soft_caps;
+    if (str_is(key, "rope.freq_base_swa"))
+        return a->local_rope;
+    if (str_is(key, "attention.sliding_window_pattern"))
+        return a->window == WINDOW_PATTERN;
+    if (str_is(key, "attention.temperature_scale") || str_is(key, "attention.temperature_length") ||
+        str_is(key, "rope.scaling.yarn_log_multiplier"))
+        return a->needs_rope;
+    return true;
 }
 
 static enum status check_keys(const struct meta *m)
@@ -184,7 +320,7 @@ static enum status check_keys(const struct meta *m)
         size_t k = 0;
         while (k < ARRAY_LEN(known) && !str_is(rest, known[k]))
             k++;
-        if (k == ARRAY_LEN(known))
+        if (k == ARRAY_LEN(known) || !reads(&m->row->arch, rest))
             FAIL(ST_UNSUPPORTED, "gguf: %s is not understood, and it may change the result",
                  gguf_show(key).text);
     }
@@ -282,17 +418,56 @@ static enum status check_plain(const struct meta *m)
 
 static enum status read_window(struct model_config *mc, const struct meta *m)
 {
-    int32_t window = 0;
+    int32_t window = 0, pattern = mc->arch->default_pattern;
     TRY(get_i32(m, "attention.sliding_window", 0, 1 << 30, &window));
-    if (window == 0 || window >= mc->max_ctx)
+    if (mc->arch->window == WINDOW_PATTERN) {
+        if (mc->arch->nope == NOPE_NONE)
+            TRY(need(m, "attention.sliding_window"));
+        TRY(get_i32(m, "attention.sliding_window_pattern", 1, 1 << 20, &pattern));
+    }
+    if (window == 0 || (window >= mc->max_ctx && !mc->arch->local_rope))
         return ST_OK;
-    if (mc->arch->window != WINDOW_ALL)
+    if (mc->arch->window != WINDOW_ALL && mc->arch->window != WINDOW_PATTERN)
         FAIL(ST_UNSUPPORTED, "gguf: %s is %d: which layers have it is not said",
              key_of(m, "attention.sliding_window").text, window);
     mc->window = window;
     for (int32_t i = 0; i < mc->n_layers; i++)
-        mc->windowed[i] = true;
+        mc->windowed[i] = !pattern || (i + 1) % pattern != 0;
     return ST_OK;
+}
+
+/* What the Gemmas and Granite have between the usual parts, and layers without RoPE.  The files of
+ * Gemma do not say query_pre_attn_scalar: it is
+ * the head's size, but for the models of 27 billion weights, where it is D / Hq. */
+static enum status read_scales(struct model_config *mc, const struct meta *m)
+{
+    const struct arch *a = mc->arch;
+    double divisor = 1;
+    if (a->multipliers) {
+        TRY(get_double(m, "attention.scale", 1e-6, 1e6, &mc->attn_scale));
+        TRY(get_double(m, "embedding_scale", 1e-6, 1e6, &mc->embed_scale));
+        TRY(get_double(m, "residual_scale", 1e-6, 1e6, &mc->residual_scale));
+        TRY(get_double(m, "logit_scale", 1e-6, 1e6, &divisor));
+        mc->logit_scale = 1 / divisor;
+        return ST_OK;
+    }
+    for (int32_t i = 0; i < mc->n_layers; i++) /* SmolLM3: each fourth */
+        mc->nope[i] = a->nope == NOPE_LISTED
+                          ? (i + 1) % 4 == 0
+                          : a->nope == NOPE_FULL && mc->window && !mc->windowed[i];
+    int32_t large = a->local_rope ? 62 : 46; /* layers of the largest Gemma 3, Gemma 2 */
+    if (a->scale_embed)
+        mc->embed_scale = sqrt(mc->hidden);
+    if (!a->soft_caps)
+        return ST_OK;
+    mc->act = MODEL_GELU_TANH;
+    if (mc->n_layers == large)
+        mc->attn_scale = 1 / sqrt((double)mc->hidden / mc->n_q);
+    mc->attn_cap = a->default_attn_cap;
+    mc->logit_cap = a->default_logit_cap;
+    if (a->default_attn_cap > 0)
+        TRY(get_double(m, "attn_logit_softcapping", 1e-3, 1e6, &mc->attn_cap));
+    return get_double(m, "final_logit_softcapping", 1e-3, 1e6, &mc->logit_cap);
 }
 
 static enum status read_yarn(struct model_config *mc, const struct meta *m)
@@ -308,7 +483,17 @@ static enum status read_yarn(struct model_config *mc, const struct meta *m)
     if (rope->beta_fast < rope->beta_slow)
         FAIL(ST_RANGE, "gguf: yarn_beta_fast %g is less than yarn_beta_slow %g", rope->beta_fast,
              rope->beta_slow);
+    TRY(get_double(m, "attention.temperature_scale", 0, 1e3, &rope->q_beta));
+    int32_t length = original;
+    TRY(get_i32(m, "attention.temperature_length", 1, 1 << 30, &length));
+    if (length != original)
+        FAIL(ST_UNSUPPORTED, "gguf: %s is %d, but the original context has %d positions",
+             key_of(m, "attention.temperature_length").text, length, original);
+    double all = 0; /* mscale_all_dim; mscale is 1 */
+    TRY(get_double(m, "rope.scaling.yarn_log_multiplier", 0, 1e3, &all));
     rope->attention_factor = scale * rope_yarn_mscale(rope->factor, 1);
+    if (all > 0)
+        rope->attention_factor /= rope_yarn_mscale(rope->factor, all);
     config_stretch_context(mc);
     return ST_OK;
 }
@@ -341,6 +526,20 @@ static enum status read_scaling(struct model_config *mc, const struct meta *m)
 }
 
 /* Divisors of the frequencies, as files made from Llama 3.1 and later have them. */
+static enum status copy_divisors(float *out, const struct rope_config *rope,
+                                 const struct gguf_tensor *t, const char *name)
+{
+    if (t->type != GGML_F32 || t->n_dims != 1 || t->ne[0] != (uint64_t)rope->rot_dim / 2 ||
+        t->ne[0] > MAX_ROPE_PAIRS)
+        FAIL(ST_FORMAT, "gguf: %s is no F32 vector of %d (at most %d)", name, rope->rot_dim / 2,
+             MAX_ROPE_PAIRS);
+    memcpy(out, t->data, t->n_bytes);
+    for (uint64_t i = 0; i < t->ne[0]; i++)
+        if (!(out[i] > 0) || isinf(out[i]))
+            FAIL(ST_RANGE, "gguf: %s[%d] is %g", name, (int)i, (double)out[i]);
+    return ST_OK;
+}
+
 static enum status read_divisors(struct rope_config *rope, const struct gguf *g)
 {
     const struct gguf_tensor *t = gguf_find_tensor(g, "rope_freqs.weight");
@@ -349,16 +548,31 @@ static enum status read_divisors(struct rope_config *rope, const struct gguf *g)
     if (rope->type != ROPE_PLAIN)
         FAIL(ST_UNSUPPORTED, "gguf: the tensor rope_freqs.weight beside rope.scaling.type %s",
              rope_type_name(rope->type));
-    if (t->type != GGML_F32 || t->n_dims != 1 || t->ne[0] != (uint64_t)rope->rot_dim / 2 ||
-        t->ne[0] > MAX_ROPE_PAIRS)
-        FAIL(ST_FORMAT, "gguf: rope_freqs.weight is no F32 vector of %d (at most %d)",
-             rope->rot_dim / 2, MAX_ROPE_PAIRS);
-    memcpy(rope->divisor, t->data, t->n_bytes);
-    for (uint64_t i = 0; i < t->ne[0]; i++)
-        if (!(rope->divisor[i] > 0) || isinf(rope->divisor[i]))
-            FAIL(ST_RANGE, "gguf: rope_freqs.weight[%d] is %g", (int)i, (double)rope->divisor[i]);
+    TRY(copy_divisors(rope->divisor, rope, t, "rope_freqs.weight"));
     rope->type = ROPE_DIVISORS;
     return ST_OK;
+}
+
+/* Those of LongRoPE, in files of the architecture phi3 only; others refuse the tensors. */
+static enum status read_longrope(struct model_config *mc, const struct meta *m)
+{
+    static const char *const names[] = {"rope_factors_short.weight", "rope_factors_long.weight"};
+    struct rope_config *rope = &mc->rope;
+    const struct gguf_tensor *near = gguf_find_tensor(m->g, names[0]),
+                             *far = gguf_find_tensor(m->g, names[1]);
+    int32_t original = mc->max_ctx;
+    if (strcmp(mc->arch->name, "phi3") != 0 || (!near && !far))
+        return ST_OK;
+    if (!near || !far)
+        FAIL(ST_FORMAT, "gguf: the tensor %s is missing", names[!far]);
+    TRY(get_i32(m, "rope.scaling.original_context_length", 2, 1 << 30, &original));
+    rope->type = ROPE_LONGROPE;
+    rope->original_ctx = original;
+    rope->factor = mc->max_ctx / rope->original_ctx;
+    rope->attention_factor = rope_longrope_mscale(rope->factor, rope->original_ctx);
+    TRY(get_double(m, "rope.scaling.attn_factor", 1e-3, 1e3, &rope->attention_factor));
+    TRY(copy_divisors(rope->divisor, rope, near, names[0]));
+    return copy_divisors(rope->long_divisor, rope, far, names[1]);
 }
 
 static enum status read_rope(struct model_config *mc, const struct meta *m)
@@ -367,7 +581,10 @@ static enum status read_rope(struct model_config *mc, const struct meta *m)
     mc->rope.rot_dim = mc->d_head;
     TRY(get_i32(m, "rope.dimension_count", 2, 1 << 16, &mc->rope.rot_dim));
     TRY(get_double(m, "rope.freq_base", 1.01, 1e12, &mc->rope.theta));
+    mc->local_rope.rot_dim = mc->rope.rot_dim;
+    TRY(get_double(m, "rope.freq_base_swa", 1.01, 1e12, &mc->local_rope.theta));
     TRY(read_scaling(mc, m));
+    TRY(read_longrope(mc, m));
     return read_divisors(&mc->rope, m->g);
 }
 
@@ -446,6 +663,7 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     TRY(check_plain(&m));
     TRY(read_experts(out, &m));
     TRY(read_window(out, &m));
+    TRY(read_scales(out, &m));
     TRY(read_rope(out, &m));
     read_biases(out, g);
     TRY(read_ids(out, g));
@@ -461,7 +679,7 @@ const struct arch *gguf_arch_for(const char *model_type)
         model_type = "llama";
     for (size_t i = 0; i < ARRAY_LEN(archs); i++)
         if (strcmp(model_type, archs[i].arch.model_type) == 0)
-            return &archs[i].arch;
+            return archs[i].read_only ? NULL : &archs[i].arch;
     return NULL;
 }
 

@@ -10,9 +10,11 @@ struct cJSON;
  * that changes nothing.  ST_UNSUPPORTED names the key and its value. */
 MUST_CHECK enum status config_keys_check(const struct cJSON *root, const struct arch *arch);
 
-/* rope_theta and rope_scaling, or rope_parameters. */
-MUST_CHECK enum status config_rope_read(struct rope_config *rope, const struct cJSON *root,
-                                        int32_t max_ctx);
+/* The same for the keys of a multi-modal model beside its text_config. */
+MUST_CHECK enum status config_wrapper_check(const struct cJSON *root, const char *arch);
+
+/* rope_theta and rope_scaling, or rope_parameters; needs arch, d_head and max_ctx of mc. */
+MUST_CHECK enum status config_rope_read(struct model_config *mc, const struct cJSON *root);
 
 /* num_experts and the keys that go with it, for the architectures that have experts. */
 MUST_CHECK enum status config_experts_read(struct model_config *mc, const struct cJSON *root);

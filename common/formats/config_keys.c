@@ -17,6 +17,13 @@ enum key_use {
     READ_BY_LAYER,
     READ_EXPERTS,
     READ_QWEN_EXPERTS,
+    READ_PATTERN,
+    READ_CAPS,
+    READ_LOCAL_ROPE,
+    READ_PARTIAL,
+    READ_CODE,
+    READ_MULTIPLIERS,
+    READ_NOPE,
     SAYS_QK_NORM, /* only what the architecture does anyway passes */
     READ_NEVER,
     IGNORED
@@ -53,7 +60,7 @@ static const struct key_row {
     {"mlp_bias", READ_MLP_BIAS, "false"},
     {"sliding_window", READ_WINDOW, NULL},
     {"use_sliding_window", READ_BY_LAYER, "false"},
-    {"max_window_layers", READ_BY_LAYER, NULL},
+    {"max_window_layers", IGNORED, NULL}, /* says nothing where no window is in use */
     {"num_experts", READ_EXPERTS, "0"},
     {"num_local_experts", READ_EXPERTS, "0"},
     {"num_experts_per_tok", READ_EXPERTS, "0"},
@@ -62,8 +69,17 @@ static const struct key_row {
     {"decoder_sparse_step", READ_QWEN_EXPERTS, NULL},
     {"mlp_only_layers", READ_QWEN_EXPERTS, "[]"},
     {"use_qk_norm", SAYS_QK_NORM, NULL},
+    {"sliding_window_pattern", READ_PATTERN, NULL},
+    {"_sliding_window_pattern", READ_PATTERN, NULL},
+    {"hidden_activation", READ_CAPS, NULL},
+    {"query_pre_attn_scalar", READ_CAPS, NULL},
+    {"attn_logit_softcapping", READ_CAPS, NULL},
+    {"final_logit_softcapping", READ_CAPS, NULL},
+    {"rope_local_base_freq", READ_LOCAL_ROPE, NULL},
+    {"partial_rotary_factor", READ_PARTIAL, "1"},
+    {"auto_map", READ_CODE, "{}"},
 
-    {"partial_rotary_factor", READ_NEVER, "1"},
+    {"use_bidirectional_attention", READ_NEVER, "false"},
     {"rotary_pct", READ_NEVER, "1"},
     {"rope_interleaved", READ_NEVER, "false"},
     {"use_mrope", READ_NEVER, "false"},
@@ -79,12 +95,14 @@ static const struct key_row {
     {"pruned_heads", READ_NEVER, "{}"},
     {"chunk_size_feed_forward", READ_NEVER, "0"},
     {"logit_scale", READ_NEVER, "1"},
-    {"logits_scaling", READ_NEVER, "1"},
-    {"embedding_multiplier", READ_NEVER, "1"},
-    {"residual_multiplier", READ_NEVER, "1"},
+    {"logits_scaling", READ_MULTIPLIERS, "1"},
+    {"embedding_multiplier", READ_MULTIPLIERS, "1"},
+    {"residual_multiplier", READ_MULTIPLIERS, "1"},
+    {"attention_multiplier", READ_MULTIPLIERS, NULL},
+    {"no_rope_layers", READ_NOPE, NULL},
+    {"no_rope_layer_interval", READ_NOPE, NULL},
     {"scale_emb", READ_NEVER, "1"},
     {"num_nextn_predict_layers", READ_NEVER, "0"},
-    {"auto_map", READ_NEVER, "{}"},
     {"bias", READ_NEVER, "false"},
     {"use_bias", READ_NEVER, "false"},
     {"parallel_attn", READ_NEVER, "false"},
@@ -108,6 +126,7 @@ static const struct key_row {
     {"model_max_length", IGNORED, NULL},
     {"type_vocab_size", IGNORED, NULL}, /* of encoders */
     {"use_cache", IGNORED, NULL},
+    {"cache_implementation", IGNORED, NULL},
     {"initializer_range", IGNORED, NULL},
     {"attention_dropout", IGNORED, NULL},
     {"hidden_dropout", IGNORED, NULL},
@@ -183,6 +202,20 @@ static bool is_read(enum key_use use, const struct arch *arch)
         return arch->experts != EXPERTS_NONE;
     case READ_QWEN_EXPERTS:
         return arch->experts == EXPERTS_QWEN;
+    case READ_PATTERN:
+        return arch->window == WINDOW_PATTERN;
+    case READ_CAPS:
+        return arch->soft_caps;
+    case READ_LOCAL_ROPE:
+        return arch->local_rope;
+    case READ_PARTIAL:
+        return arch->partial_rotary;
+    case READ_MULTIPLIERS:
+        return arch->multipliers;
+    case READ_NOPE:
+        return arch->nope == NOPE_LISTED;
+    case READ_CODE:
+        return arch->own_code;
     case SAYS_QK_NORM:
     case READ_NEVER:
         return false;
@@ -236,5 +269,55 @@ enum status config_keys_check(const cJSON *root, const struct arch *arch)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, root) TRY(check_key(item, arch));
+    return ST_OK;
+}
+
+/* Those of images and sound say nothing about text. */
+static bool of_wrapper(const char *key)
+{
+    static const char *const known[] = {
+        "architectures",
+        "model_type",
+        "text_config",
+        "vision_config",
+        "audio_config",
+        "dtype",
+        "torch_dtype",
+        "eos_token_id",
+        "bos_token_id",
+        "tie_word_embeddings",
+        "image_token_id",
+        "image_token_index",
+        "boi_token_id",
+        "boi_token_index",
+        "eoi_token_id",
+        "eoi_token_index",
+        "mm_tokens_per_image",
+        "projector_hidden_act",
+        "spatial_merge_size",
+        "vision_feature_layer",
+        "vision_feature_select_strategy",
+        "multimodal_projector_bias",
+        "image_seq_length",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        if (strcmp(known[i], key) == 0)
+            return true;
+    const struct key_row *row = find(key);
+    return row && row->use == IGNORED;
+}
+
+enum status config_wrapper_check(const cJSON *root, const char *arch)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, root)
+    {
+        if (cJSON_IsNull(item) || of_wrapper(item->string))
+            continue;
+        if (strcmp(item->string, "quantization_config") == 0)
+            return refuse_quantization(item);
+        FAIL(ST_UNSUPPORTED, "%.100s is not understood for %s, and it may change the result",
+             item->string, arch);
+    }
     return ST_OK;
 }

@@ -11,6 +11,10 @@
  * any type, which other programs write. */
 static const char *const scaling_keys[] = {
     "attn_factor",
+    "long_factor",
+    "short_factor",
+    "llama_4_scaling_beta",
+    "max_position_embeddings",
     "type",
     "rope_type",
     "rope_theta",
@@ -38,14 +42,28 @@ static enum status check_keys(const cJSON *obj, const char *where)
         if (i == ARRAY_LEN(scaling_keys) && !cJSON_IsNull(item))
             FAIL(ST_UNSUPPORTED, "%s.%.100s is not understood", where, item->string);
     }
-    double partial = 1;
-    TRY(json_double(obj, "partial_rotary_factor", 0, 1, &partial));
-    if (partial != 1)
-        FAIL(ST_UNSUPPORTED, "%s.partial_rotary_factor = %g is not supported", where, partial);
     return ST_OK;
 }
 
-static enum status read_type(enum rope_type *out, const cJSON *obj, const char *where)
+/* The rotated elements of a head. */
+static enum status read_partial(struct rope_config *rope, const struct model_config *mc,
+                                const cJSON *root, const cJSON *obj, const char *where)
+{
+    double partial = mc->arch->default_partial > 0 ? mc->arch->default_partial : 1, inner;
+    TRY(json_double(root, "partial_rotary_factor", 0, 1, &partial));
+    inner = partial;
+    if (obj)
+        TRY(json_double(obj, "partial_rotary_factor", 0, 1, &inner));
+    if (inner != 1 && !mc->arch->partial_rotary)
+        FAIL(ST_UNSUPPORTED, "%s.partial_rotary_factor = %g is not supported for %s", where, inner,
+             mc->arch->name);
+    rope->rot_dim = (int32_t)(mc->d_head * inner);
+    rope->interleaved = mc->arch->interleaved;
+    return ST_OK;
+}
+
+static enum status read_type(enum rope_type *out, const struct arch *arch, const cJSON *obj,
+                             const char *where)
 {
     const char *type = NULL, *old = NULL;
     TRY(json_string(obj, "rope_type", &type));
@@ -54,7 +72,10 @@ static enum status read_type(enum rope_type *out, const cJSON *obj, const char *
         FAIL(ST_FORMAT, "%s has the type \"%.40s\" and the rope_type \"%.40s\"", where, old, type);
     if (!type)
         type = old ? old : "default";
-    for (int t = ROPE_PLAIN; t <= ROPE_YARN; t++) {
+    /* names of the first Phi-3 files */
+    if (arch->own_code && (strcmp(type, "su") == 0 || strcmp(type, "yarn") == 0))
+        type = "longrope";
+    for (int t = ROPE_PLAIN; t <= ROPE_LONGROPE; t++) {
         if (strcmp(type, rope_type_name((enum rope_type)t)) == 0) {
             *out = (enum rope_type)t;
             return ST_OK;
@@ -62,8 +83,13 @@ static enum status read_type(enum rope_type *out, const cJSON *obj, const char *
     }
     FAIL(ST_UNSUPPORTED,
          "%s: the type \"%.40s\" is not supported (default, linear, "
-         "llama3 and yarn are)",
+         "llama3, yarn and longrope are)",
          where, type);
+}
+
+double rope_longrope_mscale(double factor, double original_ctx)
+{
+    return factor <= 1 ? 1 : sqrt(1 + log(factor) / log(original_ctx));
 }
 
 double rope_yarn_mscale(double factor, double mscale)
@@ -95,16 +121,46 @@ static enum status read_yarn(struct rope_config *rope, const cJSON *obj, int32_t
     return ST_OK;
 }
 
-static enum status read_scaling(struct rope_config *rope, const cJSON *root, const cJSON *obj,
-                                const char *where, int32_t max_ctx)
+static enum status read_divisors(float *out, const struct rope_config *rope, const cJSON *obj,
+                                 const char *key)
 {
-    if (!cJSON_IsObject(obj))
-        FAIL(ST_FORMAT, "%s must be an object", where);
-    TRY(read_type(&rope->type, obj, where)); /* first: another type has other keys */
+    const cJSON *list = json_member(obj, key), *item;
+    int32_t n = rope->rot_dim / 2, i = 0;
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != n || n > MAX_ROPE_PAIRS)
+        FAIL(ST_FORMAT, "%s must be a list of %d numbers (at most %d)", key, n, MAX_ROPE_PAIRS);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsNumber(item) || !(item->valuedouble >= 1e-3 && item->valuedouble <= 1e6))
+            FAIL(ST_RANGE, "%s[%d] is no number of 0.001 to 1000000", key, i);
+        out[i++] = (float)item->valuedouble;
+    }
+    return ST_OK;
+}
+
+static enum status read_longrope(struct rope_config *rope, const cJSON *obj, int32_t max_ctx)
+{
+    double attention = 0;
+    if (!json_member(obj, "factor"))
+        rope->factor = max_ctx / rope->original_ctx;
+    TRY(read_divisors(rope->divisor, rope, obj, "short_factor"));
+    TRY(read_divisors(rope->long_divisor, rope, obj, "long_factor"));
+    TRY(json_double(obj, "attention_factor", 1e-3, 1e3, &attention));
+    if (rope->original_ctx < 2 && attention == 0)
+        FAIL(ST_RANGE, "longrope: original_max_position_embeddings is %g", rope->original_ctx);
+    rope->attention_factor =
+        attention > 0 ? attention : rope_longrope_mscale(rope->factor, rope->original_ctx);
+    return ST_OK;
+}
+
+static enum status read_scaling(struct rope_config *rope, const struct arch *arch,
+                                const cJSON *root, const cJSON *obj, const char *where,
+                                int32_t max_ctx)
+{
+    TRY(read_type(&rope->type, arch, obj, where)); /* first: another type has other keys */
     TRY(check_keys(obj, where));
     if (rope->type == ROPE_PLAIN)
         return ST_OK;
-    if (rope->type != ROPE_YARN)
+    if (rope->type != ROPE_YARN && rope->type != ROPE_LONGROPE)
         TRY(json_need(obj, "factor"));
     TRY(json_double(obj, "factor", 1e-3, 1e6, &rope->factor));
     if (rope->type == ROPE_LINEAR)
@@ -114,8 +170,11 @@ static enum status read_scaling(struct rope_config *rope, const cJSON *root, con
     rope->original_ctx = max_ctx;
     TRY(json_double(obj, "original_max_position_embeddings", 1, 1e9, &rope->original_ctx));
     TRY(json_double(root, "original_max_position_embeddings", 1, 1e9, &rope->original_ctx));
+    TRY(json_double(obj, "llama_4_scaling_beta", 0, 1e3, &rope->q_beta));
     if (rope->type == ROPE_YARN)
         return read_yarn(rope, obj, max_ctx);
+    if (rope->type == ROPE_LONGROPE)
+        return read_longrope(rope, obj, max_ctx);
     TRY(json_need(obj, "low_freq_factor"));
     TRY(json_need(obj, "high_freq_factor"));
     TRY(json_double(obj, "low_freq_factor", 1e-3, 1e6, &rope->low_freq_factor));
@@ -126,22 +185,52 @@ static enum status read_scaling(struct rope_config *rope, const cJSON *root, con
     return ST_OK;
 }
 
-enum status config_rope_read(struct rope_config *rope, const cJSON *root, int32_t max_ctx)
+/* One RoPE; obj NULL: a plain one. */
+static enum status read_one(struct rope_config *rope, const struct model_config *mc,
+                            const cJSON *root, const cJSON *obj, const char *where)
 {
-    const cJSON *scaling = json_member(root, "rope_scaling");
-    const cJSON *params = json_member(root, "rope_parameters");
-    const cJSON *obj = params ? params : scaling;
-    const char *where = params ? "rope_parameters" : "rope_scaling";
-    if (scaling && params)
-        FAIL(ST_FORMAT, "there are rope_scaling and rope_parameters: which holds?");
-    TRY(json_double(root, "rope_theta", 1.01, 1e12, &rope->theta));
+    if (obj && !cJSON_IsObject(obj))
+        FAIL(ST_FORMAT, "%s must be an object", where);
+    TRY(read_partial(rope, mc, root, obj, where));
+    if (!obj && mc->arch->needs_rope)
+        FAIL(ST_FORMAT, "rope_parameters is missing");
     if (!obj)
         return ST_OK;
     double inner = rope->theta;
     TRY(json_double(obj, "rope_theta", 1.01, 1e12, &inner));
-    if (json_member(root, "rope_theta") && inner != rope->theta)
+    if (json_member(root, "rope_theta") && rope == &mc->rope && inner != rope->theta)
         FAIL(ST_FORMAT, "rope_theta is %g and %s.rope_theta is %g: which holds?", rope->theta,
              where, inner);
     rope->theta = inner;
-    return read_scaling(rope, root, obj, where, max_ctx);
+    return read_scaling(rope, mc->arch, root, obj, where, mc->max_ctx);
+}
+
+/* rope_parameters with one object for each kind of layer, or the older keys. */
+static enum status read_both(struct model_config *mc, const cJSON *root, const cJSON *params,
+                             const cJSON *scaling)
+{
+    const cJSON *full = json_member(params, "full_attention"),
+                *local = json_member(params, "sliding_attention"), *item;
+    TRY(json_double(root, "rope_local_base_freq", 1.01, 1e12, &mc->local_rope.theta));
+    if (params)
+        cJSON_ArrayForEach(item, params) if (item != full && item != local && !cJSON_IsNull(item))
+            FAIL(ST_UNSUPPORTED, "rope_parameters.%.100s is not understood", item->string);
+    TRY(read_one(&mc->local_rope, mc, root, local, "rope_parameters.sliding_attention"));
+    return params ? read_one(&mc->rope, mc, root, full, "rope_parameters.full_attention")
+                  : read_one(&mc->rope, mc, root, scaling, "rope_scaling");
+}
+
+enum status config_rope_read(struct model_config *mc, const cJSON *root)
+{
+    const cJSON *scaling = json_member(root, "rope_scaling");
+    const cJSON *params = json_member(root, "rope_parameters");
+    if (scaling && params)
+        FAIL(ST_FORMAT, "there are rope_scaling and rope_parameters: which holds?");
+    TRY(json_double(root, "rope_theta", 1.01, 1e12, &mc->rope.theta));
+    if (params && !cJSON_IsObject(params))
+        FAIL(ST_FORMAT, "rope_parameters must be an object");
+    if (mc->arch->local_rope)
+        return read_both(mc, root, params, scaling);
+    return read_one(&mc->rope, mc, root, params ? params : scaling,
+                    params ? "rope_parameters" : "rope_scaling");
 }

@@ -9,6 +9,7 @@ add_library(ingot_formats STATIC
   formats/config_rope.c
   formats/config_gguf.c
   formats/safetensors_index.c
-  formats/config_load.c)
+  formats/config_load.c
+  formats/generation.c)
 include(${CMAKE_CURRENT_LIST_DIR}/gguf.cmake OPTIONAL)
 target_link_libraries(ingot_formats PUBLIC ingot_gguf ingot_common ingot_flags PRIVATE PkgConfig::CJSON m)

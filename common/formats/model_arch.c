@@ -8,38 +8,106 @@
 
 /* Names and axes as HuggingFace repositories store the Llama family.  A matrix [rows, cols] maps
  * cols to rows. */
+#define SPLIT_QKV                                                                                  \
+    [TN_Q] = {L "self_attn.q_proj.weight", L "self_attn.q_proj.bias", AX_Q, AX_HIDDEN, FUSED_NO},  \
+    [TN_K] = {L "self_attn.k_proj.weight", L "self_attn.k_proj.bias", AX_KV, AX_HIDDEN, FUSED_NO}, \
+    [TN_V] = {L "self_attn.v_proj.weight", L "self_attn.v_proj.bias", AX_KV, AX_HIDDEN, FUSED_NO}
+
+#define HEAD_NORMS                                                                                 \
+    [TN_Q_NORM] = {L "self_attn.q_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},                 \
+    [TN_K_NORM] = {L "self_attn.k_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO}
+
+#define OUTER_TENSORS                                                                              \
+    [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},               \
+    [TN_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN, AX_Q, FUSED_NO},  \
+    [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                    \
+    [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
+
 #define COMMON_TENSORS                                                                             \
-    [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN},                         \
-    [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN},                        \
-    [TN_Q] = {L "self_attn.q_proj.weight", L "self_attn.q_proj.bias", AX_Q, AX_HIDDEN},            \
-    [TN_K] = {L "self_attn.k_proj.weight", L "self_attn.k_proj.bias", AX_KV, AX_HIDDEN},           \
-    [TN_V] = {L "self_attn.v_proj.weight", L "self_attn.v_proj.bias", AX_KV, AX_HIDDEN},           \
-    [TN_Q_NORM] = {L "self_attn.q_norm.weight", NULL, AX_ONE, AX_DHEAD},                           \
-    [TN_K_NORM] = {L "self_attn.k_norm.weight", NULL, AX_ONE, AX_DHEAD},                           \
-    [TN_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN, AX_Q},            \
-    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN},                \
-    [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN},                              \
-    [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN}
+    OUTER_TENSORS, HEAD_NORMS,                                                                     \
+        [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}
 
 static const struct tensor_rule llama_tensors[TN_N] = {
     COMMON_TENSORS,
-    [TN_GATE] = {L "mlp.gate_proj.weight", L "mlp.gate_proj.bias", AX_FFN, AX_HIDDEN},
-    [TN_UP] = {L "mlp.up_proj.weight", L "mlp.up_proj.bias", AX_FFN, AX_HIDDEN},
-    [TN_DOWN] = {L "mlp.down_proj.weight", L "mlp.down_proj.bias", AX_HIDDEN, AX_FFN},
-    [TN_ROUTER] = {L "mlp.gate.weight", NULL, AX_EXPERTS, AX_HIDDEN},
-    [TN_EXPERT_GATE] = {L "mlp.experts.@.gate_proj.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN},
-    [TN_EXPERT_UP] = {L "mlp.experts.@.up_proj.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN},
-    [TN_EXPERT_DOWN] = {L "mlp.experts.@.down_proj.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN},
+    SPLIT_QKV,
+    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_GATE] = {L "mlp.gate_proj.weight", L "mlp.gate_proj.bias", AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_UP] = {L "mlp.up_proj.weight", L "mlp.up_proj.bias", AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_DOWN] = {L "mlp.down_proj.weight", L "mlp.down_proj.bias", AX_HIDDEN, AX_FFN, FUSED_NO},
+    [TN_ROUTER] = {L "mlp.gate.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_GATE] = {L "mlp.experts.@.gate_proj.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN,
+                        FUSED_NO},
+    [TN_EXPERT_UP] = {L "mlp.experts.@.up_proj.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_DOWN] = {L "mlp.experts.@.down_proj.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN,
+                        FUSED_NO},
 };
 
 #define M L "block_sparse_moe."
 
 static const struct tensor_rule mixtral_tensors[TN_N] = {
     COMMON_TENSORS,
-    [TN_ROUTER] = {M "gate.weight", NULL, AX_EXPERTS, AX_HIDDEN},
-    [TN_EXPERT_GATE] = {M "experts.@.w1.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN},
-    [TN_EXPERT_UP] = {M "experts.@.w3.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN},
-    [TN_EXPERT_DOWN] = {M "experts.@.w2.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN},
+    SPLIT_QKV,
+    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_ROUTER] = {M "gate.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_GATE] = {M "experts.@.w1.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_UP] = {M "experts.@.w3.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_DOWN] = {M "experts.@.w2.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN, FUSED_NO},
+};
+
+static const struct tensor_rule gemma_tensors[TN_N] = {
+    COMMON_TENSORS,
+    SPLIT_QKV,
+    [TN_POST_ATTN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_FFN_NORM] = {L "pre_feedforward_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_GATE] = {L "mlp.gate_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_UP] = {L "mlp.up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_DOWN] = {L "mlp.down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
+    [TN_POST_FFN_NORM] = {L "post_feedforward_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+};
+
+static const struct tensor_rule phi3_tensors[TN_N] = {
+    COMMON_TENSORS,
+    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_Q] = {L "self_attn.qkv_proj.weight", NULL, AX_Q, AX_HIDDEN, FUSED_QKV},
+    [TN_K] = {L "self_attn.qkv_proj.weight", NULL, AX_KV, AX_HIDDEN, FUSED_QKV},
+    [TN_V] = {L "self_attn.qkv_proj.weight", NULL, AX_KV, AX_HIDDEN, FUSED_QKV},
+    [TN_GATE] = {L "mlp.gate_up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_UP] = {L "mlp.gate_up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_DOWN] = {L "mlp.down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
+};
+
+/* Gate and up of all experts are one tensor. */
+static const struct tensor_rule granitemoe_tensors[TN_N] = {
+    COMMON_TENSORS,
+    SPLIT_QKV,
+    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_ROUTER] = {M "router.layer.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_GATE] = {M "input_linear.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_EXPERT_UP] = {M "input_linear.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_EXPERT_DOWN] = {M "output_linear.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN, FUSED_NO},
+};
+
+/* No norms before attention and feed-forward. */
+static const struct tensor_rule exaone4_tensors[TN_N] = {
+    OUTER_TENSORS,
+    HEAD_NORMS,
+    SPLIT_QKV,
+    [TN_POST_ATTN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_GATE] = {L "mlp.gate_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_UP] = {L "mlp.up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_DOWN] = {L "mlp.down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
+    [TN_POST_FFN_NORM] = {L "post_feedforward_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+};
+
+static const struct tensor_rule glm4_tensors[TN_N] = {
+    COMMON_TENSORS,
+    SPLIT_QKV,
+    [TN_POST_ATTN_NORM] = {L "post_self_attn_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_GATE] = {L "mlp.gate_up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_UP] = {L "mlp.gate_up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_DOWN] = {L "mlp.down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
+    [TN_POST_FFN_NORM] = {L "post_mlp_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
 };
 
 static const struct arch archs[] = {
@@ -51,23 +119,27 @@ static const struct arch archs[] = {
     {.name = "MistralForCausalLM",
      .model_type = "mistral",
      .tensor = llama_tensors,
-     .window = WINDOW_ALL},
+     .window = WINDOW_ALL,
+     .default_window = 4096},
     {.name = "Qwen2ForCausalLM",
      .model_type = "qwen2",
      .tensor = llama_tensors,
      .qkv_bias = true,
-     .window = WINDOW_BY_LAYER},
+     .window = WINDOW_BY_LAYER,
+     .default_window = 4096},
     {.name = "Qwen3ForCausalLM",
      .model_type = "qwen3",
      .tensor = llama_tensors,
      .qk_norm = true,
      .bias_option = true,
      .window = WINDOW_BY_LAYER,
+     .default_window = 4096,
      .default_d_head = 128},
     {.name = "MixtralForCausalLM",
      .model_type = "mixtral",
      .tensor = mixtral_tensors,
      .window = WINDOW_ALL,
+     .default_window = 4096,
      .experts = EXPERTS_MIXTRAL,
      .default_theta = 1e6,
      .default_eps = 1e-5},
@@ -77,7 +149,85 @@ static const struct arch archs[] = {
      .qk_norm = true,
      .bias_option = true,
      .window = WINDOW_USE,
+     .default_window = 4096,
      .experts = EXPERTS_QWEN},
+    {.name = "Gemma2ForCausalLM",
+     .model_type = "gemma2",
+     .tensor = gemma_tensors,
+     .norm_plus_one = true,
+     .scale_embed = true,
+     .soft_caps = true,
+     .tied = true,
+     .window = WINDOW_PATTERN,
+     .default_window = 4096,
+     .default_pattern = 2,
+     .default_attn_cap = 50,
+     .default_logit_cap = 30,
+     .default_d_head = 256},
+    {.name = "Gemma3ForCausalLM",
+     .model_type = "gemma3_text",
+     .tensor = gemma_tensors,
+     .qk_norm = true,
+     .norm_plus_one = true,
+     .scale_embed = true,
+     .soft_caps = true,
+     .local_rope = true,
+     .tied = true,
+     .window = WINDOW_PATTERN,
+     .default_window = 4096,
+     .default_pattern = 6,
+     .default_theta = 1e6,
+     .default_d_head = 256},
+    {.name = "Ministral3ForCausalLM",
+     .model_type = "ministral3",
+     .tensor = llama_tensors,
+     .needs_rope = true,
+     .window = WINDOW_ALL,
+     .default_eps = 1e-5,
+     .default_d_head = 128},
+    {.name = "Phi3ForCausalLM",
+     .model_type = "phi3",
+     .tensor = phi3_tensors,
+     .partial_rotary = true,
+     .own_code = true,
+     .window = WINDOW_ALL,
+     .default_eps = 1e-5},
+    {.name = "SmolLM3ForCausalLM",
+     .model_type = "smollm3",
+     .tensor = llama_tensors,
+     .bias_option = true,
+     .mlp_bias_option = true,
+     .tied = true,
+     .nope = NOPE_LISTED},
+    {.name = "GraniteForCausalLM",
+     .model_type = "granite",
+     .tensor = llama_tensors,
+     .multipliers = true},
+    {.name = "GraniteMoeForCausalLM",
+     .model_type = "granitemoe",
+     .tensor = granitemoe_tensors,
+     .multipliers = true,
+     .experts = EXPERTS_MIXTRAL},
+    {.name = "Glm4ForCausalLM",
+     .model_type = "glm4",
+     .tensor = glm4_tensors,
+     .bias_option = true,
+     .o_without_bias = true,
+     .attention_bias = true,
+     .partial_rotary = true,
+     .default_partial = 0.5,
+     .interleaved = true,
+     .default_eps = 1.5625e-7,
+     .default_d_head = 128},
+    {.name = "Exaone4ForCausalLM",
+     .model_type = "exaone4",
+     .tensor = exaone4_tensors,
+     .qk_norm = true,
+     .window = WINDOW_PATTERN,
+     .default_window = 4096,
+     .default_pattern = 4,
+     .default_eps = 1e-5,
+     .nope = NOPE_FULL},
 };
 
 static const struct refusal {
@@ -91,6 +241,13 @@ static const struct refusal {
     {"Glm4MoeForCausalLM", "it has shared experts"},
     {"OlmoeForCausalLM", "it norms all heads of q and k at once"},
     {"GptOssForCausalLM", "its experts have biases"},
+    {"Gemma3nForCausalLM", "it has embeddings in each layer and several residual streams"},
+    {"Gemma3nForConditionalGeneration",
+     "it has embeddings in each layer and several residual streams"},
+    {"Gemma4ForCausalLM", "its kinds of layers have heads of different sizes"},
+    {"Gemma4ForConditionalGeneration", "its kinds of layers have heads of different sizes"},
+    {"gemma3n", "it has embeddings in each layer and several residual streams"},
+    {"gemma4", "its kinds of layers have heads of different sizes"},
     {"qwen2moe", "it has shared experts"},
     {"deepseek", "it has shared experts"},
     {"deepseek2", "it has shared experts and latent attention"},
@@ -123,10 +280,23 @@ const struct arch *arch_of_type(const char *model_type)
     return NULL;
 }
 
+bool arch_is_wrapper(const char *name)
+{
+    static const char *const names[] = {"Mistral3ForConditionalGeneration",
+                                        "Gemma3ForConditionalGeneration"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
 const char *arch_names(void)
 {
-    return "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
-           "MixtralForCausalLM, Qwen3MoeForCausalLM";
+    return "LlamaForCausalLM, MistralForCausalLM, Ministral3ForCausalLM, Qwen2ForCausalLM, "
+           "Qwen3ForCausalLM, MixtralForCausalLM, Qwen3MoeForCausalLM, Gemma2ForCausalLM, "
+           "Gemma3ForCausalLM, Phi3ForCausalLM, Mistral3ForConditionalGeneration, "
+           "Gemma3ForConditionalGeneration, SmolLM3ForCausalLM, GraniteForCausalLM, "
+           "GraniteMoeForCausalLM, Glm4ForCausalLM, Exaone4ForCausalLM";
 }
 
 int32_t model_axis(const struct model_config *mc, enum axis ax)
@@ -212,6 +382,29 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id)
     }
 }
 
+int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t *first)
+{
+    int32_t q = model_axis(mc, AX_Q), kv = model_axis(mc, AX_KV);
+    int32_t own = model_axis(mc, mc->arch->tensor[id].rows);
+    *first = 0;
+    switch (mc->arch->tensor[id].fused) {
+    case FUSED_QKV:
+        *first = id == TN_K ? q : id == TN_V ? q + kv : 0;
+        return q + 2 * kv;
+    case FUSED_GATE_UP:
+        *first = id == TN_UP || id == TN_EXPERT_UP ? own : 0;
+        return 2 * own;
+    case FUSED_NO:
+        break;
+    }
+    return own;
+}
+
+const struct rope_config *model_rope(const struct model_config *mc, int32_t layer)
+{
+    return mc->arch->local_rope && mc->windowed[layer] ? &mc->local_rope : &mc->rope;
+}
+
 int32_t model_window(const struct model_config *mc, int32_t layer)
 {
     return mc->windowed[layer] ? mc->window : 0;
@@ -219,6 +412,7 @@ int32_t model_window(const struct model_config *mc, int32_t layer)
 
 const char *rope_type_name(enum rope_type t)
 {
-    static const char *const names[] = {"default", "linear", "llama3", "yarn", "divisors"};
+    static const char *const names[] = {"default", "linear",   "llama3",
+                                        "yarn",    "longrope", "divisors"};
     return names[t];
 }

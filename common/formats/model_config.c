@@ -1,6 +1,7 @@
 #include "common/formats/model_config.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <string.h>
 
 #include "common/formats/config_json.h"
@@ -15,12 +16,13 @@ void model_config_init(struct model_config *mc)
     mc->ffn_unit = mc->expert_unit = 1;
     mc->dtype = DT_N;
     mc->bos_id = -1;
-    mc->rope = (struct rope_config){.theta = 10000,
-                                    .factor = 1,
-                                    .attention_factor = 1,
-                                    .beta_fast = 32,
-                                    .beta_slow = 1,
-                                    .truncate = true};
+    mc->embed_scale = mc->residual_scale = mc->logit_scale = 1;
+    mc->rope = mc->local_rope = (struct rope_config){.theta = 10000,
+                                                     .factor = 1,
+                                                     .attention_factor = 1,
+                                                     .beta_fast = 32,
+                                                     .beta_slow = 1,
+                                                     .truncate = true};
 }
 
 /* Without "architectures" the model_type says it. */
@@ -47,6 +49,14 @@ static enum status find_arch(struct model_config *mc, const cJSON *root, const c
     return ST_OK;
 }
 
+static void use_defaults(struct model_config *mc)
+{
+    if (mc->arch->default_theta > 0)
+        mc->rope.theta = mc->arch->default_theta;
+    if (mc->arch->default_eps > 0)
+        mc->eps = mc->arch->default_eps;
+}
+
 static enum status read_arch(struct model_config *mc, const cJSON *root)
 {
     const char *type = NULL;
@@ -55,10 +65,7 @@ static enum status read_arch(struct model_config *mc, const cJSON *root)
     if (type && strcmp(type, mc->arch->model_type) != 0)
         FAIL(ST_UNSUPPORTED, "model_type \"%.60s\" does not belong to %s (\"%s\" does)", type,
              mc->arch->name, mc->arch->model_type);
-    if (mc->arch->default_theta > 0)
-        mc->rope.theta = mc->arch->default_theta;
-    if (mc->arch->default_eps > 0)
-        mc->eps = mc->arch->default_eps;
+    use_defaults(mc);
     return ST_OK;
 }
 
@@ -85,9 +92,73 @@ static enum status read_sizes(struct model_config *mc, const cJSON *root)
              "head_dim",
              mc->hidden, mc->n_q);
     TRY(json_i32(root, "head_dim", 1, 1 << 16, &mc->d_head));
-    mc->rope.rot_dim = mc->d_head;
     TRY(json_double(root, "rms_norm_eps", 0, 1, &mc->eps));
     return ST_OK;
+}
+
+/* Granite's. */
+static enum status read_multipliers(struct model_config *mc, const cJSON *root)
+{
+    double divisor = 1;
+    mc->attn_scale = 1;
+    TRY(json_double(root, "embedding_multiplier", 1e-6, 1e6, &mc->embed_scale));
+    TRY(json_double(root, "attention_multiplier", 1e-6, 1e6, &mc->attn_scale));
+    TRY(json_double(root, "residual_multiplier", 1e-6, 1e6, &mc->residual_scale));
+    TRY(json_double(root, "logits_scaling", 1e-6, 1e6, &divisor));
+    mc->logit_scale = 1 / divisor;
+    return ST_OK;
+}
+
+/* Layers without RoPE.  A 1 in no_rope_layers says that the layer has it. */
+static enum status read_nope(struct model_config *mc, const cJSON *root)
+{
+    const cJSON *list = json_member(root, "no_rope_layers"), *item;
+    int32_t interval = 4, i = 0;
+    bool none = cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "sliding_window"));
+    for (i = 0; mc->arch->nope == NOPE_FULL && !none && i < mc->n_layers; i++)
+        mc->nope[i] = !mc->windowed[i];
+    i = 0;
+    if (mc->arch->nope != NOPE_LISTED)
+        return ST_OK;
+    TRY(json_i32(root, "no_rope_layer_interval", 1, 1 << 20, &interval));
+    for (int32_t k = 0; k < mc->n_layers; k++)
+        mc->nope[k] = (k + 1) % interval == 0;
+    if (!list)
+        return ST_OK;
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != mc->n_layers)
+        FAIL(ST_FORMAT, "no_rope_layers must be a list of num_hidden_layers (%d) numbers",
+             mc->n_layers);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsNumber(item) || (item->valuedouble != 0 && item->valuedouble != 1))
+            FAIL(ST_RANGE, "no_rope_layers[%d] is neither 0 nor 1", i);
+        mc->nope[i++] = item->valuedouble == 0;
+    }
+    return ST_OK;
+}
+
+/* What the Gemmas and Granite have between the usual parts. */
+static enum status read_scales(struct model_config *mc, const cJSON *root)
+{
+    const struct arch *a = mc->arch;
+    double scalar = 256; /* transformers' query_pre_attn_scalar */
+    if (a->multipliers)
+        return read_multipliers(mc, root);
+    if (a->scale_embed)
+        mc->embed_scale = sqrt(mc->hidden);
+    if (!a->soft_caps)
+        return ST_OK;
+    TRY(json_double(root, "query_pre_attn_scalar", 1e-3, 1e9, &scalar));
+    mc->attn_scale = 1 / sqrt(scalar);
+    if (!cJSON_HasObjectItem(root, "attn_logit_softcapping"))
+        mc->attn_cap = a->default_attn_cap;
+    if (!cJSON_HasObjectItem(root, "final_logit_softcapping"))
+        mc->logit_cap = a->default_logit_cap;
+    if (a->default_attn_cap > 0) /* elsewhere transformers reads it without effect */
+        TRY(json_double(root, "attn_logit_softcapping", 1e-3, 1e6, &mc->attn_cap));
+    if (mc->wrapped) /* nor does the multi-modal class cap its logits */
+        return ST_OK;
+    return json_double(root, "final_logit_softcapping", 1e-3, 1e6, &mc->logit_cap);
 }
 
 static enum status read_act(struct model_config *mc, const cJSON *root)
@@ -100,8 +171,9 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
         {"gelu", MODEL_GELU},          {"gelu_pytorch_tanh", MODEL_GELU_TANH},
         {"gelu_new", MODEL_GELU_TANH},
     };
-    const char *name = "silu";
-    TRY(json_string(root, "hidden_act", &name));
+    const char *name = mc->arch->soft_caps ? "gelu_pytorch_tanh" : "silu";
+    const char *key = mc->arch->soft_caps ? "hidden_activation" : "hidden_act";
+    TRY(json_string(root, key, &name));
     for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
         if (strcmp(acts[i].name, name) == 0) {
             mc->act = acts[i].act;
@@ -109,29 +181,29 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
         }
     }
     FAIL(ST_UNSUPPORTED,
-         "hidden_act \"%.40s\" is not supported (silu, gelu, "
+         "%s \"%.40s\" is not supported (silu, gelu, "
          "gelu_pytorch_tanh and gelu_new are)",
-         name);
+         key, name);
 }
 
 static enum status read_biases(struct model_config *mc, const cJSON *root)
 {
-    bool attention = false;
+    bool attention = mc->arch->attention_bias;
     if (mc->arch->bias_option)
         TRY(json_bool(root, "attention_bias", &attention));
     if (mc->arch->mlp_bias_option)
         TRY(json_bool(root, "mlp_bias", &mc->mlp_bias));
     mc->qkv_bias = attention || mc->arch->qkv_bias;
-    mc->o_bias = attention;
+    mc->o_bias = attention && !mc->arch->o_without_bias;
     return ST_OK;
 }
 
 /* Which layers have the window, by the architecture's rule. */
 static enum status read_window(struct model_config *mc, const cJSON *root)
 {
-    bool use = mc->arch->window == WINDOW_ALL;
-    int32_t first = mc->arch->window == WINDOW_ALL ? 0 : 28; /* transformers' max_window_layers */
-    int32_t window = 4096;                                   /* transformers' sliding_window */
+    bool use = mc->arch->window == WINDOW_ALL || mc->arch->window == WINDOW_PATTERN;
+    int32_t first = use ? 0 : 28; /* transformers' max_window_layers */
+    int32_t window = mc->arch->default_window, pattern = 0;
     if (mc->arch->window == WINDOW_BY_LAYER || mc->arch->window == WINDOW_USE) {
         TRY(json_bool(root, "use_sliding_window", &use));
         TRY(json_i32(root, "max_window_layers", 0, 1 << 20, &first));
@@ -140,10 +212,18 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
         first = 0;
     if (mc->arch->window != WINDOW_NONE)
         TRY(json_i32(root, "sliding_window", 1, 1 << 30, &window));
-    if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "sliding_window")))
+    if (window == 0 || cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "sliding_window")))
         use = false;
+    if (mc->arch->window == WINDOW_PATTERN) {
+        pattern = mc->arch->default_pattern;
+        TRY(json_i32(root, "_sliding_window_pattern", 1, 1 << 20, &pattern));
+        /* a text such as "LLLG" stands beside layer_types, which are the same */
+        if (!cJSON_IsString(json_member(root, "sliding_window_pattern")) ||
+            !json_member(root, "layer_types"))
+            TRY(json_i32(root, "sliding_window_pattern", 1, 1 << 20, &pattern));
+    }
     for (int32_t i = 0; use && i < mc->n_layers; i++)
-        mc->windowed[i] = i >= first;
+        mc->windowed[i] = i >= first && (!pattern || (i + 1) % pattern != 0);
 
     const cJSON *types = json_member(root, "layer_types"), *t;
     if (types && (!cJSON_IsArray(types) || cJSON_GetArraySize(types) != mc->n_layers))
@@ -164,7 +244,7 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
                      "layer_types[%d] is sliding_attention, but no sliding "
                      "window is in use",
                      i);
-            if (mc->arch->window != WINDOW_BY_LAYER && slides != mc->windowed[i])
+            if (mc->arch->window != WINDOW_BY_LAYER && !pattern && slides != mc->windowed[i])
                 FAIL(ST_UNSUPPORTED,
                      "layer_types[%d] is \"%s\", but all layers of %s "
                      "are alike",
@@ -259,24 +339,64 @@ static enum status read_bos(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
-static enum status read_config(struct model_config *mc, const cJSON *root)
+/* The text part of a multi-modal model's configuration, or root itself. */
+static enum status read_wrapper(struct model_config *mc, const cJSON *root, const cJSON **text)
 {
-    if (!cJSON_IsObject(root))
+    const cJSON *list = json_member(root, "architectures");
+    const char *type = NULL;
+    *text = root;
+    if (!cJSON_IsArray(list) || !cJSON_IsString(list->child) ||
+        !arch_is_wrapper(list->child->valuestring))
+        return read_arch(mc, root);
+    mc->wrapped = true;
+    TRY(json_need(root, "text_config"));
+    *text = json_member(root, "text_config");
+    if (!cJSON_IsObject(*text))
+        FAIL(ST_FORMAT, "text_config must be an object");
+    TRY(config_wrapper_check(root, list->child->valuestring));
+    TRY(json_need(*text, "model_type"));
+    TRY(json_string(*text, "model_type", &type));
+    mc->arch = arch_of_type(type);
+    if (!mc->arch)
+        FAIL(ST_UNSUPPORTED, "text_config.model_type \"%.60s\" is not supported", type);
+    use_defaults(mc);
+    TRY(read_dtype(mc, root, "torch_dtype"));
+    TRY(read_dtype(mc, root, "dtype"));
+    return ST_OK;
+}
+
+/* root: of a multi-modal model; text: of its text part. */
+static enum status read_ids(struct model_config *mc, const cJSON *root, const cJSON *text)
+{
+    TRY(read_eos(mc, root));
+    TRY(read_bos(mc, root));
+    if (root == text)
+        return ST_OK;
+    TRY(read_eos(mc, text));
+    return read_bos(mc, text);
+}
+
+static enum status read_config(struct model_config *mc, const cJSON *outer)
+{
+    const cJSON *root;
+    if (!cJSON_IsObject(outer))
         FAIL(ST_FORMAT, "not an object");
-    TRY(read_arch(mc, root));
+    TRY(read_wrapper(mc, outer, &root));
     TRY(config_keys_check(root, mc->arch));
     TRY(read_sizes(mc, root));
     TRY(read_act(mc, root));
     TRY(config_experts_read(mc, root));
     TRY(read_biases(mc, root));
+    TRY(read_scales(mc, root));
+    mc->tied = mc->arch->tied;
     TRY(json_bool(root, "tie_word_embeddings", &mc->tied));
-    TRY(config_rope_read(&mc->rope, root, mc->max_ctx));
+    TRY(config_rope_read(mc, root));
     config_stretch_context(mc);
     TRY(read_window(mc, root));
+    TRY(read_nope(mc, root));
     TRY(read_dtype(mc, root, "torch_dtype"));
     TRY(read_dtype(mc, root, "dtype"));
-    TRY(read_eos(mc, root));
-    TRY(read_bos(mc, root));
+    TRY(read_ids(mc, outer, root));
     return model_config_check(mc);
 }
 

@@ -43,6 +43,7 @@ enum tensor_id {
     TN_Q_NORM,
     TN_K_NORM,
     TN_O,
+    TN_POST_ATTN_NORM, /* of what attention adds to the residual stream */
     TN_FFN_NORM,
     TN_GATE,
     TN_UP,
@@ -51,9 +52,17 @@ enum tensor_id {
     TN_EXPERT_GATE,
     TN_EXPERT_UP,
     TN_EXPERT_DOWN,
+    TN_POST_FFN_NORM,
     TN_FINAL_NORM,
     TN_HEAD,
     TN_N
+};
+
+/* The stored tensor that has this one among its rows, if not alone. */
+enum fused {
+    FUSED_NO,
+    FUSED_QKV,     /* q, k, v */
+    FUSED_GATE_UP, /* gate, up */
 };
 
 struct tensor_rule {
@@ -62,6 +71,7 @@ struct tensor_rule {
     const char *name;
     const char *bias; /* [rows], where the model has it; NULL: never */
     enum axis rows, cols;
+    enum fused fused; /* name is that of the tensor that has them all */
 };
 
 enum window_rule {
@@ -69,6 +79,7 @@ enum window_rule {
     WINDOW_ALL,      /* every layer, unless sliding_window is null */
     WINDOW_BY_LAYER, /* use_sliding_window, max_window_layers, layer_types */
     WINDOW_USE,      /* use_sliding_window: every layer; max_window_layers says nothing */
+    WINDOW_PATTERN,  /* layer_types, or all but each sliding_window_pattern-th layer */
 };
 
 /* Which keys of config.json tell of the experts. */
@@ -78,19 +89,43 @@ enum expert_rule {
     EXPERTS_QWEN, /* decoder_sparse_step, mlp_only_layers, moe_intermediate_size, norm_topk_prob */
 };
 
+/* Layers whose attention has no positions. */
+enum nope_rule {
+    NOPE_NONE,
+    NOPE_LISTED, /* no_rope_layers, no_rope_layer_interval */
+    NOPE_FULL,   /* those without a window, where others have one */
+};
+
 struct arch {
     const char *name;                 /* in config.json's "architectures" */
     const char *model_type;           /* in config.json's "model_type" */
     const struct tensor_rule *tensor; /* [TN_N] */
     bool qk_norm;
+    bool norm_plus_one;  /* norm weights are stored less 1 */
+    bool scale_embed;    /* the embedding is multiplied by sqrt(D) */
+    bool local_rope;     /* layers with a window have a RoPE of their own */
+    bool soft_caps;      /* soft-caps, query_pre_attn_scalar, hidden_activation */
+    bool multipliers;    /* of embedding, attention, residual stream and logits */
+    bool interleaved;    /* RoPE's pairs are (2i, 2i+1) */
+    bool o_without_bias; /* attention_bias: q, k and v alone */
+    bool attention_bias; /* when config.json has no attention_bias */
+    enum nope_rule nope;
+    bool needs_rope;      /* "rope_parameters" or "rope_scaling" is there */
+    bool partial_rotary;  /* "partial_rotary_factor" */
+    bool own_code;        /* repositories bring code (auto_map) that transformers does not need */
+    bool tied;            /* when config.json has no tie_word_embeddings */
     bool qkv_bias;        /* always, whatever config.json says */
     bool bias_option;     /* "attention_bias": q, k, v and o */
     bool mlp_bias_option; /* "mlp_bias": gate, up and down */
     enum window_rule window;
     enum expert_rule experts;
+    double default_partial; /* partial_rotary: when config.json has no factor; 0: 1 */
     double default_theta;   /* when config.json has no rope_theta; 0: 10000 */
-    double default_eps;     /* when config.json has no rms_norm_eps; 0: 1e-6 */
-    int32_t default_d_head; /* when config.json has no head_dim; 0: hidden / heads */
+    double default_attn_cap, default_logit_cap;
+    int32_t default_window;  /* when config.json has no sliding_window; 0: none */
+    int32_t default_pattern; /* WINDOW_PATTERN: when config.json has neither key */
+    double default_eps;      /* when config.json has no rms_norm_eps; 0: 1e-6 */
+    int32_t default_d_head;  /* when config.json has no head_dim; 0: hidden / heads */
 };
 
 enum rope_type {
@@ -98,6 +133,7 @@ enum rope_type {
     ROPE_LINEAR,
     ROPE_LLAMA3,
     ROPE_YARN,
+    ROPE_LONGROPE, /* divisors, and others for long contexts (Ding et al. 2024) */
     ROPE_DIVISORS, /* one for each frequency, from the file */
 };
 
@@ -106,12 +142,14 @@ struct rope_config {
     bool interleaved; /* pairs (2i, 2i+1); else (i, i + rot_dim / 2) */
     int32_t rot_dim;  /* rotated elements of a head */
     double theta, factor;
-    double attention_factor;                  /* cos and sin are multiplied by it (yarn; else 1) */
-    double original_ctx;                      /* llama3, yarn: positions of the first training */
+    double attention_factor; /* cos and sin are multiplied by it (yarn, longrope; else 1) */
+    double original_ctx;     /* llama3, yarn, longrope: positions of the first training */
+    double q_beta; /* q at p is multiplied by 1 + q_beta ln(1 + floor(p / original_ctx)); 0: not */
     double low_freq_factor, high_freq_factor; /* llama3 */
     double beta_fast, beta_slow;              /* yarn */
     bool truncate;                            /* yarn: whole correction borders */
-    float divisor[MAX_ROPE_PAIRS];            /* divisors: [rot_dim / 2] */
+    float divisor[MAX_ROPE_PAIRS];            /* divisors, longrope: [rot_dim / 2] */
+    float long_divisor[MAX_ROPE_PAIRS];       /* longrope: for contexts beyond original_ctx */
 };
 
 /* config_fields.c lists every member, those of struct rope_config included. */
@@ -128,13 +166,21 @@ struct model_config {
     int32_t max_ctx;           /* positions the model is made for, with YaRN the stretched ones */
     double eps;                /* of all RMS norms */
     enum model_act act;
-    bool tied; /* the head is the embedding */
+    bool tied;    /* the head is the embedding */
+    bool wrapped; /* the text part of a multi-modal model, whose tensors have other names */
     bool qkv_bias, o_bias, mlp_bias;
+    double attn_scale;          /* factor on q k; 0: 1 / sqrt(d) */
+    double attn_cap, logit_cap; /* soft-caps of scores and logits; 0: none */
+    double embed_scale;         /* factor on the embedding */
+    double residual_scale;      /* factor on what a layer adds to the residual stream */
+    double logit_scale;         /* factor on the logits */
+    bool nope[MAX_LAYERS];      /* layers without RoPE */
     struct rope_config rope;
-    int32_t window;            /* tokens; 0: no layer has one */
-    bool windowed[MAX_LAYERS]; /* which layers use it */
-    enum dtype dtype;          /* of the stored weights, as declared; DT_N: not said */
-    int32_t bos_id;            /* -1: none */
+    struct rope_config local_rope; /* of the layers with a window, where arch->local_rope */
+    int32_t window;                /* tokens; 0: no layer has one */
+    bool windowed[MAX_LAYERS];     /* which layers use it */
+    enum dtype dtype;              /* of the stored weights, as declared; DT_N: not said */
+    int32_t bos_id;                /* -1: none */
     int32_t eos_id[MAX_STOP_IDS], n_eos;
 };
 
@@ -166,6 +212,8 @@ MUST_CHECK enum status model_config_load(struct model_config *out, const char *p
 /* NULL when it is not known. */
 const struct arch *arch_find(const char *name);
 const struct arch *arch_of_type(const char *model_type);
+/* A multi-modal one, of which the text part is served. */
+bool arch_is_wrapper(const char *name);
 /* Why an architecture that is known by name is not supported; NULL: nothing is known of it. */
 const char *arch_refusal(const char *name);
 /* "LlamaForCausalLM, ..." */
@@ -179,12 +227,18 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id);
 bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t layer);
 /* Layers with experts. */
 int32_t model_n_sparse(const struct model_config *mc);
+/* Rows of the stored tensor that has the rows of id, and the first of these. */
+int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t *first);
+/* The RoPE of a layer. */
+const struct rope_config *model_rope(const struct model_config *mc, int32_t layer);
 /* 0: the layer sees everything. */
 int32_t model_window(const struct model_config *mc, int32_t layer);
 
 /* Growth of the attention's temperature with the stretch of the context (YaRN, Peng et al. 2023,
  * eq. 22); 1 where the factor does not stretch. */
 double rope_yarn_mscale(double factor, double mscale);
+/* The same of LongRoPE. */
+double rope_longrope_mscale(double factor, double original_ctx);
 
 /* "linear", ... */
 const char *rope_type_name(enum rope_type t);

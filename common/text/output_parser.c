@@ -38,8 +38,10 @@ struct output_parser {
     size_t n_open, n_close, max_call;
     struct mark marks[MAX_MARKS];
     size_t n_marks;
-    struct text_buf text; /* what is not yet an event */
-    size_t at;            /* where it begins in text */
+    struct text_buf text;   /* what is not yet an event */
+    size_t at;              /* where it begins in text */
+    size_t dropped;         /* bytes before text */
+    size_t reasoning_bytes; /* once it is over */
     bool finished;
     struct output_scanner scanner;
     bool in_arguments;        /* of the call that began last */
@@ -281,6 +283,7 @@ static enum status step_reasoning(struct output_parser *p, bool *go)
         return ST_OK;
     }
     p->at += p->n_close;
+    p->reasoning_bytes = p->dropped + p->at;
     p->state = CONTENT_START;
     return ST_OK;
 }
@@ -584,12 +587,18 @@ static void make_room(struct output_parser *p)
     if (p->at) {
         memmove(p->text.data, p->text.data + p->at, p->text.len - p->at);
         p->text.len -= p->at;
+        p->dropped += p->at;
         p->at = 0;
     }
     if (p->i_event == p->n_events) {
         p->i_event = p->n_events = 0;
         p->texts.len = 0;
     }
+}
+
+size_t output_parser_reasoning_bytes(const struct output_parser *p)
+{
+    return p->state == IN_REASONING ? p->dropped + p->text.len : p->reasoning_bytes;
 }
 
 enum status output_parser_push(struct output_parser *p, const char *text, size_t n)

@@ -71,6 +71,9 @@ MUST_CHECK enum status output_parser_push(struct output_parser *p, const char *t
 /* The text has ended: what was held back becomes events. */
 MUST_CHECK enum status output_parser_finish(struct output_parser *p);
 
+/* How many bytes of the text so far belong to reasoning, with its marks; they are at its beginning. */
+size_t output_parser_reasoning_bytes(const struct output_parser *p);
+
 /* The next event; false when there is none until more is pushed. */
 bool output_parser_next(struct output_parser *p, struct output_event *event);
 

@@ -25,7 +25,7 @@ struct msg_generate msg_generate_default(void)
 {
     return (struct msg_generate){.request_id = "",
                                  .model = "",
-                                 .sampling = {.sp = sample_params_default()},
+                                 .sampling = {.sp = sample_params_default(), .unset = UNSET_ALL},
                                  .n = 1,
                                  .skip_special = true,
                                  .add_special = true,

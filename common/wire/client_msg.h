@@ -105,8 +105,19 @@ struct msg_chat {
     int32_t zone_s;  /* seconds east of UTC */
 };
 
+/* Parameters that a request can leave to the server, which has its model's defaults. */
+enum sampling_unset {
+    UNSET_TEMPERATURE = 1,
+    UNSET_TOP_P = 2,
+    UNSET_MIN_P = 4,
+    UNSET_TOP_K = 8,
+    UNSET_REPETITION_PENALTY = 16,
+    UNSET_ALL = 31,
+};
+
 struct msg_sampling {
     struct sample_params sp;
+    unsigned unset; /* bits of enum sampling_unset; sp has the protocol's defaults there */
     bool has_seed, ignore_eos;
     uint32_t n_bias;
     const struct logit_bias *bias;

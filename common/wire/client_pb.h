@@ -40,4 +40,10 @@ MUST_CHECK enum status sampling_encode(Ingot__Sampling *m, const struct msg_samp
 MUST_CHECK enum status sampling_decode(struct msg_sampling *s, const Ingot__Sampling *m,
                                        struct wire_mem *mem, const char **field);
 
+/* StatsReply; the same ownership. */
+MUST_CHECK enum status stats_encode(struct wire_bytes *out, const struct msg_stats *s,
+                                    struct wire_mem *mem);
+MUST_CHECK enum status stats_decode(struct msg_stats *s, const Ingot__StatsReply *m,
+                                    struct wire_mem *mem);
+
 #endif

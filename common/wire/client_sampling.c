@@ -8,11 +8,16 @@ enum status sampling_encode(Ingot__Sampling *m, const struct msg_sampling *s, st
     const struct sample_params *sp = &s->sp;
     Ingot__LogitBias *bias;
     ingot__sampling__init(m);
-    SET(*m, temperature, sp->temperature);
-    SET(*m, top_p, sp->top_p);
-    SET(*m, min_p, sp->min_p);
-    SET(*m, top_k, sp->top_k);
-    SET(*m, repetition_penalty, sp->repetition_penalty);
+    if (!(s->unset & UNSET_TEMPERATURE))
+        SET(*m, temperature, sp->temperature);
+    if (!(s->unset & UNSET_TOP_P))
+        SET(*m, top_p, sp->top_p);
+    if (!(s->unset & UNSET_MIN_P))
+        SET(*m, min_p, sp->min_p);
+    if (!(s->unset & UNSET_TOP_K))
+        SET(*m, top_k, sp->top_k);
+    if (!(s->unset & UNSET_REPETITION_PENALTY))
+        SET(*m, repetition_penalty, sp->repetition_penalty);
     SET(*m, presence_penalty, sp->presence_penalty);
     SET(*m, frequency_penalty, sp->frequency_penalty);
     SET(*m, min_tokens, sp->min_new);
@@ -61,6 +66,9 @@ enum status sampling_decode(struct msg_sampling *s, const Ingot__Sampling *m, st
     sp->seed = m->seed;
     sp->logprobs = m->logprobs || m->top_logprobs;
     sp->top_logprobs = m->top_logprobs;
+    s->unset = (m->has_temperature ? 0 : UNSET_TEMPERATURE) | (m->has_top_p ? 0 : UNSET_TOP_P) |
+               (m->has_min_p ? 0 : UNSET_MIN_P) | (m->has_top_k ? 0 : UNSET_TOP_K) |
+               (m->has_repetition_penalty ? 0 : UNSET_REPETITION_PENALTY);
     s->has_seed = m->has_seed;
     s->ignore_eos = m->ignore_eos;
     if (m->n_stop_token_id > MAX_STOP_IDS)

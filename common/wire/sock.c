@@ -70,7 +70,7 @@ static enum status set_options(void *sock, const char *endpoint, const struct so
     if (zmq_setsockopt(sock, ZMQ_MAXMSGSIZE, &max64, sizeof max64) != 0)
         FAIL(ST_IO, "cannot set the largest message: %s", zmq_strerror(errno));
     TRY(set_int(sock, ZMQ_HANDSHAKE_IVL, 5000));
-    TRY(set_int(sock, ZMQ_HEARTBEAT_IVL, beat));
+    TRY(set_int(sock, ZMQ_HEARTBEAT_IVL, cfg->no_heartbeat ? 0 : beat));
     TRY(set_int(sock, ZMQ_HEARTBEAT_TIMEOUT, 3 * beat));
     TRY(set_int(sock, ZMQ_HEARTBEAT_TTL, 3 * beat));
     TRY(set_int(sock, ZMQ_LINGER, (int)cfg->linger_ms));
@@ -157,6 +157,31 @@ enum status sock_connect_dealer(void **out, void *ctx, const char *endpoint,
     }
     *out = sock;
     return ST_OK;
+}
+
+enum status sock_watch_ends(void **out, void *ctx, void *sock)
+{
+    char endpoint[64];
+    *out = NULL;
+    snprintf(endpoint, sizeof endpoint, "inproc://ends-%p", sock);
+    if (zmq_socket_monitor(sock, endpoint, ZMQ_EVENT_DISCONNECTED) != 0)
+        FAIL(ST_IO, "cannot watch the connections: %s", zmq_strerror(errno));
+    void *watch = zmq_socket(ctx, ZMQ_PAIR);
+    if (!watch || zmq_connect(watch, endpoint) != 0) {
+        sock_close(watch);
+        FAIL(ST_IO, "cannot watch the connections: %s", zmq_strerror(errno));
+    }
+    *out = watch;
+    return ST_OK;
+}
+
+bool sock_take_ends(void *watch)
+{
+    char part[256]; /* an event has two parts; only that there is one matters */
+    bool any = false;
+    while (zmq_recv(watch, part, sizeof part, ZMQ_DONTWAIT) >= 0)
+        any = true;
+    return any;
 }
 
 void sock_unlink(const char *endpoint)

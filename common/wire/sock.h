@@ -15,6 +15,7 @@ enum { DEFAULT_MAX_MESSAGE = 16 << 20 }; /* bytes */
 struct sock_config {
     size_t max_message;    /* bytes; greater ones end their connection; 0 = DEFAULT_MAX_MESSAGE */
     uint32_t heartbeat_ms; /* ZMTP ping interval; a peer silent for three is dropped; 0 = 1000 */
+    bool no_heartbeat;     /* sends none; it answers those of its peer */
     int high_water;        /* messages queued per peer; 0 = 1000 */
     uint32_t linger_ms;    /* how long close waits to send what is queued */
 };
@@ -35,6 +36,12 @@ MUST_CHECK enum status sock_bind_more(void *sock, const char *endpoint);
 /* DEALER, connected; ZeroMQ goes on trying for ever. */
 MUST_CHECK enum status sock_connect_dealer(void **out, void *ctx, const char *endpoint,
                                            const struct sock_config *cfg);
+
+/* A socket that is readable when a connection of `sock` has ended; one thread has both.  Close it
+ * after `sock`. */
+MUST_CHECK enum status sock_watch_ends(void **out, void *ctx, void *sock);
+/* Takes what it tells; has a connection ended since the last call? */
+bool sock_take_ends(void *watch);
 
 void sock_close(void *sock);
 

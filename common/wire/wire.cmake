@@ -7,5 +7,6 @@ add_library(ingot_wire STATIC
   wire/client_msg.c
   wire/client_sampling.c
   wire/client_reply.c
+  wire/client_stats.c
   wire/sock.c)
 target_link_libraries(ingot_wire PUBLIC ingot_common ingot_flags PRIVATE ingot_pb PkgConfig::ZMQ)

@@ -278,7 +278,7 @@ static enum status do_cancel(struct replay *p, struct byte_reader *r, struct rep
     uint64_t seq_id = get_u64(r);
     uint32_t why = get_u32(r);
     TRY(end_of_record(p, r));
-    if (why > FINISH_FAILED)
+    if (why > FINISH_NOT_FINITE)
         DAMAGED("reason %u", WHERE(p), why);
     ev->kind = REPLAY_CANCEL;
     ev->why = (enum finish_reason)why;

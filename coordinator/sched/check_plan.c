@@ -15,8 +15,10 @@ struct view_of_plan {
     const struct flight *f;
     struct cost_load decodes; /* those before the first prompt */
     double limit_us, prompt_us;
+    uint32_t most_tokens, tokens; /* of prompts: at most, and in the plan */
     const struct seq *oldest;
-    double used_us, spare_us; /* of the prompts; what the least shares may add */
+    double
+        used_us; /* of the prompts, without the first token of each and the context that it reads */
 };
 
 static struct share share_of(const struct sched *s, const struct flight *f, uint32_t k)
@@ -41,10 +43,19 @@ static double limit_of(const struct sched *s, const struct cost_load *decodes)
     if (!cost_known(&s->cost))
         return 0.0;
     if (decodes->n_decodes == 0)
-        return s->cfg.max_step_us == SCHED_AUTO
-                   ? cost_short_step(&s->cost, s->cfg.max_step_tokens, 0.02)
-                   : s->cfg.max_step_us;
+        return s->cfg.max_step_us == SCHED_AUTO ? 0.0 : s->cfg.max_step_us;
     return s->cfg.target_itl_us == SCHED_AUTO ? 2.5 * d : fmax(s->cfg.target_itl_us, d * 4 / 3);
+}
+
+/* Prompt tokens of the step. */
+static uint32_t most_tokens(const struct sched *s, const struct cost_load *decodes)
+{
+    uint32_t most = s->cfg.max_step_tokens - decodes->n_decodes, n;
+    if (decodes->n_decodes > 0 || s->cfg.max_step_us != SCHED_AUTO || !cost_known(&s->cost))
+        return most;
+    n = cost_efficient(&s->cost, most, 0.02);
+    n = n < EFFICIENT_TOKENS ? EFFICIENT_TOKENS : n;
+    return n < most ? n : most;
 }
 
 static void take_older(struct view_of_plan *v, const struct seq *q)
@@ -71,14 +82,14 @@ static void read_plan(struct view_of_plan *v)
     }
     v->limit_us = limit_of(s, &v->decodes);
     v->prompt_us = v->limit_us - cost_of(&s->cost, &v->decodes);
+    v->most_tokens = most_tokens(s, &v->decodes);
     for (; k < v->f->n; k++) {
         struct share x = share_of(s, v->f, k);
         if (!is_prompt(&x))
             continue;
         take_older(v, x.q);
-        v->used_us += cost_of_prompt(&s->cost, x.pos, x.n);
-        if (x.opened)
-            v->spare_us = fmax(v->spare_us, cost_of_prompt(&s->cost, x.pos, 1));
+        v->tokens += x.n;
+        v->used_us += cost_of_prompt(&s->cost, x.pos, x.n) - cost_of_prompt(&s->cost, x.pos, 1);
     }
     for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next)
         if (left_out(v, &s->seqs[i]))
@@ -91,8 +102,8 @@ static const char *check_oldest(const struct view_of_plan *v, const struct share
     uint32_t least = x->todo;
     if (v->limit_us > 0.0)
         least = cost_fit(&s->cost, x->pos, v->prompt_us / 4, x->todo);
-    if (least > (s->cfg.max_step_tokens - v->decodes.n_decodes) / 4)
-        least = (s->cfg.max_step_tokens - v->decodes.n_decodes) / 4;
+    if (least > v->most_tokens / 4)
+        least = v->most_tokens / 4;
     return x->n >= least ? NULL : "the first prompt in order has its quarter of the step";
 }
 
@@ -171,10 +182,9 @@ const char *plan_broken(const struct sched *s)
     read_plan(&v);
     if ((broken = check_turns(&v)) || s->facts.blocks_short)
         return broken; /* where blocks are short, shares are cut to them */
-    /* a least share of one token each, and roundings */
-    double most = fmax(v.prompt_us, 0.0) + v.spare_us + 1e-6 * v.limit_us;
-    if (v.oldest)
-        most += cost_of_prompt(&s->cost, v.oldest->pos, 1);
+    double most = fmax(v.prompt_us, 0.0) + 1e-6 * v.limit_us;
+    if (v.tokens > v.most_tokens)
+        return "the prompts' part of a step is within its tokens";
     if (v.limit_us > 0.0 && v.used_us > most)
         return "the prompts' part of a step is within its time";
     if ((broken = check_shares(&v)))

@@ -3,7 +3,7 @@
 #include <math.h>
 
 /* Spread of the coefficients before the first measurement: only their ratios matter.  A token costs
- * a quarter of a step's fixed part, and as much again for every thousand positions it attends to. */
+ * a quarter of a step's fixed part, and as much again for every thousand positions. */
 static const double first_spread[COST_TERMS] = {1e6, 0.25e6, 0.25e6, 0.25e3, 0.25e3};
 
 enum { CLIP = 3 };
@@ -19,7 +19,7 @@ void cost_init(struct cost_model *m)
 void cost_add_decode(struct cost_load *l, uint32_t pos)
 {
     l->n_decodes++;
-    l->decode_ctx += pos;
+    l->read += pos;
 }
 
 /* Positions pos, pos + 1, ... */
@@ -31,6 +31,7 @@ static uint64_t context_of(uint32_t pos, uint32_t n)
 void cost_add_prompt(struct cost_load *l, uint32_t pos, uint32_t n)
 {
     l->n_prompt += n;
+    l->read += pos;
     l->prompt_ctx += context_of(pos, n);
 }
 
@@ -39,7 +40,7 @@ static void terms_of(const struct cost_load *l, double x[COST_TERMS])
     x[0] = 1.0;
     x[1] = l->n_decodes;
     x[2] = l->n_prompt;
-    x[3] = (double)l->decode_ctx;
+    x[3] = (double)l->read;
     x[4] = (double)l->prompt_ctx;
 }
 
@@ -60,26 +61,29 @@ double cost_of(const struct cost_model *m, const struct cost_load *l)
 
 double cost_of_prompt(const struct cost_model *m, uint32_t pos, uint32_t n)
 {
-    return coefficient(m, 2) * n + coefficient(m, 4) * (double)context_of(pos, n);
+    if (n == 0)
+        return 0.0;
+    return coefficient(m, 2) * n + coefficient(m, 3) * pos +
+           coefficient(m, 4) * (double)context_of(pos, n);
 }
 
-/* The n of a n^2 + b n = us. */
+/* The n of a n^2 + b n = us, less the context read; that takes at most half. */
 uint32_t cost_fit(const struct cost_model *m, uint32_t pos, double us, uint32_t most)
 {
     double a = coefficient(m, 4) / 2, b = coefficient(m, 2) + coefficient(m, 4) * pos - a;
-    double root = b + sqrt(b * b + 4 * a * us);
+    double read = coefficient(m, 3) * pos;
+    us -= read < us / 2 ? read : us / 2;
     if (us <= 0.0)
         return 0;
+    double root = b + sqrt(b * b + 4 * a * us);
     double n = 2 * us / root;
     return n < most ? (uint32_t)n : most; /* also where nothing is known: n is infinite or NaN */
 }
 
-double cost_short_step(const struct cost_model *m, uint32_t most, double loss)
+uint32_t cost_efficient(const struct cost_model *m, uint32_t most, double loss)
 {
-    double c0 = coefficient(m, 0), c2 = coefficient(m, 2), n = most;
-    if (c2 > 0.0 && c0 / (loss * c2 + c0 / most) < n)
-        n = c0 / (loss * c2 + c0 / most);
-    return c0 + cost_of_prompt(m, 0, n < 1.0 ? 1 : (uint32_t)n);
+    double c0 = coefficient(m, 0), n = c0 / (loss * coefficient(m, 2) + c0 / most);
+    return n < most ? (uint32_t)n : most;
 }
 
 static double least(double a, double b)

@@ -1,9 +1,10 @@
 /* What a step costs a worker group: a linear model of its time, learned from measured steps.
  *
- *     t = c0 + c1 decodes + c2 prompt tokens + c3 context of decodes + c4 context of prompt tokens
+ *     t = c0 + c1 decodes + c2 prompt tokens + c3 context read + c4 context of prompt tokens
  *
- * in us; contexts are sums over tokens of the positions that each attends to.  A Kalman filter
- * (Kalman 1960) follows the coefficients: each has a relative random walk of 1 % a step and each
+ * in us.  Context read is the length of each sequence before the step, once for a sequence; context
+ * of prompt tokens the number of positions that each of them attends to.  A Kalman filter (Kalman
+ * 1960) follows the coefficients: each has a relative random walk of 1 % a step and each
  * measurement a relative error of 10 %, so that in the usual case the last ten or so steps count.
  * Directions in which the steps do not differ keep their first split until they do.  An error of
  * more than three times the usual one counts as three times: one step that another process delayed
@@ -21,7 +22,7 @@ enum { COST_TERMS = 5 };
 
 struct cost_load { /* what a step computes */
     uint32_t n_decodes, n_prompt;
-    uint64_t decode_ctx, prompt_ctx;
+    uint64_t read, prompt_ctx;
 };
 
 struct cost_model {
@@ -44,11 +45,13 @@ void cost_add_prompt(struct cost_load *l, uint32_t pos, uint32_t n);
 double cost_of(const struct cost_model *m, const struct cost_load *l);
 /* What n prompt tokens from position pos on add to it. */
 double cost_of_prompt(const struct cost_model *m, uint32_t pos, uint32_t n);
-/* The most prompt tokens from position pos on that add at most us; at most `most`. */
+/* The most prompt tokens from position pos on that add at most us; at most `most`.  Where the context
+ * alone would take more than half of us, those that add half of it without the context: a wrong
+ * estimate of a part that cannot be avoided must not stop a prompt. */
 uint32_t cost_fit(const struct cost_model *m, uint32_t pos, double us, uint32_t most);
-/* Time of a step of prompts alone whose share of c0 in a token is at most `loss` of c2 more than in
- * a step of `most` tokens. */
-double cost_short_step(const struct cost_model *m, uint32_t most, double loss);
+/* The fewest prompt tokens of a step for which the share of c0 in a token's time is at most `loss`
+ * of c2 more than with `most` tokens; at most `most`. */
+uint32_t cost_efficient(const struct cost_model *m, uint32_t most, double loss);
 
 /* A step took that long; 0 is no measurement. */
 void cost_learn(struct cost_model *m, const struct cost_load *l, uint64_t us);

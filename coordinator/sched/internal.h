@@ -41,8 +41,9 @@ struct seq {
     enum seq_state state;
     bool front;    /* returned by a reset: goes before all that are not */
     bool admitted; /* FX_ADMITTED has been told */
-    int64_t rank;  /* smaller goes first; ties by round, then by arrival */
+    int64_t rank;  /* smaller goes first; ties by round, then by ticket */
     uint64_t arrival;
+    uint64_t ticket;     /* its arrival; a pause gives it a new one */
     uint64_t round;      /* of its turn; 0 when planned by tokens */
     uint32_t n_rounds;   /* that its turn uses up */
     int32_t flow;        /* of its tenant and priority; -1 when planned by tokens */
@@ -135,6 +136,7 @@ struct fx_list {
 };
 
 /* --- tree.c --- */
+bool seq_before(const struct seq *a, const struct seq *b);
 bool tree_before(const struct sched *s, const struct tree *t, int32_t a, int32_t b);
 void tree_insert(struct sched *s, struct tree *t, int32_t i);
 void tree_remove(struct sched *s, struct tree *t, int32_t i);
@@ -154,7 +156,6 @@ uint64_t turns_next_round(const struct sched *s, const struct seq *q);
 /* --- seqs.c: slots, ids, lists --- */
 int32_t seq_find(const struct sched *s, uint64_t seq_id); /* slot or -1 */
 int32_t seq_new(struct sched *s, const struct sched_req *r);
-bool seq_before(const struct seq *a, const struct seq *b);
 void seq_enqueue(struct sched *s, int32_t i);          /* into waiting, at its rank */
 void seq_start(struct sched *s, int32_t i);            /* waiting -> running: gets a table */
 void seq_stop(struct sched *s, int32_t i, bool close); /* running -> waiting: loses its blocks */

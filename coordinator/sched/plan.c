@@ -1,157 +1,8 @@
-/* sched_plan: chooses the next step: decodes first, then prompts (plan_tokens.c or plan_time.c), with
- * blocks from the pool; preempts sequences when decodes find no block.  Called by the loop through
- * sched.h. */
+/* sched_plan: chooses the next step: decodes first, then prompts (plan_tokens.c or plan_time.c).
+ * Called by the loop through sched.h. */
 #include "coordinator/sched/plan.h"
 
 #include <string.h>
-
-uint32_t plan_demand(const struct sched *s, const struct seq *q)
-{
-    uint32_t n = q->n_known + q->ahead + 1;
-    if (n > q->n_end - 1)
-        n = q->n_end - 1;
-    uint32_t need = blocks_for(s, n);
-    return need > q->n_table ? need - q->n_table : 0;
-}
-
-uint64_t plan_demand_running(const struct sched *s)
-{
-    uint64_t n = 0;
-    for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next)
-        n += plan_demand(s, &s->seqs[i]);
-    return n;
-}
-
-/* ---- one sequence's share of the step ---- */
-
-static void add_open(struct draft *d, const struct seq *q)
-{
-    struct step_plan *p = d->p;
-    const struct sched_req *r = &q->req;
-    const struct sample_params *sp = &r->sp;
-    struct plan_open *o = &p->opens[p->n_opens++];
-    memset(o, 0, sizeof *o);
-    o->seq_id = r->seq_id;
-    o->sp = *sp;
-    o->n_prompt = r->n_prompt;
-    o->history_off = p->n_history;
-    o->stop_off = p->n_stop_ids;
-    o->bias_off = p->n_bias;
-    if (sample_params_need_history(sp)) {
-        o->n_history = q->pos;
-        memcpy(p->history + p->n_history, r->tokens, q->pos * sizeof *r->tokens);
-        p->n_history += q->pos;
-    }
-    if (r->n_stop_ids && sp->min_new > q->n_known - r->n_prompt) {
-        o->n_stop_ids = r->n_stop_ids;
-        memcpy(p->stop_ids + p->n_stop_ids, r->stop_ids, r->n_stop_ids * sizeof *r->stop_ids);
-        p->n_stop_ids += r->n_stop_ids;
-    }
-    if (r->n_bias) {
-        o->n_bias = r->n_bias;
-        memcpy(p->bias + p->n_bias, r->bias, r->n_bias * sizeof *r->bias);
-        p->n_bias += r->n_bias;
-    }
-}
-
-/* Gives q its next n tokens in this step; the blocks for them are available.  first_block: from
- * there on the ranks do not know its table. */
-static void add_seq(struct draft *d, int32_t i, uint32_t n, uint32_t first_block)
-{
-    struct sched *s = d->s;
-    struct step_plan *p = d->p;
-    struct seq *q = &s->seqs[i];
-    while (q->n_table < blocks_for(s, q->pos + n))
-        q->table[q->n_table++] = block_pool_take(&s->pool);
-
-    struct plan_seq *ps = &p->seqs[p->n_seqs++];
-    memset(ps, 0, sizeof *ps);
-    ps->seq_id = q->req.seq_id;
-    ps->pos = q->pos;
-    ps->n_tokens = n;
-    ps->token_off = p->n_tokens;
-    ps->n_blocks = q->n_table - first_block;
-    ps->block_off = p->n_blocks;
-    ps->want = n == seq_todo(q) ? WANT_LAST : WANT_NONE;
-    memcpy(p->blocks + p->n_blocks, q->table + first_block, ps->n_blocks * sizeof *p->blocks);
-    p->n_blocks += ps->n_blocks;
-    uint32_t n_values = q->pos + n <= q->n_known ? n : n - 1;
-    memcpy(p->tokens + p->n_tokens, q->req.tokens + q->pos, n_values * sizeof *p->tokens);
-    if (n_values < n)
-        p->tokens[p->n_tokens + n_values] = TOKEN_OF_LAST_STEP;
-    p->n_tokens += n;
-
-    if (n == 1)
-        cost_add_decode(&d->f->load, q->pos);
-    else
-        cost_add_prompt(&d->f->load, q->pos, n);
-    d->f->seqs[d->f->n++] = (struct flight_seq){
-        .seq_id = q->req.seq_id, .slot = i, .n_tokens = n, .want = ps->want == WANT_LAST};
-    q->pos += n;
-    q->last_step = p->step_id;
-    q->last_turn = ++s->last_turn;
-    if (ps->want == WANT_LAST) {
-        q->ahead++;
-        d->f->n_want++;
-    }
-}
-
-/* ---- blocks ---- */
-
-/* Among the lowest priority the one with the least computed, then the youngest; never the first in
- * rank order, nor one that this step computes.  -1: nobody. */
-static int32_t choose_victim(const struct draft *d)
-{
-    const struct sched *s = d->s;
-    int32_t best = -1;
-    for (int32_t i = s->running.tail; i >= 0 && i != s->running.head; i = s->seqs[i].prev) {
-        const struct seq *q = &s->seqs[i], *b = best < 0 ? NULL : &s->seqs[best];
-        if (planned(d, q))
-            continue;
-        if (!b || q->req.priority < b->req.priority ||
-            (q->req.priority == b->req.priority && q->pos < b->pos))
-            best = i;
-    }
-    return best;
-}
-
-void plan_stop(struct draft *d, int32_t i)
-{
-    fx_push(d->out,
-            (struct sched_effect){.kind = FX_PREEMPTED, .seq_id = d->s->seqs[i].req.seq_id});
-    seq_stop(d->s, i, true);
-}
-
-/* How many of the n tokens that running sequence i wants there are blocks for.  When not even for
- * one, others are preempted, or i itself when it is the one to go: 0. */
-static uint32_t secure(struct draft *d, int32_t i, uint32_t n)
-{
-    struct sched *s = d->s;
-    const struct seq *q = &s->seqs[i];
-    for (;;) {
-        uint64_t room = (uint64_t)q->n_table + block_pool_available(&s->pool);
-        room = room * s->cfg.block_len - q->pos;
-        d->blocks_short |= room < n;
-        if (room > 0)
-            return room < n ? (uint32_t)room : n;
-        int32_t victim = choose_victim(d);
-        if (victim < 0)
-            return 0;
-        plan_stop(d, victim);
-        s->n_preemptions++;
-        d->preempted = true;
-        if (victim == i)
-            return 0;
-    }
-}
-
-void plan_continue(struct draft *d, int32_t i, uint32_t n, bool opening)
-{
-    uint32_t first_block = opening ? 0 : d->s->seqs[i].n_table;
-    n = secure(d, i, n);
-    if (n > 0)
-        add_seq(d, i, n, first_block);
-}
 
 /* ---- decodes ---- */
 
@@ -185,75 +36,7 @@ static void plan_decodes(struct draft *d, uint32_t limit)
             plan_continue(d, s->picked[k], 1, false);
 }
 
-/* ---- prompts ---- */
-
-bool plan_sibling_computes(const struct sched *s, const struct seq *q)
-{
-    uint32_t shared = (q->req.n_prompt - 1) / s->cfg.block_len * s->cfg.block_len;
-    if (q->req.group_id == 0 || shared == 0)
-        return false;
-    for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next) {
-        const struct seq *o = &s->seqs[i];
-        if (o->req.group_id == q->req.group_id && o->done < shared && o->n_known >= shared)
-            return true;
-    }
-    return false;
-}
-
-/* Finds the known blocks that q's tokens begin with, up to the one with its last token, which must
- * be computed for its logits.  They are written to table; n_idle counts those that nobody holds. */
-static uint32_t find_hits(const struct sched *s, struct seq q, int32_t *table, uint32_t *n_idle)
-{
-    uint32_t n = 0, most = (q.n_known - 1) / s->cfg.block_len;
-    *n_idle = 0;
-    if (!seq_shares(s, &q))
-        return 0;
-    for (; n < most; n++) {
-        struct prefix_key key = seq_key(s, &q);
-        int32_t b = prefix_find(&s->pool, &key, q.req.tokens + (size_t)n * s->cfg.block_len);
-        if (b < 0)
-            break;
-        table[n] = b;
-        *n_idle += s->pool.blocks[b].n_refs == 0;
-        q.chain = s->pool.blocks[b].prefix_id;
-    }
-    return n;
-}
-
-bool plan_fits(const struct draft *d, const struct seq *q, uint64_t demand, uint32_t *n_hits)
-{
-    const struct sched *s = d->s;
-    uint32_t n_idle, n = find_hits(s, *q, s->free_rows[s->n_free_rows - 1], &n_idle);
-    *n_hits = n;
-    if ((uint64_t)d->n_hit_blocks + n > s->max_blocks)
-        return false; /* the plan's arrays; the next step has room */
-    return demand + plan_demand(s, q) - n + n_idle <= block_pool_available(&s->pool);
-}
-
-void plan_open(struct draft *d, int32_t i, uint32_t n_hits)
-{
-    struct sched *s = d->s;
-    struct seq *q = &s->seqs[i];
-    seq_start(s, i);
-    for (uint32_t k = 0; k < n_hits; k++)
-        block_pool_share(&s->pool, q->table[k]);
-    q->n_table = n_hits;
-    q->n_hashed = n_hits;
-    q->chain = n_hits ? s->pool.blocks[q->table[n_hits - 1]].prefix_id : 0;
-    q->pos = n_hits * s->cfg.block_len;
-    q->done = q->pos;
-    q->turn_known = q->n_known;
-    q->turn_pos = q->pos;
-    d->n_hit_blocks += n_hits;
-    s->tokens_cached += q->pos;
-    if (!q->admitted)
-        fx_push(d->out,
-                (struct sched_effect){.kind = FX_ADMITTED,
-                                      .seq_id = q->req.seq_id,
-                                      .n = q->pos < q->req.n_prompt ? q->pos : q->req.n_prompt});
-    q->admitted = true;
-    add_open(d, q);
-}
+/* ---- the step ---- */
 
 static bool prefill_waits(const struct draft *d)
 {
@@ -265,8 +48,6 @@ static bool prefill_waits(const struct draft *d)
             return true;
     return false;
 }
-
-/* ---- the step ---- */
 
 static void end_by_deadline(struct sched *s, int32_t i, struct fx_list *out)
 {
@@ -305,12 +86,23 @@ static void expire(struct sched *s, uint64_t now_us, struct fx_list *out)
     }
 }
 
+/* A long step of inner parts of prompts alone: to wait for its end costs about c0, and whoever comes
+ * meanwhile is in the next step. */
+static bool is_long(const struct sched *s, const struct flight *f)
+{
+    const struct cost_load nothing = {0};
+    return f->load.n_decodes == 0 && f->n_want == 0 && cost_known(&s->cost) &&
+           cost_of(&s->cost, &f->load) >= LONG_STEP * cost_of(&s->cost, &nothing);
+}
+
 /* Does the step in flight sample a token that no device can feed to the next step?  A step planned
  * now would leave that sequence out, and every other step after it: half a batch each. */
 static bool must_wait(const struct sched *s)
 {
     if (s->n_flights == 0)
         return false;
+    if (timed(s) && is_long(s, &s->flights[s->n_flights - 1]))
+        return true;
     for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next) {
         const struct seq *q = &s->seqs[i];
         if (q->ahead > 0 && seq_todo(q) > 0 && !sample_on_device(&q->req.sp))

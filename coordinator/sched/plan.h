@@ -1,4 +1,4 @@
-/* The plan being made: what plan.c, plan_tokens.c and plan_time.c share. */
+/* The plan being made: what plan.c, plan_share.c, plan_tokens.c and plan_time.c share. */
 #ifndef COORDINATOR_SCHED_PLAN_H
 #define COORDINATOR_SCHED_PLAN_H
 
@@ -25,7 +25,7 @@ static inline uint32_t budget_left(const struct draft *d)
     return d->s->cfg.max_step_tokens - d->p->n_tokens;
 }
 
-/* --- plan.c --- */
+/* --- plan_share.c --- */
 
 /* Blocks that q still needs for its known tokens and one more. */
 uint32_t plan_demand(const struct sched *s, const struct seq *q);

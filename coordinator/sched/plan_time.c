@@ -44,7 +44,7 @@ static bool yields_to(const struct sched *s, const struct seq *q, const struct s
     *rank = turns_rank(s, q, round);
     if (head->front || *rank != head->rank)
         return head->front || *rank > head->rank;
-    return round > head->round;
+    return round >= head->round; /* it would have the later ticket */
 }
 
 /* The running sequence that has to make room for head, -1: none.  The last in the order of next
@@ -71,6 +71,7 @@ static void pause_seq(struct draft *d, int32_t i)
 {
     struct sched *s = d->s;
     turns_queue(s, &s->seqs[i]);
+    s->seqs[i].ticket = ++s->last_arrival;
     s->seqs[i].turn_done = s->seqs[i].pos - s->seqs[i].turn_pos;
     s->seqs[i].moved_step = d->p->step_id;
     plan_stop(d, i);
@@ -117,25 +118,36 @@ void plan_turns(struct draft *d)
 
 /* ---- the prompts' time ---- */
 
+/* 0: the step has no limit in time. */
 static double limit_of(const struct sched *s, const struct cost_load *load)
 {
     const struct sched_config *cfg = &s->cfg;
     double decodes = cost_of(&s->cost, load), target = cfg->target_itl_us;
     if (!cost_known(&s->cost))
         return 0.0;
-    if (load->n_decodes == 0 && cfg->max_step_us == SCHED_AUTO)
-        return cost_short_step(&s->cost, cfg->max_step_tokens, 0.02);
     if (load->n_decodes == 0)
-        return cfg->max_step_us;
+        return cfg->max_step_us == SCHED_AUTO ? 0.0 : cfg->max_step_us;
     if (cfg->target_itl_us == SCHED_AUTO)
         return 2.5 * decodes;
     return target > decodes * 4 / 3 ? target : decodes * 4 / 3;
 }
 
+/* Tokens of a step without decodes. */
+static uint32_t most_tokens(const struct sched *s)
+{
+    uint32_t most = s->cfg.max_step_tokens, n;
+    if (s->cfg.max_step_us != SCHED_AUTO || !cost_known(&s->cost))
+        return most;
+    n = cost_efficient(&s->cost, most, 0.02);
+    n = n < EFFICIENT_TOKENS ? EFFICIENT_TOKENS : n;
+    return n < most ? n : most;
+}
+
 struct split { /* of the prompts' part of the step */
     struct draft *d;
     double all_us, us; /* of it, and left */
-    bool bounded;
+    bool bounded;      /* in time */
+    bool alone;        /* nothing decodes */
     uint32_t all_tokens, tokens;
     uint32_t n, n_running; /* sequences: those that ran before first, each part in rank order */
     int32_t *slots;        /* [n] */
@@ -168,7 +180,8 @@ static void add(struct split *p, int32_t i, uint32_t n)
     set_share(p, p->n++, n);
 }
 
-/* Opens waiting sequences in order while there are places, blocks and time for a token of each. */
+/* Opens waiting sequences in order while there are places, blocks and time for a token of each: at
+ * most half of the time, so that a quarter each is left for the oldest and for the shortest. */
 static void open_waiting(struct split *p)
 {
     struct draft *d = p->d;
@@ -178,8 +191,7 @@ static void open_waiting(struct split *p)
     int32_t w = d->preempted ? -1 : next_ready(s, tree_first(s, &s->waiting));
     for (uint32_t k = 0; w >= 0 && s->n_free_rows > 0 && k < MAX_OPENS; k++) {
         struct seq *q = &s->seqs[w];
-        bool room = p->tokens > 1 + p->all_tokens / OLDEST_SHARE &&
-                    (!p->bounded || p->us > p->all_us / OLDEST_SHARE);
+        bool room = p->tokens > 1 + p->all_tokens / 2 && (!p->bounded || p->us > p->all_us / 2);
         if ((p->n > 0 && !room) || (d->paused && q->moved_step == d->p->step_id) ||
             !plan_fits(d, q, demand, &n_hits))
             return;
@@ -221,10 +233,12 @@ static void sort(uint64_t *v, uint32_t n)
         }
 }
 
-/* What is left, to the shortest; to the next when that one is computed to its end. */
+/* What is left, to the shortest; to the next when that one is computed to its end.  Where nothing
+ * decodes, a step that ends prompts is not filled up with parts of others: see Prompts. */
 static void serve_shortest(struct split *p)
 {
     const struct sched *s = p->d->s;
+    bool ended = false;
     uint64_t *order = s->order;
     for (uint32_t k = 0; k < p->n; k++)
         order[k] = (uint64_t)seq_todo(&s->seqs[p->slots[k]]) << 32 | k;
@@ -232,9 +246,10 @@ static void serve_shortest(struct split *p)
     for (uint32_t i = 0; i < p->n && p->tokens > 0 && (!p->bounded || p->us > 0.0); i++) {
         uint32_t k = (uint32_t)order[i], had = p->shares[k];
         set_share(p, k, 0);
-        uint32_t n = fit(p, p->slots[k], p->us);
-        set_share(p, k, n > had ? n : had);
-        if (p->shares[k] < (uint32_t)(order[i] >> 32))
+        uint32_t n = fit(p, p->slots[k], p->us), todo = (uint32_t)(order[i] >> 32);
+        set_share(p, k, n > had && !(ended && n < todo) ? n : had);
+        ended = p->alone;
+        if (p->shares[k] < todo)
             return;
     }
 }
@@ -243,12 +258,17 @@ void plan_prompts_by_time(struct draft *d)
 {
     struct sched *s = d->s;
     double limit = limit_of(s, &d->f->load), us = limit - cost_of(&s->cost, &d->f->load);
+    bool alone = d->f->load.n_decodes == 0;
+    uint32_t tokens = budget_left(d);
+    if (alone && tokens > most_tokens(s))
+        tokens = most_tokens(s);
     struct split p = {.d = d,
                       .all_us = us,
                       .us = us,
                       .bounded = limit > 0.0,
-                      .all_tokens = budget_left(d),
-                      .tokens = budget_left(d),
+                      .alone = alone,
+                      .all_tokens = tokens,
+                      .tokens = tokens,
                       .slots = s->picked,
                       .shares = s->shares};
     if (p.tokens == 0)

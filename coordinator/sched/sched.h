@@ -7,29 +7,33 @@
  * sections say.  With 0 it is planned by its number of tokens: see Tokens below.
  *
  * Cost.  commit learns a step's time from the results (cost.h): t = c0 + c1 decodes + c2 prompt
- * tokens + c3 context read by decodes + c4 context read by prompt tokens.  The measured time enters
- * through commit alone, so a journal that has it reproduces the plans.
+ * tokens + c3 context read + c4 context of prompt tokens.  The measured time enters through commit
+ * alone, so a journal that has it reproduces the plans.
  *
- * Time of a step.  Sequences in decode come first and take one token each; D is their predicted
+ * Size of a step.  Sequences in decode come first and take one token each; D is their predicted
  * time.  Prompts get what is left of the step's limit:
  *
  *     with decodes:   max(target_itl_us, D x 4/3); AUTO: D x 2.5
- *     without:        max_step_us; AUTO: the shortest step whose share of c0 in a token's time is at
- *                     most 2 % of c2 above that of a step of max_step_tokens
+ *     without:        max_step_us; AUTO: as many tokens as make the share of c0 in a token's time at
+ *                     most 2 % of c2 more than in a step of max_step_tokens, >= EFFICIENT_TOKENS
  *
- * so prompts have at least a quarter of every step's time, and the oldest one at least one token.
- * Before anything is measured max_step_tokens is the only bound; it always is one, and a quarter of
- * it is kept for prompts when there are more decodes than fit.
+ * so prompts have at least a quarter of the time of every step with decodes, and the first in order
+ * at least one token.  Before anything is measured max_step_tokens is the only bound; it always is
+ * one, and a quarter of it is kept for prompts when there are more decodes than fit.  No second step
+ * is planned behind one of parts of prompts alone of at least LONG_STEP x c0, so that a newcomer
+ * waits for the rest of one such step.
  *
- * Prompts.  The sequences that compute their prompts share that time P.  The first in order has a
- * quarter of P for certain; the rest goes to the shortest remaining prompt, then the next.  So a
- * long prompt always progresses, and short ones pass it.  Bounds, with b the fewest prompt tokens
- * that P holds in any of the steps, when no blocks are short:
+ * Prompts.  The sequences that compute their prompts share that part.  The first in order has a
+ * quarter of it for certain; the rest goes to the shortest remaining prompt, when that ends to the
+ * next.  So a long prompt always progresses, and short ones pass it.  When nothing decodes, a step
+ * that ends prompts has of others no more than that quarter, so that the first tokens come soon.
+ * Bounds, with b the fewest prompt tokens that any of the steps has room for, when no blocks are
+ * short and all of these prompts run:
  *
  *     a prompt of r tokens before which prompts of a tokens are in order is computed after at most
  *         ceil((a + r) / max(1, floor(b / 4))) + (number of those prompts) + 1   steps;
  *     one than which all shorter or equal prompts together have s tokens, itself included, after
- *         ceil(s / max(1, floor(3 b / 4))) + (number of those prompts) + 1       steps.
+ *         ceil(s / max(1, floor(b / 4))) + (number of those prompts) + 1         steps.
  *
  * Later arrivals do not change the first bound: that is the ageing.
  *
@@ -37,8 +41,8 @@
  * live sequences has at most one turn in a round; one of more than QUANTUM_TOKENS tokens uses up
  * the turns of several rounds.  A sequence's round is fixed when it arrives: the round after the
  * present one, or the first in which its pair has a turn left.  The queue is ordered by
- * round - overtake x priority, then by round, then by arrival; with overtake 0 by priority, then
- * round.  The present round is the highest one of which a sequence has started.  So with T pairs
+ * round - overtake x priority, then by round, then by arrival or last pause; with overtake 0 by
+ * priority, then round.  The present round is the highest one of which a sequence has started.  So with T pairs
  * live, a sequence with k turns of its own pair before it starts after at most
  *
  *     L + (k + 1 + overtake x (P - p)) x T
@@ -48,7 +52,8 @@
  * or for its own token in flight, does not block others (at most LOOK_PAST of them).
  *
  * Turns.  A running sequence may be paused, back into the queue with a new round, when one that
- * waits lacks a place or blocks and comes before that round; the one of the last round goes first.
+ * waits lacks a place or blocks and does not come after it then; the last one in the new order goes
+ * first.
  * It must have decoded turn_tokens since it began or went on; where blocks are short, or nothing of
  * it could be cached, also as many as would be computed again.  One of lower priority than the
  * waiting one must have computed turn_tokens, prompt included.  So a newcomer does not wait for the
@@ -101,6 +106,8 @@ struct sched;
 enum {
     QUANTUM_TOKENS = 256, /* of a turn: see Order */
     LOOK_PAST = 64,
+    EFFICIENT_TOKENS = 64, /* fewer rows are multiplied more slowly each, on every device */
+    LONG_STEP = 32,
 };
 
 /* For target_itl_us and max_step_us: the scheduler chooses from measured times. */
@@ -117,7 +124,7 @@ struct sched_config {
     uint32_t max_inflight; /* steps planned and not committed: 1 (0 means 1) or 2 */
     uint32_t overtake;     /* rounds (arrivals) that a level of priority is worth; 0 = strict */
 
-    /* See Time of a step, and Turns. */
+    /* See Size of a step, and Turns. */
     uint32_t target_itl_us; /* 0 = plan by tokens, the rest is not used then */
     uint32_t max_step_us;   /* of a step without decodes; 0 = max_step_tokens is the only bound */
     uint32_t turn_tokens;
@@ -168,6 +175,7 @@ enum finish_reason {
     FINISH_CANCELLED,
     FINISH_DEADLINE,
     FINISH_FAILED,
+    FINISH_NOT_FINITE, /* TOKEN_NOT_FINITE came in place of a token */
 };
 
 struct sched_effect {

@@ -18,17 +18,6 @@ int32_t seq_find(const struct sched *s, uint64_t seq_id)
     return i;
 }
 
-bool seq_before(const struct seq *a, const struct seq *b)
-{
-    if (a->front != b->front)
-        return a->front;
-    if (a->rank != b->rank)
-        return a->rank < b->rank;
-    if (a->round != b->round)
-        return a->round < b->round;
-    return a->arrival < b->arrival;
-}
-
 /* New entries mostly belong at the end, so the place is sought from there. */
 static void list_insert(struct sched *s, struct seq_list *l, int32_t i)
 {
@@ -68,7 +57,7 @@ int32_t seq_new(struct sched *s, const struct sched_req *r)
         .prev = -1,
         .next = -1,
     };
-    q->arrival = ++s->last_arrival;
+    q->arrival = q->ticket = ++s->last_arrival;
     turns_join(s, q);
     if (r->deadline_us)
         tree_insert(s, &s->deadlines, i);

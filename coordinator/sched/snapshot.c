@@ -71,6 +71,7 @@ static void save_seq(const struct sched *s, const struct seq *q, struct byte_wri
     put_u32(w, q->n_hashed);
     put_u32(w, (uint32_t)q->front | (uint32_t)q->admitted << 1);
     put_u64(w, q->flow < 0 ? 0 : s->flows[q->flow].next_round);
+    put_u64(w, q->ticket);
     put_u64(w, q->round);
     put_u32(w, q->n_rounds);
     put_u32(w, q->turn_known);
@@ -90,7 +91,7 @@ static void save_load(const struct cost_load *l, struct byte_writer *w)
 {
     put_u32(w, l->n_decodes);
     put_u32(w, l->n_prompt);
-    put_u64(w, l->decode_ctx);
+    put_u64(w, l->read);
     put_u64(w, l->prompt_ctx);
 }
 
@@ -240,13 +241,14 @@ static enum status restore_seq(struct sched *s, const struct sched_req *req, boo
     q->admitted = flags & 2;
     if (q->req.deadline_us) /* where equal deadlines are in order of arrival */
         tree_remove(s, &s->deadlines, i);
-    q->arrival = arrival;
+    q->arrival = q->ticket = arrival;
     if (q->req.deadline_us)
         tree_insert(s, &s->deadlines, i);
     if (version > 1) {
         uint64_t next_round = get_u64(r); /* the same for all of its flow */
         if (q->flow >= 0)
             s->flows[q->flow].next_round = next_round;
+        q->ticket = get_u64(r);
         q->round = get_u64(r);
         q->n_rounds = get_u32(r);
         q->turn_known = get_u32(r);
@@ -267,7 +269,7 @@ static struct cost_load restore_load(struct byte_reader *r)
 {
     struct cost_load l = {.n_decodes = get_u32(r)};
     l.n_prompt = get_u32(r);
-    l.decode_ctx = get_u64(r);
+    l.read = get_u64(r);
     l.prompt_ctx = get_u64(r);
     return l;
 }

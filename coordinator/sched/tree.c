@@ -1,4 +1,4 @@
-/* Ordered sets of slots without allocation: insert, remove and next in O(log n) expected.  A node's
+/* The order of sequences, and ordered sets of slots without allocation: insert, remove and next in O(log n) expected.  A node's
  * heap order is a hash of its slot.  Called by the other files of this folder. */
 #include "common/hash.h"
 #include "coordinator/sched/internal.h"
@@ -12,6 +12,17 @@ static struct tree_link *link_of(const struct sched *s, const struct tree *t, in
 static bool above(int32_t a, int32_t b)
 {
     return hash_mix((uint64_t)a + 1) > hash_mix((uint64_t)b + 1);
+}
+
+bool seq_before(const struct seq *a, const struct seq *b)
+{
+    if (a->front != b->front)
+        return a->front;
+    if (a->rank != b->rank)
+        return a->rank < b->rank;
+    if (a->round != b->round)
+        return a->round < b->round;
+    return a->ticket < b->ticket;
 }
 
 bool tree_before(const struct sched *s, const struct tree *t, int32_t a, int32_t b)

@@ -56,7 +56,7 @@ static const char *reason_name(enum finish_reason why)
         [FINISH_NONE] = "live",           [FINISH_STOP_ID] = "eos",
         [FINISH_LENGTH] = "length",       [FINISH_STOP_STRING] = "stop",
         [FINISH_CANCELLED] = "cancelled", [FINISH_DEADLINE] = "deadline",
-        [FINISH_FAILED] = "failed",
+        [FINISH_FAILED] = "failed",       [FINISH_NOT_FINITE] = "not_finite",
     };
     return names[why];
 }

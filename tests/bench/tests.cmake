@@ -9,3 +9,5 @@ add_executable(bench_step
 target_include_directories(bench_step PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(bench_step PRIVATE ingot_flags ingot_model ingot_coll ingot_backends
   ingot_formats ingot_common PkgConfig::CJSON m Threads::Threads)
+add_executable(bench_sched bench/bench_sched.c)
+target_link_libraries(bench_sched PRIVATE ingot_flags ingot_sched ingot_common)

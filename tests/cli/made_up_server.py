@@ -29,10 +29,11 @@ class Server:
     """Answers the i-th request with the i-th list of pieces (a dict: that message alone), or with answer(request),
     and keeps the requests. A token is a byte; the prompt of a conversation is its contents, each after a byte."""
 
-    def __init__(self, *answers, answer=None, name="made-up", max_ctx=99):
+    def __init__(self, *answers, answer=None, name="made-up", max_ctx=99, model=None, accepted=None):
         self.answers, self.requests, self.cancelled = list(answers), [], []
         self.answer, self.name, self.version, self.max_ctx = answer, name, "made up", max_ctx
         self.held = None
+        self.more_of_model, self.more_of_accepted = model or {}, accepted or {}  # further fields
 
     def __enter__(self):
         self.folder = temp_dir.make()
@@ -58,7 +59,8 @@ class Server:
                     self.sock.send_multipart([who, ingot_client.pack(reply.pop("is"), **reply)])
 
     def model(self):
-        return {"name": self.name, "vocab": 9, "max_ctx": self.max_ctx, "chat": True, "world": 1}
+        return {"name": self.name, "vocab": 9, "max_ctx": self.max_ctx, "chat": True, "world": 1,
+                **self.more_of_model}
 
     def replies(self, name, m):
         if name == "Hello":
@@ -80,7 +82,7 @@ class Server:
             if isinstance(pieces, dict):
                 yield {**pieces, **rid}
                 return
-            yield {"is": "Accepted", "prompt_tokens": 3, "seed": 1, **rid}
+            yield {"is": "Accepted", "prompt_tokens": 3, "seed": 1, **self.more_of_accepted, **rid}
             for i, piece in enumerate(pieces):
                 yield {"is": "Delta", "seq": i, "id": [i], "text": piece, **rid}
             self.held = pieces if isinstance(pieces, Held) else None

@@ -15,9 +15,9 @@ def bytes_of(text):
     return [data[i:i + 1] for i in range(len(data))]
 
 
-def show(*pieces, env=None):
+def show(*pieces, env=None, **server):
     """What a terminal gets between the message and the next prompt."""
-    with Server([p.encode() if isinstance(p, str) else p for p in pieces]) as s:
+    with Server([p.encode() if isinstance(p, str) else p for p in pieces], **server) as s:
         t = Terminal("chat", "--connect", s.endpoint, env=env)
         prompt = "> " if env else PROMPT
         t.until(prompt)
@@ -56,6 +56,20 @@ def reasoning_is_dim():
 @tap.case
 def reasoning_that_never_ends_is_dim():
     assert runs(show("<think>", "Hm", "m.")) == [("2", "Hmm."), ("0", "\n")]
+
+
+@tap.case
+def the_server_says_how_its_model_writes():
+    """Its marks, where the answer begins, its format of tool calls: nothing else is taken for one of them."""
+    model = {"tool_format": "mistral", "think_open": b"[THINK]", "think_close": b"[/THINK]"}
+    for text in ("[THINK]Hmm.[/THINK]So.", "Hmm.[/THINK]So."):
+        accepted = {"prompt_digest": bytes(32), "sampling": {}, "starts_in_reasoning": not text.startswith("[")}
+        assert runs(show(*bytes_of(text), model=model, accepted=accepted)) == [("2", "Hmm."), ("0", "So.\n")]
+    got = runs(show("<think>x</think>", CALL, model=model))
+    assert [a for a, _ in got] == ["0"] and "<think>x</think>" in got[0][1] and "<tool_call>" in got[0][1], got
+    assert ("36", '[calls f {"a": 1}]') in runs(show('[TOOL_CALLS]f[ARGS]{"a": 1}', model=model))
+    plain = {"tool_format": "auto"}
+    assert runs(show("<think>x</think>y", model=plain)) == [("0", "<think>x</think>y\n")]
 
 
 @tap.case

@@ -87,6 +87,17 @@ def sampling_options():
 
 
 @tap.case
+def runs_of_one_tenant_share_the_prefix_cache():
+    with Cluster(DEMO, 1) as c:
+        prompt = ["--prompt", "Ingot is a serving cluster. " * 12, "--max-tokens", "2"]
+        cached = [ask(c, *prompt, *more)[-1]["cached_tokens"]
+                  for more in ([], [], ["--tenant", "me"], ["--tenant", "me"], ["--tenant", "you"])]
+        assert cached[:3] == [0, 0, 0] and cached[3] >= 48 and cached[4] == 0, cached
+        p = ingot("generate", "--connect", c.endpoint, "--tenant", "x" * 65, *prompt)
+        assert p.returncode == 2 and "64" in p.stderr, p
+
+
+@tap.case
 def refusals():
     with Cluster(DEMO) as c:
         for args, word in [(["--top-p", "7"], "top_p"), (["--temperature", "-1"], "temperature"),

@@ -139,8 +139,9 @@ def serve_passes_on_what_it_is_given():
             expected[one][name] = value
     for whom, _, name in flags:
         expected[whom][name] = "false"
-    for got, want, own in [(coordinator, expected["c"], {"--workers", "--notify-fd", "--die-with-parent"}),
-                           (worker, expected["w"], {"--connect", "--die-with-parent"})]:
+    for got, want, own in [(coordinator, expected["c"],
+                            {"--workers", "--notify-fd", "--die-with-parent", "--failure-file"}),
+                           (worker, expected["w"], {"--connect", "--die-with-parent", "--failure-file", "--launch"})]:
         assert own <= set(got), got
         assert {k: v for k, v in got.items() if k not in own} == want, got
     assert coordinator["--workers"] == worker["--connect"]
@@ -149,9 +150,9 @@ def serve_passes_on_what_it_is_given():
 @tap.case
 def defaults_are_not_passed_on():
     (coordinator, worker), _ = arguments_of_children("serve", DEMO, "--http", "off")
-    assert set(named(coordinator)) == {"--model", "--workers", "--notify-fd", "--die-with-parent", "--max-seqs",
+    assert set(named(coordinator)) == {"--model", "--workers", "--notify-fd", "--die-with-parent", "--failure-file", "--max-seqs",
                                        "--max-step-tokens"}, coordinator
-    assert set(named(worker)) == {"--model", "--connect", "--die-with-parent"}, worker
+    assert set(named(worker)) == {"--model", "--connect", "--die-with-parent", "--failure-file", "--launch"}, worker
     (coordinator, worker), _ = arguments_of_children("run", DEMO, "--prompt", "a", "--first-step-ms", "5000")
     coordinator, worker = named(coordinator), named(worker)
     assert coordinator["--first-step-ms"] == "5000" and coordinator["--listen"].startswith("ipc://"), coordinator
@@ -204,8 +205,8 @@ def version_of_every_program_and_command():
     programs = {name: name for name in ("ingot", "ingot-coordinator", "ingot-worker", "ingot-text", "ingot-journal",
                                         "ingot-quantize")}
     commands = [[BIN / p, "--version"] for p in programs]
-    table = re.findall(r"^  ([a-z]+) {2,}", ok("--help"), re.M)
-    assert len(table) == 19, table
+    table = re.findall(r"^  ([a-z-]+) {2,}", ok("--help"), re.M)
+    assert len(table) == 20, table
     commands += [[INGOT, c, "--version"] for c in table]
     commands += [[BIN / "ingot-text", c, "--version"] for c in ("tokenize", "detokenize", "template")]
     builds = set()

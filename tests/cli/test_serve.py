@@ -153,6 +153,52 @@ def a_stopped_rank_of_two_groups_is_replaced():
         assert gone(victims)
 
 
+def listening_inodes(pid):
+    rows = [line.split() for proto in ("tcp", "tcp6")
+            for line in pathlib.Path(f"/proc/{pid}/net/{proto}").read_text().splitlines()[1:]]
+    return {row[9] for row in rows if row[3] == "0A"}
+
+
+def sockets(pid):
+    links = []
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            links.append(os.readlink(fd))
+        except OSError:
+            pass  # closed meanwhile
+    return {link[8:-1] for link in links if link.startswith("socket:[")}
+
+
+@tap.case
+def ranks_of_one_host_listen_nowhere():
+    with Cluster(DEMO, tp=2, threads=1) as c:
+        ranks = c.worker_pids()
+        assert len(ranks) == 2
+        for pid in ranks:
+            assert sockets(pid) and not sockets(pid) & listening_inodes(pid), pid
+
+
+@tap.case
+def a_group_stopped_while_it_loads_is_replaced():
+    with Cluster(DEMO, tp=2, threads=1, extra=["--standby", "1", "--step-deadline-ms", "1000"]) as c:
+        def whole():
+            return len(c.clients[0].call("Stats")[1].group) == 2
+
+        def stop_a_new_rank():
+            """Whether it was stopped before its group had joined."""
+            tap.wait_for(whole, "two groups")
+            old, n = set(c.worker_pids()), c.log().count("welcomed")
+            os.kill(max(old), signal.SIGKILL)
+            new = tap.wait_for(lambda: set(c.worker_pids()) - old, "a new rank")
+            for pid in new:
+                os.kill(pid, signal.SIGSTOP)
+            early = c.log().count("welcomed") == n
+            tap.wait_for(lambda: not ours(new), "the stopped rank has ended")
+            return early and "has been stopped for" in c.log()
+        tap.race(stop_a_new_rank)
+        tap.wait_for(whole, "two groups again")
+
+
 @tap.case
 def http_is_served_and_started_again():
     with Cluster(DEMO, threads=1, http="127.0.0.1:0") as c:

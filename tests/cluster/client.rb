@@ -362,7 +362,7 @@ check 'stop string, stop token' do
   end
   id = reference.ids[0][12]
   answer = one.generate(greedy(text: TEXT, sampling: { stop_token_id: [id] })).finished
-  same([answer.reasons, answer.accepted.stop_token_id.to_a], [[:EOS], [id]], 'reason and stop ids in force')
+  same([answer.reasons, answer.accepted.stop_token_id.to_a], [[:STOP], [id]], 'reason and stop ids in force')
   same(answer.ids[0], reference.ids[0][0..reference.ids[0].index(id)], 'ids')
 end
 

@@ -65,7 +65,6 @@ class Client:
         self.ctx = zmq.Context.instance()
         self.sock = self.ctx.socket(zmq.DEALER)
         self.sock.setsockopt(zmq.LINGER, 0)
-        self.sock.setsockopt(zmq.HEARTBEAT_IVL, 1000)
         self.sock.connect(endpoint)
         self.timeout = timeout
         self.tenant = tenant or os.urandom(16)  # who knows it can attach to the requests

@@ -1,13 +1,17 @@
 """What users meet: overload, cancel, deadlines, attaching again, samples, stop strings, rubbish, idling."""
 import hashlib
+import json
 import os
 import pathlib
+import shutil
 import struct
+import subprocess
 import sys
 import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import tap  # noqa: E402
+import temp_dir  # noqa: E402
 from cluster import BIN, DEMO, Cluster, Parts, children, model  # noqa: E402
 from ingot_client import HEADER, TYPES, Answer, pack  # noqa: E402
 
@@ -202,6 +206,35 @@ def samples_share_the_prompt():
         assert one.ids[0] == many.ids[0], "sample 0 is the request with n = 1"
         stats = client.call("Stats")[1]
         assert stats.prompt_tokens == 2 * len(ids)
+
+
+@tap.case
+def defaults_of_the_model():
+    """generation_config.json holds for requests that leave a field open, and no other."""
+    with temp_dir.folder() as folder:
+        m = pathlib.Path(folder) / "m"
+        shutil.copytree(DEMO, m)
+        said = {"temperature": 0.5, "top_p": 0.75, "top_k": 7, "min_p": 0.125, "repetition_penalty": 1.25,
+                "max_new_tokens": 9, "eos_token_id": [4, 2]}
+        (m / "generation_config.json").write_text(json.dumps(said))
+        names = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+        plain = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+        for option, want, n in (("auto", said, 9), ("none", plain, 200)):
+            with Parts(m, coordinator=["--generation-config", option]) as c:
+                client = c.clients[0]
+                a = client.generate(text=b"Once", sampling={"seed": 3, "ignore_eos": True})
+                assert all(getattr(a.accepted.sampling, k) == want[k] for k in names), a.accepted.sampling
+                assert (a.accepted.max_tokens == 9) == (option == "auto") and len(a.ids[0]) >= 9
+                own = {"temperature": 0.0, "top_p": 0.5, "top_k": 3, "min_p": 0.25, "repetition_penalty": 1.5}
+                b = client.generate(text=b"Once", max_tokens=5, sampling=own)
+                assert all(getattr(b.accepted.sampling, k) == own[k] for k in names), b.accepted.sampling
+                assert len(b.ids[0]) == 5
+        (m / "generation_config.json").write_text(json.dumps({"top_p": 2}))
+        p = subprocess.run([BIN / "ingot-coordinator", "--model", m], capture_output=True, text=True, timeout=tap.LIMIT)
+        assert p.returncode == 2 and "generation_config.json: top_p is 2" in p.stderr, p
+        report = subprocess.run([BIN / "ingot-worker", "--inspect", "--json", "--model", DEMO], capture_output=True,
+                                text=True, timeout=tap.LIMIT)
+        assert abs(json.loads(report.stdout)["sampling"]["temperature"] - 0.7) < 1e-6, report
 
 
 @tap.case

@@ -193,7 +193,7 @@ def read_to_end(client, answers, rids):
 
 @tap.case
 def fast_answers_end_with_their_group():
-    with Parts(DEMO, worker=("--numerics", "fast"), coordinator=("--max-seqs", "1")) as c:
+    with Parts(DEMO, worker=("--numerics", "fast"), coordinator=("--max-seqs", "1", "--turn-tokens", "0")) as c:
         client = c.clients[0]
         assert "/fast/" in client.call("Stats")[1].group[0].numerics
         first, second, answers = begin_two(c)
@@ -265,7 +265,7 @@ def a_group_without_a_digest_serves_but_replaces_none():
             digest = tap.wait_for(lambda: all(group_weights(c)) and group_weights(c), "the group's digest")[0]
             tap.wait_for(lambda: c.clients[0].call("Models")[1].model[0].weights_from == "own", "the server's digest")
             assert c.clients[0].call("Models")[1].model[0].weights_digest.hex() == digest
-        c = Parts(model, coordinator=("--weights-digest", digest, "--max-seqs", "1"))
+        c = Parts(model, coordinator=("--weights-digest", digest, "--max-seqs", "1", "--turn-tokens", "0"))
         lock = Locked(c.cache, model / "model.safetensors")
         with c:
             client = c.clients[0]
@@ -312,7 +312,7 @@ def a_group_whose_late_digest_differs_is_refused():
 def answers_of_a_group_with_other_weights_end():
     with temp_dir.folder() as folder:
         model, other = large_model(folder, "large"), large_model(folder, "other", 1)
-        c = Parts(model, groups=0, coordinator=("--max-seqs", "1"))
+        c = Parts(model, groups=0, coordinator=("--max-seqs", "1", "--turn-tokens", "0"))
         lock = Locked(c.cache, model / "model.safetensors")
         with c:
             client = c.clients[0]

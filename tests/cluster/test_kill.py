@@ -75,6 +75,11 @@ def whole_group(c):
     return tap.wait_for(ranks, "a whole group")
 
 
+def assert_one_launch_for_each_loss(c):
+    log = c.log()
+    assert log.count("starting it again") == log.count("is lost:"), log[-4000:]
+
+
 def kill_rounds(sig, rounds, extra=(), top_k=40):
     """top_k 40: devices draw all tokens, so two steps are in flight; 0: the host draws."""
     rng = random.Random(7)
@@ -97,6 +102,8 @@ def kill_rounds(sig, rounds, extra=(), top_k=40):
                 assert a.key() == o, f"round {i}: stream {k} has other bytes"
         stats = client.call("Stats")[1]
         assert stats.recoveries >= (1 if extra else rounds // 2), stats.recoveries
+        whole_group(c)
+        assert_one_launch_for_each_loss(c)
         assert (stats.steps_overlapped > stats.steps // 2) == (top_k > 0), stats
     print(f"    {len(times)} rounds, {stats.recoveries} recoveries; longest silence of a stream: median "
           f"{statistics.median(times):.2f} s, greatest {max(times):.2f} s")
@@ -115,6 +122,20 @@ def sigstop():
 @tap.case
 def sigkill_with_a_standby_group():
     kill_rounds(signal.SIGKILL, max(3, ROUNDS // 4), ["--standby", "1"], top_k=0)
+
+
+@tap.case
+def a_paused_coordinator_keeps_its_group():
+    """Longer than ZeroMQ's usual three heartbeats of a second, with a step in flight and idle."""
+    with Cluster(MODEL, tp=2, extra=["--silence-ms", 1000 * tap.LIMIT, "--lease-ms", 1000 * tap.LIMIT]) as c:
+        client = c.clients[0]
+        coordinator = next(p for p in children(c.serve.pid) if command_of(p).endswith("ingot-coordinator"))
+        for rids in start(client, 40), []:
+            os.kill(coordinator, signal.SIGSTOP)
+            time.sleep(4)
+            os.kill(coordinator, signal.SIGCONT)
+            finish(client, rids)
+        assert client.call("Stats")[1].recoveries == 0 and "is lost" not in c.log(), c.log()[-4000:]
 
 
 @tap.case

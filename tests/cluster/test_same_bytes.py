@@ -101,6 +101,11 @@ def preempted(stats, _):
     assert stats.preemptions > 0, "the KV cache was not small enough to preempt anybody"
 
 
+def paused(stats, answers):
+    assert stats.preemptions == 0, "blocks were short"
+    assert sum(a.finish.preemptions for a in answers) > 5, "no turn ended while others waited"
+
+
 def overlapped(stats, _):
     assert stats.steps_overlapped > stats.steps // 4, f"{stats.steps_overlapped} of {stats.steps} steps overlapped"
 
@@ -127,6 +132,10 @@ variant("no_cache", coordinator=["--no-prefix-cache"])
 variant("preempted", worker=["--kv-blocks", "24", "--block-len", "8"], check=preempted)
 variant("preempted_tp2", tp=2, worker=["--kv-blocks", "24", "--block-len", "8"],
         coordinator=["--max-step-tokens", "32"], check=preempted)
+variant("planned_by_tokens", coordinator=["--target-itl-ms", "0"])
+variant("shortest_steps", coordinator=["--target-itl-ms", "0.1", "--max-step-ms", "0.1"])
+variant("paused", worker=["--max-seqs", "4"], coordinator=["--turn-tokens", "5"], check=paused)
+variant("paused_tp2", tp=2, worker=["--max-seqs", "3"], coordinator=["--turn-tokens", "1"], check=paused)
 variant("overlap_off", coordinator=["--no-overlap"], check=not_overlapped)
 DEVICE = [i for i, r in enumerate(REQUESTS)
           if "repetition_penalty" not in r["sampling"]

@@ -406,6 +406,7 @@ Test(clients, accepted_tells_all_that_was_asked)
     static const int32_t stop_ids[] = {7, 9};
     static const struct logit_bias bias[] = {{5, 2.5f}};
     struct msg_generate g = msg_generate_default();
+    g.sampling.unset = 0;
     g.text = (struct wire_text){"Once", 4};
     g.add_special = false;
     g.want_prompt_ids = true;

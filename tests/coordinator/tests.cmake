@@ -7,3 +7,5 @@ ingot_test(test_quotas ${coordinator_dir}/test_quotas.c ${coordinator_dir}/front
   LIBS ingot_coordinator_lib PkgConfig::ZMQ)
 ingot_test(test_libingot ${coordinator_dir}/test_libingot.c ${coordinator_dir}/front.c
   LIBS ingot_coordinator_lib ingot PkgConfig::ZMQ Threads::Threads)
+ingot_test(test_step_clock ${coordinator_dir}/test_step_clock.c LIBS ingot_coordinator_lib)
+ingot_test(test_worker_port ${coordinator_dir}/test_worker_port.c LIBS ingot_coordinator_lib PkgConfig::ZMQ)

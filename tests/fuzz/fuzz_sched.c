@@ -22,7 +22,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                                .block_len = 1 + data[6] % 20,
                                .prefix_cache = data[7] % 2,
                                .max_inflight = 1 + data[7] / 2 % 2,
-                               .overtake = data[8] % 4};
+                               .overtake = data[8] % 4,
+                               .target_itl_us = data[8] / 4 % 2 ? SCHED_AUTO : 0,
+                               .max_step_us = data[8] / 8 % 2 ? SCHED_AUTO : 700,
+                               .turn_tokens = data[8] / 16};
     struct dice dice = {.data = data + HEAD, .n_data = n - HEAD};
     driver_run(&cfg, &dice, UINT64_MAX, NULL, &report);
     return 0;

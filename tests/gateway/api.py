@@ -79,3 +79,56 @@ class Api:
             answers.append(json.loads(a.body))
             c.close()
         return answers
+
+
+def joined(events):
+    """Anthropic's message as a client puts it together from the events, whose order is checked."""
+    names = [name for name, _ in events]
+    assert all(name == data["type"] for name, data in events)
+    assert names[0] == "message_start" and names[-2:] == ["message_delta", "message_stop"], names
+    message = events[0][1]["message"]
+    assert message["content"] == [] and message["stop_reason"] is None and message["role"] == "assistant"
+    assert message["type"] == "message" and message["id"].startswith("msg_") and message["usage"]["output_tokens"] == 0
+    blocks, open_at = [], None
+    for name, data in events[1:-2]:
+        if name == "content_block_start":
+            assert open_at is None and data["index"] == len(blocks)
+            open_at = data["index"]
+            blocks.append(dict(data["content_block"]))
+            if blocks[-1]["type"] == "tool_use":
+                assert blocks[-1]["input"] == {}
+                blocks[-1]["input"] = ""
+        elif name == "content_block_delta":
+            assert data["index"] == open_at
+            d = data["delta"]
+            key = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature",
+                   "input_json_delta": "partial_json"}[d["type"]]
+            blocks[-1]["input" if key == "partial_json" else key] += d[key]
+        else:
+            assert name == "content_block_stop" and data["index"] == open_at
+            open_at = None
+            if blocks[-1]["type"] == "tool_use":
+                blocks[-1]["input"] = json.loads(blocks[-1]["input"])
+    assert open_at is None
+    end = events[-2][1]
+    return {**message, "content": blocks, **end["delta"], "usage": {**message["usage"], **end["usage"]}}
+
+
+def checked(events):
+    """The response at the end of the events of /v1/responses, whose order, ids and indices are checked."""
+    assert [data["sequence_number"] for _, data in events] == list(range(len(events)))
+    names = [name for name, data in events]
+    assert names == [data["type"] for _, data in events]
+    assert names[:2] == ["response.created", "response.in_progress"], names
+    assert names[-1] in ("response.completed", "response.incomplete"), names
+    first, last = events[0][1]["response"], events[-1][1]["response"]
+    assert first["status"] == "in_progress" and first["output"] == [] and first["usage"] is None
+    assert first["id"] == last["id"] and first["id"].startswith("resp_")
+    assert [n for n in names if n.startswith("response.output_item.")] == \
+        ["response.output_item.added", "response.output_item.done"] * len(last["output"])
+    for i, item in enumerate(last["output"]):
+        mine = [d for _, d in events if d.get("output_index") == i]
+        assert mine[0]["item"]["id"] == item["id"] and mine[0]["item"]["status"] == "in_progress"
+        assert mine[-1]["item"] == item and item["status"] == "completed"
+        assert all(d["item_id"] == item["id"] for d in mine[1:-1])
+    return last

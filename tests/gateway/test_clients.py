@@ -100,6 +100,25 @@ def stop():
 
 
 @tap.case
+def logprobs():
+    with client() as c:
+        ask = {"model": "demo-model", "messages": [{"role": "user", "content": "Hello"}], "temperature": 0,
+               "logprobs": True, "top_logprobs": 2}
+        choice = c.chat.completions.create(**ask).choices[0]
+        entries = choice.logprobs.content
+        assert choice.finish_reason == "stop" and entries and "".join(e.token for e in entries) == choice.message.content
+        assert all(len(e.top_logprobs) == 2 and e.top_logprobs[0].token == e.token for e in entries)
+        with c.chat.completions.stream(**ask) as s:
+            seen = list(s)
+            assert s.get_final_completion().choices[0].logprobs.content == entries
+        assert "".join(t.token for e in seen if e.type == "logprobs.content.delta" for t in e.content) == \
+            choice.message.content
+        legacy = c.completions.create(model="demo-model", prompt="Once", max_tokens=4, logprobs=1, echo=False).choices[0]
+        assert "".join(legacy.logprobs.tokens) == legacy.text and len(legacy.logprobs.top_logprobs) == 4
+        assert c.completions.create(model="demo-model", prompt="Once", max_tokens=1, echo=True).choices[0].text[:4] == "Once"
+
+
+@tap.case
 def extras():
     with client() as c:
         answer = c.chat.completions.create(model="demo-model", messages=STORY, max_tokens=6,
@@ -111,7 +130,7 @@ def extras():
 @tap.case
 def errors():
     with client() as c:
-        for field, value in {"response_format": {"type": "json_object"}, "temperature": -1, "logprobs": True,
+        for field, value in {"response_format": {"type": "json_object"}, "temperature": -1, "store": True,
                              "tool_choice": "required", "audio": {"voice": "alloy", "format": "mp3"}}.items():
             try:
                 c.chat.completions.create(model="demo-model", messages=STORY, **{field: value})
@@ -162,10 +181,10 @@ def asynchronous():
             # the connection serves on after [DONE]: the client reads to the end of the body
             assert await story(c, 0, True) == texts[0]
             try:
-                await c.chat.completions.create(model="demo-model", messages=STORY, logprobs=True)
-                raise AssertionError("logprobs were taken")
+                await c.chat.completions.create(model="demo-model", messages=STORY, logprobs=False, top_logprobs=1)
+                raise AssertionError("top_logprobs were taken")
             except openai.BadRequestError as e:
-                assert e.param == "logprobs"
+                assert e.param == "top_logprobs"
         async with openai.AsyncOpenAI(**settings("wrong")) as c:
             try:
                 await c.models.list()

@@ -1,6 +1,5 @@
 """OpenAI's API of the gateway before a coordinator and a worker: every field and event as clients enforce them."""
 import contextlib
-import http.client
 import json
 import os
 import pathlib
@@ -14,81 +13,12 @@ import tap  # noqa: E402
 from cluster import BIN, DEMO, PATIENT, Parts  # noqa: E402
 from gateway_process import Gateway  # noqa: E402
 from http_client import PATIENCE  # noqa: E402
+import openai_http  # noqa: E402
+from scripted_worker import ScriptedCluster  # noqa: E402
+from openai_http import CHAT, COMPLETIONS, STORY, ask, chat, complete, joined, refused, send, stream  # noqa: E402
 
-CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
-STORY = [{"role": "user", "content": "Tell me a short story about a fox."}]
 stack = contextlib.ExitStack()
 cluster = gateway = None
-
-
-def ask(path, headers=None, port=None, **body):
-    """Status, headers and the answer's JSON."""
-    return send(path, json.dumps(body), headers, port)
-
-
-def send(path, body, headers=None, port=None, method="POST"):
-    c = http.client.HTTPConnection("127.0.0.1", port or gateway.port, timeout=PATIENCE)
-    try:
-        c.request(method, path, body, {"Content-Type": "application/json", **(headers or {})})
-        r = c.getresponse()
-        return r.status, r.headers, json.loads(r.read())
-    finally:
-        c.close()
-
-
-def chat(**body):
-    status, _, a = ask(CHAT, **{"messages": STORY, **body})
-    assert status == 200, a
-    return a
-
-
-def complete(**body):
-    status, _, a = ask(COMPLETIONS, **{"prompt": "Once upon a time", **body})
-    assert status == 200, a
-    return a
-
-
-def refused(path, param, status=400, **body):
-    got, _, a = ask(path, **body)
-    e = a["error"]
-    assert got == status and e["code"] == status and e["param"] == param and e["message"], (param, got, a)
-    return e
-
-
-def stream(path, **body):
-    """All events of a stream, checked against the rules that hold for every one."""
-    with gateway.connect() as c:
-        a = c.post(path, json.dumps({**body, "stream": True}).encode())
-        assert a.status == 200 and a.headers["content-type"] == "text/event-stream", a
-        assert a.headers["cache-control"] == "no-cache"
-        assert c.get("/health").status == 200, "the connection serves on after [DONE]"
-    text = a.body.decode()
-    assert text.endswith("\n\n")
-    events = text[:-2].split("\n\n")
-    assert all(e.startswith("data: ") and "\n" not in e for e in events), events
-    assert events[-1] == "data: [DONE]"
-    chunks = [json.loads(e[len("data: "):]) for e in events[:-1]]
-    assert len({c["id"] for c in chunks}) == 1 and len({c["created"] for c in chunks}) == 1
-    return chunks
-
-
-def joined(chunks, index=0):
-    """What a client puts together for one choice: its text and finish reason."""
-    text, finish = "", []
-    for c in chunks:
-        for choice in c["choices"]:
-            if choice["index"] != index:
-                continue
-            assert not finish, "nothing of a choice follows its finish chunk"
-            text += choice.get("text", "") + (choice.get("delta", {}).get("content") or "")
-            if choice["finish_reason"]:
-                finish.append(choice["finish_reason"])
-    assert len(finish) == 1
-    return text, finish[0]
-
-
-def stats():
-    return cluster.clients[0].call("Stats")[1]
 
 
 # ---- answers ----
@@ -255,19 +185,22 @@ def fields_without_effect_and_null():
 
 @tap.case
 def refused_fields():
-    for field, value in {"logprobs": True, "top_logprobs": 2, "tool_choice": "required", "store": True,
-                         "audio": {}, "web_search_options": {},
-                         "functions": [], "parallel_tool_calls": False, "prediction": {}, "unheard_of": 1,
+    for field, value in {"logprobs": 1, "top_logprobs": 2, "tool_choice": "required", "store": True,
+                         "audio": {}, "web_search_options": {}, "return_token_ids": 1,
+                         "functions": [], "parallel_tool_calls": 1, "prediction": {}, "unheard_of": 1,
                          "tools": []}.items():
         refused(CHAT, field, messages=STORY, **{field: value})
     refused(CHAT, "tool_choice", messages=STORY, tool_choice={"type": "function", "function": {"name": "f"}})
     refused(CHAT, "response_format.type", messages=STORY, response_format={"type": "json_object"})
     refused(CHAT, "modalities[1]", messages=STORY, modalities=["text", "audio"])
-    refused(CHAT, "stream_options.continuous_usage_stats", messages=STORY, stream=True,
-            stream_options={"continuous_usage_stats": True})
-    for field, value in {"echo": True, "suffix": "x", "logprobs": 1, "best_of": 2, "messages": STORY}.items():
+    refused(CHAT, "stream_options.chunk_size", messages=STORY, stream=True, stream_options={"chunk_size": 1})
+    refused(CHAT, "top_logprobs", messages=STORY, logprobs=True, top_logprobs=21)
+    refused(CHAT, "tool_choice", messages=STORY, tool_choice="auto")
+    refused(COMPLETIONS, "echo", prompt="a", echo=True, logprobs=0)
+    for field, value in {"echo": 1, "suffix": "x", "logprobs": 21, "best_of": 2, "messages": STORY}.items():
         refused(COMPLETIONS, field, prompt="a", **{field: value})
     assert complete(suffix="", echo=False, logprobs=None, max_tokens=1)
+    assert chat(tool_choice="none", max_tokens=1) and chat(top_logprobs=0, max_tokens=1)
     refused(CHAT, "messages", messages=[])
     refused(CHAT, "messages")
     refused(COMPLETIONS, "prompt")
@@ -307,6 +240,8 @@ def tools_are_told_and_text_stays_text():
     assert joined(stream(CHAT, messages=STORY, temperature=0, max_tokens=10, tools=[tool]))[0] == \
         want[0]["message"]["content"]
     refused(CHAT, "tools[0]", messages=STORY, tools=[{"type": "function"}])
+    refused(CHAT, "tools[0].function", messages=STORY, tools=[{"type": "function", "function": {}}])
+    refused(CHAT, "tools[0].function.name", messages=STORY, tools=[{"type": "function", "function": {"name": ""}}])
     refused(CHAT, "tools[0].type", messages=STORY, tools=[{"type": "web_search"}])
     call = {"id": "call_123456", "type": "function", "function": {"name": "weather", "arguments": "{nonsense"}}
     turns = [*STORY, {"role": "assistant", "content": "", "tool_calls": [call]}]
@@ -371,8 +306,22 @@ def keys():
 
 # ---- clients and coordinators that go away ----
 
+@contextlib.contextmanager
+def scripted(*coordinator):
+    """A cluster whose worker can be held for as long as a busy machine takes, and its gateway."""
+    with ScriptedCluster({}, coordinator=coordinator) as c, Gateway("--connect", c.endpoint) as g:
+        yield c, g.wait_ready()
+
+
 def abandoned(body):
     """The client leaves while no token can be computed; the coordinator hears of it."""
+    with scripted() as (cluster, gateway):
+        leave(cluster, gateway, body)
+
+
+def leave(cluster, gateway, body):
+    def stats():
+        return cluster.clients[0].call("Stats")[1]
     before = stats().requests_cancelled
     with cluster.held():
         with gateway.connect() as c:
@@ -383,7 +332,7 @@ def abandoned(body):
                 tap.wait_for(lambda: stats().running + stats().waiting, "the request has come")
         tap.wait_for(lambda: stats().requests_cancelled == before + 1, "it is cancelled")
     tap.wait_for(lambda: stats().running + stats().waiting == 0, "nothing runs")
-    assert chat(max_tokens=1)
+    assert ask(CHAT, port=gateway.port, messages=STORY, max_tokens=1)[0] == 200
 
 
 @tap.case
@@ -411,15 +360,14 @@ def many_at_once():
 
 @tap.case
 def a_deadline_is_a_timeout():
-    with cluster.held():
-        status, _, a = ask(CHAT, messages=STORY, deadline_ms=50)
+    with scripted() as (c, g), c.held():
+        status, _, a = ask(CHAT, port=g.port, messages=STORY, deadline_ms=50)
     assert status == 504 and "deadline" in a["error"]["message"], (status, a)
 
 
 @tap.case
 def a_full_queue_says_when_to_come_again():
-    with Parts(DEMO, coordinator=["--max-queued", "1"]) as c, Gateway("--connect", c.endpoint) as g:
-        g.wait_ready()
+    with scripted("--max-queued", "1") as (c, g):
         with c.held():
             clients = [g.connect() for _ in range(40)]
             for client in clients:
@@ -440,7 +388,7 @@ def readable(client):
 def the_coordinator_may_come_later_and_go():
     with Parts(DEMO) as c:
         endpoint = c.endpoint
-        with Gateway("--connect", "ipc:///nonexistent/clients", "--connect", endpoint) as g:
+        with Gateway("--connect", "ipc:///nonexistent/clients", "--connect", endpoint, "--resume-grace-ms", "200") as g:
             g.wait_ready()
             with c.held(), g.connect() as waiting:
                 waiting.request(CHAT, method="POST", body=json.dumps({"messages": STORY, "stream": True}).encode())
@@ -460,14 +408,15 @@ def the_coordinator_may_come_later_and_go():
             c.group()
             g.wait_ready()
             assert ask(CHAT, port=g.port, messages=STORY, max_tokens=1)[0] == 200
+            # it connected before the worker group, from which the coordinator has the model's sizes
+            tap.wait_for(lambda: json.loads(g.get("/v1/models").body)["data"][0]["max_model_len"] == 1024, "the context's size")
             g.process.send_signal(signal.SIGTERM)
             assert g.process.wait(PATIENCE) == 0
 
 
 @tap.case
 def a_drain_lets_answers_end():
-    with Gateway("--connect", cluster.endpoint) as g:
-        g.wait_ready()
+    with scripted() as (cluster, g):
         with g.connect() as c:
             with cluster.held():
                 body = {"messages": STORY, "stream": True, "max_tokens": 5, "ignore_eos": True}
@@ -486,4 +435,5 @@ if __name__ == "__main__":
     with stack:
         cluster = stack.enter_context(Parts(DEMO))
         gateway = stack.enter_context(Gateway("--connect", cluster.endpoint)).wait_ready()
+        openai_http.gateway = gateway
         tap.main()

@@ -316,6 +316,7 @@ def run_transformers(directory, ids):
 
 def make(row, seed):
     directory = OUT / row["name"]
+    shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     rng = np.random.default_rng(seed)
     config = make_config(row)
@@ -339,7 +340,6 @@ def make(row, seed):
 def main():
     torch.set_num_threads(1)
     logging.disable_progress_bar()
-    shutil.rmtree(OUT, ignore_errors=True)
     total = sum(make(row, seed) for seed, row in enumerate(FIXTURES))
     print(f"{len(FIXTURES)} fixtures, {total} bytes")
 

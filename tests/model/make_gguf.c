@@ -112,7 +112,12 @@ static const struct {
     {"model.norm.weight", "output_norm.weight"},
     {"lm_head.weight", "output.weight"},
     {"input_layernorm.weight", "attn_norm.weight"},
-    {"post_attention_layernorm.weight", "ffn_norm.weight"},
+    {"post_attention_layernorm.weight", "ffn_norm.weight"}, /* of Gemma another, see rename */
+    {"pre_feedforward_layernorm.weight", "ffn_norm.weight"},
+    {"post_feedforward_layernorm.weight", "post_ffw_norm.weight"},
+    {"post_mlp_layernorm.weight", "post_ffw_norm.weight"},
+    {"self_attn.qkv_proj.", "attn_qkv."},
+    {"mlp.gate_up_proj.", "ffn_up."},
     {"self_attn.q_proj.", "attn_q."},
     {"self_attn.k_proj.", "attn_k."},
     {"self_attn.v_proj.", "attn_v."},
@@ -127,12 +132,14 @@ static const struct {
     {"mlp.experts.0.up_proj.", "ffn_up_exps."},
     {"mlp.experts.0.down_proj.", "ffn_down_exps."},
     {"block_sparse_moe.gate.", "ffn_gate_inp."},
+    {"block_sparse_moe.router.layer.", "ffn_gate_inp."},
+    {"block_sparse_moe.output_linear.", "ffn_down_exps."},
     {"block_sparse_moe.experts.0.w1.", "ffn_gate_exps."},
     {"block_sparse_moe.experts.0.w3.", "ffn_up_exps."},
     {"block_sparse_moe.experts.0.w2.", "ffn_down_exps."},
 };
 
-static void rename_tensor(char *out, size_t size, const char *name)
+static void rename_tensor(char *out, size_t size, const struct model_config *mc, const char *name)
 {
     char layer[32] = "";
     if (strncmp(name, "model.layers.", 13) == 0) {
@@ -140,6 +147,11 @@ static void rename_tensor(char *out, size_t size, const char *name)
         cr_assert_eq(sscanf(name, "model.layers.%d.%n", &i, &end), 1);
         snprintf(layer, sizeof layer, "blk.%d.", i);
         name += end;
+    }
+    const char *post = mc->arch->tensor[TN_POST_ATTN_NORM].name;
+    if (post && strcmp(name, post + strlen("model.layers.#.")) == 0) {
+        snprintf(out, size, "%spost_attention_norm.weight", layer);
+        return;
     }
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         size_t n = strlen(names[i].from);
@@ -195,10 +207,27 @@ static void quant_tensor(struct writer *w, const char *name, enum dtype t, int32
     free(values);
 }
 
+/* A norm's weights with the 1, in f32. */
+static void put_norm(struct writer *w, const char *name, const struct stored_tensor *t)
+{
+    size_t n = (size_t)t->shape[0];
+    float *values = malloc(n * sizeof *values);
+    cr_assert_not_null(values);
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h;
+        memcpy(&values[i], t->data + i * dtype_size(t->dtype), dtype_size(t->dtype));
+        memcpy(&h, &values[i], sizeof h);
+        values[i] = (t->dtype == DT_BF16 ? f32_of_bf16(h) : values[i]) + 1.0f;
+    }
+    cr_assert(t->dtype == DT_BF16 || t->dtype == DT_F32);
+    put_tensor(w, name, GGML_F32, 1, t->shape, values, n * sizeof *values);
+    free(values);
+}
+
 static void copy_tensor(struct writer *w, const struct stored_tensor *t)
 {
     char name[128];
-    rename_tensor(name, sizeof name, t->name);
+    rename_tensor(name, sizeof name, w->mc, t->name);
     bool q = strstr(name, "attn_q.") != NULL, k = strstr(name, "attn_k.") != NULL;
     unsigned char *data = NULL;
     if (w->r->as && strcmp(w->r->as, name) == 0) {
@@ -215,9 +244,33 @@ static void copy_tensor(struct writer *w, const struct stored_tensor *t)
         quant_tensor(w, name, quant, t->n_dims, t->shape);
         return;
     }
-    if (strcmp(w->arch, "llama") == 0 && (q || k))
+    if (t->n_dims == 1 && w->mc->arch->norm_plus_one) {
+        put_norm(w, name, t);
+        return;
+    }
+    bool neighbours = strcmp(w->arch, "llama") == 0 || strcmp(w->arch, "mistral3") == 0 ||
+                      strcmp(w->arch, "smollm3") == 0 || strncmp(w->arch, "granite", 7) == 0;
+    if (neighbours && (q || k))
         data = reorder(t, q ? w->mc->n_q : w->mc->n_kv);
     put_tensor(w, name, type_of(t->dtype), t->n_dims, t->shape, data ? data : t->data, t->n_bytes);
+    free(data);
+}
+
+/* Gate and up of all experts, [E, 2 F, D], as two tensors. */
+static void split_experts(struct writer *w, const struct stored_tensor *t)
+{
+    int layer;
+    uint64_t shape[3] = {t->shape[0], t->shape[1] / 2, t->shape[2]};
+    size_t half = t->n_bytes / (size_t)t->shape[0] / 2;
+    unsigned char *data = malloc(t->n_bytes / 2);
+    cr_assert(data && sscanf(t->name, "model.layers.%d.", &layer) == 1);
+    for (size_t part = 0; part < 2; part++) {
+        char name[64];
+        for (size_t e = 0; e < t->shape[0]; e++)
+            memcpy(data + e * half, t->data + (2 * e + part) * half, half);
+        snprintf(name, sizeof name, "blk.%d.ffn_%s_exps.weight", layer, part ? "up" : "gate");
+        put_tensor(w, name, type_of(t->dtype), 3, shape, data, t->n_bytes / 2);
+    }
     free(data);
 }
 
@@ -250,7 +303,7 @@ static void put_divisors(struct writer *w)
     double f[512];
     float divisor[512];
     uint64_t n = (uint64_t)w->mc->rope.rot_dim / 2;
-    rope_frequencies(&w->mc->rope, f);
+    rope_frequencies(&w->mc->rope, 0, f);
     for (uint64_t i = 0; i < n; i++)
         divisor[i] = (float)(pow(w->mc->rope.theta, -2.0 * (double)i / w->mc->rope.rot_dim) / f[i]);
     put_tensor(w, "rope_freqs.weight", GGML_F32, 1, &n, divisor, (size_t)n * 4);
@@ -263,14 +316,28 @@ static void put_rope(struct writer *w)
     key_f32(w, "*.rope.freq_base", rope->theta);
     if (rope->type == ROPE_LLAMA3)
         put_divisors(w);
+    if (rope->type == ROPE_LONGROPE) {
+        uint64_t n = (uint64_t)rope->rot_dim / 2;
+        put_tensor(w, "rope_factors_short.weight", GGML_F32, 1, &n, rope->divisor, n * 4);
+        put_tensor(w, "rope_factors_long.weight", GGML_F32, 1, &n, rope->long_divisor, n * 4);
+        key_u32(w, "*.rope.scaling.original_context_length", (int64_t)rope->original_ctx);
+        key_f32(w, "*.rope.scaling.attn_factor", rope->attention_factor);
+    }
+    if (w->mc->arch->local_rope)
+        key_f32(w, "*.rope.freq_base_swa", w->mc->local_rope.theta);
+    if (rope->q_beta != 0)
+        key_f32(w, "*.attention.temperature_scale", rope->q_beta);
     if (rope->type == ROPE_LINEAR || rope->type == ROPE_YARN) {
         key_str(w, "*.rope.scaling.type", rope_type_name(rope->type));
         key_f32(w, "*.rope.scaling.factor", rope->factor);
     }
     if (rope->type == ROPE_YARN) {
         key_u32(w, "*.rope.scaling.original_context_length", (int64_t)rope->original_ctx);
-        key_f32(w, "*.rope.scaling.attn_factor",
-                rope->attention_factor / (0.1 * log(rope->factor) + 1));
+        if (rope->q_beta != 0) /* mscale and mscale_all_dim are 1 */
+            key_f32(w, "*.rope.scaling.yarn_log_multiplier", 1);
+        else
+            key_f32(w, "*.rope.scaling.attn_factor",
+                    rope->attention_factor / (0.1 * log(rope->factor) + 1));
         key_f32(w, "*.rope.scaling.yarn_beta_fast", rope->beta_fast);
         key_f32(w, "*.rope.scaling.yarn_beta_slow", rope->beta_slow);
     }
@@ -294,8 +361,20 @@ static void put_keys(struct writer *w)
         key_u32(w, "*.expert_used_count", mc->top_k);
         key_u32(w, "*.expert_feed_forward_length", mc->expert_ffn);
     }
-    if (mc->window && strcmp(w->arch, "llama") == 0)
+    if (mc->window)
         key_u32(w, "*.attention.sliding_window", mc->window);
+    if (mc->arch->window == WINDOW_PATTERN && mc->window)
+        key_u32(w, "*.attention.sliding_window_pattern", mc->arch->local_rope ? 3 : 2);
+    if (mc->arch->multipliers) {
+        key_f32(w, "*.attention.scale", mc->attn_scale);
+        key_f32(w, "*.embedding_scale", mc->embed_scale);
+        key_f32(w, "*.residual_scale", mc->residual_scale);
+        key_f32(w, "*.logit_scale", 1 / mc->logit_scale);
+    }
+    if (mc->attn_cap > 0)
+        key_f32(w, "*.attn_logit_softcapping", mc->attn_cap);
+    if (mc->logit_cap > 0)
+        key_f32(w, "*.final_logit_softcapping", mc->logit_cap);
     key_u32(w, "tokenizer.ggml.bos_token_id", 1);
     key_u32(w, "tokenizer.ggml.eos_token_id", 2);
     key_u32(w, "tokenizer.ggml.eot_token_id", 3);
@@ -340,11 +419,17 @@ const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
         w.arch = "llama";
     if (strcmp(w.arch, "qwen3_moe") == 0)
         w.arch = "qwen3moe";
+    if (strcmp(w.arch, "gemma3_text") == 0)
+        w.arch = "gemma3";
+    if (strcmp(w.arch, "ministral3") == 0)
+        w.arch = "mistral3";
     put_keys(&w);
     for (size_t i = 0; i < loader_count(ld); i++) {
         loader_get(ld, i, &t);
         const char *experts = strstr(t.name, "experts.");
-        if (!experts)
+        if (strstr(t.name, "block_sparse_moe.input_linear."))
+            split_experts(&w, &t);
+        else if (!experts)
             copy_tensor(&w, &t);
         else if (strncmp(experts, "experts.0.", 10) == 0)
             join_experts(&w, ld, &t);

@@ -34,8 +34,33 @@ const char *const golden_names[] = {
     "qwen3moe-dense-first",
     "qwen3moe-step",
     "qwen3moe-v5-bf16",
+    /* of make_families.py */
+    "gemma2",
+    "gemma2-types-bf16",
+    "gemma2-bf16",
+    "gemma3",
+    "gemma3-v5",
+    "gemma3-vision",
+    "gemma3-vision-v5",
+    "mistral3-vision",
+    "ministral3",
+    "ministral3-vision-v5",
+    "phi3",
+    "phi3-long",
+    "phi3-short",
+    "phi3-partial-bf16",
+    "smollm3",
+    "smollm3-bias-bf16",
+    "granite",
+    "granitemoe",
+    "granitemoe-bf16",
+    "glm4",
+    "glm4-plain",
+    "exaone4",
+    "exaone4-full",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
+const size_t n_families = 23;
 
 void must(enum status st, const char *what)
 {

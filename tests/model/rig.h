@@ -54,5 +54,6 @@ void golden_close(struct golden *g);
 const char *golden_dir(const char *name);
 extern const char *const golden_names[];
 extern const size_t n_golden;
+extern const size_t n_families; /* the last ones, which have greedy ids too */
 
 #endif

@@ -13,12 +13,21 @@
 static const char *base(const char *arch)
 {
     static char text[600];
-    const char *type = strstr(arch, "Llama")      ? "llama"
-                       : strstr(arch, "Mistral")  ? "mistral"
-                       : strstr(arch, "Mixtral")  ? "mixtral"
-                       : strstr(arch, "Qwen3Moe") ? "qwen3_moe"
-                       : strstr(arch, "Qwen2")    ? "qwen2"
-                                                  : "qwen3";
+    const char *type = strstr(arch, "Gemma2")       ? "gemma2"
+                       : strstr(arch, "Gemma3")     ? "gemma3_text"
+                       : strstr(arch, "Phi3")       ? "phi3"
+                       : strstr(arch, "SmolLM3")    ? "smollm3"
+                       : strstr(arch, "GraniteMoe") ? "granitemoe"
+                       : strstr(arch, "Granite")    ? "granite"
+                       : strstr(arch, "Glm4")       ? "glm4"
+                       : strstr(arch, "Exaone4")    ? "exaone4"
+                       : strstr(arch, "Ministral3") ? "ministral3"
+                       : strstr(arch, "Llama")      ? "llama"
+                       : strstr(arch, "Mistral")    ? "mistral"
+                       : strstr(arch, "Mixtral")    ? "mixtral"
+                       : strstr(arch, "Qwen3Moe")   ? "qwen3_moe"
+                       : strstr(arch, "Qwen2")      ? "qwen2"
+                                                    : "qwen3";
     const char *experts = strstr(arch, "Qwen3Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
                                                      "\"moe_intermediate_size\":24"
                           : strstr(arch, "Mixtral")
@@ -71,6 +80,10 @@ static struct model_config good(const char *arch, const char *more)
 #define QWEN3 "Qwen3ForCausalLM"
 #define MIXTRAL "MixtralForCausalLM"
 #define QWEN3MOE "Qwen3MoeForCausalLM"
+#define GEMMA2 "Gemma2ForCausalLM"
+#define GEMMA3 "Gemma3ForCausalLM"
+#define PHI3 "Phi3ForCausalLM"
+#define MINISTRAL3 "Ministral3ForCausalLM"
 
 Test(config, sizes_and_defaults)
 {
@@ -207,6 +220,148 @@ Test(config, eos_ids)
     cr_assert_eq(parse(LLAMA, "{}", "[]", &mc), ST_FORMAT);
 }
 
+Test(config, gemmas)
+{
+    struct model_config mc = good(GEMMA2, "{}");
+    cr_assert(mc.tied && mc.d_head == 256 && mc.act == MODEL_GELU_TANH && mc.eps == 1e-5);
+    cr_assert(mc.attn_cap == 50 && mc.logit_cap == 30 && mc.attn_scale == 1.0 / 16);
+    cr_assert(mc.embed_scale == 8 && windows(&mc) == 5 && model_window(&mc, 0) == 4096);
+    mc = good(GEMMA2, "{\"attn_logit_softcapping\":null,\"final_logit_softcapping\":7,"
+                      "\"query_pre_attn_scalar\":64,\"sliding_window\":16,"
+                      "\"layer_types\":[\"full_attention\",\"full_attention\","
+                      "\"full_attention\",\"sliding_attention\"]}");
+    cr_assert(mc.attn_cap == 0 && mc.logit_cap == 7 && mc.attn_scale == 0.125 &&
+              windows(&mc) == 8 && model_window(&mc, 3) == 16);
+    mc = good(GEMMA2, "{\"sliding_window\":null,\"tie_word_embeddings\":false}");
+    cr_assert(windows(&mc) == 0 && !mc.tied);
+    mc = good(GEMMA3, "{\"attn_logit_softcapping\":5}");
+    cr_assert(mc.attn_cap == 0 && mc.logit_cap == 0 && windows(&mc) == 15);
+    cr_assert(mc.rope.theta == 1e6 && model_rope(&mc, 0)->theta == 10000);
+    mc = good(GEMMA3, "{\"sliding_window_pattern\":2,\"rope_local_base_freq\":50.0,"
+                      "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8.0}}");
+    cr_assert(windows(&mc) == 5 && model_rope(&mc, 0)->theta == 50 &&
+              model_rope(&mc, 0)->type == ROPE_PLAIN && model_rope(&mc, 1)->type == ROPE_LINEAR);
+    mc = good(GEMMA3, "{\"rope_parameters\":{\"sliding_attention\":{\"rope_theta\":70.0}}}");
+    cr_assert(mc.rope.theta == 1e6 && mc.local_rope.theta == 70);
+}
+
+Test(config, phi3_and_ministral3)
+{
+    static const char *const longrope =
+        "{\"original_max_position_embeddings\":32,\"partial_rotary_factor\":0.25,"
+        "\"auto_map\":{\"AutoConfig\":\"x.Y\"},\"rope_scaling\":{\"type\":\"%s\","
+        "\"short_factor\":[1,2],\"long_factor\":[3,4]}}";
+    char text[400];
+    struct model_config mc;
+    for (int i = 0; i < 2; i++) { /* the type's first name */
+        snprintf(text, sizeof text, longrope, i ? "su" : "longrope");
+        mc = good(PHI3, text);
+        cr_assert(mc.rope.type == ROPE_LONGROPE && mc.rope.rot_dim == 4 && mc.d_head == 16);
+        cr_assert(mc.rope.divisor[1] == 2 && mc.rope.long_divisor[0] == 3);
+        cr_assert_float_eq(mc.rope.attention_factor, sqrt(1 + log(4) / log(32)), 1e-12);
+    }
+    double near[2], far[2];
+    rope_frequencies(&mc.rope, 32, near);
+    rope_frequencies(&mc.rope, 33, far);
+    cr_assert_float_eq(near[1], 0.01 / 2, 1e-15);
+    cr_assert_float_eq(far[1], 0.01 / 4, 1e-15);
+    cr_assert(windows(&mc) == 0, "no sliding_window: none");
+    mc = good(MINISTRAL3, "{\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":16,"
+                          "\"rope_theta\":1e6,\"original_max_position_embeddings\":8,"
+                          "\"mscale\":1,\"mscale_all_dim\":1,\"llama_4_scaling_beta\":0.1}}");
+    cr_assert(mc.rope.q_beta == 0.1 && mc.rope.attention_factor == 1 && mc.d_head == 128);
+    float q[17];
+    rope_q_scales(&mc.rope, 0, 17, q);
+    cr_assert(q[0] == 1 && q[7] == 1);
+    cr_assert_float_eq((double)q[16], 1 + 0.1 * log(3), 1e-7);
+}
+
+static int32_t without_rope(const struct model_config *mc) /* one bit a layer */
+{
+    int32_t bits = 0;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        bits |= mc->nope[i] << i;
+    return bits;
+}
+
+Test(config, smollm3_granite_glm4_exaone4)
+{
+    struct model_config mc = good("SmolLM3ForCausalLM", "{\"max_window_layers\":28}");
+    cr_assert(mc.tied && without_rope(&mc) == 8);
+    mc = good("SmolLM3ForCausalLM", "{\"no_rope_layer_interval\":3}");
+    cr_assert_eq(without_rope(&mc), 4);
+    mc = good("SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0,0,1]}");
+    cr_assert_eq(without_rope(&mc), 6);
+    mc = good("GraniteForCausalLM", "{}");
+    cr_assert(mc.attn_scale == 1 && mc.logit_scale == 1 && mc.residual_scale == 1);
+    mc = good("GraniteForCausalLM", "{\"attention_multiplier\":0.5,\"embedding_multiplier\":12,"
+                                    "\"residual_multiplier\":0.25,\"logits_scaling\":8}");
+    cr_assert(mc.attn_scale == 0.5 && mc.embed_scale == 12 && mc.residual_scale == 0.25 &&
+              mc.logit_scale == 0.125);
+    mc = good("GraniteMoeForCausalLM", "{\"num_local_experts\":4,\"num_experts_per_tok\":3}");
+    cr_assert(mc.n_experts == 4 && mc.top_k == 3 && mc.renormalise && mc.expert_ffn == 96);
+    int32_t first;
+    cr_assert_eq(model_fused_rows(&mc, TN_EXPERT_UP, &first), 192);
+    cr_assert_eq(first, 96);
+    mc = good("Glm4ForCausalLM", "{}");
+    cr_assert(mc.rope.interleaved && mc.rope.rot_dim == 64 && mc.d_head == 128);
+    cr_assert(mc.qkv_bias && !mc.o_bias && model_has(&mc, TN_POST_FFN_NORM));
+    mc = good("Glm4ForCausalLM", "{\"attention_bias\":false,\"partial_rotary_factor\":0.25}");
+    cr_assert(!mc.qkv_bias && mc.rope.rot_dim == 32);
+    mc = good("Exaone4ForCausalLM", "{\"sliding_window\":16}");
+    cr_assert(windows(&mc) == 7 && without_rope(&mc) == 8 && !model_has(&mc, TN_ATTN_NORM));
+    mc = good("Exaone4ForCausalLM", "{\"sliding_window_pattern\":\"LG\",\"layer_types\":["
+                                    "\"sliding_attention\",\"full_attention\","
+                                    "\"sliding_attention\",\"full_attention\"]}");
+    cr_assert(windows(&mc) == 5 && without_rope(&mc) == 10);
+    mc = good("Exaone4ForCausalLM", "{\"layer_types\":[\"full_attention\",\"full_attention\","
+                                    "\"full_attention\",\"full_attention\"]}");
+    cr_assert(windows(&mc) == 0 && without_rope(&mc) == 15, "a window is said, no layer has it");
+    mc = good("Exaone4ForCausalLM", "{\"sliding_window\":null}");
+    cr_assert(windows(&mc) == 0 && without_rope(&mc) == 0);
+}
+
+static enum status parse_text(struct model_config *mc, const char *text)
+{
+    return model_config_parse(mc, text, strlen(text), NULL, 0);
+}
+
+#define WRAPPED(more, text)                                                                        \
+    "{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"model_type\":\"gemma3\","           \
+    "\"eos_token_id\":[1,7],\"torch_dtype\":\"bfloat16\",\"vision_config\":{\"x\":1}" more         \
+    ",\"text_config\":{\"model_type\":\"gemma3_text\",\"hidden_size\":64,"                         \
+    "\"intermediate_size\":96,\"num_hidden_layers\":4,\"num_attention_heads\":4,"                  \
+    "\"num_key_value_heads\":2,\"vocab_size\":100,\"max_position_embeddings\":128" text "}}"
+
+Test(config, text_part_of_a_multi_modal_model)
+{
+    struct model_config mc;
+    must(parse_text(&mc, WRAPPED("", "")), "wrapped");
+    cr_assert(mc.wrapped && mc.hidden == 64 && mc.n_eos == 2 && mc.dtype == DT_BF16 && mc.tied);
+    cr_assert_str_eq(mc.arch->name, GEMMA3);
+    must(parse_text(&mc, WRAPPED("", ",\"final_logit_softcapping\":2")), "a cap without effect");
+    cr_assert_eq(mc.logit_cap, 0);
+    static const struct {
+        const char *text;
+        enum status st;
+        const char *says;
+    } rows[] = {
+        {WRAPPED(",\"new_key\":1", ""), ST_UNSUPPORTED, "new_key is not understood"},
+        {WRAPPED("", ",\"new_key\":1"), ST_UNSUPPORTED, "new_key = 1 is not understood"},
+        {WRAPPED(",\"quantization_config\":{\"quant_method\":\"awq\"}", ""), ST_UNSUPPORTED,
+         "method \"awq\""},
+        {"{\"architectures\":[\"Gemma3ForConditionalGeneration\"]}", ST_FORMAT,
+         "text_config is missing"},
+        {"{\"architectures\":[\"Mistral3ForConditionalGeneration\"],"
+         "\"text_config\":{\"model_type\":\"mamba\"}}",
+         ST_UNSUPPORTED, "text_config.model_type \"mamba\""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        cr_assert_eq(parse_text(&mc, rows[i].text), rows[i].st, "%s", status_text());
+        cr_assert_not_null(strstr(status_text(), rows[i].says), "%s", status_text());
+    }
+}
+
 Test(config, rope_forms)
 {
     struct rope_config r = good(LLAMA, "{\"rope_theta\":500000.0,\"rope_scaling\":null}").rope;
@@ -268,11 +423,11 @@ Test(config, rope_frequencies)
 {
     double f[8];
     struct rope_config r = good(LLAMA, "{}").rope;
-    rope_frequencies(&r, f);
+    rope_frequencies(&r, 128, f);
     cr_assert_eq(f[0], 1);
     cr_assert_float_eq(f[4], 0.01, 1e-15); /* 10000^(-8/16) */
     r = good(LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}").rope;
-    rope_frequencies(&r, f);
+    rope_frequencies(&r, 128, f);
     cr_assert_float_eq(f[4], 0.0025, 1e-15);
     /* original 64: turns of pair i are 64 f / 2 pi: 10.2, 3.2, 1.02, 0.32;
      * kept above 4, /8 below 1 */
@@ -280,7 +435,7 @@ Test(config, rope_frequencies)
              "{\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1,"
              "\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}")
             .rope;
-    rope_frequencies(&r, f);
+    rope_frequencies(&r, 128, f);
     cr_assert_eq(f[0], 1);
     double plain = pow(10000, -0.125), turns = 64 * plain / (2 * acos(-1));
     cr_assert_float_eq(f[1], plain * ((turns - 1) / 3 + (1 - (turns - 1) / 3) / 8), 1e-12);
@@ -288,7 +443,7 @@ Test(config, rope_frequencies)
     /* yarn with original 128: pairs before the border of 32 turns stay,
      * those behind 1 turn are divided by 4 */
     r = good(LLAMA, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}").rope;
-    rope_frequencies(&r, f);
+    rope_frequencies(&r, 128, f);
     cr_assert_eq(f[0], 1);
     cr_assert_float_eq(f[7], pow(10000, -0.875) / 4, 1e-15);
     float c[16], s[16];
@@ -402,6 +557,36 @@ static const struct {
     {LLAMA, "{\"rope_theta\":2,\"rope_parameters\":{\"rope_theta\":3}}", ST_FORMAT, "which holds"},
     {LLAMA, "{\"rope_parameters\":{\"full_attention\":{\"rope_theta\":3}}}", ST_UNSUPPORTED,
      "rope_parameters.full_attention"},
+    {LLAMA, "{\"hidden_activation\":\"gelu\"}", ST_UNSUPPORTED, "hidden_activation"},
+    {GEMMA2, "{\"use_bidirectional_attention\":true}", ST_UNSUPPORTED,
+     "use_bidirectional_attention = true"},
+    {GEMMA2, "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
+    {GEMMA2, "{\"attn_logit_softcapping\":0}", ST_RANGE, "attn_logit_softcapping is 0"},
+    {GEMMA2, "{\"query_pre_attn_scalar\":\"x\"}", ST_FORMAT, "query_pre_attn_scalar"},
+    {GEMMA2, "{\"rope_local_base_freq\":5}", ST_UNSUPPORTED, "rope_local_base_freq = 5"},
+    {GEMMA3, "{\"sliding_window_pattern\":0}", ST_RANGE, "sliding_window_pattern is 0"},
+    {GEMMA3, "{\"rope_parameters\":{\"rope_theta\":5}}", ST_UNSUPPORTED,
+     "rope_parameters.rope_theta is not understood"},
+    {PHI3, "{\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1]}}", ST_FORMAT,
+     "short_factor must be a list of 8 numbers"},
+    {PHI3,
+     "{\"partial_rotary_factor\":0.25,\"rope_scaling\":{\"type\":\"longrope\","
+     "\"short_factor\":[1,2],\"long_factor\":[1,0]}}",
+     ST_RANGE, "long_factor[1]"},
+    {MINISTRAL3, "{}", ST_FORMAT, "rope_parameters is missing"},
+    {"SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0]}", ST_FORMAT,
+     "no_rope_layers must be a list"},
+    {"SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0,2,1]}", ST_RANGE, "no_rope_layers[2]"},
+    {"SmolLM3ForCausalLM", "{\"use_sliding_window\":true}", ST_UNSUPPORTED,
+     "use_sliding_window = true"},
+    {"GraniteForCausalLM", "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
+    {"GraniteForCausalLM", "{\"logits_scaling\":0}", ST_RANGE, "logits_scaling is 0"},
+    {"Exaone4ForCausalLM", "{\"sliding_window_pattern\":\"LG\"}", ST_FORMAT,
+     "sliding_window_pattern"},
+    {LLAMA, "{\"architectures\":[\"Gemma3nForConditionalGeneration\"]}", ST_UNSUPPORTED,
+     "Gemma3nForConditionalGeneration is not supported: "},
+    {LLAMA, "{\"architectures\":[\"Gemma4ForConditionalGeneration\"]}", ST_UNSUPPORTED,
+     "Gemma4ForConditionalGeneration is not supported: "},
     {LLAMA, "{\"rope_parameters\":{\"partial_rotary_factor\":0.5}}", ST_UNSUPPORTED,
      "partial_rotary_factor"},
 };

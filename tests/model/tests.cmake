@@ -3,6 +3,7 @@ set(model_libs ingot_model ingot_coll ingot_backends ingot_formats ingot_common 
   Threads::Threads)
 ingot_isa_test(test_model_golden ${CMAKE_CURRENT_LIST_DIR}/test_golden.c ${model_rig} LIBS ${model_libs}
   LABEL unit nompi)
+ingot_isa_test(test_model_families ${CMAKE_CURRENT_LIST_DIR}/test_families.c ${model_rig} LIBS ${model_libs} m)
 ingot_isa_test(test_model_stories ${CMAKE_CURRENT_LIST_DIR}/test_stories.c ${model_rig} LIBS ${model_libs})
 ingot_isa_test(test_model_tp ${CMAKE_CURRENT_LIST_DIR}/test_tp.c ${CMAKE_CURRENT_LIST_DIR}/make_model.c
   ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c ${model_rig} LIBS ${model_libs} m LABEL unit nompi)

@@ -340,7 +340,8 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
                             .q_per_kv = c->q_per_kv,
                             .q_offset = c->q_offset,
                             .window = c->window,
-                            .scale = 2.0f / sqrtf((float)c->d)};
+                            .scale = 2.0f / sqrtf((float)c->d),
+                            .cap = c->cap};
     struct kv_layer kv = {v[0], v[1], vs[0], vs[1]};
     struct step_dev st = {.n_tokens = n,
                           .n_seqs = h.n_seqs,
@@ -376,6 +377,8 @@ static void ref_head(const struct op_case *c, int32_t t, int32_t head, const dou
             mag += fabs(x);
         }
         p[j] = dot * scale;
+        if (c->cap > 0)
+            p[j] = (double)c->cap * tanh(p[j] / (double)c->cap);
         worst = fmax(worst, mag * scale);
         m = fmax(m, p[j]);
     }
@@ -390,7 +393,7 @@ static void ref_head(const struct op_case *c, int32_t t, int32_t head, const dou
         out[i] = o / sum;
         bound[i] = mag / sum *
                    (4 * worst * (c->d + 4) * EPS + (pos - from + 60) * EPS + 1e-6 +
-                    1.1 * c->x_eps * (2 * worst + 1));
+                    1e-6 * (double)c->cap + 1.1 * c->x_eps * (2 * worst + 1));
     }
 }
 

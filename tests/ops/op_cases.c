@@ -84,7 +84,8 @@
         ATTN(1, 1, 310, 40, 20, 2, 96, 16, DT, .window = 290),                                     \
         ATTN(2, 1, 530, 13, 5, 3, 72, 5, DT, .q_offset = 1),                                       \
         ATTN(8, 1, 28, 2, 2, 1, 24, 16, DT, ), ATTN(8, 1, 20, 2, 2, 1, 48, 16, DT, ),              \
-        ATTN(5, 1, 20, 2, 2, 1, 80, 16, DT, ),
+        ATTN(5, 1, 20, 2, 2, 1, 80, 16, DT, ), ATTN(40, 1, 3, 4, 2, 2, 32, 16, DT, .cap = 1.5f),   \
+        ATTN(2, 1, 600, 8, 2, 4, 64, 16, DT, .cap = 50.0f, .window = 290),
 /* Experts without a row, with one, and with more than a tile. */
 #define MOE_CASES(DT)                                                                              \
     MOE(0, 16, 8, 4, 2, DT, ), MOE(1, 1, 1, 4, 1, DT, ), MOE(1, 70, 33, 8, 8, DT, .n_slices = 8),  \
@@ -120,6 +121,9 @@ const struct op_case op_cases[] = {
     ROWS(op_act_mul, 11, 1030, .act = ACT_SILU),
     ROWS(op_act_mul, 3, 1000, .act = ACT_GELU),
     ROWS(op_act_mul, 40, 515, .act = ACT_GELU_TANH),
+    ROWS(op_soft_cap, 0, 16, .cap = 30.0f),
+    ROWS(op_soft_cap, 3, 2000, .cap = 30.0f),
+    ROWS(op_soft_cap, 19, 1111, .cap = 0.5f),
     ROWS(op_activate, 0, 16, .act = ACT_GELU),
     ROWS(op_activate, 3, 2000, .act = ACT_GELU),
     ROWS(op_activate, 19, 1111, .act = ACT_GELU_TANH, .variant = 1),

@@ -124,5 +124,7 @@ const char *op_case_name(const struct op_case *c)
         c->block_len, c->n_seqs, c->past, c->qk_norm);
     if (c->n_experts && n < (int)sizeof s)
         snprintf(s + n, sizeof s - (size_t)n, " experts %d/%d", c->top_k, c->n_experts);
+    if (c->cap > 0 && n < (int)sizeof s)
+        snprintf(s + n, sizeof s - (size_t)n, " cap %g", (double)c->cap);
     return s;
 }

@@ -167,6 +167,30 @@ static void ref_activate(const struct op_case *c, double *out, double *bound)
             out[at_of(t, c->k, i)] = ref_act(c->act, act_in(t, i), &bound[at_of(t, c->k, i)]);
 }
 
+static enum status run_soft_cap(struct backend *be, const struct op_case *c, int32_t first,
+                                int32_t n, float *out)
+{
+    struct op_env e = env_open(be);
+    float *x = act_rows(first, n, c->k);
+    struct view vx = env_view(&e, n, c->k, DT_F32, x);
+    ENV_RUN(&e, e.ops->soft_cap(be, vx, c->cap));
+    env_read(&e, out, vx);
+    free(x);
+    return env_close(&e);
+}
+
+static void ref_soft_cap(const struct op_case *c, double *out, double *bound)
+{
+    double cap = (double)c->cap;
+    for (int32_t t = 0; t < c->rows; t++)
+        for (int32_t i = 0; i < c->k; i++) {
+            out[at_of(t, c->k, i)] = cap * tanh(act_in(t, i) / cap);
+            bound[at_of(t, c->k, i)] = 4e-7 * cap;
+        }
+}
+
+const struct op op_soft_cap = {"soft_cap", cols_k, run_soft_cap, ref_soft_cap};
+
 const struct op op_activate = {"activate", cols_k, run_activate, ref_activate};
 
 static enum status run_act_mul(struct backend *be, const struct op_case *c, int32_t first,

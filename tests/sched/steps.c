@@ -8,6 +8,8 @@ struct sched_effect fx[MAX_FX];
 size_t n_fx;
 int32_t tokens[40][CTX];
 uint64_t now;
+uint64_t step_us;
+static bool by_time;
 
 struct sched_config config(void)
 {
@@ -25,6 +27,7 @@ void start(struct sched_config cfg)
 {
     sched_destroy(s);
     now = 0;
+    by_time = cfg.target_itl_us != 0;
     cr_assert_eq(sched_create(&s, &cfg), ST_OK, "%s", status_text());
     cr_assert_leq(sched_max_fx(&cfg), (size_t)MAX_FX);
 }
@@ -59,11 +62,20 @@ bool make_plan(void)
     return made;
 }
 
+uint64_t cost_us(void)
+{
+    uint64_t us = 200;
+    for (uint32_t i = 0; i < plan.n_seqs; i++)
+        us += plan.seqs[i].n_tokens == 1 ? 40 : 20 * plan.seqs[i].n_tokens;
+    return by_time ? us : 0;
+}
+
 /* Answers the plan: each wanted token is 1000 + its position. */
 void commit(void)
 {
-    struct result_token t[8];
+    struct result_token t[32];
     struct step_result r = {.step_id = plan.step_id, .epoch = plan.epoch, .tokens = t};
+    step_us = r.compute_us = cost_us();
     for (uint32_t i = 0; i < plan.n_seqs; i++)
         if (plan.seqs[i].want == WANT_LAST)
             t[r.n++] = (struct result_token){

@@ -12,6 +12,11 @@ extern struct sched_effect fx[MAX_FX];
 extern size_t n_fx;             /* of the last call */
 extern int32_t tokens[40][CTX]; /* of the sequence with that id */
 extern uint64_t now;
+extern uint64_t step_us; /* the time of the last step, and what it gave to commit: see cost_us */
+
+/* What a step of that plan takes: 200 us, 40 a decode, 20 a prompt token.  0 where the configuration
+ * plans by tokens. */
+uint64_t cost_us(void);
 
 struct sched_config config(void);
 void start(struct sched_config cfg); /* a new scheduler */

@@ -257,6 +257,35 @@ Test(sched, deadlines)
     cr_assert_eq(effect(FX_FINISHED, 2)->reason, FINISH_DEADLINE);
 }
 
+Test(sched, a_sequence_without_a_token_fails_alone)
+{
+    struct sched_config cfg = config();
+    cfg.max_inflight = 2;
+    start(cfg);
+    submit_plain(1, 10, 20, 9);
+    submit_plain(2, 100, 20, 3);
+    cr_assert(make_plan());
+    struct result_token t[2] = {{.seq_id = plan.seqs[0].seq_id, .token = TOKEN_NOT_FINITE},
+                                {.seq_id = plan.seqs[1].seq_id, .token = 7}};
+    struct step_result r = {.step_id = plan.step_id, .epoch = plan.epoch, .n = 2, .tokens = t};
+    cr_assert(make_plan()); /* the next one, which has both */
+    cr_assert_eq(sched_commit(s, &r, fx, MAX_FX, &n_fx), ST_OK, "%s", status_text());
+    cr_assert_eq(n_fx, 2u);
+    cr_assert_eq(effect(FX_FINISHED, 1)->reason, FINISH_NOT_FINITE);
+    cr_assert_eq(effect(FX_TOKEN, 2)->token, 7);
+    sched_check(s);
+    commit(); /* its token of the second step is dropped */
+    cr_assert_eq(n_fx, 1u);
+    cr_assert(effect(FX_TOKEN, 2));
+    /* what it computed is in no cache: the same prompt is computed again */
+    submit_plain(3, 10, 20, 9);
+    cr_assert(make_plan());
+    cr_assert_eq(share_of(3)->pos, 0u);
+    t[0].token = -2;
+    r = (struct step_result){.step_id = plan.step_id, .epoch = plan.epoch, .n = 2, .tokens = t};
+    cr_assert_eq(sched_commit(s, &r, fx, MAX_FX, &n_fx), ST_PEER);
+}
+
 Test(sched, nobody_passes_a_large_waiting_one)
 {
     struct sched_config cfg = config();

@@ -28,6 +28,7 @@ static struct sample_params params(void)
 static struct msg_generate generate_text(void)
 {
     struct msg_generate g = msg_generate_default();
+    g.sampling.unset = 0;
     g.request_id = "req-1";
     g.model = "demo";
     g.kind = PROMPT_TEXT;
@@ -65,6 +66,7 @@ static struct msg_generate generate_chat(void)
         {.role = "", .content = {"", 0}, .json = {"{\"role\":\"user\",\"content\":[]}", 28}},
     };
     struct msg_generate g = msg_generate_default();
+    g.sampling.unset = 0;
     g.request_id = "req-2";
     g.kind = PROMPT_CHAT;
     g.chat = (struct msg_chat){.n_turns = 2,

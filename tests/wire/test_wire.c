@@ -318,6 +318,7 @@ static void refuse(struct msg_generate g, const char *word, const char *want_fie
 Test(wire, bad_values_are_refused_by_name)
 {
     struct msg_generate good = msg_generate_default(), g;
+    good.sampling.unset = 0;
     good.request_id = "x";
     good.text = (struct wire_text){"hi", 2};
     g = good, g.sampling.sp.temperature = -1.0f;

@@ -246,6 +246,7 @@ static void check_kill(int victim, bool busy)
     struct plan p;
     struct worker_msg m;
     pid_t pids[16];
+    char said[64];
     bool killed = false;
     fake_start(&f, 2, fake_tiny_model(), "shm", FAKE_LEASE_MS);
     int n = fake_ranks(&f, pids, 16);
@@ -266,8 +267,17 @@ static void check_kill(int victim, bool busy)
         if (fake_rank_of(pids[i]) == victim)
             killed = kill(pids[i], SIGKILL) == 0;
     cr_assert(killed);
+    if (victim != 0 &&
+        !busy) { /* rank 0 tells the coordinator; it does not wait for its launcher */
+        fake_await(&f, WMSG_FAULT, &m);
+        cr_assert_eq(m.u.fault.rank, victim);
+        cr_assert_eq(m.u.fault.epoch, f.epoch);
+        cr_assert(strstr(m.u.fault.detail, "has ended"), "%s", m.u.fault.detail);
+    }
     fake_check_killed(&f);
     fake_all_gone(&f);
+    snprintf(said, sizeof said, "the process of rank %d (pid ", victim);
+    cr_assert(fake_logged(&f, said));
     cr_assert_eq(segments(&f), 0);
     fake_close(&f);
 }

@@ -50,7 +50,7 @@ static enum status open_parts(struct loader *ld, const char *path)
     TRY(check_path(path, &is_dir));
     if (is_dir) {
         TRY(model_config_load(&ld->mc, path));
-        TRY(safetensors_source_open(&ld->src, path));
+        TRY(safetensors_source_open(&ld->src, path, ld->mc.wrapped));
     } else {
         TRY(gguf_source_open(&ld->src, &ld->mc, path));
     }
@@ -212,7 +212,10 @@ static bool ends_with(const char *s, const char *end)
  * divisors, which the configuration holds. */
 static bool carries_nothing(const struct loader *ld, const char *name)
 {
-    bool divisors = ld->mc.rope.type == ROPE_DIVISORS && strcmp(name, "rope_freqs.weight") == 0;
+    bool divisors =
+        (ld->mc.rope.type == ROPE_DIVISORS && strcmp(name, "rope_freqs.weight") == 0) ||
+        (ld->mc.rope.type == ROPE_LONGROPE && (strcmp(name, "rope_factors_short.weight") == 0 ||
+                                               strcmp(name, "rope_factors_long.weight") == 0));
     return ends_with(name, ".rotary_emb.inv_freq") || divisors;
 }
 

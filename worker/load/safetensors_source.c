@@ -17,8 +17,10 @@ struct st_source {
     struct tensor_source base;
     struct st_file *file;
     int32_t n_files;
+    bool wrapped;
     struct ref {
         const struct st_tensor *tensor;
+        const char *name; /* the end of the tensor's */
         int32_t file;
     } * ref; /* [n], by name */
     size_t n;
@@ -45,7 +47,7 @@ static void source_get(const struct tensor_source *base, size_t i, struct stored
 {
     const struct st_source *s = (const struct st_source *)base;
     const struct st_tensor *t = s->ref[i].tensor;
-    *out = (struct stored_tensor){.name = t->name,
+    *out = (struct stored_tensor){.name = s->ref[i].name,
                                   .type_name = t->type_name,
                                   .dtype = t->dtype,
                                   .n_dims = t->n_dims,
@@ -59,7 +61,32 @@ static const struct tensor_source_ops ops = {
 
 static int ref_by_name(const void *a, const void *b)
 {
-    return strcmp(((const struct ref *)a)->tensor->name, ((const struct ref *)b)->tensor->name);
+    return strcmp(((const struct ref *)a)->name, ((const struct ref *)b)->name);
+}
+
+static bool begins_with(const char *s, const char *start)
+{
+    return strncmp(s, start, strlen(start)) == 0;
+}
+
+/* The name that a tensor of a multi-modal model has in a text model: "language_model.model.norm",
+ * or as transformers 5 writes it "model.language_model.norm".  NULL: of another part. */
+static const char *text_name(const char *name)
+{
+    static const char *const others[] = {
+        "vision_tower.",      "model.vision_tower.", "multi_modal_projector.",
+        "vision_model.",      "model.vision_model.", "model.multi_modal_projector.",
+        "audio_tower.",       "model.audio_tower.",  "embed_audio.",
+        "model.embed_audio.", "embed_vision.",       "model.embed_vision.",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        if (begins_with(name, others[i]))
+            return NULL;
+    if (begins_with(name, "language_model."))
+        return name + strlen("language_model.");
+    if (begins_with(name, "model.language_model."))
+        return name + strlen("model.language_");
+    return name;
 }
 
 static enum status open_file(struct st_source *s, const char *dir, const char *name)
@@ -82,8 +109,12 @@ static enum status list_tensors(struct st_source *s)
     if (!s->ref)
         FAIL(ST_NOMEM, "no memory for %zu tensors", n);
     for (int32_t i = 0; i < s->n_files; i++)
-        for (size_t t = 0; t < s->file[i].st.n; t++)
-            s->ref[s->n++] = (struct ref){&s->file[i].st.tensor[t], i};
+        for (size_t t = 0; t < s->file[i].st.n; t++) {
+            const struct st_tensor *tensor = &s->file[i].st.tensor[t];
+            const char *name = s->wrapped ? text_name(tensor->name) : tensor->name;
+            if (name)
+                s->ref[s->n++] = (struct ref){tensor, name, i};
+        }
     qsort(s->ref, s->n, sizeof *s->ref, ref_by_name);
     return ST_OK;
 }
@@ -99,8 +130,11 @@ static enum status check_index(const struct st_source *s, const struct st_index 
         if (ref_by_name(&s->ref[i - 1], &s->ref[i]) == 0)
             FAIL(ST_FORMAT, "tensor %s is in %s and in %s", s->ref[i].tensor->name,
                  ix->file[s->ref[i - 1].file], ix->file[s->ref[i].file]);
-    if (s->n != ix->n)
-        FAIL(ST_FORMAT, "the files have %zu tensors, the index %zu", s->n, ix->n);
+    size_t n = 0;
+    for (int32_t i = 0; i < s->n_files; i++)
+        n += s->file[i].st.n;
+    if (n != ix->n)
+        FAIL(ST_FORMAT, "the files have %zu tensors, the index %zu", n, ix->n);
     return ST_OK;
 }
 
@@ -147,13 +181,14 @@ static enum status open_single(struct st_source *s, const char *dir)
     return list_tensors(s);
 }
 
-enum status safetensors_source_open(struct tensor_source **out, const char *dir)
+enum status safetensors_source_open(struct tensor_source **out, const char *dir, bool wrapped)
 {
     struct st_source *s = calloc(1, sizeof *s);
     *out = NULL;
     if (!s)
         FAIL(ST_NOMEM, "no memory");
     s->base.ops = &ops;
+    s->wrapped = wrapped;
     enum status st = open_single(s, dir);
     if (st == ST_NOT_FOUND) {
         free(s->file);

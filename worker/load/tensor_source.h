@@ -30,8 +30,10 @@ struct tensor_source { /* head of every source */
     const struct tensor_source_ops *ops;
 };
 
-/* model.safetensors, or the files that model.safetensors.index.json names. */
-MUST_CHECK enum status safetensors_source_open(struct tensor_source **out, const char *dir);
+/* model.safetensors, or the files that model.safetensors.index.json names.  wrapped: of a
+ * multi-modal model the tensors of the text part alone, by the names that a text model has. */
+MUST_CHECK enum status safetensors_source_open(struct tensor_source **out, const char *dir,
+                                               bool wrapped);
 
 /* A GGUF file (any part of a split one), which holds the configuration too. */
 MUST_CHECK enum status gguf_source_open(struct tensor_source **out, struct model_config *mc,

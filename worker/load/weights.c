@@ -19,6 +19,7 @@ static const struct weight_rule {
     [W_K_NORM] = {"k norm", true, false, false, 1, {TN_K_NORM}},
     [W_O] = {"attention output", true, false, false, 1, {TN_O}},
     [W_O_BIAS] = {"attention output bias", true, true, false, 1, {TN_O}},
+    [W_POST_ATTN_NORM] = {"norm behind attention", true, false, false, 1, {TN_POST_ATTN_NORM}},
     [W_FFN_NORM] = {"feed-forward norm", true, false, false, 1, {TN_FFN_NORM}},
     [W_GATE_UP] = {"gate and up", true, false, false, 2, {TN_GATE, TN_UP}},
     [W_DOWN] = {"down", true, false, false, 1, {TN_DOWN}},
@@ -27,6 +28,7 @@ static const struct weight_rule {
     [W_EXPERTS_GATE_UP] =
         {"experts' gate and up", true, false, true, 2, {TN_EXPERT_GATE, TN_EXPERT_UP}},
     [W_EXPERTS_DOWN] = {"experts' down", true, false, true, 1, {TN_EXPERT_DOWN}},
+    [W_POST_FFN_NORM] = {"norm behind the feed-forward", true, false, false, 1, {TN_POST_FFN_NORM}},
     [W_FINAL_NORM] = {"final norm", false, false, false, 1, {TN_FINAL_NORM}},
     [W_HEAD] = {"head", false, false, false, 1, {TN_HEAD}},
 };
@@ -115,12 +117,14 @@ static size_t span_bytes(const struct weight_part *p, int32_t cols)
     return cols ? ((size_t)p->skip + (size_t)cols + u.elements - 1) / u.elements * u.bytes : 0;
 }
 
-/* A vector, a matrix, or an expert's matrix, which may be part of a tensor that has them all. */
-static enum status find_tensor(struct stored_tensor *t, struct loader *ld,
-                               const struct tensor_rule *rule, int32_t layer, int32_t expert)
+/* A vector, a matrix, or an expert's matrix, which may be part of a tensor that has them all; its
+ * rows begin at first_row of the tensor. */
+static enum status find_tensor(struct stored_tensor *t, int32_t *first_row, struct loader *ld,
+                               enum tensor_id id, int32_t layer, int32_t expert)
 {
     const struct model_config *mc = loader_config(ld);
-    uint64_t shape[3] = {(uint64_t)mc->n_experts, (uint64_t)model_axis(mc, rule->rows),
+    const struct tensor_rule *rule = &mc->arch->tensor[id];
+    uint64_t shape[3] = {(uint64_t)mc->n_experts, (uint64_t)model_fused_rows(mc, id, first_row),
                          (uint64_t)model_axis(mc, rule->cols)};
     bool joined =
         (rule->rows == AX_EXPERT_FFN || rule->cols == AX_EXPERT_FFN) && !strchr(rule->name, '@');
@@ -134,16 +138,17 @@ static enum status find_tensor(struct stored_tensor *t, struct loader *ld,
 }
 
 static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loader *ld,
-                              const struct tensor_rule *rule, int32_t layer, int32_t expert,
-                              struct range rows, struct range cols)
+                              enum tensor_id id, int32_t layer, int32_t expert, struct range rows,
+                              struct range cols)
 {
     struct stored_tensor t;
-    TRY(find_tensor(&t, ld, rule, layer, expert));
+    int32_t before;
+    TRY(find_tensor(&t, &before, ld, id, layer, expert));
     const struct unit u = unit_of(t.dtype);
     size_t first = (size_t)cols.first / u.elements;
-    size_t all_rows = (size_t)model_axis(loader_config(ld), rule->rows);
+    size_t all_rows = (size_t)model_fused_rows(loader_config(ld), id, &before);
     p->row_bytes = t.n_bytes / all_rows; /* shape times type is the tensor's checked size */
-    p->data = t.data + (size_t)rows.first * p->row_bytes + first * u.bytes;
+    p->data = t.data + (size_t)(before + rows.first) * p->row_bytes + first * u.bytes;
     p->skip = (int32_t)((size_t)cols.first % u.elements);
     p->dtype = t.dtype;
     p->rows = rows.n;
@@ -183,13 +188,14 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
 
     struct range cols = share(mc, sh, first->cols);
     out->vector = first->rows == AX_ONE;
+    out->add = out->vector && mc->arch->norm_plus_one ? 1.0f : 0.0f;
     out->cols = cols.n;
     set_slices(out, sh, first->cols, mc->d_head);
     for (int32_t i = 0; i < r->n_parts; i++) {
         enum tensor_id tn = r->part[i];
         const struct tensor_rule *rule = &mc->arch->tensor[tn];
         struct range rows = share(mc, sh, rule->rows);
-        TRY(cut_matrix(&out->part[i], n_bytes, ld, rule, layer, expert, rows, cols));
+        TRY(cut_matrix(&out->part[i], n_bytes, ld, tn, layer, expert, rows, cols));
         /* a bias along a cut axis belongs to the rows; one along D is added once, see W_O_BIAS */
         if (model_has_bias(mc, tn) && rule->rows != AX_HIDDEN)
             TRY(cut_bias(&out->part[i], n_bytes, ld, rule, layer, rows));

@@ -15,6 +15,7 @@ enum weight_id {
     W_K_NORM,
     W_O,
     W_O_BIAS,
+    W_POST_ATTN_NORM,
     W_FFN_NORM,
     W_GATE_UP,
     W_DOWN,
@@ -22,6 +23,7 @@ enum weight_id {
     W_ROUTER,
     W_EXPERTS_GATE_UP, /* stacks: one matrix for each expert */
     W_EXPERTS_DOWN,
+    W_POST_FFN_NORM,
     W_FINAL_NORM,
     W_HEAD,
     W_N

@@ -38,7 +38,12 @@ struct decoder {
     struct weight *w[W_N]; /* those outside the layers */
     struct layer *layer;   /* [n_layers] */
     struct scratch_layout at;
-    struct buf *scratch, *cos, *sin;
+    struct buf *scratch;
+    struct rope_tables {
+        const struct rope_config *rc;
+        struct buf *cos, *sin;
+    } rope[2];              /* of mc.rope, of mc.local_rope */
+    struct buf *q_scale;    /* NULL: none */
     size_t loaded, to_load; /* bytes of the files */
 };
 
@@ -110,9 +115,10 @@ static enum status take_kv(struct decoder *m)
     return ST_OK;
 }
 
-static struct view rope_table(const struct decoder *m, struct buf *buf, int32_t first, int32_t rows)
+static struct view rope_table(const struct rope_tables *t, struct buf *buf, int32_t first,
+                              int32_t rows)
 {
-    int32_t half = m->mc.rope.rot_dim / 2;
+    int32_t half = t->rc->rot_dim / 2;
     return (struct view){.buf = buf,
                          .off = (size_t)first * (size_t)half * sizeof(float),
                          .rows = rows,
@@ -121,57 +127,99 @@ static struct view rope_table(const struct decoder *m, struct buf *buf, int32_t 
                          .dtype = DT_F32};
 }
 
-/* Fills both tables through a small host buffer. */
-static enum status write_rope(struct decoder *m, double *frequency, float *rows, int32_t n_rows)
+static struct view q_scales(const struct decoder *m, int32_t first, int32_t rows)
 {
-    int32_t half = m->mc.rope.rot_dim / 2;
-    rope_frequencies(&m->mc.rope, frequency);
+    return (struct view){.buf = m->q_scale,
+                         .off = (size_t)first * sizeof(float),
+                         .rows = rows,
+                         .cols = 1,
+                         .stride = 1,
+                         .dtype = DT_F32};
+}
+
+/* Fills both tables through a small host buffer. */
+static enum status write_rope(struct decoder *m, const struct rope_tables *t, double *frequency,
+                              float *rows, int32_t n_rows)
+{
+    int32_t half = t->rc->rot_dim / 2;
+    rope_frequencies(t->rc, m->cfg.max_ctx, frequency);
     for (int32_t first = 0; first < m->cfg.max_ctx; first += n_rows) {
         int32_t n = m->cfg.max_ctx - first < n_rows ? m->cfg.max_ctx - first : n_rows;
         float *sines = rows + (size_t)n * (size_t)half;
-        rope_rows(&m->mc.rope, frequency, first, n, rows, sines);
-        TRY(m->op->write(m->be, rope_table(m, m->cos, first, n), rows));
-        TRY(m->op->write(m->be, rope_table(m, m->sin, first, n), sines));
+        rope_rows(t->rc, frequency, first, n, rows, sines);
+        TRY(m->op->write(m->be, rope_table(t, t->cos, first, n), rows));
+        TRY(m->op->write(m->be, rope_table(t, t->sin, first, n), sines));
         TRY(m->op->sync(m->be)); /* rows are written again */
     }
     return ST_OK;
 }
 
-static enum status take_rope(struct decoder *m)
+static enum status take_rope(struct decoder *m, struct rope_tables *t)
 {
     enum { ROWS = 1024 };
-    size_t half = (size_t)m->mc.rope.rot_dim / 2, bytes = rope_table_bytes(&m->mc, &m->cfg);
-    TRY(m->op->alloc(m->be, bytes, MEM_DEVICE, &m->cos));
-    TRY(m->op->alloc(m->be, bytes, MEM_DEVICE, &m->sin));
+    size_t half = (size_t)t->rc->rot_dim / 2, bytes = rope_table_bytes(t->rc, &m->cfg);
+    TRY(m->op->alloc(m->be, bytes, MEM_DEVICE, &t->cos));
+    TRY(m->op->alloc(m->be, bytes, MEM_DEVICE, &t->sin));
     double *frequency = malloc(half * sizeof *frequency);
     float *rows = malloc(2 * ROWS * half * sizeof *rows);
     enum status st = frequency && rows
-                         ? write_rope(m, frequency, rows, ROWS)
+                         ? write_rope(m, t, frequency, rows, ROWS)
                          : status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for RoPE tables");
     free(frequency);
     free(rows);
     return st;
 }
 
+static enum status take_q_scales(struct decoder *m)
+{
+    enum { ROWS = 1024 };
+    float rows[ROWS];
+    size_t bytes = q_scale_bytes(&m->mc, &m->cfg);
+    if (!bytes)
+        return ST_OK;
+    TRY(m->op->alloc(m->be, bytes, MEM_DEVICE, &m->q_scale));
+    for (int32_t first = 0; first < m->cfg.max_ctx; first += ROWS) {
+        int32_t n = m->cfg.max_ctx - first < ROWS ? m->cfg.max_ctx - first : ROWS;
+        rope_q_scales(&m->mc.rope, first, n, rows);
+        TRY(m->op->write(m->be, q_scales(m, first, n), rows));
+        TRY(m->op->sync(m->be));
+    }
+    return ST_OK;
+}
+
+static enum status take_tables(struct decoder *m)
+{
+    m->rope[0].rc = &m->mc.rope;
+    m->rope[1].rc = &m->mc.local_rope;
+    TRY(take_rope(m, &m->rope[0]));
+    if (m->mc.arch->local_rope)
+        TRY(take_rope(m, &m->rope[1]));
+    return take_q_scales(m);
+}
+
 static void set_layers(struct decoder *m)
 {
     for (int32_t i = 0; i < m->mc.n_layers; i++) {
         struct layer *l = &m->layer[i];
+        const struct rope_tables *t = &m->rope[model_rope(&m->mc, i) == m->rope[1].rc];
+        double scale = m->mc.attn_scale;
         l->attn = (struct attn_layer){
             .n_q = m->sh.n_q,
             .n_kv = m->sh.n_kv,
             .d_head = m->mc.d_head,
-            .rot_dim = m->mc.rope.rot_dim,
+            .rot_dim = m->mc.nope[i] ? 0 : t->rc->rot_dim,
             .q_per_kv = m->sh.q_per_kv,
             .q_offset = m->sh.q_offset,
             .window = model_window(&m->mc, i),
-            .scale = (float)(1.0 / sqrt((double)m->mc.d_head)),
+            .scale = (float)(scale > 0 ? scale : 1.0 / sqrt((double)m->mc.d_head)),
+            .cap = (float)m->mc.attn_cap,
             .eps = m->eps,
-            .rope_interleaved = m->mc.rope.interleaved,
+            .rope_interleaved = t->rc->interleaved,
             .q_norm = l->w[W_Q_NORM],
             .k_norm = l->w[W_K_NORM],
-            .cos = rope_table(m, m->cos, 0, m->cfg.max_ctx),
-            .sin = rope_table(m, m->sin, 0, m->cfg.max_ctx),
+            .cos = rope_table(t, t->cos, 0, m->cfg.max_ctx),
+            .sin = rope_table(t, t->sin, 0, m->cfg.max_ctx),
+            .q_scale = q_scales(m, 0, m->cfg.max_ctx),
         };
         l->sparse = m->mc.sparse[i];
         l->moe = moe_facts(&m->mc, &m->sh);
@@ -210,7 +258,7 @@ static enum status open_parts(struct decoder *m, struct loader *ld)
     backend_part(m->be, PART_KV);
     TRY(take_kv(m));
     backend_part(m->be, PART_TABLES);
-    TRY(take_rope(m));
+    TRY(take_tables(m));
     set_layers(m);
     return ST_OK;
 }
@@ -264,8 +312,11 @@ void decoder_close(struct decoder *m)
     }
     free_weights(m, m->w);
     free_buf(m, m->scratch);
-    free_buf(m, m->cos);
-    free_buf(m, m->sin);
+    for (int i = 0; i < 2; i++) {
+        free_buf(m, m->rope[i].cos);
+        free_buf(m, m->rope[i].sin);
+    }
+    free_buf(m, m->q_scale);
     free(m->layer);
     free(m);
 }
@@ -335,38 +386,97 @@ struct delta {
     const struct weight *bias;
 };
 
-/* s->out: partial [T,D], from s->h */
-static enum status dense_ffn(struct decoder *m, const struct layer *l, const struct scratch *s)
+/* s->out: partial [T,D], from in [T,D] */
+static enum status dense_ffn(struct decoder *m, const struct layer *l, struct view in,
+                             const struct scratch *s)
 {
-    TRY(m->op->linear(m->be, l->w[W_GATE_UP], s->h, s->mid)); /* [T, 2 F] */
+    TRY(m->op->linear(m->be, l->w[W_GATE_UP], in, s->mid)); /* [T, 2 F] */
     TRY(m->op->act_mul(m->be, m->act, s->mid, s->ffn));
     return m->op->linear(m->be, l->w[W_DOWN], s->ffn, s->out);
 }
 
 /* The same; every rank has the whole router. */
-static enum status expert_ffn(struct decoder *m, const struct layer *l, const struct scratch *s)
+static enum status expert_ffn(struct decoder *m, const struct layer *l, struct view in,
+                              const struct scratch *s)
 {
-    TRY(m->op->linear(m->be, l->w[W_ROUTER], s->h, s->router)); /* [T, E] */
+    TRY(m->op->linear(m->be, l->w[W_ROUTER], in, s->router)); /* [T, E] */
     TRY(m->op->moe_route(m->be, &l->moe, s->router, s->ids, s->weights));
-    return m->op->moe_ffn(m->be, &l->moe, s->h, s->ids, s->weights, s->moe, s->out);
+    return m->op->moe_ffn(m->be, &l->moe, in, s->ids, s->weights, s->moe, s->out);
+}
+
+/* s->out goes through the norm, if the model has it; h and out change places. */
+static enum status post_norm(struct decoder *m, const struct weight *norm, struct scratch *s)
+{
+    struct view raw = s->out;
+    if (!norm)
+        return ST_OK;
+    TRY(m->op->add_rms_norm(m->be, raw, (struct view){0}, NULL, norm, m->eps, s->h));
+    s->out = s->h;
+    s->h = raw;
+    return ST_OK;
+}
+
+/* resid += delta; *in: what the next part reads, the norm of it in s->h, or resid itself. */
+static enum status next_part(struct decoder *m, const struct scratch *s, const struct delta *delta,
+                             const struct weight *norm, struct view *in)
+{
+    struct view x = delta->x;
+    *in = norm ? s->h : s->resid;
+    if (x.buf && (m->mc.residual_scale != 1 || !norm)) {
+        TRY(m->op->add(m->be, s->resid, x, (float)m->mc.residual_scale));
+        x.buf = NULL;
+    }
+    if (!norm)
+        return ST_OK;
+    return m->op->add_rms_norm(m->be, s->resid, x, x.buf ? delta->bias : NULL, norm, m->eps, s->h);
 }
 
 static enum status layer_forward(struct decoder *m, const struct layer *l,
-                                 const struct step_dev *st, const struct scratch *s,
-                                 struct delta *delta)
+                                 const struct step_dev *st, struct scratch *s, struct delta *delta)
 {
     const struct backend_ops *op = m->op;
     struct weight *const *w = l->w;
-    TRY(op->add_rms_norm(m->be, s->resid, delta->x, delta->bias, w[W_ATTN_NORM], m->eps, s->h));
-    TRY(op->linear(m->be, w[W_QKV], s->h, s->qkv)); /* [T, (n_q + 2 n_kv) d] */
+    struct view in;
+    TRY(next_part(m, s, delta, w[W_ATTN_NORM], &in));
+    TRY(op->linear(m->be, w[W_QKV], in, s->qkv)); /* [T, (n_q + 2 n_kv) d] */
     TRY(op->qkv_to_cache(m->be, &l->attn, st, s->qkv, l->kv, s->q));
     TRY(op->attention(m->be, &l->attn, st, s->q, l->kv, s->att)); /* [T, n_q d] */
     TRY(op->linear(m->be, w[W_O], s->att, s->out));               /* partial [T,D] */
     TRY(all_reduce(m, s->out));
-    TRY(op->add_rms_norm(m->be, s->resid, s->out, w[W_O_BIAS], w[W_FFN_NORM], m->eps, s->h));
-    TRY(l->sparse ? expert_ffn(m, l, s) : dense_ffn(m, l, s));
+    TRY(post_norm(m, w[W_POST_ATTN_NORM], s));
+    TRY(next_part(m, s, &(struct delta){s->out, w[W_O_BIAS]}, w[W_FFN_NORM], &in));
+    TRY(l->sparse ? expert_ffn(m, l, in, s) : dense_ffn(m, l, in, s));
     TRY(all_reduce(m, s->out));
+    TRY(post_norm(m, w[W_POST_FFN_NORM], s));
     *delta = (struct delta){s->out, w[W_DOWN_BIAS]};
+    return ST_OK;
+}
+
+/* s->resid: [T,D] */
+static enum status embed(struct decoder *m, const struct step_dev *st, const struct scratch *s)
+{
+    const struct backend_ops *op = m->op;
+    bool scaled = m->mc.embed_scale != 1;
+    struct view to = scaled ? s->h : s->resid;
+    TRY(op->embed(m->be, m->w[W_EMBED], m->sh.vocab.first_id, st->token, to));
+    TRY(all_reduce(m, to));
+    if (!scaled)
+        return ST_OK;
+    TRY(op->zero(m->be, s->resid));
+    return op->add(m->be, s->resid, to, (float)m->mc.embed_scale);
+}
+
+/* The factor on the logits, on the rows that the head reads; s->out has room for them. */
+static enum status scale_last(struct decoder *m, struct scratch *s)
+{
+    struct view to = s->last;
+    if (m->mc.logit_scale == 1)
+        return ST_OK;
+    to.buf = m->scratch;
+    to.off = m->at.out;
+    TRY(m->op->zero(m->be, to));
+    TRY(m->op->add(m->be, to, s->last, (float)m->mc.logit_scale));
+    s->last = to;
     return ST_OK;
 }
 
@@ -378,11 +488,13 @@ enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct
     struct scratch s = scratch_of(m, st->n_tokens, st->out_row.rows);
     struct delta delta = {0};
     *logits = s.logits;
-    TRY(op->embed(m->be, m->w[W_EMBED], m->sh.vocab.first_id, st->token, s.resid)); /* [T,D] */
-    TRY(all_reduce(m, s.resid));
+    TRY(embed(m, st, &s));
     for (int32_t i = 0; i < m->mc.n_layers; i++)
         TRY(layer_forward(m, &m->layer[i], st, &s, &delta));
-    TRY(op->add_rms_norm(m->be, s.resid, delta.x, delta.bias, m->w[W_FINAL_NORM], m->eps, s.h));
-    TRY(op->gather(m->be, s.h, st->out_row, s.last)); /* [R,D] */
-    return op->linear(m->be, m->w[m->mc.tied ? W_EMBED : W_HEAD], s.last, s.logits);
+    struct view normed;
+    TRY(next_part(m, &s, &delta, m->w[W_FINAL_NORM], &normed));
+    TRY(op->gather(m->be, normed, st->out_row, s.last)); /* [R,D] */
+    TRY(scale_last(m, &s));
+    TRY(op->linear(m->be, m->w[m->mc.tied ? W_EMBED : W_HEAD], s.last, s.logits));
+    return m->mc.logit_cap > 0 ? op->soft_cap(m->be, s.logits, (float)m->mc.logit_cap) : ST_OK;
 }

@@ -111,9 +111,14 @@ enum status kv_plan(struct kv_layout *out, const struct model_config *mc, const 
     return ST_OK;
 }
 
-size_t rope_table_bytes(const struct model_config *mc, const struct decoder_config *cfg)
+size_t rope_table_bytes(const struct rope_config *rc, const struct decoder_config *cfg)
 {
-    return (size_t)cfg->max_ctx * (size_t)(mc->rope.rot_dim / 2) * sizeof(float);
+    return (size_t)cfg->max_ctx * (size_t)(rc->rot_dim / 2) * sizeof(float);
+}
+
+size_t q_scale_bytes(const struct model_config *mc, const struct decoder_config *cfg)
+{
+    return mc->rope.q_beta != 0 ? (size_t)cfg->max_ctx * sizeof(float) : 0;
 }
 
 struct sum {
@@ -153,7 +158,11 @@ enum status decoder_plan_memory(struct decoder_memory *out, const struct model_c
     size_t n_bufs = 2 * (size_t)mc->n_layers,
            n_blocks = (size_t)(cfg->n_blocks + cfg->n_pad_blocks);
     out->scratch = alloc_bytes(scratch.total);
-    out->tables = 2 * alloc_bytes(rope_table_bytes(mc, cfg));
+    out->tables = 2 * alloc_bytes(rope_table_bytes(&mc->rope, cfg));
+    if (mc->arch->local_rope)
+        out->tables += 2 * alloc_bytes(rope_table_bytes(&mc->local_rope, cfg));
+    if (q_scale_bytes(mc, cfg))
+        out->tables += alloc_bytes(q_scale_bytes(mc, cfg));
     out->kv = n_bufs * (alloc_bytes(kv.entry_bytes) + alloc_bytes(kv.scale_bytes));
     out->kv_per_block = n_bufs * (kv.entry_bytes + kv.scale_bytes) / n_blocks;
     return ST_OK;

@@ -33,7 +33,9 @@ MUST_CHECK enum status scratch_plan(struct scratch_layout *out, const struct mod
 struct moe_layer moe_facts(const struct model_config *mc, const struct shard *sh);
 MUST_CHECK enum status kv_plan(struct kv_layout *out, const struct model_config *mc,
                                const struct shard *sh, const struct decoder_config *cfg);
-/* One table; there are two, cosine and sine. */
-size_t rope_table_bytes(const struct model_config *mc, const struct decoder_config *cfg);
+/* One table; there are two for each RoPE, cosine and sine. */
+size_t rope_table_bytes(const struct rope_config *rc, const struct decoder_config *cfg);
+/* The factors on q; 0: there are none. */
+size_t q_scale_bytes(const struct model_config *mc, const struct decoder_config *cfg);
 
 #endif

@@ -43,8 +43,9 @@ static double yarn(const struct rope_config *rc, int32_t i, double f)
     return f * (1 - stretch) + f / rc->factor * stretch;
 }
 
-void rope_frequencies(const struct rope_config *rc, double *out)
+void rope_frequencies(const struct rope_config *rc, int32_t max_ctx, double *out)
 {
+    bool far = max_ctx > rc->original_ctx;
     for (int32_t i = 0; i < rc->rot_dim / 2; i++) {
         double f = pow(rc->theta, -2.0 * i / rc->rot_dim);
         switch (rc->type) {
@@ -60,11 +61,20 @@ void rope_frequencies(const struct rope_config *rc, double *out)
         case ROPE_YARN:
             out[i] = yarn(rc, i, f);
             break;
+        case ROPE_LONGROPE:
+            out[i] = f / (double)(far ? rc->long_divisor : rc->divisor)[i];
+            break;
         case ROPE_DIVISORS:
             out[i] = f / (double)rc->divisor[i];
             break;
         }
     }
+}
+
+void rope_q_scales(const struct rope_config *rc, int32_t first, int32_t n, float *out)
+{
+    for (int32_t p = 0; p < n; p++)
+        out[p] = (float)(1 + rc->q_beta * log(1 + floor((first + p) / rc->original_ctx)));
 }
 
 void rope_rows(const struct rope_config *rc, const double *frequency, int32_t first, int32_t n,

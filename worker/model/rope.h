@@ -6,8 +6,13 @@
 
 #include "common/formats/model_config.h"
 
-/* out [rot_dim / 2]: radians per position. */
-void rope_frequencies(const struct rope_config *rc, double *out);
+/* out [rot_dim / 2]: radians per position.  longrope: those of its long divisors where a context
+ * of max_ctx is longer than the original one, for all positions, so that a sequence keeps its bits
+ * when it grows; else max_ctx says nothing. */
+void rope_frequencies(const struct rope_config *rc, int32_t max_ctx, double *out);
+
+/* The factor on q of positions [first, first + n): see rope_config.q_beta. */
+void rope_q_scales(const struct rope_config *rc, int32_t first, int32_t n, float *out);
 
 /* Rows [first, first + n) of the tables; cos, sin [n, rot_dim / 2]. */
 void rope_rows(const struct rope_config *rc, const double *frequency, int32_t first, int32_t n,

@@ -105,7 +105,7 @@ static enum status add_divisors(struct pieces *p, const struct model_config *mc,
     p->divisors = calloc((size_t)n, sizeof *p->divisors);
     if (!p->divisors)
         FAIL(ST_NOMEM, "no memory");
-    rope_frequencies(&mc->rope, frequency);
+    rope_frequencies(&mc->rope, mc->max_ctx, frequency);
     for (uint64_t i = 0; i < n; i++)
         p->divisors[i] =
             (float)(pow(mc->rope.theta, -2.0 * (double)i / mc->rope.rot_dim) / frequency[i]);

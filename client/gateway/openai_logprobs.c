@@ -1,0 +1,131 @@
+#include "client/gateway/openai_logprobs.h"
+
+#include <string.h>
+
+static float at_least(float logprob)
+{
+    return logprob > -9999.0f ? logprob : -9999.0f; /* JSON has no infinity */
+}
+
+/* The next token of the text from index i on; SIZE_MAX: there are no more. */
+static size_t next_shown(const struct answer_tokens *t, size_t i)
+{
+    while (i < t->ready && t->token[i].cut)
+        i++;
+    return i < t->ready ? i : SIZE_MAX;
+}
+
+#define EACH_SHOWN(i, t)                                                                           \
+    for (size_t i = next_shown((t), (t)->first); i != SIZE_MAX; i = next_shown((t), i + 1))
+
+/* ---- chat ---- */
+
+static void write_entry(struct json_writer *w, const char *text, size_t n, float logprob)
+{
+    json_write_key(w, "token");
+    json_write_bytes(w, text, n);
+    json_write_key(w, "logprob");
+    json_write_f32(w, at_least(logprob));
+    json_write_key(w, "bytes");
+    json_write_array(w);
+    for (size_t i = 0; i < n; i++)
+        json_write_u64(w, (unsigned char)text[i]);
+    json_write_end_array(w);
+}
+
+void openai_write_chat_logprobs(struct json_writer *w, const struct answer_tokens *t)
+{
+    const char *bytes = t->bytes.data;
+    json_write_object(w);
+    json_write_key(w, "content");
+    json_write_array(w);
+    EACH_SHOWN(i, t)
+    {
+        const struct answer_token *k = &t->token[i];
+        json_write_object(w);
+        write_entry(w, bytes + k->at, k->n, k->logprob);
+        json_write_key(w, "top_logprobs");
+        json_write_array(w);
+        for (size_t j = k->top; j < k->top + k->n_top; j++) {
+            json_write_object(w);
+            write_entry(w, bytes + t->tops[j].at, t->tops[j].n, t->tops[j].logprob);
+            json_write_end_object(w);
+        }
+        json_write_end_array(w);
+        json_write_end_object(w);
+    }
+    json_write_end_array(w);
+    json_member_null(w, "refusal");
+    json_write_end_object(w);
+}
+
+/* ---- completions ---- */
+
+static void write_member(struct json_writer *w, const char *text, size_t n, float logprob)
+{
+    json_write_key_bytes(w, text, n);
+    json_write_f32(w, at_least(logprob));
+}
+
+/* Keys are texts: of several tokens with one text the most probable counts, and the drawn one is always there. */
+static void write_tops(struct json_writer *w, const struct answer_tokens *t,
+                       const struct answer_token *k)
+{
+    const char *bytes = t->bytes.data;
+    const struct answer_top *tops = t->tops + k->top;
+    bool drawn = false;
+    json_write_object(w);
+    for (size_t j = 0; j < k->n_top; j++) {
+        bool seen = false;
+        for (size_t i = 0; i < j && !seen; i++)
+            seen = tops[i].n == tops[j].n &&
+                   memcmp(bytes + tops[i].at, bytes + tops[j].at, tops[j].n) == 0;
+        if (!seen)
+            write_member(w, bytes + tops[j].at, tops[j].n, tops[j].logprob);
+        drawn =
+            drawn || (tops[j].n == k->n && memcmp(bytes + tops[j].at, bytes + k->at, k->n) == 0);
+    }
+    if (!drawn)
+        write_member(w, bytes + k->at, k->n, k->logprob);
+    json_write_end_object(w);
+}
+
+void openai_write_text_logprobs(struct json_writer *w, const struct answer_tokens *t,
+                                uint64_t offset)
+{
+    const char *bytes = t->bytes.data;
+    offset += t->n_chars;
+    json_write_object(w);
+    json_write_key(w, "text_offset");
+    json_write_array(w);
+    EACH_SHOWN(i, t)
+    {
+        json_write_u64(w, offset);
+        offset += answer_count_chars(bytes + t->token[i].at, t->token[i].n);
+    }
+    json_write_end_array(w);
+    json_write_key(w, "token_logprobs");
+    json_write_array(w);
+    EACH_SHOWN(i, t)
+    json_write_f32(w, at_least(t->token[i].logprob));
+    json_write_end_array(w);
+    json_write_key(w, "tokens");
+    json_write_array(w);
+    EACH_SHOWN(i, t)
+    json_write_bytes(w, bytes + t->token[i].at, t->token[i].n);
+    json_write_end_array(w);
+    json_write_key(w, "top_logprobs");
+    json_write_array(w);
+    EACH_SHOWN(i, t)
+    write_tops(w, t, &t->token[i]);
+    json_write_end_array(w);
+    json_write_end_object(w);
+}
+
+void openai_write_token_ids(struct json_writer *w, const struct answer_tokens *t)
+{
+    json_write_array(w);
+    for (size_t i = t->first; i < t->ready; i++)
+        json_write_i64(w, t->token[i].id);
+    json_write_end_array(w);
+}

@@ -1,0 +1,231 @@
+/* The workers' side with groups of the test's own and a clock of the test's own: why a group is lost, what
+ * does not count against it, and for whom places are kept. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "common/wire/sock.h"
+#include "coordinator/worker_port.h"
+
+enum { SECOND = 1000000, STEP_MS = 3000, SILENCE_MS = 3000, LEASE_MS = 10000 };
+enum { PATIENCE_MS = 300000 }; /* for what must come */
+
+struct rig {
+    void *ctx;
+    struct worker_port *port;
+    struct wire_mem mem;
+    uint64_t now; /* us */
+};
+
+static const uint8_t digest[SHA256_BYTES] = {7};
+
+static void set_up(struct rig *r)
+{
+    *r = (struct rig){.ctx = zmq_ctx_new(), .now = 1000 * (uint64_t)SECOND};
+    struct worker_port_config cfg = {.endpoint = "tcp://127.0.0.1:*",
+                                     .heartbeat_ms = 200,
+                                     .silence_ms = SILENCE_MS,
+                                     .step_min_ms = STEP_MS,
+                                     .first_step_ms = STEP_MS,
+                                     .lease_ms = LEASE_MS};
+    struct worker_port_need need = {
+        .model_vocab = 100, .model_max_ctx = 128, .has_weights = true, .weights_from = "own"};
+    memcpy(need.weights, digest, sizeof digest);
+    cr_assert_eq(wire_mem_init(&r->mem, 1 << 20), ST_OK);
+    cr_assert_eq(worker_port_open(&r->port, r->ctx, &cfg), ST_OK, "%s", status_text());
+    worker_port_require(r->port, &need);
+}
+
+static void tear_down(struct rig *r)
+{
+    worker_port_close(r->port);
+    wire_mem_fini(&r->mem);
+    zmq_ctx_term(r->ctx);
+}
+
+static void send_msg(struct rig *r, void *sock, const struct worker_msg *m)
+{
+    struct wire_bytes b;
+    wire_mem_reset(&r->mem);
+    cr_assert_eq(worker_msg_encode(&b, m, &r->mem), ST_OK, "%s", status_text());
+    cr_assert_geq(zmq_send(sock, b.data, b.n, 0), 0);
+}
+
+/* Rank 0 of a new group, which has said Hello. */
+static void *hello(struct rig *r, bool known)
+{
+    struct worker_msg m = {.type = WMSG_HELLO,
+                           .u.hello = {.wire_version = WORKER_WIRE_VERSION,
+                                       .model = "m",
+                                       .backend = "cpu",
+                                       .coll = "local",
+                                       .numerics = "n",
+                                       .has_weights = known,
+                                       .world = 1,
+                                       .vocab = 100,
+                                       .max_ctx = 128,
+                                       .block_len = 16,
+                                       .n_blocks = 100,
+                                       .max_step_tokens = 64,
+                                       .max_seqs = 8,
+                                       .launch = 1,
+                                       .pid = 1}};
+    struct sock_config sc = {.max_message = 1 << 20};
+    void *sock;
+    memcpy(m.u.hello.weights, digest, sizeof digest);
+    cr_assert_eq(sock_connect_dealer(&sock, r->ctx, worker_port_endpoint(r->port), &sc), ST_OK);
+    send_msg(r, sock, &m);
+    return sock;
+}
+
+/* Polls, without time passing for the port, until an event comes. */
+static struct worker_port_event await(struct rig *r)
+{
+    struct worker_port_event ev;
+    zmq_pollitem_t items[] = {{.socket = worker_port_socket(r->port), .events = ZMQ_POLLIN},
+                              {.socket = worker_port_monitor(r->port), .events = ZMQ_POLLIN}};
+    for (int i = 0; i < PATIENCE_MS; i++) {
+        worker_port_poll(r->port, r->now, &ev);
+        if (ev.kind != WORKER_PORT_NONE)
+            return ev;
+        zmq_poll(items, 2, 1);
+    }
+    cr_assert_fail("no event came");
+    return ev;
+}
+
+static bool answers(struct rig *r, void *sock, struct worker_msg *m)
+{
+    static uint8_t bytes[4096];
+    zmq_pollitem_t item = {.socket = sock, .events = ZMQ_POLLIN};
+    cr_assert_eq(zmq_poll(&item, 1, PATIENCE_MS), 1);
+    int n = zmq_recv(sock, bytes, sizeof bytes, 0);
+    wire_mem_reset(&r->mem);
+    return n > 0 && worker_msg_decode(m, bytes, (size_t)n, &r->mem) == ST_OK;
+}
+
+static void *active_group(struct rig *r)
+{
+    void *sock = hello(r, true);
+    cr_assert_eq(await(r).kind, WORKER_PORT_JOINED);
+    cr_assert_not_null(worker_port_promote(r->port, false, NULL));
+    return sock;
+}
+
+static void send_step(struct rig *r)
+{
+    struct plan_seq seq = {.seq_id = 1, .n_tokens = 1, .pos = 4};
+    int32_t token = 1;
+    struct step_plan plan = {
+        .step_id = 1, .epoch = 1, .n_seqs = 1, .n_tokens = 1, .seqs = &seq, .tokens = &token};
+    cr_assert_eq(worker_port_send_plan(r->port, &plan, r->now), ST_OK, "%s", status_text());
+}
+
+Test(worker_port, a_step_that_is_not_answered)
+{
+    struct rig r;
+    struct worker_port_event ev;
+    set_up(&r);
+    void *sock = active_group(&r);
+    send_step(&r);
+    uint64_t begin = r.now;
+    do {
+        r.now += SECOND / 5;
+        worker_port_poll(r.port, r.now, &ev);
+    } while (ev.kind == WORKER_PORT_NONE && r.now - begin < 10 * (uint64_t)SECOND);
+    cr_assert_eq(ev.kind, WORKER_PORT_LOST);
+    cr_assert(strstr(ev.why, "no answer to a step of 1 tokens within 3200 ms"), "%s", ev.why);
+    sock_close(sock);
+    tear_down(&r);
+}
+
+Test(worker_port, an_own_pause_does_not_count)
+{
+    struct rig r;
+    struct worker_port_event ev;
+    set_up(&r);
+    void *sock = active_group(&r);
+    for (int i = 0; i < 3; i++) { /* idle and with a step in flight */
+        r.now += 60 * (uint64_t)SECOND;
+        worker_port_poll(r.port, r.now, &ev);
+        cr_assert_eq(ev.kind, WORKER_PORT_NONE, "lost: %s", ev.why);
+        if (i == 0)
+            send_step(&r);
+    }
+    r.now += SECOND / 2; /* the deadline has begun again, not ended */
+    worker_port_poll(r.port, r.now, &ev);
+    cr_assert_eq(ev.kind, WORKER_PORT_NONE);
+    for (int i = 0; i < 20 && ev.kind == WORKER_PORT_NONE; i++) {
+        r.now += SECOND / 5;
+        worker_port_poll(r.port, r.now, &ev);
+    }
+    cr_assert_eq(ev.kind, WORKER_PORT_LOST);
+    sock_close(sock);
+    tear_down(&r);
+}
+
+Test(worker_port, an_ended_connection_is_named)
+{
+    for (int busy = 0; busy < 2; busy++) {
+        struct rig r;
+        set_up(&r);
+        void *sock = active_group(&r);
+        if (busy)
+            send_step(&r);
+        sock_close(sock);
+        struct worker_port_event ev = await(&r); /* at once: no time passes for the port */
+        cr_assert_eq(ev.kind, WORKER_PORT_LOST);
+        cr_assert_str_eq(ev.why, "its connection has ended");
+        tear_down(&r);
+    }
+}
+
+Test(worker_port, last_words_come_before_the_end_of_the_connection)
+{
+    struct rig r;
+    struct worker_msg m;
+    set_up(&r);
+    void *sock = active_group(&r);
+    cr_assert(answers(&r, sock, &m) && m.type == WMSG_WELCOME);
+    struct worker_msg fault = {
+        .type = WMSG_FAULT, .u.fault = {.epoch = m.u.welcome.epoch, .rank = 1, .detail = "gone"}};
+    int linger = PATIENCE_MS;
+    send_msg(&r, sock, &fault);
+    zmq_setsockopt(sock, ZMQ_LINGER, &linger, sizeof linger);
+    sock_close(sock);
+    struct worker_port_event ev = await(&r);
+    cr_assert_eq(ev.kind, WORKER_PORT_LOST);
+    cr_assert_str_eq(ev.why, "rank 1: gone");
+    tear_down(&r);
+}
+
+Test(worker_port, places_are_kept_for_known_groups)
+{
+    struct rig r;
+    struct worker_msg m;
+    void *sock[16];
+    int n = 0;
+    set_up(&r);
+    for (; n < MAX_WORKER_GROUPS - 2; n++) {
+        sock[n] = hello(&r, false);
+        cr_assert_eq(await(&r).kind, WORKER_PORT_JOINED);
+    }
+    for (int i = 0; i < 4; i++, n++) { /* as many fakes as like to */
+        struct worker_port_event ev;
+        zmq_pollitem_t item = {.socket = worker_port_socket(r.port), .events = ZMQ_POLLIN};
+        sock[n] = hello(&r, false);
+        cr_assert_eq(zmq_poll(&item, 1, PATIENCE_MS), 1);
+        worker_port_poll(r.port, r.now, &ev);
+        cr_assert_eq(ev.kind, WORKER_PORT_NONE);
+        cr_assert(answers(&r, sock[n], &m) && m.type == WMSG_REFUSED);
+        cr_assert(strstr(m.u.refused, "too many worker groups"), "%s", m.u.refused);
+    }
+    for (int i = 0; i < 2; i++, n++) {
+        sock[n] = hello(&r, true);
+        cr_assert_eq(await(&r).kind, WORKER_PORT_JOINED);
+    }
+    while (n > 0)
+        sock_close(sock[--n]);
+    tear_down(&r);
+}

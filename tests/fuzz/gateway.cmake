@@ -1,0 +1,1 @@
+ingot_fuzz(requests LIBS ingot_requests)

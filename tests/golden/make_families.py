@@ -1,0 +1,297 @@
+"""Makes the fixtures of tests/golden/models whose oracle is transformers alone: the families behind the first six.
+README.md beside this file says what the files are.
+
+    python3 make_families.py [NAME ...]
+
+Weights are drawn from the seed of the row, every norm weight and bias among them. Each directory is loaded as a
+published repository would be (float32, eager attention). A control runs transformers with one option changed: its
+logits must differ by more than MATTERS, so that a loader that ignores the option fails the fixture. greedy_ids are
+48 tokens behind the first n_prompt ones, each by more than GAP ahead of the second.
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers.utils import logging
+
+OUT = pathlib.Path(__file__).parent / "models"
+T, N_NEW = 68, 48
+MATTERS, GAP = 1e-2, 1e-3
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+BASE = {"hidden_size": 32, "intermediate_size": 56, "num_hidden_layers": 4, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "vocab_size": 104, "max_position_embeddings": 256, "rms_norm_eps": 1e-5,
+        "initializer_range": 0.02, "use_cache": True, "bos_token_id": 1, "eos_token_id": 2, "torch_dtype": "float32"}
+GEMMA = {"head_dim": 16, "hidden_activation": "gelu_pytorch_tanh", "hidden_act": "gelu_pytorch_tanh",
+         "attention_bias": False, "attention_dropout": 0.0, "rms_norm_eps": 1e-6, "query_pre_attn_scalar": 24,
+         "cache_implementation": "hybrid", "sliding_window": 12}
+GEMMA2 = BASE | GEMMA | {"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", "rope_theta": 10000.0,
+                         "attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}
+GEMMA3 = BASE | GEMMA | {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "rope_theta": 1000000.0,
+                         "rope_local_base_freq": 500.0, "sliding_window_pattern": 3,
+                         "attn_logit_softcapping": None, "final_logit_softcapping": None}
+MISTRAL = BASE | {"model_type": "mistral", "head_dim": 16, "hidden_act": "silu", "rope_theta": 500.0,
+                  "sliding_window": None, "tie_word_embeddings": False}
+MINISTRAL3 = BASE | {"architectures": ["Ministral3ForCausalLM"], "model_type": "ministral3", "head_dim": 16,
+                     "hidden_act": "silu", "sliding_window": None, "tie_word_embeddings": False,
+                     "rope_parameters": {"rope_type": "yarn", "type": "yarn", "rope_theta": 500.0, "factor": 16.0,
+                                         "original_max_position_embeddings": 16, "beta_fast": 32.0, "beta_slow": 1.0,
+                                         "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.4}}
+PHI3 = BASE | {"architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "hidden_size": 64,
+               "hidden_act": "silu", "rope_theta": 10000.0, "rope_scaling": None,
+               "attention_bias": False, "attention_dropout": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0,
+               "original_max_position_embeddings": 256, "sliding_window": None, "tie_word_embeddings": False,
+               "pad_token_id": 0, "auto_map": {"AutoConfig": "configuration_phi3.Phi3Config"}}
+SHORT = [1.0, 1.05, 1.1, 1.2, 1.5, 1.9, 2.4, 3.0]
+LONG = [1.0, 1.3, 1.9, 3.0, 5.0, 9.0, 14.0, 22.0]
+LONGROPE = {"type": "longrope", "short_factor": SHORT, "long_factor": LONG}
+
+
+SMOLLM3 = BASE | {"architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "hidden_act": "silu",
+                  "rope_theta": 500.0, "rope_scaling": None, "attention_bias": False, "mlp_bias": False,
+                  "use_sliding_window": False, "sliding_window": None, "max_window_layers": 28, "pretraining_tp": 2,
+                  "no_rope_layer_interval": 2, "no_rope_layers": [1, 0, 1, 0], "pad_token_id": 0, "tie_word_embeddings": True}
+GRANITE = BASE | {"architectures": ["GraniteForCausalLM"], "model_type": "granite", "hidden_act": "silu",
+                  "rope_theta": 10000.0, "rope_scaling": None, "attention_bias": False, "mlp_bias": False,
+                  "attention_multiplier": 0.2, "embedding_multiplier": 3.0, "residual_multiplier": 0.4,
+                  "logits_scaling": 2.0, "tie_word_embeddings": True}
+GRANITE_MOE = GRANITE | {"architectures": ["GraniteMoeForCausalLM"], "model_type": "granitemoe", "num_local_experts": 5,
+                         "num_experts_per_tok": 2, "intermediate_size": 24, "output_router_logits": False,
+                         "router_aux_loss_coef": 0.001, "logits_scaling": 0.5}
+GRANITE_MOE.pop("mlp_bias")
+GLM4 = BASE | {"pad_token_id": 0, "architectures": ["Glm4ForCausalLM"], "model_type": "glm4", "hidden_act": "silu", "head_dim": 16,
+               "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "attention_bias": True, "rms_norm_eps": 1e-5,
+               "tie_word_embeddings": False}
+EXAONE4 = BASE | {"architectures": ["Exaone4ForCausalLM"], "model_type": "exaone4", "hidden_act": "silu",
+                  "head_dim": 16, "rope_theta": 500.0, "rope_scaling": None, "tie_word_embeddings": False,
+                  "sliding_window": 12, "sliding_window_pattern": "LG",
+                  "layer_types": ["sliding_attention", "full_attention"] * 2}
+
+
+def vision(text, name, model_type, **more):
+    """A multi-modal model around a text model; the vision tower is a tiny one."""
+    siglip = {"model_type": "siglip_vision_model", "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1,
+              "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+    pixtral = {"model_type": "pixtral", "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1,
+               "num_attention_heads": 2, "head_dim": 4, "image_size": 28, "patch_size": 14}
+    text = {k: v for k, v in text.items() if k not in ("architectures", "torch_dtype", "cache_implementation")}
+    return {"architectures": [name], "model_type": model_type, "text_config": text, "torch_dtype": "float32",
+            "vision_config": siglip if model_type == "gemma3" else pixtral, **more}
+
+
+def row(name, config, controls, dtype="float32", published=True, n_prompt=20):
+    """controls: what is changed one at a time; a key with a dot is inside the object before it."""
+    return dict(name=name, config=config | ({} if "text_config" in config else {"torch_dtype": dtype}),
+                controls=controls, dtype=dtype, published=published, n_prompt=n_prompt)
+
+
+ROWS = [
+    row("gemma2", GEMMA2, [{"attn_logit_softcapping": None}, {"final_logit_softcapping": None},
+                           {"query_pre_attn_scalar": 16}, {"sliding_window": 200},
+                           {"layer_types": ["full_attention", "sliding_attention"] * 2},
+                           {"hidden_activation": "silu"}]),
+    row("gemma2-types-bf16", GEMMA2 | {"layer_types": ["full_attention", "sliding_attention", "sliding_attention",
+                                                       "full_attention"], "tie_word_embeddings": False},
+        [{"layer_types": None}], dtype="bfloat16"),
+    row("gemma2-bf16", GEMMA2 | {"query_pre_attn_scalar": 16}, [{"query_pre_attn_scalar": 24}], dtype="bfloat16"),
+    row("gemma3", GEMMA3, [{"rope_local_base_freq": 10000.0}, {"sliding_window_pattern": 2}, {"sliding_window": 200},
+                           {"query_pre_attn_scalar": 16}, {"rope_theta": 500.0}]),
+    row("gemma3-v5", {k: v for k, v in GEMMA3.items() if k not in ("rope_theta", "rope_local_base_freq",
+                                                                    "sliding_window_pattern")} |
+        {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5000.0},
+                             "sliding_attention": {"rope_type": "default", "rope_theta": 800.0}},
+         "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+         "final_logit_softcapping": 3.0, "attn_logit_softcapping": 4.0},
+        [{"rope_parameters.full_attention": {"rope_type": "default", "rope_theta": 5000.0}},
+         {"rope_parameters.sliding_attention": {"rope_type": "default", "rope_theta": 5000.0}},
+         {"final_logit_softcapping": None}]),  # transformers reads attn_logit_softcapping here without effect
+    row("gemma3-vision", vision(GEMMA3 | {"rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+                                "Gemma3ForConditionalGeneration", "gemma3", mm_tokens_per_image=4,
+                                image_token_index=103, boi_token_index=101, eoi_token_index=102, eos_token_id=[2, 3]),
+        [{"text_config.rope_scaling": None}]),
+    row("gemma3-vision-v5", vision(GEMMA3 | {"query_pre_attn_scalar": 16}, "Gemma3ForConditionalGeneration", "gemma3",
+                                   mm_tokens_per_image=4, image_token_index=103, boi_token_index=101, eoi_token_index=102),
+        [{"text_config.sliding_window": 200}], published=False),
+    row("mistral3-vision", vision(MISTRAL, "Mistral3ForConditionalGeneration", "mistral3", image_token_index=103,
+                                  projector_hidden_act="gelu", spatial_merge_size=2, vision_feature_layer=-1,
+                                  multimodal_projector_bias=False),
+        [{"text_config.rope_theta": 10000.0}]),
+    row("ministral3", MINISTRAL3, [{"rope_parameters.llama_4_scaling_beta": 0.0}, {"rope_parameters.factor": 4.0}]),
+    row("ministral3-vision-v5", vision(MINISTRAL3 | {"tie_word_embeddings": True}, "Mistral3ForConditionalGeneration",
+                                       "mistral3", image_token_index=103, spatial_merge_size=2,
+                                       vision_feature_layer=-1),
+        [{"text_config.rope_parameters.llama_4_scaling_beta": 0.0}], published=False),
+    row("phi3", PHI3 | {"sliding_window": 12}, [{"sliding_window": None}, {"rope_theta": 500.0}]),
+    row("phi3-long", PHI3 | {"original_max_position_embeddings": 32, "rope_scaling": LONGROPE, "sliding_window": 240},
+        [{"rope_scaling.long_factor": SHORT}, {"original_max_position_embeddings": 256}], n_prompt=40),
+    row("phi3-short", PHI3 | {"max_position_embeddings": 128, "original_max_position_embeddings": 128,
+                              "rope_scaling": LONGROPE},
+        [{"rope_scaling.short_factor": LONG}, {"rope_scaling": None}]),
+    row("phi3-partial-bf16", PHI3 | {"original_max_position_embeddings": 32, "partial_rotary_factor": 0.75,
+                                     "rope_scaling": LONGROPE | {"short_factor": SHORT[:6], "long_factor": LONG[:6]},
+                                     "tie_word_embeddings": True}, [{"rope_scaling.long_factor": SHORT[:6]}],
+        dtype="bfloat16", n_prompt=40),
+    row("smollm3", SMOLLM3, [{"no_rope_layers": [1, 1, 1, 1]}, {"no_rope_layers": [0, 1, 0, 1]},
+                             {"rope_theta": 10000.0}]),
+    row("smollm3-bias-bf16", {k: v for k, v in SMOLLM3.items() if k != "no_rope_layers"} |
+        {"attention_bias": True, "no_rope_layer_interval": 4}, [{"no_rope_layer_interval": 2}], dtype="bfloat16"),
+    row("granite", GRANITE, [{"attention_multiplier": 0.35}, {"embedding_multiplier": 1.0},
+                             {"residual_multiplier": 1.0}, {"logits_scaling": 1.0}]),
+    row("granitemoe", GRANITE_MOE, [{"num_experts_per_tok": 1}, {"residual_multiplier": 1.0}]),
+    row("granitemoe-bf16", GRANITE_MOE | {"num_experts_per_tok": 5, "tie_word_embeddings": False},
+        [{"num_experts_per_tok": 2}], dtype="bfloat16"),
+    row("glm4", GLM4, [{"partial_rotary_factor": 1.0}, {"rms_norm_eps": 0.1}]),
+    row("glm4-plain", {k: v for k, v in GLM4.items() if k != "partial_rotary_factor"} |
+        {"attention_bias": False, "tie_word_embeddings": True}, [{"rope_theta": 500.0}]),
+    row("exaone4", EXAONE4, [{"sliding_window": 200}, {"layer_types": ["full_attention", "sliding_attention"] * 2},
+                             {"rope_theta": 10000.0}]),
+    row("exaone4-full", EXAONE4 | {"sliding_window": None, "sliding_window_pattern": None,
+                                   "layer_types": ["full_attention"] * 4}, [{"rope_theta": 10000.0}]),
+]
+
+
+def open_model(directory):
+    """transformers' model, loaded as a published repository."""
+    config = AutoConfig.from_pretrained(directory)
+    auto = AutoModelForImageTextToText if hasattr(config, "text_config") else AutoModelForCausalLM
+    model, info = auto.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager",
+                                       output_loading_info=True)
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        assert not info[kind], f"{directory.name}: {kind} {info[kind]}"
+    return model
+
+
+def forward(model, ids):
+    with torch.no_grad():
+        return model(torch.tensor([ids]), use_cache=False).logits[0].numpy()
+
+
+def draw(name, shape, scaled, rng):
+    if name.endswith("bias"):
+        return rng.normal(0, 0.4, shape)
+    if len(shape) == 1:
+        return rng.uniform(0.5, 1.5, shape)
+    if "embed" in name:
+        return rng.normal(0, 0.08 if scaled else 0.5, shape)  # the model multiplies it
+    gain = 2.0 if "q_proj" in name or "k_proj" in name or "qkv" in name else 1.5
+    return rng.normal(0, gain / np.sqrt(shape[-1]), shape)
+
+
+def published_name(name, wrapped):
+    """Of repositories that are older than transformers 5."""
+    for new, old in (("experts.gate_up_proj", "input_linear.weight"), ("experts.down_proj", "output_linear.weight"),
+                     ("router.weight", "router.layer.weight")):
+        if "block_sparse_moe." + new in name:
+            return name.replace(new, old)
+    if not wrapped:
+        return name
+    if name.startswith("model.language_model."):
+        return "language_model.model." + name[len("model.language_model."):]
+    for part in ("vision_tower.", "multi_modal_projector."):
+        if name.startswith("model." + part):
+            return name[len("model."):]
+    return "language_model." + name if name == "lm_head.weight" else name
+
+
+def write(directory, r, rng):
+    """Random weights under the names of the model that transformers makes from the configuration."""
+    directory.mkdir(parents=True)
+    (directory / "config.json").write_text(json.dumps(r["config"], indent=2) + "\n")
+    config = AutoConfig.from_pretrained(directory)
+    wrapped = hasattr(config, "text_config")
+    with torch.device("meta"):
+        model = (AutoModelForImageTextToText if wrapped else AutoModelForCausalLM).from_config(config)
+    tied = (config.get_text_config() if wrapped else config).tie_word_embeddings
+    zero_centred = r["config"]["model_type"].startswith("gemma")
+    scaled = zero_centred or "embedding_multiplier" in r["config"]
+    tensors = {}
+    for name, p in model.state_dict().items():
+        if name == "lm_head.weight" and tied:
+            continue
+        value = draw(name, tuple(p.shape), scaled, rng)
+        if zero_centred and name.endswith("norm.weight") and "vision" not in name:
+            value -= 1
+        if r["published"]:
+            name = published_name(name, wrapped)
+        tensors[name] = torch.from_numpy(value).to(DTYPES[r["dtype"]]).contiguous()
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    (directory / "model.safetensors").chmod(0o644)
+
+
+def changed(config, change):
+    config = json.loads(json.dumps(config))
+    for path, value in change.items():
+        at, *keys = config, *path.split(".")
+        for key in keys[:-1]:
+            at = at[key]
+        if value is None and keys[-1] in ("layer_types",):
+            at.pop(keys[-1])
+        else:
+            at[keys[-1]] = value
+    return config
+
+
+def effect(directory, config, change, ids, logits):
+    """The same weights under a changed configuration: max |difference| / max |logit|."""
+    with tempfile.TemporaryDirectory() as other:
+        other = pathlib.Path(other)
+        (other / "config.json").write_text(json.dumps(changed(config, change)))
+        (other / "model.safetensors").symlink_to((directory / "model.safetensors").resolve())
+        return float(np.abs(forward(open_model(other), ids) - logits).max() / np.abs(logits).max())
+
+
+def greedy(model, ids):
+    out, least = list(ids), np.inf
+    for _ in range(N_NEW):
+        last = forward(model, out)[-1]
+        best, second = np.sort(last)[::-1][:2]
+        least = min(least, float(best - second))
+        if least <= GAP:
+            break
+        out.append(int(last.argmax()))
+    return out[len(ids):], least
+
+
+def make(r, seed):
+    directory = OUT / r["name"]
+    for attempt in range(40):
+        shutil.rmtree(directory, ignore_errors=True)
+        rng = np.random.default_rng([seed, attempt])
+        write(directory, r, rng)
+        model = open_model(directory)
+        ids = [int(i) for i in rng.integers(3, 100, T)]
+        logits = forward(model, ids)
+        new, gap = greedy(model, ids[:r["n_prompt"]])
+        if gap > GAP and len(set(new)) > 3:
+            break
+    assert gap > GAP, f"{r['name']}: no seed keeps its greedy ids apart"
+    for change in r["controls"]:
+        e = effect(directory, r["config"], change, ids, logits)
+        assert e > MATTERS, f"{r['name']}: with {change} the logits differ by only {e:.2e}"
+        print(f"    {str(change)[:90]:90} {e:.2f}")
+    logits.astype("<f4").tofile(directory / "logits.f32")
+    (directory / "expected.json").write_text(json.dumps(
+        {"input_ids": ids, "n_positions": T, "vocab_size": logits.shape[1], "logits": "logits.f32",
+         "n_prompt": r["n_prompt"], "greedy_ids": new}) + "\n")
+    n_bytes = sum(p.stat().st_size for p in directory.iterdir())
+    print(f"{r['name']:24} {r['dtype']:8} {n_bytes:7} bytes  |logit| {np.abs(logits).max():5.2f}  gap {gap:.1e}  "
+          f"attempt {attempt}", flush=True)
+
+
+def main():
+    torch.set_num_threads(1)
+    logging.disable_progress_bar()
+    for seed, r in enumerate(ROWS):
+        if not sys.argv[1:] or r["name"] in sys.argv[1:]:
+            make(r, seed)
+
+
+if __name__ == "__main__":
+    main()
