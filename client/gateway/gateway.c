@@ -30,6 +30,18 @@ static void serve_health(struct gateway *g, const struct http_request *q, struct
     http_reply_send(r, 200, NULL, "", 0);
 }
 
+/* The page for browsers; Ollama's command line looks here whether a server is there. */
+static void serve_root(struct gateway *g, const struct http_request *q, struct http_reply *r)
+{
+    static const char text[] = "Ingot is running\n";
+    const char *accept = http_request_header(q, "accept");
+    http_reply_header(r, "Vary", "Accept");
+    if (accept && strstr(accept, "text/html"))
+        page_serve_html(g, q, r);
+    else
+        http_reply_send(r, 200, "text/plain; charset=utf-8", text, sizeof text - 1);
+}
+
 /* Requests are taken: the coordinator is there and has a worker group. */
 static void serve_ready(struct gateway *g, const struct http_request *q, struct http_reply *r)
 {
@@ -61,7 +73,7 @@ static void serve_model(struct gateway *g, const struct http_request *q, struct 
 }
 
 static const struct route routes[] = {
-    {HTTP_GET, "/", page_serve_html, true, false},
+    {HTTP_GET, "/", serve_root, true, false},
     {HTTP_GET, "/page.css", page_serve_css, true, false},
     {HTTP_GET, "/page.js", page_serve_script, true, false},
     {HTTP_GET, "/health", serve_health, true, false},

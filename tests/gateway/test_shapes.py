@@ -71,7 +71,8 @@ def zed():
 def ollama_command_line():
     with setup.gateway.connect() as c:
         assert c.get("/", method="HEAD").status == 200, "its heartbeat"
-        assert c.get("/").status == 200
+        a = c.get("/")
+        assert a.status == 200 and a.headers["content-type"].startswith("text/plain") and b"running" in a.body
     assert api.ok("/api/show", model="demo-model", name="")["model_info"]
     assert api.ok("/api/generate", model="demo-model", prompt="", keep_alive=None)["done_reason"] == "load"
     lines = api.lines("/api/chat", model="demo-model", messages=STORY, format="", options={"num_predict": 8})

@@ -165,7 +165,7 @@ def usable_by_keyboard_and_screen_reader():
 def the_gateway_and_the_live_view():
     with Cluster(DEMO, tp=2, http="127.0.0.1:0") as c:
         url = tap.wait_for(lambda: re.search(r"HTTP at (http://\S+)/v1", c.log()), "the gateway's address")[1] + "/"
-        with urllib.request.urlopen(url) as r:
+        with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": "text/html"})) as r:
             assert r.headers["Content-Security-Policy"] == POLICY and "default-src 'none'" in POLICY, POLICY
             assert r.headers["X-Content-Type-Options"] == "nosniff"
         with page(url) as b:
