@@ -314,6 +314,8 @@ struct backend_ops {
     enum status (*act_mul)(struct backend *be, enum act act, struct view gate_up, struct view out);
     /* out = act(x), both [T,F] f32; out may be x (encoder models). */
     enum status (*activate)(struct backend *be, enum act act, struct view x, struct view out);
+    /* x = factor x; [R,n] f32. */
+    enum status (*scale)(struct backend *be, struct view x, float factor);
     /* x = cap tanh(x / cap), exact_soft_cap; [R,n] f32. */
     enum status (*soft_cap)(struct backend *be, struct view x, float cap);
     /* Each token's k experts, ordered by (logit descending, id ascending; NaN before all numbers),

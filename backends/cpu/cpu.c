@@ -261,6 +261,7 @@ const struct backend_ops cpu_ops = {
     .attention = cpu_attention,
     .act_mul = cpu_act_mul,
     .activate = cpu_activate,
+    .scale = cpu_scale,
     .soft_cap = cpu_soft_cap,
     .moe_route = cpu_moe_route,
     .moe_scratch = cpu_moe_scratch,

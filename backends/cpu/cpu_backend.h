@@ -205,6 +205,7 @@ enum status cpu_add_rms_norm(struct backend *be, struct view resid, struct view 
 enum status cpu_layer_norm(struct backend *be, struct view x, const struct weight *w,
                            const struct weight *b, float eps, struct view out);
 enum status cpu_act_mul(struct backend *be, enum act act, struct view gate_up, struct view out);
+enum status cpu_scale(struct backend *be, struct view x, float factor);
 enum status cpu_soft_cap(struct backend *be, struct view x, float cap);
 enum status cpu_activate(struct backend *be, enum act act, struct view x, struct view out);
 enum status cpu_add(struct backend *be, struct view dst, struct view src, float scale);

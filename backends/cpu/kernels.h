@@ -168,6 +168,7 @@ struct kernels {
     void (*layer_norm)(const float *x, const float *w, const float *b, float eps, float *out,
                        int n);
     void (*activate)(enum act act, const float *x, float *out, int n);
+    void (*scale)(float *x, float factor, int n);
     void (*soft_cap)(float *x, float cap, int n);
     void (*act_mul)(enum act act, const float *g, const float *up, float *out, int n);
     void (*add)(float *dst, const float *src, float scale, int n);

@@ -107,6 +107,22 @@ enum status cpu_activate(struct backend *be, enum act act, struct view x, struct
     return ST_OK;
 }
 
+static void scale_part(void *ctx, int part, int n_parts)
+{
+    const struct rows_job *j = ctx;
+    long from, to;
+    pool_share(j->a.rows, part, n_parts, &from, &to);
+    for (int32_t t = (int32_t)from; t < to; t++)
+        j->kernels->scale(view_f32(j->a, t), j->number, j->a.cols);
+}
+
+enum status cpu_scale(struct backend *be, struct view x, float factor)
+{
+    struct rows_job j = {.kernels = be->kernels, .a = x, .number = factor};
+    rows_run(be, scale_part, &j, x.rows, x.cols);
+    return ST_OK;
+}
+
 static void soft_cap_part(void *ctx, int part, int n_parts)
 {
     const struct rows_job *j = ctx;

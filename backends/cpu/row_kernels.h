@@ -99,6 +99,12 @@ static void row_activate(enum act act, const float *x, float *out, int n)
     }
 }
 
+static void row_scale(float *x, float factor, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = factor * x[i];
+}
+
 static void row_soft_cap(float *x, float cap, int n)
 {
     for (int i = 0; i < n; i++)
@@ -288,7 +294,7 @@ static void row_topk_slice(const float *logits, int n, int32_t first_id, float i
 
 #define ROW_KERNELS                                                                                \
     .add_rms_norm = row_add_rms_norm, .layer_norm = row_layer_norm, .activate = row_activate,      \
-    .soft_cap = row_soft_cap, .act_mul = row_act_mul, .add = row_add,                              \
+    .scale = row_scale, .soft_cap = row_soft_cap, .act_mul = row_act_mul, .add = row_add,          \
     .rotate_head = row_rotate_head, .kv_store = row_kv_store, .attn_merge = row_attn_merge,        \
     .attn_finish = row_attn_finish, .topk_slice = row_topk_slice
 

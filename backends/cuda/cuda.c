@@ -272,6 +272,7 @@ const struct backend_ops cuda_ops = {
     .attention = cuda_attention,
     .act_mul = cuda_act_mul,
     .activate = cuda_activate,
+    .scale = cuda_scale,
     .soft_cap = cuda_soft_cap,
     .moe_route = cuda_moe_route,
     .moe_scratch = cuda_moe_scratch,

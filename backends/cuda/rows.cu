@@ -260,6 +260,27 @@ extern "C" enum status cuda_activate(struct backend *be, enum act act, struct vi
 
 /* grid (T, D / 1024); 8 D */
 KERNEL(STRIP_THREADS)
+scale_kernel(float *x, int32_t stride, float factor, int32_t n_cols)
+{
+    pdl_wait();
+    int i = strip_at(), n = four_of(i, n_cols);
+    if (n <= 0)
+        return;
+    float *to = row_of(x, stride) + i;
+    float4 v = load_4(to, n);
+    store_4(to, {factor * v.x, factor * v.y, factor * v.z, factor * v.w}, n);
+}
+
+extern "C" enum status cuda_scale(struct backend *be, struct view x, float factor)
+{
+    if (nothing(x))
+        return ST_OK;
+    return LAUNCH_DEPENDENT(be, scale_kernel, strips(x.rows, x.cols), STRIP_THREADS, 0, view_f32(x),
+                            x.stride, factor, x.cols);
+}
+
+/* grid (T, D / 1024); 8 D */
+KERNEL(STRIP_THREADS)
 soft_cap_kernel(float *x, int32_t stride, float cap, int32_t n_cols)
 {
     pdl_wait();

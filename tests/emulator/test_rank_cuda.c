@@ -44,6 +44,8 @@ Test(rank_cuda, the_plan_is_what_is_taken)
     check_plan(golden("qwen3moe"), "auto", "strict");
     check_plan(golden("qwen3moe-v5-bf16"), "off", "strict");
     check_plan(golden("mixtral-v5"), "off", "strict");
+    check_plan(golden("gemma3"), "auto", "strict");
+    check_plan(golden("ministral3"), "off", "strict");
 }
 
 /* 188 million weights. */
@@ -119,6 +121,14 @@ static void check_decode(const char *model)
 Test(rank_cuda, a_decode_is_one_launch)
 {
     check_decode("llama-gqa");
+}
+
+/* Soft-caps, norms behind the parts, norm weights less 1, two tables of RoPE, factors. */
+Test(rank_cuda, a_decode_of_other_families_is_one_launch)
+{
+    static const char *const names[] = {"gemma2", "gemma3", "ministral3", "granite", "exaone4"};
+    for (size_t i = 0; i < (reduced() ? 3 : ARRAY_LEN(names)); i++)
+        check_decode(names[i]);
 }
 
 /* The experts that a step chooses are the device's own affair. */

@@ -20,7 +20,7 @@ struct op_case {
     int32_t n_q, n_kv, d, rot, q_per_kv, q_offset, window, block_len;
     int32_t n_seqs, past; /* attention: rows shared evenly by the sequences, tokens before them */
     bool interleaved, qk_norm;
-    float cap;    /* attention, soft_cap; 0: none */
+    float cap;    /* attention, soft_cap; 0: none; the factor of scale */
     double x_eps; /* linear, attention, moe_ffn: greatest relative error that the backend makes
                      rounding its inputs to its matrix units' type; 0 = none */
     int32_t n_experts, top_k; /* of the mixture's ops: k is D, n is F */
@@ -46,8 +46,8 @@ const char *op_case_name(const struct op_case *c);
 
 /* For the files of this folder. */
 extern const struct op op_linear, op_embed, op_add_rms_norm, op_layer_norm, op_act_mul, op_activate,
-    op_soft_cap, op_add, op_gather, op_edit_logits, op_topk, op_sample, op_take_tokens, op_qkv,
-    op_attention, op_moe_route, op_moe_ffn;
+    op_scale, op_soft_cap, op_add, op_gather, op_edit_logits, op_topk, op_sample, op_take_tokens,
+    op_qkv, op_attention, op_moe_route, op_moe_ffn;
 
 /* Repeatable number in [-1, 1) for (stream, i, j). */
 float in_f32(uint32_t stream, int64_t i, int64_t j);

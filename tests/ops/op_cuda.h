@@ -33,6 +33,7 @@ static inline const char *cuda_lacks(const struct backend *be, const struct op_c
         {&op_layer_norm, o->layer_norm},
         {&op_act_mul, o->act_mul},
         {&op_activate, o->activate},
+        {&op_scale, o->scale},
         {&op_soft_cap, o->soft_cap},
         {&op_add, o->add},
         {&op_gather, o->gather},

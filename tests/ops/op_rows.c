@@ -167,6 +167,30 @@ static void ref_activate(const struct op_case *c, double *out, double *bound)
             out[at_of(t, c->k, i)] = ref_act(c->act, act_in(t, i), &bound[at_of(t, c->k, i)]);
 }
 
+static enum status run_scale(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
+                             float *out)
+{
+    struct op_env e = env_open(be);
+    float *x = act_rows(first, n, c->k);
+    struct view vx = env_view(&e, n, c->k, DT_F32, x);
+    ENV_RUN(&e, e.ops->scale(be, vx, c->cap));
+    env_read(&e, out, vx);
+    free(x);
+    return env_close(&e);
+}
+
+static void ref_scale(const struct op_case *c, double *out, double *bound)
+{
+    for (int32_t t = 0; t < c->rows; t++)
+        for (int32_t i = 0; i < c->k; i++) {
+            out[at_of(t, c->k, i)] = (double)c->cap * act_in(t, i);
+            /* one step of a subnormal result */
+            bound[at_of(t, c->k, i)] = fabs(out[at_of(t, c->k, i)]) * EPS + 0x1p-149;
+        }
+}
+
+const struct op op_scale = {"scale", cols_k, run_scale, ref_scale};
+
 static enum status run_soft_cap(struct backend *be, const struct op_case *c, int32_t first,
                                 int32_t n, float *out)
 {

@@ -452,32 +452,17 @@ static enum status layer_forward(struct decoder *m, const struct layer *l,
     return ST_OK;
 }
 
+static enum status scale(struct decoder *m, struct view x, double factor)
+{
+    return factor != 1 ? m->op->scale(m->be, x, (float)factor) : ST_OK;
+}
+
 /* s->resid: [T,D] */
 static enum status embed(struct decoder *m, const struct step_dev *st, const struct scratch *s)
 {
-    const struct backend_ops *op = m->op;
-    bool scaled = m->mc.embed_scale != 1;
-    struct view to = scaled ? s->h : s->resid;
-    TRY(op->embed(m->be, m->w[W_EMBED], m->sh.vocab.first_id, st->token, to));
-    TRY(all_reduce(m, to));
-    if (!scaled)
-        return ST_OK;
-    TRY(op->zero(m->be, s->resid));
-    return op->add(m->be, s->resid, to, (float)m->mc.embed_scale);
-}
-
-/* The factor on the logits, on the rows that the head reads; s->out has room for them. */
-static enum status scale_last(struct decoder *m, struct scratch *s)
-{
-    struct view to = s->last;
-    if (m->mc.logit_scale == 1)
-        return ST_OK;
-    to.buf = m->scratch;
-    to.off = m->at.out;
-    TRY(m->op->zero(m->be, to));
-    TRY(m->op->add(m->be, to, s->last, (float)m->mc.logit_scale));
-    s->last = to;
-    return ST_OK;
+    TRY(m->op->embed(m->be, m->w[W_EMBED], m->sh.vocab.first_id, st->token, s->resid));
+    TRY(all_reduce(m, s->resid));
+    return scale(m, s->resid, m->mc.embed_scale);
 }
 
 enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct view *logits)
@@ -494,7 +479,7 @@ enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct
     struct view normed;
     TRY(next_part(m, &s, &delta, m->w[W_FINAL_NORM], &normed));
     TRY(op->gather(m->be, normed, st->out_row, s.last)); /* [R,D] */
-    TRY(scale_last(m, &s));
+    TRY(scale(m, s.last, m->mc.logit_scale));
     TRY(op->linear(m->be, m->w[m->mc.tied ? W_EMBED : W_HEAD], s.last, s.logits));
     return m->mc.logit_cap > 0 ? op->soft_cap(m->be, s.logits, (float)m->mc.logit_cap) : ST_OK;
 }
