@@ -20,16 +20,16 @@
 enum { REPORT_MS = 80 }; /* how long the socket is waited for, and the message's leaving */
 
 /* Where a rank's process is found. */
-struct place {
+struct peer_place {
     uint64_t table; /* of processes: the kernel's boot and the PID namespace; 0: not known */
     int64_t pid;
 };
 
 struct peer_watch {
     int rank, world, exit_code;
-    struct place *places; /* [world] */
-    struct pollfd *fds;   /* [n_fds]; first the end of the watch, then processes */
-    int *rank_of;         /* [n_fds] */
+    struct peer_place *places; /* [world] */
+    struct pollfd *fds;        /* [n_fds]; first the end of the watch, then processes */
+    int *rank_of;              /* [n_fds] */
     nfds_t n_fds;
     int end[2];                    /* pipe: closing end[1] ends the watch */
     pthread_mutex_t lock;          /* of port: held while a loss is reported */
@@ -57,7 +57,7 @@ static uint64_t process_table(void)
 
 static enum status exchange(struct peer_watch *w)
 {
-    struct place mine = {process_table(), (int64_t)getpid()};
+    struct peer_place mine = {process_table(), (int64_t)getpid()};
     size_t n = (size_t)w->world * sizeof *w->places;
     TRY(control_gather(&mine, sizeof mine, w->places));
     return control_bcast(w->places, n, &n, 0);
@@ -108,7 +108,7 @@ static int open_process(int64_t pid)
 /* The ranks of this process table.  One that has ended already is a loss too. */
 static void open_processes(struct peer_watch *w)
 {
-    const struct place *mine = &w->places[w->rank];
+    const struct peer_place *mine = &w->places[w->rank];
     for (int r = 0; r < w->world; r++) {
         if (r == w->rank || !mine->table || w->places[r].table != mine->table)
             continue;
