@@ -107,7 +107,7 @@ static const struct shared_row table[] = {
               "int8 and e4m3 have a scale for each token and head."},
      .users = FOR_WORKER | STARTERS},
 
-    {{.help = "Queue"}, .users = FOR_COORDINATOR | STARTERS},
+    {{.help = "Queue"}, .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "max-queued", ROW(max_queued, OPT_INT), .arg = "N",
       .def = "1024", .min = 1, .max = 262144,
       .help = "Sequences that may wait; more are refused with retry_after."},

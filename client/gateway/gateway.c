@@ -35,11 +35,12 @@ static void serve_root(struct gateway *g, const struct http_request *q, struct h
 {
     static const char text[] = "Ingot is running\n";
     const char *accept = http_request_header(q, "accept");
-    http_reply_header(r, "Vary", "Accept");
-    if (accept && strstr(accept, "text/html"))
+    if (accept && strstr(accept, "text/html")) {
         page_serve_html(g, q, r);
-    else
-        http_reply_send(r, 200, "text/plain; charset=utf-8", text, sizeof text - 1);
+        return;
+    }
+    http_reply_header(r, "Cache-Control", "no-store");
+    http_reply_send(r, 200, "text/plain; charset=utf-8", text, sizeof text - 1);
 }
 
 /* Requests are taken: the coordinator is there and has a worker group. */

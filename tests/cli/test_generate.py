@@ -100,7 +100,7 @@ def runs_of_one_tenant_share_the_prefix_cache():
 @tap.case
 def refusals():
     with Cluster(DEMO) as c:
-        for args, word in [(["--top-p", "7"], "top_p"), (["--temperature", "-1"], "temperature"),
+        for args, word in [(["--top-p", "7"], "top_p"), (["--temperature", "-2"], "temperature"),
                            (["--n", "17"], "n"), (["--max-tokens", "100000"], "context"),
                            (["--model", "other"], "model"), (["--priority", "1000"], "priority"),
                            (["--logit-bias", "2047000=1"], "logit_bias")]:
