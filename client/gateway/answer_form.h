@@ -1,18 +1,26 @@
-/* How an API shows an answer: a table of functions and a ctx of its own.
+/* The format of an API's answers: a table of functions, which get a ctx of the API's own.
  *
  * A new API needs
  *   1. a reader of its JSON that fills a struct answer_request (answer_request.h),
  *   2. a struct answer_form, whose functions write the API's events and bodies,
- *   3. a route (gateway.c) that reads, checks the model, and calls answer_start (answer.h).
+ *   3. a route (gateway.c) that calls the reader, checks the model, and calls answer_start (answer.h).
  * openai_chat.c is an example of 2.
  *
- * The functions write into *out, and do nothing else: no call of the answer, of the reply or of the coordinator.  What a
- * function appends must be whole events of the stream.  A failure ends the answer with the status' text.
+ * The functions with an argument out only append to *out; they call no function of the answer, the reply or the
+ * coordinator.  In a stream each call must append whole events.  If a function fails, the answer ends with an error that
+ * has the text of the status.
  *
- * Order, of a stream: begin; for each choice any number of reasoning, content and calls (call_begin, call_arguments ...,
- * call_end; never nested), then finish; the choices of one answer come mixed; when all have finished, end.  At any
- * moment error may come instead, and is the last one.  Of a whole answer: body alone.  Before the first byte of either:
- * refuse alone.  release is always the last call. */
+ * Order of the calls:
+ *
+ *     stream          begin
+ *                     for each choice: any number of reasoning, content and tool calls (call_begin, call_arguments ...,
+ *                         call_end; tool calls are not nested), then finish; choices are interleaved
+ *                     end, after all choices have finished
+ *                     error may come in place of any of these; only release follows it
+ *     whole answer    body
+ *     refusal         refuse, before the first byte of a stream or body, in place of all others
+ *
+ * release is always the last call. */
 #ifndef CLIENT_GATEWAY_ANSWER_FORM_H
 #define CLIENT_GATEWAY_ANSWER_FORM_H
 
@@ -26,26 +34,26 @@ enum { ANSWER_CALL_ID_SIZE = 72 };
 
 struct answer_call {
     size_t index;                 /* 0, 1, ... in its choice */
-    char id[ANSWER_CALL_ID_SIZE]; /* the model's, or one made here: unique, at least 9 bytes */
+    char id[ANSWER_CALL_ID_SIZE]; /* from the model, or generated here: unique, at least 9 bytes */
     struct text_buf name;
-    struct text_buf arguments; /* a JSON object; filled as content is (struct answer_choice) */
+    struct text_buf arguments; /* a JSON object; present when content is (struct answer_choice) */
 };
 
 enum answer_finish { ANSWER_STOP, ANSWER_LENGTH, ANSWER_CALLS };
 
 struct answer_end {
-    enum answer_finish finish;  /* ANSWER_CALLS: it ended by itself and holds at least one call */
+    enum answer_finish finish;  /* ANSWER_CALLS: the model ended it, with a tool call or more */
     struct text_buf stop;       /* the stop string that ended it, or empty */
     int32_t stop_id;            /* the stop token that ended it, -1: none */
     uint64_t completion_tokens; /* of this choice */
-    uint64_t reasoning_tokens;  /* of them, with the marks */
+    uint64_t reasoning_tokens;  /* part of completion_tokens; includes the marks */
 };
 
-/* One prompt as the coordinator has it. */
+/* One prompt, as the coordinator reports it. */
 struct answer_prompt_info {
     uint64_t n_tokens;
-    int32_t *ids;         /* [n_tokens], with ask.want_prompt_ids; else NULL */
-    struct text_buf text; /* with ask.want_prompt_text */
+    int32_t *ids;         /* [n_tokens] if ask.want_prompt_ids, else NULL */
+    struct text_buf text; /* if ask.want_prompt_text */
 };
 
 struct answer_usage {
@@ -55,22 +63,22 @@ struct answer_usage {
     uint64_t first_token_us; /* to the first token */
 };
 
-/* One choice: of prompt p, sample s of n: index p * n + s. */
+/* One choice.  Sample s of prompt p has the index p * n + s, with n samples per prompt. */
 struct answer_choice {
     size_t index;
-    /* All that was written so far, for body, and for the functions of a stream where form->collect is set. */
+    /* All text so far.  Set for body; in a stream only if form->collect is set. */
     struct text_buf reasoning, content;
-    struct answer_call **calls; /* also in a stream, but there without their arguments */
+    struct answer_call **calls; /* in a stream too, but without arguments unless collected */
     size_t n_calls;
-    /* With request.tokens: those to show.  In a stream a form that has shown the ready ones calls answer_tokens_taken;
-     * in finish all that are left are ready. */
+    /* With request.tokens: the tokens to write.  In a stream a form writes those that are ready and then calls
+     * answer_tokens_taken; in finish all remaining ones are ready. */
     struct answer_tokens tokens;
     const struct answer_prompt_info *prompt;
-    const struct answer_usage *so_far; /* of the whole answer: its tokens up to now */
+    const struct answer_usage *so_far; /* token counts of the whole answer up to now */
     struct answer_end end;             /* from finish on, and in body */
 };
 
-/* What a stream knows before its first text. */
+/* What is known before the first text of a stream. */
 struct answer_start {
     size_t n_choices;
     uint64_t prompt_tokens;                   /* of all prompts */
@@ -89,15 +97,14 @@ struct answer_error {
     int status;
     const char *message;
     const char *field; /* the protocol's path of the field at fault ("sampling.top_p"); "": none */
-    uint32_t retry_after_ms; /* 0: trying again does not help */
+    uint32_t retry_after_ms; /* 0: retrying does not help */
 };
 
-/* A form whose requests have neither calls nor reasoning leaves those functions NULL. */
+/* The functions for tool calls and reasoning are NULL in a form whose requests have neither. */
 struct answer_form {
-    const char *
-        stream_type; /* of the Content-Type; NULL: text/event-stream, with its comments in silence */
-    const char *call_prefix; /* of call ids that are made here: "call_" */
-    bool collect;            /* choices are collected in streams too */
+    const char *stream_type; /* Content-Type; NULL: text/event-stream, with comments while idle */
+    const char *call_prefix; /* prefix of generated call ids: "call_" */
+    bool collect;            /* collect the text of choices in streams too */
 
     enum status (*begin)(void *ctx, const struct answer_start *start, struct text_buf *out);
     enum status (*reasoning)(void *ctx, struct answer_choice *c, const char *text, size_t n,
@@ -122,7 +129,8 @@ struct answer_form {
     void (*release)(void *ctx); /* may be NULL */
 };
 
-/* One event of text/event-stream with a line of JSON: begin, write, end.  name NULL: no "event:" line. */
+/* Write one event of text/event-stream whose data is one line of JSON: begin, write with the writer, end.  name NULL: no
+ * "event:" line. */
 struct json_writer answer_event_begin(struct text_buf *out, const char *name);
 MUST_CHECK enum status answer_event_end(struct json_writer *w);
 

@@ -14,10 +14,10 @@
  *           fwrite(ev.text, 1, ev.n_text, stdout);
  *   ingot_close(c);
  *
- * One thread per client.  Any number of requests may run at once over one client; their events are
- * interleaved, and each names its request.  Pointers in an event are valid until the next call with
- * the same client.  Functions return a code; ingot_last_error() is the text of this thread's last
- * failure. */
+ * A client may be used by one thread at a time.  Any number of requests may run at once over one
+ * client; their events are interleaved, and each names its request.  Pointers in an event are valid
+ * until the next call with the same client.  Functions return a code; ingot_last_error() returns the
+ * text of this thread's last failure. */
 #ifndef INGOT_H
 #define INGOT_H
 
@@ -59,7 +59,7 @@ struct ingot_options {
     uint32_t timeout_ms;
     const void *tenant; /* 1 to INGOT_TENANT_SIZE bytes; NULL: a random one, for this client */
     size_t n_tenant;
-    const void *tenants_secret; /* the server's: requests may name any tenant; NULL: none */
+    const void *tenants_secret; /* the server's; with it requests may name any tenant; NULL: none */
     size_t n_tenants_secret;
 };
 
@@ -69,10 +69,10 @@ struct ingot_options {
  * same tenant share blocks of the server's prefix cache.  Any client that knows the tenant and the
  * id of a request can attach to it and cancel it, so choose a tenant that is hard to guess. */
 enum ingot_code ingot_open(struct ingot_client **out, const struct ingot_options *o);
-/* ingot_open with these two options and a random tenant. */
+/* ingot_open with this endpoint, this timeout and a random tenant. */
 enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms);
-/* Replaces a broken or silent connection by a new one of the same tenant.  Events that were not
- * read are lost.  ingot_generate with the same request and request_id attaches to the running
+/* Replaces a broken or silent connection by a new one of the same tenant.  Unread events are
+ * lost.  ingot_generate with the same request and request_id attaches to the running
  * request and gives all its events from the beginning. */
 enum ingot_code ingot_reconnect(struct ingot_client *c, uint32_t timeout_ms);
 const void *ingot_tenant(const struct ingot_client *c, size_t *n); /* valid as long as c */
@@ -87,13 +87,13 @@ struct ingot_model {
     uint32_t max_ctx;      /* tokens, prompt and answer together */
     uint32_t world;        /* ranks; 0 while there is no worker group */
     bool chat;             /* has a chat template */
-    /* as proto/ingot.proto, ModelInfo: "hermes" ...; "": not told */
+    /* format of tool calls (proto/ingot.proto, ModelInfo): "hermes" ...; "": not known */
     char tool_format[16];
-    char think_open[32], think_close[32]; /* "": it does not think, or its marks are not known */
+    char think_open[32], think_close[32]; /* marks of thinking; "": none, or not known */
 };
 
 struct ingot_server {
-    const char *version; /* and build: "ingot 0.1.0 (...)" */
+    const char *version; /* version and build: "ingot 0.1.0 (...)" */
     uint64_t epoch;      /* changes when the server is restarted */
     uint64_t max_message_bytes;
     uint32_t max_prompt_tokens, max_queued, max_samples;
@@ -101,8 +101,8 @@ struct ingot_server {
     struct ingot_model model;
 };
 
-/* The server's side of Hello; valid as long as the client.  The model's sizes are 0 until a worker group has
- * connected; the events after ingot_probe bring them up to date. */
+/* The server's answer to Hello; valid as long as the client.  The model's sizes are 0 until a worker group
+ * has connected; each INGOT_EVENT_PONG after ingot_probe updates them. */
 const struct ingot_server *ingot_server(const struct ingot_client *c);
 
 /* ---- requests ---- */
@@ -119,16 +119,16 @@ struct ingot_bias {
     float bias; /* [-100, 100] */
 };
 
-/* What a tenant may use, over all connections; 0: no limit.  Beyond: INGOT_BUSY. */
+/* Limits of a tenant over all its connections; 0: no limit.  A request beyond them gets INGOT_BUSY. */
 struct ingot_limits {
     uint32_t max_samples; /* in flight */
     uint32_t tokens_per_minute;
 };
 
-/* Exactly one of text, ids, turns. */
+/* Exactly one of text, ids and turns must be set. */
 struct ingot_request {
     const char *request_id; /* 1 to 64 bytes; NULL: chosen by the library */
-    const void *tenant;     /* NULL: the client's; another one only if the server allows it */
+    const void *tenant;     /* NULL: the client's; the server must allow any other */
     size_t n_tenant;
     const char *model; /* NULL: the server's only one */
     const char *text;
@@ -140,18 +140,17 @@ struct ingot_request {
     const char *tools_json, *variables_json; /* NULL: none; with turns */
     bool add_generation_prompt, continue_final_message;
     bool add_special; /* add BOS and similar tokens to text; ignored with ids and turns */
-    /* with turns: the moment that the template takes for now; unset: the server's clock and zone */
+    /* with turns: the current time for the template; unset: the server's clock and zone */
     bool has_clock, has_zone;
     int64_t clock_s; /* seconds since 1970 UTC */
     int32_t zone_s;  /* seconds east of UTC */
 
-    /* NaN, and INGOT_TOP_K_UNSET: as the server's model recommends, else the protocol's default */
+    /* NaN or INGOT_TOP_K_UNSET: the value that the server's model recommends, else the protocol's default */
     float temperature; /* 0 = greedy */
     float top_p, min_p;
     uint32_t top_k; /* 0 = off */
     float repetition_penalty, presence_penalty, frequency_penalty;
-    bool
-        has_seed; /* else the library makes one of tenant and request_id: the same for both equal */
+    bool has_seed; /* false: the library derives the seed from tenant and request_id */
     uint64_t seed;
     const struct ingot_bias *bias;
     size_t n_bias;
@@ -168,13 +167,12 @@ struct ingot_request {
     int32_t priority;
     bool skip_special;
     bool want_prompt_ids, want_prompt_text; /* in the event ACCEPTED */
-    bool want_token_text;                   /* in the events DELTA, also of top */
+    bool want_token_text;                   /* in the events DELTA; also for the tokens of top */
     bool keep_marks; /* the marks of tool calls and thinking are text, whatever skip_special says */
-    const struct ingot_limits *limits; /* of the tenant; NULL: nothing is counted */
+    const struct ingot_limits *limits; /* of the tenant; NULL: no limits, usage is not counted */
     bool has_grace;
-    uint32_t grace_ms; /* how long it goes on when this connection is lost */
-    const void
-        *client_digest; /* at most 64 bytes: requests with others are different; NULL: none */
+    uint32_t grace_ms;         /* how long the request continues after this connection is lost */
+    const void *client_digest; /* at most 64 bytes; part of the request's identity; NULL: none */
     size_t n_client_digest;
 };
 
@@ -187,20 +185,20 @@ enum { INGOT_ID_SIZE = 65 };
 /* Sends the request; id (may be NULL) gets its request id.  Does not wait. */
 enum ingot_code ingot_generate(struct ingot_client *c, const struct ingot_request *r,
                                char id[INGOT_ID_SIZE]);
-/* Of the client's own tenant.  Its Finish comes as an event; of a request that has ended or is not
- * known nothing comes. */
+/* Cancels a request of the client's own tenant.  Its Finish comes as an event; if the request has
+ * ended or is not known, no event comes. */
 enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id);
 
-/* A request as the bytes of its message, for programs that send it again: to attach to it after a
- * connection was lost, or to have it computed again by another server. */
+/* A request packed into the bytes of its message, for programs that send it again: to attach to it
+ * after a connection was lost, or to have another server compute it again. */
 struct ingot_packed;
-/* As ingot_generate, but only packs. */
+/* As ingot_generate, but packs the request and does not send it. */
 enum ingot_code ingot_pack(struct ingot_client *c, const struct ingot_request *r,
                            struct ingot_packed **out);
 const char *ingot_packed_id(const struct ingot_packed *p);
-/* c: any client; of another tenant only if the request names its tenant. */
+/* c may be any client; if its tenant is another one, the request must name its tenant. */
 enum ingot_code ingot_send_packed(struct ingot_client *c, const struct ingot_packed *p);
-/* Cancels it, as ingot_cancel. */
+/* Cancels the request, as ingot_cancel. */
 enum ingot_code ingot_cancel_packed(struct ingot_client *c, const struct ingot_packed *p);
 void ingot_packed_free(struct ingot_packed *p); /* NULL is fine */
 
@@ -222,8 +220,8 @@ enum ingot_event_kind {
     INGOT_EVENT_ACCEPTED,
     INGOT_EVENT_DELTA,
     INGOT_EVENT_FINISH, /* terminal */
-    INGOT_EVENT_ERROR,  /* terminal: Error or Rejected; also of a query */
-    INGOT_EVENT_PONG,   /* the answer to ingot_probe, of no request */
+    INGOT_EVENT_ERROR,  /* terminal: Error or Rejected; also for queries */
+    INGOT_EVENT_PONG,   /* the answer to ingot_probe; belongs to no request */
     INGOT_EVENT_TOKENS, /* the answer to ingot_send_tokenize */
     INGOT_EVENT_STATS,  /* the answer to ingot_send_stats */
     INGOT_EVENT_TEXT,   /* the answer to ingot_send_detokenize and ingot_send_apply_template */
@@ -263,24 +261,24 @@ struct ingot_event {
     /* ACCEPTED */
     uint32_t queue_position;
     uint64_t seed;
-    bool attached;                /* to a request known before; its deltas come again, cut anew */
+    bool attached;                /* to an earlier request; its text comes again, in other deltas */
     const uint8_t *prompt_digest; /* [32] SHA-256 over the prompt's ids, each as 4 bytes, little
-                                     endian; NULL: cancelled before the prompt was known, and none
-                                     of the following is known */
+                                     endian; NULL: cancelled before the prompt was known; then the
+                                     following fields of ACCEPTED are not set */
     const int32_t *prompt_ids;    /* [prompt_tokens] when wanted, else NULL */
-    bool has_clock;               /* of turns: the clock that the template was given */
+    bool has_clock;               /* with turns: the clock that the template was given */
     int64_t clock_s;
     int32_t zone_s;
     uint32_t max_tokens, n_stop_ids;
-    const int32_t *stop_ids; /* in force: the model's end-of-sequence ids and the request's own */
+    const int32_t *stop_ids; /* the model's end-of-sequence ids and the request's own */
     const struct ingot_sampling *sampling;
-    bool starts_in_reasoning; /* of turns: the prompt ends inside thinking */
+    bool starts_in_reasoning; /* with turns: the prompt ends inside thinking */
     const char *prompt_text;  /* when wanted, else NULL; not NUL-terminated */
     size_t n_prompt_text;
     /* DELTA; ids of TOKENS, text of TEXT */
     uint32_t sample, seq, n_ids;
     const int32_t *ids;
-    const char *text; /* whole UTF-8, not NUL-terminated */
+    const char *text; /* UTF-8 in whole characters, not NUL-terminated */
     size_t n_text;
     const float *logprobs;           /* [n_ids] or NULL */
     const uint32_t *n_top;           /* [n_ids] or NULL */
@@ -299,21 +297,22 @@ struct ingot_event {
     const char *detail, *field;
     bool retryable, rejected;
     uint32_t retry_after_ms;
-    bool draining; /* rejected, because the server ends; of PONG: it takes no new requests */
+    bool draining; /* rejected because the server ends; in PONG: it accepts no new requests */
     /* PONG */
-    uint64_t epoch; /* another one than ingot_server's: the server was restarted, connect again */
-    bool ready;     /* a worker group is there */
+    uint64_t epoch; /* differs from ingot_server's: the server was restarted, connect again */
+    bool ready;     /* a worker group is connected */
     /* STATS */
     const struct ingot_stats *stats;
 };
 
-/* Asks whether the server is there, without waiting: INGOT_EVENT_PONG comes as an event.  For programs
- * with a loop of their own; ingot_ping waits. */
+/* Asks the server for a sign of life without waiting; INGOT_EVENT_PONG comes as an event.  For programs
+ * with an event loop of their own; ingot_ping waits for the answer. */
 enum ingot_code ingot_probe(struct ingot_client *c);
 
 /* The next event of any request.  INGOT_TIMEOUT: none within timeout_ms.  INGOT_PEER: the connection
- * has ended, or the server has been silent for longer than its heartbeats allow, while this process
- * listened; all that had come before was given.  Call ingot_reconnect then. */
+ * has ended, or the server has been silent for longer than its heartbeats allow (only time in which
+ * this process listened counts).  All events that had arrived have then been returned; call
+ * ingot_reconnect. */
 enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms);
 
 /* A descriptor that becomes readable when ingot_next may have an event.  It is edge-triggered, like
@@ -322,8 +321,9 @@ int ingot_fd(const struct ingot_client *c);
 
 /* ---- queries that do not wait ---- */
 
-/* The reply comes as an event: INGOT_EVENT_TOKENS, INGOT_EVENT_TEXT, INGOT_EVENT_STATS or INGOT_EVENT_ERROR.  request_id: 1 to 64 bytes
- * that name no other running query or request of this client. */
+/* The reply comes as an event: INGOT_EVENT_TOKENS, INGOT_EVENT_TEXT, INGOT_EVENT_STATS or
+ * INGOT_EVENT_ERROR.  request_id: 1 to 64 bytes, different from those of all running queries and
+ * requests of this client. */
 enum ingot_code ingot_send_tokenize(struct ingot_client *c, const char *request_id,
                                     const char *text, size_t n, bool add_special);
 enum ingot_code ingot_send_detokenize(struct ingot_client *c, const char *request_id,
@@ -345,20 +345,19 @@ enum ingot_code ingot_apply_template(struct ingot_client *c, const struct ingot_
                                      const char **text, size_t *n_text);
 enum ingot_code ingot_models(struct ingot_client *c, const struct ingot_model **models, size_t *n);
 
-/* All values of something since the server started, counted between bounds. */
+/* A histogram of all values since the server started. */
 struct ingot_histogram {
-    uint32_t n;            /* bounds; 0: the server does not have it */
+    uint32_t n;            /* number of bounds; 0: the server does not report this histogram */
     const uint64_t *bound; /* [n] ascending */
-    const uint64_t
-        *count; /* [n + 1]: values at most bound[i] and above the one before; above all */
+    const uint64_t *count; /* [n + 1]: values in (bound[i - 1], bound[i]]; last: above all bounds */
     uint64_t sum;
 };
 
-/* Times in us: of requests, but those between and per token, which are of samples. */
+/* Times are in us, one per request; BETWEEN_TOKENS and PER_TOKEN are counted for each sample. */
 enum ingot_histogram_id {
     INGOT_FIRST_TOKEN_US,
     INGOT_BETWEEN_TOKENS_US,
-    INGOT_PER_TOKEN_US, /* the mean between the tokens of a sample */
+    INGOT_PER_TOKEN_US, /* the mean time between the tokens of a sample */
     INGOT_TOTAL_US,
     INGOT_QUEUE_US,
     INGOT_PREFILL_US,   /* first step to first token */
@@ -393,8 +392,8 @@ struct ingot_stats {
     uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
-    uint32_t block_tokens;                /* of one block */
-    uint64_t prefix_queries, prefix_hits; /* prompt tokens of samples: looked up, found */
+    uint32_t block_tokens;                /* tokens in one block */
+    uint64_t prefix_queries, prefix_hits; /* prompt tokens looked up and found, per sample */
     uint64_t samples_ended[INGOT_REASON_FAILED + 1];
     uint64_t rejected_by_code[INGOT_NOT_FOUND + 1]; /* requests */
     struct ingot_histogram histogram[INGOT_HISTOGRAMS];
@@ -412,8 +411,8 @@ struct ingot_pong {
 };
 
 enum ingot_code ingot_ping(struct ingot_client *c, struct ingot_pong *out);
-/* Makes the server refuse new requests, finish the running ones and end.  *running: their
- * number. */
+/* Makes the server refuse new requests, finish the running ones and end.  *running gets the
+ * number of running requests. */
 enum ingot_code ingot_drain(struct ingot_client *c, uint32_t timeout_ms, uint32_t *running);
 
 #ifdef __cplusplus

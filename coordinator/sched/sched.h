@@ -1,68 +1,73 @@
 /* The scheduler: continuous batching with chunked prefill over paged KV blocks, as a pure module.
  * It has no clock, socket, log or globals and allocates only at create: the same calls give the
  * same plans.  The coordinator's loop calls submit and cancel for client messages, plan when the
- * ranks can take a step, and commit for each result; it carries out the effects.  One thread.
+ * ranks can take a step, and commit for each result; it carries out the effects.  All calls come
+ * from one thread.
  *
- * There are two policies.  With config.target_itl_us a step is planned by time, as the next
- * sections say.  With 0 it is planned by its number of tokens: see Tokens below.
+ * There are two policies.  If config.target_itl_us is not 0, a step is planned by time, as the next
+ * sections describe.  If it is 0, a step is planned by its number of tokens: see Tokens below.
  *
  * Cost.  commit learns a step's time from the results (cost.h): t = c0 + c1 decodes + c2 prompt
- * tokens + c3 context read + c4 context of prompt tokens.  The measured time enters through commit
- * alone, so a journal that has it reproduces the plans.
+ * tokens + c3 context read + c4 context of prompt tokens.  Measured times enter only through commit,
+ * so a journal that contains them reproduces the plans.
  *
  * Size of a step.  Sequences in decode come first and take one token each; D is their predicted
- * time.  Prompts get what is left of the step's limit:
+ * time.  Prompts get the rest of the step's time limit, which is
  *
  *     with decodes:   max(target_itl_us, D x 4/3); AUTO: D x 2.5
- *     without:        max_step_us; AUTO: as many tokens as make the share of c0 in a token's time at
- *                     most 2 % of c2 more than in a step of max_step_tokens, >= EFFICIENT_TOKENS
+ *     without:        max_step_us; AUTO: the time of the fewest tokens, but >= EFFICIENT_TOKENS, for
+ *                     which the share of c0 per token exceeds that of a step of max_step_tokens by
+ *                     at most 2 % of c2
  *
  * so prompts have at least a quarter of the time of every step with decodes, and the first in order
- * at least one token.  Before anything is measured max_step_tokens is the only bound; it always is
- * one, and a quarter of it is kept for prompts when there are more decodes than fit.  No second step
- * is planned behind one of parts of prompts alone of at least LONG_STEP x c0, so that a newcomer
- * waits for the rest of one such step.
+ * at least one token.  The bound max_step_tokens always holds; before anything is measured it is the
+ * only one.  A quarter of it is reserved for prompts when there are more decodes than fit.  If a
+ * step consists of prompt chunks alone and takes at least LONG_STEP x c0, no second step is planned
+ * behind it, so that a newly arrived request waits for the rest of at most one such step.
  *
- * Prompts.  The sequences that compute their prompts share that part.  The first in order has a
- * quarter of it for certain; the rest goes to the shortest remaining prompt, when that ends to the
- * next.  So a long prompt always progresses, and short ones pass it.  When nothing decodes, a step
- * that ends prompts has of others no more than that quarter, so that the first tokens come soon.
- * Bounds, with b the fewest prompt tokens that any of the steps has room for, when no blocks are
- * short and all of these prompts run:
+ * Prompts.  The sequences in prefill share the prompt part of the step.  A quarter of it is reserved
+ * for the first in order; the rest goes to the shortest remaining prompt, and when that one is
+ * complete, to the next shortest.  So a long prompt always progresses, and short ones pass it.  When
+ * no sequence decodes, a step that completes prompts computes at most that quarter of other prompts,
+ * so that the first tokens come soon.  The bounds below hold when blocks suffice and all of these
+ * prompts run; b is the least number of prompt tokens for which any of the steps has room:
  *
- *     a prompt of r tokens before which prompts of a tokens are in order is computed after at most
- *         ceil((a + r) / max(1, floor(b / 4))) + (number of those prompts) + 1   steps;
- *     one than which all shorter or equal prompts together have s tokens, itself included, after
- *         ceil(s / max(1, floor(b / 4))) + (number of those prompts) + 1         steps.
+ *     A prompt of r tokens, preceded in order by prompts of a tokens in total, is computed after at
+ *     most ceil((a + r) / max(1, floor(b / 4))) + (number of those prompts) + 1 steps.
  *
- * Later arrivals do not change the first bound: that is the ageing.
+ *     A prompt such that all prompts not longer than it, itself included, have s tokens in total is
+ *     computed after at most ceil(s / max(1, floor(b / 4))) + (number of those prompts) + 1 steps.
+ *
+ * Later arrivals do not change the first bound, so every prompt in prefill completes.
  *
  * Order.  Deficit round robin over tenants, within a priority.  Each pair (tenant, priority) with
- * live sequences has at most one turn in a round; one of more than QUANTUM_TOKENS tokens uses up
- * the turns of several rounds.  A sequence's round is fixed when it arrives: the round after the
+ * live sequences has at most one turn in a round; a sequence of more than QUANTUM_TOKENS tokens uses
+ * up the turns of several rounds.  A sequence's round is fixed when it arrives: the round after the
  * present one, or the first in which its pair has a turn left.  The queue is ordered by
- * round - overtake x priority, then by round, then by arrival or last pause; with overtake 0 by
- * priority, then round.  The present round is the highest one of which a sequence has started.  So with T pairs
- * live, a sequence with k turns of its own pair before it starts after at most
+ * round - overtake x priority, then by round, then by the time of arrival or of the last pause; with
+ * overtake 0 by priority, then by round.  The present round is the highest one of which a sequence
+ * has started.  So with T live pairs, a sequence with k turns of its own pair before it starts after
+ * at most
  *
  *     L + (k + 1 + overtake x (P - p)) x T
  *
  * others, where L sequences run when it arrives and P is the greatest priority in use.  When the
- * first in order does not fit, none after it is admitted; one that waits for its sibling's prompt,
- * or for its own token in flight, does not block others (at most LOOK_PAST of them).
+ * first in order does not fit, no later one is admitted.  A sequence that waits for its sibling's
+ * prompt, or for its own token in flight, does not block others (at most LOOK_PAST of them).
  *
- * Turns.  A running sequence may be paused, back into the queue with a new round, when one that
- * waits lacks a place or blocks and does not come after it then; the last one in the new order goes
- * first.
- * It must have decoded turn_tokens since it began or went on; where blocks are short, or nothing of
- * it could be cached, also as many as would be computed again.  One of lower priority than the
- * waiting one must have computed turn_tokens, prompt included.  So a newcomer does not wait for the
- * longest answer, an urgent one displaces others, and nothing is paused twice in a row.  A paused
- * sequence leaves its full blocks in the prefix cache, where it finds them again unless they were
- * needed: then at most a block is computed again.  turn_tokens 0: no sequence is paused.
+ * Turns.  When a waiting sequence lacks a place (max_seqs) or blocks, a running one may be paused:
+ * it returns to the queue with a new round.  This happens only if the running one, with its new
+ * round, does not come before the waiting one; of several, the last in the new order is paused first.
+ * A running sequence can be paused once it has decoded turn_tokens since it started or resumed; if
+ * blocks are short, or nothing of it could be cached, it must also have decoded as many tokens as
+ * would be computed again.  If its priority is lower than the waiting one's, it only needs to have
+ * computed turn_tokens, prompt included.  So a new request does not wait for the longest answer, an
+ * urgent one displaces others, and no sequence is paused twice in a row.  The full blocks of a paused
+ * sequence stay in the prefix cache.  If they are still there when it resumes, at most one block is
+ * computed again.  turn_tokens 0: no sequence is paused.
  *
  * Work.  submit, cancel, a deadline and the choice of the next waiting sequence take O(log n) for n
- * waiting ones; a plan takes O(running) besides.
+ * waiting sequences; a plan takes O(running) in addition.
  *
  * Tokens (target_itl_us 0).  The queue is ordered by arrival - overtake x priority, smallest first,
  * then by arrival: one level of priority is worth config.overtake arrivals.  With overtake 0 the
@@ -70,13 +75,13 @@
  * live sequences starts after at most L + overtake x (P - p) others have started.  Two kinds of
  * starts are not counted: those while the sequence waits for a prompt that a sibling computes, and
  * those of sequences that ran before a reset.  A step computes at most max_step_tokens; when prompts
- * wait, a quarter is kept for them (on average, when it is under 4).  The rest goes to prompts in
- * order.  Tenants have no turns, and no sequence is paused.
+ * wait, a quarter is reserved for them (on average over steps, if max_step_tokens is under 4).
+ * Tokens that decodes do not use also go to prompts, in order.  Tenants have no turns, and no sequence is paused.
  *
- * Both policies.  When not all decodes fit, those that were left out longest come first.  A
+ * Both policies.  When not all decodes fit, those that have waited longest for a step come first.  A
  * preempted sequence keeps its place in the order.  A waiting sequence is admitted when there are
- * blocks for its known tokens and one more, besides those that the running sequences need.  The
- * first in order is never preempted, so it goes on; with overtake 0 a permanent load of greater
+ * blocks for its known tokens and one more, in addition to those that the running sequences need.  The
+ * first in order is never preempted, so it progresses; with overtake 0 a permanent load of greater
  * priority starves the others.
  *
  * Blocks.  A sequence holds ceil(length / block_len) blocks.  Full blocks are shared by reference
@@ -106,11 +111,11 @@ struct sched;
 enum {
     QUANTUM_TOKENS = 256, /* of a turn: see Order */
     LOOK_PAST = 64,
-    EFFICIENT_TOKENS = 64, /* fewer rows are multiplied more slowly each, on every device */
+    EFFICIENT_TOKENS = 64, /* with fewer rows, products take longer per row on every device */
     LONG_STEP = 32,
 };
 
-/* For target_itl_us and max_step_us: the scheduler chooses from measured times. */
+/* Value of target_itl_us and max_step_us with which the scheduler derives them from measured times. */
 #define SCHED_AUTO UINT32_MAX
 
 struct sched_config {
@@ -118,14 +123,14 @@ struct sched_config {
     uint32_t max_step_tokens;    /* token budget of one step, >= 1; also the limit for decodes */
     uint32_t max_waiting;        /* queued sequences */
     uint64_t max_waiting_tokens; /* their prompt tokens together */
-    uint32_t max_ctx;            /* prompt + new tokens of one sequence; it ends there by length */
+    uint32_t max_ctx; /* prompt + new tokens of one sequence; then it ends with FINISH_LENGTH */
     uint32_t n_blocks, block_len;
-    bool prefix_cache;     /* share full blocks between requests; samples of one always share */
-    uint32_t max_inflight; /* steps planned and not committed: 1 (0 means 1) or 2 */
+    bool prefix_cache; /* share full blocks between requests; the samples of a request always do */
+    uint32_t max_inflight; /* most steps planned and not committed: 1 (0 means 1) or 2 */
     uint32_t overtake;     /* rounds (arrivals) that a level of priority is worth; 0 = strict */
 
     /* See Size of a step, and Turns. */
-    uint32_t target_itl_us; /* 0 = plan by tokens, the rest is not used then */
+    uint32_t target_itl_us; /* 0 = plan by tokens; the next two are not used then */
     uint32_t max_step_us;   /* of a step without decodes; 0 = max_step_tokens is the only bound */
     uint32_t turn_tokens;
 };
@@ -192,8 +197,8 @@ struct sched_stats {
     uint64_t waiting_tokens;
     uint32_t blocks_total; /* = free + held + cached */
     uint32_t blocks_free, blocks_held, blocks_cached;
-    uint64_t preemptions; /* for want of blocks */
-    uint64_t pauses;      /* at the end of a turn, or for one of higher priority */
+    uint64_t preemptions; /* because blocks ran out */
+    uint64_t pauses;      /* at the end of a turn, or for a sequence of higher priority */
     uint64_t steps, tokens_computed, tokens_cached;
 };
 
@@ -212,26 +217,25 @@ void sched_destroy(struct sched *s);
 MUST_CHECK enum status sched_submit(struct sched *s, const struct sched_req *r);
 
 /* Removes a sequence in any state and frees its blocks.  Its token of a step in flight is dropped.
- * Produces no effect.  Unknown ids are ignored. */
+ * Gives no sched_effect.  Unknown ids are ignored. */
 void sched_cancel(struct sched *s, uint64_t seq_id);
 
-/* Makes the next step.  out borrows the scheduler's arrays until the next call.  First ends the
- * sequences whose deadline has passed (FX_FINISHED).
+/* Plans the next step, after it has ended the sequences whose deadline has passed (FX_FINISHED).  out
+ * borrows the scheduler's arrays until the next call.
  *
  * Returns false and sets out->n_seqs to 0 in two cases: max_inflight steps are in flight, or no
- * further step can be planned before a commit.  Closes that are pending then go with the next plan. */
+ * further step can be planned before a commit.  The next plan contains the closes that are pending. */
 bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct sched_effect *fx,
                 size_t fx_cap, size_t *n_fx);
 
 /* Applies the result of the oldest step in flight, and learns from its compute_us + comm_us (0: not
- * measured).  ST_PEER when r is not its result; then the
- * state is unchanged. */
+ * measured).  ST_PEER: r is the result of another step; the state is unchanged. */
 MUST_CHECK enum status sched_commit(struct sched *s, const struct step_result *r,
                                     struct sched_effect *fx, size_t fx_cap, size_t *n_fx);
 
 /* Starts again with an empty KV cache, after the ranks were lost.  Steps in flight are void, the
  * epoch grows by one, and running sequences return to the front of the queue in their order.
- * new_n_blocks: the new group's number of blocks, of which at most those of create are used; 0
+ * new_n_blocks: the new group's number of blocks, of which at most cfg->n_blocks of sched_create are used; 0
  * keeps the number.  Sequences that no longer fit end with FINISH_FAILED through fx. */
 void sched_reset(struct sched *s, uint32_t new_n_blocks, struct sched_effect *fx, size_t fx_cap,
                  size_t *n_fx);
@@ -242,20 +246,20 @@ uint64_t sched_epoch(const struct sched *s);
 void sched_stats(const struct sched *s, struct sched_stats *out);
 
 /* The state as bytes, for a journal.  Returns their number, and writes them when they fit into cap.
- * Requests are not included: sched_live iterates over the live ones, waiting ones first, and gives
- * the number of known tokens; *at begins as 0, NULL after the last. */
+ * Requests are not included.  sched_live iterates over the live ones, waiting ones first: *at starts as 0,
+ * *n_known gets the number of known tokens, and NULL is returned after the last one. */
 size_t sched_save(const struct sched *s, void *buf, size_t cap);
 const struct sched_req *sched_live(const struct sched *s, uint32_t *at, uint32_t *n_known);
 
 /* Puts a newly created scheduler of the same configuration into a saved state, from which it makes
  * the same plans.  reqs: those of sched_live, with arrays of n_tokens + max_new (at most max_ctx).
- * data need not be trusted.
+ * data may come from an untrusted source.
  * ST_FORMAT, ST_RANGE: the state is impossible; then only sched_destroy is allowed. */
 MUST_CHECK enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_t n_reqs,
                                      const void *data, size_t n);
 
-/* Checks every invariant, and right after sched_plan also that the step keeps the bounds above;
- * aborts with the text of one that does not hold.  For tests (slow). */
+/* Checks every invariant, and right after sched_plan also that the step keeps the bounds above.  On a
+ * violation it aborts with the text of the invariant.  For tests (slow). */
 void sched_check(const struct sched *s);
 
 #endif
