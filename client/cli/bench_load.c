@@ -144,11 +144,12 @@ static void on_delta(struct load *l, struct slot *s, const struct ingot_event *e
     s->next_seq = ev->seq + 1;
     if (ev->n_ids == 0)
         return;
-    if (s->n_tokens == 0)
+    bool first = s->n_tokens == 0;
+    if (first)
         series_add(&l->r->ttft, ms_since(s->sent_us, now));
-    else
-        for (uint32_t i = 0; i < ev->n_ids; i++)
-            series_add(&l->r->inter, ms_since(s->last_us, now) / ev->n_ids);
+    /* those of one delta share the time since the delta before; those beside the first came with it */
+    for (uint32_t i = first; i < ev->n_ids; i++)
+        series_add(&l->r->inter, first ? 0.0 : ms_since(s->last_us, now) / ev->n_ids);
     s->n_tokens += ev->n_ids;
     s->last_us = now;
 }
