@@ -75,9 +75,10 @@ def whole_group(c):
     return tap.wait_for(ranks, "a whole group")
 
 
-def assert_one_launch_for_each_loss(c):
+def assert_one_launch_for_each_loss(c, faults):
+    """A group that was hit before the coordinator knew it is launched again too, and is no loss."""
     log = c.log()
-    assert log.count("starting it again") == log.count("is lost:"), log[-4000:]
+    assert log.count("is lost:") <= log.count("starting it again") <= faults, (faults, log[-4000:])
 
 
 def kill_rounds(sig, rounds, extra=(), top_k=40):
@@ -103,7 +104,7 @@ def kill_rounds(sig, rounds, extra=(), top_k=40):
         stats = client.call("Stats")[1]
         assert stats.recoveries >= (1 if extra else rounds // 2), stats.recoveries
         whole_group(c)
-        assert_one_launch_for_each_loss(c)
+        assert_one_launch_for_each_loss(c, len(times))
         assert (stats.steps_overlapped > stats.steps // 2) == (top_k > 0), stats
     print(f"    {len(times)} rounds, {stats.recoveries} recoveries; longest silence of a stream: median "
           f"{statistics.median(times):.2f} s, greatest {max(times):.2f} s")
