@@ -37,6 +37,13 @@ const char *admission_model(const struct gateway *g, const struct ingot_server *
     return name;
 }
 
+const char *admission_model_at(const struct gateway *g, const struct ingot_server *s,
+                               const struct http_request *q, struct http_reply *r)
+{
+    const char *asked = q->path + sizeof "/v1/models/" - 1;
+    return admission_model(g, s, *asked ? asked : "/", r); /* no model is called "/" */
+}
+
 /* false: refused. */
 static bool take_scope(const struct gateway *g, struct answer_request *q,
                        const struct http_request *http, struct http_reply *r)

@@ -14,6 +14,9 @@ const char *admission_own_name(const struct ingot_server *s);
 /* The served name that asked means ("": the first one), or NULL: refused with 404. */
 const char *admission_model(const struct gateway *g, const struct ingot_server *s,
                             const char *asked, struct http_reply *r);
+/* The same of the name behind /v1/models/. */
+const char *admission_model_at(const struct gateway *g, const struct ingot_server *s,
+                               const struct http_request *q, struct http_reply *r);
 /* The name that the answer is to show, or NULL: refused.  read: how the reading of the body has ended, with
  * status_text(); param: the path of the field at fault.  It also gives q its tenant, limits and id (scope.h). */
 const char *admission_check(const struct gateway *g, const struct ingot_server *s,

@@ -207,26 +207,8 @@ static enum status read_blocks(struct anthropic_request *q, struct json_cursor *
 static enum status add_message(struct anthropic_request *q, struct json_cursor *c, const char *role,
                                const struct message *m)
 {
-    struct text_buf json = {0};
-    struct json_writer w = {.out = &json};
-    json_write_object(&w);
-    json_member_string(&w, "role", role);
-    json_write_key(&w, "content");
-    json_write_bytes(&w, m->text.data, m->text.len);
-    if (m->thinking.len) {
-        json_write_key(&w, "reasoning_content");
-        json_write_bytes(&w, m->thinking.data, m->thinking.len);
-    }
-    if (m->n_calls) {
-        json_write_key(&w, "tool_calls");
-        json_write_array(&w);
-        json_write_raw(&w, m->calls.data, m->calls.len);
-        json_write_end_array(&w);
-    }
-    json_write_end_object(&w);
-    enum status st = w.status == ST_OK ? request_turns_add(&q->turns, &q->of, c, &json) : w.status;
-    text_buf_free(&json);
-    return st;
+    const struct request_message of = {role, &m->text, &m->thinking, &m->calls, m->n_calls};
+    return request_turns_add_message(&q->turns, &q->of, c, &of);
 }
 
 static enum status read_message(struct anthropic_request *q, struct json_cursor *c,
@@ -295,7 +277,7 @@ enum status anthropic_read_system(struct anthropic_request *q, struct json_curso
 
 /* ---- tools ---- */
 
-static enum status write_tool(struct anthropic_request *q, struct json_writer *w,
+static enum status write_tool(struct answer_request *q, struct json_writer *w,
                               struct json_cursor *c)
 {
     static const char *const types[] = {"custom"};
@@ -317,7 +299,7 @@ static enum status write_tool(struct anthropic_request *q, struct json_writer *w
                 return json_fail(c, ST_UNSUPPORTED, "only tools of the client are supported");
         } else if (json_span_is(key, "name")) {
             struct json_cursor at = *c;
-            TRY(request_read_tool_name(&q->of, c));
+            TRY(request_read_tool_name(q, c));
             TRY(request_pass_member(w, key, &at));
             has_name = true;
         } else if (json_span_is(key, "description")) {
@@ -348,20 +330,5 @@ static enum status write_tool(struct anthropic_request *q, struct json_writer *w
 
 enum status anthropic_read_tools(struct anthropic_request *q, struct json_cursor *c)
 {
-    struct text_buf json = {0};
-    struct json_writer w = {.out = &json};
-    size_t n = 0;
-    enum status st = json_enter_array(c);
-    json_write_array(&w);
-    while (st == ST_OK && json_next_item(c)) {
-        st = write_tool(q, &w, c);
-        n++;
-    }
-    json_write_end_array(&w);
-    if (st == ST_OK)
-        st = w.status;
-    if (st == ST_OK && n)
-        st = answer_keep_text(&q->of, &json, &q->of.ask.tools_json);
-    text_buf_free(&json);
-    return st;
+    return request_read_tools(&q->of, c, write_tool);
 }

@@ -85,14 +85,11 @@ void openai_serve_models(struct gateway *g, const struct http_request *q, struct
 void openai_serve_model(struct gateway *g, const struct http_request *q, struct http_reply *r)
 {
     const struct ingot_server *s = admission_server(g, r);
-    const char *asked = q->path + sizeof "/v1/models/" - 1;
     struct text_buf body = {0};
     struct json_writer w = {.out = &body};
     if (!s)
         return;
-    if (!*asked)
-        asked = "/"; /* that no model is called */
-    const char *name = admission_model(g, s, asked, r);
+    const char *name = admission_model_at(g, s, q, r);
     if (!name)
         return;
     write_model(&w, g, s, name);

@@ -274,6 +274,52 @@ enum status request_turns_add(struct request_turns *t, struct answer_request *q,
     return ST_OK;
 }
 
+enum status request_turns_add_message(struct request_turns *t, struct answer_request *q,
+                                      struct json_cursor *c, const struct request_message *m)
+{
+    struct text_buf json = {0};
+    struct json_writer w = {.out = &json};
+    json_write_object(&w);
+    json_member_string(&w, "role", m->role);
+    json_write_key(&w, "content");
+    json_write_bytes(&w, m->text->data, m->text->len);
+    if (m->thinking->len) {
+        json_write_key(&w, "reasoning_content");
+        json_write_bytes(&w, m->thinking->data, m->thinking->len);
+    }
+    if (m->n_calls) {
+        json_write_key(&w, "tool_calls");
+        json_write_array(&w);
+        json_write_raw(&w, m->calls->data, m->calls->len);
+        json_write_end_array(&w);
+    }
+    json_write_end_object(&w);
+    enum status st = w.status == ST_OK ? request_turns_add(t, q, c, &json) : w.status;
+    text_buf_free(&json);
+    return st;
+}
+
+enum status request_read_tools(struct answer_request *q, struct json_cursor *c,
+                               request_tool_writer *write)
+{
+    struct text_buf json = {0};
+    struct json_writer w = {.out = &json};
+    size_t n = 0;
+    enum status st = json_enter_array(c);
+    json_write_array(&w);
+    while (st == ST_OK && json_next_item(c)) {
+        st = write(q, &w, c);
+        n++;
+    }
+    json_write_end_array(&w);
+    if (st == ST_OK)
+        st = w.status;
+    if (st == ST_OK && n)
+        st = answer_keep_text(q, &json, &q->ask.tools_json);
+    text_buf_free(&json);
+    return st;
+}
+
 enum status request_turns_end(struct request_turns *t, struct answer_request *q)
 {
     if (t->n && !(q->ask.turns = answer_keep(q, t->turn, t->n * sizeof *t->turn)))

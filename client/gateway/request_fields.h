@@ -46,8 +46,27 @@ struct request_turns {
 /* json: the whole message; it is emptied.  c: for failures. */
 MUST_CHECK enum status request_turns_add(struct request_turns *t, struct answer_request *q,
                                          struct json_cursor *c, struct text_buf *json);
+
+struct request_message { /* of text, reasoning and tool calls, as chat templates get it */
+    const char *role;
+    const struct text_buf *text, *thinking; /* thinking: may be empty */
+    const struct text_buf *calls;           /* n_calls items of tool_calls */
+    size_t n_calls;
+};
+MUST_CHECK enum status request_turns_add_message(struct request_turns *t, struct answer_request *q,
+                                                 struct json_cursor *c,
+                                                 const struct request_message *m);
 MUST_CHECK enum status request_turns_end(struct request_turns *t, struct answer_request *q);
 void request_turns_free(struct request_turns *t);
+
+/* ---- tools ---- */
+
+/* Writes the tool that is next in c as a tool of OpenAI's form. */
+typedef enum status request_tool_writer(struct answer_request *q, struct json_writer *w,
+                                        struct json_cursor *c);
+/* A list of tools -> the request's; none are no tools. */
+MUST_CHECK enum status request_read_tools(struct answer_request *q, struct json_cursor *c,
+                                          request_tool_writer *write);
 
 /* ---- variables of the chat template ---- */
 

@@ -48,27 +48,10 @@ static enum status add_text_turn(struct responses_request *q, struct json_cursor
 static enum status end_assistant(struct responses_request *q, struct json_cursor *c,
                                  struct assistant *a)
 {
-    struct text_buf json = {0};
-    struct json_writer w = {.out = &json};
+    const struct request_message of = {"assistant", &a->text, &a->reasoning, &a->calls, a->n_calls};
     if (!a->n_texts && !a->n_calls && !a->reasoning.len)
         return ST_OK;
-    json_write_object(&w);
-    json_member_string(&w, "role", "assistant");
-    json_write_key(&w, "content");
-    json_write_bytes(&w, a->text.data, a->text.len);
-    if (a->reasoning.len) {
-        json_write_key(&w, "reasoning_content");
-        json_write_bytes(&w, a->reasoning.data, a->reasoning.len);
-    }
-    if (a->n_calls) {
-        json_write_key(&w, "tool_calls");
-        json_write_array(&w);
-        json_write_raw(&w, a->calls.data, a->calls.len);
-        json_write_end_array(&w);
-    }
-    json_write_end_object(&w);
-    enum status st = w.status == ST_OK ? request_turns_add(&q->turns, &q->of, c, &json) : w.status;
-    text_buf_free(&json);
+    enum status st = request_turns_add_message(&q->turns, &q->of, c, &of);
     clear(a);
     return st;
 }

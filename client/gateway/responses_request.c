@@ -41,7 +41,7 @@ static enum status read_max_output_tokens(struct responses_request *q, struct js
 
 /* ---- tools ---- */
 
-static enum status write_tool(struct responses_request *q, struct json_writer *w,
+static enum status write_tool(struct answer_request *q, struct json_writer *w,
                               struct json_cursor *c)
 {
     static const char *const types[] = {"function"};
@@ -65,7 +65,7 @@ static enum status write_tool(struct responses_request *q, struct json_writer *w
             TRY(request_only_bool(c, false));
         } else if (json_span_is(key, "name")) {
             struct json_cursor at = *c;
-            TRY(request_read_tool_name(&q->of, c));
+            TRY(request_read_tool_name(q, c));
             TRY(request_pass_member(w, key, &at));
             has_name = true;
         } else if (json_span_is(key, "description") || json_span_is(key, "parameters")) {
@@ -83,22 +83,7 @@ static enum status write_tool(struct responses_request *q, struct json_writer *w
 
 static enum status read_tools(struct responses_request *q, struct json_cursor *c)
 {
-    struct text_buf json = {0};
-    struct json_writer w = {.out = &json};
-    size_t n = 0;
-    enum status st = json_enter_array(c);
-    json_write_array(&w);
-    while (st == ST_OK && json_next_item(c)) {
-        st = write_tool(q, &w, c);
-        n++;
-    }
-    json_write_end_array(&w);
-    if (st == ST_OK)
-        st = w.status;
-    if (st == ST_OK && n)
-        st = answer_keep_text(&q->of, &json, &q->of.ask.tools_json);
-    text_buf_free(&json);
-    return st;
+    return request_read_tools(&q->of, c, write_tool);
 }
 
 static enum status read_tool_choice(struct responses_request *q, struct json_cursor *c)

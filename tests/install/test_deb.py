@@ -91,7 +91,7 @@ def installs_serves_and_goes():
             ingot generate --connect ipc:///tmp/ingot.sock --message 'What is Ingot?' --temperature 0
             kill $!
             wait $!
-            rm -rf /root/.cache""")
+            rm -rf ~/.cache""")
         assert "language models" in answer, answer
         inside(root, "apt-get", "purge", "-y", "-q", "ingot")
         left = {p for p in files(root) - clean if not p.startswith(("var/lib/dpkg", "var/lib/apt"))
