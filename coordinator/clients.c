@@ -73,6 +73,24 @@ static bool acts_for_any(const struct coordinator *co, const struct client *c)
     return co->cfg.tenants == TENANTS_ANY || c->any_tenant;
 }
 
+/* The connection's proof of what it owns; false: it has given another one before. */
+static bool take_proof(struct client *c, struct wire_text token)
+{
+    struct owner_proof p = owner_proof_of_token(token);
+    if (c->said_hello && token.n && memcmp(&p, &c->proof, sizeof p) != 0)
+        return false;
+    if (!c->said_hello)
+        c->proof = p;
+    return true;
+}
+
+/* The owner of a message's request. */
+static struct owner owner_of_head(const struct coordinator *co, const struct client *c,
+                                  const struct request_head *h)
+{
+    return owner_of(&h->tenant, acts_for_any(co, c) ? NULL : &c->proof);
+}
+
 static void on_hello(struct coordinator *co, struct client *c, const struct msg_hello *h,
                      uint64_t now_us)
 {
@@ -93,6 +111,15 @@ static void on_hello(struct coordinator *co, struct client *c, const struct msg_
                                         .code = ST_RANGE,
                                         .field = "tenant",
                                         .detail = "this connection said Hello as another tenant"},
+                    now_us);
+        return;
+    }
+    if (!take_proof(c, h->token)) {
+        reply_error(co, c, MSG_ERROR,
+                    &(struct msg_error){.request = MSG_HELLO,
+                                        .code = ST_RANGE,
+                                        .field = "token",
+                                        .detail = "this connection said Hello with another token"},
                     now_us);
         return;
     }
@@ -198,14 +225,14 @@ static enum status submit_text(struct coordinator *co, const struct client *c,
 }
 
 /* Reserves the id, and counts one sample of the tenant: the request may have more, but only the text thread knows. */
-static enum status take_request(struct coordinator *co, const struct request_head *h,
-                                uint64_t now_us, struct request **out,
+static enum status take_request(struct coordinator *co, const struct owner *owner,
+                                const struct request_head *h, uint64_t now_us, struct request **out,
                                 struct tenant_refusal *refusal)
 {
     struct tenant_account *account = NULL;
     if (h->has_limits)
         TRY(tenant_enter(co->tenants, &h->tenant, &h->limits, now_us, &account, refusal));
-    enum status st = request_reserve(co->requests, &h->tenant, h->id, h->digest, now_us, out);
+    enum status st = request_reserve(co->requests, owner, h->id, h->digest, now_us, out);
     if (st != ST_OK) {
         if (account)
             tenant_leave(co->tenants, account, 1);
@@ -235,7 +262,8 @@ static void reject(struct coordinator *co, struct client *c, const char *id, enu
 static void on_generate(struct coordinator *co, struct client *c, const struct request_head *h,
                         uint64_t now_us)
 {
-    struct request *r = request_find(co->requests, &h->tenant, h->id);
+    struct owner owner = owner_of_head(co, c, h);
+    struct request *r = request_find(co->requests, &owner, h->id);
     struct tenant_refusal refusal = {"", RETRY_MS};
 
     if (r && r->digest != h->digest) {
@@ -255,7 +283,7 @@ static void on_generate(struct coordinator *co, struct client *c, const struct r
         return;
     }
     const char *why = refuse_now(co);
-    enum status st = why ? ST_BUSY : take_request(co, h, now_us, &r, &refusal);
+    enum status st = why ? ST_BUSY : take_request(co, &owner, h, now_us, &r, &refusal);
     if (st == ST_OK) {
         st = submit_text(co, c, h, r);
         if (st != ST_OK) {
@@ -272,16 +300,16 @@ static void on_generate(struct coordinator *co, struct client *c, const struct r
     co->live++;
 }
 
-/* What keeps the tenant's blocks apart in the prefix cache; a stranger cannot find another tenant
- * of the same salt.  Not 0, which is the scheduler's common one. */
-static uint64_t salt_of(const struct coordinator *co, const struct tenant *tenant)
+/* What keeps the owner's blocks apart in the prefix cache; a stranger cannot find another owner of
+ * the same salt.  Not 0, which is the scheduler's common one. */
+static uint64_t salt_of(const struct coordinator *co, const struct owner *owner)
 {
     struct sha256 s;
     uint8_t digest[SHA256_BYTES];
     uint64_t salt;
     sha256_init(&s);
     sha256_update(&s, co->salt_key, sizeof co->salt_key);
-    sha256_update(&s, tenant->bytes, tenant->n);
+    sha256_update(&s, owner->bytes, sizeof owner->bytes);
     sha256_final(&s, digest);
     memcpy(&salt, digest, sizeof salt);
     return salt ? salt : 1;
@@ -290,7 +318,7 @@ static uint64_t salt_of(const struct coordinator *co, const struct tenant *tenan
 static enum status submit_samples(struct coordinator *co, struct request *r)
 {
     const struct resolved *ask = r->ask;
-    uint64_t salt = salt_of(co, &r->tenant);
+    uint64_t salt = salt_of(co, &r->owner);
     for (uint32_t i = 0; i < r->n_samples; i++) {
         struct sample *s = &r->samples[i];
         struct sched_req q = {
@@ -299,6 +327,7 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
             .tenant = salt,
             .salt = salt,
             .label = r->id,
+            .owner = r->owner.bytes,
             .tokens = s->tokens,
             .n_tokens = ask->n_prompt,
             .n_prompt = ask->n_prompt,
@@ -471,7 +500,8 @@ static void on_text_request(struct coordinator *co, struct client *c, const stru
 static void on_cancel(struct coordinator *co, struct client *c, const struct request_head *h,
                       uint64_t now_us)
 {
-    struct request *r = request_find(co->requests, &h->tenant, h->id);
+    struct owner owner = owner_of_head(co, c, h);
+    struct request *r = request_find(co->requests, &owner, h->id);
     struct client_msg m = {.type = MSG_CANCEL_REPLY};
     m.u.cancel_reply =
         (struct msg_cancel_reply){h->id, !r                      ? CANCEL_UNKNOWN
