@@ -206,6 +206,11 @@ MUST_CHECK enum status model_config_from_gguf(struct model_config *out, const st
 const struct arch *gguf_arch_for(const char *model_type);
 /* The rows of q and k stand as (head, i, half) there. */
 bool gguf_arch_interleaved(const struct arch *a);
+/* What has no key there.  a: of gguf_arch_for.  The factor on q k of the Gemmas (else 0: it is 1 / sqrt(d)), the layers
+ * without RoPE, and the activation. */
+double gguf_arch_attn_scale(const struct arch *a, const struct model_config *mc);
+bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t layer);
+enum model_act gguf_arch_act(const struct arch *a);
 
 /* The two files of a model directory, or a GGUF file. */
 MUST_CHECK enum status model_config_load(struct model_config *out, const char *path);

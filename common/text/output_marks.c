@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/text/output_calls.h"
+#include "common/text/output_deepseek.h"
 
 /* Where the mark is first, or NULL. */
 static const char *find(const char *text, size_t n, const char *mark)

@@ -60,9 +60,11 @@ const char *const golden_names[] = {
     "glm4-plain",
     "exaone4",
     "exaone4-full",
+    "gemma-plain-bf16",
+    "gemma3-plain-bf16",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
-const size_t n_families = 25;
+const size_t n_families = 27;
 
 void must(enum status st, const char *what)
 {
