@@ -56,6 +56,7 @@ static const char *const known[] = {
     "rope.scaling.factor",
     "rope.scaling.original_context_length",
     "rope.scaling.attn_factor",
+    "rope.scaling.yarn_attn_factor",
     "rope.scaling.yarn_beta_fast",
     "rope.scaling.yarn_beta_slow",
     "rope.scaling.yarn_log_multiplier",
@@ -205,46 +206,48 @@ static enum status check_plain(const struct meta *m)
     return ST_OK;
 }
 
-/* sliding_window_pattern as a list with a boolean for each layer. */
-static enum status read_windowed(struct model_config *mc, const struct meta *m)
+/* Which layers have the window: a flag for each layer, or all but each pattern-th. */
+static enum status read_pattern(bool windowed[MAX_LAYERS], const struct model_config *mc,
+                                const struct meta *m)
 {
-    struct meta_name k = meta_key(m, "attention.sliding_window_pattern");
-    if (!gguf_is_array(m->g, k.text))
-        return ST_OK;
-    struct gguf_array a;
-    TRY(gguf_get_array(m->g, k.text, GGUF_BOOL, &a));
-    if (a.n < (uint64_t)mc->n_layers)
-        FAIL(ST_FORMAT, "gguf: %s has %llu elements for %d layers", k.text, (unsigned long long)a.n,
-             mc->n_layers);
+    static const char name[] = "attention.sliding_window_pattern";
+    struct meta_name k = meta_key(m, name);
+    struct gguf_array flags;
+    int32_t pattern = mc->arch->default_pattern;
+    bool is_list = gguf_is_array(m->g, k.text);
+    if (is_list)
+        TRY(gguf_get_array(m->g, k.text, GGUF_BOOL, &flags));
+    if (is_list && flags.n < (uint64_t)mc->n_layers)
+        FAIL(ST_FORMAT, "gguf: %s has %llu elements for %d layers", k.text,
+             (unsigned long long)flags.n, mc->n_layers);
+    if (!is_list && mc->arch->window == WINDOW_PATTERN)
+        TRY(meta_i32(m, name, 1, 1 << 20, &pattern));
     for (int32_t i = 0; i < mc->n_layers; i++)
-        mc->windowed[i] = gguf_array_int(&a, (uint64_t)i) != 0;
+        windowed[i] =
+            is_list ? gguf_array_int(&flags, (uint64_t)i) != 0 : !pattern || (i + 1) % pattern != 0;
     return ST_OK;
 }
 
 static enum status read_window(struct model_config *mc, const struct meta *m)
 {
-    int32_t window = 0, pattern = mc->arch->default_pattern;
+    int32_t window = 0;
+    bool windowed[MAX_LAYERS];
     TRY(meta_i32(m, "attention.sliding_window", 0, 1 << 30, &window));
-    if (mc->arch->window == WINDOW_PATTERN) {
-        if (mc->arch->nope != NOPE_FULL && !mc->arch->wide_qk_norm)
-            TRY(meta_need(m, "attention.sliding_window"));
-        if (!gguf_is_array(m->g, meta_key(m, "attention.sliding_window_pattern").text))
-            TRY(meta_i32(m, "attention.sliding_window_pattern", 1, 1 << 20, &pattern));
-    }
+    if (mc->arch->window == WINDOW_PATTERN && mc->arch->nope != NOPE_FULL &&
+        !mc->arch->wide_qk_norm)
+        TRY(meta_need(m, "attention.sliding_window"));
+    TRY(read_pattern(windowed, mc, m));
     if (window == 0 || (window >= mc->max_ctx && !mc->arch->local_rope))
         return ST_OK;
     if (mc->arch->window != WINDOW_ALL && mc->arch->window != WINDOW_PATTERN)
         FAIL(ST_UNSUPPORTED, "gguf: %s is %d: which layers have it is not said",
              meta_key(m, "attention.sliding_window").text, window);
     mc->window = window;
-    for (int32_t i = 0; i < mc->n_layers; i++)
-        mc->windowed[i] = !pattern || (i + 1) % pattern != 0;
-    return read_windowed(mc, m);
+    memcpy(mc->windowed, windowed, (size_t)mc->n_layers * sizeof *windowed);
+    return ST_OK;
 }
 
-/* What the Gemmas and Granite have between the usual parts, and layers without RoPE.  The files of
- * Gemma do not say query_pre_attn_scalar: it is
- * the head's size, but for the models of 27 billion weights, where it is D / Hq. */
+/* What the Gemmas and Granite have between the usual parts, and layers without RoPE. */
 static enum status read_scales(struct model_config *mc, const struct meta *m)
 {
     const struct arch *a = mc->arch;
@@ -261,27 +264,30 @@ static enum status read_scales(struct model_config *mc, const struct meta *m)
         mc->logit_scale = a->default_logit_scale;
         TRY(meta_double(m, "logit_scale", 1e-6, 1e6, &mc->logit_scale));
     }
-    for (int32_t i = 0; a->nope == NOPE_UNWINDOWED && i < mc->n_layers; i++)
-        mc->nope[i] = !mc->windowed[i];
-    for (int32_t i = 0; a->nope != NOPE_UNWINDOWED && i < mc->n_layers; i++) /* SmolLM3: each
-                                                                                fourth */
-        mc->nope[i] = a->nope == NOPE_LISTED
-                          ? (i + 1) % 4 == 0
-                          : a->nope == NOPE_FULL && mc->window && !mc->windowed[i];
-    int32_t large = a->local_rope ? 62 : 46; /* layers of the largest Gemma 3, Gemma 2 */
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        mc->nope[i] = gguf_arch_nope(a, mc, i);
+    mc->act = gguf_arch_act(a);
+    mc->attn_scale = gguf_arch_attn_scale(a, mc);
     if (a->scale_embed)
         mc->embed_scale = sqrt(mc->hidden);
-    if (a->scale_embed || a->tanh_gelu)
-        mc->act = MODEL_GELU_TANH;
     if (!a->soft_caps)
         return ST_OK;
-    if (mc->n_layers == large)
-        mc->attn_scale = 1 / sqrt((double)mc->hidden / mc->n_q);
     mc->attn_cap = a->default_attn_cap;
     mc->logit_cap = a->default_logit_cap;
     if (a->default_attn_cap > 0)
         TRY(meta_double(m, "attn_logit_softcapping", 1e-3, 1e6, &mc->attn_cap));
     return meta_double(m, "final_logit_softcapping", 1e-3, 1e6, &mc->logit_cap);
+}
+
+/* llama.cpp's converter writes attention_factor of config.json, which is the whole factor, and attn_factor, which
+ * transformers does not read, to one key.  attn_factor is the inverse of YaRN's own factor in the files that have it. */
+static enum status read_yarn_factor(struct rope_config *rope, const struct meta *m)
+{
+    double own = rope_yarn_mscale(rope->factor, 1), whole = 0;
+    TRY(meta_double(m, "rope.scaling.yarn_attn_factor", 1e-3, 1e3, &whole));
+    if (whole > 0 && fabs(whole * own - 1) > 1e-4)
+        rope->attention_factor = whole;
+    return ST_OK;
 }
 
 static enum status read_yarn(struct model_config *mc, const struct meta *m)
@@ -308,6 +314,7 @@ static enum status read_yarn(struct model_config *mc, const struct meta *m)
     rope->attention_factor = scale * rope_yarn_mscale(rope->factor, 1);
     if (all > 0)
         rope->attention_factor /= rope_yarn_mscale(rope->factor, all);
+    TRY(read_yarn_factor(rope, m));
     config_stretch_context(mc);
     return ST_OK;
 }

@@ -1,5 +1,6 @@
 #include "common/formats/config_gguf_arch.h"
 
+#include <math.h>
 #include <string.h>
 
 #define L "blk.#."
@@ -131,25 +132,17 @@ static const struct gguf_arch archs[] = {
       .tensor = gguf_tensors,
       .window = WINDOW_ALL,
       .experts = EXPERTS_MIXTRAL},
-     true,
-     false},
-    {{.name = "qwen2", .model_type = "qwen2", .tensor = gguf_tensors, .qkv_bias = true},
-     false,
-     false},
-    {{.name = "qwen3", .model_type = "qwen3", .tensor = gguf_tensors, .qk_norm = true},
-     false,
-     false},
+     true},
+    {{.name = "qwen2", .model_type = "qwen2", .tensor = gguf_tensors, .qkv_bias = true}, false},
+    {{.name = "qwen3", .model_type = "qwen3", .tensor = gguf_tensors, .qk_norm = true}, false},
     {{.name = "qwen3moe",
       .model_type = "qwen3_moe",
       .tensor = gguf_tensors,
       .qk_norm = true,
       .experts = EXPERTS_QWEN},
-     false,
      false},
     /* the norms' weights have the 1 already */
-    {{.name = "gemma", .model_type = "gemma", .tensor = gguf_tensors, .scale_embed = true},
-     false,
-     true},
+    {{.name = "gemma", .model_type = "gemma", .tensor = gguf_tensors, .scale_embed = true}, false},
     {{.name = "gemma2",
       .model_type = "gemma2",
       .tensor = gguf_gemma_tensors,
@@ -159,8 +152,7 @@ static const struct gguf_arch archs[] = {
       .default_pattern = 2,
       .default_attn_cap = 50,
       .default_logit_cap = 30},
-     false,
-     true},
+     false},
     {{.name = "gemma3",
       .model_type = "gemma3_text",
       .tensor = gguf_gemma_tensors,
@@ -171,32 +163,26 @@ static const struct gguf_arch archs[] = {
       .window = WINDOW_PATTERN,
       .default_pattern = 6,
       .default_theta = 1e6},
-     false,
-     true},
+     false},
     {{.name = "mistral3",
       .model_type = "ministral3",
       .tensor = gguf_tensors,
       .needs_rope = true,
       .window = WINDOW_ALL},
-     true,
      true},
     {{.name = "phi3", .model_type = "phi3", .tensor = gguf_phi3_tensors, .window = WINDOW_ALL},
-     false,
-     true},
+     false},
     {{.name = "smollm3", .model_type = "smollm3", .tensor = gguf_tensors, .nope = NOPE_LISTED},
-     true,
      true},
     {{.name = "granite", .model_type = "granite", .tensor = gguf_tensors, .multipliers = true},
-     true,
      true},
     {{.name = "granitemoe",
       .model_type = "granitemoe",
       .tensor = gguf_tensors,
       .multipliers = true,
       .experts = EXPERTS_MIXTRAL},
-     true,
      true},
-    {{.name = "glm4", .model_type = "glm4", .tensor = gguf_glm4_tensors}, true, true},
+    {{.name = "glm4", .model_type = "glm4", .tensor = gguf_glm4_tensors}, true},
     {{.name = "exaone4",
       .model_type = "exaone4",
       .tensor = gguf_exaone4_tensors,
@@ -204,25 +190,24 @@ static const struct gguf_arch archs[] = {
       .window = WINDOW_PATTERN,
       .default_pattern = 4,
       .nope = NOPE_FULL},
-     false,
-     true},
+     false},
     {{.name = "qwen2moe",
       .model_type = "qwen2_moe",
       .tensor = gguf_qwen2moe_tensors,
       .qkv_bias = true,
       .experts = EXPERTS_QWEN,
-      .shared_option = true},
-     false,
-     true},
+      .shared_option = true,
+      .read_only = true},
+     false},
     {{.name = "glm4moe",
       .model_type = "glm4_moe",
       .tensor = gguf_glm4moe_tensors,
       .qk_norm_option = true,
       .extra_layers = true,
       .experts = EXPERTS_GROUPS,
-      .route_bias = true},
-     false,
-     true},
+      .route_bias = true,
+      .read_only = true},
+     false},
     /* OLMo 3 too, whose layers with a window have a plain RoPE */
     {{.name = "olmo2",
       .model_type = "olmo2",
@@ -231,25 +216,25 @@ static const struct gguf_arch archs[] = {
       .wide_qk_norm = true,
       .local_rope = true,
       .window = WINDOW_PATTERN,
-      .default_pattern = 4},
-     false,
-     true},
+      .default_pattern = 4,
+      .read_only = true},
+     false},
     {{.name = "olmoe",
       .model_type = "olmoe",
       .tensor = gguf_olmoe_tensors,
       .qk_norm = true,
       .wide_qk_norm = true,
-      .experts = EXPERTS_OLMO},
-     false,
-     true},
+      .experts = EXPERTS_OLMO,
+      .read_only = true},
+     false},
     {{.name = "command-r",
       .model_type = "cohere",
       .tensor = gguf_cohere_tensors,
       .layer_norm = true,
       .parallel = true,
       .logit_factor = true,
-      .default_logit_scale = 1},
-     true,
+      .default_logit_scale = 1,
+      .read_only = true},
      true},
     {{.name = "cohere2",
       .model_type = "cohere2",
@@ -260,8 +245,8 @@ static const struct gguf_arch archs[] = {
       .default_logit_scale = 1,
       .window = WINDOW_PATTERN,
       .default_pattern = 4,
-      .nope = NOPE_UNWINDOWED},
-     true,
+      .nope = NOPE_UNWINDOWED,
+      .read_only = true},
      true},
     {{.name = "starcoder2",
       .model_type = "starcoder2",
@@ -269,9 +254,9 @@ static const struct gguf_arch archs[] = {
       .layer_norm = true,
       .norm_bias = true,
       .tanh_gelu = true,
-      .window = WINDOW_ALL},
-     false,
-     true},
+      .window = WINDOW_ALL,
+      .read_only = true},
+     false},
 };
 
 const struct gguf_arch *gguf_arch_find(const char *name)
@@ -292,11 +277,13 @@ const char *gguf_arch_names(void)
 
 const struct arch *gguf_arch_for(const char *model_type)
 {
-    if (strcmp(model_type, "mistral") == 0)
-        model_type = "llama";
+    static const char *const as_llama[] = {"mistral", "mixtral"};
+    for (size_t i = 0; i < ARRAY_LEN(as_llama); i++)
+        if (strcmp(model_type, as_llama[i]) == 0)
+            model_type = "llama";
     for (size_t i = 0; i < ARRAY_LEN(archs); i++)
         if (strcmp(model_type, archs[i].arch.model_type) == 0)
-            return archs[i].read_only ? NULL : &archs[i].arch;
+            return archs[i].arch.read_only ? NULL : &archs[i].arch;
     return NULL;
 }
 
@@ -306,4 +293,25 @@ bool gguf_arch_interleaved(const struct arch *a)
         if (a == &archs[i].arch)
             return archs[i].interleaved;
     return false;
+}
+
+/* query_pre_attn_scalar is the head's size, but for the models of 27 billion weights, where it is D / Hq. */
+double gguf_arch_attn_scale(const struct arch *a, const struct model_config *mc)
+{
+    int32_t large = a->local_rope ? 62 : 46; /* layers of the largest Gemma 3, Gemma 2 */
+    return a->soft_caps && mc->n_layers == large ? 1 / sqrt((double)mc->hidden / mc->n_q) : 0;
+}
+
+bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t layer)
+{
+    if (a->nope == NOPE_LISTED) /* SmolLM3 */
+        return (layer + 1) % 4 == 0;
+    if (a->nope == NOPE_UNWINDOWED)
+        return !mc->windowed[layer];
+    return a->nope == NOPE_FULL && mc->window && !mc->windowed[layer];
+}
+
+enum model_act gguf_arch_act(const struct arch *a)
+{
+    return a->scale_embed || a->tanh_gelu ? MODEL_GELU_TANH : MODEL_SILU;
 }

@@ -144,6 +144,7 @@ struct arch {
     bool mlp_bias_option; /* "mlp_bias": gate, up and down */
     enum window_rule window;
     enum expert_rule experts;
+    bool read_only;             /* of GGUF: ingot quantize does not write it from a folder */
     double default_logit_scale; /* logit_factor: when config.json has no logit_scale */
     double default_partial;     /* partial_rotary: when config.json has no factor; 0: 1 */
     double default_theta;       /* when config.json has no rope_theta; 0: 10000 */
@@ -239,6 +240,11 @@ MUST_CHECK enum status model_config_from_gguf(struct model_config *out, const st
 const struct arch *gguf_arch_for(const char *model_type);
 /* The rows of q and k stand as (head, i, half) there. */
 bool gguf_arch_interleaved(const struct arch *a);
+/* What has no key there.  a: of gguf_arch_for.  The factor on q k of the Gemmas (else 0: it is 1 / sqrt(d)), the layers
+ * without RoPE, and the activation. */
+double gguf_arch_attn_scale(const struct arch *a, const struct model_config *mc);
+bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t layer);
+enum model_act gguf_arch_act(const struct arch *a);
 
 /* The two files of a model directory, or a GGUF file. */
 MUST_CHECK enum status model_config_load(struct model_config *out, const char *path);

@@ -196,6 +196,11 @@ ROWS = [
                              {"rope_theta": 10000.0}]),
     row("exaone4-full", EXAONE4 | {"sliding_window": None, "sliding_window_pattern": None,
                                    "layer_types": ["full_attention"] * 4}, [{"rope_theta": 10000.0}]),
+    # as published: GGUF files of the Gemmas have no keys for query_pre_attn_scalar, the pattern and Gemma's rope_theta
+    row("gemma-plain-bf16", GEMMA1 | {"rope_theta": 10000.0}, [{"hidden_act": "silu"}], dtype="bfloat16"),
+    row("gemma3-plain-bf16", GEMMA3 | {"query_pre_attn_scalar": 16, "sliding_window_pattern": 6, "num_hidden_layers": 7,
+                                       "rope_local_base_freq": 10000.0},
+        [{"sliding_window_pattern": 2}, {"sliding_window": 200}, {"rope_local_base_freq": 500.0}], dtype="bfloat16"),
     row("qwen2moe", QWEN2MOE, [{"norm_topk_prob": True}, {"num_experts_per_tok": 3}, {"rope_theta": 10000.0}]),
     row("qwen2moe-step-bf16", QWEN2MOE | {"decoder_sparse_step": 2, "norm_topk_prob": True, "use_sliding_window": True,
                                           "sliding_window": 12, "max_window_layers": 3},

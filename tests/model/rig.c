@@ -60,6 +60,8 @@ const char *const golden_names[] = {
     "glm4-plain",
     "exaone4",
     "exaone4-full",
+    "gemma-plain-bf16",
+    "gemma3-plain-bf16",
     "qwen2moe",
     "qwen2moe-step-bf16",
     "glm4moe",
@@ -77,7 +79,7 @@ const char *const golden_names[] = {
     "starcoder2-plain",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
-const size_t n_families = 40;
+const size_t n_families = 42;
 
 void must(enum status st, const char *what)
 {

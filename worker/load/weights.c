@@ -139,10 +139,8 @@ static size_t span_bytes(const struct weight_part *p, int32_t cols)
     return cols ? ((size_t)p->skip + (size_t)cols + u.elements - 1) / u.elements * u.bytes : 0;
 }
 
-/* A vector, a matrix, or an expert's matrix, which may be part of a tensor that has them all; its
- * rows begin at first_row of the tensor. */
-static enum status find_tensor(struct stored_tensor *t, int32_t *first_row, struct loader *ld,
-                               enum tensor_id id, int32_t layer, int32_t expert)
+enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct loader *ld,
+                          enum tensor_id id, int32_t layer, int32_t expert)
 {
     const struct model_config *mc = loader_config(ld);
     const struct tensor_rule *rule = &mc->arch->tensor[id];
@@ -165,7 +163,7 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
 {
     struct stored_tensor t;
     int32_t before;
-    TRY(find_tensor(&t, &before, ld, id, layer, expert));
+    TRY(weight_tensor(&t, &before, ld, id, layer, expert));
     const struct unit u = unit_of(t.dtype);
     size_t first = (size_t)cols.first / u.elements;
     size_t all_rows = (size_t)model_fused_rows(loader_config(ld), id, &before);

@@ -51,6 +51,11 @@ weights_each(struct loader *ld, const struct shard *sh,
                                   const struct weight_src *src, int32_t n, size_t n_bytes),
              void *ctx);
 
+/* The stored matrix or vector that has the rows of id; they begin at *first_row.  Of a tensor that has all experts'
+ * matrices, *t is the expert's part (its shape stays).  Fails as loader_tensor does. */
+MUST_CHECK enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct loader *ld,
+                                     enum tensor_id id, int32_t layer, int32_t expert);
+
 /* Tells the system that the share will be read. */
 void weight_will_read(const struct weight_src *src);
 
