@@ -168,8 +168,10 @@ static uint32_t *take_slot(struct mask_cache *c, uint32_t state)
         c->state_of = state_of;
         c->cap = cap;
     }
-    uint32_t slot = c->n < c->cap ? c->n++ : c->next++ % c->cap;
-    if (c->n == c->cap && c->slot_of[c->state_of[slot]] == slot + 1)
+    uint32_t slot = c->n < c->cap ? c->n : c->next++ % c->cap;
+    if (slot == c->n)
+        c->n++;
+    else
         c->slot_of[c->state_of[slot]] = 0;
     c->state_of[slot] = state;
     c->slot_of[state] = slot + 1;

@@ -122,7 +122,8 @@ int main(void)
     uint32_t n;
     while (fread(&n, sizeof n, 1, stdin) == 1) {
         in.len = out.len = 0;
-        if (text_buf_reserve(&in, n) != ST_OK || fread(in.data, 1, n, stdin) != n || put(&out, "", 1) != ST_OK)
+        if (text_buf_reserve(&in, n) != ST_OK || fread(in.data, 1, n, stdin) != n ||
+            put(&out, "", 1) != ST_OK)
             return 1;
         enum status st = answer((const uint8_t *)in.data, n, &out);
         if (st != ST_OK) {
