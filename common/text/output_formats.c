@@ -9,6 +9,8 @@ static const struct output_format formats[] = {
     [OUTPUT_TOOLS_MISTRAL] = {.marks = {"[TOOL_CALLS]"}, .run = output_run_mistral},
     [OUTPUT_TOOLS_DEEPSEEK] = {.marks = {DS_CALLS_BEGIN, DS_CALL_BEGIN},
                                .run = output_run_deepseek},
+    [OUTPUT_TOOLS_QWEN3_CODER] = {.marks = {"<tool_call>", "<seed:tool_call>", "<function="}},
+    [OUTPUT_TOOLS_GLM] = {.marks = {"<tool_call>"}},
     [OUTPUT_TOOLS_JSON] = {.plain = true, .run = output_run_json},
     [OUTPUT_TOOLS_AUTO] = {.plain = true, .run = output_run_json},
 };

@@ -25,12 +25,20 @@ enum output_tools output_tools_of_template(const char *source, size_t n)
     static const struct {
         const char *mark;
         enum output_tools format;
-    } rows[] = {
-        {"<tool_call>", OUTPUT_TOOLS_HERMES},          {"<|python_tag|>", OUTPUT_TOOLS_LLAMA3},
-        {"[TOOL_CALLS]", OUTPUT_TOOLS_MISTRAL},        {DS_CALL_BEGIN, OUTPUT_TOOLS_DEEPSEEK},
-        {"Environment: ipython", OUTPUT_TOOLS_LLAMA3}, /* Llama 3's own, also in templates without the tag */
-    };
+    } own
+        [] =
+            {/* of formats that share marks with others */
+             {"<parameter=", OUTPUT_TOOLS_QWEN3_CODER},
+             {"<arg_key>", OUTPUT_TOOLS_GLM}},
+     rows[] = {
+         {"<tool_call>", OUTPUT_TOOLS_HERMES},          {"<|python_tag|>", OUTPUT_TOOLS_LLAMA3},
+         {"[TOOL_CALLS]", OUTPUT_TOOLS_MISTRAL},        {DS_CALL_BEGIN, OUTPUT_TOOLS_DEEPSEEK},
+         {"Environment: ipython", OUTPUT_TOOLS_LLAMA3}, /* Llama 3's own, also in templates without the tag */
+     };
     enum output_tools found = OUTPUT_TOOLS_AUTO;
+    for (size_t i = 0; i < ARRAY_LEN(own); i++)
+        if (has(source, n, own[i].mark))
+            return own[i].format;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         if (!has(source, n, rows[i].mark))
             continue;
@@ -65,8 +73,10 @@ const struct output_think *output_think_of_template(const char *source, size_t n
 const char *output_call_mark(size_t i)
 {
     static const char *const marks[] = {
-        "<tool_call>",  "</tool_call>", "<|python_tag|>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]",
-        DS_CALLS_BEGIN, DS_CALLS_END,   DS_CALL_BEGIN,    DS_CALL_END,    DS_SEP,
+        "<tool_call>", "</tool_call>", "<seed:tool_call>", "</seed:tool_call>", "<arg_key>",
+        "</arg_key>",  "<arg_value>",  "</arg_value>",     "<|python_tag|>",    "[TOOL_CALLS]",
+        "[ARGS]",      "[CALL_ID]",    DS_CALLS_BEGIN,     DS_CALLS_END,        DS_CALL_BEGIN,
+        DS_CALL_END,   DS_SEP,
     };
     return i < ARRAY_LEN(marks) ? marks[i] : NULL;
 }

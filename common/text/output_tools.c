@@ -5,7 +5,8 @@
 static const char *const names[] = {
     [OUTPUT_TOOLS_NONE] = "none",         [OUTPUT_TOOLS_HERMES] = "hermes",
     [OUTPUT_TOOLS_LLAMA3] = "llama3",     [OUTPUT_TOOLS_MISTRAL] = "mistral",
-    [OUTPUT_TOOLS_DEEPSEEK] = "deepseek", [OUTPUT_TOOLS_JSON] = "json",
+    [OUTPUT_TOOLS_DEEPSEEK] = "deepseek", [OUTPUT_TOOLS_QWEN3_CODER] = "qwen3_coder",
+    [OUTPUT_TOOLS_GLM] = "glm",           [OUTPUT_TOOLS_JSON] = "json",
     [OUTPUT_TOOLS_AUTO] = "auto",
 };
 
@@ -24,6 +25,6 @@ enum status output_tools_from_name(const char *name, enum output_tools *tools)
     }
     FAIL(ST_NOT_FOUND,
          "'%.40s' is no format of tool calls (there are: none, hermes, llama3, mistral, "
-         "deepseek, json, auto)",
+         "deepseek, qwen3_coder, glm, json, auto)",
          name);
 }
