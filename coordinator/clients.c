@@ -38,7 +38,8 @@ void clients_drain(struct coordinator *co, uint32_t timeout_ms, uint64_t now_us)
 static void on_cancel(struct coordinator *co, struct client *c, const struct request_head *h,
                       uint64_t now_us)
 {
-    struct request *r = request_find(co->requests, &h->tenant, h->id);
+    struct owner owner = session_owner(co, c, h);
+    struct request *r = request_find(co->requests, &owner, h->id);
     struct client_msg m = {.type = MSG_CANCEL_REPLY};
     m.u.cancel_reply =
         (struct msg_cancel_reply){h->id, !r                      ? CANCEL_UNKNOWN

@@ -6,6 +6,7 @@
 #include "common/sha256.h"
 #include "coordinator/answers.h"
 #include "coordinator/reply.h"
+#include "coordinator/session.h"
 #include "coordinator/text_requests.h"
 
 /* a known request: send everything again, to whoever asks now */
@@ -45,14 +46,14 @@ static const char *refuse_now(const struct coordinator *co)
 }
 
 /* Reserves the id, and counts one sample of the tenant: the request may have more, but only the text thread knows. */
-static enum status take_request(struct coordinator *co, const struct request_head *h,
-                                uint64_t now_us, struct request **out,
+static enum status take_request(struct coordinator *co, const struct owner *owner,
+                                const struct request_head *h, uint64_t now_us, struct request **out,
                                 struct tenant_refusal *refusal)
 {
     struct tenant_account *account = NULL;
     if (h->has_limits)
         TRY(tenant_enter(co->tenants, &h->tenant, &h->limits, now_us, &account, refusal));
-    enum status st = request_reserve(co->requests, &h->tenant, h->id, h->digest, now_us, out);
+    enum status st = request_reserve(co->requests, owner, h->id, h->digest, now_us, out);
     if (st != ST_OK) {
         if (account)
             tenant_leave(co->tenants, account, 1);
@@ -82,7 +83,8 @@ static void reject(struct coordinator *co, struct client *c, const char *id, enu
 void generate_take(struct coordinator *co, struct client *c, const struct request_head *h,
                    uint64_t now_us)
 {
-    struct request *r = request_find(co->requests, &h->tenant, h->id);
+    struct owner owner = session_owner(co, c, h);
+    struct request *r = request_find(co->requests, &owner, h->id);
     struct tenant_refusal refusal = {"", RETRY_MS};
 
     if (r && r->digest != h->digest) {
@@ -102,7 +104,7 @@ void generate_take(struct coordinator *co, struct client *c, const struct reques
         return;
     }
     const char *why = refuse_now(co);
-    enum status st = why ? ST_BUSY : take_request(co, h, now_us, &r, &refusal);
+    enum status st = why ? ST_BUSY : take_request(co, &owner, h, now_us, &r, &refusal);
     if (st == ST_OK) {
         st = text_requests_submit(co, c, h, r);
         if (st != ST_OK) {
@@ -119,16 +121,16 @@ void generate_take(struct coordinator *co, struct client *c, const struct reques
     co->live++;
 }
 
-/* What keeps the tenant's blocks apart in the prefix cache; a stranger cannot find another tenant
+/* What keeps the owner's blocks apart in the prefix cache; a stranger cannot find another owner
  * of the same salt.  Not 0, which is the scheduler's common one. */
-static uint64_t salt_of(const struct coordinator *co, const struct tenant *tenant)
+static uint64_t salt_of(const struct coordinator *co, const struct owner *owner)
 {
     struct sha256 s;
     uint8_t digest[SHA256_BYTES];
     uint64_t salt;
     sha256_init(&s);
     sha256_update(&s, co->salt_key, sizeof co->salt_key);
-    sha256_update(&s, tenant->bytes, tenant->n);
+    sha256_update(&s, owner->bytes, sizeof owner->bytes);
     sha256_final(&s, digest);
     memcpy(&salt, digest, sizeof salt);
     return salt ? salt : 1;
@@ -137,7 +139,7 @@ static uint64_t salt_of(const struct coordinator *co, const struct tenant *tenan
 static enum status submit_samples(struct coordinator *co, struct request *r)
 {
     const struct resolved *ask = r->ask;
-    uint64_t salt = salt_of(co, &r->tenant);
+    uint64_t salt = salt_of(co, &r->owner);
     for (uint32_t i = 0; i < r->n_samples; i++) {
         struct sample *s = &r->samples[i];
         struct sched_req q = {
@@ -146,6 +148,7 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
             .tenant = salt,
             .salt = salt,
             .label = r->id,
+            .owner = r->owner.bytes,
             .tokens = s->tokens,
             .n_tokens = ask->n_prompt,
             .n_prompt = ask->n_prompt,

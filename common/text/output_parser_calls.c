@@ -15,6 +15,15 @@ void parser_begin_call(struct output_parser *p, enum output_tools format,
         output_xml_begin(&p->xml, format, p->tools_json);
 }
 
+/* No call is read any more, and n bytes are content. */
+static enum status be_content(struct output_parser *p, size_t n)
+{
+    TRY(parser_emit(p, OUT_CONTENT, n));
+    p->state = p->harmony ? IN_CHANNEL : IN_CONTENT;
+    p->channel = OUT_CONTENT;
+    return ST_OK;
+}
+
 /* It was no call of its format: n bytes are content, unless another format begins with the same mark. */
 static enum status no_call(struct output_parser *p, size_t n)
 {
@@ -25,8 +34,7 @@ static enum status no_call(struct output_parser *p, size_t n)
             return ST_OK;
         }
     }
-    p->state = IN_CONTENT;
-    return parser_emit(p, OUT_CONTENT, n);
+    return be_content(p, n);
 }
 
 /* Are arguments that are written into a string a JSON object? */
@@ -48,6 +56,27 @@ static enum status check_arguments(struct output_parser *p, const struct output_
     return ST_OK;
 }
 
+static bool is_name(const struct output_parser *p, const char *name, size_t n)
+{
+    for (size_t i = 0; i < p->n_names; i++)
+        if (strlen(p->names[i]) == n && memcmp(p->names[i], name, n) == 0)
+            return true;
+    return false;
+}
+
+static enum status is_known(struct output_parser *p, const struct output_call *call, bool *known)
+{
+    size_t from = p->events.texts.len;
+    if (call->plain_name) {
+        *known = is_name(p, call->name.p, call->name.n);
+        return ST_OK;
+    }
+    TRY(output_json_text(call->name, &p->events.texts));
+    *known = is_name(p, p->events.texts.data + from, p->events.texts.len - from);
+    p->events.texts.len = from;
+    return ST_OK;
+}
+
 /* All calls of the accepted text, or none of them when one is wrong. */
 static enum status take_calls(struct output_parser *p, const char *s, bool *good)
 {
@@ -55,8 +84,11 @@ static enum status take_calls(struct output_parser *p, const char *s, bool *good
     enum output_scan r;
     size_t n = 0;
     *good = true;
-    for (; (r = output_scanner_call(&p->scanner, s, n, &call)) == SCAN_OK && *good; n++)
+    for (; (r = output_scanner_call(&p->scanner, s, n, &call)) == SCAN_OK && *good; n++) {
         TRY(check_arguments(p, &call, good));
+        if (*good && p->scanner.only_known && p->names)
+            TRY(is_known(p, &call, good));
+    }
     *good = *good && r == SCAN_MORE;
     for (size_t i = 0; *good && i < n; i++) {
         if (output_scanner_call(&p->scanner, s, i, &call) == SCAN_OK)
@@ -72,8 +104,7 @@ static enum status give_up_call(struct output_parser *p)
     const struct output_scanner *c = &p->scanner;
     if (!c->begun)
         return no_call(p, c->at ? c->at - c->base : 1);
-    p->state = IN_CONTENT;
-    return parser_emit(p, OUT_CONTENT, c->at - c->base);
+    return be_content(p, c->at - c->base);
 }
 
 /* The scanner's text up to that offset is done with. */
@@ -81,17 +112,6 @@ static void drop_call(struct output_parser *p, size_t to)
 {
     p->at += to - p->scanner.base;
     p->scanner.base = to;
-}
-
-static enum status is_known(struct output_parser *p, const struct output_call *call, bool *known)
-{
-    size_t from = p->events.texts.len;
-    TRY(output_json_text(call->name, &p->events.texts));
-    for (size_t i = 0; i < p->n_names && !*known; i++)
-        *known = strlen(p->names[i]) == p->events.texts.len - from &&
-                 memcmp(p->names[i], p->events.texts.data + from, p->events.texts.len - from) == 0;
-    p->events.texts.len = from;
-    return ST_OK;
 }
 
 /* The arguments of a call begin: is it certain to be one? */

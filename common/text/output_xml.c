@@ -20,7 +20,7 @@ void output_xml_free(struct output_xml *x)
 
 static bool is_glm(const struct output_xml *x)
 {
-    return x->format == OUTPUT_TOOLS_GLM;
+    return x->format == OUTPUT_TOOLS_GLM45;
 }
 
 static const char *value_end(const struct output_xml *x)
