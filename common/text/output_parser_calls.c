@@ -27,6 +27,27 @@ static enum status check_arguments(struct output_parser *p, const struct output_
     return ST_OK;
 }
 
+static bool is_name(const struct output_parser *p, const char *name, size_t n)
+{
+    for (size_t i = 0; i < p->n_names; i++)
+        if (strlen(p->names[i]) == n && memcmp(p->names[i], name, n) == 0)
+            return true;
+    return false;
+}
+
+static enum status is_known(struct output_parser *p, const struct output_call *call, bool *known)
+{
+    size_t from = p->events.texts.len;
+    if (call->plain_name) {
+        *known = is_name(p, call->name.p, call->name.n);
+        return ST_OK;
+    }
+    TRY(output_json_text(call->name, &p->events.texts));
+    *known = is_name(p, p->events.texts.data + from, p->events.texts.len - from);
+    p->events.texts.len = from;
+    return ST_OK;
+}
+
 /* All calls of the accepted text, or none of them when one is wrong. */
 static enum status take_calls(struct output_parser *p, const char *s, bool *good)
 {
@@ -34,8 +55,11 @@ static enum status take_calls(struct output_parser *p, const char *s, bool *good
     enum output_scan r;
     size_t n = 0;
     *good = true;
-    for (; (r = output_scanner_call(&p->scanner, s, n, &call)) == SCAN_OK && *good; n++)
+    for (; (r = output_scanner_call(&p->scanner, s, n, &call)) == SCAN_OK && *good; n++) {
         TRY(check_arguments(p, &call, good));
+        if (*good && p->scanner.only_known && p->names)
+            TRY(is_known(p, &call, good));
+    }
     *good = *good && r == SCAN_MORE;
     for (size_t i = 0; *good && i < n; i++) {
         if (output_scanner_call(&p->scanner, s, i, &call) == SCAN_OK)
@@ -50,7 +74,8 @@ static enum status give_up_call(struct output_parser *p)
 {
     const struct output_scanner *c = &p->scanner;
     TRY(parser_emit(p, OUT_CONTENT, c->at || c->begun ? c->at - c->base : 1));
-    p->state = IN_CONTENT;
+    p->state = p->harmony ? IN_CHANNEL : IN_CONTENT;
+    p->channel = OUT_CONTENT;
     return ST_OK;
 }
 
@@ -59,17 +84,6 @@ static void drop_call(struct output_parser *p, size_t to)
 {
     p->at += to - p->scanner.base;
     p->scanner.base = to;
-}
-
-static enum status is_known(struct output_parser *p, const struct output_call *call, bool *known)
-{
-    size_t from = p->events.texts.len;
-    TRY(output_json_text(call->name, &p->events.texts));
-    for (size_t i = 0; i < p->n_names && !*known; i++)
-        *known = strlen(p->names[i]) == p->events.texts.len - from &&
-                 memcmp(p->names[i], p->events.texts.data + from, p->events.texts.len - from) == 0;
-    p->events.texts.len = from;
-    return ST_OK;
 }
 
 /* The arguments of a call begin: is it certain to be one? */

@@ -4,8 +4,12 @@ add_library(ingot_output STATIC
   text/output_deepseek.c
   text/output_events.c
   text/output_formats.c
+  text/output_glm4.c
+  text/output_granite.c
+  text/output_harmony.c
   text/output_hermes.c
   text/output_json.c
+  text/output_kimi.c
   text/output_marks.c
   text/output_members.c
   text/output_mistral.c
