@@ -124,6 +124,10 @@ void generate_take(struct coordinator *co, struct client *c, const struct reques
             now_us);
         return;
     }
+    if (r && r->abandoned && h->has_resume && !r->dirty) { /* its client is back: it goes on */
+        request_remove(co->requests, r);
+        r = NULL;
+    }
     if (r && r->state == REQ_RESERVED && r->resumed && !h->has_resume) {
         reject(co, c, h->id, ST_BUSY, "the request is being resumed", &refusal, now_us);
         return;

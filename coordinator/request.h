@@ -63,6 +63,7 @@ struct request {
     uint32_t n_entered;             /* samples that the account counts */
     bool resumed;                   /* it began elsewhere: its client had a part of the answer */
     uint64_t before_us;             /* if so: how long before its arrival here */
+    bool abandoned;                 /* it ended because its client was gone */
     bool cancelled;                 /* before or while it ran */
     bool admitted;                  /* the scheduler took it: a failure is Error, else Rejected */
     bool accepted_sent, terminal_sent, attached;
