@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "coordinator/prompt.h"
+#include "coordinator/resume.h"
 
 /* What the text of the prompt tells of the answer; the text is taken over where the client wants it. */
 static void set_text(struct resolved *q, const struct msg_generate *g, const struct model_text *mt,
@@ -28,11 +29,15 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
 {
     struct token_list prompt = {0};
     struct text_buf text = {0};
+    if (g->resume)
+        resume_fill(g);
     if (g->kind == PROMPT_CHAT)
         TRY(prompt_set_clock(&g->chat));
     enum status st = prompt_ids(mt, g, &prompt, &text, field);
     if (st == ST_OK)
         st = resolve_generate(&job->resolved, g, &prompt, &job->limits, field);
+    if (st == ST_OK && g->resume)
+        st = resume_take(job->resolved, g, job->limits.vocab, field);
     if (st == ST_OK)
         set_text(job->resolved, g, mt, &text);
     token_list_free(&prompt);

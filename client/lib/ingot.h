@@ -55,8 +55,12 @@ struct ingot_client;
 enum { INGOT_TENANT_SIZE = 64, INGOT_TOKEN_SIZE = 64 };
 
 struct ingot_options {
-    const char *endpoint; /* NULL: tcp://127.0.0.1:5555 */
+    const char *endpoint; /* one or several with commas between them; NULL: tcp://127.0.0.1:5555 */
     uint32_t timeout_ms;
+    /* When the connection is lost, ingot_next connects again, to the same or the next endpoint, tries
+     * that for so long, and resumes all requests of ingot_generate: their events go on as if nothing had
+     * happened.  0: ingot_next returns INGOT_PEER, and the program calls ingot_reconnect. */
+    uint32_t reconnect_ms;
     const void *tenant; /* 1 to INGOT_TENANT_SIZE bytes; NULL: a random one, for this client */
     size_t n_tenant;
     const void *tenants_secret; /* the server's; with it requests may name any tenant; NULL: none */
@@ -75,9 +79,11 @@ enum ingot_code ingot_open(struct ingot_client **out, const struct ingot_options
 /* ingot_open with this endpoint, this timeout and a random tenant. */
 enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms);
 /* Replaces a broken or silent connection by a new one of the same tenant.  Unread events are
- * lost.  ingot_generate with the same request and request_id attaches to the running
+ * lost, and requests are not resumed.  ingot_generate with the same request and request_id attaches to the running
  * request and gives all its events from the beginning. */
 enum ingot_code ingot_reconnect(struct ingot_client *c, uint32_t timeout_ms);
+/* false: the connection is lost, and ingot_next is making a new one. */
+bool ingot_connected(const struct ingot_client *c);
 /* Valid as long as c. */
 const void *ingot_tenant(const struct ingot_client *c, size_t *n);
 const void *ingot_token(const struct ingot_client *c, size_t *n);
@@ -317,8 +323,8 @@ struct ingot_event {
  * with an event loop of their own; ingot_ping waits for the answer. */
 enum ingot_code ingot_probe(struct ingot_client *c);
 
-/* The next event of any request.  INGOT_TIMEOUT: none within timeout_ms.  INGOT_PEER: the connection
- * has ended, or the server has been silent for longer than its heartbeats allow (only time in which
+/* The next event of any request.  INGOT_TIMEOUT: none within timeout_ms.  INGOT_PEER: no server has
+ * answered for reconnect_ms; or, if that is 0, the connection has ended, or the server has been silent for longer than its heartbeats allow (only time in which
  * this process listened counts).  All events that had arrived have then been returned; call
  * ingot_reconnect. */
 enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms);

@@ -183,32 +183,8 @@ static enum status encode_error(struct wire_bytes *out, enum msg_type type,
 static enum status encode_accepted(struct wire_bytes *out, const struct msg_accepted *a,
                                    struct wire_mem *mem)
 {
-    Ingot__Accepted m = INGOT__ACCEPTED__INIT;
-    Ingot__Sampling sampling;
-    m.request_id = string_of(a->request_id);
-    SET(m, prompt_tokens, a->prompt_tokens);
-    SET(m, seed, a->seed);
-    SET(m, queue_position, a->queue_position);
-    SET(m, attached, a->attached);
-    if (a->prompt_digest) {
-        SET(m, prompt_digest,
-            ((ProtobufCBinaryData){PROMPT_DIGEST, (uint8_t *)(uintptr_t)a->prompt_digest}));
-        m.n_prompt_id = a->n_prompt_ids;
-        m.prompt_id = (int32_t *)(uintptr_t)a->prompt_ids;
-        SET(m, max_tokens, a->max_tokens);
-        m.n_stop_token_id = a->n_stop_ids;
-        m.stop_token_id = (int32_t *)(uintptr_t)a->stop_ids;
-        TRY(sampling_encode(&sampling, &a->sampling, mem));
-        m.sampling = &sampling;
-        if (a->starts_in_reasoning)
-            SET(m, starts_in_reasoning, true);
-        if (a->prompt_text.data)
-            SET(m, prompt_text, bytes_of(a->prompt_text));
-    }
-    if (a->has_clock) {
-        SET(m, clock_s, a->clock_s);
-        SET(m, zone_s, a->zone_s);
-    }
+    Ingot__Accepted m;
+    TRY(accepted_encode(&m, a, mem));
     return pb_pack(out, MSG_ACCEPTED, &m.base, mem);
 }
 
@@ -334,34 +310,6 @@ static enum status decode_welcome(struct msg_welcome *w, const Ingot__Welcome *m
         TRY(tenant_of_bytes(&w->tenant, m->tenant.data, m->tenant.len));
     w->any_tenant = m->any_tenant;
     return get_models(&w->models, &w->n_models, m->models, m->n_models, mem);
-}
-
-static enum status decode_accepted(struct msg_accepted *a, const Ingot__Accepted *m,
-                                   struct wire_mem *mem)
-{
-    const char *field;
-    a->prompt_tokens = m->prompt_tokens;
-    a->queue_position = m->queue_position;
-    a->seed = m->seed;
-    a->attached = m->attached;
-    if (!m->has_prompt_digest)
-        return ST_OK;
-    if (m->prompt_digest.len != PROMPT_DIGEST || !m->sampling)
-        FAIL(ST_FORMAT, "Accepted with a prompt_digest of %zu bytes, or without sampling",
-             m->prompt_digest.len);
-    a->prompt_digest = m->prompt_digest.data;
-    a->n_prompt_ids = (uint32_t)m->n_prompt_id;
-    a->prompt_ids = m->prompt_id;
-    a->has_clock = m->has_clock_s;
-    a->clock_s = m->clock_s;
-    a->zone_s = m->zone_s;
-    a->max_tokens = m->max_tokens;
-    a->n_stop_ids = (uint32_t)m->n_stop_token_id;
-    a->stop_ids = m->stop_token_id;
-    a->starts_in_reasoning = m->starts_in_reasoning;
-    if (m->has_prompt_text)
-        a->prompt_text = text_of(true, m->prompt_text);
-    return sampling_decode(&a->sampling, m->sampling, mem, &field);
 }
 
 /* The texts of n items one after the other, with their lengths. */
@@ -519,7 +467,7 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
     out->u.simple.request_id = id;
     switch (out->type) {
     case MSG_ACCEPTED:
-        return decode_accepted(&out->u.accepted, (const void *)m, mem);
+        return accepted_decode(&out->u.accepted, (const void *)m, mem, &field);
     case MSG_DELTA:
         return decode_delta(&out->u.delta, (const void *)m, mem);
     case MSG_FINISH:

@@ -29,6 +29,9 @@ assert m.want_prompt_text and m.want_token_text and m.keep_marks
 assert list(m.stop) == [b"\n\n", b"END"] and m.priority == -7 and not m.skip_special and m.tenant == b"acme"
 assert m.tenant_limits.max_samples == 8 and m.tenant_limits.tokens_per_minute == 100000
 assert m.grace_ms == 10000 and m.client_digest == b"\1\2\3"
+assert m.resume.accepted.numerics == "1/cpu/strict" and m.resume.accepted.sampling.top_k == 40
+assert [list(s.id) for s in m.resume.sample] == [[1, 300, 70000], [], [1], [1, 300]]
+assert [s.text_bytes for s in m.resume.sample] == [7, 0, 0, 9] and m.resume.elapsed_ms == 2500
 m = read("generate_chat")
 assert m.chat.clock_s == 1700000000 and m.chat.zone_s == -12600
 assert m.chat.turn[0].content == b"Be brief." and m.chat.turn[1].json.startswith(b"{")
@@ -46,6 +49,8 @@ assert m.seed == 0xFEDCBA9876543210 and list(m.prompt_id) == [1, 300, 70000] and
 assert len(m.prompt_digest) == 32 and m.prompt_digest.endswith(b"e\xff") and m.clock_s == 1700000000
 assert m.starts_in_reasoning and m.prompt_text == b"pro\0mpt"
 assert m.max_tokens == 100 and list(m.stop_token_id) == [2, 3] and m.sampling.top_k == 40
+assert m.weights_digest == b"weights-------------------------" and m.numerics == "1/cpu/strict"
+assert m.text_digest == b"text----------------------------"
 m = read("delta")
 assert m.text.decode() == "h\u00e9llo" and list(m.logprob) == [-0.5, -1.0, -1.5]
 assert [len(t.entry) for t in m.top] == [1, 0, 2] and m.top[2].entry[1].logprob == -1.75
