@@ -122,6 +122,7 @@ static int serve(struct rank *g, struct peer_watch **watch, const char *connect)
                                   .stop = &stop_asked};
     struct coordinator_port_config lc = {.endpoint = connect,
                                          .lease_ms = (uint32_t)g->opt->lease_ms,
+                                         .rejoin_ms = (uint32_t)g->opt->rejoin_ms,
                                          .max_message = RANK_MAX_MESSAGE};
     enum loop_end end;
     enum status st = ST_OK;

@@ -17,7 +17,7 @@ struct args {
 #define CONNECT_ROW                                                                                \
     {                                                                                              \
         .name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP", .def = DEFAULT_ENDPOINT,  \
-        .help = "Endpoint of the server."                                                          \
+        .help = "Endpoint of the server; several, with commas between them, are tried in turn."    \
     }
 #define JSON_ROW                                                                                   \
     {                                                                                              \

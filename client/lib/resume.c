@@ -5,7 +5,7 @@
 #include "client/lib/internal.h"
 #include "common/clock.h"
 
-enum { MIN_RETRY_MS = 20, MAX_RETRY_MS = 500 };
+enum { MIN_RETRY_MS = 20, MAX_RETRY_MS = 500, MOVE_US = 1000 * 1000 };
 
 struct received {
     int32_t *ids; /* [n], room for cap */
@@ -126,7 +126,7 @@ static enum status keep_delta(struct running *r, struct msg_delta *d)
 }
 
 /* A refusal that passes, of a request that another connection had before: it is sent again a little later. */
-static bool retry_later(struct running *r, const struct msg_error *e)
+static bool retry_later(struct ingot_client *c, struct running *r, const struct msg_error *e)
 {
     uint64_t now = clock_us();
     uint32_t ms = e->retry_after_ms;
@@ -134,6 +134,11 @@ static bool retry_later(struct running *r, const struct msg_error *e)
         return false;
     ms = ms < MIN_RETRY_MS ? MIN_RETRY_MS : ms > MAX_RETRY_MS ? MAX_RETRY_MS : ms;
     r->retry_us = now + 1000U * (uint64_t)ms;
+    if (c->n_endpoints > 1 &&
+        now - c->tried_us > MOVE_US) { /* the worker groups may be at another server */
+        c->endpoint = (c->endpoint + 1) % c->n_endpoints;
+        c->broken = true;
+    }
     return true;
 }
 
@@ -153,7 +158,7 @@ enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swa
     case MSG_DELTA:
         return keep_delta(r, &m->u.delta);
     case MSG_REJECTED:
-        *swallow = retry_later(r, &m->u.error);
+        *swallow = retry_later(c, r, &m->u.error);
         break;
     case MSG_ERROR:
         if (m->u.error.request && m->u.error.request != MSG_GENERATE)

@@ -149,12 +149,13 @@ class Session:
         self.queries: Dict[str, Any] = {}  # request_id -> None or the reply
         self.cancels: Dict[str, Any] = {}  # the same of Cancels, whose ids are those of the requests
         self.welcome: Any = None
+        self.refused = False  # a request that goes on, over this connection
         self.server: Server = Server("", 0, (), 0.2, 0)
 
     # ---- what to send ----
 
     def hello(self) -> bytes:
-        self.welcome = None
+        self.welcome, self.refused = None, False
         m = MESSAGES["Hello"](major_min=MAJOR, major_max=MAJOR, client="ingot-client (Python)", tenant=self.tenant,
                               token=self.token)
         if self.tenants_secret:
@@ -241,7 +242,11 @@ class Session:
             self.queries[m.request_id] = m
             return None
         r = self.requests.get(m.request_id)
-        return (r, r.take(m)) if r else None
+        if r is None:
+            return None
+        delta = r.take(m)
+        self.refused = self.refused or r.retry_at is not None
+        return r, delta
 
     def reply(self, waiting: Dict[str, Any], rid: str) -> Any:
         """The reply to a query or Cancel, once it has come; raises what it came to."""

@@ -78,7 +78,7 @@ class AsyncClient:
         self._monitor: Any = None
         self._reader: Optional["asyncio.Task[None]"] = None
         self._news = asyncio.Condition()
-        self._heard = 0.0
+        self._heard = self._connected = 0.0
 
     # ---- the connection ----
 
@@ -114,7 +114,7 @@ class AsyncClient:
                 raise ConnectionLost(f"no server answers at {self.endpoint}")
         if isinstance(self._session.welcome, IngotError):
             raise self._session.welcome
-        self._heard = time.monotonic()
+        self._heard = self._connected = time.monotonic()
 
     def _close_sockets(self) -> None:
         if self._sock is not None:
@@ -156,6 +156,9 @@ class AsyncClient:
                     self._take(await self._sock.recv())
                 elif self._monitor in ready or (self._session.waits() and
                                                 time.monotonic() - self._heard > self._session.silence_s()):
+                    await self._reconnect()
+                elif self._session.refused and len(self._endpoints) > 1 and time.monotonic() - self._connected > TRY_S:
+                    self._endpoints.append(self._endpoints.pop(0))  # the worker groups may be at another server
                     await self._reconnect()
                 for frame in self._session.due():
                     await self._sock.send(frame)

@@ -76,7 +76,7 @@ class Client:
         self._context = zmq.Context()
         self._sock: Any = None
         self._monitor: Any = None
-        self._heard = 0.0
+        self._heard = self._connected = 0.0
         try:
             self._connect()
         except BaseException:
@@ -107,7 +107,7 @@ class Client:
                 raise ConnectionLost(f"no server answers at {self.endpoint}")
         if isinstance(self._session.welcome, IngotError):
             raise self._session.welcome
-        self._heard = time.monotonic()
+        self._heard = self._connected = time.monotonic()
 
     def _close_sockets(self) -> None:
         if self._sock is not None:
@@ -156,6 +156,9 @@ class Client:
                 self._take(sock.recv())
             elif self._monitor in ready or (self._session.waits() and
                                             time.monotonic() - self._heard > self._session.silence_s()):
+                self.reconnect()
+            elif self._session.refused and len(self._endpoints) > 1 and time.monotonic() - self._connected > TRY_S:
+                self._endpoints.append(self._endpoints.pop(0))  # the worker groups may be at another server
                 self.reconnect()
             for frame in self._session.due():
                 self._send(frame)
