@@ -286,7 +286,7 @@ struct ingot_event {
     bool starts_in_reasoning; /* with turns: the prompt ends inside thinking */
     const char *prompt_text;  /* when wanted, else NULL; not NUL-terminated */
     size_t n_prompt_text;
-    /* DELTA; ids of TOKENS, text of TEXT */
+    /* DELTA; ids and token_text of TOKENS, text of TEXT */
     uint32_t sample, seq, n_ids;
     const int32_t *ids;
     const char *text; /* UTF-8 in whole characters, not NUL-terminated */
@@ -296,6 +296,9 @@ struct ingot_event {
     const struct ingot_logprob *top; /* concatenated */
     const uint32_t *n_token_text;    /* [n_ids] bytes that each id adds to the text, or NULL */
     const char *token_text; /* concatenated; not UTF-8 where a token holds a part of a character */
+    const uint32_t
+        *n_spelling; /* TOKENS: [n_ids] bytes of each id as the vocabulary spells it, or NULL */
+    const char *spelling;       /* concatenated */
     const uint32_t *n_top_text; /* bytes of each of top, or NULL */
     const char *top_text;       /* concatenated */
     /* FINISH */
@@ -336,7 +339,8 @@ int ingot_fd(const struct ingot_client *c);
  * INGOT_EVENT_ERROR.  request_id: 1 to 64 bytes, different from those of all running queries and
  * requests of this client. */
 enum ingot_code ingot_send_tokenize(struct ingot_client *c, const char *request_id,
-                                    const char *text, size_t n, bool add_special);
+                                    const char *text, size_t n, bool add_special,
+                                    bool want_token_text);
 enum ingot_code ingot_send_detokenize(struct ingot_client *c, const char *request_id,
                                       const int32_t *ids, size_t n, bool skip_special);
 /* As ingot_apply_template, with the request_id of r. */

@@ -366,6 +366,10 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
         ev->kind = INGOT_EVENT_TOKENS;
         ev->ids = m->u.tokens.tokens;
         ev->n_ids = m->u.tokens.n_tokens;
+        ev->n_token_text = m->u.tokens.n_token_text;
+        ev->token_text = m->u.tokens.token_text;
+        ev->n_spelling = m->u.tokens.n_spelling;
+        ev->spelling = m->u.tokens.spelling;
         return;
     case MSG_STATS_REPLY:
         ev->kind = INGOT_EVENT_STATS;

@@ -259,7 +259,8 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         out->u.tokenize = (struct msg_tokenize){.request_id = id,
                                                 .model = pb_string(t->model),
                                                 .text = text_of(t->has_text, t->text),
-                                                .add_special = t->add_special};
+                                                .add_special = t->add_special,
+                                                .want_token_text = t->want_token_text};
         TRY(decode_tenant(&out->u.tokenize.tenant, t->has_tenant, t->tenant, field));
         return check_utf8(out->u.tokenize.text, "text", field);
     }
@@ -428,6 +429,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         m.model = string_of(t->model);
         SET(m, text, bytes_of(t->text));
         SET(m, add_special, t->add_special);
+        SET(m, want_token_text, t->want_token_text);
         SET_TENANT(m, t->tenant);
         return pb_pack(out, MSG_TOKENIZE, &m.base, mem);
     }

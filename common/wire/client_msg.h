@@ -171,7 +171,7 @@ struct msg_generate {
 struct msg_tokenize {
     const char *request_id, *model;
     struct wire_text text;
-    bool add_special;
+    bool add_special, want_token_text;
     struct tenant tenant;
 };
 
@@ -290,6 +290,8 @@ struct msg_tokens {
     const char *request_id;
     uint32_t n_tokens;
     const int32_t *tokens;
+    const uint32_t *n_token_text, *n_spelling; /* [n_tokens] bytes, or NULL */
+    const char *token_text, *spelling;         /* concatenated */
 };
 
 struct msg_text {

@@ -87,13 +87,16 @@ static enum status put_top(Ingot__Delta *m, const struct msg_delta *d, struct wi
     return ST_OK;
 }
 
-static enum status put_token_text(Ingot__Delta *m, const struct msg_delta *d, struct wire_mem *mem)
+/* n texts of those lengths, which are concatenated at `text`; lengths NULL: none. */
+static enum status put_texts(ProtobufCBinaryData **out, size_t *n_out, const char *text,
+                             const uint32_t *lengths, uint32_t n, struct wire_mem *mem)
 {
-    const char *text = d->token_text;
-    m->n_token_text = d->n;
-    MEM_ARRAY(m->token_text, d->n, mem);
-    for (uint32_t i = 0; i < d->n; text += d->n_token_text[i++])
-        m->token_text[i] = bytes_of((struct wire_text){text, d->n_token_text[i]});
+    if (!lengths)
+        return ST_OK;
+    *n_out = n;
+    MEM_ARRAY(*out, n, mem);
+    for (uint32_t i = 0; i < n; text += lengths[i++])
+        (*out)[i] = bytes_of((struct wire_text){text, lengths[i]});
     return ST_OK;
 }
 
@@ -114,8 +117,7 @@ static enum status encode_delta(struct wire_bytes *out, const struct msg_delta *
     }
     if (d->n_top)
         TRY(put_top(&m, d, mem));
-    if (d->n_token_text)
-        TRY(put_token_text(&m, d, mem));
+    TRY(put_texts(&m.token_text, &m.n_token_text, d->token_text, d->n_token_text, d->n, mem));
     return pb_pack(out, MSG_DELTA, &m.base, mem);
 }
 
@@ -225,6 +227,10 @@ enum status client_msg_encode_reply(struct wire_bytes *out, const struct client_
         m.request_id = string_of(msg->u.tokens.request_id);
         m.n_id = msg->u.tokens.n_tokens;
         m.id = (int32_t *)(uintptr_t)msg->u.tokens.tokens;
+        TRY(put_texts(&m.token_text, &m.n_token_text, msg->u.tokens.token_text,
+                      msg->u.tokens.n_token_text, msg->u.tokens.n_tokens, mem));
+        TRY(put_texts(&m.spelling, &m.n_spelling, msg->u.tokens.spelling, msg->u.tokens.n_spelling,
+                      msg->u.tokens.n_tokens, mem));
         return pb_pack(out, MSG_TOKENS, &m.base, mem);
     }
     case MSG_TEXT: {
@@ -325,6 +331,19 @@ static enum status get_texts(const char **out, const uint32_t **n_out,
             memcpy(bytes, texts[i].data, texts[i].len);
     }
     return ST_OK;
+}
+
+static enum status decode_tokens(struct msg_tokens *t, const Ingot__Tokens *m, struct wire_mem *mem)
+{
+    size_t n = m->n_id;
+    t->n_tokens = (uint32_t)n;
+    t->tokens = m->id;
+    if ((m->n_token_text && m->n_token_text != n) || (m->n_spelling && m->n_spelling != n))
+        FAIL(ST_FORMAT, "Tokens with %zu ids, %zu texts and %zu spellings", n, m->n_token_text,
+             m->n_spelling);
+    if (m->n_token_text)
+        TRY(get_texts(&t->token_text, &t->n_token_text, m->token_text, n, mem));
+    return m->n_spelling ? get_texts(&t->spelling, &t->n_spelling, m->spelling, n, mem) : ST_OK;
 }
 
 static enum status get_top(struct msg_delta *d, const Ingot__Delta *m, struct wire_mem *mem)
@@ -471,9 +490,7 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
         return decode_code(&out->u.error.code, (uint32_t)e->code);
     }
     case MSG_TOKENS:
-        out->u.tokens.n_tokens = (uint32_t)((const Ingot__Tokens *)m)->n_id;
-        out->u.tokens.tokens = ((const Ingot__Tokens *)m)->id;
-        return ST_OK;
+        return decode_tokens(&out->u.tokens, (const void *)m, mem);
     case MSG_TEXT:
         out->u.text.text =
             text_of(((const Ingot__Text *)m)->has_text, ((const Ingot__Text *)m)->text);

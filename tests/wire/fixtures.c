@@ -306,6 +306,20 @@ static struct msg_stats stats(void)
     return s;
 }
 
+static struct msg_tokens tokens_of_a_text(void)
+{
+    static const int32_t some[] = {5, 70000};
+    static const uint32_t n_text[] = {1, 2}, n_spelling[] = {1, 3};
+    return (struct msg_tokens){.request_id = "req-4",
+                               .n_tokens = 2,
+                               .tokens = some,
+                               .n_token_text = n_text,
+                               .token_text = "a b",
+                               .n_spelling = n_spelling,
+                               .spelling = "a\xc4\xa0"
+                                           "b"};
+}
+
 void fixtures_make(struct fixture out[N_FIXTURES])
 {
     memset(out, 0, N_FIXTURES * sizeof *out);
@@ -365,4 +379,9 @@ void fixtures_make(struct fixture out[N_FIXTURES])
     out[14] = (struct fixture){.name = "weights", .kind = FIX_WORKER};
     out[14].worker =
         (struct worker_msg){.type = WMSG_WEIGHTS, .u.weights = {.epoch = 99, .digest = {7, 8, 9}}};
+    out[17] = (struct fixture){.name = "tokenize", .client.type = MSG_TOKENIZE};
+    out[17].client.u.tokenize = (struct msg_tokenize){
+        .request_id = "req-4", .model = "demo", .text = TEXT("a b"), .want_token_text = true};
+    out[18] = (struct fixture){.name = "tokens", .kind = FIX_REPLY, .client.type = MSG_TOKENS};
+    out[18].client.u.tokens = tokens_of_a_text();
 }

@@ -36,6 +36,9 @@ m = read("generate_chat")
 assert m.chat.clock_s == 1700000000 and m.chat.zone_s == -12600
 assert m.chat.turn[0].content == b"Be brief." and m.chat.turn[1].json.startswith(b"{")
 assert read("detokenize").id[2] == 70000
+assert read("tokenize").want_token_text
+m = read("tokens")
+assert list(m.id) == [5, 70000] and list(m.token_text) == [b"a", b" b"] and m.spelling[1].decode() == "\u0120b"
 m = read("welcome")
 assert m.models[0].name == "demo" and m.limits.max_samples == 16 and m.tenant == b"a\0b\xff!" and m.any_tenant
 assert m.models[0].weights_digest == bytes([1, 2, 3] + [0] * 29) and m.models[0].weights_from == "own"
@@ -84,5 +87,5 @@ assert list(m.step_tokens.count[:7]) == [3, 0, 1, 0, 0, 70000, 9] and m.per_toke
 g = m.group[0]
 assert list(g.step_us.count) == [3, 0, 1, 0] and g.collective_us.sum == 7 and g.slot == 3
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 17, names
+assert len(names) == 19, names
 print("golden: 17 messages agree")
