@@ -23,6 +23,7 @@ struct running {
         give_up_us;    /* give_up: when refusals are not repeated any more; 0: never were */
     uint64_t retry_us; /* when it is sent again; 0: it is with the server */
     bool cancelled;
+    bool taken;        /* Accepted has come over this connection */
     uint8_t *accepted; /* [n_accepted] the message; n_accepted 0: it has not come */
     size_t n_accepted;
     uint32_t deadline_ms, n_samples;
@@ -153,6 +154,7 @@ enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swa
         return ST_OK;
     switch (m->type) {
     case MSG_ACCEPTED:
+        r->taken = true;
         *swallow = r->n_accepted;
         return *swallow || !m->u.accepted.prompt_digest ? ST_OK : keep_accepted(c, r);
     case MSG_DELTA:
@@ -163,6 +165,9 @@ enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swa
     case MSG_ERROR:
         if (m->u.error.request && m->u.error.request != MSG_GENERATE)
             return ST_OK;
+        *swallow = !r->taken && m->u.error.code == ST_PEER;
+        if (*swallow) /* ZeroMQ has sent it to the next server, which has had no Hello */
+            c->broken = true;
         break;
     default:
         break;
@@ -199,6 +204,7 @@ static enum status send_again(struct ingot_client *c, struct running *r)
 {
     struct client_msg cancel = {.type = MSG_CANCEL, .u.cancel = {.request_id = r->id}};
     r->retry_us = 0;
+    r->taken = false;
     TRY(r->n_accepted ? send_resumed(c, r)
                       : client_send_bytes(c, (struct wire_bytes){r->bytes, r->n_bytes}));
     return r->cancelled ? client_send(c, &cancel) : ST_OK;

@@ -12,6 +12,7 @@ import threading
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "client/python")]
 import tap  # noqa: E402
+import temp_dir  # noqa: E402
 from cluster import BIN, DEMO, PATIENT, Cluster, Parts, children, command_of  # noqa: E402
 import ingot  # noqa: E402
 
@@ -106,10 +107,11 @@ def killed_under_serve_with_two_ranks():
 
 def taken_over(comes_back):
     """By the second coordinator of both lists.  comes_back: the first one is there again at once, without workers."""
-    with Parts(DEMO, tp=2, coll="shm", groups=0) as c:
+    with temp_dir.folder() as journals, Parts(DEMO, tp=2, coll="shm", groups=0,
+                                              coordinator=["--journal", f"{journals}/first"]) as c:
         other = f"ipc://{c.dir}/other"
         c.spawn(BIN / "ingot-coordinator", "--model", DEMO, "--listen", f"{other}-clients", "--workers", f"{other}-workers",
-                *PATIENT)
+                "--journal", f"{journals}/other", *PATIENT)
         c.workers += f",{other}-workers"
         c.group()
         c.clients[0].wait_ready()
@@ -125,6 +127,15 @@ def taken_over(comes_back):
             assert [facts(s.result()) for s in streams] == wanted
             assert c.worker_pids() == ranks
             assert [facts(s.result()) for s in begin(client)] == wanted
+            client.drain()
+            c.procs[1].wait(tap.LIMIT)
+        files = sorted(pathlib.Path(journals, "other").glob("*.journal"))
+        tool = [BIN / "ingot-journal"]
+        r = subprocess.run([*tool, "verify", *files], capture_output=True, text=True, timeout=tap.LIMIT)
+        assert r.returncode == 0 and "the same" in r.stdout, r
+        shown = [json.loads(line) for line in subprocess.run(
+            [*tool, "show", files[0], streams[0].request_id], capture_output=True, text=True, check=True).stdout.splitlines()]
+        assert [m["tokens"] for m in shown] == [wanted[0][0][0][0]] and 0 < shown[0]["resumed"] < 200, shown
 
 
 @tap.case

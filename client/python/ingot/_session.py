@@ -62,6 +62,7 @@ class Request:
         self.give_up = 0.0  # until when refusals that pass are answered by sending it again
         self.retry_at: Optional[float] = None
         self.resends, self.cancelled = 0, False
+        self.taken = self.astray = False  # over this connection: it was accepted; the server knows no session
         self.accepted: Any = None
         self.result: Optional[Result] = None
         self.error: Optional[IngotError] = None
@@ -77,7 +78,7 @@ class Request:
 
     def resend(self) -> bytes:
         self.resends += 1
-        self.retry_at = None
+        self.retry_at, self.taken, self.astray = None, False, False
         if self.accepted is None or not self.accepted.HasField("prompt_digest"):
             return self.frame
         m = MESSAGES["Generate"]()
@@ -96,13 +97,15 @@ class Request:
         if self.ended:
             return None
         if kind == "Accepted":
-            self.accepted = self.accepted or m
+            self.accepted, self.taken = self.accepted or m, True
         elif kind == "Delta":
             return self._take_delta(m)
         elif kind == "Finish":
             self._take_finish(m)
         elif kind == "Rejected" and self.resends:
             self._take_refusal(m)
+        elif kind == "Error" and not self.taken and ENUMS["Code"][m.code] == "PEER":
+            self.astray = True  # ZeroMQ has sent it to the next server, which has had no Hello
         elif kind in ("Error", "Rejected"):
             self.error = error_of(m)
         return None
@@ -150,12 +153,13 @@ class Session:
         self.cancels: Dict[str, Any] = {}  # the same of Cancels, whose ids are those of the requests
         self.welcome: Any = None
         self.refused = False  # a request that goes on, over this connection
+        self.astray = False  # this connection is a new one, without a session
         self.server: Server = Server("", 0, (), 0.2, 0)
 
     # ---- what to send ----
 
     def hello(self) -> bytes:
-        self.welcome, self.refused = None, False
+        self.welcome, self.refused, self.astray = None, False, False
         m = MESSAGES["Hello"](major_min=MAJOR, major_max=MAJOR, client="ingot-client (Python)", tenant=self.tenant,
                               token=self.token)
         if self.tenants_secret:
@@ -246,6 +250,7 @@ class Session:
             return None
         delta = r.take(m)
         self.refused = self.refused or r.retry_at is not None
+        self.astray = self.astray or r.astray
         return r, delta
 
     def reply(self, waiting: Dict[str, Any], rid: str) -> Any:

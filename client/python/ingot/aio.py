@@ -154,7 +154,7 @@ class AsyncClient:
                 ready = dict(await poller.poll(int(_STEP_S * 1000)))
                 if self._sock in ready:
                     self._take(await self._sock.recv())
-                elif self._monitor in ready or (self._session.waits() and
+                elif self._monitor in ready or self._session.astray or (self._session.waits() and
                                                 time.monotonic() - self._heard > self._session.silence_s()):
                     await self._reconnect()
                 elif self._session.refused and len(self._endpoints) > 1 and time.monotonic() - self._connected > TRY_S:

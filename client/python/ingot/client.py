@@ -154,7 +154,7 @@ class Client:
             ready = dict(poller.poll(max(1, int(step * 1000))))
             if sock in ready:
                 self._take(sock.recv())
-            elif self._monitor in ready or (self._session.waits() and
+            elif self._monitor in ready or self._session.astray or (self._session.waits() and
                                             time.monotonic() - self._heard > self._session.silence_s()):
                 self.reconnect()
             elif self._session.refused and len(self._endpoints) > 1 and time.monotonic() - self._connected > TRY_S:
