@@ -255,22 +255,34 @@ static enum status set_metaspace_decoder(struct tokenizer *t, bool prefix)
     return set_text(&d->find, " ");
 }
 
-static enum status load_sentencepiece(struct tokenizer *t, const struct source *s)
+/* merges: the file lists them, as Gemma 4's do; else they follow from the scores. */
+static enum status load_pieces(struct tokenizer *t, const struct source *s, bool prefix,
+                               bool merges)
 {
-    bool prefix = true;
     t->model.kind = MODEL_BPE;
     t->model.byte_fallback = true;
     t->model.fuse_unk = true;
     TRY(optional(gguf_get_bool(s->g, "tokenizer.ggml.add_space_prefix", &prefix)));
     TRY(set_tokens(t, s, NULL));
     TRY(vocab_finish(&t->vocab, false));
-    TRY(set_scores(t, s));
-    TRY(merges_from_scores(t));
+    if (!merges)
+        TRY(set_scores(t, s));
+    TRY(merges ? set_merges(t, s) : merges_from_scores(t));
     t->model.unk = t->specials.unk;
     TRY(bpe_prepare(t));
     TRY(set_metaspace_normalizer(t, prefix));
     TRY(set_template(t, s, true, false));
     return set_metaspace_decoder(t, prefix);
+}
+
+static enum status load_sentencepiece(struct tokenizer *t, const struct source *s)
+{
+    return load_pieces(t, s, true, false);
+}
+
+static enum status load_gemma4(struct tokenizer *t, const struct source *s)
+{
+    return load_pieces(t, s, false, true);
 }
 
 static enum status load_unigram(struct tokenizer *t, const struct source *s)
@@ -378,6 +390,7 @@ enum status load_gguf(struct tokenizer *t, const struct gguf *g)
         enum status (*load)(struct tokenizer *t, const struct source *s);
     } kinds[] = {{"gpt2", load_byte_level},
                  {"llama", load_sentencepiece},
+                 {"gemma4", load_gemma4},
                  {"bert", load_wordpiece},
                  {"t5", load_unigram}};
     struct source s = {0};
