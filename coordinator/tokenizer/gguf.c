@@ -88,11 +88,6 @@ static enum status set_tokens(struct tokenizer *t, const struct source *s, spell
     return st;
 }
 
-static bool text_is(struct tok_text s, const char *lit)
-{
-    return s.len == strlen(lit) && memcmp(s.data, lit, s.len) == 0;
-}
-
 static enum status set_added(struct tokenizer *t, const struct source *s)
 {
     for (int32_t id = 0; id < (int32_t)s->tokens.n; id++) {
@@ -101,8 +96,8 @@ static enum status set_added(struct tokenizer *t, const struct source *s)
             continue;
         struct tok_text text = vocab_text(&t->vocab, id);
         struct added_token a = {.id = id, .special = type != TYPE_USER};
-        a.rstrip = s->phi3 && !text_is(text, "<unk>") && !text_is(text, "<s>") &&
-                   !text_is(text, "<|endoftext|>");
+        a.rstrip = s->phi3 && !tok_text_is(text, "<unk>") && !tok_text_is(text, "<s>") &&
+                   !tok_text_is(text, "<|endoftext|>");
         if (text.len)
             TRY(tokenizer_add_token(t, a, text.data, text.len));
     }
@@ -400,7 +395,7 @@ enum status load_gguf(struct tokenizer *t, const struct gguf *g)
     TRY(set_specials(t, &s));
     size_t i = 0;
     while (i < ARRAY_LEN(kinds) &&
-           !text_is((struct tok_text){model.data, model.len}, kinds[i].name))
+           !tok_text_is((struct tok_text){model.data, model.len}, kinds[i].name))
         i++;
     if (i == ARRAY_LEN(kinds))
         FAIL(ST_UNSUPPORTED, "gguf: the tokenizer \"%s\" (tokenizer.ggml.model) is not supported",

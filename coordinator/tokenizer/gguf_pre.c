@@ -99,6 +99,11 @@ static const struct pre_row rows[] = {
       "?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
 };
 
+const char *gguf_pre_kimi(void)
+{
+    return KIMI;
+}
+
 static enum status add_digits(struct tokenizer *t, bool each)
 {
     struct pre_step *s;
