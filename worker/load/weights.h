@@ -26,6 +26,15 @@ enum weight_id {
     W_POST_FFN_NORM,
     W_FINAL_NORM,
     W_HEAD,
+    /* the caches of packed weights know the numbers of those above */
+    W_ATTN_NORM_BIAS,
+    W_FFN_NORM_BIAS,
+    W_FINAL_NORM_BIAS,
+    W_UP, /* where there is no gate */
+    W_ROUTER_BIAS,
+    W_SHARED_GATE_UP,
+    W_SHARED_DOWN,
+    W_SHARED_SCALE,
     W_N
 };
 
