@@ -92,8 +92,7 @@ static void merge_row(struct topk_job *j, int32_t i)
         int best = -1;
         for (int s = 0; s < n_slices; s++)
             if (at[s] < j->lists_n[row + s] &&
-                (best < 0 ||
-                 list_of(j, row + s).val[at[s]] > list_of(j, row + best).val[at[best]]))
+                (best < 0 || list_of(j, row + s).val[at[s]] > list_of(j, row + best).val[at[best]]))
                 best = s;
         if (best < 0) {
             val[o] = -INFINITY;

@@ -390,6 +390,7 @@ struct ingot_stats {
     uint32_t running, waiting, blocks_total, blocks_free, blocks_cached, clients;
     uint64_t steps, steps_overlapped; /* overlapped: sent while another one ran */
     uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
+    uint64_t pauses; /* of sequences: the turn was over, or a higher priority came */
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
     uint32_t block_tokens;                /* tokens in one block */

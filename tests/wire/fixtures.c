@@ -267,6 +267,7 @@ static struct msg_stats stats(void)
                           .prompt_tokens = 80000,
                           .cached_tokens = 4000,
                           .preemptions = 5,
+                          .pauses = 7,
                           .recoveries = 6,
                           .finished = 7,
                           .failed = 8,
