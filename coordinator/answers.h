@@ -1,4 +1,4 @@
-/* Tokens as deltas to clients, and the ends of requests.  Called by clients.c, groups.c and the
+/* Tokens as deltas to clients, and the ends of requests.  Called by clients.c, generate.c, groups.c and the
  * loop. */
 #ifndef COORDINATOR_ANSWERS_H
 #define COORDINATOR_ANSWERS_H

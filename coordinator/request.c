@@ -19,7 +19,7 @@ struct request_table {
     uint32_t *free_slots, n_free;             /* [max]: the first n_free are free */
     struct request **buckets;                 /* [n_buckets], lists of equal hashes */
     uint32_t n_buckets;                       /* a power of two, at least max */
-    uint64_t hash_seed;                       /* random: clients choose tenants and ids */
+    uint64_t hash_seed;                       /* random: clients choose ids */
     struct request *first_ended, *last_ended; /* in the order of their ends */
     struct request **orphans;                 /* [max]: a binary heap by orphan_end_us */
     uint32_t n_orphans;
@@ -97,19 +97,19 @@ void request_table_destroy(struct request_table *t)
     free(t);
 }
 
-static struct request **bucket_of(struct request_table *t, const struct tenant *tenant,
+static struct request **bucket_of(struct request_table *t, const struct owner *owner,
                                   const char *id)
 {
-    uint64_t h = hash_bytes(t->hash_seed, tenant->bytes, tenant->n);
+    uint64_t h = hash_bytes(t->hash_seed, owner->bytes, sizeof owner->bytes);
     return &t->buckets[hash_bytes(h, id, strlen(id)) & (t->n_buckets - 1)];
 }
 
-struct request *request_find(struct request_table *t, const struct tenant *tenant, const char *id)
+struct request *request_find(struct request_table *t, const struct owner *owner, const char *id)
 {
-    struct request *r = *bucket_of(t, tenant, id);
+    struct request *r = *bucket_of(t, owner, id);
     for (; r; r = r->next_same_hash) {
         t->n_probes++;
-        if (strcmp(r->id, id) == 0 && tenant_equal(&r->tenant, tenant))
+        if (strcmp(r->id, id) == 0 && owner_equal(&r->owner, owner))
             return r;
     }
     return NULL;
@@ -162,7 +162,7 @@ static enum status make_room(struct request_table *t)
     return ST_OK;
 }
 
-enum status request_reserve(struct request_table *t, const struct tenant *tenant, const char *id,
+enum status request_reserve(struct request_table *t, const struct owner *owner, const char *id,
                             uint64_t digest, uint64_t now_us, struct request **out)
 {
     TRY(make_room(t));
@@ -171,14 +171,14 @@ enum status request_reserve(struct request_table *t, const struct tenant *tenant
         FAIL(ST_NOMEM, "no memory for a request");
     size_t n_id = strlen(id);
     memcpy(r->id, id, n_id < sizeof r->id ? n_id : sizeof r->id - 1);
-    r->tenant = *tenant;
+    r->owner = *owner;
     r->digest = digest;
     r->arrived_us = now_us;
     r->orphan_at = NO_ORPHAN;
     r->slot = t->free_slots[--t->n_free];
     r->serial = t->next_serial++;
     t->slot[r->slot] = r;
-    struct request **bucket = bucket_of(t, tenant, r->id);
+    struct request **bucket = bucket_of(t, owner, r->id);
     r->next_same_hash = *bucket;
     *bucket = r;
     *out = r;
@@ -232,8 +232,8 @@ static void leave_client(struct request *r)
     r->next_of_client = NULL;
 }
 
-void request_own(struct request_table *t, struct request *r, struct client *c,
-                 struct request **first)
+void request_join(struct request_table *t, struct request *r, struct client *c,
+                  struct request **first)
 {
     leave_client(r);
     leave_orphans(t, r);
@@ -245,7 +245,7 @@ void request_own(struct request_table *t, struct request *r, struct client *c,
     *first = r;
 }
 
-void request_disown(struct request_table *t, struct request *r, uint64_t end_us)
+void request_orphan(struct request_table *t, struct request *r, uint64_t end_us)
 {
     leave_client(r);
     leave_orphans(t, r);
@@ -289,7 +289,7 @@ static void leave_ended(struct request_table *t, struct request *r)
 
 void request_remove(struct request_table *t, struct request *r)
 {
-    struct request **at = bucket_of(t, &r->tenant, r->id);
+    struct request **at = bucket_of(t, &r->owner, r->id);
     while (*at != r)
         at = &(*at)->next_same_hash;
     *at = r->next_same_hash;

@@ -7,6 +7,7 @@
 #define COORDINATOR_REQUEST_H
 
 #include "common/text/text_buf.h"
+#include "coordinator/owner.h"
 #include "coordinator/resolved.h"
 #include "coordinator/sched/sched.h"
 #include "coordinator/tokenizer/detok.h"
@@ -50,8 +51,8 @@ struct request {
     struct request *next_same_hash, *next_ended, *prev_ended; /* of the table */
     uint64_t serial; /* never used again; a sequence id is made of serial, slot and sample */
     uint32_t slot;
-    struct tenant tenant;
-    char id[MAX_REQUEST_ID + 1]; /* unique within the tenant */
+    struct owner owner;
+    char id[MAX_REQUEST_ID + 1]; /* unique among the owner's */
     uint64_t digest; /* of the Generate's bytes: the same id with other bytes is refused */
     enum request_state state;
     struct client *client;          /* NULL: gone */
@@ -85,13 +86,13 @@ MUST_CHECK enum status request_table_create(struct request_table **out, uint32_t
 void request_table_destroy(struct request_table *t);
 
 /* Makes a request that holds its id and nothing else yet: it can be found, attached to and ended
- * while the text thread decodes the rest.  No other of the tenant has that id.  ST_BUSY: the table
+ * while the text thread decodes the rest.  No other of the owner has that id.  ST_BUSY: the table
  * is full of live requests (an ended one is dropped to make room); ST_NOMEM. */
-MUST_CHECK enum status request_reserve(struct request_table *t, const struct tenant *tenant,
+MUST_CHECK enum status request_reserve(struct request_table *t, const struct owner *owner,
                                        const char *id, uint64_t digest, uint64_t now_us,
                                        struct request **out);
 /* NULL when there is none.  Work does not grow with the number of requests. */
-struct request *request_find(struct request_table *t, const struct tenant *tenant, const char *id);
+struct request *request_find(struct request_table *t, const struct owner *owner, const char *id);
 /* Names this request for ever: one more of the same id has another key.  It is also the part that
  * the sequence ids of its samples share. */
 uint64_t request_key(const struct request *r);
@@ -111,11 +112,11 @@ void request_end(struct request_table *t, struct request *r, uint64_t now_us);
 void request_remove(struct request_table *t, struct request *r);
 
 /* The request belongs to that client from now on, whose list *first is. */
-void request_own(struct request_table *t, struct request *r, struct client *c,
-                 struct request **first);
+void request_join(struct request_table *t, struct request *r, struct client *c,
+                  struct request **first);
 /* Its client is gone: it belongs to nobody.  Unless it has ended, it is an orphan until it ends or
  * belongs to a client again. */
-void request_disown(struct request_table *t, struct request *r, uint64_t end_us);
+void request_orphan(struct request_table *t, struct request *r, uint64_t end_us);
 /* An orphan whose end_us has passed, the one of the least end_us; NULL: there is none.  O(1); the
  * functions above and request_end take O(log n) for n orphans. */
 struct request *request_overdue(struct request_table *t, uint64_t now_us);

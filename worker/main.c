@@ -122,7 +122,8 @@ static int serve(struct rank *g, struct peer_watch **watch, const char *connect)
                                   .stop = &stop_asked};
     struct coordinator_port_config lc = {.endpoint = connect,
                                          .lease_ms = (uint32_t)g->opt->lease_ms,
-                                         .max_message = RANK_MAX_MESSAGE};
+                                         .max_message = RANK_MAX_MESSAGE,
+                                         .refused_exit = EXIT_REFUSED};
     enum loop_end end;
     enum status st = ST_OK;
     if (g->ci.rank == 0)

@@ -35,6 +35,8 @@ static void *connect_thread(void *ctx)
                                         .timeout_ms = CONNECT_MS,
                                         .tenant = u->tenant,
                                         .n_tenant = sizeof u->tenant,
+                                        .token = u->token,
+                                        .n_token = sizeof u->token,
                                         .tenants_secret = secret->n ? secret->bytes : NULL,
                                         .n_tenants_secret = secret->n};
         u->made_endpoint = u->cfg.endpoints[i];
@@ -229,6 +231,7 @@ enum status upstream_create(struct upstream **out, struct event_base *base,
     u->nonce = random_u64();
     u->done[0] = u->done[1] = -1;
     random_bytes(u->tenant, sizeof u->tenant);
+    random_bytes(u->token, sizeof u->token);
     enum status st = begin(u);
     if (st != ST_OK) {
         upstream_destroy(u);

@@ -14,10 +14,11 @@
 
 static_assert((int)INGOT_NOT_FOUND == (int)ST_NOT_FOUND, "codes are statuses");
 static_assert((int)INGOT_TENANT_SIZE == (int)MAX_TENANT, "a tenant fits");
+static_assert((int)INGOT_TOKEN_SIZE == (int)MAX_TOKEN, "a token fits");
 static_assert(INGOT_ID_SIZE == MAX_REQUEST_ID + 1, "a request id and its NUL");
 
 enum { MIN_SILENCE_US = 5 * 1000 * 1000, WATCH_MS = 500, OWN_PAUSE_US = 1500 * 1000 };
-enum { MEM_BYTES = 256 << 20, ASK_TIMEOUT_MS = 60000, OWN_TENANT_BYTES = 16 };
+enum { MEM_BYTES = 256 << 20, ASK_TIMEOUT_MS = 60000, OWN_TENANT_BYTES = 16, OWN_TOKEN_BYTES = 32 };
 
 /* an event that came while the client was waiting for a reply to something else */
 struct kept {
@@ -309,7 +310,8 @@ static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
                                    .major_max = WIRE_MAJOR,
                                    .client = "libingot " INGOT_VERSION,
                                    .tenant = c->tenant,
-                                   .tenants_secret = {c->secret.bytes, c->secret.n}};
+                                   .tenants_secret = {c->secret.bytes, c->secret.n},
+                                   .token = {c->token, c->n_token}};
     TRY(client_send(c, &m));
     TRY(client_receive(c, &m, false, clock_us() + 1000U * (uint64_t)timeout_ms));
     if (m.type == MSG_ERROR)
@@ -349,6 +351,19 @@ static enum status open_socket(struct ingot_client *c, uint32_t timeout_ms)
     return st;
 }
 
+static enum status take_token(struct ingot_client *c, const struct ingot_options *o)
+{
+    c->n_token = o->token ? o->n_token : OWN_TOKEN_BYTES;
+    if (c->n_token < MIN_TOKEN || c->n_token > sizeof c->token)
+        FAIL(ST_RANGE, "token has %zu bytes: it must have %d to %zu", c->n_token, MIN_TOKEN,
+             sizeof c->token);
+    if (o->token)
+        memcpy(c->token, o->token, c->n_token);
+    else
+        random_bytes(c->token, c->n_token);
+    return ST_OK;
+}
+
 static enum status open_client(struct ingot_client *c, const struct ingot_options *o)
 {
     const char *endpoint = o->endpoint ? o->endpoint : "tcp://127.0.0.1:5555";
@@ -359,6 +374,7 @@ static enum status open_client(struct ingot_client *c, const struct ingot_option
         c->tenant.n = OWN_TENANT_BYTES;
         random_bytes(c->tenant.bytes, OWN_TENANT_BYTES);
     }
+    TRY(take_token(c, o));
     if (o->n_tenants_secret > sizeof c->secret.bytes)
         FAIL(ST_RANGE, "tenants_secret has %zu bytes: at most %zu", o->n_tenants_secret,
              sizeof c->secret.bytes);
@@ -439,6 +455,12 @@ const void *ingot_tenant(const struct ingot_client *c, size_t *n)
 {
     *n = c->tenant.n;
     return c->tenant.bytes;
+}
+
+const void *ingot_token(const struct ingot_client *c, size_t *n)
+{
+    *n = c->n_token;
+    return c->token;
 }
 
 const struct ingot_server *ingot_server(const struct ingot_client *c)

@@ -52,7 +52,7 @@ const char *ingot_version(void);
 
 struct ingot_client;
 
-enum { INGOT_TENANT_SIZE = 64 };
+enum { INGOT_TENANT_SIZE = 64, INGOT_TOKEN_SIZE = 64 };
 
 struct ingot_options {
     const char *endpoint; /* NULL: tcp://127.0.0.1:5555 */
@@ -61,13 +61,16 @@ struct ingot_options {
     size_t n_tenant;
     const void *tenants_secret; /* the server's; with it requests may name any tenant; NULL: none */
     size_t n_tenants_secret;
+    const void
+        *token; /* 16 to INGOT_TOKEN_SIZE bytes that only this program knows; NULL: random ones */
+    size_t n_token;
 };
 
 /* Connects and exchanges Hello with the server.  INGOT_TIMEOUT: no answer within timeout_ms.
  *
- * Requests belong to the tenant: request ids are unique within a tenant, and only prompts of the
- * same tenant share blocks of the server's prefix cache.  Any client that knows the tenant and the
- * id of a request can attach to it and cancel it, so choose a tenant that is hard to guess. */
+ * Requests belong to the tenant and token together: a client with the same tenant and the same token
+ * can attach to them and cancel them, and its prompts share blocks of the server's prefix cache.  With
+ * another token the same tenant is another owner. */
 enum ingot_code ingot_open(struct ingot_client **out, const struct ingot_options *o);
 /* ingot_open with this endpoint, this timeout and a random tenant. */
 enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms);
@@ -75,7 +78,9 @@ enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, u
  * lost.  ingot_generate with the same request and request_id attaches to the running
  * request and gives all its events from the beginning. */
 enum ingot_code ingot_reconnect(struct ingot_client *c, uint32_t timeout_ms);
-const void *ingot_tenant(const struct ingot_client *c, size_t *n); /* valid as long as c */
+/* Valid as long as c. */
+const void *ingot_tenant(const struct ingot_client *c, size_t *n);
+const void *ingot_token(const struct ingot_client *c, size_t *n);
 void ingot_close(struct ingot_client *c); /* c may be NULL; running requests are abandoned */
 
 struct ingot_model {

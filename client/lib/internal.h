@@ -25,6 +25,8 @@ struct ingot_client {
     struct ingot_server server;
     char version[160], model_name[256], *endpoint;
     struct tenant tenant;
+    char token[INGOT_TOKEN_SIZE];
+    size_t n_token;
     struct secret secret;
     uint32_t heartbeat_ms;
     uint64_t heard_us, looked_us; /* when something was received, and looked for, last */

@@ -1,50 +1,8 @@
-/* The ways models write tool calls, as scanners that go on where they stopped.  A scanner reads
- * only forwards, so what it says of a text does not depend on how the text was cut.  Internal to
- * output_parser.c. */
+/* Tool calls of any format as they are read, and what an accepted text says.  Internal to the output parser. */
 #ifndef COMMON_TEXT_OUTPUT_CALLS_H
 #define COMMON_TEXT_OUTPUT_CALLS_H
 
-#include "common/text/output_members.h"
-#include "common/text/output_tools.h"
-
-enum { OUTPUT_MAX_NAME = 256 /* bytes of a function's name or a call's id outside of JSON */ };
-
-#define DS_CALLS_BEGIN                                                                             \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "calls\xe2\x96\x81"                                                                            \
-    "begin\xef\xbd\x9c>"
-#define DS_CALLS_END                                                                               \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "calls\xe2\x96\x81"                                                                            \
-    "end\xef\xbd\x9c>"
-#define DS_CALL_BEGIN                                                                              \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "call\xe2\x96\x81"                                                                             \
-    "begin\xef\xbd\x9c>"
-#define DS_CALL_END                                                                                \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "call\xe2\x96\x81"                                                                             \
-    "end\xef\xbd\x9c>"
-#define DS_SEP                                                                                     \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "sep\xef\xbd\x9c>"
-
-/* One call, or a list of calls, that is being read.  Offsets count from where it began. */
-struct output_scanner {
-    enum output_tools format;
-    bool marked; /* it began with the format's mark: what follows is meant as a call */
-    int phase;
-    size_t base; /* bytes from its beginning that the caller has dropped */
-    size_t at;   /* how far it has read */
-    struct output_json json;
-    struct output_members members; /* where the JSON has the name */
-    size_t json_from, json_to;     /* from plus one, 0: not begun; to: as far as it is JSON */
-    bool json_ended, json_broken;
-    enum output_news news; /* after SCAN_NEWS */
-    bool begun;            /* set by the caller: the call was announced, see output_scanner_run */
-    size_t name_from, name_to; /* outside of the JSON; equal: the JSON has the name */
-    size_t id_from, id_to;
-};
+#include "common/text/output_scanner.h"
 
 void output_scanner_init(struct output_scanner *s, enum output_tools format);
 

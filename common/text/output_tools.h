@@ -19,14 +19,26 @@ enum output_tools {
     /* The begin and end marks of DeepSeek R1, V3 and V3.1. */
     OUTPUT_TOOLS_DEEPSEEK,
 
-    /* The whole answer is a call or a list of calls in plain JSON. */
+    /* <|tool_call|>[{"name": .., "arguments": {..}}, ..]: Granite 3; with <|/tool_call|>: Phi-4 mini */
+    OUTPUT_TOOLS_GRANITE,
+
+    /* The begin and end marks of Kimi K2, which writes functions.NAME:0 as the call's id. */
+    OUTPUT_TOOLS_KIMI,
+
+    /* The whole answer is NAME, a newline, {..}: GLM-4. */
+    OUTPUT_TOOLS_GLM4,
+
+    /* Messages with channels: gpt-oss (output_harmony.h). */
+    OUTPUT_TOOLS_HARMONY,
+
+    /* The whole answer is a call or a list of calls in plain JSON; in a fence only calls of functions that there are. */
     OUTPUT_TOOLS_JSON,
 
-    /* Any of the above, told apart by the beginning of the answer. */
+    /* Any of the above but GLM-4's and harmony, told apart by the beginning of the answer. */
     OUTPUT_TOOLS_AUTO,
 };
 
-/* "hermes", "llama3", "mistral", "deepseek", "json", "auto", "none" -> *tools.  ST_NOT_FOUND lists
+/* "hermes", "llama3", "mistral", "deepseek", "granite", "kimi", "glm4", "harmony", "json", "auto", "none" -> *tools.  ST_NOT_FOUND lists
  * the names. */
 MUST_CHECK enum status output_tools_from_name(const char *name, enum output_tools *tools);
 const char *output_tools_name(enum output_tools tools);

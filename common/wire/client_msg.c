@@ -240,6 +240,10 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         if (!h->has_major_min || !h->has_major_max)
             FAIL_FIELD("major_min", ST_RANGE, "Hello without major_min and major_max");
         out->u.hello.tenants_secret = text_of(h->has_tenants_secret, h->tenants_secret);
+        out->u.hello.token = text_of(h->has_token, h->token);
+        if (h->has_token && (h->token.len < MIN_TOKEN || h->token.len > MAX_TOKEN))
+            FAIL_FIELD("token", ST_RANGE, "token has %zu bytes: it must have %d to %d",
+                       h->token.len, MIN_TOKEN, MAX_TOKEN);
         return decode_tenant(&out->u.hello.tenant, h->has_tenant, h->tenant, field);
     }
     /* every other request has its request_id at the same place */
@@ -405,6 +409,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         m.client = string_of(msg->u.hello.client);
         SET_TENANT(m, msg->u.hello.tenant);
         SET_TEXT(m, tenants_secret, msg->u.hello.tenants_secret);
+        SET_TEXT(m, token, msg->u.hello.token);
         return pb_pack(out, MSG_HELLO, &m.base, mem);
     }
     case MSG_GENERATE:

@@ -39,6 +39,7 @@ enum msg_type {
 };
 
 enum { MAX_REQUEST_ID = 64, MAX_TENANT = 64, MAX_STOPS = 16, PROMPT_DIGEST = 32 /* bytes */ };
+enum { MIN_TOKEN = 16, MAX_TOKEN = 64 /* bytes */ };
 enum { MAX_CLIENT_DIGEST = 64 /* bytes */, MAX_GRACE_MS = 600000 };
 #define MAX_CLOCK_S INT64_C(253402300799) /* the last second of the year 9999 */
 enum { MAX_ZONE_S = 86399 };
@@ -65,6 +66,7 @@ struct msg_hello {
     const char *client;
     struct tenant tenant;
     struct wire_text tenants_secret; /* n 0: none */
+    struct wire_text token;          /* MIN_TOKEN to MAX_TOKEN bytes; n 0: none */
 };
 
 struct msg_model {

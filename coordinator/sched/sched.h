@@ -105,6 +105,7 @@
 #include <stdint.h>
 
 #include "common/plan.h"
+#include "common/sha256.h"
 
 struct sched;
 
@@ -161,7 +162,8 @@ struct sched_req {
     uint32_t n_stop_ids;
     const struct logit_bias *bias;
     uint32_t n_bias;
-    const char *label; /* the client's name for it, for the journal; may be NULL */
+    const char *label;    /* the client's name for it, for the journal; may be NULL */
+    const uint8_t *owner; /* [SHA256_BYTES] its owner's hash, for the journal; NULL: zeros */
 };
 
 enum sched_fx {

@@ -57,6 +57,21 @@ def mpi_keeps_its_files_in_the_private_folder():
 
 
 @tap.case
+def a_small_shared_memory():
+    """MPI's own messages about it name no /dev/shm.  Its files go to /tmp; what Ingot needs itself is named."""
+    def run(size):
+        return subprocess.run(["unshare", "--mount", "sh", "-c", f"mount -t tmpfs -o size={size} tmpfs /dev/shm && "
+                               f"exec {INGOT} run {DEMO} --tp 2 --threads 1 --message 'What is Ingot?' --max-tokens 4"],
+                              capture_output=True, text=True, timeout=tap.LIMIT)
+    if subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode:
+        raise tap.Skip("no new mount namespaces here")
+    p = run("8m")
+    assert p.returncode == 0 and "/dev/shm has 8.0 MiB free" in p.stderr and "using /tmp" in p.stderr, p
+    p = run("64k")
+    assert p.returncode != 0 and "is /dev/shm too small?" in p.stderr and "PMIX" not in p.stderr, p
+
+
+@tap.case
 def killed_groups_do_not_pile_up():
     with Cluster(DEMO, tp=2, threads=1) as c:
         folder = private_folder(c)

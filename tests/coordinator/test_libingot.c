@@ -38,13 +38,23 @@ static void close_all(void)
 
 TestSuite(libingot, .init = open_all, .fini = close_all);
 
-static struct ingot_client *connect_as(const void *tenant, size_t n)
+static struct ingot_client *connect_with(const void *tenant, size_t n, const void *token,
+                                         size_t n_token)
 {
     struct ingot_client *c;
-    struct ingot_options o = {
-        .endpoint = front.endpoint, .timeout_ms = PATIENCE_MS, .tenant = tenant, .n_tenant = n};
+    struct ingot_options o = {.endpoint = front.endpoint,
+                              .timeout_ms = PATIENCE_MS,
+                              .tenant = tenant,
+                              .n_tenant = n,
+                              .token = token,
+                              .n_token = n_token};
     cr_assert_eq(ingot_open(&c, &o), INGOT_OK, "%s", ingot_last_error());
     return c;
+}
+
+static struct ingot_client *connect_as(const void *tenant, size_t n)
+{
+    return connect_with(tenant, n, NULL, 0);
 }
 
 static struct ingot_event ask(struct ingot_client *c)
@@ -76,21 +86,25 @@ Test(libingot, a_new_connection_attaches_to_its_requests)
     ingot_close(c);
 }
 
-Test(libingot, a_client_of_the_same_tenant_attaches_and_no_other)
+Test(libingot, a_client_of_the_same_tenant_and_token_attaches_and_no_other)
 {
-    size_t n;
+    size_t n, n_token;
     struct ingot_client *c = connect_as("acme", 4), *same, *other = connect_as(NULL, 0);
-    const char *tenant = ingot_tenant(c, &n);
+    const char *tenant = ingot_tenant(c, &n), *token = ingot_token(c, &n_token);
     cr_assert(n == 4 && memcmp(tenant, "acme", 4) == 0);
-    same = connect_as(tenant, n);
+    same = connect_with(tenant, n, token, n_token);
     cr_assert(!ask(c).attached);
     cr_assert(!ask(other).attached);
     cr_assert(ask(same).attached);
     tenant = ingot_tenant(other, &n);
-    cr_assert_geq(n, 16);
+    token = ingot_token(other, &n_token);
+    cr_assert(n >= 16 && n_token >= 16);
     ingot_close(same);
-    same = connect_as(tenant, n);
+    same = connect_with(tenant, n, token, n_token);
     cr_assert(ask(same).attached);
+    ingot_close(same);
+    same = connect_as(tenant, n); /* the name alone */
+    cr_assert(!ask(same).attached);
     ingot_close(c);
     ingot_close(same);
     ingot_close(other);

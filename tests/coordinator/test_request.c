@@ -8,11 +8,19 @@
 
 enum { N = 5000 };
 
-static const struct tenant acme = {4, "acme"};
+static struct owner acme;
 static struct request_table *table;
+
+static struct owner named(const char *tenant)
+{
+    struct tenant t = {.n = (uint8_t)strlen(tenant)};
+    memcpy(t.bytes, tenant, t.n);
+    return owner_of(&t, NULL);
+}
 
 static void open_table(void)
 {
+    acme = named("acme");
     cr_assert_eq(request_table_create(&table, N), ST_OK);
 }
 
@@ -64,9 +72,9 @@ Test(request, a_removed_one_is_not_found_and_its_key_names_nothing)
     cr_assert_null(request_of_key(table, key));
 }
 
-Test(request, the_same_id_of_two_tenants_is_two_requests)
+Test(request, the_same_id_of_two_owners_is_two_requests)
 {
-    const struct tenant other = {4, "acmE"}, none = {0};
+    const struct owner other = named("acmE"), none = named("");
     struct request *a = reserve("a"), *b;
     cr_assert_eq(request_reserve(table, &other, "a", 1, 0, &b), ST_OK);
     cr_assert_eq(request_find(table, &acme, "a"), a);
@@ -136,18 +144,18 @@ Test(request, orphans_end_in_the_order_of_their_times)
     struct client *c = (struct client *)&table; /* only its address is used */
     for (uint32_t i = 0; i < ARRAY_LEN(end_us); i++) {
         r[i] = reserve(name(i));
-        request_own(table, r[i], c, &first);
+        request_join(table, r[i], c, &first);
     }
     cr_assert_eq(first, r[7]);
     cr_assert_null(request_overdue(table, UINT64_MAX));
     request_end(table, r[2], 0);
     request_remove(table, r[4]); /* out of the middle of the list */
     while (first)
-        request_disown(table, first, end_us[first->slot]);
+        request_orphan(table, first, end_us[first->slot]);
     check_overdue(10, "");
     check_overdue(11, "5");
-    request_own(table, r[1], c, &first); /* it attached again */
-    request_end(table, r[6], 12);        /* it was complete before its time */
+    request_join(table, r[1], c, &first); /* it attached again */
+    request_end(table, r[6], 12);         /* it was complete before its time */
     check_overdue(21, "3");
     request_remove(table, r[7]);
     check_overdue(UINT64_MAX, "0");
@@ -163,10 +171,10 @@ Test(request, thousands_of_orphans_end_in_the_order_of_their_times)
     uint32_t n = 0;
     for (uint32_t i = 0; i < N; i++) {
         struct request *r = reserve(name(i));
-        request_own(table, r, c, &first);
-        request_disown(table, r, i * 7919U % 1000);
+        request_join(table, r, c, &first);
+        request_orphan(table, r, i * 7919U % 1000);
         if (i % 3 == 2) /* some attach again, from anywhere in the heap */
-            request_own(table, request_find(table, &acme, name(i * 31U % i)), c, &first);
+            request_join(table, request_find(table, &acme, name(i * 31U % i)), c, &first);
     }
     for (struct request *r = first; r; r = r->next_of_client)
         n++;

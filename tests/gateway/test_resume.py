@@ -172,11 +172,10 @@ def a_draining_coordinator():
         stream = begin(g)
         with c.held():
             os.kill(c.coordinator.pid, signal.SIGTERM)
-            while True:
-                with g.connect() as other:
-                    a = other.post(COMPLETIONS, b'{"prompt": "x", "max_tokens": 1}', f"X-Request-Id: {time.time()}")
-                    if a.status == 503:
-                        break
+            tap.wait_for(lambda: "draining" in c.log(), "the coordinator drains")
+            with g.connect() as other:
+                a = other.post(COMPLETIONS, b'{"prompt": "x", "max_tokens": 1}')
+            assert a.status == 503, a
             assert float(a.headers["retry-after"]) > 0 and int(a.headers["retry-after-ms"]) > 0, a
             assert b"draining" in a.body and json.loads(a.body)["error"]["type"] == "unavailable_error", a
             g.wait_ready(503)

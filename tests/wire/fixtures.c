@@ -301,7 +301,8 @@ void fixtures_make(struct fixture out[N_FIXTURES])
                                                .major_max = 1,
                                                .client = "test",
                                                .tenant = {5, "a\0b\xff!"},
-                                               .tenants_secret = TEXT("0123456789abcdef")};
+                                               .tenants_secret = TEXT("0123456789abcdef"),
+                                               .token = TEXT("a token of 24 bytes, \0\1\2")};
     out[1] = (struct fixture){.name = "generate_text", .client.type = MSG_GENERATE};
     out[1].client.u.generate = generate_text();
     out[2] = (struct fixture){.name = "generate_chat", .client.type = MSG_GENERATE};

@@ -1,0 +1,73 @@
+#include "coordinator/text_requests.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/reply.h"
+
+enum status text_requests_submit(struct coordinator *co, const struct client *c,
+                                 const struct request_head *h, const struct request *r)
+{
+    struct text_job *job = calloc(1, sizeof *job);
+    if (!job)
+        FAIL(ST_NOMEM, "no memory for a request");
+    job->type = h->type;
+    job->client = c->id;
+    memcpy(job->request_id, h->id, sizeof job->request_id);
+    if (r) {
+        job->request = request_key(r);
+        job->limits = (struct resolve_limits){.eos = co->mt.eos,
+                                              .n_eos = co->mt.n_eos,
+                                              .defaults = &co->mt.generation,
+                                              .vocab = co->shape.vocab,
+                                              .max_ctx = co->shape.max_ctx,
+                                              .max_waiting = co->cfg.max_waiting};
+    }
+    enum status st = client_port_take(co->client_port, &job->msg);
+    if (st != ST_OK)
+        text_job_free(job);
+    else
+        text_service_submit(co->text, &job);
+    return st;
+}
+
+void text_requests_take(struct coordinator *co, struct client *c, const struct request_head *h,
+                        uint64_t now_us)
+{
+    enum status st = text_requests_submit(co, c, h, NULL);
+    if (st != ST_OK)
+        reply_error(co, c, MSG_ERROR,
+                    &(struct msg_error){.request_id = h->id,
+                                        .request = h->type,
+                                        .code = st,
+                                        .retryable = true,
+                                        .detail = status_text()},
+                    now_us);
+}
+
+void text_requests_reply(struct coordinator *co, const struct text_job *job, uint64_t now_us)
+{
+    struct client *c = client_port_find(co->client_port, job->client);
+    struct client_msg m;
+    if (!c)
+        return;
+    if (job->status != ST_OK) {
+        reply_error(co, c, MSG_ERROR,
+                    &(struct msg_error){.request_id = job->request_id,
+                                        .request = job->type,
+                                        .code = job->status,
+                                        .field = job->field,
+                                        .detail = job->detail},
+                    now_us);
+        return;
+    }
+    if (job->type == MSG_TOKENIZE) {
+        m.type = MSG_TOKENS;
+        m.u.tokens = (struct msg_tokens){job->request_id, (uint32_t)job->tokens.n, job->tokens.ids};
+    } else {
+        m.type = MSG_TEXT;
+        m.u.text.request_id = job->request_id;
+        m.u.text.text = (struct wire_text){job->text.data, job->text.len};
+    }
+    client_port_reply(co->client_port, c, &m, now_us);
+}
