@@ -178,6 +178,7 @@ static void end_orphans(struct coordinator *co, uint64_t now_us)
     struct request *r;
     while ((r = request_overdue(co->requests, now_us))) {
         log_line(LOG_INFO, "request %s: its client is gone", r->id);
+        r->abandoned = true;
         answer_cancel(co, r, REASON_CANCELLED, now_us);
     }
 }
