@@ -34,8 +34,23 @@ static const struct shared_row table[] = {
       .help = "Endpoints for clients, tcp://ADDRESS:PORT or ipc://PATH, separated by commas."},
      .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "allow-remote", ROW(allow_remote, OPT_FLAG),
-      .help = "Listen on addresses other than loopback.  Messages are not encrypted."},
+      .help = "Listen on addresses other than loopback without keys: anybody may connect, and "
+              "messages are not encrypted."},
      .users = FOR_COORDINATOR | FOR_SERVE},
+
+    {{.help = "Keys"}, .users = BOTH | FOR_SERVE},
+    {{.name = "key", ROW(key, OPT_STRING), .arg = "FILE",
+      .help = "This program's own key, made by `ingot key new FILE`: TCP connections between a "
+              "server and its clients and workers are encrypted, and each side proves its key."},
+     .users = BOTH | FOR_SERVE},
+    {{.name = "allowed-keys", ROW(allowed_keys, OPT_STRING), .arg = "FILE",
+      .help = "The keys that may connect, and what for, kept by `ingot key add`; read again when "
+              "the file changes.  Connections of a key that was removed are ended."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "server-key", ROW(server_key, OPT_STRING), .arg = "KEY|FILE",
+      .help = "The coordinator's public key, or a file with it (FILE.pub of its key): needed with "
+              "--key."},
+     .users = FOR_WORKER},
 
     {{.help = "Ranks and device"}, .users = FOR_WORKER | STARTERS},
     {{.name = "tp", ROW(tp, OPT_INT), .arg = "N", .def = "1", .min = 1, .max = 1024,

@@ -25,6 +25,7 @@ struct shared_options {
     /* endpoints */
     const char *listen;
     bool allow_remote;
+    const char *key, *allowed_keys, *server_key;
     /* ranks and device; the enums are indices into the choices of their rows */
     int64_t tp, threads, device; /* device -1: by the rank's number on its host */
     int backend, coll, bind, isa, numerics, graphs;

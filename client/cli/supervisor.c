@@ -41,7 +41,7 @@ struct supervisor {
     int notify_fd;
     char line[2048]; /* of the coordinator's events */
     size_t n_line;
-    char endpoint[256];
+    char endpoint[256], local[96];
     struct group_job groups[1 + MAX_STANDBY];
     int n_groups;
     bool listening, ready, ended, draining;
@@ -57,6 +57,12 @@ struct supervisor {
     } while (0)
 
 /* ---- command lines ---- */
+
+/* Where TCP needs keys, the processes of this server have an endpoint of their own in the private folder. */
+static bool has_local(const struct supervisor *s)
+{
+    return s->cfg.command == FOR_SERVE && s->cfg.args.shared.key;
+}
 
 static enum status start_coordinator(struct supervisor *s)
 {
@@ -80,6 +86,8 @@ static enum status start_coordinator(struct supervisor *s)
     if (s->listening && strchr(o.listen, '*')) /* again: at the port that clients know */
         o.listen = s->endpoint;
     serve_pass_options(&a, &o, c->command, FOR_COORDINATOR);
+    if (has_local(s)) /* later than the --listen that was passed on: it holds */
+        child_argf(&a, "--listen=%s,ipc://%s/clients", o.listen, s->dir.path);
     child_arg(&a, "--die-with-parent");
     child_argf(&a, "--failure-file=%s", s->failure_path);
     child_argf(&a, "--notify-fd=%d", fd[1]);
@@ -154,6 +162,7 @@ static enum status prepare(struct supervisor *s, const struct supervisor_config 
     uint64_t need = tp > 1 ? (uint64_t)(MPI_MIB + MPI_RANK_MIB * tp * s->n_groups) << 20 : 0;
     TRY(private_dir_open(&s->dir, need));
     snprintf(s->workers, sizeof s->workers, "ipc://%s/workers", s->dir.path);
+    snprintf(s->local, sizeof s->local, "ipc://%s/clients", s->dir.path);
     snprintf(s->failure_path, sizeof s->failure_path, "%s/failure", s->dir.path);
     return ST_OK;
 }
@@ -384,6 +393,11 @@ enum status supervisor_poll(struct supervisor *s, int timeout_ms, enum superviso
 const char *supervisor_endpoint(const struct supervisor *s)
 {
     return s->listening ? s->endpoint : NULL;
+}
+
+const char *supervisor_local_endpoint(const struct supervisor *s)
+{
+    return !s->listening ? NULL : has_local(s) ? s->local : s->endpoint;
 }
 
 int supervisor_exit_code(const struct supervisor *s)
