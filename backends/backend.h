@@ -76,6 +76,7 @@ struct backend_info {
                           memory, given when they are first written; what `reserve` will take */
     bool graphs;       /* graph_* present */
     bool experts;      /* stacks and moe_* present */
+    unsigned features; /* bit (1 << feature) for each enum backend_feature that is present */
     unsigned kv_types; /* bit (1 << dtype) for each KV element type that attention takes */
     enum activations activations; /* CPU: never AUTO */
     char matrix[16]; /* GPU: compute capability and kind of matrix instruction, "sm90-mma": what
@@ -88,6 +89,15 @@ struct view {
     size_t off;                 /* bytes */
     int32_t rows, cols, stride; /* stride in elements between rows, >= cols */
     enum dtype dtype;
+};
+
+/* Ops, and flags of ops, that a backend may lack; a model that needs one of them is refused. */
+enum backend_feature {
+    FEATURE_ROUTES,      /* moe_route: sigmoid, n_groups, route_bias */
+    FEATURE_SIGMOID_MUL, /* sigmoid_mul */
+    FEATURE_ADD_BIAS,    /* add_bias */
+    FEATURE_WIDE_NORM,   /* head_squares, wide_norm */
+    N_FEATURES
 };
 
 enum mem_kind { MEM_DEVICE, MEM_PINNED };
@@ -179,10 +189,14 @@ enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH }; /* GELU: the erf form */
 
 /* Constant facts of one mixture-of-experts feed-forward layer on this rank. */
 struct moe_layer {
-    int32_t n_experts, top_k; /* E, and k experts a token: 1 <= k <= E */
-    int32_t hidden, ffn;      /* D; F: this rank's columns of each expert */
-    bool renormalise;         /* the chosen experts' weights are divided by their sum */
-    float scale;              /* factor on the weights; 1: none */
+    int32_t n_experts, top_k;        /* E, and k experts a token: 1 <= k <= E */
+    int32_t hidden, ffn;             /* D; F: this rank's columns of each expert */
+    bool renormalise;                /* the chosen experts' weights are divided by their sum */
+    bool sigmoid;                    /* scores are sigmoids of the logits, else softmax */
+    int32_t n_groups, top_groups;    /* 0 or 1: no groups; else a token's experts are of top_groups
+                                        of n_groups runs of E / n_groups experts */
+    const struct weight *route_bias; /* [E] added to the scores where experts are chosen; or NULL */
+    float scale;                     /* factor on the weights; 1: none */
     enum act act;
     const struct weight *gate_up; /* stack of E [2F, D] without bias */
     const struct weight *down;    /* stack of E [D, F] without bias, with slices */
@@ -326,15 +340,35 @@ struct backend_ops {
     enum status (*activate)(struct backend *be, enum act act, struct view x, struct view out);
     /* x = factor x; [R,n] f32. */
     enum status (*scale)(struct backend *be, struct view x, float factor);
+    /* x[t,i] = x[t,i] / (1 + exp(-gate[t,i])); gate [T,n] or [T,1], x [T,n] f32.  NULL without
+     * FEATURE_SIGMOID_MUL. */
+    enum status (*sigmoid_mul)(struct backend *be, struct view x, struct view gate);
+    /* x[t,:] += b.  x [T,n] f32, b [n].  NULL without FEATURE_ADD_BIAS. */
+    enum status (*add_bias)(struct backend *be, struct view x, const struct weight *b);
+    /* The two halves of an RMS norm over all heads of all ranks; both NULL without
+     * FEATURE_WIDE_NORM.
+     *   head_squares  out[t,h] = sum of squares of head h of x, a row sum of its d elements
+     *   wide_norm     x = x * rsqrt(s / (H d) + eps) * w; s: the chain of additions over squares[t,:]
+     * x [T, n d] f32, this rank's heads; out [T,n]; squares [T,H] f32, of all heads; w [n d]. */
+    enum status (*head_squares)(struct backend *be, struct view x, struct view out);
+    enum status (*wide_norm)(struct backend *be, struct view x, struct view squares, int32_t d,
+                             const struct weight *w, float eps);
     /* x = cap tanh(x / cap), exact_soft_cap; [R,n] f32. */
     enum status (*soft_cap)(struct backend *be, struct view x, float cap);
-    /* Each token's k experts, ordered by (logit descending, id ascending; NaN before all numbers),
-     * and their weights:
-     *   p_e      = exp(logit_e - greatest logit)
+    /* Each token's k experts, ordered by (choice descending, id ascending; NaN before all numbers),
+     * and their weights.  With softmax scores:
+     *   choice_e = logit_e
+     *   p_e      = exp(logit_e - greatest logit of the chosen ones)
      *   sum      = with renormalise, of the chosen p in that order; else of all p in order of ids
      *   weight_i = p_i / sum * scale
-     * logits [T,E] f32, ids [T,k] i32, weights [T,k] f32.  Uses n_experts, top_k, renormalise and
-     * scale of ml. */
+     * With sigmoid:
+     *   p_e      = 1 / (1 + exp(-logit_e)),  choice_e = p_e + route_bias_e
+     *   weight_i = p_i * scale, or with renormalise p_i / (sum of the chosen p in that order +
+     *              1e-20) * scale
+     * With groups only the experts of top_groups groups are chosen from: those with the greatest
+     * choice of an expert, or with route_bias the greatest sum of two choices, ties to the lower
+     * group.  logits [T,E] f32, ids [T,k] i32, weights [T,k] f32.  Uses n_experts, top_k,
+     * renormalise, scale, sigmoid, the groups and route_bias of ml. */
     enum status (*moe_route)(struct backend *be, const struct moe_layer *ml, struct view logits,
                              struct view ids, struct view weights);
     /* Bytes of scratch, aligned to 64, that moe_ffn needs for up to max_tokens tokens.  Called

@@ -7,6 +7,7 @@
 
 #include "common/wire/client_msg.h"
 #include "common/wire/sock.h"
+#include "coordinator/owner.h"
 
 struct client_port;
 
@@ -15,8 +16,9 @@ struct client {
     uint8_t identity[255];
     uint8_t n_identity;
     bool said_hello, gone;
-    struct tenant tenant; /* its own, from Hello on */
-    bool any_tenant;      /* its Hello had the tenants' secret */
+    struct tenant tenant;     /* its own, from Hello on */
+    struct owner_proof proof; /* from Hello on */
+    bool any_tenant;          /* its Hello had the tenants' secret */
     uint64_t last_sent_us,
         blocked_us;         /* blocked_us: since when the socket takes nothing; 0 = it does */
     struct out_msg *outbox; /* replies that wait for the client to read */

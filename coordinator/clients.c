@@ -38,7 +38,8 @@ void clients_drain(struct coordinator *co, uint32_t timeout_ms, uint64_t now_us)
 static void on_cancel(struct coordinator *co, struct client *c, const struct request_head *h,
                       uint64_t now_us)
 {
-    struct request *r = request_find(co->requests, &h->tenant, h->id);
+    struct owner owner = session_owner(co, c, h);
+    struct request *r = request_find(co->requests, &owner, h->id);
     struct client_msg m = {.type = MSG_CANCEL_REPLY};
     m.u.cancel_reply =
         (struct msg_cancel_reply){h->id, !r                      ? CANCEL_UNKNOWN
@@ -185,6 +186,7 @@ static void end_orphans(struct coordinator *co, uint64_t now_us)
             continue;
         if (r->state != REQ_ENDED && now_us - r->orphan_us > 1000U * (uint64_t)r->grace_ms) {
             log_line(LOG_INFO, "request %s: its client is gone", r->id);
+            r->abandoned = true;
             answer_cancel(co, r, REASON_CANCELLED, now_us);
         }
         if (r->state == REQ_ENDED && !r->dirty)

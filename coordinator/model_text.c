@@ -119,6 +119,8 @@ static void find_marks(struct model_text *mt)
             mt->think = pair;
     for (size_t i = 0; (mark = output_call_mark(i)); i++)
         add_mark(mt, mark);
+    for (size_t i = 0; (mark = output_message_mark(mt->think, i)); i++)
+        add_mark(mt, mark);
     if (mt->think) {
         add_mark(mt, mt->think->open);
         add_mark(mt, mt->think->close);

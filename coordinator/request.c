@@ -18,7 +18,7 @@ struct request_table {
     uint32_t *free_slots, n_free;             /* [max]: the first n_free are free */
     struct request **buckets;                 /* [n_buckets], lists of equal hashes */
     uint32_t n_buckets;                       /* a power of two, at least max */
-    uint64_t hash_seed;                       /* random: clients choose tenants and ids */
+    uint64_t hash_seed;                       /* random: clients choose ids */
     struct request *first_ended, *last_ended; /* in the order of their ends */
     uint64_t n_probes;
 };
@@ -92,19 +92,19 @@ void request_table_destroy(struct request_table *t)
     free(t);
 }
 
-static struct request **bucket_of(struct request_table *t, const struct tenant *tenant,
+static struct request **bucket_of(struct request_table *t, const struct owner *owner,
                                   const char *id)
 {
-    uint64_t h = hash_bytes(t->hash_seed, tenant->bytes, tenant->n);
+    uint64_t h = hash_bytes(t->hash_seed, owner->bytes, sizeof owner->bytes);
     return &t->buckets[hash_bytes(h, id, strlen(id)) & (t->n_buckets - 1)];
 }
 
-struct request *request_find(struct request_table *t, const struct tenant *tenant, const char *id)
+struct request *request_find(struct request_table *t, const struct owner *owner, const char *id)
 {
-    struct request *r = *bucket_of(t, tenant, id);
+    struct request *r = *bucket_of(t, owner, id);
     for (; r; r = r->next_same_hash) {
         t->n_probes++;
-        if (strcmp(r->id, id) == 0 && tenant_equal(&r->tenant, tenant))
+        if (strcmp(r->id, id) == 0 && owner_equal(&r->owner, owner))
             return r;
     }
     return NULL;
@@ -157,7 +157,7 @@ static enum status make_room(struct request_table *t)
     return ST_OK;
 }
 
-enum status request_reserve(struct request_table *t, const struct tenant *tenant, const char *id,
+enum status request_reserve(struct request_table *t, const struct owner *owner, const char *id,
                             uint64_t digest, uint64_t now_us, struct request **out)
 {
     TRY(make_room(t));
@@ -166,13 +166,13 @@ enum status request_reserve(struct request_table *t, const struct tenant *tenant
         FAIL(ST_NOMEM, "no memory for a request");
     size_t n_id = strlen(id);
     memcpy(r->id, id, n_id < sizeof r->id ? n_id : sizeof r->id - 1);
-    r->tenant = *tenant;
+    r->owner = *owner;
     r->digest = digest;
     r->arrived_us = now_us;
     r->slot = t->free_slots[--t->n_free];
     r->serial = t->next_serial++;
     t->slot[r->slot] = r;
-    struct request **bucket = bucket_of(t, tenant, r->id);
+    struct request **bucket = bucket_of(t, owner, r->id);
     r->next_same_hash = *bucket;
     *bucket = r;
     *out = r;
@@ -205,7 +205,7 @@ static void leave_ended(struct request_table *t, struct request *r)
 
 void request_remove(struct request_table *t, struct request *r)
 {
-    struct request **at = bucket_of(t, &r->tenant, r->id);
+    struct request **at = bucket_of(t, &r->owner, r->id);
     while (*at != r)
         at = &(*at)->next_same_hash;
     *at = r->next_same_hash;
@@ -350,6 +350,21 @@ enum status sample_token(struct request *r, struct sample *s, const struct resul
     text_buf_free(&piece);
     *ended = s->stop.done;
     return st;
+}
+
+void sample_seek(struct sample *s, uint32_t n_tokens, uint64_t n_text)
+{
+    s->seq = 0;
+    s->sent_tokens = n_tokens;
+    s->sent_text = (size_t)n_text;
+    s->sent_top = 0;
+    s->sent_token_text = s->sent_top_text = 0;
+    for (uint32_t i = 0; i < n_tokens; i++) {
+        s->sent_top += s->n_top ? s->n_top[i] : 0;
+        s->sent_token_text += s->n_token_text ? s->n_token_text[i] : 0;
+    }
+    for (uint32_t i = 0; s->n_top_text && i < s->sent_top; i++)
+        s->sent_top_text += s->n_top_text[i];
 }
 
 enum status sample_end(struct request *r, struct sample *s, enum msg_reason reason)

@@ -7,6 +7,7 @@
 #define COORDINATOR_REQUEST_H
 
 #include "common/text/text_buf.h"
+#include "coordinator/owner.h"
 #include "coordinator/resolved.h"
 #include "coordinator/sched/sched.h"
 #include "coordinator/tokenizer/detok.h"
@@ -36,6 +37,7 @@ struct sample {
     struct text_buf text; /* final text */
     bool done;
     enum msg_reason reason;
+    uint32_t n_resumed;         /* of its answer's tokens: they came from the client */
     int32_t stop_id;            /* -1 = none */
     int32_t matched_stop;       /* index of the stop string, -1 = none */
     uint64_t first_us, last_us; /* when its first and last token came, 0 = none */
@@ -50,8 +52,8 @@ struct request {
     struct request *next_same_hash, *next_ended, *prev_ended; /* of the table */
     uint64_t serial; /* never used again; a sequence id is made of serial, slot and sample */
     uint32_t slot;
-    struct tenant tenant;
-    char id[MAX_REQUEST_ID + 1]; /* unique within the tenant */
+    struct owner owner;
+    char id[MAX_REQUEST_ID + 1]; /* unique among the owner's */
     uint64_t digest; /* of the Generate's bytes: the same id with other bytes is refused */
     enum request_state state;
     struct client *client;          /* NULL: gone */
@@ -59,6 +61,9 @@ struct request {
     uint32_t grace_ms;              /* how long it goes on then */
     struct tenant_account *account; /* NULL: nothing is counted, or no more */
     uint32_t n_entered;             /* samples that the account counts */
+    bool resumed;                   /* it began elsewhere: its client had a part of the answer */
+    uint64_t before_us;             /* if so: how long before its arrival here */
+    bool abandoned;                 /* it ended because its client was gone */
     bool cancelled;                 /* before or while it ran */
     bool admitted;                  /* the scheduler took it: a failure is Error, else Rejected */
     bool accepted_sent, terminal_sent, attached;
@@ -82,13 +87,13 @@ MUST_CHECK enum status request_table_create(struct request_table **out, uint32_t
 void request_table_destroy(struct request_table *t);
 
 /* Makes a request that holds its id and nothing else yet: it can be found, attached to and ended
- * while the text thread decodes the rest.  No other of the tenant has that id.  ST_BUSY: the table
+ * while the text thread decodes the rest.  No other of the owner has that id.  ST_BUSY: the table
  * is full of live requests (an ended one is dropped to make room); ST_NOMEM. */
-MUST_CHECK enum status request_reserve(struct request_table *t, const struct tenant *tenant,
+MUST_CHECK enum status request_reserve(struct request_table *t, const struct owner *owner,
                                        const char *id, uint64_t digest, uint64_t now_us,
                                        struct request **out);
 /* NULL when there is none.  Work does not grow with the number of requests. */
-struct request *request_find(struct request_table *t, const struct tenant *tenant, const char *id);
+struct request *request_find(struct request_table *t, const struct owner *owner, const char *id);
 /* Names this request for ever: one more of the same id has another key.  It is also the part that
  * the sequence ids of its samples share. */
 uint64_t request_key(const struct request *r);
@@ -118,6 +123,8 @@ uint64_t request_probes(const struct request_table *t);
  * *ended: a stop string ended the sample. */
 MUST_CHECK enum status sample_token(struct request *r, struct sample *s,
                                     const struct result_token *t, bool *ended);
+/* Of its answer n_tokens tokens, which it has, and n_text bytes of text have been sent. */
+void sample_seek(struct sample *s, uint32_t n_tokens, uint64_t n_text);
 /* The sample is over: what the detokenizer and the stop matcher held back becomes text. */
 MUST_CHECK enum status sample_end(struct request *r, struct sample *s, enum msg_reason reason);
 

@@ -53,6 +53,23 @@ bool session_any_tenant(const struct coordinator *co, const struct client *c)
     return co->cfg.tenants == TENANTS_ANY || c->any_tenant;
 }
 
+/* The connection's proof of what it owns; false: it has given another one before. */
+static bool take_proof(struct client *c, struct wire_text token)
+{
+    struct owner_proof p = owner_proof_of_token(token);
+    if (c->said_hello && token.n && memcmp(&p, &c->proof, sizeof p) != 0)
+        return false;
+    if (!c->said_hello)
+        c->proof = p;
+    return true;
+}
+
+struct owner session_owner(const struct coordinator *co, const struct client *c,
+                           const struct request_head *h)
+{
+    return owner_of(&h->tenant, session_any_tenant(co, c) ? NULL : &c->proof);
+}
+
 void session_hello(struct coordinator *co, struct client *c, const struct msg_hello *h,
                    uint64_t now_us)
 {
@@ -73,6 +90,15 @@ void session_hello(struct coordinator *co, struct client *c, const struct msg_he
                                         .code = ST_RANGE,
                                         .field = "tenant",
                                         .detail = "this connection said Hello as another tenant"},
+                    now_us);
+        return;
+    }
+    if (!take_proof(c, h->token)) {
+        reply_error(co, c, MSG_ERROR,
+                    &(struct msg_error){.request = MSG_HELLO,
+                                        .code = ST_RANGE,
+                                        .field = "token",
+                                        .detail = "this connection said Hello with another token"},
                     now_us);
         return;
     }

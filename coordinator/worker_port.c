@@ -165,12 +165,15 @@ static void lost(struct worker_port_event *ev, struct worker_group *g, const cha
     snprintf(ev->why, sizeof ev->why, "%s", why);
 }
 
-/* Fences the group: its epoch is never accepted again.  ev->group stays readable until the slot is
- * used. */
+/* Fences the group: its epoch is never accepted again.  A group that is alive ends with the exit
+ * code of a refused one, so that its launcher starts it again.  ev->group stays readable until the
+ * slot is used. */
 static void fence(struct worker_port *l, struct worker_port_event *ev, struct worker_group *g,
                   const char *why)
 {
-    struct worker_msg msg = {.type = WMSG_SHUTDOWN, .u.beat.epoch = g->epoch};
+    char text[600];
+    struct worker_msg msg = {.type = WMSG_REFUSED, .u.refused = text};
+    snprintf(text, sizeof text, "it was fenced: %s", why);
     send_to(l, g->identity, g->n_identity, &msg); /* best effort: it may be gone */
     lost(ev, g, why);
     g->used = false;

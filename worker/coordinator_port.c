@@ -6,15 +6,19 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/wire/sock.h"
 
 enum { LINGER_MS = 500 };
-enum { TX_BYTES = 64 << 20 }; /* address space for one encoded message */
+enum { TX_BYTES = 64 << 20 };      /* address space for one encoded message */
+enum { REFUSED_BYTES = 64 << 10 }; /* for decoding a Refused */
+enum { MAX_EARLY = 16 };           /* messages that the beater receives while the socket is lent */
 
 struct coordinator_port {
     void *ctx, *sock;
@@ -22,8 +26,12 @@ struct coordinator_port {
     uint64_t heard_ms; /* when the coordinator last spoke */
     uint32_t lease_ms;
 
-    /* under lock while the socket is lent: sock, tx and these */
+    int refused_exit; /* of the process when it is refused while the socket is lent */
+
+    /* under lock while the socket is lent: sock, tx, heard_ms and these */
     pthread_mutex_t lock;
+    zmq_msg_t early[MAX_EARLY]; /* ring: received and not yet returned */
+    int first_early, n_early;
     uint64_t epoch, last_step, beat_ms; /* when the last heartbeat went out */
     uint32_t heartbeat_ms;              /* 0: not welcomed yet */
 
@@ -70,7 +78,44 @@ static void beat_if_due(struct coordinator_port *l)
     (void)st;
 }
 
-/* Sends heartbeats whenever it can have the socket. */
+/* The process ends when the coordinator refuses the group in the middle of a step: the main thread
+ * may be waiting in a collective for a rank that will never answer. */
+static void end_if_refused(const struct coordinator_port *l, zmq_msg_t *msg)
+{
+    struct frame f;
+    struct worker_msg m;
+    struct wire_mem mem;
+    if (frame_parse(&f, zmq_msg_data(msg), zmq_msg_size(msg)) != ST_OK || f.type != WMSG_REFUSED ||
+        wire_mem_init(&mem, REFUSED_BYTES) != ST_OK)
+        return;
+    bool known = worker_msg_decode(&m, zmq_msg_data(msg), zmq_msg_size(msg), &mem) == ST_OK;
+    log_line(LOG_ERROR, "ending in the middle of a step: the coordinator refuses this group: %s",
+             known ? m.u.refused : "no reason given");
+    _Exit(l->refused_exit);
+}
+
+/* Receives a message, if one is there and the ring has room. */
+static enum status receive_early(struct coordinator_port *l, zmq_msg_t **out)
+{
+    zmq_msg_t *m = &l->early[(l->first_early + l->n_early) % MAX_EARLY];
+    *out = NULL;
+    if (l->n_early == MAX_EARLY)
+        return ST_OK;
+    zmq_msg_init(m);
+    if (zmq_msg_recv(m, l->sock, ZMQ_DONTWAIT) < 0) {
+        int why = errno;
+        zmq_msg_close(m);
+        if (why == EAGAIN || why == EINTR)
+            return ST_OK;
+        FAIL(ST_IO, "cannot receive from the coordinator: %s", zmq_strerror(why));
+    }
+    l->heard_ms = now_ms();
+    l->n_early++;
+    *out = m;
+    return ST_OK;
+}
+
+/* Sends heartbeats and receives messages whenever it can have the socket. */
 static void *beat(void *arg)
 {
     struct coordinator_port *l = arg;
@@ -82,6 +127,9 @@ static void *beat(void *arg)
         if (pthread_mutex_trylock(&l->lock) != 0)
             continue; /* the main thread has it and sends its own */
         beat_if_due(l);
+        zmq_msg_t *m;
+        while (receive_early(l, &m) == ST_OK && m)
+            end_if_refused(l, m);
         if (l->heartbeat_ms)
             pause_ms = l->heartbeat_ms / 2 + 1;
         pthread_mutex_unlock(&l->lock);
@@ -173,6 +221,7 @@ enum status coordinator_port_open(struct coordinator_port **out,
         FAIL(ST_NOMEM, "no memory for the coordinator's link");
     l->wake[0] = l->wake[1] = l->alarm[0] = l->alarm[1] = -1;
     l->lease_ms = cfg->lease_ms;
+    l->refused_exit = cfg->refused_exit;
     l->heard_ms = now_ms();
     pthread_mutex_init(&l->lock, NULL);
     pthread_mutex_lock(&l->lock);
@@ -198,6 +247,8 @@ void coordinator_port_close(struct coordinator_port *l)
     for (int i = 0; i < 2; i++)
         if (l->alarm[i] >= 0)
             close(l->alarm[i]);
+    for (; l->n_early > 0; l->n_early--)
+        zmq_msg_close(&l->early[(l->first_early + l->n_early - 1) % MAX_EARLY]);
     sock_close(l->sock);
     if (l->ctx)
         zmq_ctx_term(l->ctx);
@@ -218,24 +269,33 @@ void coordinator_port_welcome(struct coordinator_port *l, const struct worker_we
 
 /* ---- receiving ---- */
 
-/* A message that is there now; *n = 0 when there is none. */
+static enum status copy_out(zmq_msg_t *msg, void *buf, size_t cap, size_t *n)
+{
+    size_t size = zmq_msg_size(msg);
+    if (size > cap)
+        FAIL(ST_PEER, "the coordinator sent %zu bytes, at most %zu are taken", size, cap);
+    if (zmq_msg_more(msg))
+        FAIL(ST_PEER, "the coordinator sent a message of several parts");
+    memcpy(buf, zmq_msg_data(msg), size);
+    *n = size;
+    return ST_OK;
+}
+
+/* The oldest message that is there; *n = 0 when there is none. */
 static enum status take(struct coordinator_port *l, void *buf, size_t cap, size_t *n)
 {
-    int more = 0;
-    size_t more_size = sizeof more;
-    int got = zmq_recv(l->sock, buf, cap, ZMQ_DONTWAIT);
+    zmq_msg_t *m;
     *n = 0;
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+    if (l->n_early == 0)
+        TRY(receive_early(l, &m));
+    if (l->n_early == 0)
         return ST_OK;
-    if (got < 0)
-        FAIL(ST_IO, "cannot receive from the coordinator: %s", zmq_strerror(errno));
-    if ((size_t)got > cap)
-        FAIL(ST_PEER, "the coordinator sent %d bytes, at most %zu are taken", got, cap);
-    if (zmq_getsockopt(l->sock, ZMQ_RCVMORE, &more, &more_size) != 0 || more)
-        FAIL(ST_PEER, "the coordinator sent a message of several parts");
-    l->heard_ms = now_ms();
-    *n = (size_t)got;
-    return ST_OK;
+    m = &l->early[l->first_early];
+    enum status st = copy_out(m, buf, cap, n);
+    zmq_msg_close(m);
+    l->first_early = (l->first_early + 1) % MAX_EARLY;
+    l->n_early--;
+    return st;
 }
 
 enum status coordinator_port_recv(struct coordinator_port *l, void *buf, size_t cap, size_t *n,

@@ -2,8 +2,9 @@
  *
  * The main thread owns the socket and sends heartbeats while it waits in coordinator_port_recv.
  * While a step computes it lends the socket (coordinator_port_lend ... coordinator_port_take) to a
- * small thread of this module, which only sends the heartbeats that are due.  A mutex guards the
- * handover.
+ * small thread of this module, which sends the heartbeats that are due and receives messages.  They
+ * are returned by coordinator_port_recv later, except that a Refused ends the process at once.  A
+ * mutex guards the handover.
  *
  * The lease: a coordinator that is silent for lease_ms is gone, ST_TIMEOUT.  Silence is judged only
  * after every message that has arrived was read, so a long step does not count against the
@@ -19,6 +20,7 @@ struct coordinator_port_config {
     const char *endpoint;
     uint32_t lease_ms;  /* until the Welcome names another */
     size_t max_message; /* bytes */
+    int refused_exit;   /* exit code of the process when a Refused comes while the socket is lent */
 };
 
 MUST_CHECK enum status coordinator_port_open(struct coordinator_port **out,

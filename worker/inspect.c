@@ -79,8 +79,10 @@ static void text_config(FILE *f, const struct report *r)
         fprintf(f, "experts        %d of %d columns in %d of %d layers, %d for a token%s\n",
                 mc->n_experts, mc->expert_ffn, model_n_sparse(mc), mc->n_layers, mc->top_k,
                 mc->renormalise ? ", weights renormalised" : "");
+    if (mc->shared_ffn)
+        fprintf(f, "               one of %d columns for every token\n", mc->shared_ffn);
     fprintf(f, "attention      %d heads of %d, %d key/value heads%s%s%s\n", mc->n_q, mc->d_head,
-            mc->n_kv, mc->arch->qk_norm ? ", norm of q and k" : "",
+            mc->n_kv, mc->qk_norm ? ", norm of q and k" : "",
             mc->qkv_bias ? ", biases on q, k, v" : "", mc->o_bias ? " and o" : "");
     if (mc->mlp_bias)
         fprintf(f, "               biases in the feed-forward\n");
@@ -210,7 +212,8 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddNumberToObject(o, "max_ctx", mc->max_ctx);
     cJSON_AddNumberToObject(o, "eps", mc->eps);
     cJSON_AddBoolToObject(o, "tied", mc->tied);
-    cJSON_AddBoolToObject(o, "qk_norm", mc->arch->qk_norm);
+    cJSON_AddBoolToObject(o, "qk_norm", mc->qk_norm);
+    cJSON_AddNumberToObject(o, "shared_expert_ffn", mc->shared_ffn);
     cJSON_AddBoolToObject(o, "qkv_bias", mc->qkv_bias);
     cJSON_AddBoolToObject(o, "o_bias", mc->o_bias);
     cJSON_AddBoolToObject(o, "mlp_bias", mc->mlp_bias);

@@ -262,6 +262,7 @@ static void cpu_info(struct backend *be, struct backend_info *out)
         .mem_own = be->scratch.held,
         .experts = true,
         .activations = be->activations,
+        .features = (1U << N_FEATURES) - 1,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
     int len = snprintf(out->device, sizeof out->device, "CPU %s, %s, %d thread%s", name, be->isa, n,
@@ -333,6 +334,10 @@ const struct backend_ops cpu_ops = {
     .activate = cpu_activate,
     .scale = cpu_scale,
     .soft_cap = cpu_soft_cap,
+    .sigmoid_mul = cpu_sigmoid_mul,
+    .add_bias = cpu_add_bias,
+    .head_squares = cpu_head_squares,
+    .wide_norm = cpu_wide_norm,
     .moe_route = cpu_moe_route,
     .moe_scratch = cpu_moe_scratch,
     .moe_ffn = cpu_moe_ffn,

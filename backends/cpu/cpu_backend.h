@@ -215,9 +215,18 @@ enum status cpu_activate(struct backend *be, enum act act, struct view x, struct
 enum status cpu_add(struct backend *be, struct view dst, struct view src, float scale);
 enum status cpu_gather(struct backend *be, struct view x, struct view row, struct view out);
 
-/* ops_moe.c */
+/* ops_gates.c */
+enum status cpu_sigmoid_mul(struct backend *be, struct view x, struct view gate);
+enum status cpu_add_bias(struct backend *be, struct view x, const struct weight *b);
+enum status cpu_head_squares(struct backend *be, struct view x, struct view out);
+enum status cpu_wide_norm(struct backend *be, struct view x, struct view squares, int32_t d,
+                          const struct weight *w, float eps);
+
+/* ops_route.c */
 enum status cpu_moe_route(struct backend *be, const struct moe_layer *ml, struct view logits,
                           struct view ids, struct view weights);
+
+/* ops_moe.c */
 size_t cpu_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
 enum status cpu_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
                         struct view ids, struct view weights, struct view scratch, struct view out);

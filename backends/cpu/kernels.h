@@ -172,6 +172,10 @@ struct kernels {
     void (*soft_cap)(float *x, float cap, int n);
     void (*act_mul)(enum act act, const float *g, const float *up, float *out, int n);
     void (*add)(float *dst, const float *src, float scale, int n);
+    void (*add_bias)(float *x, const float *b, int n);
+    void (*sigmoid_mul)(float *x, const float *gate, bool one, int n); /* one: gate [1], else [n] */
+    float (*squares)(const float *x, int n);
+    void (*mul)(float *x, float factor, const float *w, int n); /* x = x * factor * w */
     void (*rotate_head)(const struct head_rot *r, float *x);
     /* x [n] to the cache's type, to nearest even.  I8, E4M3 (top = 127, 448): with amax the
      * greatest |x|, *scale = amax / top and an element is the nearest of x * (top / amax), each

@@ -6,82 +6,11 @@
  *   down     each panel for all pairs, so that one thread adds a token's experts
  * Panels are the outer loop of the products, so that all threads have the same work however the
  * tokens are spread over the experts, and a panel stays in cache over its strips. */
-#include <math.h>
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
-#include "backends/exact_math.h"
 
 enum { TOKENS_AT_ONCE = 1024 }; /* bounds the scratch */
-
-/* ---- route ---- */
-
-struct route_job {
-    const struct moe_layer *ml;
-    struct view logits, ids, weights;
-};
-
-/* The greater logit goes first, NaN before all numbers. */
-static bool goes_before(float a, float b)
-{
-    return isnan(a) ? !isnan(b) : a > b;
-}
-
-/* ids [k]: of the experts in order. */
-static void choose(const float *logit, int32_t n_experts, int32_t k, int32_t *ids)
-{
-    int32_t n = 0;
-    for (int32_t e = 0; e < n_experts; e++) {
-        if (n == k && !goes_before(logit[e], logit[ids[k - 1]]))
-            continue;
-        int32_t i = n < k ? n++ : k - 1;
-        for (; i > 0 && goes_before(logit[e], logit[ids[i - 1]]); i--)
-            ids[i] = ids[i - 1];
-        ids[i] = e;
-    }
-}
-
-static void weigh(const struct moe_layer *ml, const float *logit, const int32_t *ids,
-                  float *weights)
-{
-    float most = logit[ids[0]], sum = 0.0f;
-    for (int32_t i = 0; i < ml->top_k; i++)
-        weights[i] = exact_exp(logit[ids[i]] - most);
-    if (ml->renormalise)
-        for (int32_t i = 0; i < ml->top_k; i++)
-            sum += weights[i];
-    else
-        for (int32_t e = 0; e < ml->n_experts; e++)
-            sum += exact_exp(logit[e] - most);
-    for (int32_t i = 0; i < ml->top_k; i++)
-        weights[i] = weights[i] / sum * ml->scale;
-}
-
-static void route_part(void *ctx, int part, int n_parts)
-{
-    const struct route_job *j = ctx;
-    long from, to;
-    pool_share(j->logits.rows, part, n_parts, &from, &to);
-    for (int32_t t = (int32_t)from; t < to; t++) {
-        const float *logit = view_f32(j->logits, t);
-        int32_t *ids = view_i32(j->ids, t);
-        choose(logit, j->ml->n_experts, j->ml->top_k, ids);
-        weigh(j->ml, logit, ids, view_f32(j->weights, t));
-    }
-}
-
-enum status cpu_moe_route(struct backend *be, const struct moe_layer *ml, struct view logits,
-                          struct view ids, struct view weights)
-{
-    assert(ml->top_k >= 1 && ml->top_k <= ml->n_experts && logits.cols == ml->n_experts);
-    assert(ids.cols == ml->top_k && weights.cols == ml->top_k);
-    assert(ids.rows == logits.rows && weights.rows == logits.rows);
-    struct route_job j = {ml, logits, ids, weights};
-    rows_run(be, route_part, &j, logits.rows, logits.cols);
-    return ST_OK;
-}
-
-/* ---- experts ---- */
 
 struct strip {
     int32_t expert, first, rows; /* rows of the sorted pairs */

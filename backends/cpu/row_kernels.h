@@ -135,6 +135,33 @@ static void row_add(float *dst, const float *src, float scale, int n)
         dst[i] = fmaf(scale, src[i], dst[i]);
 }
 
+static void row_add_bias(float *x, const float *b, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] += b[i];
+}
+
+static void row_sigmoid_mul(float *x, const float *z, bool one, int n)
+{
+    if (one)
+        for (int i = 0; i < n; i++)
+            x[i] = gate(x[i], z[0]);
+    else
+        for (int i = 0; i < n; i++)
+            x[i] = gate(x[i], z[i]);
+}
+
+static float row_squares(const float *x, int n)
+{
+    return sum_of_squares(x, 0.0f, n);
+}
+
+static void row_mul(float *x, float factor, const float *w, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = x[i] * factor * w[i];
+}
+
 static void row_rotate_head(const struct head_rot *r, float *x)
 {
     int half = r->rot / 2;
@@ -295,7 +322,8 @@ static void row_topk_slice(const float *logits, int n, int32_t first_id, float i
 #define ROW_KERNELS                                                                                \
     .add_rms_norm = row_add_rms_norm, .layer_norm = row_layer_norm, .activate = row_activate,      \
     .scale = row_scale, .soft_cap = row_soft_cap, .act_mul = row_act_mul, .add = row_add,          \
-    .rotate_head = row_rotate_head, .kv_store = row_kv_store, .attn_merge = row_attn_merge,        \
-    .attn_finish = row_attn_finish, .topk_slice = row_topk_slice
+    .add_bias = row_add_bias, .sigmoid_mul = row_sigmoid_mul, .squares = row_squares,              \
+    .mul = row_mul, .rotate_head = row_rotate_head, .kv_store = row_kv_store,                      \
+    .attn_merge = row_attn_merge, .attn_finish = row_attn_finish, .topk_slice = row_topk_slice
 
 #endif

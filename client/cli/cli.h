@@ -54,7 +54,7 @@ void cli_put_json(FILE *f, const char *s, size_t n); /* with its quotes */
 
 /* Connects; -1 to go on, else the exit code, after the error was said. */
 int cli_connect(struct ingot_client **c, const char *command, const char *endpoint);
-/* tenant: NULL or "": a random one */
+/* tenant: NULL or "": a random one; else one that this user's commands share (client/cli/own_token.h) */
 int cli_connect_as(struct ingot_client **c, const char *command, const char *endpoint,
                    const char *tenant);
 

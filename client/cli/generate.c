@@ -28,8 +28,9 @@ static const struct option_row own_rows[] = {
      .at = offsetof(struct args, tenant),
      .arg = "NAME",
      .help = "The owner of the requests, 1 to 64 bytes: prompts of one tenant share the prefix "
-             "cache. Default: a random one for each run. Clients that know the name can attach "
-             "to its requests and cancel them."},
+             "cache, among the commands of this user. Default: a random one for each run. The "
+             "user's token in $XDG_STATE_HOME/ingot/token, else ~/.local/state/ingot/token, proves "
+             "that requests are yours; it is made when it is first needed."},
     {.name = "json",
      .type = OPT_FLAG,
      .at = offsetof(struct args, json),

@@ -8,11 +8,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
+
+#include "common/log.h"
 
 #define PREFIX "ingot-serve-"
 
-enum { MAX_DEPTH = 8 };
+enum { MAX_DEPTH = 8, MIB = 1 << 20 };
 
 /* Removes what is in the folder fd; follows no links.  Closes fd. */
 static void remove_contents(int fd, int depth)
@@ -87,18 +90,33 @@ static enum status take_lock(struct private_dir *d)
     return ST_OK;
 }
 
-enum status private_dir_open(struct private_dir *d)
+/* Bytes that are free for files of this user; 0: unknown. */
+static uint64_t free_bytes(const char *where)
+{
+    struct statvfs v;
+    return statvfs(where, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : 0;
+}
+
+enum status private_dir_open(struct private_dir *d, uint64_t need)
 {
     static const char *const places[] = {"/dev/shm", "/tmp"};
     d->lock_fd = -1;
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         sweep(places[i]);
+        uint64_t room = free_bytes(places[i]);
+        if (room < need) {
+            log_line(LOG_WARN,
+                     "%s has %.1f MiB free, the ranks need %.0f MiB for files of MPI there%s",
+                     places[i], (double)room / MIB, (double)need / MIB,
+                     i == 0 ? ": using /tmp (in a container: docker run --shm-size 1g)" : "");
+            continue;
+        }
         snprintf(d->path, sizeof d->path, "%s/" PREFIX "XXXXXX", places[i]);
         if (mkdtemp(d->path))
             return take_lock(d);
     }
     d->path[0] = '\0';
-    FAIL(ST_IO, "cannot make a private folder in /dev/shm or /tmp: %s", strerror(errno));
+    FAIL(ST_IO, "cannot make a folder of %.0f MiB in /dev/shm or /tmp", (double)need / MIB);
 }
 
 enum status private_dir_fresh(const struct private_dir *d, const char *name,

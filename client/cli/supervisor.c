@@ -19,6 +19,7 @@
 #include "common/log.h"
 #include "common/random.h"
 
+enum { MPI_MIB = 12, MPI_RANK_MIB = 4 }; /* files of Open MPI 4: for a job, and for a rank of it */
 enum {
     QUICK_US = 5 * 1000 * 1000, /* a group that lived shorter died at once */
     FIRST_BACKOFF_MS = 100,
@@ -143,7 +144,8 @@ static enum status prepare(struct supervisor *s, const struct supervisor_config 
         if (child_find("mpirun", mpirun) != ST_OK)
             FAIL(ST_NOT_FOUND, "--tp %" PRId64 " needs mpirun (apt: openmpi-bin)", tp);
     }
-    TRY(private_dir_open(&s->dir));
+    uint64_t need = tp > 1 ? (uint64_t)(MPI_MIB + MPI_RANK_MIB * tp * s->n_groups) << 20 : 0;
+    TRY(private_dir_open(&s->dir, need));
     snprintf(s->workers, sizeof s->workers, "ipc://%s/workers", s->dir.path);
     snprintf(s->failure_path, sizeof s->failure_path, "%s/failure", s->dir.path);
     return ST_OK;

@@ -9,12 +9,12 @@
 #include "client/gateway/call_table.h"
 #include "client/gateway/upstream.h"
 
-enum { TENANT_BYTES = 16 };
+enum { TENANT_BYTES = 16, TOKEN_BYTES = 32 };
 
 struct upstream {
     struct event_base *base;
     struct upstream_config cfg;
-    unsigned char tenant[TENANT_BYTES];
+    unsigned char tenant[TENANT_BYTES], token[TOKEN_BYTES];
     /* connecting */
     pthread_t thread;
     bool connecting, said_missing;
@@ -26,7 +26,8 @@ struct upstream {
     /* connected */
     struct ingot_client *client;
     struct event *readable, *tick, *again;
-    uint64_t pong_us;
+    uint64_t heard_us;   /* when the gateway looked last whether the coordinator answers */
+    uint64_t silence_us; /* of the coordinator, while the gateway ran */
     bool ready;
     /* requests */
     struct call_table calls;

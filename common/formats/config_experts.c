@@ -10,12 +10,16 @@ static enum status read_count(struct model_config *mc, const cJSON *root)
     int32_t local = 0;
     TRY(json_i32(root, "num_experts", 1, 1 << 16, &mc->n_experts));
     TRY(json_i32(root, "num_local_experts", 1, 1 << 16, &local));
+    if (mc->arch->experts == EXPERTS_GROUPS)
+        TRY(json_i32(root, "n_routed_experts", 1, 1 << 16, &mc->n_experts));
     if (mc->n_experts && local && mc->n_experts != local)
         FAIL(ST_FORMAT, "num_experts is %d, num_local_experts %d", mc->n_experts, local);
     mc->n_experts = mc->n_experts ? mc->n_experts : local;
     if (!mc->n_experts)
         FAIL(ST_FORMAT, "%s is missing",
-             mc->arch->experts == EXPERTS_MIXTRAL ? "num_local_experts" : "num_experts");
+             mc->arch->experts == EXPERTS_MIXTRAL  ? "num_local_experts"
+             : mc->arch->experts == EXPERTS_GROUPS ? "n_routed_experts"
+                                                   : "num_experts");
     TRY(json_need(root, "num_experts_per_tok"));
     return json_i32(root, "num_experts_per_tok", 1, mc->n_experts, &mc->top_k);
 }
@@ -43,6 +47,39 @@ static enum status read_layers(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
+/* The expert that every token takes. */
+static enum status read_shared(struct model_config *mc, const cJSON *root)
+{
+    int32_t n = 1;
+    if (mc->arch->shared_option) {
+        TRY(json_need(root, "shared_expert_intermediate_size"));
+        return json_i32(root, "shared_expert_intermediate_size", 1, 1 << 24, &mc->shared_ffn);
+    }
+    if (mc->arch->experts != EXPERTS_GROUPS)
+        return ST_OK;
+    TRY(json_i32(root, "n_shared_experts", 0, 1 << 10, &n));
+    if ((int64_t)n * mc->expert_ffn > 1 << 24)
+        FAIL(ST_RANGE, "n_shared_experts %d of %d columns are too many", n, mc->expert_ffn);
+    mc->shared_ffn = n * mc->expert_ffn;
+    return ST_OK;
+}
+
+/* The layers behind the first dense ones have experts, which are chosen in groups. */
+static enum status read_groups(struct model_config *mc, const cJSON *root)
+{
+    int32_t dense = 1;
+    mc->renormalise = true;
+    mc->sigmoid_scores = mc->arch->route_bias;
+    TRY(json_bool(root, "norm_topk_prob", &mc->renormalise));
+    TRY(json_i32(root, "n_group", 1, 1 << 10, &mc->n_groups));
+    TRY(json_i32(root, "topk_group", 1, 1 << 10, &mc->top_groups));
+    TRY(json_double(root, "routed_scaling_factor", 1e-6, 1e6, &mc->route_scale));
+    TRY(json_i32(root, "first_k_dense_replace", 0, MAX_LAYERS, &dense));
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        mc->sparse[i] = i >= dense;
+    return ST_OK;
+}
+
 enum status config_experts_read(struct model_config *mc, const cJSON *root)
 {
     if (mc->arch->experts == EXPERTS_NONE)
@@ -50,13 +87,16 @@ enum status config_experts_read(struct model_config *mc, const cJSON *root)
     TRY(read_count(mc, root));
     mc->renormalise = mc->arch->experts == EXPERTS_MIXTRAL;
     mc->expert_ffn = mc->ffn;
-    if (mc->arch->experts == EXPERTS_MIXTRAL) {
+    if (mc->arch->experts == EXPERTS_MIXTRAL || mc->arch->experts == EXPERTS_OLMO) {
         for (int32_t i = 0; i < mc->n_layers; i++)
             mc->sparse[i] = true;
-        return ST_OK;
+        return json_bool(root, "norm_topk_prob", &mc->renormalise);
     }
     TRY(json_need(root, "moe_intermediate_size"));
     TRY(json_i32(root, "moe_intermediate_size", 1, 1 << 24, &mc->expert_ffn));
+    TRY(read_shared(mc, root));
+    if (mc->arch->experts == EXPERTS_GROUPS)
+        return read_groups(mc, root);
     TRY(json_bool(root, "norm_topk_prob", &mc->renormalise));
     return read_layers(mc, root);
 }

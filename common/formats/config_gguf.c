@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/formats/config_gguf_arch.h"
+#include "common/formats/config_gguf_meta.h"
 #include "common/formats/config_json.h"
-#include "common/formats/gguf.h"
 #include "common/formats/model_config.h"
 
 /* What may follow "ARCH." in a key: each is read below or changes nothing. */
@@ -22,6 +21,16 @@ static const char *const known[] = {
     "expert_count",
     "expert_used_count",
     "expert_feed_forward_length",
+    "expert_shared_feed_forward_length",
+    "expert_shared_count",
+    "expert_group_count",
+    "expert_group_used_count",
+    "expert_gating_func",
+    "expert_weights_scale",
+    "expert_weights_norm",
+    "leading_dense_block_count",
+    "nextn_predict_layers",
+    "attention.layer_norm_epsilon",
     "tensor_data_layout", /* of the file that this one was made from */
     "attention.head_count",
     "attention.head_count_kv",
@@ -47,76 +56,19 @@ static const char *const known[] = {
     "rope.scaling.factor",
     "rope.scaling.original_context_length",
     "rope.scaling.attn_factor",
+    "rope.scaling.yarn_attn_factor",
     "rope.scaling.yarn_beta_fast",
     "rope.scaling.yarn_beta_slow",
     "rope.scaling.yarn_log_multiplier",
     "rope.scaling.finetuned", /* how the model was trained */
 };
 
-struct meta {
-    const struct gguf *g;
-    const struct gguf_arch *row;
-};
-
-struct full_key {
-    char text[96];
-};
-
-static struct full_key key_of(const struct meta *m, const char *key)
-{
-    struct full_key k;
-    snprintf(k.text, sizeof k.text, "%s.%s", m->row->arch.name, key);
-    return k;
-}
-
-/* The getters leave *out as it is when the key is absent. */
-static enum status get_i32(const struct meta *m, const char *key, int32_t lo, int32_t hi,
-                           int32_t *out)
-{
-    struct full_key k = key_of(m, key);
-    int64_t v = 0;
-    if (!gguf_has(m->g, k.text))
-        return ST_OK;
-    TRY(gguf_get_i64(m->g, k.text, &v));
-    if (v < lo || v > hi)
-        FAIL(ST_RANGE, "gguf: %s is %lld, not in %d .. %d", k.text, (long long)v, lo, hi);
-    *out = (int32_t)v;
-    return ST_OK;
-}
-
-static enum status get_double(const struct meta *m, const char *key, double lo, double hi,
-                              double *out)
-{
-    struct full_key k = key_of(m, key);
-    double v = 0;
-    if (!gguf_has(m->g, k.text))
-        return ST_OK;
-    TRY(gguf_get_f64(m->g, k.text, &v));
-    if (!(v >= lo && v <= hi))
-        FAIL(ST_RANGE, "gguf: %s is %g, not in %g .. %g", k.text, v, lo, hi);
-    *out = v;
-    return ST_OK;
-}
-
-static enum status need(const struct meta *m, const char *key)
-{
-    struct full_key k = key_of(m, key);
-    if (!gguf_has(m->g, k.text))
-        FAIL(ST_FORMAT, "gguf: %s is missing", k.text);
-    return ST_OK;
-}
-
-static bool str_is(struct gguf_str s, const char *text)
-{
-    return s.len == strlen(text) && memcmp(s.data, text, s.len) == 0;
-}
-
 static enum status read_arch(struct model_config *mc, struct meta *m)
 {
     struct gguf_str type, name;
     if (gguf_has(m->g, "general.type")) {
         TRY(gguf_get_str(m->g, "general.type", &type));
-        if (!str_is(type, "model"))
+        if (!meta_is(type, "model"))
             FAIL(ST_UNSUPPORTED, "gguf: general.type is \"%s\", not \"model\"",
                  gguf_show(type).text);
     }
@@ -132,6 +84,7 @@ static enum status read_arch(struct model_config *mc, struct meta *m)
         FAIL(ST_UNSUPPORTED, "gguf: the architecture \"%s\" is not supported (%s are)", shown.text,
              gguf_arch_names());
     mc->arch = &m->row->arch;
+    mc->qk_norm = mc->arch->qk_norm;
     if (mc->arch->default_theta > 0)
         mc->rope.theta = mc->arch->default_theta;
     return ST_OK;
@@ -140,17 +93,33 @@ static enum status read_arch(struct model_config *mc, struct meta *m)
 /* Keys that one architecture reads; others refuse them. */
 static bool reads(const struct arch *a, struct gguf_str key)
 {
-    if (str_is(key, "attention.scale") || str_is(key, "embedding_scale") ||
-        str_is(key, "residual_scale") || str_is(key, "logit_scale"))
+    if (meta_is(key, "logit_scale"))
+        return a->multipliers || a->logit_factor;
+    if (meta_is(key, "attention.scale") || meta_is(key, "embedding_scale") ||
+        meta_is(key, "residual_scale"))
         return a->multipliers;
-    if (str_is(key, "attn_logit_softcapping") || str_is(key, "final_logit_softcapping"))
+    if (meta_is(key, "attention.layer_norm_rms_epsilon"))
+        return !a->layer_norm;
+    if (meta_is(key, "attention.layer_norm_epsilon"))
+        return a->layer_norm;
+    if (meta_is(key, "expert_shared_feed_forward_length"))
+        return a->shared_option;
+    if (meta_is(key, "nextn_predict_layers"))
+        return a->extra_layers;
+    if (meta_is(key, "leading_dense_block_count") || meta_is(key, "expert_shared_count") ||
+        meta_is(key, "expert_gating_func") || meta_is(key, "expert_weights_scale") ||
+        meta_is(key, "expert_weights_norm") || meta_is(key, "expert_group_count") ||
+        meta_is(key, "expert_group_used_count"))
+        return a->experts == EXPERTS_GROUPS;
+    if (meta_is(key, "attn_logit_softcapping") || meta_is(key, "final_logit_softcapping"))
         return a->soft_caps;
-    if (str_is(key, "rope.freq_base_swa"))
+    if (meta_is(key, "rope.freq_base_swa"))
         return a->local_rope;
-    if (str_is(key, "attention.sliding_window_pattern"))
+    if (meta_is(key, "attention.sliding_window_pattern"))
         return a->window == WINDOW_PATTERN;
-    if (str_is(key, "attention.temperature_scale") || str_is(key, "attention.temperature_length") ||
-        str_is(key, "rope.scaling.yarn_log_multiplier"))
+    if (meta_is(key, "attention.temperature_scale") ||
+        meta_is(key, "attention.temperature_length") ||
+        meta_is(key, "rope.scaling.yarn_log_multiplier"))
         return a->needs_rope;
     return true;
 }
@@ -166,7 +135,7 @@ static enum status check_keys(const struct meta *m)
             continue;
         rest = (struct gguf_str){key.data + n + 1, key.len - n - 1};
         size_t k = 0;
-        while (k < ARRAY_LEN(known) && !str_is(rest, known[k]))
+        while (k < ARRAY_LEN(known) && !meta_is(rest, known[k]))
             k++;
         if (k == ARRAY_LEN(known) || !reads(&m->row->arch, rest))
             FAIL(ST_UNSUPPORTED, "gguf: %s is not understood, and it may change the result",
@@ -185,78 +154,51 @@ static enum status read_vocab(struct model_config *mc, const struct meta *m)
         FAIL(ST_FORMAT, "gguf: token_embd.weight is no matrix of up to %d rows", big);
     int32_t said = (int32_t)t->ne[1];
     mc->vocab = said;
-    TRY(get_i32(m, "vocab_size", 1, big, &said));
+    TRY(meta_i32(m, "vocab_size", 1, big, &said));
     if (said != mc->vocab)
         FAIL(ST_FORMAT, "gguf: token_embd.weight has %d rows, %s says %d", mc->vocab,
-             key_of(m, "vocab_size").text, said);
+             meta_key(m, "vocab_size").text, said);
     return ST_OK;
 }
 
 static enum status read_sizes(struct model_config *mc, const struct meta *m)
 {
-    static const char *const needed[] = {
-        "context_length",      "embedding_length",     "block_count",
-        "feed_forward_length", "attention.head_count", "attention.layer_norm_rms_epsilon"};
+    static const char *const needed[] = {"context_length", "embedding_length", "block_count",
+                                         "feed_forward_length", "attention.head_count"};
+    const char *eps =
+        mc->arch->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
     const int32_t big = 1 << 24;
     for (size_t i = 0; i < ARRAY_LEN(needed); i++)
-        TRY(need(m, needed[i]));
-    TRY(get_i32(m, "context_length", 1, 1 << 30, &mc->max_ctx));
-    TRY(get_i32(m, "embedding_length", 1, big, &mc->hidden));
-    TRY(get_i32(m, "block_count", 1, MAX_LAYERS, &mc->n_layers));
-    TRY(get_i32(m, "feed_forward_length", 1, big, &mc->ffn));
-    TRY(get_i32(m, "attention.head_count", 1, 1 << 16, &mc->n_q));
+        TRY(meta_need(m, needed[i]));
+    TRY(meta_need(m, eps));
+    TRY(meta_i32(m, "context_length", 1, 1 << 30, &mc->max_ctx));
+    TRY(meta_i32(m, "embedding_length", 1, big, &mc->hidden));
+    TRY(meta_i32(m, "block_count", 1, MAX_LAYERS, &mc->n_layers));
+    TRY(meta_i32(m, "feed_forward_length", 1, big, &mc->ffn));
+    TRY(meta_i32(m, "attention.head_count", 1, 1 << 16, &mc->n_q));
     mc->n_kv = mc->n_q;
-    TRY(get_i32(m, "attention.head_count_kv", 1, 1 << 16, &mc->n_kv));
-    TRY(get_double(m, "attention.layer_norm_rms_epsilon", 0, 1, &mc->eps));
-    if (mc->hidden % mc->n_q && !gguf_has(m->g, key_of(m, "attention.key_length").text))
+    TRY(meta_i32(m, "attention.head_count_kv", 1, 1 << 16, &mc->n_kv));
+    TRY(meta_double(m, eps, 0, 1, &mc->eps));
+    TRY(meta_i32(m, "nextn_predict_layers", 0, mc->n_layers - 1, &mc->n_mtp));
+    mc->n_layers -= mc->n_mtp; /* block_count has them */
+    if (mc->hidden % mc->n_q && !gguf_has(m->g, meta_key(m, "attention.key_length").text))
         FAIL(ST_RANGE, "gguf: an embedding of %d is no multiple of %d heads, and there is no %s",
-             mc->hidden, mc->n_q, key_of(m, "attention.key_length").text);
+             mc->hidden, mc->n_q, meta_key(m, "attention.key_length").text);
     mc->d_head = mc->hidden / mc->n_q;
-    TRY(get_i32(m, "attention.key_length", 1, 1 << 16, &mc->d_head));
+    TRY(meta_i32(m, "attention.key_length", 1, 1 << 16, &mc->d_head));
     int32_t value = mc->d_head;
-    TRY(get_i32(m, "attention.value_length", 1, 1 << 16, &value));
+    TRY(meta_i32(m, "attention.value_length", 1, 1 << 16, &value));
     if (value != mc->d_head)
         FAIL(ST_UNSUPPORTED, "gguf: heads with keys of %d and values of %d are not supported",
              mc->d_head, value);
     return read_vocab(mc, m);
 }
 
-/* A layer with a router has experts.  Both architectures divide the weights of a token's experts by
- * their sum. */
-static enum status read_experts(struct model_config *mc, const struct meta *m)
-{
-    struct full_key k = key_of(m, "expert_count");
-    TRY(get_i32(m, "expert_count", 0, 1 << 16, &mc->n_experts));
-    if (mc->n_experts == 0 && mc->arch->experts == EXPERTS_QWEN)
-        FAIL(ST_FORMAT, "gguf: %s is missing or 0", k.text);
-    if (mc->n_experts == 0)
-        return ST_OK;
-    if (mc->arch->experts == EXPERTS_NONE)
-        FAIL(ST_UNSUPPORTED, "gguf: %s is %d: experts are not supported in %s", k.text,
-             mc->n_experts, mc->arch->name);
-    TRY(need(m, "expert_used_count"));
-    TRY(get_i32(m, "expert_used_count", 1, mc->n_experts, &mc->top_k));
-    mc->expert_ffn = mc->ffn;
-    if (mc->arch->experts == EXPERTS_QWEN)
-        TRY(need(m, "expert_feed_forward_length"));
-    TRY(get_i32(m, "expert_feed_forward_length", 1, 1 << 24, &mc->expert_ffn));
-    mc->renormalise = true;
-    for (int32_t i = 0; i < mc->n_layers; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", i);
-        mc->sparse[i] = gguf_find_tensor(m->g, name) != NULL;
-    }
-    if (model_n_sparse(mc) == 0)
-        FAIL(ST_FORMAT, "gguf: %s is %d, but no layer has a tensor ffn_gate_inp.weight", k.text,
-             mc->n_experts);
-    return ST_OK;
-}
-
 /* Options that must have the value of a plain decoder. */
 static enum status check_plain(const struct meta *m)
 {
     bool causal = true;
-    struct full_key k = key_of(m, "attention.causal");
+    struct meta_name k = meta_key(m, "attention.causal");
     if (gguf_has(m->g, k.text))
         TRY(gguf_get_bool(m->g, k.text, &causal));
     if (!causal)
@@ -264,59 +206,88 @@ static enum status check_plain(const struct meta *m)
     return ST_OK;
 }
 
+/* Which layers have the window: a flag for each layer, or all but each pattern-th. */
+static enum status read_pattern(bool windowed[MAX_LAYERS], const struct model_config *mc,
+                                const struct meta *m)
+{
+    static const char name[] = "attention.sliding_window_pattern";
+    struct meta_name k = meta_key(m, name);
+    struct gguf_array flags;
+    int32_t pattern = mc->arch->default_pattern;
+    bool is_list = gguf_is_array(m->g, k.text);
+    if (is_list)
+        TRY(gguf_get_array(m->g, k.text, GGUF_BOOL, &flags));
+    if (is_list && flags.n < (uint64_t)mc->n_layers)
+        FAIL(ST_FORMAT, "gguf: %s has %llu elements for %d layers", k.text,
+             (unsigned long long)flags.n, mc->n_layers);
+    if (!is_list && mc->arch->window == WINDOW_PATTERN)
+        TRY(meta_i32(m, name, 1, 1 << 20, &pattern));
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        windowed[i] =
+            is_list ? gguf_array_int(&flags, (uint64_t)i) != 0 : !pattern || (i + 1) % pattern != 0;
+    return ST_OK;
+}
+
 static enum status read_window(struct model_config *mc, const struct meta *m)
 {
-    int32_t window = 0, pattern = mc->arch->default_pattern;
-    TRY(get_i32(m, "attention.sliding_window", 0, 1 << 30, &window));
-    if (mc->arch->window == WINDOW_PATTERN) {
-        if (mc->arch->nope == NOPE_NONE)
-            TRY(need(m, "attention.sliding_window"));
-        TRY(get_i32(m, "attention.sliding_window_pattern", 1, 1 << 20, &pattern));
-    }
+    int32_t window = 0;
+    bool windowed[MAX_LAYERS];
+    TRY(meta_i32(m, "attention.sliding_window", 0, 1 << 30, &window));
+    if (mc->arch->window == WINDOW_PATTERN && mc->arch->nope != NOPE_FULL &&
+        !mc->arch->wide_qk_norm)
+        TRY(meta_need(m, "attention.sliding_window"));
+    TRY(read_pattern(windowed, mc, m));
     if (window == 0 || (window >= mc->max_ctx && !mc->arch->local_rope))
         return ST_OK;
     if (mc->arch->window != WINDOW_ALL && mc->arch->window != WINDOW_PATTERN)
         FAIL(ST_UNSUPPORTED, "gguf: %s is %d: which layers have it is not said",
-             key_of(m, "attention.sliding_window").text, window);
+             meta_key(m, "attention.sliding_window").text, window);
     mc->window = window;
-    for (int32_t i = 0; i < mc->n_layers; i++)
-        mc->windowed[i] = !pattern || (i + 1) % pattern != 0;
+    memcpy(mc->windowed, windowed, (size_t)mc->n_layers * sizeof *windowed);
     return ST_OK;
 }
 
-/* What the Gemmas and Granite have between the usual parts, and layers without RoPE.  The files of
- * Gemma do not say query_pre_attn_scalar: it is
- * the head's size, but for the models of 27 billion weights, where it is D / Hq. */
+/* What the Gemmas and Granite have between the usual parts, and layers without RoPE. */
 static enum status read_scales(struct model_config *mc, const struct meta *m)
 {
     const struct arch *a = mc->arch;
     double divisor = 1;
     if (a->multipliers) {
-        TRY(get_double(m, "attention.scale", 1e-6, 1e6, &mc->attn_scale));
-        TRY(get_double(m, "embedding_scale", 1e-6, 1e6, &mc->embed_scale));
-        TRY(get_double(m, "residual_scale", 1e-6, 1e6, &mc->residual_scale));
-        TRY(get_double(m, "logit_scale", 1e-6, 1e6, &divisor));
+        TRY(meta_double(m, "attention.scale", 1e-6, 1e6, &mc->attn_scale));
+        TRY(meta_double(m, "embedding_scale", 1e-6, 1e6, &mc->embed_scale));
+        TRY(meta_double(m, "residual_scale", 1e-6, 1e6, &mc->residual_scale));
+        TRY(meta_double(m, "logit_scale", 1e-6, 1e6, &divisor));
         mc->logit_scale = 1 / divisor;
         return ST_OK;
     }
-    for (int32_t i = 0; i < mc->n_layers; i++) /* SmolLM3: each fourth */
-        mc->nope[i] = a->nope == NOPE_LISTED
-                          ? (i + 1) % 4 == 0
-                          : a->nope == NOPE_FULL && mc->window && !mc->windowed[i];
-    int32_t large = a->local_rope ? 62 : 46; /* layers of the largest Gemma 3, Gemma 2 */
-    if (a->scale_embed) {
-        mc->embed_scale = sqrt(mc->hidden);
-        mc->act = MODEL_GELU_TANH;
+    if (a->logit_factor) {
+        mc->logit_scale = a->default_logit_scale;
+        TRY(meta_double(m, "logit_scale", 1e-6, 1e6, &mc->logit_scale));
     }
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        mc->nope[i] = gguf_arch_nope(a, mc, i);
+    mc->act = gguf_arch_act(a);
+    mc->attn_scale = gguf_arch_attn_scale(a, mc);
+    if (a->scale_embed)
+        mc->embed_scale = sqrt(mc->hidden);
     if (!a->soft_caps)
         return ST_OK;
-    if (mc->n_layers == large)
-        mc->attn_scale = 1 / sqrt((double)mc->hidden / mc->n_q);
     mc->attn_cap = a->default_attn_cap;
     mc->logit_cap = a->default_logit_cap;
     if (a->default_attn_cap > 0)
-        TRY(get_double(m, "attn_logit_softcapping", 1e-3, 1e6, &mc->attn_cap));
-    return get_double(m, "final_logit_softcapping", 1e-3, 1e6, &mc->logit_cap);
+        TRY(meta_double(m, "attn_logit_softcapping", 1e-3, 1e6, &mc->attn_cap));
+    return meta_double(m, "final_logit_softcapping", 1e-3, 1e6, &mc->logit_cap);
+}
+
+/* llama.cpp's converter writes attention_factor of config.json, which is the whole factor, and attn_factor, which
+ * transformers does not read, to one key.  attn_factor is the inverse of YaRN's own factor in the files that have it. */
+static enum status read_yarn_factor(struct rope_config *rope, const struct meta *m)
+{
+    double own = rope_yarn_mscale(rope->factor, 1), whole = 0;
+    TRY(meta_double(m, "rope.scaling.yarn_attn_factor", 1e-3, 1e3, &whole));
+    if (whole > 0 && fabs(whole * own - 1) > 1e-4)
+        rope->attention_factor = whole;
+    return ST_OK;
 }
 
 static enum status read_yarn(struct model_config *mc, const struct meta *m)
@@ -324,25 +295,26 @@ static enum status read_yarn(struct model_config *mc, const struct meta *m)
     struct rope_config *rope = &mc->rope;
     double scale = 1;
     int32_t original = mc->max_ctx;
-    TRY(get_i32(m, "rope.scaling.original_context_length", 1, 1 << 30, &original));
+    TRY(meta_i32(m, "rope.scaling.original_context_length", 1, 1 << 30, &original));
     rope->original_ctx = original;
-    TRY(get_double(m, "rope.scaling.attn_factor", 1e-3, 1e3, &scale));
-    TRY(get_double(m, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, &rope->beta_fast));
-    TRY(get_double(m, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, &rope->beta_slow));
+    TRY(meta_double(m, "rope.scaling.attn_factor", 1e-3, 1e3, &scale));
+    TRY(meta_double(m, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, &rope->beta_fast));
+    TRY(meta_double(m, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, &rope->beta_slow));
     if (rope->beta_fast < rope->beta_slow)
         FAIL(ST_RANGE, "gguf: yarn_beta_fast %g is less than yarn_beta_slow %g", rope->beta_fast,
              rope->beta_slow);
-    TRY(get_double(m, "attention.temperature_scale", 0, 1e3, &rope->q_beta));
+    TRY(meta_double(m, "attention.temperature_scale", 0, 1e3, &rope->q_beta));
     int32_t length = original;
-    TRY(get_i32(m, "attention.temperature_length", 1, 1 << 30, &length));
+    TRY(meta_i32(m, "attention.temperature_length", 1, 1 << 30, &length));
     if (length != original)
         FAIL(ST_UNSUPPORTED, "gguf: %s is %d, but the original context has %d positions",
-             key_of(m, "attention.temperature_length").text, length, original);
+             meta_key(m, "attention.temperature_length").text, length, original);
     double all = 0; /* mscale_all_dim; mscale is 1 */
-    TRY(get_double(m, "rope.scaling.yarn_log_multiplier", 0, 1e3, &all));
+    TRY(meta_double(m, "rope.scaling.yarn_log_multiplier", 0, 1e3, &all));
     rope->attention_factor = scale * rope_yarn_mscale(rope->factor, 1);
     if (all > 0)
         rope->attention_factor /= rope_yarn_mscale(rope->factor, all);
+    TRY(read_yarn_factor(rope, m));
     config_stretch_context(mc);
     return ST_OK;
 }
@@ -350,24 +322,24 @@ static enum status read_yarn(struct model_config *mc, const struct meta *m)
 static enum status read_scaling(struct model_config *mc, const struct meta *m)
 {
     struct rope_config *rope = &mc->rope;
-    struct full_key k = key_of(m, "rope.scaling.type");
+    struct meta_name k = meta_key(m, "rope.scaling.type");
     struct gguf_str type = {"none", 4};
-    bool old = gguf_has(m->g, key_of(m, "rope.scale_linear").text);
+    bool old = gguf_has(m->g, meta_key(m, "rope.scale_linear").text);
     if (gguf_has(m->g, k.text))
         TRY(gguf_get_str(m->g, k.text, &type));
     else if (old)
         type = (struct gguf_str){"linear", 6};
-    TRY(get_double(m, "rope.scale_linear", 1e-3, 1e6, &rope->factor));
-    TRY(get_double(m, "rope.scaling.factor", 1e-3, 1e6, &rope->factor));
-    if (str_is(type, "linear")) {
+    TRY(meta_double(m, "rope.scale_linear", 1e-3, 1e6, &rope->factor));
+    TRY(meta_double(m, "rope.scaling.factor", 1e-3, 1e6, &rope->factor));
+    if (meta_is(type, "linear")) {
         rope->type = ROPE_LINEAR;
         return ST_OK;
     }
-    if (str_is(type, "yarn")) {
+    if (meta_is(type, "yarn")) {
         rope->type = ROPE_YARN;
         return read_yarn(mc, m);
     }
-    if (!str_is(type, "none"))
+    if (!meta_is(type, "none"))
         FAIL(ST_UNSUPPORTED, "gguf: %s \"%s\" is not supported (none, linear and yarn are)", k.text,
              gguf_show(type).text);
     rope->factor = 1;
@@ -414,12 +386,12 @@ static enum status read_longrope(struct model_config *mc, const struct meta *m)
         return ST_OK;
     if (!near || !far)
         FAIL(ST_FORMAT, "gguf: the tensor %s is missing", names[!far]);
-    TRY(get_i32(m, "rope.scaling.original_context_length", 2, 1 << 30, &original));
+    TRY(meta_i32(m, "rope.scaling.original_context_length", 2, 1 << 30, &original));
     rope->type = ROPE_LONGROPE;
     rope->original_ctx = original;
     rope->factor = mc->max_ctx / rope->original_ctx;
     rope->attention_factor = rope_longrope_mscale(rope->factor, rope->original_ctx);
-    TRY(get_double(m, "rope.scaling.attn_factor", 1e-3, 1e3, &rope->attention_factor));
+    TRY(meta_double(m, "rope.scaling.attn_factor", 1e-3, 1e3, &rope->attention_factor));
     TRY(copy_divisors(rope->divisor, rope, near, names[0]));
     return copy_divisors(rope->long_divisor, rope, far, names[1]);
 }
@@ -428,10 +400,13 @@ static enum status read_rope(struct model_config *mc, const struct meta *m)
 {
     mc->rope.interleaved = m->row->interleaved;
     mc->rope.rot_dim = mc->d_head;
-    TRY(get_i32(m, "rope.dimension_count", 2, 1 << 16, &mc->rope.rot_dim));
-    TRY(get_double(m, "rope.freq_base", 1.01, 1e12, &mc->rope.theta));
+    TRY(meta_i32(m, "rope.dimension_count", 2, 1 << 16, &mc->rope.rot_dim));
+    TRY(meta_double(m, "rope.freq_base", 1.01, 1e12, &mc->rope.theta));
     mc->local_rope.rot_dim = mc->rope.rot_dim;
-    TRY(get_double(m, "rope.freq_base_swa", 1.01, 1e12, &mc->local_rope.theta));
+    mc->local_rope.interleaved = mc->rope.interleaved;
+    if (mc->arch->wide_qk_norm)
+        mc->local_rope.theta = mc->rope.theta;
+    TRY(meta_double(m, "rope.freq_base_swa", 1.01, 1e12, &mc->local_rope.theta));
     TRY(read_scaling(mc, m));
     TRY(read_longrope(mc, m));
     return read_divisors(&mc->rope, m->g);
@@ -441,7 +416,9 @@ static void read_biases(struct model_config *mc, const struct gguf *g)
 {
     mc->qkv_bias = mc->arch->qkv_bias || gguf_find_tensor(g, "blk.0.attn_q.bias") != NULL;
     mc->o_bias = gguf_find_tensor(g, "blk.0.attn_output.bias") != NULL;
-    mc->mlp_bias = gguf_find_tensor(g, "blk.0.ffn_gate.bias") != NULL;
+    mc->mlp_bias = gguf_find_tensor(g, "blk.0.ffn_up.bias") != NULL;
+    if (mc->arch->qk_norm_option)
+        mc->qk_norm = gguf_find_tensor(g, "blk.0.attn_q_norm.weight") != NULL;
 }
 
 static enum status read_id(const struct model_config *mc, const struct gguf *g, const char *key,
@@ -475,20 +452,30 @@ static enum status read_ids(struct model_config *mc, const struct gguf *g)
     return ST_OK;
 }
 
-/* The greatest block of the layers' down matrices, dense and of experts. */
-static enum status read_unit(struct model_config *mc, const struct gguf *g)
+/* The greatest block of the down matrices of that kind, whose rows have `width` elements. */
+static enum status raise_unit(const struct gguf *g, int32_t layer, const char *kind, int32_t width,
+                              int32_t *unit)
+{
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.ffn_down%s.weight", layer, kind);
+    const struct gguf_tensor *t = gguf_find_tensor(g, name);
+    int32_t block = t ? (int32_t)ggml_type_info(t->type)->block : 1;
+    if (width % block)
+        FAIL(ST_FORMAT, "gguf: %s has blocks of %d, and a row has %d elements", name, block, width);
+    *unit = block > *unit ? block : *unit;
+    return ST_OK;
+}
+
+static enum status read_units(struct model_config *mc, const struct gguf *g)
 {
     for (int32_t i = 0; i < mc->n_layers; i++) {
-        char name[64];
-        int32_t width = mc->sparse[i] ? mc->expert_ffn : mc->ffn;
-        int32_t *unit = mc->sparse[i] ? &mc->expert_unit : &mc->ffn_unit;
-        snprintf(name, sizeof name, "blk.%d.ffn_down%s.weight", i, mc->sparse[i] ? "_exps" : "");
-        const struct gguf_tensor *t = gguf_find_tensor(g, name);
-        int32_t block = t ? (int32_t)ggml_type_info(t->type)->block : 1;
-        if (width % block)
-            FAIL(ST_FORMAT, "gguf: %s has blocks of %d, and a row has %d elements", name, block,
-                 width);
-        *unit = block > *unit ? block : *unit;
+        if (!mc->sparse[i]) {
+            TRY(raise_unit(g, i, "", mc->ffn, &mc->ffn_unit));
+            continue;
+        }
+        TRY(raise_unit(g, i, "_exps", mc->expert_ffn, &mc->expert_unit));
+        if (mc->shared_ffn)
+            TRY(raise_unit(g, i, "_shexp", mc->shared_ffn, &mc->shared_unit));
     }
     return ST_OK;
 }
@@ -510,13 +497,13 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     TRY(check_keys(&m));
     TRY(read_sizes(out, &m));
     TRY(check_plain(&m));
-    TRY(read_experts(out, &m));
+    TRY(config_gguf_experts(out, &m));
     TRY(read_window(out, &m));
     TRY(read_scales(out, &m));
     TRY(read_rope(out, &m));
     read_biases(out, g);
     TRY(read_ids(out, g));
-    TRY(read_unit(out, g));
+    TRY(read_units(out, g));
     out->tied = gguf_find_tensor(g, "output.weight") == NULL;
     out->dtype = weights_type(g);
     return model_config_check(out);

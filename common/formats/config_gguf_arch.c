@@ -1,5 +1,6 @@
 #include "common/formats/config_gguf_arch.h"
 
+#include <math.h>
 #include <string.h>
 
 #define L "blk.#."
@@ -65,6 +66,65 @@ static const struct tensor_rule gguf_glm4_tensors[TN_N] = {GGUF_COMMON, GGUF_QKV
 static const struct tensor_rule gguf_exaone4_tensors[TN_N] = {GGUF_OUTER, GGUF_SPLIT,
                                                               GGUF_SANDWICH};
 
+#define GGUF_SHARED                                                                                \
+    [TN_SHARED_GATE] = {L "ffn_gate_shexp.weight", NULL, AX_SHARED_FFN, AX_HIDDEN, FUSED_NO},      \
+    [TN_SHARED_UP] = {L "ffn_up_shexp.weight", NULL, AX_SHARED_FFN, AX_HIDDEN, FUSED_NO},          \
+    [TN_SHARED_DOWN] = {L "ffn_down_shexp.weight", NULL, AX_HIDDEN, AX_SHARED_FFN, FUSED_NO}
+
+#define GGUF_EXPERTS                                                                               \
+    [TN_ROUTER] = {L "ffn_gate_inp.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},                \
+    [TN_EXPERT_GATE] = {L "ffn_gate_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO},       \
+    [TN_EXPERT_UP] = {L "ffn_up_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO},           \
+    [TN_EXPERT_DOWN] = {L "ffn_down_exps.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN, FUSED_NO}
+
+#define GGUF_WIDE_NORMS                                                                            \
+    [TN_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_Q, FUSED_NO},                          \
+    [TN_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_KV, FUSED_NO}
+
+/* What every model has. */
+#define GGUF_FRAME                                                                                 \
+    [TN_EMBED] = {"token_embd.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},                       \
+    [TN_O] = {L "attn_output.weight", L "attn_output.bias", AX_HIDDEN, AX_Q, FUSED_NO},            \
+    [TN_DOWN] = {L "ffn_down.weight", L "ffn_down.bias", AX_HIDDEN, AX_FFN, FUSED_NO},             \
+    [TN_FINAL_NORM] = {"output_norm.weight", "output_norm.bias", AX_ONE, AX_HIDDEN, FUSED_NO},     \
+    [TN_HEAD] = {"output.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
+
+static const struct tensor_rule gguf_qwen2moe_tensors[TN_N] = {
+    GGUF_COMMON,
+    GGUF_SPLIT,
+    GGUF_SHARED,
+    [TN_SHARED_SCALE] = {L "ffn_gate_inp_shexp.weight", NULL, AX_FLAT_ROW, AX_HIDDEN, FUSED_NO},
+};
+
+static const struct tensor_rule gguf_glm4moe_tensors[TN_N] = {
+    GGUF_OUTER,
+    GGUF_SPLIT,
+    GGUF_SHARED,
+    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_FFN_NORM] = {L "post_attention_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_ROUTER_BIAS] = {L "exp_probs_b.bias", NULL, AX_ONE, AX_EXPERTS, FUSED_NO},
+};
+
+static const struct tensor_rule gguf_olmo2_tensors[TN_N] = {GGUF_FRAME, GGUF_WIDE_NORMS, GGUF_SPLIT,
+                                                            GGUF_SANDWICH};
+
+static const struct tensor_rule gguf_olmoe_tensors[TN_N] = {GGUF_FRAME, GGUF_WIDE_NORMS, GGUF_NORMS,
+                                                            GGUF_QKV, GGUF_EXPERTS};
+
+static const struct tensor_rule gguf_cohere_tensors[TN_N] = {
+    GGUF_FRAME,
+    GGUF_SPLIT,
+    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+};
+
+static const struct tensor_rule gguf_starcoder2_tensors[TN_N] = {
+    GGUF_FRAME,
+    GGUF_QKV,
+    [TN_ATTN_NORM] = {L "attn_norm.weight", L "attn_norm.bias", AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_FFN_NORM] = {L "ffn_norm.weight", L "ffn_norm.bias", AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_UP] = {L "ffn_up.weight", L "ffn_up.bias", AX_FFN, AX_HIDDEN, FUSED_NO},
+};
+
 /* name: general.architecture.  Mixtral's files are of the architecture "llama", with experts. */
 static const struct gguf_arch archs[] = {
     {{.name = "llama",
@@ -72,25 +132,17 @@ static const struct gguf_arch archs[] = {
       .tensor = gguf_tensors,
       .window = WINDOW_ALL,
       .experts = EXPERTS_MIXTRAL},
-     true,
-     false},
-    {{.name = "qwen2", .model_type = "qwen2", .tensor = gguf_tensors, .qkv_bias = true},
-     false,
-     false},
-    {{.name = "qwen3", .model_type = "qwen3", .tensor = gguf_tensors, .qk_norm = true},
-     false,
-     false},
+     true},
+    {{.name = "qwen2", .model_type = "qwen2", .tensor = gguf_tensors, .qkv_bias = true}, false},
+    {{.name = "qwen3", .model_type = "qwen3", .tensor = gguf_tensors, .qk_norm = true}, false},
     {{.name = "qwen3moe",
       .model_type = "qwen3_moe",
       .tensor = gguf_tensors,
       .qk_norm = true,
       .experts = EXPERTS_QWEN},
-     false,
      false},
     /* the norms' weights have the 1 already */
-    {{.name = "gemma", .model_type = "gemma", .tensor = gguf_tensors, .scale_embed = true},
-     false,
-     true},
+    {{.name = "gemma", .model_type = "gemma", .tensor = gguf_tensors, .scale_embed = true}, false},
     {{.name = "gemma2",
       .model_type = "gemma2",
       .tensor = gguf_gemma_tensors,
@@ -100,8 +152,7 @@ static const struct gguf_arch archs[] = {
       .default_pattern = 2,
       .default_attn_cap = 50,
       .default_logit_cap = 30},
-     false,
-     true},
+     false},
     {{.name = "gemma3",
       .model_type = "gemma3_text",
       .tensor = gguf_gemma_tensors,
@@ -112,32 +163,26 @@ static const struct gguf_arch archs[] = {
       .window = WINDOW_PATTERN,
       .default_pattern = 6,
       .default_theta = 1e6},
-     false,
-     true},
+     false},
     {{.name = "mistral3",
       .model_type = "ministral3",
       .tensor = gguf_tensors,
       .needs_rope = true,
       .window = WINDOW_ALL},
-     true,
      true},
     {{.name = "phi3", .model_type = "phi3", .tensor = gguf_phi3_tensors, .window = WINDOW_ALL},
-     false,
-     true},
+     false},
     {{.name = "smollm3", .model_type = "smollm3", .tensor = gguf_tensors, .nope = NOPE_LISTED},
-     true,
      true},
     {{.name = "granite", .model_type = "granite", .tensor = gguf_tensors, .multipliers = true},
-     true,
      true},
     {{.name = "granitemoe",
       .model_type = "granitemoe",
       .tensor = gguf_tensors,
       .multipliers = true,
       .experts = EXPERTS_MIXTRAL},
-     true,
      true},
-    {{.name = "glm4", .model_type = "glm4", .tensor = gguf_glm4_tensors}, true, true},
+    {{.name = "glm4", .model_type = "glm4", .tensor = gguf_glm4_tensors}, true},
     {{.name = "exaone4",
       .model_type = "exaone4",
       .tensor = gguf_exaone4_tensors,
@@ -145,8 +190,73 @@ static const struct gguf_arch archs[] = {
       .window = WINDOW_PATTERN,
       .default_pattern = 4,
       .nope = NOPE_FULL},
-     false,
+     false},
+    {{.name = "qwen2moe",
+      .model_type = "qwen2_moe",
+      .tensor = gguf_qwen2moe_tensors,
+      .qkv_bias = true,
+      .experts = EXPERTS_QWEN,
+      .shared_option = true,
+      .read_only = true},
+     false},
+    {{.name = "glm4moe",
+      .model_type = "glm4_moe",
+      .tensor = gguf_glm4moe_tensors,
+      .qk_norm_option = true,
+      .extra_layers = true,
+      .experts = EXPERTS_GROUPS,
+      .route_bias = true,
+      .read_only = true},
+     false},
+    /* OLMo 3 too, whose layers with a window have a plain RoPE */
+    {{.name = "olmo2",
+      .model_type = "olmo2",
+      .tensor = gguf_olmo2_tensors,
+      .qk_norm = true,
+      .wide_qk_norm = true,
+      .local_rope = true,
+      .window = WINDOW_PATTERN,
+      .default_pattern = 4,
+      .read_only = true},
+     false},
+    {{.name = "olmoe",
+      .model_type = "olmoe",
+      .tensor = gguf_olmoe_tensors,
+      .qk_norm = true,
+      .wide_qk_norm = true,
+      .experts = EXPERTS_OLMO,
+      .read_only = true},
+     false},
+    {{.name = "command-r",
+      .model_type = "cohere",
+      .tensor = gguf_cohere_tensors,
+      .layer_norm = true,
+      .parallel = true,
+      .logit_factor = true,
+      .default_logit_scale = 1,
+      .read_only = true},
      true},
+    {{.name = "cohere2",
+      .model_type = "cohere2",
+      .tensor = gguf_cohere_tensors,
+      .layer_norm = true,
+      .parallel = true,
+      .logit_factor = true,
+      .default_logit_scale = 1,
+      .window = WINDOW_PATTERN,
+      .default_pattern = 4,
+      .nope = NOPE_UNWINDOWED,
+      .read_only = true},
+     true},
+    {{.name = "starcoder2",
+      .model_type = "starcoder2",
+      .tensor = gguf_starcoder2_tensors,
+      .layer_norm = true,
+      .norm_bias = true,
+      .tanh_gelu = true,
+      .window = WINDOW_ALL,
+      .read_only = true},
+     false},
 };
 
 const struct gguf_arch *gguf_arch_find(const char *name)
@@ -162,16 +272,18 @@ const char *gguf_arch_names(void)
     return "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, smollm3, "
            "granite, "
            "granitemoe, "
-           "glm4 and exaone4";
+           "glm4, exaone4, qwen2moe, glm4moe, olmo2, olmoe, command-r, cohere2 and starcoder2";
 }
 
 const struct arch *gguf_arch_for(const char *model_type)
 {
-    if (strcmp(model_type, "mistral") == 0)
-        model_type = "llama";
+    static const char *const as_llama[] = {"mistral", "mixtral"};
+    for (size_t i = 0; i < ARRAY_LEN(as_llama); i++)
+        if (strcmp(model_type, as_llama[i]) == 0)
+            model_type = "llama";
     for (size_t i = 0; i < ARRAY_LEN(archs); i++)
         if (strcmp(model_type, archs[i].arch.model_type) == 0)
-            return archs[i].read_only ? NULL : &archs[i].arch;
+            return archs[i].arch.read_only ? NULL : &archs[i].arch;
     return NULL;
 }
 
@@ -181,4 +293,25 @@ bool gguf_arch_interleaved(const struct arch *a)
         if (a == &archs[i].arch)
             return archs[i].interleaved;
     return false;
+}
+
+/* query_pre_attn_scalar is the head's size, but for the models of 27 billion weights, where it is D / Hq. */
+double gguf_arch_attn_scale(const struct arch *a, const struct model_config *mc)
+{
+    int32_t large = a->local_rope ? 62 : 46; /* layers of the largest Gemma 3, Gemma 2 */
+    return a->soft_caps && mc->n_layers == large ? 1 / sqrt((double)mc->hidden / mc->n_q) : 0;
+}
+
+bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t layer)
+{
+    if (a->nope == NOPE_LISTED) /* SmolLM3 */
+        return (layer + 1) % 4 == 0;
+    if (a->nope == NOPE_UNWINDOWED)
+        return !mc->windowed[layer];
+    return a->nope == NOPE_FULL && mc->window && !mc->windowed[layer];
+}
+
+enum model_act gguf_arch_act(const struct arch *a)
+{
+    return a->scale_embed || a->tanh_gelu ? MODEL_GELU_TANH : MODEL_SILU;
 }

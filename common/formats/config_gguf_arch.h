@@ -8,7 +8,6 @@
 struct gguf_arch {
     struct arch arch;
     bool interleaved;
-    bool read_only; /* ingot quantize does not write it from a folder */
 };
 
 /* By general.architecture; NULL: it is not known. */

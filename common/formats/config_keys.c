@@ -17,6 +17,7 @@ enum key_use {
     READ_BY_LAYER,
     READ_EXPERTS,
     READ_QWEN_EXPERTS,
+    READ_SIZED_EXPERTS,
     READ_PATTERN,
     READ_CAPS,
     READ_LOCAL_ROPE,
@@ -24,7 +25,21 @@ enum key_use {
     READ_CODE,
     READ_MULTIPLIERS,
     READ_NOPE,
+    READ_RMS,
+    READ_LAYER_NORM_EPS,
+    READ_NORM_EPSILON,
+    READ_NORM_TOPK,
+    READ_GROUPS,
+    READ_SHARED,
+    READ_LOGIT_FACTOR,
+    READ_USE_BIAS,
+    READ_EXTRA_LAYERS,
     SAYS_QK_NORM, /* only what the architecture does anyway passes */
+    SAYS_QKV_BIAS,
+    SAYS_PARALLEL,
+    SAYS_LAYER_NORM,
+    SAYS_GATED,
+    SAYS_TIED,
     READ_NEVER,
     IGNORED
 };
@@ -44,7 +59,9 @@ static const struct key_row {
     {"head_dim", READ_ALWAYS, NULL},
     {"vocab_size", READ_ALWAYS, NULL},
     {"max_position_embeddings", READ_ALWAYS, NULL},
-    {"rms_norm_eps", READ_ALWAYS, NULL},
+    {"rms_norm_eps", READ_RMS, NULL},
+    {"layer_norm_eps", READ_LAYER_NORM_EPS, NULL},
+    {"norm_epsilon", READ_NORM_EPSILON, NULL},
     {"hidden_act", READ_ALWAYS, NULL},
     {"tie_word_embeddings", READ_ALWAYS, NULL},
     {"rope_theta", READ_ALWAYS, NULL},
@@ -64,8 +81,13 @@ static const struct key_row {
     {"num_experts", READ_EXPERTS, "0"},
     {"num_local_experts", READ_EXPERTS, "0"},
     {"num_experts_per_tok", READ_EXPERTS, "0"},
-    {"moe_intermediate_size", READ_QWEN_EXPERTS, NULL},
-    {"norm_topk_prob", READ_QWEN_EXPERTS, NULL},
+    {"moe_intermediate_size", READ_SIZED_EXPERTS, NULL},
+    {"norm_topk_prob", READ_NORM_TOPK, NULL},
+    {"n_routed_experts", READ_GROUPS, "0"},
+    {"first_k_dense_replace", READ_GROUPS, "0"},
+    {"n_group", READ_GROUPS, "1"},
+    {"topk_group", READ_GROUPS, "1"},
+    {"routed_scaling_factor", READ_GROUPS, "1"},
     {"decoder_sparse_step", READ_QWEN_EXPERTS, NULL},
     {"mlp_only_layers", READ_QWEN_EXPERTS, "[]"},
     {"use_qk_norm", SAYS_QK_NORM, NULL},
@@ -86,15 +108,16 @@ static const struct key_row {
     {"is_encoder_decoder", READ_NEVER, "false"},
     {"add_cross_attention", READ_NEVER, "false"},
     {"is_causal", READ_NEVER, "true"},
-    {"qkv_bias", READ_NEVER, "false"},
-    {"shared_expert_intermediate_size", READ_NEVER, "0"},
-    {"n_shared_experts", READ_NEVER, "0"},
+    {"qkv_bias", SAYS_QKV_BIAS, NULL},
+    {"shared_expert_intermediate_size", READ_SHARED, "0"},
+    {"n_shared_experts", READ_GROUPS, "0"},
+    {"clip_qkv", READ_NEVER, NULL},
     {"num_shared_experts", READ_NEVER, "0"},
     {"qk_layernorm", READ_NEVER, "false"},
     {"tie_encoder_decoder", READ_NEVER, "false"},
     {"pruned_heads", READ_NEVER, "{}"},
     {"chunk_size_feed_forward", READ_NEVER, "0"},
-    {"logit_scale", READ_NEVER, "1"},
+    {"logit_scale", READ_LOGIT_FACTOR, "1"},
     {"logits_scaling", READ_MULTIPLIERS, "1"},
     {"embedding_multiplier", READ_MULTIPLIERS, "1"},
     {"residual_multiplier", READ_MULTIPLIERS, "1"},
@@ -102,9 +125,17 @@ static const struct key_row {
     {"no_rope_layers", READ_NOPE, NULL},
     {"no_rope_layer_interval", READ_NOPE, NULL},
     {"scale_emb", READ_NEVER, "1"},
-    {"num_nextn_predict_layers", READ_NEVER, "0"},
+    {"num_nextn_predict_layers", READ_EXTRA_LAYERS, "0"},
     {"bias", READ_NEVER, "false"},
-    {"use_bias", READ_NEVER, "false"},
+    {"use_bias", READ_USE_BIAS, "false"},
+    {"use_parallel_block", SAYS_PARALLEL, NULL},
+    {"use_gated_activation", SAYS_GATED, NULL},
+    {"use_embedding_sharing", SAYS_TIED, NULL},
+    {"position_embedding_type", READ_NEVER, "\"rope_gptj\""},
+    {"order_of_interleaved_layers", READ_NEVER, "\"local_attn_first\""},
+    {"layer_switch", READ_NEVER, "4"},
+    {"mlp_type", READ_NEVER, "\"default\""},
+    {"norm_type", SAYS_LAYER_NORM, NULL},
     {"parallel_attn", READ_NEVER, "false"},
     {"activation", READ_NEVER, "\"swiglu\""},
 
@@ -130,6 +161,9 @@ static const struct key_row {
     {"initializer_range", IGNORED, NULL},
     {"attention_dropout", IGNORED, NULL},
     {"hidden_dropout", IGNORED, NULL},
+    {"embedding_dropout", IGNORED, NULL},
+    {"residual_dropout", IGNORED, NULL},
+    {"use_parallel_embedding", IGNORED, NULL}, /* cuts the same table in another way */
     {"embd_pdrop", IGNORED, NULL},
     {"resid_pdrop", IGNORED, NULL},
     {"neftune_noise_alpha", IGNORED, NULL},
@@ -197,11 +231,32 @@ static bool is_read(enum key_use use, const struct arch *arch)
     case READ_WINDOW:
         return arch->window != WINDOW_NONE;
     case READ_BY_LAYER:
-        return arch->window == WINDOW_BY_LAYER || arch->window == WINDOW_USE;
+        return arch->window == WINDOW_BY_LAYER || arch->window == WINDOW_USE ||
+               arch->window == WINDOW_EVEN;
     case READ_EXPERTS:
         return arch->experts != EXPERTS_NONE;
     case READ_QWEN_EXPERTS:
         return arch->experts == EXPERTS_QWEN;
+    case READ_SIZED_EXPERTS:
+        return arch->experts == EXPERTS_QWEN || arch->experts == EXPERTS_GROUPS;
+    case READ_NORM_TOPK:
+        return arch->experts != EXPERTS_NONE && arch->experts != EXPERTS_MIXTRAL;
+    case READ_GROUPS:
+        return arch->experts == EXPERTS_GROUPS;
+    case READ_SHARED:
+        return arch->shared_option;
+    case READ_RMS:
+        return !arch->layer_norm;
+    case READ_LAYER_NORM_EPS:
+        return arch->layer_norm && !arch->norm_bias;
+    case READ_NORM_EPSILON:
+        return arch->layer_norm && arch->norm_bias;
+    case READ_LOGIT_FACTOR:
+        return arch->logit_factor;
+    case READ_USE_BIAS:
+        return arch->use_bias_option;
+    case READ_EXTRA_LAYERS:
+        return arch->extra_layers;
     case READ_PATTERN:
         return arch->window == WINDOW_PATTERN && arch->default_pattern > 0;
     case READ_CAPS:
@@ -217,6 +272,12 @@ static bool is_read(enum key_use use, const struct arch *arch)
     case READ_CODE:
         return arch->own_code;
     case SAYS_QK_NORM:
+        return arch->qk_norm_option;
+    case SAYS_QKV_BIAS:
+    case SAYS_PARALLEL:
+    case SAYS_LAYER_NORM:
+    case SAYS_GATED:
+    case SAYS_TIED:
     case READ_NEVER:
         return false;
     case IGNORED:
@@ -243,6 +304,27 @@ static enum status refuse_quantization(const cJSON *config)
         cJSON_IsString(method) ? method->valuestring : "?");
 }
 
+/* The value that changes nothing; NULL: none. */
+static const char *said_by(const struct key_row *row, const struct arch *arch)
+{
+    switch (row->use) {
+    case SAYS_QK_NORM:
+        return arch->qk_norm ? "true" : "false";
+    case SAYS_QKV_BIAS:
+        return arch->qkv_bias ? "true" : "false";
+    case SAYS_PARALLEL:
+        return arch->parallel ? "true" : "false";
+    case SAYS_LAYER_NORM:
+        return arch->layer_norm ? "\"layer_norm\"" : NULL;
+    case SAYS_GATED:
+        return arch->tensor[TN_GATE].name ? "true" : "false";
+    case SAYS_TIED:
+        return arch->tied ? "true" : "false";
+    default:
+        return row->harmless;
+    }
+}
+
 static enum status check_key(const cJSON *item, const struct arch *arch)
 {
     char value[80] = "...";
@@ -254,9 +336,7 @@ static enum status check_key(const cJSON *item, const struct arch *arch)
     /* too long for value: cJSON says no, and no harmless value is that long */
     if (!cJSON_PrintPreallocated((cJSON *)item, value, (int)sizeof value, false))
         memcpy(value, "...", 4);
-    const char *harmless = row ? row->harmless : NULL;
-    if (row && row->use == SAYS_QK_NORM)
-        harmless = arch->qk_norm ? "true" : "false";
+    const char *harmless = row ? said_by(row, arch) : NULL;
     if (harmless && strcmp(harmless, value) == 0)
         return ST_OK;
     FAIL(ST_UNSUPPORTED,

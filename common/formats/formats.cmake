@@ -2,12 +2,15 @@
 add_library(ingot_formats STATIC
   formats/json_get.c
   formats/model_arch.c
+  formats/arch_experts.c
   formats/model_config.c
   formats/config_experts.c
   formats/config_fields.c
   formats/config_keys.c
   formats/config_rope.c
   formats/config_gguf.c
+  formats/config_gguf_experts.c
+  formats/config_gguf_meta.c
   formats/config_gguf_arch.c
   formats/safetensors_index.c
   formats/config_load.c

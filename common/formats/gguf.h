@@ -128,6 +128,8 @@ MUST_CHECK enum status gguf_get_i64(const struct gguf *g, const char *key, int64
 MUST_CHECK enum status gguf_get_f64(const struct gguf *g, const char *key, double *v);
 MUST_CHECK enum status gguf_get_bool(const struct gguf *g, const char *key, bool *v);
 MUST_CHECK enum status gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *v);
+/* false when it is absent, too. */
+bool gguf_is_array(const struct gguf *g, const char *key);
 MUST_CHECK enum status gguf_get_array(const struct gguf *g, const char *key, enum gguf_type type,
                                       struct gguf_array *v);
 

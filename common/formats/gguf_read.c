@@ -152,6 +152,12 @@ enum status gguf_get_str(const struct gguf *g, const char *key, struct gguf_str 
     return ST_OK;
 }
 
+bool gguf_is_array(const struct gguf *g, const char *key)
+{
+    const struct gguf_entry *e;
+    return gguf_has(g, key) && lookup(g, key, &e) == ST_OK && e->type == GGUF_ARRAY;
+}
+
 enum status gguf_get_array(const struct gguf *g, const char *key, enum gguf_type type,
                            struct gguf_array *v)
 {

@@ -2,30 +2,7 @@
  * for refusing others.  Called by the configuration readers and the weight loader. */
 #include <string.h>
 
-#include "common/formats/model_config.h"
-
-#define L "model.layers.#."
-
-/* Names and axes as HuggingFace repositories store the Llama family.  A matrix [rows, cols] maps
- * cols to rows. */
-#define SPLIT_QKV                                                                                  \
-    [TN_Q] = {L "self_attn.q_proj.weight", L "self_attn.q_proj.bias", AX_Q, AX_HIDDEN, FUSED_NO},  \
-    [TN_K] = {L "self_attn.k_proj.weight", L "self_attn.k_proj.bias", AX_KV, AX_HIDDEN, FUSED_NO}, \
-    [TN_V] = {L "self_attn.v_proj.weight", L "self_attn.v_proj.bias", AX_KV, AX_HIDDEN, FUSED_NO}
-
-#define HEAD_NORMS                                                                                 \
-    [TN_Q_NORM] = {L "self_attn.q_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},                 \
-    [TN_K_NORM] = {L "self_attn.k_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO}
-
-#define OUTER_TENSORS                                                                              \
-    [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},               \
-    [TN_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN, AX_Q, FUSED_NO},  \
-    [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                    \
-    [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
-
-#define COMMON_TENSORS                                                                             \
-    OUTER_TENSORS, HEAD_NORMS,                                                                     \
-        [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}
+#include "common/formats/arch_table.h"
 
 static const struct tensor_rule llama_tensors[TN_N] = {
     COMMON_TENSORS,
@@ -108,6 +85,26 @@ static const struct tensor_rule glm4_tensors[TN_N] = {
     [TN_UP] = {L "mlp.gate_up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
     [TN_DOWN] = {L "mlp.down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
     [TN_POST_FFN_NORM] = {L "post_mlp_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+};
+
+static const struct tensor_rule olmo2_tensors[TN_N] = {OUTER_TENSORS, WIDE_NORMS, SPLIT_QKV,
+                                                       POST_NORMS, GATE_UP_DOWN};
+
+/* One norm before attention and feed-forward, which run side by side. */
+static const struct tensor_rule cohere_tensors[TN_N] = {COMMON_TENSORS, SPLIT_QKV, GATE_UP_DOWN};
+
+static const struct tensor_rule starcoder2_tensors[TN_N] = {
+    [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},
+    [TN_ATTN_NORM] = {L "input_layernorm.weight", L "input_layernorm.bias", AX_ONE, AX_HIDDEN,
+                      FUSED_NO},
+    SPLIT_QKV,
+    [TN_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN, AX_Q, FUSED_NO},
+    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", L "post_attention_layernorm.bias", AX_ONE,
+                     AX_HIDDEN, FUSED_NO},
+    [TN_UP] = {L "mlp.c_fc.weight", L "mlp.c_fc.bias", AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_DOWN] = {L "mlp.c_proj.weight", L "mlp.c_proj.bias", AX_HIDDEN, AX_FFN, FUSED_NO},
+    [TN_FINAL_NORM] = {"model.norm.weight", "model.norm.bias", AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},
 };
 
 static const struct arch archs[] = {
@@ -241,18 +238,71 @@ static const struct arch archs[] = {
      .default_pattern = 4,
      .default_eps = 1e-5,
      .nope = NOPE_FULL},
+    {.name = "Olmo2ForCausalLM",
+     .model_type = "olmo2",
+     .tensor = olmo2_tensors,
+     .qk_norm = true,
+     .wide_qk_norm = true,
+     .bias_option = true,
+     .default_eps = 1e-5},
+    {.name = "Olmo3ForCausalLM",
+     .model_type = "olmo3",
+     .tensor = olmo2_tensors,
+     .qk_norm = true,
+     .wide_qk_norm = true,
+     .bias_option = true,
+     .local_rope = true,
+     .window = WINDOW_PATTERN,
+     .default_window = 4096,
+     .default_pattern = 4,
+     .default_theta = 5e5,
+     .default_local_theta = 5e5,
+     .default_eps = 1e-5},
+    {.name = "CohereForCausalLM",
+     .model_type = "cohere",
+     .tensor = cohere_tensors,
+     .layer_norm = true,
+     .parallel = true,
+     .interleaved = true,
+     .bias_option = true,
+     .tied = true,
+     .logit_factor = true,
+     .default_logit_scale = 0.0625,
+     .default_eps = 1e-5},
+    {.name = "Cohere2ForCausalLM",
+     .model_type = "cohere2",
+     .tensor = cohere_tensors,
+     .layer_norm = true,
+     .parallel = true,
+     .interleaved = true,
+     .bias_option = true,
+     .tied = true,
+     .logit_factor = true,
+     .default_logit_scale = 0.0625,
+     .window = WINDOW_PATTERN,
+     .default_window = 4096,
+     .default_pattern = 4,
+     .nope = NOPE_UNWINDOWED,
+     .default_eps = 1e-5},
+    {.name = "Starcoder2ForCausalLM",
+     .model_type = "starcoder2",
+     .tensor = starcoder2_tensors,
+     .layer_norm = true,
+     .norm_bias = true,
+     .use_bias_option = true,
+     .tanh_gelu = true,
+     .tied = true,
+     .window = WINDOW_ALL,
+     .default_eps = 1e-5},
 };
 
 static const struct refusal {
     const char *name, *why;
 } refusals[] = {
-    {"Qwen2MoeForCausalLM", "it has shared experts"},
     {"Qwen3NextForCausalLM", "it has shared experts and linear attention"},
     {"DeepseekForCausalLM", "it has shared experts"},
     {"DeepseekV2ForCausalLM", "it has shared experts and latent attention"},
     {"DeepseekV3ForCausalLM", "it has shared experts and latent attention"},
-    {"Glm4MoeForCausalLM", "it has shared experts"},
-    {"OlmoeForCausalLM", "it norms all heads of q and k at once"},
     {"GptOssForCausalLM", "its experts have biases"},
     {"Gemma3nForCausalLM", "it has embeddings in each layer and several residual streams"},
     {"Gemma3nForConditionalGeneration",
@@ -261,11 +311,8 @@ static const struct refusal {
     {"Gemma4ForConditionalGeneration", "its kinds of layers have heads of different sizes"},
     {"gemma3n", "it has embeddings in each layer and several residual streams"},
     {"gemma4", "its kinds of layers have heads of different sizes"},
-    {"qwen2moe", "it has shared experts"},
     {"deepseek", "it has shared experts"},
     {"deepseek2", "it has shared experts and latent attention"},
-    {"glm4moe", "it has shared experts"},
-    {"olmoe", "it norms all heads of q and k at once"},
     {"gpt-oss", "its experts have biases"},
 };
 
@@ -277,19 +324,30 @@ const char *arch_refusal(const char *name)
     return NULL;
 }
 
+/* The i-th row of all; NULL behind the last. */
+static const struct arch *row_at(size_t i)
+{
+    if (i < ARRAY_LEN(archs))
+        return &archs[i];
+    i -= ARRAY_LEN(archs);
+    return i < n_archs_of_experts ? &archs_of_experts[i] : NULL;
+}
+
 const struct arch *arch_find(const char *name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
-        if (strcmp(archs[i].name, name) == 0)
-            return &archs[i];
+    const struct arch *a;
+    for (size_t i = 0; (a = row_at(i)); i++)
+        if (strcmp(a->name, name) == 0)
+            return a;
     return NULL;
 }
 
 const struct arch *arch_of_type(const char *model_type)
 {
-    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
-        if (strcmp(archs[i].model_type, model_type) == 0)
-            return &archs[i];
+    const struct arch *a;
+    for (size_t i = 0; (a = row_at(i)); i++)
+        if (strcmp(a->model_type, model_type) == 0)
+            return a;
     return NULL;
 }
 
@@ -311,7 +369,9 @@ const char *arch_names(void)
            "Gemma2ForCausalLM, "
            "Gemma3ForCausalLM, Phi3ForCausalLM, Mistral3ForConditionalGeneration, "
            "Gemma3ForConditionalGeneration, SmolLM3ForCausalLM, GraniteForCausalLM, "
-           "GraniteMoeForCausalLM, Glm4ForCausalLM, Exaone4ForCausalLM";
+           "GraniteMoeForCausalLM, Glm4ForCausalLM, Exaone4ForCausalLM, Olmo2ForCausalLM, "
+           "Olmo3ForCausalLM, OlmoeForCausalLM, CohereForCausalLM, Cohere2ForCausalLM, "
+           "Starcoder2ForCausalLM, Qwen2MoeForCausalLM, Glm4MoeForCausalLM";
 }
 
 int32_t model_axis(const struct model_config *mc, enum axis ax)
@@ -335,6 +395,11 @@ int32_t model_axis(const struct model_config *mc, enum axis ax)
         return mc->n_experts;
     case AX_EXPERT_FFN:
         return mc->expert_ffn;
+    case AX_SHARED_FFN:
+        return mc->shared_ffn;
+    case AX_ROW:
+    case AX_FLAT_ROW:
+        return 1;
     }
     return 0;
 }
@@ -349,7 +414,12 @@ int32_t model_n_sparse(const struct model_config *mc)
 
 static bool of_experts(enum tensor_id id)
 {
-    return id == TN_ROUTER || id == TN_EXPERT_GATE || id == TN_EXPERT_UP || id == TN_EXPERT_DOWN;
+    return id >= TN_ROUTER && id <= TN_SHARED_SCALE;
+}
+
+static bool of_shared_expert(enum tensor_id id)
+{
+    return id >= TN_SHARED_GATE && id <= TN_SHARED_SCALE;
 }
 
 static bool of_dense_ffn(enum tensor_id id)
@@ -359,13 +429,17 @@ static bool of_dense_ffn(enum tensor_id id)
 
 bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t layer)
 {
-    if (of_experts(id) || of_dense_ffn(id))
-        return mc->sparse[layer] == of_experts(id);
+    if ((of_experts(id) || of_dense_ffn(id)) && mc->sparse[layer] != of_experts(id))
+        return false;
     return model_has(mc, id);
 }
 
 bool model_has(const struct model_config *mc, enum tensor_id id)
 {
+    if (!mc->arch->tensor[id].name)
+        return false;
+    if (of_shared_expert(id) && !mc->shared_ffn)
+        return false;
     if (of_experts(id))
         return model_n_sparse(mc) > 0;
     if (of_dense_ffn(id))
@@ -373,8 +447,8 @@ bool model_has(const struct model_config *mc, enum tensor_id id)
     if (id == TN_HEAD)
         return !mc->tied;
     if (id == TN_Q_NORM || id == TN_K_NORM)
-        return mc->arch->qk_norm;
-    return mc->arch->tensor[id].name != NULL;
+        return mc->qk_norm;
+    return true;
 }
 
 bool model_has_bias(const struct model_config *mc, enum tensor_id id)
@@ -392,6 +466,10 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id)
     case TN_UP:
     case TN_DOWN:
         return mc->mlp_bias;
+    case TN_ATTN_NORM:
+    case TN_FFN_NORM:
+    case TN_FINAL_NORM:
+        return mc->arch->norm_bias;
     default:
         return false;
     }
@@ -413,6 +491,11 @@ int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32
         break;
     }
     return own;
+}
+
+int32_t model_n_out(const struct model_config *mc)
+{
+    return mc->arch->parallel || mc->shared_ffn ? 2 : 1;
 }
 
 const struct rope_config *model_rope(const struct model_config *mc, int32_t layer)

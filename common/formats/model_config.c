@@ -13,7 +13,9 @@ void model_config_init(struct model_config *mc)
 {
     memset(mc, 0, sizeof *mc);
     mc->eps = 1e-6;
-    mc->ffn_unit = mc->expert_unit = 1;
+    mc->ffn_unit = mc->expert_unit = mc->shared_unit = 1;
+    mc->n_groups = mc->top_groups = 1;
+    mc->route_scale = 1;
     mc->dtype = DT_N;
     mc->bos_id = -1;
     mc->embed_scale = mc->residual_scale = mc->logit_scale = 1;
@@ -55,6 +57,9 @@ static void use_defaults(struct model_config *mc)
         mc->rope.theta = mc->arch->default_theta;
     if (mc->arch->default_eps > 0)
         mc->eps = mc->arch->default_eps;
+    if (mc->arch->default_local_theta > 0)
+        mc->local_rope.theta = mc->arch->default_local_theta;
+    mc->qk_norm = mc->arch->qk_norm;
 }
 
 static enum status read_arch(struct model_config *mc, const cJSON *root)
@@ -67,6 +72,15 @@ static enum status read_arch(struct model_config *mc, const cJSON *root)
              mc->arch->name, mc->arch->model_type);
     use_defaults(mc);
     return ST_OK;
+}
+
+/* Of all norms, by the name that the architecture's class has for it. */
+static enum status read_eps(struct model_config *mc, const cJSON *root)
+{
+    if (!mc->arch->layer_norm)
+        return json_double(root, "rms_norm_eps", 0, 1, &mc->eps);
+    return json_double(root, mc->arch->norm_bias ? "norm_epsilon" : "layer_norm_eps", 0, 1,
+                       &mc->eps);
 }
 
 static enum status read_sizes(struct model_config *mc, const cJSON *root)
@@ -92,8 +106,11 @@ static enum status read_sizes(struct model_config *mc, const cJSON *root)
              "head_dim",
              mc->hidden, mc->n_q);
     TRY(json_i32(root, "head_dim", 1, 1 << 16, &mc->d_head));
-    TRY(json_double(root, "rms_norm_eps", 0, 1, &mc->eps));
-    return ST_OK;
+    if (mc->arch->qk_norm_option)
+        TRY(json_bool(root, "use_qk_norm", &mc->qk_norm));
+    if (mc->arch->extra_layers)
+        TRY(json_i32(root, "num_nextn_predict_layers", 0, MAX_LAYERS, &mc->n_mtp));
+    return read_eps(mc, root);
 }
 
 /* Granite's. */
@@ -116,6 +133,8 @@ static enum status read_nope(struct model_config *mc, const cJSON *root)
     int32_t interval = 4, i = 0;
     bool none = cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "sliding_window"));
     for (i = 0; mc->arch->nope == NOPE_FULL && !none && i < mc->n_layers; i++)
+        mc->nope[i] = !mc->windowed[i];
+    for (i = 0; mc->arch->nope == NOPE_UNWINDOWED && i < mc->n_layers; i++)
         mc->nope[i] = !mc->windowed[i];
     i = 0;
     if (mc->arch->nope != NOPE_LISTED)
@@ -144,6 +163,10 @@ static enum status read_scales(struct model_config *mc, const cJSON *root)
     double scalar = 256; /* transformers' query_pre_attn_scalar */
     if (a->multipliers)
         return read_multipliers(mc, root);
+    if (a->logit_factor) {
+        mc->logit_scale = a->default_logit_scale;
+        return json_double(root, "logit_scale", 1e-6, 1e6, &mc->logit_scale);
+    }
     if (a->scale_embed)
         mc->embed_scale = sqrt(mc->hidden);
     if (!a->soft_caps)
@@ -171,13 +194,13 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
         {"gelu", MODEL_GELU},          {"gelu_pytorch_tanh", MODEL_GELU_TANH},
         {"gelu_new", MODEL_GELU_TANH},
     };
-    const char *name = mc->arch->scale_embed ? "gelu_pytorch_tanh" : "silu";
+    const char *name = mc->arch->scale_embed || mc->arch->tanh_gelu ? "gelu_pytorch_tanh" : "silu";
     const char *key = mc->arch->soft_caps ? "hidden_activation" : "hidden_act";
     TRY(json_string(root, key, &name));
     for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
         if (strcmp(acts[i].name, name) == 0) {
             mc->act = acts[i].act;
-            if (mc->arch->tanh_gelu && mc->act == MODEL_GELU)
+            if (mc->arch->scale_embed && mc->arch->tanh_gelu && mc->act == MODEL_GELU)
                 mc->act = MODEL_GELU_TANH;
             return ST_OK;
         }
@@ -190,7 +213,11 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
 
 static enum status read_biases(struct model_config *mc, const cJSON *root)
 {
-    bool attention = mc->arch->attention_bias;
+    bool attention = mc->arch->attention_bias, all = mc->arch->use_bias_option;
+    if (mc->arch->use_bias_option) {
+        TRY(json_bool(root, "use_bias", &all));
+        mc->mlp_bias = attention = all;
+    }
     if (mc->arch->bias_option)
         TRY(json_bool(root, "attention_bias", &attention));
     if (mc->arch->mlp_bias_option)
@@ -206,7 +233,8 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
     bool use = mc->arch->window == WINDOW_ALL || mc->arch->window == WINDOW_PATTERN;
     int32_t first = use ? 0 : 28; /* transformers' max_window_layers */
     int32_t window = mc->arch->default_window, pattern = 0;
-    if (mc->arch->window == WINDOW_BY_LAYER || mc->arch->window == WINDOW_USE) {
+    if (mc->arch->window == WINDOW_BY_LAYER || mc->arch->window == WINDOW_USE ||
+        mc->arch->window == WINDOW_EVEN) {
         TRY(json_bool(root, "use_sliding_window", &use));
         TRY(json_i32(root, "max_window_layers", 0, 1 << 20, &first));
     }
@@ -226,7 +254,9 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
             TRY(json_i32(root, "sliding_window_pattern", 1, 1 << 20, &pattern));
     }
     for (int32_t i = 0; use && i < mc->n_layers; i++)
-        mc->windowed[i] = i >= first && (!pattern || (i + 1) % pattern != 0);
+        mc->windowed[i] = mc->arch->window == WINDOW_EVEN
+                              ? i % 2 == 0 && i < first
+                              : i >= first && (!pattern || (i + 1) % pattern != 0);
 
     const cJSON *types = json_member(root, "layer_types"), *t;
     if (types && (!cJSON_IsArray(types) || cJSON_GetArraySize(types) != mc->n_layers))
@@ -248,7 +278,7 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
                      "window is in use",
                      i);
             if (mc->arch->window != WINDOW_BY_LAYER && mc->arch->window != WINDOW_PATTERN &&
-                slides != mc->windowed[i])
+                mc->arch->window != WINDOW_EVEN && slides != mc->windowed[i])
                 FAIL(ST_UNSUPPORTED,
                      "layer_types[%d] is \"%s\", but all layers of %s "
                      "are alike",
@@ -332,6 +362,12 @@ enum status model_config_check(const struct model_config *mc)
         FAIL(ST_RANGE, "%d heads of %d are too many", mc->n_q, mc->d_head);
     if (mc->top_k > mc->n_experts)
         FAIL(ST_RANGE, "%d experts a token of %d", mc->top_k, mc->n_experts);
+    if (mc->n_experts && (mc->n_experts % mc->n_groups || mc->top_groups > mc->n_groups))
+        FAIL(ST_RANGE, "%d experts in %d groups, of which a token takes %d", mc->n_experts,
+             mc->n_groups, mc->top_groups);
+    if (mc->n_groups > 1 && mc->n_experts / mc->n_groups * mc->top_groups < mc->top_k)
+        FAIL(ST_RANGE, "%d experts a token of %d groups of %d", mc->top_k, mc->top_groups,
+             mc->n_experts / mc->n_groups);
     return ST_OK;
 }
 

@@ -32,6 +32,9 @@ enum axis {
     AX_VOCAB,      /* V, cut by rows */
     AX_EXPERTS,    /* E */
     AX_EXPERT_FFN, /* F of an expert, cut by columns */
+    AX_SHARED_FFN, /* F of the shared expert, cut by columns */
+    AX_ROW,        /* the only row of a matrix [1, cols] */
+    AX_FLAT_ROW,   /* the same, stored as a vector */
 };
 
 enum tensor_id {
@@ -52,6 +55,11 @@ enum tensor_id {
     TN_EXPERT_GATE,
     TN_EXPERT_UP,
     TN_EXPERT_DOWN,
+    TN_ROUTER_BIAS, /* [E] added to the experts' scores where they are chosen, not in the weights */
+    TN_SHARED_GATE, /* of the expert that every token of a layer with experts takes */
+    TN_SHARED_UP,
+    TN_SHARED_DOWN,
+    TN_SHARED_SCALE, /* [1, D]: the sigmoid of its product is the shared expert's weight */
     TN_POST_FFN_NORM,
     TN_FINAL_NORM,
     TN_HEAD,
@@ -80,6 +88,8 @@ enum window_rule {
     WINDOW_BY_LAYER, /* use_sliding_window, max_window_layers, layer_types */
     WINDOW_USE,      /* use_sliding_window: every layer; max_window_layers says nothing */
     WINDOW_PATTERN,  /* layer_types, or all but each sliding_window_pattern-th layer */
+    WINDOW_EVEN,     /* use_sliding_window: layer_types, or layers 0, 2, ... before
+                        max_window_layers */
 };
 
 /* Which keys of config.json tell of the experts. */
@@ -87,13 +97,17 @@ enum expert_rule {
     EXPERTS_NONE,
     EXPERTS_MIXTRAL, /* every layer, of intermediate_size; weights renormalised */
     EXPERTS_QWEN, /* decoder_sparse_step, mlp_only_layers, moe_intermediate_size, norm_topk_prob */
+    EXPERTS_OLMO, /* every layer, of intermediate_size; norm_topk_prob */
+    EXPERTS_GROUPS, /* n_routed_experts, first_k_dense_replace, moe_intermediate_size,
+                       norm_topk_prob, n_group, topk_group, routed_scaling_factor */
 };
 
 /* Layers whose attention has no positions. */
 enum nope_rule {
     NOPE_NONE,
-    NOPE_LISTED, /* no_rope_layers, no_rope_layer_interval */
-    NOPE_FULL,   /* those without a window, where others have one */
+    NOPE_LISTED,     /* no_rope_layers, no_rope_layer_interval */
+    NOPE_FULL,       /* those without a window, where others have one */
+    NOPE_UNWINDOWED, /* those without a window */
 };
 
 struct arch {
@@ -101,6 +115,14 @@ struct arch {
     const char *model_type;           /* in config.json's "model_type" */
     const struct tensor_rule *tensor; /* [TN_N] */
     bool qk_norm;
+    bool qk_norm_option; /* "use_qk_norm", of which qk_norm is the default */
+    bool wide_qk_norm;   /* q_norm and k_norm are over all heads at once */
+    bool layer_norm;     /* norms subtract the mean */
+    bool norm_bias;      /* and have biases */
+    bool parallel;       /* attention and feed-forward read the same norm, and both are added */
+    bool shared_option;  /* "shared_expert_intermediate_size" */
+    bool route_bias;     /* TN_ROUTER_BIAS; the scores are sigmoids */
+    bool logit_factor;   /* "logit_scale": factor on the logits */
     bool norm_plus_one;  /* norm weights are stored less 1 */
     bool scale_embed;    /* the embedding is multiplied by sqrt(D) */
     bool local_rope;     /* layers with a window have a RoPE of their own */
@@ -113,19 +135,24 @@ struct arch {
     enum nope_rule nope;
     bool needs_rope;      /* "rope_parameters" or "rope_scaling" is there */
     bool partial_rotary;  /* "partial_rotary_factor" */
+    bool extra_layers;    /* "num_nextn_predict_layers": the file has more layers */
     bool own_code;        /* repositories bring code (auto_map) that transformers does not need */
     bool tied;            /* when config.json has no tie_word_embeddings */
     bool qkv_bias;        /* always, whatever config.json says */
     bool bias_option;     /* "attention_bias": q, k, v and o */
+    bool use_bias_option; /* "use_bias": q, k, v, o and the feed-forward; true when not there */
     bool mlp_bias_option; /* "mlp_bias": gate, up and down */
     enum window_rule window;
     enum expert_rule experts;
-    double default_partial; /* partial_rotary: when config.json has no factor; 0: 1 */
-    double default_theta;   /* when config.json has no rope_theta; 0: 10000 */
+    bool read_only;             /* of GGUF: ingot quantize does not write it from a folder */
+    double default_logit_scale; /* logit_factor: when config.json has no logit_scale */
+    double default_partial;     /* partial_rotary: when config.json has no factor; 0: 1 */
+    double default_theta;       /* when config.json has no rope_theta; 0: 10000 */
+    double default_local_theta; /* of local_rope; 0: 10000 */
     double default_attn_cap, default_logit_cap;
     int32_t default_window;  /* when config.json has no sliding_window; 0: none */
     int32_t default_pattern; /* WINDOW_PATTERN: when config.json has neither key */
-    double default_eps;      /* when config.json has no rms_norm_eps; 0: 1e-6 */
+    double default_eps;      /* when config.json has no epsilon of norms; 0: 1e-6 */
     int32_t default_d_head;  /* when config.json has no head_dim; 0: hidden / heads */
 };
 
@@ -157,19 +184,26 @@ struct rope_config {
 struct model_config {
     const struct arch *arch;
     int32_t n_layers, hidden, ffn, vocab; /* L, D, F, V */
-    int32_t ffn_unit;          /* columns of F that stay together: a block of down's rows, else 1 */
-    int32_t n_experts, top_k;  /* E, k experts a token; 0: no layer has experts */
-    int32_t expert_ffn;        /* F of an expert */
-    int32_t expert_unit;       /* as ffn_unit */
-    bool renormalise;          /* the weights of a token's experts are divided by their sum */
-    bool sparse[MAX_LAYERS];   /* which layers have experts in place of gate, up and down */
-    int32_t n_q, n_kv, d_head; /* Hq, Hkv, d */
-    int32_t max_ctx;           /* positions the model is made for, with YaRN the stretched ones */
-    double eps;                /* of all RMS norms */
+    int32_t ffn_unit;         /* columns of F that stay together: a block of down's rows, else 1 */
+    int32_t n_experts, top_k; /* E, k experts a token; 0: no layer has experts */
+    int32_t expert_ffn;       /* F of an expert */
+    int32_t expert_unit;      /* as ffn_unit */
+    int32_t shared_ffn;       /* F of the shared expert; 0: none */
+    int32_t shared_unit;      /* as ffn_unit */
+    int32_t n_groups, top_groups; /* a token's experts are of the top_groups best groups */
+    bool sigmoid_scores;          /* of the experts; else softmax */
+    double route_scale;           /* factor on the weights of a token's experts */
+    bool renormalise;             /* the weights of a token's experts are divided by their sum */
+    bool sparse[MAX_LAYERS];      /* which layers have experts in place of gate, up and down */
+    int32_t n_q, n_kv, d_head;    /* Hq, Hkv, d */
+    int32_t max_ctx; /* positions the model is made for, with YaRN the stretched ones */
+    double eps;      /* of all norms */
     enum model_act act;
     bool tied;    /* the head is the embedding */
     bool wrapped; /* the text part of a multi-modal model, whose tensors have other names */
     bool qkv_bias, o_bias, mlp_bias;
+    bool qk_norm;  /* norms of q and k */
+    int32_t n_mtp; /* layers of the file behind the last one, for other uses, that are not read */
     double attn_scale;          /* factor on q k; 0: 1 / sqrt(d) */
     double attn_cap, logit_cap; /* soft-caps of scores and logits; 0: none */
     double embed_scale;         /* factor on the embedding */
@@ -206,6 +240,11 @@ MUST_CHECK enum status model_config_from_gguf(struct model_config *out, const st
 const struct arch *gguf_arch_for(const char *model_type);
 /* The rows of q and k stand as (head, i, half) there. */
 bool gguf_arch_interleaved(const struct arch *a);
+/* What has no key there.  a: of gguf_arch_for.  The factor on q k of the Gemmas (else 0: it is 1 / sqrt(d)), the layers
+ * without RoPE, and the activation. */
+double gguf_arch_attn_scale(const struct arch *a, const struct model_config *mc);
+bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t layer);
+enum model_act gguf_arch_act(const struct arch *a);
 
 /* The two files of a model directory, or a GGUF file. */
 MUST_CHECK enum status model_config_load(struct model_config *out, const char *path);
@@ -230,6 +269,9 @@ bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t l
 int32_t model_n_sparse(const struct model_config *mc);
 /* Rows of the stored tensor that has the rows of id, and the first of these. */
 int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t *first);
+/* Views [T, D] that a layer's parts give to one sum over the ranks, at most: 2 with a shared expert
+ * and where attention and feed-forward run side by side, else 1. */
+int32_t model_n_out(const struct model_config *mc);
 /* The RoPE of a layer. */
 const struct rope_config *model_rope(const struct model_config *mc, int32_t layer);
 /* 0: the layer sees everything. */

@@ -28,7 +28,7 @@ enum output_scan output_run_deepseek(struct output_scanner *s, const struct scan
         s->phase = scan_byte_at(s, in) == '{' ? 8 : 6;
         if (s->phase == 8)
             return output_run_deepseek(s, in);
-        s->name_from = 0; /* fall through */
+        s->name_from = s->name_to = 0; /* fall through */
     case 6:
         SCAN_STEP(scan_name(s, in, &s->name_from, &s->name_to));
         s->phase = 7; /* fall through */

@@ -4,23 +4,38 @@
 
 #include "common/text/output_scanner.h"
 
-enum { OUTPUT_FORMAT_MARKS = 2 };
+enum { OUTPUT_FORMAT_MARKS = 3 };
 
 struct output_format {
-    /* What begins a call in the content; unused ones are NULL. */
+    /* What begins a call in the content; unused ones are NULL.  Where formats share a mark, the first one in order of
+     * enum output_tools that the text fits is taken. */
     const char *marks[OUTPUT_FORMAT_MARKS];
-    bool plain; /* a call may also be the whole answer, in plain JSON without a mark */
+    const char *close; /* what may stand behind the last call */
+    bool plain;        /* a call may also be the whole answer, without a mark */
 
-    /* Reads on in a call.  Results as of output_scanner_run (output_calls.h). */
+    /* Reads on in a call.  Results as of output_scanner_run (output_calls.h).  NULL: the arguments are elements
+     * (output_xml.h). */
     enum output_scan (*run)(struct output_scanner *s, const struct scan_input *in);
 };
 
 /* OUTPUT_TOOLS_NONE and OUTPUT_TOOLS_AUTO have no marks. */
 const struct output_format *output_format_of(enum output_tools tools);
 
+#define GRANITE_CALL "<|tool_call|>"
+#define PHI4_CALL_END "<|/tool_call|>"
+#define KIMI_CALLS_BEGIN "<|tool_calls_section_begin|>"
+#define KIMI_CALLS_END "<|tool_calls_section_end|>"
+#define KIMI_CALL_BEGIN "<|tool_call_begin|>"
+#define KIMI_ARGUMENTS "<|tool_call_argument_begin|>"
+#define KIMI_CALL_END "<|tool_call_end|>"
+
 enum output_scan output_run_hermes(struct output_scanner *s, const struct scan_input *in);
 enum output_scan output_run_json(struct output_scanner *s, const struct scan_input *in);
 enum output_scan output_run_mistral(struct output_scanner *s, const struct scan_input *in);
 enum output_scan output_run_deepseek(struct output_scanner *s, const struct scan_input *in);
+enum output_scan output_run_granite(struct output_scanner *s, const struct scan_input *in);
+enum output_scan output_run_kimi(struct output_scanner *s, const struct scan_input *in);
+enum output_scan output_run_glm4(struct output_scanner *s, const struct scan_input *in);
+enum output_scan output_run_harmony(struct output_scanner *s, const struct scan_input *in);
 
 #endif

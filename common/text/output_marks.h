@@ -21,6 +21,8 @@ const struct output_think *output_think_of_template(const char *source, size_t n
 
 /* Mark i of those that begin, end or separate parts of calls; NULL: there are no more. */
 const char *output_call_mark(size_t i);
+/* Mark i around messages within an answer, of the format (gpt-oss's) whose thinking is marked so. */
+const char *output_message_mark(const struct output_think *think, size_t i);
 
 /* Does a prompt end inside thinking?  Its last bytes but blanks are the opening mark; or, where the answer continues a
  * turn (continues), an opening mark is in it behind which there is no closing one. */

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/text/output_deepseek.h"
 #include "common/text/output_formats.h"
+#include "common/text/output_harmony.h"
 #include "common/text/output_parser_calls.h"
 
 enum { DEFAULT_MAX_CALL = 1 << 20 /* bytes */ };
@@ -14,6 +14,7 @@ enum { DEFAULT_MAX_CALL = 1 << 20 /* bytes */ };
 static void add_mark(struct output_parser *p, const char *text, enum output_tools format)
 {
     p->marks[p->n_marks++] = (struct parser_mark){text, strlen(text), format};
+    p->begins_mark[(unsigned char)*text] = true;
 }
 
 static void add_marks(struct output_parser *p)
@@ -41,6 +42,16 @@ static enum status copy_mark(const char *given, const char *usual, char **out, s
     return ST_OK;
 }
 
+/* Messages with channels, whether calls are looked for or not. */
+static void set_harmony(struct output_parser *p)
+{
+    p->harmony = p->tools == OUTPUT_TOOLS_HARMONY || strcmp(p->think_open, HARMONY_ANALYSIS) == 0;
+    p->only_reasoning = true;
+    p->channel = OUT_REASONING;
+    if (p->harmony)
+        p->state = p->starts_in_reasoning ? IN_CHANNEL : IN_HEADER;
+}
+
 static enum status set_options(struct output_parser *p, const struct output_options *o)
 {
     if ((int)o->tools < 0 || o->tools > OUTPUT_TOOLS_AUTO)
@@ -50,11 +61,15 @@ static enum status set_options(struct output_parser *p, const struct output_opti
     p->starts_in_reasoning = o->reasoning && o->starts_in_reasoning;
     p->names = o->names;
     p->n_names = o->n_names;
+    if (o->tools_json)
+        p->tools_json = (struct output_span){o->tools_json, strlen(o->tools_json)};
     p->max_call = o->max_call ? o->max_call : DEFAULT_MAX_CALL;
     p->state = o->reasoning ? AT_START : CONTENT_START;
     add_marks(p);
     TRY(copy_mark(o->think_open, "<think>", &p->think_open, &p->n_open));
-    return copy_mark(o->think_close, "</think>", &p->think_close, &p->n_close);
+    TRY(copy_mark(o->think_close, "</think>", &p->think_close, &p->n_close));
+    set_harmony(p);
+    return ST_OK;
 }
 
 enum status output_parser_create(struct output_parser **out, const struct output_options *options)
@@ -79,6 +94,7 @@ void output_parser_destroy(struct output_parser *p)
     free(p->think_open);
     free(p->think_close);
     text_buf_free(&p->text);
+    output_xml_free(&p->xml);
     output_events_free(&p->events);
     free(p);
 }
@@ -159,7 +175,17 @@ static enum output_scan at_mark(const struct output_parser *p, const char *s, si
     return best;
 }
 
-/* Blanks, then a mark, plain JSON, or other text. */
+/* The format of a call without a mark that the text begins with; OUTPUT_TOOLS_NONE: it is none. */
+static enum output_tools plain_format(const struct output_parser *p, char first)
+{
+    if (p->tools == OUTPUT_TOOLS_GLM4)
+        return OUTPUT_TOOLS_GLM4;
+    if (p->tools == OUTPUT_TOOLS_LLAMA3)
+        return first == '{' ? OUTPUT_TOOLS_LLAMA3 : OUTPUT_TOOLS_NONE;
+    return first == '{' || first == '[' || first == '`' ? OUTPUT_TOOLS_JSON : OUTPUT_TOOLS_NONE;
+}
+
+/* Blanks, then a mark, a call without one, or other text. */
 static enum status step_content_start(struct output_parser *p, bool *go)
 {
     size_t n, blanks;
@@ -176,11 +202,9 @@ static enum status step_content_start(struct output_parser *p, bool *go)
         *go = false;
         return ST_OK;
     }
-    char first = blanks < n ? s[blanks] : 0;
-    bool list = p->tools != OUTPUT_TOOLS_LLAMA3 && first == '[';
-    if (r == SCAN_BAD && (first == '{' || list))
-        parser_begin_call(p, p->tools == OUTPUT_TOOLS_LLAMA3 ? OUTPUT_TOOLS_LLAMA3
-                                                             : OUTPUT_TOOLS_JSON);
+    enum output_tools format = plain_format(p, blanks < n ? s[blanks] : 0);
+    if (r == SCAN_BAD && format != OUTPUT_TOOLS_NONE)
+        parser_begin_call(p, format, NULL);
     else
         p->state = IN_CONTENT;
     return ST_OK;
@@ -193,26 +217,31 @@ static enum status step_content(struct output_parser *p, bool *go)
     const struct parser_mark *mark = NULL;
     enum output_scan r = SCAN_BAD;
     while (i < n && r == SCAN_BAD) {
-        r = s[i] == '<' || s[i] == '[' ? at_mark(p, s + i, n - i, &mark) : SCAN_BAD;
+        r = p->begins_mark[(unsigned char)s[i]] ? at_mark(p, s + i, n - i, &mark) : SCAN_BAD;
         i += r == SCAN_BAD;
     }
     TRY(parser_emit(p, OUT_CONTENT, i));
     if (r == SCAN_OK)
-        parser_begin_call(p, mark->format);
+        parser_begin_call(p, mark->format, mark);
     else
         *go = false;
     return ST_OK;
 }
 
-/* Blanks (and Llama's ';', and DeepSeek's closing mark) between calls and after the last one are
- * dropped. */
+/* Blanks (and Llama's ';', and the mark behind the last call of DeepSeek and Kimi) between calls and after the last one
+ * are dropped. */
 static enum status step_after_call(struct output_parser *p, bool *go)
 {
     size_t n, skip;
     const char *s = parser_rest(p, &n);
     const struct parser_mark *mark;
     enum output_tools format = p->scanner.format;
+    const char *close = output_format_of(format)->close;
     bool marked = p->scanner.marked;
+    if (p->harmony) {
+        p->state = IN_HEADER;
+        return ST_OK;
+    }
     skip = count_blanks(s, n);
     if (format == OUTPUT_TOOLS_LLAMA3 && skip < n && s[skip] == ';')
         skip += 1 + count_blanks(s + skip + 1, n - skip - 1);
@@ -222,18 +251,18 @@ static enum status step_after_call(struct output_parser *p, bool *go)
         return ST_OK;
     }
     enum output_scan end = SCAN_BAD, r = at_mark(p, s + skip, n - skip, &mark);
-    if (format == OUTPUT_TOOLS_DEEPSEEK)
-        end = begins(s + skip, n - skip, DS_CALLS_END, strlen(DS_CALLS_END), p->finished);
+    if (close)
+        end = begins(s + skip, n - skip, close, strlen(close), p->finished);
     if (r == SCAN_MORE || end == SCAN_MORE) {
         *go = false;
     } else if (end == SCAN_OK) {
-        p->at += skip + strlen(DS_CALLS_END);
+        p->at += skip + strlen(close);
         p->scanner.format = OUTPUT_TOOLS_NONE; /* once */
     } else if (r == SCAN_OK) {
         p->at += skip;
-        parser_begin_call(p, mark->format);
+        parser_begin_call(p, mark->format, mark);
     } else if (format == OUTPUT_TOOLS_LLAMA3 && s[skip] == '{') {
-        parser_begin_call(p, format);
+        parser_begin_call(p, format, NULL);
         output_scanner_resume(&p->scanner, skip, marked);
     } else {
         p->state = IN_CONTENT;
@@ -249,7 +278,10 @@ static enum status parse(struct output_parser *p)
         [CONTENT_START] = step_content_start,
         [IN_CONTENT] = step_content,
         [IN_CALL] = parser_step_call,
+        [IN_XML] = parser_step_xml,
         [AFTER_CALL] = step_after_call,
+        [IN_HEADER] = harmony_step_header,
+        [IN_CHANNEL] = harmony_step_channel,
     };
     bool go = true;
     while (go && (p->at < p->text.len || p->finished)) {
@@ -275,7 +307,9 @@ static void make_room(struct output_parser *p)
 
 size_t output_parser_reasoning_bytes(const struct output_parser *p)
 {
-    return p->state == IN_REASONING ? p->dropped + p->text.len : p->reasoning_bytes;
+    bool goes_on = p->state == IN_REASONING ||
+                   (p->state == IN_CHANNEL && p->only_reasoning && p->channel == OUT_REASONING);
+    return goes_on ? p->dropped + p->text.len : p->reasoning_bytes;
 }
 
 enum status output_parser_push(struct output_parser *p, const char *text, size_t n)

@@ -2,10 +2,39 @@
 
 #include <string.h>
 
-void parser_begin_call(struct output_parser *p, enum output_tools format)
+#include "common/text/output_formats.h"
+
+void parser_begin_call(struct output_parser *p, enum output_tools format,
+                       const struct parser_mark *mark)
 {
-    p->state = IN_CALL;
+    bool scans = output_format_of(format)->run != NULL;
+    p->mark = mark;
+    p->state = scans ? IN_CALL : IN_XML;
     output_scanner_init(&p->scanner, format);
+    if (!scans)
+        output_xml_begin(&p->xml, format, p->tools_json);
+}
+
+/* No call is read any more, and n bytes are content. */
+static enum status be_content(struct output_parser *p, size_t n)
+{
+    TRY(parser_emit(p, OUT_CONTENT, n));
+    p->state = p->harmony ? IN_CHANNEL : IN_CONTENT;
+    p->channel = OUT_CONTENT;
+    return ST_OK;
+}
+
+/* It was no call of its format: n bytes are content, unless another format begins with the same mark. */
+static enum status no_call(struct output_parser *p, size_t n)
+{
+    const struct parser_mark *end = p->marks + p->n_marks;
+    for (const struct parser_mark *m = p->mark ? p->mark + 1 : end; m < end; m++) {
+        if (strcmp(m->text, p->mark->text) == 0) {
+            parser_begin_call(p, m->format, m);
+            return ST_OK;
+        }
+    }
+    return be_content(p, n);
 }
 
 /* Are arguments that are written into a string a JSON object? */
@@ -27,6 +56,27 @@ static enum status check_arguments(struct output_parser *p, const struct output_
     return ST_OK;
 }
 
+static bool is_name(const struct output_parser *p, const char *name, size_t n)
+{
+    for (size_t i = 0; i < p->n_names; i++)
+        if (strlen(p->names[i]) == n && memcmp(p->names[i], name, n) == 0)
+            return true;
+    return false;
+}
+
+static enum status is_known(struct output_parser *p, const struct output_call *call, bool *known)
+{
+    size_t from = p->events.texts.len;
+    if (call->plain_name) {
+        *known = is_name(p, call->name.p, call->name.n);
+        return ST_OK;
+    }
+    TRY(output_json_text(call->name, &p->events.texts));
+    *known = is_name(p, p->events.texts.data + from, p->events.texts.len - from);
+    p->events.texts.len = from;
+    return ST_OK;
+}
+
 /* All calls of the accepted text, or none of them when one is wrong. */
 static enum status take_calls(struct output_parser *p, const char *s, bool *good)
 {
@@ -34,8 +84,11 @@ static enum status take_calls(struct output_parser *p, const char *s, bool *good
     enum output_scan r;
     size_t n = 0;
     *good = true;
-    for (; (r = output_scanner_call(&p->scanner, s, n, &call)) == SCAN_OK && *good; n++)
+    for (; (r = output_scanner_call(&p->scanner, s, n, &call)) == SCAN_OK && *good; n++) {
         TRY(check_arguments(p, &call, good));
+        if (*good && p->scanner.only_known && p->names)
+            TRY(is_known(p, &call, good));
+    }
     *good = *good && r == SCAN_MORE;
     for (size_t i = 0; *good && i < n; i++) {
         if (output_scanner_call(&p->scanner, s, i, &call) == SCAN_OK)
@@ -49,9 +102,9 @@ static enum status take_calls(struct output_parser *p, const char *s, bool *good
 static enum status give_up_call(struct output_parser *p)
 {
     const struct output_scanner *c = &p->scanner;
-    TRY(parser_emit(p, OUT_CONTENT, c->at || c->begun ? c->at - c->base : 1));
-    p->state = IN_CONTENT;
-    return ST_OK;
+    if (!c->begun)
+        return no_call(p, c->at ? c->at - c->base : 1);
+    return be_content(p, c->at - c->base);
 }
 
 /* The scanner's text up to that offset is done with. */
@@ -59,17 +112,6 @@ static void drop_call(struct output_parser *p, size_t to)
 {
     p->at += to - p->scanner.base;
     p->scanner.base = to;
-}
-
-static enum status is_known(struct output_parser *p, const struct output_call *call, bool *known)
-{
-    size_t from = p->events.texts.len;
-    TRY(output_json_text(call->name, &p->events.texts));
-    for (size_t i = 0; i < p->n_names && !*known; i++)
-        *known = strlen(p->names[i]) == p->events.texts.len - from &&
-                 memcmp(p->names[i], p->events.texts.data + from, p->events.texts.len - from) == 0;
-    p->events.texts.len = from;
-    return ST_OK;
 }
 
 /* The arguments of a call begin: is it certain to be one? */
@@ -175,4 +217,24 @@ enum status parser_step_call(struct output_parser *p, bool *go)
         return give_up_call(p);
     *go = false;
     return ST_OK;
+}
+
+enum status parser_step_xml(struct output_parser *p, bool *go)
+{
+    enum output_xml_state state = XML_GOES_ON;
+    size_t n, taken;
+    while (state == XML_GOES_ON) {
+        const char *s = parser_rest(p, &n);
+        TRY(output_xml_run(&p->xml, (struct output_span){s, n}, p->finished, p->max_call,
+                           &p->events, &taken, &state));
+        if (state == XML_NO_CALL)
+            return no_call(p, taken);
+        p->at += taken;
+    }
+    if (state == XML_MORE) {
+        *go = false;
+        return ST_OK;
+    }
+    p->state = state == XML_ENDED ? AFTER_CALL : IN_CONTENT;
+    return state == XML_BROKEN ? output_events_end(&p->events) : ST_OK;
 }

@@ -1,7 +1,25 @@
 #include "common/text/output_formats.h"
 
+/* ```json, ```tool_code, ```tool_call or ```, and a newline. */
+static enum output_scan run_fence(struct output_scanner *s, const struct scan_input *in)
+{
+    size_t from = 0, to = s->at;
+    SCAN_STEP(scan_literal(s, in, "```"));
+    while (s->at < in->n && scan_byte_at(s, in) != '\n') {
+        char c = scan_byte_at(s, in);
+        if (!((c >= 'a' && c <= 'z') || c == '_') || ++from > 9)
+            return SCAN_BAD;
+        s->at++;
+    }
+    if (s->at < in->n)
+        return SCAN_OK;
+    s->at = to; /* the line is read anew */
+    return in->finished ? SCAN_BAD : SCAN_MORE;
+}
+
 enum output_scan output_run_json(struct output_scanner *s, const struct scan_input *in)
 {
+    bool taken;
     if (s->phase == 0) {
         if (s->format == OUTPUT_TOOLS_LLAMA3)
             SCAN_STEP(scan_maybe(s, in, "<|python_tag|>", &s->marked));
@@ -9,7 +27,19 @@ enum output_scan output_run_json(struct output_scanner *s, const struct scan_inp
     }
     if (s->phase == 1) {
         SCAN_STEP(scan_blanks(s, in));
+        if (scan_byte_at(s, in) == '`') {
+            SCAN_STEP(run_fence(s, in));
+            s->only_known = true;
+            SCAN_STEP(scan_blanks(s, in));
+        }
         s->phase = 2;
     }
-    return scan_json(s, in);
+    if (s->phase == 2) {
+        SCAN_STEP(scan_json(s, in));
+        s->phase = 3;
+    }
+    if (!s->only_known)
+        return SCAN_OK;
+    enum output_scan end = scan_blanks(s, in); /* the fence may be missing where the text ends */
+    return end == SCAN_OK ? scan_maybe(s, in, "```", &taken) : end == SCAN_BAD ? SCAN_OK : end;
 }

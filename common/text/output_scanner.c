@@ -82,15 +82,14 @@ static bool is_name_byte(unsigned char c)
 enum output_scan scan_name(struct output_scanner *s, const struct scan_input *in, size_t *from,
                            size_t *to)
 {
-    if (*from == 0)
+    if (*to == 0)
         *from = s->at;
     while (s->at < in->n && is_name_byte((unsigned char)scan_byte_at(s, in))) {
         if (s->at - *from == OUTPUT_MAX_NAME)
             return SCAN_BAD;
-        s->at++;
+        *to = ++s->at;
     }
     if (s->at == in->n)
         return in->finished ? SCAN_BAD : SCAN_MORE;
-    *to = s->at;
     return *to > *from ? SCAN_OK : SCAN_BAD;
 }

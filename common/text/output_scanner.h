@@ -12,7 +12,8 @@ enum { OUTPUT_MAX_NAME = 256 /* bytes of a function's name or a call's id outsid
 /* Offsets count from where the call began. */
 struct output_scanner {
     enum output_tools format;
-    bool marked; /* it began with the format's mark: what follows is meant as a call */
+    bool marked;     /* it began with the format's mark: what follows is meant as a call */
+    bool only_known; /* without a mark: a call only if there is a function of that name */
     int phase;
     size_t base; /* bytes from its beginning that the caller has dropped */
     size_t at;   /* how far it has read */
@@ -47,7 +48,7 @@ enum output_scan scan_maybe(struct output_scanner *s, const struct scan_input *i
 enum output_scan scan_blanks(struct output_scanner *s, const struct scan_input *in);
 /* A list or object; also SCAN_NEWS, with s->news. */
 enum output_scan scan_json(struct output_scanner *s, const struct scan_input *in);
-/* A name, up to the first byte that cannot be in one; *from is 0 before the first call. */
+/* A name, up to the first byte that cannot be in one; *to is 0 before the first call. */
 enum output_scan scan_name(struct output_scanner *s, const struct scan_input *in, size_t *from,
                            size_t *to);
 

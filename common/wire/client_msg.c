@@ -174,6 +174,8 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
     g->want_prompt_text = m->want_prompt_text;
     g->want_token_text = m->want_token_text;
     g->keep_marks = m->keep_marks;
+    if (m->resume)
+        TRY(resume_decode(&g->resume, m->resume, g->n, mem, field));
     return decode_caller(g, m, field);
 }
 
@@ -240,6 +242,10 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         if (!h->has_major_min || !h->has_major_max)
             FAIL_FIELD("major_min", ST_RANGE, "Hello without major_min and major_max");
         out->u.hello.tenants_secret = text_of(h->has_tenants_secret, h->tenants_secret);
+        out->u.hello.token = text_of(h->has_token, h->token);
+        if (h->has_token && (h->token.len < MIN_TOKEN || h->token.len > MAX_TOKEN))
+            FAIL_FIELD("token", ST_RANGE, "token has %zu bytes: it must have %d to %d",
+                       h->token.len, MIN_TOKEN, MAX_TOKEN);
         return decode_tenant(&out->u.hello.tenant, h->has_tenant, h->tenant, field);
     }
     /* every other request has its request_id at the same place */
@@ -253,7 +259,8 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         out->u.tokenize = (struct msg_tokenize){.request_id = id,
                                                 .model = pb_string(t->model),
                                                 .text = text_of(t->has_text, t->text),
-                                                .add_special = t->add_special};
+                                                .add_special = t->add_special,
+                                                .want_token_text = t->want_token_text};
         TRY(decode_tenant(&out->u.tokenize.tenant, t->has_tenant, t->tenant, field));
         return check_utf8(out->u.tokenize.text, "text", field);
     }
@@ -338,6 +345,7 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
     Ingot__TenantLimits limits = INGOT__TENANT_LIMITS__INIT;
     Ingot__Chat chat;
     Ingot__Sampling sampling;
+    Ingot__Resume resume;
 
     m.request_id = string_of(g->request_id);
     m.model = string_of(g->model);
@@ -384,6 +392,10 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
         SET(m, want_token_text, true);
     if (g->keep_marks)
         SET(m, keep_marks, true);
+    if (g->resume) {
+        TRY(resume_encode(&resume, g->resume, mem));
+        m.resume = &resume;
+    }
     return pb_pack(out, MSG_GENERATE, &m.base, mem);
 }
 
@@ -405,6 +417,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         m.client = string_of(msg->u.hello.client);
         SET_TENANT(m, msg->u.hello.tenant);
         SET_TEXT(m, tenants_secret, msg->u.hello.tenants_secret);
+        SET_TEXT(m, token, msg->u.hello.token);
         return pb_pack(out, MSG_HELLO, &m.base, mem);
     }
     case MSG_GENERATE:
@@ -416,6 +429,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         m.model = string_of(t->model);
         SET(m, text, bytes_of(t->text));
         SET(m, add_special, t->add_special);
+        SET(m, want_token_text, t->want_token_text);
         SET_TENANT(m, t->tenant);
         return pb_pack(out, MSG_TOKENIZE, &m.base, mem);
     }

@@ -99,6 +99,8 @@ static struct sample_params get_params(struct byte_reader *r)
     return p;
 }
 
+static const uint8_t no_owner[SHA256_BYTES];
+
 void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_known)
 {
     put_text(w, q->label, MAX_LABEL);
@@ -106,6 +108,7 @@ void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_kn
     put_u64(w, q->group_id);
     put_u64(w, q->tenant);
     put_u64(w, q->salt);
+    put_bytes(w, q->owner ? q->owner : no_owner, SHA256_BYTES);
     put_u64(w, q->deadline_us);
     put_u32(w, q->n_tokens);
     put_u32(w, q->n_prompt);
@@ -115,6 +118,7 @@ void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_kn
     put_u32(w, n_known);
     put_u32(w, q->n_stop_ids);
     put_u32(w, q->n_bias);
+    put_u32(w, q->resumed);
     put_i32s(w, q->tokens, n_known);
     put_i32s(w, q->stop_ids, q->n_stop_ids);
     for (uint32_t i = 0; i < q->n_bias; i++) {
@@ -124,7 +128,7 @@ void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_kn
 }
 
 void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
-                 char label[MAX_LABEL + 1], uint32_t *n_known)
+                 char label[MAX_LABEL + 1], uint8_t owner[SHA256_BYTES], uint32_t *n_known)
 {
     memset(q, 0, sizeof *q);
     get_text(r, label, MAX_LABEL + 1);
@@ -132,6 +136,8 @@ void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
     q->group_id = get_u64(r);
     q->tenant = version > 1 ? get_u64(r) : 0;
     q->salt = get_u64(r);
+    const unsigned char *p = version > 2 ? get_bytes(r, SHA256_BYTES) : NULL;
+    memcpy(owner, p ? p : no_owner, SHA256_BYTES);
     q->deadline_us = get_u64(r);
     q->n_tokens = get_u32(r);
     q->n_prompt = get_u32(r);
@@ -141,6 +147,7 @@ void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
     *n_known = get_u32(r);
     q->n_stop_ids = get_u32(r);
     q->n_bias = get_u32(r);
+    q->resumed = version > 3 && get_u32(r) != 0;
 }
 
 /* ---- digests ---- */

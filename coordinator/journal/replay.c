@@ -126,7 +126,7 @@ static enum status alloc_arrays(struct replay_request *q)
 static enum status read_request(struct replay *p, struct byte_reader *r)
 {
     struct replay_request head = {0}, *q;
-    get_request(r, p->version, &head.r, head.label, &head.n_known);
+    get_request(r, p->version, &head.r, head.label, head.owner, &head.n_known);
     uint64_t n_end = (uint64_t)head.r.n_tokens + head.r.max_new;
     head.n_end = n_end < p->sum.cfg.max_ctx ? (uint32_t)n_end : p->sum.cfg.max_ctx;
     head.n_before = head.n_known;
@@ -142,6 +142,7 @@ static enum status read_request(struct replay *p, struct byte_reader *r)
     }
     *q = head;
     q->r.label = q->label;
+    q->r.owner = q->owner;
     q->next = p->live;
     p->live = q;
     p->sum.n_live++;

@@ -20,11 +20,12 @@ enum replay_kind {
 struct replay_request {
     struct sched_req r; /* tokens: [n_end] */
     char label[MAX_LABEL + 1];
-    uint32_t n_known;          /* tokens so far */
-    uint32_t n_end;            /* n_known at which it ends by length */
-    uint32_t n_before;         /* tokens known at its submission, or at the start of the file */
-    float *logprobs;           /* [n_end], of the tokens from n_before on */
-    enum finish_reason reason; /* FINISH_NONE: still live */
+    uint8_t owner[SHA256_BYTES]; /* zeros: not recorded */
+    uint32_t n_known;            /* tokens so far */
+    uint32_t n_end;              /* n_known at which it ends by length */
+    uint32_t n_before;           /* tokens known at its submission, or at the start of the file */
+    float *logprobs;             /* [n_end], of the tokens from n_before on */
+    enum finish_reason reason;   /* FINISH_NONE: still live */
     uint64_t n_step_first,
         n_step_last; /* steps (committed) of its first and last new token, 0 = none */
     struct replay_request *next;

@@ -1,6 +1,7 @@
 """generate, chat, run, bench and the questions, against a server on the demo model."""
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -90,9 +91,16 @@ def sampling_options():
 def runs_of_one_tenant_share_the_prefix_cache():
     with Cluster(DEMO, 1) as c:
         prompt = ["--prompt", "Ingot is a serving cluster. " * 12, "--max-tokens", "2"]
-        cached = [ask(c, *prompt, *more)[-1]["cached_tokens"]
-                  for more in ([], [], ["--tenant", "me"], ["--tenant", "me"], ["--tenant", "you"])]
-        assert cached[:3] == [0, 0, 0] and cached[3] >= 48 and cached[4] == 0, cached
+        mine, stranger = ({"XDG_STATE_HOME": f"{c.dir}/{user}"} for user in ("me", "stranger"))
+        cached = [ask(c, *prompt, *more, env=user)[-1]["cached_tokens"]
+                  for more, user in (([], mine), ([], mine), (["--tenant", "me"], mine), (["--tenant", "me"], mine),
+                                     (["--tenant", "you"], mine), (["--tenant", "me"], stranger))]
+        assert cached[:3] == [0, 0, 0] and cached[3] >= 48 and cached[4:] == [0, 0], cached
+        token = pathlib.Path(c.dir) / "me" / "ingot" / "token"
+        assert token.stat().st_mode & 0o777 == 0o600 and token.stat().st_size == 32
+        token.chmod(0o640)
+        p = ingot("generate", "--connect", c.endpoint, "--tenant", "me", *prompt, env=mine)
+        assert p.returncode == 1 and "others may read" in p.stderr, p
         p = ingot("generate", "--connect", c.endpoint, "--tenant", "x" * 65, *prompt)
         assert p.returncode == 2 and "64" in p.stderr, p
 

@@ -101,12 +101,13 @@ end
 class Client
   attr_reader :welcome, :unasked
 
-  def initialize(context, endpoint, tenant: nil, hello: true)
+  def initialize(context, endpoint, tenant: nil, token: nil, hello: true)
     @socket = context.socket(ZMQ::DEALER)
     @socket.setsockopt(ZMQ::LINGER, 0)
     expect(ZMQ::Util.resultcode_ok?(@socket.connect(endpoint)), "connect: #{ZMQ::Util.error_string}")
     @inbox = []
     @unasked = 0 # Pongs that no Ping asked for
+    @token = token
     @welcome = say_hello(tenant) if hello
   end
 
@@ -115,7 +116,7 @@ class Client
   end
 
   def say_hello(tenant = nil)
-    reply = ask(Hello.new({ major_min: 1, major_max: 1, client: 'client.rb', tenant: tenant }.compact))
+    reply = ask(Hello.new({ major_min: 1, major_max: 1, client: 'client.rb', tenant: tenant, token: @token }.compact))
     expect(reply.is_a?(Welcome), "Hello got #{reply.inspect}")
     reply
   end
@@ -248,8 +249,10 @@ $stdout.sync = true
 endpoint = ARGV[0]
 context = ZMQ::Context.new
 tenant = SecureRandom.random_bytes(16)
-one = Client.new(context, endpoint, tenant: tenant)   # two connections of a tenant,
-two = Client.new(context, endpoint, tenant: tenant)
+own = { tenant: tenant, token: SecureRandom.random_bytes(32) }
+one = Client.new(context, endpoint, **own)            # two connections of an owner,
+two = Client.new(context, endpoint, **own)
+thief = Client.new(context, endpoint, tenant: tenant, token: SecureRandom.random_bytes(32)) # the name alone
 other = Client.new(context, endpoint)                 # one of another tenant,
 idle = Client.new(context, endpoint)                  # one that sends nothing until the end
 
@@ -393,6 +396,7 @@ check 'Cancel' do
     wanted = { STOPPED: :REASON_CANCELLED, ENDED_BEFORE: :LENGTH }[reply.result]
     same(answer.reasons, [wanted], "reason after #{reply.result}")
     same(other.ask(cancel).result, :UNKNOWN, "result for another tenant's request")
+    same(thief.ask(cancel).result, :UNKNOWN, 'result for a request of the tenant with another token')
     reply.result == :STOPPED && one.ask(cancel).result == :ENDED_BEFORE
   end
   same(one.ask(Cancel.new(request_id: new_id)).result, :UNKNOWN, 'result for an unknown id')
@@ -426,6 +430,7 @@ check 'another tenant cannot attach' do
   request = again(prompt)
   one.generate(request).finished
   expect(!other.generate(request).finished.accepted.attached, 'attached')
+  expect(!thief.generate(request).finished.accepted.attached, 'attached with another token')
   refused(other.generate(again(request, request_id: request.request_id, tenant: tenant)).last, Rejected, :RANGE,
           'tenant')
 end

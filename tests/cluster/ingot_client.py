@@ -60,17 +60,21 @@ def unpack(frame):
     return name, CLASSES[name].FromString(frame[HEADER.size:])
 
 
+OWN_TOKEN = os.urandom(32)
+
+
 class Client:
-    def __init__(self, endpoint, hello=True, timeout=30.0, tenant=None):
+    def __init__(self, endpoint, hello=True, timeout=30.0, tenant=None, token=None):
         self.ctx = zmq.Context.instance()
         self.sock = self.ctx.socket(zmq.DEALER)
         self.sock.setsockopt(zmq.LINGER, 0)
         self.sock.connect(endpoint)
         self.timeout = timeout
-        self.tenant = tenant or os.urandom(16)  # who knows it can attach to the requests
+        self.tenant = tenant or os.urandom(16)
+        self.token = token or OWN_TOKEN  # the clients of one test program are one owner
         self.backlog = []  # came while call() waited for its answer
         if hello:
-            self.send("Hello", major_min=1, major_max=1, client="python", tenant=self.tenant)
+            self.send("Hello", major_min=1, major_max=1, client="python", tenant=self.tenant, token=self.token)
             name, self.welcome = self.recv()
             assert name == "Welcome" and self.welcome.tenant == self.tenant, (name, self.welcome)
 

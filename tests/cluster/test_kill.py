@@ -75,6 +75,11 @@ def whole_group(c):
     return tap.wait_for(ranks, "a whole group")
 
 
+def mpi_rank(pid):
+    environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return next(int(v.split(b"=")[1]) for v in environ if v.startswith(b"OMPI_COMM_WORLD_RANK="))
+
+
 def assert_one_launch_for_each_loss(c, faults):
     """A group that was hit before the coordinator knew it is launched again too, and is no loss."""
     log = c.log()
@@ -147,6 +152,30 @@ def a_rank_in_a_container_is_not_watched():
         tap.wait_for(lambda: "is lost" in c.log(), "the loss")
         c.group()
         finish(client, rids)
+
+
+@tap.case
+def a_fenced_group_ends_with_5():
+    """A group that is given up while a rank is stopped does not take that for the end of the server, and rank 0 does not
+    wait in its collective until --peer-ms (here an hour): its launcher can start it again at once."""
+    with Parts(MODEL, tp=2, groups=0, worker=["--peer-ms", "3600000"],
+               coordinator=["--step-deadline-ms", "1000", "--silence-ms", "1000"]) as c:
+        client = c.clients[0]
+        for rank in (0, 1):
+            group = c.group()
+            pid = next(p for p in whole_group(c) if mpi_rank(p) == rank)
+            rids = start(client, 40)
+            answers = read_some(client, rids, 20)
+            seen = len(c.log())
+            os.kill(pid, signal.SIGSTOP)
+            tap.wait_for(lambda: "no answer to a step" in c.log()[seen:], "the group is given up")
+            if rank == 0:
+                os.kill(pid, signal.SIGCONT)
+            assert group.wait(tap.LIMIT) == 5, c.log()[-4000:]
+            c.group()
+            recover(c, client, rids, answers, lambda: None)
+            os.kill(c.procs[-1].pid, signal.SIGTERM)
+            c.procs[-1].wait(tap.LIMIT)
 
 
 @tap.case

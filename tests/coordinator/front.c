@@ -25,6 +25,8 @@ void front_open(struct front *f, struct coordinator_config cfg)
                               .block_len = BLOCK,
                               .prefix_cache = true,
                               .max_inflight = 1};
+    if (cfg.max_waiting)
+        sc.max_waiting = cfg.max_waiting;
     temp_dir_make(f->dir);
     snprintf(f->endpoint, sizeof f->endpoint, "ipc://%s/clients", f->dir);
     snprintf(workers, sizeof workers, "ipc://%s/workers", f->dir);
@@ -138,6 +140,11 @@ void peer_settle_texts(struct peer *p)
 
 void peer_open(struct peer *p, struct front *f, const struct tenant *tenant)
 {
+    peer_open_with(p, f, tenant, "the token of all peers");
+}
+
+void peer_open_with(struct peer *p, struct front *f, const struct tenant *tenant, const char *token)
+{
     struct sock_config sc = {.linger_ms = 0};
     struct client_msg m = {.type = MSG_HELLO};
     *p = (struct peer){.f = f};
@@ -146,6 +153,7 @@ void peer_open(struct peer *p, struct front *f, const struct tenant *tenant)
     cr_assert_eq(sock_connect_dealer(&p->sock, f->co.zmq_ctx, f->endpoint, &sc), ST_OK);
     m.u.hello = (struct msg_hello){
         .major_min = WIRE_MAJOR, .major_max = WIRE_MAJOR, .client = "peer", .tenant = *tenant};
+    m.u.hello.token = (struct wire_text){token, token ? strlen(token) : 0};
     peer_send(p, &m);
     peer_settle(p);
     struct tenant own = peer_take(p, MSG_WELCOME, NULL).u.welcome.tenant;

@@ -12,7 +12,8 @@ struct front {
     uint64_t now_us;
 };
 
-/* Opens a coordinator of the demo model, with a scheduler as a worker group would give it. */
+/* Opens a coordinator of the demo model, with a scheduler as a worker group would give it.
+ * cfg.max_waiting 0: 64. */
 void front_open(struct front *f, struct coordinator_config cfg);
 void front_close(struct front *f);
 
@@ -25,8 +26,11 @@ struct peer {
     uint32_t n_kept, i_taken, n_rounds;
 };
 
-/* Connects and says Hello as that tenant (n 0: the coordinator makes one). */
+/* Connects and says Hello as that tenant (n 0: the coordinator makes one), all with one token. */
 void peer_open(struct peer *p, struct front *f, const struct tenant *tenant);
+/* The same with that token; NULL: none. */
+void peer_open_with(struct peer *p, struct front *f, const struct tenant *tenant,
+                    const char *token);
 void peer_close(struct peer *p);
 
 void peer_send(struct peer *p, const struct client_msg *m);

@@ -38,13 +38,23 @@ static void close_all(void)
 
 TestSuite(libingot, .init = open_all, .fini = close_all);
 
-static struct ingot_client *connect_as(const void *tenant, size_t n)
+static struct ingot_client *connect_with(const void *tenant, size_t n, const void *token,
+                                         size_t n_token)
 {
     struct ingot_client *c;
-    struct ingot_options o = {
-        .endpoint = front.endpoint, .timeout_ms = PATIENCE_MS, .tenant = tenant, .n_tenant = n};
+    struct ingot_options o = {.endpoint = front.endpoint,
+                              .timeout_ms = PATIENCE_MS,
+                              .tenant = tenant,
+                              .n_tenant = n,
+                              .token = token,
+                              .n_token = n_token};
     cr_assert_eq(ingot_open(&c, &o), INGOT_OK, "%s", ingot_last_error());
     return c;
+}
+
+static struct ingot_client *connect_as(const void *tenant, size_t n)
+{
+    return connect_with(tenant, n, NULL, 0);
 }
 
 static struct ingot_event ask(struct ingot_client *c)
@@ -76,21 +86,25 @@ Test(libingot, a_new_connection_attaches_to_its_requests)
     ingot_close(c);
 }
 
-Test(libingot, a_client_of_the_same_tenant_attaches_and_no_other)
+Test(libingot, a_client_of_the_same_tenant_and_token_attaches_and_no_other)
 {
-    size_t n;
+    size_t n, n_token;
     struct ingot_client *c = connect_as("acme", 4), *same, *other = connect_as(NULL, 0);
-    const char *tenant = ingot_tenant(c, &n);
+    const char *tenant = ingot_tenant(c, &n), *token = ingot_token(c, &n_token);
     cr_assert(n == 4 && memcmp(tenant, "acme", 4) == 0);
-    same = connect_as(tenant, n);
+    same = connect_with(tenant, n, token, n_token);
     cr_assert(!ask(c).attached);
     cr_assert(!ask(other).attached);
     cr_assert(ask(same).attached);
     tenant = ingot_tenant(other, &n);
-    cr_assert_geq(n, 16);
+    token = ingot_token(other, &n_token);
+    cr_assert(n >= 16 && n_token >= 16);
     ingot_close(same);
-    same = connect_as(tenant, n);
+    same = connect_with(tenant, n, token, n_token);
     cr_assert(ask(same).attached);
+    ingot_close(same);
+    same = connect_as(tenant, n); /* the name alone */
+    cr_assert(!ask(same).attached);
     ingot_close(c);
     ingot_close(same);
     ingot_close(other);
@@ -191,11 +205,11 @@ Test(libingot, queries_need_not_wait)
     cr_assert(n > 0 && n <= 64);
     memcpy(ids, want, n * sizeof *ids);
 
-    cr_assert_eq(ingot_send_tokenize(c, "a", text, sizeof text - 1, true), INGOT_OK);
+    cr_assert_eq(ingot_send_tokenize(c, "a", text, sizeof text - 1, true, false), INGOT_OK);
     cr_assert_eq(ingot_send_detokenize(c, "b", ids, n, true), INGOT_OK);
     cr_assert_eq(ingot_send_detokenize(c, "c", no_such, 1, true), INGOT_OK);
-    cr_assert_eq(ingot_send_tokenize(c, "a", text, 1, true), INGOT_RANGE, "its id is in use");
-    cr_assert_eq(ingot_send_tokenize(c, "", text, 1, true), INGOT_RANGE);
+    cr_assert_eq(ingot_send_tokenize(c, "a", text, 1, true, false), INGOT_RANGE, "its id is in use");
+    cr_assert_eq(ingot_send_tokenize(c, "", text, 1, true, false), INGOT_RANGE);
     struct ingot_event ev = event_of(c, "a");
     cr_assert(ev.kind == INGOT_EVENT_TOKENS && ev.n_ids == n);
     cr_assert_arr_eq(ev.ids, ids, n * sizeof *ids);
@@ -224,16 +238,16 @@ Test(libingot, a_query_waits_among_requests)
     size_t n;
     struct ingot_event ev = ask(c);
     cr_assert_eq(ev.kind, INGOT_EVENT_ACCEPTED);
-    cr_assert_eq(ingot_send_tokenize(c, "later", "Once", 4, false), INGOT_OK);
+    cr_assert_eq(ingot_send_tokenize(c, "later", "Once", 4, false, false), INGOT_OK);
     cr_assert_eq(ingot_tokenize(c, "upon a", 6, false, &ids, &n), INGOT_OK); /* keeps the event */
     ev = event_of(c, "later");
     cr_assert(ev.kind == INGOT_EVENT_TOKENS && ev.n_ids > 0);
     cr_assert_eq(ingot_cancel(c, "mine"), INGOT_OK);
     ev = event_of(c, "mine");
     cr_assert_eq(ev.kind, INGOT_EVENT_FINISH);
-    cr_assert_eq(ingot_send_tokenize(c, "lost", "Once", 4, false), INGOT_OK);
+    cr_assert_eq(ingot_send_tokenize(c, "lost", "Once", 4, false, false), INGOT_OK);
     cr_assert_eq(ingot_reconnect(c, PATIENCE_MS), INGOT_OK, "%s", ingot_last_error());
-    cr_assert_eq(ingot_send_tokenize(c, "lost", "Once", 4, false), INGOT_OK,
+    cr_assert_eq(ingot_send_tokenize(c, "lost", "Once", 4, false, false), INGOT_OK,
                  "a new connection has no queries");
     ev = event_of(c, "lost");
     cr_assert_eq(ev.kind, INGOT_EVENT_TOKENS);

@@ -2,16 +2,25 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "coordinator/request.h"
 
 enum { N = 5000 };
 
-static const struct tenant acme = {4, "acme"};
+static struct owner acme;
 static struct request_table *table;
+
+static struct owner named(const char *tenant)
+{
+    struct tenant t = {.n = (uint8_t)strlen(tenant)};
+    memcpy(t.bytes, tenant, t.n);
+    return owner_of(&t, NULL);
+}
 
 static void open_table(void)
 {
+    acme = named("acme");
     cr_assert_eq(request_table_create(&table, N), ST_OK);
 }
 
@@ -63,9 +72,9 @@ Test(request, a_removed_one_is_not_found_and_its_key_names_nothing)
     cr_assert_null(request_of_key(table, key));
 }
 
-Test(request, the_same_id_of_two_tenants_is_two_requests)
+Test(request, the_same_id_of_two_owners_is_two_requests)
 {
-    const struct tenant other = {4, "acmE"}, none = {0};
+    const struct owner other = named("acmE"), none = named("");
     struct request *a = reserve("a"), *b;
     cr_assert_eq(request_reserve(table, &other, "a", 1, 0, &b), ST_OK);
     cr_assert_eq(request_find(table, &acme, "a"), a);

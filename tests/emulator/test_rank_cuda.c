@@ -126,7 +126,8 @@ Test(rank_cuda, a_decode_is_one_launch)
 /* Soft-caps, norms behind the parts, norm weights less 1, two tables of RoPE, factors. */
 Test(rank_cuda, a_decode_of_other_families_is_one_launch)
 {
-    static const char *const names[] = {"gemma2", "gemma3", "ministral3", "granite", "exaone4"};
+    static const char *const names[] = {"gemma2",  "gemma3",  "ministral3",
+                                        "granite", "exaone4", "cohere2"};
     for (size_t i = 0; i < (reduced() ? 3 : ARRAY_LEN(names)); i++)
         check_decode(names[i]);
 }

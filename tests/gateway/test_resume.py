@@ -172,11 +172,10 @@ def a_draining_coordinator():
         stream = begin(g)
         with c.held():
             os.kill(c.coordinator.pid, signal.SIGTERM)
-            while True:
-                with g.connect() as other:
-                    a = other.post(COMPLETIONS, b'{"prompt": "x", "max_tokens": 1}', f"X-Request-Id: {time.time()}")
-                    if a.status == 503:
-                        break
+            tap.wait_for(lambda: "draining" in c.log(), "the coordinator drains")
+            with g.connect() as other:
+                a = other.post(COMPLETIONS, b'{"prompt": "x", "max_tokens": 1}')
+            assert a.status == 503, a
             assert float(a.headers["retry-after"]) > 0 and int(a.headers["retry-after-ms"]) > 0, a
             assert b"draining" in a.body and json.loads(a.body)["error"]["type"] == "unavailable_error", a
             g.wait_ready(503)
@@ -214,6 +213,23 @@ def two_hundred_streams_are_abandoned():
 
         tap.race(attempt)
         assert g.get("/ready").status == 200
+
+
+@tap.case
+def a_gateway_that_was_stopped_blames_nobody():
+    """It is stopped for longer than a coordinator may be silent: its streams go on over the same connection."""
+    with Parts(DEMO) as c, Gateway("--connect", c.endpoint) as g:
+        g.wait_ready()
+        want = text_of(rest(begin(g)))
+
+        def stop():
+            g.process.send_signal(signal.SIGSTOP)
+            time.sleep(6)  # more than LOST_US (client/gateway/upstream.c)
+            g.process.send_signal(signal.SIGCONT)
+
+        assert text_of(in_the_middle(c, g, stop)) == want
+        g.process.kill()
+        assert "lost the coordinator" not in g.process.stderr.read()
 
 
 if __name__ == "__main__":

@@ -77,6 +77,41 @@ EXAONE4 = BASE | {"architectures": ["Exaone4ForCausalLM"], "model_type": "exaone
                   "sliding_window": 12, "sliding_window_pattern": "LG",
                   "layer_types": ["sliding_attention", "full_attention"] * 2}
 
+QWEN2MOE = BASE | {"architectures": ["Qwen2MoeForCausalLM"], "model_type": "qwen2_moe", "hidden_act": "silu",
+                   "rope_theta": 500.0, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 20,
+                   "shared_expert_intermediate_size": 36, "norm_topk_prob": False, "decoder_sparse_step": 1,
+                   "mlp_only_layers": [], "use_sliding_window": False, "sliding_window": 128, "max_window_layers": 21,
+                   "output_router_logits": False, "router_aux_loss_coef": 0.001, "tie_word_embeddings": False}
+GLM4MOE = BASE | {"architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe", "hidden_act": "silu",
+                  "head_dim": 16, "rope_theta": 10000.0, "rope_scaling": None, "partial_rotary_factor": 0.5,
+                  "attention_bias": True, "use_qk_norm": True, "n_routed_experts": 8, "num_experts_per_tok": 3,
+                  "moe_intermediate_size": 20, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1,
+                  "topk_group": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.5, "num_nextn_predict_layers": 1,
+                  "pad_token_id": 0, "tie_word_embeddings": False}
+OLMO2 = BASE | {"architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2", "hidden_act": "silu", "rope_theta": 500000.0,
+                "rope_scaling": None, "attention_bias": False, "pad_token_id": 0, "tie_word_embeddings": False}
+OLMO3 = OLMO2 | {"architectures": ["Olmo3ForCausalLM"], "model_type": "olmo3", "sliding_window": 12,
+                 "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+                 "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 32,
+                                  "attention_factor": 1.2, "beta_fast": 32.0, "beta_slow": 1.0}}
+OLMOE = OLMO2 | {"architectures": ["OlmoeForCausalLM"], "model_type": "olmoe", "rope_theta": 10000.0, "num_experts": 6,
+                 "num_experts_per_tok": 2, "intermediate_size": 20, "norm_topk_prob": False, "clip_qkv": None,
+                 "output_router_logits": False, "router_aux_loss_coef": 0.01}
+COHERE = {k: v for k, v in BASE.items() if k != "rms_norm_eps"} | {
+    "architectures": ["CohereForCausalLM"], "model_type": "cohere", "hidden_act": "silu", "layer_norm_eps": 1e-5,
+    "rope_theta": 10000.0, "attention_bias": False, "attention_dropout": 0.0, "logit_scale": 0.25, "pad_token_id": 0,
+    "use_qk_norm": False, "tie_word_embeddings": True}
+COHERE2 = COHERE | {"architectures": ["Cohere2ForCausalLM"], "model_type": "cohere2", "sliding_window": 12,
+                    "sliding_window_pattern": 4, "rotary_pct": 1.0, "order_of_interleaved_layers": "local_attn_first",
+                    "position_embedding_type": "rope_gptj", "use_embedding_sharing": True, "layer_switch": 4,
+                    "use_gated_activation": True, "use_parallel_block": True, "use_parallel_embedding": True,
+                    "rope_scaling": None, "cache_implementation": "hybrid"}
+STARCODER2 = {k: v for k, v in BASE.items() if k != "rms_norm_eps"} | {
+    "architectures": ["Starcoder2ForCausalLM"], "model_type": "starcoder2", "hidden_act": "gelu_pytorch_tanh",
+    "norm_epsilon": 1e-5, "rope_theta": 10000.0, "use_bias": True, "sliding_window": 12, "attention_dropout": 0.0,
+    "residual_dropout": 0.0, "embedding_dropout": 0.0, "mlp_type": "default", "norm_type": "layer_norm",
+    "tie_word_embeddings": True}
+
 
 def vision(text, name, model_type, **more):
     """A multi-modal model around a text model; the vision tower is a tiny one."""
@@ -161,6 +196,41 @@ ROWS = [
                              {"rope_theta": 10000.0}]),
     row("exaone4-full", EXAONE4 | {"sliding_window": None, "sliding_window_pattern": None,
                                    "layer_types": ["full_attention"] * 4}, [{"rope_theta": 10000.0}]),
+    # as published: GGUF files of the Gemmas have no keys for query_pre_attn_scalar, the pattern and Gemma's rope_theta
+    row("gemma-plain-bf16", GEMMA1 | {"rope_theta": 10000.0}, [{"hidden_act": "silu"}], dtype="bfloat16"),
+    row("gemma3-plain-bf16", GEMMA3 | {"query_pre_attn_scalar": 16, "sliding_window_pattern": 6, "num_hidden_layers": 7,
+                                       "rope_local_base_freq": 10000.0},
+        [{"sliding_window_pattern": 2}, {"sliding_window": 200}, {"rope_local_base_freq": 500.0}], dtype="bfloat16"),
+    row("qwen2moe", QWEN2MOE, [{"norm_topk_prob": True}, {"num_experts_per_tok": 3}, {"rope_theta": 10000.0}]),
+    row("qwen2moe-step-bf16", QWEN2MOE | {"decoder_sparse_step": 2, "norm_topk_prob": True, "use_sliding_window": True,
+                                          "sliding_window": 12, "max_window_layers": 3},
+        [{"use_sliding_window": False}, {"norm_topk_prob": False}], dtype="bfloat16"),
+    row("glm4moe", GLM4MOE, [{"routed_scaling_factor": 1.0}, {"norm_topk_prob": False}, {"num_experts_per_tok": 2},
+                             {"partial_rotary_factor": 1.0}]),
+    row("glm4moe-groups", GLM4MOE | {"use_qk_norm": False, "n_group": 4, "topk_group": 2, "n_shared_experts": 2,
+                                     "first_k_dense_replace": 2, "attention_bias": False, "num_nextn_predict_layers": 0},
+        [{"topk_group": 4}, {"n_group": 2}, {"routed_scaling_factor": 1.0}]),
+    row("olmo2", OLMO2, [{"rope_theta": 500.0}, {"rms_norm_eps": 0.1}]),
+    row("olmo2-bias", OLMO2 | {"attention_bias": True, "num_key_value_heads": 1, "tie_word_embeddings": True},
+        [{"rope_theta": 500.0}]),
+    row("olmo3", OLMO3, [{"sliding_window": 200}, {"layer_types": ["full_attention"] * 4}, {"rope_scaling.factor": 4.0},
+                         {"rope_scaling.attention_factor": 1.0}]),
+    row("olmo3-v5", {k: v for k, v in OLMO3.items() if k not in ("rope_scaling", "rope_theta", "layer_types")} |
+        {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0},
+                             "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}},
+        [{"rope_parameters.sliding_attention.rope_theta": 10000.0}, {"sliding_window": 200}]),
+    row("olmoe", OLMOE, [{"norm_topk_prob": True}, {"num_experts_per_tok": 3}, {"rope_theta": 500.0}]),
+    row("cohere", COHERE, [{"logit_scale": 1.0}, {"rope_theta": 500.0}, {"layer_norm_eps": 0.1}]),
+    row("cohere-bias", COHERE | {"attention_bias": True, "tie_word_embeddings": False}, [{"logit_scale": 1.0}]),
+    row("cohere2", COHERE2, [{"sliding_window": 200}, {"sliding_window_pattern": 2}, {"logit_scale": 1.0},
+                             {"rope_theta": 500.0}]),
+    row("cohere2-types-bf16", {k: v for k, v in COHERE2.items() if k != "sliding_window_pattern"} |
+        {"layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]},
+        [{"layer_types": None}], dtype="bfloat16"),
+    row("starcoder2", STARCODER2, [{"sliding_window": None}, {"hidden_act": "silu"}, {"rope_theta": 500.0},
+                                   {"norm_epsilon": 0.1}]),
+    row("starcoder2-plain", STARCODER2 | {"use_bias": False, "sliding_window": None, "tie_word_embeddings": False},
+        [{"hidden_act": "silu"}]),
 ]
 
 
@@ -182,7 +252,7 @@ def forward(model, ids):
 
 def draw(name, shape, scaled, rng):
     if name.endswith("bias"):
-        return rng.normal(0, 0.4, shape)
+        return rng.normal(0, 0.1 if "correction" in name else 0.4, shape)
     if len(shape) == 1:
         return rng.uniform(0.5, 1.5, shape)
     if "embed" in name:
@@ -207,6 +277,18 @@ def published_name(name, wrapped):
     return "language_model." + name if name == "lm_head.weight" else name
 
 
+def split_experts(name, value, dtype):
+    """One tensor for each matrix of each expert, as published."""
+    out, prefix = {}, name[:name.rindex(".") + 1]
+    for i, each in enumerate(torch.from_numpy(value).to(dtype)):
+        parts = {"down_proj": each}
+        if name.endswith("gate_up_proj"):
+            gate, up = each.chunk(2)
+            parts = {"gate_proj": gate, "up_proj": up}
+        out |= {f"{prefix}{i}.{part}.weight": v.contiguous() for part, v in parts.items()}
+    return out
+
+
 def write(directory, r, rng):
     """Random weights under the names of the model that transformers makes from the configuration."""
     directory.mkdir(parents=True)
@@ -223,6 +305,9 @@ def write(directory, r, rng):
         if name == "lm_head.weight" and tied:
             continue
         value = draw(name, tuple(p.shape), scaled, rng)
+        if name.endswith(".mlp.experts.gate_up_proj") or name.endswith(".mlp.experts.down_proj"):
+            tensors |= split_experts(name, value, DTYPES[r["dtype"]])
+            continue
         if zero_centred and name.endswith("norm.weight") and "vision" not in name:
             value -= 1
         if r["published"]:

@@ -121,6 +121,45 @@ static struct file one_run(uint64_t n_calls)
     return run_of(&small, n_calls);
 }
 
+Test(journal, a_request_has_its_owner)
+{
+    static char names[MAX_FILES][64];
+    uint8_t owner[SHA256_BYTES];
+    int32_t tokens[80] = {1, 2, 3};
+    struct sched_req q = {.seq_id = 16,
+                          .tokens = tokens,
+                          .n_tokens = 3,
+                          .n_prompt = 3,
+                          .max_new = 2,
+                          .sp = {.top_p = 1, .repetition_penalty = 1},
+                          .label = "r",
+                          .owner = owner};
+    struct journal_config jc = {
+        .dir = dir, .name = "j", .max_file_bytes = 1u << 30, .max_files = 1};
+    struct sched *s;
+    struct journal *j;
+    struct replay *p;
+    for (size_t i = 0; i < sizeof owner; i++)
+        owner[i] = (uint8_t)(200 + i);
+    make_dir();
+    cr_assert_eq(sched_create(&s, &small), ST_OK);
+    cr_assert_eq(journal_open(&j, &jc, s, &small), ST_OK, "%s", status_text());
+    cr_assert_eq(sched_submit(s, &q), ST_OK, "%s", status_text());
+    journal_submit(j, &q);
+    journal_close(j);
+    sched_destroy(s);
+    cr_assert_eq(file_names(names), 1u);
+    struct file f = read_file(names[0]);
+    struct replay_event ev;
+    cr_assert_eq(replay_open(&p, f.data, f.n, MEMORY), ST_OK, "%s", status_text());
+    cr_assert_eq(replay_next(p, &ev), ST_OK, "%s", status_text());
+    cr_assert_eq(ev.kind, REPLAY_SUBMIT);
+    cr_assert_arr_eq(ev.request->r.owner, owner, sizeof owner);
+    replay_close(p);
+    free(f.data);
+    remove_dir();
+}
+
 static struct file timed_run(void)
 {
     struct sched_config cfg = small;

@@ -127,7 +127,20 @@ static const struct {
     {"mlp.gate_proj.", "ffn_gate."},
     {"mlp.up_proj.", "ffn_up."},
     {"mlp.down_proj.", "ffn_down."},
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
     {"mlp.gate.", "ffn_gate_inp."},
+    {"mlp.shared_expert_gate.", "ffn_gate_inp_shexp."},
+    {"mlp.shared_expert.gate_proj.", "ffn_gate_shexp."},
+    {"mlp.shared_expert.up_proj.", "ffn_up_shexp."},
+    {"mlp.shared_expert.down_proj.", "ffn_down_shexp."},
+    {"mlp.shared_experts.gate_proj.", "ffn_gate_shexp."},
+    {"mlp.shared_experts.up_proj.", "ffn_up_shexp."},
+    {"mlp.shared_experts.down_proj.", "ffn_down_shexp."},
+    {"mlp.c_fc.", "ffn_up."},
+    {"mlp.c_proj.", "ffn_down."},
+    {"input_layernorm.bias", "attn_norm.bias"},
+    {"post_attention_layernorm.bias", "ffn_norm.bias"},
+    {"model.norm.bias", "output_norm.bias"},
     {"mlp.experts.0.gate_proj.", "ffn_gate_exps."},
     {"mlp.experts.0.up_proj.", "ffn_up_exps."},
     {"mlp.experts.0.down_proj.", "ffn_down_exps."},
@@ -149,6 +162,8 @@ static void rename_tensor(char *out, size_t size, const struct model_config *mc,
         name += end;
     }
     const char *post = mc->arch->tensor[TN_POST_ATTN_NORM].name;
+    if (strcmp(mc->arch->model_type, "glm4_moe") == 0)
+        post = mc->arch->tensor[TN_FFN_NORM].name;
     if (post && strcmp(name, post + strlen("model.layers.#.")) == 0) {
         snprintf(out, size, "%spost_attention_norm.weight", layer);
         return;
@@ -248,6 +263,10 @@ static void copy_tensor(struct writer *w, const struct stored_tensor *t)
         put_norm(w, name, t);
         return;
     }
+    if (strstr(name, "ffn_gate_inp_shexp")) { /* [1, D] as a vector */
+        put_tensor(w, name, type_of(t->dtype), 1, t->shape + 1, t->data, t->n_bytes);
+        return;
+    }
     bool neighbours = strcmp(w->arch, "llama") == 0 || strcmp(w->arch, "mistral3") == 0 ||
                       strcmp(w->arch, "smollm3") == 0 || strncmp(w->arch, "granite", 7) == 0;
     if (neighbours && (q || k))
@@ -323,7 +342,7 @@ static void put_rope(struct writer *w)
         key_u32(w, "*.rope.scaling.original_context_length", (int64_t)rope->original_ctx);
         key_f32(w, "*.rope.scaling.attn_factor", rope->attention_factor);
     }
-    if (w->mc->arch->local_rope)
+    if (w->mc->arch->local_rope && !w->mc->arch->wide_qk_norm)
         key_f32(w, "*.rope.freq_base_swa", w->mc->local_rope.theta);
     if (rope->q_beta != 0)
         key_f32(w, "*.attention.temperature_scale", rope->q_beta);
@@ -343,27 +362,73 @@ static void put_rope(struct writer *w)
     }
 }
 
+static void key_bool(struct writer *w, const char *key, bool v)
+{
+    if (begin_key(w, key, GGUF_BOOL))
+        put_int(&w->keys, v, 1);
+}
+
+/* How experts are chosen in groups. */
+static void put_groups(struct writer *w)
+{
+    const struct model_config *mc = w->mc;
+    int32_t dense = 0;
+    while (dense < mc->n_layers && !mc->sparse[dense])
+        dense++;
+    key_u32(w, "*.leading_dense_block_count", dense);
+    key_u32(w, "*.expert_shared_count", mc->shared_ffn / mc->expert_ffn);
+    key_u32(w, "*.expert_gating_func", mc->sigmoid_scores ? 2 : 1);
+    key_u32(w, "*.expert_group_count", mc->n_groups);
+    key_u32(w, "*.expert_group_used_count", mc->top_groups);
+    key_f32(w, "*.expert_weights_scale", mc->route_scale);
+    key_bool(w, "*.expert_weights_norm", mc->renormalise);
+    if (mc->n_mtp)
+        key_u32(w, "*.nextn_predict_layers", mc->n_mtp);
+}
+
+/* One boolean for each layer. */
+static void put_windowed(struct writer *w)
+{
+    if (!begin_key(w, "*.attention.sliding_window_pattern", GGUF_ARRAY))
+        return;
+    put_int(&w->keys, GGUF_BOOL, 4);
+    put_int(&w->keys, (uint64_t)w->mc->n_layers, 8);
+    for (int32_t i = 0; i < w->mc->n_layers; i++)
+        put_int(&w->keys, w->mc->windowed[i], 1);
+}
+
 static void put_keys(struct writer *w)
 {
     const struct model_config *mc = w->mc;
     key_str(w, "general.architecture", w->arch);
     key_u32(w, "*.context_length", mc->max_ctx);
     key_u32(w, "*.embedding_length", mc->hidden);
-    key_u32(w, "*.block_count", mc->n_layers);
+    key_u32(w, "*.block_count", mc->n_layers + mc->n_mtp);
     key_u32(w, "*.feed_forward_length", mc->ffn);
     key_u32(w, "*.attention.head_count", mc->n_q);
     key_u32(w, "*.attention.head_count_kv", mc->n_kv);
     key_u32(w, "*.attention.key_length", mc->d_head);
     key_u32(w, "*.attention.value_length", mc->d_head);
-    key_f32(w, "*.attention.layer_norm_rms_epsilon", mc->eps);
+    key_f32(w,
+            mc->arch->layer_norm ? "*.attention.layer_norm_epsilon"
+                                 : "*.attention.layer_norm_rms_epsilon",
+            mc->eps);
     if (mc->n_experts) {
         key_u32(w, "*.expert_count", mc->n_experts);
         key_u32(w, "*.expert_used_count", mc->top_k);
         key_u32(w, "*.expert_feed_forward_length", mc->expert_ffn);
     }
+    if (mc->arch->shared_option)
+        key_u32(w, "*.expert_shared_feed_forward_length", mc->shared_ffn);
+    if (mc->arch->experts == EXPERTS_GROUPS)
+        put_groups(w);
     if (mc->window)
         key_u32(w, "*.attention.sliding_window", mc->window);
-    if (mc->arch->window == WINDOW_PATTERN && mc->window)
+    if (mc->arch->logit_factor)
+        key_f32(w, "*.logit_scale", mc->logit_scale);
+    if (mc->arch->wide_qk_norm && mc->window)
+        put_windowed(w);
+    else if (mc->arch->window == WINDOW_PATTERN && mc->window && mc->arch->nope != NOPE_UNWINDOWED)
         key_u32(w, "*.attention.sliding_window_pattern", mc->arch->local_rope ? 3 : 2);
     if (mc->arch->multipliers) {
         key_f32(w, "*.attention.scale", mc->attn_scale);
@@ -419,6 +484,14 @@ const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
         w.arch = "llama";
     if (strcmp(w.arch, "qwen3_moe") == 0)
         w.arch = "qwen3moe";
+    if (strcmp(w.arch, "qwen2_moe") == 0)
+        w.arch = "qwen2moe";
+    if (strcmp(w.arch, "glm4_moe") == 0)
+        w.arch = "glm4moe";
+    if (strcmp(w.arch, "olmo3") == 0)
+        w.arch = "olmo2";
+    if (strcmp(w.arch, "cohere") == 0)
+        w.arch = "command-r";
     if (strcmp(w.arch, "gemma3_text") == 0)
         w.arch = "gemma3";
     if (strcmp(w.arch, "ministral3") == 0)
@@ -426,12 +499,12 @@ const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
     put_keys(&w);
     for (size_t i = 0; i < loader_count(ld); i++) {
         loader_get(ld, i, &t);
-        const char *experts = strstr(t.name, "experts.");
+        const char *experts = strstr(t.name, ".experts.");
         if (strstr(t.name, "block_sparse_moe.input_linear."))
             split_experts(&w, &t);
         else if (!experts)
             copy_tensor(&w, &t);
-        else if (strncmp(experts, "experts.0.", 10) == 0)
+        else if (strncmp(experts, ".experts.0.", 11) == 0)
             join_experts(&w, ld, &t);
     }
     if (recipe->tensor)

@@ -60,9 +60,26 @@ const char *const golden_names[] = {
     "glm4-plain",
     "exaone4",
     "exaone4-full",
+    "gemma-plain-bf16",
+    "gemma3-plain-bf16",
+    "qwen2moe",
+    "qwen2moe-step-bf16",
+    "glm4moe",
+    "glm4moe-groups",
+    "olmo2",
+    "olmo2-bias",
+    "olmo3",
+    "olmo3-v5",
+    "olmoe",
+    "cohere",
+    "cohere-bias",
+    "cohere2",
+    "cohere2-types-bf16",
+    "starcoder2",
+    "starcoder2-plain",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
-const size_t n_families = 25;
+const size_t n_families = 42;
 
 void must(enum status st, const char *what)
 {

@@ -13,7 +13,13 @@
 static const char *base(const char *arch)
 {
     static char text[600];
-    const char *type = strstr(arch, "Gemma2")       ? "gemma2"
+    const char *type = strstr(arch, "Qwen2Moe")     ? "qwen2_moe"
+                       : strstr(arch, "Glm4Moe")    ? "glm4_moe"
+                       : strstr(arch, "Olmo3")      ? "olmo3"
+                       : strstr(arch, "Olmoe")      ? "olmoe"
+                       : strstr(arch, "Cohere2")    ? "cohere2"
+                       : strstr(arch, "Starcoder2") ? "starcoder2"
+                       : strstr(arch, "Gemma2")     ? "gemma2"
                        : strstr(arch, "Gemma3")     ? "gemma3_text"
                        : strstr(arch, "Phi3")       ? "phi3"
                        : strstr(arch, "SmolLM3")    ? "smollm3"
@@ -28,17 +34,26 @@ static const char *base(const char *arch)
                        : strstr(arch, "Qwen3Moe")   ? "qwen3_moe"
                        : strstr(arch, "Qwen2")      ? "qwen2"
                                                     : "qwen3";
-    const char *experts = strstr(arch, "Qwen3Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
-                                                     "\"moe_intermediate_size\":24"
-                          : strstr(arch, "Mixtral")
-                              ? ",\"num_local_experts\":4,\"num_experts_per_tok\":2"
-                              : "";
+    const char *experts =
+        strstr(arch, "Qwen2Moe")   ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
+                                     "\"moe_intermediate_size\":24,"
+                                     "\"shared_expert_intermediate_size\":40"
+        : strstr(arch, "Glm4Moe")  ? ",\"n_routed_experts\":8,"
+                                     "\"num_experts_per_tok\":2,"
+                                     "\"moe_intermediate_size\":24"
+        : strstr(arch, "Olmoe")    ? ",\"num_experts\":8,\"num_experts_per_tok\":2"
+        : strstr(arch, "Qwen3Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
+                                     "\"moe_intermediate_size\":24"
+        : strstr(arch, "Mixtral")  ? ",\"num_local_experts\":4,\"num_experts_per_tok\":2"
+                                   : "";
     snprintf(text, sizeof text,
              "{\"architectures\":[\"%s\"],\"model_type\":\"%s\",\"hidden_size\":64,"
              "\"intermediate_size\":96,\"num_hidden_layers\":4,\"num_attention_heads\":4,"
              "\"num_key_value_heads\":2,\"vocab_size\":100,\"max_position_embeddings\":128,"
-             "\"rms_norm_eps\":1e-05,\"hidden_act\":\"silu\"%s}",
-             arch, type, experts);
+             "%s\"hidden_act\":\"silu\"%s}",
+             arch, type,
+             strstr(arch, "Cohere2") || strstr(arch, "Starcoder2") ? "" : "\"rms_norm_eps\":1e-05,",
+             experts);
     return text;
 }
 
@@ -495,12 +510,26 @@ static const struct {
      "shared_expert_intermediate_size = 64"},
     {QWEN3MOE, "{\"use_qk_norm\":false}", ST_UNSUPPORTED, "use_qk_norm = false"},
     {MIXTRAL, "{\"moe_intermediate_size\":8}", ST_UNSUPPORTED, "moe_intermediate_size = 8"},
+    {"Qwen2MoeForCausalLM", "{\"shared_expert_intermediate_size\":\"-\"}", ST_FORMAT,
+     "shared_expert_intermediate_size is missing"},
+    {"Qwen2MoeForCausalLM", "{\"qkv_bias\":false}", ST_UNSUPPORTED, "qkv_bias = false"},
+    {"Glm4MoeForCausalLM", "{\"n_routed_experts\":\"-\"}", ST_FORMAT,
+     "n_routed_experts is missing"},
+    {"Glm4MoeForCausalLM", "{\"n_group\":3}", ST_RANGE, "8 experts in 3 groups"},
+    {"Glm4MoeForCausalLM", "{\"topk_group\":2}", ST_RANGE, "8 experts in 1 groups"},
+    {"Glm4MoeForCausalLM", "{\"n_group\":8,\"topk_group\":1}", ST_RANGE, "1 groups of 1"},
+    {"Glm4MoeForCausalLM", "{\"n_shared_experts\":1024,\"moe_intermediate_size\":16777216}",
+     ST_RANGE, "n_shared_experts 1024"},
+    {"OlmoeForCausalLM", "{\"clip_qkv\":8.0}", ST_UNSUPPORTED, "clip_qkv = 8"},
+    {"Cohere2ForCausalLM", "{\"use_parallel_block\":false}", ST_UNSUPPORTED, "use_parallel_block"},
+    {"Cohere2ForCausalLM", "{\"rms_norm_eps\":1e-5}", ST_UNSUPPORTED, "rms_norm_eps"},
+    {"Cohere2ForCausalLM", "{\"use_qk_norm\":true}", ST_UNSUPPORTED, "use_qk_norm = true"},
+    {"Starcoder2ForCausalLM", "{\"norm_type\":\"rms_norm\"}", ST_UNSUPPORTED, "norm_type"},
     {QWEN3, "{\"num_experts\":8}", ST_UNSUPPORTED, "num_experts = 8"},
     {LLAMA, "{\"architectures\":[\"Qwen2MoeForCausalLM\"]}", ST_UNSUPPORTED,
-     "Qwen2MoeForCausalLM is not supported: it has shared experts"},
+     "model_type \"llama\" does not belong to Qwen2MoeForCausalLM"},
     {LLAMA, "{\"architectures\":[\"DeepseekV3ForCausalLM\"]}", ST_UNSUPPORTED,
      "DeepseekV3ForCausalLM is not supported: it has shared experts"},
-    {LLAMA, "{\"architectures\":[\"OlmoeForCausalLM\"]}", ST_UNSUPPORTED, "it norms all heads"},
     /* what would change the result and is not known */
     {LLAMA, "{\"partial_rotary_factor\":0.5}", ST_UNSUPPORTED, "partial_rotary_factor = 0.5"},
     {LLAMA, "{\"logit_scale\":0.0625}", ST_UNSUPPORTED, "logit_scale = 0.0625"},
@@ -591,6 +620,36 @@ static const struct {
     {LLAMA, "{\"rope_parameters\":{\"partial_rotary_factor\":0.5}}", ST_UNSUPPORTED,
      "partial_rotary_factor"},
 };
+
+Test(config, shared_experts_and_groups)
+{
+    struct model_config mc = good("Qwen2MoeForCausalLM", "{\"norm_topk_prob\":true}");
+    cr_assert(mc.shared_ffn == 40 && mc.expert_ffn == 24 && mc.renormalise && !mc.sigmoid_scores);
+    mc = good("Qwen2MoeForCausalLM", "{\"use_sliding_window\":true,\"max_window_layers\":3}");
+    cr_assert(mc.windowed[0] && !mc.windowed[1] && mc.windowed[2] && !mc.windowed[3]);
+    mc = good("Glm4MoeForCausalLM", "{\"n_shared_experts\":2,\"n_group\":4,\"topk_group\":2,"
+                                    "\"first_k_dense_replace\":3,\"routed_scaling_factor\":2.5,"
+                                    "\"num_nextn_predict_layers\":1,\"use_qk_norm\":true}");
+    cr_assert(mc.shared_ffn == 48 && mc.n_groups == 4 && mc.top_groups == 2 && mc.sigmoid_scores);
+    cr_assert(!mc.sparse[2] && mc.sparse[3] && mc.route_scale == 2.5 && mc.qk_norm);
+    cr_assert(mc.n_mtp == 1 && mc.n_layers == 4 && mc.rope.rot_dim == mc.d_head / 2);
+    mc = good("OlmoeForCausalLM", "{\"clip_qkv\":null}");
+    cr_assert(mc.sparse[0] && mc.sparse[3] && !mc.renormalise && mc.expert_ffn == 96);
+}
+
+Test(config, norms_and_factors)
+{
+    struct model_config mc = good("Cohere2ForCausalLM", "{\"layer_norm_eps\":1e-4}");
+    cr_assert(mc.eps == 1e-4 && mc.logit_scale == 0.0625 && mc.tied && mc.window == 4096);
+    cr_assert(!mc.nope[0] && mc.nope[3] && mc.windowed[2] && !mc.windowed[3]);
+    mc = good("Starcoder2ForCausalLM", "{\"hidden_act\":\"gelu\"}");
+    cr_assert(mc.qkv_bias && mc.o_bias && mc.mlp_bias && mc.act == MODEL_GELU && !mc.window);
+    mc = good("Starcoder2ForCausalLM", "{\"use_bias\":false,\"norm_epsilon\":1e-3}");
+    cr_assert(!mc.qkv_bias && !mc.o_bias && !mc.mlp_bias && mc.eps == 1e-3);
+    mc = good("Olmo3ForCausalLM", "{\"rope_theta\":1000}");
+    cr_assert(mc.rope.theta == 1000 &&
+              mc.local_rope.theta == 500000); /* as transformers reads it */
+}
 
 Test(config, refused_by_name)
 {

@@ -135,6 +135,37 @@ Test(memory, a_backend_without_experts_says_so)
     real->close(be);
 }
 
+static void no_features(struct backend *be, struct backend_info *out)
+{
+    real->info(be, out);
+    out->features = 0;
+}
+
+Test(memory, a_backend_without_a_feature_says_so)
+{
+    static const struct {
+        const char *model, *text;
+    } rows[] = {
+        {"glm4moe", "has no sigmoid or grouped routing of experts, which Glm4MoeForCausalLM needs"},
+        {"qwen2moe", "has no gates, which Qwen2MoeForCausalLM needs"},
+        {"starcoder2", "has no biases before norms, which Starcoder2ForCausalLM needs"},
+        {"olmo2", "has no norms over all heads at once, which Olmo2ForCausalLM needs"},
+    };
+    struct backend *be = counting_backend();
+    counted.info = no_features;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct loader *ld;
+        struct decoder_memory plan;
+        must(loader_open(&ld, golden_dir(rows[i].model)), rows[i].model);
+        struct decoder_config cfg =
+            rig_decoder_config(loader_config(ld), (struct rig_config){0}, 0, 1);
+        cr_assert_eq(decoder_plan_memory(&plan, loader_config(ld), ld, be, &cfg), ST_UNSUPPORTED);
+        cr_assert(strstr(status_text(), rows[i].text), "%s", status_text());
+        loader_close(ld);
+    }
+    real->close(be);
+}
+
 struct progress {
     size_t last, total;
     int calls;

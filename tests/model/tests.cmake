@@ -39,3 +39,6 @@ ingot_test(test_model_gguf ${CMAKE_CURRENT_LIST_DIR}/test_gguf_model.c ${CMAKE_C
   ${model_rig} LIBS ${model_libs} m)
 ingot_test(test_model_gguf_split ${CMAKE_CURRENT_LIST_DIR}/test_gguf_split.c ${CMAKE_CURRENT_LIST_DIR}/make_gguf.c
   ${CMAKE_CURRENT_LIST_DIR}/split_gguf.c ${model_rig} LIBS ingot_quantize ${model_libs} m)
+ingot_test(test_model_foreign_gguf ${CMAKE_CURRENT_LIST_DIR}/test_foreign_gguf.c ${model_rig} LIBS ${model_libs} m)
+target_compile_definitions(test_model_foreign_gguf PRIVATE INGOT_QUANTIZE="$<TARGET_FILE:ingot-quantize>")
+add_dependencies(test_model_foreign_gguf ingot-quantize)

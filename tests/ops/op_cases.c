@@ -36,6 +36,16 @@
     {                                                                                              \
         .op = &op_moe_route, .rows = T, .n_experts = E, .top_k = K, .variant = V                   \
     }
+/* G groups, of which TOP are chosen from */
+#define SIGMOIDS(T, E, K, V, G, TOP)                                                               \
+    {                                                                                              \
+        .op = &op_route_sigmoid, .rows = T, .n_experts = E, .top_k = K, .variant = V,              \
+        .n_parts = G, .n_slices = TOP                                                              \
+    }
+#define WIDE(T, HEADS, D, FIRST)                                                                   \
+    {                                                                                              \
+        .op = &op_wide_norm, .rows = T, .n_q = HEADS, .d = D, .q_offset = FIRST                    \
+    }
 #define MOE(T, D, F, E, K, DT, ...)                                                                \
     {                                                                                              \
         .op = &op_moe_ffn, .rows = T, .k = D, .n = F, .n_experts = E, .top_k = K, .dtype = DT,     \
@@ -172,6 +182,23 @@ const struct op_case op_cases[] = {
     ROUTE(40, 128, 8, 0),
     ROUTE(21, 512, 32, 3), /* ties, and a factor on the weights */
     ROUTE(150, 60, 4, 2),
+    SIGMOIDS(0, 8, 2, 0, 0, 0),
+    SIGMOIDS(1, 4, 1, 1, 0, 0),
+    SIGMOIDS(40, 128, 8, 3, 1, 1),
+    SIGMOIDS(21, 256, 8, 3, 8, 4),
+    SIGMOIDS(150, 64, 6, 4, 4, 2),
+    SIGMOIDS(7, 12, 4, 2, 12, 5),
+    ROWS(op_sigmoid_mul, 0, 16, ),
+    ROWS(op_sigmoid_mul, 1, 1, .variant = 1),
+    ROWS(op_sigmoid_mul, 19, 1111, ),
+    ROWS(op_sigmoid_mul, 40, 515, .variant = 1),
+    ROWS(op_add_bias, 0, 16, ),
+    ROWS(op_add_bias, 1, 1, ),
+    ROWS(op_add_bias, 40, 515, ),
+    WIDE(0, 2, 8, 0),
+    WIDE(1, 1, 1, 0),
+    WIDE(5, 4, 33, 1),
+    WIDE(40, 16, 128, 8),
     EACH_FLOAT(MOE_CASES) MOE(1100, 8, 6, 4, 2, DT_BF16, .n_slices = 8), /* more than a chunk */
 };
 const size_t n_op_cases = ARRAY_LEN(op_cases);

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import urllib.request
 
@@ -161,6 +162,22 @@ def usable_by_keyboard_and_screen_reader():
         assert len(set(colours)) == 2, colours
 
 
+def live_pictures(b, url, folder):
+    """The live view while requests run."""
+    bench = subprocess.Popen([ROOT / "build/release/bin/ingot", "bench", "--http", url, "--concurrency", "12", "--requests",
+                              "100000", "--max-tokens", "200"], stdout=subprocess.DEVNULL)
+    try:
+        b.size(780, 600)
+        b.wait("parseInt([...document.querySelectorAll('#figures div')].find(d => "
+               "d.firstChild.textContent == 'Tokens a second').lastChild.textContent) > 0")
+        for scheme in ("light", "dark"):
+            b.media(scheme)
+            b.picture(f"{folder}/live-{scheme}.png")
+    finally:
+        bench.terminate()
+        bench.wait()
+
+
 @tap.case
 def the_gateway_and_the_live_view():
     with Cluster(DEMO, tp=2, http="127.0.0.1:0") as c:
@@ -181,6 +198,8 @@ def the_gateway_and_the_live_view():
             b.js("document.querySelector('#show-live').click()")
             figure = "[...document.querySelectorAll('#figures div')].find(d => d.firstChild.textContent == '%s').lastChild.textContent"
             b.wait("document.querySelector('#state').textContent == 'Ready'")
+            if pictures:
+                live_pictures(b, url, pictures)
             assert b.js(figure % "Ranks") == "2" and int(b.js(figure % "Tokens generated")) > 0
             assert b.js("document.querySelector('#groups').rows.length") == 1
             os.kill(c.serve.pid, signal.SIGSTOP)  # no other worker until it has been seen that there is none

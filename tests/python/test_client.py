@@ -124,7 +124,7 @@ def cancelled():
             stream.cancel()
         r = stream.result()
         assert r.reason == "cancelled" and len(r.ids) < 400, r.reason
-        with CLUSTER.held(), client(tenant=c.tenant) as other:  # by another connection of the tenant
+        with CLUSTER.held(), client(tenant=c.tenant, token=c.token) as other:  # by another connection of the tenant
             stream = c.generate(FOX, max_tokens=400, request_id="mine", **GREEDY)
             tap.wait_for(lambda: running(c) >= 1)
             assert other.cancel("mine") == "stopped"

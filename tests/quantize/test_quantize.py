@@ -127,6 +127,34 @@ def as_the_public_converter_writes_it():
 
 
 @tap.case
+def tensors_as_llama_cpp_writes_them():
+    """tests/golden/gguf was made by llama.cpp's converter from tests/golden/models: the same tensors to the byte, and
+    each key of the architecture that it writes."""
+    import gguf
+    close = {"rope_freqs.weight"}  # theirs are computed in f32, ours in f64
+    other = {"mistral3-vision": "llama"}  # a Mistral: theirs has the keys of mistral3, ours of llama
+    also = {"llama-rope-yarn-factor": "llama.rope.scaling.yarn_attn_factor"}  # ours: rope.scaling.attn_factor
+    golden = HERE.parent / "golden"
+    for file in sorted((golden / "gguf").glob("*.gguf")):
+        kind = "bf16" if file.stem.endswith("bf16") else "f32"
+        out, _ = quantize(golden / "models" / file.stem, "theirs.gguf", kind)
+        ours, theirs = gguf.GGUFReader(out), gguf.GGUFReader(file)
+        ours_t, theirs_t = ({t.name: t for t in r.tensors} for r in (ours, theirs))
+        assert ours_t.keys() == theirs_t.keys(), (file.stem, ours_t.keys() ^ theirs_t.keys())
+        for name, t in theirs_t.items():
+            o = ours_t[name]
+            assert list(o.shape) == list(t.shape) and o.tensor_type == t.tensor_type, (file.stem, name)
+            same = abs(o.data - t.data).max() < 1e-6 if name in close else o.data.tobytes() == t.data.tobytes()
+            assert same, (file.stem, name)
+        for key, f in theirs.fields.items():
+            if key.startswith(("general.", "GGUF.")) or key == also.get(file.stem):
+                continue
+            key = key.replace("mistral3.", "llama.") if file.stem in other else key
+            a, b = ours.fields[key].contents(), f.contents()
+            assert a == b or isinstance(a, float) and abs(a - b) <= 1e-6 * abs(b), (file.stem, key, a, b)
+
+
+@tap.case
 def types_of_the_mixtures():
     m = random_model.make(DIR / "deep", layers=8, ffn=256)
     out, summary = quantize(m, "deep.gguf", "q4_k_m")

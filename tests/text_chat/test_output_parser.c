@@ -246,7 +246,126 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_DEEPSEEK, CALLS_BEGIN "none" CALLS_END, "C(" CALLS_BEGIN "none" CALLS_END ")"},
     {OUTPUT_TOOLS_DEEPSEEK, CALLS_BEGIN CALL_BEGIN "f" SEP "{]" CALL_END,
      "T0(f|{)C(]" CALL_END ")"},
+    /* Qwen3-Coder, Seed-OSS */
+    {OUTPUT_TOOLS_QWEN3_CODER,
+     "Let "
+     "me.\n<tool_call>\n<function=f>\n<parameter=path>\na.py\n</parameter>\n<parameter=text>\n\nif "
+     "a < "
+     "b:\n\t\"x\"\\\n\n</parameter>\n<parameter=n>\n12\n</parameter>\n</function>\n</tool_call>",
+     "C(Let me.\n)T0(f|{\"path\": \"a.py\", \"text\": \"\\nif a < "
+     "b:\\n\\u0009\\\"x\\\"\\\\\\n\", \"n\": 12})"},
+    {OUTPUT_TOOLS_QWEN3_CODER,
+     "<tool_call><function=f><parameter=on>True</parameter><parameter=list>[1, "
+     "{\"a\":2}]</parameter><parameter=maybe>None</parameter><parameter=n>many</parameter>"
+     "<parameter=more>3</parameter></function></tool_call>",
+     "T0(f|{\"on\": true, \"list\": [1, {\"a\":2}], \"maybe\": null, \"n\": \"many\", \"more\": "
+     "\"3\"})"},
+    {OUTPUT_TOOLS_QWEN3_CODER,
+     "<seed:tool_call>\n<function=f>\n<parameter=maybe>x</parameter>\n</function>\n</"
+     "seed:tool_call>"
+     "<tool_call><function=g></function></tool_call>",
+     "T0(f|{\"maybe\": \"x\"})T1(g|{})"},
+    {OUTPUT_TOOLS_QWEN3_CODER,
+     "<function=f>\n<parameter=n>\n-1.5e3\n</parameter>\n</function>\n<function=g>\n</function> ok",
+     "T0(f|{\"n\": -1.5e3})T1(g|{})C( ok)"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call><function=f><parameter=n>1</parameter></tool_call>x",
+     "T0(f|{\"n\": 1})C(x)"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call><function=f><parameter=path>a</para",
+     "T0(f|{\"path\": \"a</para)"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call><function=f><parameter=list>[1, 2",
+     "T0(f|{\"list\": [1, 2)"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call><function=f><parameter=path>", "T0(f|{\"path\": \")"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call><function=f><parameter=n>1</parameter> oops",
+     "T0(f|{\"n\": 1)C( oops)"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call><function=f>oops", "C(<tool_call><function=f>oops)"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call>{}<tool_call><function=g></function>",
+     "C(<tool_call>{})T0(g|{})"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "a <func", "C(a <func)"},
+    /* GLM */
+    {OUTPUT_TOOLS_GLM45,
+     "<think></think>Wait.<tool_call>f\n<arg_key>path</arg_key>\n<arg_value>a "
+     "\"b\"\n</arg_value>\n<arg_key>n</arg_key>\n<arg_value>7</arg_value>\n</tool_call>\n",
+     "C(Wait.)T0(f|{\"path\": \"a \\\"b\\\"\\n\", \"n\": 7})"},
+    {OUTPUT_TOOLS_GLM45,
+     "<tool_call>f<arg_key>on</arg_key><arg_value>false</arg_value></tool_call><tool_call>g</"
+     "tool_call>!",
+     "T0(f|{\"on\": false})T1(g|{})C(!)"},
+    {OUTPUT_TOOLS_GLM45, "<tool_call>f<arg_key>n</arg_key>", "T0(f|{)C(<arg_key>n</arg_key>)"},
+    {OUTPUT_TOOLS_GLM45, "<tool_call>no call", "C(<tool_call>no call)"},
+    /* Granite 3, Phi-4 mini */
+    {OUTPUT_TOOLS_GRANITE,
+     "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\", \"arguments\": "
+     "{}}]",
+     "T0(f|{\"a\": 1})T1(g|{})"},
+    {OUTPUT_TOOLS_GRANITE,
+     "ok <|tool_call|> [{\"name\": \"f\", \"arguments\": {}}] <|/tool_call|>!",
+     "C(ok )T0(f|{})C(!)"},
+    {OUTPUT_TOOLS_GRANITE, "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]\n\nDone.",
+     "T0(f|{})C(\n\nDone.)"},
+    {OUTPUT_TOOLS_GRANITE, "functools[{\"name\": \"f\", \"arguments\": {\"a\": \"b\"}}]",
+     "T0(f|{\"a\": \"b\"})"},
+    {OUTPUT_TOOLS_GRANITE, "functools.wraps(f)", "C(functools.wraps(f))"},
+    {OUTPUT_TOOLS_GRANITE, "<|tool_call|>none", "C(<|tool_call|>none)"},
+    {OUTPUT_TOOLS_GRANITE, "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": 1<|/tool_call|>",
+     "T0(f|{\"a\": 1)"},
+    /* Kimi K2 */
+    {OUTPUT_TOOLS_KIMI,
+     "Hi<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"
+     "\"a\": 1}"
+     "<|tool_call_end|><|tool_call_begin|>functions.g.h:12<|tool_call_argument_begin|>{}<|tool_"
+     "call_end|>"
+     "<|tool_calls_section_end|>",
+     "C(Hi)T0(f:functions.f:0|{\"a\": 1})T1(g.h:functions.g.h:12|{})"},
+    {OUTPUT_TOOLS_KIMI, "<|tool_call_begin|>f<|tool_call_argument_begin|>{}<|tool_call_end|>x",
+     "T0(f:f|{})C(x)"},
+    {OUTPUT_TOOLS_KIMI,
+     "<|tool_call_begin|>f:1<|tool_call_argument_begin|>{\"a\":1<|tool_call_end|><|tool_calls_"
+     "section_end|>",
+     "T0(f:f:1|{\"a\":1)"},
+    {OUTPUT_TOOLS_KIMI, "<|tool_call_begin|>f:1{}", "C(<|tool_call_begin|>f:1{})"},
+    {OUTPUT_TOOLS_KIMI, "<|tool_calls_section_begin|>no", "C(<|tool_calls_section_begin|>no)"},
+    /* GLM-4 */
+    {OUTPUT_TOOLS_GLM4, "f\n{\"a\": 1}", "T0(f|{\"a\": 1})"},
+    {OUTPUT_TOOLS_GLM4, "\nget_it\n{\"a\": 1}\n", "T0(get_it|{\"a\": 1})"},
+    {OUTPUT_TOOLS_GLM4, "Hello there\n{\"a\": 1}", "C(Hello there\n{\"a\": 1})"},
+    {OUTPUT_TOOLS_GLM4, "f\nplain", "C(f\nplain)"},
+    {OUTPUT_TOOLS_GLM4, "f", "C(f)"},
+    {OUTPUT_TOOLS_GLM4, "f\n{\"a\": ", "C(f\n{\"a\": )"},
+    /* harmony */
+    {OUTPUT_TOOLS_HARMONY,
+     "<|channel|>analysis<|message|>Think.<|end|><|start|>assistant<|channel|>final<|message|>Hi!<|"
+     "return|>",
+     "R(Think.)C(Hi!)"},
+    {OUTPUT_TOOLS_HARMONY,
+     "<|channel|>analysis<|message|>t<|end|><|start|>assistant<|channel|>commentary to=functions.f "
+     "<|constrain|>json<|message|>{\"a\": 1}<|call|>",
+     "R(t)T0(f|{\"a\": 1})"},
+    {OUTPUT_TOOLS_HARMONY, " to=functions.f<|channel|>commentary json<|message|>{}<|call|>",
+     "T0(f|{})"},
+    {OUTPUT_TOOLS_HARMONY,
+     "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant "
+     "to=functions.f<|channel|>commentary"
+     "<|message|> {\"a\":[1]}<|call|><|start|>assistant<|channel|>final<|message|>ok",
+     "C(I look.)T0(f|{\"a\":[1]})C(ok)"},
+    {OUTPUT_TOOLS_HARMONY, "<|channel|>analysis to=python<|message|>print(1)<|call|>",
+     "R(print(1))"},
+    {OUTPUT_TOOLS_HARMONY, "<|channel|>commentary to=functions.f<|message|>{\"a\": oops<|call|>x",
+     "T0(f|{\"a\": )C(oopsx)"},
+    {OUTPUT_TOOLS_HARMONY, "<|channel|>commentary to=functions.f<|message|>{\"a\": 1<|call|>",
+     "T0(f|{\"a\": 1)"},
+    {OUTPUT_TOOLS_HARMONY, "no header < at all<|end|>", "C(no header < at all)"},
+    {OUTPUT_TOOLS_HARMONY, "<|channel|>final", "C(<|channel|>final)"},
+    {OUTPUT_TOOLS_HARMONY, "<|channel|>analysis<|message|>a<|channel|>final<|message|>b",
+     "R(a)C(b)"},
+    {OUTPUT_TOOLS_HARMONY, "<|message|>a <|retur", "C(a <|retur)"},
     /* plain JSON */
+    {OUTPUT_TOOLS_JSON, "```json\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n```",
+     "T0(f|{\"a\": 1})"},
+    {OUTPUT_TOOLS_JSON, "```tool_code\n[{\"name\": \"f\", \"parameters\": {}}]\n``` done",
+     "T0(f|{})C( done)"},
+    {OUTPUT_TOOLS_JSON, "```json\n{\"answer\": 42}\n```", "C(```json\n{\"answer\": 42}\n```)"},
+    {OUTPUT_TOOLS_JSON, "```python\nprint(1)\n```", "C(```python\nprint(1)\n```)"},
+    {OUTPUT_TOOLS_JSON, "```sh -x", "C(```sh -x)"},
     {OUTPUT_TOOLS_JSON, "\n{\"name\": \"f\", \"arguments\": {}}\n", "T0(f|{})"},
     {OUTPUT_TOOLS_JSON,
      "[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}]",
@@ -262,12 +381,26 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_AUTO, "<tool_call>{\"name\": \"f\"}</tool_call>", "T0(f|{})"},
     {OUTPUT_TOOLS_AUTO, "[{\"name\": \"f\", \"arguments\": {}}] done", "T0(f|{})C( done)"},
     {OUTPUT_TOOLS_AUTO, "[TOO", "C([TOO)"},
+    {OUTPUT_TOOLS_AUTO, "<tool_call>\n<function=f>\n</function>\n</tool_call>", "T0(f|{})"},
+    {OUTPUT_TOOLS_AUTO,
+     "<tool_call>f\n<arg_key>path</arg_key>\n<arg_value></arg_value></tool_call>",
+     "T0(f|{\"path\": \"\"})"},
+    {OUTPUT_TOOLS_AUTO, "<tool_call>neither", "C(<tool_call>neither)"},
 };
+
+/* For the types of parameters in the formats whose values have none. */
+static const char tools_json[] = "[{\"type\":\"function\",\"function\":{\"name\":\"g\"}},{\"name\":"
+                                 "\"f\",\"parameters\":{\"properties\":{"
+                                 "\"path\":{\"type\":\"string\"},\"n\":{\"type\":\"integer\"},"
+                                 "\"on\":{\"type\":[\"boolean\",\"null\"]},"
+                                 "\"list\":{\"type\":\"array\"},\"maybe\":{\"anyOf\":[{\"type\":"
+                                 "\"string\"},{\"type\":\"null\"}]}}}}]";
 
 Test(output_parser, table)
 {
     for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
-        struct output_options o = {.tools = ROWS[i].tools, .reasoning = true};
+        struct output_options o = {
+            .tools = ROWS[i].tools, .reasoning = true, .tools_json = tools_json};
         size_t n = strlen(ROWS[i].text);
         char *whole = run(&o, ROWS[i].text, n, NULL, 0);
         cr_expect_str_eq(whole, ROWS[i].expected, "row %zu: %s\n gives    %s\n expected %s", i,
@@ -426,7 +559,17 @@ Test(output_marks, formats_of_templates)
         {"[TOOL_CALLS] [THINK]", OUTPUT_TOOLS_MISTRAL, "[THINK]"},
         {"Environment: ipython", OUTPUT_TOOLS_LLAMA3, NULL},
         {"<|python_tag|> Environment: ipython", OUTPUT_TOOLS_LLAMA3, NULL},
+        {"<|tool_call|> followed by a JSON list", OUTPUT_TOOLS_GRANITE, NULL},
+        {"'<|tool|>' + message['tools'] + '<|/tool|>' + '<|end|>'", OUTPUT_TOOLS_GRANITE, NULL},
+        {"<|tool_calls_section_begin|><|tool_call_begin|>", OUTPUT_TOOLS_KIMI, NULL},
+        {"<|channel|>analysis<|message|> <|end|>", OUTPUT_TOOLS_HARMONY,
+         "<|channel|>analysis<|message|>"},
+        {"<|end|>", OUTPUT_TOOLS_AUTO, NULL},
         {CALLS_BEGIN CALL_BEGIN "content.split('</think>')", OUTPUT_TOOLS_DEEPSEEK, "<think>"},
+        {"<tool_call>\n<function=f>\n<parameter=p> <think>", OUTPUT_TOOLS_QWEN3_CODER, "<think>"},
+        {"<seed:tool_call><function=f><parameter=p> <seed:think>", OUTPUT_TOOLS_QWEN3_CODER,
+         "<seed:think>"},
+        {"<tool_call>{name}<arg_key>{key}</arg_key> </think>", OUTPUT_TOOLS_GLM45, "<think>"},
         {"<tool_call> and [TOOL_CALLS]", OUTPUT_TOOLS_AUTO, NULL},
         {"<tool_cal", OUTPUT_TOOLS_AUTO, NULL},
     };
@@ -489,6 +632,24 @@ static const char *const PIECES[] = {
     CALL_BEGIN,
     CALL_END,
     SEP,
+    "<|tool_call|>",
+    "<|/tool_call|>",
+    "functools",
+    "<|tool_calls_section_begin|>",
+    "<|tool_calls_section_end|>",
+    "<|tool_call_begin|>",
+    "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>",
+    "functions.f:0",
+    "<|start|>assistant",
+    "<|channel|>",
+    "analysis",
+    "final",
+    " to=functions.f ",
+    "<|message|>",
+    "<|end|>",
+    "<|call|>",
+    "```tool_code\n",
     "function",
     "\n```json\n",
     "\n```",

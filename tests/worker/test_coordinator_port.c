@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "worker/coordinator_port.h"
 #include "worker/fake.h"
@@ -18,8 +19,10 @@ static struct coordinator_port *join(struct fake *f, uint32_t lease_ms, uint8_t 
     size_t n = 0;
     fake_open(f);
     f->world = 1;
-    struct coordinator_port_config lc = {
-        .endpoint = f->endpoint, .lease_ms = FAKE_PATIENCE_MS, .max_message = 1 << 20};
+    struct coordinator_port_config lc = {.endpoint = f->endpoint,
+                                         .lease_ms = FAKE_PATIENCE_MS,
+                                         .max_message = 1 << 20,
+                                         .refused_exit = 55};
     cr_assert_eq(coordinator_port_open(&l, &lc), ST_OK, "%s", status_text());
     cr_assert_eq(coordinator_port_send(l, &hello), ST_OK, "%s", status_text());
     fake_join(f, BEAT_MS, lease_ms);
@@ -54,6 +57,39 @@ Test(coordinator_port, messages_that_came_meanwhile_count_for_the_lease)
     cr_assert_gt(n, 0);
     coordinator_port_close(l);
     fake_close(&f);
+}
+
+Test(coordinator_port, messages_that_came_meanwhile_keep_their_order)
+{
+    enum { N = 40 }; /* more than the ring has room for */
+    struct fake f;
+    uint8_t buf[CAP];
+    struct coordinator_port *l = join(&f, FAKE_PATIENCE_MS, buf);
+    coordinator_port_lend(l);
+    for (uint8_t i = 0; i < N; i++)
+        fake_send_bytes(&f, &(uint8_t){i}, 1);
+    fake_heartbeats(&f, 3); /* the thread has had the socket; its answers come after the bytes */
+    coordinator_port_take(l, 7);
+    for (uint8_t i = 0; i < N; i++) {
+        size_t n = 0;
+        while (n == 0)
+            cr_assert_eq(coordinator_port_recv(l, buf, CAP, &n, 1000), ST_OK, "%s", status_text());
+        cr_assert_eq(n, 1);
+        cr_assert_eq(buf[0], i);
+    }
+    coordinator_port_close(l);
+    fake_close(&f);
+}
+
+Test(coordinator_port, a_refusal_ends_the_process_in_the_middle_of_a_step, .exit_code = 55)
+{
+    struct fake f;
+    uint8_t buf[CAP];
+    struct coordinator_port *l = join(&f, FAKE_PATIENCE_MS, buf);
+    struct worker_msg m = {.type = WMSG_REFUSED, .u.refused = "it was fenced: a test"};
+    coordinator_port_lend(l); /* for good: a collective that waits for a stopped rank */
+    fake_send(&f, &m);
+    pause();
 }
 
 Test(coordinator_port, silence_ends_the_lease)

@@ -208,6 +208,17 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
+/* Of the layers behind the last one, which predict further tokens. */
+static bool of_extra_layer(const struct loader *ld, const char *name)
+{
+    const char *rule = ld->mc.arch->tensor[TN_Q].name, *layer = strchr(rule, '#');
+    size_t n = (size_t)(layer - rule);
+    if (ld->mc.n_mtp == 0 || strncmp(name, rule, n) != 0)
+        return false;
+    long i = strtol(name + n, NULL, 10);
+    return i >= ld->mc.n_layers && i < (long)ld->mc.n_layers + ld->mc.n_mtp;
+}
+
 /* Tensors that carry nothing more: RoPE frequencies as old checkpoints save them, and their
  * divisors, which the configuration holds. */
 static bool carries_nothing(const struct loader *ld, const char *name)
@@ -216,7 +227,7 @@ static bool carries_nothing(const struct loader *ld, const char *name)
         (ld->mc.rope.type == ROPE_DIVISORS && strcmp(name, "rope_freqs.weight") == 0) ||
         (ld->mc.rope.type == ROPE_LONGROPE && (strcmp(name, "rope_factors_short.weight") == 0 ||
                                                strcmp(name, "rope_factors_long.weight") == 0));
-    return ends_with(name, ".rotary_emb.inv_freq") || divisors;
+    return ends_with(name, ".rotary_emb.inv_freq") || divisors || of_extra_layer(ld, name);
 }
 
 /* The copy of the embedding that some checkpoints with a tied head keep.  Where it differs, the

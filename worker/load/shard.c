@@ -43,10 +43,13 @@ enum status shard_plan(struct shard *out, const struct model_config *mc, int ran
     out->n_slices = even ? N_SLICES / world : 1;
     out->vocab.n_slices = out->n_slices;
     cut(mc->n_q, rank, world, out->n_slices, even, &out->q_first, &out->n_q, out->attn_slice_end);
-    if (model_has(mc, TN_GATE))
+    if (model_n_sparse(mc) < mc->n_layers)
         TRY(cut_ffn(&out->ffn, mc->ffn, mc->ffn_unit, rank, world, out->n_slices, even));
-    if (model_has(mc, TN_EXPERT_GATE))
+    if (model_n_sparse(mc) > 0)
         TRY(cut_ffn(&out->expert, mc->expert_ffn, mc->expert_unit, rank, world, out->n_slices,
+                    even));
+    if (mc->shared_ffn)
+        TRY(cut_ffn(&out->shared, mc->shared_ffn, mc->shared_unit, rank, world, out->n_slices,
                     even));
     cut(mc->vocab, rank, world, out->n_slices, even, &out->vocab.first_id, &out->vocab.n_cols,
         out->vocab.slice_end);

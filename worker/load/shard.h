@@ -18,6 +18,7 @@ struct shard {
     int32_t q_per_kv, q_offset;           /* local query head h reads (h + q_offset) / q_per_kv */
     struct ffn_share ffn;                 /* empty where all layers have experts */
     struct ffn_share expert;              /* of each expert; empty where there are none */
+    struct ffn_share shared;              /* of the shared expert; empty where there is none */
     struct vocab_part vocab;
     int32_t n_slices;
     int32_t attn_slice_end[N_SLICES]; /* in local query heads */

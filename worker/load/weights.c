@@ -31,6 +31,15 @@ static const struct weight_rule {
     [W_POST_FFN_NORM] = {"norm behind the feed-forward", true, false, false, 1, {TN_POST_FFN_NORM}},
     [W_FINAL_NORM] = {"final norm", false, false, false, 1, {TN_FINAL_NORM}},
     [W_HEAD] = {"head", false, false, false, 1, {TN_HEAD}},
+    [W_ATTN_NORM_BIAS] = {"attention norm's bias", true, true, false, 1, {TN_ATTN_NORM}},
+    [W_FFN_NORM_BIAS] = {"feed-forward norm's bias", true, true, false, 1, {TN_FFN_NORM}},
+    [W_FINAL_NORM_BIAS] = {"final norm's bias", false, true, false, 1, {TN_FINAL_NORM}},
+    [W_UP] = {"up", true, false, false, 1, {TN_UP}},
+    [W_ROUTER_BIAS] = {"router's bias", true, false, false, 1, {TN_ROUTER_BIAS}},
+    [W_SHARED_GATE_UP] =
+        {"shared expert's gate and up", true, false, false, 2, {TN_SHARED_GATE, TN_SHARED_UP}},
+    [W_SHARED_DOWN] = {"shared expert's down", true, false, false, 1, {TN_SHARED_DOWN}},
+    [W_SHARED_SCALE] = {"shared expert's weight", true, false, false, 1, {TN_SHARED_SCALE}},
 };
 
 struct range {
@@ -49,6 +58,8 @@ static struct range share(const struct model_config *mc, const struct shard *sh,
         return (struct range){sh->ffn.first, sh->ffn.n};
     case AX_EXPERT_FFN:
         return (struct range){sh->expert.first, sh->expert.n};
+    case AX_SHARED_FFN:
+        return (struct range){sh->shared.first, sh->shared.n};
     case AX_VOCAB:
         return (struct range){sh->vocab.first_id, sh->vocab.n_cols};
     default:
@@ -59,6 +70,8 @@ static struct range share(const struct model_config *mc, const struct shard *sh,
 static bool in_layer(const struct model_config *mc, enum weight_id id, int32_t layer)
 {
     const struct weight_rule *r = &rules[id];
+    if (id == W_UP && mc->arch->tensor[TN_GATE].name)
+        return false;
     return model_layer_has(mc, r->part[0], layer) &&
            (!r->is_bias || model_has_bias(mc, r->part[0]));
 }
@@ -78,18 +91,27 @@ static void set_slices(struct weight_src *w, const struct shard *sh, enum axis c
 {
     w->n_slices = 1;
     w->slice_end[0] = w->cols;
-    if (cols != AX_Q && cols != AX_FFN && cols != AX_EXPERT_FFN)
+    if (w->vector ||
+        (cols != AX_Q && cols != AX_FFN && cols != AX_EXPERT_FFN && cols != AX_SHARED_FFN))
         return;
-    const struct ffn_share *ffn = cols == AX_FFN ? &sh->ffn : &sh->expert;
+    const struct ffn_share *ffn = cols == AX_FFN          ? &sh->ffn
+                                  : cols == AX_EXPERT_FFN ? &sh->expert
+                                                          : &sh->shared;
     w->n_slices = sh->n_slices;
     for (int32_t i = 0; i < sh->n_slices; i++)
         w->slice_end[i] = cols == AX_Q ? sh->attn_slice_end[i] * d_head : ffn->slice_end[i];
 }
 
+/* A bias has an element for each row of a matrix, or of a norm. */
+static int32_t bias_size(const struct model_config *mc, const struct tensor_rule *rule)
+{
+    return model_axis(mc, rule->rows == AX_ONE ? rule->cols : rule->rows);
+}
+
 static enum status cut_bias(struct weight_part *p, size_t *n_bytes, struct loader *ld,
                             const struct tensor_rule *rule, int32_t layer, struct range rows)
 {
-    uint64_t shape[1] = {(uint64_t)model_axis(loader_config(ld), rule->rows)};
+    uint64_t shape[1] = {(uint64_t)bias_size(loader_config(ld), rule)};
     struct stored_tensor t;
     TRY(loader_tensor(ld, rule->bias, layer, 0, 1, shape, &t));
     p->bias = t.data + (size_t)rows.first * dtype_size(t.dtype);
@@ -117,10 +139,8 @@ static size_t span_bytes(const struct weight_part *p, int32_t cols)
     return cols ? ((size_t)p->skip + (size_t)cols + u.elements - 1) / u.elements * u.bytes : 0;
 }
 
-/* A vector, a matrix, or an expert's matrix, which may be part of a tensor that has them all; its
- * rows begin at first_row of the tensor. */
-static enum status find_tensor(struct stored_tensor *t, int32_t *first_row, struct loader *ld,
-                               enum tensor_id id, int32_t layer, int32_t expert)
+enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct loader *ld,
+                          enum tensor_id id, int32_t layer, int32_t expert)
 {
     const struct model_config *mc = loader_config(ld);
     const struct tensor_rule *rule = &mc->arch->tensor[id];
@@ -128,7 +148,7 @@ static enum status find_tensor(struct stored_tensor *t, int32_t *first_row, stru
                          (uint64_t)model_axis(mc, rule->cols)};
     bool joined =
         (rule->rows == AX_EXPERT_FFN || rule->cols == AX_EXPERT_FFN) && !strchr(rule->name, '@');
-    int32_t n_dims = rule->rows == AX_ONE ? 1 : joined ? 3 : 2;
+    int32_t n_dims = rule->rows == AX_ONE || rule->rows == AX_FLAT_ROW ? 1 : joined ? 3 : 2;
     TRY(loader_tensor(ld, rule->name, layer, expert, n_dims, shape + 3 - n_dims, t));
     if (joined) {
         t->n_bytes /= (size_t)mc->n_experts;
@@ -143,7 +163,7 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
 {
     struct stored_tensor t;
     int32_t before;
-    TRY(find_tensor(&t, &before, ld, id, layer, expert));
+    TRY(weight_tensor(&t, &before, ld, id, layer, expert));
     const struct unit u = unit_of(t.dtype);
     size_t first = (size_t)cols.first / u.elements;
     size_t all_rows = (size_t)model_fused_rows(loader_config(ld), id, &before);
@@ -156,13 +176,13 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     return ST_OK;
 }
 
-/* The bias of a row-parallel matrix: a whole vector [D] on every rank. */
+/* The bias of a row-parallel matrix or of a norm: a whole vector [D] on every rank. */
 static enum status cut_bias_vector(struct weight_src *out, size_t *n_bytes, struct loader *ld,
                                    const struct tensor_rule *rule, int32_t layer)
 {
     struct weight_part *p = &out->part[0];
     out->vector = true;
-    out->cols = model_axis(loader_config(ld), rule->rows);
+    out->cols = bias_size(loader_config(ld), rule);
     out->n_slices = 1;
     out->slice_end[0] = out->cols;
     TRY(cut_bias(p, n_bytes, ld, rule, layer, (struct range){0, out->cols}));
@@ -188,7 +208,7 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
 
     struct range cols = share(mc, sh, first->cols);
     out->vector = first->rows == AX_ONE;
-    out->add = out->vector && mc->arch->norm_plus_one ? 1.0f : 0.0f;
+    out->add = out->vector && mc->arch->norm_plus_one && id != W_ROUTER_BIAS ? 1.0f : 0.0f;
     out->cols = cols.n;
     set_slices(out, sh, first->cols, mc->d_head);
     for (int32_t i = 0; i < r->n_parts; i++) {
@@ -197,7 +217,7 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
         struct range rows = share(mc, sh, rule->rows);
         TRY(cut_matrix(&out->part[i], n_bytes, ld, tn, layer, expert, rows, cols));
         /* a bias along a cut axis belongs to the rows; one along D is added once, see W_O_BIAS */
-        if (model_has_bias(mc, tn) && rule->rows != AX_HIDDEN)
+        if (model_has_bias(mc, tn) && rule->rows != AX_HIDDEN && !out->vector)
             TRY(cut_bias(&out->part[i], n_bytes, ld, rule, layer, rows));
     }
     return ST_OK;

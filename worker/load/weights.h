@@ -26,6 +26,15 @@ enum weight_id {
     W_POST_FFN_NORM,
     W_FINAL_NORM,
     W_HEAD,
+    /* the caches of packed weights know the numbers of those above */
+    W_ATTN_NORM_BIAS,
+    W_FFN_NORM_BIAS,
+    W_FINAL_NORM_BIAS,
+    W_UP, /* where there is no gate */
+    W_ROUTER_BIAS,
+    W_SHARED_GATE_UP,
+    W_SHARED_DOWN,
+    W_SHARED_SCALE,
     W_N
 };
 
@@ -41,6 +50,11 @@ weights_each(struct loader *ld, const struct shard *sh,
              enum status (*visit)(void *ctx, enum weight_id id, int32_t layer,
                                   const struct weight_src *src, int32_t n, size_t n_bytes),
              void *ctx);
+
+/* The stored matrix or vector that has the rows of id; they begin at *first_row.  Of a tensor that has all experts'
+ * matrices, *t is the expert's part (its shape stays).  Fails as loader_tensor does. */
+MUST_CHECK enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct loader *ld,
+                                     enum tensor_id id, int32_t layer, int32_t expert);
 
 /* Tells the system that the share will be read. */
 void weight_will_read(const struct weight_src *src);

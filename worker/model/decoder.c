@@ -1,53 +1,10 @@
-#include "worker/model/decoder.h"
+#include "worker/model/decoder_parts.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "worker/load/pack_cache.h"
-#include "worker/load/weights.h"
-#include "worker/model/memory.h"
 #include "worker/model/rope.h"
-
-enum { KV_BUFS = 4 }; /* k, v, k_scale, v_scale */
-
-struct layer {
-    struct weight *w[W_N];
-    struct attn_layer attn;
-    struct moe_layer moe; /* of a layer with experts */
-    bool sparse;          /* it is one */
-    struct kv_layer kv;
-    struct buf *kv_buf[KV_BUFS];
-};
-
-/* Windows into the scratch buffer, of this step's T rows. */
-struct scratch {
-    struct view resid, h, out, qkv, q, att, mid, ffn, last, logits;
-    struct view router, ids, weights, moe; /* moe: the whole room, [1, n] */
-};
-
-struct decoder {
-    struct model_config mc;
-    struct decoder_config cfg;
-    struct shard sh;
-    struct backend *be;
-    const struct backend_ops *op;
-    struct coll *co; /* NULL: one rank */
-    enum act act;
-    float eps;
-    struct weight *w[W_N]; /* those outside the layers */
-    struct layer *layer;   /* [n_layers] */
-    struct scratch_layout at;
-    struct buf *scratch;
-    struct rope_tables {
-        const struct rope_config *rc;
-        struct buf *cos, *sin;
-    } rope[2];              /* of mc.rope, of mc.local_rope */
-    struct buf *q_scale;    /* NULL: none */
-    size_t loaded, to_load; /* bytes of the files */
-};
-
-/* ---- open ---- */
 
 struct loading {
     struct decoder *m;
@@ -215,8 +172,8 @@ static void set_layers(struct decoder *m)
             .cap = (float)m->mc.attn_cap,
             .eps = m->eps,
             .rope_interleaved = t->rc->interleaved,
-            .q_norm = l->w[W_Q_NORM],
-            .k_norm = l->w[W_K_NORM],
+            .q_norm = m->mc.arch->wide_qk_norm ? NULL : l->w[W_Q_NORM],
+            .k_norm = m->mc.arch->wide_qk_norm ? NULL : l->w[W_K_NORM],
             .cos = rope_table(t, t->cos, 0, m->cfg.max_ctx),
             .sin = rope_table(t, t->sin, 0, m->cfg.max_ctx),
             .q_scale = q_scales(m, 0, m->cfg.max_ctx),
@@ -226,6 +183,7 @@ static void set_layers(struct decoder *m)
         l->moe.act = m->act;
         l->moe.gate_up = l->w[W_EXPERTS_GATE_UP];
         l->moe.down = l->w[W_EXPERTS_DOWN];
+        l->moe.route_bias = l->w[W_ROUTER_BIAS];
     }
 }
 
@@ -338,148 +296,7 @@ struct kv_layer decoder_kv(const struct decoder *m, int32_t layer)
 
 size_t decoder_coll_bytes(const struct model_config *mc, const struct decoder_config *cfg)
 {
-    return (size_t)cfg->max_tokens * (size_t)mc->hidden * sizeof(float);
-}
-
-/* ---- forward ---- */
-
-static struct view rows_of(const struct decoder *m, size_t off, int32_t rows, int32_t cols)
-{
-    return (struct view){
-        .buf = m->scratch, .off = off, .rows = rows, .cols = cols, .stride = cols, .dtype = DT_F32};
-}
-
-static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
-{
-    int32_t D = m->mc.hidden, F = m->sh.ffn.n, q = m->sh.n_q * m->mc.d_head;
-    int32_t kv = m->sh.n_kv * m->mc.d_head;
-    struct view ids = rows_of(m, m->at.ids, T, m->mc.top_k);
-    ids.dtype = DT_I32;
-    return (struct scratch){
-        .resid = rows_of(m, m->at.resid, T, D),
-        .h = rows_of(m, m->at.h, T, D),
-        .out = rows_of(m, m->at.out, T, D),
-        .qkv = rows_of(m, m->at.qkv, T, q + 2 * kv),
-        .q = rows_of(m, m->at.q, T, q),
-        .att = rows_of(m, m->at.att, T, q),
-        .mid = rows_of(m, m->at.mid, T, 2 * F),
-        .ffn = rows_of(m, m->at.ffn, T, F),
-        .last = rows_of(m, m->at.last, R, D),
-        .logits = rows_of(m, m->at.logits, R, m->sh.vocab.n_cols),
-        .router = rows_of(m, m->at.router, T, m->mc.n_experts),
-        .ids = ids,
-        .weights = rows_of(m, m->at.weights, T, m->mc.top_k),
-        .moe = rows_of(m, m->at.moe, 1, (int32_t)(m->at.moe_bytes / sizeof(float))),
-    };
-}
-
-static enum status all_reduce(struct decoder *m, struct view x)
-{
-    return m->co ? m->co->ops->all_reduce(m->co, x, REDUCE_SUM) : ST_OK;
-}
-
-/* What the layer before has computed and not yet added to the residual stream. */
-struct delta {
-    struct view x; /* [T,D], or no buf */
-    /* [D] or NULL: of a row-parallel linear, added once, after the sum over the ranks, so that its
-     * place in the order of additions is fixed. */
-    const struct weight *bias;
-};
-
-/* s->out: partial [T,D], from in [T,D] */
-static enum status dense_ffn(struct decoder *m, const struct layer *l, struct view in,
-                             const struct scratch *s)
-{
-    TRY(m->op->linear(m->be, l->w[W_GATE_UP], in, s->mid)); /* [T, 2 F] */
-    TRY(m->op->act_mul(m->be, m->act, s->mid, s->ffn));
-    return m->op->linear(m->be, l->w[W_DOWN], s->ffn, s->out);
-}
-
-/* The same; every rank has the whole router. */
-static enum status expert_ffn(struct decoder *m, const struct layer *l, struct view in,
-                              const struct scratch *s)
-{
-    TRY(m->op->linear(m->be, l->w[W_ROUTER], in, s->router)); /* [T, E] */
-    TRY(m->op->moe_route(m->be, &l->moe, s->router, s->ids, s->weights));
-    return m->op->moe_ffn(m->be, &l->moe, in, s->ids, s->weights, s->moe, s->out);
-}
-
-/* s->out goes through the norm, if the model has it; h and out change places. */
-static enum status post_norm(struct decoder *m, const struct weight *norm, struct scratch *s)
-{
-    struct view raw = s->out;
-    if (!norm)
-        return ST_OK;
-    TRY(m->op->add_rms_norm(m->be, raw, (struct view){0}, NULL, norm, m->eps, s->h));
-    s->out = s->h;
-    s->h = raw;
-    return ST_OK;
-}
-
-/* resid += delta; *in: what the next part reads, the norm of it in s->h, or resid itself. */
-static enum status next_part(struct decoder *m, const struct scratch *s, const struct delta *delta,
-                             const struct weight *norm, struct view *in)
-{
-    struct view x = delta->x;
-    *in = norm ? s->h : s->resid;
-    if (x.buf && (m->mc.residual_scale != 1 || !norm)) {
-        TRY(m->op->add(m->be, s->resid, x, (float)m->mc.residual_scale));
-        x.buf = NULL;
-    }
-    if (!norm)
-        return ST_OK;
-    return m->op->add_rms_norm(m->be, s->resid, x, x.buf ? delta->bias : NULL, norm, m->eps, s->h);
-}
-
-static enum status layer_forward(struct decoder *m, const struct layer *l,
-                                 const struct step_dev *st, struct scratch *s, struct delta *delta)
-{
-    const struct backend_ops *op = m->op;
-    struct weight *const *w = l->w;
-    struct view in;
-    TRY(next_part(m, s, delta, w[W_ATTN_NORM], &in));
-    TRY(op->linear(m->be, w[W_QKV], in, s->qkv)); /* [T, (n_q + 2 n_kv) d] */
-    TRY(op->qkv_to_cache(m->be, &l->attn, st, s->qkv, l->kv, s->q));
-    TRY(op->attention(m->be, &l->attn, st, s->q, l->kv, s->att)); /* [T, n_q d] */
-    TRY(op->linear(m->be, w[W_O], s->att, s->out));               /* partial [T,D] */
-    TRY(all_reduce(m, s->out));
-    TRY(post_norm(m, w[W_POST_ATTN_NORM], s));
-    TRY(next_part(m, s, &(struct delta){s->out, w[W_O_BIAS]}, w[W_FFN_NORM], &in));
-    TRY(l->sparse ? expert_ffn(m, l, in, s) : dense_ffn(m, l, in, s));
-    TRY(all_reduce(m, s->out));
-    TRY(post_norm(m, w[W_POST_FFN_NORM], s));
-    *delta = (struct delta){s->out, w[W_DOWN_BIAS]};
-    return ST_OK;
-}
-
-static enum status scale(struct decoder *m, struct view x, double factor)
-{
-    return factor != 1 ? m->op->scale(m->be, x, (float)factor) : ST_OK;
-}
-
-/* s->resid: [T,D] */
-static enum status embed(struct decoder *m, const struct step_dev *st, const struct scratch *s)
-{
-    TRY(m->op->embed(m->be, m->w[W_EMBED], m->sh.vocab.first_id, st->token, s->resid));
-    TRY(all_reduce(m, s->resid));
-    return scale(m, s->resid, m->mc.embed_scale);
-}
-
-enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct view *logits)
-{
-    const struct backend_ops *op = m->op;
-    assert(st->n_tokens <= m->cfg.max_tokens && st->out_row.rows <= m->cfg.max_out);
-    assert(st->block_len == m->cfg.block_len && st->max_kv <= m->cfg.max_ctx);
-    struct scratch s = scratch_of(m, st->n_tokens, st->out_row.rows);
-    struct delta delta = {0};
-    *logits = s.logits;
-    TRY(embed(m, st, &s));
-    for (int32_t i = 0; i < m->mc.n_layers; i++)
-        TRY(layer_forward(m, &m->layer[i], st, &s, &delta));
-    struct view normed;
-    TRY(next_part(m, &s, &delta, m->w[W_FINAL_NORM], &normed));
-    TRY(op->gather(m->be, normed, st->out_row, s.last)); /* [R,D] */
-    TRY(scale(m, s.last, m->mc.logit_scale));
-    TRY(op->linear(m->be, m->w[m->mc.tied ? W_EMBED : W_HEAD], s.last, s.logits));
-    return m->mc.logit_cap > 0 ? op->soft_cap(m->be, s.logits, (float)m->mc.logit_cap) : ST_OK;
+    size_t out = (size_t)model_n_out(mc) * (size_t)mc->hidden;
+    size_t heads = mc->arch->wide_qk_norm ? (size_t)(mc->n_q + mc->n_kv) : 0;
+    return (size_t)cfg->max_tokens * (out > heads ? out : heads) * sizeof(float);
 }

@@ -18,6 +18,31 @@ static enum status check_experts(const struct model_config *mc, struct backend *
     return ST_OK;
 }
 
+static enum status check_features(const struct model_config *mc, struct backend *be,
+                                  const struct backend_info *info)
+{
+    const struct arch *a = mc->arch;
+    const struct {
+        bool needed;
+        enum backend_feature feature;
+        const char *name;
+    } rows[] = {
+        {mc->n_experts && (mc->sigmoid_scores || mc->n_groups > 1), FEATURE_ROUTES,
+         "sigmoid or grouped routing of experts"},
+        {model_has(mc, TN_SHARED_SCALE), FEATURE_SIGMOID_MUL, "gates"},
+        {(a->layer_norm || a->tensor[TN_POST_ATTN_NORM].name || !a->tensor[TN_FFN_NORM].name ||
+          mc->residual_scale != 1) &&
+             (mc->o_bias || mc->mlp_bias),
+         FEATURE_ADD_BIAS, "biases before norms"},
+        {a->wide_qk_norm, FEATURE_WIDE_NORM, "norms over all heads at once"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rows[i].needed && !(info->features & 1U << rows[i].feature))
+            FAIL(ST_UNSUPPORTED, "the backend %s (%s) has no %s, which %s needs",
+                 backend_ops_of(be)->name, info->device, rows[i].name, a->name);
+    return ST_OK;
+}
+
 enum status decoder_config_check(const struct decoder_config *cfg, const struct model_config *mc,
                                  struct backend *be)
 {
@@ -37,6 +62,7 @@ enum status decoder_config_check(const struct decoder_config *cfg, const struct 
     if (cfg->kv_dtype < 0 || cfg->kv_dtype >= DT_N || !(info.kv_types & 1U << cfg->kv_dtype))
         FAIL(ST_UNSUPPORTED, "a KV cache of %s is not supported by the backend (%s)",
              dtype_name(cfg->kv_dtype), info.device);
+    TRY(check_features(mc, be, &info));
     return mc->n_experts ? check_experts(mc, be, &info) : ST_OK;
 }
 
@@ -56,7 +82,10 @@ struct moe_layer moe_facts(const struct model_config *mc, const struct shard *sh
                               .hidden = mc->hidden,
                               .ffn = sh->expert.n,
                               .renormalise = mc->renormalise,
-                              .scale = 1.0f};
+                              .sigmoid = mc->sigmoid_scores,
+                              .n_groups = mc->n_groups,
+                              .top_groups = mc->top_groups,
+                              .scale = (float)mc->route_scale};
 }
 
 /* From *at on; moves it behind them. */
@@ -69,7 +98,9 @@ static bool take_experts(size_t *at, struct scratch_layout *out, const struct mo
     out->moe_bytes = backend_ops_of(be)->moe_scratch(be, &ml, T);
     return take(at, &out->router, T, mc->n_experts) && take(at, &out->ids, T, mc->top_k) &&
            take(at, &out->weights, T, mc->top_k) && out->moe_bytes / sizeof(float) <= INT32_MAX &&
-           take(at, &out->moe, 1, (int32_t)(out->moe_bytes / sizeof(float)));
+           take(at, &out->moe, 1, (int32_t)(out->moe_bytes / sizeof(float))) &&
+           take(at, &out->shared_mid, T, 2 * sh->shared.n) &&
+           take(at, &out->shared_ffn, T, sh->shared.n) && take(at, &out->shared_scale, T, 1);
 }
 
 enum status scratch_plan(struct scratch_layout *out, const struct model_config *mc,
@@ -79,11 +110,12 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
     int32_t T = cfg->max_tokens, R = cfg->max_out, d = mc->d_head;
     size_t at = 0;
     bool ok = take(&at, &out->resid, T, mc->hidden) && take(&at, &out->h, T, mc->hidden) &&
-              take(&at, &out->out, T, mc->hidden);
+              take(&at, &out->out, T, model_n_out(mc) * mc->hidden);
     size_t attention = at, ffn = at, experts = at;
     out->moe_bytes = 0;
     ok = ok && take(&attention, &out->qkv, T, (sh->n_q + 2 * sh->n_kv) * d) &&
          take(&attention, &out->q, T, sh->n_q * d) && take(&attention, &out->att, T, sh->n_q * d) &&
+         take(&attention, &out->squares, T, mc->arch->wide_qk_norm ? mc->n_q + mc->n_kv : 0) &&
          take(&ffn, &out->mid, T, 2 * sh->ffn.n) && take(&ffn, &out->ffn, T, sh->ffn.n) &&
          take_experts(&experts, out, mc, sh, be, T);
     at = attention > ffn ? attention : ffn;

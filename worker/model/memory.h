@@ -9,12 +9,15 @@
 /* Activations of the largest step: one allocation, offsets in bytes.  All [max_tokens, ..] f32; the
  * attention's and the feed-forward's lie in the same place, for they are never alive together. */
 struct scratch_layout {
-    size_t resid, h, out;        /* D */
+    size_t resid, h;             /* D */
+    size_t out;                  /* model_n_out D */
     size_t qkv, q, att;          /* (n_q + 2 n_kv) d, n_q d, n_q d */
+    size_t squares;              /* Hq + Hkv, of norms over all heads */
     size_t mid, ffn;             /* 2 F, F of this rank's share of a dense layer */
     size_t router, ids, weights; /* E, and k i32, k: of layers with experts */
     size_t moe, moe_bytes;       /* what moe_ffn wants, in bytes whatever the step */
-    size_t last, logits;         /* [max_out, D], [max_out, n_cols of the vocabulary] */
+    size_t shared_mid, shared_ffn, shared_scale; /* 2 F, F, 1: of the shared expert */
+    size_t last, logits; /* [max_out, D], [max_out, n_cols of the vocabulary] */
     size_t total;
 };
 

@@ -16,6 +16,7 @@ struct part {          /* of one thread */
 };
 
 struct batch {
+    const struct pieces *pieces;
     const struct piece *piece;
     uint64_t first; /* row */
     long n;
@@ -67,12 +68,15 @@ static uint64_t source_row(const struct piece *p, uint64_t r)
     return r - at + at / 2 + at % 2 * (d / 2);
 }
 
-static void convert_row(const struct piece *p, uint64_t r, unsigned char *out, struct part *s)
+static void convert_row(const struct batch *b, uint64_t r, unsigned char *out, struct part *s)
 {
-    const unsigned char *from = p->data + source_row(p, r) * p->from_bytes;
+    const struct piece *p = b->piece;
+    const unsigned char *from = pieces_row(b->pieces, p, source_row(p, r));
     size_t n = (size_t)p->row_len;
     expand(p->from, from, n, s->row);
-    if (p->from == p->to)
+    for (size_t i = 0; p->add != 0 && i < n; i++) /* -0 stays as it is */
+        s->row[i] += p->add;
+    if (p->from == p->to && p->add == 0)
         memcpy(out, from, p->to_bytes);
     else
         encode(p->to, s->row, n, out);
@@ -91,7 +95,7 @@ static void convert_rows(void *ctx, int part, int n_parts)
     long from, to;
     pool_share(b->n, part, n_parts, &from, &to);
     for (long i = from; i < to; i++)
-        convert_row(b->piece, b->first + (uint64_t)i, b->out + (size_t)i * b->piece->to_bytes,
+        convert_row(b, b->first + (uint64_t)i, b->out + (size_t)i * b->piece->to_bytes,
                     &b->part[part]);
 }
 
@@ -113,9 +117,9 @@ static long batch_rows(const struct piece *p)
     return n < 1 ? 1 : n > p->n_rows ? (long)p->n_rows : (long)n;
 }
 
-static enum status convert_piece(struct run *r, const struct piece *p)
+static enum status convert_piece(struct run *r, const struct pieces *all, const struct piece *p)
 {
-    struct batch b = {.piece = p, .out = r->out, .part = r->part};
+    struct batch b = {.pieces = all, .piece = p, .out = r->out, .part = r->part};
     struct convert_stats *s = &r->cv->stats[p->type];
     for (int i = 0; i < r->cv->n_threads; i++)
         r->part[i].error2 = r->part[i].value2 = 0;
@@ -171,7 +175,7 @@ static enum status run_all(struct run *r, const struct pieces *p)
 {
     TRY(make_room(r, p));
     for (size_t i = 0; i < p->n; i++)
-        TRY(convert_piece(r, &p->v[i]));
+        TRY(convert_piece(r, p, &p->v[i]));
     return ST_OK;
 }
 

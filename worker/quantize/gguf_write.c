@@ -117,6 +117,11 @@ enum status gguf_item_32(struct gguf_writer *w, uint32_t bits)
     return put_int(&w->keys, bits, 4);
 }
 
+enum status gguf_item_bool(struct gguf_writer *w, bool v)
+{
+    return put_int(&w->keys, v, 1);
+}
+
 enum status gguf_put_raw(struct gguf_writer *w, struct gguf_str key, enum gguf_type type,
                          const void *value, size_t n)
 {

@@ -26,6 +26,7 @@ MUST_CHECK enum status gguf_begin_array(struct gguf_writer *w, const char *key, 
                                         size_t n);
 MUST_CHECK enum status gguf_item_str(struct gguf_writer *w, const char *s, size_t n);
 MUST_CHECK enum status gguf_item_32(struct gguf_writer *w, uint32_t bits); /* 32-bit types */
+MUST_CHECK enum status gguf_item_bool(struct gguf_writer *w, bool v);
 /* A value that another file holds (gguf_raw_value). */
 MUST_CHECK enum status gguf_put_raw(struct gguf_writer *w, struct gguf_str key, enum gguf_type type,
                                     const void *value, size_t n);

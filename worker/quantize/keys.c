@@ -1,7 +1,10 @@
 #include "worker/quantize/keys.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "worker/quantize/vocab_pre.h"
 
 static bool begins(struct gguf_str s, const char *with)
 {
@@ -37,7 +40,9 @@ enum status keys_copy(struct gguf_writer *w, const struct keys_source *s, const 
 
 struct arch_keys {
     struct gguf_writer *w;
-    const char *arch;
+    const struct arch *to; /* of GGUF */
+    const struct model_config *mc;
+    struct text_buf *notes;
 };
 
 struct full_key {
@@ -47,7 +52,7 @@ struct full_key {
 static struct full_key key_of(const struct arch_keys *a, const char *key)
 {
     struct full_key k;
-    snprintf(k.text, sizeof k.text, "%s.%s", a->arch, key);
+    snprintf(k.text, sizeof k.text, "%s.%s", a->to->name, key);
     return k;
 }
 
@@ -61,9 +66,29 @@ static enum status put_float(const struct arch_keys *a, const char *key, double 
     return gguf_put_f32(a->w, key_of(a, key).text, (float)v);
 }
 
-static enum status put_scaling(const struct arch_keys *a, const struct rope_config *rope)
+/* YaRN's own factor is not written; yarn_log_multiplier 1 says that there is none at all. */
+static enum status put_yarn_factor(const struct arch_keys *a, const struct rope_config *rope)
 {
+    if (a->to->needs_rope && rope->attention_factor == 1)
+        return put_float(a, "rope.scaling.yarn_log_multiplier", 1);
+    return put_float(a, "rope.scaling.attn_factor",
+                     rope->attention_factor / rope_yarn_mscale(rope->factor, 1));
+}
+
+static enum status put_longrope(const struct arch_keys *a, const struct rope_config *rope)
+{
+    if (strcmp(a->to->name, "phi3") != 0)
+        FAIL(ST_UNSUPPORTED, "LongRoPE cannot be said in GGUF's %s", a->to->name);
+    TRY(put_int(a, "rope.scaling.original_context_length", (int32_t)rope->original_ctx));
+    return put_float(a, "rope.scaling.attn_factor", rope->attention_factor);
+}
+
+static enum status put_scaling(const struct arch_keys *a)
+{
+    const struct rope_config *rope = &a->mc->rope;
     const char *name = rope_type_name(rope->type);
+    if (rope->type == ROPE_LONGROPE)
+        return put_longrope(a, rope);
     if (rope->type != ROPE_LINEAR && rope->type != ROPE_YARN)
         return ST_OK; /* Llama 3's rule is the tensor rope_freqs.weight */
     TRY(gguf_put_str(a->w, key_of(a, "rope.scaling.type").text, name, strlen(name)));
@@ -73,25 +98,127 @@ static enum status put_scaling(const struct arch_keys *a, const struct rope_conf
     TRY(put_int(a, "rope.scaling.original_context_length", (int32_t)rope->original_ctx));
     if (!rope->truncate)
         FAIL(ST_UNSUPPORTED, "YaRN with truncate false cannot be said in GGUF");
-    TRY(put_float(a, "rope.scaling.attn_factor",
-                  rope->attention_factor / rope_yarn_mscale(rope->factor, 1)));
+    TRY(put_yarn_factor(a, rope));
     TRY(put_float(a, "rope.scaling.yarn_beta_fast", rope->beta_fast));
     return put_float(a, "rope.scaling.yarn_beta_slow", rope->beta_slow);
 }
 
-static enum status put_window(const struct arch_keys *a, const struct model_config *mc)
+static enum status put_rope(const struct arch_keys *a)
 {
-    if (!mc->window)
+    const struct rope_config *rope = &a->mc->rope;
+    TRY(put_int(a, "rope.dimension_count", rope->rot_dim));
+    TRY(put_float(a, "rope.freq_base", rope->theta));
+    TRY(put_scaling(a));
+    if (rope->q_beta != 0 && !a->to->needs_rope)
+        FAIL(ST_UNSUPPORTED, "llama_4_scaling_beta cannot be said in GGUF's %s", a->to->name);
+    if (rope->q_beta != 0)
+        TRY(put_float(a, "attention.temperature_scale", rope->q_beta));
+    if (!a->to->local_rope)
         return ST_OK;
-    for (int32_t i = 0; i < mc->n_layers; i++)
-        if (!mc->windowed[i] || strcmp(a->arch, "llama") != 0)
-            FAIL(ST_UNSUPPORTED,
-                 "an attention window in some of the layers cannot be said in GGUF");
-    return put_int(a, "attention.sliding_window", mc->window);
+    if (a->mc->local_rope.type != ROPE_PLAIN)
+        FAIL(ST_UNSUPPORTED, "the RoPE of the layers with a window is %s: GGUF cannot say that",
+             rope_type_name(a->mc->local_rope.type));
+    return put_float(a, "rope.freq_base_swa", a->mc->local_rope.theta);
 }
 
-static enum status put_sizes(const struct arch_keys *a, const struct model_config *mc)
+/* A flag for each layer, where the layers are not those that a file without the key has. */
+static enum status put_pattern(const struct arch_keys *a)
 {
+    const struct model_config *mc = a->mc;
+    bool usual = true;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        usual &= mc->windowed[i] == ((i + 1) % a->to->default_pattern != 0);
+    if (usual)
+        return ST_OK;
+    TRY(gguf_begin_array(a->w, key_of(a, "attention.sliding_window_pattern").text, GGUF_BOOL,
+                         (size_t)mc->n_layers));
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        TRY(gguf_item_bool(a->w, mc->windowed[i]));
+    return ST_OK;
+}
+
+static enum status put_window(const struct arch_keys *a)
+{
+    const struct model_config *mc = a->mc;
+    int32_t n_windowed = 0;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        n_windowed += mc->window && mc->windowed[i];
+    if (a->to->window == WINDOW_PATTERN) {
+        if (!mc->window && a->to->nope != NOPE_NONE)
+            return ST_OK;
+        TRY(put_int(a, "attention.sliding_window", mc->window ? mc->window : mc->max_ctx));
+        return put_pattern(a);
+    }
+    if (n_windowed && (n_windowed < mc->n_layers || a->to->window != WINDOW_ALL))
+        FAIL(ST_UNSUPPORTED, "an attention window in %s layers cannot be said in GGUF's %s",
+             n_windowed < mc->n_layers ? "some of the" : "all", a->to->name);
+    /* Phi-3's files always have the key: 0 is no window */
+    return n_windowed || strcmp(a->to->name, "phi3") == 0
+               ? put_int(a, "attention.sliding_window", n_windowed ? mc->window : 0)
+               : ST_OK;
+}
+
+static enum status put_caps(const struct arch_keys *a)
+{
+    const struct model_config *mc = a->mc;
+    if (a->to->default_attn_cap > 0) { /* without the keys they would have these */
+        if (mc->attn_cap == 0 || mc->logit_cap == 0)
+            FAIL(ST_UNSUPPORTED, "%s null cannot be said in GGUF's %s",
+                 mc->attn_cap == 0 ? "attn_logit_softcapping" : "final_logit_softcapping",
+                 a->to->name);
+        TRY(put_float(a, "attn_logit_softcapping", mc->attn_cap));
+    }
+    return mc->logit_cap > 0 ? put_float(a, "final_logit_softcapping", mc->logit_cap) : ST_OK;
+}
+
+static double attn_scale(const struct model_config *mc, double said)
+{
+    return said > 0 ? said : 1 / sqrt(mc->d_head);
+}
+
+static enum status put_scales(const struct arch_keys *a)
+{
+    const struct model_config *mc = a->mc;
+    if (mc->act != gguf_arch_act(a->to))
+        FAIL(ST_UNSUPPORTED, "GGUF's %s has %s, this model another activation", a->to->name,
+             gguf_arch_act(a->to) == MODEL_SILU ? "SiLU" : "tanh GELU");
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        if (mc->nope[i] != gguf_arch_nope(a->to, mc, i))
+            FAIL(ST_UNSUPPORTED, "GGUF's %s has other layers without RoPE", a->to->name);
+    if (a->to->multipliers) {
+        TRY(put_float(a, "attention.scale", attn_scale(mc, mc->attn_scale)));
+        TRY(put_float(a, "embedding_scale", mc->embed_scale));
+        TRY(put_float(a, "residual_scale", mc->residual_scale));
+        return put_float(a, "logit_scale", 1 / mc->logit_scale);
+    }
+    double want = attn_scale(mc, mc->attn_scale);
+    if (fabs(attn_scale(mc, gguf_arch_attn_scale(a->to, mc)) / want - 1) > 1e-6)
+        FAIL(ST_UNSUPPORTED, "query_pre_attn_scalar %g cannot be said in GGUF's %s",
+             1 / (want * want), a->to->name);
+    return a->to->soft_caps ? put_caps(a) : ST_OK;
+}
+
+static enum status put_experts(const struct arch_keys *a)
+{
+    const struct model_config *mc = a->mc;
+    int32_t n = model_n_sparse(mc);
+    if (!n)
+        return ST_OK;
+    if (a->to->experts == EXPERTS_NONE)
+        FAIL(ST_UNSUPPORTED, "experts cannot be said in GGUF's %s", a->to->name);
+    if (!mc->renormalise)
+        FAIL(ST_UNSUPPORTED, "norm_topk_prob false cannot be said in GGUF's %s", a->to->name);
+    if (n < mc->n_layers)
+        TRY(vocab_note(a->notes, "some layers have no experts: other programs may not read that"));
+    TRY(put_int(a, "expert_count", mc->n_experts));
+    TRY(put_int(a, "expert_used_count", mc->top_k));
+    return a->to->experts == EXPERTS_QWEN ? put_int(a, "expert_feed_forward_length", mc->expert_ffn)
+                                          : ST_OK;
+}
+
+static enum status put_sizes(const struct arch_keys *a)
+{
+    const struct model_config *mc = a->mc;
     const struct {
         const char *key;
         int32_t value;
@@ -103,12 +230,10 @@ static enum status put_sizes(const struct arch_keys *a, const struct model_confi
                 {"attention.head_count", mc->n_q},
                 {"attention.head_count_kv", mc->n_kv},
                 {"attention.key_length", mc->d_head},
-                {"attention.value_length", mc->d_head},
-                {"rope.dimension_count", mc->rope.rot_dim}};
+                {"attention.value_length", mc->d_head}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         TRY(put_int(a, rows[i].key, rows[i].value));
-    TRY(put_float(a, "attention.layer_norm_rms_epsilon", mc->eps));
-    return put_float(a, "rope.freq_base", mc->rope.theta);
+    return put_float(a, "attention.layer_norm_rms_epsilon", mc->eps);
 }
 
 /* The last part of a path, without slashes at its end. */
@@ -128,16 +253,16 @@ enum status keys_from_folder(struct gguf_writer *w, const struct keys_source *s)
     const struct arch *to = gguf_arch_for(mc->arch->model_type);
     struct gguf_str name = last_part(s->path);
     if (!to)
-        FAIL(ST_UNSUPPORTED, "%s cannot be written as GGUF yet", mc->arch->name);
-    if (mc->act != MODEL_SILU)
-        FAIL(ST_UNSUPPORTED, "GGUF's %s has SiLU, this model another activation", to->name);
-    const struct arch_keys a = {w, to->name};
+        FAIL(ST_UNSUPPORTED, "%s has no architecture in GGUF", mc->arch->name);
+    const struct arch_keys a = {w, to, mc, s->notes};
     TRY(gguf_put_str(w, "general.architecture", to->name, strlen(to->name)));
     TRY(gguf_put_str(w, "general.type", "model", 5));
     TRY(gguf_put_str(w, "general.name", name.data, name.len));
     TRY(put_form(w, s));
-    TRY(put_sizes(&a, mc));
-    TRY(put_scaling(&a, &mc->rope));
-    TRY(put_window(&a, mc));
+    TRY(put_sizes(&a));
+    TRY(put_rope(&a));
+    TRY(put_window(&a));
+    TRY(put_scales(&a));
+    TRY(put_experts(&a));
     return vocab_from_folder(w, s);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/quant.h"
+#include "worker/load/weights.h"
 #include "worker/model/rope.h"
 
 static size_t row_bytes(enum dtype t, uint64_t n)
@@ -14,51 +15,93 @@ static size_t row_bytes(enum dtype t, uint64_t n)
     return f ? (size_t)n / (size_t)f->block * (size_t)f->n_bytes : (size_t)n * dtype_size(t);
 }
 
-static enum status add(struct pieces *p, const struct choice *c, const char *name,
-                       const struct stored_tensor *t, int32_t heads)
+static uint64_t product(const uint64_t *v, int32_t n)
 {
-    struct piece *o = &p->v[p->n];
-    bool is_float = t->dtype == DT_F32 || t->dtype == DT_F16 || t->dtype == DT_BF16;
-    if (!is_float && !quant_form(t->dtype))
-        FAIL(ST_UNSUPPORTED, "tensor %s: the type %s is not supported", t->name, t->type_name);
-    if (strlen(name) >= sizeof o->name)
+    uint64_t p = 1;
+    for (int32_t i = 0; i < n; i++)
+        p *= v[i];
+    return p;
+}
+
+/* A new piece without rows.  like: an element type that can be read; its shape is not looked at. */
+static enum status begin(struct piece **out, struct pieces *ps, const char *name,
+                         const struct stored_tensor *like, int32_t n_dims, const uint64_t *shape,
+                         const struct choice *c)
+{
+    struct piece *p = *out = &ps->v[ps->n];
+    bool is_float = like->dtype == DT_F32 || like->dtype == DT_F16 || like->dtype == DT_BF16;
+    if (!is_float && !quant_form(like->dtype))
+        FAIL(ST_UNSUPPORTED, "tensor %s: the type %s is not supported", like->name,
+             like->type_name);
+    if (strlen(name) >= sizeof p->name)
         FAIL(ST_RANGE, "tensor %.60s...: its name is too long", name);
-    if (t->n_dims < 1)
-        FAIL(ST_FORMAT, "tensor %s has no dimensions", t->name);
-    *o = (struct piece){
-        .n_dims = t->n_dims, .n_rows = 1, .data = t->data, .from = t->dtype, .heads = heads};
-    snprintf(o->name, sizeof o->name, "%s", name);
-    memcpy(o->shape, t->shape, sizeof o->shape);
-    for (int32_t i = 0; i + 1 < t->n_dims; i++)
-        o->n_rows *= t->shape[i];
-    o->row_len = t->shape[t->n_dims - 1];
-    o->type = choice_type(c, name, t->n_dims, o->row_len, &o->wanted);
-    o->to = gguf_dtype(o->type);
-    o->from_bytes = row_bytes(o->from, o->row_len);
-    o->to_bytes = row_bytes(o->to, o->row_len);
-    if (heads && t->n_dims == 1) { /* a bias: its elements are the rows that move */
-        o->n_rows = o->row_len;
-        o->row_len = 1;
-        o->from_bytes = dtype_size(o->from);
-        o->to_bytes = dtype_size(o->to);
+    if (n_dims < 1)
+        FAIL(ST_FORMAT, "tensor %s has no dimensions", like->name);
+    *p = (struct piece){.n_dims = n_dims, .from = like->dtype, .first_run = ps->n_runs};
+    snprintf(p->name, sizeof p->name, "%s", name);
+    memcpy(p->shape, shape, sizeof *shape * (size_t)n_dims);
+    p->n_rows = product(shape, n_dims - 1);
+    p->row_len = shape[n_dims - 1];
+    p->type = choice_type(c, name, n_dims, p->row_len, &p->wanted);
+    p->to = gguf_dtype(p->type);
+    p->from_bytes = row_bytes(p->from, p->row_len);
+    p->to_bytes = row_bytes(p->to, p->row_len);
+    ps->n++;
+    return ST_OK;
+}
+
+static void add_run(struct pieces *ps, struct piece *p, const unsigned char *data,
+                    uint64_t first_row)
+{
+    ps->run[ps->n_runs++] = (struct piece_run){data, first_row};
+    p->n_runs++;
+}
+
+const unsigned char *pieces_row(const struct pieces *ps, const struct piece *p, uint64_t r)
+{
+    const struct piece_run *run = &ps->run[p->first_run];
+    size_t lo = 0, hi = p->n_runs;
+    while (hi - lo > 1) { /* the last run that begins at r or before */
+        size_t mid = lo + (hi - lo) / 2;
+        if (run[mid].first_row <= r)
+            lo = mid;
+        else
+            hi = mid;
     }
-    p->n++;
+    return run[lo].data + (size_t)(r - run[lo].first_row) * p->from_bytes;
+}
+
+/* A tensor as it is. */
+static enum status add_whole(struct pieces *ps, const char *name, const struct stored_tensor *t,
+                             const struct choice *c)
+{
+    struct piece *p;
+    TRY(begin(&p, ps, name, t, t->n_dims, t->shape, c));
+    add_run(ps, p, t->data, 0);
     return ST_OK;
 }
 
 /* ---- from GGUF ---- */
 
-static enum status copy_all(struct pieces *p, struct loader *ld, const struct choice *c)
+static enum status copy_all(struct pieces *ps, struct loader *ld, const struct choice *c)
 {
     struct stored_tensor t;
     for (size_t i = 0; i < loader_count(ld); i++) {
         loader_get(ld, i, &t);
-        TRY(add(p, c, t.name, &t, 0));
+        TRY(add_whole(ps, t.name, &t, c));
     }
     return ST_OK;
 }
 
 /* ---- from a HuggingFace folder ---- */
+
+struct source {
+    struct pieces *ps;
+    struct loader *ld;
+    const struct model_config *mc;
+    const struct arch *to;
+    const struct choice *c;
+};
 
 static void fill_name(char *out, size_t size, const char *pattern, int32_t layer)
 {
@@ -69,93 +112,184 @@ static void fill_name(char *out, size_t size, const char *pattern, int32_t layer
         snprintf(out, size, "%s", pattern);
 }
 
-static int32_t heads_of(const struct model_config *mc, const struct arch *to, enum tensor_id id)
+/* Heads whose rows go into pairs of neighbours; 0: rows keep their order. */
+static int32_t heads_of(const struct source *s, enum tensor_id id)
 {
-    if (!gguf_arch_interleaved(to))
+    if (!gguf_arch_interleaved(s->to) || s->mc->rope.interleaved)
         return 0;
-    return id == TN_Q ? mc->n_q : id == TN_K ? mc->n_kv : 0;
+    return id == TN_Q ? s->mc->n_q : id == TN_K ? s->mc->n_kv : 0;
 }
 
-static enum status add_tensor(struct pieces *p, struct loader *ld, const struct choice *c,
-                              const struct arch *to, enum tensor_id id, int32_t layer)
+/* The tensors that are one in the file, id first. */
+static int32_t group_of(const struct source *s, enum tensor_id id, enum tensor_id out[3])
 {
-    const struct model_config *mc = loader_config(ld);
-    const struct tensor_rule *rule = &mc->arch->tensor[id];
-    uint64_t shape[2] = {(uint64_t)model_axis(mc, rule->rows),
-                         (uint64_t)model_axis(mc, rule->cols)};
-    bool vector = rule->rows == AX_ONE;
+    out[0] = id;
+    switch (s->to->tensor[id].fused) {
+    case FUSED_QKV:
+        out[1] = TN_K;
+        out[2] = TN_V;
+        return id == TN_Q ? 3 : 0;
+    case FUSED_GATE_UP:
+        out[1] = TN_UP;
+        return id == TN_GATE ? 2 : 0;
+    case FUSED_NO:
+        break;
+    }
+    return 1;
+}
+
+static bool of_expert(enum tensor_id id)
+{
+    return id == TN_EXPERT_GATE || id == TN_EXPERT_UP || id == TN_EXPERT_DOWN;
+}
+
+static enum status add_matrix(const struct source *s, const enum tensor_id *group, int32_t n_group,
+                              int32_t layer)
+{
+    const struct model_config *mc = s->mc;
+    const struct tensor_rule *rule = &mc->arch->tensor[group[0]];
+    bool experts = of_expert(group[0]), vector = rule->rows == AX_ONE;
+    int32_t n_stack = experts ? mc->n_experts : 1, n_dims = experts ? 3 : vector ? 1 : 2;
+    uint64_t shape[3] = {(uint64_t)n_stack, 0, (uint64_t)model_axis(mc, rule->cols)}, row = 0;
+    struct piece *p = NULL;
     struct stored_tensor t;
     char name[128];
-    TRY(loader_tensor(ld, rule->name, layer, 0, vector ? 1 : 2, vector ? shape + 1 : shape, &t));
-    fill_name(name, sizeof name, to->tensor[id].name, layer);
-    TRY(add(p, c, name, &t, vector ? 0 : heads_of(mc, to, id)));
-    if (!model_has_bias(mc, id))
-        return ST_OK;
-    TRY(loader_tensor(ld, rule->bias, layer, 0, 1, shape, &t));
-    fill_name(name, sizeof name, to->tensor[id].bias, layer);
-    return add(p, c, name, &t, heads_of(mc, to, id));
+    for (int32_t i = 0; i < n_group; i++)
+        shape[1] += (uint64_t)model_axis(mc, mc->arch->tensor[group[i]].rows);
+    fill_name(name, sizeof name, s->to->tensor[group[0]].name, layer);
+    for (int32_t e = 0; e < n_stack; e++) {
+        for (int32_t i = 0; i < n_group; i++) {
+            int32_t first;
+            TRY(weight_tensor(&t, &first, s->ld, group[i], layer, e));
+            if (!p)
+                TRY(begin(&p, s->ps, name, &t, n_dims, shape + 3 - n_dims, s->c));
+            if (t.dtype != p->from)
+                FAIL(ST_UNSUPPORTED, "tensor %s is %s, another part of %s is not", t.name,
+                     t.type_name, name);
+            add_run(s->ps, p, t.data + (size_t)first * p->from_bytes, row);
+            row += (uint64_t)model_axis(mc, mc->arch->tensor[group[i]].rows);
+        }
+    }
+    p->add = vector && mc->arch->norm_plus_one ? 1.0f : 0.0f;
+    p->heads = vector ? 0 : heads_of(s, group[0]);
+    return ST_OK;
 }
 
-/* What Llama 3's rule does to the frequencies, as divisors. */
-static enum status add_divisors(struct pieces *p, const struct model_config *mc,
-                                const struct choice *c)
+static enum status add_bias(const struct source *s, enum tensor_id id, int32_t layer)
 {
-    double frequency[MAX_ROPE_PAIRS];
-    uint64_t n = (uint64_t)mc->rope.rot_dim / 2;
-    p->divisors = calloc((size_t)n, sizeof *p->divisors);
-    if (!p->divisors)
-        FAIL(ST_NOMEM, "no memory");
-    rope_frequencies(&mc->rope, mc->max_ctx, frequency);
-    for (uint64_t i = 0; i < n; i++)
-        p->divisors[i] =
-            (float)(pow(mc->rope.theta, -2.0 * (double)i / mc->rope.rot_dim) / frequency[i]);
-    struct stored_tensor t = {.name = "rope_freqs.weight",
+    const struct tensor_rule *rule = &s->mc->arch->tensor[id];
+    uint64_t n[1] = {(uint64_t)model_axis(s->mc, rule->rows)};
+    struct stored_tensor t;
+    struct piece *p;
+    char name[128];
+    if (!s->to->tensor[id].bias)
+        FAIL(ST_UNSUPPORTED, "GGUF's %s has no name for %s", s->to->name, rule->bias);
+    TRY(loader_tensor(s->ld, rule->bias, layer, 0, 1, n, &t));
+    fill_name(name, sizeof name, s->to->tensor[id].bias, layer);
+    TRY(begin(&p, s->ps, name, &t, 1, n, s->c));
+    add_run(s->ps, p, t.data, 0);
+    p->heads = heads_of(s, id);
+    if (p->heads) { /* its elements are the rows that move */
+        p->n_rows = p->row_len;
+        p->row_len = 1;
+        p->from_bytes = dtype_size(p->from);
+        p->to_bytes = dtype_size(p->to);
+    }
+    return ST_OK;
+}
+
+static enum status add_tensor(const struct source *s, enum tensor_id id, int32_t layer)
+{
+    enum tensor_id group[3];
+    int32_t n = group_of(s, id, group);
+    if (!model_layer_has(s->mc, id, layer))
+        return ST_OK;
+    if (n)
+        TRY(add_matrix(s, group, n, layer));
+    return model_has_bias(s->mc, id) ? add_bias(s, id, layer) : ST_OK;
+}
+
+static enum status add_vector(const struct source *s, const char *name, float *v, uint64_t n)
+{
+    struct stored_tensor t = {.name = name,
                               .type_name = "f32",
                               .dtype = DT_F32,
                               .n_dims = 1,
                               .shape = {n},
-                              .data = (const unsigned char *)p->divisors,
-                              .n_bytes = (size_t)n * sizeof *p->divisors};
-    return add(p, c, t.name, &t, 0);
+                              .data = (const unsigned char *)v,
+                              .n_bytes = (size_t)n * sizeof *v};
+    return add_whole(s->ps, name, &t, s->c);
 }
 
-static enum status rename_all(struct pieces *p, struct loader *ld, const struct choice *c,
-                              const struct arch *to)
+/* What Llama 3's rule does to the frequencies, as divisors; those of LongRoPE as they are. */
+static enum status add_divisors(const struct source *s)
 {
-    const struct model_config *mc = loader_config(ld);
+    const struct rope_config *rope = &s->mc->rope;
+    double frequency[MAX_ROPE_PAIRS];
+    uint64_t n = (uint64_t)rope->rot_dim / 2;
+    float *v = s->ps->divisors = calloc(2 * (size_t)n, sizeof *v);
+    if (!v)
+        FAIL(ST_NOMEM, "no memory");
+    if (rope->type == ROPE_LONGROPE) {
+        memcpy(v, rope->long_divisor, (size_t)n * sizeof *v);
+        memcpy(v + n, rope->divisor, (size_t)n * sizeof *v);
+        TRY(add_vector(s, "rope_factors_long.weight", v, n));
+        return add_vector(s, "rope_factors_short.weight", v + n, n);
+    }
+    rope_frequencies(rope, s->mc->max_ctx, frequency);
+    for (uint64_t i = 0; i < n; i++)
+        v[i] = (float)(pow(rope->theta, -2.0 * (double)i / rope->rot_dim) / frequency[i]);
+    return add_vector(s, "rope_freqs.weight", v, n);
+}
+
+static enum status rename_all(const struct source *s)
+{
+    const struct model_config *mc = s->mc;
+    if (gguf_arch_interleaved(s->to) && !mc->rope.interleaved && mc->rope.rot_dim != mc->d_head)
+        FAIL(ST_UNSUPPORTED, "GGUF's %s rotates whole heads", s->to->name);
+    if (mc->rope.type == ROPE_LLAMA3 || mc->rope.type == ROPE_LONGROPE)
+        TRY(add_divisors(s));
     for (int i = 0; i < TN_N; i++) {
         enum tensor_id id = (enum tensor_id)i;
         bool per_layer = mc->arch->tensor[id].name && strchr(mc->arch->tensor[id].name, '#');
         if (!model_has(mc, id))
             continue;
-        if (!to->tensor[id].name)
-            FAIL(ST_UNSUPPORTED, "GGUF has no name for %s", mc->arch->tensor[id].name);
+        if (!s->to->tensor[id].name)
+            FAIL(ST_UNSUPPORTED, "GGUF's %s has no name for %s", s->to->name,
+                 mc->arch->tensor[id].name);
         for (int32_t layer = 0; layer < (per_layer ? mc->n_layers : 1); layer++)
-            TRY(add_tensor(p, ld, c, to, id, layer));
+            TRY(add_tensor(s, id, layer));
     }
-    if (mc->rope.type == ROPE_LLAMA3)
-        TRY(add_divisors(p, mc, c));
-    return loader_check_used(ld);
+    return loader_check_used(s->ld);
+}
+
+/* At most as many runs: a fused tensor gives as many as it has parts. */
+static size_t max_runs(const struct loader *ld)
+{
+    const struct model_config *mc = loader_config(ld);
+    return 3 * (loader_count(ld) + (size_t)model_n_sparse(mc) * (size_t)mc->n_experts) + 2;
 }
 
 enum status pieces_make(struct pieces *out, struct loader *ld, const struct choice *c)
 {
     const struct model_config *mc = loader_config(ld);
     bool is_gguf = strcmp(loader_format(ld), "gguf") == 0;
-    *out = (struct pieces){.v = calloc(loader_count(ld) + 1, sizeof *out->v)};
-    if (!out->v)
-        FAIL(ST_NOMEM, "no memory for %zu tensors", loader_count(ld));
-    if (!is_gguf && model_n_sparse(mc))
-        FAIL(ST_UNSUPPORTED, "a mixture of experts is read from a GGUF file only");
+    *out = (struct pieces){0};
     const struct arch *to = is_gguf ? NULL : gguf_arch_for(mc->arch->model_type);
     if (!is_gguf && !to)
-        FAIL(ST_UNSUPPORTED, "%s cannot be written as GGUF yet", mc->arch->name);
-    return is_gguf ? copy_all(out, ld, c) : rename_all(out, ld, c, to);
+        FAIL(ST_UNSUPPORTED, "%s has no architecture in GGUF", mc->arch->name);
+    out->v = calloc(max_runs(ld), sizeof *out->v);
+    out->run = calloc(max_runs(ld), sizeof *out->run);
+    if (!out->v || !out->run)
+        FAIL(ST_NOMEM, "no memory for %zu tensors", loader_count(ld));
+    const struct source s = {out, ld, mc, to, c};
+    return is_gguf ? copy_all(out, ld, c) : rename_all(&s);
 }
 
 void pieces_free(struct pieces *p)
 {
     free(p->v);
+    free(p->run);
     free(p->divisors);
     *p = (struct pieces){0};
 }

@@ -125,8 +125,10 @@ class Request:
 class Session:
     """The requests and queries of one client, over all its connections."""
 
-    def __init__(self, tenant: Optional[bytes], tenants_secret: Optional[bytes]) -> None:
+    def __init__(self, tenant: Optional[bytes], tenants_secret: Optional[bytes],
+                 token: Optional[bytes]) -> None:
         self.tenant = tenant or os.urandom(16)
+        self.token = token or os.urandom(32)
         self.tenants_secret = tenants_secret
         self.requests: Dict[str, Request] = {}
         self.queries: Dict[str, Any] = {}  # request_id -> None or the reply
@@ -138,7 +140,8 @@ class Session:
 
     def hello(self) -> bytes:
         self.welcome = None
-        m = MESSAGES["Hello"](major_min=MAJOR, major_max=MAJOR, client="ingot-client (Python)", tenant=self.tenant)
+        m = MESSAGES["Hello"](major_min=MAJOR, major_max=MAJOR, client="ingot-client (Python)", tenant=self.tenant,
+                              token=self.token)
         if self.tenants_secret:
             m.tenants_secret = self.tenants_secret
         return pack(m)

@@ -68,9 +68,9 @@ class AsyncClient:
     """
 
     def __init__(self, endpoint: str = DEFAULT_ENDPOINT, *, timeout: float = 30.0, tenant: Optional[bytes] = None,
-                 tenants_secret: Optional[bytes] = None) -> None:
+                 tenants_secret: Optional[bytes] = None, token: Optional[bytes] = None) -> None:
         self.endpoint, self.timeout = endpoint, timeout
-        self._session = Session(tenant, tenants_secret)
+        self._session = Session(tenant, tenants_secret, token)
         self._streams: Dict[str, AsyncStream] = {}
         self._context: Any = None
         self._sock: Any = None
@@ -217,6 +217,11 @@ class AsyncClient:
     @property
     def tenant(self) -> bytes:
         return self._session.tenant
+
+    @property
+    def token(self) -> bytes:
+        """What proves that the tenant's requests are this client's; random unless it was given."""
+        return self._session.token
 
     async def tokenize(self, text: Union[str, bytes], *, add_special: bool = True) -> List[int]:
         data = text.encode() if isinstance(text, str) else text

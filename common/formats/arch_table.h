@@ -1,0 +1,62 @@
+/* Rows of the architectures table; private to this folder.  model_config.h has what others read. */
+#ifndef COMMON_FORMATS_ARCH_TABLE_H
+#define COMMON_FORMATS_ARCH_TABLE_H
+
+#include "common/formats/model_config.h"
+
+/* The mixtures of experts of HuggingFace repositories; model_arch.c has the other rows. */
+extern const struct arch archs_of_experts[];
+extern const size_t n_archs_of_experts;
+
+#define L "model.layers.#."
+
+/* Names and axes as HuggingFace repositories store the Llama family.  A matrix [rows, cols] maps
+ * cols to rows. */
+#define SPLIT_QKV                                                                                  \
+    [TN_Q] = {L "self_attn.q_proj.weight", L "self_attn.q_proj.bias", AX_Q, AX_HIDDEN, FUSED_NO},  \
+    [TN_K] = {L "self_attn.k_proj.weight", L "self_attn.k_proj.bias", AX_KV, AX_HIDDEN, FUSED_NO}, \
+    [TN_V] = {L "self_attn.v_proj.weight", L "self_attn.v_proj.bias", AX_KV, AX_HIDDEN, FUSED_NO}
+
+#define HEAD_NORMS                                                                                 \
+    [TN_Q_NORM] = {L "self_attn.q_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},                 \
+    [TN_K_NORM] = {L "self_attn.k_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO}
+
+#define OUTER_TENSORS                                                                              \
+    [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},               \
+    [TN_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN, AX_Q, FUSED_NO},  \
+    [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                    \
+    [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
+
+#define COMMON_TENSORS                                                                             \
+    OUTER_TENSORS, HEAD_NORMS,                                                                     \
+        [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}
+
+#define GATE_UP_DOWN                                                                               \
+    [TN_GATE] = {L "mlp.gate_proj.weight", L "mlp.gate_proj.bias", AX_FFN, AX_HIDDEN, FUSED_NO},   \
+    [TN_UP] = {L "mlp.up_proj.weight", L "mlp.up_proj.bias", AX_FFN, AX_HIDDEN, FUSED_NO},         \
+    [TN_DOWN] = {L "mlp.down_proj.weight", L "mlp.down_proj.bias", AX_HIDDEN, AX_FFN, FUSED_NO}
+
+/* A router and one tensor for each matrix of each expert. */
+#define SPLIT_EXPERTS                                                                              \
+    [TN_ROUTER] = {L "mlp.gate.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},                    \
+    [TN_EXPERT_GATE] = {L "mlp.experts.@.gate_proj.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN,        \
+                        FUSED_NO},                                                                 \
+    [TN_EXPERT_UP] = {L "mlp.experts.@.up_proj.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO}, \
+    [TN_EXPERT_DOWN] = {L "mlp.experts.@.down_proj.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN,        \
+                        FUSED_NO}
+
+#define FFN_NORM                                                                                   \
+    [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}
+
+#define POST_NORMS                                                                                 \
+    [TN_POST_ATTN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN,           \
+                           FUSED_NO},                                                              \
+    [TN_POST_FFN_NORM] = {L "post_feedforward_layernorm.weight", NULL, AX_ONE, AX_HIDDEN,          \
+                          FUSED_NO}
+
+/* Norms of q and k over all heads at once. */
+#define WIDE_NORMS                                                                                 \
+    [TN_Q_NORM] = {L "self_attn.q_norm.weight", NULL, AX_ONE, AX_Q, FUSED_NO},                     \
+    [TN_K_NORM] = {L "self_attn.k_norm.weight", NULL, AX_ONE, AX_KV, FUSED_NO}
+
+#endif

@@ -1,0 +1,69 @@
+/* The keys of GGUF metadata that tell of a mixture of experts. */
+#include <stdio.h>
+
+#include "common/formats/config_gguf_meta.h"
+
+/* How experts are chosen in groups, and their shared expert. */
+static enum status read_groups(struct model_config *mc, const struct meta *m)
+{
+    enum { SOFTMAX = 1, SIGMOID = 2 };
+    struct meta_name norm = meta_key(m, "expert_weights_norm");
+    int32_t gating = mc->arch->route_bias ? SIGMOID : SOFTMAX, n = 0;
+    mc->renormalise = false;
+    if (gguf_has(m->g, norm.text))
+        TRY(gguf_get_bool(m->g, norm.text, &mc->renormalise));
+    TRY(meta_i32(m, "expert_gating_func", SOFTMAX, SIGMOID, &gating));
+    mc->sigmoid_scores = gating == SIGMOID;
+    if (mc->arch->route_bias && !mc->sigmoid_scores)
+        FAIL(ST_UNSUPPORTED, "gguf: %s is %d: only the sigmoid (2) is supported in %s",
+             meta_key(m, "expert_gating_func").text, gating, mc->arch->name);
+    TRY(meta_double(m, "expert_weights_scale", 0, 1e6, &mc->route_scale));
+    if (mc->route_scale == 0) /* as the writers say that there is none */
+        mc->route_scale = 1;
+    TRY(meta_i32(m, "expert_group_count", 1, 1 << 10, &mc->n_groups));
+    TRY(meta_i32(m, "expert_group_used_count", 1, 1 << 10, &mc->top_groups));
+    TRY(meta_i32(m, "expert_shared_count", 0, 1 << 10, &n));
+    if ((int64_t)n * mc->expert_ffn > 1 << 24)
+        FAIL(ST_RANGE, "gguf: %s is %d, of %d columns", meta_key(m, "expert_shared_count").text, n,
+             mc->expert_ffn);
+    mc->shared_ffn = n * mc->expert_ffn;
+    return ST_OK;
+}
+
+/* A layer with a router has experts.  The weights of a token's experts are divided by their sum, but
+ * for qwen2moe and olmoe. */
+enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
+{
+    struct meta_name k = meta_key(m, "expert_count");
+    TRY(meta_i32(m, "expert_count", 0, 1 << 16, &mc->n_experts));
+    bool sized = mc->arch->experts == EXPERTS_QWEN || mc->arch->experts == EXPERTS_GROUPS;
+    if (mc->n_experts == 0 && (sized || mc->arch->experts == EXPERTS_OLMO))
+        FAIL(ST_FORMAT, "gguf: %s is missing or 0", k.text);
+    if (mc->n_experts == 0)
+        return ST_OK;
+    if (mc->arch->experts == EXPERTS_NONE)
+        FAIL(ST_UNSUPPORTED, "gguf: %s is %d: experts are not supported in %s", k.text,
+             mc->n_experts, mc->arch->name);
+    TRY(meta_need(m, "expert_used_count"));
+    TRY(meta_i32(m, "expert_used_count", 1, mc->n_experts, &mc->top_k));
+    mc->expert_ffn = mc->ffn;
+    if (sized)
+        TRY(meta_need(m, "expert_feed_forward_length"));
+    TRY(meta_i32(m, "expert_feed_forward_length", 1, 1 << 24, &mc->expert_ffn));
+    mc->renormalise = !mc->arch->shared_option && mc->arch->experts != EXPERTS_OLMO;
+    if (mc->arch->experts == EXPERTS_GROUPS)
+        TRY(read_groups(mc, m));
+    if (mc->arch->shared_option) {
+        TRY(meta_need(m, "expert_shared_feed_forward_length"));
+        TRY(meta_i32(m, "expert_shared_feed_forward_length", 1, 1 << 24, &mc->shared_ffn));
+    }
+    for (int32_t i = 0; i < mc->n_layers; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", i);
+        mc->sparse[i] = gguf_find_tensor(m->g, name) != NULL;
+    }
+    if (model_n_sparse(mc) == 0)
+        FAIL(ST_FORMAT, "gguf: %s is %d, but no layer has a tensor ffn_gate_inp.weight", k.text,
+             mc->n_experts);
+    return ST_OK;
+}

@@ -1,0 +1,31 @@
+/* One architecture's keys of GGUF metadata, for the readers of this folder. */
+#ifndef COMMON_FORMATS_CONFIG_GGUF_META_H
+#define COMMON_FORMATS_CONFIG_GGUF_META_H
+
+#include "common/formats/config_gguf_arch.h"
+#include "common/formats/gguf.h"
+
+struct meta {
+    const struct gguf *g;
+    const struct gguf_arch *row;
+};
+
+struct meta_name {
+    char text[96];
+};
+
+/* "ARCH.key" */
+struct meta_name meta_key(const struct meta *m, const char *key);
+/* These leave *out as it is when the key is absent; ST_RANGE names the key. */
+MUST_CHECK enum status meta_i32(const struct meta *m, const char *key, int32_t lo, int32_t hi,
+                                int32_t *out);
+MUST_CHECK enum status meta_double(const struct meta *m, const char *key, double lo, double hi,
+                                   double *out);
+/* ST_FORMAT: the key is missing. */
+MUST_CHECK enum status meta_need(const struct meta *m, const char *key);
+bool meta_is(struct gguf_str s, const char *text);
+
+/* expert_count and the keys that go with it, for the architectures that have experts. */
+MUST_CHECK enum status config_gguf_experts(struct model_config *mc, const struct meta *m);
+
+#endif

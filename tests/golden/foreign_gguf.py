@@ -1,0 +1,64 @@
+"""Converts the fixtures of tests/golden/models with llama.cpp's own converter.
+
+    python3 foreign_gguf.py LLAMA_CPP [NAME ...]
+
+LLAMA_CPP is a checkout of ggml-org/llama.cpp with convert_hf_to_gguf.py, conversion/ and gguf-py/ (the source
+distribution of the PyPI package llama-cpp-python has one as vendor/llama.cpp).  Needs torch, transformers and the
+converter's requirements.  Writes gguf/NAME.gguf beside this file, for every fixture in NAMES or those named.
+
+The converter runs unchanged but for its vocabulary: it knows tokenizers by the hash of what they encode, and the
+fixtures have no tokenizer.
+"""
+
+import json
+import pathlib
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).parent
+NAMES = ["llama-attention-bias", "llama-rope-llama3", "llama-rope-yarn-factor", "mixtral", "qwen2", "qwen3", "qwen3moe",
+         "gemma-plain-bf16", "gemma2-bf16", "gemma3-plain-bf16", "ministral3", "mistral3-vision", "phi3-long",
+         "phi3-partial-bf16", "smollm3-bias-bf16", "granite", "granitemoe-bf16", "glm4", "exaone4"]
+
+
+def folder(name, into):
+    """The fixture with as many tokens in a tokenizer.json as it has embeddings: Gemma's are counted there."""
+    source = HERE / "models" / name
+    for f in source.iterdir():
+        if f.suffix in (".json", ".safetensors") and f.name != "expected.json":
+            (into / f.name).symlink_to(f.resolve())
+    config = json.loads((source / "config.json").read_text())
+    n = (config.get("text_config") or config)["vocab_size"]
+    (into / "tokenizer.json").write_text(json.dumps(
+        {"model": {"type": "BPE", "vocab": {f"t{i}": i for i in range(n)}, "merges": []}, "added_tokens": []}))
+    return into
+
+
+def convert(name):
+    import gguf
+    import torch
+    from conversion import ModelBase, ModelType, get_model_architecture, get_model_class
+    from conversion.llama import LlamaModel
+    with tempfile.TemporaryDirectory() as d, torch.inference_mode():
+        source = folder(name, pathlib.Path(d))
+        hparams = ModelBase.load_hparams(source, False)
+        base = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
+        for cls in (*base.__mro__, LlamaModel):  # Mistral 3 delegates to a LlamaModel
+            if "set_vocab" in vars(cls):
+                cls.set_vocab = lambda self: None
+        out = HERE / "gguf" / f"{name}.gguf"
+        out.parent.mkdir(exist_ok=True)
+        kind = gguf.LlamaFileType.MOSTLY_BF16 if name.endswith("bf16") else gguf.LlamaFileType.ALL_F32
+        base(source, kind, out, eager=True, model_name=name).write()
+        print(f"{name:24} {out.stat().st_size:8} bytes", flush=True)
+
+
+def main():
+    peer = pathlib.Path(sys.argv[1])
+    sys.path[:0] = [str(peer), str(peer / "gguf-py")]
+    for name in sys.argv[2:] or NAMES:
+        convert(name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+/* GGUF files that were not made by this repository's own writer and those that `ingot quantize` makes of the same
+ * folders: both give the logits of transformers for the folder.
+ *
+ * tests/golden/gguf: files of llama.cpp's converter, made by foreign_gguf.py. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rig.h"
+#include "temp_dir.h"
+
+/* The largest difference of a logit from the folder's, relative to the largest logit. */
+static double difference(const char *file, const char *name)
+{
+    struct golden g;
+    struct rig r;
+    double diff = 0, top = 0;
+    golden_open(&g, golden_dir(name));
+    size_t n = (size_t)g.n * (size_t)g.vocab;
+    float *logits = malloc(n * sizeof *logits);
+    rig_open(&r, file, (struct rig_config){0});
+    must(engine_prepare(r.e, 1, g.n), "prepare");
+    must(engine_forward_verify(r.e, 1, g.ids, g.n, logits), file);
+    rig_close(&r);
+    for (size_t i = 0; i < n; i++) {
+        cr_assert_not(isnan(logits[i]), "%s", name);
+        diff = fmax(diff, fabs((double)logits[i] - (double)g.logits[i]));
+        top = fmax(top, fabs((double)g.logits[i]));
+    }
+    free(logits);
+    golden_close(&g);
+    return diff / top;
+}
+
+static const char *const foreign[] = {
+    "llama-attention-bias",
+    "llama-rope-llama3",
+    "llama-rope-yarn-factor",
+    "mixtral",
+    "qwen2",
+    "qwen3",
+    "qwen3moe",
+    "gemma-plain-bf16",
+    "gemma2-bf16",
+    "gemma3-plain-bf16",
+    "ministral3",
+    "mistral3-vision",
+    "phi3-long",
+    "phi3-partial-bf16",
+    "smollm3-bias-bf16",
+    "granite",
+    "granitemoe-bf16",
+    "glm4",
+    "exaone4",
+};
+
+ParameterizedTestParameters(foreign_gguf, of_llama_cpp)
+{
+    static size_t index[ARRAY_LEN(foreign)];
+    for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
+        index[i] = i;
+    return cr_make_param_array(size_t, index, ARRAY_LEN(foreign));
+}
+
+ParameterizedTest(size_t *i, foreign_gguf, of_llama_cpp)
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s/../../gguf/%s.gguf", golden_dir(foreign[*i]), foreign[*i]);
+    double d = difference(path, foreign[*i]);
+    cr_assert(d <= 1e-4, "%s: relative difference %g", foreign[*i], d);
+}
+
+/* ---- ingot quantize ---- */
+
+/* Its exit status; err: what it writes to stderr. */
+static int quantize(const char *folder, const char *out, char *err, size_t size)
+{
+    int fd[2], rc;
+    cr_assert_eq(pipe(fd), 0);
+    pid_t pid = fork();
+    cr_assert(pid >= 0);
+    if (pid == 0) {
+        dup2(fd[1], STDERR_FILENO);
+        close(fd[0]);
+        close(fd[1]);
+        if (freopen("/dev/null", "w", stdout))
+            execl(INGOT_QUANTIZE, INGOT_QUANTIZE, folder, out, "--type", "f32", (char *)NULL);
+        _exit(127);
+    }
+    close(fd[1]);
+    size_t n = 0;
+    for (ssize_t got; n + 1 < size && (got = read(fd[0], err + n, size - 1 - n)) > 0;)
+        n += (size_t)got;
+    err[n] = 0;
+    close(fd[0]);
+    cr_assert_eq(waitpid(pid, &rc, 0), pid);
+    return WIFEXITED(rc) ? WEXITSTATUS(rc) : -1;
+}
+
+/* Fixtures with an option that GGUF has no key for, and what the refusal says. */
+static const char *why_not(const char *name)
+{
+    static const struct {
+        const char *name, *says;
+    } rows[] = {
+        {"gemma2", "query_pre_attn_scalar 24 cannot be said in GGUF's gemma2"},
+        {"gemma2-types-bf16", "query_pre_attn_scalar 24"},
+        {"gemma3", "query_pre_attn_scalar 24 cannot be said in GGUF's gemma3"},
+        {"gemma3-v5", "query_pre_attn_scalar 24"},
+        {"gemma3-vision", "query_pre_attn_scalar 24"},
+        {"ministral", "MinistralForCausalLM has no architecture in GGUF"},
+        {"qwen3moe-step", "norm_topk_prob false"},
+        {"qwen2moe", "Qwen2MoeForCausalLM has no architecture in GGUF"},
+        {"qwen2moe-step-bf16", "Qwen2MoeForCausalLM has no architecture in GGUF"},
+        {"glm4moe", "Glm4MoeForCausalLM has no architecture in GGUF"},
+        {"glm4moe-groups", "Glm4MoeForCausalLM has no architecture in GGUF"},
+        {"olmo2", "Olmo2ForCausalLM has no architecture in GGUF"},
+        {"olmo2-bias", "Olmo2ForCausalLM has no architecture in GGUF"},
+        {"olmo3", "Olmo3ForCausalLM has no architecture in GGUF"},
+        {"olmo3-v5", "Olmo3ForCausalLM has no architecture in GGUF"},
+        {"olmoe", "OlmoeForCausalLM has no architecture in GGUF"},
+        {"cohere", "CohereForCausalLM has no architecture in GGUF"},
+        {"cohere-bias", "CohereForCausalLM has no architecture in GGUF"},
+        {"cohere2", "Cohere2ForCausalLM has no architecture in GGUF"},
+        {"cohere2-types-bf16", "Cohere2ForCausalLM has no architecture in GGUF"},
+        {"starcoder2", "Starcoder2ForCausalLM has no architecture in GGUF"},
+        {"starcoder2-plain", "Starcoder2ForCausalLM has no architecture in GGUF"},
+        {"smollm3", "GGUF's smollm3 has other layers without RoPE"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return rows[i].says;
+    return NULL;
+}
+
+ParameterizedTestParameters(foreign_gguf, of_ingot_quantize)
+{
+    static size_t index[256];
+    cr_assert_leq(n_golden, ARRAY_LEN(index));
+    for (size_t i = 0; i < n_golden; i++)
+        index[i] = i;
+    return cr_make_param_array(size_t, index, n_golden);
+}
+
+ParameterizedTest(size_t *i, foreign_gguf, of_ingot_quantize)
+{
+    const char *name = golden_names[*i], *refusal = why_not(name);
+    char dir[64], out[128], err[2000];
+    temp_dir_make(dir);
+    snprintf(out, sizeof out, "%s/out.gguf", dir);
+    int rc = quantize(golden_dir(name), out, err, sizeof err);
+    if (refusal) {
+        cr_expect_eq(rc, 3, "%s: %d %s", name, rc, err);
+        cr_expect_not_null(strstr(err, refusal), "%s: %s", name, err);
+        cr_expect_neq(access(out, F_OK), 0);
+    } else {
+        cr_assert_eq(rc, 0, "%s: %d %s", name, rc, err);
+        double d = difference(out, name);
+        cr_expect(d <= 1e-4, "%s: relative difference %g", name, d);
+    }
+    temp_dir_remove(dir);
+}

@@ -1,0 +1,41 @@
+/* What a decoder consists of, for the files that open it and run it.  Private to worker/model. */
+#ifndef WORKER_MODEL_DECODER_PARTS_H
+#define WORKER_MODEL_DECODER_PARTS_H
+
+#include "worker/load/weights.h"
+#include "worker/model/decoder.h"
+#include "worker/model/memory.h"
+
+enum { KV_BUFS = 4 }; /* k, v, k_scale, v_scale */
+
+struct layer {
+    struct weight *w[W_N];
+    struct attn_layer attn;
+    struct moe_layer moe; /* of a layer with experts */
+    bool sparse;          /* it is one */
+    struct kv_layer kv;
+    struct buf *kv_buf[KV_BUFS];
+};
+
+struct decoder {
+    struct model_config mc;
+    struct decoder_config cfg;
+    struct shard sh;
+    struct backend *be;
+    const struct backend_ops *op;
+    struct coll *co; /* NULL: one rank */
+    enum act act;
+    float eps;
+    struct weight *w[W_N]; /* those outside the layers */
+    struct layer *layer;   /* [n_layers] */
+    struct scratch_layout at;
+    struct buf *scratch;
+    struct rope_tables {
+        const struct rope_config *rc;
+        struct buf *cos, *sin;
+    } rope[2];              /* of mc.rope, of mc.local_rope */
+    struct buf *q_scale;    /* NULL: none */
+    size_t loaded, to_load; /* bytes of the files */
+};
+
+#endif

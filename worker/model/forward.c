@@ -1,0 +1,248 @@
+/* decoder_forward: the layers over the tokens of one step. */
+#include <assert.h>
+
+#include "worker/model/decoder_parts.h"
+
+/* Windows into the scratch buffer, of this step's T rows. */
+struct scratch {
+    struct view resid, h, out, qkv, q, att, mid, ffn, last, logits;
+    struct view both, second;              /* [2 T, D]: out and behind it the second output */
+    struct view squares;                   /* [T, Hq + Hkv] */
+    struct view router, ids, weights, moe; /* moe: the whole room, [1, n] */
+    struct view shared_mid, shared_ffn, shared_scale;
+};
+
+static struct view rows_of(const struct decoder *m, size_t off, int32_t rows, int32_t cols)
+{
+    return (struct view){
+        .buf = m->scratch, .off = off, .rows = rows, .cols = cols, .stride = cols, .dtype = DT_F32};
+}
+
+static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
+{
+    int32_t D = m->mc.hidden, F = m->sh.ffn.n, q = m->sh.n_q * m->mc.d_head;
+    int32_t kv = m->sh.n_kv * m->mc.d_head;
+    struct view ids = rows_of(m, m->at.ids, T, m->mc.top_k);
+    struct view both = rows_of(m, m->at.out, model_n_out(&m->mc) * T, D), second = both;
+    ids.dtype = DT_I32;
+    second.rows = T;
+    second.off += (size_t)T * (size_t)D * sizeof(float);
+    return (struct scratch){
+        .resid = rows_of(m, m->at.resid, T, D),
+        .h = rows_of(m, m->at.h, T, D),
+        .out = rows_of(m, m->at.out, T, D),
+        .qkv = rows_of(m, m->at.qkv, T, q + 2 * kv),
+        .q = rows_of(m, m->at.q, T, q),
+        .att = rows_of(m, m->at.att, T, q),
+        .both = both,
+        .second = second,
+        .squares = rows_of(m, m->at.squares, T, m->mc.n_q + m->mc.n_kv),
+        .mid = rows_of(m, m->at.mid, T, m->mc.arch->tensor[TN_GATE].name ? 2 * F : F),
+        .ffn = rows_of(m, m->at.ffn, T, F),
+        .last = rows_of(m, m->at.last, R, D),
+        .logits = rows_of(m, m->at.logits, R, m->sh.vocab.n_cols),
+        .router = rows_of(m, m->at.router, T, m->mc.n_experts),
+        .ids = ids,
+        .weights = rows_of(m, m->at.weights, T, m->mc.top_k),
+        .moe = rows_of(m, m->at.moe, 1, (int32_t)(m->at.moe_bytes / sizeof(float))),
+        .shared_mid = rows_of(m, m->at.shared_mid, T, 2 * m->sh.shared.n),
+        .shared_ffn = rows_of(m, m->at.shared_ffn, T, m->sh.shared.n),
+        .shared_scale = rows_of(m, m->at.shared_scale, T, 1),
+    };
+}
+
+static enum status all_reduce(struct decoder *m, struct view x)
+{
+    return m->co ? m->co->ops->all_reduce(m->co, x, REDUCE_SUM) : ST_OK;
+}
+
+/* What the layer before has computed and not yet added to the residual stream. */
+struct delta {
+    struct view x; /* [T,D], or no buf */
+    /* [D] or NULL: of a row-parallel linear, added once, after the sum over the ranks, so that its
+     * place in the order of additions is fixed. */
+    const struct weight *bias;
+};
+
+/* out: partial [T,D], from in [T,D] */
+static enum status dense_ffn(struct decoder *m, const struct layer *l, struct view in,
+                             const struct scratch *s, struct view out)
+{
+    if (l->w[W_UP]) {
+        TRY(m->op->linear(m->be, l->w[W_UP], in, s->mid)); /* [T, F] */
+        TRY(m->op->activate(m->be, m->act, s->mid, s->ffn));
+    } else {
+        TRY(m->op->linear(m->be, l->w[W_GATE_UP], in, s->mid)); /* [T, 2 F] */
+        TRY(m->op->act_mul(m->be, m->act, s->mid, s->ffn));
+    }
+    return m->op->linear(m->be, l->w[W_DOWN], s->ffn, out);
+}
+
+/* s->out: [T,D] summed over the ranks, from in [T,D].  Every rank has the whole router.  The shared
+ * expert's output is summed beside that of the others, so that the bits do not depend on the number
+ * of ranks. */
+static enum status expert_ffn(struct decoder *m, const struct layer *l, struct view in,
+                              const struct scratch *s)
+{
+    TRY(m->op->linear(m->be, l->w[W_ROUTER], in, s->router)); /* [T, E] */
+    TRY(m->op->moe_route(m->be, &l->moe, s->router, s->ids, s->weights));
+    TRY(m->op->moe_ffn(m->be, &l->moe, in, s->ids, s->weights, s->moe, s->out));
+    if (!l->w[W_SHARED_DOWN])
+        return all_reduce(m, s->out);
+    TRY(m->op->linear(m->be, l->w[W_SHARED_GATE_UP], in, s->shared_mid));
+    TRY(m->op->act_mul(m->be, m->act, s->shared_mid, s->shared_ffn));
+    TRY(m->op->linear(m->be, l->w[W_SHARED_DOWN], s->shared_ffn, s->second));
+    TRY(all_reduce(m, s->both));
+    if (l->w[W_SHARED_SCALE]) {
+        TRY(m->op->linear(m->be, l->w[W_SHARED_SCALE], in, s->shared_scale)); /* [T, 1] */
+        TRY(m->op->sigmoid_mul(m->be, s->second, s->shared_scale));
+    }
+    return m->op->add(m->be, s->out, s->second, 1.0f);
+}
+
+/* q and k over all heads at once: each head's sum of squares comes from one rank. */
+static enum status wide_norms(struct decoder *m, const struct layer *l, const struct scratch *s)
+{
+    int32_t d = m->mc.d_head, shared = m->sh.q_offset > 0; /* the first KV head is a lower rank's */
+    struct view q = s->qkv, k = s->qkv, q_sums = s->squares, k_sums = s->squares, out = s->squares;
+    q.cols = m->sh.n_q * d;
+    k.cols = m->sh.n_kv * d;
+    k.off += (size_t)q.cols * sizeof(float);
+    q_sums.cols = m->mc.n_q;
+    k_sums.cols = m->mc.n_kv;
+    k_sums.off += (size_t)m->mc.n_q * sizeof(float);
+    TRY(m->op->zero(m->be, s->squares));
+    out.off += (size_t)m->sh.q_first * sizeof(float);
+    out.cols = m->sh.n_q;
+    TRY(m->op->head_squares(m->be, q, out));
+    struct view own = k;
+    own.off += (size_t)(shared * d) * sizeof(float);
+    own.cols -= shared * d;
+    out.off = k_sums.off + (size_t)(m->sh.kv_first + shared) * sizeof(float);
+    out.cols = m->sh.n_kv - shared;
+    TRY(m->op->head_squares(m->be, own, out));
+    TRY(all_reduce(m, s->squares));
+    TRY(m->op->wide_norm(m->be, q, q_sums, d, l->w[W_Q_NORM], m->eps));
+    return m->op->wide_norm(m->be, k, k_sums, d, l->w[W_K_NORM], m->eps);
+}
+
+/* *delta: s->out, through the norm with its bias, if the model has one; then h and out change
+ * places. */
+static enum status post_norm(struct decoder *m, const struct weight *norm,
+                             const struct weight *bias, struct scratch *s, struct delta *delta)
+{
+    struct view raw = s->out;
+    *delta = (struct delta){s->out, norm ? NULL : bias};
+    if (!norm)
+        return ST_OK;
+    if (bias)
+        TRY(m->op->add_bias(m->be, raw, bias));
+    TRY(m->op->add_rms_norm(m->be, raw, (struct view){0}, NULL, norm, m->eps, s->h));
+    s->out = delta->x = s->h;
+    s->h = raw;
+    return ST_OK;
+}
+
+/* resid += delta; *in: what the next part reads, the norm of it in s->h, or resid itself. */
+static enum status next_part(struct decoder *m, const struct scratch *s, const struct delta *delta,
+                             const struct weight *norm, const struct weight *norm_bias,
+                             struct view *in)
+{
+    struct view x = delta->x;
+    *in = norm ? s->h : s->resid;
+    bool apart = m->mc.residual_scale != 1 || !norm || m->mc.arch->layer_norm;
+    if (x.buf && apart && delta->bias)
+        TRY(m->op->add_bias(m->be, x, delta->bias));
+    if (x.buf && apart) {
+        TRY(m->op->add(m->be, s->resid, x, (float)m->mc.residual_scale));
+        x.buf = NULL;
+    }
+    if (!norm)
+        return ST_OK;
+    if (m->mc.arch->layer_norm)
+        return m->op->layer_norm(m->be, s->resid, norm, norm_bias, m->eps, s->h);
+    return m->op->add_rms_norm(m->be, s->resid, x, x.buf ? delta->bias : NULL, norm, m->eps, s->h);
+}
+
+/* s->out: partial [T,D], from in [T,D] */
+static enum status attention(struct decoder *m, const struct layer *l, const struct step_dev *st,
+                             struct view in, const struct scratch *s)
+{
+    const struct backend_ops *op = m->op;
+    TRY(op->linear(m->be, l->w[W_QKV], in, s->qkv)); /* [T, (n_q + 2 n_kv) d] */
+    if (m->mc.arch->wide_qk_norm)
+        TRY(wide_norms(m, l, s));
+    TRY(op->qkv_to_cache(m->be, &l->attn, st, s->qkv, l->kv, s->q));
+    TRY(op->attention(m->be, &l->attn, st, s->q, l->kv, s->att)); /* [T, n_q d] */
+    return op->linear(m->be, l->w[W_O], s->att, s->out);
+}
+
+/* Attention and feed-forward side by side: both outputs are summed over the ranks at once. */
+static enum status parallel_forward(struct decoder *m, const struct layer *l,
+                                    const struct step_dev *st, struct scratch *s,
+                                    struct delta *delta)
+{
+    struct view in;
+    TRY(next_part(m, s, delta, l->w[W_ATTN_NORM], l->w[W_ATTN_NORM_BIAS], &in));
+    TRY(attention(m, l, st, in, s));
+    TRY(dense_ffn(m, l, in, s, s->second));
+    TRY(all_reduce(m, s->both));
+    if (l->w[W_O_BIAS])
+        TRY(m->op->add_bias(m->be, s->out, l->w[W_O_BIAS]));
+    TRY(m->op->add(m->be, s->resid, s->out, (float)m->mc.residual_scale));
+    *delta = (struct delta){s->second, l->w[W_DOWN_BIAS]};
+    return ST_OK;
+}
+
+static enum status layer_forward(struct decoder *m, const struct layer *l,
+                                 const struct step_dev *st, struct scratch *s, struct delta *delta)
+{
+    struct weight *const *w = l->w;
+    struct view in;
+    if (m->mc.arch->parallel)
+        return parallel_forward(m, l, st, s, delta);
+    TRY(next_part(m, s, delta, w[W_ATTN_NORM], w[W_ATTN_NORM_BIAS], &in));
+    TRY(attention(m, l, st, in, s));
+    TRY(all_reduce(m, s->out));
+    TRY(post_norm(m, w[W_POST_ATTN_NORM], w[W_O_BIAS], s, delta));
+    TRY(next_part(m, s, delta, w[W_FFN_NORM], w[W_FFN_NORM_BIAS], &in));
+    if (l->sparse) {
+        TRY(expert_ffn(m, l, in, s));
+    } else {
+        TRY(dense_ffn(m, l, in, s, s->out));
+        TRY(all_reduce(m, s->out));
+    }
+    return post_norm(m, w[W_POST_FFN_NORM], w[W_DOWN_BIAS], s, delta);
+}
+
+static enum status scale(struct decoder *m, struct view x, double factor)
+{
+    return factor != 1 ? m->op->scale(m->be, x, (float)factor) : ST_OK;
+}
+
+/* s->resid: [T,D] */
+static enum status embed(struct decoder *m, const struct step_dev *st, const struct scratch *s)
+{
+    TRY(m->op->embed(m->be, m->w[W_EMBED], m->sh.vocab.first_id, st->token, s->resid));
+    TRY(all_reduce(m, s->resid));
+    return scale(m, s->resid, m->mc.embed_scale);
+}
+
+enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct view *logits)
+{
+    const struct backend_ops *op = m->op;
+    assert(st->n_tokens <= m->cfg.max_tokens && st->out_row.rows <= m->cfg.max_out);
+    assert(st->block_len == m->cfg.block_len && st->max_kv <= m->cfg.max_ctx);
+    struct scratch s = scratch_of(m, st->n_tokens, st->out_row.rows);
+    struct delta delta = {0};
+    *logits = s.logits;
+    TRY(embed(m, st, &s));
+    for (int32_t i = 0; i < m->mc.n_layers; i++)
+        TRY(layer_forward(m, &m->layer[i], st, &s, &delta));
+    struct view normed;
+    TRY(next_part(m, &s, &delta, m->w[W_FINAL_NORM], m->w[W_FINAL_NORM_BIAS], &normed));
+    TRY(op->gather(m->be, normed, st->out_row, s.last)); /* [R,D] */
+    TRY(scale(m, s.last, m->mc.logit_scale));
+    TRY(op->linear(m->be, m->w[m->mc.tied ? W_EMBED : W_HEAD], s.last, s.logits));
+    return m->mc.logit_cap > 0 ? op->soft_cap(m->be, s.logits, (float)m->mc.logit_cap) : ST_OK;
+}
