@@ -169,8 +169,8 @@ static const struct option_set option_set = {
         "  entries that the steps must read, GOP/s their multiply-adds (each two operations).\n"
         "  limit is the speed at which either the memory or the arithmetic would be at its "
         "measured\n"
-        "  best (quantised weights: int8 dot products; others: fp32 FMA); share is tok/s of "
-        "limit.\n"
+        "  best (quantised weights: int8 dot products; BF16 with rounded activations: VDPBF16PS;\n"
+        "  others: fp32 FMA); share is tok/s of limit.\n"
         "\n"
         "Examples\n"
         "  bench_step --shape llama-3.2-1b --type q8_0\n"
@@ -376,6 +376,7 @@ static enum status lead(struct bench *b, struct step_rig *rig, struct backend_in
     r->first_s = since_s(b->began_ns) - r->open_s - r->load_s;
     TRY(run_rows(b, rig));
     backend_ops_of(rig->be)->info(rig->be, info);
+    b->report.activations = info->activations;
     return set_report(b, rig, info->device);
 }
 
