@@ -81,6 +81,13 @@ static const struct shared_row table[] = {
       .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot", .def = "auto",
       .help = "Instruction set of the CPU backend."},
      .users = FOR_WORKER | STARTERS},
+    {{.name = "activations", ROW(activations, OPT_ENUM), .arg = "auto|f32|bf16|bf16-tiles",
+      .def = "auto",
+      .help = "How the CPU backend multiplies activations with BF16 weights.  f32: as they are.  "
+              "bf16: rounded to BF16, about twice as fast on processors with AVX-512 BF16 at full "
+              "rate; the same bytes on every processor.  bf16-tiles: the same in the order of "
+              "AMX's sums.  auto: bf16 where that is faster, otherwise f32."},
+     .users = FOR_WORKER | STARTERS},
     {{.name = "numerics", ROW(numerics, OPT_ENUM), .arg = "strict|fast", .def = "strict",
       .help = "strict: the same bytes in any batch and on 1, 2, 4 or 8 ranks.  fast: a GPU's "
               "libraries choose the order of sums.  The CPU is strict either way."},

@@ -38,6 +38,7 @@ struct supervisor {
     pid_t coordinator;
     uint64_t coordinator_start_us; /* when it was started, or, if that is to come, will be */
     uint32_t coordinator_deaths;   /* in a row, each at once after the start */
+    bool coordinator_served;       /* since its last start a group was active */
     int notify_fd;
     char line[2048]; /* of the coordinator's events */
     size_t n_line;
@@ -95,6 +96,7 @@ static enum status start_coordinator(struct supervisor *s)
     close(fd[1]);
     s->notify_fd = fd[0];
     s->n_line = 0;
+    s->coordinator_served = false;
     s->coordinator_start_us = clock_us();
     return st;
 }
@@ -206,7 +208,7 @@ static void on_event(struct supervisor *s, const char *line)
             s->groups[i].start_at_us = 1;
         s->listening = true;
     } else if (strncmp(line, "group-up ", 9) == 0) {
-        s->ready = true;
+        s->ready = s->coordinator_served = true;
     } else if (strncmp(line, "group-joined ", 13) == 0) {
         if ((g = job_of(s, line + 13)))
             g->joined = true;
@@ -278,8 +280,8 @@ static enum status restart_coordinator(struct supervisor *s, int wait_status)
     char why[64];
     uint64_t now = clock_us();
     child_end_text(wait_status, why, sizeof why);
-    s->coordinator_deaths =
-        now - s->coordinator_start_us < QUICK_US ? s->coordinator_deaths + 1 : 0;
+    bool quick = !s->coordinator_served && now - s->coordinator_start_us < QUICK_US;
+    s->coordinator_deaths = quick ? s->coordinator_deaths + 1 : 0;
     if (s->cfg.command != FOR_SERVE || s->coordinator_deaths > MAX_QUICK_DEATHS) {
         s->ended = true;
         FAIL(ST_PEER, "the coordinator ended with %s: running requests are lost", why);
