@@ -13,6 +13,7 @@
 #include "coordinator/request.h"
 #include "coordinator/sched/sched.h"
 #include "coordinator/tenants.h"
+#include "coordinator/served.h"
 #include "coordinator/text_service.h"
 #include "coordinator/worker_port.h"
 
@@ -53,14 +54,6 @@ struct counters {
     uint64_t tokens_generated, prompt_tokens, cached_tokens, recoveries;
     uint64_t steps_overlapped; /* sent while another one ran */
     uint64_t finished, failed, cancelled;
-};
-
-/* What decides the bits of the group that serves, or served last. */
-struct served {
-    bool any; /* a group has served */
-    char numerics[NUMERICS_ID_SIZE];
-    bool has_weights;
-    uint8_t weights[SHA256_BYTES];
 };
 
 struct coordinator {

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/coordinator.h"
+#include "coordinator/model_identity.h"
+#include "coordinator/served.h"
 
 /* FAIL that also names the field */
 #define FAIL_FIELD(name, ...)                                                                      \

@@ -13,12 +13,6 @@
 
 #include "common/grammar/charset.h"
 
-enum {
-    REGEX_MAX_BYTES = 1 << 13,
-    REGEX_MAX_DEPTH = 100,     /* nested groups */
-    REGEX_MAX_REPEAT = 100000, /* m and n */
-};
-
 enum regex_match {
     REGEX_WHOLE,  /* the text is a match */
     REGEX_SEARCH, /* the text contains a match */

@@ -1,4 +1,4 @@
-#include "common/text/output_deepseek.h"
+#include "common/text/output_deepseek_marks.h"
 #include "common/text/output_formats.h"
 
 /* V3 and R1: function<sep>NAME, a newline, and the JSON in a fence; V3.1: NAME<sep>JSON. */

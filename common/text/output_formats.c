@@ -1,6 +1,6 @@
 #include "common/text/output_formats.h"
 
-#include "common/text/output_deepseek.h"
+#include "common/text/output_deepseek_marks.h"
 
 static const struct output_format formats[] = {
     [OUTPUT_TOOLS_NONE] = {.run = output_run_json},

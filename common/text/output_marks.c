@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/text/output_deepseek.h"
+#include "common/text/output_deepseek_marks.h"
 #include "common/text/output_formats.h"
 #include "common/text/output_harmony.h"
 

@@ -513,6 +513,6 @@ check 'Ping; Pongs that nobody asked for are left out' do
   same(idle.ask(ping).request_id, ping.request_id, 'request_id')
 end
 
-[one, two, other, idle].each(&:close)
+[one, two, thief, other, idle].each(&:close)
 context.terminate
 exit($failed.zero? ? 0 : 1)

@@ -32,7 +32,7 @@ FOLDERS = {
     "common": "",
     "common/digest": "common common/formats",
     "common/formats": "common",
-    "common/grammar": "common common/json common/text",
+    "common/grammar": "common common/json",
     "common/json": "common common/text",
     "common/text": "common",
     "common/wire": "common",
@@ -40,7 +40,7 @@ FOLDERS = {
     "backends/cpu": "common backends",
     "backends/cuda": "common backends",
     "collectives": "common backends backends/cuda",
-    "worker": "common common/digest common/formats common/wire collectives worker/load worker/model worker/sample worker/step",
+    "worker": "common common/digest common/formats common/wire backends collectives worker/load worker/model worker/sample worker/step",
     "worker/engine": "common worker/model",
     "worker/load": "common common/formats backends",
     "worker/model": "common common/formats backends collectives worker/load",
@@ -77,6 +77,13 @@ MODULE_CYCLES = {
 
 # Cycles of calls that stay, because the data or the language is recursive.
 RECURSION = {
+    "common/grammar/schema common/grammar/schema_array common/grammar/schema_keywords common/grammar/schema_object "
+    "common/grammar/schema_values":
+        "a schema's items and properties are schemas",
+    "common/grammar/expr common/grammar/expr_derive":
+        "a derivative is built from expressions; building one asks for the character classes of its parts",
+    "common/text/output_calls common/text/output_formats common/text/output_harmony common/text/output_parser_calls":
+        "a format's row names the function that reads its calls; harmony's begins a call for each channel",
     "client/gateway/http_conn client/gateway/http_reply client/gateway/http_server":
         "a connection's input makes a reply, whose end lets the connection read on or close and leave the server",
     "coordinator/jinja/call coordinator/jinja/eval coordinator/jinja/exec":

@@ -1,6 +1,6 @@
 /* The marks of DeepSeek R1, V3 and V3.1. */
-#ifndef COMMON_TEXT_OUTPUT_DEEPSEEK_H
-#define COMMON_TEXT_OUTPUT_DEEPSEEK_H
+#ifndef COMMON_TEXT_OUTPUT_DEEPSEEK_MARKS_H
+#define COMMON_TEXT_OUTPUT_DEEPSEEK_MARKS_H
 
 #define DS_CALLS_BEGIN                                                                             \
     "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
