@@ -59,7 +59,7 @@
     X(DT_Q5_0)                                                                                     \
     X(DT_Q5_1)                                                                                     \
     X(DT_Q4_K)                                                                                     \
-    X(DT_Q5_K) X(DT_Q6_K) X(DT_Q2_K) X(DT_Q3_K) X(DT_IQ4_NL) X(DT_IQ4_XS)
+    X(DT_Q5_K) X(DT_Q6_K) X(DT_Q2_K) X(DT_Q3_K) X(DT_IQ4_NL) X(DT_IQ4_XS) X(DT_MXFP4)
 #define EACH_KV(X) EACH_FLOAT(X) X(DT_I8) X(DT_E4M3)
 
 /* For one weight type: sizes around a panel (32 columns) and the tiles of 6, 14 and 16 rows. */

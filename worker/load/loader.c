@@ -193,7 +193,8 @@ enum status loader_tensor(struct loader *ld, const char *pattern, int32_t layer,
     if (!is_float && !quant_form(out->dtype))
         FAIL(ST_UNSUPPORTED,
              "tensor %s: the type %s is not supported (f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, "
-             "q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl and iq4_xs are)",
+             "q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs "
+             "and mxfp4 are)",
              name, out->type_name);
     if (!is_float && n_dims == 1)
         FAIL(ST_UNSUPPORTED, "tensor %s: a vector of type %s is not supported", name,
