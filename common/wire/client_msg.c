@@ -174,6 +174,8 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
     g->want_prompt_text = m->want_prompt_text;
     g->want_token_text = m->want_token_text;
     g->keep_marks = m->keep_marks;
+    if (m->resume)
+        TRY(resume_decode(&g->resume, m->resume, g->n, mem, field));
     return decode_caller(g, m, field);
 }
 
@@ -257,7 +259,8 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         out->u.tokenize = (struct msg_tokenize){.request_id = id,
                                                 .model = pb_string(t->model),
                                                 .text = text_of(t->has_text, t->text),
-                                                .add_special = t->add_special};
+                                                .add_special = t->add_special,
+                                                .want_token_text = t->want_token_text};
         TRY(decode_tenant(&out->u.tokenize.tenant, t->has_tenant, t->tenant, field));
         return check_utf8(out->u.tokenize.text, "text", field);
     }
@@ -342,6 +345,7 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
     Ingot__TenantLimits limits = INGOT__TENANT_LIMITS__INIT;
     Ingot__Chat chat;
     Ingot__Sampling sampling;
+    Ingot__Resume resume;
 
     m.request_id = string_of(g->request_id);
     m.model = string_of(g->model);
@@ -388,6 +392,10 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
         SET(m, want_token_text, true);
     if (g->keep_marks)
         SET(m, keep_marks, true);
+    if (g->resume) {
+        TRY(resume_encode(&resume, g->resume, mem));
+        m.resume = &resume;
+    }
     return pb_pack(out, MSG_GENERATE, &m.base, mem);
 }
 
@@ -421,6 +429,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         m.model = string_of(t->model);
         SET(m, text, bytes_of(t->text));
         SET(m, add_special, t->add_special);
+        SET(m, want_token_text, t->want_token_text);
         SET_TENANT(m, t->tenant);
         return pb_pack(out, MSG_TOKENIZE, &m.base, mem);
     }

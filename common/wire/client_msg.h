@@ -129,6 +129,19 @@ struct msg_sampling {
 
 enum prompt_kind { PROMPT_TEXT, PROMPT_TOKENS, PROMPT_CHAT };
 
+struct msg_resumed_sample {
+    uint32_t n;
+    const int32_t *ids; /* [n] */
+    uint64_t n_text;    /* bytes */
+};
+
+/* What a client has received of an answer that it wants to be continued. */
+struct msg_resume {
+    const struct msg_accepted *accepted; /* its prompt_digest is not NULL */
+    uint32_t n_samples, elapsed_ms;
+    const struct msg_resumed_sample *samples; /* [n_samples] */
+};
+
 struct msg_generate {
     const char *request_id, *model;
     enum prompt_kind kind;
@@ -151,13 +164,14 @@ struct msg_generate {
     bool has_limits, has_grace;
     struct tenant_limits limits;
     uint32_t grace_ms;
-    struct wire_text client_digest; /* n 0: none */
+    struct wire_text client_digest;  /* n 0: none */
+    const struct msg_resume *resume; /* NULL: none */
 };
 
 struct msg_tokenize {
     const char *request_id, *model;
     struct wire_text text;
-    bool add_special;
+    bool add_special, want_token_text;
     struct tenant tenant;
 };
 
@@ -214,6 +228,8 @@ struct msg_accepted {
     struct msg_sampling sampling;
     bool starts_in_reasoning;
     struct wire_text prompt_text;
+    const uint8_t *weights, *text; /* [SHA256_BYTES] digests; NULL: not known */
+    const char *numerics;          /* "": not known */
 };
 
 struct msg_delta {
@@ -274,6 +290,8 @@ struct msg_tokens {
     const char *request_id;
     uint32_t n_tokens;
     const int32_t *tokens;
+    const uint32_t *n_token_text, *n_spelling; /* [n_tokens] bytes, or NULL */
+    const char *token_text, *spelling;         /* concatenated */
 };
 
 struct msg_text {
@@ -335,7 +353,7 @@ struct msg_stats {
     const char *request_id;
     uint32_t running, waiting, blocks_total, blocks_free, blocks_cached, clients;
     uint64_t steps, steps_overlapped;
-    uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
+    uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, pauses, recoveries;
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
     uint32_t block_len;
@@ -390,10 +408,16 @@ struct request_head {
     char id[MAX_REQUEST_ID + 1]; /* "" for Hello, and when no good one was found */
     struct tenant tenant;        /* not of Hello */
     /* of a Generate */
-    uint64_t digest; /* of all of its fields but tenant_limits and grace_ms */
+    uint64_t digest; /* of all of its fields but tenant_limits, grace_ms and resume */
     bool has_limits, has_grace;
     struct tenant_limits limits;
     uint32_t grace_ms;
+    bool has_resume;
+    uint32_t n_resumed; /* samples */
+    struct resumed_count {
+        uint32_t n_ids;
+        uint64_t n_text; /* bytes */
+    } resumed[MAX_SAMPLES];
 };
 
 /* Reads the frame's header and the fields of request_head alone: one pass over the message's

@@ -118,6 +118,7 @@ void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_kn
     put_u32(w, n_known);
     put_u32(w, q->n_stop_ids);
     put_u32(w, q->n_bias);
+    put_u32(w, q->resumed);
     put_i32s(w, q->tokens, n_known);
     put_i32s(w, q->stop_ids, q->n_stop_ids);
     for (uint32_t i = 0; i < q->n_bias; i++) {
@@ -146,6 +147,7 @@ void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
     *n_known = get_u32(r);
     q->n_stop_ids = get_u32(r);
     q->n_bias = get_u32(r);
+    q->resumed = version > 3 && get_u32(r) != 0;
 }
 
 /* ---- digests ---- */

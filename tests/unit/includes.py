@@ -32,6 +32,7 @@ FOLDERS = {
     "common": "",
     "common/digest": "common common/formats",
     "common/formats": "common",
+    "common/grammar": "common common/json common/text",
     "common/json": "common common/text",
     "common/text": "common",
     "common/wire": "common",

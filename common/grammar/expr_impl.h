@@ -1,0 +1,59 @@
+/* The pool of expressions, for expr.c and expr_derive.c only. */
+#ifndef COMMON_GRAMMAR_EXPR_IMPL_H
+#define COMMON_GRAMMAR_EXPR_IMPL_H
+
+#include "common/grammar/expr.h"
+
+enum expr_kind {
+    EK_NONE,
+    EK_EMPTY,
+    EK_BYTES,    /* words: the set */
+    EK_CONCAT,   /* a, b; a is no concat */
+    EK_OR,       /* two and more, ascending; at most one EK_BYTES */
+    EK_AND,      /* two and more, ascending */
+    EK_NOT,      /* a */
+    EK_REPEAT,   /* a, min, max; min is 0 if a is nullable */
+    EK_MULTIPLE, /* divisor, remainder of the digits so far, decimals to come, was there a point? */
+};
+
+struct expr_node {
+    uint32_t words, n_words; /* operands: pool->words[words ..] */
+    uint32_t row;            /* of transitions, 0: none yet */
+    uint8_t kind;
+    bool nullable, has_and;
+    bool explored, empty; /* what expr_explore found */
+};
+
+struct expr_pool {
+    struct expr_node *nodes;
+    uint32_t *words; /* operands */
+    uint32_t *table; /* [n_table] ids + 1 by hash, open addressing; a power of two */
+    uint32_t
+        *rows; /* [n_rows][n_classes] derivatives, UINT32_MAX: not made yet; row 0 is not used */
+    uint32_t n_nodes, n_words, n_table, n_rows; /* n_rows in words */
+    uint32_t cap_nodes, cap_words, cap_rows;
+    uint32_t base_nodes, base_words; /* what expr_trim keeps */
+    uint32_t n_classes;
+    uint8_t classes[256];
+    uint8_t first_of[256]; /* a byte of each class */
+    enum status status;
+};
+
+/* The expression of that kind and operands, found or made.  EXPR_NONE after a failure. */
+uint32_t expr_make(struct expr_pool *p, enum expr_kind kind, const uint32_t *words, uint32_t n);
+
+static inline const uint32_t *expr_operands(const struct expr_pool *p, uint32_t e)
+{
+    return p->words + p->nodes[e].words;
+}
+
+/* Is a number that ends here a multiple?  w: the operands of an EK_MULTIPLE. */
+bool expr_multiple_ends(const uint32_t w[4]);
+
+/* Each byte is a class of its own; no derivative was made. */
+void expr_identity_classes(struct expr_pool *p);
+
+/* The pool's hash table over nodes [0, n_nodes). */
+MUST_CHECK enum status expr_rehash(struct expr_pool *p);
+
+#endif

@@ -1,0 +1,288 @@
+#include "common/grammar/grammar.h"
+
+#include <stdlib.h>
+
+#include "common/grammar/charset.h"
+#include "common/grammar/growing.h"
+#include "common/grammar/mask.h"
+#include "common/grammar/regex.h"
+#include "common/grammar/schema.h"
+#include "common/json/json_read.h"
+#include "common/utf8.h"
+
+struct grammar {
+    struct rules rules;
+    struct machine *machine;
+    struct mask_cache *masks;
+    uint64_t n_masks, n_cached;
+};
+
+struct matcher {
+    struct grammar *g;
+    uint32_t generation; /* of the machine whose states these are */
+    uint8_t *bytes;      /* [n] */
+    uint32_t *states;    /* [n + 1]; states[0] is before any byte */
+    uint32_t n, cap_bytes, cap_states;
+};
+
+/* ---- compiling ---- */
+
+static enum status compile_regex(struct rules *r, const struct grammar_source *s, uint32_t *root)
+{
+    uint32_t e;
+    TRY(regex_compile(r->pool, s->text, s->n, REGEX_WHOLE, TEXT_PLAIN, &e));
+    *root = rules_lexeme(r, e);
+    return r->status;
+}
+
+/* Reads the strings of the array into text, their ends into ends. */
+static enum status read_choices(struct json_cursor *c, struct text_buf *text, uint32_t **ends,
+                                uint32_t *cap, uint32_t *n)
+{
+    TRY(json_enter_array(c));
+    while (json_next_item(c)) {
+        TRY(GROW(ends, cap, (size_t)*n + 1, GRAMMAR_MAX_BYTES, "choices"));
+        TRY(json_read_string(c, text));
+        (*ends)[(*n)++] = (uint32_t)text->len;
+    }
+    if (*n == 0)
+        FAIL(ST_FORMAT, "a choice needs at least one text");
+    return ST_OK;
+}
+
+static enum status compile_choice(struct rules *r, const struct grammar_source *s, uint32_t *root)
+{
+    struct json_limits limits = {GRAMMAR_MAX_BYTES, 2};
+    struct json_cursor c;
+    struct text_buf text = {0};
+    uint32_t *ends = NULL, cap = 0, n = 0;
+    TRY(json_open(&c, s->text, s->n, &limits));
+    enum status st = read_choices(&c, &text, &ends, &cap, &n);
+    struct expr_text *texts = st == ST_OK ? calloc(n, sizeof *texts) : NULL;
+    if (texts) {
+        for (uint32_t i = 0, begin = 0; i < n; begin = ends[i++])
+            texts[i] = (struct expr_text){text.data + begin, ends[i] - begin};
+        *root = rules_lexeme(r, expr_choice(r->pool, texts, n));
+        st = r->status;
+    } else if (st == ST_OK) {
+        st = ST_NOMEM;
+    }
+    free(texts);
+    free(ends);
+    text_buf_free(&text);
+    return st;
+}
+
+static enum status compile_source(struct rules *r, const struct grammar_source *s, uint32_t *root)
+{
+    if (s->n > GRAMMAR_MAX_BYTES)
+        FAIL(ST_RANGE, "the source of %zu bytes is longer than %d", s->n, GRAMMAR_MAX_BYTES);
+    if (!utf8_valid(s->text, s->n))
+        FAIL(ST_FORMAT, "the source is not UTF-8");
+    switch (s->kind) {
+    case GRAMMAR_JSON_SCHEMA:
+        return schema_compile(r, s->text, s->n, root);
+    case GRAMMAR_JSON_OBJECT:
+        return schema_any_object(r, root);
+    case GRAMMAR_REGEX:
+        return compile_regex(r, s, root);
+    case GRAMMAR_CHOICE:
+        return compile_choice(r, s, root);
+    default:
+        FAIL(ST_UNSUPPORTED, "grammars of kind %d are not supported", (int)s->kind);
+    }
+}
+
+static enum status build(struct grammar *g, const struct grammar_source *source)
+{
+    uint32_t root = 0;
+    TRY(rules_init(&g->rules));
+    uint32_t plain = charset_json_plain(g->rules.pool);
+    TRY(compile_source(&g->rules, source, &root));
+    TRY(rules_finish(&g->rules, root));
+    TRY(machine_create(&g->machine, &g->rules, root));
+    return mask_cache_create(&g->masks, plain);
+}
+
+enum status grammar_compile(struct grammar **out, const struct grammar_source *source)
+{
+    *out = NULL;
+    struct grammar *g = calloc(1, sizeof *g);
+    if (!g)
+        FAIL(ST_NOMEM, "no memory for a grammar");
+    enum status st = build(g, source);
+    if (st != ST_OK) {
+        grammar_destroy(g);
+        return st;
+    }
+    *out = g;
+    return ST_OK;
+}
+
+void grammar_destroy(struct grammar *g)
+{
+    if (!g)
+        return;
+    mask_cache_destroy(g->masks);
+    machine_destroy(g->machine);
+    rules_fini(&g->rules);
+    free(g);
+}
+
+void grammar_digest(const struct grammar_source *source, uint8_t out[SHA256_BYTES])
+{
+    struct sha256 s;
+    uint8_t kind = (uint8_t)source->kind;
+    sha256_init(&s);
+    sha256_update(&s, &kind, 1);
+    sha256_update(&s, source->text, source->n);
+    sha256_final(&s, out);
+}
+
+void grammar_stats(const struct grammar *g, struct grammar_stats *out)
+{
+    *out = (struct grammar_stats){g->n_masks, g->n_cached, machine_n_states(g->machine)};
+}
+
+/* ---- matchers ---- */
+
+enum { MAX_TEXT = 1 << 28 }; /* bytes of a matcher */
+
+/* Takes all states again if the machine has forgotten them.  The bytes were accepted before, and fit into an empty
+ * machine. */
+static void renew(struct matcher *m)
+{
+    struct machine *x = m->g->machine;
+    while (m->generation != machine_generation(x) || machine_full(x)) {
+        if (machine_full(x))
+            machine_flush(x);
+        m->generation = machine_generation(x);
+        m->states[0] = machine_start(x);
+        for (uint32_t i = 0; i < m->n && !machine_full(x); i++)
+            m->states[i + 1] = machine_next(x, m->states[i], m->bytes[i]);
+        if (machine_full(x))
+            return; /* one text alone fills it: its last states are dead */
+    }
+}
+
+static uint32_t state_of(struct matcher *m)
+{
+    if (m->generation != machine_generation(m->g->machine))
+        renew(m);
+    return m->states[m->n];
+}
+
+enum status matcher_create(struct matcher **out, struct grammar *g)
+{
+    *out = NULL;
+    struct matcher *m = calloc(1, sizeof *m);
+    if (!m || GROW(&m->states, &m->cap_states, 1, 64, "states") != ST_OK) {
+        free(m);
+        FAIL(ST_NOMEM, "no memory for a matcher");
+    }
+    m->g = g;
+    m->generation = machine_generation(g->machine);
+    m->states[0] = machine_start(g->machine);
+    *out = m;
+    return ST_OK;
+}
+
+void matcher_destroy(struct matcher *m)
+{
+    if (!m)
+        return;
+    free(m->bytes);
+    free(m->states);
+    free(m);
+}
+
+enum status matcher_copy(struct matcher **out, const struct matcher *m)
+{
+    bool ok;
+    TRY(matcher_create(out, m->g));
+    enum status st = matcher_consume(*out, m->bytes, m->n, &ok);
+    if (st != ST_OK) {
+        matcher_destroy(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+enum status matcher_consume(struct matcher *m, const void *bytes, size_t n, bool *ok)
+{
+    const uint8_t *p = bytes;
+    struct machine *x = m->g->machine;
+    uint32_t state = state_of(m), begin = m->n;
+    *ok = false;
+    TRY(GROW(&m->bytes, &m->cap_bytes, m->n + n, MAX_TEXT, "the bytes of an answer"));
+    TRY(GROW(&m->states, &m->cap_states, m->n + n + 1, MAX_TEXT + 1, "the bytes of an answer"));
+    for (size_t i = 0; i < n && state != MACHINE_DEAD; i++) {
+        uint32_t next = machine_next(x, state, p[i]);
+        if (machine_full(x)) {
+            renew(m);
+            next = machine_next(x, m->states[m->n], p[i]);
+        }
+        state = next;
+        m->bytes[m->n] = p[i];
+        m->states[++m->n] = state;
+    }
+    *ok = state != MACHINE_DEAD || n == 0;
+    if (!*ok)
+        m->n = begin;
+    return ST_OK;
+}
+
+void matcher_rollback(struct matcher *m, size_t n)
+{
+    m->n -= (uint32_t)n;
+}
+
+size_t matcher_n_bytes(const struct matcher *m)
+{
+    return m->n;
+}
+
+void matcher_reset(struct matcher *m)
+{
+    m->n = 0;
+}
+
+bool matcher_accepts(struct matcher *m)
+{
+    return machine_accepts(m->g->machine, state_of(m));
+}
+
+const char *matcher_place(struct matcher *m)
+{
+    return machine_place(m->g->machine, state_of(m));
+}
+
+static void count(const uint32_t *mask, uint32_t n_words, uint32_t *n, int32_t *only)
+{
+    *n = 0;
+    *only = -1;
+    for (uint32_t w = 0; w < n_words; w++) {
+        if (mask[w] && *only < 0)
+            *only = (int32_t)(32 * w) + __builtin_ctz(mask[w]);
+        *n += (uint32_t)__builtin_popcount(mask[w]);
+    }
+}
+
+enum status matcher_mask(struct matcher *m, const struct token_trie *trie, uint32_t *mask,
+                         uint32_t *n, int32_t *only)
+{
+    struct machine *x = m->g->machine;
+    bool hit;
+    const uint32_t *words = mask_of(m->g->masks, x, trie, state_of(m), &hit);
+    if (words && machine_full(x)) { /* once more with empty tables */
+        renew(m);
+        words = mask_of(m->g->masks, x, trie, m->states[m->n], &hit);
+    }
+    if (!words)
+        FAIL(ST_NOMEM, "no memory for a mask of %u tokens", trie->n_tokens);
+    m->g->n_masks++;
+    m->g->n_cached += hit;
+    memcpy(mask, words, trie->n_words * sizeof *mask);
+    count(mask, trie->n_words, n, only);
+    return ST_OK;
+}

@@ -1,0 +1,22 @@
+# Grammars that answers must follow: JSON Schema, regular expressions and choices over bytes; masks of tokens.
+add_library(ingot_grammar STATIC
+  grammar/charset.c
+  grammar/expr.c
+  grammar/expr_derive.c
+  grammar/grammar.c
+  grammar/machine.c
+  grammar/mask.c
+  grammar/number_expr.c
+  grammar/regex.c
+  grammar/regex_parse.c
+  grammar/rules.c
+  grammar/schema.c
+  grammar/schema_array.c
+  grammar/schema_keywords.c
+  grammar/schema_object.c
+  grammar/schema_tree.c
+  grammar/schema_values.c
+  grammar/stacks.c
+  grammar/string_expr.c
+  grammar/token_trie.c)
+target_link_libraries(ingot_grammar PUBLIC ingot_flags ingot_common ingot_json ingot_digest)

@@ -1,0 +1,77 @@
+/* Grammars that an answer must follow, and what follows from them for tokens: which tokens may come next.
+ *
+ *   struct grammar    a compiled source with its automaton.  Created from the source; every process that compiles the
+ *                     same source gets the same grammar.  Its automaton grows as it is used (machine.h has the bounds),
+ *                     so a grammar and its matchers belong to one thread at a time.
+ *   struct matcher    a place in a text of that grammar: the bytes so far.  Borrows its grammar.  A matcher can be
+ *                     rebuilt by consuming the same bytes again: its answers are a function of source and bytes alone.
+ *   struct token_trie the vocabulary (token_trie.h).
+ *
+ * What compiles is bounded: GRAMMAR_MAX_BYTES of source, and the MAX of rules.h, expr.h and regex.h; beyond them there is an
+ * error, never a long wait. */
+#ifndef COMMON_GRAMMAR_GRAMMAR_H
+#define COMMON_GRAMMAR_GRAMMAR_H
+
+#include "common/grammar/token_trie.h"
+#include "common/sha256.h"
+
+struct grammar;
+struct matcher;
+
+enum { GRAMMAR_MAX_BYTES = 1 << 20 };
+
+/* Values are on the wire: append only. */
+enum grammar_kind {
+    GRAMMAR_NONE = 0,
+    GRAMMAR_JSON_SCHEMA = 1, /* source: the schema (schema.h); the text: a JSON value, compact */
+    GRAMMAR_JSON_OBJECT = 2, /* source: empty; any JSON object, compact */
+    GRAMMAR_REGEX = 3,  /* source: a regular expression (regex.h) that the whole text matches */
+    GRAMMAR_CHOICE = 4, /* source: a JSON array of strings, of which the text is one */
+    GRAMMAR_KINDS,
+};
+
+struct grammar_source {
+    enum grammar_kind kind;
+    const char *text; /* UTF-8 */
+    size_t n;
+};
+
+/* ST_FORMAT: no text can satisfy it, or it is no schema, expression ...; ST_UNSUPPORTED: it uses what is not read;
+ * ST_RANGE: too large; the text names the place (a JSON path, a byte of the expression). */
+MUST_CHECK enum status grammar_compile(struct grammar **out, const struct grammar_source *source);
+void grammar_destroy(struct grammar *g);
+
+/* Names kind and source in plans and journals. */
+void grammar_digest(const struct grammar_source *source, uint8_t out[SHA256_BYTES]);
+
+/* ---- matchers ---- */
+
+MUST_CHECK enum status matcher_create(struct matcher **out, struct grammar *g);
+void matcher_destroy(struct matcher *m);
+/* A new matcher at the same place. */
+MUST_CHECK enum status matcher_copy(struct matcher **out, const struct matcher *m);
+
+/* Adds bytes.  *ok false: the grammar has no text that goes on so; the matcher is unchanged.  ST_NOMEM. */
+MUST_CHECK enum status matcher_consume(struct matcher *m, const void *bytes, size_t n, bool *ok);
+/* Takes back the last n bytes (n <= matcher_n_bytes). */
+void matcher_rollback(struct matcher *m, size_t n);
+size_t matcher_n_bytes(const struct matcher *m);
+void matcher_reset(struct matcher *m); /* takes back all */
+
+/* May the text end here? */
+bool matcher_accepts(struct matcher *m);
+/* Where in the source the text is: "#/properties/a" (of a schema; others: "#").  Valid until the next call. */
+const char *matcher_place(struct matcher *m);
+
+/* Sets mask[trie->n_words]: bit i of word w is token 32 w + i, which may come next.  Tokens without bytes, so special
+ * ones, never.  *n gets how many may, *only one of them.  ST_NOMEM.  A grammar is used with one trie. */
+MUST_CHECK enum status matcher_mask(struct matcher *m, const struct token_trie *trie,
+                                    uint32_t *mask, uint32_t *n, int32_t *only);
+
+struct grammar_stats {
+    uint64_t masks, cached; /* asked for, and found ready */
+    uint32_t states;        /* of the automaton */
+};
+void grammar_stats(const struct grammar *g, struct grammar_stats *out);
+
+#endif

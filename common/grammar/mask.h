@@ -1,0 +1,21 @@
+/* The tokens that may follow in a state of a grammar's automaton, and the masks that were made. */
+#ifndef COMMON_GRAMMAR_MASK_H
+#define COMMON_GRAMMAR_MASK_H
+
+#include "common/grammar/machine.h"
+#include "common/grammar/token_trie.h"
+
+enum { MASK_CACHE_BYTES = 16 << 20 };
+
+struct mask_cache;
+
+/* plain: the machine's expression of a plain character (charset_json_plain). */
+MUST_CHECK enum status mask_cache_create(struct mask_cache **out, uint32_t plain);
+void mask_cache_destroy(struct mask_cache *c);
+
+/* The mask of a state, [trie->n_words], valid until the next call; NULL after a failure to get memory.  If the machine
+ * ran full meanwhile, the mask is not kept and lacks tokens.  *hit: it was ready. */
+const uint32_t *mask_of(struct mask_cache *c, struct machine *m, const struct token_trie *trie,
+                        uint32_t state, bool *hit);
+
+#endif

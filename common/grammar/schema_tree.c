@@ -1,0 +1,337 @@
+#include "common/grammar/schema_tree.h"
+
+#include <stdio.h>
+
+#include "common/grammar/growing.h"
+
+enum { MAX_NODES = SCHEMA_MAX_BYTES };
+
+/* ---- reading ---- */
+
+static enum status read_value(struct schema_tree *t, struct json_cursor *c, uint32_t parent,
+                              struct json_span key, uint32_t *out);
+
+static enum status read_children(struct schema_tree *t, struct json_cursor *c, uint32_t node)
+{
+    bool object = t->nodes[node].type == JSON_OBJECT;
+    uint32_t last = SCHEMA_NO_NODE, child;
+    struct json_span key = {"", 0};
+    TRY(object ? json_enter_object(c) : json_enter_array(c));
+    while (object ? json_next_key(c, &key) : json_next_item(c)) {
+        TRY(read_value(t, c, node, key, &child));
+        if (last == SCHEMA_NO_NODE)
+            t->nodes[node].first = child;
+        else
+            t->nodes[last].next = child;
+        last = child;
+        t->nodes[node].n++;
+    }
+    return ST_OK;
+}
+
+static enum status read_value(struct schema_tree *t, struct json_cursor *c, uint32_t parent,
+                              struct json_span key, uint32_t *out)
+{
+    TRY(GROW(&t->nodes, &t->cap, (size_t)t->n + 1, MAX_NODES, "the values of a schema"));
+    struct schema_node n = {.type = json_peek(c),
+                            .key = key,
+                            .first = SCHEMA_NO_NODE,
+                            .next = SCHEMA_NO_NODE,
+                            .parent = parent};
+    struct json_cursor whole = *c;
+    n.value = json_read_raw(&whole);
+    if (n.type == JSON_STRING) {
+        n.value.p++;
+        n.value.n -= 2;
+    }
+    *out = t->n;
+    t->nodes[t->n++] = n;
+    if (n.type == JSON_OBJECT || n.type == JSON_ARRAY)
+        return read_children(t, c, *out);
+    *c = whole;
+    return ST_OK;
+}
+
+enum status schema_tree_read(struct schema_tree *t, const char *text, size_t n)
+{
+    struct json_limits limits = {SCHEMA_MAX_BYTES, SCHEMA_MAX_DEPTH};
+    struct json_cursor c;
+    uint32_t root;
+    *t = (struct schema_tree){0};
+    TRY(json_open(&c, text, n, &limits));
+    enum status st = read_value(t, &c, SCHEMA_NO_NODE, (struct json_span){"", 0}, &root);
+    if (st != ST_OK)
+        schema_tree_free(t);
+    return st;
+}
+
+void schema_tree_free(struct schema_tree *t)
+{
+    free(t->nodes);
+    *t = (struct schema_tree){0};
+}
+
+/* ---- looking ---- */
+
+uint32_t schema_member(const struct schema_tree *t, uint32_t node, const char *name)
+{
+    if (t->nodes[node].type != JSON_OBJECT)
+        return SCHEMA_NO_NODE;
+    for (uint32_t i = t->nodes[node].first; i != SCHEMA_NO_NODE; i = t->nodes[i].next)
+        if (json_span_is(t->nodes[i].key, name))
+            return i;
+    return SCHEMA_NO_NODE;
+}
+
+bool schema_is(const struct schema_tree *t, uint32_t node, const char *text)
+{
+    return t->nodes[node].type == JSON_STRING && json_span_is(t->nodes[node].value, text);
+}
+
+/* ---- references ---- */
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* %XX becomes its byte. */
+static size_t percent_decode(char *s, size_t n)
+{
+    size_t out = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] == '%' && n - i > 2 && hex(s[i + 1]) >= 0 && hex(s[i + 2]) >= 0) {
+            s[out++] = (char)(hex(s[i + 1]) << 4 | hex(s[i + 2]));
+            i += 2;
+        } else {
+            s[out++] = s[i];
+        }
+    }
+    return out;
+}
+
+/* One token of a pointer: ~0 and ~1 become ~ and /. */
+static size_t token_decode(char *s, size_t n)
+{
+    size_t out = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool escape = s[i] == '~' && i + 1 < n && (s[i + 1] == '0' || s[i + 1] == '1');
+        s[out++] = escape ? (s[i + 1] == '0' ? '~' : '/') : s[i];
+        i += escape;
+    }
+    return out;
+}
+
+static bool key_is(struct json_span key, const char *text, size_t n)
+{
+    struct text_buf b = {0};
+    bool same =
+        json_span_text(key, &b) == ST_OK && b.len == n && (n == 0 || memcmp(b.data, text, n) == 0);
+    text_buf_free(&b);
+    return same;
+}
+
+static uint32_t child(const struct schema_tree *t, uint32_t node, const char *token, size_t n)
+{
+    uint32_t i = t->nodes[node].first;
+    if (t->nodes[node].type == JSON_OBJECT) {
+        while (i != SCHEMA_NO_NODE && !key_is(t->nodes[i].key, token, n))
+            i = t->nodes[i].next;
+        return i;
+    }
+    uint32_t index = 0;
+    if (t->nodes[node].type != JSON_ARRAY || n == 0 || n > 6)
+        return SCHEMA_NO_NODE;
+    for (size_t k = 0; k < n; k++) {
+        if (token[k] < '0' || token[k] > '9')
+            return SCHEMA_NO_NODE;
+        index = index * 10 + (uint32_t)(token[k] - '0');
+    }
+    while (i != SCHEMA_NO_NODE && index--)
+        i = t->nodes[i].next;
+    return i;
+}
+
+static uint32_t find_anchor(const struct schema_tree *t, const char *name, size_t n)
+{
+    static const char *const keys[] = {"$anchor", "$dynamicAnchor"};
+    for (uint32_t i = 0; i < t->n; i++)
+        for (size_t k = 0; k < ARRAY_LEN(keys); k++) {
+            uint32_t a = schema_member(t, i, keys[k]);
+            if (a != SCHEMA_NO_NODE && t->nodes[a].type == JSON_STRING &&
+                key_is(t->nodes[a].value, name, n))
+                return i;
+        }
+    return SCHEMA_NO_NODE;
+}
+
+static uint32_t follow(const struct schema_tree *t, char *s, size_t n)
+{
+    uint32_t node = 0;
+    for (size_t at = 0; at < n && node != SCHEMA_NO_NODE;) {
+        size_t begin = ++at; /* behind the slash */
+        while (at < n && s[at] != '/')
+            at++;
+        node = child(t, node, s + begin, token_decode(s + begin, at - begin));
+    }
+    return node;
+}
+
+uint32_t schema_resolve(const struct schema_tree *t, struct json_span ref)
+{
+    struct text_buf b = {0};
+    uint32_t node = SCHEMA_NO_NODE;
+    if (json_span_text(ref, &b) == ST_OK && b.len && b.data[0] == '#') {
+        size_t n = percent_decode(b.data + 1, b.len - 1);
+        if (n == 0)
+            node = 0;
+        else if (b.data[1] == '/')
+            node = follow(t, b.data + 1, n);
+        else
+            node = find_anchor(t, b.data + 1, n);
+    }
+    text_buf_free(&b);
+    return node;
+}
+
+/* ---- values ---- */
+
+static bool equal_numbers(struct json_span a, struct json_span b)
+{
+    char x[64], y[64];
+    if (a.n == b.n && memcmp(a.p, b.p, a.n) == 0)
+        return true;
+    if (a.n >= sizeof x || b.n >= sizeof y)
+        return false;
+    snprintf(x, sizeof x, "%.*s", (int)a.n, a.p);
+    snprintf(y, sizeof y, "%.*s", (int)b.n, b.p);
+    return strtod(x, NULL) == strtod(y, NULL);
+}
+
+static bool equal_texts(struct json_span a, struct json_span b)
+{
+    struct text_buf x = {0};
+    bool same = json_span_text(a, &x) == ST_OK && key_is(b, x.data, x.len);
+    text_buf_free(&x);
+    return same;
+}
+
+static bool equal_members(const struct schema_tree *t, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = t->nodes[a].first; i != SCHEMA_NO_NODE; i = t->nodes[i].next) {
+        uint32_t k = t->nodes[b].first;
+        while (k != SCHEMA_NO_NODE && !equal_texts(t->nodes[i].key, t->nodes[k].key))
+            k = t->nodes[k].next;
+        if (k == SCHEMA_NO_NODE || !schema_equal(t, i, k))
+            return false;
+    }
+    return true;
+}
+
+bool schema_equal(const struct schema_tree *t, uint32_t a, uint32_t b)
+{
+    const struct schema_node *x = &t->nodes[a], *y = &t->nodes[b];
+    if (x->type != y->type || x->n != y->n)
+        return false;
+    switch (x->type) {
+    case JSON_STRING:
+        return equal_texts(x->value, y->value);
+    case JSON_NUMBER:
+        return equal_numbers(x->value, y->value);
+    case JSON_OBJECT:
+        return equal_members(t, a, b);
+    case JSON_ARRAY:
+        for (uint32_t i = x->first, k = y->first; i != SCHEMA_NO_NODE;
+             i = t->nodes[i].next, k = t->nodes[k].next)
+            if (!schema_equal(t, i, k))
+                return false;
+        return true;
+    default:
+        return x->value.n == y->value.n && memcmp(x->value.p, y->value.p, x->value.n) == 0;
+    }
+}
+
+enum status schema_write_text(const char *text, size_t n, struct text_buf *out)
+{
+    static const char plain[] = "\"\\\b\f\n\r\t", escape[] = "\"\\bfnrt";
+    TRY(text_buf_append(out, "\"", 1));
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        const char *special = c ? strchr(plain, c) : NULL;
+        char e[8];
+        if (special)
+            snprintf(e, sizeof e, "\\%c", escape[special - plain]);
+        else if (c < 0x20 || c == 0x7f)
+            snprintf(e, sizeof e, "\\u%04x", c);
+        else
+            snprintf(e, sizeof e, "%c", c);
+        TRY(text_buf_append(out, e, strlen(e)));
+    }
+    return text_buf_append(out, "\"", 1);
+}
+
+static enum status write_string(struct json_span s, struct text_buf *out)
+{
+    struct text_buf text = {0};
+    enum status st = json_span_text(s, &text);
+    if (st == ST_OK)
+        st = schema_write_text(text.data, text.len, out);
+    text_buf_free(&text);
+    return st;
+}
+
+enum status schema_write(const struct schema_tree *t, uint32_t node, struct text_buf *out)
+{
+    const struct schema_node *n = &t->nodes[node];
+    bool object = n->type == JSON_OBJECT;
+    if (n->type == JSON_STRING)
+        return write_string(n->value, out);
+    if (!object && n->type != JSON_ARRAY)
+        return text_buf_append(out, n->value.p, n->value.n);
+    TRY(text_buf_append(out, object ? "{" : "[", 1));
+    for (uint32_t i = n->first; i != SCHEMA_NO_NODE; i = t->nodes[i].next) {
+        if (i != n->first)
+            TRY(text_buf_append(out, ",", 1));
+        if (object) {
+            TRY(write_string(t->nodes[i].key, out));
+            TRY(text_buf_append(out, ":", 1));
+        }
+        TRY(schema_write(t, i, out));
+    }
+    return text_buf_append(out, object ? "}" : "]", 1);
+}
+
+/* ---- paths ---- */
+
+const char *schema_path(const struct schema_tree *t, uint32_t node, char *out, size_t size)
+{
+    size_t at = size - 1; /* written from the end */
+    out[at] = '\0';
+    for (uint32_t i = node; i != SCHEMA_NO_NODE && t->nodes[i].parent != SCHEMA_NO_NODE;
+         i = t->nodes[i].parent) {
+        uint32_t parent = t->nodes[i].parent, index = 0;
+        char number[16];
+        struct json_span part = t->nodes[i].key;
+        if (t->nodes[parent].type == JSON_ARRAY) {
+            for (uint32_t k = t->nodes[parent].first; k != i; k = t->nodes[k].next)
+                index++;
+            part.p = number;
+            part.n = (size_t)snprintf(number, sizeof number, "%u", index);
+        }
+        if (at < part.n + 6) {
+            at -= 3;
+            memcpy(out + at, "...", 3);
+            break;
+        }
+        at -= part.n;
+        memcpy(out + at, part.p, part.n);
+        out[--at] = '/';
+    }
+    if (at > 0 && out[at] != '.')
+        out[--at] = '#';
+    memmove(out, out + at, size - at);
+    return out;
+}

@@ -1,0 +1,312 @@
+/* Numbers, strings, and lists of constants. */
+#include <stdio.h>
+
+#include "common/grammar/charset.h"
+#include "common/grammar/growing.h"
+#include "common/grammar/number_expr.h"
+#include "common/grammar/regex.h"
+#include "common/grammar/schema_impl.h"
+#include "common/grammar/string_expr.h"
+
+/* ---- numbers ---- */
+
+static enum status read_decimal(const struct schema_compiler *k, uint32_t node, struct decimal *d)
+{
+    if (k->tree.nodes[node].type != JSON_NUMBER)
+        return schema_fail(k, node, ST_FORMAT, "must be a number");
+    if (decimal_read(d, k->tree.nodes[node].value) != ST_OK)
+        return schema_fail(k, node, ST_RANGE, "the number has too many digits");
+    return ST_OK;
+}
+
+/* Keeps the stricter of two bounds; sign 1: a lower bound. */
+static void tighten(struct number_bound *b, const struct number_bound *other, int sign)
+{
+    int c = b->set ? sign * decimal_compare(&other->value, &b->value) : 1;
+    if (c > 0)
+        *b = *other;
+    else if (c == 0)
+        b->exclusive = b->exclusive || other->exclusive;
+}
+
+static enum status add_bound(const struct schema_compiler *k, uint32_t node, const char *name,
+                             const char *exclusive, int sign, struct number_bound *b)
+{
+    uint32_t m = schema_member(&k->tree, node, name), e = schema_member(&k->tree, node, exclusive);
+    bool flag = e != SCHEMA_NO_NODE && k->tree.nodes[e].type == JSON_BOOL; /* as in draft 4 */
+    struct number_bound one = {.set = true};
+    if (m != SCHEMA_NO_NODE) {
+        TRY(read_decimal(k, m, &one.value));
+        one.exclusive = flag && k->tree.nodes[e].value.p[0] == 't';
+        tighten(b, &one, sign);
+    }
+    if (e != SCHEMA_NO_NODE && !flag) {
+        TRY(read_decimal(k, e, &one.value));
+        one.exclusive = true;
+        tighten(b, &one, sign);
+    }
+    return ST_OK;
+}
+
+static enum status add_divisor(const struct schema_compiler *k, uint32_t node,
+                               struct number_rule *rule)
+{
+    uint32_t m = schema_member(&k->tree, node, "multipleOf");
+    struct decimal d;
+    uint64_t v = 0;
+    if (m == SCHEMA_NO_NODE)
+        return ST_OK;
+    TRY(read_decimal(k, m, &d));
+    if (d.negative || (d.n_whole == 0 && d.n_fraction == 0))
+        return schema_fail(k, m, ST_FORMAT, "must be above 0");
+    for (int i = 0; i < d.n_whole && v < UINT32_MAX; i++)
+        v = v * 10 + (uint64_t)(d.whole[i] - '0');
+    for (int i = 0; i < d.n_fraction && v < UINT32_MAX; i++)
+        v = v * 10 + (uint64_t)(d.fraction[i] - '0');
+    if (v >= 100000 || d.n_fraction > 9)
+        return schema_fail(k, m, ST_UNSUPPORTED, "more than five digits");
+    if (rule->divisor)
+        return schema_fail(k, m, ST_UNSUPPORTED, "two of them hold together");
+    rule->divisor = (uint32_t)v;
+    rule->decimals = (uint32_t)d.n_fraction;
+    return ST_OK;
+}
+
+static enum status number_rule(const struct schema_compiler *k, const struct shape *s,
+                               struct number_rule *rule)
+{
+    *rule = (struct number_rule){.integer = s->integer};
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        uint32_t node = s->all.node[i];
+        TRY(add_bound(k, node, "minimum", "exclusiveMinimum", 1, &rule->lo));
+        TRY(add_bound(k, node, "maximum", "exclusiveMaximum", -1, &rule->hi));
+        TRY(add_divisor(k, node, rule));
+    }
+    return ST_OK;
+}
+
+enum status schema_number(struct schema_compiler *k, const struct shape *s, uint32_t *rule)
+{
+    struct number_rule n;
+    TRY(number_rule(k, s, &n));
+    *rule = rules_lexeme(k->rules, number_expr(k->pool, &n));
+    return ST_OK;
+}
+
+/* ---- strings ---- */
+
+static enum status add_pattern(struct schema_compiler *k, uint32_t node, uint32_t *expr,
+                               bool *plain)
+{
+    uint32_t m = schema_member(&k->tree, node, "pattern"), e;
+    struct text_buf text = {0};
+    if (m == SCHEMA_NO_NODE)
+        return ST_OK;
+    enum status st = json_span_text(k->tree.nodes[m].value, &text);
+    if (st == ST_OK)
+        st = regex_compile(k->pool, text.data, text.len, REGEX_SEARCH, TEXT_JSON, &e);
+    text_buf_free(&text);
+    if (st != ST_OK) {
+        char why[200];
+        snprintf(why, sizeof why, "%s", status_text());
+        return schema_fail(k, m, st, "%s", why);
+    }
+    *expr = expr_and2(k->pool, *expr, e);
+    *plain = false;
+    return ST_OK;
+}
+
+static enum status add_format(struct schema_compiler *k, uint32_t node, uint32_t *expr, bool *plain)
+{
+    uint32_t m = schema_member(&k->tree, node, "format"), e;
+    char name[64] = "";
+    struct json_cursor c;
+    if (m == SCHEMA_NO_NODE)
+        return ST_OK;
+    struct json_span s = k->tree.nodes[m].value;
+    if (json_open(&c, s.p - 1, s.n + 2, NULL) != ST_OK ||
+        json_read_chars(&c, name, sizeof name) != ST_OK ||
+        string_format(k->pool, name, &e) != ST_OK)
+        return schema_fail(k, m, ST_UNSUPPORTED, "this format is not supported");
+    *expr = expr_and2(k->pool, *expr, e);
+    *plain = false;
+    return ST_OK;
+}
+
+enum status schema_string_expr(struct schema_compiler *k, const struct conj *c, bool *plain,
+                               uint32_t *expr)
+{
+    uint32_t min = 0, max = EXPR_NO_LIMIT, lo, hi;
+    *expr = EXPR_ALL;
+    *plain = true;
+    for (uint32_t i = 0; i < c->n; i++) {
+        TRY(schema_count(k, c->node[i], "minLength", 0, &lo));
+        TRY(schema_count(k, c->node[i], "maxLength", EXPR_NO_LIMIT, &hi));
+        min = lo > min ? lo : min;
+        max = hi < max ? hi : max;
+        TRY(add_pattern(k, c->node[i], expr, plain));
+        TRY(add_format(k, c->node[i], expr, plain));
+    }
+    if (min > 0 || max != EXPR_NO_LIMIT)
+        *plain = false;
+    if (min > max)
+        *expr = EXPR_NONE;
+    else if (min > 0 || max != EXPR_NO_LIMIT || *expr == EXPR_ALL)
+        *expr = expr_and2(k->pool, *expr, string_length(k->pool, min, max));
+    return ST_OK;
+}
+
+enum status schema_string(struct schema_compiler *k, const struct conj *c, uint32_t *rule)
+{
+    bool plain;
+    uint32_t e;
+    TRY(schema_string_expr(k, c, &plain, &e));
+    *rule = rules_lexeme(k->rules, plain ? string_any(k->pool) : string_quoted(k->pool, e));
+    return ST_OK;
+}
+
+/* ---- constants ---- */
+
+static bool among(const struct schema_tree *t, uint32_t list, uint32_t value)
+{
+    for (uint32_t i = t->nodes[list].first; i != SCHEMA_NO_NODE; i = t->nodes[i].next)
+        if (schema_equal(t, i, value))
+            return true;
+    return false;
+}
+
+/* Do const and enum of all schemas of the shape contain the value? */
+static bool listed(const struct schema_compiler *k, const struct shape *s, uint32_t value)
+{
+    const struct schema_tree *t = &k->tree;
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        uint32_t c = schema_member(t, s->all.node[i], "const"),
+                 e = schema_member(t, s->all.node[i], "enum");
+        if ((c != SCHEMA_NO_NODE && !schema_equal(t, c, value)) ||
+            (e != SCHEMA_NO_NODE && !among(t, e, value)))
+            return false;
+    }
+    return true;
+}
+
+/* Has a schema of the shape a keyword that arrays and objects must satisfy? */
+static bool has_structure(const struct schema_compiler *k, const struct shape *s)
+{
+    static const char *const names[] = {
+        "properties",    "required", "additionalProperties", "patternProperties", "minProperties",
+        "maxProperties", "items",    "prefixItems",          "additionalItems",   "minItems",
+        "maxItems"};
+    for (uint32_t i = 0; i < s->all.n; i++)
+        for (size_t w = 0; w < ARRAY_LEN(names); w++)
+            if (schema_member(&k->tree, s->all.node[i], names[w]) != SCHEMA_NO_NODE)
+                return true;
+    return false;
+}
+
+/* What scalars of the shape must be besides listed. */
+struct limits {
+    uint32_t number; /* expressions; EXPR_ALL: any */
+    uint32_t string; /* without quotes */
+};
+
+static enum status read_limits(struct schema_compiler *k, const struct shape *s, struct limits *l)
+{
+    struct number_rule n;
+    bool plain;
+    TRY(number_rule(k, s, &n));
+    bool any = !n.integer && !n.lo.set && !n.hi.set && !n.divisor;
+    l->number = any ? EXPR_ALL : number_expr(k->pool, &n);
+    TRY(schema_string_expr(k, &s->all, &plain, &l->string));
+    if (plain)
+        l->string = EXPR_ALL;
+    return ST_OK;
+}
+
+static enum status allowed(struct schema_compiler *k, const struct shape *s, const struct limits *l,
+                           uint32_t value, struct text_buf *text, bool *ok)
+{
+    static const unsigned bits[] = {
+        [JSON_OBJECT] = T_OBJECT, [JSON_ARRAY] = T_ARRAY, [JSON_STRING] = T_STRING,
+        [JSON_NUMBER] = T_NUMBER, [JSON_BOOL] = T_BOOL,   [JSON_NULL] = T_NULL};
+    enum json_type type = k->tree.nodes[value].type;
+    *ok = (s->types & bits[type]) && listed(k, s, value);
+    if (!*ok)
+        return ST_OK;
+    if ((type == JSON_OBJECT || type == JSON_ARRAY) && has_structure(k, s))
+        return schema_fail(k, value, ST_UNSUPPORTED,
+                           "an array or object among constants beside keywords for its contents");
+    TRY(schema_write(&k->tree, value, text));
+    if (type == JSON_NUMBER && l->number != EXPR_ALL)
+        *ok = expr_matches(k->pool, l->number, text->data, text->len);
+    if (type == JSON_STRING && l->string != EXPR_ALL)
+        *ok = expr_matches(k->pool, l->string, text->data + 1, text->len - 2);
+    return ST_OK;
+}
+
+/* Texts of the values, in one buffer. */
+struct constants {
+    struct text_buf text;
+    uint32_t *ends; /* of each in text */
+    uint32_t n, cap;
+};
+
+static enum status collect(struct schema_compiler *k, const struct shape *s, uint32_t first,
+                           bool one, struct constants *all)
+{
+    struct limits l;
+    TRY(read_limits(k, s, &l));
+    for (uint32_t i = first; i != SCHEMA_NO_NODE;
+         i = one ? SCHEMA_NO_NODE : k->tree.nodes[i].next) {
+        struct text_buf text = {0};
+        bool ok;
+        enum status st = allowed(k, s, &l, i, &text, &ok);
+        if (st == ST_OK && ok)
+            st = GROW(&all->ends, &all->cap, (size_t)all->n + 1, SCHEMA_MAX_BYTES,
+                      "the values of an enum");
+        if (st == ST_OK && ok)
+            st = text_buf_append(&all->text, text.data, text.len);
+        if (st == ST_OK && ok)
+            all->ends[all->n++] = (uint32_t)all->text.len;
+        text_buf_free(&text);
+        TRY(st);
+    }
+    return ST_OK;
+}
+
+static enum status choice_rule(struct schema_compiler *k, const struct constants *all,
+                               uint32_t *rule)
+{
+    struct expr_text *texts = calloc((size_t)all->n + 1, sizeof *texts);
+    if (!texts)
+        FAIL(ST_NOMEM, "no memory for %u constants", all->n);
+    for (uint32_t i = 0, begin = 0; i < all->n; begin = all->ends[i++])
+        texts[i] = (struct expr_text){all->text.data + begin, all->ends[i] - begin};
+    *rule = all->n ? rules_lexeme(k->rules, expr_choice(k->pool, texts, all->n)) : rule_never(k);
+    free(texts);
+    return ST_OK;
+}
+
+enum status schema_enum(struct schema_compiler *k, const struct shape *s, bool *found,
+                        uint32_t *rule)
+{
+    struct constants all = {.n = 0};
+    uint32_t first = SCHEMA_NO_NODE;
+    bool one = false;
+    *found = false;
+    for (uint32_t i = 0; i < s->all.n && !*found; i++) {
+        uint32_t c = schema_member(&k->tree, s->all.node[i], "const"),
+                 e = schema_member(&k->tree, s->all.node[i], "enum");
+        one = c != SCHEMA_NO_NODE;
+        *found = one || e != SCHEMA_NO_NODE;
+        if (*found)
+            first = one ? c : k->tree.nodes[e].first;
+    }
+    if (!*found)
+        return ST_OK;
+    enum status st = collect(k, s, first, one, &all);
+    if (st == ST_OK)
+        st = choice_rule(k, &all, rule);
+    text_buf_free(&all.text);
+    free(all.ends);
+    return st;
+}

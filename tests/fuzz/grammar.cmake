@@ -1,0 +1,2 @@
+ingot_fuzz(schema LIBS ingot_grammar)
+ingot_fuzz(regex LIBS ingot_grammar)

@@ -1,0 +1,377 @@
+/* Grammars: which texts they take, that masks and matchers agree, and bounds. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/grammar/grammar.h"
+
+/* ---- helpers ---- */
+
+static struct grammar *compile(enum grammar_kind kind, const char *text)
+{
+    struct grammar_source s = {kind, text, strlen(text)};
+    struct grammar *g;
+    cr_assert_eq(grammar_compile(&g, &s), ST_OK, "%s: %s", text, status_text());
+    return g;
+}
+
+static bool takes(struct grammar *g, const char *text, size_t n)
+{
+    struct matcher *m;
+    bool ok;
+    cr_assert_eq(matcher_create(&m, g), ST_OK);
+    cr_assert_eq(matcher_consume(m, text, n, &ok), ST_OK);
+    ok = ok && matcher_accepts(m);
+    matcher_destroy(m);
+    return ok;
+}
+
+struct texts {
+    enum grammar_kind kind;
+    const char *source;
+    const char *yes[6], *no[6];
+};
+
+static void check_texts(const struct texts *t)
+{
+    struct grammar *g = compile(t->kind, t->source);
+    for (size_t i = 0; i < 6 && t->yes[i]; i++)
+        cr_expect(takes(g, t->yes[i], strlen(t->yes[i])), "%s should take %s", t->source,
+                  t->yes[i]);
+    for (size_t i = 0; i < 6 && t->no[i]; i++)
+        cr_expect(!takes(g, t->no[i], strlen(t->no[i])), "%s should not take %s", t->source,
+                  t->no[i]);
+    grammar_destroy(g);
+}
+
+static void check_refused(enum grammar_kind kind, const char *source, enum status code,
+                          const char *words)
+{
+    struct grammar_source s = {kind, source, strlen(source)};
+    struct grammar *g;
+    enum status st = grammar_compile(&g, &s);
+    cr_expect_eq(st, code, "%s gives %s", source, status_name(st));
+    cr_expect(st == ST_OK || strstr(status_text(), words), "%s: \"%s\" does not say \"%s\"", source,
+              status_text(), words);
+    cr_expect_null(g);
+}
+
+/* ---- which texts ---- */
+
+Test(grammar, expressions)
+{
+    static const struct texts list[] = {
+        {GRAMMAR_REGEX, "ab*c|d", {"ac", "abbc", "d"}, {"", "ab", "abd", "dd"}},
+        {GRAMMAR_REGEX, "^(a|bc){2,3}$", {"aa", "abc", "bcbcbc"}, {"a", "aaaa", "ab"}},
+        {GRAMMAR_REGEX,
+         "[^a-c\\d]",
+         {"d", "\xc3\xa9", "\xf0\x9f\x98\x80"},
+         {"a", "5", "", "\xc3", "dd"}},
+        {GRAMMAR_REGEX, "\\w+@\\w+\\.(com|org)", {"x_1@y.org"}, {"@y.org", "x@y.net", "x@y.comm"}},
+        {GRAMMAR_REGEX,
+         "\\u{1F600}[\\u00e0-\\u00ff]?",
+         {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80\xc3\xa0"},
+         {"\xc3\xa0"}},
+        {GRAMMAR_REGEX, "(a?){3}b", {"b", "aaab"}, {"aaaab"}},
+        {GRAMMAR_REGEX, ".", {"x", "\xe2\x82\xac"}, {"\n", "\r", "\xe2\x80\xa8", "xx"}},
+        {GRAMMAR_REGEX, "x{0,3}?y+?", {"y", "xxxyy"}, {"xxxxy", "x"}},
+        {GRAMMAR_CHOICE,
+         "[\"yes\",\"no\",\"yesterday\",\"\\u00e9\"]",
+         {"yes", "no", "yesterday", "\xc3\xa9"},
+         {"", "ye", "nope"}},
+        {GRAMMAR_JSON_OBJECT,
+         "",
+         {"{}", "{\"a\":[1,{\"b\":null}]}"},
+         {"[]", "{ }", "{\"a\":1,}", "{\"a\"}"}},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        check_texts(&list[i]);
+}
+
+Test(grammar, schemas)
+{
+    static const struct texts list[] = {
+        {GRAMMAR_JSON_SCHEMA,
+         "{}",
+         {"null", "-1.5e+3", "\"\\u00e9\\ud83d\\ude00\"", "[[],{}]"},
+         {"", "01", "\"\\ud83d\"", "[1,]", " 1"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"integer\",\"minimum\":-12,\"exclusiveMaximum\":105}",
+         {"-12", "0", "-9", "104", "99"},
+         {"-13", "105", "1.0", "007", "1000"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"number\",\"minimum\":0.25,\"maximum\":1.5}",
+         {"0.25", "1", "1.50", "0.3", "1.499"},
+         {"0.24", "1.51", "-1", "2", "0.2499"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"number\",\"exclusiveMaximum\":0}",
+         {"-0.001", "-7"},
+         {"0", "-0", "-0.0", "1"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"integer\",\"multipleOf\":7,\"minimum\":10}",
+         {"14", "7000"},
+         {"7", "15"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"number\",\"multipleOf\":0.25}",
+         {"1.5", "-0.75", "2", "1.7500"},
+         {"1.3", "0.126"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}",
+         {"\"ab\"", "\"\xc3\xa9\xc3\xa9\xc3\xa9\"", "\"\\n\\n\""},
+         {"\"a\"", "\"abcd\"", "\"a\n\""}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"string\",\"pattern\":\"^a.*z$\",\"maxLength\":4}",
+         {"\"az\"", "\"abcz\""},
+         {"\"abcdz\"", "\"abc\"", "\"ba z\""}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"string\",\"pattern\":\"b\\\"c\"}",
+         {"\"ab\\\"cd\""},
+         {"\"abc\"", "\"b\"c\""}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"string\",\"format\":\"date\"}",
+         {"\"2024-02-29\""},
+         {"\"2023-02-29\"", "\"2024-13-01\""}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"object\",\"properties\":{\"b\":{\"type\":\"integer\"},\"a\":{\"type\":"
+         "\"boolean\"}},\"required\":[\"a\"],"
+         "\"additionalProperties\":false}",
+         {"{\"b\":1,\"a\":true}", "{\"a\":false}"},
+         {"{}", "{\"a\":true,\"b\":1}", "{\"b\":1}", "{\"a\":true,\"c\":1}"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"null\"}}}",
+         {"{}", "{\"a\":null}", "{\"ab\":1}", "{\"a\":null,\"x\":[]}"},
+         {"{\"a\":1}", "{\"x\":1,\"a\":1}"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"integer\"},\"minProperties\":1,"
+         "\"maxProperties\":2}",
+         {"{\"a\":1}", "{\"a\":1,\"b\":2}"},
+         {"{}", "{\"a\":1,\"b\":2,\"c\":3}", "{\"a\":null}"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"object\",\"properties\":{\"a\":true,\"b\":true,\"c\":true},\"maxProperties\":"
+         "1}",
+         {"{}", "{\"a\":1}", "{\"c\":1}", "{\"z\":1}"},
+         {"{\"a\":1,\"b\":1}", "{\"c\":1,\"z\":1}"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"object\",\"patternProperties\":{\"^x\":{\"type\":\"integer\"}},"
+         "\"additionalProperties\":false}",
+         {"{}", "{\"x\":1,\"xy\":2}"},
+         {"{\"y\":1}", "{\"x\":\"\"}"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"type\":\"array\",\"prefixItems\":[{\"const\":1},{\"const\":2}],\"items\":{\"const\":3}"
+         ",\"minItems\":1,\"maxItems\":4}",
+         {"[1]", "[1,2]", "[1,2,3,3]"},
+         {"[]", "[2]", "[1,2,3,3,3]", "[1,3]"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"v\":{\"type\":\"integer\"},"
+         "\"next\":{\"anyOf\":[{\"type\":\"null\"},"
+         "{\"$ref\":\"#/$defs/"
+         "n\"}]}},\"required\":[\"v\",\"next\"],\"additionalProperties\":false}},\"$ref\":\"#/"
+         "$defs/n\"}",
+         {"{\"v\":1,\"next\":null}", "{\"v\":1,\"next\":{\"v\":2,\"next\":null}}"},
+         {"{\"v\":1}", "{\"v\":1,\"next\":{}}"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"enum\":[\"a\",3,null,{\"x\":[1]},\"long\"],\"type\":[\"string\",\"object\"],"
+         "\"minLength\":2}",
+         {"\"long\"", NULL},
+         {"\"a\"", "3", "null"}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"allOf\":[{\"type\":\"string\",\"minLength\":2},{\"maxLength\":3}],\"anyOf\":[{"
+         "\"const\":\"ab\"},{\"const\":\"abcd\"}]}",
+         {"\"ab\""},
+         {"\"abcd\"", "\"a\""}},
+        {GRAMMAR_JSON_SCHEMA,
+         "{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"string\"}]}",
+         {"1", "\"\""},
+         {"1.5", "null"}},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        check_texts(&list[i]);
+}
+
+Test(grammar, refusals_name_their_place)
+{
+    enum grammar_kind s = GRAMMAR_JSON_SCHEMA, r = GRAMMAR_REGEX;
+    check_refused(s, "{\"properties\":{\"a\":{\"not\":{}}}}", ST_UNSUPPORTED, "#/properties/a/not");
+    check_refused(s, "{\"items\":{\"uniqueItems\":true}}", ST_UNSUPPORTED, "#/items/uniqueItems");
+    check_refused(s, "{\"type\":\"strange\"}", ST_FORMAT, "#/type");
+    check_refused(s, "{\"type\":\"string\",\"pattern\":\"(?=a)\"}", ST_UNSUPPORTED,
+                  "#/pattern: regular expression, byte 0: look-around");
+    check_refused(s, "{\"$ref\":\"http://example.com/x\"}", ST_UNSUPPORTED, "#/$ref");
+    check_refused(s, "{\"oneOf\":[{\"minimum\":1},{\"minimum\":2}]}", ST_UNSUPPORTED, "#/oneOf");
+    check_refused(s, "{\"anyOf\":[{\"format\":\"iri\"}]}", ST_UNSUPPORTED, "#/anyOf/0/format");
+    check_refused(
+        s, "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}",
+        ST_FORMAT, "no text");
+    check_refused(s, "{\"type\":\"string\",\"minLength\":3,\"maxLength\":2}", ST_FORMAT, "no text");
+    check_refused(s, "{\"minLength\":-1}", ST_RANGE, "#/minLength");
+    check_refused(s, "{\"a\":1,\"a\":2}", ST_FORMAT, "a");
+    check_refused(s, "3", ST_FORMAT, "a schema must be");
+    check_refused(s, "", ST_FORMAT, "");
+    check_refused(r, "(a", ST_FORMAT, "byte 0");
+    check_refused(r, "a)", ST_FORMAT, "byte 1");
+    check_refused(r, "(a)\\1", ST_UNSUPPORTED, "back-references");
+    check_refused(r, "\\bx", ST_UNSUPPORTED, "\\b");
+    check_refused(r, "a{2,1}", ST_FORMAT, "byte 1");
+    check_refused(r, "*", ST_FORMAT, "nothing to repeat");
+    check_refused(r, "[z-a]", ST_FORMAT, "backwards");
+    check_refused(GRAMMAR_CHOICE, "[]", ST_FORMAT, "at least one");
+    check_refused(GRAMMAR_CHOICE, "[1]", ST_FORMAT, "[0]");
+    check_refused(GRAMMAR_KINDS, "", ST_UNSUPPORTED, "kind");
+}
+
+Test(grammar, a_refused_schema_of_great_depth_or_size)
+{
+    size_t n = 1 << 20;
+    char *deep = malloc(n + 8);
+    strcpy(deep, "{\"enum\":");
+    memset(deep + 8, '[', n - 8);
+    struct grammar_source s = {GRAMMAR_JSON_SCHEMA, deep, n};
+    struct grammar *g;
+    cr_expect_eq(grammar_compile(&g, &s), ST_RANGE);
+    s.n = GRAMMAR_MAX_BYTES + 1;
+    cr_expect_eq(grammar_compile(&g, &s), ST_RANGE);
+    free(deep);
+}
+
+/* ---- masks ---- */
+
+enum { N_TOKENS = 700 };
+
+/* A vocabulary of single bytes, pieces of JSON and random texts; the last ids have no bytes. */
+static struct token_trie *vocabulary(uint8_t text[N_TOKENS][16], uint32_t n[N_TOKENS])
+{
+    static const char *const pieces[] = {
+        "\"",       "\":",  "\",\"",  "{\"",  "\"}",   "},",    "]}",      "null",
+        "true",     "alse", "\"a\":", "\\n",  "\\\"",  "\\u00", "12",      ".5",
+        "e+",       "-",    "[[",     "]],",  "abc\"", "a\\",   "x\",\"y", "\xc3",
+        "\xc3\xa9", "\x80", "  ",     "date", "\"]",   "1,",    "\"\",\"", "zz\":1"};
+    const uint8_t *bytes[N_TOKENS];
+    unsigned seed = 7;
+    struct token_trie *t;
+    for (uint32_t i = 0; i < N_TOKENS; i++) {
+        n[i] = i < N_TOKENS - 20;
+        text[i][0] = (uint8_t)i;
+        if (i >= 256 && i < 256 + sizeof pieces / sizeof *pieces) {
+            n[i] = (uint32_t)strlen(pieces[i - 256]);
+            memcpy(text[i], pieces[i - 256], n[i]);
+        } else if (i >= 256 && n[i]) {
+            static const char some[] = "\"\\{}[],:0123abcdefxyz \n.-";
+            n[i] = 1 + (seed = seed * 1103515245U + 12345) / 65536 % 12;
+            for (uint32_t k = 0; k < n[i]; k++)
+                text[i][k] =
+                    (uint8_t)some[(seed = seed * 1103515245U + 12345) / 65536 % (sizeof some - 1)];
+        }
+        bytes[i] = text[i];
+    }
+    cr_assert_eq(token_trie_create(&t, bytes, n, N_TOKENS), ST_OK);
+    return t;
+}
+
+/* Random walks over the masks: a token is in the mask exactly when the matcher takes it; taking back leaves no trace;
+ * the same bytes in other parts give the same mask. */
+static void walk(const char *source, enum grammar_kind kind, unsigned seed)
+{
+    static uint8_t text[N_TOKENS][16];
+    static uint32_t n[N_TOKENS], mask[(N_TOKENS + 31) / 32], again[(N_TOKENS + 31) / 32];
+    struct token_trie *trie = vocabulary(text, n);
+    struct grammar *g = compile(kind, source), *fresh = compile(kind, source);
+    struct matcher *m, *whole;
+    cr_assert_eq(matcher_create(&m, g), ST_OK);
+    for (int step = 0; step < 40; step++) {
+        uint32_t count, allowed = 0, pick = 0;
+        int32_t only;
+        bool ok;
+        cr_assert_eq(matcher_mask(m, trie, mask, &count, &only), ST_OK);
+        for (uint32_t t = 0; t < N_TOKENS; t++) {
+            size_t before = matcher_n_bytes(m);
+            bool in_mask = mask[t / 32] >> (t % 32) & 1;
+            cr_assert_eq(matcher_consume(m, text[t], n[t], &ok), ST_OK);
+            ok = ok && n[t] > 0;
+            cr_assert_eq(ok, in_mask, "%s: token %u '%.*s' after %zu bytes", source, t, (int)n[t],
+                         text[t], before);
+            matcher_rollback(m, matcher_n_bytes(m) - before);
+            allowed += in_mask;
+            seed = seed * 1664525U + 1013904223U;
+            if (in_mask && seed / 65536 % allowed == 0)
+                pick = t;
+        }
+        cr_assert_eq(allowed, count);
+        cr_assert_eq(matcher_mask(m, trie, again, &count, &only), ST_OK);
+        cr_assert_eq(memcmp(mask, again, sizeof mask), 0);
+        cr_assert(count > 0 || matcher_accepts(m), "%s: a dead end", source);
+        if (count == 0)
+            break;
+        cr_assert(count > 1 || only == (int32_t)pick);
+        cr_assert_eq(matcher_consume(m, text[pick], n[pick], &ok), ST_OK);
+        cr_assert(ok);
+    }
+    cr_assert_eq(matcher_copy(&whole, m), ST_OK);
+    cr_assert_eq(matcher_accepts(whole), matcher_accepts(m));
+    matcher_destroy(whole);
+    matcher_destroy(m);
+    grammar_destroy(g);
+    grammar_destroy(fresh);
+    token_trie_destroy(trie);
+}
+
+Test(grammar, masks_are_what_matchers_take)
+{
+    static const char *const schemas[] = {
+        "{}",
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":5},\"abc\":{"
+        "\"type\":\"number\"}}}",
+        "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"minLength\":1}}",
+        "{\"type\":\"string\",\"pattern\":\"(abc)+|x.*y\",\"maxLength\":70}",
+        "{\"type\":\"array\",\"items\":{\"enum\":[\"abc\",\"ab\",12,125,null]}}",
+        "{\"additionalProperties\":{\"type\":\"integer\",\"minimum\":-3,\"maximum\":120},\"type\":"
+        "\"object\"}",
+        "{\"type\":\"string\",\"maxLength\":100}",
+        "{\"type\":\"string\",\"format\":\"date-time\"}",
+    };
+    for (unsigned seed = 0; seed < 4; seed++) {
+        for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++)
+            walk(schemas[i], GRAMMAR_JSON_SCHEMA, seed);
+        walk(".*a\"b.*", GRAMMAR_REGEX, seed);
+        walk("[a-f]{3,60}(x|yz)*", GRAMMAR_REGEX, seed);
+        walk("[\"abc\",\"date\",\"abcdef\"]", GRAMMAR_CHOICE, seed);
+        walk("", GRAMMAR_JSON_OBJECT, seed);
+    }
+}
+
+/* Nesting beyond the bound is refused, not followed. */
+Test(grammar, depth_is_bounded)
+{
+    struct grammar *g = compile(GRAMMAR_JSON_SCHEMA, "{}");
+    struct matcher *m;
+    bool ok = true;
+    size_t depth = 0;
+    cr_assert_eq(matcher_create(&m, g), ST_OK);
+    while (ok && depth < 10000) {
+        cr_assert_eq(matcher_consume(m, "[", 1, &ok), ST_OK);
+        depth += ok;
+    }
+    cr_expect(depth > 100 && depth < 2000, "%zu", depth);
+    for (; depth > 0; depth--) {
+        cr_assert_eq(matcher_consume(m, "]", 1, &ok), ST_OK);
+        cr_assert(ok);
+    }
+    cr_expect(matcher_accepts(m));
+    matcher_destroy(m);
+    grammar_destroy(g);
+}
+
+/* Alternatives that stay open together share their stacks: no doubling with each level. */
+Test(grammar, ambiguous_recursion_stays_small)
+{
+    struct grammar *g =
+        compile(GRAMMAR_JSON_SCHEMA,
+                "{\"anyOf\":[{\"type\":\"array\",\"items\":{\"$ref\":\"#\"},\"maxItems\":1},"
+                "{\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}]}");
+    char text[400];
+    memset(text, '[', 200);
+    memset(text + 200, ']', 200);
+    cr_expect(takes(g, text, 400));
+    cr_expect(!takes(g, text, 399));
+    grammar_destroy(g);
+}

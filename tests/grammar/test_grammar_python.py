@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Schemas against Python's jsonschema: texts that random walks over the masks give are valid; of hand-written
+instances, those that the grammar takes are exactly the valid ones."""
+import json
+import os
+import random
+import sys
+
+import jsonschema
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import tap  # noqa: E402
+from probe import Probe, Refused  # noqa: E402
+
+LEAVES = [
+    {"type": "null"}, {"type": "boolean"}, {"type": "integer"}, {"type": "number"}, {"type": "string"},
+    {"const": "a\"b\\c\n"}, {"enum": ["red", "green", "reddish", 3, None, [1, 2], {"k": "v"}]},
+    {"type": "integer", "minimum": 0}, {"type": "integer", "maximum": -7}, {"type": "integer", "minimum": -105, "maximum": 2044},
+    {"type": "integer", "exclusiveMinimum": 9, "exclusiveMaximum": 11}, {"type": "integer", "multipleOf": 12, "minimum": 1},
+    {"type": "number", "minimum": -1.25, "maximum": 3.75}, {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    {"type": "number", "minimum": 1e3}, {"type": "number", "multipleOf": 0.5, "maximum": 10},
+    {"type": "string", "minLength": 1}, {"type": "string", "maxLength": 3}, {"type": "string", "minLength": 4, "maxLength": 9},
+    {"type": "string", "pattern": "^[A-Z]{2}[0-9]+$"}, {"type": "string", "pattern": "ab|cd", "maxLength": 12},
+    {"type": "string", "pattern": "^(\\d{3}-)?\\w+\\.x$", "minLength": 5}, {"type": "string", "format": "date"},
+    {"type": "string", "format": "uuid"}, {"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"},
+    {"type": ["string", "null"], "maxLength": 2}, {"enum": ["v%d" % i for i in range(1000)]},
+]
+
+
+def wrappers(leaf):
+    yield leaf
+    yield {"type": "array", "items": leaf, "minItems": 1, "maxItems": 3}
+    yield {"type": "object", "properties": {"first": leaf, "second": {"type": "boolean"}, "third": leaf},
+           "required": ["third"], "additionalProperties": False}
+    yield {"type": "object", "properties": {"x": {"type": "integer"}}, "additionalProperties": leaf, "maxProperties": 3}
+    yield {"anyOf": [{"type": "array", "prefixItems": [leaf, {"type": "null"}], "items": False, "minItems": 2},
+                     {"type": "object", "patternProperties": {"^k": leaf}, "additionalProperties": False, "minProperties": 1}]}
+    yield {"$defs": {"tree": {"type": "object", "properties": {"value": leaf, "sub": {
+        "type": "array", "items": {"$ref": "#/$defs/tree"}, "maxItems": 2}}, "required": ["value"],
+        "additionalProperties": False}}, "allOf": [{"$ref": "#/$defs/tree"}, {"required": ["sub"]}]}
+
+
+SCHEMAS = [w for leaf in LEAVES for w in wrappers(leaf)]
+INSTANCES = [None, True, 0, -7, 10, 12, 24, -8, 2044, 2045, 0.5, 3.75, 3.76, 1000.0, 1.5, "", "a", "abc", "abcd", "AB12", "xxab",
+             "123-a.x", "a.x", "2024-02-29T10:00:00Z", "127.0.0.1", "::1", "red", "v999", "v1000", [1, 2], {"k": "v"},
+             [], [None], ["a"], [1, 2, 3], {"x": 1}, {"x": "y"}, {"third": "a"}, {"first": 0, "third": 0}, {"k1": "a"}, {"k": 1},
+             {"value": 0, "sub": []}, {"value": "a", "sub": [{"value": "a"}]}, {"value": 0}]
+PIECES = ['"', '":', '","', '"}', '"]', "{\"", "}", "]", "[", ",", "true", "null", "12", ".5", "ab", "abc\"", "é", "\\n", "a\\\"", "-"]
+TOKENS = [bytes([b]) for b in range(256)] + [p.encode() for p in PIECES] + [b""]
+
+
+def validator(schema):
+    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+
+
+def random_walk(probe, rng, most=3000):
+    """A text over the masks; prefers to end.  None: it was not over after `most` tokens."""
+    text = b""
+    probe.reset()
+    for i in range(most):
+        mask, _ = probe.mask()
+        ends = probe.consume(b"")[1]
+        allowed = [t for t in range(len(TOKENS)) if mask >> t & 1]
+        assert allowed or ends, "a dead end after %r at %s" % (text, probe.place())
+        if ends and (not allowed or i > 20 or rng.random() < 0.3):
+            return text
+        closing = [t for t in allowed if TOKENS[t] in (b'"', b"}", b"]", b'"}', b'"]')]
+        pick = rng.choice(closing if closing and i > 20 else allowed)
+        text += TOKENS[pick]
+        assert probe.consume(TOKENS[pick])[0]
+    return None
+
+
+def check_schema(probe, schema, rng):
+    probe.compile("schema", json.dumps(schema))
+    check = validator(schema)
+    for _ in range(4):
+        text = random_walk(probe, rng)
+        if text is not None:
+            errors = list(check.iter_errors(json.loads(text)))
+            assert not errors, "%s gives %r: %s" % (schema, text, errors[0].message)
+    for value in INSTANCES:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        whole_float = isinstance(value, float) and value == int(value)
+        if probe.matches(text.encode()) != check.is_valid(value) and not whole_float:
+            raise AssertionError("%s and %s: jsonschema says %s" % (schema, text, check.is_valid(value)))
+
+
+@tap.case
+def random_walks_and_instances():
+    assert len(SCHEMAS) >= 150
+    rng = random.Random(23)
+    with Probe() as probe:
+        probe.vocabulary(TOKENS)
+        for schema in SCHEMAS:
+            check_schema(probe, schema, rng)
+
+
+@tap.case
+def hostile_schemas():
+    """Schemas from random pieces are refused with a text or compile; the process goes on."""
+    rng = random.Random(5)
+    words = ["type", "object", "string", "properties", "$ref", "#", "#/a", "anyOf", "allOf", "items", "enum", "pattern",
+             "(a|b)*", "minLength", "maxLength", "required", "additionalProperties", "const", "not"]
+
+    def value(depth):
+        kind = rng.randrange(8 if depth < 6 else 5)
+        if kind < 3:
+            return rng.choice(words)
+        if kind == 3:
+            return rng.choice([0, 1, -1, 5, 1000, 1.5, True, False, None])
+        if kind == 4:
+            return rng.choice(["array", "integer", "number", "null"])
+        if kind == 5:
+            return [value(depth + 1) for _ in range(rng.randrange(4))]
+        return {rng.choice(words): value(depth + 1) for _ in range(rng.randrange(4))}
+
+    n = 100000 if os.environ.get("INGOT_ALL") else 3000
+    compiled = 0
+    with Probe() as probe:
+        probe.vocabulary(TOKENS)
+        for _ in range(n):
+            try:
+                probe.compile("schema", json.dumps(value(0)))
+                compiled += 1
+                probe.mask()
+            except Refused as e:
+                assert str(e)
+    assert 0 < compiled < n
+
+
+if __name__ == "__main__":
+    tap.main()
