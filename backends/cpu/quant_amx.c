@@ -237,7 +237,7 @@ static void stream_tiles(struct stream *st, int first_group, size_t ahead_bytes)
     static void signed_##NAME(const struct quant_panel *t, int32_t g, int n, struct unpacked *out) \
     {                                                                                              \
         unpack_groups((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES, EXPONENTS}, t, g,   \
-                      n, out, 0);                                                                  \
+                      n, out, false, 0);                                                           \
     }
 QUANT_KINDS(SIGNED_FN)
 #define SIGNED_ROW(NAME, ...) [NAME] = signed_##NAME,
