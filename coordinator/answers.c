@@ -334,6 +334,8 @@ static enum send_result send_failed(struct coordinator *co, struct request *r, u
 static enum send_result send_request(struct coordinator *co, struct request *r, uint64_t now_us)
 {
     enum send_result res = SEND_OK;
+    if (!r->client)
+        r->terminal_sent = r->state == REQ_ENDED; /* nobody is there to be told */
     if (r->state == REQ_RESERVED || !r->client)
         return SEND_OK;
     if (!r->accepted_sent && (r->admitted || r->failed == ST_OK)) {

@@ -364,6 +364,16 @@ void client_port_tend(struct client_port *f, const struct client_msg *probe, uin
     }
 }
 
+void client_port_drop_slow(struct client_port *f, uint64_t slow_us, uint64_t now_us)
+{
+    for (struct client *c = f->clients; c; c = c->next) {
+        if (c->gone || !c->requests || !c->blocked_us || now_us - c->blocked_us <= slow_us)
+            continue;
+        log_line(LOG_WARN, "client %llu does not read: it is dropped", (unsigned long long)c->id);
+        c->gone = true;
+    }
+}
+
 void client_port_recheck(struct client_port *f, uint64_t now_us)
 {
     for (struct client *c = f->clients; c; c = c->next) {

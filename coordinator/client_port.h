@@ -12,6 +12,7 @@
 #include "coordinator/owner.h"
 
 struct client_port;
+struct request;
 
 struct client {
     uint64_t id; /* never used again */
@@ -28,8 +29,9 @@ struct client {
         blocked_us;         /* blocked_us: since when the socket takes nothing; 0 = it does */
     struct out_msg *outbox; /* replies that wait for the client to read */
     uint32_t n_outbox;
-    struct client *next; /* in the table */
-    uint32_t n_requests; /* live ones; kept by the loop */
+    struct client *next;      /* in the table */
+    uint32_t n_requests;      /* live ones; kept by the loop */
+    struct request *requests; /* all of them: see request_join */
 };
 
 struct client_port_config {
@@ -73,6 +75,8 @@ void client_port_tend(struct client_port *f, const struct client_msg *probe, uin
                       uint64_t now_us);
 
 struct client *client_port_find(struct client_port *f, uint64_t id);
+/* Clients with requests that have not read for slow_us are gone. */
+void client_port_drop_slow(struct client_port *f, uint64_t slow_us, uint64_t now_us);
 /* Forgets clients that are gone; the caller has let go of their requests before. */
 struct client *client_port_next_gone(struct client_port *f);
 void client_port_forget(struct client_port *f, struct client *c);

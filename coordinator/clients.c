@@ -1,8 +1,6 @@
 /* What clients ask, and what becomes of it. */
 #include "coordinator/clients.h"
 
-#include <inttypes.h>
-
 #include "common/log.h"
 #include "coordinator/answers.h"
 #include "coordinator/generate.h"
@@ -206,13 +204,11 @@ void clients_receive(struct coordinator *co, uint64_t now_us)
 /* Requests of clients that are gone live on for a moment, so that the client can attach again. */
 static void let_go(struct coordinator *co, struct client *c, uint64_t now_us)
 {
-    uint32_t at = 0;
     struct request *r;
-    while ((r = request_next(co->requests, &at))) {
-        if (r->client != c)
-            continue;
-        r->client = NULL;
-        r->orphan_us = now_us;
+    while ((r = c->requests)) {
+        request_orphan(co->requests, r, now_us + 1000U * (uint64_t)r->grace_ms);
+        if (r->state == REQ_ENDED)
+            answer_mark(co, r); /* there is nobody to tell */
     }
     text_service_drop(co->text, c->id, 0);
     client_port_forget(co->client_port, c);
@@ -220,18 +216,11 @@ static void let_go(struct coordinator *co, struct client *c, uint64_t now_us)
 
 static void end_orphans(struct coordinator *co, uint64_t now_us)
 {
-    uint32_t at = 0;
     struct request *r;
-    while ((r = request_next(co->requests, &at))) {
-        if (r->client)
-            continue;
-        if (r->state != REQ_ENDED && now_us - r->orphan_us > 1000U * (uint64_t)r->grace_ms) {
-            log_line(LOG_INFO, "request %s: its client is gone", r->id);
-            r->abandoned = true;
-            answer_cancel(co, r, REASON_CANCELLED, now_us);
-        }
-        if (r->state == REQ_ENDED && !r->dirty)
-            r->terminal_sent = true; /* there is nobody to tell; kept for a while all the same */
+    while ((r = request_overdue(co->requests, now_us))) {
+        log_line(LOG_INFO, "request %s: its client is gone", r->id);
+        r->abandoned = true;
+        answer_cancel(co, r, REASON_CANCELLED, now_us);
     }
 }
 
@@ -239,19 +228,12 @@ void clients_tend(struct coordinator *co, uint64_t now_us)
 {
     struct client_msg probe = session_pong(co, "", now_us);
     struct client *c;
-    uint32_t at = 0;
-    struct request *r;
 
     if (gatekeeper_reload(co->keys))
         client_port_recheck(co->client_port, now_us);
     client_port_tend(co->client_port, &probe, 1000U * (uint64_t)co->cfg.client_port.heartbeat_ms,
                      now_us);
-    while ((r = request_next(co->requests, &at)))
-        if (r->client && r->client->blocked_us &&
-            now_us - r->client->blocked_us > 1000U * (uint64_t)co->cfg.slow_client_ms) {
-            log_line(LOG_WARN, "client %" PRIu64 " does not read: it is dropped", r->client->id);
-            r->client->gone = true;
-        }
+    client_port_drop_slow(co->client_port, 1000U * (uint64_t)co->cfg.slow_client_ms, now_us);
     while ((c = client_port_next_gone(co->client_port)))
         let_go(co, c, now_us);
     end_orphans(co, now_us);

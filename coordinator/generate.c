@@ -24,7 +24,7 @@ static void attach(struct coordinator *co, struct client *c, struct request *r,
                                         .field = "request_id",
                                         .detail = "another client attached to this request"},
                     now_us);
-    r->client = c;
+    request_join(co->requests, r, c, &c->requests);
     if (r->state != REQ_ENDED)
         c->n_requests++;
     r->attached = true;
@@ -155,7 +155,7 @@ void generate_take(struct coordinator *co, struct client *c, const struct reques
         reject(co, c, h->id, st, why ? why : status_text(), &refusal, now_us);
         return;
     }
-    r->client = c;
+    request_join(co->requests, r, c, &c->requests);
     c->n_requests++;
     co->live++;
 }

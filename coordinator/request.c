@@ -8,6 +8,7 @@
 #include "common/random.h"
 
 enum { SLOT_BITS = 20, SAMPLE_BITS = 4 };
+#define NO_ORPHAN UINT32_MAX
 
 static_assert(MAX_SAMPLES <= 1 << SAMPLE_BITS, "a sequence id names its sample");
 
@@ -20,6 +21,8 @@ struct request_table {
     uint32_t n_buckets;                       /* a power of two, at least max */
     uint64_t hash_seed;                       /* random: clients choose ids */
     struct request *first_ended, *last_ended; /* in the order of their ends */
+    struct request **orphans;                 /* [max]: a binary heap by orphan_end_us */
+    uint32_t n_orphans;
     uint64_t n_probes;
 };
 
@@ -35,7 +38,8 @@ enum status request_table_create(struct request_table **out, uint32_t max_reques
     t->slot = calloc(max_requests, sizeof(struct request *));
     t->free_slots = calloc(max_requests, sizeof *t->free_slots);
     t->buckets = calloc(t->n_buckets, sizeof(struct request *));
-    if (!t->slot || !t->free_slots || !t->buckets) {
+    t->orphans = calloc(max_requests, sizeof(struct request *));
+    if (!t->slot || !t->free_slots || !t->buckets || !t->orphans) {
         request_table_destroy(t);
         FAIL(ST_NOMEM, "no memory for a table of %u requests", max_requests);
     }
@@ -89,6 +93,7 @@ void request_table_destroy(struct request_table *t)
     free(t->slot);
     free(t->free_slots);
     free(t->buckets);
+    free(t->orphans);
     free(t);
 }
 
@@ -169,6 +174,7 @@ enum status request_reserve(struct request_table *t, const struct owner *owner, 
     r->owner = *owner;
     r->digest = digest;
     r->arrived_us = now_us;
+    r->orphan_at = NO_ORPHAN;
     r->slot = t->free_slots[--t->n_free];
     r->serial = t->next_serial++;
     t->slot[r->slot] = r;
@@ -179,8 +185,86 @@ enum status request_reserve(struct request_table *t, const struct owner *owner, 
     return ST_OK;
 }
 
+/* ---- clients' lists, and orphans ---- */
+
+static void orphan_put(struct request_table *t, uint32_t at, struct request *r)
+{
+    t->orphans[at] = r;
+    r->orphan_at = at;
+}
+
+/* Places r in the heap, where `at` is empty. */
+static void orphan_settle(struct request_table *t, uint32_t at, struct request *r)
+{
+    for (; at > 0 && r->orphan_end_us < t->orphans[(at - 1) / 2]->orphan_end_us; at = (at - 1) / 2)
+        orphan_put(t, at, t->orphans[(at - 1) / 2]);
+    for (uint32_t child; (child = 2 * at + 1) < t->n_orphans; at = child) {
+        if (child + 1 < t->n_orphans &&
+            t->orphans[child + 1]->orphan_end_us < t->orphans[child]->orphan_end_us)
+            child++;
+        if (r->orphan_end_us <= t->orphans[child]->orphan_end_us)
+            break;
+        orphan_put(t, at, t->orphans[child]);
+    }
+    orphan_put(t, at, r);
+}
+
+static void leave_orphans(struct request_table *t, struct request *r)
+{
+    uint32_t at = r->orphan_at;
+    if (at == NO_ORPHAN)
+        return;
+    struct request *last = t->orphans[--t->n_orphans];
+    if (last != r)
+        orphan_settle(t, at, last);
+    r->orphan_at = NO_ORPHAN;
+}
+
+static void leave_client(struct request *r)
+{
+    if (r->client_link) {
+        *r->client_link = r->next_of_client;
+        if (r->next_of_client)
+            r->next_of_client->client_link = r->client_link;
+    }
+    r->client = NULL;
+    r->client_link = NULL;
+    r->next_of_client = NULL;
+}
+
+void request_join(struct request_table *t, struct request *r, struct client *c,
+                  struct request **first)
+{
+    leave_client(r);
+    leave_orphans(t, r);
+    r->client = c;
+    r->client_link = first;
+    r->next_of_client = *first;
+    if (*first)
+        (*first)->client_link = &r->next_of_client;
+    *first = r;
+}
+
+void request_orphan(struct request_table *t, struct request *r, uint64_t end_us)
+{
+    leave_client(r);
+    leave_orphans(t, r);
+    if (r->state == REQ_ENDED)
+        return;
+    r->orphan_end_us = end_us;
+    orphan_settle(t, t->n_orphans++, r);
+}
+
+struct request *request_overdue(struct request_table *t, uint64_t now_us)
+{
+    return t->n_orphans && t->orphans[0]->orphan_end_us < now_us ? t->orphans[0] : NULL;
+}
+
+/* ---- ends ---- */
+
 void request_end(struct request_table *t, struct request *r, uint64_t now_us)
 {
+    leave_orphans(t, r);
     r->state = REQ_ENDED;
     r->ended_us = now_us;
     r->prev_ended = t->last_ended;
@@ -209,6 +293,8 @@ void request_remove(struct request_table *t, struct request *r)
     while (*at != r)
         at = &(*at)->next_same_hash;
     *at = r->next_same_hash;
+    leave_client(r);
+    leave_orphans(t, r);
     if (r->state == REQ_ENDED)
         leave_ended(t, r);
     t->slot[r->slot] = NULL;

@@ -57,7 +57,10 @@ struct request {
     uint64_t digest; /* of the Generate's bytes: the same id with other bytes is refused */
     enum request_state state;
     struct client *client;          /* NULL: gone */
-    uint64_t orphan_us;             /* when the client went */
+    struct request *next_of_client; /* in the client's list */
+    struct request **client_link;   /* what points to it there; NULL: in no list */
+    uint32_t orphan_at;             /* an orphan: its place in the table's heap */
+    uint64_t orphan_end_us;         /* when it ends, unless a client attaches to it */
     uint32_t grace_ms;              /* how long it goes on then */
     struct tenant_account *account; /* NULL: nothing is counted, or no more */
     uint32_t n_entered;             /* samples that the account counts */
@@ -111,6 +114,17 @@ uint64_t sample_seed(uint64_t seed, uint32_t i_sample);
 /* The request is REQ_ENDED from now on. */
 void request_end(struct request_table *t, struct request *r, uint64_t now_us);
 void request_remove(struct request_table *t, struct request *r);
+
+/* The request belongs to that client from now on, whose list *first is. */
+void request_join(struct request_table *t, struct request *r, struct client *c,
+                  struct request **first);
+/* Its client is gone: it belongs to nobody.  Unless it has ended, it is an orphan until it ends or
+ * belongs to a client again. */
+void request_orphan(struct request_table *t, struct request *r, uint64_t end_us);
+/* An orphan whose end_us has passed, the one of the least end_us; NULL: there is none.  O(1); the
+ * functions above and request_end take O(log n) for n orphans. */
+struct request *request_overdue(struct request_table *t, uint64_t now_us);
+
 /* Removes requests that ended more than keep_us ago and have nothing to send. */
 void request_expire(struct request_table *t, uint64_t now_us, uint64_t keep_us);
 

@@ -12,8 +12,10 @@
  * their cores: with a tiny model, whose steps take 100 us, sharing every op made a server on two
  * cores 7 times slower. */
 enum {
-    ROWS_GRAIN = 16 << 10,   /* elements of a row op */
-    PRODUCT_GRAIN = 1 << 19, /* multiply-adds of a product or of attention's items */
+    ROWS_GRAIN = 16 << 10,         /* elements of a row op */
+    PRODUCT_GRAIN = 1 << 19,       /* multiply-adds of a product or of attention's items */
+    SMALL_PRODUCT_GRAIN = 1 << 21, /* of a product with a matrix of at most SMALL_MATRIX bytes */
+    SMALL_MATRIX = 128 << 10,
 };
 
 enum {

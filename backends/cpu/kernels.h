@@ -189,7 +189,8 @@ struct kernels {
     void (*attn_merge)(float *state, const float *partial, int d);
     /* out [d] = o / l */
     void (*attn_finish)(const float *state, float *out, int d);
-    /* Columns [0, n) of a slice, ids from first_id on, into list; stat as backend.h's topk. */
+    /* Columns [0, n) of a slice, ids from first_id on, into list, which may have entries of smaller
+     * ids; stat as backend.h's topk. */
     void (*topk_slice)(const float *logits, int n, int32_t first_id, float inv_temp,
                        struct topk_list *list, float stat[3]);
 };

@@ -103,6 +103,14 @@ static void product_item(void *ctx, long u, int part)
                   part);
 }
 
+/* Small matrices stay in a core's own cache: the threads share only more work of them. */
+static bool worth_sharing(const struct linear_job *j)
+{
+    size_t bytes = (size_t)panel_count(j->s) * j->s->panel_bytes;
+    int64_t work = (int64_t)j->w->k * j->s->n * j->rows;
+    return work > (bytes > SMALL_MATRIX ? PRODUCT_GRAIN : SMALL_PRODUCT_GRAIN);
+}
+
 /* The job's rows against all panels; neighbouring types of a kind share the strips. */
 static void run_rows(struct linear_job *j)
 {
@@ -115,7 +123,7 @@ static void run_rows(struct linear_job *j)
         if (!have && (kind != STRIP_F32 || j->rows > 1))
             rows_run(j->be, pack_part, j, j->rows, j->w->k);
         long items = (long)panel_count(j->s) * j->n_strips;
-        if ((int64_t)j->w->k * j->s->n * j->rows > PRODUCT_GRAIN)
+        if (worth_sharing(j))
             pool_run_items(j->be->pool, items, product_item, j);
         else
             for (long u = 0; u < items; u++)

@@ -1,5 +1,6 @@
 /* edit_logits, topk, sample, take_tokens */
 #include <math.h>
+#include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
 #include "common/draw.h"
@@ -25,8 +26,9 @@ enum status cpu_edit_logits(struct backend *be, const struct vocab_part *vocab, 
     return ST_OK;
 }
 
-/* Rows [row0, row0 + rows) of topk.  First every (row, slice) fills its own list, then the lists of
- * a row are merged. */
+/* Rows [row0, row0 + rows) of topk.  A part takes neighbouring (row, slice); the slices of a row
+ * that it takes fill one list, that of the first of them.  Then the lists of each row are merged:
+ * there are several only where a row is divided between threads. */
 struct topk_job {
     struct backend *be;
     const struct vocab_part *vocab;
@@ -53,16 +55,21 @@ static void scan_part(void *ctx, int part, int n_parts)
     const struct vocab_part *v = j->vocab;
     long from, to;
     pool_share((long)j->rows * v->n_slices, part, n_parts, &from, &to);
-    for (long u = from; u < to; u++) {
+    struct topk_list list = {0};
+    for (long u = from, first = from; u < to; u++) {
         int32_t r = j->row0 + (int32_t)(u / v->n_slices), s = (int32_t)(u % v->n_slices);
         int32_t c0 = s > 0 ? v->slice_end[s - 1] : 0;
-        struct topk_list list = list_of(j, u);
         if (!wanted(j, r))
             continue;
+        if (u == from || s == 0) {
+            first = u;
+            list = list_of(j, u);
+        }
+        j->lists_n[u] = 0;
         j->be->kernels->topk_slice(view_f32(j->logits, r) + c0, v->slice_end[s] - c0,
                                    v->first_id + c0, *view_f32(j->inv_temp, r), &list,
                                    view_f32(j->stat, r) + 3 * s);
-        j->lists_n[u] = list.n;
+        j->lists_n[first] = list.n;
     }
 }
 
@@ -70,23 +77,29 @@ static void scan_part(void *ctx, int part, int n_parts)
 static void merge_row(struct topk_job *j, int32_t i)
 {
     int at[N_SLICES] = {0}, n_slices = j->vocab->n_slices;
+    long row = (long)i * n_slices;
     float *val = view_f32(j->val, j->row0 + i);
     int32_t *id = view_i32(j->id, j->row0 + i);
+    bool one_list = true;
+    for (int s = 1; s < n_slices; s++)
+        one_list &= j->lists_n[row + s] == 0;
+    if (one_list && j->lists_n[row] == j->val.cols) {
+        memcpy(val, list_of(j, row).val, (size_t)j->val.cols * sizeof *val);
+        memcpy(id, list_of(j, row).id, (size_t)j->val.cols * sizeof *id);
+        return;
+    }
     for (int32_t o = 0; o < j->val.cols; o++) {
         int best = -1;
-        for (int s = 0; s < n_slices; s++) {
-            long u = (long)i * n_slices + s;
-            if (at[s] < j->lists_n[u] &&
-                (best < 0 ||
-                 list_of(j, u).val[at[s]] > list_of(j, (long)i * n_slices + best).val[at[best]]))
+        for (int s = 0; s < n_slices; s++)
+            if (at[s] < j->lists_n[row + s] &&
+                (best < 0 || list_of(j, row + s).val[at[s]] > list_of(j, row + best).val[at[best]]))
                 best = s;
-        }
         if (best < 0) {
             val[o] = -INFINITY;
             id[o] = -1;
             continue;
         }
-        struct topk_list l = list_of(j, (long)i * n_slices + best);
+        struct topk_list l = list_of(j, row + best);
         val[o] = l.val[at[best]];
         id[o] = l.id[at[best]++];
     }

@@ -264,16 +264,17 @@ static inline float greatest(const float *x, int n)
     return most;
 }
 
-/* v is beyond the list's last entry, or the list has room. */
+/* v is beyond the list's last entry, or the list has room.  Its place is counted, not searched: the
+ * comparisons are vectors, and no branch depends on v. */
 static inline void topk_insert(struct topk_list *l, float v, int32_t id)
 {
-    int i = l->n < l->k ? l->n++ : l->k - 1;
-    for (; i > 0 && v > l->val[i - 1]; i--) {
-        l->val[i] = l->val[i - 1];
-        l->id[i] = l->id[i - 1];
-    }
-    l->val[i] = v;
-    l->id[i] = id;
+    int last = l->n < l->k ? l->n++ : l->k - 1, at = 0;
+    for (int i = 0; i < last; i++)
+        at += l->val[i] >= v;
+    memmove(l->val + at + 1, l->val + at, (size_t)(last - at) * sizeof *l->val);
+    memmove(l->id + at + 1, l->id + at, (size_t)(last - at) * sizeof *l->id);
+    l->val[at] = v;
+    l->id[at] = id;
 }
 
 static inline bool any_above(const float *x, float least)
@@ -302,6 +303,17 @@ static void topk_take(const float *x, int n, int32_t first_id, struct topk_list 
     }
 }
 
+/* lane += e^((x - m) factor) */
+static inline void add_exps(const float *x, int n, float m, float factor, float *lane)
+{
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lane[j] += exact_exp((x[i + j] - m) * factor);
+    for (int j = 0; i + j < n; j++)
+        lane[j] += exact_exp((x[i + j] - m) * factor);
+}
+
 static void row_topk_slice(const float *logits, int n, int32_t first_id, float inv_temp,
                            struct topk_list *list, float stat[3])
 {
@@ -313,20 +325,11 @@ static void row_topk_slice(const float *logits, int n, int32_t first_id, float i
     stat[1] = stat[2] = 0.0f;
     if (m == -INFINITY)
         return;
-    int i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) {
-            float v = logits[i + j] - m;
-            cold[j] += exact_exp(v);
-            warm[j] += exact_exp(v * inv_temp);
-        }
-    for (int j = 0; i + j < n; j++) {
-        float v = logits[i + j] - m;
-        cold[j] += exact_exp(v);
-        warm[j] += exact_exp(v * inv_temp);
-    }
+    add_exps(logits, n, m, 1.0f, cold);
+    if (inv_temp != 1.0f) /* else the same numbers */
+        add_exps(logits, n, m, inv_temp, warm);
     stat[1] = lane_sum(cold);
-    stat[2] = lane_sum(warm);
+    stat[2] = inv_temp != 1.0f ? lane_sum(warm) : stat[1];
 }
 
 #define ROW_KERNELS                                                                                \

@@ -68,6 +68,7 @@ static void carve_all(struct carver *c, const struct sched_config *cfg, struct s
     s->pool.buckets = carve(c, s->pool.n_buckets, sizeof *s->pool.buckets);
     s->seqs = carve(c, s->max_slots, sizeof *s->seqs);
     s->id_buckets = carve(c, s->n_id_buckets, sizeof *s->id_buckets);
+    s->group_buckets = carve(c, s->n_id_buckets, sizeof *s->group_buckets);
     s->tables = carve(c, (size_t)cfg->max_seqs * s->max_table, sizeof *s->tables);
     s->free_rows = carve(c, cfg->max_seqs, sizeof *s->free_rows);
     s->closes = carve(c, cfg->max_seqs, sizeof *s->closes);
@@ -159,7 +160,7 @@ enum status sched_create(struct sched **out, const struct sched_config *cfg)
         s->seqs[i].next = i + 1 < s->max_slots ? (int32_t)i + 1 : -1;
     }
     for (uint32_t i = 0; i < s->n_id_buckets; i++)
-        s->id_buckets[i] = -1;
+        s->id_buckets[i] = s->group_buckets[i] = -1;
     for (uint32_t i = cfg->max_seqs; i-- > 0;)
         s->free_rows[s->n_free_rows++] = s->tables + (size_t)i * s->max_table;
     *out = s;

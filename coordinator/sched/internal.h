@@ -61,7 +61,8 @@ struct seq {
     uint64_t last_turn; /* counts every sequence's share: who has waited longest */
     int32_t prev, next; /* in the running list; next also in the list of empty slots */
     struct tree_link in_waiting, in_deadlines;
-    int32_t id_next; /* in its id bucket */
+    int32_t id_next;    /* in its id bucket */
+    int32_t group_next; /* in its group bucket; only with a group_id */
 };
 
 struct seq_list {
@@ -105,6 +106,7 @@ struct sched {
     int32_t free_slot;
     uint32_t n_id_buckets;          /* power of two */
     int32_t *id_buckets;            /* [n_id_buckets] */
+    int32_t *group_buckets;         /* [n_id_buckets] */
     struct tree waiting, deadlines; /* deadlines: of all live sequences that have one */
     struct seq_list running;
     uint64_t waiting_tokens;
@@ -157,6 +159,9 @@ uint64_t turns_next_round(const struct sched *s, const struct seq *q);
 
 /* --- seqs.c: slots, ids, lists --- */
 int32_t seq_find(const struct sched *s, uint64_t seq_id); /* slot or -1 */
+/* The sequences of a group, in no order; -1: no more. */
+int32_t seq_first_of_group(const struct sched *s, uint64_t group_id);
+int32_t seq_next_of_group(const struct sched *s, int32_t i);
 int32_t seq_new(struct sched *s, const struct sched_req *r);
 void seq_enqueue(struct sched *s, int32_t i);          /* into waiting, at its rank */
 void seq_start(struct sched *s, int32_t i);            /* waiting -> running: gets a table */

@@ -159,9 +159,10 @@ bool plan_sibling_computes(const struct sched *s, const struct seq *q)
     uint32_t shared = (q->req.n_prompt - 1) / s->cfg.block_len * s->cfg.block_len;
     if (q->req.group_id == 0 || shared == 0)
         return false;
-    for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next) {
+    int32_t i = seq_first_of_group(s, q->req.group_id);
+    for (; i >= 0; i = seq_next_of_group(s, i)) {
         const struct seq *o = &s->seqs[i];
-        if (o->req.group_id == q->req.group_id && o->done < shared && o->n_known >= shared)
+        if (o->state == SEQ_RUNNING && o->done < shared && o->n_known >= shared)
             return true;
     }
     return false;

@@ -55,7 +55,7 @@ static int32_t who_yields(const struct sched *s, const struct seq *head, bool bl
     int64_t best_rank = 0, rank;
     for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next) {
         const struct seq *q = &s->seqs[i];
-        if (!yields_to(s, q, head, &rank) || !turn_is_over(s, q, head, blocks_short))
+        if (!turn_is_over(s, q, head, blocks_short) || !yields_to(s, q, head, &rank))
             continue;
         if (best >= 0 && (rank < best_rank ||
                           (rank == best_rank &&

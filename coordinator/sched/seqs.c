@@ -4,9 +4,10 @@
 
 #include <assert.h>
 
-static uint32_t id_bucket(const struct sched *s, uint64_t seq_id)
+/* Of a sequence's or group's id. */
+static uint32_t id_bucket(const struct sched *s, uint64_t id)
 {
-    uint64_t h = seq_id * 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio (Knuth, Fibonacci hashing) */
+    uint64_t h = id * 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio (Knuth, Fibonacci hashing) */
     return (uint32_t)(h >> 32) & (s->n_id_buckets - 1);
 }
 
@@ -16,6 +17,44 @@ int32_t seq_find(const struct sched *s, uint64_t seq_id)
     while (i >= 0 && s->seqs[i].req.seq_id != seq_id)
         i = s->seqs[i].id_next;
     return i;
+}
+
+/* The first of the bucket's sequences from i on that is of the group. */
+static int32_t of_group(const struct sched *s, int32_t i, uint64_t group_id)
+{
+    while (i >= 0 && s->seqs[i].req.group_id != group_id)
+        i = s->seqs[i].group_next;
+    return i;
+}
+
+int32_t seq_first_of_group(const struct sched *s, uint64_t group_id)
+{
+    int32_t i = s->group_buckets[id_bucket(s, group_id)];
+    return of_group(s, i, group_id);
+}
+
+int32_t seq_next_of_group(const struct sched *s, int32_t i)
+{
+    return of_group(s, s->seqs[i].group_next, s->seqs[i].req.group_id);
+}
+
+static void join_group(struct sched *s, int32_t i)
+{
+    if (s->seqs[i].req.group_id == 0)
+        return;
+    int32_t *bucket = &s->group_buckets[id_bucket(s, s->seqs[i].req.group_id)];
+    s->seqs[i].group_next = *bucket;
+    *bucket = i;
+}
+
+static void leave_group(struct sched *s, int32_t i)
+{
+    if (s->seqs[i].req.group_id == 0)
+        return;
+    int32_t *link = &s->group_buckets[id_bucket(s, s->seqs[i].req.group_id)];
+    while (*link != i)
+        link = &s->seqs[*link].group_next;
+    *link = s->seqs[i].group_next;
 }
 
 /* New entries mostly belong at the end, so the place is sought from there. */
@@ -65,6 +104,7 @@ int32_t seq_new(struct sched *s, const struct sched_req *r)
     int32_t *bucket = &s->id_buckets[id_bucket(s, r->seq_id)];
     q->id_next = *bucket;
     *bucket = i;
+    join_group(s, i);
     return i;
 }
 
@@ -158,6 +198,7 @@ void seq_drop(struct sched *s, int32_t i)
     if (q->req.deadline_us)
         tree_remove(s, &s->deadlines, i);
     turns_leave(s, q);
+    leave_group(s, i);
     mark_flights(s, i, true);
 
     int32_t *link = &s->id_buckets[id_bucket(s, q->req.seq_id)];

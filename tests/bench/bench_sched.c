@@ -51,6 +51,7 @@ static void submit(struct times *t)
 {
     uint64_t id = ++next_id;
     struct sched_req r = {.seq_id = id,
+                          .group_id = id,
                           .tenant = id * 2654435761u % TENANTS,
                           .priority = id % 7 == 0,
                           .deadline_us = 1 + (id * 40503 % 1000003) * 1000000,

@@ -126,6 +126,66 @@ Test(request, ended_ones_expire_in_their_order)
     cr_assert_null(request_find(table, &acme, name(2)));
 }
 
+/* The requests that are overdue at that time, by the numbers in their names, each ended. */
+static void check_overdue(uint64_t now_us, const char *numbers)
+{
+    char got[64] = "";
+    for (struct request *r; (r = request_overdue(table, now_us));) {
+        strcat(got, r->id + strlen("request-"));
+        request_end(table, r, now_us);
+    }
+    cr_assert_str_eq(got, numbers);
+}
+
+Test(request, orphans_end_in_the_order_of_their_times)
+{
+    static const uint64_t end_us[] = {50, 20, 90, 20, 70, 10, 60, 30};
+    struct request *first = NULL, *r[ARRAY_LEN(end_us)];
+    struct client *c = (struct client *)&table; /* only its address is used */
+    for (uint32_t i = 0; i < ARRAY_LEN(end_us); i++) {
+        r[i] = reserve(name(i));
+        request_join(table, r[i], c, &first);
+    }
+    cr_assert_eq(first, r[7]);
+    cr_assert_null(request_overdue(table, UINT64_MAX));
+    request_end(table, r[2], 0);
+    request_remove(table, r[4]); /* out of the middle of the list */
+    while (first)
+        request_orphan(table, first, end_us[first->slot]);
+    check_overdue(10, "");
+    check_overdue(11, "5");
+    request_join(table, r[1], c, &first); /* it attached again */
+    request_end(table, r[6], 12);         /* it was complete before its time */
+    check_overdue(21, "3");
+    request_remove(table, r[7]);
+    check_overdue(UINT64_MAX, "0");
+    cr_assert_eq(first, r[1]);
+    cr_assert_null(r[1]->next_of_client);
+}
+
+Test(request, thousands_of_orphans_end_in_the_order_of_their_times)
+{
+    struct request *first = NULL;
+    struct client *c = (struct client *)&table;
+    uint64_t last_us = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < N; i++) {
+        struct request *r = reserve(name(i));
+        request_join(table, r, c, &first);
+        request_orphan(table, r, i * 7919U % 1000);
+        if (i % 3 == 2) /* some attach again, from anywhere in the heap */
+            request_join(table, request_find(table, &acme, name(i * 31U % i)), c, &first);
+    }
+    for (struct request *r = first; r; r = r->next_of_client)
+        n++;
+    for (struct request *r; (r = request_overdue(table, UINT64_MAX)); n++) {
+        cr_assert_geq(r->orphan_end_us, last_us);
+        last_us = r->orphan_end_us;
+        request_end(table, r, 0);
+    }
+    cr_assert_eq(n, N, "each is either a client's or was an orphan");
+}
+
 Test(request, a_token_without_alternatives_adds_none)
 {
     struct tokenizer *tok;
