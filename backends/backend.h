@@ -97,6 +97,8 @@ enum backend_feature {
     FEATURE_SIGMOID_MUL, /* sigmoid_mul */
     FEATURE_ADD_BIAS,    /* add_bias */
     FEATURE_WIDE_NORM,   /* head_squares, wide_norm */
+    FEATURE_SINKS,       /* attention: sinks */
+    FEATURE_EXPERT_BIAS, /* moe_ffn: gate_up_bias, glu_limit; moe_bias */
     N_FEATURES
 };
 
@@ -177,6 +179,9 @@ struct attn_layer {
     const struct weight *q_norm, *k_norm; /* [d_head] per-head RMS norm before RoPE, or NULL */
     struct view cos, sin;                 /* [max_pos, rot_dim / 2] f32 */
     struct view q_scale; /* [max_pos, 1] f32: factor on q, after RoPE; no buf: none */
+    /* [n_q], or NULL: the score of one more key of each head, whose value is zero; a split of its
+     * own behind the others */
+    const struct weight *sinks;
 };
 
 /* This rank's KV cache of one layer.  Row s = block * block_len + offset. */
@@ -198,8 +203,13 @@ struct moe_layer {
     const struct weight *route_bias; /* [E] added to the scores where experts are chosen; or NULL */
     float scale;                     /* factor on the weights; 1: none */
     enum act act;
-    const struct weight *gate_up; /* stack of E [2F, D] without bias */
-    const struct weight *down;    /* stack of E [D, F] without bias, with slices */
+    /* glu_limit > 0, in place of the activation and the product with up: g = min(gate, limit),
+     * u = up cut to +-limit, (u + 1) * (g / (1 + exp(-glu_alpha g))) */
+    float glu_limit, glu_alpha;
+    const struct weight *gate_up;      /* stack of E [2F, D] without bias */
+    const struct weight *gate_up_bias; /* [E 2F], expert after expert, or NULL */
+    const struct weight *down;         /* stack of E [D, F] without bias, with slices */
+    const struct weight *down_bias;    /* [E D], for moe_bias, or NULL */
 };
 
 /* The step plan's arrays on the device, at fixed addresses. */
@@ -387,6 +397,11 @@ struct backend_ops {
     enum status (*moe_ffn)(struct backend *be, const struct moe_layer *ml, struct view x,
                            struct view ids, struct view weights, struct view scratch,
                            struct view out);
+    /* out[t,:] = fmaf(weight_e, down_bias_e, out[t,:]) for the experts e of token t in ascending
+     * order of ids; called behind the sum over the ranks.  out [T,D] f32; ids, weights as above.
+     * NULL without FEATURE_EXPERT_BIAS. */
+    enum status (*moe_bias)(struct backend *be, const struct moe_layer *ml, struct view ids,
+                            struct view weights, struct view out);
     /* dst += scale * src, same shape, f32. */
     enum status (*add)(struct backend *be, struct view dst, struct view src, float scale);
     /* out[r,:] = x[row[r],:].  row [R,1] i32. */

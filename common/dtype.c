@@ -4,12 +4,13 @@ static const struct {
     const char *name;
     size_t size;
 } types[DT_N] = {
-    [DT_F32] = {"f32", 4},   [DT_F16] = {"f16", 2},       [DT_BF16] = {"bf16", 2},
-    [DT_I32] = {"i32", 4},   [DT_I8] = {"i8", 1},         [DT_E4M3] = {"e4m3", 1},
-    [DT_Q4_0] = {"q4_0", 0}, [DT_Q4_1] = {"q4_1", 0},     [DT_Q5_0] = {"q5_0", 0},
-    [DT_Q5_1] = {"q5_1", 0}, [DT_Q8_0] = {"q8_0", 0},     [DT_Q4_K] = {"q4_k", 0},
-    [DT_Q5_K] = {"q5_k", 0}, [DT_Q6_K] = {"q6_k", 0},     [DT_Q2_K] = {"q2_k", 0},
-    [DT_Q3_K] = {"q3_k", 0}, [DT_IQ4_NL] = {"iq4_nl", 0}, [DT_IQ4_XS] = {"iq4_xs", 0},
+    [DT_F32] = {"f32", 4},     [DT_F16] = {"f16", 2},       [DT_BF16] = {"bf16", 2},
+    [DT_I32] = {"i32", 4},     [DT_I8] = {"i8", 1},         [DT_E4M3] = {"e4m3", 1},
+    [DT_Q4_0] = {"q4_0", 0},   [DT_Q4_1] = {"q4_1", 0},     [DT_Q5_0] = {"q5_0", 0},
+    [DT_Q5_1] = {"q5_1", 0},   [DT_Q8_0] = {"q8_0", 0},     [DT_Q4_K] = {"q4_k", 0},
+    [DT_Q5_K] = {"q5_k", 0},   [DT_Q6_K] = {"q6_k", 0},     [DT_Q2_K] = {"q2_k", 0},
+    [DT_Q3_K] = {"q3_k", 0},   [DT_IQ4_NL] = {"iq4_nl", 0}, [DT_IQ4_XS] = {"iq4_xs", 0},
+    [DT_MXFP4] = {"mxfp4", 0},
 };
 
 const char *dtype_name(enum dtype t)

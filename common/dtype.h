@@ -35,6 +35,7 @@ enum dtype {
     DT_Q3_K,
     DT_IQ4_NL,
     DT_IQ4_XS,
+    DT_MXFP4,
     DT_N
 };
 

@@ -17,6 +17,7 @@ const struct quant_form *quant_form(enum dtype t)
         [DT_Q3_K] = {256, 110, 16, -4, false, false},
         [DT_IQ4_NL] = {32, 18, 32, -127, false, false},
         [DT_IQ4_XS] = {256, 136, 32, -127, false, false},
+        [DT_MXFP4] = {32, 17, 32, -12, false, false},
     };
     return t >= 0 && t < DT_N && forms[t].block ? &forms[t] : NULL;
 }
@@ -137,6 +138,18 @@ static void halves_of_codebook(const uint8_t *p, int8_t *q)
     }
 }
 
+/* OCP Microscaling Formats 1.0: an exponent byte, then halves as above of 4-bit numbers, which are
+ * doubled here to be whole; the scale is 2^(exponent - 127), halved. */
+static void unpack_mxfp4(const uint8_t *p, struct quant_block *out)
+{
+    static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    out->scale[0] = f32_of_bf16(quant_exponent(p[0]));
+    for (int i = 0; i < 16; i++) {
+        out->q[i] = doubled[p[1 + i] & 15];
+        out->q[i + 16] = doubled[p[1 + i] >> 4];
+    }
+}
+
 /* 8 scales of 6 bits: two bits each in a 16-bit number, four in the halves of four bytes. */
 static void unpack_iq4_xs(const uint8_t *p, struct quant_block *out)
 {
@@ -155,6 +168,10 @@ void quant_unpack(enum dtype t, const void *block, struct quant_block *out)
     const struct quant_form *f = quant_form(t);
     assert(f);
     memset(out->min, 0, sizeof out->min);
+    if (t == DT_MXFP4) {
+        unpack_mxfp4(p, out);
+        return;
+    }
     if (f->group == f->block) { /* one scale: d, then the minimum, then the fifth bits */
         out->scale[0] = f16_at(p);
         if (f->has_min)

@@ -341,6 +341,7 @@ const struct backend_ops cpu_ops = {
     .moe_route = cpu_moe_route,
     .moe_scratch = cpu_moe_scratch,
     .moe_ffn = cpu_moe_ffn,
+    .moe_bias = cpu_moe_bias,
     .add = cpu_add,
     .gather = cpu_gather,
     .edit_logits = cpu_edit_logits,

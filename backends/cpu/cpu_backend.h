@@ -233,6 +233,9 @@ size_t cpu_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t m
 enum status cpu_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
                         struct view ids, struct view weights, struct view scratch, struct view out);
 
+enum status cpu_moe_bias(struct backend *be, const struct moe_layer *ml, struct view ids,
+                         struct view weights, struct view out);
+
 /* ops_attention.c */
 enum status cpu_qkv_to_cache(struct backend *be, const struct attn_layer *al,
                              const struct step_dev *st, struct view qkv, struct kv_layer kv,

@@ -171,6 +171,8 @@ struct kernels {
     void (*scale)(float *x, float factor, int n);
     void (*soft_cap)(float *x, float cap, int n);
     void (*act_mul)(enum act act, const float *g, const float *up, float *out, int n);
+    void (*clamped_glu)(float limit, float alpha, const float *g, const float *up, float *out,
+                        int n);
     void (*add)(float *dst, const float *src, float scale, int n);
     void (*add_bias)(float *x, const float *b, int n);
     void (*sigmoid_mul)(float *x, const float *gate, bool one, int n); /* one: gate [1], else [n] */

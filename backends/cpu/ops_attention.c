@@ -105,12 +105,13 @@ enum status cpu_qkv_to_cache(struct backend *be, const struct attn_layer *al,
  * states of their rows are kept in `carry` for the next items. */
 struct attn_item {
     struct attn_split split;
-    bool first, last; /* of the rows' splits */
-    bool lead;        /* the first item of these rows at this time */
-    int stride;       /* to the item of the same rows in the next split */
-    int n_splits;     /* a lead: items of these rows at this time */
-    size_t at;        /* of the rows' state in carry, floats */
-    float *out;       /* of the first row */
+    bool first, last;  /* of the rows' splits */
+    bool lead;         /* the first item of these rows at this time */
+    int stride;        /* to the item of the same rows in the next split */
+    int n_splits;      /* a lead: items of these rows at this time */
+    size_t at;         /* of the rows' state in carry, floats */
+    const float *sink; /* of the first query head, or NULL */
+    float *out;        /* of the first row */
     size_t out_stride;
 };
 
@@ -170,6 +171,12 @@ static void merge_rows(struct attn_job *j, const struct attn_item *lead, int fro
         it = lead + (ptrdiff_t)i * lead->stride;
         for (int r = from; it->split.partial != state && r < to; r++)
             ker->attn_merge(state + (size_t)r * n, it->split.partial + (size_t)r * n, s->d);
+    }
+    float one[HEAD_MAX + 2] = {0}; /* a split of one key, whose value is 0 */
+    one[d + 1] = 1.0f;
+    for (int r = from; it->last && it->sink && r < to; r++) {
+        one[d] = it->sink[r / s->rows * s->n_heads + r % s->rows % s->n_heads];
+        ker->attn_merge(state + (size_t)r * n, one, s->d);
     }
     for (int r = from; it->last && r < to; r++) {
         int g = r / s->rows, row = r % s->rows, head = g * s->n_heads + row % s->n_heads;
@@ -306,6 +313,7 @@ static struct attn_item item_of(const struct attn_job *j, const struct attn_toke
                   .v = operand_of(j->kv.v, j->kv.v_scale, g, d)},
         .first = i == t->from / SPLIT,
         .last = i == (t->to - 1) / SPLIT,
+        .sink = al->sinks ? vector_of(al->sinks) + h0 : NULL,
         .out = view_f32(j->out, t->t0) + h0 * d,
         .out_stride = (size_t)j->out.stride,
     };

@@ -165,6 +165,20 @@ static void gate_up_part(void *ctx, int part, int n_parts)
     }
 }
 
+/* g [2F] of one expert: its bias, then the activation in place. */
+static void activate_row(const struct moe_job *j, int32_t expert, float *g)
+{
+    const struct moe_layer *ml = j->ml;
+    const struct kernels *ker = j->be->kernels;
+    int32_t F = ml->ffn;
+    if (ml->gate_up_bias)
+        ker->add_bias(g, vector_of(ml->gate_up_bias) + (size_t)expert * 2 * (size_t)F, 2 * F);
+    if (ml->glu_limit > 0.0f)
+        ker->clamped_glu(ml->glu_limit, ml->glu_alpha, g, g + F, g, F);
+    else
+        ker->act_mul(ml->act, g, g + F, g, F);
+}
+
 /* The activation in place, then the hidden rows packed. */
 static void hidden_part(void *ctx, int part, int n_parts)
 {
@@ -177,7 +191,7 @@ static void hidden_part(void *ctx, int part, int n_parts)
         const struct strip *t = &j->strip[i];
         for (int32_t r = 0; r < t->rows; r++) {
             float *g = j->mid + (size_t)(t->first + r) * 2 * (size_t)F;
-            j->be->kernels->act_mul(j->ml->act, g, g + F, g, F);
+            activate_row(j, t->expert, g);
             for (int32_t s = 0; s < down->n_slices; s++)
                 strip_put(j->be, &down->mat[s], down->mat[s].panels,
                           g + (s ? down->slice_end[s - 1] : 0), r, t->rows, h_strip(j, t, s));
@@ -233,6 +247,7 @@ static void check_shapes(const struct moe_layer *ml, struct view x, struct view 
 {
     assert(ml->gate_up->mat && ml->gate_up->n == 2 * ml->ffn && ml->gate_up->k == ml->hidden);
     assert(ml->down->mat && ml->down->n == ml->hidden && ml->down->k == ml->ffn);
+    assert(!ml->gate_up_bias || ml->gate_up_bias->k == ml->n_experts * 2 * ml->ffn);
     assert(ml->gate_up->n_slices == 1 && ml->down->n_types == 1 && x.cols == ml->hidden &&
            out.cols == ml->hidden);
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k && x.rows == out.rows);
@@ -256,5 +271,45 @@ enum status cpu_moe_ffn(struct backend *be, const struct moe_layer *ml, struct v
         pool_run(be->pool, hidden_part, &j);
         pool_run(be->pool, down_part, &j);
     }
+    return ST_OK;
+}
+
+/* ---- biases of down ---- */
+
+struct bias_job {
+    const struct kernels *kernels;
+    const struct moe_layer *ml;
+    struct view ids, weights, out;
+};
+
+static void bias_part(void *ctx, int part, int n_parts)
+{
+    const struct bias_job *j = ctx;
+    int32_t k = j->ml->top_k, D = j->ml->hidden;
+    long from, to;
+    pool_share(j->out.rows, part, n_parts, &from, &to);
+    for (int32_t t = (int32_t)from; t < to; t++) {
+        const int32_t *ids = view_i32(j->ids, t);
+        for (int32_t n = 0, last = -1; n < k; n++) { /* the least id above the last one */
+            int32_t at = -1;
+            for (int32_t i = 0; i < k; i++)
+                if (ids[i] > last && (at < 0 || ids[i] < ids[at]))
+                    at = i;
+            assert(at >= 0);
+            last = ids[at];
+            j->kernels->add(view_f32(j->out, t),
+                            vector_of(j->ml->down_bias) + (size_t)last * (size_t)D,
+                            view_f32(j->weights, t)[at], D);
+        }
+    }
+}
+
+enum status cpu_moe_bias(struct backend *be, const struct moe_layer *ml, struct view ids,
+                         struct view weights, struct view out)
+{
+    assert(ml->down_bias->k == ml->n_experts * ml->hidden && out.cols == ml->hidden);
+    assert(ids.rows == out.rows && weights.rows == out.rows && ids.cols == ml->top_k);
+    struct bias_job j = {be->kernels, ml, ids, weights, out};
+    rows_run(be, bias_part, &j, out.rows, out.cols * ml->top_k);
     return ST_OK;
 }

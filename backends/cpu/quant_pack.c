@@ -5,13 +5,16 @@
 #include "backends/cpu/quant_panels.h"
 #include "common/quant.h"
 
-#define LAYOUT(NAME, BITS, HALVES, SUPER, MIN, NIBBLES)                                            \
-    [NAME] = {BITS, HALVES, SUPER, MIN, NIBBLES},
+#define LAYOUT(NAME, BITS, HALVES, SUPER, MIN, NIBBLES, EXPONENTS)                                 \
+    [NAME] = {BITS, HALVES, SUPER, MIN, NIBBLES, EXPONENTS},
 static const struct quant_layout layouts[QK_N] = {QUANT_KINDS(LAYOUT)};
 
 /* IQ4: the format's 16 values. */
 static const int8_t codebook[CODES_MAX] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                            1,    13,   25,  38,  53,  69,  89,  113};
+
+/* MXFP4: twice the format's 16 values. */
+static const int8_t doubled[CODES_MAX] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 const struct quant_pack *quant_pack_of(enum dtype t)
 {
@@ -28,6 +31,7 @@ const struct quant_pack *quant_pack_of(enum dtype t)
         [DT_Q3_K] = {QK_K3, &layouts[QK_K3], -4, 108, -1, NULL},
         [DT_IQ4_NL] = {QK_4, &layouts[QK_4], 0, 0, -1, codebook},
         [DT_IQ4_XS] = {QK_K4, &layouts[QK_K4], 0, 0, -1, codebook},
+        [DT_MXFP4] = {QK_4_EXP, &layouts[QK_4_EXP], 0, 0, -1, doubled},
     };
     return t >= 0 && t < DT_N && packs[t].lay ? &packs[t] : NULL;
 }
@@ -49,7 +53,8 @@ static void put_head(const struct quant_pack *p, char *head, int col, const uint
 {
     const struct quant_layout *l = p->lay;
     uint16_t *d = (uint16_t *)(void *)head,
-             bits = (uint16_t)(block[p->d_at] | block[p->d_at + 1] << 8);
+             bits = l->exponents ? quant_exponent(block[p->d_at])
+                                 : (uint16_t)(block[p->d_at] | block[p->d_at + 1] << 8);
     float scale = f32_of_f16(bits), min = 0;
     d[col] = bits;
     if (l->has_min) {

@@ -1,7 +1,7 @@
 /* How a quantised weight is stored: panels of PANEL columns (rows of the matrix); a panel is the
  * groups of GROUP elements of k, in order, each `super` of them (a block of the file) behind a head.
  *
- *   head    d [PANEL] f16; with a minimum d_min [PANEL] f16;
+ *   head    d [PANEL] f16, with exponents bf16; with a minimum d_min [PANEL] f16;
  *           where super > 1, for each of its groups sub [halves][PANEL] int8 (and sub_min likewise),
  *           or 4 bits of each in one byte (nibble_subs)
  *   group   the codes in planes of 8, 4, 2 and 1 bits, the most significant bits in the smaller
@@ -29,19 +29,21 @@
 
 enum { GROUP = 32, QUADS = GROUP / 4, CODES_MAX = 16 };
 
-/* The kinds of kernels: name, bits of a code, halves, super, has_min, nibble_subs. */
+/* The kinds of kernels: name, bits of a code, halves, super, has_min, nibble_subs,
+ * exponents. */
 #define QUANT_KINDS(X)                                                                             \
-    X(QK_8, 8, 1, 1, false, false)                                                                 \
-    X(QK_4, 4, 1, 1, false, false)                                                                 \
-    X(QK_4_MIN, 4, 1, 1, true, false)                                                              \
-    X(QK_5, 5, 1, 1, false, false)                                                                 \
-    X(QK_5_MIN, 5, 1, 1, true, false)                                                              \
-    X(QK_K2_MIN, 2, 2, 8, true, true)                                                              \
-    X(QK_K3, 3, 2, 8, false, false)                                                                \
-    X(QK_K4, 4, 1, 8, false, false)                                                                \
-    X(QK_K4_MIN, 4, 1, 8, true, false)                                                             \
-    X(QK_K5_MIN, 5, 1, 8, true, false)                                                             \
-    X(QK_K6, 6, 2, 8, false, false)
+    X(QK_8, 8, 1, 1, false, false, false)                                                          \
+    X(QK_4, 4, 1, 1, false, false, false)                                                          \
+    X(QK_4_EXP, 4, 1, 1, false, false, true)                                                       \
+    X(QK_4_MIN, 4, 1, 1, true, false, false)                                                       \
+    X(QK_5, 5, 1, 1, false, false, false)                                                          \
+    X(QK_5_MIN, 5, 1, 1, true, false, false)                                                       \
+    X(QK_K2_MIN, 2, 2, 8, true, true, false)                                                       \
+    X(QK_K3, 3, 2, 8, false, false, false)                                                         \
+    X(QK_K4, 4, 1, 8, false, false, false)                                                         \
+    X(QK_K4_MIN, 4, 1, 8, true, false, false)                                                      \
+    X(QK_K5_MIN, 5, 1, 8, true, false, false)                                                      \
+    X(QK_K6, 6, 2, 8, false, false, false)
 
 #define QUANT_KIND_NAME(NAME, ...) NAME,
 enum quant_kind { QUANT_KINDS(QUANT_KIND_NAME) QK_N };
@@ -49,6 +51,7 @@ enum quant_kind { QUANT_KINDS(QUANT_KIND_NAME) QK_N };
 struct quant_layout {
     int bits, halves, super;
     bool has_min, nibble_subs;
+    bool exponents; /* d is a power of two, in bf16 */
 };
 
 /* One type's packing. */
@@ -159,7 +162,7 @@ static inline float quant_scale(const struct quant_pack *p, const char *panel, i
         m_min = l->has_min ? sub[quant_sub_min_step(l) + (size_t)col] : 0;
     }
     *min = l->has_min ? f32_of_f16(d[PANEL + col]) * (float)m_min : 0.0f;
-    return f32_of_f16(d[col]) * (float)m;
+    return (l->exponents ? f32_of_bf16(d[col]) : f32_of_f16(d[col])) * (float)m;
 }
 
 /* Writes a whole panel: rows[c] (NULL: none) is the file's row of column c, whose shard of k

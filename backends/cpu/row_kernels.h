@@ -129,6 +129,16 @@ static void row_act_mul(enum act act, const float *g, const float *up, float *ou
     }
 }
 
+static void row_clamped_glu(float limit, float alpha, const float *g, const float *up, float *out,
+                            int n)
+{
+    for (int i = 0; i < n; i++) {
+        float a = g[i] > limit ? limit : g[i], u = up[i] > limit ? limit : up[i];
+        u = u < -limit ? -limit : u;
+        out[i] = (u + 1.0f) * gate(a, alpha * a);
+    }
+}
+
 static void row_add(float *dst, const float *src, float scale, int n)
 {
     for (int i = 0; i < n; i++)
@@ -325,8 +335,9 @@ static void row_topk_slice(const float *logits, int n, int32_t first_id, float i
 #define ROW_KERNELS                                                                                \
     .add_rms_norm = row_add_rms_norm, .layer_norm = row_layer_norm, .activate = row_activate,      \
     .scale = row_scale, .soft_cap = row_soft_cap, .act_mul = row_act_mul, .add = row_add,          \
-    .add_bias = row_add_bias, .sigmoid_mul = row_sigmoid_mul, .squares = row_squares,              \
-    .mul = row_mul, .rotate_head = row_rotate_head, .kv_store = row_kv_store,                      \
-    .attn_merge = row_attn_merge, .attn_finish = row_attn_finish, .topk_slice = row_topk_slice
+    .clamped_glu = row_clamped_glu, .add_bias = row_add_bias, .sigmoid_mul = row_sigmoid_mul,      \
+    .squares = row_squares, .mul = row_mul, .rotate_head = row_rotate_head,                        \
+    .kv_store = row_kv_store, .attn_merge = row_attn_merge, .attn_finish = row_attn_finish,        \
+    .topk_slice = row_topk_slice
 
 #endif

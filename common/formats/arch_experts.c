@@ -1,4 +1,4 @@
-/* The mixtures of experts whose experts come as one tensor for each matrix. */
+/* Mixtures of experts. */
 #include "common/formats/arch_table.h"
 
 #define SHARED(name)                                                                               \
@@ -34,6 +34,21 @@ static const struct tensor_rule olmoe_tensors[TN_N] = {
     SPLIT_EXPERTS, [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
 };
 
+static const struct tensor_rule gptoss_tensors[TN_N] = {
+    OUTER_TENSORS,
+    SPLIT_QKV,
+    FFN_NORM,
+    [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_SINKS] = {L "self_attn.sinks", NULL, AX_ONE, AX_HEADS, FUSED_NO},
+    [TN_ROUTER] = {L "mlp.router.weight", L "mlp.router.bias", AX_EXPERTS, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_GATE] = {L "mlp.experts.gate_up_proj", L "mlp.experts.gate_up_proj_bias",
+                        AX_EXPERT_FFN, AX_HIDDEN, TRANSPOSED_PAIRS},
+    [TN_EXPERT_UP] = {L "mlp.experts.gate_up_proj", L "mlp.experts.gate_up_proj_bias",
+                      AX_EXPERT_FFN, AX_HIDDEN, TRANSPOSED_PAIRS},
+    [TN_EXPERT_DOWN] = {L "mlp.experts.down_proj", L "mlp.experts.down_proj_bias", AX_HIDDEN,
+                        AX_EXPERT_FFN, TRANSPOSED},
+};
+
 const struct arch archs_of_experts[] = {
     {.name = "Qwen2MoeForCausalLM",
      .model_type = "qwen2_moe",
@@ -63,5 +78,20 @@ const struct arch archs_of_experts[] = {
      .bias_option = true,
      .experts = EXPERTS_OLMO,
      .default_eps = 1e-5},
+    {.name = "GptOssForCausalLM",
+     .model_type = "gpt_oss",
+     .tensor = gptoss_tensors,
+     .bias_option = true,
+     .attention_bias = true,
+     .sinks = true,
+     .expert_bias = true,
+     .needs_rope = true,
+     .window = WINDOW_PATTERN,
+     .default_window = 128,
+     .default_pattern = 2,
+     .experts = EXPERTS_MIXTRAL,
+     .default_theta = 150000,
+     .default_eps = 1e-5,
+     .default_d_head = 64},
 };
 const size_t n_archs_of_experts = ARRAY_LEN(archs_of_experts);

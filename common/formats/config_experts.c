@@ -80,6 +80,24 @@ static enum status read_groups(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
+/* Experts with biases, whose gate and up are limited; MXFP4: blocks of 32 weights. */
+static enum status read_limited(struct model_config *mc, const cJSON *root)
+{
+    enum { BLOCK = 32 };
+    mc->glu_limit = 7;
+    mc->glu_alpha = 1.702;
+    TRY(json_double(root, "swiglu_limit", 1e-3, 1e6, &mc->glu_limit));
+    TRY(json_double(root, "swiglu_alpha", 1e-3, 1e3, &mc->glu_alpha));
+    mc->mxfp4 = json_member(root, "quantization_config") != NULL;
+    if (!mc->mxfp4)
+        return ST_OK;
+    if (mc->hidden % BLOCK || mc->expert_ffn % BLOCK)
+        FAIL(ST_RANGE, "mxfp4: hidden_size %d and intermediate_size %d must be multiples of %d",
+             mc->hidden, mc->expert_ffn, BLOCK);
+    mc->expert_unit = BLOCK;
+    return ST_OK;
+}
+
 enum status config_experts_read(struct model_config *mc, const cJSON *root)
 {
     if (mc->arch->experts == EXPERTS_NONE)
@@ -90,6 +108,8 @@ enum status config_experts_read(struct model_config *mc, const cJSON *root)
     if (mc->arch->experts == EXPERTS_MIXTRAL || mc->arch->experts == EXPERTS_OLMO) {
         for (int32_t i = 0; i < mc->n_layers; i++)
             mc->sparse[i] = true;
+        if (mc->arch->expert_bias)
+            return read_limited(mc, root);
         return json_bool(root, "norm_topk_prob", &mc->renormalise);
     }
     TRY(json_need(root, "moe_intermediate_size"));

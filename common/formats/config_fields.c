@@ -50,6 +50,9 @@ const struct config_field config_fields[] = {
     NUMBERS(n_groups, FIELD_INT),
     NUMBERS(top_groups, FIELD_INT),
     NUMBERS(sigmoid_scores, FIELD_BOOL),
+    NUMBERS(glu_limit, FIELD_F64),
+    NUMBERS(glu_alpha, FIELD_F64),
+    SILENT(mxfp4, FIELD_BOOL, 1), /* names of tensors */
     NUMBERS(route_scale, FIELD_F64),
     NUMBERS(renormalise, FIELD_BOOL),
     FIELD(sparse, FIELD_BOOL, MAX_LAYERS, true),

@@ -300,6 +300,7 @@ static enum status read_yarn(struct model_config *mc, const struct meta *m)
     TRY(meta_double(m, "rope.scaling.attn_factor", 1e-3, 1e3, &scale));
     TRY(meta_double(m, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, &rope->beta_fast));
     TRY(meta_double(m, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, &rope->beta_slow));
+    rope->truncate = !mc->arch->sinks; /* gpt-oss: the files do not say it */
     if (rope->beta_fast < rope->beta_slow)
         FAIL(ST_RANGE, "gguf: yarn_beta_fast %g is less than yarn_beta_slow %g", rope->beta_fast,
              rope->beta_slow);

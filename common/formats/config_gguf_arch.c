@@ -125,6 +125,21 @@ static const struct tensor_rule gguf_starcoder2_tensors[TN_N] = {
     [TN_UP] = {L "ffn_up.weight", L "ffn_up.bias", AX_FFN, AX_HIDDEN, FUSED_NO},
 };
 
+static const struct tensor_rule gguf_gptoss_tensors[TN_N] = {
+    GGUF_FRAME,
+    GGUF_QKV,
+    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_FFN_NORM] = {L "post_attention_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_SINKS] = {L "attn_sinks.weight", NULL, AX_ONE, AX_HEADS, FUSED_NO},
+    [TN_ROUTER] = {L "ffn_gate_inp.weight", L "ffn_gate_inp.bias", AX_EXPERTS, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_GATE] = {L "ffn_gate_exps.weight", L "ffn_gate_exps.bias", AX_EXPERT_FFN, AX_HIDDEN,
+                        FUSED_NO},
+    [TN_EXPERT_UP] = {L "ffn_up_exps.weight", L "ffn_up_exps.bias", AX_EXPERT_FFN, AX_HIDDEN,
+                      FUSED_NO},
+    [TN_EXPERT_DOWN] = {L "ffn_down_exps.weight", L "ffn_down_exps.bias", AX_HIDDEN, AX_EXPERT_FFN,
+                        FUSED_NO},
+};
+
 /* name: general.architecture.  Mixtral's files are of the architecture "llama", with experts. */
 static const struct gguf_arch archs[] = {
     {{.name = "llama",
@@ -248,6 +263,17 @@ static const struct gguf_arch archs[] = {
       .nope = NOPE_UNWINDOWED,
       .read_only = true},
      true},
+    {{.name = "gpt-oss",
+      .model_type = "gpt_oss",
+      .tensor = gguf_gptoss_tensors,
+      .sinks = true,
+      .expert_bias = true,
+      .window = WINDOW_PATTERN,
+      .default_pattern = 2,
+      .experts = EXPERTS_MIXTRAL,
+      .default_theta = 150000,
+      .read_only = true},
+     false},
     {{.name = "starcoder2",
       .model_type = "starcoder2",
       .tensor = gguf_starcoder2_tensors,
@@ -272,7 +298,8 @@ const char *gguf_arch_names(void)
     return "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, smollm3, "
            "granite, "
            "granitemoe, "
-           "glm4, exaone4, qwen2moe, glm4moe, olmo2, olmoe, command-r, cohere2 and starcoder2";
+           "glm4, exaone4, qwen2moe, glm4moe, olmo2, olmoe, command-r, cohere2, starcoder2 "
+           "and gpt-oss";
 }
 
 const struct arch *gguf_arch_for(const char *model_type)

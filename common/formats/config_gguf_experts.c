@@ -53,6 +53,10 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
     mc->renormalise = !mc->arch->shared_option && mc->arch->experts != EXPERTS_OLMO;
     if (mc->arch->experts == EXPERTS_GROUPS)
         TRY(read_groups(mc, m));
+    if (mc->arch->expert_bias) { /* gpt-oss: the files do not say them */
+        mc->glu_limit = 7;
+        mc->glu_alpha = 1.702;
+    }
     if (mc->arch->shared_option) {
         TRY(meta_need(m, "expert_shared_feed_forward_length"));
         TRY(meta_i32(m, "expert_shared_feed_forward_length", 1, 1 << 24, &mc->shared_ffn));

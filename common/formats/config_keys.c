@@ -30,6 +30,7 @@ enum key_use {
     READ_NORM_EPSILON,
     READ_NORM_TOPK,
     READ_GROUPS,
+    READ_LIMITED,
     READ_SHARED,
     READ_LOGIT_FACTOR,
     READ_USE_BIAS,
@@ -112,6 +113,10 @@ static const struct key_row {
     {"shared_expert_intermediate_size", READ_SHARED, "0"},
     {"n_shared_experts", READ_GROUPS, "0"},
     {"clip_qkv", READ_NEVER, NULL},
+    {"swiglu_limit", READ_LIMITED, NULL},
+    {"swiglu_alpha", READ_LIMITED, NULL},
+    {"experts_per_token", READ_LIMITED, NULL},      /* num_experts_per_tok is read */
+    {"initial_context_length", READ_LIMITED, NULL}, /* that of rope_scaling is read */
     {"num_shared_experts", READ_NEVER, "0"},
     {"qk_layernorm", READ_NEVER, "false"},
     {"tie_encoder_decoder", READ_NEVER, "false"},
@@ -243,6 +248,8 @@ static bool is_read(enum key_use use, const struct arch *arch)
         return arch->experts != EXPERTS_NONE && arch->experts != EXPERTS_MIXTRAL;
     case READ_GROUPS:
         return arch->experts == EXPERTS_GROUPS;
+    case READ_LIMITED:
+        return arch->expert_bias;
     case READ_SHARED:
         return arch->shared_option;
     case READ_RMS:
@@ -294,9 +301,12 @@ static const struct key_row *find(const char *key)
     return NULL;
 }
 
-static enum status refuse_quantization(const cJSON *config)
+static enum status refuse_quantization(const cJSON *config, const struct arch *arch)
 {
     const cJSON *method = cJSON_GetObjectItemCaseSensitive(config, "quant_method");
+    if (arch && arch->expert_bias && cJSON_IsString(method) &&
+        strcmp(method->valuestring, "mxfp4") == 0)
+        return ST_OK;
     FAIL(
         ST_UNSUPPORTED,
         "quantization_config: weights of the method \"%.60s\" are not supported (f32, f16 and bf16 "
@@ -339,7 +349,7 @@ static enum status check_key(const cJSON *item, const struct arch *arch)
     if (cJSON_IsNull(item) || (row && is_read(row->use, arch)))
         return ST_OK;
     if (strcmp(item->string, "quantization_config") == 0)
-        return refuse_quantization(item);
+        return refuse_quantization(item, arch);
     print_value(item, value);
     const char *harmless = row ? said_by(row, arch) : NULL;
     if (harmless && strcmp(harmless, value) == 0)
@@ -404,7 +414,7 @@ enum status config_wrapper_check(const cJSON *root, const char *arch)
             (row && row->use == READ_NEVER && row->harmless && strcmp(row->harmless, value) == 0))
             continue;
         if (strcmp(item->string, "quantization_config") == 0)
-            return refuse_quantization(item);
+            return refuse_quantization(item, NULL);
         FAIL(ST_UNSUPPORTED, "%.100s is not understood for %s, and it may change the result",
              item->string, arch);
     }

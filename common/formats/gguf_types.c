@@ -50,11 +50,12 @@ enum dtype gguf_dtype(enum ggml_type type)
     static const struct {
         enum ggml_type type;
         enum dtype dtype;
-    } rows[] = {{GGML_F32, DT_F32},   {GGML_F16, DT_F16},       {GGML_BF16, DT_BF16},
-                {GGML_Q4_0, DT_Q4_0}, {GGML_Q4_1, DT_Q4_1},     {GGML_Q5_0, DT_Q5_0},
-                {GGML_Q5_1, DT_Q5_1}, {GGML_Q8_0, DT_Q8_0},     {GGML_Q4_K, DT_Q4_K},
-                {GGML_Q5_K, DT_Q5_K}, {GGML_Q6_K, DT_Q6_K},     {GGML_Q2_K, DT_Q2_K},
-                {GGML_Q3_K, DT_Q3_K}, {GGML_IQ4_NL, DT_IQ4_NL}, {GGML_IQ4_XS, DT_IQ4_XS}};
+    } rows[] = {{GGML_F32, DT_F32},    {GGML_F16, DT_F16},       {GGML_BF16, DT_BF16},
+                {GGML_Q4_0, DT_Q4_0},  {GGML_Q4_1, DT_Q4_1},     {GGML_Q5_0, DT_Q5_0},
+                {GGML_Q5_1, DT_Q5_1},  {GGML_Q8_0, DT_Q8_0},     {GGML_Q4_K, DT_Q4_K},
+                {GGML_Q5_K, DT_Q5_K},  {GGML_Q6_K, DT_Q6_K},     {GGML_Q2_K, DT_Q2_K},
+                {GGML_Q3_K, DT_Q3_K},  {GGML_IQ4_NL, DT_IQ4_NL}, {GGML_IQ4_XS, DT_IQ4_XS},
+                {GGML_MXFP4, DT_MXFP4}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].type == type)
             return rows[i].dtype;

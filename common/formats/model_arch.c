@@ -303,7 +303,6 @@ static const struct refusal {
     {"DeepseekForCausalLM", "it has shared experts"},
     {"DeepseekV2ForCausalLM", "it has shared experts and latent attention"},
     {"DeepseekV3ForCausalLM", "it has shared experts and latent attention"},
-    {"GptOssForCausalLM", "its experts have biases"},
     {"Gemma3nForCausalLM", "it has embeddings in each layer and several residual streams"},
     {"Gemma3nForConditionalGeneration",
      "it has embeddings in each layer and several residual streams"},
@@ -313,7 +312,6 @@ static const struct refusal {
     {"gemma4", "its kinds of layers have heads of different sizes"},
     {"deepseek", "it has shared experts"},
     {"deepseek2", "it has shared experts and latent attention"},
-    {"gpt-oss", "its experts have biases"},
 };
 
 const char *arch_refusal(const char *name)
@@ -371,7 +369,8 @@ const char *arch_names(void)
            "Gemma3ForConditionalGeneration, SmolLM3ForCausalLM, GraniteForCausalLM, "
            "GraniteMoeForCausalLM, Glm4ForCausalLM, Exaone4ForCausalLM, Olmo2ForCausalLM, "
            "Olmo3ForCausalLM, OlmoeForCausalLM, CohereForCausalLM, Cohere2ForCausalLM, "
-           "Starcoder2ForCausalLM, Qwen2MoeForCausalLM, Glm4MoeForCausalLM";
+           "Starcoder2ForCausalLM, Qwen2MoeForCausalLM, Glm4MoeForCausalLM, "
+           "GptOssForCausalLM";
 }
 
 int32_t model_axis(const struct model_config *mc, enum axis ax)
@@ -397,6 +396,8 @@ int32_t model_axis(const struct model_config *mc, enum axis ax)
         return mc->expert_ffn;
     case AX_SHARED_FFN:
         return mc->shared_ffn;
+    case AX_HEADS:
+        return mc->n_q;
     case AX_ROW:
     case AX_FLAT_ROW:
         return 1;
@@ -448,6 +449,8 @@ bool model_has(const struct model_config *mc, enum tensor_id id)
         return !mc->tied;
     if (id == TN_Q_NORM || id == TN_K_NORM)
         return mc->qk_norm;
+    if (id == TN_SINKS)
+        return mc->arch->sinks;
     return true;
 }
 
@@ -466,6 +469,11 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id)
     case TN_UP:
     case TN_DOWN:
         return mc->mlp_bias;
+    case TN_ROUTER:
+    case TN_EXPERT_GATE:
+    case TN_EXPERT_UP:
+    case TN_EXPERT_DOWN:
+        return mc->arch->expert_bias;
     case TN_ATTN_NORM:
     case TN_FFN_NORM:
     case TN_FINAL_NORM:
@@ -487,6 +495,10 @@ int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32
     case FUSED_GATE_UP:
         *first = id == TN_UP || id == TN_EXPERT_UP ? own : 0;
         return 2 * own;
+    case TRANSPOSED_PAIRS:
+        *first = id == TN_EXPERT_UP;
+        return 2 * own;
+    case TRANSPOSED:
     case FUSED_NO:
         break;
     }

@@ -33,6 +33,7 @@ enum axis {
     AX_EXPERTS,    /* E */
     AX_EXPERT_FFN, /* F of an expert, cut by columns */
     AX_SHARED_FFN, /* F of the shared expert, cut by columns */
+    AX_HEADS,      /* Hq, cut by query heads */
     AX_ROW,        /* the only row of a matrix [1, cols] */
     AX_FLAT_ROW,   /* the same, stored as a vector */
 };
@@ -45,6 +46,7 @@ enum tensor_id {
     TN_V,
     TN_Q_NORM,
     TN_K_NORM,
+    TN_SINKS, /* [Hq]: the scores of a key without a value */
     TN_O,
     TN_POST_ATTN_NORM, /* of what attention adds to the residual stream */
     TN_FFN_NORM,
@@ -71,6 +73,9 @@ enum fused {
     FUSED_NO,
     FUSED_QKV,     /* q, k, v */
     FUSED_GATE_UP, /* gate, up */
+    /* of all experts, transposed: [E, cols, rows] */
+    TRANSPOSED,
+    TRANSPOSED_PAIRS, /* gate and up in turn: [E, cols, 2 rows], biases [E, 2 rows] */
 };
 
 struct tensor_rule {
@@ -121,6 +126,8 @@ struct arch {
     bool norm_bias;      /* and have biases */
     bool parallel;       /* attention and feed-forward read the same norm, and both are added */
     bool shared_option;  /* "shared_expert_intermediate_size" */
+    bool sinks;          /* TN_SINKS */
+    bool expert_bias;    /* the router and the experts have biases; "swiglu_limit" */
     bool route_bias;     /* TN_ROUTER_BIAS; the scores are sigmoids */
     bool logit_factor;   /* "logit_scale": factor on the logits */
     bool norm_plus_one;  /* norm weights are stored less 1 */
@@ -192,6 +199,8 @@ struct model_config {
     int32_t shared_unit;      /* as ffn_unit */
     int32_t n_groups, top_groups; /* a token's experts are of the top_groups best groups */
     bool sigmoid_scores;          /* of the experts; else softmax */
+    double glu_limit, glu_alpha;  /* of experts, moe_layer of backend.h; limit 0: not so */
+    bool mxfp4;                   /* the experts are stored as 4-bit blocks beside their scales */
     double route_scale;           /* factor on the weights of a token's experts */
     bool renormalise;             /* the weights of a token's experts are divided by their sum */
     bool sparse[MAX_LAYERS];      /* which layers have experts in place of gate, up and down */

@@ -52,7 +52,7 @@ enum status model_cost(struct model_cost *out, struct loader *ld, struct backend
     for (int r = 0; r < world; r++) {
         struct shard sh;
         TRY(shard_plan(&sh, mc, r, world));
-        TRY(weights_each(ld, &sh, add_weight, &(struct count){be, mc, out}));
+        TRY(weights_each(ld, &sh, add_weight, &(struct count){be, mc, out}, true));
     }
     return ST_OK;
 }

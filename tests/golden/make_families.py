@@ -14,11 +14,13 @@ import pathlib
 import shutil
 import sys
 import tempfile
+import types
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 from transformers.utils import logging
 
 OUT = pathlib.Path(__file__).parent / "models"
@@ -112,6 +114,15 @@ STARCODER2 = {k: v for k, v in BASE.items() if k != "rms_norm_eps"} | {
     "residual_dropout": 0.0, "embedding_dropout": 0.0, "mlp_type": "default", "norm_type": "layer_norm",
     "tie_word_embeddings": True}
 
+GPT_OSS = BASE | {"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "hidden_act": "silu", "head_dim": 16,
+                  "hidden_size": 64, "intermediate_size": 32, "num_hidden_layers": 2, "num_local_experts": 4,
+                  "num_experts_per_tok": 2, "experts_per_token": 2, "initial_context_length": 32, "swiglu_limit": 1.5,
+                  "attention_bias": True, "sliding_window": 12, "rope_theta": 150000.0, "output_router_logits": False,
+                  "router_aux_loss_coef": 0.9, "tie_word_embeddings": False, "pad_token_id": 0,
+                  "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                                   "original_max_position_embeddings": 32, "truncate": False},
+                  "layer_types": ["sliding_attention", "full_attention"]}
+
 
 def vision(text, name, model_type, **more):
     """A multi-modal model around a text model; the vision tower is a tiny one."""
@@ -124,10 +135,10 @@ def vision(text, name, model_type, **more):
             "vision_config": siglip if model_type == "gemma3" else pixtral, **more}
 
 
-def row(name, config, controls, dtype="float32", published=True, n_prompt=20):
+def row(name, config, controls, dtype="float32", published=True, n_prompt=20, seed=None):
     """controls: what is changed one at a time; a key with a dot is inside the object before it."""
     return dict(name=name, config=config | ({} if "text_config" in config else {"torch_dtype": dtype}),
-                controls=controls, dtype=dtype, published=published, n_prompt=n_prompt)
+                controls=controls, dtype=dtype, published=published, n_prompt=n_prompt, seed=seed)
 
 
 ROWS = [
@@ -231,6 +242,16 @@ ROWS = [
                                    {"norm_epsilon": 0.1}]),
     row("starcoder2-plain", STARCODER2 | {"use_bias": False, "sliding_window": None, "tie_word_embeddings": False},
         [{"hidden_act": "silu"}]),
+    row("gpt-oss", GPT_OSS, [{"swiglu_limit": 7.0}, {"sliding_window": 200}, {"rope_scaling.truncate": True},
+                             {"num_experts_per_tok": 3}, {"layer_types": ["full_attention", "sliding_attention"]}],
+        seed=1000),
+    row("gpt-oss-mxfp4", GPT_OSS | {"intermediate_size": 160, "quantization_config": {
+        "quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router",
+                                                            "model.embed_tokens", "lm_head"]}}, [], seed=1002),
+    row("gpt-oss-bf16", GPT_OSS | {"num_hidden_layers": 3, "swiglu_limit": 7.0, "num_key_value_heads": 1,
+                                   "attention_bias": False, "tie_word_embeddings": True,
+                                   "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+        [{"sliding_window": 200}, {"swiglu_limit": 1.5}], dtype="bfloat16", seed=1001),
 ]
 
 
@@ -289,10 +310,42 @@ def split_experts(name, value, dtype):
     return out
 
 
+def mxfp4(name, shape, rng):
+    """Blocks and scales of random 4-bit weights under the published names, and their values as transformers reads
+    them: [E, cols, rows]."""
+    n_experts, cols, rows = shape
+    blocks = torch.from_numpy(rng.integers(0, 256, (n_experts, rows, cols // 32, 16), dtype=np.uint8))
+    scales = torch.from_numpy(rng.integers(121, 125, (n_experts, rows, cols // 32), dtype=np.uint8))
+    value = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+    return {name + "_blocks": blocks, name + "_scales": scales}, value
+
+
+def round_experts(model):
+    """The inputs of the experts' matrices rounded to 8 bits in groups of 32, as ARCHITECTURE.md's numeric contract
+    has it for weights in blocks; otherwise transformers' formulas."""
+    def rounded(x):
+        groups = x.reshape(-1, 32)
+        most = groups.abs().amax(-1, keepdim=True)
+        return (torch.round(groups * (127 / most)) * (most / 127)).reshape(x.shape)
+
+    def forward(self, x, router_indices=None, routing_weights=None):
+        shape, x = x.shape, x.reshape(-1, x.shape[-1])
+        out = torch.zeros_like(x)
+        for t in range(x.shape[0]):
+            for e, weight in zip(router_indices[t], routing_weights[t]):
+                h = self._apply_gate(rounded(x[t:t + 1]) @ self.gate_up_proj[e] + self.gate_up_proj_bias[e])
+                out[t] += weight * (rounded(h) @ self.down_proj[e] + self.down_proj_bias[e])[0]
+        return out.reshape(shape)
+
+    for layer in model.model.layers:
+        layer.mlp.experts.forward = types.MethodType(forward, layer.mlp.experts)
+
+
 def write(directory, r, rng):
     """Random weights under the names of the model that transformers makes from the configuration."""
     directory.mkdir(parents=True)
-    (directory / "config.json").write_text(json.dumps(r["config"], indent=2) + "\n")
+    plain = {k: v for k, v in r["config"].items() if k != "quantization_config"}
+    (directory / "config.json").write_text(json.dumps(plain, indent=2) + "\n")
     config = AutoConfig.from_pretrained(directory)
     wrapped = hasattr(config, "text_config")
     with torch.device("meta"):
@@ -300,12 +353,16 @@ def write(directory, r, rng):
     tied = (config.get_text_config() if wrapped else config).tie_word_embeddings
     zero_centred = r["config"]["model_type"].startswith("gemma")
     scaled = zero_centred or "embedding_multiplier" in r["config"]
-    tensors = {}
+    tensors, stored = {}, {}
     for name, p in model.state_dict().items():
         if name == "lm_head.weight" and tied:
             continue
+        if plain != r["config"] and name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            packed, tensors[name] = mxfp4(name, tuple(p.shape), rng)
+            stored |= packed
+            continue
         value = draw(name, tuple(p.shape), scaled, rng)
-        if name.endswith(".mlp.experts.gate_up_proj") or name.endswith(".mlp.experts.down_proj"):
+        if name.split(".mlp.experts.")[-1] in ("gate_up_proj", "down_proj") and r["config"]["model_type"] != "gpt_oss":
             tensors |= split_experts(name, value, DTYPES[r["dtype"]])
             continue
         if zero_centred and name.endswith("norm.weight") and "vision" not in name:
@@ -315,6 +372,7 @@ def write(directory, r, rng):
         tensors[name] = torch.from_numpy(value).to(DTYPES[r["dtype"]]).contiguous()
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     (directory / "model.safetensors").chmod(0o644)
+    return {k: v for k, v in tensors.items() if k + "_blocks" not in stored} | stored
 
 
 def changed(config, change):
@@ -356,8 +414,10 @@ def make(r, seed):
     for attempt in range(40):
         shutil.rmtree(directory, ignore_errors=True)
         rng = np.random.default_rng([seed, attempt])
-        write(directory, r, rng)
+        stored = write(directory, r, rng)
         model = open_model(directory)
+        if "quantization_config" in r["config"]:
+            round_experts(model)
         ids = [int(i) for i in rng.integers(3, 100, T)]
         logits = forward(model, ids)
         new, gap = greedy(model, ids[:r["n_prompt"]])
@@ -368,6 +428,10 @@ def make(r, seed):
         e = effect(directory, r["config"], change, ids, logits)
         assert e > MATTERS, f"{r['name']}: with {change} the logits differ by only {e:.2e}"
         print(f"    {str(change)[:90]:90} {e:.2f}")
+    if "quantization_config" in r["config"]:  # transformers has read the values
+        (directory / "config.json").write_text(json.dumps(r["config"], indent=2) + "\n")
+        save_file(stored, directory / "model.safetensors", metadata={"format": "pt"})
+        (directory / "model.safetensors").chmod(0o644)
     logits.astype("<f4").tofile(directory / "logits.f32")
     (directory / "expected.json").write_text(json.dumps(
         {"input_ids": ids, "n_positions": T, "vocab_size": logits.shape[1], "logits": "logits.f32",
@@ -382,7 +446,7 @@ def main():
     logging.disable_progress_bar()
     for seed, r in enumerate(ROWS):
         if not sys.argv[1:] or r["name"] in sys.argv[1:]:
-            make(r, seed)
+            make(r, seed if r["seed"] is None else r["seed"])
 
 
 if __name__ == "__main__":

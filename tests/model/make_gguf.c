@@ -129,6 +129,8 @@ static const struct {
     {"mlp.down_proj.", "ffn_down."},
     {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
     {"mlp.gate.", "ffn_gate_inp."},
+    {"mlp.router.", "ffn_gate_inp."},
+    {"self_attn.sinks", "attn_sinks.weight"},
     {"mlp.shared_expert_gate.", "ffn_gate_inp_shexp."},
     {"mlp.shared_expert.gate_proj.", "ffn_gate_shexp."},
     {"mlp.shared_expert.up_proj.", "ffn_up_shexp."},
@@ -162,7 +164,7 @@ static void rename_tensor(char *out, size_t size, const struct model_config *mc,
         name += end;
     }
     const char *post = mc->arch->tensor[TN_POST_ATTN_NORM].name;
-    if (strcmp(mc->arch->model_type, "glm4_moe") == 0)
+    if (strcmp(mc->arch->model_type, "glm4_moe") == 0 || mc->arch->sinks)
         post = mc->arch->tensor[TN_FFN_NORM].name;
     if (post && strcmp(name, post + strlen("model.layers.#.")) == 0) {
         snprintf(out, size, "%spost_attention_norm.weight", layer);
@@ -291,6 +293,43 @@ static void split_experts(struct writer *w, const struct stored_tensor *t)
         put_tensor(w, name, type_of(t->dtype), 3, shape, data, t->n_bytes / 2);
     }
     free(data);
+}
+
+/* Rows first, first + step, ... of [E, cols, rows], in rows: [E, n, cols]; cols 0: biases [E, rows]. */
+static void put_turned(struct writer *w, const struct stored_tensor *t, const char *name,
+                       size_t first, size_t step)
+{
+    bool biases = t->n_dims == 2;
+    size_t E = t->shape[0], cols = biases ? 1 : t->shape[1], rows = t->shape[biases ? 1 : 2];
+    size_t n = rows / step, size = dtype_size(t->dtype);
+    uint64_t shape[3] = {E, n, cols};
+    unsigned char *data = malloc(E * n * cols * size);
+    cr_assert_not_null(data);
+    for (size_t e = 0; e < E; e++)
+        for (size_t r = 0; r < n; r++)
+            for (size_t c = 0; c < cols; c++)
+                memcpy(data + ((e * n + r) * cols + c) * size,
+                       t->data + ((e * cols + c) * rows + first + r * step) * size, size);
+    if (w->r->quant != DT_F32 && !biases)
+        quant_tensor(w, name, w->r->quant, 3, shape);
+    else
+        put_tensor(w, name, type_of(t->dtype), biases ? 2 : 3, shape, data, E * n * cols * size);
+    free(data);
+}
+
+/* gpt-oss: gate and up in turn, all transposed. */
+static void turn_experts(struct writer *w, const struct stored_tensor *t)
+{
+    char name[64];
+    int layer;
+    const char *end = strstr(t->name, "_bias") ? "bias" : "weight";
+    cr_assert_eq(sscanf(t->name, "model.layers.%d.", &layer), 1);
+    bool down = strstr(t->name, "down_proj") != NULL;
+    snprintf(name, sizeof name, "blk.%d.ffn_%s_exps.%s", layer, down ? "down" : "gate", end);
+    put_turned(w, t, name, 0, down ? 1 : 2);
+    snprintf(name, sizeof name, "blk.%d.ffn_up_exps.%s", layer, end);
+    if (!down)
+        put_turned(w, t, name, 1, 2);
 }
 
 /* The tensors of a layer's experts as one [E, rows, cols]; t is the first expert's. */
@@ -488,6 +527,8 @@ const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
         w.arch = "qwen2moe";
     if (strcmp(w.arch, "glm4_moe") == 0)
         w.arch = "glm4moe";
+    if (strcmp(w.arch, "gpt_oss") == 0)
+        w.arch = "gpt-oss";
     if (strcmp(w.arch, "olmo3") == 0)
         w.arch = "olmo2";
     if (strcmp(w.arch, "cohere") == 0)
@@ -500,7 +541,9 @@ const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
     for (size_t i = 0; i < loader_count(ld); i++) {
         loader_get(ld, i, &t);
         const char *experts = strstr(t.name, ".experts.");
-        if (strstr(t.name, "block_sparse_moe.input_linear."))
+        if (w.mc->arch->expert_bias && experts)
+            turn_experts(&w, &t);
+        else if (strstr(t.name, "block_sparse_moe.input_linear."))
             split_experts(&w, &t);
         else if (!experts)
             copy_tensor(&w, &t);

@@ -77,9 +77,12 @@ const char *const golden_names[] = {
     "cohere2-types-bf16",
     "starcoder2",
     "starcoder2-plain",
+    "gpt-oss",
+    "gpt-oss-mxfp4",
+    "gpt-oss-bf16",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
-const size_t n_families = 42;
+const size_t n_families = 45;
 
 void must(enum status st, const char *what)
 {
@@ -220,6 +223,11 @@ const char *golden_dir(const char *name)
     static _Thread_local char path[1024];
     snprintf(path, sizeof path, "%s/tests/golden/models/%s", INGOT_SOURCE_DIR, name);
     return path;
+}
+
+double golden_limit(const char *name)
+{
+    return strstr(name, "mxfp4") ? 1e-2 : 1e-4;
 }
 
 void golden_open(struct golden *g, const char *dir)

@@ -13,7 +13,8 @@
 static const char *base(const char *arch)
 {
     static char text[600];
-    const char *type = strstr(arch, "Qwen2Moe")     ? "qwen2_moe"
+    const char *type = strstr(arch, "GptOss")       ? "gpt_oss"
+                       : strstr(arch, "Qwen2Moe")   ? "qwen2_moe"
                        : strstr(arch, "Glm4Moe")    ? "glm4_moe"
                        : strstr(arch, "Olmo3")      ? "olmo3"
                        : strstr(arch, "Olmoe")      ? "olmoe"
@@ -35,7 +36,10 @@ static const char *base(const char *arch)
                        : strstr(arch, "Qwen2")      ? "qwen2"
                                                     : "qwen3";
     const char *experts =
-        strstr(arch, "Qwen2Moe")   ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
+        strstr(arch, "GptOss")     ? ",\"num_local_experts\":4,\"num_experts_per_tok\":2,"
+                                     "\"rope_parameters\":{\"rope_type\":\"default\","
+                                     "\"rope_theta\":150000}"
+        : strstr(arch, "Qwen2Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
                                      "\"moe_intermediate_size\":24,"
                                      "\"shared_expert_intermediate_size\":40"
         : strstr(arch, "Glm4Moe")  ? ",\"n_routed_experts\":8,"
@@ -521,6 +525,15 @@ static const struct {
     {"Glm4MoeForCausalLM", "{\"n_shared_experts\":1024,\"moe_intermediate_size\":16777216}",
      ST_RANGE, "n_shared_experts 1024"},
     {"OlmoeForCausalLM", "{\"clip_qkv\":8.0}", ST_UNSUPPORTED, "clip_qkv = 8"},
+    {"GptOssForCausalLM", "{\"rope_parameters\":\"-\"}", ST_FORMAT, "rope_parameters is missing"},
+    {"GptOssForCausalLM",
+     "{\"quantization_config\":{\"quant_method\":\"mxfp4\"},\"hidden_size\":48}", ST_RANGE,
+     "mxfp4: hidden_size 48"},
+    {"GptOssForCausalLM", "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", ST_UNSUPPORTED,
+     "of the method \"gptq\""},
+    {"GptOssForCausalLM", "{\"swiglu_limit\":-1}", ST_RANGE, "swiglu_limit"},
+    {QWEN3, "{\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", ST_UNSUPPORTED,
+     "of the method \"mxfp4\""},
     {"Cohere2ForCausalLM", "{\"use_parallel_block\":false}", ST_UNSUPPORTED, "use_parallel_block"},
     {"Cohere2ForCausalLM", "{\"rms_norm_eps\":1e-5}", ST_UNSUPPORTED, "rms_norm_eps"},
     {"Cohere2ForCausalLM", "{\"use_qk_norm\":true}", ST_UNSUPPORTED, "use_qk_norm = true"},
@@ -635,6 +648,16 @@ Test(config, shared_experts_and_groups)
     cr_assert(mc.n_mtp == 1 && mc.n_layers == 4 && mc.rope.rot_dim == mc.d_head / 2);
     mc = good("OlmoeForCausalLM", "{\"clip_qkv\":null}");
     cr_assert(mc.sparse[0] && mc.sparse[3] && !mc.renormalise && mc.expert_ffn == 96);
+}
+
+Test(config, limited_experts_with_biases)
+{
+    struct model_config mc = good("GptOssForCausalLM", "{}");
+    cr_assert(mc.glu_limit == 7 && mc.glu_alpha == 1.702 && !mc.mxfp4 && mc.o_bias && mc.qkv_bias);
+    cr_assert(mc.windowed[0] && !mc.windowed[1] && mc.window == 128 && mc.d_head == 64);
+    mc = good("GptOssForCausalLM", "{\"quantization_config\":{\"quant_method\":\"mxfp4\"},"
+                                   "\"swiglu_limit\":3.5,\"experts_per_token\":2}");
+    cr_assert(mc.mxfp4 && mc.expert_unit == 32 && mc.glu_limit == 3.5);
 }
 
 Test(config, norms_and_factors)

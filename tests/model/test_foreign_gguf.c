@@ -129,6 +129,9 @@ static const char *why_not(const char *name)
         {"cohere2-types-bf16", "Cohere2ForCausalLM has no architecture in GGUF"},
         {"starcoder2", "Starcoder2ForCausalLM has no architecture in GGUF"},
         {"starcoder2-plain", "Starcoder2ForCausalLM has no architecture in GGUF"},
+        {"gpt-oss", "GptOssForCausalLM has no architecture in GGUF"},
+        {"gpt-oss-bf16", "GptOssForCausalLM has no architecture in GGUF"},
+        {"gpt-oss-mxfp4", "GptOssForCausalLM has no architecture in GGUF"},
         {"smollm3", "GGUF's smollm3 has other layers without RoPE"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)

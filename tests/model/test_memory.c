@@ -149,6 +149,7 @@ Test(memory, a_backend_without_a_feature_says_so)
         {"glm4moe", "has no sigmoid or grouped routing of experts, which Glm4MoeForCausalLM needs"},
         {"qwen2moe", "has no gates, which Qwen2MoeForCausalLM needs"},
         {"starcoder2", "has no biases before norms, which Starcoder2ForCausalLM needs"},
+        {"gpt-oss", "has no attention sinks, which GptOssForCausalLM needs"},
         {"olmo2", "has no norms over all heads at once, which Olmo2ForCausalLM needs"},
     };
     struct backend *be = counting_backend();

@@ -313,6 +313,17 @@ static void fill_cache(const struct op_case *c, const struct step_host *h, int w
         }
 }
 
+/* The score of the key without a value, near the greatest of the others. */
+static float sink_at(int32_t head)
+{
+    return 3.0f * in_f32(58, 0, head);
+}
+
+static bool has_sinks(const struct op_case *c)
+{
+    return c->op == &op_attention_sinks;
+}
+
 static enum status run_attention(struct backend *be, const struct op_case *c, int32_t first,
                                  int32_t n, float *out)
 {
@@ -342,6 +353,11 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
                             .window = c->window,
                             .scale = 2.0f / sqrtf((float)c->d),
                             .cap = c->cap};
+    float sinks[64] = {0};
+    for (int32_t i = 0; i < c->n_q && i < (int32_t)ARRAY_LEN(sinks); i++)
+        sinks[i] = sink_at(i);
+    if (has_sinks(c))
+        al.sinks = env_vector(&e, sinks, c->n_q);
     struct kv_layer kv = {v[0], v[1], vs[0], vs[1]};
     struct step_dev st = {.n_tokens = n,
                           .n_seqs = h.n_seqs,
@@ -381,6 +397,10 @@ static void ref_head(const struct op_case *c, int32_t t, int32_t head, const dou
             p[j] = (double)c->cap * tanh(p[j] / (double)c->cap);
         worst = fmax(worst, mag * scale);
         m = fmax(m, p[j]);
+    }
+    if (has_sinks(c)) {
+        m = fmax(m, sink_at(head));
+        sum = exp(sink_at(head) - m);
     }
     for (int32_t j = from; j <= pos; j++)
         sum += p[j] = exp(p[j] - m);
@@ -422,3 +442,4 @@ static void ref_attention(const struct op_case *c, double *out, double *bound)
 }
 
 const struct op op_attention = {"attention", attn_cols, run_attention, ref_attention};
+const struct op op_attention_sinks = {"attention sinks", attn_cols, run_attention, ref_attention};

@@ -36,6 +36,16 @@
     {                                                                                              \
         .op = &op_moe_route, .rows = T, .n_experts = E, .top_k = K, .variant = V                   \
     }
+#define SINKS(T, SEQS, PAST, NQ, NKV, PER, D, BLOCK, DT, ...)                                      \
+    {                                                                                              \
+        .op = &op_attention_sinks, .rows = T, .n_seqs = SEQS, .past = PAST, .n_q = NQ,             \
+        .n_kv = NKV, .q_per_kv = PER, .d = D, .block_len = BLOCK, .dtype = DT, __VA_ARGS__         \
+    }
+#define LIMITED(T, D, F, E, K, DT, ...)                                                            \
+    {                                                                                              \
+        .op = &op_moe_limited, .rows = T, .k = D, .n = F, .n_experts = E, .top_k = K, .dtype = DT, \
+        __VA_ARGS__                                                                                \
+    }
 /* G groups, of which TOP are chosen from */
 #define SIGMOIDS(T, E, K, V, G, TOP)                                                               \
     {                                                                                              \
@@ -59,7 +69,7 @@
     X(DT_Q5_0)                                                                                     \
     X(DT_Q5_1)                                                                                     \
     X(DT_Q4_K)                                                                                     \
-    X(DT_Q5_K) X(DT_Q6_K) X(DT_Q2_K) X(DT_Q3_K) X(DT_IQ4_NL) X(DT_IQ4_XS)
+    X(DT_Q5_K) X(DT_Q6_K) X(DT_Q2_K) X(DT_Q3_K) X(DT_IQ4_NL) X(DT_IQ4_XS) X(DT_MXFP4)
 #define EACH_KV(X) EACH_FLOAT(X) X(DT_I8) X(DT_E4M3)
 
 /* For one weight type: sizes around a panel (32 columns) and the tiles of 6, 14 and 16 rows. */
@@ -182,6 +192,13 @@ const struct op_case op_cases[] = {
     ROUTE(40, 128, 8, 0),
     ROUTE(21, 512, 32, 3), /* ties, and a factor on the weights */
     ROUTE(150, 60, 4, 2),
+    SINKS(1, 1, 0, 2, 1, 2, 8, 16, DT_F32, ),
+    SINKS(40, 1, 700, 4, 2, 2, 32, 16, DT_F16, ),
+    SINKS(30, 2, 500, 4, 1, 4, 16, 16, DT_F32, .window = 9),
+    SINKS(50, 4, 240, 3, 2, 2, 33, 5, DT_BF16, .q_offset = 1),
+    LIMITED(1, 1, 1, 4, 1, DT_F32, ),
+    LIMITED(37, 48, 21, 5, 2, DT_F32, .n_slices = 4),
+    LIMITED(100, 33, 40, 4, 3, DT_BF16, .n_slices = 8),
     SIGMOIDS(0, 8, 2, 0, 0, 0),
     SIGMOIDS(1, 4, 1, 1, 0, 0),
     SIGMOIDS(40, 128, 8, 3, 1, 1),

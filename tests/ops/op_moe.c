@@ -159,6 +159,26 @@ static struct weight *load_stack(struct op_env *e, const struct op_case *c, bool
     return w;
 }
 
+/* Limited gate and up, biases on all matrices. */
+enum { LIMIT = 1 };
+#define ALPHA 1.702f
+
+static bool limited(const struct op_case *c)
+{
+    return c->op == &op_moe_limited;
+}
+
+/* Of gate (rows 0 .. F - 1) and up, and of down. */
+static float bias_at(int32_t expert, int32_t i)
+{
+    return in_f32(63, expert, i);
+}
+
+static float down_bias_at(int32_t expert, int32_t i)
+{
+    return in_f32(64, expert, i);
+}
+
 static enum status run_moe(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
                            float *out)
 {
@@ -179,12 +199,24 @@ static enum status run_moe(struct backend *be, const struct op_case *c, int32_t 
         }
     ml.gate_up = load_stack(&e, c, false);
     ml.down = load_stack(&e, c, true);
+    float *biases = in_rows(63, 0, c->n_experts, 2 * c->n);
+    float *down_biases = in_rows(64, 0, c->n_experts, c->k);
+    if (limited(c)) {
+        ml.glu_limit = LIMIT;
+        ml.glu_alpha = ALPHA;
+        ml.gate_up_bias = env_vector(&e, biases, c->n_experts * 2 * c->n);
+        ml.down_bias = env_vector(&e, down_biases, c->n_experts * c->k);
+    }
+    free(biases);
+    free(down_biases);
     int32_t floats = (int32_t)(e.ops->moe_scratch(be, &ml, n) / sizeof(float));
     struct view vx = env_view(&e, n, c->k, DT_F32, x), vo = env_view(&e, n, c->k, DT_F32, NULL);
     struct view vi = env_view(&e, n, c->top_k, DT_I32, ids);
     struct view vs = env_view(&e, n, c->top_k, DT_F32, share);
     struct view scratch = env_packed(&e, 1, floats, DT_F32, NULL);
     ENV_RUN(&e, e.ops->moe_ffn(be, &ml, vx, vi, vs, scratch, vo));
+    if (limited(c))
+        ENV_RUN(&e, e.ops->moe_bias(be, &ml, vi, vs, vo));
     env_read(&e, out, vo);
     free(x);
     free(share);
@@ -216,7 +248,16 @@ static void add_expert(const struct op_case *c, const double *x, const double *x
         double g_err, u_err, a_err;
         double g = dot(c, stream_of(expert, GATE), f, x, x_err, c->k, &g_err);
         double u = dot(c, stream_of(expert, UP), f, x, x_err, c->k, &u_err);
+        g += limited(c) ? bias_at(expert, f) : 0;
+        u += limited(c) ? bias_at(expert, c->n + f) : 0;
         double a = ref_act(c->act, g, &a_err);
+        if (limited(c)) {
+            g = fmin(g, LIMIT);
+            u = 1 + fmax(fmin(u, LIMIT), -LIMIT);
+            a = g / (1 + exp(-(double)ALPHA * g));
+            a_err = 1e-6 * (1 + fabs(a));
+            u_err += 4 * EPS;
+        }
         a_err += 1.2 * g_err; /* no activation is steeper */
         h[f] = a * u;
         h_err[f] = a_err * fabs(u) + (fabs(a) + a_err) * u_err + 2 * EPS * fabs(h[f]);
@@ -224,6 +265,7 @@ static void add_expert(const struct op_case *c, const double *x, const double *x
     }
     for (int32_t i = 0; i < c->k; i++) {
         double err, v = dot(c, stream_of(expert, DOWN), i, h, h_err, c->n, &err);
+        v += limited(c) ? down_bias_at(expert, i) : 0;
         out[i] += share * v;
         bound[i] += share * err + (c->top_k + 5) * EPS * fabs(share * v);
     }
@@ -250,3 +292,4 @@ static void ref_moe(const struct op_case *c, double *out, double *bound)
 }
 
 const struct op op_moe_ffn = {"moe_ffn", moe_cols, run_moe, ref_moe};
+const struct op op_moe_limited = {"moe_ffn limited", moe_cols, run_moe, ref_moe};

@@ -48,6 +48,7 @@ Test(moe, quantised_experts)
     check(DT_Q3_K, 4, 2, 256, 768, 4);
     check(DT_IQ4_NL, 4, 2, 64, 256, 19);
     check(DT_IQ4_XS, 3, 1, 256, 1024, 3);
+    check(DT_MXFP4, 4, 2, 64, 320, 21);
 }
 
 Test(moe, router_with_ties_and_strange_numbers)

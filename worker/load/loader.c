@@ -177,11 +177,11 @@ static void fill_name(char *out, size_t size, const char *pattern, int32_t layer
     out[at < size ? at : size - 1] = 0;
 }
 
-enum status loader_tensor(struct loader *ld, const char *pattern, int32_t layer, int32_t expert,
-                          int32_t n_dims, const uint64_t *shape, struct stored_tensor *out)
+/* The tensor of that name, whose shape is checked; *at: its index. */
+static enum status shaped(const struct loader *ld, const char *name, int32_t n_dims,
+                          const uint64_t *shape, struct stored_tensor *out, size_t *at)
 {
-    char name[256], want[200], got[200];
-    fill_name(name, sizeof name, pattern, layer, expert);
+    char want[200], got[200];
     size_t i = find(ld, name, out);
     if (i == loader_count(ld))
         FAIL(ST_NOT_FOUND, "the model has no tensor %s", name);
@@ -189,11 +189,37 @@ enum status loader_tensor(struct loader *ld, const char *pattern, int32_t layer,
         FAIL(ST_FORMAT, "tensor %s: expected %s got %s", name,
              shape_text(want, sizeof want, shape, n_dims),
              shape_text(got, sizeof got, out->shape, out->n_dims));
+    *at = i;
+    return ST_OK;
+}
+
+enum status loader_bytes(struct loader *ld, const char *pattern, int32_t layer, int32_t n_dims,
+                         const uint64_t *shape, struct stored_tensor *out)
+{
+    char name[256];
+    size_t i;
+    fill_name(name, sizeof name, pattern, layer, 0);
+    TRY(shaped(ld, name, n_dims, shape, out, &i));
+    if (strcmp(out->type_name, "U8") != 0)
+        FAIL(ST_UNSUPPORTED, "tensor %s: the type %s is not supported (U8 is)", name,
+             out->type_name);
+    ld->used[i] = true;
+    return ST_OK;
+}
+
+enum status loader_tensor(struct loader *ld, const char *pattern, int32_t layer, int32_t expert,
+                          int32_t n_dims, const uint64_t *shape, struct stored_tensor *out)
+{
+    char name[256];
+    size_t i;
+    fill_name(name, sizeof name, pattern, layer, expert);
+    TRY(shaped(ld, name, n_dims, shape, out, &i));
     bool is_float = out->dtype == DT_F32 || out->dtype == DT_F16 || out->dtype == DT_BF16;
     if (!is_float && !quant_form(out->dtype))
         FAIL(ST_UNSUPPORTED,
              "tensor %s: the type %s is not supported (f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, "
-             "q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl and iq4_xs are)",
+             "q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs "
+             "and mxfp4 are)",
              name, out->type_name);
     if (!is_float && n_dims == 1)
         FAIL(ST_UNSUPPORTED, "tensor %s: a vector of type %s is not supported", name,

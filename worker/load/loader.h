@@ -36,6 +36,11 @@ MUST_CHECK enum status loader_tensor(struct loader *ld, const char *name, int32_
                                      int32_t expert, int32_t n_dims, const uint64_t *shape,
                                      struct stored_tensor *out);
 
+/* The same for bytes that are no numbers of their own: the type must be U8. */
+MUST_CHECK enum status loader_bytes(struct loader *ld, const char *name, int32_t layer,
+                                    int32_t n_dims, const uint64_t *shape,
+                                    struct stored_tensor *out);
+
 /* After every tensor of the model has been asked for: one that was not is part of something that
  * this build does not know, ST_UNSUPPORTED names it. */
 MUST_CHECK enum status loader_check_used(const struct loader *ld);

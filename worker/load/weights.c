@@ -1,9 +1,11 @@
 #include "worker/load/weights.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/quant.h"
+#include "worker/load/derive.h"
 
 static const struct weight_rule {
     const char *name;
@@ -40,6 +42,9 @@ static const struct weight_rule {
         {"shared expert's gate and up", true, false, false, 2, {TN_SHARED_GATE, TN_SHARED_UP}},
     [W_SHARED_DOWN] = {"shared expert's down", true, false, false, 1, {TN_SHARED_DOWN}},
     [W_SHARED_SCALE] = {"shared expert's weight", true, false, false, 1, {TN_SHARED_SCALE}},
+    [W_SINKS] = {"sinks", true, false, false, 1, {TN_SINKS}},
+    [W_EXPERTS_BIAS] = {"experts' biases", true, true, false, 2, {TN_EXPERT_GATE, TN_EXPERT_UP}},
+    [W_EXPERTS_DOWN_BIAS] = {"experts' biases behind down", true, true, false, 1, {TN_EXPERT_DOWN}},
 };
 
 struct range {
@@ -62,6 +67,8 @@ static struct range share(const struct model_config *mc, const struct shard *sh,
         return (struct range){sh->shared.first, sh->shared.n};
     case AX_VOCAB:
         return (struct range){sh->vocab.first_id, sh->vocab.n_cols};
+    case AX_HEADS:
+        return (struct range){sh->q_first, sh->n_q};
     default:
         return (struct range){0, model_axis(mc, ax)};
     }
@@ -148,6 +155,11 @@ enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct lo
                          (uint64_t)model_axis(mc, rule->cols)};
     bool joined =
         (rule->rows == AX_EXPERT_FFN || rule->cols == AX_EXPERT_FFN) && !strchr(rule->name, '@');
+    if (rule->fused == TRANSPOSED || rule->fused == TRANSPOSED_PAIRS) {
+        uint64_t rows = shape[1];
+        shape[1] = shape[2];
+        shape[2] = rows;
+    }
     int32_t n_dims = rule->rows == AX_ONE || rule->rows == AX_FLAT_ROW ? 1 : joined ? 3 : 2;
     TRY(loader_tensor(ld, rule->name, layer, expert, n_dims, shape + 3 - n_dims, t));
     if (joined) {
@@ -157,12 +169,110 @@ enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct lo
     return ST_OK;
 }
 
+/* The rows and columns of a share of an expert's tensor. */
+static struct share_cut expert_cut(enum tensor_id id, enum fused fused, struct range rows,
+                                   struct range cols)
+{
+    size_t step = fused == TRANSPOSED_PAIRS ? 2 : 1;
+    return (struct share_cut){.first =
+                                  (size_t)rows.first * step + (step == 2 && id == TN_EXPERT_UP),
+                              .step = step,
+                              .rows = (size_t)rows.n,
+                              .col = (size_t)cols.first,
+                              .cols = (size_t)cols.n};
+}
+
+/* "NAME_blocks" and "NAME_scales" of the experts. */
+static enum status cut_mxfp4(struct weight_part *p, struct loader *ld, enum tensor_id id,
+                             int32_t layer, int32_t expert, const struct share_cut *cut,
+                             struct copies *copies)
+{
+    const struct model_config *mc = loader_config(ld);
+    const struct tensor_rule *rule = &mc->arch->tensor[id];
+    struct stored_tensor blocks, scales;
+    char name[256];
+    int32_t first;
+    size_t row_blocks = (size_t)model_axis(mc, rule->cols) / 32;
+    size_t n = (size_t)model_fused_rows(mc, id, &first) * row_blocks; /* of an expert */
+    uint64_t shape[4] = {(uint64_t)mc->n_experts, n / row_blocks, row_blocks, 16};
+    snprintf(name, sizeof name, "%s_blocks", rule->name);
+    TRY(loader_bytes(ld, name, layer, 4, shape, &blocks));
+    snprintf(name, sizeof name, "%s_scales", rule->name);
+    TRY(loader_bytes(ld, name, layer, 3, shape, &scales));
+    return derive_mxfp4(copies, blocks.data + (size_t)expert * n * 16,
+                        scales.data + (size_t)expert * n, row_blocks, cut, p);
+}
+
+/* A share of an expert's matrix that is not stored in rows. */
+static enum status cut_derived(struct weight_part *p, size_t *n_bytes, struct loader *ld,
+                               enum tensor_id id, int32_t layer, int32_t expert, struct range rows,
+                               struct range cols, struct copies *copies)
+{
+    const struct model_config *mc = loader_config(ld);
+    const struct share_cut cut = expert_cut(id, mc->arch->tensor[id].fused, rows, cols);
+    struct stored_tensor t;
+    int32_t before;
+    p->rows = rows.n;
+    if (mc->mxfp4) {
+        TRY(cut_mxfp4(p, ld, id, layer, expert, &cut, copies));
+    } else {
+        TRY(weight_tensor(&t, &before, ld, id, layer, expert));
+        if (dtype_size(t.dtype) == 0)
+            FAIL(ST_UNSUPPORTED, "tensor %s: a transposed matrix of type %s is not supported",
+                 t.name, t.type_name);
+        p->dtype = t.dtype;
+        TRY(derive_transposed(copies, t.data, (size_t)model_fused_rows(mc, id, &before), &cut, p));
+    }
+    *n_bytes += (size_t)rows.n * p->row_bytes;
+    return ST_OK;
+}
+
+/* The biases of all experts, [E][parts][rows of the share], as one vector of f32. */
+static enum status cut_expert_biases(struct weight_src *out, size_t *n_bytes, struct loader *ld,
+                                     const struct shard *sh, const struct weight_rule *r,
+                                     int32_t layer, struct copies *copies)
+{
+    const struct model_config *mc = loader_config(ld);
+    const struct tensor_rule *rule = &mc->arch->tensor[r->part[0]];
+    struct range rows = share(mc, sh, rule->rows);
+    size_t each = (size_t)r->n_parts * (size_t)rows.n, n = (size_t)mc->n_experts * each;
+    void *to = NULL;
+    if (!copies->sizes_only)
+        TRY(copies_take(copies, n * sizeof(float), &to));
+    for (int32_t i = 0; i < r->n_parts; i++) {
+        int32_t before;
+        uint64_t all = (uint64_t)model_fused_rows(mc, r->part[i], &before);
+        uint64_t shape[2] = {(uint64_t)mc->n_experts, all};
+        struct share_cut cut = expert_cut(r->part[i], rule->fused, rows, (struct range){0, 1});
+        struct stored_tensor t;
+        TRY(loader_tensor(ld, mc->arch->tensor[r->part[i]].bias, layer, 0, 2, shape, &t));
+        if (dtype_size(t.dtype) == 0)
+            FAIL(ST_UNSUPPORTED, "tensor %s: biases of type %s are not supported", t.name,
+                 t.type_name);
+        for (size_t e = 0; to && e < (size_t)mc->n_experts; e++)
+            derive_floats(t.data + e * (size_t)all * dtype_size(t.dtype), t.dtype, &cut,
+                          (float *)to + e * each + (size_t)i * (size_t)rows.n);
+        *n_bytes += (size_t)mc->n_experts * (size_t)rows.n * dtype_size(t.dtype);
+    }
+    out->vector = true;
+    out->n_parts = 1;
+    out->cols = (int32_t)n;
+    out->n_slices = 1;
+    out->slice_end[0] = out->cols;
+    out->part[0] = (struct weight_part){
+        .data = to, .row_bytes = n * sizeof(float), .dtype = DT_F32, .rows = 1};
+    return ST_OK;
+}
+
 static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loader *ld,
                               enum tensor_id id, int32_t layer, int32_t expert, struct range rows,
-                              struct range cols)
+                              struct range cols, struct copies *copies)
 {
     struct stored_tensor t;
     int32_t before;
+    enum fused fused = loader_config(ld)->arch->tensor[id].fused;
+    if (fused == TRANSPOSED || fused == TRANSPOSED_PAIRS)
+        return cut_derived(p, n_bytes, ld, id, layer, expert, rows, cols, copies);
     TRY(weight_tensor(&t, &before, ld, id, layer, expert));
     const struct unit u = unit_of(t.dtype);
     size_t first = (size_t)cols.first / u.elements;
@@ -195,7 +305,8 @@ static enum status cut_bias_vector(struct weight_src *out, size_t *n_bytes, stru
 
 /* expert: of a stack. */
 static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *ld,
-                       const struct shard *sh, enum weight_id id, int32_t layer, int32_t expert)
+                       const struct shard *sh, enum weight_id id, int32_t layer, int32_t expert,
+                       struct copies *copies)
 {
     const struct model_config *mc = loader_config(ld);
     const struct weight_rule *r = &rules[id];
@@ -203,21 +314,25 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
     memset(out, 0, sizeof *out);
     out->name = r->name;
     out->n_parts = r->n_parts;
+    if (id == W_EXPERTS_BIAS || id == W_EXPERTS_DOWN_BIAS)
+        return cut_expert_biases(out, n_bytes, ld, sh, r, layer, copies);
     if (r->is_bias)
         return cut_bias_vector(out, n_bytes, ld, first, layer);
 
     struct range cols = share(mc, sh, first->cols);
     out->vector = first->rows == AX_ONE;
-    out->add = out->vector && mc->arch->norm_plus_one && id != W_ROUTER_BIAS ? 1.0f : 0.0f;
+    out->add = out->vector && mc->arch->norm_plus_one && id != W_ROUTER_BIAS && id != W_SINKS
+                   ? 1.0f
+                   : 0.0f;
     out->cols = cols.n;
     set_slices(out, sh, first->cols, mc->d_head);
     for (int32_t i = 0; i < r->n_parts; i++) {
         enum tensor_id tn = r->part[i];
         const struct tensor_rule *rule = &mc->arch->tensor[tn];
         struct range rows = share(mc, sh, rule->rows);
-        TRY(cut_matrix(&out->part[i], n_bytes, ld, tn, layer, expert, rows, cols));
+        TRY(cut_matrix(&out->part[i], n_bytes, ld, tn, layer, expert, rows, cols, copies));
         /* a bias along a cut axis belongs to the rows; one along D is added once, see W_O_BIAS */
-        if (model_has_bias(mc, tn) && rule->rows != AX_HIDDEN && !out->vector)
+        if (model_has_bias(mc, tn) && rule->rows != AX_HIDDEN && !out->vector && !r->is_stack)
             TRY(cut_bias(&out->part[i], n_bytes, ld, rule, layer, rows));
     }
     return ST_OK;
@@ -227,7 +342,7 @@ static enum status each(struct loader *ld, const struct shard *sh, struct weight
                         enum status (*visit)(void *ctx, enum weight_id id, int32_t layer,
                                              const struct weight_src *src, int32_t n,
                                              size_t n_bytes),
-                        void *ctx)
+                        void *ctx, struct copies *copies)
 {
     const struct model_config *mc = loader_config(ld);
     for (int32_t layer = 0; layer < mc->n_layers; layer++) {
@@ -239,8 +354,9 @@ static enum status each(struct loader *ld, const struct shard *sh, struct weight
             if (!in_layer(mc, id, layer) || (!rules[id].per_layer && layer != at))
                 continue;
             for (int32_t e = 0; e < n; e++)
-                TRY(cut(&src[e], &n_bytes, ld, sh, id, layer, e));
+                TRY(cut(&src[e], &n_bytes, ld, sh, id, layer, e, copies));
             TRY(visit(ctx, id, layer, src, n, n_bytes));
+            copies_free(copies);
         }
     }
     return ST_OK;
@@ -250,13 +366,15 @@ enum status weights_each(struct loader *ld, const struct shard *sh,
                          enum status (*visit)(void *ctx, enum weight_id id, int32_t layer,
                                               const struct weight_src *src, int32_t n,
                                               size_t n_bytes),
-                         void *ctx)
+                         void *ctx, bool sizes_only)
 {
     size_t n_experts = (size_t)loader_config(ld)->n_experts;
     struct weight_src *src = calloc(n_experts ? n_experts : 1, sizeof *src);
     if (!src)
         FAIL(ST_NOMEM, "no memory for the descriptions of %zu experts", n_experts);
-    enum status st = each(ld, sh, src, visit, ctx);
+    struct copies copies = {.sizes_only = sizes_only};
+    enum status st = each(ld, sh, src, visit, ctx, &copies);
+    copies_free(&copies);
     free(src);
     return st;
 }

@@ -35,6 +35,9 @@ enum weight_id {
     W_SHARED_GATE_UP,
     W_SHARED_DOWN,
     W_SHARED_SCALE,
+    W_SINKS,
+    W_EXPERTS_BIAS, /* of gate and up, [E 2F]; of down, [E D] */
+    W_EXPERTS_DOWN_BIAS,
     W_N
 };
 
@@ -44,12 +47,13 @@ bool weight_is_stack(enum weight_id id);
 /* Calls visit for this rank's share of every weight of the model in the order of the files, layer
  * by layer; stops at the first failure.  Weights outside the layers come with the first (embedding)
  * or the last one.  src [n]: n matrices of a stack, else n is 1.  n_bytes: of the files that the
- * share is.  Fails as loader_tensor does; ST_NOMEM. */
+ * share is.  sizes_only: the sources' data may not be read.  The data live until visit returns.
+ * Fails as loader_tensor does; ST_NOMEM. */
 MUST_CHECK enum status
 weights_each(struct loader *ld, const struct shard *sh,
              enum status (*visit)(void *ctx, enum weight_id id, int32_t layer,
                                   const struct weight_src *src, int32_t n, size_t n_bytes),
-             void *ctx);
+             void *ctx, bool sizes_only);
 
 /* The stored matrix or vector that has the rows of id; they begin at *first_row.  Of a tensor that has all experts'
  * matrices, *t is the expert's part (its shape stays).  Fails as loader_tensor does. */

@@ -177,6 +177,7 @@ static void set_layers(struct decoder *m)
             .cos = rope_table(t, t->cos, 0, m->cfg.max_ctx),
             .sin = rope_table(t, t->sin, 0, m->cfg.max_ctx),
             .q_scale = q_scales(m, 0, m->cfg.max_ctx),
+            .sinks = l->w[W_SINKS],
         };
         l->sparse = m->mc.sparse[i];
         l->moe = moe_facts(&m->mc, &m->sh);
@@ -184,6 +185,8 @@ static void set_layers(struct decoder *m)
         l->moe.gate_up = l->w[W_EXPERTS_GATE_UP];
         l->moe.down = l->w[W_EXPERTS_DOWN];
         l->moe.route_bias = l->w[W_ROUTER_BIAS];
+        l->moe.gate_up_bias = l->w[W_EXPERTS_BIAS];
+        l->moe.down_bias = l->w[W_EXPERTS_DOWN_BIAS];
     }
 }
 
@@ -210,7 +213,7 @@ static enum status open_parts(struct decoder *m, struct loader *ld)
     if (!m->layer)
         FAIL(ST_NOMEM, "no memory for %d layers", m->mc.n_layers);
     backend_part(m->be, PART_WEIGHTS);
-    TRY(weights_each(ld, &m->sh, load_weight, &(struct loading){m, ld}));
+    TRY(weights_each(ld, &m->sh, load_weight, &(struct loading){m, ld}, false));
     backend_part(m->be, PART_SCRATCH);
     TRY(m->op->alloc(m->be, m->at.total, MEM_DEVICE, &m->scratch));
     backend_part(m->be, PART_KV);

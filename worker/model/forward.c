@@ -87,8 +87,11 @@ static enum status expert_ffn(struct decoder *m, const struct layer *l, struct v
     TRY(m->op->linear(m->be, l->w[W_ROUTER], in, s->router)); /* [T, E] */
     TRY(m->op->moe_route(m->be, &l->moe, s->router, s->ids, s->weights));
     TRY(m->op->moe_ffn(m->be, &l->moe, in, s->ids, s->weights, s->moe, s->out));
-    if (!l->w[W_SHARED_DOWN])
-        return all_reduce(m, s->out);
+    if (!l->w[W_SHARED_DOWN]) {
+        TRY(all_reduce(m, s->out));
+        return l->moe.down_bias ? m->op->moe_bias(m->be, &l->moe, s->ids, s->weights, s->out)
+                                : ST_OK;
+    }
     TRY(m->op->linear(m->be, l->w[W_SHARED_GATE_UP], in, s->shared_mid));
     TRY(m->op->act_mul(m->be, m->act, s->shared_mid, s->shared_ffn));
     TRY(m->op->linear(m->be, l->w[W_SHARED_DOWN], s->shared_ffn, s->second));

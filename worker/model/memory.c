@@ -34,6 +34,8 @@ static enum status check_features(const struct model_config *mc, struct backend 
           mc->residual_scale != 1) &&
              (mc->o_bias || mc->mlp_bias),
          FEATURE_ADD_BIAS, "biases before norms"},
+        {a->sinks, FEATURE_SINKS, "attention sinks"},
+        {a->expert_bias, FEATURE_EXPERT_BIAS, "biases of experts"},
         {a->wide_qk_norm, FEATURE_WIDE_NORM, "norms over all heads at once"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
@@ -85,6 +87,8 @@ struct moe_layer moe_facts(const struct model_config *mc, const struct shard *sh
                               .sigmoid = mc->sigmoid_scores,
                               .n_groups = mc->n_groups,
                               .top_groups = mc->top_groups,
+                              .glu_limit = (float)mc->glu_limit,
+                              .glu_alpha = (float)mc->glu_alpha,
                               .scale = (float)mc->route_scale};
 }
 
@@ -183,7 +187,7 @@ enum status decoder_plan_memory(struct decoder_memory *out, const struct model_c
     memset(out, 0, sizeof *out);
     TRY(shard_plan(&sh, mc, cfg->rank, cfg->world));
     TRY(decoder_config_check(cfg, mc, be));
-    TRY(weights_each(ld, &sh, add_weight, &sum));
+    TRY(weights_each(ld, &sh, add_weight, &sum, true));
     TRY(loader_check_used(ld));
     TRY(scratch_plan(&scratch, mc, &sh, be, cfg));
     TRY(kv_plan(&kv, mc, &sh, cfg));

@@ -132,6 +132,8 @@ static int32_t group_of(const struct source *s, enum tensor_id id, enum tensor_i
     case FUSED_GATE_UP:
         out[1] = TN_UP;
         return id == TN_GATE ? 2 : 0;
+    case TRANSPOSED: /* in no file of this architecture */
+    case TRANSPOSED_PAIRS:
     case FUSED_NO:
         break;
     }

@@ -135,11 +135,17 @@ def iq4_xs(b):
     return out
 
 
+def mxfp4(b):
+    doubled = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]
+    return [F(np.ldexp(float(doubled[nibble(b, 1, i)]), int(b[0]) - 128)) for i in range(32)]
+
+
 # name: (values of a block, its bytes, where its half floats are)
 TYPES = {"q4_0": (q4_0, 18, [0]), "q4_1": (q4_1, 20, [0, 2]), "q5_0": (q5_0, 22, [0]), "q5_1": (q5_1, 24, [0, 2]),
          "q8_0": (q8_0, 34, [0]), "q4_k": (q4_k, 144, [0, 2]), "q5_k": (q5_k, 176, [0, 2]),
          "q6_k": (q6_k, 210, [208]), "q2_k": (q2_k, 84, [80, 82]), "q3_k": (q3_k, 110, [108]),
-         "iq4_nl": (iq4_nl, 18, [0]), "iq4_xs": (iq4_xs, 136, [0])}
+         "iq4_nl": (iq4_nl, 18, [0]), "iq4_xs": (iq4_xs, 136, [0]),
+         "mxfp4": (mxfp4, 17, [])}
 
 try:
     import gguf
@@ -154,6 +160,8 @@ for name, (values, size, halves) in TYPES.items():
         for at in halves:
             scale = np.float16(rng.normal() * 10.0 ** rng.integers(-7, 4))  # subnormal ones too
             block[at:at + 2] = np.frombuffer(np.float16(0 if i == 3 else scale).tobytes(), np.uint8)
+        if name == "mxfp4":
+            block[0] = i if i < 3 else block[0] % 251  # 2^-128 and 2^-127 too; beyond 250 a value may be infinite
     out = np.array([v for block in blocks for v in values(block)], F)
     assert np.isfinite(out).all()
     if gguf:

@@ -1,0 +1,43 @@
+/* Tensors whose rows are not stored as the backends read them: transposed ones, rows of gate and up
+ * in turn, MXFP4 blocks apart from their scales.  A rank's share of them is copied into rows when it
+ * is loaded.  The copies are freed after each weight, so they take the bytes of one weight (of all
+ * experts of a layer) besides the plan.  Called by weights.c. */
+#ifndef WORKER_LOAD_DERIVE_H
+#define WORKER_LOAD_DERIVE_H
+
+#include "backends/backend.h"
+#include "worker/load/tensor_source.h"
+
+/* The copies of one weight. */
+struct copies {
+    void **p;
+    size_t n, cap;
+    bool sizes_only; /* nothing is copied: parts have sizes and types alone */
+};
+
+void copies_free(struct copies *c);
+
+/* Rows first, first + step, ... of a stored tensor, and its columns from col on. */
+struct share_cut {
+    size_t first, step, rows, col, cols;
+};
+
+/* stored: [all columns][n_rows] of 2 or 4 bytes, of p->dtype.  Sets p's data and row_bytes. */
+MUST_CHECK enum status derive_transposed(struct copies *c, const unsigned char *stored,
+                                         size_t n_rows, const struct share_cut *cut,
+                                         struct weight_part *p);
+
+/* blocks: [rows][row_blocks][16], of which a byte holds elements 2 i and 2 i + 1; scales: [rows]
+ * [row_blocks] exponents.  The columns are whole blocks.  p becomes DT_MXFP4 as in common/quant.h. */
+MUST_CHECK enum status derive_mxfp4(struct copies *c, const unsigned char *blocks,
+                                    const unsigned char *scales, size_t row_blocks,
+                                    const struct share_cut *cut, struct weight_part *p);
+
+/* Elements of a vector [..] of dtype t as f32 to out[0 .. cut->rows). */
+void derive_floats(const unsigned char *stored, enum dtype t, const struct share_cut *cut,
+                   float *out);
+
+/* Zeroed memory that lives as long as the copies.  ST_NOMEM. */
+MUST_CHECK enum status copies_take(struct copies *c, size_t bytes, void **out);
+
+#endif
