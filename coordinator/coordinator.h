@@ -67,6 +67,7 @@ struct coordinator {
     struct wire_mem rx; /* of the small message that is being handled */
     struct request_table *requests;
     struct tenant_table *tenants;
+    struct grammars *grammars;
     struct journal *journal;
     struct sched *sched;       /* NULL until the first worker group said what it can do */
     struct worker_group shape; /* that group's facts */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/grammar/grammar.h"
 #include "coordinator/prompt.h"
 
 /* What the text of the prompt tells of the answer; the text is taken over where the client wants it. */
@@ -23,11 +24,27 @@ static void set_text(struct resolved *q, const struct msg_generate *g, const str
     *text = (struct text_buf){0};
 }
 
+/* Compiles the grammar, as the ranks will: a bad one is refused before anything runs. */
+static enum status check_grammar(const struct msg_generate *g, const char **field)
+{
+    struct grammar_source source = {(enum grammar_kind)g->grammar_kind, g->grammar.data,
+                                    g->grammar.n};
+    struct grammar *grammar;
+    if (!g->grammar_kind)
+        return ST_OK;
+    *field = "grammar";
+    TRY(grammar_compile(&grammar, &source));
+    grammar_destroy(grammar);
+    return ST_OK;
+}
+
 static enum status generate(struct text_job *job, struct msg_generate *g,
                             const struct model_text *mt, const char **field)
 {
     struct token_list prompt = {0};
     struct text_buf text = {0};
+    TRY(check_grammar(g, field));
+    *field = "";
     if (g->kind == PROMPT_CHAT)
         TRY(prompt_set_clock(&g->chat));
     enum status st = prompt_ids(mt, g, &prompt, &text, field);

@@ -46,9 +46,9 @@ const char *op_case_name(const struct op_case *c);
 
 /* For the files of this folder. */
 extern const struct op op_linear, op_embed, op_add_rms_norm, op_layer_norm, op_act_mul, op_activate,
-    op_scale, op_soft_cap, op_add, op_gather, op_edit_logits, op_topk, op_sample, op_take_tokens,
-    op_qkv, op_attention, op_moe_route, op_moe_ffn, op_sigmoid_mul, op_add_bias, op_wide_norm,
-    op_route_sigmoid;
+    op_scale, op_soft_cap, op_add, op_gather, op_edit_logits, op_mask_logits, op_topk, op_sample,
+    op_take_tokens, op_qkv, op_attention, op_moe_route, op_moe_ffn, op_sigmoid_mul, op_add_bias,
+    op_wide_norm, op_route_sigmoid;
 
 /* Repeatable number in [-1, 1) for (stream, i, j). */
 float in_f32(uint32_t stream, int64_t i, int64_t j);

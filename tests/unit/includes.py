@@ -40,14 +40,14 @@ FOLDERS = {
     "backends/cpu": "common backends",
     "backends/cuda": "common backends",
     "collectives": "common backends backends/cuda",
-    "worker": "common common/digest common/formats common/wire collectives worker/load worker/model worker/sample worker/step",
+    "worker": "common common/digest common/formats common/grammar common/wire collectives worker/load worker/model worker/sample worker/step",
     "worker/engine": "common worker/model",
     "worker/load": "common common/formats backends",
     "worker/model": "common common/formats backends collectives worker/load",
     "worker/quantize": "common common/formats common/text worker/engine worker/load worker/model",
-    "worker/sample": "common worker/step",
+    "worker/sample": "common common/grammar worker/step",
     "worker/step": "common backends",
-    "coordinator": "common common/digest common/formats common/json common/text common/wire coordinator/jinja coordinator/journal "
+    "coordinator": "common common/digest common/formats common/grammar common/json common/text common/wire coordinator/jinja coordinator/journal "
                    "coordinator/sched coordinator/tokenizer",
     "coordinator/jinja": "common common/text",
     "coordinator/journal": "common coordinator/sched",

@@ -28,6 +28,7 @@ assert [(b.id, b.bias) for b in m.sampling.logit_bias] == [(5, -100.0), (9, 2.5)
 assert m.want_prompt_text and m.want_token_text and m.keep_marks
 assert list(m.stop) == [b"\n\n", b"END"] and m.priority == -7 and not m.skip_special and m.tenant == b"acme"
 assert m.tenant_limits.max_samples == 8 and m.tenant_limits.tokens_per_minute == 100000
+assert m.grammar.kind == 3 and m.grammar.source == b"[a-z]+"
 assert m.grace_ms == 10000 and m.client_digest == b"\1\2\3"
 m = read("generate_chat")
 assert m.chat.clock_s == 1700000000 and m.chat.zone_s == -12600
