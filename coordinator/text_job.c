@@ -52,6 +52,11 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
         st = resolve_generate(&job->resolved, g, &prompt, &job->limits, field);
     if (st == ST_OK)
         set_text(job->resolved, g, mt, &text);
+    if (st == ST_OK && g->grammar_kind && job->resolved->starts_in_reasoning) {
+        *field = "grammar";
+        st = status_fail(ST_UNSUPPORTED, __FILE__, __LINE__,
+                         "the prompt ends inside thinking, and a grammar holds from the first token: switch thinking off");
+    }
     token_list_free(&prompt);
     text_buf_free(&text);
     return st;

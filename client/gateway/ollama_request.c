@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/gateway/grammar_fields.h"
+
 typedef enum status field_reader(struct ollama_request *q, struct json_cursor *c);
 
 /* ---- fields ---- */
@@ -69,6 +71,11 @@ static enum status read_think(struct ollama_request *q, struct json_cursor *c)
     }
     q->variables.thinking = on ? THINKING_ON : THINKING_OFF;
     return ST_OK;
+}
+
+static enum status read_form(struct ollama_request *q, struct json_cursor *c)
+{
+    return grammar_read_ollama_format(&q->of, c);
 }
 
 /* Fields that may be given, but empty. */
@@ -151,6 +158,7 @@ static const struct option {
     {"num_predict", read_num_predict},
     {"num_ctx", read_num_ctx},
     {"repeat_penalty", read_repeat_penalty},
+    {"format", OLLAMA_CHAT | OLLAMA_GENERATE, read_form},
     /* served in their default values only */
     {"repeat_last_n", only_all},
     {"typical_p", only_one},
@@ -349,7 +357,6 @@ static const struct field {
     {"think", OLLAMA_CHAT | OLLAMA_GENERATE, read_think},
     {"keep_alive", OLLAMA_CHAT | OLLAMA_GENERATE, read_keep_alive},
     /* served in their default values only */
-    {"format", OLLAMA_CHAT | OLLAMA_GENERATE, only_empty},
     {"images", OLLAMA_GENERATE, only_empty},
     {"suffix", OLLAMA_GENERATE, only_empty},
     {"template", OLLAMA_GENERATE, only_empty},
