@@ -39,6 +39,7 @@ if(NOT CMAKE_CROSSCOMPILING)
   add_custom_target(man_pages ALL DEPENDS ${CMAKE_BINARY_DIR}/man1.made)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
 endif()
+install(PROGRAMS deploy/run-group.sh DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME ingot-run-group)
 install(FILES deploy/completions/ingot.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ingot)
 install(FILES deploy/completions/_ingot DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
 

@@ -8,7 +8,7 @@
 
 #include "common/visible.h"
 
-static char process_name[32] = "ingot";
+static char process_name[80] = "ingot";
 static enum log_level least_level = LOG_INFO;
 static int coloured;
 

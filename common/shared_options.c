@@ -211,6 +211,10 @@ static const struct shared_row table[] = {
       .help = "How long a rank waits in a step for its device or for another rank before the "
               "group is given up."},
      .users = FOR_WORKER | STARTERS},
+    {{.name = "contact-ms", ROW(contact_ms, OPT_INT), .arg = "MS",
+      .def = "60000", .min = 100, .max = 3600000,
+      .help = "How long the ranks may take at start to reach each other."},
+     .users = FOR_WORKER},
     {{.name = "lease-ms", ROW(lease_ms, OPT_INT), .arg = "MS",
       .def = "10000", .min = 100, .max = 3600000,
       .help = "Workers that hear nothing from the coordinator for that long end themselves; the "

@@ -81,6 +81,14 @@ void answer_cancel(struct coordinator *co, struct request *r, enum msg_reason re
     end_request(co, r, now_us);
 }
 
+void answer_end_if_done(struct coordinator *co, struct request *r, uint64_t now_us)
+{
+    if (r->state != REQ_LIVE || r->n_done < r->n_samples)
+        return;
+    co->n.finished++;
+    end_request(co, r, now_us);
+}
+
 void answer_fail_all(struct coordinator *co, enum status code, const char *detail, uint64_t now_us)
 {
     uint32_t at = 0;
@@ -135,15 +143,6 @@ static void on_token(struct coordinator *co, struct request *r, struct sample *s
         log_failure(LOG_WARN, ST_BUG, "the end of an answer");
 }
 
-/* One of the model's ends, not a stop token of the request alone. */
-static bool is_end_id(const struct resolved *q, int32_t id)
-{
-    for (uint32_t i = 0; i < q->n_eos; i++)
-        if (q->stop_ids[i] == id)
-            return true;
-    return false;
-}
-
 static void fail_not_finite(struct coordinator *co, struct request *r, const struct sample *s,
                             uint64_t now_us)
 {
@@ -186,7 +185,7 @@ static void on_finished(struct coordinator *co, struct request *r, struct sample
     }
     if (fx->reason == FINISH_STOP_ID && !s->done && s->n > r->ask->n_prompt)
         s->stop_id = s->tokens[s->n - 1];
-    bool own = s->stop_id >= 0 && !is_end_id(r->ask, s->stop_id);
+    bool own = s->stop_id >= 0 && !resolved_is_end_id(r->ask, s->stop_id);
     enum status st = sample_end(r, s, own ? REASON_STOP : reason_of(fx->reason));
     if (st != ST_OK)
         answer_fail(co, r, st, false, status_text(), now_us);
@@ -220,10 +219,7 @@ void answer_effects(struct coordinator *co, const struct step_result *result, si
             }
             break;
         }
-        if (r->state == REQ_LIVE && r->n_done == r->n_samples) {
-            co->n.finished++;
-            end_request(co, r, now_us);
-        }
+        answer_end_if_done(co, r, now_us);
         answer_mark(co, r);
     }
 }
@@ -256,6 +252,9 @@ static enum send_result send_accepted(struct coordinator *co, struct request *r,
                                                       .n_stop_ids = q->n_stop_ids - q->n_eos,
                                                       .stop_ids = q->stop_ids + q->n_eos};
         m.u.accepted.starts_in_reasoning = q->starts_in_reasoning;
+        m.u.accepted.weights = co->served.has_weights ? co->served.weights : NULL;
+        m.u.accepted.text = co->identity.has_text ? co->identity.text : NULL;
+        m.u.accepted.numerics = co->served.numerics;
         m.u.accepted.prompt_text = (struct wire_text){q->prompt_text.data, q->prompt_text.len};
     }
     return client_port_send(co->client_port, r->client, &m, now_us);
@@ -326,7 +325,7 @@ static enum send_result send_finish(struct coordinator *co, struct request *r, u
     f->cached_tokens = r->cached_tokens;
     f->queue_us = (r->planned_us ? r->planned_us : r->ended_us) - r->arrived_us;
     f->first_token_us = r->first_token_us ? r->first_token_us - r->arrived_us : 0;
-    f->total_us = r->ended_us - r->arrived_us;
+    f->total_us = r->ended_us - r->arrived_us + r->before_us;
     f->preemptions = r->preemptions;
     f->recoveries = r->recoveries;
     return client_port_send(co->client_port, r->client, &m, now_us);

@@ -20,6 +20,8 @@ void answer_cancel(struct coordinator *co, struct request *r, enum msg_reason re
                    uint64_t now_us);
 /* Its samples count no longer for its tenant's limits; an ended request's do not. */
 void answer_release_account(struct coordinator *co, struct request *r);
+/* A request all of whose samples are done ends. */
+void answer_end_if_done(struct coordinator *co, struct request *r, uint64_t now_us);
 void answer_fail_all(struct coordinator *co, enum status code, const char *detail, uint64_t now_us);
 
 #endif

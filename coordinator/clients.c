@@ -186,6 +186,7 @@ static void end_orphans(struct coordinator *co, uint64_t now_us)
             continue;
         if (r->state != REQ_ENDED && now_us - r->orphan_us > 1000U * (uint64_t)r->grace_ms) {
             log_line(LOG_INFO, "request %s: its client is gone", r->id);
+            r->abandoned = true;
             answer_cancel(co, r, REASON_CANCELLED, now_us);
         }
         if (r->state == REQ_ENDED && !r->dirty)

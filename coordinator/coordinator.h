@@ -43,6 +43,9 @@ struct coordinator_config {
     int notify_fd;                /* one line an event for a supervisor, -1 = none */
 };
 
+/* Requests beyond those that can wait.  As many again can be resumed. */
+enum { SPARE_REQUESTS = 512 };
+
 struct counters {
     uint64_t tokens_generated, prompt_tokens, cached_tokens, recoveries;
     uint64_t steps_overlapped; /* sent while another one ran */

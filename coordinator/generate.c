@@ -7,11 +7,13 @@
 #include "coordinator/answers.h"
 #include "coordinator/grammars.h"
 #include "coordinator/reply.h"
+#include "coordinator/resume.h"
 #include "coordinator/session.h"
 #include "coordinator/text_requests.h"
 
-/* a known request: send everything again, to whoever asks now */
-static void attach(struct coordinator *co, struct client *c, struct request *r, uint64_t now_us)
+/* a known request: send it again, but what the client has, to whoever asks now */
+static void attach(struct coordinator *co, struct client *c, struct request *r,
+                   const struct request_head *h, uint64_t now_us)
 {
     if (r->client && r->state != REQ_ENDED)
         r->client->n_requests--;
@@ -28,12 +30,32 @@ static void attach(struct coordinator *co, struct client *c, struct request *r, 
         c->n_requests++;
     r->attached = true;
     r->accepted_sent = r->terminal_sent = false;
-    for (uint32_t i = 0; r->samples && i < r->n_samples; i++) {
-        struct sample *s = &r->samples[i];
-        s->sent_tokens = s->sent_top = s->seq = 0;
-        s->sent_text = s->sent_token_text = s->sent_top_text = 0;
-    }
+    for (uint32_t i = 0; r->samples && i < r->n_samples; i++)
+        sample_seek(&r->samples[i], h->resumed[i].n_ids, h->resumed[i].n_text);
     answer_mark(co, r);
+}
+
+/* Why the client cannot get the rest of the request, or NULL. */
+static const char *why_not_attached(const struct request *r, const struct request_head *h,
+                                    const char **field)
+{
+    *field = "resume.sample";
+    if (r->samples && h->has_resume && h->n_resumed != r->n_samples)
+        return "resume has another number of samples than the request";
+    for (uint32_t i = 0; r->samples && i < r->n_samples; i++) {
+        const struct sample *s = &r->samples[i];
+        *field = "resume.sample.id";
+        if (h->resumed[i].n_ids > s->n - r->ask->n_prompt)
+            return "resume has more ids than were drawn";
+        *field = "resume.sample.text_bytes";
+        if (h->resumed[i].n_text > s->text.len)
+            return "resume has more text than the ids make";
+        *field = "resume";
+        if (s->logprobs && h->resumed[i].n_ids < s->n_resumed)
+            return "another server has sent the log probabilities of the first tokens: resume "
+                   "must have these tokens";
+    }
+    return NULL;
 }
 
 /* why no new request is taken now; all of it passes */
@@ -52,7 +74,11 @@ static enum status take_request(struct coordinator *co, const struct owner *owne
                                 struct tenant_refusal *refusal)
 {
     struct tenant_account *account = NULL;
-    if (h->has_limits)
+    if (!h->has_resume && co->live >= co->cfg.max_waiting + SPARE_REQUESTS)
+        FAIL(ST_BUSY, "%u requests are being served: no more fit", co->live);
+    if (h->has_limits && h->has_resume)
+        account = tenant_enter_resumed(co->tenants, &h->tenant, &h->limits, now_us);
+    else if (h->has_limits)
         TRY(tenant_enter(co->tenants, &h->tenant, &h->limits, now_us, &account, refusal));
     enum status st = request_reserve(co->requests, owner, h->id, h->digest, now_us, out);
     if (st != ST_OK) {
@@ -62,6 +88,7 @@ static enum status take_request(struct coordinator *co, const struct owner *owne
     }
     (*out)->account = account;
     (*out)->n_entered = 1;
+    (*out)->resumed = h->has_resume;
     (*out)->grace_ms = h->has_grace ? h->grace_ms : co->cfg.client_grace_ms;
     return ST_OK;
 }
@@ -98,13 +125,25 @@ void generate_take(struct coordinator *co, struct client *c, const struct reques
             now_us);
         return;
     }
-    if (r) {
-        if (h->has_grace)
-            r->grace_ms = h->grace_ms;
-        attach(co, c, r, now_us);
+    if (r && r->abandoned && h->has_resume && !r->dirty) { /* its client is back: it goes on */
+        request_remove(co->requests, r);
+        r = NULL;
+    }
+    if (r && r->state == REQ_RESERVED && r->resumed && !h->has_resume) {
+        reject(co, c, h->id, ST_BUSY, "the request is being resumed", &refusal, now_us);
         return;
     }
-    const char *why = refuse_now(co);
+    const char *why = r ? why_not_attached(r, h, &refusal.field) : refuse_now(co);
+    if (r && !why) {
+        if (h->has_grace)
+            r->grace_ms = h->grace_ms;
+        attach(co, c, r, h, now_us);
+        return;
+    }
+    if (r) {
+        reject(co, c, h->id, ST_RANGE, why, &refusal, now_us);
+        return;
+    }
     enum status st = why ? ST_BUSY : take_request(co, &owner, h, now_us, &r, &refusal);
     if (st == ST_OK) {
         st = text_requests_submit(co, c, h, r);
@@ -137,12 +176,23 @@ static uint64_t salt_of(const struct coordinator *co, const struct owner *owner)
     return salt ? salt : 1;
 }
 
+/* On the clock of arrived_us; 0 = none. */
+static uint64_t deadline_of(const struct request *r)
+{
+    uint64_t us = 1000U * (uint64_t)r->ask->deadline_ms;
+    if (us == 0)
+        return 0;
+    return r->arrived_us + (us > r->before_us ? us - r->before_us : 0);
+}
+
 static enum status submit_samples(struct coordinator *co, struct request *r)
 {
     const struct resolved *ask = r->ask;
     uint64_t salt = salt_of(co, &r->owner);
     for (uint32_t i = 0; i < r->n_samples; i++) {
         struct sample *s = &r->samples[i];
+        if (s->done)
+            continue;
         struct sched_req q = {
             .seq_id = s->seq_id,
             .group_id = request_key(r),
@@ -151,11 +201,11 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
             .label = r->id,
             .owner = r->owner.bytes,
             .tokens = s->tokens,
-            .n_tokens = ask->n_prompt,
+            .n_tokens = s->n,
             .n_prompt = ask->n_prompt,
-            .max_new = ask->max_new,
-            .deadline_us =
-                ask->deadline_ms ? r->arrived_us + 1000U * (uint64_t)ask->deadline_ms : 0,
+            .max_new = ask->n_prompt + ask->max_new - s->n,
+            .deadline_us = deadline_of(r),
+            .resumed = r->resumed,
             .priority = ask->priority,
             .sp = ask->sp,
             .stop_ids = ask->stop_ids,
@@ -182,6 +232,13 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
     return ST_OK;
 }
 
+static enum status resume(struct coordinator *co, struct request *r, const char **field)
+{
+    r->before_us = 1000U * (uint64_t)r->ask->resumed->elapsed_ms;
+    TRY(resume_check(r->ask->resumed, &co->identity, &co->served, field));
+    return resume_samples(r, field);
+}
+
 static enum status admit(struct coordinator *co, struct request *r, struct resolved **ask)
 {
     struct sched_stats stats;
@@ -194,6 +251,14 @@ static enum status admit(struct coordinator *co, struct request *r, struct resol
     sched_stats(co->sched, &stats);
     r->queue_position = stats.waiting;
     TRY(request_start(r, ask, co->mt.tok));
+    if (r->resumed) {
+        const char *field = "";
+        enum status st = resume(co, r, &field);
+        if (st != ST_OK) {
+            snprintf(r->field, sizeof r->field, "%s", field);
+            return st;
+        }
+    }
     return submit_samples(co, r);
 }
 
@@ -203,6 +268,11 @@ static enum status enter_samples(struct request *r, const struct resolved *ask)
     struct tenant_refusal why;
     if (!r->account)
         return ST_OK;
+    if (r->resumed) {
+        tenant_more_resumed(r->account, ask->n_samples - 1);
+        r->n_entered = ask->n_samples;
+        return ST_OK;
+    }
     enum status st = tenant_more(r->account, ask->n_samples - 1, &why);
     if (st == ST_OK) {
         r->n_entered = ask->n_samples;
@@ -233,7 +303,8 @@ void generate_ready(struct coordinator *co, struct text_job *job, uint64_t now_u
     r->state = REQ_LIVE;
     r->admitted = true;
     co->n.prompt_tokens += r->ask->n_prompt;
-    if (r->account)
+    if (r->account && !r->resumed)
         tenant_charge(r->account, r->ask->n_prompt, now_us);
     answer_mark(co, r);
+    answer_end_if_done(co, r, now_us);
 }

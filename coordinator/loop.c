@@ -15,7 +15,7 @@
 #include "coordinator/groups.h"
 #include "coordinator/notify.h"
 
-enum { TEND_US = 50 * 1000, SPARE_REQUESTS = 512 };
+enum { TEND_US = 50 * 1000 };
 enum { SMALL_MESSAGE_MEM = 64 << 10 }; /* bytes; the loop decodes no message that needs more */
 
 enum status coordinator_open(struct coordinator *co, const struct coordinator_config *cfg)
@@ -35,7 +35,7 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
         log_line(LOG_INFO, "no chat: %s", co->mt.no_chat);
     TRY(model_identity_open(&co->identity, cfg->model_path, cfg->weights_digest, &cfg->digests));
     TRY(wire_mem_init(&co->rx, SMALL_MESSAGE_MEM));
-    TRY(request_table_create(&co->requests, cfg->max_waiting + SPARE_REQUESTS));
+    TRY(request_table_create(&co->requests, 2 * (cfg->max_waiting + SPARE_REQUESTS)));
     TRY(tenant_table_create(&co->tenants, MAX_TENANT_ACCOUNTS));
     TRY(grammars_create(&co->grammars, &co->mt));
     TRY(text_service_start(&co->text, &co->mt, cfg->client_port.max_message));

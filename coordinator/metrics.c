@@ -87,7 +87,7 @@ void metrics_admitted(struct metrics *m, const struct request *r, uint32_t n_cac
 
 void metrics_token(struct metrics *m, const struct request *r, struct sample *s, uint64_t now_us)
 {
-    if (r->first_token_us == 0)
+    if (r->first_token_us == 0 && !r->resumed)
         histogram_add(&m->histogram[STATS_FIRST_TOKEN_US], now_us - r->arrived_us);
     if (s->first_us == 0)
         s->first_us = now_us;
@@ -139,7 +139,7 @@ void metrics_ended(struct metrics *m, const struct request *r)
         return;
     for (uint32_t i = 0; i < r->n_samples; i++)
         m->samples_ended[r->samples[i].reason]++;
-    if (r->failed == ST_OK && !r->cancelled)
+    if (r->failed == ST_OK && !r->cancelled && !r->resumed)
         count_finished(m, r);
 }
 

@@ -352,6 +352,21 @@ enum status sample_token(struct request *r, struct sample *s, const struct resul
     return st;
 }
 
+void sample_seek(struct sample *s, uint32_t n_tokens, uint64_t n_text)
+{
+    s->seq = 0;
+    s->sent_tokens = n_tokens;
+    s->sent_text = (size_t)n_text;
+    s->sent_top = 0;
+    s->sent_token_text = s->sent_top_text = 0;
+    for (uint32_t i = 0; i < n_tokens; i++) {
+        s->sent_top += s->n_top ? s->n_top[i] : 0;
+        s->sent_token_text += s->n_token_text ? s->n_token_text[i] : 0;
+    }
+    for (uint32_t i = 0; s->n_top_text && i < s->sent_top; i++)
+        s->sent_top_text += s->n_top_text[i];
+}
+
 enum status sample_end(struct request *r, struct sample *s, enum msg_reason reason)
 {
     struct text_buf rest = {0};

@@ -37,6 +37,7 @@ struct sample {
     struct text_buf text; /* final text */
     bool done;
     enum msg_reason reason;
+    uint32_t n_resumed;         /* of its answer's tokens: they came from the client */
     int32_t stop_id;            /* -1 = none */
     int32_t matched_stop;       /* index of the stop string, -1 = none */
     uint64_t first_us, last_us; /* when its first and last token came, 0 = none */
@@ -60,6 +61,9 @@ struct request {
     uint32_t grace_ms;              /* how long it goes on then */
     struct tenant_account *account; /* NULL: nothing is counted, or no more */
     uint32_t n_entered;             /* samples that the account counts */
+    bool resumed;                   /* it began elsewhere: its client had a part of the answer */
+    uint64_t before_us;             /* if so: how long before its arrival here */
+    bool abandoned;                 /* it ended because its client was gone */
     bool cancelled;                 /* before or while it ran */
     bool admitted;                  /* the scheduler took it: a failure is Error, else Rejected */
     bool accepted_sent, terminal_sent, attached;
@@ -120,6 +124,8 @@ uint64_t request_probes(const struct request_table *t);
  * *ended: a stop string ended the sample. */
 MUST_CHECK enum status sample_token(struct request *r, struct sample *s,
                                     const struct result_token *t, bool *ended);
+/* Of its answer n_tokens tokens, which it has, and n_text bytes of text have been sent. */
+void sample_seek(struct sample *s, uint32_t n_tokens, uint64_t n_text);
 /* The sample is over: what the detokenizer and the stop matcher held back becomes text. */
 MUST_CHECK enum status sample_end(struct request *r, struct sample *s, enum msg_reason reason);
 

@@ -186,6 +186,14 @@ enum status resolve_generate(struct resolved **out, const struct msg_generate *g
     return ST_OK;
 }
 
+bool resolved_is_end_id(const struct resolved *q, int32_t id)
+{
+    for (uint32_t i = 0; i < q->n_eos; i++)
+        if (q->stop_ids[i] == id)
+            return true;
+    return false;
+}
+
 void resolved_free(struct resolved *q)
 {
     if (!q)
@@ -198,5 +206,6 @@ void resolved_free(struct resolved *q)
     free(q->stops);
     free(q->stop_bytes);
     stop_set_destroy(q->stop_set);
+    free(q->resumed);
     free(q);
 }

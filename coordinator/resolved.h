@@ -10,6 +10,8 @@
 #include "common/wire/client_msg.h"
 #include "coordinator/tokenizer/stop.h"
 
+struct resumed;
+
 struct resolved {
     int32_t *prompt; /* [n_prompt] */
     uint32_t n_prompt, max_new, n_samples;
@@ -36,9 +38,10 @@ struct resolved {
     bool starts_in_reasoning;    /* a chat that ends inside thinking */
     const int32_t *keep;         /* [n_keep] special tokens that are text; the model's, borrowed */
     uint32_t n_keep;
-    bool is_chat;    /* the prompt was rendered with this clock */
-    int64_t clock_s; /* seconds since 1970 UTC */
-    int32_t zone_s;  /* seconds east of UTC */
+    bool is_chat;            /* the prompt was rendered with this clock */
+    int64_t clock_s;         /* seconds since 1970 UTC */
+    int32_t zone_s;          /* seconds east of UTC */
+    struct resumed *resumed; /* what the client had received; NULL: a new request */
 };
 
 /* Bounds of the model and of the server that a request is checked against. */
@@ -56,6 +59,8 @@ struct resolve_limits {
 MUST_CHECK enum status resolve_generate(struct resolved **out, const struct msg_generate *g,
                                         struct token_list *prompt,
                                         const struct resolve_limits *limits, const char **field);
+/* One of the model's ends, not a stop token of the request alone. */
+bool resolved_is_end_id(const struct resolved *q, int32_t id);
 void resolved_free(struct resolved *q); /* NULL is fine */
 
 #endif

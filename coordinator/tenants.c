@@ -169,24 +169,52 @@ static enum status check(const struct tenant_account *a, uint64_t now_ns,
     return ST_OK;
 }
 
+/* NULL: there is no room for one more. */
+static struct tenant_account *account_of(struct tenant_table *t, const struct tenant *tenant,
+                                         const struct tenant_limits *limits, uint64_t now_ns)
+{
+    struct tenant_account *a = find(t, tenant);
+    if (!a)
+        a = add(t, tenant, now_ns);
+    if (a)
+        a->limits = *limits;
+    return a;
+}
+
+static void enter(struct tenant_table *t, struct tenant_account *a)
+{
+    if (a->in_flight++ == 0)
+        leave_idle(t, a);
+}
+
 enum status tenant_enter(struct tenant_table *t, const struct tenant *tenant,
                          const struct tenant_limits *limits, uint64_t now_us,
                          struct tenant_account **out, struct tenant_refusal *why)
 {
     uint64_t now_ns = 1000 * now_us;
-    struct tenant_account *a = find(t, tenant);
+    struct tenant_account *a = account_of(t, tenant, limits, now_ns);
     *out = NULL;
     *why = (struct tenant_refusal){"", RETRY_SAMPLES_MS};
     if (!a)
-        a = add(t, tenant, now_ns);
-    if (!a)
         FAIL(ST_BUSY, "%u tenants are being served: no more fit", t->max);
-    a->limits = *limits;
     TRY(check(a, now_ns, why));
-    if (a->in_flight++ == 0)
-        leave_idle(t, a);
+    enter(t, a);
     *out = a;
     return ST_OK;
+}
+
+struct tenant_account *tenant_enter_resumed(struct tenant_table *t, const struct tenant *tenant,
+                                            const struct tenant_limits *limits, uint64_t now_us)
+{
+    struct tenant_account *a = account_of(t, tenant, limits, 1000 * now_us);
+    if (a)
+        enter(t, a);
+    return a;
+}
+
+void tenant_more_resumed(struct tenant_account *a, uint32_t n)
+{
+    a->in_flight += n;
 }
 
 enum status tenant_more(struct tenant_account *a, uint32_t n, struct tenant_refusal *why)

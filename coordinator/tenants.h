@@ -25,6 +25,11 @@ struct tenant_refusal {
 MUST_CHECK enum status tenant_enter(struct tenant_table *t, const struct tenant *tenant,
                                     const struct tenant_limits *limits, uint64_t now_us,
                                     struct tenant_account **out, struct tenant_refusal *why);
+/* As tenant_enter, of a resumed request: no limit refuses it.  NULL: all accounts are in use. */
+struct tenant_account *tenant_enter_resumed(struct tenant_table *t, const struct tenant *tenant,
+                                            const struct tenant_limits *limits, uint64_t now_us);
+/* n more samples of a resumed request. */
+void tenant_more_resumed(struct tenant_account *a, uint32_t n);
 /* n more samples.  ST_RANGE: more than the tenant may ever have, with the ones of this request that it has already. */
 MUST_CHECK enum status tenant_more(struct tenant_account *a, uint32_t n,
                                    struct tenant_refusal *why);

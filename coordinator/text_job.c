@@ -6,6 +6,7 @@
 
 #include "common/grammar/grammar.h"
 #include "coordinator/prompt.h"
+#include "coordinator/resume.h"
 
 /* What the text of the prompt tells of the answer; the text is taken over where the client wants it. */
 static void set_text(struct resolved *q, const struct msg_generate *g, const struct model_text *mt,
@@ -45,11 +46,15 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
     struct text_buf text = {0};
     TRY(check_grammar(g, field));
     *field = "";
+    if (g->resume)
+        resume_fill(g);
     if (g->kind == PROMPT_CHAT)
         TRY(prompt_set_clock(&g->chat));
     enum status st = prompt_ids(mt, g, &prompt, &text, field);
     if (st == ST_OK)
         st = resolve_generate(&job->resolved, g, &prompt, &job->limits, field);
+    if (st == ST_OK && g->resume)
+        st = resume_take(job->resolved, g, job->limits.vocab, field);
     if (st == ST_OK)
         set_text(job->resolved, g, mt, &text);
     if (st == ST_OK && g->grammar_kind && job->resolved->starts_in_reasoning) {
@@ -72,6 +77,29 @@ static enum status detokenize(struct text_job *job, const struct msg_detokenize 
                  tokenizer_max_id(mt->tok));
     return tokenizer_decode(mt->tok, m->tokens, m->n_tokens, m->skip_special ? TOK_SKIP_SPECIAL : 0,
                             &job->text);
+}
+
+/* What each token stands for and how the vocabulary spells it. */
+static enum status token_texts(struct text_job *job, const struct model_text *mt)
+{
+    struct token_texts *t = &job->texts;
+    struct text_buf scratch = {0};
+    enum status st = ST_OK;
+    t->n_text = calloc(job->tokens.n + 1, sizeof *t->n_text);
+    t->n_spelling = calloc(job->tokens.n + 1, sizeof *t->n_spelling);
+    if (!t->n_text || !t->n_spelling)
+        FAIL(ST_NOMEM, "no memory for the texts of %zu tokens", job->tokens.n);
+    for (size_t i = 0; i < job->tokens.n && st == ST_OK; i++) {
+        struct token_piece p = tokenizer_piece(mt->tok, job->tokens.ids[i], &scratch);
+        t->n_text[i] = (uint32_t)p.bytes.len;
+        t->n_spelling[i] = (uint32_t)p.text.len;
+        st = text_buf_append(&t->text, p.bytes.data, p.bytes.len);
+        if (st == ST_OK)
+            st = text_buf_append(&t->spelling, p.text.data, p.text.len);
+        scratch.len = 0;
+    }
+    text_buf_free(&scratch);
+    return st;
 }
 
 static enum status check_model(const char *name, const struct model_text *mt, const char **field)
@@ -98,8 +126,9 @@ static enum status do_job(struct text_job *job, const struct model_text *mt, str
     case MSG_TOKENIZE:
         TRY(check_model(m.u.tokenize.model, mt, field));
         *field = "text";
-        return tokenizer_encode(mt->tok, m.u.tokenize.text.data, m.u.tokenize.text.n,
-                                m.u.tokenize.add_special ? TOK_ADD_SPECIAL : 0, &job->tokens);
+        TRY(tokenizer_encode(mt->tok, m.u.tokenize.text.data, m.u.tokenize.text.n,
+                             m.u.tokenize.add_special ? TOK_ADD_SPECIAL : 0, &job->tokens));
+        return m.u.tokenize.want_token_text ? token_texts(job, mt) : ST_OK;
     case MSG_DETOKENIZE:
         TRY(check_model(m.u.detokenize.model, mt, field));
         return detokenize(job, &m.u.detokenize, mt, field);
@@ -133,6 +162,10 @@ void text_job_free(struct text_job *job)
     sock_msg_free(job->msg);
     resolved_free(job->resolved);
     token_list_free(&job->tokens);
+    free(job->texts.n_text);
+    free(job->texts.n_spelling);
+    text_buf_free(&job->texts.text);
+    text_buf_free(&job->texts.spelling);
     text_buf_free(&job->text);
     free(job);
 }

@@ -21,7 +21,11 @@ struct text_job {
     char detail[512], field[64]; /* of a failure */
     struct resolved *resolved;   /* Generate; NULL on failure */
     struct token_list tokens;    /* Tokenize */
-    struct text_buf text;        /* Detokenize, ApplyTemplate */
+    struct token_texts {
+        uint32_t *n_text, *n_spelling; /* [tokens.n] bytes; NULL: not wanted */
+        struct text_buf text, spelling;
+    } texts;              /* Tokenize */
+    struct text_buf text; /* Detokenize, ApplyTemplate */
 };
 
 /* Fills the result.  mem: scratch of the calling thread. */

@@ -63,7 +63,13 @@ void text_requests_reply(struct coordinator *co, const struct text_job *job, uin
     }
     if (job->type == MSG_TOKENIZE) {
         m.type = MSG_TOKENS;
-        m.u.tokens = (struct msg_tokens){job->request_id, (uint32_t)job->tokens.n, job->tokens.ids};
+        m.u.tokens = (struct msg_tokens){.request_id = job->request_id,
+                                         .n_tokens = (uint32_t)job->tokens.n,
+                                         .tokens = job->tokens.ids,
+                                         .n_token_text = job->texts.n_text,
+                                         .token_text = job->texts.text.data,
+                                         .n_spelling = job->texts.n_spelling,
+                                         .spelling = job->texts.spelling.data};
     } else {
         m.type = MSG_TEXT;
         m.u.text.request_id = job->request_id;

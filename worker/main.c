@@ -16,6 +16,7 @@
 #include "worker/peer_watch.h"
 #include "worker/rank.h"
 #include "worker/rank_loop.h"
+#include "worker/start_watch.h"
 
 static volatile sig_atomic_t stop_asked;
 
@@ -147,17 +148,59 @@ static int serve(struct rank *g, struct peer_watch **watch, const char *connect)
     return exit_code_of(end);
 }
 
+/* The numbers of all ranks reach rank 0, and the least of a value reaches every rank. */
+static enum status greet(const struct control_info *ci)
+{
+    uint64_t least = (uint64_t)(ci->world - ci->rank);
+    uint32_t mine = (uint32_t)ci->rank, *all = calloc((size_t)ci->world, sizeof *all);
+    if (!all)
+        FAIL(ST_NOMEM, "no memory for %d ranks", ci->world);
+    enum status st = control_gather(&mine, sizeof mine, all);
+    bool ok = st == ST_OK;
+    for (int i = 0; ok && ci->rank == 0 && i < ci->world; i++)
+        ok = all[i] == (uint32_t)i;
+    free(all);
+    TRY(st);
+    TRY(control_min_u64(&least));
+    if (!ok || least != 1)
+        FAIL(ST_PEER, "the ranks received other numbers than were sent");
+    return ST_OK;
+}
+
+/* Joins the other ranks: each must have reached the others within contact_ms. */
+static enum status meet(struct control_info *ci, const struct shared_options *o)
+{
+    struct start_watch *watch;
+    TRY(start_watch_begin(&watch, (uint32_t)o->contact_ms, EXIT_START));
+    enum status st = control_open(ci);
+    if (st == ST_OK)
+        st = greet(ci);
+    start_watch_end(watch);
+    return st;
+}
+
+/* The name in log lines: the host too, where the ranks are on several. */
+static void name_log(const struct control_info *ci, enum log_level level)
+{
+    char host[64] = "", name[96];
+    gethostname(host, sizeof host - 1);
+    if (ci->world == ci->local_world)
+        snprintf(name, sizeof name, "worker.%d", ci->rank);
+    else
+        snprintf(name, sizeof name, "worker.%d@%s", ci->rank, host);
+    log_init(name, level);
+}
+
 static int run(const struct worker_options *opt, const struct option_result *res)
 {
     struct rank g = {.opt = &opt->shared};
     struct control_info ci = {0};
     struct digest_cache cache;
     struct peer_watch *watch = NULL;
-    char name[32];
-    enum status st = control_open(&ci);
+    log_init("worker", (enum log_level)opt->shared.log_level);
+    enum status st = meet(&ci, &opt->shared);
     digest_cache_init(&cache, getenv("XDG_CACHE_HOME"), getenv("HOME"));
-    snprintf(name, sizeof name, "worker.%d", ci.rank);
-    log_init(name, (enum log_level)opt->shared.log_level);
+    name_log(&ci, (enum log_level)opt->shared.log_level);
     if (st != ST_OK) {
         log_failure(LOG_ERROR, st, "cannot start");
         return EXIT_START;
@@ -210,32 +253,12 @@ static int look(const struct worker_options *opt)
     return EXIT_MODEL;
 }
 
-/* The numbers of all ranks reach rank 0, and the least of a value reaches every rank. */
-static enum status greet(const struct control_info *ci)
-{
-    uint64_t least = (uint64_t)(ci->world - ci->rank);
-    uint32_t mine = (uint32_t)ci->rank, *all = calloc((size_t)ci->world, sizeof *all);
-    if (!all)
-        FAIL(ST_NOMEM, "no memory for %d ranks", ci->world);
-    enum status st = control_gather(&mine, sizeof mine, all);
-    bool ok = st == ST_OK;
-    for (int i = 0; ok && ci->rank == 0 && i < ci->world; i++)
-        ok = all[i] == (uint32_t)i;
-    free(all);
-    TRY(st);
-    TRY(control_min_u64(&least));
-    if (!ok || least != 1)
-        FAIL(ST_PEER, "the ranks received other numbers than were sent");
-    return ST_OK;
-}
-
 /* --hello */
-static int hello(void)
+static int hello(const struct worker_options *opt)
 {
     struct control_info ci = {0};
-    enum status st = control_open(&ci);
-    if (st == ST_OK)
-        st = greet(&ci);
+    log_init("worker", (enum log_level)opt->shared.log_level);
+    enum status st = meet(&ci, &opt->shared);
     if (st != ST_OK) {
         fprintf(stderr, "ingot-worker: %s\n", status_text());
         control_abort(EXIT_START);
@@ -270,7 +293,7 @@ int main(int argc, char **argv)
     if (opt.inspect)
         return look(&opt);
     if (opt.hello)
-        return hello();
+        return hello(&opt);
     set_signals();
     return run(&opt, &res);
 }

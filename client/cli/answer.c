@@ -6,20 +6,16 @@
 #include <unistd.h>
 
 #include "client/cli/answer_json.h"
-#include "client/cli/answer_seen.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
 #include "common/clock.h"
 #include "common/text/output_parser.h"
 
-enum { RECONNECT_MS = 500, RECONNECT_US = 4000 * 1000 }; /* one attempt; all of them */
 enum { LOOK_MS = 50, MIN_RETRY_MS = 50, MAX_RETRY_MS = 500, MAX_SHOWN = 16 /* samples */ };
 
 struct answer {
     struct ingot_client *c;
     struct ingot_request r; /* from the first sending on with its id */
-    struct answer_seen seen;
-    bool accepted;
     const struct answer_config *cfg;
     struct answer_text *text;
     bool splits;
@@ -204,39 +200,12 @@ static int look_around(struct answer *a)
     if (interrupts() == a->seen_interrupts)
         return -1;
     a->seen_interrupts = interrupts();
-    if (a->cancelled)
-        return EXIT_INTERRUPTED; /* a second Ctrl-C: do not wait for the server */
+    if (a->cancelled || !ingot_connected(a->c))
+        return EXIT_INTERRUPTED; /* a second Ctrl-C, or no server: do not wait for it */
     a->cancelled = true;
     if (ingot_cancel(a->c, a->id) != INGOT_OK)
         return EXIT_INTERRUPTED;
     return -1;
-}
-
-/* The connection has ended or the server is silent: makes a new one and attaches to the request. */
-static int attach_again(struct answer *a)
-{
-    uint64_t until = clock_us() + RECONNECT_US;
-    enum ingot_code code = INGOT_PEER;
-    while (code != INGOT_OK && clock_us() < until) {
-        enum supervisor_state state;
-        if (interrupts() != a->seen_interrupts || a->cancelled)
-            return EXIT_INTERRUPTED;
-        if (a->cfg->own && supervisor_poll(a->cfg->own, 0, &state) != ST_OK)
-            return fail(a, INGOT_PEER, EXIT_FAILED);
-        code = ingot_reconnect(a->c, RECONNECT_MS);
-        if (code == INGOT_OK)
-            code = ingot_generate(a->c, &a->r, NULL);
-        if (code != INGOT_OK && code != INGOT_PEER && code != INGOT_TIMEOUT &&
-            code != INGOT_CANCELLED)
-            return fail(a, code, cli_exit_code(code));
-    }
-    answer_seen_again(&a->seen);
-    if (code == INGOT_OK)
-        return -1;
-    code = (enum ingot_code)status_fail(
-        ST_PEER, __FILE__, __LINE__,
-        "the connection to the server was lost and it does not answer: it seems to be gone");
-    return fail(a, code, cli_exit_code(code));
 }
 
 static int send_request(struct answer *a)
@@ -245,8 +214,6 @@ static int send_request(struct answer *a)
     a->r.request_id = a->id;
     if (code == INGOT_OK)
         return -1;
-    if (code == INGOT_PEER)
-        return attach_again(a);
     return fail(a, code, code == INGOT_RANGE ? EXIT_REFUSED : EXIT_NO_SERVER);
 }
 
@@ -297,28 +264,11 @@ static void on_accepted(struct answer *a, const struct ingot_event *ev)
         a->parser = NULL; /* shown as it comes */
 }
 
-/* Accepted again: the server must go on with what it has begun. */
-static int on_accepted_again(struct answer *a, const struct ingot_event *ev)
-{
-    if (ev->attached || !answer_seen_any(&a->seen))
-        return -1;
-    (void)ingot_cancel(a->c, a->id); /* a new request of that name */
-    enum status st =
-        status_fail(ST_PEER, __FILE__, __LINE__,
-                    "the connection to the server was lost, and it has forgotten the request");
-    return fail(a, (enum ingot_code)st, cli_exit_code(INGOT_PEER));
-}
-
 /* -1 to go on, else the exit code */
 static int on_event(struct answer *a, struct ingot_event *ev)
 {
     if (strcmp(ev->request_id, a->id) != 0)
         return -1; /* the end of one before, given up by Ctrl-C */
-    if (ev->kind == INGOT_EVENT_ACCEPTED && a->accepted)
-        return on_accepted_again(a, ev);
-    a->accepted = a->accepted || ev->kind == INGOT_EVENT_ACCEPTED;
-    if (ev->kind == INGOT_EVENT_DELTA && !answer_seen_trim(&a->seen, ev))
-        return -1;
     if (ev->kind == INGOT_EVENT_ERROR) {
         int rc = try_again(a, ev);
         if (rc != -2)
@@ -363,8 +313,6 @@ int answer_stream(struct ingot_client *c, const struct ingot_request *r,
         enum ingot_code code = ingot_next(c, &ev, LOOK_MS);
         if (code == INGOT_OK)
             rc = on_event(&a, &ev);
-        else if (code == INGOT_PEER)
-            rc = attach_again(&a);
         else if (code != INGOT_TIMEOUT && code != INGOT_CANCELLED)
             rc = fail(&a, code, cli_exit_code(code));
         if (rc < 0)

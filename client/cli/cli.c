@@ -14,7 +14,7 @@
 #include "common/json_escape.h"
 #include "common/visible.h"
 
-enum { CONNECT_MS = 3000, MAX_FILE = 1 << 30 /* bytes */ };
+enum { CONNECT_MS = 3000, RECONNECT_MS = 10000, MAX_FILE = 1 << 30 /* bytes */ };
 
 /* ---- the command line ---- */
 
@@ -246,7 +246,8 @@ int cli_connect(struct ingot_client **c, const char *command, const char *endpoi
 int cli_connect_as(struct ingot_client **c, const char *command, const char *endpoint,
                    const char *tenant)
 {
-    struct ingot_options o = {.endpoint = endpoint, .timeout_ms = CONNECT_MS};
+    struct ingot_options o = {
+        .endpoint = endpoint, .timeout_ms = CONNECT_MS, .reconnect_ms = RECONNECT_MS};
     char token[OWN_TOKEN_BYTES];
     if (tenant && *tenant) {
         enum status st = own_token(token, getenv("XDG_STATE_HOME"), getenv("HOME"));

@@ -18,10 +18,10 @@ enum {
     EXIT_IN_USE = 3,
 };
 
-void gateway_job_init(struct gateway_job *g, const char *http, const char *api_keys)
+void gateway_job_init(struct gateway_job *g, const struct serve_args *args)
 {
     *g = (struct gateway_job){
-        .http = strcmp(http, "off") == 0 ? NULL : http, .api_keys = api_keys, .notify_fd = -1};
+        .http = strcmp(args->http, "off") == 0 ? NULL : args->http, .args = args, .notify_fd = -1};
 }
 
 bool gateway_job_is_settled(const struct gateway_job *g)
@@ -43,8 +43,11 @@ static enum status start(struct gateway_job *g)
     child_arg(&a, path);
     child_argf(&a, "--connect=%s", g->endpoint);
     child_argf(&a, "--http=%s", g->http);
-    if (g->api_keys)
-        child_argf(&a, "--api-keys=%s", g->api_keys);
+    if (g->args->api_keys)
+        child_argf(&a, "--api-keys=%s", g->args->api_keys);
+    child_argf(&a, "--metrics-prefix=%s", g->args->metrics_prefix);
+    if (g->args->metrics_need_key)
+        child_arg(&a, "--metrics-need-key");
     child_arg(&a, "--die-with-parent");
     child_argf(&a, "--notify-fd=%d", fd[1]);
     enum status st = child_start(&g->pid, &a, fd[1]);

@@ -5,10 +5,11 @@
 #include <stdint.h>
 
 #include "client/cli/child.h"
+#include "client/cli/serve_options.h"
 
 struct gateway_job {
     const char *http; /* ADDR:PORT; NULL: there is no gateway, or none any more */
-    const char *api_keys;
+    const struct serve_args *args;
     const char *endpoint;
     pid_t pid; /* 0: does not run */
     int notify_fd;
@@ -16,8 +17,8 @@ struct gateway_job {
     char address[128]; /* "127.0.0.1:8080", "": does not listen yet */
 };
 
-/* http: ADDR:PORT or "off"; api_keys: a file, or NULL; borrowed. */
-void gateway_job_init(struct gateway_job *g, const char *http, const char *api_keys);
+/* args is borrowed: http, and the options that the gateway gets. */
+void gateway_job_init(struct gateway_job *g, const struct serve_args *args);
 /* Starts it, sees whether it listens or has ended, starts it again after a crash.  endpoint: of the coordinator; NULL:
  * not there yet.  ST_RANGE: the address is not one, or is open to other hosts without a key. */
 MUST_CHECK enum status gateway_job_poll(struct gateway_job *g, const char *endpoint);

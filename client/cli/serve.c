@@ -99,7 +99,7 @@ static int run(const struct serve_args *a, const char *model)
         log_line(LOG_ERROR, "%s", status_text());
         return EXIT_FAILED;
     }
-    gateway_job_init(&gateway, a->http, a->api_keys);
+    gateway_job_init(&gateway, a);
     int rc = watch(s, &gateway);
     gateway_job_stop(&gateway);
     supervisor_stop(s);

@@ -35,6 +35,17 @@ static const struct option_row own_rows[] = {
      .at = offsetof(struct serve_args, api_keys),
      .arg = "FILE",
      .help = "Requests over HTTP must carry a key of this file; `ingot api-key` writes it."},
+    {.name = "metrics-prefix",
+     .type = OPT_STRING,
+     .at = offsetof(struct serve_args, metrics_prefix),
+     .arg = "PREFIX",
+     .def = "ingot_",
+     .help = "Begins the names in /metrics that vLLM has too; with vllm: they are vLLM's, for its "
+             "dashboards."},
+    {.name = "metrics-need-key",
+     .type = OPT_FLAG,
+     .at = offsetof(struct serve_args, metrics_need_key),
+     .help = "/metrics needs an API key too; otherwise all who reach the gateway can read it."},
 };
 
 void serve_engine_rows(struct row_list *l, size_t base)

@@ -15,6 +15,8 @@ struct serve_args {
     int64_t standby;      /* spare worker groups */
     const char *http;     /* ADDR:PORT of the gateway, or "off" */
     const char *api_keys; /* a file, or NULL */
+    const char *metrics_prefix;
+    bool metrics_need_key;
 };
 
 /* Model, ranks, sizes: for a command that loads a model (FOR_LOAD). */

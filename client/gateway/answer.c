@@ -27,6 +27,7 @@ struct answer {
     struct output_options parse;
     bool parses;
     char **names; /* [parse.n_names] */
+    char *tools;  /* parse.tools_json */
     struct prompt_call *call;
     struct answer_output *text; /* of prompt p, sample s: p * n + s */
     size_t n_calls, n_choices, n_samples;
@@ -50,6 +51,7 @@ static void destroy(struct answer *a)
     for (size_t i = 0; a->names && i < a->parse.n_names; i++)
         free(a->names[i]);
     free(a->names);
+    free(a->tools);
     free(a->prompt);
     if (a->form->release)
         a->form->release(a->ctx);
@@ -283,8 +285,8 @@ static void on_event(struct upstream_call *call, const struct ingot_event *ev)
 
 /* ---- start ---- */
 
-/* Names outlive the request. */
-static enum status keep_names(struct answer *a, const struct answer_request *q)
+/* The tools and their names outlive the request. */
+static enum status keep_tools(struct answer *a, const struct answer_request *q)
 {
     a->names = calloc(q->n_tools + 1, sizeof *a->names);
     if (!a->names)
@@ -293,6 +295,9 @@ static enum status keep_names(struct answer *a, const struct answer_request *q)
         if (!(a->names[a->parse.n_names] = strdup(q->tools[a->parse.n_names])))
             FAIL(ST_NOMEM, "no memory for the names of %zu tools", q->n_tools);
     a->parse.names = (const char *const *)a->names;
+    if (!(a->tools = strdup(q->ask.tools_json)))
+        FAIL(ST_NOMEM, "no memory for the tools");
+    a->parse.tools_json = a->tools;
     return ST_OK;
 }
 
@@ -310,7 +315,7 @@ static enum status set_parsing(struct answer *a, struct answer_request *q,
     a->parses = a->parse.tools != OUTPUT_TOOLS_NONE || a->parse.reasoning;
     q->ask.keep_marks = a->parses;
     q->ask.want_token_text = q->tokens || a->parse.reasoning;
-    return q->calls ? keep_names(a, q) : ST_OK;
+    return q->calls ? keep_tools(a, q) : ST_OK;
 }
 
 static enum status init(struct answer *a, struct answer_request *q, const struct ingot_model *m)

@@ -37,7 +37,10 @@ struct answer_call {
     char id[ANSWER_CALL_ID_SIZE]; /* from the model, or generated here: unique, at least 9 bytes */
     struct text_buf name;
     struct text_buf arguments; /* a JSON object; present when content is (struct answer_choice) */
+    bool ended; /* its arguments are whole; false at its end: the answer was cut inside them */
 };
+
+enum answer_part { ANSWER_NO_PART, ANSWER_REASONING, ANSWER_CONTENT, ANSWER_CALL };
 
 enum answer_finish { ANSWER_STOP, ANSWER_LENGTH, ANSWER_CALLS };
 
@@ -70,6 +73,8 @@ struct answer_choice {
     struct text_buf reasoning, content;
     struct answer_call **calls; /* in a stream too, but without arguments unless collected */
     size_t n_calls;
+    enum answer_part
+        last; /* the part that came last: where an answer that ended by its length was cut */
     /* With request.tokens: the tokens to write.  In a stream a form writes those that are ready and then calls
      * answer_tokens_taken; in finish all remaining ones are ready. */
     struct answer_tokens tokens;

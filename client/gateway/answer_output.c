@@ -33,6 +33,7 @@ void answer_output_fini(struct answer_output *t)
 static enum status give_content(struct answer_output *t, const char *text, size_t n,
                                 struct text_buf *out)
 {
+    t->of.last = ANSWER_CONTENT;
     if (t->collect)
         TRY(text_buf_append(&t->of.content, text, n));
     return t->show ? t->form->content(t->ctx, &t->of, text, n, out) : ST_OK;
@@ -41,6 +42,7 @@ static enum status give_content(struct answer_output *t, const char *text, size_
 static enum status give_reasoning(struct answer_output *t, const char *text, size_t n,
                                   struct text_buf *out)
 {
+    t->of.last = ANSWER_REASONING;
     if (t->collect)
         TRY(text_buf_append(&t->of.reasoning, text, n));
     return t->show ? t->form->reasoning(t->ctx, &t->of, text, n, out) : ST_OK;
@@ -75,6 +77,7 @@ static enum status begin_call(struct answer_output *t, const struct output_event
         free(call);
         FAIL(ST_NOMEM, "no memory for a tool call");
     }
+    c->last = ANSWER_CALL;
     call->index = c->n_calls;
     c->calls[c->n_calls++] = call;
     set_call_id(t, call, ev);
@@ -94,6 +97,7 @@ static enum status give_arguments(struct answer_output *t, const char *text, siz
 static enum status end_call(struct answer_output *t, struct text_buf *out)
 {
     struct answer_call *call = t->of.calls[t->of.n_calls - 1];
+    call->ended = !t->finished || t->of.end.finish != ANSWER_LENGTH;
     return t->show ? t->form->call_end(t->ctx, &t->of, call, out) : ST_OK;
 }
 

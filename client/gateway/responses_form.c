@@ -156,10 +156,10 @@ static void write_response(struct json_writer *w, const struct responses_answer 
 }
 
 /* The open item has its text: it joins the output. */
-static enum status keep_item(struct responses_answer *a)
+static enum status keep_item(struct responses_answer *a, enum responses_state state)
 {
     struct json_writer w = {.out = &a->output, .comma = a->output.len > 0};
-    responses_write_item(&w, &a->item, a->hex, true);
+    responses_write_item(&w, &a->item, a->hex, state);
     return w.status;
 }
 
@@ -198,13 +198,13 @@ static enum status response_event(struct responses_answer *a, const char *type,
     return end_event(&w);
 }
 
-static enum status item_event(struct responses_answer *a, const char *type, bool whole,
-                              struct text_buf *out)
+static enum status item_event(struct responses_answer *a, const char *type,
+                              enum responses_state state, struct text_buf *out)
 {
     struct json_writer w = begin_event(a, type, out);
     json_member_u64(&w, "output_index", a->item.index);
     json_write_key(&w, "item");
-    responses_write_item(&w, &a->item, a->hex, whole);
+    responses_write_item(&w, &a->item, a->hex, state);
     return end_event(&w);
 }
 
@@ -247,7 +247,8 @@ static void write_logprobs(struct json_writer *w)
     json_write_end_array(w);
 }
 
-static enum status close_item(struct responses_answer *a, struct text_buf *out)
+static enum status close_item(struct responses_answer *a, enum responses_state state,
+                              struct text_buf *out)
 {
     const struct responses_item *item = &a->item;
     if (item->kind == ITEM_NONE)
@@ -264,8 +265,8 @@ static enum status close_item(struct responses_answer *a, struct text_buf *out)
     TRY(end_event(&w));
     if (item->kind != ITEM_CALL)
         TRY(part_event(a, "response.content_part.done", true, out));
-    TRY(item_event(a, "response.output_item.done", true, out));
-    TRY(keep_item(a));
+    TRY(item_event(a, "response.output_item.done", state, out));
+    TRY(keep_item(a, state));
     next_item(a);
     return ST_OK;
 }
@@ -273,10 +274,10 @@ static enum status close_item(struct responses_answer *a, struct text_buf *out)
 static enum status open_item(struct responses_answer *a, enum responses_kind kind,
                              const struct answer_call *call, struct text_buf *out)
 {
-    TRY(close_item(a, out));
+    TRY(close_item(a, ITEM_WHOLE, out));
     a->item.kind = kind;
     a->item.call = call;
-    TRY(item_event(a, "response.output_item.added", false, out));
+    TRY(item_event(a, "response.output_item.added", ITEM_BEGUN, out));
     return kind == ITEM_CALL ? ST_OK : part_event(a, "response.content_part.added", false, out);
 }
 
@@ -341,14 +342,13 @@ static enum status call_arguments(void *ctx, struct answer_choice *c,
 static enum status call_end(void *ctx, struct answer_choice *c, const struct answer_call *call,
                             struct text_buf *out)
 {
-    (void)c, (void)call;
-    return close_item(ctx, out);
+    (void)c;
+    return close_item(ctx, call->ended ? ITEM_WHOLE : ITEM_CUT, out);
 }
 
 static enum status finish(void *ctx, struct answer_choice *c, struct text_buf *out)
 {
-    (void)c;
-    return close_item(ctx, out);
+    return close_item(ctx, c->end.finish == ANSWER_LENGTH ? ITEM_CUT : ITEM_WHOLE, out);
 }
 
 static enum status end(void *ctx, const struct answer_whole *whole, struct text_buf *out)
@@ -366,12 +366,12 @@ static enum status error(void *ctx, const struct answer_error *e, struct text_bu
 /* ---- whole answers ---- */
 
 static enum status add_item(struct responses_answer *a, enum responses_kind kind,
-                            const struct answer_call *call, const struct text_buf *text)
+                            const struct answer_call *call, const struct text_buf *text, bool cut)
 {
     a->item.kind = kind;
     a->item.call = call;
     TRY(text_buf_append(&a->item.text, text->data, text->len));
-    TRY(keep_item(a));
+    TRY(keep_item(a, cut ? ITEM_CUT : ITEM_WHOLE));
     next_item(a);
     return ST_OK;
 }
@@ -381,12 +381,13 @@ static enum status body(void *ctx, const struct answer_whole *whole, struct text
     struct responses_answer *a = ctx;
     const struct answer_choice *c = &whole->choices[0];
     struct json_writer w = {.out = out};
+    enum answer_part cut = c->end.finish == ANSWER_LENGTH ? c->last : ANSWER_NO_PART;
     if (c->reasoning.len)
-        TRY(add_item(a, ITEM_REASONING, NULL, &c->reasoning));
+        TRY(add_item(a, ITEM_REASONING, NULL, &c->reasoning, cut == ANSWER_REASONING));
     if (c->content.len)
-        TRY(add_item(a, ITEM_MESSAGE, NULL, &c->content));
+        TRY(add_item(a, ITEM_MESSAGE, NULL, &c->content, cut == ANSWER_CONTENT));
     for (size_t i = 0; i < c->n_calls; i++)
-        TRY(add_item(a, ITEM_CALL, c->calls[i], &c->calls[i]->arguments));
+        TRY(add_item(a, ITEM_CALL, c->calls[i], &c->calls[i]->arguments, !c->calls[i]->ended));
     write_response(&w, a, whole, NULL);
     return w.status;
 }

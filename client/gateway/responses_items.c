@@ -37,14 +37,16 @@ void responses_write_part(struct json_writer *w, const struct responses_item *it
 }
 
 void responses_write_item(struct json_writer *w, const struct responses_item *item, const char *hex,
-                          bool whole)
+                          enum responses_state state)
 {
+    static const char *const states[] = {"in_progress", "completed", "incomplete"};
+    bool whole = state != ITEM_BEGUN;
     static const char *const types[N_ITEM_KINDS] = {"", "reasoning", "message", "function_call"};
     char id[RESPONSES_ID_SIZE];
     json_write_object(w);
     json_member_string(w, "id", responses_item_id(id, item, hex));
     json_member_string(w, "type", types[item->kind]);
-    json_member_string(w, "status", whole ? "completed" : "in_progress");
+    json_member_string(w, "status", states[state]);
     if (item->kind == ITEM_CALL) {
         json_member_string(w, "call_id", item->call->id);
         member_bytes(w, "name", &item->call->name, true);

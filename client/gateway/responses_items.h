@@ -13,14 +13,16 @@ struct responses_item {
     struct text_buf text;           /* all of it: text, reasoning or arguments */
 };
 
+enum responses_state { ITEM_BEGUN, ITEM_WHOLE, ITEM_CUT /* by the length of the answer */ };
+
 enum { RESPONSES_ID_SIZE = 80 };
 
 /* "msg_HEX_0"; returns out. */
 const char *responses_item_id(char out[RESPONSES_ID_SIZE], const struct responses_item *item,
                               const char *hex);
-/* The item itself.  whole: with its text; else as it begins. */
+/* The item itself, with its text but in ITEM_BEGUN. */
 void responses_write_item(struct json_writer *w, const struct responses_item *item, const char *hex,
-                          bool whole);
+                          enum responses_state state);
 /* The one part of the content of a message or of reasoning. */
 void responses_write_part(struct json_writer *w, const struct responses_item *item, bool whole);
 

@@ -10,8 +10,9 @@ struct token_query {
     struct upstream *upstream;
     struct http_reply *reply;
     token_query_body *body;
-    const char *field;             /* of errors */
-    bool tokenize_it, add_special; /* the template's text is to be tokenized */
+    const char *field;            /* of errors */
+    bool tokenize_it;             /* the template's text is to be tokenized */
+    bool add_special, token_text; /* how */
 };
 
 static void on_gone(void *ctx)
@@ -57,7 +58,8 @@ static void on_event(struct upstream_call *call, const struct ingot_event *ev)
         fail(t, ev);
     } else if (t->tokenize_it) {
         t->tokenize_it = false;
-        sent(t, upstream_tokenize(t->upstream, &t->call, ev->text, ev->n_text, t->add_special));
+        sent(t, upstream_tokenize(t->upstream, &t->call, ev->text, ev->n_text, t->add_special,
+                                  t->token_text));
     } else {
         answer(t, ev);
     }
@@ -78,11 +80,12 @@ static struct token_query *create(struct upstream *u, struct http_reply *r, toke
 }
 
 void token_query_tokenize(struct upstream *u, struct http_reply *r, const char *text, size_t n,
-                          bool add_special, token_query_body *body, const char *prompt)
+                          bool add_special, bool token_text, token_query_body *body,
+                          const char *prompt)
 {
     struct token_query *t = create(u, r, body, prompt);
     if (t)
-        sent(t, upstream_tokenize(u, &t->call, text, n, add_special));
+        sent(t, upstream_tokenize(u, &t->call, text, n, add_special, token_text));
 }
 
 void token_query_detokenize(struct upstream *u, struct http_reply *r, const int32_t *ids, size_t n,
@@ -106,13 +109,14 @@ void token_query_template(struct upstream *u, struct http_reply *r, struct ingot
 }
 
 void token_query_template_tokens(struct upstream *u, struct http_reply *r,
-                                 struct ingot_request *request, bool add_special,
+                                 struct ingot_request *request, bool add_special, bool token_text,
                                  token_query_body *body)
 {
     struct token_query *t = create(u, r, body, "messages");
     if (t) {
         t->tokenize_it = true;
         t->add_special = add_special;
+        t->token_text = token_text;
     }
     apply(t, request);
 }

@@ -14,14 +14,15 @@ typedef void token_query_body(struct json_writer *w, const struct ingot_event *e
 /* Each takes the reply over.  prompt: the name that errors give to the field with the text.  The upstream is
  * connected, texts are borrowed for the call. */
 void token_query_tokenize(struct upstream *u, struct http_reply *r, const char *text, size_t n,
-                          bool add_special, token_query_body *body, const char *prompt);
+                          bool add_special, bool token_text, token_query_body *body,
+                          const char *prompt);
 void token_query_detokenize(struct upstream *u, struct http_reply *r, const int32_t *ids, size_t n,
                             token_query_body *body);
 /* The text of the request's turns, or its tokens. */
 void token_query_template(struct upstream *u, struct http_reply *r, struct ingot_request *request,
                           token_query_body *body);
 void token_query_template_tokens(struct upstream *u, struct http_reply *r,
-                                 struct ingot_request *request, bool add_special,
+                                 struct ingot_request *request, bool add_special, bool token_text,
                                  token_query_body *body);
 
 #endif

@@ -5,6 +5,7 @@
 #include "client/gateway/admission.h"
 #include "client/gateway/openai_request.h"
 #include "client/gateway/token_query.h"
+#include "common/utf8.h"
 
 enum form { TOKENIZE = 1, DETOKENIZE = 2, APPLY_TEMPLATE = 4 };
 enum input { INPUT_NONE, INPUT_PROMPT, INPUT_CONTENT, INPUT_MESSAGES, INPUT_TOKENS };
@@ -14,7 +15,7 @@ struct tokenize_request {
     struct openai_request chat; /* messages, tools; its `of` holds all */
     enum input input;
     struct answer_prompt prompt; /* prompt, content, tokens */
-    bool has_add_special, add_special;
+    bool has_add_special, add_special, token_strs, with_pieces;
 };
 
 /* ---- fields ---- */
@@ -114,10 +115,14 @@ static enum status only_true(struct tokenize_request *t, struct json_cursor *c)
     return request_only_bool(c, true);
 }
 
-static enum status only_false(struct tokenize_request *t, struct json_cursor *c)
+static enum status read_token_strs(struct tokenize_request *t, struct json_cursor *c)
 {
-    (void)t;
-    return request_only_bool(c, false);
+    return json_read_bool(c, &t->token_strs);
+}
+
+static enum status read_with_pieces(struct tokenize_request *t, struct json_cursor *c)
+{
+    return json_read_bool(c, &t->with_pieces);
 }
 
 static const struct field {
@@ -136,10 +141,10 @@ static const struct field {
     {"continue_final_message", TOKENIZE | APPLY_TEMPLATE, read_continue},
     {"add_special_tokens", TOKENIZE, read_add_special},
     {"add_special", TOKENIZE, read_add_special},
+    {"return_token_strs", TOKENIZE, read_token_strs},
+    {"with_pieces", TOKENIZE, read_with_pieces},
     /* served in their default values only */
     {"parse_special", TOKENIZE, only_true},
-    {"return_token_strs", TOKENIZE, only_false},
-    {"with_pieces", TOKENIZE, only_false},
 };
 
 static enum status read_fields(struct tokenize_request *t, struct json_cursor *c)
@@ -188,13 +193,57 @@ static void write_tokens(struct json_writer *w, const struct ingot_event *ev)
     json_write_end_array(w);
 }
 
+static void write_spellings(struct json_writer *w, const struct ingot_event *ev)
+{
+    const char *p = ev->spelling;
+    json_write_key(w, "token_strs");
+    json_write_array(w);
+    for (uint32_t i = 0; i < ev->n_ids; p += ev->n_spelling[i++])
+        json_write_bytes(w, p, ev->n_spelling[i]);
+    json_write_end_array(w);
+}
+
 static void tokens_body(struct json_writer *w, const struct ingot_event *ev, uint32_t max_ctx)
 {
     json_write_object(w);
     json_member_u64(w, "count", ev->n_ids);
     json_member_u64(w, "max_model_len", max_ctx);
     write_tokens(w, ev);
-    json_member_null(w, "token_strs");
+    if (ev->n_spelling)
+        write_spellings(w, ev);
+    else
+        json_member_null(w, "token_strs");
+    json_write_end_object(w);
+}
+
+/* The bytes of a token: text, or a list of numbers where they are a part of a character. */
+static void write_piece(struct json_writer *w, const char *p, size_t n)
+{
+    if (utf8_valid(p, n)) {
+        json_write_bytes(w, p, n);
+        return;
+    }
+    json_write_array(w);
+    for (size_t i = 0; i < n; i++)
+        json_write_i64(w, (unsigned char)p[i]);
+    json_write_end_array(w);
+}
+
+static void pieces_body(struct json_writer *w, const struct ingot_event *ev, uint32_t max_ctx)
+{
+    const char *piece = ev->token_text;
+    (void)max_ctx;
+    json_write_object(w);
+    json_write_key(w, "tokens");
+    json_write_array(w);
+    for (uint32_t i = 0; ev->n_token_text && i < ev->n_ids; piece += ev->n_token_text[i++]) {
+        json_write_object(w);
+        json_member_i64(w, "id", ev->ids[i]);
+        json_write_key(w, "piece");
+        write_piece(w, piece, ev->n_token_text[i]);
+        json_write_end_object(w);
+    }
+    json_write_end_array(w);
     json_write_end_object(w);
 }
 
@@ -237,13 +286,15 @@ static void start(struct upstream *u, struct tokenize_request *t, struct http_re
     if (t->form == APPLY_TEMPLATE)
         token_query_template(u, r, ask, prompt_body);
     else if (t->input == INPUT_MESSAGES)
-        token_query_template_tokens(u, r, ask, special, tokens_body);
+        token_query_template_tokens(u, r, ask, special, t->token_strs, tokens_body);
     else if (t->input == INPUT_TOKENS)
         token_query_detokenize(u, r, p->ids, p->n_ids, text_body);
     else if (t->input == INPUT_PROMPT)
-        token_query_tokenize(u, r, p->text, p->n_text, special, tokens_body, "prompt");
+        token_query_tokenize(u, r, p->text, p->n_text, special, t->token_strs, tokens_body,
+                             "prompt");
     else
-        token_query_tokenize(u, r, p->text, p->n_text, special, only_tokens_body, "content");
+        token_query_tokenize(u, r, p->text, p->n_text, special, t->with_pieces,
+                             t->with_pieces ? pieces_body : only_tokens_body, "content");
 }
 
 static void serve(struct gateway *g, enum form form, const struct http_request *q,

@@ -14,8 +14,9 @@ enum {
     CONNECT_MS = 1000,
     RETRY_MS = 250,
     TICK_MS = 1000,
-    LOST_US = 5 * 1000 * 1000, /* without an answer to a ping */
-    MAX_EVENTS = 256,          /* of one turn of the loop */
+    MOST_TICK_US = 2 * TICK_MS * 1000, /* a longer tick is a pause of the gateway itself */
+    LOST_US = 5 * 1000 * 1000,         /* without an answer to a ping */
+    MAX_EVENTS = 256,                  /* of one turn of the loop */
 };
 
 static struct timeval after_ms(int ms)
@@ -71,7 +72,8 @@ static void use_client(struct upstream *u)
     const struct timeval tick = after_ms(TICK_MS);
     u->client = u->made;
     u->said_missing = false;
-    u->pong_us = clock_us();
+    u->heard_us = clock_us();
+    u->silence_us = 0;
     u->ready = s->model.world > 0;
     log_line(LOG_INFO, "connected to %s: %s, model %s", u->made_endpoint, s->version,
              s->model.name ? s->model.name : "none");
@@ -139,7 +141,7 @@ static void lose(struct upstream *u, const char *why)
 
 static void on_pong(struct upstream *u, const struct ingot_event *ev)
 {
-    u->pong_us = clock_us();
+    u->silence_us = 0;
     u->ready = ev->ready && !ev->draining;
     if (ev->epoch != ingot_server(u->client)->epoch)
         lose(u, "it was started again");
@@ -176,6 +178,15 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     take_events(ctx);
 }
 
+/* A gateway that was stopped or had no processor hears nothing meanwhile: that is no silence of the coordinator. */
+static bool is_lost(struct upstream *u)
+{
+    uint64_t now = clock_us(), since = now - u->heard_us;
+    u->heard_us = now;
+    u->silence_us += since < MOST_TICK_US ? since : MOST_TICK_US;
+    return u->silence_us > LOST_US;
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *ctx)
 {
     struct upstream *u = ctx;
@@ -187,7 +198,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
         return;
     if (code != INGOT_OK && code != INGOT_BUSY)
         lose(u, ingot_last_error());
-    else if (clock_us() - u->pong_us > LOST_US)
+    else if (is_lost(u))
         lose(u, "it does not answer");
 }
 

@@ -58,7 +58,7 @@ enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call
 /* Text queries are sent in the same way; each gives one event: INGOT_EVENT_TOKENS, INGOT_EVENT_TEXT or
  * INGOT_EVENT_ERROR. */
 enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,
-                                  size_t n, bool add_special);
+                                  size_t n, bool add_special, bool want_token_text);
 /* The text includes special tokens. */
 enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *call,
                                     const int32_t *ids, size_t n);

@@ -361,13 +361,14 @@ static enum ingot_code query_sent(struct upstream *u, struct upstream_call *call
 }
 
 enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,
-                                  size_t n, bool add_special)
+                                  size_t n, bool add_special, bool want_token_text)
 {
     char id[INGOT_ID_SIZE];
     enum status st = begin_query(u, call, id);
     if (st != ST_OK)
         return (enum ingot_code)st;
-    return query_sent(u, call, ingot_send_tokenize(u->client, id, text, n, add_special));
+    return query_sent(u, call,
+                      ingot_send_tokenize(u->client, id, text, n, add_special, want_token_text));
 }
 
 enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *call,

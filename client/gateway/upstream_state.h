@@ -26,7 +26,8 @@ struct upstream {
     /* connected */
     struct ingot_client *client;
     struct event *readable, *tick, *again;
-    uint64_t pong_us;
+    uint64_t heard_us;   /* when the gateway looked last whether the coordinator answers */
+    uint64_t silence_us; /* of the coordinator, while the gateway ran */
     bool ready;
     /* requests */
     struct call_table calls;

@@ -225,16 +225,23 @@ static enum status read_lines(struct key_file *out, FILE *f, const char *path)
     return ST_OK;
 }
 
+enum status key_file_read(struct key_file *out, FILE *f, const char *path)
+{
+    *out = (struct key_file){0};
+    enum status st = read_lines(out, f, path);
+    if (st != ST_OK)
+        key_file_free(out);
+    return st;
+}
+
 enum status key_file_load(struct key_file *out, const char *path)
 {
     *out = (struct key_file){0};
     FILE *f = fopen(path, "re");
     if (!f)
         FAIL(errno == ENOENT ? ST_NOT_FOUND : ST_IO, "%s: %s", path, strerror(errno));
-    enum status st = read_lines(out, f, path);
+    enum status st = key_file_read(out, f, path);
     fclose(f);
-    if (st != ST_OK)
-        key_file_free(out);
     return st;
 }
 

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/status.h"
 
@@ -45,6 +46,8 @@ struct key_file {
 
 /* ST_NOT_FOUND: there is no file; ST_IO; ST_FORMAT, ST_RANGE: what is wrong, and in which line. */
 MUST_CHECK enum status key_file_load(struct key_file *out, const char *path);
+/* The same of an open file; path: its name in errors. */
+MUST_CHECK enum status key_file_read(struct key_file *out, FILE *f, const char *path);
 /* Replaces the file as a whole, with mode 0600.  The old one stays when this fails. */
 MUST_CHECK enum status key_file_save(const struct key_file *f, const char *path);
 void key_file_free(struct key_file *f);

@@ -18,7 +18,7 @@ static_assert((int)INGOT_TOKEN_SIZE == (int)MAX_TOKEN, "a token fits");
 static_assert(INGOT_ID_SIZE == MAX_REQUEST_ID + 1, "a request id and its NUL");
 
 enum { MIN_SILENCE_US = 5 * 1000 * 1000, WATCH_MS = 500, OWN_PAUSE_US = 1500 * 1000 };
-enum { MEM_BYTES = 256 << 20, ASK_TIMEOUT_MS = 60000, OWN_TENANT_BYTES = 16, OWN_TOKEN_BYTES = 32 };
+enum { ASK_TIMEOUT_MS = 60000 };
 
 /* an event that came while the client was waiting for a reply to something else */
 struct kept {
@@ -81,7 +81,7 @@ enum status client_send_bytes(struct ingot_client *c, struct wire_bytes bytes)
     if (c->server.max_message_bytes && bytes.n > c->server.max_message_bytes)
         FAIL(ST_RANGE, "the request has %zu bytes; the server takes at most %" PRIu64, bytes.n,
              c->server.max_message_bytes);
-    if (is_broken(c))
+    if (!c->sock || is_broken(c))
         return connection_ended();
     if (zmq_send(c->sock, bytes.data, bytes.n, ZMQ_DONTWAIT) < 0)
         FAIL(errno == EAGAIN ? ST_BUSY : ST_IO, "cannot send to the server: %s",
@@ -89,7 +89,7 @@ enum status client_send_bytes(struct ingot_client *c, struct wire_bytes bytes)
     return ST_OK;
 }
 
-static void drop_frame(struct ingot_client *c)
+void client_drop_frame(struct ingot_client *c)
 {
     if (c->has_frame)
         zmq_msg_close(&c->frame);
@@ -118,7 +118,7 @@ static bool take_frame(struct ingot_client *c)
         zmq_msg_close(&next);
         return false;
     }
-    drop_frame(c);
+    client_drop_frame(c);
     zmq_msg_init(&c->frame);
     zmq_msg_move(&c->frame, &next);
     zmq_msg_close(&next);
@@ -146,6 +146,8 @@ enum status client_receive(struct ingot_client *c, struct client_msg *m, bool wa
 {
     zmq_pollitem_t items[] = {{.socket = c->sock, .events = ZMQ_POLLIN},
                               {.socket = c->link_ends, .events = ZMQ_POLLIN}};
+    if (!c->sock)
+        return connection_ended();
     for (;;) {
         bool broken = is_broken(c); /* what came before the end is read first */
         if (take_frame(c)) {
@@ -204,6 +206,12 @@ bool client_end_query(struct ingot_client *c, const char *id)
     return true;
 }
 
+void client_drop_queries(struct ingot_client *c)
+{
+    while (c->queries)
+        (void)client_end_query(c, c->queries->id);
+}
+
 /* ---- events that come during a question ---- */
 
 bool client_is_event(struct ingot_client *c, const struct client_msg *m)
@@ -231,13 +239,24 @@ static enum status keep(struct ingot_client *c)
     return ST_OK;
 }
 
+void client_drop_kept(struct ingot_client *c)
+{
+    while (c->kept) {
+        struct kept *k = c->kept;
+        c->kept = k->next;
+        zmq_msg_close(&k->frame);
+        free(k);
+    }
+    c->kept_end = &c->kept;
+}
+
 enum status client_take_kept(struct ingot_client *c, struct client_msg *m)
 {
     struct kept *k = c->kept;
     c->kept = k->next;
     if (!c->kept)
         c->kept_end = &c->kept;
-    drop_frame(c);
+    client_drop_frame(c);
     zmq_msg_init(&c->frame);
     zmq_msg_move(&c->frame, &k->frame);
     c->has_frame = true;
@@ -268,7 +287,7 @@ void client_make_id(struct ingot_client *c, char id[INGOT_ID_SIZE])
     snprintf(id, INGOT_ID_SIZE, "%016" PRIx64 "-%" PRIu64, random_u64(), ++c->next_id);
 }
 
-/* ---- connection ---- */
+/* ---- questions ---- */
 
 static bool fits(struct wire_text t, size_t size)
 {
@@ -302,182 +321,6 @@ void client_take_model(struct ingot_client *c, const struct msg_model *m)
     c->server.model = model_of(m);
     c->server.model.name = c->model_name;
 }
-
-static enum status hello(struct ingot_client *c, uint32_t timeout_ms)
-{
-    struct client_msg m = {.type = MSG_HELLO};
-    m.u.hello = (struct msg_hello){.major_min = WIRE_MAJOR,
-                                   .major_max = WIRE_MAJOR,
-                                   .client = "libingot " INGOT_VERSION,
-                                   .tenant = c->tenant,
-                                   .tenants_secret = {c->secret.bytes, c->secret.n},
-                                   .token = {c->token, c->n_token}};
-    TRY(client_send(c, &m));
-    TRY(client_receive(c, &m, false, clock_us() + 1000U * (uint64_t)timeout_ms));
-    if (m.type == MSG_ERROR)
-        FAIL(m.u.error.code, "%s", m.u.error.detail);
-    if (m.type != MSG_WELCOME)
-        FAIL(ST_PEER, "the server answered Hello with message type %d", (int)m.type);
-    const struct msg_welcome *w = &m.u.welcome;
-    snprintf(c->version, sizeof c->version, "%s", w->server);
-    c->heartbeat_ms = w->heartbeat_ms;
-    c->server = (struct ingot_server){.version = c->version,
-                                      .epoch = w->epoch,
-                                      .max_message_bytes = w->max_message_bytes,
-                                      .max_prompt_tokens = w->max_prompt_tokens,
-                                      .max_queued = w->max_queued,
-                                      .max_samples = w->max_samples,
-                                      .any_tenant = w->any_tenant};
-    if (w->n_models)
-        client_take_model(c, &w->models[0]);
-    return ST_OK;
-}
-
-static enum status open_socket(struct ingot_client *c, uint32_t timeout_ms)
-{
-    /* No ZMTP heartbeats: with them a pause of this process, or of its output, ends the connection. */
-    struct sock_config sc = {
-        .max_message = (size_t)64 << 20, .linger_ms = 200, .no_heartbeat = true};
-    TRY(sock_connect_dealer(&c->sock, c->ctx, c->endpoint, &sc));
-    TRY(sock_watch_ends(&c->link_ends, c->ctx, c->sock));
-    enum status st = hello(c, timeout_ms);
-    if (st == ST_OK) {
-        (void)sock_take_ends(c->link_ends); /* of connections before this one */
-        c->open = true;
-    }
-    if (st == ST_TIMEOUT)
-        FAIL(ST_TIMEOUT, "nobody answers at %s (is a server running? try 'ingot serve MODEL')",
-             c->endpoint);
-    return st;
-}
-
-static enum status take_token(struct ingot_client *c, const struct ingot_options *o)
-{
-    c->n_token = o->token ? o->n_token : OWN_TOKEN_BYTES;
-    if (c->n_token < MIN_TOKEN || c->n_token > sizeof c->token)
-        FAIL(ST_RANGE, "token has %zu bytes: it must have %d to %zu", c->n_token, MIN_TOKEN,
-             sizeof c->token);
-    if (o->token)
-        memcpy(c->token, o->token, c->n_token);
-    else
-        random_bytes(c->token, c->n_token);
-    return ST_OK;
-}
-
-static enum status open_client(struct ingot_client *c, const struct ingot_options *o)
-{
-    const char *endpoint = o->endpoint ? o->endpoint : "tcp://127.0.0.1:5555";
-    TRY(sock_check_endpoint(endpoint, false, true));
-    if (o->tenant) {
-        TRY(tenant_of_bytes(&c->tenant, o->tenant, o->n_tenant));
-    } else {
-        c->tenant.n = OWN_TENANT_BYTES;
-        random_bytes(c->tenant.bytes, OWN_TENANT_BYTES);
-    }
-    TRY(take_token(c, o));
-    if (o->n_tenants_secret > sizeof c->secret.bytes)
-        FAIL(ST_RANGE, "tenants_secret has %zu bytes: at most %zu", o->n_tenants_secret,
-             sizeof c->secret.bytes);
-    if (o->tenants_secret)
-        memcpy(c->secret.bytes, o->tenants_secret, o->n_tenants_secret);
-    c->secret.n = o->tenants_secret ? o->n_tenants_secret : 0;
-    c->endpoint = strdup(endpoint);
-    if (!c->endpoint)
-        FAIL(ST_NOMEM, "no memory for a client");
-    TRY(wire_mem_init(&c->rx, MEM_BYTES));
-    TRY(wire_mem_init(&c->tx, MEM_BYTES));
-    c->ctx = zmq_ctx_new();
-    if (!c->ctx)
-        FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
-    return open_socket(c, o->timeout_ms);
-}
-
-enum ingot_code ingot_open(struct ingot_client **out, const struct ingot_options *o)
-{
-    struct ingot_client *c = calloc(1, sizeof *c);
-    *out = NULL;
-    if (!c)
-        return INGOT_OUT_OF_MEMORY;
-    c->kept_end = &c->kept;
-    enum status st = open_client(c, o);
-    if (st != ST_OK) {
-        ingot_close(c);
-        return (enum ingot_code)st;
-    }
-    *out = c;
-    return INGOT_OK;
-}
-
-enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms)
-{
-    return ingot_open(out, &(struct ingot_options){.endpoint = endpoint, .timeout_ms = timeout_ms});
-}
-
-static void close_socket(struct ingot_client *c)
-{
-    drop_frame(c);
-    while (c->kept) {
-        struct kept *k = c->kept;
-        c->kept = k->next;
-        zmq_msg_close(&k->frame);
-        free(k);
-    }
-    c->kept_end = &c->kept;
-    while (c->queries)
-        (void)client_end_query(c, c->queries->id);
-    sock_close(c->sock);
-    sock_close(c->link_ends);
-    c->sock = c->link_ends = NULL;
-    c->open = c->broken = false;
-    c->n_running = 0;
-}
-
-enum ingot_code ingot_reconnect(struct ingot_client *c, uint32_t timeout_ms)
-{
-    close_socket(c);
-    return (enum ingot_code)open_socket(c, timeout_ms);
-}
-
-void ingot_close(struct ingot_client *c)
-{
-    if (!c)
-        return;
-    close_socket(c);
-    if (c->ctx)
-        zmq_ctx_term(c->ctx);
-    wire_mem_fini(&c->rx);
-    wire_mem_fini(&c->tx);
-    free(c->endpoint);
-    free(c);
-}
-
-const void *ingot_tenant(const struct ingot_client *c, size_t *n)
-{
-    *n = c->tenant.n;
-    return c->tenant.bytes;
-}
-
-const void *ingot_token(const struct ingot_client *c, size_t *n)
-{
-    *n = c->n_token;
-    return c->token;
-}
-
-const struct ingot_server *ingot_server(const struct ingot_client *c)
-{
-    return &c->server;
-}
-
-int ingot_fd(const struct ingot_client *c)
-{
-    int fd = -1;
-    size_t n = sizeof fd;
-    if (zmq_getsockopt(c->sock, ZMQ_FD, &fd, &n) != 0)
-        return -1;
-    return fd;
-}
-
-/* ---- questions ---- */
 
 enum ingot_code ingot_models(struct ingot_client *c, const struct ingot_model **models, size_t *n)
 {

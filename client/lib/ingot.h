@@ -55,8 +55,12 @@ struct ingot_client;
 enum { INGOT_TENANT_SIZE = 64, INGOT_TOKEN_SIZE = 64 };
 
 struct ingot_options {
-    const char *endpoint; /* NULL: tcp://127.0.0.1:5555 */
+    const char *endpoint; /* one or several with commas between them; NULL: tcp://127.0.0.1:5555 */
     uint32_t timeout_ms;
+    /* When the connection is lost, ingot_next connects again, to the same or the next endpoint, tries
+     * that for so long, and resumes all requests of ingot_generate: their events go on as if nothing had
+     * happened.  0: ingot_next returns INGOT_PEER, and the program calls ingot_reconnect. */
+    uint32_t reconnect_ms;
     const void *tenant; /* 1 to INGOT_TENANT_SIZE bytes; NULL: a random one, for this client */
     size_t n_tenant;
     const void *tenants_secret; /* the server's; with it requests may name any tenant; NULL: none */
@@ -75,9 +79,11 @@ enum ingot_code ingot_open(struct ingot_client **out, const struct ingot_options
 /* ingot_open with this endpoint, this timeout and a random tenant. */
 enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms);
 /* Replaces a broken or silent connection by a new one of the same tenant.  Unread events are
- * lost.  ingot_generate with the same request and request_id attaches to the running
+ * lost, and requests are not resumed.  ingot_generate with the same request and request_id attaches to the running
  * request and gives all its events from the beginning. */
 enum ingot_code ingot_reconnect(struct ingot_client *c, uint32_t timeout_ms);
+/* false: the connection is lost, and ingot_next is making a new one. */
+bool ingot_connected(const struct ingot_client *c);
 /* Valid as long as c. */
 const void *ingot_tenant(const struct ingot_client *c, size_t *n);
 const void *ingot_token(const struct ingot_client *c, size_t *n);
@@ -292,7 +298,7 @@ struct ingot_event {
     bool starts_in_reasoning; /* with turns: the prompt ends inside thinking */
     const char *prompt_text;  /* when wanted, else NULL; not NUL-terminated */
     size_t n_prompt_text;
-    /* DELTA; ids of TOKENS, text of TEXT */
+    /* DELTA; ids and token_text of TOKENS, text of TEXT */
     uint32_t sample, seq, n_ids;
     const int32_t *ids;
     const char *text; /* UTF-8 in whole characters, not NUL-terminated */
@@ -302,6 +308,9 @@ struct ingot_event {
     const struct ingot_logprob *top; /* concatenated */
     const uint32_t *n_token_text;    /* [n_ids] bytes that each id adds to the text, or NULL */
     const char *token_text; /* concatenated; not UTF-8 where a token holds a part of a character */
+    const uint32_t
+        *n_spelling; /* TOKENS: [n_ids] bytes of each id as the vocabulary spells it, or NULL */
+    const char *spelling;       /* concatenated */
     const uint32_t *n_top_text; /* bytes of each of top, or NULL */
     const char *top_text;       /* concatenated */
     /* FINISH */
@@ -326,8 +335,8 @@ struct ingot_event {
  * with an event loop of their own; ingot_ping waits for the answer. */
 enum ingot_code ingot_probe(struct ingot_client *c);
 
-/* The next event of any request.  INGOT_TIMEOUT: none within timeout_ms.  INGOT_PEER: the connection
- * has ended, or the server has been silent for longer than its heartbeats allow (only time in which
+/* The next event of any request.  INGOT_TIMEOUT: none within timeout_ms.  INGOT_PEER: no server has
+ * answered for reconnect_ms; or, if that is 0, the connection has ended, or the server has been silent for longer than its heartbeats allow (only time in which
  * this process listened counts).  All events that had arrived have then been returned; call
  * ingot_reconnect. */
 enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms);
@@ -342,7 +351,8 @@ int ingot_fd(const struct ingot_client *c);
  * INGOT_EVENT_ERROR.  request_id: 1 to 64 bytes, different from those of all running queries and
  * requests of this client. */
 enum ingot_code ingot_send_tokenize(struct ingot_client *c, const char *request_id,
-                                    const char *text, size_t n, bool add_special);
+                                    const char *text, size_t n, bool add_special,
+                                    bool want_token_text);
 enum ingot_code ingot_send_detokenize(struct ingot_client *c, const char *request_id,
                                       const int32_t *ids, size_t n, bool skip_special);
 /* As ingot_apply_template, with the request_id of r. */

@@ -1,5 +1,6 @@
-/* What the files of libingot share: the client and its connection (ingot.c), requests and their
- * events (requests.c), queries of text (queries.c), conversations (turns.c). */
+/* What the files of libingot share: sending, receiving and questions (ingot.c), the
+ * connection (connection.c), requests and their
+ * events (requests.c), their resumption over a new connection (resume.c), queries of text (queries.c), conversations (turns.c). */
 #ifndef CLIENT_LIB_INTERNAL_H
 #define CLIENT_LIB_INTERNAL_H
 
@@ -10,7 +11,7 @@
 #include "common/secret.h"
 #include "common/wire/client_msg.h"
 
-enum { MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES };
+enum { MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES, MAX_ENDPOINTS = 8 };
 
 struct ingot_client {
     void *ctx, *sock;
@@ -23,7 +24,12 @@ struct ingot_client {
     struct kept *kept, **kept_end;
     struct query *queries; /* without their replies */
     struct ingot_server server;
-    char version[160], model_name[256], *endpoint;
+    char version[160], model_name[256];
+    char *endpoints[MAX_ENDPOINTS]; /* [n_endpoints] */
+    uint32_t n_endpoints, endpoint; /* the one that is used */
+    uint32_t reconnect_ms;          /* 0: the program connects again itself */
+    struct running *running;    /* with reconnect_ms: all requests without their terminal event */
+    uint64_t lost_us, tried_us; /* when the connection was lost, and the present attempt began */
     struct tenant tenant;
     char token[INGOT_TOKEN_SIZE];
     size_t n_token;
@@ -48,6 +54,30 @@ MUST_CHECK enum status client_send_bytes(struct ingot_client *c, struct wire_byt
  * runs, so silence means that the server is gone. */
 MUST_CHECK enum status client_receive(struct ingot_client *c, struct client_msg *m, bool watch,
                                       uint64_t deadline_us);
+void client_drop_frame(struct ingot_client *c);
+void client_drop_kept(struct ingot_client *c);
+
+/* --- connection.c --- */
+/* Connects again after a loss, as far as that is possible until deadline_us, and resumes all running requests.
+ * ST_TIMEOUT: not yet, call again.  ST_PEER: no server has answered for reconnect_ms. */
+MUST_CHECK enum status client_reconnect(struct ingot_client *c, uint64_t deadline_us);
+/* The connection is lost: client_reconnect is to be called. */
+void client_lose(struct ingot_client *c);
+
+/* --- resume.c --- */
+/* A request that is sent as these bytes. */
+MUST_CHECK enum status running_add(struct ingot_client *c, const struct msg_generate *g,
+                                   struct wire_bytes bytes);
+/* It is cancelled on each further connection too. */
+void running_cancel(struct ingot_client *c, const char *id);
+void running_forget_all(struct ingot_client *c);
+/* Notes what the message in c->frame brings; *swallow: the program has seen that, or need not see it. */
+MUST_CHECK enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swallow);
+/* Sends all running requests over a new connection. */
+MUST_CHECK enum status running_resume(struct ingot_client *c);
+/* Sends those whose refusal has passed; *next_us: when the next is due, UINT64_MAX: none. */
+MUST_CHECK enum status running_retry(struct ingot_client *c, uint64_t *next_us);
+
 /* The first of the events that came while a question was asked; c->kept is not NULL. */
 MUST_CHECK enum status client_take_kept(struct ingot_client *c, struct client_msg *m);
 /* The server's model, as it says now. */
@@ -62,6 +92,7 @@ MUST_CHECK enum status client_ask(struct ingot_client *c, const struct client_ms
 MUST_CHECK enum status client_begin_query(struct ingot_client *c, const char *id);
 /* false: there is none of that id. */
 bool client_end_query(struct ingot_client *c, const char *id);
+void client_drop_queries(struct ingot_client *c);
 
 /* The reply's pointers go on pointing into its memory. */
 void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s);

@@ -6,11 +6,15 @@
 
 /* ---- the messages ---- */
 
-static struct client_msg tokenize(const char *id, const char *text, size_t n, bool add_special)
+static struct client_msg tokenize(const char *id, const char *text, size_t n, bool add_special,
+                                  bool want_token_text)
 {
     struct client_msg m = {.type = MSG_TOKENIZE};
-    m.u.tokenize = (struct msg_tokenize){
-        .request_id = id, .model = "", .text = client_text(text, n), .add_special = add_special};
+    m.u.tokenize = (struct msg_tokenize){.request_id = id,
+                                         .model = "",
+                                         .text = client_text(text, n),
+                                         .add_special = add_special,
+                                         .want_token_text = want_token_text};
     return m;
 }
 
@@ -43,7 +47,7 @@ enum ingot_code ingot_tokenize(struct ingot_client *c, const char *text, size_t 
     char id[INGOT_ID_SIZE];
     struct client_msg reply;
     client_make_id(c, id);
-    struct client_msg m = tokenize(id, text, n, add_special);
+    struct client_msg m = tokenize(id, text, n, add_special, false);
     enum status st = client_ask(c, &m, id, MSG_TOKENS, &reply);
     if (st != ST_OK)
         return (enum ingot_code)st;
@@ -98,9 +102,10 @@ static enum ingot_code send_query(struct ingot_client *c, const struct client_ms
 }
 
 enum ingot_code ingot_send_tokenize(struct ingot_client *c, const char *request_id,
-                                    const char *text, size_t n, bool add_special)
+                                    const char *text, size_t n, bool add_special,
+                                    bool want_token_text)
 {
-    struct client_msg m = tokenize(request_id, text, n, add_special);
+    struct client_msg m = tokenize(request_id, text, n, add_special, want_token_text);
     return send_query(c, &m, request_id);
 }
 

@@ -148,7 +148,18 @@ static enum status generate(struct ingot_client *c, const struct ingot_request *
 {
     struct client_msg m;
     TRY(fill_generate(c, r, id, &m));
-    TRY(client_send(c, &m));
+    if (!c->reconnect_ms) {
+        TRY(client_send(c, &m));
+        count_running(c);
+        return ST_OK;
+    }
+    struct wire_bytes bytes;
+    wire_mem_reset(&c->tx);
+    TRY(client_msg_encode_request(&bytes, &m, &c->tx));
+    enum status st = client_send_bytes(c, bytes);
+    if (st != ST_OK && st != ST_PEER) /* PEER: it is sent over the next connection */
+        return st;
+    TRY(running_add(c, &m.u.generate, bytes));
     count_running(c);
     return ST_OK;
 }
@@ -234,7 +245,9 @@ void ingot_packed_free(struct ingot_packed *p)
 enum ingot_code ingot_cancel(struct ingot_client *c, const char *request_id)
 {
     struct client_msg m = {.type = MSG_CANCEL, .u.cancel = {.request_id = request_id}};
-    return (enum ingot_code)client_send(c, &m);
+    running_cancel(c, request_id);
+    enum status st = client_send(c, &m);
+    return (enum ingot_code)(st == ST_PEER && c->reconnect_ms ? ST_OK : st);
 }
 
 enum ingot_code ingot_probe(struct ingot_client *c)
@@ -355,6 +368,10 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
         ev->kind = INGOT_EVENT_TOKENS;
         ev->ids = m->u.tokens.tokens;
         ev->n_ids = m->u.tokens.n_tokens;
+        ev->n_token_text = m->u.tokens.n_token_text;
+        ev->token_text = m->u.tokens.token_text;
+        ev->n_spelling = m->u.tokens.n_spelling;
+        ev->spelling = m->u.tokens.spelling;
         return;
     case MSG_STATS_REPLY:
         ev->kind = INGOT_EVENT_STATS;
@@ -383,20 +400,37 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
     }
 }
 
+/* A message, until deadline_us; over a new connection when the one before is lost. */
+static enum status next_message(struct ingot_client *c, struct client_msg *m, uint64_t deadline_us)
+{
+    for (;;) {
+        uint64_t retry_us = UINT64_MAX;
+        enum status st = ST_OK;
+        if (c->reconnect_ms && !c->open)
+            st = client_reconnect(c, deadline_us);
+        if (st == ST_OK)
+            st = running_retry(c, &retry_us);
+        if (st == ST_OK)
+            st = client_receive(c, m, c->n_running > 0,
+                                retry_us < deadline_us ? retry_us : deadline_us);
+        if (st == ST_PEER && c->reconnect_ms && c->open)
+            client_lose(c);
+        else if (st != ST_TIMEOUT || clock_us() >= deadline_us)
+            return st;
+    }
+}
+
 static enum status next_event(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms)
 {
     struct client_msg m;
-    if (c->kept) {
-        TRY(client_take_kept(c, &m));
-        fill_event(c, ev, &m);
-        return ST_OK;
-    }
+    bool swallow;
     uint64_t deadline = clock_us() + 1000U * (uint64_t)timeout_ms;
     do {
-        TRY(client_receive(c, &m, c->n_running > 0, deadline));
+        TRY(c->kept ? client_take_kept(c, &m) : next_message(c, &m, deadline));
         if (m.type == MSG_MODEL_LIST && m.u.model_list.n_models)
             client_take_model(c, &m.u.model_list.models[0]);
-    } while (!client_is_event(c, &m));
+        TRY(running_take(c, &m, &swallow));
+    } while (swallow || !client_is_event(c, &m));
     fill_event(c, ev, &m);
     return ST_OK;
 }

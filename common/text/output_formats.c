@@ -10,6 +10,8 @@ static const struct output_format formats[] = {
     [OUTPUT_TOOLS_DEEPSEEK] = {.marks = {DS_CALLS_BEGIN, DS_CALL_BEGIN},
                                .close = DS_CALLS_END,
                                .run = output_run_deepseek},
+    [OUTPUT_TOOLS_QWEN3_CODER] = {.marks = {"<tool_call>", "<seed:tool_call>", "<function="}},
+    [OUTPUT_TOOLS_GLM45] = {.marks = {"<tool_call>"}},
     [OUTPUT_TOOLS_GRANITE] = {.marks = {GRANITE_CALL, "functools["}, .run = output_run_granite},
     [OUTPUT_TOOLS_KIMI] = {.marks = {KIMI_CALLS_BEGIN, KIMI_CALL_BEGIN},
                            .close = KIMI_CALLS_END,

@@ -4,15 +4,17 @@
 
 #include "common/text/output_scanner.h"
 
-enum { OUTPUT_FORMAT_MARKS = 2 };
+enum { OUTPUT_FORMAT_MARKS = 3 };
 
 struct output_format {
-    /* What begins a call in the content; unused ones are NULL. */
+    /* What begins a call in the content; unused ones are NULL.  Where formats share a mark, the first one in order of
+     * enum output_tools that the text fits is taken. */
     const char *marks[OUTPUT_FORMAT_MARKS];
     const char *close; /* what may stand behind the last call */
     bool plain;        /* a call may also be the whole answer, without a mark */
 
-    /* Reads on in a call.  Results as of output_scanner_run (output_calls.h). */
+    /* Reads on in a call.  Results as of output_scanner_run (output_calls.h).  NULL: the arguments are elements
+     * (output_xml.h). */
     enum output_scan (*run)(struct output_scanner *s, const struct scan_input *in);
 };
 

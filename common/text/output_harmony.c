@@ -63,7 +63,7 @@ static void begin_message(struct output_parser *p, const char *header, size_t n,
 {
     bool analysis = find(header, n, HARMONY_CHANNEL "analysis") != NULL;
     if (p->tools == OUTPUT_TOOLS_HARMONY && recipient(header, n).n && first == '{') {
-        parser_begin_call(p, OUTPUT_TOOLS_HARMONY);
+        parser_begin_call(p, OUTPUT_TOOLS_HARMONY, NULL);
         p->only_reasoning = false;
         return;
     }

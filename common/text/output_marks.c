@@ -27,24 +27,32 @@ enum output_tools output_tools_of_template(const char *source, size_t n)
     static const struct {
         const char *mark;
         enum output_tools format;
-    } rows[] = {
-        {"<tool_call>", OUTPUT_TOOLS_HERMES},
-        {"<|python_tag|>", OUTPUT_TOOLS_LLAMA3},
-        {"[TOOL_CALLS]", OUTPUT_TOOLS_MISTRAL},
-        {DS_CALL_BEGIN, OUTPUT_TOOLS_DEEPSEEK},
-        {"Environment: ipython",
-         OUTPUT_TOOLS_LLAMA3}, /* Llama 3's own, also in templates without the tag */
-        {GRANITE_CALL, OUTPUT_TOOLS_GRANITE},
-        {"<|/tool|>", OUTPUT_TOOLS_GRANITE}, /* Phi-4 mini's list of tools */
-        {KIMI_CALL_BEGIN, OUTPUT_TOOLS_KIMI},
-        {HARMONY_ANALYSIS, OUTPUT_TOOLS_HARMONY},
-        /* "Json ... the parameters of a call" in Chinese: the templates of GLM-4 show no call */
-        {"Json "
-         "\xe6\xa0\xbc\xe5\xbc\x8f\xe8\xa1\xa8\xe7\xa4\xba\xe8\xb0\x83\xe7\x94\xa8\xe7\x9a\x84\xe5"
-         "\x8f\x82\xe6\x95\xb0",
-         OUTPUT_TOOLS_GLM4},
-    };
+    } own
+        [] =
+            {/* of formats that share marks with others */
+             {"<parameter=", OUTPUT_TOOLS_QWEN3_CODER},
+             {"<arg_key>", OUTPUT_TOOLS_GLM45}},
+     rows[] = {
+         {"<tool_call>", OUTPUT_TOOLS_HERMES},
+         {"<|python_tag|>", OUTPUT_TOOLS_LLAMA3},
+         {"[TOOL_CALLS]", OUTPUT_TOOLS_MISTRAL},
+         {DS_CALL_BEGIN, OUTPUT_TOOLS_DEEPSEEK},
+         {"Environment: ipython",
+          OUTPUT_TOOLS_LLAMA3}, /* Llama 3's own, also in templates without the tag */
+         {GRANITE_CALL, OUTPUT_TOOLS_GRANITE},
+         {"<|/tool|>", OUTPUT_TOOLS_GRANITE}, /* Phi-4 mini's list of tools */
+         {KIMI_CALL_BEGIN, OUTPUT_TOOLS_KIMI},
+         {HARMONY_ANALYSIS, OUTPUT_TOOLS_HARMONY},
+         /* "Json ... the parameters of a call" in Chinese: the templates of GLM-4 show no call */
+         {"Json "
+          "\xe6\xa0\xbc\xe5\xbc\x8f\xe8\xa1\xa8\xe7\xa4\xba\xe8\xb0\x83\xe7\x94\xa8\xe7\x9a\x84\xe5"
+          "\x8f\x82\xe6\x95\xb0",
+          OUTPUT_TOOLS_GLM4},
+     };
     enum output_tools found = OUTPUT_TOOLS_AUTO;
+    for (size_t i = 0; i < ARRAY_LEN(own); i++)
+        if (has(source, n, own[i].mark))
+            return own[i].format;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         if (!has(source, n, rows[i].mark))
             continue;
@@ -82,10 +90,11 @@ const struct output_think *output_think_of_template(const char *source, size_t n
 const char *output_call_mark(size_t i)
 {
     static const char *const marks[] = {
-        "<tool_call>",   "</tool_call>", "<|python_tag|>", "[TOOL_CALLS]",   "[ARGS]",
-        "[CALL_ID]",     DS_CALLS_BEGIN, DS_CALLS_END,     DS_CALL_BEGIN,    DS_CALL_END,
-        DS_SEP,          GRANITE_CALL,   PHI4_CALL_END,    KIMI_CALLS_BEGIN, KIMI_CALLS_END,
-        KIMI_CALL_BEGIN, KIMI_ARGUMENTS, KIMI_CALL_END,
+        "<tool_call>",  "</tool_call>",  "<seed:tool_call>", "</seed:tool_call>", "<arg_key>",
+        "</arg_key>",   "<arg_value>",   "</arg_value>",     "<|python_tag|>",    "[TOOL_CALLS]",
+        "[ARGS]",       "[CALL_ID]",     DS_CALLS_BEGIN,     DS_CALLS_END,        DS_CALL_BEGIN,
+        DS_CALL_END,    DS_SEP,          GRANITE_CALL,       PHI4_CALL_END,       KIMI_CALLS_BEGIN,
+        KIMI_CALLS_END, KIMI_CALL_BEGIN, KIMI_ARGUMENTS,     KIMI_CALL_END,
     };
     return i < ARRAY_LEN(marks) ? marks[i] : NULL;
 }

@@ -61,6 +61,8 @@ static enum status set_options(struct output_parser *p, const struct output_opti
     p->starts_in_reasoning = o->reasoning && o->starts_in_reasoning;
     p->names = o->names;
     p->n_names = o->n_names;
+    if (o->tools_json)
+        p->tools_json = (struct output_span){o->tools_json, strlen(o->tools_json)};
     p->max_call = o->max_call ? o->max_call : DEFAULT_MAX_CALL;
     p->state = o->reasoning ? AT_START : CONTENT_START;
     add_marks(p);
@@ -92,6 +94,7 @@ void output_parser_destroy(struct output_parser *p)
     free(p->think_open);
     free(p->think_close);
     text_buf_free(&p->text);
+    output_xml_free(&p->xml);
     output_events_free(&p->events);
     free(p);
 }
@@ -201,7 +204,7 @@ static enum status step_content_start(struct output_parser *p, bool *go)
     }
     enum output_tools format = plain_format(p, blanks < n ? s[blanks] : 0);
     if (r == SCAN_BAD && format != OUTPUT_TOOLS_NONE)
-        parser_begin_call(p, format);
+        parser_begin_call(p, format, NULL);
     else
         p->state = IN_CONTENT;
     return ST_OK;
@@ -219,7 +222,7 @@ static enum status step_content(struct output_parser *p, bool *go)
     }
     TRY(parser_emit(p, OUT_CONTENT, i));
     if (r == SCAN_OK)
-        parser_begin_call(p, mark->format);
+        parser_begin_call(p, mark->format, mark);
     else
         *go = false;
     return ST_OK;
@@ -257,9 +260,9 @@ static enum status step_after_call(struct output_parser *p, bool *go)
         p->scanner.format = OUTPUT_TOOLS_NONE; /* once */
     } else if (r == SCAN_OK) {
         p->at += skip;
-        parser_begin_call(p, mark->format);
+        parser_begin_call(p, mark->format, mark);
     } else if (format == OUTPUT_TOOLS_LLAMA3 && s[skip] == '{') {
-        parser_begin_call(p, format);
+        parser_begin_call(p, format, NULL);
         output_scanner_resume(&p->scanner, skip, marked);
     } else {
         p->state = IN_CONTENT;
@@ -275,6 +278,7 @@ static enum status parse(struct output_parser *p)
         [CONTENT_START] = step_content_start,
         [IN_CONTENT] = step_content,
         [IN_CALL] = parser_step_call,
+        [IN_XML] = parser_step_xml,
         [AFTER_CALL] = step_after_call,
         [IN_HEADER] = harmony_step_header,
         [IN_CHANNEL] = harmony_step_channel,

@@ -2,10 +2,39 @@
 
 #include <string.h>
 
-void parser_begin_call(struct output_parser *p, enum output_tools format)
+#include "common/text/output_formats.h"
+
+void parser_begin_call(struct output_parser *p, enum output_tools format,
+                       const struct parser_mark *mark)
 {
-    p->state = IN_CALL;
+    bool scans = output_format_of(format)->run != NULL;
+    p->mark = mark;
+    p->state = scans ? IN_CALL : IN_XML;
     output_scanner_init(&p->scanner, format);
+    if (!scans)
+        output_xml_begin(&p->xml, format, p->tools_json);
+}
+
+/* No call is read any more, and n bytes are content. */
+static enum status be_content(struct output_parser *p, size_t n)
+{
+    TRY(parser_emit(p, OUT_CONTENT, n));
+    p->state = p->harmony ? IN_CHANNEL : IN_CONTENT;
+    p->channel = OUT_CONTENT;
+    return ST_OK;
+}
+
+/* It was no call of its format: n bytes are content, unless another format begins with the same mark. */
+static enum status no_call(struct output_parser *p, size_t n)
+{
+    const struct parser_mark *end = p->marks + p->n_marks;
+    for (const struct parser_mark *m = p->mark ? p->mark + 1 : end; m < end; m++) {
+        if (strcmp(m->text, p->mark->text) == 0) {
+            parser_begin_call(p, m->format, m);
+            return ST_OK;
+        }
+    }
+    return be_content(p, n);
 }
 
 /* Are arguments that are written into a string a JSON object? */
@@ -73,10 +102,9 @@ static enum status take_calls(struct output_parser *p, const char *s, bool *good
 static enum status give_up_call(struct output_parser *p)
 {
     const struct output_scanner *c = &p->scanner;
-    TRY(parser_emit(p, OUT_CONTENT, c->at || c->begun ? c->at - c->base : 1));
-    p->state = p->harmony ? IN_CHANNEL : IN_CONTENT;
-    p->channel = OUT_CONTENT;
-    return ST_OK;
+    if (!c->begun)
+        return no_call(p, c->at ? c->at - c->base : 1);
+    return be_content(p, c->at - c->base);
 }
 
 /* The scanner's text up to that offset is done with. */
@@ -189,4 +217,24 @@ enum status parser_step_call(struct output_parser *p, bool *go)
         return give_up_call(p);
     *go = false;
     return ST_OK;
+}
+
+enum status parser_step_xml(struct output_parser *p, bool *go)
+{
+    enum output_xml_state state = XML_GOES_ON;
+    size_t n, taken;
+    while (state == XML_GOES_ON) {
+        const char *s = parser_rest(p, &n);
+        TRY(output_xml_run(&p->xml, (struct output_span){s, n}, p->finished, p->max_call,
+                           &p->events, &taken, &state));
+        if (state == XML_NO_CALL)
+            return no_call(p, taken);
+        p->at += taken;
+    }
+    if (state == XML_MORE) {
+        *go = false;
+        return ST_OK;
+    }
+    p->state = state == XML_ENDED ? AFTER_CALL : IN_CONTENT;
+    return state == XML_BROKEN ? output_events_end(&p->events) : ST_OK;
 }

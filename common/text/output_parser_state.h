@@ -4,6 +4,7 @@
 
 #include "common/text/output_calls.h"
 #include "common/text/output_events.h"
+#include "common/text/output_xml.h"
 #include "common/text/text_buf.h"
 
 enum { PARSER_MAX_MARKS = 16 };
@@ -14,6 +15,7 @@ enum parser_state {
     CONTENT_START, /* blanks, perhaps a call in plain JSON */
     IN_CONTENT,
     IN_CALL,    /* the scanner is at work at the beginning of the text */
+    IN_XML,     /* the same, of a call whose arguments are elements */
     AFTER_CALL, /* blanks that are dropped when another call or the end follows */
     IN_HEADER,  /* of harmony's messages, see output_harmony.h */
     IN_CHANNEL, /* in one of them */
@@ -34,21 +36,24 @@ struct output_parser {
     size_t n_open, n_close, max_call;
     struct parser_mark marks[PARSER_MAX_MARKS];
     size_t n_marks;
-    bool begins_mark[256];    /* by the mark's first byte */
-    struct text_buf text;     /* what is not yet an event */
-    size_t at;                /* where it begins in text */
-    size_t dropped;           /* bytes before text */
-    size_t reasoning_bytes;   /* once it is over */
-    bool finished;            /* no more text will come */
-    bool harmony;             /* the states IN_HEADER, IN_CHANNEL and IN_CALL */
-    enum output_kind channel; /* IN_CHANNEL: what the message's text is */
-    bool only_reasoning;      /* harmony: there was nothing else yet */
-    bool no_header;           /* harmony: the text that follows is no header */
+    bool begins_mark[256];          /* by the mark's first byte */
+    struct text_buf text;           /* what is not yet an event */
+    size_t at;                      /* where it begins in text */
+    size_t dropped;                 /* bytes before text */
+    size_t reasoning_bytes;         /* once it is over */
+    bool finished;                  /* no more text will come */
+    bool harmony;                   /* the states IN_HEADER, IN_CHANNEL and IN_CALL */
+    enum output_kind channel;       /* IN_CHANNEL: what the message's text is */
+    bool only_reasoning;            /* harmony: there was nothing else yet */
+    bool no_header;                 /* harmony: the text that follows is no header */
+    const struct parser_mark *mark; /* with which the call began; NULL: without one */
     struct output_scanner scanner;
+    struct output_xml xml;
     bool in_arguments;        /* of the call that began last */
     size_t n_begun;           /* the scanner's call that began last, counted from 1 */
     const char *const *names; /* [n_names] */
     size_t n_names;
+    struct output_span tools_json; /* p NULL: not known */
     struct output_events events;
 };
 

@@ -19,6 +19,13 @@ enum output_tools {
     /* The begin and end marks of DeepSeek R1, V3 and V3.1. */
     OUTPUT_TOOLS_DEEPSEEK,
 
+    /* <tool_call><function=NAME><parameter=KEY>VALUE</parameter>..</function></tool_call>, also in <seed:tool_call>:
+     * Qwen3-Coder, Qwen3.5, Step 3.5, Seed-OSS */
+    OUTPUT_TOOLS_QWEN3_CODER,
+
+    /* <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value>..</tool_call>: GLM-4.5 and later */
+    OUTPUT_TOOLS_GLM45,
+
     /* <|tool_call|>[{"name": .., "arguments": {..}}, ..]: Granite 3; with <|/tool_call|>: Phi-4 mini */
     OUTPUT_TOOLS_GRANITE,
 
@@ -38,7 +45,7 @@ enum output_tools {
     OUTPUT_TOOLS_AUTO,
 };
 
-/* "hermes", "llama3", "mistral", "deepseek", "granite", "kimi", "glm4", "harmony", "json", "auto", "none" -> *tools.  ST_NOT_FOUND lists
+/* The names are those of the table in output_tools.c, "hermes" and so on.  ST_NOT_FOUND lists
  * the names. */
 MUST_CHECK enum status output_tools_from_name(const char *name, enum output_tools *tools);
 const char *output_tools_name(enum output_tools tools);

@@ -7,7 +7,7 @@
 #include "common/wire/pb_scan.h"
 
 enum { FIELD_REQUEST_ID = 1 };
-enum { FIELD_TENANT_LIMITS = 17, FIELD_GRACE_MS = 18 }; /* of Generate */
+enum { FIELD_TENANT_LIMITS = 17, FIELD_GRACE_MS = 18, FIELD_RESUME = 70 }; /* of Generate */
 
 static enum status take_id(struct request_head *out, struct wire_bytes id)
 {
@@ -90,6 +90,44 @@ static enum status take_grace(struct request_head *out, uint64_t ms)
     return ST_OK;
 }
 
+/* Packed ids are counted by the last bytes of their varints. */
+static enum status count_sample(struct resumed_count *out, struct wire_bytes sample)
+{
+    struct pb_scan s = {sample.data, sample.n};
+    struct pb_field f;
+    if (!sample.data)
+        FAIL(ST_FORMAT, "resume.sample is not a message");
+    while (s.n) {
+        TRY(pb_scan_field(&s, &f));
+        const uint8_t *p = f.value.data;
+        for (size_t i = 0; f.number == 1 && p && i < f.value.n; i++)
+            out->n_ids += p[i] < 0x80;
+        if (f.number == 1 && !p)
+            out->n_ids++;
+        else if (f.number == 2)
+            out->n_text = f.varint;
+    }
+    return ST_OK;
+}
+
+static enum status take_resume(struct request_head *out, struct wire_bytes resume)
+{
+    struct pb_scan s = {resume.data, resume.n};
+    struct pb_field f;
+    if (!resume.data)
+        FAIL(ST_FORMAT, "resume is not a message");
+    out->has_resume = true;
+    while (s.n) {
+        TRY(pb_scan_field(&s, &f));
+        if (f.number != 2)
+            continue;
+        if (out->n_resumed == MAX_SAMPLES)
+            FAIL(ST_RANGE, "resume has more than %d samples", MAX_SAMPLES);
+        TRY(count_sample(&out->resumed[out->n_resumed++], f.value));
+    }
+    return ST_OK;
+}
+
 static enum status take_field(struct request_head *out, const struct pb_field *f,
                               const char **field)
 {
@@ -105,6 +143,9 @@ static enum status take_field(struct request_head *out, const struct pb_field *f
     } else if (out->type == MSG_GENERATE && f->number == FIELD_GRACE_MS) {
         *field = "grace_ms";
         TRY(take_grace(out, f->varint));
+    } else if (out->type == MSG_GENERATE && f->number == FIELD_RESUME) {
+        *field = "resume";
+        TRY(take_resume(out, f->value));
     }
     *field = "";
     return ST_OK;
@@ -128,7 +169,7 @@ enum status client_msg_head(struct request_head *out, const void *data, size_t n
         TRY(pb_scan_field(&s, &at));
         TRY(take_field(out, &at, field));
         if (out->type == MSG_GENERATE && at.number != FIELD_TENANT_LIMITS &&
-            at.number != FIELD_GRACE_MS)
+            at.number != FIELD_GRACE_MS && at.number != FIELD_RESUME)
             out->digest = hash_bytes(out->digest, at.whole.data, at.whole.n);
     }
     if (!*out->id) {

@@ -187,6 +187,8 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
     g->want_token_text = m->want_token_text;
     g->keep_marks = m->keep_marks;
     TRY(decode_grammar(g, m->grammar, field));
+    if (m->resume)
+        TRY(resume_decode(&g->resume, m->resume, g->n, mem, field));
     return decode_caller(g, m, field);
 }
 
@@ -270,7 +272,8 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         out->u.tokenize = (struct msg_tokenize){.request_id = id,
                                                 .model = pb_string(t->model),
                                                 .text = text_of(t->has_text, t->text),
-                                                .add_special = t->add_special};
+                                                .add_special = t->add_special,
+                                                .want_token_text = t->want_token_text};
         TRY(decode_tenant(&out->u.tokenize.tenant, t->has_tenant, t->tenant, field));
         return check_utf8(out->u.tokenize.text, "text", field);
     }
@@ -356,6 +359,7 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
     Ingot__Grammar grammar = INGOT__GRAMMAR__INIT;
     Ingot__Chat chat;
     Ingot__Sampling sampling;
+    Ingot__Resume resume;
 
     m.request_id = string_of(g->request_id);
     m.model = string_of(g->model);
@@ -407,6 +411,10 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
         SET(grammar, source, bytes_of(g->grammar));
         m.grammar = &grammar;
     }
+    if (g->resume) {
+        TRY(resume_encode(&resume, g->resume, mem));
+        m.resume = &resume;
+    }
     return pb_pack(out, MSG_GENERATE, &m.base, mem);
 }
 
@@ -440,6 +448,7 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
         m.model = string_of(t->model);
         SET(m, text, bytes_of(t->text));
         SET(m, add_special, t->add_special);
+        SET(m, want_token_text, t->want_token_text);
         SET_TENANT(m, t->tenant);
         return pb_pack(out, MSG_TOKENIZE, &m.base, mem);
     }

@@ -129,6 +129,19 @@ struct msg_sampling {
 
 enum prompt_kind { PROMPT_TEXT, PROMPT_TOKENS, PROMPT_CHAT };
 
+struct msg_resumed_sample {
+    uint32_t n;
+    const int32_t *ids; /* [n] */
+    uint64_t n_text;    /* bytes */
+};
+
+/* What a client has received of an answer that it wants to be continued. */
+struct msg_resume {
+    const struct msg_accepted *accepted; /* its prompt_digest is not NULL */
+    uint32_t n_samples, elapsed_ms;
+    const struct msg_resumed_sample *samples; /* [n_samples] */
+};
+
 struct msg_generate {
     const char *request_id, *model;
     enum prompt_kind kind;
@@ -151,15 +164,16 @@ struct msg_generate {
     bool has_limits, has_grace;
     struct tenant_limits limits;
     uint32_t grace_ms;
-    struct wire_text client_digest; /* n 0: none */
-    uint32_t grammar_kind;          /* common/grammar/grammar.h has the values; 0: none */
-    struct wire_text grammar;       /* its source */
+    struct wire_text client_digest;  /* n 0: none */
+    uint32_t grammar_kind;           /* common/grammar/grammar.h has the values; 0: none */
+    struct wire_text grammar;        /* its source */
+    const struct msg_resume *resume; /* NULL: none */
 };
 
 struct msg_tokenize {
     const char *request_id, *model;
     struct wire_text text;
-    bool add_special;
+    bool add_special, want_token_text;
     struct tenant tenant;
 };
 
@@ -216,6 +230,8 @@ struct msg_accepted {
     struct msg_sampling sampling;
     bool starts_in_reasoning;
     struct wire_text prompt_text;
+    const uint8_t *weights, *text; /* [SHA256_BYTES] digests; NULL: not known */
+    const char *numerics;          /* "": not known */
 };
 
 struct msg_delta {
@@ -276,6 +292,8 @@ struct msg_tokens {
     const char *request_id;
     uint32_t n_tokens;
     const int32_t *tokens;
+    const uint32_t *n_token_text, *n_spelling; /* [n_tokens] bytes, or NULL */
+    const char *token_text, *spelling;         /* concatenated */
 };
 
 struct msg_text {
@@ -392,10 +410,16 @@ struct request_head {
     char id[MAX_REQUEST_ID + 1]; /* "" for Hello, and when no good one was found */
     struct tenant tenant;        /* not of Hello */
     /* of a Generate */
-    uint64_t digest; /* of all of its fields but tenant_limits and grace_ms */
+    uint64_t digest; /* of all of its fields but tenant_limits, grace_ms and resume */
     bool has_limits, has_grace;
     struct tenant_limits limits;
     uint32_t grace_ms;
+    bool has_resume;
+    uint32_t n_resumed; /* samples */
+    struct resumed_count {
+        uint32_t n_ids;
+        uint64_t n_text; /* bytes */
+    } resumed[MAX_SAMPLES];
 };
 
 /* Reads the frame's header and the fields of request_head alone: one pass over the message's

@@ -40,6 +40,17 @@ MUST_CHECK enum status sampling_encode(Ingot__Sampling *m, const struct msg_samp
 MUST_CHECK enum status sampling_decode(struct msg_sampling *s, const Ingot__Sampling *m,
                                        struct wire_mem *mem, const char **field);
 
+/* Accepted and Generate.resume; the same ownership. */
+MUST_CHECK enum status accepted_encode(Ingot__Accepted *m, const struct msg_accepted *a,
+                                       struct wire_mem *mem);
+MUST_CHECK enum status accepted_decode(struct msg_accepted *a, const Ingot__Accepted *m,
+                                       struct wire_mem *mem, const char **field);
+MUST_CHECK enum status resume_encode(Ingot__Resume *m, const struct msg_resume *r,
+                                     struct wire_mem *mem);
+/* n: samples of the request. */
+MUST_CHECK enum status resume_decode(const struct msg_resume **out, const Ingot__Resume *m,
+                                     uint32_t n, struct wire_mem *mem, const char **field);
+
 /* StatsReply; the same ownership. */
 MUST_CHECK enum status stats_encode(struct wire_bytes *out, const struct msg_stats *s,
                                     struct wire_mem *mem);

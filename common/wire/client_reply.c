@@ -87,13 +87,16 @@ static enum status put_top(Ingot__Delta *m, const struct msg_delta *d, struct wi
     return ST_OK;
 }
 
-static enum status put_token_text(Ingot__Delta *m, const struct msg_delta *d, struct wire_mem *mem)
+/* n texts of those lengths, which are concatenated at `text`; lengths NULL: none. */
+static enum status put_texts(ProtobufCBinaryData **out, size_t *n_out, const char *text,
+                             const uint32_t *lengths, uint32_t n, struct wire_mem *mem)
 {
-    const char *text = d->token_text;
-    m->n_token_text = d->n;
-    MEM_ARRAY(m->token_text, d->n, mem);
-    for (uint32_t i = 0; i < d->n; text += d->n_token_text[i++])
-        m->token_text[i] = bytes_of((struct wire_text){text, d->n_token_text[i]});
+    if (!lengths)
+        return ST_OK;
+    *n_out = n;
+    MEM_ARRAY(*out, n, mem);
+    for (uint32_t i = 0; i < n; text += lengths[i++])
+        (*out)[i] = bytes_of((struct wire_text){text, lengths[i]});
     return ST_OK;
 }
 
@@ -114,8 +117,7 @@ static enum status encode_delta(struct wire_bytes *out, const struct msg_delta *
     }
     if (d->n_top)
         TRY(put_top(&m, d, mem));
-    if (d->n_token_text)
-        TRY(put_token_text(&m, d, mem));
+    TRY(put_texts(&m.token_text, &m.n_token_text, d->token_text, d->n_token_text, d->n, mem));
     return pb_pack(out, MSG_DELTA, &m.base, mem);
 }
 
@@ -181,32 +183,8 @@ static enum status encode_error(struct wire_bytes *out, enum msg_type type,
 static enum status encode_accepted(struct wire_bytes *out, const struct msg_accepted *a,
                                    struct wire_mem *mem)
 {
-    Ingot__Accepted m = INGOT__ACCEPTED__INIT;
-    Ingot__Sampling sampling;
-    m.request_id = string_of(a->request_id);
-    SET(m, prompt_tokens, a->prompt_tokens);
-    SET(m, seed, a->seed);
-    SET(m, queue_position, a->queue_position);
-    SET(m, attached, a->attached);
-    if (a->prompt_digest) {
-        SET(m, prompt_digest,
-            ((ProtobufCBinaryData){PROMPT_DIGEST, (uint8_t *)(uintptr_t)a->prompt_digest}));
-        m.n_prompt_id = a->n_prompt_ids;
-        m.prompt_id = (int32_t *)(uintptr_t)a->prompt_ids;
-        SET(m, max_tokens, a->max_tokens);
-        m.n_stop_token_id = a->n_stop_ids;
-        m.stop_token_id = (int32_t *)(uintptr_t)a->stop_ids;
-        TRY(sampling_encode(&sampling, &a->sampling, mem));
-        m.sampling = &sampling;
-        if (a->starts_in_reasoning)
-            SET(m, starts_in_reasoning, true);
-        if (a->prompt_text.data)
-            SET(m, prompt_text, bytes_of(a->prompt_text));
-    }
-    if (a->has_clock) {
-        SET(m, clock_s, a->clock_s);
-        SET(m, zone_s, a->zone_s);
-    }
+    Ingot__Accepted m;
+    TRY(accepted_encode(&m, a, mem));
     return pb_pack(out, MSG_ACCEPTED, &m.base, mem);
 }
 
@@ -249,6 +227,10 @@ enum status client_msg_encode_reply(struct wire_bytes *out, const struct client_
         m.request_id = string_of(msg->u.tokens.request_id);
         m.n_id = msg->u.tokens.n_tokens;
         m.id = (int32_t *)(uintptr_t)msg->u.tokens.tokens;
+        TRY(put_texts(&m.token_text, &m.n_token_text, msg->u.tokens.token_text,
+                      msg->u.tokens.n_token_text, msg->u.tokens.n_tokens, mem));
+        TRY(put_texts(&m.spelling, &m.n_spelling, msg->u.tokens.spelling, msg->u.tokens.n_spelling,
+                      msg->u.tokens.n_tokens, mem));
         return pb_pack(out, MSG_TOKENS, &m.base, mem);
     }
     case MSG_TEXT: {
@@ -330,34 +312,6 @@ static enum status decode_welcome(struct msg_welcome *w, const Ingot__Welcome *m
     return get_models(&w->models, &w->n_models, m->models, m->n_models, mem);
 }
 
-static enum status decode_accepted(struct msg_accepted *a, const Ingot__Accepted *m,
-                                   struct wire_mem *mem)
-{
-    const char *field;
-    a->prompt_tokens = m->prompt_tokens;
-    a->queue_position = m->queue_position;
-    a->seed = m->seed;
-    a->attached = m->attached;
-    if (!m->has_prompt_digest)
-        return ST_OK;
-    if (m->prompt_digest.len != PROMPT_DIGEST || !m->sampling)
-        FAIL(ST_FORMAT, "Accepted with a prompt_digest of %zu bytes, or without sampling",
-             m->prompt_digest.len);
-    a->prompt_digest = m->prompt_digest.data;
-    a->n_prompt_ids = (uint32_t)m->n_prompt_id;
-    a->prompt_ids = m->prompt_id;
-    a->has_clock = m->has_clock_s;
-    a->clock_s = m->clock_s;
-    a->zone_s = m->zone_s;
-    a->max_tokens = m->max_tokens;
-    a->n_stop_ids = (uint32_t)m->n_stop_token_id;
-    a->stop_ids = m->stop_token_id;
-    a->starts_in_reasoning = m->starts_in_reasoning;
-    if (m->has_prompt_text)
-        a->prompt_text = text_of(true, m->prompt_text);
-    return sampling_decode(&a->sampling, m->sampling, mem, &field);
-}
-
 /* The texts of n items one after the other, with their lengths. */
 static enum status get_texts(const char **out, const uint32_t **n_out,
                              const ProtobufCBinaryData *texts, size_t n, struct wire_mem *mem)
@@ -377,6 +331,19 @@ static enum status get_texts(const char **out, const uint32_t **n_out,
             memcpy(bytes, texts[i].data, texts[i].len);
     }
     return ST_OK;
+}
+
+static enum status decode_tokens(struct msg_tokens *t, const Ingot__Tokens *m, struct wire_mem *mem)
+{
+    size_t n = m->n_id;
+    t->n_tokens = (uint32_t)n;
+    t->tokens = m->id;
+    if ((m->n_token_text && m->n_token_text != n) || (m->n_spelling && m->n_spelling != n))
+        FAIL(ST_FORMAT, "Tokens with %zu ids, %zu texts and %zu spellings", n, m->n_token_text,
+             m->n_spelling);
+    if (m->n_token_text)
+        TRY(get_texts(&t->token_text, &t->n_token_text, m->token_text, n, mem));
+    return m->n_spelling ? get_texts(&t->spelling, &t->n_spelling, m->spelling, n, mem) : ST_OK;
 }
 
 static enum status get_top(struct msg_delta *d, const Ingot__Delta *m, struct wire_mem *mem)
@@ -500,7 +467,7 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
     out->u.simple.request_id = id;
     switch (out->type) {
     case MSG_ACCEPTED:
-        return decode_accepted(&out->u.accepted, (const void *)m, mem);
+        return accepted_decode(&out->u.accepted, (const void *)m, mem, &field);
     case MSG_DELTA:
         return decode_delta(&out->u.delta, (const void *)m, mem);
     case MSG_FINISH:
@@ -523,9 +490,7 @@ enum status client_msg_decode_reply(struct client_msg *out, const void *data, si
         return decode_code(&out->u.error.code, (uint32_t)e->code);
     }
     case MSG_TOKENS:
-        out->u.tokens.n_tokens = (uint32_t)((const Ingot__Tokens *)m)->n_id;
-        out->u.tokens.tokens = ((const Ingot__Tokens *)m)->id;
-        return ST_OK;
+        return decode_tokens(&out->u.tokens, (const void *)m, mem);
     case MSG_TEXT:
         out->u.text.text =
             text_of(((const Ingot__Text *)m)->has_text, ((const Ingot__Text *)m)->text);

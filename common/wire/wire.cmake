@@ -3,6 +3,7 @@ add_library(ingot_wire STATIC
   wire/pb.c
   wire/pb_scan.c
   wire/worker_msg.c
+  wire/client_accepted.c
   wire/client_head.c
   wire/client_msg.c
   wire/client_sampling.c

@@ -118,6 +118,7 @@ void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_kn
     put_u32(w, n_known);
     put_u32(w, q->n_stop_ids);
     put_u32(w, q->n_bias);
+    put_u32(w, q->resumed);
     put_u64(w, q->grammar);
     put_u32(w, q->grammar ? q->grammar_kind : 0);
     put_u32(w, q->grammar ? q->n_grammar : 0);
@@ -151,7 +152,8 @@ void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
     *n_known = get_u32(r);
     q->n_stop_ids = get_u32(r);
     q->n_bias = get_u32(r);
-    if (version > 3) {
+    q->resumed = version > 3 && get_u32(r) != 0;
+    if (version > 4) {
         q->grammar = get_u64(r);
         q->grammar_kind = get_u32(r);
         q->n_grammar = get_u32(r);

@@ -1,4 +1,4 @@
-/* The journal's file format, version 3.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type, u32 n, u64
+/* The journal's file format, version 4.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type, u32 n, u64
  * check, n bytes.  check is a hash over the record's number in the file, its type and its bytes, so
  * a changed, lost or moved record is seen.  All numbers are little-endian.
  *
@@ -16,7 +16,8 @@
  * end:     the process ended in good order, or went on in the next file
  * effects: u32 n_fx, u64 fx_digest
  *
- * Version 3, which is still read, has no grammars.  Version 2 has no owners of requests either.  Version 1, too, was written when steps were
+ * Version 4, which is still read, has no grammars.  Version 3 has no resumed requests either.  Version 2 has no
+ * owners either.  Version 1, too, was written when steps were
  * planned by tokens only: its sched_config ends before target_itl_us, its requests have no tenant and its
  * state is the scheduler's of then. */
 #ifndef COORDINATOR_JOURNAL_RECORD_H
@@ -27,7 +28,7 @@
 
 #define JOURNAL_MAGIC "INGOTJ\r\n"
 
-enum { JOURNAL_VERSION = 4, RECORD_HEAD = 16, MAX_LABEL = 64, MAX_GRAMMAR_BYTES = 1 << 20 };
+enum { JOURNAL_VERSION = 5, RECORD_HEAD = 16, MAX_LABEL = 64, MAX_GRAMMAR_BYTES = 1 << 20 };
 
 enum record_type {
     REC_HEADER = 1,

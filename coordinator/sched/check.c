@@ -65,8 +65,8 @@ static const char *check_flows(const struct sched *s)
 
 static const char *check_slots(const struct sched *s)
 {
-    uint64_t tokens = 0;
-    uint32_t n = s->waiting.n + s->running.n, n_deadlines = 0;
+    uint64_t tokens = 0, front_tokens = 0;
+    uint32_t n = s->waiting.n + s->running.n, n_deadlines = 0, n_front = 0;
     PART(check_tree(s, &s->waiting));
     PART(check_tree(s, &s->deadlines));
     PART(check_running(s));
@@ -74,12 +74,16 @@ static const char *check_slots(const struct sched *s)
     for (int32_t i = s->free_slot; i >= 0; i = s->seqs[i].next, n++)
         HOLDS(n < s->max_slots && s->seqs[i].state == SEQ_NONE);
     HOLDS(n == s->max_slots);
-    for (int32_t i = tree_first(s, &s->waiting); i >= 0; i = tree_next(s, &s->waiting, i))
+    for (int32_t i = tree_first(s, &s->waiting); i >= 0; i = tree_next(s, &s->waiting, i)) {
         tokens += s->seqs[i].n_known;
+        n_front += s->seqs[i].front;
+        front_tokens += s->seqs[i].front ? s->seqs[i].n_known : 0;
+    }
     for (uint32_t i = 0; i < s->max_slots; i++)
         n_deadlines += s->seqs[i].state != SEQ_NONE && s->seqs[i].req.deadline_us;
     HOLDS(n_deadlines == s->deadlines.n);
     HOLDS(tokens == s->waiting_tokens);
+    HOLDS(n_front == s->n_front && front_tokens == s->front_tokens);
     HOLDS(s->running.n + s->n_free_rows == s->cfg.max_seqs);
     HOLDS(s->running.n + s->n_closes <= s->cfg.max_seqs);
     return NULL;

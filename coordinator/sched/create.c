@@ -50,10 +50,15 @@ static void carve_plan(struct carver *c, const struct sched_config *cfg, struct 
     p->bias = carve(c, (size_t)cfg->max_seqs * MAX_LOGIT_BIAS, sizeof *p->bias);
 }
 
+static uint32_t max_slots(const struct sched_config *cfg)
+{
+    return 2 * (cfg->max_seqs + cfg->max_waiting);
+}
+
 static void carve_all(struct carver *c, const struct sched_config *cfg, struct sched *s)
 {
     size_t n_blocks = cfg->n_blocks;
-    s->max_slots = cfg->max_seqs + cfg->max_waiting;
+    s->max_slots = max_slots(cfg);
     s->max_table = (uint32_t)smaller(n_blocks, blocks_for(s, cfg->max_ctx - 1));
     s->n_id_buckets = power_of_two(s->max_slots);
     s->pool.n_buckets = power_of_two(cfg->n_blocks);
@@ -121,7 +126,7 @@ size_t sched_bytes(const struct sched_config *cfg)
 
 size_t sched_max_fx(const struct sched_config *cfg)
 {
-    return 2 * (size_t)cfg->max_seqs + cfg->max_waiting;
+    return (size_t)cfg->max_seqs + max_slots(cfg);
 }
 
 enum status sched_create(struct sched **out, const struct sched_config *cfg)

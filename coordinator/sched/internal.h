@@ -39,7 +39,7 @@ enum seq_state { SEQ_NONE, SEQ_WAITING, SEQ_RUNNING };
 struct seq {
     struct sched_req req;
     enum seq_state state;
-    bool front;    /* returned by a reset: goes before all that are not */
+    bool front;    /* resumed, or returned by a reset: goes before all that are not */
     bool admitted; /* FX_ADMITTED has been told */
     int64_t rank;  /* smaller goes first; ties by round, then by ticket */
     uint64_t arrival;
@@ -93,7 +93,7 @@ struct plan_facts {
 
 struct sched {
     struct sched_config cfg;
-    uint32_t max_slots;  /* max_seqs + max_waiting */
+    uint32_t max_slots;  /* 2 x (max_seqs + max_waiting): as many again can be resumed */
     uint32_t max_table;  /* blocks that one sequence can need */
     uint32_t max_blocks; /* blocks at create; the pool may be smaller after a reset */
     uint64_t epoch, last_step_id, last_arrival, last_turn;
@@ -108,6 +108,8 @@ struct sched {
     struct tree waiting, deadlines; /* deadlines: of all live sequences that have one */
     struct seq_list running;
     uint64_t waiting_tokens;
+    uint32_t n_front;      /* of the waiting ones: the limits of the queue do not count them */
+    uint64_t front_tokens; /* theirs, of waiting_tokens */
 
     struct flow *flows; /* [max_slots] */
     int32_t free_flow;

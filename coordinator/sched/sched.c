@@ -35,6 +35,19 @@ enum status sched_check_req(const struct sched *s, const struct sched_req *r)
     return ST_OK;
 }
 
+/* The limits of the queue: those count that have never run. */
+static enum status check_queue(const struct sched *s, const struct sched_req *r)
+{
+    uint32_t n = s->waiting.n - s->n_front;
+    uint64_t n_tokens = s->waiting_tokens - s->front_tokens;
+    if (n >= s->cfg.max_waiting)
+        FAIL(ST_BUSY, "the queue is full: %u sequences wait", n);
+    if (n_tokens + r->n_tokens > s->cfg.max_waiting_tokens)
+        FAIL(ST_BUSY, "the queue is full: %llu tokens wait, %u more do not fit",
+             (unsigned long long)n_tokens, r->n_tokens);
+    return ST_OK;
+}
+
 enum status sched_submit(struct sched *s, const struct sched_req *r)
 {
     TRY(sched_check_req(s, r));
@@ -44,14 +57,13 @@ enum status sched_submit(struct sched *s, const struct sched_req *r)
     if (!fits_blocks(s, (uint32_t)n_end))
         FAIL(ST_RANGE, "%llu tokens need %u cache blocks, there are %u", (unsigned long long)n_end,
              blocks_for(s, (uint32_t)n_end - 1), s->pool.n_blocks);
-    if (r->n_tokens > s->cfg.max_waiting_tokens)
+    if (!r->resumed && r->n_tokens > s->cfg.max_waiting_tokens)
         FAIL(ST_RANGE, "%u tokens exceed the queue's bound of %llu", r->n_tokens,
              (unsigned long long)s->cfg.max_waiting_tokens);
-    if (s->waiting.n >= s->cfg.max_waiting)
-        FAIL(ST_BUSY, "the queue is full: %u sequences wait", s->waiting.n);
-    if (s->waiting_tokens + r->n_tokens > s->cfg.max_waiting_tokens)
-        FAIL(ST_BUSY, "the queue is full: %llu tokens wait, %u more do not fit",
-             (unsigned long long)s->waiting_tokens, r->n_tokens);
+    if (!r->resumed)
+        TRY(check_queue(s, r));
+    if (s->free_slot < 0)
+        FAIL(ST_BUSY, "%u sequences are live: no more fit", s->waiting.n + s->running.n);
 
     int32_t i = seq_new(s, r);
     turns_queue(s, &s->seqs[i]);

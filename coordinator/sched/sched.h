@@ -166,7 +166,11 @@ struct sched_req {
     uint32_t grammar_kind,
         n_grammar; /* enum grammar_kind and bytes of the source, for the journal */
     const char *grammar_source;
-    const char *label;    /* the client's name for it, for the journal; may be NULL */
+    const char *label; /* the client's name for it, for the journal; may be NULL */
+
+    /* It ran elsewhere before: it goes before all sequences that have not run, and max_waiting and
+     * max_waiting_tokens do not count it. */
+    bool resumed;
     const uint8_t *owner; /* [SHA256_BYTES] its owner's hash, for the journal; NULL: zeros */
 };
 
@@ -217,7 +221,8 @@ size_t sched_max_fx(const struct sched_config *cfg);
 MUST_CHECK enum status sched_create(struct sched **out, const struct sched_config *cfg);
 void sched_destroy(struct sched *s);
 
-/* Appends a request to the queue.
+/* Appends a request to the queue.  As many resumed ones fit, in addition to the others, as a scheduler of
+ * this configuration can hold.
  *   ST_RANGE  it can never run: prompt too long for max_ctx or for all blocks, or bad numbers; the
  *             status text says which
  *   ST_BUSY   the queue is full

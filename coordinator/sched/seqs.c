@@ -52,6 +52,7 @@ int32_t seq_new(struct sched *s, const struct sched_req *r)
     uint64_t n_end = (uint64_t)r->n_tokens + r->max_new;
     *q = (struct seq){
         .req = *r,
+        .front = r->resumed,
         .n_known = r->n_tokens,
         .n_end = n_end < s->cfg.max_ctx ? (uint32_t)n_end : s->cfg.max_ctx,
         .prev = -1,
@@ -72,15 +73,29 @@ void seq_enqueue(struct sched *s, int32_t i)
     struct seq *q = &s->seqs[i];
     q->state = SEQ_WAITING;
     s->waiting_tokens += q->n_known;
+    if (q->front) {
+        s->n_front++;
+        s->front_tokens += q->n_known;
+    }
     tree_insert(s, &s->waiting, i);
+}
+
+static void leave_waiting(struct sched *s, int32_t i)
+{
+    const struct seq *q = &s->seqs[i];
+    tree_remove(s, &s->waiting, i);
+    s->waiting_tokens -= q->n_known;
+    if (q->front) {
+        s->n_front--;
+        s->front_tokens -= q->n_known;
+    }
 }
 
 void seq_start(struct sched *s, int32_t i)
 {
     struct seq *q = &s->seqs[i];
     assert(q->state == SEQ_WAITING && s->n_free_rows > 0);
-    tree_remove(s, &s->waiting, i);
-    s->waiting_tokens -= q->n_known;
+    leave_waiting(s, i);
     q->state = SEQ_RUNNING;
     q->front = false;
     turns_begin(s, q);
@@ -137,8 +152,7 @@ void seq_drop(struct sched *s, int32_t i)
         list_remove(s, &s->running, i);
         leave_ranks(s, q, true);
     } else {
-        tree_remove(s, &s->waiting, i);
-        s->waiting_tokens -= q->n_known;
+        leave_waiting(s, i);
         turns_give_back(s, q);
     }
     if (q->req.deadline_us)

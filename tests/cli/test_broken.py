@@ -9,7 +9,7 @@ import time
 from cli_tools import INGOT, lines, ok
 from cutting_proxy import Proxy
 import tap
-from cluster import DEMO, Cluster
+from cluster import DEMO, Cluster, Parts
 
 SILENCE = 7  # seconds; a server that is silent for 5 is gone
 ASK = ["generate", "--prompt", "Once upon a time", "--seed", "5", "--max-tokens", "300", "--ignore-eos"]
@@ -96,6 +96,38 @@ def a_client_whose_output_blocks_goes_on():
         out, err = p.communicate(timeout=tap.LIMIT)
         assert p.returncode == 0, err
         assert content(lines(first + out)) == content(lines(text))
+
+
+LOST = [["--n", "4", "--stop", "the", "--stop", "ing"], ["--n", "2", "--temperature", "1.1", "--top-k", "30"],
+        ["--repetition-penalty", "1.2", "--min-tokens", "50"], ["--temperature", "0", "--top-logprobs", "3"]]
+
+
+@tap.case
+def a_killed_coordinator_is_replaced_by_the_next_of_the_list():
+    with Parts(DEMO) as first, Parts(DEMO) as second:
+        both = f"{first.endpoint},{second.endpoint}"
+        whole = [content(lines(ok(*ASK, "--json", *more, "--connect", both))) for more in LOST]
+        begun = []
+        for more in LOST:
+            p = subprocess.Popen([INGOT, *ASK, "--json", *more, "--connect", both], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+            begun.append((p, p.stdout.readline() + p.stdout.readline()))
+        first.coordinator.kill()
+        for (p, start), wanted in zip(begun, whole):
+            out = p.stdout.read()
+            assert p.wait(tap.LIMIT) == 0, p.stderr.read()
+            assert content(lines(start + out)) == wanted
+
+
+@tap.case
+def without_a_coordinator_the_client_gives_up():
+    with Parts(DEMO) as c:
+        p = begin(c, "--json")
+        p.stdout.readline()
+        with c.held():
+            c.coordinator.kill()
+            _, err = p.communicate(timeout=tap.LIMIT)
+        assert p.returncode == 3 and "seems to be gone" in err, (p.returncode, err)
 
 
 tap.main()

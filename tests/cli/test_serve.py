@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import urllib.error
 import urllib.request
 
 from cli_tools import BIN, INGOT, ok
@@ -266,6 +267,23 @@ def a_taken_port_of_http_is_said():
                                capture_output=True, text=True, timeout=tap.LIMIT,
                                env={k: v for k, v in os.environ.items() if k != "INGOT_API_KEY"})
         assert p.returncode == 2 and "gateway cannot serve" in p.stderr, p
+
+
+@tap.case
+def metrics_options_reach_the_gateway():
+    with Cluster(DEMO, threads=1, http="127.0.0.1:0", extra=["--metrics-prefix", "vllm:", "--metrics-need-key"],
+                 env={"INGOT_API_KEY": "a-key"}) as c:
+        tap.wait_for(lambda: "HTTP at" in c.log(), "it serves")
+        at = re.search(r"HTTP at (http://[0-9.:]+)", c.log()).group(1)
+        try:
+            urllib.request.urlopen(f"{at}/metrics", timeout=tap.LIMIT)
+            raise AssertionError("the metrics came without the key")
+        except urllib.error.HTTPError as e:
+            assert e.code == 401, e
+        q = urllib.request.Request(f"{at}/metrics", headers={"Authorization": "Bearer a-key"})
+        with urllib.request.urlopen(q, timeout=tap.LIMIT) as r:
+            text = r.read().decode()
+        assert "\nvllm:num_requests_running{" in text and "\ningot_num_requests_running" not in text, text[:2000]
 
 
 @tap.case

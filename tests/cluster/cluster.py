@@ -184,13 +184,13 @@ class Parts(_Base):
 class Cluster(_Base):
     """`ingot serve`."""
 
-    def __init__(self, model, tp=1, coll="auto", threads=1, extra=(), http="off"):
+    def __init__(self, model, tp=1, coll="auto", threads=1, extra=(), http="off", env=None):
         super().__init__()
-        self.http = http
+        self.http, self.env = http, env
         self.model, self.tp, self.coll, self.threads = model, tp, coll, threads
         self.extra = list(extra)
 
     def start(self):
         self.serve = self.spawn(BIN / "ingot", "serve", self.model, "--tp", self.tp, "--coll",
                                 self.coll, "--threads", self.threads, "--listen", self.endpoint,
-                                "--step-deadline-ms", 1000 * LIMIT, "--http", self.http, *self.extra)
+                                "--step-deadline-ms", 1000 * LIMIT, "--http", self.http, *self.extra, env=self.env)

@@ -93,7 +93,7 @@ def answers_follow_their_grammars():
     for request, a in zip(REQUESTS, oracle):
         for sample, text in a.text.items():
             complete += check(request, text, a.reason(sample))
-    assert complete >= 10, f"only {complete} answers were complete"
+    assert complete >= 8, f"only {complete} answers were complete"
 
 
 def variant(name, together=True, check_stats=None, **how):

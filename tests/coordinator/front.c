@@ -25,6 +25,8 @@ void front_open(struct front *f, struct coordinator_config cfg)
                               .block_len = BLOCK,
                               .prefix_cache = true,
                               .max_inflight = 1};
+    if (cfg.max_waiting)
+        sc.max_waiting = cfg.max_waiting;
     temp_dir_make(f->dir);
     snprintf(f->endpoint, sizeof f->endpoint, "ipc://%s/clients", f->dir);
     snprintf(workers, sizeof workers, "ipc://%s/workers", f->dir);

@@ -205,11 +205,12 @@ Test(libingot, queries_need_not_wait)
     cr_assert(n > 0 && n <= 64);
     memcpy(ids, want, n * sizeof *ids);
 
-    cr_assert_eq(ingot_send_tokenize(c, "a", text, sizeof text - 1, true), INGOT_OK);
+    cr_assert_eq(ingot_send_tokenize(c, "a", text, sizeof text - 1, true, false), INGOT_OK);
     cr_assert_eq(ingot_send_detokenize(c, "b", ids, n, true), INGOT_OK);
     cr_assert_eq(ingot_send_detokenize(c, "c", no_such, 1, true), INGOT_OK);
-    cr_assert_eq(ingot_send_tokenize(c, "a", text, 1, true), INGOT_RANGE, "its id is in use");
-    cr_assert_eq(ingot_send_tokenize(c, "", text, 1, true), INGOT_RANGE);
+    cr_assert_eq(ingot_send_tokenize(c, "a", text, 1, true, false), INGOT_RANGE,
+                 "its id is in use");
+    cr_assert_eq(ingot_send_tokenize(c, "", text, 1, true, false), INGOT_RANGE);
     struct ingot_event ev = event_of(c, "a");
     cr_assert(ev.kind == INGOT_EVENT_TOKENS && ev.n_ids == n);
     cr_assert_arr_eq(ev.ids, ids, n * sizeof *ids);
@@ -238,16 +239,16 @@ Test(libingot, a_query_waits_among_requests)
     size_t n;
     struct ingot_event ev = ask(c);
     cr_assert_eq(ev.kind, INGOT_EVENT_ACCEPTED);
-    cr_assert_eq(ingot_send_tokenize(c, "later", "Once", 4, false), INGOT_OK);
+    cr_assert_eq(ingot_send_tokenize(c, "later", "Once", 4, false, false), INGOT_OK);
     cr_assert_eq(ingot_tokenize(c, "upon a", 6, false, &ids, &n), INGOT_OK); /* keeps the event */
     ev = event_of(c, "later");
     cr_assert(ev.kind == INGOT_EVENT_TOKENS && ev.n_ids > 0);
     cr_assert_eq(ingot_cancel(c, "mine"), INGOT_OK);
     ev = event_of(c, "mine");
     cr_assert_eq(ev.kind, INGOT_EVENT_FINISH);
-    cr_assert_eq(ingot_send_tokenize(c, "lost", "Once", 4, false), INGOT_OK);
+    cr_assert_eq(ingot_send_tokenize(c, "lost", "Once", 4, false, false), INGOT_OK);
     cr_assert_eq(ingot_reconnect(c, PATIENCE_MS), INGOT_OK, "%s", ingot_last_error());
-    cr_assert_eq(ingot_send_tokenize(c, "lost", "Once", 4, false), INGOT_OK,
+    cr_assert_eq(ingot_send_tokenize(c, "lost", "Once", 4, false, false), INGOT_OK,
                  "a new connection has no queries");
     ev = event_of(c, "lost");
     cr_assert_eq(ev.kind, INGOT_EVENT_TOKENS);

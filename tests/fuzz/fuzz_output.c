@@ -74,6 +74,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const names[] = {"f", "get_weather"};
     struct output_options o = {
         .names = names,
+        .tools_json =
+            "[{\"name\":\"f\",\"parameters\":{\"properties\":{\"a\":{\"type\":\"integer\"},"
+            "\"b\":{\"enum\":[1,null,{}]},\"c\":{\"$ref\":\"#/d\"}}}}]",
         .n_names = data[1] & 2 ? 2 : 0,
         .tools = (enum output_tools)(data[0] % (OUTPUT_TOOLS_AUTO + 1)),
         .reasoning = (data[0] & 0x40) != 0,

@@ -20,7 +20,8 @@ except ImportError:  # a Python other than that of tests/run.sh
 
 ROME, OSLO = {"city": "Rome"}, {"city": "Oslo", "days": [1, 2, {"half": 0.5}]}
 FILE = {"path": "a.py", "text": "".join(f"line {i}: \"quoted\" \\ \u00e9 \U0001f98a\n" for i in range(10))}
-TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+PROPERTIES = {"city": {"type": "string"}, "days": {"type": "array"}, "path": {"type": "string"}, "text": {"type": "string"}}
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": PROPERTIES}}}
          for name in ("weather", "write_file")]
 
 
@@ -74,6 +75,33 @@ def deepseek31(calls):
     return DS[0] + "".join(f"{DS[2]}{n}{DS[4]}{json.dumps(a)}{DS[3]}" for n, a in calls) + DS[1]
 
 
+def text_of_value(v, python=False):
+    return v if isinstance(v, str) else str(v) if python and isinstance(v, bool) else json.dumps(v, ensure_ascii=False)
+
+
+def qwen3_coder(calls):
+    def parameters(a):
+        return "".join(f"<parameter={k}>\n{text_of_value(v, True)}\n</parameter>\n" for k, v in a.items())
+    return "\n".join(f"<tool_call>\n<function={n}>\n{parameters(a)}</function>\n</tool_call>" for n, a in calls)
+
+
+def seed_oss(calls):
+    def parameters(a):
+        return "".join(f"<parameter={k}>{text_of_value(v)}</parameter>\n" for k, v in a.items())
+    return "\n".join(f"<seed:tool_call>\n<function={n}>\n{parameters(a)}</function>\n</seed:tool_call>" for n, a in calls)
+
+
+def glm(calls, between="\n"):
+    def parameters(a):
+        return "".join(f"{between}<arg_key>{k}</arg_key>{between}<arg_value>{text_of_value(v)}</arg_value>"
+                       for k, v in a.items())
+    return "\n".join(f"<tool_call>{n}{parameters(a)}{between}</tool_call>" for n, a in calls)
+
+
+def glm47(calls):
+    return glm(calls, "")
+
+
 def granite(calls):
     return "<|tool_call|>" + json.dumps([{"name": n, "arguments": a} for n, a in calls])
 
@@ -111,10 +139,15 @@ FORMATS = [
     ("llama3", "<|python_tag|>", ["<|python_tag|>"], [tagged, llama3], False),
     ("mistral", "[TOOL_CALLS] and [THINK]", ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"], [mistral, mistral_list], True),
     ("deepseek", DS[2] + " and <think>", DS, [deepseek, deepseek31], True),
+    ("qwen3_coder", "<tool_call> <function= <parameter= and <think>", [], [qwen3_coder, seed_oss], True),
+    ("qwen3_coder", "<tool_call> <function= <parameter= and <think>",
+     ["<tool_call>", "</tool_call>", "<think>", "</think>"], [qwen3_coder], True),
+    ("glm45", "<tool_call> <arg_key> <arg_value> and <think>",
+     ["<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"], [glm, glm47], True),
     ("granite", "<|tool_call|>", ["<|tool_call|>"], [granite, phi4], True),
     ("kimi", KIMI[1], KIMI, [kimi], True),
     ("harmony", "<|channel|>analysis<|message|>", HARMONY, [harmony], True),
-    ("auto", "nothing of its own", [], [plain_json], False),
+    ("auto", "nothing of its own", [], [plain_json, qwen3_coder, glm], False),
 ]
 cluster = gateway = None
 
@@ -242,7 +275,7 @@ def samples(client):
 for i, row in enumerate(FORMATS):
     def case(i=i):
         every_call(i)
-    case.__name__ = f"calls_of_{row[0]}{'_in_special_tokens' if row[0] == 'hermes' and row[2] else ''}"
+    case.__name__ = f"calls_of_{row[0]}{'_in_special_tokens' if row[0] in ('hermes', 'qwen3_coder') and row[2] else ''}"
     tap.case(case)
 
 

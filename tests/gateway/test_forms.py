@@ -30,7 +30,7 @@ CALLS = {"one": [("weather", ROME)], "two": [("weather", ROME), ("weather", OSLO
 SCRIPTS = {"one": call("weather", ROME), "two": call("weather", ROME) + "\n" + call("weather", OSLO),
            "file": call("write_file", FILE), "none": call("weather", {}), "both": "Let me look. " + call("weather", OSLO),
            "lines": call("weather", OSLO, indent=2), "thought": "<think>Rome?</think>" + call("weather", ROME),
-           "text": "It is sunny.", "think": "<think>Let me see.\nYes.</think>It is sunny."}
+           "text": "It is sunny.", "many": "once upon a time there was a fox and " * 200, "think": "<think>Let me see.\nYes.</think>It is sunny."}
 CONTENT = {"both": "Let me look.", "text": "It is sunny.", "think": "It is sunny."}
 REASONING = {"thought": "Rome?", "think": "Let me see.\nYes."}
 
@@ -163,7 +163,11 @@ def a_call_that_is_cut_off():
         assert c["function"]["arguments"] == use["input"] and a["done_reason"] == "length"
     for a in responses_api("file", max_output_tokens=60):
         (c,) = (i for i in a["output"] if i["type"] == "function_call")
-        assert c["arguments"] == use["input"]["INVALID_JSON"] and a["status"] == "incomplete"
+        assert c["arguments"] == use["input"]["INVALID_JSON"] and a["status"] == c["status"] == "incomplete"
+    for a in responses_api("two", max_output_tokens=len(cluster.worker.ids[SCRIPTS["two"]]) - 12):
+        assert [i["status"] for i in a["output"]] == ["completed", "incomplete"] and a["status"] == "incomplete", a
+    for a in responses_api("think", max_output_tokens=6):
+        assert [(i["type"], i["status"]) for i in a["output"]] == [("reasoning", "incomplete")], a
 
 
 @tap.case
@@ -178,6 +182,23 @@ def without_tools_nothing_is_a_call():
     assert b["text"] == SCRIPTS["one"]
     (item,) = api.ok("/v1/responses", input=question("one"), tools=tools_of("responses"), tool_choice="none")["output"]
     assert item["content"][0]["text"] == SCRIPTS["one"]
+
+
+@tap.case
+def a_stream_that_is_not_read_ends():
+    """The gateway keeps 8 MiB for a client that does not read; then the stream ends with an error and its requests too."""
+    ask = {"prompt": [question("many")] * 4, "n": 16, "logprobs": 20, "max_tokens": 500, "stream": True}
+    before = cluster.clients[0].call("Stats")[1].requests_cancelled
+    with gateway.connect() as c:
+        c.request("/v1/completions", method="POST", body=json.dumps(ask).encode())
+        assert c.head().status == 200
+        tap.wait_for(lambda: cluster.clients[0].call("Stats")[1].requests_cancelled > before, "its requests are cancelled")
+        assert api.ok("/v1/completions", prompt=question("text"))["choices"][0]["text"] == SCRIPTS["text"]
+        tail = b""
+        while piece := c.chunk():
+            tail = (tail + piece)[-1000:]
+    assert b'"message":"the client reads too slowly"' in tail and tail.endswith(b"data: [DONE]\n\n"), tail
+    tap.wait_for(lambda: cluster.clients[0].call("Stats")[1].running == 0, "nothing is left")
 
 
 def prompt_of(path, **body):

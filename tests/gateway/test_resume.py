@@ -215,5 +215,22 @@ def two_hundred_streams_are_abandoned():
         assert g.get("/ready").status == 200
 
 
+@tap.case
+def a_gateway_that_was_stopped_blames_nobody():
+    """It is stopped for longer than a coordinator may be silent: its streams go on over the same connection."""
+    with Parts(DEMO) as c, Gateway("--connect", c.endpoint) as g:
+        g.wait_ready()
+        want = text_of(rest(begin(g)))
+
+        def stop():
+            g.process.send_signal(signal.SIGSTOP)
+            time.sleep(6)  # more than LOST_US (client/gateway/upstream.c)
+            g.process.send_signal(signal.SIGCONT)
+
+        assert text_of(in_the_middle(c, g, stop)) == want
+        g.process.kill()
+        assert "lost the coordinator" not in g.process.stderr.read()
+
+
 if __name__ == "__main__":
     tap.main()

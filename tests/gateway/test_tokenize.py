@@ -44,6 +44,30 @@ def content():
     assert api.ok("/tokenize", content="x", add_special=True) == {"tokens": protocol("x", True)}
 
 
+def bytes_of(piece):
+    return bytes(piece) if isinstance(piece, list) else piece.encode()
+
+
+@tap.case
+def texts_of_tokens():
+    """vLLM's return_token_strs: as the vocabulary spells them; llama.cpp's with_pieces: what they stand for."""
+    for text in ("Once upon a time", AWKWARD):
+        for special in (True, False):
+            a = api.ok("/tokenize", prompt=text, add_special_tokens=special, return_token_strs=True)
+            assert a["tokens"] == protocol(text, special) and len(a["token_strs"]) == a["count"], a
+            b = api.ok("/tokenize", content=text, add_special=special, with_pieces=True)["tokens"]
+            assert [t["id"] for t in b] == a["tokens"] and all(set(t) == {"id", "piece"} for t in b), b
+            whole = b"".join(bytes_of(t["piece"]) for t in b)
+            assert whole.endswith(text.encode()) and (special or len(whole) - len(text.encode()) <= 1), (whole, text)
+    parts = [t["piece"] for t in api.ok("/tokenize", content="\U0001f98a", with_pieces=True)["tokens"]]
+    assert [p for p in parts if isinstance(p, list)], "parts of a character are numbers"
+    chat = api.ok("/tokenize", messages=STORY, return_token_strs=True)
+    assert len(chat["token_strs"]) == chat["count"] and any("short" in t for t in chat["token_strs"])
+    assert api.ok("/tokenize", prompt="", add_special_tokens=False, return_token_strs=True)["token_strs"] in ([], None)
+    for field in ("return_token_strs", "with_pieces"):
+        api.refused("/tokenize", field, content="x", **{field: "yes"})
+
+
 @tap.case
 def messages():
     text = rendered()
@@ -84,8 +108,6 @@ def refused():
     api.refused("/tokenize", "content", prompt="a", content="b")
     api.refused("/tokenize", "messages", messages=[])
     api.refused("/tokenize", "messages[0]", messages=["x"])
-    api.refused("/tokenize", "return_token_strs", prompt="a", return_token_strs=True)
-    api.refused("/tokenize", "with_pieces", content="a", with_pieces=True)
     api.refused("/tokenize", "chat_template", messages=STORY, chat_template="x")
     api.refused("/tokenize", "model", 404, model="other", prompt="a")
     api.refused("/detokenize", "")

@@ -8,6 +8,9 @@ ingot_test(test_replay ${dir}/test_replay.c ${CMAKE_SOURCE_DIR}/client/gateway/r
 ingot_test(test_corpus_requests ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c
   ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_requests.c LIBS ingot_requests)
 target_compile_definitions(test_corpus_requests PRIVATE CORPUS="requests")
+ingot_test(test_corpus_keys ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_keys.c
+  LIBS ingot_keys)
+target_compile_definitions(test_corpus_keys PRIVATE CORPUS="keys")
 add_executable(http_test_server ${dir}/http_test_server.c)
 target_link_libraries(http_test_server PRIVATE ingot_http PkgConfig::LIBEVENT)
 foreach(name table http_server http_access gateway access_log)

@@ -96,6 +96,7 @@ static void make_request(struct driver *d, struct client *c)
     r->tokens = c->tokens;
     r->n_tokens = between(d, 1, one_in(d, 4) ? most : most / 3 + 1);
     r->n_prompt = one_in(d, 5) ? between(d, 1, r->n_tokens) : r->n_tokens;
+    r->resumed = one_in(d, 9);
     r->max_new = between(d, 1, one_in(d, 4) ? MAX_TOKENS / 2 : 12);
     r->salt = one_in(d, 8);
     r->tenant = d->cfg.target_itl_us ? roll(d, 4) : 0;
@@ -143,7 +144,7 @@ static void submit_one(struct driver *d, const struct client *proto, uint64_t gr
     uint64_t n_end = c->r.n_tokens + c->r.max_new;
     n_end = n_end < d->cfg.max_ctx ? n_end : d->cfg.max_ctx;
     bool fits = n_end - 1 <= (uint64_t)d->n_blocks * d->cfg.block_len &&
-                c->r.n_tokens <= d->cfg.max_waiting_tokens;
+                (c->r.resumed || c->r.n_tokens <= d->cfg.max_waiting_tokens);
     REQUIRE((st == ST_RANGE) == !fits, "submit gave %s: %s", status_name(st), status_text());
     REQUIRE(st == ST_OK || st == ST_RANGE || st == ST_BUSY, "submit gave %s", status_name(st));
     d->rep->n_refused += st == ST_RANGE;
@@ -524,7 +525,7 @@ void driver_run(const struct sched_config *cfg, struct dice *dice, uint64_t n_ca
             "driver limits");
     REQUIRE(sched_create(&d.s, cfg) == ST_OK, "create: %s", status_text());
     d.w = fake_worker_create(cfg);
-    d.max_clients = cfg->max_seqs + cfg->max_waiting;
+    d.max_clients = 2 * (cfg->max_seqs + cfg->max_waiting);
     d.clients = calloc(d.max_clients, sizeof *d.clients);
     d.fx_cap = sched_max_fx(cfg);
     d.fx = calloc(d.fx_cap, sizeof *d.fx);

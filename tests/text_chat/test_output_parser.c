@@ -246,6 +246,52 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_DEEPSEEK, CALLS_BEGIN "none" CALLS_END, "C(" CALLS_BEGIN "none" CALLS_END ")"},
     {OUTPUT_TOOLS_DEEPSEEK, CALLS_BEGIN CALL_BEGIN "f" SEP "{]" CALL_END,
      "T0(f|{)C(]" CALL_END ")"},
+    /* Qwen3-Coder, Seed-OSS */
+    {OUTPUT_TOOLS_QWEN3_CODER,
+     "Let "
+     "me.\n<tool_call>\n<function=f>\n<parameter=path>\na.py\n</parameter>\n<parameter=text>\n\nif "
+     "a < "
+     "b:\n\t\"x\"\\\n\n</parameter>\n<parameter=n>\n12\n</parameter>\n</function>\n</tool_call>",
+     "C(Let me.\n)T0(f|{\"path\": \"a.py\", \"text\": \"\\nif a < "
+     "b:\\n\\u0009\\\"x\\\"\\\\\\n\", \"n\": 12})"},
+    {OUTPUT_TOOLS_QWEN3_CODER,
+     "<tool_call><function=f><parameter=on>True</parameter><parameter=list>[1, "
+     "{\"a\":2}]</parameter><parameter=maybe>None</parameter><parameter=n>many</parameter>"
+     "<parameter=more>3</parameter></function></tool_call>",
+     "T0(f|{\"on\": true, \"list\": [1, {\"a\":2}], \"maybe\": null, \"n\": \"many\", \"more\": "
+     "\"3\"})"},
+    {OUTPUT_TOOLS_QWEN3_CODER,
+     "<seed:tool_call>\n<function=f>\n<parameter=maybe>x</parameter>\n</function>\n</"
+     "seed:tool_call>"
+     "<tool_call><function=g></function></tool_call>",
+     "T0(f|{\"maybe\": \"x\"})T1(g|{})"},
+    {OUTPUT_TOOLS_QWEN3_CODER,
+     "<function=f>\n<parameter=n>\n-1.5e3\n</parameter>\n</function>\n<function=g>\n</function> ok",
+     "T0(f|{\"n\": -1.5e3})T1(g|{})C( ok)"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call><function=f><parameter=n>1</parameter></tool_call>x",
+     "T0(f|{\"n\": 1})C(x)"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call><function=f><parameter=path>a</para",
+     "T0(f|{\"path\": \"a</para)"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call><function=f><parameter=list>[1, 2",
+     "T0(f|{\"list\": [1, 2)"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call><function=f><parameter=path>", "T0(f|{\"path\": \")"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call><function=f><parameter=n>1</parameter> oops",
+     "T0(f|{\"n\": 1)C( oops)"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call><function=f>oops", "C(<tool_call><function=f>oops)"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "<tool_call>{}<tool_call><function=g></function>",
+     "C(<tool_call>{})T0(g|{})"},
+    {OUTPUT_TOOLS_QWEN3_CODER, "a <func", "C(a <func)"},
+    /* GLM */
+    {OUTPUT_TOOLS_GLM45,
+     "<think></think>Wait.<tool_call>f\n<arg_key>path</arg_key>\n<arg_value>a "
+     "\"b\"\n</arg_value>\n<arg_key>n</arg_key>\n<arg_value>7</arg_value>\n</tool_call>\n",
+     "C(Wait.)T0(f|{\"path\": \"a \\\"b\\\"\\n\", \"n\": 7})"},
+    {OUTPUT_TOOLS_GLM45,
+     "<tool_call>f<arg_key>on</arg_key><arg_value>false</arg_value></tool_call><tool_call>g</"
+     "tool_call>!",
+     "T0(f|{\"on\": false})T1(g|{})C(!)"},
+    {OUTPUT_TOOLS_GLM45, "<tool_call>f<arg_key>n</arg_key>", "T0(f|{)C(<arg_key>n</arg_key>)"},
+    {OUTPUT_TOOLS_GLM45, "<tool_call>no call", "C(<tool_call>no call)"},
     /* Granite 3, Phi-4 mini */
     {OUTPUT_TOOLS_GRANITE,
      "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\", \"arguments\": "
@@ -335,12 +381,26 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_AUTO, "<tool_call>{\"name\": \"f\"}</tool_call>", "T0(f|{})"},
     {OUTPUT_TOOLS_AUTO, "[{\"name\": \"f\", \"arguments\": {}}] done", "T0(f|{})C( done)"},
     {OUTPUT_TOOLS_AUTO, "[TOO", "C([TOO)"},
+    {OUTPUT_TOOLS_AUTO, "<tool_call>\n<function=f>\n</function>\n</tool_call>", "T0(f|{})"},
+    {OUTPUT_TOOLS_AUTO,
+     "<tool_call>f\n<arg_key>path</arg_key>\n<arg_value></arg_value></tool_call>",
+     "T0(f|{\"path\": \"\"})"},
+    {OUTPUT_TOOLS_AUTO, "<tool_call>neither", "C(<tool_call>neither)"},
 };
+
+/* For the types of parameters in the formats whose values have none. */
+static const char tools_json[] = "[{\"type\":\"function\",\"function\":{\"name\":\"g\"}},{\"name\":"
+                                 "\"f\",\"parameters\":{\"properties\":{"
+                                 "\"path\":{\"type\":\"string\"},\"n\":{\"type\":\"integer\"},"
+                                 "\"on\":{\"type\":[\"boolean\",\"null\"]},"
+                                 "\"list\":{\"type\":\"array\"},\"maybe\":{\"anyOf\":[{\"type\":"
+                                 "\"string\"},{\"type\":\"null\"}]}}}}]";
 
 Test(output_parser, table)
 {
     for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
-        struct output_options o = {.tools = ROWS[i].tools, .reasoning = true};
+        struct output_options o = {
+            .tools = ROWS[i].tools, .reasoning = true, .tools_json = tools_json};
         size_t n = strlen(ROWS[i].text);
         char *whole = run(&o, ROWS[i].text, n, NULL, 0);
         cr_expect_str_eq(whole, ROWS[i].expected, "row %zu: %s\n gives    %s\n expected %s", i,
@@ -506,6 +566,10 @@ Test(output_marks, formats_of_templates)
          "<|channel|>analysis<|message|>"},
         {"<|end|>", OUTPUT_TOOLS_AUTO, NULL},
         {CALLS_BEGIN CALL_BEGIN "content.split('</think>')", OUTPUT_TOOLS_DEEPSEEK, "<think>"},
+        {"<tool_call>\n<function=f>\n<parameter=p> <think>", OUTPUT_TOOLS_QWEN3_CODER, "<think>"},
+        {"<seed:tool_call><function=f><parameter=p> <seed:think>", OUTPUT_TOOLS_QWEN3_CODER,
+         "<seed:think>"},
+        {"<tool_call>{name}<arg_key>{key}</arg_key> </think>", OUTPUT_TOOLS_GLM45, "<think>"},
         {"<tool_call> and [TOOL_CALLS]", OUTPUT_TOOLS_AUTO, NULL},
         {"<tool_cal", OUTPUT_TOOLS_AUTO, NULL},
     };

@@ -25,8 +25,38 @@ static struct sample_params params(void)
                                   .logprobs = true};
 }
 
+static struct msg_accepted accepted(void)
+{
+    return (struct msg_accepted){
+        .request_id = "req-1",
+        .prompt_tokens = 3,
+        .queue_position = 3,
+        .seed = 0xfedcba9876543210U,
+        .attached = true,
+        .prompt_digest = (const uint8_t *)"0123456789abcdef0123456789abcde\xff",
+        .n_prompt_ids = 3,
+        .prompt_ids = ids,
+        .has_clock = true,
+        .clock_s = 1700000000,
+        .zone_s = -12600,
+        .max_tokens = 100,
+        .n_stop_ids = 2,
+        .stop_ids = stop_ids,
+        .sampling = {.sp = params(), .has_seed = true, .n_bias = 2, .bias = bias},
+        .starts_in_reasoning = true,
+        .prompt_text = TEXT("pro\0mpt"),
+        .weights = (const uint8_t *)"weights-------------------------",
+        .text = (const uint8_t *)"text----------------------------",
+        .numerics = "1/cpu/strict"};
+}
+
 static struct msg_generate generate_text(void)
 {
+    static const struct msg_resumed_sample samples[4] = {
+        {3, ids, 7}, {0}, {1, ids, 0}, {2, ids, 9}};
+    static struct msg_accepted first;
+    static const struct msg_resume resume = {&first, 4, 2500, samples};
+    first = accepted();
     struct msg_generate g = msg_generate_default();
     g.sampling.unset = 0;
     g.request_id = "req-1";
@@ -58,6 +88,7 @@ static struct msg_generate generate_text(void)
     g.client_digest = TEXT("\1\2\3");
     g.grammar_kind = 3;
     g.grammar = TEXT("[a-z]+");
+    g.resume = &resume;
     return g;
 }
 
@@ -181,24 +212,7 @@ static void replies(struct fixture *f)
                                                  .tenant = {5, "a\0b\xff!"},
                                                  .any_tenant = true};
     f[1] = (struct fixture){.name = "accepted", .kind = FIX_REPLY, .client.type = MSG_ACCEPTED};
-    f[1].client.u.accepted = (struct msg_accepted){
-        .request_id = "req-1",
-        .prompt_tokens = 3,
-        .queue_position = 3,
-        .seed = 0xfedcba9876543210U,
-        .attached = true,
-        .prompt_digest = (const uint8_t *)"0123456789abcdef0123456789abcde\xff",
-        .n_prompt_ids = 3,
-        .prompt_ids = ids,
-        .has_clock = true,
-        .clock_s = 1700000000,
-        .zone_s = -12600,
-        .max_tokens = 100,
-        .n_stop_ids = 2,
-        .stop_ids = stop_ids,
-        .sampling = {.sp = params(), .has_seed = true, .n_bias = 2, .bias = bias},
-        .starts_in_reasoning = true,
-        .prompt_text = TEXT("pro\0mpt")};
+    f[1].client.u.accepted = accepted();
     f[2] = (struct fixture){.name = "delta", .kind = FIX_REPLY, .client.type = MSG_DELTA};
     f[2].client.u.delta = (struct msg_delta){.request_id = "req-1",
                                              .sample = 1,
@@ -294,6 +308,20 @@ static struct msg_stats stats(void)
     return s;
 }
 
+static struct msg_tokens tokens_of_a_text(void)
+{
+    static const int32_t some[] = {5, 70000};
+    static const uint32_t n_text[] = {1, 2}, n_spelling[] = {1, 3};
+    return (struct msg_tokens){.request_id = "req-4",
+                               .n_tokens = 2,
+                               .tokens = some,
+                               .n_token_text = n_text,
+                               .token_text = "a b",
+                               .n_spelling = n_spelling,
+                               .spelling = "a\xc4\xa0"
+                                           "b"};
+}
+
 void fixtures_make(struct fixture out[N_FIXTURES])
 {
     memset(out, 0, N_FIXTURES * sizeof *out);
@@ -353,4 +381,9 @@ void fixtures_make(struct fixture out[N_FIXTURES])
     out[14] = (struct fixture){.name = "weights", .kind = FIX_WORKER};
     out[14].worker =
         (struct worker_msg){.type = WMSG_WEIGHTS, .u.weights = {.epoch = 99, .digest = {7, 8, 9}}};
+    out[17] = (struct fixture){.name = "tokenize", .client.type = MSG_TOKENIZE};
+    out[17].client.u.tokenize = (struct msg_tokenize){
+        .request_id = "req-4", .model = "demo", .text = TEXT("a b"), .want_token_text = true};
+    out[18] = (struct fixture){.name = "tokens", .kind = FIX_REPLY, .client.type = MSG_TOKENS};
+    out[18].client.u.tokens = tokens_of_a_text();
 }

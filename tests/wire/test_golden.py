@@ -30,10 +30,16 @@ assert list(m.stop) == [b"\n\n", b"END"] and m.priority == -7 and not m.skip_spe
 assert m.tenant_limits.max_samples == 8 and m.tenant_limits.tokens_per_minute == 100000
 assert m.grammar.kind == 3 and m.grammar.source == b"[a-z]+"
 assert m.grace_ms == 10000 and m.client_digest == b"\1\2\3"
+assert m.resume.accepted.numerics == "1/cpu/strict" and m.resume.accepted.sampling.top_k == 40
+assert [list(s.id) for s in m.resume.sample] == [[1, 300, 70000], [], [1], [1, 300]]
+assert [s.text_bytes for s in m.resume.sample] == [7, 0, 0, 9] and m.resume.elapsed_ms == 2500
 m = read("generate_chat")
 assert m.chat.clock_s == 1700000000 and m.chat.zone_s == -12600
 assert m.chat.turn[0].content == b"Be brief." and m.chat.turn[1].json.startswith(b"{")
 assert read("detokenize").id[2] == 70000
+assert read("tokenize").want_token_text
+m = read("tokens")
+assert list(m.id) == [5, 70000] and list(m.token_text) == [b"a", b" b"] and m.spelling[1].decode() == "\u0120b"
 m = read("welcome")
 assert m.models[0].name == "demo" and m.limits.max_samples == 16 and m.tenant == b"a\0b\xff!" and m.any_tenant
 assert m.models[0].weights_digest == bytes([1, 2, 3] + [0] * 29) and m.models[0].weights_from == "own"
@@ -44,6 +50,8 @@ assert m.seed == 0xFEDCBA9876543210 and list(m.prompt_id) == [1, 300, 70000] and
 assert len(m.prompt_digest) == 32 and m.prompt_digest.endswith(b"e\xff") and m.clock_s == 1700000000
 assert m.starts_in_reasoning and m.prompt_text == b"pro\0mpt"
 assert m.max_tokens == 100 and list(m.stop_token_id) == [2, 3] and m.sampling.top_k == 40
+assert m.weights_digest == b"weights-------------------------" and m.numerics == "1/cpu/strict"
+assert m.text_digest == b"text----------------------------"
 m = read("delta")
 assert m.text.decode() == "h\u00e9llo" and list(m.logprob) == [-0.5, -1.0, -1.5]
 assert [len(t.entry) for t in m.top] == [1, 0, 2] and m.top[2].entry[1].logprob == -1.75
@@ -80,5 +88,5 @@ assert list(m.step_tokens.count[:7]) == [3, 0, 1, 0, 0, 70000, 9] and m.per_toke
 g = m.group[0]
 assert list(g.step_us.count) == [3, 0, 1, 0] and g.collective_us.sum == 7 and g.slot == 3
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 17, names
+assert len(names) == 19, names
 print("golden: 17 messages agree")

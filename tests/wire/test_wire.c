@@ -150,6 +150,10 @@ static bool head_agrees(const uint8_t *data, size_t n)
         cr_assert(h.limits.max_samples == g->limits.max_samples &&
                   h.limits.tokens_per_minute == g->limits.tokens_per_minute &&
                   h.grace_ms == g->grace_ms);
+        cr_assert(h.has_resume == (g->resume != NULL));
+        for (uint32_t i = 0; g->resume && i < g->n; i++)
+            cr_assert(h.n_resumed == g->n && h.resumed[i].n_ids == g->resume->samples[i].n &&
+                      h.resumed[i].n_text == g->resume->samples[i].n_text);
     }
     return true;
 }
@@ -179,7 +183,7 @@ Test(wire, the_head_agrees_with_the_decoder)
     cr_assert(taken > 100 && refused > 100);
 }
 
-/* Two Generates are the same request unless they differ in more than limits and grace. */
+/* Two Generates are the same request unless they differ in more than limits, grace and resume. */
 Test(wire, the_digest_of_a_generate)
 {
     static struct fixture fix[N_FIXTURES];
@@ -193,6 +197,8 @@ Test(wire, the_digest_of_a_generate)
         const char *field;
         m->u.generate.grace_ms = i == 1 ? 1 : 10000;
         m->u.generate.has_limits = i != 1;
+        if (i == 1)
+            m->u.generate.resume = NULL;
         m->u.generate.client_digest.n = i == 2 ? 2 : 3;
         m->u.generate.max_tokens = i == 3 ? 127 : 128;
         wire_mem_reset(&a);

@@ -1,0 +1,224 @@
+/* Running requests of a client that connects again by itself: what was received of each, and how it goes on over the
+ * next connection. */
+#include <stdlib.h>
+
+#include "client/lib/internal.h"
+#include "common/clock.h"
+
+enum { MIN_RETRY_MS = 20, MAX_RETRY_MS = 500 };
+
+struct received {
+    int32_t *ids; /* [n], room for cap */
+    uint32_t n, cap;
+    uint64_t n_text; /* bytes */
+    uint32_t seq;    /* deltas */
+};
+
+struct running {
+    struct running *next;
+    char id[INGOT_ID_SIZE];
+    uint8_t *bytes; /* [n_bytes] the message */
+    size_t n_bytes;
+    uint64_t began_us,
+        give_up_us;    /* give_up: when refusals are not repeated any more; 0: never were */
+    uint64_t retry_us; /* when it is sent again; 0: it is with the server */
+    bool cancelled;
+    uint8_t *accepted; /* [n_accepted] the message; n_accepted 0: it has not come */
+    size_t n_accepted;
+    uint32_t deadline_ms, n_samples;
+    struct received samples[MAX_SAMPLES];
+};
+
+static struct running **find(struct ingot_client *c, const char *id)
+{
+    struct running **at = &c->running;
+    while (*at && strcmp((*at)->id, id) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static void running_free(struct running *r)
+{
+    for (uint32_t i = 0; i < r->n_samples; i++)
+        free(r->samples[i].ids);
+    free(r->bytes);
+    free(r->accepted);
+    free(r);
+}
+
+static void forget(struct running **at)
+{
+    struct running *r = *at;
+    *at = r->next;
+    running_free(r);
+}
+
+void running_forget_all(struct ingot_client *c)
+{
+    while (c->running)
+        forget(&c->running);
+}
+
+enum status running_add(struct ingot_client *c, const struct msg_generate *g,
+                        struct wire_bytes bytes)
+{
+    struct running **at = find(c, g->request_id);
+    if (*at)
+        forget(at); /* sent again by the program: it begins anew */
+    struct running *r = calloc(1, sizeof *r);
+    uint8_t *copy = malloc(bytes.n);
+    if (!r || !copy) {
+        free(r);
+        free(copy);
+        FAIL(ST_NOMEM, "no memory for a request of %zu bytes", bytes.n);
+    }
+    memcpy(copy, bytes.data, bytes.n);
+    memcpy(r->id, g->request_id, strlen(g->request_id) + 1);
+    r->bytes = copy;
+    r->n_bytes = bytes.n;
+    r->began_us = clock_us();
+    r->deadline_ms = g->deadline_ms;
+    r->n_samples = g->n <= MAX_SAMPLES ? g->n : MAX_SAMPLES;
+    r->next = c->running;
+    c->running = r;
+    return ST_OK;
+}
+
+void running_cancel(struct ingot_client *c, const char *id)
+{
+    struct running *r = *find(c, id);
+    if (r)
+        r->cancelled = true;
+}
+
+/* ---- what has come ---- */
+
+static enum status keep_accepted(struct ingot_client *c, struct running *r)
+{
+    size_t n = zmq_msg_size(&c->frame);
+    r->accepted = malloc(n);
+    if (!r->accepted)
+        FAIL(ST_NOMEM, "no memory for %zu bytes", n);
+    memcpy(r->accepted, zmq_msg_data(&c->frame), n);
+    r->n_accepted = n;
+    return ST_OK;
+}
+
+static enum status keep_delta(struct running *r, struct msg_delta *d)
+{
+    if (d->sample >= r->n_samples)
+        FAIL(ST_PEER, "the server sent a Delta of sample %u of %u", d->sample, r->n_samples);
+    struct received *s = &r->samples[d->sample];
+    if (s->n + d->n > s->cap) {
+        uint32_t cap = (s->n + d->n) * 2;
+        int32_t *ids = realloc(s->ids, cap * sizeof *ids);
+        if (!ids)
+            FAIL(ST_NOMEM, "no memory for %u tokens", cap);
+        s->ids = ids;
+        s->cap = cap;
+    }
+    if (d->n)
+        memcpy(s->ids + s->n, d->ids, d->n * sizeof *d->ids);
+    s->n += d->n;
+    s->n_text += d->text.n;
+    d->seq = s->seq++; /* the server counts anew on each connection */
+    return ST_OK;
+}
+
+/* A refusal that passes, of a request that another connection had before: it is sent again a little later. */
+static bool retry_later(struct running *r, const struct msg_error *e)
+{
+    uint64_t now = clock_us();
+    uint32_t ms = e->retry_after_ms;
+    if (!e->retryable || !r->give_up_us || now >= r->give_up_us)
+        return false;
+    ms = ms < MIN_RETRY_MS ? MIN_RETRY_MS : ms > MAX_RETRY_MS ? MAX_RETRY_MS : ms;
+    r->retry_us = now + 1000U * (uint64_t)ms;
+    return true;
+}
+
+enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swallow)
+{
+    *swallow = false;
+    if (m->type != MSG_ACCEPTED && m->type != MSG_DELTA && m->type != MSG_FINISH &&
+        m->type != MSG_REJECTED && m->type != MSG_ERROR)
+        return ST_OK;
+    struct running **at = find(c, m->u.simple.request_id), *r = *at;
+    if (!r)
+        return ST_OK;
+    switch (m->type) {
+    case MSG_ACCEPTED:
+        *swallow = r->n_accepted;
+        return *swallow || !m->u.accepted.prompt_digest ? ST_OK : keep_accepted(c, r);
+    case MSG_DELTA:
+        return keep_delta(r, &m->u.delta);
+    case MSG_REJECTED:
+        *swallow = retry_later(r, &m->u.error);
+        break;
+    case MSG_ERROR:
+        if (m->u.error.request && m->u.error.request != MSG_GENERATE)
+            return ST_OK;
+        break;
+    default:
+        break;
+    }
+    if (!*swallow)
+        forget(at);
+    return ST_OK;
+}
+
+/* ---- sending again ---- */
+
+static enum status send_resumed(struct ingot_client *c, const struct running *r)
+{
+    struct client_msg generate, accepted;
+    struct msg_resumed_sample samples[MAX_SAMPLES];
+    const char *field;
+    wire_mem_reset(&c->rx);
+    TRY(client_msg_decode_request(&generate, r->bytes, r->n_bytes, &c->rx, NULL, &field));
+    TRY(client_msg_decode_reply(&accepted, r->accepted, r->n_accepted, &c->rx));
+    struct msg_accepted *a = &accepted.u.accepted;
+    a->n_prompt_ids = 0; /* the server makes them */
+    a->prompt_text = (struct wire_text){NULL, 0};
+    for (uint32_t i = 0; i < r->n_samples; i++)
+        samples[i] =
+            (struct msg_resumed_sample){r->samples[i].n, r->samples[i].ids, r->samples[i].n_text};
+    uint64_t elapsed_ms = (clock_us() - r->began_us) / 1000;
+    struct msg_resume resume = {
+        a, r->n_samples, elapsed_ms < UINT32_MAX ? (uint32_t)elapsed_ms : UINT32_MAX, samples};
+    generate.u.generate.resume = &resume;
+    return client_send(c, &generate);
+}
+
+static enum status send_again(struct ingot_client *c, struct running *r)
+{
+    struct client_msg cancel = {.type = MSG_CANCEL, .u.cancel = {.request_id = r->id}};
+    r->retry_us = 0;
+    TRY(r->n_accepted ? send_resumed(c, r)
+                      : client_send_bytes(c, (struct wire_bytes){r->bytes, r->n_bytes}));
+    return r->cancelled ? client_send(c, &cancel) : ST_OK;
+}
+
+enum status running_resume(struct ingot_client *c)
+{
+    uint64_t now = clock_us();
+    for (struct running *r = c->running; r; r = r->next) {
+        r->give_up_us = r->deadline_ms ? r->began_us + 1000U * (uint64_t)r->deadline_ms
+                                       : now + 1000U * (uint64_t)c->reconnect_ms;
+        TRY(send_again(c, r));
+    }
+    return ST_OK;
+}
+
+enum status running_retry(struct ingot_client *c, uint64_t *next_us)
+{
+    uint64_t now = clock_us();
+    *next_us = UINT64_MAX;
+    for (struct running *r = c->running; r; r = r->next) {
+        if (r->retry_us && r->retry_us <= now)
+            TRY(send_again(c, r));
+        if (r->retry_us && r->retry_us < *next_us)
+            *next_us = r->retry_us;
+    }
+    return ST_OK;
+}

@@ -1,0 +1,134 @@
+"""Hosts as sets of namespaces (network, mount, UTS, IPC, PID) on one machine: own addresses, host names, /dev/shm and /tmp,
+joined by a bridge in a network of its own.  Needs root.
+
+    with Network(["head", "w1", "w2"]) as net:
+        p = net.host["head"].spawn("mpirun", "--hostfile", ...)
+        net.host["w1"].link("down")
+        net.host["w2"].kill()          # the host and all its processes are gone
+
+Every process of a host ends with it, and every host with its Network, however the test ends."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import tap
+
+HERE = pathlib.Path(__file__).resolve().parent
+SUBNET = "10.77.0"
+SHELL_PORT = 7722
+# Runs as pid 1 of the host: it reaps orphans, and the host's processes end with it.  /tmp is the host's own, but for the
+# test's folder.
+INIT = """
+set -e
+hostname {name}
+mount -t proc proc /proc
+mount --bind {shared} /mnt
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs tmpfs /tmp
+mkdir -p {shared}
+mount --move /mnt {shared}
+read line
+exec {python} {here}/remote_shell.py serve {address} {port}
+"""
+
+
+def missing():
+    """Why there can be no hosts here, or None."""
+    if os.getuid() != 0:
+        return "namespaces of hosts need root"
+    p = subprocess.run(["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "sh", "-c",
+                        "ip link add br0 type bridge && ip link add name va type veth peer name vb && mount -t proc proc /proc"],
+                       capture_output=True, text=True)
+    return None if p.returncode == 0 else f"no namespaces of hosts here: {p.stderr.strip()}"
+
+
+def run(*argv):
+    p = subprocess.run([str(a) for a in argv], capture_output=True, text=True)
+    assert p.returncode == 0, (argv, p.stderr)
+
+
+def _first_child(pid):
+    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(text[0]) if text else None
+
+
+class Host:
+    def __init__(self, net, name, number):
+        self.net, self.name, self.address = net, name, f"{SUBNET}.{number}"
+        init = INIT.format(name=name, shared=net.folder, python=sys.executable, here=HERE, address=self.address,
+                           port=SHELL_PORT)
+        self.log = open(pathlib.Path(net.folder) / f"{name}.shell", "wb")
+        self.process = subprocess.Popen(
+            ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private",
+             "sh", "-c", init], stdin=subprocess.PIPE, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
+        self.pid = tap.wait_for(lambda: _first_child(self.process.pid), f"host {name}")
+        run("ip", "link", "add", f"t-{name}", "netns", net.switch.pid, "type", "veth", "peer", "name", "eth0", "netns", self.pid)
+        net.command("ip", "link", "set", f"t-{name}", "master", "br0", "up")
+        for argv in (("link", "set", "lo", "up"), ("addr", "add", f"{self.address}/24", "dev", "eth0"), ("link", "set", "eth0", "up")):
+            run("nsenter", "-t", self.pid, "--net", "ip", *argv)
+        self.process.stdin.write(b"go\n")
+        self.process.stdin.close()
+
+    def _enter(self, argv):
+        return ["nsenter", "-t", str(self.pid), "-a", *(str(a) for a in argv)]
+
+    def spawn(self, *argv, env=None, **kw):
+        return subprocess.Popen(self._enter(argv), start_new_session=True, stdin=subprocess.DEVNULL,
+                                env={**os.environ, **(env or {})}, **kw)
+
+    @staticmethod
+    def tell(process, sig):
+        """Signals what spawn() has started: nsenter, whose pid Popen has, passes no signals on."""
+        child = _first_child(process.pid)
+        if child:
+            os.kill(child, sig)
+
+    def link(self, state):
+        self.net.command("ip", "link", "set", f"t-{self.name}", state)
+
+    def pids(self, program):
+        """Pids, as this machine counts them, of the host's processes whose program has that name."""
+        found = []
+        mine = os.readlink(f"/proc/{self.pid}/ns/pid")
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and os.path.basename(os.readlink(entry / "exe")) == program \
+                        and os.readlink(entry / "ns/pid") == mine:
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+        return sorted(found)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Network:
+    def __init__(self, names, folder):
+        self.names, self.folder = names, folder
+        self.host = {}
+
+    def command(self, *argv):
+        run("nsenter", "-t", self.switch.pid, "--net", *argv)
+
+    def __enter__(self):
+        self.switch = subprocess.Popen(["unshare", "--net", "sleep", "infinity"], start_new_session=True)
+        try:
+            tap.wait_for(lambda: os.path.basename(os.readlink(f"/proc/{self.switch.pid}/exe")) == "sleep", "the switch")
+            self.command("ip", "link", "add", "br0", "type", "bridge", "forward_delay", "0")
+            self.command("ip", "link", "set", "br0", "up")
+            for i, name in enumerate(self.names):
+                self.host[name] = Host(self, name, i + 1)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        for host in self.host.values():
+            host.kill()
+            host.log.close()
+        self.switch.kill()
+        self.switch.wait()
