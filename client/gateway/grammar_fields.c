@@ -87,27 +87,33 @@ static enum status read_inner(struct format *f, struct json_cursor *c)
     return ST_OK;
 }
 
-static enum status apply(struct answer_request *q, const struct json_cursor *whole,
-                         struct format *f)
+/* Passes a failure at another place on to c, whose place is reported. */
+static enum status failed_at(struct json_cursor *c, const struct json_cursor *at, enum status st)
+{
+    if (st != ST_OK)
+        c->last = at->last;
+    return st;
+}
+
+/* c: for failures of the whole. */
+static enum status apply(struct answer_request *q, struct json_cursor *c, struct format *f)
 {
     static const char *const types[] = {"text", "json_object", "json_schema"};
-    struct json_cursor at = *whole;
     size_t type;
     if (!f->has_type)
-        return json_fail(&at, ST_FORMAT, "it has no type");
-    TRY(json_read_choice(&f->type, types, ARRAY_LEN(types), &type));
+        return json_fail(c, ST_FORMAT, "it has no type");
+    TRY(failed_at(c, &f->type, json_read_choice(&f->type, types, ARRAY_LEN(types), &type)));
     if (type != 2 && (f->has_schema || f->has_inner))
-        return json_fail(f->has_schema ? &f->schema : &at, ST_UNSUPPORTED,
-                         "only the type json_schema has a schema");
+        return json_fail(c, ST_UNSUPPORTED, "only the type json_schema has a schema");
     if (type == 0)
         return ST_OK;
     if (type == 1)
-        return set(q, &at, INGOT_GRAMMAR_JSON_OBJECT, NULL, 0);
+        return set(q, c, INGOT_GRAMMAR_JSON_OBJECT, NULL, 0);
     if (!f->has_schema)
-        return json_fail(&at, ST_FORMAT, "there is no schema");
-    return json_peek(&f->schema) == JSON_OBJECT
-               ? grammar_read_schema(q, &f->schema)
-               : json_fail(&f->schema, ST_FORMAT, "a schema must be an object");
+        return json_fail(c, ST_FORMAT, "there is no schema");
+    if (json_peek(&f->schema) != JSON_OBJECT)
+        return json_fail(c, ST_FORMAT, "a schema must be an object");
+    return failed_at(c, &f->schema, grammar_read_schema(q, &f->schema));
 }
 
 static enum status read_format(struct answer_request *q, struct json_cursor *c, bool flat)
@@ -129,13 +135,7 @@ static enum status read_format(struct answer_request *q, struct json_cursor *c, 
             return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
         }
     }
-    enum status st = apply(q, &whole, &f);
-    if (st == ST_OK)
-        return ST_OK;
-    c->last = f.has_type && f.type.last > whole.last ? f.type.last : whole.last;
-    if (f.has_schema && f.schema.last > c->last)
-        c->last = f.schema.last;
-    return st;
+    return failed_at(c, &whole, apply(q, &whole, &f));
 }
 
 enum status grammar_read_response_format(struct answer_request *q, struct json_cursor *c)

@@ -158,7 +158,6 @@ static const struct option {
     {"num_predict", read_num_predict},
     {"num_ctx", read_num_ctx},
     {"repeat_penalty", read_repeat_penalty},
-    {"format", OLLAMA_CHAT | OLLAMA_GENERATE, read_form},
     /* served in their default values only */
     {"repeat_last_n", only_all},
     {"typical_p", only_one},
@@ -356,6 +355,7 @@ static const struct field {
     {"options", OLLAMA_CHAT | OLLAMA_GENERATE, read_options},
     {"think", OLLAMA_CHAT | OLLAMA_GENERATE, read_think},
     {"keep_alive", OLLAMA_CHAT | OLLAMA_GENERATE, read_keep_alive},
+    {"format", OLLAMA_CHAT | OLLAMA_GENERATE, read_form},
     /* served in their default values only */
     {"images", OLLAMA_GENERATE, only_empty},
     {"suffix", OLLAMA_GENERATE, only_empty},
@@ -443,6 +443,8 @@ enum status ollama_request_read(struct ollama_request *q, enum ollama_call call,
     if (q->raw && q->n_system > 2)
         FAIL(ST_RANGE, "system: a raw prompt has no template to put it into");
     TRY(request_set_variables(&q->of, &q->variables));
+    if (q->of.ask.grammar_kind != INGOT_GRAMMAR_NONE && q->of.ask.tools_json)
+        FAIL(ST_RANGE, "tools: not supported together with format");
     q->of.calls = q->of.ask.tools_json != NULL;
     q->of.reasoning = !q->raw;
     return set_prompt(q, &c);

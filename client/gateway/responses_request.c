@@ -311,6 +311,8 @@ enum status responses_request_read(struct responses_request *q, const char *body
     }
     if (q->no_tools)
         q->of.ask.tools_json = NULL;
+    if (q->of.ask.grammar_kind != INGOT_GRAMMAR_NONE && q->of.ask.tools_json)
+        FAIL(ST_RANGE, "tools: not supported together with a form of the answer");
     q->of.calls = q->of.ask.tools_json != NULL;
     q->of.reasoning = true;
     q->of.n_prompts = 1;
