@@ -29,7 +29,7 @@ struct resolved {
     uint32_t grammar_kind; /* enum grammar_kind; 0: none */
     char *grammar;         /* [n_grammar] its source */
     size_t n_grammar;
-    uint8_t grammar_digest[SHA256_BYTES];
+    uint8_t grammar_digest[SHA256_BYTES]; /* over kind (one byte) and source */
     int32_t priority;
     uint32_t deadline_ms;         /* 0 = none */
     uint8_t digest[SHA256_BYTES]; /* over the prompt's ids, each as 4 bytes, little endian */

@@ -13,7 +13,6 @@
 #define COMMON_GRAMMAR_GRAMMAR_H
 
 #include "common/grammar/token_trie.h"
-#include "common/sha256.h"
 
 struct grammar;
 struct matcher;
@@ -40,9 +39,6 @@ struct grammar_source {
  * ST_RANGE: too large; the text names the place (a JSON path, a byte of the expression). */
 MUST_CHECK enum status grammar_compile(struct grammar **out, const struct grammar_source *source);
 void grammar_destroy(struct grammar *g);
-
-/* Names kind and source in plans and journals. */
-void grammar_digest(const struct grammar_source *source, uint8_t out[SHA256_BYTES]);
 
 /* ---- matchers ---- */
 
