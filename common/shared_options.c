@@ -217,9 +217,14 @@ static const struct shared_row table[] = {
      .users = FOR_WORKER},
     {{.name = "lease-ms", ROW(lease_ms, OPT_INT), .arg = "MS",
       .def = "10000", .min = 100, .max = 3600000,
-      .help = "Workers that hear nothing from the coordinator for that long end themselves; the "
+      .help = "Workers that hear nothing from the coordinator for that long have lost it; the "
               "coordinator's value holds from their first contact on."},
      .users = BOTH | FOR_SERVE},
+    {{.name = "rejoin-ms", ROW(rejoin_ms, OPT_INT), .arg = "MS",
+      .def = "30000", .min = 0, .max = 86400000,
+      .help = "A worker group that has lost its coordinator keeps its weights and looks for one for "
+              "that long before it ends itself."},
+     .users = FOR_WORKER | FOR_SERVE},
     {{.name = "group-wait-ms", ROW(group_wait_ms, OPT_INT), .arg = "MS",
       .def = "120000", .min = 100, .max = 86400000,
       .help = "When the worker group was lost, requests wait that long for another one."},

@@ -44,7 +44,7 @@ struct shared_options {
     int tenants;           /* index into own, any */
     /* time limits */
     int64_t heartbeat_ms, silence_ms, step_deadline_ms, first_step_ms, peer_ms, lease_ms,
-        contact_ms, group_wait_ms;
+        contact_ms, rejoin_ms, group_wait_ms;
     /* process */
     const char *journal;
     const char *failure_file;

@@ -22,6 +22,7 @@ static const char *impossible(const struct worker_port_need *w, const struct wor
         {"n_blocks * block_len", (uint64_t)h->n_blocks * h->block_len, 1, INT32_MAX},
         {"max_step_tokens", h->max_step_tokens, 1, 65536},
         {"max_seqs", h->max_seqs, 1, 4096},
+        {"last_epoch", h->last_epoch, 0, INT64_MAX},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].value < rows[i].least || rows[i].value > rows[i].most) {

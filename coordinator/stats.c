@@ -51,6 +51,7 @@ void stats_reply(struct coordinator *co, struct client *c, const char *request_i
         .prompt_tokens = co->n.prompt_tokens,
         .cached_tokens = co->n.cached_tokens,
         .preemptions = s.preemptions,
+        .pauses = s.pauses,
         .recoveries = co->n.recoveries,
         .finished = co->n.finished,
         .failed = co->n.failed,

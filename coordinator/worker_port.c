@@ -264,6 +264,8 @@ static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id,
     histogram_init(&new.step_us, step_bounds_us, ARRAY_LEN(step_bounds_us));
     histogram_init(&new.collective_us, step_bounds_us, ARRAY_LEN(step_bounds_us));
     *g = new;
+    if (l->next_epoch < h->last_epoch) /* of a coordinator whose clock is ahead */
+        l->next_epoch = h->last_epoch;
     g->epoch = ++l->next_epoch;
     step_clock_init(&g->clock, l->has_clock ? &l->clock : NULL);
     memcpy(g->identity, id, n_id);

@@ -15,16 +15,23 @@
 #include "common/log.h"
 #include "common/wire/sock.h"
 
-enum { LINGER_MS = 500 };
+enum { LINGER_MS = 500, TRY_MS = 500 /* for the answer to a Hello */, MAX_ENDPOINTS = 8 };
 enum { TX_BYTES = 64 << 20 };      /* address space for one encoded message */
 enum { REFUSED_BYTES = 64 << 10 }; /* for decoding a Refused */
 enum { MAX_EARLY = 16 };           /* messages that the beater receives while the socket is lent */
 
 struct coordinator_port {
     void *ctx, *sock;
+    void *ends; /* tells when the connection has ended */
+    struct sock_config sc;
+    char *endpoints[MAX_ENDPOINTS]; /* [n_endpoints] */
+    uint32_t n_endpoints, endpoint; /* the one that is used */
     struct wire_mem tx;
     uint64_t heard_ms; /* when the coordinator last spoke */
-    uint32_t lease_ms;
+    uint32_t lease_ms, rejoin_ms;
+    bool welcomed;               /* by the present coordinator */
+    uint64_t alone_ms, tried_ms; /* since when there is none, and the present attempt */
+    uint32_t patience_ms;        /* how long there may be none */
 
     int refused_exit; /* of the process when it is refused while the socket is lent */
 
@@ -136,6 +143,16 @@ static void *beat(void *arg)
     }
 }
 
+/* What has come of this connection and was not read is void. */
+static void disconnect(struct coordinator_port *l)
+{
+    for (; l->n_early > 0; l->n_early--)
+        zmq_msg_close(&l->early[(l->first_early + l->n_early - 1) % MAX_EARLY]);
+    sock_close(l->sock);
+    sock_close(l->ends);
+    l->sock = l->ends = NULL;
+}
+
 static void moment(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -160,7 +177,7 @@ void coordinator_port_last_words(struct coordinator_port *l, uint32_t rank, enum
     if (coordinator_port_send(l, &m) != ST_OK ||
         zmq_setsockopt(l->sock, ZMQ_LINGER, &linger, sizeof linger) != 0)
         return;
-    sock_close(l->sock);
+    disconnect(l);
     zmq_ctx_term(l->ctx);
 }
 
@@ -187,19 +204,58 @@ void coordinator_port_take(struct coordinator_port *l, uint64_t last_step)
 
 /* ---- life ---- */
 
+/* list: endpoints with commas between them */
+static enum status take_endpoints(struct coordinator_port *l, const char *list)
+{
+    for (const char *p = list;; p++) {
+        size_t n = strcspn(p, ",");
+        if (l->n_endpoints == MAX_ENDPOINTS)
+            FAIL(ST_RANGE, "%s: at most %d endpoints are possible", list, MAX_ENDPOINTS);
+        char *one = l->endpoints[l->n_endpoints] = strndup(p, n);
+        if (!one)
+            FAIL(ST_NOMEM, "no memory for the coordinator's link");
+        l->n_endpoints++;
+        TRY(sock_check_endpoint(one, false, false));
+        p += n;
+        if (!*p)
+            return ST_OK;
+    }
+}
+
+static enum status connect_endpoint(struct coordinator_port *l)
+{
+    l->heard_ms = l->tried_ms = now_ms();
+    TRY(sock_connect_dealer(&l->sock, l->ctx, l->endpoints[l->endpoint], &l->sc));
+    return sock_watch_ends(&l->ends, l->ctx, l->sock);
+}
+
+enum status coordinator_port_again(struct coordinator_port *l)
+{
+    if (l->welcomed) {
+        l->alone_ms = now_ms();
+        l->patience_ms = l->rejoin_ms;
+    }
+    l->welcomed = false;
+    l->epoch = 0;
+    l->heartbeat_ms = 0;
+    disconnect(l);
+    l->endpoint = (l->endpoint + 1) % l->n_endpoints;
+    return connect_endpoint(l);
+}
+
 static enum status start(struct coordinator_port *l, const struct coordinator_port_config *cfg)
 {
     /* The lease tells whether the coordinator is there; ZeroMQ's heartbeats are slower, so that a
      * pause of either side does not end the connection. */
-    struct sock_config sc = {.max_message = cfg->max_message,
-                             .heartbeat_ms = cfg->lease_ms / 2 + 1,
-                             .linger_ms = LINGER_MS};
-    TRY(sock_check_endpoint(cfg->endpoint, false, false));
+    l->sc = (struct sock_config){.max_message = cfg->max_message,
+                                 .heartbeat_ms = cfg->lease_ms / 2 + 1,
+                                 .linger_ms = LINGER_MS};
+    TRY(take_endpoints(l, cfg->endpoint));
     TRY(wire_mem_init(&l->tx, TX_BYTES));
     l->ctx = zmq_ctx_new();
     if (!l->ctx)
         FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
-    TRY(sock_connect_dealer(&l->sock, l->ctx, cfg->endpoint, &sc));
+    TRY(connect_endpoint(l));
     if (pipe(l->wake) != 0 || pipe(l->alarm) != 0)
         FAIL(ST_IO, "cannot make a pipe");
     sigset_t all, before; /* signals are for the main thread, whose waiting they end */
@@ -220,9 +276,10 @@ enum status coordinator_port_open(struct coordinator_port **out,
     if (!l)
         FAIL(ST_NOMEM, "no memory for the coordinator's link");
     l->wake[0] = l->wake[1] = l->alarm[0] = l->alarm[1] = -1;
-    l->lease_ms = cfg->lease_ms;
+    l->lease_ms = l->patience_ms = cfg->lease_ms;
+    l->rejoin_ms = cfg->rejoin_ms;
+    l->alone_ms = now_ms();
     l->refused_exit = cfg->refused_exit;
-    l->heard_ms = now_ms();
     pthread_mutex_init(&l->lock, NULL);
     pthread_mutex_lock(&l->lock);
     enum status st = start(l, cfg);
@@ -247,12 +304,12 @@ void coordinator_port_close(struct coordinator_port *l)
     for (int i = 0; i < 2; i++)
         if (l->alarm[i] >= 0)
             close(l->alarm[i]);
-    for (; l->n_early > 0; l->n_early--)
-        zmq_msg_close(&l->early[(l->first_early + l->n_early - 1) % MAX_EARLY]);
-    sock_close(l->sock);
+    disconnect(l);
     if (l->ctx)
         zmq_ctx_term(l->ctx);
     wire_mem_fini(&l->tx);
+    for (uint32_t i = 0; i < l->n_endpoints; i++)
+        free(l->endpoints[i]);
     pthread_mutex_unlock(&l->lock);
     pthread_mutex_destroy(&l->lock);
     free(l);
@@ -261,6 +318,8 @@ void coordinator_port_close(struct coordinator_port *l)
 void coordinator_port_welcome(struct coordinator_port *l, const struct worker_welcome *w)
 {
     l->epoch = w->epoch;
+    l->welcomed = true;
+    (void)sock_take_ends(l->ends); /* of connections before this one */
     l->heartbeat_ms = w->heartbeat_ms ? w->heartbeat_ms : 1000;
     l->beat_ms = now_ms();
     if (w->lease_ms)
@@ -298,31 +357,56 @@ static enum status take(struct coordinator_port *l, void *buf, size_t cap, size_
     return st;
 }
 
+/* Is a coordinator there?  *left_ms: until that must be asked again. */
+static enum status check_coordinator(const struct coordinator_port *l, uint64_t *left_ms)
+{
+    uint64_t now = now_ms();
+    if (l->welcomed) {
+        uint64_t silent = now - l->heard_ms;
+        if (silent >= l->lease_ms)
+            FAIL(ST_CANCELED, "the coordinator has been silent for %llu ms (the lease is %u ms)",
+                 (unsigned long long)silent, l->lease_ms);
+        *left_ms = l->lease_ms - silent;
+        return ST_OK;
+    }
+    uint64_t alone = now - l->alone_ms, tried = now - l->tried_ms;
+    if (alone >= l->patience_ms)
+        FAIL(ST_TIMEOUT, "no coordinator has welcomed this group for %llu ms",
+             (unsigned long long)alone);
+    if (tried >= TRY_MS)
+        FAIL(ST_CANCELED, "no answer to Hello within %d ms", TRY_MS);
+    *left_ms = TRY_MS - tried;
+    if (*left_ms > l->patience_ms - alone)
+        *left_ms = l->patience_ms - alone;
+    return ST_OK;
+}
+
 enum status coordinator_port_recv(struct coordinator_port *l, void *buf, size_t cap, size_t *n,
                                   uint32_t wait_ms)
 {
     zmq_pollitem_t items[] = {{.socket = l->sock, .events = ZMQ_POLLIN},
-                              {.fd = l->alarm[0], .events = ZMQ_POLLIN}};
+                              {.fd = l->alarm[0], .events = ZMQ_POLLIN},
+                              {.socket = l->ends, .events = ZMQ_POLLIN}};
     uint64_t begin = now_ms(), waited = 0;
     for (;;) {
         yield_if_ending(l);
         beat_if_due(l);
+        if (l->welcomed && sock_take_ends(l->ends))
+            FAIL(ST_CANCELED, "the connection to the coordinator has ended");
         TRY(take(l, buf, cap, n));
         if (*n)
             return ST_OK;
-        uint64_t silent = now_ms() - l->heard_ms;
-        if (silent >= l->lease_ms)
-            FAIL(ST_TIMEOUT, "the coordinator has been silent for %llu ms (the lease is %u ms)",
-                 (unsigned long long)silent, l->lease_ms);
+        uint64_t left_ms = 0;
+        TRY(check_coordinator(l, &left_ms));
         waited = now_ms() - begin;
         if (waited >= wait_ms)
             return ST_OK;
         uint64_t pause = wait_ms - waited;
-        if (pause > l->lease_ms - silent)
-            pause = l->lease_ms - silent;
+        if (pause > left_ms)
+            pause = left_ms;
         if (l->heartbeat_ms && pause > l->heartbeat_ms / 2 + 1)
             pause = l->heartbeat_ms / 2 + 1;
-        if (zmq_poll(items, 2, (long)pause) < 0 && errno == EINTR)
+        if (zmq_poll(items, l->welcomed ? 3 : 2, (long)pause) < 0 && errno == EINTR)
             return ST_OK; /* a signal: the caller wants to know */
     }
 }

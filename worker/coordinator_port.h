@@ -6,9 +6,9 @@
  * are returned by coordinator_port_recv later, except that a Refused ends the process at once.  A
  * mutex guards the handover.
  *
- * The lease: a coordinator that is silent for lease_ms is gone, ST_TIMEOUT.  Silence is judged only
- * after every message that has arrived was read, so a long step does not count against the
- * coordinator. */
+ * The lease: a coordinator that is silent for lease_ms is gone, and so is one whose connection has ended.
+ * Silence is judged only after every message that has arrived was read, so a long step does not count
+ * against the coordinator. */
 #ifndef WORKER_COORDINATOR_PORT_H
 #define WORKER_COORDINATOR_PORT_H
 
@@ -17,8 +17,9 @@
 struct coordinator_port;
 
 struct coordinator_port_config {
-    const char *endpoint;
-    uint32_t lease_ms;  /* until the Welcome names another */
+    const char *endpoint; /* one or several, with commas between them */
+    uint32_t lease_ms;  /* until the Welcome names another; how long the first one is waited for */
+    uint32_t rejoin_ms; /* how long a coordinator is looked for when one was lost */
     size_t max_message; /* bytes */
     int refused_exit;   /* exit code of the process when a Refused comes while the socket is lent */
 };
@@ -32,9 +33,13 @@ MUST_CHECK enum status coordinator_port_send(struct coordinator_port *l,
                                              const struct worker_msg *msg);
 
 /* Next message, copied to buf (cap bytes).  *n = 0: none within wait_ms, or a signal came.
- * ST_TIMEOUT: the lease has run out.  ST_PEER: a message that is too large or of several parts. */
+ * ST_CANCELED: the coordinator is gone, or has not answered Hello: coordinator_port_again.  ST_TIMEOUT: no
+ * coordinator was found for too long.  ST_PEER: a message that is too large or of several parts. */
 MUST_CHECK enum status coordinator_port_recv(struct coordinator_port *l, void *buf, size_t cap,
                                              size_t *n, uint32_t wait_ms);
+
+/* Connects to the next endpoint, which wants a Hello. */
+MUST_CHECK enum status coordinator_port_again(struct coordinator_port *l);
 
 /* From now on: heartbeats of that epoch, and the Welcome's lease. */
 void coordinator_port_welcome(struct coordinator_port *l, const struct worker_welcome *w);

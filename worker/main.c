@@ -124,6 +124,7 @@ static int serve(struct rank *g, struct peer_watch **watch, const char *connect)
                                   .stop = &stop_asked};
     struct coordinator_port_config lc = {.endpoint = connect,
                                          .lease_ms = (uint32_t)g->opt->lease_ms,
+                                         .rejoin_ms = (uint32_t)g->opt->rejoin_ms,
                                          .max_message = RANK_MAX_MESSAGE,
                                          .refused_exit = EXIT_REFUSED};
     enum loop_end end;

@@ -12,8 +12,10 @@ static const struct option_row own_rows[] = {
      .type = OPT_STRING,
      .at = AT(connect),
      .arg = "ENDPOINT",
-     .help = "Where the coordinator listens for workers: tcp://ADDRESS:PORT or ipc://PATH.  Needed "
-             "unless --inspect or --hello is given."},
+     .help =
+         "Where the coordinator listens for workers: tcp://ADDRESS:PORT or ipc://PATH.  Several, "
+         "with commas between them, are tried in turn.  Needed unless --inspect or --hello is "
+         "given."},
     {.help = "Inspection"},
     {.name = "inspect",
      .type = OPT_FLAG,
@@ -59,7 +61,7 @@ static struct option_set options_of(struct row_list *rows)
             "start;\n"
             "2 wrong options; 3 the model or these settings cannot be served; 4 no coordinator (or "
             "no\n"
-            "rank 0) for longer than the lease; 5 refused or given up by the coordinator; 6 a "
+            "rank 0) for longer than --rejoin-ms; 5 refused or given up by the coordinator; 6 a "
             "fault:\n"
             "an impossible plan, a failed device or a failed rank.",
         .rows = rows->row,

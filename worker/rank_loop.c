@@ -34,6 +34,7 @@ struct loop {
     uint8_t *buf; /* a head and RANK_MAX_MESSAGE bytes; only pages that messages touch are used */
     struct wire_mem mem;
     struct worker_welcome welcome; /* epoch 0: not welcomed yet; a Reset changes the epoch */
+    uint64_t last_epoch;           /* the greatest of all coordinators so far */
     uint64_t last_step;
     bool over;
     enum loop_end end;
@@ -188,6 +189,10 @@ static enum status on_welcome(struct loop *l, const struct worker_welcome *w)
     if (l->welcome.epoch != 0 || w->epoch == 0)
         FAIL(ST_PEER, "a Welcome to epoch %llu in epoch %llu", (unsigned long long)w->epoch,
              (unsigned long long)l->welcome.epoch);
+    if (w->epoch <= l->last_epoch)
+        FAIL(ST_PEER, "a Welcome to epoch %llu, but this group has obeyed epoch %llu",
+             (unsigned long long)w->epoch, (unsigned long long)l->last_epoch);
+    l->last_epoch = w->epoch;
     l->welcome = *w;
     if (w->lease_ms == 0)
         l->welcome.lease_ms = l->cfg.lease_ms;
@@ -293,12 +298,53 @@ static enum status handle(struct loop *l, size_t n)
     return ST_OK;
 }
 
+static enum status say_hello(struct loop *l)
+{
+    struct worker_msg m = {.type = WMSG_HELLO, .u.hello = *l->cfg.hello};
+    m.u.hello.last_epoch = l->last_epoch;
+    return coordinator_port_send(l->cfg.port, &m);
+}
+
+/* Every rank removes its sequences and waits for a Welcome. */
+static enum status reset_ranks(struct loop *l)
+{
+    struct worker_msg m = {.type = WMSG_RESET};
+    struct wire_bytes b;
+    wire_mem_reset(&l->mem);
+    TRY(worker_msg_encode(&b, &m, &l->mem));
+    memcpy(l->buf + sizeof(struct head), b.data, b.n);
+    TRY(broadcast(l, KIND_RELAY, (uint32_t)b.n, b.n));
+    return on_message(l, l->buf + sizeof(struct head), b.n);
+}
+
+/* The coordinator is gone.  The ranks finish the steps that they run, remove all sequences, keep their weights, and
+ * offer themselves to the next coordinator. */
+static enum status rejoin(struct loop *l)
+{
+    if (l->welcome.epoch != 0)
+        log_line(LOG_WARN, "%s: this group looks for a coordinator", status_text());
+    while (l->n_running > 0) {
+        bool done;
+        TRY(rank_step_done(l->cfg.step, WAIT_US, &done));
+        if (done)
+            TRY(send_result(l)); /* nobody reads it */
+    }
+    if (l->welcome.epoch != 0)
+        TRY(reset_ranks(l));
+    l->weights_reported = false;
+    l->weights_us = 0;
+    TRY(coordinator_port_again(l->cfg.port));
+    return say_hello(l);
+}
+
 /* Handles the next message, if one arrives within wait_ms. */
 static enum status receive(struct loop *l, uint32_t wait_ms)
 {
     size_t n;
     enum status st = coordinator_port_recv(l->cfg.port, l->buf + sizeof(struct head),
                                            RANK_MAX_MESSAGE, &n, wait_ms);
+    if (st == ST_CANCELED)
+        return rejoin(l);
     if (st == ST_TIMEOUT)
         finish(l, LOOP_ORPHAN);
     TRY(st);
@@ -331,9 +377,8 @@ static enum status tick(struct loop *l)
 static enum status rank_0(struct loop *l)
 {
     const struct rank_loop_config *cfg = &l->cfg;
-    struct worker_msg hello = {.type = WMSG_HELLO, .u.hello = *cfg->hello};
     uint64_t ticked = clock_us();
-    TRY(coordinator_port_send(cfg->port, &hello));
+    TRY(say_hello(l));
     while (!l->over) {
         if (*cfg->stop && l->n_running == 0) {
             finish(l, LOOP_SIGNAL);

@@ -29,9 +29,9 @@ enum { RANK_MAX_MESSAGE = 64 << 20 }; /* bytes of one coordinator message */
 enum loop_end {
     LOOP_SHUTDOWN, /* the coordinator sent Shutdown with this group's epoch */
     LOOP_SIGNAL,   /* *stop was set: the running steps were finished and Goodbye was sent */
-    LOOP_ORPHAN,   /* no coordinator (rank 0), or no rank 0 (others), for longer than the lease */
-    LOOP_REFUSED,  /* the coordinator refused the Hello, or fenced this group */
-    LOOP_FAULT,    /* an impossible plan, a failed op, a failed peer */
+    LOOP_ORPHAN, /* no coordinator found (rank 0), or no rank 0 (others) for longer than the lease */
+    LOOP_REFUSED, /* the coordinator refused the Hello, or fenced this group */
+    LOOP_FAULT,   /* an impossible plan, a failed op, a failed peer */
 };
 
 struct rank_loop_config {

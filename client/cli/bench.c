@@ -18,7 +18,7 @@ static const struct option_row rows[] = {
      AT(connect),
      .arg = "EP",
      .def = DEFAULT_ENDPOINT,
-     .help = "Endpoint of the server."},
+     .help = "Endpoint of the server; several, with commas between them, are tried in turn."},
     {.name = "http",
      .type = OPT_STRING,
      AT(http),

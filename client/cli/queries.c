@@ -17,7 +17,7 @@ struct args {
 #define CONNECT_ROW                                                                                \
     {                                                                                              \
         .name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP", .def = DEFAULT_ENDPOINT,  \
-        .help = "Endpoint of the server."                                                          \
+        .help = "Endpoint of the server; several, with commas between them, are tried in turn."    \
     }
 #define JSON_ROW                                                                                   \
     {                                                                                              \
@@ -82,8 +82,10 @@ static void status_json(const struct ingot_stats *s, const char *server)
            s->clients, s->blocks_total, s->blocks_free, s->blocks_cached);
     printf(",\"steps\":%" PRIu64 ",\"steps_overlapped\":%" PRIu64, s->steps, s->steps_overlapped);
     printf(",\"tokens_generated\":%" PRIu64 ",\"prompt_tokens\":%" PRIu64
-           ",\"cached_tokens\":%" PRIu64 ",\"preemptions\":%" PRIu64 ",\"recoveries\":%" PRIu64,
-           s->tokens_generated, s->prompt_tokens, s->cached_tokens, s->preemptions, s->recoveries);
+           ",\"cached_tokens\":%" PRIu64 ",\"preemptions\":%" PRIu64 ",\"pauses\":%" PRIu64
+           ",\"recoveries\":%" PRIu64,
+           s->tokens_generated, s->prompt_tokens, s->cached_tokens, s->preemptions, s->pauses,
+           s->recoveries);
     printf(",\"finished\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"rejected\":%" PRIu64
            ",\"cancelled\":%" PRIu64
            ",\"last_step_age_ms\":%.3f,\"uptime_s\":%.3f,\"epoch\":%" PRIu64 ",\"groups\":[",
@@ -199,7 +201,8 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_se
     printf("steps      %" PRIu64, s->steps);
     if (s->steps)
         printf(", the last %.1f s ago", (double)s->last_step_age_us / 1e6);
-    printf("; %" PRIu64 " preemptions, %" PRIu64 " recoveries\n", s->preemptions, s->recoveries);
+    printf("; %" PRIu64 " preemptions, %" PRIu64 " pauses, %" PRIu64 " recoveries\n",
+           s->preemptions, s->pauses, s->recoveries);
 }
 
 static int status_once(struct ingot_client *c, const struct args *a)

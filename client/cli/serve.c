@@ -131,8 +131,8 @@ int cmd_serve(int argc, char **argv)
             "  INGOT_API_KEY=secret ingot serve models/Qwen3-0.6B --http 0.0.0.0:8080\n"
             "Options for the coordinator and the workers are theirs by the same name: see\n"
             "ingot-coordinator --help and ingot-worker --help.\n"
-            "Ctrl-C or SIGTERM drains, a second one ends at once. When the coordinator dies, the\n"
-            "running streams are lost and serve ends with code 1.\n"
+            "Ctrl-C or SIGTERM drains, a second one ends at once. A coordinator that dies is\n"
+            "started again, and clients that connect again go on with their streams.\n"
             "Exit codes: 0 ended as asked, 1 failure, 2 wrong options or model, 3 address in use.",
         .rows = rows.row,
         .n_rows = rows.n,

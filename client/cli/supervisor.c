@@ -36,6 +36,8 @@ struct supervisor {
     char workers[96]; /* their endpoint */
     char coordinator_path[MAX_PATH_LEN], worker_path[MAX_PATH_LEN];
     pid_t coordinator;
+    uint64_t coordinator_start_us; /* when it was started, or, if that is to come, will be */
+    uint32_t coordinator_deaths;   /* in a row, each at once after the start */
     int notify_fd;
     char line[2048]; /* of the coordinator's events */
     size_t n_line;
@@ -74,13 +76,18 @@ static enum status start_coordinator(struct supervisor *s)
         if (c->args.shared.name)
             child_argf(&a, "--name=%s", c->args.shared.name);
     }
-    serve_pass_options(&a, &c->args.shared, c->command, FOR_COORDINATOR);
+    struct shared_options o = c->args.shared;
+    if (s->listening && strchr(o.listen, '*')) /* again: at the port that clients know */
+        o.listen = s->endpoint;
+    serve_pass_options(&a, &o, c->command, FOR_COORDINATOR);
     child_arg(&a, "--die-with-parent");
     child_argf(&a, "--failure-file=%s", s->failure_path);
     child_argf(&a, "--notify-fd=%d", fd[1]);
     enum status st = child_start(&s->coordinator, &a, fd[1]);
     close(fd[1]);
     s->notify_fd = fd[0];
+    s->n_line = 0;
+    s->coordinator_start_us = clock_us();
     return st;
 }
 
@@ -186,9 +193,9 @@ static void on_event(struct supervisor *s, const char *line)
     struct group_job *g;
     if (strncmp(line, "listening ", 10) == 0) {
         sscanf(line + 10, "%255s", s->endpoint);
-        s->listening = true;
-        for (int i = 0; i < s->n_groups; i++)
+        for (int i = 0; i < s->n_groups && !s->listening; i++)
             s->groups[i].start_at_us = 1;
+        s->listening = true;
     } else if (strncmp(line, "group-up ", 9) == 0) {
         s->ready = true;
     } else if (strncmp(line, "group-joined ", 13) == 0) {
@@ -221,6 +228,15 @@ static void read_events(struct supervisor *s)
     }
 }
 
+/* After so many ends at once in a row. */
+static uint64_t backoff_ms(uint32_t quick_deaths)
+{
+    if (quick_deaths < 2)
+        return 0;
+    uint64_t ms = (uint64_t)FIRST_BACKOFF_MS << (quick_deaths - 2);
+    return ms < LONGEST_BACKOFF_MS ? ms : LONGEST_BACKOFF_MS;
+}
+
 /* when to start the group again, or a failure when that cannot help */
 static enum status plan_restart(struct supervisor *s, struct group_job *g, int wait_status)
 {
@@ -241,31 +257,50 @@ static enum status plan_restart(struct supervisor *s, struct group_job *g, int w
     if (g->quick_deaths > MAX_QUICK_DEATHS)
         FAIL(ST_PEER, "the workers died %u times in a row at once (last: %s)", g->quick_deaths,
              why);
-    uint64_t wait_ms = 0;
-    if (g->quick_deaths > 1) {
-        wait_ms = (uint64_t)FIRST_BACKOFF_MS << (g->quick_deaths - 2);
-        if (wait_ms > LONGEST_BACKOFF_MS)
-            wait_ms = LONGEST_BACKOFF_MS;
-    }
+    uint64_t wait_ms = backoff_ms(g->quick_deaths);
     SAY(s, "worker group ended with %s: starting it again%s", why, wait_ms ? " in a moment" : "");
     g->start_at_us = clock_us() + 1000U * wait_ms;
+    return ST_OK;
+}
+
+/* Clients and worker groups wait for the next coordinator: they connect again by themselves. */
+static enum status restart_coordinator(struct supervisor *s, int wait_status)
+{
+    char why[64];
+    uint64_t now = clock_us();
+    child_end_text(wait_status, why, sizeof why);
+    s->coordinator_deaths =
+        now - s->coordinator_start_us < QUICK_US ? s->coordinator_deaths + 1 : 0;
+    if (s->cfg.command != FOR_SERVE || s->coordinator_deaths > MAX_QUICK_DEATHS) {
+        s->ended = true;
+        FAIL(ST_PEER, "the coordinator ended with %s: running requests are lost", why);
+    }
+    SAY(s, "the coordinator ended with %s: starting it again", why);
+    close(s->notify_fd);
+    s->notify_fd = -1;
+    s->coordinator_start_us = now + 1000U * backoff_ms(s->coordinator_deaths);
+    return ST_OK;
+}
+
+static enum status reap_coordinator(struct supervisor *s)
+{
+    int ws;
+    if (!s->coordinator || waitpid(s->coordinator, &ws, WNOHANG) != s->coordinator)
+        return ST_OK;
+    s->coordinator = 0;
+    s->exit_code = WIFEXITED(ws) ? WEXITSTATUS(ws) : 1;
+    read_events(s);
+    if (s->listening && s->exit_code && !s->draining)
+        return restart_coordinator(s, ws);
+    s->ended = true;
+    failure_file_read(s->failure_path, s->why, sizeof s->why);
     return ST_OK;
 }
 
 static enum status reap(struct supervisor *s)
 {
     int ws;
-    char why[64];
-    if (s->coordinator && waitpid(s->coordinator, &ws, WNOHANG) == s->coordinator) {
-        s->coordinator = 0;
-        s->ended = true;
-        s->exit_code = WIFEXITED(ws) ? WEXITSTATUS(ws) : 1;
-        failure_file_read(s->failure_path, s->why, sizeof s->why);
-        read_events(s);
-        if (s->listening && s->exit_code && !s->draining)
-            FAIL(ST_PEER, "the coordinator ended with %s: running requests are lost",
-                 child_end_text(ws, why, sizeof why));
-    }
+    TRY(reap_coordinator(s));
     for (int i = 0; i < s->n_groups; i++) {
         struct group_job *g = &s->groups[i];
         if (!g->pid || waitpid(g->pid, &ws, WNOHANG) != g->pid)
@@ -302,6 +337,8 @@ static bool has_room(const struct group_job *g, uint64_t now)
 static enum status start_due(struct supervisor *s)
 {
     uint64_t now = clock_us();
+    if (!s->coordinator && !s->ended && !s->draining && s->coordinator_start_us <= now)
+        TRY(start_coordinator(s));
     for (int i = 0; i < s->n_groups; i++) {
         struct group_job *g = &s->groups[i];
         if (!g->pid && g->start_at_us && g->start_at_us <= now && !s->draining && !s->ended &&
@@ -337,6 +374,8 @@ enum status supervisor_poll(struct supervisor *s, int timeout_ms, enum superviso
         TRY(reap(s));
         end_stopped(s);
         TRY(start_due(s));
+        if (s->draining && !s->coordinator)
+            s->ended = true; /* it died, and nothing is left to drain */
         *state = s->ended ? SUP_ENDED : s->ready ? SUP_READY : SUP_STARTING;
     } while (*state == SUP_STARTING && clock_us() < end);
     return ST_OK;

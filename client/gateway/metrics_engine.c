@@ -192,6 +192,9 @@ static void write_state(struct writer *w)
     value(w, OWN, "steps_total", "counter", "Steps.", s->steps);
     value(w, OWN, "steps_overlapped_total", "counter",
           "Steps that were planned and sent while another one ran.", s->steps_overlapped);
+    value(w, OWN, "pauses_total", "counter",
+          "Samples that went back to the queue at the end of a turn or for a higher priority.",
+          s->pauses);
     value(w, OWN, "recoveries_total", "counter",
           "Worker groups that were lost while they ran the steps.", s->recoveries);
     prometheus_family(w->p, OWN, "uptime_seconds", "gauge", "Since the coordinator started.");

@@ -5,7 +5,7 @@
 #include "client/lib/internal.h"
 #include "common/clock.h"
 
-enum { MIN_RETRY_MS = 20, MAX_RETRY_MS = 500 };
+enum { MIN_RETRY_MS = 20, MAX_RETRY_MS = 500, MOVE_US = 1000 * 1000 };
 
 struct received {
     int32_t *ids; /* [n], room for cap */
@@ -23,6 +23,7 @@ struct running {
         give_up_us;    /* give_up: when refusals are not repeated any more; 0: never were */
     uint64_t retry_us; /* when it is sent again; 0: it is with the server */
     bool cancelled;
+    bool taken;        /* Accepted has come over this connection */
     uint8_t *accepted; /* [n_accepted] the message; n_accepted 0: it has not come */
     size_t n_accepted;
     uint32_t deadline_ms, n_samples;
@@ -126,7 +127,7 @@ static enum status keep_delta(struct running *r, struct msg_delta *d)
 }
 
 /* A refusal that passes, of a request that another connection had before: it is sent again a little later. */
-static bool retry_later(struct running *r, const struct msg_error *e)
+static bool retry_later(struct ingot_client *c, struct running *r, const struct msg_error *e)
 {
     uint64_t now = clock_us();
     uint32_t ms = e->retry_after_ms;
@@ -134,6 +135,11 @@ static bool retry_later(struct running *r, const struct msg_error *e)
         return false;
     ms = ms < MIN_RETRY_MS ? MIN_RETRY_MS : ms > MAX_RETRY_MS ? MAX_RETRY_MS : ms;
     r->retry_us = now + 1000U * (uint64_t)ms;
+    if (c->n_endpoints > 1 &&
+        now - c->tried_us > MOVE_US) { /* the worker groups may be at another server */
+        c->endpoint = (c->endpoint + 1) % c->n_endpoints;
+        c->broken = true;
+    }
     return true;
 }
 
@@ -148,16 +154,20 @@ enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swa
         return ST_OK;
     switch (m->type) {
     case MSG_ACCEPTED:
+        r->taken = true;
         *swallow = r->n_accepted;
         return *swallow || !m->u.accepted.prompt_digest ? ST_OK : keep_accepted(c, r);
     case MSG_DELTA:
         return keep_delta(r, &m->u.delta);
     case MSG_REJECTED:
-        *swallow = retry_later(r, &m->u.error);
+        *swallow = retry_later(c, r, &m->u.error);
         break;
     case MSG_ERROR:
         if (m->u.error.request && m->u.error.request != MSG_GENERATE)
             return ST_OK;
+        *swallow = !r->taken && m->u.error.code == ST_PEER;
+        if (*swallow) /* ZeroMQ has sent it to the next server, which has had no Hello */
+            c->broken = true;
         break;
     default:
         break;
@@ -194,6 +204,7 @@ static enum status send_again(struct ingot_client *c, struct running *r)
 {
     struct client_msg cancel = {.type = MSG_CANCEL, .u.cancel = {.request_id = r->id}};
     r->retry_us = 0;
+    r->taken = false;
     TRY(r->n_accepted ? send_resumed(c, r)
                       : client_send_bytes(c, (struct wire_bytes){r->bytes, r->n_bytes}));
     return r->cancelled ? client_send(c, &cancel) : ST_OK;

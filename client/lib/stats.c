@@ -34,6 +34,7 @@ void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s)
                                 .prompt_tokens = s->prompt_tokens,
                                 .cached_tokens = s->cached_tokens,
                                 .preemptions = s->preemptions,
+                                .pauses = s->pauses,
                                 .recoveries = s->recoveries,
                                 .finished = s->finished,
                                 .failed = s->failed,

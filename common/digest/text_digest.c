@@ -181,8 +181,8 @@ static enum status put_json(struct sha256 *s, const char *dir, const char *name,
 
 static enum status put_tokenizer(struct sha256 *s, const char *dir, bool *has)
 {
-    static const char *const others[] = {"tokenizer.model", "vocab.json", "merges.txt",
-                                         "vocab.txt"};
+    static const char *const others[] = {"tekken.json", "tiktoken.model", "tokenizer.model",
+                                         "vocab.json",  "merges.txt",     "vocab.txt"};
     char name[MODEL_FILE_SIZE], path[PATH_SIZE];
     bool found, whole;
     TRY(put_file(s, dir, "tokenizer.json", &whole));

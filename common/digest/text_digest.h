@@ -1,8 +1,8 @@
 /* The text digest of a model: 32 bytes that are equal only where texts become the same tokens and
  * answers end at the same ones.  It covers, of a HuggingFace folder:
  *
- *   the tokenizer    tokenizer.json; where there is none tokenizer.model, vocab.json, merges.txt,
- *                    vocab.txt (their bytes) and the metadata of the first .gguf file
+ *   the tokenizer    tokenizer.json; where there is none tekken.json, tiktoken.model,
+ *                    tokenizer.model, vocab.json, merges.txt, vocab.txt (their bytes) and the metadata of the first .gguf file
  *   the templates    chat_template.jinja and additional_chat_templates/tool_use.jinja (their bytes),
  *                    chat_template.json, chat_template of tokenizer_config.json
  *   special tokens   bos_token, eos_token, ... of tokenizer_config.json

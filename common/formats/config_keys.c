@@ -325,17 +325,22 @@ static const char *said_by(const struct key_row *row, const struct arch *arch)
     }
 }
 
+/* The value as JSON text, "..." if it is longer than any harmless one. */
+static void print_value(const cJSON *item, char value[80])
+{
+    if (!cJSON_PrintPreallocated((cJSON *)item, value, 80, false))
+        memcpy(value, "...", 4);
+}
+
 static enum status check_key(const cJSON *item, const struct arch *arch)
 {
-    char value[80] = "...";
+    char value[80];
     const struct key_row *row = find(item->string);
     if (cJSON_IsNull(item) || (row && is_read(row->use, arch)))
         return ST_OK;
     if (strcmp(item->string, "quantization_config") == 0)
         return refuse_quantization(item);
-    /* too long for value: cJSON says no, and no harmless value is that long */
-    if (!cJSON_PrintPreallocated((cJSON *)item, value, (int)sizeof value, false))
-        memcpy(value, "...", 4);
+    print_value(item, value);
     const char *harmless = row ? said_by(row, arch) : NULL;
     if (harmless && strcmp(harmless, value) == 0)
         return ST_OK;
@@ -390,9 +395,13 @@ static bool of_wrapper(const char *key)
 enum status config_wrapper_check(const cJSON *root, const char *arch)
 {
     const cJSON *item;
+    char value[80];
     cJSON_ArrayForEach(item, root)
     {
-        if (cJSON_IsNull(item) || of_wrapper(item->string))
+        const struct key_row *row = find(item->string);
+        print_value(item, value);
+        if (cJSON_IsNull(item) || of_wrapper(item->string) ||
+            (row && row->use == READ_NEVER && row->harmless && strcmp(row->harmless, value) == 0))
             continue;
         if (strcmp(item->string, "quantization_config") == 0)
             return refuse_quantization(item);

@@ -241,17 +241,17 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
     if (mc->arch->window == WINDOW_USE)
         first = 0;
     if (mc->arch->window != WINDOW_NONE)
-        TRY(json_i32(root, "sliding_window", 1, 1 << 30, &window));
+        TRY(json_i32(root, "sliding_window", use, 1 << 30, &window)); /* 0 where it is not in use */
     if (window == 0 || cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "sliding_window")))
         use = false;
     if (mc->arch->window == WINDOW_PATTERN) {
         pattern = mc->arch->default_pattern;
         if (pattern)
-            TRY(json_i32(root, "_sliding_window_pattern", 1, 1 << 20, &pattern));
+            TRY(json_i32(root, "_sliding_window_pattern", use, 1 << 20, &pattern));
         /* a text such as "LLLG" stands beside layer_types, which are the same */
         if (pattern && (!cJSON_IsString(json_member(root, "sliding_window_pattern")) ||
                         !json_member(root, "layer_types")))
-            TRY(json_i32(root, "sliding_window_pattern", 1, 1 << 20, &pattern));
+            TRY(json_i32(root, "sliding_window_pattern", use, 1 << 20, &pattern));
     }
     for (int32_t i = 0; use && i < mc->n_layers; i++)
         mc->windowed[i] = mc->arch->window == WINDOW_EVEN

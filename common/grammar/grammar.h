@@ -7,7 +7,7 @@
  *                     rebuilt by consuming the same bytes again: its answers are a function of source and bytes alone.
  *   struct token_trie the vocabulary (token_trie.h).
  *
- * What compiles is bounded: GRAMMAR_MAX_BYTES of source, and the MAX of rules.h, expr.h and regex.h; beyond them there is an
+ * What compiles is bounded: GRAMMAR_MAX_BYTES of source, and the MAX of rules.h, expr.h and regex_parse.h; beyond them there is an
  * error, never a long wait. */
 #ifndef COMMON_GRAMMAR_GRAMMAR_H
 #define COMMON_GRAMMAR_GRAMMAR_H

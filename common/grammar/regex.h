@@ -7,17 +7,11 @@
  * Refused by name: look-around, back-references, \b \B, \p{..}, flags, possessive and atomic groups.
  *
  * Time and memory are linear in the pattern's length times the sizes of its sets; bounded repetition is counted, not
- * copied. */
+ * copied.  Bounds: REGEX_MAX_* in regex_parse.h. */
 #ifndef COMMON_GRAMMAR_REGEX_H
 #define COMMON_GRAMMAR_REGEX_H
 
 #include "common/grammar/charset.h"
-
-enum {
-    REGEX_MAX_BYTES = 1 << 13,
-    REGEX_MAX_DEPTH = 100,     /* nested groups */
-    REGEX_MAX_REPEAT = 100000, /* m and n */
-};
 
 enum regex_match {
     REGEX_WHOLE,  /* the text is a match */

@@ -2,7 +2,13 @@
 #ifndef COMMON_GRAMMAR_REGEX_PARSE_H
 #define COMMON_GRAMMAR_REGEX_PARSE_H
 
-#include "common/grammar/regex.h"
+#include "common/grammar/charset.h"
+
+enum {
+    REGEX_MAX_BYTES = 1 << 13,
+    REGEX_MAX_DEPTH = 100,     /* nested groups */
+    REGEX_MAX_REPEAT = 100000, /* m and n */
+};
 
 enum regex_kind { RX_EMPTY, RX_SET, RX_BEGIN, RX_END, RX_CONCAT, RX_OR, RX_REPEAT };
 

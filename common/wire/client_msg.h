@@ -355,7 +355,7 @@ struct msg_stats {
     const char *request_id;
     uint32_t running, waiting, blocks_total, blocks_free, blocks_cached, clients;
     uint64_t steps, steps_overlapped;
-    uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, recoveries;
+    uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, pauses, recoveries;
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
     uint32_t block_len;

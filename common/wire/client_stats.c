@@ -33,6 +33,7 @@ enum status stats_encode(struct wire_bytes *out, const struct msg_stats *s, stru
     SET(m, prompt_tokens, s->prompt_tokens);
     SET(m, cached_tokens, s->cached_tokens);
     SET(m, preemptions, s->preemptions);
+    SET(m, pauses, s->pauses);
     SET(m, recoveries, s->recoveries);
     SET(m, requests_finished, s->finished);
     SET(m, requests_failed, s->failed);
@@ -104,6 +105,7 @@ enum status stats_decode(struct msg_stats *s, const Ingot__StatsReply *m, struct
                             .prompt_tokens = m->prompt_tokens,
                             .cached_tokens = m->cached_tokens,
                             .preemptions = m->preemptions,
+                            .pauses = m->pauses,
                             .recoveries = m->recoveries,
                             .finished = m->requests_finished,
                             .failed = m->requests_failed,

@@ -41,6 +41,7 @@ static enum status decode_hello(struct worker_hello *h, const Ingot__Worker__Hel
     h->max_step_tokens = m->max_step_tokens;
     h->max_seqs = m->max_seqs;
     h->launch = m->launch;
+    h->last_epoch = m->last_epoch;
     h->pid = m->pid;
     return ST_OK;
 }
@@ -336,6 +337,8 @@ static enum status encode_hello(struct wire_bytes *out, const struct worker_hell
     SET(m, max_step_tokens, h->max_step_tokens);
     SET(m, max_seqs, h->max_seqs);
     SET(m, launch, h->launch);
+    if (h->last_epoch)
+        SET(m, last_epoch, h->last_epoch);
     SET(m, pid, h->pid);
     if (h->masks)
         SET(m, masks, true);

@@ -88,11 +88,6 @@ static enum status set_tokens(struct tokenizer *t, const struct source *s, spell
     return st;
 }
 
-static bool text_is(struct tok_text s, const char *lit)
-{
-    return s.len == strlen(lit) && memcmp(s.data, lit, s.len) == 0;
-}
-
 static enum status set_added(struct tokenizer *t, const struct source *s)
 {
     for (int32_t id = 0; id < (int32_t)s->tokens.n; id++) {
@@ -101,8 +96,8 @@ static enum status set_added(struct tokenizer *t, const struct source *s)
             continue;
         struct tok_text text = vocab_text(&t->vocab, id);
         struct added_token a = {.id = id, .special = type != TYPE_USER};
-        a.rstrip = s->phi3 && !text_is(text, "<unk>") && !text_is(text, "<s>") &&
-                   !text_is(text, "<|endoftext|>");
+        a.rstrip = s->phi3 && !tok_text_is(text, "<unk>") && !tok_text_is(text, "<s>") &&
+                   !tok_text_is(text, "<|endoftext|>");
         if (text.len)
             TRY(tokenizer_add_token(t, a, text.data, text.len));
     }
@@ -255,22 +250,34 @@ static enum status set_metaspace_decoder(struct tokenizer *t, bool prefix)
     return set_text(&d->find, " ");
 }
 
-static enum status load_sentencepiece(struct tokenizer *t, const struct source *s)
+/* merges: the file lists them, as Gemma 4's do; else they follow from the scores. */
+static enum status load_pieces(struct tokenizer *t, const struct source *s, bool prefix,
+                               bool merges)
 {
-    bool prefix = true;
     t->model.kind = MODEL_BPE;
     t->model.byte_fallback = true;
     t->model.fuse_unk = true;
     TRY(optional(gguf_get_bool(s->g, "tokenizer.ggml.add_space_prefix", &prefix)));
     TRY(set_tokens(t, s, NULL));
     TRY(vocab_finish(&t->vocab, false));
-    TRY(set_scores(t, s));
-    TRY(merges_from_scores(t));
+    if (!merges)
+        TRY(set_scores(t, s));
+    TRY(merges ? set_merges(t, s) : merges_from_scores(t));
     t->model.unk = t->specials.unk;
     TRY(bpe_prepare(t));
     TRY(set_metaspace_normalizer(t, prefix));
     TRY(set_template(t, s, true, false));
     return set_metaspace_decoder(t, prefix);
+}
+
+static enum status load_sentencepiece(struct tokenizer *t, const struct source *s)
+{
+    return load_pieces(t, s, true, false);
+}
+
+static enum status load_gemma4(struct tokenizer *t, const struct source *s)
+{
+    return load_pieces(t, s, false, true);
 }
 
 static enum status load_unigram(struct tokenizer *t, const struct source *s)
@@ -378,6 +385,7 @@ enum status load_gguf(struct tokenizer *t, const struct gguf *g)
         enum status (*load)(struct tokenizer *t, const struct source *s);
     } kinds[] = {{"gpt2", load_byte_level},
                  {"llama", load_sentencepiece},
+                 {"gemma4", load_gemma4},
                  {"bert", load_wordpiece},
                  {"t5", load_unigram}};
     struct source s = {0};
@@ -387,7 +395,7 @@ enum status load_gguf(struct tokenizer *t, const struct gguf *g)
     TRY(set_specials(t, &s));
     size_t i = 0;
     while (i < ARRAY_LEN(kinds) &&
-           !text_is((struct tok_text){model.data, model.len}, kinds[i].name))
+           !tok_text_is((struct tok_text){model.data, model.len}, kinds[i].name))
         i++;
     if (i == ARRAY_LEN(kinds))
         FAIL(ST_UNSUPPORTED, "gguf: the tokenizer \"%s\" (tokenizer.ggml.model) is not supported",

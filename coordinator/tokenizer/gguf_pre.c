@@ -20,11 +20,26 @@ enum {
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                           \
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+/* As the above, with marks among the letters. */
+#define QWEN35                                                                                     \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"                    \
+    "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define CAMEL(tail, digits)                                                                        \
     "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" tail "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER    \
     "*" tail "|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+/* Kimi K2's tiktoken expression: Chinese characters apart, and none among the letters of other words. */
+#define NO_HAN(letters) "(?:(?!\\p{Han})" letters ")"
+#define KIMI_WORD(upper, lower)                                                                    \
+    "[^\\r\\n\\p{L}\\p{N}]?" NO_HAN(UPPER) upper NO_HAN(LOWER) lower                               \
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+#define KIMI                                                                                       \
+    "\\p{Han}+|" KIMI_WORD("*", "+")                                                               \
+        KIMI_WORD("+", "*") "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"                           \
+                            "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 /* U+4E00-9FA5, U+0800-4E00, U+AC00-D7FF as the model's authors put them. */
 #define EAST_ASIAN "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+"
@@ -56,15 +71,20 @@ struct pre_row {
 };
 
 static const struct pre_row rows[] = {
-    {" gpt-2 phi-2 jais gigachat modern-bert ", GPT2, {NULL}},
+    {" gpt-2 phi-2 jais gigachat modern-bert exaone4 granite-docling mellum a.x-4.0 ",
+     GPT2,
+     {NULL}},
     {" mpt olmo ", GPT2 | NFC, {NULL}},
     {" starcoder refact smollm codeshell command-r exaone minerva-7b ", GPT2 | DIGITS, {NULL}},
     {" falcon ", FALCON, {NULL}},
     {" qwen2 deepseek-r1-qwen stablelm2 hunyuan megrez ", NFC, {LLAMA3("\\p{N}")}},
+    {" qwen35 ", NFC, {QWEN35}},
     {" llama-bpe llama3 llama-v3 ", IGNORE_MERGES | ADDS_BOS, {LLAMA3("\\p{N}{1,3}")}},
-    {" falcon3 chatglm-bpe glm4 dbrx smaug-bpe ", 0, {LLAMA3("\\p{N}{1,3}")}},
-    {" tekken ", IGNORE_MERGES, {CAMEL("", "\\p{N}")}},
-    {" gpt-4o ", 0, {CAMEL("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")}},
+    {" glm4 glm5 ", IGNORE_MERGES, {LLAMA3("\\p{N}{1,3}")}},
+    {" falcon3 chatglm-bpe dbrx smaug-bpe ", 0, {LLAMA3("\\p{N}{1,3}")}},
+    {" kimi-k2 ", 0, {KIMI}},
+    {" tekken ", IGNORE_MERGES | ADDS_BOS, {CAMEL("", "\\p{N}")}},
+    {" gpt-4o llama4 ", 0, {CAMEL("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")}},
     {" deepseek-llm ",
      DIGITS_LAST,
      {"[\\r\\n]", "\\s?[" CASED_LETTERS "]+",
@@ -78,6 +98,11 @@ static const struct pre_row rows[] = {
       ":;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
       "?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
 };
+
+const char *gguf_pre_kimi(void)
+{
+    return KIMI;
+}
 
 static enum status add_digits(struct tokenizer *t, bool each)
 {

@@ -313,6 +313,11 @@ MUST_CHECK enum status load_config(struct tokenizer *t, const char *data, size_t
 MUST_CHECK enum status merges_from_scores(struct tokenizer *t);
 /* gguf_pre.c: the pre-tokenizer that GGUF files name. */
 MUST_CHECK enum status gguf_pre(struct tokenizer *t, struct tok_text name, bool *adds_bos);
+const char *gguf_pre_kimi(void); /* the expression of Kimi K2 */
+/* ranks.c: the whole of a tekken.json, and of a tiktoken.model with its tokenizer_config.json. */
+MUST_CHECK enum status load_tekken(struct tokenizer *t, const char *data, size_t len);
+MUST_CHECK enum status load_tiktoken(struct tokenizer *t, const char *data, size_t len,
+                                     const char *config, size_t config_len);
 /* gguf.c: the whole of a GGUF file's tokenizer. */
 MUST_CHECK enum status load_gguf(struct tokenizer *t, const struct gguf *g);
 
@@ -328,6 +333,7 @@ MUST_CHECK enum status add_pre(struct tokenizer *t, struct pre_step **step, enum
 MUST_CHECK enum status add_split(struct tokenizer *t, const char *pattern);
 MUST_CHECK enum status add_dec(struct tokenizer *t, struct dec_step **step, enum dec_kind kind);
 MUST_CHECK enum status decoder_prepare(struct tokenizer *t, bool present);
+MUST_CHECK enum status decode_base64(const char *s, size_t len, struct text_buf *out);
 MUST_CHECK enum status set_precompiled(struct norm_step *s, const char *map, size_t n);
 
 #endif

@@ -16,11 +16,6 @@ struct file_parts {
     cJSON *model;                  /* its other fields */
 };
 
-static bool text_is(struct tok_text s, const char *lit)
-{
-    return s.len == strlen(lit) && memcmp(s.data, lit, s.len) == 0;
-}
-
 /* cJSON ends strings at U+0000; what holds one is refused instead of cut. */
 static enum status parse_small(struct tok_text text, const char *what, cJSON **out)
 {
@@ -84,9 +79,9 @@ static enum status walk_file(struct tok_json *r, struct file_parts *f)
             return tok_json_end(r);
         int part = -1;
         for (int i = 0; i < PART_N; i++)
-            if (text_is(key, names[i]))
+            if (tok_text_is(key, names[i]))
                 part = i;
-        if (text_is(key, "model")) {
+        if (tok_text_is(key, "model")) {
             TRY(walk_model(r, f));
             continue;
         }
@@ -432,7 +427,7 @@ static enum status load_model(struct tokenizer *t, const struct file_parts *f)
 static int32_t token_id(const struct tokenizer *t, const char *text)
 {
     for (size_t i = 0; i < t->n_added; i++)
-        if (text_is(vocab_text(&t->vocab, t->added[i].id), text))
+        if (tok_text_is(vocab_text(&t->vocab, t->added[i].id), text))
             return t->added[i].id;
     return vocab_find_text(&t->vocab, text, strlen(text));
 }

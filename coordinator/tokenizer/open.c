@@ -10,6 +10,18 @@
 
 #define MAX_JSON ((size_t)512 << 20) /* bytes of a tokenizer.json */
 
+/* What the loaders have in common behind them; st: how the loader ended. */
+static enum status finish(struct tokenizer **out, enum status st)
+{
+    if (st == ST_OK)
+        st = tokenizer_finish(*out);
+    if (st != ST_OK) {
+        tokenizer_destroy(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
 enum status tokenizer_from_json(struct tokenizer **out, const char *data, size_t len,
                                 const char *config, size_t config_len)
 {
@@ -25,26 +37,26 @@ enum status tokenizer_from_json(struct tokenizer **out, const char *data, size_t
         st = load_config(t, config, config_len);
     else if (st == ST_OK && t->n_head)
         t->specials.bos = t->head[0];
-    if (st == ST_OK)
-        st = tokenizer_finish(t);
-    if (st != ST_OK) {
-        tokenizer_destroy(t);
-        *out = NULL;
-    }
-    return st;
+    return finish(out, st);
 }
 
 enum status tokenizer_from_gguf(struct tokenizer **out, const struct gguf *g)
 {
     TRY(tokenizer_create(out));
-    enum status st = load_gguf(*out, g);
-    if (st == ST_OK)
-        st = tokenizer_finish(*out);
-    if (st != ST_OK) {
-        tokenizer_destroy(*out);
-        *out = NULL;
-    }
-    return st;
+    return finish(out, load_gguf(*out, g));
+}
+
+enum status tokenizer_from_tekken(struct tokenizer **out, const char *data, size_t len)
+{
+    TRY(tokenizer_create(out));
+    return finish(out, load_tekken(*out, data, len));
+}
+
+enum status tokenizer_from_tiktoken(struct tokenizer **out, const char *data, size_t len,
+                                    const char *config, size_t config_len)
+{
+    TRY(tokenizer_create(out));
+    return finish(out, load_tiktoken(*out, data, len, config, config_len));
 }
 
 /* ---- files ---- */
@@ -76,6 +88,29 @@ static enum status open_json(struct tokenizer **out, const char *path, const cha
     return st;
 }
 
+static enum status open_tekken(struct tokenizer **out, const char *path)
+{
+    struct mapped_file f;
+    TRY(mapped_file_open(&f, path));
+    enum status st = tokenizer_from_tekken(out, (const char *)f.data, f.size);
+    mapped_file_close(&f);
+    return st;
+}
+
+static enum status open_tiktoken(struct tokenizer **out, const char *path, const char *config_path)
+{
+    struct mapped_file f, config;
+    TRY(mapped_file_open(&config, config_path));
+    enum status st = mapped_file_open(&f, path);
+    if (st == ST_OK) {
+        st = tokenizer_from_tiktoken(out, (const char *)f.data, f.size, (const char *)config.data,
+                                     config.size);
+        mapped_file_close(&f);
+    }
+    mapped_file_close(&config);
+    return st;
+}
+
 static bool ends_with(const char *s, const char *end)
 {
     size_t n = strlen(s), k = strlen(end);
@@ -95,15 +130,25 @@ static enum status find_gguf(const char *dir, char *path, size_t size)
     return ST_OK;
 }
 
+/* PATH/name; false: there is no such file. */
+static bool has_file(char *path, size_t size, const char *dir, const char *name)
+{
+    struct stat st;
+    return (size_t)snprintf(path, size, "%s/%s", dir, name) < size && stat(path, &st) == 0;
+}
+
 static enum status open_directory(struct tokenizer **out, const char *dir)
 {
     char path[4096], config[4096];
-    struct stat st;
-    if (snprintf(path, sizeof path, "%s/tokenizer.json", dir) >= (int)sizeof path ||
-        snprintf(config, sizeof config, "%s/tokenizer_config.json", dir) >= (int)sizeof config)
+    if (strlen(dir) + 32 > sizeof path)
         FAIL(ST_RANGE, "%s: the path is too long", dir);
-    if (stat(path, &st) == 0)
+    snprintf(config, sizeof config, "%s/tokenizer_config.json", dir);
+    if (has_file(path, sizeof path, dir, "tokenizer.json"))
         return open_json(out, path, config);
+    if (has_file(path, sizeof path, dir, "tekken.json"))
+        return open_tekken(out, path);
+    if (has_file(path, sizeof path, dir, "tiktoken.model"))
+        return open_tiktoken(out, path, config);
     TRY(find_gguf(dir, path, sizeof path));
     return open_gguf(out, path);
 }
@@ -127,6 +172,8 @@ enum status tokenizer_open(struct tokenizer **out, const char *path)
         return open_directory(out, path);
     if (ends_with(path, ".gguf") || begins_as_gguf(path))
         return open_gguf(out, path);
+    if (ends_with(path, "tekken.json"))
+        return open_tekken(out, path);
     /* A tokenizer.json given by itself: its neighbour says which tokens are BOS and EOS. */
     char config[4096];
     const char *slash = strrchr(path, '/');

@@ -142,15 +142,15 @@ enum status add_dec(struct tokenizer *t, struct dec_step **step, enum dec_kind k
 
 /* ---- normalizer ---- */
 
-static enum status decode_base64(const char *s, struct text_buf *out)
+enum status decode_base64(const char *s, size_t len, struct text_buf *out)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     uint32_t bits = 0;
     int n = 0;
-    for (; *s && *s != '='; s++) {
-        const char *d = strchr(digits, *s);
+    for (const char *end = s + len; s < end && *s != '='; s++) {
+        const char *d = *s ? strchr(digits, *s) : NULL;
         if (!d)
-            FAIL(ST_FORMAT, "normalizer Precompiled: the character map is not base64");
+            FAIL(ST_FORMAT, "the character '%c' in base64", *s);
         bits = bits << 6 | (uint32_t)(d - digits);
         n += 6;
         if (n >= 8) {
@@ -170,7 +170,10 @@ static enum status load_precompiled(struct tokenizer *t, const cJSON *j)
     if (!cJSON_IsString(text))
         FAIL(ST_FORMAT, "normalizer Precompiled: \"precompiled_charsmap\" is not a string");
     TRY(add_norm(t, &s, NORM_PRECOMPILED));
-    enum status st = decode_base64(text->valuestring, &map);
+    enum status st = decode_base64(text->valuestring, strlen(text->valuestring), &map);
+    if (st != ST_OK)
+        st = status_fail(st, __FILE__, __LINE__,
+                         "normalizer Precompiled: precompiled_charsmap is not base64");
     if (st == ST_OK)
         st = set_precompiled(s, map.data, map.len);
     text_buf_free(&map);

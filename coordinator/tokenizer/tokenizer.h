@@ -57,13 +57,16 @@ void token_list_free(struct token_list *l);
 
 #define TOK_MAX_TEXT ((size_t)1 << 30) /* bytes of one text */
 
-/* path: a tokenizer.json, a .gguf file, or a model directory (its tokenizer.json with
- * tokenizer_config.json where there is one, else its single .gguf).  ST_NOT_FOUND, ST_IO,
- * ST_FORMAT, ST_UNSUPPORTED, ST_NOMEM. */
+/* path: a tokenizer.json, a .gguf file, or a model directory: its tokenizer.json with
+ * tokenizer_config.json where there is one, else tekken.json (Mistral), tiktoken.model (Kimi) or its single .gguf.
+ * ST_NOT_FOUND, ST_IO, ST_FORMAT, ST_UNSUPPORTED, ST_NOMEM. */
 MUST_CHECK enum status tokenizer_open(struct tokenizer **out, const char *path);
 /* The same from memory (copied).  config, the text of tokenizer_config.json, may be NULL. */
 MUST_CHECK enum status tokenizer_from_json(struct tokenizer **out, const char *data, size_t len,
                                            const char *config, size_t config_len);
+MUST_CHECK enum status tokenizer_from_tekken(struct tokenizer **out, const char *data, size_t len);
+MUST_CHECK enum status tokenizer_from_tiktoken(struct tokenizer **out, const char *data, size_t len,
+                                               const char *config, size_t config_len);
 /* Nothing of g is kept. */
 MUST_CHECK enum status tokenizer_from_gguf(struct tokenizer **out, const struct gguf *g);
 void tokenizer_destroy(struct tokenizer *t);

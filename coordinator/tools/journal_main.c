@@ -149,6 +149,8 @@ static void print_json(const struct replay_request *q)
     printf("],");
     print_ids("prompt", r->tokens, r->n_prompt);
     putchar(',');
+    if (r->resumed) /* of the tokens, those that the client had from another coordinator */
+        printf("\"resumed\":%" PRIu32 ",", r->n_tokens - r->n_prompt);
     print_ids("tokens", r->tokens + r->n_prompt, q->n_known - r->n_prompt);
     printf(",\"logprobs\":[");
     for (uint32_t i = r->n_prompt; i < q->n_known; i++) {

@@ -25,7 +25,7 @@ from cluster import BIN, Parts  # noqa: E402
 from compare_peer import PEER_ENV  # noqa: E402
 from gateway_process import Gateway  # noqa: E402
 
-PROMPT = 8  # tokens
+PROMPT, CONTEXT = 8, 512  # tokens
 SPEEDS = {"tokens/s": lambda a: a["tokens_per_s"],
           "ttft p50": lambda a: a["ttft_ms"]["p50"], "ttft p99": lambda a: a["ttft_ms"]["p99"],
           "between p50": lambda a: a["inter_token_ms"]["p50"], "between p99": lambda a: a["inter_token_ms"]["p99"]}
@@ -38,7 +38,7 @@ def peer_server(args):
         port = s.getsockname()[1]
     most = max(args.streams)
     p = subprocess.Popen([pathlib.Path(args.peer) / "llama-server", "-m", args.model, "-t", str(args.threads), "-np", str(most),
-                          "-c", str(most * 512), "--port", str(port)], env=PEER_ENV, stdout=subprocess.DEVNULL,
+                          "-c", str(most * CONTEXT), "--port", str(port)], env=PEER_ENV, stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
@@ -57,7 +57,7 @@ def peer_server(args):
 
 def over_http(args, url, streams):
     command = [BIN / "ingot", "bench", "--http", url, "--json", "--vocab", "256", "--prompt-tokens", PROMPT, "--max-tokens",
-               args.tokens, "--concurrency", streams, "--requests", streams * (2 if streams == 1 else 1)]
+               args.tokens, "--concurrency", streams, "--requests", streams]  # a request each: the peer closes connections
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"ingot bench: {done.stdout}{done.stderr}")
@@ -76,7 +76,7 @@ def engines(args, seen):
     out = subprocess.run([pathlib.Path(args.peer) / "llama-batched-bench", "-m", args.model, "-t", str(args.threads), "-tb",
                           str(args.threads), "-c", str(max(args.streams) * (1 + args.tokens)), "-npp", "1", "-ntg",
                           str(args.tokens), "-npl", listed], capture_output=True, text=True, check=True, env=PEER_ENV)
-    for line in out.stdout.splitlines():
+    for line in (out.stdout + out.stderr).splitlines():
         cells = [c.strip() for c in line.strip().strip("|").split("|")]
         if len(cells) >= 8 and cells[0] == "1" and cells[2].isdigit():
             seen.setdefault((int(cells[2]), "engine", "peer"), []).append(float(cells[7]))
@@ -84,7 +84,8 @@ def engines(args, seen):
 
 def measure(args):
     seen = {}
-    with Parts(args.model, threads=args.threads) as c, Gateway("--connect", c.endpoint) as g, peer_server(args) as peer:
+    sizes = ("--max-ctx", CONTEXT, "--kv-blocks", max(args.streams) * CONTEXT // 16)
+    with Parts(args.model, threads=args.threads, worker=sizes) as c, Gateway("--connect", c.endpoint) as g, peer_server(args) as peer:
         g.wait_ready()
         urls = {"ours": f"http://127.0.0.1:{g.port}", "peer": peer}
         for url in urls.values():

@@ -1,7 +1,8 @@
-"""How long streams are silent when a rank is lost: 8 streams on `ingot serve --tp 2`; a rank is killed (SIGKILL) or
-stopped (SIGSTOP) at a random token; the longest silence of all streams together from then on.
+"""How long streams are silent when a rank or the coordinator is lost: 8 streams on `ingot serve --tp 2`; a rank is killed
+(SIGKILL) or stopped (SIGSTOP), or the coordinator is killed, at a random token; the longest silence of all streams together
+from then on.
 
-    python3 tests/bench/recovery.py --rounds 20                        # ranks 0 and 1, KILL and STOP, no standby group
+    python3 tests/bench/recovery.py --rounds 20                        # all faults, no standby group
     python3 tests/bench/recovery.py --rounds 20 --standby 1 --faults 1:KILL
     INGOT_BIN=OTHER/bin python3 tests/bench/recovery.py                # another build
 
@@ -9,6 +10,7 @@ One row a fault: rounds, median and worst silence in seconds, launches of worker
 differ from the undisturbed ones (must be 0).  A round whose fault came after the last token is repeated.
 """
 import argparse
+import asyncio
 import os
 import pathlib
 import random
@@ -18,7 +20,8 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / "cluster")]
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "cluster"), str(HERE.parents[1] / "client/python")]
+import ingot  # noqa: E402
 import tap  # noqa: E402
 from cluster import DEMO, Cluster, children, command_of, model  # noqa: E402
 from ingot_client import Answer  # noqa: E402
@@ -140,6 +143,54 @@ class Bench:
               f"{self.wrong} wrong answers", flush=True)
 
 
+class CoordinatorBench:
+    """The streams of the Python package, which connects again by itself."""
+
+    def __init__(self, args):
+        self.args = args
+        self.rng = random.Random(args.seed)
+
+    def note(self):
+        now = time.monotonic()
+        if self.killed:
+            self.longest = max(self.longest, now - self.last)
+        self.last = now
+        self.seen += 1
+        if self.seen == self.kill_at:
+            self.killed = True
+            os.kill(next(p for p in children(self.c.serve.pid) if command_of(p).endswith("ingot-coordinator")),
+                    signal.SIGKILL)
+
+    async def follow(self, stream):
+        async for _ in stream:
+            self.note()
+        return [(s.ids, s.text, s.logprobs) for s in (await stream.result()).samples]
+
+    async def answers(self, kill_at):
+        self.kill_at, self.seen, self.killed, self.longest, self.last = kill_at, 0, False, 0.0, 0.0
+        async with ingot.AsyncClient(self.c.endpoint, timeout=tap.LIMIT) as client:
+            await client.wait_ready()
+            streams = [await client.generate("Once upon a time" if i % 2 else "The little dog", seed=i + 1, top_k=40,
+                                             max_tokens=self.args.tokens, temperature=0.0 if i < 4 else 0.9,
+                                             ignore_eos=True, logprobs=True) for i in range(STREAMS)]
+            return await asyncio.gather(*[self.follow(s) for s in streams])
+
+    def run(self):
+        times, wrong = [], 0
+        with Cluster(MODEL, tp=2, extra=self.args.extra) as self.c:
+            oracle = asyncio.run(self.answers(0))
+            for _ in range(self.args.rounds):
+                got = asyncio.run(self.answers(self.rng.randrange(1, self.seen // 2)))
+                wrong += sum(a != b for a, b in zip(got, oracle))
+                times.append(self.longest)
+                if self.args.verbose:
+                    print(f"  {self.longest:.3f}", flush=True)
+            launches = self.c.log().count("worker group ended")
+        times.sort()
+        print(f"coordinator KILL: {len(times)} rounds, silence median {statistics.median(times):.2f} s, worst "
+              f"{times[-1]:.2f} s; {launches} launches of groups, {wrong} wrong answers", flush=True)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--rounds", type=int, default=8)
@@ -147,12 +198,16 @@ def main():
     p.add_argument("--tokens", type=int, default=440)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--step-deadline-ms", type=int, default=1000)
-    p.add_argument("--faults", nargs="*", default=["0:KILL", "1:KILL", "0:STOP", "1:STOP"], metavar="RANK:SIGNAL")
+    p.add_argument("--faults", nargs="*", default=["0:KILL", "1:KILL", "0:STOP", "1:STOP", "coordinator"],
+                   metavar="RANK:SIGNAL|coordinator")
     p.add_argument("--extra", nargs="*", default=[], help="further options of ingot serve")
     p.add_argument("--verbose", action="store_true")
     args = p.parse_args()
     bench = Bench(args)
     for f in args.faults:
+        if f == "coordinator":
+            CoordinatorBench(args).run()
+            continue
         rank, name = f.split(":")
         bench.fault(int(rank), signal.Signals["SIG" + name])
 

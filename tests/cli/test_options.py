@@ -118,6 +118,7 @@ def serve_passes_on_what_it_is_given():
              ("c", "--client-grace-ms", "5"), ("c", "--slow-client-ms", "1234"), ("c", "--first-step-ms", "77777"),
              ("c", "--step-deadline-ms", "99"), ("c", "--silence-ms", "4000"), ("c", "--heartbeat-ms", "300"),
              ("c", "--group-wait-ms", "500"), ("cw", "--lease-ms", "2000"), ("w", "--peer-ms", "1500"),
+             ("w", "--rejoin-ms", "700"),
              ("c", "--max-queued", "7"), ("c", "--max-queued-tokens", "999"), ("c", "--overtake", "5"),
              ("c", "--turn-tokens", "12"), ("c", "--target-itl-ms", "20"), ("c", "--max-step-ms", "30"),
              ("c", "--max-clients", "3"), ("c", "--max-message", "131072"), ("cw", "--max-seqs", "9"),

@@ -86,6 +86,17 @@ def names_buckets_and_format():
 
 
 @tap.case
+def turns_are_counted_as_pauses():
+    with Parts(DEMO, worker=("--max-seqs", "1"), coordinator=("--turn-tokens", "4")) as c, \
+            Gateway("--connect", c.endpoint) as g:
+        g.wait_ready()
+        a = c.clients[0].generate(text=b"Once upon a time", max_tokens=40, n=3, sampling={"seed": 1, "ignore_eos": True})
+        f = scrape(g)
+        assert value(f, "ingot_pauses") == c.clients[0].call("Stats")[1].pauses > 0
+        assert value(f, "ingot_pauses") + value(f, "ingot_num_preemptions") == a.finish.preemptions
+
+
+@tap.case
 def figures_are_the_sums_of_the_requests():
     with Parts(DEMO) as c, Gateway("--connect", c.endpoint) as g:
         g.wait_ready()

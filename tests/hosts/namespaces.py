@@ -71,7 +71,7 @@ class Host:
         self.process.stdin.close()
 
     def _enter(self, argv):
-        return ["nsenter", "-t", str(self.pid), "-a", *(str(a) for a in argv)]
+        return ["nsenter", "-t", str(self.pid), "-a", f"--wd={os.getcwd()}", *(str(a) for a in argv)]
 
     def spawn(self, *argv, env=None, **kw):
         return subprocess.Popen(self._enter(argv), start_new_session=True, stdin=subprocess.DEVNULL,

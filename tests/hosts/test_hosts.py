@@ -15,9 +15,9 @@ import namespaces  # noqa: E402
 import tap  # noqa: E402
 from cluster import BIN, DEMO, ROOT, Parts, model  # noqa: E402
 from ingot_client import Answer  # noqa: E402
+from streams import finish, start  # noqa: E402
 
 MODEL = model("stories260K") or DEMO
-STREAMS, TOKENS = 6, 200
 SHELL = f"{sys.executable} {namespaces.HERE}/remote_shell.py"
 ONE_NETWORK = ["--mca", "btl_tcp_if_include", f"{namespaces.SUBNET}.0/24", "--mca", "oob_tcp_if_include", f"{namespaces.SUBNET}.0/24"]
 
@@ -60,19 +60,6 @@ class Hosts(Parts):
     def rank(self, name):
         (pid,) = tap.wait_for(lambda: self.net.host[name].pids("ingot-worker"), f"a rank on {name}")
         return pid
-
-
-def start(client):
-    return [client.start(text=b"Once upon a time" if i % 2 else b"The little dog", max_tokens=TOKENS,
-                         sampling={"temperature": 0.0 if i < 2 else 0.9, "seed": i + 1, "ignore_eos": True, "logprobs": True})
-            for i in range(STREAMS)]
-
-
-def finish(client, rids):
-    got = client.collect(rids)
-    for rid in rids:
-        assert got[rid].finish, got[rid].error
-    return [got[rid].key() for rid in rids]
 
 
 @contextlib.contextmanager

@@ -1,1 +1,3 @@
 ingot_script_test(hosts COMMAND ${INGOT_PYTHON} tests/hosts/test_hosts.py LABEL cluster)
+# behind --all: needs Slurm
+ingot_script_test(slurm COMMAND ${INGOT_PYTHON} tests/hosts/test_slurm.py LABEL cluster)

@@ -42,3 +42,4 @@ ingot_test(test_model_gguf_split ${CMAKE_CURRENT_LIST_DIR}/test_gguf_split.c ${C
 ingot_test(test_model_foreign_gguf ${CMAKE_CURRENT_LIST_DIR}/test_foreign_gguf.c ${model_rig} LIBS ${model_libs} m)
 target_compile_definitions(test_model_foreign_gguf PRIVATE INGOT_QUANTIZE="$<TARGET_FILE:ingot-quantize>")
 add_dependencies(test_model_foreign_gguf ingot-quantize)
+ingot_test(test_model_popular ${CMAKE_CURRENT_LIST_DIR}/test_popular.c ${model_rig} LIBS ${model_libs} m)

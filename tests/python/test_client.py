@@ -14,7 +14,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "cluster"), str(ROOT / "client/python")]
 import tap  # noqa: E402
 import temp_dir  # noqa: E402
-from cluster import DEMO, PATIENT, Cluster  # noqa: E402
+from cluster import DEMO, PATIENT, Cluster, Parts  # noqa: E402
 from proxy import Proxy  # noqa: E402
 import ingot  # noqa: E402
 import ingot_client  # noqa: E402
@@ -310,6 +310,42 @@ def asyncio_survives_a_cut_connection():
                 except ingot.ConnectionLost:
                     pass
     asyncio.run(run())
+
+
+LOST = [dict(n=4, temperature=0.8, stop=["the", "ing"]), dict(n=2, repetition_penalty=1.2, min_tokens=50),
+        dict(temperature=0, top_logprobs=3)]
+
+
+def same(a, b):
+    return [(s.ids, s.text, s.reason, s.matched_stop, s.logprobs) for s in a.samples] == \
+        [(s.ids, s.text, s.reason, s.matched_stop, s.logprobs) for s in b.samples] and \
+        (a.prompt_tokens, a.completion_tokens) == (b.prompt_tokens, b.completion_tokens)
+
+
+@tap.case
+def streams_survive_a_killed_coordinator():
+    options = [dict(max_tokens=300, seed=i, **o) for i, o in enumerate(LOST)]
+    with client() as c:
+        wanted = [c.generate(FOX, **o).result() for o in options]
+    for kind in "sync", "asyncio":
+        with Parts(DEMO) as first:
+            both = f"{first.endpoint},{CLUSTER.endpoint}"
+            if kind == "sync":
+                with ingot.Client(both, timeout=tap.LIMIT) as c:
+                    streams = [c.generate(FOX, **o) for o in options]
+                    next(iter(streams[2]))
+                    first.coordinator.kill()
+                    assert all(same(s.result(), w) for s, w in zip(streams, wanted))
+                continue
+
+            async def run():
+                async with ingot.AsyncClient(both, timeout=tap.LIMIT) as c:
+                    streams = [await c.generate(FOX, **o) for o in options]
+                    async for _ in streams[2]:
+                        first.coordinator.kill()
+                        break
+                    assert all([same(await s.result(), w) for s, w in zip(streams, wanted)])
+            asyncio.run(run())
 
 
 @tap.case

@@ -77,12 +77,17 @@ Test(gguf_pre, cuts_as_its_model_does)
         const char *pre;
         size_t n123, aBb, dot_a, excl; /* tokens of "123", "aBb", ".a", "!!" */
     } rows[] = {
-        {"gpt-2", 1, 2, 2, 1},          {"mpt", 1, 2, 2, 1},         {"olmo", 1, 2, 2, 1},
-        {"starcoder", 3, 2, 2, 1},      {"refact", 3, 2, 2, 1},      {"smollm", 3, 2, 2, 1},
-        {"command-r", 3, 2, 2, 1},      {"falcon", 1, 2, 2, 1},      {"qwen2", 3, 2, 1, 1},
-        {"stablelm2", 3, 2, 1, 1},      {"llama-bpe", 1, 2, 1, 1},   {"glm4", 1, 2, 1, 1},
-        {"tekken", 3, 2, 1, 1},         {"gpt-4o", 1, 2, 1, 1},      {"deepseek-llm", 3, 2, 2, 1},
-        {"deepseek-coder", 3, 2, 2, 1}, {"deepseek-v3", 1, 2, 1, 1},
+        {"gpt-2", 1, 2, 2, 1},        {"mpt", 1, 2, 2, 1},
+        {"olmo", 1, 2, 2, 1},         {"starcoder", 3, 2, 2, 1},
+        {"refact", 3, 2, 2, 1},       {"smollm", 3, 2, 2, 1},
+        {"command-r", 3, 2, 2, 1},    {"falcon", 1, 2, 2, 1},
+        {"qwen2", 3, 2, 1, 1},        {"stablelm2", 3, 2, 1, 1},
+        {"llama-bpe", 1, 2, 1, 1},    {"glm4", 1, 2, 1, 1},
+        {"tekken", 3, 2, 1, 1},       {"gpt-4o", 1, 2, 1, 1},
+        {"kimi-k2", 1, 2, 1, 1},      {"qwen35", 3, 2, 1, 1},
+        {"exaone4", 1, 2, 2, 1},      {"llama4", 1, 2, 1, 1},
+        {"deepseek-llm", 3, 2, 2, 1}, {"deepseek-coder", 3, 2, 2, 1},
+        {"deepseek-v3", 1, 2, 1, 1},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct tokenizer *t;
@@ -104,6 +109,10 @@ Test(gguf_pre, camel_case)
     cr_expect(tokenizer_specials(t)->adds_bos);
     tokenizer_destroy(t);
     cr_assert_eq(open_pre("tekken", &t), ST_OK);
+    cr_expect_eq(n_tokens(t, "aB"), 2);
+    cr_expect(tokenizer_specials(t)->adds_bos);
+    tokenizer_destroy(t);
+    cr_assert_eq(open_pre("kimi-k2", &t), ST_OK);
     cr_expect_eq(n_tokens(t, "aB"), 2);
     cr_expect(!tokenizer_specials(t)->adds_bos);
     tokenizer_destroy(t);

@@ -6,7 +6,8 @@ ingot_test(test_stop ${CMAKE_CURRENT_LIST_DIR}/test_stop.c LIBS ingot_tokenizer 
 ingot_test(test_scan ${CMAKE_CURRENT_LIST_DIR}/test_scan.c LIBS ingot_tokenizer PkgConfig::CJSON)
 ingot_test(test_gguf ${CMAKE_CURRENT_LIST_DIR}/test_gguf.c LIBS ingot_gguf)
 ingot_test(test_gguf_pre ${CMAKE_CURRENT_LIST_DIR}/test_gguf_pre.c LIBS ingot_tokenizer PkgConfig::CJSON)
-foreach(name tokenizer_json gguf gguf_split)
+ingot_test(test_ranks ${CMAKE_CURRENT_LIST_DIR}/test_ranks.c LIBS ingot_tokenizer)
+foreach(name tokenizer_json ranks gguf gguf_split)
   ingot_test(test_corpus_${name} ${CMAKE_CURRENT_LIST_DIR}/test_corpus.c
     ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_${name}.c LIBS ingot_tokenizer ingot_formats PkgConfig::CJSON)
   target_compile_definitions(test_corpus_${name} PRIVATE CORPUS="${name}")

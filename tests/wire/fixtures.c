@@ -282,6 +282,7 @@ static struct msg_stats stats(void)
                           .tokens_generated = 70000,
                           .prompt_tokens = 80000,
                           .cached_tokens = 4000,
+                          .pauses = 31,
                           .preemptions = 5,
                           .recoveries = 6,
                           .finished = 7,

@@ -27,6 +27,7 @@ struct vocab {
     struct token *token; /* [n] */
     int32_t n;
     bool sentencepiece;
+    bool lists_merges; /* scores cannot say them */
 };
 
 static enum status load(cJSON **out, const char *dir, const char *name)
@@ -169,7 +170,7 @@ static int text_order(const void *a, const void *b)
 }
 
 /* SentencePiece ranks merges by the score of the token that they make, which is minus the position of
- * its first merge.  The merges of one token must be adjacent. */
+ * its first merge.  Where the merges of one token are not adjacent, scores cannot say them. */
 static enum status scores_from_merges(struct vocab *v, const struct by_text *index, size_t n)
 {
     const cJSON *item;
@@ -192,11 +193,7 @@ static enum status scores_from_merges(struct vocab *v, const struct by_text *ind
                                  "tokenizer.json: a merge makes \"%.60s\", which is no token",
                                  text.data);
             else if (t != last && t->score != 0)
-                st = status_fail(
-                    ST_UNSUPPORTED, __FILE__, __LINE__,
-                    "tokenizer.json: the merges of \"%.60s\" do not stand together: GGUF's "
-                    "scores cannot say that",
-                    text.data);
+                v->lists_merges = true;
             else if (t != last)
                 t->score = -(float)++n_made;
             last = t;
@@ -211,7 +208,7 @@ static enum status scores_from_merges(struct vocab *v, const struct by_text *ind
     return st;
 }
 
-static enum status put_scores(struct vocab *v)
+static enum status make_scores(struct vocab *v)
 {
     struct by_text *index = calloc((size_t)v->n, sizeof *index);
     size_t n = 0;
@@ -223,7 +220,11 @@ static enum status put_scores(struct vocab *v)
     qsort(index, n, sizeof *index, text_order);
     enum status st = scores_from_merges(v, index, n);
     free(index);
-    TRY(st);
+    return st;
+}
+
+static enum status put_scores(struct vocab *v)
+{
     TRY(gguf_begin_array(v->w, "tokenizer.ggml.scores", GGUF_F32, (size_t)v->n));
     for (int32_t i = 0; i < v->n; i++)
         TRY(gguf_item_32(v->w, bits_of_f32(v->token[i].score)));
@@ -341,6 +342,13 @@ static enum status put_model(struct vocab *v)
     bool prefix;
     if (v->sentencepiece) {
         TRY(vocab_space_prefix(v->root, &prefix, v->s->notes));
+        if (v->lists_merges && prefix)
+            FAIL(ST_UNSUPPORTED, "tokenizer.json: the merges of a token do not stand together: "
+                                 "GGUF's scores cannot say that");
+        if (v->lists_merges) { /* Gemma 4's kind: SentencePiece with a list of merges */
+            TRY(gguf_put_str(v->w, "tokenizer.ggml.model", "gemma4", 6));
+            return gguf_put_bool(v->w, "tokenizer.ggml.add_space_prefix", false);
+        }
         TRY(gguf_put_str(v->w, "tokenizer.ggml.model", "llama", 5));
         TRY(gguf_put_str(v->w, "tokenizer.ggml.pre", "default", 7));
         return gguf_put_bool(v->w, "tokenizer.ggml.add_space_prefix", prefix);
@@ -358,10 +366,12 @@ static enum status put_vocab(struct vocab *v)
     if (!cJSON_IsString(type) || strcmp(type->valuestring, "BPE") != 0)
         FAIL(ST_UNSUPPORTED, "tokenizer.json: only BPE tokenizers are written into GGUF files");
     v->sentencepiece = cJSON_IsTrue(json_member(v->model, "byte_fallback"));
-    TRY(put_model(v));
     TRY(set_tokens(v));
+    if (v->sentencepiece)
+        TRY(make_scores(v));
+    TRY(put_model(v));
     TRY(put_tokens(v));
-    TRY(v->sentencepiece ? put_scores(v) : put_merges(v));
+    TRY(v->sentencepiece && !v->lists_merges ? put_scores(v) : put_merges(v));
     TRY(put_specials(v));
     return put_template(v);
 }

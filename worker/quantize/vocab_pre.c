@@ -49,15 +49,31 @@ static int steps_of(const cJSON *part, const char *list, const cJSON **out, int 
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                           \
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+/* Those of Qwen 3.5, of Mistral's tekken, and of GPT-4o and what took it over. */
+#define QWEN35                                                                                     \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"                    \
+    "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED(tail, digits)                                                                        \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" tail "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER    \
+    "*" tail "|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
 enum { NFC = 1, MERGES_IGNORED = 2, OWN_SPLIT = 4, DIGITS = 8 };
 
 static const struct pre_row {
     const char *name, *regex;
     int flags;
 } rows[] = {
-    {"qwen2", SPLIT("\\p{N}"), NFC},        {"llama-bpe", SPLIT("\\p{N}{1,3}"), MERGES_IGNORED},
-    {"smaug-bpe", SPLIT("\\p{N}{1,3}"), 0}, {"gpt-2", NULL, OWN_SPLIT},
-    {"olmo", NULL, OWN_SPLIT | NFC},        {"smollm", NULL, OWN_SPLIT | DIGITS},
+    {"qwen2", SPLIT("\\p{N}"), NFC},
+    {"llama-bpe", SPLIT("\\p{N}{1,3}"), MERGES_IGNORED},
+    {"smaug-bpe", SPLIT("\\p{N}{1,3}"), 0},
+    {"gpt-2", NULL, OWN_SPLIT},
+    {"qwen35", QWEN35, NFC},
+    {"tekken", CASED("", "\\p{N}"), MERGES_IGNORED},
+    {"gpt-4o", CASED("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}"), 0},
+    {"olmo", NULL, OWN_SPLIT | NFC},
+    {"smollm", NULL, OWN_SPLIT | DIGITS},
 };
 
 static const char *regex_of(const cJSON *step)
@@ -74,7 +90,7 @@ static enum status unknown_pre(const char *what)
     FAIL(
         ST_UNSUPPORTED,
         "tokenizer.json: %.100s is no pre-tokenizer that ingot-quantize has a GGUF name for (those "
-        "of Qwen 2, Llama 3, GPT-2, OLMo, SmolLM and Smaug have one)",
+        "of Qwen 2 and 3.5, Llama 3, GPT-2, GPT-4o, Mistral, OLMo, SmolLM and Smaug have one)",
         what);
 }
 
@@ -138,6 +154,12 @@ enum status vocab_space_prefix(const cJSON *root, bool *prefix, struct text_buf 
     const cJSON *norm[4], *step[4];
     int n_norm = steps_of(json_member(root, "normalizer"), "normalizers", norm, 4);
     int n = steps_of(json_member(root, "pre_tokenizer"), "pretokenizers", step, 4);
+    /* Gemma: blanks, of which the normalizer leaves none, would end a word */
+    const cJSON *blank = n == 1 && is(step[0], "Split")
+                             ? json_member(json_member(step[0], "pattern"), "String")
+                             : NULL;
+    if (cJSON_IsString(blank) && strcmp(blank->valuestring, " ") == 0)
+        n = 0;
     if (n == 0 && n_norm > 0 && is(norm[n_norm - 1], "Replace") &&
         is_mark(json_member(norm[n_norm - 1], "content"))) {
         *prefix = n_norm == 2 && is(norm[0], "Prepend") && is_mark(json_member(norm[0], "prepend"));

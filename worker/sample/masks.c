@@ -139,6 +139,9 @@ enum status masks_set_vocabulary(struct masks *m, const uint8_t *bytes, const ui
     for (uint32_t i = 0; i < n_end_ids; i++)
         if (end_ids[i] < 0 || end_ids[i] >= m->cfg.vocab)
             FAIL(ST_PEER, "end id %d of a vocabulary of %u", end_ids[i], vocab);
+    for (size_t i = 0; i < ARRAY_LEN(m->entries); i++) /* it comes before all grammars */
+        if (m->entries[i].id)
+            masks_remove(m, m->entries[i].id);
     if (m->trie)
         return ST_OK; /* another group's coordinator has the same: the text digests are equal */
     const uint8_t **first = calloc(vocab, sizeof *first);

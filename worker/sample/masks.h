@@ -30,7 +30,7 @@ MUST_CHECK enum status masks_create(struct masks **out, const struct masks_confi
 void masks_destroy(struct masks *m);
 void masks_reset(struct masks *m); /* all sequences are closed */
 
-/* bytes: of the n_tokens ids one after the other, n[i] of id i. */
+/* All grammars are removed: a coordinator sends the vocabulary first.  bytes: of the n_tokens ids one after the other, n[i] of id i. */
 MUST_CHECK enum status masks_set_vocabulary(struct masks *m, const uint8_t *bytes,
                                             const uint32_t *n, uint32_t n_tokens,
                                             const int32_t *end_ids, uint32_t n_end_ids);

@@ -2,6 +2,7 @@
 The synchronous and the asyncio client move the bytes."""
 import os
 import struct
+import time
 import uuid
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -12,6 +13,7 @@ from .types import Delta, Model, Result, Sample, Server
 HEADER = struct.Struct("<4sBBHI")
 MAGIC, MAJOR, MINOR = b"INGT", 1, 1
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5555"
+TRY_S = 1.0  # how long one endpoint of a list is waited for
 
 
 def pack(message) -> bytes:
@@ -49,16 +51,18 @@ def error_of(m) -> ServerError:
 
 
 class Request:
-    """A Generate on its way: gathers its answer.  After a new connection the server gives everything again, cut into
-    other pieces; what was given to the caller before is left out."""
+    """A Generate on its way: gathers its answer.  Over a new connection it goes on where it was (RESUMING in
+    ingot.proto)."""
 
     def __init__(self, message) -> None:
         self.message, self.id = message, message.request_id
-        self.frame = pack(message)  # sent again byte for byte
+        self.frame = pack(message)
         self.samples = [Sample() for _ in range(message.n)]
-        self._again = [(0, 0)] * message.n  # characters and ids of each sample that the server repeats
-        self._sent_again = False  # on a new connection, whose answer has not begun
+        self.began = time.monotonic()
+        self.give_up = 0.0  # until when refusals that pass are answered by sending it again
+        self.retry_at: Optional[float] = None
         self.resends, self.cancelled = 0, False
+        self.taken = self.astray = False  # over this connection: it was accepted; the server knows no session
         self.accepted: Any = None
         self.result: Optional[Result] = None
         self.error: Optional[IngotError] = None
@@ -67,10 +71,25 @@ class Request:
     def ended(self) -> bool:
         return self.result is not None or self.error is not None
 
+    def reconnected(self, patience_s: float) -> None:
+        """It is about to be sent over a new connection; without a deadline of its own it has so long to be taken."""
+        deadline = self.message.deadline_ms
+        self.give_up = self.began + deadline / 1000 if deadline else time.monotonic() + patience_s
+
     def resend(self) -> bytes:
-        self._sent_again = True
         self.resends += 1
-        return self.frame
+        self.retry_at, self.taken, self.astray = None, False, False
+        if self.accepted is None or not self.accepted.HasField("prompt_digest"):
+            return self.frame
+        m = MESSAGES["Generate"]()
+        m.CopyFrom(self.message)
+        m.resume.accepted.CopyFrom(self.accepted)
+        for name in "request_id", "queue_position", "attached", "prompt_id", "prompt_text":
+            m.resume.accepted.ClearField(name)
+        for sample in self.samples:
+            m.resume.sample.add(id=sample.ids, text_bytes=len(sample.text.encode()))
+        m.resume.elapsed_ms = min(int((time.monotonic() - self.began) * 1000), 2**32 - 1)
+        return pack(m)
 
     def take(self, m) -> Optional[Delta]:
         """What a message means for the caller."""
@@ -78,34 +97,34 @@ class Request:
         if self.ended:
             return None
         if kind == "Accepted":
-            # Everything comes again, attached or computed again: the seed is in the message, so the bytes are the same.
-            self.accepted, self._sent_again = m, False
-            self._again = [(len(s.text), len(s.ids)) for s in self.samples]
+            self.accepted, self.taken = self.accepted or m, True
         elif kind == "Delta":
             return self._take_delta(m)
         elif kind == "Finish":
             self._take_finish(m)
-        elif kind == "Rejected" and self._sent_again and m.field == "request_id":
-            self.error = ConnectionLost("the server has another request of this id after the connection was lost")
+        elif kind == "Rejected" and self.resends:
+            self._take_refusal(m)
+        elif kind == "Error" and not self.taken and ENUMS["Code"][m.code] == "PEER":
+            self.astray = True  # ZeroMQ has sent it to the next server, which has had no Hello
         elif kind in ("Error", "Rejected"):
             self.error = error_of(m)
         return None
 
-    def _take_delta(self, m) -> Optional[Delta]:
-        if self._sent_again:
-            return None  # of the connection before
+    def _take_delta(self, m) -> Delta:
         sample = self.samples[m.sample]
-        n_text, n_ids = self._again[m.sample]
         text, ids = m.text.decode(), list(m.id)
-        self._again[m.sample] = (max(0, n_text - len(text)), max(0, n_ids - len(ids)))
-        text, ids, logprobs, top = text[n_text:], ids[n_ids:], list(m.logprob)[n_ids:], list(m.top)[n_ids:]
-        if not text and not ids:
-            return None
         sample.text += text
         sample.ids += ids
-        sample.logprobs += logprobs
-        return Delta(text, tuple(ids), m.sample, tuple(logprobs),
-                     tuple(tuple((e.id, e.logprob) for e in t.entry) for t in top))
+        sample.logprobs += list(m.logprob)
+        return Delta(text, tuple(ids), m.sample, tuple(m.logprob),
+                     tuple(tuple((e.id, e.logprob) for e in t.entry) for t in m.top))
+
+    def _take_refusal(self, m) -> None:
+        now = time.monotonic()
+        if m.retryable and now < self.give_up:
+            self.retry_at = now + min(max(m.retry_after_ms, 20), 500) / 1000
+        else:
+            self.error = ConnectionLost(f"the connection was lost, and the request cannot go on: {m.detail}")
 
     def _take_finish(self, m) -> None:
         reasons = ENUMS["Reason"]
@@ -115,8 +134,7 @@ class Request:
             sample.matched_stop = end.matched_stop.decode() if end.HasField("matched_stop") else None
             sample.stop_id = end.stop_id if end.HasField("stop_id") else None
         if self.resends and not self.cancelled and any(s.reason == "cancelled" for s in self.samples):
-            self.error = ConnectionLost("the connection was lost for longer than the request's grace_ms: the server "
-                                        "has cancelled it")
+            self.error = ConnectionLost("the connection was lost, and the server has cancelled the request")
             return
         self.result = Result(self.samples, m.prompt_tokens, m.cached_tokens, m.completion_tokens, m.queue_us / 1e6,
                              m.first_token_us / 1e6, m.total_us / 1e6, m.recoveries)
@@ -134,12 +152,14 @@ class Session:
         self.queries: Dict[str, Any] = {}  # request_id -> None or the reply
         self.cancels: Dict[str, Any] = {}  # the same of Cancels, whose ids are those of the requests
         self.welcome: Any = None
+        self.refused = False  # a request that goes on, over this connection
+        self.astray = False  # this connection is a new one, without a session
         self.server: Server = Server("", 0, (), 0.2, 0)
 
     # ---- what to send ----
 
     def hello(self) -> bytes:
-        self.welcome = None
+        self.welcome, self.refused, self.astray = None, False, False
         m = MESSAGES["Hello"](major_min=MAJOR, major_max=MAJOR, client="ingot-client (Python)", tenant=self.tenant,
                               token=self.token)
         if self.tenants_secret:
@@ -167,13 +187,25 @@ class Session:
             m.tenant = tenant
         return pack(m)
 
-    def resent(self) -> List[bytes]:
-        """After a new connection: the requests that have not ended, to attach to them."""
+    def resent(self, patience_s: float) -> List[bytes]:
+        """After a new connection: the requests that have not ended, to go on with them."""
         for waiting in (self.queries, self.cancels):
             for rid, reply in waiting.items():
                 if reply is None:
                     waiting[rid] = ConnectionLost("the connection was lost before the reply came")
-        return [r.resend() for r in self.requests.values() if not r.ended]
+        frames = []
+        for r in self.requests.values():
+            if not r.ended:
+                r.reconnected(patience_s)
+                frames.append(r.resend())
+                if r.cancelled:
+                    frames.append(pack(MESSAGES["Cancel"](request_id=r.id)))
+        return frames
+
+    def due(self) -> List[bytes]:
+        """The requests whose refusal has passed."""
+        now = time.monotonic()
+        return [r.resend() for r in self.requests.values() if not r.ended and r.retry_at and r.retry_at <= now]
 
     def lose(self, error: IngotError) -> None:
         """Everything that is open ends with the error."""
@@ -214,7 +246,12 @@ class Session:
             self.queries[m.request_id] = m
             return None
         r = self.requests.get(m.request_id)
-        return (r, r.take(m)) if r else None
+        if r is None:
+            return None
+        delta = r.take(m)
+        self.refused = self.refused or r.retry_at is not None
+        self.astray = self.astray or r.astray
+        return r, delta
 
     def reply(self, waiting: Dict[str, Any], rid: str) -> Any:
         """The reply to a query or Cancel, once it has come; raises what it came to."""

@@ -9,7 +9,7 @@ import zmq.asyncio
 
 from . import _request
 from ._request import Message, Prompt
-from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, Request, Session, model_of
+from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, TRY_S, Request, Session, model_of
 from .client import open_socket, pong_of, stats_of
 from .errors import ConnectionLost, IngotError, NoAnswer
 from .types import Delta, Model, Pong, Result, Server
@@ -70,6 +70,7 @@ class AsyncClient:
     def __init__(self, endpoint: str = DEFAULT_ENDPOINT, *, timeout: float = 30.0, tenant: Optional[bytes] = None,
                  tenants_secret: Optional[bytes] = None, token: Optional[bytes] = None) -> None:
         self.endpoint, self.timeout = endpoint, timeout
+        self._endpoints = endpoint.split(",")
         self._session = Session(tenant, tenants_secret, token)
         self._streams: Dict[str, AsyncStream] = {}
         self._context: Any = None
@@ -77,7 +78,7 @@ class AsyncClient:
         self._monitor: Any = None
         self._reader: Optional["asyncio.Task[None]"] = None
         self._news = asyncio.Condition()
-        self._heard = 0.0
+        self._heard = self._connected = 0.0
 
     # ---- the connection ----
 
@@ -91,21 +92,29 @@ class AsyncClient:
         self._reader = asyncio.create_task(self._read())
         return self
 
-    async def _connect(self) -> None:
+    async def _try(self, end: float) -> bool:
+        """Does the server of the first endpoint answer Hello in time?"""
         self._close_sockets()
-        self._sock = open_socket(self._context, self.endpoint)
+        self._sock = open_socket(self._context)
         self._monitor = self._sock.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        self._sock.connect(self.endpoint)
+        self._sock.connect(self._endpoints[0])
         await self._sock.send(self._session.hello())
-        end = time.monotonic() + self.timeout
         while self._session.welcome is None:
             left = end - time.monotonic()
             if left <= 0 or not await self._sock.poll(max(1, int(left * 1000))):
-                raise ConnectionLost(f"no server answers at {self.endpoint}")
+                return False
             self._take(await self._sock.recv())
+        return True
+
+    async def _connect(self) -> None:
+        end = time.monotonic() + self.timeout
+        while not await self._try(min(end, time.monotonic() + TRY_S)):
+            self._endpoints.append(self._endpoints.pop(0))
+            if time.monotonic() >= end:
+                raise ConnectionLost(f"no server answers at {self.endpoint}")
         if isinstance(self._session.welcome, IngotError):
             raise self._session.welcome
-        self._heard = time.monotonic()
+        self._heard = self._connected = time.monotonic()
 
     def _close_sockets(self) -> None:
         if self._sock is not None:
@@ -116,7 +125,7 @@ class AsyncClient:
 
     async def _reconnect(self) -> None:
         await self._connect()
-        for frame in self._session.resent():
+        for frame in self._session.resent(self.timeout):
             await self._sock.send(frame)
 
     def _take(self, frame: bytes) -> None:
@@ -145,10 +154,15 @@ class AsyncClient:
                 ready = dict(await poller.poll(int(_STEP_S * 1000)))
                 if self._sock in ready:
                     self._take(await self._sock.recv())
-                elif self._monitor in ready or (self._session.waits() and
+                elif self._monitor in ready or self._session.astray or (self._session.waits() and
                                                 time.monotonic() - self._heard > self._session.silence_s()):
                     await self._reconnect()
-                elif not ready:
+                elif self._session.refused and len(self._endpoints) > 1 and time.monotonic() - self._connected > TRY_S:
+                    self._endpoints.append(self._endpoints.pop(0))  # the worker groups may be at another server
+                    await self._reconnect()
+                for frame in self._session.due():
+                    await self._sock.send(frame)
+                if not ready:
                     continue
                 await self._tell_all()
         except IngotError as e:

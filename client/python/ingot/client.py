@@ -7,14 +7,14 @@ import zmq
 
 from . import _request
 from ._request import Message, Prompt
-from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, Request, Session, model_of
+from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, TRY_S, Request, Session, model_of
 from .errors import ConnectionLost, IngotError, NoAnswer
 from .types import Delta, Model, Pong, Result, Server
 
 _STEP_S = 0.2  # how often silence is looked at while nothing comes
 
 
-def open_socket(context: Any, endpoint: str) -> Any:
+def open_socket(context: Any) -> Any:
     sock = context.socket(zmq.DEALER)
     sock.setsockopt(zmq.LINGER, 0)
     sock.setsockopt(zmq.HEARTBEAT_IVL, 2000)
@@ -63,18 +63,20 @@ class Stream:
 class Client:
     """A connection to a server.  Any number of streams may run at a time; one thread at a time.
 
-    When the connection breaks it is made again, and every stream goes on where it was, as long as the server keeps the
-    request: its grace_ms (0.3 s unless the server or the request says otherwise)."""
+    When the connection breaks or the server dies, the client connects again, to the same or the next of its endpoints
+    (with commas between them), and every stream goes on where it was.  When no server answers within timeout, streams
+    and calls raise ConnectionLost."""
 
     def __init__(self, endpoint: str = DEFAULT_ENDPOINT, *, timeout: float = 30.0, tenant: Optional[bytes] = None,
                  tenants_secret: Optional[bytes] = None, token: Optional[bytes] = None) -> None:
         self.endpoint, self.timeout = endpoint, timeout
+        self._endpoints = endpoint.split(",")
         self._session = Session(tenant, tenants_secret, token)
         self._streams: Dict[str, Stream] = {}
         self._context = zmq.Context()
         self._sock: Any = None
         self._monitor: Any = None
-        self._heard = 0.0
+        self._heard = self._connected = 0.0
         try:
             self._connect()
         except BaseException:
@@ -83,21 +85,29 @@ class Client:
 
     # ---- the connection ----
 
-    def _connect(self) -> None:
+    def _try(self, end: float) -> bool:
+        """Does the server of the first endpoint answer Hello in time?"""
         self._close_sockets()
-        self._sock = open_socket(self._context, self.endpoint)
+        self._sock = open_socket(self._context)
         self._monitor = self._sock.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        self._sock.connect(self.endpoint)
+        self._sock.connect(self._endpoints[0])
         self._sock.send(self._session.hello())
-        end = time.monotonic() + self.timeout
         while self._session.welcome is None:
             left = end - time.monotonic()
             if left <= 0 or not self._sock.poll(max(1, int(left * 1000))):
-                raise ConnectionLost(f"no server answers at {self.endpoint}")
+                return False
             self._take(self._sock.recv())
+        return True
+
+    def _connect(self) -> None:
+        end = time.monotonic() + self.timeout
+        while not self._try(min(end, time.monotonic() + TRY_S)):
+            self._endpoints.append(self._endpoints.pop(0))
+            if time.monotonic() >= end:
+                raise ConnectionLost(f"no server answers at {self.endpoint}")
         if isinstance(self._session.welcome, IngotError):
             raise self._session.welcome
-        self._heard = time.monotonic()
+        self._heard = self._connected = time.monotonic()
 
     def _close_sockets(self) -> None:
         if self._sock is not None:
@@ -113,7 +123,7 @@ class Client:
         except IngotError as e:
             self._session.lose(e)
             raise
-        for frame in self._session.resent():
+        for frame in self._session.resent(self.timeout):
             self._sock.send(frame)
 
     def _send(self, frame: bytes) -> None:
@@ -144,9 +154,14 @@ class Client:
             ready = dict(poller.poll(max(1, int(step * 1000))))
             if sock in ready:
                 self._take(sock.recv())
-            elif self._monitor in ready or (self._session.waits() and
+            elif self._monitor in ready or self._session.astray or (self._session.waits() and
                                             time.monotonic() - self._heard > self._session.silence_s()):
                 self.reconnect()
+            elif self._session.refused and len(self._endpoints) > 1 and time.monotonic() - self._connected > TRY_S:
+                self._endpoints.append(self._endpoints.pop(0))  # the worker groups may be at another server
+                self.reconnect()
+            for frame in self._session.due():
+                self._send(frame)
 
     def _end(self, request: Request) -> None:
         self._session.end(request)

@@ -1,0 +1,168 @@
+"""Writes tests/model/popular.json: configurations as popular repositories publish them, and what Ingot says of each.
+
+    python3 make_popular.py          # needs transformers
+
+Each is begun from transformers' configuration class, of which it has every key, with the sizes and options of the
+repository's own config.json.  verdict, written before any of them was read by Ingot: "served"; the text that the refusal
+must have; or "class": served where the class is, else refused with the class's name.
+"""
+
+import json
+import pathlib
+import warnings
+
+from transformers import CONFIG_MAPPING
+
+OUT = pathlib.Path(__file__).parents[1] / "model" / "popular.json"
+
+
+def sizes(d, f, layers, q, kv, vocab, ctx, **more):
+    return {"hidden_size": d, "intermediate_size": f, "num_hidden_layers": layers, "num_attention_heads": q,
+            "num_key_value_heads": kv, "vocab_size": vocab, "max_position_embeddings": ctx, **more}
+
+
+LLAMA31 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+           "original_max_position_embeddings": 8192}
+THETA = {"rope_type": "default"}
+YARN = {"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 4.0, "original_max_position_embeddings": 32768}
+LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 48, "long_factor": [1.5] * 48,
+        "original_max_position_embeddings": 4096}
+LONG_PART = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 48, "long_factor": [1.5] * 48,
+             "original_max_position_embeddings": 4096, "partial_rotary_factor": 0.75}
+
+ROWS = [
+    # repository, class, model_type, options, verdict
+    ("meta-llama/Llama-3.1-8B-Instruct", "LlamaForCausalLM", "llama",
+     sizes(4096, 14336, 32, 32, 8, 128256, 131072, rope_parameters=LLAMA31, eos_token_id=[128001, 128008, 128009]), "served"),
+    ("meta-llama/Llama-3.2-1B-Instruct", "LlamaForCausalLM", "llama",
+     sizes(2048, 8192, 16, 32, 8, 128256, 131072, head_dim=64, tie_word_embeddings=True,
+           rope_parameters=LLAMA31 | {"factor": 32.0}), "served"),
+    ("meta-llama/Llama-3.2-3B-Instruct", "LlamaForCausalLM", "llama",
+     sizes(3072, 8192, 28, 24, 8, 128256, 131072, head_dim=128, tie_word_embeddings=True,
+           rope_parameters=LLAMA31 | {"factor": 32.0}), "served"),
+    ("meta-llama/Llama-3.3-70B-Instruct", "LlamaForCausalLM", "llama",
+     sizes(8192, 28672, 80, 64, 8, 128256, 131072, rope_parameters=LLAMA31), "served"),
+    ("meta-llama/Llama-2-7b-chat-hf", "LlamaForCausalLM", "llama", sizes(4096, 11008, 32, 32, 32, 32000, 4096), "served"),
+    ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", "LlamaForCausalLM", "llama", sizes(2048, 5632, 22, 32, 4, 32000, 2048), "served"),
+    ("HuggingFaceTB/SmolLM2-1.7B-Instruct", "LlamaForCausalLM", "llama",
+     sizes(2048, 8192, 24, 32, 32, 49152, 8192, tie_word_embeddings=True), "served"),
+    ("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "LlamaForCausalLM", "llama",
+     sizes(4096, 14336, 32, 32, 8, 128256, 131072, rope_parameters=LLAMA31), "served"),
+    ("tiiuae/Falcon3-7B-Instruct", "LlamaForCausalLM", "llama",
+     sizes(3072, 23040, 28, 12, 4, 131072, 32768, head_dim=256), "served"),
+    ("01-ai/Yi-1.5-9B-Chat", "LlamaForCausalLM", "llama", sizes(4096, 11008, 48, 32, 4, 64000, 4096), "served"),
+    ("mistralai/Mistral-7B-Instruct-v0.3", "MistralForCausalLM", "mistral",
+     sizes(4096, 14336, 32, 32, 8, 32768, 32768, sliding_window=None), "served"),
+    ("mistralai/Mistral-7B-v0.1", "MistralForCausalLM", "mistral",
+     sizes(4096, 14336, 32, 32, 8, 32000, 32768, sliding_window=4096), "served"),
+    ("mistralai/Mistral-Nemo-Instruct-2407", "MistralForCausalLM", "mistral",
+     sizes(5120, 14336, 40, 32, 8, 131072, 131072, head_dim=128, sliding_window=None), "served"),
+    ("mistralai/Mistral-Small-24B-Instruct-2501", "MistralForCausalLM", "mistral",
+     sizes(5120, 32768, 40, 32, 8, 131072, 32768, head_dim=128, sliding_window=None), "served"),
+    ("mistralai/Ministral-8B-Instruct-2410", "MistralForCausalLM", "mistral",
+     sizes(4096, 12288, 36, 32, 8, 131072, 32768, head_dim=128, sliding_window=32768), "served"),
+    ("mistralai/Mixtral-8x7B-Instruct-v0.1", "MixtralForCausalLM", "mixtral",
+     sizes(4096, 14336, 32, 32, 8, 32000, 32768, sliding_window=None), "served"),
+    ("mistralai/Ministral-3-8B-Instruct-2512 (text)", "Ministral3ForCausalLM", "ministral3", {}, "served"),
+    ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "Mistral3ForConditionalGeneration", "mistral3", {}, "served"),
+    ("Qwen/Qwen2.5-0.5B-Instruct", "Qwen2ForCausalLM", "qwen2",
+     sizes(896, 4864, 24, 14, 2, 151936, 32768, tie_word_embeddings=True), "served"),
+    ("Qwen/Qwen2.5-7B-Instruct", "Qwen2ForCausalLM", "qwen2", sizes(3584, 18944, 28, 28, 4, 152064, 32768), "served"),
+    ("Qwen/Qwen2.5-Coder-32B-Instruct", "Qwen2ForCausalLM", "qwen2",
+     sizes(5120, 27648, 64, 40, 8, 152064, 131072, rope_parameters=YARN), "served"),
+    ("Qwen/QwQ-32B", "Qwen2ForCausalLM", "qwen2", sizes(5120, 27648, 64, 40, 8, 152064, 40960), "served"),
+    ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "Qwen2ForCausalLM", "qwen2",
+     sizes(3584, 18944, 28, 28, 4, 152064, 131072), "served"),
+    ("Qwen/Qwen3-0.6B", "Qwen3ForCausalLM", "qwen3",
+     sizes(1024, 3072, 28, 16, 8, 151936, 40960, head_dim=128, tie_word_embeddings=True), "served"),
+    ("Qwen/Qwen3-8B", "Qwen3ForCausalLM", "qwen3", sizes(4096, 12288, 36, 32, 8, 151936, 40960, head_dim=128), "served"),
+    ("Qwen/Qwen3-32B", "Qwen3ForCausalLM", "qwen3", sizes(5120, 25600, 64, 64, 8, 151936, 40960, head_dim=128), "served"),
+    ("deepseek-ai/DeepSeek-R1-0528-Qwen3-8B", "Qwen3ForCausalLM", "qwen3",
+     sizes(4096, 12288, 36, 32, 8, 151936, 131072, head_dim=128,
+           rope_parameters=YARN | {"attn_factor": 0.8782488562869419}), "served"),
+    ("Qwen/Qwen3-30B-A3B-Instruct-2507", "Qwen3MoeForCausalLM", "qwen3_moe",
+     sizes(2048, 6144, 48, 32, 4, 151936, 262144, head_dim=128, moe_intermediate_size=768, num_experts=128,
+           num_experts_per_tok=8, norm_topk_prob=True), "served"),
+    ("Qwen/Qwen3-235B-A22B", "Qwen3MoeForCausalLM", "qwen3_moe",
+     sizes(4096, 12288, 94, 64, 4, 151936, 40960, head_dim=128, moe_intermediate_size=1536, num_experts=128,
+           num_experts_per_tok=8, norm_topk_prob=True), "served"),
+    ("google/gemma-2b-it", "GemmaForCausalLM", "gemma", sizes(2048, 16384, 18, 8, 1, 256000, 8192, head_dim=256), "served"),
+    ("google/gemma-2-2b-it", "Gemma2ForCausalLM", "gemma2", sizes(2304, 9216, 26, 8, 4, 256000, 8192, head_dim=256), "served"),
+    ("google/gemma-2-9b-it", "Gemma2ForCausalLM", "gemma2", sizes(3584, 14336, 42, 16, 8, 256000, 8192, head_dim=256), "served"),
+    ("google/gemma-2-27b-it", "Gemma2ForCausalLM", "gemma2",
+     sizes(4608, 36864, 46, 32, 16, 256000, 8192, head_dim=128, query_pre_attn_scalar=144), "served"),
+    ("google/gemma-3-1b-it", "Gemma3ForCausalLM", "gemma3_text",
+     sizes(1152, 6912, 26, 4, 1, 262144, 32768, head_dim=256, sliding_window=512), "served"),
+    ("google/gemma-3-4b-it", "Gemma3ForConditionalGeneration", "gemma3", {}, "served"),
+    ("google/gemma-3n-E4B-it (text)", "Gemma3nForCausalLM", "gemma3n_text", {}, "several residual streams"),
+    ("google/gemma-4-31B-it (text)", "Gemma4ForCausalLM", "gemma4_text", {}, "heads of different sizes"),
+    ("microsoft/Phi-3-mini-4k-instruct", "Phi3ForCausalLM", "phi3",
+     sizes(3072, 8192, 32, 32, 32, 32064, 4096, sliding_window=2047), "served"),
+    ("microsoft/Phi-3.5-mini-instruct", "Phi3ForCausalLM", "phi3",
+     sizes(3072, 8192, 32, 32, 32, 32064, 131072, sliding_window=262144, original_max_position_embeddings=4096,
+           rope_parameters=LONG), "served"),
+    ("microsoft/phi-4", "Phi3ForCausalLM", "phi3",
+     sizes(5120, 17920, 40, 40, 10, 100352, 16384, sliding_window=None, original_max_position_embeddings=16384), "served"),
+    ("microsoft/Phi-4-mini-instruct", "Phi3ForCausalLM", "phi3",
+     sizes(3072, 8192, 32, 24, 8, 200064, 131072, sliding_window=262144, tie_word_embeddings=True,
+           partial_rotary_factor=0.75, original_max_position_embeddings=4096, rope_parameters=LONG_PART), "served"),
+    ("microsoft/phi-2", "PhiForCausalLM", "phi", {}, "class"),
+    ("microsoft/Phi-3.5-MoE-instruct", "PhimoeForCausalLM", "phimoe", {}, "class"),
+    ("HuggingFaceTB/SmolLM3-3B", "SmolLM3ForCausalLM", "smollm3",
+     sizes(2048, 11008, 36, 16, 4, 128256, 65536, tie_word_embeddings=True), "served"),
+    ("ibm-granite/granite-3.3-8b-instruct", "GraniteForCausalLM", "granite",
+     sizes(4096, 12800, 40, 32, 8, 49159, 131072, attention_multiplier=0.0078125, embedding_multiplier=12.0,
+           residual_multiplier=0.22, logits_scaling=16.0, tie_word_embeddings=True), "served"),
+    ("ibm-granite/granite-3.1-3b-a800m-instruct", "GraniteMoeForCausalLM", "granitemoe",
+     sizes(1536, 512, 32, 24, 8, 49155, 131072, num_local_experts=40, num_experts_per_tok=8, attention_multiplier=0.015625,
+           embedding_multiplier=12.0, residual_multiplier=0.22, logits_scaling=6.0, tie_word_embeddings=True), "served"),
+    ("ibm-granite/granite-4.0-h-small", "GraniteMoeHybridForCausalLM", "granitemoehybrid", {}, "class"),
+    ("zai-org/GLM-4-9B-0414", "Glm4ForCausalLM", "glm4",
+     sizes(4096, 13696, 40, 32, 2, 151552, 32768, head_dim=128, attention_bias=True), "served"),
+    ("zai-org/GLM-4.5-Air", "Glm4MoeForCausalLM", "glm4_moe", {"head_dim": 128}, "class"),
+    ("LGAI-EXAONE/EXAONE-4.0-1.2B", "Exaone4ForCausalLM", "exaone4",
+     sizes(2048, 4096, 30, 32, 8, 102400, 65536, head_dim=64, sliding_window=None,
+           layer_types=["full_attention"] * 30, tie_word_embeddings=True), "served"),
+    ("LGAI-EXAONE/EXAONE-4.0-32B", "Exaone4ForCausalLM", "exaone4",
+     sizes(5120, 27392, 64, 40, 8, 102400, 131072, head_dim=128, sliding_window=4096), "served"),
+    ("openai/gpt-oss-20b", "GptOssForCausalLM", "gpt_oss", {}, "class"),
+    ("Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen3NextForCausalLM", "qwen3_next", {}, "class"),
+    ("Qwen/Qwen1.5-MoE-A2.7B-Chat", "Qwen2MoeForCausalLM", "qwen2_moe", {}, "class"),
+    ("deepseek-ai/DeepSeek-V2-Lite-Chat", "DeepseekV2ForCausalLM", "deepseek_v2", {}, "class"),
+    ("deepseek-ai/DeepSeek-V3.1", "DeepseekV3ForCausalLM", "deepseek_v3", {}, "class"),
+    ("allenai/OLMo-2-1124-7B-Instruct", "Olmo2ForCausalLM", "olmo2", {}, "class"),
+    ("allenai/OLMoE-1B-7B-0924-Instruct", "OlmoeForCausalLM", "olmoe", {}, "class"),
+    ("CohereForAI/c4ai-command-r7b-12-2024", "Cohere2ForCausalLM", "cohere2", {}, "class"),
+    ("bigcode/starcoder2-3b", "Starcoder2ForCausalLM", "starcoder2", {}, "class"),
+    ("openai-community/gpt2", "GPT2LMHeadModel", "gpt2", {}, "class"),
+    ("facebook/opt-1.3b", "OPTForCausalLM", "opt", {}, "class"),
+    ("EleutherAI/pythia-1.4b", "GPTNeoXForCausalLM", "gpt_neox", {}, "class"),
+    ("tiiuae/Falcon-H1-1.5B-Instruct", "FalconH1ForCausalLM", "falcon_h1", {}, "class"),
+    ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", "NemotronHForCausalLM", "nemotron_h", {}, "class"),
+    ("LiquidAI/LFM2-1.2B", "Lfm2ForCausalLM", "lfm2", {}, "class"),
+    ("MiniMaxAI/MiniMax-M2", "MiniMaxM2ForCausalLM", "minimax_m2", {}, "class"),
+]
+
+
+def finite(v):
+    """JSON has no infinity; the classes that have one are of another kind than Ingot's anyway."""
+    if isinstance(v, dict):
+        return {k: finite(x) for k, x in v.items()}
+    if isinstance(v, list):
+        return [finite(x) for x in v]
+    return None if v in (float("inf"), float("-inf")) else v
+
+
+def main():
+    warnings.filterwarnings("ignore")
+    out = []
+    for repository, name, model_type, options, verdict in ROWS:
+        config = CONFIG_MAPPING[model_type](**options, architectures=[name], dtype="bfloat16").to_dict()
+        out.append({"repository": repository, "verdict": verdict, "config": finite(config)})
+    lines = ",\n".join(json.dumps(row, allow_nan=False) for row in out)
+    OUT.write_text(f"[\n{lines}\n]\n")
+    print(len(out), "configurations,", OUT.stat().st_size, "bytes")
+
+
+if __name__ == "__main__":
+    main()
