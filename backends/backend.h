@@ -42,6 +42,13 @@ enum {
  *           without such libraries (the CPU) computes as in STRICT */
 enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
 
+/* CPU: how activations meet BF16 weights.  (With quantised weights they are always in 8 bits.)
+ *   F32         as they are
+ *   BF16        rounded to BF16, in the order of sums of VDPBF16PS; any processor can compute it
+ *   BF16_TILES  the same in the order of AMX's TDPBF16PS
+ *   AUTO        BF16 where the processor multiplies BF16 faster than f32, otherwise F32 */
+enum activations { ACTIVATIONS_F32, ACTIVATIONS_BF16, ACTIVATIONS_BF16_TILES, ACTIVATIONS_AUTO };
+
 struct backend_config {
     int threads; /* CPU: worker threads, 0 = as many as this process may use */
     bool pin;    /* CPU: each worker thread on one of the cores the process may use */
@@ -53,6 +60,8 @@ struct backend_config {
     /* CPU: the most rows of x in one call of linear, which sizes its working memory; more rows take
      * several passes.  0 = not known. */
     int32_t max_rows;
+
+    enum activations activations;
 
     int device;   /* GPU ordinal */
     bool planned; /* GPU: take no memory before `reserve`, and only what its plan has */
@@ -69,7 +78,8 @@ struct backend_info {
     bool experts;      /* stacks and moe_* present */
     unsigned features; /* bit (1 << feature) for each enum backend_feature that is present */
     unsigned kv_types; /* bit (1 << dtype) for each KV element type that attention takes */
-    char matrix[16];   /* GPU: compute capability and kind of matrix instruction, "sm90-mma": what
+    enum activations activations; /* CPU: never AUTO */
+    char matrix[16]; /* GPU: compute capability and kind of matrix instruction, "sm90-mma": what
                           the bits of products depend on; "": nothing of the kind */
 };
 

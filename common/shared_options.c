@@ -34,8 +34,23 @@ static const struct shared_row table[] = {
       .help = "Endpoints for clients, tcp://ADDRESS:PORT or ipc://PATH, separated by commas."},
      .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "allow-remote", ROW(allow_remote, OPT_FLAG),
-      .help = "Listen on addresses other than loopback.  Messages are not encrypted."},
+      .help = "Listen on addresses other than loopback without keys: anybody may connect, and "
+              "messages are not encrypted."},
      .users = FOR_COORDINATOR | FOR_SERVE},
+
+    {{.help = "Keys"}, .users = BOTH | FOR_SERVE},
+    {{.name = "key", ROW(key, OPT_STRING), .arg = "FILE",
+      .help = "This program's own key, made by `ingot key new FILE`: TCP connections between a "
+              "server and its clients and workers are encrypted, and each side proves its key."},
+     .users = BOTH | FOR_SERVE},
+    {{.name = "allowed-keys", ROW(allowed_keys, OPT_STRING), .arg = "FILE",
+      .help = "The keys that may connect, and what for, kept by `ingot key add`; read again when "
+              "the file changes.  Connections of a key that was removed are ended."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "server-key", ROW(server_key, OPT_STRING), .arg = "KEY|FILE",
+      .help = "The coordinator's public key, or a file with it (FILE.pub of its key): needed with "
+              "--key."},
+     .users = FOR_WORKER},
 
     {{.help = "Ranks and device"}, .users = FOR_WORKER | STARTERS},
     {{.name = "tp", ROW(tp, OPT_INT), .arg = "N", .def = "1", .min = 1, .max = 1024,
@@ -65,6 +80,13 @@ static const struct shared_row table[] = {
     {{.name = "isa", ROW(isa, OPT_ENUM),
       .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot", .def = "auto",
       .help = "Instruction set of the CPU backend."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "activations", ROW(activations, OPT_ENUM), .arg = "auto|f32|bf16|bf16-tiles",
+      .def = "auto",
+      .help = "How the CPU backend multiplies activations with BF16 weights.  f32: as they are.  "
+              "bf16: rounded to BF16, about twice as fast on processors with AVX-512 BF16 at full "
+              "rate; the same bytes on every processor.  bf16-tiles: the same in the order of "
+              "AMX's sums.  auto: bf16 where that is faster, otherwise f32."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "numerics", ROW(numerics, OPT_ENUM), .arg = "strict|fast", .def = "strict",
       .help = "strict: the same bytes in any batch and on 1, 2, 4 or 8 ranks.  fast: a GPU's "

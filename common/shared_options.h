@@ -25,9 +25,10 @@ struct shared_options {
     /* endpoints */
     const char *listen;
     bool allow_remote;
+    const char *key, *allowed_keys, *server_key;
     /* ranks and device; the enums are indices into the choices of their rows */
     int64_t tp, threads, device; /* device -1: by the rank's number on its host */
-    int backend, coll, bind, isa, numerics, graphs;
+    int backend, coll, bind, isa, activations, numerics, graphs;
     /* sizes */
     int64_t max_seqs, max_step_tokens, max_ctx, block_len, kv_blocks;
     uint64_t kv_memory; /* bytes */

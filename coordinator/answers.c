@@ -75,6 +75,8 @@ void answer_cancel(struct coordinator *co, struct request *r, enum msg_reason re
 {
     if (r->state == REQ_ENDED)
         return;
+    if (r->state == REQ_RESERVED)
+        text_service_drop(co->text, 0, request_key(r));
     r->cancelled = true;
     co->n.cancelled++;
     stop_samples(co, r, reason);

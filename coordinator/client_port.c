@@ -4,12 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <zmq.h>
 
 #include "common/log.h"
 
 enum { ZMTP_BEAT_MS = 10000 }; /* a client that is stopped for 30 s has lost its connection */
-enum { MAX_OUTBOX = 64, PROBE_ALL_US = 10 * 1000 * 1000 };
+enum { MAX_OUTBOX = 64, PROBE_ALL_US = 10 * 1000 * 1000, REVOKED_US = 200 * 1000 };
 
 struct out_msg {
     struct out_msg *next;
@@ -22,33 +23,53 @@ struct client_port {
     char endpoint[256];
     char bound[1024]; /* all of them, each ended by a NUL, then an empty one */
     size_t n_bound;
+    const struct gatekeeper *keys;
     struct client *clients;
     uint32_t n_clients, max_clients;
     uint64_t next_id;
     struct wire_mem mem; /* for encoding */
     zmq_msg_t identity, body;
-    bool holds; /* identity and body hold a received message */
+    bool holds;  /* identity and body hold a received message */
+    void *guard; /* tells of new connections */
+    int max_fd;  /* greater descriptors are kept for workers and files */
+    struct log_limit too_many;
+    uint64_t now_us; /* of the last call of client_port_tend */
 };
+
+/* Where processes of this user find the server to operate it, beside the TCP port where they ask: the kernel tells
+ * whose they are.  An abstract name (Linux) needs no file. */
+static void bind_control(struct client_port *f, const struct sock_config *sc)
+{
+    char control[SOCK_CONTROL_SIZE];
+    if (!sock_control_endpoint(control, f->endpoint))
+        return;
+    enum status st = sock_bind_more(f->sock, control, sc);
+    if (st != ST_OK)
+        log_failure(LOG_WARN, st, "`ingot drain` needs an ipc endpoint or a key");
+}
 
 static enum status bind_all(struct client_port *f, void *ctx, const struct client_port_config *cfg)
 {
-    struct sock_config sc = {
-        .max_message = cfg->max_message, .heartbeat_ms = ZMTP_BEAT_MS, .linger_ms = 1000};
+    struct sock_config sc = {.max_message = cfg->max_message,
+                             .heartbeat_ms = ZMTP_BEAT_MS,
+                             .linger_ms = 1000,
+                             .curve = gatekeeper_curve(cfg->keys, DOMAIN_CLIENTS)};
     char list[1024], *save = NULL;
     if (strlen(cfg->endpoints) >= sizeof list)
         FAIL(ST_RANGE, "the list of endpoints is longer than %zu bytes", sizeof list - 1);
     memcpy(list, cfg->endpoints, strlen(cfg->endpoints) + 1);
     for (char *e = strtok_r(list, ",", &save); e; e = strtok_r(NULL, ",", &save)) {
-        TRY(sock_check_endpoint(e, true, cfg->allow_remote));
+        TRY(sock_check_endpoint(e, true, cfg->allow_remote || cfg->keys));
         if (!f->sock)
             TRY(sock_bind_router(&f->sock, ctx, e, &sc, f->endpoint, sizeof f->endpoint));
         else
-            TRY(sock_bind_more(f->sock, e));
+            TRY(sock_bind_more(f->sock, e, &sc));
         memcpy(f->bound + f->n_bound, e, strlen(e) + 1);
         f->n_bound += strlen(e) + 1;
     }
     if (!f->sock)
         FAIL(ST_RANGE, "no endpoint to listen on");
+    bind_control(f, &sc);
     return ST_OK;
 }
 
@@ -59,10 +80,14 @@ enum status client_port_open(struct client_port **out, void *zmq_ctx,
     if (!f)
         FAIL(ST_NOMEM, "no memory for the client side");
     f->max_clients = cfg->max_clients;
+    f->keys = cfg->keys;
     f->next_id = 1;
     enum status st = wire_mem_init(&f->mem, (size_t)64 << 20);
+    f->max_fd = cfg->max_fd;
     if (st == ST_OK)
         st = bind_all(f, zmq_ctx, cfg);
+    if (st == ST_OK && f->max_fd > 0)
+        st = sock_guard_open(&f->guard, zmq_ctx, f->sock);
     if (st != ST_OK) {
         client_port_close(f);
         return st;
@@ -102,6 +127,7 @@ void client_port_close(struct client_port *f)
         free(c);
     }
     sock_close(f->sock);
+    sock_close(f->guard);
     for (size_t at = 0; at < f->n_bound; at += strlen(f->bound + at) + 1)
         sock_unlink(f->bound + at);
     wire_mem_fini(&f->mem);
@@ -131,6 +157,13 @@ struct client *client_port_find(struct client_port *f, uint64_t id)
     return NULL;
 }
 
+/* Asks a connection to end: ZeroMQ closes it when its descriptor reads as ended. */
+static void hang_up(struct client *c)
+{
+    if (c->rights.fd >= 0)
+        shutdown(c->rights.fd, SHUT_RDWR);
+}
+
 static struct client *client_of(struct client_port *f, const void *identity, size_t n)
 {
     for (struct client *c = f->clients; c; c = c->next)
@@ -142,6 +175,7 @@ static struct client *client_of(struct client_port *f, const void *identity, siz
     if (!c)
         return NULL;
     c->id = f->next_id++;
+    c->rights = client_rights_of(f->keys, &f->body);
     memcpy(c->identity, identity, n);
     c->n_identity = (uint8_t)n;
     c->next = f->clients;
@@ -173,6 +207,26 @@ static bool receive_parts(struct client_port *f)
     return true;
 }
 
+/* Answers the message at hand, of a connection beyond the limit. */
+static void refuse_client(struct client_port *f)
+{
+    const struct client_msg m = {
+        .type = MSG_ERROR,
+        .u.error = {.code = ST_BUSY,
+                    .retryable = true,
+                    .detail = "too many clients are connected (--max-clients)"}};
+    struct wire_bytes bytes;
+    uint32_t hidden;
+    if (log_limit_take(&f->too_many, f->now_us, &hidden))
+        log_line(LOG_WARN, "too many clients: %u are the limit (%u more messages refused)",
+                 f->max_clients, hidden);
+    wire_mem_reset(&f->mem);
+    if (client_msg_encode_reply(&bytes, &m, &f->mem) == ST_OK &&
+        zmq_send(f->sock, zmq_msg_data(&f->identity), zmq_msg_size(&f->identity),
+                 ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
+        zmq_send(f->sock, bytes.data, bytes.n, ZMQ_DONTWAIT);
+}
+
 bool client_port_receive(struct client_port *f, struct client **from, const void **data, size_t *n)
 {
     for (;;) {
@@ -182,8 +236,7 @@ bool client_port_receive(struct client_port *f, struct client **from, const void
         *from = client_of(f, zmq_msg_data(&f->identity), zmq_msg_size(&f->identity));
         if (*from)
             break;
-        log_line(LOG_WARN, "a message of an unknown client was dropped: %u clients are the limit",
-                 f->max_clients);
+        refuse_client(f);
     }
     *data = zmq_msg_data(&f->body);
     *n = zmq_msg_size(&f->body);
@@ -274,15 +327,55 @@ void client_port_reply(struct client_port *f, struct client *c, const struct cli
     c->n_outbox++;
 }
 
+static enum send_result tell_revoked(struct client_port *f, struct client *c, uint64_t now_us)
+{
+    const struct client_msg m = {
+        .type = MSG_ERROR,
+        .u.error = {.code = ST_PEER, .detail = "the key of this connection was removed"}};
+    return client_port_send(f, c, &m, now_us);
+}
+
+/* The Error has had time to leave: while the connection can be sent to, its descriptor is its own. */
+static void end_revoked(struct client_port *f, struct client *c, uint64_t now_us)
+{
+    if (now_us - c->revoked_us < REVOKED_US)
+        return;
+    if (tell_revoked(f, c, now_us) == SEND_OK)
+        hang_up(c);
+    c->gone = true;
+}
+
 void client_port_tend(struct client_port *f, const struct client_msg *probe, uint64_t probe_us,
                       uint64_t now_us)
 {
+    uint32_t n_closed = sock_guard_close(f->guard, f->max_fd), hidden;
+    f->now_us = now_us;
+    if (n_closed && log_limit_take(&f->too_many, now_us, &hidden))
+        log_line(LOG_WARN, "%u connections were closed: the descriptors up to %d are used",
+                 n_closed, f->max_fd);
     for (struct client *c = f->clients; c; c = c->next) {
+        if (c->revoked_us && !c->gone)
+            end_revoked(f, c, now_us);
         uint64_t idle = now_us - c->last_sent_us;
         if (c->gone || send_outbox(f, c, now_us) != SEND_OK)
             continue;
         if (idle > (c->n_requests ? probe_us : PROBE_ALL_US))
             client_port_send(f, c, probe, now_us);
+    }
+}
+
+void client_port_recheck(struct client_port *f, uint64_t now_us)
+{
+    for (struct client *c = f->clients; c; c = c->next) {
+        const char *name;
+        if (c->gone || c->revoked_us || !*c->rights.key)
+            continue;
+        c->rights.roles = gatekeeper_roles(f->keys, c->rights.key, &name);
+        if (c->rights.roles & ~(unsigned)ROLE_SERVE)
+            continue;
+        log_line(LOG_WARN, "the connection of %s ends: its key was removed", c->rights.name);
+        (void)tell_revoked(f, c, now_us);
+        c->revoked_us = now_us;
     }
 }
 

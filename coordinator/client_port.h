@@ -7,6 +7,8 @@
 
 #include "common/wire/client_msg.h"
 #include "common/wire/sock.h"
+#include "coordinator/client_rights.h"
+#include "coordinator/log_limit.h"
 #include "coordinator/owner.h"
 
 struct client_port;
@@ -18,7 +20,10 @@ struct client {
     bool said_hello, gone;
     struct tenant tenant;     /* its own, from Hello on */
     struct owner_proof proof; /* from Hello on */
-    bool any_tenant;          /* its Hello had the tenants' secret */
+    struct client_rights rights;
+    struct log_limit refusals; /* of the lines about its refused requests */
+    uint64_t revoked_us;       /* its key was removed; 0: no */
+    bool any_tenant;           /* its Hello had the tenants' secret */
     uint64_t last_sent_us,
         blocked_us;         /* blocked_us: since when the socket takes nothing; 0 = it does */
     struct out_msg *outbox; /* replies that wait for the client to read */
@@ -33,6 +38,8 @@ struct client_port_config {
     size_t max_message; /* bytes */
     uint32_t heartbeat_ms;
     uint32_t max_clients;
+    const struct gatekeeper *keys; /* NULL: nobody needs one */
+    int max_fd;                    /* connections with greater descriptors are closed; 0: none */
 };
 
 MUST_CHECK enum status client_port_open(struct client_port **out, void *zmq_ctx,
@@ -41,6 +48,10 @@ void client_port_close(struct client_port *f);
 void *client_port_socket(struct client_port *f);
 const char *client_port_endpoint(const struct client_port *f); /* the real first one */
 uint32_t client_port_clients(const struct client_port *f);
+
+/* Looks all keys up again, after the list of keys has changed.  Connections whose key is not there any more get an
+ * Error and are closed; they count as gone. */
+void client_port_recheck(struct client_port *f, uint64_t now_us);
 
 /* The next message: its sender, and its bytes until the next call.  false: none is there. */
 bool client_port_receive(struct client_port *f, struct client **from, const void **data, size_t *n);

@@ -50,6 +50,16 @@ static void on_cancel(struct coordinator *co, struct client *c, const struct req
     client_port_reply(co->client_port, c, &m, now_us);
 }
 
+static void on_drain(struct coordinator *co, struct client *c, const char *id, uint32_t timeout_ms,
+                     uint64_t now_us)
+{
+    struct client_msg reply = {.type = MSG_DRAINING};
+    log_line(LOG_INFO, "%s asks the server to drain", c->rights.name);
+    clients_drain(co, timeout_ms, now_us);
+    reply.u.simple = (struct msg_simple){id, co->live};
+    client_port_reply(co->client_port, c, &reply, now_us);
+}
+
 /* The requests that the loop decodes itself: all of them are small. */
 static void on_small_request(struct coordinator *co, struct client *c, const struct request_head *h,
                              const struct client_msg *m, uint64_t now_us)
@@ -75,10 +85,7 @@ static void on_small_request(struct coordinator *co, struct client *c, const str
         client_port_reply(co->client_port, c, &reply, now_us);
         return;
     case MSG_DRAIN:
-        clients_drain(co, m->u.simple.value, now_us);
-        reply.type = MSG_DRAINING;
-        reply.u.simple = (struct msg_simple){id, co->live};
-        client_port_reply(co->client_port, c, &reply, now_us);
+        on_drain(co, c, id, m->u.simple.value, now_us);
         return;
     default:
         return; /* on_message gives no others */
@@ -94,6 +101,29 @@ static void refuse(struct coordinator *co, struct client *c, const struct reques
         &(struct msg_error){
             .request_id = h->id, .request = h->type, .code = st, .field = field, .detail = detail},
         now_us);
+}
+
+/* Why the connection's roles do not allow a message of that type, or NULL. */
+static const char *missing_role(const struct client *c, enum msg_type type)
+{
+    switch (type) {
+    case MSG_GENERATE:
+    case MSG_CANCEL:
+    case MSG_TOKENIZE:
+    case MSG_DETOKENIZE:
+    case MSG_APPLY_TEMPLATE:
+        return c->rights.roles & ROLE_ASK ? NULL : "the key of this connection lacks the role ask";
+    case MSG_STATS:
+        return c->rights.roles & ROLE_OBSERVE ? NULL
+                                              : "the key of this connection lacks the role observe";
+    case MSG_DRAIN:
+        return c->rights.roles & ROLE_OPERATE
+                   ? NULL
+                   : "Drain needs the role operate: a key with it, or an ipc endpoint and the "
+                     "server's own user";
+    default:
+        return NULL; /* Hello, Models and Ping are for everybody */
+    }
 }
 
 /* Whose request it is; false: the connection may not speak for that tenant. */
@@ -123,6 +153,15 @@ static void on_message(struct coordinator *co, struct client *c, const void *dat
                                         .code = ST_PEER,
                                         .detail = "a session begins with Hello"},
                     now_us);
+        return;
+    }
+    const char *lacks = missing_role(c, h.type);
+    if (lacks) {
+        uint32_t hidden;
+        if (log_limit_take(&c->refusals, now_us, &hidden))
+            log_line(LOG_WARN, "%s was refused a request (and %u more): %s", c->rights.name, hidden,
+                     lacks);
+        refuse(co, c, &h, ST_RANGE, "", lacks, now_us);
         return;
     }
     if (!settle_tenant(co, c, &h)) {
@@ -160,7 +199,8 @@ void clients_receive(struct coordinator *co, uint64_t now_us)
     const void *data;
     size_t n;
     for (int i = 0; i < MESSAGES_A_TURN && client_port_receive(co->client_port, &c, &data, &n); i++)
-        on_message(co, c, data, n, now_us);
+        if (!c->revoked_us)
+            on_message(co, c, data, n, now_us);
 }
 
 /* Requests of clients that are gone live on for a moment, so that the client can attach again. */
@@ -174,6 +214,7 @@ static void let_go(struct coordinator *co, struct client *c, uint64_t now_us)
         r->client = NULL;
         r->orphan_us = now_us;
     }
+    text_service_drop(co->text, c->id, 0);
     client_port_forget(co->client_port, c);
 }
 
@@ -201,6 +242,8 @@ void clients_tend(struct coordinator *co, uint64_t now_us)
     uint32_t at = 0;
     struct request *r;
 
+    if (gatekeeper_reload(co->keys))
+        client_port_recheck(co->client_port, now_us);
     client_port_tend(co->client_port, &probe, 1000U * (uint64_t)co->cfg.client_port.heartbeat_ms,
                      now_us);
     while ((r = request_next(co->requests, &at)))

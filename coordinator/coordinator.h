@@ -6,6 +6,7 @@
 
 #include "common/secret.h"
 #include "coordinator/client_port.h"
+#include "coordinator/gatekeeper.h"
 #include "coordinator/journal/journal.h"
 #include "coordinator/metrics.h"
 #include "coordinator/model_identity.h"
@@ -25,6 +26,8 @@ struct coordinator_config {
     bool generation_config;     /* the model's generation_config.json has defaults for requests */
     const char *weights_digest; /* told, in hexadecimal; NULL: it has its own */
     struct digest_cache digests;
+    const char *key,
+        *allowed_keys; /* paths: the server's own key, the keys that may connect; NULL: none */
     struct client_port_config client_port;
     struct worker_port_config worker_port;
     uint32_t max_seqs, max_step_tokens; /* where the worker group's are not lower */
@@ -63,6 +66,7 @@ struct served {
 struct coordinator {
     struct coordinator_config cfg;
     void *zmq_ctx;
+    struct gatekeeper *keys;
     struct client_port *client_port;
     struct worker_port *worker_port;
     struct text_service *text;

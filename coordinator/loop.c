@@ -39,8 +39,10 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     TRY(tenant_table_create(&co->tenants, MAX_TENANT_ACCOUNTS));
     TRY(grammars_create(&co->grammars, &co->mt));
     TRY(text_service_start(&co->text, &co->mt, cfg->client_port.max_message));
-    TRY(client_port_open(&co->client_port, co->zmq_ctx, &cfg->client_port));
-    TRY(worker_port_open(&co->worker_port, co->zmq_ctx, &cfg->worker_port));
+    TRY(gatekeeper_open(&co->keys, co->zmq_ctx, cfg->key, cfg->allowed_keys));
+    co->cfg.client_port.keys = co->cfg.worker_port.keys = co->keys;
+    TRY(client_port_open(&co->client_port, co->zmq_ctx, &co->cfg.client_port));
+    TRY(worker_port_open(&co->worker_port, co->zmq_ctx, &co->cfg.worker_port));
     groups_require(co);
     log_line(LOG_INFO, "serving %s on %s, workers on %s", cfg->model_name,
              client_port_endpoint(co->client_port), worker_port_endpoint(co->worker_port));
@@ -54,6 +56,7 @@ void coordinator_close(struct coordinator *co)
     text_service_stop(co->text);
     client_port_close(co->client_port);
     worker_port_close(co->worker_port);
+    gatekeeper_close(co->keys);
     if (co->zmq_ctx)
         zmq_ctx_term(co->zmq_ctx);
     request_table_destroy(co->requests);
@@ -67,6 +70,15 @@ void coordinator_close(struct coordinator *co)
     model_identity_close(&co->identity);
 }
 
+/* The running requests will fail. */
+static void note_unfinished(struct coordinator *co)
+{
+    if (!co->live)
+        return;
+    log_line(LOG_WARN, "%u requests had not ended when the server had to", co->live);
+    co->exit_code = COORDINATOR_UNFINISHED;
+}
+
 static void on_signal(struct coordinator *co, int stop_fd, uint64_t now_us)
 {
     char bytes[16];
@@ -74,6 +86,7 @@ static void on_signal(struct coordinator *co, int stop_fd, uint64_t now_us)
     if (n <= 0)
         return;
     if (co->draining || n > 1) {
+        note_unfinished(co);
         answer_fail_all(co, ST_CANCELED, "the server was told to end at once", now_us);
         co->drain_deadline_us = now_us;
     }
@@ -84,8 +97,10 @@ static void check_drained(struct coordinator *co, uint64_t now_us)
 {
     if (!co->draining)
         return;
-    if (now_us > co->drain_deadline_us && co->live)
+    if (now_us > co->drain_deadline_us && co->live) {
+        note_unfinished(co);
         answer_fail_all(co, ST_CANCELED, "the server ended before the answer did", now_us);
+    }
     answer_flush(co, now_us);
     if (co->live == 0)
         co->done = true;
@@ -107,15 +122,18 @@ int coordinator_run(struct coordinator *co, int stop_fd)
         {.fd = text_service_fd(co->text), .events = ZMQ_POLLIN},
         {.fd = stop_fd, .events = ZMQ_POLLIN},
         {.socket = worker_port_monitor(co->worker_port), .events = ZMQ_POLLIN},
+        {.socket = gatekeeper_socket(co->keys), .events = ZMQ_POLLIN},
     };
+    int n_items = (int)ARRAY_LEN(items) - !co->keys;
     while (!co->done) {
-        if (zmq_poll(items, (int)ARRAY_LEN(items), poll_ms(co)) < 0 && errno != EINTR) {
+        if (zmq_poll(items, n_items, poll_ms(co)) < 0 && errno != EINTR) {
             log_line(LOG_ERROR, "waiting for messages: %s", zmq_strerror(errno));
             return 1;
         }
         uint64_t now_us = clock_us();
         if (items[3].revents)
             on_signal(co, stop_fd, now_us);
+        gatekeeper_answer(co->keys, now_us);
         groups_receive(co, now_us);
         clients_text_results(co, now_us);
         groups_plan(co,

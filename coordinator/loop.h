@@ -4,6 +4,10 @@
 
 #include "coordinator/coordinator.h"
 
+enum {
+    COORDINATOR_UNFINISHED = 4 /* exit code: requests failed because the drain's time ran out */
+};
+
 MUST_CHECK enum status coordinator_open(struct coordinator *co,
                                         const struct coordinator_config *cfg);
 void coordinator_close(struct coordinator *co);

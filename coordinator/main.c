@@ -1,10 +1,12 @@
 /* ingot-coordinator: options, signals, the loop. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/build_info.h"
@@ -75,7 +77,9 @@ static struct option_set options_of(struct row_list *rows)
             "SIGTERM or SIGINT drains, a second one ends at once.\n"
             "Files: the weight files' digests are kept in $XDG_CACHE_HOME/ingot/digests, else in\n"
             "~/.cache/ingot/digests.\n"
-            "Exit codes: 0 drained, 1 failure, 2 bad options or model, 3 address in use.",
+            "Exit codes: 0 drained, 1 failure, 2 bad options or model, 3 address in use, 4 "
+            "drained, but\n"
+            "requests failed because the time ran out.",
         .rows = rows->row,
         .n_rows = rows->n,
     };
@@ -108,6 +112,22 @@ static enum status catch_signals(void)
     return ST_OK;
 }
 
+/* As many descriptors as the system lets this process have; some are kept for workers, files and the journal. */
+static int raise_descriptors(void)
+{
+    enum { KEPT = 64 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    rlim_t had = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        limit.rlim_cur = had;
+    if (limit.rlim_cur >= INT_MAX || limit.rlim_cur <= 2 * KEPT)
+        return 0;
+    return (int)limit.rlim_cur - KEPT;
+}
+
 static const char *last_part(const char *path)
 {
     static char name[256];
@@ -132,6 +152,8 @@ static struct coordinator_config config_of(const struct args *a)
         .model_name = o->name ? o->name : last_part(o->model),
         .generation_config = o->generation_config == 0,
         .weights_digest = a->weights_digest,
+        .key = o->key,
+        .allowed_keys = o->allowed_keys,
         .client_port = {.endpoints = o->listen,
                         .allow_remote = o->allow_remote,
                         .max_message = o->max_message,
@@ -204,6 +226,7 @@ int main(int argc, char **argv)
         return 1;
     }
     struct coordinator_config cfg = config_of(&args);
+    cfg.client_port.max_fd = raise_descriptors();
     digest_cache_init(&cfg.digests, getenv("XDG_CACHE_HOME"), getenv("HOME"));
     enum status st =
         secret_load(&cfg.tenants_secret, args.tenants_secret, getenv("INGOT_TENANTS_SECRET"));

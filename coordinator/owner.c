@@ -29,6 +29,13 @@ struct owner_proof owner_proof_of_token(struct wire_text token)
     return p;
 }
 
+struct owner_proof owner_proof_of_key(const char *key)
+{
+    struct owner_proof p;
+    hash(p.bytes, "ingot key", key, strlen(key), NULL, 0);
+    return p;
+}
+
 struct owner owner_of(const struct tenant *tenant, const struct owner_proof *proof)
 {
     struct owner o;

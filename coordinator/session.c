@@ -50,14 +50,15 @@ static bool take_own_tenant(struct client *c, const struct tenant *asked)
 
 bool session_any_tenant(const struct coordinator *co, const struct client *c)
 {
-    return co->cfg.tenants == TENANTS_ANY || c->any_tenant;
+    return co->cfg.tenants == TENANTS_ANY || c->any_tenant || (c->rights.roles & ROLE_ACT);
 }
 
 /* The connection's proof of what it owns; false: it has given another one before. */
 static bool take_proof(struct client *c, struct wire_text token)
 {
-    struct owner_proof p = owner_proof_of_token(token);
-    if (c->said_hello && token.n && memcmp(&p, &c->proof, sizeof p) != 0)
+    struct owner_proof p =
+        *c->rights.key ? owner_proof_of_key(c->rights.key) : owner_proof_of_token(token);
+    if (c->said_hello && token.n && !*c->rights.key && memcmp(&p, &c->proof, sizeof p) != 0)
         return false;
     if (!c->said_hello)
         c->proof = p;

@@ -6,12 +6,14 @@
 
 #include "common/wire/sock.h"
 #include "coordinator/model_text.h"
+#include "coordinator/owner.h"
 #include "coordinator/resolved.h"
 
 struct text_job {
     struct text_job *next; /* in a queue */
     enum msg_type type;    /* MSG_GENERATE, MSG_TOKENIZE, MSG_DETOKENIZE, MSG_APPLY_TEMPLATE */
     char request_id[MAX_REQUEST_ID + 1];
+    struct owner owner;           /* in whose line it waits */
     uint64_t client;              /* who asked (for all but Generate) */
     uint64_t request;             /* Generate: request_key of the reserved request */
     struct resolve_limits limits; /* Generate */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "coordinator/reply.h"
+#include "coordinator/session.h"
 
 enum status text_requests_submit(struct coordinator *co, const struct client *c,
                                  const struct request_head *h, const struct request *r)
@@ -13,6 +14,7 @@ enum status text_requests_submit(struct coordinator *co, const struct client *c,
         FAIL(ST_NOMEM, "no memory for a request");
     job->type = h->type;
     job->client = c->id;
+    job->owner = session_owner(co, c, h);
     memcpy(job->request_id, h->id, sizeof job->request_id);
     if (r) {
         job->request = request_key(r);
@@ -24,10 +26,10 @@ enum status text_requests_submit(struct coordinator *co, const struct client *c,
                                               .max_waiting = co->cfg.max_waiting};
     }
     enum status st = client_port_take(co->client_port, &job->msg);
+    if (st == ST_OK)
+        st = text_service_submit(co->text, &job);
     if (st != ST_OK)
         text_job_free(job);
-    else
-        text_service_submit(co->text, &job);
     return st;
 }
 

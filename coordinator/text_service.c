@@ -7,6 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What may wait: so many jobs, and the bytes of so many largest messages, of one owner and of all. */
+enum { OWNER_JOBS = 4096, ALL_JOBS = 16384, OWNER_MESSAGES = 4, ALL_MESSAGES = 16 };
+
 struct queue {
     struct text_job *head, **tail;
 };
@@ -17,7 +20,8 @@ struct text_service {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    struct queue todo, done;
+    struct text_queue todo;
+    struct queue done;
     bool stop;
     int pipe[2]; /* one byte while done is not empty */
 };
@@ -46,7 +50,7 @@ static void *run(void *arg)
     pthread_mutex_lock(&s->lock);
     for (;;) {
         struct text_job *job;
-        while (!(job = queue_pop(&s->todo)) && !s->stop)
+        while (!(job = text_queue_pop(&s->todo)) && !s->stop)
             pthread_cond_wait(&s->wake, &s->lock);
         if (!job)
             break;
@@ -81,7 +85,10 @@ enum status text_service_start(struct text_service **out, const struct model_tex
     if (!s)
         FAIL(ST_NOMEM, "no memory for the text service");
     s->mt = mt;
-    s->todo.tail = &s->todo.head;
+    s->todo.limits = (struct text_queue_limits){.owner_jobs = OWNER_JOBS,
+                                                .jobs = ALL_JOBS,
+                                                .owner_bytes = OWNER_MESSAGES * max_message,
+                                                .bytes = ALL_MESSAGES * max_message};
     s->done.tail = &s->done.head;
     s->pipe[0] = s->pipe[1] = -1;
     pthread_mutex_init(&s->lock, NULL);
@@ -111,7 +118,7 @@ void text_service_stop(struct text_service *s)
         return;
     pthread_mutex_lock(&s->lock);
     s->stop = true;
-    while ((job = queue_pop(&s->todo)))
+    while ((job = text_queue_pop(&s->todo)))
         text_job_free(job);
     pthread_cond_signal(&s->wake);
     pthread_mutex_unlock(&s->lock);
@@ -126,13 +133,20 @@ void text_service_stop(struct text_service *s)
     free(s);
 }
 
-void text_service_submit(struct text_service *s, struct text_job **job)
+enum status text_service_submit(struct text_service *s, struct text_job **job)
 {
     pthread_mutex_lock(&s->lock);
-    queue_push(&s->todo, *job);
+    enum status st = text_queue_push(&s->todo, job);
     pthread_cond_signal(&s->wake);
     pthread_mutex_unlock(&s->lock);
-    *job = NULL;
+    return st;
+}
+
+void text_service_drop(struct text_service *s, uint64_t client, uint64_t request)
+{
+    pthread_mutex_lock(&s->lock);
+    text_queue_drop(&s->todo, client, request);
+    pthread_mutex_unlock(&s->lock);
 }
 
 struct text_job *text_service_take(struct text_service *s)

@@ -1,9 +1,9 @@
 /* Decoding, tokenizing and chat templates on a thread of their own, so that a long prompt never
- * stalls the loop.  The loop submits jobs and takes them back finished; jobs are done in order. */
+ * stalls the loop.  The loop submits jobs and takes them back finished; owners take turns. */
 #ifndef COORDINATOR_TEXT_SERVICE_H
 #define COORDINATOR_TEXT_SERVICE_H
 
-#include "coordinator/text_job.h"
+#include "coordinator/text_queue.h"
 
 struct text_service;
 
@@ -12,8 +12,10 @@ MUST_CHECK enum status text_service_start(struct text_service **out, const struc
                                           size_t max_message);
 void text_service_stop(struct text_service *s);
 
-/* Takes the job over. */
-void text_service_submit(struct text_service *s, struct text_job **job);
+/* Takes the job over.  ST_BUSY: too many wait (text_queue.h). */
+MUST_CHECK enum status text_service_submit(struct text_service *s, struct text_job **job);
+/* The client has gone, or (request not 0) the Generate was cancelled: what waits for it is dropped. */
+void text_service_drop(struct text_service *s, uint64_t client, uint64_t request);
 /* A finished job, or NULL; free it with text_job_free. */
 struct text_job *text_service_take(struct text_service *s);
 

@@ -10,12 +10,15 @@
 
 #include "common/log.h"
 #include "common/wire/sock.h"
+#include "coordinator/log_limit.h"
 
 enum {
     PAUSED_US = 1000 * 1000, /* between two polls, which are 200 ms apart at most: an own pause */
     PROBES = 20,             /* of the groups, a millisecond apart, after a connection has ended */
     KEPT_PLACES = 2,         /* for groups with this server's digests */
 };
+
+static const char lost_key[] = "its key may not serve any more";
 
 static const uint64_t step_bounds_us[] = {
     100,    250,    500,    1000,    2500,    5000,    10000,    25000,    50000,
@@ -35,6 +38,7 @@ struct worker_port {
     struct worker_port_need need;
     uint64_t next_epoch, beat_us;
     struct wire_mem rx, tx;
+    struct log_limit bad; /* of the lines about messages and groups that are refused */
 };
 
 enum status worker_port_open(struct worker_port **out, void *zmq_ctx,
@@ -42,9 +46,11 @@ enum status worker_port_open(struct worker_port **out, void *zmq_ctx,
 {
     /* The groups' own heartbeats tell who is silent; ZeroMQ's are slower than the lease, so that a
      * pause of this process does not end the connections. */
-    struct sock_config sc = {
-        .max_message = (size_t)64 << 20, .heartbeat_ms = cfg->lease_ms / 2 + 1, .linger_ms = 500};
-    TRY(sock_check_endpoint(cfg->endpoint, true, cfg->allow_remote));
+    struct sock_config sc = {.max_message = (size_t)64 << 20,
+                             .heartbeat_ms = cfg->lease_ms / 2 + 1,
+                             .linger_ms = 500,
+                             .curve = gatekeeper_curve(cfg->keys, DOMAIN_WORKERS)};
+    TRY(sock_check_endpoint(cfg->endpoint, true, cfg->allow_remote || cfg->keys));
     struct worker_port *l = calloc(1, sizeof *l);
     if (!l)
         FAIL(ST_NOMEM, "no memory for the worker side");
@@ -199,6 +205,13 @@ void worker_port_refuse(struct worker_port *l, struct worker_group *g, const cha
 
 /* ---- groups that come ---- */
 
+/* A connection without a key came by ipc, or no keys are asked for. */
+static bool may_serve(const struct worker_port *l, const char *key)
+{
+    const char *name;
+    return !*key || (gatekeeper_roles(l->cfg.keys, key, &name) & ROLE_SERVE);
+}
+
 static void fill_group(struct worker_group *g, const struct worker_hello *h)
 {
     g->launch = h->launch;
@@ -243,21 +256,24 @@ static struct worker_group *free_place(struct worker_port *l, const struct worke
     return n_free > KEPT_PLACES || is_known(l, new) ? first : NULL;
 }
 
-static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id,
+static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id, const char *key,
                      const struct worker_hello *h, uint64_t now_us, struct worker_port_event *ev)
 {
     char why[512];
     struct worker_group *g = NULL, new = {.used = true, .heard_us = now_us};
     struct worker_msg reply = {.type = WMSG_REFUSED};
     fill_group(&new, h);
-    reply.u.refused = group_unfit(&l->need, h, why, sizeof why);
+    memcpy(new.key, key, strlen(key));
+    reply.u.refused = may_serve(l, key) ? group_unfit(&l->need, h, why, sizeof why) : lost_key;
     if (!reply.u.refused)
         g = free_place(l, &new);
     if (!reply.u.refused && !g)
         reply.u.refused = "too many worker groups";
     if (reply.u.refused) {
-        log_line(LOG_WARN, "worker group of pid %llu refused: %s", (unsigned long long)h->pid,
-                 reply.u.refused);
+        uint32_t hidden;
+        if (log_limit_take(&l->bad, now_us, &hidden))
+            log_line(LOG_WARN, "worker group of pid %llu refused: %s", (unsigned long long)h->pid,
+                     reply.u.refused);
         send_to(l, id, n_id, &reply);
         return;
     }
@@ -336,8 +352,8 @@ static struct worker_group *group_of(struct worker_port *l, const uint8_t *id, s
     return NULL;
 }
 
-static void on_message(struct worker_port *l, const uint8_t *id, size_t n_id, const void *data,
-                       size_t n, uint64_t now_us, struct worker_port_event *ev)
+static void on_message(struct worker_port *l, const uint8_t *id, size_t n_id, const char *key,
+                       const void *data, size_t n, uint64_t now_us, struct worker_port_event *ev)
 {
     struct worker_msg m;
     char why[400];
@@ -346,7 +362,10 @@ static void on_message(struct worker_port *l, const uint8_t *id, size_t n_id, co
     wire_mem_reset(&l->rx);
     enum status st = worker_msg_decode(&m, data, n, &l->rx);
     if (st != ST_OK) {
-        log_failure(LOG_WARN, st, "a worker's message was dropped");
+        uint32_t hidden;
+        if (log_limit_take(&l->bad, now_us, &hidden))
+            log_line(LOG_WARN, "a worker's message was dropped (and %u more): %s", hidden,
+                     status_text());
         if (g) {
             snprintf(why, sizeof why, "it sent a bad message: %.300s", status_text());
             fence(l, ev, g, why);
@@ -357,7 +376,7 @@ static void on_message(struct worker_port *l, const uint8_t *id, size_t n_id, co
         if (g) /* the same connection says Hello again: its process began anew */
             fence(l, ev, g, "it said Hello again");
         else
-            on_hello(l, id, n_id, &m.u.hello, now_us, ev);
+            on_hello(l, id, n_id, key, &m.u.hello, now_us, ev);
         return;
     }
     if (!g) {
@@ -385,6 +404,13 @@ static void on_message(struct worker_port *l, const uint8_t *id, size_t n_id, co
     }
 }
 
+/* The key of the connection that brought it, or "". */
+static const char *key_of(zmq_msg_t *body)
+{
+    const char *key = zmq_msg_gets(body, "User-Id");
+    return key && strlen(key) == CURVE_TEXT ? key : "";
+}
+
 static bool receive(struct worker_port *l, uint64_t now_us, struct worker_port_event *ev)
 {
     zmq_msg_t id, body;
@@ -393,7 +419,7 @@ static bool receive(struct worker_port *l, uint64_t now_us, struct worker_port_e
     bool got = zmq_msg_recv(&id, l->sock, ZMQ_DONTWAIT) >= 0;
     if (got && zmq_msg_more(&id) && zmq_msg_recv(&body, l->sock, ZMQ_DONTWAIT) >= 0 &&
         !zmq_msg_more(&body) && zmq_msg_size(&id) <= 255)
-        on_message(l, zmq_msg_data(&id), zmq_msg_size(&id), zmq_msg_data(&body),
+        on_message(l, zmq_msg_data(&id), zmq_msg_size(&id), key_of(&body), zmq_msg_data(&body),
                    zmq_msg_size(&body), now_us, ev);
     else
         while (got && zmq_msg_more(&body)) /* not ours: read it to its end */
@@ -412,17 +438,21 @@ static struct worker_hello identity_of(const struct worker_group *g)
     return h;
 }
 
-/* Groups that do not fit any more: what is needed has changed, or their digest became known. */
+/* Groups that do not fit any more: what is needed has changed, their digest became known, or their key was removed. */
 static bool check_identities(struct worker_port *l, struct worker_port_event *ev)
 {
     char why[512];
     for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
         struct worker_group *g = &l->groups[i];
         struct worker_hello h = identity_of(g);
-        if (!g->used || !group_other_identity(&l->need, &h, why, sizeof why))
+        if (!g->used)
             continue;
-        worker_port_refuse(l, g, why);
-        lost(ev, g, why);
+        const char *unfit =
+            may_serve(l, g->key) ? group_other_identity(&l->need, &h, why, sizeof why) : lost_key;
+        if (!unfit)
+            continue;
+        worker_port_refuse(l, g, unfit);
+        lost(ev, g, unfit);
         return true;
     }
     return false;

@@ -8,6 +8,7 @@
 
 #include "common/histogram.h"
 #include "common/wire/worker_msg.h"
+#include "coordinator/gatekeeper.h"
 #include "coordinator/group_fit.h"
 #include "coordinator/step_clock.h"
 
@@ -27,6 +28,7 @@ struct worker_group {
     bool used, active;
     uint8_t identity[255];
     uint8_t n_identity;
+    char key[CURVE_SIZE]; /* of its connection; "": none was asked for */
     uint64_t epoch, launch, pid;
     uint64_t plan_epoch; /* the scheduler's, of the steps in flight */
     char model[128], backend[32], coll[32];
@@ -48,9 +50,10 @@ struct worker_group {
 struct worker_port_config {
     const char *endpoint;
     bool allow_remote;
-    uint32_t heartbeat_ms;  /* period of heartbeats, in both directions */
-    uint32_t silence_ms;    /* an idle group that is silent for longer is lost */
-    uint32_t step_min_ms;   /* least deadline of a step */
+    const struct gatekeeper *keys; /* NULL: groups need none */
+    uint32_t heartbeat_ms;         /* period of heartbeats, in both directions */
+    uint32_t silence_ms;           /* an idle group that is silent for longer is lost */
+    uint32_t step_min_ms;          /* least deadline of a step */
     uint32_t first_step_ms; /* deadline of the first group's first steps, before a speed is known */
     uint32_t lease_ms;      /* sent to the workers */
 };

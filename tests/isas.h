@@ -13,15 +13,20 @@ static const char *const all_isas[] __attribute__((unused)) = {
 static const char *const float_isas[] __attribute__((unused)) = {"plain", "avx2", "avx512", "neon"};
 
 /* A CPU backend; NULL: the machine cannot execute this instruction set. */
-static inline struct backend *open_isa(const char *isa, int threads)
+static inline struct backend *open_rounding(const char *isa, int threads, enum activations a)
 {
     struct backend *be = NULL;
-    struct backend_config cfg = {.threads = threads, .isa = isa};
+    struct backend_config cfg = {.threads = threads, .isa = isa, .activations = a};
     enum status st = backend_open(&be, "cpu", &cfg);
     if (st == ST_UNSUPPORTED)
         return NULL;
     cr_assert_eq(st, ST_OK, "%s", status_detail());
     return be;
+}
+
+static inline struct backend *open_isa(const char *isa, int threads)
+{
+    return open_rounding(isa, threads, ACTIVATIONS_F32);
 }
 
 static inline void close_isa(struct backend *be)

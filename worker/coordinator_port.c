@@ -22,8 +22,10 @@ enum { MAX_EARLY = 16 };           /* messages that the beater receives while th
 
 struct coordinator_port {
     void *ctx, *sock;
-    void *ends; /* tells when the connection has ended */
+    void *ends; /* tells when the connection has ended, and why one was refused */
+    enum sock_refusal refusal;
     struct sock_config sc;
+    struct sock_curve curve;
     char *endpoints[MAX_ENDPOINTS]; /* [n_endpoints] */
     uint32_t n_endpoints, endpoint; /* the one that is used */
     struct wire_mem tx;
@@ -250,6 +252,10 @@ static enum status start(struct coordinator_port *l, const struct coordinator_po
     l->sc = (struct sock_config){.max_message = cfg->max_message,
                                  .heartbeat_ms = cfg->lease_ms / 2 + 1,
                                  .linger_ms = LINGER_MS};
+    if (cfg->curve) {
+        l->curve = *cfg->curve;
+        l->sc.curve = &l->curve;
+    }
     TRY(take_endpoints(l, cfg->endpoint));
     TRY(wire_mem_init(&l->tx, TX_BYTES));
     l->ctx = zmq_ctx_new();
@@ -318,6 +324,7 @@ void coordinator_port_close(struct coordinator_port *l)
 void coordinator_port_welcome(struct coordinator_port *l, const struct worker_welcome *w)
 {
     l->epoch = w->epoch;
+    l->refusal = SOCK_REFUSED_NOT;
     l->welcomed = true;
     (void)sock_take_ends(l->ends); /* of connections before this one */
     l->heartbeat_ms = w->heartbeat_ms ? w->heartbeat_ms : 1000;
@@ -357,6 +364,15 @@ static enum status take(struct coordinator_port *l, void *buf, size_t cap, size_
     return st;
 }
 
+/* Keeps why the connection that is being made was refused. */
+static void note_refusal(struct coordinator_port *l)
+{
+    enum sock_refusal why;
+    (void)sock_take_refusal(l->ends, &why);
+    if (why != SOCK_REFUSED_NOT)
+        l->refusal = why;
+}
+
 /* Is a coordinator there?  *left_ms: until that must be asked again. */
 static enum status check_coordinator(const struct coordinator_port *l, uint64_t *left_ms)
 {
@@ -370,6 +386,9 @@ static enum status check_coordinator(const struct coordinator_port *l, uint64_t 
         return ST_OK;
     }
     uint64_t alone = now - l->alone_ms, tried = now - l->tried_ms;
+    if (alone >= l->patience_ms && l->refusal != SOCK_REFUSED_NOT)
+        FAIL(ST_TIMEOUT, "no coordinator has welcomed this group for %llu ms: %s",
+             (unsigned long long)alone, sock_refusal_text(l->refusal));
     if (alone >= l->patience_ms)
         FAIL(ST_TIMEOUT, "no coordinator has welcomed this group for %llu ms",
              (unsigned long long)alone);
@@ -396,6 +415,8 @@ enum status coordinator_port_recv(struct coordinator_port *l, void *buf, size_t 
         TRY(take(l, buf, cap, n));
         if (*n)
             return ST_OK;
+        if (!l->welcomed)
+            note_refusal(l);
         uint64_t left_ms = 0;
         TRY(check_coordinator(l, &left_ms));
         waited = now_ms() - begin;

@@ -12,6 +12,7 @@
 #ifndef WORKER_COORDINATOR_PORT_H
 #define WORKER_COORDINATOR_PORT_H
 
+#include "common/wire/sock.h"
 #include "common/wire/worker_msg.h"
 
 struct coordinator_port;
@@ -22,6 +23,7 @@ struct coordinator_port_config {
     uint32_t rejoin_ms; /* how long a coordinator is looked for when one was lost */
     size_t max_message; /* bytes */
     int refused_exit;   /* exit code of the process when a Refused comes while the socket is lent */
+    const struct sock_curve *curve; /* NULL: no keys */
 };
 
 MUST_CHECK enum status coordinator_port_open(struct coordinator_port **out,
@@ -34,7 +36,7 @@ MUST_CHECK enum status coordinator_port_send(struct coordinator_port *l,
 
 /* Next message, copied to buf (cap bytes).  *n = 0: none within wait_ms, or a signal came.
  * ST_CANCELED: the coordinator is gone, or has not answered Hello: coordinator_port_again.  ST_TIMEOUT: no
- * coordinator was found for too long.  ST_PEER: a message that is too large or of several parts. */
+ * coordinator was found for too long, or all refuse the key.  ST_PEER: a message that is too large or of several parts. */
 MUST_CHECK enum status coordinator_port_recv(struct coordinator_port *l, void *buf, size_t cap,
                                              size_t *n, uint32_t wait_ms);
 

@@ -108,6 +108,22 @@ static void close_watch(struct peer_watch **watch)
     *watch = NULL;
 }
 
+/* The keys of the connection to the coordinator, in out; *curve is NULL when there are none. */
+static enum status load_keys(const struct shared_options *o, const char *endpoint,
+                             struct sock_curve *out, const struct sock_curve **curve)
+{
+    *curve = NULL;
+    if ((!o->key && !o->server_key) || !strstr(endpoint, "tcp://"))
+        return ST_OK;
+    if (!o->key || !o->server_key)
+        FAIL(ST_RANGE, "--key and --server-key belong together");
+    *out = (struct sock_curve){.server = false};
+    TRY(curve_pair_load(&out->own, o->key));
+    TRY(curve_public_load(out->server_key, o->server_key));
+    *curve = out;
+    return ST_OK;
+}
+
 /* The loop, and the end of the job when it does not end as asked. */
 static int serve(struct rank *g, struct peer_watch **watch, const char *connect)
 {
@@ -127,9 +143,12 @@ static int serve(struct rank *g, struct peer_watch **watch, const char *connect)
                                          .rejoin_ms = (uint32_t)g->opt->rejoin_ms,
                                          .max_message = RANK_MAX_MESSAGE,
                                          .refused_exit = EXIT_REFUSED};
+    struct sock_curve keys;
     enum loop_end end;
     enum status st = ST_OK;
     if (g->ci.rank == 0)
+        st = load_keys(g->opt, connect, &keys, &lc.curve);
+    if (g->ci.rank == 0 && st == ST_OK)
         st = coordinator_port_open(&rl.port, &lc);
     if (st != ST_OK)
         give_up(g, st, "cannot reach the coordinator", EXIT_START);

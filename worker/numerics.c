@@ -5,7 +5,8 @@
 
 static const char *activations(const struct numerics_facts *n)
 {
-    return strcmp(n->backend, "cpu") == 0 ? "a8" : "aw";
+    static const char *const cpu[] = {"a8", "a8-bf16", "a8-bf16-tiles"};
+    return strcmp(n->backend, "cpu") == 0 ? cpu[n->activations] : "aw";
 }
 
 void numerics_id(const struct numerics_facts *n, char out[NUMERICS_ID_SIZE])

@@ -6,8 +6,9 @@
  *   2/cpu/strict/a8/kv-f16/tp1.2.4.8
  *   | |   |      |  |      the class of rank counts: 1, 2, 4 and 8 give the same bits; tp3, tp16, ...
  *   | |   |      |  type of the KV cache
- *   | |   |      activations: a8, quantised to 8 bits where they meet quantised weights; aw, rounded
- *   | |   |      to the weights' type
+ *   | |   |      activations: a8, quantised to 8 bits where they meet quantised weights; besides,
+ *   | |   |      a8-bf16 and a8-bf16-tiles, rounded where they meet BF16 weights, in two orders of
+ *   | |   |      sums (backends/cpu/bf16.h); aw, rounded to the weights' type
  *   | |   strict or fast; fast promises no bits and is equal to nothing, itself included
  *   | backend
  *   NUMERIC_CONTRACT
@@ -18,6 +19,7 @@
 
 #include <stdbool.h>
 
+#include "backends/backend.h"
 #include "common/dtype.h"
 #include "common/wire/worker_msg.h"
 
@@ -29,6 +31,7 @@ enum { NUMERIC_CONTRACT = 2 };
 struct numerics_facts {
     const char *backend; /* "cpu" */
     bool fast;
+    enum activations activations; /* of the CPU, not AUTO; F32 for a model without BF16 matrices */
     enum dtype kv;
     int world;          /* ranks */
     const char *matrix; /* backend_info.matrix; "": none */

@@ -6,6 +6,9 @@ static const char *const coll_choices[] = {"auto", "local", "shm", "mpi", "ipc",
 static const char *const isa_choices[] = {"auto",       "plain", "avx2", "avxvnni", "avx512",
                                           "avx512vnni", "amx",   "neon", "neondot"};
 
+static const enum activations activations[] = {ACTIVATIONS_AUTO, ACTIVATIONS_F32, ACTIVATIONS_BF16,
+                                               ACTIVATIONS_BF16_TILES};
+
 static const struct option_row own_rows[] = {
     {.help = "Model"},
     {.name = "connect",
@@ -121,6 +124,7 @@ struct backend_config worker_backend_config(const struct shared_options *o, int 
                                    .max_rows = (int32_t)o->max_step_tokens,
                                    .device = o->device < 0 ? local_rank : (int)o->device,
                                    .isa = isa_choices[o->isa],
+                                   .activations = activations[o->activations],
                                    .planned = true,
                                    .numerics = o->numerics ? NUMERICS_FAST : NUMERICS_STRICT};
 }

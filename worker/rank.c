@@ -110,10 +110,23 @@ static enum status open_digests(struct rank *g, const struct digest_cache *cache
     return g->ci.rank == 0 ? text_digest(g->opt->model, &g->has_text, g->text) : ST_OK;
 }
 
+static bool has_bf16_matrix(const struct loader *ld)
+{
+    struct stored_tensor t;
+    for (size_t i = 0; i < loader_count(ld); i++) {
+        loader_get(ld, i, &t);
+        if (t.dtype == DT_BF16 && t.n_dims > 1)
+            return true;
+    }
+    return false;
+}
+
 static void set_numerics(struct rank *g)
 {
+    bool rounds = has_bf16_matrix(g->ld); /* nothing else is computed differently */
     struct numerics_facts n = {.backend = worker_backend_name(g->opt),
                                .fast = g->opt->numerics != 0,
+                               .activations = rounds ? g->plan.info.activations : ACTIVATIONS_F32,
                                .kv = g->plan.dc.kv_dtype,
                                .world = g->ci.world,
                                .matrix = g->plan.info.matrix};

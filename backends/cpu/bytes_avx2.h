@@ -69,6 +69,22 @@ static inline vi i_dot(vi acc, vb w, vi x)
 }
 #else
 enum { W_OFFSET = 0 };
+#define DOT_NARROW
+static inline vi i_mul16(vb w, vi x)
+{
+    return _mm256_maddubs_epi16(w, x);
+}
+
+static inline vi i_add16(vi a, vi b)
+{
+    return _mm256_add_epi16(a, b);
+}
+
+static inline vi i_widen(vi acc, vi sums)
+{
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+}
+
 static inline vi i_dot(vi acc, vb w, vi x)
 {
     __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));

@@ -70,6 +70,22 @@ static inline vi i_dot(vi acc, vb w, vi x)
 }
 #else
 enum { W_OFFSET = 0 };
+#define DOT_NARROW
+static inline vi i_mul16(vb w, vi x)
+{
+    return _mm512_maddubs_epi16(w, x);
+}
+
+static inline vi i_add16(vi a, vi b)
+{
+    return _mm512_add_epi16(a, b);
+}
+
+static inline vi i_widen(vi acc, vi sums)
+{
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(sums, _mm512_set1_epi16(1)));
+}
+
 static inline vi i_dot(vi acc, vb w, vi x)
 {
     vi signed_x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);

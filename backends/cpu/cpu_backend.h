@@ -58,8 +58,10 @@ struct attn_item;
 struct backend {
     struct backend_base base;
     const char *isa; /* name of kernels and quant */
+    enum activations activations;
     const struct kernels *kernels;
     const struct quant_kernels *quant;
+    const struct bf16_kernels *bf16; /* products of BF16 weights; NULL: activations stay f32 */
     struct pool *pool;
     int32_t max_rows;  /* as in backend_config */
     uint64_t nodes;    /* of memory that its threads run on, see mem_spread */
@@ -169,11 +171,13 @@ enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int
 enum status cpu_load_packed_stack(struct backend *be, const struct weight_src *src, int32_t n,
                                   const void *data, size_t n_bytes, struct weight **out);
 
-/* products.c: rows of x against one panel of a matrix.  The rows are packed into a strip, which
- * differs between floats ([K][rows], one tile) and quantised panels (see struct quant_x); panels of
- * one weight that are all floats or all quantised read the same strip. */
+/* products.c: rows of x against one panel of a matrix.  The rows are packed into a strip: floats
+ * ([K][rows], one tile), rounded rows (struct bf16_panel) or quantised ones (struct quant_x).  Panels
+ * of one weight whose strips are of one kind read the same strip. */
+enum strip_kind { STRIP_F32, STRIP_BF16, STRIP_QUANT };
+enum strip_kind strip_kind(const struct backend *be, const struct panels *s);
 
-/* Bytes of a strip for each row. */
+/* Bytes of a strip for each row, of any kind that the panels may have. */
 size_t strip_row_bytes(const struct weight *w, const struct panels *s);
 /* Most rows of a strip. */
 int32_t strip_rows(const struct backend *be, const struct panels *s);

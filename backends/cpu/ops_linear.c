@@ -20,9 +20,11 @@ static void embed_row(const struct weight *w, int32_t n, float *out)
     int col = (n - s->row) % PANEL;
     if (s->quant)
         quant_panel_expand(s->quant, panel, s->skip, w->k, col, out);
-    else
-        for (int32_t k = 0; k < w->k; k++)
-            out[k] = panel_value(pack_of(s->dtype), panel, (size_t)k, col);
+    for (int32_t i = 0, k = 0; !s->quant && i < w->n_slices; i++) {
+        size_t row = pack_rows(pack_of(s->dtype), w->slice_end, i, k);
+        for (; k < w->slice_end[i]; k++)
+            out[k] = panel_value(pack_of(s->dtype), panel, row++, col);
+    }
     for (int32_t k = 0; k < w->k; k++)
         out[k] += 0.0f;
 }
@@ -83,17 +85,18 @@ static void pack_part(void *ctx, int part, int n_parts)
     }
 }
 
-/* Item u is (panel, strip).  A panel of floats stays in the cache over the strips, which have few
- * rows; a strip of quantised rows stays there over the panels. */
+/* Item u is (panel, strip).  Where x stays in f32, a panel stays in the cache over the strips, which
+ * have few rows; other strips stay there over the panels. */
 static void product_item(void *ctx, long u, int part)
 {
     const struct linear_job *j = ctx;
     int32_t n_panels = panel_count(j->s);
-    int32_t p = (int32_t)(j->s->quant ? u % n_panels : u / j->n_strips);
-    int32_t i = (int32_t)(j->s->quant ? u / n_panels : u % j->n_strips), first;
+    bool floats = strip_kind(j->be, j->s) == STRIP_F32;
+    int32_t p = (int32_t)(floats ? u / j->n_strips : u % n_panels);
+    int32_t i = (int32_t)(floats ? u % j->n_strips : u / n_panels), first;
     char *strip;
     int32_t rows = strip_of(j, i, &first, &strip);
-    if (!j->s->quant && rows == 1 && j->rows == 1)
+    if (floats && rows == 1 && j->rows == 1)
         strip = (char *)view_f32(j->x, j->row0); /* one row is its own strip */
     panel_product(j->be, j->w, j->s, p, strip, rows,
                   view_f32(j->out, j->row0 + first) + j->s->row + p * PANEL, (size_t)j->out.stride,
@@ -106,9 +109,10 @@ static void run_rows(struct linear_job *j)
     for (int32_t i = 0; i < j->w->n_types; i++) {
         j->s = &j->w->panels[i];
         int32_t most = strip_rows(j->be, j->s);
-        bool have = i > 0 && !j->s->quant == !j->s[-1].quant;
+        enum strip_kind kind = strip_kind(j->be, j->s);
+        bool have = i > 0 && kind == strip_kind(j->be, j->s - 1);
         j->n_strips = (j->rows + most - 1) / most;
-        if (!have && (j->s->quant || j->rows > 1))
+        if (!have && (kind != STRIP_F32 || j->rows > 1))
             rows_run(j->be, pack_part, j, j->rows, j->w->k);
         long items = (long)panel_count(j->s) * j->n_strips;
         if ((int64_t)j->w->k * j->s->n * j->rows > PRODUCT_GRAIN)

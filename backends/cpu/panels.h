@@ -1,7 +1,8 @@
 /* How a matrix of floats is stored: panels of PANEL output columns (rows of the matrix), k-major.
  *   F32, F16   [K][PANEL] elements
- *   BF16       the same with columns j and j + 16 as neighbours, (0, 16, 1, 17, ...): one shift and
- *              one mask widen 32 of them to two vectors in order
+ *   BF16       [pairs][PANEL][2]: two neighbours of k, as dot-product instructions take them; one
+ *              shift and one mask widen them to two vectors in order.  Pairs begin at a slice's
+ *              start (struct weight_src); an odd slice's last pair has a zero behind its element
  * Columns beyond N are zero.  Quantised ones: quant_panels.h. */
 #ifndef BACKENDS_CPU_PANELS_H
 #define BACKENDS_CPU_PANELS_H
@@ -19,24 +20,41 @@ static inline enum pack pack_of(enum dtype t)
     return t == DT_F16 ? PACK_F16 : t == DT_BF16 ? PACK_BF16 : PACK_F32;
 }
 
-/* Bytes of one k. */
+/* Bytes of one k, of a pair's half for BF16. */
 static inline size_t pack_row_bytes(enum pack p)
 {
     return PANEL * (p == PACK_F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
-/* Index of column col among the PANEL elements of one k. */
-static inline size_t panel_at(enum pack p, int col)
+/* Rows of a panel before column `end` of slice s: K itself, or, for BF16, K and one row for each odd
+ * slice that ends before it. */
+static inline size_t pack_rows(enum pack p, const int32_t *slice_end, int s, int32_t end)
 {
-    if (p != PACK_BF16)
-        return (size_t)col;
-    return (size_t)(col < PANEL / 2 ? 2 * col : 2 * (col - PANEL / 2) + 1);
+    size_t rows = (size_t)end;
+    for (int i = 0; p == PACK_BF16 && i < s; i++)
+        rows += (size_t)(slice_end[i] - (i ? slice_end[i - 1] : 0)) % 2;
+    return rows;
 }
 
-/* The weight of column col at k, as the specification defines it. */
-static inline float panel_value(enum pack p, const void *panel, size_t k, int col)
+/* Bytes of a panel of n_slices slices. */
+static inline size_t pack_panel_bytes(enum pack p, int n_slices, const int32_t *slice_end)
 {
-    size_t at = k * PANEL + panel_at(p, col);
+    size_t rows = pack_rows(p, slice_end, n_slices, slice_end[n_slices - 1]);
+    return rows * pack_row_bytes(p);
+}
+
+/* Index of column col in row `row` of a panel. */
+static inline size_t panel_at(enum pack p, size_t row, int col)
+{
+    if (p == PACK_BF16)
+        return (row / 2 * PANEL + (size_t)col) * 2 + row % 2;
+    return row * PANEL + (size_t)col;
+}
+
+/* The weight of column col in row `row`, as the specification defines it. */
+static inline float panel_value(enum pack p, const void *panel, size_t row, int col)
+{
+    size_t at = panel_at(p, row, col);
     switch (p) {
     case PACK_F16:
         return f32_of_f16(((const uint16_t *)panel)[at]);

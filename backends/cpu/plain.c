@@ -9,10 +9,10 @@ static void plain_linear_tile(const struct linear_tile *t)
             float slice[N_SLICES];
             int k = 0;
             for (int s = 0; s < t->n_slices; s++) {
+                size_t row = pack_rows(t->pack, t->slice_end, s, k);
                 float acc = 0.0f;
-                for (; k < t->slice_end[s]; k++)
-                    acc = fmaf(t->x[k * t->rows + r], panel_value(t->pack, t->panel, (size_t)k, c),
-                               acc);
+                for (; k < t->slice_end[s]; k++, row++)
+                    acc = fmaf(t->x[k * t->rows + r], panel_value(t->pack, t->panel, row, c), acc);
                 slice[s] = acc;
             }
             for (int n = t->n_slices / 2; n > 0; n /= 2)

@@ -1,4 +1,5 @@
 /* Rows of x against one panel of a matrix, of floats or quantised. */
+#include "backends/cpu/bf16.h"
 #include "backends/cpu/cpu_backend.h"
 
 static struct quant_shape shape_of(const struct weight *w, const struct panels *s)
@@ -6,35 +7,57 @@ static struct quant_shape shape_of(const struct weight *w, const struct panels *
     return (struct quant_shape){w->k, s->skip, w->n_slices, w->slice_end};
 }
 
+enum strip_kind strip_kind(const struct backend *be, const struct panels *s)
+{
+    return s->quant ? STRIP_QUANT : s->dtype == DT_BF16 && be->bf16 ? STRIP_BF16 : STRIP_F32;
+}
+
+/* Floats: the larger of both kinds, so that strips are shared by all float types and memory does not
+ * depend on --activations. */
 size_t strip_row_bytes(const struct weight *w, const struct panels *s)
 {
     struct quant_shape shape = shape_of(w, s);
-    return s->quant ? (size_t)x_groups(&shape) * X_GROUP_BYTES : (size_t)w->k * sizeof(float);
+    size_t floats = (size_t)w->k * sizeof(float),
+           rounded = (size_t)bf16_groups(w->n_slices, w->slice_end) * BF16_GROUP * sizeof(uint16_t);
+    if (s->quant)
+        return (size_t)x_groups(&shape) * X_GROUP_BYTES;
+    return rounded > floats ? rounded : floats;
 }
 
 int32_t strip_rows(const struct backend *be, const struct panels *s)
 {
-    return s->quant ? QUANT_ROWS : be->kernels->tile_rows;
+    static const int32_t rows[] = {[STRIP_QUANT] = QUANT_ROWS, [STRIP_BF16] = BF16_ROWS};
+    enum strip_kind kind = strip_kind(be, s);
+    return kind == STRIP_F32 ? be->kernels->tile_rows : rows[kind];
 }
 
-static int32_t n_tiles(const struct backend *be, int32_t rows)
+/* Tiles of a strip that is not of floats. */
+static int32_t n_tiles(const struct backend *be, enum strip_kind kind, int32_t rows)
 {
-    return (rows + be->quant->tile_rows - 1) / be->quant->tile_rows;
+    int32_t most = kind == STRIP_QUANT ? be->quant->tile_rows : be->bf16->tile_rows;
+    return (rows + most - 1) / most;
 }
 
 void strip_put(const struct backend *be, const struct weight *w, const struct panels *s,
                const float *x, int32_t r, int32_t rows, void *strip)
 {
-    if (!s->quant) {
+    enum strip_kind kind = strip_kind(be, s);
+    if (kind == STRIP_F32) {
         for (int32_t k = 0; k < w->k; k++)
             ((float *)strip)[(size_t)k * (size_t)rows + (size_t)r] = x[k];
         return;
     }
     struct quant_shape shape = shape_of(w, s);
-    int32_t n = n_tiles(be, rows), tile = (n * (r + 1) - 1) / rows; /* last with cut_start <= r */
+    int32_t n = n_tiles(be, kind, rows);
+    int32_t tile = (n * (r + 1) - 1) / rows; /* last with cut_start <= r */
     int32_t first = cut_start(rows, n, tile), in_tile = cut_start(rows, n, tile + 1) - first;
-    be->quant->quantize_row(&shape, x, r - first, in_tile,
-                            (char *)strip + (size_t)first * strip_row_bytes(w, s));
+    if (kind == STRIP_QUANT)
+        be->quant->quantize_row(&shape, x, r - first, in_tile,
+                                (char *)strip + (size_t)first * strip_row_bytes(w, s));
+    else
+        bf16_put_row(be->bf16, w->n_slices, w->slice_end, x, r - first, in_tile,
+                     (uint16_t *)strip + (size_t)first * BF16_GROUP *
+                                             (size_t)bf16_groups(w->n_slices, w->slice_end));
 }
 
 int32_t panel_count(const struct panels *s)
@@ -65,7 +88,8 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
     int32_t left = s->n - p * PANEL, cols = left < PANEL ? left : PANEL;
     const char *panel = (const char *)w->data.data + s->at + (size_t)p * s->stride;
     const float *bias = w->bias.data ? (const float *)w->bias.data + s->row + p * PANEL : NULL;
-    if (s->quant) {
+    enum strip_kind kind = strip_kind(be, s);
+    if (kind == STRIP_QUANT) {
         struct quant_panel t = {.pack = s->quant,
                                 .panel = panel,
                                 .shape = shape_of(w, s),
@@ -75,8 +99,20 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                                 .out_stride = out_stride,
                                 .rows = rows,
                                 .cols = cols,
-                                .n_tiles = n_tiles(be, rows)};
+                                .n_tiles = n_tiles(be, kind, rows)};
         be->quant->panel(&t, be->quant_thread + (size_t)part * be->quant_scratch);
+    } else if (kind == STRIP_BF16) {
+        struct bf16_panel t = {.x = strip,
+                               .panel = (const uint16_t *)(const void *)panel,
+                               .bias = bias,
+                               .out = out,
+                               .out_stride = out_stride,
+                               .rows = rows,
+                               .cols = cols,
+                               .n_tiles = n_tiles(be, kind, rows),
+                               .n_slices = w->n_slices,
+                               .slice_end = w->slice_end};
+        bf16_panel_product(be->bf16, &t);
     } else {
         struct linear_tile t = {.x = strip,
                                 .panel = panel,

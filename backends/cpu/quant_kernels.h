@@ -3,6 +3,9 @@
  *   Q_ROWS                   most rows whose sums are in registers at once
  *   W_OFFSET                 weights are multiplied as the bytes q + W_OFFSET
  *   i_splat, i_dot, f_of_i   vectors of one int32 a column; i_dot adds four products a column
+ * and, with DOT_NARROW, for weights that are multiplied as their codes (unsigned):
+ *   i_mul16, i_add16         two sums of two products a column, in 16 bits; adds them
+ *   i_widen                  adds both sums of each column to an int32
  *
  * One row (decode) takes the codes from the panel straight into the products.  More rows share the
  * work: UNPACK_GROUPS groups are unpacked to bytes and f32 scales, then every tile is multiplied
@@ -47,6 +50,31 @@ ALWAYS_INLINE struct pair add_sum(struct pair acc, struct sums dot, const struct
     return acc;
 }
 
+/* Quads whose products with codes of that many bits can be summed in 16 bits:
+ * 2 (2^bits - 1) 127 each. */
+ALWAYS_INLINE int narrow_quads(int bits)
+{
+    return bits <= 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
+}
+
+#ifdef DOT_NARROW
+enum { HAS_NARROW = 1 };
+/* dot after quad j of n: narrow has the products since the last multiple of `quads`. */
+ALWAYS_INLINE vi narrow_dot(vi dot, vi *narrow, vb w, vi x, int j, int n, int quads)
+{
+    vi products = i_mul16(w, x);
+    *narrow = j % quads == 0 ? products : i_add16(*narrow, products);
+    return (j + 1) % quads == 0 || j + 1 == n ? i_widen(dot, *narrow) : dot;
+}
+#else
+enum { HAS_NARROW = 0 };
+ALWAYS_INLINE vi narrow_dot(vi dot, vi *narrow, vb w, vi x, int j, int n, int quads)
+{
+    (void)narrow, (void)j, (void)n, (void)quads;
+    return i_dot(dot, w, x);
+}
+#endif
+
 /* ---- one row ---- */
 
 /* How the weights of a panel are multiplied: as their codes where those are consecutive
@@ -79,8 +107,8 @@ ALWAYS_INLINE void direct_group(struct quant_layout l, const struct quant_panel 
         for (int q = 0; q < PAIRS; q++) {
             struct scales s = load_scales(l, head, sub, q);
             vi start = start_sum(info, l.halves, h, m.offset);
-            struct sums dot = {start, start};
-            const int n = QUADS / l.halves;
+            struct sums dot = {start, start}, narrow = dot;
+            const int n = QUADS / l.halves, quads = narrow_quads(l.bits);
             UNROLL
             for (int j = 0; j < n; j++) {
                 struct bytes w = m.as_codes ? load_codes(l, group, h * n + j, q)
@@ -88,8 +116,13 @@ ALWAYS_INLINE void direct_group(struct quant_layout l, const struct quant_panel 
                 vi a = load_quad(x + 4 * (h * n + j));
                 if (q == 0)
                     read_ahead_quad(spread, h * n + j, quad_bytes_of(&l));
-                dot.a = i_dot(dot.a, w.a, a);
-                dot.b = i_dot(dot.b, w.b, a);
+                if (m.as_codes) {
+                    dot.a = narrow_dot(dot.a, &narrow.a, w.a, a, j, n, quads);
+                    dot.b = narrow_dot(dot.b, &narrow.b, w.b, a, j, n, quads);
+                } else {
+                    dot.a = i_dot(dot.a, w.a, a);
+                    dot.b = i_dot(dot.b, w.b, a);
+                }
             }
             acc[q] = add_sum(acc[q], dot, &s, l.has_min, l.halves, h, info);
         }
@@ -135,12 +168,15 @@ struct tile_x {
     int in_tile;
     const char *spread;
     size_t quad_bytes;
+    int offset; /* weights are multiplied as q + offset */
 };
 
-/* acc [rows][PANEL] after the n groups of w; x begins at the first of them. */
-ALWAYS_INLINE void add_groups(int rows, int halves, bool min, const struct unpacked *w, int n,
-                              const struct tile_x *tx, float (*acc)[PANEL])
+/* acc [rows][PANEL] after the n groups of w; x begins at the first of them.  narrow: weights are
+ * codes, narrow_quads of them; 0: they are q + W_OFFSET. */
+ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const struct unpacked *w,
+                              int n, const struct tile_x *tx, float (*acc)[PANEL])
 {
+    const int offset = narrow ? tx->offset : W_OFFSET;
     const char *x = tx->x, *infos = (const char *)tx->info;
     const char *spread = tx->spread;
     int step = tx->in_tile * X_GROUP_BYTES;
@@ -150,11 +186,11 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, const struct unpac
             const uint8_t *wq = w->w + 4 * VL * q;
             UNROLL
             for (int h = 0; h < halves; h++) {
-                struct sums dot[Q_ROWS];
+                struct sums dot[Q_ROWS], sum16[Q_ROWS];
                 const int quads = QUADS / halves;
                 UNROLL
                 for (int r = 0; r < rows; r++)
-                    dot[r].a = dot[r].b = start_sum(&info[r], halves, h, W_OFFSET);
+                    dot[r].a = dot[r].b = start_sum(&info[r], halves, h, offset);
                 UNROLL
                 for (int j = h * quads; j < (h + 1) * quads; j++) {
                     if (q == 0 && spread)
@@ -163,8 +199,16 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, const struct unpac
                     UNROLL
                     for (int r = 0; r < rows; r++) {
                         vi quad = load_quad(x + r * GROUP + 4 * j);
-                        dot[r].a = i_dot(dot[r].a, a, quad);
-                        dot[r].b = i_dot(dot[r].b, b, quad);
+                        if (narrow) {
+                            int at = j - h * quads;
+                            dot[r].a =
+                                narrow_dot(dot[r].a, &sum16[r].a, a, quad, at, quads, narrow);
+                            dot[r].b =
+                                narrow_dot(dot[r].b, &sum16[r].b, b, quad, at, quads, narrow);
+                        } else {
+                            dot[r].a = i_dot(dot[r].a, a, quad);
+                            dot[r].b = i_dot(dot[r].b, b, quad);
+                        }
                     }
                 }
                 const float *sc = w->scale[h] + VL * q, *mi = w->min[h] + VL * q;
@@ -198,8 +242,9 @@ typedef void groups_fn(const struct unpacked *w, int n, const struct tile_x *x,
     }                                                                                              \
     static void unpack_##NAME(const struct quant_panel *t, int32_t g, int n, struct unpacked *out) \
     {                                                                                              \
+        bool as_codes = HAS_NARROW && BITS < 8 && !t->pack->values;                                \
         unpack_groups((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES}, t, g, n, out,      \
-                      W_OFFSET);                                                                   \
+                      as_codes, W_OFFSET);                                                         \
     }
 QUANT_KINDS(KIND_FNS)
 
@@ -209,15 +254,36 @@ static const struct {
     unpack_fn *unpack;
 } kind_fns[QK_N] = {QUANT_KINDS(KIND_ROW)};
 
-#define GROUPS_FN(R, HALVES, MIN)                                                                  \
-    static void groups_##R##_##HALVES##_##MIN(const struct unpacked *w, int n,                     \
-                                              const struct tile_x *x, float(*acc)[PANEL])          \
+/* By rows, halves - 1, has_min, and log2 of narrow (0: weights are no codes). */
+#define GROUPS_FN(R, HALVES, MIN, NARROW)                                                          \
+    static void groups_##R##_##HALVES##_##MIN##_##NARROW(                                          \
+        const struct unpacked *w, int n, const struct tile_x *x, float(*acc)[PANEL])               \
     {                                                                                              \
-        add_groups(R, HALVES, MIN, w, n, x, acc);                                                  \
+        add_groups(R, HALVES, MIN, NARROW, w, n, x, acc);                                          \
     }
-#define GROUPS_FNS(R) GROUPS_FN(R, 1, 0) GROUPS_FN(R, 1, 1) GROUPS_FN(R, 2, 0) GROUPS_FN(R, 2, 1)
+#ifdef DOT_NARROW
+#define GROUPS_FNS_OF(R, HALVES, MIN)                                                              \
+    GROUPS_FN(R, HALVES, MIN, 0)                                                                   \
+    GROUPS_FN(R, HALVES, MIN, 2)                                                                   \
+    GROUPS_FN(R, HALVES, MIN, 4)                                                                   \
+    GROUPS_FN(R, HALVES, MIN, 8)
+#define GROUPS_ROW_OF(R, HALVES, MIN)                                                              \
+    {                                                                                              \
+        groups_##R##_##HALVES##_##MIN##_0, groups_##R##_##HALVES##_##MIN##_2,                      \
+            groups_##R##_##HALVES##_##MIN##_4, groups_##R##_##HALVES##_##MIN##_8                   \
+    }
+#else
+#define GROUPS_FNS_OF(R, HALVES, MIN) GROUPS_FN(R, HALVES, MIN, 0)
+#define GROUPS_ROW_OF(R, HALVES, MIN)                                                              \
+    {                                                                                              \
+        groups_##R##_##HALVES##_##MIN##_0                                                          \
+    }
+#endif
+#define GROUPS_FNS(R)                                                                              \
+    GROUPS_FNS_OF(R, 1, 0) GROUPS_FNS_OF(R, 1, 1) GROUPS_FNS_OF(R, 2, 0) GROUPS_FNS_OF(R, 2, 1)
 #define GROUPS_ROW(R)                                                                              \
-    [R] = {{groups_##R##_1_0, groups_##R##_1_1}, {groups_##R##_2_0, groups_##R##_2_1}},
+    [R] = {{GROUPS_ROW_OF(R, 1, 0), GROUPS_ROW_OF(R, 1, 1)},                                       \
+           {GROUPS_ROW_OF(R, 2, 0), GROUPS_ROW_OF(R, 2, 1)}},
 #if defined(Q_ROWS_8)
 #define ALL_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #elif defined(Q_ROWS_6)
@@ -226,7 +292,7 @@ static const struct {
 #define ALL_ROWS(X) X(1) X(2) X(3) X(4)
 #endif
 ALL_ROWS(GROUPS_FNS)
-static groups_fn *const groups_fns[Q_ROWS + 1][2][2] = {ALL_ROWS(GROUPS_ROW)};
+static groups_fn *const groups_fns[Q_ROWS + 1][2][2][HAS_NARROW ? 4 : 1] = {ALL_ROWS(GROUPS_ROW)};
 
 /* All tiles with the n groups of w, which begin x_at bytes into a row of x and are read ahead from
  * `spread` on. */
@@ -234,6 +300,9 @@ static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct 
                       size_t x_at, const char *spread, float (*acc)[PANEL])
 {
     const struct quant_layout *l = t->pack->lay;
+    int narrow = 0;
+    if (HAS_NARROW && l->bits < 8 && !t->pack->values)
+        narrow = l->bits <= 4 ? 3 : l->bits == 5 ? 2 : 1;
     for (int i = 0; i < t->n_tiles; i++) {
         int r0 = cut_start(t->rows, t->n_tiles, i);
         int in_tile = cut_start(t->rows, t->n_tiles, i + 1) - r0;
@@ -241,9 +310,9 @@ static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct 
         const struct quant_x *info = (const struct quant_x *)(const void *)(x + in_tile * GROUP);
         for (int r = 0, rows; r < in_tile; r += rows) {
             rows = in_tile - r < Q_ROWS ? in_tile - r : Q_ROWS;
-            struct tile_x tx = {x + r * GROUP, info + r, in_tile, i + r == 0 ? spread : NULL,
-                                quad_bytes_of(l)};
-            groups_fns[rows][l->halves - 1][l->has_min](w, n, &tx, acc + r0 + r);
+            struct tile_x tx = {x + r * GROUP,    info + r,     in_tile, i + r == 0 ? spread : NULL,
+                                quad_bytes_of(l), -t->pack->low};
+            groups_fns[rows][l->halves - 1][l->has_min][narrow](w, n, &tx, acc + r0 + r);
         }
     }
 }

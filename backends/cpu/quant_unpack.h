@@ -133,9 +133,9 @@ ALWAYS_INLINE struct scales load_scales(struct quant_layout l, const char *head,
     return s;
 }
 
-/* Groups [g, g + n), weights as the bytes q + offset. */
+/* Groups [g, g + n), weights as their codes or as the bytes q + offset. */
 ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel *t, int32_t g,
-                                 int n, struct unpacked *out, int offset)
+                                 int n, struct unpacked *out, bool as_codes, int offset)
 {
     vb map = code_map(l, t->pack, offset);
     for (int i = 0; i < n; i++, g++, out++) {
@@ -144,7 +144,8 @@ ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel
         UNROLL
         for (int j = 0; j < QUADS; j++)
             for (int q = 0; q < PAIRS; q++) {
-                struct bytes w = load_weights(l, map, group, j, q, offset);
+                struct bytes w = as_codes ? load_codes(l, group, j, q)
+                                          : load_weights(l, map, group, j, q, offset);
                 b_store(out->w + j * PANEL * 4 + 4 * VL * q, w.a);
                 b_store(out->w + j * PANEL * 4 + 64 + 4 * VL * q, w.b);
             }

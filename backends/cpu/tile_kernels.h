@@ -23,9 +23,7 @@ ALWAYS_INLINE enum dtype pack_dtype(enum pack p)
 ALWAYS_INLINE struct pair load_pair(enum dtype t, const void *w, long k, int q)
 {
     struct pair p;
-    if (t == DT_BF16) {
-        v_load_bf16_pairs((const uint16_t *)w + k * PANEL + 2 * VL * q, &p.a, &p.b);
-    } else if (t == DT_F16) {
+    if (t == DT_F16) {
         const uint16_t *at = (const uint16_t *)w + k * PANEL + VL * q;
         p.a = v_load_f16(at);
         p.b = v_load_f16(at + PANEL / 2);
@@ -53,6 +51,39 @@ ALWAYS_INLINE void run_chains(int rows, long row_step, long k_step, enum dtype t
             acc[r].a = v_fma(b, p.a, acc[r].a);
             acc[r].b = v_fma(b, p.b, acc[r].b);
         }
+    }
+}
+
+/* acc[r] += x[r] times a pair of vectors of weights. */
+ALWAYS_INLINE void add_row(int rows, const float *x, struct pair w, struct pair *acc)
+{
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        vf b = v_splat(x[r]);
+        acc[r].a = v_fma(b, w.a, acc[r].a);
+        acc[r].b = v_fma(b, w.b, acc[r].b);
+    }
+}
+
+/* run_chains over n elements of k of a slice of BF16 weights; x and w are the slice's. */
+ALWAYS_INLINE void run_bf16_chains(int rows, const float *x, const uint16_t *w, int q, long n,
+                                   struct pair *acc)
+{
+    w += 2 * VL * q;
+    for (long k = 0; k < n; k += 2, x += 2 * rows, w += 2 * PANEL) {
+        struct pair even, odd;
+        v_load_bf16_pairs(w, &even.a, &odd.a);
+        v_load_bf16_pairs(w + PANEL, &even.b, &odd.b);
+        read_ahead(w);
+        add_row(rows, x, even, acc);
+        if (k + 1 == n)
+            break;
+        if (2 * rows + 5 > (VL == 16 ? 32 : 16)) { /* load again what registers cannot keep */
+            __asm__("" : "+r"(w));
+            v_load_bf16_pairs(w, &even.a, &odd.a);
+            v_load_bf16_pairs(w + PANEL, &even.b, &odd.b);
+        }
+        add_row(rows, x + rows, odd, acc);
     }
 }
 
@@ -86,7 +117,14 @@ ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum pack 
             UNROLL
             for (int r = 0; r < rows; r++)
                 acc[r].a = acc[r].b = v_splat(0.0f);
-            run_chains(rows, 1, rows, pack_dtype(pack), t->x, t->panel, q, k, t->slice_end[s], acc);
+            if (pack == PACK_BF16)
+                run_bf16_chains(rows, t->x + k * rows,
+                                (const uint16_t *)t->panel +
+                                    pack_rows(pack, t->slice_end, s, (int32_t)k) * PANEL,
+                                q, t->slice_end[s] - k, acc);
+            else
+                run_chains(rows, 1, rows, pack_dtype(pack), t->x, t->panel, q, k, t->slice_end[s],
+                           acc);
             if (t->n_slices > 1)
                 climb_tree(rows, s, tree, acc);
         }

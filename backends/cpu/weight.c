@@ -39,8 +39,9 @@ static int32_t lay_out(const struct weight_src *src, struct panels *panels, size
         } else {
             *s = (struct panels){.dtype = p->dtype, .skip = p->skip, .row = row, .n = p->rows};
             s->quant = quant_pack_of(p->dtype);
-            s->panel_bytes = s->quant ? quant_panel_bytes(s->quant->lay, p->skip, src->cols)
-                                      : (size_t)src->cols * pack_row_bytes(pack_of(p->dtype));
+            s->panel_bytes =
+                s->quant ? quant_panel_bytes(s->quant->lay, p->skip, src->cols)
+                         : pack_panel_bytes(pack_of(p->dtype), src->n_slices, src->slice_end);
             n++;
         }
         row += p->rows;
@@ -107,15 +108,18 @@ static const struct weight_part *source_row(const struct weight_src *src, int64_
 }
 
 /* One source row into its column of a panel. */
-static void pack_column(enum pack pack, int32_t k, void *panel, int col, const char *row)
+static void pack_column(enum pack pack, const struct weight *w, void *panel, int col,
+                        const char *row)
 {
-    size_t at = panel_at(pack, col);
-    for (size_t i = 0; i < (size_t)k; i++) {
-        if (pack == PACK_F32)
-            memcpy((float *)panel + i * PANEL + at, row + i * sizeof(float), sizeof(float));
-        else
-            memcpy((uint16_t *)panel + i * PANEL + at, row + i * sizeof(uint16_t),
-                   sizeof(uint16_t));
+    for (int32_t s = 0, k = 0; s < w->n_slices; s++) {
+        size_t to = pack_rows(pack, w->slice_end, s, k);
+        for (; k < w->slice_end[s]; k++, to++) {
+            size_t at = panel_at(pack, to, col), i = (size_t)k;
+            if (pack == PACK_F32)
+                memcpy((float *)panel + at, row + i * sizeof(float), sizeof(float));
+            else
+                memcpy((uint16_t *)panel + at, row + i * sizeof(uint16_t), sizeof(uint16_t));
+        }
     }
 }
 
@@ -131,10 +135,12 @@ static void pack_panel(const struct pack_job *job, const struct panels *s, long 
         quant_pack_panel(s->quant, s->dtype, rows, s->skip, job->w->k, panel);
         return;
     }
-    if (n < PANEL && s->panel_bytes > 0) /* without columns there is no memory */
+    enum pack pack = pack_of(s->dtype);
+    bool gaps = n < PANEL || s->panel_bytes > (size_t)job->w->k * pack_row_bytes(pack);
+    if (gaps && s->panel_bytes > 0) /* without columns there is no memory */
         memset(panel, 0, s->panel_bytes);
     for (int32_t c = 0; c < n; c++)
-        pack_column(pack_of(s->dtype), job->w->k, panel, c, rows[c]);
+        pack_column(pack, job->w, panel, c, rows[c]);
 }
 
 static void pack_panels(void *ctx, int part, int n_parts)

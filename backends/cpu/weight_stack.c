@@ -55,7 +55,7 @@ static bool alike(const struct weight_src *a, const struct weight_src *b)
     return same;
 }
 
-static enum status check_stack(const struct weight_src *src, int32_t n)
+static enum status check_stack(const struct backend *be, const struct weight_src *src, int32_t n)
 {
     struct weight w;
     if (n < 1 || n > MOE_MAX_EXPERTS)
@@ -66,9 +66,12 @@ static enum status check_stack(const struct weight_src *src, int32_t n)
             FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
                  src->name, i);
         for (int32_t s = 1; s < w.n_types; s++)
-            if (!w.panels[s].quant != !w.panels[0].quant)
-                FAIL(ST_UNSUPPORTED, "weight %s: a stack of floats beside quantised blocks",
-                     src->name);
+            if (strip_kind(be, &w.panels[s]) != strip_kind(be, w.panels))
+                FAIL(
+                    ST_UNSUPPORTED,
+                    "weight %s: a stack of floats beside quantised blocks, or of bf16 beside other "
+                    "floats without --activations f32",
+                    src->name);
         if (w.n_types > 1 && src->n_slices > 1)
             FAIL(ST_UNSUPPORTED, "weight %s: a stack of several types in slices", src->name);
         for (int k = 0; k < src[i].n_parts; k++)
@@ -139,14 +142,14 @@ static enum status make_stack(struct backend *be, const struct weight_src *src, 
 enum status cpu_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
                            struct weight **out)
 {
-    TRY(check_stack(src, n));
+    TRY(check_stack(be, src, n));
     return make_stack(be, src, n, NULL, out);
 }
 
 enum status cpu_load_packed_stack(struct backend *be, const struct weight_src *src, int32_t n,
                                   const void *data, size_t n_bytes, struct weight **out)
 {
-    TRY(check_stack(src, n));
+    TRY(check_stack(be, src, n));
     if (n_bytes != (size_t)n * matrix_bytes(src))
         FAIL(ST_FORMAT, "weight %s: %zu packed bytes, the stack has %zu", src->name, n_bytes,
              (size_t)n * matrix_bytes(src));

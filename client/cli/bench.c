@@ -19,6 +19,7 @@ static const struct option_row rows[] = {
      .arg = "EP",
      .def = DEFAULT_ENDPOINT,
      .help = "Endpoint of the server; several, with commas between them, are tried in turn."},
+    CLI_KEY_ROWS(struct bench_args, keys),
     {.name = "http",
      .type = OPT_STRING,
      AT(http),
@@ -276,7 +277,7 @@ int cmd_bench(int argc, char **argv)
     if (rc < 0 && a.http)
         rc = open_http(&http, &a);
     else if (rc < 0)
-        rc = cli_connect(&c, "bench", a.connect);
+        rc = cli_connect(&c, "bench", a.connect, &a.keys);
     if (rc < 0 && c)
         rc = check(&a, c);
     if (rc < 0) {

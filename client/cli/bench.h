@@ -7,10 +7,12 @@
 #include <stdint.h>
 
 #include "client/cli/bench_http.h"
+#include "client/cli/cli.h"
 #include "client/lib/ingot.h"
 
 struct bench_args {
     const char *connect;
+    struct cli_keys keys;
     const char *http, *model, *api_key; /* http NULL: over ZeroMQ */
     int64_t vocab;                      /* 0: the server's */
     int64_t concurrency, requests, prompt_tokens, max_tokens, shared_tokens, seed, timeout_ms;

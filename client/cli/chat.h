@@ -2,6 +2,7 @@
 #ifndef CLIENT_CLI_CHAT_H
 #define CLIENT_CLI_CHAT_H
 
+#include "client/cli/cli.h"
 #include "client/cli/conversation.h"
 #include "client/cli/line_editor.h"
 #include "client/cli/private_server.h"
@@ -13,6 +14,7 @@ struct chat_args {
     struct sampling_args sampling;
     struct serve_args serve;
     const char *connect, *tenant, *system;
+    struct cli_keys keys;
     bool shift, history;
 };
 

@@ -10,6 +10,7 @@ static const struct option_row own_rows[] = {
      .at = offsetof(struct chat_args, connect),
      .arg = "EP",
      .help = "Talk to the server there; without MODEL the default is " DEFAULT_ENDPOINT "."},
+    CLI_KEY_ROWS(struct chat_args, keys),
     {.name = "tenant",
      .type = OPT_STRING,
      .at = offsetof(struct chat_args, tenant),

@@ -238,16 +238,35 @@ void cli_put_json(FILE *f, const char *s, size_t n)
 
 /* ---- server ---- */
 
-int cli_connect(struct ingot_client **c, const char *command, const char *endpoint)
+static int open_client(struct ingot_client **c, const char *command, const struct ingot_options *o)
 {
-    return cli_connect_as(c, command, endpoint, NULL);
+    enum ingot_code code = ingot_open(c, o);
+    if (code == INGOT_OK)
+        return -1;
+    if (code == INGOT_RANGE)
+        return cli_fail(command, EXIT_USAGE);
+    return cli_fail(command, cli_exit_code(code));
+}
+
+static struct ingot_options options_of(const char *endpoint, const struct cli_keys *keys)
+{
+    return (struct ingot_options){.endpoint = endpoint,
+                                  .timeout_ms = CONNECT_MS,
+                                  .reconnect_ms = RECONNECT_MS,
+                                  .key = keys ? keys->key : NULL,
+                                  .server_key = keys ? keys->server_key : NULL};
+}
+
+int cli_connect(struct ingot_client **c, const char *command, const char *endpoint,
+                const struct cli_keys *keys)
+{
+    return cli_connect_as(c, command, endpoint, NULL, keys);
 }
 
 int cli_connect_as(struct ingot_client **c, const char *command, const char *endpoint,
-                   const char *tenant)
+                   const char *tenant, const struct cli_keys *keys)
 {
-    struct ingot_options o = {
-        .endpoint = endpoint, .timeout_ms = CONNECT_MS, .reconnect_ms = RECONNECT_MS};
+    struct ingot_options o = options_of(endpoint, keys);
     char token[OWN_TOKEN_BYTES];
     if (tenant && *tenant) {
         enum status st = own_token(token, getenv("XDG_STATE_HOME"), getenv("HOME"));
@@ -258,10 +277,13 @@ int cli_connect_as(struct ingot_client **c, const char *command, const char *end
         o.tenant = tenant;
         o.n_tenant = strlen(tenant);
     }
-    enum ingot_code code = ingot_open(c, &o);
-    if (code == INGOT_OK)
-        return -1;
-    if (code == INGOT_RANGE)
-        return cli_fail(command, EXIT_USAGE);
-    return cli_fail(command, cli_exit_code(code));
+    return open_client(c, command, &o);
+}
+
+int cli_connect_operator(struct ingot_client **c, const char *command, const char *endpoint,
+                         const struct cli_keys *keys)
+{
+    struct ingot_options o = options_of(endpoint, keys);
+    o.operate = true;
+    return open_client(c, command, &o);
 }

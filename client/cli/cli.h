@@ -52,10 +52,34 @@ void cli_put_json(FILE *f, const char *s, size_t n); /* with its quotes */
 
 /* ---- server ---- */
 
-/* Connects; -1 to go on, else the exit code, after the error was said. */
-int cli_connect(struct ingot_client **c, const char *command, const char *endpoint);
+/* The keys of the connection, as every command that connects takes them. */
+struct cli_keys {
+    const char *key, *server_key;
+};
+
+#define CLI_KEY_ROWS(args, member)                                                                 \
+    {.name = "key",                                                                                \
+     .type = OPT_STRING,                                                                           \
+     .at = offsetof(args, member.key),                                                             \
+     .arg = "FILE",                                                                                \
+     .help = "This program's own key, made by `ingot key new FILE`: TCP "                          \
+             "connections between a server and its clients and workers are "                       \
+             "encrypted, and each side proves its key."},                                          \
+    {                                                                                              \
+        .name = "server-key", .type = OPT_STRING, .at = offsetof(args, member.server_key),         \
+        .arg = "KEY|FILE",                                                                         \
+        .help = "The coordinator's public key, or a file with it (FILE.pub of "                    \
+                "its key): needed with --key."                                                     \
+    }
+
+/* Connects; -1 to go on, else the exit code, after the error was said.  keys may be NULL. */
+int cli_connect(struct ingot_client **c, const char *command, const char *endpoint,
+                const struct cli_keys *keys);
 /* tenant: NULL or "": a random one; else one that this user's commands share (client/cli/own_token.h) */
 int cli_connect_as(struct ingot_client **c, const char *command, const char *endpoint,
-                   const char *tenant);
+                   const char *tenant, const struct cli_keys *keys);
+/* As cli_connect, to operate the server: see ingot_options.operate. */
+int cli_connect_operator(struct ingot_client **c, const char *command, const char *endpoint,
+                         const struct cli_keys *keys);
 
 #endif

@@ -18,6 +18,7 @@ enum exit_code {
     "lost, 4 the request was refused or did not end by itself, 130 interrupted."
 
 int cmd_api_key(int argc, char **argv);
+int cmd_key(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_chat(int argc, char **argv);
 int cmd_detokenize(int argc, char **argv);

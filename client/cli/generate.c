@@ -12,6 +12,7 @@ struct args {
     struct prompt_args prompt;
     struct sampling_args sampling;
     const char *connect, *tenant;
+    struct cli_keys keys;
     bool json;
 };
 
@@ -23,6 +24,7 @@ static const struct option_row own_rows[] = {
      .arg = "EP",
      .def = DEFAULT_ENDPOINT,
      .help = "Endpoint of the server; several, with commas between them, are tried in turn."},
+    CLI_KEY_ROWS(struct args, keys),
     {.name = "tenant",
      .type = OPT_STRING,
      .at = offsetof(struct args, tenant),
@@ -45,7 +47,7 @@ static int run(const struct args *a)
     enum status st = request_prompt(&b, &a->prompt);
     if (st == ST_OK)
         st = request_sampling(&b, &a->sampling);
-    int rc = st == ST_OK ? cli_connect_as(&c, "generate", a->connect, a->tenant)
+    int rc = st == ST_OK ? cli_connect_as(&c, "generate", a->connect, a->tenant, &a->keys)
                          : cli_fail("generate", st == ST_IO ? EXIT_FAILED : EXIT_USAGE);
     if (rc >= 0 && a->json)
         answer_json_error(stdout, (enum ingot_code)(st != ST_OK ? st : ST_PEER), ingot_last_error(),

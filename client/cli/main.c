@@ -19,6 +19,7 @@ static const struct command commands[] = {
     {"serve", cmd_serve, "serve a model on this machine, on one rank or several"},
     {"drain", cmd_drain, "let a server finish its requests and end"},
     {"api-key", cmd_api_key, "add, list and remove API keys of the HTTP gateway"},
+    {"key", cmd_key, "make keys of connections, and keep the list of those that may connect"},
     {NULL, NULL, "Ask"},
     {"run", cmd_run, "load a model, answer one request, end"},
     {"chat", cmd_chat, "hold a conversation with a model or a server"},

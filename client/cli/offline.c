@@ -113,7 +113,8 @@ typedef enum status ask_server(struct ingot_client *c, const struct text_options
 static int by_server(const char *command, const struct text_options *a, ask_server *ask)
 {
     struct ingot_client *c = NULL;
-    int rc = cli_connect(&c, command, a->connect ? a->connect : DEFAULT_ENDPOINT);
+    const struct cli_keys keys = {a->key, a->server_key};
+    int rc = cli_connect(&c, command, a->connect ? a->connect : DEFAULT_ENDPOINT, &keys);
     if (rc < 0) {
         enum status st = ask(c, a);
         rc = st == ST_OK ? EXIT_OK : cli_fail(command, cli_exit_code((enum ingot_code)st));

@@ -60,7 +60,7 @@ int private_server_open(struct private_server *p, const char *command, const str
     enum status st = wait_ready(p, model);
     if (st != ST_OK)
         return cli_fail(command, st == ST_CANCELED ? EXIT_INTERRUPTED : EXIT_FAILED);
-    return cli_connect(&p->client, command, supervisor_endpoint(p->sup));
+    return cli_connect(&p->client, command, supervisor_endpoint(p->sup), NULL);
 }
 
 void private_server_close(struct private_server *p)

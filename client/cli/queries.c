@@ -9,16 +9,20 @@
 
 struct args {
     const char *connect;
+    struct cli_keys keys;
     bool json, watch, wait;
     int64_t timeout_ms, count;
 };
 
 #define AT(member) .at = offsetof(struct args, member)
 #define CONNECT_ROW                                                                                \
-    {                                                                                              \
-        .name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP", .def = DEFAULT_ENDPOINT,  \
-        .help = "Endpoint of the server; several, with commas between them, are tried in turn."    \
-    }
+    {.name = "connect",                                                                            \
+     .type = OPT_STRING,                                                                           \
+     AT(connect),                                                                                  \
+     .arg = "EP",                                                                                  \
+     .def = DEFAULT_ENDPOINT,                                                                      \
+     .help = "Endpoint of the server; several, with commas between them, are tried in turn."},     \
+        CLI_KEY_ROWS(struct args, keys)
 #define JSON_ROW                                                                                   \
     {                                                                                              \
         .name = "json", .type = OPT_FLAG, AT(json), .help = "Print JSON."                          \
@@ -242,7 +246,7 @@ int cmd_status(int argc, char **argv)
         "--json\n" EXIT_CODES_HELP,
         &a, argc, argv);
     if (rc < 0)
-        rc = cli_connect(&c, "status", a.connect);
+        rc = cli_connect(&c, "status", a.connect, &a.keys);
     if (rc >= 0)
         return rc;
     interrupts_catch();
@@ -291,7 +295,7 @@ int cmd_served_models(int argc, char **argv)
         "  ingot models remove ORG/NAME\n" EXIT_CODES_HELP,
         &a, argc, argv);
     if (rc < 0)
-        rc = cli_connect(&c, "models", a.connect);
+        rc = cli_connect(&c, "models", a.connect, &a.keys);
     if (rc >= 0)
         return rc;
     enum ingot_code code = ingot_models(c, &m, &n);
@@ -347,7 +351,7 @@ int cmd_ping(int argc, char **argv)
               "Sends a message to a server and prints the time until its answer.",
               "Examples:\n  ingot ping\n  ingot ping --count 10\n" EXIT_CODES_HELP, &a, argc, argv);
     if (rc < 0)
-        rc = cli_connect(&c, "ping", a.connect);
+        rc = cli_connect(&c, "ping", a.connect, &a.keys);
     if (rc >= 0)
         return rc;
     for (int64_t i = 0; i < a.count && rc <= EXIT_OK; i++)
@@ -363,9 +367,13 @@ static int wait_gone(const struct args *a)
 {
     enum { STEP_US = 100 * 1000 };
     uint64_t until = clock_us() + 1000U * (uint64_t)a->timeout_ms + 5U * 1000 * 1000;
+    const struct ingot_options o = {.endpoint = a->connect,
+                                    .timeout_ms = 1000,
+                                    .key = a->keys.key,
+                                    .server_key = a->keys.server_key};
     struct ingot_client *probe;
     while (clock_us() < until && !interrupts()) {
-        if (ingot_connect(&probe, a->connect, 1000) != INGOT_OK)
+        if (ingot_open(&probe, &o) != INGOT_OK)
             return EXIT_OK;
         ingot_close(probe);
         usleep(STEP_US);
@@ -394,10 +402,11 @@ int cmd_drain(int argc, char **argv)
     int rc =
         parse(rows, ARRAY_LEN(rows), "ingot drain",
               "Tells a server to finish its running requests, to refuse new ones, and to end.",
+              "It needs the server's own user on its host, or a key with the role operate.\n"
               "Examples:\n  ingot drain\n  ingot drain --timeout-ms 5000 --wait\n" EXIT_CODES_HELP,
               &a, argc, argv);
     if (rc < 0)
-        rc = cli_connect(&c, "drain", a.connect);
+        rc = cli_connect_operator(&c, "drain", a.connect, &a.keys);
     if (rc >= 0)
         return rc;
     interrupts_catch();

@@ -39,7 +39,7 @@ static int watch(struct supervisor *s, struct gateway_job *g)
     for (;;) {
         enum status st = supervisor_poll(s, 100, &state);
         if (st == ST_OK && state != SUP_ENDED)
-            st = gateway_job_poll(g, supervisor_endpoint(s));
+            st = gateway_job_poll(g, supervisor_local_endpoint(s));
         if (st != ST_OK) {
             log_line(LOG_ERROR, "%s", status_text());
             return st == ST_RANGE ? EXIT_USAGE : EXIT_FAILED;

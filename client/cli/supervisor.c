@@ -38,10 +38,11 @@ struct supervisor {
     pid_t coordinator;
     uint64_t coordinator_start_us; /* when it was started, or, if that is to come, will be */
     uint32_t coordinator_deaths;   /* in a row, each at once after the start */
+    bool coordinator_served;       /* since its last start a group was active */
     int notify_fd;
     char line[2048]; /* of the coordinator's events */
     size_t n_line;
-    char endpoint[256];
+    char endpoint[256], local[96];
     struct group_job groups[1 + MAX_STANDBY];
     int n_groups;
     bool listening, ready, ended, draining;
@@ -57,6 +58,12 @@ struct supervisor {
     } while (0)
 
 /* ---- command lines ---- */
+
+/* Where TCP needs keys, the processes of this server have an endpoint of their own in the private folder. */
+static bool has_local(const struct supervisor *s)
+{
+    return s->cfg.command == FOR_SERVE && s->cfg.args.shared.key;
+}
 
 static enum status start_coordinator(struct supervisor *s)
 {
@@ -80,6 +87,8 @@ static enum status start_coordinator(struct supervisor *s)
     if (s->listening && strchr(o.listen, '*')) /* again: at the port that clients know */
         o.listen = s->endpoint;
     serve_pass_options(&a, &o, c->command, FOR_COORDINATOR);
+    if (has_local(s)) /* later than the --listen that was passed on: it holds */
+        child_argf(&a, "--listen=%s,ipc://%s/clients", o.listen, s->dir.path);
     child_arg(&a, "--die-with-parent");
     child_argf(&a, "--failure-file=%s", s->failure_path);
     child_argf(&a, "--notify-fd=%d", fd[1]);
@@ -87,6 +96,7 @@ static enum status start_coordinator(struct supervisor *s)
     close(fd[1]);
     s->notify_fd = fd[0];
     s->n_line = 0;
+    s->coordinator_served = false;
     s->coordinator_start_us = clock_us();
     return st;
 }
@@ -154,6 +164,7 @@ static enum status prepare(struct supervisor *s, const struct supervisor_config 
     uint64_t need = tp > 1 ? (uint64_t)(MPI_MIB + MPI_RANK_MIB * tp * s->n_groups) << 20 : 0;
     TRY(private_dir_open(&s->dir, need));
     snprintf(s->workers, sizeof s->workers, "ipc://%s/workers", s->dir.path);
+    snprintf(s->local, sizeof s->local, "ipc://%s/clients", s->dir.path);
     snprintf(s->failure_path, sizeof s->failure_path, "%s/failure", s->dir.path);
     return ST_OK;
 }
@@ -197,7 +208,7 @@ static void on_event(struct supervisor *s, const char *line)
             s->groups[i].start_at_us = 1;
         s->listening = true;
     } else if (strncmp(line, "group-up ", 9) == 0) {
-        s->ready = true;
+        s->ready = s->coordinator_served = true;
     } else if (strncmp(line, "group-joined ", 13) == 0) {
         if ((g = job_of(s, line + 13)))
             g->joined = true;
@@ -269,8 +280,8 @@ static enum status restart_coordinator(struct supervisor *s, int wait_status)
     char why[64];
     uint64_t now = clock_us();
     child_end_text(wait_status, why, sizeof why);
-    s->coordinator_deaths =
-        now - s->coordinator_start_us < QUICK_US ? s->coordinator_deaths + 1 : 0;
+    bool quick = !s->coordinator_served && now - s->coordinator_start_us < QUICK_US;
+    s->coordinator_deaths = quick ? s->coordinator_deaths + 1 : 0;
     if (s->cfg.command != FOR_SERVE || s->coordinator_deaths > MAX_QUICK_DEATHS) {
         s->ended = true;
         FAIL(ST_PEER, "the coordinator ended with %s: running requests are lost", why);
@@ -384,6 +395,11 @@ enum status supervisor_poll(struct supervisor *s, int timeout_ms, enum superviso
 const char *supervisor_endpoint(const struct supervisor *s)
 {
     return s->listening ? s->endpoint : NULL;
+}
+
+const char *supervisor_local_endpoint(const struct supervisor *s)
+{
+    return !s->listening ? NULL : has_local(s) ? s->local : s->endpoint;
 }
 
 int supervisor_exit_code(const struct supervisor *s)

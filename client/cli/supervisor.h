@@ -33,6 +33,8 @@ MUST_CHECK enum status supervisor_poll(struct supervisor *s, int timeout_ms,
 
 /* The endpoint for clients, once the coordinator listens; else NULL. */
 const char *supervisor_endpoint(const struct supervisor *s);
+/* The one for processes of this server, which needs no key. */
+const char *supervisor_local_endpoint(const struct supervisor *s);
 
 /* Drain: running requests end, then everything.  Go on polling until SUP_ENDED. */
 void supervisor_drain(struct supervisor *s);

@@ -28,6 +28,18 @@ static const struct option_row rows[] = {
      .help = "Listen on addresses other than loopback although there is no --api-key: all who "
              "reach them are "
              "trusted."},
+    {.help = "Keys"},
+    {.name = "key",
+     ROW(key, OPT_STRING),
+     .arg = "FILE",
+     .help = "This program's own key, made by `ingot key new FILE`: TCP "
+             "connections between a server and its clients and workers are "
+             "encrypted, and each side proves its key."},
+    {.name = "server-key",
+     ROW(server_key, OPT_STRING),
+     .arg = "KEY|FILE",
+     .help = "The coordinator's public key, or a file with it (FILE.pub of "
+             "its key): needed with --key."},
     {.help = "Who may ask"},
     {.name = "api-key",
      ROW(api_key, OPT_LIST),

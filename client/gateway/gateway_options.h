@@ -12,6 +12,7 @@ struct gateway_options {
     struct option_list api_key, cors, host;
     const char *tls_cert, *tls_key;
     const char *api_keys, *tenants_secret;
+    const char *key, *server_key; /* of the connection to the coordinator; NULL: none */
     int64_t resume_grace_ms;
     const char *metrics_prefix;
     bool metrics_need_key;

@@ -145,6 +145,8 @@ static enum status start(struct program *p)
     const struct upstream_config upstream = {.endpoints = endpoints,
                                              .n_endpoints = n_endpoints,
                                              .secret = &p->tenants_secret,
+                                             .key = p->options.key,
+                                             .server_key = p->options.server_key,
                                              .resume_grace_ms = p->gateway.resume_grace_ms,
                                              .needs_tenants =
                                                  api_keys_have_tenants(p->gateway.keys)};

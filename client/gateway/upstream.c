@@ -38,6 +38,8 @@ static void *connect_thread(void *ctx)
                                         .n_tenant = sizeof u->tenant,
                                         .token = u->token,
                                         .n_token = sizeof u->token,
+                                        .key = u->cfg.key,
+                                        .server_key = u->cfg.server_key,
                                         .tenants_secret = secret->n ? secret->bytes : NULL,
                                         .n_tenants_secret = secret->n};
         u->made_endpoint = u->cfg.endpoints[i];

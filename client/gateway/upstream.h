@@ -33,7 +33,8 @@ struct upstream_call {
 struct upstream_config {
     const char *const *endpoints; /* coordinators of one service, tried in order; borrowed */
     size_t n_endpoints;
-    const struct secret *secret; /* of the service; borrowed */
+    const struct secret *secret;  /* of the service; borrowed */
+    const char *key, *server_key; /* of ingot_options; borrowed */
     uint32_t resume_grace_ms;
     bool needs_tenants; /* do not use a coordinator that refuses requests which name a tenant */
 };

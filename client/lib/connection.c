@@ -52,6 +52,8 @@ static enum status begin_socket(struct ingot_client *c)
     struct sock_config sc = {
         .max_message = (size_t)64 << 20, .linger_ms = 200, .no_heartbeat = true};
     c->tried_us = clock_us();
+    sc.curve = c->has_curve ? &c->curve : NULL;
+    c->refusal = SOCK_REFUSED_NOT;
     TRY(sock_connect_dealer(&c->sock, c->ctx, c->endpoints[c->endpoint], &sc));
     TRY(sock_watch_ends(&c->link_ends, c->ctx, c->sock));
     return send_hello(c);
@@ -69,6 +71,7 @@ static void end_socket(struct ingot_client *c)
 /* Until the server of some endpoint has answered Hello: each gets TRY_US of the time, in turn. */
 static enum status connect_until(struct ingot_client *c, uint64_t deadline_us)
 {
+    enum sock_refusal refusal = SOCK_REFUSED_NOT; /* the last one */
     for (;;) {
         struct client_msg m;
         if (!c->sock)
@@ -79,10 +82,16 @@ static enum status connect_until(struct ingot_client *c, uint64_t deadline_us)
             return take_welcome(c, &m);
         if (st != ST_TIMEOUT)
             return st;
+        if (c->refusal != SOCK_REFUSED_NOT)
+            refusal = c->refusal;
         if (clock_us() >= end) {
             end_socket(c);
             c->endpoint = (c->endpoint + 1) % c->n_endpoints;
         }
+        if (clock_us() >= deadline_us && refusal != SOCK_REFUSED_NOT)
+            FAIL(ST_TIMEOUT, "nobody answers at %s: %s", c->endpoints[c->endpoint],
+                 c->has_curve ? sock_refusal_text(refusal)
+                              : "connections end at once (does the server want a key?)");
         if (clock_us() >= deadline_us)
             FAIL(ST_TIMEOUT, "nobody answers at %s (is a server running? try 'ingot serve MODEL')",
                  c->endpoints[c->endpoint]);
@@ -109,9 +118,10 @@ enum status client_reconnect(struct ingot_client *c, uint64_t deadline_us)
     return running_resume(c);
 }
 
-/* list: endpoints with commas between them */
-static enum status take_endpoints(struct ingot_client *c, const char *list)
+/* list: endpoints with commas between them; operate: as in ingot_options */
+static enum status take_endpoints(struct ingot_client *c, const char *list, bool operate)
 {
+    char control[SOCK_CONTROL_SIZE];
     for (const char *p = list;; p++) {
         size_t n = strcspn(p, ",");
         if (c->n_endpoints == MAX_ENDPOINTS)
@@ -121,6 +131,13 @@ static enum status take_endpoints(struct ingot_client *c, const char *list)
             FAIL(ST_NOMEM, "no memory for a client");
         c->n_endpoints++;
         TRY(sock_check_endpoint(one, false, true));
+        if (operate && sock_control_answers(control, one)) {
+            char *local = strdup(control);
+            if (!local)
+                FAIL(ST_NOMEM, "no memory for a client");
+            free(one);
+            c->endpoints[c->n_endpoints - 1] = local;
+        }
         p += n;
         if (!*p)
             return ST_OK;
@@ -140,9 +157,21 @@ static enum status take_token(struct ingot_client *c, const struct ingot_options
     return ST_OK;
 }
 
+static enum status take_keys(struct ingot_client *c, const struct ingot_options *o)
+{
+    if (!o->key && !o->server_key)
+        return ST_OK;
+    if (!o->key || !o->server_key)
+        FAIL(ST_RANGE, "key and server_key belong together");
+    c->has_curve = true;
+    TRY(curve_pair_load(&c->curve.own, o->key));
+    return curve_public_load(c->curve.server_key, o->server_key);
+}
+
 static enum status open_client(struct ingot_client *c, const struct ingot_options *o)
 {
-    TRY(take_endpoints(c, o->endpoint ? o->endpoint : "tcp://127.0.0.1:5555"));
+    TRY(take_endpoints(c, o->endpoint ? o->endpoint : "tcp://127.0.0.1:5555",
+                       o->operate && !o->key));
     c->reconnect_ms = o->reconnect_ms;
     if (o->tenant) {
         TRY(tenant_of_bytes(&c->tenant, o->tenant, o->n_tenant));
@@ -151,6 +180,7 @@ static enum status open_client(struct ingot_client *c, const struct ingot_option
         random_bytes(c->tenant.bytes, OWN_TENANT_BYTES);
     }
     TRY(take_token(c, o));
+    TRY(take_keys(c, o));
     if (o->n_tenants_secret > sizeof c->secret.bytes)
         FAIL(ST_RANGE, "tenants_secret has %zu bytes: at most %zu", o->n_tenants_secret,
              sizeof c->secret.bytes);

@@ -58,7 +58,11 @@ const char *ingot_version(void)
 /* Has the connection ended?  ZeroMQ makes a new one, but the server does not know that one. */
 static bool is_broken(struct ingot_client *c)
 {
-    if (c->open && sock_take_ends(c->link_ends))
+    enum sock_refusal why;
+    bool ended = sock_take_refusal(c->link_ends, &why);
+    if (why != SOCK_REFUSED_NOT)
+        c->refusal = why;
+    if (c->open && ended)
         c->broken = true;
     return c->broken;
 }
@@ -158,6 +162,8 @@ enum status client_receive(struct ingot_client *c, struct client_msg *m, bool wa
         }
         if (broken)
             return connection_ended();
+        if (!c->open && (c->refusal == SOCK_REFUSED_KEY || c->refusal == SOCK_REFUSED_MECHANISM))
+            FAIL(ST_PEER, "%s: %s", c->endpoints[c->endpoint], sock_refusal_text(c->refusal));
         TRY(check_server(c, watch));
         uint64_t now = clock_us();
         long left = deadline_us > now ? (long)((deadline_us - now + 999) / 1000) : 0;
@@ -165,7 +171,7 @@ enum status client_receive(struct ingot_client *c, struct client_msg *m, bool wa
             FAIL(ST_TIMEOUT, "the server did not answer in time");
         if (left > WATCH_MS)
             left = WATCH_MS;
-        if (zmq_poll(items, c->open ? 2 : 1, left) < 0)
+        if (zmq_poll(items, 2, left) < 0)
             FAIL(errno == EINTR ? ST_CANCELED : ST_IO, "waiting for the server: %s",
                  zmq_strerror(errno));
     }

@@ -68,9 +68,16 @@ struct ingot_options {
     const void
         *token; /* 16 to INGOT_TOKEN_SIZE bytes that only this program knows; NULL: random ones */
     size_t n_token;
+    /* The path of this program's key (ingot key new), and the server's public key or the path of a file with it: over
+     * TCP the connection is encrypted, and each side proves its key.  NULL, both: no keys. */
+    const char *key, *server_key;
+    /* Without a key: if the endpoint is a TCP port of this host, connect to the ipc endpoint that its server has for
+     * operators (ingot_drain), where the kernel tells whose process this is. */
+    bool operate;
 };
 
 /* Connects and exchanges Hello with the server.  INGOT_TIMEOUT: no answer within timeout_ms.
+ * INGOT_PEER: the server refuses the key, or this client has none and the server wants one.
  *
  * Requests belong to the tenant and token together: a client with the same tenant and the same token
  * can attach to them and cancel them, and its prompts share blocks of the server's prefix cache.  With

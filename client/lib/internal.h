@@ -10,6 +10,7 @@
 #include "client/lib/ingot.h"
 #include "common/secret.h"
 #include "common/wire/client_msg.h"
+#include "common/wire/sock.h"
 
 enum { MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES, MAX_ENDPOINTS = 8 };
 
@@ -33,6 +34,9 @@ struct ingot_client {
     struct tenant tenant;
     char token[INGOT_TOKEN_SIZE];
     size_t n_token;
+    struct sock_curve curve;
+    bool has_curve;
+    enum sock_refusal refusal; /* of the connection that is being made */
     struct secret secret;
     uint32_t heartbeat_ms;
     uint64_t heard_us, looked_us; /* when something was received, and looked for, last */

@@ -17,10 +17,23 @@
         .help = "A tokenizer.json or a .gguf file instead of MODEL."                               \
     }
 #define CONNECT_ROW                                                                                \
+    {.name = "connect",                                                                            \
+     .type = OPT_STRING,                                                                           \
+     AT(connect),                                                                                  \
+     .arg = "EP",                                                                                  \
+     .help = "Ask the running server there; the default without MODEL is "                         \
+             "tcp://127.0.0.1:5555."},                                                             \
+        {.name = "key",                                                                            \
+         .type = OPT_STRING,                                                                       \
+         AT(key),                                                                                  \
+         .arg = "FILE",                                                                            \
+         .help = "This program's own key, made by `ingot key new FILE`: TCP "                      \
+                 "connections between a server and its clients and workers are "                   \
+                 "encrypted, and each side proves its key."},                                      \
     {                                                                                              \
-        .name = "connect", .type = OPT_STRING, AT(connect), .arg = "EP",                           \
-        .help = "Ask the running server there; the default without MODEL is "                      \
-                "tcp://127.0.0.1:5555."                                                            \
+        .name = "server-key", .type = OPT_STRING, AT(server_key), .arg = "KEY|FILE",               \
+        .help = "The coordinator's public key, or a file with it (FILE.pub of "                    \
+                "its key): needed with --key."                                                     \
     }
 
 static const struct option_row tokenize_rows[] = {

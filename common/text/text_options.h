@@ -6,7 +6,7 @@
 #include "common/options.h"
 
 struct text_options { /* what a command does not have stays NULL, false */
-    const char *connect, *tokenizer, *text, *text_file, *ids, *ids_file;
+    const char *connect, *key, *server_key, *tokenizer, *text, *text_file, *ids, *ids_file;
     const char *model; /* the positional MODEL, by text_take_arguments */
     char **id_args;    /* [n_id_args] the positional ids */
     int n_id_args;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -47,10 +48,19 @@ enum status sock_check_endpoint(const char *endpoint, bool bind, bool allow_remo
     }
     if (bind && !allow_remote && !is_loopback(host, (size_t)(colon - host)))
         FAIL(ST_RANGE,
-             "endpoint %s is not a loopback address: messages are not encrypted; allow it with "
-             "--allow-remote on a network that you trust",
+             "endpoint %s is not a loopback address: give the keys that may connect (--key and "
+             "--allowed-keys), or --allow-remote on a network that you trust",
              endpoint);
     return ST_OK;
+}
+
+bool sock_control_endpoint(char out[SOCK_CONTROL_SIZE], const char *endpoint)
+{
+    const char *colon = strrchr(endpoint, ':');
+    if (strncmp(endpoint, "tcp://", 6) != 0 || !isdigit((unsigned char)colon[1]))
+        return false;
+    snprintf(out, SOCK_CONTROL_SIZE, "ipc://@ingot-%.5s", colon + 1);
+    return true;
 }
 
 static enum status set_int(void *sock, int option, int value)
@@ -81,12 +91,36 @@ static enum status set_options(void *sock, const char *endpoint, const struct so
     return ST_OK;
 }
 
+static enum status set_text(void *sock, int option, const char *text)
+{
+    if (zmq_setsockopt(sock, option, text, strlen(text)) != 0)
+        FAIL(ST_IO, "cannot set socket option %d: %s", option, zmq_strerror(errno));
+    return ST_OK;
+}
+
+/* Of the endpoint that is bound or connected next. */
+static enum status set_curve(void *sock, const char *endpoint, const struct sock_curve *c)
+{
+    bool secured = c && strncmp(endpoint, "tcp://", 6) == 0;
+    if (secured && !zmq_has("curve"))
+        FAIL(ST_UNSUPPORTED, "this build of ZeroMQ has no CURVE");
+    if (!secured) /* another endpoint of the socket may have had them; its ZAP domain cannot be unset */
+        return set_int(sock, ZMQ_CURVE_SERVER, 0);
+    TRY(set_text(sock, ZMQ_CURVE_PUBLICKEY, c->own.public_key));
+    TRY(set_text(sock, ZMQ_CURVE_SECRETKEY, c->own.secret_key));
+    if (!c->server)
+        return set_text(sock, ZMQ_CURVE_SERVERKEY, c->server_key);
+    TRY(set_int(sock, ZMQ_CURVE_SERVER, 1));
+    return set_text(sock, ZMQ_ZAP_DOMAIN, c->domain);
+}
+
 /* ZeroMQ takes an ipc path away from whoever listens there: ask first */
 static bool ipc_in_use(const char *endpoint)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    if (strncmp(endpoint, "ipc://", 6) != 0 || strlen(endpoint + 6) >= sizeof sa.sun_path)
-        return false;
+    if (strncmp(endpoint, "ipc://", 6) != 0 || endpoint[6] == '@' ||
+        strlen(endpoint + 6) >= sizeof sa.sun_path)
+        return false; /* @: an abstract name, which the kernel guards */
     memcpy(sa.sun_path, endpoint + 6, strlen(endpoint + 6));
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     bool used = fd >= 0 && connect(fd, (struct sockaddr *)&sa, sizeof sa) == 0;
@@ -95,8 +129,39 @@ static bool ipc_in_use(const char *endpoint)
     return used;
 }
 
-enum status sock_bind_more(void *sock, const char *endpoint)
+/* ZeroMQ would remove whatever file has the path. */
+static enum status check_file(const char *endpoint)
 {
+    struct stat st;
+    if (strncmp(endpoint, "ipc://", 6) != 0 || endpoint[6] == '@' || lstat(endpoint + 6, &st) != 0)
+        return ST_OK;
+    if (!S_ISSOCK(st.st_mode))
+        FAIL(ST_BUSY, "%s: the file exists and is no socket", endpoint);
+    return ST_OK;
+}
+
+bool sock_control_answers(char out[SOCK_CONTROL_SIZE], const char *endpoint)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    const char *colon = strrchr(endpoint, ':');
+    if (!sock_control_endpoint(out, endpoint) ||
+        !is_loopback(endpoint + 6, (size_t)(colon - (endpoint + 6))))
+        return false;
+    size_t n = strlen(out + 7); /* an abstract name begins with NUL and has no end */
+    memcpy(sa.sun_path + 1, out + 7, n);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    bool there =
+        fd >= 0 && connect(fd, (struct sockaddr *)&sa,
+                           (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) == 0;
+    if (fd >= 0)
+        close(fd);
+    return there;
+}
+
+enum status sock_bind_more(void *sock, const char *endpoint, const struct sock_config *cfg)
+{
+    TRY(check_file(endpoint));
+    TRY(set_curve(sock, endpoint, cfg->curve));
     if (ipc_in_use(endpoint))
         FAIL(ST_BUSY, "%s is in use by another program", endpoint);
     if (zmq_bind(sock, endpoint) == 0)
@@ -111,7 +176,7 @@ static enum status bind_router(void *sock, const char *endpoint, const struct so
 {
     TRY(set_options(sock, endpoint, cfg));
     TRY(set_int(sock, ZMQ_ROUTER_MANDATORY, 1));
-    TRY(sock_bind_more(sock, endpoint));
+    TRY(sock_bind_more(sock, endpoint, cfg));
     if (bound && zmq_getsockopt(sock, ZMQ_LAST_ENDPOINT, bound, &bound_size) != 0)
         FAIL(ST_IO, "cannot read back the endpoint: %s", zmq_strerror(errno));
     return ST_OK;
@@ -136,6 +201,7 @@ enum status sock_bind_router(void **out, void *ctx, const char *endpoint,
 static enum status connect_dealer(void *sock, const char *endpoint, const struct sock_config *cfg)
 {
     TRY(set_options(sock, endpoint, cfg));
+    TRY(set_curve(sock, endpoint, cfg->curve));
     TRY(set_int(sock, ZMQ_RECONNECT_IVL, 100));
     TRY(set_int(sock, ZMQ_RECONNECT_IVL_MAX, 1000));
     if (zmq_connect(sock, endpoint) != 0)
@@ -159,12 +225,17 @@ enum status sock_connect_dealer(void **out, void *ctx, const char *endpoint,
     return ST_OK;
 }
 
-enum status sock_watch_ends(void **out, void *ctx, void *sock)
+enum {
+    WATCHED_EVENTS = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                     ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
+};
+
+static enum status monitor(void **out, void *ctx, void *sock, int events)
 {
     char endpoint[64];
     *out = NULL;
-    snprintf(endpoint, sizeof endpoint, "inproc://ends-%p", sock);
-    if (zmq_socket_monitor(sock, endpoint, ZMQ_EVENT_DISCONNECTED) != 0)
+    snprintf(endpoint, sizeof endpoint, "inproc://events-%p", sock);
+    if (zmq_socket_monitor(sock, endpoint, events) != 0)
         FAIL(ST_IO, "cannot watch the connections: %s", zmq_strerror(errno));
     void *watch = zmq_socket(ctx, ZMQ_PAIR);
     if (!watch || zmq_connect(watch, endpoint) != 0) {
@@ -175,18 +246,82 @@ enum status sock_watch_ends(void **out, void *ctx, void *sock)
     return ST_OK;
 }
 
+enum status sock_watch_ends(void **out, void *ctx, void *sock)
+{
+    return monitor(out, ctx, sock, WATCHED_EVENTS);
+}
+
+enum status sock_guard_open(void **out, void *ctx, void *sock)
+{
+    return monitor(out, ctx, sock, ZMQ_EVENT_ACCEPTED);
+}
+
+/* The next event of a monitor: its number [2 bytes] and a value [4], both in host order; then the endpoint. */
+static bool next_event(void *from, uint16_t *event, uint32_t *value)
+{
+    uint8_t part[256];
+    int n = zmq_recv(from, part, sizeof part, ZMQ_DONTWAIT);
+    *event = 0;
+    *value = 0;
+    if (n == (int)(sizeof *event + sizeof *value)) {
+        memcpy(event, part, sizeof *event);
+        memcpy(value, part + sizeof *event, sizeof *value);
+    }
+    return n >= 0 && zmq_recv(from, part, sizeof part, ZMQ_DONTWAIT) >= 0;
+}
+
+/* The kernel gives the lowest free descriptor: a great one tells that all below it are used. */
+uint32_t sock_guard_close(void *guard, int max_fd)
+{
+    uint16_t event;
+    uint32_t fd, n = 0;
+    while (guard && next_event(guard, &event, &fd))
+        if ((int)fd > max_fd && shutdown((int)fd, SHUT_RDWR) == 0)
+            n++;
+    return n;
+}
+
+bool sock_take_refusal(void *watch, enum sock_refusal *why)
+{
+    bool any = false;
+    uint16_t event;
+    uint32_t value;
+    *why = SOCK_REFUSED_NOT;
+    while (next_event(watch, &event, &value)) {
+        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+            *why = SOCK_REFUSED_KEY;
+        else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL &&
+                 value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
+            *why = SOCK_REFUSED_MECHANISM;
+        else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
+                 event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+            *why = SOCK_REFUSED_SILENTLY;
+        any = any || event == ZMQ_EVENT_DISCONNECTED;
+    }
+    return any;
+}
+
 bool sock_take_ends(void *watch)
 {
-    char part[256]; /* an event has two parts; only that there is one matters */
-    bool any = false;
-    while (zmq_recv(watch, part, sizeof part, ZMQ_DONTWAIT) >= 0)
-        any = true;
-    return any;
+    enum sock_refusal why;
+    return sock_take_refusal(watch, &why);
+}
+
+const char *sock_refusal_text(enum sock_refusal why)
+{
+    static const char *const texts[] = {
+        [SOCK_REFUSED_NOT] = "it was not refused",
+        [SOCK_REFUSED_KEY] = "the server refuses this key",
+        [SOCK_REFUSED_MECHANISM] = "one side has keys and the other has none (--key, --server-key)",
+        [SOCK_REFUSED_SILENTLY] =
+            "the server ended the connection at once: it may have another key than --server-key",
+    };
+    return texts[why];
 }
 
 void sock_unlink(const char *endpoint)
 {
-    if (strncmp(endpoint, "ipc://", 6) == 0)
+    if (strncmp(endpoint, "ipc://", 6) == 0 && endpoint[6] != '@')
         unlink(endpoint + 6);
 }
 

@@ -9,5 +9,7 @@ add_library(ingot_wire STATIC
   wire/client_sampling.c
   wire/client_reply.c
   wire/client_stats.c
+  wire/curve_key.c
+  wire/key_list.c
   wire/sock.c)
 target_link_libraries(ingot_wire PUBLIC ingot_common ingot_flags PRIVATE ingot_pb PkgConfig::ZMQ)

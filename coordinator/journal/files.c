@@ -69,6 +69,10 @@ enum status journal_files_open(struct journal_files *f, const char *dir, const c
     snprintf(f->prefix, sizeof f->prefix, "%s/%s", dir, name);
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
         FAIL(ST_IO, "journal: cannot make %s: %s", dir, strerror(errno));
+    struct stat st;
+    if (stat(dir, &st) == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX))
+        FAIL(ST_RANGE, "journal: others may write into %s (mode %03o): chmod 700", dir,
+             (unsigned)st.st_mode & 0777U);
     return scan(f, 0);
 }
 

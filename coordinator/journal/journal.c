@@ -21,7 +21,8 @@ struct journal {
     struct byte_writer w; /* the buffer */
     size_t begun;         /* where the open record begins in it */
     bool skipping;        /* the open record is not written: off, or no room */
-    uint64_t n_in_file, file_bytes;
+    uint64_t chain;       /* the check of the last record; 0: no file has begun */
+    uint64_t file_bytes;
     struct journal_stats stats;
 };
 
@@ -83,7 +84,7 @@ static void end(struct journal *j, enum record_type type)
     struct byte_writer head = {.data = data, .cap = RECORD_HEAD};
     put_u32(&head, type);
     put_u32(&head, (uint32_t)n);
-    put_u64(&head, record_check(j->n_in_file++, type, data + RECORD_HEAD, n));
+    put_u64(&head, record_seal(&j->chain, type, data + RECORD_HEAD, n));
     j->stats.n_records++;
 }
 
@@ -112,7 +113,7 @@ static enum status make_buffer(struct journal *j, const struct sched *s)
     return ST_OK;
 }
 
-static void put_header(struct journal *j)
+static void put_header(struct journal *j, uint64_t before)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -121,6 +122,7 @@ static void put_header(struct journal *j)
     put_u64(w, (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U);
     put_text(w, INGOT_VERSION, 63);
     put_config(w, &j->sc);
+    put_u64(w, before);
     end(j, REC_HEADER);
 }
 
@@ -152,11 +154,12 @@ static bool put_state(struct journal *j, const struct sched *s)
 static enum status begin_file(struct journal *j, const struct sched *s)
 {
     TRY(journal_files_next(&j->files, &j->fd));
-    j->n_in_file = 0;
+    uint64_t before = j->chain;
+    j->chain = CHAIN_START;
     j->file_bytes = 0;
     j->stats.n_files++;
     put_bytes(&j->w, JOURNAL_MAGIC, 8);
-    put_header(j);
+    put_header(j, before);
     if (!put_state(j, s))
         FAIL(ST_NOMEM, "journal: no memory for the scheduler's state");
     write_out(j);

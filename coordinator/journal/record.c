@@ -7,6 +7,23 @@ uint64_t record_check(uint64_t number, uint32_t type, const void *data, size_t n
     return hash_bytes(hash_mix(number) + type, data, n);
 }
 
+uint64_t record_chain(uint64_t before, uint32_t type, const void *data, size_t n)
+{
+    return hash_bytes(hash_mix(before) + type, data, n);
+}
+
+uint32_t record_head_check(uint64_t before, uint32_t type, uint32_t n)
+{
+    return (uint32_t)(hash_mix(hash_mix(before + type) + n) >> 32);
+}
+
+uint64_t record_seal(uint64_t *chain, uint32_t type, const void *data, size_t n)
+{
+    uint64_t head = record_head_check(*chain, type, (uint32_t)n);
+    *chain = record_chain(*chain, type, data, n);
+    return head << 32 | (uint32_t)*chain;
+}
+
 void put_text(struct byte_writer *w, const char *text, size_t max_bytes)
 {
     size_t n = 0;
@@ -153,7 +170,7 @@ void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
     q->n_stop_ids = get_u32(r);
     q->n_bias = get_u32(r);
     q->resumed = version > 3 && get_u32(r) != 0;
-    if (version > 4) {
+    if (version > 5) {
         q->grammar = get_u64(r);
         q->grammar_kind = get_u32(r);
         q->n_grammar = get_u32(r);

@@ -1,9 +1,12 @@
-/* The journal's file format, version 4.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type, u32 n, u64
- * check, n bytes.  check is a hash over the record's number in the file, its type and its bytes, so
- * a changed, lost or moved record is seen.  All numbers are little-endian.
+/* The journal's file format, version 5.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type, u32 n, u64
+ * seal, n bytes.  The checks of the records are a chain: each is a hash over the one before it, the record's type and
+ * its bytes.  The upper half of the seal is a hash over the check before, type and n, so that a changed length is not
+ * taken for the file's end; the lower half is that of the record's own check.  So a changed, lost or moved record is
+ * seen.  All numbers are little-endian.
  *
  * header:  u32 version (1: the logit bias came behind the penalties, stop strings ended before
- *          min_new), u64 wall clock (us since 1970), text build, sched_config
+ *          min_new), u64 wall clock (us since 1970), text build, sched_config, u64 the last check of the
+ *          file before this one (0: the process began with this file)
  * live:    one per live sequence at the start of the file: request, its known tokens
  * state:   u32 number of live records before it, then sched_save's bytes
  * submit:  request
@@ -16,8 +19,8 @@
  * end:     the process ended in good order, or went on in the next file
  * effects: u32 n_fx, u64 fx_digest
  *
- * Version 4, which is still read, has no grammars.  Version 3 has no resumed requests either.  Version 2 has no
- * owners either.  Version 1, too, was written when steps were
+ * Version 5, which is still read, has no grammars.  Version 4 begins with JOURNAL_MAGIC_4, and its seals are record_check: no chain.  Version 3 has
+ * no resumed requests either.  Version 2 has no owners either.  Version 1, too, was written when steps were
  * planned by tokens only: its sched_config ends before target_itl_us, its requests have no tenant and its
  * state is the scheduler's of then. */
 #ifndef COORDINATOR_JOURNAL_RECORD_H
@@ -26,9 +29,10 @@
 #include "common/bytes.h"
 #include "coordinator/sched/sched.h"
 
-#define JOURNAL_MAGIC "INGOTJ\r\n"
+#define JOURNAL_MAGIC "INGOTJ5\n"
+#define JOURNAL_MAGIC_4 "INGOTJ\r\n"
 
-enum { JOURNAL_VERSION = 5, RECORD_HEAD = 16, MAX_LABEL = 64, MAX_GRAMMAR_BYTES = 1 << 20 };
+enum { JOURNAL_VERSION = 6, RECORD_HEAD = 16, MAX_LABEL = 64, MAX_GRAMMAR_BYTES = 1 << 20 };
 
 enum record_type {
     REC_HEADER = 1,
@@ -43,7 +47,17 @@ enum record_type {
     REC_N
 };
 
+/* Of version 4 and below. */
 uint64_t record_check(uint64_t number, uint32_t type, const void *data, size_t n);
+
+/* The first check of a file, before its first record. */
+#define CHAIN_START UINT64_C(0x1f83d9abfb41bd6b)
+/* The check of a record after the check before. */
+uint64_t record_chain(uint64_t before, uint32_t type, const void *data, size_t n);
+/* The upper half of the seal. */
+uint32_t record_head_check(uint64_t before, uint32_t type, uint32_t n);
+/* The whole seal; *chain goes on to this record's check. */
+uint64_t record_seal(uint64_t *chain, uint32_t type, const void *data, size_t n);
 
 /* At most max_bytes of it. */
 void put_text(struct byte_writer *w, const char *text, size_t max_bytes);

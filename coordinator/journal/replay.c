@@ -7,7 +7,7 @@ struct replay {
     struct byte_reader in;
     size_t size, max_bytes, used_bytes;
     uint32_t version;
-    uint64_t number;
+    uint64_t number, chain;
     size_t offset; /* of the record at hand */
     struct sched *s;
     struct replay_request *live, *ended;
@@ -32,12 +32,19 @@ static enum status next_record(struct replay *p, uint32_t *type, struct byte_rea
     uint32_t t = get_u32(&r), n = get_u32(&r);
     uint64_t check = get_u64(&r);
     const unsigned char *data = get_bytes(&r, n);
+    bool has_head = p->in.left >= RECORD_HEAD;
+    if (p->sum.chained && has_head && (uint32_t)(check >> 32) != record_head_check(p->chain, t, n))
+        DAMAGED("its head does not fit: the file is damaged", WHERE(p));
     if (r.bad) { /* the process ended while it wrote */
         p->sum.n_torn = p->in.left;
         p->in.left = 0;
         return ST_OK;
     }
-    if (record_check(p->number, t, data, n) != check)
+    uint64_t sum = p->sum.chained ? record_chain(p->chain, t, data, n) : 0;
+    bool fits = p->sum.chained ? (uint32_t)sum == (uint32_t)check
+                               : record_check(p->number, t, data, n) == check;
+    p->chain = sum;
+    if (!fits)
         DAMAGED("its check does not fit: the file is damaged", WHERE(p));
     *body = (struct byte_reader){.data = data, .left = n};
     *type = t;
@@ -171,6 +178,9 @@ static enum status read_header(struct replay *p, struct byte_reader *r)
     p->sum.began_us = get_u64(r);
     get_text(r, p->sum.build, sizeof p->sum.build);
     p->sum.cfg = get_config(r, version);
+    if ((version > 4) != p->sum.chained)
+        DAMAGED("version %u does not begin so", WHERE(p), version);
+    p->sum.before = version > 4 ? get_u64(r) : 0;
     TRY(end_of_record(p, r));
     size_t n = sched_bytes(&p->sum.cfg);
     p->fx_cap = sched_max_fx(&p->sum.cfg);
@@ -232,13 +242,16 @@ static enum status read_beginning(struct replay *p)
 enum status replay_open(struct replay **out, const void *data, size_t n, size_t max_bytes)
 {
     *out = NULL;
-    if (n < 8 || memcmp(data, JOURNAL_MAGIC, 8) != 0)
+    bool chained = n >= 8 && memcmp(data, JOURNAL_MAGIC, 8) == 0;
+    if (n < 8 || (!chained && memcmp(data, JOURNAL_MAGIC_4, 8) != 0))
         FAIL(ST_FORMAT, "not a journal");
     struct replay *p = calloc(1, sizeof *p);
     if (!p)
         FAIL(ST_NOMEM, "no memory for the replay");
     p->in = (struct byte_reader){.data = (const unsigned char *)data + 8, .left = n - 8};
     p->size = n;
+    p->sum.chained = chained;
+    p->chain = CHAIN_START;
     p->max_bytes = max_bytes;
     enum status st = read_beginning(p);
     if (st != ST_OK) {
@@ -437,4 +450,5 @@ void replay_summary(const struct replay *p, struct replay_summary *out)
 {
     *out = p->sum;
     out->n_records = p->number;
+    out->check = p->chain;
 }

@@ -51,6 +51,9 @@ struct replay_summary {
     uint64_t n_records, n_plans, n_tokens, n_submitted, n_ended, n_resets;
     uint32_t n_live;
     bool ended_well; /* an end record was there */
+    bool chained;    /* version 5 or later: the next two are known */
+    uint64_t before; /* the last check of the file before; 0: a process began with this file */
+    uint64_t check;  /* the last check of this file */
     size_t n_torn;   /* bytes of an unfinished record at the end */
 };
 

@@ -1,8 +1,10 @@
 /* ingot-journal: reads the journal files of a coordinator and repeats what they say. */
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/build_info.h"
 #include "common/log.h"
@@ -11,7 +13,7 @@
 #include "common/visible.h"
 #include "coordinator/journal/replay.h"
 
-enum { EXIT_DIFFERS = 1, EXIT_USAGE = 2, EXIT_ABSENT = 3 };
+enum { EXIT_DIFFERS = 1, EXIT_USAGE = 2, EXIT_ABSENT = 3, EXIT_NO_END = 4 };
 
 struct args {
     uint64_t max_memory;
@@ -30,20 +32,22 @@ static const struct option_row rows[] = {
 
 static const struct option_set options = {
     .program = "ingot-journal",
-    .usage = "verify FILE... | list FILE | show FILE REQUEST",
+    .usage = "verify FILE|DIR... | list FILE | show FILE REQUEST",
     .summary = "Replays journal files of ingot-coordinator; `ingot replay` runs it.\n"
                "verify: the same inputs must give the same plans and effects, step by step; names "
-               "the first difference.\n"
+               "the first difference.  Of a folder all its files, which must continue each other.\n"
                "list: the requests in a file, one a line.\n"
                "show: one request (a sequence number of list, or the client's request id) as a "
                "line of JSON per sample: prompt, parameters, tokens.",
-    .epilog = "Examples:\n"
-              "  ingot serve demo-model --journal journal    (writes the files)\n"
-              "  ingot replay verify journal/*.journal\n"
-              "  ingot replay list journal/ingot-00000001.journal\n"
-              "  ingot replay show journal/ingot-00000001.journal 3\n"
-              "Exit codes: 0 done; 1 a file is damaged or the replay differs; 2 usage; 3 no such "
-              "request.",
+    .epilog =
+        "Examples:\n"
+        "  ingot serve demo-model --journal journal    (writes the files)\n"
+        "  ingot replay verify journal\n"
+        "  ingot replay list journal/ingot-00000001.journal\n"
+        "  ingot replay show journal/ingot-00000001.journal 3\n"
+        "Exit codes: 0 done; 1 a file is damaged or the replay differs; 2 usage; 3 no such "
+        "request; 4 a file\nhas no end: still written, the process was killed, or records were "
+        "removed from its end.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .min_args = 2,
@@ -229,26 +233,96 @@ static void note_end(const char *path, const struct replay_summary *sum)
         fprintf(stderr, "ingot-journal: %s: the last %zu bytes are an unfinished record\n", path,
                 sum->n_torn);
     else if (!sum->ended_well)
-        fprintf(stderr, "ingot-journal: %s: no end: still written, or the process was killed\n",
+        fprintf(stderr,
+                "ingot-journal: %s: no end: still written, the process was killed, or records were "
+                "removed\n",
                 path);
+}
+
+/* Files in their order, and what the last one said. */
+struct verified {
+    struct replay_summary last;
+    bool any;
+    int rc; /* the most serious exit code: EXIT_DIFFERS, then EXIT_NO_END, then 0 */
+};
+
+static void note_rc(struct verified *v, int rc)
+{
+    if (v->rc != EXIT_DIFFERS && rc)
+        v->rc = rc;
+}
+
+/* A file that goes on where a process's file before ended must be preceded by that one. */
+static void check_order(struct verified *v, const char *path, const struct replay_summary *sum)
+{
+    if (!sum->before)
+        return;
+    fflush(stdout);
+    if (!v->any) {
+        fprintf(stderr, "ingot-journal: %s: the file that it continues was not given\n", path);
+    } else if (v->last.check != sum->before) {
+        fprintf(stderr,
+                "ingot-journal: %s: it does not continue the file before: records or a file are "
+                "missing\n",
+                path);
+        note_rc(v, EXIT_DIFFERS);
+    }
+}
+
+static void verify_file(struct verified *v, const char *path, size_t max_bytes)
+{
+    struct replay_summary sum;
+    if (replay_file(path, max_bytes, ignore, NULL, &sum) != ST_OK) {
+        note_rc(v, complain(path));
+        v->any = false;
+        return;
+    }
+    printf("%s: the same: %" PRIu64 " records, %" PRIu64 " steps, %" PRIu64 " tokens, %" PRIu64
+           " sequences (%" PRIu64 " ended, %u live), %" PRIu64 " resets\n",
+           path, sum.n_records, sum.n_plans, sum.n_tokens, sum.n_submitted, sum.n_ended, sum.n_live,
+           sum.n_resets);
+    check_order(v, path, &sum);
+    note_end(path, &sum);
+    note_rc(v, sum.ended_well ? 0 : EXIT_NO_END);
+    v->last = sum;
+    v->any = true;
+}
+
+static int is_journal(const struct dirent *e)
+{
+    size_t n = strlen(e->d_name), n_end = strlen(".journal");
+    return n > n_end && strcmp(e->d_name + n - n_end, ".journal") == 0;
+}
+
+static void verify_folder(struct verified *v, const char *dir, size_t max_bytes)
+{
+    struct dirent **names;
+    char path[4096];
+    int n = scandir(dir, &names, is_journal, alphasort);
+    if (n <= 0) {
+        fprintf(stderr, "ingot-journal: %s: no journal is there\n", dir);
+        note_rc(v, EXIT_DIFFERS);
+    }
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]->d_name);
+        verify_file(v, path, max_bytes);
+        free(names[i]);
+    }
+    if (n >= 0)
+        free(names);
 }
 
 static int verify(char **paths, int n, size_t max_bytes)
 {
-    int rc = 0;
+    struct verified v = {.rc = 0};
     for (int i = 0; i < n; i++) {
-        struct replay_summary sum;
-        if (replay_file(paths[i], max_bytes, ignore, NULL, &sum) != ST_OK) {
-            rc = complain(paths[i]);
-            continue;
-        }
-        printf("%s: the same: %" PRIu64 " records, %" PRIu64 " steps, %" PRIu64 " tokens, %" PRIu64
-               " sequences (%" PRIu64 " ended, %u live), %" PRIu64 " resets\n",
-               paths[i], sum.n_records, sum.n_plans, sum.n_tokens, sum.n_submitted, sum.n_ended,
-               sum.n_live, sum.n_resets);
-        note_end(paths[i], &sum);
+        struct stat st;
+        if (stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode))
+            verify_folder(&v, paths[i], max_bytes);
+        else
+            verify_file(&v, paths[i], max_bytes);
     }
-    return rc;
+    return v.rc;
 }
 
 static int list(const char *path, size_t max_bytes)

@@ -1,5 +1,6 @@
 /* How close the CPU backend's ops come to the machine's limits, measured in the same run.
- *   bench_ops [ISA [THREADS [cpu-time] [WORD]]]     only lines that contain WORD
+ *   bench_ops [ISA [THREADS [cpu-time] [f32] [WORD]]]     only lines that contain WORD; f32: activations
+ * meet BF16 weights as they are
  * Bytes and operations are counted here, from the shapes: weights read once a call; a multiply-add
  * is 2. */
 #include <math.h>
@@ -141,7 +142,7 @@ static void bench_rows(struct bench *b, int32_t t, int32_t cols)
 int main(int argc, char **argv)
 {
     if (argc > 1 && argv[1][0] == '-') {
-        puts("usage: bench_ops [ISA [THREADS [cpu-time] [WORD]]]\n"
+        puts("usage: bench_ops [ISA [THREADS [cpu-time] [f32] [WORD]]]\n"
              "ISA: auto or an instruction set's name, as bench_step --help lists them; THREADS: 0 "
              "shares\n"
              "the processors.  Each line: time, share of the memory's and of the arithmetic's "
@@ -149,10 +150,14 @@ int main(int argc, char **argv)
         return strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ? 0 : 2;
     }
     struct backend_config cfg = {.isa = argc > 1 ? argv[1] : "auto",
-                                 .threads = argc > 2 ? atoi(argv[2]) : 0};
+                                 .threads = argc > 2 ? atoi(argv[2]) : 0,
+                                 .activations = ACTIVATIONS_AUTO};
     struct bench b = {0};
     struct backend_info info;
     setvbuf(stdout, NULL, _IOLBF, 0); /* a line as soon as it is known, also into a pipe */
+    for (int i = 3; i < argc; i++)
+        if (strcmp(argv[i], "f32") == 0)
+            cfg.activations = ACTIVATIONS_F32;
     must(backend_open(&b.be, "cpu", &cfg));
     b.ops = backend_ops_of(b.be);
     b.ops->info(b.be, &info);
@@ -160,7 +165,7 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc; i++) {
         if (strcmp(argv[i], "cpu-time") == 0)
             bench_use_cpu_time();
-        else
+        else if (strcmp(argv[i], "f32") != 0)
             b.only = argv[i];
     }
     const char *isa = strstr(info.device, "amx") || strstr(info.device, "avx512") ? "avx512"

@@ -16,11 +16,13 @@ enum { MAX_LIST = 16, MAX_RANKS = 64, FIRST_PROMPT = 16 };
 
 struct options {
     const char *model, *shape, *type, *head_type, *pp, *tg, *context, *batch, *json, *pack_cache;
-    int kv, isa;
+    int kv, isa, activations;
     int64_t chunk, threads, ranks, reps;
     bool ceilings, start;
 };
 
+static const enum activations activation_choices[] = {ACTIVATIONS_AUTO, ACTIVATIONS_F32,
+                                                      ACTIVATIONS_BF16, ACTIVATIONS_BF16_TILES};
 static const char *const isa_choices[] = {"auto",       "plain", "avx2", "avxvnni", "avx512",
                                           "avx512vnni", "amx",   "neon", "neondot"};
 static const enum dtype kv_choices[] = {DT_F16, DT_BF16, DT_F32, DT_I8, DT_E4M3};
@@ -129,6 +131,12 @@ static const struct option_row rows[] = {
      .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot",
      .def = "auto",
      .help = "Instruction set."},
+    {.name = "activations",
+     .type = OPT_ENUM,
+     .at = AT(activations),
+     .arg = "auto|f32|bf16|bf16-tiles",
+     .def = "auto",
+     .help = "How activations meet BF16 weights."},
     {.name = "kv",
      .type = OPT_ENUM,
      .at = AT(kv),
@@ -161,8 +169,8 @@ static const struct option_set option_set = {
         "  entries that the steps must read, GOP/s their multiply-adds (each two operations).\n"
         "  limit is the speed at which either the memory or the arithmetic would be at its "
         "measured\n"
-        "  best (quantised weights: int8 dot products; others: fp32 FMA); share is tok/s of "
-        "limit.\n"
+        "  best (quantised weights: int8 dot products; BF16 with rounded activations: VDPBF16PS;\n"
+        "  others: fp32 FMA); share is tok/s of limit.\n"
         "\n"
         "Examples\n"
         "  bench_step --shape llama-3.2-1b --type q8_0\n"
@@ -368,6 +376,7 @@ static enum status lead(struct bench *b, struct step_rig *rig, struct backend_in
     r->first_s = since_s(b->began_ns) - r->open_s - r->load_s;
     TRY(run_rows(b, rig));
     backend_ops_of(rig->be)->info(rig->be, info);
+    b->report.activations = info->activations;
     return set_report(b, rig, info->device);
 }
 
@@ -421,6 +430,7 @@ static enum status bench(const struct options *o, uint64_t began_ns)
                                                 : share > 0 ? share
                                                             : 1,
                                      .isa = isa_choices[o->isa],
+                                     .activations = activation_choices[o->activations],
                                      .kv_dtype = kv_choices[o->kv],
                                      .max_chunk = (int32_t)o->chunk,
                                      .model = o->model,

@@ -82,6 +82,25 @@ __attribute__((target("avx512f"))) static double fma_avx512(double *flops)
     return (double)_mm512_reduce_add_ps(sum);
 }
 
+__attribute__((target("avx512f,avx512bf16"))) static double bf16_avx512(double *flops)
+{
+    __m512 acc[12], sum = _mm512_set1_ps(0.0f);
+    __m512bh x = (__m512bh)_mm512_set1_epi32(0x3f803f80);
+    UNROLL
+    for (int j = 0; j < 12; j++)
+        acc[j] = _mm512_set1_ps((float)j);
+    for (long i = 0; i < fma_rounds; i++) {
+        UNROLL
+        for (int j = 0; j < 12; j++)
+            acc[j] = _mm512_dpbf16_ps(acc[j], x, x);
+    }
+    UNROLL
+    for (int j = 0; j < 12; j++)
+        sum = _mm512_add_ps(sum, acc[j]);
+    *flops = (double)fma_rounds * 12 * 32 * 2;
+    return (double)_mm512_reduce_add_ps(sum);
+}
+
 __attribute__((target("avx512f,avx512vnni"))) static double int8_avx512(double *ops)
 {
     __m512i acc[12], x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(5), sum = x;
@@ -218,6 +237,19 @@ static void *int8_work(void *arg)
     return NULL;
 }
 
+static void *bf16_work(void *arg)
+{
+    struct job *j = arg;
+    volatile double sink = 0;
+    j->result = 0;
+#if defined(__x86_64__)
+    if (strcmp(j->isa, "avx512") == 0 && __builtin_cpu_supports("avx512bf16"))
+        sink = bf16_avx512(&j->result);
+#endif
+    (void)sink;
+    return NULL;
+}
+
 /* Seconds of the best try of work on all threads at once. */
 static double best_of(void *(*work)(void *), struct job *jobs, int threads)
 {
@@ -270,6 +302,8 @@ struct ceilings ceilings_measure(int threads, const char *isa)
     c.fma_gflops = jobs[0].result * threads / s * 1e-9;
     s = best_of(int8_work, jobs, threads);
     c.int8_gops = jobs[0].result * threads / s * 1e-9;
+    s = best_of(bf16_work, jobs, threads);
+    c.bf16_gflops = jobs[0].result * threads / s * 1e-9;
     munmap(p, read_bytes);
     return c;
 }

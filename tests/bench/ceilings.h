@@ -7,11 +7,13 @@
 #include <stdint.h>
 
 struct ceilings {
-    double read_gbs;   /* 1e9 bytes a second read from memory in address order, huge pages where
+    double read_gbs;    /* 1e9 bytes a second read from memory in address order, huge pages where
                           there are any: the better of loads alone and of loads with the backend's
                           prefetching (backends/cpu/read_ahead.h), which are up to 1.4 times faster */
-    double fma_gflops; /* 1e9 fp32 operations a second, a fused multiply-add counting as two */
-    double int8_gops;  /* 1e9 operations a second of products of bytes summed in int32, likewise; 0
+    double fma_gflops;  /* 1e9 fp32 operations a second, a fused multiply-add counting as two */
+    double bf16_gflops; /* likewise of BF16 operands summed in f32 (VDPBF16PS); 0: no such
+                           instruction */
+    double int8_gops;   /* 1e9 operations a second of products of bytes summed in int32, likewise; 0
                           where this build has no such instruction to measure */
 };
 

@@ -22,6 +22,9 @@ static int by_value(const void *a, const void *b)
 
 static double peak_gops(const struct step_report *r, const struct ceilings *top)
 {
+    bool rounds = r->type == DT_BF16 && r->activations != ACTIVATIONS_F32;
+    if (rounds && top->bf16_gflops > 0)
+        return top->bf16_gflops;
     return quant_form(r->type) && top->int8_gops > 0 ? top->int8_gops : top->fma_gflops;
 }
 
@@ -66,9 +69,11 @@ void step_report_table(FILE *f, const struct step_report *r)
             (double)r->file_bytes / 0x1p20, r->ranks > 1 ? " (rank 0)" : "");
     for (int i = 0; i < r->n_ceilings; i++) {
         const struct ceilings *t = &r->ceiling[i].top;
-        fprintf(f, "machine, %d thread%s: read %.1f GB/s, fp32 FMA %.0f GFLOP/s, int8 %.0f GOP/s\n",
+        fprintf(f,
+                "machine, %d thread%s: read %.1f GB/s, fp32 FMA %.0f GFLOP/s, bf16 %.0f, int8 %.0f "
+                "GOP/s\n",
                 r->ceiling[i].threads, r->ceiling[i].threads == 1 ? "" : "s", t->read_gbs,
-                t->fma_gflops, t->int8_gops);
+                t->fma_gflops, t->bf16_gflops, t->int8_gops);
     }
     if (r->has_start)
         fprintf(f, "start: open %.3f s, load %.3f s, first token %.3f s: %.3f s in all\n",
@@ -135,9 +140,10 @@ void step_report_json(FILE *f, const struct step_report *r)
     for (int i = 0; i < r->n_ceilings; i++)
         fprintf(f,
                 "%s{\"threads\": %d, \"read_gb_per_s\": %.4g, \"fma_gflop_per_s\": %.5g, "
-                "\"int8_gop_per_s\": %.5g}",
+                "\"bf16_gflop_per_s\": %.5g, \"int8_gop_per_s\": %.5g}",
                 i ? ", " : "", r->ceiling[i].threads, r->ceiling[i].top.read_gbs,
-                r->ceiling[i].top.fma_gflops, r->ceiling[i].top.int8_gops);
+                r->ceiling[i].top.fma_gflops, r->ceiling[i].top.bf16_gflops,
+                r->ceiling[i].top.int8_gops);
     fprintf(f, "],\n");
     if (r->has_start)
         fprintf(f, "  \"start_s\": {\"open\": %.4f, \"load\": %.4f, \"first_token\": %.4f},\n",

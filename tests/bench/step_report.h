@@ -12,6 +12,7 @@ enum { MAX_CEILINGS = 16 };
 struct step_report {
     const char *model, *format; /* path or shape; kind of file */
     const char *device;
+    enum activations activations;
     enum dtype type, kv_dtype;
     int ranks, threads; /* threads of each rank */
     int32_t chunk;

@@ -67,7 +67,8 @@ static enum status take_arrays(struct step_rig *r, const struct model_config *mc
 
 enum status step_rig_open(struct step_rig *r, struct loader *ld, const struct step_rig_config *cfg)
 {
-    struct backend_config bc = {.threads = cfg->threads, .isa = cfg->isa};
+    struct backend_config bc = {
+        .threads = cfg->threads, .isa = cfg->isa, .activations = cfg->activations};
     *r = (struct step_rig){.cfg = *cfg};
     set_sizes(r);
     TRY(take_arrays(r, loader_config(ld)));

@@ -22,6 +22,7 @@ struct step_rig_config {
     uint64_t session; /* of the shared segment */
     int threads;      /* of this rank */
     const char *isa;
+    enum activations activations;
     enum dtype kv_dtype;
     int32_t max_chunk;              /* tokens of a prefill step */
     const char *model, *pack_cache; /* pack_cache: a folder, NULL: packed weights are not kept */

@@ -175,6 +175,30 @@ quantised("q8_0")
 quantised("q4_k")
 
 
+def rounded(activations):
+    """BF16 weights: an order of sums has bytes of its own, the same on every path."""
+    few, at, file = REQUESTS[:8], ["--activations", activations], model("stories260K-bf16") or DEMO
+
+    def run():
+        with Parts(file, worker=["--isa", "plain", "--activations", "f32"]) as c:
+            exact = ask(c.clients[0], together=True, requests=few)
+        with Parts(file, worker=["--isa", "plain", *at], coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
+            want = ask(c.clients[0], together=False, requests=few)
+            numerics = c.clients[0].call("Stats")[1].group[0].numerics
+        assert f"/a8-{activations}/" in numerics, numerics
+        assert any(a.key() != o.key() for a, o in zip(want, exact)), "as if activations were f32"
+        isas = [{"worker": [*at, "--isa", isa]} for isa in ISAS]
+        for how in ({"threads": 2, "worker": at}, {"tp": 2, "worker": at}, {"tp": 4, "worker": at}, *isas):
+            with Parts(file, **how) as c:
+                compare(ask(c.clients[0], together=True, requests=few), range(len(few)), f"{activations} {how}", want)
+    run.__name__ = f"activations_{activations.replace('-', '_')}"
+    tap.case(run)
+
+
+rounded("bf16")
+rounded("bf16-tiles")
+
+
 def kv_type(dtype):
     """A quantised cache has bytes of its own, the same on every path."""
     few = REQUESTS[:8]

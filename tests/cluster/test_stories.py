@@ -48,20 +48,41 @@ for world in (1, 2, 4):
         tap.case(run)
 
 
+# what a comparison at 1e-4 needs: neither the cache nor activations are rounded
+EXACT = ["--kv-dtype", "f32", "--activations", "f32"]
+
+
 @tap.case
 def bf16_shards():
-    check("stories260K-bf16", tp=1, coll="local", worker=["--kv-dtype", "f32"])
+    check("stories260K-bf16", tp=1, coll="local", worker=EXACT)
 
 
 @tap.case
 def bf16_shards_tp2():
-    check("stories260K-bf16", tp=2, worker=["--kv-dtype", "f32"])
+    check("stories260K-bf16", tp=2, worker=EXACT)
+
+
+@tap.case
+def rounded_activations_stay_near_exact_ones():
+    """Log probabilities up to the first other id; 8 bits of significance give a relative error of 2^-9 a product."""
+    exact, cases = answers("model-bf16.gguf", worker=EXACT)
+    worst, common = 0, 0
+    for order in ("bf16", "bf16-tiles"):
+        got, _ = answers("model-bf16.gguf", worker=["--kv-dtype", "f32", "--activations", order])
+        assert got != exact, "as if activations were f32"
+        for (ids, logprobs), (want_ids, want) in zip(got, exact):
+            assert ids[0] == want_ids[0], order
+            for i, j, x, y in zip(ids, want_ids, logprobs, want):
+                if i != j:
+                    break
+                worst, common = max(worst, abs(x - y)), common + 1
+    assert worst < 0.05 and common > 32 * len(cases), (worst, common)
 
 
 for file in ("model.gguf", "model-f16.gguf", "model-bf16.gguf"):
     for world in (1, 2, 4):
         def run(file=file, world=world):
-            check_gguf(file, tp=world, worker=["--kv-dtype", "f32"])
+            check_gguf(file, tp=world, worker=EXACT)
         run.__name__ = f"gguf_{file.removesuffix('.gguf').replace('-', '_')}_tp{world}"
         tap.case(run)
 

@@ -2,6 +2,7 @@ set(coordinator_dir ${CMAKE_CURRENT_LIST_DIR})
 ingot_test(test_request ${coordinator_dir}/test_request.c LIBS ingot_coordinator_lib)
 ingot_test(test_clients ${coordinator_dir}/test_clients.c ${coordinator_dir}/front.c
   LIBS ingot_coordinator_lib PkgConfig::ZMQ)
+ingot_test(test_text_queue ${coordinator_dir}/test_text_queue.c LIBS ingot_coordinator_lib PkgConfig::ZMQ)
 ingot_test(test_owners ${coordinator_dir}/test_owners.c ${coordinator_dir}/front.c
   LIBS ingot_coordinator_lib PkgConfig::ZMQ)
 ingot_test(test_resume ${coordinator_dir}/test_resume.c ${coordinator_dir}/front.c

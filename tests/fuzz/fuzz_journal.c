@@ -11,13 +11,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 static void make_checks_right(unsigned char *data, size_t n)
 {
     size_t at = 8;
-    for (uint64_t number = 0; at < n && n - at >= RECORD_HEAD; number++) {
+    uint64_t chain = CHAIN_START;
+    while (at < n && n - at >= RECORD_HEAD) {
         struct byte_reader r = {.data = data + at, .left = n - at};
         uint32_t type = get_u32(&r), len = get_u32(&r);
         if (len > n - at - RECORD_HEAD)
             return;
         struct byte_writer check = {.data = data + at + 8, .cap = 8};
-        put_u64(&check, record_check(number, type, data + at + RECORD_HEAD, len));
+        put_u64(&check, record_seal(&chain, type, data + at + RECORD_HEAD, len));
         at += RECORD_HEAD + len;
     }
 }

@@ -80,6 +80,67 @@ Test(journal_tool, verify_and_damage)
     remove_journal();
 }
 
+/* The place of record number `back` from the end. */
+static long place_of(const unsigned char *data, size_t n, unsigned back)
+{
+    long places[4096];
+    unsigned n_records = 0;
+    for (size_t at = 8; at < n && n_records < 4096; n_records++) {
+        struct byte_reader r = {.data = data + at, .left = n - at};
+        (void)get_u32(&r);
+        places[n_records] = (long)at;
+        at += RECORD_HEAD + get_u32(&r);
+    }
+    cr_assert_gt(n_records, back);
+    return places[n_records - 1 - back];
+}
+
+Test(journal_tool, records_removed_from_the_end_are_told)
+{
+    make_journal();
+    FILE *f = fopen(path, "rb");
+    cr_assert_not_null(f);
+    unsigned char *data = malloc(MAX_OUT);
+    size_t n = fread(data, 1, MAX_OUT, f);
+    fclose(f);
+    cr_assert_lt(n, (size_t)MAX_OUT);
+    cr_assert_eq(truncate(path, place_of(data, n, 40)), 0);
+    cr_assert_eq(tool_on_file("verify", ""), 4, "%s", out);
+    cr_assert(strstr(out, "removed"), "%s", out);
+    free(data);
+    remove_journal();
+}
+
+Test(journal_tool, a_folder_is_one_chain)
+{
+    const struct sched_config cfg = {.max_seqs = 4,
+                                     .max_step_tokens = 10,
+                                     .max_waiting = 6,
+                                     .max_waiting_tokens = 400,
+                                     .max_ctx = 80,
+                                     .n_blocks = 20,
+                                     .block_len = 4};
+    struct journal_config jc = {.dir = dir, .name = "j", .max_file_bytes = 20000, .max_files = 100};
+    struct driver_options opts = {.journal = &jc};
+    struct dice dice = {.state = 11};
+    struct driver_report rep;
+    char file[128];
+    temp_dir_make(dir);
+    driver_run(&cfg, &dice, 1500, &opts, &rep);
+    snprintf(path, sizeof path, "%s", dir);
+    cr_assert_eq(tool_on_file("verify", ""), 0, "%s", out);
+    cr_assert(strstr(out, "j-00000003.journal: the same"), "%s", out);
+    snprintf(file, sizeof file, "%s/j-00000002.journal", dir);
+    cr_assert_eq(unlink(file), 0);
+    cr_assert_eq(tool_on_file("verify", ""), 1, "%s", out);
+    cr_assert(strstr(out, "j-00000003.journal: it does not continue the file before"), "%s", out);
+    for (int i = 1; i <= 100; i++) {
+        snprintf(file, sizeof file, "%s/j-%08d.journal", dir, i);
+        unlink(file);
+    }
+    temp_dir_remove(dir);
+}
+
 Test(journal_tool, usage)
 {
     cr_assert_eq(tool("frob a b"), 2);

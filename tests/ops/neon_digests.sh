@@ -32,5 +32,9 @@ fi
 for isa in neon neondot; do
   qemu-aarch64 "$build/bin/ops_digest" "$isa" >"$build.$isa"
   diff tests/ops/digests.txt "$build.$isa"
+  for order in bf16 bf16-tiles; do
+    qemu-aarch64 "$build/bin/ops_digest" "$isa" "$order" >"$build.$isa-$order"
+    diff "tests/ops/digests-$order.txt" "$build.$isa-$order"
+  done
   echo "$isa: $(wc -l <"$build.$isa") digests are equal"
 done

@@ -50,6 +50,12 @@ extern const struct op op_linear, op_embed, op_add_rms_norm, op_layer_norm, op_a
     op_take_tokens, op_qkv, op_attention, op_moe_route, op_moe_ffn, op_sigmoid_mul, op_add_bias,
     op_wide_norm, op_route_sigmoid;
 
+/* Does the case multiply with BF16 weights? */
+static inline bool op_has_bf16_weights(const struct op_case *c)
+{
+    return c->dtype == DT_BF16 && (c->op == &op_linear || c->op == &op_moe_ffn);
+}
+
 /* Repeatable number in [-1, 1) for (stream, i, j). */
 float in_f32(uint32_t stream, int64_t i, int64_t j);
 

@@ -1,6 +1,7 @@
 /* Prints a digest (FNV-1a of the results' bits) of every op case of moderate size:
- *   ops_digest [ISA]
- * digests.txt holds them; the same bits are promised for every instruction set, so a build for
+ *   ops_digest [ISA [ACTIVATIONS]]
+ * ACTIVATIONS: f32, or bf16 or bf16-tiles, then of the cases with BF16 weights alone.
+ * digests.txt, digests-bf16.txt and digests-bf16-tiles.txt hold them; the same bits are promised for every instruction set, so a build for
  * another processor is checked by comparing its output, under an emulator too (neon_digests.sh): it
  * needs no library.
  */
@@ -28,17 +29,26 @@ static int print_digest(struct backend *be, const struct op_case *c)
     return 0;
 }
 
+static enum activations activations_of(const char *name)
+{
+    return strcmp(name, "bf16") == 0         ? ACTIVATIONS_BF16
+           : strcmp(name, "bf16-tiles") == 0 ? ACTIVATIONS_BF16_TILES
+                                             : ACTIVATIONS_F32;
+}
+
 int main(int argc, char **argv)
 {
     struct backend *be;
     struct backend_config cfg = {.isa = argc > 1 ? argv[1] : "auto", .threads = 2};
+    cfg.activations = activations_of(argc > 2 ? argv[2] : "f32");
     if (backend_open(&be, "cpu", &cfg) != ST_OK) {
         fprintf(stderr, "ops_digest: %s\n", status_detail());
         return 1;
     }
     int failed = 0;
     for (size_t i = 0; i < n_op_cases && !failed; i++)
-        if (op_cases[i].rows <= MAX_ROWS && (int64_t)op_cases[i].rows * op_cases[i].k <= MAX_INPUTS)
+        if ((cfg.activations == ACTIVATIONS_F32 || op_has_bf16_weights(&op_cases[i])) &&
+            op_cases[i].rows <= MAX_ROWS && (int64_t)op_cases[i].rows * op_cases[i].k <= MAX_INPUTS)
             failed = print_digest(be, &op_cases[i]);
     backend_ops_of(be)->close(be);
     return failed;

@@ -303,6 +303,44 @@ Test(quant, shares_that_begin_inside_a_block)
     }
 }
 
+/* Every bit of every code set: the greatest sums that kernels keep in few bits. */
+static void set_codes(enum dtype t, unsigned char *blocks, size_t n_blocks)
+{
+    const struct quant_form *f = quant_form(t);
+    size_t at = t == DT_Q6_K ? 208 : t == DT_Q3_K ? 108 : t == DT_Q2_K ? 80 : 0;
+    size_t n = f->has_min ? 4 : 2; /* bytes of d and d_min */
+    for (size_t b = 0; b < n_blocks; b++, blocks += f->n_bytes) {
+        memset(blocks, 0xff, at);
+        memset(blocks + at + n, 0xff, (size_t)f->n_bytes - at - n);
+    }
+}
+
+Test(quant, greatest_codes_and_activations)
+{
+    enum { K = 512, N = 40, ROWS = 9 };
+    float x[ROWS * K], want[ROWS * N];
+    for (size_t i = 0; i < ARRAY_LEN(x); i++)
+        x[i] = i / K % 3 == 0 ? 1.0f : i / K % 3 == 1 ? -1.0f : i % 8 < 4 ? 1.0f : -1.0f;
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        struct product p = {{types[i]}, {N}, K, 0, K, 1, 1, false};
+        struct matrix m = make_matrix(&p);
+        set_codes(types[i], m.blocks[0], (size_t)N * K / (size_t)quant_form(types[i])->block);
+        for (size_t j = 0; j < ARRAY_LEN(all_isas); j++) {
+            struct backend *be = open_isa(all_isas[j], 1);
+            struct weight *w;
+            if (!be)
+                continue;
+            cr_assert_eq(backend_ops_of(be)->load_weight(be, &m.src, &w), ST_OK);
+            if (j == 0)
+                product(be, w, x, ROWS, K, N, want);
+            same_on(be, all_isas[j], &p, &m, w, x, ROWS, want);
+            backend_ops_of(be)->free_weight(be, w);
+            close_isa(be);
+        }
+        free_matrix(&m);
+    }
+}
+
 Test(quant, parts_of_several_types)
 {
     check_product(

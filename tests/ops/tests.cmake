@@ -6,11 +6,16 @@ ingot_test(test_nodes ops/test_nodes.c LIBS ingot_backends ingot_common LABEL op
 ingot_test(test_backend ops/test_backend.c LIBS ingot_backends ingot_common LABEL ops)
 ingot_test(test_quant ops/test_quant.c LIBS ingot_backends ingot_common m LABEL ops)
 ingot_test(test_moe ops/test_moe.c ops/moe_layers.c LIBS ingot_backends ingot_common m LABEL ops)
+ingot_test(test_bf16 ops/test_bf16.c LIBS ingot_op_cases ingot_backends ingot_common m LABEL ops)
 ingot_test(test_pool ops/test_pool.c LIBS ingot_backends ingot_common Threads::Threads LABEL ops)
 
 # The bits of every case are frozen: whoever changes them on purpose writes digests.txt anew.
 include(${CMAKE_CURRENT_LIST_DIR}/digest.cmake)
 ingot_script_test(ops_digest COMMAND sh -c "$<TARGET_FILE:ops_digest> | diff tests/ops/digests.txt -" LABEL ops tsan)
+foreach(order bf16 bf16-tiles)
+  ingot_script_test(ops_digest_${order}
+    COMMAND sh -c "$<TARGET_FILE:ops_digest> auto ${order} | diff tests/ops/digests-${order}.txt -" LABEL ops)
+endforeach()
 # Arm machines run the NEON kernels in the tests above.
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
   ingot_script_test(neon_digests COMMAND ${CMAKE_CURRENT_LIST_DIR}/neon_digests.sh ${CMAKE_BINARY_DIR}/neon LABEL slow)

@@ -20,6 +20,11 @@ Test(numerics, is_as_documented)
     struct numerics_facts gpu = {
         .backend = "cuda", .kv = DT_E4M3, .world = 3, .matrix = "sm90-mma", .fast = true};
     cr_expect_str_eq(id(base), "2/cpu/strict/a8/kv-f16/tp1.2.4.8");
+    struct numerics_facts rounded = base;
+    rounded.activations = ACTIVATIONS_BF16;
+    cr_expect_str_eq(id(rounded), "2/cpu/strict/a8-bf16/kv-f16/tp1.2.4.8");
+    rounded.activations = ACTIVATIONS_BF16_TILES;
+    cr_expect_str_eq(id(rounded), "2/cpu/strict/a8-bf16-tiles/kv-f16/tp1.2.4.8");
     cr_expect_str_eq(id(gpu), "2/cuda/fast/aw/kv-e4m3/tp3/sm90-mma");
 }
 

@@ -8,6 +8,7 @@ import zmq
 import zmq.asyncio
 
 from . import _request
+from ._keys import EVENTS, load_keys, raise_refusal
 from ._request import Message, Prompt
 from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, TRY_S, Request, Session, model_of
 from .client import open_socket, pong_of, stats_of
@@ -68,8 +69,10 @@ class AsyncClient:
     """
 
     def __init__(self, endpoint: str = DEFAULT_ENDPOINT, *, timeout: float = 30.0, tenant: Optional[bytes] = None,
-                 tenants_secret: Optional[bytes] = None, token: Optional[bytes] = None) -> None:
+                 tenants_secret: Optional[bytes] = None, token: Optional[bytes] = None,
+                 key: Optional[str] = None, server_key: Optional[str] = None) -> None:
         self.endpoint, self.timeout = endpoint, timeout
+        self._keys = load_keys(key, server_key)
         self._endpoints = endpoint.split(",")
         self._session = Session(tenant, tenants_secret, token)
         self._streams: Dict[str, AsyncStream] = {}
@@ -95,15 +98,18 @@ class AsyncClient:
     async def _try(self, end: float) -> bool:
         """Does the server of the first endpoint answer Hello in time?"""
         self._close_sockets()
-        self._sock = open_socket(self._context)
-        self._monitor = self._sock.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._sock = open_socket(self._context, self._endpoints[0], self._keys)
+        self._monitor = self._sock.get_monitor_socket(EVENTS)
         self._sock.connect(self._endpoints[0])
         await self._sock.send(self._session.hello())
         while self._session.welcome is None:
             left = end - time.monotonic()
-            if left <= 0 or not await self._sock.poll(max(1, int(left * 1000))):
+            if left <= 0:
                 return False
-            self._take(await self._sock.recv())
+            if await self._sock.poll(max(1, int(min(left, _STEP_S) * 1000))):
+                self._take(await self._sock.recv())
+            else:
+                raise_refusal(self._monitor, self._endpoints[0])
         return True
 
     async def _connect(self) -> None:

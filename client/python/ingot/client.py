@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Type,
 import zmq
 
 from . import _request
+from ._keys import EVENTS, Keys, load_keys, raise_refusal
 from ._request import Message, Prompt
 from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, TRY_S, Request, Session, model_of
 from .errors import ConnectionLost, IngotError, NoAnswer
@@ -14,8 +15,10 @@ from .types import Delta, Model, Pong, Result, Server
 _STEP_S = 0.2  # how often silence is looked at while nothing comes
 
 
-def open_socket(context: Any) -> Any:
+def open_socket(context: Any, endpoint: str, keys: Optional[Keys] = None) -> Any:
     sock = context.socket(zmq.DEALER)
+    if keys and endpoint.startswith("tcp://"):
+        sock.curve_publickey, sock.curve_secretkey, sock.curve_serverkey = keys
     sock.setsockopt(zmq.LINGER, 0)
     sock.setsockopt(zmq.HEARTBEAT_IVL, 2000)
     sock.setsockopt(zmq.HEARTBEAT_TIMEOUT, 10000)
@@ -68,8 +71,10 @@ class Client:
     and calls raise ConnectionLost."""
 
     def __init__(self, endpoint: str = DEFAULT_ENDPOINT, *, timeout: float = 30.0, tenant: Optional[bytes] = None,
-                 tenants_secret: Optional[bytes] = None, token: Optional[bytes] = None) -> None:
+                 tenants_secret: Optional[bytes] = None, token: Optional[bytes] = None,
+                 key: Optional[str] = None, server_key: Optional[str] = None) -> None:
         self.endpoint, self.timeout = endpoint, timeout
+        self._keys = load_keys(key, server_key)
         self._endpoints = endpoint.split(",")
         self._session = Session(tenant, tenants_secret, token)
         self._streams: Dict[str, Stream] = {}
@@ -88,15 +93,18 @@ class Client:
     def _try(self, end: float) -> bool:
         """Does the server of the first endpoint answer Hello in time?"""
         self._close_sockets()
-        self._sock = open_socket(self._context)
-        self._monitor = self._sock.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._sock = open_socket(self._context, self._endpoints[0], self._keys)
+        self._monitor = self._sock.get_monitor_socket(EVENTS)
         self._sock.connect(self._endpoints[0])
         self._sock.send(self._session.hello())
         while self._session.welcome is None:
             left = end - time.monotonic()
-            if left <= 0 or not self._sock.poll(max(1, int(left * 1000))):
+            if left <= 0:
                 return False
-            self._take(self._sock.recv())
+            if self._sock.poll(max(1, int(min(left, _STEP_S) * 1000))):
+                self._take(self._sock.recv())
+            else:
+                raise_refusal(self._monitor, self._endpoints[0])
         return True
 
     def _connect(self) -> None:

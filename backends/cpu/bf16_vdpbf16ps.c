@@ -1,0 +1,72 @@
+/* AVX-512 (F, BW, VL, DQ, BF16): the instruction that defines BF16_PAIRS. */
+#include "backends/cpu/bf16.h"
+
+#include <immintrin.h>
+
+#include "backends/cpu/bf16_round.h"
+#include "backends/cpu/read_ahead.h"
+#include "backends/cpu/simd_avx512.h"
+#include "backends/cpu/vectors.h"
+
+enum { ROWS = 14 };
+
+ALWAYS_INLINE __m512bh load_w(const uint16_t *w)
+{
+    return (__m512bh)_mm512_loadu_si512(w);
+}
+
+ALWAYS_INLINE __m512bh splat_x(const uint16_t *x)
+{
+    int32_t both;
+    memcpy(&both, x, sizeof both);
+    return (__m512bh)_mm512_set1_epi32(both);
+}
+
+ALWAYS_INLINE void dot_chain(const struct bf16_chain *c, int rows)
+{
+    struct pair acc[ROWS];
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        acc[r] = (struct pair){v_load(c->acc[r]), v_load(c->acc[r] + PANEL / 2)};
+    const char *ahead = c->ahead;
+    const uint16_t *w = c->w, *group = c->x;
+    for (int p0 = 0; p0 < c->pairs; p0 += 16, group += rows * BF16_GROUP) {
+        const uint16_t *x = group;
+        int n = c->pairs - p0 < 16 ? c->pairs - p0 : 16;
+        NO_UNROLL
+        for (int p = 0; p < n; p++, x += 2, w += PANEL * 2, ahead += c->ahead_step) {
+            __m512bh a = load_w(w), b = load_w(w + PANEL);
+            read_ahead(ahead);
+            UNROLL
+            for (int r = 0; r < rows; r++) {
+                __m512bh both = splat_x(x + r * BF16_GROUP);
+                acc[r].a = _mm512_dpbf16_ps(acc[r].a, a, both);
+                acc[r].b = _mm512_dpbf16_ps(acc[r].b, b, both);
+            }
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        v_store(c->acc[r], acc[r].a);
+        v_store(c->acc[r] + PANEL / 2, acc[r].b);
+    }
+}
+
+/* A function for each number of rows. */
+typedef void chain_fn(const struct bf16_chain *c);
+#define CHAIN_FN(R)                                                                                \
+    static void chain_##R(const struct bf16_chain *c)                                              \
+    {                                                                                              \
+        dot_chain(c, R);                                                                           \
+    }
+#define EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+EACH_COUNT(CHAIN_FN)
+#define CHAIN_ROW(R) [R] = chain_##R,
+static chain_fn *const chain_fns[ROWS + 1] = {EACH_COUNT(CHAIN_ROW)};
+
+static void dot_chains(const struct bf16_chain *c)
+{
+    chain_fns[c->rows](c);
+}
+
+const struct bf16_kernels bf16_vdpbf16ps = {"vdpbf16ps", ROWS, dot_chains, bf16_round_row};

@@ -1,0 +1,107 @@
+"""Limits: one client's excess is refused, and does not hold up the others."""
+import os
+import pathlib
+import resource
+import socket
+import subprocess
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+import ingot_client as ic  # noqa: E402
+import tap  # noqa: E402
+from cluster import BIN, DEMO, Parts  # noqa: E402
+
+
+@tap.case
+def large_texts_of_one_do_not_hold_up_another():
+    with Parts(DEMO, coordinator=("--max-message", "1M")) as c:
+        greedy, other = c.client(token=os.urandom(32)), c.clients[0]
+        text = b"once upon a time " * 61000  # just under 1 MiB
+        for i in range(60):
+            greedy.send("Tokenize", request_id=f"t{i}", text=text)
+        answer = other.generate(text=b"Once", max_tokens=2)
+        assert answer.finish
+        names = [greedy.recv() for _ in range(60)]  # each is answered: Tokens, or an Error that may be tried again
+        refused = [m for name, m in names if name == "Error"]
+        assert refused and all(m.retryable and "of this tenant" in m.detail for m in refused), refused[:1]
+        assert len(refused) >= 60 - 4 - 1 - len([n for n, _ in names if n == "Tokens"]), len(refused)
+        rss = int(next(line for line in pathlib.Path(f"/proc/{c.coordinator.pid}/status").read_text().splitlines()
+                       if line.startswith("VmHWM")).split()[1])
+        assert rss < 600 * 1024, rss
+
+
+@tap.case
+def a_client_beyond_the_limit_is_told():
+    with Parts(DEMO, coordinator=("--max-clients", "2")) as c:
+        second = c.client()
+        assert second.call("Ping")[0] == "Pong"
+        third = c.client(hello=False)
+        third.send("Hello", major_min=1, major_max=1)
+        name, m = third.recv()
+        assert name == "Error" and m.retryable and "too many clients" in m.detail, m
+        for _ in range(200):
+            third.send("Ping", request_id="x")
+            assert third.recv()[0] == "Error"
+        assert c.log().count("too many clients") < 60
+
+
+@tap.case
+def idle_connections_leave_descriptors_for_others():
+    c = Parts(DEMO, groups=0)
+    told, tell = os.pipe()
+    os.set_inheritable(tell, True)
+    with open(c.log_path, "ab") as out:
+        c.coordinator = subprocess.Popen(
+            [BIN / "ingot-coordinator", "--model", DEMO, "--listen", f"tcp://127.0.0.1:*,{c.endpoint}", "--workers", c.workers,
+             "--notify-fd", str(tell)], stdout=out, stderr=out, pass_fds=[tell],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
+    c.procs.append(c.coordinator)
+    os.close(tell)
+    idle = []
+    try:
+        with os.fdopen(told) as f:
+            port = int(f.readline().split()[1].rsplit(":", 1)[1])
+        c.client().call("Ping")
+        for _ in range(400):
+            idle.append(socket.create_connection(("127.0.0.1", port)))
+        tap.wait_for(lambda: "connections were closed" in c.log(), "the log tells it")
+        c.group()
+        c.clients[0].wait_ready()  # the group and this client, over ipc, had a place
+        assert c.clients[0].generate(text=b"Once", max_tokens=2).finish
+    finally:
+        for s in idle:
+            s.close()
+        c.__exit__()
+
+
+@tap.case
+def soft_limits_are_raised():
+    c = Parts(DEMO, groups=0)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    p = c.spawn("bash", "-c", f"ulimit -Sn 200; exec {BIN}/ingot-coordinator --model {DEMO} --listen {c.endpoint} "
+                              f"--workers {c.workers}")
+    try:
+        c.client().call("Ping")
+        limits = pathlib.Path(f"/proc/{p.pid}/limits").read_text()
+        soft = next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3]
+        assert int(soft) == hard, (soft, hard)
+    finally:
+        c.__exit__()
+
+
+@tap.case
+def a_file_that_is_no_socket_is_not_replaced():
+    c = Parts(DEMO, groups=0)
+    try:
+        path = pathlib.Path(c.dir) / "letter"
+        path.write_text("keep me")
+        for option, other in (("--listen", "--workers"), ("--workers", "--listen")):
+            p = subprocess.run([BIN / "ingot-coordinator", "--model", DEMO, option, f"ipc://{path}", other,
+                                f"ipc://{c.dir}/other"], capture_output=True, text=True, timeout=tap.LIMIT)
+            assert p.returncode == 3 and "no socket" in p.stderr, p
+            assert path.read_text() == "keep me"
+    finally:
+        c.__exit__()
+
+
+tap.main()
