@@ -411,6 +411,11 @@ struct backend_ops {
      * logits [R, n_cols] f32; start [R + 1, 1] i32; words [1, n] i32. */
     enum status (*edit_logits)(struct backend *be, const struct vocab_part *part,
                                struct view logits, struct view start, struct view words);
+    /* The logits of ids whose bit is not set become -inf.  Bit i % 32 of word i / 32 of a row is
+     * that of id i of the whole vocabulary.  logits [R, n_cols] f32; mask [R, n] i32.  NULL: the
+     * backend cannot do it. */
+    enum status (*mask_logits)(struct backend *be, const struct vocab_part *part,
+                               struct view logits, struct view mask);
     /* The k = val.cols greatest logits of each row, ordered by (logit descending, id ascending),
      * with global ids.  With fewer columns than k the rest is -inf with id -1.
      * stat[r, 3 i ..] are three numbers of vocabulary slice i: its maximum m, the sum of exp(l - m)

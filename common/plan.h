@@ -32,6 +32,10 @@ enum {
     /* In step_result->tokens: there is none, for the logits are not finite numbers.  The sequence
      * ends. */
     TOKEN_NOT_FINITE = -1,
+    /* ... for the sequence's grammar allows none: its text is complete, or cannot be completed with
+     * the vocabulary.  The sequence ends. */
+    TOKEN_GRAMMAR_COMPLETE = -2,
+    TOKEN_GRAMMAR_STUCK = -3,
 };
 
 struct logit_bias {
@@ -93,10 +97,17 @@ struct plan_open {
     struct sample_params sp;
     uint32_t n_prompt;               /* of its tokens, how many are prompt */
     uint32_t n_history, history_off; /* plan->history[..]: all its tokens before this step's, when a
-                                        penalty needs them; else 0 */
+                                        penalty or the grammar needs them; else 0 */
     uint32_t n_stop_ids, stop_off;   /* plan->stop_ids[..]: when min_new needs them; else 0 */
     uint32_t n_bias, bias_off;       /* plan->bias[..] */
+    uint64_t grammar;                /* id of a Grammar that was sent, 0 = none */
 };
+
+/* Do the ranks need the tokens before those that they compute? */
+static inline bool plan_open_needs_history(const struct plan_open *o)
+{
+    return sample_params_need_history(&o->sp) || o->grammar != 0;
+}
 
 struct step_plan {
     uint64_t step_id, epoch;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "coordinator/grammars.h"
 
 void answer_mark(struct coordinator *co, struct request *r)
 {
@@ -28,6 +29,8 @@ static void end_request(struct coordinator *co, struct request *r, uint64_t now_
         return;
     request_end(co->requests, r, now_us);
     answer_release_account(co, r);
+    grammars_release(co->grammars, r->grammar);
+    r->grammar = 0;
     metrics_ended(&co->metrics, r);
     co->live--;
     if (r->client)
@@ -102,6 +105,7 @@ static enum msg_reason reason_of(enum finish_reason r)
 {
     switch (r) {
     case FINISH_STOP_ID:
+    case FINISH_GRAMMAR_COMPLETE:
         return REASON_EOS;
     case FINISH_LENGTH:
         return REASON_LENGTH;
@@ -154,6 +158,17 @@ static void fail_not_finite(struct coordinator *co, struct request *r, const str
     answer_fail(co, r, ST_DEVICE, false, why, now_us);
 }
 
+static void fail_stuck(struct coordinator *co, struct request *r, const struct sample *s,
+                       uint64_t now_us)
+{
+    char why[400], place[200];
+    grammars_place(r->ask, &co->mt, s->tokens, s->n, place, sizeof place);
+    snprintf(why, sizeof why,
+             "sample %u, position %u: no token of the vocabulary can follow the grammar at %s",
+             (unsigned)(s - r->samples), s->n, place);
+    answer_fail(co, r, ST_UNSUPPORTED, false, why, now_us);
+}
+
 static void on_finished(struct coordinator *co, struct request *r, struct sample *s,
                         const struct sched_effect *fx, uint64_t now_us)
 {
@@ -164,6 +179,10 @@ static void on_finished(struct coordinator *co, struct request *r, struct sample
     }
     if (fx->reason == FINISH_NOT_FINITE) {
         fail_not_finite(co, r, s, now_us);
+        return;
+    }
+    if (fx->reason == FINISH_GRAMMAR_STUCK) {
+        fail_stuck(co, r, s, now_us);
         return;
     }
     if (fx->reason == FINISH_STOP_ID && !s->done && s->n > r->ask->n_prompt)

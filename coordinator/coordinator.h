@@ -12,8 +12,8 @@
 #include "coordinator/model_identity.h"
 #include "coordinator/request.h"
 #include "coordinator/sched/sched.h"
-#include "coordinator/tenants.h"
 #include "coordinator/served.h"
+#include "coordinator/tenants.h"
 #include "coordinator/text_service.h"
 #include "coordinator/worker_port.h"
 
@@ -67,6 +67,7 @@ struct coordinator {
     struct wire_mem rx; /* of the small message that is being handled */
     struct request_table *requests;
     struct tenant_table *tenants;
+    struct grammars *grammars;
     struct journal *journal;
     struct sched *sched;       /* NULL until the first worker group said what it can do */
     struct worker_group shape; /* that group's facts */

@@ -5,6 +5,7 @@
 
 #include "common/sha256.h"
 #include "coordinator/answers.h"
+#include "coordinator/grammars.h"
 #include "coordinator/reply.h"
 #include "coordinator/resume.h"
 #include "coordinator/session.h"
@@ -209,6 +210,10 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
             .sp = ask->sp,
             .stop_ids = ask->stop_ids,
             .n_stop_ids = ask->n_stop_ids,
+            .grammar = r->grammar,
+            .grammar_kind = ask->grammar_kind,
+            .grammar_source = ask->grammar,
+            .n_grammar = (uint32_t)ask->n_grammar,
             .bias = ask->bias,
             .n_bias = ask->n_bias,
         };
@@ -237,6 +242,12 @@ static enum status resume(struct coordinator *co, struct request *r, const char 
 static enum status admit(struct coordinator *co, struct request *r, struct resolved **ask)
 {
     struct sched_stats stats;
+    if ((*ask)->grammar_kind && !co->shape.masks) {
+        snprintf(r->field, sizeof r->field, "grammar");
+        FAIL(ST_UNSUPPORTED, "the worker group's backend %s cannot follow grammars",
+             co->shape.backend);
+    }
+    TRY(grammars_take(co->grammars, *ask, &r->grammar));
     sched_stats(co->sched, &stats);
     r->queue_position = stats.waiting;
     TRY(request_start(r, ask, co->mt.tok));

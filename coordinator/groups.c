@@ -9,6 +9,7 @@
 #include "common/host.h"
 #include "common/log.h"
 #include "coordinator/answers.h"
+#include "coordinator/grammars.h"
 #include "coordinator/notify.h"
 
 enum { JOURNAL_FILE_BYTES = 256 << 20, JOURNAL_FILES = 8 };
@@ -315,6 +316,8 @@ void groups_plan(struct coordinator *co, uint64_t now_us)
         return;
     co->n.steps_overlapped += g->n_sent > 0;
     metrics_step(&co->metrics, plan.n_tokens);
+    if (grammars_send(co->grammars, co->worker_port, &plan) != ST_OK)
+        log_failure(LOG_WARN, ST_PEER, "a grammar could not be sent");
     if (worker_port_send_plan(co->worker_port, &plan, now_us) != ST_OK)
         log_failure(LOG_WARN, ST_PEER, "a step could not be sent");
 }

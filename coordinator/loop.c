@@ -11,6 +11,7 @@
 #include "common/random.h"
 #include "coordinator/answers.h"
 #include "coordinator/clients.h"
+#include "coordinator/grammars.h"
 #include "coordinator/groups.h"
 #include "coordinator/notify.h"
 
@@ -36,6 +37,7 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     TRY(wire_mem_init(&co->rx, SMALL_MESSAGE_MEM));
     TRY(request_table_create(&co->requests, 2 * (cfg->max_waiting + SPARE_REQUESTS)));
     TRY(tenant_table_create(&co->tenants, MAX_TENANT_ACCOUNTS));
+    TRY(grammars_create(&co->grammars, &co->mt));
     TRY(text_service_start(&co->text, &co->mt, cfg->client_port.max_message));
     TRY(gatekeeper_open(&co->keys, co->zmq_ctx, cfg->key, cfg->allowed_keys));
     co->cfg.client_port.keys = co->cfg.worker_port.keys = co->keys;
@@ -59,6 +61,7 @@ void coordinator_close(struct coordinator *co)
         zmq_ctx_term(co->zmq_ctx);
     request_table_destroy(co->requests);
     tenant_table_destroy(co->tenants);
+    grammars_destroy(co->grammars);
     journal_close(co->journal);
     sched_destroy(co->sched);
     free(co->fx);

@@ -82,6 +82,7 @@ struct request {
 
     uint64_t arrived_us, planned_us, first_token_us, ended_us;
     uint32_t cached_tokens, preemptions, recoveries;
+    uint64_t grammar; /* id in plans, 0 = none; taken from struct grammars while it is live */
 };
 
 struct request_table;

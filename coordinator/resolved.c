@@ -73,7 +73,7 @@ static enum status copy_stops(struct resolved *q, const struct msg_generate *g)
 static enum status copy_lists(struct resolved *q, const struct msg_generate *g,
                               const struct resolve_limits *l, const char **field)
 {
-    uint32_t n_eos = g->sampling.ignore_eos ? 0 : l->n_eos;
+    uint32_t n_eos = q->ignore_eos ? 0 : l->n_eos;
     q->stop_ids = calloc((size_t)n_eos + g->sampling.n_stop_ids + 1, sizeof *q->stop_ids);
     q->bias = calloc((size_t)g->sampling.n_bias + 1, sizeof *q->bias);
     if (!q->stop_ids || !q->bias)
@@ -87,6 +87,25 @@ static enum status copy_lists(struct resolved *q, const struct msg_generate *g,
         q->bias[q->n_bias] = g->sampling.bias[q->n_bias];
     *field = "stop";
     return copy_stops(q, g);
+}
+
+static enum status copy_grammar(struct resolved *q, const struct msg_generate *g)
+{
+    uint8_t kind = (uint8_t)g->grammar_kind;
+    struct sha256 s;
+    if (!g->grammar_kind)
+        return ST_OK;
+    q->grammar = malloc(g->grammar.n + 1);
+    if (!q->grammar)
+        FAIL(ST_NOMEM, "no memory for a grammar of %zu bytes", g->grammar.n);
+    memcpy(q->grammar, g->grammar.data, g->grammar.n);
+    q->n_grammar = g->grammar.n;
+    q->grammar_kind = g->grammar_kind;
+    sha256_init(&s);
+    sha256_update(&s, &kind, sizeof kind);
+    sha256_update(&s, q->grammar, q->n_grammar);
+    sha256_final(&s, q->grammar_digest);
+    return ST_OK;
 }
 
 static void digest_ids(const int32_t *ids, uint32_t n, uint8_t out[SHA256_BYTES])
@@ -149,13 +168,15 @@ enum status resolve_generate(struct resolved **out, const struct msg_generate *g
     q->skip_special = g->skip_special;
     q->priority = g->priority;
     q->deadline_ms = g->deadline_ms;
-    q->ignore_eos = g->sampling.ignore_eos;
+    q->ignore_eos = g->sampling.ignore_eos && !g->grammar_kind;
     q->want_prompt_ids = g->want_prompt_ids;
     q->want_token_text = g->want_token_text;
     q->is_chat = g->kind == PROMPT_CHAT;
     q->clock_s = g->chat.clock_s;
     q->zone_s = g->chat.zone_s;
     enum status st = copy_lists(q, g, limits, field);
+    if (st == ST_OK)
+        st = copy_grammar(q, g);
     if (st != ST_OK) {
         resolved_free(q);
         return st;
@@ -182,6 +203,7 @@ void resolved_free(struct resolved *q)
     free(q->prompt);
     text_buf_free(&q->prompt_text);
     free(q->stop_ids);
+    free(q->grammar);
     free(q->bias);
     free(q->stops);
     free(q->stop_bytes);

@@ -16,7 +16,7 @@ struct resolved {
     int32_t *prompt; /* [n_prompt] */
     uint32_t n_prompt, max_new, n_samples;
     struct sample_params sp; /* its seed is that of sample 0 */
-    bool ignore_eos;
+    bool ignore_eos;         /* not with a grammar: a complete answer ends */
     int32_t
         *stop_ids; /* [n_stop_ids]: n_eos of the model's, 0 with ignore_eos, then the request's */
     uint32_t n_stop_ids, n_eos;
@@ -26,6 +26,10 @@ struct resolved {
     char *stop_bytes;          /* the stop strings one after the other */
     struct stop_set *stop_set; /* NULL: no stop strings */
     bool include_stop, skip_special;
+    uint32_t grammar_kind; /* enum grammar_kind; 0: none */
+    char *grammar;         /* [n_grammar] its source */
+    size_t n_grammar;
+    uint8_t grammar_digest[SHA256_BYTES]; /* over kind (one byte) and source */
     int32_t priority;
     uint32_t deadline_ms;         /* 0 = none */
     uint8_t digest[SHA256_BYTES]; /* over the prompt's ids, each as 4 bytes, little endian */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/grammar/grammar.h"
 #include "coordinator/prompt.h"
 #include "coordinator/resume.h"
 
@@ -24,11 +25,27 @@ static void set_text(struct resolved *q, const struct msg_generate *g, const str
     *text = (struct text_buf){0};
 }
 
+/* Compiles the grammar, as the ranks will: a bad one is refused before anything runs. */
+static enum status check_grammar(const struct msg_generate *g, const char **field)
+{
+    struct grammar_source source = {(enum grammar_kind)g->grammar_kind, g->grammar.data,
+                                    g->grammar.n};
+    struct grammar *grammar;
+    if (!g->grammar_kind)
+        return ST_OK;
+    *field = "grammar";
+    TRY(grammar_compile(&grammar, &source));
+    grammar_destroy(grammar);
+    return ST_OK;
+}
+
 static enum status generate(struct text_job *job, struct msg_generate *g,
                             const struct model_text *mt, const char **field)
 {
     struct token_list prompt = {0};
     struct text_buf text = {0};
+    TRY(check_grammar(g, field));
+    *field = "";
     if (g->resume)
         resume_fill(g);
     if (g->kind == PROMPT_CHAT)
@@ -40,6 +57,11 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
         st = resume_take(job->resolved, g, job->limits.vocab, field);
     if (st == ST_OK)
         set_text(job->resolved, g, mt, &text);
+    if (st == ST_OK && g->grammar_kind && job->resolved->starts_in_reasoning) {
+        *field = "grammar";
+        st = status_fail(ST_UNSUPPORTED, __FILE__, __LINE__,
+                         "the prompt ends inside thinking, and a grammar holds from the first token: switch thinking off");
+    }
     token_list_free(&prompt);
     text_buf_free(&text);
     return st;

@@ -224,6 +224,7 @@ static void fill_group(struct worker_group *g, const struct worker_hello *h)
     snprintf(g->model, sizeof g->model, "%s", h->model);
     snprintf(g->backend, sizeof g->backend, "%s", h->backend);
     snprintf(g->coll, sizeof g->coll, "%s", h->coll);
+    g->masks = h->masks;
     g->world = h->world;
     g->vocab = h->vocab;
     g->max_ctx = h->max_ctx;
@@ -555,6 +556,16 @@ enum status worker_port_send_plan(struct worker_port *l, const struct step_plan 
     if (g->n_sent == 1)
         begin_step(l, g, now_us);
     if (!send_group(l, g, &msg))
+        FAIL(ST_PEER, "the worker group cannot be reached: %s", g->broken);
+    return ST_OK;
+}
+
+enum status worker_port_send(struct worker_port *l, const struct worker_msg *msg)
+{
+    struct worker_group *g = worker_port_active(l);
+    if (!g)
+        FAIL(ST_PEER, "no worker group is active");
+    if (!send_group(l, g, msg))
         FAIL(ST_PEER, "the worker group cannot be reached: %s", g->broken);
     return ST_OK;
 }

@@ -35,6 +35,7 @@ struct worker_group {
     char numerics[NUMERICS_ID_SIZE];
     bool has_weights, has_text;
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES]; /* digests */
+    bool masks; /* it can carry out sequences with grammars */
     uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
     uint64_t heard_us;                          /* last message from it */
     const char *broken;                         /* why it cannot be reached; NULL: it can */
@@ -105,6 +106,8 @@ void worker_port_drop(struct worker_port *l, struct worker_group *g, const char 
  * ST_PEER: the group was lost meanwhile; worker_port_poll will report it. */
 MUST_CHECK enum status worker_port_send_plan(struct worker_port *l, const struct step_plan *plan,
                                              uint64_t now_us);
+/* Sends the active group a Vocabulary or a Grammar. */
+MUST_CHECK enum status worker_port_send(struct worker_port *l, const struct worker_msg *msg);
 /* Sends the heartbeats that are due. */
 void worker_port_tend(struct worker_port *l, uint64_t now_us);
 /* Asks all groups to end. */

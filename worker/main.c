@@ -86,6 +86,7 @@ static struct worker_hello hello_of(const struct rank *g)
         .coll = g->co->ops.name,
         .numerics = g->numerics,
         .has_text = g->has_text,
+        .masks = g->plan.rc.masks,
         .world = (uint32_t)g->ci.world,
         .vocab = (uint32_t)mc->vocab,
         .max_ctx = (uint32_t)g->plan.dc.max_ctx,

@@ -214,6 +214,32 @@ static enum status on_shutdown(struct loop *l, uint64_t epoch)
     FAIL(ST_PEER, "the coordinator does not know this group (any more)");
 }
 
+static enum status masks_of(const struct loop *l, struct masks **masks)
+{
+    *masks = rank_step_masks(l->cfg.step);
+    if (!*masks)
+        FAIL(ST_PEER, "a grammar came: this backend cannot mask logits");
+    return ST_OK;
+}
+
+static enum status on_vocabulary(struct loop *l, const struct worker_vocabulary *v)
+{
+    struct masks *masks;
+    TRY(masks_of(l, &masks));
+    return masks_set_vocabulary(masks, v->bytes, v->n_bytes, v->n_tokens, v->end_ids, v->n_end_ids);
+}
+
+static enum status on_grammar(struct loop *l, const struct worker_grammar *g)
+{
+    struct grammar_source source = {(enum grammar_kind)g->kind, g->source, g->n_source};
+    struct masks *masks;
+    TRY(masks_of(l, &masks));
+    if (g->kind != GRAMMAR_NONE)
+        return masks_add(masks, g->id, &source);
+    masks_remove(masks, g->id);
+    return ST_OK;
+}
+
 /* Carries out a coordinator message.  Every rank, with the same bytes. */
 static enum status on_message(struct loop *l, const void *data, size_t n)
 {
@@ -223,6 +249,10 @@ static enum status on_message(struct loop *l, const void *data, size_t n)
     switch (m.type) {
     case WMSG_STEP_PLAN:
         return run_plan(l, &m.u.plan);
+    case WMSG_VOCABULARY:
+        return on_vocabulary(l, &m.u.vocabulary);
+    case WMSG_GRAMMAR:
+        return on_grammar(l, &m.u.grammar);
     case WMSG_WELCOME:
         return on_welcome(l, &m.u.welcome);
     case WMSG_RESET:

@@ -57,6 +57,7 @@ static void set_step(struct rank_plan *p, const struct model_config *mc)
         .be = p->be,
         .parts = p->parts,
         .deadline_ms = (uint32_t)p->opt->peer_ms,
+        .masks = backend_ops_of(p->be)->mask_logits != NULL,
         .graphs = p->graphs,
         .step = {.max_tokens = p->dc.max_tokens,
                  .max_seqs = p->dc.max_seqs,

@@ -16,7 +16,8 @@ enum { K = MAX_CANDIDATES };
 struct out_row {
     uint64_t seq_id;
     struct sample_params sp;
-    int32_t len; /* tokens of the sequence before the one to be drawn */
+    int32_t len;    /* tokens of the sequence before the one to be drawn */
+    int32_t ending; /* TOKEN_GRAMMAR_...: there is none to be drawn; else 0 */
 };
 
 /* A step that was run.  Event i_flight of the backend is marked behind it. */
@@ -34,6 +35,8 @@ struct rank_step {
     struct vocab_part *parts;
     struct step *step;
     struct edits *edits;
+    struct masks *masks;   /* NULL: the backend cannot mask logits */
+    int32_t *last;         /* [max_seqs] what the device drew in the last step, for masks */
     struct graphs *graphs; /* NULL: every step is enqueued op by op */
     int32_t max_cols;      /* of the widest share of the vocabulary */
     struct view logits;    /* [R, n_cols] of the last step */
@@ -93,6 +96,14 @@ static size_t top_bytes(const struct rank_step_config *cfg)
     return (size_t)cfg->world * words_of(cfg, cfg->step.max_seqs) * sizeof(int32_t);
 }
 
+static struct masks_config masks_config_of(const struct rank_step_config *cfg)
+{
+    return (struct masks_config){.max_open = cfg->step.max_open,
+                                 .max_seqs = cfg->step.max_seqs,
+                                 .vocab = cfg->step.vocab,
+                                 .part = cfg->parts[cfg->rank]};
+}
+
 /* Words of the ids before the candidates: whole lines of 64 bytes. */
 static size_t ids_words(const struct rank_step_config *cfg)
 {
@@ -109,6 +120,10 @@ struct mem_bytes rank_step_bytes(const struct rank_step_config *cfg)
     struct mem_bytes n = step_bytes(&cfg->step);
     size_t out = alloc_bytes(out_bytes(cfg));
     n.device += out + alloc_bytes(full_bytes(cfg)) + alloc_bytes(FULL_ROWS * sizeof(int32_t));
+    if (cfg->masks) {
+        struct masks_config mc = masks_config_of(cfg);
+        n.device += masks_bytes(&mc).device;
+    }
     if (cfg->rank == 0)
         n.pinned += MAX_STEPS_IN_FLIGHT * out;
     return n;
@@ -127,7 +142,10 @@ static size_t draw_bytes(const struct rank_step_config *cfg)
 
 size_t rank_step_host_bytes(const struct rank_step_config *cfg)
 {
-    return draw_bytes(cfg) + step_host_bytes(&cfg->step);
+    struct masks_config mc = masks_config_of(cfg);
+    size_t last = (size_t)cfg->step.max_seqs * sizeof(int32_t);
+    size_t masks = cfg->masks ? masks_host_bytes(&mc) + last : 0;
+    return draw_bytes(cfg) + step_host_bytes(&cfg->step) + masks;
 }
 
 size_t rank_step_coll_bytes(const struct rank_step_config *cfg)
@@ -210,6 +228,17 @@ static enum status record_graphs(struct rank_step *r)
     return r->cfg.graphs ? graphs_create(&r->graphs, &gc) : ST_OK;
 }
 
+static enum status take_masks(struct rank_step *r)
+{
+    struct masks_config mc = masks_config_of(&r->cfg);
+    if (!r->cfg.masks)
+        return ST_OK;
+    r->last = calloc((size_t)r->cfg.step.max_seqs, sizeof *r->last);
+    if (!r->last)
+        FAIL(ST_NOMEM, "no memory for the tokens of %d sequences", r->cfg.step.max_seqs);
+    return masks_create(&r->masks, &mc, r->cfg.be);
+}
+
 static enum status build(struct rank_step *r)
 {
     const struct rank_step_config *cfg = &r->cfg;
@@ -222,6 +251,7 @@ static enum status build(struct rank_step *r)
     r->max_cols = widest(cfg);
     TRY(step_create(&r->step, &cfg->step, cfg->be));
     TRY(edits_create(&r->edits, &ec, cfg->be));
+    TRY(take_masks(r));
     TRY(take_device(r));
     TRY(take_host(r));
     return record_graphs(r);
@@ -263,6 +293,8 @@ void rank_step_destroy(struct rank_step *r)
     graphs_destroy(r->graphs);
     step_destroy(r->step);
     edits_destroy(r->edits);
+    masks_destroy(r->masks);
+    free(r->last);
     free(r->full_host);
     free(r->row);
     free(r->sorted);
@@ -277,8 +309,15 @@ void rank_step_destroy(struct rank_step *r)
 void rank_step_reset(struct rank_step *r)
 {
     step_reset(r->step);
+    if (r->masks)
+        masks_reset(r->masks);
     r->n_sampled = r->n_run; /* what still runs is for nobody */
     r->waiting_us = 0;
+}
+
+struct masks *rank_step_masks(const struct rank_step *r)
+{
+    return r->masks;
 }
 
 int rank_step_n_graphs(const struct rank_step *r)
@@ -321,7 +360,7 @@ static void note_rows(struct rank_step *r, struct flight *f, int32_t batch)
     f->host_draws = false;
     for (int32_t i = 0; i < f->n_rows; i++) {
         const struct step_seq *seq = step_seq(r->step, step_out_slot(r->step, i));
-        f->rows[i] = (struct out_row){seq->seq_id, seq->sp, seq->len};
+        f->rows[i] = (struct out_row){seq->seq_id, seq->sp, seq->len, 0};
         f->host_draws = f->host_draws || !sample_on_device(&seq->sp);
     }
 }
@@ -362,6 +401,8 @@ static enum status enqueue_ops(void *ctx, const struct step_dev *dev, struct vie
         return ST_OK;
     if (whole || edits_any(r->edits))
         TRY(edits_apply(r->edits, r->step, *logits));
+    if (r->masks && masks_any(r->masks))
+        TRY(masks_apply(r->masks, r->step, *logits));
     return draw_rows(r, *logits);
 }
 
@@ -383,6 +424,27 @@ static enum status enqueue(struct rank_step *r, const struct flight *f, const st
                      packed(r->out, 0, 1, used, DT_I32));
 }
 
+static enum status check_masks(const struct rank_step *r, const struct step_plan *plan)
+{
+    if (r->masks)
+        return masks_check(r->masks, plan);
+    for (uint32_t i = 0; i < plan->n_opens; i++)
+        if (plan->opens[i].grammar)
+            FAIL(ST_PEER, "sequence %llu has a grammar: this backend cannot mask logits",
+                 (unsigned long long)plan->opens[i].seq_id);
+    return ST_OK;
+}
+
+/* Feeds the matchers.  A token that the device drew in the last step is read from there, which waits for that step. */
+static enum status note_masks(struct rank_step *r, const struct step_plan *plan)
+{
+    if (!r->masks)
+        return ST_OK;
+    if (masks_need_last(r->masks, r->step, plan))
+        TRY(backend_ops_of(r->cfg.be)->read(r->cfg.be, r->last, last_ids(r)));
+    return masks_note(r->masks, r->step, plan, r->last);
+}
+
 enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
 {
     const struct rank_step_config *cfg = &r->cfg;
@@ -391,11 +453,15 @@ enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
     assert(cfg->rank != 0 || rank_step_may_run(r));
     if (r->n_run >= MAX_STEPS_IN_FLIGHT) /* its memory is written again */
         TRY(pass(r, r->n_run - MAX_STEPS_IN_FLIGHT));
+    TRY(check_masks(r, plan));
     TRY(step_apply(r->step, plan, &dev));
+    TRY(note_masks(r, plan));
     edits_note(r->edits, r->step, plan);
     edits_place(r->edits, r->step);
     note_rows(r, f, dev.out_row.rows);
     TRY(enqueue(r, f, &dev));
+    for (int32_t i = 0; r->masks && i < f->n_rows; i++)
+        f->rows[i].ending = masks_ending(r->masks, i);
     TRY(backend_ops_of(cfg->be)->event_mark(cfg->be, flight_of(r->n_run)));
     r->n_run++;
     return ST_OK;
@@ -426,9 +492,13 @@ enum status rank_step_done(struct rank_step *r, uint64_t wait_us, bool *done)
     return check_deadline(cfg, r->waiting_us);
 }
 
-/* A row whose logits are not finite numbers: its sequence alone ends. */
+/* A row whose logits are not finite numbers, or that allows no token: its sequence alone ends. */
 static void break_row(struct rank_step *r, const struct out_row *row, int32_t i)
 {
+    if (row->ending) {
+        r->tokens[i] = (struct result_token){.seq_id = row->seq_id, .token = row->ending};
+        return;
+    }
     log_line(LOG_WARN, "sequence %llu, position %d: the logits are not finite numbers",
              (unsigned long long)row->seq_id, row->len);
     r->tokens[i] = (struct result_token){.seq_id = row->seq_id, .token = TOKEN_NOT_FINITE};

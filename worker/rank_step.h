@@ -9,6 +9,7 @@
 
 #include "collectives/coll.h"
 #include "worker/model/decoder.h"
+#include "worker/sample/masks.h"
 #include "worker/step/step.h"
 
 struct rank_step;
@@ -23,6 +24,7 @@ struct rank_step_config {
     struct step_config step;
     const struct vocab_part *parts; /* [world] every rank's share (copied) */
     uint32_t deadline_ms;           /* how long a step may take on the device, 0 = for ever */
+    bool masks;                     /* the backend can mask logits */
     bool graphs; /* decodes run as graphs; step.pad and the model's pad block go with it */
 };
 
@@ -42,6 +44,9 @@ int rank_step_n_graphs(const struct rank_step *r);
 
 /* Forgets all sequences. */
 void rank_step_reset(struct rank_step *r);
+
+/* All ranks: what sequences with grammars need; NULL when the backend cannot mask logits. */
+struct masks *rank_step_masks(const struct rank_step *r);
 
 /* All ranks: enqueues the step.  ST_PEER: the plan is impossible, nothing was done; other failures
  * break the group. */

@@ -2,6 +2,7 @@
 add_library(ingot_runtime STATIC
   sample/sampler.c
   sample/edits.c
+  sample/masks.c
   step/id_map.c
   step/check.c
   step/step.c
@@ -17,7 +18,7 @@ add_library(ingot_runtime STATIC
   peer_watch.c
   start_watch.c
   rank_loop.c)
-target_link_libraries(ingot_runtime PUBLIC ingot_model ingot_digest ingot_wire ingot_coll ingot_common ingot_flags
+target_link_libraries(ingot_runtime PUBLIC ingot_model ingot_grammar ingot_digest ingot_wire ingot_coll ingot_common ingot_flags
   PRIVATE PkgConfig::ZMQ PkgConfig::CJSON Threads::Threads m)
 
 add_executable(ingot-worker main.c rank.c host_share.c)

@@ -345,6 +345,7 @@ const struct backend_ops cpu_ops = {
     .add = cpu_add,
     .gather = cpu_gather,
     .edit_logits = cpu_edit_logits,
+    .mask_logits = cpu_mask_logits,
     .topk = cpu_topk,
     .sample = cpu_sample,
     .take_tokens = cpu_take_tokens,

@@ -246,6 +246,8 @@ enum status cpu_attention(struct backend *be, const struct attn_layer *al,
 size_t attn_items_bytes(void);
 
 /* ops_logits.c */
+enum status cpu_mask_logits(struct backend *be, const struct vocab_part *part, struct view logits,
+                            struct view mask);
 enum status cpu_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,
                             struct view start, struct view words);
 enum status cpu_topk(struct backend *be, const struct vocab_part *part, struct view logits,

@@ -1,4 +1,4 @@
-/* edit_logits, topk, sample, take_tokens */
+/* edit_logits, mask_logits, topk, sample, take_tokens */
 #include <math.h>
 #include <string.h>
 
@@ -21,6 +21,24 @@ enum status cpu_edit_logits(struct backend *be, const struct vocab_part *vocab, 
             float *l = view_f32(logits, r) + c;
             float m = *l + e.bias;
             *l = (m > 0.0f ? m / e.mul : m * e.mul) + e.add;
+        }
+    }
+    return ST_OK;
+}
+
+enum status cpu_mask_logits(struct backend *be, const struct vocab_part *vocab, struct view logits,
+                            struct view mask)
+{
+    (void)be;
+    assert(logits.cols == vocab->n_cols && mask.rows == logits.rows);
+    assert((vocab->first_id + vocab->n_cols + 31) / 32 <= mask.cols);
+    for (int32_t r = 0; r < logits.rows; r++) {
+        const uint32_t *words = (const uint32_t *)view_i32(mask, r);
+        float *l = view_f32(logits, r);
+        for (int32_t c = 0; c < logits.cols; c++) {
+            int32_t id = vocab->first_id + c;
+            if (!(words[id / 32] >> (id % 32) & 1U))
+                l[c] = -INFINITY;
         }
     }
     return ST_OK;

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json/json_write.h"
+#include "common/utf8.h"
+
 #define PAT(member, kind) .type = (kind), .at = offsetof(struct prompt_args, member)
 #define SAT(member, kind) .type = (kind), .at = offsetof(struct sampling_args, member)
 
@@ -161,6 +164,20 @@ static const struct option_row sampling_table[] = {
      .def = "1",
      U32,
      .help = "Number of answers to the same prompt, each with its own seed."},
+    {.help = "Form of the answer (at most one)"},
+    {.name = "json-schema",
+     SAT(json_schema, OPT_STRING),
+     .arg = "FILE|JSON",
+     .help = "The answer is JSON that satisfies this JSON Schema, given here or in a file."},
+    {.name = "json-object", SAT(json_object, OPT_FLAG), .help = "The answer is a JSON object."},
+    {.name = "regex",
+     SAT(regex, OPT_STRING),
+     .arg = "RE",
+     .help = "The whole answer matches this regular expression."},
+    {.name = "choice",
+     SAT(choice, OPT_LIST),
+     .arg = "TEXT",
+     .help = "The answer is one of the texts given in this way."},
     {.help = "Request"},
     {.name = "model",
      SAT(model, OPT_STRING),
@@ -272,6 +289,67 @@ static float number_or_unset(double v)
     return v == -1 ? NAN : (float)v;
 }
 
+/* ---- the form of the answer ---- */
+
+/* JSON on the command line as it stands, else the contents of a file */
+static enum status take_json(const char *value, char **data, size_t *n)
+{
+    const char *first = value + strspn(value, " \t\r\n");
+    if (*first != '[' && *first != '{')
+        return cli_read_file(value, data, n);
+    *n = strlen(value);
+    *data = strdup(value);
+    if (!*data)
+        FAIL(ST_NOMEM, "no memory for %zu bytes of JSON", *n);
+    return ST_OK;
+}
+
+static enum status take_choices(struct built_request *b, const struct option_list *list)
+{
+    struct text_buf out = {0};
+    struct json_writer w = {.out = &out};
+    json_write_array(&w);
+    for (size_t i = 0; i < list->n; i++) {
+        if (!utf8_valid(list->item[i], strlen(list->item[i]))) {
+            text_buf_free(&out);
+            FAIL(ST_RANGE, "--choice: a text that is not UTF-8");
+        }
+        json_write_string(&w, list->item[i]);
+    }
+    json_write_end_array(&w);
+    b->grammar = out.data;
+    b->r.n_grammar = out.len;
+    return w.status;
+}
+
+static enum status take_grammar(struct built_request *b, const struct sampling_args *a)
+{
+    struct ingot_request *r = &b->r;
+    free(b->grammar);
+    b->grammar = NULL;
+    r->grammar_kind = INGOT_GRAMMAR_NONE;
+    r->n_grammar = 0;
+    if ((a->json_schema != NULL) + a->json_object + (a->regex != NULL) + (a->choice.n > 0) > 1)
+        FAIL(ST_RANGE, "at most one of --json-schema, --json-object, --regex and --choice");
+    if (a->json_schema) {
+        r->grammar_kind = INGOT_GRAMMAR_JSON_SCHEMA;
+        TRY(take_json(a->json_schema, &b->grammar, &r->n_grammar));
+    } else if (a->json_object) {
+        r->grammar_kind = INGOT_GRAMMAR_JSON_OBJECT;
+    } else if (a->regex) {
+        r->grammar_kind = INGOT_GRAMMAR_REGEX;
+        r->n_grammar = strlen(a->regex);
+        b->grammar = strdup(a->regex);
+        if (!b->grammar)
+            FAIL(ST_NOMEM, "no memory for --regex");
+    } else if (a->choice.n > 0) {
+        r->grammar_kind = INGOT_GRAMMAR_CHOICE;
+        TRY(take_choices(b, &a->choice));
+    }
+    r->grammar = b->grammar;
+    return ST_OK;
+}
+
 enum status request_sampling(struct built_request *b, const struct sampling_args *a)
 {
     struct ingot_request *r = &b->r;
@@ -297,6 +375,7 @@ enum status request_sampling(struct built_request *b, const struct sampling_args
     if (a->request_id && strlen(a->request_id) >= INGOT_ID_SIZE)
         FAIL(ST_RANGE, "--request-id: longer than %d bytes", INGOT_ID_SIZE - 1);
     TRY(parse_seed(r, a->seed));
+    TRY(take_grammar(b, a));
     return parse_lists(b, a);
 }
 
@@ -321,19 +400,6 @@ static enum status take_ids(struct built_request *b, const char *text)
         FAIL(ST_RANGE, "--tokens: there are no ids in it");
     b->r.ids = b->ids;
     b->r.n_ids = n;
-    return ST_OK;
-}
-
-/* JSON on the command line as it stands, else the contents of a file */
-static enum status take_json(const char *value, char **data, size_t *n)
-{
-    const char *first = value + strspn(value, " \t\r\n");
-    if (*first != '[' && *first != '{')
-        return cli_read_file(value, data, n);
-    *n = strlen(value);
-    *data = strdup(value);
-    if (!*data)
-        FAIL(ST_NOMEM, "no memory for %zu bytes of JSON", *n);
     return ST_OK;
 }
 
@@ -460,6 +526,7 @@ void request_free(struct built_request *b)
     free(b->text);
     free(b->tools);
     free(b->variables);
+    free(b->grammar);
     free(b->ids);
     free(b->turns);
     *b = (struct built_request){0};

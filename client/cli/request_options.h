@@ -12,9 +12,9 @@ struct prompt_args {
 struct sampling_args {
     double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
     int64_t top_k, min_tokens, max_tokens, top_logprobs, n, deadline_ms, priority, wait_ms;
-    const char *seed, *request_id, *model;
-    bool ignore_eos, include_stop, logprobs, skip_special;
-    struct option_list stop, stop_id, logit_bias;
+    const char *seed, *request_id, *model, *json_schema, *regex;
+    bool ignore_eos, include_stop, logprobs, skip_special, json_object;
+    struct option_list stop, stop_id, logit_bias, choice;
 };
 
 void prompt_rows(struct row_list *l, size_t base);
@@ -25,7 +25,7 @@ bool sampling_has(const char *name, size_t n);
 /* A request with the memory that it points into.  Begin with {0}. */
 struct built_request {
     struct ingot_request r;
-    char *text, *tools, *variables; /* malloc'ed */
+    char *text, *tools, *variables, *grammar; /* malloc'ed */
     int32_t *ids;
     struct ingot_turn *turns;
     size_t n_turns;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/gateway/grammar_fields.h"
+
 typedef enum status field_reader(struct ollama_request *q, struct json_cursor *c);
 
 /* ---- fields ---- */
@@ -69,6 +71,11 @@ static enum status read_think(struct ollama_request *q, struct json_cursor *c)
     }
     q->variables.thinking = on ? THINKING_ON : THINKING_OFF;
     return ST_OK;
+}
+
+static enum status read_form(struct ollama_request *q, struct json_cursor *c)
+{
+    return grammar_read_ollama_format(&q->of, c);
 }
 
 /* Fields that may be given, but empty. */
@@ -348,8 +355,8 @@ static const struct field {
     {"options", OLLAMA_CHAT | OLLAMA_GENERATE, read_options},
     {"think", OLLAMA_CHAT | OLLAMA_GENERATE, read_think},
     {"keep_alive", OLLAMA_CHAT | OLLAMA_GENERATE, read_keep_alive},
+    {"format", OLLAMA_CHAT | OLLAMA_GENERATE, read_form},
     /* served in their default values only */
-    {"format", OLLAMA_CHAT | OLLAMA_GENERATE, only_empty},
     {"images", OLLAMA_GENERATE, only_empty},
     {"suffix", OLLAMA_GENERATE, only_empty},
     {"template", OLLAMA_GENERATE, only_empty},
@@ -436,6 +443,8 @@ enum status ollama_request_read(struct ollama_request *q, enum ollama_call call,
     if (q->raw && q->n_system > 2)
         FAIL(ST_RANGE, "system: a raw prompt has no template to put it into");
     TRY(request_set_variables(&q->of, &q->variables));
+    if (q->of.ask.grammar_kind != INGOT_GRAMMAR_NONE && q->of.ask.tools_json)
+        FAIL(ST_RANGE, "tools: not supported together with format");
     q->of.calls = q->of.ask.tools_json != NULL;
     q->of.reasoning = !q->raw;
     return set_prompt(q, &c);

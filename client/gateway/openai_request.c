@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "client/gateway/grammar_fields.h"
+
 enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_TOP_LOGPROBS = 20 };
 
 /* ---- fields that are not plain numbers ---- */
@@ -121,16 +123,27 @@ static enum status read_echo(struct openai_request *q, struct json_cursor *c)
 
 static enum status read_response_format(struct openai_request *q, struct json_cursor *c)
 {
-    struct json_span key;
-    char type[32] = "";
-    (void)q;
-    TRY(json_enter_object(c));
-    while (json_next_key(c, &key))
-        if (json_span_is(key, "type"))
-            TRY(json_read_chars(c, type, sizeof type));
-    if (strcmp(type, "text") != 0)
-        return json_fail(c, ST_UNSUPPORTED, "only the type \"text\" is supported");
-    return ST_OK;
+    return grammar_read_response_format(&q->of, c);
+}
+
+static enum status read_structured_outputs(struct openai_request *q, struct json_cursor *c)
+{
+    return grammar_read_structured_outputs(&q->of, c);
+}
+
+static enum status read_guided_json(struct openai_request *q, struct json_cursor *c)
+{
+    return grammar_read_schema(&q->of, c);
+}
+
+static enum status read_guided_regex(struct openai_request *q, struct json_cursor *c)
+{
+    return grammar_read_regex(&q->of, c);
+}
+
+static enum status read_guided_choice(struct openai_request *q, struct json_cursor *c)
+{
+    return grammar_read_choice(&q->of, c);
 }
 
 static enum status read_modalities(struct openai_request *q, struct json_cursor *c)
@@ -206,8 +219,12 @@ static const struct field fields[] = {
     READ("top_logprobs", OPENAI_CHAT, read_top_logprobs),
     READ("return_token_ids", BOTH, read_token_ids),
     READ("echo", OPENAI_COMPLETION, read_echo),
-    /* served in their default values only */
     READ("response_format", BOTH, read_response_format),
+    READ("structured_outputs", BOTH, read_structured_outputs),
+    READ("guided_json", BOTH, read_guided_json),
+    READ("guided_regex", BOTH, read_guided_regex),
+    READ("guided_choice", BOTH, read_guided_choice),
+    /* served in their default values only */
     READ("modalities", OPENAI_CHAT, read_modalities),
     READ("store", OPENAI_CHAT, read_only_false),
     READ("suffix", OPENAI_COMPLETION, read_suffix),
@@ -288,6 +305,8 @@ static enum status check(struct openai_request *q, struct openai_refusal *refusa
         REFUSE("echo", "with logprobs it is not supported: prompts have no log probabilities");
     if (q->has_tool_choice && !q->no_tools && !q->of.ask.tools_json)
         REFUSE("tool_choice", "there are no tools");
+    if (q->of.ask.grammar_kind != INGOT_GRAMMAR_NONE && q->of.ask.tools_json && !q->no_tools)
+        REFUSE("tools", "not supported together with a form of the answer");
     if (q->max_completion_tokens)
         q->of.ask.max_tokens = q->max_completion_tokens;
     else if (q->form == OPENAI_COMPLETION && !q->of.ask.max_tokens)

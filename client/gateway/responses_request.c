@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "client/gateway/grammar_fields.h"
+
 typedef enum status field_reader(struct responses_request *q, struct json_cursor *c);
 
 static enum status read_model(struct responses_request *q, struct json_cursor *c)
@@ -115,28 +117,15 @@ static enum status read_reasoning(struct responses_request *q, struct json_curso
     return ST_OK;
 }
 
-static enum status read_format(struct json_cursor *c)
-{
-    static const char *const types[] = {"text"};
-    struct json_span key;
-    size_t type;
-    TRY(json_enter_object(c));
-    while (json_next_key(c, &key))
-        if (json_span_is(key, "type") && json_read_choice(c, types, 1, &type) != ST_OK)
-            return json_fail(c, ST_UNSUPPORTED, "only the type \"text\" is supported");
-    return ST_OK;
-}
-
 static enum status read_text(struct responses_request *q, struct json_cursor *c)
 {
     struct json_span key;
-    (void)q;
     TRY(json_enter_object(c));
     while (json_next_key(c, &key)) {
         if (json_take_null(c))
             continue;
         if (json_span_is(key, "format"))
-            TRY(read_format(c));
+            TRY(grammar_read_text_format(&q->of, c));
         else if (!json_span_is(key, "verbosity"))
             return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
     }
@@ -322,6 +311,8 @@ enum status responses_request_read(struct responses_request *q, const char *body
     }
     if (q->no_tools)
         q->of.ask.tools_json = NULL;
+    if (q->of.ask.grammar_kind != INGOT_GRAMMAR_NONE && q->of.ask.tools_json)
+        FAIL(ST_RANGE, "tools: not supported together with a form of the answer");
     q->of.calls = q->of.ask.tools_json != NULL;
     q->of.reasoning = true;
     q->of.n_prompts = 1;

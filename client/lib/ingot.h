@@ -143,6 +143,15 @@ struct ingot_limits {
     uint32_t tokens_per_minute;
 };
 
+/* What an answer must follow (proto/ingot.proto, Grammar). */
+enum ingot_grammar {
+    INGOT_GRAMMAR_NONE,
+    INGOT_GRAMMAR_JSON_SCHEMA,
+    INGOT_GRAMMAR_JSON_OBJECT, /* without a source */
+    INGOT_GRAMMAR_REGEX,
+    INGOT_GRAMMAR_CHOICE, /* source: a JSON array of strings */
+};
+
 /* Exactly one of text, ids and turns must be set. */
 struct ingot_request {
     const char *request_id; /* 1 to 64 bytes; NULL: chosen by the library */
@@ -186,6 +195,9 @@ struct ingot_request {
     bool skip_special;
     bool want_prompt_ids, want_prompt_text; /* in the event ACCEPTED */
     bool want_token_text;                   /* in the events DELTA; also for the tokens of top */
+    enum ingot_grammar grammar_kind; /* what the answer must follow; INGOT_GRAMMAR_NONE: anything */
+    const void *grammar;             /* its source, UTF-8 */
+    size_t n_grammar;
     bool keep_marks; /* the marks of tool calls and thinking are text, whatever skip_special says */
     const struct ingot_limits *limits; /* of the tenant; NULL: no limits, usage is not counted */
     bool has_grace;

@@ -131,6 +131,8 @@ static enum status fill_generate(struct ingot_client *c, const struct ingot_requ
     g->want_prompt_text = r->want_prompt_text;
     g->want_token_text = r->want_token_text;
     g->keep_marks = r->keep_marks;
+    g->grammar_kind = (uint32_t)r->grammar_kind;
+    g->grammar = client_text(r->grammar, r->n_grammar);
     g->add_special = r->add_special && r->text; /* a chat template brings its own */
     fill_caller(r, g);
     return ST_OK;

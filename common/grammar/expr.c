@@ -37,6 +37,15 @@ enum status expr_rehash(struct expr_pool *p)
     return ST_OK;
 }
 
+/* Is a number that ends here a multiple?  w: the operands of an EK_MULTIPLE. */
+static bool multiple_ends(const uint32_t w[4])
+{
+    uint64_t rest = w[1];
+    for (uint32_t i = 0; i < w[2]; i++)
+        rest = rest * 10 % w[0];
+    return rest == 0;
+}
+
 static bool nullable_of(const struct expr_pool *p, enum expr_kind kind, const uint32_t *w,
                         uint32_t n)
 {
@@ -51,7 +60,7 @@ static bool nullable_of(const struct expr_pool *p, enum expr_kind kind, const ui
     case EK_REPEAT:
         return w[1] == 0;
     case EK_MULTIPLE:
-        return expr_multiple_ends(w);
+        return multiple_ends(w);
     case EK_CONCAT:
     case EK_AND:
         for (uint32_t i = 0; i < n; i++)
@@ -115,6 +124,14 @@ uint32_t expr_make(struct expr_pool *p, enum expr_kind kind, const uint32_t *w, 
     return p->status == ST_OK ? p->n_nodes - 1 : EXPR_NONE;
 }
 
+/* Each byte is a class of its own; no derivative was made. */
+static void identity_classes(struct expr_pool *p)
+{
+    p->n_classes = p->n_rows = 256;
+    for (unsigned b = 0; b < 256; b++)
+        p->classes[b] = p->first_of[b] = (uint8_t)b;
+}
+
 enum status expr_pool_create(struct expr_pool **out)
 {
     uint32_t none = EXPR_NONE;
@@ -124,7 +141,7 @@ enum status expr_pool_create(struct expr_pool **out)
         free(p);
         FAIL(ST_NOMEM, "no memory for a grammar's expressions");
     }
-    expr_identity_classes(p);
+    identity_classes(p);
     (void)expr_make(p, EK_NONE, NULL, 0);
     (void)expr_make(p, EK_EMPTY, NULL, 0);
     (void)expr_make(p, EK_NOT, &none, 1);

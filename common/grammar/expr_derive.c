@@ -26,13 +26,6 @@ static void refine(struct expr_pool *p, const uint32_t *set)
             p->classes[b] = moved[p->classes[b]];
 }
 
-void expr_identity_classes(struct expr_pool *p)
-{
-    p->n_classes = p->n_rows = 256;
-    for (unsigned b = 0; b < 256; b++)
-        p->classes[b] = p->first_of[b] = (uint8_t)b;
-}
-
 void expr_freeze(struct expr_pool *p)
 {
     bool digits = false;
@@ -100,14 +93,6 @@ static uint32_t derive_repeat(struct expr_pool *p, const uint32_t w[3], uint32_t
     uint32_t min = w[1] ? w[1] - 1 : 0, max = w[2] == EXPR_NO_LIMIT ? w[2] : w[2] - 1;
     uint32_t d = expr_derive(p, w[0], class_id);
     return d == EXPR_NONE ? d : expr_concat(p, d, expr_repeat(p, w[0], min, max));
-}
-
-bool expr_multiple_ends(const uint32_t w[4])
-{
-    uint64_t rest = w[1];
-    for (uint32_t i = 0; i < w[2]; i++)
-        rest = rest * 10 % w[0];
-    return rest == 0;
 }
 
 static uint32_t derive_multiple(struct expr_pool *p, const uint32_t w[4], unsigned byte)

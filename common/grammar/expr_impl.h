@@ -47,12 +47,6 @@ static inline const uint32_t *expr_operands(const struct expr_pool *p, uint32_t 
     return p->words + p->nodes[e].words;
 }
 
-/* Is a number that ends here a multiple?  w: the operands of an EK_MULTIPLE. */
-bool expr_multiple_ends(const uint32_t w[4]);
-
-/* Each byte is a class of its own; no derivative was made. */
-void expr_identity_classes(struct expr_pool *p);
-
 /* The pool's hash table over nodes [0, n_nodes). */
 MUST_CHECK enum status expr_rehash(struct expr_pool *p);
 

@@ -129,16 +129,6 @@ void grammar_destroy(struct grammar *g)
     free(g);
 }
 
-void grammar_digest(const struct grammar_source *source, uint8_t out[SHA256_BYTES])
-{
-    struct sha256 s;
-    uint8_t kind = (uint8_t)source->kind;
-    sha256_init(&s);
-    sha256_update(&s, &kind, 1);
-    sha256_update(&s, source->text, source->n);
-    sha256_final(&s, out);
-}
-
 void grammar_stats(const struct grammar *g, struct grammar_stats *out)
 {
     *out = (struct grammar_stats){g->n_masks, g->n_cached, machine_n_states(g->machine)};

@@ -19,4 +19,4 @@ add_library(ingot_grammar STATIC
   grammar/stacks.c
   grammar/string_expr.c
   grammar/token_trie.c)
-target_link_libraries(ingot_grammar PUBLIC ingot_flags ingot_common ingot_json ingot_digest)
+target_link_libraries(ingot_grammar PUBLIC ingot_flags ingot_common ingot_json)

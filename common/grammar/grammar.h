@@ -7,13 +7,12 @@
  *                     rebuilt by consuming the same bytes again: its answers are a function of source and bytes alone.
  *   struct token_trie the vocabulary (token_trie.h).
  *
- * What compiles is bounded: GRAMMAR_MAX_BYTES of source, and the MAX of rules.h, expr.h and regex.h; beyond them there is an
+ * What compiles is bounded: GRAMMAR_MAX_BYTES of source, and the MAX of rules.h, expr.h and regex_parse.h; beyond them there is an
  * error, never a long wait. */
 #ifndef COMMON_GRAMMAR_GRAMMAR_H
 #define COMMON_GRAMMAR_GRAMMAR_H
 
 #include "common/grammar/token_trie.h"
-#include "common/sha256.h"
 
 struct grammar;
 struct matcher;
@@ -40,9 +39,6 @@ struct grammar_source {
  * ST_RANGE: too large; the text names the place (a JSON path, a byte of the expression). */
 MUST_CHECK enum status grammar_compile(struct grammar **out, const struct grammar_source *source);
 void grammar_destroy(struct grammar *g);
-
-/* Names kind and source in plans and journals. */
-void grammar_digest(const struct grammar_source *source, uint8_t out[SHA256_BYTES]);
 
 /* ---- matchers ---- */
 

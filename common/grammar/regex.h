@@ -7,7 +7,7 @@
  * Refused by name: look-around, back-references, \b \B, \p{..}, flags, possessive and atomic groups.
  *
  * Time and memory are linear in the pattern's length times the sizes of its sets; bounded repetition is counted, not
- * copied. */
+ * copied.  Bounds: REGEX_MAX_* in regex_parse.h. */
 #ifndef COMMON_GRAMMAR_REGEX_H
 #define COMMON_GRAMMAR_REGEX_H
 

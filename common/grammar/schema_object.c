@@ -237,7 +237,7 @@ static bool forbidden(const struct object *o, unsigned matched)
 static enum status others_rule(struct object *o)
 {
     struct expr_pool *p = o->k->pool;
-    uint32_t list[1 << MAX_PATTERNS], n = 0, names, value;
+    uint32_t list[1 << MAX_PATTERNS], n = 0, names = EXPR_NONE, value;
     for (unsigned matched = 0; matched < 1U << o->n_patterns; matched++) {
         if (forbidden(o, matched))
             continue;
@@ -317,7 +317,7 @@ static enum status body_rule(struct object *o, uint32_t *body)
 
 static enum status object_rule(struct object *o, uint32_t *rule)
 {
-    uint32_t body;
+    uint32_t body = 0;
     TRY(read_object(o));
     if (o->min > o->max || o->n_required > o->max) {
         *rule = rule_never(o->k);

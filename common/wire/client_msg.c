@@ -133,6 +133,18 @@ static enum status decode_caller(struct msg_generate *g, const Ingot__Generate *
     return decode_tenant(&g->tenant, m->has_tenant, m->tenant, field);
 }
 
+static enum status decode_grammar(struct msg_generate *g, const Ingot__Grammar *m,
+                                  const char **field)
+{
+    if (!m)
+        return ST_OK;
+    if (m->kind == INGOT__GRAMMAR_KIND__GRAMMAR_NONE)
+        FAIL_FIELD("grammar.kind", ST_RANGE, "a grammar needs a kind");
+    g->grammar_kind = (uint32_t)m->kind;
+    g->grammar = text_of(m->has_source, m->source);
+    return check_utf8(g->grammar, "grammar.source", field);
+}
+
 static enum status decode_generate(struct msg_generate *g, const Ingot__Generate *m,
                                    struct wire_mem *mem, const char **field)
 {
@@ -174,6 +186,7 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
     g->want_prompt_text = m->want_prompt_text;
     g->want_token_text = m->want_token_text;
     g->keep_marks = m->keep_marks;
+    TRY(decode_grammar(g, m->grammar, field));
     if (m->resume)
         TRY(resume_decode(&g->resume, m->resume, g->n, mem, field));
     return decode_caller(g, m, field);
@@ -343,6 +356,7 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
     Ingot__Generate m = INGOT__GENERATE__INIT;
     Ingot__TokenIds ids = INGOT__TOKEN_IDS__INIT;
     Ingot__TenantLimits limits = INGOT__TENANT_LIMITS__INIT;
+    Ingot__Grammar grammar = INGOT__GRAMMAR__INIT;
     Ingot__Chat chat;
     Ingot__Sampling sampling;
     Ingot__Resume resume;
@@ -392,6 +406,11 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
         SET(m, want_token_text, true);
     if (g->keep_marks)
         SET(m, keep_marks, true);
+    if (g->grammar_kind) {
+        SET(grammar, kind, (Ingot__GrammarKind)g->grammar_kind);
+        SET(grammar, source, bytes_of(g->grammar));
+        m.grammar = &grammar;
+    }
     if (g->resume) {
         TRY(resume_encode(&resume, g->resume, mem));
         m.resume = &resume;

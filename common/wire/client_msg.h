@@ -165,6 +165,8 @@ struct msg_generate {
     struct tenant_limits limits;
     uint32_t grace_ms;
     struct wire_text client_digest;  /* n 0: none */
+    uint32_t grammar_kind;           /* common/grammar/grammar.h has the values; 0: none */
+    struct wire_text grammar;        /* its source */
     const struct msg_resume *resume; /* NULL: none */
 };
 

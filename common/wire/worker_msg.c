@@ -8,6 +8,7 @@
 
 static_assert((int)WMSG_FAULT == INGOT__WORKER__TYPE__FAULT, "types follow worker.proto");
 static_assert((int)WMSG_WEIGHTS == INGOT__WORKER__TYPE__WEIGHTS, "types follow worker.proto");
+static_assert((int)WMSG_GRAMMAR == INGOT__WORKER__TYPE__GRAMMAR, "types follow worker.proto");
 static_assert((int)WMSG_REFUSED == INGOT__WORKER__TYPE__REFUSED, "types follow worker.proto");
 
 static enum status need(int has, const char *field)
@@ -31,6 +32,7 @@ static enum status decode_hello(struct worker_hello *h, const Ingot__Worker__Hel
     TRY(pb_get_digest(h->weights, &h->has_weights, m->has_weights_digest, m->weights_digest,
                       "weights_digest"));
     TRY(pb_get_digest(h->text, &h->has_text, m->has_text_digest, m->text_digest, "text_digest"));
+    h->masks = m->masks;
     h->world = m->world;
     h->vocab = m->vocab;
     h->max_ctx = m->max_ctx;
@@ -49,6 +51,7 @@ static struct plan_open open_of(const Ingot__Worker__Open *m)
     return (struct plan_open){
         .seq_id = m->seq_id,
         .n_prompt = m->n_prompt,
+        .grammar = m->grammar,
         .sp = {.temperature = m->temperature,
                .top_p = m->top_p,
                .min_p = m->min_p,
@@ -199,6 +202,31 @@ static enum status decode_weights(struct worker_weights *w, const Ingot__Worker_
     return pb_get_digest(w->digest, &has, m->has_digest, m->digest, "digest");
 }
 
+static enum status decode_vocabulary(struct worker_vocabulary *v,
+                                     const Ingot__Worker__Vocabulary *m)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < m->n_n_bytes; i++)
+        all += m->n_bytes[i];
+    if (all != m->bytes.len || m->n_n_bytes > INT32_MAX)
+        FAIL(ST_FORMAT, "a vocabulary of %zu bytes, its %zu tokens have %llu", m->bytes.len,
+             m->n_n_bytes, (unsigned long long)all);
+    *v = (struct worker_vocabulary){.n_tokens = (uint32_t)m->n_n_bytes,
+                                    .n_bytes = m->n_bytes,
+                                    .bytes = m->bytes.data,
+                                    .n_all = m->bytes.len,
+                                    .end_ids = m->end_id,
+                                    .n_end_ids = (uint32_t)m->n_end_id};
+    return ST_OK;
+}
+
+static enum status decode_grammar(struct worker_grammar *g, const Ingot__Worker__Grammar *m)
+{
+    TRY(need(m->has_id && m->id != 0, "id"));
+    *g = (struct worker_grammar){m->id, m->kind, (const char *)m->source.data, m->source.len};
+    return ST_OK;
+}
+
 static const ProtobufCMessageDescriptor *descriptor_of(uint16_t type)
 {
     switch (type) {
@@ -224,6 +252,10 @@ static const ProtobufCMessageDescriptor *descriptor_of(uint16_t type)
         return &ingot__worker__shutdown__descriptor;
     case WMSG_REFUSED:
         return &ingot__worker__refused__descriptor;
+    case WMSG_VOCABULARY:
+        return &ingot__worker__vocabulary__descriptor;
+    case WMSG_GRAMMAR:
+        return &ingot__worker__grammar__descriptor;
     default:
         return NULL;
     }
@@ -253,6 +285,10 @@ enum status worker_msg_decode(struct worker_msg *out, const void *data, size_t n
         return decode_fault(&out->u.fault, (const void *)m);
     case WMSG_WEIGHTS:
         return decode_weights(&out->u.weights, (const void *)m);
+    case WMSG_VOCABULARY:
+        return decode_vocabulary(&out->u.vocabulary, (const void *)m);
+    case WMSG_GRAMMAR:
+        return decode_grammar(&out->u.grammar, (const void *)m);
     case WMSG_HEARTBEAT:
         out->u.beat.epoch = ((const Ingot__Worker__Heartbeat *)m)->epoch;
         out->u.beat.last_step = ((const Ingot__Worker__Heartbeat *)m)->last_step;
@@ -304,6 +340,8 @@ static enum status encode_hello(struct wire_bytes *out, const struct worker_hell
     if (h->last_epoch)
         SET(m, last_epoch, h->last_epoch);
     SET(m, pid, h->pid);
+    if (h->masks)
+        SET(m, masks, true);
     return pb_pack(out, WMSG_HELLO, &m.base, mem);
 }
 
@@ -325,6 +363,8 @@ static enum status encode_open(Ingot__Worker__Open *m, const struct step_plan *p
     SET(*m, top_logprobs, sp->top_logprobs);
     SET(*m, logprobs, sp->logprobs);
     SET(*m, n_prompt, o->n_prompt);
+    if (o->grammar)
+        SET(*m, grammar, o->grammar);
     m->n_history = o->n_history;
     m->history = p->history + o->history_off;
     m->n_stop_id = o->n_stop_ids;
@@ -413,6 +453,28 @@ static enum status encode_result(struct wire_bytes *out, const struct step_resul
     return pb_pack(out, WMSG_STEP_RESULT, &m.base, mem);
 }
 
+static enum status encode_vocabulary(struct wire_bytes *out, const struct worker_vocabulary *v,
+                                     struct wire_mem *mem)
+{
+    Ingot__Worker__Vocabulary m = INGOT__WORKER__VOCABULARY__INIT;
+    m.n_n_bytes = v->n_tokens;
+    m.n_bytes = (uint32_t *)(uintptr_t)v->n_bytes;
+    SET(m, bytes, ((ProtobufCBinaryData){v->n_all, (uint8_t *)(uintptr_t)v->bytes}));
+    m.n_end_id = v->n_end_ids;
+    m.end_id = (int32_t *)(uintptr_t)v->end_ids;
+    return pb_pack(out, WMSG_VOCABULARY, &m.base, mem);
+}
+
+static enum status encode_grammar(struct wire_bytes *out, const struct worker_grammar *g,
+                                  struct wire_mem *mem)
+{
+    Ingot__Worker__Grammar m = INGOT__WORKER__GRAMMAR__INIT;
+    SET(m, id, g->id);
+    SET(m, kind, g->kind);
+    SET(m, source, ((ProtobufCBinaryData){g->n_source, (uint8_t *)(uintptr_t)g->source}));
+    return pb_pack(out, WMSG_GRAMMAR, &m.base, mem);
+}
+
 enum status worker_msg_encode(struct wire_bytes *out, const struct worker_msg *msg,
                               struct wire_mem *mem)
 {
@@ -444,6 +506,10 @@ enum status worker_msg_encode(struct wire_bytes *out, const struct worker_msg *m
         SET(m, digest, pb_digest(msg->u.weights.digest));
         return pb_pack(out, WMSG_WEIGHTS, &m.base, mem);
     }
+    case WMSG_VOCABULARY:
+        return encode_vocabulary(out, &msg->u.vocabulary, mem);
+    case WMSG_GRAMMAR:
+        return encode_grammar(out, &msg->u.grammar, mem);
     case WMSG_HEARTBEAT: {
         Ingot__Worker__Heartbeat m = INGOT__WORKER__HEARTBEAT__INIT;
         SET(m, epoch, msg->u.beat.epoch);

@@ -25,6 +25,8 @@ enum worker_type {
     WMSG_RESET,
     WMSG_SHUTDOWN,
     WMSG_REFUSED,
+    WMSG_VOCABULARY,
+    WMSG_GRAMMAR,
 };
 
 struct worker_hello {
@@ -33,6 +35,7 @@ struct worker_hello {
     const char *numerics; /* id, worker/numerics.h */
     bool has_weights, has_text;
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES]; /* digests of the model */
+    bool masks;                                        /* Open.grammar is possible */
     uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
     uint64_t launch;     /* random, names this launch of the group */
     uint64_t last_epoch; /* the greatest that it has had, of any coordinator; 0: none */
@@ -48,6 +51,22 @@ struct worker_welcome {
 struct worker_weights {
     uint64_t epoch;
     uint8_t digest[SHA256_BYTES];
+};
+
+struct worker_vocabulary {
+    uint32_t n_tokens;
+    const uint32_t *n_bytes; /* [n_tokens] of each id, 0: special or unused */
+    const uint8_t *bytes;    /* concatenated */
+    size_t n_all;            /* of them */
+    const int32_t *end_ids;  /* [n_end_ids] */
+    uint32_t n_end_ids;
+};
+
+struct worker_grammar {
+    uint64_t id;
+    uint32_t kind; /* enum grammar_kind; 0: no plan uses it any more */
+    const char *source;
+    size_t n_source;
 };
 
 struct worker_fault {
@@ -67,6 +86,8 @@ struct worker_msg {
         struct step_result result;
         struct worker_fault fault;
         struct worker_weights weights;
+        struct worker_vocabulary vocabulary;
+        struct worker_grammar grammar;
         struct {
             uint64_t epoch, last_step; /* heartbeat, reset, shutdown, goodbye */
         } beat;

@@ -92,13 +92,15 @@ static void end(struct journal *j, enum record_type type)
 
 static size_t request_bytes(const struct sched_req *r, uint32_t n_known)
 {
-    return 256 + MAX_LABEL + 4 * ((size_t)n_known + r->n_stop_ids) + 8 * (size_t)r->n_bias;
+    return 256 + MAX_LABEL + 4 * ((size_t)n_known + r->n_stop_ids) + 8 * (size_t)r->n_bias +
+           (r->grammar ? r->n_grammar : 0);
 }
 
 /* The buffer holds any record but a state, for which it grows once. */
 static enum status make_buffer(struct journal *j, const struct sched *s)
 {
-    size_t submit = 512 + 4 * ((size_t)j->sc.max_ctx + MAX_STOP_IDS) + 8 * MAX_LOGIT_BIAS;
+    size_t submit =
+        512 + MAX_GRAMMAR_BYTES + 4 * ((size_t)j->sc.max_ctx + MAX_STOP_IDS) + 8 * MAX_LOGIT_BIAS;
     size_t commit = 512 + 16 * (size_t)j->sc.max_seqs;
     size_t state = 64 + 2 * sched_save(s, NULL, 0);
     size_t n = (size_t)1 << 20;

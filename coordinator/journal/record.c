@@ -136,12 +136,17 @@ void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_kn
     put_u32(w, q->n_stop_ids);
     put_u32(w, q->n_bias);
     put_u32(w, q->resumed);
+    put_u64(w, q->grammar);
+    put_u32(w, q->grammar ? q->grammar_kind : 0);
+    put_u32(w, q->grammar ? q->n_grammar : 0);
     put_i32s(w, q->tokens, n_known);
     put_i32s(w, q->stop_ids, q->n_stop_ids);
     for (uint32_t i = 0; i < q->n_bias; i++) {
         put_u32(w, (uint32_t)q->bias[i].id);
         put_f32(w, q->bias[i].bias);
     }
+    if (q->grammar)
+        put_bytes(w, q->grammar_source, q->n_grammar);
 }
 
 void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
@@ -165,6 +170,16 @@ void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
     q->n_stop_ids = get_u32(r);
     q->n_bias = get_u32(r);
     q->resumed = version > 3 && get_u32(r) != 0;
+    if (version > 5) {
+        q->grammar = get_u64(r);
+        q->grammar_kind = get_u32(r);
+        q->n_grammar = get_u32(r);
+    }
+}
+
+void get_grammar(struct byte_reader *r, struct sched_req *q)
+{
+    q->grammar_source = (const char *)get_bytes(r, q->n_grammar);
 }
 
 /* ---- digests ---- */
@@ -202,7 +217,7 @@ static uint64_t add_open(uint64_t h, const struct plan_open *o)
         h = add_f32(h, f[i]);
     for (size_t i = 0; i < ARRAY_LEN(u); i++)
         h = add(h, u[i]);
-    return h;
+    return o->grammar ? add(h, o->grammar) : h;
 }
 
 uint64_t plan_digest(const struct step_plan *p)

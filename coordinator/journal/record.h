@@ -19,7 +19,7 @@
  * end:     the process ended in good order, or went on in the next file
  * effects: u32 n_fx, u64 fx_digest
  *
- * Version 4, which is still read, begins with JOURNAL_MAGIC_4, and its seals are record_check: no chain.  Version 3 has
+ * Version 5, which is still read, has no grammars.  Version 4 begins with JOURNAL_MAGIC_4, and its seals are record_check: no chain.  Version 3 has
  * no resumed requests either.  Version 2 has no owners either.  Version 1, too, was written when steps were
  * planned by tokens only: its sched_config ends before target_itl_us, its requests have no tenant and its
  * state is the scheduler's of then. */
@@ -32,7 +32,7 @@
 #define JOURNAL_MAGIC "INGOTJ5\n"
 #define JOURNAL_MAGIC_4 "INGOTJ\r\n"
 
-enum { JOURNAL_VERSION = 5, RECORD_HEAD = 16, MAX_LABEL = 64 };
+enum { JOURNAL_VERSION = 6, RECORD_HEAD = 16, MAX_LABEL = 64, MAX_GRAMMAR_BYTES = 1 << 20 };
 
 enum record_type {
     REC_HEADER = 1,
@@ -70,9 +70,12 @@ struct sched_config get_config(struct byte_reader *r, uint32_t version);
 /* All of a request but its arrays' places; n_known tokens. */
 void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_known);
 
-/* The numbers of a request; the arrays follow in r: n_known tokens, stop ids, biases. */
+/* The numbers of a request; the arrays follow in r: n_known tokens, stop ids, biases,
+ * the grammar's source (borrowed from r by get_grammar). */
 void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
                  char label[MAX_LABEL + 1], uint8_t owner[SHA256_BYTES], uint32_t *n_known);
+
+void get_grammar(struct byte_reader *r, struct sched_req *q);
 
 /* Over all that a plan says; pointers and padding do not count. */
 uint64_t plan_digest(const struct step_plan *p);

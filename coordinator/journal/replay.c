@@ -162,6 +162,7 @@ static enum status read_request(struct replay *p, struct byte_reader *r)
         b->id = (int32_t)get_u32(r);
         b->bias = get_f32(r);
     }
+    get_grammar(r, &q->r);
     return end_of_record(p, r);
 }
 
@@ -292,7 +293,7 @@ static enum status do_cancel(struct replay *p, struct byte_reader *r, struct rep
     uint64_t seq_id = get_u64(r);
     uint32_t why = get_u32(r);
     TRY(end_of_record(p, r));
-    if (why > FINISH_NOT_FINITE)
+    if (why > FINISH_GRAMMAR_STUCK)
         DAMAGED("reason %u", WHERE(p), why);
     ev->kind = REPLAY_CANCEL;
     ev->why = (enum finish_reason)why;

@@ -19,7 +19,10 @@ static enum status check_result(const struct sched *s, const struct step_result 
         if (!f->seqs[k].want)
             continue;
         const struct result_token *t = &r->tokens[j++];
-        if (t->seq_id != f->seqs[k].seq_id || t->token < TOKEN_NOT_FINITE)
+        int32_t slot = f->seqs[k].slot; /* -1: it has ended meanwhile */
+        bool grammar = slot < 0 || s->seqs[slot].req.grammar;
+        if (t->seq_id != f->seqs[k].seq_id ||
+            t->token < (grammar ? TOKEN_GRAMMAR_STUCK : TOKEN_NOT_FINITE))
             FAIL(ST_PEER, "step %llu: token %d of sequence %llu came, sequence %llu was asked for",
                  (unsigned long long)r->step_id, t->token, (unsigned long long)t->seq_id,
                  (unsigned long long)f->seqs[k].seq_id);
@@ -53,9 +56,11 @@ static void take_token(struct sched *s, int32_t slot, int32_t token, uint32_t i_
 {
     struct seq *q = &s->seqs[slot];
     uint64_t id = q->req.seq_id;
-    if (token == TOKEN_NOT_FINITE) {
-        fx_push(out, (struct sched_effect){
-                         .kind = FX_FINISHED, .seq_id = id, .reason = FINISH_NOT_FINITE});
+    if (token < 0) {
+        enum finish_reason reason = token == TOKEN_GRAMMAR_COMPLETE ? FINISH_GRAMMAR_COMPLETE
+                                    : token == TOKEN_GRAMMAR_STUCK  ? FINISH_GRAMMAR_STUCK
+                                                                    : FINISH_NOT_FINITE;
+        fx_push(out, (struct sched_effect){.kind = FX_FINISHED, .seq_id = id, .reason = reason});
         seq_drop(s, slot);
         return;
     }
@@ -91,7 +96,7 @@ enum status sched_commit(struct sched *s, const struct step_result *r, struct sc
     for (uint32_t k = 0, j = 0; k < f->n; k++) {
         struct flight_seq *fs = &f->seqs[k];
         int32_t slot = fs->slot;
-        bool broken = fs->want && r->tokens[j].token == TOKEN_NOT_FINITE;
+        bool broken = fs->want && r->tokens[j].token < 0;
         if (slot >= 0 && !fs->kv_lost && !broken) {
             s->seqs[slot].done += fs->n_tokens;
             publish_blocks(s, &s->seqs[slot]);

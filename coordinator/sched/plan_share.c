@@ -36,7 +36,8 @@ static void add_open(struct draft *d, const struct seq *q)
     o->history_off = p->n_history;
     o->stop_off = p->n_stop_ids;
     o->bias_off = p->n_bias;
-    if (sample_params_need_history(sp)) {
+    o->grammar = r->grammar;
+    if (plan_open_needs_history(o)) {
         o->n_history = q->pos;
         memcpy(p->history + p->n_history, r->tokens, q->pos * sizeof *r->tokens);
         p->n_history += q->pos;

@@ -162,6 +162,10 @@ struct sched_req {
     uint32_t n_stop_ids;
     const struct logit_bias *bias;
     uint32_t n_bias;
+    uint64_t grammar; /* id of what its text must follow, 0 = nothing; the ranks know it */
+    uint32_t grammar_kind,
+        n_grammar; /* enum grammar_kind and bytes of the source, for the journal */
+    const char *grammar_source;
     const char *label; /* the client's name for it, for the journal; may be NULL */
 
     /* It ran elsewhere before: it goes before all sequences that have not run, and max_waiting and
@@ -186,7 +190,9 @@ enum finish_reason {
     FINISH_CANCELLED,
     FINISH_DEADLINE,
     FINISH_FAILED,
-    FINISH_NOT_FINITE, /* TOKEN_NOT_FINITE came in place of a token */
+    FINISH_NOT_FINITE,       /* TOKEN_NOT_FINITE came in place of a token */
+    FINISH_GRAMMAR_COMPLETE, /* TOKEN_GRAMMAR_COMPLETE did */
+    FINISH_GRAMMAR_STUCK,    /* TOKEN_GRAMMAR_STUCK did */
 };
 
 struct sched_effect {

@@ -57,10 +57,16 @@ static const struct option_set options = {
 static const char *reason_name(enum finish_reason why)
 {
     static const char *const names[] = {
-        [FINISH_NONE] = "live",           [FINISH_STOP_ID] = "eos",
-        [FINISH_LENGTH] = "length",       [FINISH_STOP_STRING] = "stop",
-        [FINISH_CANCELLED] = "cancelled", [FINISH_DEADLINE] = "deadline",
-        [FINISH_FAILED] = "failed",       [FINISH_NOT_FINITE] = "not_finite",
+        [FINISH_NONE] = "live",
+        [FINISH_STOP_ID] = "eos",
+        [FINISH_LENGTH] = "length",
+        [FINISH_STOP_STRING] = "stop",
+        [FINISH_CANCELLED] = "cancelled",
+        [FINISH_DEADLINE] = "deadline",
+        [FINISH_FAILED] = "failed",
+        [FINISH_NOT_FINITE] = "not_finite",
+        [FINISH_GRAMMAR_COMPLETE] = "eos",
+        [FINISH_GRAMMAR_STUCK] = "stuck",
     };
     return names[why];
 }

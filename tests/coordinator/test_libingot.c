@@ -208,7 +208,8 @@ Test(libingot, queries_need_not_wait)
     cr_assert_eq(ingot_send_tokenize(c, "a", text, sizeof text - 1, true, false), INGOT_OK);
     cr_assert_eq(ingot_send_detokenize(c, "b", ids, n, true), INGOT_OK);
     cr_assert_eq(ingot_send_detokenize(c, "c", no_such, 1, true), INGOT_OK);
-    cr_assert_eq(ingot_send_tokenize(c, "a", text, 1, true, false), INGOT_RANGE, "its id is in use");
+    cr_assert_eq(ingot_send_tokenize(c, "a", text, 1, true, false), INGOT_RANGE,
+                 "its id is in use");
     cr_assert_eq(ingot_send_tokenize(c, "", text, 1, true, false), INGOT_RANGE);
     struct ingot_event ev = event_of(c, "a");
     cr_assert(ev.kind == INGOT_EVENT_TOKENS && ev.n_ids == n);

@@ -59,7 +59,7 @@ def stop_strings():
 @tap.case
 def refused_fields():
     c = client()
-    for said, ask in {"format": {"format": "json"}, "options.num_ctx": {"options": {"num_ctx": 1 << 20}},
+    for said, ask in {"#/not": {"format": {"not": {}}}, "options.num_ctx": {"options": {"num_ctx": 1 << 20}},
                       "options.mirostat": {"options": {"mirostat": 2}}}.items():
         e = raised(ollama.ResponseError, c.chat, "demo-model", STORY, **ask)
         assert e.status_code == 400 and said in e.error, e

@@ -130,7 +130,7 @@ def extras():
 @tap.case
 def errors():
     with client() as c:
-        for field, value in {"response_format": {"type": "json_object"}, "temperature": -1, "store": True,
+        for field, value in {"response_format": {"type": "xml"}, "temperature": -1, "store": True,
                              "tool_choice": "required", "audio": {"voice": "alloy", "format": "mp3"}}.items():
             try:
                 c.chat.completions.create(model="demo-model", messages=STORY, **{field: value})

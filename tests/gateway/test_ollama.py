@@ -139,11 +139,11 @@ def fields():
     assert chat(keep_alive="5m", format=None, think=None, tools=[], truncate=True)["message"] == plain
     assert chat(format="", keep_alive=-1, think=False)["message"] == plain
     assert chat(think="low")["message"] == plain
-    for field, value in {"format": "json", "think": "much", "stream": "no", "keep_alive": [], "logprobs": True,
+    for field, value in {"format": "xml", "think": "much", "stream": "no", "keep_alive": [], "logprobs": True,
                          "unheard_of": 1, "messages": 5, "options": 5}.items():
         bad(field, **{field: value})
-    bad("format", format={"type": "object"})
-    for field, value in {"suffix": "x", "template": "{{ .Prompt }}", "context": [1], "images": ["aGk="], "format": "json",
+    bad("#/not", format={"not": {}})
+    for field, value in {"suffix": "x", "template": "{{ .Prompt }}", "context": [1], "images": ["aGk="], "format": 5,
                          "prompt": 5, "raw": 1}.items():
         refused(GENERATE, field, **{"prompt": "x", field: value})
     assert generate(suffix="", template="", images=[], context=[])["done"]

@@ -191,7 +191,7 @@ def refused_fields():
                          "tools": []}.items():
         refused(CHAT, field, messages=STORY, **{field: value})
     refused(CHAT, "tool_choice", messages=STORY, tool_choice={"type": "function", "function": {"name": "f"}})
-    refused(CHAT, "response_format.type", messages=STORY, response_format={"type": "json_object"})
+    refused(CHAT, "response_format.type", messages=STORY, response_format={"type": "xml"})
     refused(CHAT, "modalities[1]", messages=STORY, modalities=["text", "audio"])
     refused(CHAT, "stream_options.chunk_size", messages=STORY, stream=True, stream_options={"chunk_size": 1})
     refused(CHAT, "top_logprobs", messages=STORY, logprobs=True, top_logprobs=21)

@@ -114,7 +114,7 @@ def fields():
                          "temperature": -1, "input": [], "instructions": ["x"]}.items():
         bad(field, **{field: value})
     bad("include[0]", include=["file_search_call.results"])
-    bad("text.format.type", text={"format": {"type": "json_schema", "name": "x", "schema": {}}})
+    bad("text.format", text={"format": {"type": "json_schema", "name": "x"}})
     bad("tool_choice", tools=[TOOL], tool_choice={"type": "function", "name": "weather"})
     bad("tools[0].type", tools=[{"type": "web_search"}])
     bad("tools[0].strict", tools=[{**TOOL, "strict": True}])

@@ -38,6 +38,7 @@ static inline const char *cuda_lacks(const struct backend *be, const struct op_c
         {&op_add, o->add},
         {&op_gather, o->gather},
         {&op_edit_logits, o->edit_logits},
+        {&op_mask_logits, o->mask_logits},
         {&op_topk, o->topk},
         {&op_sample, o->sample},
         {&op_take_tokens, o->take_tokens},

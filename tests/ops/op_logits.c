@@ -1,4 +1,5 @@
-/* edit_logits and topk */
+/* edit_logits, mask_logits and topk */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -225,3 +226,39 @@ static void ref_edit(const struct op_case *c, double *out, double *bound)
 }
 
 const struct op op_edit_logits = {"edit_logits", logit_cols, run_edit, ref_edit};
+
+/* Row r may have the ids that are r modulo 3; the others become -inf, which the test reads as the greatest number
+ * below 0. */
+static enum status run_mask(struct backend *be, const struct op_case *c, int32_t first, int32_t n,
+                            float *out)
+{
+    struct op_env e = env_open(be);
+    struct vocab_part part = vocab_of(c);
+    int32_t n_words = (FIRST_ID + c->n + 31) / 32;
+    float *l = logit_rows(c, first, n);
+    uint32_t *mask = calloc((size_t)n * (size_t)n_words + 1, sizeof *mask);
+    for (int32_t r = 0; r < n; r++)
+        for (int32_t id = (first + r) % 3; id < FIRST_ID + c->n; id += 3)
+            mask[(size_t)r * (size_t)n_words + (size_t)id / 32] |= 1U << (id % 32);
+    struct view vl = env_view(&e, n, c->n, DT_F32, l),
+                vm = env_packed(&e, n, n_words, DT_I32, mask);
+    ENV_RUN(&e, e.ops->mask_logits(be, &part, vl, vm));
+    env_read(&e, out, vl);
+    for (int64_t i = 0; i < (int64_t)n * c->n; i++)
+        out[i] = out[i] == -INFINITY ? -FLT_MAX : out[i];
+    free(l);
+    free(mask);
+    return env_close(&e);
+}
+
+static void ref_mask(const struct op_case *c, double *out, double *bound)
+{
+    for (int32_t r = 0; r < c->rows; r++)
+        for (int32_t i = 0; i < c->n; i++) {
+            bool allowed = (FIRST_ID + i) % 3 == r % 3;
+            out[at_of(r, c->n, i)] = allowed ? logit(c, r, i) : -(double)FLT_MAX;
+            bound[at_of(r, c->n, i)] = 0;
+        }
+}
+
+const struct op op_mask_logits = {"mask_logits", logit_cols, run_mask, ref_mask};

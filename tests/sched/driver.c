@@ -423,7 +423,7 @@ static void do_bad_commit(struct driver *d)
     else if (kind == 3)
         wrong[r.n - 1].seq_id += 1000;
     else
-        wrong[r.n - 1].token = -3;
+        wrong[r.n - 1].token = TOKEN_GRAMMAR_STUCK - 1;
     enum status st = sched_commit(d->s, &r, d->fx, d->fx_cap, &n_fx);
     REQUIRE(st == ST_PEER && n_fx == 0, "a wrong result gave %s", status_name(st));
 }

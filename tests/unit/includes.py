@@ -45,9 +45,9 @@ FOLDERS = {
     "worker/load": "common common/formats backends",
     "worker/model": "common common/formats backends collectives worker/load",
     "worker/quantize": "common common/formats common/text worker/engine worker/load worker/model",
-    "worker/sample": "common worker/step",
+    "worker/sample": "common common/grammar worker/step",
     "worker/step": "common backends",
-    "coordinator": "common common/digest common/formats common/json common/text common/wire coordinator/jinja coordinator/journal "
+    "coordinator": "common common/digest common/formats common/grammar common/json common/text common/wire coordinator/jinja coordinator/journal "
                    "coordinator/sched coordinator/tokenizer",
     "coordinator/jinja": "common common/text",
     "coordinator/journal": "common coordinator/sched",

@@ -86,6 +86,8 @@ static struct msg_generate generate_text(void)
     g.has_grace = true;
     g.grace_ms = 10000;
     g.client_digest = TEXT("\1\2\3");
+    g.grammar_kind = 3;
+    g.grammar = TEXT("[a-z]+");
     g.resume = &resume;
     return g;
 }

@@ -28,6 +28,7 @@ assert [(b.id, b.bias) for b in m.sampling.logit_bias] == [(5, -100.0), (9, 2.5)
 assert m.want_prompt_text and m.want_token_text and m.keep_marks
 assert list(m.stop) == [b"\n\n", b"END"] and m.priority == -7 and not m.skip_special and m.tenant == b"acme"
 assert m.tenant_limits.max_samples == 8 and m.tenant_limits.tokens_per_minute == 100000
+assert m.grammar.kind == 3 and m.grammar.source == b"[a-z]+"
 assert m.grace_ms == 10000 and m.client_digest == b"\1\2\3"
 assert m.resume.accepted.numerics == "1/cpu/strict" and m.resume.accepted.sampling.top_k == 40
 assert [list(s.id) for s in m.resume.sample] == [[1, 300, 70000], [], [1], [1, 300]]

@@ -119,6 +119,10 @@ OP(edit_logits, (struct backend *be, const struct vocab_part *part, struct view 
                  struct view start, struct view words),
    (struct vocab_part part; struct view logits; struct view start; struct view words;),
    (*part, logits, start, words), (be, &a->part, a->logits, a->start, a->words))
+OP(mask_logits, (struct backend *be, const struct vocab_part *part, struct view logits,
+                 struct view mask),
+   (struct vocab_part part; struct view logits; struct view mask;), (*part, logits, mask),
+   (be, &a->part, a->logits, a->mask))
 OP(topk, (struct backend *be, const struct vocab_part *part, struct view logits,
           struct view inv_temp, struct view val, struct view id, struct view stat),
    (struct vocab_part part; struct view logits; struct view inv_temp; struct view val;
@@ -282,6 +286,7 @@ void queue_backend_wrap(struct backend *be)
         .act_mul = queue_act_mul,
         .gather = queue_gather,
         .edit_logits = queue_edit_logits,
+        .mask_logits = queue_mask_logits,
         .topk = queue_topk,
         .sample = queue_sample,
         .take_tokens = queue_take_tokens,

@@ -98,7 +98,7 @@ void edits_note(struct edits *e, const struct step *s, const struct step_plan *p
         struct slot *t = &e->slots[slot];
         t->history = sample_params_need_history(&o->sp);
         t->n_tokens = t->history ? (int32_t)o->n_history : 0;
-        t->n_stop = (int32_t)o->n_stop_ids;
+        t->n_stop = o->grammar ? 0 : (int32_t)o->n_stop_ids; /* the mask has them */
         t->n_bias = (int32_t)o->n_bias;
         for (int32_t k = 0; k < t->n_tokens; k++)
             tokens_of(e, slot)[k] = plan->history[o->history_off + (uint32_t)k];

@@ -120,7 +120,7 @@ static enum status check_fresh(struct step *s, const struct step_plan *p, const 
                                int32_t i_open, bool *twice)
 {
     const struct plan_open *o = &p->opens[i_open];
-    bool needs = sample_params_need_history(&o->sp);
+    bool needs = plan_open_needs_history(o);
     *twice = s->fresh_serial[i_open] == s->serial;
     s->fresh_serial[i_open] = s->serial;
     if (needs && o->n_history != q->pos)

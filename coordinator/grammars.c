@@ -1,0 +1,212 @@
+#include "coordinator/grammars.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/grammar/grammar.h"
+
+struct entry {
+    uint64_t id; /* of the digest's beginning; 0: free */
+    uint8_t digest[SHA256_BYTES];
+    uint32_t kind, n_users;
+    char *source;
+    size_t n_source;
+    uint64_t sent_epoch; /* of the group that has it, 0: none */
+    uint64_t used;       /* when it was taken last, in takes */
+};
+
+struct grammars {
+    const struct model_text *mt;
+    struct entry entries[GRAMMARS_MAX];
+    uint64_t n_takes;
+    uint64_t vocabulary_epoch; /* of the group that has the vocabulary, 0: none */
+};
+
+enum status grammars_create(struct grammars **out, const struct model_text *mt)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        FAIL(ST_NOMEM, "no memory for grammars");
+    (*out)->mt = mt;
+    return ST_OK;
+}
+
+void grammars_destroy(struct grammars *g)
+{
+    for (size_t i = 0; g && i < GRAMMARS_MAX; i++)
+        free(g->entries[i].source);
+    free(g);
+}
+
+/* ---- the table ---- */
+
+static struct entry *find(struct grammars *g, uint64_t id)
+{
+    for (size_t i = 0; i < GRAMMARS_MAX; i++)
+        if (g->entries[i].id == id)
+            return &g->entries[i];
+    return NULL;
+}
+
+static enum status add(struct grammars *g, const struct resolved *ask, uint64_t id,
+                       struct entry **out)
+{
+    struct entry *e = find(g, 0);
+    if (!e)
+        FAIL(ST_BUSY, "%d different grammars are in use", GRAMMARS_MAX);
+    e->source = malloc(ask->n_grammar + 1);
+    if (!e->source)
+        FAIL(ST_NOMEM, "no memory for a grammar of %zu bytes", ask->n_grammar);
+    memcpy(e->source, ask->grammar, ask->n_grammar);
+    e->n_source = ask->n_grammar;
+    e->kind = ask->grammar_kind;
+    memcpy(e->digest, ask->grammar_digest, sizeof e->digest);
+    e->id = id;
+    *out = e;
+    return ST_OK;
+}
+
+enum status grammars_take(struct grammars *g, const struct resolved *ask, uint64_t *id)
+{
+    *id = 0;
+    if (!ask->grammar_kind)
+        return ST_OK;
+    memcpy(id, ask->grammar_digest, sizeof *id);
+    *id += *id == 0;
+    struct entry *e = find(g, *id);
+    if (!e)
+        TRY(add(g, ask, *id, &e));
+    if (memcmp(e->digest, ask->grammar_digest, sizeof e->digest) != 0)
+        FAIL(ST_BUSY, "another grammar in use has an equal id");
+    e->n_users++;
+    e->used = ++g->n_takes;
+    return ST_OK;
+}
+
+void grammars_release(struct grammars *g, uint64_t id)
+{
+    struct entry *e = id ? find(g, id) : NULL;
+    if (e)
+        e->n_users--;
+}
+
+/* ---- the group ---- */
+
+static enum status send(struct worker_port *port, const struct entry *e, uint32_t kind)
+{
+    struct worker_msg m = {.type = WMSG_GRAMMAR};
+    m.u.grammar = (struct worker_grammar){e->id, kind, e->source, kind ? e->n_source : 0};
+    return worker_port_send(port, &m);
+}
+
+/* Forgets those that have not been used for longest, until few are spare. */
+static enum status trim(struct grammars *g, struct worker_port *port, uint64_t epoch)
+{
+    for (;;) {
+        struct entry *oldest = NULL;
+        uint32_t n_spare = 0;
+        for (size_t i = 0; i < GRAMMARS_MAX; i++) {
+            struct entry *e = &g->entries[i];
+            if (!e->id || e->n_users)
+                continue;
+            n_spare++;
+            oldest = !oldest || e->used < oldest->used ? e : oldest;
+        }
+        if (n_spare <= GRAMMARS_SPARE)
+            return ST_OK;
+        if (oldest->sent_epoch == epoch)
+            TRY(send(port, oldest, GRAMMAR_NONE));
+        free(oldest->source);
+        *oldest = (struct entry){.id = 0};
+    }
+}
+
+/* The bytes of all tokens; special ones have none. */
+static enum status vocabulary(const struct tokenizer *tok, struct text_buf *bytes,
+                              uint32_t *lengths, uint32_t n)
+{
+    struct text_buf scratch = {0};
+    enum status st = ST_OK;
+    for (uint32_t i = 0; st == ST_OK && i < n; i++) {
+        scratch.len = 0;
+        struct token_piece p = tokenizer_piece(tok, (int32_t)i, &scratch);
+        if (!p.text.data || p.special)
+            continue;
+        lengths[i] = (uint32_t)p.bytes.len;
+        st = text_buf_append(bytes, p.bytes.data, p.bytes.len);
+    }
+    text_buf_free(&scratch);
+    return st;
+}
+
+static enum status send_vocabulary(const struct grammars *g, struct worker_port *port,
+                                   uint32_t vocab)
+{
+    uint32_t n = (uint32_t)tokenizer_max_id(g->mt->tok) + 1;
+    struct text_buf bytes = {0};
+    n = n < vocab ? n : vocab;
+    uint32_t *lengths = calloc((size_t)n + 1, sizeof *lengths);
+    enum status st = lengths ? vocabulary(g->mt->tok, &bytes, lengths, n) : ST_NOMEM;
+    struct worker_msg m = {.type = WMSG_VOCABULARY};
+    m.u.vocabulary = (struct worker_vocabulary){n,         lengths,    (const uint8_t *)bytes.data,
+                                                bytes.len, g->mt->eos, g->mt->n_eos};
+    if (st == ST_OK)
+        st = worker_port_send(port, &m);
+    free(lengths);
+    text_buf_free(&bytes);
+    return st;
+}
+
+enum status grammars_send(struct grammars *g, struct worker_port *port,
+                          const struct step_plan *plan)
+{
+    const struct worker_group *group = worker_port_active(port);
+    for (uint32_t i = 0; group && i < plan->n_opens; i++) {
+        struct entry *e = plan->opens[i].grammar ? find(g, plan->opens[i].grammar) : NULL;
+        if (!e || e->sent_epoch == group->epoch)
+            continue;
+        if (g->vocabulary_epoch != group->epoch)
+            TRY(send_vocabulary(g, port, group->vocab));
+        g->vocabulary_epoch = group->epoch;
+        TRY(trim(g, port, group->epoch));
+        TRY(send(port, e, e->kind));
+        e->sent_epoch = group->epoch;
+    }
+    return ST_OK;
+}
+
+/* ---- a text that cannot go on ---- */
+
+static enum status place(const struct resolved *ask, const struct model_text *mt,
+                         const int32_t *tokens, uint32_t n, struct matcher *m,
+                         struct text_buf *scratch)
+{
+    bool ok;
+    for (uint32_t i = ask->n_prompt; i < n; i++) {
+        scratch->len = 0;
+        struct token_piece p = tokenizer_piece(mt->tok, tokens[i], scratch);
+        TRY(matcher_consume(m, p.bytes.data, p.special ? 0 : p.bytes.len, &ok));
+    }
+    return ST_OK;
+}
+
+void grammars_place(const struct resolved *ask, const struct model_text *mt, const int32_t *tokens,
+                    uint32_t n, char *out, size_t size)
+{
+    struct grammar_source source = {(enum grammar_kind)ask->grammar_kind, ask->grammar,
+                                    ask->n_grammar};
+    struct text_buf scratch = {0};
+    struct grammar *g;
+    struct matcher *m;
+    snprintf(out, size, "?");
+    if (grammar_compile(&g, &source) != ST_OK)
+        return;
+    if (matcher_create(&m, g) == ST_OK) {
+        if (place(ask, mt, tokens, n, m, &scratch) == ST_OK)
+            snprintf(out, size, "%s", matcher_place(m));
+        matcher_destroy(m);
+    }
+    text_buf_free(&scratch);
+    grammar_destroy(g);
+}

@@ -1,0 +1,34 @@
+/* The grammars of live requests, by digest, and what the worker group knows of them.  A source goes to a group once, in
+ * front of the first plan that opens a sequence with it; the vocabulary in front of the first source.  Grammars that no
+ * request uses are kept for the next one, a few of them.  One thread (the loop). */
+#ifndef COORDINATOR_GRAMMARS_H
+#define COORDINATOR_GRAMMARS_H
+
+#include "coordinator/model_text.h"
+#include "coordinator/request.h"
+#include "coordinator/worker_port.h"
+
+struct grammars;
+
+enum {
+    GRAMMARS_MAX = 256,  /* of live requests: no more than a worker has room for */
+    GRAMMARS_SPARE = 16, /* that no request uses */
+};
+
+MUST_CHECK enum status grammars_create(struct grammars **out, const struct model_text *mt);
+void grammars_destroy(struct grammars *g);
+
+/* The id for plans of a request's grammar, 0 without one; released once for each time it was taken.
+ * ST_BUSY: too many different ones are in use. */
+MUST_CHECK enum status grammars_take(struct grammars *g, const struct resolved *ask, uint64_t *id);
+void grammars_release(struct grammars *g, uint64_t id);
+
+/* Sends the active group what it needs for the plan and does not have yet. */
+MUST_CHECK enum status grammars_send(struct grammars *g, struct worker_port *port,
+                                     const struct step_plan *plan);
+
+/* Where in the source an answer is that cannot go on ("#/properties/a"); any text when that is not known. */
+void grammars_place(const struct resolved *ask, const struct model_text *mt, const int32_t *tokens,
+                    uint32_t n, char *out, size_t size);
+
+#endif

@@ -1,0 +1,165 @@
+"""Answers that follow a grammar: they parse, they are the same bytes however they are computed, a kill does not change
+them, and a bad grammar is refused with its place."""
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+
+import jsonschema
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+import tap  # noqa: E402
+from cluster import DEMO, Cluster, Parts  # noqa: E402
+from ingot_client import Answer  # noqa: E402
+
+SCHEMA, OBJECT, REGEX, CHOICE = 1, 2, 3, 4
+SCHEMAS = [
+    {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0},
+                                      "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "maxItems": 4}},
+     "required": ["name", "age", "tags"], "additionalProperties": False},
+    {"$defs": {"list": {"anyOf": [{"type": "null"}, {"type": "object", "properties": {
+        "value": {"type": "number", "minimum": -5, "maximum": 5}, "next": {"$ref": "#/$defs/list"}},
+        "required": ["value", "next"], "additionalProperties": False}]}}, "$ref": "#/$defs/list"},
+    {"type": "array", "items": {"type": "string", "pattern": "^[A-Z][a-z]+$", "maxLength": 8}, "minItems": 2, "maxItems": 3},
+    {"type": "object", "additionalProperties": {"type": "boolean"}, "maxProperties": 3},
+]
+PATTERN = "(yes|no), [a-z ]{3,20}[.!]"
+
+
+def grammar(kind, source):
+    return {"kind": kind, "source": source.encode()}
+
+
+def requests():
+    """Greedy, sampled on the device (top_k) and on the host, with logprobs; some with stops and penalties."""
+    out = []
+    for i, schema in enumerate(SCHEMAS * 3):
+        sampling = {"temperature": [0.0, 1.5, 1.5][i // 4], "top_k": [0, 40, 0][i // 4], "seed": 100 + i, "logprobs": True,
+                    "top_logprobs": i % 3}
+        if i % 5 == 1:
+            sampling.update(repetition_penalty=1.3, min_tokens=4, ignore_eos=True)
+        out.append({"text": b"Once upon a time", "max_tokens": 120, "sampling": sampling,
+                    "grammar": grammar(SCHEMA, json.dumps(schema)), "n": 2 if i == 5 else 1})
+    out.append({"text": b"The dog", "max_tokens": 60, "sampling": {"temperature": 1.5, "seed": 5}, "grammar": grammar(REGEX, PATTERN)})
+    out.append({"text": b"The dog", "max_tokens": 60, "sampling": {"temperature": 1.5, "seed": 6, "top_k": 9, "min_tokens": 30},
+                "grammar": grammar(CHOICE, json.dumps(["red", "green", "reddish"]))})
+    out.append({"text": b"A cat", "sampling": {"temperature": 1.5, "seed": 8}, "max_tokens": 90, "grammar": grammar(OBJECT, "")})
+    out += [{"text": b"Without", "max_tokens": 30, "sampling": {"temperature": 0.9, "seed": 7, "top_k": 20}}]
+    return out
+
+
+REQUESTS = requests()
+oracle = None
+
+
+def ask(client, together=True):
+    if not together:
+        answers = [client.generate(**r) for r in REQUESTS]
+    else:
+        rids = [client.start(**r) for r in REQUESTS]
+        got = client.collect(rids)
+        answers = [got[r] for r in rids]
+    for a in answers:
+        assert a.finish, a.error
+    return answers
+
+
+def check(request, text, reason):
+    """Is a text that ended by itself one of the grammar?"""
+    g = request.get("grammar")
+    if not g or reason == "length":
+        return 0
+    text, source = text.decode(), g["source"].decode()
+    if g["kind"] == SCHEMA:
+        jsonschema.Draft202012Validator(json.loads(source)).validate(json.loads(text))
+        assert text == json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":")) or "\\" in text or "." in text, text
+    elif g["kind"] == OBJECT:
+        assert isinstance(json.loads(text), dict)
+    elif g["kind"] == REGEX:
+        assert re.fullmatch(source, text), text
+    else:
+        assert text in json.loads(source), text
+    return 1
+
+
+@tap.case
+def answers_follow_their_grammars():
+    global oracle
+    with Parts(DEMO, worker=["--isa", "plain"], coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
+        oracle = ask(c.clients[0], together=False)
+    complete = 0
+    for request, a in zip(REQUESTS, oracle):
+        for sample, text in a.text.items():
+            complete += check(request, text, a.reason(sample))
+    assert complete >= 8, f"only {complete} answers were complete"
+
+
+def variant(name, together=True, check_stats=None, **how):
+    def run():
+        assert oracle, "the oracle did not run"
+        with Parts(DEMO, **how) as c:
+            for a, o in zip(ask(c.clients[0], together), oracle):
+                assert a.key() == o.key() and a.top == o.top, f"{name}: {a.key()}\n{o.key()}"
+            if check_stats:
+                check_stats(c.clients[0].call("Stats")[1])
+    run.__name__ = name
+    tap.case(run)
+
+
+def preempted(stats):
+    assert stats.preemptions > 0
+
+
+def overlapped(stats):
+    assert stats.steps_overlapped > 0
+
+
+variant("all_at_once")
+variant("alone_fast_path", together=False, check_stats=overlapped)
+variant("tp2", tp=2, coll="shm")
+variant("tp4_mpi", tp=4, coll="mpi")
+variant("threads_2_small_steps", threads=2, coordinator=["--max-step-tokens", "8"])
+variant("preempted", worker=["--kv-blocks", "32", "--block-len", "8"], check_stats=preempted)
+variant("turns", worker=["--max-seqs", "3"], coordinator=["--turn-tokens", "2"])
+
+
+@tap.case
+def a_kill_changes_nothing():
+    with Cluster(DEMO, tp=2) as c:
+        client = c.client()
+        client.wait_ready()
+        rids = [client.start(**r) for r in REQUESTS]
+        hurt = False
+        answers = {rid: Answer() for rid in rids}
+        pending = set(rids)
+        while pending:
+            name, m = client.recv()
+            if m.request_id in answers and answers[m.request_id].take(name, m):
+                pending.discard(m.request_id)
+            if name == "Delta" and not hurt:
+                hurt = True
+                os.kill(c.worker_pids()[-1], signal.SIGKILL)
+        for rid, o in zip(rids, oracle):
+            a = answers[rid]
+            assert a.finish, a.error
+            assert a.key() == o.key(), f"{a.key()}\n{o.key()}"
+        assert sum(answers[r].finish.recoveries for r in rids) > 0, "nothing was recovered"
+
+
+@tap.case
+def bad_grammars_are_refused():
+    with Parts(DEMO) as c:
+        client = c.clients[0]
+        for g, words in ((grammar(SCHEMA, '{"properties":{"a":{"not":{}}}}'), "#/properties/a/not"),
+                         (grammar(SCHEMA, "{"), "byte 1"), (grammar(REGEX, "(?=x)"), "look-around"),
+                         (grammar(CHOICE, "[]"), "at least one"), ({"kind": REGEX, "source": b"\xff"}, "UTF-8")):
+            a = client.generate(text=b"x", max_tokens=4, grammar=g)
+            assert not a.finish and "grammar" in a.error[1].field and words in a.error[1].detail, (g, a.error)
+        a = client.generate(text=b"x", max_tokens=4)
+        assert a.finish
+
+
+if __name__ == "__main__":
+    tap.main()

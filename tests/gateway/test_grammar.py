@@ -1,0 +1,85 @@
+"""Forms of the answer over HTTP: response_format, structured_outputs, guided_*, Ollama's format, text.format of
+Responses.  The same source gives the same text through each of them."""
+import contextlib
+import json
+import pathlib
+import re
+import sys
+
+import jsonschema
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "cluster")]
+import tap  # noqa: E402
+from api import Api  # noqa: E402
+from cluster import DEMO, Parts  # noqa: E402
+from gateway_process import Gateway  # noqa: E402
+
+CHAT, COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
+QUESTION = "Tell me about a fox."
+STORY = [{"role": "user", "content": QUESTION}]
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}, "legs": {"enum": [2, 4]}},
+          "required": ["name", "legs"], "additionalProperties": False}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "animal", "strict": True, "schema": SCHEMA}}
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+SAMPLED = {"temperature": 1.3, "seed": 11, "max_tokens": 80}
+api = None
+
+
+def chat(**body):
+    return api.ok(CHAT, **{"messages": STORY, **SAMPLED, **body})["choices"][0]
+
+
+def refused(path, param, words="", **body):
+    status, a = api.post(path, **{"messages": STORY, **body})
+    assert status == 400 and a["error"]["param"] == param and words in a["error"]["message"], (param, a)
+
+
+@tap.case
+def schemas():
+    a = chat(response_format=FORMAT)
+    text = a["message"]["content"]
+    jsonschema.validate(json.loads(text), SCHEMA)
+    assert a["finish_reason"] == "stop"
+    assert chat(structured_outputs={"json": SCHEMA})["message"]["content"] == text
+    assert chat(guided_json=SCHEMA)["message"]["content"] == text
+    assert chat(guided_json=json.dumps(SCHEMA))["message"]["content"] == text
+    r = api.ok(RESPONSES, input=QUESTION, temperature=1.3, seed=11, max_output_tokens=80,
+               text={"format": {"type": "json_schema", "name": "animal", "schema": SCHEMA}})
+    assert r["output"][-1]["content"][0]["text"] == text, r
+    o = api.ok("/api/chat", model="demo-model", messages=STORY, stream=False, format=SCHEMA,
+               options={"temperature": 1.3, "seed": 11, "num_predict": 80, "top_p": 1, "top_k": 0, "min_p": 0,
+                        "repeat_penalty": 1})
+    assert o["message"]["content"] == text, o
+
+
+@tap.case
+def other_forms():
+    text = chat(response_format={"type": "json_object"}, max_tokens=300)
+    assert text["finish_reason"] == "length" or isinstance(json.loads(text["message"]["content"]), dict)
+    assert chat(structured_outputs={"choice": ["yes", "no"]})["message"]["content"] in ("yes", "no")
+    assert chat(guided_choice=["left"])["message"]["content"] == "left"
+    assert re.fullmatch("[a-f]{3}-[0-9]", chat(guided_regex="[a-f]{3}-[0-9]")["message"]["content"])
+    a = api.ok(COMPLETIONS, prompt="A", **{**SAMPLED, "guided_regex": "x{5}"})
+    assert a["choices"][0]["text"] == "xxxxx"
+    assert chat(response_format={"type": "text"}, guided_json=None)["message"]["content"]
+
+
+@tap.case
+def refusals():
+    refused(CHAT, "grammar", "#/properties/a/not", guided_json={"properties": {"a": {"not": {}}}})
+    refused(CHAT, "grammar", "look-around", guided_regex="(?=a)")
+    refused(CHAT, "guided_regex", "another field", guided_choice=["a"], guided_regex="a")
+    refused(CHAT, "structured_outputs.grammar", structured_outputs={"grammar": "root ::= x"})
+    refused(CHAT, "guided_choice", guided_choice="a")
+    refused(CHAT, "tools", tools=TOOLS, response_format=FORMAT)
+    refused(CHAT, "response_format", "no schema", response_format={"type": "json_schema"})
+    refused(CHAT, "response_format", "no type", response_format={})
+
+
+if __name__ == "__main__":
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(Parts(DEMO))
+        gateway = stack.enter_context(Gateway("--connect", cluster.endpoint)).wait_ready()
+        api = Api(gateway)
+        tap.main()

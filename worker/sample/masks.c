@@ -1,0 +1,358 @@
+#include "worker/sample/masks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A grammar, until it was removed and no sequence uses it. */
+struct entry {
+    uint64_t id; /* 0: free, or removed */
+    struct grammar *grammar;
+    uint32_t n_users;
+};
+
+struct slot {
+    struct matcher *matcher; /* NULL: no grammar */
+    struct entry *entry;
+    bool broken;      /* its tokens do not follow the grammar */
+    int32_t last_row; /* its row in the last step, -1: none */
+    int32_t stop[MAX_STOP_IDS], n_stop;
+};
+
+struct masks {
+    struct masks_config cfg;
+    struct backend *be;
+    struct token_trie *trie; /* NULL: no vocabulary yet */
+    int32_t end[MAX_STOP_IDS];
+    uint32_t n_end;
+    struct entry entries[2 * MASKS_MAX_GRAMMARS]; /* removed ones may still have users */
+    uint32_t n_known;
+    struct slot *slots; /* [max_open] */
+    int32_t n_words;    /* of a row's mask */
+    bool any;
+    uint32_t *rows;    /* [max_seqs][n_words] */
+    int32_t *endings;  /* [max_seqs] */
+    struct buf *words; /* [max_seqs][n_words], device */
+};
+
+/* ---- life ---- */
+
+static int32_t words_of(const struct masks_config *cfg)
+{
+    return (cfg->vocab + 31) / 32;
+}
+
+static size_t rows_bytes(const struct masks_config *cfg)
+{
+    return (size_t)cfg->max_seqs * (size_t)words_of(cfg) * sizeof(uint32_t);
+}
+
+struct mem_bytes masks_bytes(const struct masks_config *cfg)
+{
+    return (struct mem_bytes){.device = alloc_bytes(rows_bytes(cfg))};
+}
+
+size_t masks_host_bytes(const struct masks_config *cfg)
+{
+    return rows_bytes(cfg) + (size_t)cfg->max_seqs * sizeof(int32_t) +
+           (size_t)cfg->max_open * sizeof(struct slot);
+}
+
+static enum status take_memory(struct masks *m)
+{
+    m->slots = calloc((size_t)m->cfg.max_open, sizeof *m->slots);
+    m->rows = malloc(rows_bytes(&m->cfg));
+    m->endings = calloc((size_t)m->cfg.max_seqs, sizeof *m->endings);
+    if (!m->slots || !m->rows || !m->endings)
+        FAIL(ST_NOMEM, "no memory for the masks of %d sequences", m->cfg.max_seqs);
+    return backend_ops_of(m->be)->alloc(m->be, rows_bytes(&m->cfg), MEM_DEVICE, &m->words);
+}
+
+enum status masks_create(struct masks **out, const struct masks_config *cfg, struct backend *be)
+{
+    *out = NULL;
+    struct masks *m = calloc(1, sizeof *m);
+    if (!m)
+        FAIL(ST_NOMEM, "no memory for masks");
+    m->cfg = *cfg;
+    m->be = be;
+    m->n_words = words_of(cfg);
+    enum status st = take_memory(m);
+    if (st != ST_OK) {
+        masks_destroy(m);
+        return st;
+    }
+    *out = m;
+    return ST_OK;
+}
+
+static void release(struct entry *e)
+{
+    if (e->id || e->n_users)
+        return;
+    grammar_destroy(e->grammar);
+    e->grammar = NULL;
+}
+
+static void close_slot(struct slot *t)
+{
+    matcher_destroy(t->matcher);
+    if (t->entry) {
+        t->entry->n_users--;
+        release(t->entry);
+    }
+    *t = (struct slot){.last_row = -1};
+}
+
+void masks_reset(struct masks *m)
+{
+    for (int32_t i = 0; i < m->cfg.max_open; i++)
+        close_slot(&m->slots[i]);
+    m->any = false;
+}
+
+void masks_destroy(struct masks *m)
+{
+    if (!m)
+        return;
+    if (m->slots)
+        masks_reset(m);
+    for (size_t i = 0; i < ARRAY_LEN(m->entries); i++)
+        grammar_destroy(m->entries[i].grammar);
+    if (m->words)
+        backend_ops_of(m->be)->free(m->be, m->words);
+    token_trie_destroy(m->trie);
+    free(m->slots);
+    free(m->rows);
+    free(m->endings);
+    free(m);
+}
+
+/* ---- what the coordinator sends ---- */
+
+enum status masks_set_vocabulary(struct masks *m, const uint8_t *bytes, const uint32_t *n,
+                                 uint32_t n_tokens, const int32_t *end_ids, uint32_t n_end_ids)
+{
+    uint32_t vocab = (uint32_t)m->cfg.vocab;
+    if (n_tokens > vocab || n_end_ids > MAX_STOP_IDS)
+        FAIL(ST_PEER, "a vocabulary of %u tokens and %u end ids, the model's is %u", n_tokens,
+             n_end_ids, vocab);
+    for (uint32_t i = 0; i < n_end_ids; i++)
+        if (end_ids[i] < 0 || end_ids[i] >= m->cfg.vocab)
+            FAIL(ST_PEER, "end id %d of a vocabulary of %u", end_ids[i], vocab);
+    for (size_t i = 0; i < ARRAY_LEN(m->entries); i++) /* it comes before all grammars */
+        if (m->entries[i].id)
+            masks_remove(m, m->entries[i].id);
+    if (m->trie)
+        return ST_OK; /* another group's coordinator has the same: the text digests are equal */
+    const uint8_t **first = calloc(vocab, sizeof *first);
+    uint32_t *length = calloc(vocab, sizeof *length);
+    enum status st = first && length ? ST_OK : ST_NOMEM;
+    for (uint32_t i = 0; st == ST_OK && i < n_tokens; bytes += n[i++]) {
+        first[i] = bytes;
+        length[i] = n[i];
+    }
+    for (uint32_t i = 0; st == ST_OK && i < n_end_ids; i++)
+        length[end_ids[i]] = 0; /* they end texts, whatever they spell */
+    if (st == ST_OK)
+        st = token_trie_create(&m->trie, first, length, vocab);
+    free(first);
+    free(length);
+    memcpy(m->end, end_ids, n_end_ids * sizeof *m->end);
+    m->n_end = n_end_ids;
+    return st;
+}
+
+static struct entry *find(const struct masks *m, uint64_t id)
+{
+    for (size_t i = 0; i < ARRAY_LEN(m->entries); i++)
+        if (m->entries[i].id == id && m->entries[i].grammar)
+            return (struct entry *)&m->entries[i];
+    return NULL;
+}
+
+enum status masks_add(struct masks *m, uint64_t id, const struct grammar_source *source)
+{
+    struct entry *e = NULL;
+    if (find(m, id))
+        return ST_OK;
+    for (size_t i = 0; i < ARRAY_LEN(m->entries) && !e; i++)
+        if (!m->entries[i].grammar)
+            e = &m->entries[i];
+    if (!m->trie || !e || m->n_known == MASKS_MAX_GRAMMARS)
+        FAIL(ST_PEER, "a grammar came %s",
+             m->trie ? "beyond the greatest number" : "before the vocabulary");
+    if (grammar_compile(&e->grammar, source) != ST_OK)
+        FAIL(ST_PEER, "the coordinator sent a grammar that does not compile");
+    e->id = id;
+    m->n_known++;
+    return ST_OK;
+}
+
+void masks_remove(struct masks *m, uint64_t id)
+{
+    struct entry *e = find(m, id);
+    if (!e)
+        return;
+    e->id = 0;
+    m->n_known--;
+    release(e);
+}
+
+/* ---- sequences ---- */
+
+enum status masks_check(const struct masks *m, const struct step_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_opens; i++)
+        if (plan->opens[i].grammar && !find(m, plan->opens[i].grammar))
+            FAIL(ST_PEER, "sequence %llu: grammar %016llx is not known",
+                 (unsigned long long)plan->opens[i].seq_id,
+                 (unsigned long long)plan->opens[i].grammar);
+    return ST_OK;
+}
+
+static enum status feed(struct masks *m, struct slot *t, int32_t token)
+{
+    bool ok = true;
+    if (token < 0 || token >= m->cfg.vocab)
+        return ST_OK; /* a row that ended has no token */
+    uint32_t n = m->trie->off[token + 1] - m->trie->off[token];
+    TRY(matcher_consume(t->matcher, m->trie->bytes + m->trie->off[token], n, &ok));
+    t->broken = t->broken || !ok;
+    return ST_OK;
+}
+
+static enum status open_slot(struct masks *m, const struct step *s, const struct step_plan *plan,
+                             const struct plan_open *o)
+{
+    struct slot *t = &m->slots[step_find(s, o->seq_id)];
+    close_slot(t);
+    if (!o->grammar)
+        return ST_OK;
+    t->entry = find(m, o->grammar);
+    t->entry->n_users++;
+    t->n_stop = (int32_t)o->n_stop_ids;
+    memcpy(t->stop, plan->stop_ids + o->stop_off, o->n_stop_ids * sizeof *t->stop);
+    TRY(matcher_create(&t->matcher, t->entry->grammar));
+    for (uint32_t i = o->n_prompt; i < o->n_history; i++)
+        TRY(feed(m, t, plan->history[o->history_off + i]));
+    return ST_OK;
+}
+
+bool masks_need_last(const struct masks *m, const struct step *s, const struct step_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_seqs; i++) {
+        int32_t slot = step_find(s, plan->seqs[i].seq_id);
+        if (slot >= 0 && m->slots[slot].matcher && plan->seqs[i].n_tokens &&
+            plan->tokens[plan->seqs[i].token_off] == TOKEN_OF_LAST_STEP)
+            return true;
+    }
+    return false;
+}
+
+static enum status feed_seq(struct masks *m, const struct step *s, const struct step_plan *plan,
+                            const struct plan_seq *q, const int32_t *last)
+{
+    int32_t slot = step_find(s, q->seq_id);
+    struct slot *t = &m->slots[slot];
+    uint32_t n_prompt = (uint32_t)step_seq(s, slot)->n_prompt;
+    for (uint32_t k = 0; t->matcher && k < q->n_tokens; k++) {
+        int32_t token = plan->tokens[q->token_off + k];
+        if (token == TOKEN_OF_LAST_STEP)
+            token = last[t->last_row];
+        if (q->pos + k >= n_prompt)
+            TRY(feed(m, t, token));
+    }
+    return ST_OK;
+}
+
+enum status masks_note(struct masks *m, const struct step *s, const struct step_plan *plan,
+                       const int32_t *last)
+{
+    m->any = false;
+    for (uint32_t i = 0; i < plan->n_opens; i++)
+        TRY(open_slot(m, s, plan, &plan->opens[i]));
+    for (uint32_t i = 0; i < plan->n_seqs; i++)
+        TRY(feed_seq(m, s, plan, &plan->seqs[i], last));
+    for (int32_t i = 0; i < step_n_out(s); i++) {
+        struct slot *t = &m->slots[step_out_slot(s, i)];
+        t->last_row = i;
+        m->any = m->any || t->matcher;
+    }
+    return ST_OK;
+}
+
+bool masks_any(const struct masks *m)
+{
+    return m->any;
+}
+
+/* ---- masking ---- */
+
+static bool has_other(const uint32_t *mask, int32_t n_words)
+{
+    for (int32_t w = 0; w < n_words; w++)
+        if (mask[w])
+            return true;
+    return false;
+}
+
+/* Takes the stop ids out, unless they are all that is possible. */
+static void without_stops(struct masks *m, const struct slot *t, uint32_t *mask)
+{
+    uint32_t had[MAX_STOP_IDS];
+    for (int32_t i = 0; i < t->n_stop; i++) {
+        had[i] = mask[t->stop[i] / 32] & 1U << (t->stop[i] % 32);
+        mask[t->stop[i] / 32] &= ~had[i];
+    }
+    if (has_other(mask, m->n_words))
+        return;
+    for (int32_t i = 0; i < t->n_stop; i++)
+        mask[t->stop[i] / 32] |= had[i];
+}
+
+static enum status mask_row(struct masks *m, const struct step_seq *seq, struct slot *t,
+                            uint32_t *mask, int32_t *ending)
+{
+    uint32_t n = 0;
+    int32_t only;
+    bool accepts = false;
+    memset(mask, 0, (size_t)m->n_words * sizeof *mask);
+    if (!t->broken) {
+        TRY(matcher_mask(t->matcher, m->trie, mask, &n, &only));
+        accepts = matcher_accepts(t->matcher);
+    }
+    for (uint32_t i = 0; accepts && i < m->n_end; i++)
+        mask[m->end[i] / 32] |= 1U << (m->end[i] % 32);
+    if (seq->len - seq->n_prompt < (int64_t)seq->sp.min_new)
+        without_stops(m, t, mask);
+    *ending = 0;
+    if (n == 0 && !(accepts && m->n_end))
+        *ending = accepts ? TOKEN_GRAMMAR_COMPLETE : TOKEN_GRAMMAR_STUCK;
+    return ST_OK;
+}
+
+enum status masks_apply(struct masks *m, const struct step *s, struct view logits)
+{
+    const struct backend_ops *ops = backend_ops_of(m->be);
+    for (int32_t i = 0; i < logits.rows; i++) {
+        uint32_t *mask = m->rows + (size_t)i * (size_t)m->n_words;
+        struct slot *t = i < step_n_out(s) ? &m->slots[step_out_slot(s, i)] : NULL;
+        m->endings[i] = 0;
+        if (t && t->matcher)
+            TRY(mask_row(m, step_seq(s, step_out_slot(s, i)), t, mask, &m->endings[i]));
+        else
+            memset(mask, 0xff, (size_t)m->n_words * sizeof *mask);
+    }
+    struct view words = {.buf = m->words,
+                         .rows = logits.rows,
+                         .cols = m->n_words,
+                         .stride = m->n_words,
+                         .dtype = DT_I32};
+    TRY(ops->write(m->be, words, m->rows));
+    return ops->mask_logits(m->be, &m->cfg.part, logits, words);
+}
+
+int32_t masks_ending(const struct masks *m, int32_t i_row)
+{
+    return m->any ? m->endings[i_row] : 0;
+}

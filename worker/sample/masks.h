@@ -1,0 +1,57 @@
+/* Grammars of sequences: which tokens their answers may go on with.  Keeps the vocabulary, the grammars that the
+ * coordinator sent, and for each open sequence with a grammar a matcher, fed with its answer's tokens by the same plans
+ * on every rank; masks the logits of the step's rows before the candidates are taken.
+ *
+ * A row's mask has the tokens of matcher_mask, and the model's end ids exactly when the text is complete.  While the
+ * answer has fewer than min_new tokens, end and stop ids are left out, unless nothing else is possible.
+ *
+ * Called by the rank's main thread.  The masks' memory is taken by masks_create; a grammar takes its own when it is
+ * added, and its automaton grows within the bounds of common/grammar. */
+#ifndef WORKER_SAMPLE_MASKS_H
+#define WORKER_SAMPLE_MASKS_H
+
+#include "common/grammar/grammar.h"
+#include "worker/step/step.h"
+
+struct masks;
+
+enum { MASKS_MAX_GRAMMARS = 256 }; /* known at once; the coordinator keeps within it */
+
+struct masks_config {
+    int32_t max_open, max_seqs, vocab; /* as in step_config */
+    struct vocab_part part;            /* this rank's share */
+};
+
+/* Bytes that masks_create takes from the backend, and from the host besides. */
+struct mem_bytes masks_bytes(const struct masks_config *cfg);
+size_t masks_host_bytes(const struct masks_config *cfg);
+MUST_CHECK enum status masks_create(struct masks **out, const struct masks_config *cfg,
+                                    struct backend *be);
+void masks_destroy(struct masks *m);
+void masks_reset(struct masks *m); /* all sequences are closed */
+
+/* All grammars are removed: a coordinator sends the vocabulary first.  bytes: of the n_tokens ids one after the other, n[i] of id i. */
+MUST_CHECK enum status masks_set_vocabulary(struct masks *m, const uint8_t *bytes,
+                                            const uint32_t *n, uint32_t n_tokens,
+                                            const int32_t *end_ids, uint32_t n_end_ids);
+/* ST_PEER: it does not compile, or there are too many; without a vocabulary too. */
+MUST_CHECK enum status masks_add(struct masks *m, uint64_t id, const struct grammar_source *source);
+/* No later plan opens a sequence with it; those that are open keep it. */
+void masks_remove(struct masks *m, uint64_t id);
+
+/* Before step_apply: can the plan be carried out?  ST_PEER: it names an unknown grammar. */
+MUST_CHECK enum status masks_check(const struct masks *m, const struct step_plan *plan);
+/* Does the plan feed a matcher with a token that only the device has (TOKEN_OF_LAST_STEP)? */
+bool masks_need_last(const struct masks *m, const struct step *s, const struct step_plan *plan);
+/* After step_apply of the same plan: opens matchers and feeds them.  last: the tokens of the last step's rows, if
+ * masks_need_last. */
+MUST_CHECK enum status masks_note(struct masks *m, const struct step *s,
+                                  const struct step_plan *plan, const int32_t *last);
+/* Has a row of the step that was noted last a grammar? */
+bool masks_any(const struct masks *m);
+/* Masks the logits [rows, part.n_cols] of that step. */
+MUST_CHECK enum status masks_apply(struct masks *m, const struct step *s, struct view logits);
+/* Then: TOKEN_GRAMMAR_COMPLETE or _STUCK if row i allows no token, else 0. */
+int32_t masks_ending(const struct masks *m, int32_t i_row);
+
+#endif
