@@ -80,8 +80,6 @@ RECURSION = {
     "common/grammar/schema common/grammar/schema_array common/grammar/schema_keywords common/grammar/schema_object "
     "common/grammar/schema_values":
         "a schema's items and properties are schemas",
-    "common/grammar/expr common/grammar/expr_derive":
-        "a derivative is built from expressions; building one asks for the character classes of its parts",
     "common/text/output_calls common/text/output_formats common/text/output_harmony common/text/output_parser_calls":
         "a format's row names the function that reads its calls; harmony's begins a call for each channel",
     "client/gateway/http_conn client/gateway/http_reply client/gateway/http_server":
