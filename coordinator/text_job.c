@@ -60,7 +60,8 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
     if (st == ST_OK && g->grammar_kind && job->resolved->starts_in_reasoning) {
         *field = "grammar";
         st = status_fail(ST_UNSUPPORTED, __FILE__, __LINE__,
-                         "the prompt ends inside thinking, and a grammar holds from the first token: switch thinking off");
+                         "the prompt ends inside thinking, and a grammar holds from the first "
+                         "token: switch thinking off");
     }
     token_list_free(&prompt);
     text_buf_free(&text);

@@ -49,8 +49,7 @@ static void plain_tiles(const struct bf16_chain *c)
             for (int p = 0; p < c->pairs;) {
                 float even = 0.0f, odd = 0.0f;
                 do {
-                    const uint16_t *x = pair_of_x(c, r, p),
-                                   *w = c->w + (p * PANEL + col) * 2;
+                    const uint16_t *x = pair_of_x(c, r, p), *w = c->w + (p * PANEL + col) * 2;
                     even = step(x[0], w[0], even);
                     odd = step(x[1], w[1], odd);
                 } while (++p % (BF16_GROUP / 2) && p < c->pairs);

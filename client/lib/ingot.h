@@ -425,7 +425,7 @@ struct ingot_stats {
     uint64_t steps, steps_overlapped; /* overlapped: sent while another one ran */
     uint64_t tokens_generated, prompt_tokens, cached_tokens, recoveries;
     uint64_t preemptions; /* samples that lost their cache blocks because blocks ran out */
-    uint64_t pauses;      /* samples that went back to the queue: end of a turn, or a higher priority */
+    uint64_t pauses; /* samples that went back to the queue: end of a turn, or a higher priority */
     uint64_t finished, failed, rejected, cancelled;
     uint64_t last_step_age_us, uptime_us, epoch;
     uint32_t block_tokens;                /* tokens in one block */
