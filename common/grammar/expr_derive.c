@@ -4,7 +4,7 @@
 #include "common/grammar/expr_impl.h"
 #include "common/grammar/growing.h"
 
-enum { NOT_MADE = UINT32_MAX };
+#define NOT_MADE UINT32_MAX /* a derivative */
 
 /* ---- classes ---- */
 
