@@ -10,7 +10,8 @@
 static uint64_t hash_of(const struct expr_pool *p, uint32_t e)
 {
     const struct expr_node *n = &p->nodes[e];
-    return hash_bytes(n->kind, p->words + n->words, n->n_words * sizeof *p->words);
+    const uint32_t *words = n->n_words ? p->words + n->words : NULL;
+    return hash_bytes(n->kind, words, n->n_words * sizeof *words);
 }
 
 static void table_put(struct expr_pool *p, uint32_t e)

@@ -217,7 +217,7 @@ static void resume(struct machine *m, uint32_t stacks)
             continue;
         }
         const struct rule *r = &m->rules->list[t.frame.rule];
-        const uint32_t *args = m->rules->args + r->args;
+        const uint32_t *args = r->n_args ? m->rules->args + r->args : NULL;
         if (r->kind == RULE_SEQ) {
             bool last = t.frame.pos + 1 == r->n_args;
             enter(m, args[t.frame.pos],
@@ -237,7 +237,7 @@ static void resume(struct machine *m, uint32_t stacks)
 static void open_rule(struct machine *m, struct entry e)
 {
     const struct rule *r = &m->rules->list[e.rule];
-    const uint32_t *args = m->rules->args + r->args;
+    const uint32_t *args = r->n_args ? m->rules->args + r->args : NULL;
     switch (r->kind) {
     case RULE_LEXEME:
         add_pair(m, args[0], e.stacks);
@@ -435,7 +435,7 @@ bool machine_accepts(const struct machine *m, uint32_t state)
 const struct machine_pair *machine_pairs(const struct machine *m, uint32_t state, uint32_t *n)
 {
     *n = m->states[state].n_pairs;
-    return m->pairs + m->states[state].pairs;
+    return *n ? m->pairs + m->states[state].pairs : NULL;
 }
 
 struct expr_pool *machine_exprs(const struct machine *m)

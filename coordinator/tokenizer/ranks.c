@@ -284,7 +284,7 @@ static enum status read_lines(struct tokenizer *t, const char *data, size_t len)
         const char *blank = memchr(p, ' ', (size_t)(stop - p));
         int32_t rank = 0;
         bool good = blank && blank + 1 < stop;
-        for (const char *d = blank + 1; good && d < stop; d++) {
+        for (const char *d = good ? blank + 1 : stop; good && d < stop; d++) {
             good = *d >= '0' && *d <= '9' && rank < TOK_MAX_VOCAB;
             rank = good ? rank * 10 + (*d - '0') : rank;
         }
@@ -292,7 +292,7 @@ static enum status read_lines(struct tokenizer *t, const char *data, size_t len)
             FAIL(ST_FORMAT, "tiktoken.model: line %d is no token and rank below %d", line + 1,
                  (int)TOK_MAX_VOCAB);
         TRY(set_token(t, rank, p, (size_t)(blank - p)));
-        p = stop + 1;
+        p = stop < end ? stop + 1 : end;
     }
     return line ? ST_OK : status_fail(ST_FORMAT, __FILE__, __LINE__, "tiktoken.model is empty");
 }

@@ -103,6 +103,6 @@ for world in (2, 4, 8):
     variant(f"tp{world}_shm", tp=world, coll="shm")
 variant("tp2_mpi", tp=2, coll="mpi")
 variant("preempted_tp2", tp=2, worker=["--kv-blocks", "24", "--block-len", "8"],
-        coordinator=["--max-step-tokens", "32"], check=preempted)
+        coordinator=["--max-step-tokens", "32", "--target-itl-ms", "0"], check=preempted)
 
 tap.main()
