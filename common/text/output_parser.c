@@ -1,5 +1,6 @@
 #include "common/text/output_parser.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +24,12 @@ static void add_marks(struct output_parser *p)
         const struct output_format *f = output_format_of((enum output_tools)t);
         if (p->tools != OUTPUT_TOOLS_AUTO && p->tools != (enum output_tools)t)
             continue;
-        for (size_t i = 0; i < OUTPUT_FORMAT_MARKS && f->marks[i]; i++)
-            add_mark(p, f->marks[i], (enum output_tools)t);
+        for (size_t i = 0; i < OUTPUT_FORMAT_MARKS && f->marks[i]; i++) {
+            /* where the format is unknown, no letter that ends a word is held back for a mark */
+            bool word = isalpha((unsigned char)f->marks[i][0]) != 0;
+            if (p->tools != OUTPUT_TOOLS_AUTO || !word)
+                add_mark(p, f->marks[i], (enum output_tools)t);
+        }
     }
     p->plain = output_format_of(p->tools)->plain;
 }
