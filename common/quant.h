@@ -42,7 +42,7 @@ static inline float quant_value(const struct quant_form *f, const struct quant_b
 /* MXFP4: 2^(exponent - 128) as a bf16, for every exponent a byte can have. */
 static inline uint16_t quant_exponent(uint8_t exponent)
 {
-    return exponent > 1 ? (uint16_t)((exponent - 1) << 7) : exponent ? 0x40 : 0x20;
+    return (uint16_t)(exponent > 1 ? (exponent - 1) << 7 : exponent ? 0x40 : 0x20);
 }
 
 /* out [n]: the values of whole blocks, n a multiple of the block. */
