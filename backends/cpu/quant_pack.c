@@ -53,8 +53,8 @@ static void put_head(const struct quant_pack *p, char *head, int col, const uint
 {
     const struct quant_layout *l = p->lay;
     uint16_t *d = (uint16_t *)(void *)head,
-             bits = l->exponents ? quant_exponent(block[p->d_at])
-                                 : (uint16_t)(block[p->d_at] | block[p->d_at + 1] << 8);
+             bits = (uint16_t)(l->exponents ? quant_exponent(block[p->d_at])
+                                            : block[p->d_at] | block[p->d_at + 1] << 8);
     float scale = f32_of_f16(bits), min = 0;
     d[col] = bits;
     if (l->has_min) {
