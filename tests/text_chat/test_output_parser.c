@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/text/output_marks.h"
 #include "common/text/output_parser.h"
 #include "common/text/text_buf.h"
 
@@ -542,70 +541,6 @@ Test(output_parser, refuses_wrong_use)
     cr_expect_eq(tools, OUTPUT_TOOLS_MISTRAL);
     cr_expect_eq(output_tools_from_name("nothing", &tools), ST_NOT_FOUND);
     cr_expect(strstr(status_text(), "hermes"));
-}
-
-/* --- what templates say --- */
-
-Test(output_marks, formats_of_templates)
-{
-    static const struct {
-        const char *source;
-        enum output_tools format;
-        const char *think; /* the opening mark */
-    } rows[] = {
-        {"", OUTPUT_TOOLS_AUTO, NULL},
-        {"{{ messages }}", OUTPUT_TOOLS_AUTO, NULL},
-        {"within <tool_call></tool_call> tags, <think>", OUTPUT_TOOLS_HERMES, "<think>"},
-        {"[TOOL_CALLS] [THINK]", OUTPUT_TOOLS_MISTRAL, "[THINK]"},
-        {"Environment: ipython", OUTPUT_TOOLS_LLAMA3, NULL},
-        {"<|python_tag|> Environment: ipython", OUTPUT_TOOLS_LLAMA3, NULL},
-        {"<|tool_call|> followed by a JSON list", OUTPUT_TOOLS_GRANITE, NULL},
-        {"'<|tool|>' + message['tools'] + '<|/tool|>' + '<|end|>'", OUTPUT_TOOLS_GRANITE, NULL},
-        {"<|tool_calls_section_begin|><|tool_call_begin|>", OUTPUT_TOOLS_KIMI, NULL},
-        {"<|channel|>analysis<|message|> <|end|>", OUTPUT_TOOLS_HARMONY,
-         "<|channel|>analysis<|message|>"},
-        {"<|end|>", OUTPUT_TOOLS_AUTO, NULL},
-        {CALLS_BEGIN CALL_BEGIN "content.split('</think>')", OUTPUT_TOOLS_DEEPSEEK, "<think>"},
-        {"<tool_call>\n<function=f>\n<parameter=p> <think>", OUTPUT_TOOLS_QWEN3_CODER, "<think>"},
-        {"<seed:tool_call><function=f><parameter=p> <seed:think>", OUTPUT_TOOLS_QWEN3_CODER,
-         "<seed:think>"},
-        {"<tool_call>{name}<arg_key>{key}</arg_key> </think>", OUTPUT_TOOLS_GLM45, "<think>"},
-        {"<tool_call> and [TOOL_CALLS]", OUTPUT_TOOLS_AUTO, NULL},
-        {"<tool_cal", OUTPUT_TOOLS_AUTO, NULL},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        size_t n = strlen(rows[i].source);
-        const struct output_think *think = output_think_of_template(rows[i].source, n);
-        cr_expect_eq(output_tools_of_template(rows[i].source, n), rows[i].format, "row %zu", i);
-        cr_expect(rows[i].think ? think && strcmp(think->open, rows[i].think) == 0 : !think,
-                  "row %zu", i);
-    }
-}
-
-Test(output_marks, prompts_that_end_inside_thinking)
-{
-    static const struct {
-        const char *prompt;
-        bool generation,
-            continues; /* is it open after the generation prompt, and in a turn that goes on? */
-    } rows[] = {
-        {"", false, false},
-        {"assistant\n", false, false},
-        {"assistant\n<think>", true, true},
-        {"assistant\n<think>\n", true, true},
-        {"assistant\n<think>\n\n</think>\n\n", false, false},
-        {"What is <think>?<|im_end|>assistant\n", false, true},
-        {"assistant\n<think>I guess", false, true},
-        {"<think>a</think>b<|im_end|>assistant\n<think>\n", true, true},
-    };
-    const struct output_think *think = output_think_pair(0);
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        size_t n = strlen(rows[i].prompt);
-        cr_expect_eq(output_think_is_open(think, rows[i].prompt, n, false), rows[i].generation,
-                     "row %zu", i);
-        cr_expect_eq(output_think_is_open(think, rows[i].prompt, n, true), rows[i].continues,
-                     "row %zu", i);
-    }
 }
 
 /* --- the cut does not matter --- */
