@@ -54,13 +54,16 @@ def answer(p):
     return samples, lines[-1]["samples"]
 
 
-def http_text(address):
-    """The text of a streamed completion."""
+def http_text(address, begun=None):
+    """The text of a streamed completion; begun is set when its first event has come."""
     body = {"prompt": PROMPT, "max_tokens": 250, "seed": 9, "ignore_eos": True, "stream": True}
     c = http.client.HTTPConnection(address, timeout=tap.LIMIT)
     c.request("POST", "/v1/completions", json.dumps(body))
     r = c.getresponse()
-    data = r.read()
+    data = r.readline()
+    if begun:
+        begun.set()
+    data += r.read()
     c.close()
     assert r.status == 200, data
     events = [json.loads(e[6:]) for e in data.decode()[:-2].split("\n\n")[:-1] if e.startswith("data: {")]
@@ -82,8 +85,10 @@ def killed_under_serve(tp):
         ranks = c.worker_pids()
         for kills in 1, 2:
             streams, asked, pages = begin(client), [ask(c.endpoint, more) for more in CLI], []
-            thread = threading.Thread(target=lambda: pages.append(http_text(address)))
+            begun = threading.Event()
+            thread = threading.Thread(target=lambda: pages.append(http_text(address, begun)))
             thread.start()
+            assert begun.wait(tap.LIMIT), "a gateway without a coordinator refuses new requests"
             for _ in range(kills):
                 for _ in zip(streams[0], range(3)):  # some of the answer has come
                     pass

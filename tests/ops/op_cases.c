@@ -81,7 +81,8 @@
         LINEAR(15, 512, 64, DT, .n_slices = 8), LINEAR(17, 96, 40, DT, ),                          \
         LINEAR(33, 300, 200, DT, .n_slices = 8, .bias = true), LINEAR(1, 2048, 192, DT, ),         \
         LINEAR(1, 777, 320, DT, .n_slices = 8),                                                    \
-        LINEAR(100, 48, 70, DT, .n_parts = 3, .bias = true),
+        LINEAR(100, 48, 70, DT, .n_parts = 3, .bias = true),                                       \
+        LINEAR(70, 600, 96, DT, .n_slices = 8),
 /* Blocks are of 32 or 256; slices cut groups. */
 #define QUANT_CASES(DT)                                                                            \
     LINEAR(1, 256, 33, DT, .bias = true), LINEAR(1, 1280, 64, DT, .n_slices = 8),                  \
