@@ -147,9 +147,11 @@ static void take(struct got *g, const char *id)
         }
         m = peer_take(&a, MSG_DELTA, id);
         const struct msg_delta *d = &m.u.delta;
-        memcpy(g->s[d->sample].ids + g->s[d->sample].n, d->ids, d->n * sizeof *d->ids);
-        memcpy(g->s[d->sample].logprobs + g->s[d->sample].n, d->logprobs,
-               d->n * sizeof *d->logprobs);
+        if (d->n) {
+            memcpy(g->s[d->sample].ids + g->s[d->sample].n, d->ids, d->n * sizeof *d->ids);
+            memcpy(g->s[d->sample].logprobs + g->s[d->sample].n, d->logprobs,
+                   d->n * sizeof *d->logprobs);
+        }
         g->s[d->sample].n += d->n;
         memcpy(g->s[d->sample].text + g->s[d->sample].n_text, d->text.data, d->text.n);
         g->s[d->sample].n_text += d->text.n;

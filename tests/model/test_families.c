@@ -124,10 +124,7 @@ static void agrees(const struct job *j, const char *name)
 
 ParameterizedTestParameters(families, exact)
 {
-    static size_t index[64];
-    for (size_t i = 0; i < n_families; i++)
-        index[i] = i;
-    return cr_make_param_array(size_t, index, n_families);
+    return cr_make_param_array(size_t, golden_indices(), n_families);
 }
 
 ParameterizedTest(size_t *i, families, exact)

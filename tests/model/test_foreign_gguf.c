@@ -142,11 +142,7 @@ static const char *why_not(const char *name)
 
 ParameterizedTestParameters(foreign_gguf, of_ingot_quantize)
 {
-    static size_t index[256];
-    cr_assert_leq(n_golden, ARRAY_LEN(index));
-    for (size_t i = 0; i < n_golden; i++)
-        index[i] = i;
-    return cr_make_param_array(size_t, index, n_golden);
+    return cr_make_param_array(size_t, golden_indices(), n_golden);
 }
 
 ParameterizedTest(size_t *i, foreign_gguf, of_ingot_quantize)

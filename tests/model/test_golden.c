@@ -26,10 +26,7 @@ static double worst_row(const struct golden *g, const float *logits)
 
 ParameterizedTestParameters(golden, agrees_with_transformers)
 {
-    static size_t index[64];
-    for (size_t i = 0; i < n_golden; i++)
-        index[i] = i;
-    return cr_make_param_array(size_t, index, n_golden);
+    return cr_make_param_array(size_t, golden_indices(), n_golden);
 }
 
 ParameterizedTest(size_t *i, golden, agrees_with_transformers)

@@ -65,10 +65,7 @@ static struct backend *counting_backend(void)
 
 ParameterizedTestParameters(memory, plan_is_what_is_taken)
 {
-    static size_t index[64];
-    for (size_t i = 0; i < n_golden; i++)
-        index[i] = i;
-    return cr_make_param_array(size_t, index, n_golden);
+    return cr_make_param_array(size_t, golden_indices(), n_golden);
 }
 
 /* What one rank plans and takes.  Opening a decoder exchanges nothing, so the collective is only a
