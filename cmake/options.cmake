@@ -8,6 +8,10 @@ target_compile_options(ingot_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false -Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off>)
 target_compile_definitions(ingot_flags INTERFACE _POSIX_C_SOURCE=200809L _DEFAULT_SOURCE
   INGOT_VERSION="${PROJECT_VERSION}")
+if(APPLE)
+  # With _POSIX_C_SOURCE alone macOS hides flock, madvise and the like; POSIX's st_mtim has another name there.
+  target_compile_definitions(ingot_flags INTERFACE _DARWIN_C_SOURCE st_mtim=st_mtimespec)
+endif()
 target_include_directories(ingot_flags INTERFACE ${CMAKE_SOURCE_DIR})
 if(INGOT_WERROR)
   target_compile_options(ingot_flags INTERFACE

@@ -85,8 +85,8 @@ static enum status open_bell(MPI_Comm host)
     int mapped, all;
 
     if (m.info.rank == 0) {
-        snprintf(told.name, sizeof told.name, "/ingot-bell-%ld-%llx", (long)getpid(),
-                 (unsigned long long)clock_us());
+        snprintf(told.name, sizeof told.name, "/ingot-bell-%ld-%08x", (long)getpid(),
+                 (unsigned)clock_us()); /* macOS allows 31 bytes */
         st = segment_create(&m.bell_memory, told.name, sizeof(struct doorbell));
         told.has_rank_0 = 1;
         told.made = st == ST_OK;

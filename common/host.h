@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* CPUs in the affinity mask, cut to the cgroup's quota (rounded up); at least 1. */
+/* CPUs in the affinity mask, cut to the cgroup's quota (rounded up); on Apple silicon the fast cores; at least 1. */
 int host_cpus(void);
 
 /* Nodes of memory (the first 64, as bits) whose cores this process may use; 0: not known.  sysfs:
@@ -22,7 +22,7 @@ size_t host_mem_free(void);
 size_t host_mem_total(void);
 
 /* What this process has taken, in bytes: memory, and pages of files (the program, its libraries,
- * maps), which the system can drop.  A page that n processes share counts as 1/n.  0: not known. */
+ * maps), which the system can drop.  On Linux a page that n processes share counts as 1/n.  0: not known. */
 struct host_taken {
     size_t memory, files;
 };

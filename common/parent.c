@@ -1,11 +1,12 @@
 #include "common/parent.h"
 
-#ifdef __linux__
 #include <signal.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
-enum status die_with_parent(void)
+#ifdef __linux__
+#include <sys/prctl.h>
+
+enum status die_with_parent_across_exec(void)
 {
     pid_t parent = getppid();
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
@@ -14,9 +15,46 @@ enum status die_with_parent(void)
         FAIL(ST_PEER, "the parent process has died");
     return ST_OK;
 }
-#else
+
 enum status die_with_parent(void)
 {
-    FAIL(ST_UNSUPPORTED, "ending with the parent process needs Linux");
+    return die_with_parent_across_exec();
+}
+#else
+#include <pthread.h>
+#include <stdint.h>
+#include <time.h>
+
+enum status die_with_parent_across_exec(void)
+{
+    FAIL(ST_UNSUPPORTED, "ending with the parent process across exec needs Linux");
+}
+
+/* A process whose parent has ended gets another. */
+static void *watch_parent(void *arg)
+{
+    pid_t parent = (pid_t)(intptr_t)arg;
+    const struct timespec pause = {.tv_nsec = 100000000};
+    while (getppid() == parent)
+        nanosleep(&pause, NULL);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+enum status die_with_parent(void)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    pid_t parent = getppid();
+    if (parent == 1)
+        FAIL(ST_PEER, "the parent process has died");
+    sigfillset(&all); /* signals are for the program's own threads */
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int e = pthread_create(&thread, NULL, watch_parent, (void *)(intptr_t)parent);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (e != 0)
+        FAIL(ST_IO, "cannot bind this process's life to its parent's");
+    pthread_detach(thread);
+    return ST_OK;
 }
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what Ingot needs on Debian and Ubuntu; elsewhere it says what that is.
+# Installs what Ingot needs on Debian, Ubuntu (apt) and macOS (Homebrew); elsewhere it says what that is.
 #   deploy/install-packages.sh [--tests] [--dry-run]
 #   --tests    also what the test suite uses
 #   --dry-run  only say what would be installed
@@ -9,7 +9,7 @@ packages=(build-essential cmake ninja-build pkg-config libopenmpi-dev openmpi-bi
   protobuf-c-compiler libcjson-dev libpcre2-dev libutf8proc-dev libevent-dev libssl-dev libedit-dev libcurl4-openssl-dev)
 test_packages=(ccache libcriterion-dev clang libclang-rt-dev openssl xz-utils protobuf-compiler python3 python3-venv man-db zsh chromium iproute2
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user ruby ruby-ffi-rzmq ruby-google-protobuf)
-dry=0
+dry=0 n_packages=${#packages[@]}
 for arg in "$@"; do
   case "$arg" in
   --tests) packages+=("${test_packages[@]}") ;;
@@ -22,13 +22,27 @@ for arg in "$@"; do
   esac
 done
 
+if [ "$(uname)" = Darwin ] && command -v brew >/dev/null; then
+  formulae=(cmake ninja pkgconf open-mpi zeromq protobuf-c cjson pcre2 utf8proc openssl@3 libevent curl)
+  [ ${#packages[@]} = "$n_packages" ] || formulae+=(bash ccache criterion python@3.12 xz)
+  missing=()
+  for f in "${formulae[@]}"; do
+    brew list --versions "$f" >/dev/null 2>&1 || missing+=("$f")
+  done
+  if [ ${#missing[@]} = 0 ]; then
+    echo "packages: everything is there"
+    exit 0
+  fi
+  echo "packages to install: ${missing[*]}"
+  [ "$dry" = 1 ] || HOMEBREW_NO_AUTO_UPDATE=1 brew install "${missing[@]}"
+  exit
+fi
 if ! command -v apt-get >/dev/null; then
   cat >&2 <<TXT
-This script knows apt only.  Install, by the names of your system:
+This script knows apt and Homebrew.  Install, by the names of your system:
   a C11 compiler, CMake >= 3.20, pkg-config, Open MPI (or any MPI), ZeroMQ >= 4.2, protobuf-c with protoc-c,
   cJSON, PCRE2, utf8proc, OpenSSL >= 1.1.1, libevent >= 2.1 (with its OpenSSL part), libedit (line editing in the
   chat, optional), libcurl >= 7.68 (ingot pull, optional); for the tests Criterion.
-On macOS: brew install cmake pkg-config open-mpi zeromq protobuf-c cjson pcre2 utf8proc openssl libevent libedit curl criterion
 TXT
   exit 1
 fi

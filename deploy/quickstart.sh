@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh Debian or Ubuntu to an answer: installs packages, builds, starts a coordinator and two CPU ranks
+# From a fresh Debian, Ubuntu or macOS with Homebrew to an answer: installs packages, builds, starts a coordinator and two CPU ranks
 # on the demo model, sends a chat request and streams the answer.  Nothing is left running.
 #   deploy/quickstart.sh [--keep] [--no-packages] [QUESTION]
 #   --keep          leave the server running, and say how to stop it
@@ -32,7 +32,7 @@ fail() {
 }
 
 say "1/4 packages"
-if [ "$packages" = 1 ] && command -v apt-get >/dev/null; then
+if [ "$packages" = 1 ] && { command -v apt-get || command -v brew; } >/dev/null; then
   ./deploy/install-packages.sh
 elif [ "$packages" = 1 ]; then
   ./deploy/install-packages.sh || echo "going on with what is there"
@@ -63,7 +63,7 @@ progress() {
   fi
 }
 
-if ! cmake --preset release "${options[@]}" >"$log" 2>&1; then
+if ! cmake --preset release ${options[@]+"${options[@]}"} >"$log" 2>&1; then
   tail -n 20 "$log" >&2
   fail "configuring failed; the whole log is $log"
 fi
@@ -74,7 +74,9 @@ if ! cmake --build build/release -j "$(getconf _NPROCESSORS_ONLN)" \
 fi
 echo "built in $((SECONDS - started)) s: build/release/bin"
 
-say "3/4 a coordinator and two ranks on deploy/demo-model"
+ranks=2
+grep -q '^INGOT_MPI:BOOL=ON' build/release/CMakeCache.txt && command -v mpirun >/dev/null || ranks=1
+say "3/4 a coordinator and $ranks rank$([ $ranks = 1 ] || echo s) on deploy/demo-model"
 ingot=build/release/bin/ingot
 run=$(mktemp -d "${TMPDIR:-/tmp}/ingot-quickstart-XXXXXX")
 serve_log=build/quickstart-serve.log
@@ -102,7 +104,7 @@ trap 'exit 143' TERM
 # a process group of its own when it stays, so that Ctrl-C on this terminal does not end it
 detach=()
 if [ "$keep" = 1 ] && command -v setsid >/dev/null; then detach=(setsid); fi
-"${detach[@]}" "$ingot" serve deploy/demo-model --tp 2 --listen "$endpoint" --http "$http" </dev/null >"$serve_log" 2>&1 &
+${detach[@]+"${detach[@]}"} "$ingot" serve deploy/demo-model --tp "$ranks" --listen "$endpoint" --http "$http" </dev/null >"$serve_log" 2>&1 &
 serve_pid=$!
 for _ in $(seq 600); do
   grep -q '^Ready' "$serve_log" && break

@@ -53,14 +53,17 @@ fail() { # REASON
 # What is missing although the packages were to be there, in one line.
 lacking() {
   local name
-  for name in cmake cc c++ pkg-config protoc protoc-c mpirun clang xz python3; do
+  for name in cmake cc c++ pkg-config protoc protoc-c mpirun xz python3; do
     command -v "$name" >/dev/null || printf ' %s' "$name"
   done
   for name in criterion libcrypto libcurl libssl libevent_openssl libzmq libprotobuf-c libcjson libpcre2-8 libutf8proc; do
     pkg-config --exists "$name" 2>/dev/null || printf ' %s' "$name"
   done
-  echo 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n) { return n && *p > 126; }' |
-    clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null || printf ' libclang-rt'
+  if [ -z "$quick" ]; then
+    command -v clang >/dev/null || printf ' clang'
+    echo 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n) { return n && *p > 126; }' |
+      clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null || printf ' libclang-rt'
+  fi
   python3 -c 'import ensurepip, venv' 2>/dev/null || printf ' python3-venv'
 }
 
@@ -147,7 +150,7 @@ build() { # CONFIG TARGET CMAKE-ARGUMENT...
   shift 2
   say "$config"
   if [ ! -e "build/$config/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
-  if cmake -B "build/$config" "${generator[@]}" -DINGOT_WERROR=ON -DINGOT_PYTHON="$python" "$@" >"$log" 2>&1 &&
+  if cmake -B "build/$config" ${generator[@]+"${generator[@]}"} -DINGOT_WERROR=ON -DINGOT_PYTHON="$python" "$@" >"$log" 2>&1 &&
     cmake --build "build/$config" -j "$jobs" --target "$target" >>"$log" 2>&1; then
     part "$config: build"
     return 0
@@ -230,7 +233,7 @@ export LSAN_OPTIONS="suppressions=$PWD/tests/coll/lsan.supp:print_suppressions=0
 data=${INGOT_DATA:-../shared/data}
 
 [ -n "$quick" ] || check_format
-run_config release all "${filter[@]}"
+run_config release all ${filter[@]+"${filter[@]}"}
 if [ -z "$quick" ]; then
   run_config san tests_san -L 'unit|text|coll|ops|nompi|emulator'
   run_config tsan tests_tsan -L tsan

@@ -14,25 +14,12 @@
 #include <unistd.h>
 
 #include "common/parent.h"
+#include "common/program_path.h"
 
 #ifdef __APPLE__
 #include <libproc.h>
-#include <mach-o/dyld.h>
+#include <sys/proc.h>
 #endif
-
-static bool own_path(char *buf, size_t n)
-{
-#ifdef __APPLE__
-    uint32_t size = (uint32_t)n;
-    return _NSGetExecutablePath(buf, &size) == 0;
-#else
-    ssize_t len = readlink("/proc/self/exe", buf, n - 1);
-    if (len <= 0)
-        return false;
-    buf[len] = '\0';
-    return true;
-#endif
-}
 
 static bool find_in_path(const char *name, char path[MAX_PATH_LEN])
 {
@@ -52,7 +39,7 @@ const char *child_own_command(void)
     static char self[MAX_PATH_LEN];
     char found[MAX_PATH_LEN];
     struct stat a, b;
-    bool known = own_path(self, sizeof self) && stat(self, &a) == 0;
+    bool known = program_path(self, sizeof self) && stat(self, &a) == 0;
     if (!known || (find_in_path("ingot", found) && stat(found, &b) == 0 && a.st_dev == b.st_dev &&
                    a.st_ino == b.st_ino))
         return "ingot";
@@ -62,7 +49,7 @@ const char *child_own_command(void)
 enum status child_find(const char *name, char path[MAX_PATH_LEN])
 {
     char self[MAX_PATH_LEN];
-    if (own_path(self, sizeof self)) {
+    if (program_path(self, sizeof self)) {
         char *slash = strrchr(self, '/');
         int n =
             slash ? snprintf(path, MAX_PATH_LEN, "%.*s/%s", (int)(slash - self), self, name) : -1;
@@ -77,7 +64,7 @@ enum status child_find(const char *name, char path[MAX_PATH_LEN])
 enum status child_find_shared(const char *name, char path[MAX_PATH_LEN])
 {
     char self[MAX_PATH_LEN];
-    if (own_path(self, sizeof self)) {
+    if (program_path(self, sizeof self)) {
         char *slash = strrchr(self, '/');
         int n = slash ? snprintf(path, MAX_PATH_LEN, "%.*s/../share/ingot/%s", (int)(slash - self),
                                  self, name)
@@ -124,7 +111,7 @@ enum status child_start(pid_t *pid, const struct child_args *a, int keep_fd)
     if (*pid > 0)
         return ST_OK;
     setpgid(0, 0); /* Ctrl-C reaches the supervisor alone; it decides */
-    if (die_with_parent() == ST_PEER || getppid() == 1)
+    if (die_with_parent_across_exec() == ST_PEER || getppid() == 1)
         _exit(127);
     signal(SIGPIPE, SIG_DFL);
     sigset_t none;

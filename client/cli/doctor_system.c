@@ -52,6 +52,8 @@ static void cpu_features(char *text, size_t n)
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (has[i] && at < n)
             at += (size_t)snprintf(text + at, n - at, " %s", names[i]);
+#elif defined(__aarch64__)
+    snprintf(text, n, " neon");
 #else
     snprintf(text, n, " the portable C path");
 #endif
@@ -84,7 +86,8 @@ void doctor_cpu(struct report *r)
     int online = (int)sysconf(_SC_NPROCESSORS_ONLN), allowed = allowed_cpus(online);
     double quota = cgroup_cpus();
     cpu_features(features, sizeof features);
-    bool fast = strstr(features, "avx2") || strstr(features, "portable");
+    bool fast = strstr(features, "avx2") || strstr(features, "neon") ||
+                strstr(features, "portable");
     report_line(r, fast ? FINDING_OK : FINDING_WARN, "CPU",
                 "without AVX2 the portable path computes: correct, but slow",
                 "%d of %d cores allowed;%s", allowed, online,

@@ -102,12 +102,14 @@ enum status private_dir_open(struct private_dir *d, uint64_t need)
     static const char *const places[] = {"/dev/shm", "/tmp"};
     d->lock_fd = -1;
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        if (access(places[i], F_OK) != 0) /* macOS has no /dev/shm */
+            continue;
         sweep(places[i]);
         uint64_t room = free_bytes(places[i]);
         if (room < need) {
             log_line(LOG_WARN,
                      "%s has %.1f MiB free, the ranks need %.0f MiB for files of MPI there%s",
-                     places[i], (double)room / MIB, (double)need / MIB,
+                     places[i], (double)room / (double)MIB, (double)need / (double)MIB,
                      i == 0 ? ": using /tmp (in a container: docker run --shm-size 1g)" : "");
             continue;
         }
@@ -116,7 +118,7 @@ enum status private_dir_open(struct private_dir *d, uint64_t need)
             return take_lock(d);
     }
     d->path[0] = '\0';
-    FAIL(ST_IO, "cannot make a folder of %.0f MiB in /dev/shm or /tmp", (double)need / MIB);
+    FAIL(ST_IO, "cannot make a folder of %.0f MiB in /dev/shm or /tmp", (double)need / (double)MIB);
 }
 
 enum status private_dir_fresh(const struct private_dir *d, const char *name,

@@ -51,7 +51,7 @@ void progress_show(struct progress *p, uint64_t bytes)
     p->drawn_us = now;
     double part = p->total ? (double)done / (double)p->total : 1.0;
     for (int i = 0; i < BAR; i++)
-        bar[i] = i < (int)(part * BAR) ? '=' : ' ';
+        bar[i] = i < (int)(part * (double)BAR) ? '=' : ' ';
     bar[BAR] = '\0';
     fprintf(stderr, "\r\x1b[K%3.0f %% [%s] %s of %s", part * 100.0, bar, hub_size_text(done, have),
             hub_size_text(p->total, all));

@@ -100,7 +100,7 @@ void cost_learn(struct cost_model *m, const struct cost_load *l, uint64_t us)
     for (int i = 0; i < COST_TERMS; i++)
         guess += m->c[i] * x[i];
     double error = y - guess, size = fabs(error) / (guess > y ? guess : y);
-    double clip = CLIP * m->error * (guess > y ? guess : y);
+    double clip = (double)CLIP * m->error * (guess > y ? guess : y);
     if (m->n > 0) {
         m->error += forget * (least(size, 4 * m->error) - m->error);
         m->error = m->error < least_error ? least_error : m->error;

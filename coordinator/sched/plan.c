@@ -92,7 +92,7 @@ static bool is_long(const struct sched *s, const struct flight *f)
 {
     const struct cost_load nothing = {0};
     return f->load.n_decodes == 0 && f->n_want == 0 && cost_known(&s->cost) &&
-           cost_of(&s->cost, &f->load) >= LONG_STEP * cost_of(&s->cost, &nothing);
+           cost_of(&s->cost, &f->load) >= (double)LONG_STEP * cost_of(&s->cost, &nothing);
 }
 
 /* Does the step in flight sample a token that no device can feed to the next step?  A step planned

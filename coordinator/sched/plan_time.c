@@ -214,7 +214,7 @@ static void serve_oldest(struct split *p)
         if (seq_before(&s->seqs[p->slots[i]], &s->seqs[p->slots[k]]))
             k = i;
     set_share(p, k, 0);
-    n = fit(p, p->slots[k], p->all_us / OLDEST_SHARE);
+    n = fit(p, p->slots[k], p->all_us / (double)OLDEST_SHARE);
     if (!p->bounded && n > p->all_tokens / OLDEST_SHARE)
         n = p->all_tokens / OLDEST_SHARE;
     set_share(p, k, n > 0 ? n : 1);

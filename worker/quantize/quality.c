@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/parent.h"
+#include "common/program_path.h"
 #include "worker/engine/engine.h"
 
 enum { CHUNK = 64, BLOCK_LEN = 16, SEQ = 1 };
@@ -23,10 +24,8 @@ struct tokens {
 static _Noreturn void run_text(const struct quality_config *c, int out)
 {
     char self[4096], path[4200];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(self, '/');
-    if (die_with_parent() == ST_PEER || dup2(out, STDOUT_FILENO) < 0)
+    char *slash = program_path(self, sizeof self) ? strrchr(self, '/') : NULL;
+    if (die_with_parent_across_exec() == ST_PEER || dup2(out, STDOUT_FILENO) < 0)
         _exit(127);
     if (slash) {
         snprintf(path, sizeof path, "%.*s/ingot-text", (int)(slash - self), self);
