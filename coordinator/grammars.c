@@ -12,6 +12,7 @@ struct entry {
     uint32_t kind, n_users;
     char *source;
     size_t n_source;
+    size_t n_bytes;      /* compiled, and its source */
     uint64_t sent_epoch; /* of the group that has it, 0: none */
     uint64_t used;       /* when it was taken last, in takes */
 };
@@ -49,6 +50,28 @@ static struct entry *find(struct grammars *g, uint64_t id)
     return NULL;
 }
 
+/* Bytes of the grammars that requests use, or of all. */
+static size_t bytes_of(const struct grammars *g, bool all)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < GRAMMARS_MAX; i++)
+        if (g->entries[i].id && (all || g->entries[i].n_users))
+            n += g->entries[i].n_bytes;
+    return n;
+}
+
+static enum status check_room(const struct grammars *g, size_t n_bytes)
+{
+    size_t used = bytes_of(g, false);
+    if (n_bytes > GRAMMARS_MAX_BYTES)
+        FAIL(ST_RANGE, "the grammar takes %zu MiB: all together may take %zu MiB", n_bytes >> 20,
+             GRAMMARS_MAX_BYTES >> 20);
+    if (n_bytes > GRAMMARS_MAX_BYTES - used)
+        FAIL(ST_BUSY, "the grammars in use take %zu MiB: one of %zu MiB does not fit into %zu MiB",
+             used >> 20, n_bytes >> 20, GRAMMARS_MAX_BYTES >> 20);
+    return ST_OK;
+}
+
 static enum status add(struct grammars *g, const struct resolved *ask, uint64_t id,
                        struct entry **out)
 {
@@ -60,6 +83,7 @@ static enum status add(struct grammars *g, const struct resolved *ask, uint64_t 
         FAIL(ST_NOMEM, "no memory for a grammar of %zu bytes", ask->n_grammar);
     memcpy(e->source, ask->grammar, ask->n_grammar);
     e->n_source = ask->n_grammar;
+    e->n_bytes = ask->grammar_bytes + ask->n_grammar;
     e->kind = ask->grammar_kind;
     memcpy(e->digest, ask->grammar_digest, sizeof e->digest);
     e->id = id;
@@ -75,6 +99,8 @@ enum status grammars_take(struct grammars *g, const struct resolved *ask, uint64
     memcpy(id, ask->grammar_digest, sizeof *id);
     *id += *id == 0;
     struct entry *e = find(g, *id);
+    if (!e || !e->n_users)
+        TRY(check_room(g, ask->grammar_bytes + ask->n_grammar));
     if (!e)
         TRY(add(g, ask, *id, &e));
     if (memcmp(e->digest, ask->grammar_digest, sizeof e->digest) != 0)
@@ -100,7 +126,7 @@ static enum status send(struct worker_port *port, const struct entry *e, uint32_
     return worker_port_send(port, &m);
 }
 
-/* Forgets those that have not been used for longest, until few are spare. */
+/* Forgets those that have not been used for longest, until few are spare and all keep GRAMMARS_MAX_BYTES. */
 static enum status trim(struct grammars *g, struct worker_port *port, uint64_t epoch)
 {
     for (;;) {
@@ -113,7 +139,7 @@ static enum status trim(struct grammars *g, struct worker_port *port, uint64_t e
             n_spare++;
             oldest = !oldest || e->used < oldest->used ? e : oldest;
         }
-        if (n_spare <= GRAMMARS_SPARE)
+        if (!oldest || (n_spare <= GRAMMARS_SPARE && bytes_of(g, true) <= GRAMMARS_MAX_BYTES))
             return ST_OK;
         if (oldest->sent_epoch == epoch)
             TRY(send(port, oldest, GRAMMAR_NONE));

@@ -25,8 +25,8 @@ static void set_text(struct resolved *q, const struct msg_generate *g, const str
     *text = (struct text_buf){0};
 }
 
-/* Compiles the grammar, as the ranks will: a bad one is refused before anything runs. */
-static enum status check_grammar(const struct msg_generate *g, const char **field)
+/* Compiles the grammar, as the ranks will: a bad one is refused before anything runs.  n_bytes: what it holds. */
+static enum status check_grammar(const struct msg_generate *g, size_t *n_bytes, const char **field)
 {
     struct grammar_source source = {(enum grammar_kind)g->grammar_kind, g->grammar.data,
                                     g->grammar.n};
@@ -35,6 +35,7 @@ static enum status check_grammar(const struct msg_generate *g, const char **fiel
         return ST_OK;
     *field = "grammar";
     TRY(grammar_compile(&grammar, &source));
+    *n_bytes = grammar_bytes(grammar);
     grammar_destroy(grammar);
     return ST_OK;
 }
@@ -44,7 +45,8 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
 {
     struct token_list prompt = {0};
     struct text_buf text = {0};
-    TRY(check_grammar(g, field));
+    size_t grammar_bytes = 0;
+    TRY(check_grammar(g, &grammar_bytes, field));
     *field = "";
     if (g->resume)
         resume_fill(g);
@@ -55,8 +57,10 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
         st = resolve_generate(&job->resolved, g, &prompt, &job->limits, field);
     if (st == ST_OK && g->resume)
         st = resume_take(job->resolved, g, job->limits.vocab, field);
-    if (st == ST_OK)
+    if (st == ST_OK) {
+        job->resolved->grammar_bytes = grammar_bytes;
         set_text(job->resolved, g, mt, &text);
+    }
     if (st == ST_OK && g->grammar_kind && job->resolved->starts_in_reasoning) {
         *field = "grammar";
         st = status_fail(ST_UNSUPPORTED, __FILE__, __LINE__,
