@@ -25,7 +25,7 @@ struct client_port {
     size_t n_bound;
     const struct gatekeeper *keys;
     struct client *clients;
-    uint32_t n_clients, max_clients;
+    uint32_t n_clients, max_clients, peer_clients;
     uint64_t next_id;
     struct wire_mem mem; /* for encoding */
     zmq_msg_t identity, body;
@@ -80,6 +80,7 @@ enum status client_port_open(struct client_port **out, void *zmq_ctx,
     if (!f)
         FAIL(ST_NOMEM, "no memory for the client side");
     f->max_clients = cfg->max_clients;
+    f->peer_clients = cfg->peer_clients;
     f->keys = cfg->keys;
     f->next_id = 1;
     enum status st = wire_mem_init(&f->mem, (size_t)64 << 20);
@@ -164,18 +165,32 @@ static void hang_up(struct client *c)
         shutdown(c->rights.fd, SHUT_RDWR);
 }
 
-static struct client *client_of(struct client_port *f, const void *identity, size_t n)
+static uint32_t clients_of_peer(const struct client_port *f, const char *peer)
+{
+    uint32_t n = 0;
+    for (const struct client *c = f->clients; c; c = c->next)
+        n += !c->gone && strcmp(c->rights.peer, peer) == 0;
+    return n;
+}
+
+/* NULL: there is no room for one more, *why says which bound is reached. */
+static struct client *client_of(struct client_port *f, const void *identity, size_t n,
+                                const char **why)
 {
     for (struct client *c = f->clients; c; c = c->next)
         if (!c->gone && c->n_identity == n && memcmp(c->identity, identity, n) == 0)
             return c;
+    struct client_rights rights = client_rights_of(f->keys, &f->body);
+    *why = NULL;
     if (f->n_clients >= f->max_clients || n > 255)
-        return NULL;
-    struct client *c = calloc(1, sizeof *c);
+        *why = "too many clients are connected (--max-clients)";
+    else if (f->peer_clients && clients_of_peer(f, rights.peer) >= f->peer_clients)
+        *why = "too many clients of this key, user or address are connected (--tenant-clients)";
+    struct client *c = *why ? NULL : calloc(1, sizeof *c);
     if (!c)
         return NULL;
     c->id = f->next_id++;
-    c->rights = client_rights_of(f->keys, &f->body);
+    c->rights = rights;
     memcpy(c->identity, identity, n);
     c->n_identity = (uint8_t)n;
     c->next = f->clients;
@@ -207,19 +222,19 @@ static bool receive_parts(struct client_port *f)
     return true;
 }
 
-/* Answers the message at hand, of a connection beyond the limit. */
-static void refuse_client(struct client_port *f)
+/* Answers the message at hand, of a connection beyond a limit. */
+static void refuse_client(struct client_port *f, const char *why)
 {
     const struct client_msg m = {
         .type = MSG_ERROR,
         .u.error = {.code = ST_BUSY,
                     .retryable = true,
-                    .detail = "too many clients are connected (--max-clients)"}};
+                    .detail = why ? why : "no memory for one more client"}};
     struct wire_bytes bytes;
     uint32_t hidden;
     if (log_limit_take(&f->too_many, f->now_us, &hidden))
-        log_line(LOG_WARN, "too many clients: %u are the limit (%u more messages refused)",
-                 f->max_clients, hidden);
+        log_line(LOG_WARN, "a client is refused (and %u more messages): %s", hidden,
+                 m.u.error.detail);
     wire_mem_reset(&f->mem);
     if (client_msg_encode_reply(&bytes, &m, &f->mem) == ST_OK &&
         zmq_send(f->sock, zmq_msg_data(&f->identity), zmq_msg_size(&f->identity),
@@ -233,10 +248,11 @@ bool client_port_receive(struct client_port *f, struct client **from, const void
         release(f);
         if (!receive_parts(f))
             return false;
-        *from = client_of(f, zmq_msg_data(&f->identity), zmq_msg_size(&f->identity));
+        const char *why;
+        *from = client_of(f, zmq_msg_data(&f->identity), zmq_msg_size(&f->identity), &why);
         if (*from)
             break;
-        refuse_client(f);
+        refuse_client(f, why);
     }
     *data = zmq_msg_data(&f->body);
     *n = zmq_msg_size(&f->body);

@@ -39,9 +39,9 @@ struct client_port_config {
     bool allow_remote;
     size_t max_message; /* bytes */
     uint32_t heartbeat_ms;
-    uint32_t max_clients;
-    const struct gatekeeper *keys; /* NULL: nobody needs one */
-    int max_fd;                    /* connections with greater descriptors are closed; 0: none */
+    uint32_t max_clients, peer_clients; /* of all; of one key, user or address, 0: no bound */
+    const struct gatekeeper *keys;      /* NULL: nobody needs one */
+    int max_fd; /* connections with greater descriptors are closed; 0: none */
 };
 
 MUST_CHECK enum status client_port_open(struct client_port **out, void *zmq_ctx,
