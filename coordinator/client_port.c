@@ -50,7 +50,8 @@ static void bind_control(struct client_port *f, const struct sock_config *sc)
 
 static enum status bind_all(struct client_port *f, void *ctx, const struct client_port_config *cfg)
 {
-    struct sock_config sc = {.max_message = cfg->max_message,
+    struct sock_config sc = {.max_message = 2 * cfg->max_message, /* to be answered, not read */
+
                              .heartbeat_ms = ZMTP_BEAT_MS,
                              .linger_ms = 1000,
                              .curve = gatekeeper_curve(cfg->keys, DOMAIN_CLIENTS)};
@@ -83,7 +84,7 @@ enum status client_port_open(struct client_port **out, void *zmq_ctx,
     f->peer_clients = cfg->peer_clients;
     f->keys = cfg->keys;
     f->next_id = 1;
-    enum status st = wire_mem_init(&f->mem, (size_t)64 << 20);
+    enum status st = wire_mem_init(&f->mem, MAX_REPLY);
     f->max_fd = cfg->max_fd;
     if (st == ST_OK)
         st = bind_all(f, zmq_ctx, cfg);
@@ -301,6 +302,28 @@ static enum send_result send_outbox(struct client_port *f, struct client *c, uin
     return SEND_OK;
 }
 
+/* A reply to a query that is too large for its client becomes an Error.  A stream's messages keep far below the bound:
+ * with one beyond it the client would miss a part. */
+static enum status encode(struct client_port *f, const struct client_msg *msg,
+                          struct wire_bytes *out)
+{
+    char why[160];
+    wire_mem_reset(&f->mem);
+    enum status st = client_msg_encode_reply(out, msg, &f->mem);
+    if (st != ST_NOMEM || (msg->type != MSG_TOKENS && msg->type != MSG_TEXT))
+        return st;
+    struct client_msg error = {.type = MSG_ERROR};
+    snprintf(why, sizeof why, "the reply is larger than %d MiB: ask for less at once",
+             MAX_REPLY >> 20);
+    error.u.error = (struct msg_error){
+        .request_id = msg->type == MSG_TOKENS ? msg->u.tokens.request_id : msg->u.text.request_id,
+        .request = msg->type == MSG_TOKENS ? MSG_TOKENIZE : 0,
+        .code = ST_RANGE,
+        .detail = why};
+    wire_mem_reset(&f->mem);
+    return client_msg_encode_reply(out, &error, &f->mem);
+}
+
 enum send_result client_port_send(struct client_port *f, struct client *c,
                                   const struct client_msg *msg, uint64_t now_us)
 {
@@ -308,8 +331,7 @@ enum send_result client_port_send(struct client_port *f, struct client *c,
     enum send_result r = send_outbox(f, c, now_us); /* order is kept */
     if (r != SEND_OK)
         return r;
-    wire_mem_reset(&f->mem);
-    enum status st = client_msg_encode_reply(&bytes, msg, &f->mem);
+    enum status st = encode(f, msg, &bytes);
     if (st != ST_OK) {
         log_failure(LOG_ERROR, st, "a reply could not be encoded: its client is dropped");
         c->gone = true; /* its requests end; nothing waits for a reply that never comes */
@@ -324,9 +346,8 @@ void client_port_reply(struct client_port *f, struct client *c, const struct cli
     struct wire_bytes bytes;
     if (client_port_send(f, c, msg, now_us) != SEND_BLOCKED)
         return;
-    wire_mem_reset(&f->mem);
     struct out_msg *m = NULL, **end = &c->outbox;
-    if (client_msg_encode_reply(&bytes, msg, &f->mem) == ST_OK && c->n_outbox < MAX_OUTBOX)
+    if (encode(f, msg, &bytes) == ST_OK && c->n_outbox < MAX_OUTBOX)
         m = malloc(sizeof *m + bytes.n);
     if (!m) {
         log_line(LOG_WARN, "client %llu does not read its replies: it is dropped",

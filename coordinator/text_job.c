@@ -72,6 +72,23 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
     return st;
 }
 
+/* The text is bounded before it is made: a small id may stand for a long one. */
+static enum status check_text_size(const struct msg_detokenize *m, const struct model_text *mt)
+{
+    struct text_buf scratch = {0};
+    size_t n = 0;
+    uint32_t i = 0;
+    for (; i < m->n_tokens && n <= MAX_REPLY; i++) {
+        scratch.len = 0;
+        n += tokenizer_piece(mt->tok, m->tokens[i], &scratch).bytes.len;
+    }
+    text_buf_free(&scratch);
+    if (n > MAX_REPLY)
+        FAIL(ST_RANGE, "the text of the first %u ids is larger than %d MiB: ask for less at once",
+             i, MAX_REPLY >> 20);
+    return ST_OK;
+}
+
 static enum status detokenize(struct text_job *job, const struct msg_detokenize *m,
                               const struct model_text *mt, const char **field)
 {
@@ -80,6 +97,7 @@ static enum status detokenize(struct text_job *job, const struct msg_detokenize 
         if (m->tokens[i] < 0 || m->tokens[i] > tokenizer_max_id(mt->tok))
             FAIL(ST_RANGE, "id[%u] is %d: the tokenizer's ids end at %d", i, m->tokens[i],
                  tokenizer_max_id(mt->tok));
+    TRY(check_text_size(m, mt));
     return tokenizer_decode(mt->tok, m->tokens, m->n_tokens, m->skip_special ? TOK_SKIP_SPECIAL : 0,
                             &job->text);
 }
