@@ -1,6 +1,8 @@
 /* What clients ask, and what becomes of it. */
 #include "coordinator/clients.h"
 
+#include <stdio.h>
+
 #include "common/log.h"
 #include "coordinator/answers.h"
 #include "coordinator/generate.h"
@@ -142,6 +144,13 @@ static void on_message(struct coordinator *co, struct client *c, const void *dat
     enum status st = client_msg_head(&h, data, n, &field);
     if (st != ST_OK) {
         refuse(co, c, &h, st, field, status_text(), now_us);
+        return;
+    }
+    if (n > co->cfg.client_port.max_message) {
+        char why[128];
+        snprintf(why, sizeof why, "the message has %zu bytes: %zu are the limit (--max-message)", n,
+                 co->cfg.client_port.max_message);
+        refuse(co, c, &h, ST_RANGE, "", why, now_us);
         return;
     }
     if (!c->said_hello && h.type != MSG_HELLO) {

@@ -35,6 +35,7 @@ struct coordinator_config {
     uint32_t max_waiting;
     uint64_t max_waiting_tokens;
     uint32_t overtake, target_itl_us, max_step_us, turn_tokens; /* of sched_config */
+    struct tenant_bounds tenant_bounds;
     bool prefix_cache;
     enum tenants tenants;
     struct secret tenants_secret; /* Hello with it: any tenant */

@@ -72,14 +72,14 @@ ALWAYS_INLINE void ahead_step(struct ahead *h)
     ahead_fetch(h);
 }
 
-/* Keys [from, to) of a split, an operand's rows of all KV heads, over n_steps. */
-static struct ahead ahead_keys(const struct attn_split *a, const struct kv_operand *o, int from,
-                               int to, int n_steps)
+/* Keys [from, to) of a split, an operand's rows of all KV heads (d elements of each), over n_steps. */
+static struct ahead ahead_keys(const struct attn_split *a, const struct kv_operand *o, int d,
+                               int from, int to, int n_steps)
 {
     size_t size = elem_size(o->dtype);
     struct ahead h = {.base = o->base,
                       .row_bytes = o->row_elems * size,
-                      .bytes = (size_t)(a->n_kv * a->d) * size,
+                      .bytes = (size_t)(a->n_kv * d) * size,
                       .blocks = a->blocks,
                       .block_len = a->block_len,
                       .key = a->first_key + from,
@@ -96,7 +96,7 @@ static struct ahead ahead_keys(const struct attn_split *a, const struct kv_opera
 static struct ahead ahead_of(const struct attn_split *a, bool values, int k, int n_steps)
 {
     const struct kv_operand *o = values ? &a->v : &a->k;
-    int row = a->n_kv * a->d * (int)elem_size(o->dtype);
+    int d = values ? a->d_value : a->d, row = a->n_kv * d * (int)elem_size(o->dtype);
     int dist = (READ_AHEAD_BYTES / row + PANEL - 1) / PANEL * PANEL;
     int from = k + (dist < SPLIT / 2 ? dist : SPLIT / 2);
     const struct attn_split *of = from >= a->hi && values ? a->next : a;
@@ -104,9 +104,10 @@ static struct ahead ahead_of(const struct attn_split *a, bool values, int k, int
         return (struct ahead){.at = o->base, .end = o->base, .rest = o->base, .bytes_end = o->base};
     if (from >= a->hi) {
         o = values ? &of->k : &of->v;
+        d = values ? of->d : of->d_value;
         from += of->lo - a->hi;
     }
-    return ahead_keys(of, o, from, from + PANEL, n_steps);
+    return ahead_keys(of, o, d, from, from + PANEL, n_steps);
 }
 
 #endif

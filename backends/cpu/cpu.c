@@ -190,6 +190,8 @@ static void carve_scratch(struct backend *be, size_t partial_floats)
     p += be->kernels->attn_scratch * (size_t)parts;
     be->quant_thread = (char *)p;
     p += be->quant_scratch / sizeof(float) * (size_t)parts;
+    be->heads_thread = p;
+    p += (size_t)HEADS_STRIP * (size_t)parts;
     be->topk_val = p;
     p += TOPK_ROWS * N_SLICES * TOPK_MAX;
     be->topk_id = (int32_t *)p;
@@ -203,7 +205,8 @@ static enum status take_scratch(struct backend *be)
     size_t partial_floats = (parts < 2 ? 2 : parts) * ATTN_PARTIAL_FLOATS;
     be->quant_scratch = (be->quant->scratch + 63) / 64 * 64;
     size_t floats = partial_floats + be->kernels->attn_scratch * parts +
-                    be->quant_scratch / sizeof(float) * parts + 2 * TOPK_ROWS * N_SLICES * TOPK_MAX;
+                    be->quant_scratch / sizeof(float) * parts + HEADS_STRIP * parts +
+                    2 * TOPK_ROWS * N_SLICES * TOPK_MAX;
     TRY(mem_take(&be->scratch, floats * sizeof(float) + attn_items_bytes()));
     carve_scratch(be, partial_floats);
     return ST_OK;
@@ -330,6 +333,8 @@ const struct backend_ops cpu_ops = {
     .add_rms_norm = cpu_add_rms_norm,
     .qkv_to_cache = cpu_qkv_to_cache,
     .attention = cpu_attention,
+    .latent_to_cache = cpu_latent_to_cache,
+    .heads_linear = cpu_heads_linear,
     .act_mul = cpu_act_mul,
     .activate = cpu_activate,
     .scale = cpu_scale,
