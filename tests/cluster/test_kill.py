@@ -1,5 +1,6 @@
 """The second claim: kill any rank and the stream goes on with the bytes it would have had; and a client that
 dies gives its blocks back."""
+import contextlib
 import os
 import pathlib
 import random
@@ -102,7 +103,11 @@ def kill_rounds(sig, rounds, extra=(), top_k=40):
             rids = start(client, top_k)
             answers = read_some(client, rids, rng.randrange(1, STREAMS * TOKENS // 4))
             victim = rng.choice(ranks)
-            seconds, got = recover(c, client, rids, answers, lambda: os.kill(victim, sig))
+
+            def hurt():
+                with contextlib.suppress(ProcessLookupError):  # it may have ended by itself: a step took too long
+                    os.kill(victim, sig)
+            seconds, got = recover(c, client, rids, answers, hurt)
             times.append(seconds)
             for k, (a, o) in enumerate(zip(got, oracle)):
                 assert a.key() == o, f"round {i}: stream {k} has other bytes"

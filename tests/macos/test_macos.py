@@ -83,7 +83,7 @@ def build(arch):
     with tempfile.TemporaryDirectory(prefix="ingot-macos-") as d:
         folder = pathlib.Path(d)
         target = {"arm64": "aarch64", "x86_64": "x86_64"}[arch]
-        # zig names processors as LLVM does, and has no -exported_symbol
+        # zig names processors as LLVM does, defines NDEBUG with -O2, and has no -exported_symbol
         cc = program(folder / "cc", f"""args=()
 for a in "$@"; do
   case $a in
@@ -92,7 +92,7 @@ for a in "$@"; do
   *) args+=("$a") ;;
   esac
 done
-exec {sys.executable} -m ziglang cc -target {target}-macos "${{args[@]}}"
+exec {sys.executable} -m ziglang cc -target {target}-macos -UNDEBUG "${{args[@]}}"
 """)
         ar = program(folder / "ar", f'exec {sys.executable} -m ziglang ar "$@"\n')
         ranlib = program(folder / "ranlib", f'exec {sys.executable} -m ziglang ranlib "$@"\n')

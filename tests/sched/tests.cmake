@@ -28,7 +28,7 @@ function(ingot_planted name from to text)
   target_compile_definitions(${name} PRIVATE "PLANTED=\"${text}\"")
 endfunction()
 ingot_planted(test_sched_planted_none "" "" "")
-ingot_planted(test_sched_planted_quarter "p->all_us / OLDEST_SHARE);" "p->all_us / 64);"
+ingot_planted(test_sched_planted_quarter "p->all_us / (double)OLDEST_SHARE);" "p->all_us / 64);"
   "has its quarter of the step")
 ingot_planted(test_sched_planted_shortest "v[k - gap] > x" "v[k - gap] < x" "no shorter one could")
 ingot_planted(test_sched_planted_time "2.5 * decodes" "25 * decodes" "is within its time")
