@@ -40,7 +40,8 @@ static const struct option_row rows[] = {
      .type = OPT_STRING,
      .at = AT(shape),
      .arg = "NAME",
-     .help = "Instead of a file: random weights of the sizes of llama-3.2-1b, qwen3-0.6b or tiny."},
+     .help = "Instead of a file: random weights of the sizes of llama-3.2-1b, qwen3-0.6b, mla-1b "
+             "(latent attention), 200m or tiny."},
     {.name = "type",
      .type = OPT_STRING,
      .at = AT(type),
