@@ -277,7 +277,8 @@ static enum status run_rows(struct bench *b, struct step_rig *rig)
 static int be_rank(struct bench *b, int r)
 {
     struct step_rig rig;
-    TRY(die_with_parent());
+    if (die_with_parent() != ST_OK)
+        return 1;
     b->rig.rank = r;
     enum status st = step_rig_open(&rig, b->ld, &b->rig);
     if (st == ST_OK && b->opt->start)
