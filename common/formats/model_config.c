@@ -368,8 +368,10 @@ enum status model_config_check(const struct model_config *mc)
              "a head of %d with %d rotated elements: both must be even, the second not "
              "greater",
              mc->d_head, mc->rope.rot_dim);
-    if ((int64_t)mc->n_q * mc->d_head > 1 << 24)
-        FAIL(ST_RANGE, "%d heads of %d are too many", mc->n_q, mc->d_head);
+    const int32_t heads[] = {mc->d_head, mc->d_nope + mc->d_rope, mc->d_nope + mc->d_value};
+    for (size_t i = 0; i < ARRAY_LEN(heads); i++)
+        if ((int64_t)mc->n_q * heads[i] > 1 << 24)
+            FAIL(ST_RANGE, "%d heads of %d are too many", mc->n_q, heads[i]);
     if (mc->top_k > mc->n_experts)
         FAIL(ST_RANGE, "%d experts a token of %d", mc->top_k, mc->n_experts);
     if (mc->n_experts && (mc->n_experts % mc->n_groups || mc->top_groups > mc->n_groups))
