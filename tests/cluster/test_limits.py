@@ -1,4 +1,5 @@
 """Limits: one client's excess is refused, and does not hold up the others."""
+import contextlib
 import os
 import pathlib
 import resource
@@ -102,6 +103,30 @@ def idle_connections_leave_descriptors_for_others():
         for s in idle:
             s.close()
         c.__exit__(*sys.exc_info())
+
+
+@tap.case
+def an_ipc_connection_without_a_descriptor_waits():
+    """More connections at once than descriptors, over ipc: libzmq alone would end the process."""
+    c = Parts(DEMO, groups=0)
+    p = c.spawn("bash", "-c", f"ulimit -n 256; exec {BIN}/ingot-coordinator --model {DEMO} --listen {c.endpoint} "
+                              f"--workers {c.workers}")
+    idle = []
+    try:
+        c.client().call("Ping")
+        for _ in range(600):
+            idle.append(socket.socket(socket.AF_UNIX))
+            idle[-1].setblocking(False)
+            with contextlib.suppress(BlockingIOError):  # its backlog is full
+                idle[-1].connect(c.endpoint.removeprefix("ipc://"))
+        tap.wait_for(lambda: "connections were closed" in c.log(), "the log tells it")
+        assert c.clients[0].call("Ping")[0] == "Pong"
+        assert c.client().call("Ping")[0] == "Pong"
+    finally:
+        for s in idle:
+            s.close()
+        c.__exit__(*sys.exc_info())
+    assert p.returncode == 0, p.returncode
 
 
 @tap.case
