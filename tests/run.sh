@@ -96,9 +96,9 @@ get_prometheus() {
 
 set_up() {
   local missing
-  if [ -n "$packages" ] && command -v apt-get >/dev/null; then
+  if [ -n "$packages" ] && { command -v apt-get || command -v brew; } >/dev/null; then
     ./deploy/install-packages.sh --tests || exit 2
-    get_prometheus
+    ! command -v apt-get >/dev/null || get_prometheus
   fi
   missing=$(lacking)
   if [ -n "$missing" ]; then

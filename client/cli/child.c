@@ -167,8 +167,8 @@ static char look(pid_t pid, pid_t *parent)
 static enum child_state state_of(char letter)
 {
     return letter == 'X' || letter == 'Z' ? CHILD_ENDED
-           : letter == 'T' ? CHILD_STOPPED
-                           : CHILD_RUNS;
+           : letter == 'T'                ? CHILD_STOPPED
+                                          : CHILD_RUNS;
 }
 
 enum child_state child_state(pid_t pid)

@@ -86,8 +86,8 @@ void doctor_cpu(struct report *r)
     int online = (int)sysconf(_SC_NPROCESSORS_ONLN), allowed = allowed_cpus(online);
     double quota = cgroup_cpus();
     cpu_features(features, sizeof features);
-    bool fast = strstr(features, "avx2") || strstr(features, "neon") ||
-                strstr(features, "portable");
+    bool fast =
+        strstr(features, "avx2") || strstr(features, "neon") || strstr(features, "portable");
     report_line(r, fast ? FINDING_OK : FINDING_WARN, "CPU",
                 "without AVX2 the portable path computes: correct, but slow",
                 "%d of %d cores allowed;%s", allowed, online,
