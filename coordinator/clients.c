@@ -229,7 +229,7 @@ static void end_orphans(struct coordinator *co, uint64_t now_us)
     while ((r = request_overdue(co->requests, now_us))) {
         uint32_t hidden;
         if (log_limit_take(&co->noise, now_us, &hidden))
-            log_line(LOG_INFO, "request %s: its client is gone (and %u lines like it)", r->id, hidden);
+            log_line(LOG_INFO, "request %s: its client is gone", r->id);
         r->abandoned = true;
         answer_cancel(co, r, REASON_CANCELLED, now_us);
     }
