@@ -468,7 +468,7 @@ static enum status read_file(struct model_config *mc, const void *text, size_t l
                              enum status (*reader)(struct model_config *, const cJSON *))
 {
     cJSON *root;
-    TRY(json_parse(&root, text, len, MAX_CONFIG, what));
+    TRY(json_parse_python(&root, text, len, MAX_CONFIG, what));
     enum status st = reader(mc, root);
     cJSON_Delete(root);
     if (st != ST_OK)
