@@ -240,6 +240,7 @@ static enum status cpu_open(struct backend **out, const struct backend_config *c
     if (cfg->activations == ACTIVATIONS_AUTO)
         be->activations = fast_vdpbf16ps() ? ACTIVATIONS_BF16 : ACTIVATIONS_F32;
     be->bf16 = choose_bf16(isa, be->activations);
+    be->read = read_ahead_here();
     be->max_rows = cfg->max_rows;
     be->nodes = host_nodes(HOST_NODES);
     int parts = cfg->threads > 0 ? cfg->threads : cpus < MAX_PARTS ? cpus : MAX_PARTS;
