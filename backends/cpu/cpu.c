@@ -267,6 +267,7 @@ static void cpu_info(struct backend *be, struct backend_info *out)
         .experts = true,
         .activations = be->activations,
         .features = (1U << N_FEATURES) - 1,
+        .max_head = HEAD_MAX,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
     int len = snprintf(out->device, sizeof out->device, "CPU %s, %s, %d thread%s", name, be->isa, n,
