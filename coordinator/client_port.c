@@ -141,6 +141,19 @@ void *client_port_socket(struct client_port *f)
     return f->sock;
 }
 
+void *client_port_guard(struct client_port *f)
+{
+    return f->guard;
+}
+
+void client_port_shed(struct client_port *f, uint64_t now_us)
+{
+    uint32_t n_closed = sock_guard_close(f->guard, f->max_fd), hidden;
+    if (n_closed && log_limit_take(&f->too_many, now_us, &hidden))
+        log_line(LOG_WARN, "%u connections were closed: the descriptors up to %d are used",
+                 n_closed, f->max_fd);
+}
+
 const char *client_port_endpoint(const struct client_port *f)
 {
     return f->endpoint;
@@ -385,11 +398,7 @@ static void end_revoked(struct client_port *f, struct client *c, uint64_t now_us
 void client_port_tend(struct client_port *f, const struct client_msg *probe, uint64_t probe_us,
                       uint64_t now_us)
 {
-    uint32_t n_closed = sock_guard_close(f->guard, f->max_fd), hidden;
     f->now_us = now_us;
-    if (n_closed && log_limit_take(&f->too_many, now_us, &hidden))
-        log_line(LOG_WARN, "%u connections were closed: the descriptors up to %d are used",
-                 n_closed, f->max_fd);
     for (struct client *c = f->clients; c; c = c->next) {
         if (c->revoked_us && !c->gone)
             end_revoked(f, c, now_us);

@@ -47,6 +47,10 @@ MUST_CHECK enum status client_port_open(struct client_port **out, void *zmq_ctx,
                                         const struct client_port_config *cfg);
 void client_port_close(struct client_port *f);
 void *client_port_socket(struct client_port *f);
+/* Readable when connections have come; NULL: none is closed for its descriptor.  Then client_port_shed, soon: libzmq
+ * aborts the process when an ipc connection comes while no descriptor is free. */
+void *client_port_guard(struct client_port *f);
+void client_port_shed(struct client_port *f, uint64_t now_us);
 const char *client_port_endpoint(const struct client_port *f); /* the real first one */
 uint32_t client_port_clients(const struct client_port *f);
 

@@ -122,9 +122,14 @@ int coordinator_run(struct coordinator *co, int stop_fd)
         {.fd = text_service_fd(co->text), .events = ZMQ_POLLIN},
         {.fd = stop_fd, .events = ZMQ_POLLIN},
         {.socket = worker_port_monitor(co->worker_port), .events = ZMQ_POLLIN},
-        {.socket = gatekeeper_socket(co->keys), .events = ZMQ_POLLIN},
+        {.socket = NULL},
+        {.socket = NULL},
     };
-    int n_items = (int)ARRAY_LEN(items) - !co->keys;
+    void *const optional[] = {client_port_guard(co->client_port), gatekeeper_socket(co->keys)};
+    int n_items = (int)(ARRAY_LEN(items) - ARRAY_LEN(optional));
+    for (size_t i = 0; i < ARRAY_LEN(optional); i++)
+        if (optional[i])
+            items[n_items++] = (zmq_pollitem_t){.socket = optional[i], .events = ZMQ_POLLIN};
     while (!co->done) {
         if (zmq_poll(items, n_items, poll_ms(co)) < 0 && errno != EINTR) {
             log_line(LOG_ERROR, "waiting for messages: %s", zmq_strerror(errno));
@@ -133,6 +138,7 @@ int coordinator_run(struct coordinator *co, int stop_fd)
         uint64_t now_us = clock_us();
         if (items[3].revents)
             on_signal(co, stop_fd, now_us);
+        client_port_shed(co->client_port, now_us);
         gatekeeper_answer(co->keys, now_us);
         groups_receive(co, now_us);
         clients_text_results(co, now_us);

@@ -115,7 +115,7 @@ static enum status catch_signals(void)
 /* As many descriptors as the system lets this process have; some are kept for workers, files and the journal. */
 static int raise_descriptors(void)
 {
-    enum { KEPT = 64 };
+    enum { LEAST_KEPT = 64, MOST_KEPT = 4096 };
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 0;
@@ -123,9 +123,11 @@ static int raise_descriptors(void)
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         limit.rlim_cur = had;
-    if (limit.rlim_cur >= INT_MAX || limit.rlim_cur <= 2 * KEPT)
+    if (limit.rlim_cur >= INT_MAX || limit.rlim_cur <= 2 * LEAST_KEPT)
         return 0;
-    return (int)limit.rlim_cur - KEPT;
+    rlim_t kept = limit.rlim_cur / 4;
+    kept = kept < LEAST_KEPT ? LEAST_KEPT : kept > MOST_KEPT ? MOST_KEPT : kept;
+    return (int)(limit.rlim_cur - kept);
 }
 
 static const char *last_part(const char *path)

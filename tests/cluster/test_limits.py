@@ -85,7 +85,7 @@ def idle_connections_leave_descriptors_for_others():
         c.coordinator = subprocess.Popen(
             [BIN / "ingot-coordinator", "--model", DEMO, "--listen", f"tcp://127.0.0.1:*,{c.endpoint}", "--workers", c.workers,
              "--notify-fd", str(tell)], stdout=out, stderr=out, pass_fds=[tell],
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512)))
     c.procs.append(c.coordinator)
     os.close(tell)
     idle = []
@@ -93,7 +93,7 @@ def idle_connections_leave_descriptors_for_others():
         with os.fdopen(told) as f:
             port = int(f.readline().split()[1].rsplit(":", 1)[1])
         c.client().call("Ping")
-        for _ in range(400):
+        for _ in range(700):
             idle.append(socket.create_connection(("127.0.0.1", port)))
         tap.wait_for(lambda: "connections were closed" in c.log(), "the log tells it")
         c.group()

@@ -1,0 +1,151 @@
+"""Frames that are nearly right, over each socket of the coordinator: clients', workers', and the handshakes that ask for
+a key (ZAP).  It answers real ones before, between and after.  INGOT_ALL=1: a million frames over each."""
+import contextlib
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+import ingot_client as ic  # noqa: E402
+import tap  # noqa: E402
+import zmq  # noqa: E402
+from cluster import BIN, DEMO, Parts  # noqa: E402
+
+N = 1000000 if os.environ.get("INGOT_ALL") else 20000
+BATCH = 200
+WORKER, WORKER_TYPES = ic.load("worker")
+
+
+def client_seeds():
+    turn = {"role": "user", "content": b"x"}
+    fields = [("Hello", dict(major_min=1, major_max=1, client="c", tenant=b"t" * 16, token=b"k" * 32)),
+              ("Generate", dict(request_id="r", text=b"Once", max_tokens=2)),
+              ("Generate", dict(request_id="s", chat={"turn": [turn]}, max_tokens=2, n=2, stop=[b"a", b"b"])),
+              ("Generate", dict(request_id="t", tokens={"id": [1, 2, 3]}, max_tokens=1,
+                                sampling={"temperature": 0.5, "logit_bias": [{"id": 1, "bias": 1}]})),
+              ("Generate", dict(request_id="u", text=b"Once", max_tokens=2, grammar={"kind": 1, "source": b"{}"})),
+              ("Cancel", dict(request_id="r")), ("Tokenize", dict(request_id="k", text=b"Once upon")),
+              ("Detokenize", dict(request_id="d", id=[1, 2])), ("ApplyTemplate", dict(request_id="a", chat={"turn": [turn]})),
+              ("Models", dict(request_id="m")), ("Stats", dict(request_id="z")), ("Ping", dict(request_id="p"))]
+    return [ic.pack(name, **f) for name, f in fields]
+
+
+def worker_seeds(hello):
+    fields = [("HELLO", hello), ("HEARTBEAT", dict(epoch=1)), ("FAULT", dict(epoch=1, rank=0, detail="x")),
+              ("GOODBYE", dict(epoch=1)), ("STEP_RESULT", dict(epoch=1)), ("WEIGHTS", dict(epoch=1))]
+    out = []
+    for name, f in fields:
+        cls = WORKER["".join(w.capitalize() for w in name.split("_"))]
+        known = {k: v for k, v in f.items() if k in cls.DESCRIPTOR.fields_by_name}
+        out.append(ic.HEADER.pack(b"INGT", 1, 1, WORKER_TYPES[name], 0) + cls(**known).SerializePartialToString())
+    return out
+
+
+def mutate(rng, seed):
+    """Bytes that are changed, taken out, doubled or appended, mostly behind the header."""
+    b = bytearray(seed)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(b)) if not b or rng.random() < 0.1 else rng.randrange(min(12, len(b) - 1), len(b))
+        kind = rng.randrange(5)
+        if kind == 0:
+            b[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            b[at] = rng.choice((0, 1, 0x7f, 0x80, 0xff))
+        elif kind == 2 and len(b) > 13:
+            del b[at:at + rng.randint(1, 8)]
+        elif kind == 3:
+            b[at:at] = b[at:at + rng.randint(1, 8)]
+        else:
+            b += rng.randbytes(rng.randint(1, 16))
+        if len(b) < 2:
+            return bytes(seed[:1])
+    return bytes(b)
+
+
+def alive(c):
+    assert c.coordinator.poll() is None, c.log()[-3000:]
+    assert c.clients[0].generate(text=b"Once", max_tokens=2).finish
+
+
+def flood(c, endpoint, seeds, first=None):
+    """N mutated frames from connections that are replaced now and then; what comes back is read."""
+    rng = random.Random(1)
+    sock = None
+    for i in range(N // BATCH):
+        if i % 50 == 0:
+            if sock:
+                sock.close(5000)
+            sock = zmq.Context.instance().socket(zmq.DEALER)
+            sock.setsockopt(zmq.RCVHWM, 0)
+            sock.setsockopt(zmq.SNDHWM, 100)
+            sock.connect(endpoint)
+            if first:
+                sock.send(first)
+        for _ in range(BATCH):
+            sock.send(mutate(rng, rng.choice(seeds)))
+        while sock.poll(0):
+            sock.recv()
+        if i % 100 == 0:
+            alive(c)
+    sock.close(0)
+    alive(c)
+
+
+@tap.case
+def frames_of_clients():
+    with Parts(DEMO, coordinator=("--client-grace-ms", "0")) as c:
+        seeds = client_seeds()
+        flood(c, c.endpoint, seeds, first=seeds[0])
+
+
+@tap.case
+def frames_of_workers():
+    with Parts(DEMO) as c:
+        group = c.clients[0].call("Stats")[1].group[0]
+        hello = dict(wire_version=3, model="demo-model", world=1, backend="cpu", coll="local", vocab=2048, max_ctx=1024,
+                     block_len=16, n_blocks=4096, max_step_tokens=512, max_seqs=64, launch=1, pid=1, numerics=group.numerics,
+                     weights_digest=group.weights_digest)
+        flood(c, c.workers, worker_seeds(hello))
+
+
+def handshake(port, data):
+    with socket.create_connection(("127.0.0.1", port)) as s:
+        with contextlib.suppress(OSError):  # the other side may have ended it
+            s.sendall(data)
+            s.shutdown(socket.SHUT_WR)
+
+
+@tap.case
+def handshakes_that_ask_for_a_key():
+    """The greeting of ZMTP 3.1 with CURVE and what may follow it, mutated."""
+    with Parts(DEMO, groups=0) as c:
+        for args in (("key", "new", f"{c.dir}/s.key"), ("key", "new", f"{c.dir}/w.key"),
+                     ("key", "add", f"{c.dir}/list", f"{c.dir}/w.key.pub", "--for", "w", "--roles", "ask")):
+            subprocess.run([BIN / "ingot", *args], check=True, capture_output=True, timeout=tap.LIMIT)
+        c.procs[0].terminate()
+        c.procs[0].wait(tap.LIMIT)
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            port = s.getsockname()[1]
+        c.coordinator = c.spawn(BIN / "ingot-coordinator", "--model", DEMO, "--listen", f"{c.endpoint},tcp://127.0.0.1:{port}",
+                                "--workers", c.workers, "--key", f"{c.dir}/s.key", "--allowed-keys", f"{c.dir}/list")
+        tap.wait_for(lambda: c.log().count("serving demo-model") == 2, "it listens")
+        c.group()
+        c.client().wait_ready()
+        rng = random.Random(2)
+        greeting = b"\xff" + bytes(8) + b"\x7f\x03\x01CURVE" + bytes(15) + b"\x00" + bytes(31)
+        seeds = [greeting, greeting + b"\x04\xc8\x05HELLO\x01\x00" + bytes(72 + 32 + 8 + 80),
+                 greeting + b"\x04\x40\x08INITIATE" + bytes(300), greeting.replace(b"CURVE", b"NULL\0") + b"\x04\x19\x05READY"]
+        for _ in range(N // 20):
+            handshake(port, mutate(rng, rng.choice(seeds)))
+        assert c.coordinator.poll() is None, c.log()[-3000:]
+        assert c.clients[-1].generate(text=b"Once", max_tokens=2).finish
+        p = subprocess.run([BIN / "ingot", "generate", "--connect", f"tcp://127.0.0.1:{port}", "--key", f"{c.dir}/w.key",
+                            "--server-key", f"{c.dir}/s.key.pub", "--prompt", "Once", "--max-tokens", "2"],
+                           capture_output=True, timeout=tap.LIMIT)
+        assert p.returncode == 0, p
+
+
+tap.main()
