@@ -17,6 +17,7 @@
 
 #include "backends/cpu/bf16.h"
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/read_ahead.h"
 #include "common/clock.h"
 #include "common/host.h"
 #include "common/log.h"
@@ -78,6 +79,19 @@ static bool fast_vdpbf16ps(void)
     return false;
 }
 #endif
+
+/* First bytes of a page of the KV cache to ask for: Intel's processors bring the rest by themselves
+ * (read_ahead.h).  On AMD's Zen 4 all of it: the demo model's decoding with 32 and 64 sequences,
+ * whose cache is in the third level, gives 10 to 14 % more tokens than with three eighths. */
+static int attn_page_ahead(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_is("amd"))
+        return READ_AHEAD_PAGE;
+#endif
+    return READ_AHEAD_PAGE / 8 * 3;
+}
 
 #if defined(__x86_64__) && defined(__linux__)
 /* Tiles and their 8-bit products; the system grants a process the registers on request (Linux 5.16,
@@ -237,6 +251,7 @@ static enum status cpu_open(struct backend **out, const struct backend_config *c
     if (cfg->activations == ACTIVATIONS_AUTO)
         be->activations = fast_vdpbf16ps() ? ACTIVATIONS_BF16 : ACTIVATIONS_F32;
     be->bf16 = choose_bf16(isa, be->activations);
+    be->page_ahead = attn_page_ahead();
     be->max_rows = cfg->max_rows;
     be->nodes = host_nodes(HOST_NODES);
     int parts = cfg->threads > 0 ? cfg->threads : cpus < MAX_PARTS ? cpus : MAX_PARTS;

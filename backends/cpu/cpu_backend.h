@@ -65,6 +65,7 @@ struct backend {
     const struct quant_kernels *quant;
     const struct bf16_kernels *bf16; /* products of BF16 weights; NULL: activations stay f32 */
     struct pool *pool;
+    int page_ahead;    /* as in struct attn_split */
     int32_t max_rows;  /* as in backend_config */
     uint64_t nodes;    /* of memory that its threads run on, see mem_spread */
     struct buf x_held; /* x_pack; grows with the matrices that are loaded */
