@@ -143,11 +143,13 @@ struct attn_split {
     /* [n_kv, rows, d_value + 2]: o, then m, then l; l = 0: the row sees no key of the split. */
     float *partial;
     const struct attn_split *next; /* the thread's next split, to be prefetched; may be NULL */
+    int page_ahead; /* first bytes of a page that are prefetched, eighths of READ_AHEAD_PAGE */
 };
 
 /* A row of k greatest logits so far, in the order (value descending, id ascending). */
 struct topk_list {
     int n, k;
+    float floor; /* smaller ones are not taken: topk_floor of all columns that the list is for */
     float *val;
     int32_t *id;
 };
@@ -193,6 +195,8 @@ struct kernels {
     void (*attn_merge)(float *state, const float *partial, int d);
     /* out [d] = o / l */
     void (*attn_finish)(const float *state, float *out, int d);
+    /* A value that at least k of n logits are not below, -INFINITY if there are fewer than k. */
+    float (*topk_floor)(const float *logits, int n, int k);
     /* Columns [0, n) of a slice, ids from first_id on, into list, which may have entries of smaller
      * ids; stat as backend.h's topk. */
     void (*topk_slice)(const float *logits, int n, int32_t first_id, float inv_temp,

@@ -82,6 +82,11 @@ static void scan_part(void *ctx, int part, int n_parts)
         if (u == from || s == 0) {
             first = u;
             list = list_of(j, u);
+            long end = u - s + v->n_slices < to ? u - s + v->n_slices : to; /* of its slices */
+            if (list.k > 0)
+                list.floor =
+                    j->be->kernels->topk_floor(view_f32(j->logits, r) + c0,
+                                               v->slice_end[(end - 1) % v->n_slices] - c0, list.k);
         }
         j->lists_n[u] = 0;
         j->be->kernels->topk_slice(view_f32(j->logits, r) + c0, v->slice_end[s] - c0,

@@ -285,22 +285,83 @@ static inline bool any_above(const float *x, float least)
     return any;
 }
 
+static inline bool any_from(const float *x, float least)
+{
+    int any = 0;
+    for (int j = 0; j < LANES; j++)
+        any |= x[j] >= least;
+    return any;
+}
+
 /* Ids ascend, so an equal later value never moves an earlier one.  NaN is never taken. */
 static void topk_take(const float *x, int n, int32_t first_id, struct topk_list *list)
 {
     int i = 0;
     while (i < n) {
         bool full = list->n == list->k;
-        float least = full ? list->val[list->k - 1] : -INFINITY;
-        if (full && i + LANES <= n && !any_above(x + i, least)) {
+        float last = full ? list->val[list->k - 1] : 0.0f;
+        if (i + LANES <= n && !(full ? any_above(x + i, last) : any_from(x + i, list->floor))) {
             i += LANES;
             continue;
         }
         int end = i + LANES < n ? i + LANES : n;
         for (; i < end; i++)
-            if (list->n < list->k ? x[i] == x[i] : x[i] > list->val[list->k - 1])
+            if (list->n < list->k ? x[i] >= list->floor : x[i] > list->val[list->k - 1])
                 topk_insert(list, x[i], first_id + i);
     }
+}
+
+enum { FLOOR_GROUPS = 4 * TOPK_MAX };
+
+/* Integers in the order of the floats, -0 below +0; its own inverse. */
+static inline int32_t order_of(int32_t bits)
+{
+    return bits ^ (bits >> 31 & INT32_MAX);
+}
+
+/* The greatest of columns i, i + n_groups, ... become group i's; a NaN counts as -INFINITY. */
+static inline void group_greatest(const float *x, int n, int n_groups, float *most)
+{
+    for (int i = 0; i < n_groups; i++)
+        most[i] = -INFINITY;
+    int c = 0;
+    for (; c + n_groups <= n; c += n_groups)
+        for (int i = 0; i < n_groups; i++)
+            most[i] = x[c + i] > most[i] ? x[c + i] : most[i];
+    for (int i = 0; c + i < n; i++)
+        most[i] = x[c + i] > most[i] ? x[c + i] : most[i];
+}
+
+/* The k-th greatest of 4 k groups' greatest, or a little less, by bisection.  Of logits in random
+ * order about 1.2 k are not below it, where a list that begins empty takes k (1 + ln(n / k)). */
+static float row_topk_floor(const float *logits, int n, int k)
+{
+    float most[FLOOR_GROUPS], out;
+    int32_t key[FLOOR_GROUPS];
+    int n_groups = 4 * k < FLOOR_GROUPS ? 4 * k : FLOOR_GROUPS;
+    group_greatest(logits, n, n_groups, most);
+    memcpy(key, most, (size_t)n_groups * sizeof *key);
+    for (int i = 0; i < n_groups; i++)
+        key[i] = order_of(key[i]);
+    const float least = -INFINITY, greatest = INFINITY;
+    int32_t low, high;
+    memcpy(&low, &least, sizeof low);
+    memcpy(&high, &greatest, sizeof high);
+    low = order_of(low); /* at least k are not below low, or low is -INFINITY */
+    high = order_of(high);
+    for (int count = 0; low < high && (count < k || count > k + k / 16);) {
+        int32_t middle = (int32_t)(((int64_t)low + high + 1) >> 1);
+        count = 0;
+        for (int i = 0; i < n_groups; i++)
+            count += key[i] >= middle;
+        if (count >= k)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    low = order_of(low);
+    memcpy(&out, &low, sizeof out);
+    return out;
 }
 
 /* lane += e^((x - m) factor) */
@@ -338,6 +399,6 @@ static void row_topk_slice(const float *logits, int n, int32_t first_id, float i
     .clamped_glu = row_clamped_glu, .add_bias = row_add_bias, .sigmoid_mul = row_sigmoid_mul,      \
     .squares = row_squares, .mul = row_mul, .rotate_head = row_rotate_head,                        \
     .kv_store = row_kv_store, .attn_merge = row_attn_merge, .attn_finish = row_attn_finish,        \
-    .topk_slice = row_topk_slice
+    .topk_floor = row_topk_floor, .topk_slice = row_topk_slice
 
 #endif

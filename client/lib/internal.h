@@ -14,6 +14,14 @@
 
 enum { MAX_MODELS = 8, MAX_ENDS = MAX_SAMPLES, MAX_ENDPOINTS = 8 };
 
+/* Requests without their terminal event, by id; resume.c. */
+struct running_set {
+    struct running **buckets; /* [n_buckets], a power of two or 0: lists of equal hashes */
+    uint32_t n_buckets, n;
+    struct running *sent,
+        *refused; /* rings in the order of sending; refused: to be sent again later */
+};
+
 struct ingot_client {
     void *ctx, *sock;
     void *link_ends; /* tells when the connection has ended */
@@ -29,7 +37,7 @@ struct ingot_client {
     char *endpoints[MAX_ENDPOINTS]; /* [n_endpoints] */
     uint32_t n_endpoints, endpoint; /* the one that is used */
     uint32_t reconnect_ms;          /* 0: the program connects again itself */
-    struct running *running;    /* with reconnect_ms: all requests without their terminal event */
+    struct running_set running;     /* with reconnect_ms: all requests */
     uint64_t lost_us, tried_us; /* when the connection was lost, and the present attempt began */
     struct tenant tenant;
     char token[INGOT_TOKEN_SIZE];

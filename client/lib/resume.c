@@ -4,6 +4,7 @@
 
 #include "client/lib/internal.h"
 #include "common/clock.h"
+#include "common/hash.h"
 
 enum { MIN_RETRY_MS = 20, MAX_RETRY_MS = 500, MOVE_US = 1000 * 1000 };
 
@@ -15,13 +16,14 @@ struct received {
 };
 
 struct running {
-    struct running *next;
+    struct running **list, *prev, *next; /* in *list, a ring of the set */
+    struct running *next_same_hash;
     char id[INGOT_ID_SIZE];
     uint8_t *bytes; /* [n_bytes] the message */
     size_t n_bytes;
     uint64_t began_us,
         give_up_us;    /* give_up: when refusals are not repeated any more; 0: never were */
-    uint64_t retry_us; /* when it is sent again; 0: it is with the server */
+    uint64_t retry_us; /* of a refused one: when it is sent again */
     bool cancelled;
     bool taken;        /* Accepted has come over this connection */
     uint8_t *accepted; /* [n_accepted] the message; n_accepted 0: it has not come */
@@ -30,12 +32,64 @@ struct running {
     struct received samples[MAX_SAMPLES];
 };
 
-static struct running **find(struct ingot_client *c, const char *id)
+enum { FIRST_BUCKETS = 16 };
+
+static uint32_t bucket_of(const struct running_set *s, const char *id)
 {
-    struct running **at = &c->running;
-    while (*at && strcmp((*at)->id, id) != 0)
-        at = &(*at)->next;
-    return at;
+    return (uint32_t)hash_bytes(0, id, strlen(id)) & (s->n_buckets - 1);
+}
+
+static struct running *find(const struct running_set *s, const char *id)
+{
+    struct running *r = s->n_buckets ? s->buckets[bucket_of(s, id)] : NULL;
+    while (r && strcmp(r->id, id) != 0)
+        r = r->next_same_hash;
+    return r;
+}
+
+static void leave_list(struct running *r)
+{
+    if (*r->list == r)
+        *r->list = r->next != r ? r->next : NULL;
+    r->prev->next = r->next;
+    r->next->prev = r->prev;
+}
+
+/* r becomes the last of that list. */
+static void join_list(struct running **list, struct running *r)
+{
+    struct running *first = *list ? *list : r;
+    r->list = list;
+    r->prev = *list ? first->prev : r;
+    r->next = first;
+    r->prev->next = first->prev = r;
+    *list = first;
+}
+
+static void move(struct running **list, struct running *r)
+{
+    leave_list(r);
+    join_list(list, r);
+}
+
+/* Twice as many buckets, or the first ones. */
+static enum status more_buckets(struct running_set *s)
+{
+    struct running_set more = *s;
+    more.n_buckets = s->n_buckets ? 2 * s->n_buckets : FIRST_BUCKETS;
+    more.buckets = calloc(more.n_buckets, sizeof(struct running *));
+    if (!more.buckets)
+        FAIL(ST_NOMEM, "no memory for %u requests", more.n_buckets);
+    for (uint32_t i = 0; i < s->n_buckets; i++)
+        for (struct running *r = s->buckets[i], *next; r; r = next) {
+            next = r->next_same_hash;
+            struct running **at = &more.buckets[bucket_of(&more, r->id)];
+            r->next_same_hash = *at;
+            *at = r;
+        }
+    free(s->buckets);
+    *s = more;
+    return ST_OK;
 }
 
 static void running_free(struct running *r)
@@ -47,26 +101,38 @@ static void running_free(struct running *r)
     free(r);
 }
 
-static void forget(struct running **at)
+static void forget(struct running_set *s, struct running *r)
 {
-    struct running *r = *at;
-    *at = r->next;
+    struct running **at = &s->buckets[bucket_of(s, r->id)];
+    while (*at != r)
+        at = &(*at)->next_same_hash;
+    *at = r->next_same_hash;
+    leave_list(r);
+    s->n--;
     running_free(r);
 }
 
 void running_forget_all(struct ingot_client *c)
 {
-    while (c->running)
-        forget(&c->running);
+    struct running_set *s = &c->running;
+    while (s->sent)
+        forget(s, s->sent);
+    while (s->refused)
+        forget(s, s->refused);
+    free(s->buckets);
+    *s = (struct running_set){0};
 }
 
 enum status running_add(struct ingot_client *c, const struct msg_generate *g,
                         struct wire_bytes bytes)
 {
-    struct running **at = find(c, g->request_id);
-    if (*at)
-        forget(at); /* sent again by the program: it begins anew */
-    struct running *r = calloc(1, sizeof *r);
+    struct running_set *s = &c->running;
+    struct running *r = find(s, g->request_id);
+    if (r)
+        forget(s, r); /* sent again by the program: it begins anew */
+    if (s->n == s->n_buckets)
+        TRY(more_buckets(s));
+    r = calloc(1, sizeof *r);
     uint8_t *copy = malloc(bytes.n);
     if (!r || !copy) {
         free(r);
@@ -80,14 +146,17 @@ enum status running_add(struct ingot_client *c, const struct msg_generate *g,
     r->began_us = clock_us();
     r->deadline_ms = g->deadline_ms;
     r->n_samples = g->n <= MAX_SAMPLES ? g->n : MAX_SAMPLES;
-    r->next = c->running;
-    c->running = r;
+    struct running **at = &s->buckets[bucket_of(s, r->id)];
+    r->next_same_hash = *at;
+    *at = r;
+    join_list(&s->sent, r);
+    s->n++;
     return ST_OK;
 }
 
 void running_cancel(struct ingot_client *c, const char *id)
 {
-    struct running *r = *find(c, id);
+    struct running *r = find(&c->running, id);
     if (r)
         r->cancelled = true;
 }
@@ -135,6 +204,7 @@ static bool retry_later(struct ingot_client *c, struct running *r, const struct 
         return false;
     ms = ms < MIN_RETRY_MS ? MIN_RETRY_MS : ms > MAX_RETRY_MS ? MAX_RETRY_MS : ms;
     r->retry_us = now + 1000U * (uint64_t)ms;
+    move(&c->running.refused, r);
     if (c->n_endpoints > 1 &&
         now - c->tried_us > MOVE_US) { /* the worker groups may be at another server */
         c->endpoint = (c->endpoint + 1) % c->n_endpoints;
@@ -149,7 +219,7 @@ enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swa
     if (m->type != MSG_ACCEPTED && m->type != MSG_DELTA && m->type != MSG_FINISH &&
         m->type != MSG_REJECTED && m->type != MSG_ERROR)
         return ST_OK;
-    struct running **at = find(c, m->u.simple.request_id), *r = *at;
+    struct running *r = find(&c->running, m->u.simple.request_id);
     if (!r)
         return ST_OK;
     switch (m->type) {
@@ -173,7 +243,7 @@ enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swa
         break;
     }
     if (!*swallow)
-        forget(at);
+        forget(&c->running, r);
     return ST_OK;
 }
 
@@ -203,7 +273,7 @@ static enum status send_resumed(struct ingot_client *c, const struct running *r)
 static enum status send_again(struct ingot_client *c, struct running *r)
 {
     struct client_msg cancel = {.type = MSG_CANCEL, .u.cancel = {.request_id = r->id}};
-    r->retry_us = 0;
+    move(&c->running.sent, r);
     r->taken = false;
     TRY(r->n_accepted ? send_resumed(c, r)
                       : client_send_bytes(c, (struct wire_bytes){r->bytes, r->n_bytes}));
@@ -212,8 +282,12 @@ static enum status send_again(struct ingot_client *c, struct running *r)
 
 enum status running_resume(struct ingot_client *c)
 {
+    struct running_set *s = &c->running;
     uint64_t now = clock_us();
-    for (struct running *r = c->running; r; r = r->next) {
+    while (s->refused)
+        move(&s->sent, s->refused);
+    for (uint32_t i = 0; i < s->n; i++) { /* each becomes the last, so their order stays */
+        struct running *r = s->sent;
         r->give_up_us = r->deadline_ms ? r->began_us + 1000U * (uint64_t)r->deadline_ms
                                        : now + 1000U * (uint64_t)c->reconnect_ms;
         TRY(send_again(c, r));
@@ -223,13 +297,15 @@ enum status running_resume(struct ingot_client *c)
 
 enum status running_retry(struct ingot_client *c, uint64_t *next_us)
 {
+    struct running_set *s = &c->running;
     uint64_t now = clock_us();
     *next_us = UINT64_MAX;
-    for (struct running *r = c->running; r; r = r->next) {
-        if (r->retry_us && r->retry_us <= now)
+    for (struct running *r = s->refused, *next; r; r = next) {
+        next = r->next != s->refused ? r->next : NULL;
+        if (r->retry_us > now)
+            *next_us = r->retry_us < *next_us ? r->retry_us : *next_us;
+        else
             TRY(send_again(c, r));
-        if (r->retry_us && r->retry_us < *next_us)
-            *next_us = r->retry_us;
     }
     return ST_OK;
 }

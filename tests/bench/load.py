@@ -52,8 +52,9 @@ def with_context(folder, max_ctx, into):
     return into
 
 
-def requests_of(scenario, vocab):
-    """[(seconds, class, tenant, id, message)] in order of time; the same for every build."""
+def arrivals_of(scenario, vocab):
+    """[(seconds, class of the scenario, number in the class, prompt's ids, max_tokens)] in order of time; the same
+    for every build and server."""
     out = []
     for c in scenario["classes"]:
         rng = random.Random(f"{scenario.get('seed', 0)} {c['name']}")
@@ -65,12 +66,20 @@ def requests_of(scenario, vocab):
         def draw(v):
             return rng.choice(v) if isinstance(v, list) else v
         for i, t in enumerate(times):
-            rid = f"{c['name']}-{i}"
             ids = [rng.randrange(5, vocab) for _ in range(draw(c["prompt"]))]
-            body = ingot_client.pack("Generate", request_id=rid, tokens={"id": ids}, max_tokens=draw(c["max_tokens"]),
-                                     priority=c.get("priority", 0), sampling={"temperature": 0.0, "ignore_eos": True})
-            out.append((t, c["name"], f"{c['name']} {i % c.get('tenants', 1)}", rid, body))
+            out.append((t, c, i, ids, draw(c["max_tokens"])))
     return sorted(out, key=lambda r: r[0])
+
+
+def requests_of(scenario, vocab):
+    """[(seconds, class, tenant, id, message)] in order of time."""
+    out = []
+    for t, c, i, ids, max_tokens in arrivals_of(scenario, vocab):
+        rid = f"{c['name']}-{i}"
+        body = ingot_client.pack("Generate", request_id=rid, tokens={"id": ids}, max_tokens=max_tokens,
+                                 priority=c.get("priority", 0), sampling={"temperature": 0.0, "ignore_eos": True})
+        out.append((t, c["name"], f"{c['name']} {i % c.get('tenants', 1)}", rid, body))
+    return out
 
 
 def send_and_receive(endpoint, requests):
@@ -207,8 +216,13 @@ def main():
                 print(f"round {k + 1}, build {i + 1}: done", file=sys.stderr)
     if args.json:
         json.dump([[dict(r) for r in rs] for rs in results], sys.stdout)
-        return
-    print(f"{scenario['about']}\nmedians of {args.rounds} rounds in turns; in parentheses least and greatest")
+    else:
+        print_table(scenario, args.rounds, results)
+
+
+def print_table(scenario, rounds, results):
+    """results[build or server][round]: measures"""
+    print(f"{scenario['about']}\nmedians of {rounds} rounds in turns; in parentheses least and greatest")
     for name in results[0][0]:
         row = []
         for rs in results:
@@ -217,4 +231,5 @@ def main():
         print(f"{name:46} " + "   ".join(f"{x:34}" for x in row))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,8 @@
 /* libingot and a coordinator in one process; no ranks, so requests wait in the queue. */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -252,5 +254,46 @@ Test(libingot, a_query_waits_among_requests)
                  "a new connection has no queries");
     ev = event_of(c, "lost");
     cr_assert_eq(ev.kind, INGOT_EVENT_TOKENS);
+    ingot_close(c);
+}
+
+/* Takes an event of each of n requests; every id in [first, first + n) comes once. */
+static void one_of_each(struct ingot_client *c, enum ingot_event_kind want, int first, int n)
+{
+    bool seen[64] = {false};
+    struct ingot_event ev;
+    for (int i = 0; i < n; i++) {
+        cr_assert_eq(ingot_next(c, &ev, PATIENCE_MS), INGOT_OK, "%s", ingot_last_error());
+        int id = atoi(ev.request_id) - first;
+        cr_assert_eq(ev.kind, want, "request %s: kind %d", ev.request_id, (int)ev.kind);
+        cr_assert(id >= 0 && id < n && !seen[id], "request %s", ev.request_id);
+        seen[id] = true;
+    }
+}
+
+Test(libingot, a_client_that_reconnects_knows_each_of_its_many_requests)
+{
+    enum { N = 60 };
+    struct ingot_client *c;
+    struct ingot_options o = {
+        .endpoint = front.endpoint, .timeout_ms = PATIENCE_MS, .reconnect_ms = PATIENCE_MS};
+    cr_assert_eq(ingot_open(&c, &o), INGOT_OK, "%s", ingot_last_error());
+    struct ingot_request r = ingot_request_default();
+    char id[INGOT_ID_SIZE];
+    r.request_id = id;
+    r.text = "Once upon a time";
+    r.n_text = strlen(r.text);
+    for (int first = 0; first < 3 * N; first += N) {
+        for (int i = 0; i < N; i++) {
+            snprintf(id, sizeof id, "%d", first + i);
+            cr_assert_eq(ingot_generate(c, &r, NULL), INGOT_OK, "%s", ingot_last_error());
+        }
+        one_of_each(c, INGOT_EVENT_ACCEPTED, first, N);
+        for (int i = 0; i < N; i++) { /* in another order */
+            snprintf(id, sizeof id, "%d", first + i * 7 % N);
+            cr_assert_eq(ingot_cancel(c, id), INGOT_OK, "%s", ingot_last_error());
+        }
+        one_of_each(c, INGOT_EVENT_FINISH, first, N);
+    }
     ingot_close(c);
 }
