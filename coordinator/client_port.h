@@ -22,9 +22,8 @@ struct client {
     struct tenant tenant;     /* its own, from Hello on */
     struct owner_proof proof; /* from Hello on */
     struct client_rights rights;
-    struct log_limit refusals; /* of the lines about its refused requests */
-    uint64_t revoked_us;       /* its key was removed; 0: no */
-    bool any_tenant;           /* its Hello had the tenants' secret */
+    uint64_t revoked_us; /* its key was removed; 0: no */
+    bool any_tenant;     /* its Hello had the tenants' secret */
     uint64_t last_sent_us,
         blocked_us;         /* blocked_us: since when the socket takes nothing; 0 = it does */
     struct out_msg *outbox; /* replies that wait for the client to read */

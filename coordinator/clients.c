@@ -165,7 +165,7 @@ static void on_message(struct coordinator *co, struct client *c, const void *dat
     const char *lacks = missing_role(c, h.type);
     if (lacks) {
         uint32_t hidden;
-        if (log_limit_take(&c->refusals, now_us, &hidden))
+        if (log_limit_take(&co->noise, now_us, &hidden))
             log_line(LOG_WARN, "%s was refused a request (and %u more): %s", c->rights.name, hidden,
                      lacks);
         refuse(co, c, &h, ST_RANGE, "", lacks, now_us);
@@ -227,7 +227,9 @@ static void end_orphans(struct coordinator *co, uint64_t now_us)
 {
     struct request *r;
     while ((r = request_overdue(co->requests, now_us))) {
-        log_line(LOG_INFO, "request %s: its client is gone", r->id);
+        uint32_t hidden;
+        if (log_limit_take(&co->noise, now_us, &hidden))
+            log_line(LOG_INFO, "request %s: its client is gone", r->id);
         r->abandoned = true;
         answer_cancel(co, r, REASON_CANCELLED, now_us);
     }

@@ -81,8 +81,9 @@ struct coordinator {
     struct metrics metrics;
     uint8_t salt_key[16]; /* random: of the tenants' salts */
     uint64_t started_us, epoch, last_step_us, no_group_us, probe_seq;
-    uint32_t live;   /* requests reserved or with the scheduler */
-    uint32_t losses; /* groups lost since the last finished step */
+    uint32_t live;          /* requests reserved or with the scheduler */
+    uint32_t losses;        /* groups lost since the last finished step */
+    struct log_limit noise; /* of the lines that clients and fake groups can cause in any number */
     bool draining, done;
     uint64_t drain_deadline_us;
     int exit_code;

@@ -2,6 +2,8 @@
  * that is not in the table is refused, so that no setting is ignored silently.  Called by
  * model_config.c. */
 #include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/formats/config_json.h"
@@ -370,7 +372,9 @@ static const char *said_by(const struct key_row *row, const struct arch *arch)
 /* The value as JSON text, "..." if it is longer than any harmless one. */
 static void print_value(const cJSON *item, char value[80])
 {
-    if (!cJSON_PrintPreallocated((cJSON *)item, value, 80, false))
+    if (cJSON_IsNumber(item) && isinf(item->valuedouble)) /* cJSON prints null */
+        snprintf(value, 80, "%sInfinity", item->valuedouble < 0 ? "-" : "");
+    else if (!cJSON_PrintPreallocated((cJSON *)item, value, 80, false))
         memcpy(value, "...", 4);
 }
 

@@ -300,7 +300,7 @@ static const struct refusal {
     const char *name, *why;
 } refusals[] = {
     {"Qwen3NextForCausalLM", "it has shared experts and linear attention"},
-    {"DeepseekForCausalLM", "its experts and heads have a form of their own"},
+    {"DeepseekForCausalLM", "of DeepSeek's models those from V2 on are"},
     {"Gemma3nForCausalLM", "it has embeddings in each layer and several residual streams"},
     {"Gemma3nForConditionalGeneration",
      "it has embeddings in each layer and several residual streams"},
@@ -308,8 +308,7 @@ static const struct refusal {
     {"Gemma4ForConditionalGeneration", "its kinds of layers have heads of different sizes"},
     {"gemma3n", "it has embeddings in each layer and several residual streams"},
     {"gemma4", "its kinds of layers have heads of different sizes"},
-    {"deepseek", "it has shared experts"},
-    {"deepseek2", "it has shared experts and latent attention"},
+    {"deepseek", "of DeepSeek's models those from V2 on are"},
 };
 
 const char *arch_refusal(const char *name)

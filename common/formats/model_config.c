@@ -368,8 +368,10 @@ enum status model_config_check(const struct model_config *mc)
              "a head of %d with %d rotated elements: both must be even, the second not "
              "greater",
              mc->d_head, mc->rope.rot_dim);
-    if ((int64_t)mc->n_q * mc->d_head > 1 << 24)
-        FAIL(ST_RANGE, "%d heads of %d are too many", mc->n_q, mc->d_head);
+    const int32_t heads[] = {mc->d_head, mc->d_nope + mc->d_rope, mc->d_nope + mc->d_value};
+    for (size_t i = 0; i < ARRAY_LEN(heads); i++)
+        if ((int64_t)mc->n_q * heads[i] > 1 << 24)
+            FAIL(ST_RANGE, "%d heads of %d are too many", mc->n_q, heads[i]);
     if (mc->top_k > mc->n_experts)
         FAIL(ST_RANGE, "%d experts a token of %d", mc->top_k, mc->n_experts);
     if (mc->n_experts && (mc->n_experts % mc->n_groups || mc->top_groups > mc->n_groups))
@@ -466,7 +468,7 @@ static enum status read_file(struct model_config *mc, const void *text, size_t l
                              enum status (*reader)(struct model_config *, const cJSON *))
 {
     cJSON *root;
-    TRY(json_parse(&root, text, len, MAX_CONFIG, what));
+    TRY(json_parse_python(&root, text, len, MAX_CONFIG, what));
     enum status st = reader(mc, root);
     cJSON_Delete(root);
     if (st != ST_OK)

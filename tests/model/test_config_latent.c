@@ -100,6 +100,12 @@ static const struct bad {
      "partial_rotary_factor = 0.5"},
     {v2, "\"first_k_dense_replace\":1,", "", ST_FORMAT, "first_k_dense_replace is missing"},
     {v2, "\"n_shared_experts\":2,", "", ST_FORMAT, "n_shared_experts is missing"},
+    {v2,
+     "\"num_attention_heads\":4,\"num_key_value_heads\":4,\"max_position_embeddings\":128,"
+     "\"kv_lora_rank\":32",
+     "\"num_attention_heads\":65536,\"num_key_value_heads\":65536,"
+     "\"max_position_embeddings\":128,\"kv_lora_rank\":300",
+     ST_RANGE, "65536 heads of 308 are too many"},
     {v3, "\"n_group\":4,", "", ST_FORMAT, "n_group is missing"},
     {v3, "\"topk_group\":2,", "", ST_FORMAT, "topk_group is missing"},
     {v3, "\"routed_scaling_factor\":2.5,", "", ST_FORMAT, "routed_scaling_factor is missing"},

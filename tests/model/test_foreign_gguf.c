@@ -56,6 +56,9 @@ static const char *const foreign[] = {
     "granitemoe-bf16",
     "glm4",
     "exaone4",
+    "deepseek2-lite-bf16",
+    "deepseek3",
+    "moonlight-bf16",
 };
 
 ParameterizedTestParameters(foreign_gguf, of_llama_cpp)

@@ -27,6 +27,7 @@ static enum status check_features(const struct model_config *mc, struct backend 
         enum backend_feature feature;
         const char *name;
     } rows[] = {
+        {mc->kv_rank > 0, FEATURE_LATENT, "latent attention"},
         {mc->n_experts && (mc->sigmoid_scores || mc->n_groups > 1), FEATURE_ROUTES,
          "sigmoid or grouped routing of experts"},
         {model_has(mc, TN_SHARED_SCALE), FEATURE_SIGMOID_MUL, "gates"},
@@ -36,7 +37,6 @@ static enum status check_features(const struct model_config *mc, struct backend 
          FEATURE_ADD_BIAS, "biases before norms"},
         {a->sinks, FEATURE_SINKS, "attention sinks"},
         {a->expert_bias, FEATURE_EXPERT_BIAS, "biases of experts"},
-        {mc->kv_rank > 0, FEATURE_LATENT, "latent attention"},
         {a->wide_qk_norm, FEATURE_WIDE_NORM, "norms over all heads at once"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
