@@ -11,7 +11,7 @@ static enum status check_scores(const struct sched *s, const struct step_result 
         const struct flight_seq *fs = &f->seqs[k];
         const struct seq *q = fs->slot < 0 ? NULL : &s->seqs[fs->slot];
         for (uint32_t i = 0; i < fs->n_score; i++, t++)
-            if (t->seq_id != fs->seq_id ||
+            if (t->seq_id != fs->seq_id || t->token < TOKEN_NOT_FINITE ||
                 (q && t->token != TOKEN_NOT_FINITE && t->token != q->req.tokens[q->scored + 1 + i]))
                 FAIL(ST_PEER,
                      "step %llu: the score of token %d of sequence %llu came for another one",
