@@ -36,5 +36,8 @@ enum status sample_params_check(const struct sample_params *sp, const char **nam
     if (sp->top_logprobs > MAX_TOP_LOGPROBS)
         FAIL(ST_RANGE, "top_logprobs is %u: at most %d are given", sp->top_logprobs,
              MAX_TOP_LOGPROBS);
+    *name = "prompt_top";
+    if (sp->prompt_top > MAX_TOP_LOGPROBS)
+        FAIL(ST_RANGE, "prompt_top is %u: at most %d are given", sp->prompt_top, MAX_TOP_LOGPROBS);
     return ST_OK;
 }

@@ -19,7 +19,8 @@ enum {
     MAX_CANDIDATES = 64, /* k of the device's topk */
     MAX_STOP_IDS = 32,
     MAX_LOGIT_BIAS = 1024,
-    MAX_SAMPLES = 16, /* parallel samples of one request */
+    MAX_SAMPLES = 16,     /* parallel samples of one request */
+    MAX_SCORED_ROWS = 64, /* prompt tokens of a step that get log probabilities */
     /* Steps that were sent to a worker group and not answered: the protocol's, so the scheduler, the
      * coordinator's port and the ranks have room for as many. */
     MAX_STEPS_IN_FLIGHT = 2,
@@ -57,6 +58,8 @@ struct sample_params {
     uint64_t seed;
     uint32_t top_logprobs; /* <= MAX_TOP_LOGPROBS */
     bool logprobs;         /* report the chosen token's logprob */
+    bool prompt_logprobs;  /* score the prompt: see plan_seq.n_score */
+    uint32_t prompt_top;   /* <= MAX_TOP_LOGPROBS: alternatives of each scored token */
 };
 
 /* Bounds of every field, NaN included; ST_RANGE names the field and its value, *name (may be NULL)
@@ -89,6 +92,9 @@ struct plan_seq {
     uint32_t n_tokens, token_off; /* its tokens: plan->tokens[token_off ..] */
     uint32_t n_blocks, block_off; /* blocks appended to its table: plan->blocks[block_off ..] */
     enum plan_want want;
+    /* Rows that are scored: the last ones before a WANT_LAST row, else the last ones of all.  Row k of
+     * them gives the unedited log probability of plan->scores[score_off + k], which follows it. */
+    uint32_t n_score, score_off;
 };
 
 /* A sequence first seen in this step (also after a preemption or a new epoch). */
@@ -112,7 +118,7 @@ static inline bool plan_open_needs_history(const struct plan_open *o)
 struct step_plan {
     uint64_t step_id, epoch;
     uint32_t n_seqs, n_tokens, n_blocks, n_opens, n_closes;
-    uint32_t n_history, n_stop_ids, n_bias;
+    uint32_t n_history, n_stop_ids, n_bias, n_scores;
     struct plan_seq *seqs;
     int32_t *tokens; /* [n_tokens], concatenated */
     int32_t *blocks; /* [n_blocks], concatenated */
@@ -120,6 +126,7 @@ struct step_plan {
     uint64_t *closes; /* sequences whose state ranks forget before this step's work */
     int32_t *history, *stop_ids;
     struct logit_bias *bias;
+    int32_t *scores; /* [n_scores] tokens, concatenated; at most MAX_SCORED_ROWS */
 };
 
 struct token_logprob {
@@ -127,11 +134,13 @@ struct token_logprob {
     float logprob;
 };
 
-/* One sampled token.  In the order of the plan's WANT_LAST sequences. */
+/* One sampled token, in the order of the plan's WANT_LAST sequences; behind these, in the order of the
+ * plan, the scored tokens (TOKEN_NOT_FINITE: the row has no finite logits). */
 struct result_token {
     uint64_t seq_id;
     int32_t token;
     float logprob;
+    uint32_t rank; /* scored: 1 = the most probable; 0 = not among MAX_CANDIDATES, or not scored */
     uint32_t n_top;
     struct token_logprob top[MAX_TOP_LOGPROBS];
 };

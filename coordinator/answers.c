@@ -157,6 +157,14 @@ static void on_token(struct coordinator *co, struct request *r, struct sample *s
         log_failure(LOG_WARN, ST_BUG, "the end of an answer");
 }
 
+static void on_scored(struct coordinator *co, struct request *r, const struct result_token *t,
+                      uint64_t now_us)
+{
+    enum status st = prompt_scores_add(r->scores, t);
+    if (st != ST_OK)
+        answer_fail(co, r, st, false, status_text(), now_us);
+}
+
 static void fail_not_finite(struct coordinator *co, struct request *r, const struct sample *s,
                             uint64_t now_us)
 {
@@ -217,6 +225,9 @@ void answer_effects(struct coordinator *co, const struct step_result *result, si
         switch (fx->kind) {
         case FX_TOKEN:
             on_token(co, r, s, &result->tokens[fx->i_result], now_us);
+            break;
+        case FX_SCORED:
+            on_scored(co, r, &result->tokens[fx->i_result], now_us);
             break;
         case FX_FINISHED:
             on_finished(co, r, s, fx, now_us);
@@ -279,11 +290,14 @@ static enum send_result send_delta(struct coordinator *co, struct request *r, ui
                                    uint64_t now_us)
 {
     struct sample *s = &r->samples[i];
+    struct token_facts *f = &s->facts;
     uint32_t have = s->n - r->ask->n_prompt, n = have - s->sent_tokens;
     struct client_msg m = {.type = MSG_DELTA};
     struct msg_delta *d = &m.u.delta;
 
-    if (n == 0 && s->text.len == s->sent_text)
+    if (i == 0 && r->scores)
+        prompt_scores_next(r->scores, &d->prompt);
+    if (n == 0 && s->text.len == s->sent_text && d->prompt.n == 0)
         return SEND_OK;
     d->request_id = r->id;
     d->sample = i;
@@ -291,28 +305,30 @@ static enum send_result send_delta(struct coordinator *co, struct request *r, ui
     d->n = n;
     d->ids = s->tokens + r->ask->n_prompt + s->sent_tokens;
     d->text = (struct wire_text){s->text.data + s->sent_text, s->text.len - s->sent_text};
-    if (s->logprobs)
-        d->logprobs = s->logprobs + s->sent_tokens;
-    if (s->n_top) {
-        d->n_top = s->n_top + s->sent_tokens;
-        d->top = s->top + s->sent_top;
+    if (f->logprobs)
+        d->logprobs = f->logprobs + s->sent_tokens;
+    if (f->n_top) {
+        d->n_top = f->n_top + s->sent_tokens;
+        d->top = f->top + f->sent_top;
     }
-    if (s->n_token_text) {
-        d->n_token_text = s->n_token_text + s->sent_tokens;
-        d->token_text = s->token_text.data + s->sent_token_text;
+    if (f->n_token_text) {
+        d->n_token_text = f->n_token_text + s->sent_tokens;
+        d->token_text = f->token_text.data + f->sent_token_text;
     }
-    if (s->n_top && s->n_top_text) {
-        d->n_top_text = s->n_top_text + s->sent_top;
-        d->top_text = s->top_text.data + s->sent_top_text;
+    if (f->n_top && f->n_top_text) {
+        d->n_top_text = f->n_top_text + f->sent_top;
+        d->top_text = f->top_text.data + f->sent_top_text;
     }
     enum send_result res = client_port_send(co->client_port, r->client, &m, now_us);
     if (res == SEND_OK) {
         s->seq++;
-        s->sent_token_text = s->token_text.len;
-        s->sent_top_text = s->top_text.len;
+        f->sent_token_text = f->token_text.len;
+        f->sent_top_text = f->top_text.len;
+        f->sent_top = f->n_top_all;
         s->sent_tokens = have;
         s->sent_text = s->text.len;
-        s->sent_top = s->n_top_all;
+        if (d->prompt.n)
+            prompt_scores_took(r->scores, &d->prompt);
     }
     return res;
 }
@@ -375,6 +391,9 @@ static enum send_result send_request(struct coordinator *co, struct request *r, 
             return res;
         r->accepted_sent = true;
     }
+    while (r->scores && r->accepted_sent && r->scores->sent < r->scores->n)
+        if ((res = send_delta(co, r, 0, now_us)) != SEND_OK)
+            return res;
     for (uint32_t i = 0; r->samples && r->accepted_sent && i < r->n_samples; i++)
         if ((res = send_delta(co, r, i, now_us)) != SEND_OK)
             return res;

@@ -32,6 +32,8 @@ static void attach(struct coordinator *co, struct client *c, struct request *r,
     r->accepted_sent = r->terminal_sent = false;
     for (uint32_t i = 0; r->samples && i < r->n_samples; i++)
         sample_seek(&r->samples[i], h->resumed[i].n_ids, h->resumed[i].n_text);
+    if (r->scores)
+        prompt_scores_seek(r->scores, h->resumed[0].n_scores);
     answer_mark(co, r);
 }
 
@@ -42,6 +44,12 @@ static const char *why_not_attached(const struct request *r, const struct reques
     *field = "resume.sample";
     if (r->samples && h->has_resume && h->n_resumed != r->n_samples)
         return "resume has another number of samples than the request";
+    *field = "resume.sample.prompt_logprobs";
+    if (r->samples && h->resumed[0].n_scores > (r->scores ? r->scores->n : 0))
+        return "resume has more log probabilities of the prompt than there are";
+    if (r->scores && h->resumed[0].n_scores < r->scores->n_here)
+        return "another server has sent the first log probabilities of the prompt: resume must "
+               "have these";
     for (uint32_t i = 0; r->samples && i < r->n_samples; i++) {
         const struct sample *s = &r->samples[i];
         *field = "resume.sample.id";
@@ -51,7 +59,7 @@ static const char *why_not_attached(const struct request *r, const struct reques
         if (h->resumed[i].n_text > s->text.len)
             return "resume has more text than the ids make";
         *field = "resume";
-        if (s->logprobs && h->resumed[i].n_ids < s->n_resumed)
+        if (s->facts.logprobs && h->resumed[i].n_ids < s->n_resumed)
             return "another server has sent the log probabilities of the first tokens: resume "
                    "must have these tokens";
     }
@@ -215,6 +223,10 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
             .n_bias = ask->n_bias,
         };
         q.sp.seed = sample_seed(ask->sp.seed, i);
+        q.sp.prompt_logprobs = ask->sp.prompt_logprobs && i == 0;
+        q.sp.prompt_top = i == 0 ? ask->sp.prompt_top : 0;
+        if (q.sp.prompt_logprobs) /* the first token has an entry, and no score */
+            q.n_scored = r->scores->n - 1;
         enum status st = sched_submit(co->sched, &q);
         if (st == ST_OK) {
             journal_submit(co->journal, &q);

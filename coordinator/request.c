@@ -6,6 +6,7 @@
 
 #include "common/hash.h"
 #include "common/random.h"
+#include "coordinator/resume.h"
 
 enum { SLOT_BITS = 20, SAMPLE_BITS = 4 };
 #define NO_ORPHAN UINT32_MAX
@@ -57,13 +58,7 @@ enum status request_table_create(struct request_table **out, uint32_t max_reques
 static void sample_free(struct sample *s)
 {
     free(s->tokens);
-    free(s->logprobs);
-    free(s->n_top);
-    free(s->top);
-    free(s->n_token_text);
-    free(s->n_top_text);
-    text_buf_free(&s->token_text);
-    text_buf_free(&s->top_text);
+    token_facts_fini(&s->facts);
     text_buf_free(&s->text);
 }
 
@@ -73,6 +68,8 @@ static void free_samples(struct request *r)
         sample_free(&r->samples[i]);
     free(r->samples);
     r->samples = NULL;
+    prompt_scores_destroy(r->scores);
+    r->scores = NULL;
 }
 
 static void request_free(struct request *r)
@@ -324,15 +321,12 @@ static enum status sample_init(struct request *r, uint32_t i, const struct token
     size_t n = (size_t)q->n_prompt + q->max_new;
     s->seq_id = request_key(r) | i;
     s->tokens = calloc(n, sizeof *s->tokens);
-    if (q->sp.logprobs)
-        s->logprobs = calloc(q->max_new, sizeof *s->logprobs);
-    if (q->sp.top_logprobs)
-        s->n_top = calloc(q->max_new, sizeof *s->n_top);
-    if (q->want_token_text)
-        s->n_token_text = calloc(q->max_new, sizeof *s->n_token_text);
-    if (!s->tokens || (q->sp.logprobs && !s->logprobs) || (q->sp.top_logprobs && !s->n_top) ||
-        (q->want_token_text && !s->n_token_text))
+    if (!s->tokens)
         FAIL(ST_NOMEM, "no memory for %zu tokens", n);
+    TRY(token_facts_init(&s->facts, q->max_new,
+                         (q->sp.logprobs ? FACT_LOGPROBS : 0) |
+                             (q->sp.top_logprobs ? FACT_TOP : 0) |
+                             (q->want_token_text ? FACT_TEXTS : 0)));
     memcpy(s->tokens, q->prompt, q->n_prompt * sizeof *q->prompt);
     s->n = q->n_prompt;
     s->stop_id = -1;
@@ -355,6 +349,9 @@ enum status request_start(struct request *r, struct resolved **ask, const struct
     enum status st = ST_OK;
     for (uint32_t i = 0; i < r->n_samples && st == ST_OK; i++)
         st = sample_init(r, i, tok);
+    if (st == ST_OK && r->ask->sp.prompt_logprobs)
+        st = prompt_scores_create(&r->scores, r->ask, tok,
+                                  r->ask->resumed ? r->ask->resumed->n_scores : 0);
     if (st != ST_OK)
         free_samples(r);
     return st;
@@ -370,64 +367,12 @@ struct request *request_next(struct request_table *t, uint32_t *at)
     return NULL;
 }
 
-/* The texts of the token and of its most probable others, before the token is pushed; i counts the answer's. */
-static enum status keep_texts(struct sample *s, uint32_t i, const struct result_token *t)
-{
-    struct text_buf scratch = {0};
-    size_t had = s->token_text.len;
-    TRY(detok_bytes(&s->detok, t->token, &s->token_text));
-    s->n_token_text[i] = (uint32_t)(s->token_text.len - had);
-    enum status st = ST_OK;
-    for (uint32_t k = 0; s->n_top && k < t->n_top && st == ST_OK; k++) {
-        had = s->top_text.len;
-        if (tokenizer_is_special(s->detok.tok, t->top[k].id)) {
-            struct tok_text spelled = tokenizer_piece(s->detok.tok, t->top[k].id, &scratch).text;
-            st = text_buf_append(&s->top_text, spelled.data, spelled.len);
-        } else {
-            st = detok_bytes(&s->detok, t->top[k].id, &s->top_text);
-        }
-        s->n_top_text[s->n_top_all + k] = (uint32_t)(s->top_text.len - had);
-    }
-    text_buf_free(&scratch);
-    return st;
-}
-
-static enum status keep_top(struct sample *s, uint32_t i, const struct result_token *t)
-{
-    if (s->n_top_all + t->n_top > s->cap_top) {
-        uint32_t cap = (s->cap_top + t->n_top) * 2;
-        struct token_logprob *p = realloc(s->top, cap * sizeof *p);
-        if (!p)
-            FAIL(ST_NOMEM, "no memory for %u logprobs", cap);
-        s->top = p;
-        if (s->n_token_text) {
-            uint32_t *n_text = realloc(s->n_top_text, cap * sizeof *n_text);
-            if (!n_text)
-                FAIL(ST_NOMEM, "no memory for %u logprobs", cap);
-            s->n_top_text = n_text;
-        }
-        s->cap_top = cap;
-    }
-    if (t->n_top)
-        memcpy(s->top + s->n_top_all, t->top, t->n_top * sizeof *t->top);
-    s->n_top[i] = t->n_top;
-    if (s->n_token_text)
-        TRY(keep_texts(s, i, t));
-    s->n_top_all += t->n_top;
-    return ST_OK;
-}
-
 enum status sample_token(struct request *r, struct sample *s, const struct result_token *t,
                          bool *ended)
 {
     struct text_buf piece = {0};
     uint32_t i = s->n - r->ask->n_prompt;
-    if (s->logprobs)
-        s->logprobs[i] = t->logprob;
-    if (s->n_top)
-        TRY(keep_top(s, i, t));
-    else if (s->n_token_text)
-        TRY(keep_texts(s, i, t));
+    TRY(token_facts_add(&s->facts, i, t, &s->detok));
     s->n++; /* the scheduler has written the token itself */
     s->stop.asleep = s->n - r->ask->n_prompt <= r->ask->sp.min_new;
     enum status st = detok_push(&s->detok, t->token, &piece);
@@ -443,14 +388,7 @@ void sample_seek(struct sample *s, uint32_t n_tokens, uint64_t n_text)
     s->seq = 0;
     s->sent_tokens = n_tokens;
     s->sent_text = (size_t)n_text;
-    s->sent_top = 0;
-    s->sent_token_text = s->sent_top_text = 0;
-    for (uint32_t i = 0; i < n_tokens; i++) {
-        s->sent_top += s->n_top ? s->n_top[i] : 0;
-        s->sent_token_text += s->n_token_text ? s->n_token_text[i] : 0;
-    }
-    for (uint32_t i = 0; s->n_top_text && i < s->sent_top; i++)
-        s->sent_top_text += s->n_top_text[i];
+    token_facts_sent(&s->facts, n_tokens);
 }
 
 enum status sample_end(struct request *r, struct sample *s, enum msg_reason reason)

@@ -8,6 +8,7 @@
 
 #include "common/text/text_buf.h"
 #include "coordinator/owner.h"
+#include "coordinator/prompt_scores.h"
 #include "coordinator/resolved.h"
 #include "coordinator/sched/sched.h"
 #include "coordinator/tokenizer/detok.h"
@@ -23,15 +24,9 @@ enum request_state {
 
 struct sample {
     uint64_t seq_id;
-    int32_t *tokens;           /* [ask->n_prompt + max_new]: the scheduler appends */
-    uint32_t n;                /* tokens so far, prompt and answer */
-    float *logprobs;           /* [max_new] or NULL */
-    uint32_t *n_top;           /* [max_new] or NULL */
-    struct token_logprob *top; /* concatenated, grows */
-    uint32_t n_top_all, cap_top;
-    uint32_t *n_token_text,
-        *n_top_text; /* bytes: [max_new], and of each of top; NULL: not wanted */
-    struct text_buf token_text, top_text; /* concatenated */
+    int32_t *tokens;          /* [ask->n_prompt + max_new]: the scheduler appends */
+    uint32_t n;               /* tokens so far, prompt and answer */
+    struct token_facts facts; /* of the answer's tokens */
     struct detok detok;
     struct stop_stream stop;
     struct text_buf text; /* final text */
@@ -42,8 +37,8 @@ struct sample {
     int32_t matched_stop;       /* index of the stop string, -1 = none */
     uint64_t first_us, last_us; /* when its first and last token came, 0 = none */
     /* sent to the client so far */
-    uint32_t sent_tokens, sent_top, seq; /* of the answer; seq numbers deltas */
-    size_t sent_text, sent_token_text, sent_top_text;
+    uint32_t sent_tokens, seq; /* of the answer; seq numbers deltas */
+    size_t sent_text;
 };
 
 struct request {
@@ -75,7 +70,8 @@ struct request {
 
     struct resolved *ask; /* NULL while the text thread has it */
     uint32_t n_samples, n_done;
-    struct sample *samples; /* [n_samples]; NULL until it starts */
+    struct sample *samples;       /* [n_samples]; NULL until it starts */
+    struct prompt_scores *scores; /* NULL: not wanted, or it has not started */
 
     enum status failed; /* not ST_OK: the terminal message is Error or Rejected, with these: */
     bool retryable;

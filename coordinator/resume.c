@@ -52,6 +52,8 @@ static enum status compare_sampling(const struct resolved *q, const struct msg_s
     SAME(a->min_new, b->min_new, "sampling.min_tokens");
     SAME(a->logprobs, b->logprobs, "sampling.logprobs");
     SAME(a->top_logprobs, b->top_logprobs, "sampling.top_logprobs");
+    SAME(a->prompt_logprobs, b->prompt_logprobs, "sampling.prompt_logprobs");
+    SAME(a->prompt_top, b->prompt_top, "sampling.prompt_top");
     SAME(q->ignore_eos, s->ignore_eos, "sampling.ignore_eos");
     SAME(q->n_bias, s->n_bias, "sampling.logit_bias");
     for (uint32_t i = 0; i < q->n_bias; i++) {
@@ -90,6 +92,23 @@ static enum status check_ids(const struct msg_resume *m, uint32_t max_new, uint3
     return ST_OK;
 }
 
+/* The entries of the prompt's log probabilities: all of them come before the first id. */
+static enum status check_scores(const struct resolved *q, const struct msg_resume *m,
+                                const char **field)
+{
+    uint32_t most = q->sp.prompt_logprobs ? q->n_prompt : 0;
+    for (uint32_t i = 0; i < m->n_samples; i++)
+        if (m->samples[i].n_scores > (i == 0 ? most : 0))
+            FAIL_FIELD("resume.sample.prompt_logprobs",
+                       "sample %u has %u log probabilities of the prompt, at most %u are possible",
+                       i, m->samples[i].n_scores, i == 0 ? most : 0);
+    if (m->samples[0].n > 0 && m->samples[0].n_scores < most)
+        FAIL_FIELD("resume.sample.prompt_logprobs",
+                   "sample 0 has ids, but only %u of %u log probabilities of the prompt",
+                   m->samples[0].n_scores, most);
+    return ST_OK;
+}
+
 enum status resume_take(struct resolved *q, const struct msg_generate *g, uint32_t vocab,
                         const char **field)
 {
@@ -101,6 +120,7 @@ enum status resume_take(struct resolved *q, const struct msg_generate *g, uint32
         FAIL_FIELD("resume.accepted.numerics", "numerics has more than %d bytes",
                    NUMERICS_ID_SIZE - 1);
     TRY(check_ids(m, q->max_new, vocab, &n_ids, field));
+    TRY(check_scores(q, m, field));
     struct resumed *u = calloc(1, sizeof *u + n_ids * sizeof *u->ids);
     if (!u)
         FAIL(ST_NOMEM, "no memory for %zu tokens", n_ids);
@@ -114,6 +134,7 @@ enum status resume_take(struct resolved *q, const struct msg_generate *g, uint32
     memcpy(u->numerics, a->numerics, strlen(a->numerics));
     u->elapsed_ms = m->elapsed_ms;
     u->n_samples = m->n_samples;
+    u->n_scores = m->samples[0].n_scores;
     int32_t *ids = u->ids;
     for (uint32_t i = 0; i < m->n_samples; ids += m->samples[i++].n) {
         u->samples[i] = (struct resumed_sample){ids, m->samples[i].n, m->samples[i].n_text};

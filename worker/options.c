@@ -144,7 +144,7 @@ struct decoder_config worker_decoder_config(const struct shared_options *o, enum
         .world = world,
         .max_tokens = (int32_t)o->max_step_tokens,
         .max_seqs = (int32_t)o->max_seqs,
-        .max_out = (int32_t)o->max_seqs,
+        .max_out = (int32_t)o->max_seqs + MAX_SCORED_ROWS,
         .n_blocks = (int32_t)o->kv_blocks,
         .block_len = (int32_t)o->block_len,
         .max_ctx = (int32_t)o->max_ctx,

@@ -49,6 +49,11 @@ static void set_graphs(struct rank_plan *p)
     p->dc.n_pad_blocks = p->graphs;
 }
 
+static int32_t smaller(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
 static void set_step(struct rank_plan *p, const struct model_config *mc)
 {
     p->rc = (struct rank_step_config){
@@ -67,6 +72,7 @@ static void set_step(struct rank_plan *p, const struct model_config *mc)
                  .block_len = p->dc.block_len,
                  .vocab = mc->vocab,
                  .max_edits = MAX_EDITS,
+                 .max_scored = MAX_SCORED_ROWS,
                  .pad = p->graphs,
                  .land = backend_ops_of(p->be)->upload != NULL},
     };
@@ -125,7 +131,7 @@ enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks)
         p->step += step.pinned + rank_step_host_bytes(&p->rc);
         p->pinned = 0;
     }
-    p->graph = p->graphs ? graphs_bytes(mc, p->dc.max_out) : 0;
+    p->graph = p->graphs ? graphs_bytes(mc, smaller(p->dc.max_seqs, p->dc.max_tokens)) : 0;
     p->coll = coll_device_bytes(worker_coll_name(p->opt), &cc);
     if (backend_ops_of(p->be)->host_ptr)
         p->coll += coll_host_bytes(worker_coll_name(p->opt), &cc);

@@ -22,8 +22,9 @@ struct out_row {
 
 /* A step that was run.  Event i_flight of the backend is marked behind it. */
 struct flight {
-    int32_t n_rows;          /* of logits that are wanted */
-    int32_t batch;           /* rows of logits: n_rows and pads */
+    int32_t n_rows;          /* of logits from which a token is drawn */
+    int32_t n_scored;        /* rows behind them, for step_scored; a step with these runs alone */
+    int32_t batch;           /* rows of logits: n_rows, n_scored and pads */
     bool host_draws;         /* some of them */
     struct out_row *rows;    /* [max_seqs] */
     struct buf *back;        /* rank 0, pinned: what `out` was after the step */
@@ -35,8 +36,8 @@ struct rank_step {
     struct vocab_part *parts;
     struct step *step;
     struct edits *edits;
-    struct masks *masks;   /* NULL: the backend cannot mask logits */
-    int32_t *last;         /* [max_seqs] what the device drew in the last step, for masks */
+    struct masks *masks; /* NULL: the backend cannot mask logits */
+    int32_t *last; /* [max_seqs + max_scored] what the device drew in the last step, for masks */
     struct graphs *graphs; /* NULL: every step is enqueued op by op */
     int32_t max_cols;      /* of the widest share of the vocabulary */
     struct view logits;    /* [R, n_cols] of the last step */
@@ -48,6 +49,9 @@ struct rank_step {
     struct buf *out;      /* ids [ids_words] i32, drawn on the device, then as struct draw_shape */
     struct buf *full_row; /* [FULL_ROWS] i32 */
     struct buf *full;     /* [world, FULL_ROWS, max_cols] f32 */
+    struct buf
+        *pick_row;      /* [max_scored] i32: of the scored tokens' logits, as rows of one column */
+    struct buf *picked; /* [world, max_scored] f32: what each rank has there */
 
     /* rank 0, host */
     float *full_host;            /* as full */
@@ -56,7 +60,8 @@ struct rank_step {
     int32_t *sorted_id;          /* [vocab] */
     uint64_t *sort_scratch;      /* [2 vocab] */
     struct draw_sums *sums;      /* [max_seqs] */
-    struct result_token *tokens; /* [max_seqs] */
+    float *picked_host;          /* as picked */
+    struct result_token *tokens; /* [max_seqs + max_scored] */
 };
 
 /* ---- sizes ---- */
@@ -91,15 +96,31 @@ static size_t full_bytes(const struct rank_step_config *cfg)
     return (size_t)cfg->world * FULL_ROWS * (size_t)widest(cfg) * sizeof(float);
 }
 
+/* Rows of logits of a step. */
+static int32_t most_rows(const struct rank_step_config *cfg)
+{
+    return cfg->step.max_seqs + cfg->step.max_scored;
+}
+
 static size_t top_bytes(const struct rank_step_config *cfg)
 {
-    return (size_t)cfg->world * words_of(cfg, cfg->step.max_seqs) * sizeof(int32_t);
+    return (size_t)cfg->world * words_of(cfg, most_rows(cfg)) * sizeof(int32_t);
+}
+
+static size_t pick_row_bytes(const struct rank_step_config *cfg)
+{
+    return (size_t)cfg->step.max_scored * sizeof(int32_t);
+}
+
+static size_t picked_bytes(const struct rank_step_config *cfg)
+{
+    return (size_t)cfg->world * (size_t)cfg->step.max_scored * sizeof(float);
 }
 
 static struct masks_config masks_config_of(const struct rank_step_config *cfg)
 {
     return (struct masks_config){.max_open = cfg->step.max_open,
-                                 .max_seqs = cfg->step.max_seqs,
+                                 .max_seqs = most_rows(cfg),
                                  .vocab = cfg->step.vocab,
                                  .part = cfg->parts[cfg->rank]};
 }
@@ -107,7 +128,7 @@ static struct masks_config masks_config_of(const struct rank_step_config *cfg)
 /* Words of the ids before the candidates: whole lines of 64 bytes. */
 static size_t ids_words(const struct rank_step_config *cfg)
 {
-    return ((size_t)cfg->step.max_seqs + 15) / 16 * 16;
+    return ((size_t)most_rows(cfg) + 15) / 16 * 16;
 }
 
 static size_t out_bytes(const struct rank_step_config *cfg)
@@ -120,6 +141,8 @@ struct mem_bytes rank_step_bytes(const struct rank_step_config *cfg)
     struct mem_bytes n = step_bytes(&cfg->step);
     size_t out = alloc_bytes(out_bytes(cfg));
     n.device += out + alloc_bytes(full_bytes(cfg)) + alloc_bytes(FULL_ROWS * sizeof(int32_t));
+    if (cfg->step.max_scored)
+        n.device += alloc_bytes(pick_row_bytes(cfg)) + alloc_bytes(picked_bytes(cfg));
     if (cfg->masks) {
         struct masks_config mc = masks_config_of(cfg);
         n.device += masks_bytes(&mc).device;
@@ -136,14 +159,16 @@ static size_t draw_bytes(const struct rank_step_config *cfg)
     size_t flights = MAX_STEPS_IN_FLIGHT * max_seqs * sizeof(struct out_row);
     size_t of_token = 2 * sizeof(float) + sizeof(int32_t) + 2 * sizeof(uint64_t);
     size_t of_seq = sizeof(struct draw_sums) + sizeof(struct result_token);
-    return cfg->rank == 0 ? flights + full_bytes(cfg) + vocab * of_token + max_seqs * of_seq
-                          : flights;
+    size_t scored = (size_t)cfg->step.max_scored * sizeof(struct result_token) + picked_bytes(cfg);
+    return cfg->rank == 0
+               ? flights + full_bytes(cfg) + vocab * of_token + max_seqs * of_seq + scored
+               : flights;
 }
 
 size_t rank_step_host_bytes(const struct rank_step_config *cfg)
 {
     struct masks_config mc = masks_config_of(cfg);
-    size_t last = (size_t)cfg->step.max_seqs * sizeof(int32_t);
+    size_t last = (size_t)most_rows(cfg) * sizeof(int32_t);
     size_t masks = cfg->masks ? masks_host_bytes(&mc) + last : 0;
     return draw_bytes(cfg) + step_host_bytes(&cfg->step) + masks;
 }
@@ -174,6 +199,10 @@ static enum status take_device(struct rank_step *r)
     const struct backend_ops *ops = backend_ops_of(cfg->be);
     TRY(ops->alloc(cfg->be, out_bytes(cfg), MEM_DEVICE, &r->out));
     TRY(ops->alloc(cfg->be, FULL_ROWS * sizeof(int32_t), MEM_DEVICE, &r->full_row));
+    if (cfg->step.max_scored) {
+        TRY(ops->alloc(cfg->be, pick_row_bytes(cfg), MEM_DEVICE, &r->pick_row));
+        TRY(ops->alloc(cfg->be, picked_bytes(cfg), MEM_DEVICE, &r->picked));
+    }
     return ops->alloc(cfg->be, full_bytes(cfg), MEM_DEVICE, &r->full);
 }
 
@@ -190,9 +219,10 @@ static enum status take_host(struct rank_step *r)
     r->sorted_id = calloc(vocab, sizeof *r->sorted_id);
     r->sort_scratch = calloc(vocab, 2 * sizeof *r->sort_scratch);
     r->sums = calloc(max_seqs, sizeof *r->sums);
-    r->tokens = calloc(max_seqs, sizeof *r->tokens);
+    r->tokens = calloc((size_t)most_rows(&r->cfg), sizeof *r->tokens);
+    r->picked_host = malloc(picked_bytes(&r->cfg) + sizeof *r->picked_host);
     if (!r->full_host || !r->row || !r->sorted || !r->sorted_id || !r->sort_scratch || !r->sums ||
-        !r->tokens)
+        !r->tokens || !r->picked_host)
         FAIL(ST_NOMEM, "no memory for sampling from %zu tokens", vocab);
     return ST_OK;
 }
@@ -211,7 +241,7 @@ static struct view packed(struct buf *b, size_t at_word, int32_t rows, int32_t c
 /* What the device drew in the last step. */
 static struct view last_ids(const struct rank_step *r)
 {
-    return packed(r->out, 0, r->cfg.step.max_seqs, 1, DT_I32);
+    return packed(r->out, 0, most_rows(&r->cfg), 1, DT_I32);
 }
 
 static enum status enqueue_ops(void *ctx, const struct step_dev *dev, struct view *logits);
@@ -233,7 +263,7 @@ static enum status take_masks(struct rank_step *r)
     struct masks_config mc = masks_config_of(&r->cfg);
     if (!r->cfg.masks)
         return ST_OK;
-    r->last = calloc((size_t)r->cfg.step.max_seqs, sizeof *r->last);
+    r->last = calloc((size_t)most_rows(&r->cfg), sizeof *r->last);
     if (!r->last)
         FAIL(ST_NOMEM, "no memory for the tokens of %d sequences", r->cfg.step.max_seqs);
     return masks_create(&r->masks, &mc, r->cfg.be);
@@ -245,7 +275,7 @@ static enum status build(struct rank_step *r)
     struct edits_config ec = {.max_open = cfg->step.max_open,
                               .max_ctx = cfg->step.max_ctx,
                               .vocab = cfg->step.vocab,
-                              .max_seqs = cfg->step.max_seqs,
+                              .max_seqs = most_rows(cfg),
                               .max_edits = cfg->step.max_edits,
                               .part = cfg->parts[cfg->rank]};
     r->max_cols = widest(cfg);
@@ -284,7 +314,8 @@ void rank_step_destroy(struct rank_step *r)
 {
     if (!r)
         return;
-    struct buf *bufs[] = {r->out, r->full_row, r->full, r->flights[0].back, r->flights[1].back};
+    struct buf *bufs[] = {r->out,    r->full_row,        r->full,           r->pick_row,
+                          r->picked, r->flights[0].back, r->flights[1].back};
     for (size_t i = 0; i < ARRAY_LEN(bufs); i++)
         if (bufs[i])
             backend_ops_of(r->cfg.be)->free(r->cfg.be, bufs[i]);
@@ -301,6 +332,7 @@ void rank_step_destroy(struct rank_step *r)
     free(r->sorted_id);
     free(r->sort_scratch);
     free(r->sums);
+    free(r->picked_host);
     free(r->tokens);
     free(r->parts);
     free(r);
@@ -357,7 +389,8 @@ static void note_rows(struct rank_step *r, struct flight *f, int32_t batch)
 {
     f->batch = batch;
     f->n_rows = step_n_out(r->step);
-    f->host_draws = false;
+    f->n_scored = step_n_scored(r->step);
+    f->host_draws = f->n_scored > 0; /* their logits are read when the step has ended */
     for (int32_t i = 0; i < f->n_rows; i++) {
         const struct step_seq *seq = step_seq(r->step, step_out_slot(r->step, i));
         f->rows[i] = (struct out_row){seq->seq_id, seq->sp, seq->len, 0};
@@ -406,6 +439,33 @@ static enum status enqueue_ops(void *ctx, const struct step_dev *dev, struct vie
     return draw_rows(r, *logits);
 }
 
+/* Brings the logits of the scored tokens together.  A logit is a row of one column, and a rank without
+ * the token gives any of its own. */
+static enum status pick_scored(struct rank_step *r)
+{
+    const struct rank_step_config *cfg = &r->cfg;
+    const struct backend_ops *ops = backend_ops_of(cfg->be);
+    const struct vocab_part *part = &cfg->parts[cfg->rank];
+    const struct step_scored *scored = step_scored(r->step);
+    int32_t n = step_n_scored(r->step), at[MAX_SCORED_ROWS], stride = (int32_t)r->logits.stride;
+    struct view flat = r->logits,
+                mine = packed(r->picked, (size_t)cfg->rank * (size_t)n, n, 1, DT_F32);
+    flat.rows = (r->logits.rows - 1) * stride + part->n_cols;
+    flat.cols = flat.stride = 1;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t col = scored[i].token - part->first_id, row = step_n_out(r->step) + i;
+        at[i] = row * stride + (col >= 0 && col < part->n_cols ? col : 0);
+    }
+    struct view index = packed(r->pick_row, 0, n, 1, DT_I32);
+    TRY(ops->write(cfg->be, index, at));
+    TRY(ops->gather(cfg->be, flat, index, mine));
+    if (cfg->world == 1)
+        return ST_OK;
+    mine.rows = 1;
+    mine.cols = mine.stride = n;
+    return cfg->co->ops->all_gather(cfg->co, mine, packed(r->picked, 0, cfg->world, n, DT_F32));
+}
+
 static enum status enqueue(struct rank_step *r, const struct flight *f, const struct step_dev *dev)
 {
     const struct rank_step_config *cfg = &r->cfg;
@@ -417,7 +477,9 @@ static enum status enqueue(struct rank_step *r, const struct flight *f, const st
         TRY(graphs_launch(r->graphs, dev, &r->logits));
     else
         TRY(enqueue_ops(r, dev, &r->logits));
-    if (f->n_rows == 0 || cfg->rank != 0)
+    if (f->n_scored > 0)
+        TRY(pick_scored(r));
+    if (f->batch == 0 || cfg->rank != 0)
         return ST_OK;
     int32_t used = (int32_t)(ids_words(cfg) + (size_t)cfg->world * words_of(cfg, f->batch));
     return ops->copy(cfg->be, packed(f->back, 0, 1, used, DT_I32),
@@ -527,6 +589,43 @@ static enum status take_drawn(struct rank_step *r, const struct out_row *row, in
     return ST_OK;
 }
 
+/* The rank that has a token's logits. */
+static int owner_of(const struct rank_step_config *cfg, int32_t token)
+{
+    int w = 0;
+    while (w + 1 < cfg->world && token >= cfg->parts[w].first_id + cfg->parts[w].n_cols)
+        w++;
+    return w;
+}
+
+static enum status score_rows(struct rank_step *r, const struct flight *f)
+{
+    const struct rank_step_config *cfg = &r->cfg;
+    const int32_t *top = f->back_ptr + ids_words(cfg);
+    const struct step_scored *scored = step_scored(r->step);
+    struct draw_shape shape = shape_of(cfg, f->batch);
+    if (f->n_scored == 0)
+        return ST_OK;
+    TRY(backend_ops_of(cfg->be)->read(cfg->be, r->picked_host,
+                                      packed(r->picked, 0, cfg->world, f->n_scored, DT_F32)));
+    for (int32_t i = 0; i < f->n_scored; i++) {
+        const struct out_row row = {.seq_id = scored[i].seq_id};
+        int32_t id[K], token = scored[i].token, i_row = f->n_rows + i;
+        float all[K];
+        struct draw_sums sums = draw_row_sums(&shape, top, i_row, 1.0f);
+        if (!draw_finite(&sums)) {
+            break_row(r, &row, i_row);
+            continue;
+        }
+        struct draw_candidates c = draw_row_candidates(&shape, top, i_row, sums, all, id);
+        float logit =
+            r->picked_host[(size_t)owner_of(cfg, token) * (size_t)f->n_scored + (size_t)i];
+        r->tokens[i_row].seq_id = row.seq_id;
+        sampler_score(&c, token, logit, scored[i].n_top, &r->tokens[i_row]);
+    }
+    return ST_OK;
+}
+
 enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows)
 {
     const struct rank_step_config *cfg = &r->cfg;
@@ -552,13 +651,14 @@ enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows
         else if (draw(r, row, i, &c) == NEED_ALL)
             rows[(*n_rows)++] = i;
     }
-    return ST_OK;
+    return score_rows(r, f);
 }
 
 struct result_token *rank_step_tokens(const struct rank_step *r, uint32_t *n)
 {
     assert(r->n_sampled > 0);
-    *n = (uint32_t)r->flights[flight_of(r->n_sampled - 1)].n_rows;
+    const struct flight *f = &r->flights[flight_of(r->n_sampled - 1)];
+    *n = (uint32_t)(f->n_rows + f->n_scored);
     return r->tokens;
 }
 

@@ -71,7 +71,7 @@ MUST_CHECK enum status rank_step_sample(struct rank_step *r, int32_t *rows, int3
  * that step, draws them. */
 MUST_CHECK enum status rank_step_full(struct rank_step *r, const int32_t *rows, int32_t n);
 
-/* Rank 0: the tokens of the step that was sampled last, valid until the next is. */
+/* Rank 0: the tokens of the step that was sampled last, then its scored ones, valid until the next is. */
 struct result_token *rank_step_tokens(const struct rank_step *r, uint32_t *n);
 
 #endif

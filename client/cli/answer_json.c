@@ -30,20 +30,37 @@ static void put_accepted(FILE *f, const struct ingot_event *ev)
             ev->prompt_tokens, ev->seed, ev->queue_position, ev->attached ? "true" : "false");
 }
 
-static void put_top(FILE *f, const struct ingot_event *ev)
+static void put_top(FILE *f, const char *name, uint32_t n, const uint32_t *n_top,
+                    const struct ingot_logprob *top)
 {
-    size_t at = 0;
-    fputs(",\"top_logprobs\":[", f);
-    for (uint32_t i = 0; i < ev->n_ids; i++) {
+    fprintf(f, ",\"%s\":[", name);
+    for (uint32_t i = 0; i < n; i++) {
         fputs(i ? ",[" : "[", f);
-        for (uint32_t k = 0; k < ev->n_top[i]; k++, at++) {
-            fprintf(f, "%s{\"id\":%" PRId32 ",\"logprob\":", k ? "," : "", ev->top[at].id);
-            put_float(f, ev->top[at].logprob);
+        for (uint32_t k = 0; k < n_top[i]; k++, top++) {
+            fprintf(f, "%s{\"id\":%" PRId32 ",\"logprob\":", k ? "," : "", top->id);
+            put_float(f, top->logprob);
             putc('}', f);
         }
         putc(']', f);
     }
     putc(']', f);
+}
+
+/* Of the entries of the prompt the first has no log probability: its rank is 0 and it comes first of all. */
+static void put_prompt(FILE *f, const struct ingot_event *ev)
+{
+    const struct ingot_prompt_logprobs *p = &ev->prompt;
+    fputs(",\"prompt_logprobs\":[", f);
+    for (uint32_t i = 0; i < p->n; i++) {
+        fputs(i ? "," : "", f);
+        if (ev->seq == 0 && i == 0)
+            fputs("null", f);
+        else
+            put_float(f, p->logprobs[i]);
+    }
+    putc(']', f);
+    if (p->n_top)
+        put_top(f, "prompt_top_logprobs", p->n, p->n_top, p->top);
 }
 
 static void put_delta(FILE *f, const struct ingot_event *ev, bool with_sample)
@@ -65,7 +82,9 @@ static void put_delta(FILE *f, const struct ingot_event *ev, bool with_sample)
         putc(']', f);
     }
     if (ev->n_top)
-        put_top(f, ev);
+        put_top(f, "top_logprobs", ev->n_ids, ev->n_top, ev->top);
+    if (ev->prompt.n)
+        put_prompt(f, ev);
     fputs("}\n", f);
 }
 

@@ -158,6 +158,15 @@ static const struct option_row sampling_table[] = {
      .def = "0",
      U32,
      .help = "Report the K most probable tokens at each position too; implies --logprobs."},
+    {.name = "prompt-logprobs",
+     SAT(prompt_logprobs, OPT_INT),
+     .arg = "K",
+     .def = "-1",
+     .min = -1,
+     .max = 20,
+     .help = "Report the log probability of each token of the prompt and of the K most probable "
+             "ones there "
+             "(seen with --json); -1: none."},
     {.name = "n",
      SAT(n, OPT_INT),
      .arg = "N",
@@ -367,6 +376,8 @@ enum status request_sampling(struct built_request *b, const struct sampling_args
     r->skip_special = a->skip_special;
     r->logprobs = a->logprobs || a->top_logprobs > 0;
     r->top_logprobs = (uint32_t)a->top_logprobs;
+    r->prompt_logprobs = a->prompt_logprobs >= 0;
+    r->prompt_top = a->prompt_logprobs > 0 ? (uint32_t)a->prompt_logprobs : 0;
     r->n = (uint32_t)a->n;
     r->deadline_ms = (uint32_t)a->deadline_ms;
     r->priority = (int32_t)a->priority;

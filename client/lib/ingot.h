@@ -189,6 +189,8 @@ struct ingot_request {
     size_t n_stops;
     bool include_stop, logprobs;
     uint32_t top_logprobs;
+    bool prompt_logprobs; /* of the prompt's tokens: in the events DELTA of sample 0 */
+    uint32_t prompt_top;  /* and the most probable tokens, at most 20; implies prompt_logprobs */
     uint32_t n;           /* samples */
     uint32_t deadline_ms; /* 0 = none */
     int32_t priority;
@@ -240,8 +242,8 @@ struct ingot_sampling {
     uint32_t top_k;
     float repetition_penalty, presence_penalty, frequency_penalty;
     uint64_t seed; /* of sample 0 */
-    uint32_t min_tokens, top_logprobs;
-    bool ignore_eos, logprobs;
+    uint32_t min_tokens, top_logprobs, prompt_top;
+    bool ignore_eos, logprobs, prompt_logprobs;
     const struct ingot_bias *bias;
     size_t n_bias;
 };
@@ -272,6 +274,19 @@ const char *ingot_reason_name(enum ingot_reason reason);
 struct ingot_logprob {
     int32_t id;
     float logprob;
+};
+
+/* Log probabilities of the next tokens of the prompt.  The first token of a prompt has none: its entry is 0. */
+struct ingot_prompt_logprobs {
+    uint32_t n;
+    const float *logprobs; /* [n] */
+    const uint32_t *ranks; /* [n]; 1: the most probable token; 0: not among the first 64 */
+    const uint32_t *n_top; /* [n] or NULL */
+    const struct ingot_logprob *top; /* concatenated */
+    const uint32_t *n_token_text;    /* [n] bytes, or NULL */
+    const char *token_text;          /* concatenated */
+    const uint32_t *n_top_text;      /* bytes of each of top, or NULL */
+    const char *top_text;            /* concatenated */
 };
 
 struct ingot_sample_end {
@@ -317,9 +332,10 @@ struct ingot_event {
     const char *token_text; /* concatenated; not UTF-8 where a token holds a part of a character */
     const uint32_t
         *n_spelling; /* TOKENS: [n_ids] bytes of each id as the vocabulary spells it, or NULL */
-    const char *spelling;       /* concatenated */
-    const uint32_t *n_top_text; /* bytes of each of top, or NULL */
-    const char *top_text;       /* concatenated */
+    const char *spelling;                /* concatenated */
+    const uint32_t *n_top_text;          /* bytes of each of top, or NULL */
+    const char *top_text;                /* concatenated */
+    struct ingot_prompt_logprobs prompt; /* DELTA; n 0: none */
     /* FINISH */
     uint32_t n_samples;
     const struct ingot_sample_end *samples;

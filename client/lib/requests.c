@@ -52,6 +52,8 @@ static void fill_sampling(struct msg_sampling *s, const struct ingot_request *r)
     sp->seed = r->seed;
     sp->top_logprobs = r->top_logprobs;
     sp->logprobs = r->logprobs;
+    sp->prompt_logprobs = r->prompt_logprobs || r->prompt_top;
+    sp->prompt_top = r->prompt_top;
 }
 
 static enum status fill_prompt(struct ingot_client *c, const struct ingot_request *r,
@@ -293,6 +295,8 @@ static void event_resolved(struct ingot_client *c, struct ingot_event *ev,
                                           .top_logprobs = sp->top_logprobs,
                                           .ignore_eos = a->sampling.ignore_eos,
                                           .logprobs = sp->logprobs,
+                                          .prompt_logprobs = sp->prompt_logprobs,
+                                          .prompt_top = sp->prompt_top,
                                           .bias = (const struct ingot_bias *)a->sampling.bias,
                                           .n_bias = a->sampling.n_bias};
 }
@@ -333,6 +337,17 @@ static void event_delta(struct ingot_event *ev, const struct msg_delta *d)
     ev->token_text = d->token_text;
     ev->n_top_text = d->n_top_text;
     ev->top_text = d->top_text;
+    ev->prompt = (struct ingot_prompt_logprobs){
+        .n = d->prompt.n,
+        .logprobs = d->prompt.logprobs,
+        .ranks = d->prompt.ranks,
+        .n_top = d->prompt.n_top,
+        .top = (const struct ingot_logprob *)d->prompt.top,
+        .n_token_text = d->prompt.n_token_text,
+        .token_text = d->prompt.token_text,
+        .n_top_text = d->prompt.n_top_text,
+        .top_text = d->prompt.top_text,
+    };
 }
 
 static void fill_event(struct ingot_client *c, struct ingot_event *ev, const struct client_msg *m)

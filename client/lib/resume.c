@@ -11,8 +11,9 @@ enum { MIN_RETRY_MS = 20, MAX_RETRY_MS = 500, MOVE_US = 1000 * 1000 };
 struct received {
     int32_t *ids; /* [n], room for cap */
     uint32_t n, cap;
-    uint64_t n_text; /* bytes */
-    uint32_t seq;    /* deltas */
+    uint64_t n_text;   /* bytes */
+    uint32_t seq;      /* deltas */
+    uint32_t n_scores; /* log probabilities of the prompt */
 };
 
 struct running {
@@ -191,6 +192,7 @@ static enum status keep_delta(struct running *r, struct msg_delta *d)
         memcpy(s->ids + s->n, d->ids, d->n * sizeof *d->ids);
     s->n += d->n;
     s->n_text += d->text.n;
+    s->n_scores += d->prompt.n;
     d->seq = s->seq++; /* the server counts anew on each connection */
     return ST_OK;
 }
@@ -261,8 +263,8 @@ static enum status send_resumed(struct ingot_client *c, const struct running *r)
     a->n_prompt_ids = 0; /* the server makes them */
     a->prompt_text = (struct wire_text){NULL, 0};
     for (uint32_t i = 0; i < r->n_samples; i++)
-        samples[i] =
-            (struct msg_resumed_sample){r->samples[i].n, r->samples[i].ids, r->samples[i].n_text};
+        samples[i] = (struct msg_resumed_sample){r->samples[i].n, r->samples[i].ids,
+                                                 r->samples[i].n_text, r->samples[i].n_scores};
     uint64_t elapsed_ms = (clock_us() - r->began_us) / 1000;
     struct msg_resume resume = {
         a, r->n_samples, elapsed_ms < UINT32_MAX ? (uint32_t)elapsed_ms : UINT32_MAX, samples};

@@ -97,6 +97,8 @@ enum status resume_encode(Ingot__Resume *m, const struct msg_resume *r, struct w
         samples[i].n_id = r->samples[i].n;
         samples[i].id = (int32_t *)(uintptr_t)r->samples[i].ids;
         SET(samples[i], text_bytes, r->samples[i].n_text);
+        if (r->samples[i].n_scores)
+            SET(samples[i], prompt_logprobs, r->samples[i].n_scores);
     }
     SET(*m, elapsed_ms, r->elapsed_ms);
     return ST_OK;
@@ -122,8 +124,10 @@ enum status resume_decode(const struct msg_resume **out, const Ingot__Resume *m,
     TRY(accepted_decode(a, m->accepted, mem, field));
     *field = "";
     for (uint32_t i = 0; i < n; i++)
-        samples[i] = (struct msg_resumed_sample){
-            .n = (uint32_t)m->sample[i]->n_id, m->sample[i]->id, m->sample[i]->text_bytes};
+        samples[i] = (struct msg_resumed_sample){.n = (uint32_t)m->sample[i]->n_id,
+                                                 .ids = m->sample[i]->id,
+                                                 .n_text = m->sample[i]->text_bytes,
+                                                 .n_scores = m->sample[i]->prompt_logprobs};
     *r = (struct msg_resume){
         .accepted = a, .n_samples = n, .elapsed_ms = m->elapsed_ms, .samples = samples};
     return ST_OK;

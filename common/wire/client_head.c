@@ -106,6 +106,8 @@ static enum status count_sample(struct resumed_count *out, struct wire_bytes sam
             out->n_ids++;
         else if (f.number == 2)
             out->n_text = f.varint;
+        else if (f.number == 100)
+            out->n_scores = (uint32_t)f.varint;
     }
     return ST_OK;
 }

@@ -134,6 +134,7 @@ struct msg_resumed_sample {
     uint32_t n;
     const int32_t *ids; /* [n] */
     uint64_t n_text;    /* bytes */
+    uint32_t n_scores;  /* entries of Delta.prompt_logprob */
 };
 
 /* What a client has received of an answer that it wants to be continued. */
@@ -235,6 +236,19 @@ struct msg_accepted {
     const char *numerics;          /* "": not known */
 };
 
+/* Log probabilities of the prompt's tokens. */
+struct msg_prompt_scores {
+    uint32_t n;
+    const float *logprobs;           /* [n]; the first token's means nothing */
+    const uint32_t *ranks;           /* [n]; 0: not known */
+    const uint32_t *n_top;           /* [n], or NULL */
+    const struct token_logprob *top; /* concatenated */
+    const uint32_t *n_token_text;    /* [n] bytes, or NULL */
+    const char *token_text;          /* concatenated */
+    const uint32_t *n_top_text;      /* bytes of each of top, or NULL */
+    const char *top_text;            /* concatenated */
+};
+
 struct msg_delta {
     const char *request_id;
     uint32_t sample, seq;
@@ -248,6 +262,7 @@ struct msg_delta {
     const char *token_text;          /* concatenated */
     const uint32_t *n_top_text;      /* bytes of each of top, or NULL */
     const char *top_text;            /* concatenated */
+    struct msg_prompt_scores prompt; /* of sample 0 */
 };
 
 /* As Reason of ingot.proto. */
@@ -418,7 +433,7 @@ struct request_head {
     bool has_resume;
     uint32_t n_resumed; /* samples */
     struct resumed_count {
-        uint32_t n_ids;
+        uint32_t n_ids, n_scores;
         uint64_t n_text; /* bytes */
     } resumed[MAX_SAMPLES];
 };

@@ -57,23 +57,23 @@ static enum status encode_welcome(struct wire_bytes *out, const struct msg_welco
     return pb_pack(out, MSG_WELCOME, &m.base, mem);
 }
 
-static enum status put_top(Ingot__Delta *m, const struct msg_delta *d, struct wire_mem *mem)
+/* The most probable tokens of n places. */
+static enum status put_top(Ingot__TopLogprobs ***out, size_t *n_out, uint32_t n,
+                           const uint32_t *n_top, const struct token_logprob *from,
+                           const uint32_t *n_text, const char *text, struct wire_mem *mem)
 {
     Ingot__TopLogprobs *tops;
-    const struct token_logprob *from = d->top;
-    const uint32_t *n_text = d->n_top_text;
-    const char *text = d->top_text;
-    m->n_top = d->n;
-    MEM_ARRAY(m->top, d->n, mem);
-    MEM_ARRAY(tops, d->n, mem);
-    for (uint32_t i = 0; i < d->n; i++) {
+    *n_out = n;
+    MEM_ARRAY(*out, n, mem);
+    MEM_ARRAY(tops, n, mem);
+    for (uint32_t i = 0; i < n; i++) {
         Ingot__TokenLogprob *entries;
         ingot__top_logprobs__init(&tops[i]);
-        m->top[i] = &tops[i];
-        tops[i].n_entry = d->n_top[i];
-        MEM_ARRAY(tops[i].entry, d->n_top[i], mem);
-        MEM_ARRAY(entries, d->n_top[i], mem);
-        for (uint32_t k = 0; k < d->n_top[i]; k++, from++) {
+        (*out)[i] = &tops[i];
+        tops[i].n_entry = n_top[i];
+        MEM_ARRAY(tops[i].entry, n_top[i], mem);
+        MEM_ARRAY(entries, n_top[i], mem);
+        for (uint32_t k = 0; k < n_top[i]; k++, from++) {
             ingot__token_logprob__init(&entries[k]);
             SET(entries[k], id, from->id);
             SET(entries[k], logprob, from->logprob);
@@ -100,6 +100,21 @@ static enum status put_texts(ProtobufCBinaryData **out, size_t *n_out, const cha
     return ST_OK;
 }
 
+static enum status put_prompt_scores(Ingot__Delta *m, const struct msg_prompt_scores *p,
+                                     struct wire_mem *mem)
+{
+    if (p->n == 0)
+        return ST_OK;
+    m->n_prompt_logprob = m->n_prompt_rank = p->n;
+    m->prompt_logprob = (float *)(uintptr_t)p->logprobs;
+    m->prompt_rank = (uint32_t *)(uintptr_t)p->ranks;
+    if (p->n_top)
+        TRY(put_top(&m->prompt_top, &m->n_prompt_top, p->n, p->n_top, p->top, p->n_top_text,
+                    p->top_text, mem));
+    return put_texts(&m->prompt_token_text, &m->n_prompt_token_text, p->token_text, p->n_token_text,
+                     p->n, mem);
+}
+
 static enum status encode_delta(struct wire_bytes *out, const struct msg_delta *d,
                                 struct wire_mem *mem)
 {
@@ -116,8 +131,9 @@ static enum status encode_delta(struct wire_bytes *out, const struct msg_delta *
         m.logprob = (float *)(uintptr_t)d->logprobs;
     }
     if (d->n_top)
-        TRY(put_top(&m, d, mem));
+        TRY(put_top(&m.top, &m.n_top, d->n, d->n_top, d->top, d->n_top_text, d->top_text, mem));
     TRY(put_texts(&m.token_text, &m.n_token_text, d->token_text, d->n_token_text, d->n, mem));
+    TRY(put_prompt_scores(&m, &d->prompt, mem));
     return pb_pack(out, MSG_DELTA, &m.base, mem);
 }
 
@@ -346,23 +362,33 @@ static enum status decode_tokens(struct msg_tokens *t, const Ingot__Tokens *m, s
     return m->n_spelling ? get_texts(&t->spelling, &t->n_spelling, m->spelling, n, mem) : ST_OK;
 }
 
-static enum status get_top(struct msg_delta *d, const Ingot__Delta *m, struct wire_mem *mem)
+struct tops { /* of n places, as in struct msg_delta */
+    const uint32_t *n_top, *n_text;
+    const struct token_logprob *top;
+    const char *text;
+};
+
+static enum status get_top(struct tops *out, Ingot__TopLogprobs *const *list, size_t n,
+                           struct wire_mem *mem)
 {
-    size_t n = m->n_top, total = 0, n_texts = 0, at = 0;
+    size_t total = 0, n_texts = 0, at = 0;
     uint32_t *counts;
     struct token_logprob *top;
     ProtobufCBinaryData *texts;
+    *out = (struct tops){0};
+    if (n == 0)
+        return ST_OK;
     for (size_t i = 0; i < n; i++)
-        total += m->top[i]->n_entry;
+        total += list[i]->n_entry;
     MEM_ARRAY(counts, n, mem);
     MEM_ARRAY(top, total, mem);
     MEM_ARRAY(texts, total, mem);
-    d->n_top = counts;
-    d->top = top;
+    out->n_top = counts;
+    out->top = top;
     for (size_t i = 0; i < n; i++) {
-        counts[i] = (uint32_t)m->top[i]->n_entry;
-        for (size_t k = 0; k < m->top[i]->n_entry; k++, at++) {
-            const Ingot__TokenLogprob *e = m->top[i]->entry[k];
+        counts[i] = (uint32_t)list[i]->n_entry;
+        for (size_t k = 0; k < list[i]->n_entry; k++, at++) {
+            const Ingot__TokenLogprob *e = list[i]->entry[k];
             top[at] = (struct token_logprob){e->id, e->logprob};
             texts[at] = e->text;
             n_texts += e->has_text ? 1 : 0;
@@ -370,12 +396,38 @@ static enum status get_top(struct msg_delta *d, const Ingot__Delta *m, struct wi
     }
     if (n_texts && n_texts != total)
         FAIL(ST_FORMAT, "Delta with %zu texts for %zu log probabilities", n_texts, total);
-    return n_texts ? get_texts(&d->top_text, &d->n_top_text, texts, total, mem) : ST_OK;
+    return n_texts ? get_texts(&out->text, &out->n_text, texts, total, mem) : ST_OK;
+}
+
+static enum status decode_prompt_scores(struct msg_prompt_scores *p, const Ingot__Delta *m,
+                                        struct wire_mem *mem)
+{
+    size_t n = m->n_prompt_logprob;
+    struct tops tops;
+    p->n = (uint32_t)n;
+    if (m->n_prompt_rank != n || (m->n_prompt_top && m->n_prompt_top != n) ||
+        (m->n_prompt_token_text && m->n_prompt_token_text != n))
+        FAIL(ST_FORMAT,
+             "Delta with %zu log probabilities of the prompt, %zu ranks, %zu lists, %zu texts", n,
+             m->n_prompt_rank, m->n_prompt_top, m->n_prompt_token_text);
+    if (n == 0)
+        return ST_OK;
+    p->logprobs = m->prompt_logprob;
+    p->ranks = m->prompt_rank;
+    if (m->n_prompt_token_text)
+        TRY(get_texts(&p->token_text, &p->n_token_text, m->prompt_token_text, n, mem));
+    TRY(get_top(&tops, m->prompt_top, m->n_prompt_top, mem));
+    p->n_top = tops.n_top;
+    p->top = tops.top;
+    p->n_top_text = tops.n_text;
+    p->top_text = tops.text;
+    return ST_OK;
 }
 
 static enum status decode_delta(struct msg_delta *d, const Ingot__Delta *m, struct wire_mem *mem)
 {
     size_t n = m->n_id;
+    struct tops tops;
     d->sample = m->sample;
     d->seq = m->seq;
     d->n = (uint32_t)n;
@@ -389,7 +441,12 @@ static enum status decode_delta(struct msg_delta *d, const Ingot__Delta *m, stru
         d->logprobs = m->logprob;
     if (m->n_token_text)
         TRY(get_texts(&d->token_text, &d->n_token_text, m->token_text, n, mem));
-    return m->n_top ? get_top(d, m, mem) : ST_OK;
+    TRY(get_top(&tops, m->top, m->n_top, mem));
+    d->n_top = tops.n_top;
+    d->top = tops.top;
+    d->n_top_text = tops.n_text;
+    d->top_text = tops.text;
+    return decode_prompt_scores(&d->prompt, m, mem);
 }
 
 static enum status decode_finish(struct msg_finish *f, const Ingot__Finish *m, struct wire_mem *mem)

@@ -25,6 +25,10 @@ enum status sampling_encode(Ingot__Sampling *m, const struct msg_sampling *s, st
         SET(*m, seed, sp->seed);
     SET(*m, logprobs, sp->logprobs);
     SET(*m, top_logprobs, sp->top_logprobs);
+    if (sp->prompt_logprobs)
+        SET(*m, prompt_logprobs, true);
+    if (sp->prompt_top)
+        SET(*m, prompt_top, sp->prompt_top);
     SET(*m, ignore_eos, s->ignore_eos);
     m->n_stop_token_id = s->n_stop_ids;
     m->stop_token_id = (int32_t *)(uintptr_t)s->stop_ids;
@@ -66,6 +70,8 @@ enum status sampling_decode(struct msg_sampling *s, const Ingot__Sampling *m, st
     sp->seed = m->seed;
     sp->logprobs = m->logprobs || m->top_logprobs;
     sp->top_logprobs = m->top_logprobs;
+    sp->prompt_logprobs = m->prompt_logprobs || m->prompt_top;
+    sp->prompt_top = m->prompt_top;
     s->unset = (m->has_temperature ? 0 : UNSET_TEMPERATURE) | (m->has_top_p ? 0 : UNSET_TOP_P) |
                (m->has_min_p ? 0 : UNSET_MIN_P) | (m->has_top_k ? 0 : UNSET_TOP_K) |
                (m->has_repetition_penalty ? 0 : UNSET_REPETITION_PENALTY);

@@ -62,7 +62,8 @@ static struct plan_open open_of(const Ingot__Worker__Open *m)
                .min_new = m->min_new,
                .seed = m->seed,
                .top_logprobs = m->top_logprobs,
-               .logprobs = m->logprobs},
+               .logprobs = m->logprobs,
+               .prompt_top = m->prompt_top},
     };
 }
 
@@ -117,13 +118,17 @@ static enum status decode_plan(struct step_plan *p, const Ingot__Worker__StepPla
     if (m->n_pos != n || m->n_n_tokens != n || m->n_n_blocks != n || m->n_want != n)
         FAIL(ST_FORMAT, "step plan: columns of %zu, %zu, %zu, %zu and %zu entries", n, m->n_pos,
              m->n_n_tokens, m->n_n_blocks, m->n_want);
+    if (m->n_n_score && m->n_n_score != n)
+        FAIL(ST_FORMAT, "step plan: n_score of %zu entries for %zu sequences", m->n_n_score, n);
     *p = (struct step_plan){.step_id = m->step_id,
                             .epoch = m->epoch,
                             .n_seqs = (uint32_t)n,
                             .n_tokens = (uint32_t)m->n_token,
                             .n_blocks = (uint32_t)m->n_block,
                             .n_closes = (uint32_t)m->n_close,
+                            .n_scores = (uint32_t)m->n_scored_id,
                             .tokens = m->token,
+                            .scores = m->scored_id,
                             .closes = m->close};
     MEM_ARRAY(p->seqs, n, mem);
     MEM_ARRAY(p->blocks, m->n_block, mem);
@@ -132,7 +137,7 @@ static enum status decode_plan(struct step_plan *p, const Ingot__Worker__StepPla
             FAIL(ST_FORMAT, "step plan: block %u", m->block[i]);
         p->blocks[i] = (int32_t)m->block[i];
     }
-    uint64_t at_token = 0, at_block = 0;
+    uint64_t at_token = 0, at_block = 0, at_score = 0;
     for (size_t i = 0; i < n; i++) {
         if (m->want[i] > WANT_LAST)
             FAIL(ST_FORMAT, "step plan: want %u", m->want[i]);
@@ -142,13 +147,19 @@ static enum status decode_plan(struct step_plan *p, const Ingot__Worker__StepPla
                                        .token_off = (uint32_t)at_token,
                                        .n_blocks = m->n_blocks[i],
                                        .block_off = (uint32_t)at_block,
-                                       .want = (enum plan_want)m->want[i]};
+                                       .want = (enum plan_want)m->want[i],
+                                       .n_score = m->n_n_score ? m->n_score[i] : 0,
+                                       .score_off = (uint32_t)at_score};
+        at_score += p->seqs[i].n_score;
         at_token += m->n_tokens[i];
         at_block += m->n_blocks[i];
     }
     if (at_token != m->n_token || at_block != m->n_block)
         FAIL(ST_FORMAT, "step plan: %zu tokens and %zu blocks, the sequences say %llu and %llu",
              m->n_token, m->n_block, (unsigned long long)at_token, (unsigned long long)at_block);
+    if (at_score != m->n_scored_id)
+        FAIL(ST_FORMAT, "step plan: %zu scored tokens, the sequences say %llu", m->n_scored_id,
+             (unsigned long long)at_score);
     return decode_opens(p, m, mem);
 }
 
@@ -161,6 +172,8 @@ static enum status decode_result(struct step_result *r, const Ingot__Worker__Ste
     if (m->n_token != n || m->n_logprob != n || m->n_n_top != n || m->n_top_id != m->n_top_logprob)
         FAIL(ST_FORMAT, "step result: columns of %zu, %zu, %zu and %zu entries", n, m->n_token,
              m->n_logprob, m->n_n_top);
+    if (m->n_rank && m->n_rank != n)
+        FAIL(ST_FORMAT, "step result: %zu ranks of %zu tokens", m->n_rank, n);
     *r = (struct step_result){.step_id = m->step_id,
                               .epoch = m->epoch,
                               .n = (uint32_t)n,
@@ -172,6 +185,7 @@ static enum status decode_result(struct step_result *r, const Ingot__Worker__Ste
         t->seq_id = m->seq_id[i];
         t->token = m->token[i];
         t->logprob = m->logprob[i];
+        t->rank = m->n_rank ? m->rank[i] : 0;
         t->n_top = m->n_top[i];
         if (t->n_top > MAX_TOP_LOGPROBS || t->n_top > m->n_top_id - at)
             FAIL(ST_FORMAT, "step result: %u top logprobs of %zu", t->n_top, m->n_top_id - at);
@@ -363,6 +377,8 @@ static enum status encode_open(Ingot__Worker__Open *m, const struct step_plan *p
     SET(*m, top_logprobs, sp->top_logprobs);
     SET(*m, logprobs, sp->logprobs);
     SET(*m, n_prompt, o->n_prompt);
+    if (sp->prompt_top)
+        SET(*m, prompt_top, sp->prompt_top);
     if (o->grammar)
         SET(*m, grammar, o->grammar);
     m->n_history = o->n_history;
@@ -401,6 +417,14 @@ static enum status encode_plan(struct wire_bytes *out, const struct step_plan *p
         m.n_blocks[i] = p->seqs[i].n_blocks;
         m.want[i] = (uint32_t)p->seqs[i].want;
     }
+    if (p->n_scores) {
+        m.n_n_score = n;
+        MEM_ARRAY(m.n_score, n, mem);
+        for (size_t i = 0; i < n; i++)
+            m.n_score[i] = p->seqs[i].n_score;
+    }
+    m.n_scored_id = p->n_scores;
+    m.scored_id = p->scores;
     m.n_token = p->n_tokens;
     m.token = p->tokens;
     m.n_block = p->n_blocks;
@@ -424,6 +448,7 @@ static enum status encode_result(struct wire_bytes *out, const struct step_resul
 {
     Ingot__Worker__StepResult m = INGOT__WORKER__STEP_RESULT__INIT;
     size_t n_top = 0, at = 0;
+    bool ranks = false;
 
     SET(m, step_id, r->step_id);
     SET(m, epoch, r->epoch);
@@ -434,8 +459,12 @@ static enum status encode_result(struct wire_bytes *out, const struct step_resul
     MEM_ARRAY(m.token, r->n, mem);
     MEM_ARRAY(m.logprob, r->n, mem);
     MEM_ARRAY(m.n_top, r->n, mem);
-    for (uint32_t i = 0; i < r->n; i++)
+    MEM_ARRAY(m.rank, r->n, mem);
+    for (uint32_t i = 0; i < r->n; i++) {
         n_top += r->tokens[i].n_top;
+        ranks = ranks || r->tokens[i].rank;
+    }
+    m.n_rank = ranks ? r->n : 0;
     m.n_top_id = m.n_top_logprob = n_top;
     MEM_ARRAY(m.top_id, n_top, mem);
     MEM_ARRAY(m.top_logprob, n_top, mem);
@@ -444,6 +473,7 @@ static enum status encode_result(struct wire_bytes *out, const struct step_resul
         m.seq_id[i] = t->seq_id;
         m.token[i] = t->token;
         m.logprob[i] = t->logprob;
+        m.rank[i] = t->rank;
         m.n_top[i] = t->n_top;
         for (uint32_t k = 0; k < t->n_top; k++, at++) {
             m.top_id[at] = t->top[k].id;

@@ -97,9 +97,11 @@ static void put_params(struct byte_writer *w, const struct sample_params *p)
     put_u64(w, p->seed);
     put_u32(w, p->top_logprobs);
     put_u32(w, p->logprobs);
+    put_u32(w, p->prompt_logprobs);
+    put_u32(w, p->prompt_top);
 }
 
-static struct sample_params get_params(struct byte_reader *r)
+static struct sample_params get_params(struct byte_reader *r, uint32_t version)
 {
     struct sample_params p = {0};
     p.temperature = get_f32(r);
@@ -113,6 +115,10 @@ static struct sample_params get_params(struct byte_reader *r)
     p.seed = get_u64(r);
     p.top_logprobs = get_u32(r);
     p.logprobs = get_u32(r) != 0;
+    if (version > 6) {
+        p.prompt_logprobs = get_u32(r) != 0;
+        p.prompt_top = get_u32(r);
+    }
     return p;
 }
 
@@ -132,6 +138,7 @@ void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_kn
     put_u32(w, q->max_new);
     put_u32(w, (uint32_t)q->priority);
     put_params(w, &q->sp);
+    put_u32(w, q->n_scored);
     put_u32(w, n_known);
     put_u32(w, q->n_stop_ids);
     put_u32(w, q->n_bias);
@@ -165,7 +172,8 @@ void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
     q->n_prompt = get_u32(r);
     q->max_new = get_u32(r);
     q->priority = (int32_t)get_u32(r);
-    q->sp = get_params(r);
+    q->sp = get_params(r, version);
+    q->n_scored = version > 6 ? get_u32(r) : 0;
     *n_known = get_u32(r);
     q->n_stop_ids = get_u32(r);
     q->n_bias = get_u32(r);
@@ -217,6 +225,8 @@ static uint64_t add_open(uint64_t h, const struct plan_open *o)
         h = add_f32(h, f[i]);
     for (size_t i = 0; i < ARRAY_LEN(u); i++)
         h = add(h, u[i]);
+    if (p->prompt_logprobs)
+        h = add(h, 1 + p->prompt_top);
     return o->grammar ? add(h, o->grammar) : h;
 }
 
@@ -228,6 +238,8 @@ uint64_t plan_digest(const struct step_plan *p)
         h = add(add(h, q->seq_id), (uint64_t)q->pos << 32 | q->n_tokens);
         h = add(h, (uint64_t)q->token_off << 32 | q->n_blocks);
         h = add(h, (uint64_t)q->block_off << 32 | (uint32_t)q->want);
+        if (q->n_score)
+            h = add_i32s(h, p->scores + q->score_off, q->n_score);
     }
     h = add_i32s(h, p->tokens, p->n_tokens);
     h = add_i32s(h, p->blocks, p->n_blocks);

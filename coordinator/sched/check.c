@@ -98,6 +98,7 @@ static const char *check_seq(const struct sched *s, const struct seq *q)
     HOLDS(blocks_for(s, q->n_end - 1) <= s->pool.n_blocks);
     HOLDS(q->last_step <= s->last_step_id && q->last_turn <= s->last_turn);
     HOLDS(q->arrival <= s->last_arrival);
+    HOLDS(q->scored <= seq_rows_to_score(q));
     HOLDS(q->rank == turns_rank(s, q, q->round));
     if (timed(s)) {
         const struct flow *f = &s->flows[q->flow];
@@ -110,6 +111,7 @@ static const char *check_seq(const struct sched *s, const struct seq *q)
         return NULL;
     }
     HOLDS(!q->front && q->admitted);
+    HOLDS(q->done <= q->scored || q->scored == seq_rows_to_score(q));
     HOLDS(q->done <= q->pos);
     HOLDS(q->ahead ? q->pos == q->n_known + q->ahead - 1 : q->pos < q->n_known);
     HOLDS(q->n_table == blocks_for(s, q->pos) && q->n_table <= s->max_table);
@@ -145,13 +147,16 @@ static const char *check_flights(const struct sched *s)
     HOLDS(s->n_flights <= s->cfg.max_inflight);
     for (uint32_t f = 0; f < s->n_flights; f++) {
         uint64_t n = 0;
-        uint32_t want = 0;
+        uint32_t want = 0, score = 0;
         for (uint32_t k = 0; k < s->flights[f].n; k++) {
+            score += s->flights[f].seqs[k].n_score;
             n += s->flights[f].seqs[k].n_tokens;
             want += s->flights[f].seqs[k].want;
         }
         HOLDS(n > 0 && n <= s->cfg.max_step_tokens);
         HOLDS(want == s->flights[f].n_want);
+        HOLDS(score == s->flights[f].n_score && score <= MAX_SCORED_ROWS);
+        HOLDS(score == 0 || f + 1 == s->n_flights); /* no step is behind it */
     }
     return NULL;
 }

@@ -104,7 +104,15 @@ static const char *check_oldest(const struct view_of_plan *v, const struct share
         least = cost_fit(&s->cost, x->pos, v->prompt_us / 4, x->todo);
     if (least > v->most_tokens / 4)
         least = v->most_tokens / 4;
+    /* a scored prompt: what the rows of those just opened leave */
+    least = seq_within_scores(x->q, x->pos, least, MAX_SCORED_ROWS - MAX_OPENS);
     return x->n >= least ? NULL : "the first prompt in order has its quarter of the step";
+}
+
+/* Does what is left of the prompt need scored rows?  It may lack these, so others pass it. */
+static bool is_scored(const struct seq *q, uint32_t pos, uint32_t todo)
+{
+    return seq_scores(q, pos, todo) > 0;
 }
 
 /* x has more than it must have: no shorter prompt may want tokens. */
@@ -113,11 +121,13 @@ static const char *check_shortest(const struct view_of_plan *v, const struct sha
     const struct sched *s = v->s;
     const char *broken = "a prompt goes on only when no shorter one could";
     for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next)
-        if (left_out(v, &s->seqs[i]) && seq_todo(&s->seqs[i]) < x->todo)
+        if (left_out(v, &s->seqs[i]) && seq_todo(&s->seqs[i]) < x->todo &&
+            !is_scored(&s->seqs[i], s->seqs[i].pos, seq_todo(&s->seqs[i])))
             return broken;
     for (uint32_t k = 0; k < v->f->n; k++) {
         struct share y = share_of(s, v->f, k);
-        if (is_prompt(&y) && y.q != v->oldest && y.todo < x->todo && y.n < y.todo)
+        if (is_prompt(&y) && y.q != v->oldest && y.todo < x->todo && y.n < y.todo &&
+            !is_scored(y.q, y.pos, y.todo))
             return broken;
     }
     return NULL;

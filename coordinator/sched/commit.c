@@ -2,6 +2,24 @@
  * known to the prefix cache and ends sequences.  Called by the loop through sched.h. */
 #include "coordinator/sched/internal.h"
 
+/* The scored tokens are those of the prompts. */
+static enum status check_scores(const struct sched *s, const struct step_result *r)
+{
+    const struct flight *f = &s->flights[0];
+    const struct result_token *t = r->tokens + f->n_want;
+    for (uint32_t k = 0; k < f->n; k++) {
+        const struct flight_seq *fs = &f->seqs[k];
+        const struct seq *q = fs->slot < 0 ? NULL : &s->seqs[fs->slot];
+        for (uint32_t i = 0; i < fs->n_score; i++, t++)
+            if (t->seq_id != fs->seq_id || t->token < TOKEN_NOT_FINITE ||
+                (q && t->token != TOKEN_NOT_FINITE && t->token != q->req.tokens[q->scored + 1 + i]))
+                FAIL(ST_PEER,
+                     "step %llu: the score of token %d of sequence %llu came for another one",
+                     (unsigned long long)r->step_id, t->token, (unsigned long long)t->seq_id);
+    }
+    return ST_OK;
+}
+
 static enum status check_result(const struct sched *s, const struct step_result *r)
 {
     if (s->n_flights == 0)
@@ -12,9 +30,10 @@ static enum status check_result(const struct sched *s, const struct step_result 
         FAIL(ST_PEER, "a result of step %llu epoch %llu, step %llu epoch %llu is in flight",
              (unsigned long long)r->step_id, (unsigned long long)r->epoch,
              (unsigned long long)f->step_id, (unsigned long long)s->epoch);
-    if (r->n != f->n_want)
+    if (r->n != f->n_want + f->n_score)
         FAIL(ST_PEER, "step %llu: %u tokens came, %u were asked for",
-             (unsigned long long)r->step_id, r->n, f->n_want);
+             (unsigned long long)r->step_id, r->n, f->n_want + f->n_score);
+    TRY(check_scores(s, r));
     for (uint32_t k = 0, j = 0; k < f->n; k++) {
         if (!f->seqs[k].want)
             continue;
@@ -82,6 +101,27 @@ static void take_token(struct sched *s, int32_t slot, int32_t token, uint32_t i_
     seq_drop(s, slot);
 }
 
+/* The scores of sequence k of the step, from entry i_result on. */
+static void take_scores(struct sched *s, const struct flight_seq *fs, const struct step_result *r,
+                        uint32_t i_result, struct fx_list *out)
+{
+    struct seq *q = fs->slot < 0 ? NULL : &s->seqs[fs->slot];
+    for (uint32_t i = i_result; q && i < i_result + fs->n_score; i++) {
+        uint64_t id = q->req.seq_id;
+        int32_t token = r->tokens[i].token;
+        if (token < 0) {
+            fx_push(out, (struct sched_effect){
+                             .kind = FX_FINISHED, .seq_id = id, .reason = FINISH_NOT_FINITE});
+            seq_drop(s, fs->slot);
+            return;
+        }
+        fx_push(
+            out,
+            (struct sched_effect){
+                .kind = FX_SCORED, .seq_id = id, .token = token, .i_result = i, .n = ++q->scored});
+    }
+}
+
 enum status sched_commit(struct sched *s, const struct step_result *r, struct sched_effect *fx,
                          size_t fx_cap, size_t *n_fx)
 {
@@ -93,6 +133,8 @@ enum status sched_commit(struct sched *s, const struct step_result *r, struct sc
     s->facts.fresh = false;
     if (timed(s))
         cost_learn(&s->cost, &f->load, r->compute_us + r->comm_us);
+    for (uint32_t k = 0, j = f->n_want; k < f->n; j += f->seqs[k++].n_score)
+        take_scores(s, &f->seqs[k], r, j, &out);
     for (uint32_t k = 0, j = 0; k < f->n; k++) {
         struct flight_seq *fs = &f->seqs[k];
         int32_t slot = fs->slot;

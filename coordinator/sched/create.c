@@ -48,6 +48,7 @@ static void carve_plan(struct carver *c, const struct sched_config *cfg, struct 
     p->history = carve(c, n_blocks * cfg->block_len, sizeof *p->history);
     p->stop_ids = carve(c, (size_t)cfg->max_seqs * MAX_STOP_IDS, sizeof *p->stop_ids);
     p->bias = carve(c, (size_t)cfg->max_seqs * MAX_LOGIT_BIAS, sizeof *p->bias);
+    p->scores = carve(c, MAX_SCORED_ROWS, sizeof *p->scores);
 }
 
 static uint32_t max_slots(const struct sched_config *cfg)
@@ -127,7 +128,7 @@ size_t sched_bytes(const struct sched_config *cfg)
 
 size_t sched_max_fx(const struct sched_config *cfg)
 {
-    return (size_t)cfg->max_seqs + max_slots(cfg);
+    return (size_t)cfg->max_seqs + max_slots(cfg) + MAX_SCORED_ROWS;
 }
 
 enum status sched_create(struct sched **out, const struct sched_config *cfg)

@@ -17,6 +17,8 @@ struct tree_link {
     int32_t left, right;
 };
 
+enum { MAX_OPENS = 16 }; /* of a step: a place that has become free is not left empty for long */
+
 enum tree_kind { WAITING, DEADLINES };
 
 struct tree {
@@ -52,6 +54,7 @@ struct seq {
     uint32_t turn_done;  /* tokens computed in the turn that a pause ended */
     uint64_t moved_step; /* step_id of the plan that opened or paused it last, by time */
     uint32_t n_known, ahead, pos, done;
+    uint32_t scored;    /* leading rows of the prompt whose scores came; 0 if it is not scored */
     uint32_t n_end;     /* n_known at which it ends by length */
     uint32_t n_table;   /* blocks it holds */
     int32_t *table;     /* [max_table], while running */
@@ -73,7 +76,7 @@ struct seq_list {
 struct flight_seq { /* one sequence of a step in flight */
     uint64_t seq_id;
     int32_t slot; /* -1: gone since (cancelled, expired, finished) */
-    uint32_t n_tokens;
+    uint32_t n_tokens, n_score;
     bool want;
     bool kv_lost; /* preempted since: its token counts, its KV does not */
 };
@@ -81,7 +84,7 @@ struct flight_seq { /* one sequence of a step in flight */
 struct flight {
     uint64_t step_id;
     struct cost_load load;
-    uint32_t n, n_want;
+    uint32_t n, n_want, n_score;
     struct flight_seq *seqs; /* [max_seqs] */
 };
 
@@ -187,6 +190,29 @@ static inline bool timed(const struct sched *s)
 static inline uint32_t seq_todo(const struct seq *q)
 {
     return q->n_known + q->ahead < q->n_end ? q->n_known + q->ahead - q->pos : 0;
+}
+
+/* Rows of q's prompt that are scored: row i gives token i + 1. */
+static inline uint32_t seq_rows_to_score(const struct seq *q)
+{
+    return q->req.sp.prompt_logprobs ? q->req.n_prompt - 1 : 0;
+}
+
+/* How many of rows [pos, pos + n) are still to be scored. */
+static inline uint32_t seq_scores(const struct seq *q, uint32_t pos, uint32_t n)
+{
+    uint32_t end = seq_rows_to_score(q), from = pos > q->scored ? pos : q->scored;
+    end = pos + n < end ? pos + n : end;
+    return end > from ? end - from : 0;
+}
+
+/* The most of the n tokens from pos on of which at most max_scores rows are to be scored. */
+static inline uint32_t seq_within_scores(const struct seq *q, uint32_t pos, uint32_t n,
+                                         uint32_t max_scores)
+{
+    if (seq_scores(q, pos, n) <= max_scores)
+        return n;
+    return (q->scored > pos ? q->scored - pos : 0) + max_scores;
 }
 
 static inline uint32_t blocks_for(const struct sched *s, uint32_t n_tokens)

@@ -95,12 +95,14 @@ static bool is_long(const struct sched *s, const struct flight *f)
            cost_of(&s->cost, &f->load) >= (double)LONG_STEP * cost_of(&s->cost, &nothing);
 }
 
-/* Does the step in flight sample a token that no device can feed to the next step?  A step planned
+/* Does the step in flight score a prompt, or sample a token that no device can feed to the next step?  A step planned
  * now would leave that sequence out, and every other step after it: half a batch each. */
 static bool must_wait(const struct sched *s)
 {
     if (s->n_flights == 0)
         return false;
+    if (s->flights[s->n_flights - 1].n_score > 0)
+        return true;
     if (timed(s) && is_long(s, &s->flights[s->n_flights - 1]))
         return true;
     for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next) {
@@ -130,6 +132,7 @@ bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct 
     d.f->step_id = p.step_id;
     d.f->n = 0;
     d.f->n_want = 0;
+    d.f->n_score = 0;
     d.f->load = (struct cost_load){0};
     if (timed(s))
         plan_turns(&d);

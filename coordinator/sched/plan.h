@@ -25,6 +25,11 @@ static inline uint32_t budget_left(const struct draft *d)
     return d->s->cfg.max_step_tokens - d->p->n_tokens;
 }
 
+static inline uint32_t scores_left(const struct draft *d)
+{
+    return MAX_SCORED_ROWS - d->p->n_scores;
+}
+
 /* --- plan_share.c --- */
 
 /* Blocks that q still needs for its known tokens and one more. */
@@ -36,7 +41,7 @@ uint64_t plan_demand_running(const struct sched *s);
 bool plan_fits(const struct draft *d, const struct seq *q, uint64_t demand, uint32_t *n_hits);
 /* Opens waiting sequence i, which fits; a share of at least one token must follow. */
 void plan_open(struct draft *d, int32_t i, uint32_t n_hits);
-/* Gives running sequence i its next n tokens, or fewer where blocks are short.  When not even one
+/* Gives running sequence i its next n tokens, or fewer where blocks or scored rows are short.  When not even one
  * fits, others are preempted, or i itself when it is the one to go. */
 void plan_continue(struct draft *d, int32_t i, uint32_t n, bool opening);
 /* A sample waits while a sibling computes the prompt blocks that it will share. */

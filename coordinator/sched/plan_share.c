@@ -54,6 +54,20 @@ static void add_open(struct draft *d, const struct seq *q)
     }
 }
 
+/* Which of the n tokens' rows are scored. */
+static void add_scores(struct draft *d, const struct seq *q, struct plan_seq *ps)
+{
+    struct step_plan *p = d->p;
+    uint32_t n = seq_scores(q, ps->pos, ps->n_tokens);
+    uint32_t first = ps->pos > q->scored ? ps->pos : q->scored;
+    ps->n_score = n;
+    ps->score_off = p->n_scores;
+    if (n)
+        memcpy(p->scores + p->n_scores, q->req.tokens + first + 1, n * sizeof *p->scores);
+    p->n_scores += n;
+    d->f->n_score += n;
+}
+
 /* Gives q its next n tokens in this step; the blocks for them are available.  first_block: from
  * there on the ranks do not know its table. */
 static void add_seq(struct draft *d, int32_t i, uint32_t n, uint32_t first_block)
@@ -80,13 +94,17 @@ static void add_seq(struct draft *d, int32_t i, uint32_t n, uint32_t first_block
     if (n_values < n)
         p->tokens[p->n_tokens + n_values] = TOKEN_OF_LAST_STEP;
     p->n_tokens += n;
+    add_scores(d, q, ps);
 
     if (n == 1)
         cost_add_decode(&d->f->load, q->pos);
     else
         cost_add_prompt(&d->f->load, q->pos, n);
-    d->f->seqs[d->f->n++] = (struct flight_seq){
-        .seq_id = q->req.seq_id, .slot = i, .n_tokens = n, .want = ps->want == WANT_LAST};
+    d->f->seqs[d->f->n++] = (struct flight_seq){.seq_id = q->req.seq_id,
+                                                .slot = i,
+                                                .n_tokens = n,
+                                                .n_score = ps->n_score,
+                                                .want = ps->want == WANT_LAST};
     q->pos += n;
     q->last_step = p->step_id;
     q->last_turn = ++s->last_turn;
@@ -147,8 +165,11 @@ static uint32_t secure(struct draft *d, int32_t i, uint32_t n)
 
 void plan_continue(struct draft *d, int32_t i, uint32_t n, bool opening)
 {
-    uint32_t first_block = opening ? 0 : d->s->seqs[i].n_table;
-    n = secure(d, i, n);
+    const struct seq *q = &d->s->seqs[i];
+    uint32_t first_block = opening ? 0 : q->n_table;
+    n = seq_within_scores(q, q->pos, n, scores_left(d));
+    if (n > 0)
+        n = secure(d, i, n);
     if (n > 0)
         add_seq(d, i, n, first_block);
 }
@@ -169,12 +190,14 @@ bool plan_sibling_computes(const struct sched *s, const struct seq *q)
     return false;
 }
 
-/* Finds the known blocks that q's tokens begin with, up to the one with its last token, which must
- * be computed for its logits.  They are written to table; n_idle counts those that nobody holds. */
+/* Finds the known blocks that q's tokens begin with, up to the one with its last token, or the first
+ * one that is to be scored, which must be computed for its logits.  They are written to table; n_idle counts those that nobody holds. */
 static uint32_t find_hits(const struct sched *s, struct seq q, int32_t *table, uint32_t *n_idle)
 {
     uint32_t n = 0, most = (q.n_known - 1) / s->cfg.block_len;
     *n_idle = 0;
+    if (q.scored < seq_rows_to_score(&q) && most > q.scored / s->cfg.block_len)
+        most = q.scored / s->cfg.block_len;
     if (!seq_shares(s, &q))
         return 0;
     for (; n < most; n++) {

@@ -2,10 +2,7 @@
  * Called by plan.c. */
 #include "coordinator/sched/plan.h"
 
-enum {
-    MAX_OPENS = 16, /* of a step: a place that has become free is not left empty for long */
-    OLDEST_SHARE = 4,
-};
+enum { OLDEST_SHARE = 4 };
 
 /* The next waiting sequence from i on that does not wait for its sibling or for its own token in
  * flight; -1: none within LOOK_PAST. */
@@ -149,6 +146,7 @@ struct split { /* of the prompts' part of the step */
     bool bounded;      /* in time */
     bool alone;        /* nothing decodes */
     uint32_t all_tokens, tokens;
+    uint32_t scores;       /* rows that may still be scored */
     uint32_t n, n_running; /* sequences: those that ran before first, each part in rank order */
     int32_t *slots;        /* [n] */
     uint32_t *shares;      /* [n] */
@@ -160,6 +158,7 @@ static uint32_t fit(const struct split *p, int32_t i, double us)
     const struct sched *s = p->d->s;
     uint32_t todo = seq_todo(&s->seqs[i]);
     uint32_t most = todo < p->tokens ? todo : p->tokens;
+    most = seq_within_scores(&s->seqs[i], s->seqs[i].pos, most, p->scores);
     return p->bounded ? cost_fit(&s->cost, s->seqs[i].pos, us, most) : most;
 }
 
@@ -167,7 +166,9 @@ static uint32_t fit(const struct split *p, int32_t i, double us)
 static void set_share(struct split *p, uint32_t k, uint32_t n)
 {
     const struct sched *s = p->d->s;
-    uint32_t pos = s->seqs[p->slots[k]].pos;
+    const struct seq *q = &s->seqs[p->slots[k]];
+    uint32_t pos = q->pos;
+    p->scores += seq_scores(q, pos, p->shares[k]) - seq_scores(q, pos, n);
     p->tokens += p->shares[k] - n;
     p->us += cost_of_prompt(&s->cost, pos, p->shares[k]) - cost_of_prompt(&s->cost, pos, n);
     p->shares[k] = n;
@@ -248,8 +249,11 @@ static void serve_shortest(struct split *p)
         set_share(p, k, 0);
         uint32_t n = fit(p, p->slots[k], p->us), todo = (uint32_t)(order[i] >> 32);
         set_share(p, k, n > had && !(ended && n < todo) ? n : had);
-        ended = p->alone;
-        if (p->shares[k] < todo)
+        const struct seq *q = &s->seqs[p->slots[k]];
+        if (p->shares[k] == todo)
+            ended = p->alone;
+        else if (!seq_scores(q, q->pos,
+                             todo)) /* else it may lack scored rows, which others do not need */
             return;
     }
 }
@@ -269,6 +273,7 @@ void plan_prompts_by_time(struct draft *d)
                       .alone = alone,
                       .all_tokens = tokens,
                       .tokens = tokens,
+                      .scores = MAX_SCORED_ROWS,
                       .slots = s->picked,
                       .shares = s->shares};
     if (p.tokens == 0)

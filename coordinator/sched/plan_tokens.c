@@ -14,7 +14,7 @@ static bool admit(struct draft *d, int32_t i)
 {
     struct sched *s = d->s;
     uint32_t n_hits;
-    if (d->preempted || s->n_free_rows == 0 ||
+    if (d->preempted || s->n_free_rows == 0 || scores_left(d) == 0 ||
         !plan_fits(d, &s->seqs[i], plan_demand_running(s), &n_hits))
         return false;
     plan_open(d, i, n_hits);

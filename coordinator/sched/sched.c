@@ -23,6 +23,11 @@ enum status sched_check_req(const struct sched *s, const struct sched_req *r)
         FAIL(ST_RANGE, "sequence %llu: n_prompt %u is outside 1..%u", id, r->n_prompt, r->n_tokens);
     if (r->max_new == 0)
         FAIL(ST_RANGE, "sequence %llu: max_new is 0", id);
+    if (r->n_scored > (r->sp.prompt_logprobs ? r->n_prompt - 1 : 0))
+        FAIL(ST_RANGE, "sequence %llu: %u scored rows of a prompt of %u", id, r->n_scored,
+             r->n_prompt);
+    if (r->sp.prompt_logprobs && r->n_tokens > r->n_prompt && r->n_scored < r->n_prompt - 1)
+        FAIL(ST_RANGE, "sequence %llu has new tokens, but only %u scored rows", id, r->n_scored);
     if (r->n_tokens >= s->cfg.max_ctx)
         FAIL(ST_RANGE, "the prompt has %u tokens, the context is %u", r->n_tokens, s->cfg.max_ctx);
     if (r->n_stop_ids > MAX_STOP_IDS || (r->n_stop_ids && !r->stop_ids))

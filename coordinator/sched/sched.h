@@ -92,6 +92,13 @@
  * latest arrival.  It is never one already in the step and never the first in order, so a plan with
  * live sequences and no step in flight is never empty.
  *
+ * Scores.  A sequence with sp.prompt_logprobs gets the log probability of each prompt token but the
+ * first.  Row i of the prompt gives token i + 1, and such rows must be computed: cached blocks are
+ * used only up to the first row without a score.  A step scores at most MAX_SCORED_ROWS rows, and the
+ * bounds above hold for such a prompt with b at most that number; other prompts do not wait for it.
+ * A row counts as scored when its result came, so after a preemption or a reset no row is missing and
+ * none is given twice.  No step is planned behind one that scores.
+ *
  * Overlap.  With max_inflight 2 a second step is planned before the first one's tokens are known:
  * its decodes carry TOKEN_OF_LAST_STEP, and the device takes the token that it sampled.  No second
  * step is planned while a sequence in flight needs host sampling (common/plan.h: sample_on_device),
@@ -156,6 +163,8 @@ struct sched_req {
     uint64_t deadline_us; /* absolute, on the clock of sched_plan's now_us; 0 = none */
     int32_t priority;     /* greater is more urgent */
     struct sample_params sp;
+    uint32_t
+        n_scored; /* sp.prompt_logprobs: leading rows of the prompt that are not scored again */
 
     /* Borrowed while the sequence lives. */
     const int32_t *stop_ids; /* end-of-sequence ids and the request's stop ids */
@@ -179,6 +188,7 @@ enum sched_fx {
     FX_FINISHED,  /* the sequence has ended; see reason */
     FX_PREEMPTED, /* information: the sequence returned to the queue, for blocks or by its turn */
     FX_ADMITTED,  /* information: first planned; n = prompt tokens found in the prefix cache */
+    FX_SCORED,    /* a token of the prompt was scored; n = its index */
 };
 
 /* Values are on the wire: append only. */
@@ -198,10 +208,10 @@ enum finish_reason {
 struct sched_effect {
     enum sched_fx kind;
     uint64_t seq_id;
-    int32_t token;             /* FX_TOKEN */
-    uint32_t i_result;         /* FX_TOKEN: index into the step_result's tokens */
+    int32_t token;             /* FX_TOKEN, FX_SCORED */
+    uint32_t i_result;         /* FX_TOKEN, FX_SCORED: index into the step_result's tokens */
     enum finish_reason reason; /* FX_FINISHED */
-    uint32_t n;                /* FX_ADMITTED: cached prompt tokens */
+    uint32_t n;                /* FX_ADMITTED, FX_SCORED */
 };
 
 struct sched_stats {

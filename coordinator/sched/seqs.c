@@ -93,6 +93,7 @@ int32_t seq_new(struct sched *s, const struct sched_req *r)
         .req = *r,
         .front = r->resumed,
         .n_known = r->n_tokens,
+        .scored = r->n_scored,
         .n_end = n_end < s->cfg.max_ctx ? (uint32_t)n_end : s->cfg.max_ctx,
         .prev = -1,
         .next = -1,

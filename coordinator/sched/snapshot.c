@@ -1,13 +1,13 @@
 /* The scheduler's whole state as bytes.  Order of the parts: counters; known blocks; the lists of
  * cached and free blocks; sequences, waiting first; steps in flight; closes; when steps are planned
- * by time, the cost model.  Version 1 had no such steps: its state has a
+ * by time, the cost model.  Version 2 had no scores.  Version 1 had no such steps: its state has a
  * deadline among the counters, which is not used, and ends before the cost model. */
 #include <string.h>
 
 #include "common/bytes.h"
 #include "coordinator/sched/internal.h"
 
-enum { SNAPSHOT_VERSION = 2, UNPLACED = -2 };
+enum { SNAPSHOT_VERSION = 3, UNPLACED = -2 };
 
 /* ---- save ---- */
 
@@ -76,6 +76,7 @@ static void save_seq(const struct sched *s, const struct seq *q, struct byte_wri
     put_u32(w, q->n_rounds);
     put_u32(w, q->turn_known);
     put_u32(w, q->turn_pos);
+    put_u32(w, q->scored);
     put_u32(w, q->n_table);
     put_i32s(w, q->table, q->n_table);
 }
@@ -130,6 +131,7 @@ size_t sched_save(const struct sched *s, void *buf, size_t cap)
             const struct flight_seq *fs = &s->flights[f].seqs[k];
             put_u64(&w, fs->seq_id);
             put_u32(&w, fs->n_tokens);
+            put_u32(&w, fs->n_score);
             put_u32(&w, (uint32_t)(fs->slot >= 0) | (uint32_t)fs->want << 1 |
                             (uint32_t)fs->kv_lost << 2);
         }
@@ -254,6 +256,7 @@ static enum status restore_seq(struct sched *s, const struct sched_req *req, boo
         q->turn_known = get_u32(r);
         q->turn_pos = get_u32(r);
     }
+    q->scored = version > 2 ? get_u32(r) : 0;
     q->rank = turns_rank(s, q, q->round);
     seq_enqueue(s, i);
     if (running)
@@ -283,16 +286,19 @@ static enum status restore_flight(struct sched *s, struct flight *f, uint32_t ve
     if (f->n > s->cfg.max_seqs)
         FAIL(ST_FORMAT, "snapshot: %u sequences in a step", f->n);
     f->n_want = 0;
+    f->n_score = 0;
     for (uint32_t k = 0; k < f->n; k++) {
         struct flight_seq *fs = &f->seqs[k];
         fs->seq_id = get_u64(r);
         fs->n_tokens = get_u32(r);
+        fs->n_score = version > 2 ? get_u32(r) : 0;
         uint32_t flags = get_u32(r);
         fs->slot = flags & 1 ? seq_find(s, fs->seq_id) : -1;
         fs->want = flags & 2;
         fs->kv_lost = flags & 4;
         f->n_want += fs->want;
-        if (r->bad || ((flags & 1) && fs->slot < 0))
+        f->n_score += fs->n_score;
+        if (r->bad || fs->n_score > fs->n_tokens || ((flags & 1) && fs->slot < 0))
             FAIL(ST_FORMAT, "snapshot: sequence %llu in flight is not live",
                  (unsigned long long)fs->seq_id);
     }

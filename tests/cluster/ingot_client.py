@@ -155,6 +155,7 @@ class Answer:
     def __init__(self):
         self.accepted = self.finish = self.error = None
         self.ids, self.text, self.logprobs, self.top = {}, {}, {}, {}
+        self.prompt = []  # of each token of the prompt: log probability, rank, alternatives
         self.next_seq = {}
         self.terminals = 0
         self.cancel = None  # what a Cancel came to
@@ -169,6 +170,7 @@ class Answer:
             self.accepted = m
             if m.attached:
                 self.ids, self.text, self.logprobs, self.top, self.next_seq = {}, {}, {}, {}, {}
+                self.prompt = []
         elif name == "Delta":
             assert self.accepted is not None, "Delta before Accepted"
             s = m.sample
@@ -180,6 +182,10 @@ class Answer:
             self.logprobs.setdefault(s, []).extend(m.logprob)
             self.top.setdefault(s, []).extend(
                 [[(e.id, e.logprob) for e in t.entry] for t in m.top])
+            if m.prompt_logprob:
+                assert s == 0 and len(self.ids[0]) == len(m.id), "log probabilities of the prompt behind an id"
+                tops = [[(e.id, e.logprob) for e in t.entry] for t in m.prompt_top] or [[]] * len(m.prompt_logprob)
+                self.prompt += zip(m.prompt_logprob, m.prompt_rank, tops, strict=True)
         elif name == "Finish":
             self.terminals += 1
             self.finish = m
@@ -197,4 +203,4 @@ class Answer:
         return (tuple((s, tuple(self.ids[s]), self.text[s], tuple(self.logprobs[s]))
                       for s in sorted(self.ids)),
                 tuple((e.sample, e.reason, e.matched_stop) for e in self.finish.sample)
-                if self.finish else None)
+                if self.finish else None, tuple(map(str, self.prompt)))

@@ -207,9 +207,9 @@ Test(request, a_token_without_alternatives_adds_none)
     t.top[0] = (struct token_logprob){7, -0.5f};
     cr_assert_eq(sample_token(r, s, &t, &ended), ST_OK);
     cr_assert_eq(s->n, 3);
-    cr_assert_eq(s->n_top[0], 0);
-    cr_assert_eq(s->n_top[1], 1);
-    cr_assert_eq(s->n_top_all, 1);
-    cr_assert_eq(s->top[0].id, 7);
+    cr_assert_eq(s->facts.n_top[0], 0);
+    cr_assert_eq(s->facts.n_top[1], 1);
+    cr_assert_eq(s->facts.n_top_all, 1);
+    cr_assert_eq(s->facts.top[0].id, 7);
     tokenizer_destroy(tok);
 }

@@ -15,6 +15,7 @@ struct client { /* one live sequence as its client sees it */
     int32_t expected[MAX_TOKENS]; /* new tokens, by the oracle */
     uint32_t n_expected, n_got;
     enum finish_reason reason;
+    uint32_t n_scored;
     bool admitted;
     char label[32];
     int32_t stop_ids[3];
@@ -112,6 +113,9 @@ static void make_request(struct driver *d, struct client *c)
     r->sp.repetition_penalty = one_in(d, penalties) ? 1.5f : 1.0f;
     r->sp.presence_penalty = one_in(d, penalties) ? 0.5f : 0.0f;
     r->sp.seed = roll(d, 3);
+    r->sp.prompt_logprobs = r->n_prompt == r->n_tokens && one_in(d, 4);
+    if (r->sp.prompt_logprobs && one_in(d, 4))
+        r->n_scored = c->n_scored = roll(d, r->n_prompt);
     r->sp.min_new = one_in(d, 3) ? roll(d, 6) : 0;
     r->n_stop_ids = roll(d, 4);
     r->stop_ids = c->stop_ids;
@@ -260,6 +264,8 @@ static void take_effects(struct driver *d, size_t n_fx, const struct step_result
         case FX_TOKEN:
             REQUIRE(c->admitted && c->n_got < c->n_expected, "token %u of %u", c->n_got,
                     c->n_expected);
+            REQUIRE(!c->r.sp.prompt_logprobs || c->n_scored == c->r.n_prompt - 1,
+                    "a token of %llu after %u scores", (unsigned long long)e->seq_id, c->n_scored);
             REQUIRE(e->token == c->expected[c->n_got], "sequence %llu, new token %u is %d, not %d",
                     (unsigned long long)e->seq_id, c->n_got, e->token, c->expected[c->n_got]);
             REQUIRE(c->tokens[c->r.n_tokens + c->n_got] == e->token, "the array lacks it");
@@ -267,6 +273,14 @@ static void take_effects(struct driver *d, size_t n_fx, const struct step_result
                     "i_result %u", e->i_result);
             c->n_got++;
             d->rep->n_tokens++;
+            break;
+        case FX_SCORED:
+            REQUIRE(c->r.sp.prompt_logprobs && e->n == ++c->n_scored && e->n < c->r.n_prompt &&
+                        e->token == c->tokens[e->n],
+                    "sequence %llu: a score of token %u", (unsigned long long)e->seq_id, e->n);
+            REQUIRE(r && r->tokens[e->i_result].rank == fake_score(c->tokens, e->n),
+                    "sequence %llu: the score of token %u", (unsigned long long)e->seq_id, e->n);
+            d->rep->n_scored++;
             break;
         case FX_PREEMPTED:
             REQUIRE(c->admitted, "preempted before it was admitted");
@@ -294,6 +308,7 @@ static void note_plan(struct driver *d, const struct step_plan *p)
     note(d, p->history, p->n_history * sizeof *p->history);
     note(d, p->stop_ids, p->n_stop_ids * sizeof *p->stop_ids);
     note(d, p->bias, p->n_bias * sizeof *p->bias);
+    note(d, p->scores, p->n_scores * sizeof *p->scores);
 }
 
 /* A measured time that is roughly linear; one in 16 steps was delayed, one in 32 not measured. */
@@ -407,7 +422,7 @@ static void do_bad_commit(struct driver *d)
 {
     size_t n_fx;
     struct step_result r = d->results[0];
-    struct result_token wrong[64];
+    struct result_token wrong[64 + MAX_SCORED_ROWS];
     if (d->n_results == 0)
         return;
     if (r.n)

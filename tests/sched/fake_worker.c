@@ -105,6 +105,14 @@ uint32_t fake_alone(const struct sched_req *r, uint32_t max_ctx, int32_t *out,
     return n_new;
 }
 
+uint32_t fake_score(const int32_t *tokens, uint32_t n)
+{
+    uint64_t acc = 0;
+    for (uint32_t i = 0; i < n; i++)
+        acc = attend(acc, kv_entry(acc, tokens[i], i));
+    return (uint32_t)acc;
+}
+
 /* ---- the ranks ---- */
 
 struct fake_seq {
@@ -124,7 +132,8 @@ struct fake_worker {
     uint64_t epoch, last_step;
     uint64_t *kv;                    /* [n_blocks, block_len] */
     struct fake_seq *seqs;           /* [max_seqs] */
-    struct result_token *results[3]; /* [max_seqs] */
+    struct result_token *results[3]; /* [max_seqs + MAX_SCORED_ROWS] */
+    uint64_t *accs; /* [max_step_tokens]: over the entries up to each row of a share */
     unsigned i_result;
 };
 
@@ -137,14 +146,16 @@ struct fake_worker *fake_worker_create(const struct sched_config *cfg)
     w->epoch = 1;
     w->kv = calloc((size_t)cfg->n_blocks * cfg->block_len, sizeof *w->kv);
     w->seqs = calloc(cfg->max_seqs, sizeof *w->seqs);
-    REQUIRE(w->kv && w->seqs, "no memory");
+    w->accs = calloc(cfg->max_step_tokens, sizeof *w->accs);
+    REQUIRE(w->kv && w->seqs && w->accs, "no memory");
     for (uint32_t i = 0; i < cfg->max_seqs; i++) {
         w->seqs[i].table = calloc(cfg->max_ctx, sizeof(int32_t));
         w->seqs[i].tokens = calloc((size_t)cfg->max_ctx + 1, sizeof(int32_t));
         REQUIRE(w->seqs[i].table && w->seqs[i].tokens, "no memory");
     }
     for (int i = 0; i < 3; i++) {
-        w->results[i] = calloc(cfg->max_seqs, sizeof(struct result_token));
+        w->results[i] =
+            calloc((size_t)cfg->max_seqs + MAX_SCORED_ROWS, sizeof(struct result_token));
         REQUIRE(w->results[i], "no memory");
     }
     return w;
@@ -159,6 +170,7 @@ void fake_worker_destroy(struct fake_worker *w)
     for (int i = 0; i < 3; i++)
         free(w->results[i]);
     free(w->seqs);
+    free(w->accs);
     free(w->kv);
     free(w);
 }
@@ -270,6 +282,7 @@ static uint64_t compute(struct fake_worker *w, const struct step_plan *p, const 
         q->tokens[q->pos] = t;
         *kv_at(w, q, q->pos) = kv_entry(acc, t, q->pos);
         acc = attend(acc, *kv_at(w, q, q->pos));
+        w->accs[k] = acc;
     }
     return acc;
 }
@@ -284,10 +297,24 @@ static void first_share(struct fake_seq *q, const struct plan_seq *ps)
         REQUIRE(q->n_tokens_from == 0, "history of %u tokens for nothing", q->n_tokens_from);
 }
 
+/* The scored rows of the share that was computed last. */
+static uint32_t score(const struct fake_worker *w, const struct step_plan *p,
+                      const struct plan_seq *ps, struct result_token *out)
+{
+    uint32_t end = ps->n_tokens - (ps->want == WANT_LAST);
+    REQUIRE(ps->n_score <= end && ps->score_off + ps->n_score <= p->n_scores,
+            "%u scored rows of %u", ps->n_score, end);
+    for (uint32_t k = 0; k < ps->n_score; k++)
+        out[k] = (struct result_token){.seq_id = ps->seq_id,
+                                       .token = p->scores[ps->score_off + k],
+                                       .rank = (uint32_t)w->accs[end - ps->n_score + k]};
+    return ps->n_score;
+}
+
 struct step_result fake_worker_step(struct fake_worker *w, const struct step_plan *p)
 {
     struct result_token *out = w->results[w->i_result++ % 3];
-    uint32_t n_out = 0, n_tokens = 0, n_blocks = 0;
+    uint32_t n_out = 0, n_tokens = 0, n_blocks = 0, n_want = 0, n_scores = 0;
     REQUIRE(p->epoch == w->epoch && p->step_id == w->last_step + 1, "step %llu after %llu",
             (unsigned long long)p->step_id, (unsigned long long)w->last_step);
     REQUIRE(p->n_seqs > 0 && p->n_seqs <= w->cfg.max_seqs, "%u sequences", p->n_seqs);
@@ -314,6 +341,7 @@ struct step_result fake_worker_step(struct fake_worker *w, const struct step_pla
                 "the share of %llu", (unsigned long long)q->id);
         n_tokens += ps->n_tokens;
         n_blocks += ps->n_blocks;
+        n_want += ps->want == WANT_LAST;
         take_blocks(w, p, ps, q);
     }
     REQUIRE(n_tokens == p->n_tokens && n_blocks == p->n_blocks, "%u tokens, %u blocks", n_tokens,
@@ -323,6 +351,7 @@ struct step_result fake_worker_step(struct fake_worker *w, const struct step_pla
         struct fake_seq *q = find(w, ps->seq_id);
         REQUIRE(q->pos == ps->pos, "sequence %llu twice in a plan", (unsigned long long)q->id);
         uint64_t acc = compute(w, p, ps, q);
+        n_scores += score(w, p, ps, out + n_want + n_scores);
         if (ps->want != WANT_LAST)
             continue;
         q->last_sample = sample(acc, &q->q, q->tokens, q->pos);
@@ -333,5 +362,5 @@ struct step_result fake_worker_step(struct fake_worker *w, const struct step_pla
         REQUIRE(!w->seqs[i].id || w->seqs[i].pos != UINT32_MAX, "%llu was opened for nothing",
                 (unsigned long long)w->seqs[i].id);
     return (struct step_result){
-        .step_id = p->step_id, .epoch = p->epoch, .n = n_out, .tokens = out};
+        .step_id = p->step_id, .epoch = p->epoch, .n = n_out + n_scores, .tokens = out};
 }

@@ -43,5 +43,7 @@ uint32_t fake_worker_open(const struct fake_worker *w, uint64_t *ids);
  * and returns how many there are; reason: FINISH_STOP_ID or FINISH_LENGTH. */
 uint32_t fake_alone(const struct sched_req *r, uint32_t max_ctx, int32_t *out,
                     enum finish_reason *reason);
+/* What a scored row gives as the rank of the token behind n tokens. */
+uint32_t fake_score(const int32_t *tokens, uint32_t n);
 
 #endif

@@ -8,18 +8,34 @@
 
 /* ---- the draw ---- */
 
-void sampler_report(const struct sample_params *sp, const struct draw_candidates *c, int32_t i,
-                    struct result_token *out)
+static void report(const struct draw_candidates *c, int32_t token, float logit, uint32_t n_top,
+                   struct result_token *out)
 {
     double log_sum = log(c->sums.sum);
-    out->token = c->id[i];
-    out->logprob = (float)((double)c->logit[i] - (double)c->sums.max - log_sum);
-    out->n_top = sp->top_logprobs;
+    out->token = token;
+    out->logprob = (float)((double)logit - (double)c->sums.max - log_sum);
+    out->rank = 0;
+    out->n_top = n_top;
     if (out->n_top > (uint32_t)c->n)
         out->n_top = (uint32_t)c->n;
     for (uint32_t k = 0; k < out->n_top; k++)
         out->top[k] = (struct token_logprob){
             c->id[k], (float)((double)c->logit[k] - (double)c->sums.max - log_sum)};
+}
+
+void sampler_report(const struct sample_params *sp, const struct draw_candidates *c, int32_t i,
+                    struct result_token *out)
+{
+    report(c, c->id[i], c->logit[i], sp->top_logprobs, out);
+}
+
+void sampler_score(const struct draw_candidates *c, int32_t token, float logit, uint32_t n_top,
+                   struct result_token *out)
+{
+    report(c, token, logit, n_top, out);
+    for (int32_t i = 0; i < c->n && !out->rank; i++)
+        if (c->id[i] == token)
+            out->rank = (uint32_t)i + 1;
 }
 
 enum sample_outcome sampler_draw(const struct sample_params *sp, const struct draw_candidates *c,

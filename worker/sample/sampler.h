@@ -38,6 +38,11 @@ enum sample_outcome sampler_draw(const struct sample_params *sp, const struct dr
 void sampler_report(const struct sample_params *sp, const struct draw_candidates *c, int32_t i,
                     struct result_token *out);
 
+/* Fills out for a token of that logit, which need not be among the candidates, with the first n_top of
+ * these; the rank is 0 if it is not. */
+void sampler_score(const struct draw_candidates *c, int32_t token, float logit, uint32_t n_top,
+                   struct result_token *out);
+
 /* Sorts a whole row: logit[n] of tokens 0 .. n-1 into (logit descending, id ascending).  No NaN.
  * scratch: [2 n] words. */
 void sampler_sort(const float *logit, int32_t n, float *out_logit, int32_t *out_id,

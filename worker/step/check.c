@@ -140,6 +140,18 @@ static enum status check_known(struct step *s, const struct plan_seq *q, int32_t
     return ST_OK;
 }
 
+static enum status check_scores(const struct step *s, const struct step_plan *p,
+                                const struct plan_seq *q)
+{
+    uint32_t most = q->n_tokens - (q->want == WANT_LAST);
+    TRY(check_span("scored tokens", q->seq_id, q->score_off, q->n_score, p->n_scores));
+    if (q->n_score > most)
+        FAIL(ST_PEER, "sequence %llu: %u scored rows of %u", ULL(q->seq_id), q->n_score, most);
+    for (uint32_t i = 0; i < q->n_score; i++)
+        TRY(check_id(s, q->seq_id, "scored", p->scores[q->score_off + i]));
+    return ST_OK;
+}
+
 static enum status check_seq(struct step *s, const struct step_plan *p, const struct plan_seq *q)
 {
     int32_t fresh = id_map_get(&s->fresh, q->seq_id), slot = staying(s, q->seq_id);
@@ -150,6 +162,7 @@ static enum status check_seq(struct step *s, const struct step_plan *p, const st
     TRY(check_span("blocks", q->seq_id, q->block_off, q->n_blocks, p->n_blocks));
     if (q->n_tokens == 0)
         FAIL(ST_PEER, "sequence %llu: no tokens", ULL(q->seq_id));
+    TRY(check_scores(s, p, q));
     if (len > (uint64_t)s->cfg.max_ctx)
         FAIL(ST_PEER, "sequence %llu: position %llu is outside the context of %d", ULL(q->seq_id),
              ULL(len - 1), s->cfg.max_ctx);
@@ -182,14 +195,18 @@ static enum status check_seq(struct step *s, const struct step_plan *p, const st
 
 static enum status check_seqs(struct step *s, const struct step_plan *p)
 {
-    uint64_t n_tokens = 0;
+    uint64_t n_tokens = 0, n_scores = 0;
     if (p->n_seqs > (uint32_t)s->cfg.max_seqs || p->n_tokens > (uint32_t)s->cfg.max_tokens)
         FAIL(ST_PEER, "a step of %u sequences and %u tokens, at most %d and %d", p->n_seqs,
              p->n_tokens, s->cfg.max_seqs, s->cfg.max_tokens);
     for (uint32_t i = 0; i < p->n_seqs; i++) {
         TRY(check_seq(s, p, &p->seqs[i]));
         n_tokens += p->seqs[i].n_tokens;
+        n_scores += p->seqs[i].n_score;
     }
+    if (n_scores != p->n_scores || n_scores > (uint64_t)s->cfg.max_scored)
+        FAIL(ST_PEER, "a step of %u scored tokens, its sequences have %llu; at most %d are scored",
+             p->n_scores, ULL(n_scores), s->cfg.max_scored);
     if (n_tokens != p->n_tokens)
         FAIL(ST_PEER, "a step of %u tokens, its sequences have %llu", p->n_tokens, ULL(n_tokens));
     return ST_OK;

@@ -24,6 +24,8 @@ struct step {
     uint64_t serial;       /* plans applied or refused so far */
     int32_t *out_slot;     /* [max_seqs] */
     int32_t n_out;
+    struct step_scored *scored; /* [max_scored] */
+    int32_t n_scored;
 
     struct id_map fresh;    /* check: the plan's opens, by index */
     uint64_t *fresh_serial; /* [max_open] check: serial of the plan that used open i */

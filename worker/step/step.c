@@ -23,7 +23,7 @@ static bool possible(const struct step_config *c)
            c->max_open >= 1 && c->max_open <= most && c->max_ctx >= 1 && c->max_ctx <= most &&
            c->block_len >= 1 && c->block_len <= most && c->n_blocks >= 1 && c->vocab >= 1 &&
            c->n_blocks <= INT32_MAX / c->block_len - c->pad && c->max_edits >= 1 &&
-           c->max_edits <= most;
+           c->max_edits <= most && c->max_scored >= 0 && c->max_scored <= MAX_SCORED_ROWS;
 }
 
 /* Sequences that one step can decode. */
@@ -42,6 +42,7 @@ static bool lay_out(struct step *s)
 {
     const struct step_config *c = &s->cfg;
     size_t tokens = aligned((size_t)c->max_tokens), seqs = aligned((size_t)c->max_seqs);
+    size_t most_rows = (size_t)c->max_seqs + (size_t)c->max_scored, rows = aligned(most_rows);
     s->max_blocks = blocks_of(c);
     s->at_token = 0;
     s->at_from = tokens;
@@ -51,11 +52,11 @@ static bool lay_out(struct step *s)
     s->at_q_start = 5 * tokens;
     s->at_kv_len = s->at_q_start + aligned((size_t)c->max_seqs + 1);
     s->at_out_row = s->at_kv_len + seqs;
-    s->at_inv_temp = s->at_out_row + seqs;
-    s->at_draw = s->at_inv_temp + seqs;
-    s->at_edit_start = s->at_draw + DRAW_ROW_WORDS * seqs;
+    s->at_inv_temp = s->at_out_row + rows;
+    s->at_draw = s->at_inv_temp + rows;
+    s->at_edit_start = s->at_draw + DRAW_ROW_WORDS * rows;
     /* then the table's rows in use, then the edits: no more than these is uploaded */
-    s->at_table = s->at_edit_start + aligned((size_t)c->max_seqs + 1);
+    s->at_table = s->at_edit_start + aligned(most_rows + 1);
     s->n_words = s->at_table + (size_t)c->max_seqs * (size_t)s->max_blocks +
                  EDIT_WORDS * (size_t)c->max_edits;
     return s->n_words <= INT32_MAX;
@@ -74,7 +75,8 @@ size_t step_host_bytes(const struct step_config *cfg)
 {
     size_t of_open = sizeof(struct fed) + sizeof(struct step_seq) + sizeof(int32_t) +
                      2 * sizeof(uint64_t) + (size_t)blocks_of(cfg) * sizeof(int32_t);
-    return (size_t)cfg->max_open * of_open + (size_t)cfg->max_seqs * sizeof(int32_t);
+    return (size_t)cfg->max_open * of_open + (size_t)cfg->max_seqs * sizeof(int32_t) +
+           (size_t)cfg->max_scored * sizeof(struct step_scored);
 }
 
 /* ---- life ---- */
@@ -88,10 +90,11 @@ static enum status take_memory(struct step *s)
     s->tables = calloc(max_open * (size_t)s->max_blocks, sizeof *s->tables);
     s->free_slots = calloc(max_open, sizeof *s->free_slots);
     s->out_slot = calloc((size_t)s->cfg.max_seqs, sizeof *s->out_slot);
+    s->scored = calloc((size_t)s->cfg.max_scored + 1, sizeof *s->scored);
     s->fresh_serial = calloc(max_open, sizeof *s->fresh_serial);
     s->close_serial = calloc(max_open, sizeof *s->close_serial);
-    if (!s->fed || !s->seqs || !s->tables || !s->free_slots || !s->out_slot || !s->fresh_serial ||
-        !s->close_serial)
+    if (!s->fed || !s->seqs || !s->tables || !s->free_slots || !s->out_slot || !s->scored ||
+        !s->fresh_serial || !s->close_serial)
         FAIL(ST_NOMEM, "no memory for %d sequences of %d blocks", s->cfg.max_open, s->max_blocks);
     TRY(id_map_init(&s->slot_of, max_open));
     TRY(id_map_init(&s->fresh, max_open));
@@ -143,6 +146,7 @@ void step_destroy(struct step *s)
     free(s->tables);
     free(s->free_slots);
     free(s->out_slot);
+    free(s->scored);
     free(s->fresh_serial);
     free(s->close_serial);
     free(s);
@@ -153,6 +157,7 @@ void step_reset(struct step *s)
     id_map_clear(&s->slot_of);
     s->n_free = 0;
     s->n_out = 0;
+    s->n_scored = 0;
     for (int32_t slot = s->cfg.max_open - 1; slot >= 0; slot--)
         s->free_slots[s->n_free++] = slot;
 }
@@ -175,6 +180,16 @@ int32_t step_n_out(const struct step *s)
 int32_t step_out_slot(const struct step *s, int32_t i)
 {
     return s->out_slot[i];
+}
+
+int32_t step_n_scored(const struct step *s)
+{
+    return s->n_scored;
+}
+
+const struct step_scored *step_scored(const struct step *s)
+{
+    return s->scored;
 }
 
 /* ---- apply ---- */
@@ -254,6 +269,25 @@ static void place_seq(struct step *s, const struct step_plan *p, int32_t i, int3
         place_out(s, slot, row + (int32_t)q->n_tokens - 1);
 }
 
+/* The scored rows of plan sequence i, behind all rows of logits so far: no edits, temperature 1, and
+ * no token is drawn. */
+static void place_scored(struct step *s, const struct step_plan *p, int32_t i)
+{
+    const struct plan_seq *q = &p->seqs[i];
+    const float inv_temp = 1.0f;
+    int32_t end =
+        s->host[s->at_q_start + (size_t)i] + (int32_t)q->n_tokens - (q->want == WANT_LAST);
+    const struct step_seq *seq = &s->seqs[id_map_get(&s->slot_of, q->seq_id)];
+    for (uint32_t k = 0; k < q->n_score; k++) {
+        size_t row = (size_t)(s->n_out + s->n_scored);
+        s->host[s->at_out_row + row] = end - (int32_t)q->n_score + (int32_t)k;
+        memcpy(s->host + s->at_inv_temp + row, &inv_temp, sizeof inv_temp);
+        memset(s->host + s->at_draw + row * DRAW_ROW_WORDS, 0, DRAW_ROW_WORDS * sizeof(int32_t));
+        s->scored[s->n_scored++] =
+            (struct step_scored){q->seq_id, p->scores[q->score_off + k], seq->sp.prompt_top};
+    }
+}
+
 static struct view words_in(struct buf *buf, size_t at, int32_t rows, int32_t cols)
 {
     return (struct view){.buf = buf,
@@ -321,7 +355,7 @@ static void place_pads(struct step *s, int32_t from, int32_t to)
 static bool only_decodes(const struct step_plan *p)
 {
     for (uint32_t i = 0; i < p->n_seqs; i++)
-        if (p->seqs[i].n_tokens != 1 || p->seqs[i].want != WANT_LAST)
+        if (p->seqs[i].n_tokens != 1 || p->seqs[i].want != WANT_LAST || p->seqs[i].n_score)
             return false;
     return p->n_seqs > 0;
 }
@@ -331,6 +365,7 @@ static bool only_decodes(const struct step_plan *p)
 static void begin(struct step *s)
 {
     s->n_out = 0;
+    s->n_scored = 0;
     s->feeds = false;
     s->padded = false;
     s->i_image ^= 1;
@@ -402,10 +437,12 @@ enum status step_apply(struct step *s, const struct step_plan *plan, struct step
         shape.max_kv = kv > shape.max_kv ? kv : shape.max_kv;
     }
     s->host[s->at_q_start + (size_t)shape.n_seqs] = shape.n_tokens;
+    for (int32_t i = 0; i < shape.n_seqs; i++)
+        place_scored(s, plan, i);
     if (s->cfg.pad && only_decodes(plan))
         set_batch(s, shape.n_seqs, step_batch(shape.n_seqs, most_decodes(&s->cfg)), dev);
     else
-        set_views(s, &shape, s->n_out, dev);
+        set_views(s, &shape, s->n_out + s->n_scored, dev);
     return ST_OK;
 }
 

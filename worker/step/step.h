@@ -14,7 +14,8 @@ struct step_config {
     int32_t max_tokens, max_seqs; /* of one step */
     int32_t max_open;             /* sequences known at once (running in any step) */
     int32_t max_ctx, n_blocks, block_len, vocab;
-    int32_t max_edits; /* logit_edits of one upload */
+    int32_t max_edits;  /* logit_edits of one upload */
+    int32_t max_scored; /* scored rows of one step, beside those of max_seqs; 0 = none */
     bool pad;  /* decode-only steps are padded to step_batch; KV block n_blocks is for the pads */
     bool land; /* the backend has upload: it fills a buffer beside the one that steps read */
 };
@@ -92,5 +93,14 @@ const struct step_seq *step_seq(const struct step *s, int32_t slot);
 /* Rows of logits of the last step: row i belongs to the sequence in that slot. */
 int32_t step_n_out(const struct step *s);
 int32_t step_out_slot(const struct step *s, int32_t i);
+
+/* Scored rows of the last step: behind the step_n_out rows of logits, in the order of the plan. */
+struct step_scored {
+    uint64_t seq_id;
+    int32_t token;  /* whose log probability is wanted */
+    uint32_t n_top; /* alternatives */
+};
+int32_t step_n_scored(const struct step *s);
+const struct step_scored *step_scored(const struct step *s);
 
 #endif
