@@ -313,7 +313,9 @@ static enum status write_tool(struct answer_request *q, struct json_writer *w,
             json_write_key(w, "parameters");
             json_write_raw(w, schema.p, schema.n);
             has_schema = true;
-        } else if (json_span_is(key, "strict") || json_span_is(key, "defer_loading")) {
+        } else if (json_span_is(key, "strict")) {
+            TRY(request_pass_member(w, key, c));
+        } else if (json_span_is(key, "defer_loading")) {
             TRY(request_only_bool(c, false));
         } else if (!json_span_is(key, "cache_control") &&
                    !json_span_is(key, "eager_input_streaming") &&
