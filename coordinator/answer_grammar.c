@@ -30,8 +30,7 @@ struct builder {
 
 static bool is_name(const char *s)
 {
-    static const char chars[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    static const char chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
     return *s && s[strspn(s, chars)] == 0;
 }
 
@@ -210,7 +209,8 @@ static void put_call(struct builder *b, const struct tool *t)
     put_part(&b->w, "text", t->name, strlen(t->name));
     put_text(b, b->form->middle);
     begin(&b->w, "schema");
-    json_write_raw(&b->w, t->schema.p ? t->schema.p : none, t->schema.p ? t->schema.n : sizeof none - 1);
+    json_write_raw(&b->w, t->schema.p ? t->schema.p : none,
+                   t->schema.p ? t->schema.n : sizeof none - 1);
     json_member_string(&b->w, "of", t->name);
     json_write_end_object(&b->w);
     put_text(b, b->form->after);
@@ -290,9 +290,8 @@ static void put_free_text(struct builder *b)
 /* An item: a text of the request's own form. */
 static void put_own_form(struct builder *b)
 {
-    static const char *const kinds[] = {[GRAMMAR_JSON_SCHEMA] = "schema",
-                                        [GRAMMAR_REGEX] = "regex",
-                                        [GRAMMAR_CHOICE] = "choice"};
+    static const char *const kinds[] = {
+        [GRAMMAR_JSON_SCHEMA] = "schema", [GRAMMAR_REGEX] = "regex", [GRAMMAR_CHOICE] = "choice"};
     static const char object[] = "{\"json_object\":true}";
     const struct wire_text *s = &b->f->grammar;
     if (b->f->grammar_kind == GRAMMAR_TAGS) {
@@ -380,7 +379,8 @@ static enum status check_own(const struct answer_form *f)
     struct json_cursor c;
     if (f->grammar_kind >= GRAMMAR_KINDS)
         FAIL(ST_UNSUPPORTED, "grammars of kind %u are not supported", f->grammar_kind);
-    if (f->grammar_kind && f->grammar_kind != GRAMMAR_REGEX && f->grammar_kind != GRAMMAR_JSON_OBJECT)
+    if (f->grammar_kind && f->grammar_kind != GRAMMAR_REGEX &&
+        f->grammar_kind != GRAMMAR_JSON_OBJECT)
         return json_open(&c, f->grammar.data, f->grammar.n, NULL);
     return ST_OK;
 }
@@ -424,7 +424,5 @@ enum status answer_grammar(const struct answer_form *f, struct text_buf *out, co
     struct builder b = {.f = f, .w = {.out = out}};
     enum status st = build(&b, field);
     free(b.tools);
-    if (st == ST_OK)
-        *field = "";
     return st;
 }

@@ -23,7 +23,8 @@ struct answer_form {
     enum output_tools format;
     const struct output_think *think; /* NULL: THINKING_NONE */
     enum answer_thinking thinking;
-    const struct wire_text *special; /* [n_special] spellings of the special tokens among the marks */
+    const struct wire_text
+        *special; /* [n_special] spellings of the special tokens among the marks */
     uint32_t n_special;
     const char *template; /* [n_template] the chat template */
     size_t n_template;

@@ -18,7 +18,8 @@ static enum answer_thinking thinking_of(const struct model_text *mt, const struc
     while (n && strchr(" \n\r\t", prompt->data[n - 1]))
         n--;
     n_close = strlen(mt->think->close);
-    bool closed = n >= n_close && memcmp(prompt->data + n - n_close, mt->think->close, n_close) == 0;
+    bool closed =
+        n >= n_close && memcmp(prompt->data + n - n_close, mt->think->close, n_close) == 0;
     return closed ? THINKING_NONE : THINKING_MAY;
 }
 

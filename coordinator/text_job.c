@@ -47,6 +47,7 @@ static enum status prepare(struct text_job *job, struct msg_generate *g,
 {
     size_t n_bytes = 0;
     TRY(prompt_ids(mt, g, prompt, text, field));
+    const char *prompt_field = *field;
     TRY(model_answer_grammar(mt, g, text, grammar, field));
     if (grammar->len) {
         g->grammar_kind = GRAMMAR_TAGS;
@@ -54,7 +55,7 @@ static enum status prepare(struct text_job *job, struct msg_generate *g,
     }
     *field = "grammar";
     TRY(check_grammar(g, &n_bytes));
-    *field = "";
+    *field = prompt_field;
     TRY(resolve_generate(&job->resolved, g, prompt, &job->limits, field));
     job->resolved->grammar_bytes = n_bytes;
     set_text(job->resolved, g, mt, text);

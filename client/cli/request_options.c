@@ -52,8 +52,9 @@ static const struct option_row prompt_table[] = {
      PAT(tool_choice, OPT_STRING),
      .arg = "auto|required|NAME",
      .def = "auto",
-     .help = "With --tools.  auto: the model decides whether it calls one.  required: the answer is "
-             "calls only, whose arguments satisfy the tools' schemas.  NAME: calls of that tool."},
+     .help =
+         "With --tools.  auto: the model decides whether it calls one.  required: the answer is "
+         "calls only, whose arguments satisfy the tools' schemas.  NAME: calls of that tool."},
     {.name = "one-call",
      PAT(one_call, OPT_FLAG),
      .help = "With --tool-choice required or NAME, and with strict tools: at most one call."},

@@ -5,7 +5,8 @@
 #include "client/cli/cli.h"
 
 struct prompt_args {
-    const char *prompt, *prompt_file, *tokens, *message, *chat, *system, *tools, *tool_choice, *variables;
+    const char *prompt, *prompt_file, *tokens, *message, *chat, *system, *tools, *tool_choice,
+        *variables;
     bool add_special, one_call;
 };
 

@@ -50,7 +50,7 @@ static enum status write_tool(struct answer_request *q, struct json_writer *w,
     static const char *const types[] = {"function"};
     struct json_cursor whole = *c;
     struct json_span key;
-    bool has_type = false, has_name = false;
+    bool has_type = false, has_name = false, strict;
     size_t type;
     json_write_object(w);
     json_member_string(w, "type", "function");
@@ -65,7 +65,9 @@ static enum status write_tool(struct answer_request *q, struct json_writer *w,
                 return json_fail(c, ST_UNSUPPORTED, "only functions of the client are supported");
             has_type = true;
         } else if (json_span_is(key, "strict")) {
-            TRY(request_pass_member(w, key, c));
+            struct json_cursor at = *c;
+            TRY(json_read_bool(c, &strict));
+            TRY(request_pass_member(w, key, &at));
         } else if (json_span_is(key, "name")) {
             struct json_cursor at = *c;
             TRY(request_read_tool_name(q, c));

@@ -62,7 +62,8 @@ static enum status read_word(struct choice *t, struct json_cursor *c)
             t->type = i;
     if (t->type == N_CHOICES)
         return json_fail(c, ST_UNSUPPORTED,
-                         "\"%s\" is not supported: auto, none, required and a named tool are", word);
+                         "\"%s\" is not supported: auto, none, required and a named tool are",
+                         word);
     return ST_OK;
 }
 

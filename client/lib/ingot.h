@@ -175,7 +175,8 @@ struct ingot_request {
     const char *tools_json, *variables_json; /* NULL: none; with turns */
     enum ingot_tool_choice tool_choice;      /* with tools_json */
     const char *tool_name;                   /* with INGOT_TOOL_NAMED */
-    bool one_call; /* at most one call, where calls follow a grammar: INGOT_TOOL_REQUIRED, strict tools */
+    bool
+        one_call; /* at most one call, where calls follow a grammar: INGOT_TOOL_REQUIRED, strict tools */
     bool add_generation_prompt, continue_final_message;
     bool add_special; /* add BOS and similar tokens to text; ignored with ids and turns */
     /* with turns: the current time for the template; unset: the server's clock and zone */

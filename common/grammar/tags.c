@@ -112,8 +112,7 @@ static enum status make_repeat(struct tags *k, uint32_t node, uint32_t value, ui
     }
     TRY(node_rule(k, between, &more));
     more = rules_seq(k->rules, (uint32_t[]){more, item}, 2);
-    more =
-        rules_repeat(k->rules, more, min ? min - 1 : 0, max == EXPR_NO_LIMIT ? max : max - 1);
+    more = rules_repeat(k->rules, more, min ? min - 1 : 0, max == EXPR_NO_LIMIT ? max : max - 1);
     *rule = rules_seq(k->rules, (uint32_t[]){item, more}, 2);
     if (min == 0)
         *rule = rules_alt(k->rules, (uint32_t[]){rules_seq(k->rules, NULL, 0), *rule}, 2);
@@ -133,8 +132,7 @@ static enum status take_out(struct tags *k, uint32_t list, bool begin, uint32_t 
         return ST_OK;
     if (k->tree.nodes[list].type != JSON_ARRAY)
         FAIL_AT(k, list, ST_FORMAT, "must be a list of texts");
-    uint32_t before =
-        begin ? expr_repeat(p, expr_bytes(p, &blank), 0, EXPR_NO_LIMIT) : EXPR_ALL;
+    uint32_t before = begin ? expr_repeat(p, expr_bytes(p, &blank), 0, EXPR_NO_LIMIT) : EXPR_ALL;
     for (uint32_t i = k->tree.nodes[list].first; i != SCHEMA_NO_NODE; i = k->tree.nodes[i].next) {
         TRY(literal(k, i, false, &mark));
         uint32_t has = expr_concat(p, before, expr_concat(p, mark, EXPR_ALL));
@@ -214,11 +212,11 @@ static const struct tag_kind {
     enum status (*make)(struct tags *k, uint32_t node, uint32_t value, uint32_t *rule);
     const char *also[3]; /* members beside it */
 } kinds[] = {
-    {"text", make_text, {NULL}},          {"special", make_text, {NULL}},
-    {"seq", make_list, {NULL}},           {"any_of", make_list, {NULL}},
-    {"free", make_free, {NULL}},          {"repeat", make_repeat, {"min", "max", "between"}},
-    {"schema", make_source, {"of"}},      {"regex", make_source, {"of"}},
-    {"choice", make_source, {"of"}},      {"json_object", make_source, {"of"}},
+    {"text", make_text, {NULL}},     {"special", make_text, {NULL}},
+    {"seq", make_list, {NULL}},      {"any_of", make_list, {NULL}},
+    {"free", make_free, {NULL}},     {"repeat", make_repeat, {"min", "max", "between"}},
+    {"schema", make_source, {"of"}}, {"regex", make_source, {"of"}},
+    {"choice", make_source, {"of"}}, {"json_object", make_source, {"of"}},
 };
 
 static enum status only_known(const struct tags *k, uint32_t node, const struct tag_kind *kind)

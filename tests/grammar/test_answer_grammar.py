@@ -157,9 +157,9 @@ def main_cases(probe, formats):
     @tap.case
     def strict_tools_in_free_text():
         seen = 0
-        for name, form, ask, _ in each(formats):
+        for i, (name, form, ask, _) in enumerate(each(formats)):
             for one in (False, True):
-                calls, content, text = check(probe, form, 20, one_call=one, think=HARMONY if name == "harmony" else "", **ask)
+                calls, content, text = check(probe, form, 20 + 2 * i + one, one_call=one, think=HARMONY if name == "harmony" else "", **ask)
                 seen += len(calls)
                 assert not one or len(calls) <= 1, (name, text)
         assert seen > 5, "only %d calls in free text" % seen
