@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/grammar/grammar.h"
+#include "coordinator/model_answer.h"
 
 struct entry {
     uint64_t id; /* of the digest's beginning; 0: free */
@@ -164,22 +165,16 @@ static enum status trim(struct grammars *g, struct worker_port *port, uint64_t e
     }
 }
 
-/* The bytes of all tokens; special ones have none. */
-static enum status vocabulary(const struct tokenizer *tok, struct text_buf *bytes,
+/* The bytes of all tokens. */
+static enum status vocabulary(const struct model_text *mt, struct text_buf *bytes,
                               uint32_t *lengths, uint32_t n)
 {
-    struct text_buf scratch = {0};
-    enum status st = ST_OK;
-    for (uint32_t i = 0; st == ST_OK && i < n; i++) {
-        scratch.len = 0;
-        struct token_piece p = tokenizer_piece(tok, (int32_t)i, &scratch);
-        if (!p.text.data || p.special)
-            continue;
-        lengths[i] = (uint32_t)p.bytes.len;
-        st = text_buf_append(bytes, p.bytes.data, p.bytes.len);
+    for (uint32_t i = 0; i < n; i++) {
+        size_t begin = bytes->len;
+        TRY(model_token_bytes(mt, (int32_t)i, bytes));
+        lengths[i] = (uint32_t)(bytes->len - begin);
     }
-    text_buf_free(&scratch);
-    return st;
+    return ST_OK;
 }
 
 static enum status send_vocabulary(const struct grammars *g, struct worker_port *port,
@@ -189,7 +184,7 @@ static enum status send_vocabulary(const struct grammars *g, struct worker_port 
     struct text_buf bytes = {0};
     n = n < vocab ? n : vocab;
     uint32_t *lengths = calloc((size_t)n + 1, sizeof *lengths);
-    enum status st = lengths ? vocabulary(g->mt->tok, &bytes, lengths, n) : ST_NOMEM;
+    enum status st = lengths ? vocabulary(g->mt, &bytes, lengths, n) : ST_NOMEM;
     struct worker_msg m = {.type = WMSG_VOCABULARY};
     m.u.vocabulary = (struct worker_vocabulary){n,         lengths,    (const uint8_t *)bytes.data,
                                                 bytes.len, g->mt->eos, g->mt->n_eos};
@@ -227,8 +222,8 @@ static enum status place(const struct resolved *ask, const struct model_text *mt
     bool ok;
     for (uint32_t i = ask->n_prompt; i < n; i++) {
         scratch->len = 0;
-        struct token_piece p = tokenizer_piece(mt->tok, tokens[i], scratch);
-        TRY(matcher_consume(m, p.bytes.data, p.special ? 0 : p.bytes.len, &ok));
+        TRY(model_token_bytes(mt, tokens[i], scratch));
+        TRY(matcher_consume(m, scratch->data, scratch->len, &ok));
     }
     return ST_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/grammar/grammar.h"
+#include "coordinator/model_answer.h"
 #include "coordinator/prompt.h"
 #include "coordinator/resume.h"
 
@@ -26,17 +27,38 @@ static void set_text(struct resolved *q, const struct msg_generate *g, const str
 }
 
 /* Compiles the grammar, as the ranks will: a bad one is refused before anything runs.  n_bytes: what it holds. */
-static enum status check_grammar(const struct msg_generate *g, size_t *n_bytes, const char **field)
+static enum status check_grammar(const struct msg_generate *g, size_t *n_bytes)
 {
     struct grammar_source source = {(enum grammar_kind)g->grammar_kind, g->grammar.data,
                                     g->grammar.n};
     struct grammar *grammar;
     if (!g->grammar_kind)
         return ST_OK;
-    *field = "grammar";
     TRY(grammar_compile(&grammar, &source));
     *n_bytes = grammar_bytes(grammar);
     grammar_destroy(grammar);
+    return ST_OK;
+}
+
+/* Makes the prompt, and the grammar that the whole answer follows. */
+static enum status prepare(struct text_job *job, struct msg_generate *g,
+                           const struct model_text *mt, struct token_list *prompt,
+                           struct text_buf *text, struct text_buf *grammar, const char **field)
+{
+    size_t n_bytes = 0;
+    TRY(prompt_ids(mt, g, prompt, text, field));
+    const char *prompt_field = *field;
+    TRY(model_answer_grammar(mt, g, text, grammar, field));
+    if (grammar->len) {
+        g->grammar_kind = GRAMMAR_TAGS;
+        g->grammar = (struct wire_text){grammar->data, grammar->len};
+    }
+    *field = "grammar";
+    TRY(check_grammar(g, &n_bytes));
+    *field = prompt_field;
+    TRY(resolve_generate(&job->resolved, g, prompt, &job->limits, field));
+    job->resolved->grammar_bytes = n_bytes;
+    set_text(job->resolved, g, mt, text);
     return ST_OK;
 }
 
@@ -44,31 +66,17 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
                             const struct model_text *mt, const char **field)
 {
     struct token_list prompt = {0};
-    struct text_buf text = {0};
-    size_t grammar_bytes = 0;
-    TRY(check_grammar(g, &grammar_bytes, field));
-    *field = "";
+    struct text_buf text = {0}, grammar = {0};
     if (g->resume)
         resume_fill(g);
     if (g->kind == PROMPT_CHAT)
         TRY(prompt_set_clock(&g->chat));
-    enum status st = prompt_ids(mt, g, &prompt, &text, field);
-    if (st == ST_OK)
-        st = resolve_generate(&job->resolved, g, &prompt, &job->limits, field);
+    enum status st = prepare(job, g, mt, &prompt, &text, &grammar, field);
     if (st == ST_OK && g->resume)
         st = resume_take(job->resolved, g, job->limits.vocab, field);
-    if (st == ST_OK) {
-        job->resolved->grammar_bytes = grammar_bytes;
-        set_text(job->resolved, g, mt, &text);
-    }
-    if (st == ST_OK && g->grammar_kind && job->resolved->starts_in_reasoning) {
-        *field = "grammar";
-        st = status_fail(ST_UNSUPPORTED, __FILE__, __LINE__,
-                         "the prompt ends inside thinking, and a grammar holds from the first "
-                         "token: switch thinking off");
-    }
     token_list_free(&prompt);
     text_buf_free(&text);
+    text_buf_free(&grammar);
     return st;
 }
 

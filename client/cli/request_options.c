@@ -48,6 +48,16 @@ static const struct option_row prompt_table[] = {
      PAT(tools, OPT_STRING),
      .arg = "FILE|JSON",
      .help = "With --message or --chat: tools that the model may call, a JSON list."},
+    {.name = "tool-choice",
+     PAT(tool_choice, OPT_STRING),
+     .arg = "auto|required|NAME",
+     .def = "auto",
+     .help =
+         "With --tools.  auto: the model decides whether it calls one.  required: the answer is "
+         "calls only, whose arguments satisfy the tools' schemas.  NAME: calls of that tool."},
+    {.name = "one-call",
+     PAT(one_call, OPT_FLAG),
+     .help = "With --tool-choice required or NAME, and with strict tools: at most one call."},
     {.name = "variables",
      PAT(variables, OPT_STRING),
      .arg = "FILE|JSON",
@@ -501,6 +511,13 @@ static enum status take_chat(struct built_request *b, const struct prompt_args *
     b->r.turns = b->turns;
     b->r.n_turns = b->n_turns;
     b->r.tools_json = b->tools;
+    b->r.one_call = a->one_call;
+    if (strcmp(a->tool_choice, "required") == 0)
+        b->r.tool_choice = INGOT_TOOL_REQUIRED;
+    else if (strcmp(a->tool_choice, "auto") != 0)
+        b->r.tool_choice = INGOT_TOOL_NAMED;
+    if (b->r.tool_choice == INGOT_TOOL_NAMED)
+        b->r.tool_name = a->tool_choice;
     b->r.variables_json = b->variables;
     return ST_OK;
 }
@@ -516,6 +533,8 @@ enum status request_prompt(struct built_request *b, const struct prompt_args *a)
         FAIL(ST_RANGE, "--system goes with --message");
     if ((a->tools || a->variables) && !is_chat)
         FAIL(ST_RANGE, "--tools and --variables go with --message or --chat");
+    if (!a->tools && (strcmp(a->tool_choice, "auto") != 0 || a->one_call))
+        FAIL(ST_RANGE, "--tool-choice and --one-call go with --tools");
     b->r = ingot_request_default();
     b->r.add_special = a->add_special;
     if (is_chat)

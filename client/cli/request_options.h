@@ -5,8 +5,9 @@
 #include "client/cli/cli.h"
 
 struct prompt_args {
-    const char *prompt, *prompt_file, *tokens, *message, *chat, *system, *tools, *variables;
-    bool add_special;
+    const char *prompt, *prompt_file, *tokens, *message, *chat, *system, *tools, *tool_choice,
+        *variables;
+    bool add_special, one_call;
 };
 
 struct sampling_args {

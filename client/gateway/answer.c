@@ -314,6 +314,7 @@ static enum status set_parsing(struct answer *a, struct answer_request *q,
     }
     a->parses = a->parse.tools != OUTPUT_TOOLS_NONE || a->parse.reasoning;
     q->ask.keep_marks = a->parses;
+    q->ask.one_call = q->one_call && q->ask.tools_json;
     q->ask.want_token_text = q->tokens || a->parse.reasoning;
     return q->calls ? keep_tools(a, q) : ST_OK;
 }

@@ -283,7 +283,7 @@ static enum status write_tool(struct answer_request *q, struct json_writer *w,
     static const char *const types[] = {"custom"};
     struct json_cursor whole = *c;
     struct json_span key;
-    bool has_name = false, has_schema = false;
+    bool has_name = false, has_schema = false, strict;
     size_t type;
     json_write_object(w);
     json_member_string(w, "type", "function");
@@ -313,7 +313,11 @@ static enum status write_tool(struct answer_request *q, struct json_writer *w,
             json_write_key(w, "parameters");
             json_write_raw(w, schema.p, schema.n);
             has_schema = true;
-        } else if (json_span_is(key, "strict") || json_span_is(key, "defer_loading")) {
+        } else if (json_span_is(key, "strict")) {
+            struct json_cursor at = *c;
+            TRY(json_read_bool(c, &strict));
+            TRY(request_pass_member(w, key, &at));
+        } else if (json_span_is(key, "defer_loading")) {
             TRY(request_only_bool(c, false));
         } else if (!json_span_is(key, "cache_control") &&
                    !json_span_is(key, "eager_input_streaming") &&

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "client/gateway/tool_choice.h"
+
 typedef enum status field_reader(struct anthropic_request *q, struct json_cursor *c);
 
 static enum status read_model(struct anthropic_request *q, struct json_cursor *c)
@@ -23,28 +25,7 @@ static enum status read_stop_sequences(struct anthropic_request *q, struct json_
 
 static enum status read_tool_choice(struct anthropic_request *q, struct json_cursor *c)
 {
-    struct json_cursor whole = *c;
-    struct json_span key;
-    char type[16] = "";
-    TRY(json_enter_object(c));
-    while (json_next_key(c, &key)) {
-        if (json_take_null(c))
-            continue;
-        if (json_span_is(key, "type")) {
-            TRY(json_read_chars(c, type, sizeof type));
-            if (strcmp(type, "auto") != 0 && strcmp(type, "none") != 0)
-                return json_fail(c, ST_UNSUPPORTED, "\"%s\" is not supported: auto and none are",
-                                 type);
-        } else if (json_span_is(key, "disable_parallel_tool_use")) {
-            TRY(json_read_bool(c, &q->of.one_call));
-        } else {
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
-        }
-    }
-    if (!*type)
-        return request_fail_at(c, &whole, "it has no type");
-    q->no_tools = strcmp(type, "none") == 0;
-    return ST_OK;
+    return tool_choice_read(&q->of, c, TOOL_CHOICE_ANTHROPIC, &q->no_tools);
 }
 
 /* The template decides what thinking on and off mean; how long a model thinks is its own business. */
@@ -233,6 +214,10 @@ enum status anthropic_request_read(struct anthropic_request *q, bool count, cons
         return missing(param, "max_tokens");
     TRY(request_set_variables(&q->of, &q->variables));
     TRY(set_turns(q));
+    if (tool_choice_check(&q->of) != ST_OK) {
+        memcpy(param, "tool_choice", sizeof "tool_choice");
+        return ST_RANGE;
+    }
     if (q->no_tools)
         q->of.ask.tools_json = NULL;
     q->of.calls = q->of.ask.tools_json != NULL;

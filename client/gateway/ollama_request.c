@@ -443,8 +443,6 @@ enum status ollama_request_read(struct ollama_request *q, enum ollama_call call,
     if (q->raw && q->n_system > 2)
         FAIL(ST_RANGE, "system: a raw prompt has no template to put it into");
     TRY(request_set_variables(&q->of, &q->variables));
-    if (q->of.ask.grammar_kind != INGOT_GRAMMAR_NONE && q->of.ask.tools_json)
-        FAIL(ST_RANGE, "tools: not supported together with format");
     q->of.calls = q->of.ask.tools_json != NULL;
     q->of.reasoning = !q->raw;
     return set_prompt(q, &c);

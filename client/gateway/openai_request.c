@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/gateway/grammar_fields.h"
+#include "client/gateway/tool_choice.h"
 
 enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_TOP_LOGPROBS = 20 };
 
@@ -61,17 +62,8 @@ static enum status read_reasoning_effort(struct openai_request *q, struct json_c
 
 static enum status read_tool_choice(struct openai_request *q, struct json_cursor *c)
 {
-    char choice[16];
     q->has_tool_choice = true;
-    if (json_peek(c) != JSON_STRING)
-        return json_fail(c, ST_UNSUPPORTED, "a named tool is not supported yet");
-    TRY(json_read_chars(c, choice, sizeof choice));
-    if (strcmp(choice, "auto") == 0)
-        return ST_OK;
-    if (strcmp(choice, "none") != 0)
-        return json_fail(c, ST_UNSUPPORTED, "\"%s\" is not supported: auto and none are", choice);
-    q->no_tools = true;
-    return ST_OK;
+    return tool_choice_read(&q->of, c, TOOL_CHOICE_CHAT, &q->no_tools);
 }
 
 static enum status read_parallel_calls(struct openai_request *q, struct json_cursor *c)
@@ -305,8 +297,8 @@ static enum status check(struct openai_request *q, struct openai_refusal *refusa
         REFUSE("echo", "with logprobs it is not supported: prompts have no log probabilities");
     if (q->has_tool_choice && !q->no_tools && !q->of.ask.tools_json)
         REFUSE("tool_choice", "there are no tools");
-    if (q->of.ask.grammar_kind != INGOT_GRAMMAR_NONE && q->of.ask.tools_json && !q->no_tools)
-        REFUSE("tools", "not supported together with a form of the answer");
+    if (tool_choice_check(&q->of) != ST_OK)
+        REFUSE("tool_choice", "there is no tool of that name");
     if (q->max_completion_tokens)
         q->of.ask.max_tokens = q->max_completion_tokens;
     else if (q->form == OPENAI_COMPLETION && !q->of.ask.max_tokens)

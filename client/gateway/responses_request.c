@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/gateway/grammar_fields.h"
+#include "client/gateway/tool_choice.h"
 
 typedef enum status field_reader(struct responses_request *q, struct json_cursor *c);
 
@@ -49,7 +50,7 @@ static enum status write_tool(struct answer_request *q, struct json_writer *w,
     static const char *const types[] = {"function"};
     struct json_cursor whole = *c;
     struct json_span key;
-    bool has_type = false, has_name = false;
+    bool has_type = false, has_name = false, strict;
     size_t type;
     json_write_object(w);
     json_member_string(w, "type", "function");
@@ -64,7 +65,9 @@ static enum status write_tool(struct answer_request *q, struct json_writer *w,
                 return json_fail(c, ST_UNSUPPORTED, "only functions of the client are supported");
             has_type = true;
         } else if (json_span_is(key, "strict")) {
-            TRY(request_only_bool(c, false));
+            struct json_cursor at = *c;
+            TRY(json_read_bool(c, &strict));
+            TRY(request_pass_member(w, key, &at));
         } else if (json_span_is(key, "name")) {
             struct json_cursor at = *c;
             TRY(request_read_tool_name(q, c));
@@ -90,14 +93,7 @@ static enum status read_tools(struct responses_request *q, struct json_cursor *c
 
 static enum status read_tool_choice(struct responses_request *q, struct json_cursor *c)
 {
-    char choice[16];
-    if (json_peek(c) != JSON_STRING)
-        return json_fail(c, ST_UNSUPPORTED, "a named tool is not supported");
-    TRY(json_read_chars(c, choice, sizeof choice));
-    q->no_tools = strcmp(choice, "none") == 0;
-    if (!q->no_tools && strcmp(choice, "auto") != 0)
-        return json_fail(c, ST_UNSUPPORTED, "\"%s\" is not supported: auto and none are", choice);
-    return ST_OK;
+    return tool_choice_read(&q->of, c, TOOL_CHOICE_RESPONSES, &q->no_tools);
 }
 
 /* ---- options that are objects ---- */
@@ -309,10 +305,12 @@ enum status responses_request_read(struct responses_request *q, const char *body
         q->of.ask.turns++;
         q->of.ask.n_turns--;
     }
+    if (tool_choice_check(&q->of) != ST_OK) {
+        memcpy(param, "tool_choice", sizeof "tool_choice");
+        return ST_RANGE;
+    }
     if (q->no_tools)
         q->of.ask.tools_json = NULL;
-    if (q->of.ask.grammar_kind != INGOT_GRAMMAR_NONE && q->of.ask.tools_json)
-        FAIL(ST_RANGE, "tools: not supported together with a form of the answer");
     q->of.calls = q->of.ask.tools_json != NULL;
     q->of.reasoning = true;
     q->of.n_prompts = 1;

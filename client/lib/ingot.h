@@ -150,6 +150,14 @@ enum ingot_grammar {
     INGOT_GRAMMAR_JSON_OBJECT, /* without a source */
     INGOT_GRAMMAR_REGEX,
     INGOT_GRAMMAR_CHOICE, /* source: a JSON array of strings */
+    INGOT_GRAMMAR_TAGS,   /* source: structural tags, a JSON object */
+};
+
+/* Must the answer call tools (proto/ingot.proto, ToolChoice)? */
+enum ingot_tool_choice {
+    INGOT_TOOL_AUTO, /* as the model decides */
+    INGOT_TOOL_REQUIRED,
+    INGOT_TOOL_NAMED, /* the tool tool_name */
 };
 
 /* Exactly one of text, ids and turns must be set. */
@@ -165,6 +173,10 @@ struct ingot_request {
     const struct ingot_turn *turns;
     size_t n_turns;
     const char *tools_json, *variables_json; /* NULL: none; with turns */
+    enum ingot_tool_choice tool_choice;      /* with tools_json */
+    const char *tool_name;                   /* with INGOT_TOOL_NAMED */
+    bool
+        one_call; /* at most one call, where calls follow a grammar: INGOT_TOOL_REQUIRED, strict tools */
     bool add_generation_prompt, continue_final_message;
     bool add_special; /* add BOS and similar tokens to text; ignored with ids and turns */
     /* with turns: the current time for the template; unset: the server's clock and zone */

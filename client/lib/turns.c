@@ -23,6 +23,9 @@ enum status client_fill_chat(struct ingot_client *c, const struct ingot_request 
                               .has_clock = r->has_clock,
                               .has_zone = r->has_zone,
                               .clock_s = r->clock_s,
-                              .zone_s = r->zone_s};
+                              .zone_s = r->zone_s,
+                              .tool_choice = (enum msg_tool_choice)r->tool_choice,
+                              .tool_name = r->tool_name ? r->tool_name : "",
+                              .one_call = r->one_call};
     return ST_OK;
 }

@@ -17,7 +17,9 @@ add_library(ingot_grammar STATIC
   grammar/schema_object.c
   grammar/schema_tree.c
   grammar/schema_values.c
+  grammar/source.c
   grammar/stacks.c
   grammar/string_expr.c
+  grammar/tags.c
   grammar/token_trie.c)
 target_link_libraries(ingot_grammar PUBLIC ingot_flags ingot_common ingot_json)

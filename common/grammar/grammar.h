@@ -17,7 +17,12 @@
 struct grammar;
 struct matcher;
 
-enum { GRAMMAR_MAX_BYTES = 1 << 20 };
+enum {
+    GRAMMAR_MAX_BYTES = 1 << 20,
+    /* Begins the bytes of a special token.  No UTF-8 has it, so no other form than tags.h's "special" matches it; other
+     * tokens with that byte are given no bytes. */
+    GRAMMAR_SPECIAL = 0xff,
+};
 
 /* Values are on the wire: append only. */
 enum grammar_kind {
@@ -26,6 +31,7 @@ enum grammar_kind {
     GRAMMAR_JSON_OBJECT = 2, /* source: empty; any JSON object, compact */
     GRAMMAR_REGEX = 3,  /* source: a regular expression (regex.h) that the whole text matches */
     GRAMMAR_CHOICE = 4, /* source: a JSON array of strings, of which the text is one */
+    GRAMMAR_TAGS = 5,   /* source: structural tags (tags.h), a JSON object */
     GRAMMAR_KINDS,
 };
 
@@ -66,7 +72,7 @@ bool matcher_accepts(struct matcher *m);
 const char *matcher_place(struct matcher *m);
 
 /* Sets mask[trie->n_words]: bit i of word w is token 32 w + i, which may come next.  Tokens without bytes, so special
- * ones, never.  *n gets how many may, *only one of them.  ST_NOMEM.  A grammar is used with one trie. */
+ * ones, never; a special one that may be named by structural tags has GRAMMAR_SPECIAL and its spelling as bytes.  *n gets how many may, *only one of them.  ST_NOMEM.  A grammar is used with one trie. */
 MUST_CHECK enum status matcher_mask(struct matcher *m, const struct token_trie *trie,
                                     uint32_t *mask, uint32_t *n, int32_t *only);
 

@@ -4,7 +4,17 @@
 
 #include "common/text/output_scanner.h"
 
-enum { OUTPUT_FORMAT_MARKS = 3 };
+enum { OUTPUT_FORMAT_MARKS = 3, OUTPUT_FORMAT_FORMS = 2 };
+
+/* How models write calls in a format:
+ *     begin BEFORE NAME middle ARGUMENTS after [between BEFORE NAME middle ARGUMENTS after]... end
+ * For grammars that make them write calls (coordinator/answer_grammar.h); all that it gives is read as calls. */
+struct output_call_form {
+    const char *sign; /* a text in the chat templates of models that write so; NULL: in any */
+    const char *begin, *end;
+    const char *before, *middle, *after; /* before NULL: there is no such form */
+    const char *between;                 /* NULL: an answer has one call at most */
+};
 
 struct output_format {
     /* What begins a call in the content; unused ones are NULL.  Where formats share a mark, the first one in order of
@@ -12,6 +22,7 @@ struct output_format {
     const char *marks[OUTPUT_FORMAT_MARKS];
     const char *close; /* what may stand behind the last call */
     bool plain;        /* a call may also be the whole answer, without a mark */
+    struct output_call_form forms[OUTPUT_FORMAT_FORMS]; /* the first whose sign is there */
 
     /* Reads on in a call.  Results as of output_scanner_run (output_calls.h).  NULL: the arguments are elements
      * (output_xml.h). */

@@ -68,6 +68,16 @@ static enum status decode_chat(struct msg_chat *c, const Ingot__Chat *m, struct 
     c->clock_s = m->clock_s;
     c->has_zone = m->has_zone_s;
     c->zone_s = m->zone_s;
+    c->tool_choice = (enum msg_tool_choice)m->tool_choice;
+    c->tool_name = pb_string(m->tool_name);
+    c->one_call = m->one_call;
+    if ((unsigned)c->tool_choice > TOOL_CHOICE_NAMED)
+        FAIL_FIELD("chat.tool_choice", ST_UNSUPPORTED, "tool_choice %u is not known",
+                   (unsigned)c->tool_choice);
+    if ((c->tool_choice == TOOL_CHOICE_NAMED) != (*c->tool_name != 0))
+        FAIL_FIELD("chat.tool_name", ST_RANGE, "a named tool, and no other choice, has a name");
+    TRY(check_utf8((struct wire_text){c->tool_name, strlen(c->tool_name)}, "chat.tool_name",
+                   field));
     if (c->clock_s < 0 || c->clock_s > MAX_CLOCK_S)
         FAIL_FIELD("chat.clock_s", ST_RANGE,
                    "clock_s is %" PRId64 ": it must be between 0 and %" PRId64, c->clock_s,
@@ -347,6 +357,12 @@ static enum status encode_chat(Ingot__Chat *m, const struct msg_chat *c, struct 
         SET(*m, clock_s, c->clock_s);
     if (c->has_zone)
         SET(*m, zone_s, c->zone_s);
+    if (c->tool_choice)
+        SET(*m, tool_choice, (Ingot__ToolChoice)c->tool_choice);
+    if (c->tool_choice == TOOL_CHOICE_NAMED)
+        m->tool_name = string_of(c->tool_name);
+    if (c->one_call)
+        SET(*m, one_call, true);
     return ST_OK;
 }
 

@@ -98,6 +98,9 @@ struct msg_turn {
     struct wire_text content, json; /* json.n != 0: the whole turn as a JSON object */
 };
 
+/* As ToolChoice of ingot.proto. */
+enum msg_tool_choice { TOOL_CHOICE_AUTO, TOOL_CHOICE_REQUIRED, TOOL_CHOICE_NAMED };
+
 struct msg_chat {
     uint32_t n_turns;
     const struct msg_turn *turns;
@@ -106,6 +109,9 @@ struct msg_chat {
     bool has_clock, has_zone;
     int64_t clock_s; /* seconds since 1970 UTC */
     int32_t zone_s;  /* seconds east of UTC */
+    enum msg_tool_choice tool_choice;
+    const char *tool_name; /* with TOOL_CHOICE_NAMED */
+    bool one_call;
 };
 
 /* Parameters that a request can leave to the server, which has its model's defaults. */

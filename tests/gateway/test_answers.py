@@ -307,9 +307,10 @@ def channels():
 
 @tap.case
 def a_choice_of_tools_that_cannot_be_honoured():
-    with serving({}, "<tool_call>"):
+    with serving({}, "<tool_call>"):  # its workers have no masks
         for choice in ("required", {"type": "function", "function": {"name": "weather"}}):
-            refused(CHAT, "tool_choice", messages=user("x"), tools=TOOLS, tool_choice=choice)
+            refused(CHAT, "grammar", messages=user("x"), tools=TOOLS, tool_choice=choice)
+            refused(CHAT, "tool_choice", messages=user("x"), tool_choice=choice)
         refused(CHAT, "tool_choice", messages=user("x"), tool_choice="auto")
 
 

@@ -145,8 +145,10 @@ def tools_and_their_results():
     for choice in ({"type": "auto"}, {"type": "auto", "disable_parallel_tool_use": True}, {"type": "none"}, None):
         assert text_of(ask(temperature=0, tools=[TOOL], tool_choice=choice)) == text_of(ask(temperature=0))
     assert ask(tools=[], max_tokens=1)
-    bad("tool_choice.type", tools=[TOOL], tool_choice={"type": "any"})
-    bad("tool_choice.type", tools=[TOOL], tool_choice={"type": "tool", "name": "weather"})
+    bad("tool_choice.type", tools=[TOOL], tool_choice={"type": "some"})
+    bad("tool_choice", tools=[TOOL], tool_choice={"type": "tool", "name": "other"})
+    bad("tool_choice", tools=[TOOL], tool_choice={"type": "tool"})
+    bad("tool_choice", tool_choice={"type": "any"})
     bad("tool_choice.disable_parallel_tool_use", tools=[TOOL], tool_choice={"type": "auto",
                                                                             "disable_parallel_tool_use": 1})
     bad("tools[0]", tools=[{"name": "x"}])

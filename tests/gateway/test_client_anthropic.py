@@ -70,10 +70,29 @@ def stop_sequences():
 
 
 @tap.case
+def tools_that_must_be_called():
+    schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 8}}, "required": ["city"],
+              "additionalProperties": False}
+    tools = [{"name": n, "input_schema": schema} for n in ("weather", "time")]
+    with client() as c:
+        for choice, names in (({"type": "any"}, ("weather", "time")), ({"type": "tool", "name": "time"}, ("time",)),
+                              ({"type": "tool", "name": "time", "disable_parallel_tool_use": True}, ("time",))):
+            ask = {**ASK, "max_tokens": 200, "tools": tools, "tool_choice": choice}
+            whole = c.messages.create(**ask)
+            with c.messages.stream(**ask) as s:
+                streamed = s.get_final_message()
+            for m in (whole, streamed):
+                assert m.stop_reason == "tool_use" and m.content, m
+                for use in m.content:
+                    assert use.type == "tool_use" and use.name in names and set(use.input) == {"city"}, m
+                    assert len(use.input["city"]) <= 8, m
+
+
+@tap.case
 def refused_fields():
     tool = {"name": "f", "input_schema": {"type": "object"}}
     with client() as c:
-        for field, value in {"tool_choice": {"type": "any"}, "temperature": -1, "container": "c",
+        for field, value in {"tool_choice": {"type": "some"}, "temperature": -1, "container": "c",
                              "output_config": {"format": {"type": "json_schema", "schema": {}}}}.items():
             e = raised(anthropic.BadRequestError, c.messages.create, **{**ASK, "tools": [tool], "extra_body": {field: value}})
             assert field in e.body["error"]["message"] and e.body["error"]["type"] == "invalid_request_error", e

@@ -46,7 +46,11 @@ def tools_are_bound():
         return "sunny"
     m = model(temperature=0)
     assert m.bind_tools([weather]).invoke(QUESTION).content == m.invoke(QUESTION).content
-    e = raised(openai.BadRequestError, m.bind_tools([weather], tool_choice="required").invoke, QUESTION)
+    for choice in ("required", "weather"):
+        calls = model(temperature=1, max_tokens=300).bind_tools([weather], tool_choice=choice).invoke(QUESTION).tool_calls
+        assert calls and all(c["name"] == "weather" and isinstance(c["args"]["city"], str) for c in calls), calls
+    e = raised(openai.BadRequestError, m.bind_tools([weather], tool_choice={"type": "function", "function": {"name": "x"}}).invoke,
+               QUESTION)
     assert e.param == "tool_choice"
 
 

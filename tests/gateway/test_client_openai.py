@@ -1,5 +1,6 @@
 """More of OpenAI's own Python client against the gateway: stream helpers of both kinds, retries, timeouts."""
 import asyncio
+import json
 import threading
 
 from client_setup import KEY, STORY, Setup, load, raised, tap
@@ -39,6 +40,45 @@ def stream_helpers():
                 assert final.usage.completion_tokens == whole.usage.completion_tokens
             with c.chat.completions.stream(**ask) as s:
                 assert s.until_done().get_final_completion().choices[0].message.content == whole.choices[0].message.content
+
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 8}, "days": {"type": "integer", "minimum": 0,
+                                                                                               "maximum": 9}},
+          "required": ["city", "days"], "additionalProperties": False}
+
+
+def check_calls(calls, names):
+    assert calls, "no call"
+    for c in calls:
+        arguments = json.loads(c.function.arguments)
+        assert c.function.name in names and set(arguments) == {"city", "days"}, c
+        assert len(arguments["city"]) <= 8 and 0 <= arguments["days"] <= 9, c
+
+
+@tap.case
+def tools_that_must_be_called():
+    tools = [{"type": "function", "function": {"name": n, "parameters": SCHEMA, "strict": n == "time"}} for n in ("weather", "time")]
+    ask = {"model": "demo-model", "messages": STORY, "max_tokens": 300, "temperature": 1.5, "tools": tools}
+    named = {"type": "function", "function": {"name": "time"}}
+    with client() as c:
+        for seed in range(3):
+            for choice, names, parallel in (("required", ("weather", "time"), True), ("required", ("weather", "time"), False),
+                                            (named, ("time",), True)):
+                given = {**ask, "tool_choice": choice, "parallel_tool_calls": parallel, "seed": seed}
+                whole = c.chat.completions.create(**given).choices[0]
+                check_calls(whole.message.tool_calls, names)
+                assert whole.finish_reason == "tool_calls" and not whole.message.content, whole
+                assert parallel or len(whole.message.tool_calls) == 1
+                with c.chat.completions.stream(**given) as s:
+                    streamed = s.until_done().get_final_completion().choices[0].message
+                assert [x.function.arguments for x in streamed.tool_calls] == [
+                    x.function.arguments for x in whole.message.tool_calls]
+        free = c.chat.completions.create(**ask, seed=1).choices[0].message  # strict: text, or calls that are valid
+        if free.tool_calls:
+            check_calls(free.tool_calls, ("weather", "time"))
+        bad = [{"type": "function", "function": {"name": "f", "strict": True, "parameters": {"properties": {"x": {"not": {}}}}}}]
+        e = raised(openai.BadRequestError, c.chat.completions.create, **{**ask, "tools": bad})
+        assert "#/properties/x/not" in str(e) and "f:" in str(e), e
 
 
 @tap.case

@@ -66,13 +66,31 @@ def other_forms():
 
 
 @tap.case
+def calls():
+    tool = {"name": "look", "parameters": SCHEMA}
+    tools = [{"type": "function", "function": tool}]
+    a = chat(tools=tools, tool_choice="required", parallel_tool_calls=False, max_tokens=200)
+    assert a["finish_reason"] == "tool_calls" and len(a["message"]["tool_calls"]) == 1, a
+    jsonschema.validate(json.loads(a["message"]["tool_calls"][0]["function"]["arguments"]), SCHEMA)
+    r = api.ok(RESPONSES, input=QUESTION, temperature=1.3, seed=11, max_output_tokens=200, parallel_tool_calls=False,
+               tools=[{"type": "function", **tool}], tool_choice={"type": "function", "name": "look"})
+    assert r["output"][-1]["arguments"] == a["message"]["tool_calls"][0]["function"]["arguments"], (r, a)
+    b = chat(tools=tools, response_format=FORMAT, max_tokens=200)  # an object of the form, or a call
+    text = b["message"]["content"] or b["message"]["tool_calls"][0]["function"]["arguments"]
+    jsonschema.validate(json.loads(text), SCHEMA)
+    o = api.ok("/api/chat", model="demo-model", messages=STORY, stream=False, format=SCHEMA, tools=tools,
+               options={"temperature": 1.3, "seed": 11, "num_predict": 200})
+    text = o["message"]["content"] or json.dumps(o["message"]["tool_calls"][0]["function"]["arguments"])
+    jsonschema.validate(json.loads(text), SCHEMA)
+
+
+@tap.case
 def refusals():
     refused(CHAT, "grammar", "#/properties/a/not", guided_json={"properties": {"a": {"not": {}}}})
     refused(CHAT, "grammar", "look-around", guided_regex="(?=a)")
     refused(CHAT, "guided_regex", "another field", guided_choice=["a"], guided_regex="a")
     refused(CHAT, "structured_outputs.grammar", structured_outputs={"grammar": "root ::= x"})
     refused(CHAT, "guided_choice", guided_choice="a")
-    refused(CHAT, "tools", tools=TOOLS, response_format=FORMAT)
     refused(CHAT, "response_format", "no schema", response_format={"type": "json_schema"})
     refused(CHAT, "response_format", "no type", response_format={})
 

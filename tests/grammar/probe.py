@@ -4,7 +4,7 @@ import struct
 import subprocess
 
 BIN = os.environ.get("INGOT_BIN", "build/release/bin")
-KINDS = {"schema": 1, "object": 2, "regex": 3, "choice": 4}
+KINDS = {"schema": 1, "object": 2, "regex": 3, "choice": 4, "tags": 5}
 
 
 class Refused(Exception):
@@ -67,3 +67,24 @@ class Probe:
     def matches(self, data):
         self.reset()
         return self.consume(data) == (True, True)
+
+    def answer_tags(self, form, choice=0, one_call=False, thinking=0, special=False, kind=None, name="", template="", tools="",
+                    think="", source=""):
+        """The source of structural tags; think: the two marks with a newline between them."""
+        texts = b"".join(t.encode() + b"\0" for t in (name, template, tools, think, source))
+        return self.ask(b"T" + bytes([form, choice, one_call, thinking, special, KINDS[kind] if kind else 0]) + texts)
+
+    def output(self, form, text, thinking=0, think="", tools=""):
+        """[(kind, text)] of the output parser's events."""
+        reply = self.ask(b"O" + bytes([form, thinking]) + think.encode() + b"\0" + tools.encode() + b"\0" + text)
+        events, at = [], 0
+        while at < len(reply):
+            n = struct.unpack_from("<I", reply, at + 1)[0]
+            events.append((reply[at], reply[at + 5:at + 5 + n]))
+            at += 5 + n
+        return events
+
+    def format(self, i):
+        """(name, marks) of a format of tool calls"""
+        name, *marks = self.ask(b"A" + bytes([i])).decode().split("\0")[:-1]
+        return name, marks

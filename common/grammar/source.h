@@ -1,0 +1,13 @@
+/* The sources that are one form from beginning to end: a schema, any object, a regular expression, a choice.  Structural
+ * tags (tags.h) are made of them. */
+#ifndef COMMON_GRAMMAR_SOURCE_H
+#define COMMON_GRAMMAR_SOURCE_H
+
+#include "common/grammar/grammar.h"
+#include "common/grammar/rules.h"
+
+/* Appends the rules of a source, which is UTF-8.  ST_UNSUPPORTED: another kind; else as grammar_compile. */
+MUST_CHECK enum status source_compile(struct rules *r, const struct grammar_source *s,
+                                      uint32_t *root);
+
+#endif

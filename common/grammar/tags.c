@@ -1,0 +1,259 @@
+#include "common/grammar/tags.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/grammar/charset.h"
+#include "common/grammar/schema_tree.h"
+#include "common/grammar/source.h"
+
+enum { PATH = 160, MAX_TIMES = 1000 };
+
+struct tags {
+    struct schema_tree tree;
+    struct rules *rules;
+    unsigned depth;
+};
+
+#define FAIL_AT(k, node, code, ...)                                                                \
+    do {                                                                                           \
+        char path_[PATH], text_[300];                                                              \
+        snprintf(text_, sizeof text_, __VA_ARGS__);                                                \
+        FAIL((code), "%s: %s", schema_path(&(k)->tree, (node), path_, sizeof path_), text_);       \
+    } while (0)
+
+/* ---- values ---- */
+
+/* Appends a string that is not empty. */
+static enum status take_text(const struct tags *k, uint32_t value, struct text_buf *out)
+{
+    const struct schema_node *v = &k->tree.nodes[value];
+    if (v->type != JSON_STRING || v->value.n == 0)
+        FAIL_AT(k, value, ST_FORMAT, "must be a text of at least one byte");
+    return json_span_text(v->value, out);
+}
+
+static enum status literal(struct tags *k, uint32_t value, bool special, uint32_t *expr)
+{
+    static const char first = (char)GRAMMAR_SPECIAL;
+    struct text_buf text = {0};
+    enum status st = special ? text_buf_append(&text, &first, 1) : ST_OK;
+    if (st == ST_OK)
+        st = take_text(k, value, &text);
+    if (st == ST_OK)
+        *expr = expr_literal(k->rules->pool, text.data, text.len);
+    text_buf_free(&text);
+    return st;
+}
+
+static enum status times(const struct tags *k, uint32_t node, const char *name, uint32_t *out)
+{
+    uint32_t m = schema_member(&k->tree, node, name), v = 0;
+    if (m == SCHEMA_NO_NODE)
+        return ST_OK;
+    struct json_span s = k->tree.nodes[m].value;
+    bool ok = k->tree.nodes[m].type == JSON_NUMBER && s.n <= 4;
+    for (size_t i = 0; ok && i < s.n; i++) {
+        ok = s.p[i] >= '0' && s.p[i] <= '9';
+        v = 10 * v + (uint32_t)(s.p[i] - '0');
+    }
+    if (!ok || v > MAX_TIMES)
+        FAIL_AT(k, m, ST_RANGE, "must be a whole number of at most %d", MAX_TIMES);
+    *out = v;
+    return ST_OK;
+}
+
+/* ---- nodes ---- */
+
+static enum status node_rule(struct tags *k, uint32_t node, uint32_t *rule);
+
+static enum status make_text(struct tags *k, uint32_t node, uint32_t value, uint32_t *rule)
+{
+    uint32_t expr;
+    TRY(literal(k, value, schema_member(&k->tree, node, "special") == value, &expr));
+    *rule = rules_lexeme(k->rules, expr);
+    return ST_OK;
+}
+
+static enum status make_list(struct tags *k, uint32_t node, uint32_t value, uint32_t *rule)
+{
+    const struct schema_node *v = &k->tree.nodes[value];
+    bool seq = schema_member(&k->tree, node, "seq") == value;
+    uint32_t n = 0;
+    if (v->type != JSON_ARRAY || (v->n == 0 && !seq))
+        FAIL_AT(k, value, ST_FORMAT, seq ? "must be a list" : "must be a list that is not empty");
+    uint32_t *list = calloc((size_t)v->n + 1, sizeof *list);
+    enum status st = list ? ST_OK : ST_NOMEM;
+    for (uint32_t i = v->first; st == ST_OK && i != SCHEMA_NO_NODE; i = k->tree.nodes[i].next)
+        st = node_rule(k, i, &list[n++]);
+    if (st == ST_OK)
+        *rule = seq ? rules_seq(k->rules, list, n) : rules_alt(k->rules, list, n);
+    free(list);
+    return st;
+}
+
+static enum status make_repeat(struct tags *k, uint32_t node, uint32_t value, uint32_t *rule)
+{
+    uint32_t between = schema_member(&k->tree, node, "between");
+    uint32_t min = 0, max = EXPR_NO_LIMIT, item, more;
+    TRY(times(k, node, "min", &min));
+    TRY(times(k, node, "max", &max));
+    if (min > max)
+        FAIL_AT(k, node, ST_FORMAT, "min is greater than max");
+    TRY(node_rule(k, value, &item));
+    if (between == SCHEMA_NO_NODE) {
+        *rule = rules_repeat(k->rules, item, min, max);
+        return ST_OK;
+    }
+    if (max == 0) {
+        *rule = rules_seq(k->rules, NULL, 0);
+        return ST_OK;
+    }
+    TRY(node_rule(k, between, &more));
+    more = rules_seq(k->rules, (uint32_t[]){more, item}, 2);
+    more = rules_repeat(k->rules, more, min ? min - 1 : 0, max == EXPR_NO_LIMIT ? max : max - 1);
+    *rule = rules_seq(k->rules, (uint32_t[]){item, more}, 2);
+    if (min == 0)
+        *rule = rules_alt(k->rules, (uint32_t[]){rules_seq(k->rules, NULL, 0), *rule}, 2);
+    return ST_OK;
+}
+
+/* Takes texts out of *expr: those that have one of the list in them, or begin with blanks and one of it. */
+static enum status take_out(struct tags *k, uint32_t list, bool begin, uint32_t *expr)
+{
+    struct expr_pool *p = k->rules->pool;
+    struct byte_set blank = {{0}};
+    uint32_t mark;
+    byte_set_add(&blank, ' ', ' ');
+    byte_set_add(&blank, '\t', '\n');
+    byte_set_add(&blank, '\r', '\r');
+    if (list == SCHEMA_NO_NODE)
+        return ST_OK;
+    if (k->tree.nodes[list].type != JSON_ARRAY)
+        FAIL_AT(k, list, ST_FORMAT, "must be a list of texts");
+    uint32_t before = begin ? expr_repeat(p, expr_bytes(p, &blank), 0, EXPR_NO_LIMIT) : EXPR_ALL;
+    for (uint32_t i = k->tree.nodes[list].first; i != SCHEMA_NO_NODE; i = k->tree.nodes[i].next) {
+        TRY(literal(k, i, false, &mark));
+        uint32_t has = expr_concat(p, before, expr_concat(p, mark, EXPR_ALL));
+        *expr = expr_and2(p, *expr, expr_not(p, has));
+    }
+    return ST_OK;
+}
+
+static enum status make_free(struct tags *k, uint32_t node, uint32_t value, uint32_t *rule)
+{
+    const struct schema_node *v = &k->tree.nodes[value];
+    struct expr_pool *p = k->rules->pool;
+    uint32_t without = schema_member(&k->tree, value, "without"),
+             not_begin = schema_member(&k->tree, value, "not_begin");
+    (void)node;
+    if (v->type != JSON_OBJECT ||
+        v->n != (without != SCHEMA_NO_NODE) + (uint32_t)(not_begin != SCHEMA_NO_NODE))
+        FAIL_AT(k, value, ST_FORMAT, "must be an object with without and not_begin at most");
+    uint32_t expr = expr_repeat(p, charset_any(p, TEXT_PLAIN), 0, EXPR_NO_LIMIT);
+    TRY(take_out(k, without, false, &expr));
+    TRY(take_out(k, not_begin, true, &expr));
+    *rule = rules_lexeme(k->rules, expr);
+    return ST_OK;
+}
+
+static enum status compile_part(struct tags *k, uint32_t value, enum grammar_kind kind,
+                                uint32_t *rule)
+{
+    const struct schema_node *v = &k->tree.nodes[value];
+    struct grammar_source s = {kind, v->value.p, v->value.n};
+    struct text_buf text = {0};
+    enum status st = ST_OK;
+    if (v->type == JSON_STRING) {
+        st = json_span_text(v->value, &text);
+        s.text = text.data ? text.data : "";
+        s.n = text.len;
+    }
+    if (st == ST_OK)
+        st = source_compile(k->rules, &s, rule);
+    text_buf_free(&text);
+    return st;
+}
+
+static enum status make_source(struct tags *k, uint32_t node, uint32_t value, uint32_t *rule)
+{
+    static const struct {
+        const char *name;
+        enum grammar_kind kind;
+        enum json_type type, or_type;
+    } rows[] = {{"schema", GRAMMAR_JSON_SCHEMA, JSON_OBJECT, JSON_BOOL},
+                {"regex", GRAMMAR_REGEX, JSON_STRING, JSON_STRING},
+                {"choice", GRAMMAR_CHOICE, JSON_ARRAY, JSON_ARRAY},
+                {"json_object", GRAMMAR_JSON_OBJECT, JSON_BOOL, JSON_BOOL}};
+    enum json_type type = k->tree.nodes[value].type;
+    uint32_t of = schema_member(&k->tree, node, "of");
+    size_t i = 0;
+    while (!json_span_is(k->tree.nodes[value].key, rows[i].name))
+        i++;
+    bool no = rows[i].kind == GRAMMAR_JSON_OBJECT && k->tree.nodes[value].value.p[0] == 'f';
+    if ((type != rows[i].type && type != rows[i].or_type) || no)
+        FAIL_AT(k, value, ST_FORMAT, "is no value of this member");
+    enum status st = compile_part(k, value, rows[i].kind, rule);
+    if (st != ST_OK) {
+        char why[400];
+        snprintf(why, sizeof why, "%s", status_text());
+        if (of != SCHEMA_NO_NODE)
+            FAIL(st, "%.*s: %s", (int)k->tree.nodes[of].value.n, k->tree.nodes[of].value.p, why);
+        FAIL_AT(k, value, st, "%.250s", why);
+    }
+    return ST_OK;
+}
+
+/* ---- the tree ---- */
+
+static const struct tag_kind {
+    const char *name;
+    enum status (*make)(struct tags *k, uint32_t node, uint32_t value, uint32_t *rule);
+    const char *also[3]; /* members beside it */
+} kinds[] = {
+    {"text", make_text, {NULL}},     {"special", make_text, {NULL}},
+    {"seq", make_list, {NULL}},      {"any_of", make_list, {NULL}},
+    {"free", make_free, {NULL}},     {"repeat", make_repeat, {"min", "max", "between"}},
+    {"schema", make_source, {"of"}}, {"regex", make_source, {"of"}},
+    {"choice", make_source, {"of"}}, {"json_object", make_source, {"of"}},
+};
+
+static enum status only_known(const struct tags *k, uint32_t node, const struct tag_kind *kind)
+{
+    for (uint32_t i = k->tree.nodes[node].first; i != SCHEMA_NO_NODE; i = k->tree.nodes[i].next) {
+        bool known = json_span_is(k->tree.nodes[i].key, kind->name);
+        for (size_t a = 0; a < ARRAY_LEN(kind->also) && kind->also[a]; a++)
+            known = known || json_span_is(k->tree.nodes[i].key, kind->also[a]);
+        if (!known)
+            FAIL_AT(k, i, ST_UNSUPPORTED, "is no member of a tag with \"%s\"", kind->name);
+    }
+    return ST_OK;
+}
+
+static enum status node_rule(struct tags *k, uint32_t node, uint32_t *rule)
+{
+    char path[PATH];
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        uint32_t value = schema_member(&k->tree, node, kinds[i].name);
+        if (value == SCHEMA_NO_NODE)
+            continue;
+        TRY(only_known(k, node, &kinds[i]));
+        if (++k->depth > TAGS_MAX_DEPTH)
+            FAIL_AT(k, node, ST_RANGE, "tags are nested deeper than %d", TAGS_MAX_DEPTH);
+        rules_at(k->rules, schema_path(&k->tree, node, path, sizeof path));
+        enum status st = kinds[i].make(k, node, value, rule);
+        k->depth--;
+        return st;
+    }
+    FAIL_AT(k, node, ST_FORMAT, "must be an object with a kind of tag: text, special, seq, ...");
+}
+
+enum status tags_compile(struct rules *rules, const char *text, size_t n, uint32_t *root)
+{
+    struct tags k = {.rules = rules};
+    TRY(schema_tree_read(&k.tree, text, n));
+    enum status st = node_rule(&k, 0, root);
+    schema_tree_free(&k.tree);
+    return st == ST_OK ? rules->status : st;
+}

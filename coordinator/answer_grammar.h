@@ -1,0 +1,47 @@
+/* From what a chat asks of its answer (a form, tools that must be called, tools whose schemas hold) and the way in which
+ * its model writes answers (thinking, calls) to one grammar: structural tags (common/grammar/tags.h).  The source is
+ * complete: worker and journal need no table of formats.
+ *
+ *   - Thinking comes first, where the model has marks for it and the prompt has not closed it.
+ *   - Then calls in the model's format, of the tools and with arguments by their schemas; where no call is required, also
+ *     any text, or a text of the request's form if it has one.
+ * Pure; called by the text thread. */
+#ifndef COORDINATOR_ANSWER_GRAMMAR_H
+#define COORDINATOR_ANSWER_GRAMMAR_H
+
+#include "common/text/output_marks.h"
+#include "common/text/text_buf.h"
+#include "common/wire/client_msg.h"
+
+enum answer_thinking {
+    THINKING_NONE,   /* the model has none, or it is over */
+    THINKING_MAY,    /* the answer may begin with it */
+    THINKING_INSIDE, /* the prompt ends inside it */
+};
+
+struct answer_form {
+    enum output_tools format;
+    const struct output_think *think; /* NULL: THINKING_NONE */
+    enum answer_thinking thinking;
+    const struct wire_text
+        *special; /* [n_special] spellings of the special tokens among the marks */
+    uint32_t n_special;
+    const char *template; /* [n_template] the chat template */
+    size_t n_template;
+    struct wire_text tools_json; /* n 0: no tools */
+    enum msg_tool_choice choice;
+    const char *name; /* with TOOL_CHOICE_NAMED */
+    bool one_call;
+    uint32_t grammar_kind; /* the request's own, enum grammar_kind; 0: none */
+    struct wire_text grammar;
+};
+
+/* Appends the source to out; nothing where the request's own grammar is all (also none).
+ *   ST_FORMAT       tools_json is no list of functions, or a name has a byte that calls cannot have
+ *   ST_NOT_FOUND    there is no tool of that name
+ *   ST_UNSUPPORTED  a call is asked for, and the model's format has no form (output_formats.h)
+ * *field: the field at fault, below "chat". */
+MUST_CHECK enum status answer_grammar(const struct answer_form *f, struct text_buf *out,
+                                      const char **field);
+
+#endif

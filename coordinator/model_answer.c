@@ -1,0 +1,100 @@
+#include "coordinator/model_answer.h"
+
+#include <string.h>
+
+#include "common/grammar/grammar.h"
+#include "coordinator/answer_grammar.h"
+
+static enum answer_thinking thinking_of(const struct model_text *mt, const struct msg_chat *chat,
+                                        const struct text_buf *prompt)
+{
+    size_t n = prompt->len, n_close;
+    if (!mt->think)
+        return THINKING_NONE;
+    if (output_think_is_open(mt->think, prompt->data, n, chat->continue_final_message))
+        return THINKING_INSIDE;
+    if (chat->continue_final_message)
+        return THINKING_NONE;
+    while (n && strchr(" \n\r\t", prompt->data[n - 1]))
+        n--;
+    n_close = strlen(mt->think->close);
+    bool closed =
+        n >= n_close && memcmp(prompt->data + n - n_close, mt->think->close, n_close) == 0;
+    return closed ? THINKING_NONE : THINKING_MAY;
+}
+
+/* Spellings of the special tokens among the marks, one behind the other in text. */
+static enum status specials(const struct model_text *mt, struct text_buf *text,
+                            struct wire_text special[MODEL_MAX_MARKS])
+{
+    size_t end[MODEL_MAX_MARKS];
+    for (uint32_t i = 0; i < mt->n_marks; i++) {
+        struct text_buf scratch = {0};
+        struct token_piece p = tokenizer_piece(mt->tok, mt->mark[i], &scratch);
+        enum status st = text_buf_append(text, p.text.data, p.text.len);
+        text_buf_free(&scratch);
+        TRY(st);
+        end[i] = text->len;
+    }
+    for (uint32_t i = 0; i < mt->n_marks; i++) {
+        size_t begin = i ? end[i - 1] : 0;
+        special[i] = (struct wire_text){text->data + begin, end[i] - begin};
+    }
+    return ST_OK;
+}
+
+enum status model_answer_grammar(const struct model_text *mt, const struct msg_generate *g,
+                                 const struct text_buf *prompt, struct text_buf *out,
+                                 const char **field)
+{
+    const struct chat_template *t = mt->chat_tools ? mt->chat_tools : mt->chat;
+    struct wire_text special[MODEL_MAX_MARKS];
+    struct text_buf text = {0};
+    if (g->kind != PROMPT_CHAT || !t)
+        return ST_OK;
+    struct chat_text source = chat_template_source(t);
+    struct answer_form f = {.format = mt->tool_format,
+                            .think = mt->think,
+                            .thinking = thinking_of(mt, &g->chat, prompt),
+                            .special = special,
+                            .n_special = mt->n_marks,
+                            .template = source.data,
+                            .n_template = source.len,
+                            .tools_json = g->chat.tools_json,
+                            .choice = g->chat.tool_choice,
+                            .name = g->chat.tool_name,
+                            .one_call = g->chat.one_call,
+                            .grammar_kind = g->grammar_kind,
+                            .grammar = g->grammar};
+    enum status st = specials(mt, &text, special);
+    if (st == ST_OK)
+        st = answer_grammar(&f, out, field);
+    text_buf_free(&text);
+    return st;
+}
+
+static bool is_mark(const struct model_text *mt, int32_t id)
+{
+    for (uint32_t i = 0; i < mt->n_marks; i++)
+        if (mt->mark[i] == id)
+            return true;
+    return false;
+}
+
+enum status model_token_bytes(const struct model_text *mt, int32_t id, struct text_buf *out)
+{
+    static const char first = (char)GRAMMAR_SPECIAL;
+    struct text_buf scratch = {0};
+    struct token_piece p = tokenizer_piece(mt->tok, id, &scratch);
+    enum status st = ST_OK;
+    bool has_first = p.bytes.len && memchr(p.bytes.data, GRAMMAR_SPECIAL, p.bytes.len);
+    if (p.special && is_mark(mt, id)) {
+        st = text_buf_append(out, &first, 1);
+        if (st == ST_OK)
+            st = text_buf_append(out, p.text.data, p.text.len);
+    } else if (p.text.data && !p.special && !has_first) {
+        st = text_buf_append(out, p.bytes.data, p.bytes.len);
+    }
+    text_buf_free(&scratch);
+    return st;
+}
