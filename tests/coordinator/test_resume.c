@@ -176,7 +176,7 @@ static void cut_at(struct cut *c, const struct msg_accepted *accepted, const str
     c->resume = (struct msg_resume){accepted, N, 1500, c->samples};
     for (int k = 0; k < N; k++)
         c->samples[k] = (struct msg_resumed_sample){got->s[k].n, got->s[k].ids,
-                                                    k == i ? n_text : got->s[k].n_text};
+                                                    k == i ? n_text : got->s[k].n_text, 0};
 }
 
 /* The Accepted of a request, which is valid as long as mem. */
@@ -347,15 +347,15 @@ Test(resume, what_differs_is_named)
     c.resume.n_samples = 2;
     refused(&g, "resume.sample", ST_RANGE);
     c.resume.n_samples = N;
-    c.samples[1] = (struct msg_resumed_sample){1, ids[1], 999};
+    c.samples[1] = (struct msg_resumed_sample){1, ids[1], 999, 0};
     refused(&g, "resume.sample.text_bytes", ST_RANGE);
     c.samples[1] =
-        (struct msg_resumed_sample){n_ids[1] + 1, ids[1], 0}; /* behind its stop string */
+        (struct msg_resumed_sample){n_ids[1] + 1, ids[1], 0, 0}; /* behind its stop string */
     refused(&g, "resume.sample.id", ST_RANGE);
-    c.samples[1] = (struct msg_resumed_sample){1, (int32_t[]){-1}, 0};
+    c.samples[1] = (struct msg_resumed_sample){1, (int32_t[]){-1}, 0, 0};
     refused(&g, "resume.sample.id", ST_RANGE);
     int32_t many[25] = {0};
-    c.samples[1] = (struct msg_resumed_sample){25, many, 0};
+    c.samples[1] = (struct msg_resumed_sample){25, many, 0, 0};
     refused(&g, "resume.sample.id", ST_RANGE);
     c.samples[1] = (struct msg_resumed_sample){0};
     front.co.served.has_weights = false;
@@ -433,7 +433,7 @@ Test(resume, many_resume_at_a_full_coordinator_and_go_first)
     refused(&g, "", ST_BUSY);
     cut_at(&c, &accepted, &none, 0, 0);
     c.resume.n_samples = 1;
-    c.samples[0] = (struct msg_resumed_sample){2, ids[0], 0};
+    c.samples[0] = (struct msg_resumed_sample){2, ids[0], 0, 0};
     g.resume = &c.resume;
     for (int i = 0; i < FULL; i++) {
         snprintf(id, sizeof id, "resumed-%d", i);

@@ -134,6 +134,8 @@ static int32_t group_of(const struct source *s, enum tensor_id id, enum tensor_i
         return id == TN_GATE ? 2 : 0;
     case TRANSPOSED: /* in no file of this architecture */
     case TRANSPOSED_PAIRS:
+    case EACH_HEAD: /* heads of latent attention: families that are refused */
+    case FUSED_KV_B:
     case FUSED_NO:
         break;
     }
