@@ -77,6 +77,7 @@ struct backend_info {
     bool graphs;       /* graph_* present */
     bool experts;      /* stacks and moe_* present */
     unsigned features; /* bit (1 << feature) for each enum backend_feature that is present */
+    int32_t max_head;  /* largest d_head of attention; 0: not limited here */
     unsigned kv_types; /* bit (1 << dtype) for each KV element type that attention takes */
     enum activations activations; /* CPU: never AUTO */
     char matrix[16]; /* GPU: compute capability and kind of matrix instruction, "sm90-mma": what

@@ -1,5 +1,5 @@
-/* Prefetches of the KV cache for decoding, which is bound by memory: as in read_ahead.h, lines in
- * address order, of each page the first three eighths, evenly between the arithmetic (bursts fill
+/* Prefetches of the KV cache for decoding, which is bound by memory: on every processor the
+ * default pattern of read_ahead.c, lines in address order, of each page the first three eighths, evenly between the arithmetic (bursts fill
  * the line buffers that the current work needs).  Heads take turns at a row, so the order of the
  * work is not that of memory, and KV blocks may be anywhere: the lines are found ahead of the work.
  */
@@ -9,7 +9,7 @@
 #include "backends/cpu/attn_load.h"
 #include "backends/cpu/read_ahead.h"
 
-enum { AHEAD_FIRST = READ_AHEAD_PAGE * 3 / 8 };
+enum { AHEAD_FIRST = READ_AHEAD_PAGE * READ_AHEAD_EIGHTHS / 8 };
 
 struct ahead {
     const char *at, *end; /* of the current page */

@@ -240,6 +240,7 @@ static enum status cpu_open(struct backend **out, const struct backend_config *c
     if (cfg->activations == ACTIVATIONS_AUTO)
         be->activations = fast_vdpbf16ps() ? ACTIVATIONS_BF16 : ACTIVATIONS_F32;
     be->bf16 = choose_bf16(isa, be->activations);
+    be->read = read_ahead_here();
     be->max_rows = cfg->max_rows;
     be->nodes = host_nodes(HOST_NODES);
     int parts = cfg->threads > 0 ? cfg->threads : cpus < MAX_PARTS ? cpus : MAX_PARTS;
@@ -266,6 +267,7 @@ static void cpu_info(struct backend *be, struct backend_info *out)
         .experts = true,
         .activations = be->activations,
         .features = (1U << N_FEATURES) - 1,
+        .max_head = HEAD_MAX,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
     int len = snprintf(out->device, sizeof out->device, "CPU %s, %s, %d thread%s", name, be->isa, n,

@@ -66,6 +66,7 @@ struct backend {
     const struct kernels *kernels;
     const struct quant_kernels *quant;
     const struct bf16_kernels *bf16; /* products of BF16 weights; NULL: activations stay f32 */
+    struct read_ahead read;          /* of weights */
     struct pool *pool;
     int32_t max_rows;  /* as in backend_config */
     uint64_t nodes;    /* of memory that its threads run on, see mem_spread */

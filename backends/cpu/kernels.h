@@ -17,6 +17,7 @@
 #include "backends/backend.h"
 #include "backends/cpu/panels.h"
 #include "backends/cpu/quant_panels.h"
+#include "backends/cpu/read_ahead.h"
 
 enum {
     LANES = 16,
@@ -37,6 +38,7 @@ struct linear_tile {
     int rows, cols; /* rows <= tile_rows of the instruction set, cols <= PANEL */
     int n_slices;
     const int32_t *slice_end; /* [n_slices] */
+    struct read_ahead read;
 };
 
 /* The columns of a quantised matrix on this rank. */
@@ -94,6 +96,7 @@ struct quant_panel {
     float *out;        /* [rows, cols], rows out_stride apart */
     size_t out_stride;
     int rows, cols, n_tiles; /* rows <= QUANT_ROWS; tile i begins at cut_start(rows, n_tiles, i) */
+    struct read_ahead read;
 };
 
 /* Where the i-th of n nearly equal cuts of `rows` rows begins. */

@@ -68,6 +68,8 @@ static struct model_row models[] = {
     {"llama-attention-bias", DT_F32},
     {"llama-gqa", DT_I8},
     {"qwen3", DT_E4M3},
+    {"deepseek3", DT_F32},
+    {"deepseek2-lite-bf16", DT_I8},
 };
 
 ParameterizedTestParameters(engine, prefill_equals_decode)

@@ -148,6 +148,7 @@ Test(memory, a_backend_without_a_feature_says_so)
         {"starcoder2", "has no biases before norms, which Starcoder2ForCausalLM needs"},
         {"gpt-oss", "has no attention sinks, which GptOssForCausalLM needs"},
         {"olmo2", "has no norms over all heads at once, which Olmo2ForCausalLM needs"},
+        {"deepseek3", "has no latent attention, which DeepseekV3ForCausalLM needs"},
     };
     struct backend *be = counting_backend();
     counted.info = no_features;
@@ -161,6 +162,27 @@ Test(memory, a_backend_without_a_feature_says_so)
         cr_assert(strstr(status_text(), rows[i].text), "%s", status_text());
         loader_close(ld);
     }
+    real->close(be);
+}
+
+static void small_heads(struct backend *be, struct backend_info *out)
+{
+    real->info(be, out);
+    out->max_head = 31;
+}
+
+Test(memory, heads_that_are_too_large)
+{
+    struct backend *be = counting_backend();
+    struct loader *ld;
+    struct decoder_memory plan;
+    must(loader_open(&ld, golden_dir("deepseek3")), "deepseek3");
+    struct decoder_config cfg = rig_decoder_config(loader_config(ld), (struct rig_config){0}, 0, 1);
+    counted.info = small_heads;
+    cr_assert_eq(decoder_plan_memory(&plan, loader_config(ld), ld, be, &cfg), ST_UNSUPPORTED);
+    cr_assert(strstr(status_text(), "heads of 32 elements") && strstr(status_text(), "up to 31"),
+              "%s", status_text());
+    loader_close(ld);
     real->close(be);
 }
 

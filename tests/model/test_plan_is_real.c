@@ -95,6 +95,13 @@ Test(plan, q4_k_e4m3_kv)
     check_share("200m q4_k", 1, "1 --kv-memory 160M --kv-dtype e4m3");
 }
 
+/* One cache of one head a layer; 1.2 billion weights, of which a part is made while it is loaded. */
+Test(plan, latent_attention)
+{
+    only_with_all();
+    check_share("mla-1b q8_0", 1, "2 --kv-memory 160M");
+}
+
 /* A model that is smaller than the backend's working memory, of which steps of narrow rows write
  * only a part: everything else is exact. */
 static void check_tiny(int world, const char *options)

@@ -65,6 +65,9 @@ enum status decoder_config_check(const struct decoder_config *cfg, const struct 
     if (cfg->kv_dtype < 0 || cfg->kv_dtype >= DT_N || !(info.kv_types & 1U << cfg->kv_dtype))
         FAIL(ST_UNSUPPORTED, "a KV cache of %s is not supported by the backend (%s)",
              dtype_name(cfg->kv_dtype), info.device);
+    if (info.max_head && mc->d_head > info.max_head)
+        FAIL(ST_UNSUPPORTED, "heads of %d elements: the backend (%s) takes up to %d", mc->d_head,
+             info.device, info.max_head);
     TRY(check_features(mc, be, &info));
     return mc->n_experts ? check_experts(mc, be, &info) : ST_OK;
 }
