@@ -99,6 +99,7 @@ enum backend_feature {
     FEATURE_WIDE_NORM,   /* head_squares, wide_norm */
     FEATURE_SINKS,       /* attention: sinks */
     FEATURE_EXPERT_BIAS, /* moe_ffn: gate_up_bias, glu_limit; moe_bias */
+    FEATURE_LATENT,      /* attention: d_value; latent_to_cache, heads_linear */
     N_FEATURES
 };
 
@@ -171,22 +172,31 @@ struct weight_src {
  * Query head h of this rank reads KV head (h + q_offset) / q_per_kv of this rank. */
 struct attn_layer {
     int32_t n_q, n_kv, d_head, rot_dim; /* heads of this rank; rot_dim <= d_head, even */
+    /* 0: values are as long as keys.  Else latent attention: the value of a key is its first d_value
+     * elements, d_value <= d_head, and v of kv_layer is that view of k. */
+    int32_t d_value;
     int32_t q_per_kv, q_offset;
     int32_t window;        /* a token attends to itself and window - 1 before it; 0 = all */
     float scale, eps;      /* eps of q_norm and k_norm */
     float cap;             /* a score s becomes cap tanh(s / cap), exact_soft_cap; 0: it stays */
     bool rope_interleaved; /* pairs (2i, 2i+1); else (i, i + rot_dim/2) */
-    const struct weight *q_norm, *k_norm; /* [d_head] per-head RMS norm before RoPE, or NULL */
-    struct view cos, sin;                 /* [max_pos, rot_dim / 2] f32 */
-    struct view q_scale; /* [max_pos, 1] f32: factor on q, after RoPE; no buf: none */
+    /* [d_head] per-head RMS norm before RoPE, or NULL; latent attention: k_norm is [d_value] */
+    const struct weight *q_norm, *k_norm;
+    struct view cos, sin; /* [max_pos, rot_dim / 2] f32 */
+    struct view q_scale;  /* [max_pos, 1] f32: factor on q, after RoPE; no buf: none */
     /* [n_q], or NULL: the score of one more key of each head, whose value is zero; a split of its
      * own behind the others */
     const struct weight *sinks;
 };
 
+static inline int32_t attn_d_value(const struct attn_layer *al)
+{
+    return al->d_value ? al->d_value : al->d_head;
+}
+
 /* This rank's KV cache of one layer.  Row s = block * block_len + offset. */
 struct kv_layer {
-    struct view k, v;             /* [n_blocks * block_len, n_kv * d_head] */
+    struct view k, v;             /* [n_blocks * block_len, n_kv * d_head], v n_kv * d_value */
     struct view k_scale, v_scale; /* [n_blocks * block_len, n_kv] f32, for DT_I8 and DT_E4M3 */
 };
 
@@ -340,10 +350,24 @@ struct backend_ops {
                                 const struct step_dev *st, struct view qkv, struct kv_layer kv,
                                 struct view q);
     /* Causal attention of each token over its sequence's cache through the block table.
-     * q, out [T, n_q d] f32. */
+     * q [T, n_q d], out [T, n_q d_value] f32. */
     enum status (*attention)(struct backend *be, const struct attn_layer *al,
                              const struct step_dev *st, struct view q, struct kv_layer kv,
                              struct view out);
+    /* Latent attention (DeepSeek-V2, arXiv 2405.04434), one KV head for all query heads.  With
+     * r = d_value elements of the latent and rot_dim = d_head - r rotated ones:
+     *   cache row  [RMS norm of latent[t, :r] by k_norm | RoPE of latent[t, r:]], in the cache's type
+     *   q[t, h, r:] = RoPE of the last rot_dim elements of head h of q_heads; q[t, h, :r] stays
+     * latent [T, d_head], q_heads [T, n_q n], n >= rot_dim, q [T, n_q d_head] f32.  NULL without
+     * FEATURE_LATENT. */
+    enum status (*latent_to_cache)(struct backend *be, const struct attn_layer *al,
+                                   const struct step_dev *st, struct view latent,
+                                   struct view q_heads, struct kv_layer kv, struct view q);
+    /* A matrix for each of H heads: out[t, h b + n] = sum_k x[t, h a + k] w_h[n,k] in linear's
+     * order, with a = x.cols / H >= K and b = out.cols / H >= N; other columns of out stay.
+     * w: stack of H [N,K], no slices, no biases; x, out f32.  NULL without FEATURE_LATENT. */
+    enum status (*heads_linear)(struct backend *be, const struct weight *w, struct view x,
+                                struct view out);
     /* out[t,f] = act(gate_up[t,f]) * gate_up[t,F+f].  gate_up [T,2F], out [T,F] f32. */
     enum status (*act_mul)(struct backend *be, enum act act, struct view gate_up, struct view out);
     /* out = act(x), both [T,F] f32; out may be x (encoder models). */

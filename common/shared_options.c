@@ -138,6 +138,16 @@ static const struct shared_row table[] = {
       .def = "4194304", .min = 1, .max = 1e12,
       .help = "Prompt tokens that may wait together."},
      .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "tenant-requests", ROW(tenant_requests, OPT_INT), .arg = "N",
+      .def = "0", .min = 0, .max = 1048576,
+      .help = "Sequences of one tenant that run or wait; more are refused with retry_after.  0: three "
+              "quarters of what the server takes, --max-queued and 512."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "tenant-queued-tokens", ROW(tenant_queued_tokens, OPT_INT), .arg = "N",
+      .def = "0", .min = 0, .max = 1e12,
+      .help = "Prompt tokens of one tenant that may wait.  0: three quarters of --max-queued-tokens.  "
+              "Of the places of --max-queued no tenant has more than three quarters either."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "overtake", ROW(overtake, OPT_INT), .arg = "N", .def = "1024", .min = 0,
       .max = 1 << 20,
       .help = "How many rounds one level of priority may pass (in a round each tenant has a turn; "
@@ -184,6 +194,11 @@ static const struct shared_row table[] = {
     {{.name = "max-clients", ROW(max_clients, OPT_INT), .arg = "N",
       .def = "4096", .min = 1, .max = 65536,
       .help = "Connections that are answered."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "tenant-clients", ROW(tenant_clients, OPT_INT), .arg = "N",
+      .def = "0", .min = 0, .max = 65536,
+      .help = "Connections of one key; without keys, of one user of this host (ipc) or of one address.  "
+              "0: three quarters of --max-clients."},
      .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "max-message", ROW(max_message, OPT_SIZE), .arg = "BYTES",
       .def = "16M", .min = 65536, .max = 1U << 30,

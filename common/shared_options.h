@@ -34,12 +34,13 @@ struct shared_options {
     uint64_t kv_memory; /* bytes */
     int kv_dtype;
     /* queue */
-    int64_t max_queued, max_queued_tokens, overtake, turn_tokens;
+    int64_t max_queued, max_queued_tokens, tenant_requests, tenant_queued_tokens, overtake,
+        turn_tokens;
     /* steps */
     double target_itl_ms, max_step_ms; /* -1: chosen by measured times */
     bool prefix_cache, overlap;
     /* clients */
-    int64_t max_clients, client_grace_ms, slow_client_ms, drain_ms;
+    int64_t max_clients, tenant_clients, client_grace_ms, slow_client_ms, drain_ms;
     uint64_t max_message;  /* bytes */
     int generation_config; /* index into auto, none */
     int tenants;           /* index into own, any */

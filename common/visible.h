@@ -1,6 +1,7 @@
 /* Text from outside (names, ids, messages of a peer, file names) as it may be shown on a terminal or
  * in a log line: control characters and bytes that are not UTF-8 become escapes, \n, \t, \x1b or,
- * for U+0080 to U+009F, \u009b.  A backslash stays.  Pure. */
+ * for U+0080 to U+009F, \u009b; so do characters that end lines, change the direction of the text or are
+ * not seen, \u202e.  A backslash stays.  Pure. */
 #ifndef COMMON_VISIBLE_H
 #define COMMON_VISIBLE_H
 

@@ -18,9 +18,22 @@ void answer_mark(struct coordinator *co, struct request *r)
 
 void answer_release_account(struct coordinator *co, struct request *r)
 {
-    if (r->account)
-        tenant_leave(co->tenants, r->account, r->n_entered);
+    if (!r->account)
+        return;
+    tenant_unqueue(r->account, r->n_queued, r->queued_tokens);
+    tenant_leave(co->tenants, r->account, r->n_entered);
     r->account = NULL;
+    r->n_queued = 0;
+}
+
+/* The sample runs: it does not wait any more, also when it is paused later. */
+static void note_started(struct request *r, struct sample *s)
+{
+    if (s->started || !r->n_queued)
+        return;
+    s->started = true;
+    r->n_queued--;
+    tenant_unqueue(r->account, 1, r->queued_tokens);
 }
 
 static void end_request(struct coordinator *co, struct request *r, uint64_t now_us)
@@ -130,8 +143,7 @@ static void on_token(struct coordinator *co, struct request *r, struct sample *s
     if (!r->first_token_us)
         r->first_token_us = now_us;
     co->n.tokens_generated++;
-    if (r->account)
-        tenant_charge(r->account, 1, now_us);
+    tenant_charge(r->account, 1, now_us);
     enum status st = sample_token(r, s, t, &ended);
     if (st != ST_OK) {
         answer_fail(co, r, st, false, status_text(), now_us);
@@ -214,6 +226,7 @@ void answer_effects(struct coordinator *co, const struct step_result *result, si
             break;
         case FX_ADMITTED:
             metrics_admitted(&co->metrics, r, fx->n);
+            note_started(r, s);
             if (!r->planned_us) {
                 r->planned_us = now_us;
                 r->cached_tokens = fx->n;

@@ -25,7 +25,7 @@ struct client_port {
     size_t n_bound;
     const struct gatekeeper *keys;
     struct client *clients;
-    uint32_t n_clients, max_clients;
+    uint32_t n_clients, max_clients, peer_clients;
     uint64_t next_id;
     struct wire_mem mem; /* for encoding */
     zmq_msg_t identity, body;
@@ -50,7 +50,8 @@ static void bind_control(struct client_port *f, const struct sock_config *sc)
 
 static enum status bind_all(struct client_port *f, void *ctx, const struct client_port_config *cfg)
 {
-    struct sock_config sc = {.max_message = cfg->max_message,
+    struct sock_config sc = {.max_message = 2 * cfg->max_message, /* to be answered, not read */
+
                              .heartbeat_ms = ZMTP_BEAT_MS,
                              .linger_ms = 1000,
                              .curve = gatekeeper_curve(cfg->keys, DOMAIN_CLIENTS)};
@@ -80,9 +81,10 @@ enum status client_port_open(struct client_port **out, void *zmq_ctx,
     if (!f)
         FAIL(ST_NOMEM, "no memory for the client side");
     f->max_clients = cfg->max_clients;
+    f->peer_clients = cfg->peer_clients;
     f->keys = cfg->keys;
     f->next_id = 1;
-    enum status st = wire_mem_init(&f->mem, (size_t)64 << 20);
+    enum status st = wire_mem_init(&f->mem, MAX_REPLY);
     f->max_fd = cfg->max_fd;
     if (st == ST_OK)
         st = bind_all(f, zmq_ctx, cfg);
@@ -164,18 +166,32 @@ static void hang_up(struct client *c)
         shutdown(c->rights.fd, SHUT_RDWR);
 }
 
-static struct client *client_of(struct client_port *f, const void *identity, size_t n)
+static uint32_t clients_of_peer(const struct client_port *f, const char *peer)
+{
+    uint32_t n = 0;
+    for (const struct client *c = f->clients; c; c = c->next)
+        n += !c->gone && strcmp(c->rights.peer, peer) == 0;
+    return n;
+}
+
+/* NULL: there is no room for one more, *why says which bound is reached. */
+static struct client *client_of(struct client_port *f, const void *identity, size_t n,
+                                const char **why)
 {
     for (struct client *c = f->clients; c; c = c->next)
         if (!c->gone && c->n_identity == n && memcmp(c->identity, identity, n) == 0)
             return c;
+    struct client_rights rights = client_rights_of(f->keys, &f->body);
+    *why = NULL;
     if (f->n_clients >= f->max_clients || n > 255)
-        return NULL;
-    struct client *c = calloc(1, sizeof *c);
+        *why = "too many clients are connected (--max-clients)";
+    else if (f->peer_clients && clients_of_peer(f, rights.peer) >= f->peer_clients)
+        *why = "too many clients of this key, user or address are connected (--tenant-clients)";
+    struct client *c = *why ? NULL : calloc(1, sizeof *c);
     if (!c)
         return NULL;
     c->id = f->next_id++;
-    c->rights = client_rights_of(f->keys, &f->body);
+    c->rights = rights;
     memcpy(c->identity, identity, n);
     c->n_identity = (uint8_t)n;
     c->next = f->clients;
@@ -207,19 +223,19 @@ static bool receive_parts(struct client_port *f)
     return true;
 }
 
-/* Answers the message at hand, of a connection beyond the limit. */
-static void refuse_client(struct client_port *f)
+/* Answers the message at hand, of a connection beyond a limit. */
+static void refuse_client(struct client_port *f, const char *why)
 {
     const struct client_msg m = {
         .type = MSG_ERROR,
         .u.error = {.code = ST_BUSY,
                     .retryable = true,
-                    .detail = "too many clients are connected (--max-clients)"}};
+                    .detail = why ? why : "no memory for one more client"}};
     struct wire_bytes bytes;
     uint32_t hidden;
     if (log_limit_take(&f->too_many, f->now_us, &hidden))
-        log_line(LOG_WARN, "too many clients: %u are the limit (%u more messages refused)",
-                 f->max_clients, hidden);
+        log_line(LOG_WARN, "a client is refused (and %u more messages): %s", hidden,
+                 m.u.error.detail);
     wire_mem_reset(&f->mem);
     if (client_msg_encode_reply(&bytes, &m, &f->mem) == ST_OK &&
         zmq_send(f->sock, zmq_msg_data(&f->identity), zmq_msg_size(&f->identity),
@@ -233,10 +249,11 @@ bool client_port_receive(struct client_port *f, struct client **from, const void
         release(f);
         if (!receive_parts(f))
             return false;
-        *from = client_of(f, zmq_msg_data(&f->identity), zmq_msg_size(&f->identity));
+        const char *why;
+        *from = client_of(f, zmq_msg_data(&f->identity), zmq_msg_size(&f->identity), &why);
         if (*from)
             break;
-        refuse_client(f);
+        refuse_client(f, why);
     }
     *data = zmq_msg_data(&f->body);
     *n = zmq_msg_size(&f->body);
@@ -285,6 +302,28 @@ static enum send_result send_outbox(struct client_port *f, struct client *c, uin
     return SEND_OK;
 }
 
+/* A reply to a query that is too large for its client becomes an Error.  A stream's messages keep far below the bound:
+ * with one beyond it the client would miss a part. */
+static enum status encode(struct client_port *f, const struct client_msg *msg,
+                          struct wire_bytes *out)
+{
+    char why[160];
+    wire_mem_reset(&f->mem);
+    enum status st = client_msg_encode_reply(out, msg, &f->mem);
+    if (st != ST_NOMEM || (msg->type != MSG_TOKENS && msg->type != MSG_TEXT))
+        return st;
+    struct client_msg error = {.type = MSG_ERROR};
+    snprintf(why, sizeof why, "the reply is larger than %d MiB: ask for less at once",
+             MAX_REPLY >> 20);
+    error.u.error = (struct msg_error){
+        .request_id = msg->type == MSG_TOKENS ? msg->u.tokens.request_id : msg->u.text.request_id,
+        .request = msg->type == MSG_TOKENS ? MSG_TOKENIZE : 0,
+        .code = ST_RANGE,
+        .detail = why};
+    wire_mem_reset(&f->mem);
+    return client_msg_encode_reply(out, &error, &f->mem);
+}
+
 enum send_result client_port_send(struct client_port *f, struct client *c,
                                   const struct client_msg *msg, uint64_t now_us)
 {
@@ -292,8 +331,7 @@ enum send_result client_port_send(struct client_port *f, struct client *c,
     enum send_result r = send_outbox(f, c, now_us); /* order is kept */
     if (r != SEND_OK)
         return r;
-    wire_mem_reset(&f->mem);
-    enum status st = client_msg_encode_reply(&bytes, msg, &f->mem);
+    enum status st = encode(f, msg, &bytes);
     if (st != ST_OK) {
         log_failure(LOG_ERROR, st, "a reply could not be encoded: its client is dropped");
         c->gone = true; /* its requests end; nothing waits for a reply that never comes */
@@ -308,9 +346,8 @@ void client_port_reply(struct client_port *f, struct client *c, const struct cli
     struct wire_bytes bytes;
     if (client_port_send(f, c, msg, now_us) != SEND_BLOCKED)
         return;
-    wire_mem_reset(&f->mem);
     struct out_msg *m = NULL, **end = &c->outbox;
-    if (client_msg_encode_reply(&bytes, msg, &f->mem) == ST_OK && c->n_outbox < MAX_OUTBOX)
+    if (encode(f, msg, &bytes) == ST_OK && c->n_outbox < MAX_OUTBOX)
         m = malloc(sizeof *m + bytes.n);
     if (!m) {
         log_line(LOG_WARN, "client %llu does not read its replies: it is dropped",

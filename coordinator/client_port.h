@@ -22,9 +22,8 @@ struct client {
     struct tenant tenant;     /* its own, from Hello on */
     struct owner_proof proof; /* from Hello on */
     struct client_rights rights;
-    struct log_limit refusals; /* of the lines about its refused requests */
-    uint64_t revoked_us;       /* its key was removed; 0: no */
-    bool any_tenant;           /* its Hello had the tenants' secret */
+    uint64_t revoked_us; /* its key was removed; 0: no */
+    bool any_tenant;     /* its Hello had the tenants' secret */
     uint64_t last_sent_us,
         blocked_us;         /* blocked_us: since when the socket takes nothing; 0 = it does */
     struct out_msg *outbox; /* replies that wait for the client to read */
@@ -39,9 +38,9 @@ struct client_port_config {
     bool allow_remote;
     size_t max_message; /* bytes */
     uint32_t heartbeat_ms;
-    uint32_t max_clients;
-    const struct gatekeeper *keys; /* NULL: nobody needs one */
-    int max_fd;                    /* connections with greater descriptors are closed; 0: none */
+    uint32_t max_clients, peer_clients; /* of all; of one key, user or address, 0: no bound */
+    const struct gatekeeper *keys;      /* NULL: nobody needs one */
+    int max_fd; /* connections with greater descriptors are closed; 0: none */
 };
 
 MUST_CHECK enum status client_port_open(struct client_port **out, void *zmq_ctx,
@@ -55,7 +54,8 @@ uint32_t client_port_clients(const struct client_port *f);
  * Error and are closed; they count as gone. */
 void client_port_recheck(struct client_port *f, uint64_t now_us);
 
-/* The next message: its sender, and its bytes until the next call.  false: none is there. */
+/* The next message: its sender, and its bytes until the next call.  false: none is there.  A message may be larger than
+ * max_message, by a factor of two; beyond that its connection is ended. */
 bool client_port_receive(struct client_port *f, struct client **from, const void **data, size_t *n);
 /* Takes the message over that client_port_receive gave last, without a copy; its data of then is
  * not valid any more. */
@@ -66,7 +66,7 @@ enum send_result { SEND_OK, SEND_BLOCKED, SEND_GONE };
 /* Sends now or not at all. */
 enum send_result client_port_send(struct client_port *f, struct client *c,
                                   const struct client_msg *msg, uint64_t now_us);
-/* Sends now or keeps the reply for later; a client with too many kept replies is gone. */
+/* Sends now or keeps the reply for later; in place of Tokens or Text beyond MAX_REPLY an Error.  A client with too many kept replies is gone. */
 void client_port_reply(struct client_port *f, struct client *c, const struct client_msg *msg,
                        uint64_t now_us);
 /* Tries the outboxes again and probes clients that were sent nothing for probe_us (those with

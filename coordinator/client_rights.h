@@ -13,6 +13,8 @@ struct client_rights {
     char key[CURVE_SIZE]; /* "": a connection without a key */
     char name
         [CLIENT_NAME]; /* for logs and errors: the key's name, or the local user, or the address */
+    char peer
+        [CLIENT_NAME]; /* whose connections are counted together: the key, the local user, or the address */
     int fd;            /* of the connection that brought the message; -1: not known */
 };
 

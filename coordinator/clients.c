@@ -1,6 +1,8 @@
 /* What clients ask, and what becomes of it. */
 #include "coordinator/clients.h"
 
+#include <stdio.h>
+
 #include "common/log.h"
 #include "coordinator/answers.h"
 #include "coordinator/generate.h"
@@ -144,6 +146,13 @@ static void on_message(struct coordinator *co, struct client *c, const void *dat
         refuse(co, c, &h, st, field, status_text(), now_us);
         return;
     }
+    if (n > co->cfg.client_port.max_message) {
+        char why[128];
+        snprintf(why, sizeof why, "the message has %zu bytes: %zu are the limit (--max-message)", n,
+                 co->cfg.client_port.max_message);
+        refuse(co, c, &h, ST_RANGE, "", why, now_us);
+        return;
+    }
     if (!c->said_hello && h.type != MSG_HELLO) {
         reply_error(co, c, MSG_ERROR,
                     &(struct msg_error){.request_id = h.id,
@@ -156,7 +165,7 @@ static void on_message(struct coordinator *co, struct client *c, const void *dat
     const char *lacks = missing_role(c, h.type);
     if (lacks) {
         uint32_t hidden;
-        if (log_limit_take(&c->refusals, now_us, &hidden))
+        if (log_limit_take(&co->noise, now_us, &hidden))
             log_line(LOG_WARN, "%s was refused a request (and %u more): %s", c->rights.name, hidden,
                      lacks);
         refuse(co, c, &h, ST_RANGE, "", lacks, now_us);
@@ -218,7 +227,9 @@ static void end_orphans(struct coordinator *co, uint64_t now_us)
 {
     struct request *r;
     while ((r = request_overdue(co->requests, now_us))) {
-        log_line(LOG_INFO, "request %s: its client is gone", r->id);
+        uint32_t hidden;
+        if (log_limit_take(&co->noise, now_us, &hidden))
+            log_line(LOG_INFO, "request %s: its client is gone", r->id);
         r->abandoned = true;
         answer_cancel(co, r, REASON_CANCELLED, now_us);
     }

@@ -35,6 +35,7 @@ struct coordinator_config {
     uint32_t max_waiting;
     uint64_t max_waiting_tokens;
     uint32_t overtake, target_itl_us, max_step_us, turn_tokens; /* of sched_config */
+    struct tenant_bounds tenant_bounds;
     bool prefix_cache;
     enum tenants tenants;
     struct secret tenants_secret; /* Hello with it: any tenant */
@@ -80,8 +81,9 @@ struct coordinator {
     struct metrics metrics;
     uint8_t salt_key[16]; /* random: of the tenants' salts */
     uint64_t started_us, epoch, last_step_us, no_group_us, probe_seq;
-    uint32_t live;   /* requests reserved or with the scheduler */
-    uint32_t losses; /* groups lost since the last finished step */
+    uint32_t live;          /* requests reserved or with the scheduler */
+    uint32_t losses;        /* groups lost since the last finished step */
+    struct log_limit noise; /* of the lines that clients and fake groups can cause in any number */
     bool draining, done;
     uint64_t drain_deadline_us;
     int exit_code;

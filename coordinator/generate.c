@@ -73,17 +73,14 @@ static enum status take_request(struct coordinator *co, const struct owner *owne
                                 const struct request_head *h, uint64_t now_us, struct request **out,
                                 struct tenant_refusal *refusal)
 {
-    struct tenant_account *account = NULL;
+    const struct tenant_ask ask = {owner, h->limits, h->has_resume};
+    struct tenant_account *account;
     if (!h->has_resume && co->live >= co->cfg.max_waiting + SPARE_REQUESTS)
         FAIL(ST_BUSY, "%u requests are being served: no more fit", co->live);
-    if (h->has_limits && h->has_resume)
-        account = tenant_enter_resumed(co->tenants, &h->tenant, &h->limits, now_us);
-    else if (h->has_limits)
-        TRY(tenant_enter(co->tenants, &h->tenant, &h->limits, now_us, &account, refusal));
+    TRY(tenant_enter(co->tenants, &ask, now_us, &account, refusal));
     enum status st = request_reserve(co->requests, owner, h->id, h->digest, now_us, out);
     if (st != ST_OK) {
-        if (account)
-            tenant_leave(co->tenants, account, 1);
+        tenant_leave(co->tenants, account, 1);
         return st;
     }
     (*out)->account = account;
@@ -247,7 +244,7 @@ static enum status admit(struct coordinator *co, struct request *r, struct resol
         FAIL(ST_UNSUPPORTED, "the worker group's backend %s cannot follow grammars",
              co->shape.backend);
     }
-    TRY(grammars_take(co->grammars, *ask, &r->grammar));
+    TRY(grammars_take(co->grammars, *ask, &r->owner, &r->grammar));
     sched_stats(co->sched, &stats);
     r->queue_position = stats.waiting;
     TRY(request_start(r, ask, co->mt.tok));
@@ -262,20 +259,24 @@ static enum status admit(struct coordinator *co, struct request *r, struct resol
     return submit_samples(co, r);
 }
 
-/* The other samples of the request count too. */
-static enum status enter_samples(struct request *r, const struct resolved *ask)
+/* The other samples of the request count too, and all that wait. */
+static enum status enter_samples(const struct tenant_table *t, struct request *r,
+                                 const struct resolved *ask)
 {
     struct tenant_refusal why;
-    if (!r->account)
-        return ST_OK;
     if (r->resumed) {
         tenant_more_resumed(r->account, ask->n_samples - 1);
         r->n_entered = ask->n_samples;
         return ST_OK;
     }
-    enum status st = tenant_more(r->account, ask->n_samples - 1, &why);
+    enum status st = tenant_more(t, r->account, ask->n_samples - 1, &why);
     if (st == ST_OK) {
         r->n_entered = ask->n_samples;
+        st = tenant_queue(t, r->account, ask->n_samples, ask->n_prompt, &why);
+    }
+    if (st == ST_OK) {
+        r->n_queued = ask->n_samples;
+        r->queued_tokens = ask->n_prompt;
         return ST_OK;
     }
     snprintf(r->field, sizeof r->field, "%s", why.field);
@@ -293,7 +294,7 @@ void generate_ready(struct coordinator *co, struct text_job *job, uint64_t now_u
         answer_fail(co, r, job->status, false, job->detail, now_us);
         return;
     }
-    enum status st = enter_samples(r, job->resolved);
+    enum status st = enter_samples(co->tenants, r, job->resolved);
     if (st == ST_OK)
         st = admit(co, r, &job->resolved);
     if (st != ST_OK) {
@@ -303,7 +304,7 @@ void generate_ready(struct coordinator *co, struct text_job *job, uint64_t now_u
     r->state = REQ_LIVE;
     r->admitted = true;
     co->n.prompt_tokens += r->ask->n_prompt;
-    if (r->account && !r->resumed)
+    if (!r->resumed)
         tenant_charge(r->account, r->ask->n_prompt, now_us);
     answer_mark(co, r);
     answer_end_if_done(co, r, now_us);

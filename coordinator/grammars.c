@@ -9,9 +9,11 @@
 struct entry {
     uint64_t id; /* of the digest's beginning; 0: free */
     uint8_t digest[SHA256_BYTES];
+    struct owner owner; /* of the first request that uses it */
     uint32_t kind, n_users;
     char *source;
     size_t n_source;
+    size_t n_bytes;      /* compiled, and its source */
     uint64_t sent_epoch; /* of the group that has it, 0: none */
     uint64_t used;       /* when it was taken last, in takes */
 };
@@ -49,6 +51,41 @@ static struct entry *find(struct grammars *g, uint64_t id)
     return NULL;
 }
 
+/* Bytes of all grammars, of those that requests use, and of the latter those of an owner. */
+struct in_use {
+    size_t all, used, owned;
+};
+
+static struct in_use in_use(const struct grammars *g, const struct owner *owner)
+{
+    struct in_use n = {0};
+    for (size_t i = 0; i < GRAMMARS_MAX; i++) {
+        const struct entry *e = &g->entries[i];
+        if (!e->id)
+            continue;
+        n.all += e->n_bytes;
+        n.used += e->n_users ? e->n_bytes : 0;
+        n.owned += e->n_users && owner && owner_equal(&e->owner, owner) ? e->n_bytes : 0;
+    }
+    return n;
+}
+
+static enum status check_room(const struct grammars *g, const struct owner *owner, size_t n_bytes)
+{
+    struct in_use n = in_use(g, owner);
+    if (n_bytes > GRAMMARS_TENANT_BYTES)
+        FAIL(ST_RANGE, "the grammar takes %zu MiB: those of a tenant may take %zu MiB",
+             n_bytes >> 20, GRAMMARS_TENANT_BYTES >> 20);
+    if (n_bytes > GRAMMARS_TENANT_BYTES - n.owned)
+        FAIL(ST_BUSY,
+             "the grammars of this tenant take %zu MiB: one of %zu MiB does not fit into %zu",
+             n.owned >> 20, n_bytes >> 20, GRAMMARS_TENANT_BYTES >> 20);
+    if (n_bytes > GRAMMARS_MAX_BYTES - n.used)
+        FAIL(ST_BUSY, "the grammars in use take %zu MiB: one of %zu MiB does not fit into %zu MiB",
+             n.used >> 20, n_bytes >> 20, GRAMMARS_MAX_BYTES >> 20);
+    return ST_OK;
+}
+
 static enum status add(struct grammars *g, const struct resolved *ask, uint64_t id,
                        struct entry **out)
 {
@@ -60,6 +97,7 @@ static enum status add(struct grammars *g, const struct resolved *ask, uint64_t 
         FAIL(ST_NOMEM, "no memory for a grammar of %zu bytes", ask->n_grammar);
     memcpy(e->source, ask->grammar, ask->n_grammar);
     e->n_source = ask->n_grammar;
+    e->n_bytes = ask->grammar_bytes + ask->n_grammar;
     e->kind = ask->grammar_kind;
     memcpy(e->digest, ask->grammar_digest, sizeof e->digest);
     e->id = id;
@@ -67,7 +105,8 @@ static enum status add(struct grammars *g, const struct resolved *ask, uint64_t 
     return ST_OK;
 }
 
-enum status grammars_take(struct grammars *g, const struct resolved *ask, uint64_t *id)
+enum status grammars_take(struct grammars *g, const struct resolved *ask, const struct owner *owner,
+                          uint64_t *id)
 {
     *id = 0;
     if (!ask->grammar_kind)
@@ -75,11 +114,14 @@ enum status grammars_take(struct grammars *g, const struct resolved *ask, uint64
     memcpy(id, ask->grammar_digest, sizeof *id);
     *id += *id == 0;
     struct entry *e = find(g, *id);
+    if (!e || !e->n_users)
+        TRY(check_room(g, owner, ask->grammar_bytes + ask->n_grammar));
     if (!e)
         TRY(add(g, ask, *id, &e));
     if (memcmp(e->digest, ask->grammar_digest, sizeof e->digest) != 0)
         FAIL(ST_BUSY, "another grammar in use has an equal id");
-    e->n_users++;
+    if (!e->n_users++)
+        e->owner = *owner;
     e->used = ++g->n_takes;
     return ST_OK;
 }
@@ -100,7 +142,7 @@ static enum status send(struct worker_port *port, const struct entry *e, uint32_
     return worker_port_send(port, &m);
 }
 
-/* Forgets those that have not been used for longest, until few are spare. */
+/* Forgets those that have not been used for longest, until few are spare and all keep GRAMMARS_MAX_BYTES. */
 static enum status trim(struct grammars *g, struct worker_port *port, uint64_t epoch)
 {
     for (;;) {
@@ -113,7 +155,7 @@ static enum status trim(struct grammars *g, struct worker_port *port, uint64_t e
             n_spare++;
             oldest = !oldest || e->used < oldest->used ? e : oldest;
         }
-        if (n_spare <= GRAMMARS_SPARE)
+        if (!oldest || (n_spare <= GRAMMARS_SPARE && in_use(g, NULL).all <= GRAMMARS_MAX_BYTES))
             return ST_OK;
         if (oldest->sent_epoch == epoch)
             TRY(send(port, oldest, GRAMMAR_NONE));

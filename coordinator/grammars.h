@@ -15,12 +15,19 @@ enum {
     GRAMMARS_SPARE = 16, /* that no request uses */
 };
 
+/* Bytes that the grammars of live requests may hold together when they are compiled, as each rank has them; with the
+ * spare ones too, once the ranks have what is sent next. */
+#define GRAMMARS_MAX_BYTES ((size_t)384 << 20)
+#define GRAMMARS_TENANT_BYTES (GRAMMARS_MAX_BYTES / 2) /* of one owner */
+
 MUST_CHECK enum status grammars_create(struct grammars **out, const struct model_text *mt);
 void grammars_destroy(struct grammars *g);
 
 /* The id for plans of a request's grammar, 0 without one; released once for each time it was taken.
- * ST_BUSY: too many different ones are in use. */
-MUST_CHECK enum status grammars_take(struct grammars *g, const struct resolved *ask, uint64_t *id);
+ * ST_BUSY: too many different ones are in use, or they hold too much; ST_RANGE: it alone
+ * does. */
+MUST_CHECK enum status grammars_take(struct grammars *g, const struct resolved *ask,
+                                     const struct owner *owner, uint64_t *id);
 void grammars_release(struct grammars *g, uint64_t id);
 
 /* Sends the active group what it needs for the plan and does not have yet. */

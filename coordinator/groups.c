@@ -214,7 +214,8 @@ static void on_joined(struct coordinator *co, struct worker_group *g, uint64_t n
     model_identity_begin(&co->identity);
     coordinator_notify(co, "group-joined %" PRIu64, g->launch);
     activate(co, now_us);
-    if (!g->active)
+    uint32_t hidden;
+    if (!g->active && log_limit_take(&co->noise, now_us, &hidden))
         log_line(LOG_INFO, "a worker group of %u ranks stands by%s", g->world,
                  g->has_weights ? "" : "; its weights digest is not known yet");
 }
@@ -236,7 +237,9 @@ static void on_lost(struct coordinator *co, const struct worker_port_event *ev, 
 
     if (co->draining && co->live == 0)
         return;
-    log_line(LOG_WARN, "worker group of epoch %" PRIu64 " is lost: %s", g->epoch, ev->why);
+    uint32_t hidden = 0;
+    if (g->active || log_limit_take(&co->noise, now_us, &hidden))
+        log_line(LOG_WARN, "worker group of epoch %" PRIu64 " is lost: %s", g->epoch, ev->why);
     coordinator_notify(co, "group-lost %" PRIu64 " %" PRIu64 " %s", g->launch, g->pid, ev->why);
     if (!g->active)
         return;

@@ -36,7 +36,7 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     TRY(model_identity_open(&co->identity, cfg->model_path, cfg->weights_digest, &cfg->digests));
     TRY(wire_mem_init(&co->rx, SMALL_MESSAGE_MEM));
     TRY(request_table_create(&co->requests, 2 * (cfg->max_waiting + SPARE_REQUESTS)));
-    TRY(tenant_table_create(&co->tenants, MAX_TENANT_ACCOUNTS));
+    TRY(tenant_table_create(&co->tenants, MAX_TENANT_ACCOUNTS, &cfg->tenant_bounds));
     TRY(grammars_create(&co->grammars, &co->mt));
     TRY(text_service_start(&co->text, &co->mt, cfg->client_port.max_message));
     TRY(gatekeeper_open(&co->keys, co->zmq_ctx, cfg->key, cfg->allowed_keys));

@@ -144,6 +144,21 @@ static uint32_t step_time_us(double ms)
     return ms < 0.0 ? SCHED_AUTO : (uint32_t)(ms * 1000.0);
 }
 
+/* What one tenant may have of `all` where nothing is asked for: the others always find a part of it. */
+static uint64_t share_of(int64_t asked, uint64_t all)
+{
+    return asked ? (uint64_t)asked : all - all / 4;
+}
+
+static struct tenant_bounds bounds_of(const struct shared_options *o)
+{
+    uint64_t queued = (uint64_t)o->max_queued;
+    return (struct tenant_bounds){
+        .max_samples = (uint32_t)share_of(o->tenant_requests, queued + SPARE_REQUESTS),
+        .max_queued = (uint32_t)share_of(0, queued),
+        .max_queued_tokens = share_of(o->tenant_queued_tokens, (uint64_t)o->max_queued_tokens)};
+}
+
 static struct coordinator_config config_of(const struct args *a)
 {
     const struct shared_options *o = &a->shared;
@@ -158,7 +173,9 @@ static struct coordinator_config config_of(const struct args *a)
                         .allow_remote = o->allow_remote,
                         .max_message = o->max_message,
                         .heartbeat_ms = (uint32_t)o->heartbeat_ms,
-                        .max_clients = (uint32_t)o->max_clients},
+                        .max_clients = (uint32_t)o->max_clients,
+                        .peer_clients =
+                            (uint32_t)share_of(o->tenant_clients, (uint64_t)o->max_clients)},
         .worker_port = {.endpoint = a->workers,
                         .allow_remote = o->allow_remote,
                         .heartbeat_ms = (uint32_t)o->heartbeat_ms,
@@ -170,6 +187,7 @@ static struct coordinator_config config_of(const struct args *a)
         .max_step_tokens = (uint32_t)o->max_step_tokens,
         .max_waiting = (uint32_t)o->max_queued,
         .max_waiting_tokens = (uint64_t)o->max_queued_tokens,
+        .tenant_bounds = bounds_of(o),
         .overtake = (uint32_t)o->overtake,
         .target_itl_us = step_time_us(o->target_itl_ms),
         .max_step_us = step_time_us(o->max_step_ms),

@@ -35,7 +35,7 @@ struct sample {
     struct detok detok;
     struct stop_stream stop;
     struct text_buf text; /* final text */
-    bool done;
+    bool started, done;
     enum msg_reason reason;
     uint32_t n_resumed;         /* of its answer's tokens: they came from the client */
     int32_t stop_id;            /* -1 = none */
@@ -62,8 +62,9 @@ struct request {
     uint32_t orphan_at;             /* an orphan: its place in the table's heap */
     uint64_t orphan_end_us;         /* when it ends, unless a client attaches to it */
     uint32_t grace_ms;              /* how long it goes on then */
-    struct tenant_account *account; /* NULL: nothing is counted, or no more */
-    uint32_t n_entered;             /* samples that the account counts */
+    struct tenant_account *account; /* NULL: it has ended */
+    uint32_t n_entered, n_queued;   /* samples that the account counts, in flight and waiting */
+    uint32_t queued_tokens;         /* of each that waits */
     bool resumed;                   /* it began elsewhere: its client had a part of the answer */
     uint64_t before_us;             /* if so: how long before its arrival here */
     bool abandoned;                 /* it ended because its client was gone */

@@ -26,9 +26,9 @@ struct resolved {
     char *stop_bytes;          /* the stop strings one after the other */
     struct stop_set *stop_set; /* NULL: no stop strings */
     bool include_stop, skip_special;
-    uint32_t grammar_kind; /* enum grammar_kind; 0: none */
-    char *grammar;         /* [n_grammar] its source */
-    size_t n_grammar;
+    uint32_t grammar_kind;                /* enum grammar_kind; 0: none */
+    char *grammar;                        /* [n_grammar] its source */
+    size_t n_grammar, grammar_bytes;      /* grammar_bytes: of memory that it holds compiled */
     uint8_t grammar_digest[SHA256_BYTES]; /* over kind (one byte) and source */
     int32_t priority;
     uint32_t deadline_ms;         /* 0 = none */

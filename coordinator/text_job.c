@@ -25,8 +25,8 @@ static void set_text(struct resolved *q, const struct msg_generate *g, const str
     *text = (struct text_buf){0};
 }
 
-/* Compiles the grammar, as the ranks will: a bad one is refused before anything runs. */
-static enum status check_grammar(const struct msg_generate *g, const char **field)
+/* Compiles the grammar, as the ranks will: a bad one is refused before anything runs.  n_bytes: what it holds. */
+static enum status check_grammar(const struct msg_generate *g, size_t *n_bytes, const char **field)
 {
     struct grammar_source source = {(enum grammar_kind)g->grammar_kind, g->grammar.data,
                                     g->grammar.n};
@@ -35,6 +35,7 @@ static enum status check_grammar(const struct msg_generate *g, const char **fiel
         return ST_OK;
     *field = "grammar";
     TRY(grammar_compile(&grammar, &source));
+    *n_bytes = grammar_bytes(grammar);
     grammar_destroy(grammar);
     return ST_OK;
 }
@@ -44,7 +45,8 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
 {
     struct token_list prompt = {0};
     struct text_buf text = {0};
-    TRY(check_grammar(g, field));
+    size_t grammar_bytes = 0;
+    TRY(check_grammar(g, &grammar_bytes, field));
     *field = "";
     if (g->resume)
         resume_fill(g);
@@ -55,8 +57,10 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
         st = resolve_generate(&job->resolved, g, &prompt, &job->limits, field);
     if (st == ST_OK && g->resume)
         st = resume_take(job->resolved, g, job->limits.vocab, field);
-    if (st == ST_OK)
+    if (st == ST_OK) {
+        job->resolved->grammar_bytes = grammar_bytes;
         set_text(job->resolved, g, mt, &text);
+    }
     if (st == ST_OK && g->grammar_kind && job->resolved->starts_in_reasoning) {
         *field = "grammar";
         st = status_fail(ST_UNSUPPORTED, __FILE__, __LINE__,
@@ -68,6 +72,23 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
     return st;
 }
 
+/* The text is bounded before it is made: a small id may stand for a long one. */
+static enum status check_text_size(const struct msg_detokenize *m, const struct model_text *mt)
+{
+    struct text_buf scratch = {0};
+    size_t n = 0;
+    uint32_t i = 0;
+    for (; i < m->n_tokens && n <= MAX_REPLY; i++) {
+        scratch.len = 0;
+        n += tokenizer_piece(mt->tok, m->tokens[i], &scratch).bytes.len;
+    }
+    text_buf_free(&scratch);
+    if (n > MAX_REPLY)
+        FAIL(ST_RANGE, "the text of the first %u ids is larger than %d MiB: ask for less at once",
+             i, MAX_REPLY >> 20);
+    return ST_OK;
+}
+
 static enum status detokenize(struct text_job *job, const struct msg_detokenize *m,
                               const struct model_text *mt, const char **field)
 {
@@ -76,6 +97,7 @@ static enum status detokenize(struct text_job *job, const struct msg_detokenize 
         if (m->tokens[i] < 0 || m->tokens[i] > tokenizer_max_id(mt->tok))
             FAIL(ST_RANGE, "id[%u] is %d: the tokenizer's ids end at %d", i, m->tokens[i],
                  tokenizer_max_id(mt->tok));
+    TRY(check_text_size(m, mt));
     return tokenizer_decode(mt->tok, m->tokens, m->n_tokens, m->skip_special ? TOK_SKIP_SPECIAL : 0,
                             &job->text);
 }

@@ -84,6 +84,12 @@ static void text_config(FILE *f, const struct report *r)
     fprintf(f, "attention      %d heads of %d, %d key/value heads%s%s%s\n", mc->n_q, mc->d_head,
             mc->n_kv, mc->qk_norm ? ", norm of q and k" : "",
             mc->qkv_bias ? ", biases on q, k, v" : "", mc->o_bias ? " and o" : "");
+    if (mc->kv_rank)
+        fprintf(f,
+                "               latent: one row of %d + %d elements a token for all heads; queries "
+                "of %d + %d%s, values of %d\n",
+                mc->kv_rank, mc->d_rope, mc->d_nope, mc->d_rope,
+                mc->q_rank ? " from a latent of their own" : "", mc->d_value);
     if (mc->mlp_bias)
         fprintf(f, "               biases in the feed-forward\n");
     if (mc->embed_scale != 1 || mc->residual_scale != 1 || mc->logit_scale != 1)
@@ -209,6 +215,8 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddNumberToObject(o, "heads", mc->n_q);
     cJSON_AddNumberToObject(o, "kv_heads", mc->n_kv);
     cJSON_AddNumberToObject(o, "head_dim", mc->d_head);
+    cJSON_AddNumberToObject(o, "kv_rank", mc->kv_rank);
+    cJSON_AddNumberToObject(o, "q_rank", mc->q_rank);
     cJSON_AddNumberToObject(o, "max_ctx", mc->max_ctx);
     cJSON_AddNumberToObject(o, "eps", mc->eps);
     cJSON_AddBoolToObject(o, "tied", mc->tied);

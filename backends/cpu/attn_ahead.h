@@ -1,5 +1,5 @@
 /* Prefetches of the KV cache for decoding, which is bound by memory: lines in address order, of each
- * page the first page_ahead bytes (see attn_page_ahead), evenly between the arithmetic (bursts fill
+ * page the first page_ahead bytes (see read_ahead.c), evenly between the arithmetic (bursts fill
  * the line buffers that the current work needs).  Heads take turns at a row, so the order of the
  * work is not that of memory, and KV blocks may be anywhere: the lines are found ahead of the work.
  */
@@ -70,14 +70,14 @@ ALWAYS_INLINE void ahead_step(struct ahead *h)
     ahead_fetch(h);
 }
 
-/* Keys [from, to) of a split, an operand's rows of all KV heads, over n_steps. */
-static struct ahead ahead_keys(const struct attn_split *a, const struct kv_operand *o, int from,
-                               int to, int n_steps)
+/* Keys [from, to) of a split, an operand's rows of all KV heads (d elements of each), over n_steps. */
+static struct ahead ahead_keys(const struct attn_split *a, const struct kv_operand *o, int d,
+                               int from, int to, int n_steps)
 {
     size_t size = elem_size(o->dtype);
     struct ahead h = {.base = o->base,
                       .row_bytes = o->row_elems * size,
-                      .bytes = (size_t)(a->n_kv * a->d) * size,
+                      .bytes = (size_t)(a->n_kv * d) * size,
                       .page_ahead = (size_t)a->page_ahead,
                       .blocks = a->blocks,
                       .block_len = a->block_len,
@@ -97,8 +97,8 @@ static struct ahead ahead_keys(const struct attn_split *a, const struct kv_opera
 static struct ahead ahead_of(const struct attn_split *a, bool values, int k, int n_steps)
 {
     const struct kv_operand *o = values ? &a->v : &a->k;
-    int row = a->n_kv * a->d * (int)elem_size(o->dtype), len = a->hi - a->lo;
-    int most = (READ_AHEAD_BYTES / row + PANEL - 1) / PANEL * PANEL;
+    int d = values ? a->d_value : a->d, row = a->n_kv * d * (int)elem_size(o->dtype);
+    int most = (READ_AHEAD_BYTES / row + PANEL - 1) / PANEL * PANEL, len = a->hi - a->lo;
     most = most < SPLIT / 2 ? most : SPLIT / 2;
     int from = k + (most < len ? most : len), to = from + PANEL;
     const struct attn_split *of = from >= a->hi && values ? a->next : a;
@@ -106,10 +106,11 @@ static struct ahead ahead_of(const struct attn_split *a, bool values, int k, int
         return (struct ahead){.at = o->base, .end = o->base, .rest = o->base, .bytes_end = o->base};
     if (from >= a->hi) {
         o = values ? &of->k : &of->v;
+        d = values ? of->d : of->d_value;
         from += of->lo - a->hi;
         to = values && k + PANEL >= a->hi ? of->lo + most : from + PANEL;
     }
-    return ahead_keys(of, o, from, to, n_steps);
+    return ahead_keys(of, o, d, from, to, n_steps);
 }
 
 #endif

@@ -137,7 +137,7 @@ static void take_queries(const struct attn_split *a, int row0, int rows, float *
 
 static float *partial_of(const struct attn_split *a, int row)
 {
-    return a->partial + (size_t)row * (size_t)(a->d + 2);
+    return a->partial + (size_t)row * (size_t)(a->d_value + 2);
 }
 
 /* Scores of rows [row0, row0 + rows) become weights; their m and l. */
@@ -145,7 +145,7 @@ static void weigh_rows(const struct attn_split *a, int row0, int rows, const str
                        float *p)
 {
     for (int r = 0; r < rows; r++) {
-        float *ml = partial_of(a, row0 + r) + a->d;
+        float *ml = partial_of(a, row0 + r) + a->d_value;
         ml[0] = ml[1] = 0.0f;
         if (g->row_lo[r] < g->row_hi[r])
             softmax_row(p + r * P_STRIDE, a->cap, g->row_lo[r], g->row_hi[r], &ml[0], &ml[1]);
@@ -169,27 +169,28 @@ static void union_of(const struct attn_split *a, int row0, int row1, int *lo, in
 static void packed_tile(const struct attn_split *a, int row0, int rows, struct attn_scratch *s)
 {
     struct value_source v = {.wide = s->values};
-    struct tile_sums t = {s->p, s->o, round_up_vl(a->d)};
+    struct tile_sums t = {s->p, s->o, round_up_vl(a->d_value)};
     struct tile_ranges g;
-    int lo, hi;
+    int lo, hi, d = round_up_vl(a->d);
     union_of(a, row0, row0 + rows, &lo, &hi);
     ranges_of(a, row0, rows, &g);
     take_queries(a, row0, rows, s->q);
     for (int k = lo / PANEL * PANEL; k < hi; k += PANEL)
-        sum_fns[rows].score(s->q, s->keys + k * t.d, a->d, a->scale, s->p + k);
+        sum_fns[rows].score(s->q, s->keys + k * d, a->d, a->scale, s->p + k);
     weigh_rows(a, row0, rows, &g, s->p);
     memset(s->o, 0, (size_t)(rows * t.d) * sizeof(float));
     add_ranges(&t, &g, rows, lo, hi, &v);
     for (int r = 0; r < rows; r++)
-        memcpy(partial_of(a, row0 + r), t.o + r * t.d, (size_t)a->d * sizeof(float));
+        memcpy(partial_of(a, row0 + r), t.o + r * t.d, (size_t)a->d_value * sizeof(float));
 }
 
 static void many_rows(const struct attn_split *a, struct attn_scratch *s)
 {
     int n_tiles = (a->rows + TILE_ROWS - 1) / TILE_ROWS, d = round_up_vl(a->d);
+    int n = round_up_vl(a->d_value);
     for (int k = a->lo / PANEL * PANEL; k < a->hi; k += PANEL)
         pack_panel(&a->k, a->d, s->rows, k, a->lo, a->hi, s->keys + k * d);
-    pack_fns[a->v.dtype].values(&a->v, a->d, s->rows, a->lo, a->hi, s->values + a->lo * d);
+    pack_fns[a->v.dtype].values(&a->v, a->d_value, s->rows, a->lo, a->hi, s->values + a->lo * n);
     for (int i = 0; i < n_tiles; i++) {
         int from = a->rows * i / n_tiles, to = a->rows * (i + 1) / n_tiles;
         packed_tile(a, from, to - from, s);
@@ -218,30 +219,30 @@ static void score_heads(const struct attn_split *a, int k, struct attn_scratch *
 
 static bool values_in_place(const struct attn_split *a)
 {
-    return a->rows <= DIRECT_ROWS && a->d % VL == 0;
+    return a->rows <= DIRECT_ROWS && a->d_value % VL == 0;
 }
 
 /* Values of keys [k, end) for all KV heads. */
 static void sum_heads(const struct attn_split *a, const struct tile_ranges *ranges, int k, int end,
                       struct attn_scratch *s)
 {
-    int rows = a->rows, d = round_up_vl(a->d);
+    int rows = a->rows, d = round_up_vl(a->d_value);
     struct value_source v = {
         .in_place = values_in_place(a), .rows = s->rows, .wide = s->values, .base = k};
     if (v.in_place)
         v.ahead = ahead_of(a, true, k, a->n_kv * (end - k) * value_steps(rows, d));
     for (int g = 0; g < a->n_kv; g++) {
         struct tile_sums t = {s->p + g * rows * P_STRIDE, s->o + g * rows * d, d};
-        v.cache = attn_head(a->v, g, a->d);
+        v.cache = attn_head(a->v, g, a->d_value);
         if (!v.in_place)
-            pack_fns[a->v.dtype].values(&v.cache, a->d, s->rows, k, end, s->values);
+            pack_fns[a->v.dtype].values(&v.cache, a->d_value, s->rows, k, end, s->values);
         add_ranges(&t, ranges, rows, k, end, &v);
     }
 }
 
 static void few_rows(const struct attn_split *a, struct attn_scratch *s)
 {
-    int rows = a->rows, d = round_up_vl(a->d);
+    int rows = a->rows, d = round_up_vl(a->d_value);
     struct tile_ranges ranges;
     ranges_of(a, 0, rows, &ranges);
     for (int g = 0; g < a->n_kv; g++) {
@@ -261,7 +262,7 @@ static void few_rows(const struct attn_split *a, struct attn_scratch *s)
         if (values_in_place(a))
             sums_order(a->v.dtype, s->o + r * d, d, partial_of(a, r));
         else
-            memcpy(partial_of(a, r), s->o + r * d, (size_t)a->d * sizeof(float));
+            memcpy(partial_of(a, r), s->o + r * d, (size_t)a->d_value * sizeof(float));
     }
 }
 

@@ -13,10 +13,10 @@ enum {
 struct attn_scratch {
     /* [KEY_PANELS][d rounded up to VL][PANEL] */
     _Alignas(64) float keys[KEY_PANELS * HEAD_MAX * PANEL];
-    float values[SPLIT * HEAD_MAX]; /* [SPLIT][d rounded up to VL], zeros beyond d */
+    float values[SPLIT * HEAD_MAX]; /* [SPLIT][d_value rounded up to VL], zeros behind */
     float q[ATTN_ROWS * HEAD_MAX];  /* [n][d][rows] */
     float p[ATTN_ROWS * P_STRIDE];  /* [n][rows][SPLIT] scores, then weights */
-    float o[ATTN_ROWS * HEAD_MAX];  /* [n][rows][d rounded up to VL] */
+    float o[ATTN_ROWS * HEAD_MAX];  /* [n][rows][d_value rounded up to VL] */
     size_t rows[SPLIT];             /* of the cache, see find_rows */
 };
 

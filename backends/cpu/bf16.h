@@ -36,6 +36,7 @@ struct bf16_chain {
     float (*acc)[PANEL]; /* [rows] sums so far */
     const char *ahead;   /* read ahead of ahead + i * ahead_step at pair i */
     int ahead_step;      /* bytes */
+    struct read_ahead read;
 };
 
 /* One way to compute an order. */
@@ -57,6 +58,7 @@ struct bf16_panel {
     int rows, cols, n_tiles;
     int n_slices;
     const int32_t *slice_end; /* [n_slices] */
+    struct read_ahead read;
 };
 
 void bf16_panel_product(const struct bf16_kernels *k, const struct bf16_panel *t);

@@ -91,7 +91,7 @@ static void add_slice(const struct bf16_kernels *k, const struct bf16_panel *t, 
                       int pairs, int x_group, int x_groups, float (*acc)[PANEL])
 {
     for (int p = 0; p < pairs; p += CHUNK) {
-        struct bf16_chain c = {.w = w + (size_t)p * PANEL * 2};
+        struct bf16_chain c = {.w = w + (size_t)p * PANEL * 2, .read = t->read};
         c.pairs = pairs - p < CHUNK ? pairs - p : CHUNK;
         c.ahead_step = PANEL * 4 / t->n_tiles;
         for (int i = 0; i < t->n_tiles; i++) {

@@ -28,6 +28,7 @@ ALWAYS_INLINE void dot_chain(const struct bf16_chain *c, int rows)
     UNROLL
     for (int r = 0; r < rows; r++)
         acc[r] = (struct pair){v_load(c->acc[r]), v_load(c->acc[r] + PANEL / 2)};
+    const struct read_ahead read = c->read;
     const char *ahead = c->ahead;
     const uint16_t *w = c->w, *group = c->x;
     for (int p0 = 0; p0 < c->pairs; p0 += 16, group += rows * BF16_GROUP) {
@@ -36,7 +37,7 @@ ALWAYS_INLINE void dot_chain(const struct bf16_chain *c, int rows)
         NO_UNROLL
         for (int p = 0; p < n; p++, x += 2, w += PANEL * 2, ahead += c->ahead_step) {
             __m512bh a = load_w(w), b = load_w(w + PANEL);
-            read_ahead(ahead);
+            read_ahead(read, ahead);
             UNROLL
             for (int r = 0; r < rows; r++) {
                 __m512bh both = splat_x(x + r * BF16_GROUP);

@@ -17,7 +17,6 @@
 
 #include "backends/cpu/bf16.h"
 #include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/read_ahead.h"
 #include "common/clock.h"
 #include "common/host.h"
 #include "common/log.h"
@@ -79,19 +78,6 @@ static bool fast_vdpbf16ps(void)
     return false;
 }
 #endif
-
-/* First bytes of a page of the KV cache to ask for: Intel's processors bring the rest by themselves
- * (read_ahead.h).  On AMD's Zen 4 all of it: the demo model's decoding with 32 and 64 sequences,
- * whose cache is in the third level, gives 10 to 14 % more tokens than with three eighths. */
-static int attn_page_ahead(void)
-{
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_is("amd"))
-        return READ_AHEAD_PAGE;
-#endif
-    return READ_AHEAD_PAGE / 8 * 3;
-}
 
 #if defined(__x86_64__) && defined(__linux__)
 /* Tiles and their 8-bit products; the system grants a process the registers on request (Linux 5.16,
@@ -204,6 +190,8 @@ static void carve_scratch(struct backend *be, size_t partial_floats)
     p += be->kernels->attn_scratch * (size_t)parts;
     be->quant_thread = (char *)p;
     p += be->quant_scratch / sizeof(float) * (size_t)parts;
+    be->heads_thread = p;
+    p += (size_t)HEADS_STRIP * (size_t)parts;
     be->topk_val = p;
     p += TOPK_ROWS * N_SLICES * TOPK_MAX;
     be->topk_id = (int32_t *)p;
@@ -217,7 +205,8 @@ static enum status take_scratch(struct backend *be)
     size_t partial_floats = (parts < 2 ? 2 : parts) * ATTN_PARTIAL_FLOATS;
     be->quant_scratch = (be->quant->scratch + 63) / 64 * 64;
     size_t floats = partial_floats + be->kernels->attn_scratch * parts +
-                    be->quant_scratch / sizeof(float) * parts + 2 * TOPK_ROWS * N_SLICES * TOPK_MAX;
+                    be->quant_scratch / sizeof(float) * parts + HEADS_STRIP * parts +
+                    2 * TOPK_ROWS * N_SLICES * TOPK_MAX;
     TRY(mem_take(&be->scratch, floats * sizeof(float) + attn_items_bytes()));
     carve_scratch(be, partial_floats);
     return ST_OK;
@@ -251,7 +240,7 @@ static enum status cpu_open(struct backend **out, const struct backend_config *c
     if (cfg->activations == ACTIVATIONS_AUTO)
         be->activations = fast_vdpbf16ps() ? ACTIVATIONS_BF16 : ACTIVATIONS_F32;
     be->bf16 = choose_bf16(isa, be->activations);
-    be->page_ahead = attn_page_ahead();
+    be->read = read_ahead_here();
     be->max_rows = cfg->max_rows;
     be->nodes = host_nodes(HOST_NODES);
     int parts = cfg->threads > 0 ? cfg->threads : cpus < MAX_PARTS ? cpus : MAX_PARTS;
@@ -345,6 +334,8 @@ const struct backend_ops cpu_ops = {
     .add_rms_norm = cpu_add_rms_norm,
     .qkv_to_cache = cpu_qkv_to_cache,
     .attention = cpu_attention,
+    .latent_to_cache = cpu_latent_to_cache,
+    .heads_linear = cpu_heads_linear,
     .act_mul = cpu_act_mul,
     .activate = cpu_activate,
     .scale = cpu_scale,

@@ -20,9 +20,10 @@ enum {
 
 enum {
     N_EVENTS = 16,
-    TOPK_ROWS = 32,        /* rows that topk works on at a time */
-    ATTN_ITEMS = 4096,     /* most items that attention works on at a time */
-    X_PACK_MOST = 8 << 20, /* bytes of x_pack: 1,024 rows of 2,048, a tile of 131,072 columns */
+    TOPK_ROWS = 32,         /* rows that topk works on at a time */
+    ATTN_ITEMS = 4096,      /* most items that attention works on at a time */
+    HEADS_STRIP = 32 << 10, /* floats of a thread's strip of heads_linear */
+    X_PACK_MOST = 8 << 20,  /* bytes of x_pack: 1,024 rows of 2,048, a tile of 131,072 columns */
 };
 
 /* Anonymous zeroed memory; huge pages where the system gives them. */
@@ -51,6 +52,7 @@ struct weight {
     struct panels panels[ARRAY_LEN(((struct weight_src *)0)->part)]; /* [n_types] */
     struct buf data;    /* matrix: its panels; vector: [k] f32 */
     struct buf bias;    /* [n] f32 and a panel of zeros; data NULL: none */
+    int32_t n_mat;      /* matrices of a stack */
     struct weight *mat; /* of a stack: matrix i, slice s at [i * n_slices + s], each a matrix of one
                            slice whose data is a range of this one's; NULL: no stack */
 };
@@ -64,8 +66,8 @@ struct backend {
     const struct kernels *kernels;
     const struct quant_kernels *quant;
     const struct bf16_kernels *bf16; /* products of BF16 weights; NULL: activations stay f32 */
+    struct read_ahead read;          /* of weights */
     struct pool *pool;
-    int page_ahead;    /* as in struct attn_split */
     int32_t max_rows;  /* as in backend_config */
     uint64_t nodes;    /* of memory that its threads run on, see mem_spread */
     struct buf x_held; /* x_pack; grows with the matrices that are loaded */
@@ -75,6 +77,7 @@ struct backend {
     char *quant_thread; /* quant_scratch bytes per part */
     size_t quant_scratch;
     float *attn_thread;  /* kernels->attn_scratch floats per part */
+    float *heads_thread; /* HEADS_STRIP floats per part */
     float *attn_partial; /* partial results of attention's items, attn_partial_floats */
     size_t attn_partial_floats;
     struct attn_item *attn_items; /* [ATTN_ITEMS] */
@@ -245,6 +248,15 @@ enum status cpu_attention(struct backend *be, const struct attn_layer *al,
                           const struct step_dev *st, struct view q, struct kv_layer kv,
                           struct view out);
 size_t attn_items_bytes(void);
+/* Refuses a cache that attention cannot read. */
+MUST_CHECK enum status attn_check_cache(const struct attn_layer *al, struct kv_layer kv);
+
+/* ops_latent.c */
+enum status cpu_latent_to_cache(struct backend *be, const struct attn_layer *al,
+                                const struct step_dev *st, struct view latent, struct view q_heads,
+                                struct kv_layer kv, struct view q);
+enum status cpu_heads_linear(struct backend *be, const struct weight *w, struct view x,
+                             struct view out);
 
 /* ops_logits.c */
 enum status cpu_mask_logits(struct backend *be, const struct vocab_part *part, struct view logits,

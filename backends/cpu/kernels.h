@@ -17,12 +17,13 @@
 #include "backends/backend.h"
 #include "backends/cpu/panels.h"
 #include "backends/cpu/quant_panels.h"
+#include "backends/cpu/read_ahead.h"
 
 enum {
     LANES = 16,
     TILE_MAX = 16,  /* most rows of a tile on any instruction set */
     SPLIT = 256,    /* keys of an attention split */
-    HEAD_MAX = 512, /* largest d_head */
+    HEAD_MAX = 576, /* largest d_head */
     ATTN_ROWS = 64, /* most n_kv * rows of an attn_split with several KV heads */
     TOPK_MAX = 256, /* largest k of topk */
 };
@@ -37,6 +38,7 @@ struct linear_tile {
     int rows, cols; /* rows <= tile_rows of the instruction set, cols <= PANEL */
     int n_slices;
     const int32_t *slice_end; /* [n_slices] */
+    struct read_ahead read;
 };
 
 /* The columns of a quantised matrix on this rank. */
@@ -94,6 +96,7 @@ struct quant_panel {
     float *out;        /* [rows, cols], rows out_stride apart */
     size_t out_stride;
     int rows, cols, n_tiles; /* rows <= QUANT_ROWS; tile i begins at cut_start(rows, n_tiles, i) */
+    struct read_ahead read;
 };
 
 /* Where the i-th of n nearly equal cuts of `rows` rows begins. */
@@ -125,18 +128,19 @@ struct kv_operand {
 struct attn_split {
     /* Row i of KV head g is token i / n_heads, query head g * n_heads + i % n_heads. */
     const float *q;
-    size_t q_stride; /* between tokens; heads are d apart */
-    int n_kv, rows;  /* rows of each KV head */
-    int n_heads, d;
-    float scale, cap;      /* cap as in attn_layer */
-    const int32_t *pos;    /* [rows / n_heads] positions; a row sees (pos - window, pos] */
-    int32_t window;        /* 0 = all */
-    int32_t first_key;     /* of the split, a multiple of SPLIT */
-    int32_t lo, hi;        /* keys that some row sees, relative to first_key */
-    const int32_t *blocks; /* the sequence's block table */
+    size_t q_stride;         /* between tokens; heads are d apart */
+    int n_kv, rows;          /* rows of each KV head */
+    int n_heads, d, d_value; /* d_value: of a value and of o */
+    float scale, cap;        /* cap as in attn_layer */
+    const int32_t *pos;      /* [rows / n_heads] positions; a row sees (pos - window, pos] */
+    int32_t window;          /* 0 = all */
+    int32_t first_key;       /* of the split, a multiple of SPLIT */
+    int32_t lo, hi;          /* keys that some row sees, relative to first_key */
+    const int32_t *blocks;   /* the sequence's block table */
     int32_t block_len;
-    struct kv_operand k, v; /* of KV head 0; those of head g are g * d further, its scales g */
-    /* [n_kv, rows, d + 2]: o, then m, then l; l = 0: the row sees no key of the split. */
+    /* Of KV head 0; those of head g are g * d (v: g * d_value) further, its scales g. */
+    struct kv_operand k, v;
+    /* [n_kv, rows, d_value + 2]: o, then m, then l; l = 0: the row sees no key of the split. */
     float *partial;
     const struct attn_split *next; /* the thread's next split, to be prefetched; may be NULL */
     int page_ahead; /* first bytes of a page that are prefetched, eighths of READ_AHEAD_PAGE */
@@ -224,8 +228,8 @@ static inline struct attn_split attn_kv_head(const struct attn_split *a, int g)
     one.n_kv = 1;
     one.q += g * a->n_heads * a->d;
     one.k = attn_head(a->k, g, a->d);
-    one.v = attn_head(a->v, g, a->d);
-    one.partial += (size_t)(g * a->rows) * (size_t)(a->d + 2);
+    one.v = attn_head(a->v, g, a->d_value);
+    one.partial += (size_t)(g * a->rows) * (size_t)(a->d_value + 2);
     return one;
 }
 

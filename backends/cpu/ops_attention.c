@@ -69,7 +69,7 @@ static void qkv_part(void *ctx, int part, int n_parts)
         qkv_token(j, t);
 }
 
-static enum status check_cache(const struct attn_layer *al, struct kv_layer kv)
+enum status attn_check_cache(const struct attn_layer *al, struct kv_layer kv)
 {
     if (al->d_head > HEAD_MAX)
         FAIL(ST_UNSUPPORTED, "head size %d, the CPU backend takes up to %d", al->d_head, HEAD_MAX);
@@ -79,7 +79,8 @@ static enum status check_cache(const struct attn_layer *al, struct kv_layer kv)
         bool scaled = v.dtype == DT_I8 || v.dtype == DT_E4M3;
         if (!scaled && v.dtype != DT_F32 && v.dtype != DT_F16 && v.dtype != DT_BF16)
             FAIL(ST_UNSUPPORTED, "KV entries of type %s", dtype_name(v.dtype));
-        assert(v.cols == al->n_kv * al->d_head && (!scaled || scale.cols == al->n_kv));
+        int32_t d = i ? attn_d_value(al) : al->d_head;
+        assert(v.cols == al->n_kv * d && (!scaled || scale.cols == al->n_kv));
         (void)scale;
     }
     return ST_OK;
@@ -89,7 +90,7 @@ enum status cpu_qkv_to_cache(struct backend *be, const struct attn_layer *al,
                              const struct step_dev *st, struct view qkv, struct kv_layer kv,
                              struct view q)
 {
-    TRY(check_cache(al, kv));
+    TRY(attn_check_cache(al, kv));
     assert(qkv.cols == (al->n_q + 2 * al->n_kv) * al->d_head && q.cols == al->n_q * al->d_head);
     assert(qkv.rows == st->n_tokens && q.rows == st->n_tokens && al->rot_dim <= al->d_head);
     struct qkv_job j = {be->kernels, al, st, qkv, q, kv};
@@ -165,24 +166,24 @@ static void merge_rows(struct attn_job *j, const struct attn_item *lead, int fro
     const struct kernels *ker = j->be->kernels;
     const struct attn_item *it = lead;
     const struct attn_split *s = &lead->split;
-    size_t d = (size_t)s->d, n = d + 2;
+    size_t d = (size_t)s->d_value, n = d + 2;
     float *state = lead->first ? s->partial : j->carry + lead->at;
     for (int i = 0; i < lead->n_splits; i++) {
         it = lead + (ptrdiff_t)i * lead->stride;
         for (int r = from; it->split.partial != state && r < to; r++)
-            ker->attn_merge(state + (size_t)r * n, it->split.partial + (size_t)r * n, s->d);
+            ker->attn_merge(state + (size_t)r * n, it->split.partial + (size_t)r * n, s->d_value);
     }
     float one[HEAD_MAX + 2] = {0}; /* a split of one key, whose value is 0 */
     one[d + 1] = 1.0f;
     for (int r = from; it->last && it->sink && r < to; r++) {
         one[d] = it->sink[r / s->rows * s->n_heads + r % s->rows % s->n_heads];
-        ker->attn_merge(state + (size_t)r * n, one, s->d);
+        ker->attn_merge(state + (size_t)r * n, one, s->d_value);
     }
     for (int r = from; it->last && r < to; r++) {
         int g = r / s->rows, row = r % s->rows, head = g * s->n_heads + row % s->n_heads;
         ker->attn_finish(state + (size_t)r * n,
                          it->out + (size_t)(row / s->n_heads) * it->out_stride + (size_t)head * d,
-                         s->d);
+                         s->d_value);
     }
 }
 
@@ -212,7 +213,7 @@ static void keep_carry(struct attn_job *j)
         return;
     for (int u = 0; u < lead->stride; u++)
         memcpy(j->carry + lead[u].at, lead[u].split.partial,
-               (size_t)item_rows(&lead[u]) * (size_t)(lead[u].split.d + 2) * sizeof(float));
+               (size_t)item_rows(&lead[u]) * (size_t)(lead[u].split.d_value + 2) * sizeof(float));
 }
 
 static void run_items(struct attn_job *j)
@@ -291,7 +292,7 @@ static struct attn_item item_of(const struct attn_job *j, const struct attn_toke
                                 int32_t g, int32_t n)
 {
     const struct attn_layer *al = j->al;
-    int32_t h0, h1, d = al->d_head, first = i * SPLIT;
+    int32_t h0, h1, d = al->d_head, n_value = attn_d_value(al), first = i * SPLIT;
     query_heads(al, g, &h0, &h1);
     return (struct attn_item){
         .split = {.q = view_f32(j->q, t->t0) + h0 * d,
@@ -300,6 +301,7 @@ static struct attn_item item_of(const struct attn_job *j, const struct attn_toke
                   .rows = t->n * (h1 - h0),
                   .n_heads = h1 - h0,
                   .d = d,
+                  .d_value = n_value,
                   .scale = al->scale,
                   .cap = al->cap,
                   .pos = view_i32(j->st->pos, t->t0),
@@ -310,12 +312,12 @@ static struct attn_item item_of(const struct attn_job *j, const struct attn_toke
                   .blocks = view_i32(j->st->block_table, t->s),
                   .block_len = j->st->block_len,
                   .k = operand_of(j->kv.k, j->kv.k_scale, g, d),
-                  .v = operand_of(j->kv.v, j->kv.v_scale, g, d),
-                  .page_ahead = j->be->page_ahead},
+                  .v = operand_of(j->kv.v, j->kv.v_scale, g, n_value),
+                  .page_ahead = j->be->read.eighths * (READ_AHEAD_PAGE / 8)},
         .first = i == t->from / SPLIT,
         .last = i == (t->to - 1) / SPLIT,
         .sink = al->sinks ? vector_of(al->sinks) + h0 : NULL,
-        .out = view_f32(j->out, t->t0) + h0 * d,
+        .out = view_f32(j->out, t->t0) + h0 * n_value,
         .out_stride = (size_t)j->out.stride,
     };
 }
@@ -339,7 +341,7 @@ static void add_split(struct attn_job *j, const struct attn_tokens *t, int32_t i
         j->be->attn_items[j->lead + n].n_splits++;
         j->n_rows += lead ? item_rows(it) : 0;
         j->work += (int64_t)item_rows(it) * (it->split.d + 2) * it->split.hi;
-        at += (size_t)item_rows(it) * (size_t)(it->split.d + 2);
+        at += (size_t)item_rows(it) * (size_t)(it->split.d_value + 2);
     }
     for (int u = 0; u < n; u++)
         items[u].stride = n;
@@ -360,7 +362,7 @@ static void add_tokens(struct attn_job *j, int32_t s, int32_t t0, int32_t n)
     struct attn_tokens t = {s, t0, n, 0, most + 1};
     if (al->window > 0 && least >= al->window)
         t.from = least - al->window + 1;
-    size_t floats = (size_t)n * (size_t)al->n_q * (size_t)(al->d_head + 2);
+    size_t floats = (size_t)n * (size_t)al->n_q * (size_t)(attn_d_value(al) + 2);
     j->lead = -1;
     for (int32_t i = t.from / SPLIT; i <= most / SPLIT; i++) {
         if (j->n_items + kv_heads(al, &g0) > ATTN_ITEMS ||
@@ -375,7 +377,7 @@ static int32_t tokens_at_once(const struct backend *be, const struct attn_layer 
 {
     int32_t heads = al->q_per_kv < al->n_q ? al->q_per_kv : al->n_q;
     int32_t n = ITEM_ROWS / heads > 0 ? ITEM_ROWS / heads : 1;
-    size_t most = carry_floats(be) / ((size_t)al->n_q * (size_t)(al->d_head + 2));
+    size_t most = carry_floats(be) / ((size_t)al->n_q * (size_t)(attn_d_value(al) + 2));
     return (size_t)n < most ? n : (int32_t)most;
 }
 
@@ -398,10 +400,11 @@ enum status cpu_attention(struct backend *be, const struct attn_layer *al,
                           const struct step_dev *st, struct view q, struct kv_layer kv,
                           struct view out)
 {
-    TRY(check_cache(al, kv));
-    assert(q.cols == al->n_q * al->d_head && out.cols == q.cols && q.rows == st->n_tokens);
+    TRY(attn_check_cache(al, kv));
+    assert(q.cols == al->n_q * al->d_head && q.rows == st->n_tokens);
+    assert(out.cols == al->n_q * attn_d_value(al) && al->d_value <= al->d_head);
     assert(al->n_q == 0 || (al->n_q - 1 + al->q_offset) / al->q_per_kv < al->n_kv);
-    if (al->n_q > MAX_HEADS || (size_t)al->n_q * (size_t)(al->d_head + 2) > carry_floats(be))
+    if (al->n_q > MAX_HEADS || (size_t)al->n_q * (size_t)(attn_d_value(al) + 2) > carry_floats(be))
         FAIL(ST_UNSUPPORTED, "%d query heads of %d: more than the CPU backend takes", al->n_q,
              al->d_head);
     struct attn_job j = {.be = be,

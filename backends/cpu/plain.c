@@ -26,14 +26,14 @@ static void plain_linear_tile(const struct linear_tile *t)
 static void plain_attn_head(const struct attn_split *a, float *scratch)
 {
     float *p = scratch; /* [SPLIT] scores, then weights; 0 for keys that the row does not see */
-    int d = a->d;
+    int d = a->d, n = a->d_value;
     for (int row = 0; row < a->rows; row++) {
         const float *q = a->q + (size_t)(row / a->n_heads) * a->q_stride +
                          (size_t)(row % a->n_heads) * (size_t)d;
-        float *o = a->partial + (size_t)row * (size_t)(d + 2), m = -INFINITY, lane[LANES] = {0};
+        float *o = a->partial + (size_t)row * (size_t)(n + 2), m = -INFINITY, lane[LANES] = {0};
         int lo, hi;
         attn_range(a, row, &lo, &hi);
-        memset(o, 0, (size_t)(d + 2) * sizeof *o);
+        memset(o, 0, (size_t)(n + 2) * sizeof *o);
         if (lo >= hi)
             continue;
         for (int j = lo; j < hi; j++) {
@@ -50,11 +50,11 @@ static void plain_attn_head(const struct attn_split *a, float *scratch)
             size_t at = kv_row(a->blocks, a->block_len, a->first_key + j);
             p[j] = exact_exp(p[j] - m);
             lane[j % LANES] += p[j];
-            for (int i = 0; i < d; i++)
+            for (int i = 0; i < n; i++)
                 o[i] = fmaf(p[j], kv_value(&a->v, at, i), o[i]);
         }
-        o[d] = m;
-        o[d + 1] = lane_sum(lane);
+        o[n] = m;
+        o[n + 1] = lane_sum(lane);
     }
 }
 

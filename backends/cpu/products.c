@@ -99,7 +99,8 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                                 .out_stride = out_stride,
                                 .rows = rows,
                                 .cols = cols,
-                                .n_tiles = n_tiles(be, kind, rows)};
+                                .n_tiles = n_tiles(be, kind, rows),
+                                .read = be->read};
         be->quant->panel(&t, be->quant_thread + (size_t)part * be->quant_scratch);
     } else if (kind == STRIP_BF16) {
         struct bf16_panel t = {.x = strip,
@@ -111,7 +112,8 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                                .cols = cols,
                                .n_tiles = n_tiles(be, kind, rows),
                                .n_slices = w->n_slices,
-                               .slice_end = w->slice_end};
+                               .slice_end = w->slice_end,
+                               .read = be->read};
         bf16_panel_product(be->bf16, &t);
     } else {
         struct linear_tile t = {.x = strip,
@@ -123,7 +125,8 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                                 .rows = rows,
                                 .cols = cols,
                                 .n_slices = w->n_slices,
-                                .slice_end = w->slice_end};
+                                .slice_end = w->slice_end,
+                                .read = be->read};
         be->kernels->linear_tile(&t);
     }
 }

@@ -115,7 +115,7 @@ ALWAYS_INLINE void direct_group(struct quant_layout l, const struct quant_panel 
                                             : load_weights(l, m.map, group, h * n + j, q, W_OFFSET);
                 vi a = load_quad(x + 4 * (h * n + j));
                 if (q == 0)
-                    read_ahead_quad(spread, h * n + j, quad_bytes_of(&l));
+                    read_ahead_quad(t->read, spread, h * n + j, quad_bytes_of(&l));
                 if (m.as_codes) {
                     dot.a = narrow_dot(dot.a, &narrow.a, w.a, a, j, n, quads);
                     dot.b = narrow_dot(dot.b, &narrow.b, w.b, a, j, n, quads);
@@ -169,6 +169,7 @@ struct tile_x {
     const char *spread;
     size_t quad_bytes;
     int offset; /* weights are multiplied as q + offset */
+    struct read_ahead read;
 };
 
 /* acc [rows][PANEL] after the n groups of w; x begins at the first of them.  narrow: weights are
@@ -194,7 +195,7 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
                 UNROLL
                 for (int j = h * quads; j < (h + 1) * quads; j++) {
                     if (q == 0 && spread)
-                        read_ahead_quad(spread, j, tx->quad_bytes);
+                        read_ahead_quad(tx->read, spread, j, tx->quad_bytes);
                     vb a = b_load(wq + j * PANEL * 4), b = b_load(wq + j * PANEL * 4 + 64);
                     UNROLL
                     for (int r = 0; r < rows; r++) {
@@ -312,8 +313,9 @@ static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct 
         const struct quant_x *info = (const struct quant_x *)(const void *)(x + in_tile * GROUP);
         for (int r = 0, rows; r < in_tile; r += rows) {
             rows = in_tile - r < Q_ROWS ? in_tile - r : Q_ROWS;
-            struct tile_x tx = {x + r * GROUP,    info + r,     in_tile, i + r == 0 ? spread : NULL,
-                                quad_bytes_of(l), -t->pack->low};
+            struct tile_x tx = {
+                x + r * GROUP,    info + r,      in_tile, i + r == 0 ? spread : NULL,
+                quad_bytes_of(l), -t->pack->low, t->read};
             groups_fns[rows][l->halves - 1][l->has_min][narrow](w, n, &tx, acc + r0 + r);
         }
     }

@@ -99,10 +99,11 @@ ALWAYS_INLINE const char *group_spread(const struct quant_layout *l, const char 
 }
 
 /* Reads ahead of quad j of the group at `spread`. */
-ALWAYS_INLINE void read_ahead_quad(const char *spread, int j, size_t quad_bytes)
+ALWAYS_INLINE void read_ahead_quad(struct read_ahead r, const char *spread, int j,
+                                   size_t quad_bytes)
 {
     if (j % 2 == 0 || quad_bytes > 96)
-        read_ahead(spread + (size_t)j * quad_bytes);
+        read_ahead(r, spread + (size_t)j * quad_bytes);
 }
 
 ALWAYS_INLINE struct pair mul_pair(struct pair x, vf a, vf b)

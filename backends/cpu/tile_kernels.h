@@ -39,12 +39,13 @@ ALWAYS_INLINE struct pair load_pair(enum dtype t, const void *w, long k, int q)
  * x(r, k) = x[r * row_step + k * k_step].  rows and the steps are constants at every call, so acc
  * stays in registers. */
 ALWAYS_INLINE void run_chains(int rows, long row_step, long k_step, enum dtype t, const float *x,
-                              const void *w, int q, long k0, long k1, struct pair *acc)
+                              const void *w, int q, long k0, long k1, struct read_ahead read,
+                              struct pair *acc)
 {
     const size_t row_bytes = PANEL * (t == DT_F32 ? sizeof(float) : sizeof(uint16_t));
     for (long k = k0; k < k1; k++) {
         struct pair p = load_pair(t, w, k, q);
-        read_ahead((const char *)w + (size_t)k * row_bytes);
+        read_ahead(read, (const char *)w + (size_t)k * row_bytes);
         UNROLL
         for (int r = 0; r < rows; r++) {
             vf b = v_splat(x[r * row_step + k * k_step]);
@@ -67,14 +68,14 @@ ALWAYS_INLINE void add_row(int rows, const float *x, struct pair w, struct pair 
 
 /* run_chains over n elements of k of a slice of BF16 weights; x and w are the slice's. */
 ALWAYS_INLINE void run_bf16_chains(int rows, const float *x, const uint16_t *w, int q, long n,
-                                   struct pair *acc)
+                                   struct read_ahead read, struct pair *acc)
 {
     w += 2 * VL * q;
     for (long k = 0; k < n; k += 2, x += 2 * rows, w += 2 * PANEL) {
         struct pair even, odd;
         v_load_bf16_pairs(w, &even.a, &odd.a);
         v_load_bf16_pairs(w + PANEL, &even.b, &odd.b);
-        read_ahead(w);
+        read_ahead(read, w);
         add_row(rows, x, even, acc);
         if (k + 1 == n)
             break;
@@ -121,10 +122,10 @@ ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum pack 
                 run_bf16_chains(rows, t->x + k * rows,
                                 (const uint16_t *)t->panel +
                                     pack_rows(pack, t->slice_end, s, (int32_t)k) * PANEL,
-                                q, t->slice_end[s] - k, acc);
+                                q, t->slice_end[s] - k, t->read, acc);
             else
                 run_chains(rows, 1, rows, pack_dtype(pack), t->x, t->panel, q, k, t->slice_end[s],
-                           acc);
+                           t->read, acc);
             if (t->n_slices > 1)
                 climb_tree(rows, s, tree, acc);
         }

@@ -126,6 +126,7 @@ static enum status make_stack(struct backend *be, const struct weight_src *src, 
     if (st == ST_OK)
         st = mem_take(&w->data, (size_t)n * matrix_bytes(src));
     if (st == ST_OK) {
+        w->n_mat = n;
         w->mat = calloc((size_t)n * (size_t)src->n_slices, sizeof *w->mat);
         st = w->mat
                  ? fill_stack(be, src, n, packed, w)

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/cli/private_network.h"
 #include "common/parent.h"
 
 #ifdef __APPLE__
@@ -123,6 +124,11 @@ enum status child_start(pid_t *pid, const struct child_args *a, int keep_fd)
         FAIL(ST_IO, "cannot start %s: %s", a->v[0], strerror(errno));
     if (*pid > 0)
         return ST_OK;
+    if (a->private_network &&
+        !private_network_enter()) { /* first: new rights undo die_with_parent */
+        fprintf(stderr, "ingot: no private network for %s: %s\n", a->v[0], strerror(errno));
+        _exit(127);
+    }
     setpgid(0, 0); /* Ctrl-C reaches the supervisor alone; it decides */
     if (die_with_parent() == ST_PEER || getppid() == 1)
         _exit(127);

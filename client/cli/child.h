@@ -16,17 +16,18 @@ MUST_CHECK enum status child_find(const char *name, char path[MAX_PATH_LEN]);
 /* What is installed with the programs, by its name in share/ingot.  ST_NOT_FOUND. */
 MUST_CHECK enum status child_find_shared(const char *name, char path[MAX_PATH_LEN]);
 
-/* An argument list that grows; strings are borrowed or live in text. */
 /* How a user calls this program: "ingot" where PATH finds it under that name, else its full path.
  * Valid until the next call. */
 const char *child_own_command(void);
 
+/* An argument list that grows; strings are borrowed or live in text. */
 struct child_args {
     const char *v[MAX_ARGV + 1];
     size_t n;
     char text[MAX_ARGS_TEXT];
     size_t n_text;
-    bool too_long; /* something did not fit: child_start refuses */
+    bool private_network; /* see private_network.h */
+    bool too_long;        /* something did not fit: child_start refuses */
 };
 
 void child_arg(struct child_args *a, const char *s);

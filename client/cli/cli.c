@@ -130,7 +130,8 @@ void cli_put_text(FILE *f, const char *s, size_t n)
     for (size_t used; n; s += used, n -= used) {
         char shown[VISIBLE_SIZE];
         visible_char(s, n, &used, shown);
-        if (*shown == *s || *s == '\n' || *s == '\t')
+        bool text = used > 1 && (unsigned char)*s != 0xc2; /* joiners and directions too */
+        if (*shown == *s || text || *s == '\n' || *s == '\t')
             fwrite(s, 1, used, f);
         else
             fputs("\xef\xbf\xbd", f); /* U+FFFD */

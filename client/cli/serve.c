@@ -15,10 +15,12 @@
 #include "common/log.h"
 #include "common/random.h"
 
-static void say_ready(const struct supervisor *s, const struct gateway_job *g)
+static void say_ready(const struct supervisor *s, const struct gateway_job *g, const char *key)
 {
     const char *ep = supervisor_endpoint(s), *ingot = child_own_command();
     bool usual = strcmp(ep, "tcp://127.0.0.1:5555") == 0;
+    if (key)
+        printf("TCP connections need a key: --key FILE --server-key %s.pub\n", key);
     printf("Ready at %s\n", ep);
     if (*g->address)
         printf("HTTP at http://%s/v1 (OpenAI's API)\n  page:   http://%s/\n", g->address,
@@ -31,7 +33,7 @@ static void say_ready(const struct supervisor *s, const struct gateway_job *g)
     fflush(stdout);
 }
 
-static int watch(struct supervisor *s, struct gateway_job *g)
+static int watch(struct supervisor *s, struct gateway_job *g, const char *key)
 {
     enum supervisor_state state = SUP_STARTING;
     bool said_ready = false;
@@ -46,7 +48,7 @@ static int watch(struct supervisor *s, struct gateway_job *g)
         }
         if (state == SUP_READY && !said_ready && gateway_job_is_settled(g)) {
             said_ready = true;
-            say_ready(s, g);
+            say_ready(s, g, key);
         }
         if (state == SUP_ENDED)
             return supervisor_exit_code(s);
@@ -100,7 +102,7 @@ static int run(const struct serve_args *a, const char *model)
         return EXIT_FAILED;
     }
     gateway_job_init(&gateway, a);
-    int rc = watch(s, &gateway);
+    int rc = watch(s, &gateway, a->shared.key);
     gateway_job_stop(&gateway);
     supervisor_stop(s);
     return rc;
@@ -133,7 +135,9 @@ int cmd_serve(int argc, char **argv)
             "ingot-coordinator --help and ingot-worker --help.\n"
             "Ctrl-C or SIGTERM drains, a second one ends at once. A coordinator that dies is\n"
             "started again, and clients that connect again go on with their streams.\n"
-            "Exit codes: 0 ended as asked, 1 failure, 2 wrong options or model, 3 address in use.",
+            "Exit codes: 0 ended as asked, 1 failure, 2 wrong options or model, 3 address in use, "
+            "4 ended\n"
+            "as asked, but requests failed because the time ran out.",
         .rows = rows.row,
         .n_rows = rows.n,
         .min_args = 1,

@@ -14,6 +14,7 @@
 
 #include "client/cli/group_job.h"
 #include "client/cli/private_dir.h"
+#include "client/cli/private_network.h"
 #include "common/clock.h"
 #include "common/failure_file.h"
 #include "common/log.h"
@@ -45,6 +46,7 @@ struct supervisor {
     char endpoint[256], local[96];
     struct group_job groups[1 + MAX_STANDBY];
     int n_groups;
+    bool private_network; /* of each group with mpirun */
     bool listening, ready, ended, draining;
     int exit_code;
     char failure_path[PRIVATE_PATH]; /* where children write why they could not start */
@@ -101,11 +103,11 @@ static enum status start_coordinator(struct supervisor *s)
     return st;
 }
 
-/* The ranks of one host talk through shared memory alone and listen nowhere; mpirun has a port that no
- * parameter of Open MPI 4 binds to loopback.  When a rank has ended mpirun kills the others at once.
- * What MPI keeps in files goes to our folder, so that nothing stays behind when a rank is killed:
- * session folders follow TMPDIR; shared memory segments have a parameter in Open MPI 4 (vader) and
- * 5 (sm). */
+/* The ranks of one host talk through shared memory alone and listen nowhere.  mpirun listens on all
+ * interfaces, whatever its parameters are: it gets a network of its own where that is possible.  When
+ * a rank has ended mpirun kills the others at once.  What MPI keeps in files goes to our folder, so
+ * that nothing stays behind when a rank is killed: session folders follow TMPDIR; shared memory
+ * segments have a parameter in Open MPI 4 (vader) and 5 (sm). */
 static void mpirun_args(struct child_args *a, int64_t n_ranks, const char *dir)
 {
     child_arg(a, "env");
@@ -135,6 +137,7 @@ static enum status start_group(struct supervisor *s, struct group_job *g)
     uint64_t launch = random_u64() >> 12 | 1; /* fits an option; 0 would be none */
     snprintf(name, sizeof name, "g%d", (int)(g - s->groups));
     TRY(private_dir_fresh(&s->dir, name, dir)); /* a group that was killed left its files in it */
+    a.private_network = o->tp > 1 && s->private_network;
     if (o->tp > 1)
         mpirun_args(&a, o->tp, dir);
     child_arg(&a, s->worker_path);
@@ -161,6 +164,10 @@ static enum status prepare(struct supervisor *s, const struct supervisor_config 
         if (child_find("mpirun", mpirun) != ST_OK)
             FAIL(ST_NOT_FOUND, "--tp %" PRId64 " needs mpirun (apt: openmpi-bin)", tp);
     }
+    s->private_network = tp > 1 && private_network_possible();
+    if (tp > 1 && !s->private_network && !cfg->quiet)
+        log_line(LOG_WARN, "mpirun listens on all interfaces: this user may not make network "
+                           "namespaces (docs/security.md)");
     uint64_t need = tp > 1 ? (uint64_t)(MPI_MIB + MPI_RANK_MIB * tp * s->n_groups) << 20 : 0;
     TRY(private_dir_open(&s->dir, need));
     snprintf(s->workers, sizeof s->workers, "ipc://%s/workers", s->dir.path);

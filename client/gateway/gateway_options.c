@@ -277,6 +277,8 @@ struct http_options gateway_http_options(const struct gateway_options *o)
 
 enum status gateway_check_exposure(const struct gateway_options *o)
 {
+    if (!o->key != !o->server_key)
+        FAIL(ST_RANGE, "--key and --server-key belong together");
     const struct http_names a = addresses(o);
     for (size_t i = 0; i < a.n && o->api_key.n == 0 && !o->api_keys && !o->allow_remote; i++)
         if (!http_host_is_loopback(a.name[i]))

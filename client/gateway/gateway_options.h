@@ -32,7 +32,8 @@ int gateway_options_parse(struct gateway_options *o, int argc, char **argv);
 /* The part that concerns the server; it borrows from o. */
 struct http_options gateway_http_options(const struct gateway_options *o);
 
-/* ST_RANGE: other hosts could reach the gateway and it has neither a key nor the word of the operator. */
+/* ST_RANGE: other hosts could reach the gateway and it has neither a key nor the word of the operator; or one of --key and
+ * --server-key is there without the other. */
 MUST_CHECK enum status gateway_check_exposure(const struct gateway_options *o);
 
 #endif

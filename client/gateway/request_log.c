@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/hex.h"
 #include "common/random.h"
+#include "common/visible.h"
 
 enum { MADE_ID_BYTES = 16, TRACE_ID_AT = 3, TRACE_ID_LEN = 32 };
 
@@ -188,23 +189,16 @@ static void write_request(struct json_writer *w, const struct request_log *l)
         json_member_string(w, "error", ingot_code_name(l->code));
 }
 
-/* Terminals also obey DEL and the control characters U+0080 to U+009F, which JSON lets pass. */
+/* A terminal also obeys DEL, the control characters U+0080 to U+009F and those of directions, which JSON lets pass. */
 static enum status append_visible(struct text_buf *out, const char *p, size_t n)
 {
-    static const char hex[] = "0123456789abcdef";
-    for (size_t i = 0, from = 0; i <= n; i++) {
-        unsigned char c = i < n ? (unsigned char)p[i] : 0;
-        bool two = c == 0xc2 && i + 1 < n && (unsigned char)p[i + 1] < 0xa0;
-        if (i < n && c != 0x7f && !two)
-            continue;
-        TRY(text_buf_append(out, p + from, i - from));
-        if (i == n)
-            break;
-        i += two;
-        c = (unsigned char)p[i];
-        const char escape[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-        TRY(text_buf_append(out, escape, sizeof escape));
-        from = i + 1;
+    char one[VISIBLE_SIZE];
+    for (size_t used; n; p += used, n -= used) {
+        size_t len = visible_char(p, n, &used, one);
+        if (*p == 0x7f)
+            TRY(text_buf_append(out, "\\u007f", 6)); /* as JSON has it */
+        else
+            TRY(text_buf_append(out, used > 1 ? one : p, used > 1 ? len : 1));
     }
     return ST_OK;
 }

@@ -49,8 +49,7 @@ static enum status take_welcome(struct ingot_client *c, const struct client_msg 
 static enum status begin_socket(struct ingot_client *c)
 {
     /* No ZMTP heartbeats: with them a pause of this process, or of its output, ends the connection. */
-    struct sock_config sc = {
-        .max_message = (size_t)64 << 20, .linger_ms = 200, .no_heartbeat = true};
+    struct sock_config sc = {.max_message = MAX_REPLY, .linger_ms = 200, .no_heartbeat = true};
     c->tried_us = clock_us();
     sc.curve = c->has_curve ? &c->curve : NULL;
     c->refusal = SOCK_REFUSED_NOT;

@@ -28,6 +28,20 @@ static const struct tensor_rule glm4moe_tensors[TN_N] = {
     SHARED("shared_experts"),
 };
 
+#define DEEPSEEK                                                                                   \
+    LATENT_ATTENTION, FFN_NORM, GATE_UP_DOWN, SPLIT_EXPERTS, SHARED("shared_experts"),             \
+        [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},           \
+        [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},          \
+        [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                \
+        [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
+
+static const struct tensor_rule deepseek2_tensors[TN_N] = {DEEPSEEK};
+
+static const struct tensor_rule deepseek3_tensors[TN_N] = {
+    DEEPSEEK,
+    [TN_ROUTER_BIAS] = {L "mlp.gate.e_score_correction_bias", NULL, AX_ONE, AX_EXPERTS, FUSED_NO},
+};
+
 static const struct tensor_rule olmoe_tensors[TN_N] = {
     OUTER_TENSORS, WIDE_NORMS,
     SPLIT_QKV,     FFN_NORM,
@@ -70,6 +84,27 @@ const struct arch archs_of_experts[] = {
      .experts = EXPERTS_GROUPS,
      .route_bias = true,
      .default_eps = 1e-5},
+    {.name = "DeepseekV2ForCausalLM",
+     .model_type = "deepseek_v2",
+     .tensor = deepseek2_tensors,
+     .latent = true,
+     .interleaved = true,
+     .bias_option = true,
+     .own_code = true,
+     .experts = EXPERTS_METHOD,
+     .read_only = true},
+    {.name = "DeepseekV3ForCausalLM",
+     .model_type = "deepseek_v3",
+     .other_type = "kimi_k2",
+     .tensor = deepseek3_tensors,
+     .latent = true,
+     .interleaved = true,
+     .bias_option = true,
+     .own_code = true,
+     .extra_layers = true,
+     .experts = EXPERTS_GROUPS,
+     .route_bias = true,
+     .read_only = true},
     {.name = "OlmoeForCausalLM",
      .model_type = "olmoe",
      .tensor = olmoe_tensors,

@@ -45,6 +45,21 @@ extern const size_t n_archs_of_experts;
     [TN_EXPERT_DOWN] = {L "mlp.experts.@.down_proj.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN,        \
                         FUSED_NO}
 
+/* Latent attention. */
+#define LATENT_ATTENTION                                                                           \
+    [TN_Q] = {L "self_attn.q_proj.weight", NULL, AX_QUERY, AX_HIDDEN, FUSED_NO},                   \
+    [TN_Q_A] = {L "self_attn.q_a_proj.weight", L "self_attn.q_a_proj.bias", AX_Q_RANK, AX_HIDDEN,  \
+                FUSED_NO},                                                                         \
+    [TN_Q_A_NORM] = {L "self_attn.q_a_layernorm.weight", NULL, AX_ONE, AX_Q_RANK, FUSED_NO},       \
+    [TN_Q_B] = {L "self_attn.q_b_proj.weight", NULL, AX_QUERY, AX_Q_RANK, FUSED_NO},               \
+    [TN_KV_A] = {L "self_attn.kv_a_proj_with_mqa.weight", L "self_attn.kv_a_proj_with_mqa.bias",   \
+                 AX_LATENT, AX_HIDDEN, FUSED_NO},                                                  \
+    [TN_KV_A_NORM] = {L "self_attn.kv_a_layernorm.weight", NULL, AX_ONE, AX_KV_RANK, FUSED_NO},    \
+    [TN_K_B] = {L "self_attn.kv_b_proj.weight", NULL, AX_KV_RANK, AX_NOPE, FUSED_KV_B},            \
+    [TN_V_B] = {L "self_attn.kv_b_proj.weight", NULL, AX_VALUE, AX_KV_RANK, FUSED_KV_B},           \
+    [TN_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN, AX_VALUES,        \
+              FUSED_NO}
+
 #define FFN_NORM                                                                                   \
     [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}
 

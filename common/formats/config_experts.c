@@ -1,5 +1,6 @@
 /* The keys of config.json that tell of a mixture of experts. */
 #include <cjson/cJSON.h>
+#include <string.h>
 
 #include "common/formats/config_json.h"
 #include "common/formats/json_get.h"
@@ -10,16 +11,17 @@ static enum status read_count(struct model_config *mc, const cJSON *root)
     int32_t local = 0;
     TRY(json_i32(root, "num_experts", 1, 1 << 16, &mc->n_experts));
     TRY(json_i32(root, "num_local_experts", 1, 1 << 16, &local));
-    if (mc->arch->experts == EXPERTS_GROUPS)
+    bool routed = mc->arch->experts == EXPERTS_GROUPS || mc->arch->experts == EXPERTS_METHOD;
+    if (routed)
         TRY(json_i32(root, "n_routed_experts", 1, 1 << 16, &mc->n_experts));
     if (mc->n_experts && local && mc->n_experts != local)
         FAIL(ST_FORMAT, "num_experts is %d, num_local_experts %d", mc->n_experts, local);
     mc->n_experts = mc->n_experts ? mc->n_experts : local;
     if (!mc->n_experts)
         FAIL(ST_FORMAT, "%s is missing",
-             mc->arch->experts == EXPERTS_MIXTRAL  ? "num_local_experts"
-             : mc->arch->experts == EXPERTS_GROUPS ? "n_routed_experts"
-                                                   : "num_experts");
+             mc->arch->experts == EXPERTS_MIXTRAL ? "num_local_experts"
+             : routed                             ? "n_routed_experts"
+                                                  : "num_experts");
     TRY(json_need(root, "num_experts_per_tok"));
     return json_i32(root, "num_experts_per_tok", 1, mc->n_experts, &mc->top_k);
 }
@@ -55,8 +57,10 @@ static enum status read_shared(struct model_config *mc, const cJSON *root)
         TRY(json_need(root, "shared_expert_intermediate_size"));
         return json_i32(root, "shared_expert_intermediate_size", 1, 1 << 24, &mc->shared_ffn);
     }
-    if (mc->arch->experts != EXPERTS_GROUPS)
+    if (mc->arch->experts != EXPERTS_GROUPS && mc->arch->experts != EXPERTS_METHOD)
         return ST_OK;
+    if (mc->arch->latent)
+        TRY(json_need(root, "n_shared_experts"));
     TRY(json_i32(root, "n_shared_experts", 0, 1 << 10, &n));
     if ((int64_t)n * mc->expert_ffn > 1 << 24)
         FAIL(ST_RANGE, "n_shared_experts %d of %d columns are too many", n, mc->expert_ffn);
@@ -64,10 +68,41 @@ static enum status read_shared(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
+/* DeepSeek's classes have other defaults than GLM's: their files must say the values. */
+static enum status need_groups(const struct model_config *mc, const cJSON *root)
+{
+    TRY(json_need(root, "first_k_dense_replace"));
+    TRY(json_need(root, "routed_scaling_factor"));
+    if (mc->arch->experts == EXPERTS_METHOD)
+        return ST_OK;
+    TRY(json_need(root, "n_group"));
+    return json_need(root, "topk_group");
+}
+
+/* DeepSeek-V2: whether experts are chosen in groups; their weights are never renormalised. */
+static enum status read_method(struct model_config *mc, const cJSON *root)
+{
+    const char *method = "greedy";
+    mc->renormalise = false;
+    TRY(json_string(root, "topk_method", &method));
+    if (strcmp(method, "group_limited_greedy") == 0) {
+        TRY(json_need(root, "n_group"));
+        return json_need(root, "topk_group");
+    }
+    if (strcmp(method, "greedy") != 0)
+        FAIL(ST_UNSUPPORTED,
+             "topk_method \"%.40s\" is not supported for %s (greedy and group_limited_greedy are)",
+             method, mc->arch->name);
+    mc->n_groups = mc->top_groups = 1;
+    return ST_OK;
+}
+
 /* The layers behind the first dense ones have experts, which are chosen in groups. */
 static enum status read_groups(struct model_config *mc, const cJSON *root)
 {
     int32_t dense = 1;
+    if (mc->arch->latent)
+        TRY(need_groups(mc, root));
     mc->renormalise = true;
     mc->sigmoid_scores = mc->arch->route_bias;
     TRY(json_bool(root, "norm_topk_prob", &mc->renormalise));
@@ -77,7 +112,7 @@ static enum status read_groups(struct model_config *mc, const cJSON *root)
     TRY(json_i32(root, "first_k_dense_replace", 0, MAX_LAYERS, &dense));
     for (int32_t i = 0; i < mc->n_layers; i++)
         mc->sparse[i] = i >= dense;
-    return ST_OK;
+    return mc->arch->experts == EXPERTS_METHOD ? read_method(mc, root) : ST_OK;
 }
 
 /* Experts with biases, whose gate and up are limited; MXFP4: blocks of 32 weights. */
@@ -115,7 +150,7 @@ enum status config_experts_read(struct model_config *mc, const cJSON *root)
     TRY(json_need(root, "moe_intermediate_size"));
     TRY(json_i32(root, "moe_intermediate_size", 1, 1 << 24, &mc->expert_ffn));
     TRY(read_shared(mc, root));
-    if (mc->arch->experts == EXPERTS_GROUPS)
+    if (mc->arch->experts == EXPERTS_GROUPS || mc->arch->experts == EXPERTS_METHOD)
         return read_groups(mc, root);
     TRY(json_bool(root, "norm_topk_prob", &mc->renormalise));
     return read_layers(mc, root);

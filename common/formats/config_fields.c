@@ -59,6 +59,11 @@ const struct config_field config_fields[] = {
     NUMBERS(n_q, FIELD_INT),
     NUMBERS(n_kv, FIELD_INT),
     NUMBERS(d_head, FIELD_INT),
+    NUMBERS(kv_rank, FIELD_INT),
+    NUMBERS(q_rank, FIELD_INT),
+    NUMBERS(d_nope, FIELD_INT),
+    NUMBERS(d_rope, FIELD_INT),
+    NUMBERS(d_value, FIELD_INT),
     SILENT(max_ctx, FIELD_INT, 1), /* a limit; a worker's Hello says it */
     NUMBERS(eps, FIELD_F64),
     NUMBERS(act, FIELD_INT),

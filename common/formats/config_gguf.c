@@ -36,6 +36,10 @@ static const char *const known[] = {
     "attention.head_count_kv",
     "attention.key_length",
     "attention.value_length",
+    "attention.key_length_mla",
+    "attention.value_length_mla",
+    "attention.kv_lora_rank",
+    "attention.q_lora_rank",
     "attention.layer_norm_rms_epsilon",
     "attention.sliding_window",
     "attention.sliding_window_pattern",
@@ -77,6 +81,8 @@ static enum status read_arch(struct model_config *mc, struct meta *m)
     TRY(gguf_get_str(m->g, "general.architecture", &name));
     const struct gguf_shown shown = gguf_show(name);
     m->row = gguf_arch_find(shown.text);
+    if (strcmp(shown.text, "deepseek2") == 0)
+        m->row = config_gguf_latent_row(m->g);
     if (arch_refusal(shown.text))
         FAIL(ST_UNSUPPORTED, "gguf: the architecture \"%s\" is not supported: %s", shown.text,
              arch_refusal(shown.text));
@@ -111,15 +117,18 @@ static bool reads(const struct arch *a, struct gguf_str key)
         meta_is(key, "expert_weights_norm") || meta_is(key, "expert_group_count") ||
         meta_is(key, "expert_group_used_count"))
         return a->experts == EXPERTS_GROUPS;
+    if (meta_is(key, "attention.kv_lora_rank") || meta_is(key, "attention.q_lora_rank") ||
+        meta_is(key, "attention.key_length_mla") || meta_is(key, "attention.value_length_mla"))
+        return a->latent;
+    if (meta_is(key, "rope.scaling.yarn_log_multiplier"))
+        return a->needs_rope || a->latent;
     if (meta_is(key, "attn_logit_softcapping") || meta_is(key, "final_logit_softcapping"))
         return a->soft_caps;
     if (meta_is(key, "rope.freq_base_swa"))
         return a->local_rope;
     if (meta_is(key, "attention.sliding_window_pattern"))
         return a->window == WINDOW_PATTERN;
-    if (meta_is(key, "attention.temperature_scale") ||
-        meta_is(key, "attention.temperature_length") ||
-        meta_is(key, "rope.scaling.yarn_log_multiplier"))
+    if (meta_is(key, "attention.temperature_scale") || meta_is(key, "attention.temperature_length"))
         return a->needs_rope;
     return true;
 }
@@ -181,6 +190,10 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
     TRY(meta_double(m, eps, 0, 1, &mc->eps));
     TRY(meta_i32(m, "nextn_predict_layers", 0, mc->n_layers - 1, &mc->n_mtp));
     mc->n_layers -= mc->n_mtp; /* block_count has them */
+    if (mc->arch->latent) {
+        TRY(config_gguf_latent(mc, m));
+        return read_vocab(mc, m);
+    }
     if (mc->hidden % mc->n_q && !gguf_has(m->g, meta_key(m, "attention.key_length").text))
         FAIL(ST_RANGE, "gguf: an embedding of %d is no multiple of %d heads, and there is no %s",
              mc->hidden, mc->n_q, meta_key(m, "attention.key_length").text);
@@ -400,7 +413,7 @@ static enum status read_longrope(struct model_config *mc, const struct meta *m)
 static enum status read_rope(struct model_config *mc, const struct meta *m)
 {
     mc->rope.interleaved = m->row->interleaved;
-    mc->rope.rot_dim = mc->d_head;
+    mc->rope.rot_dim = mc->kv_rank ? mc->d_rope : mc->d_head;
     TRY(meta_i32(m, "rope.dimension_count", 2, 1 << 16, &mc->rope.rot_dim));
     TRY(meta_double(m, "rope.freq_base", 1.01, 1e12, &mc->rope.theta));
     mc->local_rope.rot_dim = mc->rope.rot_dim;
@@ -415,7 +428,8 @@ static enum status read_rope(struct model_config *mc, const struct meta *m)
 
 static void read_biases(struct model_config *mc, const struct gguf *g)
 {
-    mc->qkv_bias = mc->arch->qkv_bias || gguf_find_tensor(g, "blk.0.attn_q.bias") != NULL;
+    const char *q = mc->kv_rank ? "blk.0.attn_kv_a_mqa.bias" : "blk.0.attn_q.bias";
+    mc->qkv_bias = mc->arch->qkv_bias || gguf_find_tensor(g, q) != NULL;
     mc->o_bias = gguf_find_tensor(g, "blk.0.attn_output.bias") != NULL;
     mc->mlp_bias = gguf_find_tensor(g, "blk.0.ffn_up.bias") != NULL;
     if (mc->arch->qk_norm_option)
@@ -502,6 +516,8 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     TRY(read_window(out, &m));
     TRY(read_scales(out, &m));
     TRY(read_rope(out, &m));
+    if (out->arch->latent)
+        TRY(config_gguf_latent_scale(out, &m));
     read_biases(out, g);
     TRY(read_ids(out, g));
     TRY(read_units(out, g));

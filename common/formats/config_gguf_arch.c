@@ -298,8 +298,8 @@ const char *gguf_arch_names(void)
     return "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, smollm3, "
            "granite, "
            "granitemoe, "
-           "glm4, exaone4, qwen2moe, glm4moe, olmo2, olmoe, command-r, cohere2, starcoder2 "
-           "and gpt-oss";
+           "glm4, exaone4, qwen2moe, glm4moe, deepseek2, olmo2, olmoe, command-r, cohere2, "
+           "starcoder2 and gpt-oss";
 }
 
 const struct arch *gguf_arch_for(const char *model_type)

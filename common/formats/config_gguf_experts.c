@@ -17,6 +17,9 @@ static enum status read_groups(struct model_config *mc, const struct meta *m)
     if (mc->arch->route_bias && !mc->sigmoid_scores)
         FAIL(ST_UNSUPPORTED, "gguf: %s is %d: only the sigmoid (2) is supported in %s",
              meta_key(m, "expert_gating_func").text, gating, mc->arch->name);
+    if (mc->arch->latent && mc->sigmoid_scores && !mc->arch->route_bias)
+        FAIL(ST_UNSUPPORTED, "gguf: %s is %d, but there is no tensor exp_probs_b.bias",
+             meta_key(m, "expert_gating_func").text, gating);
     TRY(meta_double(m, "expert_weights_scale", 0, 1e6, &mc->route_scale));
     if (mc->route_scale == 0) /* as the writers say that there is none */
         mc->route_scale = 1;

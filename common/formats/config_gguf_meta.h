@@ -25,6 +25,12 @@ MUST_CHECK enum status meta_double(const struct meta *m, const char *key, double
 MUST_CHECK enum status meta_need(const struct meta *m, const char *key);
 bool meta_is(struct gguf_str s, const char *text);
 
+/* Latent attention (deepseek2): the row for the file's tensors, g NULL: any; the sizes, needs n_q; the
+ * factor on q k, needs rope. */
+const struct gguf_arch *config_gguf_latent_row(const struct gguf *g);
+MUST_CHECK enum status config_gguf_latent(struct model_config *mc, const struct meta *m);
+MUST_CHECK enum status config_gguf_latent_scale(struct model_config *mc, const struct meta *m);
+
 /* expert_count and the keys that go with it, for the architectures that have experts. */
 MUST_CHECK enum status config_gguf_experts(struct model_config *mc, const struct meta *m);
 

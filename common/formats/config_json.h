@@ -19,6 +19,14 @@ MUST_CHECK enum status config_rope_read(struct model_config *mc, const struct cJ
 /* num_experts and the keys that go with it, for the architectures that have experts. */
 MUST_CHECK enum status config_experts_read(struct model_config *mc, const struct cJSON *root);
 
+/* Latent attention: the sizes, needs n_q and n_kv; then the factor on q k, needs rope.  The two
+ * without status are for readers of other formats: n_kv and d_head from the other sizes; the factor,
+ * mscale_all 0: YaRN changes nothing. */
+MUST_CHECK enum status config_latent_read(struct model_config *mc, const struct cJSON *root);
+MUST_CHECK enum status config_latent_scale(struct model_config *mc, const struct cJSON *root);
+void config_latent_sizes(struct model_config *mc);
+void config_latent_attn_scale(struct model_config *mc, double mscale_all);
+
 /* YaRN stretches the original context by its factor, and published configurations leave
  * max_position_embeddings at the original length. */
 void config_stretch_context(struct model_config *mc);

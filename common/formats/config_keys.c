@@ -2,6 +2,8 @@
  * that is not in the table is refused, so that no setting is ignored silently.  Called by
  * model_config.c. */
 #include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/formats/config_json.h"
@@ -35,6 +37,9 @@ enum key_use {
     READ_LOGIT_FACTOR,
     READ_USE_BIAS,
     READ_EXTRA_LAYERS,
+    READ_LATENT,
+    READ_METHOD,
+    SAYS_SCORES,
     SAYS_QK_NORM, /* only what the architecture does anyway passes */
     SAYS_QKV_BIAS,
     SAYS_PARALLEL,
@@ -84,6 +89,16 @@ static const struct key_row {
     {"num_experts_per_tok", READ_EXPERTS, "0"},
     {"moe_intermediate_size", READ_SIZED_EXPERTS, NULL},
     {"norm_topk_prob", READ_NORM_TOPK, NULL},
+    {"kv_lora_rank", READ_LATENT, NULL},
+    {"q_lora_rank", READ_LATENT, NULL},
+    {"qk_nope_head_dim", READ_LATENT, NULL},
+    {"qk_rope_head_dim", READ_LATENT, NULL},
+    {"v_head_dim", READ_LATENT, NULL},
+    {"qk_head_dim", READ_LATENT, NULL},
+    {"rope_interleave", READ_LATENT, NULL},
+    {"topk_method", READ_METHOD, NULL},
+    {"scoring_func", SAYS_SCORES, NULL},
+    {"moe_layer_freq", READ_NEVER, "1"},
     {"n_routed_experts", READ_GROUPS, "0"},
     {"first_k_dense_replace", READ_GROUPS, "0"},
     {"n_group", READ_GROUPS, "1"},
@@ -131,6 +146,7 @@ static const struct key_row {
     {"no_rope_layer_interval", READ_NOPE, NULL},
     {"scale_emb", READ_NEVER, "1"},
     {"num_nextn_predict_layers", READ_EXTRA_LAYERS, "0"},
+    {"num_mtp_layers", READ_EXTRA_LAYERS, "0"},
     {"bias", READ_NEVER, "false"},
     {"use_bias", READ_USE_BIAS, "false"},
     {"use_parallel_block", SAYS_PARALLEL, NULL},
@@ -176,6 +192,9 @@ static const struct key_row {
     {"output_router_logits", IGNORED, NULL},
     {"router_aux_loss_coef", IGNORED, NULL}, /* of training, as is the noise */
     {"router_jitter_noise", IGNORED, NULL},
+    {"aux_loss_alpha", IGNORED, NULL},
+    {"seq_aux", IGNORED, NULL},
+    {"ep_size", IGNORED, NULL},        /* cuts the experts over processes */
     {"pretraining_tp", IGNORED, NULL}, /* cuts the same products in another way */
     {"pad_token_id", IGNORED, NULL},
     {"unk_token_id", IGNORED, NULL},
@@ -243,11 +262,17 @@ static bool is_read(enum key_use use, const struct arch *arch)
     case READ_QWEN_EXPERTS:
         return arch->experts == EXPERTS_QWEN;
     case READ_SIZED_EXPERTS:
-        return arch->experts == EXPERTS_QWEN || arch->experts == EXPERTS_GROUPS;
+        return arch->experts == EXPERTS_QWEN || arch->experts == EXPERTS_GROUPS ||
+               arch->experts == EXPERTS_METHOD;
     case READ_NORM_TOPK:
-        return arch->experts != EXPERTS_NONE && arch->experts != EXPERTS_MIXTRAL;
+        return arch->experts != EXPERTS_NONE && arch->experts != EXPERTS_MIXTRAL &&
+               arch->experts != EXPERTS_METHOD;
     case READ_GROUPS:
-        return arch->experts == EXPERTS_GROUPS;
+        return arch->experts == EXPERTS_GROUPS || arch->experts == EXPERTS_METHOD;
+    case READ_METHOD:
+        return arch->experts == EXPERTS_METHOD;
+    case READ_LATENT:
+        return arch->latent;
     case READ_LIMITED:
         return arch->expert_bias;
     case READ_SHARED:
@@ -280,6 +305,7 @@ static bool is_read(enum key_use use, const struct arch *arch)
         return arch->own_code;
     case SAYS_QK_NORM:
         return arch->qk_norm_option;
+    case SAYS_SCORES:
     case SAYS_QKV_BIAS:
     case SAYS_PARALLEL:
     case SAYS_LAYER_NORM:
@@ -320,6 +346,14 @@ static const char *said_by(const struct key_row *row, const struct arch *arch)
     switch (row->use) {
     case SAYS_QK_NORM:
         return arch->qk_norm ? "true" : "false";
+    case SAYS_SCORES:
+        return arch->experts == EXPERTS_NONE ? NULL
+               : arch->route_bias            ? "\"sigmoid\""
+                                             : "\"softmax\"";
+    case READ_METHOD:
+        return arch->route_bias ? "\"noaux_tc\"" : NULL;
+    case READ_NORM_TOPK: /* the class of DeepSeek-V2 does not renormalise */
+        return arch->experts == EXPERTS_METHOD ? "false" : NULL;
     case SAYS_QKV_BIAS:
         return arch->qkv_bias ? "true" : "false";
     case SAYS_PARALLEL:
@@ -338,7 +372,9 @@ static const char *said_by(const struct key_row *row, const struct arch *arch)
 /* The value as JSON text, "..." if it is longer than any harmless one. */
 static void print_value(const cJSON *item, char value[80])
 {
-    if (!cJSON_PrintPreallocated((cJSON *)item, value, 80, false))
+    if (cJSON_IsNumber(item) && isinf(item->valuedouble)) /* cJSON prints null */
+        snprintf(value, 80, "%sInfinity", item->valuedouble < 0 ? "-" : "");
+    else if (!cJSON_PrintPreallocated((cJSON *)item, value, 80, false))
         memcpy(value, "...", 4);
 }
 

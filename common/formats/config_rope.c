@@ -57,11 +57,11 @@ static enum status read_partial(struct rope_config *rope, const struct model_con
     if (inner != 1 && !mc->arch->partial_rotary)
         FAIL(ST_UNSUPPORTED, "%s.partial_rotary_factor = %g is not supported for %s", where, inner,
              mc->arch->name);
-    rope->rot_dim = (int32_t)(mc->d_head * inner);
+    int32_t d = mc->kv_rank ? mc->d_rope : mc->d_head;
+    rope->rot_dim = (int32_t)(d * inner);
     rope->interleaved = mc->arch->interleaved;
-    if (rope->rot_dim < 2 && mc->d_head > 1)
-        FAIL(ST_RANGE, "partial_rotary_factor %g rotates nothing of a head of %d", inner,
-             mc->d_head);
+    if (rope->rot_dim < 2 && d > 1)
+        FAIL(ST_RANGE, "partial_rotary_factor %g rotates nothing of a head of %d", inner, d);
     return ST_OK;
 }
 
@@ -76,7 +76,7 @@ static enum status read_type(enum rope_type *out, const struct arch *arch, const
     if (!type)
         type = old ? old : "default";
     /* names of the first Phi-3 files */
-    if (arch->own_code && (strcmp(type, "su") == 0 || strcmp(type, "yarn") == 0))
+    if (arch->own_code && !arch->latent && (strcmp(type, "su") == 0 || strcmp(type, "yarn") == 0))
         type = "longrope";
     for (int t = ROPE_PLAIN; t <= ROPE_LONGROPE; t++) {
         if (strcmp(type, rope_type_name((enum rope_type)t)) == 0) {

@@ -8,8 +8,10 @@ add_library(ingot_formats STATIC
   formats/config_fields.c
   formats/config_keys.c
   formats/config_rope.c
+  formats/config_latent.c
   formats/config_gguf.c
   formats/config_gguf_experts.c
+  formats/config_gguf_latent.c
   formats/config_gguf_meta.c
   formats/config_gguf_arch.c
   formats/safetensors_index.c

@@ -48,7 +48,7 @@ enum status generation_parse(struct generation_defaults *out, const void *text, 
     static const char what[] = "generation_config.json";
     cJSON *root;
     *out = (struct generation_defaults){0};
-    TRY(json_parse(&root, text, len, MAX_GENERATION, what));
+    TRY(json_parse_python(&root, text, len, MAX_GENERATION, what));
     enum status st = read_all(out, root);
     cJSON_Delete(root);
     if (st != ST_OK)

@@ -80,6 +80,50 @@ enum status json_parse(cJSON **out, const void *text, size_t len, size_t cap, co
     return ST_OK;
 }
 
+/* The bytes of text [len] with Python's words for numbers in JSON's terms, at `to`; how many. */
+static size_t plain_numbers(const char *text, size_t len, char *to)
+{
+    static const struct {
+        const char *word, *json;
+    } words[] = {{"Infinity", "1e999 "}, {"NaN", "\"NaN\""}};
+    size_t n = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < len;) {
+        size_t w = quoted ? ARRAY_LEN(words) : 0, k = 0;
+        for (; w < ARRAY_LEN(words); w++) {
+            k = strlen(words[w].word);
+            if (k <= len - i && memcmp(text + i, words[w].word, k) == 0)
+                break;
+        }
+        if (w < ARRAY_LEN(words)) {
+            memcpy(to + n, words[w].json, strlen(words[w].json));
+            n += strlen(words[w].json);
+            i += k;
+            continue;
+        }
+        if (quoted && text[i] == '\\' && i + 1 < len)
+            to[n++] = text[i++];
+        else if (text[i] == '"')
+            quoted = !quoted;
+        to[n++] = text[i++];
+    }
+    return n;
+}
+
+enum status json_parse_python(cJSON **out, const void *text, size_t len, size_t cap,
+                              const char *what)
+{
+    *out = NULL;
+    if (len > cap)
+        return json_parse(out, text, len, cap, what);
+    char *plain = malloc(2 * len + 1); /* NaN grows most, from 3 bytes to 5 */
+    if (!plain)
+        FAIL(ST_NOMEM, "%s: no memory for %zu bytes", what, 2 * len);
+    enum status st = json_parse(out, plain, plain_numbers(text, len, plain), 2 * cap, what);
+    free(plain);
+    return st;
+}
+
 const cJSON *json_member(const cJSON *obj, const char *key)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(obj, key);

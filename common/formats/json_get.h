@@ -17,6 +17,12 @@ struct cJSON;
 MUST_CHECK enum status json_parse(struct cJSON **out, const void *text, size_t len, size_t cap,
                                   const char *what);
 
+/* The same for what Python's json writes: Infinity, -Infinity and NaN outside strings are values.
+ * The first two are numbers, which the getters find outside their bounds; NaN becomes the string
+ * "NaN", which is of the wrong type wherever a number is read. */
+MUST_CHECK enum status json_parse_python(struct cJSON **out, const void *text, size_t len,
+                                         size_t cap, const char *what);
+
 /* Member of that name, or NULL when it is absent or null. */
 const struct cJSON *json_member(const struct cJSON *obj, const char *key);
 

@@ -300,9 +300,7 @@ static const struct refusal {
     const char *name, *why;
 } refusals[] = {
     {"Qwen3NextForCausalLM", "it has shared experts and linear attention"},
-    {"DeepseekForCausalLM", "it has shared experts"},
-    {"DeepseekV2ForCausalLM", "it has shared experts and latent attention"},
-    {"DeepseekV3ForCausalLM", "it has shared experts and latent attention"},
+    {"DeepseekForCausalLM", "of DeepSeek's models those from V2 on are"},
     {"Gemma3nForCausalLM", "it has embeddings in each layer and several residual streams"},
     {"Gemma3nForConditionalGeneration",
      "it has embeddings in each layer and several residual streams"},
@@ -310,8 +308,7 @@ static const struct refusal {
     {"Gemma4ForConditionalGeneration", "its kinds of layers have heads of different sizes"},
     {"gemma3n", "it has embeddings in each layer and several residual streams"},
     {"gemma4", "its kinds of layers have heads of different sizes"},
-    {"deepseek", "it has shared experts"},
-    {"deepseek2", "it has shared experts and latent attention"},
+    {"deepseek", "of DeepSeek's models those from V2 on are"},
 };
 
 const char *arch_refusal(const char *name)
@@ -344,7 +341,8 @@ const struct arch *arch_of_type(const char *model_type)
 {
     const struct arch *a;
     for (size_t i = 0; (a = row_at(i)); i++)
-        if (strcmp(a->model_type, model_type) == 0)
+        if (strcmp(a->model_type, model_type) == 0 ||
+            (a->other_type && strcmp(a->other_type, model_type) == 0))
             return a;
     return NULL;
 }
@@ -370,7 +368,7 @@ const char *arch_names(void)
            "GraniteMoeForCausalLM, Glm4ForCausalLM, Exaone4ForCausalLM, Olmo2ForCausalLM, "
            "Olmo3ForCausalLM, OlmoeForCausalLM, CohereForCausalLM, Cohere2ForCausalLM, "
            "Starcoder2ForCausalLM, Qwen2MoeForCausalLM, Glm4MoeForCausalLM, "
-           "GptOssForCausalLM";
+           "DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, GptOssForCausalLM";
 }
 
 int32_t model_axis(const struct model_config *mc, enum axis ax)
@@ -398,6 +396,20 @@ int32_t model_axis(const struct model_config *mc, enum axis ax)
         return mc->shared_ffn;
     case AX_HEADS:
         return mc->n_q;
+    case AX_QUERY:
+        return mc->n_q * (mc->d_nope + mc->d_rope);
+    case AX_VALUES:
+        return mc->n_q * mc->d_value;
+    case AX_Q_RANK:
+        return mc->q_rank;
+    case AX_KV_RANK:
+        return mc->kv_rank;
+    case AX_LATENT:
+        return mc->kv_rank + mc->d_rope;
+    case AX_NOPE:
+        return mc->d_nope;
+    case AX_VALUE:
+        return mc->d_value;
     case AX_ROW:
     case AX_FLAT_ROW:
         return 1;
@@ -451,6 +463,10 @@ bool model_has(const struct model_config *mc, enum tensor_id id)
         return mc->qk_norm;
     if (id == TN_SINKS)
         return mc->arch->sinks;
+    if (id == TN_Q)
+        return mc->kv_rank == 0 || mc->q_rank == 0;
+    if (id == TN_Q_A || id == TN_Q_A_NORM || id == TN_Q_B)
+        return mc->q_rank > 0;
     return true;
 }
 
@@ -462,6 +478,8 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id)
     case TN_Q:
     case TN_K:
     case TN_V:
+    case TN_Q_A:
+    case TN_KV_A:
         return mc->qkv_bias;
     case TN_O:
         return mc->o_bias;
@@ -498,7 +516,10 @@ int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32
     case TRANSPOSED_PAIRS:
         *first = id == TN_EXPERT_UP;
         return 2 * own;
+    case FUSED_KV_B:
+        return mc->n_q * (mc->d_nope + mc->d_value);
     case TRANSPOSED:
+    case EACH_HEAD:
     case FUSED_NO:
         break;
     }

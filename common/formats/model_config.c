@@ -67,7 +67,8 @@ static enum status read_arch(struct model_config *mc, const cJSON *root)
     const char *type = NULL;
     TRY(json_string(root, "model_type", &type));
     TRY(find_arch(mc, root, type));
-    if (type && strcmp(type, mc->arch->model_type) != 0)
+    bool other = type && mc->arch->other_type && strcmp(type, mc->arch->other_type) == 0;
+    if (type && !other && strcmp(type, mc->arch->model_type) != 0)
         FAIL(ST_UNSUPPORTED, "model_type \"%.60s\" does not belong to %s (\"%s\" does)", type,
              mc->arch->name, mc->arch->model_type);
     use_defaults(mc);
@@ -81,6 +82,13 @@ static enum status read_eps(struct model_config *mc, const cJSON *root)
         return json_double(root, "rms_norm_eps", 0, 1, &mc->eps);
     return json_double(root, mc->arch->norm_bias ? "norm_epsilon" : "layer_norm_eps", 0, 1,
                        &mc->eps);
+}
+
+/* The layers behind the last one, by either of their names. */
+static enum status read_extra_layers(struct model_config *mc, const cJSON *root)
+{
+    TRY(json_i32(root, "num_mtp_layers", 0, MAX_LAYERS, &mc->n_mtp));
+    return json_i32(root, "num_nextn_predict_layers", 0, MAX_LAYERS, &mc->n_mtp);
 }
 
 static enum status read_sizes(struct model_config *mc, const cJSON *root)
@@ -100,6 +108,10 @@ static enum status read_sizes(struct model_config *mc, const cJSON *root)
     mc->n_kv = mc->n_q;
     TRY(json_i32(root, "num_key_value_heads", 1, 1 << 16, &mc->n_kv));
     mc->d_head = mc->arch->default_d_head ? mc->arch->default_d_head : mc->hidden / mc->n_q;
+    if (mc->arch->extra_layers)
+        TRY(read_extra_layers(mc, root));
+    if (mc->arch->latent)
+        return config_latent_read(mc, root);
     if (!json_member(root, "head_dim") && !mc->arch->default_d_head && mc->hidden % mc->n_q)
         FAIL(ST_RANGE,
              "hidden_size %d is no multiple of num_attention_heads %d, and there is no "
@@ -108,9 +120,7 @@ static enum status read_sizes(struct model_config *mc, const cJSON *root)
     TRY(json_i32(root, "head_dim", 1, 1 << 16, &mc->d_head));
     if (mc->arch->qk_norm_option)
         TRY(json_bool(root, "use_qk_norm", &mc->qk_norm));
-    if (mc->arch->extra_layers)
-        TRY(json_i32(root, "num_nextn_predict_layers", 0, MAX_LAYERS, &mc->n_mtp));
-    return read_eps(mc, root);
+    return ST_OK;
 }
 
 /* Granite's. */
@@ -358,8 +368,10 @@ enum status model_config_check(const struct model_config *mc)
              "a head of %d with %d rotated elements: both must be even, the second not "
              "greater",
              mc->d_head, mc->rope.rot_dim);
-    if ((int64_t)mc->n_q * mc->d_head > 1 << 24)
-        FAIL(ST_RANGE, "%d heads of %d are too many", mc->n_q, mc->d_head);
+    const int32_t heads[] = {mc->d_head, mc->d_nope + mc->d_rope, mc->d_nope + mc->d_value};
+    for (size_t i = 0; i < ARRAY_LEN(heads); i++)
+        if ((int64_t)mc->n_q * heads[i] > 1 << 24)
+            FAIL(ST_RANGE, "%d heads of %d are too many", mc->n_q, heads[i]);
     if (mc->top_k > mc->n_experts)
         FAIL(ST_RANGE, "%d experts a token of %d", mc->top_k, mc->n_experts);
     if (mc->n_experts && (mc->n_experts % mc->n_groups || mc->top_groups > mc->n_groups))
@@ -424,6 +436,7 @@ static enum status read_config(struct model_config *mc, const cJSON *outer)
     TRY(read_wrapper(mc, outer, &root));
     TRY(config_keys_check(root, mc->arch));
     TRY(read_sizes(mc, root));
+    TRY(read_eps(mc, root));
     TRY(read_act(mc, root));
     TRY(config_experts_read(mc, root));
     TRY(read_biases(mc, root));
@@ -431,6 +444,8 @@ static enum status read_config(struct model_config *mc, const cJSON *outer)
     mc->tied = mc->arch->tied;
     TRY(json_bool(root, "tie_word_embeddings", &mc->tied));
     TRY(config_rope_read(mc, root));
+    if (mc->arch->latent)
+        TRY(config_latent_scale(mc, root));
     config_stretch_context(mc);
     TRY(read_window(mc, root));
     TRY(read_nope(mc, root));
@@ -453,7 +468,7 @@ static enum status read_file(struct model_config *mc, const void *text, size_t l
                              enum status (*reader)(struct model_config *, const cJSON *))
 {
     cJSON *root;
-    TRY(json_parse(&root, text, len, MAX_CONFIG, what));
+    TRY(json_parse_python(&root, text, len, MAX_CONFIG, what));
     enum status st = reader(mc, root);
     cJSON_Delete(root);
     if (st != ST_OK)

@@ -36,6 +36,14 @@ enum axis {
     AX_HEADS,      /* Hq, cut by query heads */
     AX_ROW,        /* the only row of a matrix [1, cols] */
     AX_FLAT_ROW,   /* the same, stored as a vector */
+    /* of latent attention */
+    AX_QUERY,   /* Hq (d_nope + d_rope), cut by query heads */
+    AX_VALUES,  /* Hq d_value, cut by query heads */
+    AX_Q_RANK,  /* q_rank */
+    AX_KV_RANK, /* kv_rank */
+    AX_LATENT,  /* kv_rank + d_rope */
+    AX_NOPE,    /* d_nope: of one head */
+    AX_VALUE,   /* d_value: of one head */
 };
 
 enum tensor_id {
@@ -47,6 +55,14 @@ enum tensor_id {
     TN_Q_NORM,
     TN_K_NORM,
     TN_SINKS, /* [Hq]: the scores of a key without a value */
+    /* Latent attention; TN_Q are the queries where they have no latent. */
+    TN_Q_A,       /* to the latent of the queries */
+    TN_Q_A_NORM,  /* [q_rank] */
+    TN_Q_B,       /* from it to the queries */
+    TN_KV_A,      /* to the latent of keys and values and the rotated part of the key */
+    TN_KV_A_NORM, /* [kv_rank] */
+    TN_K_B,       /* of each head [kv_rank, d_nope]: from the query to what meets a latent */
+    TN_V_B,       /* of each head [d_value, kv_rank]: from a latent to the value */
     TN_O,
     TN_POST_ATTN_NORM, /* of what attention adds to the residual stream */
     TN_FFN_NORM,
@@ -76,6 +92,9 @@ enum fused {
     /* of all experts, transposed: [E, cols, rows] */
     TRANSPOSED,
     TRANSPOSED_PAIRS, /* gate and up in turn: [E, cols, 2 rows], biases [E, 2 rows] */
+    EACH_HEAD,        /* a matrix for each query head: [Hq, rows, cols] */
+    /* of each query head TN_K_B transposed, then TN_V_B: [Hq (d_nope + d_value), kv_rank] */
+    FUSED_KV_B,
 };
 
 struct tensor_rule {
@@ -105,6 +124,8 @@ enum expert_rule {
     EXPERTS_OLMO, /* every layer, of intermediate_size; norm_topk_prob */
     EXPERTS_GROUPS, /* n_routed_experts, first_k_dense_replace, moe_intermediate_size,
                        norm_topk_prob, n_group, topk_group, routed_scaling_factor */
+    EXPERTS_METHOD, /* the same with topk_method, which says whether there are groups, and without
+                       norm_topk_prob */
 };
 
 /* Layers whose attention has no positions. */
@@ -118,6 +139,7 @@ enum nope_rule {
 struct arch {
     const char *name;                 /* in config.json's "architectures" */
     const char *model_type;           /* in config.json's "model_type" */
+    const char *other_type;           /* another one that repositories have; NULL: none */
     const struct tensor_rule *tensor; /* [TN_N] */
     bool qk_norm;
     bool qk_norm_option; /* "use_qk_norm", of which qk_norm is the default */
@@ -127,6 +149,7 @@ struct arch {
     bool parallel;       /* attention and feed-forward read the same norm, and both are added */
     bool shared_option;  /* "shared_expert_intermediate_size" */
     bool sinks;          /* TN_SINKS */
+    bool latent;         /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
     bool expert_bias;    /* the router and the experts have biases; "swiglu_limit" */
     bool route_bias;     /* TN_ROUTER_BIAS; the scores are sigmoids */
     bool logit_factor;   /* "logit_scale": factor on the logits */
@@ -204,7 +227,10 @@ struct model_config {
     double route_scale;           /* factor on the weights of a token's experts */
     bool renormalise;             /* the weights of a token's experts are divided by their sum */
     bool sparse[MAX_LAYERS];      /* which layers have experts in place of gate, up and down */
-    int32_t n_q, n_kv, d_head;    /* Hq, Hkv, d */
+    int32_t n_q, n_kv, d_head;    /* Hq, Hkv, d; latent attention: Hkv 1, d = kv_rank + d_rope */
+    int32_t kv_rank, q_rank;      /* latent attention: sizes of the latents; 0: there is none */
+    int32_t d_nope, d_rope;       /* of its query heads: without and with RoPE */
+    int32_t d_value;              /* of its values */
     int32_t max_ctx; /* positions the model is made for, with YaRN the stretched ones */
     double eps;      /* of all norms */
     enum model_act act;
@@ -243,6 +269,10 @@ MUST_CHECK enum status model_config_parse(struct model_config *out, const void *
 /* The metadata of a GGUF file (architectures llama, qwen2, qwen3 and qwen3moe). */
 struct gguf;
 MUST_CHECK enum status model_config_from_gguf(struct model_config *out, const struct gguf *g);
+
+/* Latent attention: epsilon of the norms of the latents, whatever rms_norm_eps says; transformers'
+ * classes and DeepSeek's own code leave it at the default of their norms. */
+#define LATENT_NORM_EPS 1e-6
 
 /* How a model of that model_type ("llama", "mistral" ...) is written as GGUF; its tensor table has
  * the names there, name is general.architecture.  NULL: it is not. */

@@ -119,5 +119,8 @@ bool expr_known_empty(const struct expr_pool *p, uint32_t e);
 bool expr_nearly_full(const struct expr_pool *p);
 /* Drops all that was derived since the freeze, except what expr_explore made, and a noted failure. */
 void expr_trim(struct expr_pool *p);
+/* After expr_trim: gives the memory back that the pool does not need then. */
+void expr_shrink(struct expr_pool *p);
+size_t expr_pool_bytes(const struct expr_pool *p);
 
 #endif

@@ -201,6 +201,19 @@ void expr_trim(struct expr_pool *p)
     p->status = expr_rehash(p);
 }
 
+void expr_shrink(struct expr_pool *p)
+{
+    SHRINK(&p->nodes, &p->cap_nodes, p->n_nodes);
+    SHRINK(&p->words, &p->cap_words, p->n_words);
+    SHRINK(&p->rows, &p->cap_rows, p->n_rows);
+}
+
+size_t expr_pool_bytes(const struct expr_pool *p)
+{
+    return p->cap_nodes * sizeof *p->nodes + p->n_table * sizeof *p->table +
+           ((size_t)p->cap_words + p->cap_rows) * sizeof *p->words;
+}
+
 /* ---- emptiness ---- */
 
 /* The expressions that can be reached from the first one, and their transitions backwards. */

@@ -129,6 +129,17 @@ void grammar_destroy(struct grammar *g)
     free(g);
 }
 
+size_t grammar_bytes(const struct grammar *g)
+{
+    return sizeof *g + machine_bytes(g->machine) + mask_cache_bytes(g->masks);
+}
+
+void grammar_shrink(struct grammar *g)
+{
+    mask_cache_shrink(g->masks);
+    machine_shrink(g->machine);
+}
+
 void grammar_stats(const struct grammar *g, struct grammar_stats *out)
 {
     *out = (struct grammar_stats){g->n_masks, g->n_cached, machine_n_states(g->machine)};

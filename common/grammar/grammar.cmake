@@ -4,6 +4,7 @@ add_library(ingot_grammar STATIC
   grammar/expr.c
   grammar/expr_derive.c
   grammar/grammar.c
+  grammar/grammar_memory.c
   grammar/machine.c
   grammar/mask.c
   grammar/number_expr.c

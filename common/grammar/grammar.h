@@ -40,6 +40,12 @@ struct grammar_source {
 MUST_CHECK enum status grammar_compile(struct grammar **out, const struct grammar_source *source);
 void grammar_destroy(struct grammar *g);
 
+/* Bytes of memory that it holds; after compiling, a function of the source. */
+size_t grammar_bytes(const struct grammar *g);
+/* Gives the memory back that its automaton and masks took since it was compiled.  Its matchers stay valid: they consume
+ * their bytes again when they are used next. */
+void grammar_shrink(struct grammar *g);
+
 /* ---- matchers ---- */
 
 MUST_CHECK enum status matcher_create(struct matcher **out, struct grammar *g);

@@ -36,4 +36,17 @@ MUST_CHECK static inline enum status grow_array(void **array, uint32_t *cap, siz
 #define GROW(array, cap, need, max, what)                                                          \
     grow_array((void **)(array), (cap), (need), (max), sizeof **(array), (what))
 
+/* Gives the memory beyond `keep` elements back, as far as realloc does. */
+static inline void shrink_array(void **array, uint32_t *cap, size_t keep, size_t size)
+{
+    size_t room = keep > 64 ? keep : 64;
+    void *data = room < *cap ? realloc(*array, room * size) : NULL;
+    if (!data)
+        return;
+    *array = data;
+    *cap = (uint32_t)room;
+}
+
+#define SHRINK(array, cap, keep) shrink_array((void **)(array), (cap), (keep), sizeof **(array))
+
 #endif

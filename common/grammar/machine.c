@@ -106,6 +106,48 @@ void machine_flush(struct machine *m)
     expr_trim(m->rules->pool);
 }
 
+/* Makes the tables by hash, which are empty, small again. */
+static void shrink_tables(struct machine *m)
+{
+    uint32_t *table = calloc(FIRST_TABLE, sizeof *table), *in = calloc(FIRST_TABLE, sizeof *in);
+    uint64_t *seen = calloc(FIRST_TABLE, sizeof *seen);
+    if (!table || !in || !seen) {
+        free(table);
+        free(in);
+        free(seen);
+        return;
+    }
+    free(m->table);
+    free(m->seen_in);
+    free(m->seen);
+    m->table = table;
+    m->seen_in = in;
+    m->seen = seen;
+    m->n_table = m->n_seen = FIRST_TABLE;
+}
+
+void machine_shrink(struct machine *m)
+{
+    machine_flush(m);
+    stacks_shrink(&m->stacks);
+    expr_shrink(m->rules->pool);
+    shrink_tables(m);
+    SHRINK(&m->states, &m->cap_states, m->n_states);
+    SHRINK(&m->pairs, &m->cap_pairs, m->n_pairs);
+    SHRINK(&m->rows, &m->cap_rows, m->n_rows);
+    SHRINK(&m->todo, &m->cap_todo, 0);
+    SHRINK(&m->found, &m->cap_found, 0);
+}
+
+size_t machine_bytes(const struct machine *m)
+{
+    return sizeof *m + rules_bytes(m->rules) + stacks_bytes(&m->stacks) +
+           m->cap_states * sizeof *m->states + m->cap_pairs * sizeof *m->pairs +
+           m->cap_rows * sizeof *m->rows + m->n_table * sizeof *m->table +
+           m->cap_todo * sizeof *m->todo + m->cap_found * sizeof *m->found +
+           m->n_seen * (sizeof *m->seen + sizeof *m->seen_in);
+}
+
 uint32_t machine_generation(const struct machine *m)
 {
     return m->generation;

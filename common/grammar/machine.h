@@ -39,6 +39,10 @@ bool machine_accepts(const struct machine *m, uint32_t state);
 bool machine_full(const struct machine *m);
 /* Forgets all states.  The generation grows by one. */
 void machine_flush(struct machine *m);
+/* The same, and gives the memory back that the states had. */
+void machine_shrink(struct machine *m);
+/* Memory that the machine and its rules hold. */
+size_t machine_bytes(const struct machine *m);
 uint32_t machine_generation(const struct machine *m);
 
 /* ---- for masks ---- */

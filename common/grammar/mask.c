@@ -25,15 +25,27 @@ enum status mask_cache_create(struct mask_cache **out, uint32_t plain)
     return ST_OK;
 }
 
-void mask_cache_destroy(struct mask_cache *c)
+void mask_cache_shrink(struct mask_cache *c)
 {
-    if (!c)
-        return;
     free(c->words);
     free(c->state_of);
     free(c->slot_of);
     free(c->spare);
+    *c = (struct mask_cache){.generation = c->generation, .plain = c->plain};
+}
+
+void mask_cache_destroy(struct mask_cache *c)
+{
+    if (!c)
+        return;
+    mask_cache_shrink(c);
     free(c);
+}
+
+size_t mask_cache_bytes(const struct mask_cache *c)
+{
+    return ((size_t)c->cap + 1) * c->n_words * sizeof *c->words + c->cap * sizeof *c->state_of +
+           c->cap_states * sizeof *c->slot_of;
 }
 
 /* ---- walking ---- */

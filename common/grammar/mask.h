@@ -12,6 +12,9 @@ struct mask_cache;
 /* plain: the machine's expression of a plain character (charset_json_plain). */
 MUST_CHECK enum status mask_cache_create(struct mask_cache **out, uint32_t plain);
 void mask_cache_destroy(struct mask_cache *c);
+/* Forgets all masks and gives their memory back. */
+void mask_cache_shrink(struct mask_cache *c);
+size_t mask_cache_bytes(const struct mask_cache *c);
 
 /* The mask of a state, [trie->n_words], valid until the next call; NULL after a failure to get memory.  If the machine
  * ran full meanwhile, the mask is not kept and lacks tokens.  *hit: it was ready. */

@@ -28,6 +28,12 @@ void rules_fini(struct rules *r)
     *r = (struct rules){0};
 }
 
+size_t rules_bytes(const struct rules *r)
+{
+    return expr_pool_bytes(r->pool) + r->cap * sizeof *r->list + r->cap_args * sizeof *r->args +
+           r->cap_places;
+}
+
 void rules_at(struct rules *r, const char *place)
 {
     size_t n = strlen(place) + 1;

@@ -44,6 +44,7 @@ struct rules {
 
 MUST_CHECK enum status rules_init(struct rules *r);
 void rules_fini(struct rules *r);
+size_t rules_bytes(const struct rules *r); /* memory that they and their pool hold */
 
 /* The rules made from now on come from this place of the source ("#/properties/a"). */
 void rules_at(struct rules *r, const char *place);

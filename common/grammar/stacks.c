@@ -96,6 +96,25 @@ void stacks_clear(struct stacks *s)
     (void)intern(s, 1); /* STACKS_BOTTOM */
 }
 
+void stacks_shrink(struct stacks *s)
+{
+    uint32_t *table = calloc(FIRST_TABLE, sizeof *table);
+    if (!table)
+        return;
+    free(s->table);
+    s->table = table;
+    s->n_table = FIRST_TABLE;
+    stacks_clear(s);
+    SHRINK(&s->sets, &s->cap_sets, s->n_sets);
+    SHRINK(&s->tops, &s->cap_tops, s->n_tops);
+}
+
+size_t stacks_bytes(const struct stacks *s)
+{
+    return s->cap_sets * sizeof *s->sets + s->cap_tops * sizeof *s->tops +
+           s->n_table * sizeof *s->table;
+}
+
 uint32_t stacks_push(struct stacks *s, struct frame frame, uint32_t below)
 {
     if (!room(s, 1))

@@ -4,6 +4,7 @@
 #define COMMON_GRAMMAR_STACKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/status.h"
@@ -38,6 +39,9 @@ struct stacks {
 MUST_CHECK enum status stacks_init(struct stacks *s);
 void stacks_fini(struct stacks *s);
 void stacks_clear(struct stacks *s);
+/* After stacks_clear: gives the memory back that it does not need then. */
+void stacks_shrink(struct stacks *s);
+size_t stacks_bytes(const struct stacks *s);
 
 /* Each stack of the set with a frame on top. */
 uint32_t stacks_push(struct stacks *s, struct frame frame, uint32_t below);

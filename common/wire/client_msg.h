@@ -39,6 +39,7 @@ enum msg_type {
 };
 
 enum { MAX_REQUEST_ID = 64, MAX_TENANT = 64, MAX_STOPS = 16, PROMPT_DIGEST = 32 /* bytes */ };
+enum { MAX_REPLY = 64 << 20 }; /* bytes: clients take no larger message */
 enum { MIN_TOKEN = 16, MAX_TOKEN = 64 /* bytes */ };
 enum { MAX_CLIENT_DIGEST = 64 /* bytes */, MAX_GRACE_MS = 600000 };
 #define MAX_CLOCK_S INT64_C(253402300799) /* the last second of the year 9999 */

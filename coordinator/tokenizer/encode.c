@@ -118,6 +118,7 @@ enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t
     if (valid < n)
         FAIL(ST_FORMAT, "the text is not UTF-8 at byte %zu", valid);
     struct work w = {.t = t, .text = n ? text : "", .n = n, .flags = flags, .out = out};
+    ttext_set_bounds(&w);
     w.mapping = t->needs_map || (flags & TOK_EXPLAIN);
     enum status st = encode_all(&w);
     work_fini(&w);

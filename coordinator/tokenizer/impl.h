@@ -214,6 +214,7 @@ struct work {
     struct ttext view; /* the pre-tokenizer's input: a part of the normalized text, borrowed */
     struct ttext c, d; /* the pre-tokenizer's */
     struct ttext *cur, *other;
+    size_t max_text, written; /* bytes: of a rewritten text, and of all so far; see ttext.c */
     struct spans spans, next;
     struct regex_scratch *regex; /* made when first needed */
     struct text_buf word;        /* bytes of a piece that was spelled in characters */
@@ -240,6 +241,8 @@ MUST_CHECK enum status emit_at(struct work *w, int32_t id, enum token_source sou
 /* ttext.c: building a new text beside w->cur: begin, put bytes that came from cur[from, to), then
  * swap. */
 void ttext_begin(struct work *w);
+/* Sets how much the rewriting of w->n bytes of input may take. */
+void ttext_set_bounds(struct work *w);
 MUST_CHECK enum status ttext_put(struct work *w, const char *p, size_t n, size_t from, size_t to);
 /* The same bytes as cur[from, to), each with its own origin. */
 MUST_CHECK enum status ttext_keep(struct work *w, size_t from, size_t to);

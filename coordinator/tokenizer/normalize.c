@@ -354,6 +354,7 @@ enum status normalize(struct work *w, size_t begin, size_t end)
 enum status normalize_text(const struct tokenizer *t, const char *p, size_t n, struct text_buf *out)
 {
     struct work w = {.t = t, .text = p, .n = n};
+    ttext_set_bounds(&w);
     w.cur = &w.a;
     w.other = &w.b;
     enum status st = normalize(&w, 0, n);

@@ -73,7 +73,8 @@ void tokenizer_destroy(struct tokenizer *t);
 
 /* flags: TOK_ADD_SPECIAL, TOK_NO_PARSE_SPECIAL, TOK_EXPLAIN.  Time is O(n log n) for any text.
  *   ST_FORMAT       not UTF-8
- *   ST_RANGE        longer than TOK_MAX_TEXT
+ *   ST_RANGE        longer than TOK_MAX_TEXT, or the normalizer makes too much of it: 64 times as many bytes and 64 KiB,
+ *                   at most 64 MiB or 8 times as many
  *   ST_UNSUPPORTED  the vocabulary cannot spell a character and has no unknown token
  *   ST_NOMEM
  * After an error the contents of out are undefined; it can be freed or reused. */

@@ -10,6 +10,29 @@ void ttext_begin(struct work *w)
     w->other->plain = false;
 }
 
+/* A rewritten text has at most FACTOR times the bytes of the input and LITTLE more (the longest decomposition of Unicode
+ * is 11 times as long, a byte-level alphabet doubles that); one beyond MUCH at most 8 times. */
+enum { FACTOR = 64, LITTLE = 64 << 10, MUCH = 64 << 20, FACTOR_OF_MUCH = 8 };
+
+void ttext_set_bounds(struct work *w)
+{
+    size_t few = FACTOR * w->n + LITTLE, most = FACTOR_OF_MUCH * w->n;
+    most = most < MUCH ? MUCH : most;
+    w->max_text = few < most ? few : most;
+    w->written = 0;
+}
+
+/* Room for n more bytes.  All steps together may write max_text bytes each, however many parts the text has. */
+static enum status check_bounds(struct work *w, size_t n)
+{
+    size_t n_steps = (size_t)w->t->n_norm + (size_t)w->t->n_pre + 1;
+    if (w->other->own.len + n > w->max_text || w->written + n > n_steps * w->max_text)
+        FAIL(ST_RANGE, "the tokenizer makes more than %zu bytes of a text of %zu", w->max_text,
+             w->n);
+    w->written += n;
+    return ST_OK;
+}
+
 static enum status map_reserve(struct ttext *x, size_t n)
 {
     if (n <= x->map_cap)
@@ -40,6 +63,7 @@ struct tmap ttext_origin(const struct work *w, size_t from, size_t to)
 enum status ttext_put(struct work *w, const char *p, size_t n, size_t from, size_t to)
 {
     struct ttext *x = w->other;
+    TRY(check_bounds(w, n));
     if (w->mapping) {
         struct tmap m = ttext_origin(w, from, to);
         TRY(map_reserve(x, x->own.len + n));
@@ -52,6 +76,7 @@ enum status ttext_put(struct work *w, const char *p, size_t n, size_t from, size
 enum status ttext_keep(struct work *w, size_t from, size_t to)
 {
     struct ttext *x = w->other;
+    TRY(check_bounds(w, to - from));
     if (w->mapping) {
         TRY(map_reserve(x, x->own.len + (to - from)));
         for (size_t i = from; i < to; i++)

@@ -1,6 +1,7 @@
 /* How close the CPU backend's ops come to the machine's limits, measured in the same run.
- *   bench_ops [ISA [THREADS [cpu-time] [f32] [WORD]]]     only lines that contain WORD; f32: activations
- * meet BF16 weights as they are
+ *   bench_ops [ISA [THREADS [cpu-time] [f32] [read-ahead] [WORD]]]
+ * Only lines that contain WORD.  f32: activations meet BF16 weights as they are.  read-ahead: one row
+ * with each of eight patterns of read_ahead.h in turns, instead of everything else.
  * Bytes and operations are counted here, from the shapes: weights read once a call; a multiply-add
  * is 2. */
 #include <math.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "backends/backend.h"
+#include "backends/cpu/cpu_backend.h"
 #include "bench/ceilings.h"
 #include "quant_blocks.h"
 
@@ -19,6 +21,7 @@ struct bench {
     const struct backend_ops *ops;
     struct ceilings top;
     const char *only; /* NULL: everything */
+    bool patterns;    /* read-ahead */
 };
 
 static void must(enum status st)
@@ -89,6 +92,48 @@ static bool wanted(const struct bench *b, const char *what)
     return !b->only || strstr(what, b->only);
 }
 
+/* Compared on each processor that gets a row in read_ahead.c; the first is the default's. */
+static const struct read_ahead patterns[] = {{24 << 10, 3, 0}, {24 << 10, 8, 64}, {8 << 10, 3, 0},
+                                             {8 << 10, 8, 64}, {4 << 10, 8, 64},  {4 << 10, 8, 0},
+                                             {2 << 10, 8, 64}, {1 << 10, 8, 64}};
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void print_patterns(const char *device)
+{
+    printf("%s\nGB/s; KiB ahead/eighths of a page/second line:\n%-36s", device, "");
+    for (size_t i = 0; i < ARRAY_LEN(patterns); i++)
+        printf("   %2d/%d/%02d", (int)patterns[i].bytes >> 10, patterns[i].eighths,
+               patterns[i].second);
+    puts("");
+}
+
+/* Medians over turns in which all patterns run, so that a neighbour of the machine slows all. */
+static void compare_patterns(struct bench *b, const char *what, struct weight *const *w, int copies,
+                             size_t bytes, struct view x, struct view out)
+{
+    enum { N = ARRAY_LEN(patterns), TURNS = 21 };
+    double gbs[N][TURNS];
+    for (int turn = 0; turn < TURNS; turn++)
+        for (int i = 0; i < N; i++) {
+            b->be->read = patterns[i];
+            uint64_t t0 = bench_now_ns();
+            for (int c = 0; c < copies; c++)
+                must(b->ops->linear(b->be, w[c], x, out));
+            gbs[i][turn] = (double)bytes * copies / (double)(bench_now_ns() - t0);
+        }
+    printf("%-36s", what);
+    for (int i = 0; i < N; i++) {
+        qsort(gbs[i], TURNS, sizeof gbs[i][0], by_value);
+        printf(" %9.1f", gbs[i][TURNS / 2]);
+    }
+    puts("");
+}
+
 /* Enough copies of the weight that a pass reads 512 MiB, so that no cache holds them. */
 static void bench_linear(struct bench *b, int32_t m, int32_t n, int32_t k, enum dtype t)
 {
@@ -107,14 +152,17 @@ static void bench_linear(struct bench *b, int32_t m, int32_t n, int32_t k, enum 
     free(data);
     struct view x = new_view(b, m, k, DT_F32), out = new_view(b, m, n, DT_F32);
     double best = INFINITY;
-    for (int try = 0; try < TRIES; try++) {
+    if (b->patterns)
+        compare_patterns(b, what, w, copies, bytes, x, out);
+    for (int try = 0; try < TRIES && !b->patterns; try++) {
         uint64_t t0 = bench_now_ns();
         for (int i = 0; i < copies; i++)
             must(b->ops->linear(b->be, w[i], x, out));
         best = fmin(best, (double)(bench_now_ns() - t0) / copies);
     }
-    report(b, what, best, (double)bytes, 2.0 * m * n * k,
-           quant_form(t) ? b->top.int8_gops : b->top.fma_gflops);
+    if (!b->patterns)
+        report(b, what, best, (double)bytes, 2.0 * m * n * k,
+               quant_form(t) ? b->top.int8_gops : b->top.fma_gflops);
     for (int i = 0; i < copies; i++)
         b->ops->free_weight(b->be, w[i]);
     b->ops->free(b->be, x.buf);
@@ -142,11 +190,11 @@ static void bench_rows(struct bench *b, int32_t t, int32_t cols)
 int main(int argc, char **argv)
 {
     if (argc > 1 && argv[1][0] == '-') {
-        puts("usage: bench_ops [ISA [THREADS [cpu-time] [f32] [WORD]]]\n"
+        puts("usage: bench_ops [ISA [THREADS [cpu-time] [f32] [read-ahead] [WORD]]]\n"
              "ISA: auto or an instruction set's name, as bench_step --help lists them; THREADS: 0 "
              "shares\n"
              "the processors.  Each line: time, share of the memory's and of the arithmetic's "
-             "limit.");
+             "limit.\nread-ahead: GB/s of one row with eight patterns of reading ahead instead.");
         return strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ? 0 : 2;
     }
     struct backend_config cfg = {.isa = argc > 1 ? argv[1] : "auto",
@@ -165,24 +213,37 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc; i++) {
         if (strcmp(argv[i], "cpu-time") == 0)
             bench_use_cpu_time();
+        else if (strcmp(argv[i], "read-ahead") == 0)
+            b.patterns = true;
         else if (strcmp(argv[i], "f32") != 0)
             b.only = argv[i];
     }
     const char *isa = strstr(info.device, "amx") || strstr(info.device, "avx512") ? "avx512"
                       : strstr(info.device, "avx")                                ? "avx2"
                                                                                   : "";
-    b.top = ceilings_measure(comma ? atoi(comma + 1) : 1, isa);
-    printf("%s\nmemory read %.1f GB/s, fp32 FMA %.0f GFLOP/s, int8 %.0f GOP/s (best of several)\n",
-           info.device, b.top.read_gbs, b.top.fma_gflops, b.top.int8_gops);
+    if (!b.patterns)
+        b.top = ceilings_measure(comma ? atoi(comma + 1) : 1, isa);
+    if (b.patterns)
+        print_patterns(info.device);
+    else
+        printf(
+            "%s\nmemory read %.1f GB/s, fp32 FMA %.0f GFLOP/s, int8 %.0f GOP/s (best of several)\n",
+            info.device, b.top.read_gbs, b.top.fma_gflops, b.top.int8_gops);
     const enum dtype types[] = {DT_Q8_0, DT_Q4_0,   DT_Q4_K, DT_Q6_K, DT_Q5_K, DT_Q2_K,
                                 DT_Q3_K, DT_IQ4_XS, DT_BF16, DT_F16,  DT_F32};
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         bench_linear(&b, 1, 8192, 2048, types[i]);
+        if (b.patterns)
+            continue;
         bench_linear(&b, 1, 2048, 8192, types[i]);
         for (int32_t m = 2; m <= 64 && (i < 3 || types[i] == DT_BF16); m *= 2)
             bench_linear(&b, m, 8192, 2048, types[i]);
         bench_linear(&b, 512, 8192, 2048, types[i]);
         bench_linear(&b, 512, 2048, 8192, types[i]);
+    }
+    if (b.patterns) {
+        b.ops->close(b.be);
+        return 0;
     }
     bench_rows(&b, 512, 8192);
     bench_rows(&b, 1, 8192);

@@ -40,7 +40,8 @@ static const struct option_row rows[] = {
      .type = OPT_STRING,
      .at = AT(shape),
      .arg = "NAME",
-     .help = "Instead of a file: random weights of the sizes of llama-3.2-1b, qwen3-0.6b or tiny."},
+     .help = "Instead of a file: random weights of the sizes of llama-3.2-1b, qwen3-0.6b, mla-1b "
+             "(latent attention), 200m or tiny."},
     {.name = "type",
      .type = OPT_STRING,
      .at = AT(type),
@@ -276,7 +277,8 @@ static enum status run_rows(struct bench *b, struct step_rig *rig)
 static int be_rank(struct bench *b, int r)
 {
     struct step_rig rig;
-    TRY(die_with_parent());
+    if (die_with_parent() != ST_OK)
+        return 1;
     b->rig.rank = r;
     enum status st = step_rig_open(&rig, b->ld, &b->rig);
     if (st == ST_OK && b->opt->start)

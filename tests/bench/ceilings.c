@@ -28,7 +28,8 @@ struct job {
     const char *data;
     size_t n;
     const char *isa;
-    bool ahead;    /* reads with read_ahead */
+    bool ahead; /* reads with read_ahead */
+    struct read_ahead read;
     double result; /* keeps the compiler from dropping the work; FLOPs of fma_work */
 };
 
@@ -47,13 +48,14 @@ uint64_t bench_now_ns(void)
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f"))) static double read_avx512(const char *p, size_t n, bool ahead)
+__attribute__((target("avx512f"))) static double read_avx512(const char *p, size_t n, bool ahead,
+                                                             struct read_ahead r)
 {
     __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
     for (size_t i = 0; i + 256 <= n; i += 256) {
         if (ahead) {
-            read_ahead(p + i);
-            read_ahead(p + i + 128);
+            read_ahead(r, p + i);
+            read_ahead(r, p + i + 128);
         }
         a = _mm512_xor_si512(a, _mm512_loadu_si512(p + i));
         b = _mm512_xor_si512(b, _mm512_loadu_si512(p + i + 64));
@@ -163,12 +165,12 @@ __attribute__((target("avx2,fma"))) static double fma_avx2(double *flops)
 }
 #endif
 
-static double read_plain(const char *p, size_t n, bool ahead)
+static double read_plain(const char *p, size_t n, bool ahead, struct read_ahead r)
 {
     uint64_t lane[16] = {0}, v[16], all = 0;
     for (size_t i = 0; i + sizeof v <= n; i += sizeof v) {
         if (ahead)
-            read_ahead(p + i);
+            read_ahead(r, p + i);
         memcpy(v, p + i, sizeof v);
         for (int j = 0; j < 16; j++)
             lane[j] ^= v[j];
@@ -195,11 +197,11 @@ static void *read_work(void *arg)
     struct job *j = arg;
 #if defined(__x86_64__)
     if (strcmp(j->isa, "avx512") == 0) {
-        j->result = read_avx512(j->data, j->n, j->ahead);
+        j->result = read_avx512(j->data, j->n, j->ahead, j->read);
         return NULL;
     }
 #endif
-    j->result = read_plain(j->data, j->n, j->ahead);
+    j->result = read_plain(j->data, j->n, j->ahead, j->read);
     return NULL;
 }
 
@@ -296,7 +298,8 @@ struct ceilings ceilings_measure(int threads, const char *isa)
     memset(p, 1, read_bytes);
     size_t each = read_bytes / (size_t)threads;
     for (int i = 0; i < threads; i++)
-        jobs[i] = (struct job){.data = p + (size_t)i * each, .n = each, .isa = isa};
+        jobs[i] = (struct job){
+            .data = p + (size_t)i * each, .n = each, .isa = isa, .read = read_ahead_here()};
     c.read_gbs = read_rate(jobs, threads);
     double s = best_of(fma_work, jobs, threads);
     c.fma_gflops = jobs[0].result * threads / s * 1e-9;

@@ -24,6 +24,16 @@ static const struct shape {
      "\"head_dim\":128,\"vocab_size\":151936,\"max_position_embeddings\":40960,"
      "\"rms_norm_eps\":1e-6,\"rope_theta\":1000000.0,\"tie_word_embeddings\":true,"
      "\"hidden_act\":\"silu\"}"},
+    /* DeepSeek-V2-Lite's attention with a dense feed-forward block */
+    {"mla-1b", "{\"architectures\":[\"DeepseekV2ForCausalLM\"],\"hidden_size\":2048,"
+               "\"intermediate_size\":5632,\"num_hidden_layers\":24,\"num_attention_heads\":16,"
+               "\"num_key_value_heads\":16,\"kv_lora_rank\":512,\"q_lora_rank\":null,"
+               "\"qk_nope_head_dim\":128,\"qk_rope_head_dim\":64,\"v_head_dim\":128,"
+               "\"n_routed_experts\":1,\"num_experts_per_tok\":1,\"n_shared_experts\":0,"
+               "\"moe_intermediate_size\":1408,\"first_k_dense_replace\":24,"
+               "\"routed_scaling_factor\":1.0,\"vocab_size\":102400,"
+               "\"max_position_embeddings\":32768,\"rms_norm_eps\":1e-6,\"rope_theta\":10000.0,"
+               "\"hidden_act\":\"silu\"}"},
     {"200m",
      "{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":768,\"intermediate_size\":2048,"
      "\"num_hidden_layers\":26,\"num_attention_heads\":12,\"num_key_value_heads\":4,"
@@ -40,7 +50,7 @@ static const struct shape {
 
 const char *shape_names(void)
 {
-    return "llama-3.2-1b qwen3-0.6b 200m tiny";
+    return "llama-3.2-1b qwen3-0.6b mla-1b 200m tiny";
 }
 
 struct shape_tensor {
@@ -95,12 +105,18 @@ static size_t type_bytes(enum dtype t, size_t elements)
 }
 
 static enum status add_tensor(struct shape_source *s, const struct model_config *mc,
-                              const struct tensor_rule *rule, int32_t layer, enum dtype type)
+                              enum tensor_id id, int32_t layer, enum dtype type)
 {
+    const struct tensor_rule *rule = &mc->arch->tensor[id];
+    int32_t first;
     struct shape_tensor *t = &s->tensor[s->n++];
     const char *mark = strchr(rule->name, '#');
     uint64_t rows = (uint64_t)model_axis(mc, rule->rows);
     uint64_t cols = (uint64_t)model_axis(mc, rule->cols);
+    if (rule->fused == FUSED_KV_B) {
+        rows = (uint64_t)model_fused_rows(mc, id, &first);
+        cols = (uint64_t)mc->kv_rank;
+    }
     const struct quant_form *f = quant_form(type);
     if (mark)
         snprintf(t->name, sizeof t->name, "%.*s%d%s", (int)(mark - rule->name), rule->name, layer,
@@ -132,11 +148,11 @@ static enum status list_tensors(struct shape_source *s, const struct model_confi
     for (int32_t layer = 0; layer < mc->n_layers; layer++)
         for (int i = 0; i < TN_N; i++) {
             enum tensor_id id = (enum tensor_id)i;
-            if (!model_has(mc, id))
+            if (!model_has(mc, id) || id == TN_V_B) /* a part of TN_K_B's tensor */
                 continue;
             const struct tensor_rule *rule = &mc->arch->tensor[id];
             if (strchr(rule->name, '#') || layer == 0)
-                TRY(add_tensor(s, mc, rule, layer, id == TN_EMBED ? head_type : type));
+                TRY(add_tensor(s, mc, id, layer, id == TN_EMBED ? head_type : type));
         }
     qsort(s->tensor, s->n, sizeof *s->tensor, by_name);
     return ST_OK;

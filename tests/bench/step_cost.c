@@ -8,11 +8,16 @@ struct count {
     struct model_cost *out;
 };
 
-static void add_stack(struct count *c, const struct weight_src *src, int32_t n)
+static void add_stack(struct count *c, enum weight_id id, const struct weight_src *src, int32_t n)
 {
     double macs = 0;
     for (int32_t i = 0; i < src->n_parts; i++)
         macs += (double)src->part[i].rows * src->cols;
+    if (id == W_K_B || id == W_V_B) { /* a matrix for each head, all of them for every token */
+        c->out->layer_macs += macs * n;
+        c->out->layer_bytes += (double)backend_ops_of(c->be)->stack_bytes(c->be, src, n);
+        return;
+    }
     c->out->layer_macs += macs * c->mc->top_k;
     c->out->expert_bytes += (double)backend_ops_of(c->be)->stack_bytes(c->be, src, n);
 }
@@ -28,7 +33,7 @@ static enum status add_weight(void *ctx, enum weight_id id, int32_t layer,
     if (id == W_EMBED && !head) /* a few rows of it */
         return ST_OK;
     if (weight_is_stack(id)) {
-        add_stack(c, src, n);
+        add_stack(c, id, src, n);
         return ST_OK;
     }
     for (int32_t i = 0; i < src->n_parts && !src->vector; i++)
@@ -45,10 +50,12 @@ enum status model_cost(struct model_cost *out, struct loader *ld, struct backend
     const struct model_config *mc = loader_config(ld);
     bool scaled = kv_dtype == DT_I8 || kv_dtype == DT_E4M3;
     double entry = (double)dtype_size(kv_dtype) * mc->d_head + (scaled ? sizeof(float) : 0);
+    double entries = mc->kv_rank ? 1 : 2; /* latent attention: values are a part of the keys */
+    double value = mc->kv_rank ? mc->kv_rank : mc->d_head;
     *out =
-        (struct model_cost){.kv_bytes = 2.0 * mc->n_layers * mc->n_kv * entry,
+        (struct model_cost){.kv_bytes = entries * mc->n_layers * mc->n_kv * entry,
                             .unchosen = mc->n_experts ? 1 - (double)mc->top_k / mc->n_experts : 0,
-                            .attn_macs = 2.0 * mc->n_layers * mc->n_q * mc->d_head};
+                            .attn_macs = mc->n_layers * mc->n_q * (mc->d_head + value)};
     for (int r = 0; r < world; r++) {
         struct shard sh;
         TRY(shard_plan(&sh, mc, r, world));

@@ -28,6 +28,16 @@ def write_safetensors(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(t[2] for t in tensors.values()))
 
 
+def write_model(source, directory, config, tensors):
+    """A model in `directory` with the tokenizer of `source`."""
+    (directory / "config.json").write_text(json.dumps(config))
+    write_safetensors(directory / "model.safetensors", tensors)
+    for name in COPIED:
+        if (source / name).exists():
+            shutil.copyfile(source / name, directory / name)
+    return directory
+
+
 def turned(data, n_bytes):
     """The last n_bytes first."""
     return data[len(data) - n_bytes:] + data[:len(data) - n_bytes]
@@ -63,9 +73,4 @@ def make_mixture(source, directory):
         out |= experts_of(tensors, f"model.layers.{i}.")
     config |= {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "sliding_window": None,
                "num_local_experts": N_EXPERTS, "num_experts_per_tok": TOP_K}
-    (directory / "config.json").write_text(json.dumps(config))
-    write_safetensors(directory / "model.safetensors", out)
-    for name in COPIED:
-        if (source / name).exists():
-            shutil.copyfile(source / name, directory / name)
-    return directory
+    return write_model(source, directory, config, out)

@@ -3,10 +3,9 @@ window in every second layer, and experts that are the dense feed-forward block 
 transposed with gate and up in turn."""
 import json
 import random
-import shutil
 from array import array
 
-from experts_model import COPIED, read_safetensors, write_safetensors
+from experts_model import read_safetensors, write_model
 
 N_EXPERTS, TOP_K, WINDOW = 4, 2, 24
 
@@ -71,9 +70,4 @@ def make_sinks(source, directory):
                "num_local_experts": N_EXPERTS, "num_experts_per_tok": TOP_K, "attention_bias": True,
                "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256,
                                 "truncate": False}}
-    (directory / "config.json").write_text(json.dumps(config))
-    write_safetensors(directory / "model.safetensors", out)
-    for name in COPIED:
-        if (source / name).exists():
-            shutil.copyfile(source / name, directory / name)
-    return directory
+    return write_model(source, directory, config, out)

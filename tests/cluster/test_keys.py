@@ -262,7 +262,7 @@ def drain_over_loopback_needs_the_same_user():
         _, log = c.coordinator.communicate(timeout=tap.LIMIT)
         assert c.coordinator.returncode == 0 and f"user {os.getuid()}, process" in log, log
     finally:
-        c.__exit__()
+        c.__exit__(*sys.exc_info())
 
 
 tap.main()

@@ -9,7 +9,7 @@ import sys
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import ingot_client as ic  # noqa: E402
 import tap  # noqa: E402
-from cluster import BIN, DEMO, Parts  # noqa: E402
+from cluster import BIN, DEMO, Cluster, Parts  # noqa: E402
 
 
 @tap.case
@@ -46,6 +46,36 @@ def a_client_beyond_the_limit_is_told():
 
 
 @tap.case
+def connections_of_one_user_are_bounded():
+    with Parts(DEMO, coordinator=("--tenant-clients", "3")) as c:
+        for _ in range(2):
+            assert c.client().call("Ping")[0] == "Pong"
+        fourth = c.client(hello=False)
+        fourth.send("Hello", major_min=1, major_max=1)
+        name, m = fourth.recv()
+        assert name == "Error" and m.retryable and "--tenant-clients" in m.detail, m
+
+
+@tap.case
+def one_tenant_leaves_places_for_others():
+    """Half a dozen requests of one tenant, then the seventh; another tenant's runs.  As serve passes the bounds on."""
+    with Cluster(DEMO, extra=("--tenant-requests", "6", "--tenant-queued-tokens", "400")) as c:
+        greedy, other = c.client(token=os.urandom(32)), c.client(token=os.urandom(32))
+        with c.held():
+            rids = [greedy.start(text=b"Once", max_tokens=2) for _ in range(7)]
+            got = greedy.replies(rids)
+            (rid, refused), = [(rid, a.error[1]) for rid, a in got.items() if a.error]
+            assert refused.retryable and refused.retry_after_ms > 0 and "--tenant-requests" in refused.detail, refused
+            refused = other.generate(text=b"Once upon a time " * 150, max_tokens=2).error[1]
+            assert not refused.retryable and "--tenant-queued-tokens" in refused.detail, refused
+            mine = other.start(text=b"Once", max_tokens=2)
+        assert other.collect([mine])[mine].finish
+        greedy.collect(rids, answers=got)
+        greedy.start(request_id=rid, text=b"Once", max_tokens=2)  # there is room again
+        assert greedy.collect([rid])[rid].finish
+
+
+@tap.case
 def idle_connections_leave_descriptors_for_others():
     c = Parts(DEMO, groups=0)
     told, tell = os.pipe()
@@ -71,7 +101,7 @@ def idle_connections_leave_descriptors_for_others():
     finally:
         for s in idle:
             s.close()
-        c.__exit__()
+        c.__exit__(*sys.exc_info())
 
 
 @tap.case
@@ -86,7 +116,7 @@ def soft_limits_are_raised():
         soft = next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3]
         assert int(soft) == hard, (soft, hard)
     finally:
-        c.__exit__()
+        c.__exit__(*sys.exc_info())
 
 
 @tap.case
@@ -101,7 +131,7 @@ def a_file_that_is_no_socket_is_not_replaced():
             assert p.returncode == 3 and "no socket" in p.stderr, p
             assert path.read_text() == "keep me"
     finally:
-        c.__exit__()
+        c.__exit__(*sys.exc_info())
 
 
 tap.main()

@@ -1,108 +1,13 @@
-"""A model with attention sinks, windows and experts with biases through the whole system: the same bytes alone or
-together, on 1, 2 and 4 ranks, in small steps, from the prefix cache, when sequences are preempted and when a rank is
-killed."""
-import os
+"""A model with attention sinks, windows and experts with biases: the cases of kind_cases.py."""
 import pathlib
-import random
-import signal
 import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import tap  # noqa: E402
 import temp_dir  # noqa: E402
-from cluster import DEMO, Cluster, Parts  # noqa: E402
-from ingot_client import Answer  # noqa: E402
+from cluster import DEMO  # noqa: E402
+from kind_cases import register  # noqa: E402
 from sinks_model import WINDOW, make_sinks  # noqa: E402
 
-MODEL = make_sinks(DEMO, pathlib.Path(temp_dir.make()))
-oracle = None
-
-
-def requests():
-    """Prompts beyond the window, some of which begin alike."""
-    rng = random.Random(31)
-    common = [rng.randrange(20, 2000) for _ in range(3 * WINDOW)]
-    out = []
-    for i in range(10):
-        ids = common[:rng.choice([10, WINDOW + 7, 3 * WINDOW])] + [rng.randrange(20, 2000) for _ in range(5)]
-        s = {"temperature": 0.9 if i % 2 else 0.0, "seed": i + 1, "top_k": rng.choice([0, 20]), "logprobs": True,
-             "ignore_eos": True}
-        out.append({"tokens": {"id": ids}, "sampling": s, "max_tokens": rng.choice([16, 48])})
-    return out
-
-
-REQUESTS = requests()
-
-
-def ask(client, together=True):
-    if together:
-        rids = [client.start(**r) for r in REQUESTS]
-        got = client.collect(rids)
-        answers = [got[r] for r in rids]
-    else:
-        answers = [client.generate(**r) for r in REQUESTS]
-    for a in answers:
-        assert a.finish, a.error
-    return answers
-
-
-def check(answers, name):
-    assert oracle, "the oracle did not run"
-    for i, (a, o) in enumerate(zip(answers, oracle)):
-        assert a.key() == o, f"{name}: request {i} differs:\n{a.key()}\n{o}"
-
-
-@tap.case
-def oracle_alone_plain_path():
-    """One rank, one thread, one request at a time, no cache, plain code."""
-    global oracle
-    with Parts(MODEL, worker=["--isa", "plain", "--max-step-tokens", "512"], coordinator=["--no-prefix-cache"]) as c:
-        oracle = [a.key() for a in ask(c.clients[0], together=False)]
-    assert len(set(oracle)) > len(REQUESTS) // 2, "the requests must differ"
-
-
-@tap.case
-def twice_with_the_prefix_cache():
-    with Parts(MODEL) as c:
-        check(ask(c.clients[0]), "first")
-        check(ask(c.clients[0]), "second")
-        assert c.clients[0].call("Stats")[1].prefix_hits > 0
-
-
-@tap.case
-def ranks_and_small_steps():
-    for world in (2, 4):
-        with Parts(MODEL, tp=world, coll="shm", coordinator=["--max-step-tokens", "24"]) as c:
-            check(ask(c.clients[0]), f"{world} ranks")
-
-
-@tap.case
-def preempted():
-    with Parts(MODEL, tp=2, worker=["--kv-blocks", "40", "--block-len", "8"],
-               coordinator=["--max-step-tokens", "32"]) as c:
-        check(ask(c.clients[0]), "preempted")
-        assert c.clients[0].call("Stats")[1].preemptions > 0
-
-
-@tap.case
-def a_rank_is_killed():
-    with Cluster(MODEL, tp=2) as c:
-        client = c.clients[0]
-        for victim in range(2):
-            client.wait_ready()
-            rids = [client.start(**r) for r in REQUESTS]
-            answers, deltas, hurt = {r: Answer() for r in rids}, 0, False
-            while any(not a.terminals for a in answers.values()):
-                name, m = client.recv()
-                if m.request_id in answers:
-                    answers[m.request_id].take(name, m)
-                    deltas += name == "Delta"
-                if deltas > 20 and not hurt:
-                    os.kill(c.worker_pids()[victim], signal.SIGKILL)
-                    hurt = True
-            assert hurt
-            check([answers[r] for r in rids], f"rank {victim} killed")
-        assert client.call("Stats")[1].recoveries > 0
-
-
+register(make_sinks(DEMO, pathlib.Path(temp_dir.make())), WINDOW)
 tap.main()

@@ -89,6 +89,97 @@ Test(clients, every_cancel_is_answered)
     peer_nothing(&b);
 }
 
+Test(clients, a_cancel_that_cannot_work_is_answered)
+{
+    struct client_msg m = {.type = MSG_CANCEL, .u.cancel = {.request_id = ""}};
+    struct peer stranger;
+    peer_open(&stranger, &front, &zeta);
+    peer_generate(&a, "r", "Once upon a time");
+    peer_settle_texts(&a);
+    peer_take(&a, MSG_ACCEPTED, "r");
+    peer_cancel(&stranger, "r"); /* of another tenant */
+    peer_settle(&stranger);
+    cancelled(&stranger, CANCEL_UNKNOWN);
+    m.u.cancel.tenant = acme;
+    m.u.cancel.request_id = "r"; /* in the name of another tenant */
+    peer_send(&stranger, &m);
+    peer_settle(&stranger);
+    cr_assert_str_eq(peer_take(&stranger, MSG_ERROR, "r").u.error.field, "tenant");
+    m.u.cancel = (struct msg_cancel){.request_id = ""};
+    peer_send(&stranger, &m);
+    peer_settle(&stranger);
+    cr_assert_str_eq(peer_take(&stranger, MSG_ERROR, "").u.error.field, "request_id");
+    peer_nothing(&stranger);
+    peer_nothing(&a);
+    peer_close(&stranger);
+}
+
+/* ---- sizes ---- */
+
+static char large[17 << 20];
+
+static void fill_large(void)
+{
+    for (size_t i = 0; i < sizeof large; i++)
+        large[i] = (char)('!' + i % 90);
+}
+
+static void too_large(struct peer *p, const char *id, const char *words)
+{
+    struct msg_error e = peer_take(p, MSG_ERROR, id).u.error;
+    cr_assert_eq(e.code, ST_RANGE);
+    cr_assert(strstr(e.detail, words) && !e.retryable, "%s", e.detail);
+}
+
+Test(clients, a_message_beyond_the_limit_gets_an_error)
+{
+    struct client_msg m = {.type = MSG_TOKENIZE};
+    fill_large();
+    m.u.tokenize =
+        (struct msg_tokenize){.request_id = "t", .model = "", .text = {large, sizeof large}};
+    peer_send(&a, &m);
+    peer_settle(&a);
+    too_large(&a, "t", "--max-message");
+    peer_generate(&a, "r", "Once upon a time"); /* and the connection goes on */
+    peer_settle_texts(&a);
+    peer_take(&a, MSG_ACCEPTED, "r");
+    peer_nothing(&a);
+}
+
+Test(clients, a_reply_beyond_the_limit_is_an_error)
+{
+    enum { N = 6 << 20 };
+    static int32_t ids[N];
+    struct text_buf scratch = {0};
+    int32_t longest = 0;
+    size_t n_longest = 0;
+    for (int32_t id = 0; id <= tokenizer_max_id(front.co.mt.tok); id++) {
+        size_t n = tokenizer_piece(front.co.mt.tok, id, &scratch).bytes.len;
+        scratch.len = 0;
+        longest = n > n_longest ? id : longest;
+        n_longest = n > n_longest ? n : n_longest;
+    }
+    text_buf_free(&scratch);
+    cr_assert_gt(n_longest * N, MAX_REPLY, "%zu bytes", n_longest);
+    for (size_t i = 0; i < N; i++)
+        ids[i] = longest;
+    struct client_msg m = {.type = MSG_DETOKENIZE};
+    m.u.detokenize =
+        (struct msg_detokenize){.request_id = "d", .model = "", .n_tokens = N, .tokens = ids};
+    peer_send(&a, &m);
+    peer_settle_texts(&a);
+    too_large(&a, "d", "ask for less at once");
+    fill_large();
+    m.type =
+        MSG_TOKENIZE; /* ids, texts and spellings of 16 MB: four and more times as many bytes */
+    m.u.tokenize = (struct msg_tokenize){
+        .request_id = "t", .model = "", .text = {large, 16000000}, .want_token_text = true};
+    peer_send(&a, &m);
+    peer_settle_texts(&a);
+    too_large(&a, "t", "ask for less at once");
+    peer_nothing(&a);
+}
+
 Test(clients, cancel_ends_a_request_that_the_text_thread_has)
 {
     struct sched_stats stats;

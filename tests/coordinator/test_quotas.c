@@ -1,5 +1,6 @@
 /* Connections that act for any tenant: who may, what limits they set, and how long requests outlive them. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "coordinator/clients.h"
@@ -24,7 +25,9 @@ static void hello(struct peer *p, const char *secret)
 
 static void open_all(void)
 {
-    struct coordinator_config cfg = {.client_grace_ms = 300};
+    struct coordinator_config cfg = {
+        .client_grace_ms = 300,
+        .tenant_bounds = {.max_samples = 20, .max_queued = 10, .max_queued_tokens = 55}};
     cr_assert(secret_load(&cfg.tenants_secret, NULL, SECRET) == ST_OK);
     front_open(&front, cfg);
     peer_open(&gateway, &front, &own);
@@ -184,4 +187,31 @@ Test(quotas, draining_is_said)
     peer_send(&gateway, &m);
     peer_settle(&gateway);
     cr_assert(peer_take(&gateway, MSG_PONG, "ping").u.pong.draining);
+}
+
+/* Requests without limits of their own are bounded too, and only those of their tenant. */
+Test(quotas, bounds_of_one_tenant)
+{
+    char id[16];
+    uint32_t n_prompt = 0, n = 0;
+    for (; n < 20; n++) {
+        snprintf(id, sizeof id, "%u", n);
+        generate(&gateway, &(struct ask){.id = id});
+        if (n_prompt * (n + 1) > 55)
+            break;
+        n_prompt = peer_take(&gateway, MSG_ACCEPTED, id).u.accepted.prompt_tokens;
+    }
+    cr_assert(n > 2 && n < 10, "%u requests of %u tokens", n, n_prompt);
+    struct msg_error e = peer_take(&gateway, MSG_REJECTED, id).u.error;
+    cr_assert(e.code == ST_BUSY && e.retryable && e.retry_after_ms > 0);
+    cr_assert(strstr(e.detail, "--tenant-queued-tokens"), "%s", e.detail);
+    generate(&gateway, &(struct ask){.id = id, .tenant = &zeta});
+    (void)peer_take(&gateway, MSG_ACCEPTED, id);
+    cancel(&gateway, &acme, "0"); /* one that waits ends: its tokens are free */
+    generate(&gateway, &(struct ask){.id = "again"});
+    (void)peer_take(&gateway, MSG_ACCEPTED, "again");
+    generate(&gateway, &(struct ask){.id = "many", .n = 16, .tenant = &own});
+    e = peer_take(&gateway, MSG_REJECTED, "many").u.error;
+    cr_assert(e.code == ST_RANGE && !e.retryable && strstr(e.detail, "prompt tokens"), "%s",
+              e.detail);
 }

@@ -7,6 +7,7 @@ ingot_test(test_owners ${coordinator_dir}/test_owners.c ${coordinator_dir}/front
   LIBS ingot_coordinator_lib PkgConfig::ZMQ)
 ingot_test(test_resume ${coordinator_dir}/test_resume.c ${coordinator_dir}/front.c
   LIBS ingot_coordinator_lib PkgConfig::ZMQ)
+ingot_test(test_grammars ${coordinator_dir}/test_grammars.c LIBS ingot_coordinator_lib PkgConfig::ZMQ)
 ingot_test(test_tenants ${coordinator_dir}/test_tenants.c LIBS ingot_coordinator_lib)
 ingot_test(test_quotas ${coordinator_dir}/test_quotas.c ${coordinator_dir}/front.c
   LIBS ingot_coordinator_lib PkgConfig::ZMQ)

@@ -76,6 +76,18 @@ Test(rank_cuda, no_room_names_parts_and_options)
     rank_rig_close(&r);
 }
 
+Test(rank_cuda, latent_attention_is_refused_by_name)
+{
+    static const char *const names[] = {"deepseek2-lite-bf16", "deepseek3"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct rank_rig r;
+        cr_assert_eq(rank_rig_plan(&r, golden(names[i]), "off", "strict"), ST_UNSUPPORTED);
+        cr_assert_not_null(strstr(status_text(), "has no latent attention, which Deepseek"), "%s",
+                           status_text());
+        rank_rig_close(&r);
+    }
+}
+
 /* ---- steps ---- */
 
 typedef struct result_token tokens[RIG_NEW][RIG_SEQS];

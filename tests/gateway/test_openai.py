@@ -380,6 +380,27 @@ def a_full_queue_says_when_to_come_again():
             client.close()
 
 
+@tap.case
+def one_tenant_that_has_too_many_is_told():
+    with scripted("--tenant-requests", "2") as (c, g):
+        with c.held():
+            busy = [g.connect() for _ in range(2)]
+            for client in busy:
+                client.request(CHAT, method="POST", body=json.dumps({"messages": STORY, "max_tokens": 1}).encode())
+
+            def number():
+                stats = c.clients[0].call("Stats")[1]
+                return stats.running + stats.waiting
+
+            tap.wait_for(lambda: number() == 2, "both are there")
+            status, headers, a = ask(CHAT, port=g.port, messages=STORY)
+            assert status == 429 and "--tenant-requests" in a["error"]["message"], (status, a)
+            assert float(headers["retry-after"]) > 0
+        for client in busy:
+            assert client.answer().status == 200
+            client.close()
+
+
 def readable(client):
     return select.select([client.sock], [], [], 0)[0]
 

@@ -123,6 +123,24 @@ GPT_OSS = BASE | {"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss
                                    "original_max_position_embeddings": 32, "truncate": False},
                   "layer_types": ["sliding_attention", "full_attention"]}
 
+DEEPSEEK = BASE | {"num_hidden_layers": 3, "num_key_value_heads": 4, "hidden_act": "silu", "rope_theta": 10000.0,
+                   "attention_bias": False, "attention_dropout": 0.0, "n_routed_experts": 8, "num_experts_per_tok": 3,
+                   "moe_intermediate_size": 12, "n_shared_experts": 2, "first_k_dense_replace": 1, "moe_layer_freq": 1,
+                   "kv_lora_rank": 24, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 10, "ep_size": 1,
+                   "aux_loss_alpha": 0.001, "seq_aux": True, "pretraining_tp": 1, "tie_word_embeddings": False,
+                   "rms_norm_eps": 1e-6, "rope_scaling": {"type": "yarn", "factor": 8.0, "beta_fast": 32, "beta_slow": 1,
+                                                          "original_max_position_embeddings": 32, "mscale": 0.707,
+                                                          "mscale_all_dim": 0.707}}
+DEEPSEEK2 = DEEPSEEK | {"architectures": ["DeepseekV2ForCausalLM"], "model_type": "deepseek_v2", "q_lora_rank": None,
+                        "n_group": 1, "topk_group": 1, "topk_method": "greedy", "scoring_func": "softmax",
+                        "norm_topk_prob": False, "routed_scaling_factor": 1.0}
+DEEPSEEK3 = DEEPSEEK | {"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "q_lora_rank": 20,
+                        "num_attention_heads": 6, "num_key_value_heads": 6, "n_group": 4, "topk_group": 2,
+                        "topk_method": "noaux_tc", "scoring_func": "sigmoid", "norm_topk_prob": True,
+                        "routed_scaling_factor": 2.5, "n_shared_experts": 1, "num_nextn_predict_layers": 1,
+                        "rope_scaling": DEEPSEEK["rope_scaling"] | {"mscale": 1.0, "mscale_all_dim": 1.0}}
+YARN_ALIKE = [{"rope_scaling.mscale_all_dim": 0.2}, {"rope_scaling.mscale": 1.5}, {"rope_scaling.factor": 4.0}]
+
 
 def vision(text, name, model_type, **more):
     """A multi-modal model around a text model; the vision tower is a tiny one."""
@@ -252,6 +270,24 @@ ROWS = [
                                    "attention_bias": False, "tie_word_embeddings": True,
                                    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
         [{"sliding_window": 200}, {"swiglu_limit": 1.5}], dtype="bfloat16", seed=1001),
+    row("deepseek2-lite-bf16", DEEPSEEK2, YARN_ALIKE + [{"num_experts_per_tok": 2}, {"routed_scaling_factor": 2.0},
+                                                   {"rope_theta": 500.0}, {"rms_norm_eps": 0.1}],
+        dtype="bfloat16", seed=1100),
+    row("deepseek2", DEEPSEEK2 | {"q_lora_rank": 20, "n_group": 4, "topk_group": 2, "routed_scaling_factor": 4.0,
+                                  "topk_method": "group_limited_greedy", "n_routed_experts": 12,
+                                  "first_k_dense_replace": 0, "num_hidden_layers": 2, "rope_scaling": None},
+        [{"topk_method": "greedy"}, {"topk_group": 3}, {"n_group": 6}, {"routed_scaling_factor": 1.0}], seed=1101),
+    row("deepseek3", DEEPSEEK3, YARN_ALIKE + [{"topk_group": 3}, {"n_group": 2}, {"norm_topk_prob": False},
+                                              {"routed_scaling_factor": 1.0}, {"rope_interleave": False}], seed=1102),
+    row("deepseek3-halves-bf16", DEEPSEEK3 | {"attention_bias": True, "rope_interleave": False, "norm_topk_prob": False,
+                                         "num_attention_heads": 4, "num_key_value_heads": 4,
+                                         "rope_scaling": None, "tie_word_embeddings": True},
+        [{"rope_interleave": True}, {"norm_topk_prob": True}], dtype="bfloat16", seed=1103),
+    row("moonlight-bf16", DEEPSEEK3 | {"q_lora_rank": None, "n_group": 1, "topk_group": 1, "rope_scaling": None,
+                                       "rms_norm_eps": 1e-5, "rope_theta": 50000.0, "routed_scaling_factor": 2.446,
+                                       "n_shared_experts": 2, "num_nextn_predict_layers": 0, "kv_lora_rank": 40,
+                                       "num_attention_heads": 8, "num_key_value_heads": 8},
+        [{"rope_theta": 500.0}, {"routed_scaling_factor": 1.0}, {"num_experts_per_tok": 2}], dtype="bfloat16", seed=1104),
 ]
 
 

@@ -29,6 +29,8 @@ LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 
         "original_max_position_embeddings": 4096}
 LONG_PART = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 48, "long_factor": [1.5] * 48,
              "original_max_position_embeddings": 4096, "partial_rotary_factor": 0.75}
+DEEPSEEK = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0, "original_max_position_embeddings": 4096,
+            "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 0.707, "mscale_all_dim": 0.707}
 
 ROWS = [
     # repository, class, model_type, options, verdict
@@ -128,8 +130,24 @@ ROWS = [
     ("openai/gpt-oss-20b", "GptOssForCausalLM", "gpt_oss", {}, "class"),
     ("Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen3NextForCausalLM", "qwen3_next", {}, "class"),
     ("Qwen/Qwen1.5-MoE-A2.7B-Chat", "Qwen2MoeForCausalLM", "qwen2_moe", {}, "class"),
-    ("deepseek-ai/DeepSeek-V2-Lite-Chat", "DeepseekV2ForCausalLM", "deepseek_v2", {}, "class"),
-    ("deepseek-ai/DeepSeek-V3.1", "DeepseekV3ForCausalLM", "deepseek_v3", {}, "class"),
+    ("deepseek-ai/DeepSeek-V2-Lite-Chat", "DeepseekV2ForCausalLM", "deepseek_v2",
+     sizes(2048, 10944, 27, 16, 16, 102400, 163840, q_lora_rank=None, moe_intermediate_size=1408, n_routed_experts=64,
+           num_experts_per_tok=6, first_k_dense_replace=1, n_group=1, topk_group=1, rope_parameters=DEEPSEEK), "served"),
+    ("deepseek-ai/DeepSeek-V2.5", "DeepseekV2ForCausalLM", "deepseek_v2",
+     sizes(5120, 12288, 60, 128, 128, 102400, 163840, q_lora_rank=1536, moe_intermediate_size=1536, n_routed_experts=160,
+           num_experts_per_tok=6, first_k_dense_replace=1, n_group=8, topk_group=3, topk_method="group_limited_greedy",
+           routed_scaling_factor=16.0, rope_parameters=DEEPSEEK), "served"),
+    ("deepseek-ai/DeepSeek-V3.1", "DeepseekV3ForCausalLM", "deepseek_v3",
+     {"max_position_embeddings": 163840, "rope_parameters": DEEPSEEK | {"mscale": 1.0, "mscale_all_dim": 1.0}}, "served"),
+    ("moonshotai/Kimi-K2-Instruct", "DeepseekV3ForCausalLM", "deepseek_v3",
+     sizes(7168, 18432, 61, 64, 64, 163840, 131072, n_routed_experts=384, n_group=1, topk_group=1, first_k_dense_replace=1,
+           routed_scaling_factor=2.827, num_mtp_layers=0, rope_parameters=DEEPSEEK | {
+               "rope_theta": 50000.0, "factor": 32.0, "beta_fast": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0}), "served"),
+    ("moonshotai/Moonlight-16B-A3B-Instruct", "DeepseekV3ForCausalLM", "deepseek_v3",
+     sizes(2048, 11264, 27, 16, 16, 163840, 8192, q_lora_rank=None, moe_intermediate_size=1408, n_routed_experts=64,
+           n_shared_experts=2, num_experts_per_tok=6, n_group=1, topk_group=1, first_k_dense_replace=1, rms_norm_eps=1e-5,
+           routed_scaling_factor=2.446, num_mtp_layers=0, rope_parameters={"rope_type": "default", "rope_theta": 50000.0}),
+     "served"),
     ("allenai/OLMo-2-1124-7B-Instruct", "Olmo2ForCausalLM", "olmo2", {}, "class"),
     ("allenai/OLMoE-1B-7B-0924-Instruct", "OlmoeForCausalLM", "olmoe", {}, "class"),
     ("CohereForAI/c4ai-command-r7b-12-2024", "Cohere2ForCausalLM", "cohere2", {}, "class"),

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/grammar/grammar.h"
+#include "common/grammar/grammar_memory.h"
 
 /* ---- helpers ---- */
 
@@ -374,4 +374,79 @@ Test(grammar, ambiguous_recursion_stays_small)
     cr_expect(takes(g, text, 400));
     cr_expect(!takes(g, text, 399));
     grammar_destroy(g);
+}
+
+/* ---- memory ---- */
+
+/* Every letter makes a state of its own. */
+static const char growing[] = "[a-z]{0,400}(x[a-z]{9}|y[a-z]{8}z)";
+
+static size_t feed_letters(struct matcher *m, unsigned seed, size_t n)
+{
+    size_t fed = 0;
+    bool ok = true;
+    for (; fed < n && ok; fed++) {
+        char c = (char)('a' + (seed = seed * 1103515245 + 12345) / 65536 % 26);
+        cr_assert_eq(matcher_consume(m, &c, 1, &ok), ST_OK);
+    }
+    return fed;
+}
+
+/* What was given back is made again: matchers are where they were, and end where others end. */
+Test(grammar, shrinking_changes_no_answer)
+{
+    struct grammar *g = compile(GRAMMAR_REGEX, growing), *other = compile(GRAMMAR_REGEX, growing);
+    struct matcher *m, *n;
+    size_t compiled = grammar_bytes(g);
+    cr_assert_eq(compiled, grammar_bytes(other), "not a function of the source");
+    cr_assert_eq(matcher_create(&m, g), ST_OK);
+    cr_assert_eq(matcher_create(&n, other), ST_OK);
+    for (unsigned i = 0; i < 20; i++) {
+        cr_assert_eq(feed_letters(m, i, 20), feed_letters(n, i, 20));
+        cr_assert_eq(matcher_accepts(m), matcher_accepts(n));
+        cr_assert_gt(grammar_bytes(g), compiled);
+        grammar_shrink(g);
+        cr_assert_leq(grammar_bytes(g), compiled + 1024, "%zu bytes", grammar_bytes(g));
+        cr_assert_eq(matcher_accepts(m), matcher_accepts(n));
+        cr_assert_eq(matcher_n_bytes(m), matcher_n_bytes(n));
+    }
+    matcher_destroy(m);
+    matcher_destroy(n);
+    grammar_destroy(g);
+    grammar_destroy(other);
+}
+
+Test(grammar, memory_of_many_keeps_its_bound)
+{
+    enum { N = 24 };
+    struct grammar *g[N];
+    struct matcher *m[N];
+    struct grammar_share share[N] = {0};
+    struct grammar_memory memory = {.max = 2 << 20};
+    size_t alone = 0, largest = 0;
+    for (unsigned i = 0; i < N; i++) {
+        g[i] = compile(GRAMMAR_REGEX, growing);
+        cr_assert_eq(matcher_create(&m[i], g[i]), ST_OK);
+        grammar_memory_used(&memory, &share[i], g[i]);
+    }
+    for (unsigned round = 0; round < 10; round++)
+        for (unsigned i = 0; i < N; i++) {
+            matcher_reset(m[i]);
+            cr_assert_gt(feed_letters(m[i], round * N + i, 400), 100);
+            grammar_memory_used(&memory, &share[i], g[i]);
+            largest = largest < share[i].n_bytes ? share[i].n_bytes : largest;
+            cr_assert_leq(memory.n_bytes, memory.max + largest);
+        }
+    for (unsigned i = 0; i < N; i++) {
+        cr_assert_gt(matcher_n_bytes(m[i]), 100);
+        alone += largest;
+        grammar_memory_leave(&memory, &share[i]);
+        grammar_memory_leave(&memory, &share[i]); /* again: nothing */
+        matcher_destroy(m[i]);
+        grammar_destroy(g[i]);
+    }
+    cr_assert_gt(alone, 2 * memory.max, "nothing had to be given back: %zu bytes", alone);
+    cr_assert_eq(memory.n_bytes, 0);
+    cr_assert_null(memory.newest);
+    cr_assert_null(memory.oldest);
 }

@@ -119,6 +119,12 @@ static const struct {
     {"self_attn.qkv_proj.", "attn_qkv."},
     {"mlp.gate_up_proj.", "ffn_up."},
     {"self_attn.q_proj.", "attn_q."},
+    {"self_attn.q_a_proj.", "attn_q_a."},
+    {"self_attn.q_a_layernorm.", "attn_q_a_norm."},
+    {"self_attn.q_b_proj.", "attn_q_b."},
+    {"self_attn.kv_a_proj_with_mqa.", "attn_kv_a_mqa."},
+    {"self_attn.kv_a_layernorm.", "attn_kv_a_norm."},
+    {"self_attn.kv_b_proj.", "attn_kv_b."}, /* whole, as files of before April 2025 */
     {"self_attn.k_proj.", "attn_k."},
     {"self_attn.v_proj.", "attn_v."},
     {"self_attn.o_proj.", "attn_output."},
@@ -391,7 +397,10 @@ static void put_rope(struct writer *w)
     }
     if (rope->type == ROPE_YARN) {
         key_u32(w, "*.rope.scaling.original_context_length", (int64_t)rope->original_ctx);
-        if (rope->q_beta != 0) /* mscale and mscale_all_dim are 1 */
+        double m = sqrt(w->mc->attn_scale * sqrt(w->mc->d_nope + w->mc->d_rope));
+        if (w->mc->kv_rank) /* a tenth of mscale_all_dim */
+            key_f32(w, "*.rope.scaling.yarn_log_multiplier", (m - 1) / log(rope->factor));
+        else if (rope->q_beta != 0) /* mscale and mscale_all_dim are 1 */
             key_f32(w, "*.rope.scaling.yarn_log_multiplier", 1);
         else
             key_f32(w, "*.rope.scaling.attn_factor",
@@ -445,9 +454,13 @@ static void put_keys(struct writer *w)
     key_u32(w, "*.block_count", mc->n_layers + mc->n_mtp);
     key_u32(w, "*.feed_forward_length", mc->ffn);
     key_u32(w, "*.attention.head_count", mc->n_q);
-    key_u32(w, "*.attention.head_count_kv", mc->n_kv);
-    key_u32(w, "*.attention.key_length", mc->d_head);
-    key_u32(w, "*.attention.value_length", mc->d_head);
+    key_u32(w, "*.attention.head_count_kv", mc->kv_rank ? mc->n_q : mc->n_kv);
+    key_u32(w, "*.attention.key_length", mc->kv_rank ? mc->d_nope + mc->d_rope : mc->d_head);
+    key_u32(w, "*.attention.value_length", mc->kv_rank ? mc->d_value : mc->d_head);
+    if (mc->kv_rank)
+        key_u32(w, "*.attention.kv_lora_rank", mc->kv_rank);
+    if (mc->q_rank)
+        key_u32(w, "*.attention.q_lora_rank", mc->q_rank);
     key_f32(w,
             mc->arch->layer_norm ? "*.attention.layer_norm_epsilon"
                                  : "*.attention.layer_norm_rms_epsilon",
@@ -459,7 +472,7 @@ static void put_keys(struct writer *w)
     }
     if (mc->arch->shared_option)
         key_u32(w, "*.expert_shared_feed_forward_length", mc->shared_ffn);
-    if (mc->arch->experts == EXPERTS_GROUPS)
+    if (mc->arch->experts == EXPERTS_GROUPS || mc->arch->experts == EXPERTS_METHOD)
         put_groups(w);
     if (mc->window)
         key_u32(w, "*.attention.sliding_window", mc->window);
@@ -527,6 +540,8 @@ const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
         w.arch = "qwen2moe";
     if (strcmp(w.arch, "glm4_moe") == 0)
         w.arch = "glm4moe";
+    if (w.mc->kv_rank)
+        w.arch = "deepseek2";
     if (strcmp(w.arch, "gpt_oss") == 0)
         w.arch = "gpt-oss";
     if (strcmp(w.arch, "olmo3") == 0)

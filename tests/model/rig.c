@@ -80,9 +80,14 @@ const char *const golden_names[] = {
     "gpt-oss",
     "gpt-oss-mxfp4",
     "gpt-oss-bf16",
+    "deepseek2-lite-bf16",
+    "deepseek2",
+    "deepseek3",
+    "deepseek3-halves-bf16",
+    "moonlight-bf16",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
-const size_t n_families = 45;
+const size_t n_families = 50;
 
 size_t *golden_indices(void)
 {

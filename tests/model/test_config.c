@@ -541,8 +541,8 @@ static const struct {
     {QWEN3, "{\"num_experts\":8}", ST_UNSUPPORTED, "num_experts = 8"},
     {LLAMA, "{\"architectures\":[\"Qwen2MoeForCausalLM\"]}", ST_UNSUPPORTED,
      "model_type \"llama\" does not belong to Qwen2MoeForCausalLM"},
-    {LLAMA, "{\"architectures\":[\"DeepseekV3ForCausalLM\"]}", ST_UNSUPPORTED,
-     "DeepseekV3ForCausalLM is not supported: it has shared experts"},
+    {LLAMA, "{\"architectures\":[\"DeepseekForCausalLM\"]}", ST_UNSUPPORTED,
+     "the architecture DeepseekForCausalLM is not supported"},
     /* what would change the result and is not known */
     {LLAMA, "{\"partial_rotary_factor\":0.5}", ST_UNSUPPORTED, "partial_rotary_factor = 0.5"},
     {LLAMA, "{\"logit_scale\":0.0625}", ST_UNSUPPORTED, "logit_scale = 0.0625"},

@@ -56,6 +56,9 @@ static const char *const foreign[] = {
     "granitemoe-bf16",
     "glm4",
     "exaone4",
+    "deepseek2-lite-bf16",
+    "deepseek3",
+    "moonlight-bf16",
 };
 
 ParameterizedTestParameters(foreign_gguf, of_llama_cpp)
@@ -132,6 +135,11 @@ static const char *why_not(const char *name)
         {"gpt-oss", "GptOssForCausalLM has no architecture in GGUF"},
         {"gpt-oss-bf16", "GptOssForCausalLM has no architecture in GGUF"},
         {"gpt-oss-mxfp4", "GptOssForCausalLM has no architecture in GGUF"},
+        {"deepseek2-lite-bf16", "DeepseekV2ForCausalLM has no architecture in GGUF"},
+        {"deepseek2", "DeepseekV2ForCausalLM has no architecture in GGUF"},
+        {"deepseek3", "DeepseekV3ForCausalLM has no architecture in GGUF"},
+        {"deepseek3-halves-bf16", "DeepseekV3ForCausalLM has no architecture in GGUF"},
+        {"moonlight-bf16", "DeepseekV3ForCausalLM has no architecture in GGUF"},
         {"smollm3", "GGUF's smollm3 has other layers without RoPE"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "make_gguf.h"
+#include "quant_blocks.h"
 #include "rig.h"
+#include "worker/load/derive.h"
 
 /* GGUF has no key for weights of a token's experts that are not divided by their sum, for
  * query_pre_attn_scalar, for windows in other layers than the pattern's and for SmolLM3's layers
@@ -23,6 +25,8 @@ static bool can_be_gguf(const char *name)
         return false;
     if (mc.arch->window == WINDOW_EVEN && mc.window)
         return false;
+    if (mc.kv_rank > 0)
+        return mc.rope.interleaved && mc.rope.attention_factor == 1;
     if (mc.mxfp4 || (mc.glu_limit > 0 && mc.glu_limit != 7))
         return false;
     if (strcmp(mc.arch->name, "MinistralForCausalLM") == 0)
@@ -76,7 +80,7 @@ Test(gguf_model, golden_models)
             golden_as_gguf(golden_names[i]);
             n++;
         }
-    cr_assert_geq(n, 52);
+    cr_assert_geq(n, 56);
 }
 
 /* ---- stories260K ---- */
@@ -334,6 +338,67 @@ Test(gguf_model, experts_that_are_wrong)
                   ST_NOT_FOUND, "blk.1.ffn_gate.weight");
     refused_recipe((struct gguf_recipe){.tensor = "blk.0.ffn_gate_inp.weight"}, ST_UNSUPPORTED,
                    "blk.0.ffn_gate_inp.weight");
+}
+
+Test(gguf_model, latent_attention_that_is_not_what_it_says)
+{
+    static const struct {
+        const char *key;
+        uint32_t value;
+        enum status st;
+        const char *says;
+    } rows[] = {
+        {"deepseek2.attention.kv_lora_rank", 0, ST_RANGE, "deepseek2.attention.kv_lora_rank is 0"},
+        {"deepseek2.attention.kv_lora_rank", 25, ST_RANGE, "must be even"},
+        {"deepseek2.attention.kv_lora_rank", 26, ST_FORMAT, "attn_kv_a_mqa.weight: expected"},
+        {"deepseek2.attention.q_lora_rank", 22, ST_FORMAT, "attn_q_a.weight: expected"},
+        {"deepseek2.attention.key_length", 8, ST_RANGE, "deepseek2.attention.key_length is 8"},
+        {"deepseek2.attention.value_length", 12, ST_FORMAT, "expected"},
+        {"deepseek2.attention.head_count_kv", 1, ST_FORMAT, "head_count_kv is 1, not 6"},
+        {"deepseek2.expert_gating_func", 1, ST_UNSUPPORTED, "only the sigmoid (2) is supported"},
+        {"deepseek2.attention.scale", 1, ST_UNSUPPORTED, "attention.scale is not understood"},
+    };
+    static const struct {
+        const char *name;
+        enum status st;
+    } missing[] = {
+        {"deepseek2.attention.kv_lora_rank", ST_FORMAT},
+        {"deepseek2.rope.dimension_count", ST_FORMAT},
+        {"deepseek2.attention.key_length", ST_FORMAT},
+        {"blk.1.attn_kv_b.weight", ST_NOT_FOUND},
+        {"blk.0.attn_q_a_norm.weight", ST_NOT_FOUND},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        refused_model("deepseek3", (struct gguf_recipe){.key = rows[i].key, .value = rows[i].value},
+                      rows[i].st, rows[i].says);
+    for (size_t i = 0; i < ARRAY_LEN(missing); i++)
+        refused_model("deepseek3", (struct gguf_recipe){.without = missing[i].name}, missing[i].st,
+                      missing[i].name);
+    refused_model("deepseek2",
+                  (struct gguf_recipe){.key = "deepseek2.expert_gating_func", .value = 2},
+                  ST_UNSUPPORTED, "there is no tensor exp_probs_b.bias");
+}
+
+/* The part of a quantised attn_kv_b that is transposed: the values of its blocks. */
+Test(gguf_model, transposed_blocks)
+{
+    enum { RANK = 64, ROWS = 12, FIRST = 3, N = 5 };
+    static const enum dtype types[] = {DT_Q8_0, DT_Q4_0, DT_Q5_1, DT_IQ4_NL};
+    const struct share_cut cut = {.first = 0, .step = 1, .rows = RANK, .col = FIRST, .cols = N};
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        struct copies copies = {0};
+        struct weight_part p = {.dtype = types[i]};
+        float values[ROWS * RANK];
+        unsigned char *blocks = quant_random_blocks(types[i], ROWS * RANK, 0.01f, 5);
+        quant_expand(types[i], blocks, ROWS * RANK, values);
+        must(derive_dequantised(&copies, blocks, RANK, &cut, &p), "dequantised");
+        cr_assert(p.dtype == DT_F32 && p.row_bytes == N * sizeof(float));
+        for (size_t r = 0; r < RANK; r++)
+            for (size_t k = 0; k < N; k++)
+                cr_assert_eq(((const float *)p.data)[r * N + k], values[(FIRST + k) * RANK + r]);
+        copies_free(&copies);
+        free(blocks);
+    }
 }
 
 Test(gguf_model, types_that_cannot_be)

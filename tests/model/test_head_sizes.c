@@ -1,4 +1,4 @@
-/* Every head size in steps of 16 and every KV type: one rank and four, in chunks of 1 to 7 tokens,
+/* Every head size in steps of 16, latent attention, and every KV type: one rank and four, in chunks of 1 to 7 tokens,
  * give the bits of the plain path over the whole prompt, under every instruction set. */
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "make_model.h"
 #include "rig.h"
 
-enum { MOST_CHUNK = 7, N_TOKENS = MOST_CHUNK * (MOST_CHUNK + 1) / 2, VOCAB = 32 };
+enum { MOST_CHUNK = 7, N_TOKENS = MOST_CHUNK * (MOST_CHUNK + 1) / 2, VOCAB = 104 };
 
 static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16, DT_I8, DT_E4M3};
 
@@ -86,4 +86,14 @@ Test(head_sizes, same_bits_in_chunks_and_on_ranks)
     check_head(24);
     for (int32_t d = 16; d <= 256; d += 16)
         check_head(d);
+}
+
+Test(head_sizes, latent_attention_too)
+{
+    static const char *const names[] = {"deepseek2-lite-bf16", "deepseek3"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *dir = golden_dir(names[i]);
+        for (size_t t = 0; t < ARRAY_LEN(types); t++)
+            check_type(dir, 32, types[t]);
+    }
 }

@@ -140,6 +140,25 @@ Test(inspect, experts)
     free(text);
 }
 
+Test(inspect, latent_attention)
+{
+    char *text;
+    struct shared_options cfg = sizes;
+    cfg.tp = 2;
+    must(report(&text, golden_dir("deepseek3"), &cfg, false), "report");
+    cr_assert_not_null(strstr(text,
+                              "latent: one row of 24 + 8 elements a token for all heads; queries "
+                              "of 12 + 8 from a latent of their own, values of 10\n"),
+                       "%s", text);
+    free(text);
+    must(report(&text, golden_dir("deepseek3"), &cfg, true), "report");
+    cJSON *root = cJSON_Parse(text), *config = cJSON_GetObjectItem(root, "config");
+    cr_assert_eq(number(config, "kv_rank"), 24);
+    cr_assert_eq(number(config, "q_rank"), 20);
+    cJSON_Delete(root);
+    free(text);
+}
+
 Test(inspect, failures_write_nothing)
 {
     char *text;

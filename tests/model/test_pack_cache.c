@@ -104,7 +104,8 @@ static void expect(const char *model, bool hit, const char *what)
 Test(pack_cache, same_logits)
 {
     static const char *const names[] = {"llama-gqa",      "qwen2",   "llama-sharded-bf16",
-                                        "llama-tied-f16", "mixtral", "qwen3moe"};
+                                        "llama-tied-f16", "mixtral", "qwen3moe",
+                                        "deepseek2"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         char model[1024], path[400];
         snprintf(model, sizeof model, "%s", golden_dir(names[i]));

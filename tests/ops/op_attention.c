@@ -252,9 +252,15 @@ static double kv_at(const struct op_case *c, int which, int32_t s, int32_t j, in
     return raw_value(one, c->dtype, 0) * (double)kv_scale_at(c, which, s, j, i / c->d);
 }
 
+/* Of a value: latent attention has an own size, n, and values are the first elements of the keys. */
+static int32_t d_value(const struct op_case *c)
+{
+    return c->op == &op_attention_latent ? c->n : c->d;
+}
+
 static int32_t attn_cols(const struct op_case *c)
 {
-    return c->n_q * c->d;
+    return c->n_q * d_value(c);
 }
 
 /* Arrays of a step that holds rows [first, first + n). */
@@ -331,7 +337,7 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
     struct step_host h = step_of(c, first, n);
     int32_t kv_rows = max_blocks(c) * c->n_seqs * c->block_len, nkv = c->n_kv * c->d;
     size_t cells = at_of(kv_rows, nkv, 1), scales = at_of(kv_rows, c->n_kv, 1);
-    float *q = in_rows(55, first, n, attn_cols(c));
+    float *q = in_rows(55, first, n, c->n_q * c->d);
     struct view v[2], vs[2] = {{0}, {0}};
     for (int j = 0; j < 2; j++) {
         char *data = malloc(cells * 4);
@@ -345,9 +351,15 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
         free(data);
         free(scale);
     }
+    if (c->op == &op_attention_latent) {
+        v[1] = v[0];
+        v[1].cols = c->n;
+        vs[1] = vs[0];
+    }
     struct attn_layer al = {.n_q = c->n_q,
                             .n_kv = c->n_kv,
                             .d_head = c->d,
+                            .d_value = c->op == &op_attention_latent ? c->n : 0,
                             .q_per_kv = c->q_per_kv,
                             .q_offset = c->q_offset,
                             .window = c->window,
@@ -371,7 +383,7 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
         st.max_q = len > st.max_q ? len : st.max_q;
         st.max_kv = h.kv_len[i] > st.max_kv ? h.kv_len[i] : st.max_kv;
     }
-    struct view vq = env_view(&e, n, attn_cols(c), DT_F32, q),
+    struct view vq = env_view(&e, n, c->n_q * c->d, DT_F32, q),
                 vo = env_view(&e, n, attn_cols(c), DT_F32, NULL);
     ENV_RUN(&e, e.ops->attention(be, &al, &st, vq, kv, vo));
     env_read(&e, out, vo);
@@ -404,7 +416,7 @@ static void ref_head(const struct op_case *c, int32_t t, int32_t head, const dou
     }
     for (int32_t j = from; j <= pos; j++)
         sum += p[j] = exp(p[j] - m);
-    for (int32_t i = 0; i < c->d; i++) {
+    for (int32_t i = 0; i < d_value(c); i++) {
         double o = 0, mag = 0;
         for (int32_t j = from; j <= pos; j++) {
             o += p[j] * v[at_of(j, c->d, i)];
@@ -428,11 +440,12 @@ static void ref_attention(const struct op_case *c, double *out, double *bound)
             for (int32_t j = 0; new_g != g && j < past_of(c, s) + t1 - t0; j++)
                 for (int32_t i = 0; i < c->d; i++) {
                     k[at_of(j, c->d, i)] = kv_at(c, 0, s, j, new_g * c->d + i);
-                    v[at_of(j, c->d, i)] = kv_at(c, 1, s, j, new_g * c->d + i);
+                    int which = c->op != &op_attention_latent;
+                    v[at_of(j, c->d, i)] = kv_at(c, which, s, j, new_g * c->d + i);
                 }
             g = new_g;
             for (int32_t t = t0; t < t1; t++) {
-                size_t at = at_of(t, attn_cols(c), h * c->d);
+                size_t at = at_of(t, attn_cols(c), h * d_value(c));
                 ref_head(c, t, h, k, v, p, out + at, bound + at);
             }
         }
@@ -442,4 +455,5 @@ static void ref_attention(const struct op_case *c, double *out, double *bound)
 }
 
 const struct op op_attention = {"attention", attn_cols, run_attention, ref_attention};
+const struct op op_attention_latent = {"attention latent", attn_cols, run_attention, ref_attention};
 const struct op op_attention_sinks = {"attention sinks", attn_cols, run_attention, ref_attention};

@@ -61,6 +61,22 @@
         .op = &op_moe_ffn, .rows = T, .k = D, .n = F, .n_experts = E, .top_k = K, .dtype = DT,     \
         __VA_ARGS__                                                                                \
     }
+/* One KV head for all query heads; values are the first N elements of the keys. */
+#define LATENT(T, SEQS, PAST, NQ, D, N, BLOCK, DT)                                                 \
+    {                                                                                              \
+        .op = &op_attention_latent, .rows = T, .n_seqs = SEQS, .past = PAST, .n_q = NQ, .n_kv = 1, \
+        .q_per_kv = NQ, .d = D, .n = N, .block_len = BLOCK, .dtype = DT                            \
+    }
+/* K elements of a head of q before the rotated ones */
+#define TO_CACHE(T, NQ, D, ROT, K, DT, ...)                                                        \
+    {                                                                                              \
+        .op = &op_latent_to_cache, .rows = T, .n_q = NQ, .d = D, .rot = ROT, .k = K, .dtype = DT,  \
+        __VA_ARGS__                                                                                \
+    }
+#define HEADS(T, H, K, N, DT)                                                                      \
+    {                                                                                              \
+        .op = &op_heads_linear, .rows = T, .n_q = H, .k = K, .n = N, .dtype = DT                   \
+    }
 #define EACH_FLOAT(X) X(DT_F32) X(DT_F16) X(DT_BF16)
 #define EACH_QUANT(X)                                                                              \
     X(DT_Q8_0)                                                                                     \
@@ -107,6 +123,20 @@
         ATTN(8, 1, 28, 2, 2, 1, 24, 16, DT, ), ATTN(8, 1, 20, 2, 2, 1, 48, 16, DT, ),              \
         ATTN(5, 1, 20, 2, 2, 1, 80, 16, DT, ), ATTN(40, 1, 3, 4, 2, 2, 32, 16, DT, .cap = 1.5f),   \
         ATTN(2, 1, 600, 8, 2, 4, 64, 16, DT, .cap = 50.0f, .window = 290),
+/* The last ones have the sizes of DeepSeek's models. */
+#define LATENT_CASES(DT)                                                                           \
+    LATENT(0, 1, 0, 2, 24, 16, 16, DT), LATENT(1, 1, 0, 1, 10, 8, 1, DT),                          \
+        LATENT(40, 2, 3, 4, 24, 16, 16, DT), LATENT(3, 3, 255, 5, 33, 21, 7, DT),                  \
+        LATENT(1, 1, 300, 4, 80, 64, 16, DT), LATENT(2, 1, 530, 16, 48, 40, 16, DT),               \
+        LATENT(1, 1, 600, 2, 576, 512, 16, DT), LATENT(7, 2, 250, 16, 576, 512, 16, DT),
+#define TO_CACHE_CASES(DT)                                                                         \
+    TO_CACHE(0, 2, 24, 8, 8, DT, ), TO_CACHE(1, 1, 3, 2, 0, DT, .interleaved = true),              \
+        TO_CACHE(5, 3, 40, 12, 20, DT, .interleaved = true), TO_CACHE(9, 4, 31, 10, 3, DT, ),      \
+        TO_CACHE(17, 16, 576, 64, 128, DT, .interleaved = true),
+#define HEADS_CASES(DT)                                                                            \
+    HEADS(0, 2, 8, 8, DT), HEADS(1, 1, 1, 1, DT), HEADS(1, 5, 33, 40, DT),                         \
+        HEADS(3, 4, 128, 512, DT), HEADS(17, 3, 20, 70, DT), HEADS(150, 2, 64, 33, DT),            \
+        HEADS(20, 16, 512, 128, DT),
 /* Experts without a row, with one, and with more than a tile. */
 #define MOE_CASES(DT)                                                                              \
     MOE(0, 16, 8, 4, 2, DT, ), MOE(1, 1, 1, 4, 1, DT, ), MOE(1, 70, 33, 8, 8, DT, .n_slices = 8),  \
@@ -219,6 +249,7 @@ const struct op_case op_cases[] = {
     WIDE(1, 1, 1, 0),
     WIDE(5, 4, 33, 1),
     WIDE(40, 16, 128, 8),
-    EACH_FLOAT(MOE_CASES) MOE(1100, 8, 6, 4, 2, DT_BF16, .n_slices = 8), /* more than a chunk */
+    EACH_KV(LATENT_CASES) EACH_KV(TO_CACHE_CASES) EACH_FLOAT(HEADS_CASES) EACH_FLOAT(MOE_CASES)
+        MOE(1100, 8, 6, 4, 2, DT_BF16, .n_slices = 8), /* more than a chunk */
 };
 const size_t n_op_cases = ARRAY_LEN(op_cases);

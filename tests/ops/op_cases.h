@@ -48,12 +48,14 @@ const char *op_case_name(const struct op_case *c);
 extern const struct op op_linear, op_embed, op_add_rms_norm, op_layer_norm, op_act_mul, op_activate,
     op_scale, op_soft_cap, op_add, op_gather, op_edit_logits, op_mask_logits, op_topk, op_sample,
     op_take_tokens, op_qkv, op_attention, op_moe_route, op_moe_ffn, op_sigmoid_mul, op_add_bias,
-    op_wide_norm, op_route_sigmoid, op_attention_sinks, op_moe_limited;
+    op_wide_norm, op_route_sigmoid, op_attention_sinks, op_moe_limited, op_attention_latent,
+    op_latent_to_cache, op_heads_linear;
 
 /* Does the case multiply with BF16 weights? */
 static inline bool op_has_bf16_weights(const struct op_case *c)
 {
-    return c->dtype == DT_BF16 && (c->op == &op_linear || c->op == &op_moe_ffn);
+    return c->dtype == DT_BF16 &&
+           (c->op == &op_linear || c->op == &op_moe_ffn || c->op == &op_heads_linear);
 }
 
 /* Repeatable number in [-1, 1) for (stream, i, j). */

@@ -431,6 +431,66 @@ Test(tokenizer, refuses_by_name)
     }
 }
 
+/* A model with the steps (JSON, with commas behind) in its normalizer; % is 60,000 times x. */
+static struct tokenizer *growing(const char *steps)
+{
+    static char json[1 << 18];
+    size_t n = (size_t)snprintf(
+        json, sizeof json,
+        "{\"added_tokens\":[{\"id\":3,\"content\":\"|\",\"special\":true}],\"normalizer\":{"
+        "\"type\":\"Sequence\",\"normalizers\":[");
+    for (; *steps; steps++) {
+        if (*steps == '%') {
+            memset(json + n, 'x', 60000);
+            n += 60000;
+        } else {
+            json[n++] = *steps;
+        }
+    }
+    snprintf(json + n, sizeof json - n, "{\"type\":\"Lowercase\"}]}," MODEL "}");
+    struct tokenizer *t;
+    cr_assert_eq(tokenizer_from_json(&t, json, strlen(json), NULL, 0), ST_OK, "%s", status_text());
+    return t;
+}
+
+#define GROW(from, to)                                                                             \
+    "{\"type\":\"Replace\",\"pattern\":{\"String\":\"" from "\"},\"content\":\"" to "\"},"
+
+/* A small text that the normalizer would make large, at once, step by step or part by part, is refused. */
+Test(tokenizer, normalizers_are_bounded)
+{
+    static const struct {
+        const char *steps, *text;
+        int times;
+        enum status st;
+    } rows[] = {
+        {GROW("a", "bbbbbbbbbbbbbbbb"), "a", 100000, ST_OK},
+        {GROW("a", "bbbbbbbbbbbbbbbb") GROW("b", "cccccccccccccccc"), "a", 1000, ST_RANGE},
+        {GROW("a", "%"), "a", 1, ST_OK},
+        {GROW("a", "%"), "a", 1000, ST_RANGE},
+        {GROW("a", "%") GROW("x", "%"), "a", 1, ST_RANGE},
+        {"{\"type\":\"Prepend\",\"prepend\":\"%\"},", "b", 1000, ST_OK},
+        {"{\"type\":\"Prepend\",\"prepend\":\"%\"},", "b|", 1000, ST_RANGE},
+        {"{\"type\":\"Prepend\",\"prepend\":\"%\"}," GROW("%", ""), "b|", 1000, ST_RANGE},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct tokenizer *t = growing(rows[i].steps);
+        struct token_list ids = {0};
+        size_t n = strlen(rows[i].text), all = n * (size_t)rows[i].times;
+        char *text = malloc(all);
+        for (size_t k = 0; k < all; k++)
+            text[k] = rows[i].text[k % n];
+        enum status st = tokenizer_encode(t, text, all, 0, &ids);
+        bool spelled = st != ST_UNSUPPORTED; /* the model has no c and no x: the text was made */
+        cr_expect_eq(spelled ? st : ST_OK, rows[i].st, "%zu: %s", i, status_text());
+        cr_expect(st != ST_RANGE || strstr(status_text(), "the tokenizer makes more than"), "%s",
+                  status_text());
+        free(text);
+        token_list_free(&ids);
+        tokenizer_destroy(t);
+    }
+}
+
 Test(tokenizer, refuses_text_that_is_not_utf8)
 {
     struct tokenizer *t;

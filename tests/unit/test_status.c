@@ -72,6 +72,10 @@ Test(visible, characters_of_several_bytes)
         {"\xe2\x82\xac", "\xe2\x82\xac"}, {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
         {"\xe2\x82", "\\xe2\\x82"},       {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
         {"\xc0\x80", "\\xc0\\x80"},       {"", ""},
+        {"\xe2\x80\xae", "\\u202e"},      {"\xe2\x81\xa6", "\\u2066"}, /* directions */
+        {"\xd8\x9c", "\\u061c"},          {"\xe2\x80\x8f", "\\u200f"},
+        {"\xe2\x80\xa8", "\\u2028"},      {"\xef\xbb\xbf", "\\ufeff"},
+        {"\xe2\x80\x90", "\xe2\x80\x90"}, {"\xd8\x9b", "\xd8\x9b"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char out[64];

@@ -300,7 +300,7 @@ static enum status move_rows(struct engine *e, struct view cache, int32_t row, i
                              void *host, int32_t at, bool to_host)
 {
     size_t row_bytes = (size_t)cache.cols * dtype_size(cache.dtype);
-    if (!cache.buf) /* this type has no scales */
+    if (!cache.buf) /* this cache has none */
         return ST_OK;
     cache.off += (size_t)row * (size_t)cache.stride * dtype_size(cache.dtype);
     cache.rows = n;
@@ -318,6 +318,8 @@ static enum status move_kv(struct engine *e, const struct kv_seq *s, int32_t len
         for (int32_t at = 0; at < len; at += L) {
             int32_t n = len - at < L ? len - at : L, row = s->block[at / L] * L;
             TRY(move_rows(e, kv.k, row, n, layers[i].k, at, to_host));
+            if (kv.v.buf == kv.k.buf) /* latent attention: part of k */
+                kv.v.buf = kv.v_scale.buf = NULL;
             TRY(move_rows(e, kv.v, row, n, layers[i].v, at, to_host));
             TRY(move_rows(e, kv.k_scale, row, n, layers[i].k_scale, at, to_host));
             TRY(move_rows(e, kv.v_scale, row, n, layers[i].v_scale, at, to_host));

@@ -83,11 +83,11 @@ void engine_reset(struct engine *e);
 
 /* One layer's KV entries in host memory, of this rank's heads. */
 struct engine_kv {
-    void *k, *v;              /* [len, n_kv d] in the cache's type */
+    void *k, *v;              /* [len, n_kv d] in the cache's type; latent attention: no v */
     float *k_scale, *v_scale; /* [len, n_kv] for int8 and e4m3, else NULL */
 };
 
-/* Bytes of one row of k; v has the same. */
+/* Bytes of one row of k; v, where it has its own, has the same. */
 size_t engine_kv_row_bytes(const struct engine *e);
 
 /* Opens a new sequence with the KV entries of its first len tokens, which another engine computed.

@@ -50,6 +50,29 @@ enum status derive_transposed(struct copies *c, const unsigned char *stored, siz
     return ST_OK;
 }
 
+enum status derive_dequantised(struct copies *c, const unsigned char *stored, size_t n_rows,
+                               const struct share_cut *cut, struct weight_part *p)
+{
+    const struct quant_form *f = quant_form(p->dtype);
+    size_t row_bytes = n_rows / (size_t)f->block * (size_t)f->n_bytes;
+    void *row, *out;
+    enum dtype stored_type = p->dtype;
+    p->dtype = DT_F32;
+    p->row_bytes = cut->cols * sizeof(float);
+    p->data = stored;
+    if (c->sizes_only)
+        return ST_OK;
+    TRY(copies_take(c, n_rows * sizeof(float), &row));
+    TRY(copies_take(c, cut->rows * p->row_bytes, &out));
+    for (size_t k = 0; k < cut->cols; k++) {
+        quant_expand(stored_type, stored + (cut->col + k) * row_bytes, n_rows, row);
+        for (size_t r = 0; r < cut->rows; r++)
+            ((float *)out)[r * cut->cols + k] = ((float *)row)[cut->first + r * cut->step];
+    }
+    p->data = out;
+    return ST_OK;
+}
+
 /* One block: low halves are elements 0 .. 15, high ones 16 .. 31. */
 static void put_block(const unsigned char *pairs, unsigned char exponent, unsigned char *out)
 {

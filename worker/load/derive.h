@@ -27,6 +27,12 @@ MUST_CHECK enum status derive_transposed(struct copies *c, const unsigned char *
                                          size_t n_rows, const struct share_cut *cut,
                                          struct weight_part *p);
 
+/* The same of blocks of a quantised type with n_rows elements in a stored row, all rows of them: p
+ * becomes f32. */
+MUST_CHECK enum status derive_dequantised(struct copies *c, const unsigned char *stored,
+                                          size_t n_rows, const struct share_cut *cut,
+                                          struct weight_part *p);
+
 /* blocks: [rows][row_blocks][16], of which a byte holds elements 2 i and 2 i + 1; scales: [rows]
  * [row_blocks] exponents.  The columns are whole blocks.  p becomes DT_MXFP4 as in common/quant.h. */
 MUST_CHECK enum status derive_mxfp4(struct copies *c, const unsigned char *blocks,

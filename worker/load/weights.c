@@ -6,11 +6,12 @@
 
 #include "common/quant.h"
 #include "worker/load/derive.h"
+#include "worker/load/head_weights.h"
 
 static const struct weight_rule {
     const char *name;
     bool per_layer, is_bias; /* is_bias: the tensor's bias, as a vector of its own */
-    bool is_stack;           /* one for each expert */
+    bool is_stack;           /* one for each expert, or for each query head */
     int32_t n_parts;
     enum tensor_id part[3];
 } rules[W_N] = {
@@ -45,6 +46,14 @@ static const struct weight_rule {
     [W_SINKS] = {"sinks", true, false, false, 1, {TN_SINKS}},
     [W_EXPERTS_BIAS] = {"experts' biases", true, true, false, 2, {TN_EXPERT_GATE, TN_EXPERT_UP}},
     [W_EXPERTS_DOWN_BIAS] = {"experts' biases behind down", true, true, false, 1, {TN_EXPERT_DOWN}},
+    [W_Q] = {"queries", true, false, false, 1, {TN_Q}},
+    [W_Q_A] = {"queries' latent", true, false, false, 1, {TN_Q_A}},
+    [W_Q_A_NORM] = {"norm of the queries' latent", true, false, false, 1, {TN_Q_A_NORM}},
+    [W_Q_B] = {"queries of their latent", true, false, false, 1, {TN_Q_B}},
+    [W_KV_A] = {"latent of keys and values", true, false, false, 1, {TN_KV_A}},
+    [W_KV_A_NORM] = {"norm of the latent", true, false, false, 1, {TN_KV_A_NORM}},
+    [W_K_B] = {"keys of the latent", true, false, true, 1, {TN_K_B}},
+    [W_V_B] = {"values of the latent", true, false, true, 1, {TN_V_B}},
 };
 
 struct range {
@@ -54,6 +63,7 @@ struct range {
 /* This rank's part of an axis. */
 static struct range share(const struct model_config *mc, const struct shard *sh, enum axis ax)
 {
+    int32_t d;
     switch (ax) {
     case AX_Q:
         return (struct range){sh->q_first * mc->d_head, sh->n_q * mc->d_head};
@@ -69,6 +79,10 @@ static struct range share(const struct model_config *mc, const struct shard *sh,
         return (struct range){sh->vocab.first_id, sh->vocab.n_cols};
     case AX_HEADS:
         return (struct range){sh->q_first, sh->n_q};
+    case AX_QUERY:
+    case AX_VALUES:
+        d = model_axis(mc, ax) / mc->n_q;
+        return (struct range){sh->q_first * d, sh->n_q * d};
     default:
         return (struct range){0, model_axis(mc, ax)};
     }
@@ -78,6 +92,8 @@ static bool in_layer(const struct model_config *mc, enum weight_id id, int32_t l
 {
     const struct weight_rule *r = &rules[id];
     if (id == W_UP && mc->arch->tensor[TN_GATE].name)
+        return false;
+    if ((id == W_Q || id == W_QKV) && (mc->kv_rank > 0) != (id == W_Q))
         return false;
     return model_layer_has(mc, r->part[0], layer) &&
            (!r->is_bias || model_has_bias(mc, r->part[0]));
@@ -94,19 +110,21 @@ bool weight_is_stack(enum weight_id id)
 }
 
 /* The slices of K: those of the axis where ranks share it, else one. */
-static void set_slices(struct weight_src *w, const struct shard *sh, enum axis cols, int32_t d_head)
+static void set_slices(struct weight_src *w, const struct model_config *mc, const struct shard *sh,
+                       enum axis cols)
 {
+    bool heads = cols == AX_Q || cols == AX_VALUES;
+    int32_t d = heads ? model_axis(mc, cols) / mc->n_q : 0;
     w->n_slices = 1;
     w->slice_end[0] = w->cols;
-    if (w->vector ||
-        (cols != AX_Q && cols != AX_FFN && cols != AX_EXPERT_FFN && cols != AX_SHARED_FFN))
+    if (w->vector || (!heads && cols != AX_FFN && cols != AX_EXPERT_FFN && cols != AX_SHARED_FFN))
         return;
     const struct ffn_share *ffn = cols == AX_FFN          ? &sh->ffn
                                   : cols == AX_EXPERT_FFN ? &sh->expert
                                                           : &sh->shared;
     w->n_slices = sh->n_slices;
     for (int32_t i = 0; i < sh->n_slices; i++)
-        w->slice_end[i] = cols == AX_Q ? sh->attn_slice_end[i] * d_head : ffn->slice_end[i];
+        w->slice_end[i] = heads ? sh->attn_slice_end[i] * d : ffn->slice_end[i];
 }
 
 /* A bias has an element for each row of a matrix, or of a norm. */
@@ -303,7 +321,7 @@ static enum status cut_bias_vector(struct weight_src *out, size_t *n_bytes, stru
     return ST_OK;
 }
 
-/* expert: of a stack. */
+/* expert: of a stack, or this rank's query head. */
 static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *ld,
                        const struct shard *sh, enum weight_id id, int32_t layer, int32_t expert,
                        struct copies *copies)
@@ -325,7 +343,10 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
                    ? 1.0f
                    : 0.0f;
     out->cols = cols.n;
-    set_slices(out, sh, first->cols, mc->d_head);
+    set_slices(out, mc, sh, first->cols);
+    if (id == W_K_B || id == W_V_B)
+        return cut_head(&out->part[0], n_bytes, ld, r->part[0], layer, sh->q_first + expert,
+                        copies);
     for (int32_t i = 0; i < r->n_parts; i++) {
         enum tensor_id tn = r->part[i];
         const struct tensor_rule *rule = &mc->arch->tensor[tn];
@@ -336,6 +357,13 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
             TRY(cut_bias(&out->part[i], n_bytes, ld, rule, layer, rows));
     }
     return ST_OK;
+}
+
+static int32_t stack_size(const struct model_config *mc, const struct shard *sh, enum weight_id id)
+{
+    if (!rules[id].is_stack)
+        return 1;
+    return id == W_K_B || id == W_V_B ? sh->n_q : mc->n_experts;
 }
 
 static enum status each(struct loader *ld, const struct shard *sh, struct weight_src *src,
@@ -349,7 +377,7 @@ static enum status each(struct loader *ld, const struct shard *sh, struct weight
         for (int i = 0; i < W_N; i++) {
             enum weight_id id = (enum weight_id)i;
             int32_t at = id == W_EMBED ? 0 : mc->n_layers - 1;
-            int32_t n = rules[id].is_stack ? mc->n_experts : 1;
+            int32_t n = stack_size(mc, sh, id);
             size_t n_bytes = 0;
             if (!in_layer(mc, id, layer) || (!rules[id].per_layer && layer != at))
                 continue;
@@ -368,10 +396,11 @@ enum status weights_each(struct loader *ld, const struct shard *sh,
                                               size_t n_bytes),
                          void *ctx, bool sizes_only)
 {
-    size_t n_experts = (size_t)loader_config(ld)->n_experts;
-    struct weight_src *src = calloc(n_experts ? n_experts : 1, sizeof *src);
+    size_t most = (size_t)loader_config(ld)->n_experts;
+    most = most > (size_t)sh->n_q ? most : (size_t)sh->n_q;
+    struct weight_src *src = calloc(most, sizeof *src);
     if (!src)
-        FAIL(ST_NOMEM, "no memory for the descriptions of %zu experts", n_experts);
+        FAIL(ST_NOMEM, "no memory for the descriptions of %zu matrices", most);
     struct copies copies = {.sizes_only = sizes_only};
     enum status st = each(ld, sh, src, visit, ctx, &copies);
     copies_free(&copies);

@@ -38,6 +38,15 @@ enum weight_id {
     W_SINKS,
     W_EXPERTS_BIAS, /* of gate and up, [E 2F]; of down, [E D] */
     W_EXPERTS_DOWN_BIAS,
+    /* latent attention: see TN_Q_A and those behind it; W_Q where the queries have no latent */
+    W_Q,
+    W_Q_A,
+    W_Q_A_NORM,
+    W_Q_B,
+    W_KV_A,
+    W_KV_A_NORM,
+    W_K_B, /* stacks: one matrix for each query head */
+    W_V_B,
     W_N
 };
 

@@ -57,17 +57,19 @@ static enum status take_kv(struct decoder *m)
         struct layer *l = &m->layer[i];
         for (int b = 0; b < KV_BUFS; b++) {
             size_t bytes = b < 2 ? kv.entry_bytes : kv.scale_bytes;
-            if (bytes)
+            if (bytes && b % 2 < kv.n_entries)
                 TRY(m->op->alloc(m->be, bytes, MEM_DEVICE, &l->kv_buf[b]));
         }
         struct view entry = {.rows = rows, .cols = cols, .stride = cols, .dtype = m->cfg.kv_dtype};
+        struct view value = entry;
+        value.cols = m->mc.kv_rank ? m->mc.kv_rank : cols;
         struct view scale = {
             .rows = rows, .cols = m->sh.n_kv, .stride = m->sh.n_kv, .dtype = DT_F32};
-        l->kv = (struct kv_layer){entry, entry, scale, scale};
+        l->kv = (struct kv_layer){entry, value, scale, scale};
         l->kv.k.buf = l->kv_buf[0];
-        l->kv.v.buf = l->kv_buf[1];
+        l->kv.v.buf = l->kv_buf[kv.n_entries - 1];
         l->kv.k_scale.buf = l->kv_buf[2]; /* NULL where the type has no scales */
-        l->kv.v_scale.buf = l->kv_buf[3];
+        l->kv.v_scale.buf = l->kv_buf[2 + kv.n_entries - 1];
     }
     return ST_OK;
 }
@@ -164,16 +166,19 @@ static void set_layers(struct decoder *m)
             .n_q = m->sh.n_q,
             .n_kv = m->sh.n_kv,
             .d_head = m->mc.d_head,
+            .d_value = m->mc.kv_rank,
             .rot_dim = m->mc.nope[i] ? 0 : t->rc->rot_dim,
             .q_per_kv = m->sh.q_per_kv,
             .q_offset = m->sh.q_offset,
             .window = model_window(&m->mc, i),
             .scale = (float)(scale > 0 ? scale : 1.0 / sqrt((double)m->mc.d_head)),
             .cap = (float)m->mc.attn_cap,
-            .eps = m->eps,
+            .eps = m->mc.kv_rank ? (float)LATENT_NORM_EPS : m->eps,
             .rope_interleaved = t->rc->interleaved,
             .q_norm = m->mc.arch->wide_qk_norm ? NULL : l->w[W_Q_NORM],
-            .k_norm = m->mc.arch->wide_qk_norm ? NULL : l->w[W_K_NORM],
+            .k_norm = m->mc.kv_rank              ? l->w[W_KV_A_NORM]
+                      : m->mc.arch->wide_qk_norm ? NULL
+                                                 : l->w[W_K_NORM],
             .cos = rope_table(t, t->cos, 0, m->cfg.max_ctx),
             .sin = rope_table(t, t->sin, 0, m->cfg.max_ctx),
             .q_scale = q_scales(m, 0, m->cfg.max_ctx),

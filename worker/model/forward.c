@@ -6,9 +6,10 @@
 /* Windows into the scratch buffer, of this step's T rows. */
 struct scratch {
     struct view resid, h, out, qkv, q, att, mid, ffn, last, logits;
-    struct view both, second;              /* [2 T, D]: out and behind it the second output */
-    struct view squares;                   /* [T, Hq + Hkv] */
-    struct view router, ids, weights, moe; /* moe: the whole room, [1, n] */
+    struct view both, second; /* [2 T, D]: out and behind it the second output */
+    struct view squares;      /* [T, Hq + Hkv] */
+    struct view q_latent, q_normed, q_heads, latent, values; /* see scratch_layout */
+    struct view router, ids, weights, moe;                   /* moe: the whole room, [1, n] */
     struct view shared_mid, shared_ffn, shared_scale;
 };
 
@@ -21,7 +22,7 @@ static struct view rows_of(const struct decoder *m, size_t off, int32_t rows, in
 static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
 {
     int32_t D = m->mc.hidden, F = m->sh.ffn.n, q = m->sh.n_q * m->mc.d_head;
-    int32_t kv = m->sh.n_kv * m->mc.d_head;
+    int32_t kv = m->sh.n_kv * m->mc.d_head, r = m->mc.kv_rank;
     struct view ids = rows_of(m, m->at.ids, T, m->mc.top_k);
     struct view both = rows_of(m, m->at.out, model_n_out(&m->mc) * T, D), second = both;
     ids.dtype = DT_I32;
@@ -33,7 +34,12 @@ static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
         .out = rows_of(m, m->at.out, T, D),
         .qkv = rows_of(m, m->at.qkv, T, q + 2 * kv),
         .q = rows_of(m, m->at.q, T, q),
-        .att = rows_of(m, m->at.att, T, q),
+        .att = rows_of(m, m->at.att, T, r ? m->sh.n_q * r : q),
+        .q_latent = rows_of(m, m->at.q_latent, T, m->mc.q_rank),
+        .q_normed = rows_of(m, m->at.q_normed, T, m->mc.q_rank),
+        .q_heads = rows_of(m, m->at.q_heads, T, m->sh.n_q * (m->mc.d_nope + m->mc.d_rope)),
+        .latent = rows_of(m, m->at.latent, T, m->mc.d_head),
+        .values = rows_of(m, m->at.values, T, m->sh.n_q * m->mc.d_value),
         .both = both,
         .second = second,
         .squares = rows_of(m, m->at.squares, T, m->mc.n_q + m->mc.n_kv),
@@ -167,11 +173,42 @@ static enum status next_part(struct decoder *m, const struct scratch *s, const s
     return m->op->add_rms_norm(m->be, s->resid, x, x.buf ? delta->bias : NULL, norm, m->eps, s->h);
 }
 
+/* s->q_heads: [T, n_q (d_nope + d_rope)] */
+static enum status latent_queries(struct decoder *m, const struct layer *l, struct view in,
+                                  const struct scratch *s)
+{
+    if (l->w[W_Q])
+        return m->op->linear(m->be, l->w[W_Q], in, s->q_heads);
+    TRY(m->op->linear(m->be, l->w[W_Q_A], in, s->q_latent)); /* [T, q_rank], on every rank */
+    TRY(m->op->add_rms_norm(m->be, s->q_latent, (struct view){0}, NULL, l->w[W_Q_A_NORM],
+                            (float)LATENT_NORM_EPS, s->q_normed));
+    return m->op->linear(m->be, l->w[W_Q_B], s->q_normed, s->q_heads);
+}
+
+/* Latent attention in the absorbed form: all query heads read one row a token, the latent beside the
+ * rotated part of the key.  The matrix from latents to keys is applied to the query, the one from
+ * latents to values to what attention gives.  s->out: partial [T,D]. */
+static enum status latent_attention(struct decoder *m, const struct layer *l,
+                                    const struct step_dev *st, struct view in,
+                                    const struct scratch *s)
+{
+    const struct backend_ops *op = m->op;
+    TRY(latent_queries(m, l, in, s));
+    TRY(op->linear(m->be, l->w[W_KV_A], in, s->latent)); /* [T, kv_rank + d_rope], on every rank */
+    TRY(op->latent_to_cache(m->be, &l->attn, st, s->latent, s->q_heads, l->kv, s->q));
+    TRY(op->heads_linear(m->be, l->w[W_K_B], s->q_heads, s->q));  /* [T, n_q (kv_rank + d_rope)] */
+    TRY(op->attention(m->be, &l->attn, st, s->q, l->kv, s->att)); /* [T, n_q kv_rank] */
+    TRY(op->heads_linear(m->be, l->w[W_V_B], s->att, s->values)); /* [T, n_q d_value] */
+    return op->linear(m->be, l->w[W_O], s->values, s->out);
+}
+
 /* s->out: partial [T,D], from in [T,D] */
 static enum status attention(struct decoder *m, const struct layer *l, const struct step_dev *st,
                              struct view in, const struct scratch *s)
 {
     const struct backend_ops *op = m->op;
+    if (m->mc.kv_rank)
+        return latent_attention(m, l, st, in, s);
     TRY(op->linear(m->be, l->w[W_QKV], in, s->qkv)); /* [T, (n_q + 2 n_kv) d] */
     if (m->mc.arch->wide_qk_norm)
         TRY(wide_norms(m, l, s));

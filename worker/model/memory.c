@@ -27,6 +27,7 @@ static enum status check_features(const struct model_config *mc, struct backend 
         enum backend_feature feature;
         const char *name;
     } rows[] = {
+        {mc->kv_rank > 0, FEATURE_LATENT, "latent attention"},
         {mc->n_experts && (mc->sigmoid_scores || mc->n_groups > 1), FEATURE_ROUTES,
          "sigmoid or grouped routing of experts"},
         {model_has(mc, TN_SHARED_SCALE), FEATURE_SIGMOID_MUL, "gates"},
@@ -107,6 +108,16 @@ static bool take_experts(size_t *at, struct scratch_layout *out, const struct mo
            take(at, &out->shared_ffn, T, sh->shared.n) && take(at, &out->shared_scale, T, 1);
 }
 
+/* From *at on; moves it behind them. */
+static bool take_latent(size_t *at, struct scratch_layout *out, const struct model_config *mc,
+                        const struct shard *sh, int32_t T)
+{
+    return take(at, &out->q_latent, T, mc->q_rank) && take(at, &out->q_normed, T, mc->q_rank) &&
+           take(at, &out->q_heads, T, sh->n_q * (mc->d_nope + mc->d_rope)) &&
+           take(at, &out->latent, T, mc->kv_rank + mc->d_rope) &&
+           take(at, &out->values, T, sh->n_q * mc->d_value);
+}
+
 enum status scratch_plan(struct scratch_layout *out, const struct model_config *mc,
                          const struct shard *sh, struct backend *be,
                          const struct decoder_config *cfg)
@@ -117,8 +128,11 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
               take(&at, &out->out, T, model_n_out(mc) * mc->hidden);
     size_t attention = at, ffn = at, experts = at;
     out->moe_bytes = 0;
-    ok = ok && take(&attention, &out->qkv, T, (sh->n_q + 2 * sh->n_kv) * d) &&
-         take(&attention, &out->q, T, sh->n_q * d) && take(&attention, &out->att, T, sh->n_q * d) &&
+    int32_t latent = mc->kv_rank ? mc->kv_rank : d;
+    ok = ok && take(&attention, &out->q, T, sh->n_q * d) &&
+         take(&attention, &out->att, T, sh->n_q * latent) &&
+         (mc->kv_rank ? take_latent(&attention, out, mc, sh, T)
+                      : take(&attention, &out->qkv, T, (sh->n_q + 2 * sh->n_kv) * d)) &&
          take(&attention, &out->squares, T, mc->arch->wide_qk_norm ? mc->n_q + mc->n_kv : 0) &&
          take(&ffn, &out->mid, T, 2 * sh->ffn.n) && take(&ffn, &out->ffn, T, sh->ffn.n) &&
          take_experts(&experts, out, mc, sh, be, T);
@@ -137,11 +151,12 @@ enum status kv_plan(struct kv_layout *out, const struct model_config *mc, const 
     size_t rows = (size_t)(cfg->n_blocks + cfg->n_pad_blocks) * (size_t)cfg->block_len, all;
     bool scaled = cfg->kv_dtype == DT_I8 || cfg->kv_dtype == DT_E4M3;
     out->scale_bytes = 0;
+    out->n_entries = mc->kv_rank ? 1 : 2;
     if (!mul_size(rows, (size_t)(sh->n_kv * mc->d_head), &out->entry_bytes) ||
         !mul_size(out->entry_bytes, dtype_size(cfg->kv_dtype), &out->entry_bytes) ||
         (scaled && !mul_size(rows, (size_t)sh->n_kv * sizeof(float), &out->scale_bytes)) ||
         !add_size(out->entry_bytes, out->scale_bytes, &all) ||
-        !mul_size(all, 2 * (size_t)mc->n_layers, &all))
+        !mul_size(all, (size_t)out->n_entries * (size_t)mc->n_layers, &all))
         FAIL(ST_RANGE, "%d KV blocks of %d tokens do not fit into memory", cfg->n_blocks,
              cfg->block_len);
     return ST_OK;
@@ -191,7 +206,7 @@ enum status decoder_plan_memory(struct decoder_memory *out, const struct model_c
     TRY(loader_check_used(ld));
     TRY(scratch_plan(&scratch, mc, &sh, be, cfg));
     TRY(kv_plan(&kv, mc, &sh, cfg));
-    size_t n_bufs = 2 * (size_t)mc->n_layers,
+    size_t n_bufs = (size_t)kv.n_entries * (size_t)mc->n_layers,
            n_blocks = (size_t)(cfg->n_blocks + cfg->n_pad_blocks);
     out->scratch = alloc_bytes(scratch.total);
     out->tables = 2 * alloc_bytes(rope_table_bytes(&mc->rope, cfg));

@@ -9,9 +9,12 @@
 /* Activations of the largest step: one allocation, offsets in bytes.  All [max_tokens, ..] f32; the
  * attention's and the feed-forward's lie in the same place, for they are never alive together. */
 struct scratch_layout {
-    size_t resid, h;             /* D */
-    size_t out;                  /* model_n_out D */
-    size_t qkv, q, att;          /* (n_q + 2 n_kv) d, n_q d, n_q d */
+    size_t resid, h;    /* D */
+    size_t out;         /* model_n_out D */
+    size_t qkv, q, att; /* (n_q + 2 n_kv) d, n_q d, n_q d */
+    /* of latent attention: q_rank, the same, n_q (d_nope + d_rope), kv_rank + d_rope, n_q d_value;
+     * att is n_q kv_rank */
+    size_t q_latent, q_normed, q_heads, latent, values;
     size_t squares;              /* Hq + Hkv, of norms over all heads */
     size_t mid, ffn;             /* 2 F, F of this rank's share of a dense layer */
     size_t router, ids, weights; /* E, and k i32, k: of layers with experts */
@@ -22,8 +25,9 @@ struct scratch_layout {
 };
 
 struct kv_layout {
-    size_t entry_bytes; /* K of one layer over all blocks, V the same */
+    size_t entry_bytes; /* K of one layer over all blocks, V the same where it has its own */
     size_t scale_bytes; /* of k_scale, v_scale; 0: this type has none */
+    int n_entries;      /* 2: K and V; 1: latent attention, whose V is part of K */
 };
 
 /* ST_RANGE names a setting that cannot be. */

@@ -3,10 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/grammar/grammar_memory.h"
+
 /* A grammar, until it was removed and no sequence uses it. */
 struct entry {
     uint64_t id; /* 0: free, or removed */
     struct grammar *grammar;
+    struct grammar_share share;
     uint32_t n_users;
 };
 
@@ -26,6 +29,7 @@ struct masks {
     uint32_t n_end;
     struct entry entries[2 * MASKS_MAX_GRAMMARS]; /* removed ones may still have users */
     uint32_t n_known;
+    struct grammar_memory memory;
     struct slot *slots; /* [max_open] */
     int32_t n_words;    /* of a row's mask */
     bool any;
@@ -76,6 +80,7 @@ enum status masks_create(struct masks **out, const struct masks_config *cfg, str
     m->cfg = *cfg;
     m->be = be;
     m->n_words = words_of(cfg);
+    m->memory.max = MASKS_MAX_BYTES;
     enum status st = take_memory(m);
     if (st != ST_OK) {
         masks_destroy(m);
@@ -85,20 +90,21 @@ enum status masks_create(struct masks **out, const struct masks_config *cfg, str
     return ST_OK;
 }
 
-static void release(struct entry *e)
+static void release(struct masks *m, struct entry *e)
 {
     if (e->id || e->n_users)
         return;
+    grammar_memory_leave(&m->memory, &e->share);
     grammar_destroy(e->grammar);
     e->grammar = NULL;
 }
 
-static void close_slot(struct slot *t)
+static void close_slot(struct masks *m, struct slot *t)
 {
     matcher_destroy(t->matcher);
     if (t->entry) {
         t->entry->n_users--;
-        release(t->entry);
+        release(m, t->entry);
     }
     *t = (struct slot){.last_row = -1};
 }
@@ -106,7 +112,7 @@ static void close_slot(struct slot *t)
 void masks_reset(struct masks *m)
 {
     for (int32_t i = 0; i < m->cfg.max_open; i++)
-        close_slot(&m->slots[i]);
+        close_slot(m, &m->slots[i]);
     m->any = false;
 }
 
@@ -185,6 +191,7 @@ enum status masks_add(struct masks *m, uint64_t id, const struct grammar_source 
         FAIL(ST_PEER, "the coordinator sent a grammar that does not compile");
     e->id = id;
     m->n_known++;
+    grammar_memory_used(&m->memory, &e->share, e->grammar);
     return ST_OK;
 }
 
@@ -195,7 +202,7 @@ void masks_remove(struct masks *m, uint64_t id)
         return;
     e->id = 0;
     m->n_known--;
-    release(e);
+    release(m, e);
 }
 
 /* ---- sequences ---- */
@@ -218,6 +225,7 @@ static enum status feed(struct masks *m, struct slot *t, int32_t token)
     uint32_t n = m->trie->off[token + 1] - m->trie->off[token];
     TRY(matcher_consume(t->matcher, m->trie->bytes + m->trie->off[token], n, &ok));
     t->broken = t->broken || !ok;
+    grammar_memory_used(&m->memory, &t->entry->share, t->entry->grammar);
     return ST_OK;
 }
 
@@ -225,7 +233,7 @@ static enum status open_slot(struct masks *m, const struct step *s, const struct
                              const struct plan_open *o)
 {
     struct slot *t = &m->slots[step_find(s, o->seq_id)];
-    close_slot(t);
+    close_slot(m, t);
     if (!o->grammar)
         return ST_OK;
     t->entry = find(m, o->grammar);
@@ -320,6 +328,7 @@ static enum status mask_row(struct masks *m, const struct step_seq *seq, struct 
     if (!t->broken) {
         TRY(matcher_mask(t->matcher, m->trie, mask, &n, &only));
         accepts = matcher_accepts(t->matcher);
+        grammar_memory_used(&m->memory, &t->entry->share, t->entry->grammar);
     }
     for (uint32_t i = 0; accepts && i < m->n_end; i++)
         mask[m->end[i] / 32] |= 1U << (m->end[i] % 32);

@@ -6,7 +6,7 @@
  * answer has fewer than min_new tokens, end and stop ids are left out, unless nothing else is possible.
  *
  * Called by the rank's main thread.  The masks' memory is taken by masks_create; a grammar takes its own when it is
- * added, and its automaton grows within the bounds of common/grammar. */
+ * added, and its automaton grows within the bounds of common/grammar; all together keep MASKS_MAX_BYTES. */
 #ifndef WORKER_SAMPLE_MASKS_H
 #define WORKER_SAMPLE_MASKS_H
 
@@ -15,7 +15,11 @@
 
 struct masks;
 
-enum { MASKS_MAX_GRAMMARS = 256 }; /* known at once; the coordinator keeps within it */
+enum {
+    MASKS_MAX_GRAMMARS = 256, /* known at once; the coordinator keeps within it */
+    MASKS_MAX_BYTES =
+        768 << 20, /* of grammars and their automata together, beside one that is in use */
+};
 
 struct masks_config {
     int32_t max_open, max_seqs, vocab; /* as in step_config */
