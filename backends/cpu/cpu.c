@@ -17,7 +17,6 @@
 
 #include "backends/cpu/bf16.h"
 #include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/read_ahead.h"
 #include "common/clock.h"
 #include "common/host.h"
 #include "common/log.h"
