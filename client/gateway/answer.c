@@ -35,6 +35,7 @@ struct answer {
     bool stream;
     bool begun;  /* the stream's head is out */
     bool paused; /* the client reads slowly */
+    bool scores; /* log probabilities of the prompts are wanted */
     struct text_buf out;
 };
 
@@ -47,6 +48,7 @@ static void destroy(struct answer *a)
     for (size_t i = 0; a->prompt && i < a->n_calls; i++) {
         free(a->prompt[i].ids);
         text_buf_free(&a->prompt[i].text);
+        answer_tokens_free(&a->prompt[i].tokens);
     }
     for (size_t i = 0; a->names && i < a->parse.n_names; i++)
         free(a->names[i]);
@@ -140,6 +142,19 @@ static void finish(struct answer *a)
         fail_with(a, 500, status_text());
 }
 
+/* Shows what has come of choice i; nothing before the log probabilities of its prompt, if these are wanted. */
+static enum status run_choice(struct answer *a, size_t i)
+{
+    struct answer_output *t = &a->text[i];
+    const struct answer_prompt_info *p = t->of.prompt;
+    if (a->scores && p->tokens.n < p->n_tokens)
+        return ST_OK;
+    if (a->scores && a->stream && a->form->scored && !t->scores_shown)
+        TRY(a->form->scored(a->ctx, &t->of, &a->out));
+    t->scores_shown = true;
+    return answer_output_run(t, &a->out);
+}
+
 /* Shows what has come of all choices that have something new. */
 static void go_on(struct answer *a)
 {
@@ -147,7 +162,7 @@ static void go_on(struct answer *a)
     enum status st = ST_OK;
     for (size_t i = 0; i < a->n_choices && st == ST_OK; i++) {
         if (!a->paused && (a->begun || !a->stream))
-            st = answer_output_run(&a->text[i], &a->out);
+            st = run_choice(a, i);
         waiting += a->text[i].waiting.len;
         if (a->stream)
             waiting += answer_tokens_size(&a->text[i].of.tokens);
@@ -216,8 +231,14 @@ static enum status on_accepted(struct answer *a, struct prompt_call *p,
 
 static enum status on_delta(struct answer *a, size_t first, const struct ingot_event *ev)
 {
+    struct answer_prompt_info *p = &a->prompt[first / a->n_samples];
     if (ev->sample >= a->n_samples)
         return ST_OK;
+    if (a->scores && ev->prompt.n) {
+        if (!p->ids || ev->prompt.n > p->n_tokens - p->tokens.n)
+            FAIL(ST_PEER, "the server sent log probabilities beyond the prompt");
+        TRY(answer_tokens_add_prompt(&p->tokens, p->ids, &ev->prompt));
+    }
     a->so_far.completion_tokens += ev->n_ids;
     return answer_output_add(&a->text[first + ev->sample], ev);
 }
@@ -315,7 +336,8 @@ static enum status set_parsing(struct answer *a, struct answer_request *q,
     a->parses = a->parse.tools != OUTPUT_TOOLS_NONE || a->parse.reasoning;
     q->ask.keep_marks = a->parses;
     q->ask.one_call = q->one_call && q->ask.tools_json;
-    q->ask.want_token_text = q->tokens || a->parse.reasoning;
+    a->scores = q->ask.prompt_logprobs;
+    q->ask.want_token_text = q->tokens || a->scores || a->parse.reasoning;
     return q->calls ? keep_tools(a, q) : ST_OK;
 }
 

@@ -13,7 +13,7 @@
  * Order of the calls:
  *
  *     stream          begin
- *                     for each choice: any number of reasoning, content and tool calls (call_begin, call_arguments ...,
+ *                     for each choice: scored, if asked for; any number of reasoning, content and tool calls (call_begin, call_arguments ...,
  *                         call_end; tool calls are not nested), then finish; choices are interleaved
  *                     end, after all choices have finished
  *                     error may come in place of any of these; only release follows it
@@ -57,6 +57,8 @@ struct answer_prompt_info {
     uint64_t n_tokens;
     int32_t *ids;         /* [n_tokens] if ask.want_prompt_ids, else NULL */
     struct text_buf text; /* if ask.want_prompt_text */
+    struct answer_tokens
+        tokens; /* if ask.prompt_logprobs: all n_tokens, before the first text of a choice */
 };
 
 struct answer_usage {
@@ -112,6 +114,8 @@ struct answer_form {
     bool collect;            /* collect the text of choices in streams too */
 
     enum status (*begin)(void *ctx, const struct answer_start *start, struct text_buf *out);
+    /* The log probabilities of the choice's prompt have come; NULL: they are shown in body only. */
+    enum status (*scored)(void *ctx, struct answer_choice *c, struct text_buf *out);
     enum status (*reasoning)(void *ctx, struct answer_choice *c, const char *text, size_t n,
                              struct text_buf *out);
     enum status (*content)(void *ctx, struct answer_choice *c, const char *text, size_t n,

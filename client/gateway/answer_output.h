@@ -19,6 +19,7 @@ struct answer_output {
     bool cut;                     /* ended by a stop token or string */
     bool skip_call;               /* the call that is being read is not shown */
     bool keep_tokens;             /* in of.tokens */
+    bool scores_shown;            /* of its prompt */
     uint64_t n_text;              /* bytes that have come */
     /* where tokens begin in the answer of which it is not known yet whether they are reasoning */
     bool count_reasoning;

@@ -12,44 +12,70 @@ void answer_tokens_free(struct answer_tokens *t)
     *t = (struct answer_tokens){0};
 }
 
-/* n entries from index `from` on, whose texts begin at *text. */
-static enum status add_tops(struct answer_tokens *t, const struct ingot_event *ev, size_t from,
-                            size_t n, const char **text)
+/* What events say of tokens, from their next entry on. */
+struct entries {
+    const char *text;       /* of the tokens */
+    const uint32_t *n_text; /* NULL: none */
+    const struct ingot_logprob *top;
+    const uint32_t *n_top; /* NULL: none */
+    const char *top_text;
+    const uint32_t *n_top_text; /* NULL: none */
+};
+
+static enum status add_tops(struct answer_tokens *t, struct entries *e, size_t n)
 {
-    for (size_t k = from; k < from + n; k++) {
-        size_t n_text = ev->n_top_text ? ev->n_top_text[k] : 0;
+    for (size_t k = 0; k < n; k++, e->top++) {
+        size_t n_text = e->n_top_text ? *e->n_top_text++ : 0;
         TRY(answer_grow((void **)&t->tops, t->n_tops, sizeof *t->tops));
-        t->tops[t->n_tops++] = (struct answer_top){ev->top[k].logprob, t->bytes.len, n_text};
+        t->tops[t->n_tops++] =
+            (struct answer_top){e->top->id, e->top->logprob, t->bytes.len, n_text};
         if (n_text)
-            TRY(text_buf_append(&t->bytes, *text, n_text));
-        *text = n_text ? *text + n_text : *text;
+            TRY(text_buf_append(&t->bytes, e->top_text, n_text));
+        e->top_text = n_text ? e->top_text + n_text : e->top_text;
     }
     return ST_OK;
 }
 
+/* Token i of the event. */
+static enum status add(struct answer_tokens *t, struct entries *e, uint32_t i,
+                       struct answer_token token)
+{
+    token.n = e->n_text ? e->n_text[i] : 0;
+    token.n_top = e->n_top ? e->n_top[i] : 0;
+    token.at = t->bytes.len;
+    token.top = t->n_tops;
+    token.begin = t->end;
+    t->end += token.n;
+    TRY(answer_grow((void **)&t->token, t->n, sizeof *t->token));
+    t->token[t->n++] = token;
+    if (token.n) {
+        TRY(text_buf_append(&t->bytes, e->text, token.n));
+        e->text += token.n;
+    }
+    return add_tops(t, e, token.n_top);
+}
+
 enum status answer_tokens_add(struct answer_tokens *t, const struct ingot_event *ev)
 {
-    const char *text = ev->token_text, *top_text = ev->top_text;
-    size_t at_top = 0;
-    for (uint32_t i = 0; i < ev->n_ids; i++) {
-        size_t n_text = ev->n_token_text ? ev->n_token_text[i] : 0;
-        size_t n_top = ev->n_top ? ev->n_top[i] : 0;
-        TRY(answer_grow((void **)&t->token, t->n, sizeof *t->token));
-        t->token[t->n++] = (struct answer_token){.id = ev->ids[i],
-                                                 .logprob = ev->logprobs ? ev->logprobs[i] : 0,
-                                                 .at = t->bytes.len,
-                                                 .n = n_text,
-                                                 .top = t->n_tops,
-                                                 .n_top = n_top,
-                                                 .begin = t->end};
-        t->end += n_text;
-        if (n_text) {
-            TRY(text_buf_append(&t->bytes, text, n_text));
-            text += n_text;
-        }
-        TRY(add_tops(t, ev, at_top, n_top, &top_text));
-        at_top += n_top;
-    }
+    struct entries e = {ev->token_text, ev->n_token_text, ev->top,
+                        ev->n_top,      ev->top_text,     ev->n_top_text};
+    for (uint32_t i = 0; i < ev->n_ids; i++)
+        TRY(add(t, &e, i,
+                (struct answer_token){.id = ev->ids[i],
+                                      .logprob = ev->logprobs ? ev->logprobs[i] : 0}));
+    return ST_OK;
+}
+
+enum status answer_tokens_add_prompt(struct answer_tokens *t, const int32_t *ids,
+                                     const struct ingot_prompt_logprobs *p)
+{
+    struct entries e = {p->token_text, p->n_token_text, p->top,
+                        p->n_top,      p->top_text,     p->n_top_text};
+    for (uint32_t i = 0; i < p->n; i++)
+        TRY(add(t, &e, i,
+                (struct answer_token){
+                    .id = ids[t->n], .logprob = p->logprobs[i], .rank = p->ranks[i]}));
+    t->ready = t->n;
     return ST_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "common/text/text_buf.h"
 
 struct answer_top {
+    int32_t id;
     float logprob;
     size_t at, n; /* its text, in answer_tokens.bytes */
 };
@@ -17,6 +18,7 @@ struct answer_top {
 struct answer_token {
     int32_t id;
     float logprob;
+    uint32_t rank;     /* of a prompt's: 1 = the most probable; 0 = not known */
     size_t at, n;      /* its text, in answer_tokens.bytes; perhaps a part of a character */
     size_t top, n_top; /* in answer_tokens.tops: the most probable ones */
     uint64_t begin;    /* bytes of the answer before it */
@@ -37,6 +39,9 @@ void answer_tokens_free(struct answer_tokens *t);
 
 /* Takes the tokens of an event DELTA. */
 MUST_CHECK enum status answer_tokens_add(struct answer_tokens *t, const struct ingot_event *ev);
+/* Takes the entries of a prompt, whose ids are given; all of them are ready. */
+MUST_CHECK enum status answer_tokens_add_prompt(struct answer_tokens *t, const int32_t *ids,
+                                                const struct ingot_prompt_logprobs *p);
 /* n_text bytes of the answer have come. */
 void answer_tokens_make_ready(struct answer_tokens *t, uint64_t n_text);
 /* The answer ends with n_text bytes.  cut: by a stop token or string, so that what lies behind is dropped. */

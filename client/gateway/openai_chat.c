@@ -189,6 +189,7 @@ static enum status body(void *ctx, const struct answer_whole *whole, struct text
     json_write_end_array(&w);
     if (h->token_ids)
         openai_write_prompt_ids(&w, whole->choices[0].prompt);
+    openai_write_prompt_scores(&w, h, whole->choices[0].prompt);
     openai_write_tail(&w, &whole->usage);
     return w.status;
 }

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "client/gateway/openai_logprobs.h"
+
 struct openai_head *openai_completion_create(const struct openai_request *q, const char *model)
 {
     return openai_head_create(q, model, "text_completion", "cmpl");
@@ -13,21 +15,32 @@ static void write_text(struct json_writer *w, const char *text, size_t n)
     json_write_bytes(w, text, n);
 }
 
-/* With echo a choice begins with its prompt. */
+/* With echo a choice begins with its prompt, here or, with log probabilities, when these have come. */
 static enum status begin(void *ctx, const struct answer_start *start, struct text_buf *out)
 {
     const struct openai_head *h = ctx;
     const struct answer_usage so_far = {.prompt_tokens = start->prompt_tokens};
-    for (size_t i = 0; i < start->n_choices && (h->echo || h->token_ids); i++) {
+    bool echo = h->echo && !h->logprobs;
+    for (size_t i = 0; i < start->n_choices && (echo || h->token_ids); i++) {
         const struct answer_prompt_info *p = &start->prompts[i / start->n_samples];
         struct answer_choice c = {.index = i, .so_far = &so_far};
         struct json_writer w = openai_chunk_begin(h, &c, out);
-        write_text(&w, p->text.data, h->echo ? p->text.len : 0);
+        write_text(&w, p->text.data, echo ? p->text.len : 0);
         if (h->token_ids)
             openai_write_prompt_ids(&w, p);
         TRY(openai_chunk_end(&w, h, &c, false));
     }
     return ST_OK;
+}
+
+static enum status scored(void *ctx, struct answer_choice *c, struct text_buf *out)
+{
+    const struct openai_head *h = ctx;
+    struct json_writer w = openai_chunk_begin(h, c, out);
+    write_text(&w, c->prompt->text.data, c->prompt->text.len);
+    json_write_key(&w, "logprobs");
+    openai_write_text_logprobs(&w, &c->prompt->tokens, NULL, h->top_logprobs);
+    return openai_chunk_end_shown(&w, h, c);
 }
 
 static enum status content(void *ctx, struct answer_choice *c, const char *text, size_t n,
@@ -58,6 +71,7 @@ static enum status write_choice(struct json_writer *w, const struct openai_head 
     write_text(w, text.data, text.len);
     if (h->token_ids)
         openai_write_prompt_ids(w, c->prompt);
+    openai_write_prompt_scores(w, h, c->prompt);
     openai_choice_end(w, h, c, true);
     text_buf_free(&text);
     return st;
@@ -84,6 +98,7 @@ static void refuse(void *ctx, struct http_reply *r, const struct answer_error *e
 /* Its text is content only: nothing of it is parsed. */
 const struct answer_form openai_completion_form = {
     .begin = begin,
+    .scored = scored,
     .content = content,
     .finish = finish,
     .end = openai_form_end,

@@ -31,7 +31,11 @@ struct openai_head *openai_head_create(const struct openai_request *q, const cha
     h->include_usage = q->include_usage;
     h->continuous_usage = q->include_usage && q->continuous_usage;
     h->logprobs = q->logprobs;
+    h->stream = q->of.stream;
     h->token_ids = q->token_ids;
+    h->prompt_logprobs = q->prompt_logprobs;
+    h->prompt_top = q->prompt_top;
+    h->top_logprobs = q->of.ask.top_logprobs;
     h->echo = q->echo;
     h->hide_reasoning = q->hide_reasoning;
     h->n_stop_ids =
@@ -80,6 +84,15 @@ void openai_write_prompt_ids(struct json_writer *w, const struct answer_prompt_i
     json_write_end_array(w);
 }
 
+void openai_write_prompt_scores(struct json_writer *w, const struct openai_head *h,
+                                const struct answer_prompt_info *p)
+{
+    if (!h->prompt_logprobs)
+        return;
+    json_write_key(w, "prompt_logprobs");
+    openai_write_prompt_logprobs(w, &p->tokens, h->prompt_top);
+}
+
 void openai_write_tail(struct json_writer *w, const struct answer_usage *usage)
 {
     write_usage(w, usage);
@@ -124,8 +137,12 @@ static void write_logprobs(struct json_writer *w, const struct openai_head *h,
     json_write_key(w, "logprobs");
     if (h->form == OPENAI_CHAT)
         openai_write_chat_logprobs(w, &c->tokens);
+    else if (!h->echo)
+        openai_write_text_logprobs(w, NULL, &c->tokens, h->top_logprobs);
+    else if (h->stream) /* the prompt was shown */
+        openai_write_text_logprobs_behind(w, &c->prompt->tokens, &c->tokens, h->top_logprobs);
     else
-        openai_write_text_logprobs(w, &c->tokens, 0);
+        openai_write_text_logprobs(w, &c->prompt->tokens, &c->tokens, h->top_logprobs);
 }
 
 void openai_choice_end(struct json_writer *w, const struct openai_head *h,
@@ -158,11 +175,9 @@ struct json_writer openai_chunk_begin(const struct openai_head *h, const struct 
     return w;
 }
 
-enum status openai_chunk_end(struct json_writer *w, const struct openai_head *h,
-                             struct answer_choice *c, bool finish)
+static enum status end_chunk(struct json_writer *w, const struct openai_head *h,
+                             const struct answer_choice *c)
 {
-    openai_choice_end(w, h, c, finish);
-    answer_tokens_taken(&c->tokens);
     json_write_end_array(w);
     if (h->continuous_usage && c->so_far)
         write_usage(w, c->so_far);
@@ -170,6 +185,22 @@ enum status openai_chunk_end(struct json_writer *w, const struct openai_head *h,
         json_member_null(w, "usage");
     json_write_end_object(w);
     return answer_event_end(w);
+}
+
+enum status openai_chunk_end(struct json_writer *w, const struct openai_head *h,
+                             struct answer_choice *c, bool finish)
+{
+    openai_choice_end(w, h, c, finish);
+    answer_tokens_taken(&c->tokens);
+    return end_chunk(w, h, c);
+}
+
+enum status openai_chunk_end_shown(struct json_writer *w, const struct openai_head *h,
+                                   const struct answer_choice *c)
+{
+    json_member_null(w, "finish_reason");
+    json_write_end_object(w);
+    return end_chunk(w, h, c);
 }
 
 /* ---- the end ---- */

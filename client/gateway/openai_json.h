@@ -16,7 +16,9 @@ struct openai_head {
     int64_t created;       /* s since 1970 */
     bool include_usage;    /* a stream ends with usage, and its other chunks have "usage": null */
     bool continuous_usage; /* all chunks have usage */
-    bool logprobs, token_ids, echo, hide_reasoning;
+    bool stream, logprobs, token_ids, echo, hide_reasoning;
+    bool prompt_logprobs; /* vLLM's: with prompt_top alternatives of each token */
+    uint32_t prompt_top, top_logprobs;
     int32_t stop_ids[REQUEST_MAX_STOP_IDS]; /* [n_stop_ids] of the request */
     size_t n_stop_ids;
 };
@@ -31,12 +33,20 @@ void openai_write_tail(struct json_writer *w, const struct answer_usage *usage);
 /* A member with the ids of a prompt. */
 void openai_write_prompt_ids(struct json_writer *w, const struct answer_prompt_info *p);
 
+/* A member prompt_logprobs, if the request has it. */
+void openai_write_prompt_scores(struct json_writer *w, const struct openai_head *h,
+                                const struct answer_prompt_info *p);
+
 /* A chunk of a stream with one choice, of which the members between begin and end are the caller's.  end shows the
  * tokens that are ready too.  finish: the choice ends. */
 struct json_writer openai_chunk_begin(const struct openai_head *h, const struct answer_choice *c,
                                       struct text_buf *out);
 MUST_CHECK enum status openai_chunk_end(struct json_writer *w, const struct openai_head *h,
                                         struct answer_choice *c, bool finish);
+
+/* Ends a chunk whose choice has its logprobs already, and nothing of the answer. */
+MUST_CHECK enum status openai_chunk_end_shown(struct json_writer *w, const struct openai_head *h,
+                                              const struct answer_choice *c);
 
 void openai_choice_begin(struct json_writer *w, const struct answer_choice *c);
 /* logprobs, finish_reason and the like. */

@@ -103,6 +103,16 @@ static enum status read_top_logprobs(struct openai_request *q, struct json_curso
     return ST_OK;
 }
 
+/* vLLM's: how many of the most probable tokens are reported beside each token of the prompt. */
+static enum status read_prompt_logprobs(struct openai_request *q, struct json_cursor *c)
+{
+    int64_t n;
+    TRY(json_read_i64(c, 0, MAX_TOP_LOGPROBS, &n));
+    q->prompt_logprobs = true;
+    q->prompt_top = (uint32_t)n;
+    return ST_OK;
+}
+
 static enum status read_token_ids(struct openai_request *q, struct json_cursor *c)
 {
     return json_read_bool(c, &q->token_ids);
@@ -209,6 +219,7 @@ static const struct field fields[] = {
     READ("include_reasoning", OPENAI_CHAT, read_include_reasoning),
     READ("logprobs", BOTH, read_logprobs),
     READ("top_logprobs", OPENAI_CHAT, read_top_logprobs),
+    READ("prompt_logprobs", BOTH, read_prompt_logprobs),
     READ("return_token_ids", BOTH, read_token_ids),
     READ("echo", OPENAI_COMPLETION, read_echo),
     READ("response_format", BOTH, read_response_format),
@@ -293,8 +304,8 @@ static enum status check(struct openai_request *q, struct openai_refusal *refusa
         REFUSE("n", "at most %d choices are made for one request", ANSWER_MAX_CHOICES);
     if (q->has_top_logprobs && !q->logprobs)
         REFUSE("top_logprobs", "needs \"logprobs\": true");
-    if (q->echo && q->logprobs)
-        REFUSE("echo", "with logprobs it is not supported: prompts have no log probabilities");
+    if (q->prompt_logprobs && q->of.stream)
+        REFUSE("prompt_logprobs", "not supported in a stream");
     if (q->has_tool_choice && !q->no_tools && !q->of.ask.tools_json)
         REFUSE("tool_choice", "there are no tools");
     if (tool_choice_check(&q->of) != ST_OK)
@@ -310,7 +321,11 @@ static enum status check(struct openai_request *q, struct openai_refusal *refusa
     q->of.tokens = q->logprobs || q->token_ids;
     q->of.ask.logprobs = q->logprobs;
     q->of.ask.want_prompt_text = q->echo;
-    q->of.ask.want_prompt_ids = q->token_ids;
+    q->of.ask.prompt_logprobs = q->prompt_logprobs || (q->echo && q->logprobs);
+    q->of.ask.prompt_top = q->prompt_top;
+    if (q->echo && q->logprobs && q->prompt_top < q->of.ask.top_logprobs)
+        q->of.ask.prompt_top = q->of.ask.top_logprobs;
+    q->of.ask.want_prompt_ids = q->token_ids || q->of.ask.prompt_logprobs;
     return ST_OK;
 }
 

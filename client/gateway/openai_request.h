@@ -14,6 +14,8 @@ struct openai_request {
     struct answer_request of;
     bool include_usage, continuous_usage; /* of a stream */
     bool logprobs, token_ids, echo;
+    bool prompt_logprobs; /* vLLM's field; with prompt_top alternatives */
+    uint32_t prompt_top;
     bool hide_reasoning; /* it is told from content, and not shown */
     /* its own */
     uint32_t max_completion_tokens;

@@ -196,7 +196,6 @@ def refused_fields():
     refused(CHAT, "stream_options.chunk_size", messages=STORY, stream=True, stream_options={"chunk_size": 1})
     refused(CHAT, "top_logprobs", messages=STORY, logprobs=True, top_logprobs=21)
     refused(CHAT, "tool_choice", messages=STORY, tool_choice="auto")
-    refused(COMPLETIONS, "echo", prompt="a", echo=True, logprobs=0)
     for field, value in {"echo": 1, "suffix": "x", "logprobs": 21, "best_of": 2, "messages": STORY}.items():
         refused(COMPLETIONS, field, prompt="a", **{field: value})
     assert complete(suffix="", echo=False, logprobs=None, max_tokens=1)

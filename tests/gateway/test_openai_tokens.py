@@ -1,6 +1,7 @@
 """What OpenAI's API says of single tokens: log probabilities, token ids, usage while it streams; echo; slow readers."""
 import contextlib
 import json
+import math
 import pathlib
 import sys
 
@@ -137,6 +138,66 @@ def echo():
     assert [c["text"][:7] for c in both] == ["One day", "One day", "The fox", "The fox"]
     awkward = 'quote " null \0 \U0001f98a'
     assert complete(prompt=awkward, max_tokens=1, echo=True)["choices"][0]["text"].startswith(awkward)
+
+
+@tap.case
+def echo_with_logprobs():
+    ids = list(cluster.clients[0].call("Tokenize", text=PROMPT.encode())[1].id)
+    want = cluster.clients[0].generate(tokens={"id": ids}, max_tokens=4,
+                                       sampling={"temperature": 0, "logprobs": True, "prompt_top": 2})
+    values = [p for p, _, _ in want.prompt[1:]] + want.logprobs[0]
+    body = {"max_tokens": 4, "temperature": 0, "echo": True, "logprobs": 2}
+    c = complete(prompt=ids, **body)["choices"][0]
+    lp = c["logprobs"]
+    assert "".join(lp["tokens"]) == c["text"] and c["text"].startswith(PROMPT), c
+    assert lp["token_logprobs"][0] is None and lp["top_logprobs"][0] is None
+    assert [round(v, 5) for v in lp["token_logprobs"][1:]] == [round(v, 5) for v in values]
+    assert all(2 <= len(t) <= 3 for t in lp["top_logprobs"][1:])
+    at = 0
+    for token, offset in zip(lp["tokens"], lp["text_offset"], strict=True):
+        assert offset == at
+        at += len(token)
+    chunks = [x for chunk in stream(COMPLETIONS, prompt=ids, **body) for x in chunk["choices"]]
+    for key in "tokens", "text_offset", "token_logprobs", "top_logprobs":
+        assert sum(((x["logprobs"] or {key: []})[key] for x in chunks), []) == lp[key], key
+    assert "".join(x["text"] for x in chunks) == c["text"]
+    none = complete(prompt=ids, **{**body, "logprobs": 0})["choices"][0]["logprobs"]
+    assert all(len(t) == 1 for t in none["top_logprobs"][1:])
+    several = complete(prompt=["One day", "The fox ran"], n=2, **body)["choices"]
+    assert [x["logprobs"]["token_logprobs"][0] for x in several] == [None] * 4
+    assert several[0]["logprobs"] == several[1]["logprobs"] != several[2]["logprobs"] == several[3]["logprobs"]
+
+
+def check_prompt_logprobs(got, ids, entries):
+    assert got[0] is None and len(got) == len(ids) == len(entries)
+    for one, token, (logprob, rank, top) in zip(got[1:], ids[1:], entries[1:], strict=True):
+        assert set(one) == {str(token)} | {str(k) for k, _ in top}
+        assert math.isclose(one[str(token)]["logprob"], logprob, rel_tol=1e-6), one
+        assert one[str(token)]["rank"] == (rank or None)
+        for i, (k, p) in enumerate(top):
+            assert one[str(k)]["rank"] == i + 1 and math.isclose(one[str(k)]["logprob"], p, rel_tol=1e-6), one
+
+
+@tap.case
+def prompt_logprobs():
+    body = {"prompt_logprobs": 3, "max_tokens": 2, "temperature": 0, "return_token_ids": True}
+    sampling = {"temperature": 0, "prompt_top": 3}
+    c = complete(**body)["choices"][0]
+    ids = c["prompt_token_ids"]
+    want = cluster.clients[0].generate(tokens={"id": ids}, max_tokens=2, sampling=sampling)
+    check_prompt_logprobs(c["prompt_logprobs"], ids, want.prompt)
+    text = "".join(one[str(k)]["decoded_token"] for one, k in zip(c["prompt_logprobs"][1:], ids[1:]))
+    assert PROMPT.endswith(text) and len(text) > len(PROMPT) // 2, text
+    a = chat(**body)
+    want = cluster.clients[0].generate(tokens={"id": a["prompt_token_ids"]}, max_tokens=2, sampling=sampling)
+    check_prompt_logprobs(a["prompt_logprobs"], a["prompt_token_ids"], want.prompt)
+    zero = complete(**{**body, "prompt_logprobs": 0})["choices"][0]["prompt_logprobs"]
+    assert all(len(one) == 1 for one in zero[1:])
+    assert "prompt_logprobs" not in chat(max_tokens=1) and "prompt_logprobs" not in complete(max_tokens=1)["choices"][0]
+    for path, rest in (CHAT, {"messages": STORY}), (COMPLETIONS, {"prompt": PROMPT}):
+        for value in 21, -1, True, "1":
+            openai_http.refused(path, "prompt_logprobs", prompt_logprobs=value, **rest)
+        openai_http.refused(path, "prompt_logprobs", prompt_logprobs=1, stream=True, **rest)
 
 
 @tap.case
