@@ -37,6 +37,7 @@ struct linear_tile {
     int rows, cols; /* rows <= tile_rows of the instruction set, cols <= PANEL */
     int n_slices;
     const int32_t *slice_end; /* [n_slices] */
+    int32_t skip;             /* PACK_E4M3: elements of the first block before k = 0 */
 };
 
 /* The columns of a quantised matrix on this rank. */

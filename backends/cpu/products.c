@@ -123,7 +123,8 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                                 .rows = rows,
                                 .cols = cols,
                                 .n_slices = w->n_slices,
-                                .slice_end = w->slice_end};
+                                .slice_end = w->slice_end,
+                                .skip = s->skip};
         be->kernels->linear_tile(&t);
     }
 }
