@@ -25,11 +25,13 @@ QWEN3_MOE = mf.BASE | {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "
                        "num_hidden_layers": 2, "rope_theta": 500.0, "tie_word_embeddings": False, "hidden_size": 136,
                        "head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 144,
                        "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []}
+DEEPSEEK3 = json.loads((mf.OUT / "deepseek3" / "config.json").read_text())
 BLOCK = [128, 128]
 ROWS = [("llama-fp8-block", LLAMA, BLOCK, ["lm_head", "model.layers.1.self_attn.k_proj"]),
         ("llama-fp8-tensor", LLAMA, None, ["lm_head"]),
         ("llama-fp8-channel", LLAMA, "channel", ["lm_head"]),
-        ("qwen3moe-fp8-block", QWEN3_MOE, BLOCK, ["lm_head", "mlp.gate"])]
+        ("qwen3moe-fp8-block", QWEN3_MOE, BLOCK, ["lm_head", "mlp.gate"]),
+        ("deepseek3-fp8-block", DEEPSEEK3, BLOCK, ["lm_head", "mlp.gate"])]
 
 
 def spread(scale, shape, block):
