@@ -142,11 +142,15 @@ static inline size_t alloc_bytes(size_t bytes)
 struct weight_part {
     const void *data; /* host memory, unaligned: the share's first element, or its block */
     size_t row_bytes; /* from one row to the next in the file */
-    enum dtype dtype; /* F32, F16, BF16, or a type in blocks (not for a vector or a bias) */
+    enum dtype dtype; /* F32, F16, BF16; E4M3 or a type in blocks (not for a vector or a bias) */
     int32_t skip;     /* elements of the first block before the share; plain types: 0 */
     int32_t rows;     /* of this rank */
     const void *bias; /* [rows] in bias_dtype, or NULL */
     enum dtype bias_dtype;
+    /* E4M3: [rows, scale_stride], finite, of which the first fp8_blocks(skip, cols) of a row are
+     * used: a weight is element * scale, rounded to f32.  data is the share's first element. */
+    const float *scale;
+    size_t scale_stride;
 };
 
 /* A matrix [rows, cols] = [N, K], already cut to this rank's share, or a vector (vector = true, one

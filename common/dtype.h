@@ -39,6 +39,14 @@ enum dtype {
     DT_N
 };
 
+enum { FP8_BLOCK = 128 }; /* columns that share a scale of E4M3 weights */
+
+/* Scales of a row of `cols` elements that begins `skip` elements into a block. */
+static inline int32_t fp8_blocks(int32_t skip, int32_t cols)
+{
+    return cols > 0 ? (int32_t)(((int64_t)skip + cols + FP8_BLOCK - 1) / FP8_BLOCK) : 0;
+}
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -20,7 +20,9 @@ static void embed_row(const struct weight *w, int32_t n, float *out)
     int col = (n - s->row) % PANEL;
     if (s->quant)
         quant_panel_expand(s->quant, panel, s->skip, w->k, col, out);
-    for (int32_t i = 0, k = 0; !s->quant && i < w->n_slices; i++) {
+    for (int32_t k = 0; s->dtype == DT_E4M3 && k < w->k; k++)
+        out[k] = panel_fp8_value(panel, s->skip, w->k, k, col);
+    for (int32_t i = 0, k = 0; !s->quant && s->dtype != DT_E4M3 && i < w->n_slices; i++) {
         size_t row = pack_rows(pack_of(s->dtype), w->slice_end, i, k);
         for (; k < w->slice_end[i]; k++)
             out[k] = panel_value(pack_of(s->dtype), panel, row++, col);

@@ -3,27 +3,28 @@
  *   BF16       [pairs][PANEL][2]: two neighbours of k, as dot-product instructions take them; one
  *              shift and one mask widen them to two vectors in order.  Pairs begin at a slice's
  *              start (struct weight_src); an odd slice's last pair has a zero behind its element
+ *   E4M3       scales [fp8_blocks(skip, K)][PANEL] f32, then [K][PANEL] bytes
  * Columns beyond N are zero.  Quantised ones: quant_panels.h. */
 #ifndef BACKENDS_CPU_PANELS_H
 #define BACKENDS_CPU_PANELS_H
 
 #include <math.h>
 
-#include "common/dtype.h"
+#include "backends/backend.h"
 
 enum { PANEL = 32 }; /* columns of a panel */
 
-enum pack { PACK_F32, PACK_F16, PACK_BF16, PACK_N };
+enum pack { PACK_F32, PACK_F16, PACK_BF16, PACK_E4M3, PACK_N };
 
 static inline enum pack pack_of(enum dtype t)
 {
-    return t == DT_F16 ? PACK_F16 : t == DT_BF16 ? PACK_BF16 : PACK_F32;
+    return t == DT_F16 ? PACK_F16 : t == DT_BF16 ? PACK_BF16 : t == DT_E4M3 ? PACK_E4M3 : PACK_F32;
 }
 
 /* Bytes of one k, of a pair's half for BF16. */
 static inline size_t pack_row_bytes(enum pack p)
 {
-    return PANEL * (p == PACK_F32 ? sizeof(float) : sizeof(uint16_t));
+    return PANEL * (p == PACK_F32 ? sizeof(float) : p == PACK_E4M3 ? 1 : sizeof(uint16_t));
 }
 
 /* Rows of a panel before column `end` of slice s: K itself, or, for BF16, K and one row for each odd
@@ -36,11 +37,18 @@ static inline size_t pack_rows(enum pack p, const int32_t *slice_end, int s, int
     return rows;
 }
 
+/* Bytes of the scales before the elements. */
+static inline size_t pack_head_bytes(enum pack p, int32_t skip, int32_t k)
+{
+    return p == PACK_E4M3 ? (size_t)fp8_blocks(skip, k) * PANEL * sizeof(float) : 0;
+}
+
 /* Bytes of a panel of n_slices slices. */
-static inline size_t pack_panel_bytes(enum pack p, int n_slices, const int32_t *slice_end)
+static inline size_t pack_panel_bytes(enum pack p, int32_t skip, int n_slices,
+                                      const int32_t *slice_end)
 {
     size_t rows = pack_rows(p, slice_end, n_slices, slice_end[n_slices - 1]);
-    return rows * pack_row_bytes(p);
+    return pack_head_bytes(p, skip, slice_end[n_slices - 1]) + rows * pack_row_bytes(p);
 }
 
 /* Index of column col in row `row` of a panel. */
@@ -51,7 +59,17 @@ static inline size_t panel_at(enum pack p, size_t row, int col)
     return row * PANEL + (size_t)col;
 }
 
-/* The weight of column col in row `row`, as the specification defines it. */
+/* E4M3: the weight of column col in row k of the K of a panel. */
+static inline float panel_fp8_value(const void *panel, int32_t skip, int32_t all, int32_t k,
+                                    int col)
+{
+    const float *scale = panel;
+    const uint8_t *codes = (const uint8_t *)panel + pack_head_bytes(PACK_E4M3, skip, all);
+    return f32_of_e4m3(codes[panel_at(PACK_E4M3, (size_t)k, col)]) *
+           scale[(size_t)((skip + k) / FP8_BLOCK) * PANEL + (size_t)col];
+}
+
+/* The weight of column col in row `row` of the other packs, as the specification defines it. */
 static inline float panel_value(enum pack p, const void *panel, size_t row, int col)
 {
     size_t at = panel_at(p, row, col);

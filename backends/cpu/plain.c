@@ -2,6 +2,13 @@
  * row_kernels.h. */
 #include "backends/cpu/row_kernels.h"
 
+static float tile_weight(const struct linear_tile *t, size_t row, int32_t k, int col)
+{
+    if (t->pack == PACK_E4M3)
+        return panel_fp8_value(t->panel, t->skip, t->slice_end[t->n_slices - 1], k, col);
+    return panel_value(t->pack, t->panel, row, col);
+}
+
 static void plain_linear_tile(const struct linear_tile *t)
 {
     for (int r = 0; r < t->rows; r++)
@@ -12,7 +19,7 @@ static void plain_linear_tile(const struct linear_tile *t)
                 size_t row = pack_rows(t->pack, t->slice_end, s, k);
                 float acc = 0.0f;
                 for (; k < t->slice_end[s]; k++, row++)
-                    acc = fmaf(t->x[k * t->rows + r], panel_value(t->pack, t->panel, row, c), acc);
+                    acc = fmaf(t->x[k * t->rows + r], tile_weight(t, row, k, c), acc);
                 slice[s] = acc;
             }
             for (int n = t->n_slices / 2; n > 0; n /= 2)

@@ -126,7 +126,8 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                                 .cols = cols,
                                 .n_slices = w->n_slices,
                                 .slice_end = w->slice_end,
-                                .read = be->read};
+                                .read = be->read,
+                                .skip = s->skip};
         be->kernels->linear_tile(&t);
     }
 }

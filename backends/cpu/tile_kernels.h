@@ -66,6 +66,26 @@ ALWAYS_INLINE void add_row(int rows, const float *x, struct pair w, struct pair 
     }
 }
 
+/* run_chains of E4M3 weights, block after block. */
+ALWAYS_INLINE void run_fp8_chains(int rows, const struct linear_tile *t, int q, long k0, long k1,
+                                  struct pair *acc)
+{
+    const size_t head = pack_head_bytes(PACK_E4M3, t->skip, t->slice_end[t->n_slices - 1]);
+    const uint8_t *codes = (const uint8_t *)t->panel + head + VL * q;
+    for (long k = k0; k < k1;) {
+        long block = (t->skip + k) / FP8_BLOCK, end = (block + 1) * FP8_BLOCK - t->skip;
+        const float *at = (const float *)t->panel + block * PANEL + VL * q;
+        struct pair scale = {v_load(at), v_load(at + PANEL / 2)};
+        for (end = end < k1 ? end : k1; k < end; k++) {
+            const uint8_t *code = codes + k * PANEL;
+            struct pair w = {v_mul(v_load_e4m3(code), scale.a),
+                             v_mul(v_load_e4m3(code + PANEL / 2), scale.b)};
+            read_ahead(t->read, code);
+            add_row(rows, t->x + k * rows, w, acc);
+        }
+    }
+}
+
 /* run_chains over n elements of k of a slice of BF16 weights; x and w are the slice's. */
 ALWAYS_INLINE void run_bf16_chains(int rows, const float *x, const uint16_t *w, int q, long n,
                                    struct read_ahead read, struct pair *acc)
@@ -123,6 +143,8 @@ ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum pack 
                                 (const uint16_t *)t->panel +
                                     pack_rows(pack, t->slice_end, s, (int32_t)k) * PANEL,
                                 q, t->slice_end[s] - k, t->read, acc);
+            else if (pack == PACK_E4M3)
+                run_fp8_chains(rows, t, q, k, t->slice_end[s], acc);
             else
                 run_chains(rows, 1, rows, pack_dtype(pack), t->x, t->panel, q, k, t->slice_end[s],
                            t->read, acc);
@@ -157,8 +179,10 @@ struct tile_fns {
 #define TILE_FNS(R)                                                                                \
     LINEAR_FN(R, PACK_F32)                                                                         \
     LINEAR_FN(R, PACK_F16)                                                                         \
-    LINEAR_FN(R, PACK_BF16)
-#define TILE_ROW(R) [R] = {{linear_PACK_F32_##R, linear_PACK_F16_##R, linear_PACK_BF16_##R}},
+    LINEAR_FN(R, PACK_BF16)                                                                        \
+    LINEAR_FN(R, PACK_E4M3)
+#define TILE_ROW(R)                                                                                \
+    [R] = {{linear_PACK_F32_##R, linear_PACK_F16_##R, linear_PACK_BF16_##R, linear_PACK_E4M3_##R}},
 #define FIRST_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define LAST_ROWS(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 

@@ -39,9 +39,9 @@ static int32_t lay_out(const struct weight_src *src, struct panels *panels, size
         } else {
             *s = (struct panels){.dtype = p->dtype, .skip = p->skip, .row = row, .n = p->rows};
             s->quant = quant_pack_of(p->dtype);
-            s->panel_bytes =
-                s->quant ? quant_panel_bytes(s->quant->lay, p->skip, src->cols)
-                         : pack_panel_bytes(pack_of(p->dtype), src->n_slices, src->slice_end);
+            s->panel_bytes = s->quant ? quant_panel_bytes(s->quant->lay, p->skip, src->cols)
+                                      : pack_panel_bytes(pack_of(p->dtype), p->skip, src->n_slices,
+                                                         src->slice_end);
             n++;
         }
         row += p->rows;
@@ -117,10 +117,29 @@ static void pack_column(enum pack pack, const struct weight *w, void *panel, int
             size_t at = panel_at(pack, to, col), i = (size_t)k;
             if (pack == PACK_F32)
                 memcpy((float *)panel + at, row + i * sizeof(float), sizeof(float));
+            else if (pack == PACK_E4M3)
+                memcpy((char *)panel + at, row + i, 1);
             else
                 memcpy((uint16_t *)panel + at, row + i * sizeof(uint16_t), sizeof(uint16_t));
         }
     }
+}
+
+/* The scales of rows [row, row + n) of the matrix to the head of a panel; returns its end. */
+static char *pack_scales(const struct pack_job *job, const struct panels *s, int32_t row, int32_t n,
+                         char *panel)
+{
+    int32_t n_blocks = fp8_blocks(s->skip, job->w->k);
+    for (int32_t c = 0; c < n; c++) {
+        const struct weight_part *p = job->src->part;
+        int32_t r = row + c;
+        for (; r >= p->rows; p++)
+            r -= p->rows;
+        for (int32_t b = 0; b < n_blocks; b++)
+            ((float *)(void *)panel)[b * PANEL + c] =
+                p->scale[(size_t)r * p->scale_stride + (size_t)b];
+    }
+    return panel + pack_head_bytes(PACK_E4M3, s->skip, job->w->k);
 }
 
 /* Panel i of s. */
@@ -139,6 +158,8 @@ static void pack_panel(const struct pack_job *job, const struct panels *s, long 
     bool gaps = n < PANEL || s->panel_bytes > (size_t)job->w->k * pack_row_bytes(pack);
     if (gaps && s->panel_bytes > 0) /* without columns there is no memory */
         memset(panel, 0, s->panel_bytes);
+    if (pack == PACK_E4M3)
+        panel = pack_scales(job, s, s->row + first, n, panel);
     for (int32_t c = 0; c < n; c++)
         pack_column(pack, job->w, panel, c, rows[c]);
 }
@@ -184,6 +205,8 @@ static const struct weight_part *first_quant(const struct weight_src *src)
 static bool skip_fits(const struct weight_src *src, const struct weight_part *p)
 {
     const struct quant_form *f = quant_form(p->dtype);
+    if (p->dtype == DT_E4M3)
+        return p->skip >= 0 && p->skip < FP8_BLOCK;
     if (!f)
         return p->skip == 0;
     return !src->vector && p->skip >= 0 && p->skip < f->block &&
@@ -201,7 +224,9 @@ static enum status check_source(const struct weight_src *src)
         enum dtype t = src->part[i].dtype, b = src->part[i].bias_dtype;
         if (src->part[i].rows < 0)
             FAIL(ST_RANGE, "weight %s: %d rows", src->name, src->part[i].rows);
-        if (!is_float(t) && (src->vector || !quant_pack_of(t)))
+        if (t == DT_E4M3 && !src->vector && !src->part[i].scale && src->part[i].rows > 0)
+            FAIL(ST_RANGE, "weight %s: e4m3 without scales", src->name);
+        if (!is_float(t) && (src->vector || (t != DT_E4M3 && !quant_pack_of(t))))
             FAIL(ST_UNSUPPORTED, "weight %s: element type %s", src->name, dtype_name(t));
         if (!skip_fits(src, &src->part[i]))
             FAIL(ST_RANGE, "weight %s: the shard begins at element %d of a block", src->name,

@@ -15,13 +15,20 @@ static enum status probe(struct backend *be, enum dtype t, unsigned char *data, 
     const struct quant_form *f = quant_form(t);
     size_t row =
         f ? PROBE_COLS / (size_t)f->block * (size_t)f->n_bytes : PROBE_COLS * dtype_size(t);
-    struct weight_src src[2] = {
-        {.name = "probe",
-         .cols = PROBE_COLS,
-         .n_parts = 1,
-         .part = {{.data = data, .row_bytes = row, .dtype = t, .rows = PROBE_ROWS}},
-         .n_slices = 1,
-         .slice_end = {PROBE_COLS}}};
+    float scale[PROBE_COLS / FP8_BLOCK + PROBE_ROWS];
+    for (int i = 0; i < (int)ARRAY_LEN(scale); i++)
+        scale[i] = (float)(i + 1);
+    struct weight_src src[2] = {{.name = "probe",
+                                 .cols = PROBE_COLS,
+                                 .n_parts = 1,
+                                 .part = {{.data = data,
+                                           .row_bytes = row,
+                                           .dtype = t,
+                                           .rows = PROBE_ROWS,
+                                           .scale = scale,
+                                           .scale_stride = 1}},
+                                 .n_slices = 1,
+                                 .slice_end = {PROBE_COLS}}};
     struct weight *w;
     TRY(weight_make(be, src, NULL, &w));
     *hash = hash_bytes(*hash ^ (uint64_t)t, w->data.data, w->data.bytes);
@@ -49,7 +56,8 @@ enum status cpu_pack_id(struct backend *be, uint64_t *id)
     *id = hash_bytes(0, be->kernels->name, strlen(be->kernels->name));
     for (int t = 0; st == ST_OK && t < DT_N; t++) {
         enum dtype type = (enum dtype)t;
-        if (type == DT_F32 || type == DT_F16 || type == DT_BF16 || quant_form(type))
+        if (type == DT_F32 || type == DT_F16 || type == DT_BF16 || type == DT_E4M3 ||
+            quant_form(type))
             st = probe(be, type, data, id);
     }
     free(data);

@@ -22,6 +22,12 @@ static struct weight_src slice_of(const struct weight_src *src, int32_t s)
         const struct quant_form *f = quant_form(p->dtype);
         int32_t at = p->skip + from, block = f ? f->block : 1;
         size_t bytes = f ? (size_t)f->n_bytes : dtype_size(p->dtype);
+        if (p->dtype == DT_E4M3) {
+            p->data = (const char *)p->data + from;
+            p->scale += at / FP8_BLOCK;
+            p->skip = at % FP8_BLOCK;
+            continue;
+        }
         p->data = (const char *)p->data + (size_t)(at / block) * bytes;
         p->skip = at % block;
     }

@@ -123,7 +123,8 @@ static enum status read_limited(struct model_config *mc, const cJSON *root)
     mc->glu_alpha = 1.702;
     TRY(json_double(root, "swiglu_limit", 1e-3, 1e6, &mc->glu_limit));
     TRY(json_double(root, "swiglu_alpha", 1e-3, 1e3, &mc->glu_alpha));
-    mc->mxfp4 = json_member(root, "quantization_config") != NULL;
+    const cJSON *quant = json_member(root, "quantization_config");
+    mc->mxfp4 = quant && !config_quant_known(quant);
     if (!mc->mxfp4)
         return ST_OK;
     if (mc->hidden % BLOCK || mc->expert_ffn % BLOCK)

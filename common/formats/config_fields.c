@@ -53,6 +53,9 @@ const struct config_field config_fields[] = {
     NUMBERS(glu_limit, FIELD_F64),
     NUMBERS(glu_alpha, FIELD_F64),
     SILENT(mxfp4, FIELD_BOOL, 1), /* names of tensors */
+    SILENT(fp8, FIELD_BOOL, 1),   /* names of tensors */
+    NUMBERS(fp8_rows, FIELD_INT),
+    NUMBERS(fp8_cols, FIELD_INT),
     NUMBERS(route_scale, FIELD_F64),
     NUMBERS(renormalise, FIELD_BOOL),
     FIELD(sparse, FIELD_BOOL, MAX_LAYERS, true),

@@ -333,11 +333,12 @@ static enum status refuse_quantization(const cJSON *config, const struct arch *a
     if (arch && arch->expert_bias && cJSON_IsString(method) &&
         strcmp(method->valuestring, "mxfp4") == 0)
         return ST_OK;
-    FAIL(
-        ST_UNSUPPORTED,
-        "quantization_config: weights of the method \"%.60s\" are not supported (f32, f16 and bf16 "
-        "are, and quantised ones in GGUF files)",
-        cJSON_IsString(method) ? method->valuestring : "?");
+    if (arch && config_quant_known(config))
+        return ST_OK;
+    FAIL(ST_UNSUPPORTED,
+         "quantization_config: weights of the method \"%.60s\" are not supported (f32, f16, "
+         "bf16 and fp8 are, and quantised ones in GGUF files)",
+         cJSON_IsString(method) ? method->valuestring : "?");
 }
 
 /* The value that changes nothing; NULL: none. */

@@ -5,6 +5,7 @@ add_library(ingot_formats STATIC
   formats/arch_experts.c
   formats/model_config.c
   formats/config_experts.c
+  formats/config_quant.c
   formats/config_fields.c
   formats/config_keys.c
   formats/config_rope.c

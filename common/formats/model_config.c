@@ -439,6 +439,7 @@ static enum status read_config(struct model_config *mc, const cJSON *outer)
     TRY(read_eps(mc, root));
     TRY(read_act(mc, root));
     TRY(config_experts_read(mc, root));
+    TRY(config_quant_read(mc, root));
     TRY(read_biases(mc, root));
     TRY(read_scales(mc, root));
     mc->tied = mc->arch->tied;

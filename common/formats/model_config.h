@@ -224,6 +224,8 @@ struct model_config {
     bool sigmoid_scores;          /* of the experts; else softmax */
     double glu_limit, glu_alpha;  /* of experts, moe_layer of backend.h; limit 0: not so */
     bool mxfp4;                   /* the experts are stored as 4-bit blocks beside their scales */
+    bool fp8;                     /* matrices may be stored as e4m3 beside their scales */
+    int32_t fp8_rows, fp8_cols;   /* of a matrix that share a scale; 0: a row, or all */
     double route_scale;           /* factor on the weights of a token's experts */
     bool renormalise;             /* the weights of a token's experts are divided by their sum */
     bool sparse[MAX_LAYERS];      /* which layers have experts in place of gate, up and down */
@@ -284,6 +286,12 @@ bool gguf_arch_interleaved(const struct arch *a);
 double gguf_arch_attn_scale(const struct arch *a, const struct model_config *mc);
 bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t layer);
 enum model_act gguf_arch_act(const struct arch *a);
+
+/* quantization_config of config.json; called when the rest has been read. */
+struct cJSON;
+MUST_CHECK enum status config_quant_read(struct model_config *mc, const struct cJSON *root);
+/* Is that the method of one that config_quant_read reads? */
+bool config_quant_known(const struct cJSON *config);
 
 /* The two files of a model directory, or a GGUF file. */
 MUST_CHECK enum status model_config_load(struct model_config *out, const char *path);

@@ -10,8 +10,8 @@
 #include "common/mapped_file.h"
 
 /* The committed list of members that change no number. */
-static const char *const silent[] = {"max_ctx", "wrapped", "dtype", "bos_id",
-                                     "eos_id",  "n_eos",   "n_mtp", "mxfp4"};
+static const char *const silent[] = {"max_ctx", "wrapped", "dtype", "bos_id", "eos_id",
+                                     "n_eos",   "n_mtp",   "mxfp4", "fp8"};
 
 static const struct config_field *find(const char *name)
 {

@@ -85,9 +85,14 @@ const char *const golden_names[] = {
     "deepseek3",
     "deepseek3-halves-bf16",
     "moonlight-bf16",
+    "llama-fp8-block",
+    "llama-fp8-tensor",
+    "llama-fp8-channel",
+    "qwen3moe-fp8-block",
+    "deepseek3-fp8-block",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
-const size_t n_families = 50;
+const size_t n_families = 55;
 
 size_t *golden_indices(void)
 {

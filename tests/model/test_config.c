@@ -471,6 +471,8 @@ Test(config, rope_frequencies)
     cr_assert_float_eq((double)s[8 + 1], sin(6 * f[1]) * r.attention_factor, 1e-7);
 }
 
+#define FP8(MORE) "{\"quantization_config\":{\"quant_method\":\"fp8\"" MORE "}}"
+
 static const struct {
     const char *arch, *more;
     enum status st;
@@ -549,6 +551,16 @@ static const struct {
     {LLAMA, "{\"final_logit_softcapping\":30}", ST_UNSUPPORTED, "final_logit_softcapping = 30"},
     {LLAMA, "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", ST_UNSUPPORTED,
      "quantization_config: weights of the method \"gptq\" are not supported"},
+    {LLAMA, FP8(",\"fmt\":\"e5m2\""), ST_UNSUPPORTED, "quantization_config: fmt = \"e5m2\""},
+    {LLAMA, FP8(",\"activation_scheme\":7"), ST_UNSUPPORTED, "activation_scheme"},
+    {LLAMA, FP8(",\"scale_fmt\":\"ue8m0\""), ST_UNSUPPORTED, "scale_fmt = \"ue8m0\""},
+    {LLAMA, FP8(",\"modules_to_not_convert\":3"), ST_FORMAT,
+     "modules_to_not_convert is not a list"},
+    {LLAMA, FP8(",\"ignored_layers\":[3]"), ST_FORMAT, "ignored_layers has an entry"},
+    {LLAMA, FP8(",\"weight_block_size\":[128]"), ST_FORMAT, "weight_block_size is not"},
+    {LLAMA, FP8(",\"weight_block_size\":[128,0]"), ST_RANGE, "weight_block_size [128, 0]"},
+    {LLAMA, FP8(",\"weight_block_size\":[1.5,128]"), ST_RANGE, "weight_block_size [1.5, 128]"},
+    {LLAMA, FP8(",\"weight_block_size\":[128,64]"), ST_UNSUPPORTED, "a multiple of 128"},
     {LLAMA, "{\"quantization_config\":{\"bits\":4}}", ST_UNSUPPORTED, "of the method \"?\""},
     {LLAMA, "{\"auto_map\":{\"AutoModel\":\"x.Y\"}}", ST_UNSUPPORTED, "auto_map"},
     {LLAMA, "{\"is_causal\":false}", ST_UNSUPPORTED, "is_causal = false"},

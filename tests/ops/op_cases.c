@@ -249,6 +249,8 @@ const struct op_case op_cases[] = {
     WIDE(1, 1, 1, 0),
     WIDE(5, 4, 33, 1),
     WIDE(40, 16, 128, 8),
+    LINEAR_CASES(DT_E4M3) LINEAR(4, 90, 77, DT_E4M3, .n_parts = 3, .variant = 1),
+    EMBED(29, 300, 70, DT_E4M3),
     EACH_KV(LATENT_CASES) EACH_KV(TO_CACHE_CASES) EACH_FLOAT(HEADS_CASES) EACH_FLOAT(MOE_CASES)
         MOE(1100, 8, 6, 4, 2, DT_BF16, .n_slices = 8), /* more than a chunk */
 };

@@ -18,6 +18,8 @@ void store_at(void *dst, enum dtype t, size_t i, float v)
     uint16_t h = t == DT_F16 ? f16_of_f32(v) : bf16_of_f32(v);
     if (t == DT_F32)
         memcpy((char *)dst + 4 * i, &v, 4);
+    else if (t == DT_E4M3)
+        ((uint8_t *)dst)[i] = e4m3_of_f32(v);
     else
         memcpy((char *)dst + 2 * i, &h, 2);
 }
@@ -26,6 +28,8 @@ float load_at(const void *src, enum dtype t, size_t i)
 {
     uint16_t h;
     float v;
+    if (t == DT_E4M3)
+        return f32_of_e4m3(((const uint8_t *)src)[i]);
     if (t == DT_F32) {
         memcpy(&v, (const char *)src + 4 * i, 4);
         return v;

@@ -54,6 +54,13 @@ static void store_row(const struct op_case *c, int32_t n, char *p)
     free(blocks);
 }
 
+/* E4M3: the scale of block b of a row; the rows begin in the middle of a block. */
+enum { FP8_SKIP = 77 };
+static float fp8_scale(int32_t n, int32_t b)
+{
+    return 0.3f + fabsf(in_f32(4, n, b));
+}
+
 static void load_row(const struct op_case *c, int32_t n, float *w)
 {
     enum dtype t = part_type(c, part_of(c, n));
@@ -63,7 +70,8 @@ static void load_row(const struct op_case *c, int32_t n, float *w)
         quant_expand(t, p, (size_t)c->k, w);
     else
         for (int32_t k = 0; k < c->k; k++)
-            w[k] = load_at(p, t, (size_t)k);
+            w[k] = load_at(p, t, (size_t)k) *
+                   (t == DT_E4M3 ? fp8_scale(n, (FP8_SKIP + k) / FP8_BLOCK) : 1.0f);
     free(p);
 }
 
@@ -82,6 +90,16 @@ static int32_t slice_end(const struct op_case *c, int i, int n)
     return n == N_SLICES && i == 2 ? (int32_t)((int64_t)c->k * i / n) : e;
 }
 
+/* [n, fp8_blocks] of E4M3, freed by the caller. */
+static float *fp8_scales(const struct op_case *c)
+{
+    int32_t each = fp8_blocks(FP8_SKIP, c->k);
+    float *scale = malloc(((size_t)c->n * (size_t)each + 1) * sizeof *scale);
+    for (int32_t i = 0; i < c->n * each; i++)
+        scale[i] = fp8_scale(i / each, i % each);
+    return scale;
+}
+
 /* File rows with a gap of one byte, so that nothing is aligned. */
 static struct weight *load_matrix(struct op_env *e, const struct op_case *c, char **data,
                                   char **bias)
@@ -94,6 +112,8 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
     size_t row = (size_t)c->k * 4 + 1;
     char *p = *data = calloc((size_t)c->n + 1, row);
     char *b = *bias = calloc((size_t)c->n + 1, 2);
+    size_t n_scales = (size_t)fp8_blocks(FP8_SKIP, c->k);
+    float *scale = fp8_scales(c);
     int32_t n = 0;
     for (int i = 0; i < src.n_slices; i++)
         src.slice_end[i] = slice_end(c, i, src.n_slices);
@@ -106,12 +126,18 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
                                  .rows = part_rows(c, i),
                                  .bias_dtype = DT_BF16,
                                  .bias = c->bias && (src.n_parts == 1 || i != 0) ? b : NULL};
+        if (t == DT_E4M3) {
+            src.part[i].scale = scale + (size_t)n * n_scales;
+            src.part[i].scale_stride = n_scales;
+            src.part[i].skip = FP8_SKIP;
+        }
         for (int32_t r = 0; r < part_rows(c, i); r++, n++, p += row, b += 2) {
             store_row(c, n, p);
             store_at(b, DT_BF16, 0, in_f32(2, n, 0));
         }
     }
     ENV_RUN(e, e->ops->load_weight(e->be, &src, &w));
+    free(scale);
     if (w)
         e->weights[e->n_weights++] = w;
     return w;

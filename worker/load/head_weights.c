@@ -1,5 +1,7 @@
 #include "worker/load/head_weights.h"
 
+#include "worker/load/derive_fp8.h"
+
 /* Rows `first` and on of a stored matrix. */
 static void take_rows(struct weight_part *p, const struct stored_tensor *t, size_t row_bytes,
                       size_t first)
@@ -22,11 +24,15 @@ static enum status cut_kv_b(struct weight_part *p, struct loader *ld, enum tenso
     size_t row_bytes = t.n_bytes / shape[0]; /* shape times type is the tensor's checked size */
     if (id == TN_V_B) {
         take_rows(p, &t, row_bytes, first + (size_t)mc->d_nope);
-        return ST_OK;
+        return t.dtype == DT_E4M3
+                   ? derive_fp8(copies, ld, &t, first + (size_t)mc->d_nope, 0, rank, p)
+                   : ST_OK;
     }
     const struct share_cut cut = {
         .step = 1, .rows = rank, .col = first, .cols = (size_t)mc->d_nope};
     p->dtype = t.dtype;
+    if (t.dtype == DT_E4M3)
+        return derive_fp8_transposed(copies, ld, &t, &cut, p);
     return dtype_size(t.dtype) ? derive_transposed(copies, t.data, rank, &cut, p)
                                : derive_dequantised(copies, t.data, rank, &cut, p);
 }

@@ -215,15 +215,56 @@ enum status loader_tensor(struct loader *ld, const char *pattern, int32_t layer,
     fill_name(name, sizeof name, pattern, layer, expert);
     TRY(shaped(ld, name, n_dims, shape, out, &i));
     bool is_float = out->dtype == DT_F32 || out->dtype == DT_F16 || out->dtype == DT_BF16;
-    if (!is_float && !quant_form(out->dtype))
+    bool fp8 = out->dtype == DT_E4M3 && ld->mc.fp8;
+    if (!is_float && !fp8 && !quant_form(out->dtype))
         FAIL(ST_UNSUPPORTED,
              "tensor %s: the type %s is not supported (f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, "
              "q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs "
-             "and mxfp4 are)",
+             "and mxfp4 are, with quantization_config's method fp8 also F8_E4M3)",
              name, out->type_name);
     if (!is_float && n_dims == 1)
         FAIL(ST_UNSUPPORTED, "tensor %s: a vector of type %s is not supported", name,
              out->type_name);
+    ld->used[i] = true;
+    return ST_OK;
+}
+
+/* Is it one of the shapes that loader_scales allows? */
+static bool scales_fit(const struct model_config *mc, const struct stored_tensor *matrix,
+                       const struct stored_tensor *t)
+{
+    uint64_t rows = matrix->shape[0], cols = matrix->shape[1];
+    uint64_t n = t->n_dims > 0 ? t->shape[0] : 1, m = t->n_dims > 1 ? t->shape[1] : 1;
+    if (t->n_dims > 2)
+        return false;
+    if (mc->fp8_rows) {
+        uint64_t r = (uint64_t)mc->fp8_rows, c = (uint64_t)mc->fp8_cols;
+        return t->n_dims == 2 && n == (rows + r - 1) / r && m == (cols + c - 1) / c;
+    }
+    return m == 1 && (n == 1 || n == rows);
+}
+
+enum status loader_scales(struct loader *ld, const struct stored_tensor *matrix,
+                          struct stored_tensor *out)
+{
+    char name[300], got[200], of[200];
+    snprintf(name, sizeof name, "%.280s_scale_inv", matrix->name);
+    size_t i = find(ld, name, out);
+    if (i == loader_count(ld)) {
+        snprintf(name, sizeof name, "%.280s_scale", matrix->name);
+        i = find(ld, name, out);
+    }
+    if (i == loader_count(ld))
+        FAIL(ST_NOT_FOUND, "the e4m3 tensor %s has neither %s_inv nor %s beside it", matrix->name,
+             name, name);
+    if (out->dtype != DT_F32 && out->dtype != DT_BF16 && out->dtype != DT_F16)
+        FAIL(ST_UNSUPPORTED, "tensor %s: scales of type %s are not supported", name,
+             out->type_name);
+    if (!scales_fit(&ld->mc, matrix, out))
+        FAIL(ST_FORMAT, "tensor %s: %s are not the scales of %s with weight_block_size [%d, %d]",
+             name, shape_text(got, sizeof got, out->shape, out->n_dims),
+             shape_text(of, sizeof of, matrix->shape, matrix->n_dims), ld->mc.fp8_rows,
+             ld->mc.fp8_cols);
     ld->used[i] = true;
     return ST_OK;
 }
@@ -253,7 +294,10 @@ static bool carries_nothing(const struct loader *ld, const char *name)
         (ld->mc.rope.type == ROPE_DIVISORS && strcmp(name, "rope_freqs.weight") == 0) ||
         (ld->mc.rope.type == ROPE_LONGROPE && (strcmp(name, "rope_factors_short.weight") == 0 ||
                                                strcmp(name, "rope_factors_long.weight") == 0));
-    return ends_with(name, ".rotary_emb.inv_freq") || divisors || of_extra_layer(ld, name);
+    bool of_rounding = /* of activations, which stay in float */
+        ld->mc.fp8 && (ends_with(name, ".input_scale") || ends_with(name, ".activation_scale"));
+    return ends_with(name, ".rotary_emb.inv_freq") || of_rounding || divisors ||
+           of_extra_layer(ld, name);
 }
 
 /* The copy of the embedding that some checkpoints with a tied head keep.  Where it differs, the

@@ -41,6 +41,12 @@ MUST_CHECK enum status loader_bytes(struct loader *ld, const char *name, int32_t
                                     int32_t n_dims, const uint64_t *shape,
                                     struct stored_tensor *out);
 
+/* The scales of the e4m3 matrix `matrix` (of loader_tensor): NAME_scale_inv or NAME_scale, finite;
+ * with blocks (fp8_rows of the configuration) [rows of blocks, columns of blocks], else one, or one
+ * for each row. */
+MUST_CHECK enum status loader_scales(struct loader *ld, const struct stored_tensor *matrix,
+                                     struct stored_tensor *out);
+
 /* After every tensor of the model has been asked for: one that was not is part of something that
  * this build does not know, ST_UNSUPPORTED names it. */
 MUST_CHECK enum status loader_check_used(const struct loader *ld);

@@ -6,6 +6,7 @@
 
 #include "common/quant.h"
 #include "worker/load/derive.h"
+#include "worker/load/derive_fp8.h"
 #include "worker/load/head_weights.h"
 
 static const struct weight_rule {
@@ -161,7 +162,8 @@ static struct unit unit_of(enum dtype t)
 static size_t span_bytes(const struct weight_part *p, int32_t cols)
 {
     const struct unit u = unit_of(p->dtype);
-    return cols ? ((size_t)p->skip + (size_t)cols + u.elements - 1) / u.elements * u.bytes : 0;
+    size_t skip = p->dtype == DT_E4M3 ? 0 : (size_t)p->skip;
+    return cols ? (skip + (size_t)cols + u.elements - 1) / u.elements * u.bytes : 0;
 }
 
 enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct loader *ld,
@@ -235,7 +237,7 @@ static enum status cut_derived(struct weight_part *p, size_t *n_bytes, struct lo
         TRY(cut_mxfp4(p, ld, id, layer, expert, &cut, copies));
     } else {
         TRY(weight_tensor(&t, &before, ld, id, layer, expert));
-        if (dtype_size(t.dtype) == 0)
+        if (dtype_size(t.dtype) < 2)
             FAIL(ST_UNSUPPORTED, "tensor %s: a transposed matrix of type %s is not supported",
                  t.name, t.type_name);
         p->dtype = t.dtype;
@@ -301,7 +303,13 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     p->dtype = t.dtype;
     p->rows = rows.n;
     *n_bytes += (size_t)rows.n * span_bytes(p, cols.n);
-    return ST_OK;
+    if (t.dtype != DT_E4M3)
+        return ST_OK;
+    if (id == TN_EMBED || t.n_dims != 2)
+        FAIL(ST_UNSUPPORTED, "tensor %s: %s of type %s is not supported", t.name,
+             id == TN_EMBED ? "an embedding" : "a stack", t.type_name);
+    return derive_fp8(copies, ld, &t, (size_t)(before + rows.first), (size_t)cols.first,
+                      (size_t)cols.n, p);
 }
 
 /* The bias of a row-parallel matrix or of a norm: a whole vector [D] on every rank. */
