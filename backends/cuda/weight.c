@@ -108,11 +108,11 @@ static enum status check_source(const struct weight_src *src)
              src->cols);
     for (int i = 0; i < src->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
-        if (p->rows < 0 || p->skip != 0)
-            FAIL(ST_RANGE, "weight %s: %d rows, first element %d", src->name, p->rows, p->skip);
         if (!is_float(p->dtype))
             FAIL(ST_UNSUPPORTED, "weight %s: the CUDA backend has no %s weights (f32, f16, bf16)",
                  src->name, dtype_name(p->dtype));
+        if (p->rows < 0 || p->skip != 0)
+            FAIL(ST_RANGE, "weight %s: %d rows, first element %d", src->name, p->rows, p->skip);
         if (p->bias && !is_float(p->bias_dtype))
             FAIL(ST_UNSUPPORTED, "weight %s: bias of type %s", src->name,
                  dtype_name(p->bias_dtype));

@@ -54,12 +54,21 @@ def answer(p):
     return samples, lines[-1]["samples"]
 
 
-def http_text(address, begun=None):
-    """The text of a streamed completion; begun is set when its first event has come."""
+def http_stream(address):
+    """Connection and response of a streamed completion; None while the gateway has no coordinator and refuses it."""
     body = {"prompt": PROMPT, "max_tokens": 250, "seed": 9, "ignore_eos": True, "stream": True}
     c = http.client.HTTPConnection(address, timeout=tap.LIMIT)
     c.request("POST", "/v1/completions", json.dumps(body))
     r = c.getresponse()
+    if r.status != 503:
+        return c, r
+    c.close()
+    return None
+
+
+def http_text(address, begun=None):
+    """The text of a streamed completion; begun is set when its first event has come."""
+    c, r = tap.wait_for(lambda: http_stream(address), "a gateway with a coordinator")
     data = r.readline()
     if begun:
         begun.set()

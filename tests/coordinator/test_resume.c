@@ -12,8 +12,8 @@ enum { N = 4, MAX_IDS = 64, MAX_TEXT = 1024, FULL = 256 };
 
 static const struct tenant acme = {4, "acme"};
 static const char *const script[N] = {
-    "Once upon a time there was a small h\xc3\xa9"
-    "dgehog. STOP it said",
+    ("Once upon a time there was a small h\xc3\xa9"
+     "dgehog. STOP it said"),
     "A fox, a fox. The END",
     "One two three four five six seven eight nine ten eleven",
     "ST STO STOSTOP and more",

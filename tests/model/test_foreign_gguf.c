@@ -140,6 +140,11 @@ static const char *why_not(const char *name)
         {"deepseek3", "DeepseekV3ForCausalLM has no architecture in GGUF"},
         {"deepseek3-halves-bf16", "DeepseekV3ForCausalLM has no architecture in GGUF"},
         {"moonlight-bf16", "DeepseekV3ForCausalLM has no architecture in GGUF"},
+        {"llama-fp8-block", "weights of the method fp8 are not converted"},
+        {"llama-fp8-tensor", "weights of the method fp8 are not converted"},
+        {"llama-fp8-channel", "weights of the method fp8 are not converted"},
+        {"qwen3moe-fp8-block", "weights of the method fp8 are not converted"},
+        {"deepseek3-fp8-block", "weights of the method fp8 are not converted"},
         {"smollm3", "GGUF's smollm3 has other layers without RoPE"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)

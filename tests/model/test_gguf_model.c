@@ -25,6 +25,8 @@ static bool can_be_gguf(const char *name)
         return false;
     if (mc.arch->window == WINDOW_EVEN && mc.window)
         return false;
+    if (mc.fp8)
+        return false;
     if (mc.kv_rank > 0)
         return mc.rope.interleaved && mc.rope.attention_factor == 1;
     if (mc.mxfp4 || (mc.glu_limit > 0 && mc.glu_limit != 7))
