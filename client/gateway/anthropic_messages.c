@@ -234,7 +234,7 @@ static enum status read_message(struct anthropic_request *q, struct json_cursor 
             TRY(read_blocks(q, c, role == 1, m));
             has_content = true;
         } else if (!json_span_is(key, "role")) {
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
         }
     }
     if (!has_content)
@@ -322,7 +322,7 @@ static enum status write_tool(struct answer_request *q, struct json_writer *w,
         } else if (!json_span_is(key, "cache_control") &&
                    !json_span_is(key, "eager_input_streaming") &&
                    !json_span_is(key, "input_examples")) {
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
         }
     }
     json_write_end_object(w);

@@ -48,7 +48,7 @@ static enum status read_thinking(struct anthropic_request *q, struct json_cursor
         else if (json_span_is(key, "budget_tokens"))
             TRY(request_read_u32(c, 1, INT32_MAX, &budget));
         else
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
     }
     if (type == ARRAY_LEN(types))
         return request_fail_at(c, &whole, "it has no type");
@@ -65,7 +65,7 @@ static enum status read_output_config(struct anthropic_request *q, struct json_c
         if (json_take_null(c))
             continue;
         if (!json_span_is(key, "effort"))
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
         TRY(request_read_effort(&q->variables, c));
     }
     return ST_OK;
@@ -81,7 +81,7 @@ static enum status read_context_management(struct anthropic_request *q, struct j
     TRY(json_enter_object(c));
     while (json_next_key(c, &key)) {
         if (!json_span_is(key, "edits"))
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
         TRY(json_enter_array(c));
         while (json_next_item(c)) {
             TRY(json_enter_object(c));
@@ -137,28 +137,13 @@ static const struct {
     {"inference_geo", ignore},
 };
 
-static enum status read_field(struct anthropic_request *q, struct json_span key,
-                              struct json_cursor *c)
+static enum status read_field(void *request, struct json_span key, struct json_cursor *c)
 {
-    bool known = !json_span_is(key, "stop"); /* here it is stop_sequences */
+    struct anthropic_request *q = request;
     for (size_t i = 0; i < ARRAY_LEN(fields); i++)
         if (json_span_is(key, fields[i].name))
             return fields[i].read(q, c);
-    if (known)
-        TRY(request_field_read(&q->of, key, c, &known));
-    if (!known)
-        return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
-    return ST_OK;
-}
-
-static enum status read_body(struct anthropic_request *q, struct json_cursor *c)
-{
-    struct json_span key;
-    TRY(json_enter_object(c));
-    while (json_next_key(c, &key))
-        if (!json_take_null(c))
-            TRY(read_field(q, key, c));
-    return ST_OK;
+    return request_field_or_refusal(&q->of, key, "stop", c); /* here it is stop_sequences */
 }
 
 /* The system's text becomes the first turn, whose place was kept. */
@@ -203,7 +188,7 @@ enum status anthropic_request_read(struct anthropic_request *q, bool count, cons
     TRY(json_open(&c, body, n_body, NULL));
     TRY(answer_grow((void **)&q->turns.turn, 0, sizeof *q->turns.turn));
     q->turns.turn[q->turns.n++] = (struct ingot_turn){0};
-    enum status st = read_body(q, &c);
+    enum status st = request_read_members(q, &c, read_field);
     if (st != ST_OK) {
         json_path(&c, param);
         return st;

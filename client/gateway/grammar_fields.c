@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "client/gateway/request_fields.h"
+
 static enum status set(struct answer_request *q, struct json_cursor *c, enum ingot_grammar kind,
                        const char *source, size_t n)
 {
@@ -81,7 +83,7 @@ static enum status read_inner(struct format *f, struct json_cursor *c)
             f->schema = *c;
             f->has_schema = true;
         } else if (!is_annotation(key)) {
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
         }
     }
     return ST_OK;
@@ -132,7 +134,7 @@ static enum status read_format(struct answer_request *q, struct json_cursor *c, 
             f.schema = *c;
             f.has_schema = true;
         } else if (!flat || !is_annotation(key)) {
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
         }
     }
     return failed_at(c, &whole, apply(q, &whole, &f));
@@ -170,7 +172,7 @@ enum status grammar_read_structured_outputs(struct answer_request *q, struct jso
             if (object)
                 TRY(set(q, &here, INGOT_GRAMMAR_JSON_OBJECT, NULL, 0));
         } else {
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
         }
     }
     return ST_OK;

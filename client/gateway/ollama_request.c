@@ -282,7 +282,7 @@ static enum status write_message(struct ollama_request *q, struct json_writer *w
         } else if (json_span_is(key, "images")) {
             TRY(only_empty(q, c));
         } else {
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
         }
     }
     if (!*role)
@@ -368,22 +368,13 @@ static const struct field {
     {"shift", OLLAMA_CHAT | OLLAMA_GENERATE, ignore},
 };
 
-static enum status read_body(struct ollama_request *q, struct json_cursor *c)
+static enum status read_field(void *request, struct json_span key, struct json_cursor *c)
 {
-    struct json_span key;
-    TRY(json_enter_object(c));
-    while (json_next_key(c, &key)) {
-        const struct field *f = NULL;
-        if (json_take_null(c))
-            continue;
-        for (size_t i = 0; i < ARRAY_LEN(fields) && !f; i++)
-            if ((fields[i].calls & q->call) && json_span_is(key, fields[i].name))
-                f = &fields[i];
-        if (!f)
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
-        TRY(f->read(q, c));
-    }
-    return ST_OK;
+    struct ollama_request *q = request;
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+        if ((fields[i].calls & q->call) && json_span_is(key, fields[i].name))
+            return fields[i].read(q, c);
+    return request_unknown(c);
 }
 
 /* A turn of a prompt's own template: text is a JSON string, or bytes where n_json is 0. */
@@ -435,7 +426,7 @@ enum status ollama_request_read(struct ollama_request *q, enum ollama_call call,
     q->of.stream = true;
     *param = '\0';
     TRY(json_open(&c, body, n_body, NULL));
-    enum status st = read_body(q, &c);
+    enum status st = request_read_members(q, &c, read_field);
     if (st != ST_OK) {
         json_path(&c, param);
         return st;

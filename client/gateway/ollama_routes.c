@@ -153,7 +153,7 @@ static enum status read_show(char model[ANSWER_MAX_MODEL], const struct http_req
         } else if (json_span_is(key, "verbose")) {
             TRY(json_read_bool(&c, &verbose));
         } else {
-            return json_fail(&c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(&c);
         }
     }
     return *model ? ST_OK : json_fail(&c, ST_RANGE, "model is required");

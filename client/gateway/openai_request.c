@@ -35,7 +35,7 @@ static enum status read_stream_options(struct openai_request *q, struct json_cur
         else if (json_span_is(key, "include_obfuscation")) /* no padding is added in either case */
             TRY(json_read_bool(c, &ignored));
         else
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
     }
     return ST_OK;
 }
@@ -266,23 +266,11 @@ static const struct field *find_field(enum openai_form form, struct json_span ke
 
 /* ---- the whole ---- */
 
-static enum status read_body(struct openai_request *q, struct json_cursor *c)
+static enum status read_member(void *request, struct json_span key, struct json_cursor *c)
 {
-    struct json_span key;
-    TRY(json_enter_object(c));
-    while (json_next_key(c, &key)) {
-        const struct field *f = find_field(q->form, key);
-        bool known = true;
-        if (json_take_null(c))
-            continue;
-        if (f)
-            TRY(read_field(q, f, c));
-        else
-            TRY(request_field_read(&q->of, key, c, &known));
-        if (!known)
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
-    }
-    return ST_OK;
+    struct openai_request *q = request;
+    const struct field *f = find_field(q->form, key);
+    return f ? read_field(q, f, c) : request_field_or_refusal(&q->of, key, NULL, c);
 }
 
 #define REFUSE(path, ...)                                                                          \
@@ -337,7 +325,7 @@ enum status openai_request_read(struct openai_request *q, enum openai_form form,
     answer_request_init(&q->of);
     *refusal = (struct openai_refusal){{0}};
     TRY(json_open(&c, body, n_body, NULL));
-    enum status st = read_body(q, &c);
+    enum status st = request_read_members(q, &c, read_member);
     if (st != ST_OK) {
         json_path(&c, refusal->param);
         return st;

@@ -25,6 +25,21 @@ enum status request_only_bool(struct json_cursor *c, bool wanted)
     return ST_OK;
 }
 
+enum status request_read_members(void *request, struct json_cursor *c, request_member_reader *read)
+{
+    struct json_span key;
+    TRY(json_enter_object(c));
+    while (json_next_key(c, &key))
+        if (!json_take_null(c))
+            TRY(read(request, key, c));
+    return ST_OK;
+}
+
+enum status request_unknown(struct json_cursor *c)
+{
+    return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+}
+
 enum status request_fail_at(struct json_cursor *c, const struct json_cursor *whole,
                             const char *text)
 {
@@ -219,6 +234,15 @@ enum status request_field_read(struct answer_request *q, struct json_span key,
             return read_field(q, &fields[i], c);
     *known = false;
     return ST_OK;
+}
+
+enum status request_field_or_refusal(struct answer_request *q, struct json_span key,
+                                     const char *otherwise, struct json_cursor *c)
+{
+    bool known = !otherwise || !json_span_is(key, otherwise);
+    if (known)
+        TRY(request_field_read(q, key, c, &known));
+    return known ? ST_OK : request_unknown(c);
 }
 
 enum status request_field_read_as(struct answer_request *q, const char *name, struct json_cursor *c)

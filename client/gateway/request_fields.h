@@ -12,6 +12,9 @@ enum { REQUEST_MAX_STOP_IDS = 32 };
 /* Reads the value when key is the name of such a field; else *known is false.  null is not read here. */
 MUST_CHECK enum status request_field_read(struct answer_request *q, struct json_span key,
                                           struct json_cursor *c, bool *known);
+/* The same; a name that is none, or that this API spells otherwise (NULL: all are its own), is refused. */
+MUST_CHECK enum status request_field_or_refusal(struct answer_request *q, struct json_span key,
+                                                const char *otherwise, struct json_cursor *c);
 /* The same for the field of that name, which must be one: an API calls it otherwise. */
 MUST_CHECK enum status request_field_read_as(struct answer_request *q, const char *name,
                                              struct json_cursor *c);
@@ -20,6 +23,14 @@ MUST_CHECK enum status request_read_u32(struct json_cursor *c, uint32_t lo, uint
                                         uint32_t *out);
 /* A boolean of which one value is supported. */
 MUST_CHECK enum status request_only_bool(struct json_cursor *c, bool wanted);
+
+/* Reads an object: null members are passed over, the others given to the reader with the name, in their order. */
+typedef enum status request_member_reader(void *request, struct json_span key,
+                                          struct json_cursor *c);
+MUST_CHECK enum status request_read_members(void *request, struct json_cursor *c,
+                                            request_member_reader *read);
+/* The failure of a member whose name is not read. */
+MUST_CHECK enum status request_unknown(struct json_cursor *c);
 
 /* A failure of the value before which `whole` is: something is missing in it. */
 MUST_CHECK enum status request_fail_at(struct json_cursor *c, const struct json_cursor *whole,

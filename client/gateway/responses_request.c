@@ -76,7 +76,7 @@ static enum status write_tool(struct answer_request *q, struct json_writer *w,
         } else if (json_span_is(key, "description") || json_span_is(key, "parameters")) {
             TRY(request_pass_member(w, key, c));
         } else {
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
         }
     }
     json_write_end_object(w);
@@ -108,7 +108,7 @@ static enum status read_reasoning(struct responses_request *q, struct json_curso
         if (json_span_is(key, "effort"))
             TRY(request_read_effort(&q->variables, c));
         else if (!json_span_is(key, "summary")) /* reasoning comes whole, without a summary */
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
     }
     return ST_OK;
 }
@@ -123,7 +123,7 @@ static enum status read_text(struct responses_request *q, struct json_cursor *c)
         if (json_span_is(key, "format"))
             TRY(grammar_read_text_format(&q->of, c));
         else if (!json_span_is(key, "verbosity"))
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
     }
     return ST_OK;
 }
@@ -149,7 +149,7 @@ static enum status read_stream_options(struct responses_request *q, struct json_
     TRY(json_enter_object(c));
     while (json_next_key(c, &key)) {
         if (!json_span_is(key, "include_obfuscation"))
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
         TRY(json_read_bool(c, &padding));
     }
     return ST_OK;
@@ -251,10 +251,9 @@ static const char *const echoes[RESPONSES_N_ECHOES] = {
     [ECHO_TOP_P] = "top_p",
 };
 
-static enum status read_field(struct responses_request *q, struct json_span key,
-                              struct json_cursor *c)
+static enum status read_field(void *request, struct json_span key, struct json_cursor *c)
 {
-    bool known = !json_span_is(key, "max_tokens"); /* here it is max_output_tokens */
+    struct responses_request *q = request;
     struct json_cursor at = *c;
     for (size_t i = 0; i < RESPONSES_N_ECHOES; i++)
         if (json_span_is(key, echoes[i]))
@@ -262,21 +261,7 @@ static enum status read_field(struct responses_request *q, struct json_span key,
     for (size_t i = 0; i < ARRAY_LEN(fields); i++)
         if (json_span_is(key, fields[i].name))
             return fields[i].read(q, c);
-    if (known)
-        TRY(request_field_read(&q->of, key, c, &known));
-    if (!known)
-        return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
-    return ST_OK;
-}
-
-static enum status read_body(struct responses_request *q, struct json_cursor *c)
-{
-    struct json_span key;
-    TRY(json_enter_object(c));
-    while (json_next_key(c, &key))
-        if (!json_take_null(c))
-            TRY(read_field(q, key, c));
-    return ST_OK;
+    return request_field_or_refusal(&q->of, key, "max_tokens", c); /* max_output_tokens */
 }
 
 enum status responses_request_read(struct responses_request *q, const char *body, size_t n_body,
@@ -290,7 +275,7 @@ enum status responses_request_read(struct responses_request *q, const char *body
     TRY(json_open(&c, body, n_body, NULL));
     TRY(answer_grow((void **)&q->turns.turn, 0, sizeof *q->turns.turn));
     q->turns.turn[q->turns.n++] = (struct ingot_turn){0};
-    enum status st = read_body(q, &c);
+    enum status st = request_read_members(q, &c, read_field);
     if (st != ST_OK) {
         json_path(&c, param);
         return st;

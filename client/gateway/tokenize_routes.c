@@ -147,22 +147,13 @@ static const struct field {
     {"parse_special", TOKENIZE, only_true},
 };
 
-static enum status read_fields(struct tokenize_request *t, struct json_cursor *c)
+static enum status read_field(void *request, struct json_span key, struct json_cursor *c)
 {
-    struct json_span key;
-    TRY(json_enter_object(c));
-    while (json_next_key(c, &key)) {
-        const struct field *f = NULL;
-        if (json_take_null(c))
-            continue;
-        for (size_t i = 0; i < ARRAY_LEN(fields) && !f; i++)
-            if ((fields[i].forms & t->form) && json_span_is(key, fields[i].name))
-                f = &fields[i];
-        if (!f)
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
-        TRY(f->read(t, c));
-    }
-    return ST_OK;
+    struct tokenize_request *t = request;
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+        if ((fields[i].forms & t->form) && json_span_is(key, fields[i].name))
+            return fields[i].read(t, c);
+    return request_unknown(c);
 }
 
 static enum status read_request(struct tokenize_request *t, const struct http_request *q,
@@ -171,7 +162,7 @@ static enum status read_request(struct tokenize_request *t, const struct http_re
     struct json_cursor c;
     *param = '\0';
     TRY(json_open(&c, q->body, q->n_body, NULL));
-    enum status st = read_fields(t, &c);
+    enum status st = request_read_members(t, &c, read_field);
     if (st != ST_OK)
         json_path(&c, param);
     else if (t->input == INPUT_NONE)

@@ -48,7 +48,7 @@ static enum status read_object(struct choice *t, struct json_cursor *c, bool inn
         else if (t->form == TOOL_CHOICE_ANTHROPIC && json_span_is(key, "disable_parallel_tool_use"))
             TRY(json_read_bool(c, &t->q->one_call));
         else
-            return json_fail(c, ST_UNSUPPORTED, "this field is not supported");
+            return request_unknown(c);
     }
     return ST_OK;
 }

@@ -1,7 +1,7 @@
 #include "common/text/output_formats.h"
 
 #include "common/text/output_deepseek_marks.h"
-#include "common/text/output_harmony.h"
+#include "common/text/output_harmony_marks.h"
 
 #define JSON_NAME "{\"name\": \""
 #define JSON_ARGUMENTS "\", \"arguments\": "

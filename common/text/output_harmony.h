@@ -10,16 +10,8 @@
 #ifndef COMMON_TEXT_OUTPUT_HARMONY_H
 #define COMMON_TEXT_OUTPUT_HARMONY_H
 
+#include "common/text/output_harmony_marks.h"
 #include "common/text/output_parser_state.h"
-
-#define HARMONY_START "<|start|>"
-#define HARMONY_CHANNEL "<|channel|>"
-#define HARMONY_CONSTRAIN "<|constrain|>"
-#define HARMONY_MESSAGE "<|message|>"
-#define HARMONY_END "<|end|>"
-#define HARMONY_CALL "<|call|>"
-#define HARMONY_RETURN "<|return|>"
-#define HARMONY_ANALYSIS HARMONY_CHANNEL "analysis" HARMONY_MESSAGE
 
 /* Between messages: marks that end one, then the header of the next.  Text that is no header is content. */
 MUST_CHECK enum status harmony_step_header(struct output_parser *p, bool *go);

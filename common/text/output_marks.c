@@ -4,7 +4,7 @@
 
 #include "common/text/output_deepseek_marks.h"
 #include "common/text/output_formats.h"
-#include "common/text/output_harmony.h"
+#include "common/text/output_harmony_marks.h"
 
 /* Where the mark is first, or NULL. */
 static const char *find(const char *text, size_t n, const char *mark)

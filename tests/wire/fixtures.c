@@ -53,7 +53,7 @@ static struct msg_accepted accepted(void)
 static struct msg_generate generate_text(void)
 {
     static const struct msg_resumed_sample samples[4] = {
-        {3, ids, 7}, {0}, {1, ids, 0}, {2, ids, 9}};
+        {3, ids, 7, 0}, {0}, {1, ids, 0, 0}, {2, ids, 9, 0}};
     static struct msg_accepted first;
     static const struct msg_resume resume = {&first, 4, 2500, samples};
     first = accepted();
