@@ -6,7 +6,6 @@
 
 #include "common/hash.h"
 #include "common/random.h"
-#include "coordinator/resume.h"
 
 enum { SLOT_BITS = 20, SAMPLE_BITS = 4 };
 #define NO_ORPHAN UINT32_MAX
@@ -350,8 +349,7 @@ enum status request_start(struct request *r, struct resolved **ask, const struct
     for (uint32_t i = 0; i < r->n_samples && st == ST_OK; i++)
         st = sample_init(r, i, tok);
     if (st == ST_OK && r->ask->sp.prompt_logprobs)
-        st = prompt_scores_create(&r->scores, r->ask, tok,
-                                  r->ask->resumed ? r->ask->resumed->n_scores : 0);
+        st = prompt_scores_create(&r->scores, r->ask, tok, r->ask->n_scores_received);
     if (st != ST_OK)
         free_samples(r);
     return st;

@@ -38,10 +38,11 @@ struct resolved {
     bool starts_in_reasoning;    /* a chat that ends inside thinking */
     const int32_t *keep;         /* [n_keep] special tokens that are text; the model's, borrowed */
     uint32_t n_keep;
-    bool is_chat;            /* the prompt was rendered with this clock */
-    int64_t clock_s;         /* seconds since 1970 UTC */
-    int32_t zone_s;          /* seconds east of UTC */
-    struct resumed *resumed; /* what the client had received; NULL: a new request */
+    bool is_chat;               /* the prompt was rendered with this clock */
+    int64_t clock_s;            /* seconds since 1970 UTC */
+    int32_t zone_s;             /* seconds east of UTC */
+    uint32_t n_scores_received; /* entries of the prompt's log probabilities that the client has */
+    struct resumed *resumed;    /* what the client had received; NULL: a new request */
 };
 
 /* Bounds of the model and of the server that a request is checked against. */

@@ -134,7 +134,7 @@ enum status resume_take(struct resolved *q, const struct msg_generate *g, uint32
     memcpy(u->numerics, a->numerics, strlen(a->numerics));
     u->elapsed_ms = m->elapsed_ms;
     u->n_samples = m->n_samples;
-    u->n_scores = m->samples[0].n_scores;
+    q->n_scores_received = m->samples[0].n_scores;
     int32_t *ids = u->ids;
     for (uint32_t i = 0; i < m->n_samples; ids += m->samples[i++].n) {
         u->samples[i] = (struct resumed_sample){ids, m->samples[i].n, m->samples[i].n_text};

@@ -16,7 +16,6 @@ struct resumed {
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES];
     char numerics[NUMERICS_ID_SIZE];
     uint32_t elapsed_ms, n_samples;
-    uint32_t n_scores; /* entries of the prompt's log probabilities */
     struct resumed_sample {
         const int32_t *ids; /* [n] */
         uint32_t n;

@@ -3,7 +3,7 @@
 #ifndef COMMON_GRAMMAR_SOURCE_H
 #define COMMON_GRAMMAR_SOURCE_H
 
-#include "common/grammar/grammar.h"
+#include "common/grammar/grammar_source.h"
 #include "common/grammar/rules.h"
 
 /* Appends the rules of a source, which is UTF-8.  ST_UNSUPPORTED: another kind; else as grammar_compile. */
