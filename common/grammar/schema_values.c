@@ -8,6 +8,8 @@
 #include "common/grammar/schema_impl.h"
 #include "common/grammar/string_expr.h"
 
+enum { MAX_COMPARISONS = 1 << 22 }; /* of constants; about 0.2 s */
+
 /* ---- numbers ---- */
 
 static enum status read_decimal(const struct schema_compiler *k, uint32_t node, struct decimal *d)
@@ -175,15 +177,16 @@ static bool among(const struct schema_tree *t, uint32_t list, uint32_t value)
     return false;
 }
 
-/* Do const and enum of all schemas of the shape contain the value? */
-static bool listed(const struct schema_compiler *k, const struct shape *s, uint32_t value)
+/* Do const and enum of all schemas of the shape contain the value?  It is one of the list that begins with `from`. */
+static bool listed(const struct schema_compiler *k, const struct shape *s, uint32_t from,
+                   uint32_t value)
 {
     const struct schema_tree *t = &k->tree;
     for (uint32_t i = 0; i < s->all.n; i++) {
         uint32_t c = schema_member(t, s->all.node[i], "const"),
                  e = schema_member(t, s->all.node[i], "enum");
         if ((c != SCHEMA_NO_NODE && !schema_equal(t, c, value)) ||
-            (e != SCHEMA_NO_NODE && !among(t, e, value)))
+            (e != SCHEMA_NO_NODE && t->nodes[e].first != from && !among(t, e, value)))
             return false;
     }
     return true;
@@ -223,13 +226,13 @@ static enum status read_limits(struct schema_compiler *k, const struct shape *s,
 }
 
 static enum status allowed(struct schema_compiler *k, const struct shape *s, const struct limits *l,
-                           uint32_t value, struct text_buf *text, bool *ok)
+                           uint32_t from, uint32_t value, struct text_buf *text, bool *ok)
 {
     static const unsigned bits[] = {
         [JSON_OBJECT] = T_OBJECT, [JSON_ARRAY] = T_ARRAY, [JSON_STRING] = T_STRING,
         [JSON_NUMBER] = T_NUMBER, [JSON_BOOL] = T_BOOL,   [JSON_NULL] = T_NULL};
     enum json_type type = k->tree.nodes[value].type;
-    *ok = (s->types & bits[type]) && listed(k, s, value);
+    *ok = (s->types & bits[type]) && listed(k, s, from, value);
     if (!*ok)
         return ST_OK;
     if ((type == JSON_OBJECT || type == JSON_ARRAY) && has_structure(k, s))
@@ -240,6 +243,30 @@ static enum status allowed(struct schema_compiler *k, const struct shape *s, con
         *ok = expr_matches(k->pool, l->number, text->data, text->len);
     if (type == JSON_STRING && l->string != EXPR_ALL)
         *ok = expr_matches(k->pool, l->string, text->data + 1, text->len - 2);
+    return ST_OK;
+}
+
+static uint64_t n_values(const struct schema_tree *t, uint32_t first)
+{
+    uint64_t n = 0;
+    for (uint32_t i = first; i != SCHEMA_NO_NODE; i = t->nodes[i].next)
+        n++;
+    return n;
+}
+
+/* Each value of the list is looked for in every other enum of the shape. */
+static enum status check_comparisons(const struct schema_compiler *k, const struct shape *s,
+                                     uint32_t first)
+{
+    const struct schema_tree *t = &k->tree;
+    uint64_t others = 0;
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        uint32_t e = schema_member(t, s->all.node[i], "enum");
+        if (e != SCHEMA_NO_NODE && t->nodes[e].first != first)
+            others += n_values(t, t->nodes[e].first);
+    }
+    if (n_values(t, first) * others > MAX_COMPARISONS)
+        return schema_fail(k, first, ST_RANGE, "enums of too many values that must hold together");
     return ST_OK;
 }
 
@@ -254,12 +281,14 @@ static enum status collect(struct schema_compiler *k, const struct shape *s, uin
                            bool one, struct constants *all)
 {
     struct limits l;
+    if (!one)
+        TRY(check_comparisons(k, s, first));
     TRY(read_limits(k, s, &l));
     for (uint32_t i = first; i != SCHEMA_NO_NODE;
          i = one ? SCHEMA_NO_NODE : k->tree.nodes[i].next) {
         struct text_buf text = {0};
         bool ok;
-        enum status st = allowed(k, s, &l, i, &text, &ok);
+        enum status st = allowed(k, s, &l, first, i, &text, &ok);
         if (st == ST_OK && ok)
             st = GROW(&all->ends, &all->cap, (size_t)all->n + 1, SCHEMA_MAX_BYTES,
                       "the values of an enum");

@@ -315,6 +315,44 @@ static void walk(const char *source, enum grammar_kind kind, unsigned seed)
     token_trie_destroy(trie);
 }
 
+/* An array of n strings. */
+static size_t write_strings(char *out, size_t n)
+{
+    size_t at = 0;
+    out[at++] = '[';
+    for (size_t i = 0; i < n; i++)
+        at += (size_t)sprintf(out + at, "%s\"value number %zu of it\"", i ? "," : "", i);
+    out[at++] = ']';
+    return at;
+}
+
+/* One enum is not compared with itself: 35,000 values, the square of which would take minutes. */
+Test(grammar, large_enums)
+{
+    char *text = malloc(4 << 20);
+    cr_assert_not_null(text);
+    size_t n = (size_t)sprintf(text, "{\"enum\":");
+    n += write_strings(text + n, 35000);
+    text[n++] = '}';
+    cr_assert_leq(n, (size_t)GRAMMAR_MAX_BYTES);
+    struct grammar *g = NULL;
+    struct grammar_source s = {GRAMMAR_JSON_SCHEMA, text, n};
+    cr_expect_eq(grammar_compile(&g, &s), ST_OK, "%s", status_detail());
+    grammar_destroy(g);
+
+    n = (size_t)sprintf(text, "{\"allOf\":[{\"enum\":");
+    n += write_strings(text + n, 3000);
+    n += (size_t)sprintf(text + n, "},{\"enum\":");
+    n += write_strings(text + n, 3000);
+    n += (size_t)sprintf(text + n, "}]}");
+    g = NULL;
+    s.n = n;
+    cr_expect_eq(grammar_compile(&g, &s), ST_RANGE);
+    cr_expect_not_null(strstr(status_detail(), "too many values"), "%s", status_detail());
+    grammar_destroy(g);
+    free(text);
+}
+
 Test(grammar, masks_are_what_matchers_take)
 {
     static const char *const schemas[] = {
