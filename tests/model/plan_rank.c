@@ -127,6 +127,12 @@ static enum status run_step(struct rank *r, int k)
                              .tokens = tokens,
                              .blocks = blocks,
                              .opens = open};
+    if (k == 0) { /* scored rows have memory of their own */
+        seqs[0].n_score = prompt > MAX_SCORED_ROWS ? MAX_SCORED_ROWS : prompt - 1;
+        open[0].sp.prompt_logprobs = true;
+        plan.n_scores = seqs[0].n_score;
+        plan.scores = tokens;
+    }
     TRY(rank_step_run(r->step, &plan));
     if (r->ci.rank == 0)
         TRY(rank_step_sample(r->step, rows, &n_rows));
