@@ -7,7 +7,7 @@
 #include "common/json/json_read.h"
 #include "common/json/json_write.h"
 #include "common/text/output_formats.h"
-#include "common/text/output_harmony.h"
+#include "common/text/output_harmony_marks.h"
 
 enum { MAX_TOOLS = 1024, MAX_NAME = 64 };
 

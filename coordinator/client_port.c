@@ -51,7 +51,6 @@ static void bind_control(struct client_port *f, const struct sock_config *sc)
 static enum status bind_all(struct client_port *f, void *ctx, const struct client_port_config *cfg)
 {
     struct sock_config sc = {.max_message = 2 * cfg->max_message, /* to be answered, not read */
-
                              .heartbeat_ms = ZMTP_BEAT_MS,
                              .linger_ms = 1000,
                              .curve = gatekeeper_curve(cfg->keys, DOMAIN_CLIENTS)};

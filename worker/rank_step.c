@@ -7,18 +7,9 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "worker/graphs.h"
+#include "worker/rank_step_sizes.h"
 #include "worker/sample/edits.h"
 #include "worker/sample/sampler.h"
-
-enum { K = MAX_CANDIDATES };
-
-/* What sampling needs to know of a row after its step's tables were changed by the next plan. */
-struct out_row {
-    uint64_t seq_id;
-    struct sample_params sp;
-    int32_t len;    /* tokens of the sequence before the one to be drawn */
-    int32_t ending; /* TOKEN_GRAMMAR_...: there is none to be drawn; else 0 */
-};
 
 /* A step that was run.  Event i_flight of the backend is marked behind it. */
 struct flight {
@@ -64,120 +55,6 @@ struct rank_step {
     struct result_token *tokens; /* [max_seqs + max_scored] */
 };
 
-/* ---- sizes ---- */
-
-static struct draw_shape shape_of(const struct rank_step_config *cfg, int32_t n_rows)
-{
-    return (struct draw_shape){.n_ranks = cfg->world,
-                               .n_rows = n_rows,
-                               .k = K,
-                               .n_slices = cfg->parts[0].n_slices,
-                               .vocab = cfg->step.vocab};
-}
-
-/* Words that one rank gives for R rows. */
-static size_t words_of(const struct rank_step_config *cfg, int32_t n_rows)
-{
-    struct draw_shape shape = shape_of(cfg, n_rows);
-    return draw_words(&shape);
-}
-
-static int32_t widest(const struct rank_step_config *cfg)
-{
-    int32_t most = 1;
-    for (int r = 0; r < cfg->world; r++)
-        if (cfg->parts[r].n_cols > most)
-            most = cfg->parts[r].n_cols;
-    return most;
-}
-
-static size_t full_bytes(const struct rank_step_config *cfg)
-{
-    return (size_t)cfg->world * FULL_ROWS * (size_t)widest(cfg) * sizeof(float);
-}
-
-/* Rows of logits of a step. */
-static int32_t most_rows(const struct rank_step_config *cfg)
-{
-    return cfg->step.max_seqs + cfg->step.max_scored;
-}
-
-static size_t top_bytes(const struct rank_step_config *cfg)
-{
-    return (size_t)cfg->world * words_of(cfg, most_rows(cfg)) * sizeof(int32_t);
-}
-
-static size_t pick_row_bytes(const struct rank_step_config *cfg)
-{
-    return (size_t)cfg->step.max_scored * sizeof(int32_t);
-}
-
-static size_t picked_bytes(const struct rank_step_config *cfg)
-{
-    return (size_t)cfg->world * (size_t)cfg->step.max_scored * sizeof(float);
-}
-
-static struct masks_config masks_config_of(const struct rank_step_config *cfg)
-{
-    return (struct masks_config){.max_open = cfg->step.max_open,
-                                 .max_seqs = most_rows(cfg),
-                                 .vocab = cfg->step.vocab,
-                                 .part = cfg->parts[cfg->rank]};
-}
-
-/* Words of the ids before the candidates: whole lines of 64 bytes. */
-static size_t ids_words(const struct rank_step_config *cfg)
-{
-    return ((size_t)most_rows(cfg) + 15) / 16 * 16;
-}
-
-static size_t out_bytes(const struct rank_step_config *cfg)
-{
-    return ids_words(cfg) * sizeof(int32_t) + top_bytes(cfg);
-}
-
-struct mem_bytes rank_step_bytes(const struct rank_step_config *cfg)
-{
-    struct mem_bytes n = step_bytes(&cfg->step);
-    size_t out = alloc_bytes(out_bytes(cfg));
-    n.device += out + alloc_bytes(full_bytes(cfg)) + alloc_bytes(FULL_ROWS * sizeof(int32_t));
-    if (cfg->step.max_scored)
-        n.device += alloc_bytes(pick_row_bytes(cfg)) + alloc_bytes(picked_bytes(cfg));
-    if (cfg->masks) {
-        struct masks_config mc = masks_config_of(cfg);
-        n.device += masks_bytes(&mc).device;
-    }
-    if (cfg->rank == 0)
-        n.pinned += MAX_STEPS_IN_FLIGHT * out;
-    return n;
-}
-
-/* What take_host takes. */
-static size_t draw_bytes(const struct rank_step_config *cfg)
-{
-    size_t vocab = (size_t)cfg->step.vocab, max_seqs = (size_t)cfg->step.max_seqs;
-    size_t flights = MAX_STEPS_IN_FLIGHT * max_seqs * sizeof(struct out_row);
-    size_t of_token = 2 * sizeof(float) + sizeof(int32_t) + 2 * sizeof(uint64_t);
-    size_t of_seq = sizeof(struct draw_sums) + sizeof(struct result_token);
-    size_t scored = (size_t)cfg->step.max_scored * sizeof(struct result_token) + picked_bytes(cfg);
-    return cfg->rank == 0
-               ? flights + full_bytes(cfg) + vocab * of_token + max_seqs * of_seq + scored
-               : flights;
-}
-
-size_t rank_step_host_bytes(const struct rank_step_config *cfg)
-{
-    struct masks_config mc = masks_config_of(cfg);
-    size_t last = (size_t)most_rows(cfg) * sizeof(int32_t);
-    size_t masks = cfg->masks ? masks_host_bytes(&mc) + last : 0;
-    return draw_bytes(cfg) + step_host_bytes(&cfg->step) + masks;
-}
-
-size_t rank_step_coll_bytes(const struct rank_step_config *cfg)
-{
-    return top_bytes(cfg) > full_bytes(cfg) ? top_bytes(cfg) : full_bytes(cfg);
-}
-
 /* ---- life ---- */
 
 static enum status take_flight(struct rank_step *r, struct flight *f)
@@ -188,7 +65,7 @@ static enum status take_flight(struct rank_step *r, struct flight *f)
         FAIL(ST_NOMEM, "no memory for a step of %d sequences", r->cfg.step.max_seqs);
     if (r->cfg.rank != 0)
         return ST_OK;
-    TRY(ops->alloc(r->cfg.be, out_bytes(&r->cfg), MEM_PINNED, &f->back));
+    TRY(ops->alloc(r->cfg.be, sizes_out(&r->cfg), MEM_PINNED, &f->back));
     f->back_ptr = ops->pinned_ptr(r->cfg.be, f->back);
     return ST_OK;
 }
@@ -197,13 +74,13 @@ static enum status take_device(struct rank_step *r)
 {
     const struct rank_step_config *cfg = &r->cfg;
     const struct backend_ops *ops = backend_ops_of(cfg->be);
-    TRY(ops->alloc(cfg->be, out_bytes(cfg), MEM_DEVICE, &r->out));
+    TRY(ops->alloc(cfg->be, sizes_out(cfg), MEM_DEVICE, &r->out));
     TRY(ops->alloc(cfg->be, FULL_ROWS * sizeof(int32_t), MEM_DEVICE, &r->full_row));
     if (cfg->step.max_scored) {
-        TRY(ops->alloc(cfg->be, pick_row_bytes(cfg), MEM_DEVICE, &r->pick_row));
-        TRY(ops->alloc(cfg->be, picked_bytes(cfg), MEM_DEVICE, &r->picked));
+        TRY(ops->alloc(cfg->be, sizes_pick_row(cfg), MEM_DEVICE, &r->pick_row));
+        TRY(ops->alloc(cfg->be, sizes_picked(cfg), MEM_DEVICE, &r->picked));
     }
-    return ops->alloc(cfg->be, full_bytes(cfg), MEM_DEVICE, &r->full);
+    return ops->alloc(cfg->be, sizes_full(cfg), MEM_DEVICE, &r->full);
 }
 
 static enum status take_host(struct rank_step *r)
@@ -213,14 +90,14 @@ static enum status take_host(struct rank_step *r)
         TRY(take_flight(r, &r->flights[i]));
     if (r->cfg.rank != 0)
         return ST_OK;
-    r->full_host = malloc(full_bytes(&r->cfg));
+    r->full_host = malloc(sizes_full(&r->cfg));
     r->row = calloc(vocab, sizeof *r->row);
     r->sorted = calloc(vocab, sizeof *r->sorted);
     r->sorted_id = calloc(vocab, sizeof *r->sorted_id);
     r->sort_scratch = calloc(vocab, 2 * sizeof *r->sort_scratch);
     r->sums = calloc(max_seqs, sizeof *r->sums);
-    r->tokens = calloc((size_t)most_rows(&r->cfg), sizeof *r->tokens);
-    r->picked_host = malloc(picked_bytes(&r->cfg) + sizeof *r->picked_host);
+    r->tokens = calloc((size_t)sizes_rows(&r->cfg), sizeof *r->tokens);
+    r->picked_host = malloc(sizes_picked(&r->cfg) + sizeof *r->picked_host);
     if (!r->full_host || !r->row || !r->sorted || !r->sorted_id || !r->sort_scratch || !r->sums ||
         !r->tokens || !r->picked_host)
         FAIL(ST_NOMEM, "no memory for sampling from %zu tokens", vocab);
@@ -241,7 +118,7 @@ static struct view packed(struct buf *b, size_t at_word, int32_t rows, int32_t c
 /* What the device drew in the last step. */
 static struct view last_ids(const struct rank_step *r)
 {
-    return packed(r->out, 0, most_rows(&r->cfg), 1, DT_I32);
+    return packed(r->out, 0, sizes_rows(&r->cfg), 1, DT_I32);
 }
 
 static enum status enqueue_ops(void *ctx, const struct step_dev *dev, struct view *logits);
@@ -260,10 +137,10 @@ static enum status record_graphs(struct rank_step *r)
 
 static enum status take_masks(struct rank_step *r)
 {
-    struct masks_config mc = masks_config_of(&r->cfg);
+    struct masks_config mc = sizes_masks(&r->cfg);
     if (!r->cfg.masks)
         return ST_OK;
-    r->last = calloc((size_t)most_rows(&r->cfg), sizeof *r->last);
+    r->last = calloc((size_t)sizes_rows(&r->cfg), sizeof *r->last);
     if (!r->last)
         FAIL(ST_NOMEM, "no memory for the tokens of %d sequences", r->cfg.step.max_seqs);
     return masks_create(&r->masks, &mc, r->cfg.be);
@@ -275,10 +152,10 @@ static enum status build(struct rank_step *r)
     struct edits_config ec = {.max_open = cfg->step.max_open,
                               .max_ctx = cfg->step.max_ctx,
                               .vocab = cfg->step.vocab,
-                              .max_seqs = most_rows(cfg),
+                              .max_seqs = sizes_rows(cfg),
                               .max_edits = cfg->step.max_edits,
                               .part = cfg->parts[cfg->rank]};
-    r->max_cols = widest(cfg);
+    r->max_cols = sizes_widest_part(cfg);
     TRY(step_create(&r->step, &cfg->step, cfg->be));
     TRY(edits_create(&r->edits, &ec, cfg->be));
     TRY(take_masks(r));
@@ -406,14 +283,16 @@ static enum status draw_rows(struct rank_step *r, struct view logits)
     const struct backend_ops *ops = backend_ops_of(cfg->be);
     const struct vocab_part *part = &cfg->parts[cfg->rank];
     int32_t n_rows = logits.rows;
-    struct draw_shape shape = shape_of(cfg, n_rows);
+    struct draw_shape shape = sizes_shape(cfg, n_rows);
     struct step_draws draws = step_draws(r->step, n_rows);
-    size_t words = draw_words(&shape), top = ids_words(cfg), mine = top + (size_t)cfg->rank * words;
-    size_t ids = mine + (size_t)n_rows * K, stat = ids + (size_t)n_rows * K;
+    size_t words = draw_words(&shape), top = sizes_ids(cfg), mine = top + (size_t)cfg->rank * words;
+    size_t ids = mine + (size_t)n_rows * MAX_CANDIDATES,
+           stat = ids + (size_t)n_rows * MAX_CANDIDATES;
     struct view all = packed(r->out, top, cfg->world, (int32_t)words, DT_I32);
 
-    TRY(ops->topk(cfg->be, part, logits, draws.inv_temp, packed(r->out, mine, n_rows, K, DT_F32),
-                  packed(r->out, ids, n_rows, K, DT_I32),
+    TRY(ops->topk(cfg->be, part, logits, draws.inv_temp,
+                  packed(r->out, mine, n_rows, MAX_CANDIDATES, DT_F32),
+                  packed(r->out, ids, n_rows, MAX_CANDIDATES, DT_I32),
                   packed(r->out, stat, n_rows, 3 * part->n_slices, DT_F32)));
     if (cfg->world > 1)
         TRY(cfg->co->ops->all_gather(cfg->co, packed(r->out, mine, 1, (int32_t)words, DT_I32),
@@ -481,7 +360,7 @@ static enum status enqueue(struct rank_step *r, const struct flight *f, const st
         TRY(pick_scored(r));
     if (f->batch == 0 || cfg->rank != 0)
         return ST_OK;
-    int32_t used = (int32_t)(ids_words(cfg) + (size_t)cfg->world * words_of(cfg, f->batch));
+    int32_t used = (int32_t)(sizes_ids(cfg) + (size_t)cfg->world * sizes_words(cfg, f->batch));
     return ops->copy(cfg->be, packed(f->back, 0, 1, used, DT_I32),
                      packed(r->out, 0, 1, used, DT_I32));
 }
@@ -601,17 +480,17 @@ static int owner_of(const struct rank_step_config *cfg, int32_t token)
 static enum status score_rows(struct rank_step *r, const struct flight *f)
 {
     const struct rank_step_config *cfg = &r->cfg;
-    const int32_t *top = f->back_ptr + ids_words(cfg);
+    const int32_t *top = f->back_ptr + sizes_ids(cfg);
     const struct step_scored *scored = step_scored(r->step);
-    struct draw_shape shape = shape_of(cfg, f->batch);
+    struct draw_shape shape = sizes_shape(cfg, f->batch);
     if (f->n_scored == 0)
         return ST_OK;
     TRY(backend_ops_of(cfg->be)->read(cfg->be, r->picked_host,
                                       packed(r->picked, 0, cfg->world, f->n_scored, DT_F32)));
     for (int32_t i = 0; i < f->n_scored; i++) {
         const struct out_row row = {.seq_id = scored[i].seq_id};
-        int32_t id[K], token = scored[i].token, i_row = f->n_rows + i;
-        float all[K];
+        int32_t id[MAX_CANDIDATES], token = scored[i].token, i_row = f->n_rows + i;
+        float all[MAX_CANDIDATES];
         struct draw_sums sums = draw_row_sums(&shape, top, i_row, 1.0f);
         if (!draw_finite(&sums)) {
             break_row(r, &row, i_row);
@@ -630,16 +509,16 @@ enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows
 {
     const struct rank_step_config *cfg = &r->cfg;
     struct flight *f = &r->flights[flight_of(r->n_sampled)];
-    const int32_t *drawn = f->back_ptr, *top = f->back_ptr + ids_words(cfg);
-    struct draw_shape shape = shape_of(cfg, f->batch);
+    const int32_t *drawn = f->back_ptr, *top = f->back_ptr + sizes_ids(cfg);
+    struct draw_shape shape = sizes_shape(cfg, f->batch);
     assert(rank_step_n_running(r) > 0);
     *n_rows = 0;
     TRY(pass(r, r->n_sampled++));
     r->waiting_us = 0;
     for (int32_t i = 0; i < f->n_rows; i++) {
         const struct out_row *row = &f->rows[i];
-        float logit[K];
-        int32_t id[K];
+        float logit[MAX_CANDIDATES];
+        int32_t id[MAX_CANDIDATES];
         r->sums[i] = draw_row_sums(&shape, top, i, draw_inv_temperature(row->sp.temperature));
         if (!draw_finite(&r->sums[i])) {
             break_row(r, row, i);

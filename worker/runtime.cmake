@@ -8,6 +8,7 @@ add_library(ingot_runtime STATIC
   step/step.c
   graphs.c
   rank_step.c
+  rank_step_sizes.c
   rank_weights.c
   numerics.c
   options.c

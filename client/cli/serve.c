@@ -25,8 +25,8 @@ static void say_ready(const struct supervisor *s, const struct gateway_job *g, c
     if (*g->address)
         printf("HTTP at http://%s/v1 (OpenAI's API)\n  page:   http://%s/\n", g->address,
                g->address);
-    printf("  ask:    ingot generate %s%s%s--prompt 'Once upon a time'\n",
-           usual ? "" : "--connect ", usual ? "" : ep, usual ? "" : " ");
+    printf("  ask:    %s generate%s%s --prompt 'Once upon a time'\n", ingot,
+           usual ? "" : " --connect ", usual ? "" : ep);
     printf("  talk:   %s chat%s%s\n", ingot, usual ? "" : " --connect ", usual ? "" : ep);
     printf("  look:   %s status%s%s\n", ingot, usual ? "" : " --connect ", usual ? "" : ep);
     printf("  end:    Ctrl-C\n");

@@ -49,7 +49,8 @@ bool matcher_accepts(struct matcher *m);
 const char *matcher_place(struct matcher *m);
 
 /* Sets mask[trie->n_words]: bit i of word w is token 32 w + i, which may come next.  Tokens without bytes, so special
- * ones, never; a special one that may be named by structural tags has GRAMMAR_SPECIAL and its spelling as bytes.  *n gets how many may, *only one of them.  ST_NOMEM.  A grammar is used with one trie. */
+ * ones, never; a special one that may be named by structural tags has GRAMMAR_SPECIAL and its spelling as bytes.  *n
+ * gets how many may, *only one of them.  ST_NOMEM.  A grammar is used with one trie. */
 MUST_CHECK enum status matcher_mask(struct matcher *m, const struct token_trie *trie,
                                     uint32_t *mask, uint32_t *n, int32_t *only);
 

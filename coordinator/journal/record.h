@@ -19,8 +19,8 @@
  * end:     the process ended in good order, or went on in the next file
  * effects: u32 n_fx, u64 fx_digest
  *
- * Version 6, which is still read, has no scores of prompts.  Version 5 has no grammars.  Version 4 begins with JOURNAL_MAGIC_4, and its seals are record_check: no chain.  Version 3 has
- * no resumed requests either.  Version 2 has no owners either.  Version 1, too, was written when steps were
+ * Version 6, which is still read, has no scores of prompts.  Version 5 has no grammars either.  Version 4 begins with
+ * JOURNAL_MAGIC_4, and its seals are record_check: no chain.  Version 3 has no resumed requests either.  Version 2 has no owners either.  Version 1, too, was written when steps were
  * planned by tokens only: its sched_config ends before target_itl_us, its requests have no tenant and its
  * state is the scheduler's of then. */
 #ifndef COORDINATOR_JOURNAL_RECORD_H

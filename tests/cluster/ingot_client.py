@@ -124,6 +124,18 @@ class Client:
         self.send("Generate", request_id=rid, **fields)
         return rid
 
+    def answers(self, requests, together=True):
+        """The whole answers, in the order of the requests, which run together or one after the other."""
+        if together:
+            rids = [self.start(**r) for r in requests]
+            got = self.collect(rids)
+            answers = [got[rid] for rid in rids]
+        else:
+            answers = [self.generate(**r) for r in requests]
+        for a in answers:
+            assert a.finish, a.error
+        return answers
+
     def replies(self, rids):
         """{request id: Answer} with one message for each of the requests: Accepted or Rejected."""
         answers = {rid: Answer() for rid in rids}

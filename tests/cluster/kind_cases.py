@@ -29,18 +29,6 @@ def requests(border):
     return out
 
 
-def ask(client, together=True):
-    if together:
-        rids = [client.start(**r) for r in REQUESTS]
-        got = client.collect(rids)
-        answers = [got[r] for r in rids]
-    else:
-        answers = [client.generate(**r) for r in REQUESTS]
-    for a in answers:
-        assert a.finish, a.error
-    return answers
-
-
 def check(answers, name):
     assert oracle, "the oracle did not run"
     for i, (a, o) in enumerate(zip(answers, oracle)):
@@ -51,27 +39,27 @@ def oracle_alone_plain_path():
     """One rank, one thread, one request at a time, no cache, plain code."""
     global oracle
     with Parts(MODEL, worker=["--isa", "plain", "--max-step-tokens", "512"], coordinator=["--no-prefix-cache"]) as c:
-        oracle = [a.key() for a in ask(c.clients[0], together=False)]
+        oracle = [a.key() for a in c.clients[0].answers(REQUESTS, together=False)]
     assert len(set(oracle)) > len(REQUESTS) // 2, "the requests must differ"
 
 
 def twice_with_the_prefix_cache():
     with Parts(MODEL) as c:
-        check(ask(c.clients[0]), "first")
-        check(ask(c.clients[0]), "second")
+        check(c.clients[0].answers(REQUESTS), "first")
+        check(c.clients[0].answers(REQUESTS), "second")
         assert c.clients[0].call("Stats")[1].prefix_hits > 0
 
 
 def ranks_and_small_steps():
     for world in (2, 4):
         with Parts(MODEL, tp=world, coll="shm", coordinator=["--max-step-tokens", "24"]) as c:
-            check(ask(c.clients[0]), f"{world} ranks")
+            check(c.clients[0].answers(REQUESTS), f"{world} ranks")
 
 
 def preempted():
     with Parts(MODEL, tp=2, worker=["--kv-blocks", "40", "--block-len", "8"],
                coordinator=["--max-step-tokens", "32"]) as c:
-        check(ask(c.clients[0]), "preempted")
+        check(c.clients[0].answers(REQUESTS), "preempted")
         assert c.clients[0].call("Stats")[1].preemptions > 0
 
 

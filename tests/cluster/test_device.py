@@ -37,14 +37,7 @@ oracle = None
 def ask(worker, coordinator, together, **how):
     with Parts(MODEL, worker=[*WORKER, *worker], coordinator=coordinator, **how) as c:
         client = c.clients[0]
-        if together:
-            rids = [client.start(**r) for r in REQUESTS]
-            got = client.collect(rids)
-            answers = [got[r] for r in rids]
-        else:
-            answers = [client.generate(**r) for r in REQUESTS]
-        for a in answers:
-            assert a.finish, a.error
+        answers = client.answers(REQUESTS, together)
         return [(a.key(), a.top) for a in answers], client.call("Stats")[1], c.log()
 
 

@@ -34,18 +34,6 @@ def requests():
 REQUESTS = requests()
 
 
-def ask(client, together):
-    if together:
-        rids = [client.start(**r) for r in REQUESTS]
-        got = client.collect(rids)
-        answers = [got[r] for r in rids]
-    else:
-        answers = [client.generate(**r) for r in REQUESTS]
-    for a in answers:
-        assert a.finish, a.error
-    return answers
-
-
 def ingot(*args):
     p = subprocess.run([BIN / "ingot", *args], capture_output=True, text=True, timeout=tap.LIMIT)
     assert p.returncode == 0, p.stderr
@@ -75,7 +63,7 @@ def oracle_alone_plain_path():
     global oracle
     with Parts(MODEL, worker=["--isa", "plain", "--max-step-tokens", "512"],
                coordinator=["--no-prefix-cache"]) as c:
-        oracle = ask(c.clients[0], together=False)
+        oracle = c.clients[0].answers(REQUESTS, together=False)
     assert len({a.key() for a in oracle}) > len(REQUESTS) // 2, "the requests must differ"
     assert any(len(a.ids[0]) > 20 for a in oracle)
 
@@ -84,7 +72,7 @@ def variant(name, check=None, **how):
     def run():
         assert oracle, "the oracle did not run"
         with Parts(MODEL, **how) as c:
-            for i, (a, o) in enumerate(zip(ask(c.clients[0], True), oracle)):
+            for i, (a, o) in enumerate(zip(c.clients[0].answers(REQUESTS), oracle)):
                 assert a.key() == o.key(), f"{name}: request {i} differs:\n{a.key()}\n{o.key()}"
                 assert a.top == o.top, f"{name}: request {i}: other top logprobs"
             if check:

@@ -94,14 +94,6 @@ PLAIN = [{"tokens": {"id": [1, 5, 40 + i]}, "sampling": {"temperature": 0.0, "ig
 oracle = None
 
 
-def ask(client, requests):
-    rids = [client.start(**r) for r in requests]
-    got = client.collect(rids)
-    for rid in rids:
-        assert got[rid].finish, got[rid].error
-    return [got[rid] for rid in rids]
-
-
 def scored_by_hand(ids, client):
     """The log probability of each token as the first one of an answer, where it is among the 20 that are reported."""
     out = []
@@ -140,7 +132,7 @@ def variant(name, rounds=1, check=None, **how):
     def run():
         with Parts(DEMO, **how) as c:
             for i in range(rounds):
-                answers = ask(c.clients[0], PROMPTS + PLAIN)
+                answers = c.clients[0].answers(PROMPTS + PLAIN)
                 compare(answers[:len(PROMPTS)], f"{name}, round {i + 1}")
             if check:
                 check(c.clients[0].call("Stats")[1], answers)

@@ -53,18 +53,6 @@ REQUESTS = requests()
 oracle = None
 
 
-def ask(client, together, requests=REQUESTS):
-    if together:
-        rids = [client.start(**r) for r in requests]
-        got = client.collect(rids)
-        answers = [got[r] for r in rids]
-    else:
-        answers = [client.generate(**r) for r in requests]
-    for a in answers:
-        assert a.finish, a.error
-    return answers
-
-
 def compare(answers, which, what, want=None):
     for i, a in zip(which, answers):
         o = (want or oracle)[i]
@@ -78,7 +66,7 @@ def oracle_alone_plain_path():
     global oracle
     with Parts(MODEL, worker=["--isa", "plain", "--max-step-tokens", "512"],
                coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
-        oracle = ask(c.clients[0], together=False)
+        oracle = c.clients[0].answers(REQUESTS, together=False)
     assert len({a.key() for a in oracle}) > N_REQUESTS // 2, "the requests must differ"
     assert any(len(a.ids[0]) > 20 for a in oracle)
 
@@ -89,7 +77,7 @@ def variant(name, together=True, rounds=1, check=None, only=range(N_REQUESTS), *
         assert oracle, "the oracle did not run"
         with Parts(MODEL, **how) as c:
             for i in range(rounds):
-                answers = ask(c.clients[0], together, [REQUESTS[k] for k in only])
+                answers = c.clients[0].answers([REQUESTS[k] for k in only], together)
                 compare(answers, only, f"{name}, round {i + 1}")
             if check:
                 check(c.clients[0].call("Stats")[1], answers)
@@ -161,12 +149,12 @@ def quantised(kind):
             subprocess.run([BIN / "ingot-quantize", source, file, "--type", kind], check=True, timeout=tap.LIMIT,
                            capture_output=True)
             with Parts(file, worker=["--isa", "plain"], coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
-                want = ask(c.clients[0], together=False, requests=few)
+                want = c.clients[0].answers(few, together=False)
             assert len({a.key() for a in want}) > len(few) // 2, "the requests must differ"
             isas = [{"worker": ["--isa", isa]} for isa in ISAS]
             for how in ({"threads": 2}, {"tp": 2, "coll": "shm"}, {"tp": 4, "coll": "shm"}, *isas):
                 with Parts(file, **how) as c:
-                    compare(ask(c.clients[0], together=True, requests=few), range(len(few)), f"{kind} {how}", want)
+                    compare(c.clients[0].answers(few, together=True), range(len(few)), f"{kind} {how}", want)
     run.__name__ = f"quantised_{kind}"
     tap.case(run)
 
@@ -181,16 +169,16 @@ def rounded(activations):
 
     def run():
         with Parts(file, worker=["--isa", "plain", "--activations", "f32"]) as c:
-            exact = ask(c.clients[0], together=True, requests=few)
+            exact = c.clients[0].answers(few, together=True)
         with Parts(file, worker=["--isa", "plain", *at], coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
-            want = ask(c.clients[0], together=False, requests=few)
+            want = c.clients[0].answers(few, together=False)
             numerics = c.clients[0].call("Stats")[1].group[0].numerics
         assert f"/a8-{activations}/" in numerics, numerics
         assert any(a.key() != o.key() for a, o in zip(want, exact)), "as if activations were f32"
         isas = [{"worker": [*at, "--isa", isa]} for isa in ISAS]
         for how in ({"threads": 2, "worker": at}, {"tp": 2, "worker": at}, {"tp": 4, "worker": at}, *isas):
             with Parts(file, **how) as c:
-                compare(ask(c.clients[0], together=True, requests=few), range(len(few)), f"{activations} {how}", want)
+                compare(c.clients[0].answers(few, together=True), range(len(few)), f"{activations} {how}", want)
     run.__name__ = f"activations_{activations.replace('-', '_')}"
     tap.case(run)
 
@@ -207,7 +195,7 @@ def kv_type(dtype):
         def alone(kv):
             with Parts(MODEL, worker=["--kv-dtype", kv, "--isa", "plain"],
                        coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
-                return ask(c.clients[0], together=False, requests=few)
+                return c.clients[0].answers(few, together=False)
 
         want = alone(dtype)
         assert any(a.key() != o.key() for a, o in zip(want, alone("f32"))), "as if the cache were f32"
@@ -215,7 +203,7 @@ def kv_type(dtype):
         isas = [{"worker": [*small, "--isa", isa]} for isa in ISAS]
         for how in ({"threads": 2, "worker": small[:2]}, {"tp": 2, "worker": small}, *isas):
             with Parts(MODEL, **how) as c:
-                compare(ask(c.clients[0], together=True, requests=few), range(len(few)), f"{dtype} {how}", want)
+                compare(c.clients[0].answers(few, together=True), range(len(few)), f"{dtype} {how}", want)
     run.__name__ = f"kv_{dtype}"
     tap.case(run)
 

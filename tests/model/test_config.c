@@ -1,112 +1,16 @@
-/* Configurations: each form of config.json that is read, and each that is refused by name. */
-#include <cjson/cJSON.h>
+/* Configurations: each form of config.json that is read. */
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "common/formats/model_config.h"
-#include "guard.h"
+#include "config_text.h"
 #include "rig.h"
 #include "worker/model/rope.h"
 
-static const char *base(const char *arch)
-{
-    static char text[600];
-    const char *type = strstr(arch, "GptOss")       ? "gpt_oss"
-                       : strstr(arch, "Qwen2Moe")   ? "qwen2_moe"
-                       : strstr(arch, "Glm4Moe")    ? "glm4_moe"
-                       : strstr(arch, "Olmo3")      ? "olmo3"
-                       : strstr(arch, "Olmoe")      ? "olmoe"
-                       : strstr(arch, "Cohere2")    ? "cohere2"
-                       : strstr(arch, "Starcoder2") ? "starcoder2"
-                       : strstr(arch, "Gemma2")     ? "gemma2"
-                       : strstr(arch, "Gemma3")     ? "gemma3_text"
-                       : strstr(arch, "Phi3")       ? "phi3"
-                       : strstr(arch, "SmolLM3")    ? "smollm3"
-                       : strstr(arch, "GraniteMoe") ? "granitemoe"
-                       : strstr(arch, "Granite")    ? "granite"
-                       : strstr(arch, "Glm4")       ? "glm4"
-                       : strstr(arch, "Exaone4")    ? "exaone4"
-                       : strstr(arch, "Ministral3") ? "ministral3"
-                       : strstr(arch, "Llama")      ? "llama"
-                       : strstr(arch, "Mistral")    ? "mistral"
-                       : strstr(arch, "Mixtral")    ? "mixtral"
-                       : strstr(arch, "Qwen3Moe")   ? "qwen3_moe"
-                       : strstr(arch, "Qwen2")      ? "qwen2"
-                                                    : "qwen3";
-    const char *experts =
-        strstr(arch, "GptOss")     ? ",\"num_local_experts\":4,\"num_experts_per_tok\":2,"
-                                     "\"rope_parameters\":{\"rope_type\":\"default\","
-                                     "\"rope_theta\":150000}"
-        : strstr(arch, "Qwen2Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
-                                     "\"moe_intermediate_size\":24,"
-                                     "\"shared_expert_intermediate_size\":40"
-        : strstr(arch, "Glm4Moe")  ? ",\"n_routed_experts\":8,"
-                                     "\"num_experts_per_tok\":2,"
-                                     "\"moe_intermediate_size\":24"
-        : strstr(arch, "Olmoe")    ? ",\"num_experts\":8,\"num_experts_per_tok\":2"
-        : strstr(arch, "Qwen3Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
-                                     "\"moe_intermediate_size\":24"
-        : strstr(arch, "Mixtral")  ? ",\"num_local_experts\":4,\"num_experts_per_tok\":2"
-                                   : "";
-    snprintf(text, sizeof text,
-             "{\"architectures\":[\"%s\"],\"model_type\":\"%s\",\"hidden_size\":64,"
-             "\"intermediate_size\":96,\"num_hidden_layers\":4,\"num_attention_heads\":4,"
-             "\"num_key_value_heads\":2,\"vocab_size\":100,\"max_position_embeddings\":128,"
-             "%s\"hidden_act\":\"silu\"%s}",
-             arch, type,
-             strstr(arch, "Cohere2") || strstr(arch, "Starcoder2") ? "" : "\"rms_norm_eps\":1e-05,",
-             experts);
-    return text;
-}
-
-/* The base of that architecture with the members of `more`, a JSON object, put in; a member "-"
- * takes the base's member away. */
-static enum status parse(const char *arch, const char *more, const char *generation,
-                         struct model_config *mc)
-{
-    cJSON *root = cJSON_Parse(base(arch)), *patch = cJSON_Parse(more);
-    cr_assert_not_null(patch, "%s", more);
-    for (cJSON *c = patch->child, *next; c; c = next) {
-        next = c->next;
-        cJSON_DeleteItemFromObjectCaseSensitive(root, c->string);
-        if (!cJSON_IsString(c) || strcmp(c->valuestring, "-") != 0)
-            cJSON_AddItemToObject(root, c->string, cJSON_Duplicate(c, true));
-    }
-    char *text = cJSON_PrintUnformatted(root);
-    struct guarded g = guard_copy(text, strlen(text));
-    struct guarded gen = guard_copy(generation, generation ? strlen(generation) : 0);
-    enum status st = model_config_parse(mc, g.data, g.len, generation ? gen.data : NULL, gen.len);
-    guard_free(&g);
-    guard_free(&gen);
-    free(text);
-    cJSON_Delete(root);
-    cJSON_Delete(patch);
-    return st;
-}
-
-static struct model_config good(const char *arch, const char *more)
-{
-    struct model_config mc;
-    must(parse(arch, more, NULL, &mc), more);
-    return mc;
-}
-
-#define LLAMA "LlamaForCausalLM"
-#define MISTRAL "MistralForCausalLM"
-#define QWEN2 "Qwen2ForCausalLM"
-#define QWEN3 "Qwen3ForCausalLM"
-#define MIXTRAL "MixtralForCausalLM"
-#define QWEN3MOE "Qwen3MoeForCausalLM"
-#define GEMMA2 "Gemma2ForCausalLM"
-#define GEMMA3 "Gemma3ForCausalLM"
-#define PHI3 "Phi3ForCausalLM"
-#define MINISTRAL3 "Ministral3ForCausalLM"
-
 Test(config, sizes_and_defaults)
 {
-    struct model_config mc = good(LLAMA, "{}");
+    struct model_config mc = config_good(LLAMA, "{}");
     cr_assert_str_eq(mc.arch->name, LLAMA);
     cr_assert_eq(mc.hidden, 64);
     cr_assert_eq(mc.ffn, 96);
@@ -122,29 +26,29 @@ Test(config, sizes_and_defaults)
     cr_assert_eq(mc.dtype, DT_N);
     cr_assert_eq(mc.bos_id, -1);
     cr_assert_eq(mc.n_eos, 0);
-    cr_assert_eq(good(LLAMA, "{\"num_key_value_heads\":\"-\"}").n_kv, 4);
-    cr_assert_eq(good(LLAMA, "{\"head_dim\":24}").d_head, 24);
-    cr_assert_eq(good(LLAMA, "{\"head_dim\":null}").d_head, 16);
-    cr_assert_eq(good(QWEN3, "{}").d_head, 128);
-    cr_assert_eq(good(LLAMA, "{\"torch_dtype\":\"bfloat16\"}").dtype, DT_BF16);
-    cr_assert_eq(good(LLAMA, "{\"dtype\":\"torch.float16\"}").dtype, DT_F16);
-    cr_assert(good(LLAMA, "{\"tie_word_embeddings\":true}").tied);
-    cr_assert_eq(good(LLAMA, "{\"hidden_act\":\"gelu\"}").act, MODEL_GELU);
-    cr_assert_eq(good(LLAMA, "{\"hidden_act\":\"gelu_pytorch_tanh\"}").act, MODEL_GELU_TANH);
+    cr_assert_eq(config_good(LLAMA, "{\"num_key_value_heads\":\"-\"}").n_kv, 4);
+    cr_assert_eq(config_good(LLAMA, "{\"head_dim\":24}").d_head, 24);
+    cr_assert_eq(config_good(LLAMA, "{\"head_dim\":null}").d_head, 16);
+    cr_assert_eq(config_good(QWEN3, "{}").d_head, 128);
+    cr_assert_eq(config_good(LLAMA, "{\"torch_dtype\":\"bfloat16\"}").dtype, DT_BF16);
+    cr_assert_eq(config_good(LLAMA, "{\"dtype\":\"torch.float16\"}").dtype, DT_F16);
+    cr_assert(config_good(LLAMA, "{\"tie_word_embeddings\":true}").tied);
+    cr_assert_eq(config_good(LLAMA, "{\"hidden_act\":\"gelu\"}").act, MODEL_GELU);
+    cr_assert_eq(config_good(LLAMA, "{\"hidden_act\":\"gelu_pytorch_tanh\"}").act, MODEL_GELU_TANH);
 }
 
 Test(config, biases)
 {
-    struct model_config mc = good(LLAMA, "{\"attention_bias\":true,\"mlp_bias\":true}");
+    struct model_config mc = config_good(LLAMA, "{\"attention_bias\":true,\"mlp_bias\":true}");
     cr_assert(mc.qkv_bias && mc.o_bias && mc.mlp_bias);
     cr_assert(model_has_bias(&mc, TN_Q) && model_has_bias(&mc, TN_O) &&
               model_has_bias(&mc, TN_DOWN));
     cr_assert_not(model_has_bias(&mc, TN_EMBED) || model_has_bias(&mc, TN_ATTN_NORM));
-    mc = good(QWEN2, "{}");
+    mc = config_good(QWEN2, "{}");
     cr_assert(mc.qkv_bias && !mc.o_bias && !mc.mlp_bias);
-    mc = good(QWEN3, "{\"attention_bias\":true}");
+    mc = config_good(QWEN3, "{\"attention_bias\":true}");
     cr_assert(mc.qkv_bias && mc.o_bias && model_has(&mc, TN_Q_NORM));
-    mc = good(MISTRAL, "{\"attention_bias\":false}");
+    mc = config_good(MISTRAL, "{\"attention_bias\":false}");
     cr_assert_not(mc.qkv_bias || model_has(&mc, TN_Q_NORM));
 }
 
@@ -158,29 +62,30 @@ static int32_t windows(const struct model_config *mc) /* one bit a layer */
 
 Test(config, windows)
 {
-    struct model_config mc = good(MISTRAL, "{\"sliding_window\":32}");
+    struct model_config mc = config_good(MISTRAL, "{\"sliding_window\":32}");
     cr_assert_eq(windows(&mc), 15);
     cr_assert_eq(model_window(&mc, 3), 32);
-    mc = good(MISTRAL, "{\"sliding_window\":null}");
+    mc = config_good(MISTRAL, "{\"sliding_window\":null}");
     cr_assert_eq(windows(&mc), 0);
-    mc = good(MISTRAL, "{}"); /* transformers' default */
+    mc = config_good(MISTRAL, "{}"); /* transformers' default */
     cr_assert_eq(model_window(&mc, 0), 4096);
-    mc = good(QWEN2, "{\"sliding_window\":32,\"use_sliding_window\":false,"
-                     "\"max_window_layers\":2}");
+    mc = config_good(QWEN2, "{\"sliding_window\":32,\"use_sliding_window\":false,"
+                            "\"max_window_layers\":2}");
     cr_assert_eq(windows(&mc), 0);
-    mc = good(QWEN2, "{\"sliding_window\":32,\"use_sliding_window\":true,\"max_window_layers\":3}");
+    mc = config_good(QWEN2,
+                     "{\"sliding_window\":32,\"use_sliding_window\":true,\"max_window_layers\":3}");
     cr_assert_eq(windows(&mc), 8);
     cr_assert_eq(model_window(&mc, 3), 32);
     cr_assert_eq(model_window(&mc, 2), 0);
-    mc = good(QWEN3, "{\"sliding_window\":null,\"use_sliding_window\":true,"
-                     "\"max_window_layers\":3}");
+    mc = config_good(QWEN3, "{\"sliding_window\":null,\"use_sliding_window\":true,"
+                            "\"max_window_layers\":3}");
     cr_assert_eq(windows(&mc), 0);
-    mc = good(QWEN3, "{\"sliding_window\":9,\"use_sliding_window\":true,\"layer_types\":"
-                     "[\"sliding_attention\",\"full_attention\",\"sliding_attention\","
-                     "\"full_attention\"]}");
+    mc = config_good(QWEN3, "{\"sliding_window\":9,\"use_sliding_window\":true,\"layer_types\":"
+                            "[\"sliding_attention\",\"full_attention\",\"sliding_attention\","
+                            "\"full_attention\"]}");
     cr_assert_eq(windows(&mc), 5);
-    mc = good(LLAMA, "{\"sliding_window\":null,\"layer_types\":[\"full_attention\","
-                     "\"full_attention\",\"full_attention\",\"full_attention\"]}");
+    mc = config_good(LLAMA, "{\"sliding_window\":null,\"layer_types\":[\"full_attention\","
+                            "\"full_attention\",\"full_attention\",\"full_attention\"]}");
     cr_assert_eq(windows(&mc), 0);
 }
 
@@ -194,73 +99,75 @@ static int32_t bits_of_layers(const struct model_config *mc)
 
 Test(config, experts)
 {
-    struct model_config mc = good(QWEN3MOE, "{}");
+    struct model_config mc = config_good(QWEN3MOE, "{}");
     cr_assert(mc.n_experts == 8 && mc.top_k == 2 && mc.expert_ffn == 24 && !mc.renormalise);
     cr_assert(bits_of_layers(&mc) == 15 && model_n_sparse(&mc) == 4 && mc.d_head == 16);
     cr_assert(!model_has(&mc, TN_GATE) && model_has(&mc, TN_ROUTER) && model_has(&mc, TN_Q_NORM));
-    mc = good(QWEN3MOE, "{\"norm_topk_prob\":true,\"decoder_sparse_step\":2,\"head_dim\":32}");
+    mc = config_good(QWEN3MOE,
+                     "{\"norm_topk_prob\":true,\"decoder_sparse_step\":2,\"head_dim\":32}");
     cr_assert(mc.renormalise && bits_of_layers(&mc) == 10 && mc.d_head == 32);
     cr_assert(model_layer_has(&mc, TN_GATE, 0) && !model_layer_has(&mc, TN_GATE, 1));
     cr_assert(!model_layer_has(&mc, TN_EXPERT_UP, 0) && model_layer_has(&mc, TN_EXPERT_UP, 1));
     cr_assert(model_layer_has(&mc, TN_Q, 0) && model_layer_has(&mc, TN_Q, 1));
-    mc = good(QWEN3MOE, "{\"mlp_only_layers\":[0,2,2]}");
+    mc = config_good(QWEN3MOE, "{\"mlp_only_layers\":[0,2,2]}");
     cr_assert(bits_of_layers(&mc) == 10 && model_has(&mc, TN_GATE) && model_has(&mc, TN_ROUTER));
-    mc = good(QWEN3MOE, "{\"num_experts\":\"-\",\"num_local_experts\":6,\"mlp_only_layers\":null}");
+    mc = config_good(QWEN3MOE,
+                     "{\"num_experts\":\"-\",\"num_local_experts\":6,\"mlp_only_layers\":null}");
     cr_assert(mc.n_experts == 6 && bits_of_layers(&mc) == 15);
-    mc = good(QWEN3MOE, "{\"use_sliding_window\":true,\"sliding_window\":16,"
-                        "\"max_window_layers\":3}");
+    mc = config_good(QWEN3MOE, "{\"use_sliding_window\":true,\"sliding_window\":16,"
+                               "\"max_window_layers\":3}");
     cr_assert(model_window(&mc, 0) == 16 && model_window(&mc, 3) == 16);
-    mc = good(MIXTRAL, "{}");
+    mc = config_good(MIXTRAL, "{}");
     cr_assert(mc.n_experts == 4 && mc.top_k == 2 && mc.expert_ffn == 96 && mc.renormalise);
     cr_assert(bits_of_layers(&mc) == 15 && mc.rope.theta == 1e6);
-    mc = good(MIXTRAL, "{\"rope_theta\":5000.0,\"sliding_window\":null}");
+    mc = config_good(MIXTRAL, "{\"rope_theta\":5000.0,\"sliding_window\":null}");
     cr_assert(mc.rope.theta == 5000 && model_window(&mc, 0) == 0);
-    mc = good(LLAMA, "{\"num_experts\":0}");
+    mc = config_good(LLAMA, "{\"num_experts\":0}");
     cr_assert(mc.n_experts == 0 && model_n_sparse(&mc) == 0 && model_has(&mc, TN_GATE));
 }
 
 Test(config, eos_ids)
 {
-    struct model_config mc = good(LLAMA, "{\"eos_token_id\":7,\"bos_token_id\":3}");
+    struct model_config mc = config_good(LLAMA, "{\"eos_token_id\":7,\"bos_token_id\":3}");
     cr_assert(mc.n_eos == 1 && mc.eos_id[0] == 7 && mc.bos_id == 3);
-    mc = good(LLAMA, "{\"eos_token_id\":[7,9,11]}");
+    mc = config_good(LLAMA, "{\"eos_token_id\":[7,9,11]}");
     cr_assert(mc.n_eos == 3 && mc.eos_id[2] == 11);
-    must(parse(LLAMA, "{\"eos_token_id\":7}", "{\"eos_token_id\":[5,6],\"top_k\":20}", &mc),
+    must(config_parse(LLAMA, "{\"eos_token_id\":7}", "{\"eos_token_id\":[5,6],\"top_k\":20}", &mc),
          "both");
     cr_assert(mc.n_eos == 2 && mc.eos_id[0] == 5 && mc.eos_id[1] == 6);
-    must(parse(LLAMA, "{\"eos_token_id\":7}", "{\"temperature\":0.6}", &mc), "none there");
+    must(config_parse(LLAMA, "{\"eos_token_id\":7}", "{\"temperature\":0.6}", &mc), "none there");
     cr_assert(mc.n_eos == 1 && mc.eos_id[0] == 7);
-    cr_assert_eq(parse(LLAMA, "{}", "{\"eos_token_id\":1.5}", &mc), ST_RANGE);
+    cr_assert_eq(config_parse(LLAMA, "{}", "{\"eos_token_id\":1.5}", &mc), ST_RANGE);
     cr_assert_not_null(strstr(status_text(), "generation_config.json: an eos_token_id"));
     /* ids that no token has end nothing */
-    mc = good(LLAMA, "{\"eos_token_id\":[-1,7,100,128009],\"bos_token_id\":128000}");
+    mc = config_good(LLAMA, "{\"eos_token_id\":[-1,7,100,128009],\"bos_token_id\":128000}");
     cr_assert(mc.n_eos == 1 && mc.eos_id[0] == 7 && mc.bos_id == -1);
-    cr_assert_eq(good(LLAMA, "{\"eos_token_id\":-1}").n_eos, 0);
-    cr_assert_eq(parse(LLAMA, "{}", "[]", &mc), ST_FORMAT);
+    cr_assert_eq(config_good(LLAMA, "{\"eos_token_id\":-1}").n_eos, 0);
+    cr_assert_eq(config_parse(LLAMA, "{}", "[]", &mc), ST_FORMAT);
 }
 
 Test(config, gemmas)
 {
-    struct model_config mc = good(GEMMA2, "{}");
+    struct model_config mc = config_good(GEMMA2, "{}");
     cr_assert(mc.tied && mc.d_head == 256 && mc.act == MODEL_GELU_TANH && mc.eps == 1e-5);
     cr_assert(mc.attn_cap == 50 && mc.logit_cap == 30 && mc.attn_scale == 1.0 / 16);
     cr_assert(mc.embed_scale == 8 && windows(&mc) == 5 && model_window(&mc, 0) == 4096);
-    mc = good(GEMMA2, "{\"attn_logit_softcapping\":null,\"final_logit_softcapping\":7,"
-                      "\"query_pre_attn_scalar\":64,\"sliding_window\":16,"
-                      "\"layer_types\":[\"full_attention\",\"full_attention\","
-                      "\"full_attention\",\"sliding_attention\"]}");
+    mc = config_good(GEMMA2, "{\"attn_logit_softcapping\":null,\"final_logit_softcapping\":7,"
+                             "\"query_pre_attn_scalar\":64,\"sliding_window\":16,"
+                             "\"layer_types\":[\"full_attention\",\"full_attention\","
+                             "\"full_attention\",\"sliding_attention\"]}");
     cr_assert(mc.attn_cap == 0 && mc.logit_cap == 7 && mc.attn_scale == 0.125 &&
               windows(&mc) == 8 && model_window(&mc, 3) == 16);
-    mc = good(GEMMA2, "{\"sliding_window\":null,\"tie_word_embeddings\":false}");
+    mc = config_good(GEMMA2, "{\"sliding_window\":null,\"tie_word_embeddings\":false}");
     cr_assert(windows(&mc) == 0 && !mc.tied);
-    mc = good(GEMMA3, "{\"attn_logit_softcapping\":5}");
+    mc = config_good(GEMMA3, "{\"attn_logit_softcapping\":5}");
     cr_assert(mc.attn_cap == 0 && mc.logit_cap == 0 && windows(&mc) == 15);
     cr_assert(mc.rope.theta == 1e6 && model_rope(&mc, 0)->theta == 10000);
-    mc = good(GEMMA3, "{\"sliding_window_pattern\":2,\"rope_local_base_freq\":50.0,"
-                      "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8.0}}");
+    mc = config_good(GEMMA3, "{\"sliding_window_pattern\":2,\"rope_local_base_freq\":50.0,"
+                             "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8.0}}");
     cr_assert(windows(&mc) == 5 && model_rope(&mc, 0)->theta == 50 &&
               model_rope(&mc, 0)->type == ROPE_PLAIN && model_rope(&mc, 1)->type == ROPE_LINEAR);
-    mc = good(GEMMA3, "{\"rope_parameters\":{\"sliding_attention\":{\"rope_theta\":70.0}}}");
+    mc = config_good(GEMMA3, "{\"rope_parameters\":{\"sliding_attention\":{\"rope_theta\":70.0}}}");
     cr_assert(mc.rope.theta == 1e6 && mc.local_rope.theta == 70);
 }
 
@@ -274,7 +181,7 @@ Test(config, phi3_and_ministral3)
     struct model_config mc;
     for (int i = 0; i < 2; i++) { /* the type's first name */
         snprintf(text, sizeof text, longrope, i ? "su" : "longrope");
-        mc = good(PHI3, text);
+        mc = config_good(PHI3, text);
         cr_assert(mc.rope.type == ROPE_LONGROPE && mc.rope.rot_dim == 4 && mc.d_head == 16);
         cr_assert(mc.rope.divisor[1] == 2 && mc.rope.long_divisor[0] == 3);
         cr_assert_float_eq(mc.rope.attention_factor, sqrt(1 + log(4) / log(32)), 1e-12);
@@ -285,9 +192,10 @@ Test(config, phi3_and_ministral3)
     cr_assert_float_eq(near[1], 0.01 / 2, 1e-15);
     cr_assert_float_eq(far[1], 0.01 / 4, 1e-15);
     cr_assert(windows(&mc) == 0, "no sliding_window: none");
-    mc = good(MINISTRAL3, "{\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":16,"
-                          "\"rope_theta\":1e6,\"original_max_position_embeddings\":8,"
-                          "\"mscale\":1,\"mscale_all_dim\":1,\"llama_4_scaling_beta\":0.1}}");
+    mc =
+        config_good(MINISTRAL3, "{\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":16,"
+                                "\"rope_theta\":1e6,\"original_max_position_embeddings\":8,"
+                                "\"mscale\":1,\"mscale_all_dim\":1,\"llama_4_scaling_beta\":0.1}}");
     cr_assert(mc.rope.q_beta == 0.1 && mc.rope.attention_factor == 1 && mc.d_head == 128);
     float q[17];
     rope_q_scales(&mc.rope, 0, 17, q);
@@ -305,38 +213,42 @@ static int32_t without_rope(const struct model_config *mc) /* one bit a layer */
 
 Test(config, smollm3_granite_glm4_exaone4)
 {
-    struct model_config mc = good("SmolLM3ForCausalLM", "{\"max_window_layers\":28}");
+    struct model_config mc = config_good("SmolLM3ForCausalLM", "{\"max_window_layers\":28}");
     cr_assert(mc.tied && without_rope(&mc) == 8);
-    mc = good("SmolLM3ForCausalLM", "{\"no_rope_layer_interval\":3}");
+    mc = config_good("SmolLM3ForCausalLM", "{\"no_rope_layer_interval\":3}");
     cr_assert_eq(without_rope(&mc), 4);
-    mc = good("SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0,0,1]}");
+    mc = config_good("SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0,0,1]}");
     cr_assert_eq(without_rope(&mc), 6);
-    mc = good("GraniteForCausalLM", "{}");
+    mc = config_good("GraniteForCausalLM", "{}");
     cr_assert(mc.attn_scale == 1 && mc.logit_scale == 1 && mc.residual_scale == 1);
-    mc = good("GraniteForCausalLM", "{\"attention_multiplier\":0.5,\"embedding_multiplier\":12,"
-                                    "\"residual_multiplier\":0.25,\"logits_scaling\":8}");
+    mc = config_good("GraniteForCausalLM",
+                     "{\"attention_multiplier\":0.5,\"embedding_multiplier\":12,"
+                     "\"residual_multiplier\":0.25,\"logits_scaling\":8}");
     cr_assert(mc.attn_scale == 0.5 && mc.embed_scale == 12 && mc.residual_scale == 0.25 &&
               mc.logit_scale == 0.125);
-    mc = good("GraniteMoeForCausalLM", "{\"num_local_experts\":4,\"num_experts_per_tok\":3}");
+    mc =
+        config_good("GraniteMoeForCausalLM", "{\"num_local_experts\":4,\"num_experts_per_tok\":3}");
     cr_assert(mc.n_experts == 4 && mc.top_k == 3 && mc.renormalise && mc.expert_ffn == 96);
     int32_t first;
     cr_assert_eq(model_fused_rows(&mc, TN_EXPERT_UP, &first), 192);
     cr_assert_eq(first, 96);
-    mc = good("Glm4ForCausalLM", "{}");
+    mc = config_good("Glm4ForCausalLM", "{}");
     cr_assert(mc.rope.interleaved && mc.rope.rot_dim == 64 && mc.d_head == 128);
     cr_assert(mc.qkv_bias && !mc.o_bias && model_has(&mc, TN_POST_FFN_NORM));
-    mc = good("Glm4ForCausalLM", "{\"attention_bias\":false,\"partial_rotary_factor\":0.25}");
+    mc =
+        config_good("Glm4ForCausalLM", "{\"attention_bias\":false,\"partial_rotary_factor\":0.25}");
     cr_assert(!mc.qkv_bias && mc.rope.rot_dim == 32);
-    mc = good("Exaone4ForCausalLM", "{\"sliding_window\":16}");
+    mc = config_good("Exaone4ForCausalLM", "{\"sliding_window\":16}");
     cr_assert(windows(&mc) == 7 && without_rope(&mc) == 8 && !model_has(&mc, TN_ATTN_NORM));
-    mc = good("Exaone4ForCausalLM", "{\"sliding_window_pattern\":\"LG\",\"layer_types\":["
-                                    "\"sliding_attention\",\"full_attention\","
-                                    "\"sliding_attention\",\"full_attention\"]}");
+    mc = config_good("Exaone4ForCausalLM", "{\"sliding_window_pattern\":\"LG\",\"layer_types\":["
+                                           "\"sliding_attention\",\"full_attention\","
+                                           "\"sliding_attention\",\"full_attention\"]}");
     cr_assert(windows(&mc) == 5 && without_rope(&mc) == 10);
-    mc = good("Exaone4ForCausalLM", "{\"layer_types\":[\"full_attention\",\"full_attention\","
-                                    "\"full_attention\",\"full_attention\"]}");
+    mc =
+        config_good("Exaone4ForCausalLM", "{\"layer_types\":[\"full_attention\",\"full_attention\","
+                                          "\"full_attention\",\"full_attention\"]}");
     cr_assert(windows(&mc) == 0 && without_rope(&mc) == 15, "a window is said, no layer has it");
-    mc = good("Exaone4ForCausalLM", "{\"sliding_window\":null}");
+    mc = config_good("Exaone4ForCausalLM", "{\"sliding_window\":null}");
     cr_assert(windows(&mc) == 0 && without_rope(&mc) == 0);
 }
 
@@ -383,37 +295,41 @@ Test(config, text_part_of_a_multi_modal_model)
 
 Test(config, rope_forms)
 {
-    struct rope_config r = good(LLAMA, "{\"rope_theta\":500000.0,\"rope_scaling\":null}").rope;
+    struct rope_config r =
+        config_good(LLAMA, "{\"rope_theta\":500000.0,\"rope_scaling\":null}").rope;
     cr_assert(r.type == ROPE_PLAIN && r.theta == 500000);
-    r = good(LLAMA, "{\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5e5}}").rope;
+    r = config_good(LLAMA, "{\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5e5}}")
+            .rope;
     cr_assert(r.type == ROPE_PLAIN && r.theta == 500000);
-    r = good(LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}").rope;
+    r = config_good(LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}").rope;
     cr_assert(r.type == ROPE_LINEAR && r.factor == 4 && r.theta == 10000);
     const char *llama3 = "{\"rope_theta\":5e5,\"rope_scaling\":{\"factor\":8,"
                          "\"low_freq_factor\":1,\"high_freq_factor\":4,"
                          "\"original_max_position_embeddings\":32,\"rope_type\":\"llama3\"}}";
-    r = good(LLAMA, llama3).rope;
+    r = config_good(LLAMA, llama3).rope;
     cr_assert(r.type == ROPE_LLAMA3 && r.factor == 8 && r.low_freq_factor == 1 &&
               r.high_freq_factor == 4 && r.original_ctx == 32);
-    r = good(QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
-                    "\"original_max_position_embeddings\":32}}")
+    r = config_good(QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
+                           "\"original_max_position_embeddings\":32}}")
             .rope;
     cr_assert(r.type == ROPE_YARN && r.beta_fast == 32 && r.beta_slow == 1 && r.truncate);
     cr_assert_float_eq(r.attention_factor, 0.1 * log(4) + 1, 1e-12);
-    r = good(QWEN2,
-             "{\"rope_scaling\":{\"type\":\"yarn\",\"original_max_position_embeddings\":16}}")
+    r = config_good(
+            QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"original_max_position_embeddings\":16}}")
             .rope;
     cr_assert_eq(r.factor, 8, "max_position_embeddings / original");
-    r = good(QWEN2, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,\"truncate\":false,"
+    r = config_good(QWEN2,
+                    "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,\"truncate\":false,"
                     "\"beta_fast\":16,\"beta_slow\":2,\"mscale\":0.7,\"mscale_all_dim\":1.0}}")
             .rope;
     cr_assert(!r.truncate && r.beta_fast == 16 && r.beta_slow == 2 && r.original_ctx == 128);
     cr_assert_float_eq(r.attention_factor, (0.07 * log(4) + 1) / (0.1 * log(4) + 1), 1e-12);
-    r = good(QWEN2, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,"
-                    "\"attention_factor\":1.5,\"mscale\":0.7,\"mscale_all_dim\":1.0}}")
+    r = config_good(QWEN2, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,"
+                           "\"attention_factor\":1.5,\"mscale\":0.7,\"mscale_all_dim\":1.0}}")
             .rope;
     cr_assert_eq(r.attention_factor, 1.5);
-    r = good(LLAMA, "{\"original_max_position_embeddings\":64,\"rope_scaling\":{\"type\":\"yarn\","
+    r = config_good(LLAMA,
+                    "{\"original_max_position_embeddings\":64,\"rope_scaling\":{\"type\":\"yarn\","
                     "\"factor\":2,\"original_max_position_embeddings\":32}}")
             .rope;
     cr_assert_eq(r.original_ctx, 64, "the top level goes first");
@@ -421,18 +337,18 @@ Test(config, rope_forms)
 
 Test(config, yarn_stretches_the_context)
 {
-    cr_assert_eq(good(QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0,"
-                             "\"original_max_position_embeddings\":128}}")
+    cr_assert_eq(config_good(QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0,"
+                                    "\"original_max_position_embeddings\":128}}")
                      .max_ctx,
                  512);
-    cr_assert_eq(good(QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0,"
-                             "\"original_max_position_embeddings\":16}}")
+    cr_assert_eq(config_good(QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0,"
+                                    "\"original_max_position_embeddings\":16}}")
                      .max_ctx,
                  128);
-    cr_assert_eq(good(LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4.0}}").max_ctx,
-                 128);
-    cr_assert_eq(good(QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":1e6,"
-                             "\"original_max_position_embeddings\":1e9}}")
+    cr_assert_eq(
+        config_good(LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4.0}}").max_ctx, 128);
+    cr_assert_eq(config_good(QWEN2, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":1e6,"
+                                    "\"original_max_position_embeddings\":1e9}}")
                      .max_ctx,
                  1 << 30);
 }
@@ -441,18 +357,18 @@ Test(config, yarn_stretches_the_context)
 Test(config, rope_frequencies)
 {
     double f[8];
-    struct rope_config r = good(LLAMA, "{}").rope;
+    struct rope_config r = config_good(LLAMA, "{}").rope;
     rope_frequencies(&r, 128, f);
     cr_assert_eq(f[0], 1);
     cr_assert_float_eq(f[4], 0.01, 1e-15); /* 10000^(-8/16) */
-    r = good(LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}").rope;
+    r = config_good(LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}").rope;
     rope_frequencies(&r, 128, f);
     cr_assert_float_eq(f[4], 0.0025, 1e-15);
     /* original 64: turns of pair i are 64 f / 2 pi: 10.2, 3.2, 1.02, 0.32;
      * kept above 4, /8 below 1 */
-    r = good(LLAMA,
-             "{\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1,"
-             "\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}")
+    r = config_good(
+            LLAMA, "{\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1,"
+                   "\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}")
             .rope;
     rope_frequencies(&r, 128, f);
     cr_assert_eq(f[0], 1);
@@ -461,7 +377,7 @@ Test(config, rope_frequencies)
     cr_assert_float_eq(f[4], 0.01 / 8, 1e-15);
     /* yarn with original 128: pairs before the border of 32 turns stay,
      * those behind 1 turn are divided by 4 */
-    r = good(LLAMA, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}").rope;
+    r = config_good(LLAMA, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}").rope;
     rope_frequencies(&r, 128, f);
     cr_assert_eq(f[0], 1);
     cr_assert_float_eq(f[7], pow(10000, -0.875) / 4, 1e-15);
@@ -471,275 +387,44 @@ Test(config, rope_frequencies)
     cr_assert_float_eq((double)s[8 + 1], sin(6 * f[1]) * r.attention_factor, 1e-7);
 }
 
-#define FP8(MORE) "{\"quantization_config\":{\"quant_method\":\"fp8\"" MORE "}}"
-
-static const struct {
-    const char *arch, *more;
-    enum status st;
-    const char *text;
-} bad[] = {
-    {LLAMA, "{\"architectures\":\"-\",\"model_type\":\"-\"}", ST_FORMAT, "architectures must be"},
-    {LLAMA, "{\"architectures\":\"-\",\"model_type\":\"gpt2\"}", ST_UNSUPPORTED,
-     "the model_type \"gpt2\" is not supported"},
-    {LLAMA, "{\"architectures\":[]}", ST_FORMAT, "architectures must be"},
-    {LLAMA, "{\"architectures\":[\"GPT2LMHeadModel\"]}", ST_UNSUPPORTED,
-     "GPT2LMHeadModel is not supported (LlamaForCausalLM"},
-    {LLAMA, "{\"model_type\":\"mistral\"}", ST_UNSUPPORTED, "model_type \"mistral\""},
-    {LLAMA, "{\"hidden_size\":\"-\"}", ST_FORMAT, "hidden_size is missing"},
-    {LLAMA, "{\"vocab_size\":\"100\"}", ST_FORMAT, "vocab_size must be a number"},
-    {LLAMA, "{\"vocab_size\":0}", ST_RANGE, "vocab_size is 0"},
-    {LLAMA, "{\"vocab_size\":100.5}", ST_FORMAT, "vocab_size is 100.5"},
-    {LLAMA, "{\"hidden_size\":1e300}", ST_RANGE, "hidden_size"},
-    {LLAMA, "{\"num_hidden_layers\":513}", ST_RANGE, "num_hidden_layers"},
-    {LLAMA, "{\"num_attention_heads\":6}", ST_RANGE, "hidden_size 64 is no multiple"},
-    {LLAMA, "{\"num_key_value_heads\":3}", ST_RANGE, "4 attention heads cannot share 3"},
-    {LLAMA, "{\"head_dim\":15}", ST_RANGE, "a head of 15"},
-    {LLAMA, "{\"num_attention_heads\":65536,\"head_dim\":65536}", ST_RANGE, "too many"},
-    {LLAMA, "{\"hidden_act\":\"relu2\"}", ST_UNSUPPORTED, "hidden_act \"relu2\""},
-    {LLAMA, "{\"torch_dtype\":\"float8\"}", ST_UNSUPPORTED, "torch_dtype \"float8\""},
-    {LLAMA, "{\"rms_norm_eps\":-1}", ST_RANGE, "rms_norm_eps"},
-    {LLAMA, "{\"tie_word_embeddings\":1}", ST_FORMAT, "tie_word_embeddings must be true or false"},
-    {LLAMA, "{\"eos_token_id\":[1,2.5]}", ST_RANGE, "eos_token_id"},
-    {LLAMA, "{\"eos_token_id\":-2}", ST_RANGE, "eos_token_id"},
-    {QWEN3MOE, "{\"num_experts\":\"-\"}", ST_FORMAT, "num_experts is missing"},
-    {MIXTRAL, "{\"num_local_experts\":\"-\"}", ST_FORMAT, "num_local_experts is missing"},
-    {QWEN3MOE, "{\"num_experts\":0}", ST_RANGE, "num_experts is 0"},
-    {QWEN3MOE, "{\"num_local_experts\":4}", ST_FORMAT, "num_experts is 8, num_local_experts 4"},
-    {QWEN3MOE, "{\"num_experts_per_tok\":9}", ST_RANGE, "num_experts_per_tok is 9"},
-    {QWEN3MOE, "{\"num_experts_per_tok\":\"-\"}", ST_FORMAT, "num_experts_per_tok is missing"},
-    {QWEN3MOE, "{\"moe_intermediate_size\":\"-\"}", ST_FORMAT, "moe_intermediate_size is missing"},
-    {QWEN3MOE, "{\"decoder_sparse_step\":0}", ST_RANGE, "decoder_sparse_step is 0"},
-    {QWEN3MOE, "{\"mlp_only_layers\":[4]}", ST_RANGE, "mlp_only_layers has an entry"},
-    {QWEN3MOE, "{\"mlp_only_layers\":[-1]}", ST_RANGE, "mlp_only_layers has an entry"},
-    {QWEN3MOE, "{\"mlp_only_layers\":2}", ST_FORMAT, "mlp_only_layers is no list"},
-    {QWEN3MOE, "{\"shared_expert_intermediate_size\":64}", ST_UNSUPPORTED,
-     "shared_expert_intermediate_size = 64"},
-    {QWEN3MOE, "{\"use_qk_norm\":false}", ST_UNSUPPORTED, "use_qk_norm = false"},
-    {MIXTRAL, "{\"moe_intermediate_size\":8}", ST_UNSUPPORTED, "moe_intermediate_size = 8"},
-    {"Qwen2MoeForCausalLM", "{\"shared_expert_intermediate_size\":\"-\"}", ST_FORMAT,
-     "shared_expert_intermediate_size is missing"},
-    {"Qwen2MoeForCausalLM", "{\"qkv_bias\":false}", ST_UNSUPPORTED, "qkv_bias = false"},
-    {"Glm4MoeForCausalLM", "{\"n_routed_experts\":\"-\"}", ST_FORMAT,
-     "n_routed_experts is missing"},
-    {"Glm4MoeForCausalLM", "{\"n_group\":3}", ST_RANGE, "8 experts in 3 groups"},
-    {"Glm4MoeForCausalLM", "{\"topk_group\":2}", ST_RANGE, "8 experts in 1 groups"},
-    {"Glm4MoeForCausalLM", "{\"n_group\":8,\"topk_group\":1}", ST_RANGE, "1 groups of 1"},
-    {"Glm4MoeForCausalLM", "{\"n_shared_experts\":1024,\"moe_intermediate_size\":16777216}",
-     ST_RANGE, "n_shared_experts 1024"},
-    {"OlmoeForCausalLM", "{\"clip_qkv\":8.0}", ST_UNSUPPORTED, "clip_qkv = 8"},
-    {"GptOssForCausalLM", "{\"rope_parameters\":\"-\"}", ST_FORMAT, "rope_parameters is missing"},
-    {"GptOssForCausalLM",
-     "{\"quantization_config\":{\"quant_method\":\"mxfp4\"},\"hidden_size\":48}", ST_RANGE,
-     "mxfp4: hidden_size 48"},
-    {"GptOssForCausalLM", "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", ST_UNSUPPORTED,
-     "of the method \"gptq\""},
-    {"GptOssForCausalLM", "{\"swiglu_limit\":-1}", ST_RANGE, "swiglu_limit"},
-    {QWEN3, "{\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", ST_UNSUPPORTED,
-     "of the method \"mxfp4\""},
-    {"Cohere2ForCausalLM", "{\"use_parallel_block\":false}", ST_UNSUPPORTED, "use_parallel_block"},
-    {"Cohere2ForCausalLM", "{\"rms_norm_eps\":1e-5}", ST_UNSUPPORTED, "rms_norm_eps"},
-    {"Cohere2ForCausalLM", "{\"use_qk_norm\":true}", ST_UNSUPPORTED, "use_qk_norm = true"},
-    {"Starcoder2ForCausalLM", "{\"norm_type\":\"rms_norm\"}", ST_UNSUPPORTED, "norm_type"},
-    {QWEN3, "{\"num_experts\":8}", ST_UNSUPPORTED, "num_experts = 8"},
-    {LLAMA, "{\"architectures\":[\"Qwen2MoeForCausalLM\"]}", ST_UNSUPPORTED,
-     "model_type \"llama\" does not belong to Qwen2MoeForCausalLM"},
-    {LLAMA, "{\"architectures\":[\"DeepseekForCausalLM\"]}", ST_UNSUPPORTED,
-     "the architecture DeepseekForCausalLM is not supported"},
-    /* what would change the result and is not known */
-    {LLAMA, "{\"partial_rotary_factor\":0.5}", ST_UNSUPPORTED, "partial_rotary_factor = 0.5"},
-    {LLAMA, "{\"logit_scale\":0.0625}", ST_UNSUPPORTED, "logit_scale = 0.0625"},
-    {LLAMA, "{\"final_logit_softcapping\":30}", ST_UNSUPPORTED, "final_logit_softcapping = 30"},
-    {LLAMA, "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", ST_UNSUPPORTED,
-     "quantization_config: weights of the method \"gptq\" are not supported"},
-    {LLAMA, FP8(",\"fmt\":\"e5m2\""), ST_UNSUPPORTED, "quantization_config: fmt = \"e5m2\""},
-    {LLAMA, FP8(",\"activation_scheme\":7"), ST_UNSUPPORTED, "activation_scheme"},
-    {LLAMA, FP8(",\"scale_fmt\":\"ue8m0\""), ST_UNSUPPORTED, "scale_fmt = \"ue8m0\""},
-    {LLAMA, FP8(",\"modules_to_not_convert\":3"), ST_FORMAT,
-     "modules_to_not_convert is not a list"},
-    {LLAMA, FP8(",\"ignored_layers\":[3]"), ST_FORMAT, "ignored_layers has an entry"},
-    {LLAMA, FP8(",\"weight_block_size\":[128]"), ST_FORMAT, "weight_block_size is not"},
-    {LLAMA, FP8(",\"weight_block_size\":[128,0]"), ST_RANGE, "weight_block_size [128, 0]"},
-    {LLAMA, FP8(",\"weight_block_size\":[1.5,128]"), ST_RANGE, "weight_block_size [1.5, 128]"},
-    {LLAMA, FP8(",\"weight_block_size\":[128,64]"), ST_UNSUPPORTED, "a multiple of 128"},
-    {LLAMA, "{\"quantization_config\":{\"bits\":4}}", ST_UNSUPPORTED, "of the method \"?\""},
-    {LLAMA, "{\"auto_map\":{\"AutoModel\":\"x.Y\"}}", ST_UNSUPPORTED, "auto_map"},
-    {LLAMA, "{\"is_causal\":false}", ST_UNSUPPORTED, "is_causal = false"},
-    {LLAMA, "{\"sliding_window\":16}", ST_UNSUPPORTED, "sliding_window = 16"},
-    {LLAMA, "{\"something_new\":[1,2,3]}", ST_UNSUPPORTED, "something_new = [1,2,3]"},
-    {LLAMA,
-     "{\"something_long\":\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
-     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}",
-     ST_UNSUPPORTED, "something_long = ..."},
-    {MISTRAL, "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
-    {MISTRAL, "{\"use_sliding_window\":true}", ST_UNSUPPORTED, "use_sliding_window = true"},
-    {QWEN2, "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
-    {QWEN2, "{\"mlp_bias\":true}", ST_UNSUPPORTED, "mlp_bias = true"},
-    {QWEN2, "{\"use_mrope\":true}", ST_UNSUPPORTED, "use_mrope = true"},
-    {MISTRAL, "{\"sliding_window\":0}", ST_RANGE, "sliding_window is 0"},
-    {QWEN2, "{\"layer_types\":[\"full_attention\"]}", ST_FORMAT, "layer_types must be a list"},
-    {QWEN2,
-     "{\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\","
-     "\"sliding_attention\"]}",
-     ST_FORMAT, "no sliding window is in use"},
-    {QWEN2,
-     "{\"layer_types\":[\"full_attention\",\"linear_attention\",\"full_attention\","
-     "\"full_attention\"]}",
-     ST_UNSUPPORTED, "layer_types[1] is \"linear_attention\""},
-    {MISTRAL,
-     "{\"layer_types\":[\"full_attention\",\"sliding_attention\",\"sliding_attention\","
-     "\"sliding_attention\"]}",
-     ST_UNSUPPORTED, "are alike"},
-    {LLAMA, "{\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}", ST_UNSUPPORTED,
-     "type \"dynamic\" is not supported"},
-    {LLAMA, "{\"rope_scaling\":{\"type\":\"mrope\",\"mrope_section\":[1]}}", ST_UNSUPPORTED,
-     "the type \"mrope\" is not supported"},
-    {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\"}}", ST_FORMAT, "factor is missing"},
-    {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}}", ST_RANGE, "factor is 0"},
-    {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"rope_type\":\"yarn\",\"factor\":2}}",
-     ST_FORMAT, "the type \"linear\" and the rope_type \"yarn\""},
-    {LLAMA,
-     "{\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,"
-     "\"high_freq_factor\":4}}",
-     ST_RANGE, "high_freq_factor"},
-    {LLAMA, "{\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4}}",
-     ST_FORMAT, "high_freq_factor is missing"},
-    {LLAMA, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,\"beta_fast\":1,\"beta_slow\":2}}",
-     ST_RANGE, "beta_fast 1 is less"},
-    {LLAMA, "{\"rope_scaling\":7}", ST_FORMAT, "rope_scaling must be an object"},
-    {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":2},\"rope_parameters\":{}}",
-     ST_FORMAT, "which holds"},
-    {LLAMA, "{\"rope_theta\":2,\"rope_parameters\":{\"rope_theta\":3}}", ST_FORMAT, "which holds"},
-    {LLAMA, "{\"rope_parameters\":{\"full_attention\":{\"rope_theta\":3}}}", ST_UNSUPPORTED,
-     "rope_parameters.full_attention"},
-    {LLAMA, "{\"hidden_activation\":\"gelu\"}", ST_UNSUPPORTED, "hidden_activation"},
-    {GEMMA2, "{\"use_bidirectional_attention\":true}", ST_UNSUPPORTED,
-     "use_bidirectional_attention = true"},
-    {GEMMA2, "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
-    {GEMMA2, "{\"attn_logit_softcapping\":0}", ST_RANGE, "attn_logit_softcapping is 0"},
-    {GEMMA2, "{\"query_pre_attn_scalar\":\"x\"}", ST_FORMAT, "query_pre_attn_scalar"},
-    {GEMMA2, "{\"rope_local_base_freq\":5}", ST_UNSUPPORTED, "rope_local_base_freq = 5"},
-    {GEMMA3, "{\"sliding_window_pattern\":0}", ST_RANGE, "sliding_window_pattern is 0"},
-    {GEMMA3, "{\"rope_parameters\":{\"rope_theta\":5}}", ST_UNSUPPORTED,
-     "rope_parameters.rope_theta is not understood"},
-    {PHI3, "{\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1]}}", ST_FORMAT,
-     "short_factor must be a list of 8 numbers"},
-    {PHI3,
-     "{\"partial_rotary_factor\":0.25,\"rope_scaling\":{\"type\":\"longrope\","
-     "\"short_factor\":[1,2],\"long_factor\":[1,0]}}",
-     ST_RANGE, "long_factor[1]"},
-    {MINISTRAL3, "{}", ST_FORMAT, "rope_parameters is missing"},
-    {PHI3, "{\"partial_rotary_factor\":0.1}", ST_RANGE, "rotates nothing of a head of 16"},
-    {"SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0]}", ST_FORMAT,
-     "no_rope_layers must be a list"},
-    {"SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0,2,1]}", ST_RANGE, "no_rope_layers[2]"},
-    {"SmolLM3ForCausalLM", "{\"use_sliding_window\":true}", ST_UNSUPPORTED,
-     "use_sliding_window = true"},
-    {"GraniteForCausalLM", "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
-    {"GraniteForCausalLM", "{\"logits_scaling\":0}", ST_RANGE, "logits_scaling is 0"},
-    {"Exaone4ForCausalLM", "{\"sliding_window_pattern\":\"LG\"}", ST_FORMAT,
-     "sliding_window_pattern"},
-    {LLAMA, "{\"architectures\":[\"Gemma3nForConditionalGeneration\"]}", ST_UNSUPPORTED,
-     "Gemma3nForConditionalGeneration is not supported: "},
-    {LLAMA, "{\"architectures\":[\"Gemma4ForConditionalGeneration\"]}", ST_UNSUPPORTED,
-     "Gemma4ForConditionalGeneration is not supported: "},
-    {LLAMA, "{\"rope_parameters\":{\"partial_rotary_factor\":0.5}}", ST_UNSUPPORTED,
-     "partial_rotary_factor"},
-};
-
 Test(config, shared_experts_and_groups)
 {
-    struct model_config mc = good("Qwen2MoeForCausalLM", "{\"norm_topk_prob\":true}");
+    struct model_config mc = config_good("Qwen2MoeForCausalLM", "{\"norm_topk_prob\":true}");
     cr_assert(mc.shared_ffn == 40 && mc.expert_ffn == 24 && mc.renormalise && !mc.sigmoid_scores);
-    mc = good("Qwen2MoeForCausalLM", "{\"use_sliding_window\":true,\"max_window_layers\":3}");
+    mc =
+        config_good("Qwen2MoeForCausalLM", "{\"use_sliding_window\":true,\"max_window_layers\":3}");
     cr_assert(mc.windowed[0] && !mc.windowed[1] && mc.windowed[2] && !mc.windowed[3]);
-    mc = good("Glm4MoeForCausalLM", "{\"n_shared_experts\":2,\"n_group\":4,\"topk_group\":2,"
-                                    "\"first_k_dense_replace\":3,\"routed_scaling_factor\":2.5,"
-                                    "\"num_nextn_predict_layers\":1,\"use_qk_norm\":true}");
+    mc = config_good("Glm4MoeForCausalLM",
+                     "{\"n_shared_experts\":2,\"n_group\":4,\"topk_group\":2,"
+                     "\"first_k_dense_replace\":3,\"routed_scaling_factor\":2.5,"
+                     "\"num_nextn_predict_layers\":1,\"use_qk_norm\":true}");
     cr_assert(mc.shared_ffn == 48 && mc.n_groups == 4 && mc.top_groups == 2 && mc.sigmoid_scores);
     cr_assert(!mc.sparse[2] && mc.sparse[3] && mc.route_scale == 2.5 && mc.qk_norm);
     cr_assert(mc.n_mtp == 1 && mc.n_layers == 4 && mc.rope.rot_dim == mc.d_head / 2);
-    mc = good("OlmoeForCausalLM", "{\"clip_qkv\":null}");
+    mc = config_good("OlmoeForCausalLM", "{\"clip_qkv\":null}");
     cr_assert(mc.sparse[0] && mc.sparse[3] && !mc.renormalise && mc.expert_ffn == 96);
 }
 
 Test(config, limited_experts_with_biases)
 {
-    struct model_config mc = good("GptOssForCausalLM", "{}");
+    struct model_config mc = config_good("GptOssForCausalLM", "{}");
     cr_assert(mc.glu_limit == 7 && mc.glu_alpha == 1.702 && !mc.mxfp4 && mc.o_bias && mc.qkv_bias);
     cr_assert(mc.windowed[0] && !mc.windowed[1] && mc.window == 128 && mc.d_head == 64);
-    mc = good("GptOssForCausalLM", "{\"quantization_config\":{\"quant_method\":\"mxfp4\"},"
-                                   "\"swiglu_limit\":3.5,\"experts_per_token\":2}");
+    mc = config_good("GptOssForCausalLM", "{\"quantization_config\":{\"quant_method\":\"mxfp4\"},"
+                                          "\"swiglu_limit\":3.5,\"experts_per_token\":2}");
     cr_assert(mc.mxfp4 && mc.expert_unit == 32 && mc.glu_limit == 3.5);
 }
 
 Test(config, norms_and_factors)
 {
-    struct model_config mc = good("Cohere2ForCausalLM", "{\"layer_norm_eps\":1e-4}");
+    struct model_config mc = config_good("Cohere2ForCausalLM", "{\"layer_norm_eps\":1e-4}");
     cr_assert(mc.eps == 1e-4 && mc.logit_scale == 0.0625 && mc.tied && mc.window == 4096);
     cr_assert(!mc.nope[0] && mc.nope[3] && mc.windowed[2] && !mc.windowed[3]);
-    mc = good("Starcoder2ForCausalLM", "{\"hidden_act\":\"gelu\"}");
+    mc = config_good("Starcoder2ForCausalLM", "{\"hidden_act\":\"gelu\"}");
     cr_assert(mc.qkv_bias && mc.o_bias && mc.mlp_bias && mc.act == MODEL_GELU && !mc.window);
-    mc = good("Starcoder2ForCausalLM", "{\"use_bias\":false,\"norm_epsilon\":1e-3}");
+    mc = config_good("Starcoder2ForCausalLM", "{\"use_bias\":false,\"norm_epsilon\":1e-3}");
     cr_assert(!mc.qkv_bias && !mc.o_bias && !mc.mlp_bias && mc.eps == 1e-3);
-    mc = good("Olmo3ForCausalLM", "{\"rope_theta\":1000}");
+    mc = config_good("Olmo3ForCausalLM", "{\"rope_theta\":1000}");
     cr_assert(mc.rope.theta == 1000 &&
               mc.local_rope.theta == 500000); /* as transformers reads it */
-}
-
-Test(config, refused_by_name)
-{
-    struct model_config mc;
-    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        enum status st = parse(bad[i].arch, bad[i].more, NULL, &mc);
-        cr_assert_eq(st, bad[i].st, "%s: %s %s", bad[i].more, status_name(st), status_text());
-        cr_assert_not_null(strstr(status_text(), bad[i].text), "%s: \"%s\"", bad[i].more,
-                           status_text());
-        cr_assert_eq(strncmp(status_text(), "config.json: ", 13), 0, "%s", status_text());
-    }
-}
-
-Test(config, harmless_values_pass)
-{
-    good(LLAMA, "{\"partial_rotary_factor\":1.0,\"auto_map\":null,\"quantization_config\":null,"
-                "\"pretraining_tp\":2,\"attention_dropout\":0.1,\"logit_scale\":1,"
-                "\"rope_interleaved\":false,\"something_new\":null,\"use_cache\":true,"
-                "\"initializer_range\":0.02,\"transformers_version\":\"9\",\"pad_token_id\":-1}");
-    good(LLAMA, "{\"bias\":false,\"activation\":\"swiglu\",\"type_vocab_size\":2,"
-                "\"parallel_attn\":false,\"num_experts_per_tok\":0,\"num_experts\":0}");
-    good(QWEN3, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,\"attn_factor\":0.87,"
-                "\"original_max_position_embeddings\":32}}");
-}
-
-Test(config, the_model_type_stands_in_for_architectures)
-{
-    struct model_config mc = good(QWEN2, "{\"architectures\":\"-\"}");
-    cr_assert_str_eq(mc.arch->name, QWEN2);
-    mc = good(QWEN3MOE, "{\"architectures\":null}");
-    cr_assert_str_eq(mc.arch->name, QWEN3MOE);
-}
-
-Test(config, default_eps)
-{
-    cr_assert_eq(good(LLAMA, "{\"rms_norm_eps\":\"-\"}").eps, 1e-6);
-    cr_assert_eq(good(MIXTRAL, "{\"rms_norm_eps\":\"-\"}").eps, 1e-5);
-}
-
-Test(config, bad_text)
-{
-    struct model_config mc;
-    static const char *const texts[] = {"",    " ",
-                                        "{",   "null",
-                                        "[]",  "{\"a\":1,\"a\":2}",
-                                        "{}x", "{\"architectures\":[\"LlamaForCausalLM\\u0000\"]}"};
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        struct guarded g = guard_copy(texts[i], strlen(texts[i]));
-        cr_assert_eq(model_config_parse(&mc, g.data, g.len, NULL, 0), ST_FORMAT, "%s", texts[i]);
-        guard_free(&g);
-    }
-    const char *whole = base(LLAMA);
-    for (size_t n = 0; n < strlen(whole); n++) {
-        struct guarded g = guard_copy(whole, n);
-        cr_assert_eq(model_config_parse(&mc, g.data, g.len, NULL, 0), ST_FORMAT);
-        guard_free(&g);
-    }
 }

@@ -9,28 +9,6 @@
 
 enum { MAX_POS = 64 };
 
-static bool scaled(enum dtype t)
-{
-    return t == DT_I8 || t == DT_E4M3;
-}
-
-static size_t at_of(int64_t row, int64_t cols, int64_t i)
-{
-    return (size_t)row * (size_t)cols + (size_t)i;
-}
-
-/* Value of a stored cache element without its scale. */
-static double raw_value(const void *data, enum dtype t, size_t i)
-{
-    if (t == DT_I8)
-        return ((const int8_t *)data)[i];
-    if (t != DT_E4M3)
-        return load_at(data, t, i);
-    int b = ((const uint8_t *)data)[i], exp = b >> 3 & 15, man = b & 7;
-    double v = exp ? ldexp(8 + man, exp - 10) : ldexp(man, -9);
-    return (b & 0x7f) == 0x7f ? NAN : b & 0x80 ? -v : v;
-}
-
 /* ---- qkv_to_cache: row t of the case goes to cache row slot_of(t) */
 
 static int32_t qkv_cols(const struct op_case *c)
@@ -54,13 +32,14 @@ static void qkv_result(const struct op_case *c, int32_t first, int32_t n, const 
 {
     int32_t nq = c->n_q * c->d, nkv = c->n_kv * c->d;
     for (int32_t t = 0; t < n; t++) {
-        float *o = out + at_of(t, qkv_cols(c), 0);
+        float *o = out + op_at(t, qkv_cols(c), 0);
         int32_t slot = slot_of(c, first + t);
-        memcpy(o, q + at_of(t, nq, 0), (size_t)nq * sizeof *o);
+        memcpy(o, q + op_at(t, nq, 0), (size_t)nq * sizeof *o);
         for (int j = 0; j < 2; j++)
             for (int32_t i = 0; i < nkv; i++) {
-                float s = scaled(c->dtype) ? scale[j][at_of(slot, c->n_kv, i / c->d)] : 1.0f;
-                o[nq + j * nkv + i] = (float)raw_value(cache[j], c->dtype, at_of(slot, nkv, i)) * s;
+                float s = op_kv_scaled(c->dtype) ? scale[j][op_at(slot, c->n_kv, i / c->d)] : 1.0f;
+                o[nq + j * nkv + i] =
+                    (float)op_kv_element(cache[j], c->dtype, op_at(slot, nkv, i)) * s;
                 o[nq + 2 * nkv + j * c->n_kv + i / c->d] = s;
             }
     }
@@ -95,7 +74,7 @@ static enum status run_qkv(struct backend *be, const struct op_case *c, int32_t 
     al.sin = env_packed(&e, MAX_POS, c->rot / 2, DT_F32, cs + MAX_POS * (c->rot / 2));
     struct kv_layer kv = {.k = env_packed(&e, slots, nkv, c->dtype, NULL),
                           .v = env_packed(&e, slots, nkv, c->dtype, NULL)};
-    if (scaled(c->dtype)) {
+    if (op_kv_scaled(c->dtype)) {
         kv.k_scale = env_packed(&e, slots, c->n_kv, DT_F32, NULL);
         kv.v_scale = env_packed(&e, slots, c->n_kv, DT_F32, NULL);
     }
@@ -107,10 +86,10 @@ static enum status run_qkv(struct backend *be, const struct op_case *c, int32_t 
     ENV_RUN(&e, e.ops->qkv_to_cache(be, &al, &st, vx, kv, vq));
     env_read(&e, q, vq);
     for (int j = 0; j < 2; j++) {
-        cache[j] = malloc(at_of(slots, nkv, 1) * 4);
-        scale[j] = malloc(at_of(slots, c->n_kv, 1) * 4);
+        cache[j] = malloc(op_at(slots, nkv, 1) * 4);
+        scale[j] = malloc(op_at(slots, c->n_kv, 1) * 4);
         env_read(&e, cache[j], j ? kv.v : kv.k);
-        if (scaled(c->dtype))
+        if (op_kv_scaled(c->dtype))
             env_read(&e, scale[j], j ? kv.v_scale : kv.k_scale);
     }
     if (e.st == ST_OK)
@@ -154,8 +133,8 @@ static void ref_qkv(const struct op_case *c, double *out, double *bound)
     for (int32_t t = 0; t < c->rows; t++)
         for (int32_t h = 0; h < c->n_q + 2 * c->n_kv; h++) {
             bool is_k = h >= c->n_q && h < c->n_q + c->n_kv, is_v = h >= c->n_q + c->n_kv;
-            double *o = out + at_of(t, qkv_cols(c), h * c->d),
-                   *b = bound + at_of(t, qkv_cols(c), h * c->d);
+            double *o = out + op_at(t, qkv_cols(c), h * c->d),
+                   *b = bound + op_at(t, qkv_cols(c), h * c->d);
             double most = 0, top = c->dtype == DT_I8 ? 127 : 448;
             err = 0;
             for (int32_t i = 0; i < c->d; i++)
@@ -177,9 +156,9 @@ static void ref_qkv(const struct op_case *c, double *out, double *bound)
                     b[i] += fabs(x[i]) * (c->dtype == DT_F16 ? 0x1.01p-11 : 0x1.01p-8) + 0x1p-24;
             }
             if (h >= c->n_q) {
-                size_t s = at_of(t, qkv_cols(c), (c->n_q + 2 * c->n_kv) * c->d + h - c->n_q);
-                out[s] = scaled(c->dtype) ? most / top : 1;
-                bound[s] = scaled(c->dtype) ? (err + 4 * EPS * most) / top : 0;
+                size_t s = op_at(t, qkv_cols(c), (c->n_q + 2 * c->n_kv) * c->d + h - c->n_q);
+                out[s] = op_kv_scaled(c->dtype) ? most / top : 1;
+                bound[s] = op_kv_scaled(c->dtype) ? (err + 4 * EPS * most) / top : 0;
             }
         }
 }
@@ -227,7 +206,7 @@ static int32_t block_at(const struct op_case *c, int32_t s, int32_t b)
 /* Element i of key (which 0) or value (1) j of sequence s, as stored, and its scale. */
 static float kv_scale_at(const struct op_case *c, int which, int32_t s, int32_t j, int32_t g)
 {
-    if (!scaled(c->dtype))
+    if (!op_kv_scaled(c->dtype))
         return 1.0f;
     return (1.1f + in_f32(53 + (uint32_t)which, s * 100000 + j, g)) *
            (c->dtype == DT_I8 ? 0x1p-7f : 0x1p-8f);
@@ -249,7 +228,7 @@ static double kv_at(const struct op_case *c, int which, int32_t s, int32_t j, in
 {
     char one[4];
     put_kv(c, which, s, j, i, one, 0);
-    return raw_value(one, c->dtype, 0) * (double)kv_scale_at(c, which, s, j, i / c->d);
+    return op_kv_element(one, c->dtype, 0) * (double)kv_scale_at(c, which, s, j, i / c->d);
 }
 
 /* Of a value: latent attention has an own size, n, and values are the first elements of the keys. */
@@ -289,7 +268,7 @@ static struct step_host step_of(const struct op_case *c, int32_t first, int32_t 
     }
     for (int32_t i = 0; i < h.n_seqs; i++)
         for (int32_t b = 0; b < max_blocks(c); b++)
-            h.table[at_of(i, max_blocks(c), b)] = block_at(c, h.seq_id[i], b);
+            h.table[op_at(i, max_blocks(c), b)] = block_at(c, h.seq_id[i], b);
     return h;
 }
 
@@ -313,9 +292,9 @@ static void fill_cache(const struct op_case *c, const struct step_host *h, int w
             size_t row = (size_t)block_at(c, s, j / c->block_len) * (size_t)c->block_len +
                          (size_t)(j % c->block_len);
             for (int32_t x = 0; x < c->n_kv * c->d; x++)
-                put_kv(c, which, s, j, x, data, at_of((int64_t)row, c->n_kv * c->d, x));
+                put_kv(c, which, s, j, x, data, op_at((int64_t)row, c->n_kv * c->d, x));
             for (int32_t g = 0; g < c->n_kv; g++)
-                scale[at_of((int64_t)row, c->n_kv, g)] = kv_scale_at(c, which, s, j, g);
+                scale[op_at((int64_t)row, c->n_kv, g)] = kv_scale_at(c, which, s, j, g);
         }
 }
 
@@ -336,7 +315,7 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
     struct op_env e = env_open(be);
     struct step_host h = step_of(c, first, n);
     int32_t kv_rows = max_blocks(c) * c->n_seqs * c->block_len, nkv = c->n_kv * c->d;
-    size_t cells = at_of(kv_rows, nkv, 1), scales = at_of(kv_rows, c->n_kv, 1);
+    size_t cells = op_at(kv_rows, nkv, 1), scales = op_at(kv_rows, c->n_kv, 1);
     float *q = in_rows(55, first, n, c->n_q * c->d);
     struct view v[2], vs[2] = {{0}, {0}};
     for (int j = 0; j < 2; j++) {
@@ -346,7 +325,7 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
         memset(scale, 0xff, scales * 4);
         fill_cache(c, &h, j, data, scale);
         v[j] = env_packed(&e, kv_rows, nkv, c->dtype, data);
-        if (scaled(c->dtype))
+        if (op_kv_scaled(c->dtype))
             vs[j] = env_packed(&e, kv_rows, c->n_kv, DT_F32, scale);
         free(data);
         free(scale);
@@ -400,7 +379,7 @@ static void ref_head(const struct op_case *c, int32_t t, int32_t head, const dou
     for (int32_t j = from; j <= pos; j++) {
         double dot = 0, mag = 0;
         for (int32_t i = 0; i < c->d; i++) {
-            double x = in_f32(55, t, head * c->d + i) * k[at_of(j, c->d, i)];
+            double x = in_f32(55, t, head * c->d + i) * k[op_at(j, c->d, i)];
             dot += x;
             mag += fabs(x);
         }
@@ -419,8 +398,8 @@ static void ref_head(const struct op_case *c, int32_t t, int32_t head, const dou
     for (int32_t i = 0; i < d_value(c); i++) {
         double o = 0, mag = 0;
         for (int32_t j = from; j <= pos; j++) {
-            o += p[j] * v[at_of(j, c->d, i)];
-            mag += p[j] * fabs(v[at_of(j, c->d, i)]);
+            o += p[j] * v[op_at(j, c->d, i)];
+            mag += p[j] * fabs(v[op_at(j, c->d, i)]);
         }
         out[i] = o / sum;
         bound[i] = mag / sum *
@@ -439,13 +418,13 @@ static void ref_attention(const struct op_case *c, double *out, double *bound)
                     new_g = (h + c->q_offset) / c->q_per_kv;
             for (int32_t j = 0; new_g != g && j < past_of(c, s) + t1 - t0; j++)
                 for (int32_t i = 0; i < c->d; i++) {
-                    k[at_of(j, c->d, i)] = kv_at(c, 0, s, j, new_g * c->d + i);
+                    k[op_at(j, c->d, i)] = kv_at(c, 0, s, j, new_g * c->d + i);
                     int which = c->op != &op_attention_latent;
-                    v[at_of(j, c->d, i)] = kv_at(c, which, s, j, new_g * c->d + i);
+                    v[op_at(j, c->d, i)] = kv_at(c, which, s, j, new_g * c->d + i);
                 }
             g = new_g;
             for (int32_t t = t0; t < t1; t++) {
-                size_t at = at_of(t, attn_cols(c), h * d_value(c));
+                size_t at = op_at(t, attn_cols(c), h * d_value(c));
                 ref_head(c, t, h, k, v, p, out + at, bound + at);
             }
         }

@@ -69,6 +69,15 @@ float stored_f32(enum dtype t, float v);
 void store_at(void *dst, enum dtype t, size_t i, float v);
 float load_at(const void *src, enum dtype t, size_t i);
 
+/* Have the rows of a KV cache of this type scales? */
+bool op_kv_scaled(enum dtype t);
+/* Value of a stored cache element without its scale. */
+double op_kv_element(const void *data, enum dtype t, size_t i);
+static inline size_t op_at(int64_t row, int64_t cols, int64_t i)
+{
+    return (size_t)row * (size_t)cols + (size_t)i;
+}
+
 /* Everything that a run takes from the backend, given back by env_close. */
 enum { ENV_MAX = 24 };
 struct op_env {

@@ -1,4 +1,5 @@
 /* Inputs and buffers for the op tests: deterministic values, typed loads and stores, views. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,6 +37,22 @@ float load_at(const void *src, enum dtype t, size_t i)
     }
     memcpy(&h, (const char *)src + 2 * i, 2);
     return t == DT_F16 ? f32_of_f16(h) : f32_of_bf16(h);
+}
+
+bool op_kv_scaled(enum dtype t)
+{
+    return t == DT_I8 || t == DT_E4M3;
+}
+
+double op_kv_element(const void *data, enum dtype t, size_t i)
+{
+    if (t == DT_I8)
+        return ((const int8_t *)data)[i];
+    if (t != DT_E4M3)
+        return load_at(data, t, i);
+    int b = ((const uint8_t *)data)[i], exp = b >> 3 & 15, man = b & 7;
+    double v = exp ? ldexp(8 + man, exp - 10) : ldexp(man, -9);
+    return (b & 0x7f) == 0x7f ? NAN : b & 0x80 ? -v : v;
 }
 
 float stored_f32(enum dtype t, float v)

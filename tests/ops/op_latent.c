@@ -9,17 +9,7 @@
 
 enum { MAX_POS = 64, X_GAP = 2, OUT_GAP = 3 };
 
-static size_t at_of(int64_t row, int64_t cols, int64_t i)
-{
-    return (size_t)row * (size_t)cols + (size_t)i;
-}
-
 /* ---- latent_to_cache: k elements of a head of q before the rotated ones; d of a cache row ---- */
-
-static bool scaled(enum dtype t)
-{
-    return t == DT_I8 || t == DT_E4M3;
-}
 
 static int32_t head_of(const struct op_case *c)
 {
@@ -42,29 +32,18 @@ static int32_t latent_cols(const struct op_case *c)
     return c->n_q * c->rot + c->d + 1;
 }
 
-static float stored_value(const void *data, enum dtype t, size_t i)
-{
-    if (t == DT_I8)
-        return ((const int8_t *)data)[i];
-    if (t != DT_E4M3)
-        return load_at(data, t, i);
-    int b = ((const uint8_t *)data)[i], exp = b >> 3 & 15, man = b & 7;
-    double v = exp ? ldexp(8 + man, exp - 10) : ldexp(man, -9);
-    return (float)(b & 0x80 ? -v : v);
-}
-
 static void latent_result(const struct op_case *c, int32_t first, int32_t n, const float *q,
                           const char *cache, const float *scale, float *out)
 {
     int32_t r = c->d - c->rot, nq = c->n_q * c->rot;
     for (int32_t t = 0; t < n; t++) {
-        float *o = out + at_of(t, latent_cols(c), 0);
+        float *o = out + op_at(t, latent_cols(c), 0);
         int32_t slot = slot_of(c, first + t);
-        float s = scaled(c->dtype) ? scale[slot] : 1.0f;
+        float s = op_kv_scaled(c->dtype) ? scale[slot] : 1.0f;
         for (int32_t i = 0; i < nq; i++)
-            o[i] = q[at_of(t, c->n_q * c->d, i / c->rot * c->d + r + i % c->rot)];
+            o[i] = q[op_at(t, c->n_q * c->d, i / c->rot * c->d + r + i % c->rot)];
         for (int32_t i = 0; i < c->d; i++)
-            o[nq + i] = stored_value(cache, c->dtype, at_of(slot, c->d, i)) * s;
+            o[nq + i] = (float)op_kv_element(cache, c->dtype, op_at(slot, c->d, i)) * s;
         o[nq + c->d] = s;
     }
 }
@@ -74,7 +53,7 @@ static bool q_stays(const struct op_case *c, int32_t n, const float *q)
 {
     for (int32_t i = 0; i < n * c->n_q; i++)
         for (int32_t k = 0; k < c->d - c->rot; k++)
-            if (q[at_of(i, c->d, k)] != 0.0f)
+            if (q[op_at(i, c->d, k)] != 0.0f)
                 return false;
     return true;
 }
@@ -88,7 +67,7 @@ static enum status run_latent(struct backend *be, const struct op_case *c, int32
     float *norm = in_rows(83, 0, 1, r), *cs = in_rows(84, 0, 2 * MAX_POS, c->rot / 2);
     float *q = in_rows(0, 0, n, nq), *scale = calloc((size_t)slots, sizeof *scale);
     int32_t *idx = malloc((2 * (size_t)n + 1) * sizeof *idx);
-    char *cache = malloc(at_of(slots, c->d, 1) * 4);
+    char *cache = malloc(op_at(slots, c->d, 1) * 4);
     for (int32_t t = 0; t < n; t++) {
         idx[t] = pos_of(first + t);
         idx[n + t] = slot_of(c, first + t);
@@ -105,7 +84,7 @@ static enum status run_latent(struct backend *be, const struct op_case *c, int32
     al.cos = env_packed(&e, MAX_POS, c->rot / 2, DT_F32, cs);
     al.sin = env_packed(&e, MAX_POS, c->rot / 2, DT_F32, cs + MAX_POS * (c->rot / 2));
     struct kv_layer kv = {.k = env_packed(&e, slots, c->d, c->dtype, NULL)};
-    if (scaled(c->dtype))
+    if (op_kv_scaled(c->dtype))
         kv.k_scale = kv.v_scale = env_packed(&e, slots, 1, DT_F32, NULL);
     kv.v = kv.k;
     kv.v.cols = r;
@@ -118,7 +97,7 @@ static enum status run_latent(struct backend *be, const struct op_case *c, int32
     ENV_RUN(&e, e.ops->latent_to_cache(be, &al, &st, vx, vh, kv, vq));
     env_read(&e, q, vq);
     env_read(&e, cache, kv.k);
-    if (scaled(c->dtype))
+    if (op_kv_scaled(c->dtype))
         env_read(&e, scale, kv.k_scale);
     if (e.st == ST_OK && !q_stays(c, n, q))
         e.st = status_fail(ST_BUG, __FILE__, __LINE__, "q is written before the rotated elements");
@@ -180,15 +159,15 @@ static void ref_row(const struct op_case *c, int32_t t, double *o, double *b)
     for (int32_t i = 0; i < c->d; i++)
         b[i] = stored_bound(c->dtype, o[i], most, err);
     double top = c->dtype == DT_I8 ? 127 : 448;
-    o[c->d] = scaled(c->dtype) ? most / top : 1;
-    b[c->d] = scaled(c->dtype) ? (err + 4 * EPS * most) / top : 0;
+    o[c->d] = op_kv_scaled(c->dtype) ? most / top : 1;
+    b[c->d] = op_kv_scaled(c->dtype) ? (err + 4 * EPS * most) / top : 0;
 }
 
 static void ref_latent(const struct op_case *c, double *out, double *bound)
 {
     int32_t nq = c->n_q * c->rot;
     for (int32_t t = 0; t < c->rows; t++) {
-        double *o = out + at_of(t, latent_cols(c), 0), *b = bound + at_of(t, latent_cols(c), 0);
+        double *o = out + op_at(t, latent_cols(c), 0), *b = bound + op_at(t, latent_cols(c), 0);
         for (int32_t h = 0; h < c->n_q; h++) {
             for (int32_t i = 0; i < c->rot; i++)
                 o[h * c->rot + i] = in_f32(82, t, h * head_of(c) + c->k + i);
@@ -224,7 +203,7 @@ static struct weight *load_heads(struct op_env *e, const struct op_case *c)
         char *to = data + (size_t)h * each;
         for (int32_t n = 0; n < c->n; n++)
             for (int32_t k = 0; k < c->k; k++)
-                store_at(to, c->dtype, at_of(n, c->k, k), in_f32(85 + (uint32_t)h, n, k));
+                store_at(to, c->dtype, op_at(n, c->k, k), in_f32(85 + (uint32_t)h, n, k));
         src[h] = (struct weight_src){
             .name = "heads", .cols = c->k, .n_parts = 1, .n_slices = 1, .slice_end = {c->k}};
         src[h].part[0] = (struct weight_part){.data = to,
@@ -268,7 +247,7 @@ static void ref_heads(const struct op_case *c, double *out, double *bound)
                     sum += v;
                     mag += fabs(v);
                 }
-                size_t at = at_of(t, heads_cols(c), h * (c->n + OUT_GAP) + n);
+                size_t at = op_at(t, heads_cols(c), h * (c->n + OUT_GAP) + n);
                 out[at] = sum;
                 bound[at] = mag * ((c->k + 4) * EPS + c->x_eps);
             }

@@ -1,0 +1,90 @@
+#include "config_text.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guard.h"
+#include "rig.h"
+
+const char *config_base(const char *arch)
+{
+    static char text[600];
+    const char *type = strstr(arch, "GptOss")       ? "gpt_oss"
+                       : strstr(arch, "Qwen2Moe")   ? "qwen2_moe"
+                       : strstr(arch, "Glm4Moe")    ? "glm4_moe"
+                       : strstr(arch, "Olmo3")      ? "olmo3"
+                       : strstr(arch, "Olmoe")      ? "olmoe"
+                       : strstr(arch, "Cohere2")    ? "cohere2"
+                       : strstr(arch, "Starcoder2") ? "starcoder2"
+                       : strstr(arch, "Gemma2")     ? "gemma2"
+                       : strstr(arch, "Gemma3")     ? "gemma3_text"
+                       : strstr(arch, "Phi3")       ? "phi3"
+                       : strstr(arch, "SmolLM3")    ? "smollm3"
+                       : strstr(arch, "GraniteMoe") ? "granitemoe"
+                       : strstr(arch, "Granite")    ? "granite"
+                       : strstr(arch, "Glm4")       ? "glm4"
+                       : strstr(arch, "Exaone4")    ? "exaone4"
+                       : strstr(arch, "Ministral3") ? "ministral3"
+                       : strstr(arch, "Llama")      ? "llama"
+                       : strstr(arch, "Mistral")    ? "mistral"
+                       : strstr(arch, "Mixtral")    ? "mixtral"
+                       : strstr(arch, "Qwen3Moe")   ? "qwen3_moe"
+                       : strstr(arch, "Qwen2")      ? "qwen2"
+                                                    : "qwen3";
+    const char *experts =
+        strstr(arch, "GptOss")     ? ",\"num_local_experts\":4,\"num_experts_per_tok\":2,"
+                                     "\"rope_parameters\":{\"rope_type\":\"default\","
+                                     "\"rope_theta\":150000}"
+        : strstr(arch, "Qwen2Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
+                                     "\"moe_intermediate_size\":24,"
+                                     "\"shared_expert_intermediate_size\":40"
+        : strstr(arch, "Glm4Moe")  ? ",\"n_routed_experts\":8,"
+                                     "\"num_experts_per_tok\":2,"
+                                     "\"moe_intermediate_size\":24"
+        : strstr(arch, "Olmoe")    ? ",\"num_experts\":8,\"num_experts_per_tok\":2"
+        : strstr(arch, "Qwen3Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
+                                     "\"moe_intermediate_size\":24"
+        : strstr(arch, "Mixtral")  ? ",\"num_local_experts\":4,\"num_experts_per_tok\":2"
+                                   : "";
+    snprintf(text, sizeof text,
+             "{\"architectures\":[\"%s\"],\"model_type\":\"%s\",\"hidden_size\":64,"
+             "\"intermediate_size\":96,\"num_hidden_layers\":4,\"num_attention_heads\":4,"
+             "\"num_key_value_heads\":2,\"vocab_size\":100,\"max_position_embeddings\":128,"
+             "%s\"hidden_act\":\"silu\"%s}",
+             arch, type,
+             strstr(arch, "Cohere2") || strstr(arch, "Starcoder2") ? "" : "\"rms_norm_eps\":1e-05,",
+             experts);
+    return text;
+}
+
+enum status config_parse(const char *arch, const char *more, const char *generation,
+                         struct model_config *mc)
+{
+    cJSON *root = cJSON_Parse(config_base(arch)), *patch = cJSON_Parse(more);
+    cr_assert_not_null(patch, "%s", more);
+    for (cJSON *c = patch->child, *next; c; c = next) {
+        next = c->next;
+        cJSON_DeleteItemFromObjectCaseSensitive(root, c->string);
+        if (!cJSON_IsString(c) || strcmp(c->valuestring, "-") != 0)
+            cJSON_AddItemToObject(root, c->string, cJSON_Duplicate(c, true));
+    }
+    char *text = cJSON_PrintUnformatted(root);
+    struct guarded g = guard_copy(text, strlen(text));
+    struct guarded gen = guard_copy(generation, generation ? strlen(generation) : 0);
+    enum status st = model_config_parse(mc, g.data, g.len, generation ? gen.data : NULL, gen.len);
+    guard_free(&g);
+    guard_free(&gen);
+    free(text);
+    cJSON_Delete(root);
+    cJSON_Delete(patch);
+    return st;
+}
+
+struct model_config config_good(const char *arch, const char *more)
+{
+    struct model_config mc;
+    must(config_parse(arch, more, NULL, &mc), more);
+    return mc;
+}

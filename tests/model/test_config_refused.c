@@ -1,0 +1,241 @@
+/* Configurations that are refused by name, and values that change nothing. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "config_text.h"
+#include "guard.h"
+
+#define FP8(MORE) "{\"quantization_config\":{\"quant_method\":\"fp8\"" MORE "}}"
+
+static const struct {
+    const char *arch, *more;
+    enum status st;
+    const char *text;
+} bad[] = {
+    {LLAMA, "{\"architectures\":\"-\",\"model_type\":\"-\"}", ST_FORMAT, "architectures must be"},
+    {LLAMA, "{\"architectures\":\"-\",\"model_type\":\"gpt2\"}", ST_UNSUPPORTED,
+     "the model_type \"gpt2\" is not supported"},
+    {LLAMA, "{\"architectures\":[]}", ST_FORMAT, "architectures must be"},
+    {LLAMA, "{\"architectures\":[\"GPT2LMHeadModel\"]}", ST_UNSUPPORTED,
+     "GPT2LMHeadModel is not supported (LlamaForCausalLM"},
+    {LLAMA, "{\"model_type\":\"mistral\"}", ST_UNSUPPORTED, "model_type \"mistral\""},
+    {LLAMA, "{\"hidden_size\":\"-\"}", ST_FORMAT, "hidden_size is missing"},
+    {LLAMA, "{\"vocab_size\":\"100\"}", ST_FORMAT, "vocab_size must be a number"},
+    {LLAMA, "{\"vocab_size\":0}", ST_RANGE, "vocab_size is 0"},
+    {LLAMA, "{\"vocab_size\":100.5}", ST_FORMAT, "vocab_size is 100.5"},
+    {LLAMA, "{\"hidden_size\":1e300}", ST_RANGE, "hidden_size"},
+    {LLAMA, "{\"num_hidden_layers\":513}", ST_RANGE, "num_hidden_layers"},
+    {LLAMA, "{\"num_attention_heads\":6}", ST_RANGE, "hidden_size 64 is no multiple"},
+    {LLAMA, "{\"num_key_value_heads\":3}", ST_RANGE, "4 attention heads cannot share 3"},
+    {LLAMA, "{\"head_dim\":15}", ST_RANGE, "a head of 15"},
+    {LLAMA, "{\"num_attention_heads\":65536,\"head_dim\":65536}", ST_RANGE, "too many"},
+    {LLAMA, "{\"hidden_act\":\"relu2\"}", ST_UNSUPPORTED, "hidden_act \"relu2\""},
+    {LLAMA, "{\"torch_dtype\":\"float8\"}", ST_UNSUPPORTED, "torch_dtype \"float8\""},
+    {LLAMA, "{\"rms_norm_eps\":-1}", ST_RANGE, "rms_norm_eps"},
+    {LLAMA, "{\"tie_word_embeddings\":1}", ST_FORMAT, "tie_word_embeddings must be true or false"},
+    {LLAMA, "{\"eos_token_id\":[1,2.5]}", ST_RANGE, "eos_token_id"},
+    {LLAMA, "{\"eos_token_id\":-2}", ST_RANGE, "eos_token_id"},
+    {QWEN3MOE, "{\"num_experts\":\"-\"}", ST_FORMAT, "num_experts is missing"},
+    {MIXTRAL, "{\"num_local_experts\":\"-\"}", ST_FORMAT, "num_local_experts is missing"},
+    {QWEN3MOE, "{\"num_experts\":0}", ST_RANGE, "num_experts is 0"},
+    {QWEN3MOE, "{\"num_local_experts\":4}", ST_FORMAT, "num_experts is 8, num_local_experts 4"},
+    {QWEN3MOE, "{\"num_experts_per_tok\":9}", ST_RANGE, "num_experts_per_tok is 9"},
+    {QWEN3MOE, "{\"num_experts_per_tok\":\"-\"}", ST_FORMAT, "num_experts_per_tok is missing"},
+    {QWEN3MOE, "{\"moe_intermediate_size\":\"-\"}", ST_FORMAT, "moe_intermediate_size is missing"},
+    {QWEN3MOE, "{\"decoder_sparse_step\":0}", ST_RANGE, "decoder_sparse_step is 0"},
+    {QWEN3MOE, "{\"mlp_only_layers\":[4]}", ST_RANGE, "mlp_only_layers has an entry"},
+    {QWEN3MOE, "{\"mlp_only_layers\":[-1]}", ST_RANGE, "mlp_only_layers has an entry"},
+    {QWEN3MOE, "{\"mlp_only_layers\":2}", ST_FORMAT, "mlp_only_layers is no list"},
+    {QWEN3MOE, "{\"shared_expert_intermediate_size\":64}", ST_UNSUPPORTED,
+     "shared_expert_intermediate_size = 64"},
+    {QWEN3MOE, "{\"use_qk_norm\":false}", ST_UNSUPPORTED, "use_qk_norm = false"},
+    {MIXTRAL, "{\"moe_intermediate_size\":8}", ST_UNSUPPORTED, "moe_intermediate_size = 8"},
+    {"Qwen2MoeForCausalLM", "{\"shared_expert_intermediate_size\":\"-\"}", ST_FORMAT,
+     "shared_expert_intermediate_size is missing"},
+    {"Qwen2MoeForCausalLM", "{\"qkv_bias\":false}", ST_UNSUPPORTED, "qkv_bias = false"},
+    {"Glm4MoeForCausalLM", "{\"n_routed_experts\":\"-\"}", ST_FORMAT,
+     "n_routed_experts is missing"},
+    {"Glm4MoeForCausalLM", "{\"n_group\":3}", ST_RANGE, "8 experts in 3 groups"},
+    {"Glm4MoeForCausalLM", "{\"topk_group\":2}", ST_RANGE, "8 experts in 1 groups"},
+    {"Glm4MoeForCausalLM", "{\"n_group\":8,\"topk_group\":1}", ST_RANGE, "1 groups of 1"},
+    {"Glm4MoeForCausalLM", "{\"n_shared_experts\":1024,\"moe_intermediate_size\":16777216}",
+     ST_RANGE, "n_shared_experts 1024"},
+    {"OlmoeForCausalLM", "{\"clip_qkv\":8.0}", ST_UNSUPPORTED, "clip_qkv = 8"},
+    {"GptOssForCausalLM", "{\"rope_parameters\":\"-\"}", ST_FORMAT, "rope_parameters is missing"},
+    {"GptOssForCausalLM",
+     "{\"quantization_config\":{\"quant_method\":\"mxfp4\"},\"hidden_size\":48}", ST_RANGE,
+     "mxfp4: hidden_size 48"},
+    {"GptOssForCausalLM", "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", ST_UNSUPPORTED,
+     "of the method \"gptq\""},
+    {"GptOssForCausalLM", "{\"swiglu_limit\":-1}", ST_RANGE, "swiglu_limit"},
+    {QWEN3, "{\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", ST_UNSUPPORTED,
+     "of the method \"mxfp4\""},
+    {"Cohere2ForCausalLM", "{\"use_parallel_block\":false}", ST_UNSUPPORTED, "use_parallel_block"},
+    {"Cohere2ForCausalLM", "{\"rms_norm_eps\":1e-5}", ST_UNSUPPORTED, "rms_norm_eps"},
+    {"Cohere2ForCausalLM", "{\"use_qk_norm\":true}", ST_UNSUPPORTED, "use_qk_norm = true"},
+    {"Starcoder2ForCausalLM", "{\"norm_type\":\"rms_norm\"}", ST_UNSUPPORTED, "norm_type"},
+    {QWEN3, "{\"num_experts\":8}", ST_UNSUPPORTED, "num_experts = 8"},
+    {LLAMA, "{\"architectures\":[\"Qwen2MoeForCausalLM\"]}", ST_UNSUPPORTED,
+     "model_type \"llama\" does not belong to Qwen2MoeForCausalLM"},
+    {LLAMA, "{\"architectures\":[\"DeepseekForCausalLM\"]}", ST_UNSUPPORTED,
+     "the architecture DeepseekForCausalLM is not supported"},
+    /* what would change the result and is not known */
+    {LLAMA, "{\"partial_rotary_factor\":0.5}", ST_UNSUPPORTED, "partial_rotary_factor = 0.5"},
+    {LLAMA, "{\"logit_scale\":0.0625}", ST_UNSUPPORTED, "logit_scale = 0.0625"},
+    {LLAMA, "{\"final_logit_softcapping\":30}", ST_UNSUPPORTED, "final_logit_softcapping = 30"},
+    {LLAMA, "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", ST_UNSUPPORTED,
+     "quantization_config: weights of the method \"gptq\" are not supported"},
+    {LLAMA, FP8(",\"fmt\":\"e5m2\""), ST_UNSUPPORTED, "quantization_config: fmt = \"e5m2\""},
+    {LLAMA, FP8(",\"activation_scheme\":7"), ST_UNSUPPORTED, "activation_scheme"},
+    {LLAMA, FP8(",\"scale_fmt\":\"ue8m0\""), ST_UNSUPPORTED, "scale_fmt = \"ue8m0\""},
+    {LLAMA, FP8(",\"modules_to_not_convert\":3"), ST_FORMAT,
+     "modules_to_not_convert is not a list"},
+    {LLAMA, FP8(",\"ignored_layers\":[3]"), ST_FORMAT, "ignored_layers has an entry"},
+    {LLAMA, FP8(",\"weight_block_size\":[128]"), ST_FORMAT, "weight_block_size is not"},
+    {LLAMA, FP8(",\"weight_block_size\":[128,0]"), ST_RANGE, "weight_block_size [128, 0]"},
+    {LLAMA, FP8(",\"weight_block_size\":[1.5,128]"), ST_RANGE, "weight_block_size [1.5, 128]"},
+    {LLAMA, FP8(",\"weight_block_size\":[128,64]"), ST_UNSUPPORTED, "a multiple of 128"},
+    {LLAMA, "{\"quantization_config\":{\"bits\":4}}", ST_UNSUPPORTED, "of the method \"?\""},
+    {LLAMA, "{\"auto_map\":{\"AutoModel\":\"x.Y\"}}", ST_UNSUPPORTED, "auto_map"},
+    {LLAMA, "{\"is_causal\":false}", ST_UNSUPPORTED, "is_causal = false"},
+    {LLAMA, "{\"sliding_window\":16}", ST_UNSUPPORTED, "sliding_window = 16"},
+    {LLAMA, "{\"something_new\":[1,2,3]}", ST_UNSUPPORTED, "something_new = [1,2,3]"},
+    {LLAMA,
+     "{\"something_long\":\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}",
+     ST_UNSUPPORTED, "something_long = ..."},
+    {MISTRAL, "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
+    {MISTRAL, "{\"use_sliding_window\":true}", ST_UNSUPPORTED, "use_sliding_window = true"},
+    {QWEN2, "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
+    {QWEN2, "{\"mlp_bias\":true}", ST_UNSUPPORTED, "mlp_bias = true"},
+    {QWEN2, "{\"use_mrope\":true}", ST_UNSUPPORTED, "use_mrope = true"},
+    {MISTRAL, "{\"sliding_window\":0}", ST_RANGE, "sliding_window is 0"},
+    {QWEN2, "{\"layer_types\":[\"full_attention\"]}", ST_FORMAT, "layer_types must be a list"},
+    {QWEN2,
+     "{\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\","
+     "\"sliding_attention\"]}",
+     ST_FORMAT, "no sliding window is in use"},
+    {QWEN2,
+     "{\"layer_types\":[\"full_attention\",\"linear_attention\",\"full_attention\","
+     "\"full_attention\"]}",
+     ST_UNSUPPORTED, "layer_types[1] is \"linear_attention\""},
+    {MISTRAL,
+     "{\"layer_types\":[\"full_attention\",\"sliding_attention\",\"sliding_attention\","
+     "\"sliding_attention\"]}",
+     ST_UNSUPPORTED, "are alike"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}", ST_UNSUPPORTED,
+     "type \"dynamic\" is not supported"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"mrope\",\"mrope_section\":[1]}}", ST_UNSUPPORTED,
+     "the type \"mrope\" is not supported"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\"}}", ST_FORMAT, "factor is missing"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}}", ST_RANGE, "factor is 0"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"rope_type\":\"yarn\",\"factor\":2}}",
+     ST_FORMAT, "the type \"linear\" and the rope_type \"yarn\""},
+    {LLAMA,
+     "{\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,"
+     "\"high_freq_factor\":4}}",
+     ST_RANGE, "high_freq_factor"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4}}",
+     ST_FORMAT, "high_freq_factor is missing"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,\"beta_fast\":1,\"beta_slow\":2}}",
+     ST_RANGE, "beta_fast 1 is less"},
+    {LLAMA, "{\"rope_scaling\":7}", ST_FORMAT, "rope_scaling must be an object"},
+    {LLAMA, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":2},\"rope_parameters\":{}}",
+     ST_FORMAT, "which holds"},
+    {LLAMA, "{\"rope_theta\":2,\"rope_parameters\":{\"rope_theta\":3}}", ST_FORMAT, "which holds"},
+    {LLAMA, "{\"rope_parameters\":{\"full_attention\":{\"rope_theta\":3}}}", ST_UNSUPPORTED,
+     "rope_parameters.full_attention"},
+    {LLAMA, "{\"hidden_activation\":\"gelu\"}", ST_UNSUPPORTED, "hidden_activation"},
+    {GEMMA2, "{\"use_bidirectional_attention\":true}", ST_UNSUPPORTED,
+     "use_bidirectional_attention = true"},
+    {GEMMA2, "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
+    {GEMMA2, "{\"attn_logit_softcapping\":0}", ST_RANGE, "attn_logit_softcapping is 0"},
+    {GEMMA2, "{\"query_pre_attn_scalar\":\"x\"}", ST_FORMAT, "query_pre_attn_scalar"},
+    {GEMMA2, "{\"rope_local_base_freq\":5}", ST_UNSUPPORTED, "rope_local_base_freq = 5"},
+    {GEMMA3, "{\"sliding_window_pattern\":0}", ST_RANGE, "sliding_window_pattern is 0"},
+    {GEMMA3, "{\"rope_parameters\":{\"rope_theta\":5}}", ST_UNSUPPORTED,
+     "rope_parameters.rope_theta is not understood"},
+    {PHI3, "{\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1]}}", ST_FORMAT,
+     "short_factor must be a list of 8 numbers"},
+    {PHI3,
+     "{\"partial_rotary_factor\":0.25,\"rope_scaling\":{\"type\":\"longrope\","
+     "\"short_factor\":[1,2],\"long_factor\":[1,0]}}",
+     ST_RANGE, "long_factor[1]"},
+    {MINISTRAL3, "{}", ST_FORMAT, "rope_parameters is missing"},
+    {PHI3, "{\"partial_rotary_factor\":0.1}", ST_RANGE, "rotates nothing of a head of 16"},
+    {"SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0]}", ST_FORMAT,
+     "no_rope_layers must be a list"},
+    {"SmolLM3ForCausalLM", "{\"no_rope_layers\":[1,0,2,1]}", ST_RANGE, "no_rope_layers[2]"},
+    {"SmolLM3ForCausalLM", "{\"use_sliding_window\":true}", ST_UNSUPPORTED,
+     "use_sliding_window = true"},
+    {"GraniteForCausalLM", "{\"attention_bias\":true}", ST_UNSUPPORTED, "attention_bias = true"},
+    {"GraniteForCausalLM", "{\"logits_scaling\":0}", ST_RANGE, "logits_scaling is 0"},
+    {"Exaone4ForCausalLM", "{\"sliding_window_pattern\":\"LG\"}", ST_FORMAT,
+     "sliding_window_pattern"},
+    {LLAMA, "{\"architectures\":[\"Gemma3nForConditionalGeneration\"]}", ST_UNSUPPORTED,
+     "Gemma3nForConditionalGeneration is not supported: "},
+    {LLAMA, "{\"architectures\":[\"Gemma4ForConditionalGeneration\"]}", ST_UNSUPPORTED,
+     "Gemma4ForConditionalGeneration is not supported: "},
+    {LLAMA, "{\"rope_parameters\":{\"partial_rotary_factor\":0.5}}", ST_UNSUPPORTED,
+     "partial_rotary_factor"},
+};
+
+Test(config, refused_by_name)
+{
+    struct model_config mc;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        enum status st = config_parse(bad[i].arch, bad[i].more, NULL, &mc);
+        cr_assert_eq(st, bad[i].st, "%s: %s %s", bad[i].more, status_name(st), status_text());
+        cr_assert_not_null(strstr(status_text(), bad[i].text), "%s: \"%s\"", bad[i].more,
+                           status_text());
+        cr_assert_eq(strncmp(status_text(), "config.json: ", 13), 0, "%s", status_text());
+    }
+}
+
+Test(config, harmless_values_pass)
+{
+    config_good(LLAMA,
+                "{\"partial_rotary_factor\":1.0,\"auto_map\":null,\"quantization_config\":null,"
+                "\"pretraining_tp\":2,\"attention_dropout\":0.1,\"logit_scale\":1,"
+                "\"rope_interleaved\":false,\"something_new\":null,\"use_cache\":true,"
+                "\"initializer_range\":0.02,\"transformers_version\":\"9\",\"pad_token_id\":-1}");
+    config_good(LLAMA, "{\"bias\":false,\"activation\":\"swiglu\",\"type_vocab_size\":2,"
+                       "\"parallel_attn\":false,\"num_experts_per_tok\":0,\"num_experts\":0}");
+    config_good(QWEN3,
+                "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,\"attn_factor\":0.87,"
+                "\"original_max_position_embeddings\":32}}");
+}
+
+Test(config, the_model_type_stands_in_for_architectures)
+{
+    struct model_config mc = config_good(QWEN2, "{\"architectures\":\"-\"}");
+    cr_assert_str_eq(mc.arch->name, QWEN2);
+    mc = config_good(QWEN3MOE, "{\"architectures\":null}");
+    cr_assert_str_eq(mc.arch->name, QWEN3MOE);
+}
+
+Test(config, default_eps)
+{
+    cr_assert_eq(config_good(LLAMA, "{\"rms_norm_eps\":\"-\"}").eps, 1e-6);
+    cr_assert_eq(config_good(MIXTRAL, "{\"rms_norm_eps\":\"-\"}").eps, 1e-5);
+}
+
+Test(config, bad_text)
+{
+    struct model_config mc;
+    static const char *const texts[] = {"",    " ",
+                                        "{",   "null",
+                                        "[]",  "{\"a\":1,\"a\":2}",
+                                        "{}x", "{\"architectures\":[\"LlamaForCausalLM\\u0000\"]}"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct guarded g = guard_copy(texts[i], strlen(texts[i]));
+        cr_assert_eq(model_config_parse(&mc, g.data, g.len, NULL, 0), ST_FORMAT, "%s", texts[i]);
+        guard_free(&g);
+    }
+    const char *whole = config_base(LLAMA);
+    for (size_t n = 0; n < strlen(whole); n++) {
+        struct guarded g = guard_copy(whole, n);
+        cr_assert_eq(model_config_parse(&mc, g.data, g.len, NULL, 0), ST_FORMAT);
+        guard_free(&g);
+    }
+}
