@@ -1,10 +1,36 @@
-/* Sizes of what a rank takes for its steps: rank_step.c takes it, and the memory plan adds it up by rank_step_bytes and
- * its like, which are defined here.  Pure functions of the configuration. */
+/* The configuration of a rank's steps, and sizes of what they take: rank_step.c takes it, and the memory plan adds it up
+ * by rank_step_bytes and its like.  Pure functions of the configuration. */
 #ifndef WORKER_RANK_STEP_SIZES_H
 #define WORKER_RANK_STEP_SIZES_H
 
-#include "worker/rank_step.h"
+#include "collectives/coll.h"
+#include "worker/model/decoder.h"
+#include "worker/sample/masks.h"
 #include "worker/sample/sampler.h"
+#include "worker/step/step.h"
+
+enum { FULL_ROWS = 8 }; /* whole rows of logits gathered at once */
+
+struct rank_step_config {
+    int rank, world;
+    struct backend *be;
+    struct coll *co; /* NULL when world is 1 */
+    struct decoder *model;
+    struct step_config step;
+    const struct vocab_part *parts; /* [world] every rank's share (copied) */
+    uint32_t deadline_ms;           /* how long a step may take on the device, 0 = for ever */
+    bool masks;                     /* the backend can mask logits */
+    bool graphs; /* decodes run as graphs; step.pad and the model's pad block go with it */
+};
+
+/* Bytes that rank_step_create takes from the backend, for the memory plan; be, co and model are not
+ * looked at. */
+struct mem_bytes rank_step_bytes(const struct rank_step_config *cfg);
+/* Bytes that it takes from the host besides, for drawing and the step's tables.  Not counted: what
+ * the penalties keep, whose pages are not written before a sequence asks for penalties. */
+size_t rank_step_host_bytes(const struct rank_step_config *cfg);
+/* Bytes of the largest collective after the layers. */
+size_t rank_step_coll_bytes(const struct rank_step_config *cfg);
 
 /* What sampling needs to know of a row after its step's tables were changed by the next plan. */
 struct out_row {

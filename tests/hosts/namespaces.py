@@ -9,25 +9,38 @@ joined by a bridge in a network of its own.  Needs root.
 Every process of a host ends with it, and every host with its Network, however the test ends."""
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 
 import tap
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 SUBNET = "10.77.0"
 SHELL_PORT = 7722
 # Runs as pid 1 of the host: it reaps orphans, and the host's processes end with it.  /tmp is the host's own, but for the
-# test's folder.
+# test's folder and, if they are there, this repository and the shared data.
 INIT = """
 set -e
 hostname {name}
 mount -t proc proc /proc
-mount --bind {shared} /mnt
+mount -t tmpfs tmpfs /mnt
+i=0
+for kept in {kept}; do
+  i=$((i + 1))
+  mkdir /mnt/$i
+  mount --bind "$kept" /mnt/$i
+done
 mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /tmp
-mkdir -p {shared}
-mount --move /mnt {shared}
+i=0
+for kept in {kept}; do
+  i=$((i + 1))
+  mkdir -p "$kept"
+  mount --move /mnt/$i "$kept"
+done
+umount /mnt
 read line
 exec {python} {here}/remote_shell.py serve {address} {port}
 """
@@ -56,7 +69,8 @@ def _first_child(pid):
 class Host:
     def __init__(self, net, name, number):
         self.net, self.name, self.address = net, name, f"{SUBNET}.{number}"
-        init = INIT.format(name=name, shared=net.folder, python=sys.executable, here=HERE, address=self.address,
+        kept = [p for p in (net.folder, ROOT, ROOT.parent / "shared") if str(p).startswith("/tmp/") and os.path.exists(p)]
+        init = INIT.format(name=name, kept=" ".join(shlex.quote(str(p)) for p in kept), python=sys.executable, here=HERE, address=self.address,
                            port=SHELL_PORT)
         self.log = open(pathlib.Path(net.folder) / f"{name}.shell", "wb")
         self.process = subprocess.Popen(
@@ -69,6 +83,14 @@ class Host:
             run("nsenter", "-t", self.pid, "--net", "ip", *argv)
         self.process.stdin.write(b"go\n")
         self.process.stdin.close()
+        tap.wait_for(lambda: self.process.poll() is not None or "python" in self._program(), f"host {name}")
+        assert self.process.poll() is None, pathlib.Path(self.log.name).read_text()
+
+    def _program(self):
+        try:
+            return os.path.basename(os.readlink(f"/proc/{self.pid}/exe"))
+        except OSError:  # it has ended
+            return ""
 
     def _enter(self, argv):
         return ["nsenter", "-t", str(self.pid), "-a", f"--wd={os.getcwd()}", *(str(a) for a in argv)]
