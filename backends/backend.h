@@ -147,7 +147,7 @@ struct weight_part {
     int32_t rows;     /* of this rank */
     const void *bias; /* [rows] in bias_dtype, or NULL */
     enum dtype bias_dtype;
-    /* E4M3: [rows, scale_stride], finite, of which the first fp8_blocks(skip, cols) of a row are
+    /* E4M3: [rows, scale_stride > 0], finite, of which the first fp8_blocks(skip, cols) of a row are
      * used: a weight is element * scale, rounded to f32.  data is the share's first element. */
     const float *scale;
     size_t scale_stride;

@@ -70,7 +70,8 @@ enum send_result { SEND_OK, SEND_BLOCKED, SEND_GONE };
 /* Sends now or not at all. */
 enum send_result client_port_send(struct client_port *f, struct client *c,
                                   const struct client_msg *msg, uint64_t now_us);
-/* Sends now or keeps the reply for later; in place of Tokens or Text beyond MAX_REPLY an Error.  A client with too many kept replies is gone. */
+/* Sends now or keeps the reply for later; in place of Tokens or Text beyond MAX_REPLY an Error.  A client with too many
+ * kept replies is gone. */
 void client_port_reply(struct client_port *f, struct client *c, const struct client_msg *msg,
                        uint64_t now_us);
 /* Tries the outboxes again and probes clients that were sent nothing for probe_us (those with

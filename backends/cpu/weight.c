@@ -224,7 +224,7 @@ static enum status check_source(const struct weight_src *src)
         enum dtype t = src->part[i].dtype, b = src->part[i].bias_dtype;
         if (src->part[i].rows < 0)
             FAIL(ST_RANGE, "weight %s: %d rows", src->name, src->part[i].rows);
-        if (t == DT_E4M3 && !src->vector && !src->part[i].scale && src->part[i].rows > 0)
+        if (t == DT_E4M3 && !src->vector && !src->part[i].scale_stride && src->part[i].rows > 0)
             FAIL(ST_RANGE, "weight %s: e4m3 without scales", src->name);
         if (!is_float(t) && (src->vector || (t != DT_E4M3 && !quant_pack_of(t))))
             FAIL(ST_UNSUPPORTED, "weight %s: element type %s", src->name, dtype_name(t));

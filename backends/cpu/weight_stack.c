@@ -24,7 +24,7 @@ static struct weight_src slice_of(const struct weight_src *src, int32_t s)
         size_t bytes = f ? (size_t)f->n_bytes : dtype_size(p->dtype);
         if (p->dtype == DT_E4M3) {
             p->data = (const char *)p->data + from;
-            p->scale += at / FP8_BLOCK;
+            p->scale = p->scale ? p->scale + at / FP8_BLOCK : NULL; /* NULL: sizes are asked for */
             p->skip = at % FP8_BLOCK;
             continue;
         }

@@ -13,7 +13,8 @@
  * Order of the calls:
  *
  *     stream          begin
- *                     for each choice: scored, if asked for; any number of reasoning, content and tool calls (call_begin, call_arguments ...,
+ *                     for each choice: scored, if asked for;
+ *                     any number of reasoning, content and tool calls (call_begin, call_arguments ...,
  *                         call_end; tool calls are not nested), then finish; choices are interleaved
  *                     end, after all choices have finished
  *                     error may come in place of any of these; only release follows it

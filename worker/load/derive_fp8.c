@@ -20,8 +20,6 @@ enum status derive_fp8(struct copies *c, struct loader *ld, const struct stored_
     TRY(loader_scales(ld, t, &stored));
     p->skip = (int32_t)(col % FP8_BLOCK);
     p->scale_stride = (size_t)fp8_blocks(p->skip, (int32_t)cols);
-    /* sizes alone: the pointer only says that there are scales */
-    p->scale = (const float *)(const void *)&p->scale_stride;
     if (c->sizes_only)
         return ST_OK;
     TRY(copies_take(c, (size_t)p->rows * p->scale_stride * sizeof(float), &out));
