@@ -1,6 +1,6 @@
 /* accept4() as libzmq calls it.  Its ipc listener ends the process when no descriptor is left (EMFILE; its TCP listener
- * goes on), and takes ENFILE for harmless: both mean that the connection waits.  libzmq 4.3.4, ipc_listener.cpp. */
-#ifdef __linux__
+ * goes on), and takes ENFILE for harmless: both mean that the connection waits.  libzmq 4.3.4, ipc_listener.cpp.  Linux only:
+ * elsewhere libzmq calls accept(). */
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -15,4 +15,3 @@ int accept4(int fd, struct sockaddr *address, socklen_t *len, int flags)
         errno = ENFILE;
     return accepted;
 }
-#endif

@@ -9,7 +9,7 @@
 #include "common/text/output_formats.h"
 #include "common/text/output_harmony_marks.h"
 
-enum { MAX_TOOLS = 1024, MAX_NAME = 64 };
+enum { MAX_TOOLS = 1024, MAX_NAME = 128 }; /* bytes; Anthropic allows 128, OpenAI 64 */
 
 struct tool {
     char name[MAX_NAME + 1];
@@ -63,7 +63,7 @@ static enum status read_tools(struct builder *b)
     b->tools = calloc(MAX_TOOLS, sizeof *b->tools);
     if (!b->tools)
         FAIL(ST_NOMEM, "no memory for tools");
-    for (uint32_t i = 0; json_next_item(&c); i++) {
+    while (json_next_item(&c)) {
         struct tool *t = &b->tools[b->n_tools];
         bool strict = false;
         if (b->n_tools == MAX_TOOLS)

@@ -37,8 +37,8 @@ static enum status read_block(struct model_config *mc, const cJSON *config)
     if (!cJSON_IsArray(size) || cJSON_GetArraySize(size) != 2 || !cJSON_IsNumber(rows) ||
         !cJSON_IsNumber(cols))
         FAIL(ST_FORMAT, "quantization_config: weight_block_size is not a list of two numbers");
-    if (!(rows->valuedouble >= 1 && rows->valuedouble <= MAX_BLOCK) ||
-        !(cols->valuedouble >= 1 && cols->valuedouble <= MAX_BLOCK) ||
+    if (!(rows->valuedouble >= 1 && rows->valuedouble <= (double)MAX_BLOCK) ||
+        !(cols->valuedouble >= 1 && cols->valuedouble <= (double)MAX_BLOCK) ||
         rows->valuedouble != rows->valueint || cols->valuedouble != cols->valueint)
         FAIL(ST_RANGE, "quantization_config: weight_block_size [%g, %g]", rows->valuedouble,
              cols->valuedouble);
