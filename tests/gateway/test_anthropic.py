@@ -145,6 +145,11 @@ def tools_and_their_results():
     for choice in ({"type": "auto"}, {"type": "auto", "disable_parallel_tool_use": True}, {"type": "none"}, None):
         assert text_of(ask(temperature=0, tools=[TOOL], tool_choice=choice)) == text_of(ask(temperature=0))
     assert ask(tools=[], max_tokens=1)
+    schema = {"type": "object", "properties": {"c": {"const": "x"}}, "required": ["c"], "additionalProperties": False}
+    (call,) = ask(tools=[{"name": "n" * 128, "input_schema": schema}], tool_choice={"type": "tool", "name": "n" * 128},
+                  max_tokens=400)["content"]
+    assert call["name"] == "n" * 128 and call["input"] == {"c": "x"}, call
+    bad("", tools=[{**TOOL, "name": "n" * 129}])
     bad("tool_choice.type", tools=[TOOL], tool_choice={"type": "some"})
     bad("tool_choice", tools=[TOOL], tool_choice={"type": "tool", "name": "other"})
     bad("tool_choice", tools=[TOOL], tool_choice={"type": "tool"})
