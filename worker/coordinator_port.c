@@ -400,6 +400,19 @@ static enum status check_coordinator(const struct coordinator_port *l, uint64_t 
     return ST_OK;
 }
 
+/* The connection has ended.  Of what came before, only a Shutdown or a refusal counts: it ended the connection. */
+static enum status take_last_order(struct coordinator_port *l, void *buf, size_t cap, size_t *n)
+{
+    struct frame f;
+    do {
+        TRY(take(l, buf, cap, n));
+    } while (*n && (frame_parse(&f, buf, *n) != ST_OK ||
+                  (f.type != WMSG_SHUTDOWN && f.type != WMSG_REFUSED)));
+    if (!*n)
+        FAIL(ST_CANCELED, "the connection to the coordinator has ended");
+    return ST_OK;
+}
+
 enum status coordinator_port_recv(struct coordinator_port *l, void *buf, size_t cap, size_t *n,
                                   uint32_t wait_ms)
 {
@@ -411,7 +424,7 @@ enum status coordinator_port_recv(struct coordinator_port *l, void *buf, size_t 
         yield_if_ending(l);
         beat_if_due(l);
         if (l->welcomed && sock_take_ends(l->ends))
-            FAIL(ST_CANCELED, "the connection to the coordinator has ended");
+            return take_last_order(l, buf, cap, n);
         TRY(take(l, buf, cap, n));
         if (*n)
             return ST_OK;

@@ -8,7 +8,8 @@ const char *parser_rest(const struct output_parser *p, size_t *n)
 
 enum status parser_emit(struct output_parser *p, enum output_kind kind, size_t n)
 {
-    TRY(output_events_text(&p->events, kind, p->text.data + p->at, n));
+    size_t rest;
+    TRY(output_events_text(&p->events, kind, parser_rest(p, &rest), n));
     p->at += n;
     return ST_OK;
 }

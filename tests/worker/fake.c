@@ -381,6 +381,14 @@ void fake_shut_down(struct fake *f)
     fake_close(f);
 }
 
+void fake_hang_up(struct fake *f)
+{
+    int linger = FAKE_PATIENCE_MS;
+    cr_assert_eq(zmq_setsockopt(f->router, ZMQ_LINGER, &linger, sizeof linger), 0);
+    sock_close(f->router);
+    f->router = NULL;
+}
+
 /* ---- a small scheduler: every stream has its own blocks, all run in every step ---- */
 
 static void plan_open(struct step_plan *p, const struct fake_stream *s)

@@ -65,6 +65,8 @@ void fake_shut_down(struct fake *f);
 
 void fake_send(struct fake *f, const struct worker_msg *m);
 void fake_send_bytes(struct fake *f, const void *data, size_t n);
+/* Ends the connection; what was sent before arrives. */
+void fake_hang_up(struct fake *f);
 /* Next message of that type; heartbeats are answered and counted, anything else fails the test. */
 void fake_await(struct fake *f, enum worker_type type, struct worker_msg *m);
 /* Does nothing but answer heartbeats until n more have come. */

@@ -108,6 +108,27 @@ Test(coordinator_port, silence_ends_the_lease)
     fake_close(&f);
 }
 
+Test(coordinator_port, a_shutdown_counts_when_the_connection_has_ended)
+{
+    struct fake f;
+    uint8_t buf[CAP];
+    size_t n = 0;
+    struct frame frame;
+    struct coordinator_port *l = join(&f, FAKE_PATIENCE_MS, buf);
+    struct worker_msg m = {.type = WMSG_SHUTDOWN, .u.beat.epoch = f.epoch};
+    fake_send_bytes(&f, "void", 4);
+    fake_send(&f, &m);
+    fake_hang_up(&f);
+    usleep(300000); /* the message and the end of the connection are both there */
+    cr_assert_eq(coordinator_port_recv(l, buf, CAP, &n, 1000), ST_OK, "%s", status_text());
+    if (n == 4) /* received before the end was known */
+        cr_assert_eq(coordinator_port_recv(l, buf, CAP, &n, 1000), ST_OK, "%s", status_text());
+    cr_assert_eq(frame_parse(&frame, buf, n), ST_OK, "%s", status_text());
+    cr_assert_eq(frame.type, WMSG_SHUTDOWN);
+    coordinator_port_close(l);
+    fake_close(&f);
+}
+
 Test(coordinator_port, a_message_too_long_is_refused)
 {
     struct fake f;
