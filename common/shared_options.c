@@ -264,7 +264,8 @@ static const struct shared_row table[] = {
      .users = FOR_WORKER | FOR_SERVE},
     {{.name = "group-wait-ms", ROW(group_wait_ms, OPT_INT), .arg = "MS",
       .def = "120000", .min = 100, .max = 86400000,
-      .help = "When the worker group was lost, requests wait that long for another one."},
+      .help = "When the worker group was lost, a request waits that long for another one, from the "
+              "loss or from its arrival, whichever is later."},
      .users = FOR_COORDINATOR | FOR_SERVE},
 
     {{.help = "Process"}, .users = BOTH | STARTERS},

@@ -43,7 +43,7 @@ struct coordinator_config {
     uint32_t client_grace_ms;     /* a request whose client is gone lives on for that long */
     uint32_t slow_client_ms;      /* a client that does not read for that long is dropped */
     uint32_t drain_ms;            /* how long running requests may go on after SIGTERM */
-    uint32_t group_wait_ms;       /* without a worker group for that long, requests fail */
+    uint32_t group_wait_ms;       /* a request fails when it has had no group for that long */
     const char *journal_dir;      /* NULL = no journal */
     int notify_fd;                /* one line an event for a supervisor, -1 = none */
 };

@@ -199,9 +199,10 @@ static void activate(struct coordinator *co, uint64_t now_us)
     uint32_t n = g->n_blocks < co->shape.n_blocks ? g->n_blocks : co->shape.n_blocks;
     reset_sched(co, n, now_us);
     co->no_group_us = 0;
+    char name[WORKER_GROUP_NAME];
     log_line(LOG_INFO,
-             "worker group of %u ranks is active (%s, %s, epoch %" PRIu64 ", %u blocks of %u)",
-             g->world, g->backend, g->coll, g->epoch, n, g->block_len);
+             "worker group of %u ranks is active (%s, %s, epoch %" PRIu64 ", %u blocks of %u; %s)",
+             g->world, g->backend, g->coll, g->epoch, n, g->block_len, worker_group_name(g, name));
     coordinator_notify(co, "group-up %" PRIu64 " %u", g->launch, g->world);
 }
 
@@ -215,8 +216,10 @@ static void on_joined(struct coordinator *co, struct worker_group *g, uint64_t n
     coordinator_notify(co, "group-joined %" PRIu64, g->launch);
     activate(co, now_us);
     uint32_t hidden;
+    char name[WORKER_GROUP_NAME];
     if (!g->active && log_limit_take(&co->noise, now_us, &hidden))
-        log_line(LOG_INFO, "a worker group of %u ranks stands by%s", g->world,
+        log_line(LOG_INFO, "a worker group of %u ranks stands by (%s)%s", g->world,
+                 worker_group_name(g, name),
                  g->has_weights ? "" : "; its weights digest is not known yet");
 }
 
@@ -238,8 +241,10 @@ static void on_lost(struct coordinator *co, const struct worker_port_event *ev, 
     if (co->draining && co->live == 0)
         return;
     uint32_t hidden = 0;
+    char name[WORKER_GROUP_NAME];
     if (g->active || log_limit_take(&co->noise, now_us, &hidden))
-        log_line(LOG_WARN, "worker group of epoch %" PRIu64 " is lost: %s", g->epoch, ev->why);
+        log_line(LOG_WARN, "worker group of epoch %" PRIu64 " (%s) is lost: %s", g->epoch,
+                 worker_group_name(g, name), ev->why);
     coordinator_notify(co, "group-lost %" PRIu64 " %" PRIu64 " %s", g->launch, g->pid, ev->why);
     if (!g->active)
         return;
@@ -325,6 +330,25 @@ void groups_plan(struct coordinator *co, uint64_t now_us)
         log_failure(LOG_WARN, ST_PEER, "a step could not be sent");
 }
 
+/* A request that has had no worker group for group_wait_ms fails: counted from its arrival, or from
+ * the loss of the group if that was later. */
+static void fail_unserved(struct coordinator *co, uint64_t now_us)
+{
+    uint64_t wait_us = 1000U * (uint64_t)co->cfg.group_wait_ms;
+    uint32_t at = 0;
+    struct request *r;
+    char why[128];
+    if (!co->no_group_us || !co->live)
+        return;
+    snprintf(why, sizeof why, "the worker group was lost and none has come within %u ms",
+             co->cfg.group_wait_ms);
+    while ((r = request_next(co->requests, &at))) {
+        uint64_t since = r->arrived_us > co->no_group_us ? r->arrived_us : co->no_group_us;
+        if (r->state == REQ_LIVE && now_us - since > wait_us)
+            answer_fail(co, r, ST_PEER, true, why, now_us);
+    }
+}
+
 void groups_tend(struct coordinator *co, uint64_t now_us)
 {
     worker_port_tend(co->worker_port, now_us);
@@ -333,9 +357,5 @@ void groups_tend(struct coordinator *co, uint64_t now_us)
         groups_require(co);
         activate(co, now_us);
     }
-    if (co->no_group_us && co->live &&
-        now_us - co->no_group_us > 1000U * (uint64_t)co->cfg.group_wait_ms) {
-        answer_fail_all(co, ST_PEER, "the worker group was lost and none has come back", now_us);
-        co->no_group_us = now_us;
-    }
+    fail_unserved(co, now_us);
 }

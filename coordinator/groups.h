@@ -10,7 +10,7 @@ void groups_require(struct coordinator *co);
 void groups_receive(struct coordinator *co, uint64_t now_us);
 /* Plans the next step and sends it, when the active group can take one. */
 void groups_plan(struct coordinator *co, uint64_t now_us);
-/* The timers: requests without a group fail after group_wait_ms. */
+/* The timers: requests that have had no group for group_wait_ms fail. */
 void groups_tend(struct coordinator *co, uint64_t now_us);
 /* Is there an active group? */
 bool groups_ready(struct coordinator *co);

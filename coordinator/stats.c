@@ -13,6 +13,8 @@ static struct msg_group group_of(const struct worker_group *g, uint32_t slot)
                           .coll = g->coll,
                           .active = g->active,
                           .numerics = g->numerics,
+                          .hosts = g->hosts,
+                          .address = g->address,
                           .step_us = metrics_message(&g->step_us),
                           .has_weights = g->has_weights};
     if (g->world > 1)

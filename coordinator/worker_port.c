@@ -195,10 +195,23 @@ void worker_port_drop(struct worker_port *l, struct worker_group *g, const char 
     fence(l, ev, g, why);
 }
 
+const char *worker_group_name(const struct worker_group *g, char out[WORKER_GROUP_NAME])
+{
+    snprintf(out, WORKER_GROUP_NAME, "hosts %.400s%s%s, pid %" PRIu64, *g->hosts ? g->hosts : "unknown",
+             *g->address ? ", connected from " : "", g->address, g->pid);
+    return out;
+}
+
+static void log_refused(const struct worker_group *g, const char *why)
+{
+    char name[WORKER_GROUP_NAME];
+    log_line(LOG_WARN, "worker group (%s) refused: %s", worker_group_name(g, name), why);
+}
+
 void worker_port_refuse(struct worker_port *l, struct worker_group *g, const char *why)
 {
     struct worker_msg msg = {.type = WMSG_REFUSED, .u.refused = why};
-    log_line(LOG_WARN, "worker group of pid %llu refused: %s", (unsigned long long)g->pid, why);
+    log_refused(g, why);
     send_to(l, g->identity, g->n_identity, &msg);
     g->used = false;
 }
@@ -217,6 +230,7 @@ static void fill_group(struct worker_group *g, const struct worker_hello *h)
     g->launch = h->launch;
     g->pid = h->pid;
     snprintf(g->numerics, sizeof g->numerics, "%s", h->numerics);
+    snprintf(g->hosts, sizeof g->hosts, "%s", h->hosts);
     g->has_weights = h->has_weights;
     g->has_text = h->has_text;
     memcpy(g->weights, h->weights, sizeof g->weights);
@@ -256,15 +270,23 @@ static struct worker_group *free_place(struct worker_port *l, const struct worke
     return n_free > KEPT_PLACES || is_known(l, new) ? first : NULL;
 }
 
-static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id, const char *key,
-                     const struct worker_hello *h, uint64_t now_us, struct worker_port_event *ev)
+/* Of the connection that brought a message. */
+struct sender {
+    const uint8_t *id;
+    size_t n_id;
+    const char *key, *address; /* "": none */
+};
+
+static void on_hello(struct worker_port *l, const struct sender *from, const struct worker_hello *h,
+                     uint64_t now_us, struct worker_port_event *ev)
 {
     char why[512];
     struct worker_group *g = NULL, new = {.used = true, .heard_us = now_us};
     struct worker_msg reply = {.type = WMSG_REFUSED};
     fill_group(&new, h);
-    memcpy(new.key, key, strlen(key));
-    reply.u.refused = may_serve(l, key) ? group_unfit(&l->need, h, why, sizeof why) : lost_key;
+    memcpy(new.key, from->key, strlen(from->key));
+    snprintf(new.address, sizeof new.address, "%s", from->address);
+    reply.u.refused = may_serve(l, from->key) ? group_unfit(&l->need, h, why, sizeof why) : lost_key;
     if (!reply.u.refused)
         g = free_place(l, &new);
     if (!reply.u.refused && !g)
@@ -272,9 +294,8 @@ static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id, cons
     if (reply.u.refused) {
         uint32_t hidden;
         if (log_limit_take(&l->bad, now_us, &hidden))
-            log_line(LOG_WARN, "worker group of pid %llu refused: %s", (unsigned long long)h->pid,
-                     reply.u.refused);
-        send_to(l, id, n_id, &reply);
+            log_refused(&new, reply.u.refused);
+        send_to(l, from->id, from->n_id, &reply);
         return;
     }
     histogram_init(&new.step_us, step_bounds_us, ARRAY_LEN(step_bounds_us));
@@ -284,11 +305,11 @@ static void on_hello(struct worker_port *l, const uint8_t *id, size_t n_id, cons
         l->next_epoch = h->last_epoch;
     g->epoch = ++l->next_epoch;
     step_clock_init(&g->clock, l->has_clock ? &l->clock : NULL);
-    memcpy(g->identity, id, n_id);
-    g->n_identity = (uint8_t)n_id;
+    memcpy(g->identity, from->id, from->n_id);
+    g->n_identity = (uint8_t)from->n_id;
     reply.type = WMSG_WELCOME;
     reply.u.welcome = (struct worker_welcome){g->epoch, l->cfg.heartbeat_ms, l->cfg.lease_ms};
-    if (!send_to(l, id, n_id, &reply)) {
+    if (!send_to(l, from->id, from->n_id, &reply)) {
         g->used = false;
         return;
     }
@@ -352,12 +373,12 @@ static struct worker_group *group_of(struct worker_port *l, const uint8_t *id, s
     return NULL;
 }
 
-static void on_message(struct worker_port *l, const uint8_t *id, size_t n_id, const char *key,
-                       const void *data, size_t n, uint64_t now_us, struct worker_port_event *ev)
+static void on_message(struct worker_port *l, const struct sender *from, const void *data, size_t n,
+                       uint64_t now_us, struct worker_port_event *ev)
 {
     struct worker_msg m;
     char why[400];
-    struct worker_group *g = group_of(l, id, n_id);
+    struct worker_group *g = group_of(l, from->id, from->n_id);
 
     wire_mem_reset(&l->rx);
     enum status st = worker_msg_decode(&m, data, n, &l->rx);
@@ -376,12 +397,12 @@ static void on_message(struct worker_port *l, const uint8_t *id, size_t n_id, co
         if (g) /* the same connection says Hello again: its process began anew */
             fence(l, ev, g, "it said Hello again");
         else
-            on_hello(l, id, n_id, key, &m.u.hello, now_us, ev);
+            on_hello(l, from, &m.u.hello, now_us, ev);
         return;
     }
     if (!g) {
         struct worker_msg end = {.type = WMSG_SHUTDOWN};
-        send_to(l, id, n_id, &end); /* fenced or of an earlier coordinator */
+        send_to(l, from->id, from->n_id, &end); /* fenced or of an earlier coordinator */
         return;
     }
     g->heard_us = now_us;
@@ -404,11 +425,13 @@ static void on_message(struct worker_port *l, const uint8_t *id, size_t n_id, co
     }
 }
 
-/* The key of the connection that brought it, or "". */
-static const char *key_of(zmq_msg_t *body)
+static struct sender sender_of(zmq_msg_t *id, zmq_msg_t *body)
 {
-    const char *key = zmq_msg_gets(body, "User-Id");
-    return key && strlen(key) == CURVE_TEXT ? key : "";
+    const char *key = zmq_msg_gets(body, "User-Id"), *address = zmq_msg_gets(body, "Peer-Address");
+    return (struct sender){.id = zmq_msg_data(id),
+                           .n_id = zmq_msg_size(id),
+                           .key = key && strlen(key) == CURVE_TEXT ? key : "",
+                           .address = address ? address : ""};
 }
 
 static bool receive(struct worker_port *l, uint64_t now_us, struct worker_port_event *ev)
@@ -418,10 +441,10 @@ static bool receive(struct worker_port *l, uint64_t now_us, struct worker_port_e
     zmq_msg_init(&body);
     bool got = zmq_msg_recv(&id, l->sock, ZMQ_DONTWAIT) >= 0;
     if (got && zmq_msg_more(&id) && zmq_msg_recv(&body, l->sock, ZMQ_DONTWAIT) >= 0 &&
-        !zmq_msg_more(&body) && zmq_msg_size(&id) <= 255)
-        on_message(l, zmq_msg_data(&id), zmq_msg_size(&id), key_of(&body), zmq_msg_data(&body),
-                   zmq_msg_size(&body), now_us, ev);
-    else
+        !zmq_msg_more(&body) && zmq_msg_size(&id) <= 255) {
+        struct sender from = sender_of(&id, &body);
+        on_message(l, &from, zmq_msg_data(&body), zmq_msg_size(&body), now_us, ev);
+    } else
         while (got && zmq_msg_more(&body)) /* not ours: read it to its end */
             got = zmq_msg_recv(&body, l->sock, ZMQ_DONTWAIT) >= 0;
     zmq_msg_close(&id);

@@ -33,6 +33,8 @@ struct worker_group {
     uint64_t plan_epoch; /* the scheduler's, of the steps in flight */
     char model[128], backend[32], coll[32];
     char numerics[NUMERICS_ID_SIZE];
+    char hosts[4096];  /* of its ranks */
+    char address[64];  /* of rank 0's connection; "": ipc */
     bool has_weights, has_text;
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES]; /* digests */
     bool masks; /* it can carry out sequences with grammars */
@@ -115,6 +117,9 @@ void worker_port_shutdown(struct worker_port *l);
 
 /* Group i in [0, MAX_WORKER_GROUPS); NULL when unused. */
 const struct worker_group *worker_port_group(const struct worker_port *l, int i);
+enum { WORKER_GROUP_NAME = 512 };
+/* Its hosts, the address of its connection and the pid of rank 0, for log lines.  Returns out. */
+const char *worker_group_name(const struct worker_group *g, char out[WORKER_GROUP_NAME]);
 void worker_group_step_percentiles(const struct worker_group *g, uint64_t *p50, uint64_t *p99);
 
 #endif

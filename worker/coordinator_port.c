@@ -231,6 +231,11 @@ static enum status connect_endpoint(struct coordinator_port *l)
     return sock_watch_ends(&l->ends, l->ctx, l->sock);
 }
 
+const char *coordinator_port_endpoint(const struct coordinator_port *l)
+{
+    return l->endpoints[l->endpoint];
+}
+
 enum status coordinator_port_again(struct coordinator_port *l)
 {
     if (l->welcomed) {
@@ -380,20 +385,22 @@ static enum status check_coordinator(const struct coordinator_port *l, uint64_t 
     if (l->welcomed) {
         uint64_t silent = now - l->heard_ms;
         if (silent >= l->lease_ms)
-            FAIL(ST_CANCELED, "the coordinator has been silent for %llu ms (the lease is %u ms)",
-                 (unsigned long long)silent, l->lease_ms);
+            FAIL(ST_CANCELED,
+                 "the coordinator has been silent for %llu ms at %s (the lease is %u ms)",
+                 (unsigned long long)silent, l->endpoints[l->endpoint], l->lease_ms);
         *left_ms = l->lease_ms - silent;
         return ST_OK;
     }
     uint64_t alone = now - l->alone_ms, tried = now - l->tried_ms;
     if (alone >= l->patience_ms && l->refusal != SOCK_REFUSED_NOT)
-        FAIL(ST_TIMEOUT, "no coordinator has welcomed this group for %llu ms: %s",
-             (unsigned long long)alone, sock_refusal_text(l->refusal));
+        FAIL(ST_TIMEOUT, "no coordinator has welcomed this group for %llu ms: %s (last tried: %s)",
+             (unsigned long long)alone, sock_refusal_text(l->refusal), l->endpoints[l->endpoint]);
     if (alone >= l->patience_ms)
-        FAIL(ST_TIMEOUT, "no coordinator has welcomed this group for %llu ms",
-             (unsigned long long)alone);
+        FAIL(ST_TIMEOUT, "no coordinator has welcomed this group for %llu ms (last tried: %s)",
+             (unsigned long long)alone, l->endpoints[l->endpoint]);
     if (tried >= TRY_MS)
-        FAIL(ST_CANCELED, "no answer to Hello within %d ms", TRY_MS);
+        FAIL(ST_CANCELED, "no answer to Hello within %d ms from %s", TRY_MS,
+             l->endpoints[l->endpoint]);
     *left_ms = TRY_MS - tried;
     if (*left_ms > l->patience_ms - alone)
         *left_ms = l->patience_ms - alone;
@@ -409,7 +416,8 @@ static enum status take_last_order(struct coordinator_port *l, void *buf, size_t
     } while (*n && (frame_parse(&f, buf, *n) != ST_OK ||
                   (f.type != WMSG_SHUTDOWN && f.type != WMSG_REFUSED)));
     if (!*n)
-        FAIL(ST_CANCELED, "the connection to the coordinator has ended");
+        FAIL(ST_CANCELED, "the connection to the coordinator at %s has ended",
+             l->endpoints[l->endpoint]);
     return ST_OK;
 }
 

@@ -40,6 +40,9 @@ MUST_CHECK enum status coordinator_port_send(struct coordinator_port *l,
 MUST_CHECK enum status coordinator_port_recv(struct coordinator_port *l, void *buf, size_t cap,
                                              size_t *n, uint32_t wait_ms);
 
+/* The one that is used, or tried. */
+const char *coordinator_port_endpoint(const struct coordinator_port *l);
+
 /* Connects to the next endpoint, which wants a Hello. */
 MUST_CHECK enum status coordinator_port_again(struct coordinator_port *l);
 

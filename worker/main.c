@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -85,6 +86,7 @@ static struct worker_hello hello_of(const struct rank *g)
         .backend = worker_backend_name(g->opt),
         .coll = g->co->ops.name,
         .numerics = g->numerics,
+        .hosts = g->hosts,
         .has_text = g->has_text,
         .masks = g->plan.rc.masks,
         .world = (uint32_t)g->ci.world,
@@ -187,10 +189,30 @@ static enum status greet(const struct control_info *ci)
     return ST_OK;
 }
 
+/* Open MPI takes 4 MiB of shared memory for each rank of a host, in /dev/shm unless it is told another folder.  It fails
+ * with pages that do not name the cause. */
+static void warn_of_small_shm(void)
+{
+    const uint64_t rank_bytes = (uint64_t)4 << 20;
+    const char *ranks = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *me = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    uint64_t n = ranks ? strtoull(ranks, NULL, 10) : 1, need = n * rank_bytes + rank_bytes;
+    struct statvfs v;
+    if (n < 2 || n > 1024 || !me || strcmp(me, "0") != 0 ||
+        getenv("OMPI_MCA_btl_vader_backing_directory") || statvfs("/dev/shm", &v) != 0)
+        return;
+    uint64_t room = (uint64_t)v.f_bavail * v.f_frsize;
+    if (room < need)
+        log_line(LOG_WARN,
+                 "/dev/shm has %.1f MiB free, %llu ranks of a host need %.0f MiB: in a container "
+                 "docker run --shm-size 1g, in Kubernetes a volume emptyDir of medium Memory",
+                 (double)room / 1048576.0, (unsigned long long)n, (double)need / 1048576.0);
+}
+
 /* Joins the other ranks: each must have reached the others within contact_ms. */
 static enum status meet(struct control_info *ci, const struct shared_options *o)
 {
     struct start_watch *watch;
+    warn_of_small_shm();
     TRY(start_watch_begin(&watch, (uint32_t)o->contact_ms, EXIT_START));
     enum status st = control_open(ci);
     if (st == ST_OK)
@@ -241,6 +263,8 @@ static int run(const struct worker_options *opt, const struct option_result *res
     g.ci = ci;
     if (st == ST_OK)
         st = rank_load(&g);
+    if (st == ST_OK)
+        st = rank_hosts(&ci, g.hosts);
     if (st != ST_OK)
         give_up(&g, st, "cannot serve", EXIT_MODEL);
     int code = serve(&g, &watch, opt->connect);

@@ -6,6 +6,7 @@
 #include "collectives/control.h"
 #include "common/digest/weights_digest.h"
 #include "common/wire/worker_msg.h"
+#include "worker/rank_hosts.h"
 #include "worker/rank_plan.h"
 #include "worker/timed_coll.h"
 
@@ -24,6 +25,7 @@ struct rank {
     bool has_text;                  /* rank 0 */
     uint8_t text[SHA256_BYTES];
     char numerics[NUMERICS_ID_SIZE];
+    char hosts[RANK_HOSTS_SIZE]; /* rank 0: of all ranks */
     uint64_t launch; /* random, equal on all ranks */
     int threads;
 };

@@ -197,8 +197,9 @@ static enum status on_welcome(struct loop *l, const struct worker_welcome *w)
     if (w->lease_ms == 0)
         l->welcome.lease_ms = l->cfg.lease_ms;
     if (l->cfg.rank == 0)
-        log_line(LOG_INFO, "welcomed by the coordinator: epoch %llu, heartbeat %u ms, lease %u ms",
-                 (unsigned long long)w->epoch, w->heartbeat_ms, l->welcome.lease_ms);
+        log_line(LOG_INFO,
+                 "welcomed by the coordinator at %s: epoch %llu, heartbeat %u ms, lease %u ms",
+                 coordinator_port_endpoint(l->cfg.port), (unsigned long long)w->epoch, w->heartbeat_ms, l->welcome.lease_ms);
     return ST_OK;
 }
 

@@ -10,6 +10,7 @@ add_library(ingot_runtime STATIC
   rank_step.c
   rank_step_sizes.c
   rank_weights.c
+  rank_hosts.c
   numerics.c
   options.c
   rank_plan.c

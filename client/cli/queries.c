@@ -104,6 +104,10 @@ static void status_json(const struct ingot_stats *s, const char *server)
         cli_put_json(stdout, g->coll, strlen(g->coll));
         fputs(",\"numerics\":", stdout);
         cli_put_json(stdout, g->numerics, strlen(g->numerics));
+        fputs(",\"hosts\":", stdout);
+        cli_put_json(stdout, g->hosts, strlen(g->hosts));
+        fputs(",\"address\":", stdout);
+        cli_put_json(stdout, g->address, strlen(g->address));
         printf(",\"weights_digest\":\"%s\",\"step_ms_p50\":%.3f,\"step_ms_p99\":%.3f}",
                g->weights_digest, (double)g->step_us_p50 / 1e3, (double)g->step_us_p99 / 1e3);
     }
@@ -165,6 +169,14 @@ static void group_line(const struct ingot_group *g)
     if (g->step_us_p99)
         printf("; step %.2f ms, at worst 1 %% %.2f ms", (double)g->step_us_p50 / 1e3,
                (double)g->step_us_p99 / 1e3);
+    if (*g->hosts) {
+        fputs("\n           hosts ", stdout);
+        cli_put_name(stdout, g->hosts);
+    }
+    if (*g->address) {
+        fputs("; connected from ", stdout);
+        cli_put_name(stdout, g->address);
+    }
     fputs("\n           numerics ", stdout);
     cli_put_name(stdout, g->numerics);
     printf(", weights %.16s\n", *g->weights_digest ? g->weights_digest : "not known yet");

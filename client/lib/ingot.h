@@ -441,6 +441,8 @@ struct ingot_group {
     uint32_t world, slot; /* slot: 0..7, used again after the group is lost */
     const char *backend, *coll;
     const char *numerics;    /* numerics id: the settings that change bits */
+    const char *hosts;       /* of its ranks, each with its ranks: "w1 0-3, w2 4-7" */
+    const char *address;     /* from which rank 0 has connected; "": over ipc */
     char weights_digest[65]; /* hexadecimal; "": not known yet */
     uint64_t step_us_p50, step_us_p99;
     struct ingot_histogram step_us,

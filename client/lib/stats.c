@@ -61,6 +61,8 @@ void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s)
                                               .backend = g->backend,
                                               .coll = g->coll,
                                               .numerics = g->numerics,
+                                              .hosts = g->hosts,
+                                              .address = g->address,
                                               .step_us_p50 = g->step_us_p50,
                                               .step_us_p99 = g->step_us_p99,
                                               .slot = g->slot,

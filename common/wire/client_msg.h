@@ -366,6 +366,7 @@ struct msg_group {
     uint64_t epoch;
     uint32_t world, slot;
     const char *backend, *coll, *numerics;
+    const char *hosts, *address; /* of the ranks; of rank 0's connection */
     uint64_t step_us_p50, step_us_p99;
     struct msg_histogram step_us, collective_us;
     bool active; /* false: it stands by */

@@ -72,6 +72,8 @@ enum status stats_encode(struct wire_bytes *out, const struct msg_stats *s, stru
         TRY(put_histogram(&groups[i].step_us, &g->step_us, mem));
         TRY(put_histogram(&groups[i].collective_us, &g->collective_us, mem));
         groups[i].numerics = string_of(g->numerics);
+        groups[i].hosts = string_of(g->hosts);
+        groups[i].address = string_of(g->address);
         if (g->has_weights)
             SET(groups[i], weights_digest, pb_digest(g->weights));
         m.group[i] = &groups[i];
@@ -134,6 +136,8 @@ enum status stats_decode(struct msg_stats *s, const Ingot__StatsReply *m, struct
                                        .backend = pb_string(g->backend),
                                        .coll = pb_string(g->coll),
                                        .numerics = pb_string(g->numerics),
+                                       .hosts = pb_string(g->hosts),
+                                       .address = pb_string(g->address),
                                        .step_us_p50 = g->step_us_p50,
                                        .step_us_p99 = g->step_us_p99,
                                        .slot = g->slot,

@@ -29,6 +29,7 @@ static enum status decode_hello(struct worker_hello *h, const Ingot__Worker__Hel
     h->backend = pb_string(m->backend);
     h->coll = pb_string(m->coll);
     h->numerics = pb_string(m->numerics);
+    h->hosts = pb_string(m->hosts);
     TRY(pb_get_digest(h->weights, &h->has_weights, m->has_weights_digest, m->weights_digest,
                       "weights_digest"));
     TRY(pb_get_digest(h->text, &h->has_text, m->has_text_digest, m->text_digest, "text_digest"));
@@ -339,6 +340,7 @@ static enum status encode_hello(struct wire_bytes *out, const struct worker_hell
     m.backend = (char *)(uintptr_t)h->backend;
     m.coll = (char *)(uintptr_t)h->coll;
     m.numerics = (char *)(uintptr_t)h->numerics;
+    m.hosts = (char *)(uintptr_t)h->hosts;
     if (h->has_weights)
         SET(m, weights_digest, pb_digest(h->weights));
     if (h->has_text)

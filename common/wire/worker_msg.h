@@ -33,6 +33,7 @@ struct worker_hello {
     uint32_t wire_version;
     const char *model, *backend, *coll;
     const char *numerics; /* id, worker/numerics.h */
+    const char *hosts;    /* of its ranks, worker/rank_hosts.h */
     bool has_weights, has_text;
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES]; /* digests of the model */
     bool masks;                                        /* Open.grammar is possible */

@@ -184,6 +184,29 @@ def a_fenced_group_ends_with_5():
 
 
 @tap.case
+def the_wait_for_a_group_counts_from_the_arrival():
+    """Each request that arrives while no group is there has the whole of --group-wait-ms."""
+    wait_s = 1.5
+    with Parts(MODEL, coordinator=["--group-wait-ms", str(int(1000 * wait_s))]) as c:
+        client = c.clients[0]
+        first = client.start(text=b"Once", max_tokens=TOKENS, sampling={"ignore_eos": True})
+        client.backlog.append(client.recv())
+        os.kill(c.worker_pids()[0], signal.SIGKILL)
+        lost = time.monotonic()
+        got = client.collect([first])[first]
+        assert got.error and "none has come within 1500 ms" in got.error[1].detail, got
+        assert time.monotonic() - lost >= wait_s
+        for _ in range(2):
+            began = time.monotonic()
+            got = client.collect([later := client.start(text=b"Once", max_tokens=3)])[later]
+            assert got.error and got.error[1].code == 9, got
+            assert time.monotonic() - began >= wait_s, "it had less than its own wait"
+        c.group()
+        client.wait_ready()
+        assert client.collect([r := client.start(text=b"Once", max_tokens=3)])[r].finish
+
+
+@tap.case
 def a_paused_coordinator_keeps_its_group():
     """Longer than ZeroMQ's usual three heartbeats of a second, with a step in flight and idle."""
     with Cluster(MODEL, tp=2, extra=["--silence-ms", 1000 * tap.LIMIT, "--lease-ms", 1000 * tap.LIMIT]) as c:

@@ -77,7 +77,11 @@ class Host:
             ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private",
              "sh", "-c", init], stdin=subprocess.PIPE, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
         self.pid = tap.wait_for(lambda: _first_child(self.process.pid), f"host {name}")
-        run("ip", "link", "add", f"t-{name}", "netns", net.switch.pid, "type", "veth", "peer", "name", "eth0", "netns", self.pid)
+        self.forwarder = None
+        if name in net.slow:
+            self._slow_link(*net.slow[name])
+        else:
+            run("ip", "link", "add", f"t-{name}", "netns", net.switch.pid, "type", "veth", "peer", "name", "eth0", "netns", self.pid)
         net.command("ip", "link", "set", f"t-{name}", "master", "br0", "up")
         for argv in (("link", "set", "lo", "up"), ("addr", "add", f"{self.address}/24", "dev", "eth0"), ("link", "set", "eth0", "up")):
             run("nsenter", "-t", self.pid, "--net", "ip", *argv)
@@ -85,6 +89,13 @@ class Host:
         self.process.stdin.close()
         tap.wait_for(lambda: self.process.poll() is not None or "python" in self._program(), f"host {name}")
         assert self.process.poll() is None, pathlib.Path(self.log.name).read_text()
+
+    def _slow_link(self, delay_ms, loss_percent):
+        argv = ["nsenter", "-t", self.net.switch.pid, "--net", sys.executable, HERE / "slow_link.py", self.pid, "eth0",
+                f"t-{self.name}", delay_ms, loss_percent, 1]
+        self.forwarder = subprocess.Popen([str(a) for a in argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                          stderr=self.log, start_new_session=True)
+        assert self.forwarder.stdout.readline() == b"ready\n", pathlib.Path(self.log.name).read_text()
 
     def _program(self):
         try:
@@ -125,11 +136,16 @@ class Host:
     def kill(self):
         self.process.kill()
         self.process.wait()
+        if self.forwarder:
+            self.forwarder.kill()
+            self.forwarder.communicate()
 
 
 class Network:
-    def __init__(self, names, folder):
-        self.names, self.folder = names, folder
+    """slow: {name: (delay in ms, loss in percent)} of hosts whose link has these, in both directions."""
+
+    def __init__(self, names, folder, slow=None):
+        self.names, self.folder, self.slow = names, folder, slow or {}
         self.host = {}
 
     def command(self, *argv):

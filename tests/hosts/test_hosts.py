@@ -25,9 +25,10 @@ ONE_NETWORK = ["--mca", "btl_tcp_if_include", f"{namespaces.SUBNET}.0/24", "--mc
 class Hosts(Parts):
     """Coordinator and launcher on host head, a rank on each of w1 and w2."""
 
-    def __init__(self, **kw):
-        super().__init__(MODEL, tp=2, coordinator=["--step-deadline-ms", "1000", "--silence-ms", "1000", "--allow-remote"], **kw)
-        self.net = namespaces.Network(["head", "w1", "w2"], self.dir)
+    def __init__(self, slow=None, patient=False, **kw):
+        deadlines = [] if patient else ["--step-deadline-ms", "1000", "--silence-ms", "1000"]
+        super().__init__(MODEL, tp=2, coordinator=[*deadlines, "--allow-remote"], **kw)
+        self.net = namespaces.Network(["head", "w1", "w2"], self.dir, slow)
         self.workers = "tcp://0.0.0.0:5556"
 
     def __enter__(self):
@@ -63,12 +64,12 @@ class Hosts(Parts):
 
 
 @contextlib.contextmanager
-def undisturbed():
+def undisturbed(**kw):
     if why := namespaces.missing():
         raise tap.Skip(f"not shown: {why}")
     with Parts(MODEL, tp=2) as c:
         want = finish(c.clients[0], start(c.clients[0]))
-    with Hosts() as c:
+    with Hosts(**kw) as c:
         yield c, want
 
 
@@ -77,12 +78,28 @@ def the_same_bytes_and_the_end():
     with undisturbed() as (c, want):
         assert finish(c.clients[0], start(c.clients[0])) == want
         assert "collective mpi" in c.log() and "worker.1@w2" in c.log(), c.log()
+        (group,) = c.clients[0].call("Stats")[1].group
+        assert (group.hosts, group.address) == ("w1 0, w2 1", c.net.host["w1"].address), group
+        assert f"is active (cpu, mpi, epoch {group.epoch}" in c.log() and "hosts w1 0, w2 1, connected from" in c.log(), c.log()
+        shown = subprocess.run([BIN / "ingot", "status", "--connect", c.endpoint], capture_output=True, text=True).stdout
+        assert f"hosts w1 0, w2 1; connected from {group.address}" in shown, shown
         launcher = c.procs[1]
         c.net.host["head"].tell(launcher, signal.SIGTERM)
         assert launcher.wait(tap.LIMIT) == 0, c.log()[-4000:]
         for name in c.net.names:
             tap.wait_for(lambda name=name: not c.net.host[name].pids("ingot-worker") + c.net.host[name].pids("orted"),
                          f"nothing is left on {name}")
+
+
+@tap.case
+def a_link_with_delay_and_loss():
+    """Both directions of rank 1's link: 1 ms later, and one frame of a hundred is lost."""
+    with undisturbed(slow={"w2": (1, 1)}, patient=True) as (c, want):
+        t0 = time.monotonic()
+        assert finish(c.clients[0], start(c.clients[0])) == want, "other bytes"
+        print(f"    1 ms and 1 % of loss: {time.monotonic() - t0:.1f} s for the streams")
+        assert c.clients[0].call("Stats")[1].recoveries == 0
+        assert c.net.host["w2"].forwarder.poll() is None, "the frames went through the forwarder"
 
 
 def hurt_in_the_middle(c, want, hurt, heal=lambda: None):
@@ -140,6 +157,20 @@ def a_host_is_lost_while_nobody_asks():
         print(f"    an idle group with a lost host was given up after {time.monotonic() - t0:.1f} s")
         c.net.host["w2"].link("up")
         assert finish(c.clients[0], start(c.clients[0])) == want
+
+
+@tap.case
+def a_small_dev_shm_is_named():
+    """As in a container without --shm-size: the line comes before Open MPI's own."""
+    if why := namespaces.missing():
+        raise tap.Skip(f"not shown: {why}")
+    with Hosts(groups=0) as c:
+        host = c.net.host["w1"]
+        host.spawn("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", "/dev/shm").wait(tap.LIMIT)
+        p = host.spawn("mpirun", "--allow-run-as-root", "--oversubscribe", "--timeout", tap.LIMIT, "-np", 2, BIN / "ingot-worker",
+                       "--hello", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said = p.communicate(timeout=2 * tap.LIMIT)[0].decode()
+        assert said.count("/dev/shm has 0.1 MiB free, 2 ranks of a host need 12 MiB") == 1, said
 
 
 @tap.case

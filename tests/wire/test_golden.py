@@ -75,6 +75,7 @@ assert list(m.n_top) == [2, 0] and list(m.top_id) == [11, 12]
 m = read("worker_hello")
 assert m.n_blocks == 640 and m.weights_digest == bytes([1, 2, 3] + [0] * 29)
 assert m.text_digest[:3] == bytes([4, 5, 6]) and m.numerics.startswith("1/cpu/strict/")
+assert m.hosts == "w1 0, w2 1"
 m = read("weights")
 assert m.epoch == 99 and m.digest == bytes([7, 8, 9] + [0] * 29)
 m = read("stats_reply")
@@ -88,6 +89,7 @@ assert list(m.step_tokens.count[:7]) == [3, 0, 1, 0, 0, 70000, 9] and m.per_toke
 assert m.pauses == 31
 g = m.group[0]
 assert list(g.step_us.count) == [3, 0, 1, 0] and g.collective_us.sum == 7 and g.slot == 3
+assert g.hosts == "w1 0, w2 1-2" and g.address == "10.77.0.2"
 names = {p.stem for p in GOLDEN.glob("*.bin")}
 assert len(names) == 19, names
 print(f"golden: {len(names)} messages agree")
