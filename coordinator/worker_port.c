@@ -197,8 +197,9 @@ void worker_port_drop(struct worker_port *l, struct worker_group *g, const char 
 
 const char *worker_group_name(const struct worker_group *g, char out[WORKER_GROUP_NAME])
 {
-    snprintf(out, WORKER_GROUP_NAME, "hosts %.400s%s%s, pid %" PRIu64, *g->hosts ? g->hosts : "unknown",
-             *g->address ? ", connected from " : "", g->address, g->pid);
+    snprintf(out, WORKER_GROUP_NAME, "hosts %.400s%s%s, pid %" PRIu64,
+             *g->hosts ? g->hosts : "unknown", *g->address ? ", connected from " : "", g->address,
+             g->pid);
     return out;
 }
 
@@ -286,7 +287,8 @@ static void on_hello(struct worker_port *l, const struct sender *from, const str
     fill_group(&new, h);
     memcpy(new.key, from->key, strlen(from->key));
     snprintf(new.address, sizeof new.address, "%s", from->address);
-    reply.u.refused = may_serve(l, from->key) ? group_unfit(&l->need, h, why, sizeof why) : lost_key;
+    reply.u.refused =
+        may_serve(l, from->key) ? group_unfit(&l->need, h, why, sizeof why) : lost_key;
     if (!reply.u.refused)
         g = free_place(l, &new);
     if (!reply.u.refused && !g)

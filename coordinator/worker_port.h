@@ -33,8 +33,8 @@ struct worker_group {
     uint64_t plan_epoch; /* the scheduler's, of the steps in flight */
     char model[128], backend[32], coll[32];
     char numerics[NUMERICS_ID_SIZE];
-    char hosts[4096];  /* of its ranks */
-    char address[64];  /* of rank 0's connection; "": ipc */
+    char hosts[4096]; /* of its ranks */
+    char address[64]; /* of rank 0's connection; "": ipc */
     bool has_weights, has_text;
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES]; /* digests */
     bool masks; /* it can carry out sequences with grammars */

@@ -414,7 +414,7 @@ static enum status take_last_order(struct coordinator_port *l, void *buf, size_t
     do {
         TRY(take(l, buf, cap, n));
     } while (*n && (frame_parse(&f, buf, *n) != ST_OK ||
-                  (f.type != WMSG_SHUTDOWN && f.type != WMSG_REFUSED)));
+                    (f.type != WMSG_SHUTDOWN && f.type != WMSG_REFUSED)));
     if (!*n)
         FAIL(ST_CANCELED, "the connection to the coordinator at %s has ended",
              l->endpoints[l->endpoint]);

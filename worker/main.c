@@ -194,7 +194,8 @@ static enum status greet(const struct control_info *ci)
 static void warn_of_small_shm(void)
 {
     const uint64_t rank_bytes = (uint64_t)4 << 20;
-    const char *ranks = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *me = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    const char *ranks = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"),
+               *me = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
     uint64_t n = ranks ? strtoull(ranks, NULL, 10) : 1, need = n * rank_bytes + rank_bytes;
     struct statvfs v;
     if (n < 2 || n > 1024 || !me || strcmp(me, "0") != 0 ||

@@ -26,7 +26,7 @@ struct rank {
     uint8_t text[SHA256_BYTES];
     char numerics[NUMERICS_ID_SIZE];
     char hosts[RANK_HOSTS_SIZE]; /* rank 0: of all ranks */
-    uint64_t launch; /* random, equal on all ranks */
+    uint64_t launch;             /* random, equal on all ranks */
     int threads;
 };
 

@@ -199,7 +199,8 @@ static enum status on_welcome(struct loop *l, const struct worker_welcome *w)
     if (l->cfg.rank == 0)
         log_line(LOG_INFO,
                  "welcomed by the coordinator at %s: epoch %llu, heartbeat %u ms, lease %u ms",
-                 coordinator_port_endpoint(l->cfg.port), (unsigned long long)w->epoch, w->heartbeat_ms, l->welcome.lease_ms);
+                 coordinator_port_endpoint(l->cfg.port), (unsigned long long)w->epoch,
+                 w->heartbeat_ms, l->welcome.lease_ms);
     return ST_OK;
 }
 

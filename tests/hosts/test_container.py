@@ -182,8 +182,9 @@ def the_image_serves_as_a_user_with_a_read_only_root():
         p = run(root, "for f in /usr/local/bin/*; do ldd $f 2>/dev/null | grep 'not found'; done; id -u; ! touch /x 2>/dev/null")
         assert p.stdout.split() == [str(USER)] and p.returncode == 0, p
         serve = ("ingot serve /models/m --tp 2 --threads 1 --http 127.0.0.1:8080 --listen ipc:///tmp/clients >/tmp/log 2>&1 & s=$!; "
-                 "ingot generate --connect ipc:///tmp/clients --max-tokens 8 'Once upon' && "
-                 "ingot drain --connect ipc:///tmp/clients --wait; wait $s; echo end $?; cat /tmp/log >&2")
+                 "until ingot ping --connect ipc:///tmp/clients >/dev/null 2>&1; do kill -0 $s || break; sleep 0.2; done; "
+                 "ingot generate --connect ipc:///tmp/clients --max-tokens 8 'Once upon'; "
+                 "ingot drain --connect ipc:///tmp/clients --wait || kill $s; wait $s; echo end $?; cat /tmp/log >&2")
         p = run(root, serve)
         assert p.stdout.splitlines()[-1] == "end 0" and len(p.stdout.splitlines()[0]) > 3, p
         p = run(root, "mpirun --oversubscribe -np 2 ingot-worker --hello", shm="64k")
