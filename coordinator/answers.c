@@ -57,8 +57,8 @@ static void stop_samples(struct coordinator *co, struct request *r, enum msg_rea
         struct sample *s = &r->samples[i];
         if (s->done)
             continue;
-        if (co->sched) {
-            sched_cancel(co->sched, s->seq_id);
+        if (co->fleet) {
+            (void)fleet_cancel(co->fleet, s->seq_id);
             journal_cancel(co->journal, s->seq_id, FINISH_CANCELLED);
         }
         enum status st = sample_end(r, s, reason);
@@ -143,6 +143,7 @@ static void on_token(struct coordinator *co, struct request *r, struct sample *s
     if (!r->first_token_us)
         r->first_token_us = now_us;
     co->n.tokens_generated++;
+    r->losses = 0;
     tenant_charge(r->account, 1, now_us);
     enum status st = sample_token(r, s, t, &ended);
     if (st != ST_OK) {
@@ -151,7 +152,7 @@ static void on_token(struct coordinator *co, struct request *r, struct sample *s
     }
     if (!ended)
         return;
-    sched_cancel(co->sched, s->seq_id);
+    (void)fleet_cancel(co->fleet, s->seq_id);
     journal_cancel(co->journal, s->seq_id, FINISH_STOP_STRING);
     if (sample_end(r, s, REASON_STOP) != ST_OK)
         log_failure(LOG_WARN, ST_BUG, "the end of an answer");

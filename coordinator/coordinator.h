@@ -11,7 +11,7 @@
 #include "coordinator/metrics.h"
 #include "coordinator/model_identity.h"
 #include "coordinator/request.h"
-#include "coordinator/sched/sched.h"
+#include "coordinator/sched/fleet.h"
 #include "coordinator/served.h"
 #include "coordinator/tenants.h"
 #include "coordinator/text_service.h"
@@ -70,7 +70,7 @@ struct coordinator {
     struct tenant_table *tenants;
     struct grammars *grammars;
     struct journal *journal;
-    struct sched *sched;       /* NULL until the first worker group said what it can do */
+    struct fleet *fleet;       /* NULL until the first worker group said what it can do */
     struct worker_group shape; /* that group's facts */
     struct model_identity identity;
     struct served served;
@@ -82,7 +82,6 @@ struct coordinator {
     uint8_t salt_key[16]; /* random: of the tenants' salts */
     uint64_t started_us, epoch, last_step_us, no_group_us, probe_seq;
     uint32_t live;          /* requests reserved or with the scheduler */
-    uint32_t losses;        /* groups lost since the last finished step */
     struct log_limit noise; /* of the lines that clients and fake groups can cause in any number */
     bool draining, done;
     uint64_t drain_deadline_us;

@@ -71,7 +71,7 @@ static const char *refuse_now(const struct coordinator *co)
 {
     if (co->draining)
         return "the server is draining and takes no new requests";
-    if (!co->sched)
+    if (!co->fleet)
         return "no worker group is connected yet";
     return NULL;
 }
@@ -227,13 +227,13 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
         q.sp.prompt_top = i == 0 ? ask->sp.prompt_top : 0;
         if (q.sp.prompt_logprobs) /* the first token has an entry, and no score */
             q.n_scored = r->scores->n - 1;
-        enum status st = sched_submit(co->sched, &q);
+        enum status st = fleet_submit(co->fleet, &q);
         if (st == ST_OK) {
             journal_submit(co->journal, &q);
             continue;
         }
         for (uint32_t k = 0; k < i; k++) {
-            sched_cancel(co->sched, r->samples[k].seq_id);
+            (void)fleet_cancel(co->fleet, r->samples[k].seq_id);
             journal_cancel(co->journal, r->samples[k].seq_id, FINISH_CANCELLED);
         }
         return st;
@@ -257,7 +257,7 @@ static enum status admit(struct coordinator *co, struct request *r, struct resol
              co->shape.backend);
     }
     TRY(grammars_take(co->grammars, *ask, &r->owner, &r->grammar));
-    sched_stats(co->sched, &stats);
+    fleet_stats(co->fleet, &stats);
     r->queue_position = stats.waiting;
     TRY(request_start(r, ask, co->mt.tok));
     if (r->resumed) {

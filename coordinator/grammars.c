@@ -14,16 +14,16 @@ struct entry {
     uint32_t kind, n_users;
     char *source;
     size_t n_source;
-    size_t n_bytes;      /* compiled, and its source */
-    uint64_t sent_epoch; /* of the group that has it, 0: none */
-    uint64_t used;       /* when it was taken last, in takes */
+    size_t n_bytes;                   /* compiled, and its source */
+    uint64_t sent[MAX_WORKER_GROUPS]; /* epoch of the group there that has it, 0: none */
+    uint64_t used;                    /* when it was taken last, in takes */
 };
 
 struct grammars {
     const struct model_text *mt;
     struct entry entries[GRAMMARS_MAX];
     uint64_t n_takes;
-    uint64_t vocabulary_epoch; /* of the group that has the vocabulary, 0: none */
+    uint64_t vocabulary[MAX_WORKER_GROUPS]; /* epoch of the group there that has it, 0: none */
 };
 
 enum status grammars_create(struct grammars **out, const struct model_text *mt)
@@ -134,17 +134,29 @@ void grammars_release(struct grammars *g, uint64_t id)
         e->n_users--;
 }
 
-/* ---- the group ---- */
+/* ---- the groups ---- */
 
-static enum status send(struct worker_port *port, const struct entry *e, uint32_t kind)
+static enum status send(struct worker_port *port, struct worker_group *group, const struct entry *e,
+                        uint32_t kind)
 {
     struct worker_msg m = {.type = WMSG_GRAMMAR};
     m.u.grammar = (struct worker_grammar){e->id, kind, e->source, kind ? e->n_source : 0};
-    return worker_port_send(port, &m);
+    return worker_port_send(port, group, &m);
+}
+
+/* Tells all groups that have it that it is not used any more. */
+static enum status send_end(struct worker_port *port, const struct entry *e)
+{
+    for (uint32_t i = 0; i < MAX_WORKER_GROUPS; i++) {
+        struct worker_group *group = worker_port_group(port, i);
+        if (group && group->epoch == e->sent[i])
+            TRY(send(port, group, e, GRAMMAR_NONE));
+    }
+    return ST_OK;
 }
 
 /* Forgets those that have not been used for longest, until few are spare and all keep GRAMMARS_MAX_BYTES. */
-static enum status trim(struct grammars *g, struct worker_port *port, uint64_t epoch)
+static enum status trim(struct grammars *g, struct worker_port *port)
 {
     for (;;) {
         struct entry *oldest = NULL;
@@ -158,8 +170,7 @@ static enum status trim(struct grammars *g, struct worker_port *port, uint64_t e
         }
         if (!oldest || (n_spare <= GRAMMARS_SPARE && in_use(g, NULL).all <= GRAMMARS_MAX_BYTES))
             return ST_OK;
-        if (oldest->sent_epoch == epoch)
-            TRY(send(port, oldest, GRAMMAR_NONE));
+        TRY(send_end(port, oldest));
         free(oldest->source);
         *oldest = (struct entry){.id = 0};
     }
@@ -178,9 +189,9 @@ static enum status vocabulary(const struct model_text *mt, struct text_buf *byte
 }
 
 static enum status send_vocabulary(const struct grammars *g, struct worker_port *port,
-                                   uint32_t vocab)
+                                   struct worker_group *group)
 {
-    uint32_t n = (uint32_t)tokenizer_max_id(g->mt->tok) + 1;
+    uint32_t n = (uint32_t)tokenizer_max_id(g->mt->tok) + 1, vocab = group->vocab;
     struct text_buf bytes = {0};
     n = n < vocab ? n : vocab;
     uint32_t *lengths = calloc((size_t)n + 1, sizeof *lengths);
@@ -189,26 +200,26 @@ static enum status send_vocabulary(const struct grammars *g, struct worker_port 
     m.u.vocabulary = (struct worker_vocabulary){n,         lengths,    (const uint8_t *)bytes.data,
                                                 bytes.len, g->mt->eos, g->mt->n_eos};
     if (st == ST_OK)
-        st = worker_port_send(port, &m);
+        st = worker_port_send(port, group, &m);
     free(lengths);
     text_buf_free(&bytes);
     return st;
 }
 
-enum status grammars_send(struct grammars *g, struct worker_port *port,
+enum status grammars_send(struct grammars *g, struct worker_port *port, struct worker_group *group,
                           const struct step_plan *plan)
 {
-    const struct worker_group *group = worker_port_active(port);
-    for (uint32_t i = 0; group && i < plan->n_opens; i++) {
+    uint32_t slot = group->slot;
+    for (uint32_t i = 0; i < plan->n_opens; i++) {
         struct entry *e = plan->opens[i].grammar ? find(g, plan->opens[i].grammar) : NULL;
-        if (!e || e->sent_epoch == group->epoch)
+        if (!e || e->sent[slot] == group->epoch)
             continue;
-        if (g->vocabulary_epoch != group->epoch)
-            TRY(send_vocabulary(g, port, group->vocab));
-        g->vocabulary_epoch = group->epoch;
-        TRY(trim(g, port, group->epoch));
-        TRY(send(port, e, e->kind));
-        e->sent_epoch = group->epoch;
+        if (g->vocabulary[slot] != group->epoch)
+            TRY(send_vocabulary(g, port, group));
+        g->vocabulary[slot] = group->epoch;
+        TRY(trim(g, port));
+        TRY(send(port, group, e, e->kind));
+        e->sent[slot] = group->epoch;
     }
     return ST_OK;
 }

@@ -30,9 +30,9 @@ MUST_CHECK enum status grammars_take(struct grammars *g, const struct resolved *
                                      const struct owner *owner, uint64_t *id);
 void grammars_release(struct grammars *g, uint64_t id);
 
-/* Sends the active group what it needs for the plan and does not have yet. */
+/* Sends the group what it needs for the plan and does not have yet. */
 MUST_CHECK enum status grammars_send(struct grammars *g, struct worker_port *port,
-                                     const struct step_plan *plan);
+                                     struct worker_group *group, const struct step_plan *plan);
 
 /* Where in the source an answer is that cannot go on ("#/properties/a"); any text when that is not known. */
 void grammars_place(const struct resolved *ask, const struct model_text *mt, const int32_t *tokens,

@@ -13,9 +13,7 @@
 #include "coordinator/notify.h"
 
 enum { JOURNAL_FILE_BYTES = 256 << 20, JOURNAL_FILES = 8 };
-enum {
-    MAX_LOSSES = 5
-}; /* groups lost in a row without a finished step: it is the work that kills them */
+enum { MAX_LOSSES = 5 }; /* of groups, without a token: the request may be what kills them */
 
 bool groups_ready(struct coordinator *co)
 {
@@ -44,7 +42,7 @@ static uint32_t least(uint32_t mine, uint32_t theirs)
 
 static bool any_group(const struct coordinator *co)
 {
-    for (int i = 0; i < MAX_WORKER_GROUPS; i++)
+    for (uint32_t i = 0; i < MAX_WORKER_GROUPS; i++)
         if (worker_port_group(co->worker_port, i))
             return true;
     return false;
@@ -65,7 +63,7 @@ void groups_require(struct coordinator *co)
     const struct model_identity *id = &co->identity;
     struct worker_port_need need = {.model_vocab = id->vocab,
                                     .model_max_ctx = id->max_ctx,
-                                    .has_shape = co->sched != NULL,
+                                    .has_shape = co->fleet != NULL,
                                     .block_len = co->shape.block_len,
                                     .max_ctx = co->shape.max_ctx,
                                     .max_step_tokens = co->shape.max_step_tokens,
@@ -117,19 +115,49 @@ static const char *why_not_continued(const struct coordinator *co, const struct 
     return NULL;
 }
 
-static void fail_begun(struct coordinator *co, const char *why, uint64_t now_us)
+/* The number of the group's scheduler. */
+static uint32_t sched_of(const struct worker_group *g)
 {
+    return 1 + g->slot;
+}
+
+static bool is_on(const struct coordinator *co, const struct request *r,
+                  const struct worker_group *g)
+{
+    for (uint32_t i = 0; r->state == REQ_LIVE && i < r->n_samples; i++)
+        if (sched_has(fleet_sched(co->fleet, sched_of(g)), r->samples[i].seq_id))
+            return true;
+    return false;
+}
+
+/* What a lost group had: it goes on elsewhere, or fails. */
+static void note_loss(struct coordinator *co, const struct worker_group *g, const char *why_lost,
+                      uint64_t now_us)
+{
+    const char *why = why_not_continued(co, g);
     uint32_t at = 0;
     struct request *r;
-    while (why && (r = request_next(co->requests, &at)))
-        if (has_tokens(r))
+    char text[640];
+    while ((r = request_next(co->requests, &at))) {
+        if (!is_on(co, r, g))
+            continue;
+        r->recoveries++;
+        r->losses++;
+        if (why && has_tokens(r)) {
             answer_fail(co, r, ST_PEER, false, why, now_us);
+        } else if (r->losses >= MAX_LOSSES) {
+            snprintf(text, sizeof text,
+                     "worker groups were lost %u times without a token of this answer: %s",
+                     r->losses, why_lost);
+            answer_fail(co, r, ST_PEER, true, text, now_us);
+        }
+    }
 }
 
 /* ---- groups ---- */
 
 /* the first group says how large everything is */
-static enum status make_sched(struct coordinator *co, const struct worker_group *g)
+static enum status make_fleet(struct coordinator *co, const struct worker_group *g)
 {
     struct sched_config sc = {
         .max_seqs = least(co->cfg.max_seqs, g->max_seqs),
@@ -146,7 +174,8 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
         .max_step_us = co->cfg.max_step_us,
         .turn_tokens = co->cfg.turn_tokens,
     };
-    size_t bytes = sched_bytes(&sc), free_bytes = host_mem_free();
+    struct sched_config marked = sc;
+    size_t bytes = fleet_bytes(&sc, 1), free_bytes = host_mem_free();
     if (free_bytes && bytes > free_bytes / 2)
         FAIL(ST_RANGE, "tables for %u blocks of %u tokens would take %zu MiB of the %zu MiB free",
              sc.n_blocks, sc.block_len, bytes >> 20, free_bytes >> 20);
@@ -157,14 +186,16 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
                                 .name = "ingot",
                                 .max_file_bytes = JOURNAL_FILE_BYTES,
                                 .max_files = JOURNAL_FILES};
-    TRY(sched_create(&co->sched, &sc));
-    if (journal_open(&co->journal, &jc, co->sched, &sc) != ST_OK)
+    marked.queue_for = FLEET_GROUPS;
+    TRY(fleet_create(&co->fleet, &sc));
+    if (journal_open(&co->journal, &jc, &(struct journal_source){.fleet = co->fleet}, &marked) !=
+        ST_OK)
         log_failure(LOG_WARN, ST_IO, "no journal is written"); /* never a reason not to serve */
-    co->fx_cap = sched_max_fx(&sc);
+    co->fx_cap = fleet_max_fx(&sc);
     co->fx = calloc(co->fx_cap, sizeof *co->fx);
     if (!co->fx) {
-        sched_destroy(co->sched);
-        co->sched = NULL;
+        fleet_destroy(co->fleet);
+        co->fleet = NULL;
         FAIL(ST_NOMEM, "no memory for effects");
     }
     co->shape = *g;
@@ -175,29 +206,31 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
     return ST_OK;
 }
 
-static void reset_sched(struct coordinator *co, uint32_t n_blocks, uint64_t now_us)
+/* The next group that may serve, made active; NULL: none.  One that replaces another or serves beside
+ * others needs a weights digest: nothing else says that it computes the same.  Equal numerics ids that
+ * are fast say nothing. */
+static struct worker_group *next_to_serve(struct coordinator *co)
 {
-    size_t n_fx = 0;
-    sched_reset(co->sched, n_blocks, co->fx, co->fx_cap, &n_fx);
-    journal_reset(co->journal, n_blocks, co->fx, n_fx);
-    answer_effects(co, NULL, n_fx, now_us);
+    bool first = !groups_ready(co);
+    bool compare = !first || (co->served.has_weights && !model_identity_known(&co->identity));
+    if (!first && (!co->served.has_weights || is_fast(co->served.numerics)))
+        return NULL;
+    return worker_port_promote(co->worker_port, co->served.any,
+                               compare ? co->served.weights : NULL);
 }
 
-/* A group that replaces another one needs a weights digest: nothing else says that it computes the
- * same. */
-static void activate(struct coordinator *co, uint64_t now_us)
+static void begin_serving(struct coordinator *co, struct worker_group *g, uint64_t now_us)
 {
-    bool compare = co->served.has_weights && !model_identity_known(&co->identity);
-    if (worker_port_active(co->worker_port))
-        return;
-    struct worker_group *g =
-        worker_port_promote(co->worker_port, co->served.any, compare ? co->served.weights : NULL);
-    if (!g)
-        return;
-    note_served(co, g);
     /* a larger cache than the first group's is not used: the tables were sized by that one */
-    uint32_t n = g->n_blocks < co->shape.n_blocks ? g->n_blocks : co->shape.n_blocks;
-    reset_sched(co, n, now_us);
+    uint32_t n = least(g->n_blocks, co->shape.n_blocks);
+    size_t n_fx = 0;
+    if (fleet_open(co->fleet, sched_of(g), n, co->fx, co->fx_cap, &n_fx) != ST_OK) {
+        worker_port_refuse(co->worker_port, g, status_text());
+        return;
+    }
+    note_served(co, g);
+    journal_open_group(co->journal, sched_of(g), n, co->fx, n_fx);
+    answer_effects(co, NULL, n_fx, now_us);
     co->no_group_us = 0;
     char name[WORKER_GROUP_NAME];
     log_line(LOG_INFO,
@@ -206,9 +239,16 @@ static void activate(struct coordinator *co, uint64_t now_us)
     coordinator_notify(co, "group-up %" PRIu64 " %u", g->launch, g->world);
 }
 
+static void activate(struct coordinator *co, uint64_t now_us)
+{
+    struct worker_group *g;
+    while ((g = next_to_serve(co)))
+        begin_serving(co, g, now_us);
+}
+
 static void on_joined(struct coordinator *co, struct worker_group *g, uint64_t now_us)
 {
-    if (!co->sched && make_sched(co, g) != ST_OK) {
+    if (!co->fleet && make_fleet(co, g) != ST_OK) {
         worker_port_refuse(co->worker_port, g, status_text());
         return;
     }
@@ -232,40 +272,42 @@ static void on_weights(struct coordinator *co, const struct worker_group *g, uin
     activate(co, now_us);
 }
 
+/* Its sequences go back to the queue. */
+static void end_serving(struct coordinator *co, struct worker_group *g, uint64_t now_us)
+{
+    size_t n_fx = 0;
+    g->active = false;
+    fleet_close(co->fleet, sched_of(g), co->fx, co->fx_cap, &n_fx);
+    journal_close_group(co->journal, sched_of(g), co->fx, n_fx);
+    answer_effects(co, NULL, n_fx, now_us);
+}
+
 static void on_lost(struct coordinator *co, const struct worker_port_event *ev, uint64_t now_us)
 {
     struct worker_group *g = ev->group;
-    uint32_t at = 0;
-    struct request *r;
+    bool served = g->active;
 
-    if (co->draining && co->live == 0)
+    if (co->draining && co->live == 0) {
+        if (served)
+            end_serving(co, g, now_us);
         return;
+    }
     uint32_t hidden = 0;
     char name[WORKER_GROUP_NAME];
     if (g->active || log_limit_take(&co->noise, now_us, &hidden))
         log_line(LOG_WARN, "worker group of epoch %" PRIu64 " (%s) is lost: %s", g->epoch,
                  worker_group_name(g, name), ev->why);
     coordinator_notify(co, "group-lost %" PRIu64 " %" PRIu64 " %s", g->launch, g->pid, ev->why);
-    if (!g->active)
+    if (!served)
         return;
-    g->active = false;
     note_served(co, g);
-    reset_sched(co, 0, now_us);
-    fail_begun(co, why_not_continued(co, g), now_us);
+    note_loss(co, g, ev->why, now_us);
+    end_serving(co, g, now_us);
     forget_numerics(co);
-    while ((r = request_next(co->requests, &at)))
-        if (r->state == REQ_LIVE)
-            r->recoveries++;
     co->n.recoveries++;
-    co->no_group_us = now_us;
-    if (++co->losses >= MAX_LOSSES) {
-        char why[640];
-        snprintf(why, sizeof why, "worker groups were lost %u times without finishing a step: %s",
-                 co->losses, ev->why);
-        answer_fail_all(co, ST_PEER, why, now_us);
-        co->losses = 0;
-    }
     activate(co, now_us); /* a standby group, if there is one */
+    if (!groups_ready(co))
+        co->no_group_us = now_us;
     if (any_group(co) && !groups_ready(co))
         log_line(LOG_INFO, "no standby group takes over: their weights digests are not known yet");
 }
@@ -273,16 +315,18 @@ static void on_lost(struct coordinator *co, const struct worker_port_event *ev, 
 static void on_result(struct coordinator *co, struct worker_port_event *ev, uint64_t now_us)
 {
     size_t n_fx = 0;
-    enum status st = sched_commit(co->sched, &ev->result, co->fx, co->fx_cap, &n_fx);
+    uint32_t g = sched_of(ev->group);
+    enum status st = fleet_commit(co->fleet, g, &ev->result, co->fx, co->fx_cap, &n_fx);
     if (st != ST_OK) { /* it answered something else than it was asked */
         log_failure(LOG_ERROR, st, "a step result");
         worker_port_drop(co->worker_port, ev->group, status_text(), ev);
         on_lost(co, ev, now_us);
         return;
     }
-    journal_commit(co->journal, &ev->result, co->fx, n_fx);
-    co->losses = 0;
+    journal_commit(co->journal, g, &ev->result, co->fx, n_fx);
     co->last_step_us = now_us;
+    for (size_t i = 0; i < n_fx; i++)
+        ev->group->n_tokens += co->fx[i].kind == FX_TOKEN;
     answer_effects(co, &ev->result, n_fx, now_us);
 }
 
@@ -310,24 +354,45 @@ void groups_receive(struct coordinator *co, uint64_t now_us)
     }
 }
 
-void groups_plan(struct coordinator *co, uint64_t now_us)
+/* The next step of scheduler i; g NULL: of the queue, which plans none. */
+static void plan_one(struct coordinator *co, uint32_t i, struct worker_group *g, uint64_t now_us)
 {
-    struct worker_group *g = worker_port_active(co->worker_port);
     struct step_plan plan;
     size_t n_fx = 0;
-    if (!g || !co->sched)
-        return;
-    bool work = sched_plan(co->sched, now_us, &plan, co->fx, co->fx_cap, &n_fx);
-    journal_plan(co->journal, now_us, work, &plan, co->fx, n_fx);
+    bool work = fleet_plan(co->fleet, i, now_us, &plan, co->fx, co->fx_cap, &n_fx);
+    journal_plan(co->journal, i, now_us, work, &plan, co->fx, n_fx);
     answer_effects(co, NULL, n_fx, now_us);
-    if (!work)
+    if (!work || !g)
         return;
     co->n.steps_overlapped += g->n_sent > 0;
     metrics_step(&co->metrics, plan.n_tokens);
-    if (grammars_send(co->grammars, co->worker_port, &plan) != ST_OK)
+    if (grammars_send(co->grammars, co->worker_port, g, &plan) != ST_OK)
         log_failure(LOG_WARN, ST_PEER, "a grammar could not be sent");
-    if (worker_port_send_plan(co->worker_port, &plan, now_us) != ST_OK)
+    if (worker_port_send_plan(co->worker_port, g, &plan, now_us) != ST_OK)
         log_failure(LOG_WARN, ST_PEER, "a step could not be sent");
+}
+
+void groups_plan(struct coordinator *co, uint64_t now_us)
+{
+    const struct fleet_move *moves;
+    if (!co->fleet)
+        return;
+    plan_one(co, FLEET_QUEUE, NULL, now_us);
+    size_t n = fleet_place(co->fleet, &moves);
+    journal_moves(co->journal, moves, n);
+    for (uint32_t i = 0; i < MAX_WORKER_GROUPS; i++) {
+        struct worker_group *g = worker_port_group(co->worker_port, i);
+        if (g && g->active)
+            plan_one(co, sched_of(g), g, now_us);
+    }
+}
+
+static void balance(struct coordinator *co)
+{
+    const struct fleet_move *moves;
+    size_t n = co->fleet ? fleet_balance(co->fleet, &moves) : 0;
+    if (n)
+        journal_moves(co->journal, moves, n);
 }
 
 /* A request that has had no worker group for group_wait_ms fails: counted from its arrival, or from
@@ -358,4 +423,5 @@ void groups_tend(struct coordinator *co, uint64_t now_us)
         activate(co, now_us);
     }
     fail_unserved(co, now_us);
+    balance(co);
 }

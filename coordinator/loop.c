@@ -63,7 +63,7 @@ void coordinator_close(struct coordinator *co)
     tenant_table_destroy(co->tenants);
     grammars_destroy(co->grammars);
     journal_close(co->journal);
-    sched_destroy(co->sched);
+    fleet_destroy(co->fleet);
     free(co->fx);
     wire_mem_fini(&co->rx);
     model_text_close(&co->mt);
@@ -152,8 +152,8 @@ int coordinator_run(struct coordinator *co, int stop_fd)
             clients_tend(co, now_us);
         }
         groups_plan(co, now_us);
-        if (co->sched)
-            journal_flush(co->journal, co->sched, now_us);
+        if (co->fleet)
+            journal_flush(co->journal, &(struct journal_source){.fleet = co->fleet}, now_us);
         check_drained(co, now_us);
     }
     worker_port_shutdown(co->worker_port);

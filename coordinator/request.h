@@ -79,6 +79,7 @@ struct request {
 
     uint64_t arrived_us, planned_us, first_token_us, ended_us;
     uint32_t cached_tokens, preemptions, recoveries;
+    uint32_t losses;  /* of groups that had it, since its last token */
     uint64_t grammar; /* id in plans, 0 = none; taken from struct grammars while it is live */
 };
 

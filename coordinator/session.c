@@ -143,8 +143,8 @@ struct client_msg session_pong(struct coordinator *co, const char *id, uint64_t 
 {
     struct sched_stats s = {0};
     struct client_msg m = {.type = MSG_PONG};
-    if (co->sched)
-        sched_stats(co->sched, &s);
+    if (co->fleet)
+        fleet_stats(co->fleet, &s);
     m.u.pong =
         (struct msg_pong){.request_id = id,
                           .steps = s.steps,

@@ -31,10 +31,10 @@ void stats_reply(struct coordinator *co, struct client *c, const char *request_i
     struct client_msg m = {.type = MSG_STATS_REPLY};
     uint32_t n = 0;
 
-    if (co->sched)
-        sched_stats(co->sched, &s);
+    if (co->fleet)
+        fleet_stats(co->fleet, &s);
     for (uint32_t i = 0; i < MAX_WORKER_GROUPS; i++) {
-        const struct worker_group *g = worker_port_group(co->worker_port, (int)i);
+        const struct worker_group *g = worker_port_group(co->worker_port, i);
         if (g)
             groups[n++] = group_of(g, i);
     }

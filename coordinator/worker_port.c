@@ -113,7 +113,7 @@ void worker_port_require(struct worker_port *l, const struct worker_port_need *n
     l->need = *need;
 }
 
-const struct worker_group *worker_port_group(const struct worker_port *l, int i)
+struct worker_group *worker_port_group(struct worker_port *l, uint32_t i)
 {
     return l->groups[i].used ? &l->groups[i] : NULL;
 }
@@ -133,7 +133,7 @@ struct worker_group *worker_port_promote(struct worker_port *l, bool known, cons
         struct worker_group *g = &l->groups[i];
         bool fits = !known || (g->has_weights &&
                                (!weights || memcmp(g->weights, weights, SHA256_BYTES) == 0));
-        if (g->used && fits && (!first || g->epoch < first->epoch))
+        if (g->used && !g->active && fits && (!first || g->epoch < first->epoch))
             first = g;
     }
     if (first)
@@ -303,6 +303,7 @@ static void on_hello(struct worker_port *l, const struct sender *from, const str
     histogram_init(&new.step_us, step_bounds_us, ARRAY_LEN(step_bounds_us));
     histogram_init(&new.collective_us, step_bounds_us, ARRAY_LEN(step_bounds_us));
     *g = new;
+    g->slot = (uint32_t)(g - l->groups);
     if (l->next_epoch < h->last_epoch) /* of a coordinator whose clock is ahead */
         l->next_epoch = h->last_epoch;
     g->epoch = ++l->next_epoch;
@@ -429,11 +430,13 @@ static void on_message(struct worker_port *l, const struct sender *from, const v
 
 static struct sender sender_of(zmq_msg_t *id, zmq_msg_t *body)
 {
+    static const char ipc[] = "localhost:"; /* so ZeroMQ names processes of this host */
     const char *key = zmq_msg_gets(body, "User-Id"), *address = zmq_msg_gets(body, "Peer-Address");
     return (struct sender){.id = zmq_msg_data(id),
                            .n_id = zmq_msg_size(id),
                            .key = key && strlen(key) == CURVE_TEXT ? key : "",
-                           .address = address ? address : ""};
+                           .address =
+                               address && strncmp(address, ipc, strlen(ipc)) != 0 ? address : ""};
 }
 
 static bool receive(struct worker_port *l, uint64_t now_us, struct worker_port_event *ev)
@@ -564,12 +567,9 @@ void worker_port_poll(struct worker_port *l, uint64_t now_us, struct worker_port
         check_clocks(l, now_us, ev);
 }
 
-enum status worker_port_send_plan(struct worker_port *l, const struct step_plan *plan,
-                                  uint64_t now_us)
+enum status worker_port_send_plan(struct worker_port *l, struct worker_group *g,
+                                  const struct step_plan *plan, uint64_t now_us)
 {
-    struct worker_group *g = worker_port_active(l);
-    if (!g)
-        FAIL(ST_PEER, "no worker group is active");
     if (g->n_sent == MAX_STEPS_IN_FLIGHT)
         FAIL(ST_BUG, "%d steps are in flight", MAX_STEPS_IN_FLIGHT);
     struct worker_msg msg = {.type = WMSG_STEP_PLAN};
@@ -585,11 +585,9 @@ enum status worker_port_send_plan(struct worker_port *l, const struct step_plan 
     return ST_OK;
 }
 
-enum status worker_port_send(struct worker_port *l, const struct worker_msg *msg)
+enum status worker_port_send(struct worker_port *l, struct worker_group *g,
+                             const struct worker_msg *msg)
 {
-    struct worker_group *g = worker_port_active(l);
-    if (!g)
-        FAIL(ST_PEER, "no worker group is active");
     if (!send_group(l, g, msg))
         FAIL(ST_PEER, "the worker group cannot be reached: %s", g->broken);
     return ST_OK;

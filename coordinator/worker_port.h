@@ -1,7 +1,6 @@
 /* The workers' side: one ROUTER socket and the worker groups behind it.  A group is one MPI job and
- * sends messages through its rank 0.  One group is active; others that have said Hello are standby
- * and take over when the active one is lost.  Every group has its own epoch; messages of other
- * epochs are dropped.
+ * sends messages through its rank 0.  Groups that run steps are active; others that have said Hello
+ * stand by.  Every group has its own epoch; messages of other epochs are dropped.
  * No policy: worker_port reports events and the loop acts on them.  One thread (the loop). */
 #ifndef COORDINATOR_WORKER_PORT_H
 #define COORDINATOR_WORKER_PORT_H
@@ -14,7 +13,7 @@
 
 struct worker_port;
 
-enum { MAX_WORKER_GROUPS = 8 };
+enum { MAX_WORKER_GROUPS = 64 };
 
 /* A step in flight. */
 struct sent_step {
@@ -26,6 +25,7 @@ struct sent_step {
 
 struct worker_group {
     bool used, active;
+    uint32_t slot; /* its place, in [0, MAX_WORKER_GROUPS) */
     uint8_t identity[255];
     uint8_t n_identity;
     char key[CURVE_SIZE]; /* of its connection; "": none was asked for */
@@ -46,6 +46,7 @@ struct worker_group {
     struct step_clock clock;
     uint32_t ring[256]; /* recent step times in us */
     uint32_t n_ring;
+    uint64_t n_tokens;                       /* of answers, that its steps gave */
     struct histogram step_us, collective_us; /* of all steps; collective_us: as rank 0 reports it */
 };
 
@@ -64,7 +65,7 @@ enum worker_port_event_kind {
     WORKER_PORT_NONE,
     WORKER_PORT_JOINED,  /* the group said Hello and has the needed facts */
     WORKER_PORT_WEIGHTS, /* the group's weights digest became known and is the needed one */
-    WORKER_PORT_RESULT,  /* the result of the active group's oldest step in flight */
+    WORKER_PORT_RESULT,  /* the result of an active group's oldest step in flight */
     WORKER_PORT_LOST,    /* the group was fenced, for the reason `why` */
 };
 
@@ -94,6 +95,7 @@ void worker_port_require(struct worker_port *l, const struct worker_port_need *n
  * count against the groups. */
 void worker_port_poll(struct worker_port *l, uint64_t now_us, struct worker_port_event *ev);
 
+/* The first active group; NULL: none. */
 struct worker_group *worker_port_active(struct worker_port *l);
 /* Makes the standby group that has waited longest active; NULL when there is none.  With `known`
  * only a group whose weights digest is known, and equal to `weights` where that is not NULL. */
@@ -103,20 +105,21 @@ void worker_port_refuse(struct worker_port *l, struct worker_group *g, const cha
 /* Fences a group that broke the protocol; ev is the event of its loss. */
 void worker_port_drop(struct worker_port *l, struct worker_group *g, const char *why,
                       struct worker_port_event *ev);
-/* Sends a step to the active group, with the group's epoch; at most MAX_STEPS_IN_FLIGHT are in
+/* Sends a step to an active group, with the group's epoch; at most MAX_STEPS_IN_FLIGHT are in
  * flight.  Its deadline counts from the sending or, behind another step, from that step's result.
  * ST_PEER: the group was lost meanwhile; worker_port_poll will report it. */
-MUST_CHECK enum status worker_port_send_plan(struct worker_port *l, const struct step_plan *plan,
-                                             uint64_t now_us);
-/* Sends the active group a Vocabulary or a Grammar. */
-MUST_CHECK enum status worker_port_send(struct worker_port *l, const struct worker_msg *msg);
+MUST_CHECK enum status worker_port_send_plan(struct worker_port *l, struct worker_group *g,
+                                             const struct step_plan *plan, uint64_t now_us);
+/* Sends the group a Vocabulary or a Grammar. */
+MUST_CHECK enum status worker_port_send(struct worker_port *l, struct worker_group *g,
+                                        const struct worker_msg *msg);
 /* Sends the heartbeats that are due. */
 void worker_port_tend(struct worker_port *l, uint64_t now_us);
 /* Asks all groups to end. */
 void worker_port_shutdown(struct worker_port *l);
 
 /* Group i in [0, MAX_WORKER_GROUPS); NULL when unused. */
-const struct worker_group *worker_port_group(const struct worker_port *l, int i);
+struct worker_group *worker_port_group(struct worker_port *l, uint32_t i);
 enum { WORKER_GROUP_NAME = 512 };
 /* Its hosts, the address of its connection and the pid of rank 0, for log lines.  Returns out. */
 const char *worker_group_name(const struct worker_group *g, char out[WORKER_GROUP_NAME]);

@@ -72,8 +72,10 @@ static struct byte_writer *begin(struct journal *j, size_t max_bytes)
     return &j->w;
 }
 
-static void end(struct journal *j, enum record_type type)
+/* g: the scheduler */
+static void end(struct journal *j, uint32_t g, enum record_type kind)
 {
+    uint32_t type = record_type(kind, g);
     if (j->skipping) {
         j->w.n = j->begun;
         j->stats.n_lost++;
@@ -90,6 +92,14 @@ static void end(struct journal *j, enum record_type type)
 
 /* ---- files ---- */
 
+/* Scheduler i, or NULL. */
+static const struct sched *sched_of(const struct journal_source *from, uint32_t i)
+{
+    if (from->fleet)
+        return fleet_sched(from->fleet, i);
+    return i == 0 ? from->sched : NULL;
+}
+
 static size_t request_bytes(const struct sched_req *r, uint32_t n_known)
 {
     return 256 + MAX_LABEL + 4 * ((size_t)n_known + r->n_stop_ids) + 8 * (size_t)r->n_bias +
@@ -97,12 +107,12 @@ static size_t request_bytes(const struct sched_req *r, uint32_t n_known)
 }
 
 /* The buffer holds any record but a state, for which it grows once. */
-static enum status make_buffer(struct journal *j, const struct sched *s)
+static enum status make_buffer(struct journal *j, const struct journal_source *from)
 {
     size_t submit =
         512 + MAX_GRAMMAR_BYTES + 4 * ((size_t)j->sc.max_ctx + MAX_STOP_IDS) + 8 * MAX_LOGIT_BIAS;
     size_t commit = 512 + 16 * (size_t)j->sc.max_seqs;
-    size_t state = 64 + 2 * sched_save(s, NULL, 0);
+    size_t state = 64 + 2 * sched_save(sched_of(from, 0), NULL, 0);
     size_t n = (size_t)1 << 20;
     n = n < submit ? submit : n;
     n = n < commit ? commit : n;
@@ -113,8 +123,11 @@ static enum status make_buffer(struct journal *j, const struct sched *s)
     return ST_OK;
 }
 
-static void put_header(struct journal *j, uint64_t before)
+static void put_header(struct journal *j, const struct journal_source *from, uint64_t before)
 {
+    uint32_t n_states = 0;
+    for (uint32_t i = 0; i < FLEET_SCHEDS; i++)
+        n_states += sched_of(from, i) != NULL;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     struct byte_writer *w = begin(j, 512);
@@ -123,16 +136,18 @@ static void put_header(struct journal *j, uint64_t before)
     put_text(w, INGOT_VERSION, 63);
     put_config(w, &j->sc);
     put_u64(w, before);
-    end(j, REC_HEADER);
+    put_u32(w, n_states);
+    end(j, 0, REC_HEADER);
 }
 
-static bool put_state(struct journal *j, const struct sched *s)
+/* The state of scheduler g. */
+static bool put_state(struct journal *j, uint32_t g, const struct sched *s, bool open)
 {
     const struct sched_req *r;
     uint32_t n = 0, at = 0, n_known;
     for (; (r = sched_live(s, &at, &n_known)); n++) {
         put_request(begin(j, request_bytes(r, n_known)), r, n_known);
-        end(j, REC_LIVE);
+        end(j, g, REC_LIVE);
     }
     size_t size = sched_save(s, NULL, 0);
     if (size + 64 > j->w.cap) {
@@ -143,15 +158,16 @@ static bool put_state(struct journal *j, const struct sched *s)
         j->w.data = larger;
         j->w.cap = size + 64;
     }
-    struct byte_writer *w = begin(j, size + 4);
+    struct byte_writer *w = begin(j, size + 8);
     put_u32(w, n);
+    put_u32(w, open);
     if (!j->skipping)
         w->n += sched_save(s, w->data + w->n, w->cap - w->n);
-    end(j, REC_STATE);
+    end(j, g, REC_STATE);
     return true;
 }
 
-static enum status begin_file(struct journal *j, const struct sched *s)
+static enum status begin_file(struct journal *j, const struct journal_source *from)
 {
     TRY(journal_files_next(&j->files, &j->fd));
     uint64_t before = j->chain;
@@ -159,9 +175,11 @@ static enum status begin_file(struct journal *j, const struct sched *s)
     j->file_bytes = 0;
     j->stats.n_files++;
     put_bytes(&j->w, JOURNAL_MAGIC, 8);
-    put_header(j, before);
-    if (!put_state(j, s))
-        FAIL(ST_NOMEM, "journal: no memory for the scheduler's state");
+    put_header(j, from, before);
+    for (uint32_t i = 0; i < FLEET_SCHEDS; i++)
+        if (sched_of(from, i) &&
+            !put_state(j, i, sched_of(from, i), from->fleet && fleet_is_open(from->fleet, i)))
+            FAIL(ST_NOMEM, "journal: no memory for a scheduler's state");
     write_out(j);
     j->full_at = 2 * j->file_bytes;
     if (j->full_at < j->max_file_bytes)
@@ -170,7 +188,7 @@ static enum status begin_file(struct journal *j, const struct sched *s)
 }
 
 enum status journal_open(struct journal **out, const struct journal_config *cfg,
-                         const struct sched *s, const struct sched_config *sc)
+                         const struct journal_source *from, const struct sched_config *sc)
 {
     *out = NULL;
     if (!cfg->dir)
@@ -184,10 +202,10 @@ enum status journal_open(struct journal **out, const struct journal_config *cfg,
     j->sync_ms = cfg->sync_ms;
     enum status st = journal_files_open(&j->files, cfg->dir, cfg->name, cfg->max_files);
     if (st == ST_OK)
-        st = make_buffer(j, s);
+        st = make_buffer(j, from);
     if (st == ST_OK) {
         j->stats.on = true;
-        st = begin_file(j, s);
+        st = begin_file(j, from);
     }
     if (st == ST_OK && j->fd < 0)
         st = status_fail(ST_IO, __FILE__, __LINE__, "journal: cannot write into %s", cfg->dir);
@@ -205,7 +223,7 @@ void journal_close(struct journal *j)
         return;
     if (j->fd >= 0) {
         begin(j, 0);
-        end(j, REC_END);
+        end(j, 0, REC_END);
         write_out(j);
     }
     if (j->fd >= 0)
@@ -227,7 +245,7 @@ void journal_submit(struct journal *j, const struct sched_req *r)
     if (!j)
         return;
     put_request(begin(j, request_bytes(r, r->n_tokens)), r, r->n_tokens);
-    end(j, REC_SUBMIT);
+    end(j, 0, REC_SUBMIT);
 }
 
 void journal_cancel(struct journal *j, uint64_t seq_id, enum finish_reason why)
@@ -237,11 +255,11 @@ void journal_cancel(struct journal *j, uint64_t seq_id, enum finish_reason why)
     struct byte_writer *w = begin(j, 64);
     put_u64(w, seq_id);
     put_u32(w, why);
-    end(j, REC_CANCEL);
+    end(j, 0, REC_CANCEL);
 }
 
-void journal_plan(struct journal *j, uint64_t now_us, bool made, const struct step_plan *p,
-                  const struct sched_effect *fx, size_t n_fx)
+void journal_plan(struct journal *j, uint32_t g, uint64_t now_us, bool made,
+                  const struct step_plan *p, const struct sched_effect *fx, size_t n_fx)
 {
     if (!j || (!made && n_fx == 0)) /* nothing happened */
         return;
@@ -256,11 +274,11 @@ void journal_plan(struct journal *j, uint64_t now_us, bool made, const struct st
         put_u64(w, plan_digest(p));
     }
     put_effects(w, fx, n_fx);
-    end(j, REC_PLAN);
+    end(j, g, REC_PLAN);
 }
 
-void journal_commit(struct journal *j, const struct step_result *r, const struct sched_effect *fx,
-                    size_t n_fx)
+void journal_commit(struct journal *j, uint32_t g, const struct step_result *r,
+                    const struct sched_effect *fx, size_t n_fx)
 {
     if (!j)
         return;
@@ -276,7 +294,7 @@ void journal_commit(struct journal *j, const struct step_result *r, const struct
         put_f32(w, r->tokens[i].logprob);
     }
     put_effects(w, fx, n_fx);
-    end(j, REC_COMMIT);
+    end(j, g, REC_COMMIT);
 }
 
 void journal_reset(struct journal *j, uint32_t new_n_blocks, const struct sched_effect *fx,
@@ -287,29 +305,61 @@ void journal_reset(struct journal *j, uint32_t new_n_blocks, const struct sched_
     struct byte_writer *w = begin(j, 64);
     put_u32(w, new_n_blocks);
     put_effects(w, fx, n_fx);
-    end(j, REC_RESET);
+    end(j, 0, REC_RESET);
 }
 
-static void next_file(struct journal *j, const struct sched *s)
+void journal_open_group(struct journal *j, uint32_t g, uint32_t n_blocks,
+                        const struct sched_effect *fx, size_t n_fx)
+{
+    if (!j)
+        return;
+    struct byte_writer *w = begin(j, 64);
+    put_u32(w, n_blocks);
+    put_effects(w, fx, n_fx);
+    end(j, g, REC_OPEN);
+}
+
+void journal_close_group(struct journal *j, uint32_t g, const struct sched_effect *fx, size_t n_fx)
+{
+    if (!j)
+        return;
+    put_effects(begin(j, 64), fx, n_fx);
+    end(j, g, REC_CLOSE);
+}
+
+void journal_moves(struct journal *j, const struct fleet_move *moves, size_t n)
+{
+    if (!j || n == 0)
+        return;
+    struct byte_writer *w = begin(j, 16 * n);
+    for (size_t i = 0; i < n; i++) {
+        put_u64(w, moves[i].seq_id);
+        put_u32(w, moves[i].from);
+        put_u32(w, moves[i].to);
+    }
+    end(j, 0, REC_MOVE);
+}
+
+static void next_file(struct journal *j, const struct journal_source *from)
 {
     begin(j, 0);
-    end(j, REC_END);
+    end(j, 0, REC_END);
     write_out(j);
     if (j->fd < 0)
         return;
     close(j->fd);
     j->fd = -1;
-    if (begin_file(j, s) != ST_OK)
+    if (begin_file(j, from) != ST_OK)
         switch_off(j, status_text());
 }
 
-void journal_flush(struct journal *j, const struct sched *s, uint64_t now_us)
+void journal_flush(struct journal *j, const struct journal_source *from, uint64_t now_us)
 {
     if (!j || j->fd < 0)
         return;
     write_out(j);
     if (j->fd >= 0 && j->file_bytes >= j->full_at)
-        next_file(j, s);
+        next_file(j, from);
     if (j->fd < 0 || j->sync_ms == 0 || now_us - j->synced_us < (uint64_t)j->sync_ms * 1000)
         return;
     j->synced_us = now_us;

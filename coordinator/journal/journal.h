@@ -15,7 +15,7 @@
 #ifndef COORDINATOR_JOURNAL_JOURNAL_H
 #define COORDINATOR_JOURNAL_JOURNAL_H
 
-#include "coordinator/sched/sched.h"
+#include "coordinator/sched/fleet.h"
 
 struct journal;
 
@@ -35,29 +35,43 @@ struct journal_stats {
     uint64_t n_lost;  /* records not written since it went off */
 };
 
-/* s: as sched_create made it from sc.  *out = NULL when cfg->dir is NULL.  ST_RANGE, ST_NOMEM,
+/* Whose calls are recorded: one scheduler, or a fleet.  The other one is NULL. */
+struct journal_source {
+    const struct sched *sched;
+    const struct fleet *fleet;
+};
+
+/* from: newly created from sc.  *out = NULL when cfg->dir is NULL.  ST_RANGE, ST_NOMEM,
  * ST_IO. */
 MUST_CHECK enum status journal_open(struct journal **out, const struct journal_config *cfg,
-                                    const struct sched *s, const struct sched_config *sc);
+                                    const struct journal_source *from,
+                                    const struct sched_config *sc);
 /* Writes what is left. */
 void journal_close(struct journal *j);
 
-/* After sched_submit gave ST_OK.  Of r->label the first MAX_LABEL bytes are kept. */
+/* After sched_submit or fleet_submit gave ST_OK.  Of r->label the first MAX_LABEL bytes are kept. */
 void journal_submit(struct journal *j, const struct sched_req *r);
-/* After sched_cancel; why: FINISH_CANCELLED, FINISH_STOP_STRING, ... */
+/* After sched_cancel or fleet_cancel; why: FINISH_CANCELLED, FINISH_STOP_STRING, ... */
 void journal_cancel(struct journal *j, uint64_t seq_id, enum finish_reason why);
-/* After sched_plan, whatever it returned, before the plan's arrays change. */
-void journal_plan(struct journal *j, uint64_t now_us, bool made, const struct step_plan *p,
-                  const struct sched_effect *fx, size_t n_fx);
-/* After sched_commit gave ST_OK. */
-void journal_commit(struct journal *j, const struct step_result *r, const struct sched_effect *fx,
-                    size_t n_fx);
+/* After sched_plan or fleet_plan of scheduler g, whatever it returned, before the plan's arrays change.
+ * g of a journal without a fleet: 0. */
+void journal_plan(struct journal *j, uint32_t g, uint64_t now_us, bool made,
+                  const struct step_plan *p, const struct sched_effect *fx, size_t n_fx);
+/* After sched_commit or fleet_commit gave ST_OK. */
+void journal_commit(struct journal *j, uint32_t g, const struct step_result *r,
+                    const struct sched_effect *fx, size_t n_fx);
 void journal_reset(struct journal *j, uint32_t new_n_blocks, const struct sched_effect *fx,
                    size_t n_fx);
+/* After fleet_open and fleet_close. */
+void journal_open_group(struct journal *j, uint32_t g, uint32_t n_blocks,
+                        const struct sched_effect *fx, size_t n_fx);
+void journal_close_group(struct journal *j, uint32_t g, const struct sched_effect *fx, size_t n_fx);
+/* After fleet_place and fleet_balance. */
+void journal_moves(struct journal *j, const struct fleet_move *moves, size_t n);
 
-/* Hands the buffer to the operating system; begins a new file when this one is full.  s: the
- * scheduler in the state after the last call above. */
-void journal_flush(struct journal *j, const struct sched *s, uint64_t now_us);
+/* Hands the buffer to the operating system; begins a new file when this one is full.  from: in the
+ * state after the last call above. */
+void journal_flush(struct journal *j, const struct journal_source *from, uint64_t now_us);
 
 void journal_stats(const struct journal *j, struct journal_stats *out);
 

@@ -1,14 +1,14 @@
-/* The journal's file format, version 7.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type, u32 n, u64
- * seal, n bytes.  The checks of the records are a chain: each is a hash over the one before it, the record's type and
+/* The journal's file format, version 8.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type + 256 x the number
+ * of the scheduler, u32 n, u64 seal, n bytes.  The checks of the records are a chain: each is a hash over the one before it, the record's type and
  * its bytes.  The upper half of the seal is a hash over the check before, type and n, so that a changed length is not
  * taken for the file's end; the lower half is that of the record's own check.  So a changed, lost or moved record is
  * seen.  All numbers are little-endian.
  *
  * header:  u32 version (1: the logit bias came behind the penalties, stop strings ended before
  *          min_new), u64 wall clock (us since 1970), text build, sched_config, u64 the last check of the
- *          file before this one (0: the process began with this file)
- * live:    one per live sequence at the start of the file: request, its known tokens
- * state:   u32 number of live records before it, then sched_save's bytes
+ *          file before this one (0: the process began with this file), u32 number of states that follow
+ * live:    one per live sequence of the next state's scheduler: request, its known tokens
+ * state:   u32 number of live records before it, u32 whether its group is open, then sched_save's bytes
  * submit:  request
  * cancel:  u64 seq_id, u32 finish_reason
  * plan:    u64 now_us, u32 made, and when made: u64 step_id, u64 epoch, u32 n_seqs, u32 n_tokens,
@@ -16,10 +16,16 @@
  * commit:  u64 step_id, u64 epoch, u64 compute_us, u64 comm_us, u32 n, n x {u64 seq_id, u32 token,
  *          f32 logprob}, first the drawn tokens, then the scored ones; effects
  * reset:   u32 new_n_blocks; effects
+ * open:    u32 n_blocks: the group of this scheduler serves; effects
+ * close:   it serves no longer; effects
+ * move:    n x {u64 seq_id, u32 from, u32 to}: fleet_move
  * end:     the process ended in good order, or went on in the next file
  * effects: u32 n_fx, u64 fx_digest
  *
- * Version 6, which is still read, has no scores of prompts.  Version 5 has no grammars either.  Version 4 begins with
+ * If sched_config.queue_for is not 0, the schedulers are those of a fleet (fleet.h), made from this configuration: plans
+ * of scheduler 0 end what has waited too long.  If it is 0 there is only scheduler 0, which plans.
+ *
+ * Version 7, which is still read, has one scheduler: no numbers, no queue_for, no open, close and move.  Version 6 has no scores of prompts either.  Version 5 has no grammars either.  Version 4 begins with
  * JOURNAL_MAGIC_4, and its seals are record_check: no chain.  Version 3 has no resumed requests either.  Version 2 has no owners either.  Version 1, too, was written when steps were
  * planned by tokens only: its sched_config ends before target_itl_us, its requests have no tenant and its
  * state is the scheduler's of then. */
@@ -27,12 +33,12 @@
 #define COORDINATOR_JOURNAL_RECORD_H
 
 #include "common/bytes.h"
-#include "coordinator/sched/sched.h"
+#include "coordinator/sched/fleet.h"
 
 #define JOURNAL_MAGIC "INGOTJ5\n"
 #define JOURNAL_MAGIC_4 "INGOTJ\r\n"
 
-enum { JOURNAL_VERSION = 7, RECORD_HEAD = 16, MAX_LABEL = 64, MAX_GRAMMAR_BYTES = 1 << 20 };
+enum { JOURNAL_VERSION = 8, RECORD_HEAD = 16, MAX_LABEL = 64, MAX_GRAMMAR_BYTES = 1 << 20 };
 
 enum record_type {
     REC_HEADER = 1,
@@ -44,8 +50,18 @@ enum record_type {
     REC_COMMIT,
     REC_RESET,
     REC_END,
+    REC_OPEN,
+    REC_CLOSE,
+    REC_MOVE,
     REC_N
 };
+
+enum { RECORD_SCHED_SHIFT = 8 };
+/* The type field of a record about scheduler g. */
+static inline uint32_t record_type(enum record_type kind, uint32_t g)
+{
+    return (uint32_t)kind | g << RECORD_SCHED_SHIFT;
+}
 
 /* Of version 4 and below. */
 uint64_t record_check(uint64_t number, uint32_t type, const void *data, size_t n);

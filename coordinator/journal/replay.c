@@ -8,8 +8,13 @@ struct replay {
     size_t size, max_bytes, used_bytes;
     uint32_t version;
     uint64_t number, chain;
-    size_t offset; /* of the record at hand */
-    struct sched *s;
+    size_t offset;            /* of the record at hand */
+    uint32_t g;               /* the record's scheduler */
+    struct sched *s;          /* the only one, or NULL */
+    struct fleet *fleet;      /* or NULL */
+    uint32_t n_states;        /* at the beginning, that are not read yet */
+    uint32_t n_restored;      /* live requests of those that were */
+    struct fleet_move *moves; /* [n_moves] of the record */
     struct replay_request *live, *ended;
     struct sched_effect *fx;
     size_t fx_cap, n_fx;
@@ -47,7 +52,10 @@ static enum status next_record(struct replay *p, uint32_t *type, struct byte_rea
     if (!fits)
         DAMAGED("its check does not fit: the file is damaged", WHERE(p));
     *body = (struct byte_reader){.data = data, .left = n};
-    *type = t;
+    p->g = t >> RECORD_SCHED_SHIFT;
+    if (p->g && (p->version < 8 || p->g >= FLEET_SCHEDS))
+        DAMAGED("type %u", WHERE(p), t);
+    *type = t & ((1U << RECORD_SCHED_SHIFT) - 1);
     p->in = r;
     return ST_OK;
 }
@@ -181,9 +189,13 @@ static enum status read_header(struct replay *p, struct byte_reader *r)
     if ((version > 4) != p->sum.chained)
         DAMAGED("version %u does not begin so", WHERE(p), version);
     p->sum.before = version > 4 ? get_u64(r) : 0;
+    p->n_states = version > 7 ? get_u32(r) : 1;
     TRY(end_of_record(p, r));
-    size_t n = sched_bytes(&p->sum.cfg);
-    p->fx_cap = sched_max_fx(&p->sum.cfg);
+    bool fleet = p->sum.cfg.queue_for != 0;
+    if (p->n_states == 0 || p->n_states > (fleet ? FLEET_SCHEDS : 1U))
+        DAMAGED("%u states", WHERE(p), p->n_states);
+    size_t n = fleet ? fleet_bytes(&p->sum.cfg, 0) : sched_bytes(&p->sum.cfg);
+    p->fx_cap = fleet ? fleet_max_fx(&p->sum.cfg) : sched_max_fx(&p->sum.cfg);
     if (n == 0)
         DAMAGED("no such configuration: %s", WHERE(p), status_text());
     TRY(take_bytes(p, n));
@@ -194,21 +206,37 @@ static enum status read_header(struct replay *p, struct byte_reader *r)
         calloc((size_t)p->sum.cfg.max_seqs + MAX_SCORED_ROWS, sizeof *p->result.tokens);
     if (!p->fx || !p->result.tokens)
         FAIL(ST_NOMEM, "no memory for the replay");
-    return sched_create(&p->s, &p->sum.cfg);
+    return fleet ? fleet_create(&p->fleet, &p->sum.cfg) : sched_create(&p->s, &p->sum.cfg);
 }
 
-/* The live requests were pushed on p->live one by one: the last is the first there. */
+/* Before scheduler p->g is made. */
+static enum status take_group_bytes(struct replay *p)
+{
+    const struct sched_config *cfg = &p->sum.cfg;
+    if (p->g == FLEET_QUEUE || fleet_sched(p->fleet, p->g))
+        return ST_OK;
+    return take_bytes(p, fleet_bytes(cfg, 1) - fleet_bytes(cfg, 0));
+}
+
+/* The live requests of this scheduler were pushed on p->live one by one: the last is the first there. */
 static enum status read_state(struct replay *p, struct byte_reader *r)
 {
-    uint32_t n = get_u32(r), i = p->sum.n_live;
-    if (r->bad || n != p->sum.n_live)
-        DAMAGED("a state with %u sequences after %u requests", WHERE(p), n, p->sum.n_live);
+    uint32_t n = get_u32(r), open = p->version > 7 ? get_u32(r) : 0, i = n;
+    if (r->bad || n != p->sum.n_live - p->n_restored || open > 1)
+        DAMAGED("a state with %u sequences after %u requests", WHERE(p), n,
+                p->sum.n_live - p->n_restored);
+    p->n_restored = p->sum.n_live;
+    if (p->fleet)
+        TRY(take_group_bytes(p));
+    else if (p->g)
+        DAMAGED("there is no scheduler %u", WHERE(p), p->g);
     struct sched_req *reqs = calloc((size_t)n + 1, sizeof *reqs);
     if (!reqs)
         FAIL(ST_NOMEM, "no memory for %u requests", n);
-    for (const struct replay_request *q = p->live; q; q = q->next)
+    for (const struct replay_request *q = p->live; i > 0; q = q->next)
         reqs[--i] = q->r;
-    enum status st = sched_restore(p->s, reqs, n, r->data, r->left);
+    enum status st = p->fleet ? fleet_restore(p->fleet, p->g, open, reqs, n, r->data, r->left)
+                              : sched_restore(p->s, reqs, n, r->data, r->left);
     free(reqs);
     if (st != ST_OK)
         FAIL(st == ST_RANGE ? ST_FORMAT : st, "record %" PRIu64 " at byte %zu: %s", WHERE(p),
@@ -220,7 +248,8 @@ static enum status read_beginning(struct replay *p)
 {
     struct byte_reader body;
     uint32_t type;
-    for (;; p->number++) {
+    p->n_states = 1;
+    for (; p->n_states > 0; p->number++) {
         TRY(next_record(p, &type, &body));
         if (type == 0)
             FAIL(ST_FORMAT, "the journal ends before its first event");
@@ -230,13 +259,13 @@ static enum status read_beginning(struct replay *p)
             TRY(read_header(p, &body));
         else if (type == REC_LIVE)
             TRY(read_request(p, &body));
-        else if (type == REC_STATE)
-            break;
-        else
+        else if (type != REC_STATE)
             DAMAGED("type %u before the state", WHERE(p), type);
+        else {
+            TRY(read_state(p, &body));
+            p->n_states--;
+        }
     }
-    TRY(read_state(p, &body));
-    p->number++;
     return ST_OK;
 }
 
@@ -271,7 +300,9 @@ void replay_close(struct replay *p)
     free_all(p, &p->ended);
     free(p->fx);
     free(p->result.tokens);
+    free(p->moves);
     sched_destroy(p->s);
+    fleet_destroy(p->fleet);
     free(p);
 }
 
@@ -280,7 +311,8 @@ void replay_close(struct replay *p)
 static enum status do_submit(struct replay *p, struct byte_reader *r, struct replay_event *ev)
 {
     TRY(read_request(p, r));
-    enum status st = sched_submit(p->s, &p->live->r);
+    enum status st =
+        p->fleet ? fleet_submit(p->fleet, &p->live->r) : sched_submit(p->s, &p->live->r);
     if (st != ST_OK)
         FAIL(ST_BUG, "record %" PRIu64 " at byte %zu: the submit was accepted, now it is not: %s",
              WHERE(p), status_text());
@@ -299,7 +331,10 @@ static enum status do_cancel(struct replay *p, struct byte_reader *r, struct rep
     ev->kind = REPLAY_CANCEL;
     ev->why = (enum finish_reason)why;
     ev->request = *find(p, seq_id);
-    sched_cancel(p->s, seq_id);
+    if (p->fleet)
+        (void)fleet_cancel(p->fleet, seq_id);
+    else
+        sched_cancel(p->s, seq_id);
     end_request(p, seq_id, ev->why);
     return ST_OK;
 }
@@ -350,13 +385,24 @@ static enum status compare_plan(struct replay *p, struct byte_reader *r)
          now->n_tokens, digest_now);
 }
 
+/* Is there a scheduler of the record's number? */
+static enum status check_sched(const struct replay *p)
+{
+    if (p->fleet ? !fleet_sched(p->fleet, p->g) : p->g != 0)
+        DAMAGED("there is no scheduler %u", WHERE(p), p->g);
+    return ST_OK;
+}
+
 static enum status do_plan(struct replay *p, struct byte_reader *r, struct replay_event *ev)
 {
     uint64_t now_us = get_u64(r);
     uint32_t made = get_u32(r);
     if (r->bad || made > 1)
         DAMAGED("a plan", WHERE(p));
-    bool made_now = sched_plan(p->s, now_us, &p->plan, p->fx, p->fx_cap, &p->n_fx);
+    TRY(check_sched(p));
+    bool made_now = p->fleet
+                        ? fleet_plan(p->fleet, p->g, now_us, &p->plan, p->fx, p->fx_cap, &p->n_fx)
+                        : sched_plan(p->s, now_us, &p->plan, p->fx, p->fx_cap, &p->n_fx);
     if (made_now != made)
         FAIL(ST_BUG, "record %" PRIu64 " at byte %zu: a plan was %smade, now it is %smade",
              WHERE(p), made ? "" : "not ", made_now ? "" : "not ");
@@ -383,7 +429,10 @@ static enum status do_commit(struct replay *p, struct byte_reader *r, struct rep
         t->tokens[i].token = (int32_t)get_u32(r);
         t->tokens[i].logprob = get_f32(r);
     }
-    if (sched_commit(p->s, t, p->fx, p->fx_cap, &p->n_fx) != ST_OK)
+    TRY(check_sched(p));
+    enum status st = p->fleet ? fleet_commit(p->fleet, p->g, t, p->fx, p->fx_cap, &p->n_fx)
+                              : sched_commit(p->s, t, p->fx, p->fx_cap, &p->n_fx);
+    if (st != ST_OK)
         FAIL(ST_BUG, "record %" PRIu64 " at byte %zu: the result was accepted, now it is not: %s",
              WHERE(p), status_text());
     ev->kind = REPLAY_COMMIT;
@@ -394,10 +443,58 @@ static enum status do_commit(struct replay *p, struct byte_reader *r, struct rep
 static enum status do_reset(struct replay *p, struct byte_reader *r, struct replay_event *ev)
 {
     uint32_t n_blocks = get_u32(r);
+    if (!p->s)
+        DAMAGED("a reset of a fleet", WHERE(p));
     sched_reset(p->s, n_blocks, p->fx, p->fx_cap, &p->n_fx);
     p->sum.n_resets++;
     ev->kind = REPLAY_RESET;
     return do_effects(p, r, ev);
+}
+
+static enum status do_open(struct replay *p, struct byte_reader *r, struct replay_event *ev)
+{
+    uint32_t n_blocks = get_u32(r);
+    if (!p->fleet || p->g == FLEET_QUEUE || fleet_is_open(p->fleet, p->g))
+        DAMAGED("group %u cannot be opened", WHERE(p), p->g);
+    TRY(take_group_bytes(p));
+    TRY(fleet_open(p->fleet, p->g, n_blocks, p->fx, p->fx_cap, &p->n_fx));
+    p->sum.n_opens++;
+    ev->kind = REPLAY_OPEN;
+    return do_effects(p, r, ev);
+}
+
+static enum status do_close(struct replay *p, struct byte_reader *r, struct replay_event *ev)
+{
+    if (!p->fleet || !fleet_is_open(p->fleet, p->g))
+        DAMAGED("group %u cannot be closed", WHERE(p), p->g);
+    fleet_close(p->fleet, p->g, p->fx, p->fx_cap, &p->n_fx);
+    ev->kind = REPLAY_CLOSE;
+    return do_effects(p, r, ev);
+}
+
+static enum status do_moves(struct replay *p, struct byte_reader *r, struct replay_event *ev)
+{
+    size_t n = r->left / 16;
+    if (!p->fleet || n == 0 || r->left % 16)
+        DAMAGED("moves of %zu bytes", WHERE(p), r->left);
+    free(p->moves);
+    p->moves = calloc(n, sizeof *p->moves);
+    if (!p->moves)
+        FAIL(ST_NOMEM, "no memory for %zu moves", n);
+    for (size_t i = 0; i < n; i++) {
+        struct fleet_move *m = &p->moves[i];
+        m->seq_id = get_u64(r);
+        m->from = get_u32(r);
+        m->to = get_u32(r);
+        if (fleet_move(p->fleet, m) != ST_OK)
+            FAIL(ST_BUG, "record %" PRIu64 " at byte %zu: the move was possible, now it is not: %s",
+                 WHERE(p), status_text());
+    }
+    p->sum.n_moves += n;
+    ev->kind = REPLAY_MOVE;
+    ev->moves = p->moves;
+    ev->n_moves = n;
+    return end_of_record(p, r);
 }
 
 enum status replay_next(struct replay *p, struct replay_event *ev)
@@ -410,6 +507,7 @@ enum status replay_next(struct replay *p, struct replay_event *ev)
     TRY(next_record(p, &type, &body));
     ev->number = p->number;
     ev->offset = p->offset;
+    ev->g = p->g;
     if (type == 0)
         return ST_OK;
     switch (type) {
@@ -427,6 +525,15 @@ enum status replay_next(struct replay *p, struct replay_event *ev)
         break;
     case REC_RESET:
         st = do_reset(p, &body, ev);
+        break;
+    case REC_OPEN:
+        st = do_open(p, &body, ev);
+        break;
+    case REC_CLOSE:
+        st = do_close(p, &body, ev);
+        break;
+    case REC_MOVE:
+        st = do_moves(p, &body, ev);
         break;
     case REC_END:
         if (p->in.left)

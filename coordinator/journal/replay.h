@@ -15,6 +15,9 @@ enum replay_kind {
     REPLAY_PLAN,   /* fx; plan when made */
     REPLAY_COMMIT, /* fx, result */
     REPLAY_RESET,  /* fx */
+    REPLAY_OPEN,   /* fx: the group of scheduler g serves */
+    REPLAY_CLOSE,  /* fx: it serves no longer */
+    REPLAY_MOVE,   /* moves, n_moves */
 };
 
 struct replay_request {
@@ -33,7 +36,10 @@ struct replay_request {
 
 struct replay_event { /* valid until the next call */
     enum replay_kind kind;
-    uint64_t number, offset; /* of the record */
+    uint64_t number, offset;        /* of the record */
+    uint32_t g;                     /* its scheduler; 0: the queue of a fleet, or the only one */
+    const struct fleet_move *moves; /* [n_moves] */
+    size_t n_moves;
     const struct replay_request *request;
     enum finish_reason why;
     const struct step_plan *plan; /* NULL when none was made */
@@ -49,6 +55,7 @@ struct replay_summary {
     uint64_t began_us; /* wall clock, since 1970 */
     struct sched_config cfg;
     uint64_t n_records, n_plans, n_tokens, n_submitted, n_ended, n_resets;
+    uint64_t n_opens, n_moves; /* of groups, of sequences */
     uint32_t n_live;
     bool ended_well; /* an end record was there */
     bool chained;    /* version 5 or later: the next two are known */

@@ -51,9 +51,11 @@ static void carve_plan(struct carver *c, const struct sched_config *cfg, struct 
     p->scores = carve(c, MAX_SCORED_ROWS, sizeof *p->scores);
 }
 
+/* As many again can be resumed, or, in a queue, come back. */
 static uint32_t max_slots(const struct sched_config *cfg)
 {
-    return 2 * (cfg->max_seqs + cfg->max_waiting);
+    uint32_t n = cfg->max_seqs + cfg->max_waiting;
+    return n + (cfg->queue_for > n ? cfg->queue_for : n);
 }
 
 static void carve_all(struct carver *c, const struct sched_config *cfg, struct sched *s)
@@ -103,6 +105,7 @@ static enum status check_config(const struct sched_config *cfg)
     TRY(check_range("max_inflight", cfg->max_inflight, 0, MAX_STEPS_IN_FLIGHT));
     TRY(check_range("overtake", cfg->overtake, 0, 1u << 20));
     TRY(check_range("turn_tokens", cfg->turn_tokens, 0, 1u << 24));
+    TRY(check_range("queue_for", cfg->queue_for, 0, 1u << 20));
     return ST_OK;
 }
 

@@ -97,7 +97,7 @@ struct plan_facts {
 
 struct sched {
     struct sched_config cfg;
-    uint32_t max_slots;  /* 2 x (max_seqs + max_waiting): as many again can be resumed */
+    uint32_t max_slots;  /* see create.c */
     uint32_t max_table;  /* blocks that one sequence can need */
     uint32_t max_blocks; /* blocks at create; the pool may be smaller after a reset */
     uint64_t epoch, last_step_id, last_arrival, last_turn;
@@ -172,6 +172,7 @@ void seq_stop(struct sched *s, int32_t i, bool close); /* running -> waiting: lo
 void seq_drop(struct sched *s, int32_t i);             /* from any state; the slot is empty then */
 struct prefix_key seq_key(const struct sched *s,
                           const struct seq *q);              /* of its next unhashed block */
+bool seq_fits_blocks(const struct sched *s, uint32_t n_end); /* sched.c */
 bool seq_shares(const struct sched *s, const struct seq *q); /* takes part in the prefix cache */
 
 /* sched.c: ST_RANGE when r could never be run, whatever the queue holds. */

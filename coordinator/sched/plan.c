@@ -124,7 +124,7 @@ bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct 
     s->facts = (struct plan_facts){0};
     expire(s, now_us, &effects);
     *n_fx = effects.n;
-    if (s->n_flights >= s->cfg.max_inflight || must_wait(s))
+    if (s->cfg.queue_for || s->n_flights >= s->cfg.max_inflight || must_wait(s))
         return false;
 
     p.step_id = s->last_step_id + 1;

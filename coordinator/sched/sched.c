@@ -5,7 +5,7 @@
 #include "coordinator/sched/internal.h"
 
 /* The last token of a sequence is never put into the cache. */
-static bool fits_blocks(const struct sched *s, uint32_t n_end)
+bool seq_fits_blocks(const struct sched *s, uint32_t n_end)
 {
     return blocks_for(s, n_end - 1) <= s->pool.n_blocks;
 }
@@ -59,7 +59,7 @@ enum status sched_submit(struct sched *s, const struct sched_req *r)
     uint64_t n_end = (uint64_t)r->n_tokens + r->max_new;
     if (n_end > s->cfg.max_ctx)
         n_end = s->cfg.max_ctx;
-    if (!fits_blocks(s, (uint32_t)n_end))
+    if (!seq_fits_blocks(s, (uint32_t)n_end))
         FAIL(ST_RANGE, "%llu tokens need %u cache blocks, there are %u", (unsigned long long)n_end,
              blocks_for(s, (uint32_t)n_end - 1), s->pool.n_blocks);
     if (!r->resumed && r->n_tokens > s->cfg.max_waiting_tokens)
@@ -107,7 +107,7 @@ void sched_reset(struct sched *s, uint32_t new_n_blocks, struct sched_effect *fx
     for (int32_t next, i = tree_first(s, &s->waiting); i >= 0; i = next) {
         struct seq *q = &s->seqs[i];
         next = tree_next(s, &s->waiting, i);
-        if (fits_blocks(s, q->n_end))
+        if (seq_fits_blocks(s, q->n_end))
             continue;
         fx_push(&out, (struct sched_effect){
                           .kind = FX_FINISHED, .seq_id = q->req.seq_id, .reason = FINISH_FAILED});

@@ -141,6 +141,10 @@ struct sched_config {
     uint32_t target_itl_us; /* 0 = plan by tokens; the next two are not used then */
     uint32_t max_step_us;   /* of a step without decodes; 0 = max_step_tokens is the only bound */
     uint32_t turn_tokens;
+
+    /* Not 0: this scheduler is the queue of others, in which that many sequences can run.  It plans no
+     * step; sched_move takes its sequences. */
+    uint32_t queue_for;
 };
 
 struct sched_req {
@@ -242,6 +246,34 @@ MUST_CHECK enum status sched_submit(struct sched *s, const struct sched_req *r);
 /* Removes a sequence in any state and frees its blocks.  Its token of a step in flight is dropped.
  * Gives no sched_effect.  Unknown ids are ignored. */
 void sched_cancel(struct sched *s, uint64_t seq_id);
+
+/* Moves a live sequence, with the tokens that it has, from one scheduler to another of the same max_ctx
+ * and policy.  From a queue (queue_for) its turn begins.  One that has run goes before all that have not; its
+ * tokens of steps in flight are dropped, and it is computed again.  The limits of the queue do not count it.
+ * ST_RANGE: `from` has no such sequence, `to` has one already or has too few blocks; ST_BUSY: `to` is full.
+ * After an error nothing has changed. */
+MUST_CHECK enum status sched_move(struct sched *from, struct sched *to, uint64_t seq_id);
+
+/* Is that sequence live here? */
+bool sched_has(const struct sched *s, uint64_t seq_id);
+/* The first waiting sequence in order; NULL: none waits. */
+const struct sched_req *sched_first(const struct sched *s);
+/* The first tokens of r's prompt that would not be computed again here, because their blocks are known or
+ * a live sibling computes them. */
+uint32_t sched_known_tokens(const struct sched *s, const struct sched_req *r);
+/* Does a sequence of r's length fit into all blocks? */
+bool sched_fits(const struct sched *s, const struct sched_req *r);
+
+struct sched_load {
+    uint32_t live;  /* sequences, running and waiting */
+    uint32_t fresh; /* of these, those that have not run here, of at least the priority asked for */
+    uint64_t todo;  /* tokens of prompts and histories that are not computed yet */
+};
+/* In time that grows with the live sequences. */
+void sched_load(const struct sched *s, int32_t priority, struct sched_load *out);
+/* The live sequence whose move costs least: it has the fewest tokens, and no scores of its prompt are missing.
+ * 0: none. */
+uint64_t sched_cheapest(const struct sched *s);
 
 /* Plans the next step, after it has ended the sequences whose deadline has passed (FX_FINISHED).  out
  * borrows the scheduler's arrays until the next call.

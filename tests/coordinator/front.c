@@ -41,7 +41,10 @@ void front_open(struct front *f, struct coordinator_config cfg)
     cfg.max_waiting = sc.max_waiting;
     cfg.notify_fd = -1;
     cr_assert_eq(coordinator_open(&f->co, &cfg), ST_OK, "%s", status_text());
-    cr_assert_eq(sched_create(&f->co.sched, &sc), ST_OK, "%s", status_text());
+    cr_assert_eq(fleet_create(&f->co.fleet, &sc), ST_OK, "%s", status_text());
+    struct sched_effect fx;
+    size_t n_fx;
+    cr_assert_eq(fleet_open(f->co.fleet, FRONT_GROUP, sc.n_blocks, &fx, 1, &n_fx), ST_OK);
     f->co.shape.vocab = VOCAB;
     f->co.shape.max_ctx = CTX;
 }

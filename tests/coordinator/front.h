@@ -12,6 +12,8 @@ struct front {
     uint64_t now_us;
 };
 
+enum { FRONT_GROUP = 1 }; /* the scheduler of its group */
+
 /* Opens a coordinator of the demo model, with a scheduler as a worker group would give it.
  * cfg.max_waiting 0: 64. */
 void front_open(struct front *f, struct coordinator_config cfg);

@@ -56,7 +56,7 @@ Test(clients, a_request_goes_to_the_scheduler)
     struct client_msg m = peer_take(&a, MSG_ACCEPTED, "r");
     cr_assert_gt(m.u.accepted.prompt_tokens, 0);
     cr_assert(!m.u.accepted.attached);
-    sched_stats(front.co.sched, &stats);
+    fleet_stats(front.co.fleet, &stats);
     cr_assert_eq(stats.waiting, 1);
     peer_nothing(&a);
 }
@@ -197,7 +197,7 @@ Test(clients, cancel_ends_a_request_that_the_text_thread_has)
     long_job_came_back();
     peer_settle(&a);
     peer_nothing(&a); /* the text came back, for nothing */
-    sched_stats(front.co.sched, &stats);
+    fleet_stats(front.co.fleet, &stats);
     cr_assert_eq(stats.waiting, 0);
     cr_assert_eq(front.co.live, 0);
 }
@@ -410,8 +410,8 @@ static void salts(uint64_t *out, uint32_t n)
 {
     uint32_t at = 0, n_known;
     for (uint32_t i = 0; i < n; i++)
-        out[i] = sched_live(front.co.sched, &at, &n_known)->salt;
-    cr_assert_null(sched_live(front.co.sched, &at, &n_known));
+        out[i] = sched_live(fleet_sched(front.co.fleet, FLEET_QUEUE), &at, &n_known)->salt;
+    cr_assert_null(sched_live(fleet_sched(front.co.fleet, FLEET_QUEUE), &at, &n_known));
 }
 
 Test(clients, each_tenant_has_a_salt_of_its_own)

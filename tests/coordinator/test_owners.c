@@ -85,8 +85,8 @@ Test(owners, the_prefix_cache_tells_another_owner_nothing)
     peer_open_with(&thief, &front, &acme, "the token of a thief");
     peer_generate(&thief, "guess", "Once upon a time");
     peer_settle_texts(&thief);
-    uint64_t first = sched_live(front.co.sched, &at, &n_known)->salt;
-    cr_assert_neq(first, sched_live(front.co.sched, &at, &n_known)->salt);
+    uint64_t first = sched_live(fleet_sched(front.co.fleet, FLEET_QUEUE), &at, &n_known)->salt;
+    cr_assert_neq(first, sched_live(fleet_sched(front.co.fleet, FLEET_QUEUE), &at, &n_known)->salt);
     peer_close(&thief);
 }
 

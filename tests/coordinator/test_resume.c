@@ -65,6 +65,17 @@ struct got {
     uint32_t prompt_tokens, completion_tokens;
 };
 
+/* The next step, after what waits was placed or has ended. */
+static bool plan_next(struct step_plan *plan, struct sched_effect *fx, size_t fx_cap, size_t *n_fx)
+{
+    const struct fleet_move *moves;
+    struct fleet *f = front.co.fleet;
+    fleet_plan(f, FLEET_QUEUE, front.now_us, plan, fx, fx_cap, n_fx);
+    answer_effects(&front.co, NULL, *n_fx, front.now_us);
+    fleet_place(f, &moves);
+    return fleet_plan(f, FRONT_GROUP, front.now_us, plan, fx, fx_cap, n_fx);
+}
+
 /* One step of all sequences: sample i draws the tokens of its script, again from the beginning after the last one. */
 static bool step(void)
 {
@@ -77,7 +88,7 @@ static bool step(void)
     if (!co->fx)
         co->fx = calloc(co->fx_cap, sizeof *co->fx);
     front.now_us += 1000;
-    bool made = sched_plan(co->sched, front.now_us, &plan, co->fx, co->fx_cap, &n_fx);
+    bool made = plan_next(&plan, co->fx, co->fx_cap, &n_fx);
     answer_effects(co, NULL, n_fx, front.now_us);
     if (!made)
         return false;
@@ -94,8 +105,8 @@ static bool step(void)
                                                    .token = ids[k % N][at % n_ids[k % N]],
                                                    .logprob = -(float)at};
     }
-    cr_assert_eq(sched_commit(co->sched, &result, co->fx, co->fx_cap, &n_fx), ST_OK, "%s",
-                 status_text());
+    cr_assert_eq(fleet_commit(co->fleet, FRONT_GROUP, &result, co->fx, co->fx_cap, &n_fx), ST_OK,
+                 "%s", status_text());
     answer_effects(co, &result, n_fx, front.now_us);
     answer_flush(co, front.now_us);
     return true;
@@ -445,7 +456,7 @@ Test(resume, many_resume_at_a_full_coordinator_and_go_first)
     struct step_plan plan;
     size_t n_fx;
     struct sched_effect *fx = calloc(4096, sizeof *fx);
-    cr_assert(sched_plan(front.co.sched, front.now_us, &plan, fx, 4096, &n_fx));
+    cr_assert(plan_next(&plan, fx, 4096, &n_fx));
     free(fx);
     cr_assert_eq(plan.n_seqs, 8);
     for (uint32_t i = 0; i < plan.n_seqs; i++) {

@@ -119,7 +119,8 @@ static void send_step(struct rig *r)
     int32_t token = 1;
     struct step_plan plan = {
         .step_id = 1, .epoch = 1, .n_seqs = 1, .n_tokens = 1, .seqs = &seq, .tokens = &token};
-    cr_assert_eq(worker_port_send_plan(r->port, &plan, r->now), ST_OK, "%s", status_text());
+    cr_assert_eq(worker_port_send_plan(r->port, worker_port_active(r->port), &plan, r->now), ST_OK,
+                 "%s", status_text());
 }
 
 Test(worker_port, a_step_that_is_not_answered)
@@ -204,7 +205,7 @@ Test(worker_port, places_are_kept_for_known_groups)
 {
     struct rig r;
     struct worker_msg m;
-    void *sock[16];
+    void *sock[MAX_WORKER_GROUPS + 4];
     int n = 0;
     set_up(&r);
     for (; n < MAX_WORKER_GROUPS - 2; n++) {

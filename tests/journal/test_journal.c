@@ -143,7 +143,8 @@ Test(journal, a_request_has_its_owner)
         owner[i] = (uint8_t)(200 + i);
     make_dir();
     cr_assert_eq(sched_create(&s, &small), ST_OK);
-    cr_assert_eq(journal_open(&j, &jc, s, &small), ST_OK, "%s", status_text());
+    cr_assert_eq(journal_open(&j, &jc, &(struct journal_source){.sched = s}, &small), ST_OK, "%s",
+                 status_text());
     cr_assert_eq(sched_submit(s, &q), ST_OK, "%s", status_text());
     journal_submit(j, &q);
     journal_close(j);
@@ -230,6 +231,17 @@ Test(journal, version_1_replays)
     cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s", status_text());
     cr_assert(sum.ended_well && sum.n_plans == 31 && sum.n_resets == 1 && sum.n_live == 9);
     cr_assert_eq(sum.cfg.target_itl_us, 0u);
+    free(f.data);
+}
+
+/* Of one group without a queue of several, planned by time. */
+Test(journal, version_7_replays)
+{
+    struct file f = read_fixture("journal/version7.journal");
+    struct replay_summary sum;
+    cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s", status_text());
+    cr_assert(sum.ended_well && sum.n_tokens == 106 && sum.n_live == 0 && sum.n_opens == 0);
+    cr_assert_eq(sum.cfg.target_itl_us, SCHED_AUTO);
     free(f.data);
 }
 
@@ -439,14 +451,14 @@ Test(journal, refusals)
     struct journal *j;
     struct journal_config jc = {.name = "a", .max_files = 1};
     cr_assert_eq(sched_create(&s, &small), ST_OK);
-    cr_assert_eq(journal_open(&j, &jc, s, &small), ST_OK);
+    cr_assert_eq(journal_open(&j, &jc, &(struct journal_source){.sched = s}, &small), ST_OK);
     cr_assert_null(j, "a journal that nobody asked for");
     journal_submit(j, NULL); /* all calls take NULL */
     journal_cancel(j, 1, FINISH_CANCELLED);
-    journal_plan(j, 0, true, NULL, NULL, 0);
-    journal_commit(j, NULL, NULL, 0);
+    journal_plan(j, 0, 0, true, NULL, NULL, 0);
+    journal_commit(j, 0, NULL, NULL, 0);
     journal_reset(j, 0, NULL, 0);
-    journal_flush(j, s, 0);
+    journal_flush(j, &(struct journal_source){.sched = s}, 0);
     journal_close(j);
 
     make_dir();
@@ -459,7 +471,8 @@ Test(journal, refusals)
                 {{.dir = dir, .name = "", .max_files = 1}, ST_RANGE, "name"},
                 {{.dir = dir, .name = "a", .max_files = 0}, ST_RANGE, "number of files"}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        cr_assert_eq(journal_open(&j, &rows[i].jc, s, &small), rows[i].st, "row %zu", i);
+        cr_assert_eq(journal_open(&j, &rows[i].jc, &(struct journal_source){.sched = s}, &small),
+                     rows[i].st, "row %zu", i);
         cr_assert_null(j);
         cr_assert(strstr(status_text(), rows[i].says), "%s", status_text());
     }

@@ -5,3 +5,5 @@ ingot_test(test_journal ${CMAKE_CURRENT_LIST_DIR}/test_journal.c ${journal_drive
 ingot_test(test_journal_tool ${CMAKE_CURRENT_LIST_DIR}/test_journal_tool.c ${journal_driver}
   LIBS ingot_journal PkgConfig::CJSON)
 add_dependencies(test_journal_tool ingot-journal)
+ingot_test(test_fleet_journal ${CMAKE_CURRENT_LIST_DIR}/test_fleet_journal.c ${CMAKE_SOURCE_DIR}/tests/sched/fleet_driver.c
+  ${CMAKE_SOURCE_DIR}/tests/sched/fake_worker.c LIBS ingot_journal)

@@ -381,7 +381,7 @@ static bool do_plan(struct driver *d)
     struct client *first = d->cfg.target_itl_us ? NULL : first_running(d);
     uint64_t first_id = first ? first->r.seq_id : 0;
     bool made = sched_plan(d->s, d->now_us, &p, d->fx, d->fx_cap, &n_fx);
-    journal_plan(d->journal, d->now_us, made, &p, d->fx, n_fx);
+    journal_plan(d->journal, 0, d->now_us, made, &p, d->fx, n_fx);
     require_fair_preemption(d, n_fx, first_id, &p);
     take_effects(d, n_fx, NULL);
     REQUIRE(made == (p.n_seqs > 0), "plan says %d with %u sequences", made, p.n_seqs);
@@ -412,7 +412,7 @@ static void do_commit(struct driver *d)
     }
     enum status st = sched_commit(d->s, &r, d->fx, d->fx_cap, &n_fx);
     REQUIRE(st == ST_OK, "commit: %s", status_text());
-    journal_commit(d->journal, &r, d->fx, n_fx);
+    journal_commit(d->journal, 0, &r, d->fx, n_fx);
     take_effects(d, n_fx, &r);
     d->results[0] = d->results[1];
     d->n_results--;
@@ -524,8 +524,9 @@ static void drain(struct driver *d)
 static void open_journal(struct driver *d, const struct sched_config *cfg)
 {
     if (d->opts.journal)
-        REQUIRE(journal_open(&d->journal, d->opts.journal, d->s, cfg) == ST_OK, "journal: %s",
-                status_text());
+        REQUIRE(journal_open(&d->journal, d->opts.journal, &(struct journal_source){.sched = d->s},
+                             cfg) == ST_OK,
+                "journal: %s", status_text());
 }
 
 void driver_run(const struct sched_config *cfg, struct dice *dice, uint64_t n_calls,
@@ -552,10 +553,10 @@ void driver_run(const struct sched_config *cfg, struct dice *dice, uint64_t n_ca
     for (; out->n_calls < n_calls && !(dice->data && dice->n_data == 0); out->n_calls++) {
         do_call(&d);
         sched_check(d.s);
-        journal_flush(d.journal, d.s, d.now_us);
+        journal_flush(d.journal, &(struct journal_source){.sched = d.s}, d.now_us);
     }
     drain(&d);
-    journal_flush(d.journal, d.s, d.now_us);
+    journal_flush(d.journal, &(struct journal_source){.sched = d.s}, d.now_us);
     journal_stats(d.journal, &out->journal);
     journal_close(d.journal);
     sched_stats(d.s, &out->stats);

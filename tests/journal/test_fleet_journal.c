@@ -1,0 +1,171 @@
+/* The journal of several groups: each file, which begins in the middle of things, replays alone; a move, an opening or a
+ * closing that cannot be is refused. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/journal/replay.h"
+#include "effort.h"
+#include "sched/fleet_driver.h"
+#include "temp_dir.h"
+
+enum { MEMORY = 64 << 20 };
+
+static const struct sched_config cfg = {.max_seqs = 4,
+                                        .max_step_tokens = 20,
+                                        .max_waiting = 20,
+                                        .max_waiting_tokens = 900,
+                                        .max_ctx = 80,
+                                        .n_blocks = 30,
+                                        .block_len = 4,
+                                        .prefix_cache = true,
+                                        .max_inflight = 2,
+                                        .target_itl_us = SCHED_AUTO,
+                                        .max_step_us = SCHED_AUTO,
+                                        .turn_tokens = 4};
+
+static size_t read_file(const char *dir, const char *name, unsigned char *data, size_t cap)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *in = fopen(path, "rb");
+    cr_assert_not_null(in);
+    size_t n = fread(data, 1, cap, in);
+    cr_assert_lt(n, cap);
+    fclose(in);
+    remove(path);
+    return n;
+}
+
+static enum status replay_all(const unsigned char *data, size_t n, struct replay_summary *sum)
+{
+    struct replay *p;
+    struct replay_event ev = {.kind = REPLAY_SUBMIT};
+    enum status st = replay_open(&p, data, n, MEMORY);
+    while (st == ST_OK && ev.kind != REPLAY_DONE)
+        st = replay_next(p, &ev);
+    if (st == ST_OK)
+        replay_summary(p, sum);
+    replay_close(p);
+    return st;
+}
+
+Test(fleet_journal, each_file_of_a_random_run_replays)
+{
+    static unsigned char data[4 << 20];
+    char dir[64];
+    temp_dir_make(dir);
+    struct journal_config jc = {
+        .dir = dir, .name = "run", .max_file_bytes = 20000, .max_files = 4096};
+    struct dice dice = {.state = 3};
+    struct fleet_report rep;
+    uint64_t n_tokens = 0, n_opens = 0, n_moves = 0, n_mid_run = 0, n_files = 0;
+    fleet_driver_run(&cfg, &dice, (uint64_t)effort(20000, 8000), &jc, &rep);
+    DIR *d = opendir(dir);
+    for (struct dirent *e; (e = readdir(d));) {
+        struct replay_summary sum;
+        if (!strstr(e->d_name, ".journal"))
+            continue;
+        size_t n = read_file(dir, e->d_name, data, sizeof data);
+        cr_assert_eq(replay_all(data, n, &sum), ST_OK, "%s: %s", e->d_name, status_text());
+        cr_assert(sum.ended_well && sum.n_torn == 0);
+        n_tokens += sum.n_tokens;
+        n_opens += sum.n_opens;
+        n_moves += sum.n_moves;
+        n_mid_run += sum.n_live > 0;
+        n_files++;
+        if (n_files == 1) { /* its last byte but the end's is of some record's effects or moves */
+            data[n - 40] ^= 1;
+            cr_assert_eq(replay_all(data, n, &sum), ST_FORMAT, "%s", status_text());
+        }
+    }
+    closedir(d);
+    cr_assert_gt(n_files, 20u);
+    cr_assert_gt(n_mid_run, 10u);
+    cr_assert_eq(n_tokens, rep.n_tokens);
+    cr_assert_eq(n_opens, rep.n_opened);
+    cr_assert_eq(n_moves, rep.n_placed + rep.n_balanced);
+    temp_dir_remove(dir);
+}
+
+/* What `say` records is refused with that status. */
+static void refused(enum status want, const char *text, void (*say)(struct journal *j))
+{
+    static unsigned char data[4 << 20];
+    char dir[64], name[] = "j-00000001.journal";
+    struct journal_config jc = {.dir = dir, .name = "j", .max_file_bytes = 1 << 30, .max_files = 1};
+    struct sched_config marked = cfg;
+    struct replay_summary sum;
+    struct fleet *f;
+    struct journal *j;
+    marked.queue_for = 1;
+    temp_dir_make(dir);
+    cr_assert_eq(fleet_create(&f, &cfg), ST_OK);
+    cr_assert_eq(journal_open(&j, &jc, &(struct journal_source){.fleet = f}, &marked), ST_OK);
+    say(j);
+    journal_close(j);
+    fleet_destroy(f);
+    size_t n = read_file(dir, name, data, sizeof data);
+    temp_dir_remove(dir);
+    cr_assert_eq(replay_all(data, n, &sum), want, "%s", text);
+    cr_assert(strstr(status_text(), text), "%s", status_text());
+}
+
+static void closes(struct journal *j)
+{
+    journal_close_group(j, 3, NULL, 0);
+}
+
+static void opens_the_queue(struct journal *j)
+{
+    journal_open_group(j, FLEET_QUEUE, 9, NULL, 0);
+}
+
+static void opens_twice(struct journal *j)
+{
+    journal_open_group(j, 2, 9, NULL, 0);
+    journal_open_group(j, 2, 9, NULL, 0);
+}
+
+static void opens_the_65th(struct journal *j)
+{
+    journal_open_group(j, FLEET_SCHEDS, 9, NULL, 0);
+}
+
+static void moves_a_stranger(struct journal *j)
+{
+    struct fleet_move m = {.seq_id = 5, .from = 0, .to = 1};
+    journal_open_group(j, 1, 9, NULL, 0);
+    journal_moves(j, &m, 1);
+}
+
+static void moves_to_nowhere(struct journal *j)
+{
+    struct fleet_move m = {.seq_id = 5, .from = 0, .to = 9};
+    journal_moves(j, &m, 1);
+}
+
+static void resets(struct journal *j)
+{
+    journal_reset(j, 5, NULL, 0);
+}
+
+static void commits_elsewhere(struct journal *j)
+{
+    struct step_result r = {.step_id = 1, .epoch = 1};
+    journal_commit(j, 7, &r, NULL, 0);
+}
+
+Test(fleet_journal, what_cannot_be_is_refused)
+{
+    refused(ST_FORMAT, "group 3 cannot be closed", closes);
+    refused(ST_FORMAT, "group 0 cannot be opened", opens_the_queue);
+    refused(ST_FORMAT, "group 2 cannot be opened", opens_twice);
+    refused(ST_FORMAT, "type", opens_the_65th);
+    refused(ST_BUG, "sequence 5 is not there", moves_a_stranger);
+    refused(ST_BUG, "there are no schedulers 0 and 9", moves_to_nowhere);
+    refused(ST_FORMAT, "a reset of a fleet", resets);
+    refused(ST_FORMAT, "there is no scheduler 7", commits_elsewhere);
+}
