@@ -4,11 +4,17 @@
 
 #include "coordinator/groups.h"
 
-static struct msg_group group_of(const struct worker_group *g, uint32_t slot)
+static struct msg_group group_of(const struct coordinator *co, const struct worker_group *g)
 {
+    struct sched_stats s = {0};
+    if (g->active)
+        sched_stats(fleet_sched(co->fleet, 1 + g->slot), &s);
     struct msg_group m = {.epoch = g->epoch,
                           .world = g->world,
-                          .slot = slot,
+                          .slot = g->slot,
+                          .running = s.running,
+                          .waiting = s.waiting,
+                          .tokens_generated = g->n_tokens,
                           .backend = g->backend,
                           .coll = g->coll,
                           .active = g->active,
@@ -36,7 +42,7 @@ void stats_reply(struct coordinator *co, struct client *c, const char *request_i
     for (uint32_t i = 0; i < MAX_WORKER_GROUPS; i++) {
         const struct worker_group *g = worker_port_group(co->worker_port, i);
         if (g)
-            groups[n++] = group_of(g, i);
+            groups[n++] = group_of(co, g);
     }
     m.u.stats = (struct msg_stats){
         .request_id = request_id,

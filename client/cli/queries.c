@@ -108,6 +108,8 @@ static void status_json(const struct ingot_stats *s, const char *server)
         cli_put_json(stdout, g->hosts, strlen(g->hosts));
         fputs(",\"address\":", stdout);
         cli_put_json(stdout, g->address, strlen(g->address));
+        printf(",\"running\":%" PRIu32 ",\"waiting\":%" PRIu32 ",\"tokens_generated\":%" PRIu64,
+               g->running, g->waiting, g->tokens_generated);
         printf(",\"weights_digest\":\"%s\",\"step_ms_p50\":%.3f,\"step_ms_p99\":%.3f}",
                g->weights_digest, (double)g->step_us_p50 / 1e3, (double)g->step_us_p99 / 1e3);
     }
@@ -166,6 +168,9 @@ static void group_line(const struct ingot_group *g)
     fputs(", ", stdout);
     cli_put_name(stdout, g->coll);
     fputs(g->active ? ", active" : ", standing by", stdout);
+    if (g->active)
+        printf("; %" PRIu32 " running, %" PRIu32 " waiting, %" PRIu64 " tokens", g->running,
+               g->waiting, g->tokens_generated);
     if (g->step_us_p99)
         printf("; step %.2f ms, at worst 1 %% %.2f ms", (double)g->step_us_p50 / 1e3,
                (double)g->step_us_p99 / 1e3);
@@ -251,8 +256,8 @@ int cmd_status(int argc, char **argv)
     struct ingot_client *c = NULL;
     int rc = parse(
         rows, ARRAY_LEN(rows), "ingot status",
-        "Prints the state of a server: its version and uptime, its worker groups (the active one "
-        "runs the steps, the others take over when it is lost), requests, tokens, blocks of the KV "
+        "Prints the state of a server: its version and uptime, its worker groups (active ones share "
+        "the load), requests, tokens, blocks of the KV "
         "cache, steps. Counts are since the start of the server.",
         "Examples:\n  ingot status\n  ingot status --watch\n  ingot status "
         "--json\n" EXIT_CODES_HELP,

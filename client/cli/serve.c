@@ -110,7 +110,7 @@ static int run(const struct serve_args *a, const char *model)
 
 int cmd_serve(int argc, char **argv)
 {
-    struct serve_args a = {.standby = 0};
+    struct serve_args a = {.groups = 1};
     struct option_result res;
     struct row_list rows = {.n = 0};
     serve_rows(&rows, 0);
@@ -129,7 +129,7 @@ int cmd_serve(int argc, char **argv)
             "  ingot serve Qwen/Qwen3-0.6B --pull\n"
             "  ingot serve models/Qwen3-0.6B --threads 8 --kv-memory 4G\n"
             "  ingot serve model-q8_0.gguf --listen tcp://0.0.0.0:5555 --allow-remote\n"
-            "  ingot serve models/Llama-3.1-8B --backend cuda --standby 1\n"
+            "  ingot serve models/Llama-3.1-8B --tp 2 --groups 2\n"
             "  INGOT_API_KEY=secret ingot serve models/Qwen3-0.6B --http 0.0.0.0:8080\n"
             "Options for the coordinator and the workers are theirs by the same name: see\n"
             "ingot-coordinator --help and ingot-worker --help.\n"

@@ -13,15 +13,16 @@ static const struct option_row model_rows[] = {
 
 static const struct option_row own_rows[] = {
     {.help = "Ranks and device"},
-    {.name = "standby",
+    {.name = "groups",
      .type = OPT_INT,
-     .at = offsetof(struct serve_args, standby),
+     .at = offsetof(struct serve_args, groups),
      .arg = "N",
-     .def = "0",
-     .min = 0,
-     .max = MAX_STANDBY,
-     .help = "Further worker groups that are loaded and wait; one takes over at once when the "
-             "active group is lost."},
+     .def = "1",
+     .min = 1,
+     .max = MAX_GROUPS,
+     .help = "Worker groups of --tp ranks each, every one with all weights, that share the load; "
+             "when one is lost the others go on with its requests at once. Without --threads they "
+             "share the cores."},
     {.help = "HTTP"},
     {.name = "http",
      .type = OPT_STRING,

@@ -7,12 +7,12 @@
 #include "client/cli/child.h"
 #include "common/shared_options.h"
 
-enum { MAX_STANDBY = 4 };
+enum { MAX_GROUPS = 64 };
 
 struct serve_args {
     struct shared_options shared;
     bool pull;            /* a model that is not in the cache is downloaded */
-    int64_t standby;      /* spare worker groups */
+    int64_t groups;       /* worker groups that share the load */
     const char *http;     /* ADDR:PORT of the gateway, or "off" */
     const char *api_keys; /* a file, or NULL */
     const char *metrics_prefix;

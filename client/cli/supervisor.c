@@ -17,6 +17,7 @@
 #include "client/cli/private_network.h"
 #include "common/clock.h"
 #include "common/failure_file.h"
+#include "common/host.h"
 #include "common/log.h"
 #include "common/random.h"
 
@@ -44,7 +45,7 @@ struct supervisor {
     char line[2048]; /* of the coordinator's events */
     size_t n_line;
     char endpoint[256], local[96];
-    struct group_job groups[1 + MAX_STANDBY];
+    struct group_job groups[MAX_GROUPS];
     int n_groups;
     bool private_network; /* of each group with mpirun */
     bool listening, ready, ended, draining;
@@ -128,6 +129,13 @@ static void mpirun_args(struct child_args *a, int64_t n_ranks, const char *dir)
     child_argf(a, "%" PRId64, n_ranks);
 }
 
+/* Each rank's share of the cores. */
+static int64_t threads_of(const struct supervisor *s)
+{
+    int64_t n = host_cpus() / (s->cfg.args.shared.tp * s->n_groups);
+    return n < 1 ? 1 : n;
+}
+
 static enum status start_group(struct supervisor *s, struct group_job *g)
 {
     const struct supervisor_config *c = &s->cfg;
@@ -144,6 +152,8 @@ static enum status start_group(struct supervisor *s, struct group_job *g)
     child_argf(&a, "--model=%s", c->model);
     child_argf(&a, "--connect=%s", s->workers);
     serve_pass_options(&a, o, c->command, FOR_WORKER);
+    if (s->n_groups > 1 && o->threads == 0) /* a group does not know of the others */
+        child_argf(&a, "--threads=%" PRId64, threads_of(s));
     child_arg(&a, "--die-with-parent");
     child_argf(&a, "--failure-file=%s", s->failure_path);
     child_argf(&a, "--launch=%" PRIu64, launch);
@@ -155,7 +165,7 @@ static enum status start_group(struct supervisor *s, struct group_job *g)
 static enum status prepare(struct supervisor *s, const struct supervisor_config *cfg)
 {
     s->cfg = *cfg;
-    s->n_groups = 1 + (int)cfg->args.standby;
+    s->n_groups = cfg->args.groups ? (int)cfg->args.groups : 1; /* 0: a command without the option */
     TRY(child_find("ingot-coordinator", s->coordinator_path));
     TRY(child_find("ingot-worker", s->worker_path));
     int64_t tp = cfg->args.shared.tp;

@@ -226,8 +226,12 @@ static const char *group_label(struct writer *w, const struct ingot_group *g)
 static void write_groups(struct writer *w)
 {
     const struct ingot_stats *s = w->s;
+    prometheus_family(w->p, OWN, "group_tokens_total", "counter",
+                      "Tokens of answers that the steps of a group gave.");
+    for (uint32_t i = 0; i < s->n_groups; i++)
+        prometheus_u64(w->p, group_label(w, &s->groups[i]), s->groups[i].tokens_generated);
     prometheus_family(w->p, OWN, "group_ranks", "gauge",
-                      "Ranks of a worker group; role active: it runs the steps.");
+                      "Ranks of a worker group; role active: it runs steps.");
     for (uint32_t i = 0; i < s->n_groups; i++)
         prometheus_u64(w->p, group_labels(w, &s->groups[i]), s->groups[i].world);
     prometheus_family(w->p, OWN, "step_seconds", "histogram",

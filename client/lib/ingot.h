@@ -438,7 +438,7 @@ enum ingot_histogram_id {
 
 struct ingot_group {
     uint64_t epoch;
-    uint32_t world, slot; /* slot: 0..7, used again after the group is lost */
+    uint32_t world, slot; /* slot: 0..63, used again after the group is lost */
     const char *backend, *coll;
     const char *numerics;    /* numerics id: the settings that change bits */
     const char *hosts;       /* of its ranks, each with its ranks: "w1 0-3, w2 4-7" */
@@ -447,7 +447,9 @@ struct ingot_group {
     uint64_t step_us_p50, step_us_p99;
     struct ingot_histogram step_us,
         collective_us; /* collective_us: of rank 0; absent with one rank */
-    bool active;       /* it runs the steps; false: standby */
+    uint32_t running, waiting; /* samples that it runs, and will run next */
+    uint64_t tokens_generated; /* since it connected */
+    bool active;               /* it runs steps; false: it stands by */
 };
 
 struct ingot_stats {
@@ -465,7 +467,7 @@ struct ingot_stats {
     struct ingot_histogram histogram[INGOT_HISTOGRAMS];
     bool ready, draining;
     uint32_t n_groups;
-    struct ingot_group groups[8];
+    struct ingot_group groups[64];
 };
 
 enum ingot_code ingot_stats(struct ingot_client *c, struct ingot_stats *out);

@@ -66,6 +66,9 @@ void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s)
                                               .step_us_p50 = g->step_us_p50,
                                               .step_us_p99 = g->step_us_p99,
                                               .slot = g->slot,
+                                              .running = g->running,
+                                              .waiting = g->waiting,
+                                              .tokens_generated = g->tokens_generated,
                                               .step_us = histogram_of(&g->step_us),
                                               .collective_us = histogram_of(&g->collective_us),
                                               .active = g->active};

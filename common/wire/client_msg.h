@@ -369,6 +369,8 @@ struct msg_group {
     const char *hosts, *address; /* of the ranks; of rank 0's connection */
     uint64_t step_us_p50, step_us_p99;
     struct msg_histogram step_us, collective_us;
+    uint32_t running, waiting;
+    uint64_t tokens_generated;
     bool active; /* false: it stands by */
     bool has_weights;
     uint8_t weights[SHA256_BYTES];

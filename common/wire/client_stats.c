@@ -69,6 +69,9 @@ enum status stats_encode(struct wire_bytes *out, const struct msg_stats *s, stru
         SET(groups[i], step_us_p99, g->step_us_p99);
         SET(groups[i], active, g->active);
         SET(groups[i], slot, g->slot);
+        SET(groups[i], running, g->running);
+        SET(groups[i], waiting, g->waiting);
+        SET(groups[i], tokens_generated, g->tokens_generated);
         TRY(put_histogram(&groups[i].step_us, &g->step_us, mem));
         TRY(put_histogram(&groups[i].collective_us, &g->collective_us, mem));
         groups[i].numerics = string_of(g->numerics);
@@ -141,6 +144,9 @@ enum status stats_decode(struct msg_stats *s, const Ingot__StatsReply *m, struct
                                        .step_us_p50 = g->step_us_p50,
                                        .step_us_p99 = g->step_us_p99,
                                        .slot = g->slot,
+                                       .running = g->running,
+                                       .waiting = g->waiting,
+                                       .tokens_generated = g->tokens_generated,
                                        .active = g->active};
         TRY(get_histogram(&groups[i].step_us, g->step_us));
         TRY(get_histogram(&groups[i].collective_us, g->collective_us));

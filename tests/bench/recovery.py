@@ -2,8 +2,8 @@
 (SIGKILL) or stopped (SIGSTOP), or the coordinator is killed, at a random token; the longest silence of all streams together
 from then on.
 
-    python3 tests/bench/recovery.py --rounds 20                        # all faults, no standby group
-    python3 tests/bench/recovery.py --rounds 20 --standby 1 --faults 1:KILL
+    python3 tests/bench/recovery.py --rounds 20                        # all faults, one group
+    python3 tests/bench/recovery.py --rounds 20 --groups 2 --faults 1:KILL
     INGOT_BIN=OTHER/bin python3 tests/bench/recovery.py                # another build
 
 One row a fault: rounds, median and worst silence in seconds, launches of worker groups for the losses, answers that
@@ -78,7 +78,7 @@ class Bench:
         def there():
             stats = c.clients[0].call("Stats")[1]
             whole = [ranks for ranks in groups(c).values() if len(ranks) == 2]
-            return stats.ready and len(stats.group) == len(whole) == 1 + self.args.standby
+            return stats.ready and len(stats.group) == len(whole) == self.args.groups
         tap.wait_for(there, "all groups")
 
     def round(self, c, oracle, rank, sig):
@@ -95,7 +95,7 @@ class Bench:
             name, m = client.recv()
             answers[m.request_id].take(name, m)
             seen += name == "Delta"
-        ranks = self.busiest(c) if self.args.standby else next(iter(groups(c).values()), None)
+        ranks = self.busiest(c) if self.args.groups > 1 else next(iter(groups(c).values()), None)
         if not ranks or rank not in ranks:
             client.collect(rids, answers=answers)
             return None
@@ -118,7 +118,7 @@ class Bench:
 
     def fault(self, rank, sig):
         a = self.args
-        extra = ["--standby", a.standby, *a.extra]
+        extra = ["--groups", a.groups, *a.extra]
         self.wrong, times = 0, []
         with Cluster(MODEL, tp=2, extra=["--step-deadline-ms", a.step_deadline_ms, *extra]) as c:
             client = c.clients[0]
@@ -138,7 +138,7 @@ class Bench:
             launches = c.log().count("starting it again") - begun
             losses = client.call("Stats")[1].recoveries
         times.sort()
-        print(f"rank {rank} {sig.name[3:]:4} standby {a.standby}: {len(times)} rounds, silence median "
+        print(f"rank {rank} {sig.name[3:]:4} groups {a.groups}: {len(times)} rounds, silence median "
               f"{statistics.median(times):.2f} s, worst {times[-1]:.2f} s; {losses} losses, {launches} launches, "
               f"{self.wrong} wrong answers", flush=True)
 
@@ -202,7 +202,7 @@ class CoordinatorBench:
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--rounds", type=int, default=8)
-    p.add_argument("--standby", type=int, default=0)
+    p.add_argument("--groups", type=int, default=1)
     p.add_argument("--tokens", type=int, default=440)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--step-deadline-ms", type=int, default=1000)

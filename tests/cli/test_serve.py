@@ -146,7 +146,7 @@ def a_coordinator_that_dies_again_and_again_ends_serve():
 @tap.case
 def a_stopped_rank_of_two_groups_is_replaced():
     with Cluster(DEMO, tp=2, threads=1,
-                 extra=["--standby", "1", "--step-deadline-ms", "2000"]) as c:
+                 extra=["--groups", "2", "--step-deadline-ms", "2000"]) as c:
         client = c.clients[0]
         # a group that has not joined yet is not the coordinator's to lose
         tap.wait_for(lambda: c.log().count("welcomed by the coordinator") >= 2, "two groups")
@@ -190,7 +190,7 @@ def ranks_of_one_host_listen_nowhere():
 
 @tap.case
 def a_group_stopped_while_it_loads_is_replaced():
-    with Cluster(DEMO, tp=2, threads=1, extra=["--standby", "1", "--step-deadline-ms", "1000"]) as c:
+    with Cluster(DEMO, tp=2, threads=1, extra=["--groups", "2", "--step-deadline-ms", "1000"]) as c:
         def whole():
             return len(c.clients[0].call("Stats")[1].group) == 2
 

@@ -90,6 +90,7 @@ assert m.pauses == 31
 g = m.group[0]
 assert list(g.step_us.count) == [3, 0, 1, 0] and g.collective_us.sum == 7 and g.slot == 3
 assert g.hosts == "w1 0, w2 1-2" and g.address == "10.77.0.2"
+assert (g.running, g.waiting, g.tokens_generated) == (5, 6, 70001)
 names = {p.stem for p in GOLDEN.glob("*.bin")}
 assert len(names) == 19, names
 print(f"golden: {len(names)} messages agree")
