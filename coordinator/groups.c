@@ -305,11 +305,11 @@ static void on_lost(struct coordinator *co, const struct worker_port_event *ev, 
     end_serving(co, g, now_us);
     forget_numerics(co);
     co->n.recoveries++;
-    activate(co, now_us); /* a standby group, if there is one */
+    activate(co, now_us); /* one that stands by, if there is one */
     if (!groups_ready(co))
         co->no_group_us = now_us;
     if (any_group(co) && !groups_ready(co))
-        log_line(LOG_INFO, "no standby group takes over: their weights digests are not known yet");
+        log_line(LOG_INFO, "no group that stands by takes over: their weights digests are not known yet");
 }
 
 static void on_result(struct coordinator *co, struct worker_port_event *ev, uint64_t now_us)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "coordinator/journal/replay.h"
-#include "effort.h"
 #include "sched/fleet_driver.h"
 #include "temp_dir.h"
 
@@ -62,7 +61,7 @@ Test(fleet_journal, each_file_of_a_random_run_replays)
     struct dice dice = {.state = 3};
     struct fleet_report rep;
     uint64_t n_tokens = 0, n_opens = 0, n_moves = 0, n_mid_run = 0, n_files = 0;
-    fleet_driver_run(&cfg, &dice, (uint64_t)effort(20000, 8000), &jc, &rep);
+    fleet_driver_run(&cfg, &dice, 20000, &jc, &rep);
     DIR *d = opendir(dir);
     for (struct dirent *e; (e = readdir(d));) {
         struct replay_summary sum;
