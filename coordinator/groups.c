@@ -13,6 +13,7 @@
 #include "coordinator/notify.h"
 
 enum { JOURNAL_FILE_BYTES = 256 << 20, JOURNAL_FILES = 8 };
+enum { PREFILL_LOSS_PCT = 4 }; /* see sched_config */
 enum {
     MAX_LOSSES = 5
 }; /* groups lost in a row without a finished step: it is the work that kills them */
@@ -144,6 +145,7 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
         .overtake = co->cfg.overtake,
         .target_itl_us = co->cfg.target_itl_us,
         .max_step_us = co->cfg.max_step_us,
+        .prefill_loss_pct = PREFILL_LOSS_PCT,
         .turn_tokens = co->cfg.turn_tokens,
     };
     size_t bytes = sched_bytes(&sc), free_bytes = host_mem_free();

@@ -1,4 +1,4 @@
-/* The journal's file format, version 7.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type, u32 n, u64
+/* The journal's file format, version 8.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type, u32 n, u64
  * seal, n bytes.  The checks of the records are a chain: each is a hash over the one before it, the record's type and
  * its bytes.  The upper half of the seal is a hash over the check before, type and n, so that a changed length is not
  * taken for the file's end; the lower half is that of the record's own check.  So a changed, lost or moved record is
@@ -19,7 +19,7 @@
  * end:     the process ended in good order, or went on in the next file
  * effects: u32 n_fx, u64 fx_digest
  *
- * Version 6, which is still read, has no scores of prompts.  Version 5 has no grammars either.  Version 4 begins with
+ * Version 7, which is still read, has no prefill_loss_pct (it was 2).  Version 6 has no scores of prompts either.  Version 5 has no grammars either.  Version 4 begins with
  * JOURNAL_MAGIC_4, and its seals are record_check: no chain.  Version 3 has no resumed requests either.  Version 2 has no owners either.  Version 1, too, was written when steps were
  * planned by tokens only: its sched_config ends before target_itl_us, its requests have no tenant and its
  * state is the scheduler's of then. */
@@ -32,7 +32,7 @@
 #define JOURNAL_MAGIC "INGOTJ5\n"
 #define JOURNAL_MAGIC_4 "INGOTJ\r\n"
 
-enum { JOURNAL_VERSION = 7, RECORD_HEAD = 16, MAX_LABEL = 64, MAX_GRAMMAR_BYTES = 1 << 20 };
+enum { JOURNAL_VERSION = 8, RECORD_HEAD = 16, MAX_LABEL = 64, MAX_GRAMMAR_BYTES = 1 << 20 };
 
 enum record_type {
     REC_HEADER = 1,

@@ -164,6 +164,7 @@ static struct file timed_run(void)
 {
     struct sched_config cfg = small;
     cfg.target_itl_us = cfg.max_step_us = SCHED_AUTO;
+    cfg.prefill_loss_pct = 4;
     cfg.max_step_tokens = 40;
     return run_of(&cfg, 600);
 }
@@ -184,6 +185,7 @@ Test(journal, random_runs_replay)
         uint64_t n_tokens = 0, n_resets = 0, n_mid_run = 0;
         cfg.max_inflight = inflight;
         cfg.target_itl_us = cfg.max_step_us = run == 3 ? SCHED_AUTO : 0;
+        cfg.prefill_loss_pct = run;
         cfg.turn_tokens = 4;
         make_dir();
         driver_run(&cfg, &dice, 20000, &opts, &rep);
@@ -230,6 +232,17 @@ Test(journal, version_1_replays)
     cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s", status_text());
     cr_assert(sum.ended_well && sum.n_plans == 31 && sum.n_resets == 1 && sum.n_live == 9);
     cr_assert_eq(sum.cfg.target_itl_us, 0u);
+    free(f.data);
+}
+
+/* A timed file that was written when short steps might cost 2 % of the prefill speed. */
+Test(journal, version_7_replays)
+{
+    struct file f = read_fixture("journal/version7.journal");
+    struct replay_summary sum;
+    cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s", status_text());
+    cr_assert(sum.ended_well && sum.n_plans == 152 && sum.n_tokens == 332);
+    cr_assert(sum.cfg.max_step_us == SCHED_AUTO && sum.cfg.prefill_loss_pct == 2);
     free(f.data);
 }
 
