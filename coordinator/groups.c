@@ -13,7 +13,8 @@
 #include "coordinator/notify.h"
 
 enum { JOURNAL_FILE_BYTES = 256 << 20, JOURNAL_FILES = 8 };
-enum { MAX_LOSSES = 5 }; /* of groups, without a token: the request may be what kills them */
+enum { MAX_LOSSES = 5 };       /* of groups, without a token: the request may be what kills them */
+enum { PREFILL_LOSS_PCT = 4 }; /* see sched_config */
 
 bool groups_ready(struct coordinator *co)
 {
@@ -172,6 +173,7 @@ static enum status make_fleet(struct coordinator *co, const struct worker_group 
         .overtake = co->cfg.overtake,
         .target_itl_us = co->cfg.target_itl_us,
         .max_step_us = co->cfg.max_step_us,
+        .prefill_loss_pct = PREFILL_LOSS_PCT,
         .turn_tokens = co->cfg.turn_tokens,
     };
     struct sched_config marked = sc;
@@ -309,7 +311,8 @@ static void on_lost(struct coordinator *co, const struct worker_port_event *ev, 
     if (!groups_ready(co))
         co->no_group_us = now_us;
     if (any_group(co) && !groups_ready(co))
-        log_line(LOG_INFO, "no group that stands by takes over: their weights digests are not known yet");
+        log_line(LOG_INFO,
+                 "no group that stands by takes over: their weights digests are not known yet");
 }
 
 static void on_result(struct coordinator *co, struct worker_port_event *ev, uint64_t now_us)

@@ -23,6 +23,7 @@ static const struct sched_config cfg = {.max_seqs = 4,
                                         .max_inflight = 2,
                                         .target_itl_us = SCHED_AUTO,
                                         .max_step_us = SCHED_AUTO,
+                                        .prefill_loss_pct = 4,
                                         .turn_tokens = 4};
 
 static size_t read_file(const char *dir, const char *name, unsigned char *data, size_t cap)

@@ -8,7 +8,8 @@
 #include "sched/fleet_driver.h"
 
 #define Q .max_waiting = 24, .max_waiting_tokens = 1500
-#define T .target_itl_us = SCHED_AUTO, .max_step_us = SCHED_AUTO, .turn_tokens = 4
+#define T                                                                                          \
+    .target_itl_us = SCHED_AUTO, .max_step_us = SCHED_AUTO, .prefill_loss_pct = 4, .turn_tokens = 4
 
 /* clang-format off */
 static const struct { const char *name; struct sched_config cfg; } rows[] = {
