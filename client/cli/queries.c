@@ -254,14 +254,14 @@ int cmd_status(int argc, char **argv)
     };
     struct args a;
     struct ingot_client *c = NULL;
-    int rc = parse(
-        rows, ARRAY_LEN(rows), "ingot status",
-        "Prints the state of a server: its version and uptime, its worker groups (active ones share "
-        "the load), requests, tokens, blocks of the KV "
-        "cache, steps. Counts are since the start of the server.",
-        "Examples:\n  ingot status\n  ingot status --watch\n  ingot status "
-        "--json\n" EXIT_CODES_HELP,
-        &a, argc, argv);
+    int rc = parse(rows, ARRAY_LEN(rows), "ingot status",
+                   "Prints the state of a server: its version and uptime, its worker groups "
+                   "(active ones share "
+                   "the load), requests, tokens, blocks of the KV "
+                   "cache, steps. Counts are since the start of the server.",
+                   "Examples:\n  ingot status\n  ingot status --watch\n  ingot status "
+                   "--json\n" EXIT_CODES_HELP,
+                   &a, argc, argv);
     if (rc < 0)
         rc = cli_connect(&c, "status", a.connect, &a.keys);
     if (rc >= 0)

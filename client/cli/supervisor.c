@@ -165,7 +165,8 @@ static enum status start_group(struct supervisor *s, struct group_job *g)
 static enum status prepare(struct supervisor *s, const struct supervisor_config *cfg)
 {
     s->cfg = *cfg;
-    s->n_groups = cfg->args.groups ? (int)cfg->args.groups : 1; /* 0: a command without the option */
+    s->n_groups =
+        cfg->args.groups ? (int)cfg->args.groups : 1; /* 0: a command without the option */
     TRY(child_find("ingot-coordinator", s->coordinator_path));
     TRY(child_find("ingot-worker", s->worker_path));
     int64_t tp = cfg->args.shared.tp;

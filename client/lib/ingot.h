@@ -446,7 +446,7 @@ struct ingot_group {
     char weights_digest[65]; /* hexadecimal; "": not known yet */
     uint64_t step_us_p50, step_us_p99;
     struct ingot_histogram step_us,
-        collective_us; /* collective_us: of rank 0; absent with one rank */
+        collective_us;         /* collective_us: of rank 0; absent with one rank */
     uint32_t running, waiting; /* samples that it runs, and will run next */
     uint64_t tokens_generated; /* since it connected */
     bool active;               /* it runs steps; false: it stands by */
