@@ -82,7 +82,7 @@ def another_configuration_weight_or_token_is_refused_by_name():
         same = copy_of_demo(folder, "same")
         change_nothing(same)
         c.group(same)
-        logged(c, "stands by")
+        tap.wait_for(lambda: c.log().count("is active (") == 2, "both serve")
 
 
 @tap.case
