@@ -63,7 +63,10 @@ def both_serve_and_the_bytes_are_the_same():
     with Parts(DEMO, groups=2) as c:
         client = c.clients[0]
         all_active(c, 2)
-        assert finish(client, start(client)) == want
+        with c.held():  # all are there before the first token
+            rids = start(client)
+            tap.wait_for(lambda: client.call("Stats")[1].running + client.call("Stats")[1].waiting == STREAMS, "all requests")
+        assert finish(client, rids) == want
         both = groups(client)
         tokens = [g.tokens_generated for g in both]
         assert sum(tokens) == STREAMS * TOKENS and min(tokens) >= sum(tokens) / 4, tokens
