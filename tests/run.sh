@@ -180,7 +180,10 @@ run_config() { # CONFIG TARGET CTEST-ARGUMENT...
 fuzz_one() {
   local name runs=20000
   name=$(basename "$1")
-  [ "$name" != fuzz_sched ] || runs=4000 # each is a long run of its own
+  case $name in # each is a long run of its own
+  fuzz_sched) runs=4000 ;;
+  fuzz_fleet) runs=1000 ;;
+  esac
   [ -z "${INGOT_ALL:-}" ] || runs=$((50 * runs))
   mkdir "$notes/$name"
   if "$1" -runs=$runs -seed=1 -timeout=600 -rss_limit_mb=2048 -artifact_prefix="$notes/" "$notes/$name" \
