@@ -1,5 +1,6 @@
 /* Packed weights of HuggingFace folders that are not what their configuration says: each fixture is
- * copied, one thing in it is changed, and loading it names the tensor. */
+ * copied, one thing in it is changed, and loading it names the tensor.  And one that says the same in
+ * other words. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,6 +203,50 @@ Test(bad_weights, are_refused_by_name)
         cr_assert_not_null(strstr(status_detail(), bad[i].text),
                            "row %zu: \"%s\" says nothing of \"%s\"", i, status_detail(),
                            bad[i].text);
+        remove_files(dir);
+    }
+}
+
+/* The logits of the fixture's tokens with the model in dir; freed by the caller. */
+static float *logits_of(const char *dir, const struct golden *g)
+{
+    struct rig r;
+    float *logits = malloc((size_t)g->n * (size_t)g->vocab * sizeof *logits);
+    rig_open(&r, dir, (struct rig_config){0});
+    must(engine_prepare(r.e, 1, g->n), "prepare");
+    must(engine_forward_verify(r.e, 1, g->ids, g->n, logits), dir);
+    rig_close(&r);
+    return logits;
+}
+
+/* compressed-tensors' "float-quantized" has the tensors of the method fp8. */
+Test(bad_weights, e4m3_of_compressed_tensors)
+{
+    static const struct bad same[] = {
+        {"llama-fp8-channel", NULL, 0, "\"quant_method\": \"fp8\"",
+         "\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\",\"config_groups\":"
+         "{"
+         "\"group_0\":{\"targets\":[\"Linear\"],\"weights\":{\"num_bits\":8,\"type\":\"float\","
+         "\"strategy\":\"channel\"}}}",
+         0, ST_OK, ""},
+        {"llama-fp8-block", NULL, 0, "\"quant_method\": \"fp8\"",
+         "\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"group_0\":{\"format\":"
+         "\"float-quantized\",\"weights\":{\"num_bits\":8,\"type\":\"float\",\"strategy\":"
+         "\"block\",\"block_structure\":[128,128]}}}",
+         0, ST_OK, ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(same); i++) {
+        char dir[] = "/tmp/ingot-e4m3-XXXXXX";
+        struct golden g;
+        golden_open(&g, golden_dir(same[i].fixture));
+        cr_assert_not_null(mkdtemp(dir));
+        write_edited(&same[i], dir);
+        float *want = logits_of(golden_dir(same[i].fixture), &g), *got = logits_of(dir, &g);
+        cr_assert_eq(memcmp(want, got, (size_t)g.n * (size_t)g.vocab * sizeof *got), 0, "%s",
+                     same[i].fixture);
+        free(want);
+        free(got);
+        golden_close(&g);
         remove_files(dir);
     }
 }
