@@ -69,7 +69,7 @@ static void store_row(const struct op_case *c, int32_t n, char *p)
     const struct quant_form *f = quant_form(t);
     if (is_indexed(t)) {
         for (int32_t k = 0; k < c->k; k++)
-            p[k] = element_at(t, n, k);
+            p[k] = (char)element_at(t, n, k);
         return;
     }
     if (!f) {
