@@ -142,7 +142,8 @@ static inline size_t alloc_bytes(size_t bytes)
 struct weight_part {
     const void *data; /* host memory, unaligned: the share's first element, or its block */
     size_t row_bytes; /* from one row to the next in the file */
-    enum dtype dtype; /* F32, F16, BF16; E4M3 or a type in blocks (not for a vector or a bias) */
+    enum dtype dtype; /* F32, F16, BF16; E4M3, a type in blocks or an indexed one (not for a vector
+                         or a bias) */
     int32_t skip;     /* elements of the first block before the share; plain types: 0 */
     int32_t rows;     /* of this rank */
     const void *bias; /* [rows] in bias_dtype, or NULL */
@@ -151,6 +152,11 @@ struct weight_part {
      * used: a weight is element * scale, rounded to f32.  data is the share's first element. */
     const float *scale;
     size_t scale_stride;
+    /* INT4_INDEX, INT8_INDEX: data is a byte for each element, int8 (0 to 15; -128 to 127); index [cols]
+     * is below scale_stride > 0, the number of groups; scale and min are [rows, scale_stride]: a
+     * weight is fmaf(element, scale, min) of its column's group. */
+    const float *min;
+    const uint16_t *index;
 };
 
 /* A matrix [rows, cols] = [N, K], already cut to this rank's share, or a vector (vector = true, one

@@ -36,10 +36,26 @@ enum dtype {
     DT_IQ4_NL,
     DT_IQ4_XS,
     DT_MXFP4,
+    /* integers of HuggingFace folders in blocks as common/quant.h has them: a scale of the named type,
+     * and a zero point where "zero" is in the name */
+    DT_INT4_BF16,
+    DT_INT4_ZERO_F16,
+    DT_INT4_ZERO_BF16,
+    DT_INT8_BF16,
+    DT_INT8_ZERO_F16,
+    DT_INT8_ZERO_BF16,
+    /* the same with an index of groups for the columns: struct weight_part */
+    DT_INT4_INDEX,
+    DT_INT8_INDEX,
     DT_N
 };
 
 enum { FP8_BLOCK = 128 }; /* columns that share a scale of E4M3 weights */
+
+static inline int is_indexed(enum dtype t)
+{
+    return t == DT_INT4_INDEX || t == DT_INT8_INDEX;
+}
 
 /* Scales of a row of `cols` elements that begins `skip` elements into a block. */
 static inline int32_t fp8_blocks(int32_t skip, int32_t cols)

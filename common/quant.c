@@ -5,19 +5,25 @@
 const struct quant_form *quant_form(enum dtype t)
 {
     static const struct quant_form forms[DT_N] = {
-        [DT_Q8_0] = {32, 34, 32, -128, false, false},
-        [DT_Q4_0] = {32, 18, 32, -8, true, false},
-        [DT_Q4_1] = {32, 20, 32, 0, true, true},
-        [DT_Q5_0] = {32, 22, 32, -16, false, false},
-        [DT_Q5_1] = {32, 24, 32, 0, false, true},
-        [DT_Q4_K] = {256, 144, 32, 0, true, true},
-        [DT_Q5_K] = {256, 176, 32, 0, false, true},
-        [DT_Q6_K] = {256, 210, 16, -32, false, false},
-        [DT_Q2_K] = {256, 84, 16, 0, false, true},
-        [DT_Q3_K] = {256, 110, 16, -4, false, false},
-        [DT_IQ4_NL] = {32, 18, 32, -127, false, false},
-        [DT_IQ4_XS] = {256, 136, 32, -127, false, false},
-        [DT_MXFP4] = {32, 17, 32, -12, false, false},
+        [DT_Q8_0] = {32, 34, 32, -128, false, false, false, false},
+        [DT_Q4_0] = {32, 18, 32, -8, true, false, false, false},
+        [DT_Q4_1] = {32, 20, 32, 0, true, true, false, false},
+        [DT_Q5_0] = {32, 22, 32, -16, false, false, false, false},
+        [DT_Q5_1] = {32, 24, 32, 0, false, true, false, false},
+        [DT_Q4_K] = {256, 144, 32, 0, true, true, false, false},
+        [DT_Q5_K] = {256, 176, 32, 0, false, true, false, false},
+        [DT_Q6_K] = {256, 210, 16, -32, false, false, false, false},
+        [DT_Q2_K] = {256, 84, 16, 0, false, true, false, false},
+        [DT_Q3_K] = {256, 110, 16, -4, false, false, false, false},
+        [DT_IQ4_NL] = {32, 18, 32, -127, false, false, false, false},
+        [DT_IQ4_XS] = {256, 136, 32, -127, false, false, false, false},
+        [DT_MXFP4] = {32, 17, 32, -12, false, false, false, false},
+        [DT_INT4_BF16] = {32, 18, 32, -8, true, false, true, false},
+        [DT_INT4_ZERO_F16] = {32, 19, 32, 0, true, true, false, true},
+        [DT_INT4_ZERO_BF16] = {32, 19, 32, 0, true, true, true, true},
+        [DT_INT8_BF16] = {32, 34, 32, -128, false, false, true, false},
+        [DT_INT8_ZERO_F16] = {32, 35, 32, -128, false, true, false, true},
+        [DT_INT8_ZERO_BF16] = {32, 35, 32, -128, false, true, true, true},
     };
     return t >= 0 && t < DT_N && forms[t].block ? &forms[t] : NULL;
 }
@@ -25,6 +31,11 @@ const struct quant_form *quant_form(enum dtype t)
 static float f16_at(const uint8_t *p)
 {
     return f32_of_f16((uint16_t)(p[0] | p[1] << 8));
+}
+
+static float bf16_at(const uint8_t *p)
+{
+    return f32_of_bf16((uint16_t)(p[0] | p[1] << 8));
 }
 
 /* 16 bytes: elements 0 to 15 in the low halves, 16 to 31 in the high ones. */
@@ -172,18 +183,26 @@ void quant_unpack(enum dtype t, const void *block, struct quant_block *out)
         unpack_mxfp4(p, out);
         return;
     }
-    if (f->group == f->block) { /* one scale: d, then the minimum, then the fifth bits */
-        out->scale[0] = f16_at(p);
-        if (f->has_min)
+    if (f->group == f->block) { /* one scale: d, then minimum or zero point, then fifth bits */
+        out->scale[0] = f->bf16 ? bf16_at(p) : f16_at(p);
+        if (f->has_zero)
+            out->min[0] = out->scale[0] * -(float)(int8_t)p[2];
+        else if (f->has_min)
             out->min[0] = f16_at(p + 2);
-        p += f->has_min ? 4 : 2;
+        p += f->has_zero ? 3 : f->has_min ? 4 : 2;
     }
     switch (t) {
     case DT_Q8_0:
+    case DT_INT8_BF16:
+    case DT_INT8_ZERO_F16:
+    case DT_INT8_ZERO_BF16:
         memcpy(out->q, p, 32);
         break;
     case DT_Q4_0:
     case DT_Q4_1:
+    case DT_INT4_BF16:
+    case DT_INT4_ZERO_F16:
+    case DT_INT4_ZERO_BF16:
         halves(p, f->low, out->q);
         break;
     case DT_Q5_0:

@@ -2,7 +2,8 @@
  * element i of a block is q[i] scale[g] + min[g] of its group g = i / group, with the product exact
  * in f32, so that a value has one f32 whatever way it is computed (min absent: the product alone).
  * Source: block_q* and dequantize_row_* of ggml-org/ggml (src/ggml-common.h, src/ggml-quants.c).
- * Pure. */
+ * Those of HuggingFace's integers (DT_INT4_*, DT_INT8_*) are Ingot's own: the scale, the zero point,
+ * then 32 elements as Q4_0 and Q8_0 have them.  Pure. */
 #ifndef COMMON_QUANT_H
 #define COMMON_QUANT_H
 
@@ -20,6 +21,8 @@ struct quant_form {
     int32_t low;     /* least q; 4-bit types: 0 or -8, up to low + 15 */
     bool nibbles;    /* 4-bit */
     bool has_min;
+    bool bf16;     /* the scale is a bf16, else an f16 */
+    bool has_zero; /* one scale, a zero point (int8) behind it, min = -scale zero */
 };
 
 struct quant_block {

@@ -26,8 +26,9 @@ static inline unsigned char *quant_random_blocks(enum dtype t, size_t n, float s
     for (size_t b = 0; p && t == DT_MXFP4 && b < n_blocks; b++)
         p[b * size] = (unsigned char)(128 + ilogbf(scale) - (int)(quant_draw(&seed) % 4));
     for (size_t b = 0; p && t != DT_MXFP4 && b < n_blocks; b++)
-        for (int h = 0; h < (f->has_min ? 2 : 1); h++) {
-            uint16_t v = f16_of_f32(((float)(quant_draw(&seed) % 2000) * 1e-3f - 1) * scale);
+        for (int h = 0; h < (f->has_min && !f->has_zero ? 2 : 1); h++) {
+            float d = ((float)(quant_draw(&seed) % 2000) * 1e-3f - 1) * scale;
+            uint16_t v = f->bf16 ? bf16_of_f32(d) : f16_of_f32(d);
             memcpy(p + b * size + half_at[h], &v, sizeof v);
         }
     return p;

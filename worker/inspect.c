@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/formats/generation.h"
+#include "worker/load/scheme.h"
 #include "worker/rank_plan.h"
 
 struct one_rank {
@@ -21,8 +22,9 @@ struct report {
     struct host_taken base; /* of this process, without MPI */
     struct one_rank *rank;  /* [world] */
     bool fits;
-    uint64_t n_weights; /* elements of all tensors */
+    uint64_t n_weights; /* of all tensors */
     size_t n_bytes;     /* of all tensors */
+    char scheme[SCHEME_SIZE];
 };
 
 static const char *act_name(enum model_act act)
@@ -39,6 +41,20 @@ static int32_t n_of(const struct model_config *mc, const bool *list)
     for (int32_t i = 0; i < mc->n_layers; i++)
         n += list[i];
     return n;
+}
+
+/* Bits of a weight, on average, in files and in the memory of all ranks. */
+static double bits_in_files(const struct report *r)
+{
+    return 8.0 * (double)r->n_bytes / (double)r->n_weights;
+}
+
+static double bits_in_memory(const struct report *r)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < r->world; i++)
+        bytes += r->rank[i].plan.memory.weights;
+    return 8.0 * (double)bytes / (double)r->n_weights;
 }
 
 /* ---- text ---- */
@@ -73,6 +89,10 @@ static void text_config(FILE *f, const struct report *r)
             (unsigned long long)loader_digest(r->ld));
     fprintf(f, "weights        %llu in %zu tensors, %zu bytes\n", (unsigned long long)r->n_weights,
             loader_count(r->ld), r->n_bytes);
+    if (r->scheme[0])
+        fprintf(f,
+                "quantisation   %s\n               %.2f bits a weight in files, %.2f in memory\n",
+                r->scheme, bits_in_files(r), bits_in_memory(r));
     fprintf(f, "sizes          hidden %d, feed-forward %d (%s), vocabulary %d, head %s\n",
             mc->hidden, mc->ffn, act_name(mc->act), mc->vocab, mc->tied ? "tied" : "of its own");
     if (mc->n_experts)
@@ -348,6 +368,11 @@ static enum status write_json(FILE *f, const struct report *r)
     cJSON_AddStringToObject(root, "digest", digest);
     cJSON_AddNumberToObject(root, "weights", (double)r->n_weights);
     cJSON_AddNumberToObject(root, "bytes", (double)r->n_bytes);
+    if (r->scheme[0]) {
+        cJSON_AddStringToObject(root, "quantisation", r->scheme);
+        cJSON_AddNumberToObject(root, "file_bits_per_weight", bits_in_files(r));
+        cJSON_AddNumberToObject(root, "memory_bits_per_weight", bits_in_memory(r));
+    }
     cJSON_AddItemToObject(root, "config", json_config(r));
     cJSON_AddItemToObject(root, "sampling", json_sampling(&r->generation));
     cJSON_AddItemToObject(root, "tensors", json_tensors(r));
@@ -368,11 +393,8 @@ static void count_tensors(struct report *r)
 {
     struct stored_tensor t;
     for (size_t i = 0; i < loader_count(r->ld); i++) {
-        uint64_t n = 1;
         loader_get(r->ld, i, &t);
-        for (int32_t d = 0; d < t.n_dims; d++)
-            n *= t.shape[d]; /* the parser has checked that the product fits */
-        r->n_weights += n;
+        r->n_weights += weights_in(r->mc, &t);
         r->n_bytes += t.n_bytes;
     }
 }
@@ -401,6 +423,7 @@ static enum status gather(struct report *r, const struct shared_options *opt, st
     uint64_t blocks;
     r->fits = true;
     count_tensors(r);
+    weights_scheme(r->ld, r->scheme);
     for (int i = 0; i < r->world; i++) {
         struct rank_place place = {i, r->world, r->world, true, r->base};
         TRY(shard_plan(&r->rank[i].shard, r->mc, i, r->world));

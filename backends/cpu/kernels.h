@@ -39,7 +39,7 @@ struct linear_tile {
     int n_slices;
     const int32_t *slice_end; /* [n_slices] */
     struct read_ahead read;
-    int32_t skip; /* PACK_E4M3: elements of the first block before k = 0 */
+    struct pack_head head;
 };
 
 /* The columns of a quantised matrix on this rank. */

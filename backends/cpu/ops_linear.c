@@ -20,12 +20,15 @@ static void embed_row(const struct weight *w, int32_t n, float *out)
     int col = (n - s->row) % PANEL;
     if (s->quant)
         quant_panel_expand(s->quant, panel, s->skip, w->k, col, out);
-    for (int32_t k = 0; s->dtype == DT_E4M3 && k < w->k; k++)
-        out[k] = panel_fp8_value(panel, s->skip, w->k, k, col);
-    for (int32_t i = 0, k = 0; !s->quant && s->dtype != DT_E4M3 && i < w->n_slices; i++) {
-        size_t row = pack_rows(pack_of(s->dtype), w->slice_end, i, k);
+    enum pack pack = pack_of(s->dtype);
+    bool scaled = pack_scaled(pack);
+    for (int32_t k = 0; scaled && k < w->k; k++)
+        out[k] =
+            panel_scaled_value(pack, panel, (struct pack_head){s->skip, s->groups}, w->k, k, col);
+    for (int32_t i = 0, k = 0; !s->quant && !scaled && i < w->n_slices; i++) {
+        size_t row = pack_rows(pack, w->slice_end, i, k);
         for (; k < w->slice_end[i]; k++)
-            out[k] = panel_value(pack_of(s->dtype), panel, row++, col);
+            out[k] = panel_value(pack, panel, row++, col);
     }
     for (int32_t k = 0; k < w->k; k++)
         out[k] += 0.0f;

@@ -4,6 +4,9 @@
  *              shift and one mask widen them to two vectors in order.  Pairs begin at a slice's
  *              start (struct weight_src); an odd slice's last pair has a zero behind its element
  *   E4M3       scales [fp8_blocks(skip, K)][PANEL] f32, then [K][PANEL] bytes
+ *   INT8       scales [groups][PANEL] f32, minima likewise, the groups of the columns [K] u16 (K as
+ *              a multiple of 32), then [K][PANEL] int8
+ *   INT4       the same with [K][16] bytes: columns c and c + 16 in the low and the high half
  * Columns beyond N are zero.  Quantised ones: quant_panels.h. */
 #ifndef BACKENDS_CPU_PANELS_H
 #define BACKENDS_CPU_PANELS_H
@@ -14,17 +17,34 @@
 
 enum { PANEL = 32 }; /* columns of a panel */
 
-enum pack { PACK_F32, PACK_F16, PACK_BF16, PACK_E4M3, PACK_N };
+enum pack { PACK_F32, PACK_F16, PACK_BF16, PACK_E4M3, PACK_INT8, PACK_INT4, PACK_N };
 
 static inline enum pack pack_of(enum dtype t)
 {
-    return t == DT_F16 ? PACK_F16 : t == DT_BF16 ? PACK_BF16 : t == DT_E4M3 ? PACK_E4M3 : PACK_F32;
+    switch (t) {
+    case DT_F16:
+        return PACK_F16;
+    case DT_BF16:
+        return PACK_BF16;
+    case DT_E4M3:
+        return PACK_E4M3;
+    case DT_INT8_INDEX:
+        return PACK_INT8;
+    case DT_INT4_INDEX:
+        return PACK_INT4;
+    default:
+        return PACK_F32;
+    }
 }
 
 /* Bytes of one k, of a pair's half for BF16. */
 static inline size_t pack_row_bytes(enum pack p)
 {
-    return PANEL * (p == PACK_F32 ? sizeof(float) : p == PACK_E4M3 ? 1 : sizeof(uint16_t));
+    if (p == PACK_INT4)
+        return PANEL / 2;
+    return PANEL * (p == PACK_F32                      ? sizeof(float)
+                    : p == PACK_E4M3 || p == PACK_INT8 ? 1
+                                                       : sizeof(uint16_t));
 }
 
 /* Rows of a panel before column `end` of slice s: K itself, or, for BF16, K and one row for each odd
@@ -37,18 +57,32 @@ static inline size_t pack_rows(enum pack p, const int32_t *slice_end, int s, int
     return rows;
 }
 
-/* Bytes of the scales before the elements. */
-static inline size_t pack_head_bytes(enum pack p, int32_t skip, int32_t k)
+/* What is before the elements of a panel, besides its pack and K. */
+struct pack_head {
+    int32_t skip;   /* E4M3: elements of the first block before k = 0 */
+    int32_t groups; /* INT8, INT4 */
+};
+
+static inline size_t pack_head_bytes(enum pack p, struct pack_head h, int32_t k)
 {
-    return p == PACK_E4M3 ? (size_t)fp8_blocks(skip, k) * PANEL * sizeof(float) : 0;
+    if (p == PACK_INT8 || p == PACK_INT4)
+        return (size_t)h.groups * 2 * PANEL * sizeof(float) +
+               ((size_t)k + 31) / 32 * 32 * sizeof(uint16_t);
+    return p == PACK_E4M3 ? (size_t)fp8_blocks(h.skip, k) * PANEL * sizeof(float) : 0;
+}
+
+/* INT8, INT4: the groups of the columns, in the head. */
+static inline const uint16_t *pack_index(const void *panel, int32_t groups)
+{
+    return (const uint16_t *)((const float *)panel + (size_t)groups * 2 * PANEL);
 }
 
 /* Bytes of a panel of n_slices slices. */
-static inline size_t pack_panel_bytes(enum pack p, int32_t skip, int n_slices,
+static inline size_t pack_panel_bytes(enum pack p, struct pack_head h, int n_slices,
                                       const int32_t *slice_end)
 {
     size_t rows = pack_rows(p, slice_end, n_slices, slice_end[n_slices - 1]);
-    return pack_head_bytes(p, skip, slice_end[n_slices - 1]) + rows * pack_row_bytes(p);
+    return pack_head_bytes(p, h, slice_end[n_slices - 1]) + rows * pack_row_bytes(p);
 }
 
 /* Index of column col in row `row` of a panel. */
@@ -59,14 +93,25 @@ static inline size_t panel_at(enum pack p, size_t row, int col)
     return row * PANEL + (size_t)col;
 }
 
-/* E4M3: the weight of column col in row k of the K of a panel. */
-static inline float panel_fp8_value(const void *panel, int32_t skip, int32_t all, int32_t k,
-                                    int col)
+/* E4M3, INT8, INT4: the weight of column col in row k of the K of a panel. */
+static inline float panel_scaled_value(enum pack p, const void *panel, struct pack_head h,
+                                       int32_t all, int32_t k, int col)
 {
-    const float *scale = panel;
-    const uint8_t *codes = (const uint8_t *)panel + pack_head_bytes(PACK_E4M3, skip, all);
-    return f32_of_e4m3(codes[panel_at(PACK_E4M3, (size_t)k, col)]) *
-           scale[(size_t)((skip + k) / FP8_BLOCK) * PANEL + (size_t)col];
+    const float *scale = (const float *)panel + col;
+    const uint8_t *codes = (const uint8_t *)panel + pack_head_bytes(p, h, all);
+    size_t at = (size_t)k * PANEL + (size_t)col;
+    if (p == PACK_E4M3)
+        return f32_of_e4m3(codes[at]) * scale[(size_t)((h.skip + k) / FP8_BLOCK) * PANEL];
+    size_t group = pack_index(panel, h.groups)[k];
+    int q = p == PACK_INT8 ? (int8_t)codes[at]
+                           : codes[(size_t)k * (PANEL / 2) + (size_t)col % 16] >> col / 16 * 4 & 15;
+    return fmaf((float)q, scale[group * PANEL], scale[((size_t)h.groups + group) * PANEL]);
+}
+
+/* Those packs. */
+static inline bool pack_scaled(enum pack p)
+{
+    return p == PACK_E4M3 || p == PACK_INT8 || p == PACK_INT4;
 }
 
 /* The weight of column col in row `row` of the other packs, as the specification defines it. */

@@ -4,8 +4,9 @@
 
 static float tile_weight(const struct linear_tile *t, size_t row, int32_t k, int col)
 {
-    if (t->pack == PACK_E4M3)
-        return panel_fp8_value(t->panel, t->skip, t->slice_end[t->n_slices - 1], k, col);
+    if (pack_scaled(t->pack))
+        return panel_scaled_value(t->pack, t->panel, t->head, t->slice_end[t->n_slices - 1], k,
+                                  col);
     return panel_value(t->pack, t->panel, row, col);
 }
 

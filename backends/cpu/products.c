@@ -127,7 +127,7 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                                 .n_slices = w->n_slices,
                                 .slice_end = w->slice_end,
                                 .read = be->read,
-                                .skip = s->skip};
+                                .head = {s->skip, s->groups}};
         be->kernels->linear_tile(&t);
     }
 }

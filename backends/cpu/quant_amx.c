@@ -233,11 +233,10 @@ static void stream_tiles(struct stream *st, int first_group, size_t ahead_bytes)
     }
 }
 
-#define SIGNED_FN(NAME, BITS, HALVES, SUPER, MIN, NIBBLES, EXPONENTS)                              \
+#define SIGNED_FN(NAME, ...)                                                                       \
     static void signed_##NAME(const struct quant_panel *t, int32_t g, int n, struct unpacked *out) \
     {                                                                                              \
-        unpack_groups((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES, EXPONENTS}, t, g,   \
-                      n, out, false, 0);                                                           \
+        unpack_groups((struct quant_layout){__VA_ARGS__}, t, g, n, out, false, 0);                 \
     }
 QUANT_KINDS(SIGNED_FN)
 #define SIGNED_ROW(NAME, ...) [NAME] = signed_##NAME,

@@ -233,21 +233,18 @@ typedef void direct_fn(const struct quant_panel *t);
 typedef void groups_fn(const struct unpacked *w, int n, const struct tile_x *x,
                        float (*acc)[PANEL]);
 
-#define KIND_FNS(NAME, BITS, HALVES, SUPER, MIN, NIBBLES, EXPONENTS)                               \
+#define KIND_FNS(NAME, BITS, ...)                                                                  \
     static void direct_##NAME(const struct quant_panel *t)                                         \
     {                                                                                              \
         if (BITS < 8 && !t->pack->values)                                                          \
-            direct_row((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES, EXPONENTS}, t,     \
-                       true);                                                                      \
+            direct_row((struct quant_layout){BITS, __VA_ARGS__}, t, true);                         \
         else if (BITS == 8 || BITS == 4)                                                           \
-            direct_row((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES, EXPONENTS}, t,     \
-                       false);                                                                     \
+            direct_row((struct quant_layout){BITS, __VA_ARGS__}, t, false);                        \
     }                                                                                              \
     static void unpack_##NAME(const struct quant_panel *t, int32_t g, int n, struct unpacked *out) \
     {                                                                                              \
         bool as_codes = HAS_NARROW && BITS < 8 && !t->pack->values;                                \
-        unpack_groups((struct quant_layout){BITS, HALVES, SUPER, MIN, NIBBLES, EXPONENTS}, t, g,   \
-                      n, out, as_codes, W_OFFSET);                                                 \
+        unpack_groups((struct quant_layout){BITS, __VA_ARGS__}, t, g, n, out, as_codes, W_OFFSET); \
     }
 QUANT_KINDS(KIND_FNS)
 

@@ -5,8 +5,7 @@
 #include "backends/cpu/quant_panels.h"
 #include "common/quant.h"
 
-#define LAYOUT(NAME, BITS, HALVES, SUPER, MIN, NIBBLES, EXPONENTS)                                 \
-    [NAME] = {BITS, HALVES, SUPER, MIN, NIBBLES, EXPONENTS},
+#define LAYOUT(NAME, ...) [NAME] = {__VA_ARGS__},
 static const struct quant_layout layouts[QK_N] = {QUANT_KINDS(LAYOUT)};
 
 /* IQ4: the format's 16 values. */
@@ -31,7 +30,13 @@ const struct quant_pack *quant_pack_of(enum dtype t)
         [DT_Q3_K] = {QK_K3, &layouts[QK_K3], -4, 108, -1, NULL},
         [DT_IQ4_NL] = {QK_4, &layouts[QK_4], 0, 0, -1, codebook},
         [DT_IQ4_XS] = {QK_K4, &layouts[QK_K4], 0, 0, -1, codebook},
-        [DT_MXFP4] = {QK_4_EXP, &layouts[QK_4_EXP], 0, 0, -1, doubled},
+        [DT_MXFP4] = {QK_4_BF16, &layouts[QK_4_BF16], 0, 0, -1, doubled},
+        [DT_INT4_BF16] = {QK_4_BF16, &layouts[QK_4_BF16], -8, 0, -1, NULL},
+        [DT_INT4_ZERO_F16] = {QK_4_ZERO, &layouts[QK_4_ZERO], 0, 0, 2, NULL},
+        [DT_INT4_ZERO_BF16] = {QK_4_BF16_ZERO, &layouts[QK_4_BF16_ZERO], 0, 0, 2, NULL},
+        [DT_INT8_BF16] = {QK_8_BF16, &layouts[QK_8_BF16], -128, 0, -1, NULL},
+        [DT_INT8_ZERO_F16] = {QK_8_ZERO, &layouts[QK_8_ZERO], -128, 0, 2, NULL},
+        [DT_INT8_ZERO_BF16] = {QK_8_BF16_ZERO, &layouts[QK_8_BF16_ZERO], -128, 0, 2, NULL},
     };
     return t >= 0 && t < DT_N && packs[t].lay ? &packs[t] : NULL;
 }
@@ -47,17 +52,19 @@ static int8_t sub_of(float scale, float d)
     return (int8_t)(scale / d);
 }
 
-/* One file block of column col into the head of its groups. */
-static void put_head(const struct quant_pack *p, char *head, int col, const uint8_t *block,
-                     const struct quant_block *b)
+/* One block of type t and column col into the head of its groups. */
+static void put_head(const struct quant_pack *p, enum dtype t, char *head, int col,
+                     const uint8_t *block, const struct quant_block *b)
 {
     const struct quant_layout *l = p->lay;
     uint16_t *d = (uint16_t *)(void *)head,
-             bits = (uint16_t)(l->exponents ? quant_exponent(block[p->d_at])
-                                            : block[p->d_at] | block[p->d_at + 1] << 8);
+             bits = (uint16_t)(t == DT_MXFP4 ? quant_exponent(block[p->d_at])
+                                             : block[p->d_at] | block[p->d_at + 1] << 8);
     float scale = f32_of_f16(bits), min = 0;
     d[col] = bits;
-    if (l->has_min) {
+    if (l->has_zero) {
+        ((uint8_t *)(d + PANEL))[col] = block[p->d_min_at];
+    } else if (l->has_min) {
         bits = (uint16_t)(block[p->d_min_at] | block[p->d_min_at + 1] << 8);
         d[PANEL + col] = l->super > 1 ? bits ^ 0x8000U : bits; /* K types subtract it */
         min = f32_of_f16(d[PANEL + col]);
@@ -119,7 +126,7 @@ void quant_pack_panel(const struct quant_pack *p, enum dtype t, const char *cons
             const uint8_t *block =
                 (const uint8_t *)rows[c] + (size_t)(at / l->super) * (size_t)f->n_bytes;
             quant_unpack(t, block, &b);
-            put_head(p, head, c, block, &b);
+            put_head(p, t, head, c, block, &b);
             for (int32_t e = 0; e < f->block; e++)
                 code[e / GROUP][c][e % GROUP] = code_of(p, b.q[e]);
         }

@@ -1,7 +1,8 @@
 /* How a quantised weight is stored: panels of PANEL columns (rows of the matrix); a panel is the
  * groups of GROUP elements of k, in order, each `super` of them (a block of the file) behind a head.
  *
- *   head    d [PANEL] f16, with exponents bf16; with a minimum d_min [PANEL] f16;
+ *   head    d [PANEL] f16, or bf16; with a minimum d_min [PANEL] f16, or with a zero point
+ *           zero [PANEL] int8;
  *           where super > 1, for each of its groups sub [halves][PANEL] int8 (and sub_min likewise),
  *           or 4 bits of each in one byte (nibble_subs)
  *   group   the codes in planes of 8, 4, 2 and 1 bits, the most significant bits in the smaller
@@ -14,7 +15,7 @@
  *                     (4 j, c), (4 j, c + 16), (4 j + 1, c), ..., (4 j + 3, c + 16)
  *
  * An element is q = value of its code; scale = d sub (exact in f32), minimum = d_min sub_min, each
- * for 32 / halves elements; sub = 1 where super = 1.  A shard that begins inside a block keeps the
+ * for 32 / halves elements; sub = 1 where super = 1.  With a zero point the minimum is -scale zero.  A shard that begins inside a block keeps the
  * whole head and the groups that it touches.  Columns beyond the last are zero.
  *
  * The layout does not depend on the instruction set or the number of threads. */
@@ -29,21 +30,26 @@
 
 enum { GROUP = 32, QUADS = GROUP / 4, CODES_MAX = 16 };
 
-/* The kinds of kernels: name, bits of a code, halves, super, has_min, nibble_subs,
- * exponents. */
+/* The kinds of kernels: name, bits of a code, halves, super, has_min, nibble_subs, bf16,
+ * has_zero. */
 #define QUANT_KINDS(X)                                                                             \
-    X(QK_8, 8, 1, 1, false, false, false)                                                          \
-    X(QK_4, 4, 1, 1, false, false, false)                                                          \
-    X(QK_4_EXP, 4, 1, 1, false, false, true)                                                       \
-    X(QK_4_MIN, 4, 1, 1, true, false, false)                                                       \
-    X(QK_5, 5, 1, 1, false, false, false)                                                          \
-    X(QK_5_MIN, 5, 1, 1, true, false, false)                                                       \
-    X(QK_K2_MIN, 2, 2, 8, true, true, false)                                                       \
-    X(QK_K3, 3, 2, 8, false, false, false)                                                         \
-    X(QK_K4, 4, 1, 8, false, false, false)                                                         \
-    X(QK_K4_MIN, 4, 1, 8, true, false, false)                                                      \
-    X(QK_K5_MIN, 5, 1, 8, true, false, false)                                                      \
-    X(QK_K6, 6, 2, 8, false, false, false)
+    X(QK_8, 8, 1, 1, false, false, false, false)                                                   \
+    X(QK_8_BF16, 8, 1, 1, false, false, true, false)                                               \
+    X(QK_8_ZERO, 8, 1, 1, true, false, false, true)                                                \
+    X(QK_8_BF16_ZERO, 8, 1, 1, true, false, true, true)                                            \
+    X(QK_4, 4, 1, 1, false, false, false, false)                                                   \
+    X(QK_4_BF16, 4, 1, 1, false, false, true, false)                                               \
+    X(QK_4_ZERO, 4, 1, 1, true, false, false, true)                                                \
+    X(QK_4_BF16_ZERO, 4, 1, 1, true, false, true, true)                                            \
+    X(QK_4_MIN, 4, 1, 1, true, false, false, false)                                                \
+    X(QK_5, 5, 1, 1, false, false, false, false)                                                   \
+    X(QK_5_MIN, 5, 1, 1, true, false, false, false)                                                \
+    X(QK_K2_MIN, 2, 2, 8, true, true, false, false)                                                \
+    X(QK_K3, 3, 2, 8, false, false, false, false)                                                  \
+    X(QK_K4, 4, 1, 8, false, false, false, false)                                                  \
+    X(QK_K4_MIN, 4, 1, 8, true, false, false, false)                                               \
+    X(QK_K5_MIN, 5, 1, 8, true, false, false, false)                                               \
+    X(QK_K6, 6, 2, 8, false, false, false, false)
 
 #define QUANT_KIND_NAME(NAME, ...) NAME,
 enum quant_kind { QUANT_KINDS(QUANT_KIND_NAME) QK_N };
@@ -51,7 +57,8 @@ enum quant_kind { QUANT_KINDS(QUANT_KIND_NAME) QK_N };
 struct quant_layout {
     int bits, halves, super;
     bool has_min, nibble_subs;
-    bool exponents; /* d is a power of two, in bf16 */
+    bool bf16;     /* d; else f16 */
+    bool has_zero; /* in place of d_min */
 };
 
 /* One type's packing. */
@@ -59,7 +66,7 @@ struct quant_pack {
     enum quant_kind kind;
     const struct quant_layout *lay;
     int low;              /* value of code 0 where values are consecutive */
-    int d_at, d_min_at;   /* offsets of d and d_min (-1: none) in the file's block */
+    int d_at, d_min_at;   /* offsets of d and d_min, or zero, (-1: none) in the file's block */
     const int8_t *values; /* [16] of 4-bit codes; NULL: code + low */
 };
 
@@ -71,7 +78,7 @@ static inline size_t quant_head_bytes(const struct quant_layout *l)
     size_t subs = l->super == 1 ? 0 : (size_t)(l->super * l->halves);
     if (l->has_min && !l->nibble_subs)
         subs *= 2;
-    return PANEL * (subs + (l->has_min ? 4U : 2U));
+    return PANEL * (subs + (l->has_zero ? 3U : l->has_min ? 4U : 2U));
 }
 
 static inline size_t quant_group_bytes(const struct quant_layout *l)
@@ -161,8 +168,12 @@ static inline float quant_scale(const struct quant_pack *p, const char *panel, i
         m = sub[col];
         m_min = l->has_min ? sub[quant_sub_min_step(l) + (size_t)col] : 0;
     }
-    *min = l->has_min ? f32_of_f16(d[PANEL + col]) * (float)m_min : 0.0f;
-    return (l->exponents ? f32_of_bf16(d[col]) : f32_of_f16(d[col])) * (float)m;
+    float scale = (l->bf16 ? f32_of_bf16(d[col]) : f32_of_f16(d[col])) * (float)m;
+    if (l->has_zero)
+        *min = scale * -(float)((const int8_t *)(d + PANEL))[col];
+    else
+        *min = l->has_min ? f32_of_f16(d[PANEL + col]) * (float)m_min : 0.0f;
+    return scale;
 }
 
 /* Writes a whole panel: rows[c] (NULL: none) is the file's row of column c, whose shard of k

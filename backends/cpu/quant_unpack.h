@@ -118,9 +118,15 @@ ALWAYS_INLINE struct scales load_scales(struct quant_layout l, const char *head,
     const uint16_t *d = (const uint16_t *)(const void *)head + VL * q;
     const int8_t *m = (const int8_t *)sub + VL * q, *m_min = m + quant_sub_min_step(&l);
     struct scales s = {{v_load_f16(d), v_load_f16(d + PANEL / 2)}, {v_splat(0), v_splat(0)}};
-    if (l.exponents)
+    if (l.bf16)
         s.scale = (struct pair){v_load_bf16(d), v_load_bf16(d + PANEL / 2)};
-    if (l.has_min)
+    if (l.has_zero) {
+        const int8_t *zero =
+            (const int8_t *)((const uint16_t *)(const void *)head + PANEL) + VL * q;
+        vf minus = v_splat(-1);
+        s.min = mul_pair(s.scale, v_mul(v_load_i8(zero), minus),
+                         v_mul(v_load_i8(zero + PANEL / 2), minus));
+    } else if (l.has_min)
         s.min = (struct pair){v_load_f16(d + PANEL), v_load_f16(d + PANEL + PANEL / 2)};
     if (l.nibble_subs) {
         vf a, b, a_min, b_min;

@@ -70,10 +70,10 @@ ALWAYS_INLINE void add_row(int rows, const float *x, struct pair w, struct pair 
 ALWAYS_INLINE void run_fp8_chains(int rows, const struct linear_tile *t, int q, long k0, long k1,
                                   struct pair *acc)
 {
-    const size_t head = pack_head_bytes(PACK_E4M3, t->skip, t->slice_end[t->n_slices - 1]);
+    const size_t head = pack_head_bytes(PACK_E4M3, t->head, t->slice_end[t->n_slices - 1]);
     const uint8_t *codes = (const uint8_t *)t->panel + head + VL * q;
     for (long k = k0; k < k1;) {
-        long block = (t->skip + k) / FP8_BLOCK, end = (block + 1) * FP8_BLOCK - t->skip;
+        long block = (t->head.skip + k) / FP8_BLOCK, end = (block + 1) * FP8_BLOCK - t->head.skip;
         const float *at = (const float *)t->panel + block * PANEL + VL * q;
         struct pair scale = {v_load(at), v_load(at + PANEL / 2)};
         for (end = end < k1 ? end : k1; k < end; k++) {
@@ -83,6 +83,34 @@ ALWAYS_INLINE void run_fp8_chains(int rows, const struct linear_tile *t, int q, 
             read_ahead(t->read, code);
             add_row(rows, t->x + k * rows, w, acc);
         }
+    }
+}
+
+/* run_chains of indexed integers. */
+ALWAYS_INLINE void run_int_chains(int rows, const struct linear_tile *t, enum pack pack, int q,
+                                  long k0, long k1, struct pair *acc)
+{
+    const size_t head = pack_head_bytes(pack, t->head, t->slice_end[t->n_slices - 1]),
+                 row_bytes = pack_row_bytes(pack);
+    const char *codes = (const char *)t->panel + head + VL * q;
+    const float *scales = (const float *)t->panel + VL * q,
+                *minima = scales + (size_t)t->head.groups * PANEL;
+    const uint16_t *index = pack_index(t->panel, t->head.groups);
+    for (long k = k0; k < k1; k++) {
+        const char *code = codes + (size_t)k * row_bytes;
+        const float *scale = scales + (size_t)index[k] * PANEL,
+                    *min = minima + (size_t)index[k] * PANEL;
+        struct pair w;
+        if (pack == PACK_INT4) {
+            v_load_halves((const uint8_t *)code, &w.a, &w.b);
+        } else {
+            w.a = v_load_i8((const int8_t *)code);
+            w.b = v_load_i8((const int8_t *)code + PANEL / 2);
+        }
+        w.a = v_fma(w.a, v_load(scale), v_load(min));
+        w.b = v_fma(w.b, v_load(scale + PANEL / 2), v_load(min + PANEL / 2));
+        read_ahead(t->read, code);
+        add_row(rows, t->x + k * rows, w, acc);
     }
 }
 
@@ -145,6 +173,8 @@ ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum pack 
                                 q, t->slice_end[s] - k, t->read, acc);
             else if (pack == PACK_E4M3)
                 run_fp8_chains(rows, t, q, k, t->slice_end[s], acc);
+            else if (pack == PACK_INT8 || pack == PACK_INT4)
+                run_int_chains(rows, t, pack, q, k, t->slice_end[s], acc);
             else
                 run_chains(rows, 1, rows, pack_dtype(pack), t->x, t->panel, q, k, t->slice_end[s],
                            t->read, acc);
@@ -180,9 +210,12 @@ struct tile_fns {
     LINEAR_FN(R, PACK_F32)                                                                         \
     LINEAR_FN(R, PACK_F16)                                                                         \
     LINEAR_FN(R, PACK_BF16)                                                                        \
-    LINEAR_FN(R, PACK_E4M3)
+    LINEAR_FN(R, PACK_E4M3)                                                                        \
+    LINEAR_FN(R, PACK_INT8)                                                                        \
+    LINEAR_FN(R, PACK_INT4)
 #define TILE_ROW(R)                                                                                \
-    [R] = {{linear_PACK_F32_##R, linear_PACK_F16_##R, linear_PACK_BF16_##R, linear_PACK_E4M3_##R}},
+    [R] = {{linear_PACK_F32_##R, linear_PACK_F16_##R, linear_PACK_BF16_##R, linear_PACK_E4M3_##R,  \
+            linear_PACK_INT8_##R, linear_PACK_INT4_##R}},
 #define FIRST_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define LAST_ROWS(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 

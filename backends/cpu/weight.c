@@ -26,7 +26,8 @@ static size_t n_panels(int64_t n)
     return ((size_t)n + PANEL - 1) / PANEL;
 }
 
-/* Neighbouring tensors of one type and skip share their panels.  Returns the number of types. */
+/* Neighbouring tensors of one type and skip share their panels, but for those with an index of their
+ * own.  Returns the number of types. */
 static int32_t lay_out(const struct weight_src *src, struct panels *panels, size_t *bytes)
 {
     int32_t n = 0, row = 0;
@@ -34,14 +35,16 @@ static int32_t lay_out(const struct weight_src *src, struct panels *panels, size
     for (int i = 0; i < src->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
         struct panels *s = &panels[n];
-        if (n > 0 && s[-1].dtype == p->dtype && s[-1].skip == p->skip) {
+        if (n > 0 && s[-1].dtype == p->dtype && s[-1].skip == p->skip && !is_indexed(p->dtype)) {
             s[-1].n += p->rows;
         } else {
             *s = (struct panels){.dtype = p->dtype, .skip = p->skip, .row = row, .n = p->rows};
             s->quant = quant_pack_of(p->dtype);
-            s->panel_bytes = s->quant ? quant_panel_bytes(s->quant->lay, p->skip, src->cols)
-                                      : pack_panel_bytes(pack_of(p->dtype), p->skip, src->n_slices,
-                                                         src->slice_end);
+            s->groups = is_indexed(p->dtype) ? (int32_t)p->scale_stride : 0;
+            struct pack_head head = {p->skip, s->groups};
+            s->panel_bytes =
+                s->quant ? quant_panel_bytes(s->quant->lay, p->skip, src->cols)
+                         : pack_panel_bytes(pack_of(p->dtype), head, src->n_slices, src->slice_end);
             n++;
         }
         row += p->rows;
@@ -117,29 +120,41 @@ static void pack_column(enum pack pack, const struct weight *w, void *panel, int
             size_t at = panel_at(pack, to, col), i = (size_t)k;
             if (pack == PACK_F32)
                 memcpy((float *)panel + at, row + i * sizeof(float), sizeof(float));
-            else if (pack == PACK_E4M3)
+            else if (pack == PACK_E4M3 || pack == PACK_INT8)
                 memcpy((char *)panel + at, row + i, 1);
+            else if (pack == PACK_INT4)
+                ((uint8_t *)panel)[to * (PANEL / 2) + (size_t)col % 16] |=
+                    (uint8_t)((row[i] & 15) << col / 16 * 4);
             else
                 memcpy((uint16_t *)panel + at, row + i * sizeof(uint16_t), sizeof(uint16_t));
         }
     }
 }
 
-/* The scales of rows [row, row + n) of the matrix to the head of a panel; returns its end. */
+/* The scales (and minima, and groups of the columns) of rows [row, row + n) of the matrix to the head
+ * of a panel; returns its end. */
 static char *pack_scales(const struct pack_job *job, const struct panels *s, int32_t row, int32_t n,
                          char *panel)
 {
-    int32_t n_blocks = fp8_blocks(s->skip, job->w->k);
+    float *out = (float *)(void *)panel;
+    int32_t n_blocks = s->groups ? s->groups : fp8_blocks(s->skip, job->w->k);
     for (int32_t c = 0; c < n; c++) {
         const struct weight_part *p = job->src->part;
         int32_t r = row + c;
         for (; r >= p->rows; p++)
             r -= p->rows;
-        for (int32_t b = 0; b < n_blocks; b++)
-            ((float *)(void *)panel)[b * PANEL + c] =
-                p->scale[(size_t)r * p->scale_stride + (size_t)b];
+        for (int32_t b = 0; b < n_blocks; b++) {
+            size_t at = (size_t)r * p->scale_stride + (size_t)b;
+            out[b * PANEL + c] = p->scale[at];
+            if (s->groups)
+                out[(n_blocks + b) * PANEL + c] = p->min[at];
+        }
+        if (s->groups && c == 0)
+            memcpy(out + (size_t)n_blocks * 2 * PANEL, p->index,
+                   (size_t)job->w->k * sizeof *p->index);
     }
-    return panel + pack_head_bytes(PACK_E4M3, s->skip, job->w->k);
+    return panel +
+           pack_head_bytes(pack_of(s->dtype), (struct pack_head){s->skip, s->groups}, job->w->k);
 }
 
 /* Panel i of s. */
@@ -155,10 +170,11 @@ static void pack_panel(const struct pack_job *job, const struct panels *s, long 
         return;
     }
     enum pack pack = pack_of(s->dtype);
-    bool gaps = n < PANEL || s->panel_bytes > (size_t)job->w->k * pack_row_bytes(pack);
+    bool gaps =
+        n < PANEL || s->panel_bytes > (size_t)job->w->k * pack_row_bytes(pack) || pack == PACK_INT4;
     if (gaps && s->panel_bytes > 0) /* without columns there is no memory */
         memset(panel, 0, s->panel_bytes);
-    if (pack == PACK_E4M3)
+    if (pack_scaled(pack))
         panel = pack_scales(job, s, s->row + first, n, panel);
     for (int32_t c = 0; c < n; c++)
         pack_column(pack, job->w, panel, c, rows[c]);
@@ -213,6 +229,11 @@ static bool skip_fits(const struct weight_src *src, const struct weight_part *p)
            p->skip % GROUP == first_quant(src)->skip % GROUP;
 }
 
+static bool has_scales(const struct weight_part *p)
+{
+    return p->rows == 0 || (p->scale_stride > 0 && p->scale_stride <= UINT16_MAX);
+}
+
 static enum status check_source(const struct weight_src *src)
 {
     if (src->n_parts < 1 || src->n_parts > (int)ARRAY_LEN(src->part))
@@ -224,9 +245,11 @@ static enum status check_source(const struct weight_src *src)
         enum dtype t = src->part[i].dtype, b = src->part[i].bias_dtype;
         if (src->part[i].rows < 0)
             FAIL(ST_RANGE, "weight %s: %d rows", src->name, src->part[i].rows);
-        if (t == DT_E4M3 && !src->vector && !src->part[i].scale_stride && src->part[i].rows > 0)
-            FAIL(ST_RANGE, "weight %s: e4m3 without scales", src->name);
-        if (!is_float(t) && (src->vector || (t != DT_E4M3 && !quant_pack_of(t))))
+        bool scaled = t == DT_E4M3 || is_indexed(t);
+        if (scaled && !src->vector && !has_scales(&src->part[i]))
+            FAIL(ST_RANGE, "weight %s: %s with %zu scales in a row", src->name, dtype_name(t),
+                 src->part[i].scale_stride);
+        if (!is_float(t) && (src->vector || (!scaled && !quant_pack_of(t))))
             FAIL(ST_UNSUPPORTED, "weight %s: element type %s", src->name, dtype_name(t));
         if (!skip_fits(src, &src->part[i]))
             FAIL(ST_RANGE, "weight %s: the shard begins at element %d of a block", src->name,

@@ -28,6 +28,11 @@ static struct weight_src slice_of(const struct weight_src *src, int32_t s)
             p->skip = at % FP8_BLOCK;
             continue;
         }
+        if (is_indexed(p->dtype)) {
+            p->data = (const char *)p->data + from;
+            p->index = p->index ? p->index + from : NULL;
+            continue;
+        }
         p->data = (const char *)p->data + (size_t)(at / block) * bytes;
         p->skip = at % block;
     }
@@ -56,8 +61,10 @@ static bool alike(const struct weight_src *a, const struct weight_src *b)
     bool same = a->cols == b->cols && a->n_parts == b->n_parts && a->n_slices == b->n_slices &&
                 memcmp(a->slice_end, b->slice_end, sizeof a->slice_end) == 0;
     for (int i = 0; same && i < a->n_parts; i++)
-        same = a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows &&
-               a->part[i].skip == b->part[i].skip;
+        same =
+            a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows &&
+            a->part[i].skip == b->part[i].skip &&
+            (!is_indexed(a->part[i].dtype) || a->part[i].scale_stride == b->part[i].scale_stride);
     return same;
 }
 

@@ -31,7 +31,8 @@
     FIELD(r.long_divisor, FIELD_F32, MAX_ROPE_PAIRS, true)
 /* clang-format on */
 
-static_assert(sizeof(enum model_act) == 4 && sizeof(enum rope_type) == 4 && sizeof(enum dtype) == 4,
+static_assert(sizeof(enum model_act) == 4 && sizeof(enum rope_type) == 4 &&
+                  sizeof(enum dtype) == 4 && sizeof(enum int_storage) == 4,
               "enums are read as 32-bit integers");
 
 const struct config_field config_fields[] = {
@@ -56,6 +57,12 @@ const struct config_field config_fields[] = {
     SILENT(fp8, FIELD_BOOL, 1),   /* names of tensors */
     NUMBERS(fp8_rows, FIELD_INT),
     NUMBERS(fp8_cols, FIELD_INT),
+    NUMBERS(ints, FIELD_INT),
+    NUMBERS(int_bits, FIELD_INT),
+    NUMBERS(int_group, FIELD_INT),
+    NUMBERS(int_zeros, FIELD_BOOL),
+    NUMBERS(int_zeros_less_one, FIELD_BOOL),
+    NUMBERS(int_order, FIELD_BOOL),
     NUMBERS(route_scale, FIELD_F64),
     NUMBERS(renormalise, FIELD_BOOL),
     FIELD(sparse, FIELD_BOOL, MAX_LAYERS, true),

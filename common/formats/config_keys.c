@@ -336,8 +336,9 @@ static enum status refuse_quantization(const cJSON *config, const struct arch *a
     if (arch && config_quant_known(config))
         return ST_OK;
     FAIL(ST_UNSUPPORTED,
-         "quantization_config: weights of the method \"%.60s\" are not supported (f32, f16, "
-         "bf16 and fp8 are, and quantised ones in GGUF files)",
+         "quantization_config: weights of the method \"%.60s\" are not supported (fp8, gptq, awq "
+         "and compressed-tensors are, weights in f32, f16 and bf16, and quantised ones in GGUF "
+         "files)",
          cJSON_IsString(method) ? method->valuestring : "?");
 }
 

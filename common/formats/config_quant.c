@@ -1,19 +1,35 @@
-/* quantization_config of config.json: weights in e4m3 as transformers' FineGrainedFP8Config and
- * DeepSeek's checkpoints write them (quant_method "fp8").  Which matrices are stored so is seen from
+/* quantization_config of config.json: its method, and weights in e4m3 as transformers'
+ * FineGrainedFP8Config and DeepSeek's checkpoints write them (quant_method "fp8").  Which matrices are stored so is seen from
  * their types; the list of those that are not is only checked for its form. */
 #include <cjson/cJSON.h>
 #include <string.h>
 
-#include "common/dtype.h"
 #include "common/formats/json_get.h"
 #include "common/formats/model_config.h"
 
-enum { MAX_BLOCK = 1 << 20 };
+typedef enum status read_fn(struct model_config *mc, const cJSON *config);
+static read_fn read_fp8;
+
+static const struct method {
+    const char *name;
+    read_fn *read;
+} methods[] = {{"fp8", read_fp8},
+               {"gptq", config_gptq_read},
+               {"awq", config_awq_read},
+               {"compressed-tensors", config_compressed_read}};
+
+static const struct method *method_of(const cJSON *config)
+{
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(config, "quant_method");
+    for (size_t i = 0; cJSON_IsString(name) && i < ARRAY_LEN(methods); i++)
+        if (strcmp(name->valuestring, methods[i].name) == 0)
+            return &methods[i];
+    return NULL;
+}
 
 bool config_quant_known(const cJSON *config)
 {
-    const cJSON *method = cJSON_GetObjectItemCaseSensitive(config, "quant_method");
-    return cJSON_IsString(method) && strcmp(method->valuestring, "fp8") == 0;
+    return method_of(config) != NULL;
 }
 
 static enum status check_word(const cJSON *config, const char *key, const char *a, const char *b)
@@ -28,52 +44,20 @@ static enum status check_word(const cJSON *config, const char *key, const char *
     return ST_OK;
 }
 
-static enum status read_block(struct model_config *mc, const cJSON *config)
+static enum status read_fp8(struct model_config *mc, const cJSON *config)
 {
-    const cJSON *size = cJSON_GetObjectItemCaseSensitive(config, "weight_block_size");
-    if (!size || cJSON_IsNull(size))
-        return ST_OK;
-    const cJSON *rows = cJSON_GetArrayItem(size, 0), *cols = cJSON_GetArrayItem(size, 1);
-    if (!cJSON_IsArray(size) || cJSON_GetArraySize(size) != 2 || !cJSON_IsNumber(rows) ||
-        !cJSON_IsNumber(cols))
-        FAIL(ST_FORMAT, "quantization_config: weight_block_size is not a list of two numbers");
-    if (!(rows->valuedouble >= 1 && rows->valuedouble <= (double)MAX_BLOCK) ||
-        !(cols->valuedouble >= 1 && cols->valuedouble <= (double)MAX_BLOCK) ||
-        rows->valuedouble != rows->valueint || cols->valuedouble != cols->valueint)
-        FAIL(ST_RANGE, "quantization_config: weight_block_size [%g, %g]", rows->valuedouble,
-             cols->valuedouble);
-    if (cols->valueint % FP8_BLOCK)
-        FAIL(ST_UNSUPPORTED,
-             "quantization_config: weight_block_size [%d, %d]: the columns of a block must be a "
-             "multiple of %d",
-             rows->valueint, cols->valueint, FP8_BLOCK);
-    mc->fp8_rows = rows->valueint;
-    mc->fp8_cols = cols->valueint;
-    return ST_OK;
-}
-
-static enum status check_list(const cJSON *config, const char *key)
-{
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(config, key), *item;
-    if (!list || cJSON_IsNull(list))
-        return ST_OK;
-    if (!cJSON_IsArray(list))
-        FAIL(ST_FORMAT, "quantization_config: %s is not a list", key);
-    cJSON_ArrayForEach(item, list) if (!cJSON_IsString(item))
-        FAIL(ST_FORMAT, "quantization_config: %s has an entry that is no name", key);
-    return ST_OK;
+    mc->fp8 = true;
+    TRY(check_word(config, "fmt", "e4m3", "float8_e4m3fn"));
+    TRY(check_word(config, "scale_fmt", "float", "float"));
+    TRY(check_word(config, "activation_scheme", "dynamic", "static"));
+    TRY(config_quant_names(config, "modules_to_not_convert"));
+    TRY(config_quant_names(config, "ignored_layers"));
+    return config_fp8_block(mc, config, "weight_block_size");
 }
 
 enum status config_quant_read(struct model_config *mc, const cJSON *root)
 {
     const cJSON *config = json_member(root, "quantization_config");
-    if (!config || !config_quant_known(config))
-        return ST_OK;
-    mc->fp8 = true;
-    TRY(check_word(config, "fmt", "e4m3", "float8_e4m3fn"));
-    TRY(check_word(config, "scale_fmt", "float", "float"));
-    TRY(check_word(config, "activation_scheme", "dynamic", "static"));
-    TRY(check_list(config, "modules_to_not_convert"));
-    TRY(check_list(config, "ignored_layers"));
-    return read_block(mc, config);
+    const struct method *method = config ? method_of(config) : NULL;
+    return method ? method->read(mc, config) : ST_OK;
 }

@@ -6,6 +6,9 @@ add_library(ingot_formats STATIC
   formats/model_config.c
   formats/config_experts.c
   formats/config_quant.c
+  formats/config_quant_parts.c
+  formats/config_integers.c
+  formats/config_compressed.c
   formats/config_fields.c
   formats/config_keys.c
   formats/config_rope.c

@@ -210,6 +210,13 @@ struct rope_config {
     float long_divisor[MAX_ROPE_PAIRS];       /* longrope: for contexts beyond original_ctx */
 };
 
+/* Where a matrix NAME of integers is in HuggingFace's folders, and how they are packed:
+ *   GPTQ    NAME.qweight, .scales, .qzeros and .g_idx, as AutoGPTQ and GPTQModel write them
+ *   AWQ     the first three in AutoAWQ's order (version "gemm")
+ *   PACKED  NAME.weight_packed, .weight_scale ... of compressed-tensors, format "pack-quantized"
+ *   BYTES   NAME.weight of int8, .weight_scale ... of the same, format "int-quantized" */
+enum int_storage { INTS_NONE, INTS_GPTQ, INTS_AWQ, INTS_PACKED, INTS_BYTES };
+
 /* config_fields.c lists every member, those of struct rope_config included. */
 struct model_config {
     const struct arch *arch;
@@ -226,6 +233,11 @@ struct model_config {
     bool mxfp4;                   /* the experts are stored as 4-bit blocks beside their scales */
     bool fp8;                     /* matrices may be stored as e4m3 beside their scales */
     int32_t fp8_rows, fp8_cols;   /* of a matrix that share a scale; 0: a row, or all */
+    enum int_storage ints;        /* how matrices of integers are stored; INTS_NONE: none is */
+    int32_t int_bits, int_group;  /* of an integer; columns that share a scale, 0: all of a row */
+    bool int_zeros;               /* they have zero points; else that is the middle of the range */
+    bool int_zeros_less_one;      /* which are stored less one */
+    bool int_order;               /* an index says each column's group */
     double route_scale;           /* factor on the weights of a token's experts */
     bool renormalise;             /* the weights of a token's experts are divided by their sum */
     bool sparse[MAX_LAYERS];      /* which layers have experts in place of gate, up and down */
@@ -290,6 +302,15 @@ enum model_act gguf_arch_act(const struct arch *a);
 /* quantization_config of config.json; called when the rest has been read. */
 struct cJSON;
 MUST_CHECK enum status config_quant_read(struct model_config *mc, const struct cJSON *root);
+/* Its parts for methods "gptq" and "awq", and for "compressed-tensors"; config: its value. */
+MUST_CHECK enum status config_gptq_read(struct model_config *mc, const struct cJSON *config);
+MUST_CHECK enum status config_awq_read(struct model_config *mc, const struct cJSON *config);
+MUST_CHECK enum status config_compressed_read(struct model_config *mc, const struct cJSON *config);
+/* The names in a list of modules: each must be a text. */
+MUST_CHECK enum status config_quant_names(const struct cJSON *config, const char *key);
+/* fp8_rows and fp8_cols, from a list of two numbers; absent: they stay. */
+MUST_CHECK enum status config_fp8_block(struct model_config *mc, const struct cJSON *config,
+                                        const char *key);
 /* Is that the method of one that config_quant_read reads? */
 bool config_quant_known(const struct cJSON *config);
 

@@ -47,7 +47,8 @@ static const struct option_row rows[] = {
      .at = AT(type),
      .arg = "TYPE",
      .def = "q8_0",
-     .help = "Type of a shape's matrices: f32, f16, bf16, q8_0, q4_0, q4_k, ..."},
+     .help = "Type of a shape's matrices: f32, f16, bf16, e4m3, q8_0, q4_0, "
+             "q4_k, int4-zero-f16, ... (with e4m3 the embedding needs a --head-type)"},
     {.name = "head-type",
      .type = OPT_STRING,
      .at = AT(head_type),
@@ -205,7 +206,8 @@ static enum status parse_type(const char *name, enum dtype *out)
 {
     for (int t = 0; t < DT_N; t++) {
         *out = (enum dtype)t;
-        bool ok = *out == DT_F32 || *out == DT_F16 || *out == DT_BF16 || quant_form(*out);
+        bool ok = *out == DT_F32 || *out == DT_F16 || *out == DT_BF16 || *out == DT_E4M3 ||
+                  quant_form(*out);
         if (ok && strcmp(name, dtype_name(*out)) == 0)
             return ST_OK;
     }

@@ -134,6 +134,19 @@ static enum status add_tensor(struct shape_source *s, const struct model_config 
     return ST_OK;
 }
 
+/* The scales of the last tensor, which is in e4m3, for blocks of FP8_BLOCK rows and columns. */
+static void add_scales(struct shape_source *s)
+{
+    const struct shape_tensor matrix = s->tensor[s->n - 1];
+    struct shape_tensor *t = &s->tensor[s->n++];
+    snprintf(t->name, sizeof t->name, "%.*s_scale_inv", MAX_NAME - 12, matrix.name);
+    t->type = DT_F32;
+    t->n_dims = 2;
+    for (int i = 0; i < 2; i++)
+        t->shape[i] = (matrix.shape[i] + FP8_BLOCK - 1) / FP8_BLOCK;
+    t->n_bytes = type_bytes(DT_F32, (size_t)(t->shape[0] * t->shape[1]));
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct shape_tensor *)a)->name, ((const struct shape_tensor *)b)->name);
@@ -142,7 +155,7 @@ static int by_name(const void *a, const void *b)
 static enum status list_tensors(struct shape_source *s, const struct model_config *mc,
                                 enum dtype type, enum dtype head_type)
 {
-    s->tensor = calloc((size_t)mc->n_layers * TN_N, sizeof *s->tensor);
+    s->tensor = calloc((size_t)mc->n_layers * TN_N * 2, sizeof *s->tensor);
     if (!s->tensor)
         FAIL(ST_NOMEM, "no memory for the names of tensors");
     for (int32_t layer = 0; layer < mc->n_layers; layer++)
@@ -153,6 +166,10 @@ static enum status list_tensors(struct shape_source *s, const struct model_confi
             const struct tensor_rule *rule = &mc->arch->tensor[id];
             if (strchr(rule->name, '#') || layer == 0)
                 TRY(add_tensor(s, mc, id, layer, id == TN_EMBED ? head_type : type));
+            else
+                continue;
+            if (s->tensor[s->n - 1].type == DT_E4M3)
+                add_scales(s);
         }
     qsort(s->tensor, s->n, sizeof *s->tensor, by_name);
     return ST_OK;
@@ -182,7 +199,12 @@ static unsigned char *random_floats(enum dtype t)
     for (size_t i = 0; p && i < UNIT_ELEMENTS; i++) {
         float f = ((float)quant_draw(&rng) * 0x1p-23f - 1) * 0.035f;
         uint16_t h = t == DT_F16 ? f16_of_f32(f) : bf16_of_f32(f);
-        memcpy(p + i * dtype_size(t), t == DT_F32 ? (void *)&f : (void *)&h, dtype_size(t));
+        uint8_t e = e4m3_of_f32(f * 28); /* beside scales of about 0.02 */
+        memcpy(p + i * dtype_size(t),
+               t == DT_F32    ? (void *)&f
+               : t == DT_E4M3 ? (void *)&e
+                              : (void *)&h,
+               dtype_size(t));
     }
     return p;
 }
@@ -222,6 +244,8 @@ static enum status find_shape(struct model_config *mc, const char *shape, enum d
             TRY(model_config_parse(mc, text, strlen(text), NULL, 0));
             mc->dtype = type;
             mc->ffn_unit = f ? f->block : 1;
+            mc->fp8 = type == DT_E4M3;
+            mc->fp8_rows = mc->fp8_cols = mc->fp8 ? FP8_BLOCK : 0;
             return ST_OK;
         }
     FAIL(ST_NOT_FOUND, "there is no shape '%s' (there are %s)", shape, shape_names());

@@ -471,7 +471,8 @@ def make(r, seed):
     logits.astype("<f4").tofile(directory / "logits.f32")
     (directory / "expected.json").write_text(json.dumps(
         {"input_ids": ids, "n_positions": T, "vocab_size": logits.shape[1], "logits": "logits.f32",
-         "n_prompt": r["n_prompt"], "greedy_ids": new}) + "\n")
+         "n_prompt": r["n_prompt"], "greedy_ids": new} |
+        ({"limit": 1e-2} if "quantization_config" in r["config"] else {})) + "\n")
     n_bytes = sum(p.stat().st_size for p in directory.iterdir())
     print(f"{r['name']:24} {r['dtype']:8} {n_bytes:7} bytes  |logit| {np.abs(logits).max():5.2f}  gap {gap:.1e}  "
           f"attempt {attempt}", flush=True)

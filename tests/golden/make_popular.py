@@ -32,6 +32,56 @@ LONG_PART = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.
 DEEPSEEK = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0, "original_max_position_embeddings": 4096,
             "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 0.707, "mscale_all_dim": 0.707}
 
+L31_8B = sizes(4096, 14336, 32, 32, 8, 128256, 131072, rope_parameters=LLAMA31)
+QWEN25_7B = sizes(3584, 18944, 28, 28, 4, 152064, 32768)
+AWQ = {"bits": 4, "group_size": 128, "modules_to_not_convert": None, "quant_method": "awq", "version": "gemm",
+       "zero_point": True}
+GPTQ = {"batch_size": 1, "bits": 4, "block_name_to_quantize": None, "cache_block_outputs": True, "damp_percent": 0.01,
+        "dataset": None, "desc_act": False, "exllama_config": {"version": 1}, "group_size": 128,
+        "modules_in_block_to_quantize": None, "quant_method": "gptq", "sym": True, "true_sequential": True,
+        "use_cuda_fp16": False, "use_exllama": True}
+BLOKE = {"bits": 4, "group_size": 128, "damp_percent": 0.1, "desc_act": True, "static_groups": False, "sym": True,
+         "true_sequential": True, "model_name_or_path": None, "model_file_base_name": "model", "quant_method": "gptq"}
+
+
+def compressed(form, activations=None, **weights):
+    """As llm-compressor writes it."""
+    weights = {"actorder": None, "block_structure": None, "dynamic": False, "group_size": None, "observer": "minmax",
+               "observer_kwargs": {}, "symmetric": True, "type": "int"} | weights
+    return {"config_groups": {"group_0": {"input_activations": activations, "output_activations": None,
+                                          "targets": ["Linear"], "weights": weights}},
+            "format": form, "global_compression_ratio": 1.5, "ignore": ["lm_head"], "kv_cache_scheme": None,
+            "quant_method": "compressed-tensors", "quantization_status": "compressed", "sparsity_config": {},
+            "transform_config": {}}
+
+
+TOKENS = {"dynamic": True, "num_bits": 8, "strategy": "token", "symmetric": True, "type": "int"}
+PACKED = [
+    ("Qwen/Qwen2.5-7B-Instruct-AWQ", "Qwen2ForCausalLM", "qwen2", QWEN25_7B, AWQ, "served"),
+    ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "Qwen2ForCausalLM", "qwen2", QWEN25_7B, GPTQ, "served"),
+    ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8", "Qwen2ForCausalLM", "qwen2", QWEN25_7B, GPTQ | {"bits": 8}, "served"),
+    ("Qwen/Qwen3-8B-FP8", "Qwen3ForCausalLM", "qwen3", sizes(4096, 12288, 36, 32, 8, 151936, 40960, head_dim=128),
+     {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [128, 128]}, "served"),
+    ("TheBloke/Mistral-7B-Instruct-v0.2-GPTQ", "MistralForCausalLM", "mistral",
+     sizes(4096, 14336, 32, 32, 8, 32000, 32768, sliding_window=None), BLOKE, "served"),
+    ("hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4", "LlamaForCausalLM", "llama", L31_8B,
+     AWQ | {"backend": "autoawq", "do_fuse": False, "exllama_config": None, "fuse_max_seq_len": None,
+            "modules_to_fuse": None}, "served"),
+    ("RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16", "LlamaForCausalLM", "llama", L31_8B,
+     compressed("pack-quantized", num_bits=4, strategy="group", group_size=128, actorder="weight"), "served"),
+    ("RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w8a8", "LlamaForCausalLM", "llama", L31_8B,
+     compressed("int-quantized", TOKENS, num_bits=8, strategy="channel"), "served"),
+    ("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic", "LlamaForCausalLM", "llama", L31_8B,
+     compressed("float-quantized", TOKENS | {"type": "float"}, num_bits=8, type="float", strategy="channel"), "served"),
+    ("RedHatAI/Llama-3.1-8B-Instruct-NVFP4", "LlamaForCausalLM", "llama", L31_8B,
+     compressed("nvfp4-pack-quantized", num_bits=4, type="float", strategy="tensor_group", group_size=16),
+     "floats of 4 bits"),
+    ("nvidia/Llama-3.1-8B-Instruct-NVFP4", "LlamaForCausalLM", "llama", L31_8B,
+     {"quant_method": "modelopt", "quant_algo": "NVFP4"}, "modelopt"),
+    ("unsloth/Llama-3.1-8B-Instruct-bnb-4bit", "LlamaForCausalLM", "llama", L31_8B,
+     {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True,
+      "quant_method": "bitsandbytes"}, "bitsandbytes"),
+]
 ROWS = [
     # repository, class, model_type, options, verdict
     ("meta-llama/Llama-3.1-8B-Instruct", "LlamaForCausalLM", "llama",
@@ -174,7 +224,8 @@ def finite(v):
 def main():
     warnings.filterwarnings("ignore")
     out = []
-    for repository, name, model_type, options, verdict in ROWS:
+    packed = [(*row[:3], row[3] | {"quantization_config": row[4]}, row[5]) for row in PACKED]
+    for repository, name, model_type, options, verdict in ROWS + packed:
         config = CONFIG_MAPPING[model_type](**options, architectures=[name], dtype="bfloat16").to_dict()
         out.append({"repository": repository, "verdict": verdict, "config": finite(config)})
     lines = ",\n".join(json.dumps(row, allow_nan=False) for row in out)

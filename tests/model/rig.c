@@ -90,9 +90,30 @@ const char *const golden_names[] = {
     "llama-fp8-channel",
     "qwen3moe-fp8-block",
     "deepseek3-fp8-block",
+    /* of make_integers.py */
+    "llama-gptq",
+    "llama-gptq-zeros",
+    "llama-gptq-v2",
+    "llama-gptq-8bit",
+    "llama-gptq-8bit-zeros",
+    "llama-gptq-order",
+    "llama-gptq-order-zeros",
+    "qwen3moe-gptq",
+    "qwen3moe-gptq-order",
+    "deepseek3-gptq",
+    "llama-awq",
+    "qwen3moe-awq",
+    "llama-int4",
+    "llama-int8-packed",
+    "llama-int4-zeros",
+    "llama-int4-order",
+    "llama-int8",
+    "llama-int8-zeros",
+    "llama-int8-f32",
+    "qwen3moe-int4",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
-const size_t n_families = 55;
+const size_t n_families = 75;
 
 size_t *golden_indices(void)
 {
@@ -243,11 +264,6 @@ const char *golden_dir(const char *name)
     return path;
 }
 
-double golden_limit(const char *name)
-{
-    return strstr(name, "mxfp4") ? 1e-2 : 1e-4;
-}
-
 void golden_open(struct golden *g, const char *dir)
 {
     char path[1100];
@@ -258,6 +274,8 @@ void golden_open(struct golden *g, const char *dir)
     cr_assert_not_null(root, "%s", path);
     g->n = cJSON_GetObjectItem(root, "n_positions")->valueint;
     g->vocab = cJSON_GetObjectItem(root, "vocab_size")->valueint;
+    const cJSON *limit = cJSON_GetObjectItem(root, "limit");
+    g->limit = limit ? limit->valuedouble : 1e-4;
     g->ids = malloc((size_t)g->n * sizeof *g->ids);
     int32_t i = 0;
     cJSON_ArrayForEach(id, cJSON_GetObjectItem(root, "input_ids")) g->ids[i++] = id->valueint;

@@ -415,6 +415,52 @@ Test(config, limited_experts_with_biases)
     cr_assert(mc.mxfp4 && mc.expert_unit == 32 && mc.glu_limit == 3.5);
 }
 
+#define QUANT(METHOD, MORE) "{\"quantization_config\":{\"quant_method\":\"" METHOD "\"," MORE "}}"
+#define GROUPS(FORMAT, WEIGHTS)                                                                    \
+    QUANT("compressed-tensors", "\"format\":\"" FORMAT "\",\"config_groups\":{\"group_0\":{"       \
+                                "\"weights\":{" WEIGHTS "}}}")
+
+static void integers(const char *more, enum int_storage storage, int32_t bits, int32_t group,
+                     bool zeros, bool less_one, bool order)
+{
+    struct model_config mc = config_good(LLAMA, more);
+    cr_assert(mc.ints == storage && mc.int_bits == bits && mc.int_group == group && !mc.fp8, "%s",
+              more);
+    cr_assert(mc.int_zeros == zeros && mc.int_zeros_less_one == less_one && mc.int_order == order,
+              "%s", more);
+}
+
+Test(config, packed_integers)
+{
+    integers("{}", INTS_NONE, 0, 0, false, false, false);
+    integers(QUANT("gptq", "\"bits\":4,\"group_size\":128,\"dynamic\":{\"-:.*mlp\":{}}"), INTS_GPTQ,
+             4, 128, false, true, false);
+    integers(QUANT("gptq", "\"bits\":8,\"group_size\":-1,\"desc_act\":true,\"sym\":false"),
+             INTS_GPTQ, 8, 0, true, true, false); /* one group has no order */
+    integers(QUANT("gptq", "\"bits\":4,\"group_size\":32,\"desc_act\":true,"
+                           "\"checkpoint_format\":\"gptq_v2\""),
+             INTS_GPTQ, 4, 32, false, false, true);
+    integers(QUANT("gptq", "\"bits\":4,\"group_size\":32,\"format\":\"GPTQ_V2\""), INTS_GPTQ, 4, 32,
+             false, false, false);
+    integers(QUANT("awq", "\"bits\":4,\"group_size\":64,\"version\":\"GEMM\",\"zero_point\":true"),
+             INTS_AWQ, 4, 64, true, false, false);
+    integers(GROUPS("pack-quantized", "\"num_bits\":4,\"strategy\":\"group\",\"group_size\":128,"
+                                      "\"actorder\":\"weight\",\"symmetric\":true"),
+             INTS_PACKED, 4, 128, false, false, false);
+    integers(GROUPS("pack-quantized", "\"num_bits\":8,\"strategy\":\"group\",\"group_size\":32,"
+                                      "\"actorder\":\"group\",\"symmetric\":false"),
+             INTS_PACKED, 8, 32, true, false, true);
+    integers(GROUPS("int-quantized", "\"num_bits\":8,\"strategy\":\"channel\""), INTS_BYTES, 8, 0,
+             false, false, false);
+    struct model_config mc = config_good(
+        LLAMA, GROUPS("float-quantized", "\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\","
+                                         "\"block_structure\":[64,128]"));
+    cr_assert(mc.fp8 && mc.fp8_rows == 64 && mc.fp8_cols == 128 && mc.ints == INTS_NONE);
+    mc = config_good(LLAMA, GROUPS("float-quantized", "\"num_bits\":8,\"type\":\"float\","
+                                                      "\"strategy\":\"channel\""));
+    cr_assert(mc.fp8 && mc.fp8_rows == 0);
+}
+
 Test(config, norms_and_factors)
 {
     struct model_config mc = config_good("Cohere2ForCausalLM", "{\"layer_norm_eps\":1e-4}");

@@ -5,6 +5,16 @@
 #include "config_text.h"
 #include "guard.h"
 
+#define QUANT(METHOD, MORE) "{\"quantization_config\":{\"quant_method\":\"" METHOD "\"" MORE "}}"
+#define GPTQ(MORE) QUANT("gptq", ",\"bits\":4,\"group_size\":32" MORE)
+#define AWQ(MORE) QUANT("awq", ",\"bits\":4,\"group_size\":32" MORE)
+/* compressed-tensors: members of the configuration; of the only group; of its weights */
+#define COMPRESSED(MORE, GROUP, WEIGHTS)                                                           \
+    QUANT("compressed-tensors", MORE ",\"config_groups\":{\"group_0\":{\"targets\":[\"Linear\"],"  \
+                                     "\"weights\":{\"num_bits\":4" WEIGHTS "}" GROUP "}}")
+#define PACKED(WEIGHTS) COMPRESSED(",\"format\":\"pack-quantized\"", "", WEIGHTS)
+#define FLOATS(WEIGHTS)                                                                            \
+    COMPRESSED(",\"format\":\"float-quantized\"", "", ",\"type\":\"float\"" WEIGHTS)
 #define FP8(MORE) "{\"quantization_config\":{\"quant_method\":\"fp8\"" MORE "}}"
 
 static const struct {
@@ -65,8 +75,8 @@ static const struct {
     {"GptOssForCausalLM",
      "{\"quantization_config\":{\"quant_method\":\"mxfp4\"},\"hidden_size\":48}", ST_RANGE,
      "mxfp4: hidden_size 48"},
-    {"GptOssForCausalLM", "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", ST_UNSUPPORTED,
-     "of the method \"gptq\""},
+    {"GptOssForCausalLM", QUANT("bitsandbytes", ""), ST_UNSUPPORTED,
+     "of the method \"bitsandbytes\""},
     {"GptOssForCausalLM", "{\"swiglu_limit\":-1}", ST_RANGE, "swiglu_limit"},
     {QWEN3, "{\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", ST_UNSUPPORTED,
      "of the method \"mxfp4\""},
@@ -83,8 +93,61 @@ static const struct {
     {LLAMA, "{\"partial_rotary_factor\":0.5}", ST_UNSUPPORTED, "partial_rotary_factor = 0.5"},
     {LLAMA, "{\"logit_scale\":0.0625}", ST_UNSUPPORTED, "logit_scale = 0.0625"},
     {LLAMA, "{\"final_logit_softcapping\":30}", ST_UNSUPPORTED, "final_logit_softcapping = 30"},
-    {LLAMA, "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", ST_UNSUPPORTED,
-     "quantization_config: weights of the method \"gptq\" are not supported"},
+    {LLAMA, QUANT("bitsandbytes", ""), ST_UNSUPPORTED,
+     "quantization_config: weights of the method \"bitsandbytes\" are not supported"},
+    {LLAMA, QUANT("modelopt", ""), ST_UNSUPPORTED, "of the method \"modelopt\""},
+    {LLAMA, QUANT("auto-round", ""), ST_UNSUPPORTED, "of the method \"auto-round\""},
+    {LLAMA, QUANT("gptq", ""), ST_FORMAT, "bits is missing"},
+    {LLAMA, QUANT("gptq", ",\"bits\":3"), ST_UNSUPPORTED,
+     "bits = 3 is not supported (4 and 8 are)"},
+    {LLAMA, QUANT("gptq", ",\"bits\":\"4\""), ST_FORMAT, "bits must be a number"},
+    {LLAMA, QUANT("gptq", ",\"bits\":4,\"group_size\":0"), ST_RANGE, "group_size is 0"},
+    {LLAMA, QUANT("gptq", ",\"bits\":4,\"group_size\":-2"), ST_RANGE, "group_size is -2"},
+    {LLAMA, GPTQ(",\"sym\":1"), ST_FORMAT, "sym must be true or false"},
+    {LLAMA, GPTQ(",\"desc_act\":\"no\""), ST_FORMAT, "desc_act must be true or false"},
+    {LLAMA, GPTQ(",\"checkpoint_format\":\"marlin\""), ST_UNSUPPORTED,
+     "checkpoint_format = \"marlin\" is not supported"},
+    {LLAMA, GPTQ(",\"format\":\"bitblas\""), ST_UNSUPPORTED, "format = \"bitblas\""},
+    {LLAMA, GPTQ(",\"is_marlin_format\":true"), ST_UNSUPPORTED, "is_marlin_format"},
+    {LLAMA, GPTQ(",\"pack_dtype\":\"int64\""), ST_UNSUPPORTED, "pack_dtype = \"int64\""},
+    {LLAMA, GPTQ(",\"adapter\":{\"rank\":8}"), ST_UNSUPPORTED, "adapter"},
+    {LLAMA, GPTQ(",\"rotation\":\"hadamard\""), ST_UNSUPPORTED, "rotation"},
+    {LLAMA, GPTQ(",\"dynamic\":[]"), ST_FORMAT, "dynamic is not an object"},
+    {LLAMA, GPTQ(",\"dynamic\":{\"+:.*up\":{\"bits\":8}}"), ST_UNSUPPORTED,
+     "a rule of its own for +:.*up"},
+    {LLAMA, QUANT("awq", ",\"bits\":8"), ST_UNSUPPORTED, "bits = 8 is not supported (4 is)"},
+    {LLAMA, AWQ(",\"version\":\"gemv\""), ST_UNSUPPORTED, "version = \"gemv\""},
+    {LLAMA, AWQ(",\"version\":4"), ST_FORMAT, "version must be"},
+    {LLAMA, AWQ(",\"backend\":\"llm-awq\""), ST_UNSUPPORTED, "backend = \"llm-awq\""},
+    {LLAMA, AWQ(",\"zero_point\":false"), ST_UNSUPPORTED, "zero_point = false"},
+    {LLAMA, AWQ(",\"modules_to_not_convert\":[1]"), ST_FORMAT,
+     "modules_to_not_convert has an entry"},
+    {LLAMA, QUANT("compressed-tensors", ""), ST_FORMAT, "config_groups is not an object"},
+    {LLAMA, QUANT("compressed-tensors", ",\"config_groups\":{\"a\":{},\"b\":{}}"), ST_UNSUPPORTED,
+     "has 2 schemes"},
+    {LLAMA, QUANT("compressed-tensors", ",\"config_groups\":{\"a\":{}}"), ST_UNSUPPORTED,
+     "a scheme without weights"},
+    {LLAMA, COMPRESSED("", "", ""), ST_UNSUPPORTED, "format = \"?\""},
+    {LLAMA, COMPRESSED(",\"format\":\"mixed-precision\"", "", ""), ST_UNSUPPORTED,
+     "format = \"mixed-precision\""},
+    {LLAMA, COMPRESSED(",\"format\":\"int-quantized\"", "", ""), ST_UNSUPPORTED, "num_bits = 4"},
+    {LLAMA, COMPRESSED("", ",\"format\":\"marlin-24\"", ""), ST_UNSUPPORTED, "\"marlin-24\""},
+    {LLAMA, COMPRESSED(",\"format\":\"pack-quantized\",\"ignore\":7", "", ""), ST_FORMAT,
+     "ignore is not a list"},
+    {LLAMA, COMPRESSED(",\"kv_cache_scheme\":{\"num_bits\":8}", "", ""), ST_UNSUPPORTED,
+     "kv_cache_scheme"},
+    {LLAMA, COMPRESSED(",\"transform_config\":{\"a\":{}}", "", ""), ST_UNSUPPORTED,
+     "transform_config"},
+    {LLAMA, COMPRESSED(",\"sparsity_config\":{\"format\":\"sparse-24-bitmask\"}", "", ""),
+     ST_UNSUPPORTED, "sparsity_config: format = \"sparse-24-bitmask\""},
+    {LLAMA, PACKED(",\"type\":\"code\""), ST_UNSUPPORTED, "type = \"code\""},
+    {LLAMA, PACKED(",\"strategy\":\"block\""), ST_UNSUPPORTED, "strategy = \"block\""},
+    {LLAMA, PACKED(",\"strategy\":\"group\""), ST_FORMAT, "group_size is missing"},
+    {LLAMA, PACKED(",\"strategy\":\"group\",\"group_size\":0"), ST_RANGE, "group_size is 0"},
+    {LLAMA, PACKED(",\"actorder\":\"random\""), ST_UNSUPPORTED, "actorder is none of"},
+    {LLAMA, PACKED(",\"symmetric\":0"), ST_FORMAT, "symmetric must be true or false"},
+    {LLAMA, FLOATS(""), ST_UNSUPPORTED, "floats of 4 bits"},
+    {LLAMA, FLOATS(",\"num_bits\":8"), ST_FORMAT, "num_bits"},
     {LLAMA, FP8(",\"fmt\":\"e5m2\""), ST_UNSUPPORTED, "quantization_config: fmt = \"e5m2\""},
     {LLAMA, FP8(",\"activation_scheme\":7"), ST_UNSUPPORTED, "activation_scheme"},
     {LLAMA, FP8(",\"scale_fmt\":\"ue8m0\""), ST_UNSUPPORTED, "scale_fmt = \"ue8m0\""},

@@ -25,7 +25,7 @@ static bool can_be_gguf(const char *name)
         return false;
     if (mc.arch->window == WINDOW_EVEN && mc.window)
         return false;
-    if (mc.fp8)
+    if (mc.fp8 || mc.ints != INTS_NONE)
         return false;
     if (mc.kv_rank > 0)
         return mc.rope.interleaved && mc.rope.attention_factor == 1;

@@ -113,6 +113,51 @@ Test(inspect, text_names_everything)
     free(text);
 }
 
+/* The weights are those of the same model in floats, and the cost is about what the scheme says. */
+Test(inspect, quantisation)
+{
+    static const struct {
+        const char *name, *says;
+        double weights, least, most; /* bits a weight in memory; the embedding is in floats */
+    } rows[] = {
+        {"llama-gptq-zeros",
+         "gptq: 4 bits, groups of 64 columns, zero points; activations in 8 bits", 111936, 4.75,
+         11},
+        {"llama-gptq-order", "gptq: 4 bits, groups of 32 columns in any order; activations in f32",
+         111936, 4.75, 12},
+        {"llama-awq", "awq: 4 bits, groups of 64 columns, zero points; activations in 8 bits",
+         111936, 4.75, 11},
+        {"llama-int8", "compressed-tensors: 8 bits, a scale for each row; activations in 8 bits",
+         62656, 8.5, 13},
+        {"llama-int8-f32", "compressed-tensors: 8 bits, a scale for each row; activations in f32",
+         62656, 8.25, 14},
+        {"llama-fp8-block",
+         "fp8: e4m3 with a scale for each block of 128 x 128; activations in f32", 0, 8, 32},
+        {"llama-fp8-channel", "fp8: e4m3 with a scale for each row or matrix; activations in f32",
+         0, 8, 32},
+        {"gpt-oss-mxfp4", "mxfp4: experts in 4 bits, a scale for 32 columns; activations in 8 bits",
+         0, 4.5, 32},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char *text;
+        struct shared_options cfg = sizes;
+        cfg.tp = 1;
+        must(report(&text, golden_dir(rows[i].name), &cfg, false), "report");
+        cr_assert_not_null(strstr(text, rows[i].says), "%s: no \"%s\" in\n%s", rows[i].name,
+                           rows[i].says, text);
+        free(text);
+        must(report(&text, golden_dir(rows[i].name), &cfg, true), "report");
+        cJSON *root = cJSON_Parse(text);
+        double bits = number(root, "memory_bits_per_weight"), n = number(root, "weights");
+        cr_assert(bits >= rows[i].least && bits <= rows[i].most, "%s: %g bits", rows[i].name, bits);
+        cr_assert(rows[i].weights == 0 || n == rows[i].weights, "%s: %g weights", rows[i].name, n);
+        double file = number(root, "file_bits_per_weight") - 8 * number(root, "bytes") / n;
+        cr_assert(file < 1e-9 && file > -1e-9, "%s", rows[i].name);
+        cJSON_Delete(root);
+        free(text);
+    }
+}
+
 Test(inspect, experts)
 {
     char *text;

@@ -10,7 +10,7 @@ ingot_isa_test(test_model_tp ${CMAKE_CURRENT_LIST_DIR}/test_tp.c ${CMAKE_CURRENT
 ingot_test(test_model_head_sizes ${CMAKE_CURRENT_LIST_DIR}/test_head_sizes.c
   ${CMAKE_CURRENT_LIST_DIR}/make_model.c ${model_rig} LIBS ${model_libs} m)
 ingot_isa_test(test_model_engine ${CMAKE_CURRENT_LIST_DIR}/test_engine.c ${model_rig} LIBS ${model_libs})
-foreach(name memory shard demo)
+foreach(name memory shard demo bad_weights)
   ingot_test(test_model_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c ${model_rig} LIBS ${model_libs})
 endforeach()
 ingot_isa_test(test_model_kv_types ${CMAKE_CURRENT_LIST_DIR}/test_kv_types.c ${model_rig}
@@ -43,3 +43,6 @@ ingot_test(test_model_foreign_gguf ${CMAKE_CURRENT_LIST_DIR}/test_foreign_gguf.c
 target_compile_definitions(test_model_foreign_gguf PRIVATE INGOT_QUANTIZE="$<TARGET_FILE:ingot-quantize>")
 add_dependencies(test_model_foreign_gguf ingot-quantize)
 ingot_test(test_model_popular ${CMAKE_CURRENT_LIST_DIR}/test_popular.c ${model_rig} LIBS ${model_libs} m)
+ingot_test(test_corpus_weights ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_weights.c
+  LIBS ${model_libs} m)
+target_compile_definitions(test_corpus_weights PRIVATE CORPUS="weights")

@@ -78,7 +78,7 @@
         .op = &op_heads_linear, .rows = T, .n_q = H, .k = K, .n = N, .dtype = DT                   \
     }
 #define EACH_FLOAT(X) X(DT_F32) X(DT_F16) X(DT_BF16)
-#define EACH_QUANT(X)                                                                              \
+#define EACH_GGUF(X)                                                                               \
     X(DT_Q8_0)                                                                                     \
     X(DT_Q4_0)                                                                                     \
     X(DT_Q4_1)                                                                                     \
@@ -86,6 +86,11 @@
     X(DT_Q5_1)                                                                                     \
     X(DT_Q4_K)                                                                                     \
     X(DT_Q5_K) X(DT_Q6_K) X(DT_Q2_K) X(DT_Q3_K) X(DT_IQ4_NL) X(DT_IQ4_XS) X(DT_MXFP4)
+#define EACH_INT(X)                                                                                \
+    X(DT_INT4_BF16)                                                                                \
+    X(DT_INT4_ZERO_F16)                                                                            \
+    X(DT_INT4_ZERO_BF16) X(DT_INT8_BF16) X(DT_INT8_ZERO_F16) X(DT_INT8_ZERO_BF16)
+#define EACH_QUANT(X) EACH_GGUF(X) EACH_INT(X)
 #define EACH_KV(X) EACH_FLOAT(X) X(DT_I8) X(DT_E4M3)
 
 /* For one weight type: sizes around a panel (32 columns) and the tiles of 6, 14 and 16 rows. */
@@ -251,6 +256,10 @@ const struct op_case op_cases[] = {
     WIDE(40, 16, 128, 8),
     LINEAR_CASES(DT_E4M3) LINEAR(4, 90, 77, DT_E4M3, .n_parts = 3, .variant = 1),
     EMBED(29, 300, 70, DT_E4M3),
+    LINEAR_CASES(DT_INT4_INDEX) LINEAR(4, 90, 77, DT_INT4_INDEX, .n_parts = 3, .variant = 1),
+    EMBED(29, 300, 70, DT_INT4_INDEX),
+    LINEAR_CASES(DT_INT8_INDEX) LINEAR(4, 90, 77, DT_INT8_INDEX, .n_parts = 3, .variant = 1),
+    EMBED(29, 300, 70, DT_INT8_INDEX),
     EACH_KV(LATENT_CASES) EACH_KV(TO_CACHE_CASES) EACH_FLOAT(HEADS_CASES) EACH_FLOAT(MOE_CASES)
         MOE(1100, 8, 6, 4, 2, DT_BF16, .n_slices = 8), /* more than a chunk */
 };

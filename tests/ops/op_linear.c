@@ -39,11 +39,39 @@ static enum dtype part_type(const struct op_case *c, int i)
     return c->variant == 1 && i == 1 ? DT_F16 : c->dtype;
 }
 
+/* Indexed types: an element, the group of a column, and the scale and the minimum of a group. */
+enum { INDEX_GROUPS = 5 };
+static int8_t element_at(enum dtype t, int32_t n, int32_t k)
+{
+    int32_t x = (int32_t)((uint32_t)(n * 131 + k) * 2654435761U >> 24);
+    return (int8_t)(t == DT_INT4_INDEX ? x % 16 : x - 128);
+}
+
+static uint16_t group_of(int32_t part, int32_t k)
+{
+    return (uint16_t)((k * 7 + k / 11 + part) % INDEX_GROUPS);
+}
+
+static float group_scale(int32_t n, int32_t g)
+{
+    return 0.01f * in_f32(5, n, g);
+}
+
+static float group_min(int32_t n, int32_t g)
+{
+    return in_f32(6, n, g);
+}
+
 /* Row n as stored, then its values. */
 static void store_row(const struct op_case *c, int32_t n, char *p)
 {
     enum dtype t = part_type(c, part_of(c, n));
     const struct quant_form *f = quant_form(t);
+    if (is_indexed(t)) {
+        for (int32_t k = 0; k < c->k; k++)
+            p[k] = (char)element_at(t, n, k);
+        return;
+    }
     if (!f) {
         for (int32_t k = 0; k < c->k; k++)
             store_at(p, t, (size_t)k, in_f32(1, n, k));
@@ -66,7 +94,12 @@ static void load_row(const struct op_case *c, int32_t n, float *w)
     enum dtype t = part_type(c, part_of(c, n));
     char *p = malloc((size_t)c->k * 4 + 1);
     store_row(c, n, p);
-    if (quant_form(t))
+    if (is_indexed(t))
+        for (int32_t k = 0; k < c->k; k++) {
+            int32_t g = group_of(part_of(c, n), k);
+            w[k] = fmaf((float)element_at(t, n, k), group_scale(n, g), group_min(n, g));
+        }
+    else if (quant_form(t))
         quant_expand(t, p, (size_t)c->k, w);
     else
         for (int32_t k = 0; k < c->k; k++)
@@ -88,6 +121,24 @@ static int32_t slice_end(const struct op_case *c, int i, int n)
         return c->k;
     int32_t e = (int32_t)((int64_t)c->k * (i + 1) / n);
     return n == N_SLICES && i == 2 ? (int32_t)((int64_t)c->k * i / n) : e;
+}
+
+/* Of indexed types: [n, INDEX_GROUPS] of fn; the groups of the columns [parts, k].  Freed by the
+ * caller. */
+static float *group_table(const struct op_case *c, float (*fn)(int32_t n, int32_t g))
+{
+    float *out = malloc(((size_t)c->n * INDEX_GROUPS + 1) * sizeof *out);
+    for (int32_t i = 0; i < c->n * INDEX_GROUPS; i++)
+        out[i] = fn(i / INDEX_GROUPS, i % INDEX_GROUPS);
+    return out;
+}
+
+static uint16_t *group_index(const struct op_case *c)
+{
+    uint16_t *out = malloc(((size_t)parts_of(c) * (size_t)c->k + 1) * sizeof *out);
+    for (int32_t i = 0; i < parts_of(c) * c->k; i++)
+        out[i] = group_of(i / c->k, i % c->k);
+    return out;
 }
 
 /* [n, fp8_blocks] of E4M3, freed by the caller. */
@@ -113,7 +164,9 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
     char *p = *data = calloc((size_t)c->n + 1, row);
     char *b = *bias = calloc((size_t)c->n + 1, 2);
     size_t n_scales = (size_t)fp8_blocks(FP8_SKIP, c->k);
-    float *scale = fp8_scales(c);
+    float *scale = fp8_scales(c), *group = group_table(c, group_scale),
+          *min = group_table(c, group_min);
+    uint16_t *index = group_index(c);
     int32_t n = 0;
     for (int i = 0; i < src.n_slices; i++)
         src.slice_end[i] = slice_end(c, i, src.n_slices);
@@ -130,6 +183,11 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
             src.part[i].scale = scale + (size_t)n * n_scales;
             src.part[i].scale_stride = n_scales;
             src.part[i].skip = FP8_SKIP;
+        } else if (is_indexed(t)) {
+            src.part[i].scale = group + (size_t)n * INDEX_GROUPS;
+            src.part[i].min = min + (size_t)n * INDEX_GROUPS;
+            src.part[i].scale_stride = INDEX_GROUPS;
+            src.part[i].index = index + (size_t)i * (size_t)c->k;
         }
         for (int32_t r = 0; r < part_rows(c, i); r++, n++, p += row, b += 2) {
             store_row(c, n, p);
@@ -138,6 +196,9 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
     }
     ENV_RUN(e, e->ops->load_weight(e->be, &src, &w));
     free(scale);
+    free(group);
+    free(min);
+    free(index);
     if (w)
         e->weights[e->n_weights++] = w;
     return w;

@@ -10,9 +10,11 @@
 #include "isas.h"
 #include "quant_blocks.h"
 
-static const enum dtype types[] = {DT_Q4_0,   DT_Q4_1,   DT_Q5_0, DT_Q5_1, DT_Q8_0,
-                                   DT_Q4_K,   DT_Q5_K,   DT_Q6_K, DT_Q2_K, DT_Q3_K,
-                                   DT_IQ4_NL, DT_IQ4_XS, DT_MXFP4};
+static const enum dtype types[] = {
+    DT_Q4_0,           DT_Q4_1,      DT_Q5_0,          DT_Q5_1,          DT_Q8_0,
+    DT_Q4_K,           DT_Q5_K,      DT_Q6_K,          DT_Q2_K,          DT_Q3_K,
+    DT_IQ4_NL,         DT_IQ4_XS,    DT_MXFP4,         DT_INT4_BF16,     DT_INT4_ZERO_F16,
+    DT_INT4_ZERO_BF16, DT_INT8_BF16, DT_INT8_ZERO_F16, DT_INT8_ZERO_BF16};
 
 static void *read_own(const char *name, const char *ending, size_t *n)
 {
@@ -309,7 +311,7 @@ static void set_codes(enum dtype t, unsigned char *blocks, size_t n_blocks)
 {
     const struct quant_form *f = quant_form(t);
     size_t at = t == DT_Q6_K ? 208 : t == DT_Q3_K ? 108 : t == DT_Q2_K ? 80 : 0;
-    size_t n = f->has_min ? 4 : 2; /* bytes of d and d_min */
+    size_t n = f->has_zero ? 3 : f->has_min ? 4 : 2; /* bytes of d and d_min */
     for (size_t b = 0; b < n_blocks; b++, blocks += f->n_bytes) {
         memset(blocks, 0xff, at);
         memset(blocks + at + n, 0xff, (size_t)f->n_bytes - at - n);

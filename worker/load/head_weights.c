@@ -1,6 +1,7 @@
 #include "worker/load/head_weights.h"
 
 #include "worker/load/derive_fp8.h"
+#include "worker/load/derive_ints.h"
 
 /* Rows `first` and on of a stored matrix. */
 static void take_rows(struct weight_part *p, const struct stored_tensor *t, size_t row_bytes,
@@ -20,6 +21,14 @@ static enum status cut_kv_b(struct weight_part *p, struct loader *ld, enum tenso
     uint64_t shape[2] = {(uint64_t)model_fused_rows(mc, id, &before), (uint64_t)mc->kv_rank};
     size_t first = (size_t)head * (size_t)(mc->d_nope + mc->d_value), rank = (size_t)mc->kv_rank;
     struct stored_tensor t;
+    struct ints m;
+    const struct share_cut cut = {
+        .step = 1, .rows = rank, .col = first, .cols = (size_t)mc->d_nope};
+    if (ints_stored(ld, mc->arch->tensor[id].name, layer, 0)) {
+        TRY(ints_open(&m, ld, mc->arch->tensor[id].name, layer, 0, (size_t)shape[0], rank));
+        return id == TN_V_B ? derive_ints(copies, &m, first + (size_t)mc->d_nope, 0, rank, p)
+                            : derive_ints_transposed(copies, &m, &cut, p);
+    }
     TRY(loader_tensor(ld, mc->arch->tensor[id].name, layer, 0, 2, shape, &t));
     size_t row_bytes = t.n_bytes / shape[0]; /* shape times type is the tensor's checked size */
     if (id == TN_V_B) {
@@ -28,8 +37,6 @@ static enum status cut_kv_b(struct weight_part *p, struct loader *ld, enum tenso
                    ? derive_fp8(copies, ld, &t, first + (size_t)mc->d_nope, 0, rank, p)
                    : ST_OK;
     }
-    const struct share_cut cut = {
-        .step = 1, .rows = rank, .col = first, .cols = (size_t)mc->d_nope};
     p->dtype = t.dtype;
     if (t.dtype == DT_E4M3)
         return derive_fp8_transposed(copies, ld, &t, &cut, p);

@@ -193,18 +193,28 @@ static enum status shaped(const struct loader *ld, const char *name, int32_t n_d
     return ST_OK;
 }
 
-enum status loader_bytes(struct loader *ld, const char *pattern, int32_t layer, int32_t n_dims,
-                         const uint64_t *shape, struct stored_tensor *out)
+enum status loader_parts(struct loader *ld, const char *pattern, const char *type, int32_t layer,
+                         int32_t expert, int32_t n_dims, const uint64_t *shape,
+                         struct stored_tensor *out)
 {
     char name[256];
     size_t i;
-    fill_name(name, sizeof name, pattern, layer, 0);
+    fill_name(name, sizeof name, pattern, layer, expert);
     TRY(shaped(ld, name, n_dims, shape, out, &i));
-    if (strcmp(out->type_name, "U8") != 0)
-        FAIL(ST_UNSUPPORTED, "tensor %s: the type %s is not supported (U8 is)", name,
-             out->type_name);
+    bool floats = out->dtype == DT_F32 || out->dtype == DT_F16 || out->dtype == DT_BF16;
+    if (strcmp(type, "float") == 0 ? !floats : strcmp(out->type_name, type) != 0)
+        FAIL(ST_UNSUPPORTED, "tensor %s: the type %s is not supported (%s is)", name,
+             out->type_name, floats || strcmp(type, "float") != 0 ? type : "f32, f16 or bf16");
     ld->used[i] = true;
     return ST_OK;
+}
+
+bool loader_has(const struct loader *ld, const char *pattern, int32_t layer, int32_t expert,
+                struct stored_tensor *out)
+{
+    char name[256];
+    fill_name(name, sizeof name, pattern, layer, expert);
+    return find(ld, name, out) < loader_count(ld);
 }
 
 enum status loader_tensor(struct loader *ld, const char *pattern, int32_t layer, int32_t expert,
@@ -300,6 +310,17 @@ static bool carries_nothing(const struct loader *ld, const char *name)
            of_extra_layer(ld, name);
 }
 
+/* Beside integers: a bias of zeros, which AutoGPTQ wrote for every matrix. */
+static bool is_zero_bias(const struct loader *ld, const struct stored_tensor *t)
+{
+    if (ld->mc.ints != INTS_GPTQ || !ends_with(t->name, ".bias"))
+        return false;
+    for (size_t i = 0; i < t->n_bytes; i++)
+        if (t->data[i])
+            return false;
+    return true;
+}
+
 /* The copy of the embedding that some checkpoints with a tied head keep.  Where it differs, the
  * configuration and the file disagree about the head. */
 static enum status check_tied_head(const struct loader *ld, const struct stored_tensor *head)
@@ -322,7 +343,7 @@ enum status loader_check_used(const struct loader *ld)
         loader_get(ld, i, &t);
         if (!ld->used[i] && ld->mc.tied && strcmp(t.name, ld->mc.arch->tensor[TN_HEAD].name) == 0)
             TRY(check_tied_head(ld, &t));
-        else if (!ld->used[i] && !carries_nothing(ld, t.name))
+        else if (!ld->used[i] && !carries_nothing(ld, t.name) && !is_zero_bias(ld, &t))
             FAIL(ST_UNSUPPORTED,
                  "the model has the tensor %s, which %s with this configuration does not use",
                  t.name, ld->mc.arch->name);

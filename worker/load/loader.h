@@ -36,10 +36,15 @@ MUST_CHECK enum status loader_tensor(struct loader *ld, const char *name, int32_
                                      int32_t expert, int32_t n_dims, const uint64_t *shape,
                                      struct stored_tensor *out);
 
-/* The same for bytes that are no numbers of their own: the type must be U8. */
-MUST_CHECK enum status loader_bytes(struct loader *ld, const char *name, int32_t layer,
-                                    int32_t n_dims, const uint64_t *shape,
-                                    struct stored_tensor *out);
+/* The same for tensors that are no weights of their own, of the type that the file calls `type`
+ * ("U8", "I32"; "float": F32, F16 or BF16). */
+MUST_CHECK enum status loader_parts(struct loader *ld, const char *name, const char *type,
+                                    int32_t layer, int32_t expert, int32_t n_dims,
+                                    const uint64_t *shape, struct stored_tensor *out);
+
+/* Is there a tensor of that name?  *out is it. */
+bool loader_has(const struct loader *ld, const char *name, int32_t layer, int32_t expert,
+                struct stored_tensor *out);
 
 /* The scales of the e4m3 matrix `matrix` (of loader_tensor): NAME_scale_inv or NAME_scale, finite;
  * with blocks (fp8_rows of the configuration) [rows of blocks, columns of blocks], else one, or one

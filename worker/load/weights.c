@@ -7,6 +7,7 @@
 #include "common/quant.h"
 #include "worker/load/derive.h"
 #include "worker/load/derive_fp8.h"
+#include "worker/load/derive_ints.h"
 #include "worker/load/head_weights.h"
 
 static const struct weight_rule {
@@ -216,9 +217,9 @@ static enum status cut_mxfp4(struct weight_part *p, struct loader *ld, enum tens
     size_t n = (size_t)model_fused_rows(mc, id, &first) * row_blocks; /* of an expert */
     uint64_t shape[4] = {(uint64_t)mc->n_experts, n / row_blocks, row_blocks, 16};
     snprintf(name, sizeof name, "%s_blocks", rule->name);
-    TRY(loader_bytes(ld, name, layer, 4, shape, &blocks));
+    TRY(loader_parts(ld, name, "U8", layer, 0, 4, shape, &blocks));
     snprintf(name, sizeof name, "%s_scales", rule->name);
-    TRY(loader_bytes(ld, name, layer, 3, shape, &scales));
+    TRY(loader_parts(ld, name, "U8", layer, 0, 3, shape, &scales));
     return derive_mxfp4(copies, blocks.data + (size_t)expert * n * 16,
                         scales.data + (size_t)expert * n, row_blocks, cut, p);
 }
@@ -284,6 +285,24 @@ static enum status cut_expert_biases(struct weight_src *out, size_t *n_bytes, st
     return ST_OK;
 }
 
+/* A share of a matrix of integers. */
+static enum status cut_ints(struct weight_part *p, size_t *n_bytes, struct loader *ld,
+                            enum tensor_id id, int32_t layer, int32_t expert, struct range rows,
+                            struct range cols, struct copies *copies)
+{
+    const struct model_config *mc = loader_config(ld);
+    const struct tensor_rule *rule = &mc->arch->tensor[id];
+    struct ints m;
+    int32_t before;
+    size_t all = (size_t)model_fused_rows(mc, id, &before);
+    TRY(ints_open(&m, ld, rule->name, layer, expert, all, (size_t)model_axis(mc, rule->cols)));
+    p->rows = rows.n;
+    TRY(derive_ints(copies, &m, (size_t)(before + rows.first), (size_t)cols.first, (size_t)cols.n,
+                    p));
+    *n_bytes += (size_t)rows.n * p->row_bytes;
+    return ST_OK;
+}
+
 static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loader *ld,
                               enum tensor_id id, int32_t layer, int32_t expert, struct range rows,
                               struct range cols, struct copies *copies)
@@ -293,6 +312,8 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     enum fused fused = loader_config(ld)->arch->tensor[id].fused;
     if (fused == TRANSPOSED || fused == TRANSPOSED_PAIRS)
         return cut_derived(p, n_bytes, ld, id, layer, expert, rows, cols, copies);
+    if (ints_stored(ld, loader_config(ld)->arch->tensor[id].name, layer, expert))
+        return cut_ints(p, n_bytes, ld, id, layer, expert, rows, cols, copies);
     TRY(weight_tensor(&t, &before, ld, id, layer, expert));
     const struct unit u = unit_of(t.dtype);
     size_t first = (size_t)cols.first / u.elements;

@@ -216,6 +216,8 @@ static enum status open_source(struct job *j)
     const struct model_config *mc = loader_config(j->ld);
     if (mc->fp8)
         FAIL(ST_UNSUPPORTED, "%s: weights of the method fp8 are not converted", j->source);
+    if (mc->ints != INTS_NONE)
+        FAIL(ST_UNSUPPORTED, "%s: weights of packed integers are not converted", j->source);
     j->choice = choice_make(j->a->type, j->a->output_type - 1, j->a->embed_type - 1, mc->tied,
                             mc->n_layers);
     return pieces_make(&j->pieces, j->ld, &j->choice);

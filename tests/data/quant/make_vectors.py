@@ -1,7 +1,7 @@
 """Writes NAME.blocks (random blocks) and NAME.f32 (their values) for every quantised type, from the public
-description of the formats, one element at a time in numpy float32.  Run here: python3 make_vectors.py
+description of the formats (int*: of common/quant.h), one element at a time in numpy float32.  Run here: python3 make_vectors.py
 Where the Python package gguf is installed, its own dequantisation of the same blocks must give the same bits
-(version 0.19 does, for every type)."""
+(version 0.19 does, for every type that it has)."""
 import pathlib
 
 import numpy as np
@@ -140,12 +140,37 @@ def mxfp4(b):
     return [F(np.ldexp(float(doubled[nibble(b, 1, i)]), int(b[0]) - 128)) for i in range(32)]
 
 
+def brain(b):
+    return F(np.frombuffer(bytes([0, 0, int(b[0]), int(b[1])]), "<f4")[0])
+
+
+def integers(bits, scale_of, zero):
+    """32 of that many bits behind a scale and, with zero, a zero point; signed ones have 4 bits with 8 taken off, or
+    8 bits."""
+    def values(b):
+        at, d, z = 3 if zero else 2, scale_of(b), F(np.int8(b[2].astype(np.int8))) if zero else F(0)
+        if bits == 8:
+            q = [F(b[at + i].astype(np.int8)) for i in range(32)]
+        else:
+            q = [F(nibble(b, at, i) - (0 if zero else 8)) for i in range(32)]
+        return [d * x - d * z if zero else d * x for x in q]
+    return values
+
+
+def first_half(b):
+    return half(b, 0)
+
+
 # name: (values of a block, its bytes, where its half floats are)
 TYPES = {"q4_0": (q4_0, 18, [0]), "q4_1": (q4_1, 20, [0, 2]), "q5_0": (q5_0, 22, [0]), "q5_1": (q5_1, 24, [0, 2]),
          "q8_0": (q8_0, 34, [0]), "q4_k": (q4_k, 144, [0, 2]), "q5_k": (q5_k, 176, [0, 2]),
          "q6_k": (q6_k, 210, [208]), "q2_k": (q2_k, 84, [80, 82]), "q3_k": (q3_k, 110, [108]),
          "iq4_nl": (iq4_nl, 18, [0]), "iq4_xs": (iq4_xs, 136, [0]),
-         "mxfp4": (mxfp4, 17, [])}
+         "mxfp4": (mxfp4, 17, []),
+         "int4-bf16": (integers(4, brain, False), 18, []), "int8-bf16": (integers(8, brain, False), 34, []),
+         "int4-zero-f16": (integers(4, first_half, True), 19, [0]),
+         "int8-zero-f16": (integers(8, first_half, True), 35, [0]),
+         "int4-zero-bf16": (integers(4, brain, True), 19, []), "int8-zero-bf16": (integers(8, brain, True), 35, [])}
 
 try:
     import gguf
@@ -160,11 +185,14 @@ for name, (values, size, halves) in TYPES.items():
         for at in halves:
             scale = np.float16(rng.normal() * 10.0 ** rng.integers(-7, 4))  # subnormal ones too
             block[at:at + 2] = np.frombuffer(np.float16(0 if i == 3 else scale).tobytes(), np.uint8)
+        if name.endswith("bf16"):
+            scale = 0 if i == 3 else np.frombuffer(F(rng.normal() * 10.0 ** rng.integers(-7, 4)).tobytes(), np.uint8)[2:]
+            block[0:2] = scale
         if name == "mxfp4":
             block[0] = i if i < 3 else block[0] % 251  # 2^-128 and 2^-127 too; beyond 250 a value may be infinite
     out = np.array([v for block in blocks for v in values(block)], F)
     assert np.isfinite(out).all()
-    if gguf:
+    if gguf and not name.startswith("int"):
         theirs = gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType[name.upper()]).ravel()
         assert (theirs.astype(F).view(np.uint32) == out.view(np.uint32)).all(), name
     (HERE / f"{name}.blocks").write_bytes(blocks.tobytes())

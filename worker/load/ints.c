@@ -1,0 +1,223 @@
+#include "worker/load/ints.h"
+
+#include <string.h>
+
+enum { NAME_SIZE = 256 };
+
+/* The name of a tensor beside NAME.weight; false: the pattern does not end so. */
+static bool beside(char out[NAME_SIZE], const char *pattern, const char *end)
+{
+    size_t n = strlen(pattern), m = strlen("weight"), more = strlen(end) + 1;
+    if (n < m || n - m + more > NAME_SIZE || strcmp(pattern + n - m, "weight") != 0)
+        return false;
+    memcpy(out, pattern, n - m);
+    memcpy(out + n - m, end, more);
+    return true;
+}
+
+static const char *codes_name(enum int_storage s)
+{
+    return s == INTS_PACKED ? "weight_packed" : s == INTS_BYTES ? "weight" : "qweight";
+}
+
+bool ints_stored(const struct loader *ld, const char *pattern, int32_t layer, int32_t expert)
+{
+    enum int_storage s = loader_config(ld)->ints;
+    struct stored_tensor t;
+    char name[NAME_SIZE];
+    return s != INTS_NONE && beside(name, pattern, codes_name(s)) &&
+           loader_has(ld, name, layer, expert, &t) &&
+           (s != INTS_BYTES || strcmp(t.type_name, "I8") == 0);
+}
+
+/* What a matrix's tensors are called and found by. */
+struct site {
+    struct loader *ld;
+    const char *pattern;
+    int32_t layer, expert;
+};
+
+static enum status part(const struct site *s, const char *end, const char *type, uint64_t rows,
+                        uint64_t cols, struct stored_tensor *out)
+{
+    char name[NAME_SIZE];
+    const uint64_t shape[2] = {rows, cols};
+    if (!beside(name, s->pattern, end))
+        FAIL(ST_UNSUPPORTED, "tensor %s: its integers have no name", s->pattern);
+    return loader_parts(s->ld, name, type, s->layer, s->expert, cols ? 2 : 1, shape, out);
+}
+
+static bool has(const struct site *s, const char *end, struct stored_tensor *out)
+{
+    char name[NAME_SIZE];
+    return beside(name, s->pattern, end) && loader_has(s->ld, name, s->layer, s->expert, out);
+}
+
+static size_t words(size_t n, size_t bits)
+{
+    return (n * bits + 31) / 32;
+}
+
+/* AutoGPTQ's and AutoAWQ's: transposed, [cols, rows]. */
+static enum status open_transposed(struct ints *m, const struct site *s)
+{
+    bool awq = m->storage == INTS_AWQ;
+    struct stored_tensor index;
+    if (m->rows * m->bits % 32 || m->cols * m->bits % 32)
+        FAIL(ST_UNSUPPORTED,
+             "tensor %s: %zu x %zu integers of %zu bits do not fill words of 32 bits", s->pattern,
+             m->rows, m->cols, m->bits);
+    TRY(awq ? part(s, "qweight", "I32", m->cols, words(m->rows, m->bits), &m->codes)
+            : part(s, "qweight", "I32", words(m->cols, m->bits), m->rows, &m->codes));
+    TRY(part(s, "scales", "float", m->n_groups, m->rows, &m->scales));
+    TRY(part(s, "qzeros", "I32", m->n_groups, words(m->rows, m->bits), &m->zeros));
+    if (!awq && (has(s, "g_idx", &index) || loader_config(s->ld)->int_order))
+        TRY(part(s, "g_idx", "I32", m->cols, 0, &m->index));
+    return ST_OK;
+}
+
+/* [shape of NAME] beside packed integers. */
+static enum status check_shape(const struct ints *m, const struct site *s)
+{
+    struct stored_tensor t;
+    uint64_t shape[2];
+    if (!has(s, "weight_shape", &t))
+        return ST_OK;
+    TRY(part(s, "weight_shape", strcmp(t.type_name, "I32") == 0 ? "I32" : "I64", 2, 0, &t));
+    for (int i = 0; i < 2; i++) {
+        int32_t small;
+        memcpy(t.n_bytes == sizeof shape ? (void *)&shape[i] : (void *)&small,
+               t.data + (size_t)i * t.n_bytes / 2, t.n_bytes / 2);
+        if (t.n_bytes != sizeof shape)
+            shape[i] = (uint64_t)small;
+    }
+    if (shape[0] != m->rows || shape[1] != m->cols)
+        FAIL(ST_FORMAT, "tensor %s: expected [%zu,%zu] got [%llu,%llu]", t.name, m->rows, m->cols,
+             (unsigned long long)shape[0], (unsigned long long)shape[1]);
+    return ST_OK;
+}
+
+static enum status open_compressed(struct ints *m, const struct site *s)
+{
+    const struct model_config *mc = loader_config(s->ld);
+    bool packed = m->storage == INTS_PACKED;
+    struct stored_tensor scale;
+    TRY(packed ? part(s, "weight_packed", "I32", m->rows, words(m->cols, m->bits), &m->codes)
+               : part(s, "weight", "I8", m->rows, m->cols, &m->codes));
+    if (packed)
+        TRY(check_shape(m, s));
+    m->one_scale = has(s, "weight_scale", &scale) && scale.n_dims == 1 && m->n_groups == 1 &&
+                   scale.shape[0] == 1;
+    size_t rows = m->one_scale ? 1 : m->rows, groups = m->one_scale ? 0 : m->n_groups;
+    TRY(part(s, "weight_scale", "float", rows, groups, &m->scales));
+    if (mc->int_zeros && packed)
+        TRY(part(s, "weight_zero_point", "I32", words(rows, m->bits), groups, &m->zeros));
+    else if (mc->int_zeros)
+        TRY(part(s, "weight_zero_point", "I8", rows, groups, &m->zeros));
+    if (mc->int_order)
+        TRY(part(s, "weight_g_idx", "I32", m->cols, 0, &m->index));
+    return ST_OK;
+}
+
+enum status ints_open(struct ints *out, struct loader *ld, const char *pattern, int32_t layer,
+                      int32_t expert, size_t rows, size_t cols)
+{
+    const struct model_config *mc = loader_config(ld);
+    const struct site s = {ld, pattern, layer, expert};
+    *out = (struct ints){.storage = mc->ints,
+                         .bits = (size_t)mc->int_bits,
+                         .rows = rows,
+                         .cols = cols,
+                         .symmetric = !mc->int_zeros,
+                         .in_order = !mc->int_order,
+                         .group = mc->int_group ? (size_t)mc->int_group : cols};
+    out->n_groups = (cols + out->group - 1) / out->group;
+    if (mc->int_zeros_less_one) /* GPTQModel adds to whole words, so that a carry goes on */
+        out->add = out->bits == 4 ? 0x11111111U : 0x01010101U;
+    return out->storage == INTS_GPTQ || out->storage == INTS_AWQ ? open_transposed(out, &s)
+                                                                 : open_compressed(out, &s);
+}
+
+static uint32_t word_at(const struct stored_tensor *t, size_t i)
+{
+    const unsigned char *p = t->data + 4 * i;
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* Integer i of a word. */
+static unsigned field(uint32_t word, size_t i, size_t bits)
+{
+    return word >> i * bits & ((1U << bits) - 1);
+}
+
+/* AWQ: where in a word the i-th of 8 neighbours is. */
+static size_t awq_place(size_t i)
+{
+    static const uint8_t place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    return place[i];
+}
+
+void ints_codes(const struct ints *m, size_t row, size_t col, size_t n, uint8_t *out)
+{
+    size_t each = 32 / m->bits, row_words = words(m->cols, m->bits);
+    uint32_t word = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t k = col + i;
+        switch (m->storage) {
+        case INTS_GPTQ:
+            if (i % each == 0)
+                word = word_at(&m->codes, k / each * m->rows + row);
+            out[i] = (uint8_t)field(word, k % each, m->bits);
+            break;
+        case INTS_AWQ:
+            word = word_at(&m->codes, k * (m->rows / 8) + row / 8);
+            out[i] = (uint8_t)field(word, awq_place(row % 8), 4);
+            break;
+        case INTS_PACKED:
+            if (i % each == 0)
+                word = word_at(&m->codes, row * row_words + k / each);
+            out[i] = (uint8_t)field(word, k % each, m->bits);
+            break;
+        default:
+            out[i] = (uint8_t)(m->codes.data[row * m->cols + k] ^ 0x80);
+            break;
+        }
+    }
+}
+
+unsigned ints_zero(const struct ints *m, size_t row, size_t group)
+{
+    size_t each = 32 / m->bits, words_of_rows = words(m->rows, m->bits);
+    if (!m->zeros.data)
+        return 1U << (m->bits - 1);
+    row = m->one_scale ? 0 : row;
+    switch (m->storage) {
+    case INTS_GPTQ:
+        return field(word_at(&m->zeros, group * words_of_rows + row / each) + m->add, row % each,
+                     m->bits);
+    case INTS_AWQ:
+        return field(word_at(&m->zeros, group * words_of_rows + row / 8), awq_place(row % 8), 4);
+    case INTS_PACKED:
+        return field(word_at(&m->zeros, row / each * m->n_groups + group), row % each, m->bits);
+    default:
+        return m->zeros.data[row * m->n_groups + group] ^ 0x80U;
+    }
+}
+
+float ints_scale(const struct ints *m, size_t row, size_t group, uint16_t *bits)
+{
+    bool transposed = m->storage == INTS_GPTQ || m->storage == INTS_AWQ;
+    size_t at = m->one_scale ? 0 : transposed ? group * m->rows + row : row * m->n_groups + group;
+    const unsigned char *p = m->scales.data + at * dtype_size(m->scales.dtype);
+    float f;
+    *bits = (uint16_t)(p[0] | p[1] << 8);
+    if (m->scales.dtype != DT_F32)
+        return m->scales.dtype == DT_F16 ? f32_of_f16(*bits) : f32_of_bf16(*bits);
+    memcpy(&f, p, sizeof f);
+    return f;
+}
+
+size_t ints_group(const struct ints *m, size_t col)
+{
+    return m->index.data ? word_at(&m->index, col) : col / m->group;
+}

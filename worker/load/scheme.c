@@ -1,0 +1,88 @@
+#include "worker/load/scheme.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+static bool is_scale(const struct model_config *mc, const struct stored_tensor *t)
+{
+    return mc->ints == INTS_GPTQ || mc->ints == INTS_AWQ
+               ? ends_with(t->name, ".scales")
+               : ends_with(t->name, ".weight_scale") || ends_with(t->name, ".weight_scale_inv");
+}
+
+/* Beside packed weights: scales and what goes with them. */
+static bool is_detail(const struct model_config *mc, const struct stored_tensor *t)
+{
+    static const char *const ends[] = {".qzeros",           ".g_idx",        ".weight_zero_point",
+                                       ".weight_g_idx",     ".weight_shape", ".input_scale",
+                                       ".activation_scale", "_scales"};
+    if (mc->ints == INTS_NONE && !mc->fp8 && !mc->mxfp4)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+        if (ends_with(t->name, ends[i]))
+            return true;
+    return is_scale(mc, t);
+}
+
+uint64_t weights_in(const struct model_config *mc, const struct stored_tensor *t)
+{
+    uint64_t n = 1;
+    for (int32_t d = 0; d < t->n_dims; d++)
+        n *= t->shape[d]; /* the parser has checked that the product fits */
+    if (is_detail(mc, t))
+        return 0;
+    if (mc->ints != INTS_NONE && strcmp(t->type_name, "I32") == 0)
+        return n * (32 / (uint64_t)mc->int_bits);
+    return mc->mxfp4 && ends_with(t->name, "_blocks") ? 2 * n : n;
+}
+
+static bool has_f32_scales(const struct loader *ld)
+{
+    struct stored_tensor t;
+    for (size_t i = 0; i < loader_count(ld); i++) {
+        loader_get(ld, i, &t);
+        if (t.dtype == DT_F32 && is_scale(loader_config(ld), &t))
+            return true;
+    }
+    return false;
+}
+
+static void say_integers(const struct loader *ld, char *out)
+{
+    static const char *const methods[] = {[INTS_GPTQ] = "gptq",
+                                          [INTS_AWQ] = "awq",
+                                          [INTS_PACKED] = "compressed-tensors",
+                                          [INTS_BYTES] = "compressed-tensors"};
+    const struct model_config *mc = loader_config(ld);
+    char groups[40] = "a scale for each row";
+    bool floats = mc->int_order || mc->int_group % 32 || has_f32_scales(ld);
+    if (mc->int_group)
+        snprintf(groups, sizeof groups, "groups of %d columns%s", mc->int_group,
+                 mc->int_order ? " in any order" : "");
+    snprintf(out, SCHEME_SIZE, "%s: %d bits, %s%s; activations in %s", methods[mc->ints],
+             mc->int_bits, groups, mc->int_zeros ? ", zero points" : "", floats ? "f32" : "8 bits");
+}
+
+void weights_scheme(const struct loader *ld, char out[SCHEME_SIZE])
+{
+    const struct model_config *mc = loader_config(ld);
+    out[0] = 0;
+    if (mc->ints != INTS_NONE)
+        say_integers(ld, out);
+    else if (mc->fp8 && mc->fp8_rows)
+        snprintf(out, SCHEME_SIZE,
+                 "fp8: e4m3 with a scale for each block of %d x %d; activations in f32",
+                 mc->fp8_rows, mc->fp8_cols);
+    else if (mc->fp8)
+        snprintf(out, SCHEME_SIZE,
+                 "fp8: e4m3 with a scale for each row or matrix; activations in f32");
+    else if (mc->mxfp4)
+        snprintf(out, SCHEME_SIZE,
+                 "mxfp4: experts in 4 bits, a scale for 32 columns; activations in 8 bits");
+}
