@@ -170,6 +170,7 @@ struct tile_x {
     size_t quad_bytes;
     int offset; /* weights are multiplied as q + offset */
     struct read_ahead read;
+    const char *next; /* x of the next tile: prefetched */
 };
 
 /* acc [rows][PANEL] after the n groups of w; x begins at the first of them.  narrow: weights are
@@ -179,9 +180,17 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
 {
     const int offset = narrow ? tx->offset : W_OFFSET;
     const char *x = tx->x, *infos = (const char *)tx->info;
-    const char *spread = tx->spread;
+    const char *spread = tx->spread, *next = tx->next;
+    struct pair sum[Q_ROWS][PAIRS];
     int step = tx->in_tile * X_GROUP_BYTES;
-    for (int i = 0; i < n; i++, w++, x += step, infos += step) {
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        for (int q = 0; q < PAIRS; q++)
+            sum[r][q] = (struct pair){v_load(acc[r] + VL * q), v_load(acc[r] + VL * q + PANEL / 2)};
+    for (int i = 0; i < n; i++, w++, x += step, infos += step, next += step) {
+        UNROLL
+        for (int at = 0; at < rows * X_GROUP_BYTES; at += 64)
+            __builtin_prefetch(next + at);
         const struct quant_x *info = (const struct quant_x *)(const void *)infos;
         for (int q = 0; q < PAIRS; q++) {
             const uint8_t *wq = w->w + 4 * VL * q;
@@ -217,16 +226,18 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
                                    {v_load(mi), v_load(mi + PANEL / 2)}};
                 UNROLL
                 for (int r = 0; r < rows; r++) {
-                    float *to = acc[r] + VL * q;
-                    struct pair sum = {v_load(to), v_load(to + PANEL / 2)};
-                    sum = add_sum(sum, dot[r], &s, min, halves, h, &info[r]);
-                    v_store(to, sum.a);
-                    v_store(to + PANEL / 2, sum.b);
+                    sum[r][q] = add_sum(sum[r][q], dot[r], &s, min, halves, h, &info[r]);
                 }
             }
         }
         spread += spread ? QUADS * tx->quad_bytes : 0;
     }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        for (int q = 0; q < PAIRS; q++) {
+            v_store(acc[r] + VL * q, sum[r][q].a);
+            v_store(acc[r] + VL * q + PANEL / 2, sum[r][q].b);
+        }
 }
 
 typedef void direct_fn(const struct quant_panel *t);
@@ -311,8 +322,10 @@ static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct 
         for (int r = 0, rows; r < in_tile; r += rows) {
             rows = in_tile - r < Q_ROWS ? in_tile - r : Q_ROWS;
             struct tile_x tx = {
-                x + r * GROUP,    info + r,      in_tile, i + r == 0 ? spread : NULL,
-                quad_bytes_of(l), -t->pack->low, t->read};
+                x + r * GROUP,    info + r,
+                in_tile,          i + r == 0 ? spread : NULL,
+                quad_bytes_of(l), -t->pack->low,
+                t->read,          x + (r + rows < in_tile ? 0 : x_bytes * (size_t)in_tile)};
             groups_fns[rows][l->halves - 1][l->has_min][narrow](w, n, &tx, acc + r0 + r);
         }
     }

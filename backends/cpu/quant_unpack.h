@@ -7,12 +7,15 @@
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/read_ahead.h"
+#include <stdalign.h>
+
 #include "backends/cpu/vectors.h"
 
 /* One group. */
 struct unpacked {
-    uint8_t w[QUADS * PANEL * 4]; /* [QUADS][PANEL][4] */
+    alignas(64) uint8_t bytes[QUADS * PANEL * 4];
     float scale[2][PANEL], min[2][PANEL];
+    const uint8_t *w; /* [QUADS][PANEL][4]: bytes, or the panel itself where it has them so */
 };
 
 enum { UNPACK_GROUPS = 8 }; /* groups unpacked at a time: 12 KiB */
@@ -150,13 +153,15 @@ ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel
     for (int i = 0; i < n; i++, g++, out++) {
         const char *head = t->panel + quant_head_at(&l, t->shape.skip, g);
         const uint8_t *group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g);
+        bool in_place = l.bits == 8 && offset == 128; /* stored as q + 128 */
+        out->w = in_place ? group : out->bytes;
         UNROLL
-        for (int j = 0; j < QUADS; j++)
+        for (int j = 0; j < QUADS && !in_place; j++)
             for (int q = 0; q < PAIRS; q++) {
                 struct bytes w = as_codes ? load_codes(l, group, j, q)
                                           : load_weights(l, map, group, j, q, offset);
-                b_store(out->w + j * PANEL * 4 + 4 * VL * q, w.a);
-                b_store(out->w + j * PANEL * 4 + 64 + 4 * VL * q, w.b);
+                b_store(out->bytes + j * PANEL * 4 + 4 * VL * q, w.a);
+                b_store(out->bytes + j * PANEL * 4 + 64 + 4 * VL * q, w.b);
             }
         for (int h = 0; h < l.halves; h++)
             for (int q = 0; q < PAIRS; q++) {
