@@ -124,6 +124,17 @@ static bool isa_runs(const char *name)
     return true;
 }
 
+/* Processors with VNNI may have VBMI too. */
+static const struct kernels *choose_kernels(const struct isa *isa)
+{
+#ifdef INGOT_CPU_X86
+    if (isa->kernels == &kernels_avx512 && strcmp(isa->name, "avx512") != 0 &&
+        __builtin_cpu_supports("avx512vbmi"))
+        return &kernels_avx512vbmi;
+#endif
+    return isa->kernels;
+}
+
 static enum status choose_isa(const char *want, const struct isa **out)
 {
     char have[64] = "";
@@ -233,7 +244,7 @@ static enum status cpu_open(struct backend **out, const struct backend_config *c
     if (!be)
         FAIL(ST_NOMEM, "no memory for a CPU backend");
     be->base.ops = &cpu_ops;
-    be->kernels = isa->kernels;
+    be->kernels = choose_kernels(isa);
     be->quant = isa->quant;
     be->isa = isa->name;
     be->activations = cfg->activations;

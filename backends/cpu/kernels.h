@@ -243,7 +243,7 @@ static inline size_t kv_row(const int32_t *blocks, int32_t block_len, int32_t ke
 extern const struct kernels kernels_plain;
 extern const struct quant_kernels quant_plain;
 #ifdef INGOT_CPU_X86
-extern const struct kernels kernels_avx2, kernels_avx512;
+extern const struct kernels kernels_avx2, kernels_avx512, kernels_avx512vbmi;
 extern const struct quant_kernels quant_avx2, quant_avxvnni, quant_avx512, quant_avx512vnni,
     quant_amx;
 #endif

@@ -66,6 +66,24 @@ ALWAYS_INLINE void add_row(int rows, const float *x, struct pair w, struct pair 
     }
 }
 
+/* Two rows of E4M3 weights, PANEL columns each, times their scale. */
+#ifdef V_LOAD_E4M3_X4
+ALWAYS_INLINE void fp8_two_rows(const uint8_t *code, struct pair scale, struct pair w[2])
+{
+    vf v[4];
+    v_load_e4m3_x4(code, v);
+    for (int i = 0; i < 2; i++)
+        w[i] = (struct pair){v_mul(v[2 * i], scale.a), v_mul(v[2 * i + 1], scale.b)};
+}
+#else
+ALWAYS_INLINE void fp8_two_rows(const uint8_t *code, struct pair scale, struct pair w[2])
+{
+    for (int i = 0; i < 2; i++, code += PANEL)
+        w[i] = (struct pair){v_mul(v_load_e4m3(code), scale.a),
+                             v_mul(v_load_e4m3(code + PANEL / 2), scale.b)};
+}
+#endif
+
 /* run_chains of E4M3 weights, block after block. */
 ALWAYS_INLINE void run_fp8_chains(int rows, const struct linear_tile *t, int q, long k0, long k1,
                                   struct pair *acc)
@@ -76,11 +94,17 @@ ALWAYS_INLINE void run_fp8_chains(int rows, const struct linear_tile *t, int q, 
         long block = (t->head.skip + k) / FP8_BLOCK, end = (block + 1) * FP8_BLOCK - t->head.skip;
         const float *at = (const float *)t->panel + block * PANEL + VL * q;
         struct pair scale = {v_load(at), v_load(at + PANEL / 2)};
-        for (end = end < k1 ? end : k1; k < end; k++) {
+        for (end = end < k1 ? end : k1; k + 1 < end; k += 2) {
+            struct pair w[2];
+            fp8_two_rows(codes + k * PANEL, scale, w);
+            read_ahead(t->read, codes + k * PANEL);
+            add_row(rows, t->x + k * rows, w[0], acc);
+            add_row(rows, t->x + (k + 1) * rows, w[1], acc);
+        }
+        for (; k < end; k++) {
             const uint8_t *code = codes + k * PANEL;
             struct pair w = {v_mul(v_load_e4m3(code), scale.a),
                              v_mul(v_load_e4m3(code + PANEL / 2), scale.b)};
-            read_ahead(t->read, code);
             add_row(rows, t->x + k * rows, w, acc);
         }
     }
@@ -109,7 +133,8 @@ ALWAYS_INLINE void run_int_chains(int rows, const struct linear_tile *t, enum pa
         }
         w.a = v_fma(w.a, v_load(scale), v_load(min));
         w.b = v_fma(w.b, v_load(scale + PANEL / 2), v_load(min + PANEL / 2));
-        read_ahead(t->read, code);
+        if ((size_t)k * row_bytes % 64 == 0)
+            read_ahead(t->read, code);
         add_row(rows, t->x + k * rows, w, acc);
     }
 }

@@ -427,3 +427,47 @@ Test(quant, what_cannot_be_loaded)
     cr_assert_eq(backend_ops_of(be)->load_weight(be, &src, &w), ST_RANGE);
     backend_ops_of(be)->close(be);
 }
+
+/* Every code of e4m3 in two columns, and an odd third one: the values of the definition on every
+ * instruction set. */
+Test(quant, codes_of_e4m3)
+{
+    enum { N = 256, K = 3, ROWS = 5 };
+    static const float x[ROWS * K] = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 2, 0, 1, 2, 4};
+    uint8_t code[N][K];
+    float scale[N], out[ROWS * N];
+    for (int n = 0; n < N; n++) {
+        for (int k = 0; k < K; k++)
+            code[n][k] = (uint8_t)n;
+        scale[n] = 0.7f + (float)n * 0.01f;
+    }
+    struct weight_src src = {
+        .name = "codes", .cols = K, .n_parts = 1, .n_slices = 1, .slice_end = {K}};
+    src.part[0] = (struct weight_part){.data = code,
+                                       .row_bytes = K,
+                                       .dtype = DT_E4M3,
+                                       .rows = N,
+                                       .scale = scale,
+                                       .scale_stride = 1};
+    for (size_t i = 0; i < ARRAY_LEN(all_isas); i++) {
+        struct backend *be = open_isa(all_isas[i], 1);
+        struct weight *w;
+        if (!be)
+            continue;
+        cr_assert_eq(backend_ops_of(be)->load_weight(be, &src, &w), ST_OK);
+        for (int32_t rows = 1; rows <= ROWS; rows += ROWS - 1)
+            for (int32_t r = 0; r < ROWS; r += rows)
+                product(be, w, x + r * K, rows, K, N, out + r * N);
+        for (int r = 0; r < ROWS; r++)
+            for (int n = 0; n < N; n++) {
+                float value = f32_of_e4m3((uint8_t)n) * scale[n], want = 0;
+                for (int k = 0; k < K; k++)
+                    want = fmaf(x[r * K + k], value, want);
+                cr_assert(isnan(want) ? isnan(out[r * N + n]) : out[r * N + n] == want,
+                          "%s row %d code %d: %g, not %g", all_isas[i], r, n,
+                          (double)out[r * N + n], (double)want);
+            }
+        backend_ops_of(be)->free_weight(be, w);
+        close_isa(be);
+    }
+}
