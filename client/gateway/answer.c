@@ -36,6 +36,7 @@ struct answer {
     bool begun;  /* the stream's head is out */
     bool paused; /* the client reads slowly */
     bool scores; /* log probabilities of the prompts are wanted */
+    bool no_answer;
     struct text_buf out;
 };
 
@@ -239,17 +240,24 @@ static enum status on_delta(struct answer *a, size_t first, const struct ingot_e
             FAIL(ST_PEER, "the server sent log probabilities beyond the prompt");
         TRY(answer_tokens_add_prompt(&p->tokens, p->ids, &ev->prompt));
     }
+    if (a->no_answer)
+        return ST_OK;
     a->so_far.completion_tokens += ev->n_ids;
     return answer_output_add(&a->text[first + ev->sample], ev);
 }
 
-static enum status end_choice(struct answer_output *t, const struct ingot_sample_end *s)
+static enum status end_choice(const struct answer *a, struct answer_output *t,
+                              const struct ingot_sample_end *s)
 {
     struct answer_end *end = &t->of.end;
+    t->ended = true;
+    if (a->no_answer) {
+        end->finish = ANSWER_LENGTH;
+        return ST_OK;
+    }
     end->finish = s->reason == INGOT_REASON_LENGTH ? ANSWER_LENGTH : ANSWER_STOP;
     end->stop_id = s->stop_id;
     end->completion_tokens = s->completion_tokens;
-    t->ended = true;
     t->cut = s->reason != INGOT_REASON_LENGTH;
     return text_buf_append(&end->stop, s->matched_stop, s->n_matched_stop);
 }
@@ -258,7 +266,7 @@ static enum status on_finish(struct answer *a, size_t first, const struct ingot_
 {
     a->usage.prompt_tokens += ev->prompt_tokens;
     a->usage.cached_tokens += ev->cached_tokens;
-    a->usage.completion_tokens += ev->completion_tokens;
+    a->usage.completion_tokens += a->no_answer ? 0 : ev->completion_tokens;
     if (ev->total_us > a->usage.total_us)
         a->usage.total_us = ev->total_us;
     if (ev->first_token_us > a->usage.first_token_us)
@@ -266,7 +274,7 @@ static enum status on_finish(struct answer *a, size_t first, const struct ingot_
     a->n_ended++;
     for (uint32_t i = 0; i < ev->n_samples; i++)
         if (ev->samples[i].sample < a->n_samples)
-            TRY(end_choice(&a->text[first + ev->samples[i].sample], &ev->samples[i]));
+            TRY(end_choice(a, &a->text[first + ev->samples[i].sample], &ev->samples[i]));
     return ST_OK;
 }
 
@@ -346,6 +354,7 @@ static enum status init(struct answer *a, struct answer_request *q, const struct
     a->stream = q->stream;
     a->n_calls = q->n_prompts;
     a->n_samples = q->ask.n;
+    a->no_answer = q->no_answer;
     a->n_choices = a->n_calls * a->n_samples;
     a->call = calloc(a->n_calls, sizeof *a->call);
     a->prompt = calloc(a->n_calls, sizeof *a->prompt);

@@ -123,6 +123,16 @@ static enum status read_echo(struct openai_request *q, struct json_cursor *c)
     return json_read_bool(c, &q->echo);
 }
 
+/* 0, which the coordinator knows as "as many as there is room for", is no answer. */
+static enum status read_completion_tokens(struct openai_request *q, struct json_cursor *c)
+{
+    int64_t n;
+    TRY(json_read_i64(c, 0, INT32_MAX, &n));
+    q->of.no_answer = n == 0;
+    q->of.ask.max_tokens = n ? (uint32_t)n : 1;
+    return ST_OK;
+}
+
 static enum status read_response_format(struct openai_request *q, struct json_cursor *c)
 {
     return grammar_read_response_format(&q->of, c);
@@ -208,6 +218,7 @@ static const struct field fields[] = {
     READ("stream_options", BOTH, read_stream_options),
     READ("n", BOTH, read_n),
     READ("max_completion_tokens", OPENAI_CHAT, read_max_completion_tokens),
+    READ("max_tokens", OPENAI_COMPLETION, read_completion_tokens),
     BOOL("add_special_tokens", OPENAI_COMPLETION, add_special),
     BOOL("add_generation_prompt", OPENAI_CHAT, add_generation_prompt),
     BOOL("continue_final_message", OPENAI_CHAT, continue_final_message),
@@ -292,6 +303,8 @@ static enum status check(struct openai_request *q, struct openai_refusal *refusa
         REFUSE("n", "at most %d choices are made for one request", ANSWER_MAX_CHOICES);
     if (q->has_top_logprobs && !q->logprobs)
         REFUSE("top_logprobs", "needs \"logprobs\": true");
+    if (q->of.no_answer && !q->echo)
+        REFUSE("max_tokens", "0 needs \"echo\": true");
     if (q->prompt_logprobs && q->of.stream)
         REFUSE("prompt_logprobs", "not supported in a stream");
     if (q->has_tool_choice && !q->no_tools && !q->of.ask.tools_json)

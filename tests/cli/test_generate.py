@@ -58,6 +58,35 @@ def json_lines():
         assert by_ids[-1]["reason"] == "length" and by_ids[-1]["completion_tokens"] == 8
 
 
+def prompt_scores(out):
+    """The members of all deltas, in order."""
+    return [sum((m.get(key, []) for m in out[1:-1]), []) for key in ("prompt_logprobs", "prompt_top_logprobs")]
+
+
+@tap.case
+def prompt_logprobs():
+    with Cluster(DEMO) as c:
+        ids = [int(i) for i in ok("tokenize", DEMO, "--text", "Once upon a time").split()]
+        args = ["--tokens", " ".join(map(str, ids)), *GREEDY, "--max-tokens", "3"]
+        out = ask(c, *args, "--prompt-logprobs", "20")
+        scores, top = prompt_scores(out)
+        assert len(scores) == len(top) == len(ids) == out[0]["prompt_tokens"], scores
+        assert scores[0] is None and top[0] == [] and all(p <= 0 for p in scores[1:])
+        for token, score, best in zip(ids[1:], scores[1:], top[1:]):
+            assert len(best) == 20 and [b["logprob"] for b in best] == sorted((b["logprob"] for b in best), reverse=True)
+            assert {b["id"]: b["logprob"] for b in best}.get(token, score) == score
+        want = c.client().generate(tokens={"id": ids}, max_tokens=3, sampling={
+            "temperature": 0.0, "prompt_logprobs": True, "prompt_top": 20})
+        assert [round(p, 5) for p, _, _ in want.prompt[1:]] == [round(p, 5) for p in scores[1:]]
+        assert [[i for i, _ in best] for _, _, best in want.prompt] == [[b["id"] for b in best] for best in top]
+        alone = ask(c, *args, "--prompt-logprobs", "0")
+        assert prompt_scores(alone) == [scores, []] and all_ids(alone) == all_ids(out)
+        assert prompt_scores(ask(c, *args)) == [[], []]
+    for bad in "21", "-2", "x":
+        r = ingot("generate", "--connect", "ipc:///nowhere", "--prompt", "a", "--prompt-logprobs", bad)
+        assert r.returncode and "prompt-logprobs" in r.stderr, r
+
+
 @tap.case
 def sampling_options():
     with Cluster(DEMO) as c:

@@ -179,6 +179,35 @@ def check_prompt_logprobs(got, ids, entries):
 
 
 @tap.case
+def echo_alone():
+    """max_tokens 0: the prompt, and nothing of an answer."""
+    whole = complete(max_tokens=1, temperature=0, echo=True, logprobs=2, ignore_eos=True)["choices"][0]["logprobs"]
+    body = {"max_tokens": 0, "echo": True, "temperature": 0}
+    a = complete(**body)
+    (c,) = a["choices"]
+    assert c["text"] == PROMPT and c["finish_reason"] == "length" and c["logprobs"] is None, c
+    assert a["usage"]["completion_tokens"] == 0 and a["usage"]["prompt_tokens"] == a["usage"]["total_tokens"] > 0
+    c = complete(**body, logprobs=2, return_token_ids=True)["choices"][0]
+    n = len(c["prompt_token_ids"])
+    assert c["text"] == PROMPT and c["token_ids"] == [] and n == len(whole["tokens"]) - 1, c
+    assert c["logprobs"] == {key: value[:n] for key, value in whole.items()}
+    chunks = stream(COMPLETIONS, prompt=PROMPT, **body, logprobs=2, stream_options={"include_usage": True})
+    choices = [x for chunk in chunks for x in chunk["choices"]]
+    assert "".join(x["text"] for x in choices) == PROMPT and choices[-1]["finish_reason"] == "length"
+    for key, value in c["logprobs"].items():
+        assert sum(((x["logprobs"] or {key: []})[key] for x in choices), []) == value, key
+    assert chunks[-1]["usage"]["completion_tokens"] == 0
+    (eos,) = cluster.clients[0].call("Tokenize", text=b"!", add_special=False)[1].id  # a first token that would stop it
+    stopped = complete(**body, stop_token_ids=[eos], logit_bias={str(eos): 100})["choices"][0]
+    assert (stopped["text"], stopped["finish_reason"], stopped["stop_reason"]) == (PROMPT, "length", None), stopped
+    several = complete(prompt=["One day", "The fox ran"], n=2, **body)["choices"]
+    assert [x["text"] for x in several] == ["One day", "One day", "The fox ran", "The fox ran"]
+    for path, rest in ((COMPLETIONS, {"prompt": PROMPT}), (COMPLETIONS, {"prompt": PROMPT, "echo": False}),
+                       (CHAT, {"messages": STORY})):
+        openai_http.refused(path, "max_tokens", max_tokens=0, **rest)
+
+
+@tap.case
 def prompt_logprobs():
     body = {"prompt_logprobs": 3, "max_tokens": 2, "temperature": 0, "return_token_ids": True}
     sampling = {"temperature": 0, "prompt_top": 3}

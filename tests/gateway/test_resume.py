@@ -135,6 +135,54 @@ class Wire:
         self.pairs = []
 
 
+SCORED = {"prompt": "Once upon a time there was a fox. " * 40, "max_tokens": 4, "temperature": 0, "echo": True,
+          "logprobs": 2, "stream": True}
+
+
+def scored(body):
+    """The text and the log probabilities of a stream."""
+    text = body.decode()
+    assert text.endswith("data: [DONE]\n\n"), text[-300:]
+    choices = sum((json.loads(e[6:])["choices"] for e in text.split("\n\n") if e.startswith("data: {")), [])
+    keys = "tokens", "text_offset", "token_logprobs", "top_logprobs"
+    return "".join(x["text"] for x in choices), [sum((x["logprobs"][k] for x in choices if x["logprobs"]), []) for k in keys]
+
+
+@tap.case
+def a_coordinator_that_dies_while_a_prompt_is_scored():
+    def steps(c):
+        return c.clients[0].call("Ping")[1].steps
+
+    def ask(g):
+        stream = g.connect()
+        stream.request(COMPLETIONS, method="POST", body=json.dumps(SCORED).encode())
+        return stream
+
+    def attempt():
+        before = steps(a)
+        stream = ask(g)
+        tap.wait_for(lambda: steps(a) >= before + 3)
+        with a.held():
+            scoring = steps(a) <= before + whole - 8
+            if scoring:
+                a.coordinator.kill()
+        assert stream.head().status == 200
+        assert scored(rest(stream)) == want
+        return scoring
+
+    small = ["--max-step-tokens", "8", "--no-prefix-cache"]
+    with Parts(DEMO, coordinator=small) as a, Parts(DEMO, coordinator=small) as b, \
+            Gateway("--connect", a.endpoint, "--connect", b.endpoint, "--resume-grace-ms", "600000") as g:
+        g.wait_ready()
+        first = ask(g)
+        assert first.head().status == 200
+        want = scored(rest(first))
+        whole = steps(a)  # of the prompt, and four of the answer
+        assert whole > 20 and len(want[1][0]) > 100, (whole, want)
+        tap.race(attempt)
+        assert stats(b).requests_finished == 1
+
+
 @tap.case
 def a_connection_that_breaks():
     """The coordinator lives: it keeps the request for the grace time, and the gateway attaches again."""

@@ -11,6 +11,7 @@ class Proxy:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = "tcp://127.0.0.1:%d" % self.listener.getsockname()[1]
         self.pairs, self.open, self.n = [], True, 0
+        self.lossy = False  # what comes is lost
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -29,11 +30,11 @@ class Proxy:
             for a, b in ((near, far), (far, near)):
                 threading.Thread(target=self._pass, args=(a, b), daemon=True).start()
 
-    @staticmethod
-    def _pass(a, b):
+    def _pass(self, a, b):
         try:
             while data := a.recv(65536):
-                b.sendall(data)
+                if not self.lossy:
+                    b.sendall(data)
         except OSError:
             pass
         for s in (a, b):
@@ -51,6 +52,14 @@ class Proxy:
                 except OSError:
                     pass
         self.pairs = []
+
+    def lose_and_cut(self, seconds):
+        """What comes in the next seconds is lost, then all connections end."""
+        def end():
+            self.cut()
+            self.lossy = False
+        self.lossy = True
+        threading.Timer(seconds, end).start()
 
     def close(self):
         self.open = False

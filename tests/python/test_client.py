@@ -228,6 +228,57 @@ def streams_survive_a_cut_connection():
         assert stream.result().completion_tokens == 12
 
 
+LOSS_S = 0.2
+
+
+@tap.case
+def calls_survive_a_cut_connection():
+    with client() as c:
+        wanted = c.tokenize(FOX)
+    with proxied() as (p, c):
+        for _ in range(20):  # ZeroMQ may be faster with a connection of its own, which has had no Hello
+            p.cut()
+            assert c.tokenize(FOX) == wanted
+        p.lose_and_cut(LOSS_S)  # the call is open
+        before = p.n
+        assert c.tokenize(FOX) == wanted and p.n > before
+        p.lose_and_cut(LOSS_S)
+        assert c.cancel("none") == "unknown"
+        with CLUSTER.held():
+            stream = c.generate(FOX, request_id="cut", max_tokens=400, grace_ms=600000, **GREEDY)
+            tap.wait_for(lambda: running(c) >= 1)
+            p.lose_and_cut(LOSS_S)
+            assert c.cancel("cut") == "stopped"
+        assert stream.result().reason == "cancelled"
+        p.lose_and_cut(LOSS_S)
+        try:
+            c.drain()
+            raise AssertionError("the next server may be another one")
+        except ingot.ConnectionLost:
+            pass
+        assert not c.ping().draining and not c._session.queries
+
+    async def run():
+        p = Proxy(CLUSTER.endpoint)
+        try:
+            async with ingot.AsyncClient(p.endpoint, timeout=tap.LIMIT) as c:
+                for _ in range(20):
+                    p.cut()
+                    assert await asyncio.gather(c.tokenize(FOX), c.tokenize(FOX)) == [wanted, wanted]
+                p.lose_and_cut(LOSS_S)
+                assert await asyncio.gather(c.tokenize(FOX), c.cancel("none")) == [wanted, "unknown"]
+                p.lose_and_cut(LOSS_S)
+                try:
+                    await c.drain()
+                    raise AssertionError("the next server may be another one")
+                except ingot.ConnectionLost:
+                    pass
+                assert not (await c.ping()).draining and not c._session.queries
+        finally:
+            p.close()
+    asyncio.run(run())
+
+
 @tap.case
 def a_server_that_is_gone():
     with proxied() as (p, c), CLUSTER.held():

@@ -53,7 +53,7 @@ static struct msg_accepted accepted(void)
 static struct msg_generate generate_text(void)
 {
     static const struct msg_resumed_sample samples[4] = {
-        {3, ids, 7, 0}, {0}, {1, ids, 0, 0}, {2, ids, 9, 0}};
+        {3, ids, 7, 17}, {0}, {1, ids, 0, 0}, {2, ids, 9, 0}};
     static struct msg_accepted first;
     static const struct msg_resume resume = {&first, 4, 2500, samples};
     first = accepted();
@@ -249,6 +249,25 @@ static void replies(struct fixture *f)
                                              .draining = true};
 }
 
+/* The entry of the first token has its text only. */
+static struct msg_delta delta_of_a_prompt(void)
+{
+    static const float logprobs[] = {0, -0.25f, -3.5f};
+    static const uint32_t ranks[] = {0, 1, 300}, n_top[] = {0, 1, 2}, n_token_text[] = {3, 0, 2},
+                          n_top_text[] = {2, 1, 0};
+    static const struct token_logprob top[] = {{300, -0.25f}, {4, -0.125f}, {70000, -2.5f}};
+    return (struct msg_delta){.request_id = "req-5",
+                              .prompt = {.n = 3,
+                                         .logprobs = logprobs,
+                                         .ranks = ranks,
+                                         .n_top = n_top,
+                                         .top = top,
+                                         .n_token_text = n_token_text,
+                                         .token_text = "<s>\xc3\xa9",
+                                         .n_top_text = n_top_text,
+                                         .top_text = "a\xff!"}};
+}
+
 /* Every field set; the histograms are 1 to N_STATS_HISTOGRAMS bounds long. */
 static struct msg_stats stats(void)
 {
@@ -393,4 +412,6 @@ void fixtures_make(struct fixture out[N_FIXTURES])
         .request_id = "req-4", .model = "demo", .text = TEXT("a b"), .want_token_text = true};
     out[18] = (struct fixture){.name = "tokens", .kind = FIX_REPLY, .client.type = MSG_TOKENS};
     out[18].client.u.tokens = tokens_of_a_text();
+    out[19] = (struct fixture){.name = "delta_prompt", .kind = FIX_REPLY, .client.type = MSG_DELTA};
+    out[19].client.u.delta = delta_of_a_prompt();
 }

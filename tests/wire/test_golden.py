@@ -32,6 +32,7 @@ assert m.grammar.kind == 3 and m.grammar.source == b"[a-z]+"
 assert m.grace_ms == 10000 and m.client_digest == b"\1\2\3"
 assert m.resume.accepted.numerics == "1/cpu/strict" and m.resume.accepted.sampling.top_k == 40
 assert [list(s.id) for s in m.resume.sample] == [[1, 300, 70000], [], [1], [1, 300]]
+assert [s.prompt_logprobs for s in m.resume.sample] == [17, 0, 0, 0]
 assert [s.text_bytes for s in m.resume.sample] == [7, 0, 0, 9] and m.resume.elapsed_ms == 2500
 m = read("generate_chat")
 assert m.chat.clock_s == 1700000000 and m.chat.zone_s == -12600
@@ -57,6 +58,11 @@ assert m.text.decode() == "h\u00e9llo" and list(m.logprob) == [-0.5, -1.0, -1.5]
 assert [len(t.entry) for t in m.top] == [1, 0, 2] and m.top[2].entry[1].logprob == -1.75
 assert list(m.token_text) == [b"h", b"", "\u00e9llo".encode()]
 assert [[e.text for e in t.entry] for t in m.top] == [[b"a"], [], [b"\xff", b""]]
+m = read("delta_prompt")
+assert list(m.prompt_logprob) == [0, -0.25, -3.5] and list(m.prompt_rank) == [0, 1, 300] and not m.id and not m.logprob
+assert list(m.prompt_token_text) == [b"<s>", b"", "\u00e9".encode()]
+assert [[(e.id, e.logprob, e.text) for e in t.entry] for t in m.prompt_top] == \
+    [[], [(300, -0.25, b"a\xff")], [(4, -0.125, b"!"), (70000, -2.5, b"")]]
 m = read("finish")
 assert m.sample[0].matched_stop == b"END" and m.sample[1].stop_id == 2 and m.recoveries == 2
 assert read("rejected").retry_after_ms == 1000 and read("rejected").draining
@@ -92,5 +98,5 @@ assert list(g.step_us.count) == [3, 0, 1, 0] and g.collective_us.sum == 7 and g.
 assert g.hosts == "w1 0, w2 1-2" and g.address == "10.77.0.2"
 assert (g.running, g.waiting, g.tokens_generated) == (5, 6, 70001)
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 19, names
+assert len(names) == 20, names
 print(f"golden: {len(names)} messages agree")

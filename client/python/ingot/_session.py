@@ -140,6 +140,15 @@ class Request:
                              m.first_token_us / 1e6, m.total_us / 1e6, m.recoveries)
 
 
+class Query:
+    """A question, or a Cancel, on its way."""
+
+    def __init__(self, frame: bytes, repeatable: bool = True) -> None:
+        self.frame = frame
+        self.repeatable = repeatable  # over a new connection, maybe to another server
+        self.reply: Any = None  # or the IngotError that it came to
+
+
 class Session:
     """The requests and queries of one client, over all its connections."""
 
@@ -149,8 +158,8 @@ class Session:
         self.token = token or os.urandom(32)
         self.tenants_secret = tenants_secret
         self.requests: Dict[str, Request] = {}
-        self.queries: Dict[str, Any] = {}  # request_id -> None or the reply
-        self.cancels: Dict[str, Any] = {}  # the same of Cancels, whose ids are those of the requests
+        self.queries: Dict[str, Query] = {}
+        self.cancels: Dict[str, Query] = {}  # their ids are those of the requests
         self.welcome: Any = None
         self.refused = False  # a request that goes on, over this connection
         self.astray = False  # this connection is a new one, without a session
@@ -175,32 +184,37 @@ class Session:
 
     def query(self, kind: str, **fields: Any) -> Tuple[str, bytes]:
         rid = uuid.uuid4().hex
-        self.queries[rid] = None
-        return rid, pack(MESSAGES[kind](request_id=rid, **fields))
+        frame = pack(MESSAGES[kind](request_id=rid, **fields))
+        self.queries[rid] = Query(frame, repeatable=kind != "Drain")  # the next server is not to end
+        return rid, frame
 
     def cancel(self, request_id: str, tenant: Optional[bytes] = None) -> bytes:
-        self.cancels[request_id] = None
         if request_id in self.requests:
             self.requests[request_id].cancelled = True
         m = MESSAGES["Cancel"](request_id=request_id)
         if tenant:
             m.tenant = tenant
-        return pack(m)
+        self.cancels[request_id] = Query(pack(m))
+        return self.cancels[request_id].frame
 
     def resent(self, patience_s: float) -> List[bytes]:
-        """After a new connection: the requests that have not ended, to go on with them."""
-        for waiting in (self.queries, self.cancels):
-            for rid, reply in waiting.items():
-                if reply is None:
-                    waiting[rid] = ConnectionLost("the connection was lost before the reply came")
+        """After a new connection: the requests that have not ended, to go on with them, and the open queries."""
         frames = []
         for r in self.requests.values():
             if not r.ended:
                 r.reconnected(patience_s)
                 frames.append(r.resend())
-                if r.cancelled:
+                if r.cancelled and (r.id not in self.cancels or self.cancels[r.id].reply is not None):
                     frames.append(pack(MESSAGES["Cancel"](request_id=r.id)))
+        for q in self._open_queries():
+            if q.repeatable:
+                frames.append(q.frame)
+            else:
+                q.reply = ConnectionLost("the connection was lost before the reply came")
         return frames
+
+    def _open_queries(self) -> List[Query]:
+        return [q for waiting in (self.queries, self.cancels) for q in waiting.values() if q.reply is None]
 
     def due(self) -> List[bytes]:
         """The requests whose refusal has passed."""
@@ -211,9 +225,8 @@ class Session:
         """Everything that is open ends with the error."""
         for r in self.requests.values():
             r.error = r.error or (None if r.ended else error)
-        for waiting in (self.queries, self.cancels):
-            for rid, reply in waiting.items():
-                waiting[rid] = error if reply is None else reply
+        for q in self._open_queries():
+            q.reply = error
 
     # ---- what has come ----
 
@@ -239,11 +252,10 @@ class Session:
             self.welcome = error_of(m)
             return None
         if kind == "CancelReply" or (kind == "Error" and m.request == NUMBERS["Cancel"]):
-            if m.request_id in self.cancels:
-                self.cancels[m.request_id] = m
+            self._answer(self.cancels.get(m.request_id), m)
             return None
         if m.request_id in self.queries:
-            self.queries[m.request_id] = m
+            self._answer(self.queries[m.request_id], m)
             return None
         r = self.requests.get(m.request_id)
         if r is None:
@@ -253,9 +265,16 @@ class Session:
         self.astray = self.astray or r.astray
         return r, delta
 
-    def reply(self, waiting: Dict[str, Any], rid: str) -> Any:
+    def _answer(self, q: Optional[Query], m: Any) -> None:
+        """As with requests, ZeroMQ may have sent a query to a server that has had no Hello."""
+        if q is not None and kind_of(m) == "Error" and ENUMS["Code"][m.code] == "PEER":
+            self.astray = True
+        elif q is not None:
+            q.reply = m
+
+    def reply(self, waiting: Dict[str, Query], rid: str) -> Any:
         """The reply to a query or Cancel, once it has come; raises what it came to."""
-        m = waiting[rid]
+        m = waiting[rid].reply
         if m is None:
             return None
         del waiting[rid]

@@ -10,7 +10,7 @@ import zmq.asyncio
 from . import _request
 from ._keys import EVENTS, load_keys, raise_refusal
 from ._request import Message, Prompt
-from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, TRY_S, Request, Session, model_of
+from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, TRY_S, Query, Request, Session, model_of
 from .client import open_socket, pong_of, stats_of
 from .errors import ConnectionLost, IngotError, NoAnswer
 from .types import Delta, Model, Pong, Result, Server
@@ -194,11 +194,11 @@ class AsyncClient:
         rid, frame = self._session.query(kind, **fields)
         return await self._reply(self._session.queries, rid, frame)
 
-    async def _reply(self, waiting: Dict[str, Any], rid: str, frame: bytes) -> Any:
+    async def _reply(self, waiting: Dict[str, Query], rid: str, frame: bytes) -> Any:
         try:
             await self._send(frame)
             async with self._news:
-                await asyncio.wait_for(self._news.wait_for(lambda: waiting[rid] is not None), self.timeout)
+                await asyncio.wait_for(self._news.wait_for(lambda: waiting[rid].reply is not None), self.timeout)
         except asyncio.TimeoutError:
             waiting.pop(rid, None)
             raise NoAnswer(f"no reply within {self.timeout:g} s") from None

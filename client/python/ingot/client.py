@@ -8,7 +8,7 @@ import zmq
 from . import _request
 from ._keys import EVENTS, Keys, load_keys, raise_refusal
 from ._request import Message, Prompt
-from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, TRY_S, Request, Session, model_of
+from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, TRY_S, Query, Request, Session, model_of
 from .errors import ConnectionLost, IngotError, NoAnswer
 from .types import Delta, Model, Pong, Result, Server
 
@@ -67,8 +67,8 @@ class Client:
     """A connection to a server.  Any number of streams may run at a time; one thread at a time.
 
     When the connection breaks or the server dies, the client connects again, to the same or the next of its endpoints
-    (with commas between them), and every stream goes on where it was.  When no server answers within timeout, streams
-    and calls raise ConnectionLost."""
+    (with commas between them), every stream goes on where it was, and open calls are sent again (but not drain, which
+    raises ConnectionLost).  When no server answers within timeout, streams and calls raise ConnectionLost."""
 
     def __init__(self, endpoint: str = DEFAULT_ENDPOINT, *, timeout: float = 30.0, tenant: Optional[bytes] = None,
                  tenants_secret: Optional[bytes] = None, token: Optional[bytes] = None,
@@ -181,9 +181,9 @@ class Client:
         self._wait(self._session.queries, rid, timeout)
         return self._session.reply(self._session.queries, rid)
 
-    def _wait(self, waiting: Dict[str, Any], rid: str, timeout: Optional[float]) -> None:
+    def _wait(self, waiting: Dict[str, Query], rid: str, timeout: Optional[float]) -> None:
         try:
-            self._pump(lambda: waiting[rid] is not None, self.timeout if timeout is None else timeout)
+            self._pump(lambda: waiting[rid].reply is not None, self.timeout if timeout is None else timeout)
         except BaseException:
             waiting.pop(rid, None)
             raise
