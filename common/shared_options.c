@@ -272,6 +272,11 @@ static const struct shared_row table[] = {
       .help = "Write all inputs and decisions into files there, for `ingot replay`.  Prompts and "
               "answers are in them, readable by their owner only."},
      .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "journal-sync", ROW(journal_sync, OPT_ENUM), .arg = "batch|each|none", .def = "batch",
+      .help = "When a request counts as taken: batch: it is written to the journal, and on the disk "
+              "within a second; each: it is on the disk; with both, new requests are refused while "
+              "the journal cannot be written.  none: the journal stops nothing."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "print-config", ROW(print_config, OPT_FLAG),
       .help = "Print the configuration in effect on standard error at start."},
      .users = BOTH | FOR_SERVE},

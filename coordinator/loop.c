@@ -14,6 +14,7 @@
 #include "coordinator/grammars.h"
 #include "coordinator/groups.h"
 #include "coordinator/notify.h"
+#include "coordinator/recovery.h"
 
 enum { TEND_US = 50 * 1000 };
 enum { SMALL_MESSAGE_MEM = 64 << 10 }; /* bytes; the loop decodes no message that needs more */
@@ -35,6 +36,7 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
         log_line(LOG_INFO, "no chat: %s", co->mt.no_chat);
     TRY(model_identity_open(&co->identity, cfg->model_path, cfg->weights_digest, &cfg->digests));
     TRY(wire_mem_init(&co->rx, SMALL_MESSAGE_MEM));
+    TRY(recovery_open(co));
     TRY(request_table_create(&co->requests, 2 * (cfg->max_waiting + SPARE_REQUESTS)));
     TRY(tenant_table_create(&co->tenants, MAX_TENANT_ACCOUNTS, &cfg->tenant_bounds));
     TRY(grammars_create(&co->grammars, &co->mt));
@@ -62,7 +64,7 @@ void coordinator_close(struct coordinator *co)
     request_table_destroy(co->requests);
     tenant_table_destroy(co->tenants);
     grammars_destroy(co->grammars);
-    journal_close(co->journal);
+    recovery_close(co);
     sched_destroy(co->sched);
     free(co->fx);
     wire_mem_fini(&co->rx);
@@ -136,6 +138,7 @@ int coordinator_run(struct coordinator *co, int stop_fd)
             return 1;
         }
         uint64_t now_us = clock_us();
+        co->turn++;
         if (items[3].revents)
             on_signal(co, stop_fd, now_us);
         client_port_shed(co->client_port, now_us);
@@ -145,15 +148,15 @@ int coordinator_run(struct coordinator *co, int stop_fd)
         groups_plan(co,
                     now_us); /* first give the ranks their next step, then speak to the clients */
         clients_receive(co, now_us);
-        answer_flush(co, now_us);
+        if (co->sched && !journal_flush(co->journal, co->sched, now_us))
+            recovery_refuse(co, now_us);
+        answer_flush(co, now_us); /* the journal has what clients are told */
         if (now_us - tended_us > TEND_US) {
             tended_us = now_us;
             groups_tend(co, now_us);
             clients_tend(co, now_us);
         }
         groups_plan(co, now_us);
-        if (co->sched)
-            journal_flush(co->journal, co->sched, now_us);
         check_drained(co, now_us);
     }
     worker_port_shutdown(co->worker_port);

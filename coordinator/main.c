@@ -202,6 +202,7 @@ static struct coordinator_config config_of(const struct args *a)
         .drain_ms = (uint32_t)o->drain_ms,
         .group_wait_ms = (uint32_t)o->group_wait_ms,
         .journal_dir = o->journal,
+        .journal_sync = (enum journal_sync)o->journal_sync,
         .notify_fd = (int)a->notify_fd,
     };
 }

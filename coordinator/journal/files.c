@@ -3,13 +3,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4000, LAST_NUMBER = 99999999 };
+enum { PATH_BYTES = JOURNAL_PATH_BYTES, LAST_NUMBER = 99999999 };
 
 /* The number of "NAME-00000042.journal", 0 when it is another file. */
 static uint32_t number_of(const struct journal_files *f, const char *file)
@@ -63,7 +63,7 @@ enum status journal_files_open(struct journal_files *f, const char *dir, const c
              strlen(dir), sizeof f->dir - 1);
     if (!*name || strlen(name) >= sizeof f->name || strspn(name, letters) != strlen(name))
         FAIL(ST_RANGE, "journal: '%.64s' is no name for files", name);
-    *f = (struct journal_files){.max_files = max_files};
+    *f = (struct journal_files){.max_files = max_files, .lock = -1};
     snprintf(f->dir, sizeof f->dir, "%s", dir);
     snprintf(f->name, sizeof f->name, "%s", name);
     snprintf(f->prefix, sizeof f->prefix, "%s/%s", dir, name);
@@ -73,18 +73,70 @@ enum status journal_files_open(struct journal_files *f, const char *dir, const c
     if (stat(dir, &st) == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX))
         FAIL(ST_RANGE, "journal: others may write into %s (mode %03o): chmod 700", dir,
              (unsigned)st.st_mode & 0777U);
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s.lock", f->prefix);
+    f->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (f->lock < 0)
+        FAIL(ST_IO, "journal: cannot create %s: %s", path, strerror(errno));
+    if (flock(f->lock, LOCK_EX | LOCK_NB) != 0)
+        FAIL(errno == EWOULDBLOCK ? ST_RANGE : ST_IO, "journal: %s: %s", dir,
+             errno == EWOULDBLOCK ? "another server writes its journal there" : strerror(errno));
     return scan(f, 0);
+}
+
+void journal_files_close(struct journal_files *f)
+{
+    if (f->lock >= 0)
+        close(f->lock);
+    f->lock = -1;
+}
+
+static void new_path(const struct journal_files *f, char path[PATH_BYTES])
+{
+    snprintf(path, PATH_BYTES, "%s.journal.new", f->prefix);
 }
 
 enum status journal_files_next(struct journal_files *f, int *fd)
 {
     char path[PATH_BYTES];
+    *fd = -1;
     if (f->last >= LAST_NUMBER)
         FAIL(ST_RANGE, "journal: the file numbers in %s are used up", f->dir);
-    path_of(f, f->last + 1, path);
+    new_path(f, path);
+    (void)unlink(path); /* of a process that was killed */
     *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND, 0600);
     if (*fd < 0)
         FAIL(ST_IO, "journal: cannot create %s: %s", path, strerror(errno));
+    return ST_OK;
+}
+
+enum status journal_files_keep(struct journal_files *f)
+{
+    char from[PATH_BYTES], to[PATH_BYTES];
+    new_path(f, from);
+    path_of(f, f->last + 1, to);
+    if (rename(from, to) != 0)
+        FAIL(ST_IO, "journal: cannot create %s: %s", to, strerror(errno));
+    int dir = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir >= 0) {
+        (void)fsync(dir); /* the name; not every file system can */
+        close(dir);
+    }
     f->last++;
     return f->last > f->max_files ? scan(f, f->last - f->max_files + 1) : ST_OK;
+}
+
+void journal_files_drop(struct journal_files *f)
+{
+    char path[PATH_BYTES];
+    new_path(f, path);
+    (void)unlink(path);
+}
+
+bool journal_files_path(const struct journal_files *f, uint32_t back, char path[PATH_BYTES])
+{
+    if (back >= f->last)
+        return false;
+    path_of(f, f->last - back, path);
+    return access(path, R_OK) == 0;
 }

@@ -1,0 +1,118 @@
+"""What the journal promises: a request that was accepted is finished by the next coordinator, whether or not its client is
+there, and a journal that cannot be written takes none."""
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+import ingot_client  # noqa: E402
+import tap  # noqa: E402
+import temp_dir  # noqa: E402
+from cluster import BIN, DEMO, Parts  # noqa: E402
+
+PROMPT = b"Once upon a time"
+# greedy; several samples, of which stop strings end some; penalties; log probabilities, with others beside them, of
+# the prompt; a grammar; no seed given
+REQUESTS = [dict(max_tokens=120, sampling=dict(temperature=0, ignore_eos=True)),
+            dict(max_tokens=100, n=4, stop=[b"the", b"ing"], sampling=dict(seed=1)),
+            dict(max_tokens=110, sampling=dict(seed=2, repetition_penalty=1.2, min_tokens=60)),
+            dict(max_tokens=90, n=2, sampling=dict(seed=3, logprobs=True)),
+            dict(max_tokens=60, sampling=dict(seed=4, logprobs=True, top_logprobs=2)),
+            dict(max_tokens=50, sampling=dict(seed=5, prompt_logprobs=1)),
+            dict(max_tokens=60, sampling=dict(seed=6, temperature=1.2, logit_bias=[dict(id=5, bias=-1)])),
+            dict(max_tokens=80, sampling=dict(temperature=1.5, ignore_eos=True))]
+TENANT = b"the tenant of all"
+
+
+class Restarted(Parts):
+    """Coordinator and ranks by hand, with a journal; kill() and again() are the test's decision."""
+
+    def __init__(self, journal, *more, **kw):
+        super().__init__(DEMO, coordinator=["--journal", journal, *more], **kw)
+
+    def client(self, **kw):
+        return super().client(**{"tenant": TENANT, **kw})
+
+    def kill(self):
+        self.coordinator.kill()
+        self.coordinator.wait()
+
+    def again(self):
+        self.coordinator = self.spawn(*self.coordinator.args)
+
+    def rerun(self):
+        """A client of the next coordinator, once that one serves."""
+        c = self.client()
+        c.wait_ready()
+        return c
+
+
+def ask(client, prefix):
+    return [client.start(request_id=f"{prefix}-{i}", text=PROMPT, **r) for i, r in enumerate(REQUESTS)]
+
+
+def patient(client, rids, prefix):
+    """The whole answers of the same requests again; what is refused for now is repeated."""
+    answers = {rid: ingot_client.Answer() for rid in rids}
+    client.collect(rids, answers=answers)
+    while again := [rid for rid in rids if answers[rid].error]:
+        for rid in again:
+            name, m = answers[rid].error
+            assert name == "Rejected" and m.retryable, m
+            answers[rid] = ingot_client.Answer()
+            i = int(rid.rsplit("-", 1)[1])
+            client.start(request_id=rid, text=PROMPT, **REQUESTS[i])
+        client.collect(again, answers=answers)
+    return answers
+
+
+def killed_after(c, wanted, n_messages, name, twice=False):
+    """The coordinator dies after so many messages; its clients are gone, and come back to the next one."""
+    client = c.rerun()
+    rids = ask(client, name)
+    had = {rid: ingot_client.Answer() for rid in rids}
+    for _ in range(n_messages):
+        kind, m = client.recv()
+        had[m.request_id].take(kind, m)
+    c.kill()
+    client.close()
+    for _ in range(1 + twice):
+        c.again()
+        client = c.rerun()
+        if twice and _ == 0:
+            c.kill()
+            client.close()
+    ask(client, name)
+    got = patient(client, rids, name)
+    for i, rid in enumerate(rids):
+        a, b = had[rid], got[rid]
+        assert b.finish, (rid, b.error)
+        if i + 1 < len(rids):
+            assert b.key() == wanted[i].key(), (n_messages, rid, b.key(), wanted[i].key())
+        if a.accepted:
+            assert b.accepted.attached, f"{rid}: a new request, not that of the journal"
+            assert b.accepted.seed == a.accepted.seed
+        for s in a.ids:
+            assert b.ids[s][:len(a.ids[s])] == a.ids[s] and b.text[s].startswith(a.text[s])
+            assert b.logprobs[s][:len(a.logprobs[s])] == a.logprobs[s]
+    client.close()
+
+
+@tap.case
+def accepted_requests_outlive_the_coordinator():
+    points = [0, 1, 5, 8, 9, 12, 20, 33, 50, 80, 120, 200] if "INGOT_ALL" not in os.environ else range(0, 300, 3)
+    with temp_dir.folder() as tmp, Restarted(f"{tmp}/j") as c:
+        client = c.rerun()
+        wanted = client.answers([dict(text=PROMPT, **r) for r in REQUESTS])
+        client.close()
+        for n in points:
+            killed_after(c, wanted, n, f"after {n} ")
+        for n in points[1::4]:
+            killed_after(c, wanted, n, f"twice after {n} ", twice=True)
+        c.kill()
+        r = subprocess.run([BIN / "ingot-journal", "verify", f"{tmp}/j"], capture_output=True, text=True)
+        assert r.returncode in (0, 4) and r.stdout.count("the same") > 3, r
+
+
+tap.main()
