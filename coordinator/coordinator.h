@@ -46,6 +46,7 @@ struct coordinator_config {
     uint32_t group_wait_ms;       /* without a worker group for that long, requests fail */
     const char *journal_dir;      /* NULL = no journal */
     enum journal_sync journal_sync;
+    struct journal_bounds journal_bounds;
     int notify_fd;                /* one line an event for a supervisor, -1 = none */
 };
 

@@ -11,7 +11,8 @@
 #include "coordinator/resume.h"
 #include "coordinator/text_requests.h"
 
-enum { JOURNAL_FILE_BYTES = 32 << 20, JOURNAL_FILES = 32 };
+/* A restart reads one or two files: larger ones delay it. */
+enum { LEAST_FILE_BYTES = 1 << 20, MOST_FILE_BYTES = 32 << 20, FILES = 8 };
 enum { ACCEPTED_MEM = 4 << 20 }; /* address space for one Accepted */
 
 static uint64_t wall_us(void)
@@ -21,12 +22,18 @@ static uint64_t wall_us(void)
     return (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U;
 }
 
+static uint64_t file_bytes(uint64_t all)
+{
+    uint64_t n = all ? all / FILES : MOST_FILE_BYTES;
+    return n < LEAST_FILE_BYTES ? LEAST_FILE_BYTES : n > MOST_FILE_BYTES ? MOST_FILE_BYTES : n;
+}
+
 enum status recovery_open(struct coordinator *co)
 {
     struct journal_config jc = {.dir = co->cfg.journal_dir,
                                 .name = "ingot",
-                                .max_file_bytes = JOURNAL_FILE_BYTES,
-                                .max_files = JOURNAL_FILES,
+                                .max_file_bytes = file_bytes(co->cfg.journal_bounds.max_bytes),
+                                .bounds = co->cfg.journal_bounds,
                                 .sync = co->cfg.journal_sync};
     TRY(wire_mem_init(&co->tx, ACCEPTED_MEM));
     TRY(journal_open(&co->journal, &jc));

@@ -8,11 +8,17 @@
 
 #include "common/status.h"
 
+/* What is kept besides the two newest files, which a restart needs. */
+struct journal_bounds {
+    uint64_t max_bytes; /* of all files; 0: no bound */
+    uint64_t max_age_s; /* since the last write; 0: no bound */
+};
+
 struct journal_files {
     char prefix[3800]; /* "DIR/NAME" */
     char dir[3700];
     char name[64];
-    uint32_t max_files;
+    struct journal_bounds bounds;
     uint32_t last; /* number of the newest file */
     int lock;      /* DIR/NAME.lock, -1: closed */
 };
@@ -20,15 +26,17 @@ struct journal_files {
 /* Makes the folder when it is not there, locks it and finds the newest file in it.  ST_RANGE, also when another
  * process writes there; ST_IO. */
 MUST_CHECK enum status journal_files_open(struct journal_files *f, const char *dir,
-                                          const char *name, uint32_t max_files);
+                                          const char *name,
+                                          const struct journal_bounds *bounds);
 
 /* Unlocks the folder; f may be zeros with lock -1. */
 void journal_files_close(struct journal_files *f);
 
 /* Creates the next file, for its owner only, under a temporary name.  ST_IO, ST_RANGE. */
 MUST_CHECK enum status journal_files_next(struct journal_files *f, int *fd);
-/* Its beginning is written: it gets its name, and those that are too many are deleted.  ST_IO. */
-MUST_CHECK enum status journal_files_keep(struct journal_files *f);
+/* Its beginning is written: it gets its name, and the oldest files are deleted until the others and `room` bytes fit the
+ * bounds.  ST_IO. */
+MUST_CHECK enum status journal_files_keep(struct journal_files *f, uint64_t room);
 /* It could not be written. */
 void journal_files_drop(struct journal_files *f);
 

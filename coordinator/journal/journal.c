@@ -27,6 +27,7 @@ struct journal {
     uint64_t chain;       /* the check of the last record; 0: no file has begun */
     uint64_t file_bytes;
     uint64_t now_us;      /* of the last flush */
+    uint64_t began_us;    /* now_us when the file began */
     bool admitted;        /* a request since the last flush */
     struct admission *open; /* the newest first */
     struct journal_served served;
@@ -198,7 +199,7 @@ static void begin_file(struct journal *j, const struct sched *s, uint64_t before
     write_out(j);
     if (j->fd >= 0 && j->sync != JOURNAL_NONE && fsync(j->fd) != 0)
         give_up_file(j, strerror(errno));
-    if (j->fd >= 0 && journal_files_keep(&j->files) != ST_OK)
+    if (j->fd >= 0 && journal_files_keep(&j->files, j->max_file_bytes) != ST_OK)
         give_up_file(j, status_text());
     if (j->fd < 0) {
         journal_files_drop(&j->files);
@@ -209,6 +210,7 @@ static void begin_file(struct journal *j, const struct sched *s, uint64_t before
     j->stats.why[0] = '\0';
     j->stats.on = true;
     j->stats.n_files++;
+    j->began_us = j->now_us;
     j->full_at = 2 * j->file_bytes;
     if (j->full_at < j->max_file_bytes)
         j->full_at = j->max_file_bytes;
@@ -225,7 +227,7 @@ enum status journal_open(struct journal **out, const struct journal_config *cfg)
     j->fd = j->files.lock = -1;
     j->max_file_bytes = cfg->max_file_bytes;
     j->sync = cfg->sync;
-    enum status st = journal_files_open(&j->files, cfg->dir, cfg->name, cfg->max_files);
+    enum status st = journal_files_open(&j->files, cfg->dir, cfg->name, &cfg->bounds);
     if (st == ST_OK && j->sync == JOURNAL_BATCH)
         st = syncer_start(&j->syncer);
     if (st != ST_OK) {
@@ -439,6 +441,12 @@ static void sync_file(struct journal *j)
         give_up_file(j, strerror(error));
 }
 
+static bool is_old(const struct journal *j)
+{
+    uint64_t age_us = j->files.bounds.max_age_s * 1000000 / 4;
+    return age_us && j->now_us - j->began_us > age_us;
+}
+
 bool journal_flush(struct journal *j, const struct sched *s, uint64_t now_us)
 {
     if (!j || !j->w.data) /* it has not begun */
@@ -449,7 +457,7 @@ bool journal_flush(struct journal *j, const struct sched *s, uint64_t now_us)
         sync_file(j);
     bool durable = j->fd >= 0 || !j->admitted || j->sync == JOURNAL_NONE;
     j->admitted = false;
-    if (j->fd >= 0 && j->file_bytes >= j->full_at)
+    if (j->fd >= 0 && (j->file_bytes >= j->full_at || is_old(j)))
         next_file(j, s);
     else if (j->fd < 0 && now_us >= j->retry_us)
         begin_file(j, s, 0);
@@ -459,4 +467,17 @@ bool journal_flush(struct journal *j, const struct sched *s, uint64_t now_us)
 void journal_stats(const struct journal *j, struct journal_stats *out)
 {
     *out = j ? j->stats : (struct journal_stats){0};
+}
+
+const char *journal_text(const struct journal *j, char *out, size_t size)
+{
+    if (!j)
+        snprintf(out, size, "not durable: there is no journal");
+    else if (*j->stats.why)
+        snprintf(out, size, "not durable: the journal cannot be written: %s", j->stats.why);
+    else if (j->sync == JOURNAL_NONE)
+        snprintf(out, size, "not durable: --journal-sync none");
+    else
+        snprintf(out, size, "%s", j->sync == JOURNAL_EACH ? "each" : "batch");
+    return out;
 }

@@ -30,7 +30,7 @@ struct journal_config {
     const char *dir;         /* made when it is not there; NULL = no journal */
     const char *name;        /* file name before the number; letters, digits, - and _ */
     uint64_t max_file_bytes; /* of one file; at least twice the state it begins with */
-    uint32_t max_files;      /* kept, the current one included; >= 1 */
+    struct journal_bounds bounds;
     enum journal_sync sync;
 };
 
@@ -82,10 +82,12 @@ void journal_reset(struct journal *j, uint32_t new_n_blocks, const struct sched_
                    size_t n_fx);
 
 /* Hands the buffer to the operating system, and with JOURNAL_EACH waits for the disk when a request was admitted; begins
- * a new file when this one is full.  s: the scheduler in the state after the last call above.  false: requests that
+ * a new file when this one is full, or older than a quarter of the greatest age.  s: the scheduler in the state after the last call above.  false: requests that
  * were admitted since the last flush are not durable and must be refused. */
 MUST_CHECK bool journal_flush(struct journal *j, const struct sched *s, uint64_t now_us);
 
 void journal_stats(const struct journal *j, struct journal_stats *out);
+/* Whether requests outlive the process: "batch", "each", or "not durable: " and the reason.  Gives out. */
+const char *journal_text(const struct journal *j, char *out, size_t size);
 
 #endif

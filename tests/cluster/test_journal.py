@@ -2,6 +2,7 @@
 there, and a journal that cannot be written takes none."""
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 
@@ -113,6 +114,78 @@ def accepted_requests_outlive_the_coordinator():
         c.kill()
         r = subprocess.run([BIN / "ingot-journal", "verify", f"{tmp}/j"], capture_output=True, text=True)
         assert r.returncode in (0, 4) and r.stdout.count("the same") > 3, r
+
+
+def full(c, is_full):
+    """No file of the coordinator may grow: as when the disk is full."""
+    resource.prlimit(c.coordinator.pid, resource.RLIMIT_FSIZE, (1 if is_full else resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def state(client):
+    return client.call("Stats")[1].journal
+
+
+def unwritable(sync):
+    with temp_dir.folder() as tmp, Restarted(f"{tmp}/j", "--journal-sync", sync) as c:
+        client = c.rerun()
+        durable = sync != "none"
+        assert state(client) == (sync if durable else "not durable: --journal-sync none"), state(client)
+        wanted = client.generate(text=PROMPT, **REQUESTS[0])
+        running = client.start(text=PROMPT, max_tokens=200, sampling=dict(seed=8, ignore_eos=True))
+        name, m = client.recv()
+        assert name == "Accepted" and m.request_id == running, name
+        full(c, True)
+        refused = client.generate(text=PROMPT, **REQUESTS[0])
+        if durable:
+            name, m = refused.error
+            assert name == "Rejected" and m.retryable and m.retry_after_ms and "journal cannot be written" in m.detail, m
+            refused = client.generate(text=PROMPT, **REQUESTS[0])
+            assert refused.error and refused.error[1].retryable, "the second one is taken"
+        else:
+            assert refused.key() == wanted.key()
+        assert "not durable" in state(client) and "cannot be written" in state(client), state(client)
+        while (got := client.recv())[0] not in ("Finish", "Error"):
+            assert got[1].request_id == running
+        assert got[0] == "Finish", "a running request ends well"
+        full(c, False)
+        tap.wait_for(lambda: "cannot be written" not in state(client), "the journal")
+        again = patient(client, [client.start(request_id="again-0", text=PROMPT, **REQUESTS[0])], "again")["again-0"]
+        assert again.key() == wanted.key()
+        c.kill()
+        c.again()
+        client = c.rerun()
+        client.start(request_id="again-0", text=PROMPT, **REQUESTS[0])
+        got = patient(client, ["again-0"], "again")["again-0"]
+        assert got.key() == wanted.key() and got.accepted.attached
+
+
+@tap.case
+def a_full_disk_refuses_requests_with_batch():
+    unwritable("batch")
+
+
+@tap.case
+def a_full_disk_refuses_requests_with_each():
+    unwritable("each")
+
+
+@tap.case
+def a_full_disk_stops_nothing_with_none():
+    unwritable("none")
+
+
+@tap.case
+def without_a_journal_the_status_says_so():
+    with Parts(DEMO) as c:
+        assert state(c.clients[0]) == "not durable: there is no journal"
+
+
+@tap.case
+def a_folder_has_one_server():
+    with temp_dir.folder() as tmp, Restarted(f"{tmp}/j") as c:
+        r = subprocess.run([BIN / "ingot-coordinator", "--model", DEMO, "--listen", f"ipc://{c.dir}/other", "--workers",
+                            f"ipc://{c.dir}/others", "--journal", f"{tmp}/j"], capture_output=True, text=True, timeout=tap.LIMIT)
+        assert r.returncode == 2 and "another server writes its journal there" in r.stderr, r
 
 
 tap.main()
