@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/sha256.h"
+#include "coordinator/admissions.h"
 #include "coordinator/answers.h"
 #include "coordinator/grammars.h"
 #include "coordinator/recovery.h"
@@ -145,9 +146,9 @@ void generate_take(struct coordinator *co, struct client *c, const struct reques
         reject(co, c, h->id, ST_BUSY, "the request is being resumed", &refusal, now_us);
         return;
     }
-    const char *why =
-        r ? why_not_attached(r, h, &refusal.field) : refuse_now(co, &owner, h);
-    if (r && why && r->recovered) { /* its client had more than the journal: it goes on from there */
+    const char *why = r ? why_not_attached(r, h, &refusal.field) : refuse_now(co, &owner, h);
+    if (r && why &&
+        r->recovered) { /* its client had more than the journal: it goes on from there */
         r->abandoned = true;
         answer_cancel(co, r, REASON_CANCELLED, now_us);
         reject(co, c, h->id, ST_BUSY, "the request is being resumed", &refusal, now_us);
@@ -287,7 +288,7 @@ static enum status admit(struct coordinator *co, struct request *r, struct text_
             return st;
         }
     }
-    TRY(recovery_admit(co, r, (struct wire_bytes){job->kept, job->n_kept}, now_us));
+    TRY(admissions_add(co, r, (struct wire_bytes){job->kept, job->n_kept}, now_us));
     return submit_samples(co, r);
 }
 

@@ -8,11 +8,12 @@
 
 #include "common/host.h"
 #include "common/log.h"
+#include "coordinator/admissions.h"
 #include "coordinator/answers.h"
 #include "coordinator/grammars.h"
 #include "coordinator/notify.h"
-#include "coordinator/recovery.h"
 
+enum { PREFILL_LOSS_PCT = 4 }; /* see sched_config */
 enum {
     MAX_LOSSES = 5
 }; /* groups lost in a row without a finished step: it is the work that kills them */
@@ -90,7 +91,7 @@ static void note_served(struct coordinator *co, const struct worker_group *g)
     co->served = (struct served){.any = true, .has_weights = g->has_weights};
     memcpy(co->served.numerics, g->numerics, sizeof g->numerics);
     memcpy(co->served.weights, g->weights, sizeof g->weights);
-    recovery_served(co);
+    admissions_served(co);
     groups_require(co);
 }
 
@@ -130,8 +131,7 @@ static void fail_begun(struct coordinator *co, const char *why, uint64_t now_us)
 /* ---- groups ---- */
 
 /* the first group says how large everything is */
-static enum status make_sched(struct coordinator *co, const struct worker_group *g,
-                              uint64_t now_us)
+static enum status make_sched(struct coordinator *co, const struct worker_group *g, uint64_t now_us)
 {
     struct sched_config sc = {
         .max_seqs = least(co->cfg.max_seqs, g->max_seqs),
@@ -146,6 +146,7 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
         .overtake = co->cfg.overtake,
         .target_itl_us = co->cfg.target_itl_us,
         .max_step_us = co->cfg.max_step_us,
+        .prefill_loss_pct = PREFILL_LOSS_PCT,
         .turn_tokens = co->cfg.turn_tokens,
     };
     size_t bytes = sched_bytes(&sc), free_bytes = host_mem_free();
@@ -158,9 +159,8 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
     TRY(sched_create(&co->sched, &sc));
     co->fx_cap = sched_max_fx(&sc);
     co->fx = calloc(co->fx_cap, sizeof *co->fx);
-    enum status st =
-        co->fx ? journal_begin(co->journal, co->sched, &sc, now_us)
-               : status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for effects");
+    enum status st = co->fx ? journal_begin(co->journal, co->sched, &sc, now_us)
+                            : status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for effects");
     if (st != ST_OK) {
         sched_destroy(co->sched);
         co->sched = NULL;
@@ -328,7 +328,6 @@ void groups_tend(struct coordinator *co, uint64_t now_us)
 {
     worker_port_tend(co->worker_port, now_us);
     forget_numerics(co);
-    recovery_tend(co, now_us);
     if (model_identity_update(&co->identity)) {
         groups_require(co);
         activate(co, now_us);

@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
+#include "coordinator/admissions.h"
 #include "coordinator/answers.h"
 #include "coordinator/clients.h"
 #include "coordinator/grammars.h"
@@ -36,7 +37,7 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
         log_line(LOG_INFO, "no chat: %s", co->mt.no_chat);
     TRY(model_identity_open(&co->identity, cfg->model_path, cfg->weights_digest, &cfg->digests));
     TRY(wire_mem_init(&co->rx, SMALL_MESSAGE_MEM));
-    TRY(recovery_open(co));
+    TRY(admissions_open(co));
     TRY(request_table_create(&co->requests, 2 * (cfg->max_waiting + SPARE_REQUESTS)));
     TRY(tenant_table_create(&co->tenants, MAX_TENANT_ACCOUNTS, &cfg->tenant_bounds));
     TRY(grammars_create(&co->grammars, &co->mt));
@@ -64,7 +65,7 @@ void coordinator_close(struct coordinator *co)
     request_table_destroy(co->requests);
     tenant_table_destroy(co->tenants);
     grammars_destroy(co->grammars);
-    recovery_close(co);
+    admissions_close(co);
     sched_destroy(co->sched);
     free(co->fx);
     wire_mem_fini(&co->rx);
@@ -149,11 +150,12 @@ int coordinator_run(struct coordinator *co, int stop_fd)
                     now_us); /* first give the ranks their next step, then speak to the clients */
         clients_receive(co, now_us);
         if (co->sched && !journal_flush(co->journal, co->sched, now_us))
-            recovery_refuse(co, now_us);
+            admissions_refuse(co, now_us);
         answer_flush(co, now_us); /* the journal has what clients are told */
         if (now_us - tended_us > TEND_US) {
             tended_us = now_us;
             groups_tend(co, now_us);
+            recovery_tend(co, now_us);
             clients_tend(co, now_us);
         }
         groups_plan(co, now_us);

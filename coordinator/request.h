@@ -61,14 +61,14 @@ struct request {
     struct tenant_account *account; /* NULL: it has ended */
     uint32_t n_entered, n_queued;   /* samples that the account counts, in flight and waiting */
     uint32_t queued_tokens;         /* of each that waits */
-    bool resumed;                   /* it began elsewhere: its client or the journal had a part of the answer */
-    bool recovered;                 /* the part was in the journal */
-    struct admission *admission;    /* in the journal, until it ends; NULL: there is none */
-    uint64_t admitted_turn;         /* of the loop */
-    uint64_t before_us;             /* if so: how long before its arrival here */
-    bool abandoned;                 /* it ended because its client was gone */
-    bool cancelled;                 /* before or while it ran */
-    bool admitted;                  /* the scheduler took it: a failure is Error, else Rejected */
+    bool resumed;   /* it began elsewhere: its client or the journal had a part of the answer */
+    bool recovered; /* the part was in the journal */
+    struct admission *admission; /* in the journal, until it ends; NULL: there is none */
+    uint64_t admitted_turn;      /* of the loop */
+    uint64_t before_us;          /* if so: how long before its arrival here */
+    bool abandoned;              /* it ended because its client was gone */
+    bool cancelled;              /* before or while it ran */
+    bool admitted;               /* the scheduler took it: a failure is Error, else Rejected */
     bool accepted_sent, terminal_sent, attached;
     uint32_t queue_position, retry_after_ms; /* retry: of a failure that is retryable */
 

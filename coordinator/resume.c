@@ -137,8 +137,8 @@ enum status resume_take(struct resolved *q, const struct msg_generate *g, uint32
     q->n_scores_received = m->samples[0].n_scores;
     int32_t *ids = u->ids;
     for (uint32_t i = 0; i < m->n_samples; ids += m->samples[i++].n) {
-        u->samples[i] =
-            (struct resumed_sample){.ids = ids, .n = m->samples[i].n, .n_text = m->samples[i].n_text};
+        u->samples[i] = (struct resumed_sample){
+            .ids = ids, .n = m->samples[i].n, .n_text = m->samples[i].n_text};
         if (m->samples[i].n)
             memcpy(ids, m->samples[i].ids, m->samples[i].n * sizeof *ids);
     }
@@ -170,8 +170,8 @@ enum status resume_from_journal(struct msg_resume *out, struct msg_resumed_sampl
     out->n_samples = r->a.n_samples;
     bool go_on = can_continue(r, &m->u.accepted.sampling.sp);
     for (uint32_t i = 0; i < r->a.n_samples; i++)
-        samples[i] = (struct msg_resumed_sample){.n = go_on ? r->samples[i].n : 0,
-                                                 .ids = r->samples[i].ids};
+        samples[i] =
+            (struct msg_resumed_sample){.n = go_on ? r->samples[i].n : 0, .ids = r->samples[i].ids};
     return ST_OK;
 }
 

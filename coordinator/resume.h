@@ -21,7 +21,7 @@ struct resumed {
     struct resumed_sample {
         const int32_t *ids; /* [n] */
         uint32_t n;
-        uint64_t n_text; /* bytes */
+        uint64_t n_text;       /* bytes */
         const float *logprobs; /* [n] of a recovered request, in the journal's memory; else NULL */
     } samples[MAX_SAMPLES];
     int32_t ids[]; /* of all samples */

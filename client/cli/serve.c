@@ -109,7 +109,8 @@ static const char *journal_place(const struct shared_options *o, char path[STATE
     if (o->journal)
         return strcmp(o->journal, "off") == 0 ? NULL : o->journal;
     if (strchr(o->listen, '*')) {
-        log_line(LOG_INFO, "no journal, for the port is chosen at the start: --journal DIR keeps one");
+        log_line(LOG_INFO,
+                 "no journal, for the port is chosen at the start: --journal DIR keeps one");
         return NULL;
     }
     folder_of_endpoint(name, sizeof name, o->listen);

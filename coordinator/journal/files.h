@@ -26,8 +26,7 @@ struct journal_files {
 /* Makes the folder when it is not there, locks it and finds the newest file in it.  ST_RANGE, also when another
  * process writes there; ST_IO. */
 MUST_CHECK enum status journal_files_open(struct journal_files *f, const char *dir,
-                                          const char *name,
-                                          const struct journal_bounds *bounds);
+                                          const char *name, const struct journal_bounds *bounds);
 
 /* Unlocks the folder; f may be zeros with lock -1. */
 void journal_files_close(struct journal_files *f);
@@ -42,6 +41,7 @@ void journal_files_drop(struct journal_files *f);
 
 enum { JOURNAL_PATH_BYTES = 4000 };
 /* The newest file but `back`; false: there is none. */
-bool journal_files_path(const struct journal_files *f, uint32_t back, char path[JOURNAL_PATH_BYTES]);
+bool journal_files_path(const struct journal_files *f, uint32_t back,
+                        char path[JOURNAL_PATH_BYTES]);
 
 #endif

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "coordinator/journal/files.h"
 #include "coordinator/journal/record.h"
@@ -26,9 +26,9 @@ struct journal {
     bool skipping;        /* the open record is not written: off, or no room */
     uint64_t chain;       /* the check of the last record; 0: no file has begun */
     uint64_t file_bytes;
-    uint64_t now_us;      /* of the last flush */
-    uint64_t began_us;    /* now_us when the file began */
-    bool admitted;        /* a request since the last flush */
+    uint64_t now_us;        /* of the last flush */
+    uint64_t began_us;      /* now_us when the file began */
+    bool admitted;          /* a request since the last flush */
     struct admission *open; /* the newest first */
     struct journal_served served;
     struct journal_stats stats;
@@ -145,11 +145,9 @@ static enum status make_buffer(struct journal *j, const struct sched *s)
 
 static void put_header(struct journal *j, uint64_t before)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     struct byte_writer *w = begin(j, 512);
     put_u32(w, JOURNAL_VERSION);
-    put_u64(w, (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U);
+    put_u64(w, clock_wall_us());
     put_text(w, INGOT_VERSION, 63);
     put_config(w, &j->sc);
     put_u64(w, before);

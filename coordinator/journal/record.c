@@ -61,6 +61,7 @@ void put_config(struct byte_writer *w, const struct sched_config *c)
     put_u32(w, c->target_itl_us);
     put_u32(w, c->max_step_us);
     put_u32(w, c->turn_tokens);
+    put_u32(w, c->prefill_loss_pct);
 }
 
 struct sched_config get_config(struct byte_reader *r, uint32_t version)
@@ -80,6 +81,7 @@ struct sched_config get_config(struct byte_reader *r, uint32_t version)
         c.target_itl_us = get_u32(r);
         c.max_step_us = get_u32(r);
         c.turn_tokens = get_u32(r);
+        c.prefill_loss_pct = version > 7 ? get_u32(r) : 2;
     }
     return c;
 }

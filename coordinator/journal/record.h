@@ -22,8 +22,8 @@
  * end:     the process ended in good order, or went on in the next file
  * effects: u32 n_fx, u64 fx_digest
  *
- * Version 7, which is still read, has no admit and served records and no now_us in its header.  Version 6 has no
- * scores of prompts either.  Version 5 has no grammars either.  Version 4 begins with
+ * Version 7, which is still read, has no admit and served records, no now_us in its header and no prefill_loss_pct (it
+ * was 2).  Version 6 has no scores of prompts either.  Version 5 has no grammars either.  Version 4 begins with
  * JOURNAL_MAGIC_4, and its seals are record_check: no chain.  Version 3 has no resumed requests either.  Version 2 has no owners either.  Version 1, too, was written when steps were
  * planned by tokens only: its sched_config ends before target_itl_us, its requests have no tenant and its
  * state is the scheduler's of then. */
@@ -36,7 +36,13 @@
 #define JOURNAL_MAGIC "INGOTJ5\n"
 #define JOURNAL_MAGIC_4 "INGOTJ\r\n"
 
-enum { JOURNAL_VERSION = 8, RECORD_HEAD = 16, MAX_LABEL = 64, MAX_NUMERICS = 256, MAX_GRAMMAR_BYTES = 1 << 20 };
+enum {
+    JOURNAL_VERSION = 8,
+    RECORD_HEAD = 16,
+    MAX_LABEL = 64,
+    MAX_NUMERICS = 256,
+    MAX_GRAMMAR_BYTES = 1 << 20,
+};
 
 enum record_type {
     REC_HEADER = 1,
@@ -55,9 +61,10 @@ enum record_type {
 
 /* A request as its client sent it and as it was understood: enough to carry it out again. */
 struct journal_admission {
-    uint64_t key;      /* group_id of its samples; 0: they are in no file of this process */
-    uint64_t began_us; /* wall clock (since 1970) of its arrival, at the first coordinator that had it */
-    const char *id;    /* at most MAX_LABEL bytes */
+    uint64_t key; /* group_id of its samples; 0: they are in no file of this process */
+    uint64_t
+        began_us; /* wall clock (since 1970) of its arrival, at the first coordinator that had it */
+    const char *id;        /* at most MAX_LABEL bytes */
     const uint8_t *owner;  /* [SHA256_BYTES] */
     const uint8_t *tenant; /* [n_tenant] */
     uint32_t n_tenant, n_samples;

@@ -15,7 +15,7 @@ struct recovered_sample {
     int32_t *ids;    /* [n] of the answer; NULL with n 0 */
     float *logprobs; /* [n], NaN where they are not known */
     uint32_t n;
-    bool has_logprobs; /* all are known */
+    bool has_logprobs;         /* all are known */
     enum finish_reason reason; /* FINISH_NONE: it had not ended */
 };
 
@@ -24,7 +24,7 @@ struct recovered_request {
     struct journal_admission a; /* its pointers are into `bytes` and `id` */
     char id[MAX_LABEL + 1];
     unsigned char *bytes;
-    struct admission *carried; /* the caller's (journal_carry) */
+    struct admission *carried;                    /* the caller's (journal_carry) */
     struct recovered_sample samples[MAX_SAMPLES]; /* the first a.n_samples */
     uint64_t ended_us; /* now_us at the end of its last sample, 0: none has ended */
     bool cancelled;    /* a sample ended otherwise than by itself: it is not recovered */

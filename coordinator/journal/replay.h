@@ -52,7 +52,8 @@ struct replay_event { /* valid until the next call */
 struct replay_summary {
     char build[64];
     uint64_t began_us; /* wall clock, since 1970 */
-    uint64_t began_now_us, last_now_us; /* now_us at the beginning and of the last plan; 0: not recorded */
+    uint64_t began_now_us,
+        last_now_us; /* now_us at the beginning and of the last plan; 0: not recorded */
     struct sched_config cfg;
     uint64_t n_records, n_plans, n_tokens, n_submitted, n_ended, n_resets;
     uint32_t n_live;

@@ -135,7 +135,7 @@ static uint32_t most_tokens(const struct sched *s)
     uint32_t most = s->cfg.max_step_tokens, n;
     if (s->cfg.max_step_us != SCHED_AUTO || !cost_known(&s->cost))
         return most;
-    n = cost_efficient(&s->cost, most, 0.02);
+    n = cost_efficient(&s->cost, most, s->cfg.prefill_loss_pct / 100.0);
     n = n < EFFICIENT_TOKENS ? EFFICIENT_TOKENS : n;
     return n < most ? n : most;
 }

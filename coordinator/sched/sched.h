@@ -17,7 +17,7 @@
  *     with decodes:   max(target_itl_us, D x 4/3); AUTO: D x 2.5
  *     without:        max_step_us; AUTO: the time of the fewest tokens, but >= EFFICIENT_TOKENS, for
  *                     which the share of c0 per token exceeds that of a step of max_step_tokens by
- *                     at most 2 % of c2
+ *                     at most prefill_loss_pct % of c2
  *
  * so prompts have at least a quarter of the time of every step with decodes, and the first in order
  * at least one token.  The bound max_step_tokens always holds; before anything is measured it is the
@@ -140,6 +140,7 @@ struct sched_config {
     /* See Size of a step, and Turns. */
     uint32_t target_itl_us; /* 0 = plan by tokens; the next two are not used then */
     uint32_t max_step_us;   /* of a step without decodes; 0 = max_step_tokens is the only bound */
+    uint32_t prefill_loss_pct; /* of max_step_us AUTO: prefill speed that shorter steps may cost */
     uint32_t turn_tokens;
 };
 

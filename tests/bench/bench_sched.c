@@ -97,6 +97,7 @@ int main(void)
                                .overtake = 1024,
                                .target_itl_us = SCHED_AUTO,
                                .max_step_us = SCHED_AUTO,
+                               .prefill_loss_pct = 4,
                                .turn_tokens = 64};
     struct times submits = {"submit", calloc(2 * WAITING, sizeof(double)), 0};
     struct times plans = {"plan", calloc(STEPS, sizeof(double)), 0};

@@ -104,8 +104,7 @@ static enum status replay_all(const unsigned char *data, size_t n, struct replay
 static struct file run_of(const struct sched_config *cfg, uint64_t n_calls)
 {
     static char names[MAX_FILES][64];
-    struct journal_config jc = {
-        .dir = dir, .name = "j", .max_file_bytes = 1u << 30};
+    struct journal_config jc = {.dir = dir, .name = "j", .max_file_bytes = 1u << 30};
     struct driver_options opts = {.journal = &jc};
     struct dice dice = {.state = 7};
     struct driver_report rep;
@@ -135,8 +134,7 @@ Test(journal, a_request_has_its_owner)
                           .sp = {.top_p = 1, .repetition_penalty = 1},
                           .label = "r",
                           .owner = owner};
-    struct journal_config jc = {
-        .dir = dir, .name = "j", .max_file_bytes = 1u << 30};
+    struct journal_config jc = {.dir = dir, .name = "j", .max_file_bytes = 1u << 30};
     struct sched *s;
     struct journal *j;
     struct replay *p;
@@ -168,6 +166,7 @@ static struct file timed_run(void)
 {
     struct sched_config cfg = small;
     cfg.target_itl_us = cfg.max_step_us = SCHED_AUTO;
+    cfg.prefill_loss_pct = 4;
     cfg.max_step_tokens = 40;
     return run_of(&cfg, 600);
 }
@@ -179,8 +178,7 @@ Test(journal, random_runs_replay)
     static char names[MAX_FILES][64];
     for (uint32_t run = 1; run <= 3; run++) {
         uint32_t inflight = run < 2 ? 1 : 2;
-        struct journal_config jc = {
-            .dir = dir, .name = "run", .max_file_bytes = 20000};
+        struct journal_config jc = {.dir = dir, .name = "run", .max_file_bytes = 20000};
         struct driver_options opts = {.journal = &jc};
         struct dice dice = {.state = run};
         struct driver_report rep;
@@ -188,6 +186,7 @@ Test(journal, random_runs_replay)
         uint64_t n_tokens = 0, n_resets = 0, n_mid_run = 0;
         cfg.max_inflight = inflight;
         cfg.target_itl_us = cfg.max_step_us = run == 3 ? SCHED_AUTO : 0;
+        cfg.prefill_loss_pct = run;
         cfg.turn_tokens = 4;
         make_dir();
         driver_run(&cfg, &dice, 20000, &opts, &rep);
@@ -234,6 +233,17 @@ Test(journal, version_1_replays)
     cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s", status_text());
     cr_assert(sum.ended_well && sum.n_plans == 31 && sum.n_resets == 1 && sum.n_live == 9);
     cr_assert_eq(sum.cfg.target_itl_us, 0u);
+    free(f.data);
+}
+
+/* A timed file that was written when short steps might cost 2 % of the prefill speed. */
+Test(journal, version_7_replays)
+{
+    struct file f = read_fixture("journal/version7.journal");
+    struct replay_summary sum;
+    cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s", status_text());
+    cr_assert(sum.ended_well && sum.n_plans == 152 && sum.n_tokens == 332);
+    cr_assert(sum.cfg.max_step_us == SCHED_AUTO && sum.cfg.prefill_loss_pct == 2);
     free(f.data);
 }
 
@@ -472,10 +482,8 @@ Test(journal, folder_is_private)
 Test(journal, full_disk)
 {
     static char names[MAX_FILES][64];
-    struct journal_config jc = {.dir = dir,
-                                .name = "full",
-                                .max_file_bytes = 1u << 30,
-                                .sync = JOURNAL_NONE};
+    struct journal_config jc = {
+        .dir = dir, .name = "full", .max_file_bytes = 1u << 30, .sync = JOURNAL_NONE};
     struct driver_options opts = {.journal = &jc};
     struct driver_report with, without;
     struct dice a = {.state = 5}, b = a;
@@ -584,8 +592,7 @@ Test(journal, admissions)
 /* What a run that was cut off says of its requests is what its replay says of them, at any byte. */
 Test(journal, recovered_tokens)
 {
-    struct journal_config jc = {
-        .dir = dir, .name = "cut", .max_file_bytes = 1u << 30};
+    struct journal_config jc = {.dir = dir, .name = "cut", .max_file_bytes = 1u << 30};
     static const uint8_t owner[SHA256_BYTES] = {9};
     struct sched *s;
     struct journal *j;

@@ -20,7 +20,7 @@ struct row {
 };
 
 #define Q .max_waiting = 8, .max_waiting_tokens = 600
-#define T .target_itl_us = SCHED_AUTO, .max_step_us = SCHED_AUTO
+#define T .target_itl_us = SCHED_AUTO, .max_step_us = SCHED_AUTO, .prefill_loss_pct = 4
 
 /* clang-format off */
 static const struct row rows[] = {
@@ -141,6 +141,7 @@ Test(sched_random, configurations)
                                                     : v[9] % 3 == 1 ? SCHED_AUTO
                                                                     : 1 + v[9] / 3 % 2000,
                                    .max_step_us = v[10] % 2 ? SCHED_AUTO : v[10] / 2 % 2000,
+                                   .prefill_loss_pct = v[10] / 2 % 12,
                                    .turn_tokens = v[10] / 4000 % 8};
         struct driver_report r;
         struct dice dice = {.state = x};

@@ -13,6 +13,7 @@ static struct sched_config timed(void)
     cfg.prefix_cache = false; /* prompts of these tests look alike */
     cfg.target_itl_us = SCHED_AUTO;
     cfg.max_step_us = SCHED_AUTO;
+    cfg.prefill_loss_pct = 4;
     return cfg;
 }
 

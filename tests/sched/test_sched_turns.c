@@ -12,6 +12,7 @@ static struct sched_config turns(void)
     cfg.n_blocks = 400;
     cfg.target_itl_us = SCHED_AUTO;
     cfg.max_step_us = SCHED_AUTO;
+    cfg.prefill_loss_pct = 4;
     cfg.overtake = 100;
     cfg.turn_tokens = TURN;
     return cfg;
