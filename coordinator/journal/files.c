@@ -147,7 +147,7 @@ enum status journal_files_open(struct journal_files *f, const char *dir, const c
     snprintf(f->prefix, sizeof f->prefix, "%s/%s", dir, name);
     TRY(check_folder(dir));
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s.lock", f->prefix);
+    snprintf(path, sizeof path, "%s/.%s.lock", f->dir, f->name);
     f->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (f->lock < 0)
         FAIL(ST_IO, "journal: cannot create %s: %s", path, strerror(errno));

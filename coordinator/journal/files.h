@@ -20,7 +20,7 @@ struct journal_files {
     char name[64];
     struct journal_bounds bounds;
     uint32_t last; /* number of the newest file */
-    int lock;      /* DIR/NAME.lock, -1: closed */
+    int lock;      /* DIR/.NAME.lock, -1: closed */
 };
 
 /* Makes the folder when it is not there, locks it and finds the newest file in it.  ST_RANGE, also when another
