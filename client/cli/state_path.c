@@ -10,9 +10,9 @@ static enum status make_folders(char *path)
     for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
         *at = '\0';
         int rc = mkdir(path, 0700), why = errno;
-        if (rc != 0 && why != EEXIST)
-            FAIL(ST_IO, "cannot make %s: %s", path, strerror(why));
         *at = '/';
+        if (rc != 0 && why != EEXIST)
+            FAIL(ST_IO, "cannot make the folder of %s: %s", path, strerror(why));
     }
     return ST_OK;
 }
