@@ -10,7 +10,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 import ingot_client  # noqa: E402
 import tap  # noqa: E402
 import temp_dir  # noqa: E402
-from cluster import BIN, DEMO, Parts  # noqa: E402
+from cluster import BIN, DEMO, Cluster, Parts  # noqa: E402
 
 PROMPT = b"Once upon a time"
 # greedy; several samples, of which stop strings end some; penalties; log probabilities, with others beside them, of
@@ -178,6 +178,28 @@ def a_full_disk_stops_nothing_with_none():
 def without_a_journal_the_status_says_so():
     with Parts(DEMO) as c:
         assert state(c.clients[0]) == "not durable: there is no journal"
+
+
+def journal_folders(c):
+    return list(pathlib.Path(c.dir, "state", "ingot", "journal").glob("*"))
+
+
+@tap.case
+def serve_keeps_a_journal_by_default():
+    with Cluster(DEMO, env={"XDG_STATE_HOME": "/proc/nowhere"}) as c:
+        assert "no journal: cannot make the folder of /proc/nowhere" in c.log() and "no journal" in state(c.clients[0]), c.log()
+    for more, kept in ([], True), (["--journal", "off"], False):
+        c = Cluster(DEMO, extra=more)
+        c.env = {"XDG_STATE_HOME": f"{c.dir}/state"}
+        with c:
+            assert c.clients[0].generate(text=PROMPT, max_tokens=5).finish
+            assert state(c.clients[0]) == ("batch" if kept else "not durable: there is no journal")
+            assert len(journal_folders(c)) == kept
+            assert ("prompts and answers are kept in" in c.log()) == kept, c.log()
+            if kept:
+                folder, = journal_folders(c)
+                assert folder.stat().st_mode & 0o777 == 0o700 and str(folder) in c.log()
+                assert [f.stat().st_mode & 0o777 for f in folder.glob("*.journal")] == [0o600]
 
 
 @tap.case
