@@ -37,7 +37,6 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
         log_line(LOG_INFO, "no chat: %s", co->mt.no_chat);
     TRY(model_identity_open(&co->identity, cfg->model_path, cfg->weights_digest, &cfg->digests));
     TRY(wire_mem_init(&co->rx, SMALL_MESSAGE_MEM));
-    TRY(admissions_open(co));
     TRY(request_table_create(&co->requests, 2 * (cfg->max_waiting + SPARE_REQUESTS)));
     TRY(tenant_table_create(&co->tenants, MAX_TENANT_ACCOUNTS, &cfg->tenant_bounds));
     TRY(grammars_create(&co->grammars, &co->mt));
@@ -46,6 +45,7 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     co->cfg.client_port.keys = co->cfg.worker_port.keys = co->keys;
     TRY(client_port_open(&co->client_port, co->zmq_ctx, &co->cfg.client_port));
     TRY(worker_port_open(&co->worker_port, co->zmq_ctx, &co->cfg.worker_port));
+    TRY(admissions_open(co)); /* after the ports: an address in use is told as that */
     groups_require(co);
     log_line(LOG_INFO, "serving %s on %s, workers on %s", cfg->model_name,
              client_port_endpoint(co->client_port), worker_port_endpoint(co->worker_port));
