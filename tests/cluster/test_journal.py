@@ -132,21 +132,25 @@ def unwritable(sync):
         assert state(client) == (sync if durable else "not durable: --journal-sync none"), state(client)
         wanted = client.generate(text=PROMPT, **REQUESTS[0])
         running = client.start(text=PROMPT, max_tokens=200, sampling=dict(seed=8, ignore_eos=True))
-        name, m = client.recv()
-        assert name == "Accepted" and m.request_id == running, name
+        answers = {running: ingot_client.Answer()}
+        answers[running].take(*client.recv())
+        assert answers[running].accepted
+
+        def ask_again():
+            rid = client.start(text=PROMPT, **REQUESTS[0])
+            return client.collect([rid], answers=answers | {rid: ingot_client.Answer()})[rid]
+
         full(c, True)
-        refused = client.generate(text=PROMPT, **REQUESTS[0])
+        refused = ask_again()
         if durable:
             name, m = refused.error
             assert name == "Rejected" and m.retryable and m.retry_after_ms and "journal cannot be written" in m.detail, m
-            refused = client.generate(text=PROMPT, **REQUESTS[0])
+            refused = ask_again()
             assert refused.error and refused.error[1].retryable, "the second one is taken"
         else:
             assert refused.key() == wanted.key()
         assert "not durable" in state(client) and "cannot be written" in state(client), state(client)
-        while (got := client.recv())[0] not in ("Finish", "Error"):
-            assert got[1].request_id == running
-        assert got[0] == "Finish", "a running request ends well"
+        assert client.collect([running], answers=answers)[running].finish, "a running request ends well"
         full(c, False)
         tap.wait_for(lambda: "cannot be written" not in state(client), "the journal")
         again = patient(client, [client.start(request_id="again-0", text=PROMPT, **REQUESTS[0])], "again")["again-0"]

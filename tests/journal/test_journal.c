@@ -247,32 +247,6 @@ Test(journal, version_7_replays)
     free(f.data);
 }
 
-/* A file without admissions: it replays, and there is nothing to go on with. */
-Test(journal, version_7_replays)
-{
-    struct file f = read_fixture("journal/version7.journal");
-    struct replay_summary sum;
-    struct journal_config jc = {.dir = dir, .name = "old"};
-    struct journal *j;
-    struct recovered *r;
-    char path[160];
-    cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s", status_text());
-    cr_assert(sum.ended_well && sum.n_submitted == 3 && sum.n_tokens == 16);
-    cr_assert_eq(sum.began_now_us, 0u);
-    make_dir();
-    snprintf(path, sizeof path, "%s/old-00000007.journal", dir);
-    FILE *out = fopen(path, "wb");
-    cr_assert_eq(fwrite(f.data, 1, f.n, out), f.n);
-    fclose(out);
-    cr_assert_eq(journal_open(&j, &jc), ST_OK, "%s", status_text());
-    cr_assert_eq(journal_recover(j, &r), ST_OK);
-    cr_assert_eq(r->n, 0u);
-    recovered_free(r);
-    journal_close(j);
-    free(f.data);
-    remove_dir();
-}
-
 /* Each request of the run is found again with its tokens, as the oracle has checked them. */
 Test(journal, requests_are_found)
 {
