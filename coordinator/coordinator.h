@@ -75,7 +75,7 @@ struct coordinator {
     struct journal *journal;
     struct recovered
         *recovered;      /* what the process before left, until the first worker group is there */
-    struct fleet *fleet;       /* NULL until the first worker group said what it can do */
+    struct fleet *fleet; /* NULL until the first worker group said what it can do */
     struct worker_group shape; /* that group's facts */
     struct model_identity identity;
     struct served served;

@@ -260,8 +260,8 @@ enum status journal_recover(struct journal *j, struct recovered **out)
     return j ? recover_read(out, &j->files) : ST_OK;
 }
 
-enum status journal_begin(struct journal *j, const struct journal_source *from, const struct sched_config *sc,
-                          uint64_t now_us)
+enum status journal_begin(struct journal *j, const struct journal_source *from,
+                          const struct sched_config *sc, uint64_t now_us)
 {
     if (!j)
         return ST_OK;

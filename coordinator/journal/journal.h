@@ -97,7 +97,8 @@ void journal_moves(struct journal *j, const struct fleet_move *moves, size_t n);
 /* Hands the buffer to the operating system, and with JOURNAL_EACH waits for the disk when a request was admitted; begins
  * a new file when this one is full, or older than a quarter of the greatest age.  from: in the state after the last call above.  false: requests that
  * were admitted since the last flush are not durable and must be refused. */
-MUST_CHECK bool journal_flush(struct journal *j, const struct journal_source *from, uint64_t now_us);
+MUST_CHECK bool journal_flush(struct journal *j, const struct journal_source *from,
+                              uint64_t now_us);
 
 void journal_stats(const struct journal *j, struct journal_stats *out);
 /* Whether requests outlive the process: "batch", "each", or "not durable: " and the reason.  Gives out. */

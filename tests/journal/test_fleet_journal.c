@@ -57,8 +57,7 @@ Test(fleet_journal, each_file_of_a_random_run_replays)
     static unsigned char data[4 << 20];
     char dir[64];
     temp_dir_make(dir);
-    struct journal_config jc = {
-        .dir = dir, .name = "run", .max_file_bytes = 20000};
+    struct journal_config jc = {.dir = dir, .name = "run", .max_file_bytes = 20000};
     struct dice dice = {.state = 3};
     struct fleet_report rep;
     uint64_t n_tokens = 0, n_opens = 0, n_moves = 0, n_mid_run = 0, n_files = 0;

@@ -453,7 +453,8 @@ Test(journal, aged_files_go)
             snprintf(path, sizeof path, "%s/%s", dir, names[k]);
             cr_assert_eq(utimensat(AT_FDCWD, path, long_ago, 0), 0);
         }
-        cr_assert(journal_flush(j, &(struct journal_source){.sched = s}, i * 1000u * 1000u * 1000u));
+        cr_assert(
+            journal_flush(j, &(struct journal_source){.sched = s}, i * 1000u * 1000u * 1000u));
     }
     journal_close(j);
     sched_destroy(s);
@@ -511,7 +512,8 @@ Test(journal, full_disk)
 
 static void flush(struct journal *j, const struct sched *s, uint64_t now_us, bool durable)
 {
-    cr_assert_eq(journal_flush(j, &(struct journal_source){.sched = s}, now_us), durable, "at %llu us", (unsigned long long)now_us);
+    cr_assert_eq(journal_flush(j, &(struct journal_source){.sched = s}, now_us), durable,
+                 "at %llu us", (unsigned long long)now_us);
 }
 
 /* A request is durable, or refused; once the disk has room again, the next file has the requests that are open. */

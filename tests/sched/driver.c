@@ -525,13 +525,15 @@ static void open_journal(struct driver *d, const struct sched_config *cfg)
 {
     if (d->opts.journal)
         REQUIRE(journal_open(&d->journal, d->opts.journal) == ST_OK &&
-                    journal_begin(d->journal, &(struct journal_source){.sched = d->s}, cfg, d->now_us) == ST_OK,
+                    journal_begin(d->journal, &(struct journal_source){.sched = d->s}, cfg,
+                                  d->now_us) == ST_OK,
                 "journal: %s", status_text());
 }
 
 static void flush_journal(struct driver *d)
 {
-    REQUIRE(journal_flush(d->journal, &(struct journal_source){.sched = d->s}, d->now_us), "nothing was admitted");
+    REQUIRE(journal_flush(d->journal, &(struct journal_source){.sched = d->s}, d->now_us),
+            "nothing was admitted");
 }
 
 void driver_run(const struct sched_config *cfg, struct dice *dice, uint64_t n_calls,
