@@ -8,11 +8,11 @@
 
 #include "common/host.h"
 #include "common/log.h"
+#include "coordinator/admissions.h"
 #include "coordinator/answers.h"
 #include "coordinator/grammars.h"
 #include "coordinator/notify.h"
 
-enum { JOURNAL_FILE_BYTES = 256 << 20, JOURNAL_FILES = 8 };
 enum { MAX_LOSSES = 5 };       /* of groups, without a token: the request may be what kills them */
 enum { PREFILL_LOSS_PCT = 4 }; /* see sched_config */
 
@@ -89,6 +89,7 @@ static void note_served(struct coordinator *co, const struct worker_group *g)
     co->served = (struct served){.any = true, .has_weights = g->has_weights};
     memcpy(co->served.numerics, g->numerics, sizeof g->numerics);
     memcpy(co->served.weights, g->weights, sizeof g->weights);
+    admissions_served(co);
     groups_require(co);
 }
 
@@ -158,7 +159,7 @@ static void note_loss(struct coordinator *co, const struct worker_group *g, cons
 /* ---- groups ---- */
 
 /* the first group says how large everything is */
-static enum status make_fleet(struct coordinator *co, const struct worker_group *g)
+static enum status make_fleet(struct coordinator *co, const struct worker_group *g, uint64_t now_us)
 {
     struct sched_config sc = {
         .max_seqs = least(co->cfg.max_seqs, g->max_seqs),
@@ -184,21 +185,17 @@ static enum status make_fleet(struct coordinator *co, const struct worker_group 
     if (tokenizer_max_id(co->mt.tok) >= (int32_t)g->vocab)
         log_line(LOG_WARN, "the tokenizer has ids up to %d, the model a vocabulary of %u",
                  tokenizer_max_id(co->mt.tok), g->vocab);
-    struct journal_config jc = {.dir = co->cfg.journal_dir,
-                                .name = "ingot",
-                                .max_file_bytes = JOURNAL_FILE_BYTES,
-                                .max_files = JOURNAL_FILES};
     marked.queue_for = FLEET_GROUPS;
     TRY(fleet_create(&co->fleet, &sc));
-    if (journal_open(&co->journal, &jc, &(struct journal_source){.fleet = co->fleet}, &marked) !=
-        ST_OK)
-        log_failure(LOG_WARN, ST_IO, "no journal is written"); /* never a reason not to serve */
     co->fx_cap = fleet_max_fx(&sc);
     co->fx = calloc(co->fx_cap, sizeof *co->fx);
-    if (!co->fx) {
+    struct journal_source from = {.fleet = co->fleet};
+    enum status st = co->fx ? journal_begin(co->journal, &from, &marked, now_us)
+                            : status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for effects");
+    if (st != ST_OK) {
         fleet_destroy(co->fleet);
         co->fleet = NULL;
-        FAIL(ST_NOMEM, "no memory for effects");
+        return st;
     }
     co->shape = *g;
     co->shape.max_seqs = sc.max_seqs;
@@ -250,7 +247,7 @@ static void activate(struct coordinator *co, uint64_t now_us)
 
 static void on_joined(struct coordinator *co, struct worker_group *g, uint64_t now_us)
 {
-    if (!co->fleet && make_fleet(co, g) != ST_OK) {
+    if (!co->fleet && make_fleet(co, g, now_us) != ST_OK) {
         worker_port_refuse(co->worker_port, g, status_text());
         return;
     }

@@ -18,6 +18,9 @@ enum replay_kind {
     REPLAY_OPEN,   /* fx: the group of scheduler g serves */
     REPLAY_CLOSE,  /* fx: it serves no longer */
     REPLAY_MOVE,   /* moves, n_moves */
+    REPLAY_ADMIT,  /* admission */
+    REPLAY_SERVED, /* served */
+    REPLAY_END,    /* the process ended in good order, or went on in the next file */
 };
 
 struct replay_request {
@@ -42,6 +45,8 @@ struct replay_event { /* valid until the next call */
     size_t n_moves;
     const struct replay_request *request;
     enum finish_reason why;
+    const struct journal_admission *admission;
+    const struct journal_served *served;
     const struct step_plan *plan; /* NULL when none was made */
     const struct step_result *result;
     const struct sched_effect *fx;
@@ -53,6 +58,8 @@ struct replay_event { /* valid until the next call */
 struct replay_summary {
     char build[64];
     uint64_t began_us; /* wall clock, since 1970 */
+    uint64_t began_now_us,
+        last_now_us; /* now_us at the beginning and of the last plan; 0: not recorded */
     struct sched_config cfg;
     uint64_t n_records, n_plans, n_tokens, n_submitted, n_ended, n_resets;
     uint64_t n_opens, n_moves; /* of groups, of sequences */

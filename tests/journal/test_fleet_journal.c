@@ -57,8 +57,7 @@ Test(fleet_journal, each_file_of_a_random_run_replays)
     static unsigned char data[4 << 20];
     char dir[64];
     temp_dir_make(dir);
-    struct journal_config jc = {
-        .dir = dir, .name = "run", .max_file_bytes = 20000, .max_files = 4096};
+    struct journal_config jc = {.dir = dir, .name = "run", .max_file_bytes = 20000};
     struct dice dice = {.state = 3};
     struct fleet_report rep;
     uint64_t n_tokens = 0, n_opens = 0, n_moves = 0, n_mid_run = 0, n_files = 0;
@@ -95,7 +94,7 @@ static void refused(enum status want, const char *text, void (*say)(struct journ
 {
     static unsigned char data[4 << 20];
     char dir[64], name[] = "j-00000001.journal";
-    struct journal_config jc = {.dir = dir, .name = "j", .max_file_bytes = 1 << 30, .max_files = 1};
+    struct journal_config jc = {.dir = dir, .name = "j", .max_file_bytes = 1 << 30};
     struct sched_config marked = cfg;
     struct replay_summary sum;
     struct fleet *f;
@@ -103,7 +102,8 @@ static void refused(enum status want, const char *text, void (*say)(struct journ
     marked.queue_for = 1;
     temp_dir_make(dir);
     cr_assert_eq(fleet_create(&f, &cfg), ST_OK);
-    cr_assert_eq(journal_open(&j, &jc, &(struct journal_source){.fleet = f}, &marked), ST_OK);
+    cr_assert_eq(journal_open(&j, &jc), ST_OK);
+    cr_assert_eq(journal_begin(j, &(struct journal_source){.fleet = f}, &marked, 0), ST_OK);
     say(j);
     journal_close(j);
     fleet_destroy(f);

@@ -342,7 +342,8 @@ static void do_call(struct driver *d)
 static void check(struct driver *d)
 {
     fleet_check(d->f);
-    journal_flush(d->journal, &(struct journal_source){.fleet = d->f}, d->now_us);
+    REQUIRE(journal_flush(d->journal, &(struct journal_source){.fleet = d->f}, d->now_us),
+            "nothing was admitted");
 }
 
 static void drain(struct driver *d)
@@ -385,8 +386,9 @@ void fleet_driver_run(const struct sched_config *cfg, struct dice *dice, uint64_
     d.fx = calloc(d.fx_cap, sizeof *d.fx);
     REQUIRE(d.clients && d.fx, "no memory");
     if (jc)
-        REQUIRE(journal_open(&d.journal, jc, &(struct journal_source){.fleet = d.f}, &marked) ==
-                    ST_OK,
+        REQUIRE(journal_open(&d.journal, jc) == ST_OK &&
+                    journal_begin(d.journal, &(struct journal_source){.fleet = d.f}, &marked, 0) ==
+                        ST_OK,
                 "journal: %s", status_text());
     for (uint64_t i = 0; i < n_calls && !(dice->data && dice->n_data == 0); i++) {
         do_call(&d);
