@@ -27,8 +27,8 @@ enum {
     FIRST_BACKOFF_MS = 100,
     LONGEST_BACKOFF_MS = 5000,
     MAX_QUICK_DEATHS = 10,
-    WORKER_EXIT_USAGE = 2, /* of ingot-worker: these cannot be cured by starting again */
-    WORKER_EXIT_MODEL = 3,
+    WORKER_EXIT_USAGE = 2,        /* of ingot-worker: these cannot be cured by starting again */
+    WORKER_EXIT_MODEL = 3,        /* unless a group has served: memory or files may come back */
     MEMORY_US = 10 * 1000 * 1000, /* how long the memory of ended ranks is waited for */
 };
 
@@ -41,6 +41,7 @@ struct supervisor {
     uint64_t coordinator_start_us; /* when it was started, or, if that is to come, will be */
     uint32_t coordinator_deaths;   /* in a row, each at once after the start */
     bool coordinator_served;       /* since its last start a group was active */
+    bool groups_served;            /* a group has joined: model and options are right */
     int notify_fd;
     char line[2048]; /* of the coordinator's events */
     size_t n_line;
@@ -229,7 +230,7 @@ static void on_event(struct supervisor *s, const char *line)
         s->ready = s->coordinator_served = true;
     } else if (strncmp(line, "group-joined ", 13) == 0) {
         if ((g = job_of(s, line + 13)))
-            g->joined = true;
+            g->joined = s->groups_served = true;
     } else if (strncmp(line, "group-lost ", 11) == 0) {
         if ((g = job_of(s, line + 11)))
             group_job_kill(g);
@@ -273,9 +274,10 @@ static enum status plan_restart(struct supervisor *s, struct group_job *g, int w
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
     child_end_text(wait_status, why, sizeof why);
     failure_file_read(s->failure_path, reason, sizeof reason);
-    if ((code == WORKER_EXIT_USAGE || code == WORKER_EXIT_MODEL) && *reason)
+    bool refused = (code == WORKER_EXIT_USAGE || code == WORKER_EXIT_MODEL) && !s->groups_served;
+    if (refused && *reason)
         FAIL(ST_RANGE, "the workers cannot serve this: %s", reason);
-    if (code == WORKER_EXIT_USAGE || code == WORKER_EXIT_MODEL)
+    if (refused)
         FAIL(ST_RANGE, "the workers cannot serve this (%s): see their message above", why);
     if (code == 127)
         FAIL(ST_IO, "the workers could not be started");
@@ -287,7 +289,9 @@ static enum status plan_restart(struct supervisor *s, struct group_job *g, int w
         FAIL(ST_PEER, "the workers died %u times in a row at once (last: %s)", g->quick_deaths,
              why);
     uint64_t wait_ms = backoff_ms(g->quick_deaths);
-    SAY(s, "worker group ended with %s: starting it again%s", why, wait_ms ? " in a moment" : "");
+    unlink(s->failure_path); /* for the next reason */
+    SAY(s, "worker group ended with %s%s%s: starting it again%s", why, *reason ? ": " : "", reason,
+        wait_ms ? " in a moment" : "");
     g->start_at_us = clock_us() + 1000U * wait_ms;
     return ST_OK;
 }

@@ -16,6 +16,7 @@ enum {
     TICK_MS = 1000,
     MOST_TICK_US = 2 * TICK_MS * 1000, /* a longer tick is a pause of the gateway itself */
     LOST_US = 5 * 1000 * 1000,         /* without an answer to a ping */
+    EMPTY_US = 1500 * 1000,            /* one of several coordinators, without a worker group */
     MAX_EVENTS = 256,                  /* of one turn of the loop */
 };
 
@@ -32,7 +33,8 @@ static void *connect_thread(void *ctx)
     const struct secret *secret = u->cfg.secret;
     u->made = NULL;
     for (size_t i = 0; i < u->cfg.n_endpoints && !u->made; i++) {
-        const struct ingot_options o = {.endpoint = u->cfg.endpoints[i],
+        u->made_i = (u->first + i) % u->cfg.n_endpoints;
+        const struct ingot_options o = {.endpoint = u->cfg.endpoints[u->made_i],
                                         .timeout_ms = CONNECT_MS,
                                         .tenant = u->tenant,
                                         .n_tenant = sizeof u->tenant,
@@ -42,7 +44,6 @@ static void *connect_thread(void *ctx)
                                         .server_key = u->cfg.server_key,
                                         .tenants_secret = secret->n ? secret->bytes : NULL,
                                         .n_tenants_secret = secret->n};
-        u->made_endpoint = u->cfg.endpoints[i];
         if (ingot_open(&u->made, &o) != INGOT_OK)
             snprintf(u->failure, sizeof u->failure, "%s", ingot_last_error());
     }
@@ -72,18 +73,21 @@ static void use_client(struct upstream *u)
 {
     const struct ingot_server *s = ingot_server(u->made);
     const struct timeval tick = after_ms(TICK_MS);
+    const char *endpoint = u->cfg.endpoints[u->made_i];
     u->client = u->made;
+    u->empty_us = 0;
+    u->first = 0;
     u->said_missing = false;
     u->heard_us = clock_us();
     u->silence_us = 0;
     u->ready = s->model.world > 0;
-    log_line(LOG_INFO, "connected to %s: %s, model %s", u->made_endpoint, s->version,
+    log_line(LOG_INFO, "connected to %s: %s, model %s", endpoint, s->version,
              s->model.name ? s->model.name : "none");
     if (u->cfg.needs_tenants && !s->any_tenant)
         log_line(LOG_ERROR,
                  "%s does not let this gateway act for the tenants of its API keys, and their "
                  "requests are refused: both need the same --tenants-secret",
-                 u->made_endpoint);
+                 endpoint);
     u->readable = event_new(u->base, ingot_fd(u->client), EV_READ | EV_PERSIST, on_readable, u);
     if (u->readable)
         event_add(u->readable, NULL);
@@ -141,12 +145,27 @@ static void lose(struct upstream *u, const char *why)
 
 /* ---- events ---- */
 
+/* The worker groups may be at another coordinator of the list. */
+static bool is_empty(struct upstream *u, bool has_groups)
+{
+    uint64_t now = clock_us();
+    if (has_groups || u->cfg.n_endpoints == 1)
+        u->empty_us = 0;
+    else if (!u->empty_us)
+        u->empty_us = now;
+    return u->empty_us && now - u->empty_us > EMPTY_US;
+}
+
 static void on_pong(struct upstream *u, const struct ingot_event *ev)
 {
     u->silence_us = 0;
     u->ready = ev->ready && !ev->draining;
-    if (ev->epoch != ingot_server(u->client)->epoch)
+    if (ev->epoch != ingot_server(u->client)->epoch) {
         lose(u, "it was started again");
+    } else if (is_empty(u, ev->ready)) {
+        u->first = (u->made_i + 1) % u->cfg.n_endpoints;
+        lose(u, "it has no worker group");
+    }
 }
 
 static void dispatch(struct upstream *u, const struct ingot_event *ev)

@@ -21,7 +21,7 @@ struct upstream {
     int done[2]; /* a pipe: the thread has ended */
     struct event *on_done, *retry;
     struct ingot_client *made; /* what the thread made, or NULL */
-    const char *made_endpoint;
+    size_t first, made_i;      /* endpoint to try first, and the one of the connection */
     char failure[512];
     /* connected */
     struct ingot_client *client;
@@ -29,6 +29,7 @@ struct upstream {
     uint64_t heard_us;   /* when the gateway looked last whether the coordinator answers */
     uint64_t silence_us; /* of the coordinator, while the gateway ran */
     bool ready;
+    uint64_t empty_us; /* since when the coordinator has had no worker group; 0: it has one */
     /* requests */
     struct call_table calls;
     uint64_t serial, nonce;

@@ -163,6 +163,22 @@ def a_stopped_rank_of_two_groups_is_replaced():
         assert gone(victims)
 
 
+@tap.case
+def a_group_that_cannot_load_again_for_a_while():
+    """The same model was served before, so the fault may pass: memory is short, or a file system is away."""
+    with temp_dir.folder() as folder:
+        model = pathlib.Path(folder, "model")
+        shutil.copytree(DEMO, model)
+        with Cluster(model, threads=1) as c:
+            (model / "model.safetensors").rename(model / "away")
+            os.kill(c.worker_pids()[0], signal.SIGKILL)
+            tap.wait_for(lambda: c.log().count("worker group ended with exit code 3") >= 2 or c.serve.poll() is not None,
+                         "two attempts")
+            assert c.serve.poll() is None, c.log()[-2000:]
+            (model / "away").rename(model / "model.safetensors")
+            c.client().wait_ready()
+
+
 def listening_inodes(pid):
     rows = [line.split() for proto in ("tcp", "tcp6")
             for line in pathlib.Path(f"/proc/{pid}/net/{proto}").read_text().splitlines()[1:]]

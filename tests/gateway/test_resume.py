@@ -98,6 +98,15 @@ def the_next_coordinator_of_the_list():
         assert stats(b).requests_finished == 1
 
 
+@tap.case
+def a_coordinator_without_workers_is_left():
+    with Parts(DEMO, groups=0) as a, Parts(DEMO) as b, Gateway("--connect", a.endpoint, "--connect", b.endpoint) as g:
+        a.clients[0].call("Ping")
+        g.wait_ready()
+        text_of(rest(begin(g)))
+        assert stats(b).requests_finished == 1 and stats(a).requests_rejected == 0
+
+
 class Wire:
     """Passes bytes between a port of this machine and a Unix socket, until it is cut."""
 

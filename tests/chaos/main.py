@@ -1,0 +1,144 @@
+"""Faults from seeds, while streams run: see README.md.
+
+    main.py --seed 7 --rounds 8          one run, as its seed says
+    main.py --minutes 3 --kinds kill_rank,kill_coordinator
+"""
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "cluster")]
+import faults  # noqa: E402
+import plan  # noqa: E402
+import rounds  # noqa: E402
+import streams  # noqa: E402
+import worlds  # noqa: E402
+
+CALM = {"tp": 1, "coll": "auto", "standby": 0, "journal": False, "kv_blocks": 4096}
+
+
+def undisturbed():
+    """The answers of all streams of the catalogue, from a cluster of one rank."""
+    with worlds.Served(CALM) as c:
+        c.settle()
+        wanted = rounds.undisturbed(c, streams.catalogue())
+        left = c.end()
+        assert not left, left
+    return wanted
+
+
+def begin(run):
+    print(f"seed {run.seed}: {run.world} {run.shape}, {len(run.rounds)} rounds", flush=True)
+    return getattr(worlds, run.world)(run.shape)
+
+
+def one_round(cluster, r, wanted):
+    """(line of the record, what was wrong)."""
+    t0 = time.monotonic()
+    outcomes, done = rounds.ask(cluster, r.specs, r.faults)
+    bad = rounds.compare(outcomes, wanted)
+    if not bad:
+        try:
+            cluster.settle()
+        except AssertionError as e:
+            bad.append(str(e))
+    told = rounds.silences(done, outcomes)
+    seconds = time.monotonic() - t0
+    print(f"  round {r.number}: {len(outcomes)} streams, {seconds:.1f} s, {len(r.faults) - len(told)} faults came too late; " +
+          ", ".join(f"{kind}{' at ' + repr(step) if step else ''}: silence {every} ms, of one stream {one}"
+                    for kind, step, every, one in told), flush=True)
+    return {"streams": len(outcomes), "faults": told}, bad
+
+
+def one_run(run, wanted, repeat):
+    """Lines of the record; raises SystemExit with the seed and the command when a round fails."""
+    lines = []
+    with begin(run) as cluster:
+        cluster.settle()
+        bad = []
+        for r in run.rounds:
+            line, bad = one_round(cluster, r, wanted)
+            lines.append(line)
+            if bad:
+                break
+        bad = bad or [f"left behind: {kind} {name}" for kind, name in cluster.end()]
+        if bad:
+            print(cluster.log()[-12000:])
+    if bad:
+        for b in bad[:10]:
+            print("  " + b[:3000])
+        raise SystemExit(f"seed {run.seed} failed; again with: {repeat}")
+    return lines
+
+
+def options(argv=None):
+    p = argparse.ArgumentParser(description="Faults, drawn from seeds, while streams run; each answer must have the bytes that "
+                                "it has without faults, and nothing may be left behind.")
+    p.add_argument("--seed", type=int, default=1, help="of the first run; the next runs have the next seeds (default 1)")
+    p.add_argument("--runs", type=int, default=1, help="how many seeds (default 1)")
+    p.add_argument("--minutes", type=float, help="instead of --runs: begin runs for so long")
+    p.add_argument("--rounds", type=int, default=6, help="of each run, on one cluster (default 6)")
+    p.add_argument("--kinds", help="only these faults, with commas: " + ", ".join(faults.FAULTS))
+    p.add_argument("--world", choices=["Served", "Fleet"], help="only this cluster")
+    p.add_argument("--record", help="append a line of JSON to this file (record.py adds them up)")
+    o = p.parse_args(argv)
+    o.kinds = o.kinds.split(",") if o.kinds else None
+    unknown = set(o.kinds or ()) - set(faults.FAULTS)
+    if unknown:
+        p.error(f"no such kinds: {', '.join(sorted(unknown))}")
+    return o
+
+
+def options_text(o):
+    """The options that a seed's plan depends on."""
+    more = [f"--kinds {','.join(o.kinds)}"] if o.kinds else []
+    more += [f"--world {o.world}"] if o.world else []
+    return " ".join([f"--rounds {o.rounds}", *more])
+
+
+def seeds(o):
+    end = time.monotonic() + 60 * o.minutes if o.minutes else None
+    seed = o.seed
+    while (time.monotonic() < end) if end else seed < o.seed + o.runs:
+        yield seed
+        seed += 1
+
+
+def commit():
+    return subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+
+
+def own_shared_memory():
+    """Starts the program again with a /dev/shm of its own where that is allowed, so that a segment left there is its own."""
+    if sys.platform != "linux" or os.environ.get("INGOT_CHAOS_SHM"):
+        return
+    script = "mount -t tmpfs tmpfs /dev/shm && exec \"$@\""
+    inside = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+    os.environ["INGOT_CHAOS_SHM"] = "shared"
+    if subprocess.run([*inside, "true"], capture_output=True).returncode == 0:
+        os.environ["INGOT_CHAOS_SHM"] = "own"
+        os.execvp(inside[0], [*inside, sys.executable, *sys.argv])
+
+
+def main():
+    o = options()
+    own_shared_memory()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # clusters are taken down on the way
+    wanted, lines, last = undisturbed(), [], None
+    for seed in seeds(o):
+        lines += one_run(plan.of_seed(seed, o.rounds, o.kinds, o.world), wanted, f"tests/chaos/main.py --seed {seed} {options_text(o)}")
+        last = seed
+    print(f"{len(lines)} rounds, {sum(len(line['faults']) for line in lines)} faults: no byte differs, nothing is left")
+    if o.record and lines:
+        with open(o.record, "a") as out:
+            out.write(json.dumps({"commit": commit(), "seeds": [o.seed, last], "options": options_text(o), "rounds": lines}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""A small part of the campaign of main.py, with fixed seeds: answers keep their bytes whatever fails, and nothing is left."""
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+import plan  # noqa: E402
+import streams  # noqa: E402
+import tap  # noqa: E402
+
+EVERYTHING = "INGOT_ALL" in os.environ
+
+
+def campaign(*args):
+    p = subprocess.run([sys.executable, HERE / "main.py", *map(str, args)], capture_output=True, text=True)
+    print("    " + p.stdout[-300:].strip().splitlines()[-1] if p.stdout else "")
+    assert p.returncode == 0, p.stdout[-6000:] + p.stderr[-3000:]
+
+
+@tap.case
+def a_seed_gives_one_plan():
+    runs = [plan.of_seed(seed, 4) for seed in range(40)]
+    assert runs == [plan.of_seed(seed, 4) for seed in range(40)]
+    assert {r.world for r in runs} == {"Served", "Fleet"}
+    planned = [f for run in runs for r in run.rounds for f in r.faults]
+    assert {f.kind for f in planned} >= {"kill_rank", "kill_coordinator", "stop_rank", "cut_workers", "full_disk", "half_frames"}
+    assert sum(bool(f.step) for f in planned) > len(planned) / 2, "at named steps"
+    for run in runs:
+        for r in run.rounds:
+            kinds = [s.kind for s in r.specs]
+            assert all(10 * kinds.count(k) >= len(kinds) for k in streams.KINDS), kinds
+
+
+@tap.case
+def kinds_of_one_world_only():
+    run = plan.of_seed(3, 5, ["kill_rank"], "Fleet")
+    assert {f.kind for r in run.rounds for f in r.faults} == {"kill_rank"} and run.world == "Fleet"
+
+
+@tap.case
+def under_a_supervisor():
+    campaign("--seed", 270, "--world", "Served", "--runs", 40 if EVERYTHING else 1, "--rounds", 3)
+
+
+@tap.case
+def parts_and_cut_ways():
+    campaign("--seed", 270, "--world", "Fleet", "--runs", 20 if EVERYTHING else 1, "--rounds", 3)
+
+
+tap.main()
