@@ -268,9 +268,25 @@ static const struct shared_row table[] = {
      .users = FOR_COORDINATOR | FOR_SERVE},
 
     {{.help = "Process"}, .users = BOTH | STARTERS},
-    {{.name = "journal", ROW(journal, OPT_STRING), .arg = "DIR",
-      .help = "Write all inputs and decisions into files there, for `ingot replay`.  Prompts and "
-              "answers are in them, readable by their owner only."},
+    {{.name = "journal", ROW(journal, OPT_STRING), .arg = "DIR|off",
+      .help = "Write all requests, decisions and tokens into files there, for `ingot replay` and for the next "
+              "server on that folder, which goes on with the requests.  Prompts and answers are in "
+              "them, readable by their owner only.  The folder has mode 700.  `ingot serve` has one by default: "
+              "$XDG_STATE_HOME/ingot/journal/ENDPOINT, else ~/.local/state/ingot/journal/ENDPOINT."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "journal-size", ROW(journal_size, OPT_SIZE), .arg = "BYTES",
+      .def = "1G", .min = 4 << 20, .max = 1e15,
+      .help = "The journal's oldest files are deleted when all of them would be larger."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "journal-hours", ROW(journal_hours, OPT_INT), .arg = "N",
+      .def = "168", .min = 1, .max = 87600,
+      .help = "Files of the journal to which nothing was written for that long are deleted when a new "
+              "one begins: after a quarter of that time, or when the last is full."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "journal-sync", ROW(journal_sync, OPT_ENUM), .arg = "batch|each|none", .def = "batch",
+      .help = "When a request counts as taken: batch: it is written to the journal, and on the disk "
+              "within a second; each: it is on the disk; with both, new requests are refused while "
+              "the journal cannot be written.  none: the journal stops nothing."},
      .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "print-config", ROW(print_config, OPT_FLAG),
       .help = "Print the configuration in effect on standard error at start."},

@@ -49,6 +49,9 @@ struct shared_options {
         contact_ms, rejoin_ms, group_wait_ms;
     /* process */
     const char *journal;
+    uint64_t journal_size; /* bytes */
+    int64_t journal_hours;
+    int journal_sync; /* index into batch, each, none */
     const char *failure_file;
     bool print_config, die_with_parent;
     int64_t launch; /* 0: none given */

@@ -44,6 +44,8 @@ static void end_request(struct coordinator *co, struct request *r, uint64_t now_
     answer_release_account(co, r);
     grammars_release(co->grammars, r->grammar);
     r->grammar = 0;
+    journal_ended(co->journal, r->admission);
+    r->admission = NULL;
     metrics_ended(&co->metrics, r);
     co->live--;
     if (r->client)
@@ -76,6 +78,8 @@ void answer_fail(struct coordinator *co, struct request *r, enum status code, bo
     r->retryable = retryable;
     snprintf(r->detail, sizeof r->detail, "%s", detail);
     stop_samples(co, r, REASON_FAILED);
+    if (r->recovered && !r->admitted)
+        log_line(LOG_INFO, "request %s of the journal does not go on: %s", r->id, detail);
     if (r->admitted)
         co->n.failed++;
     else
@@ -252,37 +256,46 @@ void answer_effects(struct coordinator *co, const struct step_result *result, si
 
 /* ---- sending ---- */
 
-static enum send_result send_accepted(struct coordinator *co, struct request *r, uint64_t now_us)
+struct msg_accepted answer_accepted(const struct coordinator *co, const struct request *r)
 {
     const struct resolved *q = r->ask;
+    return (struct msg_accepted){
+        .request_id = r->id,
+        .attached = r->attached,
+        .prompt_tokens = q->n_prompt,
+        .queue_position = r->queue_position,
+        .seed = q->sp.seed,
+        .prompt_digest = q->digest,
+        .n_prompt_ids = q->want_prompt_ids ? q->n_prompt : 0,
+        .prompt_ids = q->prompt,
+        .has_clock = q->is_chat,
+        .clock_s = q->clock_s,
+        .zone_s = q->zone_s,
+        .max_tokens = q->max_new,
+        .n_stop_ids = q->n_stop_ids,
+        .stop_ids = q->stop_ids,
+        .sampling = {.sp = q->sp,
+                     .has_seed = true,
+                     .ignore_eos = q->ignore_eos,
+                     .n_bias = q->n_bias,
+                     .bias = q->bias,
+                     .n_stop_ids = q->n_stop_ids - q->n_eos,
+                     .stop_ids = q->stop_ids + q->n_eos},
+        .starts_in_reasoning = q->starts_in_reasoning,
+        .weights = co->served.has_weights ? co->served.weights : NULL,
+        .text = co->identity.has_text ? co->identity.text : NULL,
+        .numerics = co->served.numerics,
+        .prompt_text = {q->prompt_text.data, q->prompt_text.len},
+    };
+}
+
+static enum send_result send_accepted(struct coordinator *co, struct request *r, uint64_t now_us)
+{
     struct client_msg m = {.type = MSG_ACCEPTED};
-    m.u.accepted = (struct msg_accepted){.request_id = r->id, .attached = r->attached};
-    if (q) { /* else it was cancelled before its prompt was known */
-        m.u.accepted.prompt_tokens = q->n_prompt;
-        m.u.accepted.queue_position = r->queue_position;
-        m.u.accepted.seed = q->sp.seed;
-        m.u.accepted.prompt_digest = q->digest;
-        m.u.accepted.n_prompt_ids = q->want_prompt_ids ? q->n_prompt : 0;
-        m.u.accepted.prompt_ids = q->prompt;
-        m.u.accepted.has_clock = q->is_chat;
-        m.u.accepted.clock_s = q->clock_s;
-        m.u.accepted.zone_s = q->zone_s;
-        m.u.accepted.max_tokens = q->max_new;
-        m.u.accepted.n_stop_ids = q->n_stop_ids;
-        m.u.accepted.stop_ids = q->stop_ids;
-        m.u.accepted.sampling = (struct msg_sampling){.sp = q->sp,
-                                                      .has_seed = true,
-                                                      .ignore_eos = q->ignore_eos,
-                                                      .n_bias = q->n_bias,
-                                                      .bias = q->bias,
-                                                      .n_stop_ids = q->n_stop_ids - q->n_eos,
-                                                      .stop_ids = q->stop_ids + q->n_eos};
-        m.u.accepted.starts_in_reasoning = q->starts_in_reasoning;
-        m.u.accepted.weights = co->served.has_weights ? co->served.weights : NULL;
-        m.u.accepted.text = co->identity.has_text ? co->identity.text : NULL;
-        m.u.accepted.numerics = co->served.numerics;
-        m.u.accepted.prompt_text = (struct wire_text){q->prompt_text.data, q->prompt_text.len};
-    }
+    if (r->ask)
+        m.u.accepted = answer_accepted(co, r);
+    else /* it was cancelled before its prompt was known */
+        m.u.accepted = (struct msg_accepted){.request_id = r->id, .attached = r->attached};
     return client_port_send(co->client_port, r->client, &m, now_us);
 }
 

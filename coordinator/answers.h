@@ -5,6 +5,8 @@
 
 #include "coordinator/coordinator.h"
 
+/* What its client is told first; the request has started.  Borrows from it. */
+struct msg_accepted answer_accepted(const struct coordinator *co, const struct request *r);
 /* The request has something to send: answer_flush will look at it. */
 void answer_mark(struct coordinator *co, struct request *r);
 /* Sends what the marked requests have for their clients. */

@@ -45,7 +45,9 @@ struct coordinator_config {
     uint32_t drain_ms;            /* how long running requests may go on after SIGTERM */
     uint32_t group_wait_ms;       /* without a worker group for that long, requests fail */
     const char *journal_dir;      /* NULL = no journal */
-    int notify_fd;                /* one line an event for a supervisor, -1 = none */
+    enum journal_sync journal_sync;
+    struct journal_bounds journal_bounds;
+    int notify_fd; /* one line an event for a supervisor, -1 = none */
 };
 
 /* Requests beyond those that can wait.  As many again can be resumed. */
@@ -66,11 +68,14 @@ struct coordinator {
     struct text_service *text;
     struct model_text mt;
     struct wire_mem rx; /* of the small message that is being handled */
+    struct wire_mem tx; /* of the Accepted that is being written to the journal */
     struct request_table *requests;
     struct tenant_table *tenants;
     struct grammars *grammars;
     struct journal *journal;
-    struct sched *sched;       /* NULL until the first worker group said what it can do */
+    struct recovered
+        *recovered;      /* what the process before left, until the first worker group is there */
+    struct sched *sched; /* NULL until the first worker group said what it can do */
     struct worker_group shape; /* that group's facts */
     struct model_identity identity;
     struct served served;
@@ -81,6 +86,7 @@ struct coordinator {
     struct metrics metrics;
     uint8_t salt_key[16]; /* random: of the tenants' salts */
     uint64_t started_us, epoch, last_step_us, no_group_us, probe_seq;
+    uint64_t turn;          /* of the loop */
     uint32_t live;          /* requests reserved or with the scheduler */
     uint32_t losses;        /* groups lost since the last finished step */
     struct log_limit noise; /* of the lines that clients and fake groups can cause in any number */

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "common/sha256.h"
+#include "coordinator/admissions.h"
 #include "coordinator/answers.h"
 #include "coordinator/grammars.h"
+#include "coordinator/recovery.h"
 #include "coordinator/reply.h"
 #include "coordinator/resume.h"
 #include "coordinator/session.h"
@@ -66,9 +68,14 @@ static const char *why_not_attached(const struct request *r, const struct reques
     return NULL;
 }
 
-/* why no new request is taken now; all of it passes */
-static const char *refuse_now(const struct coordinator *co)
+/* Why the request is not taken now; all of it passes. */
+static const char *refuse_now(const struct coordinator *co, const struct owner *owner,
+                              const struct request_head *h)
 {
+    if (!h->has_resume && recovery_has(co, owner, h->id))
+        return "the request is being read from the journal";
+    if (!h->has_resume && !journal_may_admit(co->journal))
+        return "the journal cannot be written: no new request is taken (--journal-sync)";
     if (co->draining)
         return "the server is draining and takes no new requests";
     if (!co->sched)
@@ -94,6 +101,7 @@ static enum status take_request(struct coordinator *co, const struct owner *owne
     (*out)->account = account;
     (*out)->n_entered = 1;
     (*out)->resumed = h->has_resume;
+    (*out)->tenant = h->tenant;
     (*out)->grace_ms = h->has_grace ? h->grace_ms : co->cfg.client_grace_ms;
     return ST_OK;
 }
@@ -134,11 +142,18 @@ void generate_take(struct coordinator *co, struct client *c, const struct reques
         request_remove(co->requests, r);
         r = NULL;
     }
-    if (r && r->state == REQ_RESERVED && r->resumed && !h->has_resume) {
+    if (r && r->state == REQ_RESERVED && r->resumed && (r->recovered || !h->has_resume)) {
         reject(co, c, h->id, ST_BUSY, "the request is being resumed", &refusal, now_us);
         return;
     }
-    const char *why = r ? why_not_attached(r, h, &refusal.field) : refuse_now(co);
+    const char *why = r ? why_not_attached(r, h, &refusal.field) : refuse_now(co, &owner, h);
+    if (r && why &&
+        r->recovered) { /* its client had more than the journal: it goes on from there */
+        r->abandoned = true;
+        answer_cancel(co, r, REASON_CANCELLED, now_us);
+        reject(co, c, h->id, ST_BUSY, "the request is being resumed", &refusal, now_us);
+        return;
+    }
     if (r && !why) {
         if (h->has_grace)
             r->grace_ms = h->grace_ms;
@@ -244,12 +259,17 @@ static enum status submit_samples(struct coordinator *co, struct request *r)
 static enum status resume(struct coordinator *co, struct request *r, const char **field)
 {
     r->before_us = 1000U * (uint64_t)r->ask->resumed->elapsed_ms;
-    TRY(resume_check(r->ask->resumed, &co->identity, &co->served, field));
+    if (r->recovered)
+        TRY(recovery_check(co, r, field));
+    else
+        TRY(resume_check(r->ask->resumed, &co->identity, &co->served, field));
     return resume_samples(r, field);
 }
 
-static enum status admit(struct coordinator *co, struct request *r, struct resolved **ask)
+static enum status admit(struct coordinator *co, struct request *r, struct text_job *job,
+                         uint64_t now_us)
 {
+    struct resolved **ask = &job->resolved;
     struct sched_stats stats;
     if ((*ask)->grammar_kind && !co->shape.masks) {
         snprintf(r->field, sizeof r->field, "grammar");
@@ -268,6 +288,7 @@ static enum status admit(struct coordinator *co, struct request *r, struct resol
             return st;
         }
     }
+    TRY(admissions_add(co, r, (struct wire_bytes){job->kept, job->n_kept}, now_us));
     return submit_samples(co, r);
 }
 
@@ -308,7 +329,7 @@ void generate_ready(struct coordinator *co, struct text_job *job, uint64_t now_u
     }
     enum status st = enter_samples(co->tenants, r, job->resolved);
     if (st == ST_OK)
-        st = admit(co, r, &job->resolved);
+        st = admit(co, r, job, now_us);
     if (st != ST_OK) {
         answer_fail(co, r, st, st == ST_BUSY, status_text(), now_us);
         return;

@@ -8,11 +8,11 @@
 
 #include "common/host.h"
 #include "common/log.h"
+#include "coordinator/admissions.h"
 #include "coordinator/answers.h"
 #include "coordinator/grammars.h"
 #include "coordinator/notify.h"
 
-enum { JOURNAL_FILE_BYTES = 256 << 20, JOURNAL_FILES = 8 };
 enum { PREFILL_LOSS_PCT = 4 }; /* see sched_config */
 enum {
     MAX_LOSSES = 5
@@ -91,6 +91,7 @@ static void note_served(struct coordinator *co, const struct worker_group *g)
     co->served = (struct served){.any = true, .has_weights = g->has_weights};
     memcpy(co->served.numerics, g->numerics, sizeof g->numerics);
     memcpy(co->served.weights, g->weights, sizeof g->weights);
+    admissions_served(co);
     groups_require(co);
 }
 
@@ -130,7 +131,7 @@ static void fail_begun(struct coordinator *co, const char *why, uint64_t now_us)
 /* ---- groups ---- */
 
 /* the first group says how large everything is */
-static enum status make_sched(struct coordinator *co, const struct worker_group *g)
+static enum status make_sched(struct coordinator *co, const struct worker_group *g, uint64_t now_us)
 {
     struct sched_config sc = {
         .max_seqs = least(co->cfg.max_seqs, g->max_seqs),
@@ -155,19 +156,15 @@ static enum status make_sched(struct coordinator *co, const struct worker_group 
     if (tokenizer_max_id(co->mt.tok) >= (int32_t)g->vocab)
         log_line(LOG_WARN, "the tokenizer has ids up to %d, the model a vocabulary of %u",
                  tokenizer_max_id(co->mt.tok), g->vocab);
-    struct journal_config jc = {.dir = co->cfg.journal_dir,
-                                .name = "ingot",
-                                .max_file_bytes = JOURNAL_FILE_BYTES,
-                                .max_files = JOURNAL_FILES};
     TRY(sched_create(&co->sched, &sc));
-    if (journal_open(&co->journal, &jc, co->sched, &sc) != ST_OK)
-        log_failure(LOG_WARN, ST_IO, "no journal is written"); /* never a reason not to serve */
     co->fx_cap = sched_max_fx(&sc);
     co->fx = calloc(co->fx_cap, sizeof *co->fx);
-    if (!co->fx) {
+    enum status st = co->fx ? journal_begin(co->journal, co->sched, &sc, now_us)
+                            : status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for effects");
+    if (st != ST_OK) {
         sched_destroy(co->sched);
         co->sched = NULL;
-        FAIL(ST_NOMEM, "no memory for effects");
+        return st;
     }
     co->shape = *g;
     co->shape.max_seqs = sc.max_seqs;
@@ -209,7 +206,7 @@ static void activate(struct coordinator *co, uint64_t now_us)
 
 static void on_joined(struct coordinator *co, struct worker_group *g, uint64_t now_us)
 {
-    if (!co->sched && make_sched(co, g) != ST_OK) {
+    if (!co->sched && make_sched(co, g, now_us) != ST_OK) {
         worker_port_refuse(co->worker_port, g, status_text());
         return;
     }

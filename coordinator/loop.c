@@ -9,11 +9,13 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
+#include "coordinator/admissions.h"
 #include "coordinator/answers.h"
 #include "coordinator/clients.h"
 #include "coordinator/grammars.h"
 #include "coordinator/groups.h"
 #include "coordinator/notify.h"
+#include "coordinator/recovery.h"
 
 enum { TEND_US = 50 * 1000 };
 enum { SMALL_MESSAGE_MEM = 64 << 10 }; /* bytes; the loop decodes no message that needs more */
@@ -43,6 +45,7 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     co->cfg.client_port.keys = co->cfg.worker_port.keys = co->keys;
     TRY(client_port_open(&co->client_port, co->zmq_ctx, &co->cfg.client_port));
     TRY(worker_port_open(&co->worker_port, co->zmq_ctx, &co->cfg.worker_port));
+    TRY(admissions_open(co)); /* after the ports: an address in use is told as that */
     groups_require(co);
     log_line(LOG_INFO, "serving %s on %s, workers on %s", cfg->model_name,
              client_port_endpoint(co->client_port), worker_port_endpoint(co->worker_port));
@@ -62,7 +65,7 @@ void coordinator_close(struct coordinator *co)
     request_table_destroy(co->requests);
     tenant_table_destroy(co->tenants);
     grammars_destroy(co->grammars);
-    journal_close(co->journal);
+    admissions_close(co);
     sched_destroy(co->sched);
     free(co->fx);
     wire_mem_fini(&co->rx);
@@ -136,6 +139,7 @@ int coordinator_run(struct coordinator *co, int stop_fd)
             return 1;
         }
         uint64_t now_us = clock_us();
+        co->turn++;
         if (items[3].revents)
             on_signal(co, stop_fd, now_us);
         client_port_shed(co->client_port, now_us);
@@ -145,15 +149,16 @@ int coordinator_run(struct coordinator *co, int stop_fd)
         groups_plan(co,
                     now_us); /* first give the ranks their next step, then speak to the clients */
         clients_receive(co, now_us);
-        answer_flush(co, now_us);
+        if (co->sched && !journal_flush(co->journal, co->sched, now_us))
+            admissions_refuse(co, now_us);
+        answer_flush(co, now_us); /* the journal has what clients are told */
         if (now_us - tended_us > TEND_US) {
             tended_us = now_us;
             groups_tend(co, now_us);
+            recovery_tend(co, now_us);
             clients_tend(co, now_us);
         }
         groups_plan(co, now_us);
-        if (co->sched)
-            journal_flush(co->journal, co->sched, now_us);
         check_drained(co, now_us);
     }
     worker_port_shutdown(co->worker_port);

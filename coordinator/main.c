@@ -201,7 +201,10 @@ static struct coordinator_config config_of(const struct args *a)
         .slow_client_ms = (uint32_t)o->slow_client_ms,
         .drain_ms = (uint32_t)o->drain_ms,
         .group_wait_ms = (uint32_t)o->group_wait_ms,
-        .journal_dir = o->journal,
+        .journal_dir = o->journal && strcmp(o->journal, "off") != 0 ? o->journal : NULL,
+        .journal_sync = (enum journal_sync)o->journal_sync,
+        .journal_bounds = {.max_bytes = o->journal_size,
+                           .max_age_s = 3600U * (uint64_t)o->journal_hours},
         .notify_fd = (int)a->notify_fd,
     };
 }

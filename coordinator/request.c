@@ -303,7 +303,7 @@ void request_expire(struct request_table *t, uint64_t now_us, uint64_t keep_us)
     struct request *next, *r = t->first_ended;
     for (; r && now_us - r->ended_us > keep_us; r = next) {
         next = r->next_ended;
-        if (is_over(r))
+        if (is_over(r) && now_us > r->keep_until_us)
             request_remove(t, r);
     }
 }

@@ -48,6 +48,7 @@ struct request {
     uint64_t serial; /* never used again; a sequence id is made of serial, slot and sample */
     uint32_t slot;
     struct owner owner;
+    struct tenant tenant;
     char id[MAX_REQUEST_ID + 1]; /* unique among the owner's */
     uint64_t digest; /* of the Generate's bytes: the same id with other bytes is refused */
     enum request_state state;
@@ -60,11 +61,14 @@ struct request {
     struct tenant_account *account; /* NULL: it has ended */
     uint32_t n_entered, n_queued;   /* samples that the account counts, in flight and waiting */
     uint32_t queued_tokens;         /* of each that waits */
-    bool resumed;                   /* it began elsewhere: its client had a part of the answer */
-    uint64_t before_us;             /* if so: how long before its arrival here */
-    bool abandoned;                 /* it ended because its client was gone */
-    bool cancelled;                 /* before or while it ran */
-    bool admitted;                  /* the scheduler took it: a failure is Error, else Rejected */
+    bool resumed;   /* it began elsewhere: its client or the journal had a part of the answer */
+    bool recovered; /* the part was in the journal */
+    struct admission *admission; /* in the journal, until it ends; NULL: there is none */
+    uint64_t admitted_turn;      /* of the loop */
+    uint64_t before_us;          /* if so: how long before its arrival here */
+    bool abandoned;              /* it ended because its client was gone */
+    bool cancelled;              /* before or while it ran */
+    bool admitted;               /* the scheduler took it: a failure is Error, else Rejected */
     bool accepted_sent, terminal_sent, attached;
     uint32_t queue_position, retry_after_ms; /* retry: of a failure that is retryable */
 
@@ -78,6 +82,7 @@ struct request {
     char detail[512], field[64];
 
     uint64_t arrived_us, planned_us, first_token_us, ended_us;
+    uint64_t keep_until_us; /* of one that has ended, at the least */
     uint32_t cached_tokens, preemptions, recoveries;
     uint64_t grammar; /* id in plans, 0 = none; taken from struct grammars while it is live */
 };

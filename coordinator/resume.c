@@ -137,11 +137,51 @@ enum status resume_take(struct resolved *q, const struct msg_generate *g, uint32
     q->n_scores_received = m->samples[0].n_scores;
     int32_t *ids = u->ids;
     for (uint32_t i = 0; i < m->n_samples; ids += m->samples[i++].n) {
-        u->samples[i] = (struct resumed_sample){ids, m->samples[i].n, m->samples[i].n_text};
+        u->samples[i] = (struct resumed_sample){
+            .ids = ids, .n = m->samples[i].n, .n_text = m->samples[i].n_text};
         if (m->samples[i].n)
             memcpy(ids, m->samples[i].ids, m->samples[i].n * sizeof *ids);
     }
     return ST_OK;
+}
+
+/* ---- from the journal ---- */
+
+/* Tokens that the client is to be told more of than their ids need what the journal may not have. */
+static bool can_continue(const struct recovered_request *r, const struct sample_params *sp)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < r->a.n_samples; i++)
+        all = all && (r->samples[i].n == 0 || r->samples[i].has_logprobs);
+    return !sp->top_logprobs && !sp->prompt_logprobs && (!sp->logprobs || all);
+}
+
+enum status resume_from_journal(struct msg_resume *out, struct msg_resumed_sample *samples,
+                                const struct recovered_request *r, const struct msg_generate *g,
+                                struct wire_mem *mem)
+{
+    struct client_msg *m = wire_mem_alloc(mem, sizeof *m);
+    if (!m)
+        FAIL(ST_NOMEM, "no memory for a request of the journal");
+    TRY(client_msg_decode_reply(m, r->a.accepted, r->a.n_accepted, mem));
+    if (m->type != MSG_ACCEPTED || !m->u.accepted.prompt_digest || r->a.n_samples != g->n)
+        FAIL(ST_FORMAT, "the journal's Accepted is none of this request");
+    out->accepted = &m->u.accepted;
+    out->n_samples = r->a.n_samples;
+    bool go_on = can_continue(r, &m->u.accepted.sampling.sp);
+    for (uint32_t i = 0; i < r->a.n_samples; i++)
+        samples[i] =
+            (struct msg_resumed_sample){.n = go_on ? r->samples[i].n : 0, .ids = r->samples[i].ids};
+    return ST_OK;
+}
+
+void resume_add_facts(struct resumed *u, const struct recovered_request *r)
+{
+    u->begun = !r->a.key;
+    for (uint32_t i = 0; i < u->n_samples; i++) {
+        u->begun = u->begun || r->samples[i].n;
+        u->samples[i].logprobs = r->samples[i].logprobs;
+    }
 }
 
 /* ---- what computes ---- */
@@ -180,10 +220,10 @@ static bool stops(const struct resolved *q, int32_t id)
 }
 
 /* As when a step brings the token. */
-static enum status push(struct request *r, struct sample *s, int32_t id)
+static enum status push(struct request *r, struct sample *s, int32_t id, float logprob)
 {
     const struct resolved *q = r->ask;
-    struct result_token t = {.seq_id = s->seq_id, .token = id};
+    struct result_token t = {.seq_id = s->seq_id, .token = id, .logprob = logprob};
     bool ended;
     s->tokens[s->n] = id;
     TRY(sample_token(r, s, &t, &ended));
@@ -204,13 +244,13 @@ static enum status resume_sample(struct request *r, uint32_t i, const char **fie
         if (s->done)
             FAIL_FIELD("resume.sample.id", "sample %u ends with its id %u, but %u came", i, k,
                        u->n);
-        TRY(push(r, s, u->ids[k]));
+        TRY(push(r, s, u->ids[k], u->logprobs ? u->logprobs[k] : 0.0f));
     }
     if (u->n_text > s->text.len)
         FAIL_FIELD("resume.sample.text_bytes",
                    "the ids of sample %u make %zu bytes of text, not %llu", i, s->text.len,
                    (unsigned long long)u->n_text);
-    s->n_resumed = u->n;
+    s->n_resumed = u->logprobs ? 0 : u->n;
     sample_seek(s, u->n, u->n_text);
     return ST_OK;
 }

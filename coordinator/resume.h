@@ -5,6 +5,7 @@
 #define COORDINATOR_RESUME_H
 
 #include "common/wire/worker_msg.h"
+#include "coordinator/journal/recover.h"
 #include "coordinator/request.h"
 
 struct model_identity;
@@ -15,11 +16,13 @@ struct resumed {
     bool has_weights, has_text;
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES];
     char numerics[NUMERICS_ID_SIZE];
+    bool begun; /* of a recovered request: the client may have tokens that are not in `samples` */
     uint32_t elapsed_ms, n_samples;
     struct resumed_sample {
         const int32_t *ids; /* [n] */
         uint32_t n;
-        uint64_t n_text; /* bytes */
+        uint64_t n_text;       /* bytes */
+        const float *logprobs; /* [n] of a recovered request, in the journal's memory; else NULL */
     } samples[MAX_SAMPLES];
     int32_t ids[]; /* of all samples */
 };
@@ -31,6 +34,15 @@ void resume_fill(struct msg_generate *g);
  * ST_RANGE: *field names what differs or is impossible.  vocab: of the model. */
 MUST_CHECK enum status resume_take(struct resolved *q, const struct msg_generate *g, uint32_t vocab,
                                    const char **field);
+
+/* What the journal has of an answer, as if a client had sent it: fills out and samples [MAX_SAMPLES].  Where the client
+ * is to be told more of each token than the journal has, the answer begins anew: its tokens will be the same. */
+MUST_CHECK enum status resume_from_journal(struct msg_resume *out,
+                                           struct msg_resumed_sample *samples,
+                                           const struct recovered_request *r,
+                                           const struct msg_generate *g, struct wire_mem *mem);
+/* After resume_take: adds to u the log probabilities, which are borrowed from r until resume_samples. */
+void resume_add_facts(struct resumed *u, const struct recovered_request *r);
 
 /* Would what serves compute the same bits?  ST_RANGE: no, *field says why not; ST_BUSY: not known yet. */
 MUST_CHECK enum status resume_check(const struct resumed *u, const struct model_identity *id,

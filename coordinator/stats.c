@@ -27,6 +27,7 @@ void stats_reply(struct coordinator *co, struct client *c, const char *request_i
     struct sched_stats s = {0};
     struct msg_group groups[MAX_WORKER_GROUPS];
     struct client_msg m = {.type = MSG_STATS_REPLY};
+    char journal[256];
     uint32_t n = 0;
 
     if (co->sched)
@@ -63,6 +64,7 @@ void stats_reply(struct coordinator *co, struct client *c, const char *request_i
         .draining = co->draining,
         .n_groups = n,
         .groups = groups,
+        .journal = journal_text(co->journal, journal, sizeof journal),
     };
     metrics_report(&co->metrics, &m.u.stats);
     client_port_reply(co->client_port, c, &m, now_us);

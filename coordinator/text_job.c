@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/grammar/grammar.h"
+#include "common/wire/pb_scan.h"
 #include "coordinator/model_answer.h"
 #include "coordinator/prompt.h"
 #include "coordinator/resume.h"
@@ -63,10 +64,16 @@ static enum status prepare(struct text_job *job, struct msg_generate *g,
 }
 
 static enum status generate(struct text_job *job, struct msg_generate *g,
-                            const struct model_text *mt, const char **field)
+                            const struct model_text *mt, struct wire_mem *mem, const char **field)
 {
     struct token_list prompt = {0};
     struct text_buf text = {0}, grammar = {0};
+    struct msg_resumed_sample samples[MAX_SAMPLES];
+    struct msg_resume resume = {.samples = samples, .elapsed_ms = job->elapsed_ms};
+    if (job->recovered) {
+        TRY(resume_from_journal(&resume, samples, job->recovered, g, mem));
+        g->resume = &resume;
+    }
     if (g->resume)
         resume_fill(g);
     if (g->kind == PROMPT_CHAT)
@@ -74,6 +81,8 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
     enum status st = prepare(job, g, mt, &prompt, &text, &grammar, field);
     if (st == ST_OK && g->resume)
         st = resume_take(job->resolved, g, job->limits.vocab, field);
+    if (st == ST_OK && job->recovered)
+        resume_add_facts(job->resolved->resumed, job->recovered);
     token_list_free(&prompt);
     text_buf_free(&text);
     text_buf_free(&grammar);
@@ -110,6 +119,32 @@ static enum status detokenize(struct text_job *job, const struct msg_detokenize 
                             &job->text);
 }
 
+/* A copy of the frame without `resume`, which says what an earlier coordinator had done. */
+static enum status request_bytes(uint8_t **out, size_t *n_out, struct wire_bytes frame)
+{
+    enum { FIELD_RESUME = 70 };
+    struct pb_scan s = {frame.data + FRAME_HEADER, frame.n - FRAME_HEADER};
+    uint8_t *copy = malloc(frame.n);
+    if (!copy)
+        FAIL(ST_NOMEM, "no memory for a request of %zu bytes", frame.n);
+    memcpy(copy, frame.data, FRAME_HEADER);
+    *n_out = FRAME_HEADER;
+    while (s.n) {
+        struct pb_field at;
+        enum status st = pb_scan_field(&s, &at);
+        if (st != ST_OK) {
+            free(copy);
+            return st;
+        }
+        if (at.number == FIELD_RESUME)
+            continue;
+        memcpy(copy + *n_out, at.whole.data, at.whole.n);
+        *n_out += at.whole.n;
+    }
+    *out = copy;
+    return ST_OK;
+}
+
 /* What each token stands for and how the vocabulary spells it. */
 static enum status token_texts(struct text_job *job, const struct model_text *mt)
 {
@@ -141,19 +176,27 @@ static enum status check_model(const char *name, const struct model_text *mt, co
     FAIL(ST_NOT_FOUND, "there is no model of that name here");
 }
 
+static struct wire_bytes bytes_of(const struct text_job *job)
+{
+    if (job->recovered)
+        return (struct wire_bytes){job->recovered->a.request, job->recovered->a.n_request};
+    return (struct wire_bytes){sock_msg_data(job->msg), sock_msg_size(job->msg)};
+}
+
 static enum status do_job(struct text_job *job, const struct model_text *mt, struct wire_mem *mem,
                           const char **field)
 {
     struct client_msg m;
     const char *id;
-    TRY(client_msg_decode_request(&m, sock_msg_data(job->msg), sock_msg_size(job->msg), mem, &id,
-                                  field));
+    struct wire_bytes in = bytes_of(job);
+    TRY(client_msg_decode_request(&m, in.data, in.n, mem, &id, field));
     if (strcmp(id, job->request_id) != 0)
         FAIL(ST_BUG, "request %s was decoded as %s", job->request_id, id);
     switch (job->type) {
     case MSG_GENERATE:
         TRY(check_model(m.u.generate.model, mt, field));
-        return generate(job, &m.u.generate, mt, field);
+        TRY(generate(job, &m.u.generate, mt, mem, field));
+        return job->keep_request ? request_bytes(&job->kept, &job->n_kept, in) : ST_OK;
     case MSG_TOKENIZE:
         TRY(check_model(m.u.tokenize.model, mt, field));
         *field = "text";
@@ -191,6 +234,8 @@ void text_job_free(struct text_job *job)
     if (!job)
         return;
     sock_msg_free(job->msg);
+    recovered_request_free(job->recovered);
+    free(job->kept);
     resolved_free(job->resolved);
     token_list_free(&job->tokens);
     free(job->texts.n_text);

@@ -5,6 +5,7 @@
 #define COORDINATOR_TEXT_JOB_H
 
 #include "common/wire/sock.h"
+#include "coordinator/journal/recover.h"
 #include "coordinator/model_text.h"
 #include "coordinator/owner.h"
 #include "coordinator/resolved.h"
@@ -18,11 +19,17 @@ struct text_job {
     uint64_t request;             /* Generate: request_key of the reserved request */
     struct resolve_limits limits; /* Generate */
     struct sock_msg *msg;         /* the received bytes; NULL once they are decoded */
+    struct recovered_request
+        *recovered;      /* in place of msg: a Generate of the journal; NULL: it is not */
+    uint32_t elapsed_ms; /* of that: since it began */
+    bool keep_request;   /* Generate: its bytes are wanted for the journal */
     /* result */
     enum status status;
     char detail[512], field[64]; /* of a failure */
     struct resolved *resolved;   /* Generate; NULL on failure */
-    struct token_list tokens;    /* Tokenize */
+    uint8_t *kept;               /* [n_kept] keep_request: the frame without `resume` */
+    size_t n_kept;
+    struct token_list tokens; /* Tokenize */
     struct token_texts {
         uint32_t *n_text, *n_spelling; /* [tokens.n] bytes; NULL: not wanted */
         struct text_buf text, spelling;

@@ -14,7 +14,7 @@ struct text_line {
 
 static size_t bytes_of(const struct text_job *job)
 {
-    return sock_msg_size(job->msg);
+    return job->recovered ? job->recovered->a.n_request : sock_msg_size(job->msg);
 }
 
 static struct text_line **line_of(struct text_queue *q, const struct owner *owner)

@@ -6,6 +6,39 @@
 #include "coordinator/reply.h"
 #include "coordinator/session.h"
 
+/* What a Generate needs besides its bytes. */
+static void set_request(struct coordinator *co, struct text_job *job, const struct request *r)
+{
+    job->request = request_key(r);
+    job->keep_request = co->journal != NULL;
+    job->limits = (struct resolve_limits){.eos = co->mt.eos,
+                                          .n_eos = co->mt.n_eos,
+                                          .defaults = &co->mt.generation,
+                                          .vocab = co->shape.vocab,
+                                          .max_ctx = co->shape.max_ctx,
+                                          .max_waiting = co->cfg.max_waiting};
+}
+
+enum status text_requests_recover(struct coordinator *co, const struct request *r,
+                                  struct recovered_request *q, uint32_t elapsed_ms)
+{
+    struct text_job *job = calloc(1, sizeof *job);
+    if (!job)
+        FAIL(ST_NOMEM, "no memory for a request");
+    job->type = MSG_GENERATE;
+    job->owner = r->owner;
+    memcpy(job->request_id, r->id, sizeof job->request_id);
+    set_request(co, job, r);
+    job->recovered = q;
+    job->elapsed_ms = elapsed_ms;
+    enum status st = text_service_submit(co->text, &job);
+    if (st != ST_OK) {
+        job->recovered = NULL;
+        text_job_free(job);
+    }
+    return st;
+}
+
 enum status text_requests_submit(struct coordinator *co, const struct client *c,
                                  const struct request_head *h, const struct request *r)
 {
@@ -16,15 +49,8 @@ enum status text_requests_submit(struct coordinator *co, const struct client *c,
     job->client = c->id;
     job->owner = session_owner(co, c, h);
     memcpy(job->request_id, h->id, sizeof job->request_id);
-    if (r) {
-        job->request = request_key(r);
-        job->limits = (struct resolve_limits){.eos = co->mt.eos,
-                                              .n_eos = co->mt.n_eos,
-                                              .defaults = &co->mt.generation,
-                                              .vocab = co->shape.vocab,
-                                              .max_ctx = co->shape.max_ctx,
-                                              .max_waiting = co->cfg.max_waiting};
-    }
+    if (r)
+        set_request(co, job, r);
     enum status st = client_port_take(co->client_port, &job->msg);
     if (st == ST_OK)
         st = text_service_submit(co->text, &job);

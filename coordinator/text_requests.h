@@ -8,6 +8,9 @@
 /* Gives the message that was received last to the text thread; r: the reserved request of a Generate, else NULL. */
 MUST_CHECK enum status text_requests_submit(struct coordinator *co, const struct client *c,
                                             const struct request_head *h, const struct request *r);
+/* Gives a request of the journal to the text thread, for the reserved r; takes q over when it succeeds. */
+MUST_CHECK enum status text_requests_recover(struct coordinator *co, const struct request *r,
+                                             struct recovered_request *q, uint32_t elapsed_ms);
 /* Tokenize, Detokenize or ApplyTemplate has arrived; has been done. */
 void text_requests_take(struct coordinator *co, struct client *c, const struct request_head *h,
                         uint64_t now_us);

@@ -18,7 +18,11 @@ import sys
 import time
 import traceback
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import temp_dir  # noqa: E402
 
+
+os.environ.setdefault("XDG_STATE_HOME", temp_dir.make())  # journals of servers, tokens of clients
 LIMIT = 300  # seconds for whatever must come: only what hangs takes so long
 
 

@@ -32,6 +32,8 @@ int cmd_ping(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
+/* ingot replay recompute */
+int recompute_command(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_status(int argc, char **argv);

@@ -10,34 +10,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_BYTES = 64 << 20 };
+#include "client/cli/state_path.h"
 
-/* every folder of the path of a file */
-static enum status make_folders(char *path)
-{
-    for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
-        *p = '\0';
-        int rc = mkdir(path, 0700);
-        int err = errno;
-        *p = '/';
-        if (rc != 0 && err != EEXIST)
-            FAIL(ST_IO, "cannot make the folder of %s: %s", path, strerror(err));
-    }
-    return ST_OK;
-}
+enum { MAX_BYTES = 64 << 20 };
 
 enum status history_file_open(struct history_file *h, const char *state, const char *home)
 {
     struct stat st;
-    const char *base = state && *state == '/' ? state : home;
     h->fd = -1;
-    if (!base || *base != '/')
-        FAIL(ST_NOT_FOUND, "neither XDG_STATE_HOME nor HOME is set");
-    int n = snprintf(h->path, sizeof h->path, "%s%s/ingot/chat_history", base,
-                     base == state ? "" : "/.local/state");
-    if (n >= (int)sizeof h->path)
-        FAIL(ST_RANGE, "the path of the user's state folder is too long");
-    TRY(make_folders(h->path));
+    TRY(state_path(h->path, state, home, "chat_history"));
     h->fd = open(h->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (h->fd < 0 || fstat(h->fd, &st) != 0)
         FAIL(ST_IO, "cannot open %s: %s", h->path, strerror(errno));

@@ -6,13 +6,14 @@
 
 #include <stddef.h>
 
+#include "client/cli/state_path.h"
 #include "common/status.h"
 
-enum { HISTORY_MAX = 1000 /* messages */, HISTORY_PATH = 4096 };
+enum { HISTORY_MAX = 1000 /* messages */ };
 
 struct history_file {
     int fd;
-    char path[HISTORY_PATH];
+    char path[STATE_PATH];
 };
 
 struct history_lines { /* the oldest first */

@@ -184,6 +184,8 @@ int cmd_quantize(int argc, char **argv)
 
 int cmd_replay(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "recompute") == 0)
+        return recompute_command(argc - 1, argv + 1);
     return pass_on("ingot-journal", NULL, argc, argv, 1);
 }
 

@@ -8,25 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/cli/state_path.h"
 #include "common/random.h"
-
-enum { MAX_PATH = 4096 };
-
-static enum status make_folders(char *path)
-{
-    for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        if (mkdir(path, 0700) != 0 && errno != EEXIST)
-            FAIL(ST_IO, "%s: %s", path, strerror(errno));
-        *at = '/';
-    }
-    return ST_OK;
-}
 
 /* Another command may make it at the same time: the file appears whole, and only once. */
 static enum status make(const char *path)
 {
-    char token[OWN_TOKEN_BYTES], draft[MAX_PATH + 32];
+    char token[OWN_TOKEN_BYTES], draft[STATE_PATH + 32];
     random_bytes(token, sizeof token);
     snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid());
     int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -57,17 +45,10 @@ static enum status read_token(char token[OWN_TOKEN_BYTES], const char *path, int
 
 enum status own_token(char token[OWN_TOKEN_BYTES], const char *state_home, const char *home)
 {
-    char path[MAX_PATH];
-    bool given = state_home && *state_home == '/';
-    if (!given && !(home && *home == '/'))
-        FAIL(ST_IO, "neither XDG_STATE_HOME nor HOME is set: there is no place for the token");
-    int n = snprintf(path, sizeof path, "%s%s/ingot/token", given ? state_home : home,
-                     given ? "" : "/.local/state");
-    if (n >= (int)sizeof path)
-        FAIL(ST_RANGE, "the path of the token is too long");
+    char path[STATE_PATH];
+    TRY(state_path(path, state_home, home, "token"));
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 && errno == ENOENT) {
-        TRY(make_folders(path));
         TRY(make(path));
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     }

@@ -110,8 +110,10 @@ static void status_json(const struct ingot_stats *s, const char *server)
     fputs("],\"histograms\":{", stdout);
     for (size_t i = 0; i < ARRAY_LEN(histogram_names); i++)
         histogram_json(i ? "," : "", histogram_names[i], &s->histogram[i]);
-    printf("},\"prefix_queries\":%" PRIu64 ",\"prefix_hits\":%" PRIu64 "}\n", s->prefix_queries,
-           s->prefix_hits);
+    printf("},\"prefix_queries\":%" PRIu64 ",\"prefix_hits\":%" PRIu64 ",\"journal\":",
+           s->prefix_queries, s->prefix_hits);
+    cli_put_json(stdout, s->journal, strlen(s->journal));
+    puts("}");
 }
 
 /* The two greatest units: "12 s", "3 min 5 s", "2 h 0 min", "4 d 7 h". */
@@ -207,6 +209,11 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_se
         printf(", the last %.1f s ago", (double)s->last_step_age_us / 1e6);
     printf("; %" PRIu64 " preemptions, %" PRIu64 " pauses, %" PRIu64 " recoveries\n",
            s->preemptions, s->pauses, s->recoveries);
+    if (*s->journal) {
+        fputs("journal    ", stdout);
+        cli_put_name(stdout, s->journal);
+        putchar('\n');
+    }
 }
 
 static int status_once(struct ingot_client *c, const struct args *a)

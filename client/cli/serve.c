@@ -1,4 +1,5 @@
 /* ingot serve: a supervised server on this machine. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/gateway_job.h"
 #include "client/cli/model_name.h"
+#include "client/cli/state_path.h"
 #include "client/cli/supervisor.h"
 #include "common/hex.h"
 #include "common/log.h"
@@ -87,6 +89,47 @@ static void share_secret(void)
     (void)setenv("INGOT_TENANTS_SECRET", text, 0); /* not where the user has set one */
 }
 
+/* Letters, digits, dots and hyphens stay; two servers cannot listen on one endpoint. */
+static void folder_of_endpoint(char *out, size_t size, const char *endpoint)
+{
+    size_t n = strlen(endpoint);
+    if (n >= size) /* the end tells the endpoints of one host apart */
+        endpoint += n - size + 1;
+    snprintf(out, size, "%s", endpoint);
+    for (char *p = out; *p; p++)
+        if (!isalnum((unsigned char)*p) && *p != '.' && *p != '-')
+            *p = '_';
+}
+
+/* Where the journal is; NULL: there is none. */
+static const char *journal_place(const struct shared_options *o, char path[STATE_PATH])
+{
+    enum { NAME = 128 };
+    char name[NAME], below[NAME + 16];
+    if (o->journal)
+        return strcmp(o->journal, "off") == 0 ? NULL : o->journal;
+    if (strchr(o->listen, '*')) {
+        log_line(LOG_INFO,
+                 "no journal, for the port is chosen at the start: --journal DIR keeps one");
+        return NULL;
+    }
+    folder_of_endpoint(name, sizeof name, o->listen);
+    snprintf(below, sizeof below, "journal/%s", name);
+    if (state_path(path, getenv("XDG_STATE_HOME"), getenv("HOME"), below) == ST_OK)
+        return path;
+    log_line(LOG_WARN, "no journal: %s", status_text());
+    return NULL;
+}
+
+static void say_journal(const struct shared_options *o)
+{
+    if (o->journal)
+        log_line(LOG_INFO,
+                 "journal: prompts and answers are kept in %s, at most %" PRIu64 " MiB for %" PRId64
+                 " hours; requests that were accepted outlive the server (--journal off: neither)",
+                 o->journal, o->journal_size >> 20, o->journal_hours);
+}
+
 static int run(const struct serve_args *a, const char *model)
 {
     struct supervisor *s;
@@ -144,6 +187,7 @@ int cmd_serve(int argc, char **argv)
         .max_args = 1,
     };
     struct model_place model;
+    char journal[STATE_PATH];
     int rc = cli_parse(&set, &a, argc, argv, &res);
     if (rc < 0)
         rc = model_find(&model, "serve", res.args[0], a.pull);
@@ -151,5 +195,7 @@ int cmd_serve(int argc, char **argv)
         return rc;
     if (!a.shared.name)
         a.shared.name = model.name;
+    a.shared.journal = journal_place(&a.shared, journal);
+    say_journal(&a.shared);
     return run(&a, model.path);
 }

@@ -458,6 +458,7 @@ struct ingot_stats {
     uint64_t last_step_age_us, uptime_us, epoch;
     uint32_t block_tokens;                /* tokens in one block */
     uint64_t prefix_queries, prefix_hits; /* prompt tokens looked up and found, per sample */
+    const char *journal; /* "batch", "each" or "not durable: REASON"; "": an older server */
     uint64_t samples_ended[INGOT_REASON_FAILED + 1];
     uint64_t rejected_by_code[INGOT_NOT_FOUND + 1]; /* requests */
     struct ingot_histogram histogram[INGOT_HISTOGRAMS];

@@ -46,6 +46,7 @@ void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s)
                                 .block_tokens = s->block_len,
                                 .prefix_queries = s->prefix_queries,
                                 .prefix_hits = s->prefix_hits,
+                                .journal = s->journal,
                                 .ready = s->ready,
                                 .draining = s->draining};
     copy_counts(out->samples_ended, ARRAY_LEN(out->samples_ended), s->samples_ended,

@@ -382,6 +382,7 @@ struct msg_stats {
     uint64_t last_step_age_us, uptime_us, epoch;
     uint32_t block_len;
     uint64_t prefix_queries, prefix_hits;
+    const char *journal; /* NULL: not said */
     uint32_t n_samples_ended, n_rejected_by_code;
     const uint64_t *samples_ended;    /* [n_samples_ended], by enum msg_reason */
     const uint64_t *rejected_by_code; /* [n_rejected_by_code], by enum status */

@@ -48,6 +48,7 @@ enum status stats_encode(struct wire_bytes *out, const struct msg_stats *s, stru
     SET(m, block_tokens, s->block_len);
     SET(m, prefix_queries, s->prefix_queries);
     SET(m, prefix_hits, s->prefix_hits);
+    m.journal = string_of(s->journal);
     m.n_samples_ended = s->n_samples_ended;
     m.samples_ended = (uint64_t *)s->samples_ended;
     m.n_rejected_by_code = s->n_rejected_by_code;
@@ -117,6 +118,7 @@ enum status stats_decode(struct msg_stats *s, const Ingot__StatsReply *m, struct
                             .block_len = m->block_tokens,
                             .prefix_queries = m->prefix_queries,
                             .prefix_hits = m->prefix_hits,
+                            .journal = pb_string(m->journal),
                             .n_samples_ended = (uint32_t)m->n_samples_ended,
                             .samples_ended = m->samples_ended,
                             .n_rejected_by_code = (uint32_t)m->n_rejected_by_code,

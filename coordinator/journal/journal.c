@@ -1,40 +1,62 @@
 #include "coordinator/journal/journal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "coordinator/journal/files.h"
 #include "coordinator/journal/record.h"
+#include "coordinator/journal/syncer.h"
 
 struct journal {
     struct journal_files files;
     struct sched_config sc;
     uint64_t max_file_bytes;
     uint64_t full_at; /* bytes of this file after which the next begins */
-    uint32_t sync_ms;
-    uint64_t synced_us;
-    int fd;               /* -1 = off */
+    enum journal_sync sync;
+    struct syncer *syncer; /* JOURNAL_BATCH */
+    uint64_t synced_us, retry_us;
+    int fd;               /* -1 = it has not begun, or cannot be written */
     struct byte_writer w; /* the buffer */
     size_t begun;         /* where the open record begins in it */
     bool skipping;        /* the open record is not written: off, or no room */
     uint64_t chain;       /* the check of the last record; 0: no file has begun */
     uint64_t file_bytes;
+    uint64_t now_us;        /* of the last flush */
+    uint64_t began_us;      /* now_us when the file began */
+    bool admitted;          /* a request since the last flush */
+    struct admission *open; /* the newest first */
+    struct journal_served served;
     struct journal_stats stats;
 };
 
+struct admission {
+    struct admission *next, **link; /* link: what points to it */
+    size_t n;
+    unsigned char body[]; /* [n] of its record */
+};
+
+enum { SYNC_US = 1000 * 1000, RETRY_US = 1000 * 1000 };
+
 /* ---- bytes ---- */
 
-static void switch_off(struct journal *j, const char *why)
+static void give_up_file(struct journal *j, const char *why)
 {
-    log_line(LOG_WARN, "the journal is off from now on: %s", why);
+    if (j->stats.on || !*j->stats.why)
+        log_line(LOG_WARN, "the journal cannot be written: %s%s", why,
+                 j->sync == JOURNAL_NONE ? "; requests are taken without it"
+                                         : "; new requests are refused until it can");
     if (j->fd >= 0)
         close(j->fd);
     j->fd = -1;
+    j->w.n = 0;
     j->stats.on = false;
+    j->retry_us = j->now_us + RETRY_US;
+    snprintf(j->stats.why, sizeof j->stats.why, "%s", why);
 }
 
 static void write_out(struct journal *j)
@@ -45,25 +67,33 @@ static void write_out(struct journal *j)
         if (n >= 0)
             done += (size_t)n;
         else if (errno != EINTR)
-            switch_off(j, strerror(errno));
+            give_up_file(j, strerror(errno));
     }
     j->file_bytes += done;
     j->stats.n_bytes += done;
     j->w.n = 0;
 }
 
+static bool make_room(struct journal *j, size_t n)
+{
+    if (j->w.n + n > j->w.cap)
+        write_out(j);
+    if (n <= j->w.cap)
+        return true;
+    unsigned char *larger = realloc(j->w.data, n);
+    if (!larger)
+        return false;
+    j->w.data = larger;
+    j->w.cap = n;
+    return true;
+}
+
 /* Begins a record of at most max_bytes. */
 static struct byte_writer *begin(struct journal *j, size_t max_bytes)
 {
-    j->skipping = false;
-    if (j->w.n + RECORD_HEAD + max_bytes > j->w.cap)
-        write_out(j);
-    if (j->fd < 0)
-        j->skipping = true;
-    else if (RECORD_HEAD + max_bytes > j->w.cap) {
-        switch_off(j, "a record is larger than its buffer");
-        j->skipping = true;
-    }
+    if (j->fd >= 0 && !make_room(j, RECORD_HEAD + max_bytes))
+        give_up_file(j, "no memory for a record");
+    j->skipping = j->fd < 0;
     j->begun = j->w.n;
     if (j->skipping)
         j->w.n = j->w.cap; /* puts only count */
@@ -96,7 +126,7 @@ static size_t request_bytes(const struct sched_req *r, uint32_t n_known)
            (r->grammar ? r->n_grammar : 0);
 }
 
-/* The buffer holds any record but a state, for which it grows once. */
+/* The buffer holds any record but a state and large admissions, for which it grows. */
 static enum status make_buffer(struct journal *j, const struct sched *s)
 {
     size_t submit =
@@ -115,18 +145,17 @@ static enum status make_buffer(struct journal *j, const struct sched *s)
 
 static void put_header(struct journal *j, uint64_t before)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     struct byte_writer *w = begin(j, 512);
     put_u32(w, JOURNAL_VERSION);
-    put_u64(w, (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U);
+    put_u64(w, clock_wall_us());
     put_text(w, INGOT_VERSION, 63);
     put_config(w, &j->sc);
     put_u64(w, before);
+    put_u64(w, j->now_us);
     end(j, REC_HEADER);
 }
 
-static bool put_state(struct journal *j, const struct sched *s)
+static void put_state(struct journal *j, const struct sched *s)
 {
     const struct sched_req *r;
     uint32_t n = 0, at = 0, n_known;
@@ -134,43 +163,58 @@ static bool put_state(struct journal *j, const struct sched *s)
         put_request(begin(j, request_bytes(r, n_known)), r, n_known);
         end(j, REC_LIVE);
     }
-    size_t size = sched_save(s, NULL, 0);
-    if (size + 64 > j->w.cap) {
-        write_out(j);
-        unsigned char *larger = realloc(j->w.data, size + 64);
-        if (!larger)
-            return false;
-        j->w.data = larger;
-        j->w.cap = size + 64;
-    }
-    struct byte_writer *w = begin(j, size + 4);
+    struct byte_writer *w = begin(j, sched_save(s, NULL, 0) + 4);
     put_u32(w, n);
     if (!j->skipping)
         w->n += sched_save(s, w->data + w->n, w->cap - w->n);
     end(j, REC_STATE);
-    return true;
 }
 
-static enum status begin_file(struct journal *j, const struct sched *s)
+static void put_open(struct journal *j)
 {
-    TRY(journal_files_next(&j->files, &j->fd));
-    uint64_t before = j->chain;
+    for (const struct admission *a = j->open; a; a = a->next) {
+        put_bytes(begin(j, a->n), a->body, a->n);
+        end(j, REC_ADMIT);
+    }
+    put_served(begin(j, 512), &j->served);
+    end(j, REC_SERVED);
+}
+
+/* before: the last check of the file that this one continues, 0: none. */
+static void begin_file(struct journal *j, const struct sched *s, uint64_t before)
+{
+    if (journal_files_next(&j->files, &j->fd) != ST_OK) {
+        give_up_file(j, status_text());
+        return;
+    }
+    j->w.n = 0;
     j->chain = CHAIN_START;
     j->file_bytes = 0;
-    j->stats.n_files++;
     put_bytes(&j->w, JOURNAL_MAGIC, 8);
     put_header(j, before);
-    if (!put_state(j, s))
-        FAIL(ST_NOMEM, "journal: no memory for the scheduler's state");
+    put_state(j, s);
+    put_open(j);
     write_out(j);
+    if (j->fd >= 0 && j->sync != JOURNAL_NONE && fsync(j->fd) != 0)
+        give_up_file(j, strerror(errno));
+    if (j->fd >= 0 && journal_files_keep(&j->files, j->max_file_bytes) != ST_OK)
+        give_up_file(j, status_text());
+    if (j->fd < 0) {
+        journal_files_drop(&j->files);
+        return;
+    }
+    if (*j->stats.why)
+        log_line(LOG_INFO, "the journal is written again");
+    j->stats.why[0] = '\0';
+    j->stats.on = true;
+    j->stats.n_files++;
+    j->began_us = j->now_us;
     j->full_at = 2 * j->file_bytes;
     if (j->full_at < j->max_file_bytes)
         j->full_at = j->max_file_bytes;
-    return ST_OK;
 }
 
-enum status journal_open(struct journal **out, const struct journal_config *cfg,
-                         const struct sched *s, const struct sched_config *sc)
+enum status journal_open(struct journal **out, const struct journal_config *cfg)
 {
     *out = NULL;
     if (!cfg->dir)
@@ -178,24 +222,35 @@ enum status journal_open(struct journal **out, const struct journal_config *cfg,
     struct journal *j = calloc(1, sizeof *j);
     if (!j)
         FAIL(ST_NOMEM, "journal: no memory");
-    j->fd = -1;
-    j->sc = *sc;
+    j->fd = j->files.lock = -1;
     j->max_file_bytes = cfg->max_file_bytes;
-    j->sync_ms = cfg->sync_ms;
-    enum status st = journal_files_open(&j->files, cfg->dir, cfg->name, cfg->max_files);
-    if (st == ST_OK)
-        st = make_buffer(j, s);
-    if (st == ST_OK) {
-        j->stats.on = true;
-        st = begin_file(j, s);
-    }
-    if (st == ST_OK && j->fd < 0)
-        st = status_fail(ST_IO, __FILE__, __LINE__, "journal: cannot write into %s", cfg->dir);
+    j->sync = cfg->sync;
+    enum status st = journal_files_open(&j->files, cfg->dir, cfg->name, &cfg->bounds);
+    if (st == ST_OK && j->sync == JOURNAL_BATCH)
+        st = syncer_start(&j->syncer);
     if (st != ST_OK) {
         journal_close(j);
         return st;
     }
     *out = j;
+    return ST_OK;
+}
+
+enum status journal_recover(struct journal *j, struct recovered **out)
+{
+    *out = NULL;
+    return j ? recover_read(out, &j->files) : ST_OK;
+}
+
+enum status journal_begin(struct journal *j, const struct sched *s, const struct sched_config *sc,
+                          uint64_t now_us)
+{
+    if (!j)
+        return ST_OK;
+    j->sc = *sc;
+    j->now_us = now_us;
+    TRY(make_buffer(j, s));
+    begin_file(j, s, 0);
     return ST_OK;
 }
 
@@ -208,10 +263,76 @@ void journal_close(struct journal *j)
         end(j, REC_END);
         write_out(j);
     }
+    if (j->fd >= 0 && j->sync != JOURNAL_NONE && fsync(j->fd) != 0)
+        log_line(LOG_WARN, "the journal's end did not reach the disk: %s", strerror(errno));
     if (j->fd >= 0)
         close(j->fd);
+    while (j->open)
+        journal_ended(j, j->open);
+    syncer_stop(j->syncer);
+    journal_files_close(&j->files);
     free(j->w.data);
     free(j);
+}
+
+/* ---- admissions ---- */
+
+bool journal_may_admit(const struct journal *j)
+{
+    return !j || j->sync == JOURNAL_NONE || j->stats.on;
+}
+
+enum status journal_carry(struct journal *j, const struct journal_admission *a,
+                          struct admission **out)
+{
+    *out = NULL;
+    if (!j)
+        return ST_OK;
+    size_t n = admission_bytes(a);
+    struct admission *x = malloc(sizeof *x + n);
+    if (!x)
+        FAIL(ST_NOMEM, "journal: no memory for a request of %zu bytes", n);
+    struct byte_writer w = {.data = x->body, .cap = n};
+    put_admission(&w, a);
+    x->n = n;
+    x->next = j->open;
+    x->link = &j->open;
+    if (x->next)
+        x->next->link = &x->next;
+    j->open = x;
+    *out = x;
+    return ST_OK;
+}
+
+enum status journal_admit(struct journal *j, const struct journal_admission *a,
+                          struct admission **out)
+{
+    TRY(journal_carry(j, a, out));
+    if (!j)
+        return ST_OK;
+    put_bytes(begin(j, (*out)->n), (*out)->body, (*out)->n);
+    end(j, REC_ADMIT);
+    j->admitted = true;
+    return ST_OK;
+}
+
+void journal_ended(struct journal *j, struct admission *a)
+{
+    if (!j || !a)
+        return;
+    *a->link = a->next;
+    if (a->next)
+        a->next->link = a->link;
+    free(a);
+}
+
+void journal_served(struct journal *j, const struct journal_served *s)
+{
+    if (!j)
+        return;
+    j->served = *s;
+    put_served(begin(j, 512), s);
+    end(j, REC_SERVED);
 }
 
 /* ---- records ---- */
@@ -297,27 +418,64 @@ static void next_file(struct journal *j, const struct sched *s)
     write_out(j);
     if (j->fd < 0)
         return;
+    if (j->sync != JOURNAL_NONE && fsync(j->fd) != 0) {
+        give_up_file(j, strerror(errno));
+        return;
+    }
     close(j->fd);
     j->fd = -1;
-    if (begin_file(j, s) != ST_OK)
-        switch_off(j, status_text());
+    begin_file(j, s, j->chain);
 }
 
-void journal_flush(struct journal *j, const struct sched *s, uint64_t now_us)
+/* The disk: at once where a request waits for it, else now and then. */
+static void sync_file(struct journal *j)
 {
-    if (!j || j->fd < 0)
-        return;
+    int error = j->syncer ? syncer_error(j->syncer) : 0;
+    if (j->sync == JOURNAL_EACH && j->admitted && fsync(j->fd) != 0)
+        error = errno;
+    if (j->syncer && j->now_us - j->synced_us > SYNC_US && syncer_ask(j->syncer, j->fd))
+        j->synced_us = j->now_us;
+    if (error)
+        give_up_file(j, strerror(error));
+}
+
+static bool is_old(const struct journal *j)
+{
+    uint64_t age_us = j->files.bounds.max_age_s * 1000000 / 4;
+    return age_us && j->now_us - j->began_us > age_us;
+}
+
+bool journal_flush(struct journal *j, const struct sched *s, uint64_t now_us)
+{
+    if (!j || !j->w.data) /* it has not begun */
+        return true;
+    j->now_us = now_us;
     write_out(j);
-    if (j->fd >= 0 && j->file_bytes >= j->full_at)
+    if (j->fd >= 0)
+        sync_file(j);
+    bool durable = j->fd >= 0 || !j->admitted || j->sync == JOURNAL_NONE;
+    j->admitted = false;
+    if (j->fd >= 0 && (j->file_bytes >= j->full_at || is_old(j)))
         next_file(j, s);
-    if (j->fd < 0 || j->sync_ms == 0 || now_us - j->synced_us < (uint64_t)j->sync_ms * 1000)
-        return;
-    j->synced_us = now_us;
-    if (fsync(j->fd) != 0)
-        switch_off(j, strerror(errno));
+    else if (j->fd < 0 && now_us >= j->retry_us)
+        begin_file(j, s, 0);
+    return durable;
 }
 
 void journal_stats(const struct journal *j, struct journal_stats *out)
 {
     *out = j ? j->stats : (struct journal_stats){0};
+}
+
+const char *journal_text(const struct journal *j, char *out, size_t size)
+{
+    if (!j)
+        snprintf(out, size, "not durable: there is no journal");
+    else if (*j->stats.why)
+        snprintf(out, size, "not durable: the journal cannot be written: %s", j->stats.why);
+    else if (j->sync == JOURNAL_NONE)
+        snprintf(out, size, "not durable: --journal-sync none");
+    else
+        snprintf(out, size, "%s", j->sync == JOURNAL_EACH ? "each" : "batch");
+    return out;
 }

@@ -8,39 +8,65 @@
  * in them in clear: they are readable by their owner only.  Of a tenant the salt is in them, a
  * digest under a key of the coordinator's process.
  *
- * A journal never fails a request: when a file cannot be written (disk full) it says so once in the
- * log, switches itself off and counts the records that it did not write.  All functions take NULL:
- * no journal.  A flush is one write(); with sync_ms it also waits for the disk, at most that often.
- * One thread. */
+ * When a file cannot be written (disk full) the journal says so once in the log, counts the records
+ * that it did not write, and tries to begin another file, with the whole state, once a second.  What
+ * that means for new requests is the caller's decision (journal_may_admit).  All functions take NULL: no
+ * journal.  A flush is one write().  One thread. */
 #ifndef COORDINATOR_JOURNAL_JOURNAL_H
 #define COORDINATOR_JOURNAL_JOURNAL_H
 
+#include "coordinator/journal/recover.h"
 #include "coordinator/sched/sched.h"
 
 struct journal;
+
+enum journal_sync {
+    JOURNAL_BATCH, /* written before Accepted; on the disk within a second */
+    JOURNAL_EACH,  /* on the disk before Accepted */
+    JOURNAL_NONE,  /* written; a journal that cannot be written stops nothing */
+};
 
 struct journal_config {
     const char *dir;         /* made when it is not there; NULL = no journal */
     const char *name;        /* file name before the number; letters, digits, - and _ */
     uint64_t max_file_bytes; /* of one file; at least twice the state it begins with */
-    uint32_t max_files;      /* kept, the current one included; >= 1 */
-    uint32_t sync_ms;        /* 0 = the operating system decides when bytes reach the disk */
+    struct journal_bounds bounds;
+    enum journal_sync sync;
 };
 
 struct journal_stats {
-    bool on;            /* false: none was asked for, or it switched itself off */
+    bool on;            /* false: none was asked for, it has not begun, or it cannot be written */
     uint64_t n_records; /* written or in the buffer */
     uint64_t n_bytes;
     uint32_t n_files; /* begun */
-    uint64_t n_lost;  /* records not written since it went off */
+    uint64_t n_lost;  /* records that were not written */
+    char why[160];    /* not on: the reason */
 };
 
-/* s: as sched_create made it from sc.  *out = NULL when cfg->dir is NULL.  ST_RANGE, ST_NOMEM,
- * ST_IO. */
-MUST_CHECK enum status journal_open(struct journal **out, const struct journal_config *cfg,
-                                    const struct sched *s, const struct sched_config *sc);
+struct admission; /* a request that has not ended; each file begins with these */
+
+/* Takes the folder.  *out = NULL when cfg->dir is NULL.  ST_RANGE, ST_NOMEM, ST_IO. */
+MUST_CHECK enum status journal_open(struct journal **out, const struct journal_config *cfg);
+/* The requests of the processes before that had not ended or ended lately; the caller frees it with recovered_free.
+ * Before journal_begin. */
+MUST_CHECK enum status journal_recover(struct journal *j, struct recovered **out);
+/* Begins the first file.  s: as sched_create made it from sc.  ST_NOMEM.  A file that cannot be written is no error. */
+MUST_CHECK enum status journal_begin(struct journal *j, const struct sched *s,
+                                     const struct sched_config *sc, uint64_t now_us);
 /* Writes what is left. */
 void journal_close(struct journal *j);
+
+/* May a new request be answered with Accepted?  Not while the journal cannot be written, unless sync is none. */
+bool journal_may_admit(const struct journal *j);
+/* Before the submits of its samples.  *out: for journal_ended; NULL when there is no journal.  ST_NOMEM. */
+MUST_CHECK enum status journal_admit(struct journal *j, const struct journal_admission *a,
+                                     struct admission **out);
+/* Keeps a request of a process before, which is not yet taken again, for the files to come. */
+MUST_CHECK enum status journal_carry(struct journal *j, const struct journal_admission *a,
+                                     struct admission **out);
+/* The request has ended, or was admitted again: it is not written into further files. */
+void journal_ended(struct journal *j, struct admission *a);
+void journal_served(struct journal *j, const struct journal_served *s);
 
 /* After sched_submit gave ST_OK.  Of r->label the first MAX_LABEL bytes are kept. */
 void journal_submit(struct journal *j, const struct sched_req *r);
@@ -55,10 +81,13 @@ void journal_commit(struct journal *j, const struct step_result *r, const struct
 void journal_reset(struct journal *j, uint32_t new_n_blocks, const struct sched_effect *fx,
                    size_t n_fx);
 
-/* Hands the buffer to the operating system; begins a new file when this one is full.  s: the
- * scheduler in the state after the last call above. */
-void journal_flush(struct journal *j, const struct sched *s, uint64_t now_us);
+/* Hands the buffer to the operating system, and with JOURNAL_EACH waits for the disk when a request was admitted; begins
+ * a new file when this one is full, or older than a quarter of the greatest age.  s: the scheduler in the state after the last call above.  false: requests that
+ * were admitted since the last flush are not durable and must be refused. */
+MUST_CHECK bool journal_flush(struct journal *j, const struct sched *s, uint64_t now_us);
 
 void journal_stats(const struct journal *j, struct journal_stats *out);
+/* Whether requests outlive the process: "batch", "each", or "not durable: " and the reason.  Gives out. */
+const char *journal_text(const struct journal *j, char *out, size_t size);
 
 #endif

@@ -124,7 +124,7 @@ static struct sample_params get_params(struct byte_reader *r, uint32_t version)
     return p;
 }
 
-static const uint8_t no_owner[SHA256_BYTES];
+static const uint8_t no_owner[SHA256_BYTES]; /* zeros; also an unknown digest */
 
 void put_request(struct byte_writer *w, const struct sched_req *q, uint32_t n_known)
 {
@@ -190,6 +190,73 @@ void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
 void get_grammar(struct byte_reader *r, struct sched_req *q)
 {
     q->grammar_source = (const char *)get_bytes(r, q->n_grammar);
+}
+
+/* ---- admissions ---- */
+
+size_t admission_bytes(const struct journal_admission *a)
+{
+    struct byte_writer count = {0};
+    put_admission(&count, a);
+    return count.n;
+}
+
+void put_admission(struct byte_writer *w, const struct journal_admission *a)
+{
+    put_u64(w, a->key);
+    put_u64(w, a->began_us);
+    put_text(w, a->id, MAX_LABEL);
+    put_bytes(w, a->owner, SHA256_BYTES);
+    put_u32(w, a->n_samples);
+    put_u32(w, a->n_tenant);
+    put_u32(w, a->n_accepted);
+    put_u32(w, a->n_request);
+    put_bytes(w, a->tenant, a->n_tenant);
+    put_bytes(w, a->accepted, a->n_accepted);
+    put_bytes(w, a->request, a->n_request);
+}
+
+void get_admission(struct byte_reader *r, struct journal_admission *a, char id[MAX_LABEL + 1])
+{
+    *a = (struct journal_admission){.key = get_u64(r), .id = id};
+    a->began_us = get_u64(r);
+    get_text(r, id, MAX_LABEL + 1);
+    a->owner = get_bytes(r, SHA256_BYTES);
+    a->n_samples = get_u32(r);
+    a->n_tenant = get_u32(r);
+    a->n_accepted = get_u32(r);
+    a->n_request = get_u32(r);
+    a->tenant = get_bytes(r, a->n_tenant);
+    a->accepted = get_bytes(r, a->n_accepted);
+    a->request = get_bytes(r, a->n_request);
+}
+
+static void put_digest(struct byte_writer *w, bool known, const uint8_t digest[SHA256_BYTES])
+{
+    put_u32(w, known);
+    put_bytes(w, known ? digest : no_owner, SHA256_BYTES);
+}
+
+static bool get_digest(struct byte_reader *r, uint8_t digest[SHA256_BYTES])
+{
+    bool known = get_u32(r) != 0;
+    const unsigned char *p = get_bytes(r, SHA256_BYTES);
+    memcpy(digest, p ? p : no_owner, SHA256_BYTES);
+    return known;
+}
+
+void put_served(struct byte_writer *w, const struct journal_served *s)
+{
+    put_digest(w, s->has_text, s->text);
+    put_digest(w, s->has_weights, s->weights);
+    put_text(w, s->numerics, MAX_NUMERICS - 1);
+}
+
+void get_served(struct byte_reader *r, struct journal_served *s)
+{
+    s->has_text = get_digest(r, s->text);
+    s->has_weights = get_digest(r, s->weights);
+    get_text(r, s->numerics, MAX_NUMERICS);
 }
 
 /* ---- digests ---- */

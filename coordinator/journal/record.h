@@ -6,9 +6,12 @@
  *
  * header:  u32 version (1: the logit bias came behind the penalties, stop strings ended before
  *          min_new), u64 wall clock (us since 1970), text build, sched_config, u64 the last check of the
- *          file before this one (0: the process began with this file)
+ *          file before this one (0: the process began with this file), u64 now_us at that time
  * live:    one per live sequence at the start of the file: request, its known tokens
  * state:   u32 number of live records before it, then sched_save's bytes
+ * admit:   a request that was taken, before the submits of its samples; after the state those that had not ended:
+ *          struct journal_admission
+ * served:  with what the answers are computed: struct journal_served
  * submit:  request
  * cancel:  u64 seq_id, u32 finish_reason
  * plan:    u64 now_us, u32 made, and when made: u64 step_id, u64 epoch, u32 n_seqs, u32 n_tokens,
@@ -19,7 +22,8 @@
  * end:     the process ended in good order, or went on in the next file
  * effects: u32 n_fx, u64 fx_digest
  *
- * Version 7, which is still read, has no prefill_loss_pct (it was 2).  Version 6 has no scores of prompts either.  Version 5 has no grammars either.  Version 4 begins with
+ * Version 7, which is still read, has no admit and served records, no now_us in its header and no prefill_loss_pct (it
+ * was 2).  Version 6 has no scores of prompts either.  Version 5 has no grammars either.  Version 4 begins with
  * JOURNAL_MAGIC_4, and its seals are record_check: no chain.  Version 3 has no resumed requests either.  Version 2 has no owners either.  Version 1, too, was written when steps were
  * planned by tokens only: its sched_config ends before target_itl_us, its requests have no tenant and its
  * state is the scheduler's of then. */
@@ -32,7 +36,13 @@
 #define JOURNAL_MAGIC "INGOTJ5\n"
 #define JOURNAL_MAGIC_4 "INGOTJ\r\n"
 
-enum { JOURNAL_VERSION = 8, RECORD_HEAD = 16, MAX_LABEL = 64, MAX_GRAMMAR_BYTES = 1 << 20 };
+enum {
+    JOURNAL_VERSION = 8,
+    RECORD_HEAD = 16,
+    MAX_LABEL = 64,
+    MAX_NUMERICS = 256,
+    MAX_GRAMMAR_BYTES = 1 << 20,
+};
 
 enum record_type {
     REC_HEADER = 1,
@@ -44,7 +54,30 @@ enum record_type {
     REC_COMMIT,
     REC_RESET,
     REC_END,
+    REC_ADMIT,
+    REC_SERVED,
     REC_N
+};
+
+/* A request as its client sent it and as it was understood: enough to carry it out again. */
+struct journal_admission {
+    uint64_t key; /* group_id of its samples; 0: they are in no file of this process */
+    uint64_t
+        began_us; /* wall clock (since 1970) of its arrival, at the first coordinator that had it */
+    const char *id;        /* at most MAX_LABEL bytes */
+    const uint8_t *owner;  /* [SHA256_BYTES] */
+    const uint8_t *tenant; /* [n_tenant] */
+    uint32_t n_tenant, n_samples;
+    const uint8_t *accepted; /* [n_accepted] the frame of its Accepted */
+    const uint8_t *request;  /* [n_request] the frame of its Generate, without `resume` */
+    uint32_t n_accepted, n_request;
+};
+
+/* What decides the bits of all answers. */
+struct journal_served {
+    bool has_text, has_weights;
+    uint8_t text[SHA256_BYTES], weights[SHA256_BYTES];
+    char numerics[MAX_NUMERICS];
 };
 
 /* Of version 4 and below. */
@@ -76,6 +109,13 @@ void get_request(struct byte_reader *r, uint32_t version, struct sched_req *q,
                  char label[MAX_LABEL + 1], uint8_t owner[SHA256_BYTES], uint32_t *n_known);
 
 void get_grammar(struct byte_reader *r, struct sched_req *q);
+
+size_t admission_bytes(const struct journal_admission *a);
+void put_admission(struct byte_writer *w, const struct journal_admission *a);
+/* Its pointers are borrowed from r but for id, which is at `id`. */
+void get_admission(struct byte_reader *r, struct journal_admission *a, char id[MAX_LABEL + 1]);
+void put_served(struct byte_writer *w, const struct journal_served *s);
+void get_served(struct byte_reader *r, struct journal_served *s);
 
 /* Over all that a plan says; pointers and padding do not count. */
 uint64_t plan_digest(const struct step_plan *p);

@@ -15,6 +15,9 @@ struct replay {
     size_t fx_cap, n_fx;
     struct step_plan plan;
     struct step_result result;
+    struct journal_admission admission;
+    char admitted_id[MAX_LABEL + 1];
+    struct journal_served served;
     struct replay_summary sum;
 };
 
@@ -181,6 +184,7 @@ static enum status read_header(struct replay *p, struct byte_reader *r)
     if ((version > 4) != p->sum.chained)
         DAMAGED("version %u does not begin so", WHERE(p), version);
     p->sum.before = version > 4 ? get_u64(r) : 0;
+    p->sum.began_now_us = p->sum.last_now_us = version > 7 ? get_u64(r) : 0;
     TRY(end_of_record(p, r));
     size_t n = sched_bytes(&p->sum.cfg);
     p->fx_cap = sched_max_fx(&p->sum.cfg);
@@ -363,6 +367,7 @@ static enum status do_plan(struct replay *p, struct byte_reader *r, struct repla
     if (made)
         TRY(compare_plan(p, r));
     ev->kind = REPLAY_PLAN;
+    p->sum.last_now_us = now_us;
     ev->plan = made ? &p->plan : NULL;
     p->sum.n_plans += made;
     return do_effects(p, r, ev);
@@ -400,6 +405,24 @@ static enum status do_reset(struct replay *p, struct byte_reader *r, struct repl
     return do_effects(p, r, ev);
 }
 
+static enum status do_admit(struct replay *p, struct byte_reader *r, struct replay_event *ev)
+{
+    get_admission(r, &p->admission, p->admitted_id);
+    TRY(end_of_record(p, r));
+    ev->kind = REPLAY_ADMIT;
+    ev->admission = &p->admission;
+    return ST_OK;
+}
+
+static enum status do_served(struct replay *p, struct byte_reader *r, struct replay_event *ev)
+{
+    get_served(r, &p->served);
+    TRY(end_of_record(p, r));
+    ev->kind = REPLAY_SERVED;
+    ev->served = &p->served;
+    return ST_OK;
+}
+
 enum status replay_next(struct replay *p, struct replay_event *ev)
 {
     struct byte_reader body;
@@ -432,6 +455,13 @@ enum status replay_next(struct replay *p, struct replay_event *ev)
         if (p->in.left)
             DAMAGED("%zu bytes follow the end", WHERE(p), p->in.left);
         p->sum.ended_well = true;
+        ev->kind = REPLAY_END;
+        break;
+    case REC_ADMIT:
+        st = do_admit(p, &body, ev);
+        break;
+    case REC_SERVED:
+        st = do_served(p, &body, ev);
         break;
     default:
         DAMAGED("type %u", WHERE(p), type);

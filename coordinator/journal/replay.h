@@ -15,6 +15,9 @@ enum replay_kind {
     REPLAY_PLAN,   /* fx; plan when made */
     REPLAY_COMMIT, /* fx, result */
     REPLAY_RESET,  /* fx */
+    REPLAY_ADMIT,  /* admission */
+    REPLAY_SERVED, /* served */
+    REPLAY_END,    /* the process ended in good order, or went on in the next file */
 };
 
 struct replay_request {
@@ -36,6 +39,8 @@ struct replay_event { /* valid until the next call */
     uint64_t number, offset; /* of the record */
     const struct replay_request *request;
     enum finish_reason why;
+    const struct journal_admission *admission;
+    const struct journal_served *served;
     const struct step_plan *plan; /* NULL when none was made */
     const struct step_result *result;
     const struct sched_effect *fx;
@@ -47,6 +52,8 @@ struct replay_event { /* valid until the next call */
 struct replay_summary {
     char build[64];
     uint64_t began_us; /* wall clock, since 1970 */
+    uint64_t began_now_us,
+        last_now_us; /* now_us at the beginning and of the last plan; 0: not recorded */
     struct sched_config cfg;
     uint64_t n_records, n_plans, n_tokens, n_submitted, n_ended, n_resets;
     uint32_t n_live;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "common/build_info.h"
+#include "common/hex.h"
 #include "common/log.h"
 #include "common/mapped_file.h"
 #include "common/options.h"
@@ -32,13 +33,15 @@ static const struct option_row rows[] = {
 
 static const struct option_set options = {
     .program = "ingot-journal",
-    .usage = "verify FILE|DIR... | list FILE | show FILE REQUEST",
-    .summary = "Replays journal files of ingot-coordinator; `ingot replay` runs it.\n"
-               "verify: the same inputs must give the same plans and effects, step by step; names "
-               "the first difference.  Of a folder all its files, which must continue each other.\n"
-               "list: the requests in a file, one a line.\n"
-               "show: one request (a sequence number of list, or the client's request id) as a "
-               "line of JSON per sample: prompt, parameters, tokens.",
+    .usage = "verify FILE|DIR... | list FILE | show FILE|DIR [REQUEST]",
+    .summary =
+        "Replays journal files of ingot-coordinator; `ingot replay` runs it.\n"
+        "verify: the same inputs must give the same plans and effects, step by step; names "
+        "the first difference.  Of a folder all its files, which must continue each other.\n"
+        "list: the requests in a file, one a line.\n"
+        "show: one request (a sequence number of list, or the client's request id), or all, as a "
+        "line of JSON per sample: prompt, parameters, tokens, and with what they were computed.  "
+        "The samples of one request are in their order, all in the order of their ends.",
     .epilog =
         "Examples:\n"
         "  ingot serve demo-model --journal journal    (writes the files)\n"
@@ -73,12 +76,15 @@ static const char *reason_name(enum finish_reason why)
 
 /* ---- what to do with a request that has ended, or lives at the end of the file ---- */
 
-typedef void request_action(const struct replay_request *q, void *arg);
+typedef void request_action(const struct replay_request *q, const struct journal_served *served,
+                            void *arg);
 
-static void print_line(const struct replay_request *q, void *arg)
+static void print_line(const struct replay_request *q, const struct journal_served *served,
+                       void *arg)
 {
     char label[256]; /* the client chose it */
     (void)arg;
+    (void)served;
     visible_text(label, sizeof label, q->label, strlen(q->label));
     printf("%20" PRIu64 " %8u %8u %10" PRIu64 " %10" PRIu64 " %-10s %s\n", q->r.seq_id,
            q->r.n_prompt, q->n_known - q->r.n_prompt, q->n_step_first, q->n_step_last,
@@ -93,10 +99,10 @@ static void print_ids(const char *name, const int32_t *ids, uint32_t n)
     printf("]");
 }
 
-static void print_text(const char *name, const char *text)
+static void print_bytes(const char *name, const char *text, size_t n)
 {
     printf("\"%s\":\"", name);
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+    for (const unsigned char *p = (const unsigned char *)text; n-- > 0; p++)
         if (*p == '"' || *p == '\\')
             printf("\\%c", *p);
         else if (*p < 0x20)
@@ -104,6 +110,11 @@ static void print_text(const char *name, const char *text)
         else
             putchar(*p);
     printf("\"");
+}
+
+static void print_text(const char *name, const char *text)
+{
+    print_bytes(name, text, strlen(text));
 }
 
 /* A number of JSON; infinities and NaN have none. */
@@ -131,11 +142,24 @@ static void print_params(const struct sample_params *p)
         print_float(f[i].name, f[i].v);
         putchar(',');
     }
-    printf("\"top_k\":%" PRIu32 ",\"min_tokens\":%" PRIu32 ",\"seed\":%" PRIu64, p->top_k,
-           p->min_new, p->seed);
+    printf("\"top_k\":%" PRIu32 ",\"min_tokens\":%" PRIu32 ",\"seed\":%" PRIu64
+           ",\"logprobs\":%s,\"top_logprobs\":%" PRIu32 ",\"prompt_logprobs\":%s",
+           p->top_k, p->min_new, p->seed, p->logprobs || p->top_logprobs ? "true" : "false",
+           p->top_logprobs, p->prompt_logprobs ? "true" : "false");
 }
 
-static void print_json(const struct replay_request *q)
+static void print_served(const struct journal_served *s)
+{
+    char hex[2 * SHA256_BYTES + 1] = "";
+    if (s->has_weights)
+        hex_of(s->weights, sizeof s->weights, hex);
+    print_text("weights", hex);
+    putchar(',');
+    print_text("numerics", s->numerics);
+    putchar(',');
+}
+
+static void print_json(const struct replay_request *q, const struct journal_served *served)
 {
     const struct sched_req *r = &q->r;
     printf("{\"seq_id\":%" PRIu64 ",", r->seq_id);
@@ -143,6 +167,7 @@ static void print_json(const struct replay_request *q)
     printf(",\"tenant\":\"%016" PRIx64 "\",\"group\":%" PRIu64 ",\"priority\":%" PRId32
            ",\"max_tokens\":%" PRIu64 ",",
            r->salt, r->group_id, r->priority, (uint64_t)r->max_new + r->n_tokens - r->n_prompt);
+    print_served(served);
     printf("\"params\":{");
     print_params(&r->sp);
     printf("},");
@@ -151,6 +176,11 @@ static void print_json(const struct replay_request *q)
     for (uint32_t i = 0; i < r->n_bias; i++)
         printf("%s[%" PRId32 ",%.9g]", i ? "," : "", r->bias[i].id, (double)r->bias[i].bias);
     printf("],");
+    if (r->grammar) {
+        printf("\"grammar_kind\":%" PRIu32 ",", r->grammar_kind);
+        print_bytes("grammar", r->grammar_source, r->n_grammar);
+        putchar(',');
+    }
     print_ids("prompt", r->tokens, r->n_prompt);
     putchar(',');
     if (r->resumed) /* of the tokens, those that the client had from another coordinator */
@@ -169,32 +199,41 @@ static void print_json(const struct replay_request *q)
 }
 
 struct wanted {
-    const char *name; /* request id, or a number */
+    const char *name; /* request id, or a number; NULL: all */
     uint64_t seq_id;
     unsigned found;
 };
 
-static void print_if_wanted(const struct replay_request *q, void *arg)
+static void print_if_wanted(const struct replay_request *q, const struct journal_served *served,
+                            void *arg)
 {
     struct wanted *w = arg;
-    if (q->r.seq_id != w->seq_id && strcmp(q->label, w->name) != 0)
+    if (w->name && q->r.seq_id != w->seq_id && strcmp(q->label, w->name) != 0)
         return;
     w->found++;
-    print_json(q);
+    print_json(q, served);
 }
 
-static void ignore(const struct replay_request *q, void *arg)
+static void ignore(const struct replay_request *q, const struct journal_served *served, void *arg)
 {
     (void)q;
+    (void)served;
     (void)arg;
 }
 
 /* ---- files ---- */
 
-static void each(const struct replay_request *q, request_action *act, void *arg)
+/* The lists are in the opposite order of their making: samples that end with one record, and those that live. */
+static void each(const struct replay_request *q, const struct journal_served *served,
+                 request_action *act, void *arg)
 {
-    for (; q; q = q->next)
-        act(q, arg);
+    const struct replay_request *last = NULL, *at;
+    while (q != last) {
+        for (at = q; at->next != last; at = at->next)
+            ;
+        act(at, served, arg);
+        last = at;
+    }
 }
 
 static enum status replay_file(const char *path, size_t max_bytes, request_action *act, void *arg,
@@ -203,15 +242,18 @@ static enum status replay_file(const char *path, size_t max_bytes, request_actio
     struct mapped_file f;
     struct replay *p = NULL;
     struct replay_event ev = {.kind = REPLAY_SUBMIT};
+    struct journal_served served = {.numerics = ""};
     TRY(mapped_file_open(&f, path));
     enum status st = replay_open(&p, f.data, f.size, max_bytes);
     while (st == ST_OK && ev.kind != REPLAY_DONE) {
         st = replay_next(p, &ev);
+        if (st == ST_OK && ev.kind == REPLAY_SERVED)
+            served = *ev.served;
         if (st == ST_OK)
-            each(ev.ended, act, arg);
+            each(ev.ended, &served, act, arg);
     }
     if (st == ST_OK) {
-        each(replay_live(p), act, arg);
+        each(replay_live(p), &served, act, arg);
         replay_summary(p, sum);
     }
     replay_close(p);
@@ -243,6 +285,7 @@ static void note_end(const char *path, const struct replay_summary *sum)
 struct verified {
     struct replay_summary last;
     bool any;
+    size_t max_bytes;
     int rc; /* the most serious exit code: EXIT_DIFFERS, then EXIT_NO_END, then 0 */
 };
 
@@ -269,10 +312,11 @@ static void check_order(struct verified *v, const char *path, const struct repla
     }
 }
 
-static void verify_file(struct verified *v, const char *path, size_t max_bytes)
+static void verify_file(const char *path, void *arg)
 {
+    struct verified *v = arg;
     struct replay_summary sum;
-    if (replay_file(path, max_bytes, ignore, NULL, &sum) != ST_OK) {
+    if (replay_file(path, v->max_bytes, ignore, NULL, &sum) != ST_OK) {
         note_rc(v, complain(path));
         v->any = false;
         return;
@@ -294,34 +338,37 @@ static int is_journal(const struct dirent *e)
     return n > n_end && strcmp(e->d_name + n - n_end, ".journal") == 0;
 }
 
-static void verify_folder(struct verified *v, const char *dir, size_t max_bytes)
+/* Calls act for the journals of a folder in their order, or for the one file; false: none is there. */
+typedef void file_action(const char *path, void *arg);
+
+static bool each_file(const char *path, file_action *act, void *arg)
 {
     struct dirent **names;
-    char path[4096];
-    int n = scandir(dir, &names, is_journal, alphasort);
-    if (n <= 0) {
-        fprintf(stderr, "ingot-journal: %s: no journal is there\n", dir);
-        note_rc(v, EXIT_DIFFERS);
+    struct stat st;
+    char file[4096];
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        act(path, arg);
+        return true;
     }
+    int n = scandir(path, &names, is_journal, alphasort);
     for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, names[i]->d_name);
-        verify_file(v, path, max_bytes);
+        snprintf(file, sizeof file, "%s/%s", path, names[i]->d_name);
+        act(file, arg);
         free(names[i]);
     }
     if (n >= 0)
         free(names);
+    if (n <= 0)
+        fprintf(stderr, "ingot-journal: %s: no journal is there\n", path);
+    return n > 0;
 }
 
 static int verify(char **paths, int n, size_t max_bytes)
 {
-    struct verified v = {.rc = 0};
-    for (int i = 0; i < n; i++) {
-        struct stat st;
-        if (stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode))
-            verify_folder(&v, paths[i], max_bytes);
-        else
-            verify_file(&v, paths[i], max_bytes);
-    }
+    struct verified v = {.max_bytes = max_bytes};
+    for (int i = 0; i < n; i++)
+        if (!each_file(paths[i], verify_file, &v))
+            note_rc(&v, EXIT_DIFFERS);
     return v.rc;
 }
 
@@ -336,19 +383,36 @@ static int list(const char *path, size_t max_bytes)
     return 0;
 }
 
+struct shown {
+    struct wanted wanted;
+    size_t max_bytes;
+    int rc;
+};
+
+static void show_file(const char *path, void *arg)
+{
+    struct shown *w = arg;
+    struct replay_summary sum;
+    if (replay_file(path, w->max_bytes, print_if_wanted, &w->wanted, &sum) != ST_OK)
+        w->rc = complain(path);
+    else
+        note_end(path, &sum);
+}
+
+/* name NULL: all requests. */
 static int show(const char *path, const char *name, size_t max_bytes)
 {
-    struct replay_summary sum;
-    struct wanted w = {.name = name};
+    struct shown w = {.wanted = {.name = name}, .max_bytes = max_bytes};
     char *end;
-    w.seq_id = strtoull(name, &end, 10);
-    if (*end || *name == '-')
-        w.seq_id = 0; /* no sequence has that number */
-    if (replay_file(path, max_bytes, print_if_wanted, &w, &sum) != ST_OK)
-        return complain(path);
-    note_end(path, &sum);
-    if (w.found)
-        return 0;
+    if (name) {
+        w.wanted.seq_id = strtoull(name, &end, 10);
+        if (*end || *name == '-')
+            w.wanted.seq_id = 0; /* no sequence has that number */
+    }
+    if (!each_file(path, show_file, &w))
+        return EXIT_DIFFERS;
+    if (w.rc || w.wanted.found || !name)
+        return w.rc;
     fprintf(stderr, "ingot-journal: %s: no request %s\n", path, name);
     return EXIT_ABSENT;
 }
@@ -377,8 +441,8 @@ int main(int argc, char **argv)
         rc = verify(res.args + 1, n, args.max_memory);
     else if (strcmp(command, "list") == 0 && n == 1)
         rc = list(res.args[1], args.max_memory);
-    else if (strcmp(command, "show") == 0 && n == 2)
-        rc = show(res.args[1], res.args[2], args.max_memory);
+    else if (strcmp(command, "show") == 0 && n <= 2)
+        rc = show(res.args[1], n == 2 ? res.args[2] : NULL, args.max_memory);
     else
         fprintf(stderr, "ingot-journal: %s\n", options.usage);
     if (fflush(stdout) != 0 && rc == 0) {

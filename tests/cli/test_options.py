@@ -126,7 +126,8 @@ def serve_passes_on_what_it_is_given():
              ("w", "--max-ctx", "100"), ("w", "--kv-blocks", "55"), ("w", "--block-len", "8"),
              ("w", "--kv-dtype", "bf16"), ("w", "--threads", "3"), ("w", "--coll", "local"), ("w", "--isa", "plain"),
              ("w", "--bind", "none"), ("w", "--numerics", "fast"), ("w", "--graphs", "off"), ("w", "--device", "2"),
-             ("w", "--backend", "cuda"), ("w", "--pack-cache", "/tmp/x y"), ("c", "--journal", "/tmp/j"),
+             ("w", "--backend", "cuda"), ("w", "--pack-cache", "/tmp/x y"), ("c", "--journal", "/tmp/j"), ("c", "--journal-sync", "each"),
+             ("c", "--journal-size", "67108864"), ("c", "--journal-hours", "5"),
              ("cw", "--log-level", "debug")]
     flags = [("c", "--no-prefix-cache", "--prefix-cache"), ("c", "--no-overlap", "--overlap")]
     given = [a for _, name, value in cases for a in (name, value)] + [f for _, f, _ in flags]
@@ -151,7 +152,7 @@ def serve_passes_on_what_it_is_given():
 @tap.case
 def defaults_are_not_passed_on():
     (coordinator, worker), _ = arguments_of_children("serve", DEMO, "--http", "off")
-    assert set(named(coordinator)) == {"--model", "--workers", "--notify-fd", "--die-with-parent", "--failure-file", "--max-seqs",
+    assert set(named(coordinator)) == {"--model", "--workers", "--notify-fd", "--die-with-parent", "--failure-file", "--max-seqs", "--journal",
                                        "--max-step-tokens"}, coordinator
     assert set(named(worker)) == {"--model", "--connect", "--die-with-parent", "--failure-file", "--launch"}, worker
     (coordinator, worker), _ = arguments_of_children("run", DEMO, "--prompt", "a", "--first-step-ms", "5000")

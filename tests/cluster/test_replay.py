@@ -1,7 +1,9 @@
 """The third claim: the journal of a run with kills, cancels and preemptions repeats offline, step by step."""
+import copy
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -73,6 +75,65 @@ def a_run_with_a_kill_replays():
         bad.write_bytes(data)
         r = journal_tool("verify", bad)
         assert r.returncode != 0 and r.stderr, r
+
+
+def recompute(*args):
+    return subprocess.run([BIN / "ingot", "replay", "recompute", *map(str, args)], capture_output=True, text=True,
+                          timeout=tap.LIMIT)
+
+
+def changed(target, lines):
+    """A copy of a journal's samples is not possible: the file is sealed.  So the tool that reads it is replaced."""
+    program = pathlib.Path(target) / "ingot-journal"
+    program.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(lines) + "\nEND\n")
+    program.chmod(0o755)
+    if not (pathlib.Path(target) / "ingot").exists():
+        shutil.copy(BIN / "ingot", target)  # it looks for the others beside itself
+    for name in "ingot-coordinator", "ingot-worker":
+        if not (link := pathlib.Path(target) / name).exists():
+            link.symlink_to(BIN / name)
+
+
+@tap.case
+def recomputed_on_other_rank_counts():
+    with temp_dir.folder() as tmp:
+        folder = f"{tmp}/journal"
+        with Cluster(DEMO, tp=2, extra=["--journal", folder]) as c:
+            client = c.clients[0]
+            schema = json.dumps({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
+            requests = [dict(sampling=dict(temperature=0, ignore_eos=True)),
+                        dict(n=3, stop=[b"the", b"ing"], sampling=dict(seed=1)),
+                        dict(sampling=dict(seed=2, repetition_penalty=1.2, presence_penalty=0.4, min_tokens=30)),
+                        dict(sampling=dict(seed=2**63 + 5, temperature=1.3, top_k=40, min_p=0.01, logit_bias=[dict(id=5, bias=-1.5)])),
+                        dict(sampling=dict(seed=4, top_logprobs=2)), dict(sampling=dict(seed=5, stop_token_id=[300, 301])),
+                        dict(sampling=dict(seed=6), grammar=dict(kind=1, source=schema.encode()))]
+            answers = client.answers([dict(text=b"Once upon a time", max_tokens=60, **r) for r in requests])
+            n_tokens = sum(len(ids) for a in answers for ids in a.ids.values())
+            client.send("Drain", request_id="d")
+            c.serve.wait(tap.LIMIT)
+        for tp in 1, 4:
+            r = recompute(folder, DEMO, "--tp", tp)
+            assert r.returncode == 0, r
+            assert f"the same: 9 samples, {n_tokens} tokens (0 of them came by resume), {n_tokens} log probabilities" in r.stdout, r
+            assert "not checked: 1 samples' alternatives" in r.stdout and r.stdout.count("not checked") == 1, r
+        lines = journal_tool("show", folder).stdout.splitlines()
+        one = max(map(json.loads, lines), key=lambda m: len(m["tokens"]))
+        r = recompute(folder, DEMO, one["request_id"])
+        assert r.returncode == 0 and "the same: " in r.stdout, r
+        assert recompute(folder, DEMO, "no such request").returncode == 3
+        # a token, a log probability, other weights, other numerics
+        os.mkdir(f"{tmp}/bin")
+        token, logprob, weights, numerics = (copy.deepcopy(one) for _ in range(4))
+        token["tokens"][4] ^= 1
+        logprob["logprobs"][5] -= 1e-6
+        weights["weights"] = "0" * 64
+        numerics["numerics"] += "x"
+        tool = pathlib.Path(tmp) / "bin"
+        for sample, says in ((token, "token 4: "), (logprob, "token 5: the log probability"), (weights, "weights"), (numerics, "numerics")):
+            changed(tool, [json.dumps(sample)])
+            r = subprocess.run([tool / "ingot", "replay", "recompute", folder, DEMO], capture_output=True, text=True,
+                               env={**os.environ, "PATH": f"{tool}:{os.environ['PATH']}"}, timeout=tap.LIMIT)
+            assert r.returncode == 1 and says in r.stdout + r.stderr, (says, r)
 
 
 tap.main()

@@ -1,5 +1,5 @@
 foreach(name stories grammar same_bytes experts sinks latent not_finite kill coordinator cluster replay identity ruby keys limits
-    locked_serve names frames prompt_logprobs)
+    locked_serve names frames prompt_logprobs journal)
   ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py
     LABEL cluster)
 endforeach()

@@ -24,8 +24,7 @@ static void make_journal(void)
                                      .max_ctx = 80,
                                      .n_blocks = 20,
                                      .block_len = 4};
-    struct journal_config jc = {
-        .dir = dir, .name = "j", .max_file_bytes = 1u << 30, .max_files = 1};
+    struct journal_config jc = {.dir = dir, .name = "j", .max_file_bytes = 1u << 30};
     struct driver_options opts = {.journal = &jc};
     struct dice dice = {.state = 11};
     struct driver_report rep;
@@ -120,7 +119,7 @@ Test(journal_tool, a_folder_is_one_chain)
                                      .max_ctx = 80,
                                      .n_blocks = 20,
                                      .block_len = 4};
-    struct journal_config jc = {.dir = dir, .name = "j", .max_file_bytes = 20000, .max_files = 100};
+    struct journal_config jc = {.dir = dir, .name = "j", .max_file_bytes = 20000};
     struct driver_options opts = {.journal = &jc};
     struct dice dice = {.state = 11};
     struct driver_report rep;

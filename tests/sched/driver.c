@@ -524,8 +524,14 @@ static void drain(struct driver *d)
 static void open_journal(struct driver *d, const struct sched_config *cfg)
 {
     if (d->opts.journal)
-        REQUIRE(journal_open(&d->journal, d->opts.journal, d->s, cfg) == ST_OK, "journal: %s",
-                status_text());
+        REQUIRE(journal_open(&d->journal, d->opts.journal) == ST_OK &&
+                    journal_begin(d->journal, d->s, cfg, d->now_us) == ST_OK,
+                "journal: %s", status_text());
+}
+
+static void flush_journal(struct driver *d)
+{
+    REQUIRE(journal_flush(d->journal, d->s, d->now_us), "nothing was admitted");
 }
 
 void driver_run(const struct sched_config *cfg, struct dice *dice, uint64_t n_calls,
@@ -552,10 +558,10 @@ void driver_run(const struct sched_config *cfg, struct dice *dice, uint64_t n_ca
     for (; out->n_calls < n_calls && !(dice->data && dice->n_data == 0); out->n_calls++) {
         do_call(&d);
         sched_check(d.s);
-        journal_flush(d.journal, d.s, d.now_us);
+        flush_journal(&d);
     }
     drain(&d);
-    journal_flush(d.journal, d.s, d.now_us);
+    flush_journal(&d);
     journal_stats(d.journal, &out->journal);
     journal_close(d.journal);
     sched_stats(d.s, &out->stats);

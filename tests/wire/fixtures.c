@@ -295,6 +295,7 @@ static struct msg_stats stats(void)
                           .block_len = 16,
                           .prefix_queries = 90000,
                           .prefix_hits = 5000,
+                          .journal = "not durable: there is no journal",
                           .n_samples_ended = ARRAY_LEN(ended),
                           .samples_ended = ended,
                           .n_rejected_by_code = ARRAY_LEN(rejected),

@@ -1,0 +1,217 @@
+"""What the journal promises: a request that was accepted is finished by the next coordinator, whether or not its client is
+there, and a journal that cannot be written takes none."""
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+import ingot_client  # noqa: E402
+import tap  # noqa: E402
+import temp_dir  # noqa: E402
+from cluster import BIN, DEMO, Cluster, Parts  # noqa: E402
+
+PROMPT = b"Once upon a time"
+# greedy; several samples, of which stop strings end some; penalties; log probabilities, with others beside them, of
+# the prompt; a grammar; no seed given
+REQUESTS = [dict(max_tokens=120, sampling=dict(temperature=0, ignore_eos=True)),
+            dict(max_tokens=100, n=4, stop=[b"the", b"ing"], sampling=dict(seed=1)),
+            dict(max_tokens=110, sampling=dict(seed=2, repetition_penalty=1.2, min_tokens=60)),
+            dict(max_tokens=90, n=2, sampling=dict(seed=3, logprobs=True)),
+            dict(max_tokens=60, sampling=dict(seed=4, logprobs=True, top_logprobs=2)),
+            dict(max_tokens=50, sampling=dict(seed=5, prompt_logprobs=1)),
+            dict(max_tokens=60, sampling=dict(seed=6, temperature=1.2, logit_bias=[dict(id=5, bias=-1)])),
+            dict(max_tokens=80, sampling=dict(temperature=1.5, ignore_eos=True))]
+TENANT = b"the tenant of all"
+
+
+class Restarted(Parts):
+    """Coordinator and ranks by hand, with a journal; kill() and again() are the test's decision."""
+
+    def __init__(self, journal, *more, **kw):
+        super().__init__(DEMO, coordinator=["--journal", journal, *more], **kw)
+
+    def client(self, **kw):
+        return super().client(**{"tenant": TENANT, **kw})
+
+    def kill(self):
+        self.coordinator.kill()
+        self.coordinator.wait()
+
+    def again(self):
+        self.coordinator = self.spawn(*self.coordinator.args)
+
+    def rerun(self):
+        """A client of the next coordinator, once that one serves."""
+        c = self.client()
+        c.wait_ready()
+        return c
+
+
+def ask(client, prefix):
+    return [client.start(request_id=f"{prefix}-{i}", text=PROMPT, **r) for i, r in enumerate(REQUESTS)]
+
+
+def patient(client, rids, prefix):
+    """The whole answers of the same requests again; what is refused for now is repeated."""
+    answers = {rid: ingot_client.Answer() for rid in rids}
+    client.collect(rids, answers=answers)
+    while again := [rid for rid in rids if answers[rid].error]:
+        for rid in again:
+            name, m = answers[rid].error
+            assert name == "Rejected" and m.retryable, m
+            answers[rid] = ingot_client.Answer()
+            i = int(rid.rsplit("-", 1)[1])
+            client.start(request_id=rid, text=PROMPT, **REQUESTS[i])
+        client.collect(again, answers=answers)
+    return answers
+
+
+def killed_after(c, wanted, n_messages, name, twice=False):
+    """The coordinator dies after so many messages; its clients are gone, and come back to the next one."""
+    client = c.rerun()
+    rids = ask(client, name)
+    had = {rid: ingot_client.Answer() for rid in rids}
+    for _ in range(n_messages):
+        kind, m = client.recv()
+        had[m.request_id].take(kind, m)
+    c.kill()
+    client.close()
+    for _ in range(1 + twice):
+        c.again()
+        client = c.rerun()
+        if twice and _ == 0:
+            c.kill()
+            client.close()
+    ask(client, name)
+    got = patient(client, rids, name)
+    for i, rid in enumerate(rids):
+        a, b = had[rid], got[rid]
+        assert b.finish, (rid, b.error)
+        if i + 1 < len(rids):
+            assert b.key() == wanted[i].key(), (n_messages, rid, b.key(), wanted[i].key())
+        if a.accepted:
+            assert b.accepted.attached, f"{rid}: a new request, not that of the journal"
+            assert b.accepted.seed == a.accepted.seed
+        for s in a.ids:
+            assert b.ids[s][:len(a.ids[s])] == a.ids[s] and b.text[s].startswith(a.text[s])
+            assert b.logprobs[s][:len(a.logprobs[s])] == a.logprobs[s]
+    client.close()
+
+
+@tap.case
+def accepted_requests_outlive_the_coordinator():
+    points = [0, 1, 5, 8, 9, 12, 20, 33, 50, 80, 120, 200] if "INGOT_ALL" not in os.environ else range(0, 300, 3)
+    with temp_dir.folder() as tmp, Restarted(f"{tmp}/j") as c:
+        client = c.rerun()
+        wanted = client.answers([dict(text=PROMPT, **r) for r in REQUESTS])
+        client.close()
+        for n in points:
+            killed_after(c, wanted, n, f"after {n} ")
+        for n in points[1::4]:
+            killed_after(c, wanted, n, f"twice after {n} ", twice=True)
+        c.kill()
+        r = subprocess.run([BIN / "ingot-journal", "verify", f"{tmp}/j"], capture_output=True, text=True)
+        assert r.returncode in (0, 4) and r.stdout.count("the same") > 3, r
+
+
+def full(c, is_full):
+    """No file of the coordinator may grow: as when the disk is full."""
+    resource.prlimit(c.coordinator.pid, resource.RLIMIT_FSIZE, (1 if is_full else resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def state(client):
+    return client.call("Stats")[1].journal
+
+
+def unwritable(sync):
+    with temp_dir.folder() as tmp, Restarted(f"{tmp}/j", "--journal-sync", sync) as c:
+        client = c.rerun()
+        durable = sync != "none"
+        assert state(client) == (sync if durable else "not durable: --journal-sync none"), state(client)
+        wanted = client.generate(text=PROMPT, **REQUESTS[0])
+        running = client.start(text=PROMPT, max_tokens=200, sampling=dict(seed=8, ignore_eos=True))
+        answers = {running: ingot_client.Answer()}
+        answers[running].take(*client.recv())
+        assert answers[running].accepted
+
+        def ask_again():
+            rid = client.start(text=PROMPT, **REQUESTS[0])
+            return client.collect([rid], answers=answers | {rid: ingot_client.Answer()})[rid]
+
+        full(c, True)
+        refused = ask_again()
+        if durable:
+            name, m = refused.error
+            assert name == "Rejected" and m.retryable and m.retry_after_ms and "journal cannot be written" in m.detail, m
+            refused = ask_again()
+            assert refused.error and refused.error[1].retryable, "the second one is taken"
+        else:
+            assert refused.key() == wanted.key()
+        assert "not durable" in state(client) and "cannot be written" in state(client), state(client)
+        assert client.collect([running], answers=answers)[running].finish, "a running request ends well"
+        full(c, False)
+        tap.wait_for(lambda: "cannot be written" not in state(client), "the journal")
+        again = patient(client, [client.start(request_id="again-0", text=PROMPT, **REQUESTS[0])], "again")["again-0"]
+        assert again.key() == wanted.key()
+        c.kill()
+        c.again()
+        client = c.rerun()
+        client.start(request_id="again-0", text=PROMPT, **REQUESTS[0])
+        got = patient(client, ["again-0"], "again")["again-0"]
+        assert got.key() == wanted.key() and got.accepted.attached
+
+
+@tap.case
+def a_full_disk_refuses_requests_with_batch():
+    unwritable("batch")
+
+
+@tap.case
+def a_full_disk_refuses_requests_with_each():
+    unwritable("each")
+
+
+@tap.case
+def a_full_disk_stops_nothing_with_none():
+    unwritable("none")
+
+
+@tap.case
+def without_a_journal_the_status_says_so():
+    with Parts(DEMO) as c:
+        assert state(c.clients[0]) == "not durable: there is no journal"
+
+
+def journal_folders(c):
+    return list(pathlib.Path(c.dir, "state", "ingot", "journal").glob("*"))
+
+
+@tap.case
+def serve_keeps_a_journal_by_default():
+    with Cluster(DEMO, env={"XDG_STATE_HOME": "/proc/nowhere"}) as c:
+        assert "no journal: cannot make the folder of /proc/nowhere" in c.log() and "no journal" in state(c.clients[0]), c.log()
+    for more, kept in ([], True), (["--journal", "off"], False):
+        c = Cluster(DEMO, extra=more)
+        c.env = {"XDG_STATE_HOME": f"{c.dir}/state"}
+        with c:
+            assert c.clients[0].generate(text=PROMPT, max_tokens=5).finish
+            assert state(c.clients[0]) == ("batch" if kept else "not durable: there is no journal")
+            assert len(journal_folders(c)) == kept
+            assert ("prompts and answers are kept in" in c.log()) == kept, c.log()
+            if kept:
+                folder, = journal_folders(c)
+                assert folder.stat().st_mode & 0o777 == 0o700 and str(folder) in c.log()
+                assert [f.stat().st_mode & 0o777 for f in folder.glob("*.journal")] == [0o600]
+
+
+@tap.case
+def a_folder_has_one_server():
+    with temp_dir.folder() as tmp, Restarted(f"{tmp}/j") as c:
+        r = subprocess.run([BIN / "ingot-coordinator", "--model", DEMO, "--listen", f"ipc://{c.dir}/other", "--workers",
+                            f"ipc://{c.dir}/others", "--journal", f"{tmp}/j"], capture_output=True, text=True, timeout=tap.LIMIT)
+        assert r.returncode == 2 and "another server writes its journal there" in r.stderr, r
+
+
+tap.main()
