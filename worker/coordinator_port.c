@@ -407,17 +407,24 @@ static enum status check_coordinator(const struct coordinator_port *l, uint64_t 
     return ST_OK;
 }
 
-/* The connection has ended.  Of what came before, only a Shutdown or a refusal counts: it ended the connection. */
+/* Is it the order to end of the coordinator that welcomed this group?  The next one at the same address answers a late
+ * heartbeat over the same socket with a Shutdown of no epoch. */
+static bool is_own_shutdown(struct coordinator_port *l, const void *data, size_t n)
+{
+    struct worker_msg m;
+    wire_mem_reset(&l->tx);
+    return worker_msg_decode(&m, data, n, &l->tx) == ST_OK && m.type == WMSG_SHUTDOWN &&
+           m.u.beat.epoch == l->epoch;
+}
+
+/* The connection has ended.  Of what was not read only a Shutdown counts: the coordinator sends it and goes. */
 static enum status take_last_order(struct coordinator_port *l, void *buf, size_t cap, size_t *n)
 {
-    struct frame f;
     do {
         TRY(take(l, buf, cap, n));
-    } while (*n && (frame_parse(&f, buf, *n) != ST_OK ||
-                    (f.type != WMSG_SHUTDOWN && f.type != WMSG_REFUSED)));
+    } while (*n && !is_own_shutdown(l, buf, *n));
     if (!*n)
-        FAIL(ST_CANCELED, "the connection to the coordinator at %s has ended",
-             l->endpoints[l->endpoint]);
+        FAIL(ST_CANCELED, "the connection to the coordinator has ended");
     return ST_OK;
 }
 
