@@ -41,7 +41,7 @@ static const struct option_set options = {
         "list: the requests in a file, one a line.\n"
         "show: one request (a sequence number of list, or the client's request id), or all, as a "
         "line of JSON per sample: prompt, parameters, tokens, and with what they were computed.  "
-        "The samples of one request are in their order, all in the order of their ends.",
+        "They come in the order of their ends; seq_id grows with the samples of a request.",
     .epilog =
         "Examples:\n"
         "  ingot serve demo-model --journal journal    (writes the files)\n"
