@@ -238,15 +238,16 @@ const char *coordinator_port_endpoint(const struct coordinator_port *l)
 
 enum status coordinator_port_again(struct coordinator_port *l)
 {
-    if (l->welcomed) {
+    if (l->welcomed) { /* perhaps only the connection was cut, and the clients are still there: the same one first */
         l->alone_ms = now_ms();
         l->patience_ms = l->rejoin_ms;
+    } else {
+        l->endpoint = (l->endpoint + 1) % l->n_endpoints;
     }
     l->welcomed = false;
     l->epoch = 0;
     l->heartbeat_ms = 0;
     disconnect(l);
-    l->endpoint = (l->endpoint + 1) % l->n_endpoints;
     return connect_endpoint(l);
 }
 

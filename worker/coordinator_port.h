@@ -43,7 +43,7 @@ MUST_CHECK enum status coordinator_port_recv(struct coordinator_port *l, void *b
 /* The one that is used, or tried. */
 const char *coordinator_port_endpoint(const struct coordinator_port *l);
 
-/* Connects to the next endpoint, which wants a Hello. */
+/* Connects again and wants a Hello: to the same endpoint after a Welcome, otherwise to the next one. */
 MUST_CHECK enum status coordinator_port_again(struct coordinator_port *l);
 
 /* From now on: heartbeats of that epoch, and the Welcome's lease. */

@@ -120,12 +120,14 @@ def killed_under_serve_with_two_ranks():
 
 
 def taken_over(comes_back):
-    """By the second coordinator of both lists.  comes_back: the first one is there again at once, without workers."""
+    """By the second coordinator of both lists.  comes_back: the first one is there again at once, but where no worker
+    looks for it."""
     with temp_dir.folder() as journals, Parts(DEMO, tp=2, coll="shm", groups=0,
                                               coordinator=["--journal", f"{journals}/first"]) as c:
         other = f"ipc://{c.dir}/other"
         c.spawn(BIN / "ingot-coordinator", "--model", DEMO, "--listen", f"{other}-clients", "--workers", f"{other}-workers",
                 "--journal", f"{journals}/other", *PATIENT)
+        first = c.workers
         c.workers += f",{other}-workers"
         c.group()
         c.clients[0].wait_ready()
@@ -137,7 +139,7 @@ def taken_over(comes_back):
             c.coordinator.kill()
             if comes_back:
                 c.coordinator.wait()
-                c.spawn(*c.coordinator.args)
+                c.spawn(*[f"ipc://{c.dir}/none" if a == first else a for a in c.coordinator.args])
             assert [facts(s.result()) for s in streams] == wanted
             assert c.worker_pids() == ranks
             assert [facts(s.result()) for s in begin(client)] == wanted

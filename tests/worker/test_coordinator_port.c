@@ -1,6 +1,7 @@
 /* Rank 0's link on its own: heartbeats while the socket is lent, the lease, messages that are
  * refused. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,15 +12,15 @@
 enum { BEAT_MS = 20, CAP = 256 };
 
 /* Hello sent, Welcome received and obeyed. */
-static struct coordinator_port *join(struct fake *f, uint32_t lease_ms, uint8_t *buf)
+static struct coordinator_port *join_at(struct fake *f, const char *endpoints, uint32_t lease_ms,
+                                        uint8_t *buf)
 {
     struct coordinator_port *l;
     struct worker_msg hello = {.type = WMSG_HELLO,
                                .u.hello = {.model = "m", .backend = "b", .coll = "c", .world = 1}};
     size_t n = 0;
-    fake_open(f);
     f->world = 1;
-    struct coordinator_port_config lc = {.endpoint = f->endpoint,
+    struct coordinator_port_config lc = {.endpoint = endpoints,
                                          .lease_ms = FAKE_PATIENCE_MS,
                                          .max_message = 1 << 20,
                                          .refused_exit = 55};
@@ -30,6 +31,12 @@ static struct coordinator_port *join(struct fake *f, uint32_t lease_ms, uint8_t 
         cr_assert_eq(coordinator_port_recv(l, buf, CAP, &n, 1000), ST_OK, "%s", status_text());
     coordinator_port_welcome(l, &(struct worker_welcome){f->epoch, BEAT_MS, lease_ms});
     return l;
+}
+
+static struct coordinator_port *join(struct fake *f, uint32_t lease_ms, uint8_t *buf)
+{
+    fake_open(f);
+    return join_at(f, f->endpoint, lease_ms, buf);
 }
 
 Test(coordinator_port, beats_while_a_step_computes)
@@ -145,6 +152,32 @@ Test(coordinator_port, a_shutdown_of_another_coordinator_is_void_when_the_connec
     size_t n = 0;
     struct coordinator_port *l = join(&f, FAKE_PATIENCE_MS, buf);
     cr_assert_eq(after_the_end(l, &f, 0, buf, &n), ST_CANCELED, "%s", status_text());
+    coordinator_port_close(l);
+    fake_close(&f);
+}
+
+/* Perhaps only the connection was cut: the clients are still at the first coordinator. */
+Test(coordinator_port, the_same_endpoint_is_tried_before_the_next)
+{
+    struct fake f;
+    uint8_t buf[CAP];
+    size_t n;
+    char two[300], next[160];
+    fake_open(&f);
+    snprintf(next, sizeof next, "%s2", f.endpoint);
+    snprintf(two, sizeof two, "%s,%s", f.endpoint, next);
+    struct coordinator_port *l = join_at(&f, two, FAKE_PATIENCE_MS, buf);
+    fake_hang_up(&f);
+    enum status st;
+    do
+        st = coordinator_port_recv(l, buf, CAP, &n, 1000);
+    while (st == ST_OK);
+    cr_assert_eq(st, ST_CANCELED);
+    const char *const tried[] = {f.endpoint, next, f.endpoint, next};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        cr_assert_eq(coordinator_port_again(l), ST_OK, "%s", status_text());
+        cr_assert_str_eq(coordinator_port_endpoint(l), tried[i]);
+    }
     coordinator_port_close(l);
     fake_close(&f);
 }
