@@ -20,7 +20,7 @@ import rounds  # noqa: E402
 import streams  # noqa: E402
 import worlds  # noqa: E402
 
-CALM = {"tp": 1, "coll": "auto", "standby": 0, "journal": False, "kv_blocks": 4096}
+CALM = {"tp": 1, "coll": "auto", "groups": 1, "journal": False, "kv_blocks": 4096}
 
 
 def undisturbed():

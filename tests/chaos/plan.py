@@ -76,7 +76,7 @@ def of_seed(seed, n_rounds, only=None, world=None):
     if not kinds:
         raise SystemExit(f"{world} has none of the kinds {only}")
     tp = rng.choice((1, 2, 2, 4))
-    shape = {"tp": tp, "coll": rng.choice(("shm", "auto", "mpi")) if tp > 1 else "auto", "standby": rng.choice((0, 0, 1)),
+    shape = {"tp": tp, "coll": rng.choice(("shm", "auto", "mpi")) if tp > 1 else "auto", "groups": rng.choice((1, 1, 2)),
              "journal": rng.random() < 0.6, "kv_blocks": rng.choice((4096, 4096, 320))}
     rounds = []
     for i in range(n_rounds):

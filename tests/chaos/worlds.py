@@ -45,7 +45,7 @@ class World(_Base):
         super().__init__()
         self.shape, self.mark = shape, uuid.uuid4().hex
         for name in "tmp", "journal", "home":
-            os.mkdir(f"{self.dir}/{name}")
+            os.mkdir(f"{self.dir}/{name}", 0o700)
         self.environment = {MARK: self.mark, "TMPDIR": f"{self.dir}/tmp", "XDG_STATE_HOME": f"{self.dir}/home"}
 
     def spawn(self, *cmd, env=None):
@@ -111,7 +111,7 @@ class World(_Base):
 class Served(World):
     def start(self):
         s = self.shape
-        self.serve = self.spawn(BIN / "ingot", "serve", DEMO, "--tp", s["tp"], "--standby", s["standby"], "--listen", self.endpoint,
+        self.serve = self.spawn(BIN / "ingot", "serve", DEMO, "--tp", s["tp"], "--groups", s["groups"], "--listen", self.endpoint,
                                 "--http", "127.0.0.1:0", *self.worker_args(), *self.coordinator_args())
 
     def client_endpoint(self):
@@ -120,9 +120,12 @@ class Served(World):
     def coordinators(self):
         return [self.endpoint]
 
+    def is_whole(self):
+        assert self.serve.poll() is None, f"ingot serve ended with {self.serve.returncode}"
+        return super().is_whole()
+
     def parts(self):
-        groups = 1 + self.shape["standby"]
-        return {"ingot-coordinator": 1, "ingot-gateway": 1, "ingot-worker": groups * self.shape["tp"]}
+        return {"ingot-coordinator": 1, "ingot-gateway": 1, "ingot-worker": self.shape["groups"] * self.shape["tp"]}
 
     def private_folder(self):
         """Of the supervisor, with its sockets and MPI's segments."""
@@ -153,7 +156,7 @@ class Fleet(World):
             self.ways[side] = Way(f"{self.dir}/way-{side}", f"{self.dir}/{side}")
         self.keep("coordinator", BIN / "ingot-coordinator", "--model", DEMO, "--listen", self.endpoint, "--workers", self.workers,
                   "--silence-ms", 2000, *self.coordinator_args())
-        for i in range(1 + self.shape["standby"]):
+        for i in range(self.shape["groups"]):
             self.add_group(f"group{i}")
         self.keep("gateway", BIN / "ingot-gateway", "--http", "127.0.0.1:0", "--connect", self.client_endpoint())
         self.keeper = threading.Thread(target=self.keep_all, daemon=True)
