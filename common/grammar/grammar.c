@@ -104,6 +104,10 @@ static void renew(struct matcher *m)
         m->states[0] = machine_start(x);
         for (uint32_t i = 0; i < m->n && !machine_full(x); i++)
             m->states[i + 1] = machine_next(x, m->states[i], m->bytes[i]);
+        if (machine_no_memory(x)) { /* the states are to be taken again */
+            m->generation--;
+            return;
+        }
         if (machine_full(x))
             return; /* one text alone fills it: its last states are dead */
     }
@@ -170,6 +174,10 @@ enum status matcher_consume(struct matcher *m, const void *bytes, size_t n, bool
         m->bytes[m->n] = p[i];
         m->states[++m->n] = state;
     }
+    if (machine_no_memory(x)) {
+        m->n = begin;
+        FAIL(ST_NOMEM, "no memory for the states of a grammar");
+    }
     *ok = state != MACHINE_DEAD || n == 0;
     if (!*ok)
         m->n = begin;
@@ -222,7 +230,7 @@ enum status matcher_mask(struct matcher *m, const struct token_trie *trie, uint3
         renew(m);
         words = mask_of(m->g->masks, x, trie, m->states[m->n], &hit);
     }
-    if (!words)
+    if (!words || machine_no_memory(x))
         FAIL(ST_NOMEM, "no memory for a mask of %u tokens", trie->n_tokens);
     m->g->n_masks++;
     m->g->n_cached += hit;

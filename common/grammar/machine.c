@@ -18,7 +18,7 @@ struct entry {
 struct machine {
     struct rules *rules;
     uint32_t root, generation;
-    bool full;
+    bool full, no_memory; /* no_memory: a table could not grow for lack of it */
     struct stacks stacks;
     struct state *states;
     uint32_t n_states, cap_states;
@@ -97,7 +97,7 @@ void machine_destroy(struct machine *m)
 void machine_flush(struct machine *m)
 {
     m->generation++;
-    m->full = false;
+    m->full = m->no_memory = false;
     m->n_pairs = m->n_rows = 0;
     m->states[0] = (struct state){0};
     m->n_states = 1;
@@ -158,12 +158,18 @@ bool machine_full(const struct machine *m)
     return m->full;
 }
 
+bool machine_no_memory(const struct machine *m)
+{
+    return m->no_memory || m->stacks.status == ST_NOMEM || expr_status(m->rules->pool) == ST_NOMEM;
+}
+
 /* ---- making a state ---- */
 
 /* Notes that the machine ran out of room or memory. */
-static void run_out(struct machine *m)
+static void run_out(struct machine *m, enum status why)
 {
     m->full = true;
+    m->no_memory = m->no_memory || why == ST_NOMEM;
 }
 
 static enum status grow_seen(struct machine *m)
@@ -198,7 +204,7 @@ static bool done_before(struct machine *m, struct entry e)
 {
     uint64_t key = (uint64_t)e.rule << 32 | e.stacks;
     if (2 * ++m->used_seen >= m->n_seen && grow_seen(m) != ST_OK) {
-        run_out(m);
+        run_out(m, ST_NOMEM);
         return true;
     }
     uint32_t at = (uint32_t)hash_mix(key) & (m->n_seen - 1);
@@ -219,9 +225,10 @@ static void enter(struct machine *m, uint32_t rule, uint32_t stacks)
         m->too_large = true;
         return;
     }
-    if (GROW(&m->todo, &m->cap_todo, (size_t)m->n_todo + 1, 4 * MACHINE_MAX_PAIRS, "rules") !=
-        ST_OK) {
-        run_out(m);
+    enum status st =
+        GROW(&m->todo, &m->cap_todo, (size_t)m->n_todo + 1, 4 * MACHINE_MAX_PAIRS, "rules");
+    if (st != ST_OK) {
+        run_out(m, st);
         return;
     }
     m->todo[m->n_todo++] = (struct entry){rule, stacks};
@@ -233,9 +240,10 @@ static void add_pair(struct machine *m, uint32_t expr, uint32_t stacks)
         m->too_large = true;
         return;
     }
-    if (GROW(&m->found, &m->cap_found, (size_t)m->n_found + 1, 4 * MACHINE_MAX_PAIRS, "pairs") !=
-        ST_OK) {
-        run_out(m);
+    enum status st =
+        GROW(&m->found, &m->cap_found, (size_t)m->n_found + 1, 4 * MACHINE_MAX_PAIRS, "pairs");
+    if (st != ST_OK) {
+        run_out(m, st);
         return;
     }
     m->found[m->n_found++] = (struct machine_pair){expr, stacks};
@@ -331,7 +339,7 @@ static void close_rules(struct machine *m)
             open_rule(m, e);
     }
     if (m->stacks.status != ST_OK || expr_status(m->rules->pool) != ST_OK)
-        run_out(m);
+        run_out(m, m->stacks.status != ST_OK ? m->stacks.status : expr_status(m->rules->pool));
 }
 
 static int compare_pairs(const void *a, const void *b)
@@ -358,7 +366,7 @@ static void merge_pairs(struct machine *m)
     m->n_found = kept;
     m->too_large = m->too_large || kept > MACHINE_MAX_PAIRS;
     if (m->stacks.status != ST_OK)
-        run_out(m);
+        run_out(m, m->stacks.status);
 }
 
 /* ---- the table of states ---- */
@@ -423,8 +431,9 @@ static uint32_t end_state(struct machine *m)
              memcmp(m->pairs + s->pairs, m->found, m->n_found * sizeof *m->found) == 0))
             return m->table[at] - 1;
     }
-    if (add_state(m, at) != ST_OK) {
-        run_out(m);
+    enum status st = add_state(m, at);
+    if (st != ST_OK) {
+        run_out(m, st);
         return MACHINE_DEAD;
     }
     return m->n_states - 1;

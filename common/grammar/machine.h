@@ -37,6 +37,8 @@ bool machine_accepts(const struct machine *m, uint32_t state);
 
 /* Were the tables too full for a state that was asked for? */
 bool machine_full(const struct machine *m);
+/* Was it for lack of memory?  Then no state since the last flush is to be trusted. */
+bool machine_no_memory(const struct machine *m);
 /* Forgets all states.  The generation grows by one. */
 void machine_flush(struct machine *m);
 /* The same, and gives the memory back that the states had. */

@@ -201,7 +201,7 @@ const uint32_t *mask_of(struct mask_cache *c, struct machine *m, const struct to
     if (!take_memory(c, m, trie))
         return NULL;
     make_mask(c, m, trie, state, c->spare);
-    if (machine_full(m))
+    if (machine_full(m) || machine_no_memory(m))
         return c->spare;
     uint32_t *words = take_memory(c, m, trie) ? take_slot(c, state) : NULL;
     if (!words)
