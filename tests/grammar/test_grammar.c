@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "common/grammar/grammar_memory.h"
+#include "effort.h"
 
 /* ---- helpers ---- */
 
@@ -487,4 +489,103 @@ Test(grammar, memory_of_many_keeps_its_bound)
     cr_assert_eq(memory.n_bytes, 0);
     cr_assert_null(memory.newest);
     cr_assert_null(memory.oldest);
+}
+
+/* ---- no memory ---- */
+
+enum { N_STEPS = 60, N_WORDS = (N_TOKENS + 31) / 32, N_BLOCKS = 1 << 14 };
+
+struct recorded {
+    uint32_t masks[N_STEPS][N_WORDS], picks[N_STEPS], n;
+};
+
+static void record(const struct token_trie *trie, struct grammar *g, const uint8_t (*text)[16],
+                   const uint32_t *n, struct recorded *out)
+{
+    struct matcher *m;
+    cr_assert_eq(matcher_create(&m, g), ST_OK);
+    for (out->n = 0; out->n < N_STEPS; out->n++) {
+        uint32_t *mask = out->masks[out->n], count, pick = 0, seen = 0;
+        int32_t only;
+        bool ok;
+        cr_assert_eq(matcher_mask(m, trie, mask, &count, &only), ST_OK);
+        if (count == 0)
+            break;
+        for (uint32_t t = 0; t < N_TOKENS; t++)
+            if (mask[t / 32] >> (t % 32) & 1 && seen++ == out->n * 7919U % count)
+                pick = t;
+        out->picks[out->n] = pick;
+        cr_assert_eq(matcher_consume(m, text[pick], n[pick], &ok), ST_OK);
+    }
+    matcher_destroy(m);
+}
+
+/* The same walk; from step `from` on only about `slack` bytes can be allocated.  Wrong: a mask or an answer that
+ * differs. */
+static enum status repeat(const struct token_trie *trie, struct matcher *m,
+                          const uint8_t (*text)[16], const uint32_t *n, const struct recorded *r,
+                          uint32_t from, size_t slack, bool *wrong)
+{
+    static void *taken[N_BLOCKS];
+    static uint32_t mask[N_WORDS];
+    struct rlimit had, none;
+    size_t n_taken = 0;
+    enum status st = ST_OK;
+    void *kept = malloc(slack + 1);
+    getrlimit(RLIMIT_AS, &had);
+    none = (struct rlimit){1, had.rlim_max};
+    *wrong = false;
+    for (uint32_t i = 0; i < r->n && st == ST_OK; i++) {
+        uint32_t count;
+        int32_t only;
+        bool ok = true;
+        if (i == from) {
+            setrlimit(RLIMIT_AS, &none);
+            for (size_t size = 1 << 20; size >= 32; size /= 2)
+                while (n_taken < N_BLOCKS && (taken[n_taken] = malloc(size)))
+                    n_taken++;
+            free(kept);
+        }
+        st = matcher_mask(m, trie, mask, &count, &only);
+        if (st == ST_OK) {
+            *wrong = *wrong || memcmp(mask, r->masks[i], sizeof mask) != 0;
+            st = matcher_consume(m, text[r->picks[i]], n[r->picks[i]], &ok);
+        }
+        *wrong = *wrong || (st == ST_OK && !ok);
+    }
+    setrlimit(RLIMIT_AS, &had);
+    while (n_taken)
+        free(taken[--n_taken]);
+    return st;
+}
+
+/* Without memory a mask is an error, never that of dead states. */
+Test(grammar, no_memory_is_an_error)
+{
+    if (SANITIZED)
+        cr_skip_test("a sanitizer's allocator does not return without memory");
+    static uint8_t text[N_TOKENS][16];
+    static uint32_t n[N_TOKENS];
+    static struct recorded r;
+    const char *source = "([a-z ]{3,20}[.!] ){4,9}";
+    struct token_trie *trie = vocabulary(text, n);
+    struct grammar *twin = compile(GRAMMAR_REGEX, source);
+    unsigned n_failed = 0;
+    record(trie, twin, (const uint8_t(*)[16])text, n, &r);
+    for (uint32_t k = 0; k < 8 * 12; k++) {
+        struct grammar *g = compile(GRAMMAR_REGEX, source);
+        struct matcher *m;
+        bool wrong;
+        cr_assert_eq(matcher_create(&m, g), ST_OK);
+        enum status st = repeat(trie, m, (const uint8_t(*)[16])text, n, &r, 1 + k / 12 * 5,
+                                (size_t)64 << k % 12, &wrong);
+        cr_assert(!wrong, "from step %u, %u bytes", 1 + k / 12 * 5, 64U << k % 12);
+        cr_assert(st == ST_OK || st == ST_NOMEM, "%s", status_text());
+        n_failed += st == ST_NOMEM;
+        matcher_destroy(m);
+        grammar_destroy(g);
+    }
+    cr_assert_gt(n_failed, 0u);
+    grammar_destroy(twin);
+    token_trie_destroy(trie);
 }
