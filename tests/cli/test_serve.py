@@ -291,8 +291,11 @@ def metrics_options_reach_the_gateway():
         except urllib.error.HTTPError as e:
             assert e.code == 401, e
         q = urllib.request.Request(f"{at}/metrics", headers={"Authorization": "Bearer a-key"})
-        with urllib.request.urlopen(q, timeout=tap.LIMIT) as r:
-            text = r.read().decode()
+
+        def scraped():
+            with urllib.request.urlopen(q, timeout=tap.LIMIT) as r:
+                return r.read().decode()
+        text = tap.wait_for(lambda: "num_requests_running" in (t := scraped()) and t, "the gateway knows the coordinator")
         assert "\nvllm:num_requests_running{" in text and "\ningot_num_requests_running" not in text, text[:2000]
 
 
