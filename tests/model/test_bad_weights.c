@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "rig.h"
+#include "temp_dir.h"
 
 #define LAYER "model.layers.0."
 
@@ -180,22 +180,11 @@ static enum status load(const char *dir)
     return st;
 }
 
-static void remove_files(const char *dir)
-{
-    static const char *const names[] = {"config.json", "model.safetensors"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        char path[128];
-        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
-        cr_assert_eq(unlink(path), 0);
-    }
-    cr_assert_eq(rmdir(dir), 0);
-}
-
 Test(bad_weights, are_refused_by_name)
 {
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        char dir[] = "/tmp/ingot-bad-weights-XXXXXX";
-        cr_assert_not_null(mkdtemp(dir));
+        char dir[64];
+        temp_dir_make(dir);
         write_edited(&bad[i], dir);
         enum status st = load(dir);
         cr_assert_eq(st, bad[i].st, "row %zu, %s: %s, not %s: %s", i, bad[i].text, status_name(st),
@@ -203,7 +192,7 @@ Test(bad_weights, are_refused_by_name)
         cr_assert_not_null(strstr(status_detail(), bad[i].text),
                            "row %zu: \"%s\" says nothing of \"%s\"", i, status_detail(),
                            bad[i].text);
-        remove_files(dir);
+        temp_dir_remove(dir);
     }
 }
 
@@ -236,10 +225,10 @@ Test(bad_weights, e4m3_of_compressed_tensors)
          0, ST_OK, ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(same); i++) {
-        char dir[] = "/tmp/ingot-e4m3-XXXXXX";
+        char dir[64];
         struct golden g;
         golden_open(&g, golden_dir(same[i].fixture));
-        cr_assert_not_null(mkdtemp(dir));
+        temp_dir_make(dir);
         write_edited(&same[i], dir);
         float *want = logits_of(golden_dir(same[i].fixture), &g), *got = logits_of(dir, &g);
         cr_assert_eq(memcmp(want, got, (size_t)g.n * (size_t)g.vocab * sizeof *got), 0, "%s",
@@ -247,6 +236,6 @@ Test(bad_weights, e4m3_of_compressed_tensors)
         free(want);
         free(got);
         golden_close(&g);
-        remove_files(dir);
+        temp_dir_remove(dir);
     }
 }
