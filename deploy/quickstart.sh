@@ -83,9 +83,11 @@ serve_log=build/quickstart-serve.log
 if [ "$keep" = 1 ]; then
   endpoint=tcp://127.0.0.1:5555
   http=127.0.0.1:8080
+  journal=()
 else
   endpoint=ipc://$run/clients
   http=127.0.0.1:0 # any free port
+  journal=(--journal "$run/journal") # goes with the server
 fi
 
 serve_pid=
@@ -104,7 +106,8 @@ trap 'exit 143' TERM
 # a process group of its own when it stays, so that Ctrl-C on this terminal does not end it
 detach=()
 if [ "$keep" = 1 ] && command -v setsid >/dev/null; then detach=(setsid); fi
-${detach[@]+"${detach[@]}"} "$ingot" serve deploy/demo-model --tp "$ranks" --listen "$endpoint" --http "$http" </dev/null >"$serve_log" 2>&1 &
+${detach[@]+"${detach[@]}"} "$ingot" serve deploy/demo-model --tp "$ranks" --listen "$endpoint" --http "$http" \
+  ${journal[@]+"${journal[@]}"} </dev/null >"$serve_log" 2>&1 &
 serve_pid=$!
 for _ in $(seq 600); do
   grep -q '^Ready' "$serve_log" && break
