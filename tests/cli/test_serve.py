@@ -336,6 +336,7 @@ def quickstart_from_a_finished_build():
     assert len(answer) > 20 and "nothing is left running" in p.stdout, p.stdout
     if shutil.which("curl"):
         assert '"object":"chat.completion"' in p.stdout, p.stdout
+    assert not list(pathlib.Path(os.environ["XDG_STATE_HOME"]).rglob("*quickstart*")), "a journal is left"
 
 
 tap.main()

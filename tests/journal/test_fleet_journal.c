@@ -1,16 +1,11 @@
 /* The journal of several groups: each file, which begins in the middle of things, replays alone; a move, an opening or a
  * closing that cannot be is refused. */
 #include <criterion/criterion.h>
-#include <dirent.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/journal/replay.h"
+#include "journal/runs.h"
 #include "sched/fleet_driver.h"
-#include "temp_dir.h"
-
-enum { MEMORY = 64 << 20 };
 
 static const struct sched_config cfg = {.max_seqs = 4,
                                         .max_step_tokens = 20,
@@ -26,91 +21,60 @@ static const struct sched_config cfg = {.max_seqs = 4,
                                         .prefill_loss_pct = 4,
                                         .turn_tokens = 4};
 
-static size_t read_file(const char *dir, const char *name, unsigned char *data, size_t cap)
-{
-    char path[400];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *in = fopen(path, "rb");
-    cr_assert_not_null(in);
-    size_t n = fread(data, 1, cap, in);
-    cr_assert_lt(n, cap);
-    fclose(in);
-    remove(path);
-    return n;
-}
-
-static enum status replay_all(const unsigned char *data, size_t n, struct replay_summary *sum)
-{
-    struct replay *p;
-    struct replay_event ev = {.kind = REPLAY_SUBMIT};
-    enum status st = replay_open(&p, data, n, MEMORY);
-    while (st == ST_OK && ev.kind != REPLAY_DONE)
-        st = replay_next(p, &ev);
-    if (st == ST_OK)
-        replay_summary(p, sum);
-    replay_close(p);
-    return st;
-}
-
 Test(fleet_journal, each_file_of_a_random_run_replays)
 {
-    static unsigned char data[4 << 20];
-    char dir[64];
-    temp_dir_make(dir);
+    static char names[MAX_FILES][64];
     struct journal_config jc = {.dir = dir, .name = "run", .max_file_bytes = 20000};
     struct dice dice = {.state = 3};
     struct fleet_report rep;
-    uint64_t n_tokens = 0, n_opens = 0, n_moves = 0, n_mid_run = 0, n_files = 0;
+    uint64_t n_tokens = 0, n_opens = 0, n_moves = 0, n_mid_run = 0;
+    make_dir();
     fleet_driver_run(&cfg, &dice, 20000, &jc, &rep);
-    DIR *d = opendir(dir);
-    for (struct dirent *e; (e = readdir(d));) {
+    size_t n_files = file_names(names);
+    for (size_t i = 0; i < n_files; i++) {
+        struct file f = read_file(names[i]);
         struct replay_summary sum;
-        if (!strstr(e->d_name, ".journal"))
-            continue;
-        size_t n = read_file(dir, e->d_name, data, sizeof data);
-        cr_assert_eq(replay_all(data, n, &sum), ST_OK, "%s: %s", e->d_name, status_text());
+        cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s: %s", names[i], status_text());
         cr_assert(sum.ended_well && sum.n_torn == 0);
         n_tokens += sum.n_tokens;
         n_opens += sum.n_opens;
         n_moves += sum.n_moves;
         n_mid_run += sum.n_live > 0;
-        n_files++;
-        if (n_files == 1) { /* its last byte but the end's is of some record's effects or moves */
-            data[n - 40] ^= 1;
-            cr_assert_eq(replay_all(data, n, &sum), ST_FORMAT, "%s", status_text());
+        if (i == 0) { /* its last byte but the end's is of some record's effects or moves */
+            f.data[f.n - 40] ^= 1;
+            cr_assert_eq(replay_all(f.data, f.n, &sum), ST_FORMAT, "%s", status_text());
         }
+        free(f.data);
     }
-    closedir(d);
     cr_assert_gt(n_files, 20u);
     cr_assert_gt(n_mid_run, 10u);
     cr_assert_eq(n_tokens, rep.n_tokens);
     cr_assert_eq(n_opens, rep.n_opened);
     cr_assert_eq(n_moves, rep.n_placed + rep.n_balanced);
-    temp_dir_remove(dir);
+    remove_dir();
 }
 
 /* What `say` records is refused with that status. */
 static void refused(enum status want, const char *text, void (*say)(struct journal *j))
 {
-    static unsigned char data[4 << 20];
-    char dir[64], name[] = "j-00000001.journal";
     struct journal_config jc = {.dir = dir, .name = "j", .max_file_bytes = 1 << 30};
     struct sched_config marked = cfg;
     struct replay_summary sum;
     struct fleet *f;
     struct journal *j;
     marked.queue_for = 1;
-    temp_dir_make(dir);
+    make_dir();
     cr_assert_eq(fleet_create(&f, &cfg), ST_OK);
     cr_assert_eq(journal_open(&j, &jc), ST_OK);
     cr_assert_eq(journal_begin(j, &(struct journal_source){.fleet = f}, &marked, 0), ST_OK);
     say(j);
     journal_close(j);
     fleet_destroy(f);
-    size_t n = read_file(dir, name, data, sizeof data);
-    temp_dir_remove(dir);
-    cr_assert_eq(replay_all(data, n, &sum), want, "%s", text);
+    struct file file = read_file("j-00000001.journal");
+    remove_dir();
+    cr_assert_eq(replay_all(file.data, file.n, &sum), want, "%s", text);
     cr_assert(strstr(status_text(), text), "%s", status_text());
+    free(file.data);
 }
 
 static void closes(struct journal *j)
