@@ -56,25 +56,23 @@ def one_round(cluster, r, wanted):
     return {"streams": len(outcomes), "faults": told}, bad
 
 
-def one_run(run, wanted, repeat):
-    """Lines of the record; raises SystemExit with the seed and the command when a round fails."""
+def one_run(run, wanted):
+    """(Lines of the record, what was wrong): the first round that fails is the last one."""
     lines = []
     with begin(run) as cluster:
         cluster.settle()
         bad = []
         for r in run.rounds:
             line, bad = one_round(cluster, r, wanted)
-            lines.append(line)
             if bad:
                 break
+            lines.append(line)
         bad = bad or [f"left behind: {kind} {name}" for kind, name in cluster.end()]
         if bad:
             print(cluster.log()[-12000:])
-    if bad:
-        for b in bad[:10]:
-            print("  " + b[:3000])
-        raise SystemExit(f"seed {run.seed} failed; again with: {repeat}")
-    return lines
+    for b in bad[:10]:
+        print("  " + b[:3000])
+    return lines, bad
 
 
 def options(argv=None):
@@ -130,14 +128,21 @@ def main():
     o = options()
     own_shared_memory()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # clusters are taken down on the way
-    wanted, lines, last = undisturbed(), [], None
+    wanted, lines, last, bad = undisturbed(), [], o.seed, []
     for seed in seeds(o):
-        lines += one_run(plan.of_seed(seed, o.rounds, o.kinds, o.world), wanted, f"tests/chaos/main.py --seed {seed} {options_text(o)}")
+        more, bad = one_run(plan.of_seed(seed, o.rounds, o.kinds, o.world), wanted)
+        lines += more
         last = seed
-    print(f"{len(lines)} rounds, {sum(len(line['faults']) for line in lines)} faults: no byte differs, nothing is left")
-    if o.record and lines:
+        if bad:
+            break
+    if o.record:
+        record = {"commit": commit(), "seeds": [o.seed, last], "options": options_text(o), "rounds": lines,
+                  "failed": bad[0][:200] if bad else None}
         with open(o.record, "a") as out:
-            out.write(json.dumps({"commit": commit(), "seeds": [o.seed, last], "options": options_text(o), "rounds": lines}) + "\n")
+            out.write(json.dumps(record) + "\n")
+    if bad:
+        raise SystemExit(f"seed {last} failed; again with: tests/chaos/main.py --seed {last} {options_text(o)}")
+    print(f"{len(lines)} rounds, {sum(len(line['faults']) for line in lines)} faults: no byte differs, nothing is left")
 
 
 if __name__ == "__main__":

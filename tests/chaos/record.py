@@ -2,6 +2,8 @@
 
     record.py FILE...      takes the lines of the files into record.jsonl, and writes record.md
     record.py              writes record.md again
+
+Who mends a failure writes the commit into its line of record.jsonl ("mended").
 """
 import collections
 import json
@@ -14,8 +16,8 @@ LINES, TABLE = HERE / "record.jsonl", HERE / "record.md"
 TITLE = """# Record of the campaign
 
 Written by `tests/chaos/record.py` from record.jsonl, which `tests/chaos/main.py --record` wrote; tests/chaos/README.md explains
-the words. In all of these rounds each answer had the bytes of the undisturbed run, each request had one terminal message, and
-nothing was left. Rounds that failed are not in it.
+the words. In all rounds that are counted each answer had the bytes of the undisturbed run, each request had one terminal
+message, and nothing was left. Rounds that failed are listed at the end, and not counted.
 
 Times in ms, upper bounds: other programs used the same two cores (AMD EPYC, Zen 4, virtual), and the clients of a round are
 threads of one Python program. *All*: no stream got anything for so long. *One*: the longest wait of a single stream, which may
@@ -30,7 +32,7 @@ def short(line):
         for kind, step, every, one in r["faults"]:
             faults[kind].append([step, every, one])
     return {"commit": line["commit"], "seeds": line["seeds"], "options": line["options"], "rounds": len(line["rounds"]),
-            "streams": sum(r["streams"] for r in line["rounds"]), "faults": faults}
+            "streams": sum(r["streams"] for r in line["rounds"]), "faults": faults, "failed": line.get("failed"), "mended": None}
 
 
 def told(values):
@@ -50,10 +52,15 @@ def table(lines):
         out.append(f"| {kind} | {len(faults)} | {sum(bool(step) for step, _, _ in faults)} | {told([e for _, e, _ in faults])} | "
                    f"{told([o for _, _, o in faults])} |")
     out += ["\n| commit | seeds | options | rounds | faults |", "|---|---|---|---|---|"]
-    for line in lines:
+    for line in (x for x in lines if x["rounds"]):
         first, last = line["seeds"]
         out.append(f"| {line['commit']} | {first} to {last} | {line['options']} | {line['rounds']} | "
                    f"{sum(len(f) for f in line['faults'].values())} |")
+    out += ["\n## Rounds that failed\n", "| commit | seed | options | what was wrong | mended in |", "|---|---|---|---|---|"]
+    for line in lines:
+        if line.get("failed"):
+            text = line["failed"].replace("|", "\\|").replace("\n", " ")
+            out.append(f"| {line['commit']} | {line['seeds'][1]} | {line['options']} | {text} | {line['mended'] or 'open'} |")
     return "\n".join(out) + "\n"
 
 
