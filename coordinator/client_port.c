@@ -127,8 +127,7 @@ void client_port_close(struct client_port *f)
         drop_outbox(c);
         free(c);
     }
-    sock_close(f->sock);
-    sock_close(f->guard);
+    sock_close_watched(f->sock, f->guard);
     for (size_t at = 0; at < f->n_bound; at += strlen(f->bound + at) + 1)
         sock_unlink(f->bound + at);
     wire_mem_fini(&f->mem);

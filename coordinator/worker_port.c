@@ -81,8 +81,7 @@ void worker_port_close(struct worker_port *l)
         return;
     if (l->sock)
         sock_unlink(l->endpoint);
-    sock_close(l->sock);
-    sock_close(l->monitor);
+    sock_close_watched(l->sock, l->monitor);
     wire_mem_fini(&l->rx);
     wire_mem_fini(&l->tx);
     free(l);

@@ -150,8 +150,7 @@ static void disconnect(struct coordinator_port *l)
 {
     for (; l->n_early > 0; l->n_early--)
         zmq_msg_close(&l->early[(l->first_early + l->n_early - 1) % MAX_EARLY]);
-    sock_close(l->sock);
-    sock_close(l->ends);
+    sock_close_watched(l->sock, l->ends);
     l->sock = l->ends = NULL;
 }
 

@@ -61,8 +61,7 @@ static enum status begin_socket(struct ingot_client *c)
 static void end_socket(struct ingot_client *c)
 {
     client_drop_frame(c);
-    sock_close(c->sock);
-    sock_close(c->link_ends);
+    sock_close_watched(c->sock, c->link_ends);
     c->sock = c->link_ends = NULL;
     c->open = c->broken = false;
 }

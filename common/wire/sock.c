@@ -238,9 +238,13 @@ static enum status monitor(void **out, void *ctx, void *sock, int events)
     if (zmq_socket_monitor(sock, endpoint, events) != 0)
         FAIL(ST_IO, "cannot watch the connections: %s", zmq_strerror(errno));
     void *watch = zmq_socket(ctx, ZMQ_PAIR);
-    if (!watch || zmq_connect(watch, endpoint) != 0) {
+    int all = 0; /* the I/O thread would wait where events are not taken soon */
+    if (!watch || zmq_setsockopt(watch, ZMQ_RCVHWM, &all, sizeof all) != 0 ||
+        zmq_connect(watch, endpoint) != 0) {
+        int why = errno;
+        zmq_socket_monitor(sock, NULL, 0);
         sock_close(watch);
-        FAIL(ST_IO, "cannot watch the connections: %s", zmq_strerror(errno));
+        FAIL(ST_IO, "cannot watch the connections: %s", zmq_strerror(why));
     }
     *out = watch;
     return ST_OK;
@@ -329,6 +333,15 @@ void sock_close(void *sock)
 {
     if (sock)
         zmq_close(sock);
+}
+
+/* The I/O thread tells of events until the socket is gone, and waits for ever to tell them to a closed watch. */
+void sock_close_watched(void *sock, void *watch)
+{
+    if (sock)
+        zmq_socket_monitor(sock, NULL, 0);
+    sock_close(sock);
+    sock_close(watch);
 }
 
 struct sock_msg {

@@ -55,8 +55,8 @@ MUST_CHECK enum status sock_bind_more(void *sock, const char *endpoint,
 MUST_CHECK enum status sock_connect_dealer(void **out, void *ctx, const char *endpoint,
                                            const struct sock_config *cfg);
 
-/* A socket that is readable when a connection of `sock` has ended; one thread has both.  Close it
- * after `sock`. */
+/* A socket that is readable when a connection of `sock` has ended; one thread has both.  Close both
+ * with sock_close_watched. */
 MUST_CHECK enum status sock_watch_ends(void **out, void *ctx, void *sock);
 /* Takes what it tells; has a connection ended since the last call? */
 bool sock_take_ends(void *watch);
@@ -73,13 +73,16 @@ bool sock_take_refusal(void *watch, enum sock_refusal *why);
 /* The refusal for people. */
 const char *sock_refusal_text(enum sock_refusal why);
 
-/* Tells of the connections that a bound socket accepts; one thread has both.  Close it after `sock`. */
+/* Tells of the connections that a bound socket accepts; one thread has both.  Close both with
+ * sock_close_watched. */
 MUST_CHECK enum status sock_guard_open(void **out, void *ctx, void *sock);
 /* Ends the new connections whose descriptor is greater than max_fd, so that others stay free; their number.  NULL is
  * fine. */
 uint32_t sock_guard_close(void *guard, int max_fd);
 
 void sock_close(void *sock);
+/* A socket and what watches it.  NULL is fine. */
+void sock_close_watched(void *sock, void *watch);
 
 /* A received message that outlives the next receive; the holder frees it, on any thread. */
 struct sock_msg;
