@@ -33,6 +33,7 @@ struct journal_show {
     const char *request;
     uint64_t seq_id; /* the request as a number of a sequence; 0: it is none */
     unsigned found;
+    bool content;            /* of the file at hand */
     struct model_text model; /* with a model; else its tok is NULL */
     bool has_text_digest;
     uint8_t text_digest[SHA256_BYTES];
@@ -220,8 +221,27 @@ static const struct text_rules *rules_of(const struct journal_show *s, uint64_t 
     return t;
 }
 
+/* Prompt and answer; content false: their lengths. */
+static void print_tokens(FILE *out, const struct replay_request *q, bool content)
+{
+    const struct sched_req *r = &q->r;
+    uint32_t n = q->n_known - r->n_prompt;
+    if (r->resumed) /* of the tokens, those that the client had from another coordinator */
+        fprintf(out, "\"resumed\":%" PRIu32 ",", r->n_tokens - r->n_prompt);
+    if (!content) {
+        fprintf(out, "\"content\":\"none\",\"n_prompt\":%" PRIu32 ",\"n_tokens\":%" PRIu32 ",",
+                r->n_prompt, n);
+        return;
+    }
+    print_ids(out, "prompt", r->tokens, r->n_prompt);
+    putc(',', out);
+    print_ids(out, "tokens", r->tokens + r->n_prompt, n);
+    putc(',', out);
+    print_logprobs(out, q);
+}
+
 static void print_request(FILE *out, const struct replay_request *q,
-                          const struct journal_served *served)
+                          const struct journal_served *served, bool content)
 {
     const struct sched_req *r = &q->r;
     fprintf(out, "{\"seq_id\":%" PRIu64 ",", r->seq_id);
@@ -237,18 +257,12 @@ static void print_request(FILE *out, const struct replay_request *q,
     for (uint32_t i = 0; i < r->n_bias; i++)
         fprintf(out, "%s[%" PRId32 ",%.9g]", i ? "," : "", r->bias[i].id, (double)r->bias[i].bias);
     fprintf(out, "],");
-    if (r->grammar) {
+    if (r->grammar && content) {
         fprintf(out, "\"grammar_kind\":%" PRIu32 ",", r->grammar_kind);
         print_bytes(out, "grammar", r->grammar_source, r->n_grammar);
         putc(',', out);
     }
-    print_ids(out, "prompt", r->tokens, r->n_prompt);
-    putc(',', out);
-    if (r->resumed) /* of the tokens, those that the client had from another coordinator */
-        fprintf(out, "\"resumed\":%" PRIu32 ",", r->n_tokens - r->n_prompt);
-    print_ids(out, "tokens", r->tokens + r->n_prompt, q->n_known - r->n_prompt);
-    putc(',', out);
-    print_logprobs(out, q);
+    print_tokens(out, q, content);
 }
 
 static enum status print_sample(const struct journal_show *s, FILE *out,
@@ -256,7 +270,7 @@ static enum status print_sample(const struct journal_show *s, FILE *out,
 {
     const struct text_rules *t = rules_of(s, q->r.group_id);
     struct text_buf text = {0};
-    print_request(out, q, served);
+    print_request(out, q, served, s->content);
     if (t) {
         fprintf(out, "\"sample\":%" PRIu64 ",", q->r.seq_id - t->key);
         print_rules(out, t);
@@ -431,6 +445,11 @@ static enum status check_text(const struct journal_show *s, const struct journal
 enum status journal_show_event(struct journal_show *s, const struct replay *p,
                                const struct replay_event *ev, const struct journal_served *served)
 {
+    struct replay_summary sum;
+    replay_summary(p, &sum);
+    s->content = !sum.no_content;
+    if (!s->content && s->model.tok)
+        FAIL(ST_UNSUPPORTED, "it was written with --journal-content none: it has no text");
     if (ev->kind == REPLAY_SERVED)
         TRY(check_text(s, served));
     if (ev->kind == REPLAY_ADMIT)
