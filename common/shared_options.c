@@ -295,6 +295,11 @@ static const struct shared_row table[] = {
               "`recompute` and texts do not, and a restarted server goes on only with requests whose "
               "clients send them again.  Files that were written before stay as they are."},
      .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "parse-special", ROW(parse_special, OPT_ENUM), .arg = "all|none", .def = "all",
+      .help = "Whether special tokens that are spelled in chats are recognised as such.  none: only those of the "
+              "chat template, so that no text of a message or a tool can end its turn or begin another.  Prompts of "
+              "text are not affected."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "print-config", ROW(print_config, OPT_FLAG),
       .help = "Print the configuration in effect on standard error at start."},
      .users = BOTH | FOR_SERVE},

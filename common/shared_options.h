@@ -51,6 +51,7 @@ struct shared_options {
     const char *journal;
     uint64_t journal_size; /* bytes */
     int64_t journal_hours;
+    int parse_special;   /* index into all, none */
     int journal_sync;    /* index into batch, each, none */
     int journal_content; /* index into all, none */
     const char *failure_file;

@@ -37,6 +37,7 @@ struct coordinator_config {
     uint32_t overtake, target_itl_us, max_step_us, turn_tokens; /* of sched_config */
     struct tenant_bounds tenant_bounds;
     bool prefix_cache;
+    bool plain_content; /* --parse-special none: see model_text.h */
     enum tenants tenants;
     struct secret tenants_secret; /* Hello with it: any tenant */
     bool overlap;                 /* a step is planned while the one before it runs */

@@ -195,6 +195,7 @@ static struct coordinator_config config_of(const struct args *a)
         .max_step_us = step_time_us(o->max_step_ms),
         .turn_tokens = (uint32_t)o->turn_tokens,
         .prefix_cache = o->prefix_cache,
+        .plain_content = o->parse_special != 0,
         .tenants = (enum tenants)o->tenants,
         .overlap = o->overlap,
         .client_grace_ms = (uint32_t)o->client_grace_ms,

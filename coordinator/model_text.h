@@ -25,6 +25,9 @@ struct model_text {
     int32_t *eos;   /* [n_eos] ids that end an answer */
     uint32_t n_eos; /* at most MAX_STOP_IDS */
     struct generation_defaults generation;
+    bool
+        plain_content; /* special tokens spelled in the content of chats are none (--parse-special none); set after
+                           model_text_open */
 };
 
 /* path: a model directory or a .gguf file. */

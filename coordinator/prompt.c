@@ -108,7 +108,7 @@ static enum status check_chat(const struct msg_chat *chat, const char **field)
 }
 
 enum status prompt_render(const struct model_text *mt, const struct msg_chat *chat,
-                          struct text_buf *out, const char **field)
+                          struct text_buf *out, struct text_buf *content, const char **field)
 {
     struct text_buf messages = {0};
     struct tm now;
@@ -129,12 +129,26 @@ enum status prompt_render(const struct model_text *mt, const struct msg_chat *ch
             .add_generation_prompt = chat->add_generation_prompt,
             .continue_final_message = chat->continue_final_message,
             .now = &now,
+            .content = content,
         };
         const struct chat_template *t =
             chat->tools_json.n && mt->chat_tools ? mt->chat_tools : mt->chat;
         st = chat_template_render(t, &req, &chat_limits_default, out, NULL, NULL);
     }
     text_buf_free(&messages);
+    return st;
+}
+
+static enum status chat_ids(const struct model_text *mt, const struct msg_chat *chat,
+                            unsigned flags, struct token_list *out, struct text_buf *text,
+                            const char **field)
+{
+    struct text_buf content = {0};
+    enum status st = prompt_render(mt, chat, text, mt->plain_content ? &content : NULL, field);
+    if (st == ST_OK)
+        st = tokenizer_encode_marked(mt->tok, text->data ? text->data : "", text->len,
+                                     content.len ? content.data : NULL, flags, out);
+    text_buf_free(&content);
     return st;
 }
 
@@ -167,8 +181,7 @@ enum status prompt_ids(const struct model_text *mt, const struct msg_generate *g
         return tokenizer_encode(mt->tok, g->text.data, g->text.n, flags, out);
     case PROMPT_CHAT:
         *field = "chat";
-        TRY(prompt_render(mt, &g->chat, text, field));
-        return tokenizer_encode(mt->tok, text->data ? text->data : "", text->len, flags, out);
+        return chat_ids(mt, &g->chat, flags, out, text, field);
     }
     FAIL(ST_BUG, "prompt kind %d", (int)g->kind);
 }

@@ -10,10 +10,12 @@
  * they are the same for all that is rendered of it.  ST_IO: the machine does not know its zone. */
 MUST_CHECK enum status prompt_set_clock(struct msg_chat *chat);
 
-/* Appends the chat as the model's template renders it; its clock is set.  On failure *field is the
+/* Appends the chat as the model's template renders it; its clock is set.  content: NULL, or gets a byte for each one of
+ * the text: see chat_template.h.  On failure *field is the
  * path of the field at fault: "chat.tools_json", or "chat" when the template refuses the whole. */
 MUST_CHECK enum status prompt_render(const struct model_text *mt, const struct msg_chat *chat,
-                                     struct text_buf *out, const char **field);
+                                     struct text_buf *out, struct text_buf *content,
+                                     const char **field);
 
 /* The ids of a Generate's prompt, whatever its kind (the clock of a chat is set); free them with
  * token_list_free.  text: a chat as it was rendered is appended, another prompt only with g->want_prompt_text.

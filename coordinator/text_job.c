@@ -210,7 +210,7 @@ static enum status do_job(struct text_job *job, const struct model_text *mt, str
         TRY(check_model(m.u.apply_template.model, mt, field));
         *field = "chat";
         TRY(prompt_set_clock(&m.u.apply_template.chat));
-        return prompt_render(mt, &m.u.apply_template.chat, &job->text, field);
+        return prompt_render(mt, &m.u.apply_template.chat, &job->text, NULL, field);
     default:
         FAIL(ST_BUG, "a message of type %d is no work for the text thread", (int)job->type);
     }

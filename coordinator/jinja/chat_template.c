@@ -93,12 +93,50 @@ static enum status set_variable(struct jrun *r, const char *name, struct jval v)
     return jdict_set(r, r->context, &key, &v);
 }
 
-static enum status add_variables(struct jrun *r, const char *what, struct chat_text text)
+/* The strings in v are the model's or the template's: copies of them, which can have marks. */
+static enum status trust(struct jrun *r, struct jval *v)
+{
+    if (!r->mem.marked)
+        return ST_OK;
+    if (v->type == J_STR && v->u.s->n) {
+        TRY(jstr_copy(&r->mem, v->u.s->p, v->u.s->n, v));
+        memset(jmem_mark(&r->mem, v->u.s->p), 0, v->u.s->n);
+    }
+    for (size_t i = 0; v->type == J_DICT && i < v->u.dict->n; i++)
+        TRY(trust(r, &v->u.dict->pairs[i].value));
+    for (size_t i = 0; v->type == J_LIST && i < v->u.list->n; i++)
+        TRY(trust(r, &v->u.list->items[i]));
+    return ST_OK;
+}
+
+static enum status add_variables(struct jrun *r, const char *what, struct chat_text text,
+                                 bool of_model)
 {
     struct jval v;
     TRY(read_json(r, what, text, J_DICT, &v));
+    if (of_model)
+        TRY(trust(r, &v));
     for (size_t i = 0; v.type == J_DICT && i < v.u.dict->n; i++)
         TRY(jdict_set(r, r->context, &v.u.dict->pairs[i].key, &v.u.dict->pairs[i].value));
+    return ST_OK;
+}
+
+static bool is_name(const struct jstr *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (!(s->p[i] >= '0' && s->p[i] <= '9') && !(s->p[i] >= 'a' && s->p[i] <= 'z') &&
+            !(s->p[i] >= 'A' && s->p[i] <= 'Z') && s->p[i] != '-' && s->p[i] != '_')
+            return false;
+    return true;
+}
+
+/* Templates make marks of roles: '<|' + message.role + '|>'. */
+static enum status trust_role(struct jrun *r, const struct jval *message)
+{
+    struct jpair *p;
+    TRY(jdict_find_str(r, message->u.dict, "role", 4, &p));
+    if (p && p->value.type == J_STR && is_name(p->value.u.s))
+        return trust(r, &p->value);
     return ST_OK;
 }
 
@@ -107,14 +145,16 @@ static enum status read_request(struct jrun *r, const struct chat_request *q, st
     struct jval tools;
     TRY(jdict_new(r, &r->context));
     TRY(set_variable(r, "documents", jv_none()));
-    TRY(add_variables(r, "variables", q->variables));
-    TRY(add_variables(r, "more variables", q->more));
+    TRY(add_variables(r, "variables", q->variables, true));
+    TRY(add_variables(r, "more variables", q->more, false));
     TRY(read_json(r, "messages", q->messages, J_LIST, messages));
     if (messages->type != J_LIST)
         FAIL(ST_FORMAT, "messages is missing");
     for (size_t i = 0; i < messages->u.list->n; i++)
         if (messages->u.list->items[i].type != J_DICT)
             FAIL(ST_FORMAT, "messages[%zu] is no object", i);
+    for (size_t i = 0; i < messages->u.list->n; i++)
+        TRY(trust_role(r, &messages->u.list->items[i]));
     TRY(read_json(r, "tools", q->tools, J_LIST, &tools));
     TRY(set_variable(r, "messages", *messages));
     TRY(set_variable(r, "tools", tools));
@@ -213,11 +253,17 @@ enum status chat_template_render(const struct chat_template *t, const struct cha
                      .max_steps = limits->max_steps,
                      .max_depth = limits->max_depth,
                      .now = request->now,
+                     .own = &t->mem,
+                     .source = t->source,
+                     .n_source = t->n_source,
                      .allow_mutation = request->allow_mutation};
     if (!outcome)
         outcome = &unused;
     jmem_init(&r.mem, limits->max_memory);
+    r.mem.marked = request->content != NULL;
     enum status st = run(&r, t, request, outcome);
+    if (st == ST_OK && request->content)
+        st = text_buf_append(request->content, r.content.data, r.out.len);
     if (st == ST_OK)
         st = text_buf_append(out, r.out.data, r.out.len);
     if (r.refused) {
@@ -226,6 +272,7 @@ enum status chat_template_render(const struct chat_template *t, const struct cha
             st = ST_NOMEM;
     }
     text_buf_free(&r.out);
+    text_buf_free(&r.content);
     jmem_fini(&r.mem);
     return st;
 }

@@ -62,6 +62,10 @@ struct chat_request {
     bool continue_final_message; /* cut after the last message's content; not with the above */
     bool allow_mutation;         /* list.append and its like, which the immutable sandbox refuses */
     const struct tm *now;        /* what strftime_now shows; NULL: this moment, local time */
+    /* NULL, or gets a byte for each byte of the text appended: 0 = it is of the template, of `variables`, of a role of
+     * letters, digits, - and _, or a digit of a number; 1 = it may come from anything else in the conversation, however
+     * the template cut, joined or changed it. */
+    struct text_buf *content;
 };
 
 struct chat_limits {

@@ -156,6 +156,8 @@ static enum status join_strings(struct jrun *r, const struct jval *a, const stru
         return jmem_full(&r->mem);
     memcpy(bytes, a->u.s->p, a->u.s->n);
     memcpy(bytes + a->u.s->n, b->u.s->p, b->u.s->n);
+    j_copy_marks(r, bytes, a->u.s->p, a->u.s->n);
+    j_copy_marks(r, bytes + a->u.s->n, b->u.s->p, b->u.s->n);
     *s = (struct jstr){bytes, n, a->u.s->n_chars + b->u.s->n_chars};
     *out = jv_str(s);
     return ST_OK;

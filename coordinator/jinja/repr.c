@@ -226,7 +226,7 @@ enum status j_emit_repr(struct jrun *r, const struct jval *v)
     case J_BOOL:
         return j_emit_text(r, v->u.b ? "True" : "False");
     case J_INT:
-        return j_emit(r, text, (size_t)snprintf(text, sizeof text, "%" PRId64, v->u.i));
+        return j_emit_own(r, text, (size_t)snprintf(text, sizeof text, "%" PRId64, v->u.i));
     case J_FLOAT:
         return j_emit(r, text, j_float_repr(v->u.f, text));
     case J_BIG:

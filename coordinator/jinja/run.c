@@ -13,12 +13,64 @@ enum status j_too_deep(const struct jrun *r)
     FAIL(ST_NOMEM, "nests deeper than the %u levels it may", r->max_depth);
 }
 
-enum status j_emit(struct jrun *r, const char *p, size_t n)
+/* The marks of n bytes at p. */
+static void read_marks(const struct jrun *r, const char *p, size_t n, char *out)
+{
+    const char *marks = jmem_mark(&r->mem, p);
+    bool in_source =
+        (uintptr_t)p >= (uintptr_t)r->source && (uintptr_t)p - (uintptr_t)r->source < r->n_source;
+    if (marks)
+        memcpy(out, marks, n);
+    else
+        memset(out, !in_source && !jmem_has(r->own, p), n);
+}
+
+void j_copy_marks(const struct jrun *r, const char *to, const char *from, size_t n)
+{
+    char *marks = n ? jmem_mark(&r->mem, to) : NULL;
+    if (marks)
+        read_marks(r, from, n, marks);
+}
+
+static enum status append(struct jrun *r, const char *p, size_t n)
 {
     if (n > r->max_output - r->out.len)
         FAIL(ST_NOMEM, "gives more than the %zu bytes of text it may", r->max_output);
     TRY(j_charge_bytes(r, n));
-    return text_buf_append(&r->out, p, n);
+    TRY(text_buf_append(&r->out, p, n));
+    if (!r->mem.marked)
+        return ST_OK;
+    r->content.len = r->out.len - n;
+    TRY(text_buf_reserve(&r->content, n));
+    r->content.len += n;
+    return ST_OK;
+}
+
+enum status j_emit(struct jrun *r, const char *p, size_t n)
+{
+    TRY(append(r, p, n));
+    if (r->mem.marked && n)
+        read_marks(r, p, n, r->content.data + r->content.len - n);
+    return ST_OK;
+}
+
+enum status j_emit_made(struct jrun *r, const char *from, const char *p, size_t n)
+{
+    char mark;
+    TRY(append(r, p, n));
+    if (!r->mem.marked || n == 0)
+        return ST_OK;
+    read_marks(r, from, 1, &mark);
+    memset(r->content.data + r->content.len - n, mark, n);
+    return ST_OK;
+}
+
+enum status j_emit_own(struct jrun *r, const char *p, size_t n)
+{
+    TRY(append(r, p, n));
+    if (r->mem.marked && n)
+        memset(r->content.data + r->content.len - n, 0, n);
+    return ST_OK;
 }
 
 enum status j_emit_text(struct jrun *r, const char *text)
@@ -30,7 +82,10 @@ enum status j_take(struct jrun *r, size_t mark, struct jval *out)
 {
     size_t n = r->out.len - mark;
     r->out.len = mark;
-    return jstr_copy(&r->mem, n ? r->out.data + mark : "", n, out);
+    TRY(jstr_copy(&r->mem, n ? r->out.data + mark : "", n, out));
+    if (r->mem.marked && n)
+        memcpy(jmem_mark(&r->mem, out->u.s->p), r->content.data + mark, n);
+    return ST_OK;
 }
 
 enum status j_find(struct jrun *r, const char *hay, size_t n_hay, const char *needle,

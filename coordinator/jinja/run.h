@@ -1,6 +1,8 @@
 /* One rendering: its memory, its budget, its scopes and its output.  Internal to this folder.
  * Strings are built by appending to out and taking them off again (j_mark, j_take), so that one
- * buffer and one limit serve output, macros, set blocks and every filter. */
+ * buffer and one limit serve output, macros, set blocks and every filter.
+ * With marks (mem.marked) each byte of a string carries whether it may come from the conversation.  Bytes that the
+ * engine writes from memory of its own count as such, so a filter that is not aware of marks errs on the safe side. */
 #ifndef COORDINATOR_JINJA_RUN_H
 #define COORDINATOR_JINJA_RUN_H
 
@@ -37,6 +39,11 @@ struct jargs {
 struct jrun {
     struct jmem mem;
     struct text_buf out;
+    struct text_buf
+        content; /* mem.marked: of each byte of out, 1 = it may come from the conversation */
+    const struct jmem *own; /* the template's memory and source: bytes there are its own */
+    const char *source;
+    size_t n_source;
     size_t max_output;   /* bytes */
     uint64_t steps_left; /* units of work */
     uint64_t max_steps;
@@ -93,6 +100,12 @@ static inline void j_leave(struct jrun *r)
 /* --- output --- */
 
 MUST_CHECK enum status j_emit(struct jrun *r, const char *p, size_t n);
+/* Bytes that were made from those at from, as in another case. */
+MUST_CHECK enum status j_emit_made(struct jrun *r, const char *from, const char *p, size_t n);
+/* Bytes of the engine's own: digits of a number. */
+MUST_CHECK enum status j_emit_own(struct jrun *r, const char *p, size_t n);
+/* n bytes at to, of r->mem, were copied from there: so are their marks. */
+void j_copy_marks(const struct jrun *r, const char *to, const char *from, size_t n);
 MUST_CHECK enum status j_emit_text(struct jrun *r, const char *text);
 
 static inline size_t j_mark(const struct jrun *r)

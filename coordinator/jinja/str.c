@@ -54,7 +54,7 @@ enum status j_emit_case(struct jrun *r, const char *p, size_t n, enum jcase how)
         size_t n_bytes = 0;
         for (size_t t = 0; t < n_to; t++)
             n_bytes += u8_encode(to[t], bytes + n_bytes);
-        TRY(j_emit(r, bytes, n_bytes));
+        TRY(j_emit_made(r, p + i, bytes, n_bytes));
     }
     return ST_OK;
 }

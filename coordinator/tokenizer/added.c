@@ -84,10 +84,29 @@ void added_fini(struct tokenizer *t)
     free(t->added_of);
 }
 
-/* The leftmost, then longest, token from at on. */
-static bool find_token(const struct matcher *m, const char *p, size_t n, size_t at,
-                       struct added_match *out)
+/* Has [begin, end) of x a byte of content? */
+static bool is_content(const struct work *w, const struct ttext *x, size_t begin, size_t end)
 {
+    if (!w->content)
+        return false;
+    struct tmap from = ttext_origin(x, begin, end);
+    return from.end > from.begin && memchr(w->content + from.begin, 1, from.end - from.begin);
+}
+
+/* Special tokens that content spells are none: neither alone nor with what the template wrote beside it. */
+static bool may_parse(const struct work *w, const struct ttext *x, int32_t id, size_t begin,
+                      size_t end)
+{
+    const struct tokenizer *t = w->t;
+    return !w->content || !t->added[t->added_of[id]].special || !is_content(w, x, begin, end);
+}
+
+/* The leftmost, then longest, token from at on. */
+static bool find_token(const struct work *w, const struct matcher *m, const struct ttext *x,
+                       size_t at, struct added_match *out)
+{
+    const char *p = x->p;
+    size_t n = x->n;
     for (; at < n; at++) {
         if (!m->first[(unsigned char)p[at]])
             continue;
@@ -98,7 +117,7 @@ static bool find_token(const struct matcher *m, const char *p, size_t n, size_t 
             node = trie_next(&m->trie, node, (unsigned char)p[i]);
             if (node == UINT32_MAX)
                 break;
-            if (m->trie.id[node] >= 0) {
+            if (m->trie.id[node] >= 0 && may_parse(w, x, m->trie.id[node], at, i + 1)) {
                 id = m->trie.id[node];
                 end = i + 1;
             }
@@ -120,9 +139,12 @@ static bool is_single_word(const char *p, size_t n, size_t begin, size_t end)
 
 /* The search goes over the bytes of the text as they are; a token's lstrip and rstrip then widen
  * what it covers, but what an earlier token took is not given out twice. */
-bool added_next(const struct tokenizer *t, const struct matcher *m, const char *p, size_t n,
-                unsigned flags, struct added_walk *walk, struct added_match *out)
+bool added_next(const struct work *w, const struct matcher *m, const struct ttext *x,
+                struct added_walk *walk, struct added_match *out)
 {
+    const struct tokenizer *t = w->t;
+    const char *p = x->p;
+    size_t n = x->n;
     struct added_match hit;
     size_t len;
     if (walk->has_held) {
@@ -130,10 +152,10 @@ bool added_next(const struct tokenizer *t, const struct matcher *m, const char *
         *out = walk->held;
         return true;
     }
-    while (!m->empty && find_token(m, p, n, walk->at, &hit)) {
+    while (!m->empty && find_token(w, m, x, walk->at, &hit)) {
         const struct added_token *a = &t->added[t->added_of[hit.id]];
         walk->at = hit.end;
-        if ((flags & TOK_NO_PARSE_SPECIAL) && a->special)
+        if ((w->flags & TOK_NO_PARSE_SPECIAL) && a->special)
             continue;
         if (a->single_word && !is_single_word(p, n, hit.begin, hit.end))
             continue;

@@ -67,6 +67,6 @@ enum status emit(struct work *w, int32_t id, enum token_source source, size_t be
     if (!(w->flags & TOK_EXPLAIN))
         return emit_at(w, id, source, 0, 0);
     size_t from = spelled_at(w, begin), to = spelled_at(w, end);
-    struct tmap m = ttext_origin(w, from, to);
+    struct tmap m = ttext_origin(w->cur, from, to);
     return emit_at(w, id, source, m.begin, m.end);
 }

@@ -63,13 +63,12 @@ static enum status encode_part(struct work *w, size_t begin, size_t end)
     w->other = &w->b;
     TRY(normalize(w, begin, end));
     struct ttext *norm = w->cur;
-    while (added_next(w->t, &w->t->norm_added, norm->p, norm->n, w->flags, &walk, &m)) {
+    while (added_next(w, &w->t->norm_added, norm, &walk, &m)) {
         if (m.id < 0) {
             TRY(encode_text(w, norm, m.begin, m.end));
             continue;
         }
-        w->cur = norm;
-        struct tmap from = w->mapping ? ttext_origin(w, m.begin, m.end) : (struct tmap){0, 0};
+        struct tmap from = w->mapping ? ttext_origin(norm, m.begin, m.end) : (struct tmap){0, 0};
         TRY(emit_at(w, m.id, TOKEN_ADDED, from.begin, from.end));
     }
     return ST_OK;
@@ -83,7 +82,8 @@ static enum status encode_all(struct work *w)
     bool special = w->flags & TOK_ADD_SPECIAL;
     for (size_t i = 0; special && i < t->n_head; i++)
         TRY(emit_at(w, t->head[i], TOKEN_TEMPLATE, 0, 0));
-    while (added_next(t, &t->raw_added, w->text, w->n, w->flags, &walk, &m))
+    const struct ttext raw = {.p = w->text, .n = w->n, .plain = true};
+    while (added_next(w, &t->raw_added, &raw, &walk, &m))
         TRY(m.id < 0 ? encode_part(w, m.begin, m.end)
                      : emit_at(w, m.id, TOKEN_ADDED, m.begin, m.end));
     for (size_t i = 0; special && i < t->n_tail; i++)
@@ -111,15 +111,22 @@ static void work_fini(struct work *w)
 enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsigned flags,
                              struct token_list *out)
 {
+    return tokenizer_encode_marked(t, text, n, NULL, flags, out);
+}
+
+enum status tokenizer_encode_marked(const struct tokenizer *t, const char *text, size_t n,
+                                    const char *content, unsigned flags, struct token_list *out)
+{
     out->n = 0;
     if (n > TOK_MAX_TEXT)
         FAIL(ST_RANGE, "a text of %zu bytes is longer than %zu", n, TOK_MAX_TEXT);
     size_t valid = utf8_valid_prefix(text, n);
     if (valid < n)
         FAIL(ST_FORMAT, "the text is not UTF-8 at byte %zu", valid);
-    struct work w = {.t = t, .text = n ? text : "", .n = n, .flags = flags, .out = out};
+    struct work w = {
+        .t = t, .text = n ? text : "", .n = n, .content = content, .flags = flags, .out = out};
     ttext_set_bounds(&w);
-    w.mapping = t->needs_map || (flags & TOK_EXPLAIN);
+    w.mapping = t->needs_map || content || (flags & TOK_EXPLAIN);
     enum status st = encode_all(&w);
     work_fini(&w);
     return st;

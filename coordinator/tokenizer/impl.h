@@ -207,6 +207,7 @@ struct work {
     const struct tokenizer *t;
     const char *text; /* the input */
     size_t n;
+    const char *content; /* [n], or NULL: see tokenizer_encode_marked */
     unsigned flags;
     bool mapping;      /* keep maps */
     bool chars;        /* the text is spelled in the byte-level alphabet */
@@ -247,8 +248,8 @@ MUST_CHECK enum status ttext_put(struct work *w, const char *p, size_t n, size_t
 /* The same bytes as cur[from, to), each with its own origin. */
 MUST_CHECK enum status ttext_keep(struct work *w, size_t from, size_t to);
 void ttext_swap(struct work *w);
-/* Input bytes that cur[from, to) came from. */
-struct tmap ttext_origin(const struct work *w, size_t from, size_t to);
+/* Input bytes that [from, to) of x came from. */
+struct tmap ttext_origin(const struct ttext *x, size_t from, size_t to);
 /* Makes w->regex when it is not there yet. */
 MUST_CHECK enum status work_regex(struct work *w);
 
@@ -289,15 +290,16 @@ struct added_match {
     int32_t id;        /* -1: text between tokens */
     size_t begin, end; /* bytes */
 };
-/* Walks over p[0, n): begin with {0}, each call gives the next piece or token; false at the end. */
+/* Walks over x: begin with {0}, each call gives the next piece or token; false at the end.  Flags, content and map of
+ * w hold; x need not be its text at hand. */
 struct added_walk {
     size_t at;   /* where the search goes on */
     size_t done; /* what has been given out ends here */
     struct added_match held;
     bool has_held;
 };
-bool added_next(const struct tokenizer *t, const struct matcher *m, const char *p, size_t n,
-                unsigned flags, struct added_walk *walk, struct added_match *out);
+bool added_next(const struct work *w, const struct matcher *m, const struct ttext *x,
+                struct added_walk *walk, struct added_match *out);
 
 /* tokenizer.c: an empty tokenizer, which the loaders fill. */
 MUST_CHECK enum status tokenizer_create(struct tokenizer **out);

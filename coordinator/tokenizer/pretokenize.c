@@ -264,8 +264,9 @@ static enum status write_metaspace(struct work *w, const struct pre_step *s, str
     size_t k = s->literal.len, kept = in.begin;
     bool marked =
         p[in.begin] == ' ' || (in.end - in.begin >= k && memcmp(p + in.begin, mark, k) == 0);
-    bool wanted = s->scheme == PREPEND_ALWAYS ||
-                  (s->scheme == PREPEND_FIRST && ttext_origin(w, in.begin, in.begin).begin == 0);
+    bool wanted =
+        s->scheme == PREPEND_ALWAYS ||
+        (s->scheme == PREPEND_FIRST && ttext_origin(w->cur, in.begin, in.begin).begin == 0);
     if (wanted && !marked)
         TRY(ttext_put(w, mark, k, in.begin, in.begin));
     while (kept < in.end) {

@@ -81,6 +81,12 @@ void tokenizer_destroy(struct tokenizer *t);
 MUST_CHECK enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n,
                                         unsigned flags, struct token_list *out);
 
+/* The same; special tokens are not parsed where they have a byte of content: content[i] of byte i is 1, else 0
+ * (chat_template.h).  content NULL: nothing is. */
+MUST_CHECK enum status tokenizer_encode_marked(const struct tokenizer *t, const char *text,
+                                               size_t n, const char *content, unsigned flags,
+                                               struct token_list *out);
+
 /* Appends the text of the n ids to out: always UTF-8, bytes that are not come out as U+FFFD.
  * flags: TOK_SKIP_SPECIAL.  An id that no token has gives no text (models pad their vocabularies;
  * ask tokenizer_piece to tell); a negative one is ST_RANGE. */

@@ -46,9 +46,8 @@ static enum status map_reserve(struct ttext *x, size_t n)
     return ST_OK;
 }
 
-struct tmap ttext_origin(const struct work *w, size_t from, size_t to)
+struct tmap ttext_origin(const struct ttext *x, size_t from, size_t to)
 {
-    const struct ttext *x = w->cur;
     if (x->plain)
         return (struct tmap){(uint32_t)(x->base + from), (uint32_t)(x->base + to)};
     if (x->n == 0)
@@ -65,7 +64,7 @@ enum status ttext_put(struct work *w, const char *p, size_t n, size_t from, size
     struct ttext *x = w->other;
     TRY(check_bounds(w, n));
     if (w->mapping) {
-        struct tmap m = ttext_origin(w, from, to);
+        struct tmap m = ttext_origin(w->cur, from, to);
         TRY(map_reserve(x, x->own.len + n));
         for (size_t i = 0; i < n; i++)
             x->map[x->own.len + i] = m;

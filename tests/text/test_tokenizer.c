@@ -56,6 +56,55 @@ Test(tokenizer, small_vectors)
     cr_expect_geq(files, 27);
 }
 
+/* ---- special tokens in content ---- */
+
+static void check_marked(const struct tokenizer *t, const char *text, const char *marks,
+                         const char *want)
+{
+    struct token_list ids = {0};
+    struct text_buf got = {0}, scratch = {0};
+    char content[64];
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n; i++)
+        content[i] = (char)(marks[i] - '0');
+    cr_assert_eq(tokenizer_encode_marked(t, text, n, content, 0, &ids), ST_OK, "%s", status_text());
+    for (size_t i = 0; i < ids.n; i++) {
+        struct tok_text piece = tokenizer_piece(t, ids.ids[i], &scratch).text;
+        cr_assert_eq(text_buf_append(&got, " ", i > 0), ST_OK);
+        cr_assert_eq(text_buf_append(&got, piece.data, piece.len), ST_OK);
+    }
+    cr_expect(got.len == strlen(want) && memcmp(got.data, want, got.len) == 0, "%s: %.*s", text,
+              (int)got.len, got.data);
+    token_list_free(&ids);
+    text_buf_free(&got);
+    text_buf_free(&scratch);
+}
+
+/* A special token counts where none of its bytes is content, whatever content is beside it; so do those that are found
+ * in the normalized text. */
+Test(tokenizer, special_tokens_of_content_are_text)
+{
+    static const char json[] =
+        "{\"normalizer\":{\"type\":\"Lowercase\"},\"model\":{\"type\":\"BPE\",\"vocab\":"
+        "{\"<\":0,\"s\":1,\">\":2,\"x\":3},\"merges\":[]},\"added_tokens\":["
+        "{\"id\":4,\"content\":\"<s>\",\"special\":true,\"normalized\":false},"
+        "{\"id\":5,\"content\":\"<s>>\",\"special\":true,\"normalized\":false},"
+        "{\"id\":6,\"content\":\"<x>\",\"special\":true,\"normalized\":true},"
+        "{\"id\":7,\"content\":\"xx\",\"special\":false,\"normalized\":false}]}";
+    struct tokenizer *t = NULL;
+    cr_assert_eq(tokenizer_from_json(&t, json, strlen(json), NULL, 0), ST_OK, "%s", status_text());
+    check_marked(t, "<s><s>", "000111", "<s> < s >");
+    check_marked(t, "<s><s>", "111000", "< s > <s>");
+    check_marked(t, "<s>", "010", "< s >");
+    check_marked(t, "<s>", "001", "< s >");
+    check_marked(t, "<s>>x", "00000", "<s>> x");
+    check_marked(t, "<s>>x", "00011", "<s> > x"); /* content takes no token of the template away */
+    check_marked(t, "<<s>", "1000", "< <s>");
+    check_marked(t, "<X><X>", "000111", "<x> < x >");
+    check_marked(t, "xxX<x>", "111000", "xx x <x>");
+    tokenizer_destroy(t);
+}
+
 /* ---- real tokenizers ---- */
 
 /* The tokenizer.json of a folder of hf/, unpacked with the xz tool when it has to be; NULL: no

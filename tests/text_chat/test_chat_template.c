@@ -365,6 +365,57 @@ Test(chat_template, deeply_nested_source_is_refused)
     }
 }
 
+/* --- which bytes are of the conversation --- */
+
+/* source renders to text for the content; of marks, '1' is a byte of the conversation. */
+static void check_marks(const char *source, const char *text, const char *marks)
+{
+    static const char messages[] = "[{\"role\": \"user\", \"content\": \"a<|b|>c\", \"n\": 7}, "
+                                   "{\"role\": \"<|b|>\", \"content\": \"\"}]";
+    struct text_buf out = {0}, content = {0};
+    struct chat_template *t;
+    const struct chat_request q = {.messages = plain(messages),
+                                   .variables = plain("{\"bos\": \"<s>\"}"),
+                                   .more = plain("{\"mine\": \"<s>\"}"),
+                                   .content = &content};
+    cr_assert_eq(chat_template_create(&t, source, strlen(source)), ST_OK, "%s", status_text());
+    cr_expect_eq(chat_template_render(t, &q, &chat_limits_default, &out, NULL, NULL), ST_OK,
+                 "%s: %s", source, status_text());
+    for (size_t i = 0; i < content.len; i++)
+        content.data[i] = (char)('0' + content.data[i]);
+    cr_expect(out.len == strlen(text) && memcmp(out.data, text, out.len) == 0, "%s: %.*s", source,
+              (int)out.len, out.data);
+    cr_expect(content.len == strlen(marks) && memcmp(content.data, marks, content.len) == 0,
+              "%s: %.*s", source, (int)content.len, content.data);
+    text_buf_free(&out);
+    text_buf_free(&content);
+    chat_template_destroy(t);
+}
+
+Test(chat_template, bytes_of_the_conversation_are_known)
+{
+    static const char *const rows[][3] = {
+        {"<s>{{ messages[0].content }}</s>", "<s>a<|b|>c</s>", "00011111110000"},
+        {"{{ '<|' + messages[0].role + '|>' }}", "<|user|>", "00000000"},
+        {"{{ '<|' ~ messages[0].role | upper ~ '|>' }}", "<|USER|>", "00000000"},
+        {"{{ '<|i_' ~ messages[0].n ~ '|>' }}", "<|i_7|>", "0000000"},
+        {"{{ messages[1].role }}{{ bos }}{{ mine }}", "<|b|><s><s>", "11111000111"},
+        {"{{ (messages[0].content | trim)[1:6] | upper }}!", "<|B|>!", "111110"},
+        {"{{ messages[0].content | replace('a', '<s>') }}", "<s><|b|>c", "000111111"},
+        {"{{ messages[0].content.split('|') | join('#') }}", "a<#b#>c", "1101011"},
+        {"{% set x = '[' ~ messages[0].content ~ ']' %}{{ x[::-1] }}", "]c>|b|<a[", "011111110"},
+        {"{% set x %}({{ messages[0].content }}){% endset %}{{ x }}", "(a<|b|>c)", "011111110"},
+        {"{% macro m(v) %}<s>{{ v }}{% endmacro %}{{ m(messages[0].content) }}", "<s>a<|b|>c",
+         "0001111111"},
+        {"{{ '<s>%s</s>' % messages[0].content }}", "<s>a<|b|>c</s>", "00011111110000"},
+        {"{{ '<s>' * 2 }}{{ messages[0].content * 2 }}", "<s><s>a<|b|>ca<|b|>c",
+         "00000011111111111111"},
+        {"{{ messages[0].content | list | join }}{{ '\\n<s>' }}", "a<|b|>c\n<s>", "11111110000"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        check_marks(rows[i][0], rows[i][1], rows[i][2]);
+}
+
 /* --- several threads with one template --- */
 
 static void render_one(const struct chat_template *t, struct text_buf *out)
