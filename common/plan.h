@@ -143,13 +143,15 @@ struct result_token {
     uint32_t rank; /* scored: 1 = the most probable; 0 = not among MAX_CANDIDATES, or not scored */
     uint32_t n_top;
     struct token_logprob top[MAX_TOP_LOGPROBS];
+    const char *place; /* of TOKEN_GRAMMAR_STUCK: where in the source (borrowed); else NULL */
 };
 
 struct step_result {
     uint64_t step_id, epoch;
     uint32_t n;
     struct result_token *tokens;
-    uint64_t compute_us, comm_us; /* of rank 0 */
+    uint64_t compute_us, comm_us;          /* of rank 0 */
+    uint64_t masks, masks_cached, mask_us; /* of rank 0, since its last result */
 };
 
 #endif

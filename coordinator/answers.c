@@ -183,11 +183,19 @@ static void fail_not_finite(struct coordinator *co, struct request *r, const str
     answer_fail(co, r, ST_DEVICE, false, why, now_us);
 }
 
-static void fail_stuck(struct coordinator *co, struct request *r, const struct sample *s,
-                       uint64_t now_us)
+/* Where in the grammar's source the sequence's rank was. */
+static const char *stuck_place(const struct step_result *result, uint64_t seq_id)
 {
-    char why[400], place[200];
-    grammars_place(r->ask, &co->mt, s->tokens, s->n, place, sizeof place);
+    for (uint32_t i = 0; result && i < result->n; i++)
+        if (result->tokens[i].seq_id == seq_id && result->tokens[i].place)
+            return result->tokens[i].place;
+    return "an unknown place";
+}
+
+static void fail_stuck(struct coordinator *co, struct request *r, const struct sample *s,
+                       const char *place, uint64_t now_us)
+{
+    char why[400];
     snprintf(why, sizeof why,
              "sample %u, position %u: no token of the vocabulary can follow the grammar at %s",
              (unsigned)(s - r->samples), s->n, place);
@@ -195,7 +203,8 @@ static void fail_stuck(struct coordinator *co, struct request *r, const struct s
 }
 
 static void on_finished(struct coordinator *co, struct request *r, struct sample *s,
-                        const struct sched_effect *fx, uint64_t now_us)
+                        const struct sched_effect *fx, const struct step_result *result,
+                        uint64_t now_us)
 {
     if (fx->reason == FINISH_FAILED) {
         answer_fail(co, r, ST_NOMEM, false,
@@ -207,7 +216,7 @@ static void on_finished(struct coordinator *co, struct request *r, struct sample
         return;
     }
     if (fx->reason == FINISH_GRAMMAR_STUCK) {
-        fail_stuck(co, r, s, now_us);
+        fail_stuck(co, r, s, stuck_place(result, fx->seq_id), now_us);
         return;
     }
     if (fx->reason == FINISH_STOP_ID && !s->done && s->n > r->ask->n_prompt)
@@ -235,7 +244,7 @@ void answer_effects(struct coordinator *co, const struct step_result *result, si
             on_scored(co, r, &result->tokens[fx->i_result], now_us);
             break;
         case FX_FINISHED:
-            on_finished(co, r, s, fx, now_us);
+            on_finished(co, r, s, fx, result, now_us);
             break;
         case FX_PREEMPTED:
             r->preemptions++;

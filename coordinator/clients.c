@@ -17,6 +17,8 @@ void clients_text_results(struct coordinator *co, uint64_t now_us)
 {
     struct text_job *job;
     while ((job = text_service_take(co->text))) {
+        if (job->has_grammar)
+            metrics_grammar(&co->metrics, job->grammar_status, &job->grammar);
         if (job->type == MSG_GENERATE)
             generate_ready(co, job, now_us);
         else

@@ -223,38 +223,3 @@ enum status grammars_send(struct grammars *g, struct worker_port *port, struct w
     }
     return ST_OK;
 }
-
-/* ---- a text that cannot go on ---- */
-
-static enum status place(const struct resolved *ask, const struct model_text *mt,
-                         const int32_t *tokens, uint32_t n, struct matcher *m,
-                         struct text_buf *scratch)
-{
-    bool ok;
-    for (uint32_t i = ask->n_prompt; i < n; i++) {
-        scratch->len = 0;
-        TRY(model_token_bytes(mt, tokens[i], scratch));
-        TRY(matcher_consume(m, scratch->data, scratch->len, &ok));
-    }
-    return ST_OK;
-}
-
-void grammars_place(const struct resolved *ask, const struct model_text *mt, const int32_t *tokens,
-                    uint32_t n, char *out, size_t size)
-{
-    struct grammar_source source = {(enum grammar_kind)ask->grammar_kind, ask->grammar,
-                                    ask->n_grammar};
-    struct text_buf scratch = {0};
-    struct grammar *g;
-    struct matcher *m;
-    snprintf(out, size, "?");
-    if (grammar_compile(&g, &source) != ST_OK)
-        return;
-    if (matcher_create(&m, g) == ST_OK) {
-        if (place(ask, mt, tokens, n, m, &scratch) == ST_OK)
-            snprintf(out, size, "%s", matcher_place(m));
-        matcher_destroy(m);
-    }
-    text_buf_free(&scratch);
-    grammar_destroy(g);
-}

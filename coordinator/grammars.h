@@ -34,8 +34,4 @@ void grammars_release(struct grammars *g, uint64_t id);
 MUST_CHECK enum status grammars_send(struct grammars *g, struct worker_port *port,
                                      struct worker_group *group, const struct step_plan *plan);
 
-/* Where in the source an answer is that cannot go on ("#/properties/a"); any text when that is not known. */
-void grammars_place(const struct resolved *ask, const struct model_text *mt, const int32_t *tokens,
-                    uint32_t n, char *out, size_t size);
-
 #endif

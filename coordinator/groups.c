@@ -326,6 +326,7 @@ static void on_result(struct coordinator *co, struct worker_port_event *ev, uint
     }
     journal_commit(co->journal, g, &ev->result, co->fx, n_fx);
     co->last_step_us = now_us;
+    metrics_result(&co->metrics, &ev->result);
     for (size_t i = 0; i < n_fx; i++)
         ev->group->n_tokens += co->fx[i].kind == FX_TOKEN;
     answer_effects(co, &ev->result, n_fx, now_us);

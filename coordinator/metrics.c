@@ -30,6 +30,11 @@ static const uint64_t step_tokens[] = {1,   8,    16,   32,   64,   128,  256,
 static const uint64_t samples[] = {1, 2, 5, 10, 20};
 static const uint64_t preemptions[] = {1, 2, 3, 4, 5, 10, 20};
 
+static const uint64_t compile_us[] = {
+    100,     200,      500,      1 * MS,   2 * MS, 5 * MS, 10 * MS, 20 * MS,
+    50 * MS, 100 * MS, 200 * MS, 500 * MS, 1 * S,  2 * S,  5 * S,
+};
+
 static const struct {
     const uint64_t *bound;
     size_t n;
@@ -54,6 +59,7 @@ static const struct {
     [STATS_SAMPLES] = OF(samples),
     [STATS_PREEMPTIONS] = OF(preemptions),
     [STATS_STEP_TOKENS] = OF(step_tokens),
+    [STATS_GRAMMAR_COMPILE_US] = OF(compile_us),
 #undef OF
 };
 
@@ -72,6 +78,26 @@ void metrics_set_max_ctx(struct metrics *m, uint32_t max_ctx)
     for (size_t i = 0; i < N_STATS_HISTOGRAMS; i++)
         if (bounds[i].bound == tokens)
             histogram_init(&m->histogram[i], tokens, n);
+}
+
+void metrics_grammar(struct metrics *m, enum status verdict, const struct grammar_verdict *v)
+{
+    if (verdict == ST_CANCELED) {
+        m->grammars_dropped++;
+        return;
+    }
+    m->grammars_known += v->known;
+    m->grammars_compiled += !v->known;
+    m->grammars_refused += verdict != ST_OK;
+    if (!v->known)
+        histogram_add(&m->histogram[STATS_GRAMMAR_COMPILE_US], v->compile_us);
+}
+
+void metrics_result(struct metrics *m, const struct step_result *r)
+{
+    m->masks += r->masks;
+    m->masks_cached += r->masks_cached;
+    m->mask_us += r->mask_us;
 }
 
 void metrics_step(struct metrics *m, uint32_t n_tokens)
@@ -161,6 +187,13 @@ void metrics_report(const struct metrics *m, struct msg_stats *out)
         out->rejected += m->rejected[i];
     out->prefix_queries = m->prefix_queries;
     out->prefix_hits = m->prefix_hits;
+    out->grammars_compiled = m->grammars_compiled;
+    out->grammars_known = m->grammars_known;
+    out->grammars_refused = m->grammars_refused;
+    out->grammars_dropped = m->grammars_dropped;
+    out->masks = m->masks;
+    out->masks_cached = m->masks_cached;
+    out->mask_us = m->mask_us;
 }
 
 struct msg_histogram metrics_message(const struct histogram *h)

@@ -5,7 +5,9 @@
 #define COORDINATOR_METRICS_H
 
 #include "common/histogram.h"
+#include "common/plan.h"
 #include "common/wire/client_msg.h"
+#include "coordinator/grammar_check.h"
 
 struct request;
 struct sample;
@@ -15,6 +17,8 @@ struct metrics {
     uint64_t samples_ended[N_REASONS];              /* by enum msg_reason */
     uint64_t rejected[ST_N];                        /* requests, by enum status */
     uint64_t prefix_queries, prefix_hits;           /* tokens of samples that were admitted */
+    uint64_t grammars_compiled, grammars_known, grammars_refused, grammars_dropped;
+    uint64_t masks, masks_cached, mask_us; /* of the groups' rank 0 */
 };
 
 void metrics_init(struct metrics *m);
@@ -22,6 +26,10 @@ void metrics_init(struct metrics *m);
  * request. */
 void metrics_set_max_ctx(struct metrics *m, uint32_t max_ctx);
 
+/* A request's grammar was checked. */
+void metrics_grammar(struct metrics *m, enum status verdict, const struct grammar_verdict *v);
+/* The result of a step has come. */
+void metrics_result(struct metrics *m, const struct step_result *r);
 /* A step of n_tokens is sent. */
 void metrics_step(struct metrics *m, uint32_t n_tokens);
 /* A sample is planned for the first time; n_cached tokens of its prompt were in the cache. */

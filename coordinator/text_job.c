@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/grammar/grammar.h"
 #include "common/wire/pb_scan.h"
 #include "coordinator/model_answer.h"
 #include "coordinator/prompt.h"
@@ -27,26 +26,25 @@ static void set_text(struct resolved *q, const struct msg_generate *g, const str
     *text = (struct text_buf){0};
 }
 
-/* Compiles the grammar, as the ranks will: a bad one is refused before anything runs.  n_bytes: what it holds. */
-static enum status check_grammar(const struct msg_generate *g, size_t *n_bytes)
+/* Compiles the grammar, as the ranks will: a bad one is refused before anything runs. */
+static enum status check_grammar(struct text_job *job, const struct msg_generate *g,
+                                 struct grammar_check *check)
 {
     struct grammar_source source = {(enum grammar_kind)g->grammar_kind, g->grammar.data,
                                     g->grammar.n};
-    struct grammar *grammar;
+    job->has_grammar = g->grammar_kind != 0;
     if (!g->grammar_kind)
         return ST_OK;
-    TRY(grammar_compile(&grammar, &source));
-    *n_bytes = grammar_bytes(grammar);
-    grammar_destroy(grammar);
-    return ST_OK;
+    job->grammar_status = grammar_check(check, &source, &job->stop, &job->grammar);
+    return job->grammar_status;
 }
 
 /* Makes the prompt, and the grammar that the whole answer follows. */
 static enum status prepare(struct text_job *job, struct msg_generate *g,
                            const struct model_text *mt, struct token_list *prompt,
-                           struct text_buf *text, struct text_buf *grammar, const char **field)
+                           struct text_buf *text, struct text_buf *grammar,
+                           struct grammar_check *check, const char **field)
 {
-    size_t n_bytes = 0;
     TRY(prompt_ids(mt, g, prompt, text, field));
     const char *prompt_field = *field;
     TRY(model_answer_grammar(mt, g, text, grammar, field));
@@ -55,16 +53,17 @@ static enum status prepare(struct text_job *job, struct msg_generate *g,
         g->grammar = (struct wire_text){grammar->data, grammar->len};
     }
     *field = "grammar";
-    TRY(check_grammar(g, &n_bytes));
+    TRY(check_grammar(job, g, check));
     *field = prompt_field;
     TRY(resolve_generate(&job->resolved, g, prompt, &job->limits, field));
-    job->resolved->grammar_bytes = n_bytes;
+    job->resolved->grammar_bytes = job->grammar.n_bytes;
     set_text(job->resolved, g, mt, text);
     return ST_OK;
 }
 
 static enum status generate(struct text_job *job, struct msg_generate *g,
-                            const struct model_text *mt, struct wire_mem *mem, const char **field)
+                            const struct model_text *mt, struct grammar_check *check,
+                            struct wire_mem *mem, const char **field)
 {
     struct token_list prompt = {0};
     struct text_buf text = {0}, grammar = {0};
@@ -78,7 +77,7 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
         resume_fill(g);
     if (g->kind == PROMPT_CHAT)
         TRY(prompt_set_clock(&g->chat));
-    enum status st = prepare(job, g, mt, &prompt, &text, &grammar, field);
+    enum status st = prepare(job, g, mt, &prompt, &text, &grammar, check, field);
     if (st == ST_OK && g->resume)
         st = resume_take(job->resolved, g, job->limits.vocab, field);
     if (st == ST_OK && job->recovered)
@@ -183,8 +182,8 @@ static struct wire_bytes bytes_of(const struct text_job *job)
     return (struct wire_bytes){sock_msg_data(job->msg), sock_msg_size(job->msg)};
 }
 
-static enum status do_job(struct text_job *job, const struct model_text *mt, struct wire_mem *mem,
-                          const char **field)
+static enum status do_job(struct text_job *job, const struct model_text *mt,
+                          struct grammar_check *check, struct wire_mem *mem, const char **field)
 {
     struct client_msg m;
     const char *id;
@@ -195,7 +194,7 @@ static enum status do_job(struct text_job *job, const struct model_text *mt, str
     switch (job->type) {
     case MSG_GENERATE:
         TRY(check_model(m.u.generate.model, mt, field));
-        TRY(generate(job, &m.u.generate, mt, mem, field));
+        TRY(generate(job, &m.u.generate, mt, check, mem, field));
         return job->keep_request ? request_bytes(&job->kept, &job->n_kept, in) : ST_OK;
     case MSG_TOKENIZE:
         TRY(check_model(m.u.tokenize.model, mt, field));
@@ -216,11 +215,12 @@ static enum status do_job(struct text_job *job, const struct model_text *mt, str
     }
 }
 
-void text_job_do(struct text_job *job, const struct model_text *mt, struct wire_mem *mem)
+void text_job_do(struct text_job *job, const struct model_text *mt, struct grammar_check *check,
+                 struct wire_mem *mem)
 {
     const char *field = "";
     wire_mem_reset(mem);
-    job->status = do_job(job, mt, mem, &field);
+    job->status = do_job(job, mt, check, mem, &field);
     if (job->status != ST_OK) {
         snprintf(job->detail, sizeof job->detail, "%s", status_text());
         snprintf(job->field, sizeof job->field, "%s", field);

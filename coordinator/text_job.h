@@ -5,6 +5,7 @@
 #define COORDINATOR_TEXT_JOB_H
 
 #include "common/wire/sock.h"
+#include "coordinator/grammar_check.h"
 #include "coordinator/journal/recover.h"
 #include "coordinator/model_text.h"
 #include "coordinator/owner.h"
@@ -22,12 +23,16 @@ struct text_job {
     struct recovered_request
         *recovered;      /* in place of msg: a Generate of the journal; NULL: it is not */
     uint32_t elapsed_ms; /* of that: since it began */
+    atomic_bool stop;    /* set by any thread: the result is not wanted any more */
     bool keep_request;   /* Generate: its bytes are wanted for the journal */
     /* result */
     enum status status;
     char detail[512], field[64]; /* of a failure */
     struct resolved *resolved;   /* Generate; NULL on failure */
-    uint8_t *kept;               /* [n_kept] keep_request: the frame without `resume` */
+    bool has_grammar;            /* Generate: a grammar was checked, with this result */
+    enum status grammar_status;
+    struct grammar_verdict grammar;
+    uint8_t *kept; /* [n_kept] keep_request: the frame without `resume` */
     size_t n_kept;
     struct token_list tokens; /* Tokenize */
     struct token_texts {
@@ -37,8 +42,9 @@ struct text_job {
     struct text_buf text; /* Detokenize, ApplyTemplate */
 };
 
-/* Fills the result.  mem: scratch of the calling thread. */
-void text_job_do(struct text_job *job, const struct model_text *mt, struct wire_mem *mem);
+/* Fills the result.  check, mem: of the calling thread; mem is scratch. */
+void text_job_do(struct text_job *job, const struct model_text *mt, struct grammar_check *check,
+                 struct wire_mem *mem);
 void text_job_free(struct text_job *job); /* NULL is fine */
 
 #endif

@@ -119,13 +119,17 @@ struct text_job *text_queue_pop(struct text_queue *q)
     }
 }
 
+bool text_job_is_of(const struct text_job *job, uint64_t client, uint64_t request)
+{
+    return job->type == MSG_GENERATE ? request && job->request == request
+                                     : !request && job->client == client;
+}
+
 void text_queue_drop(struct text_queue *q, uint64_t client, uint64_t request)
 {
     for (struct text_line *line = q->lines; line; line = line->next)
         for (struct text_job **at = &line->head; *at;) {
-            bool asked = (*at)->type == MSG_GENERATE ? request && (*at)->request == request
-                                                     : !request && (*at)->client == client;
-            if (asked)
+            if (text_job_is_of(*at, client, request))
                 text_job_free(take(q, line, at));
             else
                 at = &(*at)->next;

@@ -24,6 +24,8 @@ struct text_queue { /* zeros but for limits at the start */
 MUST_CHECK enum status text_queue_push(struct text_queue *q, struct text_job **job);
 /* NULL: empty. */
 struct text_job *text_queue_pop(struct text_queue *q);
+/* Did this client ask for the job?  Generates are `request`'s (their request_key) alone, if it is not 0. */
+bool text_job_is_of(const struct text_job *job, uint64_t client, uint64_t request);
 /* Frees the jobs that this client asked for; those of Generates too if `request` (their request_key) is not 0: then only
  * that one's. */
 void text_queue_drop(struct text_queue *q, uint64_t client, uint64_t request);

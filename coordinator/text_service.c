@@ -16,7 +16,9 @@ struct queue {
 
 struct text_service {
     const struct model_text *mt;
-    struct wire_mem mem; /* the thread's */
+    struct wire_mem mem;         /* the thread's */
+    struct grammar_check *check; /* too */
+    struct text_job *running;    /* by the thread; NULL: none */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -54,9 +56,11 @@ static void *run(void *arg)
             pthread_cond_wait(&s->wake, &s->lock);
         if (!job)
             break;
+        s->running = job;
         pthread_mutex_unlock(&s->lock);
-        text_job_do(job, s->mt, &s->mem);
+        text_job_do(job, s->mt, s->check, &s->mem);
         pthread_mutex_lock(&s->lock);
+        s->running = NULL;
         if (!s->done.head) {
             ssize_t n = write(s->pipe[1], "x", 1);
             (void)n; /* cannot fail: at most one byte is ever in the pipe */
@@ -95,6 +99,8 @@ enum status text_service_start(struct text_service **out, const struct model_tex
     pthread_cond_init(&s->wake, NULL);
     enum status st = wire_mem_init(&s->mem, 8 * max_message);
     if (st == ST_OK)
+        st = grammar_check_create(&s->check);
+    if (st == ST_OK)
         st = open_pipe(s->pipe);
     if (st == ST_OK && pthread_create(&s->thread, NULL, run, s) != 0)
         st = status_fail(ST_IO, __FILE__, __LINE__, "cannot start the text thread");
@@ -103,6 +109,7 @@ enum status text_service_start(struct text_service **out, const struct model_tex
             close(s->pipe[0]);
             close(s->pipe[1]);
         }
+        grammar_check_destroy(s->check);
         wire_mem_fini(&s->mem);
         free(s);
         return st;
@@ -120,6 +127,8 @@ void text_service_stop(struct text_service *s)
     s->stop = true;
     while ((job = text_queue_pop(&s->todo)))
         text_job_free(job);
+    if (s->running)
+        atomic_store(&s->running->stop, true);
     pthread_cond_signal(&s->wake);
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
@@ -129,6 +138,7 @@ void text_service_stop(struct text_service *s)
     close(s->pipe[1]);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->wake);
+    grammar_check_destroy(s->check);
     wire_mem_fini(&s->mem);
     free(s);
 }
@@ -146,6 +156,8 @@ void text_service_drop(struct text_service *s, uint64_t client, uint64_t request
 {
     pthread_mutex_lock(&s->lock);
     text_queue_drop(&s->todo, client, request);
+    if (s->running && text_job_is_of(s->running, client, request))
+        atomic_store(&s->running->stop, true);
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -14,7 +14,8 @@ void text_service_stop(struct text_service *s);
 
 /* Takes the job over.  ST_BUSY: too many wait (text_queue.h). */
 MUST_CHECK enum status text_service_submit(struct text_service *s, struct text_job **job);
-/* The client has gone, or (request not 0) the Generate was cancelled: what waits for it is dropped. */
+/* The client has gone, or (request not 0) the Generate was cancelled: what waits for it is dropped, and
+ * a compile of its grammar stopped. */
 void text_service_drop(struct text_service *s, uint64_t client, uint64_t request);
 /* A finished job, or NULL; free it with text_job_free. */
 struct text_job *text_service_take(struct text_service *s);

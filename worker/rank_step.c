@@ -1,6 +1,7 @@
 #include "worker/rank_step.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -270,7 +271,7 @@ static void note_rows(struct rank_step *r, struct flight *f, int32_t batch)
     f->host_draws = f->n_scored > 0; /* their logits are read when the step has ended */
     for (int32_t i = 0; i < f->n_rows; i++) {
         const struct step_seq *seq = step_seq(r->step, step_out_slot(r->step, i));
-        f->rows[i] = (struct out_row){seq->seq_id, seq->sp, seq->len, 0};
+        f->rows[i] = (struct out_row){.seq_id = seq->seq_id, .sp = seq->sp, .len = seq->len};
         f->host_draws = f->host_draws || !sample_on_device(&seq->sp);
     }
 }
@@ -386,6 +387,14 @@ static enum status note_masks(struct rank_step *r, const struct step_plan *plan)
     return masks_note(r->masks, r->step, plan, r->last);
 }
 
+/* Does row i's grammar allow no token? */
+static void note_ending(const struct rank_step *r, struct out_row *row, int32_t i)
+{
+    row->ending = masks_ending(r->masks, i);
+    if (row->ending == TOKEN_GRAMMAR_STUCK)
+        snprintf(row->place, sizeof row->place, "%s", masks_place(r->masks, i));
+}
+
 enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
 {
     const struct rank_step_config *cfg = &r->cfg;
@@ -402,7 +411,7 @@ enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
     note_rows(r, f, dev.out_row.rows);
     TRY(enqueue(r, f, &dev));
     for (int32_t i = 0; r->masks && i < f->n_rows; i++)
-        f->rows[i].ending = masks_ending(r->masks, i);
+        note_ending(r, &f->rows[i], i);
     TRY(backend_ops_of(cfg->be)->event_mark(cfg->be, flight_of(r->n_run)));
     r->n_run++;
     return ST_OK;
@@ -437,7 +446,8 @@ enum status rank_step_done(struct rank_step *r, uint64_t wait_us, bool *done)
 static void break_row(struct rank_step *r, const struct out_row *row, int32_t i)
 {
     if (row->ending) {
-        r->tokens[i] = (struct result_token){.seq_id = row->seq_id, .token = row->ending};
+        r->tokens[i] =
+            (struct result_token){.seq_id = row->seq_id, .token = row->ending, .place = row->place};
         return;
     }
     log_line(LOG_WARN, "sequence %llu, position %d: the logits are not finite numbers",

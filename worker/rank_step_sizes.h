@@ -36,8 +36,9 @@ size_t rank_step_coll_bytes(const struct rank_step_config *cfg);
 struct out_row {
     uint64_t seq_id;
     struct sample_params sp;
-    int32_t len;    /* tokens of the sequence before the one to be drawn */
-    int32_t ending; /* TOKEN_GRAMMAR_...: there is none to be drawn; else 0 */
+    int32_t len;     /* tokens of the sequence before the one to be drawn */
+    int32_t ending;  /* TOKEN_GRAMMAR_...: there is none to be drawn; else 0 */
+    char place[160]; /* with TOKEN_GRAMMAR_STUCK: where in the grammar's source */
 };
 
 /* Rows of logits of a step, at most. */

@@ -61,6 +61,7 @@ static const char *const histogram_names[INGOT_HISTOGRAMS] = {
     [INGOT_SAMPLES] = "request_samples",
     [INGOT_PREEMPTIONS] = "request_preemptions",
     [INGOT_STEP_TOKENS] = "step_tokens",
+    [INGOT_GRAMMAR_COMPILE_US] = "grammar_compile_us",
 };
 
 /* Counts are not cumulative; the last one is above all bounds. */
@@ -116,6 +117,11 @@ static void status_json(const struct ingot_stats *s, const char *server)
     fputs("],\"histograms\":{", stdout);
     for (size_t i = 0; i < ARRAY_LEN(histogram_names); i++)
         histogram_json(i ? "," : "", histogram_names[i], &s->histogram[i]);
+    printf("},\"grammars\":{\"compiled\":%" PRIu64 ",\"known\":%" PRIu64 ",\"refused\":%" PRIu64
+           ",\"dropped\":%" PRIu64 "},\"masks\":{\"taken\":%" PRIu64 ",\"cached\":%" PRIu64
+           ",\"us\":%" PRIu64,
+           s->grammars_compiled, s->grammars_known, s->grammars_refused, s->grammars_dropped,
+           s->masks, s->masks_cached, s->mask_us);
     printf("},\"prefix_queries\":%" PRIu64 ",\"prefix_hits\":%" PRIu64 ",\"journal\":",
            s->prefix_queries, s->prefix_hits);
     cli_put_json(stdout, s->journal, strlen(s->journal));

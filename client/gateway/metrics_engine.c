@@ -107,7 +107,7 @@ static const struct {
     const char *stem;
     enum prometheus_unit unit;
     const char *help;
-} histograms[INGOT_HISTOGRAMS] = {
+} histograms[INGOT_STEP_TOKENS + 1] = {
     [INGOT_FIRST_TOKEN_US] = {"time_to_first_token_seconds", PROMETHEUS_US,
                               "From a request's arrival to its first token."},
     [INGOT_BETWEEN_TOKENS_US] = {"inter_token_latency_seconds", PROMETHEUS_US,
@@ -143,7 +143,7 @@ static const struct {
 
 static void write_histograms(struct writer *w)
 {
-    for (size_t i = 0; i < INGOT_HISTOGRAMS; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(histograms); i++) {
         if (!w->s->histogram[i].n)
             continue;
         prometheus_family(w->p, w->prefix, histograms[i].stem, "histogram", histograms[i].help);
@@ -204,6 +204,33 @@ static void write_state(struct writer *w)
     prometheus_seconds(w->p, w->labels, s->last_step_age_us);
 }
 
+static void write_grammars(struct writer *w)
+{
+    const struct ingot_stats *s = w->s;
+    const struct {
+        const char *result;
+        uint64_t n;
+    } rows[] = {{"compiled", s->grammars_compiled},
+                {"known", s->grammars_known},
+                {"dropped", s->grammars_dropped}};
+    prometheus_family(w->p, OWN, "grammars_total", "counter",
+                      "Grammars of requests; known: the same source had been compiled; dropped: "
+                      "the client had left.");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        prometheus_u64(w->p, with(w, "result", rows[i].result), rows[i].n);
+    value(w, OWN, "grammars_refused_total", "counter",
+          "Grammars of requests that were refused, compiled or known.", s->grammars_refused);
+    prometheus_family(w->p, OWN, "grammar_compile_seconds", "histogram",
+                      "Time to compile a grammar, or to refuse it.");
+    prometheus_histogram(w->p, w->labels, &s->histogram[INGOT_GRAMMAR_COMPILE_US], PROMETHEUS_US);
+    value(w, OWN, "masks_total", "counter", "Masks of tokens for sequences with a grammar.",
+          s->masks);
+    value(w, OWN, "masks_cached_total", "counter", "Of these, the ones that were found ready.",
+          s->masks_cached);
+    prometheus_family(w->p, OWN, "mask_seconds_total", "counter", "Time of all masks.");
+    prometheus_seconds(w->p, w->labels, s->mask_us);
+}
+
 static const char *group_labels(struct writer *w, const struct ingot_group *g)
 {
     char backend[VALUE_SIZE], coll[VALUE_SIZE], numerics[VALUE_SIZE];
@@ -259,5 +286,6 @@ void metrics_write_engine(struct prometheus *p, const char *prefix, const char *
     write_requests(&w);
     write_blocks(&w);
     write_state(&w);
+    write_grammars(&w);
     write_groups(&w);
 }

@@ -432,7 +432,8 @@ enum ingot_histogram_id {
     INGOT_MAX_TOKENS,
     INGOT_SAMPLES,
     INGOT_PREEMPTIONS,
-    INGOT_STEP_TOKENS, /* of each step */
+    INGOT_STEP_TOKENS,        /* of each step */
+    INGOT_GRAMMAR_COMPILE_US, /* of each grammar that was compiled */
     INGOT_HISTOGRAMS
 };
 
@@ -462,6 +463,11 @@ struct ingot_stats {
     uint64_t last_step_age_us, uptime_us, epoch;
     uint32_t block_tokens;                /* tokens in one block */
     uint64_t prefix_queries, prefix_hits; /* prompt tokens looked up and found, per sample */
+    /* Grammars of requests: compiled (or refused while compiling), not compiled because the same source had been,
+     * refused, given up because the client had left. */
+    uint64_t grammars_compiled, grammars_known, grammars_refused, grammars_dropped;
+    uint64_t masks, masks_cached,
+        mask_us;         /* of the active groups' rank 0: taken, found ready, time of all */
     const char *journal; /* "batch", "each" or "not durable: REASON"; "": an older server */
     uint64_t samples_ended[INGOT_REASON_FAILED + 1];
     uint64_t rejected_by_code[INGOT_NOT_FOUND + 1]; /* requests */

@@ -6,6 +6,7 @@
 
 static_assert((int)INGOT_HISTOGRAMS == (int)N_STATS_HISTOGRAMS, "histograms are the protocol's");
 static_assert((int)INGOT_STEP_TOKENS == (int)STATS_STEP_TOKENS, "in the same order");
+static_assert((int)INGOT_GRAMMAR_COMPILE_US == (int)STATS_GRAMMAR_COMPILE_US, "in the same order");
 static_assert((int)INGOT_COMPLETION_TOKENS == (int)STATS_COMPLETION_TOKENS, "in the same order");
 
 static struct ingot_histogram histogram_of(const struct msg_histogram *h)
@@ -46,6 +47,13 @@ void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s)
                                 .block_tokens = s->block_len,
                                 .prefix_queries = s->prefix_queries,
                                 .prefix_hits = s->prefix_hits,
+                                .grammars_compiled = s->grammars_compiled,
+                                .grammars_known = s->grammars_known,
+                                .grammars_refused = s->grammars_refused,
+                                .grammars_dropped = s->grammars_dropped,
+                                .masks = s->masks,
+                                .masks_cached = s->masks_cached,
+                                .mask_us = s->mask_us,
                                 .journal = s->journal,
                                 .ready = s->ready,
                                 .draining = s->draining};

@@ -194,7 +194,11 @@ uint32_t charset_expr(struct expr_pool *p, struct charset *s, enum text_form for
 
 uint32_t charset_any(struct expr_pool *p, enum text_form form)
 {
-    return form == TEXT_JSON ? json_range(p, 0, CODE_POINT_MAX) : utf8_range(p, 0, CODE_POINT_MAX);
+    uint32_t *kept = expr_kept(p, form == TEXT_JSON ? EXPR_ANY_JSON : EXPR_ANY_PLAIN);
+    if (*kept == EXPR_NONE)
+        *kept =
+            form == TEXT_JSON ? json_range(p, 0, CODE_POINT_MAX) : utf8_range(p, 0, CODE_POINT_MAX);
+    return *kept;
 }
 
 uint32_t charset_literal(struct expr_pool *p, const char *text, size_t n, enum text_form form)
@@ -231,7 +235,7 @@ static uint32_t byte_of(struct expr_pool *p, const char *chars)
     return expr_bytes(p, &set);
 }
 
-uint32_t charset_json_any(struct expr_pool *p)
+static uint32_t json_any(struct expr_pool *p)
 {
     uint32_t hex = byte_of(p, "0123456789abcdefABCDEF"), d = byte_of(p, "dD");
     uint32_t hex2 = expr_repeat(p, hex, 2, 2), hex3 = expr_repeat(p, hex, 3, 3);
@@ -244,4 +248,12 @@ uint32_t charset_json_any(struct expr_pool *p)
     uint32_t unicode = expr_concat(p, byte_of(p, "u"), expr_or2(p, single, pair));
     uint32_t escape = expr_or2(p, byte_of(p, "\"\\/bfnrt"), unicode);
     return expr_or2(p, charset_json_plain(p), expr_concat(p, byte_of(p, "\\"), escape));
+}
+
+uint32_t charset_json_any(struct expr_pool *p)
+{
+    uint32_t *kept = expr_kept(p, EXPR_JSON_ANY);
+    if (*kept == EXPR_NONE)
+        *kept = json_any(p);
+    return *kept;
 }

@@ -113,14 +113,19 @@ uint32_t expr_make(struct expr_pool *p, enum expr_kind kind, const uint32_t *w, 
 {
     uint32_t mask = p->n_table - 1;
     uint32_t at = (uint32_t)hash_bytes(kind, w, n * sizeof *w) & mask;
+    work_spend(p->work, 2 + n / 4);
+    if (p->status == ST_OK)
+        p->status = work_check(p->work);
     if (p->status != ST_OK)
         return EXPR_NONE;
     for (; p->table[at]; at = (at + 1) & mask) {
+        work_spend(p->work, 1);
         const struct expr_node *e = &p->nodes[p->table[at] - 1];
         if (e->kind == kind && e->n_words == n &&
             (n == 0 || memcmp(p->words + e->words, w, n * sizeof *w) == 0))
             return p->table[at] - 1;
     }
+    work_spend(p->work, 6);
     p->status = append(p, kind, w, n);
     return p->status == ST_OK ? p->n_nodes - 1 : EXPR_NONE;
 }
@@ -164,6 +169,11 @@ void expr_pool_destroy(struct expr_pool *p)
     free(p->table);
     free(p->rows);
     free(p);
+}
+
+void expr_count_work(struct expr_pool *p, struct grammar_work *work)
+{
+    p->work = work;
 }
 
 enum status expr_status(const struct expr_pool *p)
@@ -210,7 +220,7 @@ uint32_t expr_literal(struct expr_pool *p, const void *text, size_t n)
 {
     const uint8_t *s = text;
     uint32_t e = EXPR_EMPTY;
-    while (n-- > 0)
+    while (n-- > 0 && p->status == ST_OK)
         e = expr_concat(p, expr_range(p, s[n], s[n]), e);
     return e;
 }
@@ -228,6 +238,7 @@ static uint32_t *flatten(struct expr_pool *p, enum expr_kind kind, const uint32_
     size_t all = 0;
     for (size_t i = 0; i < n; i++)
         all += p->nodes[e[i]].kind == kind ? p->nodes[e[i]].n_words : 1;
+    work_spend(p->work, 2 * all);
     uint32_t *list = malloc((all + 1) * sizeof *list);
     if (!list) {
         p->status = ST_NOMEM;
@@ -349,6 +360,11 @@ uint32_t expr_multiple(struct expr_pool *p, uint32_t divisor, uint32_t decimals)
 {
     assert(divisor >= 1 && decimals <= 9);
     return expr_make(p, EK_MULTIPLE, (uint32_t[]){divisor, 0, decimals, 0}, 4);
+}
+
+uint32_t *expr_kept(struct expr_pool *p, enum expr_kept which)
+{
+    return &p->kept[which];
 }
 
 /* ---- choices ---- */

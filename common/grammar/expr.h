@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/status.h"
+#include "common/grammar/work.h"
 
 struct expr_pool;
 
@@ -52,6 +52,9 @@ static inline bool byte_set_has(const struct byte_set *s, unsigned b)
 MUST_CHECK enum status expr_pool_create(struct expr_pool **out);
 void expr_pool_destroy(struct expr_pool *p);
 
+/* From now on making and deriving expressions is work (borrowed, NULL: it is not counted); a failure when it is spent. */
+void expr_count_work(struct expr_pool *p, struct grammar_work *work);
+
 /* ST_OK, or the first failure since the pool was made or trimmed; its text is this thread's detail. */
 MUST_CHECK enum status expr_status(const struct expr_pool *p);
 
@@ -72,6 +75,10 @@ uint32_t expr_optional(struct expr_pool *p, uint32_t a);
 /* Texts of decimal digits with at most one point whose value is a multiple of divisor / 10^decimals, divisor >= 1,
  * decimals <= 9; the empty text is 0. */
 uint32_t expr_multiple(struct expr_pool *p, uint32_t divisor, uint32_t decimals);
+
+/* Expressions that many sources need again: a place for each, EXPR_NONE until its maker (charset.c) has set it. */
+enum expr_kept { EXPR_ANY_PLAIN, EXPR_ANY_JSON, EXPR_JSON_ANY, EXPR_N_KEPT };
+uint32_t *expr_kept(struct expr_pool *p, enum expr_kept which);
 
 /* One of n texts, as a tree of common beginnings: a derivative looks at one branch. */
 struct expr_text {

@@ -147,6 +147,7 @@ static uint32_t *row_of(struct expr_pool *p, uint32_t e)
 {
     if (p->nodes[e].row == 0) {
         size_t end = (size_t)p->n_rows + p->n_classes;
+        work_spend(p->work, 1 + p->n_classes / 4);
         enum status st =
             GROW(&p->rows, &p->cap_rows, end, EXPR_MAX_DERIVED, "a grammar's transitions");
         if (st != ST_OK) {
@@ -163,6 +164,7 @@ static uint32_t *row_of(struct expr_pool *p, uint32_t e)
 uint32_t expr_derive(struct expr_pool *p, uint32_t e, uint32_t class_id)
 {
     enum expr_kind kind = (enum expr_kind)p->nodes[e].kind;
+    work_spend(p->work, 1);
     if (kind == EK_NONE || kind == EK_EMPTY || kind == EK_BYTES)
         return derivative(p, e, class_id); /* quicker than a row */
     uint32_t *row = row_of(p, e);
@@ -180,7 +182,7 @@ uint32_t expr_derive(struct expr_pool *p, uint32_t e, uint32_t class_id)
 bool expr_matches(struct expr_pool *p, uint32_t e, const void *text, size_t n)
 {
     const uint8_t *s = text;
-    for (size_t i = 0; i < n && e != EXPR_NONE; i++)
+    for (size_t i = 0; i < n && e != EXPR_NONE && p->status == ST_OK; i++)
         e = expr_derive(p, e, s[i]);
     return expr_nullable(p, e);
 }
@@ -258,8 +260,9 @@ static void mark_empty(struct search *s)
     bool changed = true;
     for (uint32_t i = 0; i < s->n_list; i++)
         p->nodes[s->list[i]].empty = !p->nodes[s->list[i]].nullable;
-    while (changed) {
+    while (changed && work_check(p->work) == ST_OK) {
         changed = false;
+        work_spend(p->work, s->n_from / 4);
         for (uint32_t i = s->n_from; i > 0; i -= 2) {
             struct expr_node *to = &p->nodes[s->from[i - 1]], *at = &p->nodes[s->from[i - 2]];
             if (!at->empty || to->empty)
@@ -278,6 +281,8 @@ enum status expr_explore(struct expr_pool *p, uint32_t e, uint32_t max_states, b
         st = search_all(&s, e, max_states);
         if (st == ST_OK)
             mark_empty(&s);
+        if (st == ST_OK)
+            st = work_check(p->work);
         free(s.list);
         free(s.from);
         p->base_nodes = p->n_nodes;

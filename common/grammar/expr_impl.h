@@ -33,9 +33,11 @@ struct expr_pool {
     uint32_t n_nodes, n_words, n_table, n_rows; /* n_rows in words */
     uint32_t cap_nodes, cap_words, cap_rows;
     uint32_t base_nodes, base_words; /* what expr_trim keeps */
+    uint32_t kept[EXPR_N_KEPT];      /* EXPR_NONE: not made yet */
     uint32_t n_classes;
     uint8_t classes[256];
-    uint8_t first_of[256]; /* a byte of each class */
+    uint8_t first_of[256];     /* a byte of each class */
+    struct grammar_work *work; /* NULL: not counted */
     enum status status;
 };
 

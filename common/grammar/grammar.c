@@ -13,7 +13,7 @@ struct grammar {
     struct rules rules;
     struct machine *machine;
     struct mask_cache *masks;
-    uint64_t n_masks, n_cached;
+    uint64_t n_work; /* steps of compiling */
 };
 
 struct matcher {
@@ -36,10 +36,11 @@ static enum status compile_source(struct rules *r, const struct grammar_source *
                                    : source_compile(r, s, root);
 }
 
-static enum status build(struct grammar *g, const struct grammar_source *source)
+static enum status build(struct grammar *g, const struct grammar_source *source,
+                         struct grammar_work *work)
 {
     uint32_t root = 0;
-    TRY(rules_init(&g->rules));
+    TRY(rules_init(&g->rules, work));
     uint32_t plain = charset_json_plain(g->rules.pool);
     TRY(compile_source(&g->rules, source, &root));
     TRY(rules_finish(&g->rules, root));
@@ -47,19 +48,39 @@ static enum status build(struct grammar *g, const struct grammar_source *source)
     return mask_cache_create(&g->masks, plain);
 }
 
-enum status grammar_compile(struct grammar **out, const struct grammar_source *source)
+/* The failure of a compile whose work is spent, or unwanted. */
+static enum status fail_work(const struct grammar *g, const struct grammar_work *work)
 {
+    if (work->status == ST_CANCELED)
+        FAIL(ST_CANCELED, "the grammar is not wanted any more");
+    FAIL(ST_RANGE, "%s: compiling this takes more than %d steps", rules_at_place(&g->rules),
+         GRAMMAR_MAX_WORK);
+}
+
+enum status grammar_compile(struct grammar **out, const struct grammar_source *source,
+                            const atomic_bool *stop)
+{
+    struct grammar_work work = {.left = GRAMMAR_MAX_WORK, .stop = stop};
     *out = NULL;
     struct grammar *g = calloc(1, sizeof *g);
     if (!g)
         FAIL(ST_NOMEM, "no memory for a grammar");
-    enum status st = build(g, source);
+    enum status st = build(g, source, &work);
+    if (work.status != ST_OK)
+        st = fail_work(g, &work);
     if (st != ST_OK) {
         grammar_destroy(g);
         return st;
     }
+    rules_count_work(&g->rules, NULL);
+    g->n_work = GRAMMAR_MAX_WORK - work.left;
     *out = g;
     return ST_OK;
+}
+
+uint64_t grammar_work(const struct grammar *g)
+{
+    return g->n_work;
 }
 
 void grammar_destroy(struct grammar *g)
@@ -83,9 +104,9 @@ void grammar_shrink(struct grammar *g)
     machine_shrink(g->machine);
 }
 
-void grammar_stats(const struct grammar *g, struct grammar_stats *out)
+uint32_t grammar_n_states(const struct grammar *g)
 {
-    *out = (struct grammar_stats){g->n_masks, g->n_cached, machine_n_states(g->machine)};
+    return machine_n_states(g->machine);
 }
 
 /* ---- matchers ---- */
@@ -221,19 +242,16 @@ static void count(const uint32_t *mask, uint32_t n_words, uint32_t *n, int32_t *
 }
 
 enum status matcher_mask(struct matcher *m, const struct token_trie *trie, uint32_t *mask,
-                         uint32_t *n, int32_t *only)
+                         uint32_t *n, int32_t *only, bool *cached)
 {
     struct machine *x = m->g->machine;
-    bool hit;
-    const uint32_t *words = mask_of(m->g->masks, x, trie, state_of(m), &hit);
+    const uint32_t *words = mask_of(m->g->masks, x, trie, state_of(m), cached);
     if (words && machine_full(x)) { /* once more with empty tables */
         renew(m);
-        words = mask_of(m->g->masks, x, trie, m->states[m->n], &hit);
+        words = mask_of(m->g->masks, x, trie, m->states[m->n], cached);
     }
     if (!words || machine_no_memory(x))
         FAIL(ST_NOMEM, "no memory for a mask of %u tokens", trie->n_tokens);
-    m->g->n_masks++;
-    m->g->n_cached += hit;
     memcpy(mask, words, trie->n_words * sizeof *mask);
     count(mask, trie->n_words, n, only);
     return ST_OK;

@@ -7,10 +7,12 @@
  *                     rebuilt by consuming the same bytes again: its answers are a function of source and bytes alone.
  *   struct token_trie the vocabulary (token_trie.h).
  *
- * What compiles is bounded: GRAMMAR_MAX_BYTES of source, and the MAX of rules.h, expr.h and regex_parse.h; beyond them there is an
- * error, never a long wait. */
+ * What compiles is bounded: GRAMMAR_MAX_BYTES of source, GRAMMAR_MAX_WORK steps of work (work.h), and the MAX of rules.h,
+ * expr.h and regex_parse.h; beyond them there is an error, never a long wait. */
 #ifndef COMMON_GRAMMAR_GRAMMAR_H
 #define COMMON_GRAMMAR_GRAMMAR_H
+
+#include <stdatomic.h>
 
 #include "common/grammar/grammar_source.h"
 #include "common/grammar/token_trie.h"
@@ -18,9 +20,13 @@
 struct grammar;
 struct matcher;
 
+enum { GRAMMAR_MAX_WORK = 1 << 24 }; /* steps of one compile */
+
 /* ST_FORMAT: no text can satisfy it, or it is no schema, expression ...; ST_UNSUPPORTED: it uses what is not read;
- * ST_RANGE: too large; the text names the place (a JSON path, a byte of the expression). */
-MUST_CHECK enum status grammar_compile(struct grammar **out, const struct grammar_source *source);
+ * ST_RANGE: too large, or too much work; the text names the place (a JSON path, a byte of the expression).  stop: set by
+ * another thread when nobody wants the grammar any more, then ST_CANCELED soon; NULL: never. */
+MUST_CHECK enum status grammar_compile(struct grammar **out, const struct grammar_source *source,
+                                       const atomic_bool *stop);
 void grammar_destroy(struct grammar *g);
 
 /* Bytes of memory that it holds; after compiling, a function of the source. */
@@ -50,14 +56,14 @@ const char *matcher_place(struct matcher *m);
 
 /* Sets mask[trie->n_words]: bit i of word w is token 32 w + i, which may come next.  Tokens without bytes, so special
  * ones, never; a special one that may be named by structural tags has GRAMMAR_SPECIAL and its spelling as bytes.  *n
- * gets how many may, *only one of them.  ST_NOMEM.  A grammar is used with one trie. */
+ * gets how many may, *only one of them; *cached: the mask was found ready.  ST_NOMEM.  A grammar is used with one trie. */
 MUST_CHECK enum status matcher_mask(struct matcher *m, const struct token_trie *trie,
-                                    uint32_t *mask, uint32_t *n, int32_t *only);
+                                    uint32_t *mask, uint32_t *n, int32_t *only, bool *cached);
 
-struct grammar_stats {
-    uint64_t masks, cached; /* asked for, and found ready */
-    uint32_t states;        /* of the automaton */
-};
-void grammar_stats(const struct grammar *g, struct grammar_stats *out);
+/* Steps that compiling it took: a function of the source. */
+uint64_t grammar_work(const struct grammar *g);
+
+/* States of its automaton so far. */
+uint32_t grammar_n_states(const struct grammar *g);
 
 #endif

@@ -53,10 +53,14 @@ static enum status first_tables(struct machine *m)
     if (!m->table || !m->seen || !m->seen_in)
         FAIL(ST_NOMEM, "no memory for a grammar's automaton");
     TRY(stacks_init(&m->stacks));
+    m->stacks.work = m->rules->work;
     TRY(GROW(&m->states, &m->cap_states, 1, MACHINE_MAX_STATES, "states"));
     machine_flush(m);
     m->generation = 0;
-    if (machine_start(m) == MACHINE_DEAD)
+    uint32_t start = machine_start(m);
+    m->stacks.work = NULL;
+    TRY(work_check(m->rules->work));
+    if (start == MACHINE_DEAD)
         FAIL(ST_RANGE, "%s: the grammar is too large", rules_place(m->rules, m->root));
     return ST_OK;
 }
@@ -331,8 +335,9 @@ static void begin_state(struct machine *m)
 static void close_rules(struct machine *m)
 {
     uint64_t work = 0;
-    while (m->n_todo && !m->full && !m->too_large) {
+    while (m->n_todo && !m->full && !m->too_large && work_check(m->rules->work) == ST_OK) {
         struct entry e = m->todo[--m->n_todo];
+        work_spend(m->rules->work, 4);
         if (++work > 16U * MACHINE_MAX_PAIRS)
             m->too_large = true;
         else if (!done_before(m, e))

@@ -4,10 +4,12 @@
 
 /* ---- building ---- */
 
-enum status rules_init(struct rules *r)
+enum status rules_init(struct rules *r, struct grammar_work *work)
 {
     *r = (struct rules){0};
     enum status st = expr_pool_create(&r->pool);
+    if (st == ST_OK)
+        rules_count_work(r, work);
     if (st == ST_OK)
         rules_at(r, "#");
     if (st == ST_OK)
@@ -26,6 +28,12 @@ void rules_fini(struct rules *r)
     free(r->args);
     free(r->places);
     *r = (struct rules){0};
+}
+
+void rules_count_work(struct rules *r, struct grammar_work *work)
+{
+    r->work = work;
+    expr_count_work(r->pool, work);
 }
 
 size_t rules_bytes(const struct rules *r)
@@ -51,6 +59,9 @@ void rules_at(struct rules *r, const char *place)
 
 static uint32_t add(struct rules *r, enum rule_kind kind, const uint32_t *args, uint32_t n)
 {
+    work_spend(r->work, 4 + n);
+    if (r->status == ST_OK)
+        r->status = work_check(r->work);
     if (r->status == ST_OK)
         r->status = GROW(&r->list, &r->cap, (size_t)r->n + 1, RULES_MAX, "the rules of a grammar");
     if (r->status == ST_OK)
@@ -267,7 +278,10 @@ static enum status explore(struct rules *r)
         const struct rule *x = &r->list[i];
         if (x->kind != RULE_LEXEME || !expr_has_and(r->pool, r->args[x->args]))
             continue;
-        if (expr_explore(r->pool, r->args[x->args], RULES_MAX_EXPLORED, &empty) != ST_OK)
+        r->place = x->place;
+        enum status st = expr_explore(r->pool, r->args[x->args], RULES_MAX_EXPLORED, &empty);
+        TRY(work_check(r->work));
+        if (st != ST_OK)
             FAIL(ST_RANGE, "%s: the combination of patterns, lengths and names is too large",
                  rules_place(r, i));
     }

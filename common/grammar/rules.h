@@ -38,12 +38,16 @@ struct rules {
     uint32_t *args;
     char *places; /* names, each ended by NUL */
     uint32_t n, cap, n_args, cap_args, n_places, cap_places;
-    uint32_t place; /* of the rules that are made next */
+    uint32_t place;            /* of the rules that are made next */
+    struct grammar_work *work; /* NULL: not counted */
     enum status status;
 };
 
-MUST_CHECK enum status rules_init(struct rules *r);
+/* work: borrowed, of building (rules_count_work). */
+MUST_CHECK enum status rules_init(struct rules *r, struct grammar_work *work);
 void rules_fini(struct rules *r);
+/* From now on building rules and expressions is this work; NULL: it is not counted. */
+void rules_count_work(struct rules *r, struct grammar_work *work);
 size_t rules_bytes(const struct rules *r); /* memory that they and their pool hold */
 
 /* The rules made from now on come from this place of the source ("#/properties/a"). */
@@ -63,6 +67,12 @@ void rules_define(struct rules *r, uint32_t reserved, uint32_t rule);
  *   ST_RANGE        too large
  * The text names the place. */
 MUST_CHECK enum status rules_finish(struct rules *r, uint32_t root);
+
+/* The place of what is made now; "#" before anything. */
+static inline const char *rules_at_place(const struct rules *r)
+{
+    return r->n_places ? r->places + r->place : "#";
+}
 
 static inline const char *rules_place(const struct rules *r, uint32_t rule)
 {

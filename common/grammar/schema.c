@@ -33,6 +33,7 @@ enum status schema_conj_add(const struct schema_compiler *k, struct conj *c, uin
         return schema_fail(k, node, ST_FORMAT, "a schema must be an object or a boolean");
     if (is_true(k, node))
         return ST_OK;
+    work_spend(k->tree.work, 1 + c->n / 4);
     for (uint32_t i = 0; i < c->n; i++)
         if (c->node[i] == node)
             return ST_OK;
@@ -93,6 +94,7 @@ static enum status resolve(struct schema_compiler *k, struct shape *s, uint32_t 
     bool integer;
     if (depth > SCHEMA_MAX_MERGE)
         return schema_fail(k, node, ST_UNSUPPORTED, "a reference to itself in a conjunction");
+    TRY(work_check(k->tree.work));
     TRY(schema_conj_add(k, &s->all, node));
     if (s->all.n == n || k->tree.nodes[node].type == JSON_BOOL) {
         s->types = k->tree.nodes[node].type == JSON_BOOL && !is_true(k, node) ? 0 : s->types;
@@ -178,6 +180,7 @@ static bool is_required(const struct schema_compiler *k, uint32_t node, uint32_t
     uint32_t list = schema_member(&k->tree, node, "required");
     if (list == SCHEMA_NO_NODE)
         return false;
+    work_spend(k->tree.work, k->tree.nodes[list].n);
     for (uint32_t i = k->tree.nodes[list].first; i != SCHEMA_NO_NODE; i = k->tree.nodes[i].next) {
         struct json_span a = k->tree.nodes[i].value, b = k->tree.nodes[property].key;
         if (k->tree.nodes[i].type == JSON_STRING && a.n == b.n && memcmp(a.p, b.p, a.n) == 0)
@@ -190,16 +193,15 @@ static bool is_required(const struct schema_compiler *k, uint32_t node, uint32_t
 static bool other_tags(const struct schema_compiler *k, uint32_t a, uint32_t b)
 {
     const struct schema_tree *t = &k->tree;
-    uint32_t pa = schema_member(t, a, "properties"), pb = schema_member(t, b, "properties");
+    uint32_t pa = schema_member(t, a, "properties"), pb = schema_member(t, b, "properties"), y;
     if (pa == SCHEMA_NO_NODE || pb == SCHEMA_NO_NODE)
         return false;
-    for (uint32_t x = t->nodes[pa].first; x != SCHEMA_NO_NODE; x = t->nodes[x].next)
-        for (uint32_t y = t->nodes[pb].first; y != SCHEMA_NO_NODE; y = t->nodes[y].next) {
-            struct json_span m = t->nodes[x].key, n = t->nodes[y].key;
-            if (m.n == n.n && memcmp(m.p, n.p, m.n) == 0 && is_required(k, a, x) &&
-                is_required(k, b, y) && other_values(k, x, y))
-                return true;
-        }
+    for (uint32_t x = t->nodes[pa].first; x != SCHEMA_NO_NODE; x = t->nodes[x].next) {
+        y = schema_same_member(t, x, pb);
+        if (y != SCHEMA_NO_NODE && is_required(k, a, x) && is_required(k, b, y) &&
+            other_values(k, x, y))
+            return true;
+    }
     return false;
 }
 
@@ -217,12 +219,13 @@ static enum status check_disjoint(const struct schema_compiler *k, uint32_t list
 {
     const struct schema_tree *t = &k->tree;
     for (uint32_t i = t->nodes[list].first; i != SCHEMA_NO_NODE; i = t->nodes[i].next)
-        for (uint32_t j = t->nodes[i].next; j != SCHEMA_NO_NODE; j = t->nodes[j].next)
-            if (!disjoint(k, i, j))
+        for (uint32_t j = t->nodes[i].next; j != SCHEMA_NO_NODE && work_check(t->work) == ST_OK;
+             j = t->nodes[j].next)
+            if (!disjoint(k, i, j) && work_check(k->tree.work) == ST_OK)
                 return schema_fail(k, list, ST_UNSUPPORTED,
                                    "oneOf is supported only where its alternatives have different "
                                    "types or constants; use anyOf");
-    return ST_OK;
+    return work_check(t->work);
 }
 
 /* Has the shape no keyword but one list of alternatives and annotations? */
@@ -264,6 +267,7 @@ static enum status emit_choices(struct schema_compiler *k, const struct shape *s
                 st = schema_rule(k, &one, &rules[n++]);
             continue;
         }
+        work_spend(t->work, 16); /* the copy */
         *with = *s;
         with->n_choices--;
         st = resolve(k, with, i, k->depth);
@@ -338,6 +342,7 @@ static uint32_t *memo_of(struct schema_compiler *k, const struct conj *c)
 {
     if (c->n == 1)
         return &k->rule_of[c->node[0]];
+    work_spend(k->tree.work, k->n_memo / 4);
     for (uint32_t i = 0; i < k->n_memo; i++)
         if (k->memo[i].conj.n == c->n &&
             memcmp(k->memo[i].conj.node, c->node, c->n * sizeof *c->node) == 0)
@@ -427,7 +432,7 @@ static enum status compile(struct schema_compiler *k, uint32_t *root)
 enum status schema_compile(struct rules *rules, const char *text, size_t n, uint32_t *root)
 {
     struct schema_compiler k = {.rules = rules, .pool = rules->pool};
-    TRY(schema_tree_read(&k.tree, text, n));
+    TRY(schema_tree_read(&k.tree, text, n, rules->work));
     enum status st = compile(&k, root);
     schema_tree_free(&k.tree);
     free(k.rule_of);

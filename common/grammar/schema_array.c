@@ -28,9 +28,7 @@ static enum status item_rule(struct schema_compiler *k, const struct conj *c, ui
     uint32_t prefix, rest;
     for (uint32_t s = 0; s < c->n; s++) {
         lists_of(k, c->node[s], &prefix, &rest);
-        uint32_t node = prefix == SCHEMA_NO_NODE ? SCHEMA_NO_NODE : k->tree.nodes[prefix].first;
-        for (uint32_t at = 0; at < i && node != SCHEMA_NO_NODE; at++)
-            node = k->tree.nodes[node].next;
+        uint32_t node = prefix == SCHEMA_NO_NODE ? rest : schema_item(&k->tree, prefix, i);
         if (node == SCHEMA_NO_NODE)
             node = rest;
         if (node != SCHEMA_NO_NODE)

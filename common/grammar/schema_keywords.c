@@ -56,6 +56,7 @@ static const struct {
 
 static enum status check_items(const struct schema_compiler *k, uint32_t node, enum json_type type)
 {
+    work_spend(k->tree.work, k->tree.nodes[node].n);
     for (uint32_t i = k->tree.nodes[node].first; i != SCHEMA_NO_NODE; i = k->tree.nodes[i].next)
         if (k->tree.nodes[i].type != type &&
             !(type == JSON_OBJECT && k->tree.nodes[i].type == JSON_BOOL))
@@ -113,6 +114,7 @@ enum status schema_check_keywords(const struct schema_compiler *k, uint32_t node
     bool ref_alone = !k->siblings_of_ref && schema_member(&k->tree, node, "$ref") != SCHEMA_NO_NODE;
     for (uint32_t i = k->tree.nodes[node].first; i != SCHEMA_NO_NODE && !ref_alone;
          i = k->tree.nodes[i].next) {
+        work_spend(k->tree.work, ARRAY_LEN(keywords) / 4);
         for (size_t w = 0; w < ARRAY_LEN(keywords); w++)
             if (json_span_is(k->tree.nodes[i].key, keywords[w].name))
                 TRY(check_form(k, i, keywords[w].form));

@@ -6,9 +6,11 @@
 #include "common/grammar/regex.h"
 #include "common/grammar/schema_impl.h"
 #include "common/grammar/string_expr.h"
+#include "common/hash.h"
 
 enum {
-    MAX_PATTERNS = 6,      /* of patternProperties that hold together: 2^n kinds of names */
+    MAX_PATTERNS = 6, /* of patternProperties that hold together: 2^n kinds of names */
+    MAX_MEMBERS = 1 << 16,
     MAX_COUNTED = 1 << 16, /* properties times counts of members */
 };
 
@@ -25,6 +27,8 @@ struct object {
     const struct conj *c;
     struct member *members;
     uint32_t n, cap;
+    uint32_t *table; /* [n_table] members + 1 by hash of their names; a power of two */
+    uint32_t n_table;
     uint32_t min, max, n_required;
     uint32_t n_patterns;
     uint32_t pattern[MAX_PATTERNS]; /* nodes of their schemas */
@@ -36,25 +40,38 @@ struct object {
 
 /* ---- reading ---- */
 
+/* Where the member of that name is in the table, or would be. */
+static uint32_t *slot_of(const struct object *o, const char *name, size_t n)
+{
+    uint32_t mask = o->n_table - 1, at = (uint32_t)hash_bytes(0, name, n) & mask;
+    for (; o->table[at]; at = (at + 1) & mask) {
+        const struct member *m = &o->members[o->table[at] - 1];
+        work_spend(o->k->tree.work, 1 + n / 16);
+        if (m->n_name == n && (n == 0 || memcmp(m->name, name, n) == 0))
+            break;
+    }
+    return &o->table[at];
+}
+
 static enum status add_member(struct object *o, struct json_span key, bool required)
 {
     struct text_buf name = {0};
+    TRY(work_check(o->k->tree.work));
     TRY(json_span_text(key, &name));
-    for (uint32_t i = 0; i < o->n; i++)
-        if (o->members[i].n_name == name.len &&
-            (name.len == 0 || memcmp(o->members[i].name, name.data, name.len) == 0)) {
-            o->members[i].required = o->members[i].required || required;
-            text_buf_free(&name);
-            return ST_OK;
-        }
-    enum status st =
-        GROW(&o->members, &o->cap, (size_t)o->n + 1, 1 << 16, "the properties of an object");
-    if (st != ST_OK) {
+    uint32_t *slot = slot_of(o, name.data, name.len);
+    enum status st = ST_OK;
+    if (*slot)
+        o->members[*slot - 1].required = o->members[*slot - 1].required || required;
+    else
+        st = GROW(&o->members, &o->cap, (size_t)o->n + 1, MAX_MEMBERS,
+                  "the properties of an object");
+    if (*slot || st != ST_OK) {
         text_buf_free(&name);
         return st;
     }
     o->members[o->n++] =
         (struct member){.key = key, .name = name.data, .n_name = name.len, .required = required};
+    *slot = o->n;
     return ST_OK;
 }
 
@@ -91,6 +108,27 @@ static enum status add_pattern(struct object *o, uint32_t node)
     return ST_OK;
 }
 
+/* A table with room for all members that the schemas name. */
+static enum status make_table(struct object *o)
+{
+    const struct schema_tree *t = &o->k->tree;
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < o->c->n; i++) {
+        uint32_t p = schema_member(t, o->c->node[i], "properties"),
+                 r = schema_member(t, o->c->node[i], "required");
+        n += (p == SCHEMA_NO_NODE ? 0 : t->nodes[p].n) + (r == SCHEMA_NO_NODE ? 0 : t->nodes[r].n);
+    }
+    n = n < MAX_MEMBERS ? n : MAX_MEMBERS;
+    o->n_table = 8;
+    while (o->n_table < 2 * n)
+        o->n_table *= 2;
+    work_spend(t->work, o->n_table / 16);
+    o->table = calloc(o->n_table, sizeof *o->table);
+    if (!o->table)
+        FAIL(ST_NOMEM, "no memory for %llu properties", (unsigned long long)n);
+    return ST_OK;
+}
+
 static enum status read_object(struct object *o)
 {
     const struct schema_tree *t = &o->k->tree;
@@ -106,6 +144,7 @@ static enum status read_object(struct object *o)
              p = t->nodes[p].next)
             TRY(add_pattern(o, p));
     }
+    TRY(make_table(o));
     TRY(read_members(o, "properties", false));
     TRY(read_members(o, "required", true));
     for (uint32_t i = 0; i < o->n; i++)
@@ -150,19 +189,12 @@ static enum status add_schemas(const struct object *o, uint32_t node, const stru
     const struct schema_tree *t = &o->k->tree;
     uint32_t properties = schema_member(t, node, "properties"), additional;
     bool known = false;
-    if (m && properties != SCHEMA_NO_NODE)
-        for (uint32_t p = t->nodes[properties].first; p != SCHEMA_NO_NODE; p = t->nodes[p].next) {
-            struct text_buf name = {0};
-            TRY(json_span_text(t->nodes[p].key, &name));
-            bool same = name.len == m->n_name &&
-                        (name.len == 0 || memcmp(name.data, m->name, name.len) == 0);
-            text_buf_free(&name);
-            if (!same)
-                continue;
-            known = true;
+    if (m && properties != SCHEMA_NO_NODE) {
+        uint32_t p = schema_find(t, properties, m->name, m->n_name);
+        known = p != SCHEMA_NO_NODE;
+        if (known)
             TRY(schema_conj_add(o->k, value, p));
-            break;
-        }
+    }
     for (uint32_t i = 0; i < o->n_patterns; i++)
         if (matched >> i & 1 && owns_pattern(o, node, i)) {
             known = true;
@@ -344,6 +376,7 @@ enum status schema_object(struct schema_compiler *k, const struct conj *c, uint3
     for (uint32_t i = 0; i < o->n; i++)
         free(o->members[i].name);
     free(o->members);
+    free(o->table);
     free(o);
     return st;
 }

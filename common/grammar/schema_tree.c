@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "common/grammar/growing.h"
+#include "common/hash.h"
 
 enum { MAX_NODES = SCHEMA_MAX_BYTES };
 
@@ -24,7 +25,7 @@ static enum status read_children(struct schema_tree *t, struct json_cursor *c, u
         else
             t->nodes[last].next = child;
         last = child;
-        t->nodes[node].n++;
+        t->nodes[child].index = t->nodes[node].n++;
     }
     return ST_OK;
 }
@@ -38,28 +39,76 @@ static enum status read_value(struct schema_tree *t, struct json_cursor *c, uint
                             .first = SCHEMA_NO_NODE,
                             .next = SCHEMA_NO_NODE,
                             .parent = parent};
-    struct json_cursor whole = *c;
-    n.value = json_read_raw(&whole);
+    bool holds = n.type == JSON_OBJECT || n.type == JSON_ARRAY;
+    size_t begin = c->at;
+    if (!holds)
+        n.value = json_read_raw(c);
     if (n.type == JSON_STRING) {
         n.value.p++;
         n.value.n -= 2;
     }
     *out = t->n;
     t->nodes[t->n++] = n;
-    if (n.type == JSON_OBJECT || n.type == JSON_ARRAY)
-        return read_children(t, c, *out);
-    *c = whole;
+    work_spend(t->work, 8 + n.value.n / 16);
+    TRY(work_check(t->work));
+    if (holds)
+        TRY(read_children(t, c, *out));
+    if (holds) /* the cursor is behind what it has read to its end */
+        t->nodes[*out].value = (struct json_span){c->text + begin, c->at - begin};
     return ST_OK;
 }
 
-enum status schema_tree_read(struct schema_tree *t, const char *text, size_t n)
+/* ---- children by name or index ---- */
+
+static void table_put(struct schema_tree *t, uint32_t node, const void *key, size_t n)
+{
+    uint32_t mask = t->n_table - 1;
+    uint32_t at = (uint32_t)hash_bytes(t->nodes[node].parent, key, n) & mask;
+    for (; t->table[at]; at = (at + 1) & mask)
+        work_spend(t->work, 1);
+    t->table[at] = node + 1;
+    work_spend(t->work, 4 + n / 16);
+}
+
+static enum status index_node(struct schema_tree *t, uint32_t node, struct text_buf *scratch)
+{
+    scratch->len = 0;
+    if (t->nodes[t->nodes[node].parent].type == JSON_OBJECT) {
+        TRY(json_span_text(t->nodes[node].key, scratch));
+        table_put(t, node, scratch->data, scratch->len);
+    } else {
+        table_put(t, node, &t->nodes[node].index, sizeof t->nodes[node].index);
+    }
+    return work_check(t->work);
+}
+
+static enum status index_nodes(struct schema_tree *t)
+{
+    struct text_buf scratch = {0};
+    enum status st = ST_OK;
+    t->n_table = 16;
+    while (t->n_table < 2 * t->n)
+        t->n_table *= 2;
+    t->table = calloc(t->n_table, sizeof *t->table);
+    if (!t->table)
+        FAIL(ST_NOMEM, "no memory for the %u values of a schema", t->n);
+    for (uint32_t i = 1; i < t->n && st == ST_OK; i++)
+        st = index_node(t, i, &scratch);
+    text_buf_free(&scratch);
+    return st;
+}
+
+enum status schema_tree_read(struct schema_tree *t, const char *text, size_t n,
+                             struct grammar_work *work)
 {
     struct json_limits limits = {SCHEMA_MAX_BYTES, SCHEMA_MAX_DEPTH};
     struct json_cursor c;
     uint32_t root;
-    *t = (struct schema_tree){0};
+    *t = (struct schema_tree){.work = work};
     TRY(json_open(&c, text, n, &limits));
     enum status st = read_value(t, &c, SCHEMA_NO_NODE, (struct json_span){"", 0}, &root);
+    if (st == ST_OK)
+        st = index_nodes(t);
     if (st != ST_OK)
         schema_tree_free(t);
     return st;
@@ -68,19 +117,56 @@ enum status schema_tree_read(struct schema_tree *t, const char *text, size_t n)
 void schema_tree_free(struct schema_tree *t)
 {
     free(t->nodes);
+    free(t->table);
     *t = (struct schema_tree){0};
 }
 
 /* ---- looking ---- */
 
-uint32_t schema_member(const struct schema_tree *t, uint32_t node, const char *name)
+static bool key_is(struct json_span key, const char *text, size_t n)
+{
+    if (!memchr(key.p, '\\', key.n)) /* without escapes */
+        return key.n == n && (n == 0 || memcmp(key.p, text, n) == 0);
+    struct text_buf b = {0};
+    bool same =
+        json_span_text(key, &b) == ST_OK && b.len == n && (n == 0 || memcmp(b.data, text, n) == 0);
+    text_buf_free(&b);
+    return same;
+}
+
+uint32_t schema_find(const struct schema_tree *t, uint32_t node, const char *text, size_t n)
 {
     if (t->nodes[node].type != JSON_OBJECT)
         return SCHEMA_NO_NODE;
-    for (uint32_t i = t->nodes[node].first; i != SCHEMA_NO_NODE; i = t->nodes[i].next)
-        if (json_span_is(t->nodes[i].key, name))
+    uint32_t mask = t->n_table - 1, at = (uint32_t)hash_bytes(node, text, n) & mask;
+    work_spend(t->work, 2 + n / 16);
+    for (; t->table[at]; at = (at + 1) & mask) {
+        uint32_t i = t->table[at] - 1;
+        work_spend(t->work, 1);
+        if (t->nodes[i].parent == node && key_is(t->nodes[i].key, text, n))
             return i;
+    }
     return SCHEMA_NO_NODE;
+}
+
+uint32_t schema_item(const struct schema_tree *t, uint32_t node, uint32_t i)
+{
+    if (t->nodes[node].type != JSON_ARRAY)
+        return SCHEMA_NO_NODE;
+    uint32_t mask = t->n_table - 1, at = (uint32_t)hash_bytes(node, &i, sizeof i) & mask;
+    work_spend(t->work, 2);
+    for (; t->table[at]; at = (at + 1) & mask) {
+        uint32_t item = t->table[at] - 1;
+        work_spend(t->work, 1);
+        if (t->nodes[item].parent == node && t->nodes[item].index == i)
+            return item;
+    }
+    return SCHEMA_NO_NODE;
+}
+
+uint32_t schema_member(const struct schema_tree *t, uint32_t node, const char *name)
+{
+    return schema_find(t, node, name, strlen(name));
 }
 
 bool schema_is(const struct schema_tree *t, uint32_t node, const char *text)
@@ -125,40 +211,25 @@ static size_t token_decode(char *s, size_t n)
     return out;
 }
 
-static bool key_is(struct json_span key, const char *text, size_t n)
-{
-    struct text_buf b = {0};
-    bool same =
-        json_span_text(key, &b) == ST_OK && b.len == n && (n == 0 || memcmp(b.data, text, n) == 0);
-    text_buf_free(&b);
-    return same;
-}
-
 static uint32_t child(const struct schema_tree *t, uint32_t node, const char *token, size_t n)
 {
-    uint32_t i = t->nodes[node].first;
-    if (t->nodes[node].type == JSON_OBJECT) {
-        while (i != SCHEMA_NO_NODE && !key_is(t->nodes[i].key, token, n))
-            i = t->nodes[i].next;
-        return i;
-    }
     uint32_t index = 0;
-    if (t->nodes[node].type != JSON_ARRAY || n == 0 || n > 6)
+    if (t->nodes[node].type == JSON_OBJECT)
+        return schema_find(t, node, token, n);
+    if (n == 0 || n > 6)
         return SCHEMA_NO_NODE;
     for (size_t k = 0; k < n; k++) {
         if (token[k] < '0' || token[k] > '9')
             return SCHEMA_NO_NODE;
         index = index * 10 + (uint32_t)(token[k] - '0');
     }
-    while (i != SCHEMA_NO_NODE && index--)
-        i = t->nodes[i].next;
-    return i;
+    return schema_item(t, node, index);
 }
 
 static uint32_t find_anchor(const struct schema_tree *t, const char *name, size_t n)
 {
     static const char *const keys[] = {"$anchor", "$dynamicAnchor"};
-    for (uint32_t i = 0; i < t->n; i++)
+    for (uint32_t i = 0; i < t->n && work_check(t->work) == ST_OK; i++)
         for (size_t k = 0; k < ARRAY_LEN(keys); k++) {
             uint32_t a = schema_member(t, i, keys[k]);
             if (a != SCHEMA_NO_NODE && t->nodes[a].type == JSON_STRING &&
@@ -219,12 +290,20 @@ static bool equal_texts(struct json_span a, struct json_span b)
     return same;
 }
 
+uint32_t schema_same_member(const struct schema_tree *t, uint32_t i, uint32_t b)
+{
+    struct text_buf key = {0};
+    uint32_t found = SCHEMA_NO_NODE;
+    if (json_span_text(t->nodes[i].key, &key) == ST_OK)
+        found = schema_find(t, b, key.data, key.len);
+    text_buf_free(&key);
+    return found;
+}
+
 static bool equal_members(const struct schema_tree *t, uint32_t a, uint32_t b)
 {
     for (uint32_t i = t->nodes[a].first; i != SCHEMA_NO_NODE; i = t->nodes[i].next) {
-        uint32_t k = t->nodes[b].first;
-        while (k != SCHEMA_NO_NODE && !equal_texts(t->nodes[i].key, t->nodes[k].key))
-            k = t->nodes[k].next;
+        uint32_t k = schema_same_member(t, i, b);
         if (k == SCHEMA_NO_NODE || !schema_equal(t, i, k))
             return false;
     }
@@ -234,6 +313,7 @@ static bool equal_members(const struct schema_tree *t, uint32_t a, uint32_t b)
 bool schema_equal(const struct schema_tree *t, uint32_t a, uint32_t b)
 {
     const struct schema_node *x = &t->nodes[a], *y = &t->nodes[b];
+    work_spend(t->work, 2 + x->value.n / 16);
     if (x->type != y->type || x->n != y->n)
         return false;
     switch (x->type) {
@@ -312,14 +392,12 @@ const char *schema_path(const struct schema_tree *t, uint32_t node, char *out, s
     out[at] = '\0';
     for (uint32_t i = node; i != SCHEMA_NO_NODE && t->nodes[i].parent != SCHEMA_NO_NODE;
          i = t->nodes[i].parent) {
-        uint32_t parent = t->nodes[i].parent, index = 0;
+        uint32_t parent = t->nodes[i].parent;
         char number[16];
         struct json_span part = t->nodes[i].key;
         if (t->nodes[parent].type == JSON_ARRAY) {
-            for (uint32_t k = t->nodes[parent].first; k != i; k = t->nodes[k].next)
-                index++;
             part.p = number;
-            part.n = (size_t)snprintf(number, sizeof number, "%u", index);
+            part.n = (size_t)snprintf(number, sizeof number, "%u", t->nodes[i].index);
         }
         if (at < part.n + 6) {
             at -= 3;

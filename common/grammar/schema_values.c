@@ -284,7 +284,7 @@ static enum status collect(struct schema_compiler *k, const struct shape *s, uin
     if (!one)
         TRY(check_comparisons(k, s, first));
     TRY(read_limits(k, s, &l));
-    for (uint32_t i = first; i != SCHEMA_NO_NODE;
+    for (uint32_t i = first; i != SCHEMA_NO_NODE && work_check(k->tree.work) == ST_OK;
          i = one ? SCHEMA_NO_NODE : k->tree.nodes[i].next) {
         struct text_buf text = {0};
         bool ok;
@@ -299,7 +299,7 @@ static enum status collect(struct schema_compiler *k, const struct shape *s, uin
         text_buf_free(&text);
         TRY(st);
     }
-    return ST_OK;
+    return work_check(k->tree.work);
 }
 
 static enum status choice_rule(struct schema_compiler *k, const struct constants *all,

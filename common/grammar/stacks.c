@@ -133,6 +133,9 @@ uint32_t stacks_union(struct stacks *s, uint32_t a, uint32_t b)
     if (a == b || a == STACKS_NONE || b == STACKS_NONE)
         return a == STACKS_NONE ? b : a;
     uint32_t na = s->sets[a].n, nb = s->sets[b].n, n = 0;
+    work_spend(s->work, 8 + na + nb);
+    if (work_check(s->work) != ST_OK)
+        return a;
     struct stack_top *out = malloc(((size_t)na + nb) * sizeof *out);
     if (!out)
         s->status = ST_NOMEM;

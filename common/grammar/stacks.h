@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/status.h"
+#include "common/grammar/work.h"
 
 enum { STACKS_NONE = 0, STACKS_BOTTOM = 1 }; /* no stack; the one stack that is empty */
 #define STACK_BOTTOM UINT32_MAX              /* the rule in the frame of an empty stack's end */
@@ -33,7 +33,8 @@ struct stacks {
     struct stack_top *tops;
     uint32_t *table; /* [n_table] sets + 1 by hash; a power of two */
     uint32_t n_sets, cap_sets, n_tops, cap_tops, n_table;
-    enum status status; /* of the first failure; all later sets are STACKS_NONE */
+    struct grammar_work *work; /* NULL: not counted */
+    enum status status;        /* of the first failure; all later sets are STACKS_NONE */
 };
 
 MUST_CHECK enum status stacks_init(struct stacks *s);

@@ -252,7 +252,7 @@ static enum status node_rule(struct tags *k, uint32_t node, uint32_t *rule)
 enum status tags_compile(struct rules *rules, const char *text, size_t n, uint32_t *root)
 {
     struct tags k = {.rules = rules};
-    TRY(schema_tree_read(&k.tree, text, n));
+    TRY(schema_tree_read(&k.tree, text, n, rules->work));
     enum status st = node_rule(&k, 0, root);
     schema_tree_free(&k.tree);
     return st == ST_OK ? rules->status : st;

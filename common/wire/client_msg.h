@@ -353,7 +353,8 @@ struct msg_histogram {
     X(STATS_MAX_TOKENS, request_max_tokens)                                                        \
     X(STATS_SAMPLES, request_samples)                                                              \
     X(STATS_PREEMPTIONS, request_preemptions)                                                      \
-    X(STATS_STEP_TOKENS, step_tokens)
+    X(STATS_STEP_TOKENS, step_tokens)                                                              \
+    X(STATS_GRAMMAR_COMPILE_US, grammar_compile_us)
 
 enum stats_histogram {
 #define STATS_HISTOGRAM_ID(id, field) id,
@@ -385,6 +386,8 @@ struct msg_stats {
     uint64_t last_step_age_us, uptime_us, epoch;
     uint32_t block_len;
     uint64_t prefix_queries, prefix_hits;
+    uint64_t grammars_compiled, grammars_known, grammars_refused, grammars_dropped;
+    uint64_t masks, masks_cached, mask_us;
     const char *journal; /* NULL: not said */
     uint32_t n_samples_ended, n_rejected_by_code;
     const uint64_t *samples_ended;    /* [n_samples_ended], by enum msg_reason */

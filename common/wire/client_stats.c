@@ -48,6 +48,13 @@ enum status stats_encode(struct wire_bytes *out, const struct msg_stats *s, stru
     SET(m, block_tokens, s->block_len);
     SET(m, prefix_queries, s->prefix_queries);
     SET(m, prefix_hits, s->prefix_hits);
+    SET(m, grammars_compiled, s->grammars_compiled);
+    SET(m, grammars_known, s->grammars_known);
+    SET(m, grammars_refused, s->grammars_refused);
+    SET(m, grammars_dropped, s->grammars_dropped);
+    SET(m, masks, s->masks);
+    SET(m, masks_cached, s->masks_cached);
+    SET(m, mask_us, s->mask_us);
     m.journal = string_of(s->journal);
     m.n_samples_ended = s->n_samples_ended;
     m.samples_ended = (uint64_t *)s->samples_ended;
@@ -123,6 +130,13 @@ enum status stats_decode(struct msg_stats *s, const Ingot__StatsReply *m, struct
                             .block_len = m->block_tokens,
                             .prefix_queries = m->prefix_queries,
                             .prefix_hits = m->prefix_hits,
+                            .grammars_compiled = m->grammars_compiled,
+                            .grammars_known = m->grammars_known,
+                            .grammars_refused = m->grammars_refused,
+                            .grammars_dropped = m->grammars_dropped,
+                            .masks = m->masks,
+                            .masks_cached = m->masks_cached,
+                            .mask_us = m->mask_us,
                             .journal = pb_string(m->journal),
                             .n_samples_ended = (uint32_t)m->n_samples_ended,
                             .samples_ended = m->samples_ended,

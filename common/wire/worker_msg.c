@@ -167,7 +167,7 @@ static enum status decode_plan(struct step_plan *p, const Ingot__Worker__StepPla
 static enum status decode_result(struct step_result *r, const Ingot__Worker__StepResult *m,
                                  struct wire_mem *mem)
 {
-    size_t n = m->n_seq_id, at = 0;
+    size_t n = m->n_seq_id, at = 0, at_place = 0;
     TRY(need(m->has_step_id, "step_id"));
     TRY(need(m->has_epoch, "epoch"));
     if (m->n_token != n || m->n_logprob != n || m->n_n_top != n || m->n_top_id != m->n_top_logprob)
@@ -179,7 +179,10 @@ static enum status decode_result(struct step_result *r, const Ingot__Worker__Ste
                               .epoch = m->epoch,
                               .n = (uint32_t)n,
                               .compute_us = m->compute_us,
-                              .comm_us = m->comm_us};
+                              .comm_us = m->comm_us,
+                              .masks = m->masks,
+                              .masks_cached = m->masks_cached,
+                              .mask_us = m->mask_us};
     MEM_ARRAY(r->tokens, n, mem);
     for (size_t i = 0; i < n; i++) {
         struct result_token *t = &r->tokens[i];
@@ -187,12 +190,16 @@ static enum status decode_result(struct step_result *r, const Ingot__Worker__Ste
         t->token = m->token[i];
         t->logprob = m->logprob[i];
         t->rank = m->n_rank ? m->rank[i] : 0;
+        if (t->token == TOKEN_GRAMMAR_STUCK && at_place < m->n_place)
+            t->place = m->place[at_place++];
         t->n_top = m->n_top[i];
         if (t->n_top > MAX_TOP_LOGPROBS || t->n_top > m->n_top_id - at)
             FAIL(ST_FORMAT, "step result: %u top logprobs of %zu", t->n_top, m->n_top_id - at);
         for (uint32_t k = 0; k < t->n_top; k++, at++)
             t->top[k] = (struct token_logprob){m->top_id[at], m->top_logprob[at]};
     }
+    if (at_place != m->n_place)
+        FAIL(ST_FORMAT, "step result: %zu places, the tokens need %zu", m->n_place, at_place);
     if (at != m->n_top_id)
         FAIL(ST_FORMAT, "step result: %zu top logprobs, the tokens say %zu", m->n_top_id, at);
     return ST_OK;
@@ -449,13 +456,18 @@ static enum status encode_result(struct wire_bytes *out, const struct step_resul
                                  struct wire_mem *mem)
 {
     Ingot__Worker__StepResult m = INGOT__WORKER__STEP_RESULT__INIT;
-    size_t n_top = 0, at = 0;
+    size_t n_top = 0, at = 0, n_places = 0;
     bool ranks = false;
 
     SET(m, step_id, r->step_id);
     SET(m, epoch, r->epoch);
     SET(m, compute_us, r->compute_us);
     SET(m, comm_us, r->comm_us);
+    if (r->masks) {
+        SET(m, masks, r->masks);
+        SET(m, masks_cached, r->masks_cached);
+        SET(m, mask_us, r->mask_us);
+    }
     m.n_seq_id = m.n_token = m.n_logprob = m.n_n_top = r->n;
     MEM_ARRAY(m.seq_id, r->n, mem);
     MEM_ARRAY(m.token, r->n, mem);
@@ -464,12 +476,14 @@ static enum status encode_result(struct wire_bytes *out, const struct step_resul
     MEM_ARRAY(m.rank, r->n, mem);
     for (uint32_t i = 0; i < r->n; i++) {
         n_top += r->tokens[i].n_top;
+        n_places += r->tokens[i].token == TOKEN_GRAMMAR_STUCK;
         ranks = ranks || r->tokens[i].rank;
     }
     m.n_rank = ranks ? r->n : 0;
     m.n_top_id = m.n_top_logprob = n_top;
     MEM_ARRAY(m.top_id, n_top, mem);
     MEM_ARRAY(m.top_logprob, n_top, mem);
+    MEM_ARRAY(m.place, n_places, mem);
     for (uint32_t i = 0; i < r->n; i++) {
         const struct result_token *t = &r->tokens[i];
         m.seq_id[i] = t->seq_id;
@@ -477,6 +491,8 @@ static enum status encode_result(struct wire_bytes *out, const struct step_resul
         m.logprob[i] = t->logprob;
         m.rank[i] = t->rank;
         m.n_top[i] = t->n_top;
+        if (t->token == TOKEN_GRAMMAR_STUCK)
+            m.place[m.n_place++] = (char *)(uintptr_t)(t->place ? t->place : "");
         for (uint32_t k = 0; k < t->n_top; k++, at++) {
             m.top_id[at] = t->top[k].id;
             m.top_logprob[at] = t->top[k].logprob;

@@ -14,7 +14,7 @@ import tap  # noqa: E402
 from cluster import DEMO, Cluster, Parts  # noqa: E402
 from ingot_client import Answer  # noqa: E402
 
-SCHEMA, OBJECT, REGEX, CHOICE = 1, 2, 3, 4
+SCHEMA, OBJECT, REGEX, CHOICE, TAGS = 1, 2, 3, 4, 5
 SCHEMAS = [
     {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0},
                                       "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "maxItems": 4}},
@@ -160,6 +160,58 @@ def bad_grammars_are_refused():
             assert not a.finish and "grammar" in a.error[1].field and words in a.error[1].detail, (g, a.error)
         a = client.generate(text=b"x", max_tokens=4)
         assert a.finish
+
+
+@tap.case
+def a_dead_end_names_its_place():
+    """No token is spelled so: the sample ends with the place in the source, others go on."""
+    source = {"seq": [{"text": "ab"}, {"seq": [{"special": "<no such token>"}]}]}
+    for how in ({}, {"tp": 2, "coll": "shm"}):
+        with Parts(DEMO, **how) as c:
+            client = c.clients[0]
+            a = client.generate(text=b"x", max_tokens=9, grammar=grammar(TAGS, json.dumps(source)))
+            assert not a.finish and "can follow the grammar at #/seq/1/seq/0" in a.error[1].detail, a.error
+            assert client.generate(text=b"x", max_tokens=4).finish
+
+
+def slow_schema(i):
+    """It is refused at the end of the greatest compile."""
+    return json.dumps({"anyOf": [{"type": "object", "properties": {"k%d_%d" % (i, j): {"type": "integer"}}} for j in range(9000)]})
+
+
+@tap.case
+def hostile_grammars_beside_streams():
+    """Some are refused with their place, the clients of others leave meanwhile: other answers are the same bytes."""
+    assert oracle, "the oracle did not run"
+    with Parts(DEMO) as c:
+        client, other = c.clients[0], c.client()
+        rids = [client.start(**r) for r in REQUESTS]
+        a = other.generate(text=b"x", max_tokens=4, grammar=grammar(SCHEMA, slow_schema(0)))
+        assert "grammar" in a.error[1].field and re.search("#/anyOf/[0-9]+.*: compiling this takes more than", a.error[1].detail), a.error
+
+        def a_compile_is_given_up(i=iter(range(1, 1000))):
+            name = next(i)
+            rid = other.start(text=b"x", max_tokens=4, grammar=grammar(SCHEMA, slow_schema(name)))
+            other.call("Stats")
+            other.send("Cancel", request_id=rid)
+            leaving = c.client()  # this one's ends by itself, and nobody reads the answer
+            leaving.start(text=b"x", max_tokens=4, grammar=grammar(SCHEMA, slow_schema(-name)))
+            leaving.call("Ping")
+            leaving.close()
+            a = other.generate(text=b"x", max_tokens=9, grammar=grammar(CHOICE, '["%d"]' % name))  # compiled behind these
+            assert a.text[0].decode() == str(name), a.error
+            return other.call("Stats")[1].grammars_dropped > 0
+
+        tap.race(a_compile_is_given_up)
+        got = client.collect(rids)
+        for rid, o in zip(rids, oracle):
+            assert got[rid].finish and got[rid].key() == o.key(), f"{got[rid].key()}\n{o.key()}"
+        again = other.generate(text=b"x", max_tokens=4, grammar=grammar(SCHEMA, slow_schema(0)))
+        assert again.error[1].detail == a.error[1].detail
+        stats = client.call("Stats")[1]
+        assert stats.grammars_refused >= 2 and stats.grammars_known >= 1 and stats.grammars_compiled >= 8, stats
+        assert stats.masks > 100 and 0 < stats.masks_cached < stats.masks and stats.mask_us > 0, stats
+        assert sum(stats.grammar_compile_us.count) == stats.grammars_compiled, stats
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 /* The bound on the memory of the grammars that requests use. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "coordinator/grammar_check.h"
 #include "coordinator/grammars.h"
 
 static struct grammars *grammars;
@@ -56,4 +58,52 @@ Test(grammars, an_owner_has_half)
     cr_assert_eq(take(&other, 2, 50, &no), ST_OK);
     grammars_release(grammars, id);
     cr_assert_eq(take(&one, 3, 150, &no), ST_OK);
+}
+
+/* ---- the verdicts on sources ---- */
+
+static enum status check(struct grammar_check *c, const char *text, const atomic_bool *stop,
+                         struct grammar_verdict *v)
+{
+    struct grammar_source s = {GRAMMAR_REGEX, text, strlen(text)};
+    return grammar_check(c, &s, stop, v);
+}
+
+Test(grammar_check, a_source_is_compiled_once)
+{
+    struct grammar_check *c;
+    struct grammar_verdict v;
+    char why[400], text[16];
+    cr_assert_eq(grammar_check_create(&c), ST_OK);
+    cr_expect_eq(check(c, "a|b", NULL, &v), ST_OK);
+    cr_expect(!v.known && v.n_bytes > 0);
+    size_t n_bytes = v.n_bytes;
+    cr_expect_eq(check(c, "(?=x)", NULL, &v), ST_UNSUPPORTED);
+    cr_expect(!v.known);
+    snprintf(why, sizeof why, "%s", status_text());
+    cr_expect_eq(check(c, "(?=x)", NULL, &v), ST_UNSUPPORTED);
+    cr_expect(v.known);
+    cr_expect_str_eq(status_text(), why, "the same text as the first time");
+    for (int i = 0; i < GRAMMAR_VERDICTS - 1; i++) { /* one is used again and again */
+        snprintf(text, sizeof text, "c%d", i);
+        cr_expect_eq(check(c, text, NULL, &v), ST_OK);
+        cr_expect(!v.known);
+        cr_expect_eq(check(c, "a|b", NULL, &v), ST_OK);
+        cr_expect(v.known && v.n_bytes == n_bytes);
+    }
+    cr_expect_eq(check(c, "(?=x)", NULL, &v), ST_UNSUPPORTED);
+    cr_expect(!v.known, "the one that was used least recently was forgotten");
+    grammar_check_destroy(c);
+}
+
+Test(grammar_check, a_compile_that_was_given_up_is_not_a_verdict)
+{
+    struct grammar_check *c;
+    struct grammar_verdict v;
+    atomic_bool stop = true;
+    cr_assert_eq(grammar_check_create(&c), ST_OK);
+    cr_expect_eq(check(c, "a|b", &stop, &v), ST_CANCELED);
+    cr_expect_eq(check(c, "a|b", NULL, &v), ST_OK);
+    cr_expect(!v.known);
+    grammar_check_destroy(c);
 }

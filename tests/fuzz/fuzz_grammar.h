@@ -38,15 +38,16 @@ static int fuzz_grammar(enum grammar_kind kind, const uint8_t *data, size_t size
     struct matcher *m;
     uint32_t mask[N / 32], n;
     int32_t only;
+    bool cached;
     bool ok;
-    if (grammar_compile(&g, &source) != ST_OK) {
+    if (grammar_compile(&g, &source, NULL) != ST_OK) {
         must(strlen(status_text()) > 0 && !g);
         return 0;
     }
     struct token_trie *t = bytes_trie();
     must(matcher_create(&m, g) == ST_OK);
     for (int step = 0; step < 16; step++) {
-        must(matcher_mask(m, t, mask, &n, &only) == ST_OK);
+        must(matcher_mask(m, t, mask, &n, &only, &cached) == ST_OK);
         must(n > 0 || matcher_accepts(m));
         if (n == 0)
             break;

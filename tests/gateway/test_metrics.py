@@ -86,6 +86,27 @@ def names_buckets_and_format():
 
 
 @tap.case
+def grammars_and_masks_are_counted():
+    """A grammar twice, one that is refused twice, an answer without one."""
+    good, bad = ({"kind": 1, "source": t} for t in (b'{"enum":["red","green"]}', b'{"not":{}}'))
+    with Parts(DEMO) as c, Gateway("--connect", c.endpoint) as g:
+        g.wait_ready()
+        for grammar in (good, good, bad, bad):
+            a = c.clients[0].generate(text=b"Once", max_tokens=40, grammar=grammar, sampling={"temperature": 0.0})
+            assert (a.finish is None) == (grammar is bad), a.error
+        assert c.clients[0].generate(text=b"Once", max_tokens=2).finish
+        f, stats = scrape(g), c.clients[0].call("Stats")[1]
+        assert [value(f, "ingot_grammars", result=r) for r in ("compiled", "known", "dropped")] == [2, 2, 0]
+        assert value(f, "ingot_grammars_refused") == 2
+        times = one_histogram(f, "ingot_grammar_compile_seconds")
+        assert times["count"] == 2 and us(times["sum"]) == stats.grammar_compile_us.sum
+        assert value(f, "ingot_masks") == stats.masks > 2
+        # the second answer's masks were all made by the first one
+        assert value(f, "ingot_masks_cached") == stats.masks_cached >= stats.masks // 2
+        assert us(value(f, "ingot_mask_seconds")) == stats.mask_us
+
+
+@tap.case
 def turns_are_counted_as_pauses():
     with Parts(DEMO, worker=("--max-seqs", "1"), coordinator=("--turn-tokens", "4")) as c, \
             Gateway("--connect", c.endpoint) as g:

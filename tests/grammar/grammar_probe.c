@@ -1,7 +1,8 @@
 /* Grammars for programs in Python: requests on stdin, replies on stdout, each a length (4 bytes, little endian) and as
  * many bytes.  The first byte of a request says what it is, that of a reply is 0, or the status of a failure, then its
  * text.
- *   'G' kind, source        compiles; later requests are about this grammar, from its beginning
+ *   'G' kind, source        compiles; later requests are about this grammar, from its beginning; replies the nanoseconds (u64)
+ *                           and the steps of work (u64) that it took
  *   'V' n, then n lengths, then all bytes (u32 each)    the vocabulary
  *   'B' bytes               consumes; replies whether they were taken, whether the text may end
  *   'R' n (u32)             takes back n bytes
@@ -50,10 +51,12 @@ static enum status on_grammar(const uint8_t *p, size_t n, struct text_buf *out)
     matcher_destroy(matcher);
     matcher = NULL;
     grammar_destroy(grammar);
-    TRY(grammar_compile(&grammar, &s));
+    TRY(grammar_compile(&grammar, &s, NULL));
     TRY(matcher_create(&matcher, grammar));
     begin = now_ns() - begin;
-    return put(out, &begin, sizeof begin);
+    uint64_t work = grammar_work(grammar);
+    TRY(put(out, &begin, sizeof begin));
+    return put(out, &work, sizeof work);
 }
 
 static enum status on_vocabulary(const uint8_t *p)
@@ -81,8 +84,9 @@ static enum status on_mask(struct text_buf *out)
 {
     uint32_t n;
     int32_t only;
+    bool cached;
     uint64_t ns = now_ns();
-    TRY(matcher_mask(matcher, trie, mask, &n, &only));
+    TRY(matcher_mask(matcher, trie, mask, &n, &only, &cached));
     ns = now_ns() - ns;
     TRY(put(out, mask, trie->n_words * sizeof *mask));
     return put(out, &ns, sizeof ns);
@@ -206,7 +210,7 @@ static enum status on_format(uint8_t i, struct text_buf *out)
 
 static enum status answer(const uint8_t *p, size_t n, struct text_buf *out)
 {
-    struct grammar_stats stats;
+    uint32_t states;
     uint32_t back;
     switch (p[0]) {
     case 'G':
@@ -227,8 +231,8 @@ static enum status answer(const uint8_t *p, size_t n, struct text_buf *out)
     case 'P':
         return put(out, matcher_place(matcher), strlen(matcher_place(matcher)));
     case 'N':
-        grammar_stats(grammar, &stats);
-        return put(out, &stats.states, sizeof stats.states);
+        states = grammar_n_states(grammar);
+        return put(out, &states, sizeof states);
     case 'T':
         return on_answer(p + 1, out);
     case 'O':

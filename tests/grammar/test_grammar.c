@@ -14,7 +14,7 @@ static struct grammar *compile(enum grammar_kind kind, const char *text)
 {
     struct grammar_source s = {kind, text, strlen(text)};
     struct grammar *g;
-    cr_assert_eq(grammar_compile(&g, &s), ST_OK, "%s: %s", text, status_text());
+    cr_assert_eq(grammar_compile(&g, &s, NULL), ST_OK, "%s: %s", text, status_text());
     return g;
 }
 
@@ -52,7 +52,7 @@ static void check_refused(enum grammar_kind kind, const char *source, enum statu
 {
     struct grammar_source s = {kind, source, strlen(source)};
     struct grammar *g;
-    enum status st = grammar_compile(&g, &s);
+    enum status st = grammar_compile(&g, &s, NULL);
     cr_expect_eq(st, code, "%s gives %s", source, status_name(st));
     cr_expect(st == ST_OK || strstr(status_text(), words), "%s: \"%s\" does not say \"%s\"", source,
               status_text(), words);
@@ -230,10 +230,24 @@ Test(grammar, a_refused_schema_of_great_depth_or_size)
     memset(deep + 8, '[', n - 8);
     struct grammar_source s = {GRAMMAR_JSON_SCHEMA, deep, n};
     struct grammar *g;
-    cr_expect_eq(grammar_compile(&g, &s), ST_RANGE);
+    cr_expect_eq(grammar_compile(&g, &s, NULL), ST_RANGE);
     s.n = GRAMMAR_MAX_BYTES + 1;
-    cr_expect_eq(grammar_compile(&g, &s), ST_RANGE);
+    cr_expect_eq(grammar_compile(&g, &s, NULL), ST_RANGE);
     free(deep);
+}
+
+Test(grammar, a_compile_that_is_not_wanted_stops)
+{
+    static const char text[] = "{\"type\":\"object\"}";
+    atomic_bool stop = false;
+    struct grammar_source s = {GRAMMAR_JSON_SCHEMA, text, sizeof text - 1};
+    struct grammar *g;
+    cr_expect_eq(grammar_compile(&g, &s, &stop), ST_OK);
+    cr_expect(grammar_work(g) > 0 && grammar_work(g) < GRAMMAR_MAX_WORK / 100);
+    grammar_destroy(g);
+    atomic_store(&stop, true);
+    cr_expect_eq(grammar_compile(&g, &s, &stop), ST_CANCELED);
+    cr_expect_null(g);
 }
 
 /* ---- masks ---- */
@@ -283,8 +297,9 @@ static void walk(const char *source, enum grammar_kind kind, unsigned seed)
     for (int step = 0; step < 40; step++) {
         uint32_t count, allowed = 0, pick = 0;
         int32_t only;
+        bool cached;
         bool ok;
-        cr_assert_eq(matcher_mask(m, trie, mask, &count, &only), ST_OK);
+        cr_assert_eq(matcher_mask(m, trie, mask, &count, &only, &cached), ST_OK);
         for (uint32_t t = 0; t < N_TOKENS; t++) {
             size_t before = matcher_n_bytes(m);
             bool in_mask = mask[t / 32] >> (t % 32) & 1;
@@ -299,7 +314,7 @@ static void walk(const char *source, enum grammar_kind kind, unsigned seed)
                 pick = t;
         }
         cr_assert_eq(allowed, count);
-        cr_assert_eq(matcher_mask(m, trie, again, &count, &only), ST_OK);
+        cr_assert_eq(matcher_mask(m, trie, again, &count, &only, &cached), ST_OK);
         cr_assert_eq(memcmp(mask, again, sizeof mask), 0);
         cr_assert(count > 0 || matcher_accepts(m), "%s: a dead end", source);
         if (count == 0)
@@ -339,7 +354,7 @@ Test(grammar, large_enums)
     cr_assert_leq(n, (size_t)GRAMMAR_MAX_BYTES);
     struct grammar *g = NULL;
     struct grammar_source s = {GRAMMAR_JSON_SCHEMA, text, n};
-    cr_expect_eq(grammar_compile(&g, &s), ST_OK, "%s", status_detail());
+    cr_expect_eq(grammar_compile(&g, &s, NULL), ST_OK, "%s", status_detail());
     grammar_destroy(g);
 
     n = (size_t)sprintf(text, "{\"allOf\":[{\"enum\":");
@@ -349,7 +364,7 @@ Test(grammar, large_enums)
     n += (size_t)sprintf(text + n, "}]}");
     g = NULL;
     s.n = n;
-    cr_expect_eq(grammar_compile(&g, &s), ST_RANGE);
+    cr_expect_eq(grammar_compile(&g, &s, NULL), ST_RANGE);
     cr_expect_not_null(strstr(status_detail(), "too many values"), "%s", status_detail());
     grammar_destroy(g);
     free(text);
@@ -507,8 +522,9 @@ static void record(const struct token_trie *trie, struct grammar *g, const uint8
     for (out->n = 0; out->n < N_STEPS; out->n++) {
         uint32_t *mask = out->masks[out->n], count, pick = 0, seen = 0;
         int32_t only;
+        bool cached;
         bool ok;
-        cr_assert_eq(matcher_mask(m, trie, mask, &count, &only), ST_OK);
+        cr_assert_eq(matcher_mask(m, trie, mask, &count, &only, &cached), ST_OK);
         if (count == 0)
             break;
         for (uint32_t t = 0; t < N_TOKENS; t++)
@@ -538,6 +554,7 @@ static enum status repeat(const struct token_trie *trie, struct matcher *m,
     for (uint32_t i = 0; i < r->n && st == ST_OK; i++) {
         uint32_t count;
         int32_t only;
+        bool cached;
         bool ok = true;
         if (i == from) {
             setrlimit(RLIMIT_AS, &none);
@@ -546,7 +563,7 @@ static enum status repeat(const struct token_trie *trie, struct matcher *m,
                     n_taken++;
             free(kept);
         }
-        st = matcher_mask(m, trie, mask, &count, &only);
+        st = matcher_mask(m, trie, mask, &count, &only, &cached);
         if (st == ST_OK) {
             *wrong = *wrong || memcmp(mask, r->masks[i], sizeof mask) != 0;
             st = matcher_consume(m, text[r->picks[i]], n[r->picks[i]], &ok);

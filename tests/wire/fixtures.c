@@ -167,12 +167,20 @@ static struct step_plan plan(void)
 
 static struct step_result result(void)
 {
-    static struct result_token tokens[2] = {
+    static struct result_token tokens[3] = {
         {.seq_id = 7, .token = 11, .logprob = -0.5f, .n_top = 2, .top = {{11, -0.5f}, {12, -1.5f}}},
         {.seq_id = 8, .token = 0, .logprob = -2.0f, .n_top = 0},
+        {.seq_id = 9, .token = TOKEN_GRAMMAR_STUCK, .place = "#/properties/a"},
     };
-    return (struct step_result){
-        .step_id = 12, .epoch = 99, .n = 2, .tokens = tokens, .compute_us = 1234, .comm_us = 56};
+    return (struct step_result){.step_id = 12,
+                                .epoch = 99,
+                                .n = 3,
+                                .tokens = tokens,
+                                .compute_us = 1234,
+                                .comm_us = 56,
+                                .masks = 4,
+                                .masks_cached = 3,
+                                .mask_us = 120};
 }
 
 static void replies(struct fixture *f)
@@ -271,8 +279,8 @@ static struct msg_delta delta_of_a_prompt(void)
 /* Every field set; the histograms are 1 to N_STATS_HISTOGRAMS bounds long. */
 static struct msg_stats stats(void)
 {
-    static const uint64_t bound[] = {1,   2,    5,    10,   20,    50,    100,   200,
-                                     500, 1000, 2000, 5000, 10000, 20000, 50000, 100000},
+    static const uint64_t bound[] = {1,    2,    5,    10,    20,    50,    100,    200,   500,
+                                     1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000},
                           count[ARRAY_LEN(bound) + 1] = {3, 0, 1, 0, 0, 70000, 9},
                           ended[N_REASONS] = {0, 4, 5, 6, 7, 8, 9},
                           rejected[ST_N] = {[ST_RANGE] = 2, [ST_BUSY] = 300, [ST_NOT_FOUND] = 1};
@@ -319,6 +327,13 @@ static struct msg_stats stats(void)
                           .block_len = 16,
                           .prefix_queries = 90000,
                           .prefix_hits = 5000,
+                          .grammars_compiled = 21,
+                          .grammars_known = 22,
+                          .grammars_refused = 23,
+                          .grammars_dropped = 24,
+                          .masks = 1025,
+                          .masks_cached = 1026,
+                          .mask_us = 1027,
                           .journal = "not durable: there is no journal",
                           .n_samples_ended = ARRAY_LEN(ended),
                           .samples_ended = ended,

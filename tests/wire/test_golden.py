@@ -77,7 +77,8 @@ m = read("step_plan")
 assert list(m.seq_id) == [0x100000010, 7] and list(m.token) == [1, 300, 70000, -1]
 assert list(m.open[0].history) == [8, 9] and list(m.close) == [3, 4] and m.epoch == 99
 m = read("step_result")
-assert list(m.n_top) == [2, 0] and list(m.top_id) == [11, 12]
+assert list(m.n_top) == [2, 0, 0] and list(m.top_id) == [11, 12]
+assert list(m.place) == ["#/properties/a"] and (m.masks, m.masks_cached, m.mask_us) == (4, 3, 120)
 m = read("worker_hello")
 assert m.n_blocks == 640 and m.weights_digest == bytes([1, 2, 3] + [0] * 29)
 assert m.text_digest[:3] == bytes([4, 5, 6]) and m.numerics.startswith("1/cpu/strict/")
@@ -88,8 +89,10 @@ m = read("stats_reply")
 assert m.requests_rejected == 303 == sum(m.rejected_by_code) and m.rejected_by_code[6] == 300
 assert list(m.samples_ended) == [0, 4, 5, 6, 7, 8, 9] and m.block_tokens == 16 and m.prefix_hits == 5000
 histograms = [(f.name, v) for f, v in m.ListFields() if f.message_type and f.message_type.name == "Histogram"]
-assert len(histograms) == 16 and all(len(h.count) == len(h.bound) + 1 for _, h in histograms)
-assert sorted(h.sum for _, h in histograms) == list(range(1000, 1016))
+assert len(histograms) == 17 and all(len(h.count) == len(h.bound) + 1 for _, h in histograms)
+assert sorted(h.sum for _, h in histograms) == list(range(1000, 1017))
+assert [m.grammars_compiled, m.grammars_known, m.grammars_refused, m.grammars_dropped] == [21, 22, 23, 24]
+assert (m.masks, m.masks_cached, m.mask_us) == (1025, 1026, 1027)
 assert list(m.first_token_us.bound) == [1] and m.step_tokens.sum == 1015 and m.total_us.sum == 1003
 assert list(m.step_tokens.count[:7]) == [3, 0, 1, 0, 0, 70000, 9] and m.per_token_us.sum == 1002
 assert m.pauses == 31

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/grammar/grammar_memory.h"
 
 /* A grammar, until it was removed and no sequence uses it. */
@@ -33,9 +34,11 @@ struct masks {
     struct slot *slots; /* [max_open] */
     int32_t n_words;    /* of a row's mask */
     bool any;
-    uint32_t *rows;    /* [max_seqs][n_words] */
-    int32_t *endings;  /* [max_seqs] */
-    struct buf *words; /* [max_seqs][n_words], device */
+    struct masks_stats stats;
+    uint32_t *rows;      /* [max_seqs][n_words] */
+    int32_t *endings;    /* [max_seqs] */
+    const char **places; /* [max_seqs], for those that are stuck; borrowed of the grammars */
+    struct buf *words;   /* [max_seqs][n_words], device */
 };
 
 /* ---- life ---- */
@@ -57,7 +60,7 @@ struct mem_bytes masks_bytes(const struct masks_config *cfg)
 
 size_t masks_host_bytes(const struct masks_config *cfg)
 {
-    return rows_bytes(cfg) + (size_t)cfg->max_seqs * sizeof(int32_t) +
+    return rows_bytes(cfg) + (size_t)cfg->max_seqs * (sizeof(int32_t) + sizeof(char *)) +
            (size_t)cfg->max_open * sizeof(struct slot);
 }
 
@@ -66,7 +69,8 @@ static enum status take_memory(struct masks *m)
     m->slots = calloc((size_t)m->cfg.max_open, sizeof *m->slots);
     m->rows = malloc(rows_bytes(&m->cfg));
     m->endings = calloc((size_t)m->cfg.max_seqs, sizeof *m->endings);
-    if (!m->slots || !m->rows || !m->endings)
+    m->places = calloc((size_t)m->cfg.max_seqs, sizeof *m->places);
+    if (!m->slots || !m->rows || !m->endings || !m->places)
         FAIL(ST_NOMEM, "no memory for the masks of %d sequences", m->cfg.max_seqs);
     return backend_ops_of(m->be)->alloc(m->be, rows_bytes(&m->cfg), MEM_DEVICE, &m->words);
 }
@@ -130,6 +134,7 @@ void masks_destroy(struct masks *m)
     free(m->slots);
     free(m->rows);
     free(m->endings);
+    free(m->places);
     free(m);
 }
 
@@ -187,7 +192,7 @@ enum status masks_add(struct masks *m, uint64_t id, const struct grammar_source 
     if (!m->trie || !e || m->n_known == MASKS_MAX_GRAMMARS)
         FAIL(ST_PEER, "a grammar came %s",
              m->trie ? "beyond the greatest number" : "before the vocabulary");
-    if (grammar_compile(&e->grammar, source) != ST_OK)
+    if (grammar_compile(&e->grammar, source, NULL) != ST_OK)
         FAIL(ST_PEER, "the coordinator sent a grammar that does not compile");
     e->id = id;
     m->n_known++;
@@ -319,14 +324,16 @@ static void without_stops(struct masks *m, const struct slot *t, uint32_t *mask)
 }
 
 static enum status mask_row(struct masks *m, const struct step_seq *seq, struct slot *t,
-                            uint32_t *mask, int32_t *ending)
+                            uint32_t *mask, int32_t i_row)
 {
     uint32_t n = 0;
     int32_t only;
-    bool accepts = false;
+    bool accepts = false, cached;
     memset(mask, 0, (size_t)m->n_words * sizeof *mask);
     if (!t->broken) {
-        TRY(matcher_mask(t->matcher, m->trie, mask, &n, &only));
+        TRY(matcher_mask(t->matcher, m->trie, mask, &n, &only, &cached));
+        m->stats.masks++;
+        m->stats.cached += cached;
         accepts = matcher_accepts(t->matcher);
         grammar_memory_used(&m->memory, &t->entry->share, t->entry->grammar);
     }
@@ -334,24 +341,27 @@ static enum status mask_row(struct masks *m, const struct step_seq *seq, struct 
         mask[m->end[i] / 32] |= 1U << (m->end[i] % 32);
     if (seq->len - seq->n_prompt < (int64_t)seq->sp.min_new)
         without_stops(m, t, mask);
-    *ending = 0;
-    if (n == 0 && !(accepts && m->n_end))
-        *ending = accepts ? TOKEN_GRAMMAR_COMPLETE : TOKEN_GRAMMAR_STUCK;
+    if (n == 0 && !(accepts && m->n_end)) {
+        m->endings[i_row] = accepts ? TOKEN_GRAMMAR_COMPLETE : TOKEN_GRAMMAR_STUCK;
+        m->places[i_row] = matcher_place(t->matcher);
+    }
     return ST_OK;
 }
 
 enum status masks_apply(struct masks *m, const struct step *s, struct view logits)
 {
     const struct backend_ops *ops = backend_ops_of(m->be);
+    uint64_t begin = clock_us();
     for (int32_t i = 0; i < logits.rows; i++) {
         uint32_t *mask = m->rows + (size_t)i * (size_t)m->n_words;
         struct slot *t = i < step_n_out(s) ? &m->slots[step_out_slot(s, i)] : NULL;
         m->endings[i] = 0;
         if (t && t->matcher)
-            TRY(mask_row(m, step_seq(s, step_out_slot(s, i)), t, mask, &m->endings[i]));
+            TRY(mask_row(m, step_seq(s, step_out_slot(s, i)), t, mask, i));
         else
             memset(mask, 0xff, (size_t)m->n_words * sizeof *mask);
     }
+    m->stats.us += clock_us() - begin;
     struct view words = {.buf = m->words,
                          .rows = logits.rows,
                          .cols = m->n_words,
@@ -364,4 +374,16 @@ enum status masks_apply(struct masks *m, const struct step *s, struct view logit
 int32_t masks_ending(const struct masks *m, int32_t i_row)
 {
     return m->any ? m->endings[i_row] : 0;
+}
+
+const char *masks_place(const struct masks *m, int32_t i_row)
+{
+    return m->places[i_row];
+}
+
+struct masks_stats masks_take_stats(struct masks *m)
+{
+    struct masks_stats stats = m->stats;
+    m->stats = (struct masks_stats){0};
+    return stats;
 }

@@ -55,7 +55,14 @@ MUST_CHECK enum status masks_note(struct masks *m, const struct step *s,
 bool masks_any(const struct masks *m);
 /* Masks the logits [rows, part.n_cols] of that step. */
 MUST_CHECK enum status masks_apply(struct masks *m, const struct step *s, struct view logits);
+struct masks_stats {
+    uint64_t masks, cached, us; /* taken, of these found ready, time of all */
+};
+/* Since the last call. */
+struct masks_stats masks_take_stats(struct masks *m);
 /* Then: TOKEN_GRAMMAR_COMPLETE or _STUCK if row i allows no token, else 0. */
 int32_t masks_ending(const struct masks *m, int32_t i_row);
+/* With _STUCK: where in the source; valid until the next call that changes m. */
+const char *masks_place(const struct masks *m, int32_t i_row);
 
 #endif
