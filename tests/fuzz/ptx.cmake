@@ -1,0 +1,6 @@
+set(ptx_sources)
+foreach(part access alu float forms lex machine memory mma parse parse_body race step)
+  list(APPEND ptx_sources ${CMAKE_SOURCE_DIR}/tests/ptx/ptx_${part}.c)
+endforeach()
+ingot_fuzz(ptx LIBS ingot_common m SOURCES ${ptx_sources})
+target_include_directories(fuzz_ptx PRIVATE ${CMAKE_SOURCE_DIR}/tests)

@@ -1,0 +1,199 @@
+/* mma.sync.m16n8k16 of bf16 or f16 with f32 sums (manual, 9.7.15.5.8, "Matrix Fragments for
+ * mma.m16n8k16 with floating point type"). */
+#include <math.h>
+#include <string.h>
+
+#include "ptx/ptx_block.h"
+#include "ptx/ptx_float.h"
+
+__extension__ typedef unsigned __int128 u128;
+__extension__ typedef __int128 i128;
+
+enum { M = 16, N = 8, K = 16, TERMS = K + 1, LIMBS = 10, LIMB_ORIGIN = 300, FAR = 1 << 20 };
+
+/* An element; v = integer * 2^low with an integer below 2^(high + 1 - low).  Zero: low FAR, high -FAR. */
+struct element {
+    double v;
+    int low, high;
+};
+
+static struct element element_of(double v)
+{
+    struct element e = {.v = v, .low = FAR, .high = -FAR};
+    if (v == 0 || !isfinite(v))
+        return e;
+    int exponent;
+    uint64_t bits = (uint64_t)ldexp(fabs(frexp(v, &exponent)), 53);
+    e.low = exponent - 53 + __builtin_ctzll(bits);
+    e.high = exponent - 1;
+    return e;
+}
+
+/* magnitude * 2^exponent to f32, to nearest even or towards zero. */
+static float round_f32(bool negative, u128 magnitude, int exponent, bool truncate)
+{
+    int top = 127;
+    if (magnitude == 0)
+        return 0.0f;
+    while (!(magnitude >> top & 1))
+        top--;
+    int drop = top - 23 > -149 - exponent ? top - 23 : -149 - exponent;
+    if (drop > 127)
+        return negative ? -0.0f : 0.0f;
+    if (drop > 0) {
+        u128 rest = magnitude & (((u128)1 << drop) - 1);
+        u128 half = (u128)1 << (drop - 1);
+        magnitude >>= drop;
+        exponent += drop;
+        if (!truncate && (rest > half || (rest == half && (magnitude & 1))))
+            magnitude++;
+    }
+    double v = ldexp((double)magnitude, exponent);
+    return (float)(negative ? -v : v);
+}
+
+/* limbs += v * 2^(e + LIMB_ORIGIN), in two's complement. */
+static void add_limbs(uint64_t limbs[LIMBS], double v)
+{
+    int exponent;
+    double f = frexp(v, &exponent);
+    i128 part = (i128)(int64_t)ldexp(f, 53);
+    int at = exponent - 53 + LIMB_ORIGIN, limb = at / 64;
+    part *= (i128)1 << (at % 64); /* 54 + 63 bits */
+    uint64_t fill = part < 0 ? UINT64_MAX : 0;
+    u128 carry = 0;
+    for (int i = limb; i < LIMBS; i++) {
+        uint64_t add = i == limb       ? (uint64_t)part
+                       : i == limb + 1 ? (uint64_t)((u128)part >> 64)
+                                       : fill;
+        carry += (u128)limbs[i] + add;
+        limbs[i] = (uint64_t)carry;
+        carry >>= 64;
+    }
+}
+
+/* The exact sum of terms whose bits are far apart. */
+static float sum_limbs(const double *term, int n)
+{
+    uint64_t limbs[LIMBS] = {0};
+    for (int i = 0; i < n; i++)
+        if (term[i] != 0)
+            add_limbs(limbs, term[i]);
+    bool negative = limbs[LIMBS - 1] >> 63;
+    uint64_t carry = negative;
+    for (int i = 0; negative && i < LIMBS; i++) {
+        limbs[i] = ~limbs[i] + carry;
+        carry = carry && limbs[i] == 0;
+    }
+    int top = LIMBS - 1;
+    while (top > 1 && limbs[top] == 0)
+        top--;
+    u128 m = (u128)limbs[top] << 64 | limbs[top - 1];
+    for (int i = 0; i < top - 1; i++)
+        m |= limbs[i] != 0; /* below any bit that rounding keeps: m has 65 bits at least */
+    return round_f32(negative, m, 64 * (top - 1) - LIMB_ORIGIN, false);
+}
+
+/* low: of the lowest bit of all terms; high: of the highest one. */
+static float sum_exact(const double *term, int n, int low, int high)
+{
+    if (high - low + 6 > 53 && low < FAR)
+        return sum_limbs(term, n);
+    double sum = 0; /* no partial sum needs more bits than a double has */
+    for (int i = 0; i < n; i++)
+        sum += term[i];
+    return (float)sum;
+}
+
+/* Terms aligned to the highest bit of all; what is more than 26 bits below is cut. */
+static float sum_truncated(const double *term, int n, int high)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += (int64_t)ldexp(term[i], 26 - high);
+    return round_f32(sum < 0, (u128)(sum < 0 ? -sum : sum), high - 26, true);
+}
+
+/* c + a[0] b[0] + ... over n of k, as the order says. */
+static float dot(const struct element *a, const struct element *b, int n, float c,
+                 enum ptx_mma_order order)
+{
+    double term[TERMS];
+    struct element e = element_of((double)c);
+    int low = e.low, high = e.high;
+    bool finite = isfinite(c);
+    term[n] = (double)c;
+    for (int k = 0; k < n; k++) {
+        term[k] = a[k].v * b[k].v; /* 22 bits at most */
+        finite = finite && isfinite(a[k].v) && isfinite(b[k].v);
+        int l = a[k].low + b[k].low, h = a[k].high + b[k].high + 1;
+        low = l < low ? l : low;
+        high = h > high ? h : high;
+    }
+    if (!finite || high <= -FAR / 2) {
+        double sum = 0;
+        for (int k = n; k >= 0; k--)
+            sum = k == n ? term[k] : sum + term[k];
+        return (float)sum;
+    }
+    return order == PTX_MMA_TRUNCATE ? sum_truncated(term, n + 1, high)
+                                     : sum_exact(term, n + 1, low, high);
+}
+
+struct tiles {
+    struct element a[M][K], b[N][K]; /* b by columns */
+    float c[M][N];
+    bool bad_a[M], bad_b[N], bad_c[M][N];
+};
+
+static struct element half_of(uint64_t reg, int upper, bool bf16)
+{
+    return element_of((double)ptx_f32_of_f16((uint16_t)(reg >> (16 * upper)), bf16));
+}
+
+static void gather(const struct ptx_warp *w, const struct ptx_instr *in, struct tiles *t)
+{
+    bool bf16 = in->type[1] == PTX_BF16;
+    const int32_t *a = in->operand[1].reg, *b = in->operand[2].reg, *c = in->operand[3].reg;
+    for (int lane = 0; lane < PTX_LANES; lane++) {
+        int group = lane / 4, in_group = lane % 4;
+        for (int i = 0; i < 8; i++) {
+            int row = group + (i / 2 % 2 ? 8 : 0), k = 2 * in_group + i % 2 + (i >= 4 ? 8 : 0);
+            t->a[row][k] = half_of(ptx_lanes(w, a[i / 2])[lane], i % 2, bf16);
+            t->bad_a[row] |= ptx_poison(w, a[i / 2]) >> lane & 1;
+        }
+        for (int i = 0; i < 4; i++) {
+            int k = 2 * in_group + i % 2 + (i >= 2 ? 8 : 0);
+            t->b[group][k] = half_of(ptx_lanes(w, b[i / 2])[lane], i % 2, bf16);
+            t->bad_b[group] |= ptx_poison(w, b[i / 2]) >> lane & 1;
+        }
+        for (int i = 0; i < 4; i++) {
+            int row = group + (i >= 2 ? 8 : 0), col = 2 * in_group + i % 2;
+            t->c[row][col] = ptx_f32(ptx_lanes(w, c[i])[lane]);
+            t->bad_c[row][col] = ptx_poison(w, c[i]) >> lane & 1;
+        }
+    }
+}
+
+void ptx_mma(struct ptx_warp *w, const struct ptx_instr *in)
+{
+    enum ptx_mma_order order = ptx_machine_config(w->block->machine)->mma;
+    struct tiles t;
+    memset(&t, 0, sizeof t);
+    gather(w, in, &t);
+    for (int row = 0; row < M; row++) {
+        for (int col = 0; col < N; col++) {
+            int lane = row % 8 * 4 + col / 2, reg = in->operand[0].reg[row / 8 * 2 + col % 2];
+            float c = t.c[row][col];
+            if (order == PTX_MMA_HALVES) {
+                c = dot(t.a[row], t.b[col], K / 2, c, PTX_MMA_EXACT);
+                c = dot(t.a[row] + K / 2, t.b[col] + K / 2, K / 2, c, PTX_MMA_EXACT);
+            } else {
+                c = dot(t.a[row], t.b[col], K, c, order);
+            }
+            bool bad = t.bad_a[row] || t.bad_b[col] || t.bad_c[row][col];
+            w->reg[reg][lane] = ptx_f32_bits(c);
+            ptx_set_poison(w, reg, 1U << lane, bad ? 1U << lane : 0);
+        }
+    }
+}
