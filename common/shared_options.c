@@ -289,6 +289,12 @@ static const struct shared_row table[] = {
               "within a second; each: it is on the disk; with both, new requests are refused while "
               "the journal cannot be written.  none: the journal stops nothing."},
      .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "journal-content", ROW(journal_content, OPT_ENUM), .arg = "all|none", .def = "all",
+      .help = "none: the journal has hashes of prompts and answers under a key that ends with the process, no "
+              "stop strings, biases, grammars and log probabilities.  `ingot replay verify` works, "
+              "`recompute` and texts do not, and a restarted server goes on only with requests whose "
+              "clients send them again.  Files that were written before stay as they are."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "print-config", ROW(print_config, OPT_FLAG),
       .help = "Print the configuration in effect on standard error at start."},
      .users = BOTH | FOR_SERVE},

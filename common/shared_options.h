@@ -51,7 +51,8 @@ struct shared_options {
     const char *journal;
     uint64_t journal_size; /* bytes */
     int64_t journal_hours;
-    int journal_sync; /* index into batch, each, none */
+    int journal_sync;    /* index into batch, each, none */
+    int journal_content; /* index into all, none */
     const char *failure_file;
     bool print_config, die_with_parent;
     int64_t launch; /* 0: none given */

@@ -24,9 +24,15 @@ enum status admissions_open(struct coordinator *co)
                                 .name = "ingot",
                                 .max_file_bytes = file_bytes(co->cfg.journal_bounds.max_bytes),
                                 .bounds = co->cfg.journal_bounds,
-                                .sync = co->cfg.journal_sync};
+                                .sync = co->cfg.journal_sync,
+                                .content = co->cfg.journal_content};
     TRY(wire_mem_init(&co->tx, ACCEPTED_MEM));
     TRY(journal_open(&co->journal, &jc));
+    if (co->journal && jc.content == JOURNAL_NO_CONTENT)
+        log_line(LOG_INFO,
+                 "the journal is without content: it can be verified, but not recomputed or shown "
+                 "with text; after a restart the server goes on only with requests whose clients "
+                 "send them again, and has no answers of before");
     TRY(journal_recover(co->journal, &co->recovered));
     if (!co->recovered)
         return ST_OK;

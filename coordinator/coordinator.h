@@ -46,6 +46,7 @@ struct coordinator_config {
     uint32_t group_wait_ms;       /* a request fails when it has had no group for that long */
     const char *journal_dir;      /* NULL = no journal */
     enum journal_sync journal_sync;
+    enum journal_content journal_content;
     struct journal_bounds journal_bounds;
     int notify_fd; /* one line an event for a supervisor, -1 = none */
 };

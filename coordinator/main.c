@@ -203,6 +203,7 @@ static struct coordinator_config config_of(const struct args *a)
         .group_wait_ms = (uint32_t)o->group_wait_ms,
         .journal_dir = o->journal && strcmp(o->journal, "off") != 0 ? o->journal : NULL,
         .journal_sync = (enum journal_sync)o->journal_sync,
+        .journal_content = (enum journal_content)o->journal_content,
         .journal_bounds = {.max_bytes = o->journal_size,
                            .max_age_s = 3600U * (uint64_t)o->journal_hours},
         .notify_fd = (int)a->notify_fd,

@@ -14,6 +14,7 @@
 #include "worker/coordinator_port.h"
 #include "worker/host_share.h"
 #include "worker/inspect.h"
+#include "worker/life_signs.h"
 #include "worker/peer_watch.h"
 #include "worker/rank.h"
 #include "worker/rank_loop.h"
@@ -258,6 +259,8 @@ static int run(const struct worker_options *opt, const struct option_result *res
         worker_options_print(stderr, opt, res);
     g.ci = ci;
     st = peer_watch_open(&watch, &ci, EXIT_FAULT);
+    if (st == ST_OK && opt->signs_of_life)
+        st = life_signs_begin(ci.rank);
     if (st != ST_OK)
         give_up(&g, st, "cannot watch the other ranks", EXIT_START);
     st = rank_prepare(&g, &opt->shared, &ci, &cache);

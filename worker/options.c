@@ -19,6 +19,11 @@ static const struct option_row own_rows[] = {
          "Where the coordinator listens for workers: tcp://ADDRESS:PORT or ipc://PATH.  Several, "
          "with commas between them, are tried in turn.  Needed unless --inspect or --hello is "
          "given."},
+    {.name = "signs-of-life",
+     .type = OPT_FLAG,
+     .at = AT(signs_of_life),
+     .help = "Each rank writes a line to standard output every second, for a launcher that ends a "
+             "group whose ranks stop doing so, as ingot-run-group does."},
     {.help = "Inspection"},
     {.name = "inspect",
      .type = OPT_FLAG,

@@ -9,7 +9,7 @@
 struct worker_options {
     struct shared_options shared;
     const char *connect;
-    bool inspect, hello, json;
+    bool inspect, hello, json, signs_of_life;
 };
 
 /* As options_parse and options_print_help of common/options.h. */

@@ -156,6 +156,9 @@ static enum status read_member(struct json_cursor *c, struct json_span key, stru
         return json_read_u64(c, 0, UINT32_MAX, &out->n_resumed);
     if (json_span_is(key, "grammar"))
         return json_read_string(c, &out->grammar);
+    if (json_span_is(key, "content"))
+        FAIL(ST_UNSUPPORTED, "the journal was written with --journal-content none: without prompts "
+                             "nothing can be computed again");
     if (json_span_is(key, "grammar_kind")) {
         TRY(json_read_u64(c, 0, INGOT_GRAMMAR_TAGS, &kind));
         out->r.grammar_kind = (enum ingot_grammar)kind;

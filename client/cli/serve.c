@@ -123,7 +123,11 @@ static const char *journal_place(const struct shared_options *o, char path[STATE
 
 static void say_journal(const struct shared_options *o)
 {
-    if (o->journal)
+    enum { CONTENT_NONE = 1 };
+    if (o->journal && o->journal_content == CONTENT_NONE)
+        log_line(LOG_INFO, "journal: without prompts and answers, in %s (--journal off: none)",
+                 o->journal);
+    else if (o->journal)
         log_line(LOG_INFO,
                  "journal: prompts and answers are kept in %s, at most %" PRIu64 " MiB for %" PRId64
                  " hours; requests that were accepted outlive the server (--journal off: neither)",

@@ -41,12 +41,14 @@ static struct ingot_event failure(enum ingot_code code, const char *detail, cons
                                 .retryable = code == INGOT_PEER};
 }
 
+/* On a connection that has ended meanwhile nothing is sent: the loop finds that out, and the request waits for the next
+ * connection. */
 static void send_slot(struct upstream *u, struct call_slot *s)
 {
     enum ingot_code code = ingot_send_packed(u->client, s->packed);
     s->awaits = true;
     s->unsent = code != INGOT_OK;
-    if (code == INGOT_OK || code == INGOT_BUSY)
+    if (code == INGOT_OK || code == INGOT_BUSY || code == INGOT_PEER)
         return;
     const struct ingot_event ev = failure(code, ingot_last_error(), "");
     struct upstream_call *call = s->call;

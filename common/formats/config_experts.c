@@ -59,7 +59,7 @@ static enum status read_shared(struct model_config *mc, const cJSON *root)
     }
     if (mc->arch->experts != EXPERTS_GROUPS && mc->arch->experts != EXPERTS_METHOD)
         return ST_OK;
-    if (mc->arch->latent)
+    if (mc->arch->says_groups)
         TRY(json_need(root, "n_shared_experts"));
     TRY(json_i32(root, "n_shared_experts", 0, 1 << 10, &n));
     if ((int64_t)n * mc->expert_ffn > 1 << 24)
@@ -68,13 +68,15 @@ static enum status read_shared(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
-/* DeepSeek's classes have other defaults than GLM's: their files must say the values. */
+/* The defaults are those of GLM's class; the files of others must say the values. */
 static enum status need_groups(const struct model_config *mc, const cJSON *root)
 {
     TRY(json_need(root, "first_k_dense_replace"));
     TRY(json_need(root, "routed_scaling_factor"));
     if (mc->arch->experts == EXPERTS_METHOD)
         return ST_OK;
+    if (!mc->arch->latent) /* DeepSeek-V3's class and GLM's agree on it */
+        TRY(json_need(root, "norm_topk_prob"));
     TRY(json_need(root, "n_group"));
     return json_need(root, "topk_group");
 }
@@ -97,12 +99,46 @@ static enum status read_method(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
+/* The layers with experts by name; first_k_dense_replace, where both are there, must agree. */
+static enum status read_layer_list(struct model_config *mc, const cJSON *root)
+{
+    const cJSON *list = json_member(root, "mlp_layer_types"), *item;
+    int32_t dense = -1, i = 0;
+    TRY(json_i32(root, "first_k_dense_replace", 0, MAX_LAYERS, &dense));
+    if (list && (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != mc->n_layers))
+        FAIL(ST_FORMAT, "mlp_layer_types must be a list of num_hidden_layers (%d) names",
+             mc->n_layers);
+    for (i = 0; i < mc->n_layers; i++)
+        mc->sparse[i] = i > 0;
+    i = 0;
+    if (list)
+        cJSON_ArrayForEach(item, list)
+        {
+            const char *name = cJSON_IsString(item) ? item->valuestring : "?";
+            if (strcmp(name, "dense") != 0 && strcmp(name, "sparse") != 0)
+                FAIL(ST_UNSUPPORTED,
+                     "mlp_layer_types[%d] is \"%.60s\": only dense and sparse are supported", i,
+                     name);
+            mc->sparse[i++] = strcmp(name, "sparse") == 0;
+        }
+    for (i = 0; dense >= 0 && i < mc->n_layers; i++)
+        if (mc->sparse[i] != (i >= dense))
+            FAIL(ST_UNSUPPORTED,
+                 "first_k_dense_replace %d does not agree with the layers of %s, where layer %d is "
+                 "%s",
+                 dense, list ? "mlp_layer_types" : mc->arch->name, i,
+                 mc->sparse[i] ? "sparse" : "dense");
+    return ST_OK;
+}
+
 /* The layers behind the first dense ones have experts, which are chosen in groups. */
 static enum status read_groups(struct model_config *mc, const cJSON *root)
 {
     int32_t dense = 1;
-    if (mc->arch->latent)
+    if (mc->arch->says_groups)
         TRY(need_groups(mc, root));
+    if (mc->arch->layer_list)
+        TRY(json_need(root, "routed_scaling_factor"));
     mc->renormalise = true;
     mc->sigmoid_scores = mc->arch->route_bias;
     TRY(json_bool(root, "norm_topk_prob", &mc->renormalise));
@@ -112,6 +148,8 @@ static enum status read_groups(struct model_config *mc, const cJSON *root)
     TRY(json_i32(root, "first_k_dense_replace", 0, MAX_LAYERS, &dense));
     for (int32_t i = 0; i < mc->n_layers; i++)
         mc->sparse[i] = i >= dense;
+    if (mc->arch->layer_list)
+        return read_layer_list(mc, root);
     return mc->arch->experts == EXPERTS_METHOD ? read_method(mc, root) : ST_OK;
 }
 
@@ -144,6 +182,7 @@ enum status config_experts_read(struct model_config *mc, const cJSON *root)
     if (mc->arch->experts == EXPERTS_MIXTRAL || mc->arch->experts == EXPERTS_OLMO) {
         for (int32_t i = 0; i < mc->n_layers; i++)
             mc->sparse[i] = true;
+        mc->sigmoid_scores = mc->arch->route_bias;
         if (mc->arch->expert_bias)
             return read_limited(mc, root);
         return json_bool(root, "norm_topk_prob", &mc->renormalise);

@@ -105,6 +105,26 @@ static const struct tensor_rule gguf_glm4moe_tensors[TN_N] = {
     [TN_ROUTER_BIAS] = {L "exp_probs_b.bias", NULL, AX_ONE, AX_EXPERTS, FUSED_NO},
 };
 
+static const struct tensor_rule gguf_dots1_tensors[TN_N] = {
+    GGUF_COMMON,
+    GGUF_SPLIT,
+    GGUF_SHARED,
+    [TN_ROUTER_BIAS] = {L "exp_probs_b.bias", NULL, AX_ONE, AX_EXPERTS, FUSED_NO},
+};
+
+static const struct tensor_rule gguf_minimax_tensors[TN_N] = {
+    GGUF_FRAME,   GGUF_WIDE_NORMS,
+    GGUF_NORMS,   GGUF_QKV,
+    GGUF_EXPERTS, [TN_ROUTER_BIAS] = {L "exp_probs_b.bias", NULL, AX_ONE, AX_EXPERTS, FUSED_NO},
+};
+
+static const struct tensor_rule gguf_seed_tensors[TN_N] = {
+    GGUF_OUTER,
+    GGUF_SPLIT,
+    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_FFN_NORM] = {L "post_attention_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+};
+
 static const struct tensor_rule gguf_olmo2_tensors[TN_N] = {GGUF_FRAME, GGUF_WIDE_NORMS, GGUF_SPLIT,
                                                             GGUF_SANDWICH};
 
@@ -274,6 +294,27 @@ static const struct gguf_arch archs[] = {
       .default_theta = 150000,
       .read_only = true},
      false},
+    {{.name = "dots1",
+      .model_type = "dots1",
+      .tensor = gguf_dots1_tensors,
+      .qk_norm = true,
+      .experts = EXPERTS_GROUPS,
+      .route_bias = true,
+      .read_only = true},
+     false},
+    {{.name = "minimax-m2",
+      .model_type = "minimax_m2",
+      .tensor = gguf_minimax_tensors,
+      .qk_norm = true,
+      .wide_qk_norm = true,
+      .experts = EXPERTS_MIXTRAL,
+      .route_bias = true,
+      .read_only = true},
+     false},
+    {{.name = "seed_oss", .model_type = "seed_oss", .tensor = gguf_seed_tensors, .read_only = true},
+     false},
+    {{.name = "ernie4_5", .model_type = "ernie4_5", .tensor = gguf_tensors, .read_only = true},
+     true},
     {{.name = "starcoder2",
       .model_type = "starcoder2",
       .tensor = gguf_starcoder2_tensors,
@@ -299,7 +340,7 @@ const char *gguf_arch_names(void)
            "granite, "
            "granitemoe, "
            "glm4, exaone4, qwen2moe, glm4moe, deepseek2, olmo2, olmoe, command-r, cohere2, "
-           "starcoder2 and gpt-oss";
+           "starcoder2, dots1, minimax-m2, seed_oss, ernie4_5 and gpt-oss";
 }
 
 const struct arch *gguf_arch_for(const char *model_type)

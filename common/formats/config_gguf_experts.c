@@ -3,15 +3,10 @@
 
 #include "common/formats/config_gguf_meta.h"
 
-/* How experts are chosen in groups, and their shared expert. */
-static enum status read_groups(struct model_config *mc, const struct meta *m)
+static enum status read_scores(struct model_config *mc, const struct meta *m)
 {
     enum { SOFTMAX = 1, SIGMOID = 2 };
-    struct meta_name norm = meta_key(m, "expert_weights_norm");
-    int32_t gating = mc->arch->route_bias ? SIGMOID : SOFTMAX, n = 0;
-    mc->renormalise = false;
-    if (gguf_has(m->g, norm.text))
-        TRY(gguf_get_bool(m->g, norm.text, &mc->renormalise));
+    int32_t gating = mc->arch->route_bias ? SIGMOID : SOFTMAX;
     TRY(meta_i32(m, "expert_gating_func", SOFTMAX, SIGMOID, &gating));
     mc->sigmoid_scores = gating == SIGMOID;
     if (mc->arch->route_bias && !mc->sigmoid_scores)
@@ -20,6 +15,17 @@ static enum status read_groups(struct model_config *mc, const struct meta *m)
     if (mc->arch->latent && mc->sigmoid_scores && !mc->arch->route_bias)
         FAIL(ST_UNSUPPORTED, "gguf: %s is %d, but there is no tensor exp_probs_b.bias",
              meta_key(m, "expert_gating_func").text, gating);
+    return ST_OK;
+}
+
+/* How experts are chosen in groups, and their shared expert. */
+static enum status read_groups(struct model_config *mc, const struct meta *m)
+{
+    struct meta_name norm = meta_key(m, "expert_weights_norm");
+    int32_t n = 0;
+    mc->renormalise = false;
+    if (gguf_has(m->g, norm.text))
+        TRY(gguf_get_bool(m->g, norm.text, &mc->renormalise));
     TRY(meta_double(m, "expert_weights_scale", 0, 1e6, &mc->route_scale));
     if (mc->route_scale == 0) /* as the writers say that there is none */
         mc->route_scale = 1;
@@ -56,6 +62,8 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
     mc->renormalise = !mc->arch->shared_option && mc->arch->experts != EXPERTS_OLMO;
     if (mc->arch->experts == EXPERTS_GROUPS)
         TRY(read_groups(mc, m));
+    if (mc->arch->experts == EXPERTS_GROUPS || mc->arch->route_bias)
+        TRY(read_scores(mc, m));
     if (mc->arch->expert_bias) { /* gpt-oss: the files do not say them */
         mc->glu_limit = 7;
         mc->glu_alpha = 1.702;

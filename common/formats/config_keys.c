@@ -39,8 +39,14 @@ enum key_use {
     READ_EXTRA_LAYERS,
     READ_LATENT,
     READ_METHOD,
+    READ_O_BIAS,
+    READ_LAYER_LIST,
+    READ_ROTARY_DIM, /* the class of MiniMax M2, which makes nothing of the others with this use */
+    SAYS_ATTENTION,
+    SAYS_ROUTE_BIAS,
     SAYS_SCORES,
     SAYS_QK_NORM, /* only what the architecture does anyway passes */
+    SAYS_QK_NORM_TYPE,
     SAYS_QKV_BIAS,
     SAYS_PARALLEL,
     SAYS_LAYER_NORM,
@@ -81,6 +87,7 @@ static const struct key_row {
     {"dtype", READ_ALWAYS, NULL},
     {"attention_bias", READ_BIAS, "false"},
     {"mlp_bias", READ_MLP_BIAS, "false"},
+    {"attention_out_bias", READ_O_BIAS, "false"},
     {"sliding_window", READ_WINDOW, NULL},
     {"use_sliding_window", READ_BY_LAYER, "false"},
     {"max_window_layers", IGNORED, NULL}, /* says nothing where no window is in use */
@@ -99,6 +106,7 @@ static const struct key_row {
     {"topk_method", READ_METHOD, NULL},
     {"scoring_func", SAYS_SCORES, NULL},
     {"moe_layer_freq", READ_NEVER, "1"},
+    {"mlp_layer_types", READ_LAYER_LIST, NULL},
     {"n_routed_experts", READ_GROUPS, "0"},
     {"first_k_dense_replace", READ_GROUPS, "0"},
     {"n_group", READ_GROUPS, "1"},
@@ -115,6 +123,19 @@ static const struct key_row {
     {"final_logit_softcapping", READ_CAPS, NULL},
     {"rope_local_base_freq", READ_LOCAL_ROPE, NULL},
     {"partial_rotary_factor", READ_PARTIAL, "1"},
+    {"rotary_dim", READ_ROTARY_DIM, NULL},
+    {"mlp_intermediate_size", READ_ROTARY_DIM, NULL},
+    {"shared_moe_mode", READ_ROTARY_DIM, NULL},
+    {"use_mtp", READ_ROTARY_DIM, "false"},
+    {"num_mtp_modules", READ_ROTARY_DIM, "0"},
+    {"mtp_transformer_layers", READ_ROTARY_DIM, "0"},
+    {"layernorm_full_attention_beta", READ_NEVER, "1"},
+    {"layernorm_linear_attention_beta", READ_NEVER, "1"},
+    {"layernorm_mlp_beta", READ_NEVER, "1"},
+    {"attn_type_list", SAYS_ATTENTION, NULL},
+    {"use_routing_bias", SAYS_ROUTE_BIAS, "false"},
+    {"qk_norm_type", SAYS_QK_NORM_TYPE, NULL},
+    {"shared_intermediate_size", READ_NEVER, "0"},
     {"auto_map", READ_CODE, "{}"},
 
     {"use_bidirectional_attention", READ_NEVER, "false"},
@@ -303,9 +324,18 @@ static bool is_read(enum key_use use, const struct arch *arch)
         return arch->nope == NOPE_LISTED;
     case READ_CODE:
         return arch->own_code;
+    case READ_O_BIAS:
+        return arch->o_bias_option;
+    case READ_LAYER_LIST:
+        return arch->layer_list;
+    case READ_ROTARY_DIM:
+        return arch->rotary_dim;
     case SAYS_QK_NORM:
         return arch->qk_norm_option;
     case SAYS_SCORES:
+    case SAYS_ATTENTION:
+    case SAYS_ROUTE_BIAS:
+    case SAYS_QK_NORM_TYPE:
     case SAYS_QKV_BIAS:
     case SAYS_PARALLEL:
     case SAYS_LAYER_NORM:
@@ -352,6 +382,10 @@ static const char *said_by(const struct key_row *row, const struct arch *arch)
         return arch->experts == EXPERTS_NONE ? NULL
                : arch->route_bias            ? "\"sigmoid\""
                                              : "\"softmax\"";
+    case SAYS_ROUTE_BIAS:
+        return arch->route_bias ? "true" : row->harmless;
+    case SAYS_QK_NORM_TYPE:
+        return arch->wide_qk_norm ? "\"per_layer\"" : NULL;
     case READ_METHOD:
         return arch->route_bias ? "\"noaux_tc\"" : NULL;
     case READ_NORM_TOPK: /* the class of DeepSeek-V2 does not renormalise */
@@ -380,11 +414,22 @@ static void print_value(const cJSON *item, char value[80])
         memcpy(value, "...", 4);
 }
 
+/* MiniMax's list of the layers' kinds of attention: 1 is softmax attention, 0 linear. */
+static bool all_ones(const cJSON *list)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item,
+                       list) if (!cJSON_IsNumber(item) || item->valuedouble != 1) return false;
+    return cJSON_IsArray(list);
+}
+
 static enum status check_key(const cJSON *item, const struct arch *arch)
 {
     char value[80];
     const struct key_row *row = find(item->string);
     if (cJSON_IsNull(item) || (row && is_read(row->use, arch)))
+        return ST_OK;
+    if (row && row->use == SAYS_ATTENTION && all_ones(item))
         return ST_OK;
     if (strcmp(item->string, "quantization_config") == 0)
         return refuse_quantization(item, arch);

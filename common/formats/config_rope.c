@@ -50,6 +50,11 @@ static enum status read_partial(struct rope_config *rope, const struct model_con
                                 const cJSON *root, const cJSON *obj, const char *where)
 {
     double partial = mc->arch->default_partial > 0 ? mc->arch->default_partial : 1, inner;
+    int32_t rotated = 0;
+    if (mc->arch->rotary_dim)
+        TRY(json_i32(root, "rotary_dim", 2, mc->d_head, &rotated));
+    if (rotated)
+        partial = (double)rotated / mc->d_head;
     TRY(json_double(root, "partial_rotary_factor", 0, 1, &partial));
     inner = partial;
     if (obj)

@@ -290,10 +290,29 @@ static const struct arch archs[] = {
      .layer_norm = true,
      .norm_bias = true,
      .use_bias_option = true,
+     .attention_bias = true,
      .tanh_gelu = true,
      .tied = true,
      .window = WINDOW_ALL,
      .default_eps = 1e-5},
+    {.name = "SeedOssForCausalLM",
+     .model_type = "seed_oss",
+     .tensor = llama_tensors,
+     .bias_option = true,
+     .o_without_bias = true,
+     .o_bias_option = true,
+     .attention_bias = true,
+     .mlp_bias_option = true,
+     .default_d_head = 128},
+    {.name = "Ernie4_5ForCausalLM",
+     .model_type = "ernie4_5",
+     .tensor = llama_tensors,
+     .use_bias_option = true,
+     .interleaved = true,
+     .tied = true,
+     .default_theta = 500000,
+     .default_eps = 1e-5,
+     .default_d_head = 128},
 };
 
 static const struct refusal {
@@ -367,8 +386,9 @@ const char *arch_names(void)
            "Gemma3ForConditionalGeneration, SmolLM3ForCausalLM, GraniteForCausalLM, "
            "GraniteMoeForCausalLM, Glm4ForCausalLM, Exaone4ForCausalLM, Olmo2ForCausalLM, "
            "Olmo3ForCausalLM, OlmoeForCausalLM, CohereForCausalLM, Cohere2ForCausalLM, "
-           "Starcoder2ForCausalLM, Qwen2MoeForCausalLM, Glm4MoeForCausalLM, "
-           "DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, GptOssForCausalLM";
+           "Starcoder2ForCausalLM, SeedOssForCausalLM, Ernie4_5ForCausalLM, "
+           "Qwen2MoeForCausalLM, Glm4MoeForCausalLM, Glm4MoeLiteForCausalLM, Dots1ForCausalLM, "
+           "MiniMaxM2ForCausalLM, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, GptOssForCausalLM";
 }
 
 int32_t model_axis(const struct model_config *mc, enum axis ax)

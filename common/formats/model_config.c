@@ -223,10 +223,10 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
 
 static enum status read_biases(struct model_config *mc, const cJSON *root)
 {
-    bool attention = mc->arch->attention_bias, all = mc->arch->use_bias_option;
+    bool attention = mc->arch->attention_bias;
     if (mc->arch->use_bias_option) {
-        TRY(json_bool(root, "use_bias", &all));
-        mc->mlp_bias = attention = all;
+        TRY(json_bool(root, "use_bias", &attention));
+        mc->mlp_bias = attention;
     }
     if (mc->arch->bias_option)
         TRY(json_bool(root, "attention_bias", &attention));
@@ -234,6 +234,8 @@ static enum status read_biases(struct model_config *mc, const cJSON *root)
         TRY(json_bool(root, "mlp_bias", &mc->mlp_bias));
     mc->qkv_bias = attention || mc->arch->qkv_bias;
     mc->o_bias = attention && !mc->arch->o_without_bias;
+    if (mc->arch->o_bias_option)
+        TRY(json_bool(root, "attention_out_bias", &mc->o_bias));
     return ST_OK;
 }
 

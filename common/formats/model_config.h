@@ -152,6 +152,9 @@ struct arch {
     bool latent;         /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
     bool expert_bias;    /* the router and the experts have biases; "swiglu_limit" */
     bool route_bias;     /* TN_ROUTER_BIAS; the scores are sigmoids */
+    bool layer_list;     /* "mlp_layer_types": which layers have experts */
+    bool says_groups;    /* config.json must have the keys of EXPERTS_GROUPS: other classes that
+                            read them have other defaults */
     bool logit_factor;   /* "logit_scale": factor on the logits */
     bool norm_plus_one;  /* norm weights are stored less 1 */
     bool scale_embed;    /* the embedding is multiplied by sqrt(D) */
@@ -161,16 +164,18 @@ struct arch {
     bool multipliers;    /* of embedding, attention, residual stream and logits */
     bool interleaved;    /* RoPE's pairs are (2i, 2i+1) */
     bool o_without_bias; /* attention_bias: q, k and v alone */
-    bool attention_bias; /* when config.json has no attention_bias */
+    bool o_bias_option;  /* "attention_out_bias": o */
+    bool attention_bias; /* when config.json has neither attention_bias nor use_bias */
     enum nope_rule nope;
     bool needs_rope;      /* "rope_parameters" or "rope_scaling" is there */
     bool partial_rotary;  /* "partial_rotary_factor" */
+    bool rotary_dim;      /* "rotary_dim", the rotated elements of a head */
     bool extra_layers;    /* "num_nextn_predict_layers": the file has more layers */
     bool own_code;        /* repositories bring code (auto_map) that transformers does not need */
     bool tied;            /* when config.json has no tie_word_embeddings */
     bool qkv_bias;        /* always, whatever config.json says */
     bool bias_option;     /* "attention_bias": q, k, v and o */
-    bool use_bias_option; /* "use_bias": q, k, v, o and the feed-forward; true when not there */
+    bool use_bias_option; /* "use_bias": q, k, v, o and the feed-forward */
     bool mlp_bias_option; /* "mlp_bias": gate, up and down */
     enum window_rule window;
     enum expert_rule experts;

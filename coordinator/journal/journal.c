@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "coordinator/journal/blind.h"
 #include "coordinator/journal/files.h"
 #include "coordinator/journal/record.h"
 #include "coordinator/journal/syncer.h"
@@ -18,6 +19,9 @@ struct journal {
     uint64_t max_file_bytes;
     uint64_t full_at; /* bytes of this file after which the next begins */
     enum journal_sync sync;
+    enum journal_content content;
+    struct blind *blind; /* JOURNAL_NO_CONTENT, since it began */
+    bool lost; /* the blind scheduler differs from the real one: nothing more is written */
     struct syncer *syncer; /* JOURNAL_BATCH */
     uint64_t synced_us, retry_us;
     int fd;               /* -1 = it has not begun, or cannot be written */
@@ -120,6 +124,33 @@ static void end(struct journal *j, uint32_t g, enum record_type kind)
     j->stats.n_records++;
 }
 
+/* ---- without content ---- */
+
+/* Is there anything to be done? */
+static bool is_off(const struct journal *j)
+{
+    return !j || j->lost;
+}
+
+/* st: of the blind scheduler.  false: it has failed, and its state cannot be known again. */
+static bool is_hidden(struct journal *j, enum status st)
+{
+    if (st == ST_OK)
+        return true;
+    j->lost = true;
+    j->stats.n_lost++;
+    give_up_file(j, status_text());
+    return false;
+}
+
+/* What files begin with. */
+static struct journal_source source_of(const struct journal *j, const struct journal_source *real)
+{
+    if (!j->blind)
+        return *real;
+    return (struct journal_source){.sched = blind_sched(j->blind), .fleet = blind_fleet(j->blind)};
+}
+
 /* ---- files ---- */
 
 /* Scheduler i, or NULL. */
@@ -166,6 +197,7 @@ static void put_header(struct journal *j, const struct journal_source *from, uin
     put_u64(w, before);
     put_u64(w, j->now_us);
     put_u32(w, n_states);
+    put_u32(w, j->content);
     end(j, 0, REC_HEADER);
 }
 
@@ -243,6 +275,7 @@ enum status journal_open(struct journal **out, const struct journal_config *cfg)
     j->fd = j->files.lock = -1;
     j->max_file_bytes = cfg->max_file_bytes;
     j->sync = cfg->sync;
+    j->content = cfg->content;
     enum status st = journal_files_open(&j->files, cfg->dir, cfg->name, &cfg->bounds);
     if (st == ST_OK && j->sync == JOURNAL_BATCH)
         st = syncer_start(&j->syncer);
@@ -257,7 +290,7 @@ enum status journal_open(struct journal **out, const struct journal_config *cfg)
 enum status journal_recover(struct journal *j, struct recovered **out)
 {
     *out = NULL;
-    return j ? recover_read(out, &j->files) : ST_OK;
+    return j && j->content == JOURNAL_ALL_CONTENT ? recover_read(out, &j->files) : ST_OK;
 }
 
 enum status journal_begin(struct journal *j, const struct journal_source *from,
@@ -267,8 +300,11 @@ enum status journal_begin(struct journal *j, const struct journal_source *from,
         return ST_OK;
     j->sc = *sc;
     j->now_us = now_us;
-    TRY(make_buffer(j, from));
-    begin_file(j, from, 0);
+    if (j->content == JOURNAL_NO_CONTENT)
+        TRY(blind_create(&j->blind, sc, from->fleet != NULL));
+    const struct journal_source source = source_of(j, from);
+    TRY(make_buffer(j, &source));
+    begin_file(j, &source, 0);
     return ST_OK;
 }
 
@@ -288,6 +324,7 @@ void journal_close(struct journal *j)
     while (j->open)
         journal_ended(j, j->open);
     syncer_stop(j->syncer);
+    blind_destroy(j->blind);
     journal_files_close(&j->files);
     free(j->w.data);
     free(j);
@@ -304,7 +341,7 @@ enum status journal_carry(struct journal *j, const struct journal_admission *a,
                           struct admission **out)
 {
     *out = NULL;
-    if (!j)
+    if (!j || j->content == JOURNAL_NO_CONTENT)
         return ST_OK;
     size_t n = admission_bytes(a);
     struct admission *x = malloc(sizeof *x + n);
@@ -328,9 +365,11 @@ enum status journal_admit(struct journal *j, const struct journal_admission *a,
     TRY(journal_carry(j, a, out));
     if (!j)
         return ST_OK;
+    j->admitted = true;
+    if (!*out) /* its content is not kept */
+        return ST_OK;
     put_bytes(begin(j, (*out)->n), (*out)->body, (*out)->n);
     end(j, 0, REC_ADMIT);
-    j->admitted = true;
     return ST_OK;
 }
 
@@ -355,15 +394,15 @@ void journal_served(struct journal *j, const struct journal_served *s)
 
 /* ---- records ---- */
 
-static void put_effects(struct byte_writer *w, const struct sched_effect *fx, size_t n_fx)
+static void put_effects(struct byte_writer *w, const struct blind_effects *fx)
 {
-    put_u32(w, (uint32_t)n_fx);
-    put_u64(w, fx_digest(fx, n_fx));
+    put_u32(w, (uint32_t)fx->n);
+    put_u64(w, fx_digest(fx->fx, fx->n));
 }
 
 void journal_submit(struct journal *j, const struct sched_req *r)
 {
-    if (!j)
+    if (is_off(j) || (j->blind && !is_hidden(j, blind_submit(j->blind, r, &r))))
         return;
     put_request(begin(j, request_bytes(r, r->n_tokens)), r, r->n_tokens);
     end(j, 0, REC_SUBMIT);
@@ -371,8 +410,10 @@ void journal_submit(struct journal *j, const struct sched_req *r)
 
 void journal_cancel(struct journal *j, uint64_t seq_id, enum finish_reason why)
 {
-    if (!j)
+    if (is_off(j))
         return;
+    if (j->blind)
+        blind_cancel(j->blind, seq_id);
     struct byte_writer *w = begin(j, 64);
     put_u64(w, seq_id);
     put_u32(w, why);
@@ -382,8 +423,15 @@ void journal_cancel(struct journal *j, uint64_t seq_id, enum finish_reason why)
 void journal_plan(struct journal *j, uint32_t g, uint64_t now_us, bool made,
                   const struct step_plan *p, const struct sched_effect *fx, size_t n_fx)
 {
-    if (!j || (!made && n_fx == 0)) /* nothing happened */
+    struct blind_effects written = {fx, n_fx};
+    struct step_plan hidden;
+    if (is_off(j) || (!made && n_fx == 0)) /* nothing happened */
         return;
+    if (j->blind) {
+        if (!is_hidden(j, blind_plan(j->blind, g, now_us, made, p, n_fx, &hidden, &written)))
+            return;
+        p = &hidden;
+    }
     struct byte_writer *w = begin(j, 128);
     put_u64(w, now_us);
     put_u32(w, made);
@@ -394,14 +442,16 @@ void journal_plan(struct journal *j, uint32_t g, uint64_t now_us, bool made,
         put_u32(w, p->n_tokens);
         put_u64(w, plan_digest(p));
     }
-    put_effects(w, fx, n_fx);
+    put_effects(w, &written);
     end(j, g, REC_PLAN);
 }
 
 void journal_commit(struct journal *j, uint32_t g, const struct step_result *r,
                     const struct sched_effect *fx, size_t n_fx)
 {
-    if (!j)
+    struct blind_effects written = {fx, n_fx};
+    if (is_off(j) ||
+        (j->blind && !is_hidden(j, blind_commit(j->blind, g, r, fx, n_fx, &r, &written))))
         return;
     struct byte_writer *w = begin(j, 128 + 16 * (size_t)r->n);
     put_u64(w, r->step_id);
@@ -414,43 +464,47 @@ void journal_commit(struct journal *j, uint32_t g, const struct step_result *r,
         put_u32(w, (uint32_t)r->tokens[i].token);
         put_f32(w, r->tokens[i].logprob);
     }
-    put_effects(w, fx, n_fx);
+    put_effects(w, &written);
     end(j, g, REC_COMMIT);
 }
 
 void journal_reset(struct journal *j, uint32_t new_n_blocks, const struct sched_effect *fx,
                    size_t n_fx)
 {
-    if (!j)
+    struct blind_effects written = {fx, n_fx};
+    if (is_off(j) ||
+        (j->blind && !is_hidden(j, blind_reset(j->blind, new_n_blocks, n_fx, &written))))
         return;
     struct byte_writer *w = begin(j, 64);
     put_u32(w, new_n_blocks);
-    put_effects(w, fx, n_fx);
+    put_effects(w, &written);
     end(j, 0, REC_RESET);
 }
 
 void journal_open_group(struct journal *j, uint32_t g, uint32_t n_blocks,
                         const struct sched_effect *fx, size_t n_fx)
 {
-    if (!j)
+    struct blind_effects written = {fx, n_fx};
+    if (is_off(j) || (j->blind && !is_hidden(j, blind_open(j->blind, g, n_blocks, n_fx, &written))))
         return;
     struct byte_writer *w = begin(j, 64);
     put_u32(w, n_blocks);
-    put_effects(w, fx, n_fx);
+    put_effects(w, &written);
     end(j, g, REC_OPEN);
 }
 
 void journal_close_group(struct journal *j, uint32_t g, const struct sched_effect *fx, size_t n_fx)
 {
-    if (!j)
+    struct blind_effects written = {fx, n_fx};
+    if (is_off(j) || (j->blind && !is_hidden(j, blind_close(j->blind, g, n_fx, &written))))
         return;
-    put_effects(begin(j, 64), fx, n_fx);
+    put_effects(begin(j, 64), &written);
     end(j, g, REC_CLOSE);
 }
 
 void journal_moves(struct journal *j, const struct fleet_move *moves, size_t n)
 {
-    if (!j || n == 0)
+    if (is_off(j) || n == 0 || (j->blind && !is_hidden(j, blind_moves(j->blind, moves, n))))
         return;
     struct byte_writer *w = begin(j, 16 * n);
     for (size_t i = 0; i < n; i++) {
@@ -505,10 +559,11 @@ bool journal_flush(struct journal *j, const struct journal_source *from, uint64_
         sync_file(j);
     bool durable = j->fd >= 0 || !j->admitted || j->sync == JOURNAL_NONE;
     j->admitted = false;
+    const struct journal_source source = source_of(j, from);
     if (j->fd >= 0 && (j->file_bytes >= j->full_at || is_old(j)))
-        next_file(j, from);
-    else if (j->fd < 0 && now_us >= j->retry_us)
-        begin_file(j, from, 0);
+        next_file(j, &source);
+    else if (j->fd < 0 && !j->lost && now_us >= j->retry_us)
+        begin_file(j, &source, 0);
     return durable;
 }
 
@@ -525,6 +580,8 @@ const char *journal_text(const struct journal *j, char *out, size_t size)
         snprintf(out, size, "not durable: the journal cannot be written: %s", j->stats.why);
     else if (j->sync == JOURNAL_NONE)
         snprintf(out, size, "not durable: --journal-sync none");
+    else if (j->content == JOURNAL_NO_CONTENT)
+        snprintf(out, size, "not durable: --journal-content none");
     else
         snprintf(out, size, "%s", j->sync == JOURNAL_EACH ? "each" : "batch");
     return out;

@@ -5,7 +5,7 @@
  *
  * Files DIR/NAME-00000001.journal, ...; when one is full the next begins with the scheduler's whole
  * state, so that each file can be replayed alone; the oldest are deleted.  Prompts and answers are
- * in them in clear: they are readable by their owner only.  Of a tenant the salt is in them, a
+ * in them in clear, unless content is JOURNAL_NO_CONTENT: they are readable by their owner only.  Of a tenant the salt is in them, a
  * digest under a key of the coordinator's process.
  *
  * When a file cannot be written (disk full) the journal says so once in the log, counts the records
@@ -26,12 +26,18 @@ enum journal_sync {
     JOURNAL_NONE,  /* written; a journal that cannot be written stops nothing */
 };
 
+enum journal_content {
+    JOURNAL_ALL_CONTENT,
+    JOURNAL_NO_CONTENT, /* hashes instead of tokens (blind.h), no admissions: nothing can be computed again */
+};
+
 struct journal_config {
     const char *dir;         /* made when it is not there; NULL = no journal */
     const char *name;        /* file name before the number; letters, digits, - and _ */
     uint64_t max_file_bytes; /* of one file; at least twice the state it begins with */
     struct journal_bounds bounds;
     enum journal_sync sync;
+    enum journal_content content;
 };
 
 struct journal_stats {
@@ -54,7 +60,7 @@ struct admission; /* a request that has not ended; each file begins with these *
 /* Takes the folder.  *out = NULL when cfg->dir is NULL.  ST_RANGE, ST_NOMEM, ST_IO. */
 MUST_CHECK enum status journal_open(struct journal **out, const struct journal_config *cfg);
 /* The requests of the processes before that had not ended or ended lately; the caller frees it with recovered_free.
- * Before journal_begin. */
+ * Before journal_begin.  *out = NULL without content: they do not go on. */
 MUST_CHECK enum status journal_recover(struct journal *j, struct recovered **out);
 /* Begins the first file.  from: newly created from sc.  ST_NOMEM.  A file that cannot be written is no error. */
 MUST_CHECK enum status journal_begin(struct journal *j, const struct journal_source *from,

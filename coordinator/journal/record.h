@@ -7,7 +7,8 @@
  * header:  u32 version (1: the logit bias came behind the penalties, stop strings ended before
  *          min_new), u64 wall clock (us since 1970), text build, sched_config, u64 the last check of the
  *          file before this one (0: the process began with this file), u64 now_us at that time, u32 number of states
- *          that follow
+ *          that follow, u32 content: 0, or 1: hashes instead of tokens (blind.h), no biases, grammars' sources and
+ *          log probabilities, no admit records
  * live:    one per live sequence of the next state's scheduler: request, its known tokens
  * state:   u32 number of live records before it, u32 whether its group is open, then sched_save's bytes
  * admit:   a request that was taken, before the submits of its samples; after the states those that had not ended:

@@ -194,7 +194,11 @@ static enum status read_header(struct replay *p, struct byte_reader *r)
     p->sum.before = version > 4 ? get_u64(r) : 0;
     p->sum.began_now_us = p->sum.last_now_us = version > 7 ? get_u64(r) : 0;
     p->n_states = version > 7 ? get_u32(r) : 1;
+    uint32_t content = version > 7 ? get_u32(r) : 0;
     TRY(end_of_record(p, r));
+    if (content > 1)
+        DAMAGED("content %u", WHERE(p), content);
+    p->sum.no_content = content == 1;
     bool fleet = p->sum.cfg.queue_for != 0;
     if (p->n_states == 0 || p->n_states > (fleet ? FLEET_SCHEDS : 1U))
         DAMAGED("%u states", WHERE(p), p->n_states);

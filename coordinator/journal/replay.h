@@ -64,6 +64,7 @@ struct replay_summary {
     uint64_t n_records, n_plans, n_tokens, n_submitted, n_ended, n_resets;
     uint64_t n_opens, n_moves; /* of groups, of sequences */
     uint32_t n_live;
+    bool no_content; /* tokens are hashes: --journal-content none */
     bool ended_well; /* an end record was there */
     bool chained;    /* version 5 or later: the next two are known */
     uint64_t before; /* the last check of the file before; 0: a process began with this file */

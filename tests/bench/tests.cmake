@@ -11,3 +11,6 @@ target_link_libraries(bench_step PRIVATE ingot_flags ingot_model ingot_coll ingo
   ingot_formats ingot_common PkgConfig::CJSON m Threads::Threads)
 add_executable(bench_sched bench/bench_sched.c)
 target_link_libraries(bench_sched PRIVATE ingot_flags ingot_sched ingot_common)
+add_executable(bench_fleet bench/bench_fleet.c sched/simulate.c sched/load_source.c)
+target_include_directories(bench_fleet PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+target_link_libraries(bench_fleet PRIVATE ingot_flags ingot_sched ingot_common m)

@@ -48,7 +48,7 @@ def fault(worlds_of_it, weight=1):
     return add
 
 
-BOTH, SERVED, FLEET = ("Served", "Fleet"), ("Served",), ("Fleet",)
+EACH, SERVED, FLEET, NETWORK = ("Served", "Fleet", "Network"), ("Served",), ("Fleet",), ("Network",)
 
 
 def send(pid, how):
@@ -62,41 +62,48 @@ def send(pid, how):
 def pause(scene, pid, longest):
     if not send(pid, signal.SIGSTOP):
         return False
-    scene.later(scene.rng.uniform(0.05, longest), lambda: os.kill(pid, signal.SIGCONT))
+    scene.later(scene.rng.uniform(0.05, longest), lambda: scene.cluster.resume(pid))
     return True
 
 
 # ---- processes ----
 
-@fault(BOTH, 6)
+@fault(EACH, 6)
 def kill_rank(scene):
     return send(scene.one("ingot-worker"), signal.SIGKILL)
 
 
-@fault(BOTH, 5)
+@fault(EACH, 5)
 def kill_coordinator(scene):
     return send(scene.one("ingot-coordinator"), signal.SIGKILL)
 
 
-@fault(BOTH, 3)
+@fault(EACH, 3)
 def kill_gateway(scene):
     return send(scene.one("ingot-gateway"), signal.SIGKILL)
 
 
-@fault(BOTH, 2)
+@fault(EACH, 2)
 def kill_client(scene):
     clis = [d for d in scene.doors if isinstance(d, CliDoor)]
     return bool(clis) and scene.rng.choice(clis).signal(signal.SIGKILL)
 
 
-@fault(SERVED, 2)
+@fault(EACH, 3)
+def kill_group(scene):
+    """All of its ranks and mpirun, at once."""
+    groups = scene.cluster.groups_of_processes()
+    return bool(groups) and any([send(pid, signal.SIGKILL) for pid in scene.rng.choice(groups)])
+
+
+@fault(SERVED + NETWORK, 2)
 def kill_launcher(scene):
     return send(scene.one("mpirun"), signal.SIGKILL)
 
 
-@fault(SERVED, 2)
+@fault(SERVED + NETWORK, 2)
 def stop_rank(scene):
-    """For ever: the supervisor must end it."""
+    """For ever: the supervisor, or mpirun, must end it."""
     return send(scene.one("ingot-worker"), signal.SIGSTOP)
 
 
@@ -110,22 +117,22 @@ def stop_coordinator(scene):
     return True
 
 
-@fault(BOTH, 2)
+@fault(EACH, 2)
 def pause_rank(scene):
     return pause(scene, scene.one("ingot-worker"), 1.5)
 
 
-@fault(BOTH, 2)
+@fault(EACH, 2)
 def pause_coordinator(scene):
     return pause(scene, scene.one("ingot-coordinator"), 1.5)
 
 
-@fault(BOTH)
+@fault(EACH)
 def pause_gateway(scene):
     return pause(scene, scene.one("ingot-gateway"), 1.0)
 
 
-@fault(BOTH)
+@fault(EACH)
 def pause_client(scene):
     clis = [d for d in scene.doors if isinstance(d, CliDoor) and d.process.poll() is None]
     return bool(clis) and pause(scene, scene.rng.choice(clis).process.pid, 1.0)
@@ -180,14 +187,14 @@ def limit(scene, pid, what, value, seconds):
     return False
 
 
-@fault(BOTH, 2)
+@fault(EACH, 2)
 def full_disk(scene):
     """No file of the coordinator can grow: its journal cannot be written."""
     pid = scene.one("ingot-coordinator")
     return pid is not None and limit(scene, pid, resource.RLIMIT_FSIZE, 4096, scene.rng.uniform(0.2, 1))
 
 
-@fault(BOTH, 2)
+@fault(EACH, 2)
 def no_descriptors(scene):
     """The coordinator, a rank or the gateway can open hardly anything, while connections come."""
     pid = scene.one(scene.rng.choice(["ingot-coordinator", "ingot-worker", "ingot-gateway"]))
@@ -201,7 +208,7 @@ def no_descriptors(scene):
     return done
 
 
-@fault(BOTH)
+@fault(EACH)
 def no_memory(scene):
     """A process cannot have more address space.  It may end because of that: then it is started again."""
     pid = scene.one(scene.rng.choice(["ingot-coordinator", "ingot-worker"]))
@@ -235,14 +242,14 @@ def rubbish(scene, path, n):
     scene.later(scene.rng.uniform(0, 0.5), lambda: [s.close() for s in stay])
 
 
-@fault(BOTH, 2)
+@fault(EACH, 2)
 def half_frames(scene):
     for endpoint in scene.cluster.coordinators():
         rubbish(scene, endpoint.removeprefix("ipc://"), 10)
     return True
 
 
-@fault(BOTH, 2)
+@fault(EACH, 2)
 def mutated_frames(scene):
     """Over a connection that speaks the protocol, and leaves without reading the replies."""
     client = ic.Client(scene.rng.choice(scene.cluster.coordinators()), hello=False)
@@ -254,7 +261,7 @@ def mutated_frames(scene):
     return True
 
 
-@fault(BOTH)
+@fault(EACH)
 def half_http(scene):
     """Requests to the gateway that end in the middle."""
     address = scene.cluster.http_address()
@@ -270,22 +277,78 @@ def half_http(scene):
 
 # ---- groups come and go ----
 
-@fault(FLEET, 2)
+@fault(FLEET + NETWORK, 2)
 def add_group(scene):
     c = scene.cluster
-    if len(c.groups()) > 2:
+    if len(c.groups()) >= c.most_groups:
         return False
     c.add_group(f"group{time.monotonic_ns()}")
     return True
 
 
-@fault(FLEET, 2)
+@fault(FLEET + NETWORK, 2)
 def remove_group(scene):
     """The operator ends one of several groups, or replaces the only one."""
     c = scene.cluster
     if len(c.groups()) < 2:
         c.add_group(f"group{time.monotonic_ns()}")
-    return send(c.remove(scene.rng.choice(c.groups())).pid, signal.SIGTERM)
+    c.remove(scene.rng.choice(c.groups()))
+    return True
+
+
+# ---- hosts and links ----
+
+def mend_later(scene, name, longest):
+    """The link is mended after a while, unless the host is lost meanwhile."""
+    scene.later(scene.rng.uniform(0.2, longest), lambda: name in scene.cluster.net.living() and scene.cluster.net.mend(name))
+
+
+def any_host(scene):
+    return scene.rng.choice([n for n in scene.cluster.net.living() if n != "head"] or [None])
+
+
+@fault(NETWORK, 4)
+def cut_link(scene):
+    """Of a host with ranks."""
+    name = any_host(scene)
+    if name is None:
+        return False
+    scene.cluster.net.host[name].link("down")
+    mend_later(scene, name, 6)
+    return True
+
+
+@fault(NETWORK, 4)
+def cut_one_way(scene):
+    """A host hears nobody, or nobody hears it."""
+    name = any_host(scene)
+    if name is None:
+        return False
+    scene.cluster.net.cut_one_way(name, scene.rng.choice(["from", "to"]))
+    mend_later(scene, name, 6)
+    return True
+
+
+@fault(NETWORK, 2)
+def cut_head(scene):
+    """The coordinator loses all groups together, and the launchers their hosts."""
+    scene.cluster.net.host["head"].link("down")
+    mend_later(scene, "head", 4)
+    return True
+
+
+@fault(NETWORK, 4)
+def lose_host(scene):
+    """With all its processes: its link is cut before (as when the power fails), or the kernel still closes the connections.
+    Later the host is there again, with nothing on it."""
+    name, net = any_host(scene), scene.cluster.net
+    if name is None:
+        return False
+    if scene.rng.random() < 0.5:
+        net.host[name].link("down")
+    net.host[name].kill()
+    scene.later(scene.rng.uniform(0.2, 4), lambda: net.restore(name))
+    return True
 
 
 def possible(world):

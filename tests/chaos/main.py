@@ -14,12 +14,16 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "cluster")]
+sys.path.append(str(HERE.parent / "hosts"))  # last: it has a streams.py too
 import faults  # noqa: E402
+import namespaces  # noqa: E402
+import network  # noqa: E402
 import plan  # noqa: E402
 import rounds  # noqa: E402
 import streams  # noqa: E402
 import worlds  # noqa: E402
 
+WORLDS = {"Served": worlds.Served, "Fleet": worlds.Fleet, "Network": network.Network}
 CALM = {"tp": 1, "coll": "auto", "groups": 1, "journal": False, "kv_blocks": 4096}
 
 
@@ -35,7 +39,7 @@ def undisturbed():
 
 def begin(run):
     print(f"seed {run.seed}: {run.world} {run.shape}, {len(run.rounds)} rounds", flush=True)
-    return getattr(worlds, run.world)(run.shape)
+    return WORLDS[run.world](run.shape)
 
 
 def one_round(cluster, r, wanted):
@@ -83,13 +87,15 @@ def options(argv=None):
     p.add_argument("--minutes", type=float, help="instead of --runs: begin runs for so long")
     p.add_argument("--rounds", type=int, default=6, help="of each run, on one cluster (default 6)")
     p.add_argument("--kinds", help="only these faults, with commas: " + ", ".join(faults.FAULTS))
-    p.add_argument("--world", choices=["Served", "Fleet"], help="only this cluster")
+    p.add_argument("--world", choices=list(WORLDS), help="only this cluster (Network: needs root)")
     p.add_argument("--record", help="append a line of JSON to this file (record.py adds them up)")
     o = p.parse_args(argv)
     o.kinds = o.kinds.split(",") if o.kinds else None
     unknown = set(o.kinds or ()) - set(faults.FAULTS)
     if unknown:
         p.error(f"no such kinds: {', '.join(sorted(unknown))}")
+    if o.world == "Network" and (why := namespaces.missing()):
+        p.error(why)
     return o
 
 

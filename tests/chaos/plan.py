@@ -15,10 +15,11 @@ STREAM_STEPS = {
     "first end": lambda c, n, k: c["ended"] > 0,
     "last streams": lambda c, n, k: c["ended"] >= n - 2,
 }
+LOSSES = "kill_rank", "kill_launcher", "kill_group", "lose_host", "cut_link"
 LOG_STEPS = {  # of which fault before it, and the words
-    "group lost": (("kill_rank", "kill_launcher"), "is lost:"),
-    "group starts": (("kill_rank", "kill_launcher"), "starting it again"),
-    "group back": (("kill_rank", "kill_launcher", "kill_coordinator"), " is active ("),
+    "group lost": (LOSSES, "is lost:"),
+    "group starts": (LOSSES, "starting it again"),
+    "group back": ((*LOSSES, "kill_coordinator"), " is active ("),
     "coordinator ended": (("kill_coordinator",), "looks for a coordinator"),
     "coordinator back": (("kill_coordinator",), "serving demo-model on"),
 }
@@ -68,7 +69,7 @@ def draw_faults(rng, kinds):
 
 
 def of_seed(seed, n_rounds, only=None, world=None):
-    """only: kinds of faults that are drawn; world: Served or Fleet instead of a random one."""
+    """only: kinds of faults that are drawn; world: the cluster, instead of Served or Fleet at random."""
     rng = random.Random(seed)
     drawn = rng.choice(("Served", "Served", "Fleet"))
     world = world or drawn
@@ -78,6 +79,8 @@ def of_seed(seed, n_rounds, only=None, world=None):
     tp = rng.choice((1, 2, 2, 4))
     shape = {"tp": tp, "coll": rng.choice(("shm", "auto", "mpi")) if tp > 1 else "auto", "groups": rng.choice((1, 1, 2)),
              "journal": rng.random() < 0.6, "kv_blocks": rng.choice((4096, 4096, 320))}
+    if world == "Network":
+        shape |= {"coll": rng.choice(("mpi", "auto")) if tp > 1 else "auto", "slow": rng.choice((None, None, None, "w1", "w3"))}
     rounds = []
     for i in range(n_rounds):
         n = rng.choice((8, 8, 16, 16, 24, 32, 64))

@@ -2,7 +2,8 @@
 
 Served: `ingot serve` supervises coordinator, groups and gateway.
 Fleet: a coordinator, groups, and a gateway, each started apart; ways between the parts can be cut; this program starts
-again what has ended, as an init system does."""
+again what has ended, as an init system does.
+Network (network.py): a Fleet over several hosts."""
 import contextlib
 import os
 import pathlib
@@ -46,6 +47,7 @@ class World(_Base):
         self.shape, self.mark = shape, uuid.uuid4().hex
         for name in "tmp", "journal", "home":
             os.mkdir(f"{self.dir}/{name}", 0o700)
+        self.own_files = {"log", "cache", "journal", "tmp", "home"}
         self.environment = {MARK: self.mark, "TMPDIR": f"{self.dir}/tmp", "XDG_STATE_HOME": f"{self.dir}/home"}
 
     def spawn(self, *cmd, env=None):
@@ -55,6 +57,15 @@ class World(_Base):
         """Of a program: ingot-worker, ingot-coordinator, ingot-gateway, mpirun."""
         everything = [pid for p in list(self.procs) if p.poll() is None for pid in [p.pid, *children(p.pid)]]
         return sorted({pid for pid in everything if command_of(pid).rsplit("/", 1)[-1] == program})
+
+    def resume(self, pid):
+        """A process that was stopped goes on."""
+        os.kill(pid, signal.SIGCONT)
+
+    def groups_of_processes(self):
+        """The pids of each group: of its ranks and of what has started them."""
+        launchers = self.pids("mpirun")
+        return [[pid, *children(pid)] for pid in launchers] or [[pid] for pid in self.pids("ingot-worker")]
 
     def http_address(self):
         """The gateway's, the last one that listened; None: none has."""
@@ -104,8 +115,7 @@ class World(_Base):
         out += [("file", str(p)) for p in pathlib.Path(self.dir, "tmp").rglob("*")]
         if os.environ.get("INGOT_CHAOS_SHM") == "own":
             out += [("segment", name) for name in os.listdir("/dev/shm")]
-        known = {"log", "cache", "journal", "tmp", "home"}
-        return out + [("file", p.name) for p in pathlib.Path(self.dir).iterdir() if p.name not in known]
+        return out + [("file", p.name) for p in pathlib.Path(self.dir).iterdir() if p.name not in self.own_files]
 
 
 class Served(World):
@@ -148,16 +158,26 @@ class Served(World):
 
 class Fleet(World):
     """The parts, started apart; ways to the coordinator's sockets."""
+    most_groups = 3
 
-    def start(self):
+    def begin(self):
         self.ways, self.kept, self.stopping = {}, {}, False
         self.lock = threading.RLock()
+
+    def start(self):
+        self.begin()
         for side in "clients", "workers":
             self.ways[side] = Way(f"{self.dir}/way-{side}", f"{self.dir}/{side}")
         self.keep("coordinator", BIN / "ingot-coordinator", "--model", DEMO, "--listen", self.endpoint, "--workers", self.workers,
-                  "--silence-ms", 2000, *self.coordinator_args())
+                  *self.coordinator_args())
         for i in range(self.shape["groups"]):
             self.add_group(f"group{i}")
+        self.keep_gateway()
+
+    def coordinator_args(self):
+        return ["--silence-ms", 2000, *super().coordinator_args()]
+
+    def keep_gateway(self):
         self.keep("gateway", BIN / "ingot-gateway", "--http", "127.0.0.1:0", "--connect", self.client_endpoint())
         self.keeper = threading.Thread(target=self.keep_all, daemon=True)
         self.keeper.start()
@@ -172,10 +192,13 @@ class Fleet(World):
         with self.lock:
             self.kept[name] = [cmd, self.spawn(*cmd)]
 
+    def tell(self, process, how):
+        process.send_signal(how)
+
     def remove(self, name):
-        """Takes a part away for good."""
+        """Takes a part away for good; it ends by itself."""
         with self.lock:
-            return self.kept.pop(name)[1]
+            self.tell(self.kept.pop(name)[1], signal.SIGTERM)
 
     def keep_all(self):
         while not self.stopping:
@@ -206,7 +229,7 @@ class Fleet(World):
         for name in sorted(self.kept, key=lambda n: not n.startswith("gateway")):  # then the coordinator, which ends the groups
             p = self.kept[name][1]
             if not name.startswith("group"):
-                p.send_signal(signal.SIGTERM)
+                self.tell(p, signal.SIGTERM)
                 rc = p.wait(tap.LIMIT)
                 bad += [("exit code", f"{name} ended with {rc}")] if rc else []
         for name in self.groups():

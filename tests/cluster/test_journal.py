@@ -1,8 +1,10 @@
 """What the journal promises: a request that was accepted is finished by the next coordinator, whether or not its client is
 there, and a journal that cannot be written takes none."""
+import json
 import os
 import pathlib
 import resource
+import struct
 import subprocess
 import sys
 
@@ -204,6 +206,73 @@ def serve_keeps_a_journal_by_default():
                 folder, = journal_folders(c)
                 assert folder.stat().st_mode & 0o777 == 0o700 and str(folder) in c.log()
                 assert [f.stat().st_mode & 0o777 for f in folder.glob("*.journal")] == [0o600]
+
+
+SECRET = b"An exceedingly secret tale"
+
+
+def has_ids(data, ids):
+    """Any three of them in a row, as the journal writes ids."""
+    return any(struct.pack("<3i", *ids[i:i + 3]) in data for i in range(len(ids) - 2))
+
+
+@tap.case
+def without_content():
+    """No prompt and no answer is in the files; verify replays them; what needs content is refused by name; after a
+    restart the request is a new one."""
+    with temp_dir.folder() as tmp, Restarted(f"{tmp}/journal", "--journal-content", "none") as c:
+        client = c.clients[0]
+        tap.wait_for(lambda: client.call("Models")[1].model[0].weights_from != "pending", "the weights digest")
+        requests = [dict(text=SECRET, want_prompt_ids=True, **r) for r in REQUESTS]
+        answers = client.answers(requests)
+        stop = client.generate(text=SECRET, max_tokens=4, stop=[b"a secret stop string"])
+        assert stop.finish and state(client) == "not durable: --journal-content none", state(client)
+        c.kill()
+        c.again()
+        client = c.rerun()
+        again = client.generate(request_id=answers[0].accepted.request_id, **requests[0])
+        assert again.finish and not again.accepted.attached and again.ids == answers[0].ids, again
+        client.send("Drain", request_id="d")
+        c.coordinator.wait(tap.LIMIT)
+        files = sorted(pathlib.Path(tmp, "journal").glob("*.journal"))
+        data = b"".join(f.read_bytes() for f in files)
+        assert len(files) == 2 and SECRET not in data and b"secret" not in data
+        assert answers[0].accepted.prompt_digest not in data
+        for a in answers:
+            assert not has_ids(data, list(a.accepted.prompt_id)), "a prompt's ids are in the journal"
+            assert not any(has_ids(data, ids) for ids in a.ids.values()), "an answer's ids are in the journal"
+        tool = BIN / "ingot-journal"
+        r = subprocess.run([tool, "verify", f"{tmp}/journal"], capture_output=True, text=True, timeout=tap.LIMIT)
+        assert r.returncode in (0, 4) and r.stdout.count("the same") == 2, r  # the first was killed
+        r = subprocess.run([tool, "show", files[0], answers[0].accepted.request_id], capture_output=True, text=True)
+        shown = json.loads(r.stdout)
+        assert shown["content"] == "none" and shown["n_tokens"] == 120 and shown["reason"] == "length", r
+        assert not {"prompt", "tokens", "logprobs", "text", "stop"} & shown.keys(), r
+        r = subprocess.run([tool, "show", files[0], "--model", DEMO], capture_output=True, text=True)
+        assert r.returncode == 1 and "--journal-content none" in r.stderr, r
+        r = subprocess.run([BIN / "ingot", "replay", "recompute", f"{tmp}/journal", DEMO], capture_output=True, text=True,
+                           timeout=tap.LIMIT)
+        assert r.returncode == 1 and "--journal-content none" in r.stderr, r
+
+
+@tap.case
+def content_is_not_taken_over_without_content():
+    """Requests of a journal with content do not come into one without."""
+    with temp_dir.folder() as tmp, Restarted(f"{tmp}/journal") as c:
+        client = c.clients[0]
+        rid = client.start(text=SECRET, max_tokens=200, sampling=dict(ignore_eos=True))
+        while client.recv()[0] != "Delta":
+            pass
+        c.kill()
+        first = set(pathlib.Path(tmp, "journal").glob("*.journal"))
+        c.coordinator = c.spawn(*c.coordinator.args, "--journal-content", "none")
+        client = c.rerun()
+        assert client.generate(request_id=rid, text=SECRET, max_tokens=3).finish
+        client.send("Drain", request_id="d")
+        c.coordinator.wait(tap.LIMIT)
+        assert all(SECRET in f.read_bytes() for f in first), "the files of before are as they were"
+        later = set(pathlib.Path(tmp, "journal").glob("*.journal")) - first
+        assert later and not any(SECRET in f.read_bytes() for f in later)
 
 
 @tap.case

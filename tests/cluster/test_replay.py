@@ -82,6 +82,25 @@ def recompute(*args):
                           timeout=tap.LIMIT)
 
 
+def shows_what_clients_had(folder, requests, answers):
+    """Samples in order, the stop strings, and with the model the text as it was sent."""
+    r = journal_tool("show", folder, "--model", DEMO)
+    assert r.returncode == 0, r
+    shown = {}
+    for m in map(json.loads, r.stdout.splitlines()):
+        shown.setdefault(m["request_id"], []).append(m)
+    for request, answer in zip(requests, answers, strict=True):
+        samples = shown.pop(answer.accepted.request_id)
+        assert [m["sample"] for m in samples] == list(range(request.get("n", 1))), samples
+        for m in samples:
+            assert m["stop"] == [s.decode() for s in request.get("stop", [])] and m["include_stop"] is False, m
+            assert m["text"].encode() == answer.text[m["sample"]] and m["text"], (m, answer.text)
+            assert m["tokens"] == answer.ids[m["sample"]], m
+    assert not shown, shown
+    r = journal_tool("show", folder, "--model", MODEL)
+    assert MODEL == DEMO or r.returncode == 1 and "another tokenizer" in r.stderr, r
+
+
 def changed(target, lines):
     """A copy of a journal's samples is not possible: the file is sealed.  So the tool that reads it is replaced."""
     program = pathlib.Path(target) / "ingot-journal"
@@ -116,7 +135,9 @@ def recomputed_on_other_rank_counts():
             assert r.returncode == 0, r
             assert f"the same: 9 samples, {n_tokens} tokens (0 of them came by resume), {n_tokens} log probabilities" in r.stdout, r
             assert "not checked: 1 samples' alternatives" in r.stdout and r.stdout.count("not checked") == 1, r
+        shows_what_clients_had(folder, requests, answers)
         lines = journal_tool("show", folder).stdout.splitlines()
+        assert not any("text" in json.loads(line) for line in lines)
         one = max(map(json.loads, lines), key=lambda m: len(m["tokens"]))
         r = recompute(folder, DEMO, one["request_id"])
         assert r.returncode == 0 and "the same: " in r.stdout, r
@@ -134,6 +155,42 @@ def recomputed_on_other_rank_counts():
             r = subprocess.run([tool / "ingot", "replay", "recompute", folder, DEMO], capture_output=True, text=True,
                                env={**os.environ, "PATH": f"{tool}:{os.environ['PATH']}"}, timeout=tap.LIMIT)
             assert r.returncode == 1 and says in r.stdout + r.stderr, (says, r)
+
+
+@tap.case
+def ids_that_came_by_resume_are_checked():
+    """A server takes a client's word for the ids that it resumes with; recompute does not."""
+    request = dict(text=b"Once upon a time", max_tokens=40, n=2, stop=[b"the end of it"], sampling=dict(seed=7, ignore_eos=True))
+    with temp_dir.folder() as tmp:
+        with Cluster(DEMO, tp=1, extra=["--journal", f"{tmp}/journal"]) as c:
+            client = c.clients[0]
+            tap.wait_for(lambda: client.call("Models")[1].model[0].weights_from != "pending", "the weights digest")
+            first = client.generate(**request)
+            assert first.finish, first.error
+
+            def resumed(rid, forged=None):
+                ids = [first.ids[0][:25], list(first.ids[1][:3])]
+                if forged is not None:
+                    ids[1][forged] ^= 1
+                samples = [dict(id=i, text_bytes=0) for i in ids]
+                return client.generate(request_id=rid, resume=dict(accepted=first.accepted, sample=samples), **request)
+
+            honest = resumed("honest")
+            assert honest.finish and all(honest.ids[i] == first.ids[i][n:] for i, n in ((0, 25), (1, 3))), honest.ids
+            forged = resumed("forged", forged=2)
+            assert forged.finish, forged.error
+            client.send("Drain", request_id="d")
+            c.serve.wait(tap.LIMIT)
+        shown = [json.loads(line) for line in journal_tool("show", f"{tmp}/journal", "honest", "--model", DEMO).stdout.splitlines()]
+        assert [(m["sample"], m["resumed"], m["text"].encode()) for m in shown] == \
+            [(0, 25, first.text[0]), (1, 3, first.text[1])], shown
+        r = recompute(f"{tmp}/journal", DEMO, "honest", "--tp", 2)
+        assert r.returncode == 0 and "the same: 2 samples, 80 tokens (28 of them came by resume), 52 log probabilities" in r.stdout, r
+        assert "not checked: 28 log probabilities" in r.stdout, r
+        r = recompute(f"{tmp}/journal", DEMO, "forged")
+        recorded = first.ids[1][2] ^ 1
+        assert r.returncode == 1 and f"token 2 (it came by resume): {recorded} is recorded, {first.ids[1][2]} comes out" in r.stdout, r
+        assert "1 samples differ" in r.stdout, r
 
 
 tap.main()

@@ -90,6 +90,23 @@ GLM4MOE = BASE | {"architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_m
                   "moe_intermediate_size": 20, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1,
                   "topk_group": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.5, "num_nextn_predict_layers": 1,
                   "pad_token_id": 0, "tie_word_embeddings": False}
+DOTS1 = BASE | {"architectures": ["Dots1ForCausalLM"], "model_type": "dots1", "hidden_act": "silu", "head_dim": 16,
+                "rope_theta": 10000.0, "rope_scaling": None, "attention_bias": False, "n_routed_experts": 8,
+                "num_experts_per_tok": 3, "moe_intermediate_size": 20, "n_shared_experts": 2, "first_k_dense_replace": 1,
+                "n_group": 1, "topk_group": 1, "norm_topk_prob": True, "routed_scaling_factor": 2.5,
+                "sliding_window": None, "max_window_layers": 62, "tie_word_embeddings": False}
+MINIMAX = BASE | {"architectures": ["MiniMaxM2ForCausalLM"], "model_type": "minimax_m2", "hidden_act": "silu", "head_dim": 16,
+                  "rope_theta": 5000.0, "rotary_dim": 8, "num_local_experts": 8, "num_experts_per_tok": 3,
+                  "intermediate_size": 20, "scoring_func": "sigmoid", "use_routing_bias": True, "use_qk_norm": True,
+                  "qk_norm_type": "per_layer", "attn_type_list": [1, 1, 1, 1], "shared_intermediate_size": 0,
+                  "use_mtp": True, "num_mtp_modules": 3, "mtp_transformer_layers": 1, "output_router_logits": False,
+                  "tie_word_embeddings": False}
+SEED_OSS = BASE | {"architectures": ["SeedOssForCausalLM"], "model_type": "seed_oss", "hidden_act": "silu", "head_dim": 16,
+                   "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}, "attention_bias": True,
+                   "attention_out_bias": False, "mlp_bias": False, "residual_dropout": 0.1, "tie_word_embeddings": False}
+ERNIE = BASE | {"architectures": ["Ernie4_5ForCausalLM"], "model_type": "ernie4_5", "hidden_act": "silu", "head_dim": 16,
+                "rope_theta": 500.0, "rope_scaling": None, "use_bias": False, "tie_word_embeddings": True,
+                "rms_norm_eps": 1e-5}
 OLMO2 = BASE | {"architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2", "hidden_act": "silu", "rope_theta": 500000.0,
                 "rope_scaling": None, "attention_bias": False, "pad_token_id": 0, "tie_word_embeddings": False}
 OLMO3 = OLMO2 | {"architectures": ["Olmo3ForCausalLM"], "model_type": "olmo3", "sliding_window": 12,
@@ -139,6 +156,11 @@ DEEPSEEK3 = DEEPSEEK | {"architectures": ["DeepseekV3ForCausalLM"], "model_type"
                         "topk_method": "noaux_tc", "scoring_func": "sigmoid", "norm_topk_prob": True,
                         "routed_scaling_factor": 2.5, "n_shared_experts": 1, "num_nextn_predict_layers": 1,
                         "rope_scaling": DEEPSEEK["rope_scaling"] | {"mscale": 1.0, "mscale_all_dim": 1.0}}
+GLM4LITE = {k: v for k, v in DEEPSEEK.items() if k not in ("first_k_dense_replace", "moe_layer_freq", "ep_size",
+                                                          "aux_loss_alpha", "seq_aux", "rope_scaling")} | {
+    "architectures": ["Glm4MoeLiteForCausalLM"], "model_type": "glm4_moe_lite", "q_lora_rank": 20, "n_group": 1,
+    "topk_group": 1, "topk_method": "noaux_tc", "norm_topk_prob": True, "routed_scaling_factor": 1.8, "n_shared_experts": 1,
+    "num_nextn_predict_layers": 1, "rms_norm_eps": 1e-5, "partial_rotary_factor": 1.0}
 YARN_ALIKE = [{"rope_scaling.mscale_all_dim": 0.2}, {"rope_scaling.mscale": 1.5}, {"rope_scaling.factor": 4.0}]
 
 
@@ -283,6 +305,21 @@ ROWS = [
                                          "num_attention_heads": 4, "num_key_value_heads": 4,
                                          "rope_scaling": None, "tie_word_embeddings": True},
         [{"rope_interleave": True}, {"norm_topk_prob": True}], dtype="bfloat16", seed=1103),
+    row("glm4lite", GLM4LITE, [{"routed_scaling_factor": 1.0}, {"norm_topk_prob": False}, {"num_experts_per_tok": 2},
+                               {"rope_theta": 500.0}, {"rope_interleave": False}], seed=1105),
+    row("glm4lite-layers-bf16", GLM4LITE | {"mlp_layer_types": ["sparse", "dense", "sparse"], "attention_bias": True,
+                                            "n_group": 4, "topk_group": 2, "num_nextn_predict_layers": 0},
+        [{"topk_group": 4}, {"n_group": 2}, {"routed_scaling_factor": 1.0}], dtype="bfloat16", seed=1106),
+    row("dots1", DOTS1, [{"routed_scaling_factor": 1.0}, {"norm_topk_prob": False}, {"num_experts_per_tok": 2},
+                         {"rope_theta": 500.0}], seed=1107),
+    row("minimax-m2", MINIMAX, [{"rotary_dim": 16}, {"num_experts_per_tok": 2}, {"rope_theta": 500.0}], seed=1108),
+    row("minimax-m2-kv1-bf16", MINIMAX | {"num_key_value_heads": 1, "rotary_dim": 16, "rms_norm_eps": 1e-5},
+        [{"rotary_dim": 8}, {"num_experts_per_tok": 2}], dtype="bfloat16", seed=1109),
+    row("seed-oss", SEED_OSS, [{"rope_parameters.rope_theta": 10000.0}], seed=1110),
+    row("seed-oss-bias-bf16", SEED_OSS | {"attention_bias": False, "attention_out_bias": True, "mlp_bias": True},
+        [{"rope_parameters.rope_theta": 10000.0}], dtype="bfloat16", seed=1111),
+    row("ernie45", ERNIE, [{"rope_theta": 10000.0}, {"rms_norm_eps": 0.1}], seed=1112),
+    row("ernie45-bias", ERNIE | {"use_bias": True, "tie_word_embeddings": False}, [{"rope_theta": 10000.0}], seed=1113),
     row("moonlight-bf16", DEEPSEEK3 | {"q_lora_rank": None, "n_group": 1, "topk_group": 1, "rope_scaling": None,
                                        "rms_norm_eps": 1e-5, "rope_theta": 50000.0, "routed_scaling_factor": 2.446,
                                        "n_shared_experts": 2, "num_nextn_predict_layers": 0, "kv_lora_rank": 40,
@@ -316,6 +353,13 @@ def draw(name, shape, scaled, rng):
         return rng.normal(0, 0.08 if scaled else 0.5, shape)  # the model multiplies it
     gain = 2.0 if "q_proj" in name or "k_proj" in name or "qkv" in name else 1.5
     return rng.normal(0, gain / np.sqrt(shape[-1]), shape)
+
+
+def mixtral_name(name):
+    """The names of MiniMax's and Mixtral's repositories."""
+    for new, old in ((".mlp.", ".block_sparse_moe."), ("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2")):
+        name = name.replace(new, old)
+    return name
 
 
 def published_name(name, wrapped):
@@ -388,6 +432,7 @@ def write(directory, r, rng):
         model = (AutoModelForImageTextToText if wrapped else AutoModelForCausalLM).from_config(config)
     tied = (config.get_text_config() if wrapped else config).tie_word_embeddings
     zero_centred = r["config"]["model_type"].startswith("gemma")
+    mixtral = r["config"]["model_type"] == "minimax_m2"
     scaled = zero_centred or "embedding_multiplier" in r["config"]
     tensors, stored = {}, {}
     for name, p in model.state_dict().items():
@@ -399,12 +444,13 @@ def write(directory, r, rng):
             continue
         value = draw(name, tuple(p.shape), scaled, rng)
         if name.split(".mlp.experts.")[-1] in ("gate_up_proj", "down_proj") and r["config"]["model_type"] != "gpt_oss":
-            tensors |= split_experts(name, value, DTYPES[r["dtype"]])
+            experts = split_experts(name, value, DTYPES[r["dtype"]])
+            tensors |= {mixtral_name(k) if mixtral else k: v for k, v in experts.items()}
             continue
         if zero_centred and name.endswith("norm.weight") and "vision" not in name:
             value -= 1
         if r["published"]:
-            name = published_name(name, wrapped)
+            name = mixtral_name(name) if mixtral and ".mlp." in name else published_name(name, wrapped)
         tensors[name] = torch.from_numpy(value).to(DTYPES[r["dtype"]]).contiguous()
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     (directory / "model.safetensors").chmod(0o644)

@@ -208,7 +208,21 @@ ROWS = [
     ("tiiuae/Falcon-H1-1.5B-Instruct", "FalconH1ForCausalLM", "falcon_h1", {}, "class"),
     ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", "NemotronHForCausalLM", "nemotron_h", {}, "class"),
     ("LiquidAI/LFM2-1.2B", "Lfm2ForCausalLM", "lfm2", {}, "class"),
-    ("MiniMaxAI/MiniMax-M2", "MiniMaxM2ForCausalLM", "minimax_m2", {}, "class"),
+    ("MiniMaxAI/MiniMax-M2", "MiniMaxM2ForCausalLM", "minimax_m2",
+     {"rope_parameters": {"rope_type": "default", "rope_theta": 5000000.0}, "rotary_dim": 64,
+      "attn_type_list": [1] * 62, "scoring_func": "sigmoid", "use_routing_bias": True, "use_qk_norm": True,
+      "qk_norm_type": "per_layer", "use_mtp": True, "num_mtp_modules": 3, "mtp_transformer_layers": 1,
+      "shared_intermediate_size": 0, "mlp_intermediate_size": 8192}, "served"),
+    ("zai-org/GLM-4.7-Flash", "Glm4MoeLiteForCausalLM", "glm4_moe_lite",
+     {"rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}, "first_k_dense_replace": 1,
+      "num_nextn_predict_layers": 1, "topk_method": "noaux_tc"}, "served"),
+    ("rednote-hilab/dots.llm1.inst", "Dots1ForCausalLM", "dots1",
+     {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6, "norm_topk_prob": True,
+      "first_k_dense_replace": 1, "routed_scaling_factor": 2.5, "sliding_window": None,
+      "max_position_embeddings": 32768, "rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0}}, "served"),
+    ("ByteDance-Seed/Seed-OSS-36B-Instruct", "SeedOssForCausalLM", "seed_oss",
+     {"rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0}}, "served"),
+    ("baidu/ERNIE-4.5-0.3B-PT", "Ernie4_5ForCausalLM", "ernie4_5", {}, "served"),
 ]
 
 

@@ -4,9 +4,12 @@ joined by a bridge in a network of its own.  Needs root.
     with Network(["head", "w1", "w2"]) as net:
         p = net.host["head"].spawn("mpirun", "--hostfile", ...)
         net.host["w1"].link("down")
+        net.cut_one_way("w1", "from")  # nobody hears it, it hears everybody; net.mend("w1") undoes it
         net.host["w2"].kill()          # the host and all its processes are gone
+        net.restore("w2")              # it comes back, with empty memory and temporary folders
 
 Every process of a host ends with it, and every host with its Network, however the test ends."""
+import contextlib
 import os
 import pathlib
 import shlex
@@ -19,6 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SUBNET = "10.77.0"
 SHELL_PORT = 7722
+ABSENT = "02:00:00:00:00:99"  # a hardware address that no device has
 # Runs as pid 1 of the host: it reaps orphans, and the host's processes end with it.  /tmp is the host's own, but for the
 # test's folder and, if they are there, this repository and the shared data.
 INIT = """
@@ -83,7 +87,8 @@ class Host:
         else:
             run("ip", "link", "add", f"t-{name}", "netns", net.switch.pid, "type", "veth", "peer", "name", "eth0", "netns", self.pid)
         net.command("ip", "link", "set", f"t-{name}", "master", "br0", "up")
-        for argv in (("link", "set", "lo", "up"), ("addr", "add", f"{self.address}/24", "dev", "eth0"), ("link", "set", "eth0", "up")):
+        hardware = f"02:00:00:00:00:{number:02x}"  # the same after a restore
+        for argv in (("link", "set", "lo", "up"), ("link", "set", "eth0", "address", hardware), ("addr", "add", f"{self.address}/24", "dev", "eth0"), ("link", "set", "eth0", "up")):
             run("nsenter", "-t", self.pid, "--net", "ip", *argv)
         self.process.stdin.write(b"go\n")
         self.process.stdin.close()
@@ -103,11 +108,12 @@ class Host:
         except OSError:  # it has ended
             return ""
 
-    def _enter(self, argv):
+    def enter(self, argv):
+        """The command that runs argv on this host."""
         return ["nsenter", "-t", str(self.pid), "-a", f"--wd={os.getcwd()}", *(str(a) for a in argv)]
 
     def spawn(self, *argv, env=None, **kw):
-        return subprocess.Popen(self._enter(argv), start_new_session=True, stdin=subprocess.DEVNULL,
+        return subprocess.Popen(self.enter(argv), start_new_session=True, stdin=subprocess.DEVNULL,
                                 env={**os.environ, **(env or {})}, **kw)
 
     @staticmethod
@@ -120,18 +126,24 @@ class Host:
     def link(self, state):
         self.net.command("ip", "link", "set", f"t-{self.name}", state)
 
-    def pids(self, program):
-        """Pids, as this machine counts them, of the host's processes whose program has that name."""
-        found = []
-        mine = os.readlink(f"/proc/{self.pid}/ns/pid")
+    def processes(self):
+        """{pid, as this machine counts: name of the program} of the host."""
+        found = {}
+        try:
+            mine = os.readlink(f"/proc/{self.pid}/ns/pid")
+        except OSError:  # the host is lost
+            return found
         for entry in pathlib.Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and os.path.basename(os.readlink(entry / "exe")) == program \
-                        and os.readlink(entry / "ns/pid") == mine:
-                    found.append(int(entry.name))
+                if entry.name.isdigit() and os.readlink(entry / "ns/pid") == mine:
+                    found[int(entry.name)] = os.path.basename(os.readlink(entry / "exe"))
             except OSError:
                 pass
-        return sorted(found)
+        return found
+
+    def pids(self, program):
+        """Pids, as this machine counts them, of the host's processes whose program has that name."""
+        return sorted(pid for pid, name in self.processes().items() if name == program)
 
     def kill(self):
         self.process.kill()
@@ -150,6 +162,35 @@ class Network:
 
     def command(self, *argv):
         run("nsenter", "-t", self.switch.pid, "--net", *argv)
+
+    def _neighbours(self, name, side, *verb):
+        """Of all pairs (host that sends, host that it sends to) with frames from or to the named one."""
+        for other in self.living():
+            if other != name:
+                at, of = (name, other) if side == "from" else (other, name)
+                argv = [self.host[of].address if word == "ADDRESS" else word for word in verb]
+                run("nsenter", "-t", self.host[at].pid, "--net", "ip", "neigh", *argv, "dev", "eth0")
+
+    def living(self):
+        return [n for n in self.names if self.host[n].process.poll() is None]
+
+    def cut_one_way(self, name, side):
+        """side: "from" the host, or "to" it: these frames go to a hardware address that no host has."""
+        self._neighbours(name, side, "replace", "ADDRESS", "lladdr", ABSENT, "nud", "permanent")
+
+    def mend(self, name):
+        """The link is up and goes both ways."""
+        self.host[name].link("up")
+        for side in "from", "to":
+            self._neighbours(name, side, "replace", "ADDRESS", "lladdr", ABSENT, "nud", "stale")
+            self._neighbours(name, side, "del", "ADDRESS")
+
+    def restore(self, name):
+        """A host that was killed starts again."""
+        self.host[name].log.close()
+        with contextlib.suppress(AssertionError):  # else it went with the host's network
+            self.command("ip", "link", "del", f"t-{name}")
+        self.host[name] = Host(self, name, 1 + self.names.index(name))
 
     def __enter__(self):
         self.switch = subprocess.Popen(["unshare", "--net", "sleep", "infinity"], start_new_session=True)

@@ -143,6 +143,7 @@ def fault(name, hurt, heal=lambda c: None):
 
 fault("rank_1_is_killed", lambda c: os.kill(c.rank("w2"), signal.SIGKILL))
 fault("rank_1_is_stopped", lambda c: os.kill(c.rank("w2"), signal.SIGSTOP))
+fault("rank_0_is_stopped", lambda c: os.kill(c.rank("w1"), signal.SIGSTOP))
 fault("the_link_of_rank_1_is_cut", lambda c: c.net.host["w2"].link("down"), lambda c: c.net.host["w2"].link("up"))
 fault("the_link_of_rank_0_is_cut", lambda c: c.net.host["w1"].link("down"), lambda c: c.net.host["w1"].link("up"))
 

@@ -22,10 +22,11 @@ static const struct sched_config cfg = {.max_seqs = 4,
                                         .target_of_all = true,
                                         .turn_tokens = 4};
 
-Test(fleet_journal, each_file_of_a_random_run_replays)
+static void run_replays(enum journal_content content)
 {
     static char names[MAX_FILES][64];
-    struct journal_config jc = {.dir = dir, .name = "run", .max_file_bytes = 20000};
+    struct journal_config jc = {
+        .dir = dir, .name = "run", .max_file_bytes = 20000, .content = content};
     struct dice dice = {.state = 3};
     struct fleet_report rep;
     uint64_t n_tokens = 0, n_opens = 0, n_moves = 0, n_mid_run = 0;
@@ -53,6 +54,16 @@ Test(fleet_journal, each_file_of_a_random_run_replays)
     cr_assert_eq(n_opens, rep.n_opened);
     cr_assert_eq(n_moves, rep.n_placed + rep.n_balanced);
     remove_dir();
+}
+
+Test(fleet_journal, each_file_of_a_random_run_replays)
+{
+    run_replays(JOURNAL_ALL_CONTENT);
+}
+
+Test(fleet_journal, without_content_too)
+{
+    run_replays(JOURNAL_NO_CONTENT);
 }
 
 /* What `say` records is refused with that status. */

@@ -1,4 +1,5 @@
 /* The journal: what random runs write can be replayed, and anything changed in it is seen. */
+#define _GNU_SOURCE /* memmem */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,46 +64,158 @@ static struct file timed_run(void)
 
 /* Many small files, each of which begins with a state in the middle of things.  The third run is
  * planned by the time that its steps took. */
-Test(journal, random_runs_replay)
+static void run_replays(uint32_t run, enum journal_content content)
 {
     static char names[MAX_FILES][64];
-    for (uint32_t run = 1; run <= 3; run++) {
-        uint32_t inflight = run < 2 ? 1 : 2;
-        struct journal_config jc = {.dir = dir, .name = "run", .max_file_bytes = 20000};
-        struct driver_options opts = {.journal = &jc};
-        struct dice dice = {.state = run};
-        struct driver_report rep;
-        struct sched_config cfg = small;
-        uint64_t n_tokens = 0, n_resets = 0, n_mid_run = 0;
-        cfg.max_inflight = inflight;
-        cfg.target_itl_us = cfg.max_step_us = run == 3 ? SCHED_AUTO : 0;
-        cfg.prefill_loss_pct = run;
-        cfg.target_of_all = run > 1;
-        cfg.turn_tokens = 4;
-        make_dir();
-        driver_run(&cfg, &dice, 20000, &opts, &rep);
-        cr_assert(rep.journal.on);
-        cr_assert_eq(rep.stats.pauses > 0, run == 3);
-        size_t n = file_names(names);
-        cr_assert_gt(n, 50u);
-        cr_assert_eq(n, rep.journal.n_files);
-        for (size_t i = 0; i < n; i++) {
-            struct file f = read_file(names[i]);
-            struct replay_summary sum;
-            cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s: %s", names[i], status_text());
-            cr_assert(sum.ended_well);
-            cr_assert_eq(sum.n_torn, 0u);
-            cr_assert_eq(sum.cfg.n_blocks, cfg.n_blocks);
-            n_tokens += sum.n_tokens;
-            n_resets += sum.n_resets;
-            n_mid_run += i + 1 < n && sum.n_live > 0;
-            free(f.data);
-        }
-        cr_assert_eq(n_tokens, rep.n_tokens);
-        cr_assert_eq(n_resets, rep.n_resets);
-        cr_assert_gt(n_mid_run, 20u, "the files begin where nothing lives");
-        remove_dir();
+    uint32_t inflight = run < 2 ? 1 : 2;
+    struct journal_config jc = {
+        .dir = dir, .name = "run", .max_file_bytes = 20000, .content = content};
+    struct driver_options opts = {.journal = &jc};
+    struct dice dice = {.state = run};
+    struct driver_report rep;
+    struct sched_config cfg = small;
+    uint64_t n_tokens = 0, n_resets = 0, n_mid_run = 0;
+    cfg.max_inflight = inflight;
+    cfg.target_itl_us = cfg.max_step_us = run == 3 ? SCHED_AUTO : 0;
+    cfg.prefill_loss_pct = run;
+    cfg.target_of_all = run > 1;
+    cfg.turn_tokens = 4;
+    make_dir();
+    driver_run(&cfg, &dice, 20000, &opts, &rep);
+    cr_assert(rep.journal.on, "%s", rep.journal.why);
+    cr_assert_eq(rep.stats.pauses > 0, run == 3);
+    size_t n = file_names(names);
+    cr_assert_gt(n, 50u);
+    cr_assert_eq(n, rep.journal.n_files);
+    for (size_t i = 0; i < n; i++) {
+        struct file f = read_file(names[i]);
+        struct replay_summary sum;
+        cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s: %s", names[i], status_text());
+        cr_assert(sum.ended_well);
+        cr_assert_eq(sum.n_torn, 0u);
+        cr_assert_eq(sum.cfg.n_blocks, cfg.n_blocks);
+        cr_assert_eq(sum.no_content, content == JOURNAL_NO_CONTENT);
+        n_tokens += sum.n_tokens;
+        n_resets += sum.n_resets;
+        n_mid_run += i + 1 < n && sum.n_live > 0;
+        free(f.data);
     }
+    cr_assert_eq(n_tokens, rep.n_tokens);
+    cr_assert_eq(n_resets, rep.n_resets);
+    cr_assert_gt(n_mid_run, 20u, "the files begin where nothing lives");
+    remove_dir();
+}
+
+Test(journal, random_runs_replay)
+{
+    for (uint32_t run = 1; run <= 3; run++)
+        run_replays(run, JOURNAL_ALL_CONTENT);
+}
+
+Test(journal, random_runs_without_content_replay)
+{
+    for (uint32_t run = 1; run <= 3; run++)
+        run_replays(run, JOURNAL_NO_CONTENT);
+}
+
+/* ---- no content ---- */
+
+enum { SECRET = 0x3a5c0000, SECRETS = 4096, SECRET_PROMPT = 24, SECRET_ROUNDS = 60 };
+
+/* Bytes that one of the secret ids could be. */
+static bool has_secret(const struct file *f)
+{
+    for (size_t i = 0; i + 4 <= f->n; i++) {
+        uint32_t v;
+        memcpy(&v, f->data + i, sizeof v);
+        if (v >= SECRET && v < SECRET + SECRETS)
+            return true;
+    }
+    return false;
+}
+
+/* One sequence from its submit to its end: two share the beginning of their prompts. */
+static void secret_sequence(struct sched *s, struct journal *j, uint64_t id)
+{
+    static struct sched_effect fx[4096];
+    int32_t tokens[80];
+    struct logit_bias bias = {.id = SECRET + 4000, .bias = 1};
+    struct result_token drawn = {.seq_id = id};
+    struct sched_req q = {.seq_id = id,
+                          .tokens = tokens,
+                          .n_tokens = SECRET_PROMPT,
+                          .n_prompt = SECRET_PROMPT,
+                          .max_new = 4,
+                          .salt = 9,
+                          .sp = {.top_p = 1, .repetition_penalty = 1},
+                          .n_bias = 1,
+                          .bias = &bias,
+                          .grammar = 77,
+                          .grammar_kind = 1,
+                          .grammar_source = "a secret grammar",
+                          .n_grammar = 16};
+    struct step_plan p;
+    size_t n_fx;
+    for (int i = 0; i < SECRET_PROMPT; i++)
+        tokens[i] = SECRET + i + (i < 16 ? 0 : (int)(id % 50) * 8);
+    cr_assert_eq(sched_submit(s, &q), ST_OK, "%s", status_text());
+    journal_submit(j, &q);
+    for (uint64_t now = id * 100; sched_has(s, id); now++) {
+        bool made = sched_plan(s, now, &p, fx, ARRAY_LEN(fx), &n_fx);
+        journal_plan(j, 0, now, made, &p, fx, n_fx);
+        cr_assert(made);
+        drawn.token = SECRET + 2000 + (int32_t)(now % 1000);
+        drawn.logprob = -1.5f;
+        struct step_result r = {
+            .step_id = p.step_id, .epoch = p.epoch, .n = p.seqs[0].want, .tokens = &drawn};
+        cr_assert_eq(sched_commit(s, &r, fx, ARRAY_LEN(fx), &n_fx), ST_OK, "%s", status_text());
+        journal_commit(j, 0, &r, fx, n_fx);
+    }
+    cr_assert(journal_flush(j, &(struct journal_source){.sched = s}, id * 100));
+}
+
+/* The files of such a run, their prompts in the prefix cache too; how many have a secret. */
+static unsigned files_with_secrets(enum journal_content content, uint64_t *cached)
+{
+    static char names[MAX_FILES][64];
+    struct sched_config cfg = small;
+    struct journal_config jc = {
+        .dir = dir, .name = "j", .max_file_bytes = 2000, .content = content};
+    struct sched_stats stats;
+    struct replay_summary sum;
+    struct sched *s;
+    struct journal *j;
+    unsigned n_secret = 0;
+    cfg.prefix_cache = true;
+    make_dir();
+    cr_assert_eq(sched_create(&s, &cfg), ST_OK);
+    cr_assert_eq(journal_open(&j, &jc), ST_OK, "%s", status_text());
+    cr_assert_eq(journal_begin(j, &(struct journal_source){.sched = s}, &cfg, 0), ST_OK);
+    for (uint64_t id = 1; id <= SECRET_ROUNDS; id++)
+        secret_sequence(s, j, id);
+    journal_close(j);
+    sched_stats(s, &stats);
+    *cached = stats.tokens_cached;
+    sched_destroy(s);
+    size_t n = file_names(names);
+    cr_assert_gt(n, 5u);
+    for (size_t i = 0; i < n; i++) {
+        struct file f = read_file(names[i]);
+        n_secret += has_secret(&f) || memmem(f.data, f.n, "a secret grammar", 16) != NULL;
+        cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s: %s", names[i], status_text());
+        free(f.data);
+    }
+    remove_dir();
+    return n_secret;
+}
+
+/* Neither records nor the states that files begin with; the prefix cache finds what it found. */
+Test(journal, without_content_no_id_is_in_the_files)
+{
+    uint64_t cached, cached_blind;
+    cr_assert_gt(files_with_secrets(JOURNAL_ALL_CONTENT, &cached), 5u);
+    cr_assert_eq(files_with_secrets(JOURNAL_NO_CONTENT, &cached_blind), 0u);
+    cr_assert(cached > 0 && cached == cached_blind);
 }
 
 static struct file read_fixture(const char *name)

@@ -10,29 +10,34 @@
 
 const char *config_base(const char *arch)
 {
-    static char text[600];
-    const char *type = strstr(arch, "GptOss")       ? "gpt_oss"
-                       : strstr(arch, "Qwen2Moe")   ? "qwen2_moe"
-                       : strstr(arch, "Glm4Moe")    ? "glm4_moe"
-                       : strstr(arch, "Olmo3")      ? "olmo3"
-                       : strstr(arch, "Olmoe")      ? "olmoe"
-                       : strstr(arch, "Cohere2")    ? "cohere2"
-                       : strstr(arch, "Starcoder2") ? "starcoder2"
-                       : strstr(arch, "Gemma2")     ? "gemma2"
-                       : strstr(arch, "Gemma3")     ? "gemma3_text"
-                       : strstr(arch, "Phi3")       ? "phi3"
-                       : strstr(arch, "SmolLM3")    ? "smollm3"
-                       : strstr(arch, "GraniteMoe") ? "granitemoe"
-                       : strstr(arch, "Granite")    ? "granite"
-                       : strstr(arch, "Glm4")       ? "glm4"
-                       : strstr(arch, "Exaone4")    ? "exaone4"
-                       : strstr(arch, "Ministral3") ? "ministral3"
-                       : strstr(arch, "Llama")      ? "llama"
-                       : strstr(arch, "Mistral")    ? "mistral"
-                       : strstr(arch, "Mixtral")    ? "mixtral"
-                       : strstr(arch, "Qwen3Moe")   ? "qwen3_moe"
-                       : strstr(arch, "Qwen2")      ? "qwen2"
-                                                    : "qwen3";
+    static char text[800];
+    const char *type = strstr(arch, "GptOss")        ? "gpt_oss"
+                       : strstr(arch, "Qwen2Moe")    ? "qwen2_moe"
+                       : strstr(arch, "Glm4MoeLite") ? "glm4_moe_lite"
+                       : strstr(arch, "Glm4Moe")     ? "glm4_moe"
+                       : strstr(arch, "Dots1")       ? "dots1"
+                       : strstr(arch, "MiniMax")     ? "minimax_m2"
+                       : strstr(arch, "SeedOss")     ? "seed_oss"
+                       : strstr(arch, "Ernie4_5")    ? "ernie4_5"
+                       : strstr(arch, "Olmo3")       ? "olmo3"
+                       : strstr(arch, "Olmoe")       ? "olmoe"
+                       : strstr(arch, "Cohere2")     ? "cohere2"
+                       : strstr(arch, "Starcoder2")  ? "starcoder2"
+                       : strstr(arch, "Gemma2")      ? "gemma2"
+                       : strstr(arch, "Gemma3")      ? "gemma3_text"
+                       : strstr(arch, "Phi3")        ? "phi3"
+                       : strstr(arch, "SmolLM3")     ? "smollm3"
+                       : strstr(arch, "GraniteMoe")  ? "granitemoe"
+                       : strstr(arch, "Granite")     ? "granite"
+                       : strstr(arch, "Glm4")        ? "glm4"
+                       : strstr(arch, "Exaone4")     ? "exaone4"
+                       : strstr(arch, "Ministral3")  ? "ministral3"
+                       : strstr(arch, "Llama")       ? "llama"
+                       : strstr(arch, "Mistral")     ? "mistral"
+                       : strstr(arch, "Mixtral")     ? "mixtral"
+                       : strstr(arch, "Qwen3Moe")    ? "qwen3_moe"
+                       : strstr(arch, "Qwen2")       ? "qwen2"
+                                                     : "qwen3";
     const char *experts =
         strstr(arch, "GptOss")     ? ",\"num_local_experts\":4,\"num_experts_per_tok\":2,"
                                      "\"rope_parameters\":{\"rope_type\":\"default\","
@@ -40,6 +45,16 @@ const char *config_base(const char *arch)
         : strstr(arch, "Qwen2Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
                                      "\"moe_intermediate_size\":24,"
                                      "\"shared_expert_intermediate_size\":40"
+        : strstr(arch, "MiniMax")  ? ",\"num_local_experts\":8,\"num_experts_per_tok\":2"
+        : strstr(arch, "Dots1")
+            ? ",\"n_routed_experts\":8,\"num_experts_per_tok\":2,\"moe_intermediate_size\":24,"
+              "\"n_shared_experts\":1,\"first_k_dense_replace\":1,\"n_group\":1,\"topk_group\":1,"
+              "\"norm_topk_prob\":true,\"routed_scaling_factor\":2"
+        : strstr(arch, "Glm4MoeLite")
+            ? ",\"n_routed_experts\":8,\"num_experts_per_tok\":2,\"moe_intermediate_size\":24,"
+              "\"num_key_value_heads\":4,\"kv_lora_rank\":16,\"q_lora_rank\":null,"
+              "\"qk_nope_head_dim\":8,\"qk_rope_head_dim\":4,\"v_head_dim\":8,"
+              "\"routed_scaling_factor\":1.8"
         : strstr(arch, "Glm4Moe")  ? ",\"n_routed_experts\":8,"
                                      "\"num_experts_per_tok\":2,"
                                      "\"moe_intermediate_size\":24"
@@ -51,9 +66,9 @@ const char *config_base(const char *arch)
     snprintf(text, sizeof text,
              "{\"architectures\":[\"%s\"],\"model_type\":\"%s\",\"hidden_size\":64,"
              "\"intermediate_size\":96,\"num_hidden_layers\":4,\"num_attention_heads\":4,"
-             "\"num_key_value_heads\":2,\"vocab_size\":100,\"max_position_embeddings\":128,"
+             "%s\"vocab_size\":100,\"max_position_embeddings\":128,"
              "%s\"hidden_act\":\"silu\"%s}",
-             arch, type,
+             arch, type, strstr(arch, "Glm4MoeLite") ? "" : "\"num_key_value_heads\":2,",
              strstr(arch, "Cohere2") || strstr(arch, "Starcoder2") ? "" : "\"rms_norm_eps\":1e-05,",
              experts);
     return text;

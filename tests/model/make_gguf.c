@@ -152,6 +152,7 @@ static const struct {
     {"mlp.experts.0.gate_proj.", "ffn_gate_exps."},
     {"mlp.experts.0.up_proj.", "ffn_up_exps."},
     {"mlp.experts.0.down_proj.", "ffn_down_exps."},
+    {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"},
     {"block_sparse_moe.gate.", "ffn_gate_inp."},
     {"block_sparse_moe.router.layer.", "ffn_gate_inp."},
     {"block_sparse_moe.output_linear.", "ffn_down_exps."},
@@ -170,7 +171,8 @@ static void rename_tensor(char *out, size_t size, const struct model_config *mc,
         name += end;
     }
     const char *post = mc->arch->tensor[TN_POST_ATTN_NORM].name;
-    if (strcmp(mc->arch->model_type, "glm4_moe") == 0 || mc->arch->sinks)
+    if (strcmp(mc->arch->model_type, "glm4_moe") == 0 ||
+        strcmp(mc->arch->model_type, "seed_oss") == 0 || mc->arch->sinks)
         post = mc->arch->tensor[TN_FFN_NORM].name;
     if (post && strcmp(name, post + strlen("model.layers.#.")) == 0) {
         snprintf(out, size, "%spost_attention_norm.weight", layer);
@@ -540,6 +542,8 @@ const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
         w.arch = "qwen2moe";
     if (strcmp(w.arch, "glm4_moe") == 0)
         w.arch = "glm4moe";
+    if (strcmp(w.arch, "minimax_m2") == 0)
+        w.arch = "minimax-m2";
     if (w.mc->kv_rank)
         w.arch = "deepseek2";
     if (strcmp(w.arch, "gpt_oss") == 0)

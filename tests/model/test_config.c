@@ -405,6 +405,50 @@ Test(config, shared_experts_and_groups)
     cr_assert(mc.sparse[0] && mc.sparse[3] && !mc.renormalise && mc.expert_ffn == 96);
 }
 
+Test(config, layers_with_experts_by_name)
+{
+    const char *arch = "Glm4MoeLiteForCausalLM";
+    struct model_config mc = config_good(arch, "{}");
+    cr_assert(!mc.sparse[0] && mc.sparse[1] && mc.sparse[3] && mc.route_scale == 1.8);
+    cr_assert(mc.shared_ffn == 24 && mc.renormalise && mc.sigmoid_scores && mc.eps == 1e-5);
+    mc = config_good(arch, "{\"mlp_layer_types\":[\"sparse\",\"dense\",\"dense\",\"sparse\"],"
+                           "\"first_k_dense_replace\":null,\"num_nextn_predict_layers\":1}");
+    cr_assert(mc.sparse[0] && !mc.sparse[1] && !mc.sparse[2] && mc.sparse[3] && mc.n_mtp == 1);
+    mc = config_good(arch, "{\"mlp_layer_types\":[\"dense\",\"dense\",\"sparse\",\"sparse\"],"
+                           "\"first_k_dense_replace\":2}");
+    cr_assert(!mc.sparse[1] && mc.sparse[2]);
+}
+
+Test(config, experts_of_minimax_and_dots)
+{
+    struct model_config mc = config_good(
+        "MiniMaxM2ForCausalLM",
+        "{\"rotary_dim\":8,\"scoring_func\":\"sigmoid\",\"use_routing_bias\":true,\"use_qk_norm\":"
+        "true,"
+        "\"qk_norm_type\":\"per_layer\",\"attn_type_list\":[1,1,1,1],\"mlp_intermediate_size\":300,"
+        "\"use_mtp\":true,\"num_mtp_modules\":3,\"layernorm_mlp_beta\":1.0}");
+    cr_assert(mc.rope.rot_dim == 8 && mc.d_head == 16 && mc.sparse[0] && mc.sparse[3]);
+    cr_assert(mc.sigmoid_scores && mc.renormalise && mc.expert_ffn == 96 && mc.shared_ffn == 0);
+    cr_assert(mc.qk_norm && mc.rope.theta == 5e6 && mc.route_scale == 1);
+    mc = config_good("Dots1ForCausalLM", "{\"sliding_window\":null,\"scoring_func\":\"sigmoid\"}");
+    cr_assert(!mc.sparse[0] && mc.sparse[1] && mc.route_scale == 2 && mc.shared_ffn == 24);
+    cr_assert(mc.qk_norm && mc.window == 0 && mc.renormalise && !mc.qkv_bias);
+}
+
+Test(config, biases_of_seed_and_ernie)
+{
+    struct model_config mc = config_good("SeedOssForCausalLM", "{}");
+    cr_assert(mc.qkv_bias && !mc.o_bias && !mc.mlp_bias && mc.d_head == 128);
+    mc = config_good("SeedOssForCausalLM", "{\"attention_bias\":false,\"attention_out_bias\":true,"
+                                           "\"mlp_bias\":true,\"head_dim\":16}");
+    cr_assert(!mc.qkv_bias && mc.o_bias && mc.mlp_bias && mc.d_head == 16);
+    mc = config_good("Ernie4_5ForCausalLM", "{}");
+    cr_assert(!mc.qkv_bias && !mc.o_bias && !mc.mlp_bias && mc.tied && mc.rope.interleaved);
+    cr_assert(mc.rope.theta == 5e5 && mc.eps == 1e-5 && mc.d_head == 128);
+    mc = config_good("Ernie4_5ForCausalLM", "{\"use_bias\":true}");
+    cr_assert(mc.qkv_bias && mc.o_bias && mc.mlp_bias);
+}
+
 Test(config, limited_experts_with_biases)
 {
     struct model_config mc = config_good("GptOssForCausalLM", "{}");

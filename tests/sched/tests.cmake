@@ -35,3 +35,5 @@ ingot_planted(test_sched_planted_time "return 2.5 * (" "return 25 * (" "is withi
 ingot_planted(test_sched_planted_turn "least = s->cfg.turn_tokens" "least = 0" "paused before turn_tokens")
 ingot_test(test_fleet ${sched_tests}/test_fleet.c ${sched_tests}/fleet_driver.c ${sched_tests}/fake_worker.c
   LIBS ingot_journal)
+ingot_test(test_fleet_load ${sched_tests}/test_fleet_load.c ${sched_tests}/simulate.c ${sched_tests}/load_source.c
+  LIBS ingot_sched m)

@@ -53,8 +53,8 @@ FOLDERS = {
     "coordinator/journal": "common coordinator/sched",
     "coordinator/sched": "common",
     "coordinator/tokenizer": "common common/formats common/text",
-    "coordinator/tools": "common common/formats common/text coordinator/jinja coordinator/journal "
-                         "coordinator/tokenizer",
+    "coordinator/tools": "common common/digest common/formats common/text common/wire coordinator coordinator/jinja "
+                         "coordinator/journal coordinator/tokenizer",
     "client/cli": "common common/json common/text common/wire client/hub client/keys client/lib",
     "client/gateway": "common common/json common/text client/keys client/lib",
     "client/keys": "common common/json",
