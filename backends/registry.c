@@ -7,21 +7,30 @@
 #ifdef INGOT_HAVE_CUDA
 #include "backends/cuda/cuda.h"
 #endif
+#ifdef INGOT_HAVE_METAL
+#include "backends/metal/metal.h"
+#endif
 
 static const struct backend_ops *const registry[] = {
     &cpu_ops,
 #ifdef INGOT_HAVE_CUDA
     &cuda_ops,
 #endif
+#ifdef INGOT_HAVE_METAL
+    &metal_ops,
+#endif
 };
 
 const char *backend_names(void)
 {
+    return "cpu"
 #ifdef INGOT_HAVE_CUDA
-    return "cpu cuda";
-#else
-    return "cpu";
+           " cuda"
 #endif
+#ifdef INGOT_HAVE_METAL
+           " metal"
+#endif
+        ;
 }
 
 enum status backend_open(struct backend **out, const char *name, const struct backend_config *cfg)

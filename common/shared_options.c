@@ -60,9 +60,11 @@ static const struct shared_row table[] = {
     {{.name = "threads", ROW(threads, OPT_INT), .arg = "N", .def = "0", .min = 0, .max = 1024,
       .help = "Compute threads of each rank; 0 shares the cores of the host among its ranks."},
      .users = FOR_WORKER | STARTERS},
-    {{.name = "backend", ROW(backend, OPT_ENUM), .arg = "cpu|cuda", .def = "cpu",
+    {{.name = "backend", ROW(backend, OPT_ENUM), .arg = "cpu|cuda|metal",
+      .def = "cpu",
       .help = "Device to compute on.  cuda: an NVIDIA GPU of compute capability 8.0 or newer, in "
-              "builds with a CUDA toolkit."},
+              "builds with a CUDA toolkit.  metal: the GPU of a Mac from M1 on, with --tp 1; its "
+              "kernels have run in an emulation alone, not yet on a Mac."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "device", ROW(device, OPT_INT), .arg = "N", .def = "-1", .min = -1, .max = 1023,
       .help = "Which GPU; -1: each rank of a host takes the one of its own number there.  With N "

@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(build-essential cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libzmq3-dev libprotobuf-c-dev
   protobuf-c-compiler libcjson-dev libpcre2-dev libutf8proc-dev libevent-dev libssl-dev libedit-dev libcurl4-openssl-dev)
-test_packages=(ccache libcriterion-dev clang libclang-rt-dev openssl xz-utils protobuf-compiler python3 python3-venv man-db zsh chromium iproute2
+test_packages=(ccache libcriterion-dev clang libclang-rt-dev gobjc openssl xz-utils protobuf-compiler python3 python3-venv man-db zsh chromium iproute2
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user ruby ruby-ffi-rzmq ruby-google-protobuf)
 dry=0 n_packages=${#packages[@]}
 for arg in "$@"; do

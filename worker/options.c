@@ -103,7 +103,7 @@ void worker_options_print(FILE *f, const struct worker_options *o, const struct 
 
 const char *worker_backend_name(const struct shared_options *o)
 {
-    static const char *const names[] = {"cpu", "cuda"};
+    static const char *const names[] = {"cpu", "cuda", "metal"};
     return names[o->backend];
 }
 

@@ -18,6 +18,9 @@ static enum status set_sizes(struct rank_plan *p, const struct model_config *mc)
     p->dc.n_blocks = 1; /* decided when the memory is planned */
     if (p->dc.max_ctx == 0)
         p->dc.max_ctx = mc->max_ctx;
+    if (p->place.world > 1 && strcmp(worker_backend_name(o), "metal") == 0)
+        FAIL(ST_UNSUPPORTED, "--tp %d: the backend metal runs on one rank alone (--tp 1)",
+             p->place.world);
     if (o->activations != 0 && strcmp(worker_backend_name(o), "cpu") != 0)
         FAIL(ST_UNSUPPORTED, "--activations: backend %s rounds them to the weights' type",
              worker_backend_name(o));

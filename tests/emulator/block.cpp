@@ -13,7 +13,7 @@
 #include "emulator.h"
 #include "fiber.h"
 
-enum { WARP = 32, MAX_THREADS = 1024, MAX_SHARED = 227 << 10 };
+enum { WARP = 32, MAX_THREADS = 1024 };
 
 enum thread_state { READY, AT_BARRIER, IN_WARP, ENDED };
 
@@ -59,7 +59,7 @@ struct run {
     struct gpu_warp warp[MAX_THREADS / WARP];
     struct fiber scheduler;
     std::vector<shared_array> shared;
-    size_t shared_bytes;
+    size_t shared_bytes, max_shared;
     void *dyn;
     uint64_t i_block, random;
     bool failed, yielded;
@@ -202,8 +202,8 @@ static void *shared_alloc(struct run *r, size_t bytes)
 {
     void *p = nullptr;
     r->shared_bytes += bytes;
-    if (r->shared_bytes > MAX_SHARED)
-        fail("%zu bytes of shared memory, there are %d", r->shared_bytes, (int)MAX_SHARED);
+    if (r->shared_bytes > r->max_shared)
+        fail("%zu bytes of shared memory, there are %zu", r->shared_bytes, r->max_shared);
     else if (posix_memalign(&p, 128, bytes ? bytes : 1) != 0)
         fail("no memory for shared memory");
     if (!p)
@@ -387,8 +387,9 @@ static uint64_t coprime_step(uint64_t n, uint64_t wish)
     }
 }
 
-bool run_kernel(const char *name, dim3 grid, dim3 block, size_t dyn_smem, bool dependent,
-                uint64_t seed, const std::function<void()> &body, char *text, size_t text_bytes)
+bool run_kernel(const char *name, dim3 grid, dim3 block, size_t dyn_smem, size_t max_shared,
+                bool dependent, uint64_t seed, const std::function<void()> &body, char *text,
+                size_t text_bytes)
 {
     static thread_local struct run r;
     struct run *outer = running;
@@ -407,11 +408,12 @@ bool run_kernel(const char *name, dim3 grid, dim3 block, size_t dyn_smem, bool d
     r.random = seed ? seed * 0x9e3779b97f4a7c15U | 1U : 0;
     r.failed = r.thread == nullptr;
     r.shared_bytes = dyn_smem;
+    r.max_shared = max_shared;
     r.dyn = nullptr;
     snprintf(r.text, sizeof r.text, "kernel %s: no memory for its threads", name);
-    if (dyn_smem > MAX_SHARED) {
-        snprintf(text, text_bytes, "kernel %s: %zu bytes of shared memory, there are %d", name,
-                 dyn_smem, (int)MAX_SHARED);
+    if (dyn_smem > max_shared) {
+        snprintf(text, text_bytes, "kernel %s: %zu bytes of shared memory, there are %zu", name,
+                 dyn_smem, max_shared);
         return false;
     }
     if (dyn_smem > 0 && posix_memalign(&r.dyn, 128, dyn_smem) == 0)

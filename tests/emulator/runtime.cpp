@@ -11,6 +11,8 @@
 
 #include "block.h"
 
+enum { MAX_SHARED = 227 << 10 }; /* of a block, on sm_90 */
+
 typedef std::vector<std::function<cudaError_t()>> work_list;
 
 struct emulated_stream {
@@ -157,7 +159,7 @@ cudaError_t emulated_launch(const char *name, dim3 grid, dim3 block, size_t dyn_
         gpu.launches++;
         if (gpu.fail_launch > 0 && --gpu.fail_launch == 0)
             return set_sticky(cudaErrorLaunchFailure, "a launch that was told to fail");
-        if (!run_kernel(name, grid, block, dyn_smem, dependent, seed_now(), body, text,
+        if (!run_kernel(name, grid, block, dyn_smem, MAX_SHARED, dependent, seed_now(), body, text,
                         sizeof text))
             return set_sticky(cudaErrorLaunchFailure, text);
         return cudaSuccess;

@@ -36,9 +36,10 @@ FOLDERS = {
     "common/json": "common common/text",
     "common/text": "common",
     "common/wire": "common",
-    "backends": "common backends/cpu backends/cuda",
+    "backends": "common backends/cpu backends/cuda backends/metal",
     "backends/cpu": "common backends",
     "backends/cuda": "common backends",
+    "backends/metal": "common backends",
     "collectives": "common backends backends/cuda",
     "worker": "common common/digest common/formats common/wire backends collectives worker/load worker/model worker/sample worker/step",
     "worker/engine": "common worker/model",
@@ -65,7 +66,7 @@ FOLDERS = {
 
 # Cycles between folders that stay, and why.
 FOLDER_CYCLES = {
-    "backends backends/cpu backends/cuda":
+    "backends backends/cpu backends/cuda backends/metal":
         "backend.h is the interface that every backend implements; registry.c lists the backends",
 }
 

@@ -40,7 +40,7 @@ Test(worker_options, choices_by_name)
     cr_assert_eq(i, 6);
     for (i = 0; choose("backend", i, choice, sizeof choice); i++)
         cr_assert_str_eq(worker_backend_name(&opt.shared), choice);
-    cr_assert_eq(i, 2);
+    cr_assert_eq(i, 3);
     for (i = 0; choose("isa", i, choice, sizeof choice); i++)
         cr_assert_str_eq(worker_backend_config(&opt.shared, 1, 0).isa, choice);
     cr_assert_eq(i, 9);

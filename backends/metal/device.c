@@ -1,0 +1,124 @@
+/* The device, its queue and the pipelines of all kernels, made from the text in the binary. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/metal/metal_backend.h"
+#include "backends/metal/objc.h"
+
+enum {
+    FAMILY_APPLE7 = 1007, /* MTLGPUFamilyApple7: M1 and A14 */
+    MATH_MODE_SAFE = 0,   /* MTLMathModeSafe */
+};
+
+const char *const metal_kernel_names[N_METAL_KERNELS] = {
+#define METAL_NAME(name) [KERNEL_##name] = #name,
+    METAL_KERNELS(METAL_NAME)
+#undef METAL_NAME
+};
+
+const char *metal_error_text(objc_ref error)
+{
+    id text = error ? MTL_GET(description, error) : NULL;
+    const char *s = text ? MTL_GET(utf8, text) : NULL;
+    return s ? s : "?";
+}
+
+static id string_of(const char *s)
+{
+    return MTL(string, mtl_class("NSString"), s);
+}
+
+static enum status check_device(struct backend *be)
+{
+    const char *name = MTL_GET(utf8, MTL_GET(device_name, be->device));
+    snprintf(be->name, sizeof be->name, "%s", name ? name : "?");
+    if (!MTL(supports_family, be->device, FAMILY_APPLE7) || !MTL_GET(unified, be->device))
+        FAIL(ST_UNSUPPORTED, "Metal device %s: needed is a GPU of family Apple7 (M1) or later",
+             be->name);
+    be->max_buffer = MTL_GET(max_buffer, be->device);
+    return ST_OK;
+}
+
+/* Fast math would fuse, reorder and flush: systems from macOS 15 on have a mode for it, others a
+ * switch. */
+static enum status make_library(struct backend *be)
+{
+    id error = NULL, options = MTL_GET(new_object, mtl_class("MTLCompileOptions"));
+    if (MTL(responds, options, mtl_selector[MTL_set_math_mode]))
+        MTL(set_math_mode, options, MATH_MODE_SAFE);
+    else
+        MTL(set_fast_math, options, false);
+    be->library = MTL(new_library, be->device, string_of(metal_source), options, &error);
+    MTL_GET(release, options);
+    if (!be->library)
+        FAIL(ST_DEVICE, "Metal device %s does not compile the kernels: %s", be->name,
+             metal_error_text(error));
+    return ST_OK;
+}
+
+/* Most threads of a group of any kernel. */
+enum { MAX_THREADS = 256, SIMD_WIDTH = 32 };
+
+static enum status make_pipeline(struct backend *be, int i)
+{
+    id error = NULL, function = MTL(new_function, be->library, string_of(metal_kernel_names[i]));
+    if (!function)
+        FAIL(ST_DEVICE, "kernel %s is not in the Metal library", metal_kernel_names[i]);
+    be->pipeline[i] = MTL(new_pipeline, be->device, function, &error);
+    MTL_GET(release, function);
+    if (!be->pipeline[i])
+        FAIL(ST_DEVICE, "kernel %s: %s", metal_kernel_names[i], metal_error_text(error));
+    unsigned long width = MTL_GET(simd_width, be->pipeline[i]);
+    unsigned long threads = MTL_GET(max_threads, be->pipeline[i]);
+    if (width != SIMD_WIDTH || threads < MAX_THREADS)
+        FAIL(ST_UNSUPPORTED,
+             "kernel %s: simdgroups of %lu threads and groups of at most %lu; needed are %d and %d",
+             metal_kernel_names[i], width, threads, SIMD_WIDTH, MAX_THREADS);
+    return ST_OK;
+}
+
+static enum status take_all(struct backend *be)
+{
+    be->device = MTLCreateSystemDefaultDevice();
+    if (!be->device)
+        FAIL(ST_DEVICE, "no Metal device on this machine");
+    TRY(check_device(be));
+    be->queue = MTL_GET(new_queue, be->device);
+    if (!be->queue)
+        FAIL(ST_DEVICE, "Metal device %s gives no command queue", be->name);
+    TRY(make_library(be));
+    for (int i = 0; i < N_METAL_KERNELS; i++)
+        TRY(make_pipeline(be, i));
+    return ST_OK;
+}
+
+enum status metal_take_device(struct backend *be)
+{
+    mtl_register();
+    void *pool = objc_autoreleasePoolPush();
+    enum status st = take_all(be);
+    objc_autoreleasePoolPop(pool);
+    return st;
+}
+
+void metal_give(objc_ref *object)
+{
+    if (*object)
+        MTL_GET(release, *object);
+    *object = NULL;
+}
+
+void metal_give_device(struct backend *be)
+{
+    for (int i = 0; i < N_METAL_KERNELS; i++)
+        metal_give(&be->pipeline[i]);
+    metal_give(&be->library);
+    metal_give(&be->queue);
+    metal_give(&be->device);
+}
+
+size_t metal_device_bytes(const struct backend *be, size_t *used)
+{
+    *used = MTL_GET(allocated, be->device);
+    return MTL_GET(working_set, be->device);
+}

@@ -1,0 +1,98 @@
+/* The Metal backend as one device: opening, what it can do, its table of ops. */
+#include "backends/metal/metal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backends/metal/metal_backend.h"
+
+static void metal_close(struct backend *be)
+{
+    if (!be)
+        return;
+    metal_drop_queue(be);
+    metal_free(be, be->scratch);
+    metal_give_device(be);
+    free(be);
+}
+
+static enum status open_all(struct backend *be, const struct backend_config *cfg)
+{
+    if (cfg->device != 0)
+        FAIL(ST_RANGE, "--device %d: a Mac has one Metal device, 0", cfg->device);
+    if (cfg->numerics == NUMERICS_FAST)
+        FAIL(ST_UNSUPPORTED, "--numerics fast: the Metal backend has strict numerics alone");
+    TRY(metal_take_device(be));
+    return metal_alloc(be, SCRATCH_BYTES, MEM_DEVICE, &be->scratch);
+}
+
+static enum status metal_open(struct backend **out, const struct backend_config *cfg)
+{
+    struct backend *be = calloc(1, sizeof *be);
+    if (!be)
+        FAIL(ST_NOMEM, "no memory for a Metal backend");
+    be->base.ops = &metal_ops;
+    enum status st = open_all(be, cfg);
+    if (st != ST_OK) {
+        metal_close(be);
+        return st;
+    }
+    *out = be;
+    return ST_OK;
+}
+
+/* What the system advises to use is all that counts as memory of the device.  The backend's own
+ * scratch is taken already. */
+static void metal_info(struct backend *be, struct backend_info *out)
+{
+    size_t used, total = metal_device_bytes(be, &used);
+    *out = (struct backend_info){
+        .mem_free = total > used ? total - used : 0,
+        .mem_total = total,
+        .features = 1U << FEATURE_SIGMOID_MUL | 1U << FEATURE_ADD_BIAS,
+        .max_head = METAL_MAX_HEAD,
+        .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
+    };
+    snprintf(out->device, sizeof out->device, "Metal %s", be->name);
+}
+
+const struct backend_ops metal_ops = {
+    .name = "metal",
+    .open = metal_open,
+    .close = metal_close,
+    .info = metal_info,
+    .alloc = metal_alloc,
+    .free = metal_free,
+    .write = metal_write,
+    .read = metal_read,
+    .copy = metal_copy,
+    .zero = metal_zero,
+    .sync = metal_sync,
+    .host_ptr = metal_host_ptr,
+    .pinned_ptr = metal_pinned_ptr,
+    .weight_bytes = metal_weight_bytes,
+    .load_weight = metal_load_weight,
+    .free_weight = metal_free_weight,
+    .embed = metal_embed,
+    .linear = metal_linear,
+    .add_rms_norm = metal_add_rms_norm,
+    .qkv_to_cache = metal_qkv_to_cache,
+    .attention = metal_attention,
+    .act_mul = metal_act_mul,
+    .activate = metal_activate,
+    .scale = metal_scale,
+    .sigmoid_mul = metal_sigmoid_mul,
+    .add_bias = metal_add_bias,
+    .soft_cap = metal_soft_cap,
+    .add = metal_add,
+    .gather = metal_gather,
+    .edit_logits = metal_edit_logits,
+    .mask_logits = metal_mask_logits,
+    .topk = metal_topk,
+    .sample = metal_sample,
+    .take_tokens = metal_take_tokens,
+    .layer_norm = metal_layer_norm,
+    .event_mark = metal_event_mark,
+    .event_wait = metal_event_wait,
+    .event_elapsed = metal_event_elapsed,
+};

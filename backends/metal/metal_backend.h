@@ -1,0 +1,238 @@
+/* The Metal backend's own structures, shared by its files.  Memory is unified: a buffer is an
+ * MTLBuffer in shared storage, which the host reads and writes when no command buffer uses it. */
+#ifndef BACKENDS_METAL_METAL_BACKEND_H
+#define BACKENDS_METAL_METAL_BACKEND_H
+
+#include <assert.h>
+
+#include "backends/backend.h"
+#include "backends/metal/args.h"
+
+typedef void *objc_ref; /* an object of Objective-C (its `id`), owned where it is a member */
+
+struct mtl_size {
+    unsigned long width, height, depth;
+};
+
+enum metal_kernel {
+#define METAL_ENUM(name) KERNEL_##name,
+    METAL_KERNELS(METAL_ENUM)
+#undef METAL_ENUM
+        N_METAL_KERNELS
+};
+
+enum {
+    N_EVENTS = 16,
+    MAX_BOUND = 16,           /* buffers of a kernel */
+    TOPK_MAX = 256,           /* largest k of topk */
+    SCRATCH_BYTES = 16 << 20, /* lists of topk; free for every op: ops are in one queue */
+    DISPATCH_WORK = 1 << 30,  /* most multiply-adds of a dispatch */
+};
+
+/* Of a command buffer: macOS ends those that run for long. */
+static const uint64_t METAL_MAX_WORK = UINT64_C(1) << 33;
+
+/* The text of all kernels (embedded). */
+extern const char metal_source[];
+
+struct buf {
+    objc_ref buffer; /* MTLBuffer; NULL: no bytes */
+    char *data;
+    size_t bytes;
+    enum mem_kind kind;
+};
+
+struct metal_part {
+    enum metal_type type;
+    int32_t row0, rows;
+    size_t at, row_bytes; /* in weight.data */
+};
+
+/* matrix: its parts' rows as in the file; vector: [k] f32. */
+struct weight {
+    bool vector;
+    int32_t n, k, n_slices, slice_end[N_SLICES];
+    int32_t n_parts;
+    struct metal_part part[3];
+    struct buf *data;
+    struct buf *bias; /* [n] f32, or NULL */
+};
+
+/* A place in the queue: all work up to command buffer `before`, which `after` follows. */
+struct metal_event {
+    bool marked;
+    objc_ref before, after; /* retained; NULL: none */
+};
+
+struct backend {
+    struct backend_base base;
+    objc_ref device, queue, library;
+    objc_ref pipeline[N_METAL_KERNELS];
+    size_t max_buffer; /* bytes */
+    char name[64];
+
+    objc_ref commands, encoder; /* being filled, retained; NULL: none */
+    objc_ref committed; /* the last one that was committed, retained; NULL: there was none */
+    uint64_t work;      /* multiply-adds of `commands` */
+    enum metal_kernel last_kernel;
+    uint64_t n_dispatched, n_committed;
+    struct metal_event event[N_EVENTS];
+
+    struct buf *scratch; /* [SCRATCH_BYTES] */
+};
+
+/* What kernel argument i + 1 is bound to. */
+struct metal_bound {
+    const struct buf *buf;
+    size_t off; /* bytes */
+};
+
+static inline size_t metal_round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Threadgroups in which each handles `per` of n; at least 1. */
+static inline unsigned long groups_for(int64_t n, int64_t per)
+{
+    return n > per ? (unsigned long)((n + per - 1) / per) : 1;
+}
+
+static inline size_t view_row_bytes(struct view v)
+{
+    return (size_t)v.cols * dtype_size(v.dtype);
+}
+
+static inline size_t view_row_step(struct view v)
+{
+    return (size_t)v.stride * dtype_size(v.dtype);
+}
+
+/* Host address of a view whose bounds are checked. */
+static inline char *view_data(struct view v)
+{
+    size_t end =
+        v.rows > 0 && v.cols > 0 ? (size_t)(v.rows - 1) * view_row_step(v) + view_row_bytes(v) : 0;
+    assert(v.rows >= 0 && v.cols >= 0 && v.stride >= v.cols);
+    assert(v.off <= v.buf->bytes && end <= v.buf->bytes - v.off);
+    (void)end;
+    return v.buf->data ? v.buf->data + v.off : NULL;
+}
+
+static inline struct metal_bound bound_view(struct view v, enum dtype t)
+{
+    assert(v.dtype == t);
+    (void)t;
+    view_data(v);
+    return (struct metal_bound){v.buf, v.off};
+}
+
+static inline struct metal_bound bound_f32(struct view v)
+{
+    return bound_view(v, DT_F32);
+}
+
+static inline struct metal_bound bound_i32(struct view v)
+{
+    return bound_view(v, DT_I32);
+}
+
+static inline struct metal_bound bound_any(struct view v)
+{
+    return bound_view(v, v.dtype);
+}
+
+/* A vector's elements; NULL: `other`, which the kernel does not read. */
+static inline struct metal_bound bound_vector(const struct weight *w, struct metal_bound other)
+{
+    assert(!w || w->vector);
+    return w ? (struct metal_bound){w->data, 0} : other;
+}
+
+/* device.c: opening and closing of the device, the queue and the pipelines. */
+MUST_CHECK enum status metal_take_device(struct backend *be);
+void metal_give_device(struct backend *be);
+/* Bytes that the system advises to use at most; *used: those that this process has taken. */
+size_t metal_device_bytes(const struct backend *be, size_t *used);
+extern const char *const metal_kernel_names[N_METAL_KERNELS];
+/* Releases an object, if there is one. */
+void metal_give(objc_ref *object);
+/* The text of an NSError, "?" if there is none. */
+const char *metal_error_text(objc_ref error);
+
+/* queue.c */
+/* Enqueues a kernel: args is buffer 0, bound [n] are the next ones.  work: multiply-adds, 0 for ops
+ * over rows. */
+MUST_CHECK enum status metal_dispatch(struct backend *be, enum metal_kernel kernel,
+                                      const void *args, size_t args_bytes,
+                                      const struct metal_bound *bound, int n,
+                                      struct mtl_size groups, unsigned long threads, uint64_t work);
+#define METAL_DISPATCH(be, kernel, args, bound, groups, threads, work)                             \
+    metal_dispatch((be), (kernel), &(args), sizeof(args), (bound), (int)ARRAY_LEN(bound),          \
+                   (groups), (threads), (work))
+/* Ends and commits what is enqueued; does not wait. */
+MUST_CHECK enum status metal_commit(struct backend *be);
+enum status metal_sync(struct backend *be);
+void metal_drop_queue(struct backend *be);
+enum status metal_event_mark(struct backend *be, int slot);
+enum status metal_event_wait(struct backend *be, int slot, uint64_t wait_us, bool *passed);
+enum status metal_event_elapsed(struct backend *be, int from, int to, uint64_t *ns);
+
+/* memory.c */
+enum status metal_alloc(struct backend *be, size_t bytes, enum mem_kind kind, struct buf **out);
+void metal_free(struct backend *be, struct buf *b);
+enum status metal_write(struct backend *be, struct view dst, const void *src);
+enum status metal_read(struct backend *be, void *dst, struct view src);
+enum status metal_copy(struct backend *be, struct view dst, struct view src);
+enum status metal_zero(struct backend *be, struct view dst);
+void *metal_host_ptr(struct backend *be, struct view v);
+void *metal_pinned_ptr(struct backend *be, struct buf *b);
+
+/* weight.c */
+size_t metal_weight_bytes(struct backend *be, const struct weight_src *src);
+enum status metal_load_weight(struct backend *be, const struct weight_src *src,
+                              struct weight **out);
+void metal_free_weight(struct backend *be, struct weight *w);
+
+/* ops_linear.c */
+enum status metal_embed(struct backend *be, const struct weight *table, int32_t first_id,
+                        struct view ids, struct view out);
+enum status metal_linear(struct backend *be, const struct weight *w, struct view x,
+                         struct view out);
+
+/* ops_rows.c */
+enum status metal_add_rms_norm(struct backend *be, struct view resid, struct view x,
+                               const struct weight *x_bias, const struct weight *w, float eps,
+                               struct view out);
+enum status metal_layer_norm(struct backend *be, struct view x, const struct weight *w,
+                             const struct weight *b, float eps, struct view out);
+enum status metal_act_mul(struct backend *be, enum act act, struct view gate_up, struct view out);
+enum status metal_activate(struct backend *be, enum act act, struct view x, struct view out);
+enum status metal_scale(struct backend *be, struct view x, float factor);
+enum status metal_soft_cap(struct backend *be, struct view x, float cap);
+enum status metal_sigmoid_mul(struct backend *be, struct view x, struct view gate);
+enum status metal_add_bias(struct backend *be, struct view x, const struct weight *b);
+enum status metal_add(struct backend *be, struct view dst, struct view src, float scale);
+enum status metal_gather(struct backend *be, struct view x, struct view row, struct view out);
+
+/* ops_attention.c */
+enum status metal_qkv_to_cache(struct backend *be, const struct attn_layer *al,
+                               const struct step_dev *st, struct view qkv, struct kv_layer kv,
+                               struct view q);
+enum status metal_attention(struct backend *be, const struct attn_layer *al,
+                            const struct step_dev *st, struct view q, struct kv_layer kv,
+                            struct view out);
+
+/* ops_logits.c */
+enum status metal_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,
+                              struct view start, struct view words);
+enum status metal_mask_logits(struct backend *be, const struct vocab_part *part, struct view logits,
+                              struct view mask);
+enum status metal_topk(struct backend *be, const struct vocab_part *part, struct view logits,
+                       struct view inv_temp, struct view val, struct view id, struct view stat);
+enum status metal_sample(struct backend *be, const struct draw_shape *shape, struct view top,
+                         struct view row, struct view id);
+enum status metal_take_tokens(struct backend *be, struct view token, struct view from,
+                              struct view last);
+
+#endif

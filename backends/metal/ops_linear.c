@@ -1,0 +1,83 @@
+/* Enqueueing of products and of rows of matrices: shaders/linear.metal. */
+#include <string.h>
+
+#include "backends/metal/metal_backend.h"
+
+/* The kernel of a part's type, of four in the order of enum metal_type. */
+static enum metal_kernel kernel_of(enum metal_kernel first, enum metal_type type)
+{
+    assert(type <= METAL_Q8_0);
+    return (enum metal_kernel)((int)first + (int)type);
+}
+static_assert((int)KERNEL_embed_q8_0 == (int)KERNEL_embed_f32 + (int)METAL_Q8_0 &&
+                  (int)KERNEL_linear_q8_0 == (int)KERNEL_linear_f32 + (int)METAL_Q8_0,
+              "kernels in the order of types");
+
+enum status metal_embed(struct backend *be, const struct weight *table, int32_t first_id,
+                        struct view ids, struct view out)
+{
+    assert(!table->vector && ids.rows == out.rows && ids.cols == 1 && out.cols == table->k);
+    if (out.rows == 0 || out.cols == 0)
+        return ST_OK;
+    for (int i = 0; i < table->n_parts; i++) {
+        const struct metal_part *p = &table->part[i];
+        const struct metal_bound bound[] = {{table->data, p->at}, bound_i32(ids), bound_f32(out)};
+        const struct metal_embed_args args = {.k = table->k,
+                                              .n = table->n,
+                                              .row0 = p->row0,
+                                              .rows = p->rows,
+                                              .row_bytes = (int32_t)p->row_bytes,
+                                              .first_id = first_id,
+                                              .id_stride = ids.stride,
+                                              .out_stride = out.stride,
+                                              .fills = i == 0};
+        struct mtl_size groups = {(unsigned long)out.rows, groups_for(out.cols, METAL_STRIP), 1};
+        TRY(METAL_DISPATCH(be, kernel_of(KERNEL_embed_f32, p->type), args, bound, groups,
+                           METAL_STRIP, 0));
+    }
+    return ST_OK;
+}
+
+/* Rows [first, first + n) of x times one part of w. */
+static enum status product(struct backend *be, const struct weight *w, const struct metal_part *p,
+                           struct view x, struct view out, int32_t first, int32_t n)
+{
+    struct metal_linear_args args = {.rows = p->rows,
+                                     .row_bytes = (int32_t)p->row_bytes,
+                                     .n_tokens = n,
+                                     .x_stride = x.stride,
+                                     .out_stride = out.stride,
+                                     .has_bias = w->bias != NULL,
+                                     .n_slices = w->n_slices};
+    memcpy(args.slice_end, w->slice_end, sizeof args.slice_end);
+    struct metal_bound from = bound_f32(x), to = bound_f32(out), bias = from;
+    from.off += (size_t)first * view_row_step(x);
+    to.off += (size_t)first * view_row_step(out) + (size_t)p->row0 * sizeof(float);
+    if (w->bias)
+        bias = (struct metal_bound){w->bias, (size_t)p->row0 * sizeof(float)};
+    const struct metal_bound bound[] = {{w->data, p->at}, from, bias, to};
+    struct mtl_size groups = {groups_for(p->rows, METAL_LINEAR_SIMDS),
+                              groups_for(n, METAL_LINEAR_TOKENS), 1};
+    return METAL_DISPATCH(be, kernel_of(KERNEL_linear_f32, p->type), args, bound, groups,
+                          32 * METAL_LINEAR_SIMDS,
+                          (uint64_t)p->rows * (uint64_t)w->k * (uint64_t)n);
+}
+static_assert((int)METAL_MAX_SLICES == (int)N_SLICES, "slices of the kernels and of weights");
+
+/* A dispatch of many rows is cut, so that command buffers can be; which rows go together changes no
+ * bit. */
+enum status metal_linear(struct backend *be, const struct weight *w, struct view x, struct view out)
+{
+    assert(!w->vector && x.rows == out.rows && x.cols == w->k && out.cols == w->n);
+    for (int i = 0; i < w->n_parts; i++) {
+        const struct metal_part *p = &w->part[i];
+        int64_t row_work = (int64_t)p->rows * w->k + 1, most = DISPATCH_WORK / row_work;
+        most = most < METAL_LINEAR_TOKENS ? METAL_LINEAR_TOKENS
+                                          : most / METAL_LINEAR_TOKENS * METAL_LINEAR_TOKENS;
+        for (int32_t t = 0, n; t < x.rows && p->rows > 0; t += n) {
+            n = x.rows - t < most ? x.rows - t : (int32_t)most;
+            TRY(product(be, w, p, x, out, t, n));
+        }
+    }
+    return ST_OK;
+}

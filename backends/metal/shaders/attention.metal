@@ -1,0 +1,208 @@
+/* The step's new keys and values to the cache, and attention over it: a simdgroup for each token and
+ * head. */
+
+/* x [d] = rms norm of x. */
+static inline void norm_head(threadgroup float *x, const device float *w, float eps, int d,
+                             uint lane)
+{
+    float sum = 0.0f;
+    for (int i = (int)lane; i < d; i += 32)
+        sum = fmaf(x[i], x[i], sum);
+    float r = 1.0f / sqrtf(tree_sum(sum) / (float)d + eps);
+    for (int i = (int)lane; i < d; i += 32)
+        x[i] = x[i] * r * w[i];
+    SIMD_BARRIER(); /* rotation reads other lanes' elements */
+}
+
+static inline void rotate_head(constant struct metal_qkv_args &a, threadgroup float *x,
+                               const device float *cosines, const device float *sines, uint lane)
+{
+    int half_dim = a.rot_dim / 2, step = a.interleaved != 0 ? 2 : 1;
+    int apart = a.interleaved != 0 ? 1 : half_dim;
+    for (int i = (int)lane; i < half_dim; i += 32) {
+        float p = x[i * step], s = x[i * step + apart], co = cosines[i], si = sines[i];
+        x[i * step] = fmaf(p, co, -(s * si));
+        x[i * step + apart] = fmaf(p, si, s * co);
+    }
+    SIMD_BARRIER(); /* stores read other lanes' elements */
+}
+
+/* Nearest integer, ties to even, cut to [-127, 127]. */
+static inline uint8_t i8_nearest(float x)
+{
+    const float magic = 0x1.8p23f;
+    x = x > 127.0f ? 127.0f : x;
+    x = x < -127.0f ? -127.0f : x;
+    return (uint8_t)(bits_of_f32(x + magic) & 0xffU);
+}
+
+/* x [d] to head `head` of the cache; an 8-bit entry gets the scale |x|max / the type's greatest
+ * value. */
+static inline void store_head(constant struct metal_qkv_args &a, threadgroup float *x,
+                              device uint8_t *cache, device float *scale, int64_t head, uint lane)
+{
+    int64_t at = head * a.d;
+    float inv = 0.0f, top = a.kv_type == METAL_I8 ? 127.0f : 448.0f;
+    if (a.kv_type == METAL_I8 || a.kv_type == METAL_E4M3) {
+        float most = 0.0f;
+        for (int i = (int)lane; i < a.d; i += 32) {
+            float v = x[i] < 0.0f ? -x[i] : x[i];
+            most = v > most ? v : most;
+        }
+        most = tree_max(most);
+        bool tiny = most < 0x1p-100f;
+        inv = tiny ? 0.0f : top / most;
+        if (lane == 0)
+            scale[head] = tiny ? 0.0f : most / top;
+    }
+    for (int i = (int)lane; i < a.d; i += 32) {
+        if (a.kv_type == METAL_F16)
+            ((device uint16_t *)cache)[at + i] = f16_of_f32(x[i]);
+        else if (a.kv_type == METAL_BF16)
+            ((device uint16_t *)cache)[at + i] = bf16_of_f32(x[i]);
+        else if (a.kv_type == METAL_I8)
+            cache[at + i] = i8_nearest(x[i] * inv);
+        else if (a.kv_type == METAL_E4M3)
+            cache[at + i] = e4m3_of_f32(x[i] * inv);
+        else
+            ((device float *)cache)[at + i] = x[i];
+    }
+}
+
+/* Groups: [tokens, heads of q, k and v]. */
+KERNEL qkv_to_cache(constant struct metal_qkv_args &a BUF(0), const device float *qkv BUF(1),
+                    const device float *q_norm BUF(2), const device float *k_norm BUF(3),
+                    const device float *cosines BUF(4), const device float *sines BUF(5),
+                    const device float *q_scale BUF(6), const device int32_t *positions BUF(7),
+                    const device int32_t *slots BUF(8), device uint8_t *k BUF(9),
+                    device uint8_t *v BUF(10), device float *k_scale BUF(11),
+                    device float *v_scale BUF(12), device float *q BUF(13), GRID)
+{
+    SHARED(float, x, [METAL_MAX_HEAD]);
+    (void)index, (void)simd;
+    int64_t t = group.x;
+    int h = (int)group.y, pos = positions[t];
+    const device float *from = qkv + t * a.qkv_stride + (int64_t)h * a.d;
+    int64_t row = (int64_t)slots[t] * a.n_kv, angle = (int64_t)pos * (a.rot_dim / 2);
+    bool is_q = h < a.n_q, is_k = !is_q && h < a.n_q + a.n_kv;
+    for (int i = (int)lane; i < a.d; i += 32)
+        x[i] = from[i];
+    SIMD_BARRIER(); /* the head is whole */
+    if (is_q && a.has_q_norm != 0)
+        norm_head(x, q_norm, a.eps, a.d, lane);
+    if (is_k && a.has_k_norm != 0)
+        norm_head(x, k_norm, a.eps, a.d, lane);
+    if (is_q || is_k)
+        rotate_head(a, x, cosines + angle, sines + angle, lane);
+    if (is_k)
+        store_head(a, x, k, k_scale, row + (h - a.n_q), lane);
+    else if (!is_q)
+        store_head(a, x, v, v_scale, row + (h - a.n_q - a.n_kv), lane);
+    for (int i = (int)lane; is_q && i < a.d; i += 32)
+        q[t * a.q_stride + (int64_t)h * a.d + i] =
+            a.has_q_scale != 0 ? x[i] * q_scale[pos] : x[i];
+}
+
+template <int TYPE> static inline float cache_at(const device uint8_t *p, int64_t i)
+{
+    if (TYPE == METAL_F32)
+        return ((const device float *)p)[i];
+    if (TYPE == METAL_F16)
+        return f32_of_f16(((const device uint16_t *)p)[i]);
+    if (TYPE == METAL_BF16)
+        return f32_of_bf16(((const device uint16_t *)p)[i]);
+    return TYPE == METAL_I8 ? (float)((const device int8_t *)p)[i] : f32_of_e4m3(p[i]);
+}
+
+template <int TYPE> static inline float scale_at(const device float *scale, int64_t head)
+{
+    return TYPE == METAL_I8 || TYPE == METAL_E4M3 ? scale[head] : 1.0f;
+}
+
+/* The sequence whose rows include token t. */
+static inline int seq_of(const device int32_t *q_start, int n_seqs, int t)
+{
+    int lo = 0, hi = n_seqs - 1;
+    while (lo < hi) {
+        int mid = (lo + hi + 1) / 2;
+        if (q_start[mid] <= t)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo;
+}
+
+/* Keys 32 at a time from a multiple of 32 on, a key a lane, with an online softmax: a score is a
+ * chain over the dimensions, a value a chain over the keys.  Groups: [tokens, query heads]. */
+template <int TYPE>
+static inline void attend(constant struct metal_attention_args &a, const device float *queries,
+                          const device uint8_t *k, const device uint8_t *v,
+                          const device float *k_scale, const device float *v_scale,
+                          const device int32_t *positions, const device int32_t *q_start,
+                          const device int32_t *table, device float *out, threadgroup float *q,
+                          uint3 group, uint lane)
+{
+    const int PER_LANE = METAL_MAX_HEAD / 32;
+    int t = (int)group.x, h = (int)group.y, g = (h + a.q_offset) / a.q_per_kv, pos = positions[t];
+    const device int32_t *blocks = table + (int64_t)seq_of(q_start, a.n_seqs, t) * a.table_stride;
+    int lo = a.window > 0 && pos >= a.window ? pos - a.window + 1 : 0, hi = pos + 1;
+    float o[PER_LANE], m = -INFINITY, l = 0.0f;
+    for (int i = (int)lane; i < a.d; i += 32)
+        q[i] = queries[(int64_t)t * a.q_stride + (int64_t)h * a.d + i];
+    SIMD_BARRIER(); /* q is whole */
+    for (int i = 0; i < PER_LANE; i++)
+        o[i] = 0.0f;
+    for (int key0 = lo / 32 * 32; key0 < hi; key0 += 32) {
+        int key = key0 + (int)lane;
+        bool seen = key >= lo && key < hi;
+        int64_t head = 0;
+        if (seen)
+            head = ((int64_t)blocks[key / a.block_len] * a.block_len + key % a.block_len) * a.n_kv + g;
+        float dot = 0.0f;
+        for (int i = 0; seen && i < a.d; i++)
+            dot = fmaf(q[i], cache_at<TYPE>(k, head * a.d + i), dot);
+        float s = -INFINITY;
+        if (seen) {
+            s = dot * scale_at<TYPE>(k_scale, head) * a.scale;
+            s = a.cap > 0.0f ? exact_soft_cap(s, a.cap) : s;
+        }
+        float most = tree_max(s);
+        most = most > m ? most : m;
+        float base = most == -INFINITY ? 0.0f : most;
+        float p = seen ? exact_exp(s - base) : 0.0f, corr = exact_exp(m - base);
+        l = fmaf(l, corr, tree_sum(p));
+        m = most;
+        p = seen ? p * scale_at<TYPE>(v_scale, head) : 0.0f;
+        for (int i = 0; i < PER_LANE; i++)
+            o[i] *= corr;
+        int first = lo > key0 ? lo - key0 : 0, end = hi - key0 < 32 ? hi - key0 : 32;
+        for (int j = first; j < end; j++) {
+            float pj = simd_shuffle(p, (ushort)j);
+            int row_j = simd_shuffle((int)(head / a.n_kv), (ushort)j);
+            int64_t at = ((int64_t)row_j * a.n_kv + g) * a.d;
+            for (int i = 0, c = (int)lane; c < a.d; i++, c += 32)
+                o[i] = fmaf(pj, cache_at<TYPE>(v, at + c), o[i]);
+        }
+    }
+    for (int i = 0, c = (int)lane; c < a.d; i++, c += 32)
+        out[(int64_t)t * a.out_stride + (int64_t)h * a.d + c] = o[i] / l + 0.0f; /* one zero */
+}
+
+#define ATTENTION(name, type)                                                                      \
+    KERNEL name(constant struct metal_attention_args &a BUF(0), const device float *queries BUF(1), \
+                const device uint8_t *k BUF(2), const device uint8_t *v BUF(3),                    \
+                const device float *k_scale BUF(4), const device float *v_scale BUF(5),            \
+                const device int32_t *positions BUF(6), const device int32_t *q_start BUF(7),      \
+                const device int32_t *table BUF(8), device float *out BUF(9), GRID)                \
+    {                                                                                              \
+        SHARED(float, q, [METAL_MAX_HEAD]);                                                        \
+        (void)index, (void)simd;                                                                   \
+        attend<type>(a, queries, k, v, k_scale, v_scale, positions, q_start, table, out, q, group, \
+                     lane);                                                                        \
+    }
+ATTENTION(attention_f32, METAL_F32)
+ATTENTION(attention_f16, METAL_F16)
+ATTENTION(attention_bf16, METAL_BF16)
+ATTENTION(attention_i8, METAL_I8)
+ATTENTION(attention_e4m3, METAL_E4M3)

@@ -1,0 +1,33 @@
+/* The first lines of the shader text: what its kernels use of the Metal Shading Language by other
+ * names, so that a C++ compiler with definitions of its own for these takes the same text.
+ *   KERNEL name(constant struct args &a BUF(0), device or const device pointers BUF(1).., GRID)
+ *   GRID               group: the threadgroup's place in the grid; index: the thread's in the group;
+ *                      lane and simd: the thread's in its simdgroup of 32, the simdgroup's
+ *   SHARED(t, n, dims) threadgroup memory, in kernels only
+ *   BARRIER            by all threads of the group; SIMD_BARRIER by those of a simdgroup
+ * No double, no lambda, no recursion, no static variable, no pointer without an address space.
+ * Products and sums are fused where fmaf is written and nowhere else. */
+#ifdef __METAL_VERSION__
+#include <metal_stdlib>
+using namespace metal;
+#pragma METAL fp contract(off)
+/* dtype.h copies bits by memcpy. */
+static inline void memcpy(thread float *to, const thread uint32_t *from, size_t)
+{
+    *to = as_type<float>(*from);
+}
+static inline void memcpy(thread uint32_t *to, const thread float *from, size_t)
+{
+    *to = as_type<uint32_t>(*from);
+}
+#define fmaf(a, b, c) fma((a), (b), (c))
+#define sqrtf(a) sqrt(a)
+#define KERNEL kernel void
+#define BUF(i) [[buffer(i)]]
+#define GRID                                                                                       \
+    uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],      \
+        uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]]
+#define SHARED(type, name, dims) threadgroup type name dims
+#define BARRIER() threadgroup_barrier(mem_flags::mem_threadgroup)
+#define SIMD_BARRIER() simdgroup_barrier(mem_flags::mem_threadgroup)
+#endif

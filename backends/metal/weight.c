@@ -1,0 +1,211 @@
+/* Weights: the checks of a weight_src, the bytes it takes, and its rows as the file has them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/metal/metal_backend.h"
+#include "common/checked.h"
+
+static const struct type_row {
+    enum dtype dtype;
+    enum metal_type type;
+} types[] = {
+    {DT_F32, METAL_F32}, {DT_F16, METAL_F16}, {DT_BF16, METAL_BF16}, {DT_Q8_0, METAL_Q8_0}};
+
+static const struct type_row *type_of(enum dtype t)
+{
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        if (types[i].dtype == t)
+            return &types[i];
+    return NULL;
+}
+
+static bool is_float(enum dtype t)
+{
+    return t == DT_F32 || t == DT_F16 || t == DT_BF16;
+}
+
+static int64_t total_rows(const struct weight_src *src)
+{
+    int64_t n = 0;
+    for (int i = 0; i < src->n_parts; i++)
+        n += src->part[i].rows;
+    return n;
+}
+
+static bool has_bias(const struct weight_src *src)
+{
+    for (int i = 0; i < src->n_parts; i++)
+        if (src->part[i].bias)
+            return true;
+    return false;
+}
+
+/* Of a row in the file, and in memory, where it begins at a multiple of 4 bytes. */
+static size_t file_bytes(enum dtype t, int32_t cols)
+{
+    return t == DT_Q8_0 ? (size_t)(cols / METAL_Q8_0_BLOCK) * METAL_Q8_0_BYTES
+                        : (size_t)cols * dtype_size(t);
+}
+
+static size_t row_bytes(enum dtype t, int32_t cols)
+{
+    return metal_round_up(file_bytes(t, cols), 4);
+}
+
+static size_t part_bytes(const struct weight_src *src, int i)
+{
+    const struct weight_part *p = &src->part[i];
+    return metal_round_up((size_t)p->rows * row_bytes(p->dtype, src->cols), 16);
+}
+
+static size_t data_bytes(const struct weight_src *src)
+{
+    size_t n = 0;
+    if (src->vector)
+        return (size_t)src->cols * sizeof(float);
+    for (int i = 0; i < src->n_parts; i++)
+        n += part_bytes(src, i);
+    return n;
+}
+
+static size_t bias_bytes(const struct weight_src *src)
+{
+    return has_bias(src) ? (size_t)total_rows(src) * sizeof(float) : 0;
+}
+
+size_t metal_weight_bytes(struct backend *be, const struct weight_src *src)
+{
+    (void)be;
+    return alloc_bytes(data_bytes(src)) + alloc_bytes(bias_bytes(src));
+}
+
+static enum status check_slices(const struct weight_src *src)
+{
+    int32_t n = src->n_slices, last = 0;
+    if (n < 1 || n > N_SLICES || (n & (n - 1)))
+        FAIL(ST_RANGE, "weight %s: %d slices", src->name, n);
+    for (int i = 0; i < n; last = src->slice_end[i++])
+        if (src->slice_end[i] < last || src->slice_end[i] > src->cols ||
+            (i == n - 1 && src->slice_end[i] != src->cols))
+            FAIL(ST_RANGE, "weight %s: slice %d ends at column %d of %d", src->name, i,
+                 src->slice_end[i], src->cols);
+    return ST_OK;
+}
+
+static enum status check_part(const struct weight_src *src, const struct weight_part *p)
+{
+    if (!type_of(p->dtype) || (src->vector && !is_float(p->dtype)))
+        FAIL(ST_UNSUPPORTED, "weight %s: the Metal backend has no %s %s (f32, f16, bf16%s)",
+             src->name, dtype_name(p->dtype), src->vector ? "vectors" : "weights",
+             src->vector ? "" : ", q8_0");
+    if (p->rows < 0 || p->skip != 0)
+        FAIL(ST_RANGE, "weight %s: %d rows, first element %d", src->name, p->rows, p->skip);
+    if (p->dtype == DT_Q8_0 && src->cols % METAL_Q8_0_BLOCK != 0)
+        FAIL(ST_RANGE, "weight %s: %d columns in blocks of %d", src->name, src->cols,
+             (int)METAL_Q8_0_BLOCK);
+    if (p->bias && !is_float(p->bias_dtype))
+        FAIL(ST_UNSUPPORTED, "weight %s: bias of type %s", src->name, dtype_name(p->bias_dtype));
+    return ST_OK;
+}
+
+static enum status check_source(const struct weight_src *src)
+{
+    if (src->n_parts < 1 || src->n_parts > (int)ARRAY_LEN(src->part))
+        FAIL(ST_RANGE, "weight %s: %d parts", src->name, src->n_parts);
+    if (src->cols < 0 || total_rows(src) > INT32_MAX ||
+        (size_t)src->cols > INT32_MAX / sizeof(float))
+        FAIL(ST_RANGE, "weight %s: %lld rows, %d columns", src->name, (long long)total_rows(src),
+             src->cols);
+    for (int i = 0; i < src->n_parts; i++)
+        TRY(check_part(src, &src->part[i]));
+    return src->vector ? ST_OK : check_slices(src);
+}
+
+/* n elements of unaligned file data to f32. */
+static void widen(float *dst, const char *src, enum dtype t, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h;
+        if (t == DT_F32) {
+            memcpy(&dst[i], src + 4 * i, 4);
+            continue;
+        }
+        memcpy(&h, src + 2 * i, 2);
+        dst[i] = t == DT_F16 ? f32_of_f16(h) : f32_of_bf16(h);
+    }
+}
+
+static void fill_vector(const struct weight_src *src, float *to)
+{
+    widen(to, src->part[0].data, src->part[0].dtype, (size_t)src->cols);
+    for (int32_t i = 0; i < src->cols && src->add != 0.0f; i++)
+        to[i] += src->add;
+}
+
+/* New buffers: no command uses them. */
+static void fill(const struct weight_src *src, struct weight *w)
+{
+    if (src->vector) {
+        if (src->cols > 0)
+            fill_vector(src, (float *)(void *)w->data->data);
+        return;
+    }
+    for (int i = 0; i < w->n_parts; i++) {
+        const struct weight_part *p = &src->part[i];
+        const struct metal_part *to = &w->part[i];
+        size_t n = file_bytes(p->dtype, src->cols);
+        for (int32_t r = 0; r < p->rows && n > 0; r++)
+            memcpy(w->data->data + to->at + (size_t)r * to->row_bytes,
+                   (const char *)p->data + (size_t)r * p->row_bytes, n);
+        if (p->bias && p->rows > 0)
+            widen((float *)(void *)w->bias->data + to->row0, p->bias, p->bias_dtype,
+                  (size_t)p->rows);
+    }
+}
+
+static void describe(const struct weight_src *src, struct weight *w)
+{
+    size_t at = 0;
+    *w = (struct weight){.vector = src->vector,
+                         .n = src->vector ? 1 : (int32_t)total_rows(src),
+                         .k = src->cols,
+                         .n_slices = src->n_slices,
+                         .n_parts = src->n_parts};
+    memcpy(w->slice_end, src->slice_end, sizeof w->slice_end);
+    for (int i = 0, row = 0; i < src->n_parts && !src->vector; row += src->part[i++].rows) {
+        w->part[i] = (struct metal_part){.type = type_of(src->part[i].dtype)->type,
+                                         .row0 = row,
+                                         .rows = src->part[i].rows,
+                                         .at = at,
+                                         .row_bytes = row_bytes(src->part[i].dtype, src->cols)};
+        at += part_bytes(src, i);
+    }
+}
+
+enum status metal_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+{
+    TRY(check_source(src));
+    struct weight *w = calloc(1, sizeof *w);
+    if (!w)
+        FAIL(ST_NOMEM, "no memory for weight %s", src->name);
+    describe(src, w);
+    enum status st = metal_alloc(be, data_bytes(src), MEM_DEVICE, &w->data);
+    if (st == ST_OK && has_bias(src))
+        st = metal_alloc(be, bias_bytes(src), MEM_DEVICE, &w->bias);
+    if (st != ST_OK) {
+        metal_free_weight(be, w);
+        return st;
+    }
+    fill(src, w);
+    *out = w;
+    return ST_OK;
+}
+
+void metal_free_weight(struct backend *be, struct weight *w)
+{
+    if (!w)
+        return;
+    metal_free(be, w->bias);
+    metal_free(be, w->data);
+    free(w);
+}

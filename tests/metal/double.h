@@ -1,0 +1,64 @@
+/* A double of Metal for tests: the classes that backends/metal uses, made through GNU's Objective-C
+ * runtime, on this machine's processor.  Kernels run on the fiber emulator (tests/emulator) when the
+ * host waits for their command buffer or asks for its status a second time, never before.
+ *
+ * It is strict.  Wrong uses are errors with a text; an error ends the process, unless a test catches
+ * it:
+ *   objects   a selector that the class has not; a message to a released object; a release too many;
+ *             an autoreleased object without a pool
+ *   encoders  commit while one is open, two open at once, use after endEncoding, release while open,
+ *             an encoder of a committed buffer, a dispatch without pipeline
+ *   commands  committed twice, waited for before commit
+ *   arguments an argument that is not bound, bytes of another size than the kernel's struct or more
+ *             than 4 KiB, an offset beyond the buffer or not aligned to the kernel's elements
+ *   buffers   longer than maxBufferLength (no object is made); written by a kernel beyond the end;
+ *             written by the host while a command buffer that uses them is under way (when checked)
+ *   kernels   no threads, more than the pipeline's, a number that is no multiple of 32, more than
+ *             32 KiB of threadgroup memory, a barrier or an exchange that not all threads reach
+ * Threads of a group run in an order of the seed; threadgroup memory begins as NaNs. */
+#ifndef TESTS_METAL_DOUBLE_H
+#define TESTS_METAL_DOUBLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 0: in order; else threads and groups run in an order of the seed.  At first that of the environment's
+ * INGOT_EMULATE_SEED. */
+void metal_double_seed(uint64_t seed);
+
+/* Errors are kept for metal_double_error instead of ending the process. */
+void metal_double_catch(bool on);
+/* The first error since the last call, NULL: none; valid until the next call. */
+const char *metal_double_error(void);
+
+/* Bytes of the largest buffer, and of all. */
+void metal_double_limits(size_t max_buffer, size_t working_set);
+
+/* MTLGPUFamily of the device, 1007 by default; 0: there is no device. */
+void metal_double_family(long family);
+
+/* The next command buffer with that kernel ends with an error; NULL: none does. */
+void metal_double_fail(const char *kernel);
+
+/* Looks whether the host writes buffers that are in use. */
+void metal_double_check_writes(bool on);
+
+/* Objects that have not been released, without those of pools. */
+size_t metal_double_live(void);
+/* Command buffers that have run, and dispatches of them. */
+uint64_t metal_double_commands(void);
+uint64_t metal_double_dispatches(void);
+
+/* "@QQ" of a selector of any class: result and arguments; NULL: no class has it. */
+const char *metal_double_signature(const char *selector);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

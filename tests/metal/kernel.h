@@ -1,0 +1,19 @@
+/* Kernels as the double runs them: from tests/metal/shaders.cpp to double.cpp. */
+#ifndef TESTS_METAL_KERNEL_H
+#define TESTS_METAL_KERNEL_H
+
+#include <stddef.h>
+
+#include <functional>
+#include <vector>
+
+struct metal_double_kernel {
+    const char *name;
+    size_t args_bytes;
+    std::vector<size_t> align; /* of each buffer from 1 on: its elements' bytes */
+    std::function<void(const void *args, void *const *bound)> run; /* by each thread */
+};
+
+const std::vector<metal_double_kernel> &metal_double_kernels();
+
+#endif

@@ -1,0 +1,245 @@
+/* The Metal backend beside its ops, on the tests' double: opening, memory, weights, events, errors. */
+#include "double.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/metal/metal_backend.h"
+
+#define MUST(call) cr_assert_eq((call), ST_OK, "%s", status_detail())
+
+static struct backend *open_metal(void)
+{
+    struct backend *be = NULL;
+    MUST(backend_open(&be, "metal", &(struct backend_config){0}));
+    return be;
+}
+
+static void close_metal(struct backend *be)
+{
+    backend_ops_of(be)->close(be);
+    cr_assert_eq(metal_double_live(), 0, "%zu objects are left", metal_double_live());
+}
+
+static void says(const char *word)
+{
+    cr_assert_not_null(strstr(status_text(), word), "'%s' does not say '%s'", status_text(), word);
+}
+
+static void refused(struct backend_config cfg, enum status st, const char *word)
+{
+    struct backend *be = NULL;
+    cr_assert_eq(backend_open(&be, "metal", &cfg), st);
+    cr_assert_null(be);
+    says(word);
+    cr_assert_eq(metal_double_live(), 0);
+}
+
+Test(metal, opening)
+{
+    struct backend_info info;
+    struct backend *be = open_metal();
+    backend_ops_of(be)->info(be, &info);
+    cr_assert_str_eq(info.device, "Metal emulated GPU");
+    cr_assert(info.mem_free > 0 && info.mem_free < info.mem_total && !info.experts && !info.graphs);
+    cr_assert_not_null(strstr(backend_names(), "metal"));
+    close_metal(be);
+    backend_ops_of(be = open_metal())->close(NULL);
+    close_metal(be);
+}
+
+Test(metal, what_cannot_be_opened)
+{
+    refused((struct backend_config){.device = 1}, ST_RANGE, "--device 1");
+    refused((struct backend_config){.numerics = NUMERICS_FAST}, ST_UNSUPPORTED, "--numerics fast");
+    metal_double_limits(1 << 20, 1 << 30);
+    refused((struct backend_config){0}, ST_NOMEM, "a buffer of 16777216 bytes");
+    metal_double_family(1006);
+    refused((struct backend_config){0}, ST_UNSUPPORTED, "Apple7");
+    metal_double_family(0);
+    refused((struct backend_config){0}, ST_DEVICE, "no Metal device on this machine");
+}
+
+static struct view f32_view(struct buf *b, size_t off, int32_t rows, int32_t cols, int32_t stride)
+{
+    return (struct view){
+        .buf = b, .off = off, .rows = rows, .cols = cols, .stride = stride, .dtype = DT_F32};
+}
+
+static void check_moves(struct backend *be, int32_t rows, int32_t cols)
+{
+    const struct backend_ops *op = backend_ops_of(be);
+    size_t n = (size_t)rows * (size_t)cols, bytes = (size_t)rows * (size_t)(cols + 5) * 4 + 64;
+    float *in = malloc(n * sizeof *in + 1), *out = malloc(n * sizeof *out + 1);
+    struct buf *a, *b;
+    for (size_t i = 0; i < n; i++)
+        in[i] = (float)i;
+    MUST(op->alloc(be, bytes, MEM_DEVICE, &a));
+    MUST(op->alloc(be, bytes, MEM_PINNED, &b));
+    struct view va = f32_view(a, 64, rows, cols, cols + 5),
+                vb = f32_view(b, 0, rows, cols, cols + 1);
+    MUST(op->read(be, out, va));
+    for (size_t i = 0; i < n; i++)
+        cr_assert_eq(bits_of_f32(out[i]), 0); /* memory comes zeroed */
+    MUST(op->write(be, va, in));
+    MUST(op->copy(be, vb, va));
+    MUST(op->zero(be, va));
+    MUST(op->read(be, out, vb));
+    cr_assert_arr_eq(out, in, n * sizeof *out);
+    cr_assert_eq(op->pinned_ptr(be, b), op->host_ptr(be, vb));
+    MUST(op->read(be, out, va));
+    for (size_t i = 0; i < n; i++)
+        cr_assert_eq(bits_of_f32(out[i]), 0);
+    op->free(be, b);
+    op->free(be, a);
+    free(in);
+    free(out);
+}
+
+Test(metal, memory)
+{
+    struct backend *be = open_metal();
+    metal_double_check_writes(true);
+    check_moves(be, 0, 7);
+    check_moves(be, 1, 1);
+    check_moves(be, 3, 0);
+    check_moves(be, 13, 37);
+    check_moves(be, 300, 150);
+    check_moves(be, 2, 3 << 10);
+    close_metal(be);
+}
+
+Test(metal, a_buffer_has_a_limit_and_all_have_one)
+{
+    struct buf *a = NULL, *b = NULL;
+    metal_double_limits(20 << 20, 50 << 20);
+    struct backend *be = open_metal(); /* takes 16 MiB */
+    cr_assert_eq(metal_alloc(be, (20 << 20) + 1, MEM_DEVICE, &a), ST_NOMEM);
+    says("the largest it has is ");
+    MUST(metal_alloc(be, 20 << 20, MEM_DEVICE, &a));
+    cr_assert_eq(metal_alloc(be, 20 << 20, MEM_DEVICE, &b), ST_NOMEM);
+    says("no memory for a buffer of 20971520 bytes");
+    cr_assert_null(b);
+    metal_free(be, a);
+    close_metal(be);
+}
+
+/* A buffer that is freed while commands use it stays until they have ended. */
+Test(metal, memory_is_freed_behind_its_commands)
+{
+    struct buf *a, *b;
+    float back[16];
+    struct backend *be = open_metal();
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &b));
+    struct view va = f32_view(a, 0, 1, 16, 16), vb = f32_view(b, 0, 1, 16, 16);
+    for (int i = 0; i < 16; i++)
+        back[i] = 3.0f;
+    MUST(metal_write(be, va, back));
+    MUST(metal_copy(be, vb, va));
+    metal_free(be, a);
+    memset(back, 0, sizeof back);
+    MUST(metal_read(be, back, vb));
+    for (int i = 0; i < 16; i++)
+        cr_assert_eq(bits_of_f32(back[i]), bits_of_f32(3.0f));
+    metal_free(be, b);
+    close_metal(be);
+}
+
+Test(metal, events)
+{
+    bool passed = false;
+    uint64_t ns = 1;
+    struct buf *a;
+    struct backend *be = open_metal();
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    struct view v = f32_view(a, 0, 1, 16, 16);
+    MUST(metal_event_mark(be, 2)); /* nothing is enqueued: it has passed */
+    MUST(metal_event_wait(be, 2, 0, &passed));
+    cr_assert(passed);
+    MUST(metal_zero(be, v));
+    MUST(metal_event_mark(be, 3));
+    MUST(metal_event_wait(be, 3, 0, &passed));
+    cr_assert_not(passed);
+    MUST(metal_event_wait(be, 3, 1000000, &passed));
+    cr_assert(passed);
+    MUST(metal_event_elapsed(be, 2, 3, &ns));
+    cr_assert_gt(ns, 0);
+    MUST(metal_event_elapsed(be, 3, 3, &ns));
+    cr_assert_eq(ns, 0);
+    metal_free(be, a);
+    close_metal(be);
+}
+
+/* What is enqueued between two waits is one command buffer, however many kernels it has. */
+Test(metal, ops_between_two_waits_are_one_command_buffer)
+{
+    struct buf *a;
+    struct backend *be = open_metal();
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    uint64_t commands = metal_double_commands(), dispatches = metal_double_dispatches();
+    for (int i = 0; i < 7; i++)
+        MUST(metal_scale(be, f32_view(a, 0, 1, 16, 16), 2.0f));
+    MUST(metal_sync(be));
+    MUST(metal_sync(be));
+    cr_assert_eq(metal_double_commands(), commands + 1);
+    cr_assert_eq(metal_double_dispatches(), dispatches + 7);
+    metal_free(be, a);
+    close_metal(be);
+}
+
+Test(metal, a_failure_names_device_and_kernel)
+{
+    struct buf *a;
+    struct backend *be = open_metal();
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    metal_double_fail("zero_bytes");
+    MUST(metal_zero(be, f32_view(a, 0, 1, 16, 16)));
+    cr_assert_eq(metal_sync(be), ST_DEVICE);
+    says("Metal device emulated GPU, commands up to kernel zero_bytes: a failure");
+    metal_free(be, a);
+    close_metal(be);
+}
+
+static void weight_refused(struct backend *be, struct weight_src src, enum status st,
+                           const char *word)
+{
+    struct weight *w = NULL;
+    cr_assert_eq(metal_load_weight(be, &src, &w), st);
+    cr_assert_null(w);
+    says(word);
+}
+
+Test(metal, weights_that_it_has_not_are_refused_by_name)
+{
+    static const char data[4096];
+    struct backend *be = open_metal();
+    struct weight_src src = {
+        .name = "blk.0.ffn",
+        .cols = 256,
+        .n_parts = 1,
+        .n_slices = 1,
+        .slice_end = {256},
+        .part = {{.data = data, .row_bytes = 144, .dtype = DT_Q4_K, .rows = 2}}};
+    weight_refused(be, src, ST_UNSUPPORTED,
+                   "weight blk.0.ffn: the Metal backend has no q4_k weights");
+    src.part[0].dtype = DT_E4M3;
+    weight_refused(be, src, ST_UNSUPPORTED, "no e4m3 weights");
+    src.part[0].dtype = DT_Q8_0;
+    src.vector = true;
+    weight_refused(be, src, ST_UNSUPPORTED, "no q8_0 vectors");
+    src.vector = false;
+    src.cols = src.slice_end[0] = 250;
+    weight_refused(be, src, ST_RANGE, "250 columns in blocks of 32");
+    src.part[0].dtype = DT_F16;
+    src.n_slices = 3;
+    weight_refused(be, src, ST_RANGE, "3 slices");
+    src.n_slices = 1;
+    src.slice_end[0] = 249;
+    weight_refused(be, src, ST_RANGE, "slice 0 ends at column 249 of 250");
+    src.slice_end[0] = 250;
+    src.part[0].skip = 2;
+    weight_refused(be, src, ST_RANGE, "first element 2");
+    close_metal(be);
+}

@@ -1,0 +1,77 @@
+/* Every op that the Metal backend has, on the tests' double of Metal: against double precision, rows
+ * alone, and with threads in other orders, which shows a missing barrier. */
+#include "double.h"
+#include "effort.h"
+#include "ops/op_checks.h"
+
+static const uint64_t seeds[] = {0, 20241};
+
+static struct backend *open_metal(void)
+{
+    struct backend *be = NULL;
+    cr_assert_eq(backend_open(&be, "metal", &(struct backend_config){0}), ST_OK, "%s",
+                 status_detail());
+    metal_double_check_writes(true);
+    return be;
+}
+
+static void close_metal(struct backend *be)
+{
+    backend_ops_of(be)->close(be);
+    cr_assert_eq(metal_double_live(), 0);
+}
+
+static const struct op *const lacking[] = {
+    &op_moe_route,        &op_moe_ffn,         &op_wide_norm,
+    &op_route_sigmoid,    &op_moe_limited,     &op_attention_sinks,
+    &op_attention_latent, &op_latent_to_cache, &op_heads_linear};
+
+/* Is the case for an op and a type of this backend, and within the work that an emulator can do? */
+static bool runs(const struct op_case *c)
+{
+    for (size_t i = 0; i < ARRAY_LEN(lacking); i++)
+        if (lacking[i] == c->op)
+            return false;
+    if ((c->op == &op_linear || c->op == &op_embed) && c->dtype != DT_F32 && c->dtype != DT_F16 &&
+        c->dtype != DT_BF16 && c->dtype != DT_Q8_0)
+        return false;
+    return c->rows <= (everything() ? 200 : 50);
+}
+
+Test(ops_metal, agrees_with_double_precision)
+{
+    struct backend *be = open_metal();
+    size_t n = 0;
+    for (size_t s = everything() ? 0 : 1; s < ARRAY_LEN(seeds); s++) {
+        metal_double_seed(seeds[s]);
+        for (size_t i = 0; i < n_op_cases; i++) {
+            if (!runs(&op_cases[i]))
+                continue;
+            float *out = results(be, &op_cases[i]);
+            check_reference(&op_cases[i], out);
+            free(out);
+            n++;
+        }
+    }
+    cr_log_info("%zu cases", n);
+    cr_assert_gt(n, 150);
+    close_metal(be);
+}
+
+Test(ops_metal, rows_do_not_depend_on_their_neighbours)
+{
+    struct backend *be = open_metal();
+    for (size_t i = 0; i < n_op_cases; i++) {
+        const struct op_case *c = &op_cases[i];
+        if (!runs(c) || c->rows > effort(50, 20))
+            continue;
+        metal_double_seed(0);
+        float *want = results(be, c);
+        metal_double_seed(seeds[1]);
+        if (!reduced())
+            check_chunks(be, c, 1, want);
+        check_chunks(be, c, 5, want);
+        free(want);
+    }
+    close_metal(be);
+}

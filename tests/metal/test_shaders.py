@@ -1,0 +1,96 @@
+"""The shader text as a compiler for Macs will see it, as far as that can be known without one: clang as C++14 with
+address spaces, and a lint for rules of the language that no C++ compiler knows.  Planted mistakes show that both see."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import tap  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("INGOT_BIN", HERE.parents[1] / "build/release/bin")).parent
+SPACES = ("device", "constant", "threadgroup", "thread")
+
+
+def source():
+    path = BUILD / "metal/metal_source.metal"
+    if not path.exists():
+        raise tap.Skip("the shader text is not built")
+    return path.read_text()
+
+
+def own(text):
+    """The part that is Metal's alone: behind args.h, without comments."""
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+    return text[text.index("tree_sum(float v)") - 40:]
+
+
+def lint(text):
+    found = []
+    mine = own(text)
+    for m in re.finditer(r"((?:\w+\s+)*)\b(u?int(?:8|16|32|64)_t|float|uint|struct \w+|bool)\s*[*&](?!&)\s*\w", mine):
+        if not any(s in m[1].split() for s in SPACES):
+            found.append(f"a pointer without an address space: {m[0]}")
+    rules = {r"\[[&=]?\]\s*\(": "a lambda", r"\bstatic\s+(?!inline)": "a static variable", r"\bdouble\b": "double",
+             r"\bgoto\b": "goto", r"\(\*\s*\w+\)\s*\(": "a function pointer", r"\bsimd_(sum|max|min|product)\b":
+             "a sum in an order that is not specified", r"\bvirtual\b|\bnew\b|\bthrow\b": "C++ at run time"}
+    found += [what for rule, what in rules.items() if re.search(rule, mine)]
+    for m in re.finditer(r"KERNEL (\w+)\((.*?)GRID\)", mine, flags=re.S):
+        numbers = [int(n) for n in re.findall(r"BUF\((\d+)\)", m[2])]
+        if numbers != list(range(len(numbers))):
+            found.append(f"kernel {m[1]}: buffers {numbers}")
+    bodies = dict(re.findall(r"static inline [^;{}]*?(\w+)\([^{}]*?\)\n\{\n(.*?)\n\}", mine, flags=re.S))
+    found += [f"{name} calls itself" for name, body in bodies.items() if re.search(rf"\b{name}(<\w+>)?\(", body)]
+    args = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+    args = args[args.index("struct metal_move_args"):args.index("tree_sum(float v)")]
+    for m in re.finditer(r"struct (\w+) \{(.*?)\}", args, flags=re.S):
+        found += [f"{m[1]}: {member.strip()}" for member in m[2].split(";")
+                  if member.strip() and not re.match(r"(int32_t|float)\s", member.strip())]
+    return found
+
+
+def compiled(text):
+    r = subprocess.run(["clang++", "-std=c++14", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-c++17-extensions",
+                        "-Wno-unused-function", "-include", HERE / "address_spaces.h", "-x", "c++", "-"],
+                       input=text.replace("#include <metal_stdlib>", ""), capture_output=True, text=True)
+    return r.stderr
+
+
+@tap.case
+def clang_takes_the_text():
+    assert compiled(source()) == ""
+
+
+@tap.case
+def lint_finds_nothing():
+    assert lint(source()) == []
+
+
+PLANTS = [  # (from, to, who sees it)
+    ("const device float *w, float eps", "const threadgroup float *w, float eps", compiled),
+    ("threadgroup float *part, uint lane", "device float *part, uint lane", compiled),
+    ("device float *o = out + (int64_t)group.x * a.out_stride;\n    float sum", "threadgroup float *o = out;\n    float sum", compiled),
+    ("float sum = 0.0f, squares = 0.0f;", "double sum = 0.0, squares = 0.0;", compiled),
+    ("(threadgroup uint64_t *keys, int size", "(device uint64_t *keys, int size", compiled),
+    ("*v = a.factor * *v;", "a.factor = *v;", compiled),
+    ("thread float *part, int n", "float *part, int n", lint),
+    ("v += simd_shuffle_xor(v, (ushort)apart);", "v = simd_sum(v);", lint),
+    ("float scale = 1.0f / sqrtf(sum", "static float scale = 1.0f / sqrtf(sum", lint),
+    ("device float *out BUF(4), GRID)\n{\n    SHARED", "device float *out BUF(5), GRID)\n{\n    SHARED", lint),
+    ("    v = tree_max(v);\n", "    v = group_max(v, part, lane, simd, n_simds);\n", lint),
+    ("    int32_t n_bytes, dst_step, src_step;", "    int64_t n_bytes, dst_step, src_step;", lint),
+    ("float m = *l +", "float m = [=]() { return *l; }() +", lint),
+]
+
+
+@tap.case
+def planted_mistakes_are_seen():
+    text = source()
+    for old, new, sees in PLANTS:
+        assert old in text, old
+        assert sees(text.replace(old, new, 1)), f"not seen: {new}"
+
+
+tap.main()

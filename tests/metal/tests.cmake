@@ -1,0 +1,11 @@
+# The Metal backend on the tests' double of Metal; label emulator: under AddressSanitizer too.
+if(TARGET ingot_metal_double)
+  foreach(name double metal_backend)
+    ingot_test(test_${name} metal/test_${name}.c LIBS ingot_backends ingot_common LABEL metal emulator)
+    ingot_emulated(test_${name})
+  endforeach()
+  ingot_test(test_ops_metal metal/test_ops_metal.c LIBS ingot_op_cases ingot_backends ingot_common LABEL metal emulator)
+  ingot_emulated(test_ops_metal)
+  ingot_script_test(metal_shaders COMMAND ${INGOT_PYTHON} tests/metal/test_shaders.py LABEL metal)
+endif()
+ingot_script_test(cluster_metal COMMAND ${INGOT_PYTHON} tests/metal/test_metal.py LABEL cluster)
