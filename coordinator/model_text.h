@@ -4,6 +4,7 @@
 #define COORDINATOR_MODEL_TEXT_H
 
 #include "common/formats/generation.h"
+#include "common/formats/sentence_modules.h"
 #include "common/text/output_marks.h"
 #include "coordinator/jinja/chat_template.h"
 #include "coordinator/tokenizer/tokenizer.h"
@@ -25,10 +26,12 @@ struct model_text {
     int32_t *eos;   /* [n_eos] ids that end an answer */
     uint32_t n_eos; /* at most MAX_STOP_IDS */
     struct generation_defaults generation;
+    struct sentence_modules modules; /* of its embeddings */
 };
 
-/* path: a model directory or a .gguf file. */
-MUST_CHECK enum status model_text_open(struct model_text *mt, const char *path, const char *name);
+/* path: a model directory or a .gguf file; embed: it gives embeddings also without modules. */
+MUST_CHECK enum status model_text_open(struct model_text *mt, const char *path, const char *name,
+                                       bool embed);
 void model_text_close(struct model_text *mt);
 
 #endif

@@ -137,6 +137,7 @@ static enum status send_result(struct loop *l)
     l->sent_us = clock_us();
     r->compute_us = l->sent_us - begin > r->comm_us ? l->sent_us - begin - r->comm_us : 0;
     r->tokens = rank_step_tokens(l->cfg.step, &r->n);
+    r->embeddings = rank_step_embeddings(l->cfg.step, &r->n_embeddings, &r->dim);
     l->last_step = step.step_id;
     return coordinator_port_send(l->cfg.port, &reply);
 }

@@ -70,6 +70,7 @@ static const char *reason_name(enum finish_reason why)
         [FINISH_NOT_FINITE] = "not_finite",
         [FINISH_GRAMMAR_COMPLETE] = "eos",
         [FINISH_GRAMMAR_STUCK] = "stuck",
+        [FINISH_EMBEDDED] = "embedded",
     };
     return names[why];
 }
@@ -195,7 +196,10 @@ static void print_json(const struct replay_request *q, const struct journal_serv
         else
             printf("%.9g", v);
     }
-    printf("],\"reason\":\"%s\"}\n", reason_name(q->reason));
+    printf("],");
+    if (q->reason == FINISH_EMBEDDED) /* of its components' bytes */
+        printf("\"embedding\":\"%016" PRIx64 "\",", q->embedding);
+    printf("\"reason\":\"%s\"}\n", reason_name(q->reason));
 }
 
 struct wanted {

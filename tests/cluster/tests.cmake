@@ -1,5 +1,5 @@
 foreach(name stories grammar same_bytes experts sinks latent fp8 gptq not_finite kill groups coordinator cluster replay identity ruby
-    keys limits locked_serve names frames prompt_logprobs journal)
+    keys limits locked_serve names frames prompt_logprobs journal embed)
   ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py
     LABEL cluster)
 endforeach()
