@@ -1,10 +1,21 @@
 #include "common/plan.h"
 
-#include <stddef.h>
+#include <math.h>
+
+#include "common/hash.h"
 
 struct sample_params sample_params_default(void)
 {
     return (struct sample_params){.temperature = 1.0f, .top_p = 1.0f, .repetition_penalty = 1.0f};
+}
+
+uint64_t embedding_digest(const float *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(v[i]))
+            return 0;
+    uint64_t h = hash_bytes(n, v, n * sizeof *v);
+    return h ? h : 1;
 }
 
 enum status sample_params_check(const struct sample_params *sp, const char **name)
@@ -36,6 +47,9 @@ enum status sample_params_check(const struct sample_params *sp, const char **nam
     if (sp->top_logprobs > MAX_TOP_LOGPROBS)
         FAIL(ST_RANGE, "top_logprobs is %u: at most %d are given", sp->top_logprobs,
              MAX_TOP_LOGPROBS);
+    *name = "embed";
+    if (sp->embed < EMBED_NONE || sp->embed >= EMBED_N)
+        FAIL(ST_RANGE, "embed is %d: there is no such kind", (int)sp->embed);
     *name = "prompt_top";
     if (sp->prompt_top > MAX_TOP_LOGPROBS)
         FAIL(ST_RANGE, "prompt_top is %u: at most %d are given", sp->prompt_top, MAX_TOP_LOGPROBS);

@@ -5,13 +5,15 @@
 #define COMMON_PLAN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/status.h"
 
 enum plan_want {
-    WANT_NONE, /* an inner chunk of a prompt: no logits */
-    WANT_LAST, /* sample one token after the chunk's last token */
+    WANT_NONE,      /* an inner chunk of a prompt: no logits */
+    WANT_LAST,      /* sample one token after the chunk's last token */
+    WANT_EMBEDDING, /* no logits: the prompt is complete, its embedding is made */
 };
 
 enum {
@@ -39,6 +41,14 @@ enum {
     TOKEN_GRAMMAR_STUCK = -3,
 };
 
+/* What a sequence gives: tokens, or the embedding of its prompt.  Values are on the wire. */
+enum embed_rows {
+    EMBED_NONE,
+    EMBED_LAST, /* the embedding needs the last token's row alone */
+    EMBED_ALL,  /* it needs the rows of all tokens, so that none comes from the prefix cache */
+    EMBED_N
+};
+
 struct logit_bias {
     int32_t id;
     float bias; /* added to the logit; [-100, 100] */
@@ -60,6 +70,7 @@ struct sample_params {
     bool logprobs;         /* report the chosen token's logprob */
     bool prompt_logprobs;  /* score the prompt: see plan_seq.n_score */
     uint32_t prompt_top;   /* <= MAX_TOP_LOGPROBS: alternatives of each scored token */
+    enum embed_rows embed; /* not EMBED_NONE: no token is drawn, the sequence ends at its prefill */
 };
 
 /* Bounds of every field, NaN included; ST_RANGE names the field and its value, *name (may be NULL)
@@ -146,10 +157,22 @@ struct result_token {
     const char *place; /* of TOKEN_GRAMMAR_STUCK: where in the source (borrowed); else NULL */
 };
 
+/* The embedding of a sequence, in the order of the plan's WANT_EMBEDDING sequences. */
+struct result_embedding {
+    uint64_t seq_id;
+    uint64_t digest;     /* of the vector's bytes (common/hash.h); 0: they are not finite numbers */
+    const float *vector; /* [step_result.dim]; NULL where only the digest is known (a replay) */
+};
+
+/* Of n finite components, never 0; 0: they are not all finite. */
+uint64_t embedding_digest(const float *v, size_t n);
+
 struct step_result {
     uint64_t step_id, epoch;
     uint32_t n;
     struct result_token *tokens;
+    uint32_t n_embeddings, dim; /* dim: components of each */
+    struct result_embedding *embeddings;
     uint64_t compute_us, comm_us;          /* of rank 0 */
     uint64_t masks, masks_cached, mask_us; /* of rank 0, since its last result */
 };

@@ -28,6 +28,10 @@ static const struct shared_row table[] = {
               "memory, are checked whole at every start, and packed again when the model has "
               "changed."},
      .users = FOR_WORKER | STARTERS},
+    {{.name = "embed", ROW(embed, OPT_FLAG),
+      .help = "Let a model without sentence-transformers' modules give embeddings too: the state "
+              "of the last token, normalised.  A folder with modules.json needs no option."},
+     .users = BOTH | STARTERS},
 
     {{.help = "Endpoints"}, .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "listen", ROW(listen, OPT_STRING), .arg = "EP,...", .def = "tcp://127.0.0.1:5555",

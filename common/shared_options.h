@@ -22,6 +22,7 @@ enum option_user {
 struct shared_options {
     /* model */
     const char *model, *name, *pack_cache;
+    bool embed;
     /* endpoints */
     const char *listen;
     bool allow_remote;

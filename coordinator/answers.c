@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "coordinator/embeddings.h"
 #include "coordinator/grammars.h"
 
 void answer_mark(struct coordinator *co, struct request *r)
@@ -125,6 +126,7 @@ static enum msg_reason reason_of(enum finish_reason r)
     case FINISH_GRAMMAR_COMPLETE:
         return REASON_EOS;
     case FINISH_LENGTH:
+    case FINISH_EMBEDDED:
         return REASON_LENGTH;
     case FINISH_STOP_STRING:
         return REASON_STOP;
@@ -242,6 +244,11 @@ void answer_effects(struct coordinator *co, const struct step_result *result, si
             break;
         case FX_SCORED:
             on_scored(co, r, &result->tokens[fx->i_result], now_us);
+            break;
+        case FX_EMBEDDED:
+            r->losses = 0;
+            if (embeddings_take(co, r, result, fx->i_result) != ST_OK)
+                answer_fail(co, r, ST_NOMEM, false, status_text(), now_us);
             break;
         case FX_FINISHED:
             on_finished(co, r, s, fx, result, now_us);
@@ -382,6 +389,8 @@ static enum send_result send_finish(struct coordinator *co, struct request *r, u
     f->total_us = r->ended_us - r->arrived_us + r->before_us;
     f->preemptions = r->preemptions;
     f->recoveries = r->recoveries;
+    f->n_embedding = r->n_embedding;
+    f->embedding = r->embedding;
     return client_port_send(co->client_port, r->client, &m, now_us);
 }
 

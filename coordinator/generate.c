@@ -6,6 +6,7 @@
 #include "common/sha256.h"
 #include "coordinator/admissions.h"
 #include "coordinator/answers.h"
+#include "coordinator/embeddings.h"
 #include "coordinator/grammars.h"
 #include "coordinator/recovery.h"
 #include "coordinator/reply.h"
@@ -276,6 +277,13 @@ static enum status admit(struct coordinator *co, struct request *r, struct text_
         FAIL(ST_UNSUPPORTED, "the worker group's backend %s cannot follow grammars",
              co->shape.backend);
     }
+    if ((*ask)->sp.embed && !embeddings_given(co)) {
+        snprintf(r->field, sizeof r->field, "embed");
+        FAIL(ST_UNSUPPORTED, "the worker group gives no embeddings of %d components (--embed)",
+             co->mt.modules.dim);
+    }
+    if (!(*ask)->sp.embed && co->shape.headless)
+        FAIL(ST_UNSUPPORTED, "this model's files have no head: it gives embeddings alone");
     TRY(grammars_take(co->grammars, *ask, &r->owner, &r->grammar));
     fleet_stats(co->fleet, &stats);
     r->queue_position = stats.waiting;

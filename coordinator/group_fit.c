@@ -39,6 +39,9 @@ static const char *other_shape(const struct worker_port_need *w, const struct wo
 {
     if (h->block_len != w->block_len)
         snprintf(buf, n, "block length %u, this server has %u", h->block_len, w->block_len);
+    else if (h->embedding != w->embedding)
+        snprintf(buf, n, "its embeddings have %u components, this server's %u (--embed)",
+                 h->embedding, w->embedding);
     else if (h->max_ctx < w->max_ctx || h->max_step_tokens < w->max_step_tokens ||
              h->max_seqs < w->max_seqs)
         snprintf(buf, n,

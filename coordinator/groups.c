@@ -69,6 +69,7 @@ void groups_require(struct coordinator *co)
                                     .max_ctx = co->shape.max_ctx,
                                     .max_step_tokens = co->shape.max_step_tokens,
                                     .max_seqs = co->shape.max_seqs,
+                                    .embedding = co->shape.embedding,
                                     .has_text = id->has_text,
                                     .has_weights = model_identity_known(id),
                                     .weights_from = model_identity_from(id)};

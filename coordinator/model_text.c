@@ -19,7 +19,7 @@ static void add_eos(struct model_text *mt, int32_t id)
 }
 
 /* The configuration first: a model of another kind is refused for that, not for its tokenizer. */
-static enum status load_tokenizer(struct model_text *mt, const char *path)
+static enum status load_tokenizer(struct model_text *mt, const char *path, bool embed)
 {
     mt->eos = calloc(MAX_STOP_IDS, sizeof *mt->eos);
     struct model_config *mc = calloc(1, sizeof *mc);
@@ -34,6 +34,8 @@ static enum status load_tokenizer(struct model_text *mt, const char *path)
         add_eos(mt, tokenizer_specials(mt->tok)->eos);
     for (int32_t i = 0; st == ST_OK && i < mc->n_eos; i++)
         add_eos(mt, mc->eos_id[i]);
+    if (st == ST_OK)
+        st = sentence_modules_load(&mt->modules, path, mc->hidden, embed);
     free(mc);
     return st;
 }
@@ -127,13 +129,13 @@ static void find_marks(struct model_text *mt)
     }
 }
 
-enum status model_text_open(struct model_text *mt, const char *path, const char *name)
+enum status model_text_open(struct model_text *mt, const char *path, const char *name, bool embed)
 {
     struct stat sb;
     *mt = (struct model_text){.name = name};
     TRY(model_path_check(path));
     bool is_dir = stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);
-    enum status st = load_tokenizer(mt, path);
+    enum status st = load_tokenizer(mt, path, embed);
     if (st == ST_OK)
         st = load_chat(mt, path, is_dir);
     if (st == ST_OK)
@@ -149,6 +151,7 @@ void model_text_close(struct model_text *mt)
     chat_template_destroy(mt->chat);
     chat_template_destroy(mt->chat_tools);
     text_buf_free(&mt->variables);
+    sentence_modules_free(&mt->modules);
     free(mt->eos);
     *mt = (struct model_text){0};
 }

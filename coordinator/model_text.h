@@ -4,6 +4,7 @@
 #define COORDINATOR_MODEL_TEXT_H
 
 #include "common/formats/generation.h"
+#include "common/formats/sentence_modules.h"
 #include "common/text/output_marks.h"
 #include "coordinator/jinja/chat_template.h"
 #include "coordinator/tokenizer/tokenizer.h"
@@ -25,13 +26,14 @@ struct model_text {
     int32_t *eos;   /* [n_eos] ids that end an answer */
     uint32_t n_eos; /* at most MAX_STOP_IDS */
     struct generation_defaults generation;
-    bool
-        plain_content; /* special tokens spelled in the content of chats are none (--parse-special none); set after
-                           model_text_open */
+    struct sentence_modules modules; /* of its embeddings */
+    /* special tokens spelled in the content of chats are none (--parse-special none); set after model_text_open */
+    bool plain_content;
 };
 
-/* path: a model directory or a .gguf file. */
-MUST_CHECK enum status model_text_open(struct model_text *mt, const char *path, const char *name);
+/* path: a model directory or a .gguf file; embed: it gives embeddings also without modules. */
+MUST_CHECK enum status model_text_open(struct model_text *mt, const char *path, const char *name,
+                                       bool embed);
 void model_text_close(struct model_text *mt);
 
 #endif

@@ -185,3 +185,29 @@ enum status prompt_ids(const struct model_text *mt, const struct msg_generate *g
     }
     FAIL(ST_BUG, "prompt kind %d", (int)g->kind);
 }
+
+enum status prompt_embed(const struct model_text *mt, struct msg_generate *g, struct text_buf *text,
+                         const char **field)
+{
+    const char *prompt;
+    char name[128];
+    if (!g->embed)
+        return ST_OK;
+    *field = "embed";
+    if (!mt->modules.present)
+        FAIL(ST_UNSUPPORTED,
+             "this model gives no embeddings: its folder has no modules.json (a server "
+             "with --embed takes the last token's state)");
+    *field = "embed.prompt_name";
+    if (g->prompt_name.n >= sizeof name || memchr(g->prompt_name.data, 0, g->prompt_name.n))
+        FAIL(ST_RANGE, "the model has no prompt of that name");
+    memcpy(name, g->prompt_name.data, g->prompt_name.n);
+    name[g->prompt_name.n] = 0;
+    TRY(sentence_modules_prompt(&mt->modules, name, &prompt));
+    if (g->kind != PROMPT_TEXT || !prompt || !*prompt)
+        return ST_OK;
+    TRY(text_buf_append(text, prompt, strlen(prompt)));
+    TRY(text_buf_append(text, g->text.data, g->text.n));
+    g->text = (struct wire_text){text->data, text->len};
+    return ST_OK;
+}

@@ -69,6 +69,9 @@ static void free_samples(struct request *r)
     r->samples = NULL;
     prompt_scores_destroy(r->scores);
     r->scores = NULL;
+    free(r->embedding);
+    r->embedding = NULL;
+    r->n_embedding = 0;
 }
 
 static void request_free(struct request *r)

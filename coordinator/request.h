@@ -77,6 +77,9 @@ struct request {
     struct sample *samples;       /* [n_samples]; NULL until it starts */
     struct prompt_scores *scores; /* NULL: not wanted, or it has not started */
 
+    float *embedding; /* [n_embedding] of its prompt; NULL: none */
+    uint32_t n_embedding;
+
     enum status failed; /* not ST_OK: the terminal message is Error or Rejected, with these: */
     bool retryable;
     char detail[512], field[64];

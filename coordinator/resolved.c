@@ -28,6 +28,18 @@ static enum status check_lengths(const struct msg_generate *g, size_t n_prompt,
     return ST_OK;
 }
 
+static enum status check_embed(const struct msg_generate *g, size_t n_prompt,
+                               const struct sentence_modules *m, const char **field)
+{
+    if (!g->embed)
+        return ST_OK;
+    if (m->max_tokens && n_prompt > (size_t)m->max_tokens)
+        FAIL(ST_RANGE, "the text has %zu tokens: this model's embeddings are of at most %d",
+             n_prompt, m->max_tokens);
+    *field = "embed.dimensions";
+    return sentence_modules_cut(m, g->dimensions);
+}
+
 static enum status check_ids(const struct msg_generate *g, const struct token_list *prompt,
                              uint32_t vocab, const char **field)
 {
@@ -73,7 +85,7 @@ static enum status copy_stops(struct resolved *q, const struct msg_generate *g)
 static enum status copy_lists(struct resolved *q, const struct msg_generate *g,
                               const struct resolve_limits *l, const char **field)
 {
-    uint32_t n_eos = q->ignore_eos ? 0 : l->n_eos;
+    uint32_t n_eos = q->ignore_eos || q->sp.embed ? 0 : l->n_eos;
     q->stop_ids = calloc((size_t)n_eos + g->sampling.n_stop_ids + 1, sizeof *q->stop_ids);
     q->bias = calloc((size_t)g->sampling.n_bias + 1, sizeof *q->bias);
     if (!q->stop_ids || !q->bias)
@@ -154,6 +166,7 @@ enum status resolve_generate(struct resolved **out, const struct msg_generate *g
     *out = NULL;
     TRY(check_lengths(g, prompt->n, limits, field));
     TRY(check_ids(g, prompt, limits->vocab, field));
+    TRY(check_embed(g, prompt->n, limits->modules, field));
     struct resolved *q = calloc(1, sizeof *q);
     if (!q)
         FAIL(ST_NOMEM, "no memory for a request");
@@ -163,6 +176,13 @@ enum status resolve_generate(struct resolved **out, const struct msg_generate *g
         q->sp.seed = random_u64();
     q->n_prompt = (uint32_t)prompt->n;
     q->max_new = new_tokens(g, limits->max_ctx - q->n_prompt, limits->defaults->max_new);
+    if (g->embed) {
+        q->sp = sample_params_default();
+        q->sp.temperature = 0.0f; /* so that a step can be planned behind it */
+        q->sp.embed = sentence_modules_rows(limits->modules);
+        q->max_new = 1;
+        q->dimensions = g->dimensions;
+    }
     q->n_samples = g->n;
     q->include_stop = g->include_stop;
     q->skip_special = g->skip_special;

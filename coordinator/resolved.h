@@ -5,6 +5,7 @@
 #define COORDINATOR_RESOLVED_H
 
 #include "common/formats/generation.h"
+#include "common/formats/sentence_modules.h"
 #include "common/sha256.h"
 #include "common/text/text_buf.h"
 #include "common/wire/client_msg.h"
@@ -41,6 +42,7 @@ struct resolved {
     bool is_chat;               /* the prompt was rendered with this clock */
     int64_t clock_s;            /* seconds since 1970 UTC */
     int32_t zone_s;             /* seconds east of UTC */
+    uint32_t dimensions;        /* of the embedding (sp.embed); 0: all */
     uint32_t n_scores_received; /* entries of the prompt's log probabilities that the client has */
     struct resumed *resumed;    /* what the client had received; NULL: a new request */
 };
@@ -51,7 +53,8 @@ struct resolve_limits {
     uint32_t n_eos;
     const struct generation_defaults *defaults; /* of what a request leaves open */
     uint32_t vocab, max_ctx;
-    uint32_t max_waiting; /* sequences that can be queued at all */
+    uint32_t max_waiting;                   /* sequences that can be queued at all */
+    const struct sentence_modules *modules; /* of the model's embeddings */
 };
 
 /* Takes the prompt's ids over (prompt->ids is NULL then) and copies the rest of g; the clock and

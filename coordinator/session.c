@@ -7,6 +7,7 @@
 #include "common/build_info.h"
 #include "common/log.h"
 #include "common/random.h"
+#include "coordinator/embeddings.h"
 #include "coordinator/groups.h"
 #include "coordinator/reply.h"
 
@@ -23,7 +24,8 @@ static struct msg_model model_info(const struct coordinator *co)
                           .vocab = co->shape.vocab,
                           .max_ctx = co->shape.max_ctx,
                           .world = g ? g->world : 0,
-                          .chat = co->mt.chat != NULL};
+                          .chat = co->mt.chat != NULL,
+                          .embedding = embeddings_given(co) ? (uint32_t)co->mt.modules.dim : 0};
     if (m.chat)
         m.tool_format = output_tools_name(co->mt.tool_format);
     if (co->mt.think) {

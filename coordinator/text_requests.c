@@ -16,7 +16,8 @@ static void set_request(struct coordinator *co, struct text_job *job, const stru
                                           .defaults = &co->mt.generation,
                                           .vocab = co->shape.vocab,
                                           .max_ctx = co->shape.max_ctx,
-                                          .max_waiting = co->cfg.max_waiting};
+                                          .max_waiting = co->cfg.max_waiting,
+                                          .modules = &co->mt.modules};
 }
 
 enum status text_requests_recover(struct coordinator *co, const struct request *r,

@@ -239,6 +239,8 @@ static void fill_group(struct worker_group *g, const struct worker_hello *h)
     snprintf(g->backend, sizeof g->backend, "%s", h->backend);
     snprintf(g->coll, sizeof g->coll, "%s", h->coll);
     g->masks = h->masks;
+    g->embedding = h->embedding;
+    g->headless = h->headless;
     g->world = h->world;
     g->vocab = h->vocab;
     g->max_ctx = h->max_ctx;

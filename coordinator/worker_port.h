@@ -37,7 +37,9 @@ struct worker_group {
     char address[64]; /* of rank 0's connection; "": ipc */
     bool has_weights, has_text;
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES]; /* digests */
-    bool masks; /* it can carry out sequences with grammars */
+    bool masks;         /* it can carry out sequences with grammars */
+    uint32_t embedding; /* components of its embeddings; 0: it gives none */
+    bool headless;      /* it gives nothing else */
     uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
     uint64_t heard_us;                          /* last message from it */
     const char *broken;                         /* why it cannot be reached; NULL: it can */

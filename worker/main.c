@@ -90,6 +90,8 @@ static struct worker_hello hello_of(const struct rank *g)
         .hosts = g->hosts,
         .has_text = g->has_text,
         .masks = g->plan.rc.masks,
+        .embedding = (uint32_t)g->plan.modules.dim,
+        .headless = mc->headless,
         .world = (uint32_t)g->ci.world,
         .vocab = (uint32_t)mc->vocab,
         .max_ctx = (uint32_t)g->plan.dc.max_ctx,

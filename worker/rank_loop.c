@@ -137,6 +137,7 @@ static enum status send_result(struct loop *l)
     l->sent_us = clock_us();
     r->compute_us = l->sent_us - begin > r->comm_us ? l->sent_us - begin - r->comm_us : 0;
     r->tokens = rank_step_tokens(l->cfg.step, &r->n);
+    r->embeddings = rank_step_embeddings(l->cfg.step, &r->n_embeddings, &r->dim);
     if (rank_step_masks(l->cfg.step)) {
         struct masks_stats s = masks_take_stats(rank_step_masks(l->cfg.step));
         r->masks = s.masks;

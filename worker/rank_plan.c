@@ -66,6 +66,8 @@ static void set_step(struct rank_plan *p, const struct model_config *mc)
         .parts = p->parts,
         .deadline_ms = (uint32_t)p->opt->peer_ms,
         .masks = backend_ops_of(p->be)->mask_logits != NULL,
+        .pool = p->modules.present ? &p->pool : NULL,
+        .headless = mc->headless,
         .graphs = p->graphs,
         .step = {.max_tokens = p->dc.max_tokens,
                  .max_seqs = p->dc.max_seqs,
@@ -98,6 +100,14 @@ static enum status init_parts(struct rank_plan *p)
     TRY(set_sizes(p, mc));
     TRY(set_parts(p, mc));
     set_graphs(p);
+    TRY(sentence_modules_load(&p->modules, p->opt->model, mc->hidden, p->opt->embed));
+    if (mc->headless && !p->modules.present)
+        FAIL(ST_UNSUPPORTED, "the model's files have no head and no modules.json: with --embed it "
+                             "gives embeddings of the last token's state");
+    p->pool = (struct pooler_config){.modules = &p->modules,
+                                     .model = p->opt->model,
+                                     .hidden = mc->hidden,
+                                     .max_open = p->dc.max_seqs};
     return ST_OK;
 }
 
@@ -116,6 +126,7 @@ enum status rank_plan_init(struct rank_plan *p, const struct shared_options *opt
 void rank_plan_fini(struct rank_plan *p)
 {
     free(p->parts);
+    sentence_modules_free(&p->modules);
     *p = (struct rank_plan){0};
 }
 

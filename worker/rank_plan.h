@@ -25,8 +25,10 @@ struct rank_plan {
     struct backend_info info;
     struct vocab_part *parts; /* [world] */
     struct decoder_config dc;
-    struct rank_step_config rc; /* co and model are the caller's to set */
-    bool graphs;                /* decodes are recorded */
+    struct rank_step_config rc;      /* co and model are the caller's to set */
+    bool graphs;                     /* decodes are recorded */
+    struct sentence_modules modules; /* how the model's embeddings are made */
+    struct pooler_config pool;
 
     /* bytes; final after set_blocks */
     size_t free; /* that this rank may plan with, 0: not known */

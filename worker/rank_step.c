@@ -21,6 +21,9 @@ struct flight {
     struct out_row *rows;    /* [max_seqs] */
     struct buf *back;        /* rank 0, pinned: what `out` was after the step */
     const int32_t *back_ptr; /* its address */
+    int32_t n_embeddings;
+    struct result_embedding *embeddings; /* rank 0: [max_seqs] */
+    float *vectors;                      /* rank 0: [max_seqs, dim] */
 };
 
 struct rank_step {
@@ -28,7 +31,9 @@ struct rank_step {
     struct vocab_part *parts;
     struct step *step;
     struct edits *edits;
-    struct masks *masks; /* NULL: the backend cannot mask logits */
+    struct masks *masks;   /* NULL: the backend cannot mask logits */
+    struct pooler *pooler; /* rank 0; NULL: the model gives no embeddings */
+    float *states;         /* rank 0: [STATE_ROWS, hidden] */
     int32_t *last; /* [max_seqs + max_scored] what the device drew in the last step, for masks */
     struct graphs *graphs; /* NULL: every step is enqueued op by op */
     int32_t max_cols;      /* of the widest share of the vocabulary */
@@ -147,6 +152,23 @@ static enum status take_masks(struct rank_step *r)
     return masks_create(&r->masks, &mc, r->cfg.be);
 }
 
+static enum status take_pool(struct rank_step *r)
+{
+    if (!r->cfg.pool || r->cfg.rank != 0)
+        return ST_OK;
+    r->states = calloc(sizes_states(&r->cfg), sizeof *r->states);
+    if (!r->states)
+        FAIL(ST_NOMEM, "no memory for %d states", STATE_ROWS);
+    for (int i = 0; i < MAX_STEPS_IN_FLIGHT; i++) {
+        struct flight *f = &r->flights[i];
+        f->embeddings = calloc((size_t)r->cfg.step.max_seqs, sizeof *f->embeddings);
+        f->vectors = calloc(sizes_vectors(&r->cfg), sizeof *f->vectors);
+        if (!f->embeddings || !f->vectors)
+            FAIL(ST_NOMEM, "no memory for the embeddings of %d sequences", r->cfg.step.max_seqs);
+    }
+    return pooler_create(&r->pooler, r->cfg.pool);
+}
+
 static enum status build(struct rank_step *r)
 {
     const struct rank_step_config *cfg = &r->cfg;
@@ -162,6 +184,7 @@ static enum status build(struct rank_step *r)
     TRY(take_masks(r));
     TRY(take_device(r));
     TRY(take_host(r));
+    TRY(take_pool(r));
     return record_graphs(r);
 }
 
@@ -199,6 +222,12 @@ void rank_step_destroy(struct rank_step *r)
             backend_ops_of(r->cfg.be)->free(r->cfg.be, bufs[i]);
     for (int i = 0; i < MAX_STEPS_IN_FLIGHT; i++)
         free(r->flights[i].rows);
+    for (int i = 0; i < MAX_STEPS_IN_FLIGHT; i++) {
+        free(r->flights[i].embeddings);
+        free(r->flights[i].vectors);
+    }
+    pooler_destroy(r->pooler);
+    free(r->states);
     graphs_destroy(r->graphs);
     step_destroy(r->step);
     edits_destroy(r->edits);
@@ -346,10 +375,36 @@ static enum status pick_scored(struct rank_step *r)
     return cfg->co->ops->all_gather(cfg->co, mine, packed(r->picked, 0, cfg->world, n, DT_F32));
 }
 
-static enum status enqueue(struct rank_step *r, const struct flight *f, const struct step_dev *dev)
+/* Rank 0: takes the states of the sequences that give embeddings, and makes those that are complete.  The
+ * reads wait for the device. */
+static enum status pool_states(struct rank_step *r, struct flight *f)
+{
+    const struct rank_step_config *cfg = &r->cfg;
+    const struct step_embed *e = step_embeds(r->step);
+    for (int32_t i = 0; cfg->rank == 0 && i < step_n_embeds(r->step); i++, e++) {
+        for (int32_t at = 0; at < e->n; at += STATE_ROWS) {
+            struct view rows = decoder_states(cfg->model);
+            rows.off += (size_t)(e->row + at) * (size_t)rows.stride * sizeof(float);
+            rows.rows = e->n - at < STATE_ROWS ? e->n - at : STATE_ROWS;
+            TRY(backend_ops_of(cfg->be)->read(cfg->be, r->states, rows));
+            pooler_take(r->pooler, e->slot, e->pos + at, r->states, rows.rows);
+        }
+        if (!e->ends)
+            continue;
+        size_t dim = (size_t)cfg->pool->modules->dim;
+        float *v = f->vectors + (size_t)f->n_embeddings * dim;
+        pooler_finish(r->pooler, e->slot, e->pos + e->n, v);
+        f->embeddings[f->n_embeddings++] =
+            (struct result_embedding){e->seq_id, embedding_digest(v, dim), v};
+    }
+    return ST_OK;
+}
+
+static enum status enqueue(struct rank_step *r, struct flight *f, const struct step_dev *dev)
 {
     const struct rank_step_config *cfg = &r->cfg;
     const struct backend_ops *ops = backend_ops_of(cfg->be);
+    f->n_embeddings = 0;
     if (dev->n_tokens == 0)
         return ST_OK; /* a plan that only closes */
     TRY(step_upload(r->step));
@@ -357,6 +412,7 @@ static enum status enqueue(struct rank_step *r, const struct flight *f, const st
         TRY(graphs_launch(r->graphs, dev, &r->logits));
     else
         TRY(enqueue_ops(r, dev, &r->logits));
+    TRY(pool_states(r, f));
     if (f->n_scored > 0)
         TRY(pick_scored(r));
     if (f->batch == 0 || cfg->rank != 0)
@@ -374,6 +430,17 @@ static enum status check_masks(const struct rank_step *r, const struct step_plan
         if (plan->opens[i].grammar)
             FAIL(ST_PEER, "sequence %llu has a grammar: this backend cannot mask logits",
                  (unsigned long long)plan->opens[i].seq_id);
+    return ST_OK;
+}
+
+static enum status check_embeds(const struct rank_step *r, const struct step_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_opens; i++) {
+        bool embed = plan->opens[i].sp.embed != EMBED_NONE;
+        if (embed ? !r->cfg.pool : r->cfg.headless)
+            FAIL(ST_PEER, "sequence %llu wants %s: this model gives none",
+                 (unsigned long long)plan->opens[i].seq_id, embed ? "an embedding" : "tokens");
+    }
     return ST_OK;
 }
 
@@ -404,6 +471,7 @@ enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
     if (r->n_run >= MAX_STEPS_IN_FLIGHT) /* its memory is written again */
         TRY(pass(r, r->n_run - MAX_STEPS_IN_FLIGHT));
     TRY(check_masks(r, plan));
+    TRY(check_embeds(r, plan));
     TRY(step_apply(r->step, plan, &dev));
     TRY(note_masks(r, plan));
     edits_note(r->edits, r->step, plan);
@@ -549,6 +617,15 @@ struct result_token *rank_step_tokens(const struct rank_step *r, uint32_t *n)
     const struct flight *f = &r->flights[flight_of(r->n_sampled - 1)];
     *n = (uint32_t)(f->n_rows + f->n_scored);
     return r->tokens;
+}
+
+struct result_embedding *rank_step_embeddings(const struct rank_step *r, uint32_t *n, uint32_t *dim)
+{
+    assert(r->n_sampled > 0);
+    const struct flight *f = &r->flights[flight_of(r->n_sampled - 1)];
+    *n = (uint32_t)f->n_embeddings;
+    *dim = r->cfg.pool ? (uint32_t)r->cfg.pool->modules->dim : 0;
+    return f->embeddings;
 }
 
 /* ---- whole rows ---- */

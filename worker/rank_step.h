@@ -48,4 +48,8 @@ MUST_CHECK enum status rank_step_full(struct rank_step *r, const int32_t *rows, 
 /* Rank 0: the tokens of the step that was sampled last, then its scored ones, valid until the next is. */
 struct result_token *rank_step_tokens(const struct rank_step *r, uint32_t *n);
 
+/* Rank 0: the embeddings of the step that was sampled last, likewise; [*n], of *dim components each. */
+struct result_embedding *rank_step_embeddings(const struct rank_step *r, uint32_t *n,
+                                              uint32_t *dim);
+
 #endif

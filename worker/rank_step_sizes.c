@@ -49,6 +49,26 @@ size_t sizes_picked(const struct rank_step_config *cfg)
     return (size_t)cfg->world * (size_t)cfg->step.max_scored * sizeof(float);
 }
 
+size_t sizes_states(const struct rank_step_config *cfg)
+{
+    return STATE_ROWS * (size_t)cfg->pool->hidden;
+}
+
+size_t sizes_vectors(const struct rank_step_config *cfg)
+{
+    return (size_t)cfg->step.max_seqs * (size_t)cfg->pool->modules->dim;
+}
+
+/* What take_pool takes. */
+static size_t pool_bytes(const struct rank_step_config *cfg)
+{
+    size_t of_step = sizeof(struct result_embedding) * (size_t)cfg->step.max_seqs;
+    if (!cfg->pool || cfg->rank != 0)
+        return 0;
+    return pooler_bytes(cfg->pool) + sizes_states(cfg) * sizeof(float) +
+           MAX_STEPS_IN_FLIGHT * (of_step + sizes_vectors(cfg) * sizeof(float));
+}
+
 struct masks_config sizes_masks(const struct rank_step_config *cfg)
 {
     return (struct masks_config){.max_open = cfg->step.max_open,
@@ -101,7 +121,7 @@ size_t rank_step_host_bytes(const struct rank_step_config *cfg)
     struct masks_config mc = sizes_masks(cfg);
     size_t last = (size_t)sizes_rows(cfg) * sizeof(int32_t);
     size_t masks = cfg->masks ? masks_host_bytes(&mc) + last : 0;
-    return draw_bytes(cfg) + step_host_bytes(&cfg->step) + masks;
+    return draw_bytes(cfg) + step_host_bytes(&cfg->step) + masks + pool_bytes(cfg);
 }
 
 size_t rank_step_coll_bytes(const struct rank_step_config *cfg)

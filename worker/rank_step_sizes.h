@@ -4,12 +4,14 @@
 #define WORKER_RANK_STEP_SIZES_H
 
 #include "collectives/coll.h"
+#include "worker/embed/pooler.h"
 #include "worker/model/decoder.h"
 #include "worker/sample/masks.h"
 #include "worker/sample/sampler.h"
 #include "worker/step/step.h"
 
-enum { FULL_ROWS = 8 }; /* whole rows of logits gathered at once */
+enum { FULL_ROWS = 8 };   /* whole rows of logits gathered at once */
+enum { STATE_ROWS = 64 }; /* final states read at once */
 
 struct rank_step_config {
     int rank, world;
@@ -17,9 +19,11 @@ struct rank_step_config {
     struct coll *co; /* NULL when world is 1 */
     struct decoder *model;
     struct step_config step;
-    const struct vocab_part *parts; /* [world] every rank's share (copied) */
-    uint32_t deadline_ms;           /* how long a step may take on the device, 0 = for ever */
-    bool masks;                     /* the backend can mask logits */
+    const struct vocab_part *parts;   /* [world] every rank's share (copied) */
+    uint32_t deadline_ms;             /* how long a step may take on the device, 0 = for ever */
+    bool masks;                       /* the backend can mask logits */
+    const struct pooler_config *pool; /* of the model's embeddings; NULL: it gives none */
+    bool headless;                    /* it gives nothing else */
     bool graphs; /* decodes run as graphs; step.pad and the model's pad block go with it */
 };
 
@@ -58,5 +62,8 @@ size_t sizes_out(const struct rank_step_config *cfg);
 size_t sizes_full(const struct rank_step_config *cfg);
 size_t sizes_pick_row(const struct rank_step_config *cfg);
 size_t sizes_picked(const struct rank_step_config *cfg);
+/* Floats of the states that are read at once, and of a step's embeddings. */
+size_t sizes_states(const struct rank_step_config *cfg);
+size_t sizes_vectors(const struct rank_step_config *cfg);
 
 #endif

@@ -24,6 +24,7 @@ int cmd_chat(int argc, char **argv);
 int cmd_detokenize(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_drain(int argc, char **argv);
+int cmd_embed(int argc, char **argv);
 int cmd_generate(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_models(int argc, char **argv);

@@ -14,6 +14,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/private_server.h"
 #include "client/cli/recorded.h"
+#include "common/plan.h"
 #include "common/wire/worker_msg.h"
 
 enum { WAIT_MS = 200 };
@@ -23,7 +24,7 @@ struct args {
 };
 
 struct counts {
-    uint64_t samples, tokens, logprobs, resumed;                 /* compared */
+    uint64_t samples, tokens, logprobs, resumed, embeddings;     /* compared */
     uint64_t empty, no_logprob, top, prompt_logprobs, no_digest; /* not compared */
     uint64_t differ;
 };
@@ -98,6 +99,22 @@ static bool compare(struct recompute *p, const struct recorded *s, size_t *at,
     return true;
 }
 
+static void compare_embedding(struct recompute *p, const struct recorded *s,
+                              const struct ingot_event *ev)
+{
+    char digest[17];
+    snprintf(digest, sizeof digest, "%016" PRIx64,
+             embedding_digest(ev->embedding, ev->n_embedding));
+    p->n.embeddings++;
+    if (strcmp(digest, s->embedding) == 0)
+        return;
+    p->n.differ++;
+    printf("request ");
+    cli_put_name(stdout, s->request_id);
+    printf(", sequence %" PRIu64 ": the embedding's digest %s is recorded, %s comes out\n",
+           s->seq_id, s->embedding, digest);
+}
+
 /* The exit code, or -1. */
 static int recompute_sample(struct recompute *p, const struct recorded *s)
 {
@@ -125,6 +142,8 @@ static int recompute_sample(struct recompute *p, const struct recorded *s)
         if (ev.kind == INGOT_EVENT_FINISH)
             break;
     }
+    if (*s->embedding)
+        compare_embedding(p, s, &ev);
     if (same && at < s->tokens.n) {
         p->n.differ++;
         printf("request ");
@@ -171,7 +190,7 @@ static int recompute_line(struct recompute *p, struct recorded *s, const char *l
         return rc;
     p->n.top += s->top_logprobs > 0;
     p->n.prompt_logprobs += s->wants_prompt_logprobs;
-    if (s->tokens.n)
+    if (s->tokens.n || *s->embedding)
         return recompute_sample(p, s);
     p->n.empty++;
     return -1;
@@ -190,6 +209,8 @@ static int report(const struct counts *n)
     printf("%s: %" PRIu64 " samples, %" PRIu64 " tokens (%" PRIu64
            " of them came by resume), %" PRIu64 " log probabilities",
            n->differ ? "different" : "the same", n->samples, n->tokens, n->resumed, n->logprobs);
+    if (n->embeddings)
+        printf(", %" PRIu64 " embeddings", n->embeddings);
     if (n->differ)
         printf("; %" PRIu64 " samples differ", n->differ);
     putchar('\n');

@@ -154,6 +154,8 @@ static enum status read_member(struct json_cursor *c, struct json_span key, stru
         return read_logprobs(c, out);
     if (json_span_is(key, "resumed"))
         return json_read_u64(c, 0, UINT32_MAX, &out->n_resumed);
+    if (json_span_is(key, "embedding"))
+        return json_read_chars(c, out->embedding, sizeof out->embedding);
     if (json_span_is(key, "grammar"))
         return json_read_string(c, &out->grammar);
     if (json_span_is(key, "content"))
@@ -182,6 +184,7 @@ static void fill_request(struct recorded *out)
         r->min_tokens = r->max_tokens;
     r->has_seed = true;
     r->logprobs = true;
+    r->embed = *out->embedding != 0;
     r->grammar = out->grammar.data;
     r->n_grammar = out->grammar.len;
 }

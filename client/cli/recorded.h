@@ -22,6 +22,7 @@ struct recorded {
     struct text_buf grammar;
     uint64_t n_resumed; /* of the tokens: they came from the client */
     bool wants_prompt_logprobs;
+    char embedding[17]; /* digest of its embedding, hexadecimal; "": it has tokens */
     uint32_t top_logprobs;
 };
 

@@ -5,6 +5,7 @@
 
 #include "client/gateway/anthropic_form.h"
 #include "client/gateway/anthropic_routes.h"
+#include "client/gateway/embed_routes.h"
 #include "client/gateway/metrics_routes.h"
 #include "client/gateway/ollama_form.h"
 #include "client/gateway/ollama_routes.h"
@@ -94,8 +95,9 @@ static const struct route routes[] = {
     {HTTP_POST, "/api/show", ollama_serve_show, false, false},
     {HTTP_GET, "/api/ps", ollama_serve_ps, false, false},
     {HTTP_GET, "/api/version", serve_version, false, false},
-    {HTTP_POST, "/api/embed", ollama_refuse_embeddings, false, false},
-    {HTTP_POST, "/api/embeddings", ollama_refuse_embeddings, false, false},
+    {HTTP_POST, "/v1/embeddings", embed_serve_openai, false, false},
+    {HTTP_POST, "/api/embed", embed_serve_ollama, false, false},
+    {HTTP_POST, "/api/embeddings", embed_serve_ollama_one, false, false},
     {HTTP_POST, "/api/pull", ollama_refuse_management, false, false},
     {HTTP_POST, "/api/push", ollama_refuse_management, false, false},
     {HTTP_POST, "/api/create", ollama_refuse_management, false, false},

@@ -175,6 +175,8 @@ static void write_capabilities(struct json_writer *w, const struct ingot_server 
     json_write_key(w, "capabilities");
     json_write_array(w);
     json_write_string(w, "completion");
+    if (s->model.embedding)
+        json_write_string(w, "embedding");
     if (s->model.chat)
         json_write_string(w, "tools");
     if (*s->model.think_open)
@@ -218,10 +220,4 @@ void ollama_refuse_management(struct gateway *g, const struct http_request *q, s
     http_reply_error(r, 501,
                      "models are not managed over HTTP: this server serves the one that it was "
                      "started with");
-}
-
-void ollama_refuse_embeddings(struct gateway *g, const struct http_request *q, struct http_reply *r)
-{
-    (void)g, (void)q;
-    http_reply_error(r, 501, "this server makes no embeddings");
 }

@@ -13,7 +13,5 @@ void ollama_serve_ps(struct gateway *g, const struct http_request *q, struct htt
 /* /api/pull and others that change the models */
 void ollama_refuse_management(struct gateway *g, const struct http_request *q,
                               struct http_reply *r);
-void ollama_refuse_embeddings(struct gateway *g, const struct http_request *q,
-                              struct http_reply *r);
 
 #endif

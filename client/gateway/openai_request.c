@@ -158,6 +158,11 @@ static enum status read_guided_choice(struct openai_request *q, struct json_curs
     return grammar_read_choice(&q->of, c);
 }
 
+static enum status read_prompt(struct openai_request *q, struct json_cursor *c)
+{
+    return openai_read_prompts(&q->of, c, ANSWER_MAX_CHOICES);
+}
+
 static enum status read_modalities(struct openai_request *q, struct json_cursor *c)
 {
     static const char *const names[] = {"text"};
@@ -213,7 +218,7 @@ struct field {
 static const struct field fields[] = {
     READ("model", BOTH, read_model),
     READ("messages", OPENAI_CHAT, openai_read_messages),
-    READ("prompt", OPENAI_COMPLETION, openai_read_prompt),
+    READ("prompt", OPENAI_COMPLETION, read_prompt),
     READ("stream", BOTH, read_stream),
     READ("stream_options", BOTH, read_stream_options),
     READ("n", BOTH, read_n),

@@ -41,7 +41,8 @@ MUST_CHECK enum status openai_read_tools(struct openai_request *q, struct json_c
 /* A string that holds an object, as that object: a call's arguments, which templates write themselves. */
 MUST_CHECK enum status openai_write_arguments(struct json_writer *w, struct json_cursor *c);
 
-/* openai_prompt.c: the prompts of a completion. */
-MUST_CHECK enum status openai_read_prompt(struct openai_request *q, struct json_cursor *c);
+/* openai_prompt.c: the prompts of a completion, or the input of embeddings: at most that many. */
+MUST_CHECK enum status openai_read_prompts(struct answer_request *q, struct json_cursor *c,
+                                           size_t most);
 
 #endif

@@ -150,13 +150,33 @@ static bool has_folder(const struct hub_files *f, bool *usual)
     return config && weights;
 }
 
+/* Of a module of the sentence-transformers library, "1_Pooling/config.json" or "2_Dense/model.safetensors". */
+static bool is_of_module(const char *path)
+{
+    const char *file = strchr(path, '/');
+    size_t digits = strspn(path, "0123456789");
+    return file && digits > 0 && path[digits] == '_' &&
+           (strcmp(file, "/config.json") == 0 || strcmp(file, "/model.safetensors") == 0);
+}
+
+static bool has_file(const struct hub_files *f, const char *path)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (strcmp(f->v[i].path, path) == 0)
+            return true;
+    return false;
+}
+
 static enum status choose_folder(struct hub_files *f, bool usual)
 {
+    bool modules = has_file(f, "modules.json");
     for (size_t i = 0; i < f->n; i++) {
         struct hub_file *file = &f->v[i];
         bool weights = ends_with(file->path, ".safetensors");
-        if (strchr(file->path, '/'))
+        if (strchr(file->path, '/')) {
+            file->chosen = modules && is_of_module(file->path);
             continue;
+        }
         if (weights && (!usual || is_usual_weights(file->path)))
             TRY(choose_parts(f, file->path, NULL));
         if (ends_with(file->path, ".json") || ends_with(file->path, ".jinja") ||

@@ -307,7 +307,8 @@ static struct ingot_model model_of(const struct msg_model *w)
                             .vocab = w->vocab,
                             .max_ctx = w->max_ctx,
                             .world = w->world,
-                            .chat = w->chat};
+                            .chat = w->chat,
+                            .embedding = w->embedding};
     snprintf(m.weights_from, sizeof m.weights_from, "%s", w->weights_from);
     snprintf(m.tool_format, sizeof m.tool_format, "%s", w->tool_format ? w->tool_format : "");
     if (fits(w->think_open, sizeof m.think_open) && fits(w->think_close, sizeof m.think_close)) {

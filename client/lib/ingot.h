@@ -108,6 +108,7 @@ struct ingot_model {
     /* format of tool calls (proto/ingot.proto, ModelInfo): "hermes" ...; "": not known */
     char tool_format[16];
     char think_open[32], think_close[32]; /* marks of thinking; "": none, or not known */
+    uint32_t embedding;                   /* components of its embeddings; 0: it gives none */
 };
 
 struct ingot_server {
@@ -212,6 +213,11 @@ struct ingot_request {
     enum ingot_grammar grammar_kind; /* what the answer must follow; INGOT_GRAMMAR_NONE: anything */
     const void *grammar;             /* its source, UTF-8 */
     size_t n_grammar;
+    bool
+        embed; /* the prompt's embedding is wanted, no answer: FINISH has it; fields of answers have no effect */
+    const char
+        *prompt_name;    /* with embed and text: of the model's prompts; NULL: its default one */
+    uint32_t dimensions; /* of the embedding; 0: all */
     bool keep_marks; /* the marks of tool calls and thinking are text, whatever skip_special says */
     const struct ingot_limits *limits; /* of the tenant; NULL: no limits, usage is not counted */
     bool has_grace;
@@ -353,6 +359,8 @@ struct ingot_event {
     const struct ingot_sample_end *samples;
     uint32_t cached_tokens, completion_tokens, preemptions, recoveries;
     uint64_t queue_us, first_token_us, total_us;
+    const float *embedding; /* [n_embedding], or NULL */
+    uint32_t n_embedding;
     /* ERROR */
     enum ingot_code code;
     const char *detail, *field;

@@ -104,6 +104,21 @@ static void fill_caller(const struct ingot_request *r, struct msg_generate *g)
     g->client_digest = client_text(r->client_digest, r->n_client_digest);
 }
 
+/* Without what belongs to answers. */
+static void fill_embed(const struct ingot_request *r, struct msg_generate *g)
+{
+    const struct msg_generate plain = msg_generate_default();
+    g->embed = true;
+    g->prompt_name = client_string(r->prompt_name ? r->prompt_name : "");
+    g->dimensions = r->dimensions;
+    g->sampling = plain.sampling;
+    g->max_tokens = 0;
+    g->n_stops = 0;
+    g->n = 1;
+    g->grammar_kind = 0;
+    g->want_token_text = g->keep_marks = false;
+}
+
 /* The request as a message, in c->rx. */
 static enum status fill_generate(struct ingot_client *c, const struct ingot_request *r,
                                  const char *id, struct client_msg *m)
@@ -137,6 +152,8 @@ static enum status fill_generate(struct ingot_client *c, const struct ingot_requ
     g->grammar = client_text(r->grammar, r->n_grammar);
     g->add_special = r->add_special && r->text; /* a chat template brings its own */
     fill_caller(r, g);
+    if (r->embed)
+        fill_embed(r, g);
     return ST_OK;
 }
 
@@ -320,6 +337,8 @@ static void event_finish(struct ingot_client *c, struct ingot_event *ev, const s
     ev->queue_us = f->queue_us;
     ev->first_token_us = f->first_token_us;
     ev->total_us = f->total_us;
+    ev->embedding = f->embedding;
+    ev->n_embedding = f->n_embedding;
 }
 
 static void event_delta(struct ingot_event *ev, const struct msg_delta *d)

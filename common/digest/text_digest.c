@@ -225,12 +225,15 @@ static enum status of_folder(struct sha256 *s, const char *dir, struct model_con
 {
     static const char *const said[] = {"transformers_version", "_from_model_config", "_commit_hash",
                                        "_name_or_path"};
-    static const struct member_rule all_but = {said, ARRAY_LEN(said), false};
+    static const char *const prompts[] = {"prompts", "default_prompt_name"};
+    static const struct member_rule all_but = {said, ARRAY_LEN(said), false},
+                                    only_prompts = {prompts, ARRAY_LEN(prompts), true};
     bool found, templates = false;
     TRY(model_config_load(mc, dir));
     TRY(put_tokenizer(s, dir, has));
     TRY(put_templates(s, dir, &templates));
     *has = *has || templates;
+    TRY(put_json(s, dir, "config_sentence_transformers.json", &only_prompts, &found));
     return put_json(s, dir, "generation_config.json", &all_but, &found);
 }
 

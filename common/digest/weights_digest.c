@@ -15,6 +15,7 @@
 #include "common/formats/config_fields.h"
 #include "common/formats/gguf_file.h"
 #include "common/formats/safetensors_index.h"
+#include "common/formats/sentence_modules.h"
 #include "common/hex.h"
 #include "common/host.h"
 #include "common/log.h"
@@ -28,6 +29,7 @@ struct weights_digest {
     bool shares;
     char config[CONFIG_TEXT_SIZE];
     size_t n_config; /* bytes */
+    struct sentence_modules modules;
     char (*file)[DIGEST_PATH];
     size_t n_files;
     uint64_t total; /* bytes of all files */
@@ -100,6 +102,32 @@ static enum status list_folder(struct weights_digest *w, const char *dir)
     return list_indexed(w, dir);
 }
 
+/* The weights of the modules that make embeddings, behind those of the model. */
+static enum status list_modules(struct weights_digest *w, const char *dir)
+{
+    const struct sentence_modules *m = &w->modules;
+    size_t n = w->n_files;
+    for (int32_t i = 0; i < m->n_modules; i++)
+        n += m->module[i].kind == MODULE_DENSE;
+    if (n == w->n_files)
+        return ST_OK;
+    char(*file)[DIGEST_PATH] = realloc(w->file, n * sizeof *file);
+    if (!file)
+        FAIL(ST_NOMEM, "no memory for the names of %zu files", n);
+    w->file = file;
+    free(w->of_file);
+    w->of_file = calloc(n, sizeof *w->of_file);
+    if (!w->of_file)
+        FAIL(ST_NOMEM, "no memory for the digests of %zu files", n);
+    for (int32_t i = 0; i < m->n_modules; i++) {
+        char name[MODULE_PATH + 32];
+        snprintf(name, sizeof name, "%s/model.safetensors", m->module[i].path);
+        if (m->module[i].kind == MODULE_DENSE)
+            TRY(set_file(w, w->n_files++, dir, name));
+    }
+    return ST_OK;
+}
+
 static enum status list_gguf(struct weights_digest *w, const char *path, size_t n_parts)
 {
     struct gguf_part_name name;
@@ -126,7 +154,9 @@ static enum status read_gguf(struct weights_digest *w, struct model_config *mc, 
 static enum status read_folder(struct weights_digest *w, struct model_config *mc, const char *dir)
 {
     TRY(model_config_load(mc, dir));
-    return list_folder(w, dir);
+    TRY(sentence_modules_load(&w->modules, dir, mc->hidden, false));
+    TRY(list_folder(w, dir));
+    return list_modules(w, dir);
 }
 
 static enum status read_model(struct weights_digest *w, const char *path)
@@ -157,6 +187,7 @@ static void put_count(struct sha256 *s, size_t n)
 static void set_known(struct weights_digest *w)
 {
     static const char head[] = "ingot weights digest 1\n";
+    char modules[MODULES_TEXT]; /* empty without modules */
     struct sha256 s;
     sha256_init(&s);
     sha256_update(&s, head, sizeof head - 1);
@@ -164,6 +195,7 @@ static void set_known(struct weights_digest *w)
     sha256_update(&s, w->config, w->n_config);
     put_count(&s, w->n_files);
     sha256_update(&s, w->of_file, w->n_files * SHA256_BYTES);
+    sha256_update(&s, modules, sentence_modules_text(&w->modules, modules));
     sha256_final(&s, w->digest);
     atomic_store(&w->state, DIGEST_KNOWN);
 }
@@ -303,6 +335,7 @@ void weights_digest_close(struct weights_digest *w)
     pthread_cond_destroy(&w->wake);
     free(w->file);
     free(w->of_file);
+    sentence_modules_free(&w->modules);
     free(w);
 }
 

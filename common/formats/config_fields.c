@@ -78,7 +78,8 @@ const struct config_field config_fields[] = {
     NUMBERS(eps, FIELD_F64),
     NUMBERS(act, FIELD_INT),
     NUMBERS(tied, FIELD_BOOL),
-    SILENT(wrapped, FIELD_BOOL, 1), /* names of tensors */
+    SILENT(headless, FIELD_BOOL, 1), /* a tensor that is not there */
+    SILENT(wrapped, FIELD_BOOL, 1),  /* names of tensors */
     NUMBERS(qkv_bias, FIELD_BOOL),
     NUMBERS(o_bias, FIELD_BOOL),
     NUMBERS(mlp_bias, FIELD_BOOL),

@@ -62,6 +62,8 @@ static const struct key_row {
     const char *harmless; /* JSON text */
 } keys[] = {
     {"architectures", READ_ALWAYS, NULL},
+    {"is_matryoshka", READ_ALWAYS, NULL},         /* sentence_modules.c */
+    {"matryoshka_dimensions", READ_ALWAYS, NULL}, /* sentence_modules.c */
     {"model_type", READ_ALWAYS, NULL},
     {"hidden_size", READ_ALWAYS, NULL},
     {"intermediate_size", READ_ALWAYS, NULL},

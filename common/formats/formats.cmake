@@ -20,6 +20,7 @@ add_library(ingot_formats STATIC
   formats/config_gguf_arch.c
   formats/safetensors_index.c
   formats/config_load.c
-  formats/generation.c)
+  formats/generation.c
+  formats/sentence_modules.c)
 include(${CMAKE_CURRENT_LIST_DIR}/gguf.cmake OPTIONAL)
 target_link_libraries(ingot_formats PUBLIC ingot_gguf ingot_common ingot_flags PRIVATE PkgConfig::CJSON m)

@@ -347,11 +347,19 @@ static const struct arch *row_at(size_t i)
     return i < n_archs_of_experts ? &archs_of_experts[i] : NULL;
 }
 
+/* "Qwen3Model" of "Qwen3ForCausalLM": the class without a head, of which embedders are saved. */
+static bool is_base_class(const char *name, const char *of)
+{
+    const char *head = strstr(of, "ForCausalLM");
+    size_t n = head ? (size_t)(head - of) : 0;
+    return n && strncmp(name, of, n) == 0 && strcmp(name + n, "Model") == 0;
+}
+
 const struct arch *arch_find(const char *name)
 {
     const struct arch *a;
     for (size_t i = 0; (a = row_at(i)); i++)
-        if (strcmp(a->name, name) == 0)
+        if (strcmp(a->name, name) == 0 || is_base_class(name, a->name))
             return a;
     return NULL;
 }
@@ -478,7 +486,7 @@ bool model_has(const struct model_config *mc, enum tensor_id id)
     if (of_dense_ffn(id))
         return model_n_sparse(mc) < mc->n_layers;
     if (id == TN_HEAD)
-        return !mc->tied;
+        return !mc->tied && !mc->headless;
     if (id == TN_Q_NORM || id == TN_K_NORM)
         return mc->qk_norm;
     if (id == TN_SINKS)

@@ -253,7 +253,9 @@ struct model_config {
     int32_t max_ctx; /* positions the model is made for, with YaRN the stretched ones */
     double eps;      /* of all norms */
     enum model_act act;
-    bool tied;    /* the head is the embedding */
+    bool tied; /* the head is the embedding */
+    bool
+        headless; /* the files have no head (found by the loader): the model gives embeddings alone */
     bool wrapped; /* the text part of a multi-modal model, whose tensors have other names */
     bool qkv_bias, o_bias, mlp_bias;
     bool qk_norm;  /* norms of q and k */
@@ -322,7 +324,7 @@ bool config_quant_known(const struct cJSON *config);
 /* The two files of a model directory, or a GGUF file. */
 MUST_CHECK enum status model_config_load(struct model_config *out, const char *path);
 
-/* NULL when it is not known. */
+/* NULL when it is not known.  The class without a head (Qwen3Model) is that of the one with it. */
 const struct arch *arch_find(const char *name);
 const struct arch *arch_of_type(const char *model_type);
 /* A multi-modal one, of which the text part is served. */

@@ -155,6 +155,36 @@ static enum status decode_grammar(struct msg_generate *g, const Ingot__Grammar *
     return check_utf8(g->grammar, "grammar.source", field);
 }
 
+/* What belongs to an answer must not be there. */
+static enum status decode_embed(struct msg_generate *g, const Ingot__Generate *m,
+                                const char **field)
+{
+    const struct {
+        const char *name;
+        bool is_set;
+    } rows[] = {
+        {"sampling", m->sampling != NULL}, {"max_tokens", m->has_max_tokens},
+        {"stop", m->n_stop > 0},           {"n", m->n != 1},
+        {"grammar", m->grammar != NULL},   {"want_token_text", m->want_token_text},
+        {"keep_marks", m->keep_marks},
+    };
+    if (!m->embed)
+        return ST_OK;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rows[i].is_set)
+            FAIL_FIELD(rows[i].name, ST_RANGE, "an embedding has no answer: %s has no meaning",
+                       rows[i].name);
+    g->embed = true;
+    g->prompt_name = text_of(m->embed->has_prompt_name, m->embed->prompt_name);
+    g->dimensions = m->embed->dimensions;
+    TRY(check_utf8(g->prompt_name, "embed.prompt_name", field));
+    if (g->prompt_name.n && g->kind != PROMPT_TEXT)
+        FAIL_FIELD("embed.prompt_name", ST_RANGE, "prompt_name goes with text");
+    if (m->embed->has_dimensions && g->dimensions == 0)
+        FAIL_FIELD("embed.dimensions", ST_RANGE, "dimensions is 0: it must be at least 1");
+    return ST_OK;
+}
+
 static enum status decode_generate(struct msg_generate *g, const Ingot__Generate *m,
                                    struct wire_mem *mem, const char **field)
 {
@@ -197,6 +227,7 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
     g->want_token_text = m->want_token_text;
     g->keep_marks = m->keep_marks;
     TRY(decode_grammar(g, m->grammar, field));
+    TRY(decode_embed(g, m, field));
     if (m->resume)
         TRY(resume_decode(&g->resume, m->resume, g->n, mem, field));
     return decode_caller(g, m, field);
@@ -373,6 +404,7 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
     Ingot__TokenIds ids = INGOT__TOKEN_IDS__INIT;
     Ingot__TenantLimits limits = INGOT__TENANT_LIMITS__INIT;
     Ingot__Grammar grammar = INGOT__GRAMMAR__INIT;
+    Ingot__Embed embed = INGOT__EMBED__INIT;
     Ingot__Chat chat;
     Ingot__Sampling sampling;
     Ingot__Resume resume;
@@ -389,8 +421,15 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
         TRY(encode_chat(&chat, &g->chat, mem));
         m.chat = &chat;
     }
-    TRY(sampling_encode(&sampling, &g->sampling, mem));
-    m.sampling = &sampling;
+    if (g->embed) {
+        SET_TEXT(embed, prompt_name, g->prompt_name);
+        if (g->dimensions)
+            SET(embed, dimensions, g->dimensions);
+        m.embed = &embed;
+    } else {
+        TRY(sampling_encode(&sampling, &g->sampling, mem));
+        m.sampling = &sampling;
+    }
     if (g->max_tokens)
         SET(m, max_tokens, g->max_tokens);
     MEM_ARRAY(m.stop, g->n_stops, mem);

@@ -79,6 +79,7 @@ struct msg_model {
     bool chat;
     const char *tool_format;
     struct wire_text think_open, think_close;
+    uint32_t embedding; /* components of its embeddings; 0: it gives none */
 };
 
 struct msg_welcome {
@@ -176,6 +177,9 @@ struct msg_generate {
     uint32_t grammar_kind;           /* common/grammar/grammar.h has the values; 0: none */
     struct wire_text grammar;        /* its source */
     const struct msg_resume *resume; /* NULL: none */
+    bool embed;                      /* the prompt's embedding is wanted, no answer */
+    struct wire_text prompt_name;    /* of the model's prompts; n 0: the default one */
+    uint32_t dimensions;             /* of the embedding; 0: all */
 };
 
 struct msg_tokenize {
@@ -298,6 +302,8 @@ struct msg_finish {
     uint32_t prompt_tokens, cached_tokens, completion_tokens;
     uint64_t queue_us, first_token_us, total_us;
     uint32_t preemptions, recoveries;
+    uint32_t n_embedding;
+    const float *embedding; /* [n_embedding] */
 };
 
 struct msg_error { /* Error and Rejected */

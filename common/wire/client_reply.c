@@ -30,6 +30,8 @@ static enum status put_models(Ingot__ModelInfo ***list, size_t *n_list,
             SET(m[i], think_open, bytes_of(models[i].think_open));
             SET(m[i], think_close, bytes_of(models[i].think_close));
         }
+        if (models[i].embedding)
+            SET(m[i], embedding, models[i].embedding);
         (*list)[i] = &m[i];
     }
     return ST_OK;
@@ -166,6 +168,8 @@ static enum status encode_finish(struct wire_bytes *out, const struct msg_finish
     SET(m, total_us, f->total_us);
     SET(m, preemptions, f->preemptions);
     SET(m, recoveries, f->recoveries);
+    m.n_embedding = f->n_embedding;
+    m.embedding = (float *)(uintptr_t)f->embedding;
     return pb_pack(out, MSG_FINISH, &m.base, mem);
 }
 
@@ -297,7 +301,8 @@ static enum status get_models(const struct msg_model **out, uint32_t *n_out,
             .chat = list[i]->chat,
             .tool_format = pb_string(list[i]->tool_format),
             .think_open = text_of(list[i]->has_think_open, list[i]->think_open),
-            .think_close = text_of(list[i]->has_think_close, list[i]->think_close)};
+            .think_close = text_of(list[i]->has_think_close, list[i]->think_close),
+            .embedding = list[i]->embedding};
         TRY(pb_get_digest(to->weights, &to->has_weights, list[i]->has_weights_digest,
                           list[i]->weights_digest, "weights_digest"));
         TRY(pb_get_digest(to->text, &to->has_text, list[i]->has_text_digest, list[i]->text_digest,
@@ -472,6 +477,8 @@ static enum status decode_finish(struct msg_finish *f, const Ingot__Finish *m, s
     f->total_us = m->total_us;
     f->preemptions = m->preemptions;
     f->recoveries = m->recoveries;
+    f->n_embedding = (uint32_t)m->n_embedding;
+    f->embedding = m->embedding;
     return ST_OK;
 }
 

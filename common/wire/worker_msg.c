@@ -34,6 +34,8 @@ static enum status decode_hello(struct worker_hello *h, const Ingot__Worker__Hel
                       "weights_digest"));
     TRY(pb_get_digest(h->text, &h->has_text, m->has_text_digest, m->text_digest, "text_digest"));
     h->masks = m->masks;
+    h->embedding = m->embedding;
+    h->headless = m->headless;
     h->world = m->world;
     h->vocab = m->vocab;
     h->max_ctx = m->max_ctx;
@@ -64,7 +66,8 @@ static struct plan_open open_of(const Ingot__Worker__Open *m)
                .seed = m->seed,
                .top_logprobs = m->top_logprobs,
                .logprobs = m->logprobs,
-               .prompt_top = m->prompt_top},
+               .prompt_top = m->prompt_top,
+               .embed = (enum embed_rows)m->embed},
     };
 }
 
@@ -92,6 +95,8 @@ static enum status decode_opens(struct step_plan *p, const Ingot__Worker__StepPl
     for (size_t i = 0; i < m->n_open; i++) {
         const Ingot__Worker__Open *o = m->open[i];
         struct plan_open *d = &p->opens[i];
+        if (o->embed >= EMBED_N)
+            FAIL(ST_FORMAT, "open[%zu]: embed %u", i, o->embed);
         *d = open_of(o);
         TRY(sample_params_check(&d->sp, NULL));
         d->history_off = at_history;
@@ -140,7 +145,7 @@ static enum status decode_plan(struct step_plan *p, const Ingot__Worker__StepPla
     }
     uint64_t at_token = 0, at_block = 0, at_score = 0;
     for (size_t i = 0; i < n; i++) {
-        if (m->want[i] > WANT_LAST)
+        if (m->want[i] > WANT_EMBEDDING)
             FAIL(ST_FORMAT, "step plan: want %u", m->want[i]);
         p->seqs[i] = (struct plan_seq){.seq_id = m->seq_id[i],
                                        .pos = m->pos[i],
@@ -162,6 +167,24 @@ static enum status decode_plan(struct step_plan *p, const Ingot__Worker__StepPla
         FAIL(ST_FORMAT, "step plan: %zu scored tokens, the sequences say %llu", m->n_scored_id,
              (unsigned long long)at_score);
     return decode_opens(p, m, mem);
+}
+
+static enum status decode_embeddings(struct step_result *r, const Ingot__Worker__StepResult *m,
+                                     struct wire_mem *mem)
+{
+    size_t n = m->n_embedded_id;
+    size_t dim = n ? m->n_embedding / n : 0;
+    if (dim * n != m->n_embedding || (n && dim == 0))
+        FAIL(ST_FORMAT, "step result: %zu components of %zu embeddings", m->n_embedding, n);
+    r->n_embeddings = (uint32_t)n;
+    r->dim = (uint32_t)dim;
+    MEM_ARRAY(r->embeddings, n, mem);
+    for (size_t i = 0; i < n; i++) {
+        const float *v = m->embedding + i * dim;
+        r->embeddings[i] =
+            (struct result_embedding){m->embedded_id[i], embedding_digest(v, dim), v};
+    }
+    return ST_OK;
 }
 
 static enum status decode_result(struct step_result *r, const Ingot__Worker__StepResult *m,
@@ -202,7 +225,7 @@ static enum status decode_result(struct step_result *r, const Ingot__Worker__Ste
         FAIL(ST_FORMAT, "step result: %zu places, the tokens need %zu", m->n_place, at_place);
     if (at != m->n_top_id)
         FAIL(ST_FORMAT, "step result: %zu top logprobs, the tokens say %zu", m->n_top_id, at);
-    return ST_OK;
+    return decode_embeddings(r, m, mem);
 }
 
 static enum status decode_fault(struct worker_fault *f, const Ingot__Worker__Fault *m)
@@ -365,6 +388,10 @@ static enum status encode_hello(struct wire_bytes *out, const struct worker_hell
     SET(m, pid, h->pid);
     if (h->masks)
         SET(m, masks, true);
+    if (h->embedding)
+        SET(m, embedding, h->embedding);
+    if (h->headless)
+        SET(m, headless, true);
     return pb_pack(out, WMSG_HELLO, &m.base, mem);
 }
 
@@ -390,6 +417,8 @@ static enum status encode_open(Ingot__Worker__Open *m, const struct step_plan *p
         SET(*m, prompt_top, sp->prompt_top);
     if (o->grammar)
         SET(*m, grammar, o->grammar);
+    if (sp->embed)
+        SET(*m, embed, (uint32_t)sp->embed);
     m->n_history = o->n_history;
     m->history = p->history + o->history_off;
     m->n_stop_id = o->n_stop_ids;
@@ -497,6 +526,15 @@ static enum status encode_result(struct wire_bytes *out, const struct step_resul
             m.top_id[at] = t->top[k].id;
             m.top_logprob[at] = t->top[k].logprob;
         }
+    }
+    m.n_embedded_id = r->n_embeddings;
+    m.n_embedding = (size_t)r->n_embeddings * r->dim;
+    MEM_ARRAY(m.embedded_id, m.n_embedded_id, mem);
+    MEM_ARRAY(m.embedding, m.n_embedding, mem);
+    for (uint32_t i = 0; i < r->n_embeddings; i++) {
+        m.embedded_id[i] = r->embeddings[i].seq_id;
+        memcpy(m.embedding + (size_t)i * r->dim, r->embeddings[i].vector,
+               r->dim * sizeof *m.embedding);
     }
     return pb_pack(out, WMSG_STEP_RESULT, &m.base, mem);
 }

@@ -37,6 +37,8 @@ struct worker_hello {
     bool has_weights, has_text;
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES]; /* digests of the model */
     bool masks;                                        /* Open.grammar is possible */
+    uint32_t embedding;                                /* components of its embeddings, 0: none */
+    bool headless;                                     /* it gives nothing else */
     uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
     uint64_t launch;     /* random, names this launch of the group */
     uint64_t last_epoch; /* the greatest that it has had, of any coordinator; 0: none */

@@ -31,8 +31,8 @@ struct blind {
     struct sched_effect *fx;
     size_t fx_cap, n_fx;
     bool *drawn;               /* [max_results]: entries of the result that became tokens */
-    struct step_result result; /* its tokens: [max_results] */
-    uint32_t max_results;
+    struct step_result result; /* its tokens: [max_results], embeddings: [max_seqs] */
+    uint32_t max_results, max_seqs;
 };
 
 /* ---- hashes ---- */
@@ -142,8 +142,10 @@ enum status blind_create(struct blind **out, const struct sched_config *cfg, boo
     b->fx = calloc(b->fx_cap, sizeof *b->fx);
     b->drawn = calloc(b->max_results, sizeof *b->drawn);
     b->result.tokens = calloc(b->max_results, sizeof *b->result.tokens);
+    b->result.embeddings = calloc(cfg->max_seqs, sizeof *b->result.embeddings);
+    b->max_seqs = cfg->max_seqs;
     enum status st = ST_NOMEM;
-    if (b->fx && b->drawn && b->result.tokens)
+    if (b->fx && b->drawn && b->result.tokens && b->result.embeddings)
         st = fleet ? fleet_create(&b->fleet, cfg) : sched_create(&b->sched, cfg);
     else
         st = status_fail(ST_NOMEM, __FILE__, __LINE__, "journal: no memory for a scheduler");
@@ -167,6 +169,7 @@ void blind_destroy(struct blind *b)
     free(b->fx);
     free(b->drawn);
     free(b->result.tokens);
+    free(b->result.embeddings);
     free(b);
 }
 
@@ -251,16 +254,34 @@ static int32_t blind_token(struct blind *b, struct blind_seq *q, int32_t token, 
     return q->at_score < q->r.n_prompt ? q->tokens[q->at_score] : 0;
 }
 
+/* A vector's digest under the key; 0 says that it is not of finite numbers. */
+static uint64_t hidden_digest(const struct blind *b, uint64_t digest)
+{
+    uint8_t in[KEY_BYTES + sizeof digest], out[SHA256_BYTES];
+    uint64_t hidden;
+    memcpy(in, b->key, KEY_BYTES);
+    memcpy(in + KEY_BYTES, &digest, sizeof digest);
+    sha256(in, sizeof in, out);
+    memcpy(&hidden, out, sizeof hidden);
+    return digest ? hidden | 1 : 0;
+}
+
 static void fill_result(struct blind *b, const struct step_result *real,
                         const struct sched_effect *real_fx, size_t n_real_fx)
 {
     struct result_token *tokens = b->result.tokens;
+    struct result_embedding *embeddings = b->result.embeddings;
     memset(b->drawn, 0, b->max_results * sizeof *b->drawn);
     for (size_t i = 0; i < n_real_fx; i++)
         if (real_fx[i].kind == FX_TOKEN)
             b->drawn[real_fx[i].i_result] = true;
     b->result = *real;
     b->result.tokens = tokens;
+    b->result.embeddings = embeddings;
+    for (uint32_t i = 0; i < real->n_embeddings; i++)
+        embeddings[i] =
+            (struct result_embedding){.seq_id = real->embeddings[i].seq_id,
+                                      .digest = hidden_digest(b, real->embeddings[i].digest)};
     for (uint32_t i = 0; i < real->n; i++) {
         struct blind_seq *q = *find(b, real->tokens[i].seq_id);
         if (q)
@@ -279,8 +300,8 @@ enum status blind_commit(struct blind *b, uint32_t g, const struct step_result *
                          const struct sched_effect *real_fx, size_t n_real_fx,
                          const struct step_result **out, struct blind_effects *fx)
 {
-    if (real->n > b->max_results)
-        FAIL(ST_BUG, "a result of %u tokens", real->n);
+    if (real->n > b->max_results || real->n_embeddings > b->max_seqs)
+        FAIL(ST_BUG, "a result of %u tokens and %u embeddings", real->n, real->n_embeddings);
     fill_result(b, real, real_fx, n_real_fx);
     enum status st = b->fleet ? fleet_commit(b->fleet, g, &b->result, b->fx, b->fx_cap, &b->n_fx)
                               : sched_commit(b->sched, &b->result, b->fx, b->fx_cap, &b->n_fx);

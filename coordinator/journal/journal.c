@@ -453,7 +453,7 @@ void journal_commit(struct journal *j, uint32_t g, const struct step_result *r,
     if (is_off(j) ||
         (j->blind && !is_hidden(j, blind_commit(j->blind, g, r, fx, n_fx, &r, &written))))
         return;
-    struct byte_writer *w = begin(j, 128 + 16 * (size_t)r->n);
+    struct byte_writer *w = begin(j, 128 + 16 * ((size_t)r->n + r->n_embeddings));
     put_u64(w, r->step_id);
     put_u64(w, r->epoch);
     put_u64(w, r->compute_us);
@@ -463,6 +463,11 @@ void journal_commit(struct journal *j, uint32_t g, const struct step_result *r,
         put_u64(w, r->tokens[i].seq_id);
         put_u32(w, (uint32_t)r->tokens[i].token);
         put_f32(w, r->tokens[i].logprob);
+    }
+    put_u32(w, r->n_embeddings);
+    for (uint32_t i = 0; i < r->n_embeddings; i++) {
+        put_u64(w, r->embeddings[i].seq_id);
+        put_u64(w, r->embeddings[i].digest);
     }
     put_effects(w, &written);
     end(j, g, REC_COMMIT);

@@ -105,6 +105,7 @@ static void put_params(struct byte_writer *w, const struct sample_params *p)
     put_u32(w, p->logprobs);
     put_u32(w, p->prompt_logprobs);
     put_u32(w, p->prompt_top);
+    put_u32(w, (uint32_t)p->embed);
 }
 
 static struct sample_params get_params(struct byte_reader *r, uint32_t version)
@@ -125,6 +126,9 @@ static struct sample_params get_params(struct byte_reader *r, uint32_t version)
         p.prompt_logprobs = get_u32(r) != 0;
         p.prompt_top = get_u32(r);
     }
+    uint32_t embed = version > 7 ? get_u32(r) : 0;
+    r->bad = r->bad || embed >= EMBED_N;
+    p.embed = embed < EMBED_N ? (enum embed_rows)embed : EMBED_NONE;
     return p;
 }
 
@@ -300,6 +304,8 @@ static uint64_t add_open(uint64_t h, const struct plan_open *o)
         h = add(h, u[i]);
     if (p->prompt_logprobs)
         h = add(h, 1 + p->prompt_top);
+    if (p->embed)
+        h = add(h, (uint64_t)p->embed << 32);
     return o->grammar ? add(h, o->grammar) : h;
 }
 

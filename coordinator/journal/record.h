@@ -19,7 +19,8 @@
  * plan:    u64 now_us, u32 made, and when made: u64 step_id, u64 epoch, u32 n_seqs, u32 n_tokens,
  *          u64 plan_digest; effects
  * commit:  u64 step_id, u64 epoch, u64 compute_us, u64 comm_us, u32 n, n x {u64 seq_id, u32 token,
- *          f32 logprob}, first the drawn tokens, then the scored ones; effects
+ *          f32 logprob}, first the drawn tokens, then the scored ones; u32 n, n x {u64 seq_id, u64 digest
+ *          of the embedding}; effects
  * reset:   u32 new_n_blocks; effects
  * open:    u32 n_blocks: the group of this scheduler serves; effects
  * close:   it serves no longer; effects
@@ -30,8 +31,9 @@
  * If sched_config.queue_for is not 0, the schedulers are those of a fleet (fleet.h), made from this configuration: plans
  * of scheduler 0 end what has waited too long.  If it is 0 there is only scheduler 0, which plans.
  *
- * Version 7, which is still read, has no admit and served records, no now_us in its header, no prefill_loss_pct (it was
- * 2), no target_of_all and one scheduler: no numbers, no queue_for, no open, close and move.  Version 6 has no scores of prompts either.
+ * Version 7, which is still read, has no admit and served records, no embeddings, no now_us in its header, no
+ * prefill_loss_pct (it was 2), no target_of_all and one scheduler: no numbers, no queue_for, no open, close and move.
+ * Version 6 has no scores of prompts either.
  * Version 5 has no grammars either.  Version 4 begins with
  * JOURNAL_MAGIC_4, and its seals are record_check: no chain.  Version 3 has no resumed requests either.  Version 2 has no owners either.  Version 1, too, was written when steps were
  * planned by tokens only: its sched_config ends before target_itl_us, its requests have no tenant and its

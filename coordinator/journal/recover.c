@@ -171,7 +171,7 @@ static enum status take_tokens(struct recovered_sample *s, const struct replay_r
 static bool by_itself(enum finish_reason why)
 {
     return why == FINISH_STOP_ID || why == FINISH_LENGTH || why == FINISH_STOP_STRING ||
-           why == FINISH_GRAMMAR_COMPLETE;
+           why == FINISH_GRAMMAR_COMPLETE || why == FINISH_EMBEDDED;
 }
 
 static enum status on_sample(struct reader *t, const struct replay_request *q)

@@ -209,10 +209,12 @@ static enum status read_header(struct replay *p, struct byte_reader *r)
     TRY(take_bytes(p, n));
     TRY(take_bytes(p, p->fx_cap * sizeof *p->fx));
     TRY(take_bytes(p, ((size_t)p->sum.cfg.max_seqs + MAX_SCORED_ROWS) * sizeof *p->result.tokens));
+    TRY(take_bytes(p, p->sum.cfg.max_seqs * sizeof *p->result.embeddings));
     p->fx = calloc(p->fx_cap, sizeof *p->fx);
     p->result.tokens =
         calloc((size_t)p->sum.cfg.max_seqs + MAX_SCORED_ROWS, sizeof *p->result.tokens);
-    if (!p->fx || !p->result.tokens)
+    p->result.embeddings = calloc(p->sum.cfg.max_seqs, sizeof *p->result.embeddings);
+    if (!p->fx || !p->result.tokens || !p->result.embeddings)
         FAIL(ST_NOMEM, "no memory for the replay");
     return fleet ? fleet_create(&p->fleet, &p->sum.cfg) : sched_create(&p->s, &p->sum.cfg);
 }
@@ -308,6 +310,7 @@ void replay_close(struct replay *p)
     free_all(p, &p->ended);
     free(p->fx);
     free(p->result.tokens);
+    free(p->result.embeddings);
     free(p->moves);
     sched_destroy(p->s);
     fleet_destroy(p->fleet);
@@ -361,6 +364,8 @@ static enum status do_effects(struct replay *p, struct byte_reader *r, struct re
     for (size_t i = 0; i < p->n_fx; i++) {
         const struct sched_effect *e = &p->fx[i];
         struct replay_request *q = *find(p, e->seq_id);
+        if (e->kind == FX_EMBEDDED && q)
+            q->embedding = p->result.embeddings[e->i_result].digest;
         if (e->kind == FX_FINISHED)
             end_request(p, e->seq_id, e->reason);
         if (e->kind != FX_TOKEN || !q)
@@ -437,6 +442,13 @@ static enum status do_commit(struct replay *p, struct byte_reader *r, struct rep
         t->tokens[i].seq_id = get_u64(r);
         t->tokens[i].token = (int32_t)get_u32(r);
         t->tokens[i].logprob = get_f32(r);
+    }
+    t->n_embeddings = p->version > 7 ? get_u32(r) : 0;
+    if (r->bad || t->n_embeddings > p->sum.cfg.max_seqs)
+        DAMAGED("a result of %u embeddings", WHERE(p), t->n_embeddings);
+    for (uint32_t i = 0; i < t->n_embeddings; i++) {
+        t->embeddings[i] = (struct result_embedding){.seq_id = get_u64(r)};
+        t->embeddings[i].digest = get_u64(r);
     }
     TRY(check_sched(p));
     enum status st = p->fleet ? fleet_commit(p->fleet, p->g, t, p->fx, p->fx_cap, &p->n_fx)

@@ -32,6 +32,7 @@ struct replay_request {
     uint32_t n_before;           /* tokens known at its submission, or at the start of the file */
     float *logprobs;             /* [n_end], of the tokens from n_before on */
     enum finish_reason reason;   /* FINISH_NONE: still live */
+    uint64_t embedding;          /* digest of its embedding, with FINISH_EMBEDDED */
     uint64_t n_step_first,
         n_step_last; /* steps (committed) of its first and last new token, 0 = none */
     struct replay_request *next;

@@ -147,14 +147,15 @@ static const char *check_flights(const struct sched *s)
     HOLDS(s->n_flights <= s->cfg.max_inflight);
     for (uint32_t f = 0; f < s->n_flights; f++) {
         uint64_t n = 0;
-        uint32_t want = 0, score = 0;
+        uint32_t want = 0, embed = 0, score = 0;
         for (uint32_t k = 0; k < s->flights[f].n; k++) {
             score += s->flights[f].seqs[k].n_score;
             n += s->flights[f].seqs[k].n_tokens;
             want += s->flights[f].seqs[k].want;
+            embed += s->flights[f].seqs[k].want && s->flights[f].seqs[k].embed;
         }
         HOLDS(n > 0 && n <= s->cfg.max_step_tokens);
-        HOLDS(want == s->flights[f].n_want);
+        HOLDS(want == s->flights[f].n_want && embed == s->flights[f].n_embed);
         HOLDS(score == s->flights[f].n_score && score <= MAX_SCORED_ROWS);
         HOLDS(score == 0 || f + 1 == s->n_flights); /* no step is behind it */
     }

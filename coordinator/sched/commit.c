@@ -6,7 +6,7 @@
 static enum status check_scores(const struct sched *s, const struct step_result *r)
 {
     const struct flight *f = &s->flights[0];
-    const struct result_token *t = r->tokens + f->n_want;
+    const struct result_token *t = r->tokens + f->n_want - f->n_embed;
     for (uint32_t k = 0; k < f->n; k++) {
         const struct flight_seq *fs = &f->seqs[k];
         const struct seq *q = fs->slot < 0 ? NULL : &s->seqs[fs->slot];
@@ -20,6 +20,16 @@ static enum status check_scores(const struct sched *s, const struct step_result 
     return ST_OK;
 }
 
+static enum status check_embeddings(const struct flight *f, const struct step_result *r)
+{
+    for (uint32_t k = 0, j = 0; k < f->n; k++)
+        if (f->seqs[k].embed && r->embeddings[j++].seq_id != f->seqs[k].seq_id)
+            FAIL(ST_PEER, "step %llu: the embedding of sequence %llu came, %llu was asked for",
+                 (unsigned long long)r->step_id, (unsigned long long)r->embeddings[j - 1].seq_id,
+                 (unsigned long long)f->seqs[k].seq_id);
+    return ST_OK;
+}
+
 static enum status check_result(const struct sched *s, const struct step_result *r)
 {
     if (s->n_flights == 0)
@@ -30,12 +40,14 @@ static enum status check_result(const struct sched *s, const struct step_result 
         FAIL(ST_PEER, "a result of step %llu epoch %llu, step %llu epoch %llu is in flight",
              (unsigned long long)r->step_id, (unsigned long long)r->epoch,
              (unsigned long long)f->step_id, (unsigned long long)s->epoch);
-    if (r->n != f->n_want + f->n_score)
-        FAIL(ST_PEER, "step %llu: %u tokens came, %u were asked for",
-             (unsigned long long)r->step_id, r->n, f->n_want + f->n_score);
+    if (r->n != f->n_want - f->n_embed + f->n_score || r->n_embeddings != f->n_embed)
+        FAIL(ST_PEER, "step %llu: %u tokens and %u embeddings came, %u and %u were asked for",
+             (unsigned long long)r->step_id, r->n, r->n_embeddings,
+             f->n_want - f->n_embed + f->n_score, f->n_embed);
     TRY(check_scores(s, r));
+    TRY(check_embeddings(f, r));
     for (uint32_t k = 0, j = 0; k < f->n; k++) {
-        if (!f->seqs[k].want)
+        if (!f->seqs[k].want || f->seqs[k].embed)
             continue;
         const struct result_token *t = &r->tokens[j++];
         int32_t slot = f->seqs[k].slot; /* -1: it has ended meanwhile */
@@ -101,6 +113,21 @@ static void take_token(struct sched *s, int32_t slot, int32_t token, uint32_t i_
     seq_drop(s, slot);
 }
 
+/* Entry i_result of the embeddings ends the sequence. */
+static void take_embedding(struct sched *s, int32_t slot, const struct step_result *r,
+                           uint32_t i_result, struct fx_list *out)
+{
+    uint64_t id = s->seqs[slot].req.seq_id;
+    bool finite = r->embeddings[i_result].digest != 0;
+    if (finite)
+        fx_push(out,
+                (struct sched_effect){.kind = FX_EMBEDDED, .seq_id = id, .i_result = i_result});
+    fx_push(out, (struct sched_effect){.kind = FX_FINISHED,
+                                       .seq_id = id,
+                                       .reason = finite ? FINISH_EMBEDDED : FINISH_NOT_FINITE});
+    seq_drop(s, slot);
+}
+
 /* The scores of sequence k of the step, from entry i_result on. */
 static void take_scores(struct sched *s, const struct flight_seq *fs, const struct step_result *r,
                         uint32_t i_result, struct fx_list *out)
@@ -133,19 +160,24 @@ enum status sched_commit(struct sched *s, const struct step_result *r, struct sc
     s->facts.fresh = false;
     if (timed(s))
         cost_learn(&s->cost, &f->load, r->compute_us + r->comm_us);
-    for (uint32_t k = 0, j = f->n_want; k < f->n; j += f->seqs[k++].n_score)
+    for (uint32_t k = 0, j = f->n_want - f->n_embed; k < f->n; j += f->seqs[k++].n_score)
         take_scores(s, &f->seqs[k], r, j, &out);
-    for (uint32_t k = 0, j = 0; k < f->n; k++) {
+    for (uint32_t k = 0, j = 0, i_embedding = 0; k < f->n; k++) {
         struct flight_seq *fs = &f->seqs[k];
         int32_t slot = fs->slot;
-        bool broken = fs->want && r->tokens[j].token < 0;
+        bool token = fs->want && !fs->embed;
+        bool broken =
+            token ? r->tokens[j].token < 0 : fs->embed && r->embeddings[i_embedding].digest == 0;
         if (slot >= 0 && !fs->kv_lost && !broken) {
             s->seqs[slot].done += fs->n_tokens;
             publish_blocks(s, &s->seqs[slot]);
         }
-        if (slot >= 0 && fs->want)
+        if (slot >= 0 && token)
             take_token(s, slot, r->tokens[j].token, j, &out);
-        j += fs->want;
+        else if (slot >= 0 && fs->embed)
+            take_embedding(s, slot, r, i_embedding, &out);
+        j += token;
+        i_embedding += fs->embed;
     }
     struct flight first = s->flights[0];
     s->flights[0] = s->flights[1];

@@ -77,15 +77,16 @@ struct flight_seq { /* one sequence of a step in flight */
     uint64_t seq_id;
     int32_t slot; /* -1: gone since (cancelled, expired, finished) */
     uint32_t n_tokens, n_score;
-    bool want;
+    bool want;    /* its result has a token, or with `embed` an embedding */
     bool kv_lost; /* preempted since: its token counts, its KV does not */
+    bool embed;
 };
 
 struct flight {
     uint64_t step_id;
     struct cost_load load;
-    uint32_t n, n_want, n_score;
-    struct flight_seq *seqs; /* [max_seqs] */
+    uint32_t n, n_want, n_embed, n_score; /* n_want: n_embed of them give embeddings */
+    struct flight_seq *seqs;              /* [max_seqs] */
 };
 
 /* Of the last plan, for check_plan.c, until the state changes. */
@@ -191,6 +192,12 @@ static inline bool timed(const struct sched *s)
 static inline uint32_t seq_todo(const struct seq *q)
 {
     return q->n_known + q->ahead < q->n_end ? q->n_known + q->ahead - q->pos : 0;
+}
+
+/* Blocks of the prefix cache that a sequence of these parameters may begin with, of `most`. */
+static inline uint32_t blocks_to_share(const struct sample_params *sp, uint32_t most)
+{
+    return sp->embed == EMBED_ALL ? 0 : most;
 }
 
 /* Rows of q's prompt that are scored: row i gives token i + 1. */

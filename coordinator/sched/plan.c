@@ -131,7 +131,7 @@ bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct 
     p.epoch = s->epoch;
     d.f->step_id = p.step_id;
     d.f->n = 0;
-    d.f->n_want = 0;
+    d.f->n_want = d.f->n_embed = 0;
     d.f->n_score = 0;
     d.f->load = (struct cost_load){0};
     if (timed(s))

@@ -86,7 +86,7 @@ static void add_seq(struct draft *d, int32_t i, uint32_t n, uint32_t first_block
     ps->token_off = p->n_tokens;
     ps->n_blocks = q->n_table - first_block;
     ps->block_off = p->n_blocks;
-    ps->want = n == seq_todo(q) ? WANT_LAST : WANT_NONE;
+    ps->want = n < seq_todo(q) ? WANT_NONE : q->req.sp.embed ? WANT_EMBEDDING : WANT_LAST;
     memcpy(p->blocks + p->n_blocks, q->table + first_block, ps->n_blocks * sizeof *p->blocks);
     p->n_blocks += ps->n_blocks;
     uint32_t n_values = q->pos + n <= q->n_known ? n : n - 1;
@@ -104,13 +104,15 @@ static void add_seq(struct draft *d, int32_t i, uint32_t n, uint32_t first_block
                                                 .slot = i,
                                                 .n_tokens = n,
                                                 .n_score = ps->n_score,
-                                                .want = ps->want == WANT_LAST};
+                                                .want = ps->want != WANT_NONE,
+                                                .embed = ps->want == WANT_EMBEDDING};
     q->pos += n;
     q->last_step = p->step_id;
     q->last_turn = ++s->last_turn;
-    if (ps->want == WANT_LAST) {
+    if (ps->want != WANT_NONE) {
         q->ahead++;
         d->f->n_want++;
+        d->f->n_embed += ps->want == WANT_EMBEDDING;
     }
 }
 
@@ -194,7 +196,7 @@ bool plan_sibling_computes(const struct sched *s, const struct seq *q)
  * one that is to be scored, which must be computed for its logits.  They are written to table; n_idle counts those that nobody holds. */
 static uint32_t find_hits(const struct sched *s, struct seq q, int32_t *table, uint32_t *n_idle)
 {
-    uint32_t n = 0, most = (q.n_known - 1) / s->cfg.block_len;
+    uint32_t n = 0, most = blocks_to_share(&q.req.sp, (q.n_known - 1) / s->cfg.block_len);
     *n_idle = 0;
     if (q.scored < seq_rows_to_score(&q) && most > q.scored / s->cfg.block_len)
         most = q.scored / s->cfg.block_len;

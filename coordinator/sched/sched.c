@@ -26,6 +26,9 @@ enum status sched_check_req(const struct sched *s, const struct sched_req *r)
     if (r->n_scored > (r->sp.prompt_logprobs ? r->n_prompt - 1 : 0))
         FAIL(ST_RANGE, "sequence %llu: %u scored rows of a prompt of %u", id, r->n_scored,
              r->n_prompt);
+    if (r->sp.embed && (r->n_tokens > r->n_prompt || r->max_new != 1))
+        FAIL(ST_RANGE, "sequence %llu gives an embedding: it has %u tokens behind its prompt", id,
+             r->n_tokens - r->n_prompt + r->max_new - 1);
     if (r->sp.prompt_logprobs && r->n_tokens > r->n_prompt && r->n_scored < r->n_prompt - 1)
         FAIL(ST_RANGE, "sequence %llu has new tokens, but only %u scored rows", id, r->n_scored);
     if (r->n_tokens >= s->cfg.max_ctx)

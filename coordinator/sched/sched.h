@@ -102,6 +102,10 @@
  * A row counts as scored when its result came, so after a preemption or a reset no row is missing and
  * none is given twice.  No step is planned behind one that scores.
  *
+ * Embeddings.  A sequence with sp.embed draws no token: it ends with the result of the step that has
+ * the last token of its prompt (WANT_EMBEDDING).  With EMBED_ALL every token is computed, also after
+ * a preemption: nothing is taken from the prefix cache.
+ *
  * Overlap.  With max_inflight 2 a second step is planned before the first one's tokens are known:
  * its decodes carry TOKEN_OF_LAST_STEP, and the device takes the token that it sampled.  No second
  * step is planned while a sequence in flight needs host sampling (common/plan.h: sample_on_device),
@@ -142,8 +146,8 @@ struct sched_config {
 
     /* See Size of a step, and Turns. */
     uint32_t target_itl_us; /* 0 = plan by tokens; the next ones are not used then */
-    bool target_of_all;     /* target_itl_us AUTO: false: D x 2.5, as in journals before version 8 */
-    uint32_t max_step_us;   /* of a step without decodes; 0 = max_step_tokens is the only bound */
+    bool target_of_all;   /* target_itl_us AUTO: false: D x 2.5, as in journals before version 8 */
+    uint32_t max_step_us; /* of a step without decodes; 0 = max_step_tokens is the only bound */
     uint32_t prefill_loss_pct; /* of max_step_us AUTO: prefill speed that shorter steps may cost */
     uint32_t turn_tokens;
 
@@ -198,6 +202,7 @@ enum sched_fx {
     FX_PREEMPTED, /* information: the sequence returned to the queue, for blocks or by its turn */
     FX_ADMITTED,  /* information: first planned; n = prompt tokens found in the prefix cache */
     FX_SCORED,    /* a token of the prompt was scored; n = its index */
+    FX_EMBEDDED,  /* the embedding came; FX_FINISHED follows */
 };
 
 /* Values are on the wire: append only. */
@@ -212,13 +217,14 @@ enum finish_reason {
     FINISH_NOT_FINITE,       /* TOKEN_NOT_FINITE came in place of a token */
     FINISH_GRAMMAR_COMPLETE, /* TOKEN_GRAMMAR_COMPLETE did */
     FINISH_GRAMMAR_STUCK,    /* TOKEN_GRAMMAR_STUCK did */
+    FINISH_EMBEDDED,         /* the prompt's embedding came */
 };
 
 struct sched_effect {
     enum sched_fx kind;
     uint64_t seq_id;
     int32_t token;             /* FX_TOKEN, FX_SCORED */
-    uint32_t i_result;         /* FX_TOKEN, FX_SCORED: index into the step_result's tokens */
+    uint32_t i_result;         /* index into the step_result's tokens; FX_EMBEDDED: embeddings */
     enum finish_reason reason; /* FX_FINISHED */
     uint32_t n;                /* FX_ADMITTED, FX_SCORED */
 };

@@ -133,7 +133,7 @@ size_t sched_save(const struct sched *s, void *buf, size_t cap)
             put_u32(&w, fs->n_tokens);
             put_u32(&w, fs->n_score);
             put_u32(&w, (uint32_t)(fs->slot >= 0) | (uint32_t)fs->want << 1 |
-                            (uint32_t)fs->kv_lost << 2);
+                            (uint32_t)fs->kv_lost << 2 | (uint32_t)fs->embed << 3);
         }
     }
     put_u32(&w, s->n_closes);
@@ -285,7 +285,7 @@ static enum status restore_flight(struct sched *s, struct flight *f, uint32_t ve
     f->n = get_u32(r);
     if (f->n > s->cfg.max_seqs)
         FAIL(ST_FORMAT, "snapshot: %u sequences in a step", f->n);
-    f->n_want = 0;
+    f->n_want = f->n_embed = 0;
     f->n_score = 0;
     for (uint32_t k = 0; k < f->n; k++) {
         struct flight_seq *fs = &f->seqs[k];
@@ -296,9 +296,12 @@ static enum status restore_flight(struct sched *s, struct flight *f, uint32_t ve
         fs->slot = flags & 1 ? seq_find(s, fs->seq_id) : -1;
         fs->want = flags & 2;
         fs->kv_lost = flags & 4;
+        fs->embed = flags & 8;
         f->n_want += fs->want;
+        f->n_embed += fs->embed;
         f->n_score += fs->n_score;
-        if (r->bad || fs->n_score > fs->n_tokens || ((flags & 1) && fs->slot < 0))
+        if (r->bad || fs->n_score > fs->n_tokens || (fs->embed && !fs->want) ||
+            ((flags & 1) && fs->slot < 0))
             FAIL(ST_FORMAT, "snapshot: sequence %llu in flight is not live",
                  (unsigned long long)fs->seq_id);
     }

@@ -54,6 +54,7 @@ const char *journal_reason_name(enum finish_reason why)
         [FINISH_NOT_FINITE] = "not_finite",
         [FINISH_GRAMMAR_COMPLETE] = "eos",
         [FINISH_GRAMMAR_STUCK] = "stuck",
+        [FINISH_EMBEDDED] = "embedded",
     };
     return names[why];
 }
@@ -283,6 +284,8 @@ static enum status print_sample(const struct journal_show *s, FILE *out,
         TRY(st);
         putc(',', out);
     }
+    if (q->reason == FINISH_EMBEDDED) /* of its components' bytes */
+        fprintf(out, "\"embedding\":\"%016" PRIx64 "\",", q->embedding);
     fprintf(out, "\"reason\":\"%s\"}\n", journal_reason_name(q->reason));
     return ST_OK;
 }

@@ -1,5 +1,5 @@
 foreach(name stories grammar same_bytes experts sinks latent fp8 gptq not_finite kill groups coordinator cluster replay identity ruby
-    keys limits locked_serve names frames parse_special prompt_logprobs journal waiting)
+    keys limits locked_serve names frames parse_special prompt_logprobs journal waiting embed)
   ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py
     LABEL cluster)
 endforeach()

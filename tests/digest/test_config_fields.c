@@ -11,7 +11,7 @@
 
 /* The committed list of members that change no number. */
 static const char *const silent[] = {"max_ctx", "wrapped", "dtype", "bos_id", "eos_id",
-                                     "n_eos",   "n_mtp",   "mxfp4", "fp8"};
+                                     "n_eos",   "n_mtp",   "mxfp4", "fp8",    "headless"};
 
 static const struct config_field *find(const char *name)
 {

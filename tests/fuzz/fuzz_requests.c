@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/gateway/anthropic_request.h"
+#include "client/gateway/embed_request.h"
 #include "client/gateway/ollama_request.h"
 #include "client/gateway/openai_request.h"
 #include "client/gateway/responses_request.h"
@@ -78,6 +79,18 @@ static void responses(const char *body, size_t n)
     responses_request_free(&q);
 }
 
+static void embed(enum embed_api api, const char *body, size_t n)
+{
+    struct embed_request q;
+    char param[JSON_PATH_SIZE];
+    enum status st = embed_request_read(&q, api, body, n, param);
+    check(&q.of, st, param);
+    if (st == ST_OK)
+        must(q.of.ask.embed && q.of.n_prompts <= EMBED_MAX_INPUTS &&
+             (q.of.n_prompts >= 1 || api == EMBED_OLLAMA));
+    answer_request_free(&q.of);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
@@ -96,6 +109,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 'n':
         anthropic(true, body, n);
+        break;
+    case 'e':
+        embed(EMBED_OPENAI, body, n);
+        break;
+    case 'E':
+        embed(EMBED_OLLAMA, body, n);
+        break;
+    case '1':
+        embed(EMBED_OLLAMA_ONE, body, n);
         break;
     case 'o':
         ollama(OLLAMA_CHAT, body, n);

@@ -81,7 +81,7 @@ static void load(const struct model_config *mc, const struct safetensors *st, co
     int world = 1 << choice % 4;
     if (!s)
         abort();
-    *s = (struct source){{&ops}, st, data};
+    *s = (struct source){{.ops = &ops}, st, data};
     if (loader_open_source(&ld, mc, &src) != ST_OK)
         return;
     enum status st_load = pack_all(ld, choice / 4 % world, world);

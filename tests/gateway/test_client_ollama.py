@@ -65,7 +65,8 @@ def refused_fields():
         assert e.status_code == 400 and said in e.error, e
     assert raised(ollama.ResponseError, c.chat, "other", STORY).status_code == 404
     assert raised(ollama.ResponseError, c.generate, "demo-model", "a", suffix="b").status_code == 400
-    assert raised(ollama.ResponseError, c.embed, "demo-model", "a").status_code == 501
+    e = raised(ollama.ResponseError, c.embed, "demo-model", "a")
+    assert e.status_code == 400 and "no modules.json" in e.error, e
     assert raised(ollama.ResponseError, c.pull, "demo-model").status_code == 501
     assert raised(ollama.ResponseError, c.delete, "demo-model").status_code == 501
 

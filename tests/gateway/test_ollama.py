@@ -211,8 +211,6 @@ def not_served():
         refused(path, "not managed over HTTP", 501, model="x")
     status, _, data = api.send("/api/delete", b'{"model": "x"}', "DELETE")
     assert status == 501 and "not managed" in json.loads(data)["error"]
-    for path in ("/api/embed", "/api/embeddings"):
-        refused(path, "embeddings", 501, model="x", input="y")
     refused("/api/nothing", "nothing at this path", 404)
     status, _, data = api.send("/api/chat", method="GET")
     assert status == 405 and list(json.loads(data)) == ["error"]

@@ -46,3 +46,7 @@ ingot_test(test_model_popular ${CMAKE_CURRENT_LIST_DIR}/test_popular.c ${model_r
 ingot_test(test_corpus_weights ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_weights.c
   LIBS ${model_libs} m)
 target_compile_definitions(test_corpus_weights PRIVATE CORPUS="weights")
+ingot_test(test_corpus_modules ${CMAKE_SOURCE_DIR}/tests/text/test_corpus.c ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_modules.c
+  LIBS ${model_libs} m)
+target_compile_definitions(test_corpus_modules PRIVATE CORPUS="modules")
+ingot_test(test_pooler ${CMAKE_CURRENT_LIST_DIR}/test_pooler.c LIBS ${model_libs} m)

@@ -43,6 +43,19 @@ def a_folder_in_the_layout_of_the_hub():
 
 
 @tap.case
+def modules_that_make_embeddings_come_with_their_folder():
+    more = {"1_Pooling/config.json": b"{}", "2_Dense/config.json": b'{"b": 1}', "2_Dense/model.safetensors": BIG[:3000],
+            "2_Dense/pytorch_model.bin": BIG[:3000], "onnx/config.json": b"[]"}
+    with cache() as (hub, c):
+        hub.add("org/embedder", {**FOLDER, **more, "modules.json": b"[1]"})
+        path = c.pulled("org/embedder")
+        assert files_of(path) == {"config.json", "tokenizer.json", "model.safetensors", "modules.json",
+                                  "1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors"}
+        hub.add("org/other", {**FOLDER, **more})
+        assert files_of(c.pulled("org/other")) == {"config.json", "tokenizer.json", "model.safetensors"}
+
+
+@tap.case
 def large_files_come_in_ranges_and_the_token_stays_at_home():
     with cache() as (hub, c):
         hub.add("org/name", {"sub/m.gguf": BIG}, token="hf_secret")

@@ -89,6 +89,15 @@ static void make_prompt(struct driver *d, struct client *c, uint32_t n)
     }
 }
 
+/* The request gives the embedding of its prompt. */
+static void make_embed(struct client *c, enum embed_rows rows)
+{
+    c->r.sp = (struct sample_params){.top_p = 1.0f, .repetition_penalty = 1.0f};
+    c->r.sp.embed = rows;
+    c->r.max_new = 1;
+    c->r.n_scored = c->n_scored = 0;
+}
+
 static void make_request(struct driver *d, struct client *c)
 {
     struct sched_req *r = &c->r;
@@ -116,6 +125,8 @@ static void make_request(struct driver *d, struct client *c)
     r->sp.prompt_logprobs = r->n_prompt == r->n_tokens && one_in(d, 4);
     if (r->sp.prompt_logprobs && one_in(d, 4))
         r->n_scored = c->n_scored = roll(d, r->n_prompt);
+    if (r->n_prompt == r->n_tokens && d->next_id % 8 == 0)
+        make_embed(c, d->next_id % 16 ? EMBED_ALL : EMBED_LAST);
     r->sp.min_new = one_in(d, 3) ? roll(d, 6) : 0;
     r->n_stop_ids = roll(d, 4);
     r->stop_ids = c->stop_ids;
@@ -142,7 +153,8 @@ static void submit_one(struct driver *d, const struct client *proto, uint64_t gr
     c->r.sp.seed += d->next_id * (group != 0);
     snprintf(c->label, sizeof c->label, "request-%llu", (unsigned long long)c->r.seq_id);
     c->r.label = c->label;
-    c->n_expected = fake_alone(&c->r, d->cfg.max_ctx, c->expected, &c->reason);
+    c->reason = FINISH_EMBEDDED;
+    c->n_expected = c->r.sp.embed ? 0 : fake_alone(&c->r, d->cfg.max_ctx, c->expected, &c->reason);
 
     enum status st = sched_submit(d->s, &c->r);
     uint64_t n_end = c->r.n_tokens + c->r.max_new;
@@ -281,6 +293,13 @@ static void take_effects(struct driver *d, size_t n_fx, const struct step_result
             REQUIRE(r && r->tokens[e->i_result].rank == fake_score(c->tokens, e->n),
                     "sequence %llu: the score of token %u", (unsigned long long)e->seq_id, e->n);
             d->rep->n_scored++;
+            break;
+        case FX_EMBEDDED:
+            REQUIRE(c->r.sp.embed && r && e->i_result < r->n_embeddings &&
+                        r->embeddings[e->i_result].digest ==
+                            fake_embedding(c->tokens, c->r.n_tokens),
+                    "sequence %llu: the embedding", (unsigned long long)e->seq_id);
+            d->rep->n_embedded++;
             break;
         case FX_PREEMPTED:
             REQUIRE(c->admitted, "preempted before it was admitted");

@@ -105,12 +105,22 @@ uint32_t fake_alone(const struct sched_req *r, uint32_t max_ctx, int32_t *out,
     return n_new;
 }
 
-uint32_t fake_score(const int32_t *tokens, uint32_t n)
+static uint64_t acc_of(const int32_t *tokens, uint32_t n)
 {
     uint64_t acc = 0;
     for (uint32_t i = 0; i < n; i++)
         acc = attend(acc, kv_entry(acc, tokens[i], i));
-    return (uint32_t)acc;
+    return acc;
+}
+
+uint64_t fake_embedding(const int32_t *tokens, uint32_t n)
+{
+    return acc_of(tokens, n) | 1;
+}
+
+uint32_t fake_score(const int32_t *tokens, uint32_t n)
+{
+    return (uint32_t)acc_of(tokens, n);
 }
 
 /* ---- the ranks ---- */
@@ -130,9 +140,10 @@ struct fake_worker {
     struct sched_config cfg;
     uint32_t n_blocks;
     uint64_t epoch, last_step;
-    uint64_t *kv;                    /* [n_blocks, block_len] */
-    struct fake_seq *seqs;           /* [max_seqs] */
-    struct result_token *results[3]; /* [max_seqs + MAX_SCORED_ROWS] */
+    uint64_t *kv;                           /* [n_blocks, block_len] */
+    struct fake_seq *seqs;                  /* [max_seqs] */
+    struct result_token *results[3];        /* [max_seqs + MAX_SCORED_ROWS] */
+    struct result_embedding *embeddings[3]; /* [max_seqs] */
     uint64_t *accs; /* [max_step_tokens]: over the entries up to each row of a share */
     unsigned i_result;
 };
@@ -156,7 +167,8 @@ struct fake_worker *fake_worker_create(const struct sched_config *cfg)
     for (int i = 0; i < 3; i++) {
         w->results[i] =
             calloc((size_t)cfg->max_seqs + MAX_SCORED_ROWS, sizeof(struct result_token));
-        REQUIRE(w->results[i], "no memory");
+        w->embeddings[i] = calloc(cfg->max_seqs, sizeof *w->embeddings[i]);
+        REQUIRE(w->results[i] && w->embeddings[i], "no memory");
     }
     return w;
 }
@@ -167,8 +179,10 @@ void fake_worker_destroy(struct fake_worker *w)
         free(w->seqs[i].table);
         free(w->seqs[i].tokens);
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         free(w->results[i]);
+        free(w->embeddings[i]);
+    }
     free(w->seqs);
     free(w->accs);
     free(w->kv);
@@ -290,6 +304,9 @@ static uint64_t compute(struct fake_worker *w, const struct step_plan *p, const 
 static void first_share(struct fake_seq *q, const struct plan_seq *ps)
 {
     q->pos = ps->pos;
+    REQUIRE(q->q.sp.embed != EMBED_ALL || ps->pos == 0,
+            "the embedding of %llu lacks %u rows from the cache", (unsigned long long)q->id,
+            ps->pos);
     if (has_penalty(&q->q.sp))
         REQUIRE(q->n_tokens_from == ps->pos, "history of %u tokens before position %u",
                 q->n_tokens_from, ps->pos);
@@ -313,8 +330,9 @@ static uint32_t score(const struct fake_worker *w, const struct step_plan *p,
 
 struct step_result fake_worker_step(struct fake_worker *w, const struct step_plan *p)
 {
+    struct result_embedding *embeddings = w->embeddings[w->i_result % 3];
     struct result_token *out = w->results[w->i_result++ % 3];
-    uint32_t n_out = 0, n_tokens = 0, n_blocks = 0, n_want = 0, n_scores = 0;
+    uint32_t n_embeddings = 0, n_out = 0, n_tokens = 0, n_blocks = 0, n_want = 0, n_scores = 0;
     REQUIRE(p->epoch == w->epoch && p->step_id == w->last_step + 1, "step %llu after %llu",
             (unsigned long long)p->step_id, (unsigned long long)w->last_step);
     REQUIRE(p->n_seqs > 0 && p->n_seqs <= w->cfg.max_seqs, "%u sequences", p->n_seqs);
@@ -352,6 +370,11 @@ struct step_result fake_worker_step(struct fake_worker *w, const struct step_pla
         REQUIRE(q->pos == ps->pos, "sequence %llu twice in a plan", (unsigned long long)q->id);
         uint64_t acc = compute(w, p, ps, q);
         n_scores += score(w, p, ps, out + n_want + n_scores);
+        REQUIRE(ps->want == WANT_NONE || (ps->want == WANT_EMBEDDING) == (q->q.sp.embed != 0),
+                "sequence %llu gives something else", (unsigned long long)q->id);
+        if (ps->want == WANT_EMBEDDING)
+            embeddings[n_embeddings++] =
+                (struct result_embedding){.seq_id = q->id, .digest = acc | 1};
         if (ps->want != WANT_LAST)
             continue;
         q->last_sample = sample(acc, &q->q, q->tokens, q->pos);
@@ -361,6 +384,10 @@ struct step_result fake_worker_step(struct fake_worker *w, const struct step_pla
     for (uint32_t i = 0; i < w->cfg.max_seqs; i++)
         REQUIRE(!w->seqs[i].id || w->seqs[i].pos != UINT32_MAX, "%llu was opened for nothing",
                 (unsigned long long)w->seqs[i].id);
-    return (struct step_result){
-        .step_id = p->step_id, .epoch = p->epoch, .n = n_out + n_scores, .tokens = out};
+    return (struct step_result){.step_id = p->step_id,
+                                .epoch = p->epoch,
+                                .n = n_out + n_scores,
+                                .tokens = out,
+                                .n_embeddings = n_embeddings,
+                                .embeddings = embeddings};
 }

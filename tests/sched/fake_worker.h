@@ -43,6 +43,8 @@ uint32_t fake_worker_open(const struct fake_worker *w, uint64_t *ids);
  * and returns how many there are; reason: FINISH_STOP_ID or FINISH_LENGTH. */
 uint32_t fake_alone(const struct sched_req *r, uint32_t max_ctx, int32_t *out,
                     enum finish_reason *reason);
+/* The digest of the embedding of n tokens. */
+uint64_t fake_embedding(const int32_t *tokens, uint32_t n);
 /* What a scored row gives as the rank of the token behind n tokens. */
 uint32_t fake_score(const int32_t *tokens, uint32_t n);
 

@@ -77,6 +77,8 @@ static void run_row(const struct row *row, uint64_t seed)
     cr_assert_gt(a.n_busy, 0u);
     cr_assert_gt(a.n_scored, calls / 1000, "%s: only %llu scores", row->name,
                  (unsigned long long)a.n_scored);
+    cr_assert_gt(a.n_embedded, calls / 1000, "%s: only %llu embeddings", row->name,
+                 (unsigned long long)a.n_embedded);
     bool overlaps = row->cfg.max_inflight > 1;
     cr_assert_eq(a.n_fed > calls / 500, overlaps, "%s: %llu tokens were fed", row->name,
                  (unsigned long long)a.n_fed);

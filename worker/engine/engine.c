@@ -16,6 +16,8 @@ struct engine {
 static enum status create_parts(struct engine *e, struct loader *ld, struct backend *be,
                                 struct coll *co)
 {
+    if (loader_config(ld)->headless)
+        FAIL(ST_UNSUPPORTED, "the model's files have no head: it gives embeddings alone");
     TRY(decoder_open(&e->decoder, loader_config(ld), ld, be, co, &e->cfg));
     TRY(kv_table_init(&e->kv, e->cfg.n_blocks, e->cfg.block_len, e->cfg.max_seqs, e->cfg.max_ctx));
     e->batch = calloc((size_t)e->cfg.max_seqs, sizeof *e->batch);

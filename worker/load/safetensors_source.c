@@ -24,6 +24,7 @@ struct st_source {
         int32_t file;
     } * ref; /* [n], by name */
     size_t n;
+    char *names; /* of a model that was saved without "model."; else NULL */
 };
 
 static void source_close(struct tensor_source *base)
@@ -35,6 +36,7 @@ static void source_close(struct tensor_source *base)
     }
     free(s->file);
     free(s->ref);
+    free(s->names);
     free(s);
 }
 
@@ -99,6 +101,35 @@ static enum status open_file(struct st_source *s, const char *dir, const char *n
     return safetensors_parse(&f->st, f->map.data, f->map.size, name);
 }
 
+/* Was the model saved as its base class?  Then the names lack "model." */
+static bool is_bare(const struct st_source *s)
+{
+    bool bare = false;
+    for (size_t i = 0; i < s->n; i++) {
+        if (begins_with(s->ref[i].name, "model.") || begins_with(s->ref[i].name, "lm_head."))
+            return false;
+        bare = bare || strcmp(s->ref[i].name, "embed_tokens.weight") == 0;
+    }
+    return bare;
+}
+
+static enum status add_prefix(struct st_source *s)
+{
+    static const char prefix[] = "model.";
+    size_t n = 0, at = 0;
+    for (size_t i = 0; i < s->n; i++)
+        n += sizeof prefix + strlen(s->ref[i].name);
+    s->names = malloc(n);
+    if (!s->names)
+        FAIL(ST_NOMEM, "no memory for the names of %zu tensors", s->n);
+    for (size_t i = 0; i < s->n; i++) {
+        char *name = s->names + at;
+        at += (size_t)snprintf(name, n - at, "%s%s", prefix, s->ref[i].name) + 1;
+        s->ref[i].name = name;
+    }
+    return ST_OK;
+}
+
 /* One list over all files, ordered by name. */
 static enum status list_tensors(struct st_source *s)
 {
@@ -115,6 +146,9 @@ static enum status list_tensors(struct st_source *s)
             if (name)
                 s->ref[s->n++] = (struct ref){tensor, name, i};
         }
+    s->base.bare = is_bare(s);
+    if (s->base.bare)
+        TRY(add_prefix(s));
     qsort(s->ref, s->n, sizeof *s->ref, ref_by_name);
     return ST_OK;
 }

@@ -28,10 +28,12 @@ struct tensor_source_ops {
 
 struct tensor_source { /* head of every source */
     const struct tensor_source_ops *ops;
+    bool bare; /* the model was saved as its base class, which has no head */
 };
 
 /* model.safetensors, or the files that model.safetensors.index.json names.  wrapped: of a
- * multi-modal model the tensors of the text part alone, by the names that a text model has. */
+ * multi-modal model the tensors of the text part alone, by the names that a text model has.  A model that was saved
+ * as its base class ("layers.0...") has those names too. */
 MUST_CHECK enum status safetensors_source_open(struct tensor_source **out, const char *dir,
                                                bool wrapped);
 

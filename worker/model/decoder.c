@@ -297,6 +297,11 @@ const struct shard *decoder_shard(const struct decoder *m)
     return &m->sh;
 }
 
+struct view decoder_states(const struct decoder *m)
+{
+    return m->states;
+}
+
 struct kv_layer decoder_kv(const struct decoder *m, int32_t layer)
 {
     return m->layer[layer].kv;

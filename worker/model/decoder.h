@@ -31,6 +31,10 @@ const struct shard *decoder_shard(const struct decoder *m);
 MUST_CHECK enum status decoder_forward(struct decoder *m, const struct step_dev *st,
                                        struct view *logits);
 
+/* The final states of the last step, normed: [st->n_tokens, hidden] f32 on the device, valid until the next
+ * decoder_forward; equal on every rank. */
+struct view decoder_states(const struct decoder *m);
+
 /* Views of one layer's KV cache (for hand-over between prefill and decode, and tests). */
 struct kv_layer decoder_kv(const struct decoder *m, int32_t layer);
 

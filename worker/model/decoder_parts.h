@@ -35,6 +35,7 @@ struct decoder {
         struct buf *cos, *sin;
     } rope[2];              /* of mc.rope, of mc.local_rope */
     struct buf *q_scale;    /* NULL: none */
+    struct view states;     /* of the last step */
     size_t loaded, to_load; /* bytes of the files */
 };
 

@@ -279,9 +279,12 @@ enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct
     TRY(embed(m, st, &s));
     for (int32_t i = 0; i < m->mc.n_layers; i++)
         TRY(layer_forward(m, &m->layer[i], st, &s, &delta));
-    struct view normed;
-    TRY(next_part(m, &s, &delta, m->w[W_FINAL_NORM], m->w[W_FINAL_NORM_BIAS], &normed));
-    TRY(op->gather(m->be, normed, st->out_row, s.last)); /* [R,D] */
+    TRY(next_part(m, &s, &delta, m->w[W_FINAL_NORM], m->w[W_FINAL_NORM_BIAS], &m->states));
+    if (m->mc.headless) {
+        assert(st->out_row.rows == 0);
+        return ST_OK;
+    }
+    TRY(op->gather(m->be, m->states, st->out_row, s.last)); /* [R,D] */
     TRY(scale(m, s.last, m->mc.logit_scale));
     TRY(op->linear(m->be, m->w[m->mc.tied ? W_EMBED : W_HEAD], s.last, s.logits));
     return m->mc.logit_cap > 0 ? op->soft_cap(m->be, s.logits, (float)m->mc.logit_cap) : ST_OK;

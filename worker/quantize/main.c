@@ -214,6 +214,8 @@ static enum status open_source(struct job *j)
     if (strcmp(loader_format(j->ld), "gguf") == 0)
         TRY(gguf_file_open(&j->gguf, j->source));
     const struct model_config *mc = loader_config(j->ld);
+    if (mc->headless)
+        FAIL(ST_UNSUPPORTED, "%s: a model without a head is not converted", j->source);
     if (mc->fp8)
         FAIL(ST_UNSUPPORTED, "%s: weights of the method fp8 are not converted", j->source);
     if (mc->ints != INTS_NONE)

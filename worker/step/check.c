@@ -123,6 +123,9 @@ static enum status check_fresh(struct step *s, const struct step_plan *p, const 
     bool needs = plan_open_needs_history(o);
     *twice = s->fresh_serial[i_open] == s->serial;
     s->fresh_serial[i_open] = s->serial;
+    if (o->sp.embed == EMBED_ALL && q->pos > 0)
+        FAIL(ST_PEER, "sequence %llu: its embedding needs all tokens, position %u is its first",
+             ULL(q->seq_id), q->pos);
     if (needs && o->n_history != q->pos)
         FAIL(ST_PEER, "sequence %llu: a history of %u tokens at position %u", ULL(q->seq_id),
              o->n_history, q->pos);
@@ -152,6 +155,16 @@ static enum status check_scores(const struct step *s, const struct step_plan *p,
     return ST_OK;
 }
 
+/* sp NULL: the sequence is not known. */
+static enum status check_want(const struct plan_seq *q, const struct sample_params *sp)
+{
+    if (sp && q->want != WANT_NONE && (q->want == WANT_EMBEDDING) != (sp->embed != EMBED_NONE))
+        FAIL(ST_PEER, "sequence %llu: %s is wanted, it gives %s", ULL(q->seq_id),
+             q->want == WANT_EMBEDDING ? "an embedding" : "a token",
+             sp->embed ? "an embedding" : "tokens");
+    return ST_OK;
+}
+
 static enum status check_seq(struct step *s, const struct step_plan *p, const struct plan_seq *q)
 {
     int32_t fresh = id_map_get(&s->fresh, q->seq_id), slot = staying(s, q->seq_id);
@@ -166,6 +179,7 @@ static enum status check_seq(struct step *s, const struct step_plan *p, const st
     if (len > (uint64_t)s->cfg.max_ctx)
         FAIL(ST_PEER, "sequence %llu: position %llu is outside the context of %d", ULL(q->seq_id),
              ULL(len - 1), s->cfg.max_ctx);
+    TRY(check_want(q, fresh >= 0 ? &p->opens[fresh].sp : slot >= 0 ? &s->seqs[slot].sp : NULL));
     if (fresh >= 0)
         TRY(check_fresh(s, p, q, fresh, &twice));
     else if (slot >= 0)

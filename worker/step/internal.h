@@ -26,6 +26,8 @@ struct step {
     int32_t n_out;
     struct step_scored *scored; /* [max_scored] */
     int32_t n_scored;
+    struct step_embed *embeds; /* [max_seqs] */
+    int32_t n_embeds;
 
     struct id_map fresh;    /* check: the plan's opens, by index */
     uint64_t *fresh_serial; /* [max_open] check: serial of the plan that used open i */

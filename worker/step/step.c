@@ -75,7 +75,8 @@ size_t step_host_bytes(const struct step_config *cfg)
 {
     size_t of_open = sizeof(struct fed) + sizeof(struct step_seq) + sizeof(int32_t) +
                      2 * sizeof(uint64_t) + (size_t)blocks_of(cfg) * sizeof(int32_t);
-    return (size_t)cfg->max_open * of_open + (size_t)cfg->max_seqs * sizeof(int32_t) +
+    size_t of_seq = sizeof(int32_t) + sizeof(struct step_embed);
+    return (size_t)cfg->max_open * of_open + (size_t)cfg->max_seqs * of_seq +
            (size_t)cfg->max_scored * sizeof(struct step_scored);
 }
 
@@ -91,10 +92,11 @@ static enum status take_memory(struct step *s)
     s->free_slots = calloc(max_open, sizeof *s->free_slots);
     s->out_slot = calloc((size_t)s->cfg.max_seqs, sizeof *s->out_slot);
     s->scored = calloc((size_t)s->cfg.max_scored + 1, sizeof *s->scored);
+    s->embeds = calloc((size_t)s->cfg.max_seqs, sizeof *s->embeds);
     s->fresh_serial = calloc(max_open, sizeof *s->fresh_serial);
     s->close_serial = calloc(max_open, sizeof *s->close_serial);
     if (!s->fed || !s->seqs || !s->tables || !s->free_slots || !s->out_slot || !s->scored ||
-        !s->fresh_serial || !s->close_serial)
+        !s->embeds || !s->fresh_serial || !s->close_serial)
         FAIL(ST_NOMEM, "no memory for %d sequences of %d blocks", s->cfg.max_open, s->max_blocks);
     TRY(id_map_init(&s->slot_of, max_open));
     TRY(id_map_init(&s->fresh, max_open));
@@ -147,6 +149,7 @@ void step_destroy(struct step *s)
     free(s->free_slots);
     free(s->out_slot);
     free(s->scored);
+    free(s->embeds);
     free(s->fresh_serial);
     free(s->close_serial);
     free(s);
@@ -158,6 +161,7 @@ void step_reset(struct step *s)
     s->n_free = 0;
     s->n_out = 0;
     s->n_scored = 0;
+    s->n_embeds = 0;
     for (int32_t slot = s->cfg.max_open - 1; slot >= 0; slot--)
         s->free_slots[s->n_free++] = slot;
 }
@@ -190,6 +194,16 @@ int32_t step_n_scored(const struct step *s)
 const struct step_scored *step_scored(const struct step *s)
 {
     return s->scored;
+}
+
+int32_t step_n_embeds(const struct step *s)
+{
+    return s->n_embeds;
+}
+
+const struct step_embed *step_embeds(const struct step *s)
+{
+    return s->embeds;
 }
 
 /* ---- apply ---- */
@@ -267,6 +281,13 @@ static void place_seq(struct step *s, const struct step_plan *p, int32_t i, int3
            (size_t)seq->n_blocks * sizeof *table);
     if (q->want == WANT_LAST)
         place_out(s, slot, row + (int32_t)q->n_tokens - 1);
+    if (seq->sp.embed)
+        s->embeds[s->n_embeds++] = (struct step_embed){.seq_id = q->seq_id,
+                                                       .slot = slot,
+                                                       .row = row,
+                                                       .n = (int32_t)q->n_tokens,
+                                                       .pos = (int32_t)q->pos,
+                                                       .ends = q->want == WANT_EMBEDDING};
 }
 
 /* The scored rows of plan sequence i, behind all rows of logits so far: no edits, temperature 1, and
@@ -366,6 +387,7 @@ static void begin(struct step *s)
 {
     s->n_out = 0;
     s->n_scored = 0;
+    s->n_embeds = 0;
     s->feeds = false;
     s->padded = false;
     s->i_image ^= 1;

@@ -101,6 +101,17 @@ struct step_scored {
     uint32_t n_top; /* alternatives */
 };
 int32_t step_n_scored(const struct step *s);
+
+/* Sequences of the last step whose tokens' final states make an embedding, in the order of the plan. */
+struct step_embed {
+    uint64_t seq_id;
+    int32_t slot;
+    int32_t row, n; /* the step's rows [row, row + n) are its tokens [pos, pos + n) */
+    int32_t pos;
+    bool ends; /* with these its prompt is complete */
+};
+int32_t step_n_embeds(const struct step *s);
+const struct step_embed *step_embeds(const struct step *s);
 const struct step_scored *step_scored(const struct step *s);
 
 #endif

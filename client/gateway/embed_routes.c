@@ -1,0 +1,134 @@
+#include "client/gateway/embed_routes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/gateway/admission.h"
+#include "client/gateway/embed_answer.h"
+#include "common/clock.h"
+
+/* ---- vectors ---- */
+
+static void write_floats(struct json_writer *w, const struct embed_vector *v)
+{
+    json_write_array(w);
+    for (uint32_t i = 0; i < v->n; i++)
+        json_write_f32(w, v->v[i]);
+    json_write_end_array(w);
+}
+
+/* The components as f32, little endian (RFC 4648, section 4). */
+static void write_base64(struct json_writer *w, const struct embed_vector *v)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t n = 4 * (size_t)v->n, len = 0;
+    unsigned char *bytes = malloc(n + 2);
+    char *text = malloc((n + 2) / 3 * 4 + 1);
+    for (uint32_t i = 0; bytes && i < v->n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &v->v[i], sizeof bits);
+        for (int k = 0; k < 4; k++)
+            bytes[4 * i + (uint32_t)k] = (unsigned char)(bits >> 8 * k);
+    }
+    for (size_t i = 0; bytes && text && i < n; i += 3) {
+        size_t have = n - i < 3 ? n - i : 3;
+        uint32_t x = (uint32_t)bytes[i] << 16 | (have > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
+                     (have > 2 ? (uint32_t)bytes[i + 2] : 0);
+        for (size_t k = 0; k < 4; k++)
+            text[len++] = k <= have ? digits[x >> (18 - 6 * k) & 63] : '=';
+    }
+    if (bytes && text)
+        json_write_bytes(w, text, len);
+    else
+        w->status = ST_NOMEM;
+    free(bytes);
+    free(text);
+}
+
+/* ---- OpenAI ---- */
+
+static void write_usage(struct json_writer *w, uint64_t tokens)
+{
+    json_write_key(w, "usage");
+    json_write_object(w);
+    json_member_u64(w, "prompt_tokens", tokens);
+    json_member_u64(w, "total_tokens", tokens);
+    json_write_end_object(w);
+}
+
+static void write_openai(struct json_writer *w, const struct embed_result *res)
+{
+    json_write_object(w);
+    json_member_string(w, "object", "list");
+    json_write_key(w, "data");
+    json_write_array(w);
+    for (size_t i = 0; i < res->n; i++) {
+        json_write_object(w);
+        json_member_string(w, "object", "embedding");
+        json_member_u64(w, "index", i);
+        json_write_key(w, "embedding");
+        (res->base64 ? write_base64 : write_floats)(w, &res->vector[i]);
+        json_write_end_object(w);
+    }
+    json_write_end_array(w);
+    json_member_string(w, "model", res->model);
+    write_usage(w, res->prompt_tokens);
+    json_write_end_object(w);
+}
+
+/* ---- Ollama ---- */
+
+static void write_ollama(struct json_writer *w, const struct embed_result *res)
+{
+    json_write_object(w);
+    json_member_string(w, "model", res->model);
+    json_write_key(w, "embeddings");
+    json_write_array(w);
+    for (size_t i = 0; i < res->n; i++)
+        write_floats(w, &res->vector[i]);
+    json_write_end_array(w);
+    json_member_u64(w, "total_duration", 1000 * (clock_us() - res->began_us));
+    json_member_u64(w, "load_duration", 0);
+    json_member_u64(w, "prompt_eval_count", res->prompt_tokens);
+    json_write_end_object(w);
+}
+
+static void write_ollama_one(struct json_writer *w, const struct embed_result *res)
+{
+    json_write_object(w);
+    json_write_key(w, "embedding");
+    write_floats(w, &res->vector[0]);
+    json_write_end_object(w);
+}
+
+/* ---- routes ---- */
+
+static void serve(struct gateway *g, enum embed_api api, embed_writer *write,
+                  const struct http_request *http, struct http_reply *r)
+{
+    const struct ingot_server *s = admission_server(g, r);
+    struct embed_request q;
+    char param[JSON_PATH_SIZE];
+    if (!s)
+        return;
+    enum status st = embed_request_read(&q, api, http->body, http->n_body, param);
+    const char *model = admission_check(g, s, &q.of, st, param, http, r);
+    if (model)
+        embed_answer_start(g->upstream, r, &q, model, write);
+    answer_request_free(&q.of);
+}
+
+void embed_serve_openai(struct gateway *g, const struct http_request *q, struct http_reply *r)
+{
+    serve(g, EMBED_OPENAI, write_openai, q, r);
+}
+
+void embed_serve_ollama(struct gateway *g, const struct http_request *q, struct http_reply *r)
+{
+    serve(g, EMBED_OLLAMA, write_ollama, q, r);
+}
+
+void embed_serve_ollama_one(struct gateway *g, const struct http_request *q, struct http_reply *r)
+{
+    serve(g, EMBED_OLLAMA_ONE, write_ollama_one, q, r);
+}
