@@ -49,7 +49,8 @@ struct shared_options {
         contact_ms, rejoin_ms, group_wait_ms;
     /* process */
     const char *journal;
-    uint64_t journal_size; /* bytes */
+    uint64_t journal_size;          /* bytes */
+    uint64_t prompt_logprob_memory; /* bytes */
     int64_t journal_hours;
     int journal_sync; /* index into batch, each, none */
     const char *failure_file;
