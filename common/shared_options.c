@@ -172,14 +172,14 @@ static const struct shared_row table[] = {
       .max = 60000,
       .help = "Time between two tokens of an answer: a step in which sequences decode computes as "
               "much of new prompts as fits into it, by the measured time of steps before, at least "
-              "a quarter of a step.  -1: 2.5 times that of a step of the decodes alone.  0: steps "
-              "are filled up to --max-step-tokens, prompts are computed in order, and tenants have "
-              "no turns."},
+              "a quarter of a step.  -1: 2.5 times that of a step in which all live sequences, up to "
+              "--max-seqs, decode.  0: steps are filled up to --max-step-tokens, prompts are "
+              "computed in order, and tenants have no turns."},
      .users = FOR_COORDINATOR | STARTERS},
     {{.name = "max-step-ms", ROW(max_step_ms, OPT_FLOAT), .arg = "MS", .def = "-1", .min = -1,
       .max = 60000,
       .help = "The same for a step in which nothing decodes: a new request waits for at most two of "
-              "them.  -1: as short as costs at most 2 % of the prompts' speed.  0: only "
+              "them.  -1: as short as costs at most 4 % of the prompts' speed.  0: only "
               "--max-step-tokens bounds it."},
      .users = FOR_COORDINATOR | STARTERS},
     {{.name = "prefix-cache", ROW(prefix_cache, OPT_FLAG), .def = "true",

@@ -175,6 +175,7 @@ static enum status make_fleet(struct coordinator *co, const struct worker_group 
         .target_itl_us = co->cfg.target_itl_us,
         .max_step_us = co->cfg.max_step_us,
         .prefill_loss_pct = PREFILL_LOSS_PCT,
+        .target_of_all = true,
         .turn_tokens = co->cfg.turn_tokens,
     };
     struct sched_config marked = sc;

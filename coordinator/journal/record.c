@@ -62,6 +62,7 @@ void put_config(struct byte_writer *w, const struct sched_config *c)
     put_u32(w, c->max_step_us);
     put_u32(w, c->turn_tokens);
     put_u32(w, c->prefill_loss_pct);
+    put_u32(w, c->target_of_all);
     put_u32(w, c->queue_for);
 }
 
@@ -83,6 +84,7 @@ struct sched_config get_config(struct byte_reader *r, uint32_t version)
         c.max_step_us = get_u32(r);
         c.turn_tokens = get_u32(r);
         c.prefill_loss_pct = version > 7 ? get_u32(r) : 2;
+        c.target_of_all = version > 7 && get_u32(r) != 0;
     }
     c.queue_for = version > 7 ? get_u32(r) : 0;
     return c;

@@ -29,8 +29,8 @@
  * If sched_config.queue_for is not 0, the schedulers are those of a fleet (fleet.h), made from this configuration: plans
  * of scheduler 0 end what has waited too long.  If it is 0 there is only scheduler 0, which plans.
  *
- * Version 7, which is still read, has no admit and served records, no now_us in its header, no prefill_loss_pct (it was 2)
- * and one scheduler: no numbers, no queue_for, no open, close and move.  Version 6 has no scores of prompts either.
+ * Version 7, which is still read, has no admit and served records, no now_us in its header, no prefill_loss_pct (it was
+ * 2), no target_of_all and one scheduler: no numbers, no queue_for, no open, close and move.  Version 6 has no scores of prompts either.
  * Version 5 has no grammars either.  Version 4 begins with
  * JOURNAL_MAGIC_4, and its seals are record_check: no chain.  Version 3 has no resumed requests either.  Version 2 has no owners either.  Version 1, too, was written when steps were
  * planned by tokens only: its sched_config ends before target_itl_us, its requests have no tenant and its

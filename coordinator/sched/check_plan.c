@@ -44,7 +44,17 @@ static double limit_of(const struct sched *s, const struct cost_load *decodes)
         return 0.0;
     if (decodes->n_decodes == 0)
         return s->cfg.max_step_us == SCHED_AUTO ? 0.0 : s->cfg.max_step_us;
-    return s->cfg.target_itl_us == SCHED_AUTO ? 2.5 * d : fmax(s->cfg.target_itl_us, d * 4 / 3);
+    if (s->cfg.target_itl_us != SCHED_AUTO)
+        return fmax(s->cfg.target_itl_us, d * 4 / 3);
+    uint32_t live = s->running.n + s->waiting.n,
+             n = live < s->cfg.max_seqs ? live : s->cfg.max_seqs;
+    if (!s->cfg.target_of_all || n <= decodes->n_decodes)
+        return 2.5 * d;
+    struct cost_load all = {.n_decodes = n,
+                            .n_prompt = decodes->n_prompt,
+                            .read = decodes->read / decodes->n_decodes * n,
+                            .prompt_ctx = decodes->prompt_ctx};
+    return 2.5 * cost_of(&s->cost, &all);
 }
 
 /* Prompt tokens of the step. */

@@ -115,6 +115,19 @@ void plan_turns(struct draft *d)
 
 /* ---- the prompts' time ---- */
 
+/* The decodes' time when all live sequences that have a place decode, with contexts as long as theirs. */
+static double cost_of_all(const struct sched *s, const struct cost_load *decodes)
+{
+    uint32_t n = s->running.n + s->waiting.n;
+    struct cost_load all = *decodes;
+    n = n < s->cfg.max_seqs ? n : s->cfg.max_seqs;
+    if (n > decodes->n_decodes) {
+        all.n_decodes = n;
+        all.read = decodes->read / decodes->n_decodes * n;
+    }
+    return cost_of(&s->cost, &all);
+}
+
 /* 0: the step has no limit in time. */
 static double limit_of(const struct sched *s, const struct cost_load *load)
 {
@@ -125,7 +138,7 @@ static double limit_of(const struct sched *s, const struct cost_load *load)
     if (load->n_decodes == 0)
         return cfg->max_step_us == SCHED_AUTO ? 0.0 : cfg->max_step_us;
     if (cfg->target_itl_us == SCHED_AUTO)
-        return 2.5 * decodes;
+        return 2.5 * (cfg->target_of_all ? cost_of_all(s, load) : decodes);
     return target > decodes * 4 / 3 ? target : decodes * 4 / 3;
 }
 

@@ -14,7 +14,10 @@
  * Size of a step.  Sequences in decode come first and take one token each; D is their predicted
  * time.  Prompts get the rest of the step's time limit, which is
  *
- *     with decodes:   max(target_itl_us, D x 4/3); AUTO: D x 2.5
+ *     with decodes:   max(target_itl_us, D x 4/3); AUTO: 2.5 times the predicted time of the decodes
+ *                     when all live sequences, up to max_seqs, are in decode (target_of_all).  With
+ *                     D x 2.5 alone, few decodes would leave little time to many prompts, which
+ *                     would come to decode one by one and find few decodes again
  *     without:        max_step_us; AUTO: the time of the fewest tokens, but >= EFFICIENT_TOKENS, for
  *                     which the share of c0 per token exceeds that of a step of max_step_tokens by
  *                     at most prefill_loss_pct % of c2
@@ -138,7 +141,8 @@ struct sched_config {
     uint32_t overtake;     /* rounds (arrivals) that a level of priority is worth; 0 = strict */
 
     /* See Size of a step, and Turns. */
-    uint32_t target_itl_us; /* 0 = plan by tokens; the next two are not used then */
+    uint32_t target_itl_us; /* 0 = plan by tokens; the next ones are not used then */
+    bool target_of_all;     /* target_itl_us AUTO: false: D x 2.5, as in journals before version 8 */
     uint32_t max_step_us;   /* of a step without decodes; 0 = max_step_tokens is the only bound */
     uint32_t prefill_loss_pct; /* of max_step_us AUTO: prefill speed that shorter steps may cost */
     uint32_t turn_tokens;

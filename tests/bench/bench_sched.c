@@ -98,6 +98,7 @@ int main(void)
                                .target_itl_us = SCHED_AUTO,
                                .max_step_us = SCHED_AUTO,
                                .prefill_loss_pct = 4,
+                               .target_of_all = true,
                                .turn_tokens = 64};
     struct times submits = {"submit", calloc(2 * WAITING, sizeof(double)), 0};
     struct times plans = {"plan", calloc(STEPS, sizeof(double)), 0};

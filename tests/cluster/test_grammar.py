@@ -121,7 +121,8 @@ variant("alone_fast_path", together=False, check_stats=overlapped)
 variant("tp2", tp=2, coll="shm")
 variant("tp4_mpi", tp=4, coll="mpi")
 variant("threads_2_small_steps", threads=2, coordinator=["--max-step-tokens", "8"])
-variant("preempted", worker=["--kv-blocks", "32", "--block-len", "8"], check_stats=preempted)
+variant("preempted", worker=["--kv-blocks", "32", "--block-len", "8"], coordinator=["--target-itl-ms", "0"],
+        check_stats=preempted)
 variant("turns", worker=["--max-seqs", "3"], coordinator=["--turn-tokens", "2"])
 
 

@@ -83,9 +83,10 @@ def transformers():
 
 
 def prompts():
-    """Prompts of one beginning: short, of several steps, of more than a step's scored rows."""
+    """Prompts of one beginning: short with long answers, of several steps, of more than a step's scored rows."""
     base = [1] + [3 + (7 * i * i + i) % 1900 for i in range(400)]
-    return [request(base[:n] + [9 + n % 50], n=2 if n == 150 else 1, sampling={"logprobs": True})
+    return [request(base[:n] + [9 + n % 50], n=2 if n == 150 else 1, max_tokens=60 if n < 100 else 4,
+                    sampling={"logprobs": True, "ignore_eos": True})
             for n in (1, 16, 17, 150, 64, 65, 300, 399)]
 
 
@@ -133,8 +134,8 @@ def variant(name, rounds=1, check=None, **how):
     def run():
         with Parts(DEMO, **how) as c:
             for i in range(rounds):
-                answers = c.clients[0].answers(PROMPTS + PLAIN)
-                compare(answers[:len(PROMPTS)], f"{name}, round {i + 1}")
+                answers = c.clients[0].answers(PLAIN + PROMPTS)[len(PLAIN):]
+                compare(answers, f"{name}, round {i + 1}")
             if check:
                 check(c.clients[0].call("Stats")[1], answers)
     run.__name__ = name
@@ -155,8 +156,8 @@ variant("by_tokens", coordinator=["--target-itl-ms", "0"])
 variant("tp2", tp=2, coll="shm")
 variant("tp2_mpi", tp=2, coll="mpi")
 variant("twice", rounds=2, check=cached)
-variant("preempted", worker=["--kv-blocks", "60", "--block-len", "8"], coordinator=["--max-step-tokens", "48"],
-        check=preempted)
+variant("preempted", worker=["--kv-blocks", "52", "--block-len", "8"], coordinator=["--max-step-tokens", "48",
+        "--target-itl-ms", "0"], check=preempted)
 variant("one_place", worker=["--max-seqs", "1"])
 
 

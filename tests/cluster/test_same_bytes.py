@@ -106,6 +106,7 @@ def cached(_, answers):
     assert sum(a.finish.cached_tokens for a in answers) > 1000, "the second round found no cache"
 
 
+BY_TOKENS = ["--target-itl-ms", "0"]  # how many sequences meet does not depend on the speed
 variant("alone_fast_path", together=False)
 variant("all_at_once")
 for tokens in (8, 64, 512):
@@ -117,10 +118,10 @@ for world in (2, 4):
 variant("tp2_mpi", tp=2, coll="mpi")
 variant("cold_and_warm_cache", rounds=2, check=cached)
 variant("no_cache", coordinator=["--no-prefix-cache"])
-variant("preempted", worker=["--kv-blocks", "24", "--block-len", "8"], check=preempted)
+variant("preempted", worker=["--kv-blocks", "24", "--block-len", "8"], coordinator=BY_TOKENS, check=preempted)
 variant("preempted_tp2", tp=2, worker=["--kv-blocks", "24", "--block-len", "8"],
-        coordinator=["--max-step-tokens", "32"], check=preempted)
-variant("planned_by_tokens", coordinator=["--target-itl-ms", "0"])
+        coordinator=["--max-step-tokens", "32", *BY_TOKENS], check=preempted)
+variant("planned_by_tokens", coordinator=BY_TOKENS)
 variant("shortest_steps", coordinator=["--target-itl-ms", "0.1", "--max-step-ms", "0.1"])
 variant("paused", worker=["--max-seqs", "4"], coordinator=["--turn-tokens", "5"], check=paused)
 variant("paused_tp2", tp=2, worker=["--max-seqs", "3"], coordinator=["--turn-tokens", "1"], check=paused)
@@ -132,7 +133,8 @@ assert any(REQUESTS[i]["sampling"]["temperature"] > 0 for i in DEVICE) and len(D
 variant("overlap_alone", together=False, only=DEVICE, check=overlapped)
 for world in (1, 2, 4):
     variant(f"overlap_tp{world}", tp=world, only=DEVICE, check=overlapped)
-variant("overlap_preempted", worker=["--kv-blocks", "20", "--block-len", "8"], only=DEVICE, check=preempted)
+variant("overlap_preempted", worker=["--kv-blocks", "20", "--block-len", "8"], coordinator=BY_TOKENS, only=DEVICE,
+        check=preempted)
 variant("block_len_32", worker=["--block-len", "32"])
 for isa in ISAS:
     variant(f"isa_{isa}", worker=["--isa", isa])

@@ -25,6 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                                .target_itl_us = data[7] / 16 % 2 ? SCHED_AUTO : 0,
                                .max_step_us = SCHED_AUTO,
                                .prefill_loss_pct = 4,
+                               .target_of_all = true,
                                .turn_tokens = data[7] / 32};
     struct dice dice = {.data = data + HEAD, .n_data = n - HEAD};
     fleet_driver_run(&cfg, &dice, UINT64_MAX, NULL, &report);

@@ -26,6 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                                .target_itl_us = data[8] / 4 % 2 ? SCHED_AUTO : 0,
                                .max_step_us = data[8] / 8 % 2 ? SCHED_AUTO : 700,
                                .prefill_loss_pct = data[8] / 16,
+                               .target_of_all = data[8] / 32 % 2,
                                .turn_tokens = data[8] / 16};
     struct dice dice = {.data = data + HEAD, .n_data = n - HEAD};
     driver_run(&cfg, &dice, UINT64_MAX, NULL, &report);

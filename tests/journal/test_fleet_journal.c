@@ -19,6 +19,7 @@ static const struct sched_config cfg = {.max_seqs = 4,
                                         .target_itl_us = SCHED_AUTO,
                                         .max_step_us = SCHED_AUTO,
                                         .prefill_loss_pct = 4,
+                                        .target_of_all = true,
                                         .turn_tokens = 4};
 
 Test(fleet_journal, each_file_of_a_random_run_replays)

@@ -56,6 +56,7 @@ static struct file timed_run(void)
     struct sched_config cfg = small;
     cfg.target_itl_us = cfg.max_step_us = SCHED_AUTO;
     cfg.prefill_loss_pct = 4;
+    cfg.target_of_all = true;
     cfg.max_step_tokens = 40;
     return run_of(&cfg, 600);
 }
@@ -76,6 +77,7 @@ Test(journal, random_runs_replay)
         cfg.max_inflight = inflight;
         cfg.target_itl_us = cfg.max_step_us = run == 3 ? SCHED_AUTO : 0;
         cfg.prefill_loss_pct = run;
+        cfg.target_of_all = run > 1;
         cfg.turn_tokens = 4;
         make_dir();
         driver_run(&cfg, &dice, 20000, &opts, &rep);
@@ -133,6 +135,7 @@ Test(journal, version_7_replays)
     cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s", status_text());
     cr_assert(sum.ended_well && sum.n_plans == 152 && sum.n_tokens == 332);
     cr_assert(sum.cfg.max_step_us == SCHED_AUTO && sum.cfg.prefill_loss_pct == 2);
+    cr_assert(!sum.cfg.target_of_all);
     free(f.data);
 }
 

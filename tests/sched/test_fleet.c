@@ -9,7 +9,8 @@
 
 #define Q .max_waiting = 24, .max_waiting_tokens = 1500
 #define T                                                                                          \
-    .target_itl_us = SCHED_AUTO, .max_step_us = SCHED_AUTO, .prefill_loss_pct = 4, .turn_tokens = 4
+    .target_itl_us = SCHED_AUTO, .max_step_us = SCHED_AUTO, .prefill_loss_pct = 4,                 \
+    .target_of_all = true, .turn_tokens = 4
 
 /* clang-format off */
 static const struct { const char *name; struct sched_config cfg; } rows[] = {

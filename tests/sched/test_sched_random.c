@@ -20,7 +20,9 @@ struct row {
 };
 
 #define Q .max_waiting = 8, .max_waiting_tokens = 600
-#define T .target_itl_us = SCHED_AUTO, .max_step_us = SCHED_AUTO, .prefill_loss_pct = 4
+#define T                                                                                          \
+    .target_itl_us = SCHED_AUTO, .max_step_us = SCHED_AUTO, .prefill_loss_pct = 4,                 \
+    .target_of_all = true
 
 /* clang-format off */
 static const struct row rows[] = {
@@ -142,6 +144,7 @@ Test(sched_random, configurations)
                                                                     : 1 + v[9] / 3 % 2000,
                                    .max_step_us = v[10] % 2 ? SCHED_AUTO : v[10] / 2 % 2000,
                                    .prefill_loss_pct = v[10] / 2 % 12,
+                                   .target_of_all = v[10] / 4 % 2,
                                    .turn_tokens = v[10] / 4000 % 8};
         struct driver_report r;
         struct dice dice = {.state = x};

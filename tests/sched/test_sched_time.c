@@ -14,6 +14,7 @@ static struct sched_config timed(void)
     cfg.target_itl_us = SCHED_AUTO;
     cfg.max_step_us = SCHED_AUTO;
     cfg.prefill_loss_pct = 4;
+    cfg.target_of_all = true;
     return cfg;
 }
 
@@ -49,6 +50,23 @@ Test(sched_time, a_long_prompt_leaves_the_decodes_their_pace)
         cr_assert_leq(step_us, 360u * 3, "step %d takes %d us", i, (int)step_us);
         if (i > 3)
             cr_assert_geq(step_us, 360u * 2, "step %d takes %d us", i, (int)step_us);
+    }
+}
+
+/* Two decodes take 280 us, sixteen 840: the prompts have the time of 2.5 steps of sixteen. */
+Test(sched_time, many_prompts_do_not_wait_for_few_decodes)
+{
+    for (int of_all = 0; of_all < 2; of_all++) {
+        struct sched_config cfg = timed();
+        cfg.target_of_all = of_all;
+        decode(cfg, 2);
+        for (uint64_t id = 10; id < 24; id++)
+            submit_plain(id, 900, 8, 9);
+        step();
+        cr_assert(of_all ? prompt_tokens() >= 56 : prompt_tokens() <= 28,
+                  "%d: %u prompt tokens, %d us", of_all, prompt_tokens(), (int)step_us);
+        cr_assert(step_us > (of_all ? 1400 : 500) && step_us < (of_all ? 2500 : 1000), "%d: %d us",
+                  of_all, (int)step_us);
     }
 }
 

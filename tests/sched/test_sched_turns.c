@@ -13,6 +13,7 @@ static struct sched_config turns(void)
     cfg.target_itl_us = SCHED_AUTO;
     cfg.max_step_us = SCHED_AUTO;
     cfg.prefill_loss_pct = 4;
+    cfg.target_of_all = true;
     cfg.overtake = 100;
     cfg.turn_tokens = TURN;
     return cfg;

@@ -31,7 +31,7 @@ ingot_planted(test_sched_planted_none "" "" "")
 ingot_planted(test_sched_planted_quarter "p->all_us / (double)OLDEST_SHARE);" "p->all_us / 64);"
   "has its quarter of the step")
 ingot_planted(test_sched_planted_shortest "v[k - gap] > x" "v[k - gap] < x" "no shorter one could")
-ingot_planted(test_sched_planted_time "2.5 * decodes" "25 * decodes" "is within its time")
+ingot_planted(test_sched_planted_time "return 2.5 * (" "return 25 * (" "is within its time")
 ingot_planted(test_sched_planted_turn "least = s->cfg.turn_tokens" "least = 0" "paused before turn_tokens")
 ingot_test(test_fleet ${sched_tests}/test_fleet.c ${sched_tests}/fleet_driver.c ${sched_tests}/fake_worker.c
   LIBS ingot_journal)
