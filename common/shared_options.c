@@ -144,6 +144,12 @@ static const struct shared_row table[] = {
       .def = "4194304", .min = 1, .max = 1e12,
       .help = "Prompt tokens that may wait together."},
      .users = FOR_COORDINATOR | FOR_SERVE},
+    {{.name = "prompt-logprob-memory", ROW(prompt_logprob_memory, OPT_SIZE), .arg = "BYTES",
+      .def = "256M", .min = 1 << 16, .max = 1e15,
+      .help = "Log probabilities of prompts are kept with their request, so that a client can come "
+              "back for them.  A request for more than is left is refused as busy, one for more than "
+              "all of it as out of range."},
+     .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "tenant-requests", ROW(tenant_requests, OPT_INT), .arg = "N",
       .def = "0", .min = 0, .max = 1048576,
       .help = "Sequences of one tenant that run or wait; more are refused with retry_after.  0: three "

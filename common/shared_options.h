@@ -50,7 +50,8 @@ struct shared_options {
         contact_ms, rejoin_ms, group_wait_ms;
     /* process */
     const char *journal;
-    uint64_t journal_size; /* bytes */
+    uint64_t journal_size;          /* bytes */
+    uint64_t prompt_logprob_memory; /* bytes */
     int64_t journal_hours;
     int parse_special;   /* index into all, none */
     int journal_sync;    /* index into batch, each, none */

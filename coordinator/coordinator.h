@@ -35,6 +35,7 @@ struct coordinator_config {
     uint32_t max_seqs, max_step_tokens; /* where the worker group's are not lower */
     uint32_t max_waiting;
     uint64_t max_waiting_tokens;
+    uint64_t max_score_bytes; /* of the log probabilities of all prompts */
     uint32_t overtake, target_itl_us, max_step_us, turn_tokens; /* of sched_config */
     struct tenant_bounds tenant_bounds;
     bool prefix_cache;

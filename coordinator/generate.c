@@ -267,6 +267,18 @@ static enum status resume(struct coordinator *co, struct request *r, const char 
     return resume_samples(r, field);
 }
 
+/* Room for the log probabilities of its prompt. */
+static enum status take_score_memory(struct coordinator *co, struct request *r,
+                                     const struct resolved *ask)
+{
+    if (!ask->sp.prompt_logprobs || r->resumed)
+        return ST_OK;
+    snprintf(r->field, sizeof r->field, "sampling.prompt_logprobs");
+    TRY(request_score_room(co->requests, ask, co->cfg.max_score_bytes));
+    r->field[0] = '\0';
+    return ST_OK;
+}
+
 static enum status admit(struct coordinator *co, struct request *r, struct text_job *job,
                          uint64_t now_us)
 {
@@ -284,6 +296,7 @@ static enum status admit(struct coordinator *co, struct request *r, struct text_
     }
     if (!(*ask)->sp.embed && co->shape.headless)
         FAIL(ST_UNSUPPORTED, "this model's files have no head: it gives embeddings alone");
+    TRY(take_score_memory(co, r, *ask));
     TRY(grammars_take(co->grammars, *ask, &r->owner, &r->grammar));
     fleet_stats(co->fleet, &stats);
     r->queue_position = stats.waiting;

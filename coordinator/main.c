@@ -190,6 +190,7 @@ static struct coordinator_config config_of(const struct args *a)
         .max_step_tokens = (uint32_t)o->max_step_tokens,
         .max_waiting = (uint32_t)o->max_queued,
         .max_waiting_tokens = (uint64_t)o->max_queued_tokens,
+        .max_score_bytes = o->prompt_logprob_memory,
         .tenant_bounds = bounds_of(o),
         .overtake = (uint32_t)o->overtake,
         .target_itl_us = step_time_us(o->target_itl_ms),

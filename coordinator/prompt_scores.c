@@ -4,6 +4,17 @@
 
 enum { MAX_ENTRIES = 1024 }; /* of a Delta: below 1 MiB with 20 alternatives each */
 
+uint64_t prompt_scores_bytes(const struct resolved *q)
+{
+    const struct token_facts *f = NULL; /* for its sizes */
+    uint64_t text = q->want_token_text ? sizeof *f->n_token_text + TOKEN_TEXT_BYTES : 0;
+    uint64_t top = q->sp.prompt_top ? sizeof *f->n_top : 0;
+    if (!q->sp.prompt_logprobs)
+        return 0;
+    top += 2 * (uint64_t)q->sp.prompt_top * (sizeof *f->top + text); /* these arrays double */
+    return q->n_prompt * (sizeof *f->logprobs + sizeof *f->ranks + text + top);
+}
+
 /* The detokenizer goes on behind the token. */
 static enum status pass(struct prompt_scores *p, int32_t token)
 {

@@ -7,6 +7,8 @@
 #include "coordinator/resolved.h"
 #include "coordinator/token_facts.h"
 
+enum { TOKEN_TEXT_BYTES = 16 };
+
 struct prompt_scores {
     uint32_t n;      /* entries that have come */
     uint32_t n_here; /* of these, the first that is held here: a client had the ones before */
@@ -14,6 +16,10 @@ struct prompt_scores {
     struct token_facts facts; /* by index in the prompt */
     struct detok detok;
 };
+
+/* Bytes that the log probabilities of the request's prompt take at most, with token texts of TOKEN_TEXT_BYTES on average;
+ * 0: it wants none. */
+uint64_t prompt_scores_bytes(const struct resolved *q);
 
 /* n_received: entries that the client has got from another server, at most q->n_prompt. */
 MUST_CHECK enum status prompt_scores_create(struct prompt_scores **out, const struct resolved *q,

@@ -301,6 +301,41 @@ void request_remove(struct request_table *t, struct request *r)
     request_free(r);
 }
 
+static uint64_t score_bytes(struct request_table *t)
+{
+    uint64_t kept = 0;
+    uint32_t at = 0;
+    const struct request *r;
+    while ((r = request_next(t, &at)))
+        kept += r->scores ? prompt_scores_bytes(r->ask) : 0;
+    return kept;
+}
+
+enum status request_score_room(struct request_table *t, const struct resolved *ask, uint64_t max)
+{
+    uint64_t need = prompt_scores_bytes(ask), kept = score_bytes(t);
+    struct request *next, *r = t->first_ended;
+    if (need > max)
+        FAIL(ST_RANGE,
+             "the log probabilities of %u tokens need %llu bytes, and all of them together have "
+             "%llu (--prompt-logprob-memory)",
+             ask->n_prompt, (unsigned long long)need, (unsigned long long)max);
+    for (; r && kept > max - need; r = next) {
+        next = r->next_ended;
+        if (!r->scores || !is_over(r))
+            continue;
+        kept -= prompt_scores_bytes(r->ask);
+        request_remove(t, r);
+    }
+    if (kept > max - need)
+        FAIL(ST_BUSY,
+             "the log probabilities of other prompts take %llu of %llu bytes, and those of %u "
+             "tokens need %llu (--prompt-logprob-memory)",
+             (unsigned long long)kept, (unsigned long long)max, ask->n_prompt,
+             (unsigned long long)need);
+    return ST_OK;
+}
+
 void request_expire(struct request_table *t, uint64_t now_us, uint64_t keep_us)
 {
     struct request *next, *r = t->first_ended;

@@ -132,6 +132,11 @@ void request_orphan(struct request_table *t, struct request *r, uint64_t end_us)
  * functions above and request_end take O(log n) for n orphans. */
 struct request *request_overdue(struct request_table *t, uint64_t now_us);
 
+/* Makes room for the log probabilities of the prompt beside those that are kept, which are max bytes together at most; if
+ * need be it removes requests that have ended, the first one first.  ST_RANGE: they alone need more than max; ST_BUSY:
+ * there is not enough room. */
+MUST_CHECK enum status request_score_room(struct request_table *t, const struct resolved *ask,
+                                          uint64_t max);
 /* Removes requests that ended more than keep_us ago and have nothing to send. */
 void request_expire(struct request_table *t, uint64_t now_us, uint64_t keep_us);
 

@@ -22,6 +22,10 @@ static struct msg_group group_of(const struct coordinator *co, const struct work
                           .hosts = g->hosts,
                           .address = g->address,
                           .step_us = metrics_message(&g->step_us),
+                          .blocks_total = s.blocks_total,
+                          .blocks_free = s.blocks_free,
+                          .blocks_cached = s.blocks_cached,
+                          .ranks = group_figures_message(&g->figures),
                           .has_weights = g->has_weights};
     if (g->world > 1)
         m.collective_us = metrics_message(&g->collective_us);

@@ -368,6 +368,20 @@ static void on_weights(const struct worker_weights *w, struct worker_group *g,
     ev->group = g;
 }
 
+static void on_figures(struct worker_port *l, const struct worker_figures *m,
+                       struct worker_group *g, struct worker_port_event *ev)
+{
+    char why[80];
+    if (m->epoch != g->epoch)
+        return;
+    if (m->ranks.n == g->world) {
+        group_figures_set(&g->figures, &m->ranks);
+        return;
+    }
+    snprintf(why, sizeof why, "it has %u ranks and sent figures of %u", g->world, m->ranks.n);
+    fence(l, ev, g, why);
+}
+
 static struct worker_group *group_of(struct worker_port *l, const uint8_t *id, size_t n)
 {
     for (int i = 0; i < MAX_WORKER_GROUPS; i++)
@@ -416,6 +430,9 @@ static void on_message(struct worker_port *l, const struct sender *from, const v
         return;
     case WMSG_WEIGHTS:
         on_weights(&m.u.weights, g, ev);
+        return;
+    case WMSG_FIGURES:
+        on_figures(l, &m.u.figures, g, ev);
         return;
     case WMSG_FAULT:
         snprintf(why, sizeof why, "rank %u: %.300s", m.u.fault.rank, m.u.fault.detail);

@@ -8,6 +8,7 @@
 #include "common/histogram.h"
 #include "common/wire/worker_msg.h"
 #include "coordinator/gatekeeper.h"
+#include "coordinator/group_figures.h"
 #include "coordinator/group_fit.h"
 #include "coordinator/step_clock.h"
 
@@ -50,6 +51,7 @@ struct worker_group {
     uint32_t n_ring;
     uint64_t n_tokens;                       /* of answers, that its steps gave */
     struct histogram step_us, collective_us; /* of all steps; collective_us: as rank 0 reports it */
+    struct group_figures figures;            /* of its ranks, as last reported */
 };
 
 struct worker_port_config {

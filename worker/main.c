@@ -137,6 +137,7 @@ static int serve(struct rank *g, struct peer_watch **watch, const char *connect)
                                   .world = g->ci.world,
                                   .step = g->step,
                                   .comm_us = &g->co->us,
+                                  .kv_bytes = g->plan.memory.kv,
                                   .hello = &hello,
                                   .weights = g->weights,
                                   .first_on_host = g->ci.local_rank == 0,

@@ -7,10 +7,11 @@
 #include "collectives/control.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "worker/rank_figures.h"
 #include "worker/rank_weights.h"
 
 /* A broadcast of rank 0: a head, then its payload. */
-enum kind { KIND_RELAY, KIND_ROWS, KIND_TICK, KIND_WEIGHTS, KIND_END };
+enum kind { KIND_RELAY, KIND_ROWS, KIND_TICK, KIND_WEIGHTS, KIND_FIGURES, KIND_END };
 
 struct head {
     uint32_t kind, n; /* n: bytes of the payload; ROWS: rows; END: the enum loop_end */
@@ -18,6 +19,7 @@ struct head {
 
 enum { TICK_MS = 500 };     /* period of the ticks that rank 0 sends to the other ranks */
 enum { WEIGHTS_MS = 1000 }; /* least time between two gathers of the ranks' weights digests */
+enum { FIGURES_MS = 1000 }; /* least time between two gathers of the ranks' figures */
 enum { PEEK_US = 50 };      /* wait for the device when the next plan may arrive meanwhile */
 enum { WAIT_US = 10000 };   /* wait for the device when no plan may be enqueued */
 enum { MEM_BYTES = 4 * RANK_MAX_MESSAGE }; /* address space of decoded messages */
@@ -36,6 +38,7 @@ struct loop {
     struct worker_welcome welcome; /* epoch 0: not welcomed yet; a Reset changes the epoch */
     uint64_t last_epoch;           /* the greatest of all coordinators so far */
     uint64_t last_step;
+    struct rank_figures mine;
     bool over;
     enum loop_end end;
     /* rank 0 */
@@ -46,6 +49,9 @@ struct loop {
     struct rank_weights *weights; /* [world] */
     bool weights_reported;        /* the coordinator has the digest, or there is none */
     uint64_t weights_us;          /* when the digests were gathered last */
+    struct rank_figures *figures; /* [world] */
+    uint64_t figures_us;          /* when they were gathered last */
+    uint64_t figures_steps;       /* of them then */
 };
 
 static void finish(struct loop *l, enum loop_end end)
@@ -104,9 +110,11 @@ static enum status run_plan(struct loop *l, const struct step_plan *p)
                  (unsigned long long)l->welcome.epoch);
         return ST_OK;
     }
-    uint64_t begin = clock_us(), comm = l->cfg.rank == 0 ? *l->cfg.comm_us : 0;
+    uint64_t begin = clock_us(), comm = *l->cfg.comm_us;
     TRY(rank_step_run(l->cfg.step, p));
-    if (l->cfg.rank == 0)
+    if (l->cfg.rank != 0)
+        rank_figures_add(&l->mine, 1, clock_us() - begin, *l->cfg.comm_us - comm);
+    else
         l->running[l->n_running++] = (struct running){.step_id = p->step_id,
                                                       .epoch = p->epoch,
                                                       .begin_us = begin,
@@ -136,6 +144,7 @@ static enum status send_result(struct loop *l)
                               .comm_us = step.comm_us + *l->cfg.comm_us - comm};
     l->sent_us = clock_us();
     r->compute_us = l->sent_us - begin > r->comm_us ? l->sent_us - begin - r->comm_us : 0;
+    rank_figures_add(&l->mine, 1, l->sent_us - begin, r->comm_us);
     r->tokens = rank_step_tokens(l->cfg.step, &r->n);
     r->embeddings = rank_step_embeddings(l->cfg.step, &r->n_embeddings, &r->dim);
     if (rank_step_masks(l->cfg.step)) {
@@ -189,6 +198,26 @@ static enum status report_weights(struct loop *l)
     return agreement == RANKS_AGREE ? coordinator_port_send(l->cfg.port, &m) : ST_OK;
 }
 
+/* ---- figures ---- */
+
+/* Rank 0: sends the figures of all ranks to the coordinator, when steps have run since the last time. */
+static enum status report_figures(struct loop *l)
+{
+    uint64_t now = clock_us();
+    if (l->welcome.epoch == 0 || l->mine.steps == l->figures_steps ||
+        now - l->figures_us < FIGURES_MS * 1000U)
+        return ST_OK;
+    l->figures_us = now;
+    l->figures_steps = l->mine.steps;
+    coordinator_port_lend(l->cfg.port);
+    enum status st = l->cfg.world > 1 ? broadcast(l, KIND_FIGURES, 0, 0) : ST_OK;
+    if (st == ST_OK)
+        st = rank_figures_gather(&l->mine, l->figures);
+    coordinator_port_take(l->cfg.port, l->last_step);
+    TRY(st);
+    return rank_figures_send(l->cfg.port, l->welcome.epoch, l->figures, l->cfg.world);
+}
+
 /* ---- messages ---- */
 
 static enum status on_welcome(struct loop *l, const struct worker_welcome *w)
@@ -200,6 +229,8 @@ static enum status on_welcome(struct loop *l, const struct worker_welcome *w)
         FAIL(ST_PEER, "a Welcome to epoch %llu, but this group has obeyed epoch %llu",
              (unsigned long long)w->epoch, (unsigned long long)l->last_epoch);
     l->last_epoch = w->epoch;
+    l->mine = (struct rank_figures){.kv_bytes = l->cfg.kv_bytes};
+    l->figures_steps = 0;
     l->welcome = *w;
     if (w->lease_ms == 0)
         l->welcome.lease_ms = l->cfg.lease_ms;
@@ -395,6 +426,7 @@ static enum status rank_0(struct loop *l)
         }
         TRY(l->n_running > 0 ? serve_device(l) : receive(l, TICK_MS));
         TRY(report_weights(l));
+        TRY(report_figures(l));
         if (cfg->world > 1 && clock_us() - ticked >= TICK_MS * 1000U) {
             ticked = clock_us();
             TRY(tick(l));
@@ -435,7 +467,10 @@ static enum status on_rows(struct loop *l, const uint8_t *payload, size_t n)
     if (n == 0 || n > sizeof rows || n % sizeof rows[0] != 0)
         FAIL(ST_PEER, "rank 0 asked for %zu bytes of rows", n);
     memcpy(rows, payload, n);
-    return rank_step_full(l->cfg.step, rows, (int32_t)(n / sizeof rows[0]));
+    uint64_t begin = clock_us(), comm = *l->cfg.comm_us;
+    TRY(rank_step_full(l->cfg.step, rows, (int32_t)(n / sizeof rows[0])));
+    rank_figures_add(&l->mine, 0, clock_us() - begin, *l->cfg.comm_us - comm);
+    return ST_OK;
 }
 
 static enum status other_rank(struct loop *l)
@@ -457,6 +492,9 @@ static enum status other_rank(struct loop *l)
         case KIND_WEIGHTS:
             TRY(gather_weights(l));
             break;
+        case KIND_FIGURES:
+            TRY(rank_figures_gather(&l->mine, l->figures));
+            break;
         case KIND_END:
             finish(l, h.n <= LOOP_FAULT ? (enum loop_end)h.n : LOOP_FAULT);
             break;
@@ -476,8 +514,9 @@ static enum status run(struct loop *l)
     l->buf = calloc(1, sizeof(struct head) + RANK_MAX_MESSAGE);
     l->rows = calloc(max_seqs, sizeof *l->rows);
     l->weights = calloc((size_t)l->cfg.world, sizeof *l->weights);
+    l->figures = calloc((size_t)l->cfg.world, sizeof *l->figures);
     l->weights_reported = l->cfg.hello && l->cfg.hello->has_weights;
-    if (!l->buf || !l->rows || !l->weights)
+    if (!l->buf || !l->rows || !l->weights || !l->figures)
         FAIL(ST_NOMEM, "no memory for messages of %d bytes", (int)RANK_MAX_MESSAGE);
     return l->cfg.rank == 0 ? rank_0(l) : other_rank(l);
 }
@@ -494,6 +533,7 @@ enum status rank_loop_run(const struct rank_loop_config *cfg, enum loop_end *end
     free(l.buf);
     free(l.rows);
     free(l.weights);
+    free(l.figures);
     wire_mem_fini(&l.mem);
     return st;
 }

@@ -7,6 +7,7 @@
  *   ROWS     gather whole rows of logits of the last step; only when host sampling needs them
  *   TICK     rank 0 is alive
  *   WEIGHTS  gather the ranks' weights digests, as far as they are known
+ *   FIGURES  gather the ranks' figures, which rank 0 sends to the coordinator
  *   END      end, with the enum loop_end
  *
  * Epochs: the Welcome names the group's epoch, and plans of other epochs are dropped.  A Reset
@@ -37,9 +38,10 @@ enum loop_end {
 struct rank_loop_config {
     int rank, world;
     struct rank_step *step;
-    const uint64_t *comm_us;          /* rank 0: time spent in collectives so far (timed_coll) */
-    struct coordinator_port *port;    /* rank 0 */
-    const struct worker_hello *hello; /* rank 0 */
+    const uint64_t *comm_us;              /* time spent in collectives so far (timed_coll) */
+    uint64_t kv_bytes;                    /* of this rank's part of the KV cache */
+    struct coordinator_port *port;        /* rank 0 */
+    const struct worker_hello *hello;     /* rank 0 */
     const struct weights_digest *weights; /* NULL: no digest */
     bool first_on_host;                   /* the first rank of its host */
     uint32_t lease_ms;                    /* until the Welcome names another */

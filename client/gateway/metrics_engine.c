@@ -250,6 +250,85 @@ static const char *group_label(struct writer *w, const struct ingot_group *g)
     return with(w, "group", slot);
 }
 
+static void write_group_blocks(struct writer *w)
+{
+    prometheus_family(w->p, OWN, "group_kv_blocks", "gauge",
+                      "Blocks of the KV cache of a group that runs steps, as in ingot_kv_blocks.");
+    for (uint32_t i = 0; i < w->s->n_groups; i++) {
+        const struct ingot_group *g = &w->s->groups[i];
+        const struct {
+            const char *state;
+            uint32_t n;
+        } rows[] = {{"held", g->blocks_total - g->blocks_free - g->blocks_cached},
+                    {"cached", g->blocks_cached},
+                    {"free", g->blocks_free}};
+        for (size_t k = 0; g->active && k < ARRAY_LEN(rows); k++) {
+            snprintf(w->more, sizeof w->more, "%s,group=\"%" PRIu32 "\",state=\"%s\"", w->labels,
+                     g->slot, rows[k].state);
+            prometheus_u64(w->p, w->more, rows[k].n);
+        }
+    }
+}
+
+/* Of a rank's KV cache the bytes in blocks of running samples. */
+static uint64_t kv_bytes_held(const struct ingot_group *g, uint32_t rank)
+{
+    uint32_t held = g->blocks_total - g->blocks_free - g->blocks_cached;
+    return g->blocks_total ? g->ranks.kv_bytes[rank] / g->blocks_total * held : 0;
+}
+
+enum rank_value { RANK_STEPS, RANK_STEP_US, RANK_COLLECTIVE_US, RANK_KV, RANK_KV_HELD };
+
+static void write_rank(struct writer *w, const struct ingot_group *g, enum rank_value what)
+{
+    for (uint32_t r = 0; r < g->ranks.n; r++) {
+        snprintf(w->more, sizeof w->more, "%s,group=\"%" PRIu32 "\",rank=\"%" PRIu32 "\"",
+                 w->labels, g->slot, r);
+        switch (what) {
+        case RANK_STEPS:
+            prometheus_u64(w->p, w->more, g->ranks.steps[r]);
+            break;
+        case RANK_STEP_US:
+            prometheus_seconds(w->p, w->more, g->ranks.step_us[r]);
+            break;
+        case RANK_COLLECTIVE_US:
+            prometheus_seconds(w->p, w->more, g->ranks.collective_us[r]);
+            break;
+        case RANK_KV:
+            prometheus_u64(w->p, w->more, g->ranks.kv_bytes[r]);
+            break;
+        case RANK_KV_HELD:
+            prometheus_u64(w->p, w->more, kv_bytes_held(g, r));
+            break;
+        }
+    }
+}
+
+static void write_ranks(struct writer *w)
+{
+    const struct {
+        const char *stem, *type, *help;
+    } rows[] = {
+        [RANK_STEPS] = {"rank_steps_total", "counter",
+                        "Steps of a rank since its group connected, reported every second."},
+        [RANK_STEP_US] =
+            {"rank_step_seconds_total", "counter",
+             "Time of a rank in steps, collectives included; on a GPU, of ranks beyond "
+             "0: to enqueue them."},
+        [RANK_COLLECTIVE_US] = {"rank_collective_seconds_total", "counter",
+                                "Time of a rank in collectives of steps, waiting for other ranks "
+                                "included: the slowest rank has the least."},
+        [RANK_KV] = {"rank_kv_cache_bytes", "gauge", "Size of a rank's part of the KV cache."},
+        [RANK_KV_HELD] = {"rank_kv_held_bytes", "gauge",
+                          "Of a rank's part of the KV cache, bytes that running samples hold."},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        prometheus_family(w->p, OWN, rows[i].stem, rows[i].type, rows[i].help);
+        for (uint32_t k = 0; k < w->s->n_groups; k++)
+            write_rank(w, &w->s->groups[k], (enum rank_value)i);
+    }
+}
+
 static void write_groups(struct writer *w)
 {
     const struct ingot_stats *s = w->s;
@@ -288,4 +367,6 @@ void metrics_write_engine(struct prometheus *p, const char *prefix, const char *
     write_state(&w);
     write_grammars(&w);
     write_groups(&w);
+    write_group_blocks(&w);
+    write_ranks(&w);
 }

@@ -311,7 +311,8 @@ static enum status check(struct openai_request *q, struct openai_refusal *refusa
     if (q->of.no_answer && !q->echo)
         REFUSE("max_tokens", "0 needs \"echo\": true");
     if (q->prompt_logprobs && q->of.stream)
-        REFUSE("prompt_logprobs", "not supported in a stream");
+        REFUSE("prompt_logprobs", "a stream has no place for them: leave \"stream\" away, or use "
+                                  "/v1/completions with \"echo\" and \"logprobs\"");
     if (q->has_tool_choice && !q->no_tools && !q->of.ask.tools_json)
         REFUSE("tool_choice", "there are no tools");
     if (tool_choice_check(&q->of) != ST_OK)

@@ -445,6 +445,15 @@ enum ingot_histogram_id {
     INGOT_HISTOGRAMS
 };
 
+/* Columns of n ranks each. */
+struct ingot_ranks {
+    uint32_t n;                    /* 0: not known yet */
+    const uint64_t *steps;         /* since the group connected, about a second old */
+    const uint64_t *step_us;       /* time in them, collectives included */
+    const uint64_t *collective_us; /* in their collectives, waiting for other ranks included */
+    const uint64_t *kv_bytes;      /* size of the rank's part of the KV cache */
+};
+
 struct ingot_group {
     uint64_t epoch;
     uint32_t world, slot; /* slot: 0..63, used again after the group is lost */
@@ -458,7 +467,9 @@ struct ingot_group {
         collective_us;         /* collective_us: of rank 0; absent with one rank */
     uint32_t running, waiting; /* samples that it runs, and will run next */
     uint64_t tokens_generated; /* since it connected */
-    bool active;               /* it runs steps; false: it stands by */
+    uint32_t blocks_total, blocks_free, blocks_cached; /* of its KV cache; 0 unless active */
+    struct ingot_ranks ranks;
+    bool active; /* it runs steps; false: it stands by */
 };
 
 struct ingot_stats {

@@ -9,6 +9,11 @@ static_assert((int)INGOT_STEP_TOKENS == (int)STATS_STEP_TOKENS, "in the same ord
 static_assert((int)INGOT_GRAMMAR_COMPILE_US == (int)STATS_GRAMMAR_COMPILE_US, "in the same order");
 static_assert((int)INGOT_COMPLETION_TOKENS == (int)STATS_COMPLETION_TOKENS, "in the same order");
 
+static struct ingot_ranks ranks_of(const struct msg_ranks *r)
+{
+    return (struct ingot_ranks){r->n, r->steps, r->step_us, r->collective_us, r->kv_bytes};
+}
+
 static struct ingot_histogram histogram_of(const struct msg_histogram *h)
 {
     return (struct ingot_histogram){h->n, h->bound, h->count, h->sum};
@@ -80,6 +85,10 @@ void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s)
                                               .tokens_generated = g->tokens_generated,
                                               .step_us = histogram_of(&g->step_us),
                                               .collective_us = histogram_of(&g->collective_us),
+                                              .blocks_total = g->blocks_total,
+                                              .blocks_free = g->blocks_free,
+                                              .blocks_cached = g->blocks_cached,
+                                              .ranks = ranks_of(&g->ranks),
                                               .active = g->active};
         if (g->has_weights)
             hex_of(g->weights, sizeof g->weights, out->groups[i].weights_digest);

@@ -10,6 +10,7 @@
 #include "common/plan.h"
 #include "common/sha256.h"
 #include "common/wire/frame.h"
+#include "common/wire/ranks_msg.h"
 
 /* Header types, as in ingot.proto. */
 enum msg_type {
@@ -378,6 +379,8 @@ struct msg_group {
     struct msg_histogram step_us, collective_us;
     uint32_t running, waiting;
     uint64_t tokens_generated;
+    uint32_t blocks_total, blocks_free, blocks_cached; /* 0 unless active */
+    struct msg_ranks ranks;
     bool active; /* false: it stands by */
     bool has_weights;
     uint8_t weights[SHA256_BYTES];

@@ -17,6 +17,19 @@ static enum status put_histogram(Ingot__Histogram **out, const struct msg_histog
     return ST_OK;
 }
 
+static void put_blocks_and_ranks(Ingot__WorkerGroup *m, const struct msg_group *g)
+{
+    const struct msg_ranks *r = &g->ranks;
+    SET(*m, blocks_total, g->blocks_total);
+    SET(*m, blocks_free, g->blocks_free);
+    SET(*m, blocks_cached, g->blocks_cached);
+    m->n_rank_steps = m->n_rank_step_us = m->n_rank_collective_us = m->n_rank_kv_bytes = r->n;
+    m->rank_steps = (uint64_t *)(uintptr_t)r->steps;
+    m->rank_step_us = (uint64_t *)(uintptr_t)r->step_us;
+    m->rank_collective_us = (uint64_t *)(uintptr_t)r->collective_us;
+    m->rank_kv_bytes = (uint64_t *)(uintptr_t)r->kv_bytes;
+}
+
 enum status stats_encode(struct wire_bytes *out, const struct msg_stats *s, struct wire_mem *mem)
 {
     Ingot__StatsReply m = INGOT__STATS_REPLY__INIT;
@@ -80,6 +93,7 @@ enum status stats_encode(struct wire_bytes *out, const struct msg_stats *s, stru
         SET(groups[i], running, g->running);
         SET(groups[i], waiting, g->waiting);
         SET(groups[i], tokens_generated, g->tokens_generated);
+        put_blocks_and_ranks(&groups[i], g);
         TRY(put_histogram(&groups[i].step_us, &g->step_us, mem));
         TRY(put_histogram(&groups[i].collective_us, &g->collective_us, mem));
         groups[i].numerics = string_of(g->numerics);
@@ -100,6 +114,19 @@ static enum status get_histogram(struct msg_histogram *h, const Ingot__Histogram
     if (m->n_count != m->n_bound + 1 || m->n_bound > HISTOGRAM_BOUNDS)
         FAIL(ST_FORMAT, "a histogram with %zu bounds and %zu counts", m->n_bound, m->n_count);
     *h = (struct msg_histogram){(uint32_t)m->n_bound, m->bound, m->count, m->sum};
+    return ST_OK;
+}
+
+static enum status get_blocks_and_ranks(struct msg_group *g, const Ingot__WorkerGroup *m)
+{
+    uint32_t n;
+    TRY(pb_check_ranks(&n, (size_t[]){m->n_rank_steps, m->n_rank_step_us, m->n_rank_collective_us,
+                                      m->n_rank_kv_bytes}));
+    g->blocks_total = m->blocks_total;
+    g->blocks_free = m->blocks_free;
+    g->blocks_cached = m->blocks_cached;
+    g->ranks = (struct msg_ranks){n, m->rank_steps, m->rank_step_us, m->rank_collective_us,
+                                  m->rank_kv_bytes};
     return ST_OK;
 }
 
@@ -164,6 +191,7 @@ enum status stats_decode(struct msg_stats *s, const Ingot__StatsReply *m, struct
                                        .waiting = g->waiting,
                                        .tokens_generated = g->tokens_generated,
                                        .active = g->active};
+        TRY(get_blocks_and_ranks(&groups[i], g));
         TRY(get_histogram(&groups[i].step_us, g->step_us));
         TRY(get_histogram(&groups[i].collective_us, g->collective_us));
         TRY(pb_get_digest(groups[i].weights, &groups[i].has_weights, g->has_weights_digest,

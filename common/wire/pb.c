@@ -121,6 +121,16 @@ enum status pb_pack(struct wire_bytes *out, uint16_t type, const ProtobufCMessag
     return ST_OK;
 }
 
+enum status pb_check_ranks(uint32_t *n, const size_t n_column[4])
+{
+    for (int i = 0; i < 4; i++)
+        if (n_column[i] != n_column[0] || n_column[0] > MAX_GROUP_RANKS)
+            FAIL(ST_FORMAT, "figures of ranks: columns of %zu and %zu entries, at most %d",
+                 n_column[0], n_column[i], (int)MAX_GROUP_RANKS);
+    *n = (uint32_t)n_column[0];
+    return ST_OK;
+}
+
 const char *pb_string(const char *s)
 {
     return s ? s : "";

@@ -7,6 +7,7 @@
 
 #include "common/sha256.h"
 #include "common/wire/frame.h"
+#include "common/wire/ranks_msg.h"
 
 /* Unpacks into mem.  Refuses unknown fields (ST_UNSUPPORTED) and strings with NUL (ST_FORMAT), whose
  * path is *field then, in mem: "sampling.99", with the number for an unknown name.  *out is set even
@@ -36,6 +37,9 @@ ProtobufCBinaryData pb_digest(const uint8_t digest[SHA256_BYTES]);
 MUST_CHECK enum status pb_get_digest(uint8_t out[SHA256_BYTES], bool *has,
                                      protobuf_c_boolean is_set, ProtobufCBinaryData b,
                                      const char *field);
+
+/* n_column[4]: entries of the columns of struct msg_ranks.  ST_FORMAT: they are not equal, or too many. */
+MUST_CHECK enum status pb_check_ranks(uint32_t *n, const size_t n_column[4]);
 
 /* s, or "" for NULL. */
 const char *pb_string(const char *s);

@@ -2,6 +2,7 @@ add_library(ingot_wire STATIC
   wire/frame.c
   wire/pb.c
   wire/pb_scan.c
+  wire/worker_figures.c
   wire/worker_msg.c
   wire/client_accepted.c
   wire/client_head.c

@@ -3,11 +3,11 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/wire/pb.h"
-#include "worker.pb-c.h"
+#include "common/wire/worker_pb.h"
 
 static_assert((int)WMSG_FAULT == INGOT__WORKER__TYPE__FAULT, "types follow worker.proto");
 static_assert((int)WMSG_WEIGHTS == INGOT__WORKER__TYPE__WEIGHTS, "types follow worker.proto");
+static_assert((int)WMSG_FIGURES == INGOT__WORKER__TYPE__FIGURES, "types follow worker.proto");
 static_assert((int)WMSG_GRAMMAR == INGOT__WORKER__TYPE__GRAMMAR, "types follow worker.proto");
 static_assert((int)WMSG_REFUSED == INGOT__WORKER__TYPE__REFUSED, "types follow worker.proto");
 
@@ -287,6 +287,8 @@ static const ProtobufCMessageDescriptor *descriptor_of(uint16_t type)
         return &ingot__worker__goodbye__descriptor;
     case WMSG_WEIGHTS:
         return &ingot__worker__weights__descriptor;
+    case WMSG_FIGURES:
+        return &ingot__worker__figures__descriptor;
     case WMSG_WELCOME:
         return &ingot__worker__welcome__descriptor;
     case WMSG_STEP_PLAN:
@@ -330,6 +332,8 @@ enum status worker_msg_decode(struct worker_msg *out, const void *data, size_t n
         return decode_fault(&out->u.fault, (const void *)m);
     case WMSG_WEIGHTS:
         return decode_weights(&out->u.weights, (const void *)m);
+    case WMSG_FIGURES:
+        return figures_decode(&out->u.figures, (const void *)m);
     case WMSG_VOCABULARY:
         return decode_vocabulary(&out->u.vocabulary, (const void *)m);
     case WMSG_GRAMMAR:
@@ -592,6 +596,8 @@ enum status worker_msg_encode(struct wire_bytes *out, const struct worker_msg *m
         SET(m, digest, pb_digest(msg->u.weights.digest));
         return pb_pack(out, WMSG_WEIGHTS, &m.base, mem);
     }
+    case WMSG_FIGURES:
+        return figures_encode(out, &msg->u.figures, mem);
     case WMSG_VOCABULARY:
         return encode_vocabulary(out, &msg->u.vocabulary, mem);
     case WMSG_GRAMMAR:

@@ -6,6 +6,7 @@
 #include "common/plan.h"
 #include "common/sha256.h"
 #include "common/wire/frame.h"
+#include "common/wire/ranks_msg.h"
 
 enum { WORKER_WIRE_VERSION = 3 };
 
@@ -20,6 +21,7 @@ enum worker_type {
     WMSG_FAULT,
     WMSG_GOODBYE,
     WMSG_WEIGHTS,
+    WMSG_FIGURES = 160,
     WMSG_WELCOME = 192,
     WMSG_STEP_PLAN,
     WMSG_RESET,
@@ -56,6 +58,11 @@ struct worker_weights {
     uint8_t digest[SHA256_BYTES];
 };
 
+struct worker_figures {
+    uint64_t epoch;
+    struct msg_ranks ranks;
+};
+
 struct worker_vocabulary {
     uint32_t n_tokens;
     const uint32_t *n_bytes; /* [n_tokens] of each id, 0: special or unused */
@@ -89,6 +96,7 @@ struct worker_msg {
         struct step_result result;
         struct worker_fault fault;
         struct worker_weights weights;
+        struct worker_figures figures;
         struct worker_vocabulary vocabulary;
         struct worker_grammar grammar;
         struct {

@@ -20,7 +20,8 @@ def client_seeds():
 
 def worker_seeds(hello):
     fields = [("HELLO", hello), ("HEARTBEAT", dict(epoch=1)), ("FAULT", dict(epoch=1, rank=0, detail="x")),
-              ("GOODBYE", dict(epoch=1)), ("STEP_RESULT", dict(epoch=1)), ("WEIGHTS", dict(epoch=1))]
+              ("GOODBYE", dict(epoch=1)), ("STEP_RESULT", dict(epoch=1)), ("WEIGHTS", dict(epoch=1)),
+              ("FIGURES", dict(epoch=1, steps=[1], step_us=[2], collective_us=[3], kv_bytes=[4]))]
     out = []
     for name, f in fields:
         cls = WORKER["".join(w.capitalize() for w in name.split("_"))]

@@ -17,6 +17,7 @@ from ingot_client import Answer  # noqa: E402
 
 FIXTURE = ROOT / "tests/golden/models/llama-gqa"
 TOP = 5
+RANGE, BUSY = 4, 6  # enum Code
 
 
 def with_tokenizer(folder):
@@ -204,6 +205,31 @@ def refused():
     with Parts(DEMO) as c:
         a = c.clients[0].generate(**request([1, 5, 6], sampling={"prompt_top": 21}))
         assert a.error and a.error[1].field == "sampling.prompt_top", a.error
+
+
+@tap.case
+def memory():
+    """64 KiB: 40 ids with their 20 most probable others take some 15 KiB, so four requests fit and the fifth waits."""
+    ids = [5 + i for i in range(40)]
+    sampling = {"prompt_top": 20}
+    with Parts(DEMO, coordinator=["--prompt-logprob-memory", "64K"]) as c:
+        client = c.clients[0]
+        want = client.generate(**request(ids, sampling=sampling)).prompt
+        a = client.generate(**request(ids * 8, sampling=sampling))
+        assert a.error and a.error[1].field == "sampling.prompt_logprobs" and a.error[1].code == RANGE, a.error
+        assert "of 320 tokens need" in a.error[1].detail and "--prompt-logprob-memory" in a.error[1].detail, a.error
+        with c.held():
+            several = [client.start(**request(ids, sampling=sampling)) for _ in range(4)]
+            names = []
+            while names.count("Accepted") < len(several):
+                names.append(client.recv()[0])
+                assert names[-1] in ("Accepted", "Delta"), names
+            other = c.client()
+            a = other.generate(**request(ids, sampling=sampling))
+            assert a.error and a.error[1].code == BUSY and a.error[1].retryable, a.error
+            for rid in several:
+                client.send("Cancel", request_id=rid)
+        tap.wait_for(lambda: other.generate(**request(ids, sampling=sampling)).prompt == want, "the memory is free again")
 
 
 tap.main()

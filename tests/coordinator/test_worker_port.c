@@ -230,3 +230,43 @@ Test(worker_port, places_are_kept_for_known_groups)
         sock_close(sock[--n]);
     tear_down(&r);
 }
+
+/* Sends them and waits until the group has n, or is lost; ev.why then. */
+static struct worker_port_event send_figures(struct rig *r, void *sock, uint64_t epoch, uint32_t n)
+{
+    static const uint64_t steps[2] = {7, 8}, step_us[2] = {900, 100}, comm[2] = {30, 40},
+                          kv[2] = {4096, 8192};
+    struct worker_msg m = {.type = WMSG_FIGURES,
+                           .u.figures = {epoch, {n, steps, step_us, comm, kv}}};
+    struct worker_group *g = worker_port_group(r->port, 0);
+    struct worker_port_event ev = {.kind = WORKER_PORT_NONE};
+    zmq_pollitem_t item = {.socket = worker_port_socket(r->port), .events = ZMQ_POLLIN};
+    uint64_t heard = g->heard_us;
+    r->now++;
+    send_msg(r, sock, &m);
+    while (ev.kind == WORKER_PORT_NONE && g->used && g->heard_us == heard) {
+        cr_assert_eq(zmq_poll(&item, 1, PATIENCE_MS), 1);
+        worker_port_poll(r->port, r->now, &ev);
+    }
+    return ev;
+}
+
+Test(worker_port, figures_of_ranks)
+{
+    struct rig r;
+    set_up(&r);
+    void *sock = active_group(&r);
+    const struct worker_group *g = worker_port_active(r.port);
+    cr_assert_eq(g->figures.n, 0);
+    cr_assert_eq(send_figures(&r, sock, g->epoch + 1, 1).kind, WORKER_PORT_NONE);
+    cr_assert_eq(g->figures.n, 0, "of another epoch");
+    cr_assert_eq(send_figures(&r, sock, g->epoch, 1).kind, WORKER_PORT_NONE);
+    cr_assert_eq(g->figures.n, 1);
+    cr_assert(g->figures.steps[0] == 7 && g->figures.step_us[0] == 900 &&
+              g->figures.collective_us[0] == 30 && g->figures.kv_bytes[0] == 4096);
+    struct worker_port_event ev = send_figures(&r, sock, g->epoch, 2);
+    cr_assert_eq(ev.kind, WORKER_PORT_LOST);
+    cr_assert_str_eq(ev.why, "it has 1 ranks and sent figures of 2");
+    sock_close(sock);
+    tear_down(&r);
+}

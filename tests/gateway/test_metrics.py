@@ -287,6 +287,57 @@ def a_lost_group_is_a_recovery():
         assert value(scrape(g), "ingot_steps") == steps, "sums go on"
 
 
+def of_ranks(families, name):
+    return {(s.labels["group"], s.labels["rank"]): s.value for s in families[name].samples}
+
+
+@tap.case
+def figures_of_every_rank_and_group():
+    with Parts(DEMO, tp=2, coll="shm", groups=2) as c, Gateway("--connect", c.endpoint) as g:
+        g.wait_ready()
+        tap.wait_for(lambda: len([s for s in scrape(g)["ingot_group_ranks"].samples if s.labels["role"] == "active"]) == 2,
+                     "both groups run steps")
+        assert post(g, "/v1/completions", prompt="Once", max_tokens=40, n=8, ignore_eos=True, seed=1).status == 200
+
+        def complete():
+            f = scrape(g)
+            n = of_ranks(f, "ingot_rank_steps")
+            return f if len(n) == 4 and sum(v for (_, r), v in n.items() if r == "0") == value(f, "ingot_steps") else None
+        f = tap.wait_for(complete, "the last steps are reported")
+        steps, step = of_ranks(f, "ingot_rank_steps"), of_ranks(f, "ingot_rank_step_seconds")
+        collective = of_ranks(f, "ingot_rank_collective_seconds")
+        sent = {s.labels["group"]: s.value for s in f["ingot_step_seconds"].samples if s.name.endswith("_sum")}
+        waited = {s.labels["group"]: s.value for s in f["ingot_collective_seconds"].samples if s.name.endswith("_sum")}
+        for group, rank in steps:
+            assert steps[group, rank] == steps[group, "0"], "every rank runs every step"
+            assert 0 < collective[group, rank] < step[group, rank] < sent[group], (group, rank)
+            assert us(collective[group, "0"]) == us(waited[group])
+        blocks = {(s.labels["group"], s.labels["state"]): s.value for s in f["ingot_group_kv_blocks"].samples}
+        for state in ("held", "cached", "free"):
+            assert sum(v for (_, k), v in blocks.items() if k == state) == value(f, "ingot_kv_blocks", state=state)
+        size = of_ranks(f, "ingot_rank_kv_cache_bytes")
+        assert len(set(size.values())) == 1 and min(size.values()) > 0, "two ranks have half of the heads each"
+        assert set(of_ranks(f, "ingot_rank_kv_held_bytes").values()) == {0}, "no sample runs"
+
+
+@tap.case
+def bytes_of_the_cache_in_use():
+    with Parts(DEMO) as c, Gateway("--connect", c.endpoint) as g:
+        g.wait_ready()
+        client = c.clients[0]
+        client.generate(text=b"Once", max_tokens=4, sampling={"ignore_eos": True})
+        tap.wait_for(lambda: of_ranks(scrape(g), "ingot_rank_steps"), "the first figures")
+        with c.held():
+            rid = client.start(text=b"Once", max_tokens=500, sampling={"ignore_eos": True})
+            tap.wait_for(lambda: value(scrape(g), "ingot_kv_blocks", state="held") > 0, "the sample has blocks")
+            f = scrape(g)
+            held = value(f, "ingot_group_kv_blocks", group="0", state="held")
+            size = value(f, "ingot_rank_kv_cache_bytes", rank="0")
+            total = sum(s.value for s in f["ingot_kv_blocks"].samples)
+            assert value(f, "ingot_rank_kv_held_bytes", rank="0") == size // total * held > 0
+            client.send("Cancel", request_id=rid)
+
+
 @tap.case
 def labels_are_escaped_and_cut():
     for name, want in (('a"b\\c', 'a"b\\c'), ("m\u00e9" * 60, "m\u00e9" * 60), ("x" + "\u20ac" * 120, None)):

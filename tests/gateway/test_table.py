@@ -32,7 +32,7 @@ def tests_exist():
             if not m:
                 continue
             text = (HERE / f"{m.group(1)}.py").read_text()
-            for name in re.findall(r"\b[a-z]\w+_\w+\b|\b(?:keys|models|messages|echo|reasoning|preflight|origins|content|fields)\b"
+            for name in re.findall(r"\b[a-z]\w+_\w+\b|\b(?:keys|models|messages|schemas|echo|reasoning|preflight|origins|content|fields)\b"
                                    r"|\b\w+(?=\(\))", m.group(2).split(" checks")[0]):
                 assert re.search(rf"def {name}\(", text), f"row {number}: {m.group(1)} has no {name}"
                 found += 1

@@ -277,6 +277,13 @@ static struct msg_delta delta_of_a_prompt(void)
 }
 
 /* Every field set; the histograms are 1 to N_STATS_HISTOGRAMS bounds long. */
+static struct msg_ranks figures_of_two_ranks(void)
+{
+    static const uint64_t steps[] = {40, 41}, step_us[] = {5000, 300}, collective_us[] = {70, 0},
+                          kv_bytes[] = {1u << 20, 1ull << 40};
+    return (struct msg_ranks){2, steps, step_us, collective_us, kv_bytes};
+}
+
 static struct msg_stats stats(void)
 {
     static const uint64_t bound[] = {1,    2,    5,    10,    20,    50,    100,    200,   500,
@@ -295,6 +302,9 @@ static struct msg_stats stats(void)
                                      .running = 5,
                                      .waiting = 6,
                                      .tokens_generated = 70001,
+                                     .blocks_total = 320,
+                                     .blocks_free = 300,
+                                     .blocks_cached = 15,
                                      .step_us_p50 = 900,
                                      .step_us_p99 = 1000,
                                      .step_us = {3, bound, count, 77},
@@ -302,6 +312,7 @@ static struct msg_stats stats(void)
                                      .active = true,
                                      .has_weights = true,
                                      .weights = {1, 2, 3}};
+    group.ranks = figures_of_two_ranks();
     struct msg_stats s = {.request_id = "req-4",
                           .running = 1,
                           .waiting = 2,
@@ -423,6 +434,9 @@ void fixtures_make(struct fixture out[N_FIXTURES])
     out[14] = (struct fixture){.name = "weights", .kind = FIX_WORKER};
     out[14].worker =
         (struct worker_msg){.type = WMSG_WEIGHTS, .u.weights = {.epoch = 99, .digest = {7, 8, 9}}};
+    out[20] = (struct fixture){.name = "figures", .kind = FIX_WORKER};
+    out[20].worker =
+        (struct worker_msg){.type = WMSG_FIGURES, .u.figures = {99, figures_of_two_ranks()}};
     out[17] = (struct fixture){.name = "tokenize", .client.type = MSG_TOKENIZE};
     out[17].client.u.tokenize = (struct msg_tokenize){
         .request_id = "req-4", .model = "demo", .text = TEXT("a b"), .want_token_text = true};

@@ -100,6 +100,12 @@ g = m.group[0]
 assert list(g.step_us.count) == [3, 0, 1, 0] and g.collective_us.sum == 7 and g.slot == 3
 assert g.hosts == "w1 0, w2 1-2" and g.address == "10.77.0.2"
 assert (g.running, g.waiting, g.tokens_generated) == (5, 6, 70001)
+assert (g.blocks_total, g.blocks_free, g.blocks_cached) == (320, 300, 15)
+assert list(g.rank_steps) == [40, 41] and list(g.rank_step_us) == [5000, 300]
+assert list(g.rank_collective_us) == [70, 0] and list(g.rank_kv_bytes) == [1 << 20, 1 << 40]
+m = read("figures")
+assert m.epoch == 99 and list(m.steps) == [40, 41] and list(m.step_us) == [5000, 300]
+assert list(m.collective_us) == [70, 0] and list(m.kv_bytes) == [1 << 20, 1 << 40]
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 20, names
+assert len(names) == 21, names
 print(f"golden: {len(names)} messages agree")
