@@ -111,13 +111,16 @@ static void reject(struct coordinator *co, struct client *c, const char *id, enu
                    const char *detail, const struct tenant_refusal *why, uint64_t now_us)
 {
     struct client_msg m = {.type = MSG_REJECTED};
+    bool passes = reply_passes(st);
     metrics_rejected(&co->metrics, st);
     m.u.error = (struct msg_error){.request_id = id,
                                    .code = st,
                                    .detail = detail,
                                    .field = why->field,
-                                   .retryable = st == ST_BUSY,
-                                   .retry_after_ms = st == ST_BUSY ? why->retry_after_ms : 0,
+                                   .retryable = passes,
+                                   .retry_after_ms = st == ST_BUSY ? why->retry_after_ms
+                                                     : passes      ? RETRY_MS
+                                                                   : 0,
                                    .draining = co->draining};
     client_port_reply(co->client_port, c, &m, now_us);
 }
@@ -345,14 +348,14 @@ void generate_ready(struct coordinator *co, struct text_job *job, uint64_t now_u
         return; /* cancelled, or its client is gone */
     if (job->status != ST_OK) {
         memcpy(r->field, job->field, sizeof r->field);
-        answer_fail(co, r, job->status, false, job->detail, now_us);
+        answer_fail(co, r, job->status, reply_passes(job->status), job->detail, now_us);
         return;
     }
     enum status st = enter_samples(co->tenants, r, job->resolved);
     if (st == ST_OK)
         st = admit(co, r, job, now_us);
     if (st != ST_OK) {
-        answer_fail(co, r, st, st == ST_BUSY, status_text(), now_us);
+        answer_fail(co, r, st, reply_passes(st), status_text(), now_us);
         return;
     }
     r->state = REQ_LIVE;
