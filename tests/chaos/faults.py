@@ -23,6 +23,7 @@ class Scene:
 
     def __init__(self, cluster, doors, rng):
         self.cluster, self.doors, self.rng, self.undo = cluster, doors, rng, []
+        self.limits = {}  # of (pid, resource): what it was before the first fault
 
     def later(self, seconds, action):
         self.undo.append((time.monotonic() + seconds, action))
@@ -180,9 +181,9 @@ def silence_workers(scene):
 def limit(scene, pid, what, value, seconds):
     """A soft limit for a while."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        soft, hard = resource.prlimit(pid, what)
-        resource.prlimit(pid, what, (value, hard))
-        scene.later(seconds, lambda: resource.prlimit(pid, what, (soft, hard)))
+        before = scene.limits.setdefault((pid, what), resource.prlimit(pid, what))
+        resource.prlimit(pid, what, (value, before[1]))
+        scene.later(seconds, lambda: resource.prlimit(pid, what, before))
         return True
     return False
 

@@ -79,7 +79,7 @@ class Network(Fleet):
     def left(self):
         """Also on the hosts: processes, segments, files but for the folder that a daemon of Open MPI leaves when mpirun was
         killed."""
-        out = []
+        out, known = [], {pathlib.Path(self.dir).name, *ROOT.parts}  # a checkout below /tmp is bound there, too
         for name, host in self.net.host.items():
             def rest(host=host):
                 return {pid: p for pid, p in host.processes().items() if p.startswith("ingot") or p in OURS}
@@ -87,7 +87,7 @@ class Network(Fleet):
             root = pathlib.Path(f"/proc/{host.pid}/root")
             out += [("segment", f"{name}:{p.name}") for p in (root / "dev/shm").iterdir()]
             out += [("file", f"{name}:{p.name}") for p in (root / "tmp").iterdir()
-                    if p.name != pathlib.Path(self.dir).name and not p.name.startswith("ompi.")]
+                    if p.name not in known and not p.name.startswith("ompi.")]
         return out + super().left()
 
     def __enter__(self):
