@@ -37,6 +37,14 @@ def lines(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
+def rest(p):
+    """What p, from whose output a line was read, still writes, and its errors: communicate() would lose what came with
+    that line."""
+    out, err = p.stdout.read(), p.stderr.read()
+    p.wait(LIMIT)
+    return out, err
+
+
 class Terminal:
     """A program on a pseudo terminal of 24 rows and 80 columns, with a home of its own. As under a shell it is the
     foreground job of a session that lives on, with the terminal, after the program's end."""

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 
-from cli_tools import BIN, INGOT, PROMPT, Terminal, ingot, lines, ok, wait_until
+from cli_tools import BIN, INGOT, PROMPT, Terminal, ingot, lines, ok, rest, wait_until
 import tap
 import temp_dir
 from cluster import DEMO, Cluster, Parts, children, command_of
@@ -184,7 +184,7 @@ def ctrl_c_cancels():
             assert json.loads(p.stdout.readline())["type"] == "accepted"
             assert json.loads(p.stdout.readline())["type"] == "delta"
             p.send_signal(signal.SIGINT)
-            out, _ = p.communicate(timeout=tap.LIMIT)
+            out, _ = rest(p)
             last = json.loads(out.splitlines()[-1])
             if last["reason"] == "length":
                 return False

@@ -109,8 +109,10 @@ def what_may_be_retried_is():
 @tap.case
 def unknown_paths():
     with client() as c:
-        e = raised(openai.NotFoundError, c.embeddings.create, model="demo-model", input="x")
+        e = raised(openai.NotFoundError, c.moderations.create, model="demo-model", input="x")
         assert e.type == "not_found_error"
+        e = raised(openai.BadRequestError, c.embeddings.create, model="demo-model", input="x")
+        assert "gives no embeddings" in e.message
 
 
 if __name__ == "__main__":
