@@ -483,7 +483,7 @@ enum status sentence_modules_load(struct sentence_modules *out, const char *mode
     struct stat sb;
     enum status st = ST_OK;
     *out = (struct sentence_modules){.default_prompt = -1};
-    if (stat(model, &sb) == 0 && S_ISDIR(sb.st_mode))
+    if (model && stat(model, &sb) == 0 && S_ISDIR(sb.st_mode))
         st = load_folder(out, model, hidden);
     if (st != ST_OK) {
         sentence_modules_free(out);

@@ -53,7 +53,7 @@ struct sentence_modules {
     int32_t default_prompt;         /* -1: none */
 };
 
-/* model: a folder or a .gguf file; hidden: components of the model's states.  A model without modules.json is not
+/* model: a folder or a .gguf file, or NULL (none); hidden: components of the model's states.  A model without modules.json is not
  * present, unless `embed` asks for it: then the last token's state is normalised.
  * ST_UNSUPPORTED, ST_FORMAT, ST_RANGE name the file and the field. */
 MUST_CHECK enum status sentence_modules_load(struct sentence_modules *out, const char *model,

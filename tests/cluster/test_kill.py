@@ -236,8 +236,10 @@ def client_gone_gives_its_blocks_back():
         try:
             assert p.stdout.readline().strip() == "running"
             with c.held():
-                s = client.call("Stats")[1]
-                assert s.running + s.waiting >= 8 and s.blocks_free < s.blocks_total, s
+                def held_back():
+                    s = client.call("Stats")[1]
+                    return s.running + s.waiting >= 8 and s.blocks_free < s.blocks_total
+                tap.wait_for(held_back, "requests are there")
             p.kill()
             p.wait()
             t0 = time.monotonic()
