@@ -189,10 +189,11 @@ def the_wait_for_a_group_counts_from_the_arrival():
     wait_s = 1.5
     with Parts(MODEL, coordinator=["--group-wait-ms", str(int(1000 * wait_s))]) as c:
         client = c.clients[0]
-        first = client.start(text=b"Once", max_tokens=TOKENS, sampling={"ignore_eos": True})
-        client.backlog.append(client.recv())
-        os.kill(c.worker_pids()[0], signal.SIGKILL)
-        lost = time.monotonic()
+        with c.held():
+            first = client.start(text=b"Once", max_tokens=TOKENS, sampling={"ignore_eos": True})
+            client.backlog.append(client.recv())
+            os.kill(c.worker_pids()[0], signal.SIGKILL)
+            lost = time.monotonic()
         got = client.collect([first])[first]
         assert got.error and "none has come within 1500 ms" in got.error[1].detail, got
         assert time.monotonic() - lost >= wait_s
