@@ -3,7 +3,7 @@
 # release build with every test, AddressSanitizer and UBSan (CUDA's kernels on the emulator too), ThreadSanitizer, a
 # build without MPI, and the fuzz targets.  Ends with "N passed, N failed, N skipped".
 #
-#   tests/run.sh            about 22 minutes on two cores
+#   tests/run.sh            about 30 minutes on two cores
 #   tests/run.sh --all      the same with more rounds and inputs
 #   tests/run.sh --quick    release build only
 #   tests/run.sh -R NAME    release build, tests whose name matches
