@@ -34,6 +34,7 @@ enum {
     N_SLICES = 8,          /* slices of every sum that ranks share: see struct weight_src */
     MOE_MAX_EXPERTS = 512, /* E of a moe_layer */
     MOE_MAX_TOP_K = 32,    /* k of a moe_layer */
+    DELTA_MAX_TAPS = 16,   /* of a delta_layer */
 };
 
 /* The order of sums.
@@ -101,6 +102,8 @@ enum backend_feature {
     FEATURE_SINKS,       /* attention: sinks */
     FEATURE_EXPERT_BIAS, /* moe_ffn: gate_up_bias, glu_limit; moe_bias */
     FEATURE_LATENT,      /* attention: d_value; latent_to_cache, heads_linear */
+    FEATURE_FULL,        /* attention: full; layer_norm, embed of positions and types */
+    FEATURE_DELTA,       /* delta_conv, delta_rule, gated_norm */
     N_FEATURES
 };
 
@@ -179,6 +182,23 @@ struct weight_src {
     float add; /* of a vector: added to each element, in f32 */
 };
 
+/* Of all parts. */
+static inline int64_t weight_src_rows(const struct weight_src *src)
+{
+    int64_t n = 0;
+    for (int i = 0; i < src->n_parts; i++)
+        n += src->part[i].rows;
+    return n;
+}
+
+static inline bool weight_src_has_bias(const struct weight_src *src)
+{
+    for (int i = 0; i < src->n_parts; i++)
+        if (src->part[i].bias)
+            return true;
+    return false;
+}
+
 /* Constant facts of one attention layer on this rank.
  * Query head h of this rank reads KV head (h + q_offset) / q_per_kv of this rank. */
 struct attn_layer {
@@ -187,7 +207,10 @@ struct attn_layer {
      * elements, d_value <= d_head, and v of kv_layer is that view of k. */
     int32_t d_value;
     int32_t q_per_kv, q_offset;
-    int32_t window;        /* a token attends to itself and window - 1 before it; 0 = all */
+    int32_t window; /* a token attends to itself and window - 1 before it; 0 = all */
+    /* An encoder's: a token attends to the whole sequence, with a window to window - 1 tokens on
+     * either side of it. */
+    bool full;
     float scale, eps;      /* eps of q_norm and k_norm */
     float cap;             /* a score s becomes cap tanh(s / cap), exact_soft_cap; 0: it stays */
     bool rope_interleaved; /* pairs (2i, 2i+1); else (i, i + rot_dim/2) */
@@ -209,6 +232,30 @@ static inline int32_t attn_d_value(const struct attn_layer *al)
 struct kv_layer {
     struct view k, v;             /* [n_blocks * block_len, n_kv * d_head], v n_kv * d_value */
     struct view k_scale, v_scale; /* [n_blocks * block_len, n_kv] f32, for DT_I8 and DT_E4M3 */
+};
+
+/* Constant facts of one gated delta-net layer on this rank (Yang et al. 2024, arXiv 2412.06464).
+ * Value head h of this rank reads key head (h + v_offset) / v_per_k of this rank. */
+struct delta_layer {
+    int32_t n_k, n_v, d_k, d_v; /* heads of this rank and their sizes */
+    int32_t v_per_k, v_offset;
+    int32_t taps;               /* of the convolution, 1 to DELTA_MAX_TAPS */
+    const struct weight *conv;  /* [taps C], tap after tap, the oldest first; C = delta_channels */
+    const struct weight *decay; /* [n_v], negative */
+    const struct weight *dt;    /* [n_v] */
+};
+
+static inline int32_t delta_channels(const struct delta_layer *dl)
+{
+    return 2 * dl->n_k * dl->d_k + dl->n_v * dl->d_v;
+}
+
+/* This rank's states of one gated delta-net layer, a row for each slot (step_dev.state).  A sequence whose first token of
+ * a step is at position 0 begins with zeros, whatever its slot has. */
+struct delta_state {
+    struct view
+        conv; /* [slots, (taps - 1) C] f32: the channels of the last tokens, the oldest first */
+    struct view rule; /* [slots, n_v d_k d_v] f32: of each head a matrix [d_k, d_v] */
 };
 
 enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH }; /* GELU: the erf form */
@@ -243,12 +290,14 @@ struct step_dev {
 
     int32_t block_len; /* tokens of a block */
     struct view token; /* [T, 1] i32 ids */
+    struct view type;  /* [T, 1] i32 types of an encoder's tokens; no buf: a decoder's step */
     struct view from; /* [T, 1] i32 row of the last step's `sample` to take the id from; -1: none */
     struct view pos;  /* [T, 1] i32 absolute positions */
     struct view slot; /* [T, 1] i32 KV row that the token is written to */
     struct view seq;  /* [T, 1] i32 index of the token's sequence in this step */
     struct view q_start;     /* [n_seqs + 1, 1] i32 first token row of each sequence */
     struct view kv_len;      /* [n_seqs, 1] i32 KV length after this step's writes */
+    struct view state;       /* [n_seqs, 1] i32 slot of the sequence's states: see delta_state */
     struct view block_table; /* [n_seqs, max_blocks] i32 */
     struct view out_row;     /* [R, 1] i32 token rows whose logits are needed */
 };
@@ -360,7 +409,7 @@ struct backend_ops {
     enum status (*qkv_to_cache)(struct backend *be, const struct attn_layer *al,
                                 const struct step_dev *st, struct view qkv, struct kv_layer kv,
                                 struct view q);
-    /* Causal attention of each token over its sequence's cache through the block table.
+    /* Causal attention (or full) of each token over its sequence's cache through the block table.
      * q [T, n_q d], out [T, n_q d_value] f32. */
     enum status (*attention)(struct backend *be, const struct attn_layer *al,
                              const struct step_dev *st, struct view q, struct kv_layer kv,
@@ -379,6 +428,28 @@ struct backend_ops {
      * w: stack of H [N,K], no slices, no biases; x, out f32.  NULL without FEATURE_LATENT. */
     enum status (*heads_linear)(struct backend *be, const struct weight *w, struct view x,
                                 struct view out);
+    /* Gated delta net; all three are NULL without FEATURE_DELTA.  A sequence's tokens are consecutive rows, and
+     * the result does not depend on the steps that they are divided into.
+     *   delta_conv  each channel of qkv [T, C], in place: silu(chain over the taps, the oldest first,
+     *               of tap * channel of the token so many before); then each head of q and k is
+     *               multiplied by 1 / sqrt(sum of squares + 1e-6), q also by 1 / sqrt(d_k).  A row of
+     *               qkv has q [n_k d_k], k [n_k d_k], v [n_v d_v]
+     *   delta_rule  for each value head, token after token, with S its state:
+     *                 g = e^(decay * softplus(a + dt)),  beta = 1 / (1 + e^-b)
+     *                 S[i,j] = g S[i,j];  m[j] = chain over i of S[i,j] k[i]
+     *                 u[j] = (v[j] - m[j]) beta;  S[i,j] = fmaf(k[i], u[j], S[i,j])
+     *                 out[j] = chain over i of S[i,j] q[i]
+     *               qkv as delta_conv leaves it; ba [T, 2 n_v], b before a, is overwritten; out
+     *               [T, n_v d_v] f32
+     *   gated_norm  each head of x [T, n d], in place: x * rsqrt(mean(x^2) + eps) * w * silu(gate);
+     *               w [d], gate [T, n d] f32 */
+    enum status (*delta_conv)(struct backend *be, const struct delta_layer *dl,
+                              const struct step_dev *st, struct view qkv, struct delta_state s);
+    enum status (*delta_rule)(struct backend *be, const struct delta_layer *dl,
+                              const struct step_dev *st, struct view qkv, struct view ba,
+                              struct delta_state s, struct view out);
+    enum status (*gated_norm)(struct backend *be, struct view x, const struct weight *w, float eps,
+                              struct view gate);
     /* out[t,f] = act(gate_up[t,f]) * gate_up[t,F+f].  gate_up [T,2F], out [T,F] f32. */
     enum status (*act_mul)(struct backend *be, enum act act, struct view gate_up, struct view out);
     /* out = act(x), both [T,F] f32; out may be x (encoder models). */
@@ -470,7 +541,7 @@ struct backend_ops {
      * token, from [T,1] i32; last [R,1] i32; from[t] < R. */
     enum status (*take_tokens)(struct backend *be, struct view token, struct view from,
                                struct view last);
-    /* out = (x - mean) / sqrt(var + eps) * w + b, biased variance.  [T,D] f32. */
+    /* out = (x - mean) / sqrt(var + eps) * w + b, biased variance.  [T,D] f32; out may be x. */
     enum status (*layer_norm)(struct backend *be, struct view x, const struct weight *w,
                               const struct weight *b, float eps, struct view out);
 

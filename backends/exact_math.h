@@ -73,6 +73,23 @@ NUMBER_FN float exact_gelu_tanh(float x)
     return gate(x, x * fmaf(x * x, 0x1.2444f2p-4f, 0x1.988454p0f));
 }
 
+/* ln(1 + e^x) = max(x, 0) + ln(1 + u), u = e^-|x|; ln(1 + u) = 2 artanh(u / (2 + u)), of which the series' next term is
+ * below 2e-9 of it. */
+NUMBER_FN float exact_softplus(float x)
+{
+    float u = exact_exp(x < 0.0f ? x : -x);
+    float z = u / (2.0f + u), s = z * z;
+    float p = 0x1.111112p-4f; /* 1/15 */
+    p = fmaf(p, s, 0x1.3b13b2p-4f);
+    p = fmaf(p, s, 0x1.745d18p-4f);
+    p = fmaf(p, s, 0x1.c71c72p-4f);
+    p = fmaf(p, s, 0x1.24924ap-3f);
+    p = fmaf(p, s, 0x1.99999ap-3f);
+    p = fmaf(p, s, 0x1.555556p-2f);
+    z = z + z;
+    return (x > 0.0f ? x : 0.0f) + fmaf(z, s * p, z);
+}
+
 /* cap * tanh(x / cap), of which the error is below 2e-7 cap */
 NUMBER_FN float exact_soft_cap(float x, float cap)
 {

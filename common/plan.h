@@ -44,8 +44,9 @@ enum {
 /* What a sequence gives: tokens, or the embedding of its prompt.  Values are on the wire. */
 enum embed_rows {
     EMBED_NONE,
-    EMBED_LAST, /* the embedding needs the last token's row alone */
-    EMBED_ALL,  /* it needs the rows of all tokens, so that none comes from the prefix cache */
+    EMBED_LAST,  /* the embedding needs the last token's row alone */
+    EMBED_ALL,   /* it needs the rows of all tokens, so that none comes from the prefix cache */
+    EMBED_WHOLE, /* an encoder's: each token sees all others, so that all are computed in one step */
     EMBED_N
 };
 
@@ -107,6 +108,12 @@ struct plan_seq {
      * them gives the unedited log probability of plan->scores[score_off + k], which follows it. */
     uint32_t n_score, score_off;
 };
+
+/* Is that a sequence whose tokens must all be in one step? */
+static inline bool sample_whole(const struct sample_params *sp)
+{
+    return sp->embed == EMBED_WHOLE;
+}
 
 /* A sequence first seen in this step (also after a preemption or a new epoch). */
 struct plan_open {

@@ -92,7 +92,7 @@ static const struct shared_row table[] = {
       .help = "How the CPU backend multiplies activations with BF16 weights.  f32: as they are.  "
               "bf16: rounded to BF16, about twice as fast on processors with AVX-512 BF16 at full "
               "rate; the same bytes on every processor.  bf16-tiles: the same in the order of "
-              "AMX's sums.  auto: bf16 where that is faster, otherwise f32."},
+              "AMX's sums.  auto: bf16 where that is faster, otherwise f32; an encoder's stay f32."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "numerics", ROW(numerics, OPT_ENUM), .arg = "strict|fast", .def = "strict",
       .help = "strict: the same bytes in any batch and on 1, 2, 4 or 8 ranks.  fast: a GPU's "
@@ -189,7 +189,8 @@ static const struct shared_row table[] = {
               "--max-step-tokens bounds it."},
      .users = FOR_COORDINATOR | STARTERS},
     {{.name = "prefix-cache", ROW(prefix_cache, OPT_FLAG), .def = "true",
-      .help = "Share the KV blocks of equal prompt beginnings between requests."},
+      .help = "Share the KV blocks of equal prompt beginnings between requests.  Models with gated "
+              "delta-net layers (Qwen3-Next, Qwen3.5) share nothing, whatever is said here."},
      .users = FOR_COORDINATOR | STARTERS},
     {{.name = "generation-config", ROW(generation_config, OPT_ENUM), .arg = "auto|none",
       .def = "auto",

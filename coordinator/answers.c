@@ -139,6 +139,13 @@ static enum msg_reason reason_of(enum finish_reason r)
     }
 }
 
+/* What a token brings cannot be kept.  Lack of memory passes, and the client has what it needs to go on with the request
+ * (RESUMING in ingot.proto). */
+static void fail_kept(struct coordinator *co, struct request *r, enum status st, uint64_t now_us)
+{
+    answer_fail(co, r, st, st == ST_NOMEM, status_text(), now_us);
+}
+
 static void on_token(struct coordinator *co, struct request *r, struct sample *s,
                      const struct result_token *t, uint64_t now_us)
 {
@@ -153,7 +160,7 @@ static void on_token(struct coordinator *co, struct request *r, struct sample *s
     tenant_charge(r->account, 1, now_us);
     enum status st = sample_token(r, s, t, &ended);
     if (st != ST_OK) {
-        answer_fail(co, r, st, false, status_text(), now_us);
+        fail_kept(co, r, st, now_us);
         return;
     }
     if (!ended)
@@ -169,7 +176,7 @@ static void on_scored(struct coordinator *co, struct request *r, const struct re
 {
     enum status st = prompt_scores_add(r->scores, t);
     if (st != ST_OK)
-        answer_fail(co, r, st, false, status_text(), now_us);
+        fail_kept(co, r, st, now_us);
 }
 
 static void fail_not_finite(struct coordinator *co, struct request *r, const struct sample *s,
@@ -226,7 +233,7 @@ static void on_finished(struct coordinator *co, struct request *r, struct sample
     bool own = s->stop_id >= 0 && !resolved_is_end_id(r->ask, s->stop_id);
     enum status st = sample_end(r, s, own ? REASON_STOP : reason_of(fx->reason));
     if (st != ST_OK)
-        answer_fail(co, r, st, false, status_text(), now_us);
+        fail_kept(co, r, st, now_us);
 }
 
 void answer_effects(struct coordinator *co, const struct step_result *result, size_t n_fx,
@@ -248,7 +255,7 @@ void answer_effects(struct coordinator *co, const struct step_result *result, si
         case FX_EMBEDDED:
             r->losses = 0;
             if (embeddings_take(co, r, result, fx->i_result) != ST_OK)
-                answer_fail(co, r, ST_NOMEM, false, status_text(), now_us);
+                fail_kept(co, r, ST_NOMEM, now_us);
             break;
         case FX_FINISHED:
             on_finished(co, r, s, fx, result, now_us);
@@ -446,8 +453,7 @@ void answer_flush(struct coordinator *co, uint64_t now_us)
         r->dirty = false;
         if (send_request(co, r, now_us) == SEND_BLOCKED)
             answer_mark(co, r); /* again when the client reads */
-        else if (r->terminal_sent && r->failed != ST_OK && !r->admitted)
-            request_remove(co->requests,
-                           r); /* a refusal is not an answer to attach to: try again */
+        else if (r->terminal_sent && r->failed != ST_OK && (!r->admitted || r->retryable))
+            request_remove(co->requests, r); /* no answer to attach to: it may be sent again */
     }
 }

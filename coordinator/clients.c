@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "coordinator/answers.h"
 #include "coordinator/generate.h"
+#include "coordinator/grammar_wait.h"
 #include "coordinator/reply.h"
 #include "coordinator/session.h"
 #include "coordinator/stats.h"
@@ -13,18 +14,26 @@
 
 enum { MESSAGES_A_TURN = 256, KEEP_ENDED_US = 30 * 1000 * 1000 };
 
+static void end_text_job(struct coordinator *co, struct text_job *job, uint64_t now_us)
+{
+    if (job->type == MSG_GENERATE)
+        generate_ready(co, job, now_us);
+    else
+        text_requests_reply(co, job, now_us);
+    text_job_free(job);
+}
+
 void clients_text_results(struct coordinator *co, uint64_t now_us)
 {
     struct text_job *job;
     while ((job = text_service_take(co->text))) {
         if (job->has_grammar)
             metrics_grammar(&co->metrics, job->grammar_status, &job->grammar);
-        if (job->type == MSG_GENERATE)
-            generate_ready(co, job, now_us);
-        else
-            text_requests_reply(co, job, now_us);
-        text_job_free(job);
+        if (job->type != MSG_GENERATE || !grammar_wait_begin(co, job))
+            end_text_job(co, job, now_us);
     }
+    while ((job = grammar_wait_next(co)))
+        end_text_job(co, job, now_us);
 }
 
 void clients_drain(struct coordinator *co, uint32_t timeout_ms, uint64_t now_us)

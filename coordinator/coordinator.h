@@ -76,6 +76,7 @@ struct coordinator {
     struct request_table *requests;
     struct tenant_table *tenants;
     struct grammars *grammars;
+    struct text_job *compiling; /* Generates that wait for ranks (grammar_wait.h) */
     struct journal *journal;
     struct recovered
         *recovered;      /* what the process before left, until the first worker group is there */

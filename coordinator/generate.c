@@ -297,6 +297,9 @@ static enum status admit(struct coordinator *co, struct request *r, struct text_
         FAIL(ST_UNSUPPORTED, "the worker group gives no embeddings of %d components (--embed)",
              co->mt.modules.dim);
     }
+    if (!(*ask)->sp.embed && co->mt.modules.whole)
+        FAIL(ST_UNSUPPORTED, "this model is an encoder: it gives %s, no answers",
+             co->mt.modules.scores ? "scores (rerank)" : "embeddings (embed)");
     if (!(*ask)->sp.embed && co->shape.headless)
         FAIL(ST_UNSUPPORTED, "this model's files have no head: it gives embeddings alone");
     TRY(take_score_memory(co, r, *ask));

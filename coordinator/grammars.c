@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/grammar/grammar.h"
+#include "common/log.h"
 #include "coordinator/model_answer.h"
 
 struct entry {
@@ -14,9 +15,10 @@ struct entry {
     uint32_t kind, n_users;
     char *source;
     size_t n_source;
-    size_t n_bytes;                   /* compiled, and its source */
-    uint64_t sent[MAX_WORKER_GROUPS]; /* epoch of the group there that has it, 0: none */
-    uint64_t used;                    /* when it was taken last, in takes */
+    size_t n_bytes;                       /* compiled, and its source */
+    uint64_t sent[MAX_WORKER_GROUPS];     /* epoch of the group there that has it, 0: none */
+    uint64_t compiled[MAX_WORKER_GROUPS]; /* the same of the one that has compiled it */
+    uint64_t used;                        /* when it was taken last, in takes */
 };
 
 struct grammars {
@@ -206,20 +208,51 @@ static enum status send_vocabulary(const struct grammars *g, struct worker_port 
     return st;
 }
 
+/* Sends the group the grammar, and before the first one the vocabulary, if it does not have them. */
+static enum status give(struct grammars *g, struct worker_port *port, struct worker_group *group,
+                        struct entry *e)
+{
+    uint32_t slot = group->slot;
+    if (e->sent[slot] == group->epoch)
+        return ST_OK;
+    if (g->vocabulary[slot] != group->epoch)
+        TRY(send_vocabulary(g, port, group));
+    g->vocabulary[slot] = group->epoch;
+    TRY(trim(g, port));
+    TRY(send(port, group, e, e->kind));
+    e->sent[slot] = group->epoch;
+    return ST_OK;
+}
+
+bool grammars_prepare(struct grammars *g, struct worker_port *port, uint64_t id)
+{
+    struct entry *e = find(g, id);
+    bool all = true;
+    for (uint32_t i = 0; e && i < MAX_WORKER_GROUPS; i++) {
+        struct worker_group *group = worker_port_group(port, i);
+        if (!group || !group->active || !group->masks || group->broken)
+            continue;
+        if (give(g, port, group, e) != ST_OK) /* then it is lost */
+            log_failure(LOG_WARN, ST_PEER, "a grammar could not be sent");
+        all = all && e->compiled[i] == group->epoch;
+    }
+    return all;
+}
+
+void grammars_compiled(struct grammars *g, const struct worker_group *group, uint64_t id)
+{
+    struct entry *e = id ? find(g, id) : NULL;
+    if (e && e->sent[group->slot] == group->epoch)
+        e->compiled[group->slot] = group->epoch;
+}
+
 enum status grammars_send(struct grammars *g, struct worker_port *port, struct worker_group *group,
                           const struct step_plan *plan)
 {
-    uint32_t slot = group->slot;
     for (uint32_t i = 0; i < plan->n_opens; i++) {
         struct entry *e = plan->opens[i].grammar ? find(g, plan->opens[i].grammar) : NULL;
-        if (!e || e->sent[slot] == group->epoch)
-            continue;
-        if (g->vocabulary[slot] != group->epoch)
-            TRY(send_vocabulary(g, port, group));
-        g->vocabulary[slot] = group->epoch;
-        TRY(trim(g, port));
-        TRY(send(port, group, e, e->kind));
-        e->sent[slot] = group->epoch;
+        if (e)
+            TRY(give(g, port, group, e));
     }
     return ST_OK;
 }

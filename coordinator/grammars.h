@@ -1,6 +1,7 @@
-/* The grammars of live requests, by digest, and what the worker group knows of them.  A source goes to a group once, in
- * front of the first plan that opens a sequence with it; the vocabulary in front of the first source.  Grammars that no
- * request uses are kept for the next one, a few of them.  One thread (the loop). */
+/* The grammars of live requests, by digest, and what the worker groups know of them.  A source goes to a group once: to
+ * those that serve before its first request is admitted (grammar_wait.h), to a group that joins later in front of the
+ * first plan that opens a sequence with it; the vocabulary in front of the first source.  Grammars that no request uses
+ * are kept for the next one, a few of them.  One thread (the loop). */
 #ifndef COORDINATOR_GRAMMARS_H
 #define COORDINATOR_GRAMMARS_H
 
@@ -29,6 +30,11 @@ void grammars_destroy(struct grammars *g);
 MUST_CHECK enum status grammars_take(struct grammars *g, const struct resolved *ask,
                                      const struct owner *owner, uint64_t *id);
 void grammars_release(struct grammars *g, uint64_t id);
+
+/* Sends the grammar to the active groups that do not have it.  Have all of them compiled it? */
+bool grammars_prepare(struct grammars *g, struct worker_port *port, uint64_t id);
+/* The group says that it has. */
+void grammars_compiled(struct grammars *g, const struct worker_group *group, uint64_t id);
 
 /* Sends the group what it needs for the plan and does not have yet. */
 MUST_CHECK enum status grammars_send(struct grammars *g, struct worker_port *port,

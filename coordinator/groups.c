@@ -171,6 +171,7 @@ static enum status make_fleet(struct coordinator *co, const struct worker_group 
         .n_blocks = g->n_blocks,
         .block_len = g->block_len,
         .prefix_cache = co->cfg.prefix_cache,
+        .whole_sequences = co->mt.whole_sequences != NULL,
         .max_inflight = co->cfg.overlap ? MAX_STEPS_IN_FLIGHT : 1,
         .overtake = co->cfg.overtake,
         .target_itl_us = co->cfg.target_itl_us,
@@ -346,6 +347,9 @@ void groups_receive(struct coordinator *co, uint64_t now_us)
             break;
         case WORKER_PORT_WEIGHTS:
             on_weights(co, ev.group, now_us);
+            break;
+        case WORKER_PORT_GRAMMAR:
+            grammars_compiled(co->grammars, ev.group, ev.grammar);
             break;
         case WORKER_PORT_RESULT:
             on_result(co, &ev, now_us);

@@ -12,6 +12,7 @@
 #include "coordinator/admissions.h"
 #include "coordinator/answers.h"
 #include "coordinator/clients.h"
+#include "coordinator/grammar_wait.h"
 #include "coordinator/grammars.h"
 #include "coordinator/groups.h"
 #include "coordinator/notify.h"
@@ -32,6 +33,11 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
         FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
     TRY(model_text_open(&co->mt, cfg->model_path, cfg->model_name, cfg->embed));
     co->mt.plain_content = cfg->plain_content;
+    if (co->mt.whole_sequences)
+        log_line(LOG_INFO,
+                 "no prefix cache: layers of %s keep a state of all tokens, so every prompt is "
+                 "computed whole, also after a preemption",
+                 co->mt.whole_sequences);
     if (cfg->generation_config)
         TRY(generation_load(&co->mt.generation, cfg->model_path));
     if (!co->mt.chat)
@@ -65,6 +71,7 @@ void coordinator_close(struct coordinator *co)
         zmq_ctx_term(co->zmq_ctx);
     request_table_destroy(co->requests);
     tenant_table_destroy(co->tenants);
+    grammar_wait_end(co);
     grammars_destroy(co->grammars);
     admissions_close(co);
     fleet_destroy(co->fleet);

@@ -35,7 +35,9 @@ static enum status load_tokenizer(struct model_text *mt, const char *path, bool 
     for (int32_t i = 0; st == ST_OK && i < mc->n_eos; i++)
         add_eos(mt, mc->eos_id[i]);
     if (st == ST_OK)
-        st = sentence_modules_load(&mt->modules, path, mc->hidden, embed);
+        st = sentence_modules_load(&mt->modules, path, mc, embed);
+    if (st == ST_OK && model_n_delta(mc))
+        mt->whole_sequences = mc->arch->name;
     free(mc);
     return st;
 }

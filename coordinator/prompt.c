@@ -186,6 +186,29 @@ enum status prompt_ids(const struct model_text *mt, const struct msg_generate *g
     FAIL(ST_BUG, "prompt kind %d", (int)g->kind);
 }
 
+enum status prompt_pair(const struct model_text *mt, struct msg_generate *g, struct token_list *out,
+                        uint32_t **types, struct text_buf *text, const char **field)
+{
+    const struct tok_text pair[2] = {{g->text.data, g->text.n}, {g->document.data, g->document.n}};
+    *field = "embed.document";
+    if (g->want_prompt_text)
+        TRY(text_buf_append(text, g->text.data, g->text.n));
+    TRY(tokenizer_encode_pair(mt->tok, pair, out, types));
+    g->n_token_types = (uint32_t)out->n;
+    g->token_types = *types;
+    return ST_OK;
+}
+
+/* A reranker scores pairs, as two texts or as the joined ids; other models embed texts. */
+static enum status check_document(const struct sentence_modules *m, const struct msg_generate *g)
+{
+    if (m->scores && !g->has_document && g->kind != PROMPT_TOKENS)
+        FAIL(ST_UNSUPPORTED, "this model is a reranker: it needs a document beside the query");
+    if (!m->scores && g->has_document)
+        FAIL(ST_UNSUPPORTED, "this model is no reranker: it gives no scores of documents");
+    return ST_OK;
+}
+
 enum status prompt_embed(const struct model_text *mt, struct msg_generate *g, struct text_buf *text,
                          const char **field)
 {
@@ -198,6 +221,8 @@ enum status prompt_embed(const struct model_text *mt, struct msg_generate *g, st
         FAIL(ST_UNSUPPORTED,
              "this model gives no embeddings: its folder has no modules.json (a server "
              "with --embed takes the last token's state)");
+    *field = "embed.document";
+    TRY(check_document(&mt->modules, g));
     *field = "embed.prompt_name";
     if (g->prompt_name.n >= sizeof name || memchr(g->prompt_name.data, 0, g->prompt_name.n))
         FAIL(ST_RANGE, "the model has no prompt of that name");

@@ -24,6 +24,12 @@ MUST_CHECK enum status prompt_ids(const struct model_text *mt, const struct msg_
                                   struct token_list *out, struct text_buf *text,
                                   const char **field);
 
+/* Of a request with a document: the ids of the pair, and g->token_types, which are in *types (freed by the
+ * caller).  Otherwise as prompt_ids. */
+MUST_CHECK enum status prompt_pair(const struct model_text *mt, struct msg_generate *g,
+                                   struct token_list *out, uint32_t **types, struct text_buf *text,
+                                   const char **field);
+
 /* Of a request with `embed`: puts the model's prompt before g->text; the whole text is in `text`, which must
  * outlive g.  ST_UNSUPPORTED, ST_RANGE: the model gives no embeddings, or has no such prompt. */
 MUST_CHECK enum status prompt_embed(const struct model_text *mt, struct msg_generate *g,

@@ -365,6 +365,8 @@ static enum status sample_init(struct request *r, uint32_t i, const struct token
                              (q->sp.top_logprobs ? FACT_TOP : 0) |
                              (q->want_token_text ? FACT_TEXTS : 0)));
     memcpy(s->tokens, q->prompt, q->n_prompt * sizeof *q->prompt);
+    for (uint32_t k = 0; q->types && k < q->n_prompt; k++)
+        s->tokens[k] += q->types[k] * q->type_step;
     s->n = q->n_prompt;
     s->stop_id = -1;
     s->matched_stop = -1;
@@ -436,7 +438,8 @@ enum status sample_end(struct request *r, struct sample *s, enum msg_reason reas
     s->done = true;
     s->reason = reason;
     r->n_done++;
-    if (!s->stop.done) {
+    bool goes_on = r->failed != ST_OK && r->retryable; /* where its client sends it again */
+    if (!s->stop.done && !goes_on) {
         st = detok_flush(&s->detok, &rest);
         if (st == ST_OK)
             st = stop_push(&s->stop, rest.data ? rest.data : "", rest.len, &s->text);

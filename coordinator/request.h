@@ -151,7 +151,8 @@ MUST_CHECK enum status sample_token(struct request *r, struct sample *s,
                                     const struct result_token *t, bool *ended);
 /* Of its answer n_tokens tokens, which it has, and n_text bytes of text have been sent. */
 void sample_seek(struct sample *s, uint32_t n_tokens, uint64_t n_text);
-/* The sample is over: what the detokenizer and the stop matcher held back becomes text. */
+/* The sample is over: what the detokenizer and the stop matcher held back becomes text, unless the request has failed
+ * for a reason that passes: then its client goes on with it. */
 MUST_CHECK enum status sample_end(struct request *r, struct sample *s, enum msg_reason reason);
 
 #endif

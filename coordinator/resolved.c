@@ -17,6 +17,9 @@ static enum status check_lengths(const struct msg_generate *g, size_t n_prompt,
 {
     if (n_prompt == 0)
         FAIL(ST_RANGE, "the prompt has no tokens");
+    if (n_prompt >= l->max_ctx && l->modules->whole)
+        FAIL(ST_RANGE, "the text has %zu tokens: this model takes at most %u", n_prompt,
+             l->max_ctx - 1);
     if (n_prompt >= l->max_ctx)
         FAIL(ST_RANGE, "the prompt has %zu tokens; with an answer it must fit a context of %u",
              n_prompt, l->max_ctx);
@@ -33,11 +36,25 @@ static enum status check_embed(const struct msg_generate *g, size_t n_prompt,
 {
     if (!g->embed)
         return ST_OK;
+    for (uint32_t i = 0; i < g->n_token_types; i++)
+        if (g->token_types[i] >= (uint32_t)(m->n_types > 1 ? m->n_types : 1))
+            FAIL_FIELD("embed.token_types", "token_types[%u] is %u: this model has %d", i,
+                       g->token_types[i], m->n_types);
     if (m->max_tokens && n_prompt > (size_t)m->max_tokens)
         FAIL(ST_RANGE, "the text has %zu tokens: this model's embeddings are of at most %d",
              n_prompt, m->max_tokens);
     *field = "embed.dimensions";
     return sentence_modules_cut(m, g->dimensions);
+}
+
+/* RoBERTa counts positions without padding tokens; a text has none. */
+static enum status check_padding(const struct token_list *prompt, const struct sentence_modules *m)
+{
+    for (size_t i = 0; m->whole && i < prompt->n; i++)
+        if (prompt->ids[i] == m->pad_id)
+            FAIL(ST_RANGE, "token %zu of the text is %d: this model takes no padding tokens", i,
+                 m->pad_id);
+    return ST_OK;
 }
 
 static enum status check_ids(const struct msg_generate *g, const struct token_list *prompt,
@@ -159,6 +176,22 @@ static uint32_t new_tokens(const struct msg_generate *g, uint32_t room, uint32_t
     return recommended && recommended < room ? recommended : room;
 }
 
+static enum status copy_types(struct resolved *q, const struct msg_generate *g, uint32_t vocab)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < g->n_token_types; i++)
+        any = any || g->token_types[i];
+    if (!any)
+        return ST_OK;
+    q->types = malloc(g->n_token_types);
+    if (!q->types)
+        FAIL(ST_NOMEM, "no memory for the types of %u tokens", g->n_token_types);
+    for (uint32_t i = 0; i < g->n_token_types; i++)
+        q->types[i] = (uint8_t)g->token_types[i];
+    q->type_step = (int32_t)vocab;
+    return ST_OK;
+}
+
 enum status resolve_generate(struct resolved **out, const struct msg_generate *g,
                              struct token_list *prompt, const struct resolve_limits *limits,
                              const char **field)
@@ -166,6 +199,7 @@ enum status resolve_generate(struct resolved **out, const struct msg_generate *g
     *out = NULL;
     TRY(check_lengths(g, prompt->n, limits, field));
     TRY(check_ids(g, prompt, limits->vocab, field));
+    TRY(check_padding(prompt, limits->modules));
     TRY(check_embed(g, prompt->n, limits->modules, field));
     struct resolved *q = calloc(1, sizeof *q);
     if (!q)
@@ -197,6 +231,8 @@ enum status resolve_generate(struct resolved **out, const struct msg_generate *g
     enum status st = copy_lists(q, g, limits, field);
     if (st == ST_OK)
         st = copy_grammar(q, g);
+    if (st == ST_OK)
+        st = copy_types(q, g, limits->vocab);
     if (st != ST_OK) {
         resolved_free(q);
         return st;
@@ -221,6 +257,7 @@ void resolved_free(struct resolved *q)
     if (!q)
         return;
     free(q->prompt);
+    free(q->types);
     text_buf_free(&q->prompt_text);
     free(q->stop_ids);
     free(q->grammar);

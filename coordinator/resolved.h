@@ -15,6 +15,9 @@ struct resumed;
 
 struct resolved {
     int32_t *prompt; /* [n_prompt] */
+    /* [n_prompt] of an encoder's tokens, or NULL; in plans each adds type_step to its token's id */
+    uint8_t *types;
+    int32_t type_step;
     uint32_t n_prompt, max_new, n_samples;
     struct sample_params sp; /* its seed is that of sample 0 */
     bool ignore_eos;         /* not with a grammar: a complete answer ends */

@@ -134,6 +134,7 @@ enum status resume_take(struct resolved *q, const struct msg_generate *g, uint32
     memcpy(u->numerics, a->numerics, strlen(a->numerics));
     u->elapsed_ms = m->elapsed_ms;
     u->n_samples = m->n_samples;
+    u->received = n_ids || m->samples[0].n_scores;
     q->n_scores_received = m->samples[0].n_scores;
     int32_t *ids = u->ids;
     for (uint32_t i = 0; i < m->n_samples; ids += m->samples[i++].n) {
@@ -189,7 +190,9 @@ void resume_add_facts(struct resumed *u, const struct recovered_request *r)
 enum status resume_check(const struct resumed *u, const struct model_identity *id,
                          const struct served *served, const char **field)
 {
-    if (!u->has_weights)
+    /* Accepted where no group was, and nothing drawn yet: it begins here. */
+    bool begun = u->received || u->begun;
+    if (!u->has_weights && begun)
         FAIL_FIELD("resume.accepted.weights_digest",
                    "the answer began before its server knew the weights digest: none can "
                    "continue it with the same bits for certain");
@@ -200,9 +203,9 @@ enum status resume_check(const struct resumed *u, const struct model_identity *i
         FAIL_FIELD("resume.accepted.text_digest", "this server has another tokenizer or template");
     if (!*served->numerics || !served->has_weights)
         FAIL(ST_BUSY, "the weights digest of this server is not known yet");
-    if (memcmp(u->weights, served->weights, sizeof u->weights) != 0)
+    if (u->has_weights && memcmp(u->weights, served->weights, sizeof u->weights) != 0)
         FAIL_FIELD("resume.accepted.weights_digest", "this server has other weights");
-    if (strcmp(u->numerics, served->numerics) != 0)
+    if ((begun || *u->numerics) && strcmp(u->numerics, served->numerics) != 0)
         FAIL_FIELD("resume.accepted.numerics",
                    "the answer began with numerics %s, here they are %s", u->numerics,
                    served->numerics);

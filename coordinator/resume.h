@@ -16,6 +16,7 @@ struct resumed {
     bool has_weights, has_text;
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES];
     char numerics[NUMERICS_ID_SIZE];
+    bool received; /* the client has a part of the answer */
     bool begun; /* of a recovered request: the client may have tokens that are not in `samples` */
     uint32_t elapsed_ms, n_samples;
     struct resumed_sample {

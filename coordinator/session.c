@@ -22,10 +22,12 @@ static struct msg_model model_info(const struct coordinator *co)
                           .has_text = id->has_text,
                           .weights_from = model_identity_from(id),
                           .vocab = co->shape.vocab,
-                          .max_ctx = co->shape.max_ctx,
+                          .max_ctx = co->shape.max_ctx - co->mt.modules.whole,
                           .world = g ? g->world : 0,
                           .chat = co->mt.chat != NULL,
-                          .embedding = embeddings_given(co) ? (uint32_t)co->mt.modules.dim : 0};
+                          .rerank = embeddings_given(co) && co->mt.modules.scores};
+    if (embeddings_given(co) && !m.rerank)
+        m.embedding = (uint32_t)co->mt.modules.dim;
     if (m.chat)
         m.tool_format = output_tools_name(co->mt.tool_format);
     if (co->mt.think) {

@@ -41,12 +41,15 @@ static enum status check_grammar(struct text_job *job, const struct msg_generate
 
 /* Makes the prompt, and the grammar that the whole answer follows.  begun: room for a text behind the model's prompt. */
 static enum status prepare(struct text_job *job, struct msg_generate *g,
-                           const struct model_text *mt, struct token_list *prompt,
+                           const struct model_text *mt, struct token_list *prompt, uint32_t **types,
                            struct text_buf *begun, struct text_buf *text, struct text_buf *grammar,
                            struct grammar_check *check, const char **field)
 {
     TRY(prompt_embed(mt, g, begun, field));
-    TRY(prompt_ids(mt, g, prompt, text, field));
+    if (g->has_document)
+        TRY(prompt_pair(mt, g, prompt, types, text, field));
+    else
+        TRY(prompt_ids(mt, g, prompt, text, field));
     const char *prompt_field = *field;
     TRY(model_answer_grammar(mt, g, text, grammar, field));
     if (grammar->len) {
@@ -67,6 +70,7 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
                             struct wire_mem *mem, const char **field)
 {
     struct token_list prompt = {0};
+    uint32_t *types = NULL;
     struct text_buf begun = {0}, text = {0}, grammar = {0};
     struct msg_resumed_sample samples[MAX_SAMPLES];
     struct msg_resume resume = {.samples = samples, .elapsed_ms = job->elapsed_ms};
@@ -78,12 +82,13 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
         resume_fill(g);
     if (g->kind == PROMPT_CHAT)
         TRY(prompt_set_clock(&g->chat));
-    enum status st = prepare(job, g, mt, &prompt, &begun, &text, &grammar, check, field);
+    enum status st = prepare(job, g, mt, &prompt, &types, &begun, &text, &grammar, check, field);
     if (st == ST_OK && g->resume)
         st = resume_take(job->resolved, g, job->limits.vocab, field);
     if (st == ST_OK && job->recovered)
         resume_add_facts(job->resolved->resumed, job->recovered);
     token_list_free(&prompt);
+    free(types);
     text_buf_free(&begun);
     text_buf_free(&text);
     text_buf_free(&grammar);

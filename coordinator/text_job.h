@@ -32,7 +32,8 @@ struct text_job {
     bool has_grammar;            /* Generate: a grammar was checked, with this result */
     enum status grammar_status;
     struct grammar_verdict grammar;
-    uint8_t *kept; /* [n_kept] keep_request: the frame without `resume` */
+    uint64_t compiling; /* id of the grammar that ranks compile for it (grammar_wait.h) */
+    uint8_t *kept;      /* [n_kept] keep_request: the frame without `resume` */
     size_t n_kept;
     struct token_list tokens; /* Tokenize */
     struct token_texts {

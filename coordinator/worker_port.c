@@ -341,8 +341,15 @@ static void note_speed(struct worker_group *g, uint64_t us)
 static void on_result(struct worker_port *l, struct worker_group *g, const struct step_result *r,
                       uint64_t now_us, struct worker_port_event *ev)
 {
+    char why[96];
     if (!g->active || g->n_sent == 0 || r->epoch != g->epoch)
         return; /* of a step that is void */
+    if (r->n_embeddings && r->dim != g->embedding) {
+        snprintf(why, sizeof why, "its embeddings have %u components, one came with %u",
+                 g->embedding, r->dim);
+        fence(l, ev, g, why);
+        return;
+    }
     note_speed(g, now_us - g->sent[0].begin_us);
     l->n_late = 0;
     if (g->world > 1)
@@ -433,6 +440,13 @@ static void on_message(struct worker_port *l, const struct sender *from, const v
         return;
     case WMSG_FIGURES:
         on_figures(l, &m.u.figures, g, ev);
+        return;
+    case WMSG_GRAMMAR_READY:
+        if (m.u.ready.epoch == g->epoch) {
+            ev->kind = WORKER_PORT_GRAMMAR;
+            ev->group = g;
+            ev->grammar = m.u.ready.id;
+        }
         return;
     case WMSG_FAULT:
         snprintf(why, sizeof why, "rank %u: %.300s", m.u.fault.rank, m.u.fault.detail);

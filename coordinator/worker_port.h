@@ -69,6 +69,7 @@ enum worker_port_event_kind {
     WORKER_PORT_NONE,
     WORKER_PORT_JOINED,  /* the group said Hello and has the needed facts */
     WORKER_PORT_WEIGHTS, /* the group's weights digest became known and is the needed one */
+    WORKER_PORT_GRAMMAR, /* all ranks of the group have compiled a grammar */
     WORKER_PORT_RESULT,  /* the result of an active group's oldest step in flight */
     WORKER_PORT_LOST,    /* the group was fenced, for the reason `why` */
 };
@@ -77,6 +78,7 @@ struct worker_port_event {
     enum worker_port_event_kind kind;
     struct worker_group *group;
     struct step_result result; /* valid until the next call */
+    uint64_t grammar;          /* its id */
     char why[512];
 };
 

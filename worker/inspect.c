@@ -93,8 +93,19 @@ static void text_config(FILE *f, const struct report *r)
         fprintf(f,
                 "quantisation   %s\n               %.2f bits a weight in files, %.2f in memory\n",
                 r->scheme, bits_in_files(r), bits_in_memory(r));
+    if (mc->arch->encoder)
+        fprintf(f,
+                "encoder        every token sees its whole text, of at most %d tokens; %d types\n",
+                mc->max_ctx - 1, mc->n_types);
+    if (r->rank[0].plan.modules.present)
+        fprintf(f, "gives          %s%s of %d component%s\n", mc->headless ? "" : "answers, and ",
+                r->rank[0].plan.modules.scores ? "scores (rerank)" : "embeddings",
+                r->rank[0].plan.modules.dim, r->rank[0].plan.modules.dim == 1 ? "" : "s");
     fprintf(f, "sizes          hidden %d, feed-forward %d (%s), vocabulary %d, head %s\n",
-            mc->hidden, mc->ffn, act_name(mc->act), mc->vocab, mc->tied ? "tied" : "of its own");
+            mc->hidden, mc->ffn, act_name(mc->act), mc->vocab,
+            mc->headless ? "none"
+            : mc->tied   ? "tied"
+                         : "of its own");
     if (mc->n_experts)
         fprintf(f, "experts        %d of %d columns in %d of %d layers, %d for a token%s\n",
                 mc->n_experts, mc->expert_ffn, model_n_sparse(mc), mc->n_layers, mc->top_k,
@@ -110,6 +121,16 @@ static void text_config(FILE *f, const struct report *r)
                 "of %d + %d%s, values of %d\n",
                 mc->kv_rank, mc->d_rope, mc->d_nope, mc->d_rope,
                 mc->q_rank ? " from a latent of their own" : "", mc->d_value);
+    if (mc->n_delta_v)
+        fprintf(
+            f,
+            "               in %d of %d layers, with gates; the others are gated delta nets: %d "
+            "key "
+            "heads of %d, %d\n               value heads of %d, convolution of %d tokens; their "
+            "states are those of all tokens, so that\n               no prompt takes blocks from "
+            "the prefix cache\n",
+            model_n_attention(mc), mc->n_layers, mc->n_delta_k, mc->d_delta_k, mc->n_delta_v,
+            mc->d_delta_v, mc->delta_taps);
     if (mc->mlp_bias)
         fprintf(f, "               biases in the feed-forward\n");
     if (mc->embed_scale != 1 || mc->residual_scale != 1 || mc->logit_scale != 1)
@@ -117,8 +138,11 @@ static void text_config(FILE *f, const struct report *r)
                 mc->residual_scale, mc->logit_scale);
     if (mc->attn_cap > 0 || mc->logit_cap > 0)
         fprintf(f, "soft-caps      scores %g, logits %g (0: none)\n", mc->attn_cap, mc->logit_cap);
-    fprintf(f, "context        %d positions; rope %s, theta %g", mc->max_ctx,
-            rope_type_name(rope->type), rope->theta);
+    fprintf(f, "context        %d positions; ", mc->max_ctx - (mc->arch->encoder != NULL));
+    if (rope->rot_dim == 0)
+        fprintf(f, "a learned vector for each");
+    else
+        fprintf(f, "rope %s, theta %g", rope_type_name(rope->type), rope->theta);
     if (rope->type != ROPE_PLAIN)
         fprintf(f, ", factor %g", rope->factor);
     if (rope->type == ROPE_LLAMA3 || rope->type == ROPE_YARN || rope->type == ROPE_LONGROPE)
@@ -205,6 +229,12 @@ static void text_ranks(FILE *f, const struct report *r)
         fprintf(f, "%4d  %14zu %14zu %14zu\n", i, p->memory.kv_per_block, p->memory.file_bytes,
                 p->free);
     }
+    if (model_n_delta(r->mc)) {
+        fprintf(f, "\n%4s  %14s %14s\n", "rank", "states", "of a sequence");
+        for (int i = 0; i < c->world; i++)
+            fprintf(f, "%4d  %14zu %14zu\n", i, r->rank[i].plan.memory.states,
+                    r->rank[i].plan.memory.states_per_seq);
+    }
     fprintf(f, "\nall figures in bytes; read = this rank's share of the files, free = what it may "
                "plan with\n");
     if (r->base.memory)
@@ -224,6 +254,9 @@ static cJSON *json_config(const struct report *r)
     cJSON *o = cJSON_CreateObject(), *rope = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "architecture", mc->arch->name);
     cJSON_AddNumberToObject(o, "layers", mc->n_layers);
+    cJSON_AddBoolToObject(o, "encoder", mc->arch->encoder != NULL);
+    cJSON_AddNumberToObject(o, "embedding",
+                            r->rank[0].plan.modules.present ? r->rank[0].plan.modules.dim : 0);
     cJSON_AddNumberToObject(o, "hidden", mc->hidden);
     cJSON_AddNumberToObject(o, "ffn", mc->ffn);
     cJSON_AddNumberToObject(o, "experts", mc->n_experts);
@@ -237,6 +270,10 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddNumberToObject(o, "head_dim", mc->d_head);
     cJSON_AddNumberToObject(o, "kv_rank", mc->kv_rank);
     cJSON_AddNumberToObject(o, "q_rank", mc->q_rank);
+    cJSON_AddNumberToObject(o, "delta_layers", model_n_delta(mc));
+    cJSON_AddNumberToObject(o, "delta_key_heads", mc->n_delta_k);
+    cJSON_AddNumberToObject(o, "delta_value_heads", mc->n_delta_v);
+    cJSON_AddBoolToObject(o, "prefix_reuse", model_n_delta(mc) == 0);
     cJSON_AddNumberToObject(o, "max_ctx", mc->max_ctx);
     cJSON_AddNumberToObject(o, "eps", mc->eps);
     cJSON_AddBoolToObject(o, "tied", mc->tied);
@@ -324,6 +361,8 @@ static cJSON *json_ranks(const struct report *r)
         add_range(o, "vocab", s->vocab.first_id, s->vocab.n_cols);
         cJSON_AddNumberToObject(o, "weights_bytes", (double)m->weights);
         cJSON_AddNumberToObject(o, "kv_bytes", (double)m->kv);
+        cJSON_AddNumberToObject(o, "states_bytes", (double)m->states);
+        cJSON_AddNumberToObject(o, "states_of_sequence_bytes", (double)m->states_per_seq);
         cJSON_AddNumberToObject(o, "scratch_bytes", (double)m->scratch);
         cJSON_AddNumberToObject(o, "tables_bytes", (double)m->tables);
         cJSON_AddNumberToObject(o, "step_bytes", (double)p->step);

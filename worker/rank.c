@@ -178,6 +178,8 @@ enum status rank_prepare(struct rank *g, const struct shared_options *opt,
              share.cores[0] ? share.cores : "not known", share.bound ? " (its own)" : "",
              g->threads, g->threads == 1 ? "" : "s");
     struct backend_config bc = worker_backend_config(opt, g->threads, ci->local_rank);
+    if (loader_config(g->ld)->arch->encoder && bc.activations == ACTIVATIONS_AUTO)
+        bc.activations = ACTIVATIONS_F32; /* nearer to what its scores are compared with */
     bc.pin = share.bound && g->threads == share.threads;
     TRY(backend_open(&g->be, worker_backend_name(opt), &bc));
     struct rank_place place = {ci->rank, ci->world, ci->local_world, ci->one_host, base};

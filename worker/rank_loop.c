@@ -11,7 +11,15 @@
 #include "worker/rank_weights.h"
 
 /* A broadcast of rank 0: a head, then its payload. */
-enum kind { KIND_RELAY, KIND_ROWS, KIND_TICK, KIND_WEIGHTS, KIND_FIGURES, KIND_END };
+enum kind {
+    KIND_RELAY,
+    KIND_ROWS,
+    KIND_TICK,
+    KIND_WEIGHTS,
+    KIND_FIGURES,
+    KIND_GRAMMAR, /* payload: a grammar's id */
+    KIND_END,
+};
 
 struct head {
     uint32_t kind, n; /* n: bytes of the payload; ROWS: rows; END: the enum loop_end */
@@ -20,6 +28,7 @@ struct head {
 enum { TICK_MS = 500 };     /* period of the ticks that rank 0 sends to the other ranks */
 enum { WEIGHTS_MS = 1000 }; /* least time between two gathers of the ranks' weights digests */
 enum { FIGURES_MS = 1000 }; /* least time between two gathers of the ranks' figures */
+enum { GRAMMARS_MS = 2 };   /* time between two looks whether a grammar is compiled */
 enum { PEEK_US = 50 };      /* wait for the device when the next plan may arrive meanwhile */
 enum { WAIT_US = 10000 };   /* wait for the device when no plan may be enqueued */
 enum { MEM_BYTES = 4 * RANK_MAX_MESSAGE }; /* address space of decoded messages */
@@ -45,13 +54,17 @@ struct loop {
     int32_t *rows;                               /* [max_seqs] rows whose whole logits are needed */
     struct running running[MAX_STEPS_IN_FLIGHT]; /* the oldest first */
     int n_running;
-    uint64_t sent_us;             /* when the last result was sent */
-    struct rank_weights *weights; /* [world] */
-    bool weights_reported;        /* the coordinator has the digest, or there is none */
-    uint64_t weights_us;          /* when the digests were gathered last */
-    struct rank_figures *figures; /* [world] */
-    uint64_t figures_us;          /* when they were gathered last */
-    uint64_t figures_steps;       /* of them then */
+    uint64_t sent_us;                      /* when the last result was sent */
+    struct rank_weights *weights;          /* [world] */
+    bool weights_reported;                 /* the coordinator has the digest, or there is none */
+    uint64_t weights_us;                   /* when the digests were gathered last */
+    struct rank_figures *figures;          /* [world] */
+    uint64_t figures_us;                   /* when they were gathered last */
+    uint64_t figures_steps;                /* of them then */
+    uint64_t grammars[MASKS_MAX_GRAMMARS]; /* that are being compiled, in the order they came */
+    int n_grammars;
+    uint64_t grammars_us; /* when they were looked at last */
+    uint32_t *compiled;   /* [world] */
 };
 
 static void finish(struct loop *l, enum loop_end end)
@@ -218,6 +231,58 @@ static enum status report_figures(struct loop *l)
     return rank_figures_send(l->cfg.port, l->welcome.epoch, l->figures, l->cfg.world);
 }
 
+/* ---- grammars ---- */
+
+/* Every rank: tells rank 0 whether it has compiled the grammar. */
+static enum status gather_compiled(struct loop *l, uint64_t id)
+{
+    uint32_t mine = masks_compiled(rank_step_masks(l->cfg.step), id);
+    return control_gather(&mine, sizeof mine, l->compiled);
+}
+
+static enum status all_compiled(struct loop *l, uint64_t id, bool *all)
+{
+    *all = masks_compiled(rank_step_masks(l->cfg.step), id);
+    if (!*all || l->cfg.world == 1)
+        return ST_OK;
+    memcpy(l->buf + sizeof(struct head), &id, sizeof id);
+    coordinator_port_lend(l->cfg.port);
+    enum status st = broadcast(l, KIND_GRAMMAR, 1, sizeof id);
+    if (st == ST_OK)
+        st = gather_compiled(l, id);
+    coordinator_port_take(l->cfg.port, l->last_step);
+    TRY(st);
+    for (int r = 0; r < l->cfg.world; r++)
+        *all = *all && l->compiled[r];
+    return ST_OK;
+}
+
+static void forget_grammar(struct loop *l, uint64_t id)
+{
+    int n = 0;
+    for (int i = 0; i < l->n_grammars; i++)
+        if (l->grammars[i] != id)
+            l->grammars[n++] = l->grammars[i];
+    l->n_grammars = n;
+}
+
+/* Rank 0: tells the coordinator when all ranks have compiled the next grammar. */
+static enum status report_grammars(struct loop *l)
+{
+    uint64_t now = clock_us();
+    bool all;
+    if (l->n_grammars == 0 || now - l->grammars_us < GRAMMARS_MS * 1000U)
+        return ST_OK;
+    l->grammars_us = now;
+    struct worker_msg m = {.type = WMSG_GRAMMAR_READY,
+                           .u.ready = {l->welcome.epoch, l->grammars[0]}};
+    TRY(all_compiled(l, m.u.ready.id, &all));
+    if (!all)
+        return ST_OK;
+    forget_grammar(l, m.u.ready.id);
+    return coordinator_port_send(l->cfg.port, &m);
+}
+
 /* ---- messages ---- */
 
 static enum status on_welcome(struct loop *l, const struct worker_welcome *w)
@@ -266,6 +331,7 @@ static enum status on_vocabulary(struct loop *l, const struct worker_vocabulary 
 {
     struct masks *masks;
     TRY(masks_of(l, &masks));
+    l->n_grammars = 0;
     return masks_set_vocabulary(masks, v->bytes, v->n_bytes, v->n_tokens, v->end_ids, v->n_end_ids);
 }
 
@@ -274,9 +340,13 @@ static enum status on_grammar(struct loop *l, const struct worker_grammar *g)
     struct grammar_source source = {(enum grammar_kind)g->kind, g->source, g->n_source};
     struct masks *masks;
     TRY(masks_of(l, &masks));
-    if (g->kind != GRAMMAR_NONE)
-        return masks_add(masks, g->id, &source);
-    masks_remove(masks, g->id);
+    forget_grammar(l, g->id);
+    if (g->kind == GRAMMAR_NONE) {
+        masks_remove(masks, g->id);
+        return ST_OK;
+    }
+    TRY(masks_add(masks, g->id, &source)); /* at most MASKS_MAX_GRAMMARS */
+    l->grammars[l->n_grammars++] = g->id;
     return ST_OK;
 }
 
@@ -298,7 +368,7 @@ static enum status on_message(struct loop *l, const void *data, size_t n)
     case WMSG_RESET:
         l->welcome.epoch = m.u.beat.epoch;
         rank_step_reset(l->cfg.step);
-        l->n_running = 0;
+        l->n_running = l->n_grammars = 0;
         return ST_OK;
     case WMSG_SHUTDOWN:
         return on_shutdown(l, m.u.beat.epoch);
@@ -424,9 +494,11 @@ static enum status rank_0(struct loop *l)
             finish(l, LOOP_SIGNAL);
             break;
         }
-        TRY(l->n_running > 0 ? serve_device(l) : receive(l, TICK_MS));
+        uint32_t idle_ms = l->n_grammars ? GRAMMARS_MS : TICK_MS;
+        TRY(l->n_running > 0 ? serve_device(l) : receive(l, idle_ms));
         TRY(report_weights(l));
         TRY(report_figures(l));
+        TRY(report_grammars(l));
         if (cfg->world > 1 && clock_us() - ticked >= TICK_MS * 1000U) {
             ticked = clock_us();
             TRY(tick(l));
@@ -473,6 +545,15 @@ static enum status on_rows(struct loop *l, const uint8_t *payload, size_t n)
     return ST_OK;
 }
 
+static enum status on_compiled(struct loop *l, const uint8_t *payload, size_t n)
+{
+    uint64_t id;
+    if (n != sizeof id || !rank_step_masks(l->cfg.step))
+        FAIL(ST_PEER, "rank 0 asked for a grammar with %zu bytes", n);
+    memcpy(&id, payload, sizeof id);
+    return gather_compiled(l, id);
+}
+
 static enum status other_rank(struct loop *l)
 {
     while (!l->over) {
@@ -495,6 +576,9 @@ static enum status other_rank(struct loop *l)
         case KIND_FIGURES:
             TRY(rank_figures_gather(&l->mine, l->figures));
             break;
+        case KIND_GRAMMAR:
+            TRY(on_compiled(l, payload, n));
+            break;
         case KIND_END:
             finish(l, h.n <= LOOP_FAULT ? (enum loop_end)h.n : LOOP_FAULT);
             break;
@@ -515,8 +599,9 @@ static enum status run(struct loop *l)
     l->rows = calloc(max_seqs, sizeof *l->rows);
     l->weights = calloc((size_t)l->cfg.world, sizeof *l->weights);
     l->figures = calloc((size_t)l->cfg.world, sizeof *l->figures);
+    l->compiled = calloc((size_t)l->cfg.world, sizeof *l->compiled);
     l->weights_reported = l->cfg.hello && l->cfg.hello->has_weights;
-    if (!l->buf || !l->rows || !l->weights || !l->figures)
+    if (!l->buf || !l->rows || !l->weights || !l->figures || !l->compiled)
         FAIL(ST_NOMEM, "no memory for messages of %d bytes", (int)RANK_MAX_MESSAGE);
     return l->cfg.rank == 0 ? rank_0(l) : other_rank(l);
 }
@@ -534,6 +619,7 @@ enum status rank_loop_run(const struct rank_loop_config *cfg, enum loop_end *end
     free(l.rows);
     free(l.weights);
     free(l.figures);
+    free(l.compiled);
     wire_mem_fini(&l.mem);
     return st;
 }

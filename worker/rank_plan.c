@@ -14,10 +14,14 @@ static enum status set_sizes(struct rank_plan *p, const struct model_config *mc)
         FAIL(ST_RANGE, "--max-ctx %lld: this model was made for %d tokens", (long long)o->max_ctx,
              mc->max_ctx);
     p->dc = worker_decoder_config(o, mc->dtype, p->place.world);
+    if (mc->arch->encoder && o->kv_dtype == 0)
+        p->dc.kv_dtype = DT_F32; /* it is of one layer, and read once */
     p->dc.rank = p->place.rank;
     p->dc.n_blocks = 1; /* decided when the memory is planned */
     if (p->dc.max_ctx == 0)
         p->dc.max_ctx = mc->max_ctx;
+    if (mc->arch->encoder && p->dc.max_tokens < p->dc.max_ctx)
+        p->dc.max_tokens = p->dc.max_ctx; /* a text is one step */
     if (p->place.world > 1 && strcmp(worker_backend_name(o), "metal") == 0)
         FAIL(ST_UNSUPPORTED, "--tp %d: the backend metal runs on one rank alone (--tp 1)",
              p->place.world);
@@ -68,6 +72,7 @@ static void set_step(struct rank_plan *p, const struct model_config *mc)
         .masks = backend_ops_of(p->be)->mask_logits != NULL,
         .pool = p->modules.present ? &p->pool : NULL,
         .headless = mc->headless,
+        .encoder = mc->arch->encoder != NULL,
         .graphs = p->graphs,
         .step = {.max_tokens = p->dc.max_tokens,
                  .max_seqs = p->dc.max_seqs,
@@ -76,6 +81,8 @@ static void set_step(struct rank_plan *p, const struct model_config *mc)
                  .n_blocks = p->dc.n_blocks,
                  .block_len = p->dc.block_len,
                  .vocab = mc->vocab,
+                 .n_types = mc->arch->encoder ? (mc->n_types > 0 ? mc->n_types : 1) : 0,
+                 .states = model_n_delta(mc) > 0,
                  .max_edits = MAX_EDITS,
                  .max_scored = MAX_SCORED_ROWS,
                  .pad = p->graphs,
@@ -100,7 +107,7 @@ static enum status init_parts(struct rank_plan *p)
     TRY(set_sizes(p, mc));
     TRY(set_parts(p, mc));
     set_graphs(p);
-    TRY(sentence_modules_load(&p->modules, p->opt->model, mc->hidden, p->opt->embed));
+    TRY(sentence_modules_load(&p->modules, p->opt->model, mc, p->opt->embed));
     if (mc->headless && !p->modules.present)
         FAIL(ST_UNSUPPORTED, "the model's files have no head and no modules.json: with --embed it "
                              "gives embeddings of the last token's state");
@@ -149,8 +156,8 @@ enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks)
     p->coll = coll_device_bytes(worker_coll_name(p->opt), &cc);
     if (backend_ops_of(p->be)->host_ptr)
         p->coll += coll_host_bytes(worker_coll_name(p->opt), &cc);
-    p->total = p->own + p->memory.weights + p->memory.kv + p->memory.scratch + p->memory.tables +
-               p->step + p->graph + p->coll;
+    p->total = p->own + p->memory.weights + p->memory.kv + p->memory.states + p->memory.scratch +
+               p->memory.tables + p->step + p->graph + p->coll;
     return ST_OK;
 }
 
@@ -191,11 +198,12 @@ enum status rank_plan_no_room(const struct rank_plan *p, size_t mem_free)
 {
     FAIL(
         ST_NOMEM,
-        "no room on %s: wanted are %zu bytes (weights %zu, KV cache of %d blocks %zu, scratch %zu, "
+        "no room on %s: wanted are %zu bytes (weights %zu, KV cache of %d blocks %zu, states of "
+        "sequences %zu, scratch %zu, "
         "tables %zu, step %zu, backend %zu, graphs %zu, collective %zu), %zu of %zu are free for "
         "this rank; smaller: --kv-memory or --kv-blocks (KV cache), --max-step-tokens (scratch), "
-        "--max-seqs (scratch, step), --max-ctx (tables, step), --graphs off; or more ranks",
-        p->info.device, p->total, p->memory.weights, p->dc.n_blocks, p->memory.kv,
+        "--max-seqs (states, scratch, step), --max-ctx (tables, step), --graphs off; or more ranks",
+        p->info.device, p->total, p->memory.weights, p->dc.n_blocks, p->memory.kv, p->memory.states,
         p->memory.scratch, p->memory.tables, p->step, p->own, p->graph, p->coll, mem_free,
         p->info.mem_total);
 }
@@ -207,7 +215,7 @@ enum status rank_plan_reserve(const struct rank_plan *p)
                                            [PART_COLL] = p->coll,
                                            [PART_WEIGHTS] = p->memory.weights,
                                            [PART_SCRATCH] = p->memory.scratch,
-                                           [PART_KV] = p->memory.kv,
+                                           [PART_KV] = p->memory.kv + p->memory.states,
                                            [PART_TABLES] = p->memory.tables,
                                            [PART_STEP] = p->step},
                                   .pinned = p->pinned,

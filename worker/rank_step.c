@@ -440,6 +440,10 @@ static enum status check_embeds(const struct rank_step *r, const struct step_pla
         if (embed ? !r->cfg.pool : r->cfg.headless)
             FAIL(ST_PEER, "sequence %llu wants %s: this model gives none",
                  (unsigned long long)plan->opens[i].seq_id, embed ? "an embedding" : "tokens");
+        if (r->cfg.encoder != sample_whole(&plan->opens[i].sp))
+            FAIL(ST_PEER, "sequence %llu is %sfor an encoder, the model is %s",
+                 (unsigned long long)plan->opens[i].seq_id, r->cfg.encoder ? "not " : "",
+                 r->cfg.encoder ? "one" : "none");
     }
     return ST_OK;
 }

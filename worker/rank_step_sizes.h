@@ -24,6 +24,7 @@ struct rank_step_config {
     bool masks;                       /* the backend can mask logits */
     const struct pooler_config *pool; /* of the model's embeddings; NULL: it gives none */
     bool headless;                    /* it gives nothing else */
+    bool encoder;                     /* of texts that are in a step as a whole */
     bool graphs; /* decodes run as graphs; step.pad and the model's pad block go with it */
 };
 

@@ -2,6 +2,7 @@
 add_library(ingot_runtime STATIC
   sample/sampler.c
   sample/edits.c
+  sample/compiler.c
   sample/masks.c
   step/id_map.c
   step/check.c

@@ -3,6 +3,7 @@
 
 #define TILE_ROWS_14
 #include "backends/cpu/attn_kernels.h"
+#include "backends/cpu/delta_kernels.h"
 
 const struct kernels kernels_avx512vbmi = {
     .name = "avx512",
@@ -10,5 +11,6 @@ const struct kernels kernels_avx512vbmi = {
     .attn_scratch = sizeof(struct attn_scratch) / sizeof(float),
     .linear_tile = fast_linear_tile,
     .attn_split = fast_attn_split,
+    .delta_head = fast_delta_head,
     ROW_KERNELS,
 };

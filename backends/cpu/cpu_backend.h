@@ -259,6 +259,15 @@ enum status cpu_latent_to_cache(struct backend *be, const struct attn_layer *al,
 enum status cpu_heads_linear(struct backend *be, const struct weight *w, struct view x,
                              struct view out);
 
+/* ops_delta.c */
+enum status cpu_delta_conv(struct backend *be, const struct delta_layer *dl,
+                           const struct step_dev *st, struct view qkv, struct delta_state s);
+enum status cpu_delta_rule(struct backend *be, const struct delta_layer *dl,
+                           const struct step_dev *st, struct view qkv, struct view ba,
+                           struct delta_state s, struct view out);
+enum status cpu_gated_norm(struct backend *be, struct view x, const struct weight *w, float eps,
+                           struct view gate);
+
 /* ops_logits.c */
 enum status cpu_mask_logits(struct backend *be, const struct vocab_part *part, struct view logits,
                             struct view mask);

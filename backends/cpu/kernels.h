@@ -21,11 +21,12 @@
 
 enum {
     LANES = 16,
-    TILE_MAX = 16,  /* most rows of a tile on any instruction set */
-    SPLIT = 256,    /* keys of an attention split */
-    HEAD_MAX = 576, /* largest d_head */
-    ATTN_ROWS = 64, /* most n_kv * rows of an attn_split with several KV heads */
-    TOPK_MAX = 256, /* largest k of topk */
+    TILE_MAX = 16,   /* most rows of a tile on any instruction set */
+    SPLIT = 256,     /* keys of an attention split */
+    HEAD_MAX = 576,  /* largest d_head */
+    DELTA_COLS = 64, /* most columns of a delta_head */
+    ATTN_ROWS = 64,  /* most n_kv * rows of an attn_split with several KV heads */
+    TOPK_MAX = 256,  /* largest k of topk */
 };
 
 struct linear_tile {
@@ -133,11 +134,14 @@ struct attn_split {
     int n_kv, rows;          /* rows of each KV head */
     int n_heads, d, d_value; /* d_value: of a value and of o */
     float scale, cap;        /* cap as in attn_layer */
-    const int32_t *pos;      /* [rows / n_heads] positions; a row sees (pos - window, pos] */
-    int32_t window;          /* 0 = all */
-    int32_t first_key;       /* of the split, a multiple of SPLIT */
-    int32_t lo, hi;          /* keys that some row sees, relative to first_key */
-    const int32_t *blocks;   /* the sequence's block table */
+    /* [rows / n_heads] positions; a row sees (pos - window, pos], with n_keys (pos - window, pos + window)
+     * of [0, n_keys) */
+    const int32_t *pos;
+    int32_t window;        /* 0 = all */
+    int32_t n_keys;        /* of the sequence where attention is full; 0: it is causal */
+    int32_t first_key;     /* of the split, a multiple of SPLIT */
+    int32_t lo, hi;        /* keys that some row sees, relative to first_key */
+    const int32_t *blocks; /* the sequence's block table */
     int32_t block_len;
     /* Of KV head 0; those of head g are g * d (v: g * d_value) further, its scales g. */
     struct kv_operand k, v;
@@ -164,6 +168,19 @@ struct head_rot {
     bool interleaved;
 };
 
+/* Columns [0, cols) of a value head's state over n tokens: delta_rule of backend.h, but for the gates. */
+struct delta_head {
+    float *state; /* [d_k, cols], rows stride apart */
+    size_t stride;
+    int n, d_k, cols;       /* cols <= DELTA_COLS */
+    const float *q, *k, *v; /* of the first token; tokens are qkv_stride apart */
+    size_t qkv_stride;
+    const float *g, *beta; /* gate_stride apart */
+    size_t gate_stride;
+    float *out; /* out_stride apart */
+    size_t out_stride;
+};
+
 struct kernels {
     const char *name;
     int tile_rows;       /* most rows of a linear_tile, <= TILE_MAX */
@@ -184,6 +201,14 @@ struct kernels {
     void (*add_bias)(float *x, const float *b, int n);
     void (*sigmoid_mul)(float *x, const float *gate, bool one, int n); /* one: gate [1], else [n] */
     float (*squares)(const float *x, int n);
+    /* out = silu(chain over the taps of w * in); in: a row of n for each tap; those of w are w_stride apart; out may be
+     * the last of in */
+    void (*conv_row)(const float *const *in, const float *w, size_t w_stride, int taps, float *out,
+                     int n);
+    /* b and a of n value heads become beta and g of delta_rule */
+    void (*delta_gates)(float *b, float *a, const float *decay, const float *dt, int n);
+    void (*delta_head)(const struct delta_head *h);
+    void (*gated_norm)(float *x, const float *w, float eps, const float *z, int n);
     void (*mul)(float *x, float factor, const float *w, int n); /* x = x * factor * w */
     void (*rotate_head)(const struct head_rot *r, float *x);
     /* x [n] to the cache's type, to nearest even.  I8, E4M3 (top = 127, 448): with amax the
@@ -209,7 +234,9 @@ static inline void attn_range(const struct attn_split *a, int row, int *lo, int 
 {
     int32_t pos = a->pos[row / a->n_heads];
     int32_t from = a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
-    int32_t to = pos + 1;
+    int32_t to = a->n_keys == 0                                 ? pos + 1
+                 : a->window > 0 && pos < a->n_keys - a->window ? pos + a->window
+                                                                : a->n_keys;
     *lo = from > a->first_key ? from - a->first_key : 0;
     *hi = to - a->first_key < SPLIT ? to - a->first_key : SPLIT;
 }

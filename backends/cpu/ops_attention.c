@@ -306,6 +306,7 @@ static struct attn_item item_of(const struct attn_job *j, const struct attn_toke
                   .cap = al->cap,
                   .pos = view_i32(j->st->pos, t->t0),
                   .window = al->window,
+                  .n_keys = al->full ? col_i32(j->st->kv_len, t->s) : 0,
                   .first_key = first,
                   .lo = t->from > first ? t->from - first : 0,
                   .hi = t->to - first < SPLIT ? t->to - first : SPLIT,
@@ -362,9 +363,13 @@ static void add_tokens(struct attn_job *j, int32_t s, int32_t t0, int32_t n)
     struct attn_tokens t = {s, t0, n, 0, most + 1};
     if (al->window > 0 && least >= al->window)
         t.from = least - al->window + 1;
+    if (al->full) {
+        int32_t n_keys = col_i32(j->st->kv_len, s);
+        t.to = al->window > 0 && most < n_keys - al->window ? most + al->window : n_keys;
+    }
     size_t floats = (size_t)n * (size_t)al->n_q * (size_t)(attn_d_value(al) + 2);
     j->lead = -1;
-    for (int32_t i = t.from / SPLIT; i <= most / SPLIT; i++) {
+    for (int32_t i = t.from / SPLIT; i <= (t.to - 1) / SPLIT; i++) {
         if (j->n_items + kv_heads(al, &g0) > ATTN_ITEMS ||
             j->used + floats > j->be->attn_partial_floats)
             run_items(j);

@@ -74,11 +74,33 @@ static void plain_attn_split(const struct attn_split *a, float *scratch)
     }
 }
 
+/* One column after the other: a column needs no other one. */
+static void plain_delta_head(const struct delta_head *h)
+{
+    for (int t = 0; t < h->n; t++) {
+        const float *q = h->q + (size_t)t * h->qkv_stride, *k = h->k + (size_t)t * h->qkv_stride;
+        const float *v = h->v + (size_t)t * h->qkv_stride;
+        float g = h->g[(size_t)t * h->gate_stride], beta = h->beta[(size_t)t * h->gate_stride];
+        for (int j = 0; j < h->cols; j++) {
+            float m = 0.0f, out = 0.0f, *s = h->state + j;
+            for (int i = 0; i < h->d_k; i++)
+                m = fmaf(g * s[(size_t)i * h->stride], k[i], m);
+            float u = (v[j] - m) * beta;
+            for (int i = 0; i < h->d_k; i++) {
+                s[(size_t)i * h->stride] = fmaf(k[i], u, g * s[(size_t)i * h->stride]);
+                out = fmaf(s[(size_t)i * h->stride], q[i], out);
+            }
+            h->out[(size_t)t * h->out_stride + (size_t)j] = out;
+        }
+    }
+}
+
 const struct kernels kernels_plain = {
     .name = "plain",
     .tile_rows = TILE_MAX,
     .attn_scratch = SPLIT,
     .linear_tile = plain_linear_tile,
     .attn_split = plain_attn_split,
+    .delta_head = plain_delta_head,
     ROW_KERNELS,
 };

@@ -5,22 +5,6 @@
 #include "backends/cpu/cpu_backend.h"
 #include "common/quant.h"
 
-static bool has_bias(const struct weight_src *src)
-{
-    for (int i = 0; i < src->n_parts; i++)
-        if (src->part[i].bias)
-            return true;
-    return false;
-}
-
-static int64_t total_rows(const struct weight_src *src)
-{
-    int64_t n = 0;
-    for (int i = 0; i < src->n_parts; i++)
-        n += src->part[i].rows;
-    return n;
-}
-
 static size_t n_panels(int64_t n)
 {
     return ((size_t)n + PANEL - 1) / PANEL;
@@ -68,7 +52,7 @@ size_t weight_data_bytes(const struct weight_src *src)
 
 static size_t bias_bytes(const struct weight_src *src)
 {
-    return has_bias(src) ? ((size_t)total_rows(src) + PANEL) * sizeof(float) : 0;
+    return weight_src_has_bias(src) ? ((size_t)weight_src_rows(src) + PANEL) * sizeof(float) : 0;
 }
 
 size_t cpu_weight_bytes(struct backend *be, const struct weight_src *src)
@@ -238,9 +222,9 @@ static enum status check_source(const struct weight_src *src)
 {
     if (src->n_parts < 1 || src->n_parts > (int)ARRAY_LEN(src->part))
         FAIL(ST_RANGE, "weight %s: %d parts", src->name, src->n_parts);
-    if (src->cols < 0 || total_rows(src) > INT32_MAX - PANEL)
-        FAIL(ST_RANGE, "weight %s: %lld rows, %d columns", src->name, (long long)total_rows(src),
-             src->cols);
+    if (src->cols < 0 || weight_src_rows(src) > INT32_MAX - PANEL)
+        FAIL(ST_RANGE, "weight %s: %lld rows, %d columns", src->name,
+             (long long)weight_src_rows(src), src->cols);
     for (int i = 0; i < src->n_parts; i++) {
         enum dtype t = src->part[i].dtype, b = src->part[i].bias_dtype;
         if (src->part[i].rows < 0)
@@ -281,7 +265,7 @@ enum status weight_describe(const struct weight_src *src, struct weight *w)
     TRY(check_source(src));
     size_t bytes;
     *w = (struct weight){.vector = src->vector,
-                         .n = src->vector ? 1 : (int32_t)total_rows(src),
+                         .n = src->vector ? 1 : (int32_t)weight_src_rows(src),
                          .k = src->cols,
                          .n_slices = src->n_slices};
     memcpy(w->slice_end, src->slice_end, sizeof w->slice_end);

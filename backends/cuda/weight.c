@@ -6,22 +6,6 @@
 #include "backends/cuda/cuda_backend.h"
 #include "common/checked.h"
 
-static int64_t total_rows(const struct weight_src *src)
-{
-    int64_t n = 0;
-    for (int i = 0; i < src->n_parts; i++)
-        n += src->part[i].rows;
-    return n;
-}
-
-static bool has_bias(const struct weight_src *src)
-{
-    for (int i = 0; i < src->n_parts; i++)
-        if (src->part[i].bias)
-            return true;
-    return false;
-}
-
 /* Parts of one type stay in it; mixtures are widened to f32, which holds the same values. */
 static enum dtype stored_type(const struct weight_src *src)
 {
@@ -35,7 +19,7 @@ static enum dtype stored_type(const struct weight_src *src)
 
 static size_t padded_rows(const struct weight_src *src)
 {
-    return src->vector ? 1 : round_up_size((size_t)total_rows(src), ROW_PAD);
+    return src->vector ? 1 : round_up_size((size_t)weight_src_rows(src), ROW_PAD);
 }
 
 /* A vector's elements follow each other. */
@@ -59,7 +43,7 @@ static size_t data_bytes(const struct weight_src *src)
 
 static size_t bias_bytes(const struct weight_src *src)
 {
-    return has_bias(src) ? padded_rows(src) * sizeof(float) : 0;
+    return weight_src_has_bias(src) ? padded_rows(src) * sizeof(float) : 0;
 }
 
 size_t cuda_weight_bytes(struct backend *be, const struct weight_src *src)
@@ -103,9 +87,9 @@ static enum status check_source(const struct weight_src *src)
     if (src->n_parts < 1 || src->n_parts > (int)ARRAY_LEN(src->part))
         FAIL(ST_RANGE, "weight %s: %d parts", src->name, src->n_parts);
     if (src->cols < 0 || src->cols > INT32_MAX - N_SLICES * K_STEP ||
-        total_rows(src) > INT32_MAX - ROW_PAD)
-        FAIL(ST_RANGE, "weight %s: %lld rows, %d columns", src->name, (long long)total_rows(src),
-             src->cols);
+        weight_src_rows(src) > INT32_MAX - ROW_PAD)
+        FAIL(ST_RANGE, "weight %s: %lld rows, %d columns", src->name,
+             (long long)weight_src_rows(src), src->cols);
     for (int i = 0; i < src->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
         if (!is_float(p->dtype))
@@ -215,7 +199,7 @@ static enum status take_memory(struct backend *be, const struct weight_src *src,
     size_t bytes = all_bytes(src, w->n_stacked);
     if (bytes > 0)
         TRY(cuda_alloc(be, bytes, MEM_DEVICE, &w->data));
-    if (has_bias(src))
+    if (weight_src_has_bias(src))
         TRY(cuda_alloc(be, bias_bytes(src), MEM_DEVICE, &w->bias));
     return ST_OK;
 }
@@ -249,7 +233,7 @@ static enum status take_weight(struct backend *be, const struct weight_src *src,
     w->vector = src->vector;
     w->n_stacked = n_stacked;
     w->dtype = stored_type(src);
-    w->n = src->vector ? 1 : (int32_t)total_rows(src);
+    w->n = src->vector ? 1 : (int32_t)weight_src_rows(src);
     w->k = src->cols;
     w->n_pad = (int32_t)padded_rows(src);
     w->k_pad = (int32_t)padded_cols(src);
@@ -307,7 +291,7 @@ static enum status check_stack(const struct weight_src *src, int32_t n)
         if (!alike(&src[i], &src[0]))
             FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
                  src->name, i);
-        if (src[i].vector || has_bias(&src[i]))
+        if (src[i].vector || weight_src_has_bias(&src[i]))
             FAIL(ST_UNSUPPORTED, "weight %s: a stack of %s", src->name,
                  src[i].vector ? "vectors" : "matrices with biases");
     }

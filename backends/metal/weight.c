@@ -24,22 +24,6 @@ static bool is_float(enum dtype t)
     return t == DT_F32 || t == DT_F16 || t == DT_BF16;
 }
 
-static int64_t total_rows(const struct weight_src *src)
-{
-    int64_t n = 0;
-    for (int i = 0; i < src->n_parts; i++)
-        n += src->part[i].rows;
-    return n;
-}
-
-static bool has_bias(const struct weight_src *src)
-{
-    for (int i = 0; i < src->n_parts; i++)
-        if (src->part[i].bias)
-            return true;
-    return false;
-}
-
 /* Of a row in the file, and in memory, where it begins at a multiple of 4 bytes. */
 static size_t file_bytes(enum dtype t, int32_t cols)
 {
@@ -70,7 +54,7 @@ static size_t data_bytes(const struct weight_src *src)
 
 static size_t bias_bytes(const struct weight_src *src)
 {
-    return has_bias(src) ? (size_t)total_rows(src) * sizeof(float) : 0;
+    return weight_src_has_bias(src) ? (size_t)weight_src_rows(src) * sizeof(float) : 0;
 }
 
 size_t metal_weight_bytes(struct backend *be, const struct weight_src *src)
@@ -112,10 +96,10 @@ static enum status check_source(const struct weight_src *src)
 {
     if (src->n_parts < 1 || src->n_parts > (int)ARRAY_LEN(src->part))
         FAIL(ST_RANGE, "weight %s: %d parts", src->name, src->n_parts);
-    if (src->cols < 0 || total_rows(src) > INT32_MAX ||
+    if (src->cols < 0 || weight_src_rows(src) > INT32_MAX ||
         (size_t)src->cols > INT32_MAX / sizeof(float))
-        FAIL(ST_RANGE, "weight %s: %lld rows, %d columns", src->name, (long long)total_rows(src),
-             src->cols);
+        FAIL(ST_RANGE, "weight %s: %lld rows, %d columns", src->name,
+             (long long)weight_src_rows(src), src->cols);
     for (int i = 0; i < src->n_parts; i++)
         TRY(check_part(src, &src->part[i]));
     return src->vector ? ST_OK : check_slices(src);
@@ -167,7 +151,7 @@ static void describe(const struct weight_src *src, struct weight *w)
 {
     size_t at = 0;
     *w = (struct weight){.vector = src->vector,
-                         .n = src->vector ? 1 : (int32_t)total_rows(src),
+                         .n = src->vector ? 1 : (int32_t)weight_src_rows(src),
                          .k = src->cols,
                          .n_slices = src->n_slices,
                          .n_parts = src->n_parts};
@@ -190,7 +174,7 @@ enum status metal_load_weight(struct backend *be, const struct weight_src *src, 
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
     describe(src, w);
     enum status st = metal_alloc(be, data_bytes(src), MEM_DEVICE, &w->data);
-    if (st == ST_OK && has_bias(src))
+    if (st == ST_OK && weight_src_has_bias(src))
         st = metal_alloc(be, bias_bytes(src), MEM_DEVICE, &w->bias);
     if (st != ST_OK) {
         metal_free_weight(be, w);

@@ -25,6 +25,7 @@ int cmd_detokenize(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_drain(int argc, char **argv);
 int cmd_embed(int argc, char **argv);
+int cmd_rerank(int argc, char **argv);
 int cmd_generate(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_models(int argc, char **argv);

@@ -1,20 +1,17 @@
 /* ingot embed: a private server, the embeddings of a few texts, its end. */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/answer_json.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
-#include "client/cli/private_server.h"
-#include "client/cli/request_options.h"
-
-enum { WAIT_MS = 200 };
+#include "client/cli/embed_calls.h"
 
 struct args {
-    struct option_list prompt, tokens;
+    struct option_list prompt, tokens, token_types;
     const char *prompt_name;
     int64_t dimensions;
     struct serve_args serve;
@@ -33,6 +30,13 @@ static const struct option_row own_rows[] = {
      .at = offsetof(struct args, tokens),
      .arg = "IDS",
      .help = "A text as token ids, \"1 2 3\"; likewise.  Nothing is added to them."},
+    {.name = "token-types",
+     .type = OPT_LIST,
+     .at = offsetof(struct args, token_types),
+     .arg = "TYPES",
+     .help = "The types of an encoder's tokens, \"0 0 1\": the first one for the first --tokens, "
+             "and so "
+             "on.  Default: all 0."},
     {.name = "prompt-name",
      .type = OPT_STRING,
      .at = offsetof(struct args, prompt_name),
@@ -53,15 +57,7 @@ static const struct option_row own_rows[] = {
      .help = "Print one JSON object per text."},
 };
 
-/* What came for one text. */
-struct embedding {
-    struct built_request b;
-    char id[INGOT_ID_SIZE];
-    float *v; /* [n]; NULL: not yet */
-    uint32_t n, prompt_tokens;
-};
-
-static void print_vector(const struct args *a, const struct embedding *e, size_t i)
+static void print_vector(const struct args *a, const struct embed_call *e, size_t i)
 {
     if (a->json)
         printf("{\"type\":\"embedding\",\"index\":%zu,\"prompt_tokens\":%" PRIu32
@@ -72,60 +68,38 @@ static void print_vector(const struct args *a, const struct embedding *e, size_t
     puts(a->json ? "]}" : "");
 }
 
-/* The exit code, or -1. */
-static int take_event(const struct args *a, struct embedding *all, size_t n,
-                      const struct ingot_event *ev)
+static int ask_all(const struct args *a, struct private_server *p, struct embed_call *all, size_t n)
 {
-    size_t i = 0;
-    while (i < n && strcmp(all[i].id, ev->request_id ? ev->request_id : "") != 0)
-        i++;
-    if (ev->kind == INGOT_EVENT_ERROR) {
-        if (a->json)
-            answer_json_error(stdout, ev->code, ev->detail, ev->retryable);
-        fputs("ingot embed: ", stderr);
-        cli_put_name(stderr, ev->detail);
-        putc('\n', stderr);
-        return EXIT_REFUSED;
-    }
-    if (i == n || ev->kind != INGOT_EVENT_FINISH)
-        return -1;
-    all[i].v = malloc((ev->n_embedding + 1) * sizeof *all[i].v);
-    if (!all[i].v || !ev->embedding) {
-        fputs("ingot embed: no embedding came\n", stderr);
-        return EXIT_FAILED;
-    }
-    memcpy(all[i].v, ev->embedding, ev->n_embedding * sizeof *all[i].v);
-    all[i].n = ev->n_embedding;
-    all[i].prompt_tokens = ev->prompt_tokens;
-    return -1;
-}
-
-static int ask_all(const struct args *a, struct private_server *p, struct embedding *all, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (ingot_generate(p->client, &all[i].b.r, all[i].id) != INGOT_OK)
-            return cli_fail("embed", EXIT_FAILED);
-    for (size_t done = 0; done < n;) {
-        struct ingot_event ev;
-        enum supervisor_state state;
-        enum ingot_code code = ingot_next(p->client, &ev, WAIT_MS);
-        if (interrupts())
-            return EXIT_INTERRUPTED;
-        if (code == INGOT_TIMEOUT && supervisor_poll(p->sup, 0, &state) == ST_OK)
-            continue;
-        if (code != INGOT_OK)
-            return cli_fail("embed", cli_exit_code(code));
-        int rc = take_event(a, all, n, &ev);
-        if (rc >= 0)
-            return rc;
-        done += ev.kind == INGOT_EVENT_FINISH;
-    }
-    for (size_t i = 0; i < n; i++)
+    int rc = embed_calls_run("embed", a->json, p, all, n);
+    for (size_t i = 0; rc == EXIT_OK && i < n; i++)
         print_vector(a, &all[i], i);
-    return EXIT_OK;
+    return rc;
 }
 
-static enum status make_requests(const struct args *a, struct embedding *all)
+/* "0 0 1", one for each id of the request. */
+static enum status take_types(struct embed_call *e, const char *text)
+{
+    size_t n = 0;
+    e->types = calloc(e->b.r.n_ids + 1, sizeof *e->types);
+    if (!e->types)
+        FAIL(ST_NOMEM, "no memory for the tokens' types");
+    for (const char *p = text + strspn(text, " "); *p; n++) {
+        char *end;
+        errno = 0;
+        unsigned long v = strtoul(p, &end, 10);
+        if (end == p || *p < '0' || *p > '9' || errno || v > UINT8_MAX || (*end && *end != ' '))
+            FAIL(ST_RANGE, "--token-types: '%.20s' is not a type (0 to 255)", p);
+        if (n < e->b.r.n_ids)
+            e->types[n] = (uint32_t)v;
+        p = end + strspn(end, " ");
+    }
+    if (n != e->b.r.n_ids)
+        FAIL(ST_RANGE, "--token-types: %zu types for %zu ids of --tokens", n, e->b.r.n_ids);
+    e->b.r.token_types = e->types;
+    return ST_OK;
+}
+
+static enum status make_requests(const struct args *a, struct embed_call *all)
 {
     for (size_t i = 0; i < a->prompt.n + a->tokens.n; i++) {
         bool text = i < a->prompt.n;
@@ -138,6 +112,8 @@ static enum status make_requests(const struct args *a, struct embedding *all)
         all[i].b.r.embed = true;
         all[i].b.r.prompt_name = text ? a->prompt_name : NULL;
         all[i].b.r.dimensions = (uint32_t)a->dimensions;
+        if (!text && i - a->prompt.n < a->token_types.n)
+            TRY(take_types(&all[i], a->token_types.item[i - a->prompt.n]));
     }
     return ST_OK;
 }
@@ -147,7 +123,9 @@ static int run(const struct args *a, const char *model)
     size_t n = a->prompt.n + a->tokens.n;
     if (n == 0)
         return cli_usage("embed", "give at least one --prompt or --tokens");
-    struct embedding *all = calloc(n, sizeof *all);
+    if (a->token_types.n > a->tokens.n)
+        return cli_usage("embed", "there are more --token-types than --tokens");
+    struct embed_call *all = calloc(n, sizeof *all);
     struct private_server p = {.sup = NULL};
     if (!all) {
         fputs("ingot embed: no memory\n", stderr);
@@ -158,11 +136,7 @@ static int run(const struct args *a, const char *model)
     if (rc < 0)
         rc = ask_all(a, &p, all, n);
     private_server_close(&p);
-    for (size_t i = 0; i < n; i++) {
-        request_free(&all[i].b);
-        free(all[i].v);
-    }
-    free(all);
+    embed_calls_free(all, n);
     return rc;
 }
 
@@ -179,7 +153,7 @@ int cmd_embed(int argc, char **argv)
         .usage = "MODEL (--prompt TEXT | --tokens IDS) ... [options]",
         .summary =
             "Loads a model, prints the embedding of each text and ends.  The model is a folder "
-            "of the sentence-transformers library, or with --embed any model.",
+            "of the sentence-transformers library, an encoder, or with --embed any model.",
         .epilog =
             "Examples:\n"
             "  ingot embed models/Qwen3-Embedding-0.6B --prompt 'What is Ingot?' --prompt-name "

@@ -25,6 +25,7 @@ static const struct command commands[] = {
     {"chat", cmd_chat, "hold a conversation with a model or a server"},
     {"generate", cmd_generate, "send one request to a server; text or lines of JSON"},
     {"embed", cmd_embed, "load a model, print the embeddings of texts, end"},
+    {"rerank", cmd_rerank, "load a reranker, print the scores of documents, end"},
     {NULL, NULL, "Observe"},
     {"status", cmd_status, "show the state of a server: requests, worker groups, cache"},
     {"models", cmd_models, "list the models of a server, or list and remove those in the cache"},

@@ -188,6 +188,9 @@ static int recompute_line(struct recompute *p, struct recorded *s, const char *l
     int rc = check_engine(p, s);
     if (rc >= 0)
         return rc;
+    if (*s->embedding &&
+        recorded_split_types(s, ingot_server(p->server.client)->model.vocab) != ST_OK)
+        return cli_fail("replay", EXIT_FAILED);
     p->n.top += s->top_logprobs > 0;
     p->n.prompt_logprobs += s->wants_prompt_logprobs;
     if (s->tokens.n || *s->embedding)

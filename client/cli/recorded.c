@@ -206,8 +206,27 @@ enum status recorded_read(struct recorded *out, const char *line, size_t n)
     return ST_OK;
 }
 
+enum status recorded_split_types(struct recorded *r, uint32_t vocab)
+{
+    size_t n = 0;
+    while (n < r->prompt.n && (uint32_t)r->prompt.ids[n] < vocab)
+        n++;
+    if (vocab == 0 || n == r->prompt.n)
+        return ST_OK;
+    r->types = calloc(r->prompt.n, sizeof *r->types);
+    if (!r->types)
+        FAIL(ST_NOMEM, "no memory for the types of %zu tokens", r->prompt.n);
+    for (size_t i = 0; i < r->prompt.n; i++) {
+        r->types[i] = (uint32_t)r->prompt.ids[i] / vocab;
+        r->prompt.ids[i] = (int32_t)((uint32_t)r->prompt.ids[i] % vocab);
+    }
+    r->r.token_types = r->types;
+    return ST_OK;
+}
+
 void recorded_free(struct recorded *r)
 {
+    free(r->types);
     free(r->prompt.ids);
     free(r->tokens.ids);
     free(r->stop_ids.ids);

@@ -15,6 +15,7 @@ struct recorded {
     char request_id[INGOT_ID_SIZE], weights[65], numerics[256], reason[16];
     struct ingot_request r; /* sampling and grammar; its pointers are into this struct */
     struct id_list prompt, tokens, stop_ids;
+    uint32_t *types; /* [prompt.n], see recorded_split_types; or NULL */
     float *logprobs; /* [tokens.n]; NaN: not recorded */
     size_t n_logprobs, cap_logprobs;
     struct ingot_bias *bias;
@@ -28,6 +29,8 @@ struct recorded {
 
 /* Reads one line; out may have been read into before.  ST_FORMAT, ST_RANGE, ST_NOMEM. */
 MUST_CHECK enum status recorded_read(struct recorded *out, const char *line, size_t n);
+/* Of an encoder's sample: its prompt has id + type * vocab of each token, which becomes ids and types. */
+MUST_CHECK enum status recorded_split_types(struct recorded *r, uint32_t vocab);
 void recorded_free(struct recorded *r);
 
 #endif

@@ -27,6 +27,7 @@ struct call_slot {
     bool cancel_unsent;    /* ... to be cancelled */
     uint64_t abandoned_us; /* since when it goes on without a client; 0: it does not */
     uint64_t lost_us;      /* when its connection was lost; 0: its answer comes */
+    unsigned n_short;      /* how often it ended for lack of memory */
     size_t next_same_hash; /* 1 + slot, 0: none */
 };
 

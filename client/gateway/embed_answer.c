@@ -50,7 +50,10 @@ static const char *field_of(const struct embed_answer *a, const char *field)
     if (strncmp(field, embed, sizeof embed - 1) == 0)
         return field + sizeof embed - 1;
     if (strcmp(field, "text") == 0 || strcmp(field, "tokens.id") == 0)
-        return a->q.api == EMBED_OLLAMA_ONE ? "prompt" : "input";
+        return a->q.api == EMBED_OLLAMA_ONE ? "prompt"
+               : a->q.api == EMBED_RERANK   ? "documents"
+               : a->q.api == EMBED_SCORE    ? "text_2"
+                                            : "input";
     return strcmp(field, "embed") == 0 ? "model" : field;
 }
 
@@ -81,6 +84,13 @@ static enum ingot_code send_next(struct embed_answer *a)
     ask->n_text = p->n_text;
     ask->ids = p->ids;
     ask->n_ids = p->n_ids;
+    if (a->q.api & EMBED_PAIRS) {
+        const struct answer_prompt *query = &a->q.queries[a->q.n_queries > 1 ? i : 0];
+        ask->text = query->text;
+        ask->n_text = query->n_text;
+        ask->document = p->text;
+        ask->n_document = p->n_text;
+    }
     const char *name = ask->prompt_name;
     if (p->ids)
         ask->prompt_name = NULL; /* the ids are the whole text */
@@ -114,7 +124,12 @@ static struct answer_error failure_of(const struct embed_answer *a, const struct
         return answer_error_of(ev, upstream_is_ready(a->upstream));
     if (ev->kind == INGOT_EVENT_FINISH && ev->n_samples)
         e = answer_error_of_reason(ev->samples[0].reason);
-    if (ev->kind == INGOT_EVENT_FINISH && !e.status && !ev->embedding)
+    bool score = a->q.api & EMBED_PAIRS;
+    if (ev->kind != INGOT_EVENT_FINISH || e.status)
+        return e;
+    if (score && (!ev->embedding || ev->n_embedding != 1))
+        e = (struct answer_error){500, "no score came", "", 0};
+    else if (!ev->embedding || ev->n_embedding == 0)
         e = (struct answer_error){500, "no embedding came", "", 0};
     return e;
 }
@@ -152,12 +167,16 @@ void embed_answer_start(struct upstream *u, struct http_reply *r, struct embed_r
         http_reply_error(r, 503, "no memory for an answer");
         return;
     }
-    *a = (struct embed_answer){
-        .upstream = u,
-        .reply = r,
-        .write = write,
-        .res = {.api = q->api, .base64 = q->base64, .n = n, .began_us = clock_us()},
-        .call = calloc(n + 1, sizeof *a->call)};
+    *a = (struct embed_answer){.upstream = u,
+                               .reply = r,
+                               .write = write,
+                               .res = {.api = q->api,
+                                       .base64 = q->base64,
+                                       .n = n,
+                                       .top_n = q->top_n,
+                                       .documents = q->return_documents ? q->of.prompts : NULL,
+                                       .began_us = clock_us()},
+                               .call = calloc(n + 1, sizeof *a->call)};
     snprintf(a->res.model, sizeof a->res.model, "%s", model); /* it may be within q */
     a->q = *q;
     *q = (struct embed_request){.api = q->api};

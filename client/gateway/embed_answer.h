@@ -20,8 +20,11 @@ struct embed_result {
     bool base64;
     char model[ANSWER_MAX_MODEL]; /* the name that the answer shows */
     size_t n;                     /* texts */
-    struct embed_vector *vector;  /* [n] */
-    uint64_t prompt_tokens;       /* of all texts */
+    uint32_t top_n;               /* of EMBED_RERANK; 0: all */
+    const struct answer_prompt
+        *documents;              /* [n], of the request, where the answer shows them; else NULL */
+    struct embed_vector *vector; /* [n] */
+    uint64_t prompt_tokens;      /* of all texts */
     uint64_t began_us;
 };
 

@@ -23,6 +23,46 @@ static enum status read_input(struct embed_request *q, struct json_cursor *c)
     return openai_read_prompts(&q->of, c, EMBED_MAX_INPUTS);
 }
 
+/* One text or a list of texts, as the queries of the pairs: they are read like an input, and put aside. */
+static enum status read_queries(struct embed_request *q, struct json_cursor *c)
+{
+    struct answer_prompt *documents = q->of.prompts;
+    size_t n = q->of.n_prompts;
+    if (q->n_queries)
+        return json_fail(c, ST_RANGE, "the query is there already");
+    q->of.n_prompts = 0;
+    enum status st = openai_read_prompts(&q->of, c, EMBED_MAX_INPUTS);
+    q->queries = q->of.prompts;
+    q->n_queries = q->of.n_prompts;
+    q->of.prompts = documents;
+    q->of.n_prompts = n;
+    return st;
+}
+
+static enum status read_query(struct embed_request *q, struct json_cursor *c)
+{
+    if (json_peek(c) != JSON_STRING)
+        return json_fail(c, ST_FORMAT, "must be a string");
+    return read_queries(q, c);
+}
+
+static enum status read_documents(struct embed_request *q, struct json_cursor *c)
+{
+    if (json_peek(c) != JSON_ARRAY)
+        return json_fail(c, ST_FORMAT, "must be a list of strings");
+    return read_input(q, c);
+}
+
+static enum status read_top_n(struct embed_request *q, struct json_cursor *c)
+{
+    return request_read_u32(c, 1, INT32_MAX, &q->top_n);
+}
+
+static enum status read_return_documents(struct embed_request *q, struct json_cursor *c)
+{
+    return json_read_bool(c, &q->return_documents);
+}
+
 /* ---- fields ---- */
 
 static enum status read_model(struct embed_request *q, struct json_cursor *c)
@@ -79,7 +119,13 @@ static const struct {
     unsigned apis; /* enum embed_api */
     enum status (*read)(struct embed_request *q, struct json_cursor *c);
 } fields[] = {
-    {"model", EMBED_OPENAI | OLLAMA_BOTH, read_model},
+    {"model", EMBED_OPENAI | OLLAMA_BOTH | EMBED_PAIRS, read_model},
+    {"query", EMBED_RERANK, read_query},
+    {"documents", EMBED_RERANK, read_documents},
+    {"top_n", EMBED_RERANK, read_top_n},
+    {"return_documents", EMBED_RERANK, read_return_documents},
+    {"text_1", EMBED_SCORE, read_queries},
+    {"text_2", EMBED_SCORE, read_input},
     {"input", EMBED_OPENAI | EMBED_OLLAMA, read_input},
     {"prompt", EMBED_OLLAMA_ONE, read_input},
     {"dimensions", EMBED_OPENAI | EMBED_OLLAMA, read_dimensions},
@@ -87,10 +133,40 @@ static const struct {
     {"add_special_tokens", EMBED_OPENAI, read_add_special}, /* vLLM's */
     {"prompt_name", EMBED_OPENAI | OLLAMA_BOTH, read_prompt_name},
     {"truncate", EMBED_OLLAMA, read_truncate},
-    {"user", EMBED_OPENAI, skip},
+    {"user", EMBED_OPENAI | EMBED_PAIRS, skip},
     {"keep_alive", OLLAMA_BOTH, skip},
     {"options", OLLAMA_BOTH, skip}, /* of sampling, and of how a model is loaded */
 };
+
+/* Texts alone, and as many queries as the pairs need. */
+static enum status check_pairs(const struct embed_request *q)
+{
+    bool rerank = q->api == EMBED_RERANK;
+    if (!q->n_queries)
+        FAIL(ST_RANGE, "%s is missing", rerank ? "query" : "text_1");
+    if (q->n_queries != 1 && q->n_queries != q->of.n_prompts)
+        FAIL(ST_RANGE, "%zu texts of text_1 and %zu of text_2: there must be one, or as many",
+             q->n_queries, q->of.n_prompts);
+    for (size_t i = 0; i < q->n_queries + q->of.n_prompts; i++) {
+        const struct answer_prompt *p =
+            i < q->n_queries ? &q->queries[i] : &q->of.prompts[i - q->n_queries];
+        if (p->ids)
+            FAIL(ST_FORMAT, "%s must be texts",
+                 rerank             ? "documents"
+                 : i < q->n_queries ? "text_1"
+                                    : "text_2");
+    }
+    return ST_OK;
+}
+
+/* The name of the texts, where they are missing. */
+static const char *input_name(enum embed_api api)
+{
+    return api == EMBED_OLLAMA_ONE ? "prompt"
+           : api == EMBED_RERANK   ? "documents"
+           : api == EMBED_SCORE    ? "text_2"
+                                   : "input";
+}
 
 static enum status read_member(void *request, struct json_span key, struct json_cursor *c)
 {
@@ -116,6 +192,6 @@ enum status embed_request_read(struct embed_request *q, enum embed_api api, cons
         return st;
     }
     if (!q->has_input)
-        FAIL(ST_RANGE, "%s is missing", api == EMBED_OLLAMA_ONE ? "prompt" : "input");
-    return ST_OK;
+        FAIL(ST_RANGE, "%s is missing", input_name(api));
+    return api & EMBED_PAIRS ? check_pairs(q) : ST_OK;
 }

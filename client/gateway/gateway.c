@@ -96,6 +96,8 @@ static const struct route routes[] = {
     {HTTP_GET, "/api/ps", ollama_serve_ps, false, false},
     {HTTP_GET, "/api/version", serve_version, false, false},
     {HTTP_POST, "/v1/embeddings", embed_serve_openai, false, false},
+    {HTTP_POST, "/v1/rerank", embed_serve_rerank, false, false},
+    {HTTP_POST, "/v1/score", embed_serve_score, false, false},
     {HTTP_POST, "/api/embed", embed_serve_ollama, false, false},
     {HTTP_POST, "/api/embeddings", embed_serve_ollama_one, false, false},
     {HTTP_POST, "/api/pull", ollama_refuse_management, false, false},

@@ -7,6 +7,8 @@
 #include "client/gateway/replay.h"
 #include "common/clock.h"
 
+enum { MAX_SHORT = 10 }; /* answers of one request that ended for lack of memory */
+
 /* ---- calls and slots ---- */
 
 static void give(struct upstream_call *call, const struct ingot_event *ev)
@@ -127,6 +129,19 @@ void upstream_calls_lose(struct upstream *u)
 
 /* ---- events ---- */
 
+/* The coordinator has no memory for more of an answer.  That passes: the next tick sends the request again. */
+static bool goes_on(struct upstream *u, struct call_slot *s, const struct ingot_event *ev)
+{
+    if (ev->kind != INGOT_EVENT_ERROR || ev->rejected || s->awaits || !ev->retryable ||
+        ev->code != INGOT_OUT_OF_MEMORY || s->next || u->cfg.resume_grace_ms == 0 ||
+        s->n_short == MAX_SHORT)
+        return false;
+    s->n_short++;
+    s->lost_us = clock_us();
+    s->unsent = s->awaits = true;
+    return true;
+}
+
 /* A coordinator that takes no requests now may do so before the grace is over: the next tick sends this one again. */
 static bool try_again(struct upstream *u, struct call_slot *s, const struct ingot_event *ev)
 {
@@ -143,7 +158,7 @@ static void deliver(struct upstream *u, struct call_slot *s, const struct ingot_
     bool ends = ev->kind == INGOT_EVENT_FINISH || ev->kind == INGOT_EVENT_ERROR, pass = true;
     struct upstream_call *call = s->call;
     struct ingot_event rest = *ev;
-    if (try_again(u, s, ev))
+    if (try_again(u, s, ev) || goes_on(u, s, ev))
         return;
     if (ev->kind == INGOT_EVENT_ACCEPTED) {
         s->awaits = false;

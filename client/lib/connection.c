@@ -41,6 +41,7 @@ static enum status take_welcome(struct ingot_client *c, const struct client_msg 
                                       .any_tenant = w->any_tenant};
     if (w->n_models)
         client_take_model(c, &w->models[0]);
+    servers_begin(c, w->n_models && w->models[0].world);
     (void)sock_take_ends(c->link_ends); /* of connections before this one */
     c->open = true;
     return ST_OK;

@@ -308,7 +308,8 @@ static struct ingot_model model_of(const struct msg_model *w)
                             .max_ctx = w->max_ctx,
                             .world = w->world,
                             .chat = w->chat,
-                            .embedding = w->embedding};
+                            .embedding = w->embedding,
+                            .rerank = w->rerank};
     snprintf(m.weights_from, sizeof m.weights_from, "%s", w->weights_from);
     snprintf(m.tool_format, sizeof m.tool_format, "%s", w->tool_format ? w->tool_format : "");
     if (fits(w->think_open, sizeof m.think_open) && fits(w->think_close, sizeof m.think_close)) {

@@ -59,7 +59,9 @@ struct ingot_options {
     uint32_t timeout_ms;
     /* When the connection is lost, ingot_next connects again, to the same or the next endpoint, tries
      * that for so long, and resumes all requests of ingot_generate: their events go on as if nothing had
-     * happened.  0: ingot_next returns INGOT_PEER, and the program calls ingot_reconnect. */
+     * happened.  A server of several that has no worker group for 1.5 s while requests run is left for the next in the
+     * same way, and a request that ends because the server's memory is short is sent again with what it has.
+     * 0: ingot_next returns INGOT_PEER, and the program calls ingot_reconnect. */
     uint32_t reconnect_ms;
     const void *tenant; /* 1 to INGOT_TENANT_SIZE bytes; NULL: a random one, for this client */
     size_t n_tenant;
@@ -109,6 +111,7 @@ struct ingot_model {
     char tool_format[16];
     char think_open[32], think_close[32]; /* marks of thinking; "": none, or not known */
     uint32_t embedding;                   /* components of its embeddings; 0: it gives none */
+    bool rerank;                          /* it gives scores of a query and a document */
 };
 
 struct ingot_server {
@@ -213,11 +216,17 @@ struct ingot_request {
     enum ingot_grammar grammar_kind; /* what the answer must follow; INGOT_GRAMMAR_NONE: anything */
     const void *grammar;             /* its source, UTF-8 */
     size_t n_grammar;
-    bool
-        embed; /* the prompt's embedding is wanted, no answer: FINISH has it; fields of answers have no effect */
+    /* The prompt's embedding is wanted, no answer: FINISH has it; fields of answers have no effect. */
+    bool embed;
     const char
         *prompt_name;    /* with embed and text: of the model's prompts; NULL: its default one */
     uint32_t dimensions; /* of the embedding; 0: all */
+    /* With embed and text, of a reranker: the score of the text, a query, and this document is the one
+     * component of the embedding.  NULL: none. */
+    const char *document;
+    size_t n_document; /* bytes */
+    const uint32_t
+        *token_types; /* [n_ids] with embed and ids, of an encoder's tokens; NULL: all 0 */
     bool keep_marks; /* the marks of tool calls and thinking are text, whatever skip_special says */
     const struct ingot_limits *limits; /* of the tenant; NULL: no limits, usage is not counted */
     bool has_grace;
@@ -485,8 +494,8 @@ struct ingot_stats {
     /* Grammars of requests: compiled (or refused while compiling), not compiled because the same source had been,
      * refused, given up because the client had left. */
     uint64_t grammars_compiled, grammars_known, grammars_refused, grammars_dropped;
-    uint64_t masks, masks_cached,
-        mask_us;         /* of the active groups' rank 0: taken, found ready, time of all */
+    /* Masks of the active groups' rank 0: taken, of these found ready, time of all. */
+    uint64_t masks, masks_cached, mask_us;
     const char *journal; /* "batch", "each" or "not durable: REASON"; "": an older server */
     uint64_t samples_ended[INGOT_REASON_FAILED + 1];
     uint64_t rejected_by_code[INGOT_NOT_FOUND + 1]; /* requests */

@@ -1,5 +1,5 @@
 /* What the files of libingot share: sending, receiving and questions (ingot.c), the
- * connection (connection.c), requests and their
+ * connection (connection.c), the choice among servers (servers.c), requests and their
  * events (requests.c), their resumption over a new connection (resume.c), queries of text (queries.c), conversations (turns.c). */
 #ifndef CLIENT_LIB_INTERNAL_H
 #define CLIENT_LIB_INTERNAL_H
@@ -22,6 +22,15 @@ struct running_set {
         *refused; /* rings in the order of sending; refused: to be sent again later */
 };
 
+/* Has the server worker groups?  servers.c. */
+struct group_watch {
+    char id[INGOT_ID_SIZE]; /* of the last Ping; "": none */
+    bool none;              /* it had none when it was heard of last */
+    uint64_t since_us;      /* since when it has been known to have none; 0: it has one */
+    uint64_t ask_us;        /* when it is asked next */
+    uint32_t n_left;        /* servers that were left in a row */
+};
+
 struct ingot_client {
     void *ctx, *sock;
     void *link_ends; /* tells when the connection has ended */
@@ -38,6 +47,7 @@ struct ingot_client {
     uint32_t n_endpoints, endpoint; /* the one that is used */
     uint32_t reconnect_ms;          /* 0: the program connects again itself */
     struct running_set running;     /* with reconnect_ms: all requests */
+    struct group_watch groups;
     uint64_t lost_us, tried_us; /* when the connection was lost, and the present attempt began */
     struct tenant tenant;
     char token[INGOT_TOKEN_SIZE];
@@ -75,6 +85,20 @@ void client_drop_kept(struct ingot_client *c);
 MUST_CHECK enum status client_reconnect(struct ingot_client *c, uint64_t deadline_us);
 /* The connection is lost: client_reconnect is to be called. */
 void client_lose(struct ingot_client *c);
+
+/* --- servers.c --- */
+/* A connection was made to the server c->endpoint. */
+void servers_begin(struct ingot_client *c, bool has_group);
+/* The server has groups or not; one of several that has had none for a while is left. */
+void servers_note(struct ingot_client *c, bool has_group);
+/* Notes what a Pong says. */
+void servers_take(struct ingot_client *c, const struct client_msg *m);
+/* Asks, while requests run and there are several servers; *next_us: when it asks again, UINT64_MAX: not. */
+MUST_CHECK enum status servers_ask(struct ingot_client *c, uint64_t *next_us);
+/* The connection ends, and the next one is to the next server of the list. */
+void servers_leave(struct ingot_client *c);
+/* This server has no groups, and the list has others. */
+bool servers_other_may_have_groups(const struct ingot_client *c);
 
 /* --- resume.c --- */
 /* A request that is sent as these bytes. */

@@ -111,6 +111,10 @@ static void fill_embed(const struct ingot_request *r, struct msg_generate *g)
     g->embed = true;
     g->prompt_name = client_string(r->prompt_name ? r->prompt_name : "");
     g->dimensions = r->dimensions;
+    g->token_types = r->token_types;
+    g->has_document = r->document != NULL;
+    g->document = client_text(r->document, r->n_document);
+    g->n_token_types = r->token_types ? (uint32_t)r->n_ids : 0;
     g->sampling = plain.sampling;
     g->max_tokens = 0;
     g->n_stops = 0;
@@ -438,15 +442,18 @@ static void fill_event(struct ingot_client *c, struct ingot_event *ev, const str
 static enum status next_message(struct ingot_client *c, struct client_msg *m, uint64_t deadline_us)
 {
     for (;;) {
-        uint64_t retry_us = UINT64_MAX;
+        uint64_t retry_us = UINT64_MAX, ask_us = UINT64_MAX, until_us = deadline_us;
         enum status st = ST_OK;
         if (c->reconnect_ms && !c->open)
             st = client_reconnect(c, deadline_us);
         if (st == ST_OK)
             st = running_retry(c, &retry_us);
         if (st == ST_OK)
-            st = client_receive(c, m, c->n_running > 0,
-                                retry_us < deadline_us ? retry_us : deadline_us);
+            st = servers_ask(c, &ask_us);
+        until_us = retry_us < until_us ? retry_us : until_us;
+        until_us = ask_us < until_us ? ask_us : until_us;
+        if (st == ST_OK)
+            st = client_receive(c, m, c->n_running > 0, until_us);
         if (st == ST_PEER && c->reconnect_ms && c->open)
             client_lose(c);
         else if (st != ST_TIMEOUT || clock_us() >= deadline_us)
@@ -463,6 +470,7 @@ static enum status next_event(struct ingot_client *c, struct ingot_event *ev, ui
         TRY(c->kept ? client_take_kept(c, &m) : next_message(c, &m, deadline));
         if (m.type == MSG_MODEL_LIST && m.u.model_list.n_models)
             client_take_model(c, &m.u.model_list.models[0]);
+        servers_take(c, &m);
         TRY(running_take(c, &m, &swallow));
     } while (swallow || !client_is_event(c, &m));
     fill_event(c, ev, &m);

@@ -25,6 +25,8 @@ struct running {
     uint64_t began_us,
         give_up_us;    /* give_up: when refusals are not repeated any more; 0: never were */
     uint64_t retry_us; /* of a refused one: when it is sent again */
+    uint64_t n_failed; /* deltas that had come when the server ran out of memory last */
+    uint32_t n_empty;  /* servers without groups that have refused it before any had accepted it */
     bool cancelled;
     bool taken;        /* Accepted has come over this connection */
     uint8_t *accepted; /* [n_accepted] the message; n_accepted 0: it has not come */
@@ -197,22 +199,59 @@ static enum status keep_delta(struct running *r, struct msg_delta *d)
     return ST_OK;
 }
 
+/* A new request, refused by a server without groups: every other one of the list is asked once. */
+static bool try_elsewhere(struct ingot_client *c, struct running *r)
+{
+    if (!servers_other_may_have_groups(c) || ++r->n_empty >= c->n_endpoints)
+        return false;
+    move(&c->running.refused, r);
+    servers_leave(c);
+    return true;
+}
+
 /* A refusal that passes, of a request that another connection had before: it is sent again a little later. */
 static bool retry_later(struct ingot_client *c, struct running *r, const struct msg_error *e)
 {
     uint64_t now = clock_us();
     uint32_t ms = e->retry_after_ms;
-    if (!e->retryable || !r->give_up_us || now >= r->give_up_us)
+    if (e->retryable && !r->give_up_us)
+        return try_elsewhere(c, r);
+    if (!e->retryable || now >= r->give_up_us)
         return false;
     ms = ms < MIN_RETRY_MS ? MIN_RETRY_MS : ms > MAX_RETRY_MS ? MAX_RETRY_MS : ms;
     r->retry_us = now + 1000U * (uint64_t)ms;
     move(&c->running.refused, r);
     if (c->n_endpoints > 1 &&
-        now - c->tried_us > MOVE_US) { /* the worker groups may be at another server */
-        c->endpoint = (c->endpoint + 1) % c->n_endpoints;
-        c->broken = true;
-    }
+        now - c->tried_us > MOVE_US) /* the worker groups may be at another server */
+        servers_leave(c);
     return true;
+}
+
+static uint64_t n_deltas(const struct running *r)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < r->n_samples; i++)
+        n += r->samples[i].seq;
+    return n;
+}
+
+static void set_give_up(const struct ingot_client *c, struct running *r, uint64_t now_us)
+{
+    r->give_up_us = r->deadline_ms ? r->began_us + 1000U * (uint64_t)r->deadline_ms
+                                   : now_us + 1000U * (uint64_t)c->reconnect_ms;
+}
+
+/* The server has no memory for more of the answer.  That passes: the request goes on with what has come, and while it
+ * progresses it has the time of a lost connection again. */
+static bool go_on_later(struct ingot_client *c, struct running *r, const struct msg_error *e)
+{
+    uint64_t n = n_deltas(r);
+    if (e->code != ST_NOMEM || !e->retryable || !r->taken)
+        return false;
+    if (!r->give_up_us || n > r->n_failed)
+        set_give_up(c, r, clock_us());
+    r->n_failed = n;
+    return retry_later(c, r, e);
 }
 
 enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swallow)
@@ -227,6 +266,7 @@ enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swa
     switch (m->type) {
     case MSG_ACCEPTED:
         r->taken = true;
+        r->n_empty = 0;
         *swallow = r->n_accepted;
         return *swallow || !m->u.accepted.prompt_digest ? ST_OK : keep_accepted(c, r);
     case MSG_DELTA:
@@ -240,6 +280,8 @@ enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swa
         *swallow = !r->taken && m->u.error.code == ST_PEER;
         if (*swallow) /* ZeroMQ has sent it to the next server, which has had no Hello */
             c->broken = true;
+        else
+            *swallow = go_on_later(c, r, &m->u.error);
         break;
     default:
         break;
@@ -290,8 +332,8 @@ enum status running_resume(struct ingot_client *c)
         move(&s->sent, s->refused);
     for (uint32_t i = 0; i < s->n; i++) { /* each becomes the last, so their order stays */
         struct running *r = s->sent;
-        r->give_up_us = r->deadline_ms ? r->began_us + 1000U * (uint64_t)r->deadline_ms
-                                       : now + 1000U * (uint64_t)c->reconnect_ms;
+        if (!r->n_empty)
+            set_give_up(c, r, now);
         TRY(send_again(c, r));
     }
     return ST_OK;

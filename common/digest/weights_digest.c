@@ -108,7 +108,7 @@ static enum status list_modules(struct weights_digest *w, const char *dir)
     const struct sentence_modules *m = &w->modules;
     size_t n = w->n_files;
     for (int32_t i = 0; i < m->n_modules; i++)
-        n += m->module[i].kind == MODULE_DENSE;
+        n += m->module[i].kind == MODULE_DENSE && !m->module[i].tensor;
     if (n == w->n_files)
         return ST_OK;
     char(*file)[DIGEST_PATH] = realloc(w->file, n * sizeof *file);
@@ -122,7 +122,7 @@ static enum status list_modules(struct weights_digest *w, const char *dir)
     for (int32_t i = 0; i < m->n_modules; i++) {
         char name[MODULE_PATH + 32];
         snprintf(name, sizeof name, "%s/model.safetensors", m->module[i].path);
-        if (m->module[i].kind == MODULE_DENSE)
+        if (m->module[i].kind == MODULE_DENSE && !m->module[i].tensor)
             TRY(set_file(w, w->n_files++, dir, name));
     }
     return ST_OK;
@@ -154,7 +154,7 @@ static enum status read_gguf(struct weights_digest *w, struct model_config *mc, 
 static enum status read_folder(struct weights_digest *w, struct model_config *mc, const char *dir)
 {
     TRY(model_config_load(mc, dir));
-    TRY(sentence_modules_load(&w->modules, dir, mc->hidden, false));
+    TRY(sentence_modules_load(&w->modules, dir, mc, false));
     TRY(list_folder(w, dir));
     return list_modules(w, dir);
 }

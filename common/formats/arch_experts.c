@@ -1,20 +1,13 @@
 /* Mixtures of experts. */
 #include "common/formats/arch_table.h"
 
-#define SHARED(name)                                                                               \
-    [TN_SHARED_GATE] = {L "mlp." name ".gate_proj.weight", NULL, AX_SHARED_FFN, AX_HIDDEN,         \
-                        FUSED_NO},                                                                 \
-    [TN_SHARED_UP] = {L "mlp." name ".up_proj.weight", NULL, AX_SHARED_FFN, AX_HIDDEN, FUSED_NO},  \
-    [TN_SHARED_DOWN] = {L "mlp." name ".down_proj.weight", NULL, AX_HIDDEN, AX_SHARED_FFN,         \
-                        FUSED_NO}
-
 static const struct tensor_rule qwen2moe_tensors[TN_N] = {
     COMMON_TENSORS,
     SPLIT_QKV,
     FFN_NORM,
     GATE_UP_DOWN,
     SPLIT_EXPERTS,
-    SHARED("shared_expert"),
+    SHARED_EXPERT("shared_expert"),
     [TN_SHARED_SCALE] = {L "mlp.shared_expert_gate.weight", NULL, AX_ROW, AX_HIDDEN, FUSED_NO},
 };
 
@@ -25,7 +18,7 @@ static const struct tensor_rule glm4moe_tensors[TN_N] = {
     GATE_UP_DOWN,
     SPLIT_EXPERTS,
     [TN_ROUTER_BIAS] = {L "mlp.gate.e_score_correction_bias", NULL, AX_ONE, AX_EXPERTS, FUSED_NO},
-    SHARED("shared_experts"),
+    SHARED_EXPERT("shared_experts"),
 };
 
 #define SPARSE L "block_sparse_moe."
@@ -43,12 +36,7 @@ static const struct tensor_rule minimax_tensors[TN_N] = {
     [TN_EXPERT_DOWN] = {SPARSE "experts.@.w2.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN, FUSED_NO},
 };
 
-#define DEEPSEEK                                                                                   \
-    LATENT_ATTENTION, FFN_NORM, GATE_UP_DOWN, SPLIT_EXPERTS, SHARED("shared_experts"),             \
-        [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},           \
-        [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},          \
-        [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                \
-        [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
+#define DEEPSEEK LATENT_MODEL, SPLIT_EXPERTS, SHARED_EXPERT("shared_experts")
 
 static const struct tensor_rule deepseek2_tensors[TN_N] = {DEEPSEEK};
 

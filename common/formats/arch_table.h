@@ -4,9 +4,15 @@
 
 #include "common/formats/model_config.h"
 
-/* The mixtures of experts of HuggingFace repositories; model_arch.c has the other rows. */
+/* Those with gated delta-net layers are in arch_delta.c, the mixtures of experts of HuggingFace repositories; model_arch.c has the other
+ * rows. */
 extern const struct arch archs_of_experts[];
 extern const size_t n_archs_of_experts;
+/* The encoders. */
+extern const struct arch archs_of_encoders[];
+extern const size_t n_archs_of_encoders;
+extern const struct arch archs_of_delta[];
+extern const size_t n_archs_of_delta;
 
 #define L "model.layers.#."
 
@@ -59,6 +65,22 @@ extern const size_t n_archs_of_experts;
     [TN_V_B] = {L "self_attn.kv_b_proj.weight", NULL, AX_VALUE, AX_KV_RANK, FUSED_KV_B},           \
     [TN_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN, AX_VALUES,        \
               FUSED_NO}
+
+/* The expert that every token takes. */
+#define SHARED_EXPERT(name)                                                                        \
+    [TN_SHARED_GATE] = {L "mlp." name ".gate_proj.weight", NULL, AX_SHARED_FFN, AX_HIDDEN,         \
+                        FUSED_NO},                                                                 \
+    [TN_SHARED_UP] = {L "mlp." name ".up_proj.weight", NULL, AX_SHARED_FFN, AX_HIDDEN, FUSED_NO},  \
+    [TN_SHARED_DOWN] = {L "mlp." name ".down_proj.weight", NULL, AX_HIDDEN, AX_SHARED_FFN,         \
+                        FUSED_NO}
+
+/* A dense model of latent attention. */
+#define LATENT_MODEL                                                                               \
+    LATENT_ATTENTION, FFN_NORM, GATE_UP_DOWN,                                                      \
+        [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},           \
+        [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},          \
+        [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                \
+        [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
 
 #define FFN_NORM                                                                                   \
     [TN_FFN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}

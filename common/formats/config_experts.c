@@ -177,7 +177,8 @@ enum status config_experts_read(struct model_config *mc, const cJSON *root)
     if (mc->arch->experts == EXPERTS_NONE)
         return ST_OK;
     TRY(read_count(mc, root));
-    mc->renormalise = mc->arch->experts == EXPERTS_MIXTRAL;
+    mc->renormalise = mc->arch->experts == EXPERTS_MIXTRAL || mc->arch->experts == EXPERTS_SHARED ||
+                      mc->arch->delta;
     mc->expert_ffn = mc->ffn;
     if (mc->arch->experts == EXPERTS_MIXTRAL || mc->arch->experts == EXPERTS_OLMO) {
         for (int32_t i = 0; i < mc->n_layers; i++)
@@ -192,6 +193,10 @@ enum status config_experts_read(struct model_config *mc, const cJSON *root)
     TRY(read_shared(mc, root));
     if (mc->arch->experts == EXPERTS_GROUPS || mc->arch->experts == EXPERTS_METHOD)
         return read_groups(mc, root);
+    if (mc->arch->experts == EXPERTS_SHARED) {
+        memset(mc->sparse, true, (size_t)mc->n_layers * sizeof *mc->sparse);
+        return ST_OK;
+    }
     TRY(json_bool(root, "norm_topk_prob", &mc->renormalise));
     return read_layers(mc, root);
 }

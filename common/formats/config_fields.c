@@ -74,12 +74,23 @@ const struct config_field config_fields[] = {
     NUMBERS(d_nope, FIELD_INT),
     NUMBERS(d_rope, FIELD_INT),
     NUMBERS(d_value, FIELD_INT),
+    FIELD(delta, FIELD_BOOL, MAX_LAYERS, true),
+    NUMBERS(n_delta_k, FIELD_INT),
+    NUMBERS(n_delta_v, FIELD_INT),
+    NUMBERS(d_delta_k, FIELD_INT),
+    NUMBERS(d_delta_v, FIELD_INT),
+    NUMBERS(delta_taps, FIELD_INT),
     SILENT(max_ctx, FIELD_INT, 1), /* a limit; a worker's Hello says it */
     NUMBERS(eps, FIELD_F64),
     NUMBERS(act, FIELD_INT),
     NUMBERS(tied, FIELD_BOOL),
     SILENT(headless, FIELD_BOOL, 1), /* a tensor that is not there */
     SILENT(wrapped, FIELD_BOOL, 1),  /* names of tensors */
+    NUMBERS(classifier, FIELD_BOOL),
+    NUMBERS(n_labels, FIELD_INT),
+    NUMBERS(n_types, FIELD_INT),
+    NUMBERS(n_positions, FIELD_INT),
+    NUMBERS(pad_id, FIELD_INT),
     NUMBERS(qkv_bias, FIELD_BOOL),
     NUMBERS(o_bias, FIELD_BOOL),
     NUMBERS(mlp_bias, FIELD_BOOL),

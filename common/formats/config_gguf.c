@@ -80,9 +80,9 @@ static enum status read_arch(struct model_config *mc, struct meta *m)
         FAIL(ST_FORMAT, "gguf: one part of a split model alone");
     TRY(gguf_get_str(m->g, "general.architecture", &name));
     const struct gguf_shown shown = gguf_show(name);
-    m->row = gguf_arch_find(shown.text);
-    if (strcmp(shown.text, "deepseek2") == 0)
-        m->row = config_gguf_latent_row(m->g);
+    m->row = config_gguf_latent_row(shown.text, m->g);
+    if (!m->row)
+        m->row = gguf_arch_find(shown.text);
     if (arch_refusal(shown.text))
         FAIL(ST_UNSUPPORTED, "gguf: the architecture \"%s\" is not supported: %s", shown.text,
              arch_refusal(shown.text));
@@ -260,7 +260,7 @@ static enum status read_window(struct model_config *mc, const struct meta *m)
     return ST_OK;
 }
 
-/* What the Gemmas and Granite have between the usual parts, and layers without RoPE. */
+/* What the Gemmas, Granite and MiniCPM have between the usual parts, and layers without RoPE. */
 static enum status read_scales(struct model_config *mc, const struct meta *m)
 {
     const struct arch *a = mc->arch;
@@ -273,6 +273,8 @@ static enum status read_scales(struct model_config *mc, const struct meta *m)
         mc->logit_scale = 1 / divisor;
         return ST_OK;
     }
+    if (a->depth_scales)
+        config_gguf_depth_scales(mc);
     if (a->logit_factor) {
         mc->logit_scale = a->default_logit_scale;
         TRY(meta_double(m, "logit_scale", 1e-6, 1e6, &mc->logit_scale));
@@ -388,7 +390,7 @@ static enum status read_divisors(struct rope_config *rope, const struct gguf *g)
     return ST_OK;
 }
 
-/* Those of LongRoPE, in files of the architecture phi3 only; others refuse the tensors. */
+/* Those of LongRoPE; architectures without them refuse the tensors. */
 static enum status read_longrope(struct model_config *mc, const struct meta *m)
 {
     static const char *const names[] = {"rope_factors_short.weight", "rope_factors_long.weight"};
@@ -396,7 +398,7 @@ static enum status read_longrope(struct model_config *mc, const struct meta *m)
     const struct gguf_tensor *near = gguf_find_tensor(m->g, names[0]),
                              *far = gguf_find_tensor(m->g, names[1]);
     int32_t original = mc->max_ctx;
-    if (strcmp(mc->arch->name, "phi3") != 0 || (!near && !far))
+    if (!mc->arch->rope_factors || (!near && !far))
         return ST_OK;
     if (!near || !far)
         FAIL(ST_FORMAT, "gguf: the tensor %s is missing", names[!far]);

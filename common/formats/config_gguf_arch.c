@@ -205,7 +205,11 @@ static const struct gguf_arch archs[] = {
       .needs_rope = true,
       .window = WINDOW_ALL},
      true},
-    {{.name = "phi3", .model_type = "phi3", .tensor = gguf_phi3_tensors, .window = WINDOW_ALL},
+    {{.name = "phi3",
+      .model_type = "phi3",
+      .tensor = gguf_phi3_tensors,
+      .rope_factors = true,
+      .window = WINDOW_ALL},
      false},
     {{.name = "smollm3", .model_type = "smollm3", .tensor = gguf_tensors, .nope = NOPE_LISTED},
      true},
@@ -339,7 +343,8 @@ const char *gguf_arch_names(void)
     return "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, smollm3, "
            "granite, "
            "granitemoe, "
-           "glm4, exaone4, qwen2moe, glm4moe, deepseek2, olmo2, olmoe, command-r, cohere2, "
+           "glm4, exaone4, qwen2moe, glm4moe, deepseek2, minicpm3, olmo2, olmoe, command-r, "
+           "cohere2, "
            "starcoder2, dots1, minimax-m2, seed_oss, ernie4_5 and gpt-oss";
 }
 

@@ -1,6 +1,8 @@
-/* GGUF's architecture deepseek2: DeepSeek V2 and V3, Kimi K2, Moonlight.  llama.cpp's converter splits
+/* GGUF's architectures with latent attention.  deepseek2: DeepSeek V2 and V3, Kimi K2, Moonlight.  llama.cpp's converter splits
  * the matrix from latents to keys and values by heads, into attn_k_b and attn_v_b; files of before
- * April 2025 have it whole, as attn_kv_b.  A bias of the router tells V3 from V2. */
+ * April 2025 have it whole, as attn_kv_b.  A bias of the router tells V3 from V2.
+ * minicpm3: attn_kv_b is whole, and there are no keys for the values' size and MiniCPM's factors. */
+#include <math.h>
 #include <string.h>
 
 #include "common/formats/config_gguf_meta.h"
@@ -62,6 +64,18 @@ static const struct tensor_rule tensors[2][2][TN_N] = {
         .interleaved = true                                                                        \
     }
 
+static const struct tensor_rule minicpm3_tensors[TN_N] = {LATENT_TENSORS, WHOLE_KV_B};
+
+static const struct gguf_arch minicpm3 = {.arch = {.name = "minicpm3",
+                                                   .model_type = "minicpm3",
+                                                   .tensor = minicpm3_tensors,
+                                                   .latent = true,
+                                                   .derived_value = true,
+                                                   .depth_scales = true,
+                                                   .rope_factors = true,
+                                                   .read_only = true},
+                                          .interleaved = false};
+
 static const struct gguf_arch rows[2][2] = {{ROW(0, 0), ROW(0, 1)}, {ROW(1, 0), ROW(1, 1)}};
 
 static bool has_tensor(const struct gguf *g, const char *kind)
@@ -77,10 +91,14 @@ static bool has_tensor(const struct gguf *g, const char *kind)
     return false;
 }
 
-const struct gguf_arch *config_gguf_latent_row(const struct gguf *g)
+const struct gguf_arch *config_gguf_latent_row(const char *name, const struct gguf *g)
 {
-    bool whole = g && has_tensor(g, ".attn_kv_b.weight");
-    bool bias = g && has_tensor(g, ".exp_probs_b.bias");
+    if (strcmp(name, "minicpm3") == 0)
+        return &minicpm3;
+    if (strcmp(name, "deepseek2") != 0)
+        return NULL;
+    bool whole = has_tensor(g, ".attn_kv_b.weight");
+    bool bias = has_tensor(g, ".exp_probs_b.bias");
     return &rows[whole][bias];
 }
 
@@ -97,17 +115,22 @@ static enum status expect(const struct meta *m, const char *key, int32_t want)
 
 enum status config_gguf_latent(struct model_config *mc, const struct meta *m)
 {
-    bool whole = m->row == &rows[1][0] || m->row == &rows[1][1];
+    bool whole = m->row != &rows[0][0] && m->row != &rows[0][1];
     const char *key = whole ? "attention.key_length" : "attention.key_length_mla";
     const char *value = whole ? "attention.value_length" : "attention.value_length_mla";
     int32_t d_head = 0;
     const char *const needed[] = {"attention.kv_lora_rank", "rope.dimension_count", key, value};
-    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+    size_t n_needed = ARRAY_LEN(needed) - mc->arch->derived_value;
+    for (size_t i = 0; i < n_needed; i++)
         TRY(meta_need(m, needed[i]));
     TRY(meta_i32(m, "attention.kv_lora_rank", 1, 1 << 16, &mc->kv_rank));
     TRY(meta_i32(m, "attention.q_lora_rank", 1, 1 << 16, &mc->q_rank));
     TRY(meta_i32(m, "rope.dimension_count", 2, 1 << 14, &mc->d_rope));
     TRY(meta_i32(m, key, mc->d_rope + 1, 1 << 15, &d_head));
+    if (!gguf_has(m->g, meta_key(m, value).text) && mc->hidden % mc->n_q)
+        FAIL(ST_RANGE, "gguf: an embedding of %d is no multiple of %d heads, and there is no %s",
+             mc->hidden, mc->n_q, meta_key(m, value).text);
+    mc->d_value = mc->hidden / mc->n_q;
     TRY(meta_i32(m, value, 1, 1 << 14, &mc->d_value));
     mc->d_nope = d_head - mc->d_rope;
     TRY(expect(m, "attention.head_count_kv", whole ? mc->n_q : 1));
@@ -116,6 +139,13 @@ enum status config_gguf_latent(struct model_config *mc, const struct meta *m)
         return ST_OK;
     TRY(expect(m, "attention.key_length", mc->d_head));
     return expect(m, "attention.value_length", mc->kv_rank);
+}
+
+void config_gguf_depth_scales(struct model_config *mc)
+{
+    mc->embed_scale = 12;
+    mc->residual_scale = 1.4 / sqrt(mc->n_layers);
+    mc->logit_scale = 256.0 / mc->hidden;
 }
 
 /* The files take mscale to be mscale_all_dim, of which they have a tenth. */

@@ -25,11 +25,13 @@ MUST_CHECK enum status meta_double(const struct meta *m, const char *key, double
 MUST_CHECK enum status meta_need(const struct meta *m, const char *key);
 bool meta_is(struct gguf_str s, const char *text);
 
-/* Latent attention (deepseek2): the row for the file's tensors, g NULL: any; the sizes, needs n_q; the
- * factor on q k, needs rope. */
-const struct gguf_arch *config_gguf_latent_row(const struct gguf *g);
+/* Latent attention (deepseek2, minicpm3): the row for general.architecture and the file's tensors, NULL:
+ * another architecture; the sizes, needs n_q; the factor on q k, needs rope. */
+const struct gguf_arch *config_gguf_latent_row(const char *name, const struct gguf *g);
 MUST_CHECK enum status config_gguf_latent(struct model_config *mc, const struct meta *m);
 MUST_CHECK enum status config_gguf_latent_scale(struct model_config *mc, const struct meta *m);
+/* The factors of MiniCPM3-4B, which llama.cpp takes for every file of minicpm3; needs the sizes. */
+void config_gguf_depth_scales(struct model_config *mc);
 
 /* expert_count and the keys that go with it, for the architectures that have experts. */
 MUST_CHECK enum status config_gguf_experts(struct model_config *mc, const struct meta *m);

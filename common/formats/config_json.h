@@ -6,6 +6,8 @@
 
 struct cJSON;
 
+enum { MAX_CONFIG = 4 << 20 }; /* bytes of config.json */
+
 /* Every key must be read by this architecture's reader, be known to change nothing, or have a value
  * that changes nothing.  ST_UNSUPPORTED names the key and its value. */
 MUST_CHECK enum status config_keys_check(const struct cJSON *root, const struct arch *arch);
@@ -26,6 +28,11 @@ MUST_CHECK enum status config_latent_read(struct model_config *mc, const struct 
 MUST_CHECK enum status config_latent_scale(struct model_config *mc, const struct cJSON *root);
 void config_latent_sizes(struct model_config *mc);
 void config_latent_attn_scale(struct model_config *mc, double mscale_all);
+
+/* The configuration of an encoder, all of it but arch, classifier and dtype. */
+MUST_CHECK enum status config_encoder_read(struct model_config *mc, const struct cJSON *root);
+/* Layers of gated delta nets: which, and their sizes; for the architectures that have them. */
+MUST_CHECK enum status config_delta_read(struct model_config *mc, const struct cJSON *root);
 
 /* YaRN stretches the original context by its factor, and published configurations leave
  * max_position_embeddings at the original length. */

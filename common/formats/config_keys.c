@@ -25,7 +25,9 @@ enum key_use {
     READ_LOCAL_ROPE,
     READ_PARTIAL,
     READ_CODE,
+    READ_DELTA,
     READ_MULTIPLIERS,
+    READ_DEPTH_SCALES,
     READ_NOPE,
     READ_RMS,
     READ_LAYER_NORM_EPS,
@@ -42,6 +44,8 @@ enum key_use {
     READ_O_BIAS,
     READ_LAYER_LIST,
     READ_ROTARY_DIM, /* the class of MiniMax M2, which makes nothing of the others with this use */
+    SAYS_OUTPUT_GATE,
+    SAYS_STATE_TYPE,
     SAYS_ATTENTION,
     SAYS_ROUTE_BIAS,
     SAYS_SCORES,
@@ -105,6 +109,16 @@ static const struct key_row {
     {"v_head_dim", READ_LATENT, NULL},
     {"qk_head_dim", READ_LATENT, NULL},
     {"rope_interleave", READ_LATENT, NULL},
+    {"linear_conv_kernel_dim", READ_DELTA, NULL},
+    {"linear_key_head_dim", READ_DELTA, NULL},
+    {"linear_value_head_dim", READ_DELTA, NULL},
+    {"linear_num_key_heads", READ_DELTA, NULL},
+    {"linear_num_value_heads", READ_DELTA, NULL},
+    {"full_attention_interval", READ_DELTA, NULL},
+    {"attn_output_gate", SAYS_OUTPUT_GATE, NULL},
+    {"mamba_ssm_dtype", SAYS_STATE_TYPE, NULL},
+    {"mtp_num_hidden_layers", READ_DELTA, "0"}, /* tensors that are not read */
+    {"mtp_use_dedicated_embeddings", READ_DELTA, "false"},
     {"topk_method", READ_METHOD, NULL},
     {"scoring_func", SAYS_SCORES, NULL},
     {"moe_layer_freq", READ_NEVER, "1"},
@@ -167,7 +181,9 @@ static const struct key_row {
     {"attention_multiplier", READ_MULTIPLIERS, NULL},
     {"no_rope_layers", READ_NOPE, NULL},
     {"no_rope_layer_interval", READ_NOPE, NULL},
-    {"scale_emb", READ_NEVER, "1"},
+    {"scale_emb", READ_DEPTH_SCALES, "1"},
+    {"scale_depth", READ_DEPTH_SCALES, NULL},
+    {"dim_model_base", READ_DEPTH_SCALES, NULL},
     {"num_nextn_predict_layers", READ_EXTRA_LAYERS, "0"},
     {"num_mtp_layers", READ_EXTRA_LAYERS, "0"},
     {"bias", READ_NEVER, "false"},
@@ -285,11 +301,11 @@ static bool is_read(enum key_use use, const struct arch *arch)
     case READ_QWEN_EXPERTS:
         return arch->experts == EXPERTS_QWEN;
     case READ_SIZED_EXPERTS:
-        return arch->experts == EXPERTS_QWEN || arch->experts == EXPERTS_GROUPS ||
-               arch->experts == EXPERTS_METHOD;
+        return arch->experts == EXPERTS_QWEN || arch->experts == EXPERTS_SHARED ||
+               arch->experts == EXPERTS_GROUPS || arch->experts == EXPERTS_METHOD;
     case READ_NORM_TOPK:
         return arch->experts != EXPERTS_NONE && arch->experts != EXPERTS_MIXTRAL &&
-               arch->experts != EXPERTS_METHOD;
+               arch->experts != EXPERTS_METHOD && arch->experts != EXPERTS_SHARED;
     case READ_GROUPS:
         return arch->experts == EXPERTS_GROUPS || arch->experts == EXPERTS_METHOD;
     case READ_METHOD:
@@ -320,8 +336,12 @@ static bool is_read(enum key_use use, const struct arch *arch)
         return arch->local_rope;
     case READ_PARTIAL:
         return arch->partial_rotary;
+    case READ_DELTA:
+        return arch->delta;
     case READ_MULTIPLIERS:
         return arch->multipliers;
+    case READ_DEPTH_SCALES:
+        return arch->depth_scales;
     case READ_NOPE:
         return arch->nope == NOPE_LISTED;
     case READ_CODE:
@@ -334,6 +354,8 @@ static bool is_read(enum key_use use, const struct arch *arch)
         return arch->rotary_dim;
     case SAYS_QK_NORM:
         return arch->qk_norm_option;
+    case SAYS_OUTPUT_GATE:
+    case SAYS_STATE_TYPE:
     case SAYS_SCORES:
     case SAYS_ATTENTION:
     case SAYS_ROUTE_BIAS:
@@ -384,6 +406,10 @@ static const char *said_by(const struct key_row *row, const struct arch *arch)
         return arch->experts == EXPERTS_NONE ? NULL
                : arch->route_bias            ? "\"sigmoid\""
                                              : "\"softmax\"";
+    case SAYS_OUTPUT_GATE:
+        return arch->delta ? "true" : "false";
+    case SAYS_STATE_TYPE:
+        return arch->delta ? "\"float32\"" : NULL;
     case SAYS_ROUTE_BIAS:
         return arch->route_bias ? "true" : row->harmless;
     case SAYS_QK_NORM_TYPE:
@@ -479,6 +505,9 @@ static bool of_wrapper(const char *key)
         "vision_feature_select_strategy",
         "multimodal_projector_bias",
         "image_seq_length",
+        "video_token_id",
+        "vision_start_token_id",
+        "vision_end_token_id",
     };
     for (size_t i = 0; i < ARRAY_LEN(known); i++)
         if (strcmp(known[i], key) == 0)

@@ -13,12 +13,13 @@ enum status config_latent_read(struct model_config *mc, const cJSON *root)
 {
     static const char *const needed[] = {"kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim",
                                          "v_head_dim"};
+    size_t n_needed = ARRAY_LEN(needed) - mc->arch->derived_value;
     if (mc->n_kv != mc->n_q)
         FAIL(ST_UNSUPPORTED,
              "num_key_value_heads %d is not num_attention_heads %d: latent attention has one "
              "latent for all heads",
              mc->n_kv, mc->n_q);
-    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+    for (size_t i = 0; i < n_needed; i++)
         TRY(json_need(root, needed[i]));
     /* null says that there is none; a file without the key means transformers' default */
     if (!cJSON_HasObjectItem(root, "q_lora_rank"))
@@ -27,6 +28,11 @@ enum status config_latent_read(struct model_config *mc, const cJSON *root)
     TRY(json_i32(root, "q_lora_rank", 1, MAX_RANK, &mc->q_rank));
     TRY(json_i32(root, "qk_nope_head_dim", 1, MAX_HEAD, &mc->d_nope));
     TRY(json_i32(root, "qk_rope_head_dim", 2, MAX_HEAD, &mc->d_rope));
+    if (!json_member(root, "v_head_dim") && mc->hidden % mc->n_q)
+        FAIL(ST_RANGE,
+             "hidden_size %d is no multiple of num_attention_heads %d, and there is no v_head_dim",
+             mc->hidden, mc->n_q);
+    mc->d_value = mc->hidden / mc->n_q;
     TRY(json_i32(root, "v_head_dim", 1, MAX_HEAD, &mc->d_value));
     config_latent_sizes(mc);
     return ST_OK;
@@ -56,9 +62,10 @@ enum status config_latent_scale(struct model_config *mc, const cJSON *root)
     config_latent_attn_scale(mc, mscale_all);
     if (mc->arch->route_bias)
         return json_bool(root, "rope_interleave", &mc->rope.interleaved);
-    bool pairs = true; /* the class of DeepSeek-V2 has no other form */
+    bool pairs = mc->arch->interleaved; /* these classes have one form */
     TRY(json_bool(root, "rope_interleave", &pairs));
-    if (!pairs)
-        FAIL(ST_UNSUPPORTED, "rope_interleave false is not supported for %s", mc->arch->name);
+    if (pairs != mc->arch->interleaved)
+        FAIL(ST_UNSUPPORTED, "rope_interleave %s is not supported for %s", pairs ? "true" : "false",
+             mc->arch->name);
     return ST_OK;
 }

@@ -31,11 +31,20 @@ static const char *const scaling_keys[] = {
     "partial_rotary_factor",
 };
 
-static enum status check_keys(const cJSON *obj, const char *where)
+/* The positions of images, of which a text has none: all three of a token are alike. */
+static bool of_images(const struct arch *arch, const char *key)
+{
+    return arch->mrope_text &&
+           (strcmp(key, "mrope_section") == 0 || strcmp(key, "mrope_interleaved") == 0);
+}
+
+static enum status check_keys(const struct arch *arch, const cJSON *obj, const char *where)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, obj)
     {
+        if (of_images(arch, item->string))
+            continue;
         size_t i = 0;
         while (i < ARRAY_LEN(scaling_keys) && strcmp(scaling_keys[i], item->string) != 0)
             i++;
@@ -165,7 +174,7 @@ static enum status read_scaling(struct rope_config *rope, const struct arch *arc
                                 int32_t max_ctx)
 {
     TRY(read_type(&rope->type, arch, obj, where)); /* first: another type has other keys */
-    TRY(check_keys(obj, where));
+    TRY(check_keys(arch, obj, where));
     if (rope->type == ROPE_PLAIN)
         return ST_OK;
     if (rope->type != ROPE_YARN && rope->type != ROPE_LONGROPE)

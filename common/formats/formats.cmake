@@ -2,8 +2,12 @@
 add_library(ingot_formats STATIC
   formats/json_get.c
   formats/model_arch.c
+  formats/model_tensors.c
+  formats/arch_delta.c
   formats/arch_experts.c
+  formats/arch_encoders.c
   formats/model_config.c
+  formats/config_encoder.c
   formats/config_experts.c
   formats/config_quant.c
   formats/config_quant_parts.c
@@ -12,6 +16,7 @@ add_library(ingot_formats STATIC
   formats/config_fields.c
   formats/config_keys.c
   formats/config_rope.c
+  formats/config_delta.c
   formats/config_latent.c
   formats/config_gguf.c
   formats/config_gguf_experts.c
@@ -21,6 +26,7 @@ add_library(ingot_formats STATIC
   formats/safetensors_index.c
   formats/config_load.c
   formats/generation.c
-  formats/sentence_modules.c)
+  formats/sentence_modules.c
+  formats/cross_encoder.c)
 include(${CMAKE_CURRENT_LIST_DIR}/gguf.cmake OPTIONAL)
 target_link_libraries(ingot_formats PUBLIC ingot_gguf ingot_common ingot_flags PRIVATE PkgConfig::CJSON m)

@@ -1,5 +1,6 @@
 /* The architectures that Ingot runs: their tensors' names and axes, their biases, and the reasons
  * for refusing others.  Called by the configuration readers and the weight loader. */
+#include <stdio.h>
 #include <string.h>
 
 #include "common/formats/arch_table.h"
@@ -106,6 +107,10 @@ static const struct tensor_rule starcoder2_tensors[TN_N] = {
     [TN_FINAL_NORM] = {"model.norm.weight", "model.norm.bias", AX_ONE, AX_HIDDEN, FUSED_NO},
     [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},
 };
+
+static const struct tensor_rule minicpm3_tensors[TN_N] = {LATENT_MODEL};
+
+#define CLASSIFIER_CLASS "ForSequenceClassification"
 
 static const struct arch archs[] = {
     {.name = "LlamaForCausalLM",
@@ -218,6 +223,18 @@ static const struct arch archs[] = {
      .tensor = granitemoe_tensors,
      .multipliers = true,
      .experts = EXPERTS_MIXTRAL},
+    {.name = "MiniCPM3ForCausalLM",
+     .model_type = "minicpm3",
+     .tensor = minicpm3_tensors,
+     .latent = true,
+     .derived_value = true,
+     .depth_scales = true,
+     .bias_option = true,
+     .mlp_bias_option = true,
+     .own_code = true,
+     .tied = true,
+     .default_eps = 1e-5,
+     .read_only = true},
     {.name = "Glm4ForCausalLM",
      .model_type = "glm4",
      .tensor = glm4_tensors,
@@ -318,7 +335,6 @@ static const struct arch archs[] = {
 static const struct refusal {
     const char *name, *why;
 } refusals[] = {
-    {"Qwen3NextForCausalLM", "it has shared experts and linear attention"},
     {"DeepseekForCausalLM", "of DeepSeek's models those from V2 on are"},
     {"Gemma3nForCausalLM", "it has embeddings in each layer and several residual streams"},
     {"Gemma3nForConditionalGeneration",
@@ -344,7 +360,32 @@ static const struct arch *row_at(size_t i)
     if (i < ARRAY_LEN(archs))
         return &archs[i];
     i -= ARRAY_LEN(archs);
-    return i < n_archs_of_experts ? &archs_of_experts[i] : NULL;
+    if (i < n_archs_of_experts)
+        return &archs_of_experts[i];
+    i -= n_archs_of_experts;
+    if (i < n_archs_of_delta)
+        return &archs_of_delta[i];
+    i -= n_archs_of_delta;
+    return i < n_archs_of_encoders ? &archs_of_encoders[i] : NULL;
+}
+
+/* "BertForSequenceClassification" of "BertModel": classes that add a head to an encoder. */
+static bool is_headed_class(const char *name, const struct arch *of)
+{
+    static const char *const heads[] = {"ForMaskedLM", "ForPreTraining", CLASSIFIER_CLASS};
+    size_t n = strlen(of->name) - strlen("Model");
+    if (!of->encoder || strncmp(name, of->name, n) != 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(heads); i++)
+        if (strcmp(name + n, heads[i]) == 0)
+            return true;
+    return false;
+}
+
+bool arch_is_classifier(const char *name)
+{
+    size_t n = strlen(name), m = strlen(CLASSIFIER_CLASS);
+    return n > m && strcmp(name + n - m, CLASSIFIER_CLASS) == 0;
 }
 
 /* "Qwen3Model" of "Qwen3ForCausalLM": the class without a head, of which embedders are saved. */
@@ -359,7 +400,7 @@ const struct arch *arch_find(const char *name)
 {
     const struct arch *a;
     for (size_t i = 0; (a = row_at(i)); i++)
-        if (strcmp(a->name, name) == 0 || is_base_class(name, a->name))
+        if (strcmp(a->name, name) == 0 || is_base_class(name, a->name) || is_headed_class(name, a))
             return a;
     return NULL;
 }
@@ -374,204 +415,44 @@ const struct arch *arch_of_type(const char *model_type)
     return NULL;
 }
 
+/* Multi-modal classes whose text part is served. */
+static const char *const wrappers[] = {
+    "Mistral3ForConditionalGeneration", "Gemma3ForConditionalGeneration",
+    "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"};
+
 bool arch_is_wrapper(const char *name)
 {
-    static const char *const names[] = {"Mistral3ForConditionalGeneration",
-                                        "Gemma3ForConditionalGeneration"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (strcmp(names[i], name) == 0)
+    for (size_t i = 0; i < ARRAY_LEN(wrappers); i++)
+        if (strcmp(wrappers[i], name) == 0)
             return true;
     return false;
 }
 
-const char *arch_names(void)
+static void add_name(char *out, const char *between, const char *name, size_t n)
 {
-    return "LlamaForCausalLM, MistralForCausalLM, MinistralForCausalLM, Ministral3ForCausalLM, "
-           "Qwen2ForCausalLM, "
-           "Qwen3ForCausalLM, MixtralForCausalLM, Qwen3MoeForCausalLM, GemmaForCausalLM, "
-           "Gemma2ForCausalLM, "
-           "Gemma3ForCausalLM, Phi3ForCausalLM, Mistral3ForConditionalGeneration, "
-           "Gemma3ForConditionalGeneration, SmolLM3ForCausalLM, GraniteForCausalLM, "
-           "GraniteMoeForCausalLM, Glm4ForCausalLM, Exaone4ForCausalLM, Olmo2ForCausalLM, "
-           "Olmo3ForCausalLM, OlmoeForCausalLM, CohereForCausalLM, Cohere2ForCausalLM, "
-           "Starcoder2ForCausalLM, SeedOssForCausalLM, Ernie4_5ForCausalLM, "
-           "Qwen2MoeForCausalLM, Glm4MoeForCausalLM, Glm4MoeLiteForCausalLM, Dots1ForCausalLM, "
-           "MiniMaxM2ForCausalLM, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, GptOssForCausalLM";
+    size_t len = strlen(out);
+    snprintf(out + len, ARCH_NAMES_SIZE - len, "%s%.*s", between, (int)n, name);
 }
 
-int32_t model_axis(const struct model_config *mc, enum axis ax)
+/* "LlamaForCausalLM, likewise Mistral, Gemma; Gemma3ForConditionalGeneration, BertModel" */
+const char *arch_names(char out[ARCH_NAMES_SIZE])
 {
-    switch (ax) {
-    case AX_ONE:
-        return 1;
-    case AX_HIDDEN:
-        return mc->hidden;
-    case AX_DHEAD:
-        return mc->d_head;
-    case AX_Q:
-        return mc->n_q * mc->d_head;
-    case AX_KV:
-        return mc->n_kv * mc->d_head;
-    case AX_FFN:
-        return mc->ffn;
-    case AX_VOCAB:
-        return mc->vocab;
-    case AX_EXPERTS:
-        return mc->n_experts;
-    case AX_EXPERT_FFN:
-        return mc->expert_ffn;
-    case AX_SHARED_FFN:
-        return mc->shared_ffn;
-    case AX_HEADS:
-        return mc->n_q;
-    case AX_QUERY:
-        return mc->n_q * (mc->d_nope + mc->d_rope);
-    case AX_VALUES:
-        return mc->n_q * mc->d_value;
-    case AX_Q_RANK:
-        return mc->q_rank;
-    case AX_KV_RANK:
-        return mc->kv_rank;
-    case AX_LATENT:
-        return mc->kv_rank + mc->d_rope;
-    case AX_NOPE:
-        return mc->d_nope;
-    case AX_VALUE:
-        return mc->d_value;
-    case AX_ROW:
-    case AX_FLAT_ROW:
-        return 1;
+    static const char head[] = "ForCausalLM";
+    const struct arch *a;
+    snprintf(out, ARCH_NAMES_SIZE, "%s", archs[0].name);
+    const char *between = ", likewise ";
+    for (size_t i = 1; (a = row_at(i)); i++) {
+        const char *end = strstr(a->name, head);
+        if (!end)
+            continue;
+        add_name(out, between, a->name, (size_t)(end - a->name));
+        between = ", ";
     }
-    return 0;
-}
-
-int32_t model_n_sparse(const struct model_config *mc)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < mc->n_layers; i++)
-        n += mc->sparse[i];
-    return n;
-}
-
-static bool of_experts(enum tensor_id id)
-{
-    return id >= TN_ROUTER && id <= TN_SHARED_SCALE;
-}
-
-static bool of_shared_expert(enum tensor_id id)
-{
-    return id >= TN_SHARED_GATE && id <= TN_SHARED_SCALE;
-}
-
-static bool of_dense_ffn(enum tensor_id id)
-{
-    return id == TN_GATE || id == TN_UP || id == TN_DOWN;
-}
-
-bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t layer)
-{
-    if ((of_experts(id) || of_dense_ffn(id)) && mc->sparse[layer] != of_experts(id))
-        return false;
-    return model_has(mc, id);
-}
-
-bool model_has(const struct model_config *mc, enum tensor_id id)
-{
-    if (!mc->arch->tensor[id].name)
-        return false;
-    if (of_shared_expert(id) && !mc->shared_ffn)
-        return false;
-    if (of_experts(id))
-        return model_n_sparse(mc) > 0;
-    if (of_dense_ffn(id))
-        return model_n_sparse(mc) < mc->n_layers;
-    if (id == TN_HEAD)
-        return !mc->tied && !mc->headless;
-    if (id == TN_Q_NORM || id == TN_K_NORM)
-        return mc->qk_norm;
-    if (id == TN_SINKS)
-        return mc->arch->sinks;
-    if (id == TN_Q)
-        return mc->kv_rank == 0 || mc->q_rank == 0;
-    if (id == TN_Q_A || id == TN_Q_A_NORM || id == TN_Q_B)
-        return mc->q_rank > 0;
-    return true;
-}
-
-bool model_has_bias(const struct model_config *mc, enum tensor_id id)
-{
-    if (!mc->arch->tensor[id].bias)
-        return false;
-    switch (id) {
-    case TN_Q:
-    case TN_K:
-    case TN_V:
-    case TN_Q_A:
-    case TN_KV_A:
-        return mc->qkv_bias;
-    case TN_O:
-        return mc->o_bias;
-    case TN_GATE:
-    case TN_UP:
-    case TN_DOWN:
-        return mc->mlp_bias;
-    case TN_ROUTER:
-    case TN_EXPERT_GATE:
-    case TN_EXPERT_UP:
-    case TN_EXPERT_DOWN:
-        return mc->arch->expert_bias;
-    case TN_ATTN_NORM:
-    case TN_FFN_NORM:
-    case TN_FINAL_NORM:
-        return mc->arch->norm_bias;
-    default:
-        return false;
-    }
-}
-
-int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t *first)
-{
-    int32_t q = model_axis(mc, AX_Q), kv = model_axis(mc, AX_KV);
-    int32_t own = model_axis(mc, mc->arch->tensor[id].rows);
-    *first = 0;
-    switch (mc->arch->tensor[id].fused) {
-    case FUSED_QKV:
-        *first = id == TN_K ? q : id == TN_V ? q + kv : 0;
-        return q + 2 * kv;
-    case FUSED_GATE_UP:
-        *first = id == TN_UP || id == TN_EXPERT_UP ? own : 0;
-        return 2 * own;
-    case TRANSPOSED_PAIRS:
-        *first = id == TN_EXPERT_UP;
-        return 2 * own;
-    case FUSED_KV_B:
-        return mc->n_q * (mc->d_nope + mc->d_value);
-    case TRANSPOSED:
-    case EACH_HEAD:
-    case FUSED_NO:
-        break;
-    }
-    return own;
-}
-
-int32_t model_n_out(const struct model_config *mc)
-{
-    return mc->arch->parallel || mc->shared_ffn ? 2 : 1;
-}
-
-const struct rope_config *model_rope(const struct model_config *mc, int32_t layer)
-{
-    return mc->arch->local_rope && mc->windowed[layer] ? &mc->local_rope : &mc->rope;
-}
-
-int32_t model_window(const struct model_config *mc, int32_t layer)
-{
-    return mc->windowed[layer] ? mc->window : 0;
-}
-
-const char *rope_type_name(enum rope_type t)
-{
-    static const char *const names[] = {"default", "linear",   "llama3",
-                                        "yarn",    "longrope", "divisors"};
-    return names[t];
+    between = "; ";
+    for (size_t i = 0; i < ARRAY_LEN(wrappers); i++, between = ", ")
+        add_name(out, between, wrappers[i], strlen(wrappers[i]));
+    for (size_t i = 0; (a = row_at(i)); i++)
+        if (!strstr(a->name, head))
+            add_name(out, between, a->name, strlen(a->name));
+    return out;
 }

@@ -7,8 +7,6 @@
 #include "common/formats/config_json.h"
 #include "common/formats/json_get.h"
 
-enum { MAX_CONFIG = 4 << 20 }; /* bytes of JSON */
-
 void model_config_init(struct model_config *mc)
 {
     memset(mc, 0, sizeof *mc);
@@ -17,7 +15,7 @@ void model_config_init(struct model_config *mc)
     mc->n_groups = mc->top_groups = 1;
     mc->route_scale = 1;
     mc->dtype = DT_N;
-    mc->bos_id = -1;
+    mc->bos_id = mc->pad_id = -1;
     mc->embed_scale = mc->residual_scale = mc->logit_scale = 1;
     mc->rope = mc->local_rope = (struct rope_config){.theta = 10000,
                                                      .factor = 1,
@@ -31,13 +29,14 @@ void model_config_init(struct model_config *mc)
 static enum status find_arch(struct model_config *mc, const cJSON *root, const char *type)
 {
     const cJSON *list = json_member(root, "architectures");
+    char names[ARCH_NAMES_SIZE];
     if (!list && type)
         mc->arch = arch_of_type(type);
     if (!list && mc->arch)
         return ST_OK;
     if (!list && type)
         FAIL(ST_UNSUPPORTED, "the model_type \"%.60s\" is not supported (%s are)", type,
-             arch_names());
+             arch_names(names));
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 1 || !cJSON_IsString(list->child))
         FAIL(ST_FORMAT, "architectures must be a list of one name");
     mc->arch = arch_find(list->child->valuestring);
@@ -47,7 +46,8 @@ static enum status find_arch(struct model_config *mc, const cJSON *root, const c
              list->child->valuestring, why);
     if (!mc->arch)
         FAIL(ST_UNSUPPORTED, "the architecture %.100s is not supported (%s are)",
-             list->child->valuestring, arch_names());
+             list->child->valuestring, arch_names(names));
+    mc->classifier = mc->arch->encoder && arch_is_classifier(list->child->valuestring);
     return ST_OK;
 }
 
@@ -98,7 +98,8 @@ static enum status read_sizes(struct model_config *mc, const cJSON *root)
                                          "vocab_size",        "max_position_embeddings"};
     const int32_t big = 1 << 24;
     for (size_t i = 0; i < ARRAY_LEN(needed); i++)
-        TRY(json_need(root, needed[i]));
+        if (mc->arch->experts != EXPERTS_SHARED || strcmp(needed[i], "intermediate_size") != 0)
+            TRY(json_need(root, needed[i]));
     TRY(json_i32(root, "hidden_size", 1, big, &mc->hidden));
     TRY(json_i32(root, "intermediate_size", 1, big, &mc->ffn));
     TRY(json_i32(root, "num_hidden_layers", 1, MAX_LAYERS, &mc->n_layers));
@@ -136,6 +137,23 @@ static enum status read_multipliers(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
+/* MiniCPM's.  Null is a factor of 1 for what the layers add, and for the logits. */
+static enum status read_depth_scales(struct model_config *mc, const cJSON *root)
+{
+    static const char *const needed[] = {"scale_depth", "dim_model_base"};
+    double depth = sqrt(mc->n_layers), base = mc->hidden;
+    TRY(json_need(root, "scale_emb"));
+    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+        if (!cJSON_GetObjectItemCaseSensitive(root, needed[i]))
+            FAIL(ST_FORMAT, "%s is missing", needed[i]);
+    TRY(json_double(root, "scale_emb", 1e-6, 1e6, &mc->embed_scale));
+    TRY(json_double(root, "scale_depth", 1e-6, 1e6, &depth));
+    TRY(json_double(root, "dim_model_base", 1e-6, 1e9, &base));
+    mc->residual_scale = depth / sqrt(mc->n_layers);
+    mc->logit_scale = base / mc->hidden;
+    return ST_OK;
+}
+
 /* Layers without RoPE.  A 1 in no_rope_layers says that the layer has it. */
 static enum status read_nope(struct model_config *mc, const cJSON *root)
 {
@@ -166,13 +184,15 @@ static enum status read_nope(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
-/* What the Gemmas and Granite have between the usual parts. */
+/* What the Gemmas, Granite and MiniCPM have between the usual parts. */
 static enum status read_scales(struct model_config *mc, const cJSON *root)
 {
     const struct arch *a = mc->arch;
     double scalar = 256; /* transformers' query_pre_attn_scalar */
     if (a->multipliers)
         return read_multipliers(mc, root);
+    if (a->depth_scales)
+        return read_depth_scales(mc, root);
     if (a->logit_factor) {
         mc->logit_scale = a->default_logit_scale;
         return json_double(root, "logit_scale", 1e-6, 1e6, &mc->logit_scale);
@@ -430,12 +450,22 @@ static enum status read_ids(struct model_config *mc, const cJSON *root, const cJ
     return read_bos(mc, text);
 }
 
+static enum status read_encoder(struct model_config *mc, const cJSON *root)
+{
+    TRY(config_encoder_read(mc, root));
+    TRY(read_dtype(mc, root, "torch_dtype"));
+    TRY(read_dtype(mc, root, "dtype"));
+    return model_config_check(mc);
+}
+
 static enum status read_config(struct model_config *mc, const cJSON *outer)
 {
     const cJSON *root;
     if (!cJSON_IsObject(outer))
         FAIL(ST_FORMAT, "not an object");
     TRY(read_wrapper(mc, outer, &root));
+    if (mc->arch->encoder)
+        return read_encoder(mc, root);
     TRY(config_keys_check(root, mc->arch));
     TRY(read_sizes(mc, root));
     TRY(read_eps(mc, root));
@@ -450,7 +480,7 @@ static enum status read_config(struct model_config *mc, const cJSON *outer)
     if (mc->arch->latent)
         TRY(config_latent_scale(mc, root));
     config_stretch_context(mc);
-    TRY(read_window(mc, root));
+    TRY(mc->arch->delta ? config_delta_read(mc, root) : read_window(mc, root));
     TRY(read_nope(mc, root));
     TRY(read_dtype(mc, root, "torch_dtype"));
     TRY(read_dtype(mc, root, "dtype"));

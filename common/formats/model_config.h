@@ -1,4 +1,4 @@
-/* What a decoder-only model is: sizes, options and the names and axes of its tensors, in a plain
+/* What a decoder-only model or an encoder is: sizes, options and the names and axes of its tensors, in a plain
  * struct that the readers of config.json and of GGUF metadata fill.
  *
  * Model variety is data: a row of the architectures table says which tensors there are, what they
@@ -44,13 +44,26 @@ enum axis {
     AX_LATENT,  /* kv_rank + d_rope */
     AX_NOPE,    /* d_nope: of one head */
     AX_VALUE,   /* d_value: of one head */
+    /* of encoders */
+    AX_POSITIONS, /* n_positions */
+    AX_TYPES,     /* n_types */
+    /* of gated delta-net layers, cut by value heads and the key heads that these read */
+    AX_DELTA_KEYS,   /* n_delta_k d_delta_k */
+    AX_DELTA_VALUES, /* n_delta_v d_delta_v */
+    AX_DELTA_HEADS,  /* n_delta_v */
+    AX_DELTA_VALUE,  /* d_delta_v: of one head */
+    AX_DELTA_TAPS,   /* delta_taps */
 };
 
 enum tensor_id {
     TN_EMBED,
+    TN_TYPES,      /* of encoders: added to the embedding by the token's type */
+    TN_POSITIONS,  /* of encoders: by its position */
+    TN_EMBED_NORM, /* of encoders: of the sum of these */
     TN_ATTN_NORM,
     TN_Q,
     TN_K,
+    TN_Q_GATE, /* the sigmoid of its product multiplies what attention gives */
     TN_V,
     TN_Q_NORM,
     TN_K_NORM,
@@ -64,6 +77,18 @@ enum tensor_id {
     TN_K_B,       /* of each head [kv_rank, d_nope]: from the query to what meets a latent */
     TN_V_B,       /* of each head [d_value, kv_rank]: from a latent to the value */
     TN_O,
+    /* Gated delta-net layers, which have these in place of TN_Q to TN_O. */
+    TN_DELTA_Q,
+    TN_DELTA_K,
+    TN_DELTA_V,
+    TN_DELTA_Z,    /* the gate of the norm behind the rule */
+    TN_DELTA_B,    /* to the weight of an update */
+    TN_DELTA_A,    /* to the decay */
+    TN_DELTA_CONV, /* [channels of q, k and v][1][taps] */
+    TN_DELTA_LOG,  /* [n_delta_v]: ln of the decay's rate */
+    TN_DELTA_DT,   /* [n_delta_v]: added to TN_DELTA_A's product */
+    TN_DELTA_NORM,
+    TN_DELTA_OUT,
     TN_POST_ATTN_NORM, /* of what attention adds to the residual stream */
     TN_FFN_NORM,
     TN_GATE,
@@ -95,6 +120,11 @@ enum fused {
     EACH_HEAD,        /* a matrix for each query head: [Hq, rows, cols] */
     /* of each query head TN_K_B transposed, then TN_V_B: [Hq (d_nope + d_value), kv_rank] */
     FUSED_KV_B,
+    /* group after group of rows, see model_row_groups */
+    FUSED_Q_GATE,     /* of each query head q, then its gate */
+    FUSED_DELTA_QKVZ, /* of each key head q, k, the v and the z of its value heads */
+    FUSED_DELTA_BA,   /* of each key head the b and the a of its value heads */
+    FUSED_DELTA_QKV,  /* q, k, v of gated delta-net layers: no groups */
 };
 
 struct tensor_rule {
@@ -121,7 +151,9 @@ enum expert_rule {
     EXPERTS_NONE,
     EXPERTS_MIXTRAL, /* every layer, of intermediate_size; weights renormalised */
     EXPERTS_QWEN, /* decoder_sparse_step, mlp_only_layers, moe_intermediate_size, norm_topk_prob */
-    EXPERTS_OLMO, /* every layer, of intermediate_size; norm_topk_prob */
+    EXPERTS_SHARED, /* every layer, of moe_intermediate_size, which intermediate_size need not be
+                       beside; weights renormalised */
+    EXPERTS_OLMO,   /* every layer, of intermediate_size; norm_topk_prob */
     EXPERTS_GROUPS, /* n_routed_experts, first_k_dense_replace, moe_intermediate_size,
                        norm_topk_prob, n_group, topk_group, routed_scaling_factor */
     EXPERTS_METHOD, /* the same with topk_method, which says whether there are groups, and without
@@ -136,11 +168,24 @@ enum nope_rule {
     NOPE_UNWINDOWED, /* those without a window */
 };
 
+/* What an encoder differs in from decoders, besides that each token sees all of its text. */
+struct encoder {
+    /* A classifier's two matrices over the first token's state: one with tanh behind it, then one row
+     * for each label; names without ".weight". */
+    const char *head[2];
+    const char *prefix; /* of the tensors' names in classes with a head */
+    const char *const
+        *unused; /* beginnings of names of tensors for training alone; NULL ends them */
+    bool
+        after_padding; /* position 0 has the row of TN_POSITIONS behind that of the padding token's id */
+};
+
 struct arch {
     const char *name;                 /* in config.json's "architectures" */
     const char *model_type;           /* in config.json's "model_type" */
     const char *other_type;           /* another one that repositories have; NULL: none */
     const struct tensor_rule *tensor; /* [TN_N] */
+    const struct encoder *encoder;    /* NULL: a decoder */
     bool qk_norm;
     bool qk_norm_option; /* "use_qk_norm", of which qk_norm is the default */
     bool wide_qk_norm;   /* q_norm and k_norm are over all heads at once */
@@ -149,7 +194,9 @@ struct arch {
     bool parallel;       /* attention and feed-forward read the same norm, and both are added */
     bool shared_option;  /* "shared_expert_intermediate_size" */
     bool sinks;          /* TN_SINKS */
+    bool delta;          /* layers of gated delta nets; attention has TN_Q_GATE */
     bool latent;         /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
+    bool derived_value;  /* of latent: "v_head_dim" is D / Hq where the file does not say it */
     bool expert_bias;    /* the router and the experts have biases; "swiglu_limit" */
     bool route_bias;     /* TN_ROUTER_BIAS; the scores are sigmoids */
     bool layer_list;     /* "mlp_layer_types": which layers have experts */
@@ -162,19 +209,23 @@ struct arch {
     bool tanh_gelu;      /* "gelu" means the tanh form, which is the default too */
     bool soft_caps;      /* soft-caps, query_pre_attn_scalar, hidden_activation */
     bool multipliers;    /* of embedding, attention, residual stream and logits */
+    bool depth_scales;   /* "scale_emb", "scale_depth" / sqrt(L), "dim_model_base" / D */
     bool interleaved;    /* RoPE's pairs are (2i, 2i+1) */
     bool o_without_bias; /* attention_bias: q, k and v alone */
     bool o_bias_option;  /* "attention_out_bias": o */
     bool attention_bias; /* when config.json has neither attention_bias nor use_bias */
     enum nope_rule nope;
-    bool needs_rope;      /* "rope_parameters" or "rope_scaling" is there */
-    bool partial_rotary;  /* "partial_rotary_factor" */
-    bool rotary_dim;      /* "rotary_dim", the rotated elements of a head */
-    bool extra_layers;    /* "num_nextn_predict_layers": the file has more layers */
-    bool own_code;        /* repositories bring code (auto_map) that transformers does not need */
-    bool tied;            /* when config.json has no tie_word_embeddings */
-    bool qkv_bias;        /* always, whatever config.json says */
-    bool bias_option;     /* "attention_bias": q, k, v and o */
+    bool rope_factors;   /* of GGUF: the tensors of LongRoPE's divisors */
+    bool needs_rope;     /* "rope_parameters" or "rope_scaling" is there */
+    bool partial_rotary; /* "partial_rotary_factor" */
+    bool rotary_dim;     /* "rotary_dim", the rotated elements of a head */
+    bool mtp_tensors;    /* the file may have tensors "mtp.", which predict further tokens */
+    bool mrope_text;   /* "mrope_section" says nothing about text, whose positions are all alike */
+    bool extra_layers; /* "num_nextn_predict_layers": the file has more layers */
+    bool own_code;     /* repositories bring code (auto_map) that transformers does not need */
+    bool tied;         /* when config.json has no tie_word_embeddings */
+    bool qkv_bias;     /* always, whatever config.json says */
+    bool bias_option;  /* "attention_bias": q, k, v and o */
     bool use_bias_option; /* "use_bias": q, k, v, o and the feed-forward */
     bool mlp_bias_option; /* "mlp_bias": gate, up and down */
     enum window_rule window;
@@ -250,13 +301,24 @@ struct model_config {
     int32_t kv_rank, q_rank;      /* latent attention: sizes of the latents; 0: there is none */
     int32_t d_nope, d_rope;       /* of its query heads: without and with RoPE */
     int32_t d_value;              /* of its values */
-    int32_t max_ctx; /* positions the model is made for, with YaRN the stretched ones */
-    double eps;      /* of all norms */
+    bool delta[MAX_LAYERS];       /* which layers are gated delta nets; the others have attention */
+    int32_t n_delta_k, n_delta_v; /* their key and value heads; 0: there is no such layer */
+    int32_t d_delta_k, d_delta_v; /* sizes of these */
+    int32_t delta_taps;           /* of their convolution */
+    /* Positions the model is made for, with YaRN the stretched ones; of an encoder one more, because
+     * a sequence counts the token that would follow its prompt. */
+    int32_t max_ctx;
+    double eps; /* of all norms */
     enum model_act act;
     bool tied; /* the head is the embedding */
     bool
         headless; /* the files have no head (found by the loader): the model gives embeddings alone */
-    bool wrapped; /* the text part of a multi-modal model, whose tensors have other names */
+    bool wrapped;        /* the text part of a multi-modal model, whose tensors have other names */
+    bool classifier;     /* an encoder with a head for classification: it gives scores */
+    int32_t n_labels;    /* of that head */
+    int32_t n_types;     /* of an encoder's tokens; 0: tokens have no types */
+    int32_t n_positions; /* rows of TN_POSITIONS; 0: there is none */
+    int32_t pad_id;      /* the padding token, which has no position; -1: none */
     bool qkv_bias, o_bias, mlp_bias;
     bool qk_norm;  /* norms of q and k */
     int32_t n_mtp; /* layers of the file behind the last one, for other uses, that are not read */
@@ -324,15 +386,22 @@ bool config_quant_known(const struct cJSON *config);
 /* The two files of a model directory, or a GGUF file. */
 MUST_CHECK enum status model_config_load(struct model_config *out, const char *path);
 
-/* NULL when it is not known.  The class without a head (Qwen3Model) is that of the one with it. */
+/* NULL when it is not known.  The class without a head (Qwen3Model) is that of the one with it, and
+ * an encoder's classes with heads (BertForMaskedLM) are that of the one without. */
 const struct arch *arch_find(const char *name);
 const struct arch *arch_of_type(const char *model_type);
 /* A multi-modal one, of which the text part is served. */
 bool arch_is_wrapper(const char *name);
+/* One with a head for classification. */
+bool arch_is_classifier(const char *name);
 /* Why an architecture that is known by name is not supported; NULL: nothing is known of it. */
 const char *arch_refusal(const char *name);
-/* "LlamaForCausalLM, ..." */
-const char *arch_names(void);
+enum { ARCH_NAMES_SIZE = 820 }; /* with what stands around them they fit into an error */
+/* All that are supported: "LlamaForCausalLM, likewise Mistral, ...; BertModel, ..."  Returns out. */
+const char *arch_names(char out[ARCH_NAMES_SIZE]);
+
+/* In plans and the journal an encoder's token is its id + its type * vocabulary: that many values. */
+int64_t model_n_tokens(const struct model_config *mc);
 
 int32_t model_axis(const struct model_config *mc, enum axis ax);
 /* Has this model that tensor, has it that bias? */
@@ -340,6 +409,15 @@ bool model_has(const struct model_config *mc, enum tensor_id id);
 bool model_has_bias(const struct model_config *mc, enum tensor_id id);
 /* Has that layer it (the feed-forward's tensors differ from layer to layer)? */
 bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t layer);
+/* Layers that are gated delta nets; those with attention, and so with KV. */
+int32_t model_n_delta(const struct model_config *mc);
+int32_t model_n_attention(const struct model_config *mc);
+/* Where the rows of id are in a tensor that is stored group after group of `rows` rows: those of a group from `at` on,
+ * n of them.  False: it is not stored so. */
+struct row_groups {
+    int32_t rows, at, n;
+};
+bool model_row_groups(const struct model_config *mc, enum tensor_id id, struct row_groups *out);
 /* Layers with experts. */
 int32_t model_n_sparse(const struct model_config *mc);
 /* Rows of the stored tensor that has the rows of id, and the first of these. */

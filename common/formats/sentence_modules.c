@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/formats/cross_encoder.h"
 #include "common/formats/json_get.h"
 #include "common/mapped_file.h"
 
@@ -273,22 +274,14 @@ enum status sentence_module_parse(struct module *out, const void *text, size_t n
 
 /* ---- prompts ---- */
 
-/* A copy; NULL: no memory. */
-static char *copy_of(const char *s)
-{
-    size_t n = strlen(s) + 1;
-    char *copy = malloc(n);
-    return copy ? memcpy(copy, s, n) : NULL;
-}
-
 static enum status add_prompt(struct sentence_modules *out, const cJSON *item)
 {
     struct sentence_prompt *p = &out->prompt[out->n_prompts];
     if (!cJSON_IsString(item))
         FAIL(ST_FORMAT, "prompts.%.60s must be a string", item->string);
     out->n_prompts++;
-    p->name = copy_of(item->string);
-    p->text = copy_of(item->valuestring);
+    p->name = strdup(item->string);
+    p->text = strdup(item->valuestring);
     if (!p->name || !p->text)
         FAIL(ST_NOMEM, "no memory for prompts");
     return ST_OK;
@@ -477,25 +470,69 @@ static enum status load_folder(struct sentence_modules *out, const char *dir, in
     return load_optional(out, dir);
 }
 
-enum status sentence_modules_load(struct sentence_modules *out, const char *model, int32_t hidden,
-                                  bool embed)
+/* Without modules.json. */
+static enum status use_defaults(struct sentence_modules *out, const struct model_config *mc)
+{
+    out->present = true;
+    out->dim = mc->hidden;
+    if (mc->arch->encoder)
+        return take_pool(out, POOL_MEAN);
+    TRY(take_pool(out, POOL_LAST));
+    return add_module(out, MODULE_NORMALIZE, "");
+}
+
+/* A reranker's score, as modules behind the first token's state: the two matrices of its head. */
+static enum status use_classifier(struct sentence_modules *out, const char *dir,
+                                  const struct model_config *mc)
+{
+    const struct encoder *e = mc->arch->encoder;
+    bool sigmoid;
+    TRY(cross_encoder_load(&sigmoid, dir, mc));
+    *out = (struct sentence_modules){
+        .present = true,
+        .scores = true,
+        .prefix = e->prefix,
+        .n_pools = 1,
+        .pool = {POOL_CLS},
+        .n_modules = 2,
+        .module = {{.kind = MODULE_DENSE,
+                    .act = DENSE_TANH,
+                    .bias = true,
+                    .in = mc->hidden,
+                    .out = mc->hidden,
+                    .tensor = e->head[0]},
+                   {.kind = MODULE_DENSE,
+                    .act = sigmoid ? DENSE_SIGMOID : DENSE_IDENTITY,
+                    .bias = true,
+                    .in = mc->hidden,
+                    .out = 1,
+                    .tensor = e->head[1]}},
+        .dim = 1,
+        .default_prompt = -1,
+    };
+    return ST_OK;
+}
+
+enum status sentence_modules_load(struct sentence_modules *out, const char *model,
+                                  const struct model_config *mc, bool embed)
 {
     struct stat sb;
     enum status st = ST_OK;
     *out = (struct sentence_modules){.default_prompt = -1};
     if (model && stat(model, &sb) == 0 && S_ISDIR(sb.st_mode))
-        st = load_folder(out, model, hidden);
+        st = load_folder(out, model, mc->hidden);
     if (st != ST_OK) {
         sentence_modules_free(out);
         return st;
     }
-    if (!out->present && embed) {
-        out->present = true;
-        out->dim = hidden;
-        TRY(take_pool(out, POOL_LAST));
-        return add_module(out, MODULE_NORMALIZE, "");
+    if (mc->classifier) {
+        sentence_modules_free(out); /* the head's score is what it gives */
+        TRY(use_classifier(out, model, mc));
     }
-    return ST_OK;
+    out->whole = mc->arch->encoder != NULL;
+    out->n_types = mc->n_types;
+    out->pad_id = mc->pad_id;
+    return out->present || !(embed || out->whole) ? ST_OK : use_defaults(out, mc);
 }
 
 void sentence_modules_free(struct sentence_modules *m)
@@ -522,6 +559,8 @@ enum embed_rows sentence_modules_rows(const struct sentence_modules *m)
 {
     if (!m->present)
         return EMBED_NONE;
+    if (m->whole)
+        return EMBED_WHOLE;
     return m->n_pools == 1 && m->pool[0] == POOL_LAST ? EMBED_LAST : EMBED_ALL;
 }
 

@@ -5,6 +5,7 @@
 #ifndef COMMON_FORMATS_SENTENCE_MODULES_H
 #define COMMON_FORMATS_SENTENCE_MODULES_H
 
+#include "common/formats/model_config.h"
 #include "common/plan.h"
 
 enum { MAX_MODULES = 16, MAX_CUTS = 64, MODULE_PATH = 128, MAX_MODULE_FILE = 1 << 20 };
@@ -31,6 +32,8 @@ struct module {
     enum dense_act act;
     bool bias;
     int32_t in, out;
+    const char
+        *tensor; /* of a classifier's head, in the model's files, without ".weight"; else NULL */
     char path[MODULE_PATH]; /* of its folder in the model's */
 };
 
@@ -39,8 +42,13 @@ struct sentence_prompt {
 };
 
 struct sentence_modules {
-    bool present;              /* the model gives embeddings */
-    int32_t n_pools;           /* at least one */
+    bool present;       /* the model gives embeddings */
+    bool scores;        /* it is a reranker: an "embedding" is one score, of a pair of texts */
+    const char *prefix; /* of names in the model's files, for module.tensor */
+    bool whole;         /* it is an encoder: a text is one step */
+    int32_t n_types;    /* of its tokens, 0: they have none */
+    int32_t pad_id;     /* a token that it does not take; -1: none */
+    int32_t n_pools;    /* at least one */
     enum pooling pool[POOL_N]; /* their vectors are concatenated in this order */
     int32_t n_modules;         /* behind the pooling */
     struct module module[MAX_MODULES];
@@ -53,11 +61,12 @@ struct sentence_modules {
     int32_t default_prompt;         /* -1: none */
 };
 
-/* model: a folder or a .gguf file, or NULL (none); hidden: components of the model's states.  A model without modules.json is not
- * present, unless `embed` asks for it: then the last token's state is normalised.
+/* model: a folder or a .gguf file, or NULL (none); mc: its configuration.  A decoder without modules.json is not
+ * present, unless `embed` asks for it: then the last token's state is normalised.  An encoder without modules.json
+ * gives the mean of its states, as in the library.
  * ST_UNSUPPORTED, ST_FORMAT, ST_RANGE name the file and the field. */
 MUST_CHECK enum status sentence_modules_load(struct sentence_modules *out, const char *model,
-                                             int32_t hidden, bool embed);
+                                             const struct model_config *mc, bool embed);
 void sentence_modules_free(struct sentence_modules *m);
 
 /* The parsers of the files; what names the text in errors. */

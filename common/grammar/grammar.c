@@ -53,6 +53,8 @@ static enum status fail_work(const struct grammar *g, const struct grammar_work 
 {
     if (work->status == ST_CANCELED)
         FAIL(ST_CANCELED, "the grammar is not wanted any more");
+    if (work->status == ST_NOMEM)
+        FAIL(ST_NOMEM, "no memory for a grammar");
     FAIL(ST_RANGE, "%s: compiling this takes more than %d steps", rules_at_place(&g->rules),
          GRAMMAR_MAX_WORK);
 }

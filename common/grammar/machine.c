@@ -60,6 +60,8 @@ static enum status first_tables(struct machine *m)
     uint32_t start = machine_start(m);
     m->stacks.work = NULL;
     TRY(work_check(m->rules->work));
+    if (machine_no_memory(m))
+        FAIL(ST_NOMEM, "no memory for a grammar's automaton");
     if (start == MACHINE_DEAD)
         FAIL(ST_RANGE, "%s: the grammar is too large", rules_place(m->rules, m->root));
     return ST_OK;
@@ -355,18 +357,30 @@ static int compare_pairs(const void *a, const void *b)
     return (x->stacks > y->stacks) - (x->stacks < y->stacks);
 }
 
+/* The stacks of all n pairs, which are lost.  Two by two: to add one after the other to a growing set would take the
+ * square of their number. */
+static uint32_t all_stacks(struct machine *m, struct machine_pair *p, uint32_t n)
+{
+    for (; n > 1; n = (n + 1) / 2) {
+        for (uint32_t i = 0; i < n / 2; i++)
+            p[i].stacks = stacks_union(&m->stacks, p[2 * i].stacks, p[2 * i + 1].stacks);
+        if (n % 2)
+            p[n / 2].stacks = p[n - 1].stacks;
+    }
+    return p->stacks;
+}
+
 /* Pairs of one expression become one, with the stacks of all. */
 static void merge_pairs(struct machine *m)
 {
     uint32_t kept = 0;
     if (m->n_found > 1)
         qsort(m->found, m->n_found, sizeof *m->found, compare_pairs);
-    for (uint32_t i = 0; i < m->n_found; i++) {
-        if (kept && m->found[kept - 1].expr == m->found[i].expr)
-            m->found[kept - 1].stacks =
-                stacks_union(&m->stacks, m->found[kept - 1].stacks, m->found[i].stacks);
-        else
-            m->found[kept++] = m->found[i];
+    for (uint32_t i = 0, end; i < m->n_found; i = end) {
+        for (end = i + 1; end < m->n_found && m->found[end].expr == m->found[i].expr;)
+            end++;
+        uint32_t stacks = all_stacks(m, m->found + i, end - i);
+        m->found[kept++] = (struct machine_pair){m->found[i].expr, stacks};
     }
     m->n_found = kept;
     m->too_large = m->too_large || kept > MACHINE_MAX_PAIRS;

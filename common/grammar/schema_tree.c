@@ -123,13 +123,21 @@ void schema_tree_free(struct schema_tree *t)
 
 /* ---- looking ---- */
 
-static bool key_is(struct json_span key, const char *text, size_t n)
+/* The text of a string of the source; false: there is no memory, and the compile fails. */
+static bool read_text(const struct schema_tree *t, struct json_span s, struct text_buf *out)
+{
+    if (json_span_text(s, out) == ST_OK)
+        return true;
+    work_no_memory(t->work);
+    return false;
+}
+
+static bool key_is(const struct schema_tree *t, struct json_span key, const char *text, size_t n)
 {
     if (!memchr(key.p, '\\', key.n)) /* without escapes */
         return key.n == n && (n == 0 || memcmp(key.p, text, n) == 0);
     struct text_buf b = {0};
-    bool same =
-        json_span_text(key, &b) == ST_OK && b.len == n && (n == 0 || memcmp(b.data, text, n) == 0);
+    bool same = read_text(t, key, &b) && b.len == n && (n == 0 || memcmp(b.data, text, n) == 0);
     text_buf_free(&b);
     return same;
 }
@@ -143,7 +151,7 @@ uint32_t schema_find(const struct schema_tree *t, uint32_t node, const char *tex
     for (; t->table[at]; at = (at + 1) & mask) {
         uint32_t i = t->table[at] - 1;
         work_spend(t->work, 1);
-        if (t->nodes[i].parent == node && key_is(t->nodes[i].key, text, n))
+        if (t->nodes[i].parent == node && key_is(t, t->nodes[i].key, text, n))
             return i;
     }
     return SCHEMA_NO_NODE;
@@ -233,7 +241,7 @@ static uint32_t find_anchor(const struct schema_tree *t, const char *name, size_
         for (size_t k = 0; k < ARRAY_LEN(keys); k++) {
             uint32_t a = schema_member(t, i, keys[k]);
             if (a != SCHEMA_NO_NODE && t->nodes[a].type == JSON_STRING &&
-                key_is(t->nodes[a].value, name, n))
+                key_is(t, t->nodes[a].value, name, n))
                 return i;
         }
     return SCHEMA_NO_NODE;
@@ -255,7 +263,7 @@ uint32_t schema_resolve(const struct schema_tree *t, struct json_span ref)
 {
     struct text_buf b = {0};
     uint32_t node = SCHEMA_NO_NODE;
-    if (json_span_text(ref, &b) == ST_OK && b.len && b.data[0] == '#') {
+    if (read_text(t, ref, &b) && b.len && b.data[0] == '#') {
         size_t n = percent_decode(b.data + 1, b.len - 1);
         if (n == 0)
             node = 0;
@@ -282,10 +290,10 @@ static bool equal_numbers(struct json_span a, struct json_span b)
     return strtod(x, NULL) == strtod(y, NULL);
 }
 
-static bool equal_texts(struct json_span a, struct json_span b)
+static bool equal_texts(const struct schema_tree *t, struct json_span a, struct json_span b)
 {
     struct text_buf x = {0};
-    bool same = json_span_text(a, &x) == ST_OK && key_is(b, x.data, x.len);
+    bool same = read_text(t, a, &x) && key_is(t, b, x.data, x.len);
     text_buf_free(&x);
     return same;
 }
@@ -294,7 +302,7 @@ uint32_t schema_same_member(const struct schema_tree *t, uint32_t i, uint32_t b)
 {
     struct text_buf key = {0};
     uint32_t found = SCHEMA_NO_NODE;
-    if (json_span_text(t->nodes[i].key, &key) == ST_OK)
+    if (read_text(t, t->nodes[i].key, &key))
         found = schema_find(t, b, key.data, key.len);
     text_buf_free(&key);
     return found;
@@ -318,7 +326,7 @@ bool schema_equal(const struct schema_tree *t, uint32_t a, uint32_t b)
         return false;
     switch (x->type) {
     case JSON_STRING:
-        return equal_texts(x->value, y->value);
+        return equal_texts(t, x->value, y->value);
     case JSON_NUMBER:
         return equal_numbers(x->value, y->value);
     case JSON_OBJECT:

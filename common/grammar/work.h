@@ -12,7 +12,8 @@
 struct grammar_work {
     uint64_t left;           /* steps */
     const atomic_bool *stop; /* set: nobody wants the grammar any more; NULL: that never happens */
-    enum status status;      /* ST_RANGE: all steps are spent; ST_CANCELED; the first of these */
+    enum status
+        status; /* ST_RANGE: all steps are spent; ST_CANCELED; ST_NOMEM; the first of these */
 };
 
 /* w NULL: work that is not counted. */
@@ -26,6 +27,13 @@ static inline void work_spend(struct grammar_work *w, uint64_t n)
         w->status = ST_RANGE;
     else
         w->left -= n;
+}
+
+/* A question about the source could not be answered: the compile fails, for "no" may be wrong. */
+static inline void work_no_memory(struct grammar_work *w)
+{
+    if (w && w->status == ST_OK)
+        w->status = ST_NOMEM;
 }
 
 /* grammar_compile puts the place and the sentence in front of the failure. */

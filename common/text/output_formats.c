@@ -64,6 +64,8 @@ static const struct output_format formats[] = {
                                .run = output_run_deepseek},
     [OUTPUT_TOOLS_QWEN3_CODER] = {.marks = {"<tool_call>", "<seed:tool_call>", "<function="}},
     [OUTPUT_TOOLS_GLM45] = {.marks = {"<tool_call>"}},
+    [OUTPUT_TOOLS_MINIMAX] = {.marks = {MINIMAX_CALLS_BEGIN, "<invoke name="},
+                              .close = MINIMAX_CALLS_END},
     [OUTPUT_TOOLS_GRANITE] = {.marks = {GRANITE_CALL, "functools["},
                               .forms = {{.sign = PHI4_CALL_END,
                                          .begin = GRANITE_CALL "[",

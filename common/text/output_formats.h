@@ -32,6 +32,8 @@ struct output_format {
 /* OUTPUT_TOOLS_NONE and OUTPUT_TOOLS_AUTO have no marks. */
 const struct output_format *output_format_of(enum output_tools tools);
 
+#define MINIMAX_CALLS_BEGIN "<minimax:tool_call>"
+#define MINIMAX_CALLS_END "</minimax:tool_call>"
 #define GRANITE_CALL "<|tool_call|>"
 #define PHI4_CALL_END "<|/tool_call|>"
 #define KIMI_CALLS_BEGIN "<|tool_calls_section_begin|>"

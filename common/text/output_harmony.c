@@ -131,8 +131,10 @@ enum status harmony_step_channel(struct output_parser *p, bool *go)
 enum output_scan output_run_harmony(struct output_scanner *s, const struct scan_input *in)
 {
     enum output_scan end;
-    if (s->phase == 0) { /* the header is whole */
+    if (s->phase == 0) { /* the header is whole, but a bound on calls may cut it */
         const char *message = find(in->p, in->n, HARMONY_MESSAGE);
+        if (!message)
+            return SCAN_MORE;
         struct output_span name = recipient(in->p, (size_t)(message - in->p));
         s->name_from = (size_t)(name.p - in->p);
         s->name_to = s->name_from + name.n;

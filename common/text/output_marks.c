@@ -31,7 +31,8 @@ enum output_tools output_tools_of_template(const char *source, size_t n)
         [] =
             {/* of formats that share marks with others */
              {"<parameter=", OUTPUT_TOOLS_QWEN3_CODER},
-             {"<arg_key>", OUTPUT_TOOLS_GLM45}},
+             {"<arg_key>", OUTPUT_TOOLS_GLM45},
+             {MINIMAX_CALLS_BEGIN, OUTPUT_TOOLS_MINIMAX}},
      rows[] = {
          {"<tool_call>", OUTPUT_TOOLS_HERMES},
          {"<|python_tag|>", OUTPUT_TOOLS_LLAMA3},
@@ -89,13 +90,15 @@ const struct output_think *output_think_of_template(const char *source, size_t n
 
 const char *output_call_mark(size_t i)
 {
-    static const char *const marks[] = {
-        "<tool_call>",  "</tool_call>",  "<seed:tool_call>", "</seed:tool_call>", "<arg_key>",
-        "</arg_key>",   "<arg_value>",   "</arg_value>",     "<|python_tag|>",    "[TOOL_CALLS]",
-        "[ARGS]",       "[CALL_ID]",     DS_CALLS_BEGIN,     DS_CALLS_END,        DS_CALL_BEGIN,
-        DS_CALL_END,    DS_SEP,          GRANITE_CALL,       PHI4_CALL_END,       KIMI_CALLS_BEGIN,
-        KIMI_CALLS_END, KIMI_CALL_BEGIN, KIMI_ARGUMENTS,     KIMI_CALL_END,
-    };
+    static const char *const marks[] = {"<tool_call>",       "</tool_call>",   "<seed:tool_call>",
+                                        "</seed:tool_call>", "<arg_key>",      "</arg_key>",
+                                        "<arg_value>",       "</arg_value>",   "<|python_tag|>",
+                                        "[TOOL_CALLS]",      "[ARGS]",         "[CALL_ID]",
+                                        DS_CALLS_BEGIN,      DS_CALLS_END,     DS_CALL_BEGIN,
+                                        DS_CALL_END,         DS_SEP,           GRANITE_CALL,
+                                        PHI4_CALL_END,       KIMI_CALLS_BEGIN, KIMI_CALLS_END,
+                                        KIMI_CALL_BEGIN,     KIMI_ARGUMENTS,   KIMI_CALL_END,
+                                        MINIMAX_CALLS_BEGIN, MINIMAX_CALLS_END};
     return i < ARRAY_LEN(marks) ? marks[i] : NULL;
 }
 

@@ -11,6 +11,7 @@ static const char *const names[] = {
     [OUTPUT_TOOLS_GRANITE] = "granite",
     [OUTPUT_TOOLS_QWEN3_CODER] = "qwen3_coder",
     [OUTPUT_TOOLS_GLM45] = "glm45",
+    [OUTPUT_TOOLS_MINIMAX] = "minimax_m2",
     [OUTPUT_TOOLS_KIMI] = "kimi",
     [OUTPUT_TOOLS_GLM4] = "glm4",
     [OUTPUT_TOOLS_HARMONY] = "harmony",
@@ -33,6 +34,6 @@ enum status output_tools_from_name(const char *name, enum output_tools *tools)
     }
     FAIL(ST_NOT_FOUND,
          "'%.40s' is no format of tool calls (there are: none, hermes, llama3, mistral, "
-         "deepseek, qwen3_coder, glm45, granite, kimi, glm4, harmony, json, auto)",
+         "deepseek, qwen3_coder, glm45, minimax_m2, granite, kimi, glm4, harmony, json, auto)",
          name);
 }

@@ -26,6 +26,10 @@ enum output_tools {
     /* <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value>..</tool_call>: GLM-4.5 and later */
     OUTPUT_TOOLS_GLM45,
 
+    /* <minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE</parameter>..</invoke>..</minimax:tool_call>:
+     * MiniMax M2 */
+    OUTPUT_TOOLS_MINIMAX,
+
     /* <|tool_call|>[{"name": .., "arguments": {..}}, ..]: Granite 3; with <|/tool_call|>: Phi-4 mini */
     OUTPUT_TOOLS_GRANITE,
 

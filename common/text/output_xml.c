@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/text/output_formats.h"
 #include "common/text/output_schema.h"
 
 enum phase { AT_HEADER, AT_PARAM, AT_VALUE, IN_VALUE, IN_STRING, AT_CLOSE };
@@ -21,6 +22,11 @@ void output_xml_free(struct output_xml *x)
 static bool is_glm(const struct output_xml *x)
 {
     return x->format == OUTPUT_TOOLS_GLM45;
+}
+
+static bool is_minimax(const struct output_xml *x)
+{
+    return x->format == OUTPUT_TOOLS_MINIMAX;
 }
 
 static const char *value_end(const struct output_xml *x)
@@ -96,11 +102,33 @@ static enum output_scan header_of_qwen(struct output_xml *x, struct output_scann
     return ahead_either(s, in, "<parameter=", "</function>");
 }
 
+/* The mark around all calls ends behind the last one: output_formats.c. */
+static enum output_scan header_of_minimax(struct output_xml *x, struct output_scanner *s,
+                                          const struct scan_input *in)
+{
+    bool taken;
+    x->close = NULL;
+    SCAN_STEP(scan_maybe(s, in, MINIMAX_CALLS_BEGIN, &taken));
+    SCAN_STEP(scan_blanks(s, in));
+    SCAN_STEP(scan_literal(s, in, "<invoke name=\""));
+    SCAN_STEP(name_until(s, in, "\">", x->name));
+    SCAN_STEP(scan_blanks(s, in));
+    return ahead_either(s, in, "<parameter name=\"", "</invoke>");
+}
+
+static enum output_scan header(struct output_xml *x, struct output_scanner *s,
+                               const struct scan_input *in)
+{
+    return is_glm(x)       ? header_of_glm(x, s, in)
+           : is_minimax(x) ? header_of_minimax(x, s, in)
+                           : header_of_qwen(x, s, in);
+}
+
 /* Up to a value.  *ended: it was the end of the arguments instead. */
 static enum output_scan param(struct output_xml *x, struct output_scanner *s,
                               const struct scan_input *in, bool *ended)
 {
-    const char *end = is_glm(x) ? x->close : "</function>";
+    const char *end = is_glm(x) ? x->close : is_minimax(x) ? "</invoke>" : "</function>";
     SCAN_STEP(scan_blanks(s, in));
     SCAN_STEP(scan_maybe(s, in, end, ended));
     if (*ended)
@@ -108,6 +136,10 @@ static enum output_scan param(struct output_xml *x, struct output_scanner *s,
     if (!is_glm(x) && x->close && ahead(s, in, x->close) != SCAN_BAD) { /* </function> is missing */
         *ended = true;
         return ahead(s, in, x->close);
+    }
+    if (is_minimax(x)) {
+        SCAN_STEP(scan_literal(s, in, "<parameter name=\""));
+        return name_until(s, in, "\">", x->key);
     }
     if (!is_glm(x)) {
         SCAN_STEP(scan_literal(s, in, "<parameter="));
@@ -279,7 +311,7 @@ static enum status run_value(struct output_xml *x, struct output_span text, bool
     return ST_OK;
 }
 
-/* Behind <parameter=KEY> or <arg_value>. */
+/* Behind <parameter=KEY>, <parameter name="KEY"> or <arg_value>. */
 static enum status begin_value(struct output_xml *x, struct output_span text, bool finished,
                                struct output_events *events, size_t *taken,
                                enum output_xml_state *state)
@@ -337,22 +369,20 @@ static enum status run_element(struct output_xml *x, struct output_span text, bo
 {
     struct output_scanner s = {.format = x->format};
     struct scan_input in = {text.p, text.n, finished};
-    bool header = x->phase == AT_HEADER, ended = false;
-    enum output_scan r = !header     ? param(x, &s, &in, &ended)
-                         : is_glm(x) ? header_of_glm(x, &s, &in)
-                                     : header_of_qwen(x, &s, &in);
+    bool first = x->phase == AT_HEADER, ended = false;
+    enum output_scan r = first ? header(x, &s, &in) : param(x, &s, &in, &ended);
     *state = XML_GOES_ON;
     if (r == SCAN_MORE) {
         *state = XML_MORE;
         return ST_OK;
     }
     if (r == SCAN_BAD) {
-        *taken = header ? s.at ? s.at : 1 : 0;
-        *state = header ? XML_NO_CALL : XML_BROKEN;
+        *taken = first ? s.at ? s.at : 1 : 0;
+        *state = first ? XML_NO_CALL : XML_BROKEN;
         return ST_OK;
     }
     *taken = s.at;
-    if (header)
+    if (first)
         return begin_call(x, events);
     x->phase = AT_VALUE;
     return ended ? end_arguments(x, events) : ST_OK;

@@ -3,10 +3,11 @@
  *     <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>              Qwen3-Coder, Qwen3.5
  *     <seed:tool_call><function=NAME> ... </function></seed:tool_call>                               Seed-OSS
  *     <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>                  GLM-4.5 and later
+ *     <minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke></minimax:tool_call>    MiniMax M2
  *
  * They become a JSON object while they are read.  A value is a string, unless the schema of the tools allows something
  * else and the value is JSON of such a kind; Python's True, False and None count as JSON there.  Strings are given as
- * they come, other values when they have ended.  One newline after <parameter=KEY> and one before </parameter> do not
+ * they come, other values when they have ended.  One newline after <parameter ...> and one before </parameter> do not
  * belong to the value.  Internal to the output parser. */
 #ifndef COMMON_TEXT_OUTPUT_XML_H
 #define COMMON_TEXT_OUTPUT_XML_H

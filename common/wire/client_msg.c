@@ -182,6 +182,17 @@ static enum status decode_embed(struct msg_generate *g, const Ingot__Generate *m
         FAIL_FIELD("embed.prompt_name", ST_RANGE, "prompt_name goes with text");
     if (m->embed->has_dimensions && g->dimensions == 0)
         FAIL_FIELD("embed.dimensions", ST_RANGE, "dimensions is 0: it must be at least 1");
+    g->n_token_types = (uint32_t)m->embed->n_token_types;
+    g->token_types = m->embed->token_types;
+    g->has_document = m->embed->has_document;
+    g->document = text_of(m->embed->has_document, m->embed->document);
+    TRY(check_utf8(g->document, "embed.document", field));
+    if (g->has_document && g->kind != PROMPT_TEXT)
+        FAIL_FIELD("embed.document", ST_RANGE, "a document goes with text");
+    if (g->n_token_types && (g->kind != PROMPT_TOKENS || g->n_token_types != g->n_tokens))
+        FAIL_FIELD("embed.token_types", ST_RANGE,
+                   "%u token_types for %u tokens: there must be one for each, with tokens",
+                   g->n_token_types, g->kind == PROMPT_TOKENS ? g->n_tokens : 0);
     return ST_OK;
 }
 
@@ -425,6 +436,10 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
         SET_TEXT(embed, prompt_name, g->prompt_name);
         if (g->dimensions)
             SET(embed, dimensions, g->dimensions);
+        if (g->has_document)
+            SET(embed, document, bytes_of(g->document));
+        embed.n_token_types = g->n_token_types;
+        embed.token_types = (uint32_t *)(uintptr_t)g->token_types;
         m.embed = &embed;
     } else {
         TRY(sampling_encode(&sampling, &g->sampling, mem));

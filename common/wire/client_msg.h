@@ -81,6 +81,7 @@ struct msg_model {
     const char *tool_format;
     struct wire_text think_open, think_close;
     uint32_t embedding; /* components of its embeddings; 0: it gives none */
+    bool rerank;        /* it gives scores */
 };
 
 struct msg_welcome {
@@ -181,6 +182,10 @@ struct msg_generate {
     bool embed;                      /* the prompt's embedding is wanted, no answer */
     struct wire_text prompt_name;    /* of the model's prompts; n 0: the default one */
     uint32_t dimensions;             /* of the embedding; 0: all */
+    bool has_document;               /* of a reranker: the prompt is a query */
+    struct wire_text document;
+    uint32_t n_token_types;      /* n_tokens, or 0: they are all 0 */
+    const uint32_t *token_types; /* [n_token_types] of an encoder's tokens */
 };
 
 struct msg_tokenize {

@@ -32,6 +32,8 @@ static enum status put_models(Ingot__ModelInfo ***list, size_t *n_list,
         }
         if (models[i].embedding)
             SET(m[i], embedding, models[i].embedding);
+        if (models[i].rerank)
+            SET(m[i], rerank, true);
         (*list)[i] = &m[i];
     }
     return ST_OK;
@@ -302,7 +304,8 @@ static enum status get_models(const struct msg_model **out, uint32_t *n_out,
             .tool_format = pb_string(list[i]->tool_format),
             .think_open = text_of(list[i]->has_think_open, list[i]->think_open),
             .think_close = text_of(list[i]->has_think_close, list[i]->think_close),
-            .embedding = list[i]->embedding};
+            .embedding = list[i]->embedding,
+            .rerank = list[i]->rerank};
         TRY(pb_get_digest(to->weights, &to->has_weights, list[i]->has_weights_digest,
                           list[i]->weights_digest, "weights_digest"));
         TRY(pb_get_digest(to->text, &to->has_text, list[i]->has_text_digest, list[i]->text_digest,

@@ -7,6 +7,8 @@
 
 static_assert((int)WMSG_FAULT == INGOT__WORKER__TYPE__FAULT, "types follow worker.proto");
 static_assert((int)WMSG_WEIGHTS == INGOT__WORKER__TYPE__WEIGHTS, "types follow worker.proto");
+static_assert((int)WMSG_GRAMMAR_READY == INGOT__WORKER__TYPE__GRAMMAR_READY,
+              "types follow worker.proto");
 static_assert((int)WMSG_FIGURES == INGOT__WORKER__TYPE__FIGURES, "types follow worker.proto");
 static_assert((int)WMSG_GRAMMAR == INGOT__WORKER__TYPE__GRAMMAR, "types follow worker.proto");
 static_assert((int)WMSG_REFUSED == INGOT__WORKER__TYPE__REFUSED, "types follow worker.proto");
@@ -289,6 +291,8 @@ static const ProtobufCMessageDescriptor *descriptor_of(uint16_t type)
         return &ingot__worker__weights__descriptor;
     case WMSG_FIGURES:
         return &ingot__worker__figures__descriptor;
+    case WMSG_GRAMMAR_READY:
+        return &ingot__worker__grammar_ready__descriptor;
     case WMSG_WELCOME:
         return &ingot__worker__welcome__descriptor;
     case WMSG_STEP_PLAN:
@@ -334,6 +338,10 @@ enum status worker_msg_decode(struct worker_msg *out, const void *data, size_t n
         return decode_weights(&out->u.weights, (const void *)m);
     case WMSG_FIGURES:
         return figures_decode(&out->u.figures, (const void *)m);
+    case WMSG_GRAMMAR_READY:
+        out->u.ready.epoch = ((const Ingot__Worker__GrammarReady *)m)->epoch;
+        out->u.ready.id = ((const Ingot__Worker__GrammarReady *)m)->id;
+        return ST_OK;
     case WMSG_VOCABULARY:
         return decode_vocabulary(&out->u.vocabulary, (const void *)m);
     case WMSG_GRAMMAR:
@@ -598,6 +606,12 @@ enum status worker_msg_encode(struct wire_bytes *out, const struct worker_msg *m
     }
     case WMSG_FIGURES:
         return figures_encode(out, &msg->u.figures, mem);
+    case WMSG_GRAMMAR_READY: {
+        Ingot__Worker__GrammarReady m = INGOT__WORKER__GRAMMAR_READY__INIT;
+        SET(m, epoch, msg->u.ready.epoch);
+        SET(m, id, msg->u.ready.id);
+        return pb_pack(out, WMSG_GRAMMAR_READY, &m.base, mem);
+    }
     case WMSG_VOCABULARY:
         return encode_vocabulary(out, &msg->u.vocabulary, mem);
     case WMSG_GRAMMAR:

@@ -22,6 +22,7 @@ enum worker_type {
     WMSG_GOODBYE,
     WMSG_WEIGHTS,
     WMSG_FIGURES = 160,
+    WMSG_GRAMMAR_READY,
     WMSG_WELCOME = 192,
     WMSG_STEP_PLAN,
     WMSG_RESET,
@@ -99,6 +100,9 @@ struct worker_msg {
         struct worker_figures figures;
         struct worker_vocabulary vocabulary;
         struct worker_grammar grammar;
+        struct {
+            uint64_t epoch, id;
+        } ready;
         struct {
             uint64_t epoch, last_step; /* heartbeat, reset, shutdown, goodbye */
         } beat;

@@ -55,7 +55,7 @@ void put_config(struct byte_writer *w, const struct sched_config *c)
     put_u32(w, c->max_ctx);
     put_u32(w, c->n_blocks);
     put_u32(w, c->block_len);
-    put_u32(w, c->prefix_cache);
+    put_u32(w, (uint32_t)c->prefix_cache | (uint32_t)c->whole_sequences << 1);
     put_u32(w, c->max_inflight);
     put_u32(w, c->overtake);
     put_u32(w, c->target_itl_us);
@@ -76,7 +76,9 @@ struct sched_config get_config(struct byte_reader *r, uint32_t version)
     c.max_ctx = get_u32(r);
     c.n_blocks = get_u32(r);
     c.block_len = get_u32(r);
-    c.prefix_cache = get_u32(r) != 0;
+    uint32_t sharing = get_u32(r);
+    c.prefix_cache = sharing & 1;
+    c.whole_sequences = sharing >> 1 & 1;
     c.max_inflight = get_u32(r);
     c.overtake = get_u32(r);
     if (version > 1) {

@@ -28,6 +28,8 @@
  * end:     the process ended in good order, or went on in the next file
  * effects: u32 n_fx, u64 fx_digest
  *
+ * The number that has prefix_cache has whole_sequences as its bit 1.
+ *
  * If sched_config.queue_for is not 0, the schedulers are those of a fleet (fleet.h), made from this configuration: plans
  * of scheduler 0 end what has waited too long.  If it is 0 there is only scheduler 0, which plans.
  *

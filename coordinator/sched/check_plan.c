@@ -195,11 +195,31 @@ static const char *check_turns(const struct view_of_plan *v)
     return NULL;
 }
 
+/* A step of whole prompts; see Whole prompts in sched.h. */
+static const char *check_whole(const struct view_of_plan *v)
+{
+    const struct sched *s = v->s;
+    struct cost_load load = {0};
+    for (uint32_t k = 0; k < v->f->n; k++) {
+        struct share x = share_of(s, v->f, k);
+        if (!sample_whole(&x.q->req.sp) || x.pos != 0 || x.n != x.q->n_known)
+            return "a whole prompt is in one step";
+        cost_add_prompt(&load, 0, x.n);
+    }
+    if (v->tokens > s->cfg.max_step_tokens || (v->f->n > 1 && v->tokens > v->most_tokens))
+        return "several whole prompts are within the step's tokens";
+    if (v->f->n > 1 && v->limit_us > 0.0 && cost_of(&s->cost, &load) > v->limit_us * (1 + 1e-6))
+        return "several whole prompts are within the step's time";
+    return s->facts.front ? NULL : check_order(v);
+}
+
 const char *plan_broken(const struct sched *s)
 {
     struct view_of_plan v = {.s = s, .f = &s->flights[s->n_flights - 1]};
     const char *broken;
     read_plan(&v);
+    if (sample_whole(&s->seqs[v.f->seqs[0].slot].req.sp))
+        return check_whole(&v);
     if ((broken = check_turns(&v)) || s->facts.blocks_short)
         return broken; /* where blocks are short, shares are cut to them */
     double most = fmax(v.prompt_us, 0.0) + 1e-6 * v.limit_us;

@@ -195,9 +195,10 @@ static inline uint32_t seq_todo(const struct seq *q)
 }
 
 /* Blocks of the prefix cache that a sequence of these parameters may begin with, of `most`. */
-static inline uint32_t blocks_to_share(const struct sample_params *sp, uint32_t most)
+static inline uint32_t blocks_to_share(const struct sched *s, const struct sample_params *sp,
+                                       uint32_t most)
 {
-    return sp->embed == EMBED_ALL ? 0 : most;
+    return s->cfg.whole_sequences || sp->embed == EMBED_ALL ? 0 : most;
 }
 
 /* Rows of q's prompt that are scored: row i gives token i + 1. */

@@ -60,7 +60,8 @@ bool sched_fits(const struct sched *s, const struct sched_req *r)
 uint32_t sched_known_tokens(const struct sched *s, const struct sched_req *r)
 {
     struct seq q = {.req = *r};
-    uint32_t bl = s->cfg.block_len, n = 0, most = blocks_to_share(&r->sp, (r->n_tokens - 1) / bl);
+    uint32_t bl = s->cfg.block_len, n = 0,
+             most = blocks_to_share(s, &r->sp, (r->n_tokens - 1) / bl);
     if (most && r->group_id && seq_first_of_group(s, r->group_id) >= 0)
         return (r->n_prompt - 1) / bl * bl;
     if (r->sp.prompt_logprobs && most > r->n_scored / bl)

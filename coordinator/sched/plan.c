@@ -141,7 +141,10 @@ bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct 
     if (!prefill_waits(&d))
         kept = 0;
     plan_decodes(&d, s->cfg.max_step_tokens - kept);
-    (timed(s) ? plan_prompts_by_time : plan_prompts_by_tokens)(&d);
+    if (plan_is_whole(s))
+        plan_prompts_whole(&d);
+    else
+        (timed(s) ? plan_prompts_by_time : plan_prompts_by_tokens)(&d);
     plan_decodes(&d, s->cfg.max_step_tokens);
 
     *n_fx = effects.n;

@@ -52,6 +52,14 @@ void plan_stop(struct draft *d, int32_t i);
 /* --- plan_tokens.c, plan_time.c: the prompts of the step; decodes are planned already --- */
 void plan_prompts_by_tokens(struct draft *d);
 void plan_prompts_by_time(struct draft *d);
+/* plan_time.c: the prompt tokens of a step without decodes, by time */
+uint32_t plan_most_tokens(const struct sched *s);
+/* plan_time.c: the next waiting sequence from i on that does not wait for its sibling or for its own
+ * token in flight; -1: none within LOOK_PAST */
+int32_t plan_next_ready(const struct sched *s, int32_t i);
+/* --- plan_whole.c: in place of both, where the sequences are of an encoder --- */
+bool plan_is_whole(const struct sched *s);
+void plan_prompts_whole(struct draft *d);
 /* plan_time.c: pauses sequences whose turn is over for those that wait; before all else */
 void plan_turns(struct draft *d);
 

@@ -181,7 +181,7 @@ void plan_continue(struct draft *d, int32_t i, uint32_t n, bool opening)
 bool plan_sibling_computes(const struct sched *s, const struct seq *q)
 {
     uint32_t shared = (q->req.n_prompt - 1) / s->cfg.block_len * s->cfg.block_len;
-    if (q->req.group_id == 0 || shared == 0)
+    if (s->cfg.whole_sequences || q->req.group_id == 0 || shared == 0)
         return false;
     int32_t i = seq_first_of_group(s, q->req.group_id);
     for (; i >= 0; i = seq_next_of_group(s, i)) {
@@ -196,7 +196,7 @@ bool plan_sibling_computes(const struct sched *s, const struct seq *q)
  * one that is to be scored, which must be computed for its logits.  They are written to table; n_idle counts those that nobody holds. */
 static uint32_t find_hits(const struct sched *s, struct seq q, int32_t *table, uint32_t *n_idle)
 {
-    uint32_t n = 0, most = blocks_to_share(&q.req.sp, (q.n_known - 1) / s->cfg.block_len);
+    uint32_t n = 0, most = blocks_to_share(s, &q.req.sp, (q.n_known - 1) / s->cfg.block_len);
     *n_idle = 0;
     if (q.scored < seq_rows_to_score(&q) && most > q.scored / s->cfg.block_len)
         most = q.scored / s->cfg.block_len;

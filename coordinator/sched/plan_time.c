@@ -4,9 +4,7 @@
 
 enum { OLDEST_SHARE = 4 };
 
-/* The next waiting sequence from i on that does not wait for its sibling or for its own token in
- * flight; -1: none within LOOK_PAST. */
-static int32_t next_ready(const struct sched *s, int32_t i)
+int32_t plan_next_ready(const struct sched *s, int32_t i)
 {
     for (int k = 0; i >= 0 && k < LOOK_PAST; k++, i = tree_next(s, &s->waiting, i))
         if (!s->seqs[i].ahead && !plan_sibling_computes(s, &s->seqs[i]))
@@ -93,7 +91,7 @@ void plan_turns(struct draft *d)
 {
     struct sched *s = d->s;
     uint32_t n_places = s->n_free_rows;
-    int32_t first = next_ready(s, tree_first(s, &s->waiting)), w = first;
+    int32_t first = plan_next_ready(s, tree_first(s, &s->waiting)), w = first;
     if (s->cfg.turn_tokens == 0)
         return;
     for (uint32_t k = 0; w >= 0 && k < MAX_OPENS; k++) {
@@ -107,7 +105,7 @@ void plan_turns(struct draft *d)
                 break;
             pause_seq(d, i);
         }
-        w = next_ready(s, tree_next(s, &s->waiting, w));
+        w = plan_next_ready(s, tree_next(s, &s->waiting, w));
     }
     if (first >= 0 && s->n_free_rows > 0)
         make_room(d, first);
@@ -142,8 +140,7 @@ static double limit_of(const struct sched *s, const struct cost_load *load)
     return target > decodes * 4 / 3 ? target : decodes * 4 / 3;
 }
 
-/* Tokens of a step without decodes. */
-static uint32_t most_tokens(const struct sched *s)
+uint32_t plan_most_tokens(const struct sched *s)
 {
     uint32_t most = s->cfg.max_step_tokens, n;
     if (s->cfg.max_step_us != SCHED_AUTO || !cost_known(&s->cost))
@@ -202,7 +199,7 @@ static void open_waiting(struct split *p)
     struct sched *s = d->s;
     uint64_t demand = plan_demand_running(s);
     uint32_t n_hits;
-    int32_t w = d->preempted ? -1 : next_ready(s, tree_first(s, &s->waiting));
+    int32_t w = d->preempted ? -1 : plan_next_ready(s, tree_first(s, &s->waiting));
     for (uint32_t k = 0; w >= 0 && s->n_free_rows > 0 && k < MAX_OPENS; k++) {
         struct seq *q = &s->seqs[w];
         bool room = p->tokens > 1 + p->all_tokens / 2 && (!p->bounded || p->us > p->all_us / 2);
@@ -215,7 +212,7 @@ static void open_waiting(struct split *p)
         plan_open(d, w, n_hits);
         demand += plan_demand(s, q);
         add(p, w, 1);
-        w = next < 0 ? -1 : next_ready(s, next);
+        w = next < 0 ? -1 : plan_next_ready(s, next);
     }
 }
 
@@ -277,8 +274,8 @@ void plan_prompts_by_time(struct draft *d)
     double limit = limit_of(s, &d->f->load), us = limit - cost_of(&s->cost, &d->f->load);
     bool alone = d->f->load.n_decodes == 0;
     uint32_t tokens = budget_left(d);
-    if (alone && tokens > most_tokens(s))
-        tokens = most_tokens(s);
+    if (alone && tokens > plan_most_tokens(s))
+        tokens = plan_most_tokens(s);
     struct split p = {.d = d,
                       .all_us = us,
                       .us = us,

@@ -29,6 +29,11 @@ enum status sched_check_req(const struct sched *s, const struct sched_req *r)
     if (r->sp.embed && (r->n_tokens > r->n_prompt || r->max_new != 1))
         FAIL(ST_RANGE, "sequence %llu gives an embedding: it has %u tokens behind its prompt", id,
              r->n_tokens - r->n_prompt + r->max_new - 1);
+    if (sample_whole(&r->sp) && r->n_tokens > s->cfg.max_step_tokens)
+        FAIL(ST_RANGE,
+             "the prompt has %u tokens: the model takes a text in one step, and a step of this "
+             "server has at most %u (--max-step-tokens)",
+             r->n_tokens, s->cfg.max_step_tokens);
     if (r->sp.prompt_logprobs && r->n_tokens > r->n_prompt && r->n_scored < r->n_prompt - 1)
         FAIL(ST_RANGE, "sequence %llu has new tokens, but only %u scored rows", id, r->n_scored);
     if (r->n_tokens >= s->cfg.max_ctx)

@@ -77,7 +77,8 @@
  * greatest priority is first, then the earliest arrival.  A sequence of priority p that finds L
  * live sequences starts after at most L + overtake x (P - p) others have started.  Two kinds of
  * starts are not counted: those while the sequence waits for a prompt that a sibling computes, and
- * those of sequences that ran before a reset.  A step computes at most max_step_tokens; when prompts
+ * those of sequences that ran before a reset or are resumed.  These start before running prompts go
+ * on, and each uses the prompts' share of one step.  A step computes at most max_step_tokens; when prompts
  * wait, a quarter is reserved for them (on average over steps, if max_step_tokens is under 4).
  * Tokens that decodes do not use also go to prompts, in order.  Tenants have no turns, and no sequence is paused.
  *
@@ -95,6 +96,9 @@
  * latest arrival.  It is never one already in the step and never the first in order, so a plan with
  * live sequences and no step in flight is never empty.
  *
+ * With whole_sequences nothing is found or shared, whatever prefix_cache says: a sequence's states are those of its
+ * last token, so each sequence computes all of its tokens, also after a pause or a preemption.
+ *
  * Scores.  A sequence with sp.prompt_logprobs gets the log probability of each prompt token but the
  * first.  Row i of the prompt gives token i + 1, and such rows must be computed: cached blocks are
  * used only up to the first row without a score.  A step scores at most MAX_SCORED_ROWS rows, and the
@@ -105,6 +109,12 @@
  * Embeddings.  A sequence with sp.embed draws no token: it ends with the result of the step that has
  * the last token of its prompt (WANT_EMBEDDING).  With EMBED_ALL every token is computed, also after
  * a preemption: nothing is taken from the prefix cache.
+ *
+ * Whole prompts.  With EMBED_WHOLE all tokens of a prompt are in one step: the steps take them in
+ * order, as long as the next one fits into max_step_tokens and into the time of a step without
+ * decodes (of which the first in order has as much as it needs).  So the sequence with k others
+ * before it in order is computed within k + 1 steps.  The blocks of such a sequence are room for one
+ * step and never shared.  A scheduler has only such sequences or none.
  *
  * Overlap.  With max_inflight 2 a second step is planned before the first one's tokens are known:
  * its decodes carry TOKEN_OF_LAST_STEP, and the device takes the token that it sampled.  No second
@@ -141,6 +151,7 @@ struct sched_config {
     uint32_t max_ctx; /* prompt + new tokens of one sequence; then it ends with FINISH_LENGTH */
     uint32_t n_blocks, block_len;
     bool prefix_cache; /* share full blocks between requests; the samples of a request always do */
+    bool whole_sequences;  /* the model has states beside the blocks: see Blocks */
     uint32_t max_inflight; /* most steps planned and not committed: 1 (0 means 1) or 2 */
     uint32_t overtake;     /* rounds (arrivals) that a level of priority is worth; 0 = strict */
 

@@ -212,7 +212,8 @@ void seq_drop(struct sched *s, int32_t i)
 
 bool seq_shares(const struct sched *s, const struct seq *q)
 {
-    return s->cfg.prefix_cache || q->req.group_id != 0;
+    return !sample_whole(&q->req.sp) && !s->cfg.whole_sequences &&
+           (s->cfg.prefix_cache || q->req.group_id != 0);
 }
 
 struct prefix_key seq_key(const struct sched *s, const struct seq *q)

@@ -154,6 +154,13 @@ struct decoder {
 
 /* ---- the tokenizer ---- */
 
+/* A part of a pair: a token, or one of the texts. */
+struct pair_piece {
+    int32_t id;    /* -1: a text */
+    int text;      /* 0, 1 */
+    uint32_t type; /* of its tokens */
+};
+
 struct tokenizer {
     struct vocab vocab;
     struct norm_step norm[MAX_STEPS];
@@ -166,6 +173,8 @@ struct tokenizer {
     struct matcher raw_added, norm_added;
     int32_t *head, *tail; /* what the post-processor puts before and after */
     size_t n_head, n_tail;
+    struct pair_piece *pair; /* [n_pair] how it joins two texts; 0: it does not say */
+    size_t n_pair;
     struct decoder decoder;
     struct tokenizer_specials specials;
     char describe[128];

@@ -73,6 +73,86 @@ static enum status load_template(struct tokenizer *t, const cJSON *j)
     return ST_OK;
 }
 
+/* ---- pairs ---- */
+
+static enum status add_piece(struct tokenizer *t, int32_t id, int text, double type)
+{
+    if (t->n_pair == MAX_TEMPLATE)
+        FAIL(ST_UNSUPPORTED, "post_processor: more than %d parts of a pair", MAX_TEMPLATE);
+    if (!(type >= 0 && type <= 255) || type != (double)(int32_t)type)
+        FAIL(ST_RANGE, "post_processor: the type %g of a pair's token is none", type);
+    struct pair_piece *pair = realloc(t->pair, (t->n_pair + 1) * sizeof *pair);
+    if (!pair)
+        FAIL(ST_NOMEM, "no memory for the post_processor");
+    t->pair = pair;
+    pair[t->n_pair++] = (struct pair_piece){id, text, (uint32_t)type};
+    return ST_OK;
+}
+
+static double type_of(const cJSON *piece)
+{
+    const cJSON *type = field(piece, "type_id");
+    return cJSON_IsNumber(type) ? type->valuedouble : 0;
+}
+
+static enum status add_special_pieces(struct tokenizer *t, const cJSON *special, const cJSON *piece)
+{
+    const cJSON *name = field(piece, "id"), *id;
+    const cJSON *ids =
+        cJSON_IsString(name) ? field(field(special, name->valuestring), "ids") : NULL;
+    if (!cJSON_IsArray(ids))
+        FAIL(ST_FORMAT, "post_processor TemplateProcessing: \"pair\" names a token without ids");
+    cJSON_ArrayForEach(id, ids)
+    {
+        if (!cJSON_IsNumber(id) || !(id->valuedouble >= 0 && id->valuedouble < t->vocab.n_ids) ||
+            id->valuedouble != (double)(int32_t)id->valuedouble)
+            FAIL(ST_RANGE, "post_processor: an id of \"pair\" is not in the vocabulary");
+        TRY(add_piece(t, (int32_t)id->valuedouble, 0, type_of(piece)));
+    }
+    return ST_OK;
+}
+
+/* Texts A and B must be there once; a template without a pair leaves the tokenizer without one. */
+static enum status load_pair_template(struct tokenizer *t, const cJSON *j)
+{
+    const cJSON *pair = field(j, "pair"), *piece;
+    int n_texts[2] = {0};
+    if (!cJSON_IsArray(pair))
+        return ST_OK;
+    cJSON_ArrayForEach(piece, pair)
+    {
+        const cJSON *special = field(piece, "SpecialToken"), *text = field(piece, "Sequence");
+        const cJSON *name = field(text, "id");
+        bool b = cJSON_IsString(name) && strcmp(name->valuestring, "B") == 0;
+        if (special) {
+            TRY(add_special_pieces(t, field(j, "special_tokens"), special));
+        } else {
+            TRY(add_piece(t, -1, b, type_of(text)));
+            n_texts[b]++;
+        }
+    }
+    if (n_texts[0] != 1 || n_texts[1] != 1) {
+        free(t->pair);
+        t->pair = NULL;
+        t->n_pair = 0;
+    }
+    return ST_OK;
+}
+
+/* [CLS] A [SEP] B [SEP]; RoBERTa has two separators between the texts, and one type. */
+static enum status load_fixed_pair(struct tokenizer *t, bool roberta)
+{
+    int32_t cls = t->head[0], sep = t->tail[0];
+    uint32_t second = roberta ? 0 : 1;
+    TRY(add_piece(t, cls, 0, 0));
+    TRY(add_piece(t, -1, 0, 0));
+    TRY(add_piece(t, sep, 0, 0));
+    if (roberta)
+        TRY(add_piece(t, sep, 0, 0));
+    TRY(add_piece(t, -1, 1, second));
+    return add_piece(t, sep, 0, second);
+}
+
 /* ["[CLS]", 101] */
 static enum status put_pair(struct tokenizer *t, const cJSON *j, const char *type, const char *name,
                             bool after)
@@ -104,10 +184,13 @@ static enum status load_post(struct tokenizer *t, const cJSON *j, int depth, int
         FAIL(ST_UNSUPPORTED, "post_processor %s is not supported", type);
     if (++*n_templates > 1)
         FAIL(ST_UNSUPPORTED, "post_processor: more than one template");
-    if (!pair)
-        return load_template(t, j);
+    if (!pair) {
+        TRY(load_template(t, j));
+        return load_pair_template(t, j);
+    }
     TRY(put_pair(t, j, type, "cls", false));
-    return put_pair(t, j, type, "sep", true);
+    TRY(put_pair(t, j, type, "sep", true));
+    return load_fixed_pair(t, strcmp(type, "RobertaProcessing") == 0);
 }
 
 enum status load_post_processor(struct tokenizer *t, const cJSON *j)

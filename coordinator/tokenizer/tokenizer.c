@@ -32,6 +32,7 @@ void tokenizer_destroy(struct tokenizer *t)
     added_fini(t);
     free(t->head);
     free(t->tail);
+    free(t->pair);
     text_buf_free(&t->chat_template);
     vocab_fini(&t->vocab);
     free(t);

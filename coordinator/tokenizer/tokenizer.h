@@ -87,6 +87,12 @@ MUST_CHECK enum status tokenizer_encode_marked(const struct tokenizer *t, const 
                                                size_t n, const char *content, unsigned flags,
                                                struct token_list *out);
 
+/* A pair of texts as the post-processor joins them; types: [out->n] of the tokens, freed by the caller.
+ * ST_UNSUPPORTED: the tokenizer says nothing of pairs.  Otherwise as tokenizer_encode. */
+MUST_CHECK enum status tokenizer_encode_pair(const struct tokenizer *t,
+                                             const struct tok_text text[2], struct token_list *out,
+                                             uint32_t **types);
+
 /* Appends the text of the n ids to out: always UTF-8, bytes that are not come out as U+FFFD.
  * flags: TOK_SKIP_SPECIAL.  An id that no token has gives no text (models pad their vocabularies;
  * ask tokenizer_piece to tell); a negative one is ST_RANGE. */

@@ -91,6 +91,8 @@ class Watched(ingot.Client):
             self.feed.note("delta")
         elif kind == "Finish":
             self.terminals[rid] += 1
+        elif kind == "Error" and rid in self.seen and m.retryable and ENUMS["Code"][m.code] == "OUT_OF_MEMORY":
+            del self.seen[rid]  # the client goes on with what it has
         elif kind == "Error" and rid in self.seen:
             self.terminals[rid] += 1
 

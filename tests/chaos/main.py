@@ -130,10 +130,16 @@ def own_shared_memory():
         os.execvp(inside[0], [*inside, sys.executable, *sys.argv])
 
 
+def end(*_):
+    """Clusters are taken down on the way, whatever signals come meanwhile: timeout(1) sends two."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
+
+
 def main():
     o = options()
     own_shared_memory()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # clusters are taken down on the way
+    signal.signal(signal.SIGTERM, end)
     wanted, lines, last, bad = undisturbed(), [], o.seed, []
     for seed in seeds(o):
         more, bad = one_run(plan.of_seed(seed, o.rounds, o.kinds, o.world), wanted)

@@ -1,17 +1,21 @@
 """A small part of the campaign of main.py, with fixed seeds: answers keep their bytes whatever fails, and nothing is left."""
+import contextlib
 import os
 import pathlib
 import subprocess
 import sys
+import uuid
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "cluster")]
 sys.path.append(str(HERE.parent / "hosts"))  # last: it has a streams.py too
 import namespaces  # noqa: E402
 import plan  # noqa: E402
 import streams  # noqa: E402
 import tap  # noqa: E402
+import worlds  # noqa: E402
 
+RUN = "INGOT_CHAOS_RUN"  # in the environment of a campaign
 EVERYTHING = "INGOT_ALL" in os.environ
 
 
@@ -52,6 +56,24 @@ def under_a_supervisor():
 @tap.case
 def parts_and_cut_ways():
     campaign("--seed", 270, "--world", "Fleet", "--runs", 20 if EVERYTHING else 1, "--rounds", 3)
+
+
+@tap.case
+def signals_leave_nothing_behind():
+    """SIGTERM again and again, as of timeout(1), while a cluster runs."""
+    mark = uuid.uuid4().hex
+    command = [sys.executable, HERE / "main.py", "--seed", "270", "--world", "Fleet", "--rounds", "40"]
+    with subprocess.Popen(command, env={**os.environ, RUN: mark}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as p:
+        while not p.stdout.readline().startswith("  round 0"):
+            assert p.poll() is None
+        assert any("ingot-gateway" in name for _, name in worlds.marked(mark, RUN))
+        while p.poll() is None:
+            p.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                p.wait(0.05)
+        p.stdout.read()
+    left = worlds.marked(mark, RUN)
+    assert p.returncode == 143 and not left, (p.returncode, left)
 
 
 @tap.case

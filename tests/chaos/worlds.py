@@ -24,9 +24,9 @@ MARK = "INGOT_CHAOS"  # in the environment of every process of a cluster
 DEADLINES = ["--step-deadline-ms", 2000, "--first-step-ms", 20000]
 
 
-def marked(value):
+def marked(value, name=MARK):
     """Living processes with the mark, whoever their parent is."""
-    wanted, out = f"{MARK}={value}".encode(), []
+    wanted, out = f"{name}={value}".encode(), []
     for p in pathlib.Path("/proc").iterdir():
         if p.name.isdigit():
             with contextlib.suppress(OSError):
@@ -161,7 +161,7 @@ class Fleet(World):
     most_groups = 3
 
     def begin(self):
-        self.ways, self.kept, self.stopping = {}, {}, False
+        self.ways, self.kept, self.stopping, self.keeper = {}, {}, False, None
         self.lock = threading.RLock()
 
     def start(self):
@@ -244,7 +244,8 @@ class Fleet(World):
         if not self.stopping:
             with self.lock:
                 self.stopping = True
-            self.keeper.join()
+            if self.keeper:
+                self.keeper.join()
             for way in self.ways.values():
                 way.close()
         super().__exit__(*exc)

@@ -45,6 +45,16 @@ def rest(p):
     return out, err
 
 
+def usual_mode():
+    """The mode of a terminal that is new."""
+    fds = os.openpty()
+    try:
+        return termios.tcgetattr(fds[0])
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
 class Terminal:
     """A program on a pseudo terminal of 24 rows and 80 columns, with a home of its own. As under a shell it is the
     foreground job of a session that lives on, with the terminal, after the program's end."""

@@ -6,7 +6,7 @@ import pathlib
 import signal
 import stat
 
-from cli_tools import PROMPT, Terminal, ingot, ok, wait_until
+from cli_tools import PROMPT, Terminal, ingot, ok, usual_mode, wait_until
 from made_up_server import Held, Server, prompt_of, turns_of
 import tap
 import temp_dir
@@ -392,8 +392,7 @@ def the_terminal_is_as_before():
     for how in ("/quit\r", CTRL_D, signal.SIGTERM, signal.SIGHUP, *fatal):
         with Server() as s:
             t = Terminal("chat", "--connect", s.endpoint)
-            usual = t.mode()
-            assert t.is_usual()
+            usual = usual_mode()  # before the program, which may have changed it by now
             assert PASTE_ON in t.until(PROMPT)
             wait_until(lambda: not t.is_usual())
             t.type("half a line")
@@ -413,7 +412,7 @@ def the_terminal_is_as_before():
 def an_answer_has_the_usual_mode():
     with Server(Held([b"Begun"]), Held([b"Again"])) as s:
         t = Terminal("chat", "--connect", s.endpoint)
-        usual = t.mode()
+        usual = usual_mode()
         t.until(PROMPT)
         t.type("one\r")
         t.until("Begun")

@@ -12,7 +12,7 @@ import tap
 import temp_dir
 from cluster import DEMO, ROOT
 
-COMMANDS = ["serve", "drain", "run", "chat", "generate", "embed", "status", "models", "ping", "bench", "doctor",
+COMMANDS = ["serve", "drain", "run", "chat", "generate", "embed", "rerank", "status", "models", "ping", "bench", "doctor",
             "inspect", "tokenize", "detokenize", "template", "quantize", "replay"]
 NOBODY = "ipc:///tmp/ingot-nobody-listens-here"
 

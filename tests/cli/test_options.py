@@ -208,7 +208,7 @@ def version_of_every_program_and_command():
                                         "ingot-quantize")}
     commands = [[BIN / p, "--version"] for p in programs]
     table = re.findall(r"^  ([a-z-]+) {2,}", ok("--help"), re.M)
-    assert len(table) == 22, table
+    assert len(table) == 23, table
     commands += [[INGOT, c, "--version"] for c in table]
     commands += [[BIN / "ingot-text", c, "--version"] for c in ("tokenize", "detokenize", "template")]
     builds = set()

@@ -30,3 +30,10 @@ def off(got, want):
     """The greatest difference, as a part of the greatest component."""
     assert len(got) == len(want), (len(got), len(want))
     return max(abs(a - b) for a, b in zip(got, want)) / max(map(abs, want))
+
+
+def refused(client, field, why, **fields):
+    """The request ends with an Error that names the field and says why."""
+    a = client.generate(**fields)
+    e = a.error and a.error[1]
+    assert e is not None and e.field == field and why in e.detail, (e, a.finish)

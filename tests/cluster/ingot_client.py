@@ -1,44 +1,28 @@
-"""A client of Ingot's public API that shares nothing with the C code but proto/ingot.proto.
-
-Needs pyzmq, protobuf and protoc.  Used by the tests; also a worked example for other languages.
+"""Ingot's public API message by message, for tests that look at the protocol itself: what comes in which order, what a
+wrong message does.  The messages are those of the Python package (client/python), which programs and all other tests use.
 """
 import os
 import pathlib
 import struct
-import subprocess
-import tempfile
+import sys
 import time
 import uuid
 
 import zmq
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "client/python"))
+from ingot import _proto  # noqa: E402
+
+PROTO = ROOT / "proto"
 HEADER = struct.Struct("<4sBBHI")
 
 
-def class_of(descriptor):
-    """The class of a message: protobuf has GetMessageClass since 4.22 (Debian 12 has 4.21)."""
-    if hasattr(message_factory, "GetMessageClass"):
-        return message_factory.GetMessageClass(descriptor)
-    return message_factory.MessageFactory().GetPrototype(descriptor)
-
-
 def load(name="ingot"):
-    """All messages of proto/NAME.proto by name, made at run time from protoc's descriptors."""
-    with tempfile.TemporaryDirectory() as tmp:
-        out = os.path.join(tmp, "set.pb")
-        subprocess.run(["protoc", f"--proto_path={PROTO}", f"--descriptor_set_out={out}",
-                        f"{name}.proto"], check=True)
-        fds = descriptor_pb2.FileDescriptorSet.FromString(pathlib.Path(out).read_bytes())
-    pool = descriptor_pool.DescriptorPool()
-    for f in fds.file:
-        pool.Add(f)
-    package = fds.file[0].package
-    classes = {m.name: class_of(pool.FindMessageTypeByName(f"{package}.{m.name}"))
-               for m in fds.file[0].message_type}
-    types = {v.name: v.number for e in fds.file[0].enum_type if e.name == "Type" for v in e.value}
-    return classes, types
+    """All messages of proto/NAME.proto by name, and the numbers of their types."""
+    file = _proto.parse((PROTO / f"{name}.proto").read_text(), f"{name}.proto")
+    types = {v.name: v.number for e in file.enum_type if e.name == "Type" for v in e.value}
+    return _proto.classes(file), types
 
 
 CLASSES, TYPES = load()

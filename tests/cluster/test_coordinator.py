@@ -1,5 +1,6 @@
 """Coordinators that are killed: streams go on with the same bytes, through one that is started again or another one of the
 list; worker groups keep their weights."""
+import asyncio
 import http.client
 import json
 import os
@@ -10,10 +11,13 @@ import sys
 import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "client/python")]
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "gateway"), str(HERE.parents[1] / "client/python")]
+import ingot_client as ic  # noqa: E402
 import tap  # noqa: E402
 import temp_dir  # noqa: E402
 from cluster import BIN, DEMO, PATIENT, Cluster, Parts, children, command_of  # noqa: E402
+from gateway_process import Gateway  # noqa: E402
+from mutation import Relay  # noqa: E402
 import ingot  # noqa: E402
 
 PROMPT = "Once upon a time"
@@ -162,6 +166,125 @@ def a_second_coordinator_takes_over_clients_and_workers():
 @tap.case
 def a_coordinator_without_workers_is_left():
     taken_over(True)
+
+
+async def asked_of(endpoints):
+    async with ingot.AsyncClient(endpoints, timeout=tap.LIMIT) as client:
+        return facts(await (await client.generate(PROMPT, max_tokens=200, **STREAMS[1])).result())
+
+
+def finished(c):
+    return c.clients[0].call("Stats")[1].requests_finished
+
+
+def is_left(a, b):
+    """The coordinator a has no group: clients with both in their list are answered by b, in time."""
+    with ingot.Client(b.endpoint) as client:
+        want = facts(client.generate(PROMPT, max_tokens=200, **STREAMS[1]).result())
+    text = answer(ask(b.endpoint, CLI[0]))
+    before, both = (finished(a), finished(b)), f"{a.endpoint},{b.endpoint}"
+    with ingot.Client(both, timeout=tap.LIMIT) as client:
+        assert facts(client.generate(PROMPT, max_tokens=200, **STREAMS[1]).result()) == want
+        assert client.tokenize("a")
+    assert asyncio.run(asked_of(both)) == want
+    assert answer(ask(both, [*CLI[0], "--wait-ms", "0"])) == text
+    assert (finished(a), finished(b)) == (before[0], before[1] + 3)
+
+
+@tap.case
+def a_coordinator_that_never_had_a_group_is_left():
+    with Parts(DEMO, groups=0) as a, Parts(DEMO) as b:
+        b.clients[0].wait_ready()
+        assert not a.clients[0].call("Ping")[1].ready
+        is_left(a, b)
+
+
+@tap.case
+def a_coordinator_that_lost_its_groups_is_left():
+    wait = ["--group-wait-ms", 1000 * tap.LIMIT]
+    with Parts(DEMO, coordinator=wait) as a, Parts(DEMO, coordinator=wait) as b:
+        b.clients[0].wait_ready()
+
+        def attempt():
+            """Streams that run go on at the next coordinator, with the same bytes."""
+            a.clients[0].wait_ready()
+            with ingot.Client(f"{a.endpoint},{b.endpoint}", timeout=tap.LIMIT) as client:
+                wanted = [facts(s.result()) for s in begin(client)]
+                before, streams = finished(b), begin(client)
+                next(iter(streams[0]))
+                a.procs[-1].kill()
+                assert [facts(s.result()) for s in streams] == wanted
+            if finished(b) > before:
+                return True
+            a.group()
+            return False
+
+        tap.race(attempt)
+        tap.wait_for(lambda: not a.clients[0].call("Ping")[1].ready, "the end of the group")
+        is_left(a, b)
+
+
+@tap.case
+def the_first_group_of_a_list_is_found():
+    with Parts(DEMO, groups=0) as a, Parts(DEMO, groups=0) as b:
+        p = ask(f"{a.endpoint},{b.endpoint}", [*CLI[0], "--wait-ms", str(1000 * tap.LIMIT)])
+        assert "waiting" in p.stderr.readline()
+        b.group()
+        got = answer(p)
+        assert got == answer(ask(b.endpoint, CLI[0])) and finished(a) == 0
+
+
+class ShortOfMemory(Relay):
+    """Each answer ends for lack of memory behind its second Delta, twice."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.deltas, self.errors, self.over_for, self.again = {}, {}, set(), set()  # by request id
+
+    def sent(self, frame):
+        name, m = ic.unpack(frame)
+        if name == "Generate":
+            assert self.errors.get(m.request_id, 0) == 0 or m.HasField("resume") or m.request_id.startswith("g")
+            self.deltas[m.request_id] = 0
+            self.again.add(m.request_id)
+
+    def passes(self, frame):
+        name, m = ic.unpack(frame)
+        rid = getattr(m, "request_id", None)
+        if rid in self.over_for:
+            if name != "Accepted" or rid not in self.again:
+                return []
+            self.over_for.discard(rid)
+        if name == "Delta":
+            self.deltas[rid] += 1
+            if self.deltas[rid] == 2 and self.errors.get(rid, 0) < 2:
+                self.errors[rid] = self.errors.get(rid, 0) + 1
+                self.over_for.add(rid)
+                self.again.discard(rid)
+                return [frame, ic.pack("Error", request_id=rid, code=1, detail="no memory for 508 logprobs", retryable=True,
+                                       request=ic.TYPES["GENERATE"])]
+        return [frame]
+
+
+@tap.case
+def an_answer_that_ends_for_lack_of_memory_goes_on():
+    with Parts(DEMO) as c:
+        c.clients[0].wait_ready()
+        with ingot.Client(c.endpoint) as client:
+            wanted = [facts(s.result()) for s in begin(client)]
+        told = [answer(ask(c.endpoint, more)) for more in CLI]
+        with ShortOfMemory(f"ipc://{c.dir}/relay", c.endpoint) as relay:
+            with ingot.Client(relay.endpoint) as client:
+                assert [facts(s.result()) for s in begin(client)] == wanted
+            assert asyncio.run(asked_of(relay.endpoint)) == wanted[1]
+            assert [answer(ask(relay.endpoint, more)) for more in CLI] == told
+            assert len(relay.errors) == len(STREAMS) + 1 + len(CLI) and set(relay.errors.values()) <= {1, 2}, relay.errors
+            relay.errors.clear()
+            with Gateway("--connect", relay.endpoint) as g:
+                through = http_text(f"127.0.0.1:{g.wait_ready().port}")
+            assert set(relay.errors.values()) <= {1, 2} and relay.errors, relay.errors
+        with Gateway("--connect", c.endpoint) as g:
+            assert http_text(f"127.0.0.1:{g.wait_ready().port}") == through
 
 
 @tap.case

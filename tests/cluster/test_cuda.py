@@ -1,6 +1,5 @@
 """The CUDA backend end to end without a GPU: real processes whose workers run its kernels on the tests' host emulator.
 Slow (about a thousand times a GPU), so the requests are few and short."""
-import json
 import os
 import pathlib
 import subprocess
@@ -11,7 +10,8 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 REAL = pathlib.Path(os.environ.get("INGOT_BIN", pathlib.Path(__file__).resolve().parents[2] / "build/release/bin"))
 os.environ["INGOT_BIN"] = str(REAL / "emulated")
 import tap  # noqa: E402
-from cluster import Parts, model  # noqa: E402
+from cluster import model  # noqa: E402
+from emulated_cases import Emulated  # noqa: E402
 from experts_model import make_mixture  # noqa: E402
 
 CUDA = ["--backend", "cuda", "--device", "0", "--max-seqs", "8", "--max-ctx", "256"]
@@ -31,9 +31,6 @@ def requests():
         out.append({"tokens": {"id": ids}, "sampling": s, "max_tokens": 6})
     return out
 
-
-REQUESTS = requests()
-oracle = {}
 MIXTURES = tempfile.TemporaryDirectory(prefix="ingot-cuda-experts-")
 
 
@@ -52,50 +49,9 @@ def need(name):
     return mixture
 
 
-def answers(name, together=True, worker=(), **how):
-    with Parts(need(name), worker=[*CUDA, *worker], **how) as c:
-        client = c.clients[0]
-        if together:
-            rids = [client.start(**r) for r in REQUESTS]
-            got = client.collect(rids)
-            out = [got[r] for r in rids]
-        else:
-            out = [client.generate(**r) for r in REQUESTS]
-        assert "emulated GPU" in c.log(), c.log()
-    for a in out:
-        assert a.finish, a.error
-    return [a.key() for a in out]
-
-
-@tap.case
-def greedy_ids_are_those_of_the_fixture():
-    path = need("stories260K")
-    case = json.loads((path / "expected.json").read_text())["cases"][0]
-    n = min(12, len(case["ids"]))
-    with Parts(path, worker=CUDA) as c:
-        a = c.clients[0].generate(tokens={"id": case["prompt_ids"]}, max_tokens=n,
-                                  sampling={"temperature": 0, "logprobs": True})
-        assert a.finish, a.error
-        assert a.ids[0] == case["ids"][:n], (a.ids[0], case["ids"][:n])
-        worst = max((abs(x - y) for x, y in zip(a.logprobs[0], case.get("logprobs") or [])), default=0)
-        assert worst < 1e-4, worst
-
-
-def same_bytes(name, what, seed="0", **how):
-    """seed: of the emulator's thread order"""
-    def run():
-        os.environ["INGOT_EMULATE_SEED"] = "0"
-        if name not in oracle:
-            oracle[name] = answers(name, together=False, coordinator=["--no-prefix-cache", "--no-overlap"])
-            assert len({k for k in oracle[name]}) == len(REQUESTS), "the requests must differ"
-        os.environ["INGOT_EMULATE_SEED"] = seed
-        got = answers(name, **how)
-        for i, (a, b) in enumerate(zip(got, oracle[name])):
-            assert a == b, f"request {i}: {a}, alone {b}"
-    run.__name__ = f"{name.replace('-', '_')}_{what}"
-    tap.case(run)
-
-
+emulated = Emulated(need, CUDA, "emulated GPU", requests())
+emulated.greedy(12)
+same_bytes = emulated.same_bytes
 same_bytes("stories260K", "together")
 same_bytes("stories260K", "in_chunks", coordinator=["--max-step-tokens", "16"])
 same_bytes("stories260K", "other_thread_order", seed="11")

@@ -154,12 +154,6 @@ def journal():
         assert changed.returncode == 1 and "the journal's weights are" in changed.stderr, changed
 
 
-def refused(client, field, why, **fields):
-    a = client.generate(**fields)
-    e = a.error and a.error[1]
-    assert e is not None and e.field == field and why in e.detail, (e, a.finish)
-
-
 @tap.case
 def refusals():
     with embed_model.folder("mean") as model, Parts(model) as c:
@@ -168,18 +162,18 @@ def refusals():
                             ("stop", {"stop": [b"x"]}), ("n", {"n": 2}), ("keep_marks", {"keep_marks": True}),
                             ("want_token_text", {"want_token_text": True}),
                             ("grammar", {"grammar": {"kind": 2}})):
-            refused(client, field, "no meaning", text=text, embed={}, **more)
-        refused(client, "embed.prompt_name", "no prompt", text=text, embed={"prompt_name": b"other"})
-        refused(client, "embed.prompt_name", "goes with text", tokens={"id": [1]}, embed={"prompt_name": b"query"})
-        refused(client, "embed.dimensions", "at least 1", text=text, embed={"dimensions": 0})
-        refused(client, "embed.dimensions", "have 32", text=text, embed={"dimensions": 33})
-        refused(client, "embed.dimensions", "was not made for that", text=text, embed={"dimensions": 9})
-        refused(client, "text", "at most 250", text=b"word " * 60, embed={})
+            embed_model.refused(client, field, "no meaning", text=text, embed={}, **more)
+        embed_model.refused(client, "embed.prompt_name", "no prompt", text=text, embed={"prompt_name": b"other"})
+        embed_model.refused(client, "embed.prompt_name", "goes with text", tokens={"id": [1]}, embed={"prompt_name": b"query"})
+        embed_model.refused(client, "embed.dimensions", "at least 1", text=text, embed={"dimensions": 0})
+        embed_model.refused(client, "embed.dimensions", "have 32", text=text, embed={"dimensions": 33})
+        embed_model.refused(client, "embed.dimensions", "was not made for that", text=text, embed={"dimensions": 9})
+        embed_model.refused(client, "text", "at most 250", text=b"word " * 60, embed={})
     with Parts(DEMO) as c:
-        refused(c.clients[0], "embed", "no modules.json", text=b"a", embed={})
+        embed_model.refused(c.clients[0], "embed", "no modules.json", text=b"a", embed={})
         assert not c.clients[0].call("Models")[1].model[0].HasField("embedding")
     with embed_model.folder("bare") as model, Parts(model) as c:
-        refused(c.clients[0], "", "no head", text=b"a", max_tokens=2)
+        embed_model.refused(c.clients[0], "", "no head", text=b"a", max_tokens=2)
 
 
 @tap.case
@@ -201,7 +195,7 @@ def without_modules():
         a, b = vectors(c.clients[0], [{"text": t, "embed": {}} for t in (b"a fox", b"a dog")])
         assert a != b and all(abs(sum(x * x for x in v) - 1) < 1e-5 for v in (a, b))
     with Parts(DEMO, coordinator=["--embed"]) as c:
-        refused(c.clients[0], "embed", "--embed", text=b"a", embed={})
+        embed_model.refused(c.clients[0], "embed", "--embed", text=b"a", embed={})
         assert c.clients[0].generate(text=b"a", max_tokens=1).finish
 
 

@@ -1,7 +1,6 @@
 """Frames that are nearly right, over each socket of the coordinator: clients', workers', and the handshakes that ask for
-a key (ZAP).  It answers real ones before, between and after.  INGOT_ALL=1: a million frames over each."""
+a key (ZAP).  A client beside them gets the answers of a quiet server.  mutation.py says how many."""
 import contextlib
-import os
 import pathlib
 import random
 import socket
@@ -9,12 +8,13 @@ import subprocess
 import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+import ingot_client as ic  # noqa: E402
 import tap  # noqa: E402
 import zmq  # noqa: E402
 from cluster import BIN, DEMO, Parts  # noqa: E402
-from mutation import client_seeds, mutate, worker_seeds  # noqa: E402
+from mutation import Beside, Relay, choose, client_seeds, count, mutate, record_client, worker_seeds  # noqa: E402
 
-N = 1000000 if os.environ.get("INGOT_ALL") else 20000
+N = count(20000, 3000)
 BATCH = 200
 
 
@@ -25,43 +25,52 @@ def alive(c):
 
 def flood(c, endpoint, seeds, first=None):
     """N mutated frames from connections that are replaced now and then; what comes back is read."""
-    rng = random.Random(1)
+    frames = choose(seeds, endpoint.rsplit("/", 1)[1])
     sock = None
-    for i in range(N // BATCH):
-        if i % 50 == 0:
-            if sock:
-                sock.close(5000)
-            sock = zmq.Context.instance().socket(zmq.DEALER)
-            sock.setsockopt(zmq.RCVHWM, 0)
-            sock.setsockopt(zmq.SNDHWM, 100)
-            sock.connect(endpoint)
-            if first:
-                sock.send(first)
-        for _ in range(BATCH):
-            sock.send(mutate(rng, rng.choice(seeds)))
-        while sock.poll(0):
-            sock.recv()
-        if i % 100 == 0:
-            alive(c)
-    sock.close(0)
+    with Beside(c.endpoint):
+        for i in range(N // BATCH):
+            if i % 10 == 0:
+                if sock:
+                    sock.close(5000)
+                sock = zmq.Context.instance().socket(zmq.DEALER)
+                sock.setsockopt(zmq.RCVHWM, 0)
+                sock.setsockopt(zmq.SNDHWM, 100)
+                sock.setsockopt(zmq.SNDTIMEO, 1000 * tap.LIMIT)
+                sock.connect(endpoint)
+                if first:
+                    sock.send(first)
+            for _ in range(BATCH):
+                sock.send(next(frames))
+            while sock.poll(0):
+                sock.recv()
+        sock.close(0)
     alive(c)
 
 
 @tap.case
 def frames_of_clients():
     with Parts(DEMO, coordinator=("--client-grace-ms", "0")) as c:
-        seeds = client_seeds()
-        flood(c, c.endpoint, seeds, first=seeds[0])
+        seeds, relay = client_seeds(), record_client(c)
+        assert {"Hello", "Generate", "Tokenize", "Stats"} <= {ic.unpack(f)[0] for f in relay.up}
+        flood(c, c.endpoint, seeds + relay.up, first=seeds[0])
 
 
 @tap.case
 def frames_of_workers():
-    with Parts(DEMO) as c:
+    with Parts(DEMO, groups=0) as c:
+        with Relay(f"ipc://{c.dir}/relay", c.workers) as relay:
+            group = c.spawn(BIN / "ingot-worker", "--model", DEMO, "--connect", relay.endpoint, "--threads", 1)
+            c.clients[0].wait_ready()
+            assert c.clients[0].generate(**Beside.ASK).finish
+            group.terminate()
+            assert group.wait(tap.LIMIT) == 0
+        c.group()
+        c.clients[0].wait_ready()
         group = c.clients[0].call("Stats")[1].group[0]
         hello = dict(wire_version=3, model="demo-model", world=1, backend="cpu", coll="local", vocab=2048, max_ctx=1024,
                      block_len=16, n_blocks=4096, max_step_tokens=512, max_seqs=64, launch=1, pid=1, numerics=group.numerics,
                      weights_digest=group.weights_digest)
-        flood(c, c.workers, worker_seeds(hello))
+        flood(c, c.workers, worker_seeds(hello) + relay.up)
 
 
 def handshake(port, data):

@@ -142,9 +142,9 @@ def a_gateway_needs_both_keys():
 
 def drain_that_ends_a_stream(c, process, pid):
     client = c.clients[0]
-    rid = client.start(text=b"Once", max_tokens=200, sampling={"ignore_eos": True})
-    assert client.recv()[0] == "Accepted"
     with c.held():
+        client.start(text=b"Once", max_tokens=200, sampling={"ignore_eos": True})
+        assert client.recv()[0] == "Accepted"
         os.kill(pid, signal.SIGTERM)
         name, m = client.recv()
         while name == "Delta":

@@ -1,7 +1,11 @@
-foreach(name stories grammar same_bytes experts sinks latent fp8 gptq not_finite kill groups coordinator cluster replay identity ruby
-    keys limits locked_serve names frames parse_special prompt_logprobs journal waiting embed)
+foreach(name stories grammar same_bytes experts sinks latent delta fp8 gptq not_finite kill groups coordinator cluster replay identity ruby
+    keys limits locked_serve names parse_special prompt_logprobs journal waiting embed encoders rerank)
   ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py
     LABEL cluster)
+endforeach()
+# also with sanitizers, and without MPI
+foreach(name frames mutated)
+  ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py LABEL cluster nompi)
 endforeach()
 foreach(device emulated queued)
   ingot_script_test(cluster_${device} COMMAND env INGOT_DEVICE=${device} ${INGOT_PYTHON} tests/cluster/test_device.py

@@ -103,10 +103,12 @@ static void turn_until(struct peer *p, const char *id, bool texts)
         };
         cr_assert_gt(zmq_poll(items, texts ? 3 : 2, PATIENCE_MS), 0, "nothing came");
         f->now_us += 1000;
+        f->in_loop = true;
         if (texts)
             clients_text_results(&f->co, f->now_us);
         clients_receive(&f->co, f->now_us);
         answer_flush(&f->co, f->now_us);
+        f->in_loop = false;
         receive(p);
         for (uint32_t i = p->i_taken; i < p->n_kept; i++) {
             struct client_msg m = decode(p, i);

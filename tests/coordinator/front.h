@@ -10,6 +10,7 @@ struct front {
     struct coordinator co;
     char dir[64], endpoint[96];
     uint64_t now_us;
+    bool in_loop; /* the coordinator's code runs */
 };
 
 enum { FRONT_GROUP = 1 }; /* the scheduler of its group */

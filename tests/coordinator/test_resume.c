@@ -335,7 +335,6 @@ Test(resume, what_differs_is_named)
     REFUSED(bad.max_tokens--, "max_tokens");
     REFUSED(bad.n_stop_ids--, "stop_token_id");
     REFUSED(bad.weights = other, "weights_digest");
-    REFUSED(bad.weights = NULL, "weights_digest");
     REFUSED(bad.text = other, "text_digest");
     REFUSED(bad.numerics = "test/else", "numerics");
     REFUSED(bad.numerics = "test/" NUMERICS_ID_FAST, "numerics");
@@ -358,6 +357,10 @@ Test(resume, what_differs_is_named)
     c.resume.n_samples = 2;
     refused(&g, "resume.sample", ST_RANGE);
     c.resume.n_samples = N;
+    c.samples[1] = (struct msg_resumed_sample){1, ids[1], 0, 0}; /* a part was received */
+    REFUSED(bad.weights = NULL, "weights_digest");
+    REFUSED(bad.numerics = "", "numerics");
+    bad = good;
     c.samples[1] = (struct msg_resumed_sample){1, ids[1], 999, 0};
     refused(&g, "resume.sample.text_bytes", ST_RANGE);
     c.samples[1] =
@@ -374,6 +377,28 @@ Test(resume, what_differs_is_named)
     front.co.served.has_weights = true;
     send_generate(&g);
     peer_take(&a, MSG_ACCEPTED, "second");
+    wire_mem_fini(&mem);
+}
+
+/* A server without groups, and without a weights digest, had accepted it. */
+Test(resume, what_was_only_accepted_begins_here)
+{
+    struct wire_mem mem;
+    struct msg_generate g = request("first");
+    send_generate(&g);
+    struct msg_accepted accepted = keep_accepted(&mem);
+    struct got whole = {0}, none = {0}, rest = {0};
+    struct cut c;
+    run_to_end(&whole, "first");
+    accepted.weights = NULL;
+    accepted.numerics = "";
+    cut_at(&c, &accepted, &none, 0, 0);
+    g = request("second");
+    g.resume = &c.resume;
+    send_generate(&g);
+    peer_take(&a, MSG_ACCEPTED, "second");
+    run_to_end(&rest, "second");
+    same_rest(&whole, &none, &rest, 0, 0);
     wire_mem_fini(&mem);
 }
 

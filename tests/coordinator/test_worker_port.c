@@ -270,3 +270,25 @@ Test(worker_port, figures_of_ranks)
     sock_close(sock);
     tear_down(&r);
 }
+
+Test(worker_port, embeddings_of_another_size)
+{
+    struct rig r;
+    float vector[4] = {1, 2, 3, 4};
+    set_up(&r);
+    void *sock = active_group(&r); /* its Hello says that it gives none */
+    struct result_embedding embedding = {.seq_id = 1, .vector = vector};
+    struct worker_msg m = {.type = WMSG_STEP_RESULT,
+                           .u.result = {.step_id = 1,
+                                        .epoch = worker_port_active(r.port)->epoch,
+                                        .n_embeddings = 1,
+                                        .dim = 4,
+                                        .embeddings = &embedding}};
+    send_step(&r);
+    send_msg(&r, sock, &m);
+    struct worker_port_event ev = await(&r);
+    cr_assert_eq(ev.kind, WORKER_PORT_LOST);
+    cr_assert_str_eq(ev.why, "its embeddings have 0 components, one came with 4");
+    sock_close(sock);
+    tear_down(&r);
+}

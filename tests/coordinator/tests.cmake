@@ -15,3 +15,8 @@ ingot_test(test_libingot ${coordinator_dir}/test_libingot.c ${coordinator_dir}/f
   LIBS ingot_coordinator_lib ingot PkgConfig::ZMQ Threads::Threads)
 ingot_test(test_step_clock ${coordinator_dir}/test_step_clock.c LIBS ingot_coordinator_lib)
 ingot_test(test_worker_port ${coordinator_dir}/test_worker_port.c LIBS ingot_coordinator_lib PkgConfig::ZMQ)
+if(NOT APPLE) # its linker has no --wrap
+  ingot_test(test_memory ${coordinator_dir}/test_memory.c ${coordinator_dir}/front.c
+    LIBS ingot_coordinator_lib PkgConfig::ZMQ Threads::Threads)
+  ingot_wrap_allocator(test_memory)
+endif()

@@ -20,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                                .n_blocks = 1 + data[5] % 60,
                                .block_len = 1 + data[6] % 20,
                                .prefix_cache = data[7] % 2,
+                               .whole_sequences = data[7] / 64 == 3,
                                .max_inflight = 1 + data[7] / 2 % 2,
                                .overtake = data[7] / 4 % 4,
                                .target_itl_us = data[7] / 16 % 2 ? SCHED_AUTO : 0,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/formats/cross_encoder.h"
 #include "common/formats/sentence_modules.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -48,6 +49,7 @@ static void prompts(const uint8_t *text, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sentence_modules m = {.dim = 64};
+    bool sigmoid;
     struct module module = {.kind = size && data[0] == 'd' ? MODULE_DENSE : MODULE_NORMALIZE};
     if (size == 0)
         return 0;
@@ -75,6 +77,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'c':
         if (sentence_cuts_parse(&m, text, n) == ST_OK)
             must(m.n_cuts >= 0 && m.n_cuts <= MAX_CUTS);
+        break;
+    case 'e':
+        sigmoid = true;
+        if (cross_encoder_act(&sigmoid, text, n) != ST_OK)
+            must(sigmoid);
         break;
     default:
         break;

@@ -3,6 +3,7 @@
  * Input: the file; a U+0000, if there is one, ends it, and the text follows. */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "coordinator/tokenizer/tokenizer.h"
@@ -24,6 +25,20 @@ static enum status round_trip(const struct tokenizer *t, const char *text, size_
     return st;
 }
 
+/* The text with itself. */
+static void as_pair(const struct tokenizer *t, const char *text, size_t n)
+{
+    const struct tok_text both[2] = {{text, n}, {text, n}};
+    struct token_list ids = {0};
+    uint32_t *types;
+    if (tokenizer_encode_pair(t, both, &ids, &types) == ST_OK)
+        for (size_t i = 0; i < ids.n; i++)
+            if (types[i] > 255 || ids.ids[i] < 0)
+                __builtin_trap();
+    free(types);
+    token_list_free(&ids);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct tokenizer *t;
@@ -34,6 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (tokenizer_from_json(&t, (const char *)data, n, NULL, 0) != ST_OK)
         return 0;
     (void)!round_trip(t, text, text_n);
+    as_pair(t, text, text_n);
     tokenizer_destroy(t);
     return 0;
 }

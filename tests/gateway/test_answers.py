@@ -102,6 +102,13 @@ def glm47(calls):
     return glm(calls, "")
 
 
+def minimax(calls):
+    def parameters(a):
+        return "".join(f'<parameter name="{k}">{text_of_value(v)}</parameter>\n' for k, v in a.items())
+    inner = "".join(f'<invoke name="{n}">\n{parameters(a)}</invoke>\n' for n, a in calls)
+    return f"<minimax:tool_call>\n{inner}</minimax:tool_call>"
+
+
 def granite(calls):
     return "<|tool_call|>" + json.dumps([{"name": n, "arguments": a} for n, a in calls])
 
@@ -144,6 +151,7 @@ FORMATS = [
      ["<tool_call>", "</tool_call>", "<think>", "</think>"], [qwen3_coder], True),
     ("glm45", "<tool_call> <arg_key> <arg_value> and <think>",
      ["<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"], [glm, glm47], True),
+    ("minimax_m2", "<minimax:tool_call> and <think>", ["<minimax:tool_call>", "</minimax:tool_call>"], [minimax], True),
     ("granite", "<|tool_call|>", ["<|tool_call|>"], [granite, phi4], True),
     ("kimi", KIMI[1], KIMI, [kimi], True),
     ("harmony", "<|channel|>analysis<|message|>", HARMONY, [harmony], True),

@@ -8,6 +8,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "cluster")]
 import embed_model  # noqa: E402
+import encoder_model  # noqa: E402
 import tap  # noqa: E402
 from api import Api  # noqa: E402
 from client_setup import load, raised  # noqa: E402
@@ -28,6 +29,54 @@ def f32(values):
 
 def close(got, row):
     return embed_model.off(got, row["embedding"]) < TOLERANCE
+
+
+@tap.case
+def an_encoder():
+    """The doors do not depend on the kind of model; answers are refused."""
+    rows = [r for r in encoder_model.EXPECTED["bert"] if "text" in r]
+    with Parts(encoder_model.HERE / "bert") as c, Gateway("--connect", c.endpoint) as g:
+        g.wait_ready()
+        own = Api(g)
+        status, a = own.post(EMBED, input=[r["text"] for r in rows])
+        assert status == 200 and all(close(d["embedding"], r) for d, r in zip(a["data"], rows)), a
+        status, a = own.post("/api/embed", input=[r["text"] for r in rows])
+        assert status == 200 and all(close(v, r) for v, r in zip(a["embeddings"], rows)), a
+        status, a = own.post("/v1/completions", prompt="a", max_tokens=2)
+        assert status == 400 and "is an encoder" in a["error"]["message"], a
+
+
+@tap.case
+def a_reranker():
+    rows = encoder_model.SCORES["bert-reranker"]
+    documents = [r["document"] for r in rows]
+    with Parts(encoder_model.HERE / "bert-reranker") as c, Gateway("--connect", c.endpoint) as g:
+        g.wait_ready()
+        own = Api(g)
+        status, a = own.post("/v1/score", text_1=[r["query"] for r in rows], text_2=documents)
+        assert status == 200 and [d["index"] for d in a["data"]] == list(range(len(rows))), a
+        assert all(abs(d["score"] - r["score"]) < 1e-5 * max(1, abs(r["score"])) for d, r in zip(a["data"], rows)), a
+        assert a["usage"]["prompt_tokens"] == sum(len(r["tokens"]) for r in rows), a
+        status, one = own.post("/v1/score", text_1=rows[0]["query"], text_2=documents)
+        status, a = own.post("/v1/rerank", query=rows[0]["query"], documents=documents)
+        want = sorted(((d["score"], -d["index"]) for d in one["data"]), reverse=True)
+        assert status == 200 and [(r["relevance_score"], -r["index"]) for r in a["results"]] == want, a
+        status, a = own.post("/v1/rerank", query=rows[0]["query"], documents=documents, top_n=2, return_documents=True)
+        assert [r["document"]["text"] for r in a["results"]] == [documents[-i] for _, i in want[:2]], a
+        for path, body, param, why in (
+                ("/v1/rerank", {"documents": ["a"]}, None, "query is missing"),
+                ("/v1/rerank", {"query": "a"}, None, "documents is missing"),
+                ("/v1/rerank", {"query": "a", "documents": "b"}, "documents", "list of strings"),
+                ("/v1/rerank", {"query": "a", "documents": [1, 2]}, None, "documents must be texts"),
+                ("/v1/rerank", {"query": ["a"], "documents": ["b"]}, "query", "string"),
+                ("/v1/rerank", {"query": "a", "documents": ["b"], "top_n": 0}, "top_n", "1"),
+                ("/v1/rerank", {"query": "a", "documents": ["b"], "input": 1}, "input", "input"),
+                ("/v1/score", {"text_1": ["a", "b"], "text_2": ["c", "d", "e"]}, None, "one, or as many"),
+                ("/v1/score", {"text_2": ["c"]}, None, "text_1 is missing"),
+                (EMBED, {"input": "a"}, "document", "needs a document")):
+            status, a = own.post(path, **body)
+            assert status == 400 and why in json.dumps(a), (path, body, a)
+            assert param is None or a["error"]["param"] == param, (path, body, a)
 
 
 @tap.case

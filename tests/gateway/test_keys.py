@@ -428,6 +428,7 @@ def serve_shares_the_secret():
             found = [line for line in c.log().splitlines() if "HTTP at http://" in line]
             return found and int(found[0].split("/v1")[0].rsplit(":", 1)[1])
         with Client(("127.0.0.1", tap.wait_for(port, "the address"))) as http:
+            tap.wait_for(lambda: http.get("/ready").status == 200, "the gateway's connection to the coordinator")
             a = http.post(COMPLETIONS, json.dumps(PROMPT).encode(), alice)
             assert a.status == 200, a
             assert http.post(COMPLETIONS, json.dumps(PROMPT).encode()).status == 401

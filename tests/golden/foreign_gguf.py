@@ -19,7 +19,7 @@ HERE = pathlib.Path(__file__).parent
 NAMES = ["llama-attention-bias", "llama-rope-llama3", "llama-rope-yarn-factor", "mixtral", "qwen2", "qwen3", "qwen3moe",
          "gemma-plain-bf16", "gemma2-bf16", "gemma3-plain-bf16", "ministral3", "mistral3-vision", "phi3-long",
          "phi3-partial-bf16", "smollm3-bias-bf16", "granite", "granitemoe-bf16", "glm4", "exaone4",
-         "deepseek2-lite-bf16", "deepseek3", "moonlight-bf16"]
+         "deepseek2-lite-bf16", "deepseek3", "moonlight-bf16", "minicpm3"]
 
 
 def folder(name, into):

@@ -161,6 +161,33 @@ GLM4LITE = {k: v for k, v in DEEPSEEK.items() if k not in ("first_k_dense_replac
     "architectures": ["Glm4MoeLiteForCausalLM"], "model_type": "glm4_moe_lite", "q_lora_rank": 20, "n_group": 1,
     "topk_group": 1, "topk_method": "noaux_tc", "norm_topk_prob": True, "routed_scaling_factor": 1.8, "n_shared_experts": 1,
     "num_nextn_predict_layers": 1, "rms_norm_eps": 1e-5, "partial_rotary_factor": 1.0}
+QWEN3NEXT = {k: v for k, v in BASE.items() if k != "intermediate_size"} | {
+    "architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", "hidden_act": "silu", "head_dim": 16,
+    "intermediate_size": 40, "rope_theta": 500.0, "rope_scaling": None, "partial_rotary_factor": 0.25,
+    "attention_bias": False, "attention_dropout": 0.0, "rms_norm_eps": 1e-6, "full_attention_interval": 4,
+    "linear_conv_kernel_dim": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12, "linear_num_key_heads": 4,
+    "linear_num_value_heads": 8, "decoder_sparse_step": 1, "mlp_only_layers": [], "num_experts": 6,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 20, "shared_expert_intermediate_size": 24, "norm_topk_prob": True,
+    "use_sliding_window": False, "output_router_logits": False, "router_aux_loss_coef": 0.001,
+    "tie_word_embeddings": False}
+QWEN35 = {k: v for k, v in QWEN3NEXT.items() if "expert" not in k and "moe" not in k and k not in (
+    "norm_topk_prob", "decoder_sparse_step", "mlp_only_layers", "rope_theta", "rope_scaling", "partial_rotary_factor",
+    "output_router_logits", "router_aux_loss_coef", "use_sliding_window", "full_attention_interval")} | {
+    "architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "attn_output_gate": True,
+    "mamba_ssm_dtype": "float32", "mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": False,
+    "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+    "rope_parameters": {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5,
+                        "mrope_section": [2, 1, 1], "mrope_interleaved": True}}
+QWEN35MOE = {k: v for k, v in QWEN35.items() if k != "intermediate_size"} | {
+    "architectures": ["Qwen3_5MoeForCausalLM"], "model_type": "qwen3_5_moe_text", "num_experts": 6,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 20, "shared_expert_intermediate_size": 24,
+    "output_router_logits": False, "router_aux_loss_coef": 0.001}
+MINICPM3 = BASE | {"architectures": ["MiniCPM3ForCausalLM"], "model_type": "minicpm3", "num_key_value_heads": 4,
+                   "hidden_act": "silu", "attention_bias": False, "attention_dropout": 0.0, "q_lora_rank": 20,
+                   "kv_lora_rank": 24, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "scale_emb": 12, "scale_depth": 1.4,
+                   "dim_model_base": 256, "rope_scaling": LONGROPE | {"short_factor": SHORT[2:6], "long_factor": LONG[2:6],
+                                                                      "original_max_position_embeddings": 256},
+                   "auto_map": {"AutoConfig": "configuration_minicpm.MiniCPM3Config"}}
 YARN_ALIKE = [{"rope_scaling.mscale_all_dim": 0.2}, {"rope_scaling.mscale": 1.5}, {"rope_scaling.factor": 4.0}]
 
 
@@ -173,6 +200,20 @@ def vision(text, name, model_type, **more):
     text = {k: v for k, v in text.items() if k not in ("architectures", "torch_dtype", "cache_implementation")}
     return {"architectures": [name], "model_type": model_type, "text_config": text, "torch_dtype": "float32",
             "vision_config": siglip if model_type == "gemma3" else pixtral, **more}
+
+
+def qwen_vision(text, name, model_type):
+    """The multi-modal model around a text model of Qwen3.5."""
+    tower = {"model_type": model_type, "hidden_size": 8, "intermediate_size": 16, "depth": 1, "num_heads": 2,
+             "out_hidden_size": 32, "num_position_embeddings": 16, "patch_size": 2}
+    text = {k: v for k, v in text.items() if k not in ("architectures", "torch_dtype")} | {"dtype": "float32"}
+    return {"architectures": [name], "model_type": model_type, "text_config": text, "vision_config": tower,
+            "image_token_id": 103, "video_token_id": 102, "vision_start_token_id": 101, "vision_end_token_id": 100,
+            "tie_word_embeddings": False}
+
+
+QWEN35_VISION = qwen_vision(QWEN35, "Qwen3_5ForConditionalGeneration", "qwen3_5")
+QWEN35MOE_VISION = qwen_vision(QWEN35MOE, "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe")
 
 
 def row(name, config, controls, dtype="float32", published=True, n_prompt=20, seed=None):
@@ -315,11 +356,35 @@ ROWS = [
     row("minimax-m2", MINIMAX, [{"rotary_dim": 16}, {"num_experts_per_tok": 2}, {"rope_theta": 500.0}], seed=1108),
     row("minimax-m2-kv1-bf16", MINIMAX | {"num_key_value_heads": 1, "rotary_dim": 16, "rms_norm_eps": 1e-5},
         [{"rotary_dim": 8}, {"num_experts_per_tok": 2}], dtype="bfloat16", seed=1109),
+    row("qwen3next", QWEN3NEXT, [{"partial_rotary_factor": 1.0}, {"norm_topk_prob": False}, {"num_experts_per_tok": 3},
+                                 {"rope_theta": 10000.0}, {"rms_norm_eps": 0.1}], seed=1200),
+    row("qwen3next-uneven-bf16", {k: v for k, v in QWEN3NEXT.items() if k not in ("partial_rotary_factor",
+                                                                                  "full_attention_interval")} |
+        {"linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 20, "linear_value_head_dim": 72,
+         "linear_conv_kernel_dim": 3, "decoder_sparse_step": 2, "mlp_only_layers": [3], "num_key_value_heads": 1,
+         "norm_topk_prob": False, "tie_word_embeddings": True,
+         "layer_types": ["full_attention", "linear_attention", "linear_attention", "full_attention"]},
+        [{"partial_rotary_factor": 1.0}, {"norm_topk_prob": True}], dtype="bfloat16", seed=1201),
+    row("qwen35", QWEN35, [{"rope_parameters.partial_rotary_factor": 0.25}, {"rope_parameters.rope_theta": 10000.0},
+                           {"rms_norm_eps": 0.1}], seed=1202),
+    row("qwen35-vision", QWEN35_VISION, [{"text_config.rope_parameters.partial_rotary_factor": 0.25}], published=False,
+        seed=1203),
+    row("qwen35moe-bf16", QWEN35MOE, [{"num_experts_per_tok": 3}, {"rope_parameters.rope_theta": 10000.0}],
+        dtype="bfloat16", seed=1204),
+    row("qwen35moe-vision", QWEN35MOE_VISION, [{"text_config.num_experts_per_tok": 3}], published=False, seed=1205),
     row("seed-oss", SEED_OSS, [{"rope_parameters.rope_theta": 10000.0}], seed=1110),
     row("seed-oss-bias-bf16", SEED_OSS | {"attention_bias": False, "attention_out_bias": True, "mlp_bias": True},
         [{"rope_parameters.rope_theta": 10000.0}], dtype="bfloat16", seed=1111),
     row("ernie45", ERNIE, [{"rope_theta": 10000.0}, {"rms_norm_eps": 0.1}], seed=1112),
     row("ernie45-bias", ERNIE | {"use_bias": True, "tie_word_embeddings": False}, [{"rope_theta": 10000.0}], seed=1113),
+    row("minicpm3", MINICPM3, [{"scale_emb": 6}, {"scale_depth": 1.0}, {"dim_model_base": 128}, {"rope_theta": 500.0},
+                               {"rope_scaling.short_factor": LONG[2:6]}], seed=1114),
+    row("minicpm3-long-bf16", MINICPM3 | {
+        "q_lora_rank": None, "v_head_dim": 10, "attention_bias": True, "mlp_bias": True, "scale_emb": 1.5, "scale_depth": None,
+        "dim_model_base": None, "tie_word_embeddings": False,
+        "rope_scaling": MINICPM3["rope_scaling"] | {"original_max_position_embeddings": 32}},
+        [{"scale_emb": 3}, {"scale_depth": 1.4}, {"dim_model_base": 16}, {"rope_scaling.long_factor": SHORT[2:6]},
+         {"rope_scaling.original_max_position_embeddings": 256}], dtype="bfloat16", n_prompt=40, seed=1115),
     row("moonlight-bf16", DEEPSEEK3 | {"q_lora_rank": None, "n_group": 1, "topk_group": 1, "rope_scaling": None,
                                        "rms_norm_eps": 1e-5, "rope_theta": 50000.0, "routed_scaling_factor": 2.446,
                                        "n_shared_experts": 2, "num_nextn_predict_layers": 0, "kv_lora_rank": 40,
@@ -345,6 +410,8 @@ def forward(model, ids):
 
 
 def draw(name, shape, scaled, rng):
+    if name.endswith("A_log"):  # some heads forget within a few tokens, others remember all
+        return rng.uniform(-4, 0.5, shape)
     if name.endswith("bias"):
         return rng.normal(0, 0.1 if "correction" in name else 0.4, shape)
     if len(shape) == 1:
@@ -431,9 +498,10 @@ def write(directory, r, rng):
     with torch.device("meta"):
         model = (AutoModelForImageTextToText if wrapped else AutoModelForCausalLM).from_config(config)
     tied = (config.get_text_config() if wrapped else config).tie_word_embeddings
-    zero_centred = r["config"]["model_type"].startswith("gemma")
+    gemma, delta = (r["config"]["model_type"].startswith(x) for x in ("gemma", "qwen3_"))
+    delta = delta and r["config"]["model_type"] != "qwen3_moe"
     mixtral = r["config"]["model_type"] == "minimax_m2"
-    scaled = zero_centred or "embedding_multiplier" in r["config"]
+    scaled = gemma or bool({"embedding_multiplier", "scale_emb"} & r["config"].keys())
     tensors, stored = {}, {}
     for name, p in model.state_dict().items():
         if name == "lm_head.weight" and tied:
@@ -443,15 +511,19 @@ def write(directory, r, rng):
             stored |= packed
             continue
         value = draw(name, tuple(p.shape), scaled, rng)
-        if name.split(".mlp.experts.")[-1] in ("gate_up_proj", "down_proj") and r["config"]["model_type"] != "gpt_oss":
+        if name.split(".mlp.experts.")[-1] in ("gate_up_proj", "down_proj") and not (
+                r["config"]["model_type"].startswith(("gpt_oss", "qwen3_5"))):
             experts = split_experts(name, value, DTYPES[r["dtype"]])
             tensors |= {mixtral_name(k) if mixtral else k: v for k, v in experts.items()}
             continue
-        if zero_centred and name.endswith("norm.weight") and "vision" not in name:
+        if (gemma or delta) and name.endswith("norm.weight") and not any(
+                part in name for part in ("vision", "visual", "linear_attn")):
             value -= 1
         if r["published"]:
             name = mixtral_name(name) if mixtral and ".mlp." in name else published_name(name, wrapped)
         tensors[name] = torch.from_numpy(value).to(DTYPES[r["dtype"]]).contiguous()
+    if delta:  # of layers that predict further tokens; transformers does not read them
+        tensors["mtp.fc.weight"] = torch.zeros(2, 4)
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     (directory / "model.safetensors").chmod(0o644)
     return {k: v for k, v in tensors.items() if k + "_blocks" not in stored} | stored

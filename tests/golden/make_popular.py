@@ -178,7 +178,7 @@ ROWS = [
     ("LGAI-EXAONE/EXAONE-4.0-32B", "Exaone4ForCausalLM", "exaone4",
      sizes(5120, 27392, 64, 40, 8, 102400, 131072, head_dim=128, sliding_window=4096), "served"),
     ("openai/gpt-oss-20b", "GptOssForCausalLM", "gpt_oss", {}, "class"),
-    ("Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen3NextForCausalLM", "qwen3_next", {}, "class"),
+    ("Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen3NextForCausalLM", "qwen3_next", {}, "served"),
     ("Qwen/Qwen1.5-MoE-A2.7B-Chat", "Qwen2MoeForCausalLM", "qwen2_moe", {}, "class"),
     ("deepseek-ai/DeepSeek-V2-Lite-Chat", "DeepseekV2ForCausalLM", "deepseek_v2",
      sizes(2048, 10944, 27, 16, 16, 102400, 163840, q_lora_rank=None, moe_intermediate_size=1408, n_routed_experts=64,
@@ -222,6 +222,9 @@ ROWS = [
       "max_position_embeddings": 32768, "rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0}}, "served"),
     ("ByteDance-Seed/Seed-OSS-36B-Instruct", "SeedOssForCausalLM", "seed_oss",
      {"rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0}}, "served"),
+    ("openbmb/MiniCPM3-4B", "MiniCPM3ForCausalLM", "minicpm3",
+     {"rope_parameters": {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.1] * 16, "long_factor": [1.1] * 16,
+                          "original_max_position_embeddings": 32768}}, "served"),
     ("baidu/ERNIE-4.5-0.3B-PT", "Ernie4_5ForCausalLM", "ernie4_5", {}, "served"),
 ]
 

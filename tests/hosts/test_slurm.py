@@ -20,6 +20,7 @@ from streams import STREAMS, finish, start  # noqa: E402
 
 MODEL = model("stories260K") or DEMO
 NODES = ["w1", "w2"]
+CANCELLED = 7  # ErrorCode: the server ended before the answer was complete
 CONF = """
 ClusterName=test
 SlurmctldHost=head
@@ -68,18 +69,10 @@ class Slurm:
                            nodes="\n".join(f"NodeName={n} NodeAddr={self.net.host[n].address} CPUs={cpus} State=UNKNOWN" for n in NODES))
         (pathlib.Path(self.folder) / "slurm.conf").write_text(conf)
         (pathlib.Path(self.folder) / "hosts").write_text(f"127.0.0.1 localhost\n{addresses}")
-        for name in self.net.names:
-            self.run(name, "sh", "-ec", f"""
-                mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /etc/munge
-                mkdir -p /run/munge /run/slurmctld /run/slurmd
-                mount --bind {self.folder}/hosts /etc/hosts
-                cp {self.folder}/munge.key /etc/munge/munge.key; chmod 400 /etc/munge/munge.key
-                chown -R munge:munge /run/munge /etc/munge
-                setpriv --reuid=munge --regid=munge --clear-groups munged --force --seed-file=/run/munge/seed \\
-                    --log-file=/run/munge/log --pid-file=/run/munge/pid""")
+        self.munge("head")
         self.daemon("head", "slurmctld")
         for name in NODES:
-            self.daemon(name, "slurmd", "-N", name)
+            self.start(name)
         try:
             tap.wait_for(lambda: self.output("head", "sinfo", "-h", "-o", "%D %t").split() == ["2", "idle"], "two idle nodes")
         except AssertionError:
@@ -87,6 +80,21 @@ class Slurm:
                 print((pathlib.Path(self.folder) / f"{name}.log").read_text()[-1500:])
             raise
         return self
+
+    def munge(self, name):
+        self.run(name, "sh", "-ec", f"""
+            mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /etc/munge
+            mkdir -p /run/munge /run/slurmctld /run/slurmd
+            mount --bind {self.folder}/hosts /etc/hosts
+            cp {self.folder}/munge.key /etc/munge/munge.key; chmod 400 /etc/munge/munge.key
+            chown -R munge:munge /run/munge /etc/munge
+            setpriv --reuid=munge --regid=munge --clear-groups munged --force --seed-file=/run/munge/seed \\
+                --log-file=/run/munge/log --pid-file=/run/munge/pid""")
+
+    def start(self, node):
+        """A host becomes a node."""
+        self.munge(node)
+        self.daemon(node, "slurmd", "-N", node)
 
     def __exit__(self, *exc):
         self.net.__exit__()
@@ -179,6 +187,26 @@ def scancel_tells_the_clients():
         tap.wait_for(lambda: state(s, number) in ("CANCELLED", "COMPLETED", "FAILED"), "the job's end")
         for name in NODES:
             tap.wait_for(lambda name=name: not s.net.host[name].pids("ingot-worker"), name)
+
+
+@tap.case
+def a_lost_node_requeues_the_job():
+    """The second node is lost: Slurm ends the job, of which its clients are told, and starts it again when the node is
+    back (not before two minutes have passed)."""
+    with job() as (s, number, client, want):
+        rids = start(client)
+        client.backlog.append(client.recv())
+        s.net.host["w2"].kill()
+        got = client.collect(rids)
+        assert all(a.finish or a.error[1].code == CANCELLED for a in got.values()), got
+        tap.wait_for(lambda: state(s, number) == "PENDING", "the job in the queue again")
+        s.net.restore("w2")
+        s.start("w2")
+        tap.wait_for(lambda: s.log().count("is active") == 2, "a group in the job")
+        again = ingot_client.Client(f"ipc://{s.folder}/clients", timeout=tap.LIMIT)
+        again.wait_ready()
+        assert finish(again, start(again)) == want
+        again.close()
 
 
 tap.main()

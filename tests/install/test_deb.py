@@ -91,7 +91,8 @@ def installs_serves_and_goes():
             ingot generate --connect ipc:///tmp/ingot.sock --message 'What is Ingot?' --temperature 0
             kill $!
             wait $!
-            rm -rf ~/.cache""")
+            rm -rf ~/.cache ~/.local/state/ingot  # the user's: packs of the weights, journals
+            rmdir ~/.local/state ~/.local""")
         assert "language models" in answer, answer
         inside(root, "apt-get", "purge", "-y", "-q", "ingot")
         left = {p for p in files(root) - clean if not p.startswith(("var/lib/dpkg", "var/lib/apt"))

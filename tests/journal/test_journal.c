@@ -76,6 +76,7 @@ static void run_replays(uint32_t run, enum journal_content content)
     struct sched_config cfg = small;
     uint64_t n_tokens = 0, n_resets = 0, n_mid_run = 0;
     cfg.max_inflight = inflight;
+    cfg.whole_sequences = run == 2;
     cfg.target_itl_us = cfg.max_step_us = run == 3 ? SCHED_AUTO : 0;
     cfg.prefill_loss_pct = run;
     cfg.target_of_all = run > 1;
@@ -94,6 +95,8 @@ static void run_replays(uint32_t run, enum journal_content content)
         cr_assert(sum.ended_well);
         cr_assert_eq(sum.n_torn, 0u);
         cr_assert_eq(sum.cfg.n_blocks, cfg.n_blocks);
+        cr_assert_eq(sum.cfg.whole_sequences, cfg.whole_sequences);
+        cr_assert(sum.cfg.prefix_cache);
         cr_assert_eq(sum.no_content, content == JOURNAL_NO_CONTENT);
         n_tokens += sum.n_tokens;
         n_resets += sum.n_resets;

@@ -1,4 +1,4 @@
-/* Kernels as the double runs them: from tests/metal/shaders.cpp to double.cpp. */
+/* Kernels as the double runs them: from tests/metal/shaders.cpp to double_work.cpp. */
 #ifndef TESTS_METAL_KERNEL_H
 #define TESTS_METAL_KERNEL_H
 

@@ -544,7 +544,7 @@ const char *gguf_make(const char *dir, const struct gguf_recipe *recipe)
         w.arch = "glm4moe";
     if (strcmp(w.arch, "minimax_m2") == 0)
         w.arch = "minimax-m2";
-    if (w.mc->kv_rank)
+    if (w.mc->kv_rank && !w.mc->arch->depth_scales)
         w.arch = "deepseek2";
     if (strcmp(w.arch, "gpt_oss") == 0)
         w.arch = "gpt-oss";

@@ -57,7 +57,7 @@ void golden_close(struct golden *g);
 const char *golden_dir(const char *name);
 extern const char *const golden_names[];
 extern const size_t n_golden;
-size_t *golden_indices(void);   /* [n_golden] 0, 1, ...: for parameterised tests */
-extern const size_t n_families; /* the last ones, which have greedy ids too */
+size_t *golden_indices(void); /* [n_golden] 0, 1, ...: for parameterised tests */
+size_t n_families(void);      /* the last ones, which have greedy ids too */
 
 #endif

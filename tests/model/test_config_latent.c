@@ -1,4 +1,4 @@
-/* Configurations of latent attention (DeepSeek V2, V3, Kimi K2, Moonlight): what is read, and each
+/* Configurations of latent attention (DeepSeek V2, V3, Kimi K2, Moonlight, MiniCPM 3): what is read, and each
  * value that is refused by name. */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -24,6 +24,14 @@ static const char v3[] =
     "\"topk_method\":\"noaux_tc\",\"scoring_func\":\"sigmoid\",\"norm_topk_prob\":true,"
     "\"num_nextn_predict_layers\":1," SIZES "}";
 
+static const char minicpm3[] =
+    "{\"architectures\":[\"MiniCPM3ForCausalLM\"],\"model_type\":\"minicpm3\","
+    "\"hidden_size\":64,\"intermediate_size\":96,\"num_hidden_layers\":4,\"vocab_size\":100,"
+    "\"num_attention_heads\":4,\"num_key_value_heads\":4,\"max_position_embeddings\":128,"
+    "\"kv_lora_rank\":32,\"q_lora_rank\":24,\"qk_nope_head_dim\":16,\"qk_rope_head_dim\":8,"
+    "\"scale_emb\":12,\"scale_depth\":1.4,\"dim_model_base\":256,\"attention_bias\":false,"
+    "\"auto_map\":{\"AutoModel\":\"x.Y\"}}";
+
 /* base with the only place of `from` replaced by `to`; from NULL: as it is. */
 static enum status parse(const char *base, const char *from, const char *to,
                          struct model_config *mc)
@@ -43,6 +51,55 @@ static struct model_config good(const char *base, const char *from, const char *
     enum status st = parse(base, from, to, &mc);
     cr_assert_eq(st, ST_OK, "%s: %s", to, status_text());
     return mc;
+}
+
+Test(config_latent, factors_of_minicpm)
+{
+    struct model_config mc = good(minicpm3, NULL, NULL);
+    cr_assert(mc.kv_rank == 32 && mc.q_rank == 24 && mc.d_value == 16 && mc.d_head == 40);
+    cr_assert(mc.embed_scale == 12 && mc.residual_scale == 0.7 && mc.logit_scale == 4);
+    cr_assert(mc.tied && mc.eps == 1e-5 && !mc.rope.interleaved && mc.n_experts == 0);
+    cr_assert(!mc.qkv_bias && !mc.o_bias && fabs(mc.attn_scale - 1 / sqrt(24)) < 1e-12);
+    mc = good(minicpm3, "\"scale_depth\":1.4", "\"scale_depth\":null,\"v_head_dim\":12");
+    cr_assert(mc.residual_scale == 1 && mc.d_value == 12);
+    mc = good(minicpm3, "\"dim_model_base\":256", "\"dim_model_base\":null,\"mlp_bias\":true");
+    cr_assert(mc.logit_scale == 1 && mc.mlp_bias && !mc.qkv_bias);
+    mc = good(minicpm3, "\"attention_bias\":false", "\"attention_bias\":true");
+    cr_assert(mc.qkv_bias && mc.o_bias && !mc.mlp_bias);
+}
+
+Test(config_latent, minicpm_that_is_refused)
+{
+    static const struct {
+        const char *from, *to;
+        enum status st;
+        const char *says;
+    } rows[] = {
+        {"\"scale_emb\":12,", "", ST_FORMAT, "scale_emb is missing"},
+        {"\"scale_emb\":12", "\"scale_emb\":null", ST_FORMAT, "scale_emb is missing"},
+        {"\"scale_emb\":12", "\"scale_emb\":0", ST_RANGE, "scale_emb"},
+        {"\"scale_depth\":1.4,", "", ST_FORMAT, "scale_depth is missing"},
+        {"\"scale_depth\":1.4", "\"scale_depth\":-1", ST_RANGE, "scale_depth"},
+        {"\"dim_model_base\":256,", "", ST_FORMAT, "dim_model_base is missing"},
+        {"\"dim_model_base\":256", "\"dim_model_base\":\"x\"", ST_FORMAT, "dim_model_base"},
+        {"\"hidden_size\":64", "\"hidden_size\":66", ST_RANGE, "there is no v_head_dim"},
+        {"\"attention_bias\"", "\"rope_interleave\":true,\"attention_bias\"", ST_UNSUPPORTED,
+         "rope_interleave true is not supported for MiniCPM3ForCausalLM"},
+        {"\"scale_emb\":12", "\"scale_emb\":12,\"n_routed_experts\":8", ST_UNSUPPORTED,
+         "n_routed_experts = 8"},
+        {"\"num_key_value_heads\":4", "\"num_key_value_heads\":2", ST_UNSUPPORTED,
+         "num_key_value_heads 2"},
+    };
+    struct model_config mc;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        cr_assert_eq(parse(minicpm3, rows[i].from, rows[i].to, &mc), rows[i].st, "%s: %s",
+                     rows[i].to, status_text());
+        cr_assert_not_null(strstr(status_text(), rows[i].says), "%s", status_text());
+    }
+    cr_assert_eq(parse(v2, "\"n_group\":4", "\"n_group\":4,\"scale_depth\":1", &mc),
+                 ST_UNSUPPORTED);
+    cr_assert_not_null(strstr(status_text(), "scale_depth = 1 is not understood"), "%s",
+                       status_text());
 }
 
 Test(config_latent, sizes_and_routing)

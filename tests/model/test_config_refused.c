@@ -302,6 +302,17 @@ Test(config, the_model_type_stands_in_for_architectures)
     cr_assert_str_eq(mc.arch->name, QWEN3MOE);
 }
 
+Test(config, the_list_of_architectures_is_whole)
+{
+    static const char text[] = "{\"architectures\":[\"GPT2LMHeadModel\"]}";
+    static const char *const words[] = {" Mistral, ", " GptOss", " Qwen3_5Moe",
+                                        "XLMRobertaModel are)", "Gemma3ForConditionalGeneration"};
+    struct model_config mc;
+    cr_assert_eq(model_config_parse(&mc, text, strlen(text), NULL, 0), ST_UNSUPPORTED);
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        cr_expect(strstr(status_text(), words[i]), "%s: %s", words[i], status_text());
+}
+
 Test(config, default_eps)
 {
     cr_assert_eq(config_good(LLAMA, "{\"rms_norm_eps\":\"-\"}").eps, 1e-6);

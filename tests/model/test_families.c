@@ -124,12 +124,12 @@ static void agrees(const struct job *j, const char *name)
 
 ParameterizedTestParameters(families, exact)
 {
-    return cr_make_param_array(size_t, golden_indices(), n_families);
+    return cr_make_param_array(size_t, golden_indices(), n_families());
 }
 
 ParameterizedTest(size_t *i, families, exact)
 {
-    const char *name = golden_names[n_golden - n_families + *i];
+    const char *name = golden_names[n_golden - n_families() + *i];
     char dir[1024];
     struct job j = {.what = "another way"};
     struct rig r;

@@ -59,6 +59,7 @@ static const char *const foreign[] = {
     "deepseek2-lite-bf16",
     "deepseek3",
     "moonlight-bf16",
+    "minicpm3",
 };
 
 ParameterizedTestParameters(foreign_gguf, of_llama_cpp)
@@ -142,9 +143,17 @@ static const char *why_not(const char *name)
         {"moonlight-bf16", "DeepseekV3ForCausalLM has no architecture in GGUF"},
         {"glm4lite", "Glm4MoeLiteForCausalLM has no architecture in GGUF"},
         {"glm4lite-layers-bf16", "Glm4MoeLiteForCausalLM has no architecture in GGUF"},
+        {"minicpm3", "MiniCPM3ForCausalLM has no architecture in GGUF"},
+        {"minicpm3-long-bf16", "MiniCPM3ForCausalLM has no architecture in GGUF"},
         {"dots1", "Dots1ForCausalLM has no architecture in GGUF"},
         {"minimax-m2", "MiniMaxM2ForCausalLM has no architecture in GGUF"},
         {"minimax-m2-kv1-bf16", "MiniMaxM2ForCausalLM has no architecture in GGUF"},
+        {"qwen3next", "Qwen3NextForCausalLM has no architecture in GGUF"},
+        {"qwen3next-uneven-bf16", "Qwen3NextForCausalLM has no architecture in GGUF"},
+        {"qwen35", "Qwen3_5ForCausalLM has no architecture in GGUF"},
+        {"qwen35-vision", "Qwen3_5ForCausalLM has no architecture in GGUF"},
+        {"qwen35moe-bf16", "Qwen3_5MoeForCausalLM has no architecture in GGUF"},
+        {"qwen35moe-vision", "Qwen3_5MoeForCausalLM has no architecture in GGUF"},
         {"seed-oss", "SeedOssForCausalLM has no architecture in GGUF"},
         {"seed-oss-bias-bf16", "SeedOssForCausalLM has no architecture in GGUF"},
         {"ernie45", "Ernie4_5ForCausalLM has no architecture in GGUF"},

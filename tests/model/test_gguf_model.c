@@ -12,7 +12,7 @@
 #include "rig.h"
 #include "worker/load/derive.h"
 
-/* GGUF has no key for weights of a token's experts that are not divided by their sum, for
+/* GGUF has no key for MiniCPM's factors, for weights of a token's experts that are not divided by their sum, for
  * query_pre_attn_scalar, for windows in other layers than the pattern's and for SmolLM3's layers
  * without RoPE. */
 static bool can_be_gguf(const char *name)
@@ -27,6 +27,10 @@ static bool can_be_gguf(const char *name)
         return false;
     if (mc.fp8 || mc.ints != INTS_NONE)
         return false;
+    if (mc.arch->delta)
+        return false;          /* no row of GGUF */
+    if (mc.arch->depth_scales) /* MiniCPM3-4B's are not in the file */
+        return mc.embed_scale == 12 && mc.residual_scale != 1 && mc.logit_scale * mc.hidden == 256;
     if (mc.kv_rank > 0)
         return mc.rope.interleaved && mc.rope.attention_factor == 1;
     if (mc.mxfp4 || (mc.glu_limit > 0 && mc.glu_limit != 7))
@@ -82,7 +86,7 @@ Test(gguf_model, golden_models)
             golden_as_gguf(golden_names[i]);
             n++;
         }
-    cr_assert_geq(n, 56);
+    cr_assert_geq(n, 57);
 }
 
 /* ---- stories260K ---- */
@@ -376,6 +380,13 @@ Test(gguf_model, latent_attention_that_is_not_what_it_says)
     for (size_t i = 0; i < ARRAY_LEN(missing); i++)
         refused_model("deepseek3", (struct gguf_recipe){.without = missing[i].name}, missing[i].st,
                       missing[i].name);
+    refused_model("minicpm3", (struct gguf_recipe){.key = "minicpm3.embedding_scale", .value = 12},
+                  ST_UNSUPPORTED, "minicpm3.embedding_scale is not understood");
+    refused_model("minicpm3",
+                  (struct gguf_recipe){.key = "minicpm3.attention.value_length", .value = 12},
+                  ST_FORMAT, "expected");
+    refused_model("minicpm3", (struct gguf_recipe){.without = "rope_factors_long.weight"},
+                  ST_FORMAT, "the tensor rope_factors_long.weight is missing");
     refused_model("deepseek2",
                   (struct gguf_recipe){.key = "deepseek2.expert_gating_func", .value = 2},
                   ST_UNSUPPORTED, "there is no tensor exp_probs_b.bias");

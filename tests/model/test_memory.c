@@ -87,10 +87,13 @@ static void check_rank(struct backend *be, struct loader *ld, enum dtype kv, int
     cr_assert_eq(allocated + loaded, 0, "a plan takes nothing");
     must(decoder_open(&m, loader_config(ld), ld, be, &co, &cfg), "open");
     cr_assert_eq(loaded, plan.weights);
-    cr_assert_eq(allocated, plan.kv + plan.scratch + plan.tables);
+    cr_assert_eq(allocated, plan.kv + plan.states + plan.scratch + plan.tables);
     size_t blocks = plan.kv_per_block * 13,
            rounding = 4 * (size_t)decoder_model(m)->n_layers * ALLOC_ALIGN;
     cr_assert(plan.kv >= blocks && plan.kv - blocks < rounding);
+    size_t states = plan.states_per_seq * (size_t)cfg.max_seqs;
+    cr_assert_eq(plan.states > 0, model_n_delta(decoder_model(m)) > 0);
+    cr_assert(plan.states >= states && plan.states - states < rounding);
     decoder_close(m);
     cr_assert_eq(in_use, 0);
 }
@@ -149,6 +152,7 @@ Test(memory, a_backend_without_a_feature_says_so)
         {"gpt-oss", "has no attention sinks, which GptOssForCausalLM needs"},
         {"olmo2", "has no norms over all heads at once, which Olmo2ForCausalLM needs"},
         {"deepseek3", "has no latent attention, which DeepseekV3ForCausalLM needs"},
+        {"minicpm3", "has no latent attention, which MiniCPM3ForCausalLM needs"},
     };
     struct backend *be = counting_backend();
     counted.info = no_features;

@@ -242,6 +242,17 @@ static int32_t attn_cols(const struct op_case *c)
     return c->n_q * d_value(c);
 }
 
+static bool is_full(const struct op_case *c)
+{
+    return c->op == &op_attention_full;
+}
+
+/* Keys of sequence s behind all rows of the case. */
+static int32_t seq_len(const struct op_case *c, int32_t s)
+{
+    return past_of(c, s) + row_of_seq(c, s + 1) - row_of_seq(c, s);
+}
+
 /* Arrays of a step that holds rows [first, first + n). */
 struct step_host {
     int32_t *pos, *q_start, *kv_len, *table, *seq_id;
@@ -264,7 +275,7 @@ static struct step_host step_of(const struct op_case *c, int32_t first, int32_t 
             h.seq_id[h.n_seqs++] = s;
         }
         h.q_start[h.n_seqs] = t + 1;
-        h.kv_len[h.n_seqs - 1] = h.pos[t] + 1;
+        h.kv_len[h.n_seqs - 1] = is_full(c) ? seq_len(c, s) : h.pos[t] + 1;
     }
     for (int32_t i = 0; i < h.n_seqs; i++)
         for (int32_t b = 0; b < max_blocks(c); b++)
@@ -342,6 +353,7 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
                             .q_per_kv = c->q_per_kv,
                             .q_offset = c->q_offset,
                             .window = c->window,
+                            .full = is_full(c),
                             .scale = 2.0f / sqrtf((float)c->d),
                             .cap = c->cap};
     float sinks[64] = {0};
@@ -376,7 +388,10 @@ static void ref_head(const struct op_case *c, int32_t t, int32_t head, const dou
 {
     int32_t pos = pos_at(c, t), from = c->window > 0 && pos >= c->window ? pos - c->window + 1 : 0;
     double m = -INFINITY, sum = 0, worst = 0, scale = 2.0f / sqrtf((float)c->d);
-    for (int32_t j = from; j <= pos; j++) {
+    int32_t end = is_full(c) ? seq_len(c, seq_of(c, t)) : pos + 1;
+    if (is_full(c) && c->window > 0 && pos + c->window < end)
+        end = pos + c->window;
+    for (int32_t j = from; j < end; j++) {
         double dot = 0, mag = 0;
         for (int32_t i = 0; i < c->d; i++) {
             double x = in_f32(55, t, head * c->d + i) * k[op_at(j, c->d, i)];
@@ -393,17 +408,17 @@ static void ref_head(const struct op_case *c, int32_t t, int32_t head, const dou
         m = fmax(m, sink_at(head));
         sum = exp(sink_at(head) - m);
     }
-    for (int32_t j = from; j <= pos; j++)
+    for (int32_t j = from; j < end; j++)
         sum += p[j] = exp(p[j] - m);
     for (int32_t i = 0; i < d_value(c); i++) {
         double o = 0, mag = 0;
-        for (int32_t j = from; j <= pos; j++) {
+        for (int32_t j = from; j < end; j++) {
             o += p[j] * v[op_at(j, c->d, i)];
             mag += p[j] * fabs(v[op_at(j, c->d, i)]);
         }
         out[i] = o / sum;
         bound[i] = mag / sum *
-                   (4 * worst * (c->d + 4) * EPS + (pos - from + 60) * EPS + 1e-6 +
+                   (4 * worst * (c->d + 4) * EPS + (end - from + 59) * EPS + 1e-6 +
                     1e-6 * (double)c->cap + 1.1 * c->x_eps * (2 * worst + 1));
     }
 }
@@ -435,4 +450,5 @@ static void ref_attention(const struct op_case *c, double *out, double *bound)
 
 const struct op op_attention = {"attention", attn_cols, run_attention, ref_attention};
 const struct op op_attention_latent = {"attention latent", attn_cols, run_attention, ref_attention};
+const struct op op_attention_full = {"attention full", attn_cols, run_attention, ref_attention};
 const struct op op_attention_sinks = {"attention sinks", attn_cols, run_attention, ref_attention};

@@ -41,6 +41,12 @@
         .op = &op_attention_sinks, .rows = T, .n_seqs = SEQS, .past = PAST, .n_q = NQ,             \
         .n_kv = NKV, .q_per_kv = PER, .d = D, .block_len = BLOCK, .dtype = DT, __VA_ARGS__         \
     }
+/* Of an encoder: every key of the sequence. */
+#define FULL(T, SEQS, PAST, NQ, NKV, PER, D, BLOCK, DT, ...)                                       \
+    {                                                                                              \
+        .op = &op_attention_full, .rows = T, .n_seqs = SEQS, .past = PAST, .n_q = NQ, .n_kv = NKV, \
+        .q_per_kv = PER, .d = D, .block_len = BLOCK, .dtype = DT, __VA_ARGS__                      \
+    }
 #define LIMITED(T, D, F, E, K, DT, ...)                                                            \
     {                                                                                              \
         .op = &op_moe_limited, .rows = T, .k = D, .n = F, .n_experts = E, .top_k = K, .dtype = DT, \
@@ -76,6 +82,16 @@
 #define HEADS(T, H, K, N, DT)                                                                      \
     {                                                                                              \
         .op = &op_heads_linear, .rows = T, .n_q = H, .k = K, .n = N, .dtype = DT                   \
+    }
+/* NK key heads of DK, NV value heads of DV, PER of them for each key head */
+#define DELTA(T, SEQS, NK, NV, PER, DK, DV, TAPS, ...)                                             \
+    {                                                                                              \
+        .op = &op_delta, .rows = T, .n_seqs = SEQS, .n_kv = NK, .n_q = NV, .q_per_kv = PER,        \
+        .d = DK, .n = DV, .rot = TAPS, __VA_ARGS__                                                 \
+    }
+#define GATED(T, HEADS, D)                                                                         \
+    {                                                                                              \
+        .op = &op_gated_norm, .rows = T, .n_q = HEADS, .d = D                                      \
     }
 #define EACH_FLOAT(X) X(DT_F32) X(DT_F16) X(DT_BF16)
 #define EACH_GGUF(X)                                                                               \
@@ -230,6 +246,13 @@ const struct op_case op_cases[] = {
     ROUTE(40, 128, 8, 0),
     ROUTE(21, 512, 32, 3), /* ties, and a factor on the weights */
     ROUTE(150, 60, 4, 2),
+    FULL(1, 1, 0, 2, 2, 1, 8, 16, DT_F32, ),
+    FULL(40, 1, 0, 4, 4, 1, 32, 16, DT_F32, ),
+    FULL(700, 3, 0, 2, 2, 1, 64, 16, DT_F32, ),
+    FULL(60, 4, 0, 3, 2, 2, 33, 5, DT_F32, .q_offset = 1),
+    FULL(300, 2, 0, 2, 2, 1, 16, 16, DT_F32, .window = 9),
+    FULL(50, 2, 500, 4, 4, 1, 16, 16, DT_F16, .window = 70),
+    FULL(20, 2, 300, 2, 2, 1, 8, 16, DT_BF16, ),
     SINKS(1, 1, 0, 2, 1, 2, 8, 16, DT_F32, ),
     SINKS(40, 1, 700, 4, 2, 2, 32, 16, DT_F16, ),
     SINKS(30, 2, 500, 4, 1, 4, 16, 16, DT_F32, .window = 9),
@@ -262,5 +285,16 @@ const struct op_case op_cases[] = {
     EMBED(29, 300, 70, DT_INT8_INDEX),
     EACH_KV(LATENT_CASES) EACH_KV(TO_CACHE_CASES) EACH_FLOAT(HEADS_CASES) EACH_FLOAT(MOE_CASES)
         MOE(1100, 8, 6, 4, 2, DT_BF16, .n_slices = 8), /* more than a chunk */
+    DELTA(0, 1, 1, 1, 1, 4, 4, 4, ),
+    DELTA(1, 1, 1, 1, 1, 1, 1, 2, ),
+    DELTA(19, 3, 2, 3, 2, 20, 72, 3,
+          .q_offset = 1), /* the first key head is shared with a lower rank */
+    DELTA(33, 1, 1, 2, 2, 16, 150, 16, ),
+    DELTA(40, 7, 2, 8, 4, 32, 65, 4, ),
+    DELTA(70, 2, 2, 4, 2, 128, 128, 4, ),
+    GATED(0, 2, 8),
+    GATED(1, 1, 1),
+    GATED(5, 4, 33),
+    GATED(40, 8, 128),
 };
 const size_t n_op_cases = ARRAY_LEN(op_cases);

@@ -12,6 +12,7 @@ class Proxy:
         self.endpoint = "tcp://127.0.0.1:%d" % self.listener.getsockname()[1]
         self.pairs, self.open, self.n = [], True, 0
         self.lossy = False  # what comes is lost
+        self.end = None  # the timer of the cut that follows the first loss
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -35,6 +36,10 @@ class Proxy:
             while data := a.recv(65536):
                 if not self.lossy:
                     b.sendall(data)
+                else:
+                    end, self.end = self.end, None
+                    if end:
+                        end.start()
         except OSError:
             pass
         for s in (a, b):
@@ -54,12 +59,12 @@ class Proxy:
         self.pairs = []
 
     def lose_and_cut(self, seconds):
-        """What comes in the next seconds is lost, then all connections end."""
+        """What comes is lost; some seconds after the first loss all connections end, and new ones lose nothing."""
         def end():
             self.cut()
             self.lossy = False
+        self.end = threading.Timer(seconds, end)
         self.lossy = True
-        threading.Timer(seconds, end).start()
 
     def close(self):
         self.open = False

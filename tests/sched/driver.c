@@ -17,11 +17,13 @@ struct client { /* one live sequence as its client sees it */
     enum finish_reason reason;
     uint32_t n_scored;
     bool admitted;
+    bool front; /* waits before all that were neither resumed nor returned by a reset */
     char label[32];
     int32_t stop_ids[3];
     struct logit_bias bias[2];
     uint64_t arrival;
     uint32_t n_missed; /* plans without it while it was the first of the running */
+    uint32_t n_front;  /* starts of the front of the queue in those plans */
 };
 
 struct driver {
@@ -125,8 +127,12 @@ static void make_request(struct driver *d, struct client *c)
     r->sp.prompt_logprobs = r->n_prompt == r->n_tokens && one_in(d, 4);
     if (r->sp.prompt_logprobs && one_in(d, 4))
         r->n_scored = c->n_scored = roll(d, r->n_prompt);
-    if (r->n_prompt == r->n_tokens && d->next_id % 8 == 0)
-        make_embed(c, d->next_id % 16 ? EMBED_ALL : EMBED_LAST);
+    if (d->opts.whole) {
+        r->n_prompt = r->n_tokens;
+        make_embed(c, EMBED_WHOLE);
+    } else if (r->n_prompt == r->n_tokens && one_in(d, 10)) {
+        make_embed(c, one_in(d, 2) ? EMBED_ALL : EMBED_LAST);
+    }
     r->sp.min_new = one_in(d, 3) ? roll(d, 6) : 0;
     r->n_stop_ids = roll(d, 4);
     r->stop_ids = c->stop_ids;
@@ -171,6 +177,7 @@ static void submit_one(struct driver *d, const struct client *proto, uint64_t gr
     }
     journal_submit(d->journal, &c->r);
     c->arrival = ++d->n_arrivals;
+    c->front = c->r.resumed;
     d->n_clients++;
     d->rep->n_submitted++;
 }
@@ -364,20 +371,36 @@ static struct client *first_running(struct driver *d)
     return first;
 }
 
-/* The first in order is computed at least every so many plans, whatever else there is. */
+/* How many sequences that were resumed or returned by a reset does the plan start? */
+static uint32_t starts_of_front(struct driver *d, const struct step_plan *p)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n_opens; i++) {
+        struct client *c = client_of(d, p->opens[i].seq_id);
+        n += c->front;
+        c->front = false;
+    }
+    return n;
+}
+
+/* The first in order is computed at least every so many plans, whatever else there is but starts of
+ * the front of the queue: each takes up the prompts' share of a step, which comes every fourth step
+ * when max_step_tokens is under 4. */
 static void require_progress(struct driver *d, const struct step_plan *p, struct client *first)
 {
     uint32_t most =
         4 * ((d->cfg.max_seqs + d->cfg.max_step_tokens - 1) / d->cfg.max_step_tokens) + 8;
+    uint32_t n_starts = starts_of_front(d, p);
     if (!first)
         return;
     for (uint32_t i = 0; i < p->n_seqs; i++)
         if (p->seqs[i].seq_id == first->r.seq_id) {
-            first->n_missed = 0;
+            first->n_missed = first->n_front = 0;
             return;
         }
-    REQUIRE(++first->n_missed <= most, "the first in order was left out of %u plans",
-            first->n_missed);
+    first->n_front += n_starts;
+    REQUIRE(++first->n_missed <= most + 4 * first->n_front,
+            "the first in order was left out of %u plans", first->n_missed);
 }
 
 /* Whoever is preempted is neither the first in order nor let in again by the same plan. */
@@ -409,8 +432,7 @@ static bool do_plan(struct driver *d)
     if (!made)
         return false;
     REQUIRE(d->n_results < d->cfg.max_inflight, "a plan too many in flight");
-    if (first_id)
-        require_progress(d, &p, client_of(d, first_id));
+    require_progress(d, &p, first_id ? client_of(d, first_id) : NULL);
     note_plan(d, &p);
     d->results[d->n_results] = fake_worker_step(d->w, &p);
     if (d->cfg.target_itl_us)
@@ -473,6 +495,11 @@ static void do_reset(struct driver *d)
     sched_reset(d->s, n, d->fx, d->fx_cap, &n_fx);
     journal_reset(d->journal, n, d->fx, n_fx);
     take_effects(d, n_fx, NULL);
+    uint64_t ids[64];
+    uint32_t n_open = fake_worker_open(d->w, ids);
+    for (uint32_t i = 0; i < n_open; i++)
+        if (client_of(d, ids[i]))
+            client_of(d, ids[i])->front = true;
     fake_worker_reset(d->w, sched_epoch(d->s), d->n_blocks);
     d->n_results = 0;
     d->rep->n_resets++;

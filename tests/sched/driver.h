@@ -18,6 +18,7 @@ struct dice {
 };
 
 struct driver_options {
+    bool whole;                           /* all requests are an encoder's */
     bool no_moves;                        /* never goes on with a restored copy of the scheduler */
     const struct journal_config *journal; /* NULL = none */
 };

@@ -307,6 +307,8 @@ static void first_share(struct fake_seq *q, const struct plan_seq *ps)
     REQUIRE(q->q.sp.embed != EMBED_ALL || ps->pos == 0,
             "the embedding of %llu lacks %u rows from the cache", (unsigned long long)q->id,
             ps->pos);
+    REQUIRE(!sample_whole(&q->q.sp) || (ps->pos == 0 && ps->want == WANT_EMBEDDING),
+            "the prompt of %llu is in parts", (unsigned long long)q->id);
     if (has_penalty(&q->q.sp))
         REQUIRE(q->n_tokens_from == ps->pos, "history of %u tokens before position %u",
                 q->n_tokens_from, ps->pos);

@@ -72,6 +72,43 @@ Test(sched_blocks, samples_share_their_prompt)
     }
 }
 
+/* A model with states: nothing is shared, not even by samples, and a sequence that was preempted begins again. */
+Test(sched_blocks, whole_sequences)
+{
+    struct sched_config cfg = config();
+    struct sched_stats st;
+    uint32_t n_again = 0;
+    cfg.whole_sequences = true;
+    cfg.n_blocks = 16;
+    start(cfg);
+    submit_group(1, 77, 2);
+    submit_plain(3, 50, 18, 1);
+    cr_assert(make_plan());
+    cr_assert_eq(plan.n_seqs, 3u, "nobody waits for a sibling");
+    for (uint64_t id = 1; id <= 3; id++) {
+        cr_assert_eq(effect(FX_ADMITTED, id)->n, 0u);
+        cr_assert_eq(share_of(id)->pos, 0u);
+        cr_assert_eq(share_of(id)->n_tokens, 18u);
+    }
+    commit();
+    finish_all();
+    submit_plain(4, 50, 30, 24);
+    submit_plain(5, 50, 29, 20);
+    struct sched_req r = request(6, 50, 30, 1);
+    cr_assert_eq(sched_known_tokens(s, &r), 0u);
+    for (int i = 0; i < 100 && make_plan(); i++) {
+        for (uint32_t k = 0; k < plan.n_opens; k++)
+            cr_assert_eq(share_of(plan.opens[k].seq_id)->pos, 0u);
+        n_again += i > 0 ? plan.n_opens : 0;
+        commit();
+    }
+    sched_stats(s, &st);
+    cr_assert_eq(st.preemptions, 1u);
+    cr_assert_eq(n_again, 1u);
+    cr_assert_eq(st.tokens_cached, 0u);
+    cr_assert_eq(st.running + st.waiting, 0u);
+}
+
 /* Two sequences that cannot both grow: the younger goes, comes back and finds its full blocks. */
 Test(sched_blocks, preemption)
 {

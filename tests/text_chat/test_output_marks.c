@@ -36,6 +36,7 @@ Test(output_marks, formats_of_templates)
         {"<seed:tool_call><function=f><parameter=p> <seed:think>", OUTPUT_TOOLS_QWEN3_CODER,
          "<seed:think>"},
         {"<tool_call>{name}<arg_key>{key}</arg_key> </think>", OUTPUT_TOOLS_GLM45, "<think>"},
+        {"{%- set begin = '<minimax:tool_call>' %} <think>", OUTPUT_TOOLS_MINIMAX, "<think>"},
         {"<tool_call> and [TOOL_CALLS]", OUTPUT_TOOLS_AUTO, NULL},
         {"<tool_cal", OUTPUT_TOOLS_AUTO, NULL},
     };

@@ -291,6 +291,23 @@ static const struct row ROWS[] = {
      "T0(f|{\"on\": false})T1(g|{})C(!)"},
     {OUTPUT_TOOLS_GLM45, "<tool_call>f<arg_key>n</arg_key>", "T0(f|{)C(<arg_key>n</arg_key>)"},
     {OUTPUT_TOOLS_GLM45, "<tool_call>no call", "C(<tool_call>no call)"},
+    /* MiniMax M2 */
+    {OUTPUT_TOOLS_MINIMAX,
+     "So.\n<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"path\">a < "
+     "b</parameter>\n<parameter name=\"n\">12</parameter>\n<parameter "
+     "name=\"list\">[1, {\"a\":2}]</parameter>\n</invoke>\n<invoke "
+     "name=\"g\">\n</invoke>\n</minimax:tool_call>",
+     "C(So.\n)T0(f|{\"path\": \"a < b\", \"n\": 12, \"list\": [1, {\"a\":2}]})T1(g|{})"},
+    {OUTPUT_TOOLS_MINIMAX,
+     "<invoke name=\"f\"><parameter name=\"path\">\nx\n</parameter></invoke> ok",
+     "T0(f|{\"path\": \"x\"})C( ok)"},
+    {OUTPUT_TOOLS_MINIMAX, "<minimax:tool_call><invoke name=\"f\"><parameter name=\"path\">a</para",
+     "T0(f|{\"path\": \"a</para)"},
+    {OUTPUT_TOOLS_MINIMAX, "<minimax:tool_call>none</minimax:tool_call>",
+     "C(<minimax:tool_call>none</minimax:tool_call>)"},
+    {OUTPUT_TOOLS_MINIMAX, "<invoke name=\"f\"><parameter=n>1</parameter></invoke>",
+     "C(<invoke name=\"f\"><parameter=n>1</parameter></invoke>)"},
+    {OUTPUT_TOOLS_MINIMAX, "see <invoke", "C(see <invoke)"},
     /* Granite 3, Phi-4 mini */
     {OUTPUT_TOOLS_GRANITE,
      "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\", \"arguments\": "

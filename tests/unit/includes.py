@@ -42,7 +42,7 @@ FOLDERS = {
     "backends/metal": "common backends",
     "collectives": "common backends backends/cuda",
     "worker": "common common/digest common/formats common/wire backends collectives worker/embed worker/load worker/model worker/sample worker/step",
-    "worker/embed": "common common/formats worker/load",
+    "worker/embed": "common common/formats backends worker/load",
     "worker/engine": "common worker/model",
     "worker/load": "common common/formats backends",
     "worker/model": "common common/formats backends collectives worker/load",

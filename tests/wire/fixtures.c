@@ -437,6 +437,8 @@ void fixtures_make(struct fixture out[N_FIXTURES])
     out[20] = (struct fixture){.name = "figures", .kind = FIX_WORKER};
     out[20].worker =
         (struct worker_msg){.type = WMSG_FIGURES, .u.figures = {99, figures_of_two_ranks()}};
+    out[21] = (struct fixture){.name = "grammar_ready", .kind = FIX_WORKER};
+    out[21].worker = (struct worker_msg){.type = WMSG_GRAMMAR_READY, .u.ready = {99, 0x1234}};
     out[17] = (struct fixture){.name = "tokenize", .client.type = MSG_TOKENIZE};
     out[17].client.u.tokenize = (struct msg_tokenize){
         .request_id = "req-4", .model = "demo", .text = TEXT("a b"), .want_token_text = true};

@@ -106,6 +106,8 @@ assert list(g.rank_collective_us) == [70, 0] and list(g.rank_kv_bytes) == [1 << 
 m = read("figures")
 assert m.epoch == 99 and list(m.steps) == [40, 41] and list(m.step_us) == [5000, 300]
 assert list(m.collective_us) == [70, 0] and list(m.kv_bytes) == [1 << 20, 1 << 40]
+m = read("grammar_ready")
+assert (m.epoch, m.id) == (99, 0x1234)
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 21, names
+assert len(names) == 22, names
 print(f"golden: {len(names)} messages agree")

@@ -6,33 +6,15 @@
 
 #include "collectives/coll.h"
 #include "worker/rank_step.h"
+#include "wrap_allocator.h"
 
-/* The linker gives all our objects these in place of malloc and its kin (--wrap). */
 static bool counting;
 static int n_allocations;
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
 
-void *__wrap_malloc(size_t n)
+static bool allocation_fails(void)
 {
     n_allocations += counting;
-    return __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    n_allocations += counting;
-    return __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    n_allocations += counting;
-    return __real_realloc(p, n);
+    return false;
 }
 
 /* The CPU backend, adding up what it is asked for. */

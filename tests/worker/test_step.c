@@ -374,6 +374,49 @@ Test(step, a_reset_forgets, .init = set_up, .fini = tear_down)
     apply(d, &dev);
 }
 
+static void set_up_encoder(void)
+{
+    struct backend_config bc = {.threads = 1, .isa = "plain"};
+    struct step_config with_types = config;
+    with_types.n_types = 3;
+    cr_assert_eq(backend_open(&be, "cpu", &bc), ST_OK, "%s", status_text());
+    cr_assert_eq(step_create(&step, &with_types, be), ST_OK, "%s", status_text());
+}
+
+/* A plan's token is id + type * vocabulary. */
+Test(step, types_of_an_encoder, .init = set_up_encoder, .fini = tear_down)
+{
+    struct step_dev dev;
+    struct draft *d = fresh();
+    add_open(d, 80, 3)->sp.embed = EMBED_WHOLE;
+    add_seq(d, 80, 0, 3, 2 * VOCAB - 1, 1, 4, WANT_EMBEDDING);
+    apply(d, &dev);
+    CHECK(dev.token, 49, 0, 1);
+    CHECK(dev.type, 1, 2, 2);
+    d = fresh();
+    add_open(d, 81, 3)->sp.embed = EMBED_WHOLE;
+    add_seq(d, 81, 0, 3, 3 * VOCAB - 2, 1, 4, WANT_EMBEDDING);
+    cr_assert_eq(step_apply(step, &d->p, &dev), ST_PEER);
+    cr_assert(strstr(status_text(), "id 150 is outside the vocabulary of 50 with 3 types"), "%s",
+              status_text());
+}
+
+/* All tokens of an encoder's text are in one step. */
+Test(step, a_part_of_a_whole_text_is_refused, .init = set_up_encoder, .fini = tear_down)
+{
+    struct step_dev dev;
+    const struct {
+        uint32_t pos, n;
+        enum plan_want want;
+    } rows[] = {{0, 2, WANT_NONE}, {0, 2, WANT_EMBEDDING}, {1, 2, WANT_EMBEDDING}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct draft *d = fresh();
+        add_open(d, 82, 3)->sp.embed = EMBED_WHOLE;
+        add_seq(d, 82, rows[i].pos, rows[i].n, 5, 1, 4, rows[i].want);
+        cr_assert_eq(step_apply(step, &d->p, &dev), ST_PEER, "case %zu", i);
+    }
+}
+
 Test(step, impossible_sizes)
 {
     struct step_config c = config;

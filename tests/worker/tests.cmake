@@ -4,12 +4,13 @@ ingot_test(test_worker_options ${worker_dir}/test_worker_options.c LIBS ingot_ru
 ingot_test(test_numerics ${worker_dir}/test_numerics.c LIBS ingot_runtime)
 ingot_test(test_rank_hosts ${worker_dir}/test_rank_hosts.c LIBS ingot_runtime)
 ingot_test(test_rank_weights ${worker_dir}/test_rank_weights.c LIBS ingot_runtime)
+ingot_test(test_compiler ${worker_dir}/test_compiler.c LIBS ingot_runtime)
 ingot_test(test_sampler ${worker_dir}/test_sampler.c LIBS ingot_runtime)
 ingot_test(test_step ${worker_dir}/test_step.c LIBS ingot_runtime)
 ingot_test(test_run_ahead ${worker_dir}/test_run_ahead.c ${worker_dir}/queue_backend.c LIBS ingot_runtime)
 if(NOT APPLE) # its linker has no --wrap
   ingot_test(test_rank_step ${worker_dir}/test_rank_step.c LIBS ingot_runtime)
-  target_link_options(test_rank_step PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
+  ingot_wrap_allocator(test_rank_step)
 endif()
 
 # A worker on that backend, with what the cluster tests need beside it.

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/exact_math.h"
 #include "common/dtype.h"
 #include "common/mapped_file.h"
 #include "worker/load/safetensors.h"
+#include "worker/load/tensor_source.h"
 
 /* A Dense module's. */
 struct dense {
@@ -55,6 +57,29 @@ size_t pooler_bytes(const struct pooler_config *cfg)
     return n + 2 * widest(cfg) * sizeof(double);
 }
 
+/* The elements of a tensor as f32. */
+static enum status copy_floats(float **out, const char *name, const unsigned char *data,
+                               enum dtype dtype, const char *type_name, size_t n_bytes)
+{
+    if (dtype != DT_F32 && dtype != DT_F16 && dtype != DT_BF16)
+        FAIL(ST_UNSUPPORTED, "tensor %s: the type %s is not supported (F32, F16 and BF16 are)",
+             name, type_name);
+    size_t size = dtype_size(dtype), n = n_bytes / size;
+    *out = malloc(n * sizeof **out);
+    if (!*out)
+        FAIL(ST_NOMEM, "no memory for tensor %s", name);
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half;
+        if (dtype == DT_F32) {
+            memcpy(*out + i, data + i * size, sizeof **out);
+            continue;
+        }
+        memcpy(&half, data + i * size, sizeof half);
+        (*out)[i] = dtype == DT_F16 ? f32_of_f16(half) : f32_of_bf16(half);
+    }
+    return ST_OK;
+}
+
 /* n floats of a tensor [n_dims] of that shape. */
 static enum status read_tensor(float **out, const struct safetensors *st,
                                const struct mapped_file *f, const char *name, int32_t n_dims,
@@ -68,24 +93,7 @@ static enum status read_tensor(float **out, const struct safetensors *st,
         FAIL(ST_FORMAT, "tensor %s: expected %s got %s", name,
              shape_text(want, sizeof want, shape, n_dims),
              shape_text(got, sizeof got, t->shape, t->n_dims));
-    if (t->dtype != DT_F32 && t->dtype != DT_F16 && t->dtype != DT_BF16)
-        FAIL(ST_UNSUPPORTED, "tensor %s: the type %s is not supported (F32, F16 and BF16 are)",
-             name, t->type_name);
-    size_t size = dtype_size(t->dtype), n = t->n_bytes / size;
-    *out = malloc(n * sizeof **out);
-    if (!*out)
-        FAIL(ST_NOMEM, "no memory for tensor %s", name);
-    for (size_t i = 0; i < n; i++) {
-        const unsigned char *at = f->data + t->offset + i * size;
-        uint16_t half;
-        if (t->dtype == DT_F32) {
-            memcpy(*out + i, at, sizeof **out);
-            continue;
-        }
-        memcpy(&half, at, sizeof half);
-        (*out)[i] = t->dtype == DT_F16 ? f32_of_f16(half) : f32_of_bf16(half);
-    }
-    return ST_OK;
+    return copy_floats(out, name, f->data + t->offset, t->dtype, t->type_name, t->n_bytes);
 }
 
 static enum status read_dense(struct dense *d, const struct module *m, const struct mapped_file *f,
@@ -101,6 +109,44 @@ static enum status read_dense(struct dense *d, const struct module *m, const str
     if (st != ST_OK)
         FAIL(st, "%s: %s", name, status_text());
     return ST_OK;
+}
+
+/* n floats of that tensor of the model's files. */
+static enum status read_stored(float **out, const struct tensor_source *s, const char *name,
+                               int32_t n_dims, const uint64_t *shape)
+{
+    struct stored_tensor t;
+    char want[100], got[100];
+    size_t i = 0, n = s->ops->count(s);
+    for (; i < n; i++) {
+        s->ops->get(s, i, &t);
+        if (strcmp(t.name, name) == 0)
+            break;
+    }
+    if (i == n)
+        FAIL(ST_NOT_FOUND, "the model has no tensor %s", name);
+    if (t.n_dims != n_dims || memcmp(t.shape, shape, sizeof *shape * (size_t)n_dims) != 0)
+        FAIL(ST_FORMAT, "tensor %s: expected %s got %s", name,
+             shape_text(want, sizeof want, shape, n_dims),
+             shape_text(got, sizeof got, t.shape, t.n_dims));
+    return copy_floats(out, name, t.data, t.dtype, t.type_name, t.n_bytes);
+}
+
+/* A matrix and a bias of a classifier's head. */
+static enum status load_head(struct dense *d, const struct module *m, const char *prefix,
+                             const char *model)
+{
+    uint64_t shape[2] = {(uint64_t)m->out, (uint64_t)m->in};
+    struct tensor_source *s;
+    char name[128];
+    TRY(safetensors_source_open(&s, model, false, prefix));
+    snprintf(name, sizeof name, "%s.weight", m->tensor);
+    enum status st = read_stored(&d->weight, s, name, 2, shape);
+    snprintf(name, sizeof name, "%s.bias", m->tensor);
+    if (st == ST_OK)
+        st = read_stored(&d->bias, s, name, 1, shape);
+    s->ops->close(s);
+    return st;
 }
 
 static enum status load_dense(struct dense *d, const struct module *m, const char *model)
@@ -134,7 +180,9 @@ static enum status take_memory(struct pooler *p)
         (sentence_modules_pools(m, POOL_LAST) && !p->last) || !p->x || !p->y)
         FAIL(ST_NOMEM, "no memory for embeddings of %d sequences", p->cfg.max_open);
     for (int32_t i = 0; i < m->n_modules; i++)
-        if (m->module[i].kind == MODULE_DENSE)
+        if (m->module[i].tensor)
+            TRY(load_head(&p->dense[i], &m->module[i], m->prefix, p->cfg.model));
+        else if (m->module[i].kind == MODULE_DENSE)
             TRY(load_dense(&p->dense[i], &m->module[i], p->cfg.model));
     return ST_OK;
 }
@@ -231,17 +279,18 @@ static size_t pool(const struct pooler *p, int32_t slot, int32_t n, double *out)
     return len;
 }
 
+/* Not with libm, whose exp, tanh and erf differ between machines. */
 static double activate(enum dense_act act, double x)
 {
     switch (act) {
     case DENSE_TANH:
-        return tanh(x);
+        return (double)exact_soft_cap((float)x, 1);
     case DENSE_RELU:
         return x > 0 ? x : 0;
     case DENSE_SIGMOID:
-        return 1 / (1 + exp(-x));
+        return (double)gate(1, (float)x);
     case DENSE_GELU:
-        return x * 0.5 * (1 + erf(x * 0.70710678118654752440));
+        return (double)exact_gelu((float)x);
     case DENSE_IDENTITY:
         break;
     }

@@ -285,6 +285,11 @@ enum status engine_truncate_kv(struct engine *e, uint64_t seq, int32_t new_len)
     if (new_len < 0 || new_len > s->len)
         FAIL(ST_RANGE, "sequence %llu has %d tokens: it cannot be cut to %d",
              (unsigned long long)seq, s->len, new_len);
+    if (new_len > 0 && new_len < s->len && model_n_delta(engine_config(e)))
+        FAIL(ST_UNSUPPORTED,
+             "sequence %llu cannot be cut to %d of its %d tokens: gated delta-net layers keep one "
+             "state, which is that of all of them",
+             (unsigned long long)seq, new_len, s->len);
     kv_truncate(&e->kv, s, new_len);
     return ST_OK;
 }
@@ -314,6 +319,8 @@ static enum status move_rows(struct engine *e, struct view cache, int32_t row, i
 static enum status move_kv(struct engine *e, const struct kv_seq *s, int32_t len,
                            const struct engine_kv *layers, bool to_host)
 {
+    if (model_n_delta(engine_config(e)))
+        FAIL(ST_UNSUPPORTED, "the states of gated delta-net layers are not imported or exported");
     int32_t L = e->cfg.block_len;
     for (int32_t i = 0; i < engine_config(e)->n_layers; i++) {
         struct kv_layer kv = decoder_kv(e->decoder, i);

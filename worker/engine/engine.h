@@ -71,7 +71,8 @@ struct engine_chunk {
 MUST_CHECK enum status engine_unified_forward(struct engine *e, const struct engine_chunk *chunks,
                                               int32_t n, float *logits);
 
-/* Shortens the sequence to its first new_len tokens. */
+/* Shortens the sequence to its first new_len tokens.  ST_UNSUPPORTED: a model with gated delta-net layers can only keep
+ * all of them or none. */
 MUST_CHECK enum status engine_truncate_kv(struct engine *e, uint64_t seq, int32_t new_len);
 
 /* Closes the sequence and frees its blocks; no effect when it does not exist. */
@@ -91,7 +92,7 @@ struct engine_kv {
 size_t engine_kv_row_bytes(const struct engine *e);
 
 /* Opens a new sequence with the KV entries of its first len tokens, which another engine computed.
- * layers: [n_layers]. */
+ * layers: [n_layers].  ST_UNSUPPORTED, as of the export: the model has gated delta-net layers. */
 MUST_CHECK enum status engine_init_kv_cache(struct engine *e, uint64_t seq,
                                             const struct engine_kv *layers, int32_t len);
 

@@ -38,15 +38,16 @@ static enum status take_arrays(struct engine_step *s)
                                .seq = next_array(&at, T, 1),
                                .q_start = next_array(&at, S + 1, 1),
                                .kv_len = next_array(&at, S, 1),
+                               .state = next_array(&at, S, 1),
                                .out_row = next_array(&at, s->cfg.max_out, 1),
                                .block_table = next_array(&at, S, s->max_blocks)};
     s->host = calloc(1, at);
     if (!s->host)
         FAIL(ST_NOMEM, "no memory for the arrays of a step (%zu bytes)", at);
     TRY(s->op->alloc(s->be, at, MEM_DEVICE, &s->dev_buf));
-    struct view *const views[] = {&s->dev.token,   &s->dev.pos,        &s->dev.slot,
-                                  &s->dev.seq,     &s->dev.q_start,    &s->dev.kv_len,
-                                  &s->dev.out_row, &s->dev.block_table};
+    struct view *const views[] = {&s->dev.token,   &s->dev.pos,         &s->dev.slot,
+                                  &s->dev.seq,     &s->dev.q_start,     &s->dev.kv_len,
+                                  &s->dev.out_row, &s->dev.block_table, &s->dev.state};
     for (size_t i = 0; i < ARRAY_LEN(views); i++)
         views[i]->buf = s->dev_buf;
     return ST_OK;
@@ -125,6 +126,7 @@ void engine_step_add(struct engine_step *s, const struct kv_seq *kv, const int32
     d->n_tokens += n;
     host_array(s, d->q_start)[i_seq + 1] = d->n_tokens;
     host_array(s, d->kv_len)[i_seq] = len;
+    host_array(s, d->state)[i_seq] = kv->slot;
     d->max_q = n > d->max_q ? n : d->max_q;
     d->max_kv = len > d->max_kv ? len : d->max_kv;
 }
@@ -159,9 +161,9 @@ enum status engine_step_run(struct engine_step *s, float *logits)
     struct view out;
     d.token.rows = d.pos.rows = d.slot.rows = d.seq.rows = d.n_tokens;
     d.q_start.rows = d.n_seqs + 1;
-    d.kv_len.rows = d.block_table.rows = d.n_seqs;
-    const struct view arrays[] = {d.token,   d.pos,    d.slot,        d.seq,
-                                  d.q_start, d.kv_len, d.block_table, d.out_row};
+    d.kv_len.rows = d.state.rows = d.block_table.rows = d.n_seqs;
+    const struct view arrays[] = {d.token,  d.pos,         d.slot,    d.seq,  d.q_start,
+                                  d.kv_len, d.block_table, d.out_row, d.state};
     for (size_t i = 0; i < ARRAY_LEN(arrays); i++)
         if (arrays[i].rows)
             TRY(s->op->write(s->be, arrays[i], host_array(s, arrays[i])));

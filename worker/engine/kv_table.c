@@ -64,7 +64,7 @@ enum status kv_open(struct kv_table *t, uint64_t id, struct kv_seq **out)
     for (int32_t i = 0; i < t->max_seqs; i++) {
         struct kv_seq *s = &t->seq[i];
         if (!s->open) {
-            *s = (struct kv_seq){.id = id, .open = true, .block = s->block};
+            *s = (struct kv_seq){.id = id, .open = true, .slot = i, .block = s->block};
             *out = s;
             return ST_OK;
         }

@@ -12,6 +12,7 @@
 struct kv_seq {
     uint64_t id;
     bool open;
+    int32_t slot;     /* its index in kv_table.seq */
     int32_t len;      /* tokens in the cache */
     int32_t reserved; /* tokens that keep their blocks whatever len is */
     int32_t n_blocks;

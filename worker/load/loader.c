@@ -50,13 +50,14 @@ static enum status open_parts(struct loader *ld, const char *path)
     TRY(check_path(path, &is_dir));
     if (is_dir) {
         TRY(model_config_load(&ld->mc, path));
-        TRY(safetensors_source_open(&ld->src, path, ld->mc.wrapped));
+        const struct encoder *e = ld->mc.arch->encoder;
+        TRY(safetensors_source_open(&ld->src, path, ld->mc.wrapped, e ? e->prefix : NULL));
     } else {
         TRY(gguf_source_open(&ld->src, &ld->mc, path));
     }
     struct stored_tensor head;
     const char *name = ld->mc.arch->tensor[TN_HEAD].name;
-    ld->mc.headless = ld->src->bare && !ld->mc.tied && name && !loader_has(ld, name, 0, 0, &head);
+    ld->mc.headless |= ld->src->bare && !ld->mc.tied && name && !loader_has(ld, name, 0, 0, &head);
     return take_marks(ld);
 }
 
@@ -299,6 +300,16 @@ static bool of_extra_layer(const struct loader *ld, const char *name)
     return i >= ld->mc.n_layers && i < (long)ld->mc.n_layers + ld->mc.n_mtp;
 }
 
+/* Of an encoder's heads: those for training, and that of a classifier, which pooler.h reads. */
+static bool of_encoder_head(const struct loader *ld, const char *name)
+{
+    const struct encoder *e = ld->mc.arch->encoder;
+    for (const char *const *u = e ? e->unused : NULL; u && *u; u++)
+        if (strncmp(name, *u, strlen(*u)) == 0)
+            return true;
+    return ld->mc.classifier && strncmp(name, "classifier.", strlen("classifier.")) == 0;
+}
+
 /* Tensors that carry nothing more: RoPE frequencies as old checkpoints save them, and their
  * divisors, which the configuration holds. */
 static bool carries_nothing(const struct loader *ld, const char *name)
@@ -309,8 +320,9 @@ static bool carries_nothing(const struct loader *ld, const char *name)
                                                strcmp(name, "rope_factors_long.weight") == 0));
     bool of_rounding = /* of activations, which stay in float */
         ld->mc.fp8 && (ends_with(name, ".input_scale") || ends_with(name, ".activation_scale"));
-    return ends_with(name, ".rotary_emb.inv_freq") || of_rounding || divisors ||
-           of_extra_layer(ld, name);
+    bool of_mtp = ld->mc.arch->mtp_tensors && strncmp(name, "mtp.", 4) == 0;
+    return ends_with(name, ".rotary_emb.inv_freq") || of_rounding || divisors || of_mtp ||
+           of_extra_layer(ld, name) || of_encoder_head(ld, name);
 }
 
 /* Beside integers: a bias of zeros, which AutoGPTQ wrote for every matrix. */

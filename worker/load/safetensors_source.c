@@ -18,6 +18,7 @@ struct st_source {
     struct st_file *file;
     int32_t n_files;
     bool wrapped;
+    const char *prefix; /* see safetensors_source_open */
     struct ref {
         const struct st_tensor *tensor;
         const char *name; /* the end of the tensor's */
@@ -76,10 +77,20 @@ static bool begins_with(const char *s, const char *start)
 static const char *text_name(const char *name)
 {
     static const char *const others[] = {
-        "vision_tower.",      "model.vision_tower.", "multi_modal_projector.",
-        "vision_model.",      "model.vision_model.", "model.multi_modal_projector.",
-        "audio_tower.",       "model.audio_tower.",  "embed_audio.",
-        "model.embed_audio.", "embed_vision.",       "model.embed_vision.",
+        "vision_tower.",
+        "model.vision_tower.",
+        "multi_modal_projector.",
+        "vision_model.",
+        "model.vision_model.",
+        "model.multi_modal_projector.",
+        "audio_tower.",
+        "model.audio_tower.",
+        "embed_audio.",
+        "model.embed_audio.",
+        "embed_vision.",
+        "model.embed_vision.",
+        "visual.",
+        "model.visual.",
     };
     for (size_t i = 0; i < ARRAY_LEN(others); i++)
         if (begins_with(name, others[i]))
@@ -143,6 +154,8 @@ static enum status list_tensors(struct st_source *s)
         for (size_t t = 0; t < s->file[i].st.n; t++) {
             const struct st_tensor *tensor = &s->file[i].st.tensor[t];
             const char *name = s->wrapped ? text_name(tensor->name) : tensor->name;
+            if (name && s->prefix && begins_with(name, s->prefix))
+                name += strlen(s->prefix);
             if (name)
                 s->ref[s->n++] = (struct ref){tensor, name, i};
         }
@@ -215,7 +228,8 @@ static enum status open_single(struct st_source *s, const char *dir)
     return list_tensors(s);
 }
 
-enum status safetensors_source_open(struct tensor_source **out, const char *dir, bool wrapped)
+enum status safetensors_source_open(struct tensor_source **out, const char *dir, bool wrapped,
+                                    const char *prefix)
 {
     struct st_source *s = calloc(1, sizeof *s);
     *out = NULL;
@@ -223,6 +237,7 @@ enum status safetensors_source_open(struct tensor_source **out, const char *dir,
         FAIL(ST_NOMEM, "no memory");
     s->base.ops = &ops;
     s->wrapped = wrapped;
+    s->prefix = prefix;
     enum status st = open_single(s, dir);
     if (st == ST_NOT_FOUND) {
         free(s->file);

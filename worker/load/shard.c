@@ -30,6 +30,17 @@ static enum status cut_ffn(struct ffn_share *out, int32_t width, int32_t unit, i
     return ST_OK;
 }
 
+/* Value heads, with the key heads that they read. */
+static void cut_delta(struct delta_share *out, const struct model_config *mc, int rank, int world,
+                      int32_t n_slices, bool even)
+{
+    cut(mc->n_delta_v, rank, world, n_slices, even, &out->v_first, &out->n_v, out->slice_end);
+    out->v_per_k = mc->n_delta_v / mc->n_delta_k;
+    out->k_first = out->v_first / out->v_per_k;
+    out->v_offset = out->v_first % out->v_per_k;
+    out->n_k = (out->v_first + out->n_v - 1) / out->v_per_k - out->k_first + 1;
+}
+
 enum status shard_plan(struct shard *out, const struct model_config *mc, int rank, int world)
 {
     if (world < 1 || rank < 0 || rank >= world)
@@ -38,6 +49,9 @@ enum status shard_plan(struct shard *out, const struct model_config *mc, int ran
         FAIL(ST_RANGE, "%d ranks are too many for a vocabulary of %d", world, mc->vocab);
     if (world > mc->n_q)
         FAIL(ST_RANGE, "%d ranks are too many for %d attention heads", world, mc->n_q);
+    if (mc->n_delta_v && world > mc->n_delta_v)
+        FAIL(ST_RANGE, "%d ranks are too many for %d value heads of gated delta nets", world,
+             mc->n_delta_v);
     bool even = world <= N_SLICES && (world & (world - 1)) == 0;
     memset(out, 0, sizeof *out);
     out->n_slices = even ? N_SLICES / world : 1;
@@ -51,6 +65,8 @@ enum status shard_plan(struct shard *out, const struct model_config *mc, int ran
     if (mc->shared_ffn)
         TRY(cut_ffn(&out->shared, mc->shared_ffn, mc->shared_unit, rank, world, out->n_slices,
                     even));
+    if (mc->n_delta_v)
+        cut_delta(&out->delta, mc, rank, world, out->n_slices, even);
     cut(mc->vocab, rank, world, out->n_slices, even, &out->vocab.first_id, &out->vocab.n_cols,
         out->vocab.slice_end);
 

@@ -13,12 +13,20 @@ struct ffn_share {
     int32_t slice_end[N_SLICES]; /* in local columns */
 };
 
+/* Heads of gated delta-net layers. */
+struct delta_share {
+    int32_t v_first, n_v, k_first, n_k;
+    int32_t v_per_k, v_offset;   /* local value head h reads (h + v_offset) / v_per_k */
+    int32_t slice_end[N_SLICES]; /* in local value heads */
+};
+
 struct shard {
     int32_t q_first, n_q, kv_first, n_kv; /* heads, at least one of each */
     int32_t q_per_kv, q_offset;           /* local query head h reads (h + q_offset) / q_per_kv */
     struct ffn_share ffn;                 /* empty where all layers have experts */
     struct ffn_share expert;              /* of each expert; empty where there are none */
     struct ffn_share shared;              /* of the shared expert; empty where there is none */
+    struct delta_share delta;             /* empty where no layer is one */
     struct vocab_part vocab;
     int32_t n_slices;
     int32_t attn_slice_end[N_SLICES]; /* in local query heads */

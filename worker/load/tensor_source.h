@@ -33,9 +33,10 @@ struct tensor_source { /* head of every source */
 
 /* model.safetensors, or the files that model.safetensors.index.json names.  wrapped: of a
  * multi-modal model the tensors of the text part alone, by the names that a text model has.  A model that was saved
- * as its base class ("layers.0...") has those names too. */
+ * as its base class ("layers.0...") has those names too.  prefix: what names begin with in some files and not in
+ * others is left out of them; NULL: nothing. */
 MUST_CHECK enum status safetensors_source_open(struct tensor_source **out, const char *dir,
-                                               bool wrapped);
+                                               bool wrapped, const char *prefix);
 
 /* A GGUF file (any part of a split one), which holds the configuration too. */
 MUST_CHECK enum status gguf_source_open(struct tensor_source **out, struct model_config *mc,

@@ -8,6 +8,7 @@
 #include "worker/load/derive.h"
 #include "worker/load/derive_fp8.h"
 #include "worker/load/derive_ints.h"
+#include "worker/load/group_weights.h"
 #include "worker/load/head_weights.h"
 
 static const struct weight_rule {
@@ -56,6 +57,20 @@ static const struct weight_rule {
     [W_KV_A_NORM] = {"norm of the latent", true, false, false, 1, {TN_KV_A_NORM}},
     [W_K_B] = {"keys of the latent", true, false, true, 1, {TN_K_B}},
     [W_V_B] = {"values of the latent", true, false, true, 1, {TN_V_B}},
+    [W_TYPES] = {"token types", false, false, false, 1, {TN_TYPES}},
+    [W_POSITIONS] = {"positions", false, false, false, 1, {TN_POSITIONS}},
+    [W_EMBED_NORM] = {"embedding's norm", false, false, false, 1, {TN_EMBED_NORM}},
+    [W_EMBED_NORM_BIAS] = {"embedding norm's bias", false, true, false, 1, {TN_EMBED_NORM}},
+    [W_Q_GATE] = {"attention's gates", true, false, false, 1, {TN_Q_GATE}},
+    [W_DELTA_QKV] =
+        {"delta net's qkv", true, false, false, 3, {TN_DELTA_Q, TN_DELTA_K, TN_DELTA_V}},
+    [W_DELTA_Z] = {"delta net's gates", true, false, false, 1, {TN_DELTA_Z}},
+    [W_DELTA_BA] = {"delta net's b and a", true, false, false, 2, {TN_DELTA_B, TN_DELTA_A}},
+    [W_DELTA_CONV] = {"delta net's convolution", true, false, false, 1, {TN_DELTA_CONV}},
+    [W_DELTA_DECAY] = {"delta net's decay", true, false, false, 1, {TN_DELTA_LOG}},
+    [W_DELTA_DT] = {"delta net's dt", true, false, false, 1, {TN_DELTA_DT}},
+    [W_DELTA_NORM] = {"delta net's norm", true, false, false, 1, {TN_DELTA_NORM}},
+    [W_DELTA_OUT] = {"delta net's output", true, false, false, 1, {TN_DELTA_OUT}},
 };
 
 struct range {
@@ -81,6 +96,12 @@ static struct range share(const struct model_config *mc, const struct shard *sh,
         return (struct range){sh->vocab.first_id, sh->vocab.n_cols};
     case AX_HEADS:
         return (struct range){sh->q_first, sh->n_q};
+    case AX_DELTA_KEYS:
+        return (struct range){sh->delta.k_first * mc->d_delta_k, sh->delta.n_k * mc->d_delta_k};
+    case AX_DELTA_VALUES:
+        return (struct range){sh->delta.v_first * mc->d_delta_v, sh->delta.n_v * mc->d_delta_v};
+    case AX_DELTA_HEADS:
+        return (struct range){sh->delta.v_first, sh->delta.n_v};
     case AX_QUERY:
     case AX_VALUES:
         d = model_axis(mc, ax) / mc->n_q;
@@ -101,6 +122,13 @@ static bool in_layer(const struct model_config *mc, enum weight_id id, int32_t l
            (!r->is_bias || model_has_bias(mc, r->part[0]));
 }
 
+/* It is used before the first layer. */
+static bool of_input(enum weight_id id)
+{
+    return id == W_EMBED || id == W_TYPES || id == W_POSITIONS || id == W_EMBED_NORM ||
+           id == W_EMBED_NORM_BIAS;
+}
+
 bool weight_per_layer(enum weight_id id)
 {
     return rules[id].per_layer;
@@ -115,8 +143,9 @@ bool weight_is_stack(enum weight_id id)
 static void set_slices(struct weight_src *w, const struct model_config *mc, const struct shard *sh,
                        enum axis cols)
 {
-    bool heads = cols == AX_Q || cols == AX_VALUES;
-    int32_t d = heads ? model_axis(mc, cols) / mc->n_q : 0;
+    bool delta = cols == AX_DELTA_VALUES, heads = cols == AX_Q || cols == AX_VALUES || delta;
+    int32_t d = delta ? mc->d_delta_v : heads ? model_axis(mc, cols) / mc->n_q : 0;
+    const int32_t *head_end = delta ? sh->delta.slice_end : sh->attn_slice_end;
     w->n_slices = 1;
     w->slice_end[0] = w->cols;
     if (w->vector || (!heads && cols != AX_FFN && cols != AX_EXPERT_FFN && cols != AX_SHARED_FFN))
@@ -126,7 +155,7 @@ static void set_slices(struct weight_src *w, const struct model_config *mc, cons
                                                           : &sh->shared;
     w->n_slices = sh->n_slices;
     for (int32_t i = 0; i < sh->n_slices; i++)
-        w->slice_end[i] = heads ? sh->attn_slice_end[i] * d : ffn->slice_end[i];
+        w->slice_end[i] = heads ? head_end[i] * d : ffn->slice_end[i];
 }
 
 /* A bias has an element for each row of a matrix, or of a norm. */
@@ -294,6 +323,9 @@ static enum status cut_ints(struct weight_part *p, size_t *n_bytes, struct loade
     const struct tensor_rule *rule = &mc->arch->tensor[id];
     struct ints m;
     int32_t before;
+    if (rows_in_groups(mc, id))
+        FAIL(ST_UNSUPPORTED, "tensor %s of integers is not supported: its rows are in groups",
+             rule->name);
     size_t all = (size_t)model_fused_rows(mc, id, &before);
     TRY(ints_open(&m, ld, rule->name, layer, expert, all, (size_t)model_axis(mc, rule->cols)));
     p->rows = rows.n;
@@ -315,6 +347,8 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     if (ints_stored(ld, loader_config(ld)->arch->tensor[id].name, layer, expert))
         return cut_ints(p, n_bytes, ld, id, layer, expert, rows, cols, copies);
     TRY(weight_tensor(&t, &before, ld, id, layer, expert));
+    if (rows_in_groups(loader_config(ld), id))
+        return cut_groups(p, n_bytes, loader_config(ld), id, &t, rows.first, rows.n, copies);
     const struct unit u = unit_of(t.dtype);
     size_t first = (size_t)cols.first / u.elements;
     size_t all_rows = (size_t)model_fused_rows(loader_config(ld), id, &before);
@@ -350,6 +384,12 @@ static enum status cut_bias_vector(struct weight_src *out, size_t *n_bytes, stru
     return ST_OK;
 }
 
+/* Where norm weights are stored less 1: is that vector one of them? */
+static bool less_one(enum weight_id id)
+{
+    return id != W_ROUTER_BIAS && id != W_SINKS && id != W_DELTA_DT && id != W_DELTA_NORM;
+}
+
 /* expert: of a stack, or this rank's query head. */
 static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *ld,
                        const struct shard *sh, enum weight_id id, int32_t layer, int32_t expert,
@@ -363,14 +403,16 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
     out->n_parts = r->n_parts;
     if (id == W_EXPERTS_BIAS || id == W_EXPERTS_DOWN_BIAS)
         return cut_expert_biases(out, n_bytes, ld, sh, r, layer, copies);
+    if (id == W_DELTA_CONV)
+        return cut_conv(out, n_bytes, ld, sh, layer, copies);
+    if (id == W_DELTA_DECAY)
+        return cut_decay(out, n_bytes, ld, sh, layer, copies);
     if (r->is_bias)
         return cut_bias_vector(out, n_bytes, ld, first, layer);
 
     struct range cols = share(mc, sh, first->cols);
     out->vector = first->rows == AX_ONE;
-    out->add = out->vector && mc->arch->norm_plus_one && id != W_ROUTER_BIAS && id != W_SINKS
-                   ? 1.0f
-                   : 0.0f;
+    out->add = out->vector && mc->arch->norm_plus_one && less_one(id) ? 1.0f : 0.0f;
     out->cols = cols.n;
     set_slices(out, mc, sh, first->cols);
     if (id == W_K_B || id == W_V_B)
@@ -405,7 +447,7 @@ static enum status each(struct loader *ld, const struct shard *sh, struct weight
     for (int32_t layer = 0; layer < mc->n_layers; layer++) {
         for (int i = 0; i < W_N; i++) {
             enum weight_id id = (enum weight_id)i;
-            int32_t at = id == W_EMBED ? 0 : mc->n_layers - 1;
+            int32_t at = of_input(id) ? 0 : mc->n_layers - 1;
             int32_t n = stack_size(mc, sh, id);
             size_t n_bytes = 0;
             if (!in_layer(mc, id, layer) || (!rules[id].per_layer && layer != at))

@@ -47,6 +47,21 @@ enum weight_id {
     W_KV_A_NORM,
     W_K_B, /* stacks: one matrix for each query head */
     W_V_B,
+    /* of encoders */
+    W_TYPES,
+    W_POSITIONS,
+    W_EMBED_NORM,
+    W_EMBED_NORM_BIAS,
+    W_Q_GATE,
+    /* gated delta nets: W_DELTA_CONV is [taps][channels], W_DELTA_DECAY -e^A_log */
+    W_DELTA_QKV,
+    W_DELTA_Z,
+    W_DELTA_BA,
+    W_DELTA_CONV,
+    W_DELTA_DECAY,
+    W_DELTA_DT,
+    W_DELTA_NORM,
+    W_DELTA_OUT,
     W_N
 };
 

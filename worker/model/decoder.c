@@ -47,6 +47,21 @@ static enum status load_weight(void *ctx, enum weight_id id, int32_t layer,
     return ST_OK;
 }
 
+/* The states of a gated delta net, a row for each slot. */
+static enum status take_states(struct decoder *m, struct layer *l, const struct kv_layout *kv)
+{
+    int32_t slots = state_slots(&m->cfg), channels = delta_channels(&l->delta);
+    int32_t conv = (l->delta.taps - 1) * channels;
+    int32_t rule = l->delta.n_v * l->delta.d_k * l->delta.d_v;
+    TRY(m->op->alloc(m->be, kv->conv_bytes, MEM_DEVICE, &l->conv_state));
+    TRY(m->op->alloc(m->be, kv->rule_bytes, MEM_DEVICE, &l->rule_state));
+    l->state.conv = (struct view){
+        .buf = l->conv_state, .rows = slots, .cols = conv, .stride = conv, .dtype = DT_F32};
+    l->state.rule = (struct view){
+        .buf = l->rule_state, .rows = slots, .cols = rule, .stride = rule, .dtype = DT_F32};
+    return ST_OK;
+}
+
 static enum status take_kv(struct decoder *m)
 {
     struct kv_layout kv;
@@ -55,10 +70,16 @@ static enum status take_kv(struct decoder *m)
             cols = m->sh.n_kv * m->mc.d_head;
     for (int32_t i = 0; i < m->mc.n_layers; i++) {
         struct layer *l = &m->layer[i];
-        for (int b = 0; b < KV_BUFS; b++) {
+        if (l->is_delta) {
+            TRY(take_states(m, l, &kv));
+            continue;
+        }
+        bool own = i == 0 || !m->mc.arch->encoder; /* an encoder's layers share the first one's */
+        struct buf **bufs = own ? l->kv_buf : m->layer[0].kv_buf;
+        for (int b = 0; own && b < KV_BUFS; b++) {
             size_t bytes = b < 2 ? kv.entry_bytes : kv.scale_bytes;
             if (bytes && b % 2 < kv.n_entries)
-                TRY(m->op->alloc(m->be, bytes, MEM_DEVICE, &l->kv_buf[b]));
+                TRY(m->op->alloc(m->be, bytes, MEM_DEVICE, &bufs[b]));
         }
         struct view entry = {.rows = rows, .cols = cols, .stride = cols, .dtype = m->cfg.kv_dtype};
         struct view value = entry;
@@ -66,10 +87,10 @@ static enum status take_kv(struct decoder *m)
         struct view scale = {
             .rows = rows, .cols = m->sh.n_kv, .stride = m->sh.n_kv, .dtype = DT_F32};
         l->kv = (struct kv_layer){entry, value, scale, scale};
-        l->kv.k.buf = l->kv_buf[0];
-        l->kv.v.buf = l->kv_buf[kv.n_entries - 1];
-        l->kv.k_scale.buf = l->kv_buf[2]; /* NULL where the type has no scales */
-        l->kv.v_scale.buf = l->kv_buf[2 + kv.n_entries - 1];
+        l->kv.k.buf = bufs[0];
+        l->kv.v.buf = bufs[kv.n_entries - 1];
+        l->kv.k_scale.buf = bufs[2]; /* NULL where the type has no scales */
+        l->kv.v_scale.buf = bufs[2 + kv.n_entries - 1];
     }
     return ST_OK;
 }
@@ -150,10 +171,27 @@ static enum status take_tables(struct decoder *m)
 {
     m->rope[0].rc = &m->mc.rope;
     m->rope[1].rc = &m->mc.local_rope;
-    TRY(take_rope(m, &m->rope[0]));
+    if (m->mc.rope.rot_dim > 0)
+        TRY(take_rope(m, &m->rope[0]));
     if (m->mc.arch->local_rope)
         TRY(take_rope(m, &m->rope[1]));
     return take_q_scales(m);
+}
+
+static void set_delta(struct decoder *m, struct layer *l, bool is_delta)
+{
+    const struct delta_share *sh = &m->sh.delta;
+    l->is_delta = is_delta;
+    l->delta = (struct delta_layer){.n_k = sh->n_k,
+                                    .n_v = sh->n_v,
+                                    .d_k = m->mc.d_delta_k,
+                                    .d_v = m->mc.d_delta_v,
+                                    .v_per_k = sh->v_per_k,
+                                    .v_offset = sh->v_offset,
+                                    .taps = m->mc.delta_taps,
+                                    .conv = l->w[W_DELTA_CONV],
+                                    .decay = l->w[W_DELTA_DECAY],
+                                    .dt = l->w[W_DELTA_DT]};
 }
 
 static void set_layers(struct decoder *m)
@@ -171,6 +209,7 @@ static void set_layers(struct decoder *m)
             .q_per_kv = m->sh.q_per_kv,
             .q_offset = m->sh.q_offset,
             .window = model_window(&m->mc, i),
+            .full = m->mc.arch->encoder != NULL,
             .scale = (float)(scale > 0 ? scale : 1.0 / sqrt((double)m->mc.d_head)),
             .cap = (float)m->mc.attn_cap,
             .eps = m->mc.kv_rank ? (float)LATENT_NORM_EPS : m->eps,
@@ -185,6 +224,7 @@ static void set_layers(struct decoder *m)
             .sinks = l->w[W_SINKS],
         };
         l->sparse = m->mc.sparse[i];
+        set_delta(m, l, m->mc.delta[i]);
         l->moe = moe_facts(&m->mc, &m->sh);
         l->moe.act = m->act;
         l->moe.gate_up = l->w[W_EXPERTS_GATE_UP];
@@ -221,12 +261,11 @@ static enum status open_parts(struct decoder *m, struct loader *ld)
     TRY(weights_each(ld, &m->sh, load_weight, &(struct loading){m, ld}, false));
     backend_part(m->be, PART_SCRATCH);
     TRY(m->op->alloc(m->be, m->at.total, MEM_DEVICE, &m->scratch));
-    backend_part(m->be, PART_KV);
-    TRY(take_kv(m));
     backend_part(m->be, PART_TABLES);
     TRY(take_tables(m));
     set_layers(m);
-    return ST_OK;
+    backend_part(m->be, PART_KV);
+    return take_kv(m);
 }
 
 enum status decoder_open(struct decoder **out, const struct model_config *mc, struct loader *ld,
@@ -275,6 +314,8 @@ void decoder_close(struct decoder *m)
         free_weights(m, m->layer[i].w);
         for (int b = 0; b < KV_BUFS; b++)
             free_buf(m, m->layer[i].kv_buf[b]);
+        free_buf(m, m->layer[i].conv_state);
+        free_buf(m, m->layer[i].rule_state);
     }
     free_weights(m, m->w);
     free_buf(m, m->scratch);

@@ -20,7 +20,9 @@ struct decoder_config {
 /* What a rank will take on its device, to the byte, before anything is loaded: as alloc_bytes. */
 struct decoder_memory {
     size_t weights, kv, scratch, tables;
-    size_t linear;       /* working memory of the backend that the widest matrix wants */
+    size_t states;         /* of gated delta-net layers, a slot for each of max_seqs */
+    size_t states_per_seq; /* without alloc's rounding */
+    size_t linear;         /* working memory of the backend that the widest matrix wants */
     size_t kv_per_block; /* bytes of one block over all layers, K and V, without alloc's rounding */
     size_t file_bytes;   /* of the model's files that this rank will read */
 };

@@ -13,6 +13,10 @@ struct layer {
     struct attn_layer attn;
     struct moe_layer moe; /* of a layer with experts */
     bool sparse;          /* it is one */
+    bool is_delta;        /* it is a gated delta net and has states in place of attention and KV */
+    struct delta_layer delta;
+    struct delta_state state;
+    struct buf *conv_state, *rule_state;
     struct kv_layer kv;
     struct buf *kv_buf[KV_BUFS];
 };

@@ -7,9 +7,10 @@
 struct scratch {
     struct view resid, h, out, qkv, q, att, mid, ffn, last, logits;
     struct view both, second; /* [2 T, D]: out and behind it the second output */
-    struct view squares;      /* [T, Hq + Hkv] */
-    struct view q_latent, q_normed, q_heads, latent, values; /* see scratch_layout */
-    struct view router, ids, weights, moe;                   /* moe: the whole room, [1, n] */
+    struct view gate, delta_qkv, delta_z, delta_ba, delta_out; /* see scratch_layout */
+    struct view squares;                                       /* [T, Hq + Hkv] */
+    struct view q_latent, q_normed, q_heads, latent, values;   /* see scratch_layout */
+    struct view router, ids, weights, moe;                     /* moe: the whole room, [1, n] */
     struct view shared_mid, shared_ffn, shared_scale;
 };
 
@@ -23,6 +24,7 @@ static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
 {
     int32_t D = m->mc.hidden, F = m->sh.ffn.n, q = m->sh.n_q * m->mc.d_head;
     int32_t kv = m->sh.n_kv * m->mc.d_head, r = m->mc.kv_rank;
+    int32_t values = m->sh.delta.n_v * m->mc.d_delta_v;
     struct view ids = rows_of(m, m->at.ids, T, m->mc.top_k);
     struct view both = rows_of(m, m->at.out, model_n_out(&m->mc) * T, D), second = both;
     ids.dtype = DT_I32;
@@ -42,6 +44,11 @@ static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
         .values = rows_of(m, m->at.values, T, m->sh.n_q * m->mc.d_value),
         .both = both,
         .second = second,
+        .gate = rows_of(m, m->at.gate, T, q),
+        .delta_qkv = rows_of(m, m->at.delta_qkv, T, 2 * m->sh.delta.n_k * m->mc.d_delta_k + values),
+        .delta_z = rows_of(m, m->at.delta_z, T, values),
+        .delta_ba = rows_of(m, m->at.delta_ba, T, 2 * m->sh.delta.n_v),
+        .delta_out = rows_of(m, m->at.delta_out, T, values),
         .squares = rows_of(m, m->at.squares, T, m->mc.n_q + m->mc.n_kv),
         .mid = rows_of(m, m->at.mid, T, m->mc.arch->tensor[TN_GATE].name ? 2 * F : F),
         .ffn = rows_of(m, m->at.ffn, T, F),
@@ -203,10 +210,26 @@ static enum status latent_attention(struct decoder *m, const struct layer *l,
 }
 
 /* s->out: partial [T,D], from in [T,D] */
+static enum status delta_net(struct decoder *m, const struct layer *l, const struct step_dev *st,
+                             struct view in, const struct scratch *s)
+{
+    const struct backend_ops *op = m->op;
+    TRY(op->linear(m->be, l->w[W_DELTA_QKV], in, s->delta_qkv)); /* [T, 2 n_k d_k + n_v d_v] */
+    TRY(op->linear(m->be, l->w[W_DELTA_Z], in, s->delta_z));     /* [T, n_v d_v] */
+    TRY(op->linear(m->be, l->w[W_DELTA_BA], in, s->delta_ba));   /* [T, 2 n_v] */
+    TRY(op->delta_conv(m->be, &l->delta, st, s->delta_qkv, l->state));
+    TRY(op->delta_rule(m->be, &l->delta, st, s->delta_qkv, s->delta_ba, l->state, s->delta_out));
+    TRY(op->gated_norm(m->be, s->delta_out, l->w[W_DELTA_NORM], m->eps, s->delta_z));
+    return op->linear(m->be, l->w[W_DELTA_OUT], s->delta_out, s->out);
+}
+
+/* s->out: partial [T,D], from in [T,D] */
 static enum status attention(struct decoder *m, const struct layer *l, const struct step_dev *st,
                              struct view in, const struct scratch *s)
 {
     const struct backend_ops *op = m->op;
+    if (l->is_delta)
+        return delta_net(m, l, st, in, s);
     if (m->mc.kv_rank)
         return latent_attention(m, l, st, in, s);
     TRY(op->linear(m->be, l->w[W_QKV], in, s->qkv)); /* [T, (n_q + 2 n_kv) d] */
@@ -214,6 +237,10 @@ static enum status attention(struct decoder *m, const struct layer *l, const str
         TRY(wide_norms(m, l, s));
     TRY(op->qkv_to_cache(m->be, &l->attn, st, s->qkv, l->kv, s->q));
     TRY(op->attention(m->be, &l->attn, st, s->q, l->kv, s->att)); /* [T, n_q d] */
+    if (l->w[W_Q_GATE]) {
+        TRY(op->linear(m->be, l->w[W_Q_GATE], in, s->gate)); /* [T, n_q d] */
+        TRY(op->sigmoid_mul(m->be, s->att, s->gate));
+    }
     return op->linear(m->be, l->w[W_O], s->att, s->out);
 }
 
@@ -268,6 +295,52 @@ static enum status embed(struct decoder *m, const struct step_dev *st, const str
     return scale(m, s->resid, m->mc.embed_scale);
 }
 
+/* ---- encoders ---- */
+
+/* x += the table's rows for those ids, by way of out */
+static enum status add_rows(struct decoder *m, enum weight_id table, int32_t first_id,
+                            struct view ids, const struct scratch *s)
+{
+    if (!m->w[table])
+        return ST_OK;
+    TRY(m->op->embed(m->be, m->w[table], first_id, ids, s->out));
+    return m->op->add(m->be, s->resid, s->out, 1.0f);
+}
+
+/* resid: the norm of the sum, in the order of transformers' BertEmbeddings. */
+static enum status encoder_input(struct decoder *m, const struct step_dev *st, struct scratch *s)
+{
+    TRY(embed(m, st, s));
+    TRY(add_rows(m, W_TYPES, 0, st->type, s));
+    TRY(add_rows(m, W_POSITIONS, -(m->mc.pad_id + 1), st->pos, s));
+    return m->op->layer_norm(m->be, s->resid, m->w[W_EMBED_NORM], m->w[W_EMBED_NORM_BIAS], m->eps,
+                             s->resid);
+}
+
+/* resid = norm(resid + out + bias), out summed over the ranks first */
+static enum status norm_sum(struct decoder *m, const struct layer *l, enum weight_id bias,
+                            enum weight_id norm, enum weight_id norm_bias, const struct scratch *s)
+{
+    TRY(all_reduce(m, s->out));
+    TRY(m->op->add_bias(m->be, s->out, l->w[bias]));
+    TRY(m->op->add(m->be, s->resid, s->out, 1.0f));
+    return m->op->layer_norm(m->be, s->resid, l->w[norm], l->w[norm_bias], m->eps, s->resid);
+}
+
+static enum status encoder_forward(struct decoder *m, const struct step_dev *st, struct scratch *s)
+{
+    TRY(encoder_input(m, st, s));
+    for (int32_t i = 0; i < m->mc.n_layers; i++) {
+        const struct layer *l = &m->layer[i];
+        TRY(attention(m, l, st, s->resid, s));
+        TRY(norm_sum(m, l, W_O_BIAS, W_ATTN_NORM, W_ATTN_NORM_BIAS, s));
+        TRY(dense_ffn(m, l, s->resid, s, s->out));
+        TRY(norm_sum(m, l, W_DOWN_BIAS, W_FFN_NORM, W_FFN_NORM_BIAS, s));
+    }
+    m->states = s->resid;
+    return ST_OK;
+}
+
 enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct view *logits)
 {
     const struct backend_ops *op = m->op;
@@ -276,6 +349,8 @@ enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct
     struct scratch s = scratch_of(m, st->n_tokens, st->out_row.rows);
     struct delta delta = {0};
     *logits = s.logits;
+    if (m->mc.arch->encoder)
+        return encoder_forward(m, st, &s);
     TRY(embed(m, st, &s));
     for (int32_t i = 0; i < m->mc.n_layers; i++)
         TRY(layer_forward(m, &m->layer[i], st, &s, &delta));

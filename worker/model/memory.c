@@ -28,9 +28,10 @@ static enum status check_features(const struct model_config *mc, struct backend 
         const char *name;
     } rows[] = {
         {mc->kv_rank > 0, FEATURE_LATENT, "latent attention"},
+        {model_n_delta(mc) > 0, FEATURE_DELTA, "gated delta-net layers"},
         {mc->n_experts && (mc->sigmoid_scores || mc->n_groups > 1), FEATURE_ROUTES,
          "sigmoid or grouped routing of experts"},
-        {model_has(mc, TN_SHARED_SCALE), FEATURE_SIGMOID_MUL, "gates"},
+        {model_has(mc, TN_SHARED_SCALE) || model_has(mc, TN_Q_GATE), FEATURE_SIGMOID_MUL, "gates"},
         {(a->layer_norm || a->tensor[TN_POST_ATTN_NORM].name || !a->tensor[TN_FFN_NORM].name ||
           mc->residual_scale != 1) &&
              (mc->o_bias || mc->mlp_bias),
@@ -38,6 +39,7 @@ static enum status check_features(const struct model_config *mc, struct backend 
         {a->sinks, FEATURE_SINKS, "attention sinks"},
         {a->expert_bias, FEATURE_EXPERT_BIAS, "biases of experts"},
         {a->wide_qk_norm, FEATURE_WIDE_NORM, "norms over all heads at once"},
+        {a->encoder != NULL, FEATURE_FULL, "attention that is not causal"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].needed && !(info->features & 1U << rows[i].feature))
@@ -121,6 +123,16 @@ static bool take_latent(size_t *at, struct scratch_layout *out, const struct mod
            take(at, &out->values, T, sh->n_q * mc->d_value);
 }
 
+/* From *at on; moves it behind them. */
+static bool take_delta(size_t *at, struct scratch_layout *out, const struct model_config *mc,
+                       const struct shard *sh, int32_t T)
+{
+    int32_t values = sh->delta.n_v * mc->d_delta_v;
+    return take(at, &out->delta_qkv, T, 2 * sh->delta.n_k * mc->d_delta_k + values) &&
+           take(at, &out->delta_z, T, values) && take(at, &out->delta_ba, T, 2 * sh->delta.n_v) &&
+           take(at, &out->delta_out, T, values);
+}
+
 enum status scratch_plan(struct scratch_layout *out, const struct model_config *mc,
                          const struct shard *sh, struct backend *be,
                          const struct decoder_config *cfg)
@@ -129,7 +141,7 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
     size_t at = 0;
     bool ok = take(&at, &out->resid, T, mc->hidden) && take(&at, &out->h, T, mc->hidden) &&
               take(&at, &out->out, T, model_n_out(mc) * mc->hidden);
-    size_t attention = at, ffn = at, experts = at;
+    size_t attention = at, delta = at, ffn = at, experts = at;
     out->moe_bytes = 0;
     int32_t latent = mc->kv_rank ? mc->kv_rank : d;
     ok = ok && take(&attention, &out->q, T, sh->n_q * d) &&
@@ -137,14 +149,40 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
          (mc->kv_rank ? take_latent(&attention, out, mc, sh, T)
                       : take(&attention, &out->qkv, T, (sh->n_q + 2 * sh->n_kv) * d)) &&
          take(&attention, &out->squares, T, mc->arch->wide_qk_norm ? mc->n_q + mc->n_kv : 0) &&
-         take(&ffn, &out->mid, T, 2 * sh->ffn.n) && take(&ffn, &out->ffn, T, sh->ffn.n) &&
-         take_experts(&experts, out, mc, sh, be, T);
+         take(&attention, &out->gate, T, model_has(mc, TN_Q_GATE) ? sh->n_q * d : 0) &&
+         take_delta(&delta, out, mc, sh, T) && take(&ffn, &out->mid, T, 2 * sh->ffn.n) &&
+         take(&ffn, &out->ffn, T, sh->ffn.n) && take_experts(&experts, out, mc, sh, be, T);
     at = attention > ffn ? attention : ffn;
+    at = at > delta ? at : delta;
     at = at > experts ? at : experts;
     ok = ok && take(&at, &out->last, R, mc->hidden) && take(&at, &out->logits, R, sh->vocab.n_cols);
     out->total = at;
     if (!ok)
         FAIL(ST_RANGE, "the activations of a step of %d tokens do not fit into memory", T);
+    return ST_OK;
+}
+
+int32_t state_slots(const struct decoder_config *cfg)
+{
+    return cfg->max_seqs + (cfg->n_pad_blocks > 0);
+}
+
+/* Of one gated delta net. */
+static enum status plan_states(struct kv_layout *out, const struct model_config *mc,
+                               const struct shard *sh, const struct decoder_config *cfg)
+{
+    size_t slots = (size_t)state_slots(cfg), all;
+    size_t values = (size_t)sh->delta.n_v * (size_t)mc->d_delta_v;
+    size_t channels = 2 * (size_t)(sh->delta.n_k * mc->d_delta_k) + values;
+    out->conv_bytes = out->rule_bytes = 0;
+    if (!model_n_delta(mc))
+        return ST_OK;
+    if (!mul_size(slots, channels * (size_t)(mc->delta_taps - 1) * sizeof(float),
+                  &out->conv_bytes) ||
+        !mul_size(slots, values * (size_t)mc->d_delta_k * sizeof(float), &out->rule_bytes) ||
+        !add_size(out->conv_bytes, out->rule_bytes, &all) ||
+        !mul_size(all, (size_t)model_n_delta(mc), &all))
+        FAIL(ST_RANGE, "the states of %zu sequences do not fit into memory", slots);
     return ST_OK;
 }
 
@@ -155,14 +193,15 @@ enum status kv_plan(struct kv_layout *out, const struct model_config *mc, const 
     bool scaled = cfg->kv_dtype == DT_I8 || cfg->kv_dtype == DT_E4M3;
     out->scale_bytes = 0;
     out->n_entries = mc->kv_rank ? 1 : 2;
+    out->n_layers = mc->arch->encoder ? 1 : model_n_attention(mc);
     if (!mul_size(rows, (size_t)(sh->n_kv * mc->d_head), &out->entry_bytes) ||
         !mul_size(out->entry_bytes, dtype_size(cfg->kv_dtype), &out->entry_bytes) ||
         (scaled && !mul_size(rows, (size_t)sh->n_kv * sizeof(float), &out->scale_bytes)) ||
         !add_size(out->entry_bytes, out->scale_bytes, &all) ||
-        !mul_size(all, (size_t)out->n_entries * (size_t)mc->n_layers, &all))
+        !mul_size(all, (size_t)out->n_entries * (size_t)out->n_layers, &all))
         FAIL(ST_RANGE, "%d KV blocks of %d tokens do not fit into memory", cfg->n_blocks,
              cfg->block_len);
-    return ST_OK;
+    return plan_states(out, mc, sh, cfg);
 }
 
 size_t rope_table_bytes(const struct rope_config *rc, const struct decoder_config *cfg)
@@ -209,7 +248,7 @@ enum status decoder_plan_memory(struct decoder_memory *out, const struct model_c
     TRY(loader_check_used(ld));
     TRY(scratch_plan(&scratch, mc, &sh, be, cfg));
     TRY(kv_plan(&kv, mc, &sh, cfg));
-    size_t n_bufs = (size_t)kv.n_entries * (size_t)mc->n_layers,
+    size_t n_bufs = (size_t)kv.n_entries * (size_t)kv.n_layers,
            n_blocks = (size_t)(cfg->n_blocks + cfg->n_pad_blocks);
     out->scratch = alloc_bytes(scratch.total);
     out->tables = 2 * alloc_bytes(rope_table_bytes(&mc->rope, cfg));
@@ -218,6 +257,10 @@ enum status decoder_plan_memory(struct decoder_memory *out, const struct model_c
     if (q_scale_bytes(mc, cfg))
         out->tables += alloc_bytes(q_scale_bytes(mc, cfg));
     out->kv = n_bufs * (alloc_bytes(kv.entry_bytes) + alloc_bytes(kv.scale_bytes));
+    out->states =
+        (size_t)model_n_delta(mc) * (alloc_bytes(kv.conv_bytes) + alloc_bytes(kv.rule_bytes));
+    out->states_per_seq =
+        (size_t)model_n_delta(mc) * (kv.conv_bytes + kv.rule_bytes) / (size_t)state_slots(cfg);
     out->kv_per_block = n_bufs * (kv.entry_bytes + kv.scale_bytes) / n_blocks;
     return ST_OK;
 }

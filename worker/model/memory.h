@@ -15,6 +15,9 @@ struct scratch_layout {
     /* of latent attention: q_rank, the same, n_q (d_nope + d_rope), kv_rank + d_rope, n_q d_value;
      * att is n_q kv_rank */
     size_t q_latent, q_normed, q_heads, latent, values;
+    size_t gate; /* n_q d: of attention with gates */
+    /* of gated delta nets: channels of the convolution, n_v d_v, 2 n_v, n_v d_v */
+    size_t delta_qkv, delta_z, delta_ba, delta_out;
     size_t squares;              /* Hq + Hkv, of norms over all heads */
     size_t mid, ffn;             /* 2 F, F of this rank's share of a dense layer */
     size_t router, ids, weights; /* E, and k i32, k: of layers with experts */
@@ -27,7 +30,10 @@ struct scratch_layout {
 struct kv_layout {
     size_t entry_bytes; /* K of one layer over all blocks, V the same where it has its own */
     size_t scale_bytes; /* of k_scale, v_scale; 0: this type has none */
-    int n_entries;      /* 2: K and V; 1: latent attention, whose V is part of K */
+    size_t conv_bytes, rule_bytes; /* states of one gated delta net over all slots; 0: none */
+    int n_entries;                 /* 2: K and V; 1: latent attention, whose V is part of K */
+    int32_t n_layers; /* that have such memory; 1: an encoder's layers share it, for a sequence is
+                           over with its step */
 };
 
 /* ST_RANGE names a setting that cannot be. */
@@ -38,6 +44,8 @@ MUST_CHECK enum status scratch_plan(struct scratch_layout *out, const struct mod
                                     const struct decoder_config *cfg);
 /* The facts that a layer with experts has on this rank, but for the activation and its weights. */
 struct moe_layer moe_facts(const struct model_config *mc, const struct shard *sh);
+/* Slots of states: one for each sequence that may be open, and one for rows that pad a step. */
+int32_t state_slots(const struct decoder_config *cfg);
 MUST_CHECK enum status kv_plan(struct kv_layout *out, const struct model_config *mc,
                                const struct shard *sh, const struct decoder_config *cfg);
 /* One table; there are two for each RoPE, cosine and sine. */

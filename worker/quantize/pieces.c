@@ -136,6 +136,10 @@ static int32_t group_of(const struct source *s, enum tensor_id id, enum tensor_i
     case TRANSPOSED_PAIRS:
     case EACH_HEAD: /* heads of latent attention: families that are refused */
     case FUSED_KV_B:
+    case FUSED_Q_GATE: /* nor of gated delta nets */
+    case FUSED_DELTA_QKVZ:
+    case FUSED_DELTA_BA:
+    case FUSED_DELTA_QKV:
     case FUSED_NO:
         break;
     }

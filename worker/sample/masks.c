@@ -5,11 +5,13 @@
 
 #include "common/clock.h"
 #include "common/grammar/grammar_memory.h"
+#include "worker/sample/compiler.h"
 
 /* A grammar, until it was removed and no sequence uses it. */
 struct entry {
-    uint64_t id; /* 0: free, or removed */
-    struct grammar *grammar;
+    uint64_t id;             /* 0: free, or removed */
+    struct compile_job *job; /* until a plan needs it */
+    struct grammar *grammar; /* NULL: free, or there is a job */
     struct grammar_share share;
     uint32_t n_users;
 };
@@ -25,6 +27,7 @@ struct slot {
 struct masks {
     struct masks_config cfg;
     struct backend *be;
+    struct compiler *compiler;
     struct token_trie *trie; /* NULL: no vocabulary yet */
     int32_t end[MAX_STOP_IDS];
     uint32_t n_end;
@@ -86,6 +89,8 @@ enum status masks_create(struct masks **out, const struct masks_config *cfg, str
     m->n_words = words_of(cfg);
     m->memory.max = MASKS_MAX_BYTES;
     enum status st = take_memory(m);
+    if (st == ST_OK)
+        st = compiler_create(&m->compiler);
     if (st != ST_OK) {
         masks_destroy(m);
         return st;
@@ -126,8 +131,12 @@ void masks_destroy(struct masks *m)
         return;
     if (m->slots)
         masks_reset(m);
-    for (size_t i = 0; i < ARRAY_LEN(m->entries); i++)
+    for (size_t i = 0; i < ARRAY_LEN(m->entries); i++) {
+        if (m->entries[i].job)
+            compiler_drop(m->compiler, m->entries[i].job);
         grammar_destroy(m->entries[i].grammar);
+    }
+    compiler_destroy(m->compiler);
     if (m->words)
         backend_ops_of(m->be)->free(m->be, m->words);
     token_trie_destroy(m->trie);
@@ -176,7 +185,7 @@ enum status masks_set_vocabulary(struct masks *m, const uint8_t *bytes, const ui
 static struct entry *find(const struct masks *m, uint64_t id)
 {
     for (size_t i = 0; i < ARRAY_LEN(m->entries); i++)
-        if (m->entries[i].id == id && m->entries[i].grammar)
+        if (m->entries[i].id == id && (m->entries[i].job || m->entries[i].grammar))
             return (struct entry *)&m->entries[i];
     return NULL;
 }
@@ -187,17 +196,36 @@ enum status masks_add(struct masks *m, uint64_t id, const struct grammar_source 
     if (find(m, id))
         return ST_OK;
     for (size_t i = 0; i < ARRAY_LEN(m->entries) && !e; i++)
-        if (!m->entries[i].grammar)
+        if (!m->entries[i].job && !m->entries[i].grammar)
             e = &m->entries[i];
     if (!m->trie || !e || m->n_known == MASKS_MAX_GRAMMARS)
         FAIL(ST_PEER, "a grammar came %s",
              m->trie ? "beyond the greatest number" : "before the vocabulary");
-    if (grammar_compile(&e->grammar, source, NULL) != ST_OK)
-        FAIL(ST_PEER, "the coordinator sent a grammar that does not compile");
+    TRY(compiler_add(m->compiler, source, &e->job));
     e->id = id;
     m->n_known++;
-    grammar_memory_used(&m->memory, &e->share, e->grammar);
     return ST_OK;
+}
+
+bool masks_compiled(const struct masks *m, uint64_t id)
+{
+    const struct entry *e = find(m, id);
+    return !e || !e->job || compiler_done(m->compiler, e->job);
+}
+
+/* Waits for its grammar. */
+static enum status take_grammar(struct masks *m, struct entry *e)
+{
+    struct compile_job *job = e->job;
+    if (!job)
+        return ST_OK;
+    e->job = NULL;
+    enum status st = compiler_take(m->compiler, job, &e->grammar);
+    if (st == ST_OK)
+        grammar_memory_used(&m->memory, &e->share, e->grammar);
+    if (st == ST_OK || st == ST_NOMEM)
+        return st;
+    FAIL(ST_PEER, "the coordinator sent a grammar that does not compile");
 }
 
 void masks_remove(struct masks *m, uint64_t id)
@@ -207,18 +235,25 @@ void masks_remove(struct masks *m, uint64_t id)
         return;
     e->id = 0;
     m->n_known--;
+    if (e->job)
+        compiler_drop(m->compiler, e->job);
+    e->job = NULL;
     release(m, e);
 }
 
 /* ---- sequences ---- */
 
-enum status masks_check(const struct masks *m, const struct step_plan *plan)
+enum status masks_check(struct masks *m, const struct step_plan *plan)
 {
-    for (uint32_t i = 0; i < plan->n_opens; i++)
-        if (plan->opens[i].grammar && !find(m, plan->opens[i].grammar))
+    for (uint32_t i = 0; i < plan->n_opens; i++) {
+        const struct plan_open *o = &plan->opens[i];
+        struct entry *e = o->grammar ? find(m, o->grammar) : NULL;
+        if (o->grammar && !e)
             FAIL(ST_PEER, "sequence %llu: grammar %016llx is not known",
-                 (unsigned long long)plan->opens[i].seq_id,
-                 (unsigned long long)plan->opens[i].grammar);
+                 (unsigned long long)o->seq_id, (unsigned long long)o->grammar);
+        if (e)
+            TRY(take_grammar(m, e));
+    }
     return ST_OK;
 }
 

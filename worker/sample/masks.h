@@ -38,13 +38,17 @@ void masks_reset(struct masks *m); /* all sequences are closed */
 MUST_CHECK enum status masks_set_vocabulary(struct masks *m, const uint8_t *bytes,
                                             const uint32_t *n, uint32_t n_tokens,
                                             const int32_t *end_ids, uint32_t n_end_ids);
-/* ST_PEER: it does not compile, or there are too many; without a vocabulary too. */
+/* A thread of its own compiles the grammar, after those that were added before.  ST_PEER: there are too many; without a
+ * vocabulary too. */
 MUST_CHECK enum status masks_add(struct masks *m, uint64_t id, const struct grammar_source *source);
+/* Does a plan that opens a sequence with it not wait?  True too of one that is not known, or does not compile. */
+bool masks_compiled(const struct masks *m, uint64_t id);
 /* No later plan opens a sequence with it; those that are open keep it. */
 void masks_remove(struct masks *m, uint64_t id);
 
-/* Before step_apply: can the plan be carried out?  ST_PEER: it names an unknown grammar. */
-MUST_CHECK enum status masks_check(const struct masks *m, const struct step_plan *plan);
+/* Before step_apply: can the plan be carried out?  Waits for the grammars that it opens sequences with.  ST_PEER: one is
+ * unknown or does not compile. */
+MUST_CHECK enum status masks_check(struct masks *m, const struct step_plan *plan);
 /* Does the plan feed a matcher with a token that only the device has (TOKEN_OF_LAST_STEP)? */
 bool masks_need_last(const struct masks *m, const struct step *s, const struct step_plan *plan);
 /* After step_apply of the same plan: opens matchers and feeds them.  last: the tokens of the last step's rows, if

@@ -18,9 +18,10 @@ static enum status check_span(const char *what, uint64_t seq_id, uint32_t off, u
 
 static enum status check_id(const struct step *s, uint64_t seq_id, const char *what, int32_t id)
 {
-    if (id < 0 || id >= s->cfg.vocab)
-        FAIL(ST_PEER, "sequence %llu: %s id %d is outside the vocabulary of %d", ULL(seq_id), what,
-             id, s->cfg.vocab);
+    int32_t n_types = s->cfg.n_types ? s->cfg.n_types : 1;
+    if (id < 0 || id >= s->cfg.vocab * n_types)
+        FAIL(ST_PEER, "sequence %llu: %s id %d is outside the vocabulary of %d with %d types",
+             ULL(seq_id), what, id, s->cfg.vocab, n_types);
     return ST_OK;
 }
 
@@ -123,8 +124,15 @@ static enum status check_fresh(struct step *s, const struct step_plan *p, const 
     bool needs = plan_open_needs_history(o);
     *twice = s->fresh_serial[i_open] == s->serial;
     s->fresh_serial[i_open] = s->serial;
-    if (o->sp.embed == EMBED_ALL && q->pos > 0)
+    if (sample_whole(&o->sp) && (q->want != WANT_EMBEDDING || q->pos + q->n_tokens != o->n_prompt))
+        FAIL(ST_PEER, "sequence %llu: %u of its %u tokens are in the step, it needs all at once",
+             ULL(q->seq_id), q->n_tokens, o->n_prompt);
+    if ((o->sp.embed == EMBED_ALL || sample_whole(&o->sp)) && q->pos > 0)
         FAIL(ST_PEER, "sequence %llu: its embedding needs all tokens, position %u is its first",
+             ULL(q->seq_id), q->pos);
+    if (s->cfg.states && q->pos > 0)
+        FAIL(ST_PEER,
+             "sequence %llu: its states begin with its first token, position %u is its first",
              ULL(q->seq_id), q->pos);
     if (needs && o->n_history != q->pos)
         FAIL(ST_PEER, "sequence %llu: a history of %u tokens at position %u", ULL(q->seq_id),

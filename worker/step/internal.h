@@ -41,8 +41,8 @@ struct step {
     int32_t n_rows; /* of logits, with pads */
     int32_t *host;  /* of the image of this step */
     bool feeds, padded;
-    size_t at_token, at_from, at_pos, at_slot, at_seq, at_q_start, at_kv_len, at_out_row,
-        at_inv_temp, at_draw, at_edit_start, at_table, n_words;
+    size_t at_token, at_from, at_pos, at_slot, at_seq, at_q_start, at_kv_len, at_state, at_out_row,
+        at_inv_temp, at_draw, at_edit_start, at_type, at_table, n_words;
 };
 
 /* Everything that step_apply relies on; ST_PEER names the first fault.  Changes nothing but

@@ -23,7 +23,8 @@ static bool possible(const struct step_config *c)
            c->max_open >= 1 && c->max_open <= most && c->max_ctx >= 1 && c->max_ctx <= most &&
            c->block_len >= 1 && c->block_len <= most && c->n_blocks >= 1 && c->vocab >= 1 &&
            c->n_blocks <= INT32_MAX / c->block_len - c->pad && c->max_edits >= 1 &&
-           c->max_edits <= most && c->max_scored >= 0 && c->max_scored <= MAX_SCORED_ROWS;
+           c->max_edits <= most && c->n_types >= 0 && c->n_types <= INT32_MAX / c->vocab &&
+           c->max_scored >= 0 && c->max_scored <= MAX_SCORED_ROWS;
 }
 
 /* Sequences that one step can decode. */
@@ -51,12 +52,14 @@ static bool lay_out(struct step *s)
     s->at_seq = 4 * tokens;
     s->at_q_start = 5 * tokens;
     s->at_kv_len = s->at_q_start + aligned((size_t)c->max_seqs + 1);
-    s->at_out_row = s->at_kv_len + seqs;
+    s->at_state = s->at_kv_len + seqs;
+    s->at_out_row = s->at_state + seqs;
     s->at_inv_temp = s->at_out_row + rows;
     s->at_draw = s->at_inv_temp + rows;
     s->at_edit_start = s->at_draw + DRAW_ROW_WORDS * rows;
     /* then the table's rows in use, then the edits: no more than these is uploaded */
-    s->at_table = s->at_edit_start + aligned(most_rows + 1);
+    s->at_type = s->at_edit_start + aligned(most_rows + 1);
+    s->at_table = s->at_type + (c->n_types ? tokens : 0);
     s->n_words = s->at_table + (size_t)c->max_seqs * (size_t)s->max_blocks +
                  EDIT_WORDS * (size_t)c->max_edits;
     return s->n_words <= INT32_MAX;
@@ -235,6 +238,10 @@ static void place_tokens(struct step *s, const struct step_plan *p, int32_t i, i
         int32_t pos = (int32_t)q->pos + k, token = p->tokens[q->token_off + (uint32_t)k];
         bool fed = token == TOKEN_OF_LAST_STEP;
         s->feeds = s->feeds || fed;
+        if (s->cfg.n_types) {
+            s->host[s->at_type + (size_t)row] = token / s->cfg.vocab;
+            token %= s->cfg.vocab;
+        }
         s->host[s->at_token + (size_t)row] = fed ? 0 : token;
         s->host[s->at_from + (size_t)row] = fed ? s->fed[slot].row : -1;
         s->host[s->at_pos + (size_t)row] = pos;
@@ -263,6 +270,22 @@ static void place_out(struct step *s, int32_t slot, int32_t token_row)
     s->out_slot[s->n_out++] = slot;
 }
 
+/* The rows of the step that q's embedding needs, from row on. */
+static void place_embed(struct step *s, const struct plan_seq *q, const struct sample_params *sp,
+                        int32_t slot, int32_t row)
+{
+    bool ends = q->want == WANT_EMBEDDING, last = sp->embed == EMBED_LAST;
+    int32_t skip = last ? (int32_t)q->n_tokens - 1 : 0;
+    if (!sp->embed || (last && !ends))
+        return;
+    s->embeds[s->n_embeds++] = (struct step_embed){.seq_id = q->seq_id,
+                                                   .slot = slot,
+                                                   .row = row + skip,
+                                                   .n = (int32_t)q->n_tokens - skip,
+                                                   .pos = (int32_t)q->pos + skip,
+                                                   .ends = ends};
+}
+
 static void place_seq(struct step *s, const struct step_plan *p, int32_t i, int32_t row)
 {
     const struct plan_seq *q = &p->seqs[i];
@@ -277,17 +300,12 @@ static void place_seq(struct step *s, const struct step_plan *p, int32_t i, int3
     seq->serial = s->serial;
     place_tokens(s, p, i, row);
     s->host[s->at_kv_len + (size_t)i] = seq->len;
+    s->host[s->at_state + (size_t)i] = slot;
     memcpy(s->host + s->at_table + (size_t)i * (size_t)s->max_blocks, table,
            (size_t)seq->n_blocks * sizeof *table);
     if (q->want == WANT_LAST)
         place_out(s, slot, row + (int32_t)q->n_tokens - 1);
-    if (seq->sp.embed)
-        s->embeds[s->n_embeds++] = (struct step_embed){.seq_id = q->seq_id,
-                                                       .slot = slot,
-                                                       .row = row,
-                                                       .n = (int32_t)q->n_tokens,
-                                                       .pos = (int32_t)q->pos,
-                                                       .ends = q->want == WANT_EMBEDDING};
+    place_embed(s, q, &seq->sp, slot, row);
 }
 
 /* The scored rows of plan sequence i, behind all rows of logits so far: no edits, temperature 1, and
@@ -364,6 +382,7 @@ static void place_pads(struct step *s, int32_t from, int32_t to)
         s->host[s->at_seq + row] = i;
         s->host[s->at_q_start + row] = i;
         s->host[s->at_kv_len + row] = 1;
+        s->host[s->at_state + row] = s->cfg.max_open;
         s->host[s->at_out_row + row] = i;
         s->host[s->at_table + row * (size_t)s->max_blocks] = s->cfg.n_blocks;
         memcpy(s->host + s->at_inv_temp + row, &unwanted, sizeof unwanted);
@@ -402,12 +421,14 @@ static void set_views(struct step *s, const struct step_dev *shape, int32_t n_ou
     *dev = *shape;
     dev->block_len = s->cfg.block_len;
     dev->token = words(s, s->at_token, T, 1);
+    dev->type = s->cfg.n_types ? words(s, s->at_type, T, 1) : (struct view){0};
     dev->from = words(s, s->at_from, T, 1);
     dev->pos = words(s, s->at_pos, T, 1);
     dev->slot = words(s, s->at_slot, T, 1);
     dev->seq = words(s, s->at_seq, T, 1);
     dev->q_start = words(s, s->at_q_start, n_seqs + 1, 1);
     dev->kv_len = words(s, s->at_kv_len, n_seqs, 1);
+    dev->state = words(s, s->at_state, n_seqs, 1);
     dev->block_table = words(s, s->at_table, n_seqs, s->max_blocks);
     dev->out_row = words(s, s->at_out_row, n_out, 1);
     s->n_rows = n_out;

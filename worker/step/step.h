@@ -14,6 +14,8 @@ struct step_config {
     int32_t max_tokens, max_seqs; /* of one step */
     int32_t max_open;             /* sequences known at once (running in any step) */
     int32_t max_ctx, n_blocks, block_len, vocab;
+    int32_t n_types; /* of an encoder's tokens: a plan's token is id + type * vocab; 0: a decoder */
+    bool states; /* sequences have states beside the KV cache: each begins with its first token */
     int32_t max_edits;  /* logit_edits of one upload */
     int32_t max_scored; /* scored rows of one step, beside those of max_seqs; 0 = none */
     bool pad;  /* decode-only steps are padded to step_batch; KV block n_blocks is for the pads */
@@ -101,6 +103,7 @@ struct step_scored {
     uint32_t n_top; /* alternatives */
 };
 int32_t step_n_scored(const struct step *s);
+const struct step_scored *step_scored(const struct step *s);
 
 /* Sequences of the last step whose tokens' final states make an embedding, in the order of the plan. */
 struct step_embed {
@@ -112,6 +115,5 @@ struct step_embed {
 };
 int32_t step_n_embeds(const struct step *s);
 const struct step_embed *step_embeds(const struct step *s);
-const struct step_scored *step_scored(const struct step *s);
 
 #endif

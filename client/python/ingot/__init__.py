@@ -9,8 +9,8 @@
 from .aio import AsyncClient, AsyncStream
 from .client import Client, Stream
 from .errors import ConnectionLost, IngotError, NoAnswer, Rejected, RequestFailed, ServerError
-from .types import Delta, Model, Pong, Result, Sample, Server
+from .types import Delta, Model, Pong, Ranked, Result, Sample, Server
 
 __all__ = ["AsyncClient", "AsyncStream", "Client", "ConnectionLost", "Delta", "IngotError", "Model", "NoAnswer", "Pong",
-           "Rejected", "RequestFailed", "Result", "Sample", "Server", "ServerError", "Stream"]
+           "Ranked", "Rejected", "RequestFailed", "Result", "Sample", "Server", "ServerError", "Stream"]
 __version__ = "0.1.0"

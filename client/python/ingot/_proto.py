@@ -93,10 +93,10 @@ def _read_message(t: _Tokens, out) -> None:
             _read_field(t, label, out.field.add())
 
 
-def parse(text: str) -> descriptor_pb2.FileDescriptorProto:
+def parse(text: str, name: str = "ingot.proto") -> descriptor_pb2.FileDescriptorProto:
     """The descriptor of a file in that language."""
     t = _Tokens(text)
-    out = descriptor_pb2.FileDescriptorProto(name="ingot.proto")
+    out = descriptor_pb2.FileDescriptorProto(name=name)
     while t.list:
         word = t.next()
         if word == "syntax":
@@ -128,10 +128,15 @@ def _class_of(descriptor):
     return message_factory.MessageFactory().GetPrototype(descriptor)  # protobuf before 4.22
 
 
+def classes(file: descriptor_pb2.FileDescriptorProto) -> dict:
+    """The classes of a file's messages by name."""
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {m.name: _class_of(pool.FindMessageTypeByName(f"{file.package}.{m.name}")) for m in file.message_type}
+
+
 FILE = parse(importlib.resources.files(__package__).joinpath("ingot.proto").read_text(encoding="utf-8"))
-_pool = descriptor_pool.DescriptorPool()
-_pool.Add(FILE)
-MESSAGES = {m.name: _class_of(_pool.FindMessageTypeByName(f"{FILE.package}.{m.name}")) for m in FILE.message_type}
+MESSAGES = classes(FILE)
 ENUMS = {e.name: {v.number: v.name for v in e.value} for e in FILE.enum_type}
 # HELLO -> Hello, STATS_REPLY -> StatsReply
 TYPES = {number: "".join(w.capitalize() for w in name.split("_")) for number, name in ENUMS["Type"].items() if number}

@@ -2,9 +2,10 @@
 import json
 import secrets
 import uuid
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, List, Mapping, Optional, Sequence, Union
 
 from ._proto import MESSAGES
+from .types import Ranked
 
 Prompt = Union[str, bytes, Sequence[int]]
 Message = Mapping[str, Any]
@@ -74,3 +75,37 @@ def generate(prompt: Optional[Prompt], messages: Optional[Sequence[Message]], op
     if not out.sampling.HasField("seed"):  # so that the message, sent again, gives the same bytes
         out.sampling.seed = secrets.randbits(64)
     return out
+
+
+_EMBED = ("model", "deadline_ms", "priority", "add_special", "tenant", "grace_ms")
+
+
+def embed(prompt: Prompt, document: Optional[Union[str, bytes]], prompt_name: Optional[str], dimensions: Optional[int],
+          token_types: Optional[Sequence[int]], options: Mapping[str, Any]):
+    """A Generate with embed: the embedding of a text or ids, or with a document the score of both."""
+    given = {k: v for k, v in options.items() if v is not None}
+    out = MESSAGES["Generate"](request_id=uuid.uuid4().hex)
+    out.embed.SetInParent()
+    if isinstance(prompt, (str, bytes)):
+        out.text = _bytes(prompt)
+    else:
+        out.tokens.id.extend(prompt)
+        out.tokens.SetInParent()
+    if document is not None:
+        out.embed.document = _bytes(document)
+    if prompt_name is not None:
+        out.embed.prompt_name = _bytes(prompt_name)
+    if dimensions is not None:
+        out.embed.dimensions = dimensions
+    out.embed.token_types.extend(token_types or ())
+    for name, value in given.items():
+        if name not in _EMBED:
+            raise TypeError(f"unknown option {name!r}; there are {', '.join(_EMBED)}")
+        setattr(out, name, value)
+    return out
+
+
+def ranked(scores: Sequence[float], top_n: Optional[int]) -> List[Ranked]:
+    """The best first; of equals the one that was given first."""
+    order = sorted((Ranked(i, s) for i, s in enumerate(scores)), key=lambda r: (-r.score, r.index))
+    return order if top_n is None else order[:top_n]

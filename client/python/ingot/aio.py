@@ -2,7 +2,7 @@
 import asyncio
 import time
 from types import TracebackType
-from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Sequence, Type, Union
+from typing import Any, AsyncIterator, Dict, Iterable, List, Mapping, Optional, Sequence, Type, Union
 
 import zmq
 import zmq.asyncio
@@ -11,9 +11,9 @@ from . import _request
 from ._keys import EVENTS, load_keys, raise_refusal
 from ._request import Message, Prompt
 from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, TRY_S, Query, Request, Session, model_of
-from .client import open_socket, pong_of, stats_of
+from .client import AT_ONCE, open_socket, pong_of, stats_of
 from .errors import ConnectionLost, IngotError, NoAnswer
-from .types import Delta, Model, Pong, Result, Server
+from .types import Delta, Model, Pong, Ranked, Result, Server
 
 _STEP_S = 0.2  # how often silence is looked at while nothing comes
 
@@ -73,8 +73,7 @@ class AsyncClient:
                  key: Optional[str] = None, server_key: Optional[str] = None) -> None:
         self.endpoint, self.timeout = endpoint, timeout
         self._keys = load_keys(key, server_key)
-        self._endpoints = endpoint.split(",")
-        self._session = Session(tenant, tenants_secret, token)
+        self._session = Session(endpoint.split(","), tenant, tenants_secret, token, timeout)
         self._streams: Dict[str, AsyncStream] = {}
         self._context: Any = None
         self._sock: Any = None
@@ -84,6 +83,10 @@ class AsyncClient:
         self._heard = self._connected = 0.0
 
     # ---- the connection ----
+
+    @property
+    def _endpoint(self) -> str:
+        return self._session.servers.endpoints[0]
 
     async def connect(self) -> "AsyncClient":
         self._context = zmq.asyncio.Context()
@@ -98,9 +101,9 @@ class AsyncClient:
     async def _try(self, end: float) -> bool:
         """Does the server of the first endpoint answer Hello in time?"""
         self._close_sockets()
-        self._sock = open_socket(self._context, self._endpoints[0], self._keys)
+        self._sock = open_socket(self._context, self._endpoint, self._keys)
         self._monitor = self._sock.get_monitor_socket(EVENTS)
-        self._sock.connect(self._endpoints[0])
+        self._sock.connect(self._endpoint)
         await self._sock.send(self._session.hello())
         while self._session.welcome is None:
             left = end - time.monotonic()
@@ -109,13 +112,13 @@ class AsyncClient:
             if await self._sock.poll(max(1, int(min(left, _STEP_S) * 1000))):
                 self._take(await self._sock.recv())
             else:
-                raise_refusal(self._monitor, self._endpoints[0])
+                raise_refusal(self._monitor, self._endpoint)
         return True
 
     async def _connect(self) -> None:
         end = time.monotonic() + self.timeout
         while not await self._try(min(end, time.monotonic() + TRY_S)):
-            self._endpoints.append(self._endpoints.pop(0))
+            self._session.servers.next()
             if time.monotonic() >= end:
                 raise ConnectionLost(f"no server answers at {self.endpoint}")
         if isinstance(self._session.welcome, IngotError):
@@ -131,7 +134,7 @@ class AsyncClient:
 
     async def _reconnect(self) -> None:
         await self._connect()
-        for frame in self._session.resent(self.timeout):
+        for frame in self._session.resent():
             await self._sock.send(frame)
 
     def _take(self, frame: bytes) -> None:
@@ -163,8 +166,8 @@ class AsyncClient:
                 elif self._monitor in ready or self._session.astray or (self._session.waits() and
                                                 time.monotonic() - self._heard > self._session.silence_s()):
                     await self._reconnect()
-                elif self._session.refused and len(self._endpoints) > 1 and time.monotonic() - self._connected > TRY_S:
-                    self._endpoints.append(self._endpoints.pop(0))  # the worker groups may be at another server
+                elif self._session.is_empty(time.monotonic() - self._connected):
+                    self._session.servers.next()
                     await self._reconnect()
                 for frame in self._session.due():
                     await self._sock.send(frame)
@@ -222,6 +225,31 @@ class AsyncClient:
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         return await self.generate(messages=messages, **options)
+
+    async def _embed(self, asks: Iterable[Any]) -> List[List[float]]:
+        async def one(message: Any) -> List[float]:
+            async with places:
+                request = self._session.start(message)
+                stream = self._streams[request.id] = AsyncStream(self, request)
+                await self._send(request.frame)
+                return list((await stream.result()).embedding)
+
+        places = asyncio.Semaphore(AT_ONCE)
+        return list(await asyncio.gather(*[one(m) for m in asks]))
+
+    async def embed(self, texts: Sequence[Prompt], *, prompt_name: Optional[str] = None,
+                    dimensions: Optional[int] = None, token_types: Optional[Sequence[Sequence[int]]] = None,
+                    **options: Any) -> List[List[float]]:
+        """As Client.embed."""
+        return await self._embed(_request.embed(t, None, prompt_name, dimensions,
+                                                token_types[i] if token_types else None, options)
+                                 for i, t in enumerate(texts))
+
+    async def rerank(self, query: Union[str, bytes], documents: Sequence[Union[str, bytes]], *,
+                     top_n: Optional[int] = None, **options: Any) -> List[Ranked]:
+        """As Client.rerank."""
+        vectors = await self._embed(_request.embed(query, d, None, None, None, options) for d in documents)
+        return _request.ranked([v[0] for v in vectors], top_n)
 
     async def cancel(self, request_id: str) -> str:
         """As Client.cancel."""

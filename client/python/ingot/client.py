@@ -1,7 +1,7 @@
 """The synchronous client."""
 import time
 from types import TracebackType
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Type, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Type, Union
 
 import zmq
 
@@ -10,8 +10,9 @@ from ._keys import EVENTS, Keys, load_keys, raise_refusal
 from ._request import Message, Prompt
 from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, TRY_S, Query, Request, Session, model_of
 from .errors import ConnectionLost, IngotError, NoAnswer
-from .types import Delta, Model, Pong, Result, Server
+from .types import Delta, Model, Pong, Ranked, Result, Server
 
+AT_ONCE = 64  # texts of one call that run at a time
 _STEP_S = 0.2  # how often silence is looked at while nothing comes
 
 
@@ -68,15 +69,14 @@ class Client:
 
     When the connection breaks or the server dies, the client connects again, to the same or the next of its endpoints
     (with commas between them), every stream goes on where it was, and open calls are sent again (but not drain, which
-    raises ConnectionLost).  When no server answers within timeout, streams and calls raise ConnectionLost."""
+    raises ConnectionLost).  A server of several that has no worker group is left for the next.  When no server answers within timeout, streams and calls raise ConnectionLost."""
 
     def __init__(self, endpoint: str = DEFAULT_ENDPOINT, *, timeout: float = 30.0, tenant: Optional[bytes] = None,
                  tenants_secret: Optional[bytes] = None, token: Optional[bytes] = None,
                  key: Optional[str] = None, server_key: Optional[str] = None) -> None:
         self.endpoint, self.timeout = endpoint, timeout
         self._keys = load_keys(key, server_key)
-        self._endpoints = endpoint.split(",")
-        self._session = Session(tenant, tenants_secret, token)
+        self._session = Session(endpoint.split(","), tenant, tenants_secret, token, timeout)
         self._streams: Dict[str, Stream] = {}
         self._context = zmq.Context()
         self._sock: Any = None
@@ -90,12 +90,16 @@ class Client:
 
     # ---- the connection ----
 
+    @property
+    def _endpoint(self) -> str:
+        return self._session.servers.endpoints[0]
+
     def _try(self, end: float) -> bool:
         """Does the server of the first endpoint answer Hello in time?"""
         self._close_sockets()
-        self._sock = open_socket(self._context, self._endpoints[0], self._keys)
+        self._sock = open_socket(self._context, self._endpoint, self._keys)
         self._monitor = self._sock.get_monitor_socket(EVENTS)
-        self._sock.connect(self._endpoints[0])
+        self._sock.connect(self._endpoint)
         self._sock.send(self._session.hello())
         while self._session.welcome is None:
             left = end - time.monotonic()
@@ -104,13 +108,13 @@ class Client:
             if self._sock.poll(max(1, int(min(left, _STEP_S) * 1000))):
                 self._take(self._sock.recv())
             else:
-                raise_refusal(self._monitor, self._endpoints[0])
+                raise_refusal(self._monitor, self._endpoint)
         return True
 
     def _connect(self) -> None:
         end = time.monotonic() + self.timeout
         while not self._try(min(end, time.monotonic() + TRY_S)):
-            self._endpoints.append(self._endpoints.pop(0))
+            self._session.servers.next()
             if time.monotonic() >= end:
                 raise ConnectionLost(f"no server answers at {self.endpoint}")
         if isinstance(self._session.welcome, IngotError):
@@ -131,7 +135,7 @@ class Client:
         except IngotError as e:
             self._session.lose(e)
             raise
-        for frame in self._session.resent(self.timeout):
+        for frame in self._session.resent():
             self._sock.send(frame)
 
     def _send(self, frame: bytes) -> None:
@@ -165,8 +169,8 @@ class Client:
             elif self._monitor in ready or self._session.astray or (self._session.waits() and
                                             time.monotonic() - self._heard > self._session.silence_s()):
                 self.reconnect()
-            elif self._session.refused and len(self._endpoints) > 1 and time.monotonic() - self._connected > TRY_S:
-                self._endpoints.append(self._endpoints.pop(0))  # the worker groups may be at another server
+            elif self._session.is_empty(time.monotonic() - self._connected):
+                self._session.servers.next()
                 self.reconnect()
             for frame in self._session.due():
                 self._send(frame)
@@ -206,8 +210,45 @@ class Client:
             messages = [{"role": "user", "content": messages}]
         return self.generate(messages=messages, **options)
 
+    def _embed(self, asks: Iterable[Any]) -> List[List[float]]:
+        """The vector of each message, of which AT_ONCE run at a time."""
+        out: List[List[float]] = []
+        running: List[Stream] = []
+        try:
+            for message in asks:
+                if len(running) == AT_ONCE:
+                    out.append(list(running[0].result().embedding))
+                    running.pop(0)
+                request = self._session.start(message)
+                running.append(Stream(self, request))
+                self._streams[request.id] = running[-1]
+                self._send(request.frame)
+            while running:
+                out.append(list(running[0].result().embedding))
+                running.pop(0)
+        finally:
+            for s in running:
+                if not s._request.ended:
+                    s.cancel()
+                self._end(s._request)
+        return out
+
+    def embed(self, texts: Sequence[Prompt], *, prompt_name: Optional[str] = None, dimensions: Optional[int] = None,
+              token_types: Optional[Sequence[Sequence[int]]] = None, **options: Any) -> List[List[float]]:
+        """The embedding of each text, or list of token ids.  token_types: of an encoder's ids, one list for each.
+        Options: model, deadline_ms, priority, add_special, tenant and grace_ms of Generate."""
+        return self._embed(_request.embed(t, None, prompt_name, dimensions, token_types[i] if token_types else None,
+                                          options) for i, t in enumerate(texts))
+
+    def rerank(self, query: Union[str, bytes], documents: Sequence[Union[str, bytes]], *, top_n: Optional[int] = None,
+               **options: Any) -> List[Ranked]:
+        """The documents by their scores, the best first.  Options as of embed."""
+        vectors = self._embed(_request.embed(query, d, None, None, None, options) for d in documents)
+        return _request.ranked([v[0] for v in vectors], top_n)
+
     def cancel(self, request_id: str, timeout: Optional[float] = None) -> str:
-        """Cancels a request of this tenant, of any of its connections: "stopped", "ended_before" or "unknown"."""
+        """Cancels a request of this tenant, of any of its connections: "stopped", "ended_before" or "unknown".  After a
+        lost connection it is sent again, so "ended_before" may be its own doing."""
         self._send(self._session.cancel(request_id))
         self._wait(self._session.cancels, request_id, timeout)
         return CANCEL_RESULTS[self._session.reply(self._session.cancels, request_id).result]

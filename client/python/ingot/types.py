@@ -13,6 +13,8 @@ class Model:
     weights_digest: str  # hexadecimal; "": not known
     text_digest: str
     tool_format: str
+    embedding: int = 0  # components of its embeddings; 0: it gives none
+    rerank: bool = False  # it is a reranker
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Result:
     first_token_s: float
     total_s: float
     recoveries: int
+    embedding: Tuple[float, ...] = ()  # of embed and rerank
 
     @property
     def text(self) -> str:
@@ -68,6 +71,13 @@ class Result:
     @property
     def reason(self) -> str:
         return self.samples[0].reason
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A document of rerank."""
+    index: int  # in the list that was given
+    score: float
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,71 @@
+/* The encoders: their tensors' names and axes as HuggingFace repositories have them, without the
+ * prefix of classes with a head. */
+#include "common/formats/arch_table.h"
+
+#define E "encoder.layer.#."
+
+/* A matrix with its bias, a norm with its bias. */
+#define MATRIX(n, rows, cols)                                                                      \
+    {                                                                                              \
+        n ".weight", n ".bias", rows, cols, FUSED_NO                                               \
+    }
+#define NORM(n)                                                                                    \
+    {                                                                                              \
+        n ".weight", n ".bias", AX_ONE, AX_HIDDEN, FUSED_NO                                        \
+    }
+
+/* Norms are behind the sums: TN_ATTN_NORM is of what attention gives and its input. */
+static const struct tensor_rule bert_tensors[TN_N] = {
+    [TN_EMBED] = {"embeddings.word_embeddings.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},
+    [TN_TYPES] = {"embeddings.token_type_embeddings.weight", NULL, AX_TYPES, AX_HIDDEN, FUSED_NO},
+    [TN_POSITIONS] = {"embeddings.position_embeddings.weight", NULL, AX_POSITIONS, AX_HIDDEN,
+                      FUSED_NO},
+    [TN_EMBED_NORM] = NORM("embeddings.LayerNorm"),
+    [TN_Q] = MATRIX(E "attention.self.query", AX_Q, AX_HIDDEN),
+    [TN_K] = MATRIX(E "attention.self.key", AX_KV, AX_HIDDEN),
+    [TN_V] = MATRIX(E "attention.self.value", AX_KV, AX_HIDDEN),
+    [TN_O] = MATRIX(E "attention.output.dense", AX_HIDDEN, AX_Q),
+    [TN_ATTN_NORM] = NORM(E "attention.output.LayerNorm"),
+    [TN_UP] = MATRIX(E "intermediate.dense", AX_FFN, AX_HIDDEN),
+    [TN_DOWN] = MATRIX(E "output.dense", AX_HIDDEN, AX_FFN),
+    [TN_FFN_NORM] = NORM(E "output.LayerNorm"),
+};
+
+/* Heads of other tasks, and buffers that old versions saved. */
+static const char *const bert_unused[] = {"cls.", "pooler.", "embeddings.position_ids", NULL};
+
+static const struct encoder bert = {
+    .head = {"pooler.dense", "classifier"}, .prefix = "bert.", .unused = bert_unused};
+
+static const char *const roberta_unused[] = {"lm_head.", "pooler.", "embeddings.position_ids",
+                                             NULL};
+
+static const struct encoder roberta = {.head = {"classifier.dense", "classifier.out_proj"},
+                                       .prefix = "roberta.",
+                                       .unused = roberta_unused,
+                                       .after_padding = true};
+
+const struct arch archs_of_encoders[] = {
+    {.name = "BertModel",
+     .model_type = "bert",
+     .tensor = bert_tensors,
+     .encoder = &bert,
+     .layer_norm = true,
+     .norm_bias = true,
+     .default_eps = 1e-12},
+    {.name = "RobertaModel",
+     .model_type = "roberta",
+     .tensor = bert_tensors,
+     .encoder = &roberta,
+     .layer_norm = true,
+     .norm_bias = true,
+     .default_eps = 1e-12},
+    {.name = "XLMRobertaModel",
+     .model_type = "xlm-roberta",
+     .tensor = bert_tensors,
+     .encoder = &roberta,
+     .layer_norm = true,
+     .norm_bias = true,
+     .default_eps = 1e-12},
+};
+const size_t n_archs_of_encoders = ARRAY_LEN(archs_of_encoders);

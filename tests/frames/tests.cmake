@@ -1,0 +1,5 @@
+set(frames_dir ${CMAKE_CURRENT_LIST_DIR})
+add_executable(frames_client ${frames_dir}/frames_client.c)
+target_link_libraries(frames_client PRIVATE ingot_flags ingot ingot_common)
+add_executable(frames_rank ${frames_dir}/frames_rank.c)
+target_link_libraries(frames_rank PRIVATE ingot_flags ingot_runtime ingot_backends)

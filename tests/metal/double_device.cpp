@@ -1,0 +1,187 @@
+/* The double's device, buffers, library and pipelines. */
+#include "double_objects.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+extern "C" const char metal_source[];
+
+namespace metal_double
+{
+
+/* ---- buffers ---- */
+
+buffer::~buffer()
+{
+    if (!intact())
+        wrong("a kernel wrote beyond the end of a buffer of %zu bytes", length);
+    if (map)
+        munmap(map, mapped + (size_t)sysconf(_SC_PAGESIZE));
+    mtl.allocated -= length;
+}
+
+static id device_new_buffer(id, SEL, unsigned long length, unsigned long options)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), held = (length + page - 1) / page * page;
+    if (length == 0 || length > mtl.max_buffer || length > mtl.working_set - mtl.allocated)
+        return nullptr;
+    if (options != 0)
+        wrong("a buffer with options %lu", options);
+    void *map =
+        mmap(nullptr, held + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        return nullptr;
+    mprotect((char *)map + held, page, PROT_NONE);
+    buffer *b = new buffer;
+    b->map = (char *)map;
+    b->mapped = held;
+    b->length = length;
+    b->data =
+        b->map + (held - length) / BUFFER_ALIGN * BUFFER_ALIGN; /* the guard is close behind */
+    memset(b->data, 0xff, length); /* NaNs: Metal promises no contents */
+    memset(b->data + length, GUARD, b->guard_bytes());
+    mtl.allocated += length;
+    return ident(make("MTLBuffer", b));
+}
+
+static void *buffer_contents(id self, SEL)
+{
+    return inside<buffer>(self)->data;
+}
+
+/* ---- device, library, pipelines ---- */
+
+static id device_name(id, SEL)
+{
+    return autorelease(make("NSString", new text("emulated GPU")));
+}
+
+static unsigned char device_family(id, SEL, long family)
+{
+    return family <= mtl.family;
+}
+
+static unsigned char yes(id, SEL)
+{
+    return 1;
+}
+
+static unsigned long device_working_set(id, SEL)
+{
+    return mtl.working_set;
+}
+
+static unsigned long device_allocated(id, SEL)
+{
+    return mtl.allocated;
+}
+
+static unsigned long device_max_buffer(id, SEL)
+{
+    return mtl.max_buffer;
+}
+
+static id device_new_queue(id, SEL)
+{
+    return ident(make("MTLCommandQueue", new contents));
+}
+
+struct options : contents {
+    bool safe = false;
+};
+
+static id options_new(id, SEL)
+{
+    return ident(make("MTLCompileOptions", new options));
+}
+
+static void options_math(id self, SEL, long mode)
+{
+    inside<options>(self)->safe = mode == 0;
+}
+
+static void options_fast(id self, SEL, unsigned char on)
+{
+    inside<options>(self)->safe = !on;
+}
+
+static unsigned char options_responds(id self, SEL, SEL sel)
+{
+    (void)self;
+    return strcmp(sel_getName(sel), "setMathMode:") == 0;
+}
+
+static id device_new_library(id, SEL, id source, id opts, id *error)
+{
+    if (!opts || !inside<options>(opts)->safe)
+        wrong("the kernels are compiled with fast math");
+    if (inside<text>(source)->s != metal_source) {
+        set_error(error, "the source is not that of the kernels which the double runs");
+        return nullptr;
+    }
+    return ident(make("MTLLibrary", new contents));
+}
+
+static id library_new_function(id, SEL, id name)
+{
+    for (const metal_double_kernel &k : metal_double_kernels())
+        if (inside<text>(name)->s == k.name)
+            return ident(make("MTLFunction", new kernel_object(&k)));
+    return nullptr;
+}
+
+static id device_new_pipeline(id, SEL, id function, id *error)
+{
+    if (!function) {
+        set_error(error, "no function");
+        return nullptr;
+    }
+    return ident(make("MTLComputePipelineState",
+                      new kernel_object(inside<kernel_object>(function)->kernel)));
+}
+
+static unsigned long pipeline_width(id, SEL)
+{
+    return 32;
+}
+
+static unsigned long pipeline_threads(id, SEL)
+{
+    return MAX_THREADS;
+}
+
+/* ---- the classes ---- */
+
+void make_device_classes()
+{
+    make_class("MTLCompileOptions",
+               {METHOD("setMathMode:", "vq", options_math),
+                METHOD("setFastMathEnabled:", "vB", options_fast),
+                METHOD("respondsToSelector:", "B:", options_responds)},
+               {METHOD("new", "@", options_new)});
+    make_class("MTLDevice",
+               {METHOD("name", "@", device_name), METHOD("supportsFamily:", "Bq", device_family),
+                METHOD("hasUnifiedMemory", "B", yes),
+                METHOD("recommendedMaxWorkingSetSize", "Q", device_working_set),
+                METHOD("currentAllocatedSize", "Q", device_allocated),
+                METHOD("maxBufferLength", "Q", device_max_buffer),
+                METHOD("newCommandQueue", "@", device_new_queue),
+                METHOD("newLibraryWithSource:options:error:", "@@@^", device_new_library),
+                METHOD("newComputePipelineStateWithFunction:error:", "@@^", device_new_pipeline),
+                METHOD("newBufferWithLength:options:", "@QQ", device_new_buffer)});
+    make_class("MTLLibrary", {METHOD("newFunctionWithName:", "@@", library_new_function)});
+    make_class("MTLFunction", {});
+    make_class("MTLComputePipelineState",
+               {METHOD("threadExecutionWidth", "Q", pipeline_width),
+                METHOD("maxTotalThreadsPerThreadgroup", "Q", pipeline_threads)});
+    make_class("MTLBuffer", {METHOD("contents", "^", buffer_contents)});
+}
+
+} // namespace metal_double
+
+extern "C" id MTLCreateSystemDefaultDevice(void)
+{
+    make_classes();
+    return mtl.family ? ident(make("MTLDevice", new contents)) : nullptr;
+}
