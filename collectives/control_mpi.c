@@ -9,6 +9,7 @@
 #include "collectives/control_ops.h"
 #include "collectives/doorbell.h"
 #include "collectives/mpi_coll.h"
+#include "collectives/mpi_segments.h"
 #include "collectives/segment.h"
 #include "collectives/wait.h"
 #include "common/clock.h"
@@ -125,6 +126,17 @@ static enum status describe(MPI_Comm *host)
     return ST_OK;
 }
 
+/* The files of Open MPI's shared memory lose their names once all ranks of the host have mapped
+ * them, so that no death leaves one behind. */
+static enum status unlink_segments(MPI_Comm host)
+{
+    int n = m.info.local_world, mapped = mpi_segments_find(n), fewest;
+    MPI_TRY(MPI_Allreduce(&mapped, &fewest, 1, MPI_INT, MPI_MIN, host));
+    if (n > 1 && fewest == n)
+        mpi_segments_unlink(m.info.local_rank);
+    return ST_OK;
+}
+
 static enum status mpi_open(struct control_info *out)
 {
     int have = 0;
@@ -135,6 +147,8 @@ static enum status mpi_open(struct control_info *out)
     enum status st = describe(&host);
     if (st == ST_OK)
         st = open_bell(host);
+    if (st == ST_OK)
+        st = unlink_segments(host);
     if (host != MPI_COMM_NULL)
         MPI_Comm_free(&host);
     *out = m.info;
@@ -150,6 +164,7 @@ static void mpi_close(void)
     segment_unmap(&m.bell_memory);
     m.bell = NULL;
     MPI_Comm_free(&m.comm);
+    mpi_segments_name_again();
     MPI_Finalize();
 }
 

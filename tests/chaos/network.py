@@ -1,7 +1,6 @@
 """A cluster over several hosts, which are namespaces (tests/hosts): the coordinator and the launchers of the groups on the
 head, the ranks of each group on two hosts of its own.  Links can be cut and hosts can be lost.  The gateway and the clients
 are processes of this machine; they reach the coordinator through a socket in the shared folder."""
-import os
 import pathlib
 import signal
 import sys
@@ -28,7 +27,6 @@ class Network(Fleet):
         slow = {shape["slow"]: (1, 1)} if shape["slow"] else {}
         self.net = namespaces.Network(["head", *(name for pair in PAIRS for name in pair)], self.dir, slow)
         self.own_files |= {f"{name}.shell" for name in self.net.names}
-        self.environment["PATH"] = f"{BIN}:{os.environ['PATH']}"
         self.hosts_of = {}  # of each group
 
     def start(self):

@@ -17,7 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "cluster")]
 import ingot_client  # noqa: E402
 import tap  # noqa: E402
-from cluster import BIN, DEMO, _Base, children, command_of, mpirun_command  # noqa: E402
+from cluster import BIN, DEMO, ROOT, _Base, children, command_of  # noqa: E402
 from relay import Way  # noqa: E402
 
 MARK = "INGOT_CHAOS"  # in the environment of every process of a cluster
@@ -48,7 +48,8 @@ class World(_Base):
         for name in "tmp", "journal", "home":
             os.mkdir(f"{self.dir}/{name}", 0o700)
         self.own_files = {"log", "cache", "journal", "tmp", "home"}
-        self.environment = {MARK: self.mark, "TMPDIR": f"{self.dir}/tmp", "XDG_STATE_HOME": f"{self.dir}/home"}
+        self.environment = {MARK: self.mark, "TMPDIR": f"{self.dir}/tmp", "XDG_STATE_HOME": f"{self.dir}/home",
+                            "PATH": f"{BIN}:{os.environ['PATH']}"}
 
     def spawn(self, *cmd, env=None):
         return super().spawn(*cmd, env={**self.environment, **(env or {})})
@@ -117,6 +118,15 @@ class World(_Base):
             out += [("segment", name) for name in os.listdir("/dev/shm")]
         return out + [("file", p.name) for p in pathlib.Path(self.dir).iterdir() if p.name not in self.own_files]
 
+    def __exit__(self, *exc):
+        super().__exit__(*exc)
+        end = time.monotonic() + tap.LIMIT
+        while (rest := marked(self.mark)) and time.monotonic() < end:  # clients, and what was started while a signal came
+            for pid, _ in rest:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+
 
 class Served(World):
     def start(self):
@@ -183,10 +193,12 @@ class Fleet(World):
         self.keeper.start()
 
     def add_group(self, name):
-        launcher = ["env", f"OMPI_MCA_btl_vader_backing_directory={self.dir}/tmp", "OMPI_MCA_odls_base_sigkill_timeout=0",
-                    *mpirun_command(self.shape["tp"])] if self.shape["tp"] > 1 else []
-        self.keep(name, *launcher, BIN / "ingot-worker", "--model", DEMO, "--connect", self.ways["workers"].endpoint,
-                  *self.worker_args())
+        worker = ["--model", DEMO, "--connect", self.ways["workers"].endpoint, *self.worker_args()]
+        if self.shape["tp"] == 1:
+            self.keep(name, BIN / "ingot-worker", *worker)
+        else:
+            self.keep(name, ROOT / "deploy/run-group.sh", "--oversubscribe", "--mca", "btl_vader_backing_directory", f"{self.dir}/tmp", "-np",
+                      self.shape["tp"], "--", *worker)
 
     def keep(self, name, *cmd):
         with self.lock:

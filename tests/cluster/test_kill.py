@@ -120,6 +120,42 @@ def kill_rounds(sig, rounds, extra=(), top_k=40):
           f"{statistics.median(times):.2f} s, greatest {max(times):.2f} s")
 
 
+def shared_segments(pid):
+    """Open MPI's shared memory in a rank: a path for each file."""
+    lines = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {line[line.index("/"):] for line in lines if "vader_segment." in line or "/sm_segment." in line}
+
+
+@tap.case
+def killed_at_once_leaves_no_segment():
+    """mpirun and all of its ranks: Open MPI's files of shared memory have lost their names before."""
+    with Parts(MODEL, tp=2) as c:
+        launcher, ranks = c.procs[-1], whole_group(c)
+        segments = [shared_segments(pid) for pid in ranks]
+        if not all(segments):
+            raise tap.Skip("this Open MPI shares memory in another way")
+        assert segments[0] == segments[1] and len(segments[0]) == 2, segments
+        names = [name.removesuffix(" (deleted)") for name in segments[0]]
+        assert not any(os.path.exists(name) for name in names), segments
+        for pid in [launcher.pid, *ranks]:
+            os.kill(pid, signal.SIGKILL)
+        launcher.wait(tap.LIMIT)
+        assert not any(os.path.exists(name) for name in names), names
+
+
+@tap.case
+def ended_as_asked_says_nothing_of_segments():
+    """The names are there again when Open MPI removes its files."""
+    with Parts(MODEL, tp=2) as c:
+        launcher, ranks = c.procs[-1], whole_group(c)
+        names = [name.removesuffix(" (deleted)") for name in shared_segments(ranks[0])]
+        c.coordinator.send_signal(signal.SIGTERM)
+        assert launcher.wait(tap.LIMIT) == 0
+        assert not any(os.path.exists(name) for name in names), names
+        log = c.log()
+        assert "shared memory" not in log and "segment" not in log, log[-2000:]
+
+
 @tap.case
 def sigkill():
     kill_rounds(signal.SIGKILL, ROUNDS)
