@@ -1,7 +1,7 @@
 """Makes the fixtures of tests/golden/models with weights in e4m3 (quant_method "fp8"). README.md beside this file says
 what the files are.
 
-    python3 make_fp8.py
+    python3 make_fp8.py [NAME ...]
 
 The weights of a row of make_families.py's form are drawn, and every matrix of the layers but the named ones is rounded
 to e4m3 with a scale for each block, for each row or for all. transformers, in float32, computes the logits with the
@@ -10,6 +10,7 @@ block, or those of the next row, and must give other logits.
 """
 
 import json
+import sys
 
 import numpy as np
 import torch
@@ -26,12 +27,19 @@ QWEN3_MOE = mf.BASE | {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "
                        "head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 144,
                        "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []}
 DEEPSEEK3 = json.loads((mf.OUT / "deepseek3" / "config.json").read_text())
+QWEN3_NEXT = mf.QWEN3NEXT | {
+    "hidden_size": 136, "num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 24, "linear_value_head_dim": 36,
+    "num_experts": 4, "moe_intermediate_size": 40, "shared_expert_intermediate_size": 56, "num_attention_heads": 4,
+    "head_dim": 24}
 BLOCK = [128, 128]
 ROWS = [("llama-fp8-block", LLAMA, BLOCK, ["lm_head", "model.layers.1.self_attn.k_proj"]),
         ("llama-fp8-tensor", LLAMA, None, ["lm_head"]),
         ("llama-fp8-channel", LLAMA, "channel", ["lm_head"]),
         ("qwen3moe-fp8-block", QWEN3_MOE, BLOCK, ["lm_head", "mlp.gate"]),
-        ("deepseek3-fp8-block", DEEPSEEK3, BLOCK, ["lm_head", "mlp.gate"])]
+        ("deepseek3-fp8-block", DEEPSEEK3, BLOCK, ["lm_head", "mlp.gate"]),
+        ("qwen3next-fp8-block", QWEN3_NEXT, BLOCK, ["lm_head", "mlp.gate", "mlp.shared_expert_gate", "mtp.fc",
+                                                    "layers.2.linear_attn.in_proj_ba"])]
 
 
 def spread(scale, shape, block):
@@ -100,4 +108,5 @@ def make(name, config, block, kept, seed):
 
 if __name__ == "__main__":
     for i, each in enumerate(ROWS):
-        assert any(make(*each, seed) for seed in range(9000 + 100 * i, 9000 + 100 * i + 40)), each[0]
+        if not sys.argv[1:] or each[0] in sys.argv[1:]:
+            assert any(make(*each, seed) for seed in range(9000 + 100 * i, 9000 + 100 * i + 40)), each[0]

@@ -107,6 +107,7 @@ const char *const golden_names[] = {
     "llama-fp8-channel",
     "qwen3moe-fp8-block",
     "deepseek3-fp8-block",
+    "qwen3next-fp8-block",
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",
@@ -128,6 +129,8 @@ const char *const golden_names[] = {
     "llama-int8-zeros",
     "llama-int8-f32",
     "qwen3moe-int4",
+    "qwen3next-gptq-order",
+    "qwen35-int4",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
 

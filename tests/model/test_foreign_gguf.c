@@ -163,6 +163,7 @@ static const char *why_not(const char *name)
         {"llama-fp8-channel", "weights of the method fp8 are not converted"},
         {"qwen3moe-fp8-block", "weights of the method fp8 are not converted"},
         {"deepseek3-fp8-block", "weights of the method fp8 are not converted"},
+        {"qwen3next-fp8-block", "weights of the method fp8 are not converted"},
         {"llama-gptq", "weights of packed integers are not converted"},
         {"llama-gptq-zeros", "weights of packed integers are not converted"},
         {"llama-gptq-v2", "weights of packed integers are not converted"},
@@ -183,6 +184,8 @@ static const char *why_not(const char *name)
         {"llama-int8-zeros", "weights of packed integers are not converted"},
         {"llama-int8-f32", "weights of packed integers are not converted"},
         {"qwen3moe-int4", "weights of packed integers are not converted"},
+        {"qwen3next-gptq-order", "weights of packed integers are not converted"},
+        {"qwen35-int4", "weights of packed integers are not converted"},
         {"smollm3", "GGUF's smollm3 has other layers without RoPE"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)

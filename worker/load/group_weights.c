@@ -4,38 +4,26 @@
 
 #include "backends/exact_math.h"
 
-bool rows_in_groups(const struct model_config *mc, enum tensor_id id)
+struct stored_rows share_rows(const struct model_config *mc, enum tensor_id id, int32_t first)
 {
     struct row_groups g;
-    return model_row_groups(mc, id, &g);
+    int32_t before;
+    if (model_row_groups(mc, id, &g))
+        return (struct stored_rows){(size_t)first, (size_t)g.rows, (size_t)g.at, (size_t)g.n};
+    model_fused_rows(mc, id, &before);
+    return stored_neighbours((size_t)(before + first));
 }
 
-enum status cut_groups(struct weight_part *p, size_t *n_bytes, const struct model_config *mc,
-                       enum tensor_id id, const struct stored_tensor *t, int32_t first, int32_t n,
-                       struct copies *copies)
+enum status copy_rows(struct copies *copies, const unsigned char *stored,
+                      const struct stored_rows *rows, struct weight_part *p)
 {
-    struct row_groups g = {.rows = 1, .n = 1};
-    int32_t before;
     void *to;
-    if (!model_row_groups(mc, id, &g))
-        FAIL(ST_BUG, "tensor %s has no groups of rows", t->name);
-    if (t->dtype == DT_E4M3)
-        FAIL(ST_UNSUPPORTED, "tensor %s of type %s is not supported: its rows are in groups",
-             t->name, t->type_name);
-    p->dtype = t->dtype;
-    p->rows = n;
-    p->row_bytes = t->n_bytes / (size_t)model_fused_rows(mc, id, &before);
-    p->data = t->data;
-    *n_bytes += (size_t)n * p->row_bytes;
     if (copies->sizes_only)
         return ST_OK;
-    TRY(copies_take(copies, (size_t)n * p->row_bytes, &to));
-    for (int32_t r = 0; r < n; r++) {
-        size_t row =
-            (size_t)((first + r) / g.n) * (size_t)g.rows + (size_t)(g.at + (first + r) % g.n);
-        memcpy((unsigned char *)to + (size_t)r * p->row_bytes, t->data + row * p->row_bytes,
+    TRY(copies_take(copies, (size_t)p->rows * p->row_bytes, &to));
+    for (size_t r = 0; r < (size_t)p->rows; r++)
+        memcpy((unsigned char *)to + r * p->row_bytes, stored + stored_row(rows, r) * p->row_bytes,
                p->row_bytes);
-    }
     p->data = to;
     return ST_OK;
 }
