@@ -194,6 +194,9 @@ struct arch {
     bool parallel;       /* attention and feed-forward read the same norm, and both are added */
     bool shared_option;  /* "shared_expert_intermediate_size" */
     bool sinks;          /* TN_SINKS */
+    bool
+        tiled_heads; /* of delta: value head h reads key head h mod n_delta_k, not h n_delta_k / n_delta_v */
+    bool decay_value;    /* of delta: the file has -e^A_log, and the convolution as a matrix */
     bool delta;          /* layers of gated delta nets; attention has TN_Q_GATE */
     bool latent;         /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
     bool derived_value;  /* of latent: "v_head_dim" is D / Hq where the file does not say it */

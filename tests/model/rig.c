@@ -93,6 +93,7 @@ const char *const golden_names[] = {
     "qwen3next",
     "qwen3next-uneven-bf16",
     "qwen35",
+    "qwen35-uneven-bf16",
     "qwen35-vision",
     "qwen35moe-bf16",
     "qwen35moe-vision",

@@ -210,7 +210,10 @@ enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct lo
         shape[1] = shape[2];
         shape[2] = rows;
     }
-    int32_t n_dims = rule->rows == AX_ONE || rule->rows == AX_FLAT_ROW ? 1 : joined ? 3 : 2;
+    bool flat = rule->rows == AX_ONE; /* files have a single row as a vector or as a matrix */
+    if (rule->rows == AX_FLAT_ROW && loader_has(ld, rule->name, layer, expert, t))
+        flat = t->n_dims == 1;
+    int32_t n_dims = flat ? 1 : joined ? 3 : 2;
     TRY(loader_tensor(ld, rule->name, layer, expert, n_dims, shape + 3 - n_dims, t));
     if (joined) {
         t->n_bytes /= (size_t)mc->n_experts;
@@ -324,7 +327,7 @@ static enum status cut_ints(struct weight_part *p, size_t *n_bytes, struct loade
     struct ints m;
     int32_t before;
     size_t all = (size_t)model_fused_rows(mc, id, &before);
-    const struct stored_rows from = share_rows(mc, id, rows.first);
+    const struct stored_rows from = share_rows(mc, id, rows.first, rows.n);
     TRY(ints_open(&m, ld, rule->name, layer, expert, all, (size_t)model_axis(mc, rule->cols)));
     p->rows = rows.n;
     TRY(derive_ints(copies, &m, &from, (size_t)cols.first, (size_t)cols.n, p));
@@ -344,7 +347,7 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     if (ints_stored(ld, loader_config(ld)->arch->tensor[id].name, layer, expert))
         return cut_ints(p, n_bytes, ld, id, layer, expert, rows, cols, copies);
     TRY(weight_tensor(&t, &before, ld, id, layer, expert));
-    const struct stored_rows from = share_rows(loader_config(ld), id, rows.first);
+    const struct stored_rows from = share_rows(loader_config(ld), id, rows.first, rows.n);
     const struct unit u = unit_of(t.dtype);
     size_t first = (size_t)cols.first / u.elements;
     size_t all_rows = (size_t)model_fused_rows(loader_config(ld), id, &before);
@@ -354,7 +357,7 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     p->dtype = t.dtype;
     p->rows = rows.n;
     *n_bytes += (size_t)rows.n * span_bytes(p, cols.n);
-    if (from.n > 1 || from.step > 1)
+    if (from.n > 1 || from.step != 1)
         TRY(copy_rows(copies, t.data, &from, p));
     if (t.dtype != DT_E4M3)
         return ST_OK;
