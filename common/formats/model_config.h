@@ -186,6 +186,7 @@ struct arch {
     const char *other_type;           /* another one that repositories have; NULL: none */
     const struct tensor_rule *tensor; /* [TN_N] */
     const struct encoder *encoder;    /* NULL: a decoder */
+    const struct arch *single; /* of joined experts: the same with a tensor for each; or NULL */
     bool qk_norm;
     bool qk_norm_option; /* "use_qk_norm", of which qk_norm is the default */
     bool wide_qk_norm;   /* q_norm and k_norm are over all heads at once */

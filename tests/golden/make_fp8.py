@@ -32,6 +32,10 @@ QWEN3_NEXT = mf.QWEN3NEXT | {
     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 24, "linear_value_head_dim": 36,
     "num_experts": 4, "moe_intermediate_size": 40, "shared_expert_intermediate_size": 56, "num_attention_heads": 4,
     "head_dim": 24}
+QWEN3_5_MOE = mf.QWEN35MOE | {k: v for k, v in QWEN3_NEXT.items() if k.startswith("linear_num") or k in (
+    "hidden_size", "num_hidden_layers", "layer_types", "num_experts", "moe_intermediate_size",
+    "shared_expert_intermediate_size")} | {"linear_key_head_dim": 20, "linear_value_head_dim": 24, "num_attention_heads": 4,
+                                           "head_dim": 16}
 BLOCK = [128, 128]
 ROWS = [("llama-fp8-block", LLAMA, BLOCK, ["lm_head", "model.layers.1.self_attn.k_proj"]),
         ("llama-fp8-tensor", LLAMA, None, ["lm_head"]),
@@ -39,7 +43,9 @@ ROWS = [("llama-fp8-block", LLAMA, BLOCK, ["lm_head", "model.layers.1.self_attn.
         ("qwen3moe-fp8-block", QWEN3_MOE, BLOCK, ["lm_head", "mlp.gate"]),
         ("deepseek3-fp8-block", DEEPSEEK3, BLOCK, ["lm_head", "mlp.gate"]),
         ("qwen3next-fp8-block", QWEN3_NEXT, BLOCK, ["lm_head", "mlp.gate", "mlp.shared_expert_gate", "mtp.fc",
-                                                    "layers.2.linear_attn.in_proj_ba"])]
+                                                    "layers.2.linear_attn.in_proj_ba"]),
+        ("qwen35moe-fp8-block", QWEN3_5_MOE, BLOCK, ["lm_head", "mlp.gate", "mlp.shared_expert_gate", "mtp.fc",
+                                                     "linear_attn.in_proj_a", "linear_attn.in_proj_b"])]
 
 
 def spread(scale, shape, block):
@@ -61,12 +67,33 @@ def rounded(w, block):
     return (w / spread(scale, w.shape, block)).to(torch.float8_e4m3fn), scale
 
 
+def single(tensors):
+    """A tensor for each matrix of each expert, as published with scales."""
+    out = {}
+    for key, w in tensors.items():
+        if w.dim() == 3 and "experts" in key:
+            out |= mf.split_experts(key, w.numpy(), torch.float32)
+        else:
+            out[key] = w
+    return out
+
+
+def joined(tensors, n_experts):
+    """The reverse, as transformers has Qwen3.5's."""
+    out = {k: w for k, w in tensors.items() if ".experts." not in k}
+    for at in {k[:k.index(".experts.") + 9] for k in tensors if ".experts." in k}:
+        gate, up, down = (torch.stack([tensors[f"{at}{e}.{part}_proj.weight"] for e in range(n_experts)])
+                          for part in ("gate", "up", "down"))
+        out |= {at + "gate_up_proj": torch.cat([gate, up], 1).contiguous(), at + "down_proj": down}
+    return out
+
+
 def make(name, config, block, kept, seed):
     directory = mf.OUT / name
     row = {"name": name, "config": config, "dtype": "float32", "controls": [], "n_prompt": 20, "published": False}
     mf.make(row, seed)
     stored, values, other = {}, {}, {}
-    for key, w in load_file(directory / "model.safetensors").items():
+    for key, w in single(load_file(directory / "model.safetensors")).items():
         module = key.removesuffix(".weight")
         if w.dim() != 2 or "embed" in key or any(module.endswith(k) for k in kept):
             stored[key] = values[key] = other[key] = w
@@ -81,6 +108,8 @@ def make(name, config, block, kept, seed):
         other[key] = q.float() * spread(turned, w.shape, block)
     logits = {}
     for what, tensors in (("other", other), ("values", values)):
+        if name.startswith("qwen35moe"):
+            tensors = joined(tensors, config["num_experts"])
         save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
         model = mf.open_model(directory)
         expected = json.loads((directory / "expected.json").read_text())

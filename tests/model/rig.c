@@ -109,6 +109,7 @@ const char *const golden_names[] = {
     "qwen3moe-fp8-block",
     "deepseek3-fp8-block",
     "qwen3next-fp8-block",
+    "qwen35moe-fp8-block",
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",

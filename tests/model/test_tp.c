@@ -143,6 +143,7 @@ Test(tp, delta_nets)
     all_worlds(golden_dir("qwen3next-fp8-block"), 4, DT_F32);
     all_worlds(golden_dir("qwen3next-gptq-order"), 4, DT_F32);
     all_worlds(golden_dir("qwen35-int4"), 4, DT_F32);
+    all_worlds(golden_dir("qwen35moe-fp8-block"), 4, DT_F32);
     snprintf(path, sizeof path, "%s/../../gguf/qwen35-uneven-bf16.gguf", golden_dir("qwen35"));
     all_worlds(path, 4, DT_F32);
     snprintf(path, sizeof path, "%s/../../gguf/qwen3next.gguf", golden_dir("qwen35"));
