@@ -235,7 +235,7 @@ struct kv_layer {
 };
 
 /* Constant facts of one gated delta-net layer on this rank (Yang et al. 2024, arXiv 2412.06464).
- * Value head h of this rank reads key head (h + v_offset) / v_per_k of this rank. */
+ * Value head h of this rank reads key head (h + v_offset) / v_per_k mod n_k of this rank. */
 struct delta_layer {
     int32_t n_k, n_v, d_k, d_v; /* heads of this rank and their sizes */
     int32_t v_per_k, v_offset;

@@ -122,7 +122,7 @@ static void head_item(void *ctx, long u, int part)
     long of_seq = (long)dl->n_v * j->n_blocks;
     const struct delta_rows r = rows_of(j, (int32_t)(u / of_seq));
     int32_t h = (int32_t)(u % of_seq / j->n_blocks), c = (int32_t)(u % j->n_blocks) * DELTA_COLS;
-    int32_t k_head = (h + dl->v_offset) / dl->v_per_k, keys = dl->n_k * dl->d_k;
+    int32_t k_head = (h + dl->v_offset) / dl->v_per_k % dl->n_k, keys = dl->n_k * dl->d_k;
     (void)part;
     if (r.n == 0)
         return;
@@ -156,7 +156,7 @@ enum status cpu_delta_rule(struct backend *be, const struct delta_layer *dl,
     assert(out.cols == dl->n_v * dl->d_v && s.rule.cols == dl->n_v * dl->d_k * dl->d_v);
     assert(qkv.rows == st->n_tokens && ba.rows == qkv.rows && out.rows == qkv.rows);
     assert(dl->decay->k == dl->n_v && dl->dt->k == dl->n_v);
-    assert((dl->n_v - 1 + dl->v_offset) / dl->v_per_k < dl->n_k);
+    assert(dl->n_k > 0 && dl->v_per_k > 0);
     struct delta_job j = {.be = be, .dl = dl, .st = st, .qkv = qkv, .ba = ba, .out = out, .s = s};
     j.n_blocks = (dl->d_v + DELTA_COLS - 1) / DELTA_COLS;
     rows_run(be, gates_part, &j, ba.rows, ba.cols);

@@ -65,6 +65,19 @@ static const struct tensor_rule qwen35moe_tensors[TN_N] = {
     SHARED_SCALE,
 };
 
+/* As quantised folders are published. */
+static const struct tensor_rule qwen35moe_single_tensors[TN_N] = {
+    COMMON_TENSORS, GATED_ATTENTION, DELTA_NET, SPLIT_DELTA, FFN_NORM, SPLIT_EXPERTS, SHARED_SCALE,
+};
+
+#define QWEN35MOE(tensors)                                                                         \
+    .name = "Qwen3_5MoeForCausalLM", .model_type = "qwen3_5_moe_text", .tensor = tensors,          \
+    .qk_norm = true, .norm_plus_one = true, .delta = true, .mtp_tensors = true,                    \
+    .mrope_text = true, .partial_rotary = true, .default_partial = 0.25,                           \
+    .experts = EXPERTS_SHARED, .shared_option = true, .default_d_head = 256
+
+static const struct arch qwen35moe_single = {QWEN35MOE(qwen35moe_single_tensors)};
+
 const struct arch archs_of_delta[] = {
     {.name = "Qwen3NextForCausalLM",
      .model_type = "qwen3_next",
@@ -89,18 +102,6 @@ const struct arch archs_of_delta[] = {
      .partial_rotary = true,
      .default_partial = 0.25,
      .default_d_head = 256},
-    {.name = "Qwen3_5MoeForCausalLM",
-     .model_type = "qwen3_5_moe_text",
-     .tensor = qwen35moe_tensors,
-     .qk_norm = true,
-     .norm_plus_one = true,
-     .delta = true,
-     .mtp_tensors = true,
-     .mrope_text = true,
-     .partial_rotary = true,
-     .default_partial = 0.25,
-     .experts = EXPERTS_SHARED,
-     .shared_option = true,
-     .default_d_head = 256},
+    {QWEN35MOE(qwen35moe_tensors), .single = &qwen35moe_single},
 };
 const size_t n_archs_of_delta = ARRAY_LEN(archs_of_delta);

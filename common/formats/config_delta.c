@@ -6,7 +6,15 @@
 #include "common/formats/config_json.h"
 #include "common/formats/json_get.h"
 
-enum { MAX_HEADS = 1 << 12, MAX_HEAD = 1 << 10, MAX_TAPS = 16, MAX_STATE = 1 << 26 };
+enum status config_delta_check(const struct model_config *mc)
+{
+    if (model_n_attention(mc) == 0)
+        FAIL(ST_UNSUPPORTED, "no layer of %s is full_attention", mc->arch->name);
+    if ((int64_t)mc->n_delta_v * mc->d_delta_k * mc->d_delta_v > DELTA_STATE)
+        FAIL(ST_RANGE, "the state of %d value heads of %d x %d is too large", mc->n_delta_v,
+             mc->d_delta_k, mc->d_delta_v);
+    return ST_OK;
+}
 
 /* Defaults are those of the transformers classes. */
 static enum status read_heads(struct model_config *mc, const cJSON *root)
@@ -15,18 +23,15 @@ static enum status read_heads(struct model_config *mc, const cJSON *root)
     mc->n_delta_v = 32;
     mc->d_delta_k = mc->d_delta_v = 128;
     mc->delta_taps = 4;
-    TRY(json_i32(root, "linear_num_key_heads", 1, MAX_HEADS, &mc->n_delta_k));
-    TRY(json_i32(root, "linear_num_value_heads", 1, MAX_HEADS, &mc->n_delta_v));
-    TRY(json_i32(root, "linear_key_head_dim", 1, MAX_HEAD, &mc->d_delta_k));
-    TRY(json_i32(root, "linear_value_head_dim", 1, MAX_HEAD, &mc->d_delta_v));
-    TRY(json_i32(root, "linear_conv_kernel_dim", 2, MAX_TAPS, &mc->delta_taps));
+    TRY(json_i32(root, "linear_num_key_heads", 1, DELTA_HEADS, &mc->n_delta_k));
+    TRY(json_i32(root, "linear_num_value_heads", 1, DELTA_HEADS, &mc->n_delta_v));
+    TRY(json_i32(root, "linear_key_head_dim", 1, DELTA_HEAD, &mc->d_delta_k));
+    TRY(json_i32(root, "linear_value_head_dim", 1, DELTA_HEAD, &mc->d_delta_v));
+    TRY(json_i32(root, "linear_conv_kernel_dim", 2, DELTA_TAPS, &mc->delta_taps));
     if (mc->n_delta_v % mc->n_delta_k)
         FAIL(ST_RANGE,
              "linear_num_value_heads %d cannot share linear_num_key_heads %d key heads evenly",
              mc->n_delta_v, mc->n_delta_k);
-    if ((int64_t)mc->n_delta_v * mc->d_delta_k * mc->d_delta_v > MAX_STATE)
-        FAIL(ST_RANGE, "the state of %d value heads of %d x %d is too large", mc->n_delta_v,
-             mc->d_delta_k, mc->d_delta_v);
     return ST_OK;
 }
 
@@ -61,7 +66,7 @@ enum status config_delta_read(struct model_config *mc, const cJSON *root)
     if (mc->act != MODEL_SILU)
         FAIL(ST_UNSUPPORTED, "hidden_act: %s is supported with silu alone", mc->arch->name);
     TRY(read_layers(mc, root));
-    if (model_n_attention(mc) == 0)
-        FAIL(ST_UNSUPPORTED, "no layer of %s is full_attention", mc->arch->name);
-    return model_n_delta(mc) ? read_heads(mc, root) : ST_OK;
+    if (model_n_delta(mc))
+        TRY(read_heads(mc, root));
+    return config_delta_check(mc);
 }

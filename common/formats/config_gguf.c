@@ -52,6 +52,14 @@ static const char *const known[] = {
     "logit_scale",
     "attn_logit_softcapping",
     "final_logit_softcapping",
+    "attention.recurrent_layers",
+    "full_attention_interval",
+    "ssm.conv_kernel",
+    "ssm.state_size",
+    "ssm.group_count",
+    "ssm.time_step_rank",
+    "ssm.inner_size",
+    "rope.dimension_sections",
     "rope.freq_base_swa",
     "rope.dimension_count",
     "rope.freq_base",
@@ -110,6 +118,11 @@ static bool reads(const struct arch *a, struct gguf_str key)
         return a->layer_norm;
     if (meta_is(key, "expert_shared_feed_forward_length"))
         return a->shared_option;
+    if (meta_is(key, "attention.recurrent_layers") || meta_is(key, "full_attention_interval") ||
+        (key.len > 4 && memcmp(key.data, "ssm.", 4) == 0))
+        return a->delta;
+    if (meta_is(key, "rope.dimension_sections"))
+        return a->mrope_text;
     if (meta_is(key, "nextn_predict_layers"))
         return a->extra_layers;
     if (meta_is(key, "leading_dense_block_count") || meta_is(key, "expert_shared_count") ||
@@ -177,8 +190,10 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
     const char *eps =
         mc->arch->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
     const int32_t big = 1 << 24;
+    bool no_ffn = mc->arch->delta && mc->arch->experts != EXPERTS_NONE; /* all layers are sparse */
     for (size_t i = 0; i < ARRAY_LEN(needed); i++)
-        TRY(meta_need(m, needed[i]));
+        if (!no_ffn || strcmp(needed[i], "feed_forward_length") != 0)
+            TRY(meta_need(m, needed[i]));
     TRY(meta_need(m, eps));
     TRY(meta_i32(m, "context_length", 1, 1 << 30, &mc->max_ctx));
     TRY(meta_i32(m, "embedding_length", 1, big, &mc->hidden));
@@ -514,6 +529,8 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     TRY(check_keys(&m));
     TRY(read_sizes(out, &m));
     TRY(check_plain(&m));
+    if (out->arch->delta)
+        TRY(config_gguf_delta(out, &m));
     TRY(config_gguf_experts(out, &m));
     TRY(read_window(out, &m));
     TRY(read_scales(out, &m));

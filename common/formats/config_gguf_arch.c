@@ -160,6 +160,49 @@ static const struct tensor_rule gguf_gptoss_tensors[TN_N] = {
                         FUSED_NO},
 };
 
+/* Gated delta nets (Qwen3-Next, Qwen3.5): names of llama.cpp's converter.  Value heads of the latter are tiled. */
+#define GGUF_DELTA                                                                                 \
+    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},                    \
+    [TN_FFN_NORM] = {L "post_attention_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},           \
+    [TN_Q] = {L "attn_q.weight", NULL, AX_Q, AX_HIDDEN, FUSED_Q_GATE},                             \
+    [TN_Q_GATE] = {L "attn_q.weight", NULL, AX_Q, AX_HIDDEN, FUSED_Q_GATE},                        \
+    [TN_K] = {L "attn_k.weight", NULL, AX_KV, AX_HIDDEN, FUSED_NO},                                \
+    [TN_V] = {L "attn_v.weight", NULL, AX_KV, AX_HIDDEN, FUSED_NO},                                \
+    [TN_DELTA_Q] = {L "attn_qkv.weight", NULL, AX_DELTA_KEYS, AX_HIDDEN, FUSED_DELTA_QKV},         \
+    [TN_DELTA_K] = {L "attn_qkv.weight", NULL, AX_DELTA_KEYS, AX_HIDDEN, FUSED_DELTA_QKV},         \
+    [TN_DELTA_V] = {L "attn_qkv.weight", NULL, AX_DELTA_VALUES, AX_HIDDEN, FUSED_DELTA_QKV},       \
+    [TN_DELTA_Z] = {L "attn_gate.weight", NULL, AX_DELTA_VALUES, AX_HIDDEN, FUSED_NO},             \
+    [TN_DELTA_CONV] = {L "ssm_conv1d.weight", NULL, AX_DELTA_VALUES, AX_DELTA_TAPS,                \
+                       FUSED_DELTA_QKV},                                                           \
+    [TN_DELTA_LOG] = {L "ssm_a", NULL, AX_ONE, AX_DELTA_HEADS, FUSED_NO},                          \
+    [TN_DELTA_DT] = {L "ssm_dt.bias", NULL, AX_ONE, AX_DELTA_HEADS, FUSED_NO},                     \
+    [TN_DELTA_NORM] = {L "ssm_norm.weight", NULL, AX_ONE, AX_DELTA_VALUE, FUSED_NO},               \
+    [TN_DELTA_OUT] = {L "ssm_out.weight", NULL, AX_HIDDEN, AX_DELTA_VALUES, FUSED_NO}
+
+#define GGUF_SPLIT_BA                                                                              \
+    [TN_DELTA_B] = {L "ssm_beta.weight", NULL, AX_DELTA_HEADS, AX_HIDDEN, FUSED_NO},               \
+    [TN_DELTA_A] = {L "ssm_alpha.weight", NULL, AX_DELTA_HEADS, AX_HIDDEN, FUSED_NO}
+
+#define GGUF_SHARED_SCALE                                                                          \
+    [TN_SHARED_SCALE] = {L "ffn_gate_inp_shexp.weight", NULL, AX_FLAT_ROW, AX_HIDDEN, FUSED_NO}
+
+static const struct tensor_rule gguf_qwen3next_tensors[TN_N] = {
+    GGUF_OUTER,
+    GGUF_DELTA,
+    [TN_DELTA_B] = {L "ssm_ba.weight", NULL, AX_DELTA_HEADS, AX_HIDDEN, FUSED_DELTA_BA},
+    [TN_DELTA_A] = {L "ssm_ba.weight", NULL, AX_DELTA_HEADS, AX_HIDDEN, FUSED_DELTA_BA},
+    GGUF_GATE_AND_UP,
+    GGUF_SHARED,
+    GGUF_SHARED_SCALE,
+};
+
+static const struct tensor_rule gguf_qwen35_tensors[TN_N] = {GGUF_OUTER, GGUF_DELTA, GGUF_SPLIT_BA,
+                                                             GGUF_GATE_AND_UP};
+
+static const struct tensor_rule gguf_qwen35moe_tensors[TN_N] = {
+    GGUF_OUTER, GGUF_DELTA, GGUF_SPLIT_BA, GGUF_SHARED, GGUF_SHARED_SCALE,
+};
+
 /* name: general.architecture.  Mixtral's files are of the architecture "llama", with experts. */
 static const struct gguf_arch archs[] = {
     {{.name = "llama",
@@ -298,6 +341,41 @@ static const struct gguf_arch archs[] = {
       .default_theta = 150000,
       .read_only = true},
      false},
+    {{.name = "qwen3next",
+      .model_type = "qwen3_next",
+      .tensor = gguf_qwen3next_tensors,
+      .qk_norm = true,
+      .delta = true,
+      .decay_value = true,
+      .extra_layers = true,
+      .experts = EXPERTS_QWEN,
+      .shared_option = true,
+      .read_only = true},
+     false},
+    {{.name = "qwen35",
+      .model_type = "qwen3_5_text",
+      .tensor = gguf_qwen35_tensors,
+      .qk_norm = true,
+      .delta = true,
+      .tiled_heads = true,
+      .decay_value = true,
+      .extra_layers = true,
+      .mrope_text = true,
+      .read_only = true},
+     false},
+    {{.name = "qwen35moe",
+      .model_type = "qwen3_5_moe_text",
+      .tensor = gguf_qwen35moe_tensors,
+      .qk_norm = true,
+      .delta = true,
+      .tiled_heads = true,
+      .decay_value = true,
+      .extra_layers = true,
+      .mrope_text = true,
+      .experts = EXPERTS_QWEN,
+      .shared_option = true,
+      .read_only = true},
+     false},
     {{.name = "dots1",
       .model_type = "dots1",
       .tensor = gguf_dots1_tensors,
@@ -345,7 +423,8 @@ const char *gguf_arch_names(void)
            "granitemoe, "
            "glm4, exaone4, qwen2moe, glm4moe, deepseek2, minicpm3, olmo2, olmoe, command-r, "
            "cohere2, "
-           "starcoder2, dots1, minimax-m2, seed_oss, ernie4_5 and gpt-oss";
+           "starcoder2, dots1, minimax-m2, seed_oss, ernie4_5, qwen3next, qwen35, qwen35moe and "
+           "gpt-oss";
 }
 
 const struct arch *gguf_arch_for(const char *model_type)

@@ -59,7 +59,8 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
     if (sized)
         TRY(meta_need(m, "expert_feed_forward_length"));
     TRY(meta_i32(m, "expert_feed_forward_length", 1, 1 << 24, &mc->expert_ffn));
-    mc->renormalise = !mc->arch->shared_option && mc->arch->experts != EXPERTS_OLMO;
+    mc->renormalise =
+        (!mc->arch->shared_option || mc->arch->delta) && mc->arch->experts != EXPERTS_OLMO;
     if (mc->arch->experts == EXPERTS_GROUPS)
         TRY(read_groups(mc, m));
     if (mc->arch->experts == EXPERTS_GROUPS || mc->arch->route_bias)
@@ -77,6 +78,9 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
         snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", i);
         mc->sparse[i] = gguf_find_tensor(m->g, name) != NULL;
     }
+    if (mc->ffn == 0 && model_n_sparse(mc) < mc->n_layers)
+        FAIL(ST_FORMAT, "gguf: %s is missing, but not every layer has a tensor ffn_gate_inp.weight",
+             meta_key(m, "feed_forward_length").text);
     if (model_n_sparse(mc) == 0)
         FAIL(ST_FORMAT, "gguf: %s is %d, but no layer has a tensor ffn_gate_inp.weight", k.text,
              mc->n_experts);

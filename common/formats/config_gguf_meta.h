@@ -33,6 +33,9 @@ MUST_CHECK enum status config_gguf_latent_scale(struct model_config *mc, const s
 /* The factors of MiniCPM3-4B, which llama.cpp takes for every file of minicpm3; needs the sizes. */
 void config_gguf_depth_scales(struct model_config *mc);
 
+/* Which layers are gated delta nets, and their sizes; needs n_layers. */
+MUST_CHECK enum status config_gguf_delta(struct model_config *mc, const struct meta *m);
+
 /* expert_count and the keys that go with it, for the architectures that have experts. */
 MUST_CHECK enum status config_gguf_experts(struct model_config *mc, const struct meta *m);
 

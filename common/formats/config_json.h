@@ -32,6 +32,9 @@ void config_latent_attn_scale(struct model_config *mc, double mscale_all);
 /* The configuration of an encoder, all of it but arch, classifier and dtype. */
 MUST_CHECK enum status config_encoder_read(struct model_config *mc, const struct cJSON *root);
 /* Layers of gated delta nets: which, and their sizes; for the architectures that have them. */
+/* Bounds of the sizes of gated delta-net layers, and the bound of what they make together. */
+enum { DELTA_HEADS = 1 << 12, DELTA_HEAD = 1 << 10, DELTA_TAPS = 16, DELTA_STATE = 1 << 26 };
+MUST_CHECK enum status config_delta_check(const struct model_config *mc);
 MUST_CHECK enum status config_delta_read(struct model_config *mc, const struct cJSON *root);
 
 /* YaRN stretches the original context by its factor, and published configurations leave

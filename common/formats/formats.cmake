@@ -21,6 +21,7 @@ add_library(ingot_formats STATIC
   formats/config_gguf.c
   formats/config_gguf_experts.c
   formats/config_gguf_latent.c
+  formats/config_gguf_delta.c
   formats/config_gguf_meta.c
   formats/config_gguf_arch.c
   formats/safetensors_index.c

@@ -186,6 +186,7 @@ struct arch {
     const char *other_type;           /* another one that repositories have; NULL: none */
     const struct tensor_rule *tensor; /* [TN_N] */
     const struct encoder *encoder;    /* NULL: a decoder */
+    const struct arch *single; /* of joined experts: the same with a tensor for each; or NULL */
     bool qk_norm;
     bool qk_norm_option; /* "use_qk_norm", of which qk_norm is the default */
     bool wide_qk_norm;   /* q_norm and k_norm are over all heads at once */
@@ -194,6 +195,9 @@ struct arch {
     bool parallel;       /* attention and feed-forward read the same norm, and both are added */
     bool shared_option;  /* "shared_expert_intermediate_size" */
     bool sinks;          /* TN_SINKS */
+    bool
+        tiled_heads; /* of delta: value head h reads key head h mod n_delta_k, not h n_delta_k / n_delta_v */
+    bool decay_value;    /* of delta: the file has -e^A_log, and the convolution as a matrix */
     bool delta;          /* layers of gated delta nets; attention has TN_Q_GATE */
     bool latent;         /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
     bool derived_value;  /* of latent: "v_head_dim" is D / Hq where the file does not say it */

@@ -1,7 +1,7 @@
 """Makes the fixtures of tests/golden/models with weights in e4m3 (quant_method "fp8"). README.md beside this file says
 what the files are.
 
-    python3 make_fp8.py
+    python3 make_fp8.py [NAME ...]
 
 The weights of a row of make_families.py's form are drawn, and every matrix of the layers but the named ones is rounded
 to e4m3 with a scale for each block, for each row or for all. transformers, in float32, computes the logits with the
@@ -10,6 +10,7 @@ block, or those of the next row, and must give other logits.
 """
 
 import json
+import sys
 
 import numpy as np
 import torch
@@ -26,12 +27,25 @@ QWEN3_MOE = mf.BASE | {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "
                        "head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 144,
                        "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []}
 DEEPSEEK3 = json.loads((mf.OUT / "deepseek3" / "config.json").read_text())
+QWEN3_NEXT = mf.QWEN3NEXT | {
+    "hidden_size": 136, "num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 24, "linear_value_head_dim": 36,
+    "num_experts": 4, "moe_intermediate_size": 40, "shared_expert_intermediate_size": 56, "num_attention_heads": 4,
+    "head_dim": 24}
+QWEN3_5_MOE = mf.QWEN35MOE | {k: v for k, v in QWEN3_NEXT.items() if k.startswith("linear_num") or k in (
+    "hidden_size", "num_hidden_layers", "layer_types", "num_experts", "moe_intermediate_size",
+    "shared_expert_intermediate_size")} | {"linear_key_head_dim": 20, "linear_value_head_dim": 24, "num_attention_heads": 4,
+                                           "head_dim": 16}
 BLOCK = [128, 128]
 ROWS = [("llama-fp8-block", LLAMA, BLOCK, ["lm_head", "model.layers.1.self_attn.k_proj"]),
         ("llama-fp8-tensor", LLAMA, None, ["lm_head"]),
         ("llama-fp8-channel", LLAMA, "channel", ["lm_head"]),
         ("qwen3moe-fp8-block", QWEN3_MOE, BLOCK, ["lm_head", "mlp.gate"]),
-        ("deepseek3-fp8-block", DEEPSEEK3, BLOCK, ["lm_head", "mlp.gate"])]
+        ("deepseek3-fp8-block", DEEPSEEK3, BLOCK, ["lm_head", "mlp.gate"]),
+        ("qwen3next-fp8-block", QWEN3_NEXT, BLOCK, ["lm_head", "mlp.gate", "mlp.shared_expert_gate", "mtp.fc",
+                                                    "layers.2.linear_attn.in_proj_ba"]),
+        ("qwen35moe-fp8-block", QWEN3_5_MOE, BLOCK, ["lm_head", "mlp.gate", "mlp.shared_expert_gate", "mtp.fc",
+                                                     "linear_attn.in_proj_a", "linear_attn.in_proj_b"])]
 
 
 def spread(scale, shape, block):
@@ -53,12 +67,33 @@ def rounded(w, block):
     return (w / spread(scale, w.shape, block)).to(torch.float8_e4m3fn), scale
 
 
+def single(tensors):
+    """A tensor for each matrix of each expert, as published with scales."""
+    out = {}
+    for key, w in tensors.items():
+        if w.dim() == 3 and "experts" in key:
+            out |= mf.split_experts(key, w.numpy(), torch.float32)
+        else:
+            out[key] = w
+    return out
+
+
+def joined(tensors, n_experts):
+    """The reverse, as transformers has Qwen3.5's."""
+    out = {k: w for k, w in tensors.items() if ".experts." not in k}
+    for at in {k[:k.index(".experts.") + 9] for k in tensors if ".experts." in k}:
+        gate, up, down = (torch.stack([tensors[f"{at}{e}.{part}_proj.weight"] for e in range(n_experts)])
+                          for part in ("gate", "up", "down"))
+        out |= {at + "gate_up_proj": torch.cat([gate, up], 1).contiguous(), at + "down_proj": down}
+    return out
+
+
 def make(name, config, block, kept, seed):
     directory = mf.OUT / name
     row = {"name": name, "config": config, "dtype": "float32", "controls": [], "n_prompt": 20, "published": False}
     mf.make(row, seed)
     stored, values, other = {}, {}, {}
-    for key, w in load_file(directory / "model.safetensors").items():
+    for key, w in single(load_file(directory / "model.safetensors")).items():
         module = key.removesuffix(".weight")
         if w.dim() != 2 or "embed" in key or any(module.endswith(k) for k in kept):
             stored[key] = values[key] = other[key] = w
@@ -73,6 +108,8 @@ def make(name, config, block, kept, seed):
         other[key] = q.float() * spread(turned, w.shape, block)
     logits = {}
     for what, tensors in (("other", other), ("values", values)):
+        if name.startswith("qwen35moe"):
+            tensors = joined(tensors, config["num_experts"])
         save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
         model = mf.open_model(directory)
         expected = json.loads((directory / "expected.json").read_text())
@@ -100,4 +137,5 @@ def make(name, config, block, kept, seed):
 
 if __name__ == "__main__":
     for i, each in enumerate(ROWS):
-        assert any(make(*each, seed) for seed in range(9000 + 100 * i, 9000 + 100 * i + 40)), each[0]
+        if not sys.argv[1:] or each[0] in sys.argv[1:]:
+            assert any(make(*each, seed) for seed in range(9000 + 100 * i, 9000 + 100 * i + 40)), each[0]

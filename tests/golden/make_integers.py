@@ -35,6 +35,14 @@ DEEPSEEK3 = json.loads((mf.OUT / "deepseek3" / "config.json").read_text()) | {
     "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 96, "moe_intermediate_size": 32, "kv_lora_rank": 32,
     "q_lora_rank": 32, "num_attention_heads": 4, "num_key_value_heads": 4, "qk_nope_head_dim": 16,
     "qk_rope_head_dim": 16, "v_head_dim": 16}
+QWEN3_NEXT = mf.QWEN3NEXT | {
+    "hidden_size": 64, "num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 12, "linear_value_head_dim": 24,
+    "num_experts": 4, "moe_intermediate_size": 40, "shared_expert_intermediate_size": 48}
+QWEN3_5 = mf.QWEN35 | {
+    "hidden_size": 64, "num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 12, "linear_value_head_dim": 20,
+    "intermediate_size": 96}
 GREEDY_GAP = 1e-2
 HALF, BRAIN = torch.float16, torch.bfloat16
 
@@ -198,6 +206,10 @@ ROWS = [
         sym=False),
     row("llama-int8-f32", SHORT, "compressed", ["scales of rows"], bits=8, group=-1, plain=True, dtype=torch.float32),
     row("qwen3moe-int4", QWEN3_MOE, "compressed", ["scales"], group=32, dtype=BRAIN),
+    row("qwen3next-gptq-order", QWEN3_NEXT, "gptq", ["scales of rows", "no zero points", "order"], group=16, sym=False,
+        order=True, kept=["layers.2.linear_attn.in_proj_ba"]),
+    row("qwen35-int4", QWEN3_5, "compressed", ["scales of rows", "no zero points"], group=32, sym=False, dtype=BRAIN,
+        kept=["layers.0.linear_attn.in_proj_b"]),
 ]
 
 
@@ -208,12 +220,12 @@ def said(r):
         return {"quant_method": "gptq", "bits": s["bits"], "group_size": s["group"], "sym": s["sym"],
                 "desc_act": bool(s.get("order")), "checkpoint_format": "gptq_v2" if s.get("v2") else "gptq",
                 "damp_percent": 0.01, "static_groups": False, "true_sequential": True, "lm_head": False,
-                "pack_dtype": "int32", "dynamic": {"-:.*k_proj": {}} if len(r["kept"]) > 3 else None}
+                "pack_dtype": "int32", "dynamic": {"-:.*" + r["kept"][-1]: {}} if len(r["kept"]) > 3 else None}
     if r["method"] == "awq":
         return {"quant_method": "awq", "bits": 4, "group_size": s["group"], "version": "gemm", "zero_point": True,
                 "modules_to_not_convert": None}
     return {"quant_method": "compressed-tensors", "quantization_status": "compressed", "kv_cache_scheme": None,
-            "format": "int-quantized" if s.get("plain") else "pack-quantized", "ignore": ["lm_head"],
+            "format": "int-quantized" if s.get("plain") else "pack-quantized", "ignore": ["lm_head", *(["model." + x for x in r["kept"][3:]])],
             "config_groups": {"group_0": {
                 "targets": ["Linear"], "output_activations": None,
                 "input_activations": {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token",
@@ -250,6 +262,8 @@ def round_inputs(model, config, quantised):
         def before(module, args):
             k = args[0].shape[-1]
             ends = (ends_of(heads, k // heads) if name.endswith("o_proj") else
+                    ends_of(config["linear_num_value_heads"], config["linear_value_head_dim"])
+                    if name.endswith("linear_attn.out_proj") else
                     ends_of(k, 1) if name.endswith("down_proj") else [])
             return (rounded(args[0], ends),)
         return before
@@ -273,7 +287,7 @@ def round_inputs(model, config, quantised):
 
 def quantised_names(tensors, kept):
     return [k.removesuffix(".weight") for k, w in tensors.items()
-            if k.endswith("proj.weight") or "_a_proj" in k and w.dim() == 2
+            if k.endswith("proj.weight") or "linear_attn.in_proj_" in k or "_a_proj" in k and w.dim() == 2
             if not any(name in k for name in kept)]
 
 

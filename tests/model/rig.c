@@ -93,6 +93,7 @@ const char *const golden_names[] = {
     "qwen3next",
     "qwen3next-uneven-bf16",
     "qwen35",
+    "qwen35-uneven-bf16",
     "qwen35-vision",
     "qwen35moe-bf16",
     "qwen35moe-vision",
@@ -107,6 +108,8 @@ const char *const golden_names[] = {
     "llama-fp8-channel",
     "qwen3moe-fp8-block",
     "deepseek3-fp8-block",
+    "qwen3next-fp8-block",
+    "qwen35moe-fp8-block",
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",
@@ -128,6 +131,8 @@ const char *const golden_names[] = {
     "llama-int8-zeros",
     "llama-int8-f32",
     "qwen3moe-int4",
+    "qwen3next-gptq-order",
+    "qwen35-int4",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
 

@@ -60,6 +60,10 @@ static const char *const foreign[] = {
     "deepseek3",
     "moonlight-bf16",
     "minicpm3",
+    "qwen3next",
+    "qwen35",
+    "qwen35-uneven-bf16",
+    "qwen35moe-bf16",
 };
 
 ParameterizedTestParameters(foreign_gguf, of_llama_cpp)
@@ -76,6 +80,45 @@ ParameterizedTest(size_t *i, foreign_gguf, of_llama_cpp)
     snprintf(path, sizeof path, "%s/../../gguf/%s.gguf", golden_dir(foreign[*i]), foreign[*i]);
     double d = difference(path, foreign[*i]);
     cr_assert(d <= 1e-4, "%s: relative difference %g", foreign[*i], d);
+}
+
+/* The file with another value of a u32 key is refused. */
+static void refused(const char *name, const char *key, uint32_t value, const char *says)
+{
+    char path[1100], dir[64], out[128];
+    struct loader *ld = NULL;
+    snprintf(path, sizeof path, "%s/../../gguf/%s.gguf", golden_dir(name), name);
+    temp_dir_make(dir);
+    snprintf(out, sizeof out, "%s/changed.gguf", dir);
+    FILE *in = fopen(path, "rb"), *to = fopen(out, "wb");
+    cr_assert(in && to, "%s", path);
+    char *data = malloc(1 << 20);
+    size_t n = fread(data, 1, 1 << 20, in), len = strlen(key), at = 0;
+    while (at + len + 8 <= n && memcmp(data + at, key, len) != 0)
+        at++;
+    cr_assert(at + len + 8 <= n && n < 1 << 20, "%s has no key %s", name, key);
+    memcpy(data + at + len + 4, &value, sizeof value); /* behind its type */
+    cr_assert_eq(fwrite(data, 1, n, to), n);
+    fclose(in);
+    fclose(to);
+    free(data);
+    enum status st = loader_open(&ld, out);
+    cr_expect(st == ST_RANGE && strstr(status_text(), says), "%s = %u: %s: %s", key, value,
+              status_name(st), status_text());
+    loader_close(ld);
+    temp_dir_remove(dir);
+}
+
+Test(foreign_gguf, delta_nets_of_wrong_sizes)
+{
+    refused("qwen35", "qwen35.ssm.inner_size", 97, "ssm.inner_size 97 are no 8 value heads");
+    refused("qwen35", "qwen35.ssm.inner_size", 1 << 20,
+            "ssm.inner_size 1048576 are no 8 value heads");
+    refused("qwen35", "qwen35.ssm.group_count", 3,
+            "ssm.time_step_rank 8 is no multiple of ssm.group_count 3");
+    refused("qwen35", "qwen35.ssm.conv_kernel", 1, "qwen35.ssm.conv_kernel");
+    refused("qwen3next", "qwen3next.ssm.state_size", 1 << 20, "qwen3next.ssm.state_size");
+    refused("qwen3next", "qwen3next.full_attention_interval", 0, "full_attention_interval");
 }
 
 /* ---- ingot quantize ---- */
@@ -151,6 +194,7 @@ static const char *why_not(const char *name)
         {"qwen3next", "Qwen3NextForCausalLM has no architecture in GGUF"},
         {"qwen3next-uneven-bf16", "Qwen3NextForCausalLM has no architecture in GGUF"},
         {"qwen35", "Qwen3_5ForCausalLM has no architecture in GGUF"},
+        {"qwen35-uneven-bf16", "Qwen3_5ForCausalLM has no architecture in GGUF"},
         {"qwen35-vision", "Qwen3_5ForCausalLM has no architecture in GGUF"},
         {"qwen35moe-bf16", "Qwen3_5MoeForCausalLM has no architecture in GGUF"},
         {"qwen35moe-vision", "Qwen3_5MoeForCausalLM has no architecture in GGUF"},
@@ -163,6 +207,8 @@ static const char *why_not(const char *name)
         {"llama-fp8-channel", "weights of the method fp8 are not converted"},
         {"qwen3moe-fp8-block", "weights of the method fp8 are not converted"},
         {"deepseek3-fp8-block", "weights of the method fp8 are not converted"},
+        {"qwen3next-fp8-block", "weights of the method fp8 are not converted"},
+        {"qwen35moe-fp8-block", "weights of the method fp8 are not converted"},
         {"llama-gptq", "weights of packed integers are not converted"},
         {"llama-gptq-zeros", "weights of packed integers are not converted"},
         {"llama-gptq-v2", "weights of packed integers are not converted"},
@@ -183,6 +229,8 @@ static const char *why_not(const char *name)
         {"llama-int8-zeros", "weights of packed integers are not converted"},
         {"llama-int8-f32", "weights of packed integers are not converted"},
         {"qwen3moe-int4", "weights of packed integers are not converted"},
+        {"qwen3next-gptq-order", "weights of packed integers are not converted"},
+        {"qwen35-int4", "weights of packed integers are not converted"},
         {"smollm3", "GGUF's smollm3 has other layers without RoPE"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)

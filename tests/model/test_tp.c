@@ -61,7 +61,7 @@ static enum status run(void *ctx, struct engine *e, int rank)
         int32_t n = j->n_tokens - at < j->chunk ? j->n_tokens - at : j->chunk;
         st = engine_forward_verify(e, 1, ids + at, n, to + (size_t)at * (size_t)j->vocab);
     }
-    if (st == ST_OK)
+    if (st == ST_OK && model_n_delta(engine_config(e)) == 0) /* a state cannot be cut */
         st = hand_over(e, ids, to, j->n_tokens, j->vocab);
     size_t bytes = (size_t)j->n_tokens * (size_t)j->vocab * sizeof *to;
     if (rank == 0)
@@ -133,6 +133,21 @@ Test(tp, golden_models)
     all_worlds(golden_dir("mixtral"), 4, DT_F32);
     all_worlds(golden_dir("qwen3moe-step"), 4, DT_F32); /* dense and sparse layers */
     all_worlds(golden_dir("qwen3moe-v5-bf16"), 4, DT_BF16);
+}
+
+/* Rows in groups, whose scales go with them; GGUF's tiled value heads, which read a rank's key heads from the last one on
+ * to the first one. */
+Test(tp, delta_nets)
+{
+    char path[1100];
+    all_worlds(golden_dir("qwen3next-fp8-block"), 4, DT_F32);
+    all_worlds(golden_dir("qwen3next-gptq-order"), 4, DT_F32);
+    all_worlds(golden_dir("qwen35-int4"), 4, DT_F32);
+    all_worlds(golden_dir("qwen35moe-fp8-block"), 4, DT_F32);
+    snprintf(path, sizeof path, "%s/../../gguf/qwen35-uneven-bf16.gguf", golden_dir("qwen35"));
+    all_worlds(path, 4, DT_F32);
+    snprintf(path, sizeof path, "%s/../../gguf/qwen3next.gguf", golden_dir("qwen35"));
+    all_worlds(path, 4, DT_F32);
 }
 
 static const struct toy uneven = {.n_layers = 2,

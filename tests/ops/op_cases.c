@@ -290,6 +290,7 @@ const struct op_case op_cases[] = {
     DELTA(19, 3, 2, 3, 2, 20, 72, 3,
           .q_offset = 1), /* the first key head is shared with a lower rank */
     DELTA(33, 1, 1, 2, 2, 16, 150, 16, ),
+    DELTA(21, 2, 2, 5, 1, 16, 24, 4, ), /* more value heads than PER makes: the key heads in turn */
     DELTA(40, 7, 2, 8, 4, 32, 65, 4, ),
     DELTA(70, 2, 2, 4, 2, 128, 128, 4, ),
     GATED(0, 2, 8),

@@ -184,7 +184,7 @@ static void ref_qkv(const struct op_case *c, int32_t t, double *out, double *bou
 static void ref_rule(const struct op_case *c, int32_t t, int32_t h, const double *qkv, double *s,
                      double *out)
 {
-    int32_t keys = c->n_kv * c->d, head = (h + c->q_offset) / c->q_per_kv;
+    int32_t keys = c->n_kv * c->d, head = (h + c->q_offset) / c->q_per_kv % c->n_kv;
     const double *q = qkv + head * c->d, *k = qkv + keys + head * c->d;
     const double *v = qkv + 2 * keys + h * c->n;
     double a = (double)gate_at(t, c->n_q + h) + (double)in_f32(93, 0, h);

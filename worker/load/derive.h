@@ -22,6 +22,26 @@ struct share_cut {
     size_t first, step, rows, col, cols;
 };
 
+/* Which rows of a stored matrix are those of a derived one: n neighbours of every group of `step` rows, from row `at` of
+ * the group on.  The first of the derived matrix is number `first` of all those.  Elements, scales, zero points and biases
+ * of rows are all found by it. */
+struct stored_rows {
+    size_t first, step, at, n;
+};
+
+/* All neighbours. */
+static inline struct stored_rows stored_neighbours(size_t first)
+{
+    return (struct stored_rows){.first = first, .step = 1, .n = 1};
+}
+
+/* The stored row of row i. */
+static inline size_t stored_row(const struct stored_rows *rows, size_t i)
+{
+    size_t k = rows->first + i;
+    return k / rows->n * rows->step + rows->at + k % rows->n;
+}
+
 /* stored: [all columns][n_rows] of 2 or 4 bytes, of p->dtype.  Sets p's data and row_bytes. */
 MUST_CHECK enum status derive_transposed(struct copies *c, const unsigned char *stored,
                                          size_t n_rows, const struct share_cut *cut,

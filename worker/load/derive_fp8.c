@@ -12,7 +12,8 @@ static size_t scale_at(const struct model_config *mc, const struct stored_tensor
 }
 
 enum status derive_fp8(struct copies *c, struct loader *ld, const struct stored_tensor *t,
-                       size_t first, size_t col, size_t cols, struct weight_part *p)
+                       const struct stored_rows *rows, size_t col, size_t cols,
+                       struct weight_part *p)
 {
     struct stored_tensor stored;
     const struct share_cut one = {.step = 1, .rows = 1};
@@ -26,8 +27,8 @@ enum status derive_fp8(struct copies *c, struct loader *ld, const struct stored_
     p->scale = out;
     for (size_t r = 0; r < (size_t)p->rows; r++)
         for (size_t b = 0; b < p->scale_stride; b++) {
-            size_t at =
-                scale_at(loader_config(ld), &stored, first + r, (col / FP8_BLOCK + b) * FP8_BLOCK);
+            size_t at = scale_at(loader_config(ld), &stored, stored_row(rows, r),
+                                 (col / FP8_BLOCK + b) * FP8_BLOCK);
             float *scale = (float *)out + r * p->scale_stride + b;
             derive_floats(stored.data + at * dtype_size(stored.dtype), stored.dtype, &one, scale);
             if (!isfinite(*scale))
@@ -41,9 +42,10 @@ enum status derive_fp8_transposed(struct copies *c, struct loader *ld,
                                   struct weight_part *p)
 {
     struct weight_part rows = {.rows = (int32_t)cut->cols};
+    const struct stored_rows from = stored_neighbours(cut->col);
     void *out;
     size_t n = (size_t)t->shape[1];
-    TRY(derive_fp8(c, ld, t, cut->col, 0, n, &rows));
+    TRY(derive_fp8(c, ld, t, &from, 0, n, &rows));
     p->dtype = DT_F32;
     p->row_bytes = cut->cols * sizeof(float);
     p->data = t->data;

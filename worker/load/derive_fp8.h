@@ -6,11 +6,11 @@
 #include "worker/load/derive.h"
 #include "worker/load/loader.h"
 
-/* p: rows [first, first + p->rows) and columns [col, col + cols) of the matrix t.  Sets its scales
+/* p: p->rows rows and the columns [col, col + cols) of the matrix t.  Sets its scales
  * and skip.  ST_FORMAT names a scale that is not finite. */
 MUST_CHECK enum status derive_fp8(struct copies *c, struct loader *ld,
-                                  const struct stored_tensor *t, size_t first, size_t col,
-                                  size_t cols, struct weight_part *p);
+                                  const struct stored_tensor *t, const struct stored_rows *rows,
+                                  size_t col, size_t cols, struct weight_part *p);
 
 /* p: rows are the columns cut->first + i of the matrix t, columns its rows from cut->col on; it
  * becomes f32. */

@@ -74,8 +74,9 @@ static void put_block(const struct quant_form *f, size_t bits, uint16_t scale, u
 
 /* Blocks [block, block + n) of the rows; block after block, because files store neighbouring rows
  * together. */
-static enum status put_blocks(const struct ints *m, const struct weight_part *p, size_t first,
-                              size_t block, size_t n, unsigned char *out)
+static enum status put_blocks(const struct ints *m, const struct weight_part *p,
+                              const struct stored_rows *rows, size_t block, size_t n,
+                              unsigned char *out)
 {
     const struct quant_form *f = quant_form(p->dtype);
     for (size_t b = 0; b < n; b++) {
@@ -83,11 +84,12 @@ static enum status put_blocks(const struct ints *m, const struct weight_part *p,
         for (size_t r = 0; r < (size_t)p->rows; r++) {
             uint8_t code[BLOCK] = {0};
             uint16_t bits;
-            unsigned zero = ints_zero(m, first + r, group);
-            TRY(check_scale(m, ints_scale(m, first + r, group, &bits), first + r, group));
+            size_t row = stored_row(rows, r);
+            unsigned zero = ints_zero(m, row, group);
+            TRY(check_scale(m, ints_scale(m, row, group, &bits), row, group));
             if (m->symmetric)
-                TRY(check_middle(m, zero, first + r, group));
-            ints_codes(m, first + r, col, left < BLOCK ? left : BLOCK, code);
+                TRY(check_middle(m, zero, row, group));
+            ints_codes(m, row, col, left < BLOCK ? left : BLOCK, code);
             put_block(f, m->bits, bits, zero, code,
                       out + r * p->row_bytes + b * (size_t)f->n_bytes);
         }
@@ -95,8 +97,9 @@ static enum status put_blocks(const struct ints *m, const struct weight_part *p,
     return ST_OK;
 }
 
-static enum status derive_blocks(struct copies *c, const struct ints *m, size_t first, size_t col,
-                                 size_t cols, struct weight_part *p)
+static enum status derive_blocks(struct copies *c, const struct ints *m,
+                                 const struct stored_rows *rows, size_t col, size_t cols,
+                                 struct weight_part *p)
 {
     void *out;
     p->dtype = block_type(m->bits, !m->symmetric, m->scales.dtype == DT_BF16);
@@ -108,21 +111,22 @@ static enum status derive_blocks(struct copies *c, const struct ints *m, size_t 
         return ST_OK;
     TRY(copies_take(c, (size_t)p->rows * p->row_bytes, &out));
     p->data = out;
-    return put_blocks(m, p, first, block, n, out);
+    return put_blocks(m, p, rows, block, n, out);
 }
 
 /* Scales and minima [rows][n_groups]; an element of 8 bits is signed. */
-static enum status put_groups(const struct ints *m, size_t first, size_t rows, float *scale,
-                              float *min)
+static enum status put_groups(const struct ints *m, const struct stored_rows *rows, size_t n,
+                              float *scale, float *min)
 {
-    for (size_t r = 0; r < rows; r++)
+    for (size_t r = 0; r < n; r++)
         for (size_t g = 0; g < m->n_groups; g++) {
             uint16_t bits;
-            unsigned zero = ints_zero(m, first + r, g);
-            float s = ints_scale(m, first + r, g, &bits);
-            TRY(check_scale(m, s, first + r, g));
+            size_t row = stored_row(rows, r);
+            unsigned zero = ints_zero(m, row, g);
+            float s = ints_scale(m, row, g, &bits);
+            TRY(check_scale(m, s, row, g));
             if (m->symmetric)
-                TRY(check_middle(m, zero, first + r, g));
+                TRY(check_middle(m, zero, row, g));
             scale[r * m->n_groups + g] = s;
             min[r * m->n_groups + g] = s * (float)((m->bits == 8 ? 128 : 0) - (int)zero);
         }
@@ -130,22 +134,23 @@ static enum status put_groups(const struct ints *m, size_t first, size_t rows, f
 }
 
 /* Bytes [rows][cols]; in pieces, because files store neighbouring rows together. */
-static void put_elements(const struct ints *m, size_t first, size_t rows, size_t col, size_t cols,
-                         uint8_t *out)
+static void put_elements(const struct ints *m, const struct stored_rows *rows, size_t n, size_t col,
+                         size_t cols, uint8_t *out)
 {
     uint8_t flip = m->bits == 8 ? 0x80 : 0;
     for (size_t at = col / BLOCK * BLOCK; at < col + cols; at += BLOCK)
-        for (size_t r = 0; r < rows; r++) {
+        for (size_t r = 0; r < n; r++) {
             uint8_t code[BLOCK];
             size_t end = at + BLOCK < m->cols ? at + BLOCK : m->cols;
-            ints_codes(m, first + r, at, end - at, code);
+            ints_codes(m, stored_row(rows, r), at, end - at, code);
             for (size_t k = at < col ? col : at; k < end && k < col + cols; k++)
                 out[r * cols + k - col] = code[k - at] ^ flip;
         }
 }
 
-static enum status derive_indexed(struct copies *c, const struct ints *m, size_t first, size_t col,
-                                  size_t cols, struct weight_part *p)
+static enum status derive_indexed(struct copies *c, const struct ints *m,
+                                  const struct stored_rows *from, size_t col, size_t cols,
+                                  struct weight_part *p)
 {
     void *out, *scale, *min, *index;
     size_t rows = (size_t)p->rows, n = rows * m->n_groups * sizeof(float);
@@ -162,10 +167,10 @@ static enum status derive_indexed(struct copies *c, const struct ints *m, size_t
     TRY(copies_take(c, n, &scale));
     TRY(copies_take(c, n, &min));
     TRY(copies_take(c, cols * sizeof(uint16_t), &index));
-    TRY(put_groups(m, first, rows, scale, min));
+    TRY(put_groups(m, from, rows, scale, min));
     for (size_t k = 0; k < cols; k++)
         ((uint16_t *)index)[k] = (uint16_t)ints_group(m, col + k);
-    put_elements(m, first, rows, col, cols, out);
+    put_elements(m, from, rows, col, cols, out);
     p->data = out;
     p->scale = scale;
     p->min = min;
@@ -173,19 +178,20 @@ static enum status derive_indexed(struct copies *c, const struct ints *m, size_t
     return ST_OK;
 }
 
-enum status derive_ints(struct copies *c, const struct ints *m, size_t first, size_t col,
-                        size_t cols, struct weight_part *p)
+enum status derive_ints(struct copies *c, const struct ints *m, const struct stored_rows *rows,
+                        size_t col, size_t cols, struct weight_part *p)
 {
     if (!c->sizes_only)
         TRY(check_index(m));
-    return by_index(m) ? derive_indexed(c, m, first, col, cols, p)
-                       : derive_blocks(c, m, first, col, cols, p);
+    return by_index(m) ? derive_indexed(c, m, rows, col, cols, p)
+                       : derive_blocks(c, m, rows, col, cols, p);
 }
 
 enum status derive_ints_transposed(struct copies *c, const struct ints *m,
                                    const struct share_cut *cut, struct weight_part *p)
 {
     struct weight_part rows = {.rows = (int32_t)cut->cols};
+    const struct stored_rows from = stored_neighbours(cut->col);
     void *out;
     p->dtype = DT_F32;
     p->skip = 0;
@@ -194,7 +200,7 @@ enum status derive_ints_transposed(struct copies *c, const struct ints *m,
     if (c->sizes_only)
         return ST_OK;
     TRY(check_index(m));
-    TRY(derive_indexed(c, m, cut->col, 0, m->cols, &rows));
+    TRY(derive_indexed(c, m, &from, 0, m->cols, &rows));
     TRY(copies_take(c, cut->rows * p->row_bytes, &out));
     p->data = out;
     for (size_t r = 0; r < cut->rows; r++)

@@ -8,11 +8,12 @@
 #include "worker/load/derive.h"
 #include "worker/load/ints.h"
 
-/* p: rows [first, first + p->rows) and columns [col, col + cols).  Sets all but rows and biases.
+/* p: p->rows rows and the columns [col, col + cols).  Sets all but rows and biases.
  * ST_FORMAT names a tensor with a scale that is not finite, a zero point that is not in the middle
  * where the configuration says so, or a wrong index. */
-MUST_CHECK enum status derive_ints(struct copies *c, const struct ints *m, size_t first, size_t col,
-                                   size_t cols, struct weight_part *p);
+MUST_CHECK enum status derive_ints(struct copies *c, const struct ints *m,
+                                   const struct stored_rows *rows, size_t col, size_t cols,
+                                   struct weight_part *p);
 
 /* p: rows are the columns 0 .. cut->rows of the matrix, columns its rows from cut->col on; it becomes
  * f32. */

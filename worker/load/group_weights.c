@@ -4,38 +4,35 @@
 
 #include "backends/exact_math.h"
 
-bool rows_in_groups(const struct model_config *mc, enum tensor_id id)
+/* n neighbours behind `before` others of `all`, from `first` on; behind the last comes the first (tiled heads). */
+static struct stored_rows in_turn(int32_t before, int32_t all, int32_t first, int32_t n)
 {
-    struct row_groups g;
-    return model_row_groups(mc, id, &g);
+    if (first + n > all)
+        return (struct stored_rows){(size_t)first, 0, (size_t)before, (size_t)all};
+    return stored_neighbours((size_t)(before + first));
 }
 
-enum status cut_groups(struct weight_part *p, size_t *n_bytes, const struct model_config *mc,
-                       enum tensor_id id, const struct stored_tensor *t, int32_t first, int32_t n,
-                       struct copies *copies)
+struct stored_rows share_rows(const struct model_config *mc, enum tensor_id id, int32_t first,
+                              int32_t n)
 {
-    struct row_groups g = {.rows = 1, .n = 1};
+    struct row_groups g;
     int32_t before;
+    if (model_row_groups(mc, id, &g))
+        return (struct stored_rows){(size_t)first, (size_t)g.rows, (size_t)g.at, (size_t)g.n};
+    model_fused_rows(mc, id, &before);
+    return in_turn(before, model_axis(mc, mc->arch->tensor[id].rows), first, n);
+}
+
+enum status copy_rows(struct copies *copies, const unsigned char *stored,
+                      const struct stored_rows *rows, struct weight_part *p)
+{
     void *to;
-    if (!model_row_groups(mc, id, &g))
-        FAIL(ST_BUG, "tensor %s has no groups of rows", t->name);
-    if (t->dtype == DT_E4M3)
-        FAIL(ST_UNSUPPORTED, "tensor %s of type %s is not supported: its rows are in groups",
-             t->name, t->type_name);
-    p->dtype = t->dtype;
-    p->rows = n;
-    p->row_bytes = t->n_bytes / (size_t)model_fused_rows(mc, id, &before);
-    p->data = t->data;
-    *n_bytes += (size_t)n * p->row_bytes;
     if (copies->sizes_only)
         return ST_OK;
-    TRY(copies_take(copies, (size_t)n * p->row_bytes, &to));
-    for (int32_t r = 0; r < n; r++) {
-        size_t row =
-            (size_t)((first + r) / g.n) * (size_t)g.rows + (size_t)(g.at + (first + r) % g.n);
-        memcpy((unsigned char *)to + (size_t)r * p->row_bytes, t->data + row * p->row_bytes,
+    TRY(copies_take(copies, (size_t)p->rows * p->row_bytes, &to));
+    for (size_t r = 0; r < (size_t)p->rows; r++)
+        memcpy((unsigned char *)to + r * p->row_bytes, stored + stored_row(rows, r) * p->row_bytes,
                p->row_bytes);
-    }
     p->data = to;
     return ST_OK;
 }
@@ -69,24 +66,31 @@ enum status cut_conv(struct weight_src *out, size_t *n_bytes, struct loader *ld,
                      const struct shard *sh, int32_t layer, struct copies *copies)
 {
     const struct model_config *mc = loader_config(ld);
-    int32_t keys = model_axis(mc, AX_DELTA_KEYS), taps = mc->delta_taps, at = 0;
+    int32_t keys = model_axis(mc, AX_DELTA_KEYS), values = model_axis(mc, AX_DELTA_VALUES);
     int32_t k_first = sh->delta.k_first * mc->d_delta_k, k = sh->delta.n_k * mc->d_delta_k;
     int32_t v_first = sh->delta.v_first * mc->d_delta_v, v = sh->delta.n_v * mc->d_delta_v;
-    const int32_t first[] = {k_first, keys + k_first, 2 * keys + v_first}, n[] = {k, k, v};
-    uint64_t shape[3] = {(uint64_t)(2 * keys + model_axis(mc, AX_DELTA_VALUES)), 1, (uint64_t)taps};
+    const int32_t n[] = {k, k, v};
+    const struct stored_rows from[] = {in_turn(0, keys, k_first, k),
+                                       in_turn(keys, keys, k_first, k),
+                                       in_turn(2 * keys, values, v_first, v)};
+    size_t taps = (size_t)mc->delta_taps, all = (size_t)(2 * k + v), at = 0;
+    uint64_t shape[3] = {(uint64_t)(2 * keys + values), 1, taps};
     struct stored_tensor t;
     float *to;
-    TRY(loader_tensor(ld, mc->arch->tensor[TN_DELTA_CONV].name, layer, 0, 3, shape, &t));
+    if (mc->arch->decay_value)
+        shape[1] = taps;
+    TRY(loader_tensor(ld, mc->arch->tensor[TN_DELTA_CONV].name, layer, 0,
+                      mc->arch->decay_value ? 2 : 3, shape, &t));
     TRY(check_floats(&t));
-    TRY(begin_vector(out, taps * (2 * k + v), copies, &to));
+    TRY(begin_vector(out, mc->delta_taps * (2 * k + v), copies, &to));
     *n_bytes += (size_t)out->cols * dtype_size(t.dtype);
-    for (size_t i = 0; to && i < ARRAY_LEN(n); at += n[i++])
-        for (int32_t tap = 0; tap < taps; tap++) {
-            struct share_cut cut = {.first = (size_t)(first[i] * taps + tap),
-                                    .step = (size_t)taps,
-                                    .rows = (size_t)n[i]};
-            derive_floats(t.data, t.dtype, &cut, to + (size_t)tap * (size_t)(2 * k + v) + at);
-        }
+    for (size_t i = 0; to && i < ARRAY_LEN(n); i++)
+        for (size_t c = 0; c < (size_t)n[i]; c++, at++)
+            for (size_t tap = 0; tap < taps; tap++) {
+                struct share_cut one = {
+                    .first = stored_row(&from[i], c) * taps + tap, .step = 1, .rows = 1};
+                derive_floats(t.data, t.dtype, &one, to + tap * all + at);
+            }
     return ST_OK;
 }
 
@@ -106,7 +110,7 @@ enum status cut_decay(struct weight_src *out, size_t *n_bytes, struct loader *ld
     if (!to)
         return ST_OK;
     derive_floats(t.data, t.dtype, &cut, to);
-    for (int32_t h = 0; h < sh->delta.n_v; h++)
+    for (int32_t h = 0; !mc->arch->decay_value && h < sh->delta.n_v; h++)
         to[h] = -exact_exp(to[h]);
     return ST_OK;
 }

@@ -7,15 +7,13 @@
 #include "worker/load/loader.h"
 #include "worker/load/shard.h"
 
-/* Is the matrix stored group after group of rows (model_row_groups)? */
-bool rows_in_groups(const struct model_config *mc, enum tensor_id id);
+/* Where n rows of id from `first` on are in the stored tensor that has them. */
+struct stored_rows share_rows(const struct model_config *mc, enum tensor_id id, int32_t first,
+                              int32_t n);
 
-/* n rows of such a matrix, t, from `first` on, counted among those of id.  ST_UNSUPPORTED: of a type whose scales are
- * not in the rows. */
-MUST_CHECK enum status cut_groups(struct weight_part *p, size_t *n_bytes,
-                                  const struct model_config *mc, enum tensor_id id,
-                                  const struct stored_tensor *t, int32_t first, int32_t n,
-                                  struct copies *copies);
+/* p, whose rows, row_bytes and dtype are set, gets copies of whole stored rows. */
+MUST_CHECK enum status copy_rows(struct copies *copies, const unsigned char *stored,
+                                 const struct stored_rows *rows, struct weight_part *p);
 
 /* This rank's channels of the convolution, [taps][channels], and its decays, -e^A_log: vectors of f32. */
 MUST_CHECK enum status cut_conv(struct weight_src *out, size_t *n_bytes, struct loader *ld,

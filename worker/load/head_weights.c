@@ -24,18 +24,17 @@ static enum status cut_kv_b(struct weight_part *p, struct loader *ld, enum tenso
     struct ints m;
     const struct share_cut cut = {
         .step = 1, .rows = rank, .col = first, .cols = (size_t)mc->d_nope};
+    const struct stored_rows values = stored_neighbours(first + (size_t)mc->d_nope);
     if (ints_stored(ld, mc->arch->tensor[id].name, layer, 0)) {
         TRY(ints_open(&m, ld, mc->arch->tensor[id].name, layer, 0, (size_t)shape[0], rank));
-        return id == TN_V_B ? derive_ints(copies, &m, first + (size_t)mc->d_nope, 0, rank, p)
+        return id == TN_V_B ? derive_ints(copies, &m, &values, 0, rank, p)
                             : derive_ints_transposed(copies, &m, &cut, p);
     }
     TRY(loader_tensor(ld, mc->arch->tensor[id].name, layer, 0, 2, shape, &t));
     size_t row_bytes = t.n_bytes / shape[0]; /* shape times type is the tensor's checked size */
     if (id == TN_V_B) {
-        take_rows(p, &t, row_bytes, first + (size_t)mc->d_nope);
-        return t.dtype == DT_E4M3
-                   ? derive_fp8(copies, ld, &t, first + (size_t)mc->d_nope, 0, rank, p)
-                   : ST_OK;
+        take_rows(p, &t, row_bytes, values.first);
+        return t.dtype == DT_E4M3 ? derive_fp8(copies, ld, &t, &values, 0, rank, p) : ST_OK;
     }
     p->dtype = t.dtype;
     if (t.dtype == DT_E4M3)

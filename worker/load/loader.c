@@ -56,6 +56,9 @@ static enum status open_parts(struct loader *ld, const char *path)
         TRY(gguf_source_open(&ld->src, &ld->mc, path));
     }
     struct stored_tensor head;
+    if (ld->mc.arch->single &&
+        !loader_has(ld, ld->mc.arch->tensor[TN_EXPERT_DOWN].name, 0, 0, &head))
+        ld->mc.arch = ld->mc.arch->single;
     const char *name = ld->mc.arch->tensor[TN_HEAD].name;
     ld->mc.headless |= ld->src->bare && !ld->mc.tied && name && !loader_has(ld, name, 0, 0, &head);
     return take_marks(ld);

@@ -35,6 +35,12 @@ static void cut_delta(struct delta_share *out, const struct model_config *mc, in
                       int32_t n_slices, bool even)
 {
     cut(mc->n_delta_v, rank, world, n_slices, even, &out->v_first, &out->n_v, out->slice_end);
+    if (mc->arch->tiled_heads) {
+        out->k_first = out->v_first % mc->n_delta_k;
+        out->n_k = out->n_v < mc->n_delta_k ? out->n_v : mc->n_delta_k;
+        out->v_per_k = 1;
+        return;
+    }
     out->v_per_k = mc->n_delta_v / mc->n_delta_k;
     out->k_first = out->v_first / out->v_per_k;
     out->v_offset = out->v_first % out->v_per_k;

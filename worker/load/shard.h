@@ -13,10 +13,10 @@ struct ffn_share {
     int32_t slice_end[N_SLICES]; /* in local columns */
 };
 
-/* Heads of gated delta-net layers. */
+/* Heads of gated delta-net layers.  Tiled ones: behind the model's last key head comes its first. */
 struct delta_share {
     int32_t v_first, n_v, k_first, n_k;
-    int32_t v_per_k, v_offset;   /* local value head h reads (h + v_offset) / v_per_k */
+    int32_t v_per_k, v_offset;   /* local value head h reads (h + v_offset) / v_per_k mod n_k */
     int32_t slice_end[N_SLICES]; /* in local value heads */
 };
 

@@ -210,7 +210,10 @@ enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct lo
         shape[1] = shape[2];
         shape[2] = rows;
     }
-    int32_t n_dims = rule->rows == AX_ONE || rule->rows == AX_FLAT_ROW ? 1 : joined ? 3 : 2;
+    bool flat = rule->rows == AX_ONE; /* files have a single row as a vector or as a matrix */
+    if (rule->rows == AX_FLAT_ROW && loader_has(ld, rule->name, layer, expert, t))
+        flat = t->n_dims == 1;
+    int32_t n_dims = flat ? 1 : joined ? 3 : 2;
     TRY(loader_tensor(ld, rule->name, layer, expert, n_dims, shape + 3 - n_dims, t));
     if (joined) {
         t->n_bytes /= (size_t)mc->n_experts;
@@ -323,14 +326,11 @@ static enum status cut_ints(struct weight_part *p, size_t *n_bytes, struct loade
     const struct tensor_rule *rule = &mc->arch->tensor[id];
     struct ints m;
     int32_t before;
-    if (rows_in_groups(mc, id))
-        FAIL(ST_UNSUPPORTED, "tensor %s of integers is not supported: its rows are in groups",
-             rule->name);
     size_t all = (size_t)model_fused_rows(mc, id, &before);
+    const struct stored_rows from = share_rows(mc, id, rows.first, rows.n);
     TRY(ints_open(&m, ld, rule->name, layer, expert, all, (size_t)model_axis(mc, rule->cols)));
     p->rows = rows.n;
-    TRY(derive_ints(copies, &m, (size_t)(before + rows.first), (size_t)cols.first, (size_t)cols.n,
-                    p));
+    TRY(derive_ints(copies, &m, &from, (size_t)cols.first, (size_t)cols.n, p));
     *n_bytes += (size_t)rows.n * p->row_bytes;
     return ST_OK;
 }
@@ -347,24 +347,24 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     if (ints_stored(ld, loader_config(ld)->arch->tensor[id].name, layer, expert))
         return cut_ints(p, n_bytes, ld, id, layer, expert, rows, cols, copies);
     TRY(weight_tensor(&t, &before, ld, id, layer, expert));
-    if (rows_in_groups(loader_config(ld), id))
-        return cut_groups(p, n_bytes, loader_config(ld), id, &t, rows.first, rows.n, copies);
+    const struct stored_rows from = share_rows(loader_config(ld), id, rows.first, rows.n);
     const struct unit u = unit_of(t.dtype);
     size_t first = (size_t)cols.first / u.elements;
     size_t all_rows = (size_t)model_fused_rows(loader_config(ld), id, &before);
     p->row_bytes = t.n_bytes / all_rows; /* shape times type is the tensor's checked size */
-    p->data = t.data + (size_t)(before + rows.first) * p->row_bytes + first * u.bytes;
+    p->data = t.data + stored_row(&from, 0) * p->row_bytes + first * u.bytes;
     p->skip = (int32_t)((size_t)cols.first % u.elements);
     p->dtype = t.dtype;
     p->rows = rows.n;
     *n_bytes += (size_t)rows.n * span_bytes(p, cols.n);
+    if (from.n > 1 || from.step != 1)
+        TRY(copy_rows(copies, t.data, &from, p));
     if (t.dtype != DT_E4M3)
         return ST_OK;
     if (id == TN_EMBED || t.n_dims != 2)
         FAIL(ST_UNSUPPORTED, "tensor %s: %s of type %s is not supported", t.name,
              id == TN_EMBED ? "an embedding" : "a stack", t.type_name);
-    return derive_fp8(copies, ld, &t, (size_t)(before + rows.first), (size_t)cols.first,
-                      (size_t)cols.n, p);
+    return derive_fp8(copies, ld, &t, &from, (size_t)cols.first, (size_t)cols.n, p);
 }
 
 /* The bias of a row-parallel matrix or of a norm: a whole vector [D] on every rank. */
