@@ -244,8 +244,11 @@ class Fleet(World):
                 self.tell(p, signal.SIGTERM)
                 rc = p.wait(tap.LIMIT)
                 bad += [("exit code", f"{name} ended with {rc}")] if rc else []
-        for name in self.groups():
-            self.kept[name][1].wait(tap.LIMIT)
+        for name in self.groups():  # one that was started again meanwhile waits for a coordinator
+            p = self.kept[name][1]
+            if p.poll() is None:
+                self.tell(p, signal.SIGTERM)
+            p.wait(tap.LIMIT)
         for way in self.ways.values():
             way.close()
         for side in self.ways:
