@@ -139,7 +139,7 @@ enum status prompt_render(const struct model_text *mt, const struct msg_chat *ch
     return st;
 }
 
-static enum status chat_ids(const struct model_text *mt, const struct msg_chat *chat,
+enum status prompt_chat_ids(const struct model_text *mt, const struct msg_chat *chat,
                             unsigned flags, struct token_list *out, struct text_buf *text,
                             const char **field)
 {
@@ -181,7 +181,7 @@ enum status prompt_ids(const struct model_text *mt, const struct msg_generate *g
         return tokenizer_encode(mt->tok, g->text.data, g->text.n, flags, out);
     case PROMPT_CHAT:
         *field = "chat";
-        return chat_ids(mt, &g->chat, flags, out, text, field);
+        return prompt_chat_ids(mt, &g->chat, flags, out, text, field);
     }
     FAIL(ST_BUG, "prompt kind %d", (int)g->kind);
 }

@@ -17,6 +17,12 @@ MUST_CHECK enum status prompt_render(const struct model_text *mt, const struct m
                                      struct text_buf *out, struct text_buf *content,
                                      const char **field);
 
+/* The ids of a chat, whose clock is set; flags: TOK_ADD_SPECIAL or 0.  The text as it was rendered is appended to
+ * text.  *field as of prompt_render. */
+MUST_CHECK enum status prompt_chat_ids(const struct model_text *mt, const struct msg_chat *chat,
+                                       unsigned flags, struct token_list *out,
+                                       struct text_buf *text, const char **field);
+
 /* The ids of a Generate's prompt, whatever its kind (the clock of a chat is set); free them with
  * token_list_free.  text: a chat as it was rendered is appended, another prompt only with g->want_prompt_text.
  * On failure *field is the path of the field at fault. */

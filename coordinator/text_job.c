@@ -174,6 +174,21 @@ static enum status token_texts(struct text_job *job, const struct model_text *mt
     return st;
 }
 
+static enum status tokenize(struct text_job *job, struct msg_tokenize *m,
+                            const struct model_text *mt, const char **field)
+{
+    unsigned flags = m->add_special ? TOK_ADD_SPECIAL : 0;
+    if (m->has_chat) {
+        *field = "chat";
+        TRY(prompt_set_clock(&m->chat));
+        TRY(prompt_chat_ids(mt, &m->chat, flags, &job->tokens, &job->text, field));
+    } else {
+        *field = "text";
+        TRY(tokenizer_encode(mt->tok, m->text.data, m->text.n, flags, &job->tokens));
+    }
+    return m->want_token_text ? token_texts(job, mt) : ST_OK;
+}
+
 static enum status check_model(const char *name, const struct model_text *mt, const char **field)
 {
     if (!*name || strcmp(name, mt->name) == 0)
@@ -205,10 +220,7 @@ static enum status do_job(struct text_job *job, const struct model_text *mt,
         return job->keep_request ? request_bytes(&job->kept, &job->n_kept, in) : ST_OK;
     case MSG_TOKENIZE:
         TRY(check_model(m.u.tokenize.model, mt, field));
-        *field = "text";
-        TRY(tokenizer_encode(mt->tok, m.u.tokenize.text.data, m.u.tokenize.text.n,
-                             m.u.tokenize.add_special ? TOK_ADD_SPECIAL : 0, &job->tokens));
-        return m.u.tokenize.want_token_text ? token_texts(job, mt) : ST_OK;
+        return tokenize(job, &m.u.tokenize, mt, field);
     case MSG_DETOKENIZE:
         TRY(check_model(m.u.detokenize.model, mt, field));
         return detokenize(job, &m.u.detokenize, mt, field);

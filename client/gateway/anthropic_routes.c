@@ -37,7 +37,7 @@ static void serve(struct gateway *g, bool count, const struct http_request *http
     enum status st = anthropic_request_read(&q, count, http->body, http->n_body, param);
     const char *model = admission_check(g, s, &q.of, st, param, http, r);
     if (model && count)
-        token_query_template_tokens(g->upstream, r, &q.of.ask, false, false, count_body);
+        token_query_tokenize_chat(g->upstream, r, &q.of.ask, false, false, count_body);
     else if (model)
         start(g, &q, model, r);
     anthropic_request_free(&q);

@@ -10,9 +10,7 @@ struct token_query {
     struct upstream *upstream;
     struct http_reply *reply;
     token_query_body *body;
-    const char *field;            /* of errors */
-    bool tokenize_it;             /* the template's text is to be tokenized */
-    bool add_special, token_text; /* how */
+    const char *field; /* of errors */
 };
 
 static void on_gone(void *ctx)
@@ -56,10 +54,6 @@ static void on_event(struct upstream_call *call, const struct ingot_event *ev)
     struct token_query *t = (struct token_query *)call;
     if (ev->kind == INGOT_EVENT_ERROR) {
         fail(t, ev);
-    } else if (t->tokenize_it) {
-        t->tokenize_it = false;
-        sent(t, upstream_tokenize(t->upstream, &t->call, ev->text, ev->n_text, t->add_special,
-                                  t->token_text));
     } else {
         answer(t, ev);
     }
@@ -96,27 +90,19 @@ void token_query_detokenize(struct upstream *u, struct http_reply *r, const int3
         sent(t, upstream_detokenize(u, &t->call, ids, n));
 }
 
-static void apply(struct token_query *t, struct ingot_request *request)
-{
-    if (t)
-        sent(t, upstream_apply_template(t->upstream, &t->call, request));
-}
-
 void token_query_template(struct upstream *u, struct http_reply *r, struct ingot_request *request,
                           token_query_body *body)
 {
-    apply(create(u, r, body, "messages"), request);
+    struct token_query *t = create(u, r, body, "messages");
+    if (t)
+        sent(t, upstream_apply_template(u, &t->call, request));
 }
 
-void token_query_template_tokens(struct upstream *u, struct http_reply *r,
-                                 struct ingot_request *request, bool add_special, bool token_text,
-                                 token_query_body *body)
+void token_query_tokenize_chat(struct upstream *u, struct http_reply *r,
+                               const struct ingot_request *request, bool add_special,
+                               bool token_text, token_query_body *body)
 {
     struct token_query *t = create(u, r, body, "messages");
-    if (t) {
-        t->tokenize_it = true;
-        t->add_special = add_special;
-        t->token_text = token_text;
-    }
-    apply(t, request);
+    if (t)
+        sent(t, upstream_tokenize_chat(u, &t->call, request, add_special, token_text));
 }

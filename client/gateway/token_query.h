@@ -18,11 +18,11 @@ void token_query_tokenize(struct upstream *u, struct http_reply *r, const char *
                           const char *prompt);
 void token_query_detokenize(struct upstream *u, struct http_reply *r, const int32_t *ids, size_t n,
                             token_query_body *body);
-/* The text of the request's turns, or its tokens. */
+/* The text of the request's turns, and its tokens. */
 void token_query_template(struct upstream *u, struct http_reply *r, struct ingot_request *request,
                           token_query_body *body);
-void token_query_template_tokens(struct upstream *u, struct http_reply *r,
-                                 struct ingot_request *request, bool add_special, bool token_text,
-                                 token_query_body *body);
+void token_query_tokenize_chat(struct upstream *u, struct http_reply *r,
+                               const struct ingot_request *request, bool add_special,
+                               bool token_text, token_query_body *body);
 
 #endif

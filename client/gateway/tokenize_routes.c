@@ -277,7 +277,7 @@ static void start(struct upstream *u, struct tokenize_request *t, struct http_re
     if (t->form == APPLY_TEMPLATE)
         token_query_template(u, r, ask, prompt_body);
     else if (t->input == INPUT_MESSAGES)
-        token_query_template_tokens(u, r, ask, special, t->token_strs, tokens_body);
+        token_query_tokenize_chat(u, r, ask, special, t->token_strs, tokens_body);
     else if (t->input == INPUT_TOKENS)
         token_query_detokenize(u, r, p->ids, p->n_ids, text_body);
     else if (t->input == INPUT_PROMPT)

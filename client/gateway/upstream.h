@@ -60,6 +60,10 @@ enum ingot_code upstream_generate(struct upstream *u, struct upstream_call *call
  * INGOT_EVENT_ERROR. */
 enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,
                                   size_t n, bool add_special, bool want_token_text);
+/* Of the prompt that the request's turns make; upstream chooses the request_id. */
+enum ingot_code upstream_tokenize_chat(struct upstream *u, struct upstream_call *call,
+                                       const struct ingot_request *request, bool add_special,
+                                       bool want_token_text);
 /* The text includes special tokens. */
 enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *call,
                                     const int32_t *ids, size_t n);

@@ -388,6 +388,20 @@ enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call
                       ingot_send_tokenize(u->client, id, text, n, add_special, want_token_text));
 }
 
+enum ingot_code upstream_tokenize_chat(struct upstream *u, struct upstream_call *call,
+                                       const struct ingot_request *request, bool add_special,
+                                       bool want_token_text)
+{
+    struct ingot_request r = *request;
+    char id[INGOT_ID_SIZE];
+    enum status st = begin_query(u, call, id);
+    if (st != ST_OK)
+        return (enum ingot_code)st;
+    r.request_id = id;
+    return query_sent(u, call,
+                      ingot_send_tokenize_chat(u->client, &r, add_special, want_token_text));
+}
+
 enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *call,
                                     const int32_t *ids, size_t n)
 {

@@ -405,6 +405,9 @@ int ingot_fd(const struct ingot_client *c);
 enum ingot_code ingot_send_tokenize(struct ingot_client *c, const char *request_id,
                                     const char *text, size_t n, bool add_special,
                                     bool want_token_text);
+/* As ingot_tokenize_chat, with the request_id of r. */
+enum ingot_code ingot_send_tokenize_chat(struct ingot_client *c, const struct ingot_request *r,
+                                         bool add_special, bool want_token_text);
 enum ingot_code ingot_send_detokenize(struct ingot_client *c, const char *request_id,
                                       const int32_t *ids, size_t n, bool skip_special);
 /* As ingot_apply_template, with the request_id of r. */
@@ -417,6 +420,11 @@ enum ingot_code ingot_send_stats(struct ingot_client *c, const char *request_id)
 /* Results are valid until the next call with the same client. */
 enum ingot_code ingot_tokenize(struct ingot_client *c, const char *text, size_t n, bool add_special,
                                const int32_t **ids, size_t *n_ids);
+/* The tokens of the prompt that a generation makes of the chat in r; uses the fields that ingot_apply_template uses.
+ * The tokens of the text from ingot_apply_template may differ: there, control tokens that the content spells cannot
+ * be told from those of the template (`--parse-special none`). */
+enum ingot_code ingot_tokenize_chat(struct ingot_client *c, const struct ingot_request *r,
+                                    bool add_special, const int32_t **ids, size_t *n_ids);
 enum ingot_code ingot_detokenize(struct ingot_client *c, const int32_t *ids, size_t n,
                                  bool skip_special, const char **text, size_t *n_text);
 /* Uses turns, tools_json, variables_json, add_generation_prompt and continue_final_message of r. */

@@ -18,6 +18,17 @@ static struct client_msg tokenize(const char *id, const char *text, size_t n, bo
     return m;
 }
 
+static enum status tokenize_chat(struct ingot_client *c, const char *id,
+                                 const struct ingot_request *r, bool add_special,
+                                 bool want_token_text, struct client_msg *m)
+{
+    *m = tokenize(id, NULL, 0, add_special, want_token_text);
+    m->u.tokenize.model = r->model ? r->model : "";
+    m->u.tokenize.has_chat = true;
+    wire_mem_reset(&c->rx);
+    return client_fill_chat(c, r, &m->u.tokenize.chat);
+}
+
 static struct client_msg detokenize(const char *id, const int32_t *ids, size_t n, bool skip_special)
 {
     struct client_msg m = {.type = MSG_DETOKENIZE};
@@ -41,19 +52,35 @@ static enum status apply_template(struct ingot_client *c, const char *id,
 
 /* ---- with the reply ---- */
 
+static enum status ask_tokens(struct ingot_client *c, const struct client_msg *m, const char *id,
+                              const int32_t **ids, size_t *n_ids)
+{
+    struct client_msg reply;
+    TRY(client_ask(c, m, id, MSG_TOKENS, &reply));
+    *ids = reply.u.tokens.tokens;
+    *n_ids = reply.u.tokens.n_tokens;
+    return ST_OK;
+}
+
 enum ingot_code ingot_tokenize(struct ingot_client *c, const char *text, size_t n, bool add_special,
                                const int32_t **ids, size_t *n_ids)
 {
     char id[INGOT_ID_SIZE];
-    struct client_msg reply;
     client_make_id(c, id);
     struct client_msg m = tokenize(id, text, n, add_special, false);
-    enum status st = client_ask(c, &m, id, MSG_TOKENS, &reply);
-    if (st != ST_OK)
-        return (enum ingot_code)st;
-    *ids = reply.u.tokens.tokens;
-    *n_ids = reply.u.tokens.n_tokens;
-    return INGOT_OK;
+    return (enum ingot_code)ask_tokens(c, &m, id, ids, n_ids);
+}
+
+enum ingot_code ingot_tokenize_chat(struct ingot_client *c, const struct ingot_request *r,
+                                    bool add_special, const int32_t **ids, size_t *n_ids)
+{
+    char id[INGOT_ID_SIZE];
+    struct client_msg m;
+    client_make_id(c, id);
+    enum status st = tokenize_chat(c, id, r, add_special, false, &m);
+    if (st == ST_OK)
+        st = ask_tokens(c, &m, id, ids, n_ids);
+    return (enum ingot_code)st;
 }
 
 static enum status ask_text(struct ingot_client *c, const struct client_msg *m, const char *id,
@@ -107,6 +134,14 @@ enum ingot_code ingot_send_tokenize(struct ingot_client *c, const char *request_
 {
     struct client_msg m = tokenize(request_id, text, n, add_special, want_token_text);
     return send_query(c, &m, request_id);
+}
+
+enum ingot_code ingot_send_tokenize_chat(struct ingot_client *c, const struct ingot_request *r,
+                                         bool add_special, bool want_token_text)
+{
+    struct client_msg m;
+    enum status st = tokenize_chat(c, r->request_id, r, add_special, want_token_text, &m);
+    return st == ST_OK ? send_query(c, &m, r->request_id) : (enum ingot_code)st;
 }
 
 enum ingot_code ingot_send_detokenize(struct ingot_client *c, const char *request_id,

@@ -321,12 +321,18 @@ enum status client_msg_decode_request(struct client_msg *out, const void *data, 
         return decode_generate(&out->u.generate, (const void *)m, mem, field);
     case MSG_TOKENIZE: {
         const Ingot__Tokenize *t = (const void *)m;
-        out->u.tokenize = (struct msg_tokenize){.request_id = id,
-                                                .model = pb_string(t->model),
-                                                .text = text_of(t->has_text, t->text),
-                                                .add_special = t->add_special,
-                                                .want_token_text = t->want_token_text};
+        out->u.tokenize =
+            (struct msg_tokenize){.request_id = id,
+                                  .model = pb_string(t->model),
+                                  .text = text_of(t->has_text, t->text),
+                                  .has_chat = t->chat != NULL,
+                                  .add_special = t->add_special && (t->has_add_special || !t->chat),
+                                  .want_token_text = t->want_token_text};
         TRY(decode_tenant(&out->u.tokenize.tenant, t->has_tenant, t->tenant, field));
+        if (t->chat && t->has_text)
+            FAIL_FIELD("chat", ST_RANGE, "Tokenize takes text or chat, not both");
+        if (t->chat)
+            return decode_chat(&out->u.tokenize.chat, t->chat, mem, field);
         return check_utf8(out->u.tokenize.text, "text", field);
     }
     case MSG_DETOKENIZE: {
@@ -514,9 +520,15 @@ enum status client_msg_encode_request(struct wire_bytes *out, const struct clien
     case MSG_TOKENIZE: {
         const struct msg_tokenize *t = &msg->u.tokenize;
         Ingot__Tokenize m = INGOT__TOKENIZE__INIT;
+        Ingot__Chat chat;
         m.request_id = string_of(t->request_id);
         m.model = string_of(t->model);
-        SET(m, text, bytes_of(t->text));
+        if (t->has_chat) {
+            TRY(encode_chat(&chat, &t->chat, mem));
+            m.chat = &chat;
+        } else {
+            SET(m, text, bytes_of(t->text));
+        }
         SET(m, add_special, t->add_special);
         SET(m, want_token_text, t->want_token_text);
         SET_TENANT(m, t->tenant);

@@ -190,7 +190,9 @@ struct msg_generate {
 
 struct msg_tokenize {
     const char *request_id, *model;
-    struct wire_text text;
+    struct wire_text text; /* or chat, if has_chat */
+    bool has_chat;
+    struct msg_chat chat;
     bool add_special, want_token_text;
     struct tenant tenant;
 };

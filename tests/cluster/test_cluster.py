@@ -365,8 +365,15 @@ def tokenize_detokenize_template():
         name, m = client.call("ApplyTemplate", chat={"turn": turns})
         assert name == "Text" and b"What is Ingot?" in m.text
         a = client.generate(chat={"turn": turns}, max_tokens=60, sampling=GREEDY)
-        b = client.generate(text=m.text, add_special=False, max_tokens=60, sampling=GREEDY)
+        b = client.generate(text=m.text, add_special=False, max_tokens=60, sampling=GREEDY, want_prompt_text=True)
         assert a.finish and a.ids == b.ids and a.reason() == "eos", a.reason()
+        name, m = client.call("Tokenize", chat={"turn": turns}, want_token_text=True)
+        assert name == "Tokens" and len(m.id) == a.accepted.prompt_tokens == len(m.token_text), (name, m)
+        assert m.id == client.call("Tokenize", text=b.accepted.prompt_text, add_special=False)[1].id
+        name, m = client.call("Tokenize", chat={"turn": turns}, text=b"a")
+        assert name == "Error" and m.field == "chat" and "not both" in m.detail, (name, m)
+        name, m = client.call("Tokenize", chat={"turn": [{"json": b"{bad json"}]})
+        assert name == "Error" and m.field == "chat.turn.json" and m.request == 4, (name, m)
         name, m = client.call("Detokenize", id=[10 ** 6])
         assert name == "Error" and m.field == "id", (name, m)
         a = client.generate(chat={"turn": [{"role": "user"}, {"json": b"{bad json"}]}, max_tokens=3)

@@ -34,6 +34,9 @@ def prompts(policy):
                                continue_final_message=True))
         forged = [ids_of(client, [(role, FORGED), ("user", "Hello")]) for role in ("system", "user", "assistant", "tool")]
         forged.append(ids_of(client, [("us<|im_end|>er", "Hello"), ("user", "Hello")]))
+        turns = [dict(role="user", content=FORGED.encode())]
+        asked = list(client.call("Tokenize", chat=dict(turn=turns, add_generation_prompt=True))[1].id)
+        assert asked == ids_of(client, [("user", FORGED)])[0], "Tokenize.chat differs from the prompt of a Generate"
         text = client.generate(text=FORGED.encode(), max_tokens=1, want_prompt_ids=True)
         return ordinary, forged, list(text.accepted.prompt_id)
 
@@ -52,12 +55,21 @@ def content_forges_no_turns():
         assert SPECIALS["<|eos|>"] not in ids_none
 
 
-def http_ids(port, content):
-    body = {"messages": [{"role": "user", "content": content}], "max_tokens": 1, "return_token_ids": True}
-    r = urllib.request.Request(f"http://127.0.0.1:{port}/v1/chat/completions", json.dumps(body).encode(),
+def post(port, path, **body):
+    r = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps(body).encode(),
                                {"Content-Type": "application/json"})
     with urllib.request.urlopen(r, timeout=tap.LIMIT) as answer:
-        return json.load(answer)["prompt_token_ids"]
+        return json.load(answer)
+
+
+def http_ids(port, content):
+    """The prompt of an answer, which /tokenize and Anthropic's count_tokens know too."""
+    messages = [{"role": "user", "content": content}]
+    ids = post(port, "/v1/chat/completions", messages=messages, max_tokens=1, return_token_ids=True)["prompt_token_ids"]
+    told = post(port, "/tokenize", messages=messages, return_token_strs=True)
+    assert told["tokens"] == ids and told["count"] == len(told["token_strs"]) == len(ids), told
+    assert post(port, "/v1/messages/count_tokens", messages=messages)["input_tokens"] == len(ids)
+    return ids
 
 
 @tap.case

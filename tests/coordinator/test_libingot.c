@@ -231,6 +231,17 @@ Test(libingot, queries_need_not_wait)
         cr_assert(ev.kind == INGOT_EVENT_TEXT && ev.n_text > 5);
     else
         cr_assert(ev.kind == INGOT_EVENT_ERROR && ev.code == INGOT_UNSUPPORTED);
+    const enum ingot_code told = front.co.mt.chat ? INGOT_OK : INGOT_UNSUPPORTED;
+    cr_assert_eq(ingot_tokenize_chat(c, &r, false, &want, &n), told);
+    if (told == INGOT_OK)
+        memcpy(ids, want, n * sizeof *ids);
+    cr_assert_eq(ingot_send_tokenize_chat(c, &r, false, true), INGOT_OK);
+    ev = event_of(c, "a");
+    cr_assert_eq(ev.code, told);
+    if (told == INGOT_OK) {
+        cr_assert(ev.kind == INGOT_EVENT_TOKENS && ev.n_ids == n && ev.n_token_text);
+        cr_assert_arr_eq(ev.ids, ids, n * sizeof *ids);
+    }
     ingot_close(c);
 }
 

@@ -91,6 +91,8 @@ def streams_and_results():
         stopped = c.generate(FOX, max_tokens=24, stop=whole.text[5:9], **GREEDY).result()
         assert stopped.reason == "stop" and stopped.samples[0].matched_stop == whole.text[5:9], stopped
         assert c.detokenize(c.tokenize("Hällo"), skip_special=True) == "Hällo"
+        messages = [{"role": "user", "content": FOX}]
+        assert c.tokenize_chat(messages) == c.tokenize(c.apply_template(messages), add_special=False)
         assert c.stats()["requests_finished"] >= 5 and isinstance(c.stats()["group"][0]["world"], int)
         assert c.ping().ready and not c.ping().draining
 

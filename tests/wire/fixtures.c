@@ -442,6 +442,9 @@ void fixtures_make(struct fixture out[N_FIXTURES])
     out[17] = (struct fixture){.name = "tokenize", .client.type = MSG_TOKENIZE};
     out[17].client.u.tokenize = (struct msg_tokenize){
         .request_id = "req-4", .model = "demo", .text = TEXT("a b"), .want_token_text = true};
+    out[22] = (struct fixture){.name = "tokenize_chat", .client.type = MSG_TOKENIZE};
+    out[22].client.u.tokenize = (struct msg_tokenize){
+        .request_id = "req-5", .model = "demo", .has_chat = true, .chat = generate_chat().chat};
     out[18] = (struct fixture){.name = "tokens", .kind = FIX_REPLY, .client.type = MSG_TOKENS};
     out[18].client.u.tokens = tokens_of_a_text();
     out[19] = (struct fixture){.name = "delta_prompt", .kind = FIX_REPLY, .client.type = MSG_DELTA};

@@ -275,6 +275,13 @@ class AsyncClient:
         data = text.encode() if isinstance(text, str) else text
         return list((await self._call("Tokenize", text=data, add_special=add_special)).id)
 
+    async def tokenize_chat(self, messages: Sequence[Message], tools: Optional[Sequence[Any]] = None,
+                            variables: Optional[Mapping[str, Any]] = None, *, add_special: bool = False,
+                            **options: Any) -> List[int]:
+        """The tokens of the prompt that the model gets for messages."""
+        chat = _request.chat(messages, tools, variables, **options)
+        return list((await self._call("Tokenize", chat=chat, add_special=add_special)).id)
+
     async def detokenize(self, ids: Sequence[int], *, skip_special: bool = False) -> str:
         return (await self._call("Detokenize", id=list(ids), skip_special=skip_special)).text.decode()
 
