@@ -39,6 +39,9 @@ assert m.chat.clock_s == 1700000000 and m.chat.zone_s == -12600
 assert m.chat.turn[0].content == b"Be brief." and m.chat.turn[1].json.startswith(b"{")
 assert read("detokenize").id[2] == 70000
 assert read("tokenize").want_token_text
+m = read("tokenize_chat")
+assert m.chat.clock_s == 1700000000 and m.chat.turn[0].content == b"Be brief." and not m.HasField("text")
+assert m.HasField("add_special") and not m.add_special
 m = read("tokens")
 assert list(m.id) == [5, 70000] and list(m.token_text) == [b"a", b" b"] and m.spelling[1].decode() == "\u0120b"
 m = read("welcome")
@@ -109,5 +112,5 @@ assert list(m.collective_us) == [70, 0] and list(m.kv_bytes) == [1 << 20, 1 << 4
 m = read("grammar_ready")
 assert (m.epoch, m.id) == (99, 0x1234)
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 22, names
+assert len(names) == 23, names
 print(f"golden: {len(names)} messages agree")
