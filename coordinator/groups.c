@@ -171,7 +171,7 @@ static enum status make_fleet(struct coordinator *co, const struct worker_group 
         .n_blocks = g->n_blocks,
         .block_len = g->block_len,
         .prefix_cache = co->cfg.prefix_cache,
-        .whole_sequences = co->mt.whole_sequences != NULL,
+        .has_states = co->mt.has_states != NULL,
         .max_inflight = co->cfg.overlap ? MAX_STEPS_IN_FLIGHT : 1,
         .overtake = co->cfg.overtake,
         .target_itl_us = co->cfg.target_itl_us,

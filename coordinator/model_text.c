@@ -37,7 +37,7 @@ static enum status load_tokenizer(struct model_text *mt, const char *path, bool 
     if (st == ST_OK)
         st = sentence_modules_load(&mt->modules, path, mc, embed);
     if (st == ST_OK && model_n_delta(mc))
-        mt->whole_sequences = mc->arch->name;
+        mt->has_states = mc->arch->name;
     free(mc);
     return st;
 }

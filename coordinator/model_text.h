@@ -27,7 +27,7 @@ struct model_text {
     uint32_t n_eos; /* at most MAX_STOP_IDS */
     struct generation_defaults generation;
     const char *
-        whole_sequences; /* its architecture, which has states beside the KV cache, so that prompts share nothing;
+        has_states; /* its architecture, which has states beside the KV cache, so that prompts share nothing;
                                     NULL: it has not */
     struct sentence_modules modules; /* of its embeddings */
     /* special tokens spelled in the content of chats are none (--parse-special none); set after model_text_open */
