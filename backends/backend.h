@@ -250,7 +250,7 @@ static inline int32_t delta_channels(const struct delta_layer *dl)
     return 2 * dl->n_k * dl->d_k + dl->n_v * dl->d_v;
 }
 
-/* This rank's states of one gated delta-net layer, a row for each slot (step_dev.state).  A sequence whose first token of
+/* This rank's states of one gated delta-net layer, a row for each slot (step_dev.state), and behind these snapshots.  A sequence whose first token of
  * a step is at position 0 begins with zeros, whatever its slot has. */
 struct delta_state {
     struct view

@@ -129,6 +129,12 @@ static const struct shared_row table[] = {
       .help = "Bytes of the KV cache on each rank, such as 2G; 0 takes what --max-seqs sequences "
               "of --max-ctx tokens need, at most 70 % of the memory that is free after loading."},
      .users = FOR_WORKER | STARTERS},
+    {{.name = "state-snapshots", ROW(state_snapshots, OPT_INT), .arg = "N", .def = "-1",
+      .min = -1, .max = 65536,
+      .help = "For models with states beside the KV cache (gated delta nets): copies of states that "
+              "each rank keeps, so that prompts that begin alike share what is computed.  Each takes "
+              "the memory of one sequence's state.  -1: as many as --max-seqs; 0: none."},
+     .users = FOR_WORKER | STARTERS},
     {{.name = "kv-dtype", ROW(kv_dtype, OPT_ENUM), .arg = "auto|f32|f16|bf16|int8|e4m3",
       .def = "auto",
       .help = "Element type of the KV cache.  auto is f32 for a model stored in f32, else f16.  "

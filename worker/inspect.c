@@ -127,8 +127,8 @@ static void text_config(FILE *f, const struct report *r)
             "               in %d of %d layers, with gates; the others are gated delta nets: %d "
             "key "
             "heads of %d, %d\n               value heads of %d, convolution of %d tokens; their "
-            "states are those of all tokens, so that\n               no prompt takes blocks from "
-            "the prefix cache\n",
+            "states are those of all tokens: a\n               prompt takes blocks from the prefix "
+            "cache up to one behind which they were kept (--state-snapshots)\n",
             model_n_attention(mc), mc->n_layers, mc->n_delta_k, mc->d_delta_k, mc->n_delta_v,
             mc->d_delta_v, mc->delta_taps);
     if (mc->mlp_bias)
@@ -387,6 +387,7 @@ static cJSON *json_step(const struct report *r)
     cJSON_AddNumberToObject(o, "world", p->dc.world);
     cJSON_AddNumberToObject(o, "max_step_tokens", p->dc.max_tokens);
     cJSON_AddNumberToObject(o, "max_seqs", p->dc.max_seqs);
+    cJSON_AddNumberToObject(o, "state_snapshots", p->dc.n_snapshots);
     cJSON_AddNumberToObject(o, "max_ctx", p->dc.max_ctx);
     cJSON_AddStringToObject(o, "kv_dtype", dtype_name(p->dc.kv_dtype));
     cJSON_AddNumberToObject(o, "kv_blocks", p->dc.n_blocks);

@@ -152,6 +152,7 @@ struct decoder_config worker_decoder_config(const struct shared_options *o, enum
         .max_out = (int32_t)o->max_seqs + MAX_SCORED_ROWS,
         .n_blocks = (int32_t)o->kv_blocks,
         .block_len = (int32_t)o->block_len,
+        .n_snapshots = (int32_t)(o->state_snapshots < 0 ? o->max_seqs : o->state_snapshots),
         .max_ctx = (int32_t)o->max_ctx,
         .kv_dtype = worker_kv_dtype(o, weights),
     };

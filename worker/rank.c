@@ -19,7 +19,7 @@
 /* What must be equal on all ranks. */
 struct agreed {
     uint64_t digest;
-    int64_t max_tokens, max_seqs, max_ctx, block_len, kv_dtype, coll, graphs;
+    int64_t max_tokens, max_seqs, n_snapshots, max_ctx, block_len, kv_dtype, coll, graphs;
     char numerics[NUMERICS_ID_SIZE];
 };
 
@@ -32,6 +32,7 @@ static enum status compare(const struct agreed *all, int world)
     } fields[] = {
         {"--max-step-tokens", offsetof(struct agreed, max_tokens)},
         {"--max-seqs", offsetof(struct agreed, max_seqs)},
+        {"--state-snapshots", offsetof(struct agreed, n_snapshots)},
         {"--max-ctx", offsetof(struct agreed, max_ctx)},
         {"--block-len", offsetof(struct agreed, block_len)},
         {"--kv-dtype", offsetof(struct agreed, kv_dtype)},
@@ -78,6 +79,7 @@ static enum status agree(struct rank *g)
     struct agreed mine = {.digest = g->digest,
                           .max_tokens = g->plan.dc.max_tokens,
                           .max_seqs = g->plan.dc.max_seqs,
+                          .n_snapshots = g->plan.dc.n_snapshots,
                           .max_ctx = g->plan.dc.max_ctx,
                           .block_len = g->plan.dc.block_len,
                           .kv_dtype = (int64_t)g->plan.dc.kv_dtype,

@@ -17,6 +17,8 @@ static enum status set_sizes(struct rank_plan *p, const struct model_config *mc)
     if (mc->arch->encoder && o->kv_dtype == 0)
         p->dc.kv_dtype = DT_F32; /* it is of one layer, and read once */
     p->dc.rank = p->place.rank;
+    if (!model_n_delta(mc))
+        p->dc.n_snapshots = 0;
     p->dc.n_blocks = 1; /* decided when the memory is planned */
     if (p->dc.max_ctx == 0)
         p->dc.max_ctx = mc->max_ctx;
@@ -83,6 +85,7 @@ static void set_step(struct rank_plan *p, const struct model_config *mc)
                  .vocab = mc->vocab,
                  .n_types = mc->arch->encoder ? (mc->n_types > 0 ? mc->n_types : 1) : 0,
                  .states = model_n_delta(mc) > 0,
+                 .n_snapshots = p->dc.n_snapshots,
                  .max_edits = MAX_EDITS,
                  .max_scored = MAX_SCORED_ROWS,
                  .pad = p->graphs,
@@ -196,16 +199,16 @@ bool rank_plan_fits(const struct rank_plan *p)
 
 enum status rank_plan_no_room(const struct rank_plan *p, size_t mem_free)
 {
-    FAIL(
-        ST_NOMEM,
-        "no room on %s: wanted are %zu bytes (weights %zu, KV cache of %d blocks %zu, states of "
-        "sequences %zu, scratch %zu, "
-        "tables %zu, step %zu, backend %zu, graphs %zu, collective %zu), %zu of %zu are free for "
-        "this rank; smaller: --kv-memory or --kv-blocks (KV cache), --max-step-tokens (scratch), "
-        "--max-seqs (states, scratch, step), --max-ctx (tables, step), --graphs off; or more ranks",
-        p->info.device, p->total, p->memory.weights, p->dc.n_blocks, p->memory.kv, p->memory.states,
-        p->memory.scratch, p->memory.tables, p->step, p->own, p->graph, p->coll, mem_free,
-        p->info.mem_total);
+    FAIL(ST_NOMEM,
+         "no room on %s: wanted are %zu bytes (weights %zu, KV cache of %d blocks %zu, states of "
+         "sequences %zu, scratch %zu, "
+         "tables %zu, step %zu, backend %zu, graphs %zu, collective %zu), %zu of %zu are free for "
+         "this rank; smaller: --kv-memory or --kv-blocks (KV cache), --max-step-tokens (scratch), "
+         "--max-seqs (states, scratch, step), --state-snapshots (states), --max-ctx (tables, "
+         "step), --graphs off; or more ranks",
+         p->info.device, p->total, p->memory.weights, p->dc.n_blocks, p->memory.kv,
+         p->memory.states, p->memory.scratch, p->memory.tables, p->step, p->own, p->graph, p->coll,
+         mem_free, p->info.mem_total);
 }
 
 enum status rank_plan_reserve(const struct rank_plan *p)

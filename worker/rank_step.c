@@ -400,18 +400,30 @@ static enum status pool_states(struct rank_step *r, struct flight *f)
     return ST_OK;
 }
 
+static enum status copy_states(struct rank_step *r, const struct step_copy *copies, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        TRY(decoder_copy_states(r->cfg.model, copies[i].from, copies[i].to));
+    return ST_OK;
+}
+
 static enum status enqueue(struct rank_step *r, struct flight *f, const struct step_dev *dev)
 {
+    int32_t n_restores, n_keeps;
+    const struct step_copy *restores = step_restores(r->step, &n_restores),
+                           *keeps = step_keeps(r->step, &n_keeps);
     const struct rank_step_config *cfg = &r->cfg;
     const struct backend_ops *ops = backend_ops_of(cfg->be);
     f->n_embeddings = 0;
     if (dev->n_tokens == 0)
         return ST_OK; /* a plan that only closes */
     TRY(step_upload(r->step));
+    TRY(copy_states(r, restores, n_restores));
     if (step_padded(r->step) && !edits_many(r->edits))
         TRY(graphs_launch(r->graphs, dev, &r->logits));
     else
         TRY(enqueue_ops(r, dev, &r->logits));
+    TRY(copy_states(r, keeps, n_keeps));
     TRY(pool_states(r, f));
     if (f->n_scored > 0)
         TRY(pick_scored(r));

@@ -45,6 +45,7 @@ static enum status decode_hello(struct worker_hello *h, const Ingot__Worker__Hel
     h->n_blocks = m->n_blocks;
     h->max_step_tokens = m->max_step_tokens;
     h->max_seqs = m->max_seqs;
+    h->n_snapshots = m->n_snapshots;
     h->launch = m->launch;
     h->last_epoch = m->last_epoch;
     h->pid = m->pid;
@@ -128,6 +129,9 @@ static enum status decode_plan(struct step_plan *p, const Ingot__Worker__StepPla
              m->n_n_tokens, m->n_n_blocks, m->n_want);
     if (m->n_n_score && m->n_n_score != n)
         FAIL(ST_FORMAT, "step plan: n_score of %zu entries for %zu sequences", m->n_n_score, n);
+    if ((m->n_restore && m->n_restore != n) || (m->n_keep && m->n_keep != n))
+        FAIL(ST_FORMAT, "step plan: %zu and %zu snapshots for %zu sequences", m->n_restore,
+             m->n_keep, n);
     *p = (struct step_plan){.step_id = m->step_id,
                             .epoch = m->epoch,
                             .n_seqs = (uint32_t)n,
@@ -157,7 +161,9 @@ static enum status decode_plan(struct step_plan *p, const Ingot__Worker__StepPla
                                        .block_off = (uint32_t)at_block,
                                        .want = (enum plan_want)m->want[i],
                                        .n_score = m->n_n_score ? m->n_score[i] : 0,
-                                       .score_off = (uint32_t)at_score};
+                                       .score_off = (uint32_t)at_score,
+                                       .restore = m->n_restore ? m->restore[i] : 0,
+                                       .keep = m->n_keep ? m->keep[i] : 0};
         at_score += p->seqs[i].n_score;
         at_token += m->n_tokens[i];
         at_block += m->n_blocks[i];
@@ -404,6 +410,8 @@ static enum status encode_hello(struct wire_bytes *out, const struct worker_hell
         SET(m, embedding, h->embedding);
     if (h->headless)
         SET(m, headless, true);
+    if (h->n_snapshots)
+        SET(m, n_snapshots, h->n_snapshots);
     return pb_pack(out, WMSG_HELLO, &m.base, mem);
 }
 
@@ -445,6 +453,24 @@ static enum status encode_open(Ingot__Worker__Open *m, const struct step_plan *p
     return ST_OK;
 }
 
+static enum status encode_snapshots(Ingot__Worker__StepPlan *m, const struct step_plan *p,
+                                    struct wire_mem *mem)
+{
+    uint32_t any = 0;
+    for (uint32_t i = 0; i < p->n_seqs; i++)
+        any |= p->seqs[i].restore | p->seqs[i].keep;
+    if (!any)
+        return ST_OK;
+    m->n_restore = m->n_keep = p->n_seqs;
+    MEM_ARRAY(m->restore, p->n_seqs, mem);
+    MEM_ARRAY(m->keep, p->n_seqs, mem);
+    for (uint32_t i = 0; i < p->n_seqs; i++) {
+        m->restore[i] = p->seqs[i].restore;
+        m->keep[i] = p->seqs[i].keep;
+    }
+    return ST_OK;
+}
+
 static enum status encode_plan(struct wire_bytes *out, const struct step_plan *p,
                                struct wire_mem *mem)
 {
@@ -473,6 +499,7 @@ static enum status encode_plan(struct wire_bytes *out, const struct step_plan *p
         for (size_t i = 0; i < n; i++)
             m.n_score[i] = p->seqs[i].n_score;
     }
+    TRY(encode_snapshots(&m, p, mem));
     m.n_scored_id = p->n_scores;
     m.scored_id = p->scores;
     m.n_token = p->n_tokens;

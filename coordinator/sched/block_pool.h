@@ -37,9 +37,9 @@ struct block_pool {
     int32_t free_head, lru_head, lru_tail; /* lru_head is the next to be evicted */
     uint32_t n_buckets;                    /* power of two */
     uint64_t last_prefix_id;
-    struct block *blocks; /* [n_blocks] */
-    int32_t *tokens;      /* [n_blocks, block_len], valid while the block is known */
-    int32_t *buckets;     /* [n_buckets] first block or -1 */
+    struct block *blocks;           /* [n_blocks] */
+    int32_t *tokens;                /* [n_blocks, block_len], valid while the block is known */
+    int32_t *buckets;               /* [n_buckets] first block or -1 */
     struct snapshot_pool snapshots; /* of states behind known blocks */
 };
 

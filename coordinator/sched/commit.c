@@ -107,8 +107,7 @@ static void take_snapshot(struct sched *s, struct seq *q, const struct flight_se
     if (!fs->rolling)
         return;
     int32_t old = (int32_t)q->rolling - 1;
-    if (old >= 0 && old != row && p->rows[old].block >= 0 &&
-        p->rows[old].seq_id == q->req.seq_id)
+    if (old >= 0 && old != row && p->rows[old].block >= 0 && p->rows[old].seq_id == q->req.seq_id)
         snapshot_free(p, old);
     q->rolling = (uint32_t)row + 1;
 }

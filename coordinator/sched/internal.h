@@ -54,16 +54,17 @@ struct seq {
     uint32_t turn_done;  /* tokens computed in the turn that a pause ended */
     uint64_t moved_step; /* step_id of the plan that opened or paused it last, by time */
     uint32_t n_known, ahead, pos, done;
-    uint32_t scored;    /* leading rows of the prompt whose scores came; 0 if it is not scored */
-    uint32_t n_end;     /* n_known at which it ends by length */
-    uint32_t n_table;   /* blocks it holds */
-    int32_t *table;     /* [max_table], while running */
-    uint32_t n_hashed;  /* leading blocks that are in the hash chain */
-    uint64_t chain;     /* prefix_id of block n_hashed - 1 */
+    uint32_t scored;   /* leading rows of the prompt whose scores came; 0 if it is not scored */
+    uint32_t n_end;    /* n_known at which it ends by length */
+    uint32_t n_table;  /* blocks it holds */
+    int32_t *table;    /* [max_table], while running */
+    uint32_t n_hashed; /* leading blocks that are in the hash chain */
+    uint64_t chain;    /* prefix_id of block n_hashed - 1 */
     /* States: where the state will be kept, in tokens, 0 = nowhere; rows + 1 of snapshots, 0 = none */
     uint32_t keep_branch, keep_prompt;
     uint32_t restore; /* that it begins with; within a plan only */
-    uint32_t rolling; /* its last one at a multiple of KEEP_ROLLING blocks, if that is still its own */
+    uint32_t
+        rolling; /* its last one at a multiple of KEEP_ROLLING blocks, if that is still its own */
     uint64_t last_step; /* step_id in which it was last planned */
     uint64_t last_turn; /* counts every sequence's share: who has waited longest */
     int32_t prev, next; /* in the running list; next also in the list of empty slots */

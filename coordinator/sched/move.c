@@ -60,8 +60,7 @@ bool sched_fits(const struct sched *s, const struct sched_req *r)
 uint32_t sched_known_tokens(const struct sched *s, const struct sched_req *r)
 {
     struct seq q = {.req = *r, .n_known = r->n_tokens, .scored = r->n_scored};
-    uint32_t bl = s->cfg.block_len,
-             most = blocks_to_share(s, &r->sp, (r->n_tokens - 1) / bl);
+    uint32_t bl = s->cfg.block_len, most = blocks_to_share(s, &r->sp, (r->n_tokens - 1) / bl);
     if (most && r->group_id && seq_first_of_group(s, r->group_id) >= 0)
         return (r->n_prompt - 1) / bl * bl;
     return seq_known_prefix(s, &q, NULL).n * bl;

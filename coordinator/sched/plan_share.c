@@ -77,8 +77,7 @@ static void add_keep(struct draft *d, const struct seq *q, struct plan_seq *ps,
     bool asked = end == q->keep_branch || end == q->keep_prompt;
     if (!keeps_states(s) || !seq_shares(s, q) || (!asked && end % (KEEP_ROLLING * bl)))
         return;
-    int32_t row =
-        snapshot_take(&s->pool.snapshots, (int32_t)q->rolling - 1, q->req.seq_id);
+    int32_t row = snapshot_take(&s->pool.snapshots, (int32_t)q->rolling - 1, q->req.seq_id);
     ps->keep = fs->keep = (uint32_t)(row + 1);
     fs->rolling = !asked;
 }
@@ -218,8 +217,7 @@ bool plan_fits(const struct draft *d, const struct seq *q, uint64_t demand,
     *known = seq_known_prefix(s, q, s->free_rows[s->n_free_rows - 1]);
     if ((uint64_t)d->n_hit_blocks + known->n > s->max_blocks)
         return false; /* the plan's arrays; the next step has room */
-    return demand + plan_demand(s, q) - known->n + known->n_idle <=
-           block_pool_available(&s->pool);
+    return demand + plan_demand(s, q) - known->n + known->n_idle <= block_pool_available(&s->pool);
 }
 
 static bool has_siblings(const struct sched *s, const struct seq *q)

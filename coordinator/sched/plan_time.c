@@ -263,8 +263,7 @@ static void serve_shortest(struct split *p)
         const struct seq *q = &s->seqs[p->slots[k]];
         if (p->shares[k] == todo)
             ended = p->alone;
-        else if (!seq_scores(q, q->pos, todo) &&
-                 p->shares[k] < seq_within_keeps(q, q->pos, todo))
+        else if (!seq_scores(q, q->pos, todo) && p->shares[k] < seq_within_keeps(q, q->pos, todo))
             return; /* else it lacks scored rows, which others do not need, or ends at a snapshot */
     }
 }

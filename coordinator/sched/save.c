@@ -368,8 +368,7 @@ static enum status restore_flight(struct sched *s, struct flight *f, uint32_t ve
         f->n_embed += fs->embed;
         f->n_score += fs->n_score;
         if (r->bad || fs->n_score > fs->n_tokens || (fs->embed && !fs->want) ||
-            fs->keep > s->pool.snapshots.n_rows ||
-            ((flags & 1) && fs->slot < 0))
+            fs->keep > s->pool.snapshots.n_rows || ((flags & 1) && fs->slot < 0))
             FAIL(ST_FORMAT, "saved state: sequence %llu in flight is not live",
                  (unsigned long long)fs->seq_id);
     }
@@ -403,7 +402,8 @@ static enum status restore_rest(struct sched *s, const struct sched_req *reqs, u
 {
     uint32_t n_waiting = get_u32(r), n_running = get_u32(r);
     if ((uint64_t)n_waiting + n_running != n_reqs)
-        FAIL(ST_FORMAT, "saved state: %u + %u sequences, %u requests", n_waiting, n_running, n_reqs);
+        FAIL(ST_FORMAT, "saved state: %u + %u sequences, %u requests", n_waiting, n_running,
+             n_reqs);
     for (uint32_t i = 0; i < n_reqs; i++)
         TRY(restore_seq(s, &reqs[i], i >= n_waiting, version, r));
     uint32_t n_flights = get_u32(r);
@@ -436,7 +436,8 @@ enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_
     COUNTERS(GET)
     uint32_t n_blocks = get_u32(r);
     if (n_blocks == 0 || n_blocks > s->max_blocks)
-        FAIL(ST_FORMAT, "saved state: %u blocks, the configuration has %u", n_blocks, s->max_blocks);
+        FAIL(ST_FORMAT, "saved state: %u blocks, the configuration has %u", n_blocks,
+             s->max_blocks);
 
     struct block_pool *p = &s->pool;
     block_pool_reset(p, n_blocks);

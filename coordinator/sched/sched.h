@@ -148,7 +148,7 @@ enum {
     LOOK_PAST = 64,
     EFFICIENT_TOKENS = 64, /* with fewer rows, products take longer per row on every device */
     LONG_STEP = 32,
-    KEEP_PROMPT = 16, /* blocks: see States */
+    KEEP_PROMPT = 8, /* blocks: see States */
     KEEP_BRANCH = 4,
     KEEP_ROLLING = 8,
 };
@@ -164,8 +164,8 @@ struct sched_config {
     uint32_t max_ctx; /* prompt + new tokens of one sequence; then it ends with FINISH_LENGTH */
     uint32_t n_blocks, block_len;
     bool prefix_cache; /* share full blocks between requests; the samples of a request always do */
-    bool has_states;      /* the model has states beside the blocks: see States */
-    uint32_t n_snapshots; /* of states, that the ranks keep; 0 unless has_states */
+    bool has_states;   /* the model has states beside the blocks: see States */
+    uint32_t n_snapshots;  /* of states, that the ranks keep; 0 unless has_states */
     uint32_t max_inflight; /* most steps planned and not committed: 1 (0 means 1) or 2 */
     uint32_t overtake;     /* rounds (arrivals) that a level of priority is worth; 0 = strict */
 

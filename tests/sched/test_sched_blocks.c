@@ -123,7 +123,8 @@ Test(sched_blocks, snapshots_behind_prompts_and_branches)
         }
         cr_assert(make_plan());
         cr_assert_eq(effect(FX_ADMITTED, id)->n, 10u);
-        cr_assert_eq(share_of(id)->n_tokens, 8u, "%d more blocks are not worth a step", KEEP_PROMPT);
+        cr_assert_eq(share_of(id)->n_tokens, 8u, "%d more blocks are not worth a step",
+                     KEEP_PROMPT);
         commit();
     }
     sched_stats(s, &st);
@@ -159,7 +160,7 @@ Test(sched_blocks, a_rolling_snapshot)
     struct sched_stats st;
     cfg.n_blocks = 60;
     start(cfg);
-    submit_plain(1, 50, 10, 40);
+    submit_plain(1, 50, 8, 42);
     finish_all();
     sched_stats(s, &st);
     cr_assert_eq(st.snapshots_known, 1u);
