@@ -258,7 +258,7 @@ struct delta_state {
     struct view rule; /* [slots, n_v d_k d_v] f32: of each head a matrix [d_k, d_v] */
 };
 
-enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH }; /* GELU: the erf form */
+enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_RELU }; /* GELU: the erf form */
 
 /* Constant facts of one mixture-of-experts feed-forward layer on this rank. */
 struct moe_layer {

@@ -242,6 +242,8 @@ static enum act act_of(enum model_act a)
         return ACT_GELU;
     case MODEL_GELU_TANH:
         return ACT_GELU_TANH;
+    case MODEL_RELU:
+        return ACT_RELU;
     default:
         return ACT_SILU;
     }

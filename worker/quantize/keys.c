@@ -179,9 +179,14 @@ static double attn_scale(const struct model_config *mc, double said)
 static enum status put_scales(const struct arch_keys *a)
 {
     const struct model_config *mc = a->mc;
-    if (mc->act != gguf_arch_act(a->to))
+    static const char *const acts[] = {[MODEL_SILU] = "SiLU",
+                                       [MODEL_GELU] = "GELU",
+                                       [MODEL_GELU_TANH] = "tanh GELU",
+                                       [MODEL_RELU] = "ReLU"};
+    enum model_act act = gguf_arch_act(a->to, mc);
+    if (mc->act != act)
         FAIL(ST_UNSUPPORTED, "GGUF's %s has %s, this model another activation", a->to->name,
-             gguf_arch_act(a->to) == MODEL_SILU ? "SiLU" : "tanh GELU");
+             acts[act]);
     for (int32_t i = 0; i < mc->n_layers; i++)
         if (mc->nope[i] != gguf_arch_nope(a->to, mc, i))
             FAIL(ST_UNSUPPORTED, "GGUF's %s has other layers without RoPE", a->to->name);
