@@ -129,7 +129,7 @@ const struct arch archs_of_classic[] = {
      .attention_bias = true,
      .mlp_bias = true,
      .tied = true,
-     .default_eps = 1e-5, /* of torch.nn.LayerNorm: config.json does not say it */
+     .default_eps = 1e-5,  /* of torch.nn.LayerNorm: config.json does not say it */
      .first_position = 2}, /* transformers' OPTLearnedPositionalEmbedding */
 };
 const size_t n_archs_of_classic = ARRAY_LEN(archs_of_classic);

@@ -34,8 +34,7 @@ static const struct tensor_rule bert_tensors[TN_N] = {
 /* Heads of other tasks, and buffers that old versions saved. */
 static const char *const bert_unused[] = {"cls.", "pooler.", "embeddings.position_ids", NULL};
 
-static const struct encoder bert = {
-    .head = {"pooler.dense", "classifier"}, .unused = bert_unused};
+static const struct encoder bert = {.head = {"pooler.dense", "classifier"}, .unused = bert_unused};
 
 static const char *const roberta_unused[] = {"lm_head.", "pooler.", "embeddings.position_ids",
                                              NULL};

@@ -464,9 +464,9 @@ static enum status read_rope(struct model_config *mc, const struct meta *m)
 
 static void read_biases(struct model_config *mc, const struct gguf *g)
 {
-    const char *q = mc->kv_rank                                       ? "blk.0.attn_kv_a_mqa.bias"
+    const char *q = mc->kv_rank                                 ? "blk.0.attn_kv_a_mqa.bias"
                     : mc->arch->tensor[TN_Q].fused == FUSED_QKV ? "blk.0.attn_qkv.bias"
-                                                                      : "blk.0.attn_q.bias";
+                                                                : "blk.0.attn_q.bias";
     mc->qkv_bias = mc->arch->qkv_bias || gguf_find_tensor(g, q) != NULL;
     mc->o_bias = gguf_find_tensor(g, "blk.0.attn_output.bias") != NULL;
     mc->mlp_bias = gguf_find_tensor(g, "blk.0.ffn_up.bias") != NULL;

@@ -232,8 +232,8 @@ static const struct key_row {
     {"use_flash_attn", IGNORED, NULL},
     {"is_llama_config", IGNORED, NULL},
     {"transformers.js_config", IGNORED, NULL},
-    {"max_sequence_length", IGNORED, NULL}, /* of training; max_position_embeddings rules */
-    {"n_ctx", IGNORED, NULL},               /* n_positions rules */
+    {"max_sequence_length", IGNORED, NULL},     /* of training; max_position_embeddings rules */
+    {"n_ctx", IGNORED, NULL},                   /* n_positions rules */
     {"reorder_and_upcast_attn", IGNORED, NULL}, /* the same scores, computed in f32 */
     {"model_max_length", IGNORED, NULL},
     {"type_vocab_size", IGNORED, NULL}, /* of encoders */

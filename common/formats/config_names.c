@@ -26,8 +26,8 @@ const struct config_names *config_names_of(const struct arch *arch)
 bool config_is_named(const char *key, const struct arch *arch)
 {
     const struct config_names *n = config_names_of(arch);
-    const char *const names[] = {n->hidden, n->ffn, n->layers, n->heads, n->positions,
-                                 n->act,    n->embed, config_eps_name(arch)};
+    const char *const names[] = {n->hidden,    n->ffn, n->layers, n->heads,
+                                 n->positions, n->act, n->embed,  config_eps_name(arch)};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (names[i] && strcmp(names[i], key) == 0)
             return true;

@@ -261,8 +261,8 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
         {"relu", MODEL_RELU},
     };
     const struct config_names *names = config_names_of(mc->arch);
-    const char *name = mc->arch->scale_embed || mc->arch->tanh_gelu ? "gelu_pytorch_tanh"
-                                                                    : names->act_default;
+    const char *name =
+        mc->arch->scale_embed || mc->arch->tanh_gelu ? "gelu_pytorch_tanh" : names->act_default;
     const char *key = mc->arch->soft_caps ? "hidden_activation" : names->act;
     TRY(json_string(root, key, &name));
     for (size_t i = 0; i < ARRAY_LEN(acts); i++) {

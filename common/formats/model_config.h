@@ -37,13 +37,13 @@ enum axis {
     AX_ROW,        /* the only row of a matrix [1, cols] */
     AX_FLAT_ROW,   /* the same, stored as a vector */
     /* of latent attention */
-    AX_QUERY,   /* Hq (d_nope + d_rope), cut by query heads */
-    AX_VALUES,  /* Hq d_value, cut by query heads */
-    AX_Q_RANK,  /* q_rank */
-    AX_KV_RANK, /* kv_rank */
-    AX_LATENT,  /* kv_rank + d_rope */
-    AX_NOPE,    /* d_nope: of one head */
-    AX_VALUE,   /* d_value: of one head */
+    AX_QUERY,     /* Hq (d_nope + d_rope), cut by query heads */
+    AX_VALUES,    /* Hq d_value, cut by query heads */
+    AX_Q_RANK,    /* q_rank */
+    AX_KV_RANK,   /* kv_rank */
+    AX_LATENT,    /* kv_rank + d_rope */
+    AX_NOPE,      /* d_nope: of one head */
+    AX_VALUE,     /* d_value: of one head */
     AX_POSITIONS, /* n_positions */
     AX_TYPES,     /* of encoders: n_types */
     /* of gated delta-net layers, cut by value heads and the key heads that these read */
@@ -206,8 +206,8 @@ struct arch {
                       norm, or with one each */
     bool parallel_option; /* "use_parallel_residual", of which parallel is the default */
     bool masks;           /* old files have the mask of causal attention in each layer */
-    bool shared_option;  /* "shared_expert_intermediate_size" */
-    bool sinks;          /* TN_SINKS */
+    bool shared_option;   /* "shared_expert_intermediate_size" */
+    bool sinks;           /* TN_SINKS */
     bool
         tiled_heads; /* of delta: value head h reads key head h mod n_delta_k, not h n_delta_k / n_delta_v */
     bool decay_value;    /* of delta: the file has -e^A_log, and the convolution as a matrix */
@@ -236,9 +236,9 @@ struct arch {
     bool needs_rope;     /* "rope_parameters" or "rope_scaling" is there */
     bool partial_rotary; /* "partial_rotary_factor" */
     bool rotary_dim;     /* "rotary_dim", the rotated elements of a head */
-    bool rotary_pct;     /* "rotary_pct", "rotary_emb_base": older names of partial_rotary_factor and
+    bool rotary_pct;   /* "rotary_pct", "rotary_emb_base": older names of partial_rotary_factor and
                             rope_theta */
-    bool mtp_tensors;    /* the file may have tensors "mtp.", which predict further tokens */
+    bool mtp_tensors;  /* the file may have tensors "mtp.", which predict further tokens */
     bool mrope_text;   /* "mrope_section" says nothing about text, whose positions are all alike */
     bool extra_layers; /* "num_nextn_predict_layers": the file has more layers */
     bool own_code;     /* repositories bring code (auto_map) that transformers does not need */

@@ -25,18 +25,18 @@ ALIKE = 1e-3
 COMMON = {"vocab_size": 104, "initializer_range": 0.02, "use_cache": True, "bos_token_id": 1, "eos_token_id": 2,
           "torch_dtype": "float32"}
 NEOX = COMMON | {"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hidden_size": 48,
-                 "intermediate_size": 72, "num_hidden_layers": 3, "num_attention_heads": 4, "hidden_act": "gelu",
-                 "max_position_embeddings": 256, "rotary_pct": 0.5, "rotary_emb_base": 500, "layer_norm_eps": 1e-5,
+                 "intermediate_size": 72, "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_act": "gelu",
+                 "max_position_embeddings": 256, "rotary_pct": 0.5, "rotary_emb_base": 10000, "layer_norm_eps": 1e-5,
                  "use_parallel_residual": True, "attention_dropout": 0.0, "hidden_dropout": 0.0,
                  "classifier_dropout": 0.1, "tie_word_embeddings": False}
-GPT2 = COMMON | {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 32, "n_layer": 3, "n_head": 4,
+GPT2 = COMMON | {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4,
                  "n_positions": 68, "n_ctx": 68, "n_inner": None, "activation_function": "gelu_new",
                  "layer_norm_epsilon": 1e-5, "attn_pdrop": 0.1, "embd_pdrop": 0.1, "resid_pdrop": 0.1,
                  "summary_activation": None, "summary_first_dropout": 0.1, "summary_proj_to_labels": True,
                  "summary_type": "cls_index", "summary_use_proj": True,
                  "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}}}
 OPT = {k: v for k, v in COMMON.items() if k != "initializer_range"} | {
-    "architectures": ["OPTForCausalLM"], "model_type": "opt", "hidden_size": 48, "ffn_dim": 72, "num_hidden_layers": 3,
+    "architectures": ["OPTForCausalLM"], "model_type": "opt", "hidden_size": 48, "ffn_dim": 72, "num_hidden_layers": 2,
     "num_attention_heads": 4, "activation_function": "relu", "max_position_embeddings": 68, "word_embed_proj_dim": 48,
     "do_layer_norm_before": True, "_remove_final_layer_norm": False, "activation_dropout": 0.0, "dropout": 0.1,
     "attention_dropout": 0.0, "layerdrop": 0.0, "init_std": 0.02, "pad_token_id": 1, "prefix": "</s>"}
@@ -49,22 +49,21 @@ def row(name, config, controls, dtype="float32", bare=False, masks=None):
 
 
 ROWS = [
-    # 6 heads of 10: 4 ranks have 1 or 2 each
-    row("neox", NEOX, [{"rotary_pct": 1.0}, {"rotary_emb_base": 10000}, {"use_parallel_residual": False},
+    row("neox", NEOX, [{"rotary_pct": 1.0}, {"rotary_emb_base": 500}, {"use_parallel_residual": False},
                        {"layer_norm_eps": 0.1}, {"hidden_act": "gelu_new"}], masks="attention"),
+    # 6 heads of 10: 4 ranks have 1 or 2 each
     row("neox-sequential-bf16", NEOX | {"hidden_size": 60, "num_attention_heads": 6, "rotary_pct": 0.4,
-                                        "use_parallel_residual": False, "hidden_act": "gelu_fast",
-                                        "rope_scaling": {"type": "linear", "factor": 2.0}},
-        [{"use_parallel_residual": True}, {"rope_scaling.factor": 1.0}, {"rotary_pct": 0.8}, {"hidden_act": "gelu"}],
-        dtype="bfloat16"),
+                                        "use_parallel_residual": False},
+        [{"use_parallel_residual": True}, {"rotary_pct": 0.8}, {"hidden_act": "gelu_new"}], dtype="bfloat16"),
     row("neox-v5", {k: v for k, v in NEOX.items() if k not in ("rotary_pct", "rotary_emb_base")} |
-        {"hidden_size": 64, "attention_bias": False, "tie_word_embeddings": True, "hidden_act": "relu",
-         "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}},
-        [{"rope_parameters.partial_rotary_factor": 1.0}, {"rope_parameters.rope_theta": 10000.0}, {"hidden_act": "gelu"}]),
+        {"hidden_size": 64, "attention_bias": False, "tie_word_embeddings": True, "hidden_act": "gelu_fast",
+         "rope_parameters": {"rope_type": "linear", "rope_theta": 500.0, "factor": 2.0}},
+        [{"rope_parameters.partial_rotary_factor": 1.0}, {"rope_parameters.rope_theta": 10000.0},
+         {"rope_parameters.factor": 1.0}, {"hidden_act": "gelu"}]),
     row("gpt2", GPT2, ["shift", {"layer_norm_epsilon": 0.1}, {"activation_function": "gelu"}], masks="attn"),
-    row("gpt2-bare-bf16", GPT2 | {"n_embd": 60, "n_head": 6, "n_inner": 40, "tie_word_embeddings": False,
-                                  "activation_function": "relu"}, ["shift", {"activation_function": "gelu_new"}],
-        dtype="bfloat16", bare=True, masks="attn"),
+    row("gpt2-bare-bf16", GPT2 | {"n_embd": 60, "n_head": 6, "tie_word_embeddings": False},
+        ["shift", {"activation_function": "gelu"}], dtype="bfloat16", bare=True, masks="attn"),
+    row("gpt2-inner", GPT2 | {"n_inner": 40}, ["shift", {"activation_function": "gelu"}]),
     row("opt", OPT, ["shift", {"activation_function": "gelu"}]),
     row("opt-bare-bf16", OPT | {"hidden_size": 60, "num_attention_heads": 6, "word_embed_proj_dim": None,
                                 "tie_word_embeddings": False, "activation_function": "gelu"},

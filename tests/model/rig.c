@@ -116,6 +116,7 @@ const char *const golden_names[] = {
     "neox-v5",
     "gpt2",
     "gpt2-bare-bf16",
+    "gpt2-inner",
     "opt",
     "opt-bare-bf16",
     /* of make_integers.py */

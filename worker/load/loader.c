@@ -326,8 +326,8 @@ static bool carries_nothing(const struct loader *ld, const char *name)
     bool of_mask = ld->mc.arch->masks &&
                    (ends_with(name, ".attn.bias") || ends_with(name, ".attention.bias") ||
                     ends_with(name, ".masked_bias"));
-    return ends_with(name, ".rotary_emb.inv_freq") || of_rounding || divisors || of_mtp || of_mask ||
-           of_extra_layer(ld, name) || of_encoder_head(ld, name);
+    return ends_with(name, ".rotary_emb.inv_freq") || of_rounding || divisors || of_mtp ||
+           of_mask || of_extra_layer(ld, name) || of_encoder_head(ld, name);
 }
 
 /* Beside integers: a bias of zeros, which AutoGPTQ wrote for every matrix. */

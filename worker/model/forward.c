@@ -292,7 +292,6 @@ static enum status scale(struct decoder *m, struct view x, double factor)
 
 /* ---- the input ---- */
 
-
 /* x += the table's rows for those ids, by way of out */
 static enum status add_rows(struct decoder *m, enum weight_id table, int32_t first_id,
                             struct view ids, const struct scratch *s)
