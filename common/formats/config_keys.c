@@ -259,6 +259,7 @@ static const struct key_row {
     {"summary_proj_to_labels", IGNORED, NULL},
     {"summary_first_dropout", IGNORED, NULL},
     {"predict_special_tokens", IGNORED, NULL},
+    {"output_past", IGNORED, NULL},
     {"neftune_noise_alpha", IGNORED, NULL},
     {"gradient_checkpointing", IGNORED, NULL},
     {"output_router_logits", IGNORED, NULL},
