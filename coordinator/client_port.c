@@ -26,6 +26,7 @@ struct client_port {
     const struct gatekeeper *keys;
     struct client *clients;
     uint32_t n_clients, max_clients, peer_clients;
+    bool crowded; /* one was refused since the last probes: have others gone? */
     uint64_t next_id;
     struct wire_mem mem; /* for encoding */
     zmq_msg_t identity, body;
@@ -198,6 +199,7 @@ static struct client *client_of(struct client_port *f, const void *identity, siz
         *why = "too many clients are connected (--max-clients)";
     else if (f->peer_clients && clients_of_peer(f, rights.peer) >= f->peer_clients)
         *why = "too many clients of this key, user or address are connected (--tenant-clients)";
+    f->crowded = f->crowded || *why;
     struct client *c = *why ? NULL : calloc(1, sizeof *c);
     if (!c)
         return NULL;
@@ -403,9 +405,10 @@ void client_port_tend(struct client_port *f, const struct client_msg *probe, uin
         uint64_t idle = now_us - c->last_sent_us;
         if (c->gone || send_outbox(f, c, now_us) != SEND_OK)
             continue;
-        if (idle > (c->n_requests ? probe_us : PROBE_ALL_US))
+        if (idle > (c->n_requests || f->crowded ? probe_us : PROBE_ALL_US))
             client_port_send(f, c, probe, now_us);
     }
+    f->crowded = false;
 }
 
 void client_port_drop_slow(struct client_port *f, uint64_t slow_us, uint64_t now_us)

@@ -110,7 +110,12 @@ static void refuse(struct coordinator *co, struct client *c, const struct reques
     reply_error(
         co, c, generate ? MSG_REJECTED : MSG_ERROR,
         &(struct msg_error){
-            .request_id = h->id, .request = h->type, .code = st, .field = field, .detail = detail},
+            .request_id = h->id,
+            .request = h->type,
+            .code = st,
+            .retryable = reply_passes(st),
+            .field = field,
+            .detail = detail},
         now_us);
 }
 

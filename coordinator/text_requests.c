@@ -69,7 +69,7 @@ void text_requests_take(struct coordinator *co, struct client *c, const struct r
                     &(struct msg_error){.request_id = h->id,
                                         .request = h->type,
                                         .code = st,
-                                        .retryable = true,
+                                        .retryable = reply_passes(st),
                                         .detail = status_text()},
                     now_us);
 }
@@ -85,6 +85,7 @@ void text_requests_reply(struct coordinator *co, const struct text_job *job, uin
                     &(struct msg_error){.request_id = job->request_id,
                                         .request = job->type,
                                         .code = job->status,
+                                        .retryable = reply_passes(job->status),
                                         .field = job->field,
                                         .detail = job->detail},
                     now_us);

@@ -44,6 +44,7 @@ static enum status take_welcome(struct ingot_client *c, const struct client_msg 
     servers_begin(c, w->n_models && w->models[0].world);
     (void)sock_take_ends(c->link_ends); /* of connections before this one */
     c->open = true;
+    c->refused[0] = '\0';
     return ST_OK;
 }
 
@@ -67,6 +68,26 @@ static void end_socket(struct ingot_client *c)
     c->open = c->broken = false;
 }
 
+/* What a server with too many clients says to Hello, and one without memory: where a connection was lost, it is
+ * tried again. */
+static bool passes(const struct ingot_client *c, const struct client_msg *m)
+{
+    return c->lost_us && m->type == MSG_ERROR && m->u.error.retryable;
+}
+
+static enum status nobody_answers(const struct ingot_client *c, enum sock_refusal refusal)
+{
+    const char *endpoint = c->endpoints[c->endpoint];
+    if (*c->refused)
+        FAIL(ST_TIMEOUT, "%s takes no connection: %s", endpoint, c->refused);
+    if (refusal != SOCK_REFUSED_NOT)
+        FAIL(ST_TIMEOUT, "nobody answers at %s: %s", endpoint,
+             c->has_curve ? sock_refusal_text(refusal)
+                          : "connections end at once (does the server want a key?)");
+    FAIL(ST_TIMEOUT, "nobody answers at %s (is a server running? try 'ingot serve MODEL')",
+         endpoint);
+}
+
 /* Until the server of some endpoint has answered Hello: each gets TRY_US of the time, in turn. */
 static enum status connect_until(struct ingot_client *c, uint64_t deadline_us)
 {
@@ -77,9 +98,11 @@ static enum status connect_until(struct ingot_client *c, uint64_t deadline_us)
             TRY(begin_socket(c));
         uint64_t end = c->tried_us + TRY_US;
         enum status st = client_receive(c, &m, false, end < deadline_us ? end : deadline_us);
-        if (st == ST_OK)
+        if (st == ST_OK && !passes(c, &m))
             return take_welcome(c, &m);
-        if (st != ST_TIMEOUT)
+        if (st == ST_OK)
+            snprintf(c->refused, sizeof c->refused, "%s", m.u.error.detail);
+        if (st != ST_OK && st != ST_TIMEOUT)
             return st;
         if (c->refusal != SOCK_REFUSED_NOT)
             refusal = c->refusal;
@@ -87,13 +110,8 @@ static enum status connect_until(struct ingot_client *c, uint64_t deadline_us)
             end_socket(c);
             c->endpoint = (c->endpoint + 1) % c->n_endpoints;
         }
-        if (clock_us() >= deadline_us && refusal != SOCK_REFUSED_NOT)
-            FAIL(ST_TIMEOUT, "nobody answers at %s: %s", c->endpoints[c->endpoint],
-                 c->has_curve ? sock_refusal_text(refusal)
-                              : "connections end at once (does the server want a key?)");
         if (clock_us() >= deadline_us)
-            FAIL(ST_TIMEOUT, "nobody answers at %s (is a server running? try 'ingot serve MODEL')",
-                 c->endpoints[c->endpoint]);
+            return nobody_answers(c, refusal);
     }
 }
 
@@ -102,12 +120,16 @@ void client_lose(struct ingot_client *c)
     end_socket(c);
     client_drop_queries(c);
     c->lost_us = clock_us();
+    c->refused[0] = '\0';
 }
 
 enum status client_reconnect(struct ingot_client *c, uint64_t deadline_us)
 {
     uint64_t give_up = c->lost_us + 1000U * (uint64_t)c->reconnect_ms;
     enum status st = connect_until(c, give_up < deadline_us ? give_up : deadline_us);
+    if (st == ST_TIMEOUT && clock_us() >= give_up && *c->refused)
+        FAIL(ST_PEER, "the connection to the server was lost, and it takes no new one: %s",
+             c->refused);
     if (st == ST_TIMEOUT && clock_us() >= give_up)
         FAIL(ST_PEER,
              "the connection to the server was lost and it does not answer: it seems to be "
@@ -220,6 +242,7 @@ static void close_connection(struct ingot_client *c)
     client_drop_kept(c);
     client_drop_queries(c);
     end_socket(c);
+    c->refused[0] = '\0';
     running_forget_all(c);
     c->n_running = 0;
 }

@@ -49,6 +49,7 @@ struct ingot_client {
     struct running_set running;     /* with reconnect_ms: all requests */
     struct group_watch groups;
     uint64_t lost_us, tried_us; /* when the connection was lost, and the present attempt began */
+    char refused[128];          /* "": none; why a server has not taken a new one since */
     struct tenant tenant;
     char token[INGOT_TOKEN_SIZE];
     size_t n_token;

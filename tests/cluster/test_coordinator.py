@@ -11,12 +11,13 @@ import sys
 import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / "gateway"), str(HERE.parents[1] / "client/python")]
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "gateway"), str(HERE.parent / "python"), str(HERE.parents[1] / "client/python")]
 import ingot_client as ic  # noqa: E402
 import tap  # noqa: E402
 import temp_dir  # noqa: E402
 from cluster import BIN, DEMO, PATIENT, Cluster, Parts, children, command_of  # noqa: E402
 from gateway_process import Gateway  # noqa: E402
+from proxy import Proxy  # noqa: E402
 from mutation import Relay  # noqa: E402
 import ingot  # noqa: E402
 
@@ -285,6 +286,62 @@ def an_answer_that_ends_for_lack_of_memory_goes_on():
             assert set(relay.errors.values()) <= {1, 2} and relay.errors, relay.errors
         with Gateway("--connect", c.endpoint) as g:
             assert http_text(f"127.0.0.1:{g.wait_ready().port}") == through
+
+
+def full(c, stream_of):
+    """A stream whose connection is lost meets a coordinator with as many clients as it takes, until one goes."""
+    p = Proxy(c.endpoint)
+    try:
+        with c.held():
+            end = stream_of(p.endpoint)
+            tap.wait_for(lambda: c.clients[0].call("Stats")[1].running + c.clients[0].call("Stats")[1].waiting, "it runs")
+            p.open = False
+            p.cut()
+            other = tap.wait_for(lambda: enters(c.endpoint), "the place is free")
+            seen = c.log().count("a client is refused")
+            p.open = True
+            tap.wait_for(lambda: c.log().count("a client is refused") > seen, "it is refused")
+            other.close()
+        return end()
+    finally:
+        p.close()
+
+
+def enters(endpoint):
+    try:
+        return ingot.Client(endpoint)
+    except ingot.ServerError as e:
+        assert e.code == "busy" and e.retryable, e
+        return None
+
+
+@tap.case
+def a_coordinator_full_of_clients_is_tried_again():
+    options = dict(max_tokens=200, grace_ms=1000 * tap.LIMIT, **STREAMS[1])
+    with Parts(DEMO) as c:
+        with ingot.Client(c.endpoint) as client:
+            want = facts(client.generate(PROMPT, **options).result())
+        told = answer(ask(c.endpoint, CLI[0]))
+
+    def of_package(endpoint):
+        client = ingot.Client(endpoint, timeout=tap.LIMIT)
+        stream, got = client.generate(PROMPT, **options), []
+        thread = threading.Thread(target=lambda: got.append(facts(stream.result())))
+        thread.start()
+
+        def end():
+            thread.join()
+            client.close()
+            return got == [want]
+        return end
+
+    def of_cli(endpoint):
+        p = ask(endpoint, CLI[0])
+        return lambda: answer(p) == told
+
+    for stream_of in of_package, of_cli:
+        with Parts(DEMO, coordinator=["--max-clients", "2", "--client-grace-ms", 1000 * tap.LIMIT]) as c:
+            assert full(c, stream_of), stream_of
 
 
 @tap.case

@@ -11,6 +11,7 @@ class Proxy:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = "tcp://127.0.0.1:%d" % self.listener.getsockname()[1]
         self.pairs, self.open, self.n = [], True, 0
+        self.n_refused = 0  # further connections that end at once
         self.lossy = False  # what comes is lost
         self.end = None  # the timer of the cut that follows the first loss
         threading.Thread(target=self._accept, daemon=True).start()
@@ -21,7 +22,8 @@ class Proxy:
                 near, _ = self.listener.accept()
             except OSError:
                 return
-            if not self.open:
+            if not self.open or self.n_refused:
+                self.n_refused -= self.open
                 near.close()
                 continue
             far = socket.socket(socket.AF_UNIX)

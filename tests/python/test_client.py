@@ -17,6 +17,7 @@ import tap  # noqa: E402
 import temp_dir  # noqa: E402
 from cluster import DEMO, PATIENT, Cluster, Parts  # noqa: E402
 from embed_model import off  # noqa: E402
+from mutation import Relay  # noqa: E402
 from proxy import Proxy  # noqa: E402
 import ingot  # noqa: E402
 import ingot_client  # noqa: E402
@@ -284,6 +285,88 @@ def calls_survive_a_cut_connection():
         finally:
             p.close()
     asyncio.run(run())
+
+
+@tap.case
+def an_attempt_that_fails_is_one():
+    """The first connection of a new socket ends before Hello has left; ZeroMQ makes the next, which gets it."""
+    with client() as c:
+        wanted = c.tokenize(FOX)
+    with proxied() as (p, c):
+        for _ in range(3):
+            before, p.n_refused = p.n, 1
+            c.reconnect()
+            for _ in range(3):
+                assert c.tokenize(FOX) == wanted
+            assert (p.n, p.n_refused) == (before + 1, 0)
+
+    async def run():
+        p = Proxy(CLUSTER.endpoint)
+        try:
+            p.n_refused = 1
+            async with ingot.AsyncClient(p.endpoint, timeout=tap.LIMIT) as c:
+                for _ in range(3):
+                    assert await c.tokenize(FOX) == wanted
+                assert (p.n, p.n_refused) == (1, 0)
+        finally:
+            p.close()
+    asyncio.run(run())
+
+
+class Passing(Relay):
+    """The first replies to questions, of each kind, are an Error that passes."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.n = 0  # of further replies that are one
+        self.refused = 0
+
+    def passes(self, frame):
+        name, m = ingot_client.unpack(frame)
+        if name not in ("Tokens", "StatsReply") or not self.n:
+            return [frame]
+        self.n -= 1
+        self.refused += 1
+        return [ingot_client.pack("Error", request_id=m.request_id, code=6, detail="not now", retryable=True,
+                                  request=ingot_client.TYPES["TOKENIZE"])]
+
+
+def finds_it_busy(call):
+    try:
+        call()
+    except ingot.ServerError as e:
+        assert (e.code, e.retryable) == ("busy", True), e
+        return
+    raise AssertionError("no ServerError")
+
+
+@tap.case
+def calls_over_a_new_connection_wait_for_what_passes():
+    """A refusal that passes is the caller's to answer, but for calls that a lost connection had begun."""
+    with client() as c:
+        wanted = c.tokenize(FOX)
+    with temp_dir.folder() as dir, Passing(f"ipc://{dir}/relay", CLUSTER.endpoint) as relay:
+        p = Proxy(relay.endpoint)
+        with client(p.endpoint) as c:
+            relay.n = 1
+            finds_it_busy(lambda: c.tokenize(FOX))
+            for call in lambda: c.tokenize(FOX) == wanted, lambda: c.stats()["draining"] is False:
+                relay.n, relay.refused = 3, 0
+                p.lose_and_cut(LOSS_S)
+                assert call() and relay.refused == 3
+            relay.n = 10 ** 9
+            p.lose_and_cut(LOSS_S)
+            c.timeout = 1
+            finds_it_busy(lambda: c.tokenize(FOX))  # its time is over
+            assert not c._session.queries
+
+        async def run():
+            async with ingot.AsyncClient(p.endpoint, timeout=tap.LIMIT) as c:
+                relay.n = 3
+                p.lose_and_cut(LOSS_S)
+                assert await asyncio.gather(c.tokenize(FOX), c.tokenize(FOX)) == [wanted, wanted] and not relay.n
+        asyncio.run(run())
+        p.close()
 
 
 @tap.case

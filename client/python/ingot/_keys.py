@@ -40,6 +40,13 @@ def load_keys(key: Optional[str], server_key: Optional[str]) -> Optional[Keys]:
     return Keys(_line(key, "public"), _line(key, "secret"), pinned)
 
 
+def forget_events(monitor: Any) -> None:
+    """Those of connections before the one at hand."""
+    plain: Any = zmq.Socket.shadow(monitor.underlying)
+    while plain.poll(0):
+        plain.recv_multipart()
+
+
 def raise_refusal(monitor: Any, endpoint: str) -> None:
     """Raises when the monitor tells that the server does not take the connection."""
     plain: Any = zmq.Socket.shadow(monitor.underlying)  # of the asyncio client's socket too

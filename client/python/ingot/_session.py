@@ -53,6 +53,11 @@ def error_of(m) -> ServerError:
     return kind(code, m.detail, m.field, m.retryable)
 
 
+def retry_s(m) -> float:
+    """When what a message refuses for now is sent again."""
+    return min(max(getattr(m, "retry_after_ms", 0), 20), 500) / 1000
+
+
 class Request:
     """A Generate on its way: gathers its answer.  Over a new connection it goes on where it was (RESUMING in
     ingot.proto)."""
@@ -133,7 +138,7 @@ class Request:
     def _take_refusal(self, m) -> None:
         now = time.monotonic()
         if m.retryable and now < self.give_up:
-            self.retry_at = now + min(max(getattr(m, "retry_after_ms", 0), 20), 500) / 1000
+            self.retry_at = now + retry_s(m)
         else:
             self.error = ConnectionLost(f"the connection was lost, and the request cannot go on: {m.detail}")
 
@@ -165,7 +170,20 @@ class Query:
     def __init__(self, frame: bytes, repeatable: bool = True) -> None:
         self.frame = frame
         self.repeatable = repeatable  # over a new connection, maybe to another server
+        self.resent = False  # over one: refusals that pass are answered by sending it again
+        self.retry_at: Optional[float] = None
+        self.refusal: Any = None  # the last of them
         self.reply: Any = None  # or the IngotError that it came to
+
+    def resend(self) -> bytes:
+        self.resent, self.retry_at = True, None
+        return self.frame
+
+    def take(self, m) -> None:
+        if self.resent and kind_of(m) == "Error" and m.retryable:
+            self.refusal, self.retry_at = m, time.monotonic() + retry_s(m)
+        else:
+            self.reply = m
 
 
 class Servers:
@@ -234,7 +252,8 @@ class Session:
         self.requests: Dict[str, Request] = {}
         self.queries: Dict[str, Query] = {}
         self.cancels: Dict[str, Query] = {}  # their ids are those of the requests
-        self.welcome: Any = None
+        self.welcome: Any = None  # or the error that answered Hello
+        self.refusal: Optional[ServerError] = None  # of the last Hello, for now
         self.refused = False  # a request that goes on, over this connection
         self.astray = False  # this connection is a new one, without a session
         self.server: Server = Server("", 0, (), 0.2, 0)
@@ -242,12 +261,19 @@ class Session:
     # ---- what to send ----
 
     def hello(self) -> bytes:
-        self.welcome, self.refused, self.astray = None, False, False
+        self.welcome = self.refusal = None
+        self.refused = self.astray = False
         m = MESSAGES["Hello"](major_min=MAJOR, major_max=MAJOR, client="ingot-client (Python)", tenant=self.tenant,
                               token=self.token)
         if self.tenants_secret:
             m.tenants_secret = self.tenants_secret
         return pack(m)
+
+    def answered(self, again: bool) -> bool:
+        """Has the server answered Hello?  again: a lost connection is made anew, and a refusal that passes is none yet."""
+        if again and isinstance(self.welcome, ServerError) and self.welcome.retryable:
+            self.refusal, self.welcome = self.welcome, None
+        return self.welcome is not None
 
     def start(self, message) -> Request:
         """The request; its frame is sent by the caller."""
@@ -282,7 +308,7 @@ class Session:
                     frames.append(pack(MESSAGES["Cancel"](request_id=r.id)))
         for q in self._open_queries():
             if q.repeatable:
-                frames.append(q.frame)
+                frames.append(q.resend())
             else:
                 q.reply = ConnectionLost("the connection was lost before the reply came")
         return frames
@@ -291,9 +317,10 @@ class Session:
         return [q for waiting in (self.queries, self.cancels) for q in waiting.values() if q.reply is None]
 
     def due(self) -> List[bytes]:
-        """The requests whose refusal has passed, and what asks for worker groups."""
+        """The requests and queries whose refusal has passed, and what asks for worker groups."""
         now = time.monotonic()
         again = [r.resend() for r in self.requests.values() if not r.ended and r.retry_at and r.retry_at <= now]
+        again += [q.resend() for q in self._open_queries() if q.retry_at and q.retry_at <= now]
         return again + self.servers.due(self.waits())
 
     def is_empty(self, connected_s: float) -> bool:
@@ -330,8 +357,11 @@ class Session:
             return None
         if self.servers.take(m):
             return None
-        if kind == "Error" and m.request == NUMBERS["Hello"]:
+        if kind == "Error" and (m.request == NUMBERS["Hello"] or (self.welcome is None and not m.request_id)):
             self.welcome = error_of(m)
+            return None
+        if kind == "Error" and not m.request_id:  # a server with too many clients does not look what they ask for
+            self.astray = self.astray or m.retryable
             return None
         if kind == "CancelReply" or (kind == "Error" and m.request == NUMBERS["Cancel"]):
             self._answer(self.cancels.get(m.request_id), m)
@@ -363,7 +393,13 @@ class Session:
         if q is not None and kind_of(m) == "Error" and ENUMS["Code"][m.code] == "PEER":
             self.astray = True
         elif q is not None:
-            q.reply = m
+            q.take(m)
+
+    def give_up(self, waiting: Dict[str, Query], rid: str) -> None:
+        """No reply is waited for any more.  Raises what has kept it from coming, if that is known."""
+        q = waiting.pop(rid, None)
+        if q is not None and q.refusal is not None:
+            raise error_of(q.refusal)
 
     def reply(self, waiting: Dict[str, Query], rid: str) -> Any:
         """The reply to a query or Cancel, once it has come; raises what it came to."""

@@ -8,11 +8,11 @@ import zmq
 import zmq.asyncio
 
 from . import _request
-from ._keys import EVENTS, load_keys, raise_refusal
+from ._keys import EVENTS, forget_events, load_keys, raise_refusal
 from ._request import Message, Prompt
 from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, TRY_S, Query, Request, Session, model_of
-from .client import AT_ONCE, open_socket, pong_of, stats_of
-from .errors import ConnectionLost, IngotError, NoAnswer
+from .client import AT_ONCE, no_server, open_socket, pong_of, stats_of
+from .errors import IngotError, NoAnswer
 from .types import Delta, Model, Pong, Ranked, Result, Server
 
 _STEP_S = 0.2  # how often silence is looked at while nothing comes
@@ -98,14 +98,14 @@ class AsyncClient:
         self._reader = asyncio.create_task(self._read())
         return self
 
-    async def _try(self, end: float) -> bool:
+    async def _try(self, end: float, again: bool) -> bool:
         """Does the server of the first endpoint answer Hello in time?"""
         self._close_sockets()
         self._sock = open_socket(self._context, self._endpoint, self._keys)
         self._monitor = self._sock.get_monitor_socket(EVENTS)
         self._sock.connect(self._endpoint)
         await self._sock.send(self._session.hello())
-        while self._session.welcome is None:
+        while not self._session.answered(again):
             left = end - time.monotonic()
             if left <= 0:
                 return False
@@ -113,14 +113,17 @@ class AsyncClient:
                 self._take(await self._sock.recv())
             else:
                 raise_refusal(self._monitor, self._endpoint)
+        forget_events(self._monitor)
         return True
 
-    async def _connect(self) -> None:
+    async def _connect(self, again: bool = False) -> None:
+        """As Client._connect."""
         end = time.monotonic() + self.timeout
-        while not await self._try(min(end, time.monotonic() + TRY_S)):
+        while not await self._try(min(end, time.monotonic() + TRY_S), again):
+            refusal = self._session.refusal
             self._session.servers.next()
             if time.monotonic() >= end:
-                raise ConnectionLost(f"no server answers at {self.endpoint}")
+                raise no_server(self.endpoint, refusal)
         if isinstance(self._session.welcome, IngotError):
             raise self._session.welcome
         self._heard = self._connected = time.monotonic()
@@ -133,7 +136,7 @@ class AsyncClient:
             self._sock = None
 
     async def _reconnect(self) -> None:
-        await self._connect()
+        await self._connect(again=True)
         for frame in self._session.resent():
             await self._sock.send(frame)
 
@@ -203,7 +206,7 @@ class AsyncClient:
             async with self._news:
                 await asyncio.wait_for(self._news.wait_for(lambda: waiting[rid].reply is not None), self.timeout)
         except asyncio.TimeoutError:
-            waiting.pop(rid, None)
+            self._session.give_up(waiting, rid)
             raise NoAnswer(f"no reply within {self.timeout:g} s") from None
         except BaseException:
             waiting.pop(rid, None)

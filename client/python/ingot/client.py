@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 import zmq
 
 from . import _request
-from ._keys import EVENTS, Keys, load_keys, raise_refusal
+from ._keys import EVENTS, Keys, forget_events, load_keys, raise_refusal
 from ._request import Message, Prompt
 from ._session import CANCEL_RESULTS, DEFAULT_ENDPOINT, TRY_S, Query, Request, Session, model_of
 from .errors import ConnectionLost, IngotError, NoAnswer
@@ -24,6 +24,10 @@ def open_socket(context: Any, endpoint: str, keys: Optional[Keys] = None) -> Any
     sock.setsockopt(zmq.HEARTBEAT_IVL, 2000)
     sock.setsockopt(zmq.HEARTBEAT_TIMEOUT, 10000)
     return sock
+
+
+def no_server(endpoint: str, refusal: Optional[IngotError]) -> ConnectionLost:
+    return ConnectionLost(f"no server answers at {endpoint}" + (f": {refusal}" if refusal else ""))
 
 
 class Stream:
@@ -94,14 +98,14 @@ class Client:
     def _endpoint(self) -> str:
         return self._session.servers.endpoints[0]
 
-    def _try(self, end: float) -> bool:
+    def _try(self, end: float, again: bool) -> bool:
         """Does the server of the first endpoint answer Hello in time?"""
         self._close_sockets()
         self._sock = open_socket(self._context, self._endpoint, self._keys)
         self._monitor = self._sock.get_monitor_socket(EVENTS)
         self._sock.connect(self._endpoint)
         self._sock.send(self._session.hello())
-        while self._session.welcome is None:
+        while not self._session.answered(again):
             left = end - time.monotonic()
             if left <= 0:
                 return False
@@ -109,14 +113,17 @@ class Client:
                 self._take(self._sock.recv())
             else:
                 raise_refusal(self._monitor, self._endpoint)
+        forget_events(self._monitor)
         return True
 
-    def _connect(self) -> None:
+    def _connect(self, again: bool = False) -> None:
+        """again: a connection was lost, so a refusal that passes is waited for."""
         end = time.monotonic() + self.timeout
-        while not self._try(min(end, time.monotonic() + TRY_S)):
+        while not self._try(min(end, time.monotonic() + TRY_S), again):
+            refusal = self._session.refusal
             self._session.servers.next()
             if time.monotonic() >= end:
-                raise ConnectionLost(f"no server answers at {self.endpoint}")
+                raise no_server(self.endpoint, refusal)
         if isinstance(self._session.welcome, IngotError):
             raise self._session.welcome
         self._heard = self._connected = time.monotonic()
@@ -131,7 +138,7 @@ class Client:
     def reconnect(self) -> None:
         """A new connection; running streams go on over it.  Happens by itself where the loss is seen."""
         try:
-            self._connect()
+            self._connect(again=True)
         except IngotError as e:
             self._session.lose(e)
             raise
@@ -188,6 +195,9 @@ class Client:
     def _wait(self, waiting: Dict[str, Query], rid: str, timeout: Optional[float]) -> None:
         try:
             self._pump(lambda: waiting[rid].reply is not None, self.timeout if timeout is None else timeout)
+        except NoAnswer:
+            self._session.give_up(waiting, rid)
+            raise
         except BaseException:
             waiting.pop(rid, None)
             raise
