@@ -29,11 +29,10 @@ struct report {
 
 static const char *act_name(enum model_act act)
 {
-    static const char *const names[] = {
-        [MODEL_SILU] = "silu",
-        [MODEL_GELU] = "gelu",
-        [MODEL_GELU_TANH] = "gelu_tanh",
-        [MODEL_RELU] = "relu"};
+    static const char *const names[] = {[MODEL_SILU] = "silu",
+                                        [MODEL_GELU] = "gelu",
+                                        [MODEL_GELU_TANH] = "gelu_tanh",
+                                        [MODEL_RELU] = "relu"};
     return names[act];
 }
 

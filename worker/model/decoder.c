@@ -367,6 +367,11 @@ enum status decoder_copy_states(struct decoder *m, int32_t from, int32_t to)
     return ST_OK;
 }
 
+struct delta_state decoder_state(const struct decoder *m, int32_t layer)
+{
+    return m->layer[layer].state;
+}
+
 struct kv_layer decoder_kv(const struct decoder *m, int32_t layer)
 {
     return m->layer[layer].kv;
