@@ -70,10 +70,7 @@ static void cuda_close(struct backend *be)
 
 static enum status take_device(struct backend *be, enum numerics numerics)
 {
-    int major;
     TRY(cuda_use(be));
-    CUDA_TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, be->device));
-    be->dependent = major >= 9;
     CUDA_TRY(cudaDeviceGetAttribute(&be->n_sm, cudaDevAttrMultiProcessorCount, be->device));
     CUDA_TRY(cudaStreamCreateWithFlags(&be->stream, cudaStreamNonBlocking));
     CUDA_TRY(cudaStreamCreateWithFlags(&be->upload_stream, cudaStreamNonBlocking));
@@ -127,6 +124,7 @@ static enum status cuda_event_mark(struct backend *be, int slot)
 {
     assert(slot >= 0 && slot < N_EVENTS);
     CUDA_TRY(cudaEventRecord(be->event[slot], be->stream));
+    be->n_marked[slot] = be->n_enqueued;
     return ST_OK;
 }
 
@@ -137,10 +135,13 @@ static enum status cuda_event_wait(struct backend *be, int slot, uint64_t wait_u
     for (;;) {
         cudaError_t e = cudaEventQuery(be->event[slot]);
         *passed = e == cudaSuccess;
-        if (*passed)
+        if (*passed) {
+            if (be->n_marked[slot] > be->n_ended)
+                be->n_ended = be->n_marked[slot];
             return ST_OK;
+        }
         if (e != cudaErrorNotReady)
-            return cuda_failed(__FILE__, __LINE__, "device", e);
+            return cuda_fault(be, e);
         if (be->watch)
             TRY(be->watch(be->watch_ctx, clock_us() - from));
         if (clock_us() - from >= wait_us)
@@ -208,6 +209,7 @@ static enum status cuda_graph_end(struct backend *be, struct graph **out)
 static enum status cuda_graph_launch(struct backend *be, struct graph *g)
 {
     CUDA_TRY(cudaGraphLaunch(g->ready, be->stream));
+    cuda_enqueued(be, "a recorded step");
     return ST_OK;
 }
 

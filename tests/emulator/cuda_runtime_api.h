@@ -65,6 +65,11 @@ struct cudaDeviceProp {
     int major, minor, multiProcessorCount;
 };
 
+struct cudaFuncAttributes {
+    int ptxVersion, binaryVersion;
+};
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func);
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int *device);
@@ -128,6 +133,9 @@ void emulator_seed(uint64_t seed);
 void emulator_devices(int n);
 /* Bytes that cudaMalloc gives out before cudaErrorMemoryAllocation. */
 void emulator_memory(size_t bytes);
+/* The virtual architecture of the PTX that the "driver" has loaded, for a device of 9.0: 90 at first;
+ * 80: PTX for an older device, translated for this one. */
+void emulator_ptx(int version);
 /* The n-th kernel launch from now on fails with cudaErrorLaunchFailure; 0: none. */
 void emulator_fail_launch(int n);
 /* On: work runs as late and as early as CUDA allows.  Streams that have had a kernel are late: what
@@ -143,6 +151,7 @@ uint64_t emulator_launches(void);
 struct emulator_calls {
     uint64_t allocations; /* of device and pinned memory */
     uint64_t kernels;     /* launched, neither recorded nor as a part of a graph */
+    uint64_t early;       /* launched or recorded with the attribute of programmatic launch */
     uint64_t graphs;      /* launched */
     uint64_t to_device, to_host, on_device, sets; /* copies and memsets that have run */
     uint64_t pending;                             /* what waits in late streams */

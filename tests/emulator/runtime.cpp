@@ -39,7 +39,7 @@ static struct {
     size_t limit = (size_t)8 << 30, used = 0;
     std::map<void *, size_t> blocks;
     struct emulator_calls counts = {};
-    int devices = 1;
+    int devices = 1, ptx = 90;
     bool deferring = false;
     std::atomic<uint64_t> seed{0}, launches{0};
     std::atomic<int> fail_launch{0};
@@ -99,16 +99,17 @@ static void count_copy(const void *dst, const void *src)
     count(!on_device(dst) ? &c->to_host : on_device(src) ? &c->on_device : &c->to_device);
 }
 
-/* Runs what waits in the stream's queue up to number `at`. */
+/* Runs what waits in the stream's queue up to number `at`; nothing runs any more after a fault. */
 static cudaError_t run_to(cudaStream_t s, uint64_t at)
 {
     cudaError_t e = cudaSuccess;
-    while (s->n_run < at && e == cudaSuccess) {
+    while (s->n_run < at) {
         std::function<cudaError_t()> work = std::move(s->queue.front());
         s->queue.pop_front();
         s->n_run++;
         gpu.counts.pending--;
-        e = work();
+        if (gpu.sticky == cudaSuccess)
+            e = work();
     }
     return e;
 }
@@ -152,6 +153,8 @@ cudaError_t emulated_launch(const char *name, dim3 grid, dim3 block, size_t dyn_
 {
     if (s && !s->capture)
         count(&gpu.counts.kernels);
+    if (dependent)
+        count(&gpu.counts.early);
     if (s)
         make_late(s);
     return enqueue(s, [=]() {
@@ -177,6 +180,11 @@ void emulator_seed(uint64_t seed)
 void emulator_devices(int n)
 {
     gpu.devices = n;
+}
+
+void emulator_ptx(int version)
+{
+    gpu.ptx = version;
 }
 
 void emulator_memory(size_t bytes)
@@ -218,6 +226,13 @@ size_t emulator_in_use(size_t *n_blocks)
     std::lock_guard<std::mutex> hold(lock);
     *n_blocks = gpu.blocks.size();
     return gpu.used;
+}
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func)
+{
+    attr->ptxVersion = gpu.ptx;
+    attr->binaryVersion = 90;
+    return result(func ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaGetDeviceCount(int *n)

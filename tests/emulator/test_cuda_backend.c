@@ -389,6 +389,64 @@ Test(cuda, a_failed_kernel_is_named_and_stays)
     op->close(be);
 }
 
+/* Programmatic launch is for code that waits: PTX for compute_80 has no griddepcontrol, also when it was
+ * translated for a newer device. */
+Test(cuda, only_code_that_waits_begins_early)
+{
+    static const struct {
+        int ptx;
+        bool early;
+    } rows[] = {{80, false}, {89, false}, {90, true}, {100, true}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        emulator_ptx(rows[i].ptx);
+        struct backend *be = open_gpu();
+        const struct backend_ops *op = backend_ops_of(be);
+        struct graph *g = NULL;
+        struct buf *b;
+        cr_assert_eq(op->alloc(be, 4096, MEM_DEVICE, &b), ST_OK);
+        struct view v = f32_view(b, 0, 4, 16, 16);
+        struct emulator_calls before = emulator_counts();
+        cr_assert_eq(op->add(be, v, v, 1.0f), ST_OK, "%s", status_detail());
+        cr_assert_eq(op->add(be, v, v, 1.0f), ST_OK);
+        cr_assert_eq(op->graph_begin(be), ST_OK);
+        cr_assert_eq(op->add(be, v, v, 1.0f), ST_OK);
+        cr_assert_eq(op->graph_end(be, &g), ST_OK);
+        cr_assert_eq(emulator_counts().early - before.early, rows[i].early ? 3 : 0, "PTX %d",
+                     rows[i].ptx);
+        op->graph_free(be, g);
+        op->free(be, b);
+        op->close(be);
+    }
+}
+
+/* The fault of a kernel arrives at a wait, behind launches that were accepted. */
+Test(cuda, a_late_fault_names_the_kernels_under_way)
+{
+    struct backend *be = open_gpu();
+    const struct backend_ops *op = backend_ops_of(be);
+    struct buf *b;
+    bool passed = false;
+    cr_assert_eq(op->alloc(be, 4096, MEM_DEVICE, &b), ST_OK);
+    struct view v = f32_view(b, 0, 4, 16, 16);
+    emulator_defer(true);
+    cr_assert_eq(op->soft_cap(be, v, 3.0f), ST_OK); /* ended, and not named below */
+    cr_assert_eq(op->event_mark(be, 2), ST_OK);
+    cr_assert_eq(op->event_wait(be, 2, 1000000, &passed), ST_OK);
+    cr_assert(passed);
+    emulator_fail_launch(2);
+    cr_assert_eq(op->add(be, v, v, 1.0f), ST_OK);
+    cr_assert_eq(op->scale(be, v, 2.0f), ST_OK);
+    cr_assert_eq(op->scale(be, v, 2.0f), ST_OK);
+    cr_assert_eq(op->sync(be), ST_DEVICE);
+    check_says("told to fail");
+    check_says("under way: 3 kernels, from add_kernel to scale_kernel");
+    cr_assert_eq(op->add(be, v, v, 1.0f), ST_DEVICE);
+    check_says("under way: 3 kernels");
+    emulator_defer(false);
+    op->free(be, b);
+    op->close(be);
+}
+
 Test(cuda, events_that_were_never_marked)
 {
     struct backend *be = open_gpu();

@@ -229,6 +229,17 @@ static enum status find_kernel(const char *name, struct ptx_launch *l)
     FAIL(ST_NOT_FOUND, "no PTX file has the kernel %s", name);
 }
 
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func)
+{
+    struct function *f = function_of(func);
+    struct ptx_launch l;
+    if (!f || find_kernel(f->name, &l) != ST_OK)
+        return refuse("a function that is no kernel");
+    *attr = (struct cudaFuncAttributes){.ptxVersion = l.module->target,
+                                        .binaryVersion = l.module->target};
+    return cudaSuccess;
+}
+
 static enum status gather_params(const struct ptx_entry *e, void **args, uint8_t *params)
 {
     int arg = 0;
