@@ -16,6 +16,7 @@ enum {
     STAGING_BYTES = 16 << 20, /* pinned memory through which host data goes */
     SCRATCH_BYTES = 96 << 20, /* of the device, for one op at a time */
     ROW_PAD = 16,             /* rows of a matrix in memory are a multiple of this */
+    ATTENTION_ROWS = 16,      /* query heads that share a KV head: one matrix fragment */
     KNOWN_KERNELS = 256,      /* kernels whose attributes are remembered */
     N_ENQUEUED = 256,         /* names of kernels that are remembered for faults */
     SUSPECTS_BYTES = 240,
@@ -79,7 +80,7 @@ struct backend {
      * n_ended are known to have ended, the others may have caused it. */
     const char *enqueued[N_ENQUEUED];
     uint64_t n_enqueued, n_ended, n_marked[N_EVENTS];
-    struct lt *lt;       /* numerics fast; else NULL */
+    struct lt *lt; /* numerics fast; else NULL */
 };
 
 /* CUDA's text as the detail of a ST_DEVICE (ST_NOMEM for memory). */

@@ -59,8 +59,13 @@ typedef struct {
     char reserved[64];
 } cudaIpcMemHandle_t;
 
+typedef struct {
+    char bytes[16];
+} cudaUUID_t;
+
 struct cudaDeviceProp {
     char name[256];
+    cudaUUID_t uuid;
     size_t totalGlobalMem;
     int major, minor, multiProcessorCount;
 };
@@ -75,6 +80,7 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device);
+cudaError_t cudaDeviceGetPCIBusId(char *out, int size, int device);
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 cudaError_t cudaDeviceSynchronize(void);
@@ -129,7 +135,8 @@ const char *cudaGetErrorName(cudaError_t e);
  * switch between warps at random, so that a missing barrier shows.  Also read once from the
  * environment's INGOT_EMULATE_SEED. */
 void emulator_seed(uint64_t seed);
-/* Devices that cudaGetDeviceCount sees; 0: cudaErrorInsufficientDriver, as without a driver. */
+/* Devices that cudaGetDeviceCount sees; 0: cudaErrorInsufficientDriver, as without a driver.  Without a
+ * call: one, or those of the environment's CUDA_VISIBLE_DEVICES, which are numbers (0 to 7). */
 void emulator_devices(int n);
 /* Bytes that cudaMalloc gives out before cudaErrorMemoryAllocation. */
 void emulator_memory(size_t bytes);

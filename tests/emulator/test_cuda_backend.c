@@ -67,6 +67,33 @@ Test(cuda, opening)
     cr_assert_not_null(strstr(backend_names(), "cuda"));
 }
 
+static void check_device(struct backend_config cfg, int ordinal, const char *bus, const char *uuid)
+{
+    struct backend_info info;
+    struct backend *be = NULL;
+    cr_assert_eq(backend_open(&be, "cuda", &cfg), ST_OK, "%s", status_detail());
+    backend_ops_of(be)->info(be, &info);
+    cr_assert_eq(cuda_ordinal(be), ordinal);
+    cr_assert_str_eq(info.bus, bus);
+    cr_assert_str_eq(info.uuid, uuid);
+    backend_ops_of(be)->close(be);
+}
+
+/* A launcher may show each rank its own GPU only, as number 0. */
+Test(cuda, a_device_is_known_by_its_place)
+{
+    struct backend_config third = {.device = 2, .by_rank = true}, second = {.device = 1};
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    check_device((struct backend_config){0}, 0, "0000:01:00.0",
+                 "GPU-00000000-0000-0000-0000-000000000000");
+    setenv("CUDA_VISIBLE_DEVICES", "5", 1);
+    check_device(third, 0, "0000:06:00.0", "GPU-00000000-0000-0000-0000-000000000005");
+    check_refused(second, ST_RANGE, "device 1, there is 1"); /* asked for by number */
+    setenv("CUDA_VISIBLE_DEVICES", "3,1", 1);
+    check_refused(third, ST_RANGE, "device 2, there are 2");
+    check_device(second, 1, "0000:02:00.0", "GPU-00000000-0000-0000-0000-000000000001");
+}
+
 Test(cuda, what_cannot_be_opened)
 {
     size_t before, after, total;

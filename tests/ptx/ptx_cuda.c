@@ -336,6 +336,12 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetPCIBusId(char *out, int size, int device)
+{
+    snprintf(out, (size_t)size, "0000:%02x:00.0", device + 1);
+    return cudaSuccess;
+}
+
 cudaError_t cudaMemGetInfo(size_t *n_free, size_t *total)
 {
     *n_free = *total = (size_t)TOTAL_MEMORY_MB << 20;
