@@ -64,7 +64,10 @@ struct backend_config {
 
     enum activations activations;
 
-    int device;   /* GPU ordinal */
+    int device; /* GPU: its number among those that the process sees */
+    bool
+        by_rank; /* GPU: `device` is the rank's number on its host; a process that sees one device alone
+                     takes that, whatever its number */
     bool planned; /* GPU: take no memory before `reserve`, and only what its plan has */
     enum numerics numerics;
 };
@@ -79,6 +82,12 @@ struct backend_info {
     bool experts;      /* stacks and moe_* present */
     unsigned features; /* bit (1 << feature) for each enum backend_feature that is present */
     int32_t max_head;  /* largest d_head of attention; 0: not limited here */
+    int32_t
+        max_per_kv; /* most query heads that read one KV head of a cache that is not f32; 0: any */
+    /* GPU with memory of its own: its place on the host's PCI bus, "0000:3b:00.0", and "GPU-" and its
+     * UUID (of a part of a device, MIG: the part's).  Numbers of devices say nothing: each process
+     * may see others (CUDA_VISIBLE_DEVICES).  "": no such device */
+    char bus[16], uuid[48];
     unsigned kv_types; /* bit (1 << dtype) for each KV element type that attention takes */
     enum activations activations; /* CPU: never AUTO */
     char matrix[16]; /* GPU: compute capability and kind of matrix instruction, "sm90-mma": what

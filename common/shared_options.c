@@ -71,8 +71,9 @@ static const struct shared_row table[] = {
               "kernels have run in an emulation alone, not yet on a Mac."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "device", ROW(device, OPT_INT), .arg = "N", .def = "-1", .min = -1, .max = 1023,
-      .help = "Which GPU; -1: each rank of a host takes the one of its own number there.  With N "
-              "its ranks share that one: slow, for tests."},
+      .help = "Which GPU; -1: each rank of a host takes the one of its own number there, or the only "
+              "one that it sees.  With N a rank takes the N-th that it sees, and ranks that see the "
+              "same one share it: slow, for tests."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "coll", ROW(coll, OPT_ENUM), .arg = "auto|local|shm|mpi|ipc|nccl", .def = "auto",
       .help = "How ranks add their partial results: shm between ranks of one host, mpi anywhere, "

@@ -467,7 +467,14 @@ static enum status gather(struct report *r, const struct shared_options *opt, st
     count_tensors(r);
     weights_scheme(r->ld, r->scheme);
     for (int i = 0; i < r->world; i++) {
-        struct rank_place place = {i, r->world, r->world, true, r->base};
+        int n = opt->device < 0 ? 1 : r->world; /* the ranks are not there: as the option says */
+        struct rank_place place = {.rank = i,
+                                   .world = r->world,
+                                   .n_on_host = r->world,
+                                   .n_memory = n,
+                                   .n_device = n,
+                                   .one_host = true,
+                                   .base = r->base};
         TRY(shard_plan(&r->rank[i].shard, r->mc, i, r->world));
         TRY(rank_plan_init(&r->rank[i].plan, opt, &place, be, r->ld));
     }

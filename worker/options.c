@@ -128,6 +128,7 @@ struct backend_config worker_backend_config(const struct shared_options *o, int 
     return (struct backend_config){.threads = threads,
                                    .max_rows = (int32_t)o->max_step_tokens,
                                    .device = o->device < 0 ? local_rank : (int)o->device,
+                                   .by_rank = o->device < 0,
                                    .isa = isa_choices[o->isa],
                                    .activations = activations[o->activations],
                                    .planned = true,

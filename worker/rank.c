@@ -12,6 +12,7 @@
 #include "worker/host_share.h"
 #include "worker/load/pack_cache.h"
 #include "worker/numerics.h"
+#include "worker/rank_devices.h"
 #include "worker/rank_weights.h"
 
 /* ---- agreement ---- */
@@ -165,6 +166,24 @@ static enum status plan_memory(struct rank *g)
     return rank_plan_fits(p) ? ST_OK : rank_plan_no_room(p, p->free);
 }
 
+/* Ranks on one GPU are possible, slow, and have to be asked for. */
+static enum status take_place(const struct rank *g, struct rank_place *place)
+{
+    struct backend_info info;
+    struct rank_sharing s;
+    backend_ops_of(g->be)->info(g->be, &info);
+    TRY(rank_devices(&g->ci, &info, &s));
+    if (s.n_memory > 1 && g->opt->device < 0)
+        FAIL(ST_RANGE,
+             "ranks %d and %d have the same GPU (%s, %s): give each rank one of its own, or let "
+             "them share "
+             "it with --device N (slow, for tests)",
+             g->ci.rank, s.other, info.bus, info.uuid);
+    place->n_memory = s.n_memory;
+    place->n_device = s.n_device;
+    return ST_OK;
+}
+
 enum status rank_prepare(struct rank *g, const struct shared_options *opt,
                          const struct control_info *ci, const struct digest_cache *cache)
 {
@@ -184,7 +203,12 @@ enum status rank_prepare(struct rank *g, const struct shared_options *opt,
         bc.activations = ACTIVATIONS_F32; /* nearer to what its scores are compared with */
     bc.pin = share.bound && g->threads == share.threads;
     TRY(backend_open(&g->be, worker_backend_name(opt), &bc));
-    struct rank_place place = {ci->rank, ci->world, ci->local_world, ci->one_host, base};
+    struct rank_place place = {.rank = ci->rank,
+                               .world = ci->world,
+                               .n_on_host = ci->local_world,
+                               .one_host = ci->one_host,
+                               .base = base};
+    TRY(take_place(g, &place));
     g->digest = loader_digest(g->ld);
     TRY(rank_plan_init(&g->plan, opt, &place, g->be, g->ld));
     set_numerics(g);

@@ -98,10 +98,10 @@ static bool is_gpu(const struct rank_plan *p)
     return strcmp(worker_backend_name(p->opt), "cpu") != 0;
 }
 
-/* Ranks that share the memory: those of a host, or the one that has a GPU for itself. */
-static int n_on_device(const struct rank_plan *p)
+/* Ranks that share the memory: of a GPU, or of the host. */
+static int n_sharing(const struct rank_plan *p)
 {
-    return is_gpu(p) && p->opt->device < 0 ? 1 : p->place.n_on_host;
+    return is_gpu(p) ? p->place.n_memory : p->place.n_on_host;
 }
 
 static enum status init_parts(struct rank_plan *p)
@@ -126,7 +126,7 @@ enum status rank_plan_init(struct rank_plan *p, const struct shared_options *opt
 {
     *p = (struct rank_plan){.opt = opt, .place = *place, .be = be, .ld = ld};
     backend_ops_of(be)->info(be, &p->info);
-    p->free = p->info.mem_free / (size_t)n_on_device(p);
+    p->free = p->info.mem_free / (size_t)n_sharing(p);
     enum status st = init_parts(p);
     if (st != ST_OK)
         rank_plan_fini(p);
@@ -244,5 +244,5 @@ struct coll_config rank_plan_coll(const struct rank_plan *p, uint64_t session)
                                 .session = session,
                                 .any_order = p->opt->numerics != 0,
                                 .one_host = p->place.one_host,
-                                .share_device = is_gpu(p) && n_on_device(p) > 1};
+                                .share_device = is_gpu(p) && p->place.n_device > 1};
 }

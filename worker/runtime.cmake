@@ -13,6 +13,7 @@ add_library(ingot_runtime STATIC
   rank_figures.c
   rank_weights.c
   rank_hosts.c
+  rank_devices.c
   numerics.c
   options.c
   rank_plan.c

@@ -71,6 +71,11 @@ enum status decoder_config_check(const struct decoder_config *cfg, const struct 
         FAIL(ST_UNSUPPORTED, "heads of %d elements: the backend (%s) takes up to %d", mc->d_head,
              info.device, info.max_head);
     TRY(check_features(mc, be, &info));
+    if (info.max_per_kv && cfg->kv_dtype != DT_F32 && mc->n_q / mc->n_kv > info.max_per_kv)
+        FAIL(ST_UNSUPPORTED,
+             "%d query heads share a key/value head: the backend (%s) takes up to %d, or more with "
+             "--kv-dtype f32",
+             mc->n_q / mc->n_kv, info.device, info.max_per_kv);
     return mc->n_experts ? check_experts(mc, be, &info) : ST_OK;
 }
 
