@@ -107,16 +107,14 @@ static void refuse(struct coordinator *co, struct client *c, const struct reques
                    enum status st, const char *field, const char *detail, uint64_t now_us)
 {
     bool generate = *h->id && h->type == MSG_GENERATE;
-    reply_error(
-        co, c, generate ? MSG_REJECTED : MSG_ERROR,
-        &(struct msg_error){
-            .request_id = h->id,
-            .request = h->type,
-            .code = st,
-            .retryable = reply_passes(st),
-            .field = field,
-            .detail = detail},
-        now_us);
+    reply_error(co, c, generate ? MSG_REJECTED : MSG_ERROR,
+                &(struct msg_error){.request_id = h->id,
+                                    .request = h->type,
+                                    .code = st,
+                                    .retryable = reply_passes(st),
+                                    .field = field,
+                                    .detail = detail},
+                now_us);
 }
 
 /* Why the connection's roles do not allow a message of that type, or NULL. */
