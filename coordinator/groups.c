@@ -199,7 +199,9 @@ static enum status make_fleet(struct coordinator *co, const struct worker_group 
                             : status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for effects");
     if (st != ST_OK) {
         fleet_destroy(co->fleet);
+        free(co->fx);
         co->fleet = NULL;
+        co->fx = NULL;
         return st;
     }
     co->shape = *g;

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "coordinator/answers.h"
+#include "coordinator/reply.h"
 #include "coordinator/resume.h"
 #include "coordinator/text_requests.h"
 
@@ -26,7 +27,7 @@ static enum status reserve(struct coordinator *co, const struct recovered_reques
     memcpy(owner.bytes, q->a.owner, sizeof owner.bytes);
     const struct tenant_ask ask = {&owner, h->limits, true};
     if (request_find(co->requests, &owner, h->id))
-        FAIL(ST_BUSY, "its client has resumed it");
+        FAIL(ST_CANCELED, "its client has resumed it");
     TRY(tenant_enter(co->tenants, &ask, now_us, &account, &why));
     enum status st = request_reserve(co->requests, &owner, h->id, h->digest, now_us, out);
     if (st != ST_OK) {
@@ -68,11 +69,18 @@ void recovery_tend(struct coordinator *co, uint64_t now_us)
 {
     if (!co->recovered || !co->fleet || !co->served.has_weights || !*co->served.numerics)
         return;
-    for (struct recovered_request *q; (q = co->recovered->first);) {
+    for (struct recovered_request **at = &co->recovered->first, *q; (q = *at);) {
         struct admission *carried = q->carried;
-        co->recovered->first = q->next;
+        struct recovered_request *next = q->next;
         q->next = NULL;
-        if (start(co, q, now_us) == ST_OK)
+        enum status st = start(co, q, now_us);
+        if (reply_passes(st)) { /* its turn comes */
+            q->next = next;
+            at = &q->next;
+            continue;
+        }
+        *at = next;
+        if (st == ST_OK)
             continue;
         log_line(LOG_INFO, "request %s of the journal does not go on: %s", q->id, status_text());
         journal_ended(co->journal, carried);

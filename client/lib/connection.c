@@ -65,7 +65,7 @@ static void end_socket(struct ingot_client *c)
     client_drop_frame(c);
     sock_close_watched(c->sock, c->link_ends);
     c->sock = c->link_ends = NULL;
-    c->open = c->broken = false;
+    c->open = c->broken = c->deaf = false;
 }
 
 /* What a server with too many clients says to Hello, and one without memory: where a connection was lost, it is
@@ -118,7 +118,7 @@ static enum status connect_until(struct ingot_client *c, uint64_t deadline_us)
 void client_lose(struct ingot_client *c)
 {
     end_socket(c);
-    client_drop_queries(c);
+    client_lose_queries(c);
     c->lost_us = clock_us();
     c->refused[0] = '\0';
 }
@@ -136,7 +136,8 @@ enum status client_reconnect(struct ingot_client *c, uint64_t deadline_us)
              "gone");
     TRY(st);
     c->heard_us = clock_us();
-    return running_resume(c);
+    running_resume(c);
+    return ST_OK;
 }
 
 /* list: endpoints with commas between them; operate: as in ingot_options */
@@ -216,20 +217,25 @@ static enum status open_client(struct ingot_client *c, const struct ingot_option
     return connect_until(c, clock_us() + 1000U * (uint64_t)o->timeout_ms);
 }
 
+static enum status new_client(struct ingot_client **out)
+{
+    struct ingot_client *c = *out = calloc(1, sizeof *c);
+    if (!c)
+        FAIL(ST_NOMEM, "no memory for a client");
+    c->kept_end = &c->kept;
+    return ST_OK;
+}
+
 enum ingot_code ingot_open(struct ingot_client **out, const struct ingot_options *o)
 {
-    struct ingot_client *c = calloc(1, sizeof *c);
-    *out = NULL;
-    if (!c)
-        return INGOT_OUT_OF_MEMORY;
-    c->kept_end = &c->kept;
-    enum status st = open_client(c, o);
+    enum status st = new_client(out);
+    if (st == ST_OK)
+        st = open_client(*out, o);
     if (st != ST_OK) {
-        ingot_close(c);
-        return (enum ingot_code)st;
+        ingot_close(*out);
+        *out = NULL;
     }
-    *out = c;
-    return INGOT_OK;
+    return (enum ingot_code)st;
 }
 
 enum ingot_code ingot_connect(struct ingot_client **out, const char *endpoint, uint32_t timeout_ms)

@@ -150,7 +150,7 @@ enum status client_receive(struct ingot_client *c, struct client_msg *m, bool wa
 {
     zmq_pollitem_t items[] = {{.socket = c->sock, .events = ZMQ_POLLIN},
                               {.socket = c->link_ends, .events = ZMQ_POLLIN}};
-    if (!c->sock)
+    if (!c->sock || c->deaf)
         return connection_ended();
     for (;;) {
         bool broken = is_broken(c); /* what came before the end is read first */
@@ -212,10 +212,45 @@ bool client_end_query(struct ingot_client *c, const char *id)
     return true;
 }
 
+static void drop_queries(struct query **list)
+{
+    for (struct query *q; (q = *list);) {
+        *list = q->next;
+        free(q);
+    }
+}
+
 void client_drop_queries(struct ingot_client *c)
 {
-    while (c->queries)
-        (void)client_end_query(c, c->queries->id);
+    drop_queries(&c->queries);
+    drop_queries(&c->lost);
+}
+
+void client_lose_queries(struct ingot_client *c)
+{
+    for (struct query *q; c->reconnect_ms && (q = c->queries);) {
+        c->queries = q->next;
+        q->next = c->lost;
+        c->lost = q;
+    }
+    drop_queries(&c->queries);
+}
+
+bool client_take_lost(struct ingot_client *c, struct ingot_event *ev)
+{
+    struct query *q = c->lost;
+    if (!q)
+        return false;
+    c->lost = q->next;
+    memcpy(c->lost_id, q->id, sizeof c->lost_id);
+    free(q);
+    *ev = (struct ingot_event){.kind = INGOT_EVENT_ERROR,
+                               .request_id = c->lost_id,
+                               .code = INGOT_PEER,
+                               .detail = "the connection was lost before the reply came",
+                               .field = "",
+                               .retryable = true};
+    return true;
 }
 
 /* ---- events that come during a question ---- */
@@ -271,6 +306,12 @@ enum status client_take_kept(struct ingot_client *c, struct client_msg *m)
     return decode_frame(c, m);
 }
 
+void client_lose_message(struct ingot_client *c)
+{
+    client_drop_kept(c);
+    c->broken = c->deaf = true;
+}
+
 enum status client_ask(struct ingot_client *c, const struct client_msg *question, const char *id,
                        enum msg_type want, struct client_msg *reply)
 {
@@ -283,8 +324,11 @@ enum status client_ask(struct ingot_client *c, const struct client_msg *question
         if (reply->type == MSG_ERROR && strcmp(reply->u.error.request_id, id) == 0)
             FAIL(reply->u.error.code == ST_OK ? ST_PEER : reply->u.error.code, "%s",
                  reply->u.error.detail);
-        if (client_is_event(c, reply))
-            TRY(keep(c));
+        enum status st = client_is_event(c, reply) ? keep(c) : ST_OK;
+        if (st != ST_OK) {
+            client_lose_message(c);
+            return st;
+        }
     }
 }
 

@@ -390,7 +390,9 @@ enum ingot_code ingot_probe(struct ingot_client *c);
 /* The next event of any request.  INGOT_TIMEOUT: none within timeout_ms.  INGOT_PEER: no server has
  * answered for reconnect_ms; or, if that is 0, the connection has ended, or the server has been silent for longer than its heartbeats allow (only time in which
  * this process listened counts).  All events that had arrived have then been returned; call
- * ingot_reconnect. */
+ * ingot_reconnect.  INGOT_OUT_OF_MEMORY: what a message brings could not be kept.  The connection has ended with it, so
+ * that nothing is left out: the next call goes on over a new one, or, if reconnect_ms is 0, returns INGOT_PEER.  The
+ * queries that wait for their reply do the same to events that arrive meanwhile. */
 enum ingot_code ingot_next(struct ingot_client *c, struct ingot_event *ev, uint32_t timeout_ms);
 
 /* A descriptor that becomes readable when ingot_next may have an event.  It is edge-triggered, like
@@ -400,7 +402,8 @@ int ingot_fd(const struct ingot_client *c);
 /* ---- queries that do not wait ---- */
 
 /* The reply comes as an event: INGOT_EVENT_TOKENS, INGOT_EVENT_TEXT, INGOT_EVENT_STATS or
- * INGOT_EVENT_ERROR.  request_id: 1 to 64 bytes, different from those of all running queries and
+ * INGOT_EVENT_ERROR.  With reconnect_ms a query whose connection was lost before its reply came ends with
+ * INGOT_EVENT_ERROR, INGOT_PEER and retryable.  request_id: 1 to 64 bytes, different from those of all running queries and
  * requests of this client. */
 enum ingot_code ingot_send_tokenize(struct ingot_client *c, const char *request_id,
                                     const char *text, size_t n, bool add_special,

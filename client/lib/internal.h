@@ -36,11 +36,14 @@ struct ingot_client {
     void *link_ends; /* tells when the connection has ended */
     bool open;       /* the server has said Welcome */
     bool broken;     /* the connection has ended since */
+    bool deaf;       /* nothing more of what it brings is taken */
     struct wire_mem rx, tx;
     zmq_msg_t frame; /* what the last event or reply points into */
     bool has_frame;
     struct kept *kept, **kept_end;
-    struct query *queries; /* without their replies */
+    struct query *queries;       /* without their replies */
+    struct query *lost;          /* of connections before; the program has not been told */
+    char lost_id[INGOT_ID_SIZE]; /* of the last event that tells so */
     struct ingot_server server;
     char version[160], model_name[256];
     char *endpoints[MAX_ENDPOINTS]; /* [n_endpoints] */
@@ -79,6 +82,9 @@ MUST_CHECK enum status client_receive(struct ingot_client *c, struct client_msg 
                                       uint64_t deadline_us);
 void client_drop_frame(struct ingot_client *c);
 void client_drop_kept(struct ingot_client *c);
+/* There is no memory for what a message brings, so nothing that came behind it may be used: over a new connection all of
+ * it comes again. */
+void client_lose_message(struct ingot_client *c);
 
 /* --- connection.c --- */
 /* Connects again after a loss, as far as that is possible until deadline_us, and resumes all running requests.
@@ -102,17 +108,20 @@ void servers_leave(struct ingot_client *c);
 bool servers_other_may_have_groups(const struct ingot_client *c);
 
 /* --- resume.c --- */
-/* A request that is sent as these bytes. */
-MUST_CHECK enum status running_add(struct ingot_client *c, const struct msg_generate *g,
-                                   struct wire_bytes bytes);
+/* A request that is to be sent as these bytes; it is entered when it has been, else freed. */
+MUST_CHECK enum status running_create(struct ingot_client *c, struct running **out,
+                                      const struct msg_generate *g, struct wire_bytes bytes);
+/* In place of one of the same id.  *r = NULL. */
+void running_enter(struct ingot_client *c, struct running **r);
+void running_free(struct running *r); /* NULL is fine */
 /* It is cancelled on each further connection too. */
 void running_cancel(struct ingot_client *c, const char *id);
 void running_forget_all(struct ingot_client *c);
 /* Notes what the message in c->frame brings; *swallow: the program has seen that, or need not see it. */
 MUST_CHECK enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swallow);
-/* Sends all running requests over a new connection. */
-MUST_CHECK enum status running_resume(struct ingot_client *c);
-/* Sends those whose refusal has passed; *next_us: when the next is due, UINT64_MAX: none. */
+/* All running requests are due again, over a new connection. */
+void running_resume(struct ingot_client *c);
+/* Sends those that are due: their refusal has passed; *next_us: when the next is, UINT64_MAX: none. */
 MUST_CHECK enum status running_retry(struct ingot_client *c, uint64_t *next_us);
 
 /* The first of the events that came while a question was asked; c->kept is not NULL. */
@@ -130,6 +139,10 @@ MUST_CHECK enum status client_begin_query(struct ingot_client *c, const char *id
 /* false: there is none of that id. */
 bool client_end_query(struct ingot_client *c, const char *id);
 void client_drop_queries(struct ingot_client *c);
+/* Where the library connects again, the program is told of each by an event. */
+void client_lose_queries(struct ingot_client *c);
+/* That event; false: all have been told. */
+bool client_take_lost(struct ingot_client *c, struct ingot_event *ev);
 
 /* The reply's pointers go on pointing into its memory. */
 void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s);

@@ -177,12 +177,16 @@ static enum status generate(struct ingot_client *c, const struct ingot_request *
         return ST_OK;
     }
     struct wire_bytes bytes;
+    struct running *running;
     wire_mem_reset(&c->tx);
     TRY(client_msg_encode_request(&bytes, &m, &c->tx));
+    TRY(running_create(c, &running, &m.u.generate, bytes));
     enum status st = client_send_bytes(c, bytes);
-    if (st != ST_OK && st != ST_PEER) /* PEER: it is sent over the next connection */
+    if (st != ST_OK && st != ST_PEER) { /* PEER: it is sent over the next connection */
+        running_free(running);
         return st;
-    TRY(running_add(c, &m.u.generate, bytes));
+    }
+    running_enter(c, &running);
     count_running(c);
     return ST_OK;
 }
@@ -454,9 +458,11 @@ static enum status next_message(struct ingot_client *c, struct client_msg *m, ui
         until_us = ask_us < until_us ? ask_us : until_us;
         if (st == ST_OK)
             st = client_receive(c, m, c->n_running > 0, until_us);
-        if (st == ST_PEER && c->reconnect_ms && c->open)
+        if (st == ST_PEER && c->reconnect_ms && c->open) {
             client_lose(c);
-        else if (st != ST_TIMEOUT || clock_us() >= deadline_us)
+            if (c->lost)
+                return st; /* the program is told of them first */
+        } else if (st != ST_TIMEOUT || clock_us() >= deadline_us)
             return st;
     }
 }
@@ -467,11 +473,20 @@ static enum status next_event(struct ingot_client *c, struct ingot_event *ev, ui
     bool swallow;
     uint64_t deadline = clock_us() + 1000U * (uint64_t)timeout_ms;
     do {
-        TRY(c->kept ? client_take_kept(c, &m) : next_message(c, &m, deadline));
+        if (!c->kept && client_take_lost(c, ev))
+            return ST_OK;
+        swallow = true;
+        enum status st = c->kept ? client_take_kept(c, &m) : next_message(c, &m, deadline);
+        if (st == ST_PEER && c->lost)
+            continue;
+        TRY(st);
         if (m.type == MSG_MODEL_LIST && m.u.model_list.n_models)
             client_take_model(c, &m.u.model_list.models[0]);
         servers_take(c, &m);
-        TRY(running_take(c, &m, &swallow));
+        st = running_take(c, &m, &swallow);
+        if (st == ST_NOMEM)
+            client_lose_message(c);
+        TRY(st);
     } while (swallow || !client_is_event(c, &m));
     fill_event(c, ev, &m);
     return ST_OK;

@@ -95,8 +95,10 @@ static enum status more_buckets(struct running_set *s)
     return ST_OK;
 }
 
-static void running_free(struct running *r)
+void running_free(struct running *r)
 {
+    if (!r)
+        return;
     for (uint32_t i = 0; i < r->n_samples; i++)
         free(r->samples[i].ids);
     free(r->bytes);
@@ -126,16 +128,12 @@ void running_forget_all(struct ingot_client *c)
     *s = (struct running_set){0};
 }
 
-enum status running_add(struct ingot_client *c, const struct msg_generate *g,
-                        struct wire_bytes bytes)
+enum status running_create(struct ingot_client *c, struct running **out,
+                           const struct msg_generate *g, struct wire_bytes bytes)
 {
-    struct running_set *s = &c->running;
-    struct running *r = find(s, g->request_id);
-    if (r)
-        forget(s, r); /* sent again by the program: it begins anew */
-    if (s->n == s->n_buckets)
-        TRY(more_buckets(s));
-    r = calloc(1, sizeof *r);
+    if (c->running.n == c->running.n_buckets)
+        TRY(more_buckets(&c->running));
+    struct running *r = calloc(1, sizeof *r);
     uint8_t *copy = malloc(bytes.n);
     if (!r || !copy) {
         free(r);
@@ -149,12 +147,22 @@ enum status running_add(struct ingot_client *c, const struct msg_generate *g,
     r->began_us = clock_us();
     r->deadline_ms = g->deadline_ms;
     r->n_samples = g->n <= MAX_SAMPLES ? g->n : MAX_SAMPLES;
+    *out = r;
+    return ST_OK;
+}
+
+void running_enter(struct ingot_client *c, struct running **created)
+{
+    struct running_set *s = &c->running;
+    struct running *r = *created, *before = find(s, r->id);
+    if (before)
+        forget(s, before); /* sent again by the program: it begins anew */
     struct running **at = &s->buckets[bucket_of(s, r->id)];
     r->next_same_hash = *at;
     *at = r;
     join_list(&s->sent, r);
     s->n++;
-    return ST_OK;
+    *created = NULL;
 }
 
 void running_cancel(struct ingot_client *c, const char *id)
@@ -314,17 +322,20 @@ static enum status send_resumed(struct ingot_client *c, const struct running *r)
     return client_send(c, &generate);
 }
 
+/* ST_BUSY: the connection takes nothing now. */
 static enum status send_again(struct ingot_client *c, struct running *r)
 {
     struct client_msg cancel = {.type = MSG_CANCEL, .u.cancel = {.request_id = r->id}};
-    move(&c->running.sent, r);
-    r->taken = false;
     TRY(r->n_accepted ? send_resumed(c, r)
                       : client_send_bytes(c, (struct wire_bytes){r->bytes, r->n_bytes}));
-    return r->cancelled ? client_send(c, &cancel) : ST_OK;
+    r->taken = false;
+    move(&c->running.sent, r);
+    if (r->cancelled && client_send(c, &cancel) != ST_OK)
+        c->broken = true; /* the request was sent: both are again over the next connection */
+    return ST_OK;
 }
 
-enum status running_resume(struct ingot_client *c)
+void running_resume(struct ingot_client *c)
 {
     struct running_set *s = &c->running;
     uint64_t now = clock_us();
@@ -334,9 +345,9 @@ enum status running_resume(struct ingot_client *c)
         struct running *r = s->sent;
         if (!r->n_empty)
             set_give_up(c, r, now);
-        TRY(send_again(c, r));
+        r->retry_us = now;
+        move(&s->refused, r);
     }
-    return ST_OK;
 }
 
 enum status running_retry(struct ingot_client *c, uint64_t *next_us)
@@ -346,10 +357,16 @@ enum status running_retry(struct ingot_client *c, uint64_t *next_us)
     *next_us = UINT64_MAX;
     for (struct running *r = s->refused, *next; r; r = next) {
         next = r->next != s->refused ? r->next : NULL;
-        if (r->retry_us > now)
+        if (r->retry_us > now) {
             *next_us = r->retry_us < *next_us ? r->retry_us : *next_us;
-        else
-            TRY(send_again(c, r));
+            continue;
+        }
+        enum status st = send_again(c, r);
+        if (st == ST_BUSY) {
+            *next_us = now + 1000U * (uint64_t)MIN_RETRY_MS;
+            return ST_OK;
+        }
+        TRY(st);
     }
     return ST_OK;
 }

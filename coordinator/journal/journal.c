@@ -53,7 +53,8 @@ static void give_up_file(struct journal *j, const char *why)
     if (j->stats.on || !*j->stats.why)
         log_line(LOG_WARN, "the journal cannot be written: %s%s", why,
                  j->sync == JOURNAL_NONE ? "; requests are taken without it"
-                                         : "; new requests are refused until it can");
+                 : j->lost ? "; new requests are refused until the server is started again"
+                           : "; new requests are refused until it can");
     if (j->fd >= 0)
         close(j->fd);
     j->fd = -1;
@@ -303,7 +304,12 @@ enum status journal_begin(struct journal *j, const struct journal_source *from,
     if (j->content == JOURNAL_NO_CONTENT)
         TRY(blind_create(&j->blind, sc, from->fleet != NULL));
     const struct journal_source source = source_of(j, from);
-    TRY(make_buffer(j, &source));
+    enum status st = make_buffer(j, &source);
+    if (st != ST_OK) {
+        blind_destroy(j->blind);
+        j->blind = NULL;
+        return st;
+    }
     begin_file(j, &source, 0);
     return ST_OK;
 }

@@ -237,27 +237,53 @@ static enum status read_file(struct reader *t, const char *path)
     return st;
 }
 
-static void read_or_say(struct reader *t, const char *path)
+/* It says nothing about the file, which is to be read by a later start. */
+static bool may_pass(enum status st)
+{
+    return st == ST_NOMEM || st == ST_IO;
+}
+
+/* A damaged file counts as far as it goes. */
+static enum status read_or_say(struct reader *t, const char *path)
 {
     enum status st = read_file(t, path);
+    if (may_pass(st))
+        return st;
     if (st != ST_OK)
         log_line(LOG_WARN, "%s: not all of it could be read: %s", path, status_text());
+    return ST_OK;
 }
 
 /* The file's beginning alone: does it continue the file before? */
-static bool continues(const char *path)
+static enum status read_beginning(const char *path, bool *continues)
 {
     struct mapped_file f;
     struct replay *p;
     struct replay_summary sum = {.before = 0};
-    if (mapped_file_open(&f, path) != ST_OK)
-        return false;
-    if (replay_open(&p, f.data, f.size, MAX_REPLAY_BYTES) == ST_OK) {
+    *continues = false;
+    TRY(mapped_file_open(&f, path));
+    enum status st = replay_open(&p, f.data, f.size, MAX_REPLAY_BYTES);
+    if (st == ST_OK) {
         replay_summary(p, &sum);
         replay_close(p);
     }
     mapped_file_close(&f);
-    return sum.before != 0;
+    *continues = sum.before != 0;
+    return may_pass(st) ? st : ST_OK;
+}
+
+static enum status read_files(struct reader *t, const struct journal_files *files)
+{
+    char newest[JOURNAL_PATH_BYTES], before[JOURNAL_PATH_BYTES];
+    bool continues = false;
+    if (!journal_files_path(files, 0, newest))
+        return ST_OK;
+    if (journal_files_path(files, 1, before)) {
+        TRY(read_beginning(newest, &continues));
+        if (continues)
+            TRY(read_or_say(t, before));
+    }
+    return read_or_say(t, newest);
 }
 
 /* ---- the result ---- */
@@ -316,7 +342,6 @@ static void take_wanted(struct reader *t, struct recovered *out)
 
 enum status recover_read(struct recovered **out, const struct journal_files *files)
 {
-    char newest[JOURNAL_PATH_BYTES], before[JOURNAL_PATH_BYTES];
     struct reader *t = calloc(1, sizeof *t);
     *out = calloc(1, sizeof **out);
     if (!t || !*out) {
@@ -325,14 +350,14 @@ enum status recover_read(struct recovered **out, const struct journal_files *fil
         *out = NULL;
         FAIL(ST_NOMEM, "journal: no memory to read it");
     }
-    if (journal_files_path(files, 0, newest)) {
-        if (journal_files_path(files, 1, before) && continues(newest))
-            read_or_say(t, before);
-        read_or_say(t, newest);
-    }
-    if (t->n)
+    enum status st = read_files(t, files);
+    if (st == ST_OK && t->n)
         take_wanted(t, *out);
     reader_fini(t);
     free(t);
-    return ST_OK;
+    if (st != ST_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return st;
 }

@@ -37,7 +37,8 @@ struct recovered {
 };
 
 /* Reads the newest file and, when that continues another one, the one before.  A file that is damaged in the middle
- * counts up to there, with a line in the log.  *out is never NULL after ST_OK.  ST_NOMEM. */
+ * counts up to there, with a line in the log.  *out is never NULL after ST_OK.  ST_NOMEM, ST_IO: nothing is known of the
+ * files. */
 MUST_CHECK enum status recover_read(struct recovered **out, const struct journal_files *files);
 void recovered_request_free(struct recovered_request *r); /* NULL is fine */
 void recovered_free(struct recovered *r);

@@ -75,7 +75,7 @@ static enum status end_of_record(const struct replay *p, const struct byte_reade
 static enum status take_bytes(struct replay *p, size_t n)
 {
     if (n > p->max_bytes - p->used_bytes)
-        FAIL(ST_NOMEM, "record %" PRIu64 " at byte %zu: the replay would need more than %zu bytes",
+        FAIL(ST_RANGE, "record %" PRIu64 " at byte %zu: the replay would need more than %zu bytes",
              WHERE(p), p->max_bytes);
     p->used_bytes += n;
     return ST_OK;

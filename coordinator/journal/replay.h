@@ -74,8 +74,8 @@ struct replay_summary {
 };
 
 /* data: the whole file, borrowed until close.  max_bytes bounds what the replay allocates.
- * ST_FORMAT: no journal, or damaged; ST_UNSUPPORTED: of another version; ST_NOMEM: larger than
- * max_bytes. */
+ * ST_FORMAT: no journal, or damaged; ST_UNSUPPORTED: of another version; ST_RANGE: larger than
+ * max_bytes; ST_NOMEM. */
 MUST_CHECK enum status replay_open(struct replay **out, const void *data, size_t n,
                                    size_t max_bytes);
 void replay_close(struct replay *p);

@@ -165,28 +165,23 @@ static const char *check_flights(const struct sched *s)
     return NULL;
 }
 
-static const char *check_refs(const struct sched *s)
+/* holders: [n_blocks] zeros */
+static const char *check_refs(const struct sched *s, uint32_t *holders)
 {
     const struct block_pool *p = &s->pool;
-    const char *broken = NULL;
-    uint32_t *holders = calloc((size_t)p->n_blocks + 1, sizeof *holders);
-    if (!holders)
-        return "no memory for sched_check";
     for (int32_t i = s->running.head; i >= 0; i = s->seqs[i].next)
         for (uint32_t k = 0; k < s->seqs[i].n_table; k++)
             holders[s->seqs[i].table[k]]++;
-    for (uint32_t b = 0; b < p->n_blocks && !broken; b++)
-        if (p->blocks[b].n_refs != holders[b])
-            broken = "n_refs == number of holders";
-    free(holders);
-    return broken;
+    for (uint32_t b = 0; b < p->n_blocks; b++)
+        HOLDS(p->blocks[b].n_refs == holders[b]);
+    return NULL;
 }
 
-static const char *check_pool(const struct sched *s)
+static const char *check_pool(const struct sched *s, uint32_t *holders)
 {
     const struct block_pool *p = &s->pool;
     uint32_t n_free = 0, n_held = 0, n_cached = 0, n_known = 0, n_found = 0;
-    PART(check_refs(s));
+    PART(check_refs(s, holders));
     for (uint32_t b = 0; b < p->n_blocks; b++) {
         n_held += p->blocks[b].n_refs > 0;
         n_known += p->blocks[b].prefix_id != 0;
@@ -242,7 +237,7 @@ static const char *check_snapshots(const struct sched *s)
     return NULL;
 }
 
-const char *sched_broken(const struct sched *s)
+static const char *find_broken(const struct sched *s, uint32_t *holders)
 {
     PART(check_slots(s));
     for (uint32_t i = 0; i < s->max_slots; i++) {
@@ -252,16 +247,27 @@ const char *sched_broken(const struct sched *s)
         PART(check_seq_flights(s, (int32_t)i));
     }
     PART(check_flights(s));
-    PART(check_pool(s));
+    PART(check_pool(s, holders));
     PART(check_snapshots(s));
     return s->facts.fresh ? plan_broken(s) : NULL;
 }
 
+enum status sched_broken(const struct sched *s, const char **broken)
+{
+    uint32_t *holders = calloc((size_t)s->pool.n_blocks + 1, sizeof *holders);
+    if (!holders)
+        FAIL(ST_NOMEM, "no memory to check %u blocks", s->pool.n_blocks);
+    *broken = find_broken(s, holders);
+    free(holders);
+    return ST_OK;
+}
+
 void sched_check(const struct sched *s)
 {
-    const char *broken = sched_broken(s);
-    if (!broken)
+    const char *broken;
+    enum status st = sched_broken(s, &broken);
+    if (st == ST_OK && !broken)
         return;
-    fprintf(stderr, "sched_check: does not hold: %s\n", broken);
+    fprintf(stderr, "sched_check: does not hold: %s\n", st == ST_OK ? broken : status_text());
     abort();
 }

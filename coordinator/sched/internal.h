@@ -198,7 +198,7 @@ struct known_prefix seq_known_prefix(const struct sched *s, const struct seq *q,
 MUST_CHECK enum status sched_check_req(const struct sched *s, const struct sched_req *r);
 
 /* check.c, check_plan.c: NULL, or the invariant that does not hold. */
-const char *sched_broken(const struct sched *s);
+MUST_CHECK enum status sched_broken(const struct sched *s, const char **broken);
 const char *plan_broken(const struct sched *s);
 
 static inline bool timed(const struct sched *s)

@@ -457,7 +457,8 @@ enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_
     TRY(restore_list(p, &lists, true));
     TRY(restore_list(p, &lists, false));
     COUNTERS(SET)
-    const char *broken = sched_broken(s);
+    const char *broken;
+    TRY(sched_broken(s, &broken));
     if (broken)
         FAIL(ST_FORMAT, "saved state: does not hold: %s", broken);
     return ST_OK;

@@ -346,7 +346,7 @@ const struct sched_req *sched_live(const struct sched *s, uint32_t *at, uint32_t
 /* Puts a newly created scheduler of the same configuration into a saved state, from which it makes
  * the same plans.  reqs: those of sched_live, with arrays of n_tokens + max_new (at most max_ctx).
  * data may come from an untrusted source.
- * ST_FORMAT, ST_RANGE: the state is impossible; then only sched_destroy is allowed. */
+ * ST_FORMAT, ST_RANGE: the state is impossible; ST_NOMEM; then only sched_destroy is allowed. */
 MUST_CHECK enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_t n_reqs,
                                      const void *data, size_t n);
 

@@ -10,6 +10,7 @@
 #include "coordinator/answers.h"
 #include "coordinator/clients.h"
 #include "coordinator/front.h"
+#include "coordinator/recovery.h"
 #include "wrap_allocator.h"
 
 static unsigned long n_left; /* allocations until the one that fails; 0: none does */
@@ -245,4 +246,50 @@ Test(memory, each_allocation_fails_once)
     }
     cr_assert_gt(n_failed, 20u, "%lu of %lu", n_failed, k);
     wire_mem_fini(&whole.mem);
+}
+
+/* A request of the journal whose turn has no memory: it is taken by a later turn, not given up. */
+Test(memory, a_recovered_request_waits_for_memory)
+{
+    static uint8_t frame[1024];
+    static const struct owner owner = {{5}};
+    struct coordinator *co = &front.co;
+    unsigned n_failed = 0;
+    co->recovered = calloc(1, sizeof *co->recovered);
+    for (unsigned long k = 1; k < 10; k++) {
+        struct client_msg m = {.type = MSG_GENERATE};
+        struct wire_bytes bytes;
+        struct recovered_request *q = calloc(1, sizeof *q);
+        snprintf(q->id, sizeof q->id, "recovered-%lu", k);
+        snprintf(id, sizeof id, "recovered-%lu", k);
+        m.u.generate = request();
+        wire_mem_reset(&peer.tx);
+        cr_assert_eq(client_msg_encode_request(&bytes, &m, &peer.tx), ST_OK);
+        cr_assert_leq(bytes.n, sizeof frame);
+        memcpy(frame, bytes.data, bytes.n);
+        q->a = (struct journal_admission){.id = q->id,
+                                          .owner = owner.bytes,
+                                          .tenant = (const uint8_t *)"acme",
+                                          .n_tenant = 4,
+                                          .n_samples = 1,
+                                          .accepted = frame,
+                                          .request = frame,
+                                          .n_request = (uint32_t)bytes.n};
+        co->recovered->first = q;
+        __atomic_store_n(&n_left, k, __ATOMIC_SEQ_CST);
+        front.in_loop = true;
+        recovery_tend(co, front.now_us);
+        front.in_loop = false;
+        __atomic_store_n(&n_left, 0, __ATOMIC_SEQ_CST);
+        if (co->recovered->first) {
+            n_failed++;
+            cr_assert_eq(co->recovered->first, q);
+            cr_assert(!request_find(co->requests, &owner, q->id));
+            recovery_tend(co, front.now_us);
+        }
+        cr_assert_null(co->recovered->first, "allocation %lu", k);
+        cr_assert(request_find(co->requests, &owner, id), "allocation %lu: it is lost", k);
+        peer_settle_texts(&peer);
+    }
+    cr_assert_geq(n_failed, 3u);
 }

@@ -19,4 +19,8 @@ if(NOT APPLE) # its linker has no --wrap
   ingot_test(test_memory ${coordinator_dir}/test_memory.c ${coordinator_dir}/front.c
     LIBS ingot_coordinator_lib PkgConfig::ZMQ Threads::Threads)
   ingot_wrap_allocator(test_memory)
+  ingot_test(test_client_memory ${coordinator_dir}/test_client_memory.c
+    LIBS ingot ingot_wire ingot_common PkgConfig::ZMQ Threads::Threads)
+  ingot_wrap_allocator(test_client_memory)
+  target_link_options(test_client_memory PRIVATE -Wl,--wrap=strdup,--wrap=strndup)
 endif()

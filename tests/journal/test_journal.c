@@ -465,7 +465,7 @@ Test(journal, memory_is_bounded)
 {
     struct file f = one_run(60);
     struct replay *p;
-    cr_assert_eq(replay_open(&p, f.data, f.n, 2000), ST_NOMEM);
+    cr_assert_eq(replay_open(&p, f.data, f.n, 2000), ST_RANGE);
     cr_assert_null(p);
     cr_assert(strstr(status_text(), "2000"));
     free(f.data);

@@ -253,6 +253,7 @@ class Session:
         self.queries: Dict[str, Query] = {}
         self.cancels: Dict[str, Query] = {}  # their ids are those of the requests
         self.welcome: Any = None  # or the error that answered Hello
+        self.again = False  # a lost connection is made again
         self.refusal: Optional[ServerError] = None  # of the last Hello, for now
         self.refused = False  # a request that goes on, over this connection
         self.astray = False  # this connection is a new one, without a session
@@ -269,9 +270,9 @@ class Session:
             m.tenants_secret = self.tenants_secret
         return pack(m)
 
-    def answered(self, again: bool) -> bool:
-        """Has the server answered Hello?  again: a lost connection is made anew, and a refusal that passes is none yet."""
-        if again and isinstance(self.welcome, ServerError) and self.welcome.retryable:
+    def answered(self) -> bool:
+        """Has the server answered Hello?  Where a lost connection is made again, a refusal that passes is none yet."""
+        if self.again and isinstance(self.welcome, ServerError) and self.welcome.retryable:
             self.refusal, self.welcome = self.welcome, None
         return self.welcome is not None
 

@@ -98,14 +98,14 @@ class AsyncClient:
         self._reader = asyncio.create_task(self._read())
         return self
 
-    async def _try(self, end: float, again: bool) -> bool:
+    async def _try(self, end: float) -> bool:
         """Does the server of the first endpoint answer Hello in time?"""
         self._close_sockets()
         self._sock = open_socket(self._context, self._endpoint, self._keys)
         self._monitor = self._sock.get_monitor_socket(EVENTS)
         self._sock.connect(self._endpoint)
         await self._sock.send(self._session.hello())
-        while not self._session.answered(again):
+        while not self._session.answered():
             left = end - time.monotonic()
             if left <= 0:
                 return False
@@ -119,7 +119,8 @@ class AsyncClient:
     async def _connect(self, again: bool = False) -> None:
         """As Client._connect."""
         end = time.monotonic() + self.timeout
-        while not await self._try(min(end, time.monotonic() + TRY_S), again):
+        self._session.again = again
+        while not await self._try(min(end, time.monotonic() + TRY_S)):
             refusal = self._session.refusal
             self._session.servers.next()
             if time.monotonic() >= end:

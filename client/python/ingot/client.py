@@ -98,14 +98,14 @@ class Client:
     def _endpoint(self) -> str:
         return self._session.servers.endpoints[0]
 
-    def _try(self, end: float, again: bool) -> bool:
+    def _try(self, end: float) -> bool:
         """Does the server of the first endpoint answer Hello in time?"""
         self._close_sockets()
         self._sock = open_socket(self._context, self._endpoint, self._keys)
         self._monitor = self._sock.get_monitor_socket(EVENTS)
         self._sock.connect(self._endpoint)
         self._sock.send(self._session.hello())
-        while not self._session.answered(again):
+        while not self._session.answered():
             left = end - time.monotonic()
             if left <= 0:
                 return False
@@ -119,7 +119,8 @@ class Client:
     def _connect(self, again: bool = False) -> None:
         """again: a connection was lost, so a refusal that passes is waited for."""
         end = time.monotonic() + self.timeout
-        while not self._try(min(end, time.monotonic() + TRY_S), again):
+        self._session.again = again
+        while not self._try(min(end, time.monotonic() + TRY_S)):
             refusal = self._session.refusal
             self._session.servers.next()
             if time.monotonic() >= end:
