@@ -45,7 +45,7 @@
  *   cp_async_commit(), cp_async_wait<N>()    N: committed groups that may be still under way; then
  *                                   a barrier before other threads' data is read
  *   uint32_t atomic_add_u32(p, v)   relaxed; returns the value before
- *   fence_device(), fence_system()
+ *   fence_device()
  *   ld_acquire_sys(p), st_release_sys(p, v)  flags between GPUs and hosts.  A spin on
  *                                   ld_acquire_sys must have a limit (clock_ns).
  *   uint64_t clock_ns()             one clock for the whole device

@@ -205,11 +205,6 @@ DEVICE void fence_device()
     __threadfence();
 }
 
-DEVICE void fence_system()
-{
-    __threadfence_system();
-}
-
 DEVICE uint32_t ld_acquire_sys(const uint32_t *p)
 {
     uint32_t v;

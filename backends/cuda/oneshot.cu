@@ -7,9 +7,11 @@
  * who gave up (1 + rank); the buffers. */
 enum {
 #ifdef INGOT_EMULATE
-    BLOCKS = 3, /* the emulator runs them one after the other */
+    BLOCKS = 3,         /* the emulator runs them one after the other, */
+    POLLS_PER_LOOK = 8, /* and a poll takes a turn of all its threads */
 #else
     BLOCKS = 32,
+    POLLS_PER_LOOK = 1024, /* about a millisecond: a poll of this device's memory takes a microsecond */
 #endif
     ONESHOT_THREADS = 256,
     FLAGS = BLOCKS * ONESHOT_MAX_WORLD,
@@ -71,16 +73,19 @@ DEVICE void copy_bytes(char *dst, const char *src, int64_t from, int64_t to)
         dst[i] = src[i];
 }
 
-/* Shall the wait for rank r end without it? */
+/* Shall the wait for rank r end without it?  The word in the host's memory is read over PCI, the clock is
+ * slow too: a wait asks every POLLS_PER_LOOK turns. */
 DEVICE bool gave_up(const oneshot_peers &p, int r, uint64_t waited_ns)
 {
     volatile uint32_t *failed = p.failed;
     uint32_t who = ld_acquire_sys((uint32_t *)p.own + GAVE_UP);
-    if (*failed == 0 && who != 0)
+    if (*failed != 0)
+        return true;
+    if (who != 0)
         *failed = ONESHOT_MAX_WORLD + who;
-    if (*failed == 0 && waited_ns > p.limit_ns)
+    else if (waited_ns > p.limit_ns)
         *failed = (uint32_t)r + 1;
-    return *failed != 0;
+    return who != 0 || waited_ns > p.limit_ns;
 }
 
 /* All that this block wrote before is seen by the same block of every rank after it, and the other
@@ -88,16 +93,20 @@ DEVICE bool gave_up(const oneshot_peers &p, int r, uint64_t waited_ns)
  * what there is: the host throws the result away. */
 DEVICE void meet(const oneshot_peers &p, uint32_t epoch)
 {
-    fence_system();
-    SYNC_THREADS(); /* the block's writes are out */
+    SYNC_THREADS(); /* the block's writes come before the release: it is cumulative (PTX memory model) */
     int r = (int)threadIdx.x;
     if (r < p.world) {
         st_release_sys(flags_of(p, r) + p.rank, epoch + 1);
-        uint64_t from = clock_ns();
+        uint64_t from = 0; /* the time of the first look */
         const uint32_t *flag = flags_of(p, p.rank) + r;
-        while ((int32_t)(ld_acquire_sys(flag) - (epoch + 1)) < 0)
-            if (gave_up(p, r, clock_ns() - from))
+        for (uint32_t n = 1; (int32_t)(ld_acquire_sys(flag) - (epoch + 1)) < 0; n++) {
+            if (n % POLLS_PER_LOOK != 0)
+                continue;
+            uint64_t now = clock_ns();
+            from = from ? from : now;
+            if (gave_up(p, r, now - from))
                 break;
+        }
     }
     SYNC_THREADS(); /* all ranks' writes are seen by the block */
 }

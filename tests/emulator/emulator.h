@@ -305,11 +305,6 @@ DEVICE void fence_device()
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-DEVICE void fence_system()
-{
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
 DEVICE uint32_t ld_acquire_sys(const uint32_t *p)
 {
     emulated_yield();

@@ -147,5 +147,18 @@ def a_kernel_that_waits_touches_nothing_before():
     assert waiting >= 15 and not wrong, wrong
 
 
+@tap.case
+def one_shot_kernels_order_by_their_flags():
+    """A fence of sequential consistency at system scope by every thread costs microseconds; a barrier and one release do."""
+    need_nvcc()
+    source = ROOT / "backends" / "cuda" / "oneshot.cu"
+    with tempfile.TemporaryDirectory() as folder:
+        run(source, [NVCC, *FLAGS[:4], "-arch=compute_90", "-ptx", "-I", ".", str(source.relative_to(ROOT)), "-o", f"{folder}/x.ptx"])
+        ptx = pathlib.Path(folder, "x.ptx").read_text()
+    assert len(re.findall(r"st\.release\.sys", ptx)) >= 3 and len(re.findall(r"ld\.acquire\.sys", ptx)) >= 3
+    fences = re.findall(r"(?:membar|fence)\.\S+", ptx)
+    assert not fences, fences
+
+
 if __name__ == "__main__":
     write() if sys.argv[1:] == ["--write"] else tap.main()
